@@ -1,0 +1,37 @@
+#include "graph/dtype.h"
+
+namespace tandem {
+namespace {
+
+struct Row {
+  DType dtype;
+  std::string_view name;
+  std::size_t size;
+};
+constexpr Row rows[] = {
+    {DType::undefined, "undefined", 0}, {DType::float32, "float32", 4}, {DType::uint8, "uint8", 1},
+    {DType::int8, "int8", 1},           {DType::uint16, "uint16", 2},   {DType::int16, "int16", 2},
+    {DType::int32, "int32", 4},         {DType::int64, "int64", 8},     {DType::string, "string", 0},
+    {DType::boolean, "bool", 1},        {DType::float16, "float16", 2}, {DType::float64, "float64", 8},
+    {DType::uint32, "uint32", 4},       {DType::uint64, "uint64", 8},   {DType::bfloat16, "bfloat16", 2},
+};
+
+const Row* find(DType dtype) {
+  for (const Row& row : rows)
+    if (row.dtype == dtype) return &row;
+  return nullptr;
+}
+
+}  // namespace
+
+std::string_view name_of(DType dtype) {
+  const Row* row = find(dtype);
+  return row ? row->name : "unsupported";
+}
+
+std::size_t size_of(DType dtype) {
+  const Row* row = find(dtype);
+  return row ? row->size : 0;
+}
+
+}  // namespace tandem

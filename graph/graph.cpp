@@ -1,0 +1,102 @@
+#include "graph/graph.h"
+
+#include "graph/operator.h"
+
+namespace tandem {
+
+ValueId Graph::add_value(Value value) {
+  values.push_back(std::move(value));
+  return {static_cast<int>(values.size()) - 1};
+}
+
+ValueId Graph::add_input(std::string value_name, TensorType type) {
+  const ValueId id = add_value({.name = std::move(value_name), .type = std::move(type), .kind = ValueKind::input, .depends_on_batch = true});
+  inputs.push_back(id);
+  return id;
+}
+
+ValueId Graph::add_parameter(std::string value_name, TensorType type, std::optional<Tensor> data, bool trainable) {
+  Shape shape = type.shape;
+  return add_value({.name = std::move(value_name), .type = std::move(type), .kind = ValueKind::parameter, .data = std::move(data), .trainable = trainable, .template_shape = std::move(shape)});
+}
+
+ValueId Graph::add_constant(std::string value_name, Tensor data) {
+  TensorType type = data.type();
+  return add_value({.name = std::move(value_name), .type = std::move(type), .kind = ValueKind::constant, .data = std::move(data)});
+}
+
+NodeId Graph::add_node(const Operator& op, std::string node_name, Attributes attributes, std::vector<ValueId> node_inputs, int node_outputs, std::vector<std::string> origin) {
+  const NodeId id{static_cast<int>(nodes.size())};
+  Node node{&op, std::move(node_name), std::move(attributes), std::move(node_inputs), {}, std::move(origin)};
+  bool batch = false;
+  for (const ValueId in : node.inputs) batch = batch || (in.present() && (*this)[in].depends_on_batch);
+  for (int i = 0; i < node_outputs; ++i)
+    node.outputs.push_back(add_value({.name = node_outputs == 1 ? node.name : concat(node.name, ':', i), .producer = id, .depends_on_batch = batch}));
+  nodes.push_back(std::move(node));
+  InferContext context(*this, nodes.back());
+  if (!op.infer) fail("operator ", op.name, " has no shape rule");
+  op.infer(context);
+  return id;
+}
+
+std::optional<ValueId> Graph::find(std::string_view value_name) const {
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (values[i].name == value_name) return ValueId{static_cast<int>(i)};
+  return std::nullopt;
+}
+
+std::vector<std::vector<NodeId>> Graph::consumers() const {
+  std::vector<std::vector<NodeId>> users(values.size());
+  for (std::size_t n = 0; n < nodes.size(); ++n)
+    for (const ValueId in : nodes[n].inputs)
+      if (in.present()) users[static_cast<std::size_t>(in.index)].push_back({static_cast<int>(n)});
+  return users;
+}
+
+void verify(const Graph& graph) {
+  std::vector<bool> ready(graph.values.size());
+  for (std::size_t i = 0; i < graph.values.size(); ++i) {
+    const Value& v = graph.values[i];
+    ready[i] = v.kind != ValueKind::activation;
+    if (v.kind == ValueKind::constant && !v.data) fail("graph: constant '", v.name, "' has no data");
+  }
+  const auto check = [&](ValueId id, const std::string& where) {
+    if (id.index >= static_cast<int>(graph.values.size())) fail("graph: ", where, " names value ", id.index, " of ", graph.values.size());
+  };
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    const Node& node = graph.nodes[n];
+    for (const ValueId in : node.inputs) {
+      check(in, node.name);
+      if (in.present() && !ready[static_cast<std::size_t>(in.index)]) fail("graph: ", node.op->name, " '", node.name, "' reads '", graph[in].name, "' before it is computed");
+    }
+    for (const ValueId out : node.outputs) {
+      check(out, node.name);
+      if (!out.present()) continue;
+      if (ready[static_cast<std::size_t>(out.index)]) fail("graph: '", graph[out].name, "' is computed twice");
+      if (graph[out].producer.index != static_cast<int>(n)) fail("graph: '", graph[out].name, "' names another producer than '", node.name, "'");
+      if (graph[out].type.dtype == DType::undefined) fail("graph: '", graph[out].name, "' has no type");
+      ready[static_cast<std::size_t>(out.index)] = true;
+    }
+  }
+  for (const ValueId out : graph.outputs) {
+    check(out, "outputs");
+    if (!ready[static_cast<std::size_t>(out.index)]) fail("graph: output '", graph[out].name, "' is never computed");
+  }
+}
+
+std::string print(const Graph& graph) {
+  std::string text;
+  const auto list = [&](const std::vector<ValueId>& ids) {
+    std::string s;
+    for (const ValueId id : ids) {
+      if (!s.empty()) s += ", ";
+      s += id.present() ? concat('%', id.index, ' ', graph[id].name, ' ', graph[id].type) : std::string("-");
+    }
+    return s;
+  };
+  for (const Node& node : graph.nodes)
+    text += concat(list(node.outputs), " = ", node.op->name, '(', list(node.inputs), ") {", node.attributes, "}\n");
+  return text + concat("return ", list(graph.outputs), "\n");
+}
+
+}  // namespace tandem

@@ -1,0 +1,110 @@
+#include "graph/operator.h"
+
+#include <algorithm>
+
+namespace tandem {
+
+const TensorType& InferContext::input(int i) const {
+  if (!has_input(i)) fail("input ", i, " is missing");
+  return graph_[node_.inputs[static_cast<std::size_t>(i)]].type;
+}
+
+const Tensor* InferContext::constant(int i) const {
+  if (!has_input(i)) return nullptr;
+  const Value& v = graph_[node_.inputs[static_cast<std::size_t>(i)]];
+  return v.kind == ValueKind::constant ? &*v.data : nullptr;
+}
+
+void InferContext::set_output(int i, TensorType type) {
+  if (!has_output(i)) return;
+  type.shape.elements();  // fails where the product overflows
+  for (const std::int64_t d : type.shape)
+    if (d < 0) fail("output ", i, " would have shape ", type.shape);
+  graph_[node_.outputs[static_cast<std::size_t>(i)]].type = std::move(type);
+}
+
+void InferContext::set_opaque_output(int i) {
+  if (!has_output(i)) return;
+  set_output(i, DType::uint8, Shape{0});
+  graph_[node_.outputs[static_cast<std::size_t>(i)]].opaque = true;
+}
+
+std::string InferContext::where() const { return concat(node_.op->name, " '", node_.name, "': "); }
+
+ValueId GraphBuilder::emit(std::string_view op, std::vector<ValueId> inputs, Attributes attributes) {
+  return emit(op, std::move(inputs), std::move(attributes), 1)[0];
+}
+
+std::vector<ValueId> GraphBuilder::emit(std::string_view op, std::vector<ValueId> inputs, Attributes attributes, int outputs) {
+  const NodeId id = graph_.add_node(internal_operator(op), concat(prefix_, '/', op, '_', graph_.nodes.size()), std::move(attributes), std::move(inputs), outputs, origin_);
+  return graph_[id].outputs;
+}
+
+ValueId GraphBuilder::scalar(double value, DType dtype) {
+  return graph_.add_constant(concat(prefix_, "/const_", value), Tensor::scalar(value).cast(dtype));
+}
+
+ValueId GraphBuilder::reshape(ValueId a, Shape to) {
+  if (shape(a) == to) return a;
+  Ints dims = to.dims;
+  return emit("Reshape", {a}, {{"shape", std::move(dims)}, {"allowzero", std::int64_t{1}}});
+}
+
+ValueId GraphBuilder::transpose(ValueId a, Ints perm) {
+  return emit("Transpose", {a}, {{"perm", std::move(perm)}});
+}
+
+ValueId GraphBuilder::reduce_sum(ValueId a, Ints axes, bool keepdims) {
+  return emit("ReduceSum", {a}, {{"axes", std::move(axes)}, {"keepdims", std::int64_t{keepdims}}});
+}
+
+ValueId GraphBuilder::sum_to(ValueId a, const Shape& to) {
+  const Shape from = shape(a);
+  if (from == to) return a;
+  const int extra = from.rank() - to.rank();
+  Ints axes;
+  for (int i = 0; i < from.rank(); ++i)
+    if (i < extra || (to[i - extra] == 1 && from[i] != 1)) axes.push_back(i);
+  return reshape(axes.empty() ? a : reduce_sum(a, axes, true), to);
+}
+
+ValueId GraphBuilder::broadcast_to(ValueId a, const Shape& to) {
+  if (shape(a) == to) return a;
+  return emit("Expand", {a}, {{"shape", to.dims}});
+}
+
+ValueId GraphBuilder::input(std::string_view name, TensorType type) {
+  for (const ValueId in : graph_.inputs)
+    if (graph_[in].name == name) return in;
+  return graph_.add_input(std::string(name), std::move(type));
+}
+
+GradientContext::GradientContext(Graph& graph, NodeId node, std::vector<ValueId> dy, std::vector<bool> wanted)
+    : GraphBuilder(graph, "grad/" + graph[node].name, graph[node].origin),
+      node_(graph[node]),
+      dy_(std::move(dy)),
+      wanted_(std::move(wanted)),
+      dx_(node_.inputs.size()) {}
+
+void GradientContext::set_dx(int i, ValueId dx) {
+  if (!wants(i)) return;
+  if (shape(dx) != shape(x(i)))
+    fail("gradient of ", node_.op->name, " '", node_.name, "': input ", i, " has shape ", shape(x(i)), ", its gradient ", shape(dx));
+  dx_[static_cast<std::size_t>(i)] = dx;
+}
+
+const Operator& internal_operator(std::string_view name) {
+  if (const Operator* op = find_operator(name, "tandem")) return *op;
+  if (const Operator* op = find_operator(name, "")) return *op;
+  fail("no operator named '", name, "'");
+}
+
+double flops_of(const Graph& graph, const Node& node) {
+  if (node.op->flops) return node.op->flops(graph, node);
+  double n = 0;
+  for (const ValueId out : node.outputs)
+    if (out.present()) n += static_cast<double>(graph[out].type.shape.elements());
+  return n;
+}
+
+}  // namespace tandem

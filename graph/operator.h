@@ -1,0 +1,156 @@
+// An operator: one row in operators.cpp, one file in operators/. Everything the importer and the planner know about
+// it stands there: shape rule, gradient rule, expansion, constant folding and cost.
+#pragma once
+#include <functional>
+#include <span>
+
+#include "graph/graph.h"
+
+namespace tandem {
+
+// Where an operator's shape rule reads its node and writes its outputs' types.
+class InferContext {
+ public:
+  InferContext(Graph& graph, Node& node) : graph_(graph), node_(node) {}
+  Node& node() { return node_; }
+  const Attributes& attributes() const { return node_.attributes; }
+  int inputs() const { return static_cast<int>(node_.inputs.size()); }
+  int outputs() const { return static_cast<int>(node_.outputs.size()); }
+  bool has_input(int i) const { return i < inputs() && node_.inputs[static_cast<std::size_t>(i)].present(); }
+  bool has_output(int i) const { return i < outputs() && node_.outputs[static_cast<std::size_t>(i)].present(); }
+  const TensorType& input(int i) const;  // fails where it is absent
+  const Shape& shape(int i) const { return input(i).shape; }
+  const Tensor* constant(int i) const;   // the input's value where it is known now, else null
+  void set_output(int i, TensorType type);
+  void set_output(int i, DType dtype, Shape shape) { set_output(i, TensorType{dtype, std::move(shape)}); }
+  void set_opaque_output(int i);         // uint8[0]: the kernel decides
+  template <class... Parts>
+  [[noreturn]] void fail(const Parts&... parts) const {
+    tandem::fail(where(), parts...);
+  }
+
+ private:
+  std::string where() const;  // "Conv 'conv1': "
+  Graph& graph_;
+  Node& node_;
+};
+
+// Appends nodes to a graph; every helper returns the new value. Binary helpers broadcast as ONNX does.
+class GraphBuilder {
+ public:
+  GraphBuilder(Graph& graph, std::string prefix, std::vector<std::string> origin)
+      : graph_(graph), prefix_(std::move(prefix)), origin_(std::move(origin)) {}
+  Graph& graph() { return graph_; }
+  const TensorType& type(ValueId v) const { return graph_[v].type; }
+  const Shape& shape(ValueId v) const { return graph_[v].type.shape; }
+
+  ValueId emit(std::string_view op, std::vector<ValueId> inputs, Attributes attributes = {});
+  std::vector<ValueId> emit(std::string_view op, std::vector<ValueId> inputs, Attributes attributes, int outputs);
+
+  ValueId scalar(double value, DType dtype);  // a rank-0 constant
+  ValueId add(ValueId a, ValueId b) { return emit("Add", {a, b}); }
+  ValueId sub(ValueId a, ValueId b) { return emit("Sub", {a, b}); }
+  ValueId mul(ValueId a, ValueId b) { return emit("Mul", {a, b}); }
+  ValueId div(ValueId a, ValueId b) { return emit("Div", {a, b}); }
+  ValueId neg(ValueId a) { return emit("Neg", {a}); }
+  ValueId mul(ValueId a, double b) { return mul(a, scalar(b, type(a).dtype)); }
+  ValueId add(ValueId a, double b) { return add(a, scalar(b, type(a).dtype)); }
+  ValueId reshape(ValueId a, Shape shape);    // returns `a` where nothing changes
+  ValueId transpose(ValueId a, Ints perm);
+  ValueId reduce_sum(ValueId a, Ints axes, bool keepdims);
+  ValueId sum_to(ValueId a, const Shape& shape);  // undoes a broadcast: sums the axes along which `shape` was repeated
+  ValueId broadcast_to(ValueId a, const Shape& shape);  // Expand, or `a` where nothing changes
+  ValueId input(std::string_view name, TensorType type);  // the graph input of that name, added where it is not there yet
+
+ private:
+  Graph& graph_;
+  std::string prefix_;
+  std::vector<std::string> origin_;
+};
+
+// What a gradient rule sees. x(i), y(i): the node's inputs and outputs; dy(i): the gradient of the loss with respect
+// to output i (absent where nothing flows back through it). Rules set_dx for the inputs that are wanted.
+class GradientContext : public GraphBuilder {
+ public:
+  GradientContext(Graph& graph, NodeId node, std::vector<ValueId> dy, std::vector<bool> wanted);
+  const Node& node() const { return node_; }
+  const Attributes& attributes() const { return node_.attributes; }
+  int inputs() const { return static_cast<int>(node_.inputs.size()); }
+  bool has_x(int i) const { return i < inputs() && node_.inputs[static_cast<std::size_t>(i)].present(); }
+  ValueId x(int i = 0) const { return node_.inputs[static_cast<std::size_t>(i)]; }
+  ValueId y(int i = 0) const { return node_.outputs[static_cast<std::size_t>(i)]; }
+  ValueId dy(int i = 0) const { return dy_[static_cast<std::size_t>(i)]; }
+  bool has_dy(int i) const { return dy_[static_cast<std::size_t>(i)].present(); }
+  bool wants(int i) const { return i < inputs() && wanted_[static_cast<std::size_t>(i)]; }
+  void set_dx(ValueId dx) { set_dx(0, dx); }
+  void set_dx(int i, ValueId dx);  // fails where the shape is not x(i)'s
+  const std::vector<ValueId>& dx() const { return dx_; }
+
+ private:
+  Node node_;  // a copy: emitting nodes moves the graph's own
+  std::vector<ValueId> dy_;
+  std::vector<bool> wanted_;
+  std::vector<ValueId> dx_;
+};
+
+// What an expansion sees: it emits nodes that compute the node's outputs and returns them.
+class ExpandContext : public GraphBuilder {
+ public:
+  ExpandContext(Graph& graph, const Node& node) : GraphBuilder(graph, node.name, node.origin), node_(node) {}
+  const Node& node() const { return node_; }
+  const Attributes& attributes() const { return node_.attributes; }
+  bool has_x(int i) const { return i < static_cast<int>(node_.inputs.size()) && x(i).present(); }
+  ValueId x(int i = 0) const { return node_.inputs[static_cast<std::size_t>(i)]; }
+  bool training = false;  // the plan trains: Dropout and BatchNormalization take their training form
+
+ private:
+  Node node_;
+};
+
+// What constant folding sees: all inputs known (absent optional ones undefined). Returns the outputs, or nothing
+// where this case is not folded.
+struct FoldContext {
+  const Node& node;
+  std::vector<Tensor> inputs;
+  std::vector<TensorType> outputs;
+};
+
+// An operand whose value must be known when the plan is made. The importer moves it into the attribute, so that
+// shape rules, gradients and kernels see one form for all opsets.
+struct StaticOperand {
+  int input;
+  std::string_view attribute;
+};
+
+// An elementwise operator's numeric attribute, in the order in which its kernel takes them.
+struct ElementwiseParameter {
+  std::string_view attribute;
+  float absent;  // ONNX's default
+};
+
+struct Operator {
+  std::string_view name;
+  std::string_view domain;                   // "" = ai.onnx, "tandem" = internal
+  std::vector<int> since;                    // opset versions in which its definition changed, all of them supported
+  void (*infer)(InferContext&) = nullptr;
+  void (*differentiate)(GradientContext&) = nullptr;             // null: not differentiable (or only through `expand`)
+  std::vector<ValueId> (*expand)(ExpandContext&) = nullptr;      // null: has kernels. Runs before differentiation
+  std::optional<std::vector<Tensor>> (*fold)(const FoldContext&) = nullptr;
+  double (*flops)(const Graph&, const Node&) = nullptr;          // null: one per output element
+  std::vector<StaticOperand> static_operands;
+  // Output i of an update overwrites input in_place[i], a parameter (SgdUpdate, RunningStatistics).
+  std::vector<int> in_place;
+  // Computes each output element from the input elements at the same (broadcast) place: the planner may fuse it into
+  // an Elementwise program (docs/internal-operators.md).
+  bool elementwise = false;
+  std::vector<ElementwiseParameter> parameters;
+};
+
+std::span<const Operator> operators();  // all rows, ONNX's first, sorted by name within a domain
+const Operator* find_operator(std::string_view name, std::string_view domain = "");  // null: unknown
+const Operator& internal_operator(std::string_view name);  // ONNX's or internal; fails: a programming error
+
+// Floating-point operations of a node (a multiply-add counts two).
+double flops_of(const Graph& graph, const Node& node);
+
+}  // namespace tandem

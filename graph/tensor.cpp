@@ -1,0 +1,54 @@
+#include "graph/tensor.h"
+
+namespace tandem {
+
+Tensor::Tensor(TensorType type) : type_(std::move(type)) {
+  const std::size_t size = size_of(type_.dtype);
+  if (size == 0) fail("a tensor cannot hold ", name_of(type_.dtype), " elements");
+  storage_ = std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(type_.shape.elements()) * size);
+}
+
+std::span<const std::byte> Tensor::bytes() const {
+  return storage_ ? std::span<const std::byte>(*storage_) : std::span<const std::byte>();
+}
+
+std::span<std::byte> Tensor::write() {
+  if (!storage_) return {};
+  if (storage_.use_count() > 1) storage_ = std::make_shared<std::vector<std::byte>>(*storage_);
+  return *storage_;
+}
+
+Tensor Tensor::reshaped(Shape shape) const {
+  if (shape.elements() != type_.shape.elements()) fail("cannot reshape ", type_.shape, " to ", shape);
+  Tensor t = *this;
+  t.type_.shape = std::move(shape);
+  return t;
+}
+
+Tensor Tensor::cast(DType dtype) const {
+  if (dtype == type_.dtype) return *this;
+  Tensor out(TensorType{dtype, type_.shape});
+  visit_number(type_.dtype, [&]<class From>() {
+    visit_number(dtype, [&]<class To>() {
+      const auto from = values<From>();
+      const auto to = out.write<To>();
+      for (std::size_t i = 0; i < from.size(); ++i) to[i] = static_cast<To>(from[i]);
+    });
+  });
+  return out;
+}
+
+std::vector<std::int64_t> Tensor::to_int64s() const {
+  if (is_float(type_.dtype)) fail("expected integers, got ", type_);
+  const Tensor t = cast(DType::int64);
+  const auto v = t.values<std::int64_t>();
+  return {v.begin(), v.end()};
+}
+
+std::vector<double> Tensor::to_doubles() const {
+  const Tensor t = cast(DType::float64);
+  const auto v = t.values<double>();
+  return {v.begin(), v.end()};
+}
+
+}  // namespace tandem

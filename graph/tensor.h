@@ -1,0 +1,73 @@
+// A host tensor: row-major values with their type. Copies share the storage; write() makes it unique first.
+#pragma once
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "graph/shape.h"
+
+namespace tandem {
+
+class Tensor {
+ public:
+  Tensor() = default;
+  explicit Tensor(TensorType type);  // zeros; fails for types without a fixed element size
+  template <class T>
+  static Tensor of(Shape shape, std::span<const T> values);
+  template <class T>
+  static Tensor of(Shape shape, std::initializer_list<T> values) {
+    return of(std::move(shape), std::span<const T>(values.begin(), values.size()));
+  }
+  template <class T>
+  static Tensor scalar(T value) {
+    return of(Shape{}, std::span<const T>(&value, 1));
+  }
+
+  const TensorType& type() const { return type_; }
+  DType dtype() const { return type_.dtype; }
+  const Shape& shape() const { return type_.shape; }
+  std::int64_t elements() const { return static_cast<std::int64_t>(bytes().size() / std::max<std::size_t>(1, size_of(type_.dtype))); }
+  bool defined() const { return type_.dtype != DType::undefined; }
+
+  std::span<const std::byte> bytes() const;
+  std::span<std::byte> write();
+  template <class T>
+  std::span<const T> values() const;  // fails where T is not the element type
+  template <class T>
+  std::span<T> write();
+
+  Tensor reshaped(Shape shape) const;               // same elements, other shape
+  Tensor cast(DType dtype) const;                   // numbers and booleans, as C++ converts them
+  std::vector<std::int64_t> to_int64s() const;      // any integer or boolean type
+  std::vector<double> to_doubles() const;           // any number type
+
+ private:
+  TensorType type_;
+  std::shared_ptr<std::vector<std::byte>> storage_;
+};
+
+template <class T>
+std::span<const T> Tensor::values() const {
+  if (dtype_of<T>() != type_.dtype) fail("tensor holds ", name_of(type_.dtype), ", read as ", name_of(dtype_of<T>()));
+  const auto b = bytes();
+  return {reinterpret_cast<const T*>(b.data()), b.size() / sizeof(T)};
+}
+
+template <class T>
+std::span<T> Tensor::write() {
+  if (dtype_of<T>() != type_.dtype) fail("tensor holds ", name_of(type_.dtype), ", written as ", name_of(dtype_of<T>()));
+  const auto b = write();
+  return {reinterpret_cast<T*>(b.data()), b.size() / sizeof(T)};
+}
+
+template <class T>
+Tensor Tensor::of(Shape shape, std::span<const T> values) {
+  Tensor t(TensorType{dtype_of<T>(), std::move(shape)});
+  if (t.elements() != static_cast<std::int64_t>(values.size()))
+    fail("tensor of shape ", t.shape(), " given ", values.size(), " values");
+  std::copy(values.begin(), values.end(), t.write<T>().begin());
+  return t;
+}
+
+}  // namespace tandem

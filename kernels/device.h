@@ -1,0 +1,81 @@
+// What a backend offers the runtime: devices with arenas, streams and events, and kernels by description.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/kernel.h"
+
+namespace tandem {
+
+// A device as a user names it: "cpu:0", "cuda:3".
+struct DeviceId {
+  std::string backend;
+  int index = 0;
+  bool operator==(const DeviceId&) const = default;
+};
+inline std::string to_string(const DeviceId& id) { return concat(id.backend, ':', id.index); }
+
+// What planning needs to know of a device; a plan can be made from it with no device at hand.
+struct DeviceModel {
+  std::string name;                 // "AMD EPYC, 2 cores", "NVIDIA H200"
+  std::int64_t memory = 0;          // bytes usable
+  double flops = 0;                 // float32 peak, FLOP/s
+  double bandwidth = 0;             // memory, bytes/s
+  double launch_seconds = 0;        // fixed cost of one kernel
+  double link_bandwidth = 0;        // to a neighbour, bytes/s
+  int threads = 1;
+};
+
+class Event {
+ public:
+  virtual ~Event() = default;
+};
+
+// An ordered queue of work. Nothing here allocates.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+  virtual void launch(Kernel& kernel) = 0;
+  virtual void copy_in(std::byte* device, const std::byte* host, std::int64_t bytes) = 0;
+  virtual void copy_out(std::byte* host, const std::byte* device, std::int64_t bytes) = 0;
+  virtual void record(Event& event) = 0;
+  virtual void wait(Event& event) = 0;  // work queued later starts after what was queued before the event's last record
+  virtual void synchronize() = 0;       // the caller waits for all queued work; rethrows what failed
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual void activate() = 0;  // called by each thread that drives this device, before anything else
+  // Zeroed, 4096-byte aligned memory that lives as long as the device; fails (device) where there is none left.
+  virtual std::byte* allocate(std::int64_t bytes) = 0;
+  virtual std::byte* allocate_host(std::int64_t bytes) = 0;  // memory that copies fast (pinned)
+  // Stream 0 computes, stream 1 communicates, stream 2 copies.
+  virtual std::unique_ptr<Stream> create_stream(int index) = 0;
+  virtual std::unique_ptr<Event> create_event() = 0;
+};
+
+// One row of `tandem operators`: an operator's kernel, best first.
+struct KernelRow {
+  std::string_view op;
+  std::string_view kernel;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual std::string name() const = 0;                 // "cpu"
+  virtual std::string version() const = 0;              // of what its timings depend on: library, ISA
+  virtual std::string unusable() const = 0;             // empty, or why no device can be opened
+  virtual int device_count() const = 0;
+  virtual DeviceModel model(int index, int devices_in_use) const = 0;
+  virtual std::vector<KernelRow> rows() const = 0;
+  // Every way to run the request, best guess first; empty where there is none.
+  virtual std::vector<KernelDescription> describe(const KernelRequest& request) const = 0;
+  // Seconds of one run on scratch memory (several runs, the minimum). Needs the device.
+  virtual double measure(const KernelDescription& description, const KernelOptions& options) const = 0;
+  virtual std::unique_ptr<Device> open(int index, const KernelOptions& options) const = 0;
+};
+
+}  // namespace tandem

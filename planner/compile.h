@@ -1,0 +1,69 @@
+// From a graph to a plan.
+#pragma once
+#include <functional>
+#include <optional>
+#include <span>
+
+#include "graph/graph.h"
+#include "kernels/device.h"
+#include "planner/plan/plan.h"
+
+namespace tandem {
+
+struct DeviceSpec {
+  DeviceId id;
+  double weight = 1;  // share of the batch; 0: no samples, still takes part in the collectives
+};
+
+struct OptimizerOptions {
+  std::string name = "sgd";  // sgd, rmsprop, adam, adamw
+  double momentum = 0;       // sgd, rmsprop
+  bool nesterov = false;     // sgd
+  double weight_decay = 0;
+  double beta1 = 0.9, beta2 = 0.999;  // adam, adamw
+  double rho = 0.9;          // rmsprop
+  double epsilon = 1e-8;
+};
+// The named optimizer with the field's defaults (adamw: weight_decay 0.01; rmsprop: epsilon 1e-7 as Keras).
+// Fails (usage) on an unknown name, naming the nearest.
+OptimizerOptions optimizer_defaults(std::string_view name);
+
+struct CompileOptions {
+  PlanMode mode = PlanMode::training;
+  std::int64_t batch = 32;                 // global
+  std::vector<DeviceSpec> devices;
+  std::string loss = "softmax-cross-entropy";  // softmax-cross-entropy, binary-cross-entropy, mse, l1, "output" (the model computes its loss)
+  bool dense_labels = false;               // labels have the output's shape instead of class indices
+  bool accuracy = true;                    // training: also count correct predictions, where the loss classifies
+  OptimizerOptions optimizer;
+  std::vector<std::string> freeze;         // glob patterns of parameter names, not updated
+  std::vector<std::string> unfreeze;       // glob patterns: wins over freeze
+  bool synchronize_batch_norm = false;
+  bool autotune = false;                   // time kernels on the device; the cost table otherwise
+  std::string tuning_cache;                // file; empty: none is kept
+  KernelOptions kernel;                    // deterministic, winograd; threads and preference are the planner's to set
+  std::optional<LayoutPreference> layout;  // absent: whichever is estimated faster
+  std::int64_t bucket_bytes = 25 << 20;
+  std::int64_t first_bucket_bytes = 1 << 20;
+  std::string memory_order;                // for tests: size, lifetime, size*lifetime; empty: the best
+  std::vector<std::string> keep_gradients; // training: parameter names whose gradients become outputs "gradient/NAME"
+};
+
+// Makes the model's graph for a number of samples (the importer's work; every call gives the same parameters).
+using GraphSource = std::function<Graph(std::int64_t batch)>;
+
+// Backends by name, as the program was built with.
+using Backends = std::span<const Backend* const>;
+const Backend& find_backend(Backends backends, std::string_view name);  // fails (device) naming those there are
+
+// `parameters_of`: a plan of the same session whose parameters' places and layouts this one keeps.
+Plan compile(const GraphSource& source, const CompileOptions& options, Backends backends, const Plan* parameters_of = nullptr);
+
+// The training graph of one device, for a viewer: forward, loss, backward and updates before kernels are chosen.
+Graph training_graph(const GraphSource& source, const CompileOptions& options, std::int64_t samples);
+
+// Rows of a batch per device by weight: floor or ceiling of the exact share, sum = batch (largest remainder first,
+// the earlier device first among equals). Fails (usage) where no weight is positive or one is negative.
+std::vector<std::int64_t> slice_sizes(std::int64_t batch, std::span<const double> weights);
+
+}  // namespace tandem

@@ -1,0 +1,17 @@
+// Plans as files (plan.proto) and as text.
+#pragma once
+#include <string>
+
+#include "planner/plan/plan.h"
+
+namespace tandem {
+
+std::string serialize(const Plan& plan);           // plan.proto's binary form; equal plans give equal bytes
+Plan parse_plan(const std::string& bytes);         // fails (usage) on anything that is not a whole plan
+std::string hash_of(const Plan& plan);             // 16 hex digits
+
+std::string text_of_plan(const Plan& plan, bool steps);  // for people; without steps: summary, memory, buckets, warnings
+std::string json_of(const Plan& plan);
+std::string dot_of(const Plan& plan);              // Graphviz, device 0's steps
+
+}  // namespace tandem

@@ -1,0 +1,57 @@
+// Replays plans. A session owns one set of device memory: parameters and optimizer state, shared by all its plans
+// (training, the short last batch, evaluation), and scratch as large as the largest plan needs.
+#pragma once
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/collective.h"
+#include "kernels/device.h"
+#include "planner/plan/plan.h"
+
+namespace tandem {
+
+struct NamedTensor {
+  std::string name;
+  Tensor tensor;
+};
+
+// What changes from step to step and is no data: the graph inputs tandem.scalars and tandem.random.
+struct StepState {
+  double learning_rate = 0;
+  std::int64_t step = 1;     // from 1
+  double beta1 = 0.9, beta2 = 0.999;
+  std::uint64_t seed = 0;
+};
+
+class Session {
+ public:
+  // Opens the plan's devices and starts one worker thread a device. Fails (device) with the reason.
+  Session(Plan plan, std::span<const Backend* const> backends);
+  ~Session();
+  Session(Session&&) noexcept;
+
+  // Adds another plan over the same devices and parameters (compile's `parameters_of`); returns its index. 0 is the first.
+  std::size_t add(Plan plan);
+  const Plan& plan(std::size_t index = 0) const;
+
+  // Values by the template's names, row-major in the template's shape. Every replica gets the same. Optimizer state
+  // is zero until it is set. Fails (model) on an unknown name or another type.
+  void set_parameters(std::span<const NamedTensor> values);
+  std::vector<NamedTensor> parameters(int device = 0) const;       // weights and running statistics
+  std::vector<NamedTensor> optimizer_state(int device = 0) const;
+
+  // One step. inputs[i]: values of plan.inputs[i], row-major, except tandem.scalars and tandem.random, which come from
+  // `state` (null allowed there). outputs[i]: room for plan.outputs[i], or null. Allocates nothing.
+  void run(std::size_t plan, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs, const StepState& state);
+
+  std::int64_t allocated_bytes(int device) const;  // what the arenas take
+  int devices() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace tandem
