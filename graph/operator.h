@@ -113,6 +113,7 @@ struct FoldContext {
   const Node& node;
   std::vector<Tensor> inputs;
   std::vector<TensorType> outputs;
+  std::vector<TensorType> input_types;  // needed where `folds_types`
 };
 
 // An operand whose value must be known when the plan is made. The importer moves it into the attribute, so that
@@ -138,7 +139,9 @@ struct Operator {
   std::optional<std::vector<Tensor>> (*fold)(const FoldContext&) = nullptr;
   double (*flops)(const Graph&, const Node&) = nullptr;          // null: one per output element
   std::vector<StaticOperand> static_operands;
-  // Output i of an update overwrites input in_place[i], a parameter (SgdUpdate, RunningStatistics).
+  bool folds_types = false;  // `fold` reads the inputs' types only (Shape, Size): the inputs need not be known
+  // Output i of an update overwrites input in_place[i], a parameter (SgdUpdate, RunningStatistics). An update of
+  // several tensors repeats the pattern: output i of tensor t overwrites input in_place[i] + t * (inputs - 1) / tensors.
   std::vector<int> in_place;
   // Computes each output element from the input elements at the same (broadcast) place: the planner may fuse it into
   // an Elementwise program (docs/internal-operators.md).
