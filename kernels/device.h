@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/collective.h"
 #include "kernels/kernel.h"
 
 namespace tandem {
@@ -44,6 +45,13 @@ class Stream {
   virtual void synchronize() = 0;       // the caller waits for all queued work; rethrows what failed
 };
 
+// A step recorded once and replayed with no host work in between.
+class CapturedGraph {
+ public:
+  virtual ~CapturedGraph() = default;
+  virtual void launch(Stream& stream) = 0;
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -54,6 +62,21 @@ class Device {
   // Stream 0 computes, stream 1 communicates, stream 2 copies.
   virtual std::unique_ptr<Stream> create_stream(int index) = 0;
   virtual std::unique_ptr<Event> create_event() = 0;
+  // Optional: between begin and end, what is queued on `stream`, and on streams that wait for it, is recorded and not
+  // run. Those streams must have been joined (waited for by `stream`) before the end.
+  virtual bool can_capture() const { return false; }
+  virtual void begin_capture(Stream&) { fail(ExitCode::device, "this device cannot capture a step as a graph"); }
+  virtual std::unique_ptr<CapturedGraph> end_capture(Stream&) { fail(ExitCode::device, "this device cannot capture a step as a graph"); }
+};
+
+// Who takes part in a collective group: by default the devices of this process, one rank each.
+struct GroupSpec {
+  std::vector<int> devices;     // the index of each device of this process, in rank order; may repeat (logical devices)
+  int first_rank = 0;           // of this process's devices
+  int ranks = 0;                // over all processes; 0: devices.size()
+  std::string address;          // "host:port" where rank 0 listens, if there are several processes
+  std::string plan_hash;        // must be the same in all processes
+  double timeout_seconds = 60;  // of waiting for another rank
 };
 
 // One row of `tandem operators`: an operator's kernel, best first.
@@ -76,6 +99,10 @@ class Backend {
   // Seconds of one run on scratch memory (several runs, the minimum). Needs the device.
   virtual double measure(const KernelDescription& description, const KernelOptions& options) const = 0;
   virtual std::unique_ptr<Device> open(int index, const KernelOptions& options) const = 0;
+  // Sums over the devices of a plan. By default ranks are threads whose buffers are host memory.
+  virtual std::unique_ptr<CollectiveGroup> create_group(const GroupSpec& spec) const {
+    return in_process_group(static_cast<int>(spec.devices.size()), spec.timeout_seconds);
+  }
 };
 
 }  // namespace tandem

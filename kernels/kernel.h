@@ -30,6 +30,7 @@ struct KernelOptions {
   int threads = 1;                 // CPU: cores of the device
   bool deterministic = false;      // same result in every run
   bool winograd = true;            // may use Winograd's algorithm
+  bool tf32 = false;               // CUDA: float32 products may be rounded to TF32
   LayoutPreference preference = LayoutPreference::blocked;
 };
 
@@ -39,6 +40,7 @@ struct KernelRequest {
   std::vector<Operand> inputs;     // layouts as they are; any for parameters and constants not laid out yet
   std::vector<Operand> outputs;    // layout any, or the one that is wanted
   KernelOptions options;
+  std::string_view kernel;         // describe only the kernel of this name, as a plan stored it; empty: all
 };
 
 // Where a kernel runs. `native` is null on the CPU (the calling thread) and a cudaStream_t on CUDA.
