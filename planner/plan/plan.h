@@ -40,7 +40,7 @@ struct Buffer {
   std::int64_t bytes = 0;     // a multiple of 64
   StepId first, last;         // the steps between which it is live; persistent ones: the whole plan
   BufferId alias;             // present: shares the memory of that buffer (a view, or written in place)
-  std::optional<Tensor> constant;  // values to load once
+  std::optional<Tensor> constant;  // values to load once; it lies in arena parameters, since scratch is reused
 };
 
 enum class StepKind {

@@ -1,0 +1,61 @@
+#include "planner/plan/format.h"
+
+#include <array>
+#include <cctype>
+
+namespace tandem {
+namespace {
+
+constexpr int most_axes = 26;                              // layouts name them by letters
+constexpr std::int64_t most_bytes = std::int64_t{1} << 56;  // of one operand: sums of many still fit in int64
+
+std::string too_large(const Shape& shape) { return concat("shape ", shape, " is too large"); }
+
+}  // namespace
+
+std::string problem_of(const TensorType& type) {
+  if (size_of(type.dtype) == 0) return concat("element type ", type.dtype, " (", static_cast<int>(type.dtype), ") cannot be stored");
+  if (type.shape.rank() > most_axes) return concat("rank ", type.shape.rank(), " is above ", most_axes);
+  std::int64_t bytes = static_cast<std::int64_t>(size_of(type.dtype));
+  for (const std::int64_t d : type.shape) {
+    if (d < 0) return concat("shape ", type.shape, " has a negative dimension");
+    if (__builtin_mul_overflow(bytes, std::max<std::int64_t>(d, 1), &bytes) || bytes > most_bytes) return too_large(type.shape);
+  }
+  return "";
+}
+
+std::string problem_of(const Operand& operand) {
+  if (std::string reason = problem_of(TensorType{operand.dtype, operand.shape}); !reason.empty()) return reason;
+  if (operand.layout.opaque()) return "";
+  const std::string& tag = operand.layout.tag();
+  const int rank = std::max(operand.shape.rank(), 1);  // a scalar lies as "a"
+  const auto misfit = [&] { return concat("layout '", operand.layout, "' does not fit shape ", operand.shape); };
+
+  std::array<bool, most_axes> seen{};
+  std::size_t i = 0;
+  for (; i < tag.size() && std::isalpha(static_cast<unsigned char>(tag[i])); ++i) {
+    const int axis = std::tolower(static_cast<unsigned char>(tag[i])) - 'a';
+    if (axis >= rank || seen[static_cast<std::size_t>(axis)]) return misfit();
+    seen[static_cast<std::size_t>(axis)] = true;
+  }
+  if (static_cast<int>(i) != rank) return misfit();
+  std::array<std::int64_t, most_axes> block;
+  block.fill(1);
+  while (i < tag.size()) {
+    std::int64_t size = 0;
+    for (; i < tag.size() && std::isdigit(static_cast<unsigned char>(tag[i])); ++i)
+      if ((size = size * 10 + (tag[i] - '0')) > 4096) return misfit();
+    if (i == tag.size() || size == 0 || tag[i] < 'a' || tag[i] - 'a' >= operand.shape.rank()) return misfit();
+    std::int64_t& axis = block[static_cast<std::size_t>(tag[i++] - 'a')];
+    if ((axis *= size) > 1 << 20) return misfit();
+  }
+  std::int64_t bytes = static_cast<std::int64_t>(size_of(operand.dtype));
+  for (int axis = 0; axis < operand.shape.rank(); ++axis) {
+    const std::int64_t b = block[static_cast<std::size_t>(axis)];
+    const std::int64_t padded = (operand.shape[axis] + b - 1) / b * b;
+    if (__builtin_mul_overflow(bytes, std::max<std::int64_t>(padded, 1), &bytes) || bytes > most_bytes) return too_large(operand.shape);
+  }
+  return "";
+}
+
+}  // namespace tandem

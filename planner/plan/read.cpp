@@ -1,0 +1,170 @@
+// Plan file → plan. Nothing in the file is trusted.
+#include "planner/plan/format.h"
+#include "planner/plan/plan_file.h"
+#include "tandem_plan.pb.h"
+
+namespace tandem {
+namespace {
+
+namespace file = tandem::plan;
+
+// An enumeration's value as stored, 0..last.
+template <class E>
+E read_enum(int value, E last, std::string_view what) {
+  if (value < 0 || value > static_cast<int>(last)) fail(what, " is ", value, ", expected 0 to ", static_cast<int>(last));
+  return static_cast<E>(value);
+}
+
+Shape read_shape(const file::Type& in) { return Shape(std::vector<std::int64_t>(in.dims().begin(), in.dims().end())); }
+
+TensorType read(const file::Type& in) {
+  TensorType type{static_cast<DType>(in.dtype()), read_shape(in)};
+  if (const std::string reason = problem_of(type); !reason.empty()) fail(reason);
+  return type;
+}
+
+Operand read(const file::Operand& in) {
+  Operand operand{static_cast<DType>(in.type().dtype()), read_shape(in.type()), Layout(in.layout())};
+  if (const std::string reason = problem_of(operand); !reason.empty()) fail(reason);
+  return operand;
+}
+
+Tensor read(const file::Tensor& in) {
+  const TensorType type = read(in.type());
+  const std::size_t bytes = static_cast<std::size_t>(type.shape.elements()) * size_of(type.dtype);
+  if (in.values().size() != bytes) fail("tensor ", type, " has ", in.values().size(), " bytes, expected ", bytes);
+  Tensor tensor(type);
+  std::copy_n(reinterpret_cast<const std::byte*>(in.values().data()), bytes, tensor.write().begin());
+  return tensor;
+}
+
+AttributeValue read(const file::Attribute& in) {
+  switch (in.value_case()) {
+    case file::Attribute::kInteger: return in.integer();
+    case file::Attribute::kReal: return in.real();
+    case file::Attribute::kText: return in.text();
+    case file::Attribute::kInts: return Ints(in.ints().values().begin(), in.ints().values().end());
+    case file::Attribute::kFloats: return Floats(in.floats().values().begin(), in.floats().values().end());
+    case file::Attribute::kTexts: return Strings(in.texts().values().begin(), in.texts().values().end());
+    case file::Attribute::kTensor: return read(in.tensor());
+    case file::Attribute::VALUE_NOT_SET: break;
+  }
+  fail("attribute '", in.name(), "' has no value");
+}
+
+Buffer read(const file::Buffer& in) {
+  Buffer buffer;
+  buffer.name = in.name();
+  buffer.operand = read(in.operand());
+  buffer.memory = read_enum(in.memory(), MemoryClass::workspace, "memory class");
+  buffer.arena = read_enum(in.arena(), ArenaKind::scratch, "arena");
+  buffer.offset = in.offset();
+  buffer.bytes = in.bytes();
+  buffer.first = {in.first()};
+  buffer.last = {in.last()};
+  buffer.alias = {in.alias()};
+  if (in.has_constant()) buffer.constant = read(in.constant());
+  return buffer;
+}
+
+Step read(const file::Step& in) {
+  Step step;
+  step.kind = read_enum(in.kind(), StepKind::concat, "step kind");
+  step.op = in.op();
+  step.kernel = in.kernel();
+  for (const file::Attribute& attribute : in.attributes()) step.attributes.set(attribute.name(), read(attribute));
+  for (const int b : in.inputs()) step.inputs.push_back({b});
+  for (const int b : in.outputs()) step.outputs.push_back({b});
+  step.workspace = {in.workspace()};
+  step.host = in.host();
+  step.bucket = in.bucket();
+  step.stream = in.stream();
+  for (const int s : in.waits()) step.waits.push_back({s});
+  step.origin.assign(in.origin().begin(), in.origin().end());
+  step.flops = in.flops();
+  step.bytes = in.bytes();
+  step.seconds = in.seconds();
+  step.measured = in.measured();
+  return step;
+}
+
+DevicePlan read(const file::DevicePlan& in) {
+  DevicePlan device;
+  device.device = {in.backend(), in.index()};
+  const file::DeviceModel& m = in.model();
+  device.model = {m.name(), m.memory(), m.flops(), m.bandwidth(), m.launch_seconds(), m.link_bandwidth(), m.threads()};
+  device.weight = in.weight();
+  device.slice_begin = in.slice_begin();
+  device.slice_size = in.slice_size();
+  for (const file::Arena& arena : in.arenas())
+    device.arenas.push_back({read_enum(arena.kind(), ArenaKind::scratch, "arena"), arena.bytes(), arena.lower_bound()});
+  for (const file::Buffer& buffer : in.buffers()) device.buffers.push_back(read(buffer));
+  for (const file::Step& step : in.steps()) device.steps.push_back(read(step));
+  for (const file::MemoryUse& use : in.memory())
+    device.memory.emplace_back(read_enum(use.memory(), MemoryClass::workspace, "memory class"), use.bytes());
+  return device;
+}
+
+PlanParameter read(const file::Parameter& in) {
+  PlanParameter parameter;
+  parameter.name = in.name();
+  parameter.type = read(in.type());
+  parameter.source = Layout(in.source());
+  parameter.operand = read(in.operand());
+  parameter.arena = read_enum(in.arena(), ArenaKind::scratch, "arena");
+  parameter.offset = in.offset();
+  parameter.trainable = in.trainable();
+  return parameter;
+}
+
+Bucket read(const file::Bucket& in) {
+  Bucket bucket;
+  bucket.name = in.name();
+  bucket.elements = in.elements();
+  bucket.dtype = static_cast<DType>(in.dtype());
+  bucket.values.assign(in.values().begin(), in.values().end());
+  bucket.seconds = in.seconds();
+  return bucket;
+}
+
+Plan read(const file::Plan& in) {
+  if (in.format() != plan_format) fail("not a plan file");
+  if (in.version() != plan_version) fail("version ", in.version(), ", expected ", plan_version);
+  Plan plan;
+  plan.version = in.version();
+  plan.model = in.model();
+  plan.mode = read_enum(in.mode(), PlanMode::inference, "mode");
+  plan.batch = in.batch();
+  plan.loss = in.loss();
+  plan.optimizer = in.optimizer();
+  plan.options.threads = in.options().threads();
+  plan.options.deterministic = in.options().deterministic();
+  plan.options.winograd = in.options().winograd();
+  plan.options.preference = read_enum(in.options().preference(), LayoutPreference::channels_last, "layout preference");
+  for (const file::HostInput& input : in.inputs()) plan.inputs.push_back({input.name(), read(input.type()), input.batched()});
+  for (const file::HostOutput& output : in.outputs())
+    plan.outputs.push_back({output.name(), read(output.type()), read_enum(output.combine(), Combine::sum, "combine")});
+  for (const file::Parameter& parameter : in.parameters()) plan.parameters.push_back(read(parameter));
+  for (const file::Bucket& bucket : in.buckets()) plan.buckets.push_back(read(bucket));
+  for (const file::DevicePlan& device : in.devices()) plan.devices.push_back(read(device));
+  plan.warnings.assign(in.warnings().begin(), in.warnings().end());
+  plan.seconds = in.seconds();
+  return plan;
+}
+
+}  // namespace
+
+Plan parse_plan(const std::string& bytes) {
+  file::Plan in;
+  if (!in.ParseFromString(bytes)) fail(ExitCode::usage, "plan file: not a plan file, or cut off");
+  Plan plan;
+  try {
+    plan = read(in);
+  } catch (const Error& e) {
+    fail(ExitCode::usage, "plan file: ", e.what());
+  }
+  verify(plan);
+  return plan;
+}
+
+}  // namespace tandem

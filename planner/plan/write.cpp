@@ -1,0 +1,181 @@
+// Plan → plan file.
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
+#include "planner/plan/format.h"
+#include "planner/plan/plan_file.h"
+#include "tandem_plan.pb.h"
+
+namespace tandem {
+namespace {
+
+namespace file = tandem::plan;
+
+void write(const TensorType& type, file::Type* out) {
+  out->set_dtype(static_cast<int>(type.dtype));
+  for (const std::int64_t d : type.shape) out->add_dims(d);
+}
+
+void write(const Operand& operand, file::Operand* out) {
+  write(TensorType{operand.dtype, operand.shape}, out->mutable_type());
+  out->set_layout(operand.layout.tag());
+}
+
+void write(const Tensor& tensor, file::Tensor* out) {
+  write(tensor.type(), out->mutable_type());
+  out->set_values(tensor.bytes().data(), tensor.bytes().size());
+}
+
+void write(const AttributeValue& value, file::Attribute* out) {
+  struct Writer {
+    file::Attribute* out;
+    void operator()(std::int64_t v) const { out->set_integer(v); }
+    void operator()(float v) const { out->set_real(v); }
+    void operator()(const std::string& v) const { out->set_text(v); }
+    void operator()(const Ints& v) const { out->mutable_ints()->mutable_values()->Add(v.begin(), v.end()); }
+    void operator()(const Floats& v) const { out->mutable_floats()->mutable_values()->Add(v.begin(), v.end()); }
+    void operator()(const Strings& v) const {
+      out->mutable_texts();
+      for (const std::string& s : v) out->mutable_texts()->add_values(s);
+    }
+    void operator()(const Tensor& v) const { write(v, out->mutable_tensor()); }
+  };
+  std::visit(Writer{out}, value);
+}
+
+void write(const Buffer& buffer, file::Buffer* out) {
+  out->set_name(buffer.name);
+  write(buffer.operand, out->mutable_operand());
+  out->set_memory(static_cast<file::MemoryClass>(buffer.memory));
+  out->set_arena(static_cast<file::ArenaKind>(buffer.arena));
+  out->set_offset(buffer.offset);
+  out->set_bytes(buffer.bytes);
+  out->set_first(buffer.first.index);
+  out->set_last(buffer.last.index);
+  out->set_alias(buffer.alias.index);
+  if (buffer.constant) write(*buffer.constant, out->mutable_constant());
+}
+
+void write(const Step& step, file::Step* out) {
+  out->set_kind(static_cast<file::Step::Kind>(step.kind));
+  out->set_op(step.op);
+  out->set_kernel(step.kernel);
+  for (const auto& [name, value] : step.attributes) {
+    file::Attribute* attribute = out->add_attributes();
+    attribute->set_name(name);
+    write(value, attribute);
+  }
+  for (const BufferId b : step.inputs) out->add_inputs(b.index);
+  for (const BufferId b : step.outputs) out->add_outputs(b.index);
+  out->set_workspace(step.workspace.index);
+  out->set_host(step.host);
+  out->set_bucket(step.bucket);
+  out->set_stream(step.stream);
+  for (const StepId s : step.waits) out->add_waits(s.index);
+  for (const std::string& s : step.origin) out->add_origin(s);
+  out->set_flops(step.flops);
+  out->set_bytes(step.bytes);
+  out->set_seconds(step.seconds);
+  out->set_measured(step.measured);
+}
+
+void write(const DevicePlan& device, file::DevicePlan* out) {
+  out->set_backend(device.device.backend);
+  out->set_index(device.device.index);
+  file::DeviceModel* model = out->mutable_model();
+  model->set_name(device.model.name);
+  model->set_memory(device.model.memory);
+  model->set_flops(device.model.flops);
+  model->set_bandwidth(device.model.bandwidth);
+  model->set_launch_seconds(device.model.launch_seconds);
+  model->set_link_bandwidth(device.model.link_bandwidth);
+  model->set_threads(device.model.threads);
+  out->set_weight(device.weight);
+  out->set_slice_begin(device.slice_begin);
+  out->set_slice_size(device.slice_size);
+  for (const Arena& arena : device.arenas) {
+    file::Arena* a = out->add_arenas();
+    a->set_kind(static_cast<file::ArenaKind>(arena.kind));
+    a->set_bytes(arena.bytes);
+    a->set_lower_bound(arena.lower_bound);
+  }
+  for (const Buffer& buffer : device.buffers) write(buffer, out->add_buffers());
+  for (const Step& step : device.steps) write(step, out->add_steps());
+  for (const auto& [memory, bytes] : device.memory) {
+    file::MemoryUse* use = out->add_memory();
+    use->set_memory(static_cast<file::MemoryClass>(memory));
+    use->set_bytes(bytes);
+  }
+}
+
+void write(const PlanParameter& parameter, file::Parameter* out) {
+  out->set_name(parameter.name);
+  write(parameter.type, out->mutable_type());
+  out->set_source(parameter.source.tag());
+  write(parameter.operand, out->mutable_operand());
+  out->set_arena(static_cast<file::ArenaKind>(parameter.arena));
+  out->set_offset(parameter.offset);
+  out->set_trainable(parameter.trainable);
+}
+
+void write(const Bucket& bucket, file::Bucket* out) {
+  out->set_name(bucket.name);
+  out->set_elements(bucket.elements);
+  out->set_dtype(static_cast<int>(bucket.dtype));
+  for (const std::string& value : bucket.values) out->add_values(value);
+  out->set_seconds(bucket.seconds);
+}
+
+}  // namespace
+
+std::string serialize(const Plan& plan) {
+  file::Plan out;
+  out.set_format(std::string(plan_format));
+  out.set_version(plan.version);
+  out.set_model(plan.model);
+  out.set_mode(static_cast<file::Plan::Mode>(plan.mode));
+  out.set_batch(plan.batch);
+  out.set_loss(plan.loss);
+  out.set_optimizer(plan.optimizer);
+  out.mutable_options()->set_threads(plan.options.threads);
+  out.mutable_options()->set_deterministic(plan.options.deterministic);
+  out.mutable_options()->set_winograd(plan.options.winograd);
+  out.mutable_options()->set_preference(static_cast<file::KernelOptions::Preference>(plan.options.preference));
+  for (const HostInput& input : plan.inputs) {
+    file::HostInput* i = out.add_inputs();
+    i->set_name(input.name);
+    write(input.type, i->mutable_type());
+    i->set_batched(input.batched);
+  }
+  for (const HostOutput& output : plan.outputs) {
+    file::HostOutput* o = out.add_outputs();
+    o->set_name(output.name);
+    write(output.type, o->mutable_type());
+    o->set_combine(static_cast<file::HostOutput::Combine>(output.combine));
+  }
+  for (const PlanParameter& parameter : plan.parameters) write(parameter, out.add_parameters());
+  for (const Bucket& bucket : plan.buckets) write(bucket, out.add_buckets());
+  for (const DevicePlan& device : plan.devices) write(device, out.add_devices());
+  for (const std::string& warning : plan.warnings) out.add_warnings(warning);
+  out.set_seconds(plan.seconds);
+
+  std::string bytes;
+  {
+    google::protobuf::io::StringOutputStream stream(&bytes);
+    google::protobuf::io::CodedOutputStream coded(&stream);
+    coded.SetSerializationDeterministic(true);
+    if (!out.SerializeToCodedStream(&coded)) fail(ExitCode::io, "plan of '", plan.model, "' does not fit in a plan file");
+  }
+  return bytes;
+}
+
+// FNV-1a over the file's bytes.
+std::string hash_of(const Plan& plan) {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const char c : serialize(plan)) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  std::string text(16, '0');
+  for (std::size_t i = 0; i < 16; ++i) text[i] = "0123456789abcdef"[hash >> (60 - 4 * i) & 15];
+  return text;
+}
+
+}  // namespace tandem
