@@ -1,0 +1,149 @@
+// Forward, loss, backward, updates: the training graph of one device.
+#include <algorithm>
+#include <map>
+
+#include "planner/optimizer.h"
+#include "planner/rewrite.h"
+
+namespace tandem {
+namespace {
+
+std::vector<ValueId> trainable_parameters(const Graph& graph, const CompileOptions& o) {
+  std::vector<ValueId> list;
+  for (std::size_t i = 0; i < graph.values.size(); ++i) {
+    const Value& v = graph.values[i];
+    if (v.kind != ValueKind::parameter || !v.trainable) continue;
+    if (matches_any(v.name, o.freeze) && !matches_any(v.name, o.unfreeze)) continue;
+    list.push_back({static_cast<int>(i)});
+  }
+  return list;
+}
+
+// Small parameters share one update step: starting a step costs more than updating a thousand numbers.
+constexpr std::int64_t small_parameter = 16384;
+constexpr std::size_t largest_group = 64;
+
+void append_updates(Graph& graph, const CompileOptions& o, std::span<const ValueId> parameters, std::span<const ValueId> gradients) {
+  const UpdateRule rule = update_rule(o.optimizer);
+  const Operator& op = internal_operator(rule.op);
+  const ValueId scalars = GraphBuilder(graph, "update", {}).input("tandem.scalars", {DType::float32, Shape{8}});
+  std::vector<std::size_t> small;
+  const auto emit = [&](std::span<const std::size_t> group) {
+    std::vector<ValueId> inputs{scalars};
+    for (const std::size_t i : group) {
+      const Value parameter = graph[parameters[i]];
+      inputs.push_back(parameters[i]);
+      inputs.push_back(gradients[i]);
+      for (const std::string& state : rule.states) {
+        Value v{.name = concat(state, '/', parameter.name), .type = parameter.type, .kind = ValueKind::parameter, .optimizer_state = true};
+        v.source = parameter.source;
+        v.template_shape = parameter.template_shape;
+        inputs.push_back(graph.add_value(std::move(v)));
+      }
+    }
+    Attributes attributes = rule.attributes;
+    attributes.set("tensors", static_cast<std::int64_t>(group.size()));
+    const int outputs = static_cast<int>(group.size() * (1 + rule.states.size()));
+    graph.add_node(op, concat("update/", graph[parameters[group[0]]].name), std::move(attributes), std::move(inputs), outputs);
+  };
+  // In the order in which gradients become ready, so that an update can follow its gradient.
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    if (gradients[i].present()) order.push_back(i);
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return graph[gradients[a]].producer < graph[gradients[b]].producer; });
+  for (const std::size_t i : order) {
+    if (graph[parameters[i]].type.shape.elements() > small_parameter) {
+      emit(std::span(&i, 1));
+      continue;
+    }
+    small.push_back(i);
+    if (small.size() == largest_group) {
+      emit(small);
+      small.clear();
+    }
+  }
+  if (!small.empty()) emit(small);
+}
+
+}  // namespace
+
+Training build_training(const Graph& model, const CompileOptions& o, std::int64_t samples, bool collective) {
+  Training t;
+  t.graph = fuse_layers(simplify(expand(model, true)));
+  Graph& graph = t.graph;
+  const Loss loss = attach_loss(graph, o, o.batch);
+  graph.outputs = {loss.loss};
+  t.outputs = {"loss"};
+  if (loss.correct.present()) {
+    graph.outputs.push_back(loss.correct);
+    t.outputs.push_back("correct");
+  }
+  graph = simplify(graph);  // drops what only the model's own outputs needed
+
+  std::vector<ValueId> parameters = trainable_parameters(graph, o);
+  if (parameters.empty()) fail("model '", graph.name, "' has no trainable parameter", o.freeze.empty() ? "" : " left after --freeze");
+  std::vector<ValueId> gradients = differentiate(graph, graph.outputs[0], parameters);
+  if (std::none_of(gradients.begin(), gradients.end(), [](ValueId g) { return g.present(); }))
+    fail("the loss does not depend on any trainable parameter of model '", graph.name, "'");
+
+  // Passes renumber values: what must be found again afterwards rides along as outputs.
+  const std::size_t outputs = graph.outputs.size();
+  for (const ValueId g : gradients)
+    if (g.present()) graph.outputs.push_back(g);
+  graph = simplify(graph);
+  parameters = trainable_parameters(graph, o);
+  std::size_t next = outputs;
+  for (ValueId& g : gradients)
+    if (g.present()) g = graph.outputs[next++];
+  graph.outputs.resize(outputs);
+  for (const std::string& name : o.keep_gradients)
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+      if (graph[parameters[i]].name == name && gradients[i].present()) {
+        graph.outputs.push_back(gradients[i]);
+        t.outputs.push_back("gradient/" + name);
+      }
+
+  if (collective) {
+    // Each replica's value is summed in place: it needs memory of its own that nothing else reads.
+    const auto users = graph.consumers();
+    std::map<int, int> count;
+    for (const ValueId g : gradients)
+      if (g.present()) ++count[g.index];
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      if (!gradients[i].present()) continue;
+      ValueId& g = gradients[i];
+      const bool alone = graph[g].kind == ValueKind::activation && users[static_cast<std::size_t>(g.index)].empty() && count[g.index] == 1 &&
+                       graph[graph[g].producer].op->name != "Reshape" && graph[graph[g].producer].op->name != "Transpose";
+      if (!alone) g = GraphBuilder(graph, concat("gradient/", graph[parameters[i]].name), {}).emit("Reorder", {g});
+      t.reduced.push_back({graph[parameters[i]].name, g});
+    }
+  }
+  append_updates(graph, o, parameters, gradients);
+
+  const Operator& running = internal_operator("RunningStatistics");
+  const std::vector<StateUpdate> statistics = std::move(graph.state_updates);
+  graph.state_updates.clear();
+  for (const StateUpdate& u : statistics) {
+    ValueId value = u.value;
+    if (collective) {
+      GraphBuilder b(graph, concat("statistics/", graph[u.parameter].name), {});
+      value = b.mul(value, static_cast<double>(samples) / static_cast<double>(o.batch));
+      t.reduced.push_back({graph[u.parameter].name, value});
+    }
+    graph.add_node(running, concat("statistics/", graph[u.parameter].name), {{"momentum", u.momentum}}, {u.parameter, value}, 1);
+  }
+
+  const std::size_t own = graph.outputs.size();
+  for (const Reduced& r : t.reduced) graph.outputs.push_back(r.value);
+  graph = fuse_elementwise(graph);
+  for (std::size_t i = 0; i < t.reduced.size(); ++i) t.reduced[i].value = graph.outputs[own + i];
+  graph.outputs.resize(own);
+  verify(graph);
+  return t;
+}
+
+Graph training_graph(const GraphSource& source, const CompileOptions& options, std::int64_t samples) {
+  return build_training(source(samples), options, samples, false).graph;
+}
+
+}  // namespace tandem

@@ -1,0 +1,158 @@
+// Before differentiation: what one kernel can do at once becomes one node.
+#include <algorithm>
+
+#include "planner/rewrite.h"
+#include "planner/views.h"
+
+namespace tandem {
+namespace {
+
+struct Match {
+  const Graph& graph;
+  std::vector<int> uses;  // of each value, graph outputs and state updates included
+
+  explicit Match(const Graph& g) : graph(g), uses(g.values.size()) {
+    for (const Node& n : g.nodes)
+      for (const ValueId in : n.inputs)
+        if (in.present()) ++uses[static_cast<std::size_t>(in.index)];
+    for (const ValueId out : g.outputs) ++uses[static_cast<std::size_t>(out.index)];
+    for (const StateUpdate& u : g.state_updates) ++uses[static_cast<std::size_t>(u.value.index)];
+  }
+  // The node of one of these operators that makes `v`, which nothing else reads.
+  NodeId only(ValueId v, std::initializer_list<std::string_view> ops) const {
+    if (!v.present() || uses[static_cast<std::size_t>(v.index)] != 1) return {};
+    const NodeId p = graph[v].producer;
+    if (!p.present() || graph[p].outputs[0] != v) return {};
+    return std::find(ops.begin(), ops.end(), graph[p].op->name) != ops.end() ? p : NodeId{};
+  }
+};
+
+// A bias fits a layer's output [N,C,...] where it is a parameter with C elements, along axis 1.
+bool is_channel_bias(const Graph& g, ValueId bias, const Shape& out) {
+  const Value& b = g[bias];
+  if (b.kind != ValueKind::parameter || out.rank() < 2 || b.type.shape.elements() != out[1]) return false;
+  const int offset = out.rank() - b.type.shape.rank();
+  if (offset < 0) return false;
+  for (int i = 0; i < b.type.shape.rank(); ++i)
+    if (b.type.shape[i] != (i + offset == 1 ? out[1] : 1)) return false;
+  return offset <= 1;
+}
+
+// Each rule may turn the node (at hand, with its inputs in the new graph) and its only-used producer into one.
+// `first`: the producer as it stands in the new graph.
+struct Pair {
+  Graph& to;
+  const Node& first;
+  const Node& second;
+};
+using Rule = bool (*)(const Pair&, Node& fused);
+
+bool add_bias(const Pair& p, Node& fused) {
+  if (p.first.inputs.size() > 2 && p.first.inputs[2].present()) return false;
+  if (p.first.attributes.has("activation")) return false;
+  const ValueId y = p.first.outputs[0];
+  const ValueId bias = p.second.inputs[0] == y ? p.second.inputs[1] : p.second.inputs[0];
+  if (p.to[p.second.outputs[0]].type != p.to[y].type || !is_channel_bias(p.to, bias, p.to[y].type.shape)) return false;
+  fused = p.first;
+  fused.inputs.resize(3);
+  const std::int64_t channels = p.to[y].type.shape[1];
+  fused.inputs[2] = p.to[bias].type.shape.rank() == 1 ? bias : GraphBuilder(p.to, p.second.name, p.second.origin).reshape(bias, Shape{channels});
+  return true;
+}
+
+bool add_relu(const Pair& p, Node& fused) {
+  if (p.first.attributes.has("activation")) return false;
+  fused = p.first;
+  fused.attributes.set("activation", std::string("Relu"));
+  return true;
+}
+
+// InnerProduct sums over all axes but the first: flattening before it is not needed, the weight is seen unflattened.
+bool flatten_into_inner_product(const Pair& p, Node& fused) {
+  const ValueId x = p.first.inputs[0], w = p.second.inputs[1];
+  const Shape& from = p.to[x].type.shape;
+  const Shape& flat = p.to[p.first.outputs[0]].type.shape;
+  if (p.to[w].kind != ValueKind::parameter || from.rank() < 3 || flat.rank() != 2 || from[0] != flat[0] || from.rank() > 5) return false;
+  Shape wide = from;
+  wide[0] = p.to[w].type.shape[0];
+  fused = p.second;
+  fused.inputs[0] = x;
+  fused.inputs[1] = GraphBuilder(p.to, p.second.name, p.second.origin).reshape(w, wide);
+  return true;
+}
+
+// ... and so is transposing: the weight is seen transposed back.
+bool transpose_into_inner_product(const Pair& p, Node& fused) {
+  const Ints& perm = p.first.attributes.ints("perm");
+  const ValueId w = p.second.inputs[1];
+  if (perm[0] != 0 || p.to[w].kind != ValueKind::parameter) return false;
+  Ints inverse(perm.size());
+  for (std::size_t i = 0; i < perm.size(); ++i) inverse[static_cast<std::size_t>(perm[i])] = static_cast<std::int64_t>(i);
+  fused = p.second;
+  fused.inputs[0] = p.first.inputs[0];
+  fused.inputs[1] = GraphBuilder(p.to, p.second.name, p.second.origin).transpose(w, inverse);
+  return true;
+}
+
+struct Row {
+  std::string_view second;
+  std::initializer_list<std::string_view> first;
+  Rule rule;
+};
+const Row rows[] = {
+    {"Add", {"Conv", "InnerProduct"}, add_bias},
+    {"Relu", {"Conv", "InnerProduct", "BatchNormalization", "BatchNormalizationTraining"}, add_relu},
+    {"InnerProduct", {"Reshape"}, flatten_into_inner_product},
+    {"InnerProduct", {"Transpose"}, transpose_into_inner_product},
+};
+
+Graph round(const Graph& graph, bool& changed) {
+  const Match match(graph);
+  GraphCopy copy(graph);
+  changed = false;
+  for (const Node& node : graph.nodes) {
+    bool fused_here = false;
+    for (const Row& row : rows) {
+      if (row.second != node.op->name || fused_here) continue;
+      for (const ValueId in : node.inputs) {
+        const NodeId before = match.only(in, row.first);
+        if (!before.present() || fused_here) continue;
+        const ValueId mapped = copy.map(in);
+        if (!copy.to[mapped].producer.present()) continue;
+        copy.copy(node);
+        Node second = copy.to.nodes.back();
+        copy.to.nodes.pop_back();
+        const Node first = copy.to[copy.to[mapped].producer];
+        Node fused;
+        if (!row.rule({copy.to, first, second}, fused)) continue;
+        // The fused node makes the second one's output and the first one's others; the first stays, unread, until
+        // simplify removes it.
+        std::vector<std::string> origin = first.origin;
+        for (const std::string& o : second.origin)
+          if (std::find(origin.begin(), origin.end(), o) == origin.end()) origin.push_back(o);
+        const NodeId id = copy.to.add_node(*fused.op, node.name, fused.attributes, fused.inputs, static_cast<int>(fused.outputs.size()), origin);
+        const Node made = copy.to[id];
+        copy.to[made.outputs[0]].name = graph[node.outputs[0]].name;
+        copy.set(node.outputs[0], made.outputs[0]);
+        if (first.op == fused.op)
+          for (std::size_t i = 1; i < made.outputs.size(); ++i) copy.set(graph[before].outputs[i], made.outputs[i]);
+        fused_here = changed = true;
+      }
+    }
+    if (!fused_here) copy.copy(node);
+  }
+  return copy.finish();
+}
+
+}  // namespace
+
+Graph fuse_layers(const Graph& graph) {
+  Graph now = graph;
+  for (bool changed = true; changed;) {
+    now = round(now, changed);
+    if (changed) now = simplify(now);
+  }
+  return now;
+}
+
+}  // namespace tandem

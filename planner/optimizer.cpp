@@ -1,0 +1,72 @@
+// The optimizers by name with the field's defaults, and their update nodes.
+#include "planner/optimizer.h"
+
+namespace tandem {
+namespace {
+
+struct Row {
+  std::string_view name;
+  std::string_view op;
+  OptimizerOptions defaults;
+};
+
+// Defaults: PyTorch's, except RMSprop's, which are Keras's (rho 0.9, epsilon 1e-7).
+const Row* find(std::string_view name) {
+  static const Row rows[] = {
+      {"sgd", "SgdUpdate", {}},
+      {"rmsprop", "RmspropUpdate", {.name = "rmsprop", .epsilon = 1e-7}},
+      {"adam", "AdamUpdate", {.name = "adam"}},
+      {"adamw", "AdamUpdate", {.name = "adamw", .weight_decay = 0.01}},
+  };
+  for (const Row& row : rows)
+    if (row.name == name) return &row;
+  return nullptr;
+}
+
+float f(double v) { return static_cast<float>(v); }
+
+}  // namespace
+
+OptimizerOptions optimizer_defaults(std::string_view name) {
+  const Row* row = find(name);
+  if (!row) fail(ExitCode::usage, "optimizer '", name, "' is unknown: expected sgd, rmsprop, adam or adamw");
+  return row->defaults;
+}
+
+std::string to_string(const OptimizerOptions& o) {
+  std::string s = o.name;
+  const bool adam = o.name.starts_with("adam");
+  if (!adam && o.momentum != 0) s += concat(" momentum=", o.momentum);
+  if (o.nesterov) s += " nesterov";
+  if (adam) s += concat(" beta1=", o.beta1, " beta2=", o.beta2);
+  if (o.name == "rmsprop") s += concat(" rho=", o.rho);
+  if (o.name != "sgd") s += concat(" epsilon=", o.epsilon);
+  if (o.weight_decay != 0) s += concat(" weight_decay=", o.weight_decay);
+  return s;
+}
+
+UpdateRule update_rule(const OptimizerOptions& o) {
+  optimizer_defaults(o.name);
+  UpdateRule rule{.op = std::string(find(o.name)->op)};
+  rule.attributes.set("weight_decay", f(o.weight_decay));
+  if (rule.op == "AdamUpdate") {
+    rule.states = {"adam_m", "adam_v"};
+    rule.attributes.set("beta1", f(o.beta1));
+    rule.attributes.set("beta2", f(o.beta2));
+    rule.attributes.set("epsilon", f(o.epsilon));
+    rule.attributes.set("decoupled", std::int64_t{o.name == "adamw"});
+    return rule;
+  }
+  rule.attributes.set("momentum", f(o.momentum));
+  if (rule.op == "RmspropUpdate") {
+    rule.states = {"rmsprop_s"};
+    rule.attributes.set("rho", f(o.rho));
+    rule.attributes.set("epsilon", f(o.epsilon));
+  } else {
+    rule.attributes.set("nesterov", std::int64_t{o.nesterov});
+  }
+  if (o.momentum != 0) rule.states.push_back("momentum");
+  return rule;
+}
+
+}  // namespace tandem

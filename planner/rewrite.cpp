@@ -1,0 +1,77 @@
+#include "planner/rewrite.h"
+
+namespace tandem {
+
+GraphCopy::GraphCopy(const Graph& from) : from_(from), map_(from.values.size()) {
+  to.name = from.name;
+  to.values.reserve(from.values.size());
+  to.nodes.reserve(from.nodes.size());
+  for (std::size_t i = 0; i < from.values.size(); ++i)
+    if (from.values[i].kind != ValueKind::activation) map_[i] = to.add_value(from.values[i]);
+  for (const ValueId in : from.inputs) to.inputs.push_back(map(in));
+}
+
+Node GraphCopy::mapped(const Node& node) const {
+  Node out = node;
+  for (ValueId& in : out.inputs) in = map(in);
+  return out;
+}
+
+void GraphCopy::copy(const Node& node) {
+  Node out = mapped(node);
+  const NodeId id{static_cast<int>(to.nodes.size())};
+  for (ValueId& o : out.outputs) {
+    if (!o.present()) continue;
+    Value value = from_[o];
+    value.producer = id;
+    const ValueId now = to.add_value(std::move(value));
+    set(o, now);
+    o = now;
+  }
+  to.nodes.push_back(std::move(out));
+}
+
+void GraphCopy::replace(const Node& node, std::span<const ValueId> now) {
+  for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+    const ValueId old = node.outputs[i];
+    if (!old.present() || i >= now.size() || !now[i].present()) continue;
+    set(old, now[i]);
+    Value& v = to[now[i]];
+    if (v.kind == ValueKind::activation && v.name.find('/') != std::string::npos) v.name = from_[old].name;
+    if (v.type != from_[old].type && !from_[old].opaque)
+      fail("rewriting ", node.op->name, " '", node.name, "': output ", static_cast<int>(i), " was ", from_[old].type, ", became ", v.type);
+  }
+}
+
+Graph GraphCopy::finish() {
+  for (const ValueId out : from_.outputs) to.outputs.push_back(map(out));
+  for (const StateUpdate& u : from_.state_updates) to.state_updates.push_back({map(u.parameter), map(u.value), u.momentum});
+  return std::move(to);
+}
+
+bool matches_any(const std::string& name, const std::vector<std::string>& patterns) {
+  // Iterative glob with one backtrack point.
+  const auto matches = [](std::string_view s, std::string_view p) {
+    std::size_t i = 0, j = 0, star = std::string_view::npos, mark = 0;
+    while (i < s.size()) {
+      if (j < p.size() && (p[j] == '?' || p[j] == s[i])) {
+        ++i, ++j;
+      } else if (j < p.size() && p[j] == '*') {
+        star = j++;
+        mark = i;
+      } else if (star != std::string_view::npos) {
+        j = star + 1;
+        i = ++mark;
+      } else {
+        return false;
+      }
+    }
+    while (j < p.size() && p[j] == '*') ++j;
+    return j == p.size();
+  };
+  for (const std::string& p : patterns)
+    if (matches(name, p)) return true;
+  return false;
+}
+
+}  // namespace tandem

@@ -1,0 +1,69 @@
+// Graph passes: each takes a graph and leaves an equivalent one. They keep nodes in topological order.
+#pragma once
+#include <map>
+#include <span>
+#include <string>
+
+#include "graph/operator.h"
+#include "planner/compile.h"
+
+namespace tandem {
+
+// Rewrites composite operators into the operators kernels know, until none is left.
+Graph expand(const Graph& graph, bool training);
+
+// Removes nodes that nothing needs, repeats of the same computation, multiplications by one and reshapes that change
+// nothing; views of parameters (Transpose, Reshape) become the parameter's own shape.
+Graph simplify(const Graph& graph);
+
+// Bias and activation into the producing node, BatchNormalization + Relu, flatten + InnerProduct. Before differentiation.
+Graph fuse_layers(const Graph& graph);
+
+// Elementwise nodes into programs (Elementwise). After differentiation.
+Graph fuse_elementwise(const Graph& graph);
+
+// Loss on top of the model. Returns the scalar; `correct` is the count of correct predictions where asked for.
+struct Loss {
+  ValueId loss;
+  ValueId correct;
+};
+// `scale_batch`: the global batch that the sum of per-sample losses is divided by.
+Loss attach_loss(Graph& graph, const CompileOptions& options, std::int64_t scale_batch);
+
+// Appends the backward graph of a scalar; gradients[i] belongs to wanted[i], absent where the scalar does not depend on it.
+std::vector<ValueId> differentiate(Graph& graph, ValueId scalar, std::span<const ValueId> wanted);
+
+// A value of one device that must be summed over all devices before its consumers run.
+struct Reduced {
+  std::string parameter;  // whose gradient, or whose statistics
+  ValueId value;
+};
+// The whole training graph of one device: forward, loss, backward, updates. Outputs: loss, correct (where it is),
+// kept gradients. `share`: this device's part of the batch.
+struct Training {
+  Graph graph;
+  std::vector<Reduced> reduced;
+  std::vector<std::string> outputs;  // names of graph.outputs
+};
+Training build_training(const Graph& model, const CompileOptions& options, std::int64_t samples, bool collective);
+
+// Copies nodes of one graph into another, mapping values; shared by the passes.
+class GraphCopy {
+ public:
+  explicit GraphCopy(const Graph& from);
+  Graph to;
+  ValueId map(ValueId old) const { return old.present() ? map_[static_cast<std::size_t>(old.index)] : old; }
+  void set(ValueId old, ValueId now) { map_[static_cast<std::size_t>(old.index)] = now; }
+  Node mapped(const Node& node) const;             // the node with its inputs in the new graph
+  void copy(const Node& node);                     // appends it, outputs with their names and types
+  void replace(const Node& node, std::span<const ValueId> now);  // its outputs are these values of the new graph
+  Graph finish();                                  // maps outputs and state updates
+
+ private:
+  const Graph& from_;
+  std::vector<ValueId> map_;
+};
+
+bool matches_any(const std::string& name, const std::vector<std::string>& patterns);  // glob: * and ?
+
+}  // namespace tandem
