@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""Times training steps of one network in PyTorch on the CPU and prints one JSON line.
+
+    python3 bench/pytorch_steps.py --model resnet50 --batch 8 --threads 2 --mode compile --memory channels_last
+
+A step is forward, softmax cross-entropy, backward and SGD with momentum on one fixed batch of noise, as in
+bench/tandem_steps.cpp; the networks are those of models/. Times are of whole steps, after a warm-up.
+"""
+import argparse
+import json
+import resource
+import statistics
+import time
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+
+def conv_relu_pool(inputs, outputs):
+    return [nn.Conv2d(inputs, outputs, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2)]
+
+
+def mlp():
+    return nn.Sequential(nn.Flatten(), nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
+
+
+def lenet():
+    return nn.Sequential(*conv_relu_pool(1, 20), *conv_relu_pool(20, 50), nn.Flatten(), nn.Linear(2450, 500), nn.ReLU(),
+                         nn.Linear(500, 10))
+
+
+def conv_module(inputs, outputs, kernel, stride=1, pad=0):
+    return nn.Sequential(nn.Conv2d(inputs, outputs, kernel, stride, pad), nn.BatchNorm2d(outputs), nn.ReLU(inplace=True))
+
+
+class Parallel(nn.Module):
+    """The branches' outputs, concatenated by channel."""
+
+    def __init__(self, *branches):
+        super().__init__()
+        self.branches = nn.ModuleList(branches)
+
+    def forward(self, x):
+        return torch.cat([branch(x) for branch in self.branches], 1)
+
+
+def mini_googlenet():
+    def inception(inputs, ones, threes):
+        return Parallel(conv_module(inputs, ones, 1), conv_module(inputs, threes, 3, 1, 1))
+
+    def downsample(inputs, threes):
+        return Parallel(conv_module(inputs, threes, 3, 2), nn.MaxPool2d(3, 2))
+
+    return nn.Sequential(
+        conv_module(3, 96, 3, 1, 1), inception(96, 32, 32), inception(64, 32, 48), downsample(80, 80),
+        inception(160, 112, 48), inception(160, 96, 64), inception(160, 80, 80), inception(160, 48, 96),
+        downsample(144, 96), inception(240, 176, 160), inception(336, 176, 160), nn.AvgPool2d(7), nn.Dropout(0.5),
+        nn.Flatten(), nn.Linear(336, 10))
+
+
+def conv_norm(inputs, outputs, kernel, stride=1, groups=1, activation=None):
+    layers = [nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, groups=groups, bias=False), nn.BatchNorm2d(outputs)]
+    return layers + ([activation] if activation else [])
+
+
+class Residual(nn.Module):
+    """activation(layers(x) + shortcut(x)); the activation may be none."""
+
+    def __init__(self, layers, shortcut=None, activation=None):
+        super().__init__()
+        self.layers = nn.Sequential(*layers)
+        self.shortcut = shortcut or nn.Identity()
+        self.activation = activation or nn.Identity()
+
+    def forward(self, x):
+        y = self.layers(x)
+        y += self.shortcut(x)
+        return self.activation(y)
+
+
+def resnet50():
+    relu = nn.ReLU(inplace=True)
+    layers, channels = [*conv_norm(3, 64, 7, 2, activation=relu), nn.MaxPool2d(3, 2, 1)], 64
+    for width, count, first_stride in ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)):
+        for i in range(count):
+            stride, out = first_stride if i == 0 else 1, 4 * width
+            shortcut = nn.Sequential(*conv_norm(channels, out, 1, stride)) if i == 0 else None
+            layers.append(Residual([*conv_norm(channels, width, 1, activation=relu),
+                                    *conv_norm(width, width, 3, stride, activation=relu), *conv_norm(width, out, 1)],
+                                   shortcut, relu))
+            channels = out
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2048, 1000))
+
+
+def mobilenetv2():
+    relu6 = nn.ReLU6(inplace=True)
+    layers, channels = conv_norm(3, 32, 3, 2, activation=relu6), 32
+    for expand, out, count, first_stride in ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1),
+                                             (6, 160, 3, 2), (6, 320, 1, 1)):
+        for i in range(count):
+            hidden, stride = channels * expand, first_stride if i == 0 else 1
+            block = conv_norm(channels, hidden, 1, activation=relu6) if expand != 1 else []
+            block += conv_norm(hidden, hidden, 3, stride, hidden, relu6) + conv_norm(hidden, out, 1)
+            layers += [Residual(block)] if stride == 1 and channels == out else block
+            channels = out
+    layers += conv_norm(channels, 1280, 1, activation=relu6)
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(0.2), nn.Linear(1280, 1000))
+
+
+# Network, image, classes.
+MODELS = {
+    "mlp": (mlp, (1, 28, 28), 10),
+    "lenet": (lenet, (1, 28, 28), 10),
+    "mini_googlenet": (mini_googlenet, (3, 32, 32), 10),
+    "resnet50": (resnet50, (3, 224, 224), 1000),
+    "mobilenetv2": (mobilenetv2, (3, 224, 224), 1000),
+}
+
+
+def peak_rss():
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def main():
+    base_rss = peak_rss()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--model", choices=MODELS, required=True)
+    parser.add_argument("--batch", type=int, required=True)
+    parser.add_argument("--threads", type=int, required=True)
+    parser.add_argument("--mode", choices=("eager", "compile"), default="eager")
+    parser.add_argument("--memory", choices=("contiguous", "channels_last"), default="contiguous")
+    parser.add_argument("--warmup", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=20)
+    arguments = parser.parse_args()
+
+    torch.set_num_threads(arguments.threads)
+    torch.manual_seed(0)
+    make, image, classes = MODELS[arguments.model]
+    model = make()
+    x = torch.randn(arguments.batch, *image)
+    labels = torch.randint(0, classes, (arguments.batch,))
+    if arguments.memory == "channels_last":
+        model = model.to(memory_format=torch.channels_last)
+        x = x.contiguous(memory_format=torch.channels_last)
+    model.train()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
+    forward = torch.compile(model) if arguments.mode == "compile" else model
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        loss = functional.cross_entropy(forward(x), labels)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    for _ in range(arguments.warmup):
+        step()
+    seconds = []
+    for _ in range(arguments.steps):
+        begin = time.perf_counter()
+        loss = step()
+        seconds.append(time.perf_counter() - begin)
+    print(json.dumps({
+        "program": f"pytorch {torch.__version__} {arguments.mode} {arguments.memory}", "model": arguments.model,
+        "batch": arguments.batch, "threads": torch.get_num_threads(), "steps": arguments.steps,
+        "median_ms": 1e3 * statistics.median(seconds), "min_ms": 1e3 * min(seconds), "loss": loss.item(),
+        "base_rss_bytes": base_rss, "peak_rss_bytes": peak_rss(),
+    }))
+
+
+if __name__ == "__main__":
+    main()
