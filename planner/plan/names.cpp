@@ -20,6 +20,7 @@ std::string_view name_of(ArenaKind k) {
     case ArenaKind::optimizer: return "optimizer";
     case ArenaKind::gradients: return "gradients";
     case ArenaKind::scratch: return "scratch";
+    case ArenaKind::constants: return "constants";
   }
   return "unknown";
 }

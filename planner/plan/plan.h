@@ -27,8 +27,9 @@ std::string_view name_of(MemoryClass c);
 
 // The device memory that buffers lie in. `parameters` and `optimizer` persist; `gradients` is contiguous for the
 // all-reduce; `scratch` is reused within a step.
-enum class ArenaKind { parameters, optimizer, gradients, scratch };
-inline constexpr ArenaKind arena_kinds[] = {ArenaKind::parameters, ArenaKind::optimizer, ArenaKind::gradients, ArenaKind::scratch};
+enum class ArenaKind { parameters, optimizer, gradients, scratch, constants };
+inline constexpr ArenaKind arena_kinds[] = {ArenaKind::parameters, ArenaKind::optimizer, ArenaKind::gradients, ArenaKind::scratch,
+                                           ArenaKind::constants};
 std::string_view name_of(ArenaKind k);
 
 struct Buffer {

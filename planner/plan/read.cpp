@@ -57,7 +57,7 @@ Buffer read(const file::Buffer& in) {
   buffer.name = in.name();
   buffer.operand = read(in.operand());
   buffer.memory = read_enum(in.memory(), MemoryClass::workspace, "memory class");
-  buffer.arena = read_enum(in.arena(), ArenaKind::scratch, "arena");
+  buffer.arena = read_enum(in.arena(), ArenaKind::constants, "arena");
   buffer.offset = in.offset();
   buffer.bytes = in.bytes();
   buffer.first = {in.first()};
@@ -97,7 +97,7 @@ DevicePlan read(const file::DevicePlan& in) {
   device.slice_begin = in.slice_begin();
   device.slice_size = in.slice_size();
   for (const file::Arena& arena : in.arenas())
-    device.arenas.push_back({read_enum(arena.kind(), ArenaKind::scratch, "arena"), arena.bytes(), arena.lower_bound()});
+    device.arenas.push_back({read_enum(arena.kind(), ArenaKind::constants, "arena"), arena.bytes(), arena.lower_bound()});
   for (const file::Buffer& buffer : in.buffers()) device.buffers.push_back(read(buffer));
   for (const file::Step& step : in.steps()) device.steps.push_back(read(step));
   for (const file::MemoryUse& use : in.memory())
@@ -111,7 +111,7 @@ PlanParameter read(const file::Parameter& in) {
   parameter.type = read(in.type());
   parameter.source = Layout(in.source());
   parameter.operand = read(in.operand());
-  parameter.arena = read_enum(in.arena(), ArenaKind::scratch, "arena");
+  parameter.arena = read_enum(in.arena(), ArenaKind::constants, "arena");
   parameter.offset = in.offset();
   parameter.trainable = in.trainable();
   return parameter;
@@ -140,6 +140,7 @@ Plan read(const file::Plan& in) {
   plan.options.threads = in.options().threads();
   plan.options.deterministic = in.options().deterministic();
   plan.options.winograd = in.options().winograd();
+  plan.options.tf32 = in.options().tf32();
   plan.options.preference = read_enum(in.options().preference(), LayoutPreference::channels_last, "layout preference");
   for (const file::HostInput& input : in.inputs()) plan.inputs.push_back({input.name(), read(input.type()), input.batched()});
   for (const file::HostOutput& output : in.outputs())

@@ -70,7 +70,7 @@ class DeviceVerifier {
     bool right = device_.arenas.size() == std::size(arena_kinds);
     for (std::size_t i = 0; right && i < std::size(arena_kinds); ++i) right = device_.arenas[i].kind == arena_kinds[i];
     if (!right) {
-      breach("arenas are not parameters, optimizer, gradients, scratch");
+      breach("arenas are not parameters, optimizer, gradients, scratch, constants");
       return false;
     }
     for (const Arena& a : device_.arenas) {
@@ -103,7 +103,7 @@ class DeviceVerifier {
       if (b.constant) {
         const TensorType type{b.operand.dtype, b.operand.shape};
         if (b.constant->type() != type) breach(name(i), " of ", type, " has a constant of ", b.constant->type());
-        if (b.arena != ArenaKind::parameters) breach(name(i), " is a constant in arena ", name_of(b.arena), ", expected parameters");
+        if (b.arena != ArenaKind::constants) breach(name(i), " is a constant in arena ", name_of(b.arena), ", expected constants");
         if (b.operand.layout.opaque()) breach(name(i), " is a constant with layout ", b.operand.layout);
       }
     }

@@ -140,6 +140,7 @@ std::string serialize(const Plan& plan) {
   out.mutable_options()->set_threads(plan.options.threads);
   out.mutable_options()->set_deterministic(plan.options.deterministic);
   out.mutable_options()->set_winograd(plan.options.winograd);
+  out.mutable_options()->set_tf32(plan.options.tf32);
   out.mutable_options()->set_preference(static_cast<file::KernelOptions::Preference>(plan.options.preference));
   for (const HostInput& input : plan.inputs) {
     file::HostInput* i = out.add_inputs();

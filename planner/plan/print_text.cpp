@@ -1,0 +1,169 @@
+// A plan for people.
+#include <algorithm>
+
+#include "planner/plan/plan_file.h"
+#include "planner/plan/units.h"
+
+namespace tandem {
+namespace {
+
+using Align = TextTable::Align;
+
+std::string join(const std::vector<std::string>& parts, std::string_view between) {
+  std::string s;
+  for (const std::string& p : parts) s += (s.empty() ? "" : std::string(between)) + p;
+  return s;
+}
+
+const Buffer* find(const DevicePlan& device, BufferId id) {
+  return id.index >= 0 && id.index < static_cast<int>(device.buffers.size()) ? &device.buffers[static_cast<std::size_t>(id.index)] : nullptr;
+}
+
+std::string header(const Plan& plan) {
+  std::vector<std::string> rows{concat(plan.mode == PlanMode::training ? "Training" : "Inference", " plan of ", shorten(plan.model.empty() ? "a model" : plan.model, 60)), ""};
+  const auto row = [&](std::string_view title, const std::string& value) {
+    if (!value.empty()) rows.push_back(concat("  ", title, std::string(16 - title.size(), ' '), value));
+  };
+  double weights = 0, trainable = 0;
+  for (const PlanParameter& p : plan.parameters) {
+    if (p.arena != ArenaKind::parameters) continue;
+    const double n = static_cast<double>(p.type.shape.elements());
+    weights += n;
+    if (p.trainable) trainable += n;
+  }
+  row("parameters", plan.mode == PlanMode::training ? concat(text_of_count(weights), " (", text_of_count(trainable), " trainable)") : text_of_count(weights));
+  row("batch", concat(plan.batch, plan.devices.size() == 1 ? std::string(" on 1 device") : concat(" over ", plan.devices.size(), " devices")));
+  row("loss", plan.loss);
+  row("optimizer", plan.optimizer);
+  if (plan.seconds > 0)
+    row("estimated step", concat(text_of_seconds(plan.seconds), ", ", text_of_rate(static_cast<double>(plan.batch) / plan.seconds), " samples/s"));
+  std::vector<std::string> restrictions;
+  if (plan.options.deterministic) restrictions.push_back("deterministic kernels");
+  if (!plan.options.winograd) restrictions.push_back("no Winograd");
+  row("restricted to", join(restrictions, ", "));
+  return join(rows, "\n") + "\n";
+}
+
+std::string devices(const Plan& plan) {
+  TextTable table({{"device"}, {"model"}, {"rows", Align::right}, {"of the batch", Align::right}, {"steps", Align::right}, {"work", Align::right}, {"estimate", Align::right}, {"peak memory", Align::right}, {"lower bound", Align::right}});
+  for (const DevicePlan& d : plan.devices) {
+    double flops = 0, seconds = 0;
+    for (const Step& s : d.steps) {
+      flops += s.flops;
+      seconds += s.stream == 0 ? s.seconds : 0;
+    }
+    std::int64_t bound = 0;
+    for (const Arena& a : d.arenas) bound += a.lower_bound;
+    table.add({to_string(d.device), shorten(d.model.name, 36), concat(d.slice_size), d.slice_size == 0 ? std::string("none") : concat(d.slice_begin, "-", d.slice_begin + d.slice_size - 1),
+               concat(d.steps.size()), text_of_count(flops) + "FLOP", text_of_seconds(seconds), text_of_bytes(d.peak_bytes()), text_of_bytes(bound)});
+  }
+  return "Devices\n" + table.text("  ");
+}
+
+// Names of a group of devices whose memory or steps are the same.
+std::string names(const std::vector<const DevicePlan*>& group) {
+  std::vector<std::string> ids;
+  for (const DevicePlan* d : group) ids.push_back(to_string(d->device));
+  return join(ids, ", ");
+}
+
+template <class Same>
+std::vector<std::vector<const DevicePlan*>> group_by(const Plan& plan, Same&& same) {
+  std::vector<std::vector<const DevicePlan*>> groups;
+  for (const DevicePlan& d : plan.devices) {
+    const auto it = std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return same(*g[0], d); });
+    if (it == groups.end()) groups.push_back({&d});
+    else it->push_back(&d);
+  }
+  return groups;
+}
+
+std::string memory(const Plan& plan) {
+  const auto same = [](const DevicePlan& a, const DevicePlan& b) {
+    return a.memory == b.memory && std::equal(a.arenas.begin(), a.arenas.end(), b.arenas.begin(), b.arenas.end(), [](const Arena& x, const Arena& y) { return x.kind == y.kind && x.bytes == y.bytes && x.lower_bound == y.lower_bound; });
+  };
+  std::string out = "Memory\n";
+  for (const auto& group : group_by(plan, same)) {
+    const DevicePlan& d = *group[0];
+    out += concat("  ", names(group), group.size() > 1 ? ", each\n" : "\n");
+    TextTable classes({{"live at the peak"}, {"bytes", Align::right}});
+    for (const auto& [c, bytes] : d.memory)
+      if (bytes > 0) classes.add({std::string(name_of(c)), text_of_bytes(bytes)});
+    TextTable arenas({{"arena"}, {"bytes", Align::right}, {"lower bound", Align::right}});
+    std::int64_t bound = 0;
+    for (const Arena& a : d.arenas) {
+      bound += a.lower_bound;
+      if (a.bytes > 0) arenas.add({std::string(name_of(a.kind)), text_of_bytes(a.bytes), text_of_bytes(a.lower_bound)});
+    }
+    arenas.add({"peak", text_of_bytes(d.peak_bytes()), text_of_bytes(bound)});
+    out += (d.memory.empty() ? "" : classes.text("    ") + "\n") + arenas.text("    ");
+  }
+  return out;
+}
+
+std::string buckets(const Plan& plan) {
+  TextTable table({{"all-reduce"}, {"values", Align::right}, {"type"}, {"bytes", Align::right}, {"estimate", Align::right}, {"gradients of"}});
+  for (const Bucket& b : plan.buckets) {
+    std::string what = b.values.empty() ? std::string() : shorten(b.values.front(), 32);
+    if (b.values.size() > 1) what += (b.values.size() == 2 ? ", " : " .. ") + shorten(b.values.back(), 32);
+    if (b.values.size() > 2) what += concat(" (", b.values.size(), ")");
+    table.add({shorten(b.name, 24), text_of_rate(static_cast<double>(b.elements)), to_string(b.dtype), text_of_bytes(b.elements * static_cast<std::int64_t>(size_of(b.dtype))), text_of_seconds(b.seconds), what});
+  }
+  return "Buckets\n" + table.text("  ");
+}
+
+std::string steps(const Plan& plan) {
+  const auto same_step = [](const Step& a, const Step& b) {
+    return a.kind == b.kind && a.op == b.op && a.kernel == b.kernel && a.inputs == b.inputs && a.outputs == b.outputs && a.stream == b.stream && a.waits == b.waits && a.origin == b.origin && to_string(a.attributes) == to_string(b.attributes);
+  };
+  const auto same_buffer = [](const Buffer& a, const Buffer& b) { return a.operand == b.operand && a.arena == b.arena && a.offset == b.offset && a.bytes == b.bytes; };
+  const auto same = [&](const DevicePlan& a, const DevicePlan& b) {
+    return std::equal(a.buffers.begin(), a.buffers.end(), b.buffers.begin(), b.buffers.end(), same_buffer) && std::equal(a.steps.begin(), a.steps.end(), b.steps.begin(), b.steps.end(), same_step);
+  };
+  std::string out;
+  for (const auto& group : group_by(plan, same)) {
+    const DevicePlan& d = *group[0];
+    out += concat("\nSteps of ", names(group), group.size() > 1 ? " (the same)\n" : "\n");
+    const bool streams = std::any_of(d.steps.begin(), d.steps.end(), [](const Step& s) { return s.stream != 0; });
+    const auto operand = [&](BufferId id) {
+      const Buffer* b = find(d, id);
+      return b ? concat(b->operand.shape, ':', b->operand.layout.opaque() ? "opaque" : b->operand.layout.tag()) : std::string("-");
+    };
+    TextTable table({{"#", Align::right}, {"stream", Align::right}, {"from"}, {"operator"}, {"kernel"}, {"inputs"}, {"output"}, {"arena"}, {"offset", Align::right}, {"bytes", Align::right}, {"FLOP", Align::right}, {"estimate", Align::right}, {"waits for", Align::right}});
+    for (std::size_t i = 0; i < d.steps.size(); ++i) {
+      const Step& s = d.steps[i];
+      std::vector<std::string> inputs, waits;
+      for (std::size_t k = 0; k < s.inputs.size() && k < 4; ++k) inputs.push_back(operand(s.inputs[k]));
+      if (s.inputs.size() > 4) inputs.push_back(concat(".. (", s.inputs.size(), ")"));
+      for (const StepId w : s.waits) waits.push_back(concat(w.index));
+      std::string from = s.origin.empty() ? std::string() : shorten(s.origin.front(), 28);
+      if (s.origin.size() > 1) from += concat(" +", s.origin.size() - 1);
+      std::string op = s.kind == StepKind::launch ? s.op : std::string(name_of(s.kind));
+      std::string what = s.kernel;
+      if (s.kind == StepKind::slice && s.host >= 0 && s.host < static_cast<int>(plan.inputs.size())) what = shorten(plan.inputs[static_cast<std::size_t>(s.host)].name, 32);
+      if (s.kind == StepKind::concat && s.host >= 0 && s.host < static_cast<int>(plan.outputs.size())) what = shorten(plan.outputs[static_cast<std::size_t>(s.host)].name, 32);
+      if (s.kind == StepKind::all_reduce && s.bucket >= 0 && s.bucket < static_cast<int>(plan.buckets.size())) what = shorten(plan.buckets[static_cast<std::size_t>(s.bucket)].name, 32);
+      const Buffer* b = find(d, s.outputs.empty() ? (s.inputs.empty() ? BufferId{} : s.inputs[0]) : s.outputs[0]);
+      std::string output = s.outputs.empty() ? std::string() : operand(s.outputs[0]);
+      if (s.outputs.size() > 1) output += concat(" +", s.outputs.size() - 1);
+      table.add({concat(i), streams ? concat(s.stream) : std::string(), from, op, what, join(inputs, " "), output, b ? std::string(name_of(b->arena)) : std::string(), b ? concat(b->offset) : std::string(), b ? text_of_bytes(b->bytes) : std::string(),
+                 s.flops > 0 ? text_of_count(s.flops) : std::string(), s.seconds > 0 ? text_of_seconds(s.seconds) + (s.measured ? " *" : "") : std::string(), join(waits, ",")});
+    }
+    out += table.text("  ");
+    if (std::any_of(d.steps.begin(), d.steps.end(), [](const Step& s) { return s.measured; })) out += "  * measured on this device; the others are estimates\n";
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string text_of_plan(const Plan& plan, bool with_steps) {
+  std::string out = header(plan) + "\n" + devices(plan) + "\n" + memory(plan);
+  if (!plan.buckets.empty()) out += "\n" + buckets(plan);
+  if (with_steps) out += steps(plan);
+  if (!plan.warnings.empty()) out += "\nWarnings\n";
+  for (const std::string& w : plan.warnings) out += "  " + w + "\n";
+  return out;
+}
+
+}  // namespace tandem
