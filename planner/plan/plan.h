@@ -26,7 +26,7 @@ inline constexpr MemoryClass memory_classes[] = {MemoryClass::weights, MemoryCla
 std::string_view name_of(MemoryClass c);
 
 // The device memory that buffers lie in. `parameters` and `optimizer` persist; `gradients` is contiguous for the
-// all-reduce; `scratch` is reused within a step.
+// all-reduce; `scratch` is reused within a step; `constants` is each plan's own and loaded once.
 enum class ArenaKind { parameters, optimizer, gradients, scratch, constants };
 inline constexpr ArenaKind arena_kinds[] = {ArenaKind::parameters, ArenaKind::optimizer, ArenaKind::gradients, ArenaKind::scratch,
                                            ArenaKind::constants};
@@ -41,7 +41,7 @@ struct Buffer {
   std::int64_t bytes = 0;     // a multiple of 64
   StepId first, last;         // the steps between which it is live; persistent ones: the whole plan
   BufferId alias;             // present: shares the memory of that buffer (a view, or written in place)
-  std::optional<Tensor> constant;  // values to load once; it lies in arena parameters, since scratch is reused
+  std::optional<Tensor> constant;  // values to load once; it lies in arena constants
 };
 
 enum class StepKind {
