@@ -1,0 +1,89 @@
+#include "trainer/data/dataset.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "trainer/random.h"
+#include "trainer/spec.h"
+
+namespace tandem {
+
+std::string Dataset::describe(std::int64_t sample) const { return concat(name(), ": sample ", sample); }
+
+void MemoryDataset::add(Field field, Tensor values) {
+  const Shape& shape = values.shape();
+  if (shape.rank() == 0) fail(ExitCode::data, name_, ": '", field.name, "' is a scalar, expected samples along axis 0");
+  if (!fields_.empty() && shape[0] != size_)
+    fail(ExitCode::data, name_, ": '", field.name, "' has ", shape[0], " samples, '", fields_[0].name, "' has ", size_);
+  size_ = shape[0];
+  field.sample = {values.dtype(), Shape(std::vector<std::int64_t>(shape.begin() + 1, shape.end()))};
+  fields_.push_back(std::move(field));
+  values_.push_back(std::move(values));
+}
+
+void MemoryDataset::read(std::size_t field, std::span<const std::int64_t> samples, std::byte* to) const {
+  const TensorType& type = fields_[field].sample;
+  const auto bytes = static_cast<std::size_t>(type.shape.elements()) * size_of(type.dtype);
+  const std::byte* from = values_[field].bytes().data();
+  for (const std::int64_t sample : samples) {
+    std::memcpy(to, from + static_cast<std::size_t>(sample) * bytes, bytes);
+    to += bytes;
+  }
+}
+
+void Subset::read(std::size_t field, std::span<const std::int64_t> samples, std::byte* to) const {
+  const TensorType& type = fields()[field].sample;
+  const auto bytes = static_cast<std::size_t>(type.shape.elements()) * size_of(type.dtype);
+  for (const std::int64_t sample : samples) {
+    whole_.read(field, {&samples_[static_cast<std::size_t>(sample)], 1}, to);
+    to += bytes;
+  }
+}
+
+std::string Subset::describe(std::int64_t sample) const {
+  return whole_.describe(samples_[static_cast<std::size_t>(sample)]);
+}
+
+std::pair<std::unique_ptr<Dataset>, std::unique_ptr<Dataset>> hold_out(const Dataset& whole, double share, std::uint64_t seed) {
+  if (!(share > 0 && share < 1)) fail(ExitCode::usage, "a validation split of ", share, " is not between 0 and 1");
+  std::vector<std::int64_t> order(static_cast<std::size_t>(whole.size()));
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  Random random(seed, stream_of("hold_out"));
+  shuffle(order, random);
+  const auto held = std::llround(share * static_cast<double>(whole.size()));
+  if (held == 0 || held == whole.size())
+    fail(ExitCode::data, whole.name(), ": a validation split of ", share, " leaves ", held, " of ", whole.size(), " samples for validation");
+  const auto middle = order.begin() + held;
+  std::sort(order.begin(), middle);
+  std::sort(middle, order.end());
+  return {std::make_unique<Subset>(whole, std::vector(middle, order.end()), whole.name() + ", kept for training"),
+          std::make_unique<Subset>(whole, std::vector(order.begin(), middle), whole.name() + ", held out")};
+}
+
+std::span<const DataSource> data_sources() {
+  static constexpr DataSource rows[] = {
+      {"idx", "idx:DIR", "MNIST's files (train-*, t10k-*), .gz too", open_idx},
+      {"cifar10", "cifar10:DIR", "CIFAR-10's binary batches", open_cifar10},
+      {"npz", "npz:FILE", "numpy arrays x and y, or x_train, y_train, x_test, y_test (x_val, y_val)", open_npz},
+      {"synthetic", "synthetic:digits[,train=12000][,test=2000]", "digits drawn with random distortions, 28x28", open_synthetic},
+      {"random", "random[,samples=1024]", "noise of the model's input shapes, for benchmarks", open_random},
+  };
+  return rows;
+}
+
+Splits open_data(std::string_view text, const DataRequest& request) {
+  const Spec spec = parse_spec(text);
+  std::vector<std::string> names;
+  for (const DataSource& source : data_sources()) {
+    if (source.name == spec.name) return source.open(spec, request);
+    names.emplace_back(source.usage);
+  }
+  std::vector<std::string> bare;
+  for (const DataSource& source : data_sources()) bare.emplace_back(source.name);
+  const std::string near = nearest(spec.name, bare);
+  fail(ExitCode::usage, "unknown data '", text, "'", near.empty() ? suggestion("", names) : suggestion(spec.name, bare));
+}
+
+}  // namespace tandem

@@ -1,0 +1,111 @@
+// What the trainer learns from: samples with fields (images, labels, ...). One small interface; a reader per format.
+#pragma once
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/tensor.h"
+
+namespace tandem {
+
+enum class Role { input, label };
+// What a sample's axes mean, so that images can be laid out as the model wants them.
+enum class Axes { plain, channels_first, channels_last };
+
+struct Field {
+  std::string name;
+  Role role = Role::input;
+  TensorType sample;        // of one sample, without the batch
+  Axes axes = Axes::plain;
+  bool pixels = false;      // uint8 0..255 that stand for 0..1
+};
+
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+  virtual std::string name() const = 0;             // as errors call it: "idx:data/mnist, train"
+  virtual std::int64_t size() const = 0;
+  virtual std::span<const Field> fields() const = 0;
+  // Copies samples[i] of a field to `to`, one after another. Called from the loader's thread.
+  virtual void read(std::size_t field, std::span<const std::int64_t> samples, std::byte* to) const = 0;
+  // "idx:data/mnist, train: sample 17", with the file where it is known.
+  virtual std::string describe(std::int64_t sample) const;
+};
+
+// Samples in memory: axis 0 of every tensor.
+class MemoryDataset final : public Dataset {
+ public:
+  explicit MemoryDataset(std::string name) : name_(std::move(name)) {}
+  // Fails (data) where the number of samples differs from the fields before.
+  void add(Field field, Tensor values);  // field.sample is taken from `values`
+  std::string name() const override { return name_; }
+  std::int64_t size() const override { return size_; }
+  std::span<const Field> fields() const override { return fields_; }
+  void read(std::size_t field, std::span<const std::int64_t> samples, std::byte* to) const override;
+  const Tensor& values(std::size_t field) const { return values_[field]; }
+
+ private:
+  std::string name_;
+  std::vector<Field> fields_;
+  std::vector<Tensor> values_;
+  std::int64_t size_ = 0;
+};
+
+// Some samples of another data set, which it does not own.
+class Subset final : public Dataset {
+ public:
+  Subset(const Dataset& whole, std::vector<std::int64_t> samples, std::string name)
+      : whole_(whole), samples_(std::move(samples)), name_(std::move(name)) {}
+  std::string name() const override { return name_; }
+  std::int64_t size() const override { return static_cast<std::int64_t>(samples_.size()); }
+  std::span<const Field> fields() const override { return whole_.fields(); }
+  void read(std::size_t field, std::span<const std::int64_t> samples, std::byte* to) const override;
+  std::string describe(std::int64_t sample) const override;
+
+ private:
+  const Dataset& whole_;
+  std::vector<std::int64_t> samples_;
+  std::string name_;
+};
+
+// A data set's parts. Parts a format does not have are null.
+struct Splits {
+  std::unique_ptr<Dataset> train;
+  std::unique_ptr<Dataset> validation;
+  std::unique_ptr<Dataset> test;
+};
+
+// Holds out a share of `whole`, chosen by `seed`: {the rest, the share}. Both refer to `whole`.
+std::pair<std::unique_ptr<Dataset>, std::unique_ptr<Dataset>> hold_out(const Dataset& whole, double share, std::uint64_t seed);
+
+// What a data set that is made to measure needs to know.
+struct DataRequest {
+  std::vector<Field> inputs;   // the model's, by name
+  TensorType label;            // of one sample: int64[] for class indices, else dense
+  std::int64_t classes = 0;    // of class indices
+  std::uint64_t seed = 1;
+};
+
+// One row a kind of data set, for --help and errors.
+struct DataSource {
+  std::string_view name;       // "idx"
+  std::string_view usage;      // "idx:DIR"
+  std::string_view help;
+  Splits (*open)(const struct Spec& spec, const DataRequest& request);
+};
+std::span<const DataSource> data_sources();
+
+// Opens NAME:ARGUMENT[,KEY=VALUE...]. Fails (usage) on an unknown name, (data) on bad contents, (io) on unreadable files.
+Splits open_data(std::string_view spec, const DataRequest& request);
+
+Splits open_idx(const Spec& spec, const DataRequest& request);
+Splits open_cifar10(const Spec& spec, const DataRequest& request);
+Splits open_npz(const Spec& spec, const DataRequest& request);
+Splits open_synthetic(const Spec& spec, const DataRequest& request);
+Splits open_random(const Spec& spec, const DataRequest& request);
+
+// A single .npy as a data set's only input, for prediction.
+std::unique_ptr<Dataset> open_npy(const std::string& path, const DataRequest& request);
+
+}  // namespace tandem

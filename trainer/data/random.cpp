@@ -1,0 +1,71 @@
+// Noise of the model's input shapes with random labels: no data at all, for benchmarks and first tries.
+#include <algorithm>
+#include <cstring>
+
+#include "trainer/data/dataset.h"
+#include "trainer/random.h"
+#include "trainer/spec.h"
+
+namespace tandem {
+namespace {
+
+constexpr std::int64_t memory = std::int64_t{32} << 20;  // of distinct samples a field; further ones repeat them
+
+// Floats uniform in [0, 1); integers 0..classes-1.
+Tensor noise(const TensorType& sample, std::int64_t samples, std::int64_t classes, Random random) {
+  TensorType type = sample;
+  type.shape.dims.insert(type.shape.dims.begin(), samples);
+  Tensor values(type);
+  visit_number(type.dtype, [&]<class T>() {
+    for (T& v : values.write<T>())
+      if constexpr (std::is_floating_point_v<T>) v = static_cast<T>(random.uniform());
+      else v = static_cast<T>(random.below(classes));
+  });
+  return values;
+}
+
+class Noise final : public Dataset {
+ public:
+  Noise(std::string name, std::int64_t size, const DataRequest& request) : name_(std::move(name)), size_(size) {
+    for (Field field : request.inputs) add(std::move(field), 2, request.seed);
+    if (request.label.dtype != DType::undefined)
+      add({.name = "labels", .role = Role::label, .sample = request.label}, std::max<std::int64_t>(1, request.classes), request.seed);
+  }
+  std::string name() const override { return name_; }
+  std::int64_t size() const override { return size_; }
+  std::span<const Field> fields() const override { return fields_; }
+  void read(std::size_t field, std::span<const std::int64_t> samples, std::byte* to) const override {
+    const auto from = values_[field].bytes();
+    const auto distinct = values_[field].shape()[0];
+    const std::size_t bytes = from.size() / static_cast<std::size_t>(distinct);
+    for (const std::int64_t sample : samples) {
+      std::memcpy(to, from.data() + static_cast<std::size_t>(sample % distinct) * bytes, bytes);
+      to += bytes;
+    }
+  }
+
+ private:
+  void add(Field field, std::int64_t classes, std::uint64_t seed) {
+    const std::int64_t bytes = field.sample.shape.elements() * static_cast<std::int64_t>(size_of(field.sample.dtype));
+    const std::int64_t distinct = std::clamp<std::int64_t>(memory / std::max<std::int64_t>(1, bytes), 1, size_);
+    values_.push_back(noise(field.sample, distinct, classes, Random(seed, stream_of(concat(name_, '/', field.name)))));
+    fields_.push_back(std::move(field));
+  }
+  std::string name_;
+  std::int64_t size_;
+  std::vector<Field> fields_;
+  std::vector<Tensor> values_;
+};
+
+}  // namespace
+
+Splits open_random(const Spec& spec, const DataRequest& request) {
+  spec.allow({"samples"}, "data");
+  const std::int64_t samples = spec.integer("samples", 1024);
+  if (samples < 1) fail(ExitCode::usage, "data 'random': samples=", samples, ", expected at least 1");
+  return {.train = std::make_unique<Noise>("random, train", samples, request),
+          .validation = nullptr,
+          .test = std::make_unique<Noise>("random, test", samples, request)};
+}
+
+}  // namespace tandem

@@ -1,0 +1,49 @@
+// Zip archives as numpy writes them: members stored or deflated, sizes past 4 GiB in zip64 fields.
+// Source: PKWARE's APPNOTE 6.3.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tandem {
+
+class ZipReader {
+ public:
+  // Fails (io) where the file cannot be read, (data) where it is no zip archive.
+  explicit ZipReader(const std::filesystem::path& path);
+  std::vector<std::string> names() const;
+  bool has(std::string_view name) const { return members_.find(name) != members_.end(); }
+  // A member's contents, checked against its CRC. Fails (data) where it is absent or damaged.
+  std::vector<std::byte> read(std::string_view name);
+
+ private:
+  struct Member {
+    std::uint64_t offset, stored, size;
+    std::uint32_t crc;
+    int method;
+  };
+  std::string bytes(std::uint64_t offset, std::uint64_t count);
+  void read_directory(std::uint64_t offset, std::uint64_t size, std::uint64_t members);
+
+  std::string path_;
+  std::ifstream file_;
+  std::uint64_t size_ = 0;
+  std::map<std::string, Member, std::less<>> members_;
+};
+
+class ZipWriter {
+ public:
+  void add(std::string_view name, std::string_view contents);  // stored as it is
+  std::string finish();
+
+ private:
+  std::string out_;
+  std::string directory_;
+  std::uint64_t members_ = 0;
+};
+
+}  // namespace tandem

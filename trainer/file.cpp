@@ -1,0 +1,110 @@
+#include "trainer/file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "graph/error.h"
+
+namespace tandem {
+namespace {
+
+[[noreturn]] void fail_io(const std::filesystem::path& path, std::string_view what) {
+  fail(ExitCode::io, path.string(), ": ", what, ": ", std::strerror(errno));
+}
+
+// A file descriptor that closes itself.
+class Descriptor {
+ public:
+  Descriptor(const std::filesystem::path& path, int flags) : fd_(::open(path.c_str(), flags | O_CLOEXEC, 0666)) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+}  // namespace
+
+std::string read_file(const std::filesystem::path& path) {
+  const Descriptor file(path, O_RDONLY);
+  if (file.get() < 0) fail_io(path, "cannot be read");
+  std::string contents;
+  std::size_t filled = 0;
+  for (;;) {
+    if (filled == contents.size()) contents.resize(std::max<std::size_t>(1 << 16, filled * 2));
+    const ssize_t n = ::read(file.get(), contents.data() + filled, contents.size() - filled);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail_io(path, "cannot be read");
+    if (n == 0) break;
+    filled += static_cast<std::size_t>(n);
+  }
+  contents.resize(filled);
+  return contents;
+}
+
+std::vector<std::byte> read_maybe_gzip(const std::filesystem::path& path) {
+  const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzopen(path.c_str(), "rb"), gzclose);
+  if (!file) fail_io(path, "cannot be read");
+  gzbuffer(file.get(), 1 << 18);
+  std::vector<std::byte> contents;
+  std::size_t filled = 0;
+  for (;;) {
+    if (filled == contents.size()) contents.resize(std::max<std::size_t>(1 << 20, filled * 2));
+    const std::size_t room = std::min<std::size_t>(contents.size() - filled, 1 << 30);
+    const int n = gzread(file.get(), contents.data() + filled, static_cast<unsigned>(room));
+    int error = Z_OK;
+    const char* reason = gzerror(file.get(), &error);
+    if (error == Z_ERRNO) fail_io(path, "cannot be read");
+    if (n < 0 || (n == 0 && error != Z_OK)) fail(ExitCode::data, path.string(), ": the gzip data is damaged: ", reason);
+    if (n == 0) break;
+    filled += static_cast<std::size_t>(n);
+  }
+  contents.resize(filled);
+  return contents;
+}
+
+void write_atomically(const std::filesystem::path& path, std::string_view contents) {
+  const std::filesystem::path temporary = path.string() + ".partial";
+  {
+    const Descriptor file(temporary, O_WRONLY | O_CREAT | O_TRUNC);
+    if (file.get() < 0) fail_io(temporary, "cannot be written");
+    while (!contents.empty()) {
+      const ssize_t n = ::write(file.get(), contents.data(), contents.size());
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) {
+        const int reason = errno;
+        ::unlink(temporary.c_str());
+        errno = reason;
+        fail_io(temporary, "cannot be written");
+      }
+      contents.remove_prefix(static_cast<std::size_t>(n));
+    }
+    if (::fsync(file.get()) != 0 && errno != EINVAL && errno != EROFS) fail_io(temporary, "cannot be written");
+  }
+  if (::rename(temporary.c_str(), path.c_str()) != 0) fail_io(path, "cannot be replaced");
+}
+
+void make_writable_folder(const std::filesystem::path& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) fail(ExitCode::io, path.string(), ": cannot be created: ", error.message());
+  if (!std::filesystem::is_directory(path)) fail(ExitCode::io, path.string(), ": is no folder");
+  if (::access(path.c_str(), W_OK | X_OK) != 0) fail_io(path, "cannot be written to");
+}
+
+void check_writable_file(const std::filesystem::path& path) {
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+  if (std::filesystem::is_directory(path)) fail(ExitCode::io, path.string(), ": is a folder, expected a file's name");
+  make_writable_folder(folder);
+}
+
+}  // namespace tandem

@@ -1,0 +1,22 @@
+// Whole files, with errors (io) that name the path and the reason.
+#pragma once
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tandem {
+
+std::string read_file(const std::filesystem::path& path);
+// Also through gzip where the contents are compressed. Fails (data) where they are damaged.
+std::vector<std::byte> read_maybe_gzip(const std::filesystem::path& path);
+
+// Writes beside the target and renames: a failure leaves an existing file whole.
+void write_atomically(const std::filesystem::path& path, std::string_view contents);
+
+// Fail before any work is done: the path's folder is there (or can be made) and can be written to.
+void check_writable_file(const std::filesystem::path& path);
+void make_writable_folder(const std::filesystem::path& path);
+
+}  // namespace tandem

@@ -1,0 +1,116 @@
+#include "trainer/spec.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <numeric>
+
+namespace tandem {
+namespace {
+
+std::size_t edits(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i] != b[j]);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+template <class T>
+T parse(std::string_view text, std::string_view what, std::string_view kind) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size())
+    fail(ExitCode::usage, what, ": '", text, "' is not ", kind);
+  return value;
+}
+
+bool is_option(std::string_view part) {
+  const std::size_t equals = part.find('=');
+  if (equals == 0 || equals == std::string_view::npos) return false;
+  return std::all_of(part.begin(), part.begin() + static_cast<std::ptrdiff_t>(equals),
+                     [](unsigned char c) { return std::isalnum(c) || c == '-' || c == '_'; });
+}
+
+}  // namespace
+
+std::string nearest(std::string_view word, std::span<const std::string> candidates) {
+  std::string best;
+  std::size_t least = std::max<std::size_t>(1, word.size() / 3) + 1;
+  for (const std::string& candidate : candidates)
+    if (const std::size_t n = edits(word, candidate); n < least) least = n, best = candidate;
+  return best;
+}
+
+std::string suggestion(std::string_view word, std::span<const std::string> candidates) {
+  const std::string near = nearest(word, candidates);
+  if (!near.empty()) return concat(", did you mean '", near, "'?");
+  std::string known;
+  for (const std::string& candidate : candidates) known += (known.empty() ? "" : ", ") + candidate;
+  return concat(" (known: ", known, ")");
+}
+
+double parse_number(std::string_view text, std::string_view what) { return parse<double>(text, what, "a number"); }
+std::int64_t parse_integer(std::string_view text, std::string_view what) {
+  return parse<std::int64_t>(text, what, "a whole number");
+}
+
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  if (text.empty()) return parts;
+  for (std::size_t begin = 0;;) {
+    const std::size_t end = text.find(separator, begin);
+    parts.emplace_back(text.substr(begin, end - begin));
+    if (end == std::string_view::npos) return parts;
+    begin = end + 1;
+  }
+}
+
+double Spec::number(std::string_view key, double absent) const {
+  const auto found = options.find(std::string(key));
+  return found == options.end() ? absent : parse_number(found->second, concat(name, ": ", key));
+}
+
+std::int64_t Spec::integer(std::string_view key, std::int64_t absent) const {
+  const auto found = options.find(std::string(key));
+  return found == options.end() ? absent : parse_integer(found->second, concat(name, ": ", key));
+}
+
+std::string Spec::text(std::string_view key, std::string_view absent) const {
+  const auto found = options.find(std::string(key));
+  return found == options.end() ? std::string(absent) : found->second;
+}
+
+void Spec::allow(std::initializer_list<std::string_view> keys, std::string_view what) const {
+  const std::vector<std::string> known(keys.begin(), keys.end());
+  for (const auto& [key, value] : options)
+    if (std::find(known.begin(), known.end(), key) == known.end())
+      fail(ExitCode::usage, what, " '", name, "' has no option '", key, "'", known.empty() ? std::string() : suggestion(key, known));
+}
+
+Spec parse_spec(std::string_view text) {
+  Spec spec;
+  std::string head;
+  for (const std::string& part : split(text, ',')) {
+    if (is_option(part) && !head.empty()) {
+      const std::size_t equals = part.find('=');
+      spec.options[part.substr(0, equals)] = part.substr(equals + 1);
+    } else {
+      if (!spec.options.empty()) fail(ExitCode::usage, "'", text, "': expected KEY=VALUE in place of '", part, "'");
+      head += (head.empty() ? "" : ",") + part;
+    }
+  }
+  const std::size_t colon = head.find(':');
+  spec.name = head.substr(0, colon);
+  if (colon != std::string::npos) spec.argument = head.substr(colon + 1);
+  return spec;
+}
+
+}  // namespace tandem

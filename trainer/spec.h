@@ -1,0 +1,38 @@
+// Small texts that users write on a command line: "synthetic:digits,train=20000", "step,every=10,factor=0.1".
+#pragma once
+#include <initializer_list>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/error.h"
+
+namespace tandem {
+
+// The candidate with the fewest edits from `word`; empty where none is near (more than a third of it differs).
+std::string nearest(std::string_view word, std::span<const std::string> candidates);
+// ", did you mean 'x'?" or, where nothing is near, " (known: a, b, c)".
+std::string suggestion(std::string_view word, std::span<const std::string> candidates);
+
+// Whole-text numbers; fail (usage) naming `what`.
+double parse_number(std::string_view text, std::string_view what);
+std::int64_t parse_integer(std::string_view text, std::string_view what);
+std::vector<std::string> split(std::string_view text, char separator);  // "" gives none
+
+// NAME[:ARGUMENT][,KEY=VALUE...]. A comma that no KEY= follows belongs to what stands before it, so that paths may hold one.
+struct Spec {
+  std::string name;
+  std::string argument;
+  std::map<std::string, std::string> options;
+
+  double number(std::string_view key, double absent) const;
+  std::int64_t integer(std::string_view key, std::int64_t absent) const;
+  std::string text(std::string_view key, std::string_view absent) const;
+  // Fails (usage) on any other key, naming the nearest.
+  void allow(std::initializer_list<std::string_view> keys, std::string_view what) const;
+};
+Spec parse_spec(std::string_view text);
+
+}  // namespace tandem
