@@ -1,0 +1,145 @@
+// Times training steps of a template model on the CPU and prints one JSON line, as bench/pytorch_steps.py does:
+//   tandem_steps --model models/resnet50.onnx --batch 8 --threads 2 --steps 20
+// A step is forward, softmax cross-entropy, backward and SGD with momentum on one fixed batch of noise.
+#include <sched.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <map>
+
+#include "importer/model_file.h"
+#include "kernels/cpu/backend.h"
+#include "planner/compile.h"
+#include "runtime/session.h"
+#include "trainer/random.h"
+
+namespace tandem {
+namespace {
+
+using Options = std::map<std::string, std::string>;
+
+Options parse(int argc, char** argv) {
+  Options options = {{"--model", ""},  {"--batch", "8"},    {"--threads", "0"}, {"--devices", "1"},
+                     {"--warmup", "5"}, {"--steps", "20"}, {"--autotune", "1"}, {"--cache", ""}};
+  for (int i = 1; i + 1 < argc; i += 2) {
+    if (!options.contains(argv[i])) fail(ExitCode::usage, "unknown option '", argv[i], "'");
+    options[argv[i]] = argv[i + 1];
+  }
+  if (argc % 2 == 0 || options["--model"].empty()) fail(ExitCode::usage, "usage: tandem_steps --model FILE [--batch N] ...");
+  return options;
+}
+
+// Devices share the cores that this process may use: keep the first `count` of them.
+void limit_cores(int count) {
+  cpu_set_t allowed, kept;
+  CPU_ZERO(&kept);
+  sched_getaffinity(0, sizeof allowed, &allowed);
+  for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&kept) < count; ++cpu)
+    if (CPU_ISSET(cpu, &allowed)) CPU_SET(cpu, &kept);
+  sched_setaffinity(0, sizeof kept, &kept);
+}
+
+long long peak_rss() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return 1024LL * usage.ru_maxrss;
+}
+
+// He et al.'s normal initialisation of filters and matrices; the template's own values for the rest.
+void initialize(Session& session, const Graph& graph) {
+  for (const Value& value : graph.values) {
+    if (value.kind != ValueKind::parameter) continue;
+    Tensor tensor = value.data ? *value.data : Tensor(value.type);
+    const Shape& shape = tensor.shape();
+    if (shape.rank() > 1) {
+      const double deviation = std::sqrt(2.0 * static_cast<double>(shape[0]) / static_cast<double>(shape.elements()));
+      Random random(1, stream_of(value.name));
+      for (float& w : tensor.write<float>()) w = static_cast<float>(deviation * random.normal());
+    }
+    const NamedTensor weight{value.name, tensor};
+    session.set_parameters({&weight, 1});
+  }
+}
+
+// Noise for a float input, class numbers for an integer one.
+Tensor make_input(const HostInput& input, std::int64_t classes) {
+  Tensor tensor(input.type);
+  Random random(2, stream_of(input.name));
+  if (input.type.dtype == DType::int64)
+    for (std::int64_t& label : tensor.write<std::int64_t>()) label = random.below(classes);
+  else
+    for (float& x : tensor.write<float>()) x = static_cast<float>(random.normal());
+  return tensor;
+}
+
+void measure(Options options) {
+  const auto number = [&](const char* name) { return std::stoll(options.at(name)); };
+  if (number("--threads") > 0) limit_cores(static_cast<int>(number("--threads")));
+  const long long base = peak_rss();
+
+  const ModelFile file = ModelFile::read(options["--model"]);
+  const GraphSource source = [&](std::int64_t batch) { return file.graph({.batch = batch}); };
+  CompileOptions compile_options;
+  compile_options.batch = number("--batch");
+  for (int i = 0; i < number("--devices"); ++i) compile_options.devices.push_back({{"cpu", i}});
+  compile_options.optimizer.momentum = 0.9;
+  compile_options.autotune = number("--autotune") != 0;
+  compile_options.tuning_cache = options["--cache"];
+  const Backend* backends[] = {&cpu_backend()};
+
+  auto begin = std::chrono::steady_clock::now();
+  const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
+  Session session(compile(source, compile_options, backends), backends);
+  const double compile_seconds = seconds();
+  const Plan& plan = session.plan();
+  const Graph graph = source(1);
+  initialize(session, graph);
+  const Shape& logits = graph[graph.outputs[0]].type.shape;
+
+  std::vector<Tensor> kept;
+  std::vector<const std::byte*> inputs;
+  for (const HostInput& input : plan.inputs) {
+    const bool state = input.name.starts_with("tandem.");
+    if (!state) kept.push_back(make_input(input, logits[logits.rank() - 1]));
+    inputs.push_back(state ? nullptr : kept.back().bytes().data());
+  }
+  std::vector<float> losses(plan.devices.size());
+  std::vector<std::byte*> outputs(plan.outputs.size());
+  for (std::size_t i = 0; i < plan.outputs.size(); ++i)
+    if (plan.outputs[i].name == "loss") outputs[i] = reinterpret_cast<std::byte*>(losses.data());
+
+  StepState state;
+  state.learning_rate = 1e-3;
+  std::vector<double> times;
+  for (long long step = -number("--warmup"); step < number("--steps"); ++step, ++state.step) {
+    begin = std::chrono::steady_clock::now();
+    session.run(0, inputs, outputs, state);
+    if (step >= 0) times.push_back(seconds());
+  }
+  std::sort(times.begin(), times.end());
+  double loss = 0;
+  for (float part : losses) loss += part;
+  long long arena_bytes = 0;
+  for (int i = 0; i < session.devices(); ++i) arena_bytes += session.allocated_bytes(i);
+  std::printf("{\"program\": \"tandem\", \"model\": \"%s\", \"batch\": %lld, \"threads\": %d, \"devices\": %d, \"steps\": %zu, "
+              "\"median_ms\": %.4f, \"min_ms\": %.4f, \"loss\": %.6f, \"compile_seconds\": %.3f, \"arena_bytes\": %lld, "
+              "\"base_rss_bytes\": %lld, \"peak_rss_bytes\": %lld}\n",
+              file.name().c_str(), static_cast<long long>(plan.batch), plan.devices[0].model.threads, session.devices(), times.size(),
+              1e3 * times[times.size() / 2], 1e3 * times[0], loss, compile_seconds, arena_bytes, base, peak_rss());
+}
+
+}  // namespace
+}  // namespace tandem
+
+int main(int argc, char** argv) {
+  try {
+    tandem::measure(tandem::parse(argc, argv));
+    return 0;
+  } catch (const tandem::Error& error) {
+    std::fprintf(stderr, "tandem_steps: %s\n", error.what());
+    return static_cast<int>(error.code());
+  }
+}

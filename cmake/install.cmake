@@ -1,0 +1,37 @@
+# The installed package: the program, libtandem.so with the C++ API, its headers, and a CMake package, so that
+# find_package(tandem) and target_link_libraries(app tandem::tandem) are all an application needs.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+set(objects)
+foreach(part graph kernels importer onnx_proto plan plan_proto planner runtime cpu trainer)
+  list(APPEND objects $<TARGET_OBJECTS:tandem_${part}>)
+endforeach()
+add_library(tandem_shared SHARED ${objects})
+add_library(tandem::tandem ALIAS tandem_shared)
+set_target_properties(tandem_shared PROPERTIES
+  OUTPUT_NAME tandem EXPORT_NAME tandem LINKER_LANGUAGE CXX
+  VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
+  LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/exports.map)
+target_compile_features(tandem_shared INTERFACE cxx_std_20)
+target_include_directories(tandem_shared INTERFACE
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/tandem>)
+target_link_libraries(tandem_shared PRIVATE
+  protobuf::libprotobuf fmt::fmt ZLIB::ZLIB ${DNNL_LIBRARY} OpenMP::OpenMP_CXX Threads::Threads ${CMAKE_DL_LIBS})
+# Only namespace tandem is visible: the generated code of ONNX's and the plan's messages stays private.
+target_link_options(tandem_shared PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/exports.map)
+
+install(TARGETS tandem RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS tandem_shared EXPORT tandem LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+# The headers a user needs, and those they include.
+foreach(header IN LISTS TANDEM_PUBLIC_HEADERS)
+  get_filename_component(folder ${header} DIRECTORY)
+  install(FILES ${PROJECT_SOURCE_DIR}/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem/${folder})
+endforeach()
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+set(package ${CMAKE_INSTALL_LIBDIR}/cmake/tandem)
+install(EXPORT tandem FILE tandemTargets.cmake NAMESPACE tandem:: DESTINATION ${package})
+configure_package_config_file(cmake/tandemConfig.cmake.in ${PROJECT_BINARY_DIR}/tandemConfig.cmake INSTALL_DESTINATION ${package})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/tandemConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/tandemConfig.cmake ${PROJECT_BINARY_DIR}/tandemConfigVersion.cmake DESTINATION ${package})
