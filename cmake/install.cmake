@@ -18,7 +18,7 @@ target_include_directories(tandem_shared INTERFACE
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/tandem>)
 target_link_libraries(tandem_shared PRIVATE
   protobuf::libprotobuf fmt::fmt ZLIB::ZLIB ${DNNL_LIBRARY} OpenMP::OpenMP_CXX Threads::Threads ${CMAKE_DL_LIBS})
-# Only namespace tandem is visible: the generated code of ONNX's and the plan's messages stays private.
+# Only namespace tandem is visible to other libraries and the application.
 target_link_options(tandem_shared PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/exports.map)
 
 install(TARGETS tandem RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
