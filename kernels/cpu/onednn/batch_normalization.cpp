@@ -1,0 +1,106 @@
+// BatchNormalization in x's own layout. With a fused Relu, training keeps a mask in the opaque output.
+#include "kernels/cpu/native/window.h"
+#include "kernels/cpu/onednn/primitive.h"
+#include "kernels/cpu/onednn/rows.h"
+
+namespace tandem::onednn {
+namespace {
+
+using Flags = dnnl::normalization_flags;
+
+bool supported(const KernelRequest& request) {
+  const int rank = request.inputs[0].shape.rank();
+  return float_operands(request) && rank >= 2 && rank <= 5;
+}
+
+Flags flags_of(const KernelRequest& request) {
+  const Flags flags = Flags::use_scale | Flags::use_shift;
+  return has_relu(*request.attributes) ? flags | Flags::fuse_norm_relu : flags;
+}
+
+float epsilon_of(const KernelRequest& request) { return request.attributes->real("epsilon", 1e-5f); }
+
+// The layout to work in: as x lies, else as the preference says.
+Layout layout_of(const KernelRequest& request) {
+  const Operand& x = request.inputs[0];
+  if (!x.layout.any() && !x.layout.opaque()) return x.layout;
+  const int rank = x.shape.rank();
+  return request.options.preference == LayoutPreference::channels_last ? Layout::channels_last(rank) : Layout::row_major(rank);
+}
+
+Desc channels(const KernelRequest& request) { return *to_desc(Shape{request.inputs[0].shape[1]}, Layout::row_major(1)); }
+
+}  // namespace
+
+std::vector<KernelDescription> describe_batch_normalization(const KernelRequest& request) {
+  if (!supported(request)) return {};
+  const ThreadScope threads(request.options.threads);
+  const auto x = to_desc(request.inputs[0].shape, layout_of(request));
+  if (!x) return {};
+  const auto pd = compat::batch_normalization(cpu_engine(), attributes(), dnnl::prop_kind::forward_inference, *x, epsilon_of(request),
+                                              flags_of(request) | Flags::use_global_stats);
+  std::vector<KernelDescription> found;
+  if (!pd) return found;
+  Candidate c(request, "onednn.batch_normalization", pd);
+  c.input(0, DNNL_ARG_SRC, *x);
+  c.input(1, DNNL_ARG_SCALE, channels(request));
+  c.input(2, DNNL_ARG_SHIFT, channels(request));
+  c.input(3, DNNL_ARG_MEAN, channels(request));
+  c.input(4, DNNL_ARG_VARIANCE, channels(request));
+  c.output(0, DNNL_ARG_DST, *x);
+  if (c) c.description().in_place = {{0, 0}};
+  std::move(c).add_to(found);
+  return found;
+}
+
+std::vector<KernelDescription> describe_batch_normalization_training(const KernelRequest& request) {
+  if (!supported(request)) return {};
+  const ThreadScope threads(request.options.threads);
+  const Layout layout = layout_of(request);
+  const auto x = to_desc(request.inputs[0].shape, layout);
+  if (!x) return {};
+  const auto pd = compat::batch_normalization(cpu_engine(), attributes(), dnnl::prop_kind::forward_training, *x, epsilon_of(request), flags_of(request));
+  std::vector<KernelDescription> found;
+  if (!pd) return found;
+  Candidate c(request, "onednn.batch_normalization_training", pd);
+  c.input(0, DNNL_ARG_SRC, *x);
+  c.input(1, DNNL_ARG_SCALE, channels(request));
+  c.input(2, DNNL_ARG_SHIFT, channels(request));
+  c.output(0, DNNL_ARG_DST, *x);
+  c.output(1, DNNL_ARG_MEAN, channels(request));
+  c.output(2, DNNL_ARG_VARIANCE, channels(request));
+  c.opaque_output(3, DNNL_ARG_WORKSPACE, pd.workspace_desc(), layout);
+  std::move(c).add_to(found);
+  return found;
+}
+
+std::vector<KernelDescription> describe_batch_normalization_backward(const KernelRequest& request) {
+  if (!supported(request)) return {};
+  const Operand& opaque = request.inputs[6];
+  const std::optional<Layout> layout = data_layout(opaque.layout);
+  if (!layout) return {};
+  const ThreadScope threads(request.options.threads);
+  const auto x = to_desc(request.inputs[0].shape, *layout);
+  if (!x) return {};
+  const auto forward = compat::batch_normalization(cpu_engine(), attributes(), dnnl::prop_kind::forward_training, *x, epsilon_of(request), flags_of(request));
+  if (!forward || static_cast<std::int64_t>(forward.workspace_desc().get_size()) != opaque.shape.elements()) return {};
+  const auto pd = compat::batch_normalization_backward(cpu_engine(), attributes(), forward, *x, epsilon_of(request), flags_of(request));
+  std::vector<KernelDescription> found;
+  if (!pd) return found;
+  Candidate c(request, "onednn.batch_normalization_backward", pd);
+  c.input(0, DNNL_ARG_SRC, *x);
+  c.input(1, DNNL_ARG_DIFF_DST, *x);
+  c.input(2, DNNL_ARG_SCALE, channels(request));
+  c.input(3, DNNL_ARG_SHIFT, channels(request));
+  c.input(4, DNNL_ARG_MEAN, channels(request));
+  c.input(5, DNNL_ARG_VARIANCE, channels(request));
+  if (opaque.shape.elements() > 0) c.input(6, DNNL_ARG_WORKSPACE, forward.workspace_desc(), opaque.layout);
+  c.output(0, DNNL_ARG_DIFF_SRC, *x);
+  c.output(1, DNNL_ARG_DIFF_SCALE, channels(request));
+  c.output(2, DNNL_ARG_DIFF_SHIFT, channels(request));
+  if (c) c.description().in_place = {{0, 1}};
+  std::move(c).add_to(found);
+  return found;
+}
+
+}  // namespace tandem::onednn

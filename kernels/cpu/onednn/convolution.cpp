@@ -1,0 +1,208 @@
+// Convolutions in all directions. For each algorithm and each promising choice of layouts one description, so that the
+// planner can weigh them (or time them) with the reorders they cause.
+#include <algorithm>
+#include <array>
+
+#include "kernels/cpu/native/window.h"
+#include "kernels/cpu/onednn/primitive.h"
+#include "kernels/cpu/onednn/rows.h"
+
+namespace tandem::onednn {
+namespace {
+
+// The layouts of x, w and y (or of their gradients) of one attempt.
+struct Choice {
+  Layout x, w, y;
+  bool operator==(const Choice&) const = default;
+};
+
+struct Problem {
+  Operand x, w, b, y;  // b: bias or its gradient, may be absent
+  Filter filter;
+  Window window;
+  Dims dilations;      // oneDNN counts from 0
+  bool relu = false;
+};
+
+Problem problem_of(const KernelRequest& request, const Operand& x, const Operand& w, const Operand& b, const Operand& y, bool transposed) {
+  Problem p{x, w, b, y, {w.shape, request.attributes->integer("group", 1), transposed}, window_of(*request.attributes, w.shape), {}, false};
+  for (const auto d : p.window.dilations) p.dilations.push_back(d - 1);
+  return p;
+}
+
+Operand operand_at(const std::vector<Operand>& operands, std::size_t i) { return i < operands.size() ? operands[i] : Operand{}; }
+
+bool supported(const KernelRequest& request, const Shape& x) {
+  return float_operands(request) && x.rank() >= 3 && x.rank() <= 5;
+}
+
+std::vector<Choice> choices(const Problem& p, const KernelOptions& options, bool replay) {
+  const Choice asked{p.x.layout, p.w.layout, p.y.layout};
+  if (replay) return {asked};
+  std::vector<Choice> list;
+  const auto add = [&](const Choice& c) {
+    if (std::find(list.begin(), list.end(), c) == list.end()) list.push_back(c);
+  };
+  if (options.preference == LayoutPreference::channels_last) {
+    const Layout last = Layout::channels_last(p.x.shape.rank());
+    add({last, asked.w, last});
+    add({last, {}, last});
+    add({asked.x, {}, last});
+  }
+  add(asked);
+  add({asked.x, {}, asked.y});
+  add({{}, asked.w, {}});
+  add({{}, {}, {}});
+  return list;
+}
+
+struct Descs {
+  Desc x, w, b, y;
+};
+
+std::optional<Descs> descs_of(const Problem& p, const Choice& c) {
+  const auto x = to_desc(p.x.shape, c.x), w = to_desc(p.filter, c.w), y = to_desc(p.y.shape, c.y);
+  const auto b = p.b.present() ? to_desc(p.b.shape, Layout::row_major(1)) : Desc();
+  if (!x || !w || !y || !b) return std::nullopt;
+  return Descs{*x, *w, *b, *y};
+}
+
+// Share of whole vectors when `channels` are processed 16 at a time.
+double whole_blocks(std::int64_t channels) { return static_cast<double>(channels) / static_cast<double>((channels + 15) / 16 * 16); }
+
+double efficiency(const Problem& p, const dnnl::primitive_desc_base& pd, dnnl::algorithm algorithm) {
+  if (is_fallback(pd)) return efficiency_of(pd);
+  const std::int64_t in = p.x.shape[1], out = p.y.shape[1], group = p.filter.group;
+  if (algorithm == dnnl::algorithm::convolution_winograd)
+    return std::min(p.y.shape[2], p.y.shape[3]) >= 14 ? 1.2 * whole_blocks(in) * whole_blocks(out) : 0.6;
+  if (group == in && group == out) return 0.2;
+  return 0.8 * (in <= 4 ? 0.6 : whole_blocks(in / group)) * whole_blocks(out / group);
+}
+
+bool winograd_fits(const Problem& p, const KernelOptions& options) {
+  const auto all = [](const Ints& v, std::int64_t wanted) { return std::all_of(v.begin(), v.end(), [&](auto i) { return i == wanted; }); };
+  return options.winograd && p.x.shape.rank() == 4 && p.filter.group == 1 && !p.filter.transposed && p.x.shape[1] >= 16 &&
+         all(p.window.kernel, 3) && all(p.window.strides, 1) && all(p.window.dilations, 1);
+}
+
+bool concrete(const KernelRequest& request) {
+  const auto known = [](const Operand& o) { return !o.present() || !o.layout.any(); };
+  return std::all_of(request.inputs.begin(), request.inputs.end(), known) && std::all_of(request.outputs.begin(), request.outputs.end(), known);
+}
+
+// make(algorithm, descriptors) → primitive descriptor; fill(candidate, descriptor) names the arguments.
+template <class Make, class Fill>
+std::vector<KernelDescription> attempts(const KernelRequest& request, const Problem& p, std::string_view family, Make&& make, Fill&& fill) {
+  const ThreadScope threads(request.options.threads);
+  std::vector<KernelDescription> found;
+  const auto attempt = [&](dnnl::algorithm algorithm, const std::string& kernel, const Choice& choice) {
+    const std::optional<Descs> descs = descs_of(p, choice);
+    if (!descs) return;
+    const dnnl::primitive_desc_base pd = make(algorithm, *descs);
+    if (!pd) return;
+    Candidate candidate(request, kernel, pd);
+    fill(candidate, pd);
+    candidate.description().efficiency = efficiency(p, pd, algorithm);
+    std::move(candidate).add_to(found);
+  };
+  const std::string direct = concat(family, ".direct"), winograd = concat(family, ".winograd");
+  const bool replay = !request.kernel.empty() && concrete(request);
+  const auto wanted = [&](const std::string& kernel) { return request.kernel.empty() || request.kernel == kernel; };
+  for (const Choice& choice : choices(p, request.options, replay)) {
+    if (wanted(direct)) attempt(dnnl::algorithm::convolution_direct, direct, choice);
+    if (wanted(winograd) && winograd_fits(p, request.options)) attempt(dnnl::algorithm::convolution_winograd, winograd, choice);
+  }
+  // Blocks that straddle groups have no Layout: take the filter as it came.
+  if (found.empty() && p.filter.group > 1 && wanted(direct))
+    attempt(dnnl::algorithm::convolution_direct, direct, {{}, Layout::row_major(p.w.shape.rank()), {}});
+  std::stable_sort(found.begin(), found.end(), [](const auto& l, const auto& r) { return l.efficiency > r.efficiency; });
+  return found;
+}
+
+auto forward_hint(const Problem& p, dnnl::algorithm algorithm, const Descs& d) {
+  return compat::describe<dnnl::convolution_forward>(cpu_engine(), attributes(), dnnl::prop_kind::forward_training, algorithm, d.x, d.w,
+                                                     Desc(), d.y, p.window.strides, p.dilations, p.window.begin, p.window.end);
+}
+
+}  // namespace
+
+std::vector<KernelDescription> describe_convolution(const KernelRequest& request) {
+  const auto& in = request.inputs;
+  if (!supported(request, in[0].shape)) return {};
+  const Problem p = problem_of(request, in[0], in[1], operand_at(in, 2), request.outputs[0], false);
+  const bool relu = has_relu(*request.attributes);
+  return attempts(
+      request, p, "onednn.convolution",
+      [&](dnnl::algorithm algorithm, const Descs& d) -> dnnl::primitive_desc_base {
+        // Always the training kind: for inference Winograd would want weights in a form only oneDNN knows.
+        return compat::describe<dnnl::convolution_forward>(cpu_engine(), attributes(relu), dnnl::prop_kind::forward_training, algorithm, d.x,
+                                                           d.w, d.b, d.y, p.window.strides, p.dilations, p.window.begin, p.window.end);
+      },
+      [&](Candidate& c, const dnnl::primitive_desc_base& pd) {
+        c.input(0, DNNL_ARG_SRC, pd.src_desc(0));
+        c.input(1, DNNL_ARG_WEIGHTS, pd.weights_desc(0), to_layout(p.filter, pd.weights_desc(0)));
+        if (p.b.present()) c.input(2, DNNL_ARG_BIAS, pd.weights_desc(1));
+        c.output(0, DNNL_ARG_DST, pd.dst_desc(0));
+      });
+}
+
+std::vector<KernelDescription> describe_convolution_backward_data(const KernelRequest& request) {
+  const auto& in = request.inputs;
+  if (!supported(request, in[0].shape)) return {};
+  const Problem p = problem_of(request, request.outputs[0], in[1], {}, in[0], false);
+  return attempts(
+      request, p, "onednn.convolution_backward_data",
+      [&](dnnl::algorithm algorithm, const Descs& d) -> dnnl::primitive_desc_base {
+        const auto hint = forward_hint(p, algorithm, d);
+        if (!hint) return {};
+        return compat::describe_backward<dnnl::convolution_backward_data>(cpu_engine(), attributes(), hint, algorithm, d.x, d.w, d.y,
+                                                                          p.window.strides, p.dilations, p.window.begin, p.window.end);
+      },
+      [&](Candidate& c, const dnnl::primitive_desc_base& pd) {
+        c.input(0, DNNL_ARG_DIFF_DST, pd.diff_dst_desc(0));
+        c.input(1, DNNL_ARG_WEIGHTS, pd.weights_desc(0), to_layout(p.filter, pd.weights_desc(0)));
+        c.output(0, DNNL_ARG_DIFF_SRC, pd.diff_src_desc(0));
+      });
+}
+
+std::vector<KernelDescription> describe_convolution_backward_weights(const KernelRequest& request) {
+  const auto& in = request.inputs;
+  if (!supported(request, in[0].shape)) return {};
+  const Problem p = problem_of(request, in[0], request.outputs[0], operand_at(request.outputs, 1), in[1], false);
+  return attempts(
+      request, p, "onednn.convolution_backward_weights",
+      [&](dnnl::algorithm algorithm, const Descs& d) -> dnnl::primitive_desc_base {
+        const auto hint = forward_hint(p, algorithm, d);
+        if (!hint) return {};
+        return compat::describe_backward<dnnl::convolution_backward_weights>(cpu_engine(), attributes(), hint, algorithm, d.x, d.w, d.b, d.y,
+                                                                             p.window.strides, p.dilations, p.window.begin, p.window.end);
+      },
+      [&](Candidate& c, const dnnl::primitive_desc_base& pd) {
+        c.input(0, DNNL_ARG_SRC, pd.src_desc(0));
+        c.input(1, DNNL_ARG_DIFF_DST, pd.diff_dst_desc(0));
+        c.output(0, DNNL_ARG_DIFF_WEIGHTS, pd.diff_weights_desc(0), to_layout(p.filter, pd.diff_weights_desc(0)));
+        if (p.b.present()) c.output(1, DNNL_ARG_DIFF_BIAS, pd.diff_weights_desc(1));
+      });
+}
+
+std::vector<KernelDescription> describe_convolution_transpose(const KernelRequest& request) {
+  const auto& in = request.inputs;
+  if (!supported(request, in[0].shape)) return {};
+  Problem p = problem_of(request, in[0], in[1], operand_at(in, 2), request.outputs[0], true);
+  const bool relu = has_relu(*request.attributes);
+  return attempts(
+      request, p, "onednn.convolution_transpose",
+      [&](dnnl::algorithm, const Descs& d) -> dnnl::primitive_desc_base {
+        return compat::describe<dnnl::deconvolution_forward>(cpu_engine(), attributes(relu), dnnl::prop_kind::forward_training,
+                                                             dnnl::algorithm::deconvolution_direct, d.x, d.w, d.b, d.y, p.window.strides,
+                                                             p.dilations, p.window.begin, p.window.end);
+      },
+      [&](Candidate& c, const dnnl::primitive_desc_base& pd) {
+        c.input(0, DNNL_ARG_SRC, pd.src_desc(0));
+        c.input(1, DNNL_ARG_WEIGHTS, pd.weights_desc(0), to_layout(p.filter, pd.weights_desc(0)));
+        if (p.b.present()) c.input(2, DNNL_ARG_BIAS, pd.weights_desc(1));
+        c.output(0, DNNL_ARG_DST, pd.dst_desc(0));
+      });
+}
+
+}  // namespace tandem::onednn

@@ -1,0 +1,114 @@
+// Fully connected layers. The source may be a convolution's output in any layout: the flattening is part of the sum.
+#include <algorithm>
+
+#include "kernels/cpu/native/window.h"
+#include "kernels/cpu/onednn/primitive.h"
+#include "kernels/cpu/onednn/rows.h"
+
+namespace tandem::onednn {
+namespace {
+
+struct Choice {
+  Layout x, w, y;
+  bool operator==(const Choice&) const = default;
+};
+
+struct Problem {
+  Operand x, w, b, y;
+};
+
+struct Descs {
+  Desc x, w, b, y;
+};
+
+Operand operand_at(const std::vector<Operand>& operands, std::size_t i) { return i < operands.size() ? operands[i] : Operand{}; }
+
+std::optional<Descs> descs_of(const Problem& p, const Choice& c) {
+  const auto x = to_desc(p.x.shape, c.x), w = to_desc(p.w.shape, c.w), y = to_desc(p.y.shape, c.y);
+  const auto b = p.b.present() ? to_desc(p.b.shape, Layout::row_major(1)) : Desc();
+  if (!x || !w || !y || !b) return std::nullopt;
+  return Descs{*x, *w, *b, *y};
+}
+
+template <class Make, class Fill>
+std::vector<KernelDescription> attempts(const KernelRequest& request, const Problem& p, const std::string& kernel, Make&& make, Fill&& fill) {
+  if (!float_operands(request) || p.x.shape.rank() < 2 || p.x.shape.rank() > 5) return {};
+  const ThreadScope threads(request.options.threads);
+  const Layout rows = Layout::row_major(2);
+  std::vector<KernelDescription> found;
+  std::vector<Choice> tried;
+  // As asked; with the filter of its choice; and with all of its choice.
+  for (const Choice& choice : {Choice{p.x.layout, p.w.layout, p.y.layout}, {p.x.layout, {}, p.y.layout}, {p.x.layout, {}, rows}, {{}, p.w.layout, {}}, {{}, {}, {}}}) {
+    if (std::find(tried.begin(), tried.end(), choice) != tried.end()) continue;
+    tried.push_back(choice);
+    const std::optional<Descs> descs = descs_of(p, choice);
+    if (!descs) continue;
+    const dnnl::primitive_desc_base pd = make(*descs);
+    if (!pd) continue;
+    Candidate candidate(request, kernel, pd);
+    fill(candidate, pd);
+    std::move(candidate).add_to(found);
+  }
+  std::stable_sort(found.begin(), found.end(), [](const auto& l, const auto& r) { return l.efficiency > r.efficiency; });
+  return found;
+}
+
+auto forward_hint(const Descs& d) {
+  return compat::describe<dnnl::inner_product_forward>(cpu_engine(), attributes(), dnnl::prop_kind::forward_training, d.x, d.w, Desc(), d.y);
+}
+
+}  // namespace
+
+std::vector<KernelDescription> describe_inner_product(const KernelRequest& request) {
+  const auto& in = request.inputs;
+  const Problem p{in[0], in[1], operand_at(in, 2), request.outputs[0]};
+  const bool relu = has_relu(*request.attributes);
+  return attempts(
+      request, p, "onednn.inner_product",
+      [&](const Descs& d) -> dnnl::primitive_desc_base {
+        return compat::describe<dnnl::inner_product_forward>(cpu_engine(), attributes(relu), dnnl::prop_kind::forward_training, d.x, d.w, d.b, d.y);
+      },
+      [&](Candidate& c, const dnnl::primitive_desc_base& pd) {
+        c.input(0, DNNL_ARG_SRC, pd.src_desc(0));
+        c.input(1, DNNL_ARG_WEIGHTS, pd.weights_desc(0));
+        if (p.b.present()) c.input(2, DNNL_ARG_BIAS, pd.weights_desc(1));
+        c.output(0, DNNL_ARG_DST, pd.dst_desc(0));
+      });
+}
+
+std::vector<KernelDescription> describe_inner_product_backward_data(const KernelRequest& request) {
+  const auto& in = request.inputs;
+  const Problem p{request.outputs[0], in[1], {}, in[0]};
+  return attempts(
+      request, p, "onednn.inner_product_backward_data",
+      [&](const Descs& d) -> dnnl::primitive_desc_base {
+        const auto hint = forward_hint(d);
+        if (!hint) return {};
+        return compat::describe_backward<dnnl::inner_product_backward_data>(cpu_engine(), attributes(), hint, d.x, d.w, d.y);
+      },
+      [&](Candidate& c, const dnnl::primitive_desc_base& pd) {
+        c.input(0, DNNL_ARG_DIFF_DST, pd.diff_dst_desc(0));
+        c.input(1, DNNL_ARG_WEIGHTS, pd.weights_desc(0));
+        c.output(0, DNNL_ARG_DIFF_SRC, pd.diff_src_desc(0));
+      });
+}
+
+std::vector<KernelDescription> describe_inner_product_backward_weights(const KernelRequest& request) {
+  const auto& in = request.inputs;
+  const Problem p{in[0], request.outputs[0], operand_at(request.outputs, 1), in[1]};
+  return attempts(
+      request, p, "onednn.inner_product_backward_weights",
+      [&](const Descs& d) -> dnnl::primitive_desc_base {
+        const auto hint = forward_hint(d);
+        if (!hint) return {};
+        return compat::describe_backward<dnnl::inner_product_backward_weights>(cpu_engine(), attributes(), hint, d.x, d.w, d.b, d.y);
+      },
+      [&](Candidate& c, const dnnl::primitive_desc_base& pd) {
+        c.input(0, DNNL_ARG_SRC, pd.src_desc(0));
+        c.input(1, DNNL_ARG_DIFF_DST, pd.diff_dst_desc(0));
+        c.output(0, DNNL_ARG_DIFF_WEIGHTS, pd.diff_weights_desc(0));
+        if (p.b.present()) c.output(1, DNNL_ARG_DIFF_BIAS, pd.diff_weights_desc(1));
+      });
+}
+
+}  // namespace tandem::onednn

@@ -1,0 +1,198 @@
+#include "kernels/cpu/onednn/layouts.h"
+
+#include <oneapi/dnnl/dnnl_debug.h>
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <numeric>
+
+namespace tandem::onednn {
+namespace {
+
+using DataType = dnnl::memory::data_type;
+using FormatTag = dnnl::memory::format_tag;
+
+// A tag in parts: the axes outermost first, then the blocks.
+struct Tag {
+  std::vector<int> outer;
+  std::vector<std::pair<int, std::int64_t>> blocks;  // axis, size
+
+  bool blocked(int axis) const {
+    return std::any_of(blocks.begin(), blocks.end(), [&](const auto& b) { return b.first == axis; });
+  }
+  std::int64_t block(int axis) const {
+    std::int64_t n = 1;
+    for (const auto& [a, size] : blocks)
+      if (a == axis) n *= size;
+    return n;
+  }
+};
+
+Tag parse(const std::string& text) {
+  Tag tag;
+  std::size_t i = 0;
+  for (; i < text.size() && std::isalpha(static_cast<unsigned char>(text[i])); ++i)
+    tag.outer.push_back(std::tolower(static_cast<unsigned char>(text[i])) - 'a');
+  while (i < text.size()) {
+    std::int64_t size = 0;
+    for (; i + 1 < text.size() && std::isdigit(static_cast<unsigned char>(text[i])); ++i) size = size * 10 + (text[i] - '0');
+    tag.blocks.emplace_back(text[i++] - 'a', size);
+  }
+  return tag;
+}
+
+std::string print(const Tag& tag) {
+  std::string text;
+  for (const int axis : tag.outer) text += static_cast<char>((tag.blocked(axis) ? 'A' : 'a') + axis);
+  for (const auto& [axis, size] : tag.blocks) text += concat(size, static_cast<char>('a' + axis));
+  return text;
+}
+
+// oneDNN's own tags by name.
+const std::map<std::string, FormatTag, std::less<>>& library_tags() {
+  static const auto tags = [] {
+    std::map<std::string, FormatTag, std::less<>> map;
+    for (int t = dnnl_a; t < dnnl_format_tag_last; ++t)
+      map.emplace(dnnl_fmt_tag2str(static_cast<dnnl_format_tag_t>(t)), static_cast<FormatTag>(t));
+    return map;
+  }();
+  return tags;
+}
+
+std::optional<Desc> to_desc(const Dims& dims, const Layout& layout) {
+  if (dims.empty() || dims.size() > DNNL_MAX_NDIMS || layout.opaque()) return std::nullopt;
+  if (layout.any()) return Desc(dims, DataType::f32, FormatTag::any);
+  if (layout.plain()) {
+    Dims strides(dims.size());
+    std::int64_t stride = 1;
+    for (auto c = layout.tag().rbegin(); c != layout.tag().rend(); ++c) {
+      const auto axis = static_cast<std::size_t>(*c - 'a');
+      if (axis >= dims.size()) return std::nullopt;
+      strides[axis] = stride;
+      stride *= dims[axis];
+    }
+    return Desc(dims, DataType::f32, strides);
+  }
+  const auto tag = library_tags().find(layout.tag());
+  if (tag == library_tags().end()) return std::nullopt;
+  return compat::or_empty([&]() -> std::optional<Desc> { return Desc(dims, DataType::f32, tag->second); });
+}
+
+// Strides that this tag would give, so that a name is only believed where it describes the same memory.
+bool describes(const Tag& tag, const Blocking& b) {
+  std::int64_t stride = 1;
+  for (const std::int64_t block : b.blocks) stride *= block;
+  for (auto axis = tag.outer.rbegin(); axis != tag.outer.rend(); ++axis) {
+    const auto i = static_cast<std::size_t>(*axis);
+    if (b.strides[i] != stride) return false;
+    stride *= b.padded[i] / tag.block(*axis);
+  }
+  return true;
+}
+
+// A filter's layout over [M, C/group, ...] as one over [group, M/group, C/group, ...]. The group and the rest of M
+// stay neighbours, so this needs blocks of M that do not straddle groups.
+std::optional<Layout> split_groups(const Layout& layout, std::int64_t rest) {
+  if (layout.any()) return layout;
+  const Tag whole = parse(layout.tag());
+  const bool by_group = rest == 1;  // blocks of M are blocks of groups
+  if (!by_group && rest % whole.block(0) != 0) return std::nullopt;
+  Tag tag;
+  for (const int axis : whole.outer) {
+    tag.outer.push_back(axis == 0 ? 0 : axis + 1);
+    if (axis == 0) tag.outer.push_back(1);
+  }
+  for (const auto& [axis, size] : whole.blocks) tag.blocks.emplace_back(axis == 0 && by_group ? 0 : axis + 1, size);
+  return Layout(print(tag));
+}
+
+std::optional<Layout> join_groups(const Layout& layout, std::int64_t rest) {
+  const Tag split = parse(layout.tag());
+  const bool by_group = rest == 1;
+  if (by_group ? split.blocked(1) : split.blocked(0) || rest % split.block(1) != 0) return std::nullopt;
+  Tag tag;
+  for (std::size_t i = 0; i < split.outer.size(); ++i) {
+    const int axis = split.outer[i];
+    if (axis == 0 && !by_group && (i + 1 == split.outer.size() || split.outer[i + 1] != 1)) return std::nullopt;
+    if (axis != 1) tag.outer.push_back(std::max(axis - 1, 0));
+  }
+  for (const auto& [axis, size] : split.blocks) tag.blocks.emplace_back(std::max(axis - 1, 0), size);
+  return Layout(print(tag));
+}
+
+Layout swap_axes(const Layout& layout, int a, int b) {
+  if (layout.any()) return layout;
+  Tag tag = parse(layout.tag());
+  const auto swapped = [&](int axis) { return axis == a ? b : axis == b ? a : axis; };
+  for (int& axis : tag.outer) axis = swapped(axis);
+  for (auto& [axis, size] : tag.blocks) axis = swapped(axis);
+  return Layout(print(tag));
+}
+
+}  // namespace
+
+std::optional<Desc> to_desc(const Shape& shape, const Layout& layout) { return to_desc(Dims(shape.begin(), shape.end()), layout); }
+
+std::optional<Layout> to_layout(const Desc& desc) {
+  const std::optional<Blocking> b = compat::blocking_of(desc);
+  if (!b || b->dims.empty()) return std::nullopt;
+  Tag tag;
+  for (std::size_t i = 0; i < b->blocks.size(); ++i) tag.blocks.emplace_back(static_cast<int>(b->axes[i]), b->blocks[i]);
+  tag.outer.resize(b->dims.size());
+  std::iota(tag.outer.begin(), tag.outer.end(), 0);
+  // Outermost first: larger strides; among equal ones the loop of several trips, then those of one trip, in order.
+  const auto key = [&](int axis) {
+    const auto i = static_cast<std::size_t>(axis);
+    return std::pair(-b->strides[i], b->padded[i] == tag.block(axis));
+  };
+  std::stable_sort(tag.outer.begin(), tag.outer.end(), [&](int l, int r) { return key(l) < key(r); });
+  if (!describes(tag, *b)) return std::nullopt;
+  Layout layout(print(tag));
+  if (!layout.plain() && !library_tags().contains(layout.tag())) {
+    // The order of axes of one trip is free: take the library's name for this memory.
+    const auto named = std::find_if(library_tags().begin(), library_tags().end(), [&](const auto& entry) {
+      const auto [name, unused] = entry;
+      if (!std::isalpha(static_cast<unsigned char>(name[0])) || name == "any" || name == "undef") return false;
+      const Tag other = parse(name);
+      return other.outer.size() == tag.outer.size() && other.blocks == tag.blocks && describes(other, *b);
+    });
+    if (named == library_tags().end()) return std::nullopt;
+    layout = Layout(named->first);
+  }
+  const std::optional<Desc> back = to_desc(b->dims, layout);
+  if (!back || back->get_size() != desc.get_size()) return std::nullopt;
+  return layout;
+}
+
+Dims Filter::dims() const {
+  Dims d(shape.begin(), shape.end());
+  if (transposed) {
+    d[0] /= group;
+    std::swap(d[0], d[1]);
+    if (group > 1) d.insert(d.begin(), group);
+  } else if (group > 1) {
+    d[0] /= group;
+    d.insert(d.begin(), group);
+  }
+  return d;
+}
+
+std::optional<Desc> to_desc(const Filter& filter, const Layout& layout) {
+  std::optional<Layout> l = layout;
+  const int first = filter.group > 1 ? 1 : 0;
+  if (filter.group > 1) l = split_groups(layout, filter.shape[0] / filter.group);
+  if (l && filter.transposed) l = swap_axes(*l, first, first + 1);
+  if (!l) return std::nullopt;
+  return to_desc(filter.dims(), *l);
+}
+
+std::optional<Layout> to_layout(const Filter& filter, const Desc& desc) {
+  std::optional<Layout> l = to_layout(desc);
+  const int first = filter.group > 1 ? 1 : 0;
+  if (l && filter.transposed) l = swap_axes(*l, first, first + 1);
+  if (l && filter.group > 1) l = join_groups(*l, filter.shape[0] / filter.group);
+  return l;
+}
+
+}  // namespace tandem::onednn

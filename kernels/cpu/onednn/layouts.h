@@ -1,0 +1,26 @@
+// Layouts as oneDNN's memory descriptors and back. Only packed, blocked float32 descriptors have a Layout: what
+// oneDNN keeps to itself (weights transformed by Winograd or packed for RNNs) has none, and is declined.
+#pragma once
+#include <optional>
+
+#include "graph/layout.h"
+#include "kernels/cpu/onednn/compat.h"
+
+namespace tandem::onednn {
+
+// `any` gives a descriptor that lets oneDNN choose. Nothing where the library has no such layout.
+std::optional<Desc> to_desc(const Shape& shape, const Layout& layout);
+std::optional<Layout> to_layout(const Desc& desc);
+
+// Filters. ONNX holds [M, C/group, ...] (ConvTranspose [C, M/group, ...]: `transposed`); oneDNN wants [M, C, ...] for
+// one group and [group, M/group, C/group, ...] for several. Where blocks do not straddle groups both name the same memory.
+struct Filter {
+  Shape shape;  // ONNX's
+  std::int64_t group = 1;
+  bool transposed = false;
+  Dims dims() const;  // oneDNN's
+};
+std::optional<Desc> to_desc(const Filter& filter, const Layout& layout);
+std::optional<Layout> to_layout(const Filter& filter, const Desc& desc);
+
+}  // namespace tandem::onednn

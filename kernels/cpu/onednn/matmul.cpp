@@ -1,0 +1,56 @@
+// Batched matrix products on row-major operands: transposes are strides, broadcasts are axes of size one.
+#include "kernels/cpu/onednn/primitive.h"
+#include "kernels/cpu/onednn/rows.h"
+
+namespace tandem::onednn {
+namespace {
+
+// The operand as [batch..., rows, columns] with `rank` axes, its last two swapped where `transposed`.
+Desc matrix(Dims dims, int rank, bool transposed) {
+  while (static_cast<int>(dims.size()) < rank) dims.insert(dims.begin(), 1);
+  Dims strides(dims.size());
+  std::int64_t stride = 1;
+  for (std::size_t i = dims.size(); i-- > 0;) {
+    strides[i] = stride;
+    stride *= dims[i];
+  }
+  if (transposed) {
+    std::swap(dims[dims.size() - 1], dims[dims.size() - 2]);
+    std::swap(strides[strides.size() - 1], strides[strides.size() - 2]);
+  }
+  return Desc(dims, dnnl::memory::data_type::f32, strides);
+}
+
+}  // namespace
+
+std::vector<KernelDescription> describe_matmul(const KernelRequest& request) {
+  if (!float_operands(request)) return {};
+  const Operand &a = request.inputs[0], &b = request.inputs[1], &y = request.outputs[0];
+  Dims da(a.shape.begin(), a.shape.end()), db(b.shape.begin(), b.shape.end()), dy(y.shape.begin(), y.shape.end());
+  const bool trans_a = da.size() > 1 && request.attributes->integer("transA", 0) != 0;
+  const bool trans_b = db.size() > 1 && request.attributes->integer("transB", 0) != 0;
+  // A vector is a row on the left and a column on the right; the result loses that axis.
+  if (db.size() == 1) {
+    db.push_back(1);
+    dy.push_back(1);
+  }
+  if (da.size() == 1) {
+    da.insert(da.begin(), 1);
+    dy.insert(dy.end() - 1, 1);
+  }
+  const int rank = static_cast<int>(std::max(da.size(), db.size()));
+  if (rank < 2 || rank > DNNL_MAX_NDIMS || static_cast<int>(dy.size()) != rank) return {};
+  const ThreadScope threads(request.options.threads);
+  const Desc ma = matrix(da, rank, trans_a), mb = matrix(db, rank, trans_b), my = matrix(dy, rank, false);
+  const auto pd = compat::describe<dnnl::matmul>(cpu_engine(), attributes(), ma, mb, Desc(), my);
+  std::vector<KernelDescription> found;
+  if (!pd) return found;
+  Candidate c(request, "onednn.matmul", pd);
+  c.input(0, DNNL_ARG_SRC, ma, Layout::row_major(a.shape.rank()));
+  c.input(1, DNNL_ARG_WEIGHTS, mb, Layout::row_major(b.shape.rank()));
+  c.output(0, DNNL_ARG_DST, my, Layout::row_major(y.shape.rank()));
+  std::move(c).add_to(found);
+  return found;
+}
+
+}  // namespace tandem::onednn

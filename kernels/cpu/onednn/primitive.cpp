@@ -1,0 +1,130 @@
+#include "kernels/cpu/onednn/primitive.h"
+
+#include <algorithm>
+
+namespace tandem::onednn {
+
+const dnnl::engine& cpu_engine() {
+  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  return engine;
+}
+
+dnnl::primitive_attr attributes(bool relu) {
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (relu) {
+    dnnl::post_ops ops;
+    compat::append_relu(ops);
+    attr.set_post_ops(ops);
+  }
+  return attr;
+}
+
+bool float_operands(const KernelRequest& request) {
+  const auto fits = [](const Operand& o) {
+    return !o.present() || o.layout.opaque() || o.dtype == DType::uint8 || (o.dtype == DType::float32 && o.shape.elements() > 0);
+  };
+  return std::all_of(request.inputs.begin(), request.inputs.end(), fits) &&
+         std::all_of(request.outputs.begin(), request.outputs.end(), fits);
+}
+
+bool is_fallback(const dnnl::primitive_desc_base& pd) {
+  const std::string_view name = pd.impl_info_str();
+  return name.find("ref") != name.npos || name.find("gemm:") == 0 || name.find("nspc_gemm") == 0 || name.find("ncsp_gemm") == 0;
+}
+
+double efficiency_of(const dnnl::primitive_desc_base& pd) {
+  const std::string_view name = pd.impl_info_str();
+  if (name.find("ref") != name.npos) return 0.01;
+  return is_fallback(pd) ? 0.4 : 0.8;
+}
+
+namespace {
+constexpr std::string_view opaque_prefix = "opaque:onednn.";
+}
+
+Layout opaque_layout(const Layout& data) { return Layout::opaque("onednn." + data.tag()); }
+
+std::optional<Layout> data_layout(const Layout& opaque) {
+  if (!opaque.tag().starts_with(opaque_prefix)) return std::nullopt;
+  return Layout(opaque.tag().substr(opaque_prefix.size()));
+}
+
+// Holds the primitive, its memory objects and the argument list that every run passes.
+class PrimitiveKernel final : public Kernel {
+ public:
+  explicit PrimitiveKernel(const Candidate& candidate)
+      : arguments_(candidate.arguments_), scratchpad_(candidate.pd_.scratchpad_desc()), stream_(cpu_engine()) {
+    const ThreadScope scope(candidate.threads_);
+    primitive_ = dnnl::primitive(candidate.pd_.get());
+  }
+
+  // Creating a memory object clears a blocked layout's padding: once here, never in a run.
+  void bind(std::span<std::byte* const> inputs, std::span<std::byte* const> outputs, std::byte* workspace) override {
+    memories_.reserve(arguments_.size() + 1);
+    for (const auto& a : arguments_)
+      attach(a.argument, a.desc, (a.is_output ? outputs : inputs)[static_cast<std::size_t>(a.index)]);
+    if (scratchpad_.get_size() > 0) attach(DNNL_ARG_SCRATCHPAD, scratchpad_, workspace);
+  }
+
+  void run(StreamHandle) override {
+    const dnnl_status_t status =
+        dnnl_primitive_execute(primitive_.get(), stream_.get(), static_cast<int>(execute_.size()), execute_.data());
+    if (status != dnnl_success) fail(ExitCode::device, "oneDNN: running a primitive gave status ", static_cast<int>(status));
+  }
+
+ private:
+  void attach(int argument, const Desc& desc, std::byte* memory) {
+    memories_.emplace_back(desc, cpu_engine(), memory);
+    execute_.push_back({argument, memories_.back().get()});
+  }
+
+  std::vector<Candidate::Argument> arguments_;
+  Desc scratchpad_;
+  dnnl::stream stream_;
+  dnnl::primitive primitive_;
+  std::vector<dnnl::memory> memories_;
+  std::vector<dnnl_exec_arg_t> execute_;
+};
+
+Candidate::Candidate(const KernelRequest& request, std::string kernel, dnnl::primitive_desc_base pd)
+    : pd_(std::move(pd)), threads_(request.options.threads), valid_(static_cast<bool>(pd_)) {
+  description_.kernel = std::move(kernel);
+  description_.inputs = request.inputs;
+  description_.outputs = request.outputs;
+  if (!valid_) return;
+  description_.workspace = static_cast<std::int64_t>(pd_.scratchpad_desc().get_size());
+  description_.efficiency = efficiency_of(pd_);
+}
+
+void Candidate::input(int index, int argument, const Desc& desc, std::optional<Layout> layout) {
+  if (!(valid_ = valid_ && layout)) return;
+  description_.inputs[static_cast<std::size_t>(index)].layout = *layout;
+  arguments_.push_back({argument, desc, false, index});
+}
+
+void Candidate::output(int index, int argument, const Desc& desc, std::optional<Layout> layout) {
+  if (!(valid_ = valid_ && layout)) return;
+  description_.outputs[static_cast<std::size_t>(index)].layout = *layout;
+  arguments_.push_back({argument, desc, true, index});
+}
+
+void Candidate::opaque_output(int index, int argument, const Desc& desc, const Layout& data) {
+  if (!valid_) return;
+  const auto bytes = static_cast<std::int64_t>(desc.get_size());
+  description_.outputs[static_cast<std::size_t>(index)] = {DType::uint8, Shape{bytes}, opaque_layout(data)};
+  if (bytes > 0) arguments_.push_back({argument, desc, true, index});
+}
+
+void Candidate::add_to(std::vector<KernelDescription>& descriptions) && {
+  if (!valid_) return;
+  const auto same = [&](const KernelDescription& d) {
+    return d.kernel == description_.kernel && d.inputs == description_.inputs && d.outputs == description_.outputs;
+  };
+  if (std::any_of(descriptions.begin(), descriptions.end(), same)) return;
+  KernelDescription done = description_;
+  done.make = [candidate = std::move(*this)] { return std::make_unique<PrimitiveKernel>(candidate); };
+  descriptions.push_back(std::move(done));
+}
+
+}  // namespace tandem::onednn

@@ -1,0 +1,66 @@
+// One oneDNN primitive as a kernel: a description is made from a primitive descriptor and the memory descriptors of
+// its arguments; the kernel compiles the primitive, and after bind() a run is one call into the library.
+#pragma once
+#include <omp.h>
+
+#include "kernels/cpu/onednn/layouts.h"
+#include "kernels/kernel.h"
+
+namespace tandem::onednn {
+
+const dnnl::engine& cpu_engine();
+dnnl::primitive_attr attributes(bool relu = false);  // scratch memory is the caller's; optionally Relu afterwards
+
+// oneDNN plans for the number of OpenMP threads in effect: set it to the device's while describing and compiling.
+class ThreadScope {
+ public:
+  explicit ThreadScope(int threads) : saved_(omp_get_max_threads()) { omp_set_num_threads(threads); }
+  ~ThreadScope() { omp_set_num_threads(saved_); }
+  ThreadScope(const ThreadScope&) = delete;
+  ThreadScope& operator=(const ThreadScope&) = delete;
+
+ private:
+  int saved_;
+};
+
+// True where all operands that are present are float32 and hold elements; `opaque` inputs and outputs are not asked.
+bool float_operands(const KernelRequest& request);
+
+// How good an implementation is: share of the device's peak by the library's name for it.
+double efficiency_of(const dnnl::primitive_desc_base& pd);
+bool is_fallback(const dnnl::primitive_desc_base& pd);  // a reference loop, or a GEMM where a compiled kernel may exist
+
+// A description in the making. Arguments whose descriptor has no Layout make it empty.
+class Candidate {
+ public:
+  Candidate(const KernelRequest& request, std::string kernel, dnnl::primitive_desc_base pd);
+  void input(int index, int argument, const Desc& desc) { input(index, argument, desc, to_layout(desc)); }
+  void input(int index, int argument, const Desc& desc, std::optional<Layout> layout);
+  void output(int index, int argument, const Desc& desc) { output(index, argument, desc, to_layout(desc)); }
+  void output(int index, int argument, const Desc& desc, std::optional<Layout> layout);
+  // A buffer only this family reads: bytes under the layout "opaque:onednn.TAG", TAG being the data's layout.
+  void opaque_output(int index, int argument, const Desc& desc, const Layout& data);
+  KernelDescription& description() { return description_; }
+  explicit operator bool() const { return valid_; }
+  // Appends the description unless it is empty or already there.
+  void add_to(std::vector<KernelDescription>& descriptions) &&;
+
+ private:
+  struct Argument {
+    int argument;
+    Desc desc;
+    bool is_output;
+    int index;
+  };
+  friend class PrimitiveKernel;
+  dnnl::primitive_desc_base pd_;
+  int threads_;
+  std::vector<Argument> arguments_;
+  KernelDescription description_;
+  bool valid_;
+};
+
+Layout opaque_layout(const Layout& data);  // "opaque:onednn.aBcd16b"
+std::optional<Layout> data_layout(const Layout& opaque);  // the data's layout, where it is one of ours
+
+}  // namespace tandem::onednn

@@ -1,0 +1,30 @@
+// The operators oneDNN runs. Each function returns the descriptions of every way to run the request, best first;
+// none where oneDNN has no kernel for it or computes something else than ONNX does.
+#pragma once
+#include "kernels/kernel.h"
+
+namespace tandem::onednn {
+
+std::vector<KernelDescription> describe_convolution(const KernelRequest& request);
+std::vector<KernelDescription> describe_convolution_backward_data(const KernelRequest& request);
+std::vector<KernelDescription> describe_convolution_backward_weights(const KernelRequest& request);
+std::vector<KernelDescription> describe_convolution_transpose(const KernelRequest& request);
+std::vector<KernelDescription> describe_inner_product(const KernelRequest& request);
+std::vector<KernelDescription> describe_inner_product_backward_data(const KernelRequest& request);
+std::vector<KernelDescription> describe_inner_product_backward_weights(const KernelRequest& request);
+std::vector<KernelDescription> describe_matmul(const KernelRequest& request);
+std::vector<KernelDescription> describe_max_pool(const KernelRequest& request);  // MaxPool, MaxPoolTraining
+std::vector<KernelDescription> describe_average_pool(const KernelRequest& request);
+std::vector<KernelDescription> describe_max_pool_backward(const KernelRequest& request);
+std::vector<KernelDescription> describe_average_pool_backward(const KernelRequest& request);
+std::vector<KernelDescription> describe_batch_normalization(const KernelRequest& request);
+std::vector<KernelDescription> describe_batch_normalization_training(const KernelRequest& request);
+std::vector<KernelDescription> describe_batch_normalization_backward(const KernelRequest& request);
+std::vector<KernelDescription> describe_lrn(const KernelRequest& request);  // LRN, LRNTraining
+std::vector<KernelDescription> describe_lrn_backward(const KernelRequest& request);
+std::vector<KernelDescription> describe_softmax(const KernelRequest& request);  // Softmax, LogSoftmax
+std::vector<KernelDescription> describe_concat(const KernelRequest& request);
+std::vector<KernelDescription> describe_slice(const KernelRequest& request);  // of whole blocks, in steps of one
+std::vector<KernelDescription> describe_reorder(const KernelRequest& request);
+
+}  // namespace tandem::onednn
