@@ -20,7 +20,8 @@ struct Placement {
 };
 
 // Places the intervals one after another into the smallest gap that fits, in the order of size, lifetime or
-// size*lifetime, the largest first; "" tries all three and keeps the best. About n log n for n intervals that pack well.
+// size*lifetime, the largest first; "" tries all three and keeps the best, until one is at the lower bound. About
+// n log n for n intervals that pack well.
 // Fails (usage) on an unknown order.
 Placement place(std::span<const Interval> intervals, std::string_view order = "");
 
