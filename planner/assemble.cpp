@@ -1,0 +1,292 @@
+#include "planner/assemble.h"
+
+#include <algorithm>
+#include <set>
+
+#include "planner/place.h"
+
+namespace tandem {
+namespace {
+
+constexpr std::int64_t alignment = 64;
+
+Arena& arena(DevicePlan& d, ArenaKind kind) { return d.arenas[static_cast<std::size_t>(kind)]; }
+Buffer& at(DevicePlan& d, BufferId id) { return d.buffers[static_cast<std::size_t>(id.index)]; }
+bool has_batch(const TensorType& t, std::int64_t samples) { return t.shape.rank() > 0 && t.shape[0] == samples; }
+bool is_state_input(std::string_view name) { return name.starts_with("tandem."); }
+
+class DeviceAssembler {
+ public:
+  DeviceAssembler(Plan& plan, const Replica& replica, const BucketPlan& buckets, const CompileOptions& options)
+      : plan_(plan), replica_(replica), program_(*replica.program), buckets_(buckets), options_(options) {}
+
+  DevicePlan run() {
+    device_ = {.device = replica_.spec.id, .model = replica_.model, .weight = replica_.spec.weight, .slice_begin = replica_.slice_begin, .slice_size = replica_.slice_size};
+    for (const ArenaKind kind : arena_kinds) device_.arenas.push_back({kind, 0, 0});
+    device_.buffers = program_.buffers;
+    place_persistent();
+    bind_buckets();
+    add_slices();
+    add_steps();
+    add_concats();
+    find_lives();
+    place_scratch();
+    return std::move(device_);
+  }
+
+ private:
+  StepId last_step() const { return {static_cast<int>(device_.steps.size()) - 1}; }
+
+  void place_persistent() {
+    std::int64_t sizes[std::size(arena_kinds)] = {};
+    for (const PlanParameter& p : plan_.parameters) {
+      auto& end = sizes[static_cast<std::size_t>(p.arena)];
+      end = std::max(end, p.offset + (p.operand.bytes() + alignment - 1) / alignment * alignment);
+    }
+    std::map<std::string_view, const PlanParameter*> by_name;
+    for (const PlanParameter& p : plan_.parameters) by_name[p.name] = &p;
+    for (const ProgramParameter& p : program_.parameters) at(device_, p.buffer).offset = by_name.at(p.name)->offset;
+    auto& constants = sizes[static_cast<std::size_t>(ArenaKind::constants)];
+    for (Buffer& b : device_.buffers)
+      if (b.arena == ArenaKind::constants && !b.alias.present()) {
+        b.offset = constants;
+        constants += b.bytes;
+      }
+    sizes[static_cast<std::size_t>(ArenaKind::gradients)] = buckets_.bytes;
+    for (const ArenaKind kind : {ArenaKind::parameters, ArenaKind::optimizer, ArenaKind::gradients, ArenaKind::constants})
+      arena(device_, kind).bytes = arena(device_, kind).lower_bound = sizes[static_cast<std::size_t>(kind)];
+  }
+
+  // Each bucket is one buffer; the values it carries lie in it.
+  void bind_buckets() {
+    for (std::size_t i = 0; i < buckets_.buckets.size(); ++i) {
+      const Bucket& bucket = buckets_.buckets[i];
+      Buffer b{.name = bucket.name, .operand = {bucket.dtype, Shape{bucket.elements}, Layout::row_major(1)}, .memory = MemoryClass::gradients, .arena = ArenaKind::gradients, .offset = buckets_.offsets[i]};
+      b.bytes = (b.operand.bytes() + alignment - 1) / alignment * alignment;
+      device_.buffers.push_back(std::move(b));
+      bucket_buffers_.push_back({static_cast<int>(device_.buffers.size()) - 1});
+    }
+    for (const auto& [name, id] : program_.reduced) {
+      const BucketPlan::Place& place = buckets_.places.at(name);
+      Buffer& b = at(device_, id);
+      b.alias = bucket_buffers_[static_cast<std::size_t>(place.bucket)];
+      b.offset = buckets_.offsets[static_cast<std::size_t>(place.bucket)] + place.offset;
+      bucket_of_[id.index] = place.bucket;
+    }
+  }
+
+  // The bucket that carries a buffer's value, -1 for none.
+  int bucket_of(BufferId id) const {
+    for (; id.present(); id = device_.buffers[static_cast<std::size_t>(id.index)].alias)
+      if (const auto it = bucket_of_.find(id.index); it != bucket_of_.end()) return it->second;
+    return -1;
+  }
+
+  void add_slices() {
+    std::set<int> read;
+    for (const Step& s : program_.steps)
+      for (const BufferId in : s.inputs)
+        if (in.present()) read.insert(root_of(program_.buffers, in).index);
+    for (const BufferId out : program_.outputs) read.insert(root_of(program_.buffers, out).index);
+    for (const ProgramInput& in : program_.inputs) {
+      if (!read.count(in.buffer.index)) continue;
+      const auto host = std::find_if(plan_.inputs.begin(), plan_.inputs.end(), [&](const HostInput& h) { return h.name == in.name; });
+      Step s{.kind = StepKind::slice, .outputs = {in.buffer}, .host = static_cast<int>(host - plan_.inputs.begin())};
+      s.bytes = static_cast<double>(at(device_, in.buffer).operand.bytes());
+      s.seconds = estimate(0, 2 * s.bytes, 1, replica_.model);
+      device_.steps.push_back(std::move(s));
+    }
+  }
+
+  // A bucket is summed as soon as its last value is there and the buckets before it are under way: every device issues
+  // them in the same order.
+  void add_steps() {
+    std::vector<std::size_t> missing(bucket_buffers_.size());
+    for (const auto& [value, bucket] : bucket_of_) ++missing[static_cast<std::size_t>(bucket)];
+    std::vector<StepId> reduced(bucket_buffers_.size());
+    std::size_t next = 0;
+    const auto issue = [&](StepId waits) {
+      for (; next < missing.size() && missing[next] == 0; ++next) {
+        Step s{.kind = StepKind::all_reduce, .inputs = {}, .outputs = {bucket_buffers_[next]}, .bucket = static_cast<int>(next), .stream = 1};
+        if (waits.index >= 0) s.waits = {waits};
+        s.bytes = static_cast<double>(at(device_, bucket_buffers_[next]).operand.bytes());
+        s.seconds = buckets_.buckets[next].seconds;
+        device_.steps.push_back(std::move(s));
+        reduced[next] = last_step();
+      }
+    };
+    std::vector<bool> waited(bucket_buffers_.size());
+    for (const Step& original : program_.steps) {
+      Step s = original;
+      for (const BufferId in : s.inputs) {
+        const int carried = bucket_of(in);
+        if (carried < 0 || waited[static_cast<std::size_t>(carried)]) continue;
+        const auto bucket = static_cast<std::size_t>(carried);
+        if (reduced[bucket].index < 0) fail("planner: '", at(device_, in).name, "' is read before it is summed over devices");
+        s.waits.push_back(reduced[bucket]);
+        waited[bucket] = true;
+      }
+      device_.steps.push_back(std::move(s));
+      bool completes = false;
+      for (const BufferId out : original.outputs) {
+        const auto it = out.present() ? bucket_of_.find(out.index) : bucket_of_.end();
+        if (it == bucket_of_.end()) continue;
+        --missing[static_cast<std::size_t>(it->second)];
+        completes = true;
+      }
+      if (completes) issue(last_step());
+    }
+  }
+
+  void add_concats() {
+    for (std::size_t i = 0; i < program_.outputs.size(); ++i) {
+      Step s{.kind = StepKind::concat, .inputs = {program_.outputs[i]}, .host = static_cast<int>(i)};
+      s.bytes = static_cast<double>(at(device_, program_.outputs[i]).operand.bytes());
+      s.seconds = estimate(0, 2 * s.bytes, 1, replica_.model);
+      device_.steps.push_back(std::move(s));
+    }
+  }
+
+  void find_lives() {
+    const int steps = static_cast<int>(device_.steps.size());
+    std::vector<int> first(device_.buffers.size(), steps), last(device_.buffers.size(), -1);
+    const auto use = [&](BufferId id, int s) {
+      if (!id.present()) return;
+      for (const BufferId b : {id, root_of(device_.buffers, id)}) {
+        first[static_cast<std::size_t>(b.index)] = std::min(first[static_cast<std::size_t>(b.index)], s);
+        last[static_cast<std::size_t>(b.index)] = std::max(last[static_cast<std::size_t>(b.index)], s);
+      }
+    };
+    for (int s = 0; s < steps; ++s) {
+      const Step& step = device_.steps[static_cast<std::size_t>(s)];
+      for (const BufferId id : step.inputs) use(id, s);
+      for (const BufferId id : step.outputs) use(id, s);
+      use(step.workspace, s);
+    }
+    for (std::size_t i = 0; i < device_.buffers.size(); ++i) {
+      Buffer& b = device_.buffers[i];
+      const bool whole = b.arena != ArenaKind::scratch;
+      b.first = {whole ? 0 : std::min(first[i], std::max(0, last[i]))};
+      b.last = {whole ? std::max(0, steps - 1) : std::max(0, last[i])};
+    }
+    used_ = std::move(last);
+  }
+
+  void place_scratch() {
+    std::vector<Interval> intervals;
+    std::vector<std::size_t> owner;
+    for (std::size_t i = 0; i < device_.buffers.size(); ++i) {
+      const Buffer& b = device_.buffers[i];
+      if (b.arena != ArenaKind::scratch || b.alias.present() || used_[i] < 0) continue;
+      intervals.push_back({b.bytes, b.first.index, b.last.index});
+      owner.push_back(i);
+    }
+    const Placement placed = place(intervals, options_.memory_order);
+    for (std::size_t i = 0; i < owner.size(); ++i) device_.buffers[owner[i]].offset = placed.offsets[i];
+    arena(device_, ArenaKind::scratch) = {ArenaKind::scratch, placed.bytes, placed.lower_bound};
+    for (std::size_t i = 0; i < device_.buffers.size(); ++i) {
+      Buffer& b = device_.buffers[i];
+      if (!b.alias.present() || bucket_of_.count(static_cast<int>(i))) continue;
+      if (bucket_of({static_cast<int>(i)}) >= 0) {  // another name for a value in a bucket
+        b.offset = at(device_, b.alias).offset;
+        continue;
+      }
+      const Buffer& root = at(device_, root_of(device_.buffers, {static_cast<int>(i)}));
+      b.offset = root.offset;
+      b.arena = root.arena;
+    }
+    sum_memory(owner);
+  }
+
+  void sum_memory(const std::vector<std::size_t>& roots) {
+    // Live scratch bytes step by step, to find the moment of the peak.
+    std::vector<std::int64_t> change(device_.steps.size() + 2);
+    for (const std::size_t i : roots) {
+      const Buffer& b = device_.buffers[i];
+      change[static_cast<std::size_t>(b.first.index)] += b.bytes;
+      change[static_cast<std::size_t>(b.last.index) + 1] -= b.bytes;
+    }
+    int peak = 0;
+    std::int64_t live = 0, most = -1;
+    for (std::size_t s = 0; s < device_.steps.size(); ++s) {
+      live += change[s];
+      if (live > most) most = live, peak = static_cast<int>(s);
+    }
+    std::map<MemoryClass, std::int64_t> sum;
+    sum[MemoryClass::weights] = arena(device_, ArenaKind::parameters).bytes + arena(device_, ArenaKind::constants).bytes;
+    sum[MemoryClass::optimizer_state] = arena(device_, ArenaKind::optimizer).bytes;
+    sum[MemoryClass::gradients] = arena(device_, ArenaKind::gradients).bytes;
+    for (const std::size_t i : roots) {
+      const Buffer& b = device_.buffers[i];
+      if (b.first.index <= peak && peak <= b.last.index) sum[b.memory] += b.bytes;
+    }
+    for (const MemoryClass c : memory_classes) device_.memory.push_back({c, sum[c]});
+  }
+
+  Plan& plan_;
+  const Replica& replica_;
+  const Program& program_;
+  const BucketPlan& buckets_;
+  const CompileOptions& options_;
+  DevicePlan device_;
+  std::vector<BufferId> bucket_buffers_;
+  std::map<int, int> bucket_of_;  // by buffer of a reduced value
+  std::vector<int> used_;
+};
+
+void list_host_tensors(Plan& plan, const Replica& leader, const std::vector<std::string>& output_names) {
+  const Program& p = *leader.program;
+  for (const ProgramInput& in : p.inputs) {
+    const Operand& o = p.buffers[static_cast<std::size_t>(in.buffer.index)].operand;
+    HostInput host{.name = in.name, .type = {o.dtype, o.shape}};
+    host.batched = !is_state_input(in.name) && has_batch(host.type, leader.slice_size);
+    if (host.batched) host.type.shape[0] = plan.batch;
+    plan.inputs.push_back(std::move(host));
+  }
+  for (std::size_t i = 0; i < p.outputs.size(); ++i) {
+    const Operand& o = p.buffers[static_cast<std::size_t>(p.outputs[i].index)].operand;
+    HostOutput host{.name = output_names[i], .type = {o.dtype, o.shape}, .combine = Combine::sum};
+    if (plan.mode == PlanMode::inference && has_batch(host.type, leader.slice_size) && (*leader.graph)[leader.graph->outputs[i]].depends_on_batch) {
+      host.combine = Combine::rows;
+      host.type.shape[0] = plan.batch;
+    }
+    plan.outputs.push_back(std::move(host));
+  }
+}
+
+void place_parameters(Plan& plan, const Program& leader, const Plan* parameters_of) {
+  if (parameters_of) {
+    plan.parameters = parameters_of->parameters;
+    std::set<std::string_view> known;
+    for (const PlanParameter& p : plan.parameters) known.insert(p.name);
+    for (const ProgramParameter& p : leader.parameters)
+      if (!known.count(p.name)) fail("parameter '", p.name, "' is not in the plan this one shares parameters with");
+    return;
+  }
+  std::int64_t ends[std::size(arena_kinds)] = {};
+  for (const ProgramParameter& p : leader.parameters) {
+    const Buffer& b = leader.buffers[static_cast<std::size_t>(p.buffer.index)];
+    auto& end = ends[static_cast<std::size_t>(b.arena)];
+    plan.parameters.push_back({p.name, p.type, p.source, b.operand, b.arena, end, p.trainable});
+    end += b.bytes;
+  }
+}
+
+}  // namespace
+
+void assemble(Plan& plan, const std::vector<Replica>& replicas, const std::vector<std::string>& output_names, const CompileOptions& options, const Plan* parameters_of) {
+  const Replica& leader = *std::max_element(replicas.begin(), replicas.end(), [](const Replica& a, const Replica& b) { return a.slice_size < b.slice_size; });
+  place_parameters(plan, *leader.program, parameters_of);
+  list_host_tensors(plan, leader, output_names);
+  const BucketPlan buckets = plan_buckets(*leader.program, options, leader.model, static_cast<int>(replicas.size()));
+  plan.buckets = buckets.buckets;
+  for (const Replica& r : replicas) plan.devices.push_back(DeviceAssembler(plan, r, buckets, options).run());
+  for (const DevicePlan& d : plan.devices) {
+    double compute = 0;
+    for (const Step& s : d.steps)
+      if (s.stream == 0) compute += s.seconds;
+    plan.seconds = std::max(plan.seconds, compute);
+  }
+}
+
+}  // namespace tandem

@@ -1,0 +1,36 @@
+// From programs to a plan: slices of the batch, all-reduces, concats, memory.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "planner/compile.h"
+#include "planner/program.h"
+
+namespace tandem {
+
+struct Replica {
+  DeviceSpec spec;
+  DeviceModel model;
+  std::int64_t slice_begin = 0;
+  std::int64_t slice_size = 0;
+  const Program* program = nullptr;       // shared by the devices with equal slices
+  const Graph* graph = nullptr;           // what it was made from
+};
+
+// The buckets in which values are summed: in the order in which they become ready, each as large as asked.
+struct BucketPlan {
+  std::vector<Bucket> buckets;
+  struct Place {
+    int bucket;
+    std::int64_t offset;  // bytes from the bucket's start
+  };
+  std::map<std::string, Place> places;     // of reduced values
+  std::vector<std::int64_t> offsets;       // bytes from the gradient arena's start
+  std::int64_t bytes = 0;                  // of the arena
+};
+BucketPlan plan_buckets(const Program& leader, const CompileOptions& options, const DeviceModel& device, int devices);
+
+// Fills plan.inputs, outputs, parameters, devices and buckets.
+void assemble(Plan& plan, const std::vector<Replica>& replicas, const std::vector<std::string>& output_names, const CompileOptions& options, const Plan* parameters_of);
+
+}  // namespace tandem

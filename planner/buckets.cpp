@@ -1,0 +1,49 @@
+#include <algorithm>
+
+#include "planner/assemble.h"
+
+namespace tandem {
+
+BucketPlan plan_buckets(const Program& leader, const CompileOptions& options, const DeviceModel& device, int devices) {
+  constexpr std::int64_t alignment = 64;
+  struct Ready {
+    std::string name;
+    int step;
+    std::int64_t bytes;
+    DType dtype;
+  };
+  std::vector<int> written(leader.buffers.size(), -1);
+  for (std::size_t s = 0; s < leader.steps.size(); ++s)
+    for (const BufferId o : leader.steps[s].outputs)
+      if (o.present()) written[static_cast<std::size_t>(o.index)] = static_cast<int>(s);
+  std::vector<Ready> values;
+  for (const auto& [name, id] : leader.reduced) {
+    const Buffer& b = leader.buffers[static_cast<std::size_t>(id.index)];
+    values.push_back({name, written[static_cast<std::size_t>(id.index)], b.bytes, b.operand.dtype});
+  }
+  std::stable_sort(values.begin(), values.end(), [](const Ready& a, const Ready& b) { return a.step < b.step; });
+
+  BucketPlan plan;
+  for (const Ready& v : values) {
+    const std::int64_t limit = plan.buckets.size() == 1 ? options.first_bucket_bytes : options.bucket_bytes;
+    const bool fits = !plan.buckets.empty() && plan.buckets.back().dtype == v.dtype &&
+                      plan.buckets.back().elements * static_cast<std::int64_t>(size_of(v.dtype)) + v.bytes <= std::max(limit, alignment);
+    if (!fits) {
+      plan.offsets.push_back(plan.bytes);
+      plan.buckets.push_back({.name = concat("bucket ", plan.buckets.size()), .dtype = v.dtype});
+    }
+    Bucket& bucket = plan.buckets.back();
+    plan.places[v.name] = {static_cast<int>(plan.buckets.size()) - 1, plan.bytes - plan.offsets.back()};
+    bucket.elements += v.bytes / static_cast<std::int64_t>(size_of(v.dtype));
+    bucket.values.push_back(v.name);
+    plan.bytes += v.bytes;
+  }
+  // A ring moves every byte twice over each link, less its own share.
+  for (Bucket& b : plan.buckets) {
+    const double bytes = static_cast<double>(b.elements) * static_cast<double>(size_of(b.dtype));
+    if (device.link_bandwidth > 0) b.seconds = 2 * bytes * (devices - 1) / devices / device.link_bandwidth;
+  }
+  return plan;
+}
+
+}  // namespace tandem

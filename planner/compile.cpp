@@ -1,0 +1,191 @@
+// From a graph to a plan: the planner's table of contents.
+#include "planner/compile.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+
+#include "planner/assemble.h"
+#include "planner/optimizer.h"
+#include "planner/rewrite.h"
+
+namespace tandem {
+namespace {
+
+// What one size of slice needs, whichever device runs it.
+struct Prepared {
+  Graph graph;
+  std::map<std::string, ValueId> reduced;
+  std::vector<std::string> outputs;
+};
+
+Prepared prepare_training(const Graph& model, const CompileOptions& options, std::int64_t samples, bool collective) {
+  Training t = build_training(model, options, samples, collective);
+  Prepared p{std::move(t.graph), {}, std::move(t.outputs)};
+  for (const Reduced& r : t.reduced) p.reduced[r.parameter] = r.value;
+  return p;
+}
+
+Prepared prepare_inference(const Graph& model) {
+  Prepared p;
+  for (const ValueId out : model.outputs) p.outputs.push_back(model[out].name);
+  p.graph = fuse_elementwise(fuse_layers(simplify(expand(model, false))));
+  verify(p.graph);
+  return p;
+}
+
+// A device without samples adds zeros to every sum and updates its replica like the others.
+Prepared prepare_idle(const Prepared& busy) {
+  Prepared p{.outputs = busy.outputs};
+  GraphCopy copy(busy.graph);
+  GraphBuilder builder(copy.to, "idle", {});
+  const auto zeros = [&](ValueId v) {
+    const TensorType& t = busy.graph[v].type;
+    const ValueId z = builder.emit("Fill", {}, {{"value", 0.0F}, {"shape", t.shape.dims}, {"dtype", static_cast<std::int64_t>(t.dtype)}});
+    copy.to[z].name = busy.graph[v].name;
+    copy.set(v, z);
+    return z;
+  };
+  for (const auto& [name, value] : busy.reduced) p.reduced[name] = zeros(value);
+  for (const Node& node : busy.graph.nodes)
+    if (!node.op->in_place.empty()) copy.copy(node);
+  for (const ValueId out : busy.graph.outputs) copy.to.outputs.push_back(copy.map(out).present() && !busy.graph[out].producer.present() ? copy.map(out) : zeros(out));
+  p.graph = std::move(copy.to);
+  verify(p.graph);
+  return p;
+}
+
+struct Candidate {
+  std::vector<std::unique_ptr<Program>> programs;  // by distinct (backend, slice)
+  double seconds = 0;                              // of the slowest
+};
+
+FixedParameters fixed_by(const Plan& plan) {
+  FixedParameters fixed;
+  for (const PlanParameter& p : plan.parameters) fixed[p.name] = p.operand;
+  return fixed;
+}
+
+FixedParameters fixed_by(const Program& program) {
+  FixedParameters fixed;
+  for (const ProgramParameter& p : program.parameters) fixed[p.name] = program.buffers[static_cast<std::size_t>(p.buffer.index)].operand;
+  return fixed;
+}
+
+}  // namespace
+
+const Backend& find_backend(Backends backends, std::string_view name) {
+  std::string known;
+  for (const Backend* b : backends) {
+    if (b->name() == name) return *b;
+    known += concat(known.empty() ? "" : ", ", b->name());
+  }
+  fail(ExitCode::device, "there is no backend '", name, "' in this program: it has ", known);
+}
+
+Plan compile(const GraphSource& source, const CompileOptions& o, Backends backends, const Plan* parameters_of) {
+  if (o.devices.empty()) fail(ExitCode::usage, "a plan needs at least one device");
+  if (o.batch < 1) fail(ExitCode::usage, "batch size must be at least 1, got ", o.batch);
+  std::vector<double> weights;
+  for (const DeviceSpec& d : o.devices) weights.push_back(d.weight);
+  const std::vector<std::int64_t> sizes = slice_sizes(o.batch, weights);
+  const bool training = o.mode == PlanMode::training, collective = training && o.devices.size() > 1;
+  const int device_count = static_cast<int>(o.devices.size());
+
+  Plan plan{.mode = o.mode, .batch = o.batch, .options = o.kernel};
+  if (training) {
+    plan.loss = o.loss;
+    plan.optimizer = to_string(o.optimizer);
+  }
+
+  // 1. One training or inference graph for each size of slice, the largest first: it leads.
+  std::map<std::int64_t, Prepared, std::greater<>> prepared;
+  for (const std::int64_t n : sizes) {
+    if (n == 0 || prepared.count(n)) continue;
+    const Graph model = source(n);
+    plan.model = model.name;
+    prepared.emplace(n, training ? prepare_training(model, o, n, collective) : prepare_inference(model));
+  }
+  if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) {
+    if (training)
+      prepared.emplace(0, prepare_idle(prepared.begin()->second));
+    else
+      prepared.emplace(0, Prepared{.outputs = prepared.begin()->second.outputs});
+  }
+  const std::vector<std::string> outputs = prepared.begin()->second.outputs;
+
+  // 2. Kernels and layouts, for each layout preference that is open; the estimated faster one is kept. A plan that
+  //    shares another's parameters keeps their layouts.
+  std::map<std::string, std::unique_ptr<Tuner>, std::less<>> tuners;
+  for (const DeviceSpec& d : o.devices) {
+    auto& tuner = tuners[d.id.backend];
+    if (!tuner) tuner = std::make_unique<Tuner>(find_backend(backends, d.id.backend), o.autotune, o.tuning_cache);
+  }
+  struct Unit {  // devices that run the same program
+    std::string backend;
+    std::int64_t samples;
+    DeviceModel model;
+  };
+  std::vector<Unit> units;
+  std::vector<std::size_t> unit_of(o.devices.size());
+  std::vector<DeviceModel> models;
+  for (std::size_t d = 0; d < o.devices.size(); ++d) {
+    const DeviceId& id = o.devices[d].id;
+    models.push_back(tuners.at(id.backend)->backend().model(id.index, device_count));
+    const auto same = std::find_if(units.begin(), units.end(), [&](const Unit& u) { return u.backend == id.backend && u.samples == sizes[d] && u.model.threads == models[d].threads; });
+    unit_of[d] = static_cast<std::size_t>(same - units.begin());
+    if (same == units.end()) units.push_back({id.backend, sizes[d], models[d]});
+  }
+  std::vector<std::size_t> order(units.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return units[a].samples > units[b].samples; });
+
+  std::vector<LayoutPreference> preferences;
+  if (o.layout)
+    preferences = {*o.layout};
+  else if (parameters_of)
+    preferences = {parameters_of->options.preference};
+  else
+    preferences = {LayoutPreference::blocked, LayoutPreference::channels_last};
+  Candidate best;
+  for (const LayoutPreference preference : preferences) {
+    Candidate c;
+    c.programs.resize(units.size());
+    FixedParameters fixed = parameters_of ? fixed_by(*parameters_of) : FixedParameters{};
+    KernelOptions kernel = o.kernel;
+    kernel.preference = preference;
+    for (const std::size_t u : order) {
+      const Prepared& p = prepared.at(units[u].samples);
+      kernel.threads = units[u].model.threads;
+      const SelectOptions select{.kernel = kernel, .device = &units[u].model, .fixed = &fixed};
+      Tuner& tuner = *tuners.at(units[u].backend);
+      c.programs[u] = std::make_unique<Program>(select_kernels(p.graph, p.reduced, tuner.backend(), select, tuner));
+      if (fixed.empty()) fixed = fixed_by(*c.programs[u]);
+      c.seconds = std::max(c.seconds, c.programs[u]->seconds);
+    }
+    if (best.programs.empty() || c.seconds < best.seconds) {
+      best = std::move(c);
+      plan.options.preference = preference;
+    }
+  }
+  plan.options.threads = models[0].threads;
+
+  // 3. Order of updates, memory shared in place, then slices, all-reduces, concats and offsets.
+  for (const auto& program : best.programs) {
+    if (!collective) schedule_updates(*program);
+    share_in_place(*program);
+  }
+  std::vector<Replica> replicas;
+  std::int64_t begin = 0;
+  for (std::size_t d = 0; d < o.devices.size(); ++d) {
+    replicas.push_back({o.devices[d], models[d], begin, sizes[d], best.programs[unit_of[d]].get(), &prepared.at(sizes[d]).graph});
+    begin += sizes[d];
+  }
+  assemble(plan, replicas, outputs, o, parameters_of);
+
+  // 4. Nothing runs that has not been checked.
+  verify(plan);
+  return plan;
+}
+
+}  // namespace tandem

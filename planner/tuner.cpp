@@ -1,0 +1,96 @@
+#include "planner/tuner.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace tandem {
+namespace {
+
+std::string text_of_options(const KernelOptions& o) {
+  return concat(o.threads, o.deterministic ? " deterministic" : "", o.winograd ? "" : " no-winograd", o.tf32 ? " tf32" : "", o.preference == LayoutPreference::channels_last ? " channels-last" : "");
+}
+
+std::string key_of(const KernelRequest& r) {
+  std::string key = concat(r.op, " {", *r.attributes, "}");
+  for (const Operand& o : r.inputs) key += concat(' ', o);
+  key += " ->";
+  for (const Operand& o : r.outputs) key += concat(' ', o);
+  return key += concat(" | ", text_of_options(r.options));
+}
+
+// The cost of a kernel does not depend on what else was asked for: its own operands and threads name it.
+std::string key_of(const KernelRequest& r, const KernelDescription& d, const std::string& version) {
+  std::string key = concat(version, '|', d.kernel, '|', r.options.threads, '|', *r.attributes);
+  for (const Operand& o : d.inputs) key += concat(' ', o);
+  key += " ->";
+  for (const Operand& o : d.outputs) key += concat(' ', o);
+  std::replace(key.begin(), key.end(), '\t', ' ');
+  std::replace(key.begin(), key.end(), '\n', ' ');
+  return key;
+}
+
+}  // namespace
+
+double estimate(double flops, double bytes, double efficiency, const DeviceModel& device) {
+  const double compute = device.flops > 0 ? flops / (device.flops * efficiency) : 0;
+  const double memory = device.bandwidth > 0 ? bytes / device.bandwidth : 0;
+  return std::max(compute, memory) + device.launch_seconds;
+}
+
+Tuner::Tuner(const Backend& backend, bool measure, std::string cache_file) : backend_(backend), measure_(measure), cache_file_(std::move(cache_file)) {
+  if (!measure_ || cache_file_.empty()) return;
+  std::ifstream in(cache_file_);
+  for (std::string line; std::getline(in, line);) {
+    const auto tab = line.find('\t');
+    if (tab == std::string::npos) continue;
+    char* end = nullptr;
+    const double seconds = std::strtod(line.c_str(), &end);
+    if (end == line.c_str() + tab && seconds > 0) timed_.emplace(line.substr(tab + 1), seconds);
+  }
+}
+
+Tuner::~Tuner() {
+  if (!changed_ || cache_file_.empty()) return;
+  std::error_code ignored;
+  std::filesystem::create_directories(std::filesystem::path(cache_file_).parent_path(), ignored);
+  const std::string temporary = concat(cache_file_, '.', ::getpid());
+  {
+    std::ofstream out(temporary);
+    std::vector<std::string> lines;
+    for (const auto& [key, seconds] : timed_) lines.push_back(concat(seconds, '\t', key));
+    std::sort(lines.begin(), lines.end());
+    for (const std::string& line : lines) out << line << '\n';
+    if (!out.flush()) return;
+  }
+  std::filesystem::rename(temporary, cache_file_, ignored);
+}
+
+const std::vector<KernelDescription>& Tuner::describe(const KernelRequest& request) {
+  const std::string key = key_of(request);
+  const auto it = described_.find(key);
+  if (it != described_.end()) return it->second;
+  return described_.emplace(key, backend_.describe(request)).first->second;
+}
+
+Cost Tuner::cost(const KernelRequest& request, const KernelDescription& d, double flops, const DeviceModel& device) {
+  if (measure_) {
+    const std::string key = key_of(request, d, backend_.version());
+    const auto it = timed_.find(key);
+    if (it != timed_.end()) return {it->second, true};
+    const double seconds = backend_.measure(d, request.options);
+    timed_.emplace(key, seconds);
+    changed_ = true;
+    return {seconds, true};
+  }
+  double bytes = 0;
+  for (const Operand& o : d.inputs) bytes += static_cast<double>(o.bytes());
+  for (const Operand& o : d.outputs) bytes += static_cast<double>(o.bytes());
+  return {estimate(flops, bytes, d.efficiency, device), false};
+}
+
+}  // namespace tandem

@@ -1,0 +1,41 @@
+// What a kernel costs: estimated from the device's model, or timed on the device and remembered in a file.
+#pragma once
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "kernels/device.h"
+
+namespace tandem {
+
+struct Cost {
+  double seconds = 0;
+  bool measured = false;
+};
+
+// max(flops / rate, bytes / bandwidth) + launch
+double estimate(double flops, double bytes, double efficiency, const DeviceModel& device);
+
+class Tuner {
+ public:
+  // `cache_file` empty: nothing is read or kept. A damaged or foreign line is ignored: it is only measured again.
+  Tuner(const Backend& backend, bool measure, std::string cache_file);
+  ~Tuner();  // writes the file where something was measured; a failure there costs only time in the next run
+  Tuner(const Tuner&) = delete;
+  Tuner& operator=(const Tuner&) = delete;
+
+  // All ways to run a request; equal requests are described once.
+  const std::vector<KernelDescription>& describe(const KernelRequest& request);
+  Cost cost(const KernelRequest& request, const KernelDescription& description, double flops, const DeviceModel& device);
+  const Backend& backend() const { return backend_; }
+
+ private:
+  const Backend& backend_;
+  bool measure_;
+  std::string cache_file_;
+  bool changed_ = false;
+  std::unordered_map<std::string, std::vector<KernelDescription>> described_;
+  std::unordered_map<std::string, double> timed_;
+};
+
+}  // namespace tandem
