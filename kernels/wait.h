@@ -1,0 +1,16 @@
+// Threads that wait for a word to change: a brief spin, then sleep. Neither locks nor allocates.
+#pragma once
+#include <atomic>
+#include <cstdint>
+
+namespace tandem {
+
+// Waits until `word` is no longer `value`; false where that took longer than the timeout (0 or less: no limit).
+bool wait_for_change(const std::atomic<std::uint32_t>& word, std::uint32_t value, int spins, double timeout_seconds);
+// Wakes all threads that wait on the word. The change comes first.
+void wake_all(std::atomic<std::uint32_t>& word);
+
+// How long to spin before sleeping when so many threads of ours want to run: not at all with fewer cores than threads.
+int spins_for(int threads);
+
+}  // namespace tandem
