@@ -41,7 +41,14 @@ std::vector<ValueId> differentiate(Graph& graph, ValueId scalar, std::span<const
     if (!flows || !wants_any) continue;
     const Operator& op = *graph.nodes[n].op;
     if (!op.differentiate) fail(op.name, " '", graph.nodes[n].name, "': this operator has no gradient, and the loss depends on a trainable parameter through it");
+    // A fused Relu is undone first, by its output's sign; BatchNormalization's kernels do that themselves.
+    const bool masked = graph.nodes[n].attributes.has("activation") && op.name != "BatchNormalizationTraining";
+    if (masked) {
+      dy[0] = GraphBuilder(graph, concat("grad/", graph.nodes[n].name), graph.nodes[n].origin).emit("ReluBackward", {dy[0], outputs[0]});
+      graph.nodes[n].attributes.erase("activation");
+    }
     GradientContext context(graph, {static_cast<int>(n)}, std::move(dy), std::move(wants));
+    if (masked) graph.nodes[n].attributes.set("activation", std::string("Relu"));
     op.differentiate(context);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const ValueId dx = context.dx()[i];
