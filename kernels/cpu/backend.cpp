@@ -1,0 +1,123 @@
+#include "kernels/cpu/backend.h"
+
+#include <omp.h>
+#include <oneapi/dnnl/dnnl.h>
+
+#include <chrono>
+#include <cstring>
+
+#include "kernels/cpu/device.h"
+#include "kernels/cpu/isa.h"
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/machine.h"
+
+namespace tandem {
+namespace {
+
+// FLOP per cycle of one core: lanes of float32 × two multiply-add units × 2.
+struct IsaRate {
+  Isa isa;
+  double flops_per_cycle;
+};
+constexpr IsaRate isa_rates[] = {{Isa::baseline, 8}, {Isa::avx2, 32}, {Isa::avx512, 64}};
+constexpr double cycles_per_second = 3.5e9;
+constexpr double core_bandwidth = 20e9, machine_bandwidth = 200e9;
+
+double flops_per_cycle() {
+  for (const IsaRate& row : isa_rates)
+    if (row.isa == machine_isa()) return row.flops_per_cycle;
+  return isa_rates[0].flops_per_cycle;
+}
+
+// Scratch memory of an operand, filled with what every kernel accepts: numbers in [0.5, 1.5), zero indices and masks.
+std::byte* scratch(Device& device, const Operand& operand) {
+  if (!operand.present()) return nullptr;
+  std::byte* const memory = device.allocate(operand.bytes());
+  std::uint32_t state = 12345;
+  const auto fill = [&]<class T>() {
+    T* const values = reinterpret_cast<T*>(memory);
+    for (std::int64_t i = 0; i < operand.bytes() / static_cast<std::int64_t>(sizeof(T)); ++i) {
+      state = state * 1664525u + 1013904223u;
+      values[i] = static_cast<T>(0.5 + state * 0x1p-32);
+    }
+  };
+  if (operand.dtype == DType::float32) fill.operator()<float>();
+  if (operand.dtype == DType::float64) fill.operator()<double>();
+  return memory;
+}
+
+}  // namespace
+
+const Backend& cpu_backend() {
+  static const CpuBackend backend;
+  return backend;
+}
+
+std::string CpuBackend::version() const {
+  const dnnl_version_t* v = dnnl_version();
+  return concat("oneDNN ", v->major, '.', v->minor, '.', v->patch, ", ", name_of(machine_isa()), ", ", cpu_name());
+}
+
+DeviceModel CpuBackend::model(int index, int devices_in_use) const {
+  if (index < 0 || index >= device_count())
+    fail(ExitCode::device, "cpu:", index, ": there are devices cpu:0 to cpu:", device_count() - 1);
+  const int cores = static_cast<int>(usable_cores().size());
+  const int devices = std::max(1, devices_in_use);
+  DeviceModel m;
+  m.threads = std::max(1, cores / devices);
+  m.name = concat(cpu_name(), ", ", m.threads, m.threads == 1 ? " core" : " cores");
+  m.memory = available_memory() / devices;
+  // More devices than cores share the cores.
+  const double share = std::min(1.0, static_cast<double>(cores) / devices) * m.threads;
+  m.flops = share * flops_per_cycle() * cycles_per_second;
+  m.bandwidth = std::min(share * core_bandwidth, machine_bandwidth / devices);
+  m.launch_seconds = 2e-6;
+  m.link_bandwidth = core_bandwidth / 2;
+  return m;
+}
+
+std::vector<KernelRow> CpuBackend::rows() const {
+  std::vector<KernelRow> rows;
+  for (const CpuKernelRow& row : cpu_kernels()) rows.push_back({row.op, row.kernel});
+  return rows;
+}
+
+std::vector<KernelDescription> CpuBackend::describe(const KernelRequest& request) const {
+  std::vector<KernelDescription> all;
+  for (const CpuKernelRow& row : cpu_kernels())
+    if (row.op == request.op)
+      for (KernelDescription& d : row.describe(request)) all.push_back(std::move(d));
+  return all;
+}
+
+double CpuBackend::measure(const KernelDescription& description, const KernelOptions& options) const {
+  constexpr int least_runs = 3, most_runs = 20;
+  constexpr double enough_seconds = 0.02;
+  const int threads_before = omp_get_max_threads();
+  omp_set_num_threads(std::max(1, options.threads));
+  CpuDevice memory(0, options);
+  std::vector<std::byte*> inputs, outputs;
+  for (const Operand& operand : description.inputs) inputs.push_back(scratch(memory, operand));
+  for (const Operand& operand : description.outputs) outputs.push_back(scratch(memory, operand));
+  const std::unique_ptr<Kernel> kernel = description.make();
+  kernel->bind(inputs, outputs, memory.allocate(description.workspace));
+  kernel->run({});
+  double best = 0, total = 0;
+  for (int run = 0; run < least_runs || (run < most_runs && total < enough_seconds); ++run) {
+    const auto start = std::chrono::steady_clock::now();
+    kernel->run({});
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    best = run == 0 ? seconds : std::min(best, seconds);
+    total += seconds;
+  }
+  omp_set_num_threads(threads_before);
+  return best;
+}
+
+std::unique_ptr<Device> CpuBackend::open(int index, const KernelOptions& options) const {
+  if (index < 0 || index >= device_count())
+    fail(ExitCode::device, "cpu:", index, ": there are devices cpu:0 to cpu:", device_count() - 1);
+  return std::make_unique<CpuDevice>(index, options);
+}
+
+}  // namespace tandem

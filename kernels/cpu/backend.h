@@ -1,0 +1,22 @@
+// The CPU backend: oneDNN and native vector kernels. Devices cpu:0, cpu:1, … are shares of one machine's cores.
+#pragma once
+#include "kernels/device.h"
+
+namespace tandem {
+
+class CpuBackend final : public Backend {
+ public:
+  std::string name() const override { return "cpu"; }
+  std::string version() const override;
+  std::string unusable() const override { return {}; }
+  int device_count() const override { return 64; }
+  DeviceModel model(int index, int devices_in_use) const override;
+  std::vector<KernelRow> rows() const override;
+  std::vector<KernelDescription> describe(const KernelRequest& request) const override;
+  double measure(const KernelDescription& description, const KernelOptions& options) const override;
+  std::unique_ptr<Device> open(int index, const KernelOptions& options) const override;
+};
+
+const Backend& cpu_backend();
+
+}  // namespace tandem

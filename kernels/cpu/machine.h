@@ -1,0 +1,15 @@
+// What the CPU backend knows of the machine it runs on.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tandem {
+
+std::string cpu_name();                // "AMD EPYC 9755"
+std::vector<int> usable_cores();       // the process's affinity mask when it was first asked for
+std::int64_t available_memory();       // bytes: the smaller of the machine's and the control groups' room
+// Restricts the calling thread to these cores; where the system refuses, nothing changes.
+void pin_thread(const std::vector<int>& cores);
+
+}  // namespace tandem

@@ -1,0 +1,206 @@
+#include "kernels/cpu/native/copy.h"
+
+namespace tandem::native {
+namespace {
+
+constexpr std::int64_t flat_piece = 4096;  // elements that a contiguous copy is cut into, for threads
+constexpr std::int64_t tile = 16;          // of a transposing copy
+
+bool same(const std::vector<CopyLoop>& a, const std::vector<CopyLoop>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const CopyLoop& x, const CopyLoop& y) { return x.size == y.size && x.from == y.from && x.to == y.to; });
+}
+
+// Groups neighbours of equal loops and equal distance into one nest with a loop more, until nothing groups.
+std::vector<CopyNest> compress(std::vector<CopyNest> items) {
+  for (;;) {
+    std::vector<CopyNest> grouped;
+    for (std::size_t i = 0; i < items.size();) {
+      std::size_t n = 1;
+      std::int64_t from = 0, to = 0;
+      if (i + 1 < items.size() && same(items[i].loops, items[i + 1].loops)) {
+        from = items[i + 1].from - items[i].from;
+        to = items[i + 1].to - items[i].to;
+        while (i + n < items.size() && same(items[i].loops, items[i + n].loops) && items[i + n].from - items[i + n - 1].from == from &&
+               items[i + n].to - items[i + n - 1].to == to)
+          ++n;
+      }
+      CopyNest nest = std::move(items[i]);
+      if (n > 1) nest.loops.insert(nest.loops.begin(), {static_cast<std::int64_t>(n), from, to});
+      grouped.push_back(std::move(nest));
+      i += n;
+    }
+    const bool done = grouped.size() == items.size();
+    items = std::move(grouped);
+    if (done) return items;
+  }
+}
+
+std::vector<CopyNest> compress(const AxisOffsets& axis) {
+  std::vector<CopyNest> items;
+  // The first level by itself: long axes would make a nest of every index.
+  for (std::size_t i = 0; i < axis.from.size();) {
+    if (axis.from[i] < 0) {
+      ++i;
+      continue;
+    }
+    std::size_t n = 1;
+    std::int64_t from = 0, to = 0;
+    if (i + 1 < axis.from.size() && axis.from[i + 1] >= 0) {
+      from = axis.from[i + 1] - axis.from[i];
+      to = axis.to[i + 1] - axis.to[i];
+      while (i + n < axis.from.size() && axis.from[i + n] >= 0 && axis.from[i + n] - axis.from[i + n - 1] == from &&
+             axis.to[i + n] - axis.to[i + n - 1] == to)
+        ++n;
+    }
+    CopyNest nest{axis.from[i], axis.to[i], {}};
+    if (n > 1) nest.loops.push_back({static_cast<std::int64_t>(n), from, to});
+    items.push_back(std::move(nest));
+    i += n;
+  }
+  return compress(std::move(items));
+}
+
+void order_and_merge(std::vector<CopyLoop>& loops) {
+  std::stable_sort(loops.begin(), loops.end(), [](const CopyLoop& a, const CopyLoop& b) {
+    return std::pair(std::abs(a.to), std::abs(a.from)) > std::pair(std::abs(b.to), std::abs(b.from));
+  });
+  std::vector<CopyLoop> merged;
+  for (const CopyLoop& loop : loops) {
+    if (!merged.empty() && merged.back().from == loop.from * loop.size && merged.back().to == loop.to * loop.size)
+      merged.back() = {merged.back().size * loop.size, loop.from, loop.to};
+    else
+      merged.push_back(loop);
+  }
+  loops = std::move(merged);
+}
+
+// The innermost loop writes side by side; the one around it reads side by side where there is one; at least two.
+void shape_for_running(std::vector<CopyNest>& nests) {
+  std::vector<CopyNest> rests;
+  for (CopyNest& nest : nests) {
+    std::vector<CopyLoop>& loops = nest.loops;
+    if (loops.empty()) loops.push_back({1, 0, 0});
+    if (loops.size() == 1 && loops[0].size > flat_piece) {
+      const CopyLoop loop = loops[0];
+      const std::int64_t pieces = loop.size / flat_piece, done = pieces * flat_piece;
+      loops = {{pieces, loop.from * flat_piece, loop.to * flat_piece}, {flat_piece, loop.from, loop.to}};
+      if (done < loop.size)
+        rests.push_back({nest.from + done * loop.from, nest.to + done * loop.to, {{1, 0, 0}, {loop.size - done, loop.from, loop.to}}});
+    }
+    if (loops.size() == 1) loops.insert(loops.begin(), {1, 0, 0});
+    if (loops.back().from != 1)
+      for (std::size_t i = 0; i + 2 < loops.size(); ++i)
+        if (loops[i].from == 1) {
+          std::rotate(loops.begin() + static_cast<std::ptrdiff_t>(i), loops.begin() + static_cast<std::ptrdiff_t>(i) + 1, loops.end() - 1);
+          break;
+        }
+  }
+  nests.insert(nests.end(), rests.begin(), rests.end());
+}
+
+template <class T>
+void copy_row(const T* from, T* to, const CopyLoop& loop) {
+  if (loop.from == 1 && loop.to == 1) {
+    std::memcpy(to, from, static_cast<std::size_t>(loop.size) * sizeof(T));
+  } else if (loop.from == 0 && loop.to == 1) {
+    std::fill_n(to, loop.size, *from);
+  } else {
+    for (std::int64_t j = 0; j < loop.size; ++j) to[j * loop.to] = from[j * loop.from];
+  }
+}
+
+template <class T>
+void copy_rows(const T* from, T* to, const CopyLoop& outer, const CopyLoop& inner, std::int64_t rows) {
+  if (outer.from != 1 || inner.from == 1) {
+    for (std::int64_t i = 0; i < rows; ++i) copy_row(from + i * outer.from, to + i * outer.to, inner);
+    return;
+  }
+  for (std::int64_t i = 0; i < rows; i += tile)
+    for (std::int64_t j = 0; j < inner.size; j += tile)
+      for (std::int64_t ii = i; ii < std::min(rows, i + tile); ++ii)
+        copy_row(from + ii * outer.from + j * inner.from, to + ii * outer.to + j * inner.to,
+                 {std::min(tile, inner.size - j), inner.from, inner.to});
+}
+
+// Rows [begin, end) of the nest, a row being one run of the innermost loop.
+template <class T>
+void run_rows(const CopyNest& nest, const T* from, T* to, std::int64_t begin, std::int64_t end) {
+  const std::size_t last = nest.loops.size() - 2;
+  const CopyLoop& outer = nest.loops[last];
+  const CopyLoop& inner = nest.loops.back();
+  while (begin < end) {
+    std::int64_t rest = begin / outer.size;
+    const std::int64_t row = begin % outer.size;
+    const std::int64_t rows = std::min(end - begin, outer.size - row);
+    std::int64_t f = nest.from + row * outer.from, t = nest.to + row * outer.to;
+    for (std::size_t k = last; k-- > 0; rest /= nest.loops[k].size) {
+      const std::int64_t i = rest % nest.loops[k].size;
+      f += i * nest.loops[k].from;
+      t += i * nest.loops[k].to;
+    }
+    copy_rows(from + f, to + t, outer, inner, rows);
+    begin += rows;
+  }
+}
+
+}  // namespace
+
+std::vector<std::int64_t> axis_offsets(const Shape& shape, const Layout& layout, int axis) {
+  std::vector<std::int64_t> offsets(static_cast<std::size_t>(shape[axis]), 0);
+  for (const PhysicalDim& d : physical_dims(shape, layout))
+    if (d.axis == axis)
+      for (std::size_t i = 0; i < offsets.size(); ++i)
+        offsets[i] += static_cast<std::int64_t>(i) / d.step % d.size * d.stride;
+  return offsets;
+}
+
+std::vector<CopyNest> copy_nests(std::span<const AxisOffsets> axes) {
+  std::vector<CopyNest> nests{{}};
+  for (const AxisOffsets& axis : axes) {
+    const std::vector<CopyNest> pieces = compress(axis);
+    std::vector<CopyNest> product;
+    for (const CopyNest& nest : nests)
+      for (const CopyNest& piece : pieces) {
+        CopyNest joined{nest.from + piece.from, nest.to + piece.to, nest.loops};
+        joined.loops.insert(joined.loops.end(), piece.loops.begin(), piece.loops.end());
+        product.push_back(std::move(joined));
+      }
+    nests = std::move(product);
+  }
+  for (CopyNest& nest : nests) order_and_merge(nest.loops);
+  return nests;
+}
+
+Copy::Copy(std::span<const AxisOffsets> axes, std::size_t element_bytes) : nests_(copy_nests(axes)), element_bytes_(element_bytes) {
+  shape_for_running(nests_);
+}
+
+Copy Copy::reorder(const Shape& shape, const Layout& from, const Layout& to, std::size_t element_bytes) {
+  if (same_memory(shape, from, shape, to)) {  // one loop over everything, whatever the axes
+    Copy flat;
+    flat.element_bytes_ = element_bytes;
+    flat.nests_ = {{0, 0, {{physical_elements(shape, from), 1, 1}}}};
+    shape_for_running(flat.nests_);
+    return flat;
+  }
+  std::vector<AxisOffsets> axes;
+  for (int axis = 0; axis < shape.rank(); ++axis) axes.push_back({axis_offsets(shape, from, axis), axis_offsets(shape, to, axis)});
+  return Copy(axes, element_bytes);
+}
+
+void Copy::run(const std::byte* from, std::byte* to, int threads) const {
+  visit_size(element_bytes_, [&]<class T>() {
+    for (const CopyNest& nest : nests_) {
+      std::int64_t rows = 1;
+      for (std::size_t k = 0; k + 1 < nest.loops.size(); ++k) rows *= nest.loops[k].size;
+      const int parts = threads_for(rows * nest.loops.back().size, threads);
+      parallel(parts, [&](int k) {
+        const Range r = part_of(rows, k, parts);
+        run_rows(nest, reinterpret_cast<const T*>(from), reinterpret_cast<T*>(to), r.begin, r.end);
+      });
+    }
+  });
+}
+
+}  // namespace tandem::native

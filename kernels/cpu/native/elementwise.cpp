@@ -1,0 +1,110 @@
+// Elementwise programs, and elementwise operators by themselves as programs of one instruction.
+#include "kernels/cpu/native/elementwise.h"
+
+#include "graph/operator.h"
+
+namespace tandem::native {
+namespace {
+
+// Without what depends on layouts. Nothing where an instruction has no loop for its types.
+std::optional<Program> program_of(const KernelRequest& request) {
+  Program p{.inputs = request.inputs, .outputs = request.outputs, .code = {}, .results = {}, .threads = request.options.threads};
+  for (const Operand& in : p.inputs)
+    if (!in.present()) return std::nullopt;
+  const Attributes& attributes = *request.attributes;
+  if (request.op == "Elementwise") {
+    const Strings& ops = std::get<Strings>(*attributes.find("ops"));
+    const Ints& args = attributes.ints("args");
+    const Floats& params = attributes.floats("params");
+    const DType dtype = p.outputs[0].dtype;
+    for (std::size_t j = 0; j < ops.size(); ++j) {
+      const auto micro = find_micro(ops[j], dtype, dtype);
+      if (!micro) return std::nullopt;
+      Instruction code{micro->run, {-1, -1, -1}, {params[2 * j], params[2 * j + 1]}, dtype};
+      for (std::size_t k = 0; k < 3; ++k) code.args[k] = static_cast<int>(args[3 * j + k]);
+      p.code.push_back(code);
+    }
+    for (const std::int64_t r : attributes.ints("results")) p.results.push_back(static_cast<int>(r));
+  } else {
+    const auto micro = find_micro(request.op, p.inputs.back().dtype, p.outputs[0].dtype);
+    if (!micro || micro->arity != static_cast<int>(p.inputs.size())) return std::nullopt;
+    Instruction code{micro->run, {-1, -1, -1}, {0, 0}, p.outputs[0].dtype};
+    for (int k = 0; k < micro->arity; ++k) code.args[k] = k;
+    const auto& parameters = internal_operator(request.op).parameters;
+    for (std::size_t k = 0; k < parameters.size() && k < 2; ++k)
+      code.params[k] = attributes.real(parameters[k].attribute, parameters[k].absent);
+    p.code.push_back(code);
+    p.results = {static_cast<int>(p.inputs.size())};
+  }
+  // An input, or one value twice, as a result is a copy.
+  const int inputs = static_cast<int>(p.inputs.size());
+  for (std::size_t i = 0; i < p.results.size(); ++i) {
+    const bool twice = std::find(p.results.begin(), p.results.begin() + static_cast<std::ptrdiff_t>(i), p.results[i]) !=
+                       p.results.begin() + static_cast<std::ptrdiff_t>(i);
+    if (p.results[i] >= inputs && !twice) continue;
+    const DType dtype = p.outputs[i].dtype;
+    p.code.push_back({find_micro("Identity", dtype, dtype)->run, {p.results[i], -1, -1}, {0, 0}, dtype});
+    p.results[i] = inputs + static_cast<int>(p.code.size()) - 1;
+  }
+  return p;
+}
+
+// An output may overwrite an input that no later instruction reads.
+std::vector<std::pair<int, int>> in_place_pairs(const Program& p) {
+  std::vector<std::pair<int, int>> pairs;
+  const int inputs = static_cast<int>(p.inputs.size());
+  for (std::size_t o = 0; o < p.results.size(); ++o)
+    for (int i = 0; i < inputs; ++i) {
+      const Operand& in = p.inputs[static_cast<std::size_t>(i)];
+      if (!runs_along(in, p.outputs[o]) || size_of(in.dtype) != size_of(p.outputs[o].dtype)) continue;
+      bool read_later = false;
+      for (std::size_t j = static_cast<std::size_t>(p.results[o] - inputs) + 1; j < p.code.size(); ++j)
+        for (const int a : p.code[j].args) read_later = read_later || a == i;
+      if (!read_later) pairs.push_back({static_cast<int>(o), i});
+    }
+  return pairs;
+}
+
+// What a broadcast operand must lie in to be read beside `layout`: any plain layout, or that one.
+Layout readable(const Operand& in, const Layout& layout, int rank) {
+  if (in.layout.plain() || (in.layout == layout && in.shape.rank() == rank)) return in.layout;
+  return Layout::row_major(in.shape.rank());
+}
+
+}  // namespace
+
+Descriptions describe_elementwise(const KernelRequest& request) {
+  std::optional<Program> program = program_of(request);
+  if (!program) return {};
+  // The layouts that full operands come in, each a way to run it.
+  const Shape& shape = request.outputs[0].shape;
+  std::vector<Layout> layouts;
+  const auto offer = [&](const Operand& operand) {
+    if (!operand.layout.any() && !operand.layout.opaque() && std::find(layouts.begin(), layouts.end(), operand.layout) == layouts.end())
+      layouts.push_back(operand.layout);
+  };
+  for (const Operand& out : request.outputs) offer(out);
+  for (const Operand& in : request.inputs)
+    if (in.shape.rank() == shape.rank() && !is_broadcast(in, shape)) offer(in);
+  if (layouts.empty()) layouts.push_back(Layout::row_major(shape.rank()));
+
+  Descriptions all;
+  for (const Layout& layout : layouts) {
+    Program p = *program;
+    for (Operand& in : p.inputs) {
+      const bool full = in.shape.rank() == shape.rank() && !is_broadcast(in, shape);
+      in.layout = full ? layout : readable(in, layout, shape.rank());
+    }
+    for (Operand& out : p.outputs) out.layout = layout;
+    all.push_back({.kernel = "native.elementwise",
+                   .inputs = p.inputs,
+                   .outputs = p.outputs,
+                   .workspace = workspace_of(p),
+                   .efficiency = 0.5,
+                   .in_place = in_place_pairs(p),
+                   .make = [p] { return kernel_of(p); }});
+  }
+  return all;
+}
+
+}  // namespace tandem::native

@@ -1,0 +1,119 @@
+// The elementwise operators on float and double: one row each. Meaning: graph/operators/.
+#include "kernels/cpu/native/vector/math.h"
+#include "kernels/cpu/native/vector/parts.h"
+
+namespace tandem::vector::TANDEM_ISA {
+namespace {
+
+using std::int64_t;
+
+// ivdep: an output may be exactly one of the inputs, never a shifted one.
+template <class T, class F>
+void unary(void* y, const void* a, const void*, const void*, int64_t n, const double*) {
+  T* const out = static_cast<T*>(y);
+  const T* const in = static_cast<const T*>(a);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) out[i] = F{}(in[i]);
+}
+
+template <class T, class F>
+void unary_with(void* y, const void* a, const void*, const void*, int64_t n, const double* params) {
+  T* const out = static_cast<T*>(y);
+  const T* const in = static_cast<const T*>(a);
+  const T p = static_cast<T>(params[0]), q = static_cast<T>(params[1]);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) out[i] = F{}(in[i], p, q);
+}
+
+template <class T, class F>
+void binary(void* y, const void* a, const void* b, const void*, int64_t n, const double*) {
+  T* const out = static_cast<T*>(y);
+  const T* const first = static_cast<const T*>(a);
+  const T* const second = static_cast<const T*>(b);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) out[i] = F{}(first[i], second[i]);
+}
+
+template <class T, class F>
+void binary_with(void* y, const void* a, const void* b, const void*, int64_t n, const double* params) {
+  T* const out = static_cast<T*>(y);
+  const T* const first = static_cast<const T*>(a);
+  const T* const second = static_cast<const T*>(b);
+  const T p = static_cast<T>(params[0]), q = static_cast<T>(params[1]);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) out[i] = F{}(first[i], second[i], p, q);
+}
+
+template <class F>
+constexpr MicroRow row1(const char* name, F) { return {name, 1, unary<float, F>, unary<double, F>}; }
+template <class F>
+constexpr MicroRow row1p(const char* name, F) { return {name, 1, unary_with<float, F>, unary_with<double, F>}; }
+template <class F>
+constexpr MicroRow row2(const char* name, F) { return {name, 2, binary<float, F>, binary<double, F>}; }
+template <class F>
+constexpr MicroRow row2p(const char* name, F) { return {name, 2, binary_with<float, F>, binary_with<double, F>}; }
+
+float floor(float x) { return __builtin_floorf(x); }
+double floor(double x) { return __builtin_floor(x); }
+float ceil(float x) { return __builtin_ceilf(x); }
+double ceil(double x) { return __builtin_ceil(x); }
+float nearest(float x) { return __builtin_rintf(x); }
+double nearest(double x) { return __builtin_rint(x); }
+float sine(float x) { return __builtin_sinf(x); }
+double sine(double x) { return __builtin_sin(x); }
+float cosine(float x) { return __builtin_cosf(x); }
+double cosine(double x) { return __builtin_cos(x); }
+float power(float x, float y) { return __builtin_powf(x, y); }
+double power(double x, double y) { return __builtin_pow(x, y); }
+
+}  // namespace
+
+const MicroRow micro_ops[] = {
+    row2("Add", [](auto a, auto b) { return a + b; }),
+    row2("Sub", [](auto a, auto b) { return a - b; }),
+    row2("Mul", [](auto a, auto b) { return a * b; }),
+    row2("Div", [](auto a, auto b) { return a / b; }),
+    row2("Max", [](auto a, auto b) { return a != a || a > b ? a : b; }),
+    row2("Min", [](auto a, auto b) { return a != a || a < b ? a : b; }),
+    row2("Pow", [](auto a, auto b) { return power(a, b); }),
+    row1("Relu", [](auto x) { return x > 0 ? x : x != x ? x : 0; }),
+    row1p("LeakyRelu", [](auto x, auto alpha, auto) { return x >= 0 ? x : alpha * x; }),
+    row1p("Elu", [](auto x, auto alpha, auto) { return x >= 0 ? x : alpha * math::expm1(x); }),
+    row1("Sigmoid", [](auto x) { return math::sigmoid(x); }),
+    row1p("HardSigmoid", [](auto x, auto alpha, auto beta) {
+      const auto y = alpha * x + beta;
+      return y < 0 ? 0 : y > 1 ? 1 : y;
+    }),
+    row1("Tanh", [](auto x) { return math::tanh(x); }),
+    row1p("Clip", [](auto x, auto low, auto high) {
+      const auto y = x < low ? low : x;
+      return y > high ? high : y;
+    }),
+    row1("Softplus", [](auto x) { return math::log1p(math::exp(-math::abs(x))) + (x > 0 ? x : x != x ? x : 0); }),
+    row1("Exp", [](auto x) { return math::exp(x); }),
+    row1("Log", [](auto x) { return math::log(x); }),
+    row1("Sqrt", [](auto x) { return math::sqrt(x); }),
+    row1("Erf", [](auto x) { return math::erf(x); }),
+    row1("Abs", [](auto x) { return math::abs(x); }),
+    row1("Neg", [](auto x) { return -x; }),
+    row1("Reciprocal", [](auto x) { return 1 / x; }),
+    row1("Sign", [](auto x) { return x > 0 ? 1 : x < 0 ? -1 : x; }),
+    row1("Floor", [](auto x) { return floor(x); }),
+    row1("Ceil", [](auto x) { return ceil(x); }),
+    row1("Round", [](auto x) { return nearest(x); }),
+    row1("Sin", [](auto x) { return sine(x); }),
+    row1("Cos", [](auto x) { return cosine(x); }),
+    row2("ReluBackward", [](auto dy, auto y) { return y > 0 ? dy : 0; }),
+    row2p("LeakyReluBackward", [](auto dy, auto x, auto alpha, auto) { return x >= 0 ? dy : alpha * dy; }),
+    row2p("EluBackward", [](auto dy, auto y, auto alpha, auto) { return y > 0 ? dy : dy * (y + alpha); }),
+    row2("SigmoidBackward", [](auto dy, auto y) { return dy * y * (1 - y); }),
+    row2("TanhBackward", [](auto dy, auto y) { return dy * (1 - y * y); }),
+    row2p("HardSigmoidBackward", [](auto dy, auto x, auto alpha, auto beta) {
+      const auto y = alpha * x + beta;
+      return y > 0 && y < 1 ? alpha * dy : 0;
+    }),
+    row2p("ClipBackward", [](auto dy, auto x, auto low, auto high) { return x >= low && x <= high ? dy : 0; }),
+};
+const int micro_op_count = static_cast<int>(sizeof micro_ops / sizeof micro_ops[0]);
+
+}  // namespace tandem::vector::TANDEM_ISA

@@ -1,0 +1,17 @@
+#include "kernels/cpu/native/vector/parts.h"
+
+namespace tandem::vector::TANDEM_ISA {
+namespace {
+
+#define TANDEM_TEXT_OF(x) #x
+#define TANDEM_TEXT(x) TANDEM_TEXT_OF(x)
+constexpr const char* isa = TANDEM_TEXT(TANDEM_ISA);
+
+}  // namespace
+
+const Table& table() {
+  static const Table the_table = {isa, micro_ops, micro_op_count};
+  return the_table;
+}
+
+}  // namespace tandem::vector::TANDEM_ISA
