@@ -1,0 +1,121 @@
+// y = scale·(x − mean)/√(variance + epsilon) + bias per channel, then Relu where it is fused.
+// Backward, with x̂ the normalised x and M elements a channel (dy masked first where Relu is fused):
+//   dbias = Σ dy, dscale = Σ dy·x̂, dx = scale/√(variance + ε)·(dy − dbias/M − x̂·dscale/M)
+#include <cmath>
+
+#include "kernels/cpu/native/dense.h"
+#include "kernels/cpu/native/dense_rows.h"
+
+namespace tandem::native {
+namespace {
+
+struct Problem {
+  std::int64_t samples, channels, plane;
+  double epsilon;
+  bool relu;
+  int threads;
+};
+
+Problem problem_of(const KernelRequest& request) {
+  const Shape& x = request.inputs[0].shape;
+  return {x[0], x[1], product(spatial(x)), request.attributes->real("epsilon", 1e-5f), has_relu(*request.attributes), request.options.threads};
+}
+
+bool supported(const KernelRequest& request) { return is_real(request.inputs[0]) && request.inputs[0].shape.rank() >= 2; }
+
+// Calls body(channel), split over the threads.
+template <class Body>
+void for_each_channel(const Problem& p, const Body& body) {
+  const int parts = static_cast<int>(std::clamp<std::int64_t>(p.channels, 1, std::max(1, p.threads)));
+  parallel(parts, [&](int part) {
+    const Range range = part_of(p.channels, part, parts);
+    for (std::int64_t c = range.begin; c < range.end; ++c) body(c);
+  });
+}
+
+// Calls body(i) for every element of a channel.
+template <class Body>
+void for_each_element(const Problem& p, std::int64_t channel, const Body& body) {
+  for (std::int64_t n = 0; n < p.samples; ++n)
+    for (std::int64_t i = (n * p.channels + channel) * p.plane, end = i + p.plane; i < end; ++i) body(i);
+}
+
+template <class T>
+void normalize(const Problem& p, std::int64_t c, const T* x, T scale, T bias, double mean, double variance, T* y) {
+  const T factor = static_cast<T>(scale / std::sqrt(variance + p.epsilon)), center = static_cast<T>(mean);
+  for_each_element(p, c, [&](std::int64_t i) {
+    const T v = (x[i] - center) * factor + bias;
+    y[i] = p.relu && !(v > 0) ? T(0) : v;
+  });
+}
+
+}  // namespace
+
+Descriptions describe_batch_normalization(const KernelRequest& request) {
+  if (!supported(request)) return {};
+  const Problem p = problem_of(request);
+  KernelDescription d = dense_description(request, "native.batch_normalization");
+  visit_float(request.inputs[0].dtype, [&]<class T>() {
+    d.make = make_kernel([=](const Memory& m) {
+      for_each_channel(p, [&](std::int64_t c) {
+        normalize(p, c, m.in<T>(0), m.in<T>(1)[c], m.in<T>(2)[c], m.in<T>(3)[c], m.in<T>(4)[c], m.out<T>(0));
+      });
+    });
+  });
+  return {d};
+}
+
+Descriptions describe_batch_normalization_training(const KernelRequest& request) {
+  if (!supported(request)) return {};
+  const Problem p = problem_of(request);
+  KernelDescription d = dense_description(request, "native.batch_normalization_training");
+  d.outputs[3] = {DType::uint8, Shape{0}, Layout::opaque("native")};
+  visit_float(request.inputs[0].dtype, [&]<class T>() {
+    d.make = make_kernel([=](const Memory& m) {
+      const T* const x = m.in<T>(0);
+      for_each_channel(p, [&](std::int64_t c) {
+        const double count = static_cast<double>(p.samples * p.plane);
+        double sum = 0, squares = 0;
+        for_each_element(p, c, [&](std::int64_t i) { sum += x[i]; });
+        const double mean = sum / count;
+        for_each_element(p, c, [&](std::int64_t i) { squares += (x[i] - mean) * (x[i] - mean); });
+        const double variance = squares / count;
+        m.out<T>(1)[c] = static_cast<T>(mean);
+        m.out<T>(2)[c] = static_cast<T>(variance);
+        normalize(p, c, x, m.in<T>(1)[c], m.in<T>(2)[c], mean, variance, m.out<T>(0));
+      });
+    });
+  });
+  return {d};
+}
+
+Descriptions describe_batch_normalization_backward(const KernelRequest& request) {
+  if (!supported(request) || request.inputs[6].layout != Layout::opaque("native")) return {};
+  const Problem p = problem_of(request);
+  KernelDescription d = dense_description(request, "native.batch_normalization_backward");
+  visit_float(request.inputs[0].dtype, [&]<class T>() {
+    d.make = make_kernel([=](const Memory& m) {
+      const T *const x = m.in<T>(0), *const dy = m.in<T>(1);
+      T* const dx = m.out<T>(0);
+      for_each_channel(p, [&](std::int64_t c) {
+        const double scale = m.in<T>(2)[c], bias = m.in<T>(3)[c], mean = m.in<T>(4)[c];
+        const double inverse = 1 / std::sqrt(m.in<T>(5)[c] + p.epsilon), count = static_cast<double>(p.samples * p.plane);
+        const auto normal = [&](std::int64_t i) { return (x[i] - mean) * inverse; };
+        const auto gradient = [&](std::int64_t i) { return p.relu && !(scale * normal(i) + bias > 0) ? 0.0 : static_cast<double>(dy[i]); };
+        double dscale = 0, dbias = 0;
+        for_each_element(p, c, [&](std::int64_t i) {
+          dscale += gradient(i) * normal(i);
+          dbias += gradient(i);
+        });
+        for_each_element(p, c, [&](std::int64_t i) {
+          dx[i] = static_cast<T>(scale * inverse * (gradient(i) - dbias / count - normal(i) * dscale / count));
+        });
+        m.out<T>(1)[c] = static_cast<T>(dscale);
+        m.out<T>(2)[c] = static_cast<T>(dbias);
+      });
+    });
+  });
+  return {d};
+}
+
+}  // namespace tandem::native

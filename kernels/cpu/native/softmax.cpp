@@ -1,0 +1,44 @@
+// Softmax: exp(x − max)/Σ exp(x − max) along one axis; LogSoftmax: x − max − log Σ exp(x − max).
+#include <cmath>
+
+#include "kernels/cpu/native/dense.h"
+#include "kernels/cpu/native/dense_rows.h"
+
+namespace tandem::native {
+
+Descriptions describe_softmax(const KernelRequest& request) {
+  const Operand& x = request.inputs[0];
+  if (!is_real(x) || x.shape.rank() == 0) return {};
+  const bool log = request.op == "LogSoftmax";
+  const int axis = normalize_axis(request.attributes->integer("axis", -1), x.shape.rank(), request.op);
+  const std::int64_t size = x.shape[axis], inner = product(Ints(x.shape.begin() + axis + 1, x.shape.end()));
+  const std::int64_t lines = size == 0 ? 0 : x.shape.elements() / size;
+  const int threads = request.options.threads;
+  KernelDescription d = dense_description(request, log ? "native.log_softmax" : "native.softmax");
+  visit_float(x.dtype, [&]<class T>() {
+    d.make = make_kernel([=](const Memory& m) {
+      const int parts = threads_for(lines * size, threads, 1024);
+      parallel(parts, [&](int part) {
+        const Range range = part_of(lines, part, parts);
+        for (std::int64_t line = range.begin; line < range.end; ++line) {
+          const std::int64_t first = line / inner * inner * size + line % inner;
+          const T* const in = m.in<T>(0) + first;
+          T* const out = m.out<T>(0) + first;
+          T largest = in[0];
+          for (std::int64_t i = 1; i < size; ++i) largest = std::max(largest, in[i * inner]);
+          T sum = 0;
+          for (std::int64_t i = 0; i < size; ++i) {
+            const T e = std::exp(in[i * inner] - largest);
+            sum += e;
+            if (!log) out[i * inner] = e;
+          }
+          const T log_sum = std::log(sum);
+          for (std::int64_t i = 0; i < size; ++i) out[i * inner] = log ? in[i * inner] - largest - log_sum : out[i * inner] / sum;
+        }
+      });
+    });
+  });
+  return {d};
+}
+
+}  // namespace tandem::native
