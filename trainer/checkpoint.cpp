@@ -1,0 +1,41 @@
+#include "trainer/checkpoint.h"
+
+#include "trainer/data/npy.h"
+#include "trainer/data/zip.h"
+#include "trainer/file.h"
+
+namespace tandem {
+namespace {
+
+constexpr std::string_view version = "tandem checkpoint 1";
+constexpr std::string_view ending = ".npy";
+constexpr const char* state_member = "state.json";
+
+}  // namespace
+
+void write_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint) {
+  ZipWriter zip;
+  Json::Object state{{"version", version}};
+  state.insert(state.end(), checkpoint.state.object().begin(), checkpoint.state.object().end());
+  zip.add(state_member, Json(std::move(state)).dump(1));
+  for (const auto& [name, tensor] : checkpoint.weights) zip.add(concat("weights/", name, ending), npy_of(tensor));
+  for (const auto& [name, tensor] : checkpoint.optimizer) zip.add(concat("optimizer/", name, ending), npy_of(tensor));
+  write_atomically(path, zip.finish());
+}
+
+Checkpoint read_checkpoint(const std::filesystem::path& path) {
+  ZipReader zip(path);
+  if (!zip.has(state_member)) fail(ExitCode::data, path.string(), ": not a checkpoint (no ", state_member, ")");
+  Checkpoint checkpoint;
+  const std::vector<std::byte> state = zip.read(state_member);
+  checkpoint.state = Json::parse({reinterpret_cast<const char*>(state.data()), state.size()});
+  const Json* found = checkpoint.state.find("version");
+  if (!found || found->text() != version) fail(ExitCode::data, path.string(), ": not a checkpoint of this version ('", version, "')");
+  for (const std::string& member : zip.names())
+    for (const auto& [folder, list] : {std::pair<std::string_view, std::vector<NamedTensor>*>{"weights/", &checkpoint.weights}, {"optimizer/", &checkpoint.optimizer}})
+      if (member.starts_with(folder) && member.ends_with(ending))
+        list->push_back({member.substr(folder.size(), member.size() - folder.size() - ending.size()), parse_npy(zip.read(member), concat(path.string(), ": ", member))});
+  return checkpoint;
+}
+
+}  // namespace tandem

@@ -1,0 +1,15 @@
+// Devices as users write them: cpu, cpu:0-3, cuda:0, cuda:0*4 (four logical devices on one), /GPU:0, separated by commas.
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "planner/compile.h"
+
+namespace tandem {
+
+// `slice_weights`: "2,1,1", one a device; empty: equal shares. Fails (usage).
+std::vector<DeviceSpec> parse_devices(std::string_view devices, std::string_view slice_weights = "");
+std::string to_string(const std::vector<DeviceSpec>& devices);  // "cpu:0, cpu:1"
+
+}  // namespace tandem

@@ -1,0 +1,231 @@
+#include "trainer/feed.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "trainer/random.h"
+#include "trainer/spec.h"
+
+namespace tandem {
+namespace {
+
+constexpr int default_crop = 4;
+
+Shape without_ones(const Shape& s) {
+  Shape out;
+  for (const std::int64_t d : s)
+    if (d != 1) out.dims.push_back(d);
+  return out;
+}
+
+std::string names_of(std::span<const Field> fields) {
+  std::string s;
+  for (const Field& f : fields) s += concat(s.empty() ? "" : ", ", '\'', f.name, "' ", f.sample);
+  return s.empty() ? "none" : s;
+}
+
+}  // namespace
+
+void parse_normalize(Preprocess& p, std::string_view text) {
+  std::vector<double> values;
+  for (const std::string& part : split(text, ',')) values.push_back(parse_number(part, "normalize"));
+  if (values.empty() || values.size() % 2 != 0)
+    fail(ExitCode::usage, "normalize '", text, "': expected MEAN,DEVIATION, or the means of all channels and then their deviations");
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  p.mean.assign(values.begin(), middle);
+  p.deviation.assign(middle, values.end());
+  for (const double d : p.deviation)
+    if (!(d > 0)) fail(ExitCode::usage, "normalize '", text, "': a deviation of ", d, ", expected a positive number");
+}
+
+void parse_augment(Preprocess& p, std::string_view text) {
+  for (const std::string& part : split(text, ',')) {
+    const std::size_t equals = part.find('=');
+    const std::string name = part.substr(0, equals);
+    if (name == "flip" && equals == std::string::npos) p.flip = true;
+    else if (name == "crop") p.crop = equals == std::string::npos ? default_crop : static_cast<int>(parse_integer(part.substr(equals + 1), "augment: crop"));
+    else fail(ExitCode::usage, "unknown augmentation '", part, "'", suggestion(name, std::vector<std::string>{"crop", "flip"}));
+  }
+  if (p.crop < 0 || p.crop > 1024) fail(ExitCode::usage, "augment: crop=", p.crop, ", expected a number of pixels");
+}
+
+Feed::Feed(const Dataset& data, std::vector<FeedTarget> targets, Preprocess preprocess, std::uint64_t seed)
+    : data_(data), targets_(std::move(targets)), preprocess_(std::move(preprocess)), seed_(seed) {
+  const auto fields = data.fields();
+  std::vector<int> chosen(targets_.size(), -1);
+  std::vector<bool> used(fields.size());
+  const auto choose = [&](std::size_t target, auto&& fits) {
+    for (std::size_t f = 0; f < fields.size() && chosen[target] < 0; ++f)
+      if (!used[f] && fits(fields[f])) chosen[target] = static_cast<int>(f), used[f] = true;
+  };
+  // By name first; then labels take the label field, then what is left goes together in order, inputs before labels
+  // (a model that computes its own loss takes labels as an input).
+  for (std::size_t t = 0; t < targets_.size(); ++t)
+    if (targets_[t].label) choose(t, [](const Field& f) { return f.role == Role::label; });
+    else choose(t, [&](const Field& f) { return f.name == targets_[t].name; });
+  for (std::size_t t = 0; t < targets_.size(); ++t)
+    if (!targets_[t].label) choose(t, [](const Field& f) { return f.role == Role::input; });
+  for (std::size_t t = 0; t < targets_.size(); ++t)
+    if (!targets_[t].label) choose(t, [](const Field&) { return true; });
+  for (std::size_t t = 0; t < targets_.size(); ++t) {
+    if (chosen[t] < 0 && !targets_[t].label)
+      fail(ExitCode::data, data.name(), " has nothing for the model's input '", targets_[t].name, "' ", targets_[t].sample, "; it has ", names_of(fields));
+    sources_.push_back(chosen[t] < 0 ? Source{} : match(targets_[t], chosen[t]));
+  }
+}
+
+Feed::Source Feed::match(const FeedTarget& target, int index) const {
+  const Field& field = data_.fields()[static_cast<std::size_t>(index)];
+  const Shape& have = field.sample.shape;
+  const Shape& want = target.sample.shape;
+  Source s;
+  s.field = index;
+  s.w = have.elements();
+  const auto mismatch = [&]() {
+    fail(ExitCode::data, data_.name(), ": samples of '", field.name, "' are ", field.sample, ", the model's ",
+         target.label ? "labels" : concat("input '", target.name, "'"), " take ", target.sample, " per sample");
+  };
+  if (target.label && is_float(target.sample.dtype) && have.elements() == 1 && want.elements() > 1) {
+    if (is_float(field.sample.dtype)) mismatch();
+    s.one_hot = true;
+    return s;
+  }
+  if (target.classes > 0 && is_float(field.sample.dtype)) mismatch();
+  if (have.elements() != want.elements()) mismatch();
+
+  // Two orders of axes can be told apart: as the field has them, or with the channels moved.
+  const bool first = field.axes == Axes::channels_first, last = field.axes == Axes::channels_last;
+  const bool image = have.rank() == 3 && (first || last);
+  enum { same, to_last, to_first } move = same;
+  if (have.rank() == 3 && want.rank() == 3 && have != want) {
+    const Shape moved_last{have[1], have[2], have[0]}, moved_first{have[2], have[0], have[1]};
+    if (!last && moved_last == want) move = to_last;
+    else if (!first && moved_first == want) move = to_first;
+  }
+  if (move == same && have != want && want.rank() != 1 && have.rank() != 1 && without_ones(have) != without_ones(want)) mismatch();
+  if (image || move != same) {
+    const bool from_first = move == same ? first : move == to_last;
+    const bool to_channels_first = move == same ? from_first : move == to_first;
+    s.image = true;
+    s.c = have[from_first ? 0 : 2], s.h = have[from_first ? 1 : 0], s.w = have[from_first ? 2 : 1];
+    const auto strides = [&](std::int64_t* out, bool channels_first) {
+      out[0] = channels_first ? s.h * s.w : 1;
+      out[1] = channels_first ? s.w : s.w * s.c;
+      out[2] = channels_first ? 1 : s.c;
+    };
+    strides(s.from, from_first);
+    strides(s.to, to_channels_first);
+  }
+  if (!target.label) set_scale(s, target, field);
+  return s;
+}
+
+void Feed::set_scale(Source& s, const FeedTarget& target, const Field& field) const {
+  const double unit = field.pixels && is_float(target.sample.dtype) ? 1.0 / 255 : 1.0;
+  const std::size_t given = preprocess_.mean.size();
+  if (given > 1 && static_cast<std::int64_t>(given) != s.c)
+    fail(ExitCode::usage, "normalize: ", given, " means for '", field.name, "' of ", data_.name(), ", which has ", s.c, s.c == 1 ? " channel" : " channels");
+  if (given == 0 && unit == 1.0) return;
+  if (given > 0 && !is_float(target.sample.dtype)) return;
+  for (std::int64_t c = 0; c < s.c; ++c) {
+    const std::size_t i = given > 1 ? static_cast<std::size_t>(c) : 0;
+    const double mean = given ? preprocess_.mean[i] : 0, deviation = given ? preprocess_.deviation[i] : 1;
+    s.scale.push_back(unit / deviation);
+    s.shift.push_back(-mean / deviation);
+  }
+}
+
+template <class From, class To>
+void Feed::convert(const Source& s, const From* from, To* to, std::int64_t dy, std::int64_t dx, bool mirror) const {
+  for (std::int64_t c = 0; c < s.c; ++c) {
+    const bool scaled = !s.scale.empty();
+    const auto scale = static_cast<float>(scaled ? s.scale[static_cast<std::size_t>(c)] : 1);
+    const auto shift = static_cast<float>(scaled ? s.shift[static_cast<std::size_t>(c)] : 0);
+    const auto value = [&](From v) { return scaled ? static_cast<To>(static_cast<float>(v) * scale + shift) : static_cast<To>(v); };
+    for (std::int64_t y = 0; y < s.h; ++y) {
+      To* row = to + c * s.to[0] + y * s.to[1];
+      const std::int64_t from_y = y + dy;
+      const From* line = from + c * s.from[0] + from_y * s.from[1];
+      if (from_y < 0 || from_y >= s.h) {
+        for (std::int64_t x = 0; x < s.w; ++x) row[x * s.to[2]] = value(From{});
+      } else if (dx == 0 && !mirror && s.from[2] == 1 && s.to[2] == 1) {
+        for (std::int64_t x = 0; x < s.w; ++x) row[x] = value(line[x]);
+      } else {
+        for (std::int64_t x = 0; x < s.w; ++x) {
+          const std::int64_t from_x = (mirror ? s.w - 1 - x : x) + dx;
+          row[x * s.to[2]] = value(from_x < 0 || from_x >= s.w ? From{} : line[from_x * s.from[2]]);
+        }
+      }
+    }
+  }
+}
+
+void Feed::fill(std::span<const std::int64_t> samples, std::int64_t epoch, bool augment, std::span<std::byte* const> to) {
+  const bool moving = augment && (preprocess_.crop > 0 || preprocess_.flip);
+  for (std::size_t t = 0; t < targets_.size(); ++t) {
+    const Source& s = sources_[t];
+    if (s.field < 0 || !to[t]) continue;
+    const TensorType &have = data_.fields()[static_cast<std::size_t>(s.field)].sample, &want = targets_[t].sample;
+    const bool copies = have.dtype == want.dtype && !s.image && !s.one_hot && s.scale.empty();
+    if (copies) {
+      data_.read(static_cast<std::size_t>(s.field), samples, to[t]);
+      continue;
+    }
+    const auto have_elements = have.shape.elements(), want_elements = want.shape.elements();
+    const std::size_t bytes = samples.size() * static_cast<std::size_t>(have_elements) * size_of(have.dtype);
+    if (scratch_.size() < bytes) scratch_.resize(bytes);
+    data_.read(static_cast<std::size_t>(s.field), samples, scratch_.data());
+    visit_number(have.dtype, [&]<class From>() {
+      visit_number(want.dtype, [&]<class To>() {
+        const From* from = reinterpret_cast<const From*>(scratch_.data());
+        To* out = reinterpret_cast<To*>(to[t]);
+        for (const std::int64_t sample : samples) {
+          if (s.one_hot) {
+            std::fill_n(out, want_elements, To{});
+            const auto label = static_cast<std::int64_t>(*from);
+            if (label >= 0 && label < want_elements) out[label] = To{1};
+          } else {
+            std::int64_t dy = 0, dx = 0;
+            bool mirror = false;
+            if (moving && s.image) {
+              Random random(seed_, stream_of(concat("augment/", epoch, '/', sample)));
+              dy = random.below(2 * preprocess_.crop + 1) - preprocess_.crop;
+              dx = random.below(2 * preprocess_.crop + 1) - preprocess_.crop;
+              mirror = preprocess_.flip && random.below(2) == 1;
+            }
+            convert(s, from, out, dy, dx, mirror);
+          }
+          from += have_elements;
+          out += want_elements;
+        }
+      });
+    });
+  }
+}
+
+void Feed::check_labels() {
+  constexpr std::int64_t chunk = 4096;
+  for (std::size_t t = 0; t < targets_.size(); ++t) {
+    const Source& s = sources_[t];
+    const FeedTarget& target = targets_[t];
+    if (!target.label || s.field < 0) continue;
+    const TensorType& have = data_.fields()[static_cast<std::size_t>(s.field)].sample;
+    const std::int64_t each = have.shape.elements(), classes = s.one_hot ? target.sample.shape.elements() : target.classes;
+    if (classes == 0 || is_float(have.dtype)) continue;
+    std::vector<std::byte> raw(static_cast<std::size_t>(chunk * each) * size_of(have.dtype));
+    for (std::int64_t begin = 0; begin < data_.size(); begin += chunk) {
+      std::vector<std::int64_t> samples;
+      for (std::int64_t i = begin; i < std::min(begin + chunk, data_.size()); ++i) samples.push_back(i);
+      data_.read(static_cast<std::size_t>(s.field), samples, raw.data());
+      visit_number(have.dtype, [&]<class T>() {
+        const T* labels = reinterpret_cast<const T*>(raw.data());
+        for (std::size_t i = 0; i < samples.size() * static_cast<std::size_t>(each); ++i)
+          if (const auto label = static_cast<std::int64_t>(labels[i]); label < 0 || label >= classes)
+            fail(ExitCode::data, data_.describe(samples[i / static_cast<std::size_t>(each)]), " has label ", label, ", the model's output has ",
+                 classes, " classes (0 to ", classes - 1, ")");
+      });
+    }
+  }
+}
+
+}  // namespace tandem

@@ -1,0 +1,67 @@
+// From a data set's samples to a plan's inputs: choosing the field, converting numbers, normalising, laying images out
+// as the model wants them, augmenting, one-hot labels.
+#pragma once
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trainer/data/dataset.h"
+
+namespace tandem {
+
+struct Preprocess {
+  std::vector<double> mean, deviation;  // of each channel, or one for all; x becomes (x - mean) / deviation
+  int crop = 0;                         // pad by so many pixels, then crop at a random place
+  bool flip = false;                    // mirror half of the images
+};
+// "0.1307,0.3081", or all means and then all deviations: "m1,m2,m3,d1,d2,d3". Fails (usage).
+void parse_normalize(Preprocess& preprocess, std::string_view text);
+// "crop", "flip", "crop=2,flip" (crop alone pads 4 pixels). Fails (usage).
+void parse_augment(Preprocess& preprocess, std::string_view text);
+
+// One input of a plan, as one sample of it.
+struct FeedTarget {
+  std::string name;
+  TensorType sample;
+  bool label = false;       // the labels that the loss takes, not an input of the model
+  std::int64_t classes = 0; // of a class index
+};
+
+class Feed {
+ public:
+  // Fails (data) where a target finds no field or the shapes do not fit, naming both.
+  Feed(const Dataset& data, std::vector<FeedTarget> targets, Preprocess preprocess, std::uint64_t seed);
+  const Dataset& data() const { return data_; }
+  const std::vector<FeedTarget>& targets() const { return targets_; }
+  bool has(std::size_t target) const { return sources_[target].field >= 0; }
+
+  // Writes the samples of every target, one after another. Augmentation depends on seed, epoch and sample only.
+  void fill(std::span<const std::int64_t> samples, std::int64_t epoch, bool augment, std::span<std::byte* const> to);
+  // Reads all labels once. Fails (data) naming the sample, what it has and what is allowed.
+  void check_labels();
+
+ private:
+  // How a field becomes a target. Images are walked channel by channel, row by row; all else is one row.
+  struct Source {
+    int field = -1;                      // -1: the data set has none (labels, for prediction)
+    std::int64_t c = 1, h = 1, w = 1;
+    std::int64_t from[3] = {0, 0, 1};    // strides in the field
+    std::int64_t to[3] = {0, 0, 1};      // strides in the target
+    bool image = false;
+    bool one_hot = false;
+    std::vector<double> scale, shift;    // of each channel: x * scale + shift
+  };
+  Source match(const FeedTarget& target, int field) const;
+  void set_scale(Source& source, const FeedTarget& target, const Field& field) const;
+  template <class From, class To>
+  void convert(const Source& source, const From* from, To* to, std::int64_t dy, std::int64_t dx, bool mirror) const;
+
+  const Dataset& data_;
+  std::vector<FeedTarget> targets_;
+  std::vector<Source> sources_;
+  Preprocess preprocess_;
+  std::uint64_t seed_;
+  std::vector<std::byte> scratch_;       // one batch of one field as the data set holds it
+};
+
+}  // namespace tandem

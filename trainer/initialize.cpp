@@ -1,0 +1,146 @@
+#include "trainer/initialize.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "graph/operator.h"
+#include "trainer/random.h"
+#include "trainer/spec.h"
+
+namespace tandem {
+namespace {
+
+// How a parameter starts: a constant, or random with these fans.
+struct Start {
+  bool random = false;
+  double value = 0;
+  double fan_in = 1, fan_out = 1;
+};
+constexpr Start zeros{false, 0}, ones{false, 1};
+Start fans(double in, double out) { return {true, 0, std::max(1.0, in), std::max(1.0, out)}; }
+
+// What a consumer says of the parameter it takes: `shape` is the parameter's as the consumer sees it.
+using Rule = Start (*)(const Node& node, const Shape& shape);
+
+double spatial(const Shape& s) {
+  double n = 1;
+  for (int i = 2; i < s.rank(); ++i) n *= static_cast<double>(s[i]);
+  return n;
+}
+
+// [M, C/group, ...]
+Start convolution(const Node& node, const Shape& s) {
+  const auto group = static_cast<double>(node.attributes.integer("group", 1));
+  return s.rank() < 2 ? zeros : fans(static_cast<double>(s[1]) * spatial(s), static_cast<double>(s[0]) / group * spatial(s));
+}
+// [C, M/group, ...]
+Start transposed_convolution(const Node& node, const Shape& s) {
+  const auto group = static_cast<double>(node.attributes.integer("group", 1));
+  return s.rank() < 2 ? zeros : fans(static_cast<double>(s[0]) / group * spatial(s), static_cast<double>(s[1]) * spatial(s));
+}
+// [..., in, out] or, transposed, [..., out, in]
+Start product(const Shape& s, bool transposed) {
+  if (s.rank() < 2) return fans(static_cast<double>(s.elements()), 1);
+  const auto last = static_cast<double>(s[s.rank() - 1]), before = static_cast<double>(s[s.rank() - 2]);
+  return transposed ? fans(last, before) : fans(before, last);
+}
+Start zero(const Node&, const Shape&) { return zeros; }
+Start one(const Node&, const Shape&) { return ones; }
+Start slope(const Node&, const Shape&) { return {false, 0.25}; }
+Start embedding(const Node&, const Shape& s) { return s.rank() < 2 ? zeros : fans(static_cast<double>(s[s.rank() - 1]), static_cast<double>(s[0])); }
+
+struct Row {
+  std::string_view op;
+  int input;  // -1: any
+  Rule rule;
+};
+constexpr Row rows[] = {
+    {"Conv", 1, convolution},
+    {"Conv", 2, zero},
+    {"ConvTranspose", 1, transposed_convolution},
+    {"ConvTranspose", 2, zero},
+    {"Gemm", 0, [](const Node& n, const Shape& s) { return product(s, n.attributes.integer("transA", 0) == 0); }},
+    {"Gemm", 1, [](const Node& n, const Shape& s) { return product(s, n.attributes.integer("transB", 0) != 0); }},
+    {"Gemm", 2, zero},
+    {"MatMul", 0, [](const Node&, const Shape& s) { return product(s, true); }},
+    {"MatMul", 1, [](const Node&, const Shape& s) { return product(s, false); }},
+    {"BatchNormalization", 1, one},
+    {"BatchNormalization", 2, zero},
+    {"BatchNormalization", 3, zero},
+    {"BatchNormalization", 4, one},
+    {"InstanceNormalization", 1, one},
+    {"InstanceNormalization", 2, zero},
+    {"LayerNormalization", 1, one},
+    {"LayerNormalization", 2, zero},
+    {"GroupNormalization", 1, one},
+    {"GroupNormalization", 2, zero},
+    {"PRelu", 1, slope},
+    {"Gather", 0, embedding},
+    {"Add", -1, zero},
+    {"Sum", -1, zero},
+    {"Sub", -1, zero},
+    {"Mul", -1, one},
+    {"Div", -1, one},
+};
+
+// Operators that hand a parameter on in another form.
+constexpr std::string_view passing[] = {"Identity", "Cast", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Expand"};
+
+const Start* find_start(const Graph& graph, const std::vector<std::vector<NodeId>>& users, ValueId value, Start& start) {
+  for (const NodeId user : users[static_cast<std::size_t>(value.index)]) {
+    const Node& node = graph[user];
+    const int input = static_cast<int>(std::find(node.inputs.begin(), node.inputs.end(), value) - node.inputs.begin());
+    for (const Row& row : rows)
+      if (row.op == node.op->name && (row.input < 0 || row.input == input)) {
+        start = row.rule(node, graph[value].type.shape);
+        return &start;
+      }
+    if (std::find(std::begin(passing), std::end(passing), node.op->name) != std::end(passing) && input == 0)
+      if (const Start* found = find_start(graph, users, node.outputs[0], start)) return found;
+  }
+  return nullptr;
+}
+
+Start start_of(const Graph& graph, const std::vector<std::vector<NodeId>>& users, ValueId value) {
+  Start start;
+  if (find_start(graph, users, value, start)) return start;
+  const Shape& s = graph[value].type.shape;  // no consumer says more: a matrix or filter by its shape, a vector as a bias
+  return s.rank() < 2 ? zeros : fans(static_cast<double>(s.elements()) / static_cast<double>(std::max<std::int64_t>(1, s[0])), static_cast<double>(s[0]));
+}
+
+Tensor draw(const Value& value, const Start& start, bool glorot, std::uint64_t seed) {
+  Tensor tensor(TensorType{value.type.dtype, value.template_shape});
+  Random random(seed, stream_of(value.name));
+  const double deviation = std::sqrt(2 / start.fan_in), limit = std::sqrt(6 / (start.fan_in + start.fan_out));
+  visit_float(value.type.dtype, [&]<class T>() {
+    for (T& v : tensor.write<T>())
+      v = static_cast<T>(!start.random ? start.value : glorot ? random.uniform(-limit, limit) : deviation * random.normal());
+  });
+  return tensor;
+}
+
+}  // namespace
+
+Initial initialize(const Graph& graph, std::string_view how, std::uint64_t seed) {
+  const std::vector<std::string> known{"keep", "he-normal", "glorot-uniform"};
+  if (std::find(known.begin(), known.end(), how) == known.end())
+    fail(ExitCode::usage, "unknown initialisation '", how, "'", suggestion(how, known));
+  const auto users = graph.consumers();
+  Initial initial;
+  for (std::size_t i = 0; i < graph.values.size(); ++i) {
+    const Value& value = graph.values[i];
+    if (value.kind != ValueKind::parameter || value.optimizer_state) continue;
+    const ValueId id{static_cast<int>(i)};
+    const bool drawable = is_float(value.type.dtype);
+    if (value.data && (how == "keep" || !drawable)) {
+      initial.values.push_back({value.name, *value.data});
+      continue;
+    }
+    if (!drawable) fail("parameter '", value.name, "' of type ", value.type, " has no values in the template and cannot be drawn");
+    if (how == "keep") initial.missing.push_back(value.name);
+    initial.values.push_back({value.name, draw(value, start_of(graph, users, id), how == "glorot-uniform", seed)});
+  }
+  return initial;
+}
+
+}  // namespace tandem

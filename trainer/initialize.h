@@ -1,0 +1,24 @@
+// First values of a model's parameters.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.h"
+#include "runtime/session.h"
+
+namespace tandem {
+
+struct Initial {
+  std::vector<NamedTensor> values;      // of every parameter that is not the optimizer's
+  std::vector<std::string> missing;     // under "keep": those the template gives no values for, drawn as he-normal
+};
+
+// keep: the template's values. he-normal: normal, variance 2 / fan_in (He et al. 2015). glorot-uniform: uniform within
+// ±√(6 / (fan_in + fan_out)) (Glorot and Bengio 2010). What a parameter is to its first consumer decides its fans, and
+// that biases are 0, BatchNormalization's scale and variance 1, bias and mean 0. A value depends on the seed and the
+// parameter's name only. Fails (usage) on another `how`.
+Initial initialize(const Graph& graph, std::string_view how, std::uint64_t seed);
+
+}  // namespace tandem

@@ -1,0 +1,89 @@
+#include "trainer/loader.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "trainer/random.h"
+
+namespace tandem {
+
+std::vector<std::int64_t> BatchOrder::epoch(std::int64_t number) const {
+  std::vector<std::int64_t> order(static_cast<std::size_t>(samples));
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  if (shuffle) {
+    Random random(seed, stream_of(concat("order/", number)));
+    tandem::shuffle(order, random);
+  }
+  return order;
+}
+
+Loader::Loader(Feed& feed, BatchOrder order, bool augment, bool pad, std::int64_t first_epoch, std::int64_t first_batch, std::int64_t epochs)
+    : feed_(feed), order_(order), augment_(augment), pad_(pad) {
+  for (Slot& slot : slots_)
+    for (std::size_t t = 0; t < feed.targets().size(); ++t) {
+      const TensorType& sample = feed.targets()[t].sample;
+      const auto bytes = static_cast<std::size_t>(sample.shape.elements() * order.batch) * size_of(sample.dtype);
+      slot.storage.emplace_back(feed.has(t) ? bytes : 0);
+      slot.batch.inputs.push_back(feed.has(t) ? slot.storage.back().data() : nullptr);
+    }
+  thread_ = std::thread([=, this] { work(first_epoch, first_batch, epochs); });
+}
+
+Loader::~Loader() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+Loader::Slot* Loader::wait_for_free() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return stop_ || filled_ - taken_ + (holding_ ? 1 : 0) < depth; });
+  return stop_ ? nullptr : &slots_[filled_ % depth];
+}
+
+void Loader::work(std::int64_t epoch, std::int64_t index, std::int64_t epochs) {
+  try {
+    for (; epochs == 0 || epoch < epochs; ++epoch, index = 0) {
+      const std::vector<std::int64_t> order = order_.epoch(epoch);
+      for (; index < order_.batches(); ++index) {
+        Slot* slot = wait_for_free();
+        if (!slot) return;
+        const auto begin = order.begin() + index * order_.batch;
+        const std::int64_t size = std::min(order_.batch, order_.samples - index * order_.batch);
+        std::vector<std::int64_t> samples(begin, begin + size);
+        if (pad_) samples.resize(static_cast<std::size_t>(order_.batch), samples[0]);
+        feed_.fill(samples, epoch, augment_, slot->batch.inputs);
+        slot->batch.epoch = epoch, slot->batch.index = index, slot->batch.size = size;
+        const std::lock_guard lock(mutex_);
+        ++filled_;
+        changed_.notify_all();
+      }
+    }
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    error_ = std::current_exception();
+  }
+  const std::lock_guard lock(mutex_);
+  done_ = true;
+  changed_.notify_all();
+}
+
+const LoadedBatch* Loader::next() {
+  std::unique_lock lock(mutex_);
+  if (holding_) {
+    holding_ = false;
+    changed_.notify_all();
+  }
+  changed_.wait(lock, [&] { return filled_ > taken_ || done_; });
+  if (filled_ == taken_) {
+    if (error_) std::rethrow_exception(error_);
+    return nullptr;
+  }
+  holding_ = true;
+  return &slots_[taken_++ % depth].batch;
+}
+
+}  // namespace tandem

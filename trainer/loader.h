@@ -1,0 +1,63 @@
+// Prepares the next batches on a thread of its own, into buffers made once.
+#pragma once
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "trainer/feed.h"
+
+namespace tandem {
+
+// Which samples come when: every epoch once through the data, in batches, the last one short where they do not divide.
+// The order depends on the seed and the epoch, and on nothing else.
+struct BatchOrder {
+  std::int64_t samples = 0;
+  std::int64_t batch = 1;
+  bool shuffle = false;
+  std::uint64_t seed = 1;
+
+  std::int64_t batches() const { return (samples + batch - 1) / batch; }
+  std::vector<std::int64_t> epoch(std::int64_t number) const;  // all samples of an epoch
+};
+
+struct LoadedBatch {
+  std::int64_t epoch = 0, index = 0;   // from 0; index within the epoch
+  std::int64_t size = 0;
+  std::vector<std::byte*> inputs;      // of the feed's targets; null where the data has none
+};
+
+class Loader {
+ public:
+  // Begins at a batch of an epoch and ends after `epochs` (0: never). Batches are filled up to `order.batch` samples by
+  // repeating the first where `pad` is set; `size` tells how many count.
+  Loader(Feed& feed, BatchOrder order, bool augment, bool pad, std::int64_t first_epoch = 0, std::int64_t first_batch = 0,
+         std::int64_t epochs = 1);
+  ~Loader();
+  // Waits for the next batch; null at the end. The batch given before goes back to be filled anew.
+  const LoadedBatch* next();
+
+ private:
+  static constexpr std::size_t depth = 3;
+  struct Slot {
+    LoadedBatch batch;
+    std::vector<std::vector<std::byte>> storage;
+  };
+  void work(std::int64_t epoch, std::int64_t index, std::int64_t epochs);
+  Slot* wait_for_free();   // null: stop
+
+  Feed& feed_;
+  BatchOrder order_;
+  bool augment_, pad_;
+  Slot slots_[depth];
+  std::size_t filled_ = 0, taken_ = 0;  // batches so far; slot = number % depth
+  bool holding_ = false, stop_ = false, done_ = false;
+  std::exception_ptr error_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::thread thread_;
+};
+
+}  // namespace tandem

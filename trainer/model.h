@@ -1,0 +1,142 @@
+// The C++ API: an ONNX file as a model that is compiled for devices, trained, evaluated, used and saved.
+//
+//   tandem::Model model = tandem::Model::load("lenet.onnx");
+//   model.compile({.plan = {.batch = 128, .devices = tandem::parse_devices("cpu:0-1")}, .init = "he-normal"}, backends);
+//   const tandem::Splits data = tandem::open_data("synthetic:digits", model.data_request());
+//   model.fit(*data.train, {.epochs = 3, .learning_rate = 0.05});
+//   std::cout << model.evaluate(*data.test).accuracy << "\n";
+//   model.save("trained.onnx");
+#pragma once
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "importer/model_file.h"
+#include "planner/compile.h"
+#include "runtime/session.h"
+#include "trainer/data/dataset.h"
+#include "trainer/devices.h"
+#include "trainer/feed.h"
+#include "trainer/json.h"
+#include "trainer/schedule.h"
+#include "trainer/summary.h"
+
+namespace tandem {
+
+inline constexpr double not_measured = std::numeric_limits<double>::quiet_NaN();
+
+struct ModelOptions {
+  CompileOptions plan;                       // mode, batch, devices, loss, optimizer, ...
+  std::map<std::string, std::int64_t> dims;  // sizes of symbolic dimensions other than the batch
+  std::string init = "keep";                 // keep, he-normal, glorot-uniform
+  std::uint64_t seed = 1;                    // of initial values, order, augmentation and dropout
+};
+
+struct StepReport {
+  std::int64_t epoch = 0, step = 0;          // from 1; step counts through all epochs
+  std::int64_t steps = 0;                    // of the whole run, where that is known
+  std::int64_t samples = 0;
+  double loss = 0;
+  double accuracy = not_measured;
+  double learning_rate = 0;
+  double seconds = 0;                        // since the step before
+};
+struct EpochReport {
+  std::int64_t epoch = 0, epochs = 0, step = 0;
+  double loss = 0, accuracy = not_measured, val_loss = not_measured, val_accuracy = not_measured;
+  double learning_rate = 0;
+  double seconds = 0;                        // of training, without validation
+  double samples_per_second = 0;
+};
+// Called from the thread that called fit.
+struct Callbacks {
+  std::function<void(const StepReport&)> on_step;
+  std::function<void(const EpochReport&)> on_epoch;
+  std::function<bool()> stop;                // asked after every step: true ends the run, which can be resumed
+};
+
+struct FitOptions {
+  std::int64_t epochs = 1;                   // 0: as many as `steps` take
+  std::int64_t steps = 0;                    // at most; 0: no limit
+  double learning_rate = 0.01;
+  Schedule schedule;
+  Preprocess preprocess;
+  bool shuffle = true;
+  const Dataset* validation = nullptr;       // measured after every epoch
+  std::int64_t eval_batch = 0;               // 0: as in training
+  std::filesystem::path run_dir;             // checkpoints, metrics.csv, curves.svg, plan.txt, config.json; empty: none
+  Json config;                               // what to write to config.json
+  bool resume = false;                       // go on from run_dir's last checkpoint
+  std::int64_t checkpoint_steps = 0;         // also in between epochs; 0: after each epoch only
+  Callbacks callbacks;
+};
+struct History {
+  std::vector<EpochReport> epochs;
+  std::int64_t steps = 0;
+  double samples_per_second = 0;             // of this process's training, without its first step
+  bool stopped = false;                      // by Callbacks::stop
+};
+struct Evaluation {
+  double loss = not_measured, accuracy = not_measured;
+  std::int64_t samples = 0;
+  double samples_per_second = 0;
+};
+struct EvaluateOptions {
+  std::int64_t batch = 0;                    // 0: the compiled plan's
+  Preprocess preprocess;
+  std::function<void(std::int64_t done, std::int64_t all)> on_batch;
+  std::function<bool()> stop;                // true ends it with an error
+};
+
+class Model {
+ public:
+  static Model load(const std::filesystem::path& path);
+  explicit Model(ModelFile file);
+  ~Model();
+  Model(Model&&) noexcept;
+  Model& operator=(Model&&) noexcept;
+  const ModelFile& file() const;
+  Summary summary(const std::map<std::string, std::int64_t>& dims = {}) const;
+
+  // Plans only: opens no device.
+  Plan make_plan(const ModelOptions& options, Backends backends) const;
+  std::string training_graph(const ModelOptions& options) const;  // as an ONNX file for a viewer
+
+  // Plans, opens the devices and sets first values. The backends must outlive the model. Fails (model) where an
+  // inference plan is asked for and values are missing.
+  void compile(const ModelOptions& options, Backends backends);
+  const Plan& plan() const;                            // what compile made
+  const std::vector<std::string>& notes() const;       // what a user should know of it
+  std::int64_t predicted_peak_bytes() const;           // of the fullest device, over all plans made so far
+  std::int64_t allocated_bytes() const;                // what that device's arenas take
+
+  // What random data and labels must look like for this model with these options.
+  DataRequest data_request() const;
+  static DataRequest data_request(const Graph& graph, const ModelOptions& options);
+  // As compile would see it: whether labels of this data are dense for the loss.
+  static bool dense_labels(const Dataset& data, const Graph& graph, const ModelOptions& options);
+  Graph graph(const ModelOptions& options) const;
+
+  History fit(const Dataset& data, const FitOptions& options);
+  Evaluation evaluate(const Dataset& data, const EvaluateOptions& options = {});
+  std::vector<NamedTensor> predict(const Dataset& data, const EvaluateOptions& options = {});  // one tensor an output
+
+  // One batch, values as the model takes them: inputs in the model's order, then the loss's labels.
+  StepReport train_on_batch(std::span<const Tensor> inputs, double learning_rate);
+  std::vector<Tensor> predict_on_batch(std::span<const Tensor> inputs);
+
+  std::vector<NamedTensor> parameters() const;
+  void set_parameters(std::span<const NamedTensor> values);
+  void save(const std::filesystem::path& path) const;  // the template with the present values
+
+ private:
+  struct State;
+  friend class Fitting;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace tandem
