@@ -58,7 +58,7 @@ ValueId GraphBuilder::reduce_sum(ValueId a, Ints axes, bool keepdims) {
   return emit("ReduceSum", {a}, {{"axes", std::move(axes)}, {"keepdims", std::int64_t{keepdims}}});
 }
 
-ValueId GraphBuilder::sum_to(ValueId a, const Shape& to) {
+ValueId GraphBuilder::sum_to(ValueId a, Shape to) {
   const Shape from = shape(a);
   if (from == to) return a;
   const int extra = from.rank() - to.rank();
@@ -68,7 +68,7 @@ ValueId GraphBuilder::sum_to(ValueId a, const Shape& to) {
   return reshape(axes.empty() ? a : reduce_sum(a, axes, true), to);
 }
 
-ValueId GraphBuilder::broadcast_to(ValueId a, const Shape& to) {
+ValueId GraphBuilder::broadcast_to(ValueId a, Shape to) {
   if (shape(a) == to) return a;
   return emit("Expand", {a}, {{"shape", to.dims}});
 }

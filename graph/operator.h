@@ -41,8 +41,8 @@ class GraphBuilder {
   GraphBuilder(Graph& graph, std::string prefix, std::vector<std::string> origin)
       : graph_(graph), prefix_(std::move(prefix)), origin_(std::move(origin)) {}
   Graph& graph() { return graph_; }
-  const TensorType& type(ValueId v) const { return graph_[v].type; }
-  const Shape& shape(ValueId v) const { return graph_[v].type.shape; }
+  TensorType type(ValueId v) const { return graph_[v].type; }   // copies: emitting moves the graph's own
+  Shape shape(ValueId v) const { return graph_[v].type.shape; }
 
   ValueId emit(std::string_view op, std::vector<ValueId> inputs, Attributes attributes = {});
   std::vector<ValueId> emit(std::string_view op, std::vector<ValueId> inputs, Attributes attributes, int outputs);
@@ -58,8 +58,8 @@ class GraphBuilder {
   ValueId reshape(ValueId a, Shape shape);    // returns `a` where nothing changes
   ValueId transpose(ValueId a, Ints perm);
   ValueId reduce_sum(ValueId a, Ints axes, bool keepdims);
-  ValueId sum_to(ValueId a, const Shape& shape);  // undoes a broadcast: sums the axes along which `shape` was repeated
-  ValueId broadcast_to(ValueId a, const Shape& shape);  // Expand, or `a` where nothing changes
+  ValueId sum_to(ValueId a, Shape shape);  // undoes a broadcast: sums the axes along which `shape` was repeated
+  ValueId broadcast_to(ValueId a, Shape shape);  // Expand, or `a` where nothing changes
   ValueId input(std::string_view name, TensorType type);  // the graph input of that name, added where it is not there yet
 
  private:

@@ -1,0 +1,107 @@
+// Activations that are compositions of others.
+#include <cmath>
+
+#include "graph/operators/rows.h"
+#include "graph/operators/rules.h"
+
+namespace tandem {
+
+// y = α · elu(x/α)  (= max(0, x) + min(0, α(e^(x/α) − 1)))
+Operator celu() {
+  return {.name = "Celu",
+          .since = {12, 28},
+          .infer = infer_same,
+          .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+            const double alpha = e.attributes().real("alpha", 1.0F);
+            if (alpha == 1) return {e.emit("Elu", {e.x()})};
+            return {e.mul(e.emit("Elu", {e.mul(e.x(), 1 / alpha)}), alpha)};
+          }};
+}
+
+// y = x/2 · (1 + erf(x/√2)), or with approximate = tanh: x/2 · (1 + tanh(√(2/π) (x + 0.044715 x³)))
+Operator gelu() {
+  return {.name = "Gelu",
+          .since = {20},
+          .infer =
+              [](InferContext& c) {
+                const std::string approximate = c.attributes().text("approximate", "none");
+                if (approximate != "none" && approximate != "tanh") c.fail("approximate is '", approximate, "', expected none or tanh");
+                infer_same(c);
+              },
+          .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+            const ValueId x = e.x();
+            ValueId bend;
+            if (e.attributes().text("approximate", "none") == "tanh") {
+              const ValueId cube = e.mul(e.mul(x, x), e.mul(x, 0.044715));
+              bend = e.emit("Tanh", {e.mul(e.add(x, cube), std::sqrt(2 / M_PI))});
+            } else {
+              bend = e.emit("Erf", {e.mul(x, M_SQRT1_2)});
+            }
+            return {e.mul(e.mul(x, 0.5), e.add(bend, 1.0))};
+          }};
+}
+
+// y = x · hard_sigmoid(x; 1/6, 1/2)
+Operator hard_swish() {
+  return {.name = "HardSwish", .since = {14, 22}, .infer = infer_same, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+            return {e.mul(e.x(), e.emit("HardSigmoid", {e.x()}, {{"alpha", 1.0F / 6}, {"beta", 0.5F}}))};
+          }};
+}
+
+// y = x · tanh(softplus(x))
+Operator mish() {
+  return {.name = "Mish", .since = {18, 22}, .infer = infer_same, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+            return {e.mul(e.x(), e.emit("Tanh", {e.emit("Softplus", {e.x()})}))};
+          }};
+}
+
+// y = max(x, 0) − slope · max(−x, 0); the slope broadcasts to x
+Operator prelu() {
+  return {.name = "PRelu",
+          .since = {1, 6, 7, 9, 16},
+          .infer =
+              [](InferContext& c) {
+                expect_dtype(c, 1, c.input(0).dtype);
+                if (broadcast_inputs(c, 0, 2) != c.shape(0)) c.fail("slope ", c.shape(1), " does not broadcast to x ", c.shape(0));
+                infer_same(c);
+              },
+          .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+            const ValueId negative = e.emit("Relu", {e.neg(e.x(0))});
+            return {e.sub(e.emit("Relu", {e.x(0)}), e.mul(e.x(1), negative))};
+          }};
+}
+
+// y = γ · elu(x; α)
+Operator selu() {
+  return {.name = "Selu", .since = {1, 6, 22}, .infer = infer_same, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+            const float alpha = e.attributes().real("alpha", 1.67326319217681884765625F);
+            const double gamma = e.attributes().real("gamma", 1.05070102214813232421875F);
+            return {e.mul(e.emit("Elu", {e.x()}, {{"alpha", alpha}}), gamma)};
+          }};
+}
+
+// y = x / (1 + |x|)
+Operator softsign() {
+  return {.name = "Softsign", .since = {1, 22}, .infer = infer_same, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+            return {e.div(e.x(), e.add(e.emit("Abs", {e.x()}), 1.0))};
+          }};
+}
+
+// y = x · sigmoid(αx)
+Operator swish() {
+  return {.name = "Swish", .since = {24}, .infer = infer_same, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+            const double alpha = e.attributes().real("alpha", 1.0F);
+            return {e.mul(e.x(), e.emit("Sigmoid", {alpha == 1 ? e.x() : e.mul(e.x(), alpha)}))};
+          }};
+}
+
+// y = x > α ? x : 0
+Operator thresholded_relu() {
+  return {.name = "ThresholdedRelu", .since = {10, 22}, .infer = infer_same, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+            const DType dtype = e.type(e.x()).dtype;
+            const ValueId above = e.emit("Greater", {e.x(), e.scalar(e.attributes().real("alpha", 1.0F), dtype)});
+            return {e.emit("Where", {above, e.x(), e.scalar(0, dtype)})};
+          }};
+}
+
+}  // namespace tandem

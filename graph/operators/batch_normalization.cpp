@@ -1,0 +1,130 @@
+#include "graph/operators/rows.h"
+#include "graph/operators/rules.h"
+
+namespace tandem {
+namespace {
+
+std::int64_t channels_of(const InferContext& c) {
+  const Shape& x = c.shape(0);
+  return x.rank() > 1 ? x[1] : 1;
+}
+
+Attributes epsilon_of(const Attributes& attributes) { return {{"epsilon", attributes.real("epsilon", 1e-5F)}}; }
+
+void infer_inference(InferContext& c) {
+  const std::int64_t channels = channels_of(c);
+  for (int i = 1; i < 5; ++i) expect_shape(c, i, Shape{channels});
+  c.set_output(0, c.input(0));
+  for (int i = 1; i < 3; ++i) c.set_output(i, c.input(3).dtype, Shape{channels});
+}
+
+// Statistics of the batch in place of the running ones: always while training, and where the node asks for it.
+std::vector<ValueId> expand_training(ExpandContext& e) {
+  const bool training_mode = e.attributes().integer("training_mode", 0) != 0;
+  if (!e.training && !training_mode) return {};
+  const float momentum = e.attributes().real("momentum", 0.9F);
+  const DType dtype = e.type(e.x(0)).dtype;
+  const std::vector<ValueId> y = e.emit("BatchNormalizationTraining", {e.x(0), cast(e, e.x(1), dtype), cast(e, e.x(2), dtype)}, epsilon_of(e.attributes()), 4);
+  std::vector<ValueId> results{y[0]};
+  const std::vector<ValueId>& outputs = e.node().outputs;
+  for (int i = 1; i < 3; ++i) {
+    const ValueId running = e.x(i + 2), value = cast(e, y[at(i)], e.type(e.x(i + 2)).dtype);
+    if (e.training && e.graph()[running].kind == ValueKind::parameter) e.graph().state_updates.push_back({running, value, momentum});
+    if (static_cast<int>(outputs.size()) <= i) continue;
+    results.push_back(outputs[at(i)].present() ? e.add(e.mul(running, momentum), e.mul(value, 1.0 - static_cast<double>(momentum))) : ValueId{});
+  }
+  return results;
+}
+
+// With r = 1/√(var + ε): dx = dy · scale · r, dscale = Σ dy · (x − mean) · r, dbias = Σ dy. The statistics are constants.
+void differentiate_inference(GradientContext& g) {
+  const int rank = g.shape(g.x()).rank();
+  const ValueId r = g.emit("Reciprocal", {g.emit("Sqrt", {g.add(g.x(4), g.attributes().real("epsilon", 1e-5F))})});
+  if (g.wants(0)) g.set_dx(0, g.mul(g.dy(), per_channel(g, g.mul(g.x(1), r), rank)));
+  Ints axes = all_axes(rank);
+  if (rank > 1) axes.erase(axes.begin() + 1);
+  const auto per_channel_sum = [&](ValueId v) { return g.reshape(g.reduce_sum(v, axes, false), g.shape(g.x(1))); };
+  if (g.wants(1)) {
+    const ValueId normal = g.mul(g.sub(g.x(0), per_channel(g, g.x(3), rank)), per_channel(g, r, rank));
+    g.set_dx(1, per_channel_sum(g.mul(g.dy(), normal)));
+  }
+  if (g.wants(2)) g.set_dx(2, per_channel_sum(g.dy()));
+}
+
+// The kernel gives what flows through y. What flows through the statistics as outputs of their own is added:
+// dmean / n everywhere, and dvariance · 2 (x − mean) / n.
+void differentiate_training(GradientContext& g) {
+  const Shape x = g.shape(g.x());
+  ValueId dx;
+  const auto add = [&](ValueId v) { dx = dx.present() ? g.add(dx, v) : v; };
+  if (g.has_dy(0)) {
+    const std::vector<ValueId> d = g.emit("BatchNormalizationBackward", {g.x(0), g.dy(0), g.x(1), g.x(2), g.y(1), g.y(2), g.y(3)}, g.attributes(), 3);
+    dx = d[0];
+    g.set_dx(1, d[1]);
+    g.set_dx(2, d[2]);
+  }
+  const double n = static_cast<double>(x.elements()) / static_cast<double>(std::max<std::int64_t>(1, g.shape(g.y(1)).elements()));
+  if (g.has_dy(1)) add(g.broadcast_to(per_channel(g, g.mul(g.dy(1), 1 / n), x.rank()), x));
+  if (g.has_dy(2)) add(g.mul(g.sub(g.x(0), per_channel(g, g.y(1), x.rank())), per_channel(g, g.mul(g.dy(2), 2 / n), x.rank())));
+  if (dx.present()) g.set_dx(0, dx);
+}
+
+double normalization_flops(const Graph& graph, const Node& n) { return 5.0 * static_cast<double>(graph[n.inputs[0]].type.shape.elements()); }
+
+}  // namespace
+
+// y = (x − mean) / √(var + ε) · scale + bias by channel, with running statistics
+Operator batch_normalization() {
+  return {.name = "BatchNormalization",
+          .since = {1, 6, 7, 9, 14, 15},
+          .infer = infer_inference,
+          .differentiate = differentiate_inference,
+          .expand = expand_training};
+}
+
+// The same with the batch's own mean and population variance, which are outputs
+Operator batch_normalization_training() {
+  return {.name = "BatchNormalizationTraining",
+          .domain = "tandem",
+          .since = {1},
+          .infer =
+              [](InferContext& c) {
+                const std::int64_t channels = channels_of(c);
+                expect_shape(c, 1, Shape{channels});
+                expect_shape(c, 2, Shape{channels});
+                c.set_output(0, c.input(0));
+                for (int i = 1; i < 3; ++i) c.set_output(i, c.input(0).dtype, Shape{channels});
+                c.set_opaque_output(3);
+              },
+          .differentiate = differentiate_training,
+          .flops = normalization_flops};
+}
+
+// With x̂ = (x − mean) · r: dbias = Σ dy, dscale = Σ dy · x̂, dx = scale · r · (dy − dbias/n − x̂ · dscale/n)
+Operator batch_normalization_backward() {
+  return {.name = "BatchNormalizationBackward",
+          .domain = "tandem",
+          .since = {1},
+          .infer =
+              [](InferContext& c) {
+                c.set_output(0, c.input(0));
+                c.set_output(1, c.input(2));
+                c.set_output(2, c.input(3));
+              },
+          .flops = normalization_flops};
+}
+
+// running' = momentum · running + (1 − momentum) · value, in place
+Operator running_statistics() {
+  return {.name = "RunningStatistics",
+          .domain = "tandem",
+          .since = {1},
+          .infer =
+              [](InferContext& c) {
+                expect_shape(c, 1, c.shape(0));
+                infer_same(c);
+              },
+          .in_place = {0}};
+}
+
+}  // namespace tandem

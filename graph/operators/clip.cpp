@@ -1,0 +1,43 @@
+#include <limits>
+
+#include "graph/operators/rows.h"
+#include "graph/operators/rules.h"
+
+namespace tandem {
+
+// y = min(max(x, min), max), either bound optional; dx = dy where min ≤ x ≤ max. Integers are clipped by Max and Min,
+// because their bounds do not fit in a float.
+Operator clip() {
+  constexpr float inf = std::numeric_limits<float>::infinity();
+  return {.name = "Clip",
+          .since = {1, 6, 11, 12, 13},
+          .infer =
+              [](InferContext& c) {
+                if (c.has_input(1) || c.has_input(2)) c.fail("min and max must be known when the plan is made");
+                if (is_float(c.input(0).dtype))
+                  for (const char* bound : {"min", "max"})
+                    if (c.attributes().has(bound)) c.node().attributes.set(bound, static_cast<float>(static_number(c.attributes(), bound, 0)));
+                infer_same(c);
+              },
+          .differentiate =
+              [](GradientContext& g) {
+                g.set_dx(g.emit("ClipBackward", {g.dy(), g.x()}, {{"min", g.attributes().real("min", -inf)}, {"max", g.attributes().real("max", inf)}}));
+              },
+          .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+            const DType dtype = e.type(e.x()).dtype;
+            if (is_float(dtype)) return {};
+            ValueId y = e.x();
+            const auto bound = [&](const char* name) {
+              const Tensor value = Tensor::of<std::int64_t>(Shape{}, {static_integer(e.attributes(), name, 0)}).cast(dtype);
+              return e.graph().add_constant(e.node().name + "/" + name, value);
+            };
+            if (e.attributes().has("min")) y = e.emit("Max", {y, bound("min")});
+            if (e.attributes().has("max")) y = e.emit("Min", {y, bound("max")});
+            return {y};
+          },
+          .static_operands = {{1, "min"}, {2, "max"}},
+          .elementwise = true,
+          .parameters = {{"min", -inf}, {"max", inf}}};
+}
+
+}  // namespace tandem

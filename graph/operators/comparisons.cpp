@@ -1,0 +1,85 @@
+// Comparisons, logic and Where: booleans, through which nothing is differentiated but Where's chosen values.
+#include "graph/operators/fold.h"
+#include "graph/operators/rows.h"
+
+namespace tandem {
+namespace {
+
+void infer_logic(InferContext& c) {
+  for (int i = 0; i < c.inputs(); ++i) expect_dtype(c, i, DType::boolean);
+  infer_broadcast(c);
+}
+
+template <auto f>
+Folded fold_logic(const FoldContext& c) {
+  const Shape& shape = c.outputs[0].shape;
+  const Tensor &a = c.inputs[0], &b = c.inputs[c.inputs.size() - 1];
+  const auto ia = broadcast_index(a.shape(), shape), ib = broadcast_index(b.shape(), shape);
+  Tensor out(c.outputs[0]);
+  const auto y = out.write<bool>();
+  for (std::size_t i = 0; i < y.size(); ++i) y[i] = f(a.values<bool>()[ia[i]], b.values<bool>()[ib[i]]);
+  return std::vector{out};
+}
+
+}  // namespace
+
+Operator equal() {
+  return {.name = "Equal", .since = {1, 7, 11, 13, 19}, .infer = infer_comparison, .fold = fold_binary<[](auto a, auto b) { return a == b; }>};
+}
+Operator greater() {
+  return {.name = "Greater", .since = {1, 7, 9, 13}, .infer = infer_comparison, .fold = fold_binary<[](auto a, auto b) { return b < a; }>};
+}
+Operator greater_or_equal() {
+  return {.name = "GreaterOrEqual", .since = {12, 16}, .infer = infer_comparison, .fold = fold_binary<[](auto a, auto b) { return b <= a; }>};
+}
+Operator less() {
+  return {.name = "Less", .since = {1, 7, 9, 13}, .infer = infer_comparison, .fold = fold_binary<[](auto a, auto b) { return a < b; }>};
+}
+Operator less_or_equal() {
+  return {.name = "LessOrEqual", .since = {12, 16}, .infer = infer_comparison, .fold = fold_binary<[](auto a, auto b) { return a <= b; }>};
+}
+
+Operator logical_and() {
+  return {.name = "And", .since = {1, 7}, .infer = infer_logic, .fold = fold_logic<[](bool a, bool b) { return a && b; }>};
+}
+Operator logical_not() {
+  return {.name = "Not", .since = {1}, .infer = infer_logic, .fold = fold_logic<[](bool a, bool) { return !a; }>};
+}
+Operator logical_or() {
+  return {.name = "Or", .since = {1, 7}, .infer = infer_logic, .fold = fold_logic<[](bool a, bool b) { return a || b; }>};
+}
+Operator logical_xor() {
+  return {.name = "Xor", .since = {1, 7}, .infer = infer_logic, .fold = fold_logic<[](bool a, bool b) { return a != b; }>};
+}
+
+// y = c ? a : b, all three broadcast; da = c ? dy : 0, db = c ? 0 : dy
+Operator where() {
+  return {.name = "Where",
+          .since = {9, 16},
+          .infer =
+              [](InferContext& c) {
+                expect_dtype(c, 0, DType::boolean);
+                expect_dtype(c, 2, c.input(1).dtype);
+                c.set_output(0, c.input(1).dtype, broadcast_inputs(c, 0, 3));
+              },
+          .differentiate =
+              [](GradientContext& g) {
+                const ValueId zero = g.scalar(0, g.type(g.dy()).dtype);
+                if (g.wants(1)) g.set_dx(1, g.sum_to(g.emit("Where", {g.x(0), g.dy(), zero}), g.shape(g.x(1))));
+                if (g.wants(2)) g.set_dx(2, g.sum_to(g.emit("Where", {g.x(0), zero, g.dy()}), g.shape(g.x(2))));
+              },
+          .fold = [](const FoldContext& c) -> Folded {
+            return visit_foldable(c.outputs[0].dtype, [&]<class T>() -> Folded {
+              std::vector<std::size_t> index[3];
+              for (std::size_t i = 0; i < 3; ++i) index[i] = broadcast_index(c.inputs[i].shape(), c.outputs[0].shape);
+              Tensor out(c.outputs[0]);
+              const auto y = out.write<T>();
+              const auto condition = c.inputs[0].values<bool>();
+              const auto a = c.inputs[1].values<T>(), b = c.inputs[2].values<T>();
+              for (std::size_t i = 0; i < y.size(); ++i) y[i] = condition[index[0][i]] ? a[index[1][i]] : b[index[2][i]];
+              return std::vector{out};
+            });
+          }};
+}
+
+}  // namespace tandem

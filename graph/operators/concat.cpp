@@ -1,0 +1,60 @@
+#include <cstring>
+
+#include "graph/operators/fold.h"
+#include "graph/operators/rows.h"
+
+namespace tandem {
+namespace {
+
+void infer_concat(InferContext& c) {
+  Shape y = c.shape(0);
+  const int axis = axis_of(c, c.attributes().integer("axis", 1), y.rank());
+  for (int i = 1; i < c.inputs(); ++i) {
+    expect_dtype(c, i, c.input(0).dtype);
+    const Shape& x = c.shape(i);
+    if (x.rank() != y.rank() || with_dim(x, axis, y[axis]) != y) c.fail("input ", i, " is ", c.input(i), ", which does not join ", c.input(0), " along axis ", axis);
+    y[axis] += x[axis];
+    if (y[axis] < 0 || y[axis] >= std::int64_t{1} << 48) c.fail("the result is too long along axis ", axis);
+  }
+  c.node().attributes.set("axis", std::int64_t{axis});
+  c.set_output(0, c.input(0).dtype, std::move(y));
+}
+
+Folded fold_concat(const FoldContext& c) {
+  const int axis = static_cast<int>(c.node.attributes.integer("axis"));
+  Tensor out(c.outputs[0]);
+  const std::size_t size = size_of(out.dtype());
+  std::byte* to = out.write().data();
+  const std::int64_t outer = product(out.shape(), 0, axis);
+  for (std::int64_t row = 0; row < outer; ++row) {
+    for (const Tensor& x : c.inputs) {
+      const std::size_t bytes = static_cast<std::size_t>(product(x.shape(), axis, x.shape().rank())) * size;
+      if (bytes > 0) std::memcpy(to, x.bytes().data() + static_cast<std::size_t>(row) * bytes, bytes);
+      to += bytes;
+    }
+  }
+  return std::vector{out};
+}
+
+}  // namespace
+
+// dx(i) = the slice of dy that x(i) became
+Operator concat() {
+  return {.name = "Concat",
+          .since = {1, 4, 11, 13},
+          .infer = infer_concat,
+          .differentiate =
+              [](GradientContext& g) {
+                const int axis = static_cast<int>(g.attributes().integer("axis"));
+                std::int64_t begin = 0;
+                for (int i = 0; i < g.inputs(); ++i) {
+                  const std::int64_t end = begin + g.shape(g.x(i))[axis];
+                  if (g.wants(i)) g.set_dx(i, slice_axis(g, g.dy(), axis, begin, end));
+                  begin = end;
+                }
+              },
+          .expand = [](ExpandContext& e) { return e.node().inputs.size() == 1 ? std::vector<ValueId>{e.x()} : std::vector<ValueId>{}; },
+          .fold = fold_concat};
+}
+
+}  // namespace tandem

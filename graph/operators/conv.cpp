@@ -1,0 +1,85 @@
+#include "graph/operators/rows.h"
+#include "graph/operators/window.h"
+
+namespace tandem {
+namespace {
+
+Attributes with(const Attributes& attributes, const char* name, const Shape& shape) {
+  Attributes copy = attributes;
+  copy.set(name, shape.dims);
+  return copy;
+}
+
+// 2 · outputs · (products summed into each)
+double convolution_flops(const Shape& y, const Shape& w) {
+  return 2.0 * static_cast<double>(y.elements()) * static_cast<double>(product(w, 1, w.rank()));
+}
+
+void infer_conv(InferContext& c) {
+  const Shape &x = c.shape(0), &w = c.shape(1);
+  expect_dtype(c, 1, c.input(0).dtype);
+  if (w.rank() < 3) c.fail("the weight is ", c.input(1), ", expected [M,C/group,...]");
+  Window window = read_window(c, Ints(w.begin() + 2, w.end()));
+  const std::int64_t group = c.attributes().integer("group", 1);
+  if (group < 1 || w[0] % group != 0) c.fail("group is ", group, ", which does not divide the weight's ", w[0], " output channels");
+  if (w[1] != x[1] / group || x[1] % group != 0)
+    c.fail("x ", x, " has ", x[1], " channels in ", group, " groups, but the weight ", w, " takes ", w[1], " a group");
+  if (c.has_input(2)) {
+    expect_dtype(c, 2, c.input(0).dtype);
+    expect_shape(c, 2, Shape{w[0]});
+  }
+  resolve_pads(c, window, x);
+  Shape y = window_counts(c, window, x, false);
+  y.dims.insert(y.dims.begin(), {x[0], w[0]});
+  write_window(c, window);
+  c.node().attributes.set("group", group);
+  c.set_output(0, c.input(0).dtype, std::move(y));
+}
+
+}  // namespace
+
+// y[n,m,o] = b[m] + Σ_{c,k} x[n, c of m's group, o·stride + k·dilation − pad] · w[m,c,k]
+Operator conv() {
+  return {.name = "Conv",
+          .since = {1, 11, 22},
+          .infer = infer_conv,
+          .differentiate =
+              [](GradientContext& g) {
+                const ValueId x = g.x(0), w = g.x(1), dy = g.dy();
+                if (g.wants(0)) g.set_dx(0, g.emit("ConvolutionBackwardData", {dy, w}, with(g.attributes(), "input_shape", g.shape(x))));
+                if (g.wants(1)) {
+                  const int outputs = g.wants(2) ? 2 : 1;
+                  const std::vector<ValueId> dw = g.emit("ConvolutionBackwardWeights", {x, dy}, with(g.attributes(), "weight_shape", g.shape(w)), outputs);
+                  g.set_dx(1, dw[0]);
+                  if (g.wants(2)) g.set_dx(2, dw[1]);
+                } else if (g.wants(2)) {
+                  Ints axes = all_axes(g.shape(dy).rank());
+                  axes.erase(axes.begin() + 1);
+                  g.set_dx(2, g.reduce_sum(dy, axes, false));
+                }
+              },
+          .flops = [](const Graph& graph, const Node& n) { return convolution_flops(graph[n.outputs[0]].type.shape, graph[n.inputs[1]].type.shape); }};
+}
+
+Operator convolution_backward_data() {
+  return {.name = "ConvolutionBackwardData",
+          .domain = "tandem",
+          .since = {1},
+          .infer = [](InferContext& c) { c.set_output(0, c.input(0).dtype, Shape(c.attributes().ints("input_shape"))); },
+          .flops = [](const Graph& graph, const Node& n) { return convolution_flops(graph[n.inputs[0]].type.shape, graph[n.inputs[1]].type.shape); }};
+}
+
+Operator convolution_backward_weights() {
+  return {.name = "ConvolutionBackwardWeights",
+          .domain = "tandem",
+          .since = {1},
+          .infer =
+              [](InferContext& c) {
+                const Shape w(c.attributes().ints("weight_shape"));
+                c.set_output(0, c.input(0).dtype, w);
+                c.set_output(1, c.input(0).dtype, Shape{w[0]});
+              },
+          .flops = [](const Graph& graph, const Node& n) { return convolution_flops(graph[n.inputs[1]].type.shape, graph[n.outputs[0]].type.shape); }};
+}
+
+}  // namespace tandem

@@ -1,0 +1,83 @@
+#include "graph/operators/rows.h"
+#include "graph/operators/rules.h"
+
+namespace tandem {
+namespace {
+
+// A number that tells a layer's random stream from the others': from its name, so that it does not depend on the
+// batch size or on the order of passes.
+std::int64_t layer_of(ExpandContext& e) {
+  std::uint32_t hash = 2166136261U;
+  for (const char c : e.node().name) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
+  std::int64_t layer = hash & 0x7fffffffU;
+  const auto taken = [&] {
+    for (const Node& n : e.graph().nodes)
+      if (n.op->name == "DropoutTraining" && n.attributes.integer("layer") == layer) return true;
+    return false;
+  };
+  while (taken()) layer = (layer + 1) & 0x7fffffff;
+  return layer;
+}
+
+ValueId all_true(ExpandContext& e, const Shape& shape) {
+  return e.broadcast_to(e.graph().add_constant(e.node().name + "/true", Tensor::scalar(true)), shape);
+}
+
+// Inference: x itself. Training: the random form; its mask, where it is asked for, is what the same layer makes of ones.
+std::vector<ValueId> expand_dropout(ExpandContext& e) {
+  const bool random_wanted = e.training || static_integer(e.attributes(), "training_mode", 0) != 0;
+  const float ratio = static_cast<float>(static_number(e.attributes(), "ratio", 0.5));
+  const bool mask_wanted = e.node().outputs.size() > 1 && e.node().outputs[1].present();
+  const TensorType type = e.type(e.x());
+  std::vector<ValueId> results;
+  if (!random_wanted || ratio == 0) {
+    results = {e.x(), mask_wanted ? all_true(e, type.shape) : ValueId{}};
+  } else {
+    const Attributes attributes{{"ratio", ratio}, {"layer", layer_of(e)}};
+    const ValueId random = e.input("tandem.random", {DType::int64, Shape{4}});
+    results = {e.emit("DropoutTraining", {e.x(), random}, attributes, 2)[0], ValueId{}};
+    if (mask_wanted) {
+      const ValueId ones = e.broadcast_to(e.scalar(1, type.dtype), type.shape);
+      const ValueId kept = e.emit("DropoutTraining", {ones, random}, attributes, 2)[0];
+      results[1] = e.emit("Greater", {kept, e.scalar(0, type.dtype)});
+    }
+  }
+  results.resize(e.node().outputs.size());
+  return results;
+}
+
+}  // namespace
+
+Operator dropout() {
+  return {.name = "Dropout",
+          .since = {1, 6, 7, 10, 12, 13, 22},
+          .infer =
+              [](InferContext& c) {
+                const double ratio = static_number(c.attributes(), "ratio", 0.5);
+                if (!(ratio >= 0 && ratio < 1)) c.fail("ratio is ", ratio, ", expected a number in [0, 1)");
+                infer_same(c);
+                c.set_output(1, DType::boolean, c.shape(0));
+              },
+          .expand = expand_dropout,
+          .static_operands = {{1, "ratio"}, {2, "training_mode"}}};
+}
+
+// y = kept ? x / (1 − ratio) : 0; dx the same of dy
+Operator dropout_training() {
+  return {.name = "DropoutTraining",
+          .domain = "tandem",
+          .since = {1},
+          .infer =
+              [](InferContext& c) {
+                expect_shape(c, 1, Shape{4});
+                infer_same(c);
+                c.set_opaque_output(1);
+              },
+          .differentiate = [](GradientContext& g) {
+            g.set_dx(g.emit("DropoutBackward", {g.dy(), g.y(1)}, {{"ratio", g.attributes().real("ratio")}}));
+          }};
+}
+
+Operator dropout_backward() { return {.name = "DropoutBackward", .domain = "tandem", .since = {1}, .infer = infer_same}; }
+
+}  // namespace tandem

@@ -1,0 +1,189 @@
+// Functions of one operand, with gradients in terms of x or y (whichever is cheaper to keep).
+#include "graph/operators/fold.h"
+#include "graph/operators/rows.h"
+
+namespace tandem {
+
+namespace {
+constexpr double two_over_sqrt_pi = 1.1283791670955126;
+}
+
+// y = |x|; dx = dy · sign(x)
+Operator abs() {
+  return {.name = "Abs",
+          .since = {1, 6, 13},
+          .infer = infer_same,
+          .differentiate = [](GradientContext& g) { g.set_dx(g.mul(g.dy(), g.emit("Sign", {g.x()}))); },
+          .fold = fold_unary<[](auto x) { return x < 0 ? -wrapping(x) : wrapping(x); }>,
+          .elementwise = true};
+}
+
+Operator ceil() {
+  return {.name = "Ceil", .since = {1, 6, 13}, .infer = infer_same, .differentiate = zero_gradient, .fold = fold_unary<[](auto x) { return std::ceil(x); }>, .elementwise = true};
+}
+
+// dx = -dy · sin(x)
+Operator cos() {
+  return {.name = "Cos",
+          .since = {7, 22},
+          .infer = infer_same,
+          .differentiate = [](GradientContext& g) { g.set_dx(g.neg(g.mul(g.dy(), g.emit("Sin", {g.x()})))); },
+          .elementwise = true};
+}
+
+// y = x ≥ 0 ? x : α(eˣ − 1); dx = dy · (x ≥ 0 ? 1 : y + α)
+Operator elu() {
+  return {.name = "Elu",
+          .since = {1, 6, 22},
+          .infer = infer_same,
+          .differentiate = [](GradientContext& g) { g.set_dx(g.emit("EluBackward", {g.dy(), g.y()}, {{"alpha", g.attributes().real("alpha", 1.0F)}})); },
+          .elementwise = true,
+          .parameters = {{"alpha", 1.0F}}};
+}
+
+// dx = dy · 2/√π · exp(−x²)
+Operator erf() {
+  return {.name = "Erf",
+          .since = {9, 13},
+          .infer = infer_same,
+          .differentiate =
+              [](GradientContext& g) {
+                const ValueId bell = g.emit("Exp", {g.neg(g.mul(g.x(), g.x()))});
+                g.set_dx(g.mul(g.dy(), g.mul(bell, two_over_sqrt_pi)));
+              },
+          .elementwise = true};
+}
+
+// dx = dy · y
+Operator exp() {
+  return {.name = "Exp",
+          .since = {1, 6, 13},
+          .infer = infer_same,
+          .differentiate = [](GradientContext& g) { g.set_dx(g.mul(g.dy(), g.y())); },
+          .fold = fold_unary<[](auto x) { return std::exp(x); }>,
+          .elementwise = true};
+}
+
+Operator floor() {
+  return {.name = "Floor", .since = {1, 6, 13}, .infer = infer_same, .differentiate = zero_gradient, .fold = fold_unary<[](auto x) { return std::floor(x); }>, .elementwise = true};
+}
+
+// y = clamp(αx + β, 0, 1); dx = dy · α inside
+Operator hard_sigmoid() {
+  return {.name = "HardSigmoid",
+          .since = {1, 6, 22},
+          .infer = infer_same,
+          .differentiate =
+              [](GradientContext& g) {
+                g.set_dx(g.emit("HardSigmoidBackward", {g.dy(), g.x()},
+                                {{"alpha", g.attributes().real("alpha", 0.2F)}, {"beta", g.attributes().real("beta", 0.5F)}}));
+              },
+          .elementwise = true,
+          .parameters = {{"alpha", 0.2F}, {"beta", 0.5F}}};
+}
+
+// y = x ≥ 0 ? x : αx
+Operator leaky_relu() {
+  return {.name = "LeakyRelu",
+          .since = {1, 6, 16},
+          .infer = infer_same,
+          .differentiate = [](GradientContext& g) { g.set_dx(g.emit("LeakyReluBackward", {g.dy(), g.x()}, {{"alpha", g.attributes().real("alpha", 0.01F)}})); },
+          .elementwise = true,
+          .parameters = {{"alpha", 0.01F}}};
+}
+
+// dx = dy / x
+Operator log() {
+  return {.name = "Log",
+          .since = {1, 6, 13},
+          .infer = infer_same,
+          .differentiate = [](GradientContext& g) { g.set_dx(g.div(g.dy(), g.x())); },
+          .fold = fold_unary<[](auto x) { return std::log(x); }>,
+          .elementwise = true};
+}
+
+Operator neg() {
+  return {.name = "Neg",
+          .since = {1, 6, 13},
+          .infer = infer_same,
+          .differentiate = [](GradientContext& g) { g.set_dx(g.neg(g.dy())); },
+          .fold = fold_unary<[](auto x) { return -wrapping(x); }>,
+          .elementwise = true};
+}
+
+// dx = −dy · y²
+Operator reciprocal() {
+  return {.name = "Reciprocal",
+          .since = {1, 6, 13},
+          .infer = infer_same,
+          .differentiate = [](GradientContext& g) { g.set_dx(g.neg(g.mul(g.dy(), g.mul(g.y(), g.y())))); },
+          .fold = fold_unary<[](auto x) { return x == 0 && std::is_integral_v<decltype(x)> ? decltype(x){0} : decltype(x){1} / x; }>,
+          .elementwise = true};
+}
+
+// y = max(x, 0); dx = y > 0 ? dy : 0
+Operator relu() {
+  return {.name = "Relu",
+          .since = {1, 6, 13, 14},
+          .infer = infer_same,
+          .differentiate = [](GradientContext& g) { g.set_dx(g.emit("ReluBackward", {g.dy(), g.y()})); },
+          .fold = fold_unary<[](auto x) { return 0 < x ? x : 0; }>,
+          .elementwise = true};
+}
+
+// Halves go to the even neighbour.
+Operator round() {
+  return {.name = "Round", .since = {11, 22}, .infer = infer_same, .differentiate = zero_gradient, .fold = fold_unary<[](auto x) { return std::nearbyint(x); }>, .elementwise = true};
+}
+
+// dx = dy · y · (1 − y)
+Operator sigmoid() {
+  return {.name = "Sigmoid",
+          .since = {1, 6, 13},
+          .infer = infer_same,
+          .differentiate = [](GradientContext& g) { g.set_dx(g.emit("SigmoidBackward", {g.dy(), g.y()})); },
+          .elementwise = true};
+}
+
+Operator sign() {
+  return {.name = "Sign", .since = {9, 13}, .infer = infer_same, .differentiate = zero_gradient, .fold = fold_unary<[](auto x) { return (0 < x) - (x < 0); }>, .elementwise = true};
+}
+
+// dx = dy · cos(x)
+Operator sin() {
+  return {.name = "Sin",
+          .since = {7, 22},
+          .infer = infer_same,
+          .differentiate = [](GradientContext& g) { g.set_dx(g.mul(g.dy(), g.emit("Cos", {g.x()}))); },
+          .elementwise = true};
+}
+
+// y = log(1 + eˣ); dx = dy · sigmoid(x)
+Operator softplus() {
+  return {.name = "Softplus",
+          .since = {1, 22},
+          .infer = infer_same,
+          .differentiate = [](GradientContext& g) { g.set_dx(g.mul(g.dy(), g.emit("Sigmoid", {g.x()}))); },
+          .elementwise = true};
+}
+
+// dx = dy / 2y
+Operator sqrt() {
+  return {.name = "Sqrt",
+          .since = {1, 6, 13},
+          .infer = infer_same,
+          .differentiate = [](GradientContext& g) { g.set_dx(g.div(g.mul(g.dy(), 0.5), g.y())); },
+          .fold = fold_unary<[](auto x) { return std::sqrt(x); }>,
+          .elementwise = true};
+}
+
+// dx = dy · (1 − y²)
+Operator tanh() {
+  return {.name = "Tanh",
+          .since = {1, 6, 13},
+          .infer = infer_same,
+          .differentiate = [](GradientContext& g) { g.set_dx(g.emit("TanhBackward", {g.dy(), g.y()})); },
+          .elementwise = true};
+}
+
+}  // namespace tandem

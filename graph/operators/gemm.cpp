@@ -1,0 +1,56 @@
+#include "graph/operators/rows.h"
+#include "graph/operators/rules.h"
+
+namespace tandem {
+namespace {
+
+void infer_gemm(InferContext& c) {
+  expect_rank(c, 0, 2);
+  expect_rank(c, 1, 2);
+  expect_dtype(c, 1, c.input(0).dtype);
+  const bool ta = c.attributes().integer("transA", 0) != 0, tb = c.attributes().integer("transB", 0) != 0;
+  const Shape &a = c.shape(0), &b = c.shape(1);
+  const std::int64_t m = a[ta ? 1 : 0], k = a[ta ? 0 : 1], n = b[tb ? 0 : 1];
+  if (b[tb ? 1 : 0] != k) c.fail("A ", a, ta ? " transposed" : "", " and B ", b, tb ? " transposed" : "", " do not multiply");
+  const Shape y{m, n};
+  if (c.has_input(2)) {
+    expect_dtype(c, 2, c.input(0).dtype);
+    if (broadcast_inputs(c, 2, 3).rank() > 2 || broadcast(c.shape(2), y) != y) c.fail("C ", c.shape(2), " does not broadcast to ", y);
+  }
+  c.set_output(0, c.input(0).dtype, y);
+}
+
+// InnerProduct by a weight known from step to step (its transpose is only another view), else MatMul. A bias of one
+// number an output column goes with the InnerProduct; alpha, beta and other biases take their own steps.
+std::vector<ValueId> expand_gemm(ExpandContext& e) {
+  const Attributes& attributes = e.attributes();
+  const std::int64_t ta = attributes.integer("transA", 0), tb = attributes.integer("transB", 0);
+  const float alpha = attributes.real("alpha", 1), beta = attributes.real("beta", 1);
+  const ValueKind kind = e.graph()[e.x(1)].kind;
+  const std::int64_t n = e.shape(e.x(1))[tb ? 0 : 1];
+  bool has_bias = e.has_x(2) && beta != 0;
+  ValueId y;
+  if (is_float(e.type(e.x(0)).dtype) && (kind == ValueKind::parameter || kind == ValueKind::constant)) {
+    std::vector<ValueId> operands{ta ? e.transpose(e.x(0), {1, 0}) : e.x(0), tb ? e.x(1) : e.transpose(e.x(1), {1, 0})};
+    if (has_bias && alpha == 1 && beta == 1) {
+      const Shape c = e.shape(e.x(2));
+      if (c == Shape{n} || c == Shape{1, n}) {
+        operands.push_back(e.reshape(e.x(2), Shape{n}));
+        has_bias = false;
+      }
+    }
+    y = e.emit("InnerProduct", std::move(operands));
+  } else {
+    y = e.emit("MatMul", {e.x(0), e.x(1)}, {{"transA", ta}, {"transB", tb}});
+  }
+  if (alpha != 1) y = e.mul(y, alpha);
+  if (has_bias) y = e.add(y, beta == 1 ? e.x(2) : e.mul(e.x(2), beta));
+  return {y};
+}
+
+}  // namespace
+
+// y = alpha · A' · B' + beta · C, where ' transposes if transA, transB say so
+Operator gemm() { return {.name = "Gemm", .since = {1, 6, 7, 9, 11, 13}, .infer = infer_gemm, .expand = expand_gemm}; }
+
+}  // namespace tandem

@@ -1,0 +1,64 @@
+#include "graph/operators/rows.h"
+#include "graph/operators/rules.h"
+
+namespace tandem {
+namespace {
+
+double inner_product_flops(const Shape& rows, const Shape& w) {
+  return 2.0 * static_cast<double>(rows[0]) * static_cast<double>(w.elements());
+}
+
+}  // namespace
+
+// y[n,o] = b[o] + Σ x[n,...] · w[o,...]
+Operator inner_product() {
+  return {.name = "InnerProduct",
+          .domain = "tandem",
+          .since = {1},
+          .infer =
+              [](InferContext& c) {
+                const Shape &x = c.shape(0), &w = c.shape(1);
+                expect_dtype(c, 1, c.input(0).dtype);
+                if (x.rank() < 2 || w.rank() != x.rank() || !std::equal(x.begin() + 1, x.end(), w.begin() + 1))
+                  c.fail("x ", x, " and the weight ", w, " must agree in all axes but the first");
+                if (c.has_input(2)) expect_shape(c, 2, Shape{w[0]});
+                c.set_output(0, c.input(0).dtype, Shape{x[0], w[0]});
+              },
+          .differentiate =
+              [](GradientContext& g) {
+                if (g.wants(0)) g.set_dx(0, g.emit("InnerProductBackwardData", {g.dy(), g.x(1)}, {{"input_shape", g.shape(g.x(0)).dims}}));
+                if (g.wants(1)) {
+                  const std::vector<ValueId> dw = g.emit("InnerProductBackwardWeights", {g.x(0), g.dy()}, {}, g.wants(2) ? 2 : 1);
+                  g.set_dx(1, dw[0]);
+                  if (g.wants(2)) g.set_dx(2, dw[1]);
+                } else if (g.wants(2)) {
+                  g.set_dx(2, g.reduce_sum(g.dy(), {0}, false));
+                }
+              },
+          .flops = [](const Graph& graph, const Node& n) { return inner_product_flops(graph[n.inputs[0]].type.shape, graph[n.inputs[1]].type.shape); }};
+}
+
+// dx[n,...] = Σ_o dy[n,o] · w[o,...]
+Operator inner_product_backward_data() {
+  return {.name = "InnerProductBackwardData",
+          .domain = "tandem",
+          .since = {1},
+          .infer = [](InferContext& c) { c.set_output(0, c.input(0).dtype, Shape(c.attributes().ints("input_shape"))); },
+          .flops = [](const Graph& graph, const Node& n) { return inner_product_flops(graph[n.inputs[0]].type.shape, graph[n.inputs[1]].type.shape); }};
+}
+
+// dw[o,...] = Σ_n dy[n,o] · x[n,...]; db[o] = Σ_n dy[n,o]
+Operator inner_product_backward_weights() {
+  return {.name = "InnerProductBackwardWeights",
+          .domain = "tandem",
+          .since = {1},
+          .infer =
+              [](InferContext& c) {
+                const std::int64_t outputs = c.shape(1)[1];
+                c.set_output(0, c.input(0).dtype, with_dim(c.shape(0), 0, outputs));
+                c.set_output(1, c.input(0).dtype, Shape{outputs});
+              },
+          .flops = [](const Graph& graph, const Node& n) { return inner_product_flops(graph[n.inputs[0]].type.shape, graph[n.outputs[0]].type.shape); }};
+}
+
+}  // namespace tandem

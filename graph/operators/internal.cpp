@@ -1,0 +1,49 @@
+// What the planner adds of its own: copies between layouts, filled tensors, fused elementwise programs.
+#include "graph/operators/rows.h"
+#include "graph/operators/rules.h"
+
+namespace tandem {
+
+// The same elements in another layout
+Operator reorder() { return {.name = "Reorder", .domain = "tandem", .since = {1}, .infer = infer_same}; }
+
+// `value` everywhere, of the type that `shape` and `dtype` name
+Operator fill() {
+  return {.name = "Fill", .domain = "tandem", .since = {1}, .infer = [](InferContext& c) {
+            const DType dtype = static_cast<DType>(c.attributes().integer("dtype", static_cast<std::int64_t>(DType::float32)));
+            c.set_output(0, dtype, Shape(c.attributes().ints("shape")));
+          }};
+}
+
+// A straight-line program on elements; every result has the broadcast shape of all inputs
+Operator elementwise() {
+  return {.name = "Elementwise",
+          .domain = "tandem",
+          .since = {1},
+          .infer =
+              [](InferContext& c) {
+                const std::size_t steps = [&] {
+                  const AttributeValue* ops = c.attributes().find("ops");
+                  const auto* names = ops ? std::get_if<Strings>(ops) : nullptr;
+                  if (!names) c.fail("ops is missing");
+                  return names->size();
+                }();
+                const Ints &args = c.attributes().ints("args"), &results = c.attributes().ints("results");
+                const std::int64_t operands = c.inputs() + static_cast<std::int64_t>(steps);
+                if (args.size() != 3 * steps || c.attributes().floats("params").size() != 2 * steps)
+                  c.fail(steps, " instructions have ", args.size(), " arguments and ", c.attributes().floats("params").size(), " parameters");
+                for (std::size_t i = 0; i < args.size(); ++i)
+                  if (args[i] < -1 || args[i] >= c.inputs() + static_cast<std::int64_t>(i / 3)) c.fail("instruction ", i / 3, " reads operand ", args[i], " before it is computed");
+                if (static_cast<int>(results.size()) != c.outputs()) c.fail("has ", results.size(), " results for ", c.outputs(), " outputs");
+                for (const std::int64_t r : results)
+                  if (r < 0 || r >= operands) c.fail("result ", r, " is outside the ", operands, " operands");
+                for (int i = 1; i < c.inputs(); ++i) expect_dtype(c, i, c.input(0).dtype);
+                const Shape shape = broadcast_inputs(c, 0, c.inputs());
+                for (int i = 0; i < c.outputs(); ++i) c.set_output(i, c.input(0).dtype, shape);
+              },
+          .flops = [](const Graph& graph, const Node& n) {
+            return static_cast<double>(n.attributes.ints("args").size() / 3) * static_cast<double>(graph[n.outputs[0]].type.shape.elements());
+          }};
+}
+
+}  // namespace tandem

@@ -1,0 +1,102 @@
+#include "graph/operators/rows.h"
+#include "graph/operators/rules.h"
+
+namespace tandem {
+namespace {
+
+// x[N,C,...], labels[N,...] as class indices, weight[C]?
+void check_loss(const InferContext& c) {
+  const Shape& x = c.shape(0);
+  if (x.rank() < 2) c.fail("input 0 is ", c.input(0), ", expected [N,C,...]");
+  Shape labels = x;
+  labels.dims.erase(labels.dims.begin() + 1);
+  expect_shape(c, 1, labels);
+  if (c.input(1).dtype != DType::int64 && c.input(1).dtype != DType::int32) c.fail("labels are ", c.input(1), ", expected int32 or int64");
+  if (c.has_input(2)) expect_shape(c, 2, Shape{x[1]});
+}
+
+void infer_loss(InferContext& c) {
+  check_loss(c);
+  const std::string reduction = c.attributes().text("reduction", "mean");
+  if (reduction != "none" && reduction != "sum" && reduction != "mean") c.fail("reduction is '", reduction, "', expected none, sum or mean");
+  c.node().attributes.set("reduction", reduction);
+  c.set_output(0, c.input(0).dtype, reduction == "none" ? c.shape(1) : Shape{});
+}
+
+Attributes loss_attributes(const Attributes& from) {
+  Attributes to{{"reduction", from.text("reduction", "mean")}};
+  if (from.has("ignore_index")) to.set("ignore_index", from.integer("ignore_index"));
+  return to;
+}
+
+}  // namespace
+
+// loss[n,...] = −weight[label] · logp[n,label,...], 0 where the label is ignore_index; its sum, or (mean) its sum over
+// that of the weights
+Operator negative_log_likelihood_loss() {
+  return {.name = "NegativeLogLikelihoodLoss",
+          .since = {12, 13, 22},
+          .infer = infer_loss,
+          .differentiate = [](GradientContext& g) {
+            Attributes attributes = loss_attributes(g.attributes());
+            attributes.set("input_shape", g.shape(g.x(0)).dims);
+            std::vector<ValueId> operands{g.dy(), g.x(1)};
+            if (g.has_x(2)) operands.push_back(g.x(2));
+            if (g.wants(0)) g.set_dx(0, g.emit("NegativeLogLikelihoodLossBackward", std::move(operands), std::move(attributes)));
+          }};
+}
+
+Operator negative_log_likelihood_loss_backward() {
+  return {.name = "NegativeLogLikelihoodLossBackward", .domain = "tandem", .since = {1}, .infer = [](InferContext& c) {
+            c.set_output(0, c.input(0).dtype, Shape(c.attributes().ints("input_shape")));
+          }};
+}
+
+// The loss above of log softmax(scores), which is the second output
+Operator softmax_cross_entropy_loss() {
+  return {.name = "SoftmaxCrossEntropyLoss",
+          .since = {12, 13},
+          .infer =
+              [](InferContext& c) {
+                infer_loss(c);
+                c.set_output(1, c.input(0));
+              },
+          .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+            const ValueId logp = e.emit("LogSoftmax", {e.x(0)}, {{"axis", std::int64_t{1}}});
+            std::vector<ValueId> operands{logp, e.x(1)};
+            if (e.has_x(2)) operands.push_back(e.x(2));
+            std::vector<ValueId> results{e.emit("NegativeLogLikelihoodLoss", std::move(operands), loss_attributes(e.attributes())), logp};
+            results.resize(e.node().outputs.size());
+            return results;
+          }};
+}
+
+// loss = scale · Σ rows, and its gradient with respect to the logits in one pass
+Operator softmax_cross_entropy_training() {
+  return {.name = "SoftmaxCrossEntropyTraining",
+          .domain = "tandem",
+          .since = {1},
+          .infer =
+              [](InferContext& c) {
+                expect_rank(c, 0, 2);
+                const Shape& x = c.shape(0);
+                if (is_float(c.input(1).dtype))
+                  expect_shape(c, 1, x);
+                else
+                  expect_shape(c, 1, Shape{x[0]});
+                c.set_output(0, c.input(0).dtype, Shape{});
+                c.set_output(1, c.input(0));
+              },
+          .flops = [](const Graph& graph, const Node& n) { return 8.0 * static_cast<double>(graph[n.inputs[0]].type.shape.elements()); }};
+}
+
+// How many rows of scores have their largest element at the label
+Operator count_correct() {
+  return {.name = "CountCorrect", .domain = "tandem", .since = {1}, .infer = [](InferContext& c) {
+            expect_rank(c, 0, 2);
+            if (c.shape(1)[0] != c.shape(0)[0]) c.fail("labels are ", c.input(1), " for scores ", c.input(0));
+            c.set_output(0, DType::float32, Shape{});
+          }};
+}
+
+}  // namespace tandem

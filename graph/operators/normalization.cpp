@@ -1,0 +1,132 @@
+// Normalisations over parts of one sample, composed of reductions and elementwise steps.
+#include "graph/operators/rows.h"
+#include "graph/operators/rules.h"
+
+namespace tandem {
+namespace {
+
+struct Normalized {
+  ValueId y, mean, inverse_deviation;
+};
+
+// (x − mean) / √(variance + ε) over `axes`
+Normalized normalize(GraphBuilder& b, ValueId x, const Ints& axes, double epsilon) {
+  const auto mean_of = [&](ValueId v) { return axes.empty() ? v : b.emit("ReduceMean", {v}, {{"axes", axes}, {"keepdims", std::int64_t{1}}}); };
+  const ValueId mean = mean_of(x);
+  const ValueId centred = b.sub(x, mean);
+  const ValueId variance = mean_of(b.mul(centred, centred));
+  const ValueId inverse = b.emit("Reciprocal", {b.emit("Sqrt", {b.add(variance, epsilon)})});
+  return {b.mul(centred, inverse), mean, inverse};
+}
+
+Ints axes_from(int first, int rank) {
+  const Ints all = all_axes(rank);
+  return {all.begin() + first, all.end()};
+}
+
+int first_axis(const Attributes& attributes, int rank) { return normalize_axis(attributes.integer("axis", -1), rank, "axis"); }
+
+// x[N,C,...] as [N,G,everything of the group], normalised, back in x's shape
+ValueId normalize_groups(GraphBuilder& b, ValueId x, std::int64_t groups, double epsilon) {
+  const Shape shape = b.shape(x);
+  const std::int64_t rest = product(shape, 1, shape.rank()) / std::max<std::int64_t>(1, groups);
+  const ValueId flat = b.reshape(x, Shape{shape[0], groups, rest});
+  return b.reshape(normalize(b, flat, {2}, epsilon).y, shape);
+}
+
+void infer_channels(InferContext& c) {
+  const Shape& x = c.shape(0);
+  if (x.rank() < 2) c.fail("input 0 is ", c.input(0), ", expected [N,C,...]");
+  for (int i = 1; i < 3; ++i) expect_shape(c, i, Shape{x[1]});
+  infer_same(c);
+}
+
+void infer_layer(InferContext& c) {
+  const int rank = c.shape(0).rank();
+  const int axis = axis_of(c, c.attributes().integer("axis", -1), rank);
+  for (int i = 1; i < c.inputs(); ++i)
+    if (c.has_input(i) && broadcast_inputs(c, 0, i + 1) != c.shape(0)) c.fail("input ", i, " is ", c.input(i), ", which does not broadcast to x ", c.shape(0));
+  infer_same(c);
+  Shape statistics = c.shape(0);
+  for (int i = axis; i < rank; ++i) statistics[i] = 1;
+  for (int i = 1; i < 3; ++i) c.set_output(i, c.input(0).dtype, statistics);
+}
+
+}  // namespace
+
+// Per sample and channel over the spatial axes, then · scale[C] + bias[C]
+Operator instance_normalization() {
+  return {.name = "InstanceNormalization", .since = {1, 6, 22}, .infer = infer_channels, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+            const int rank = e.shape(e.x()).rank();
+            const ValueId normal = normalize(e, e.x(), axes_from(2, rank), e.attributes().real("epsilon", 1e-5F)).y;
+            return {e.add(e.mul(normal, per_channel(e, e.x(1), rank)), per_channel(e, e.x(2), rank))};
+          }};
+}
+
+// Per sample and group of channels, then · scale[C] + bias[C] (before opset 21: scale[G], bias[G])
+Operator group_normalization() {
+  return {.name = "GroupNormalization",
+          .since = {18, 21},
+          .infer =
+              [](InferContext& c) {
+                const Shape& x = c.shape(0);
+                const std::int64_t groups = c.attributes().integer("num_groups");
+                if (x.rank() < 2) c.fail("input 0 is ", c.input(0), ", expected [N,C,...]");
+                if (groups < 1 || x[1] % groups != 0) c.fail("num_groups is ", groups, ", which does not divide ", x[1], " channels");
+                for (int i = 1; i < 3; ++i)
+                  if (c.shape(i) != Shape{x[1]} && c.shape(i) != Shape{groups}) c.fail("input ", i, " is ", c.input(i), ", expected [", x[1], "]");
+                infer_same(c);
+              },
+          .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+            const Shape x = e.shape(e.x());
+            const std::int64_t groups = e.attributes().integer("num_groups");
+            const ValueId normal = normalize_groups(e, e.x(), groups, e.attributes().real("epsilon", 1e-5F));
+            const auto spread = [&](ValueId v) {
+              if (e.shape(v) == Shape{x[1]}) return per_channel(e, v, x.rank());
+              const ValueId rows = e.broadcast_to(e.reshape(v, Shape{groups, 1}), Shape{groups, x[1] / groups});
+              return per_channel(e, e.reshape(rows, Shape{x[1]}), x.rank());
+            };
+            return {e.add(e.mul(normal, spread(e.x(1))), spread(e.x(2)))};
+          }};
+}
+
+// Over the axes from `axis` on, then · scale + bias; also gives the mean and 1/√(variance + ε)
+Operator layer_normalization() {
+  return {.name = "LayerNormalization", .since = {17}, .infer = infer_layer, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+            const int rank = e.shape(e.x()).rank();
+            const Normalized n = normalize(e, e.x(), axes_from(first_axis(e.attributes(), rank), rank), e.attributes().real("epsilon", 1e-5F));
+            ValueId y = e.mul(n.y, e.x(1));
+            if (e.has_x(2)) y = e.add(y, e.x(2));
+            std::vector<ValueId> results{y, n.mean, n.inverse_deviation};
+            results.resize(e.node().outputs.size());
+            return results;
+          }};
+}
+
+// x / √(mean(x²) + ε) over the axes from `axis` on, · scale
+Operator rms_normalization() {
+  return {.name = "RMSNormalization", .since = {23}, .infer = infer_layer, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+            const int rank = e.shape(e.x()).rank();
+            const ValueId square = e.emit("ReduceMean", {e.mul(e.x(), e.x())}, {{"axes", axes_from(first_axis(e.attributes(), rank), rank)}, {"keepdims", std::int64_t{1}}});
+            const ValueId root = e.emit("Sqrt", {e.add(square, e.attributes().real("epsilon", 1e-5F))});
+            return {e.mul(e.div(e.x(), root), e.x(1))};
+          }};
+}
+
+// (x − mean) / (deviation + 1e-9) over `axes`
+Operator mean_variance_normalization() {
+  return {.name = "MeanVarianceNormalization",
+          .since = {9, 13},
+          .infer =
+              [](InferContext& c) {
+                c.node().attributes.set("axes", axes_of(c, c.attributes().ints("axes", {0, 2, 3}), c.shape(0).rank()));
+                infer_same(c);
+              },
+          .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+            const auto mean = [&](ValueId v) { return e.emit("ReduceMean", {v}, {{"axes", e.attributes().ints("axes")}, {"keepdims", std::int64_t{1}}}); };
+            const ValueId centred = e.sub(e.x(), mean(e.x()));
+            return {e.div(centred, e.add(e.emit("Sqrt", {mean(e.mul(centred, centred))}), 1e-9))};
+          }};
+}
+
+}  // namespace tandem

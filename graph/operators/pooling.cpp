@@ -1,0 +1,93 @@
+#include "graph/operators/rows.h"
+#include "graph/operators/window.h"
+
+namespace tandem {
+namespace {
+
+// The pooled shape; leaves the attributes as kernels take them.
+Shape pooled(InferContext& c) {
+  const Shape& x = c.shape(0);
+  Window window = read_window(c, {});
+  const bool ceil_mode = c.attributes().integer("ceil_mode", 0) != 0 && c.attributes().text("auto_pad", "NOTSET") == "NOTSET";
+  resolve_pads(c, window, x);
+  Shape y = window_counts(c, window, x, ceil_mode);
+  y.dims.insert(y.dims.begin(), {x[0], x[1]});
+  write_window(c, window);
+  return y;
+}
+
+double pooling_flops(const Graph& graph, const Node& n) {
+  double window = 1;
+  for (const std::int64_t k : n.attributes.ints("kernel_shape")) window *= static_cast<double>(k);
+  return window * static_cast<double>(graph[n.outputs[0]].type.shape.elements());
+}
+
+double pooling_backward_flops(const Graph& graph, const Node& n) {
+  double window = 1;
+  for (const std::int64_t k : n.attributes.ints("kernel_shape")) window *= static_cast<double>(k);
+  return window * static_cast<double>(graph[n.inputs[0]].type.shape.elements());
+}
+
+Attributes with_input_shape(GradientContext& g) {
+  Attributes attributes = g.attributes();
+  attributes.set("input_shape", g.shape(g.x()).dims);
+  return attributes;
+}
+
+void infer_like_input_shape(InferContext& c) { c.set_output(0, c.input(0).dtype, Shape(c.attributes().ints("input_shape"))); }
+
+}  // namespace
+
+// y = max over the window; Indices number x's elements over the whole tensor. Training keeps where each maximum was.
+Operator max_pool() {
+  return {.name = "MaxPool",
+          .since = {1, 8, 10, 11, 12, 22},
+          .infer =
+              [](InferContext& c) {
+                const Shape y = pooled(c);
+                c.set_output(0, c.input(0).dtype, y);
+                c.set_output(1, DType::int64, y);
+              },
+          .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+            if (!e.training || !is_float(e.type(e.x()).dtype)) return {};
+            std::vector<ValueId> y{e.emit("MaxPoolTraining", {e.x()}, e.attributes(), 2)[0]};
+            const std::vector<ValueId>& outputs = e.node().outputs;
+            if (outputs.size() > 1) y.push_back(outputs[1].present() ? e.emit("MaxPool", {e.x()}, e.attributes(), 2)[1] : ValueId{});
+            return y;
+          },
+          .flops = pooling_flops};
+}
+
+// y, and for the backward pass an opaque mask or list of indices
+Operator max_pool_training() {
+  return {.name = "MaxPoolTraining",
+          .domain = "tandem",
+          .since = {1},
+          .infer =
+              [](InferContext& c) {
+                c.set_output(0, c.input(0).dtype, pooled(c));
+                c.set_opaque_output(1);
+              },
+          .differentiate = [](GradientContext& g) { g.set_dx(g.emit("MaxPoolBackward", {g.dy(), g.y(1)}, with_input_shape(g))); },
+          .flops = pooling_flops};
+}
+
+Operator max_pool_backward() {
+  return {.name = "MaxPoolBackward", .domain = "tandem", .since = {1}, .infer = infer_like_input_shape, .flops = pooling_backward_flops};
+}
+
+// y = mean over the window: of all its places (count_include_pad, where ceil_mode's overhang never counts) or of those
+// inside x
+Operator average_pool() {
+  return {.name = "AveragePool",
+          .since = {1, 7, 10, 11, 19, 22},
+          .infer = [](InferContext& c) { c.set_output(0, c.input(0).dtype, pooled(c)); },
+          .differentiate = [](GradientContext& g) { g.set_dx(g.emit("AveragePoolBackward", {g.dy()}, with_input_shape(g))); },
+          .flops = pooling_flops};
+}
+
+Operator average_pool_backward() {
+  return {.name = "AveragePoolBackward", .domain = "tandem", .since = {1}, .infer = infer_like_input_shape, .flops = pooling_backward_flops};
+}
+
+}  // namespace tandem

@@ -1,0 +1,84 @@
+#include "graph/operators/window.h"
+
+#include <algorithm>
+
+namespace tandem {
+namespace {
+
+constexpr std::int64_t limit = std::int64_t{1} << 31;  // keeps every product below within 64 bits
+
+Ints list_of(InferContext& c, const char* name, std::size_t entries, std::int64_t absent, std::int64_t least) {
+  Ints list = c.attributes().ints(name, Ints(entries, absent));
+  if (list.empty()) list.assign(entries, absent);
+  if (list.size() != entries) c.fail(name, " has ", list.size(), " entries, expected ", entries);
+  for (const std::int64_t v : list)
+    if (v < least || v >= limit) c.fail(name, " holds ", v, ", expected at least ", least);
+  return list;
+}
+
+}  // namespace
+
+Window read_window(InferContext& c, const Ints& kernel) {
+  const Shape& x = c.shape(0);
+  if (x.rank() < 3) c.fail("input 0 is ", c.input(0), ", expected [N,C,...] with at least one spatial axis");
+  for (const std::int64_t d : x)
+    if (d >= limit) c.fail("input 0 is ", c.input(0), ": an axis is too long");
+  const std::size_t rank = at(x.rank() - 2);
+  Window w;
+  if (kernel.empty() && !c.attributes().has("kernel_shape")) c.fail("kernel_shape is missing");
+  w.kernel = list_of(c, "kernel_shape", rank, 1, 1);
+  if (!kernel.empty()) {
+    if (kernel.size() != rank) c.fail("the weight has ", kernel.size(), " spatial axes, x ", x, " has ", rank);
+    if (c.attributes().has("kernel_shape") && w.kernel != kernel)
+      c.fail("kernel_shape is ", Shape(w.kernel), ", the weight's spatial axes are ", Shape(kernel));
+    w.kernel = kernel;
+  }
+  w.strides = list_of(c, "strides", rank, 1, 1);
+  w.dilations = list_of(c, "dilations", rank, 1, 1);
+  w.pads = list_of(c, "pads", 2 * rank, 0, 0);
+  for (int i = 0; i < w.rank(); ++i)
+    if (w.kernel[at(i)] >= limit || w.kernel[at(i)] < 1) c.fail("the kernel's axis ", i, " is ", w.kernel[at(i)]);
+  return w;
+}
+
+void write_window(InferContext& c, const Window& window) {
+  Attributes& a = c.node().attributes;
+  a.set("kernel_shape", window.kernel);
+  a.set("strides", window.strides);
+  a.set("pads", window.pads);
+  a.set("dilations", window.dilations);
+}
+
+void resolve_pads(InferContext& c, Window& window, const Shape& x) {
+  const std::string mode = c.attributes().text("auto_pad", "NOTSET");
+  c.node().attributes.erase("auto_pad");
+  if (mode == "NOTSET" || mode.empty()) return;
+  const int rank = window.rank();
+  window.pads.assign(at(2 * rank), 0);
+  if (mode == "VALID") return;
+  if (mode != "SAME_UPPER" && mode != "SAME_LOWER") c.fail("auto_pad is '", mode, "', expected NOTSET, SAME_UPPER, SAME_LOWER or VALID");
+  for (int i = 0; i < rank; ++i) {
+    const std::int64_t size = x[i + 2], stride = window.strides[at(i)];
+    const std::int64_t count = (size + stride - 1) / stride;
+    const std::int64_t total = std::max<std::int64_t>(0, (count - 1) * stride + window.extent(i) - size);
+    const std::int64_t small = total / 2, large = total - small;
+    window.pads[at(i)] = mode == "SAME_UPPER" ? small : large;
+    window.pads[at(i + rank)] = mode == "SAME_UPPER" ? large : small;
+  }
+}
+
+Shape window_counts(const InferContext& c, const Window& window, const Shape& x, bool ceil_mode) {
+  Shape counts;
+  const int rank = window.rank();
+  for (int i = 0; i < rank; ++i) {
+    const std::int64_t begin = window.pads[at(i)], padded = x[i + 2] + begin + window.pads[at(i + rank)];
+    const std::int64_t stride = window.strides[at(i)], room = padded - window.extent(i);
+    if (room < 0) c.fail("the window spans ", window.extent(i), " along spatial axis ", i, ", but x ", x, " with its pads has only ", padded);
+    std::int64_t n = (ceil_mode ? (room + stride - 1) / stride : room / stride) + 1;
+    if (ceil_mode && (n - 1) * stride >= x[i + 2] + begin) --n;
+    counts.dims.push_back(n);
+  }
+  return counts;
+}
+
+}  // namespace tandem
