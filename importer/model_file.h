@@ -32,7 +32,7 @@ struct ModelInput {
 };
 
 struct ImportOptions {
-  std::int64_t batch = 1;                         // axis 0 of every input that has a batch
+  std::int64_t batch = 1;                         // axis 0 of every input that has a batch; 0: as the file has it (symbolic: 1)
   std::map<std::string, std::int64_t> dims;       // sizes of other symbolic dimensions, by symbol or by "input:axis"
   std::map<std::string, Tensor> constants;        // graph inputs to be treated as known
   bool training = true;                           // floats used as weights become trainable

@@ -1,0 +1,45 @@
+#include "importer/attribute_values.h"
+
+#include "importer/tensor_data.h"
+
+namespace tandem {
+
+using Proto = onnx::AttributeProto;
+
+AttributeType type_of(const Proto& a) {
+  if (a.type() != Proto::UNDEFINED) return a.type();
+  if (a.has_f()) return Proto::FLOAT;
+  if (a.has_i()) return Proto::INT;
+  if (a.has_s()) return Proto::STRING;
+  if (a.has_t()) return Proto::TENSOR;
+  if (a.has_g()) return Proto::GRAPH;
+  if (a.floats_size()) return Proto::FLOATS;
+  if (a.ints_size()) return Proto::INTS;
+  if (a.strings_size()) return Proto::STRINGS;
+  if (a.graphs_size()) return Proto::GRAPHS;
+  return Proto::UNDEFINED;
+}
+
+AttributeValue AttributeReader::read(const Proto& a) {
+  switch (type_of(a)) {
+    case Proto::FLOAT: return a.f();
+    case Proto::INT: return static_cast<std::int64_t>(a.i());
+    case Proto::STRING: return a.s();
+    case Proto::FLOATS: return Floats(a.floats().begin(), a.floats().end());
+    case Proto::INTS: return Ints(a.ints().begin(), a.ints().end());
+    case Proto::STRINGS: return Strings(a.strings().begin(), a.strings().end());
+    case Proto::TENSOR: break;
+    default: fail("attribute '", a.name(), "' has type ", static_cast<int>(type_of(a)), ", which is not supported");
+  }
+  const auto known = tensors_.find(&a);
+  if (known != tensors_.end()) return known->second;
+  try {
+    const std::optional<Tensor> tensor = tensor_of(a.t(), external_);
+    if (!tensor) fail("has no values");
+    return tensors_.emplace(&a, *tensor).first->second;
+  } catch (const Error& error) {
+    fail("attribute '", a.name(), "': the tensor ", error.what());
+  }
+}
+
+}  // namespace tandem

@@ -1,0 +1,234 @@
+#include "importer/build_graph.h"
+
+#include <algorithm>
+#include <new>
+
+#include "importer/bind_inputs.h"
+#include "importer/constant_nodes.h"
+#include "importer/fold_node.h"
+#include "importer/limits.h"
+#include "importer/static_operands.h"
+#include "importer/upgrade.h"
+
+namespace tandem {
+namespace {
+
+class Builder {
+ public:
+  Builder(const FlatModel& model, const ImportOptions& options, std::int64_t batch, const BatchHints* hints)
+      : model_(model), options_(options), batch_(batch), file_batch_(batch_of_file(model.inputs)), hints_(hints), values_(model.symbols.size()) {}
+
+  BuiltGraph run(const std::string& name) {
+    built_.problems = model_.problems;
+    graph().name = name;
+    inputs();
+    run(model_.main);
+    outputs();
+    return std::move(built_);
+  }
+
+ private:
+  Graph& graph() { return built_.graph; }
+  ValueId& value(Symbol s) { return values_[static_cast<std::size_t>(s.index)]; }
+
+  void problem(const FlatNode& node, std::string reason) {
+    const std::string where = concat(node.op, " '", node.name, "': ");  // the line begins with it already
+    if (reason.starts_with(where)) reason.erase(0, where.size());
+    built_.problems.push_back({node.name, qualified_op(node), node.opset, std::move(reason)});
+  }
+
+  DType wanted(DType dtype) const { return dtype == DType::float32 && options_.float_type == DType::float64 ? DType::float64 : dtype; }
+  Tensor wanted(const Tensor& tensor) const { return tensor.cast(wanted(tensor.dtype())); }
+
+  void inputs() {
+    for (const auto& [name, tensor] : options_.constants)
+      if (std::none_of(model_.inputs.begin(), model_.inputs.end(), [&](const ModelInput& i) { return i.name == name; }))
+        built_.problems.push_back({.reason = concat("has no input '", name, "', for which a value is given")});
+    std::vector<ModelInput> free;
+    std::vector<Symbol> symbols;
+    for (std::size_t i = 0; i < model_.inputs.size(); ++i) {
+      const auto known = options_.constants.find(model_.inputs[i].name);
+      if (known != options_.constants.end()) {
+        value(model_.main.inputs[i]) = graph().add_constant(known->first, wanted(known->second));
+      } else {
+        free.push_back(model_.inputs[i]);
+        symbols.push_back(model_.main.inputs[i]);
+      }
+    }
+    const std::vector<BoundInput> bound = bind_inputs(free, options_, batch_, built_.problems);
+    for (std::size_t i = 0; i < free.size(); ++i) {
+      if (!bound[i].usable) continue;
+      const ValueId id = graph().add_input(free[i].name, {wanted(bound[i].type.dtype), bound[i].type.shape});
+      graph()[id].depends_on_batch = bound[i].batched;
+      value(symbols[i]) = id;
+    }
+  }
+
+  void initializer(const FlatInitializer& i) {
+    const WeightRole role = model_.role(i.symbol);
+    std::optional<Tensor> data = i.data;
+    if (data) data = wanted(*data);
+    if (role == WeightRole::none && data) {
+      value(i.symbol) = graph().add_constant(model_.name(i.symbol), *data);
+    } else if (is_float(i.type.dtype)) {
+      value(i.symbol) = parameter(i.symbol, {wanted(i.type.dtype), i.type.shape}, std::move(data));
+    } else {
+      built_.problems.push_back({.reason = concat("initializer '", model_.name(i.symbol), "' of ", i.type, " has no values")});
+    }
+  }
+
+  ValueId parameter(Symbol symbol, TensorType type, std::optional<Tensor> data) {
+    return graph().add_parameter(model_.name(symbol), std::move(type), std::move(data), options_.training && model_.role(symbol) == WeightRole::trained);
+  }
+
+  void run(const FlatBody& body) {
+    for (const FlatInitializer& i : body.initializers) initializer(i);
+    for (const FlatNode& node : body.nodes) attempt(node);
+  }
+
+  // A node that fails leaves nothing behind but its problem.
+  void attempt(const FlatNode& node) {
+    const std::size_t nodes = graph().nodes.size(), values = graph().values.size();
+    std::string reason;
+    try {
+      return run(node);
+    } catch (const Error& error) {
+      reason = error.what();
+    } catch (const std::bad_alloc&) {
+      reason = "takes more memory than there is";
+    } catch (const std::length_error&) {
+      reason = "takes more memory than there is";
+    } catch (const std::out_of_range&) {
+      reason = concat("has too few operands: ", node.inputs.size());
+    }
+    graph().nodes.erase(graph().nodes.begin() + static_cast<std::ptrdiff_t>(nodes), graph().nodes.end());
+    graph().values.erase(graph().values.begin() + static_cast<std::ptrdiff_t>(values), graph().values.end());
+    problem(node, std::move(reason));
+  }
+
+  void run(const FlatNode& node) {
+    const bool standard = node.domain.empty();
+    if (standard && node.op == "Constant") return constant(node);
+    if (standard && node.op == "If") return choose(node);
+    const Operator* op = find_operator(upgraded_name(node.op, node.opset), node.domain);
+    if (!op) fail("the operator is not supported");
+    if (node.opset > 0 && node.opset < op->since.front() && op->name == node.op) fail("the operator exists since opset ", op->since.front());
+    if (!node.faults.empty()) fail(node.faults.front());
+    Draft draft{.op = node.op, .domain = node.domain, .opset = node.opset, .name = node.name, .attributes = node.attributes, .outputs = static_cast<int>(node.outputs.size())};
+    for (const Symbol in : node.inputs) {
+      if (in.present() && !value(in).present()) return;  // what it reads could not be built: one problem is enough
+      draft.inputs.push_back(in.present() ? value(in) : ValueId{});
+    }
+    if (standard && node.op == "ConstantOfShape") return constant_of_shape(node, draft);
+    if (const std::optional<Tensor> known = fold_shape(graph(), draft)) return bind(node, {graph().add_constant(draft.name, *known)});
+    bind(node, add(node, draft));
+  }
+
+  std::vector<ValueId> add(const FlatNode& node, Draft& draft) {
+    if (options_.float_type == DType::float64) widen(draft.attributes, draft.op);
+    if (const auto outputs = upgrade(graph(), draft)) return *outputs;
+    const Operator* op = find_operator(draft.op, draft.domain);
+    move_static_operands(graph(), *op, draft);
+    if (hints_)
+      if (const auto hint = hints_->find(node.id); hint != hints_->end()) rebatch(graph(), hint->second, file_batch_, batch_, draft);
+    const std::string name = draft.op;
+    const NodeId id = graph().add_node(*op, draft.name, std::move(draft.attributes), std::move(draft.inputs), draft.outputs, {node.name});
+    const std::vector<ValueId> outputs = graph()[id].outputs;
+    const std::vector<ValueId>& in = graph()[id].inputs;
+    if (!hints_ && wants_batch_hint(name) && !in.empty() && in[0].present())
+      built_.hints.insert_or_assign(node.id, BatchHint{graph()[in[0]].type.shape, graph()[outputs[0]].type.shape});
+    fold_last_node(graph(), options_.fold_limit);
+    return outputs;
+  }
+
+  // The node's symbols stand for these values from here on, and values made for it take their names.
+  void bind(const FlatNode& node, const std::vector<ValueId>& outputs) {
+    for (std::size_t i = 0; i < std::min(node.outputs.size(), outputs.size()); ++i) {
+      if (!node.outputs[i].present()) continue;
+      value(node.outputs[i]) = outputs[i];
+      rename(outputs[i], node.outputs[i]);
+    }
+  }
+
+  // An input or an initializer keeps its own name.
+  void rename(ValueId id, Symbol symbol) {
+    Value& v = graph()[id];
+    if (v.kind == ValueKind::activation || (v.kind == ValueKind::constant && !named_in_file(v.name))) v.name = model_.name(symbol);
+  }
+  bool named_in_file(const std::string& name) const { return options_.constants.contains(name); }
+
+  void constant(const FlatNode& node) {
+    if (!node.faults.empty()) fail(node.faults.front());
+    const Symbol out = node.outputs.at(0);
+    const Tensor tensor = wanted(constant_value(node.attributes));
+    if (node.top_level && model_.role(out) != WeightRole::none) {
+      value(out) = parameter(out, tensor.type(), tensor);
+    } else {
+      value(out) = graph().add_constant(model_.name(out), tensor);
+    }
+  }
+
+  void constant_of_shape(const FlatNode& node, const Draft& draft) {
+    const Symbol out = node.outputs.at(0);
+    const bool weight = node.top_level && model_.role(out) != WeightRole::none;
+    const std::int64_t limit = weight ? options_.fold_limit * limits::weight_factor - filled_ : options_.fold_limit;
+    const Tensor tensor = wanted(filled_tensor(graph(), draft, limit));
+    if (weight) {
+      filled_ += static_cast<std::int64_t>(tensor.bytes().size());
+      value(out) = parameter(out, tensor.type(), tensor);
+    } else {
+      value(out) = graph().add_constant(model_.name(out), tensor);
+    }
+  }
+
+  // An If whose condition is known is the branch that it takes.
+  void choose(const FlatNode& node) {
+    const Symbol in = node.inputs.at(0);
+    if (!in.present()) fail("its condition is missing");
+    if (!value(in).present()) return;
+    const Value& condition = graph()[value(in)];
+    if (condition.kind != ValueKind::constant) fail("its condition is computed from data; only conditions known when the plan is made are supported");
+    if (condition.data->elements() != 1) fail("its condition has the shape ", condition.type.shape);
+    const std::string_view wanted_branch = condition.data->to_int64s()[0] ? "then_branch" : "else_branch";
+    const auto body = std::find_if(node.bodies.begin(), node.bodies.end(), [&](const FlatBody& b) { return b.attribute == wanted_branch; });
+    if (body == node.bodies.end()) fail("it has no ", wanted_branch);
+    if (body->outputs.size() < node.outputs.size()) fail("its ", wanted_branch, " gives ", body->outputs.size(), " outputs, expected ", node.outputs.size());
+    run(*body);
+    std::vector<Symbol> made;
+    for (const FlatNode& inner : body->nodes) made.insert(made.end(), inner.outputs.begin(), inner.outputs.end());
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      const Symbol from = body->outputs[i], to = node.outputs[i];
+      if (!from.present() || !to.present() || !value(from).present()) continue;
+      value(to) = value(from);
+      if (std::find(made.begin(), made.end(), from) != made.end()) rename(value(to), to);
+    }
+  }
+
+  // An output that is an input's or another output's own value goes by that one's name: it gets a node of its own.
+  void outputs() {
+    for (const Symbol out : model_.main.outputs) {
+      if (!out.present() || !value(out).present()) continue;
+      ValueId id = value(out);
+      if (graph()[id].name != model_.name(out))
+        if (const Operator* identity = find_operator("Identity")) id = graph()[graph().add_node(*identity, model_.name(out), {}, {id}, 1, {})].outputs[0];
+      graph().outputs.push_back(id);
+    }
+    if (model_.main.outputs.empty()) built_.problems.push_back({.reason = "has no outputs"});
+  }
+
+  const FlatModel& model_;
+  const ImportOptions& options_;
+  std::int64_t batch_, file_batch_;
+  const BatchHints* hints_;
+  BuiltGraph built_;
+  std::vector<ValueId> values_;  // by symbol; absent: not built
+  std::int64_t filled_ = 0;      // bytes of weights made by ConstantOfShape
+};
+
+}  // namespace
+
+BuiltGraph build_graph(const FlatModel& model, const ImportOptions& options, std::int64_t batch, const BatchHints* hints) {
+  return Builder(model, options, batch, hints).run(model.name_of_graph);
+}
+
+}  // namespace tandem

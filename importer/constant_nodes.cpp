@@ -1,0 +1,67 @@
+#include "importer/constant_nodes.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tandem {
+namespace {
+
+struct ConstantForm {
+  Tensor operator()(std::int64_t v) const { return Tensor::scalar(v); }
+  Tensor operator()(float v) const { return Tensor::scalar(v); }
+  Tensor operator()(const Ints& v) const { return Tensor::of<std::int64_t>(Shape{static_cast<std::int64_t>(v.size())}, v); }
+  Tensor operator()(const Floats& v) const { return Tensor::of<float>(Shape{static_cast<std::int64_t>(v.size())}, v); }
+  Tensor operator()(const Tensor& v) const { return v; }
+  Tensor operator()(const std::string&) const { fail("strings are not supported"); }
+  Tensor operator()(const Strings&) const { fail("strings are not supported"); }
+};
+
+// Attributes that name a dtype.
+struct DTypeAttribute {
+  std::string_view op, name;
+};
+constexpr DTypeAttribute dtype_attributes[] = {{"Cast", "to"}, {"EyeLike", "dtype"}};
+
+}  // namespace
+
+Tensor constant_value(const Attributes& attributes) {
+  for (const char* name : {"value", "value_float", "value_int", "value_floats", "value_ints", "value_string", "value_strings"})
+    if (const AttributeValue* value = attributes.find(name)) return std::visit(ConstantForm{}, *value);
+  fail("has no value");
+}
+
+Tensor filled_tensor(const Graph& graph, const Draft& draft, std::int64_t limit) {
+  if (draft.inputs.empty() || !draft.inputs[0].present()) fail("its shape is missing");
+  const Value& shape_value = graph[draft.inputs[0]];
+  if (shape_value.kind != ValueKind::constant) fail("its shape is computed from data; it must be known when the plan is made");
+  const Shape shape(shape_value.data->to_int64s());
+  if (std::any_of(shape.begin(), shape.end(), [](std::int64_t d) { return d < 0; })) fail("its shape is ", shape);
+  const AttributeValue* given = draft.attributes.find("value");
+  const Tensor* tensor = given ? std::get_if<Tensor>(given) : nullptr;
+  if (given && (!tensor || tensor->elements() != 1)) fail("its value is no tensor of one element");
+  const Tensor element = tensor ? *tensor : Tensor::scalar(0.0F);
+  const std::int64_t size = static_cast<std::int64_t>(size_of(element.dtype())), elements = shape.elements();
+  if (elements > limit / size) fail("would take ", elements, " elements of ", size, " bytes, more than the ", limit, " bytes allowed");
+  Tensor filled(TensorType{element.dtype(), shape});
+  const auto bytes = filled.write();
+  for (std::size_t i = 0; i < bytes.size(); i += static_cast<std::size_t>(size)) std::memcpy(bytes.data() + i, element.bytes().data(), static_cast<std::size_t>(size));
+  return filled;
+}
+
+void widen(Attributes& attributes, const std::string& op) {
+  Attributes wide;
+  for (const auto& [name, value] : attributes) {
+    const Tensor* tensor = std::get_if<Tensor>(&value);
+    const bool dtype = std::any_of(std::begin(dtype_attributes), std::end(dtype_attributes), [&, &n = name](const DTypeAttribute& a) { return a.op == op && a.name == n; });
+    if (tensor && tensor->dtype() == DType::float32) {
+      wide.set(name, tensor->cast(DType::float64));
+    } else if (const auto* number = std::get_if<std::int64_t>(&value); dtype && number && *number == static_cast<std::int64_t>(DType::float32)) {
+      wide.set(name, static_cast<std::int64_t>(DType::float64));
+    } else {
+      wide.set(name, value);
+    }
+  }
+  attributes = std::move(wide);
+}
+
+}  // namespace tandem

@@ -1,0 +1,20 @@
+// A node on its way into the graph: upgrades, static operands and re-batching work on it before its shape rule runs.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "graph/operator.h"
+
+namespace tandem {
+
+struct Draft {
+  std::string op;
+  std::string domain;
+  std::int64_t opset = 0;
+  std::string name;
+  Attributes attributes;
+  std::vector<ValueId> inputs;
+  int outputs = 1;
+};
+
+}  // namespace tandem

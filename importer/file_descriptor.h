@@ -1,0 +1,25 @@
+// Owns a POSIX file descriptor.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace tandem {
+
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int fd = -1) : fd_(fd) {}
+  ~FileDescriptor();
+  FileDescriptor(FileDescriptor&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+// Reads or writes all bytes at an offset; fails (io) with the name otherwise.
+void read_exactly(int fd, char* bytes, std::size_t size, std::int64_t offset, const std::string& name);
+void write_exactly(int fd, const char* bytes, std::size_t size, std::int64_t offset, const std::string& name);
+
+}  // namespace tandem

@@ -1,0 +1,83 @@
+// A model with its local functions inlined and its names resolved: what graphs for any batch size are built from.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/attributes.h"
+#include "importer/external_data.h"
+#include "importer/model_file.h"
+#include "tandem_onnx.pb.h"
+
+namespace tandem {
+
+// A value of the model, whatever names it goes by in functions and subgraphs.
+struct Symbol {
+  int index = -1;  // -1: an optional operand that is not given
+  bool present() const { return index >= 0; }
+  bool operator==(const Symbol&) const = default;
+};
+
+struct FlatNode;
+
+struct FlatInitializer {
+  Symbol symbol;
+  TensorType type;
+  std::optional<Tensor> data;  // absent: dims only
+};
+
+// A graph, or the body of an If, Loop or Scan.
+struct FlatBody {
+  std::string attribute;  // of the node it belongs to: "then_branch"
+  std::vector<Symbol> inputs;
+  std::vector<FlatInitializer> initializers;
+  std::vector<FlatNode> nodes;  // in topological order
+  std::vector<Symbol> outputs;
+};
+
+struct FlatNode {
+  int id = 0;
+  std::string name;  // unique: those of a function's nodes begin with the caller's
+  std::string op;
+  std::string domain;
+  std::int64_t opset = 0;
+  Attributes attributes;
+  std::vector<Symbol> inputs;
+  std::vector<Symbol> outputs;
+  std::vector<FlatBody> bodies;
+  std::vector<std::string> faults;          // what of it could not be read
+  const onnx::NodeProto* proto = nullptr;   // as it stands in the file
+  bool top_level = false;                   // in the model's own graph: a Constant there may be a weight
+};
+std::string qualified_op(const FlatNode& node);  // "ai.onnx::Conv"
+
+// What a float that the model holds is for, judged by its uses.
+enum class WeightRole {
+  none,       // a constant
+  trained,    // a weight
+  statistic,  // of BatchNormalization: kept, not trained
+};
+
+struct FlatModel {
+  std::string name_of_graph;
+  std::vector<std::string> symbols;  // their names
+  std::vector<WeightRole> roles;     // by symbol
+  std::vector<ModelInput> inputs;    // of main, in its order, without initializers
+  FlatBody main;
+  std::vector<Problem> problems;     // of the file's structure, whatever the batch
+  int node_ids = 0;
+
+  const std::string& name(Symbol s) const { return symbols[static_cast<std::size_t>(s.index)]; }
+  WeightRole role(Symbol s) const { return roles[static_cast<std::size_t>(s.index)]; }
+};
+
+// Reads, inlines, drops what no output needs, and finds the weights. The result points into `model`.
+FlatModel flatten(const onnx::ModelProto& model, ExternalData& external);
+
+// Its passes, in order:
+FlatModel inline_functions(const onnx::ModelProto& model, ExternalData& external);
+void drop_label_outputs(FlatModel& model);  // of classifiers: strings and maps of label to score, which no graph holds
+void drop_dead_nodes(FlatModel& model);
+void find_weights(FlatModel& model);
+
+}  // namespace tandem

@@ -1,0 +1,271 @@
+// Walks the model once: resolves names to symbols, calls to the functions' bodies, attribute references to values.
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <unordered_map>
+
+#include "importer/attribute_values.h"
+#include "importer/flat_model.h"
+#include "importer/limits.h"
+#include "importer/tensor_data.h"
+
+namespace tandem {
+namespace {
+
+using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
+using OpsetImports = google::protobuf::RepeatedPtrField<onnx::OperatorSetIdProto>;
+
+std::string domain_of(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
+
+// What a function's body (or the model's own graph) knows besides names.
+struct Frame {
+  std::string prefix;
+  std::map<std::string, std::int64_t> opsets;
+  std::map<std::string, const onnx::AttributeProto*> attributes;  // of the call
+  std::vector<const onnx::FunctionProto*> calls;                  // from the model's graph to here
+
+  Frame(std::string p, const OpsetImports& imports) : prefix(std::move(p)) {
+    for (const auto& import : imports) opsets[domain_of(import.domain())] = import.version();
+  }
+  const onnx::AttributeProto* resolve(const onnx::AttributeProto& attribute) const {
+    if (attribute.ref_attr_name().empty()) return &attribute;
+    const auto it = attributes.find(attribute.ref_attr_name());
+    return it == attributes.end() ? nullptr : it->second;
+  }
+};
+
+struct Scope {
+  const Scope* outer = nullptr;
+  std::unordered_map<std::string, Symbol> names;
+  const Symbol* find(const std::string& name) const {
+    for (const Scope* s = this; s; s = s->outer)
+      if (const auto it = s->names.find(name); it != s->names.end()) return &it->second;
+    return nullptr;
+  }
+};
+
+class Inliner {
+ public:
+  Inliner(const onnx::ModelProto& model, ExternalData& external) : proto_(model), external_(external), attributes_(external) {
+    for (const auto& function : model.functions()) {
+      const auto key = std::tuple(domain_of(function.domain()), function.name(), function.overload());
+      if (!functions_.emplace(key, &function).second) problem("function '", function.name(), "' is defined twice");
+    }
+  }
+
+  FlatModel run() {
+    const Frame frame("", proto_.opset_import());
+    check_opset(frame);
+    Scope scope;
+    flat_.name_of_graph = proto_.graph().name();
+    flat_.main = graph(proto_.graph(), scope, frame, true);
+    return std::move(flat_);
+  }
+
+ private:
+  template <class... Parts>
+  void problem(const Parts&... parts) {
+    flat_.problems.push_back({.reason = concat(parts...)});
+  }
+  void node_problem(const FlatNode& node, std::string reason) {
+    flat_.problems.push_back({node.name, qualified_op(node), node.opset, std::move(reason)});
+  }
+
+  void check_opset(const Frame& frame) {
+    const auto it = frame.opsets.find("");
+    if (it != frame.opsets.end() && it->second < limits::oldest_opset) problem("opset ", it->second, " is older than ", limits::oldest_opset, ", the oldest that is read");
+  }
+
+  // Names of nested calls are joined; long ones would grow with each call.
+  std::string joined(const Frame& frame, const std::string& name) {
+    if (frame.prefix.empty()) return name;
+    return frame.prefix + (name.size() <= limits::name ? name : concat(name.substr(0, limits::name), '~', flat_.symbols.size()));
+  }
+  std::string prefix_of(const FlatNode& node) {
+    return node.name.size() <= 4 * limits::name ? node.name + "/" : concat("call", flat_.symbols.size(), '_', seen_, '/');
+  }
+
+  // False, with a problem, once inlining has grown beyond the limits.
+  bool count(const onnx::NodeProto& proto) {
+    operands_ += 1 + proto.input_size() + proto.output_size() + proto.attribute_size();
+    for (const auto& a : proto.attribute()) attribute_bytes_ += 8 * a.ints_size() + 4 * a.floats_size() + 32 * a.strings_size() + static_cast<std::int64_t>(a.s().size());
+    if (++seen_ <= limits::nodes && operands_ <= limits::operands && attribute_bytes_ <= limits::attribute_bytes) return true;
+    if (!too_large_) problem("has more than ", limits::nodes, " nodes, ", limits::operands, " operands or ", limits::attribute_bytes, " bytes of attributes once its functions are inlined");
+    too_large_ = true;
+    return false;
+  }
+
+  Symbol new_symbol(std::string name) {
+    flat_.symbols.push_back(std::move(name));
+    return {static_cast<int>(flat_.symbols.size()) - 1};
+  }
+  // A name given to a value here; one that is taken is a problem, and the later one wins.
+  Symbol define(const std::string& name, Scope& scope, const Frame& frame, const char* what) {
+    const Symbol symbol = new_symbol(joined(frame, name));
+    if (!scope.names.insert_or_assign(name, symbol).second) problem(what, " '", frame.prefix, name, "' is defined twice");
+    return symbol;
+  }
+
+  FlatBody graph(const onnx::GraphProto& graph, Scope& scope, const Frame& frame, bool main) {
+    FlatBody body;
+    initializers(graph, scope, frame, body);
+    for (const auto& input : graph.input()) {
+      if (main && scope.names.contains(input.name())) continue;  // an initializer listed as an input
+      body.inputs.push_back(define(input.name(), scope, frame, "input"));
+      if (main) flat_.inputs.push_back(model_input(input));
+    }
+    nodes(graph.node(), scope, frame, body, main);
+    for (const auto& output : graph.output()) body.outputs.push_back(look_up(output.name(), scope, [&] { problem("output '", frame.prefix, output.name(), "' is not computed by any node"); }));
+    return body;
+  }
+
+  void initializers(const onnx::GraphProto& graph, Scope& scope, const Frame& frame, FlatBody& body) {
+    for (const auto& tensor : graph.initializer()) {
+      const Symbol symbol = define(tensor.name(), scope, frame, "initializer");
+      try {
+        body.initializers.push_back({symbol, type_of(tensor), tensor_of(tensor, external_)});
+      } catch (const Error& error) {
+        problem("initializer '", tensor.name(), "' ", error.what());
+      }
+    }
+    for (const auto& sparse : graph.sparse_initializer()) {
+      define(sparse.values().name(), scope, frame, "initializer");
+      problem("initializer '", sparse.values().name(), "' is sparse, which is not supported");
+    }
+  }
+
+  static ModelInput model_input(const onnx::ValueInfoProto& value) {
+    ModelInput input{.name = value.name(), .dims = {}, .shape_known = false};
+    if (!value.type().has_tensor_type()) return input;
+    const auto& type = value.type().tensor_type();
+    input.dtype = static_cast<DType>(type.elem_type());
+    input.shape_known = type.has_shape();
+    for (const auto& dim : type.shape().dim())
+      input.dims.push_back(dim.has_dim_value() && dim.dim_value() > 0 ? ModelDim{dim.dim_value(), ""} : ModelDim{-1, dim.dim_param()});
+    return input;
+  }
+
+  template <class Missing>
+  Symbol look_up(const std::string& name, const Scope& scope, Missing&& missing) {
+    if (name.empty()) return {};
+    if (const Symbol* symbol = scope.find(name)) return *symbol;
+    missing();
+    return new_symbol(name);
+  }
+
+  void nodes(const Nodes& nodes, Scope& scope, const Frame& frame, FlatBody& body, bool main) {
+    for (int i = 0; i < nodes.size() && !too_large_; ++i) {
+      const onnx::NodeProto& proto = nodes[i];
+      if (!count(proto)) return;
+      FlatNode node;
+      node.name = joined(frame, proto.name().empty() ? concat(proto.op_type(), '#', i) : proto.name());
+      node.op = proto.op_type();
+      node.domain = domain_of(proto.domain());
+      const auto opset = frame.opsets.find(node.domain);
+      node.opset = opset == frame.opsets.end() ? 0 : opset->second;
+      node.proto = &proto;
+      node.top_level = main;
+      for (const std::string& name : proto.input())
+        node.inputs.push_back(look_up(name, scope, [&] { node_problem(node, concat("input '", name, "' is not computed before it is read")); }));
+      const auto function = functions_.find(std::tuple(node.domain, proto.op_type(), proto.overload()));
+      if (function != functions_.end()) {
+        call(*function->second, node, scope, frame, body);
+      } else {
+        leaf(std::move(node), scope, frame, body);
+      }
+    }
+  }
+
+  void leaf(FlatNode node, Scope& scope, const Frame& frame, FlatBody& body) {
+    if (node.domain.empty() && node.opset == 0) node_problem(node, "the model imports no opset of ai.onnx");
+    for (const auto& given : node.proto->attribute()) {
+      const onnx::AttributeProto* attribute = frame.resolve(given);
+      if (!attribute) {
+        if (frame.calls.empty()) node.faults.push_back(concat("attribute '", given.name(), "' refers to a function's, but stands in none"));
+        continue;  // the caller left it out
+      }
+      if (type_of(*attribute) == onnx::AttributeProto::GRAPH) {
+        Scope inner{&scope, {}};
+        Frame named = frame;
+        named.prefix = prefix_of(node) + given.name() + "/";
+        node.bodies.push_back(graph(attribute->g(), inner, named, false));
+        node.bodies.back().attribute = given.name();
+        continue;
+      }
+      try {
+        node.attributes.set(given.name(), attributes_.read(*attribute));
+      } catch (const Error& error) {
+        node.faults.push_back(error.what());
+      }
+    }
+    for (const std::string& name : node.proto->output())
+      node.outputs.push_back(name.empty() ? Symbol{} : define(name, scope, frame, "value"));
+    node.id = flat_.node_ids++;
+    body.nodes.push_back(std::move(node));
+  }
+
+  void call(const onnx::FunctionProto& function, const FlatNode& node, Scope& scope, const Frame& frame, FlatBody& body) {
+    const std::size_t first_inner = flat_.symbols.size();
+    Frame inner(prefix_of(node), function.opset_import());
+    inner.calls = frame.calls;
+    const bool recursive = std::find(inner.calls.begin(), inner.calls.end(), &function) != inner.calls.end();
+    inner.calls.push_back(&function);
+    Scope names;
+    if (recursive) {
+      node_problem(node, "the function calls itself");
+    } else if (inner.calls.size() > limits::function_depth) {
+      node_problem(node, concat("functions call each other deeper than ", limits::function_depth));
+    } else if (static_cast<int>(node.inputs.size()) > function.input_size()) {
+      node_problem(node, concat("has ", node.inputs.size(), " inputs, the function takes ", function.input_size()));
+    } else if (node.proto->output_size() > function.output_size()) {
+      node_problem(node, concat("has ", node.proto->output_size(), " outputs, the function gives ", function.output_size()));
+    } else {
+      check_opset(inner);
+      for (const auto& fallback : function.attribute_proto()) inner.attributes[fallback.name()] = &fallback;
+      for (const auto& given : node.proto->attribute())
+        if (const onnx::AttributeProto* value = frame.resolve(given)) inner.attributes[given.name()] = value;
+      for (int i = 0; i < function.input_size(); ++i)
+        names.names.insert_or_assign(function.input(i), i < static_cast<int>(node.inputs.size()) ? node.inputs[static_cast<std::size_t>(i)] : Symbol{});
+      nodes(function.node(), names, inner, body, false);
+    }
+    bind_outputs(function, node, names, first_inner, scope, frame);
+  }
+
+  // The caller's names now mean the values the body gave; those made in it take the caller's name.
+  void bind_outputs(const onnx::FunctionProto& function, const FlatNode& node, const Scope& inner, std::size_t first_inner, Scope& scope, const Frame& frame) {
+    for (int i = 0; i < node.proto->output_size(); ++i) {
+      const std::string& name = node.proto->output(i);
+      if (name.empty()) continue;
+      const Symbol* result = i < function.output_size() ? inner.find(function.output(i)) : nullptr;
+      const Symbol symbol = result && result->present() ? *result : new_symbol(joined(frame, name));
+      if (static_cast<std::size_t>(symbol.index) >= first_inner) flat_.symbols[static_cast<std::size_t>(symbol.index)] = joined(frame, name);
+      if (!result && flat_.problems.empty()) node_problem(node, concat("the function computes no '", i < function.output_size() ? function.output(i) : name, '\''));
+      if (!scope.names.emplace(name, symbol).second) problem("value '", frame.prefix, name, "' is defined twice");
+    }
+  }
+
+  const onnx::ModelProto& proto_;
+  ExternalData& external_;
+  AttributeReader attributes_;
+  std::map<std::tuple<std::string, std::string, std::string>, const onnx::FunctionProto*> functions_;
+  FlatModel flat_;
+  int seen_ = 0;
+  std::int64_t operands_ = 0, attribute_bytes_ = 0;
+  bool too_large_ = false;
+};
+
+}  // namespace
+
+std::string qualified_op(const FlatNode& node) { return concat(node.domain.empty() ? "ai.onnx" : node.domain, "::", node.op); }
+
+FlatModel inline_functions(const onnx::ModelProto& model, ExternalData& external) { return Inliner(model, external).run(); }
+
+FlatModel flatten(const onnx::ModelProto& model, ExternalData& external) {
+  FlatModel flat = inline_functions(model, external);
+  drop_label_outputs(flat);
+  drop_dead_nodes(flat);
+  find_weights(flat);
+  return flat;
+}
+
+}  // namespace tandem

@@ -1,0 +1,112 @@
+#include "importer/tensor_data.h"
+
+#include <cstring>
+
+namespace tandem {
+namespace {
+
+// Element by element from one of TensorProto's lists, whose element type may be wider (int32_data holds int8).
+template <class T, class List>
+Tensor from_list(const TensorType& type, const List& list) {
+  if (list.size() != type.shape.elements()) fail("has ", list.size(), " values, its shape ", type.shape, " takes ", type.shape.elements());
+  Tensor tensor(type);
+  auto* out = reinterpret_cast<T*>(tensor.write().data());
+  for (int i = 0; i < list.size(); ++i) out[i] = static_cast<T>(list.Get(i));
+  return tensor;
+}
+
+Tensor from_typed(const TensorType& type, const onnx::TensorProto& p) {
+  switch (type.dtype) {
+    case DType::float32: return from_list<float>(type, p.float_data());
+    case DType::float64: return from_list<double>(type, p.double_data());
+    case DType::int64: return from_list<std::int64_t>(type, p.int64_data());
+    case DType::uint64: return from_list<std::uint64_t>(type, p.uint64_data());
+    case DType::uint32: return from_list<std::uint32_t>(type, p.uint64_data());
+    case DType::int32: return from_list<std::int32_t>(type, p.int32_data());
+    case DType::int16: return from_list<std::int16_t>(type, p.int32_data());
+    case DType::uint16:
+    case DType::float16:
+    case DType::bfloat16: return from_list<std::uint16_t>(type, p.int32_data());
+    case DType::int8: return from_list<std::int8_t>(type, p.int32_data());
+    case DType::uint8: return from_list<std::uint8_t>(type, p.int32_data());
+    case DType::boolean: return from_list<bool>(type, p.int32_data());
+    default: fail("holds ", name_of(type.dtype), " values, which are not supported");
+  }
+}
+
+Tensor from_raw(const TensorType& type, const std::string& raw) {
+  const std::size_t wanted = static_cast<std::size_t>(type.shape.elements()) * size_of(type.dtype);
+  if (raw.size() != wanted) fail("has ", raw.size(), " bytes of raw data, its type ", type, " takes ", wanted);
+  Tensor tensor(type);
+  const auto out = tensor.write();
+  if (wanted > 0) std::memcpy(out.data(), raw.data(), wanted);
+  if (type.dtype == DType::boolean)
+    for (std::byte& b : out) b = std::byte{b != std::byte{0}};  // any other byte is no bool
+  return tensor;
+}
+
+template <class T, class List>
+void to_list(const Tensor& tensor, List* list) {
+  const auto* in = reinterpret_cast<const T*>(tensor.bytes().data());
+  list->Reserve(static_cast<int>(tensor.elements()));
+  for (std::int64_t i = 0; i < tensor.elements(); ++i) list->Add(in[i]);
+}
+
+}  // namespace
+
+DataForm form_of(const onnx::TensorProto& p) {
+  if (p.data_location() == onnx::TensorProto::EXTERNAL) return DataForm::external;
+  if (!p.raw_data().empty()) return DataForm::raw;
+  const bool typed = p.float_data_size() || p.double_data_size() || p.int32_data_size() || p.int64_data_size() || p.uint64_data_size() || p.string_data_size();
+  return typed ? DataForm::typed : DataForm::none;
+}
+
+TensorType type_of(const onnx::TensorProto& proto) {
+  TensorType type{static_cast<DType>(proto.data_type()), Shape(std::vector<std::int64_t>(proto.dims().begin(), proto.dims().end()))};
+  const std::size_t size = size_of(type.dtype);
+  if (size == 0) fail("has element type ", proto.data_type(), " (", name_of(type.dtype), "), which is not supported");
+  for (const std::int64_t d : type.shape)
+    if (d < 0) fail("has a negative dimension in its shape ", type.shape);
+  std::int64_t bytes = 0;
+  if (__builtin_mul_overflow(type.shape.elements(), static_cast<std::int64_t>(size), &bytes)) fail("its shape ", type.shape, " takes more bytes than fit in 63 bits");
+  return type;
+}
+
+std::optional<Tensor> tensor_of(const onnx::TensorProto& proto, ExternalData& external) {
+  if (proto.has_segment()) fail("is stored in segments, which are not supported");
+  const TensorType type = type_of(proto);
+  switch (form_of(proto)) {
+    case DataForm::external: return external.read(proto, type);
+    case DataForm::raw: return from_raw(type, proto.raw_data());
+    case DataForm::typed: return from_typed(type, proto);
+    case DataForm::none: break;
+  }
+  if (type.shape.elements() == 0) return Tensor(type);
+  return std::nullopt;
+}
+
+void store(const Tensor& tensor, DataForm form, onnx::TensorProto& proto) {
+  clear_values(proto);
+  if (form == DataForm::typed && tensor.dtype() == DType::float32) {
+    to_list<float>(tensor, proto.mutable_float_data());
+  } else if (form == DataForm::typed && tensor.dtype() == DType::float64) {
+    to_list<double>(tensor, proto.mutable_double_data());
+  } else if (form == DataForm::typed && (tensor.dtype() == DType::float16 || tensor.dtype() == DType::bfloat16)) {
+    to_list<std::uint16_t>(tensor, proto.mutable_int32_data());
+  } else if (form == DataForm::typed) {
+    fail("tensor '", proto.name(), "' of ", tensor.type(), " is no weight");
+  } else {
+    proto.set_raw_data(tensor.bytes().data(), tensor.bytes().size());
+  }
+}
+
+void clear_values(onnx::TensorProto& proto) {
+  // Swapped with an empty one: Clear() would keep the memory.
+  std::string().swap(*proto.mutable_raw_data());
+  proto.clear_raw_data();
+  google::protobuf::RepeatedField<float>().Swap(proto.mutable_float_data());
+  google::protobuf::RepeatedField<double>().Swap(proto.mutable_double_data());
+  google::protobuf::RepeatedField<std::int32_t>().Swap(proto.mutable_int32_data());
+}
+
+}  // namespace tandem
