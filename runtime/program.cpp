@@ -1,0 +1,163 @@
+#include "runtime/program.h"
+
+#include <algorithm>
+#include <array>
+
+namespace tandem {
+namespace {
+
+constexpr std::size_t stream_count = 3;
+
+std::string name_of_step(const DevicePlan& device, std::size_t s) {
+  const Step& step = device.steps[s];
+  const std::string what = step.kind == StepKind::launch ? concat(step.op, ", ", step.kernel) : std::string(name_of(step.kind));
+  return concat("step ", s, " (", what, step.origin.empty() ? "" : concat(", from '", step.origin.front(), "'"), ")");
+}
+
+std::vector<Operand> operands(const DevicePlan& device, const std::vector<BufferId>& ids) {
+  std::vector<Operand> out;
+  for (const BufferId id : ids) out.push_back(id.present() ? device.buffers[static_cast<std::size_t>(id.index)].operand : Operand{});
+  return out;
+}
+
+std::string text(const std::vector<Operand>& operands) {
+  std::string s;
+  for (const Operand& o : operands) s += (s.empty() ? "" : " ") + to_string(o);
+  return s;
+}
+
+// Absent operands of the plan need no match: a kernel may describe fewer operands, or optional ones.
+bool agree(const std::vector<Operand>& wanted, const std::vector<Operand>& got) {
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    if (wanted[i].present() && (i >= got.size() || got[i] != wanted[i])) return false;
+  return true;
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_kernel(const Backend& backend, const Plan& plan, const DevicePlan& device, const Step& step) {
+  KernelRequest request{.op = step.op, .attributes = &step.attributes, .inputs = operands(device, step.inputs), .outputs = operands(device, step.outputs),
+                        .options = plan.options, .kernel = step.kernel};
+  if (device.model.threads > 0) request.options.threads = device.model.threads;
+  std::string offers;
+  for (const KernelDescription& d : backend.describe(request)) {
+    if (d.kernel != step.kernel || !agree(request.inputs, d.inputs) || !agree(request.outputs, d.outputs)) {
+      offers += concat("\n  ", d.kernel, ": ", text(d.inputs), " → ", text(d.outputs));
+      continue;
+    }
+    const std::int64_t room = step.workspace.present() ? device.buffers[static_cast<std::size_t>(step.workspace.index)].bytes : 0;
+    if (d.workspace > room) fail(ExitCode::device, "kernel ", d.kernel, " needs ", d.workspace, " bytes of workspace, the plan has ", room);
+    return d.make();
+  }
+  fail(ExitCode::device, "the plan wants kernel ", step.kernel, ": ", text(request.inputs), " → ", text(request.outputs), "; backend ", backend.name(), " ", backend.version(),
+       " offers ", offers.empty() ? "none" : offers);
+}
+
+Program::Program(const Plan& plan, std::size_t device_index, const Place& place, std::span<std::byte* const> addresses) {
+  const DevicePlan& device = plan.devices[device_index];
+  const auto address = [&](BufferId id) { return id.present() ? addresses[static_cast<std::size_t>(id.index)] : nullptr; };
+  std::vector<Event*> ended(device.steps.size(), nullptr);  // by step: recorded where another stream waits for it
+  for (std::size_t s = 0; s < device.steps.size(); ++s)
+    for (const StepId w : device.steps[s].waits) {
+      Event*& event = ended[static_cast<std::size_t>(w.index)];
+      if (event || device.steps[static_cast<std::size_t>(w.index)].stream == device.steps[s].stream) continue;
+      events_.push_back(place.device.create_event());
+      event = events_.back().get();
+    }
+
+  std::array<std::array<int, stream_count>, stream_count> known;  // known[a][b]: last step of b that a has waited for
+  for (auto& row : known) row.fill(-1);
+  for (std::size_t s = 0; s < device.steps.size(); ++s) {
+    const Step& step = device.steps[s];
+    const int number = static_cast<int>(s);
+    names_.push_back(name_of_step(device, s));
+    Stream* const stream = place.streams[static_cast<std::size_t>(step.stream)].get();
+    if (std::find(streams_.begin(), streams_.end(), stream) == streams_.end()) streams_.push_back(stream);
+    for (const StepId w : step.waits) {
+      const int other = device.steps[static_cast<std::size_t>(w.index)].stream;
+      int& last = known[static_cast<std::size_t>(step.stream)][static_cast<std::size_t>(other)];
+      if (other == step.stream || w.index <= last) continue;
+      last = w.index;
+      instructions_.push_back({.kind = Instruction::wait, .step = number, .stream = stream, .event = ended[static_cast<std::size_t>(w.index)]});
+    }
+    switch (step.kind) {
+      case StepKind::slice:
+      case StepKind::concat: add_copy(plan, device_index, number, stream, addresses); break;
+      case StepKind::all_reduce: {
+        const Bucket& bucket = plan.buckets[static_cast<std::size_t>(step.bucket)];
+        if (!place.group || bucket.elements == 0) break;
+        kernels_.push_back(place.group->all_reduce(place.rank, place.first_channel + step.bucket, bucket.elements, bucket.dtype));
+        std::byte* const memory = address(step.outputs[0]);
+        kernels_.back()->bind({&memory, 1}, {&memory, 1}, nullptr);
+        instructions_.push_back({.kind = Instruction::launch, .step = number, .stream = stream, .kernel = kernels_.back().get()});
+        break;
+      }
+      case StepKind::launch: {
+        try {
+          kernels_.push_back(make_kernel(place.backend, plan, device, step));
+        } catch (const Error& e) {
+          fail(e.code(), names_.back(), ": ", e.what());
+        }
+        std::vector<std::byte*> inputs, outputs;
+        for (const BufferId id : step.inputs) inputs.push_back(address(id));
+        for (const BufferId id : step.outputs) outputs.push_back(address(id));
+        kernels_.back()->bind(inputs, outputs, address(step.workspace));
+        instructions_.push_back({.kind = Instruction::launch, .step = number, .stream = stream, .kernel = kernels_.back().get()});
+        break;
+      }
+    }
+    if (ended[s]) instructions_.push_back({.kind = Instruction::record, .step = number, .stream = stream, .event = ended[s]});
+  }
+}
+
+// Rows of the global batch that are this device's, or all of what has no batch; a sum's place by device.
+void Program::add_copy(const Plan& plan, std::size_t device_index, int number, Stream* stream, std::span<std::byte* const> addresses) {
+  const DevicePlan& device = plan.devices[device_index];
+  const Step& step = device.steps[static_cast<std::size_t>(number)];
+  const bool in = step.kind == StepKind::slice;
+  const BufferId id = in ? step.outputs[0] : step.inputs[0];
+  const std::int64_t bytes = device.buffers[static_cast<std::size_t>(id.index)].operand.bytes();
+  if (bytes == 0) return;
+  const std::size_t host = static_cast<std::size_t>(step.host);
+  const bool rows = in ? plan.inputs[host].batched : plan.outputs[host].combine == Combine::rows;
+  std::int64_t offset = 0;
+  if (rows) offset = bytes / device.slice_size * device.slice_begin;
+  else if (!in) offset = bytes * static_cast<std::int64_t>(device_index);
+  instructions_.push_back({.kind = in ? Instruction::copy_in : Instruction::copy_out, .step = number, .stream = stream,
+                           .memory = addresses[static_cast<std::size_t>(id.index)], .host = host, .offset = offset, .bytes = bytes});
+}
+
+void Program::execute(const Instruction& i, const HostBuffers& host) const {
+  switch (i.kind) {
+    case Instruction::launch: i.stream->launch(*i.kernel); break;
+    case Instruction::copy_in: i.stream->copy_in(i.memory, host.inputs[i.host] + i.offset, i.bytes); break;
+    case Instruction::copy_out:
+      if (host.outputs[i.host]) i.stream->copy_out(host.outputs[i.host] + i.offset, i.memory, i.bytes);
+      break;
+    case Instruction::record: i.stream->record(*i.event); break;
+    case Instruction::wait: i.stream->wait(*i.event); break;
+  }
+}
+
+void Program::run(const HostBuffers& host) {
+  const Instruction* at = nullptr;
+  try {
+    for (const Instruction& i : instructions_) execute(*(at = &i), host);
+  } catch (const Error& e) {
+    fail(e.code(), names_[static_cast<std::size_t>(at->step)], ": ", e.what());
+  } catch (const std::exception& e) {
+    fail(ExitCode::device, names_[static_cast<std::size_t>(at->step)], ": ", e.what());
+  }
+  for (Stream* s : streams_) s->synchronize();
+}
+
+void Program::drain() noexcept {
+  for (Stream* s : streams_) {
+    try {
+      s->synchronize();
+    } catch (...) {  // the first failure is already known
+    }
+  }
+}
+
+}  // namespace tandem

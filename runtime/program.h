@@ -1,0 +1,64 @@
+// One plan on one device, ready to run: kernels made and bound, copies and waits laid out as a list of instructions.
+#pragma once
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "kernels/collective.h"
+#include "kernels/device.h"
+#include "planner/plan/plan.h"
+
+namespace tandem {
+
+// What a step reads and writes on the host.
+struct HostBuffers {
+  std::span<const std::byte* const> inputs;
+  std::span<std::byte* const> outputs;
+};
+
+class Program {
+ public:
+  // Where a program's work goes. Streams are by index; absent ones are made on demand by the device's runtime.
+  struct Place {
+    const Backend& backend;
+    Device& device;
+    std::span<const std::unique_ptr<Stream>> streams;
+    CollectiveGroup* group;   // null where the plan sums nothing
+    int rank;
+    int first_channel;        // of the plan's buckets in the group
+  };
+  // addresses[i]: where buffer i of the plan lies. Fails (device) naming the step whose kernel the backend does not
+  // have, or has with other layouts.
+  Program(const Plan& plan, std::size_t device, const Place& place, std::span<std::byte* const> addresses);
+
+  // Queues the step and waits for it. Allocates, validates and chooses nothing.
+  void run(const HostBuffers& host);
+  // Waits until nothing is queued any more, whatever failed.
+  void drain() noexcept;
+
+ private:
+  struct Instruction {
+    enum Kind { launch, copy_in, copy_out, record, wait } kind;
+    int step;
+    Stream* stream;
+    Kernel* kernel = nullptr;
+    Event* event = nullptr;
+    std::byte* memory = nullptr;
+    std::size_t host = 0;       // index into HostBuffers
+    std::int64_t offset = 0;    // bytes
+    std::int64_t bytes = 0;
+  };
+  void execute(const Instruction& i, const HostBuffers& host) const;
+  void add_copy(const Plan& plan, std::size_t device, int step, Stream* stream, std::span<std::byte* const> addresses);
+
+  std::vector<Instruction> instructions_;
+  std::vector<Stream*> streams_;  // those used
+  std::vector<std::unique_ptr<Kernel>> kernels_;
+  std::vector<std::unique_ptr<Event>> events_;
+  std::vector<std::string> names_;  // of the steps, for messages
+};
+
+// The kernel of a launch step as the backend makes it. Fails (device) where it has none that matches.
+std::unique_ptr<Kernel> make_kernel(const Backend& backend, const Plan& plan, const DevicePlan& device, const Step& step);
+
+}  // namespace tandem

@@ -1,0 +1,253 @@
+#include "runtime/session.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "planner/plan/plan_file.h"
+#include "runtime/device_runtime.h"
+#include "runtime/reorder.h"
+#include "runtime/workers.h"
+
+namespace tandem {
+namespace {
+
+const Backend& backend_of(const DeviceId& id, std::span<const Backend* const> backends) {
+  std::string known;
+  for (const Backend* b : backends) {
+    known += concat(known.empty() ? "" : ", ", b->name());
+    if (b->name() != id.backend) continue;
+    if (const std::string why = b->unusable(); !why.empty()) fail(ExitCode::device, "device ", id, ": ", why);
+    if (id.index < 0 || id.index >= b->device_count()) fail(ExitCode::device, "device ", id, ": there are ", b->device_count(), " ", id.backend, " devices");
+    return *b;
+  }
+  fail(ExitCode::device, "device ", id, ": this program has no backend '", id.backend, "', only ", known.empty() ? "none" : known);
+}
+
+// The template's tensor as it lies in memory, seen in the device's shape.
+Operand source_of(const PlanParameter& p) {
+  return {p.operand.dtype, p.operand.shape, p.source.any() ? Layout::row_major(p.operand.shape.rank()) : p.source};
+}
+
+bool reduces(const Plan& plan) {
+  return std::any_of(plan.devices[0].steps.begin(), plan.devices[0].steps.end(), [](const Step& s) { return s.kind == StepKind::all_reduce; });
+}
+
+[[noreturn]] void rethrow(const Plan& plan, const Workers::Failure& failure) {
+  const DeviceId& device = plan.devices[static_cast<std::size_t>(failure.worker)].device;
+  try {
+    std::rethrow_exception(failure.error);
+  } catch (const Error& e) {
+    fail(e.code(), device, ": ", e.what());
+  } catch (const std::exception& e) {
+    fail(ExitCode::device, device, ": ", e.what());
+  }
+}
+
+std::string reason_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& e) {
+    return e.what();
+  } catch (...) {
+    return "unknown failure";
+  }
+}
+
+}  // namespace
+
+struct Session::State {
+  std::vector<std::unique_ptr<const Plan>> plans;
+  std::map<std::string, const PlanParameter*, std::less<>> parameters;  // of the first plan
+  std::span<const Backend* const> backends;
+  std::unique_ptr<CollectiveGroup> group;  // outlives the programs
+  int channels = 0;
+  std::vector<std::unique_ptr<DeviceRuntime>> devices;
+  std::string failure;                     // of an earlier call; nothing runs after it
+  // Read by the workers during a step: the runtime's own inputs.
+  float scalars[8] = {};
+  struct alignas(64) DeviceInputs {
+    std::int64_t random[4] = {};
+    std::vector<const std::byte*> inputs;  // of the plan, those two replaced
+  };
+  std::vector<DeviceInputs> inputs;
+  struct OwnInputs {
+    int scalars = -1, random = -1;         // index among a plan's inputs
+  };
+  std::vector<OwnInputs> own_inputs;       // by plan
+  std::unique_ptr<Workers> workers;        // last: ended before what they use goes
+
+  ~State() {
+    if (!workers) return;
+    workers->run([this](int d) { devices[static_cast<std::size_t>(d)].reset(); }, [](int, const std::exception_ptr&) {});
+  }
+
+  // Runs job(device runtime, index) in every worker and rethrows what failed first, with the device's name.
+  template <class Job>
+  void on_devices(Job&& job) {
+    const auto call = [&](int d) { job(devices[static_cast<std::size_t>(d)], static_cast<std::size_t>(d)); };
+    const auto failed = [&](int d, const std::exception_ptr& error) {
+      if (group) group->abort(concat(plans[0]->devices[static_cast<std::size_t>(d)].device, ": ", reason_of(error)));
+    };
+    if (const Workers::Failure f = workers->run(call, failed); f.worker >= 0) {
+      failure = reason_of(f.error);
+      rethrow(*plans[0], f);
+    }
+  }
+
+  void check_same_session(const Plan& plan) const;
+  void load(Plan plan);
+};
+
+Session::Session(Plan plan, std::span<const Backend* const> backends) : state_(std::make_unique<State>()) {
+  verify(plan);
+  State& s = *state_;
+  s.backends = backends;
+  for (const DevicePlan& d : plan.devices) backend_of(d.device, backends);
+  int threads = 0;
+  for (const DevicePlan& d : plan.devices) threads += std::max(1, d.model.threads);
+  s.devices.resize(plan.devices.size());
+  s.inputs.resize(plan.devices.size());
+  s.workers = std::make_unique<Workers>(static_cast<int>(plan.devices.size()), threads);
+  s.load(std::move(plan));
+}
+
+Session::~Session() = default;
+Session::Session(Session&&) noexcept = default;
+
+void Session::State::check_same_session(const Plan& plan) const {
+  const Plan& first = *plans[0];
+  const bool same_devices = std::equal(plan.devices.begin(), plan.devices.end(), first.devices.begin(), first.devices.end(),
+                                       [](const DevicePlan& a, const DevicePlan& b) { return a.device == b.device; });
+  if (!same_devices) fail(ExitCode::usage, "session: the plan to add has other devices than the first");
+  for (const PlanParameter& p : plan.parameters) {
+    const auto it = parameters.find(p.name);
+    if (it == parameters.end()) fail(ExitCode::usage, "session: the plan to add has parameter '", p.name, "', which the first plan has not");
+    const PlanParameter& q = *it->second;
+    if (p.operand != q.operand || p.arena != q.arena || p.offset != q.offset || p.type != q.type || p.source != q.source)
+      fail(ExitCode::usage, "session: parameter '", p.name, "' is ", p.operand, " at ", p.offset, " in the plan to add, ", q.operand, " at ", q.offset, " in the first");
+  }
+}
+
+void Session::State::load(Plan plan) {
+  const Plan& p = *plans.emplace_back(std::make_unique<const Plan>(std::move(plan)));
+  if (plans.size() == 1)
+    for (const PlanParameter& parameter : p.parameters) parameters.emplace(parameter.name, &parameter);
+  OwnInputs own;
+  for (std::size_t i = 0; i < p.inputs.size(); ++i) {
+    const auto claim = [&](int& index, std::string_view name, const TensorType& type) {
+      if (p.inputs[i].name != name) return;
+      if (p.inputs[i].type != type || p.inputs[i].batched) fail(ExitCode::usage, "session: input '", name, "' is ", p.inputs[i].type, ", expected ", type, " without a batch");
+      index = static_cast<int>(i);
+    };
+    claim(own.scalars, "tandem.scalars", {DType::float32, {8}});
+    claim(own.random, "tandem.random", {DType::int64, {4}});
+  }
+  own_inputs.push_back(own);
+  for (DeviceInputs& i : inputs) i.inputs.resize(std::max(i.inputs.size(), p.inputs.size()));
+
+  if (!group && p.devices.size() > 1 && reduces(p)) {
+    GroupSpec spec;
+    for (const DevicePlan& d : p.devices) {
+      if (d.device.backend != p.devices[0].device.backend) fail(ExitCode::device, "devices ", p.devices[0].device, " and ", d.device, " cannot sum together");
+      spec.devices.push_back(d.device.index);
+    }
+    spec.plan_hash = hash_of(p);
+    group = backend_of(p.devices[0].device, backends).create_group(spec);
+  }
+  on_devices([&](std::unique_ptr<DeviceRuntime>& device, std::size_t d) {
+    if (!device) device = std::make_unique<DeviceRuntime>(p, d, backend_of(p.devices[d].device, backends));
+    device->add(p, group.get(), channels);
+  });
+  channels += static_cast<int>(p.buckets.size());
+}
+
+std::size_t Session::add(Plan plan) {
+  verify(plan);
+  state_->check_same_session(plan);
+  state_->load(std::move(plan));
+  return state_->plans.size() - 1;
+}
+
+const Plan& Session::plan(std::size_t index) const { return *state_->plans.at(index); }
+int Session::devices() const { return static_cast<int>(state_->devices.size()); }
+
+std::int64_t Session::allocated_bytes(int device) const { return state_->devices.at(static_cast<std::size_t>(device))->allocated_bytes(); }
+
+void Session::set_parameters(std::span<const NamedTensor> values) {
+  std::vector<const PlanParameter*> targets;
+  for (const NamedTensor& v : values) {
+    const auto it = state_->parameters.find(v.name);
+    if (it == state_->parameters.end()) fail("the plan has no parameter '", v.name, "'");
+    if (v.tensor.type() != it->second->type) fail("parameter '", v.name, "' is ", it->second->type, ", got ", v.tensor.type());
+    targets.push_back(it->second);
+  }
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    std::vector<std::byte> bytes(static_cast<std::size_t>(targets[i]->operand.bytes()));
+    reorder(source_of(*targets[i]), values[i].tensor.bytes(), targets[i]->operand, bytes);
+    state_->on_devices([&](std::unique_ptr<DeviceRuntime>& device, std::size_t) { device->write(*targets[i], bytes); });
+  }
+}
+
+namespace {
+
+template <class State>
+std::vector<NamedTensor> read_arena(State& state, ArenaKind arena, std::size_t from) {
+  const Plan& plan = *state.plans[0];
+  if (from >= plan.devices.size()) fail(ExitCode::usage, "session: device ", from, " of ", plan.devices.size());
+  std::vector<NamedTensor> values;
+  for (const PlanParameter& p : plan.parameters) {
+    if (p.arena != arena) continue;
+    std::vector<std::byte> bytes(static_cast<std::size_t>(p.operand.bytes()));
+    state.on_devices([&](std::unique_ptr<DeviceRuntime>& device, std::size_t d) {
+      if (d == from) device->read(p, bytes);
+    });
+    NamedTensor& v = values.emplace_back(NamedTensor{p.name, Tensor(p.type)});
+    reorder(p.operand, bytes, source_of(p), v.tensor.write());
+  }
+  return values;
+}
+
+}  // namespace
+
+std::vector<NamedTensor> Session::parameters(int device) const { return read_arena(*state_, ArenaKind::parameters, static_cast<std::size_t>(device)); }
+std::vector<NamedTensor> Session::optimizer_state(int device) const { return read_arena(*state_, ArenaKind::optimizer, static_cast<std::size_t>(device)); }
+
+void Session::run(std::size_t index, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs, const StepState& step) {
+  State& s = *state_;
+  const Plan& plan = *s.plans[index];
+  if (!s.failure.empty()) fail(ExitCode::device, "the session failed before: ", s.failure);
+  if (inputs.size() != plan.inputs.size() || outputs.size() != plan.outputs.size())
+    fail(ExitCode::usage, "session: ", inputs.size(), " inputs and ", outputs.size(), " outputs, expected ", plan.inputs.size(), " and ", plan.outputs.size());
+  const double t = static_cast<double>(step.step);
+  s.scalars[0] = static_cast<float>(step.learning_rate);
+  s.scalars[1] = static_cast<float>(t);
+  s.scalars[2] = static_cast<float>(1 - std::pow(step.beta1, t));
+  s.scalars[3] = static_cast<float>(1 - std::pow(step.beta2, t));
+  s.scalars[4] = 1;  // loss scale
+  const State::OwnInputs own = s.own_inputs[index];
+  for (std::size_t d = 0; d < s.inputs.size(); ++d) {
+    State::DeviceInputs& in = s.inputs[d];
+    in.random[0] = static_cast<std::int64_t>(step.seed);
+    in.random[1] = step.step;
+    in.random[2] = plan.devices[d].slice_begin;
+    std::copy(inputs.begin(), inputs.end(), in.inputs.begin());
+    if (own.scalars >= 0) in.inputs[static_cast<std::size_t>(own.scalars)] = reinterpret_cast<const std::byte*>(s.scalars);
+    if (own.random >= 0) in.inputs[static_cast<std::size_t>(own.random)] = reinterpret_cast<const std::byte*>(in.random);
+  }
+  const auto job = [&](int d) {
+    const State::DeviceInputs& in = s.inputs[static_cast<std::size_t>(d)];
+    s.devices[static_cast<std::size_t>(d)]->program(index).run({std::span(in.inputs.data(), plan.inputs.size()), outputs});
+  };
+  // Wakes the others, which may wait for this device's part of a sum, then lets what this device queued run out.
+  const auto failed = [&](int d, const std::exception_ptr& error) {
+    if (s.group) s.group->abort(concat(plan.devices[static_cast<std::size_t>(d)].device, ": ", reason_of(error)));
+    s.devices[static_cast<std::size_t>(d)]->program(index).drain();
+  };
+  if (const Workers::Failure f = s.workers->run(job, failed); f.worker >= 0) {
+    s.failure = reason_of(f.error);
+    rethrow(plan, f);
+  }
+}
+
+}  // namespace tandem
