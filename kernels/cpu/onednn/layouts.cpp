@@ -92,16 +92,18 @@ bool describes(const Tag& tag, const Blocking& b) {
 }
 
 // A filter's layout over [M, C/group, ...] as one over [group, M/group, C/group, ...]. The group and the rest of M
-// stay neighbours, so this needs blocks of M that do not straddle groups.
-std::optional<Layout> split_groups(const Layout& layout, std::int64_t rest) {
+// stay neighbours, so this needs blocks of M that do not straddle groups. Where every group has one filter that axis
+// has one trip and may stand on either side: the library knows some layouts by the one name, some by the other.
+std::optional<Layout> split_groups(const Layout& layout, std::int64_t rest, bool rest_first) {
   if (layout.any()) return layout;
   const Tag whole = parse(layout.tag());
   const bool by_group = rest == 1;  // blocks of M are blocks of groups
   if (!by_group && rest % whole.block(0) != 0) return std::nullopt;
   Tag tag;
   for (const int axis : whole.outer) {
+    if (axis == 0 && rest_first) tag.outer.push_back(1);
     tag.outer.push_back(axis == 0 ? 0 : axis + 1);
-    if (axis == 0) tag.outer.push_back(1);
+    if (axis == 0 && !rest_first) tag.outer.push_back(1);
   }
   for (const auto& [axis, size] : whole.blocks) tag.blocks.emplace_back(axis == 0 && by_group ? 0 : axis + 1, size);
   return Layout(print(tag));
@@ -179,12 +181,17 @@ Dims Filter::dims() const {
 }
 
 std::optional<Desc> to_desc(const Filter& filter, const Layout& layout) {
-  std::optional<Layout> l = layout;
-  const int first = filter.group > 1 ? 1 : 0;
-  if (filter.group > 1) l = split_groups(layout, filter.shape[0] / filter.group);
-  if (l && filter.transposed) l = swap_axes(*l, first, first + 1);
-  if (!l) return std::nullopt;
-  return to_desc(filter.dims(), *l);
+  const std::int64_t rest = filter.shape[0] / filter.group;
+  for (const bool rest_first : {false, true}) {
+    std::optional<Layout> l = layout;
+    const int first = filter.group > 1 ? 1 : 0;
+    if (filter.group > 1) l = split_groups(layout, rest, rest_first);
+    if (l && filter.transposed) l = swap_axes(*l, first, first + 1);
+    if (l)
+      if (const auto desc = to_desc(filter.dims(), *l)) return desc;
+    if (rest != 1) break;
+  }
+  return std::nullopt;
 }
 
 std::optional<Layout> to_layout(const Filter& filter, const Desc& desc) {
