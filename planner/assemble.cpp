@@ -45,7 +45,7 @@ class DeviceAssembler {
     }
     std::map<std::string_view, const PlanParameter*> by_name;
     for (const PlanParameter& p : plan_.parameters) by_name[p.name] = &p;
-    for (const ProgramParameter& p : program_.parameters) at(device_, p.buffer).offset = by_name.at(p.name)->offset;
+    for (const LoweredParameter& p : program_.parameters) at(device_, p.buffer).offset = by_name.at(p.name)->offset;
     auto& constants = sizes[static_cast<std::size_t>(ArenaKind::constants)];
     for (Buffer& b : device_.buffers)
       if (b.arena == ArenaKind::constants && !b.alias.present()) {
@@ -88,7 +88,7 @@ class DeviceAssembler {
       for (const BufferId in : s.inputs)
         if (in.present()) read.insert(root_of(program_.buffers, in).index);
     for (const BufferId out : program_.outputs) read.insert(root_of(program_.buffers, out).index);
-    for (const ProgramInput& in : program_.inputs) {
+    for (const LoweredInput& in : program_.inputs) {
       if (!read.count(in.buffer.index)) continue;
       const auto host = std::find_if(plan_.inputs.begin(), plan_.inputs.end(), [&](const HostInput& h) { return h.name == in.name; });
       Step s{.kind = StepKind::slice, .outputs = {in.buffer}, .host = static_cast<int>(host - plan_.inputs.begin())};
@@ -225,7 +225,7 @@ class DeviceAssembler {
 
   Plan& plan_;
   const Replica& replica_;
-  const Program& program_;
+  const LoweredGraph& program_;
   const BucketPlan& buckets_;
   const CompileOptions& options_;
   DevicePlan device_;
@@ -235,8 +235,8 @@ class DeviceAssembler {
 };
 
 void list_host_tensors(Plan& plan, const Replica& leader, const std::vector<std::string>& output_names) {
-  const Program& p = *leader.program;
-  for (const ProgramInput& in : p.inputs) {
+  const LoweredGraph& p = *leader.program;
+  for (const LoweredInput& in : p.inputs) {
     const Operand& o = p.buffers[static_cast<std::size_t>(in.buffer.index)].operand;
     HostInput host{.name = in.name, .type = {o.dtype, o.shape}};
     host.batched = !is_state_input(in.name) && has_batch(host.type, leader.slice_size);
@@ -254,17 +254,17 @@ void list_host_tensors(Plan& plan, const Replica& leader, const std::vector<std:
   }
 }
 
-void place_parameters(Plan& plan, const Program& leader, const Plan* parameters_of) {
+void place_parameters(Plan& plan, const LoweredGraph& leader, const Plan* parameters_of) {
   if (parameters_of) {
     plan.parameters = parameters_of->parameters;
     std::set<std::string_view> known;
     for (const PlanParameter& p : plan.parameters) known.insert(p.name);
-    for (const ProgramParameter& p : leader.parameters)
+    for (const LoweredParameter& p : leader.parameters)
       if (!known.count(p.name)) fail("parameter '", p.name, "' is not in the plan this one shares parameters with");
     return;
   }
   std::int64_t ends[std::size(arena_kinds)] = {};
-  for (const ProgramParameter& p : leader.parameters) {
+  for (const LoweredParameter& p : leader.parameters) {
     const Buffer& b = leader.buffers[static_cast<std::size_t>(p.buffer.index)];
     auto& end = ends[static_cast<std::size_t>(b.arena)];
     plan.parameters.push_back({p.name, p.type, p.source, b.operand, b.arena, end, p.trainable});

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "planner/compile.h"
-#include "planner/program.h"
+#include "planner/lowered_graph.h"
 
 namespace tandem {
 
@@ -13,7 +13,7 @@ struct Replica {
   DeviceModel model;
   std::int64_t slice_begin = 0;
   std::int64_t slice_size = 0;
-  const Program* program = nullptr;       // shared by the devices with equal slices
+  const LoweredGraph* program = nullptr;       // shared by the devices with equal slices
   const Graph* graph = nullptr;           // what it was made from
 };
 
@@ -28,7 +28,7 @@ struct BucketPlan {
   std::vector<std::int64_t> offsets;       // bytes from the gradient arena's start
   std::int64_t bytes = 0;                  // of the arena
 };
-BucketPlan plan_buckets(const Program& leader, const CompileOptions& options, const DeviceModel& device, int devices);
+BucketPlan plan_buckets(const LoweredGraph& leader, const CompileOptions& options, const DeviceModel& device, int devices);
 
 // Fills plan.inputs, outputs, parameters, devices and buckets.
 void assemble(Plan& plan, const std::vector<Replica>& replicas, const std::vector<std::string>& output_names, const CompileOptions& options, const Plan* parameters_of);

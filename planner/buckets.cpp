@@ -4,7 +4,7 @@
 
 namespace tandem {
 
-BucketPlan plan_buckets(const Program& leader, const CompileOptions& options, const DeviceModel& device, int devices) {
+BucketPlan plan_buckets(const LoweredGraph& leader, const CompileOptions& options, const DeviceModel& device, int devices) {
   constexpr std::int64_t alignment = 64;
   struct Ready {
     std::string name;

@@ -56,7 +56,7 @@ Prepared prepare_idle(const Prepared& busy) {
 }
 
 struct Candidate {
-  std::vector<std::unique_ptr<Program>> programs;  // by distinct (backend, slice)
+  std::vector<std::unique_ptr<LoweredGraph>> programs;  // by distinct (backend, slice)
   double seconds = 0;                              // of the slowest
 };
 
@@ -66,9 +66,9 @@ FixedParameters fixed_by(const Plan& plan) {
   return fixed;
 }
 
-FixedParameters fixed_by(const Program& program) {
+FixedParameters fixed_by(const LoweredGraph& program) {
   FixedParameters fixed;
-  for (const ProgramParameter& p : program.parameters) fixed[p.name] = program.buffers[static_cast<std::size_t>(p.buffer.index)].operand;
+  for (const LoweredParameter& p : program.parameters) fixed[p.name] = program.buffers[static_cast<std::size_t>(p.buffer.index)].operand;
   return fixed;
 }
 
@@ -159,7 +159,7 @@ Plan compile(const GraphSource& source, const CompileOptions& o, Backends backen
       kernel.threads = units[u].model.threads;
       const SelectOptions select{.kernel = kernel, .device = &units[u].model, .fixed = &fixed};
       Tuner& tuner = *tuners.at(units[u].backend);
-      c.programs[u] = std::make_unique<Program>(select_kernels(p.graph, p.reduced, tuner.backend(), select, tuner));
+      c.programs[u] = std::make_unique<LoweredGraph>(select_kernels(p.graph, p.reduced, tuner.backend(), select, tuner));
       if (fixed.empty()) fixed = fixed_by(*c.programs[u]);
       c.seconds = std::max(c.seconds, c.programs[u]->seconds);
     }

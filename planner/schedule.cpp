@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "planner/program.h"
+#include "planner/lowered_graph.h"
 
 namespace tandem {
 
@@ -11,13 +11,13 @@ BufferId root_of(const std::vector<Buffer>& buffers, BufferId id) {
 
 namespace {
 
-bool persistent(const Program& p, BufferId id) {
+bool persistent(const LoweredGraph& p, BufferId id) {
   const ArenaKind arena = p.buffers[static_cast<std::size_t>(root_of(p.buffers, id).index)].arena;
   return arena == ArenaKind::parameters || arena == ArenaKind::optimizer;
 }
 
 // The last step that reads or writes each root; the number of steps for the program's outputs.
-std::vector<int> last_uses(const Program& p) {
+std::vector<int> last_uses(const LoweredGraph& p) {
   std::vector<int> last(p.buffers.size(), -1);
   const auto use = [&](BufferId id, int step) {
     if (id.present()) last[static_cast<std::size_t>(root_of(p.buffers, id).index)] = step;
@@ -32,7 +32,7 @@ std::vector<int> last_uses(const Program& p) {
 
 }  // namespace
 
-void schedule_updates(Program& p) {
+void schedule_updates(LoweredGraph& p) {
   const auto is_update = [&](const Step& s) { return !s.outputs.empty() && std::all_of(s.outputs.begin(), s.outputs.end(), [&](BufferId o) { return o.present() && persistent(p, o); }); };
   // ready[b]: behind which step the memory of root b is final, counting only steps that are no updates.
   std::vector<int> ready(p.buffers.size(), -1);
@@ -69,7 +69,7 @@ void schedule_updates(Program& p) {
   p.in_place = std::move(in_place);
 }
 
-void share_in_place(Program& p) {
+void share_in_place(LoweredGraph& p) {
   std::vector<int> last = last_uses(p);
   for (std::size_t s = 0; s < p.steps.size(); ++s) {
     const Step& step = p.steps[s];

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "graph/operator.h"
-#include "planner/program.h"
+#include "planner/lowered_graph.h"
 #include "planner/views.h"
 
 namespace tandem {
@@ -18,7 +18,7 @@ class Selector {
     for (const Node& node : graph.nodes) note_update(node);
   }
 
-  Program run(const std::map<std::string, ValueId>& reduced) {
+  LoweredGraph run(const std::map<std::string, ValueId>& reduced) {
     for (const ValueId in : graph_.inputs) {
       const BufferId b = add_buffer(in, row_major(in), MemoryClass::inputs);
       program_.inputs.push_back({graph_[in].name, b});
@@ -321,7 +321,7 @@ class Selector {
   const SelectOptions& options_;
   Tuner& tuner_;
   const Backend& backend_;
-  Program program_;
+  LoweredGraph program_;
   std::vector<std::vector<BufferId>> forms_;  // by value; the first one is what requests name
   std::vector<ValueId> follows_;              // by value: the parameter whose layout it takes
   std::vector<bool> gradient_;                // by value: it is summed over devices
@@ -331,7 +331,7 @@ class Selector {
 
 }  // namespace
 
-Program select_kernels(const Graph& graph, const std::map<std::string, ValueId>& reduced, const Backend& backend, const SelectOptions& options, Tuner& tuner) {
+LoweredGraph select_kernels(const Graph& graph, const std::map<std::string, ValueId>& reduced, const Backend& backend, const SelectOptions& options, Tuner& tuner) {
   return Selector(graph, reduced, backend, options, tuner).run(reduced);
 }
 

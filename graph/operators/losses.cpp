@@ -87,6 +87,7 @@ Operator softmax_cross_entropy_training() {
                 c.set_output(0, c.input(0).dtype, Shape{});
                 c.set_output(1, c.input(0));
               },
+          .differentiate = [](GradientContext& g) { g.set_dx(g.mul(g.y(1), g.dy(0))); },
           .flops = [](const Graph& graph, const Node& n) { return 8.0 * static_cast<double>(graph[n.inputs[0]].type.shape.elements()); }};
 }
 

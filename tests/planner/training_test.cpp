@@ -57,12 +57,12 @@ Graph convnet(std::int64_t n) {
   return b.graph;
 }
 
-struct Run {
+struct Trained {
   std::vector<float> losses;
   std::vector<std::vector<NamedTensor>> replicas;
 };
 
-Run train(Graph (*model)(std::int64_t), std::int64_t batch, const std::vector<double>& weights, int steps, std::string optimizer = "sgd", double rate = 0.05) {
+Trained train(Graph (*model)(std::int64_t), std::int64_t batch, const std::vector<double>& weights, int steps, std::string optimizer = "sgd", double rate = 0.05) {
   CompileOptions o;
   o.batch = batch;
   for (std::size_t d = 0; d < weights.size(); ++d) o.devices.push_back({{"cpu", static_cast<int>(d)}, weights[d]});
@@ -79,7 +79,7 @@ Run train(Graph (*model)(std::int64_t), std::int64_t batch, const std::vector<do
     if (v.kind == ValueKind::parameter) initial.push_back({v.name, *v.data});
   session.set_parameters(initial);
 
-  Run run;
+  Trained run;
   const Shape sample = graph[graph.inputs[0]].type.shape;
   Shape shape = sample;
   shape[0] = batch;
@@ -120,10 +120,10 @@ const std::vector<Model> models = {{"mlp", mlp}, {"convnet", convnet}};
 
 TEST(Training, DevicesTrainAsOneDoes) {
   for (const Model& m : models) {
-    const Run one = train(m.graph, 10, {1}, 50);
+    const Trained one = train(m.graph, 10, {1}, 50);
     EXPECT_LT(one.losses.back(), 0.8F * one.losses.front()) << m.name;
     for (const std::vector<double>& weights : {std::vector<double>{1, 1}, {3, 1}, {1, 1, 1, 1}, {1, 0, 2}}) {
-      const Run many = train(m.graph, 10, weights, 50);
+      const Trained many = train(m.graph, 10, weights, 50);
       for (std::size_t s = 0; s < one.losses.size(); ++s)
         ASSERT_NEAR(many.losses[s], one.losses[s], 1e-4F * std::abs(one.losses[s])) << m.name << " on " << weights.size() << " devices, step " << s;
       for (std::size_t d = 1; d < many.replicas.size(); ++d) expect_same_bits(many.replicas[0], many.replicas[d]);
@@ -134,7 +134,7 @@ TEST(Training, DevicesTrainAsOneDoes) {
 TEST(Training, TheSameRunTwiceIsTheSame) {
   for (const Model& m : models)
     for (const std::vector<double>& weights : {std::vector<double>{1}, {3, 1}}) {
-      const Run a = train(m.graph, 10, weights, 10), b = train(m.graph, 10, weights, 10);
+      const Trained a = train(m.graph, 10, weights, 10), b = train(m.graph, 10, weights, 10);
       EXPECT_EQ(a.losses, b.losses) << m.name;
       expect_same_bits(a.replicas[0], b.replicas[0]);
     }
@@ -146,7 +146,7 @@ TEST(Training, EveryOptimizerLearns) {
     double rate;
   };
   for (const Row& row : std::vector<Row>{{"sgd", 0.05}, {"rmsprop", 0.002}, {"adam", 0.005}, {"adamw", 0.005}}) {
-    const Run run = train(mlp, 16, {1, 1}, 60, row.name, row.rate);
+    const Trained run = train(mlp, 16, {1, 1}, 60, row.name, row.rate);
     EXPECT_LT(run.losses.back(), 0.7F * run.losses.front()) << row.name;
   }
 }
