@@ -2,7 +2,7 @@
 //
 //   tandem::Model model = tandem::Model::load("lenet.onnx");
 //   model.compile({.plan = {.batch = 128, .devices = tandem::parse_devices("cpu:0-1")}, .init = "he-normal"}, backends);
-//   const tandem::Splits data = tandem::open_data("synthetic:digits", model.data_request());
+//   const tandem::Splits data = tandem::open_data("synthetic:digits");
 //   model.fit(*data.train, {.epochs = 3, .learning_rate = 0.05});
 //   std::cout << model.evaluate(*data.test).accuracy << "\n";
 //   model.save("trained.onnx");
@@ -89,7 +89,6 @@ struct EvaluateOptions {
   std::int64_t batch = 0;                    // 0: the compiled plan's
   Preprocess preprocess;
   std::function<void(std::int64_t done, std::int64_t all)> on_batch;
-  std::function<bool()> stop;                // true ends it with an error
 };
 
 class Model {
@@ -114,12 +113,10 @@ class Model {
   std::int64_t predicted_peak_bytes() const;           // of the fullest device, over all plans made so far
   std::int64_t allocated_bytes() const;                // what that device's arenas take
 
-  // What random data and labels must look like for this model with these options.
-  DataRequest data_request() const;
-  static DataRequest data_request(const Graph& graph, const ModelOptions& options);
-  // As compile would see it: whether labels of this data are dense for the loss.
-  static bool dense_labels(const Dataset& data, const Graph& graph, const ModelOptions& options);
-  Graph graph(const ModelOptions& options) const;
+  // What data must look like for this model; before or after compile. Random data is made from it.
+  DataRequest data_request(const ModelOptions& options) const;
+  // Whether the labels of this data are dense for the loss (CompileOptions::dense_labels).
+  bool dense_labels(const Dataset& data, const ModelOptions& options) const;
 
   History fit(const Dataset& data, const FitOptions& options);
   Evaluation evaluate(const Dataset& data, const EvaluateOptions& options = {});
@@ -133,9 +130,8 @@ class Model {
   void set_parameters(std::span<const NamedTensor> values);
   void save(const std::filesystem::path& path) const;  // the template with the present values
 
+  struct State;  // the implementation's
  private:
-  struct State;
-  friend class Fitting;
   std::unique_ptr<State> state_;
 };
 

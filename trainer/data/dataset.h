@@ -97,7 +97,7 @@ struct DataSource {
 std::span<const DataSource> data_sources();
 
 // Opens NAME:ARGUMENT[,KEY=VALUE...]. Fails (usage) on an unknown name, (data) on bad contents, (io) on unreadable files.
-Splits open_data(std::string_view spec, const DataRequest& request);
+Splits open_data(std::string_view spec, const DataRequest& request = {});
 
 Splits open_idx(const Spec& spec, const DataRequest& request);
 Splits open_cifar10(const Spec& spec, const DataRequest& request);

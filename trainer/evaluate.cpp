@@ -1,0 +1,88 @@
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "trainer/model_state.h"
+
+namespace tandem {
+namespace {
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+std::int64_t batch_size(const EvaluateOptions& o, const Plan& plan, const Dataset& data) {
+  if (data.size() == 0) fail(ExitCode::data, data.name(), " has no samples");
+  return std::min(o.batch > 0 ? o.batch : plan.batch, data.size());
+}
+
+// Runs `each(batch, plan)` for all of the data. Samples do not see each other in an inference plan, so the last batch is
+// filled up; a model that computes its own loss averages over the batch, so its last batch gets a plan of its size.
+template <class Each>
+void for_each_batch(Model::State& s, Feed& feed, const EvaluateOptions& o, std::int64_t batch, Each&& each) {
+  const bool pad = s.options.plan.loss != "output";
+  Loader loader(feed, {.samples = feed.data().size(), .batch = batch}, false, pad);
+  std::int64_t done = 0;
+  while (const LoadedBatch* loaded = loader.next()) {
+    const std::size_t plan = s.plan_for(PlanMode::inference, pad ? batch : loaded->size);
+    s.run(plan, loaded->inputs, 0);
+    each(*loaded, plan);
+    done += loaded->size;
+    if (o.on_batch) o.on_batch(done, feed.data().size());
+  }
+}
+
+}  // namespace
+
+Evaluation Model::evaluate(const Dataset& data, const EvaluateOptions& o) {
+  State& s = *state_;
+  const std::int64_t batch = batch_size(o, s.running().plan(0), data);
+  Feed feed(data, s.targets, o.preprocess, s.options.seed);
+  const bool own_loss = s.options.plan.loss == "output";
+  const std::size_t label = s.targets.size() - 1;
+  if (!own_loss && (s.targets.empty() || !s.targets[label].label || !feed.has(label))) fail(ExitCode::data, data.name(), " has no labels to measure a loss with");
+  feed.check_labels();
+  Measure sum;
+  const auto start = std::chrono::steady_clock::now();
+  for_each_batch(s, feed, o, batch, [&](const LoadedBatch& loaded, std::size_t plan) {
+    const TensorType& output = s.session->plan(plan).outputs[0].type;
+    const std::byte* values = s.runners[plan].storage[0].data();
+    if (!own_loss) return measure(sum, s.options.plan.loss, s.scores, output, values, s.targets[label].sample.dtype, loaded.inputs[label], loaded.size);
+    double mean = 0;
+    visit_float(output.dtype, [&]<class T>() {
+      for (std::int64_t i = 0; i < output.shape.elements(); ++i) mean += static_cast<double>(reinterpret_cast<const T*>(values)[i]);
+    });
+    sum.loss += mean / static_cast<double>(output.shape.elements()) * static_cast<double>(loaded.size);
+    sum.samples += loaded.size;
+  });
+  return {.loss = sum.mean_loss(), .accuracy = sum.accuracy(), .samples = sum.samples,
+          .samples_per_second = static_cast<double>(sum.samples) / seconds_since(start)};
+}
+
+std::vector<NamedTensor> Model::predict(const Dataset& data, const EvaluateOptions& o) {
+  State& s = *state_;
+  const std::int64_t batch = batch_size(o, s.running().plan(0), data);
+  std::vector<FeedTarget> targets = s.targets;
+  if (!targets.empty() && targets.back().label) targets.pop_back();
+  Feed feed(data, targets, o.preprocess, s.options.seed);
+  std::vector<NamedTensor> results;
+  std::int64_t done = 0;
+  for_each_batch(s, feed, o, batch, [&](const LoadedBatch& loaded, std::size_t plan) {
+    const auto& outputs = s.session->plan(plan).outputs;
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      TensorType type = outputs[i].type;
+      const bool rows = outputs[i].combine == Combine::rows && type.shape.rank() > 0 && type.shape[0] == batch;
+      if (rows) type.shape[0] = data.size();
+      if (results.size() <= i) results.push_back({outputs[i].name, Tensor(type)});
+      const std::vector<std::byte>& from = s.runners[plan].storage[i];
+      const auto to = results[i].tensor.write();
+      const std::size_t row = from.size() / static_cast<std::size_t>(rows ? batch : 1);
+      if (rows) std::memcpy(to.data() + static_cast<std::size_t>(done) * row, from.data(), static_cast<std::size_t>(loaded.size) * row);
+      else std::memcpy(to.data(), from.data(), std::min(to.size(), from.size()));
+    }
+    done += loaded.size;
+  });
+  return results;
+}
+
+}  // namespace tandem

@@ -1,0 +1,180 @@
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <optional>
+
+#include "planner/plan/plan_file.h"
+#include "trainer/model_state.h"
+#include "trainer/run_folder.h"
+
+namespace tandem {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
+
+// Where a run stands. Everything a checkpoint must say beside the parameters.
+struct Position {
+  std::int64_t epoch = 0, batch = 0;  // next to be trained on
+  std::int64_t step = 0;              // done
+  double loss = 0, correct = 0;       // sums over the epoch's samples so far
+  std::int64_t samples = 0;
+  double seconds = 0;
+  double best = not_measured;         // of what the best checkpoint is chosen by
+  LossTrace trace;
+  std::vector<EpochReport> history;
+};
+
+// One call of Model::fit.
+class Fit {
+ public:
+  Fit(Model& model, Model::State& state, const Dataset& data, const FitOptions& options)
+      : model_(model), s_(state), data_(data), o_(options), folder_(options.run_dir),
+        feed_(data, state.targets, options.preprocess, state.options.seed),
+        order_{.samples = data.size(), .batch = state.running().plan(0).batch, .shuffle = options.shuffle, .seed = state.options.seed} {}
+
+  History run() {
+    check();
+    if (o_.resume) resume();
+    for (std::size_t i = 0; i < 2; ++i)  // the plans of whole and of short batches, before anything is trained
+      if (const std::int64_t size = i == 0 ? std::min(order_.batch, order_.samples) : order_.samples % order_.batch; size > 0)
+        s_.plan_for(PlanMode::training, size);
+    if (o_.validation && o_.validation->size() > 0)
+      s_.plan_for(PlanMode::inference, std::min(o_.eval_batch > 0 ? o_.eval_batch : order_.batch, o_.validation->size()));
+    if (!o_.config.is_null()) folder_.write("config.json", o_.config.dump(2) + "\n");
+    folder_.write("plan.txt", text_of_plan(model_.plan(), true));
+    train();
+    return {.epochs = std::move(at_.history), .steps = at_.step, .samples_per_second = timed_seconds_ > 0 ? timed_samples_ / timed_seconds_ : 0, .stopped = stopped_};
+  }
+
+ private:
+  void check() {
+    if (s_.running().plan(0).mode != PlanMode::training) fail(ExitCode::usage, "model '", s_.file.name(), "' is compiled for inference, not for training");
+    if (data_.size() == 0) fail(ExitCode::data, data_.name(), " has no samples");
+    if (o_.epochs == 0 && o_.steps == 0) fail(ExitCode::usage, "training without end: give epochs or steps");
+    for (std::size_t t = 0; t < s_.targets.size(); ++t)
+      if (!feed_.has(t)) fail(ExitCode::data, data_.name(), " has no labels for the loss '", s_.options.plan.loss, "'");
+    feed_.check_labels();
+  }
+
+  std::int64_t total_steps() const {
+    const std::int64_t all = o_.epochs * order_.batches();
+    return o_.epochs == 0 ? o_.steps : o_.steps == 0 ? all : std::min(all, o_.steps);
+  }
+
+  void train() {
+    const std::int64_t total = total_steps(), per_epoch = order_.batches();
+    if (at_.step >= total) return;
+    Loader loader(feed_, order_, true, false, at_.epoch, at_.batch, 0);
+    auto before = Clock::now();
+    for (bool first = true; at_.step < total && !stopped_; first = false) {
+      const LoadedBatch* batch = loader.next();
+      const std::size_t plan = s_.plan_for(PlanMode::training, batch->size);
+      const double rate = tandem::learning_rate(o_.schedule, o_.learning_rate, at_.step, total, static_cast<double>(per_epoch));
+      s_.step = at_.step + 1;
+      s_.run(plan, batch->inputs, rate);
+      StepReport report = s_.report(plan, rate);
+      const auto now = Clock::now();
+      report.epoch = batch->epoch + 1, report.steps = total, report.seconds = seconds(now - before);
+      before = now;
+      if (!std::isfinite(report.loss)) diverged(report);
+      count(report, first);
+      at_.epoch = batch->epoch, at_.batch = batch->index + 1;
+      if (o_.callbacks.on_step) o_.callbacks.on_step(report);
+      stopped_ = o_.callbacks.stop && o_.callbacks.stop();
+      const bool epoch_ends = at_.batch == per_epoch;
+      if (epoch_ends || at_.step == total) end_epoch(rate, epoch_ends);
+      else if (stopped_ || (o_.checkpoint_steps > 0 && at_.step % o_.checkpoint_steps == 0)) save(folder_.last());
+      if (epoch_ends || at_.step == total) before = Clock::now();
+    }
+  }
+
+  void count(const StepReport& report, bool first) {
+    ++at_.step;
+    at_.loss += report.loss * static_cast<double>(report.samples);
+    at_.correct += report.accuracy * static_cast<double>(report.samples);
+    at_.samples += report.samples;
+    at_.seconds += report.seconds;
+    at_.trace.add(report.loss);
+    if (first) return;  // the first step waits for its data and for cold memory
+    timed_samples_ += static_cast<double>(report.samples);
+    timed_seconds_ += report.seconds;
+  }
+
+  void end_epoch(double rate, bool whole) {
+    const auto samples = static_cast<double>(at_.samples);
+    EpochReport report{.epoch = at_.epoch + 1, .epochs = o_.epochs, .step = at_.step, .loss = at_.loss / samples, .accuracy = at_.correct / samples,
+                       .learning_rate = rate, .seconds = at_.seconds, .samples_per_second = samples / at_.seconds};
+    if (o_.validation) {
+      const Evaluation e = model_.evaluate(*o_.validation, {.batch = o_.eval_batch, .preprocess = o_.preprocess});
+      report.val_loss = e.loss, report.val_accuracy = e.accuracy;
+    }
+    at_.history.push_back(report);
+    if (whole) ++at_.epoch, at_.batch = 0;
+    at_.loss = at_.correct = at_.seconds = 0, at_.samples = 0;
+    folder_.write_metrics(at_.history, at_.trace, static_cast<double>(order_.batches()));
+    // Best: the highest validation accuracy, or the lowest loss where there is none.
+    const double score = std::isfinite(report.val_accuracy) ? report.val_accuracy : -(std::isfinite(report.val_loss) ? report.val_loss : report.loss);
+    const bool better = !(score <= at_.best);
+    if (better) at_.best = score;
+    save(folder_.last());
+    if (better) save(folder_.best());
+    if (o_.callbacks.on_epoch) o_.callbacks.on_epoch(report);
+  }
+
+  [[noreturn]] void diverged(const StepReport& report) {
+    folder_.write_metrics(at_.history, at_.trace, static_cast<double>(order_.batches()));
+    fail(ExitCode::diverged, "the loss is ", std::isnan(report.loss) ? "not a number" : "infinite", " at step ", s_.step, " (epoch ", report.epoch,
+         ", learning rate ", report.learning_rate, "): try a smaller learning rate or a warm-up");
+  }
+
+  // What must be the same for a resumed run to go on as if it had never stopped.
+  Json::Object identity() const {
+    return {{"batch_size", order_.batch}, {"samples", order_.samples}, {"seed", static_cast<std::int64_t>(order_.seed)}, {"shuffle", order_.shuffle},
+            {"loss", s_.options.plan.loss}, {"optimizer", s_.options.plan.optimizer.name}};
+  }
+
+  void save(const std::filesystem::path& path) const {
+    if (!folder_.kept()) return;
+    Json::Array history;
+    for (const EpochReport& e : at_.history) history.push_back(json_of(e));
+    const Json::Object state{{"run", identity()}, {"epoch", at_.epoch}, {"batch", at_.batch}, {"step", at_.step}, {"loss", at_.loss},
+                             {"correct", at_.correct}, {"samples", at_.samples}, {"seconds", at_.seconds}, {"best", at_.best},
+                             {"trace", at_.trace.json()}, {"history", std::move(history)}};
+    write_checkpoint(path, {.state = state, .weights = s_.session->parameters(), .optimizer = s_.session->optimizer_state()});
+  }
+
+  void resume() {
+    if (!folder_.kept()) fail(ExitCode::usage, "resuming needs the run's folder");
+    const Checkpoint checkpoint = read_checkpoint(folder_.last());
+    const Json& state = checkpoint.state;
+    for (const auto& [key, value] : identity())
+      if (const Json& was = state.at("run").at(key); was.dump() != value.dump())
+        fail(ExitCode::usage, folder_.last().string(), ": the run was started with ", key, " ", was.dump(), ", now it is ", value.dump());
+    const auto real = [&](std::string_view key) { return state.at(key).is_null() ? not_measured : state.at(key).number(); };
+    at_ = {.epoch = state.at("epoch").integer(), .batch = state.at("batch").integer(), .step = state.at("step").integer(), .loss = real("loss"),
+           .correct = real("correct"), .samples = state.at("samples").integer(), .seconds = real("seconds"), .best = real("best"),
+           .trace = LossTrace::from(state.at("trace")), .history = {}};
+    for (const Json& e : state.at("history").array()) at_.history.push_back(epoch_report(e));
+    if (at_.batch == order_.batches()) ++at_.epoch, at_.batch = 0;
+    s_.session->set_parameters(checkpoint.weights);
+    s_.session->set_parameters(checkpoint.optimizer);
+  }
+
+  Model& model_;
+  Model::State& s_;
+  const Dataset& data_;
+  const FitOptions& o_;
+  RunFolder folder_;
+  Feed feed_;
+  BatchOrder order_;
+  Position at_;
+  double timed_samples_ = 0, timed_seconds_ = 0;
+  bool stopped_ = false;
+};
+
+}  // namespace
+
+History Model::fit(const Dataset& data, const FitOptions& options) { return Fit(*this, *state_, data, options).run(); }
+
+}  // namespace tandem

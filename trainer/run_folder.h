@@ -1,0 +1,50 @@
+// What a training run leaves in its folder: config.json, plan.txt, metrics.csv, curves.svg, last.checkpoint,
+// best.checkpoint.
+#pragma once
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "trainer/checkpoint.h"
+#include "trainer/model.h"
+
+namespace tandem {
+
+// Training loss over steps, averaged so that a run of any length keeps a few hundred points.
+class LossTrace {
+ public:
+  void add(double loss);
+  std::vector<std::pair<double, double>> points() const;  // step (the middle of its window), mean loss
+  Json json() const;
+  static LossTrace from(const Json& json);
+
+ private:
+  static constexpr std::size_t most = 400;
+  std::int64_t window_ = 1;     // steps a point
+  std::vector<double> means_;
+  double sum_ = 0;              // of the window being filled
+  std::int64_t count_ = 0;
+};
+
+Json json_of(const EpochReport& report);
+EpochReport epoch_report(const Json& json);
+std::string csv_of(const std::vector<EpochReport>& epochs);
+std::string curves_of(const std::vector<EpochReport>& epochs, const LossTrace& trace, double steps_per_epoch);
+
+class RunFolder {
+ public:
+  // Makes the folder and checks that it can be written to; empty path: nothing is kept.
+  explicit RunFolder(std::filesystem::path path);
+  bool kept() const { return !path_.empty(); }
+  std::filesystem::path last() const { return path_ / "last.checkpoint"; }
+  std::filesystem::path best() const { return path_ / "best.checkpoint"; }
+
+  void write(std::string_view name, std::string_view contents) const;  // whole or not at all
+  void write_metrics(const std::vector<EpochReport>& epochs, const LossTrace& trace, double steps_per_epoch) const;
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace tandem
