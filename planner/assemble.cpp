@@ -165,9 +165,11 @@ class DeviceAssembler {
     }
     for (std::size_t i = 0; i < device_.buffers.size(); ++i) {
       Buffer& b = device_.buffers[i];
+      // A view that no step reads lives when its memory begins to.
+      const std::size_t at = last[i] >= 0 ? i : static_cast<std::size_t>(root_of(device_.buffers, {static_cast<int>(i)}).index);
       const bool whole = b.arena != ArenaKind::scratch;
-      b.first = {whole ? 0 : std::min(first[i], std::max(0, last[i]))};
-      b.last = {whole ? std::max(0, steps - 1) : std::max(0, last[i])};
+      b.first = {whole || last[at] < 0 ? 0 : first[at]};
+      b.last = whole ? StepId{std::max(0, steps - 1)} : last[i] >= 0 ? StepId{last[i]} : b.first;
     }
     used_ = std::move(last);
   }
