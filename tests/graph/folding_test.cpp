@@ -1,0 +1,106 @@
+#include <gtest/gtest.h>
+
+#include "tests/graph/notation.h"
+
+namespace tandem {
+namespace {
+
+using I = std::int64_t;
+
+Tensor ints(std::initializer_list<I> values) { return Tensor::of<I>(Shape{static_cast<I>(values.size())}, values); }
+Tensor floats(std::initializer_list<float> values) { return Tensor::of<float>(Shape{static_cast<I>(values.size())}, values); }
+Tensor matrix(I rows, I columns, std::initializer_list<I> values) { return Tensor::of<I>(Shape{rows, columns}, values); }
+
+struct Row {
+  const char* op;
+  std::vector<Tensor> inputs;
+  Attributes attributes;
+  std::vector<Tensor> outputs;
+};
+
+std::vector<Tensor> fold(const Row& row) {
+  Graph graph;
+  std::vector<ValueId> operands;
+  for (const Tensor& t : row.inputs) operands.push_back(graph.add_constant("c", t));
+  const NodeId id = graph.add_node(internal_operator(row.op), "n", row.attributes, operands, static_cast<int>(row.outputs.size()));
+  const Node& node = graph[id];
+  FoldContext context{node, row.inputs, {}, {}};
+  for (const ValueId v : node.outputs) context.outputs.push_back(graph[v].type);
+  for (const Tensor& t : row.inputs) context.input_types.push_back(t.type());
+  const auto results = node.op->fold(context);
+  if (!results) fail("not folded");
+  for (std::size_t i = 0; i < results->size(); ++i)
+    if ((*results)[i].type() != context.outputs[i]) fail("folded to ", (*results)[i].type(), ", the shape rule says ", context.outputs[i]);
+  return *results;
+}
+
+TEST(Folding, GivesTheseValues) {
+  const Row rows[] = {
+      {"Add", {ints({1, 2}), ints({10})}, {}, {ints({11, 12})}},
+      {"Add", {ints({INT64_MAX}), ints({1})}, {}, {ints({INT64_MIN})}},
+      {"Sub", {ints({1}), ints({3})}, {}, {ints({-2})}},
+      {"Mul", {floats({1.5F}), floats({4})}, {}, {floats({6})}},
+      {"Div", {ints({7, -7, 7, INT64_MIN}), ints({2, 2, 0, -1})}, {}, {ints({3, -3, 0, INT64_MIN})}},
+      {"Mod", {ints({7, -7, 7, -7}), ints({3, 3, -3, -3})}, {}, {ints({1, 2, -2, -1})}},
+      {"Mod", {ints({7, -7, 7, -7}), ints({3, 3, -3, -3})}, {{"fmod", I{1}}}, {ints({1, -1, 1, -1})}},
+      {"Max", {ints({1, 5}), ints({3})}, {}, {ints({3, 5})}},
+      {"Pow", {ints({3}), ints({4})}, {}, {ints({81})}},
+      {"Neg", {ints({3, INT64_MIN})}, {}, {ints({-3, INT64_MIN})}},
+      {"Floor", {floats({1.5F, -1.5F})}, {}, {floats({1, -2})}},
+      {"Round", {floats({0.5F, 1.5F, 2.5F})}, {}, {floats({0, 2, 2})}},
+      {"Sqrt", {floats({9})}, {}, {floats({3})}},
+      {"Equal", {ints({1, 2}), ints({2})}, {}, {Tensor::of<bool>(Shape{2}, {false, true})}},
+      {"Less", {floats({1, 2}), floats({2})}, {}, {Tensor::of<bool>(Shape{2}, {true, false})}},
+      {"Not", {Tensor::of<bool>(Shape{1}, {true})}, {}, {Tensor::of<bool>(Shape{1}, {false})}},
+      {"Where", {Tensor::of<bool>(Shape{2}, {true, false}), ints({1, 2}), ints({3})}, {}, {ints({1, 3})}},
+      {"Cast", {floats({-1.7F})}, {{"to", I{7}}}, {ints({-1})}},
+      {"Shape", {matrix(2, 3, {0, 0, 0, 0, 0, 0})}, {{"start", I{-1}}}, {ints({3})}},
+      {"Size", {matrix(2, 3, {0, 0, 0, 0, 0, 0})}, {}, {Tensor::scalar(I{6})}},
+      {"Gather", {ints({5, 6, 7}), ints({-1, 0})}, {}, {ints({7, 5})}},
+      {"Gather", {matrix(2, 2, {1, 2, 3, 4}), Tensor::scalar(I{1})}, {{"axis", I{1}}}, {ints({2, 4})}},
+      {"Concat", {ints({1}), ints({2, 3})}, {{"axis", I{0}}}, {ints({1, 2, 3})}},
+      {"Concat", {matrix(2, 1, {1, 2}), matrix(2, 2, {3, 4, 5, 6})}, {{"axis", I{1}}}, {matrix(2, 3, {1, 3, 4, 2, 5, 6})}},
+      {"Slice", {ints({1, 2, 3, 4, 5})}, {{"starts", Ints{-1}}, {"ends", Ints{-100}}, {"steps", Ints{-2}}}, {ints({5, 3, 1})}},
+      {"Slice", {matrix(2, 3, {1, 2, 3, 4, 5, 6})}, {{"starts", Ints{1}}, {"ends", Ints{3}}, {"axes", Ints{1}}}, {matrix(2, 2, {2, 3, 5, 6})}},
+      {"Slice", {ints({1, 2, 3})}, {{"starts", Ints{2}}, {"ends", Ints{INT64_MIN}}, {"steps", Ints{INT64_MIN}}}, {ints({3})}},
+      {"Split", {ints({1, 2, 3})}, {{"split", Ints{1, 2}}}, {ints({1}), ints({2, 3})}},
+      {"Reshape", {ints({1, 2})}, {{"shape", Ints{2, 1}}}, {matrix(2, 1, {1, 2})}},
+      {"Squeeze", {matrix(1, 2, {1, 2})}, {}, {ints({1, 2})}},
+      {"Unsqueeze", {ints({1, 2})}, {{"axes", Ints{0}}}, {matrix(1, 2, {1, 2})}},
+      {"Transpose", {matrix(2, 3, {1, 2, 3, 4, 5, 6})}, {}, {matrix(3, 2, {1, 4, 2, 5, 3, 6})}},
+      {"Expand", {matrix(2, 1, {1, 2})}, {{"shape", Ints{2, 2}}}, {matrix(2, 2, {1, 1, 2, 2})}},
+      {"Tile", {matrix(1, 2, {1, 2})}, {{"repeats", Ints{2, 2}}}, {matrix(2, 4, {1, 2, 1, 2, 1, 2, 1, 2})}},
+      {"Range", {Tensor::scalar(I{5}), Tensor::scalar(I{-1}), Tensor::scalar(I{-2})}, {}, {ints({5, 3, 1})}},
+      {"Range", {Tensor::scalar(I{5}), Tensor::scalar(I{1}), Tensor::scalar(I{2})}, {}, {ints({})}},
+      {"Constant", {}, {{"value_ints", Ints{4, 5}}}, {ints({4, 5})}},
+      {"ConstantOfShape", {}, {{"shape", Ints{2}}, {"value", ints({7})}}, {ints({7, 7})}},
+      {"ReduceSum", {matrix(2, 3, {1, 2, 3, 4, 5, 6})}, {{"axes", Ints{0}}, {"keepdims", I{0}}}, {ints({5, 7, 9})}},
+      {"ReduceProd", {ints({2, 3, 4})}, {{"keepdims", I{0}}}, {Tensor::scalar(I{24})}},
+      {"ReduceMax", {matrix(2, 2, {1, 9, 3, 4})}, {{"axes", Ints{1}}}, {matrix(2, 1, {9, 4})}},
+      {"ReduceMin", {ints({2, -3, 4})}, {}, {ints({-3})}},
+      {"ReduceMean", {floats({1, 2, 6})}, {}, {floats({3})}},
+      {"ReduceSum", {ints({})}, {{"keepdims", I{0}}}, {Tensor::scalar(I{0})}},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.op);
+    try {
+      const std::vector<Tensor> results = fold(row);
+      ASSERT_EQ(results.size(), row.outputs.size());
+      for (std::size_t i = 0; i < results.size(); ++i) {
+        EXPECT_EQ(results[i].type(), row.outputs[i].type());
+        EXPECT_EQ(results[i].to_doubles(), row.outputs[i].to_doubles());
+      }
+    } catch (const Error& e) {
+      ADD_FAILURE() << e.what();
+    }
+  }
+}
+
+TEST(Folding, LeavesWhatItCannotSay) {
+  const Tensor infinite = floats({std::numeric_limits<float>::infinity()});
+  EXPECT_THROW(fold({"Cast", {infinite}, {{"to", I{7}}}, {ints({0})}}), Error);
+  EXPECT_THROW(fold({"Gather", {ints({1, 2}), ints({2})}, {}, {ints({0})}}), Error);
+}
+
+}  // namespace
+}  // namespace tandem

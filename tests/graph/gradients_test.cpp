@@ -1,0 +1,167 @@
+#include <gtest/gtest.h>
+
+#include "tests/graph/notation.h"
+
+namespace tandem {
+namespace {
+
+using test::OneNode;
+using I = std::int64_t;
+
+struct Row {
+  const char* op;
+  std::vector<std::string> inputs;
+  Attributes attributes;
+  std::vector<std::string> gradients;  // of the float inputs
+};
+
+const Row rows[] = {
+    {"Abs", {"f[2]"}, {}, {"Mul(dy0, Sign(x0))"}},
+    {"Relu", {"f[2]"}, {}, {"ReluBackward(dy0, y0)"}},
+    {"Clip", {"f[2]"}, {{"min", 0.0F}}, {"ClipBackward(dy0, x0)"}},
+    {"Floor", {"f[2]"}, {}, {"-"}},
+    {"Sqrt", {"f[2]"}, {}, {"Div(Mul(dy0, 0.5), y0)"}},
+    {"Add", {"f[2,3]", "f[3]"}, {}, {"dy0", "Reshape(ReduceSum(dy0))"}},
+    {"Sub", {"f[1]", "f[3]"}, {}, {"ReduceSum(dy0)", "Neg(dy0)"}},
+    {"Mul", {"f[2,3]", "f[]"}, {}, {"Mul(dy0, x1)", "Reshape(ReduceSum(Mul(dy0, x0)))"}},
+    {"Div", {"f[2]", "f[2]"}, {}, {"Div(dy0, x1)", "Neg(Mul(Div(dy0, x1), y0))"}},
+    {"Where", {"b[2]", "f[2]", "f[2]"}, {}, {"Where(x0, dy0, 0)", "Where(x0, 0, dy0)"}},
+    {"Cast", {"f[2]"}, {{"to", I{11}}}, {"Cast(dy0)"}},
+    {"Conv", {"f[1,3,8,8]", "f[4,3,3,3]", "f[4]"}, {}, {"ConvolutionBackwardData(dy0, x1)", "ConvolutionBackwardWeights(x0, dy0)", "ConvolutionBackwardWeights:1(x0, dy0)"}},
+    {"ConvTranspose", {"f[1,2,3]", "f[2,3,2]", "f[3]"}, {}, {"Conv(dy0, x1)", "ConvolutionBackwardWeights(dy0, x0)", "ReduceSum(dy0)"}},
+    {"ConvTranspose", {"f[1,2,3]", "f[2,3,2]"}, {{"output_padding", Ints{1}}}, {"Conv(Slice(dy0), x1)", "ConvolutionBackwardWeights(Slice(dy0), x0)"}},
+    {"InnerProduct", {"f[2,3]", "f[4,3]", "f[4]"}, {}, {"InnerProductBackwardData(dy0, x1)", "InnerProductBackwardWeights(x0, dy0)", "InnerProductBackwardWeights:1(x0, dy0)"}},
+    {"MatMul", {"f[2,3]", "f[5,3,4]"}, {}, {"Reshape(ReduceSum(MatMul(dy0, x1)))", "MatMul(x0, dy0)"}},
+    {"MaxPoolTraining", {"f[1,1,4]"}, {{"kernel_shape", Ints{2}}}, {"MaxPoolBackward(dy0, y1)"}},
+    {"AveragePool", {"f[1,1,4]"}, {{"kernel_shape", Ints{2}}}, {"AveragePoolBackward(dy0)"}},
+    {"Softmax", {"f[2,3]"}, {}, {"Mul(y0, Sub(dy0, ReduceSum(Mul(dy0, y0))))"}},
+    {"LogSoftmax", {"f[2,3]"}, {}, {"Sub(dy0, Mul(Exp(y0), ReduceSum(dy0)))"}},
+    {"Reshape", {"f[2,3]"}, {{"shape", Ints{6}}}, {"Reshape(dy0)"}},
+    {"Transpose", {"f[2,3,4]"}, {{"perm", Ints{1, 2, 0}}}, {"Transpose(dy0)"}},
+    {"Concat", {"f[2,3]", "f[2,4]"}, {{"axis", I{1}}}, {"Slice(dy0)", "Slice(dy0)"}},
+    {"Slice", {"f[5]"}, {{"starts", Ints{1}}, {"ends", Ints{3}}}, {"SliceBackward(dy0)"}},
+    {"Pad", {"f[5]"}, {{"pads", Ints{1, 1}}}, {"PadBackward(dy0)"}},
+    {"Expand", {"f[1,3]"}, {{"shape", Ints{2, 3}}}, {"ReduceSum(dy0)"}},
+    {"Tile", {"f[2,3]"}, {{"repeats", Ints{2, 1}}}, {"ReduceSum(Reshape(dy0))"}},
+    {"Tile", {"f[2,3]"}, {{"repeats", Ints{1, 1}}}, {"dy0"}},
+    {"Gather", {"f[2,3]", "i[4]"}, {}, {"GatherBackward(dy0, x1)"}},
+    {"ReduceSum", {"f[2,3]"}, {{"axes", Ints{1}}, {"keepdims", I{0}}}, {"Expand(Reshape(dy0))"}},
+    {"ReduceMean", {"f[2,4]"}, {{"axes", Ints{1}}}, {"Expand(Mul(dy0, 0.25))"}},
+    {"ReduceMax", {"f[2,3]"}, {{"axes", Ints{1}}}, {"Mul(Cast(Equal(x0, y0)), Div(dy0, ReduceSum(Cast(Equal(x0, y0)))))"}},
+    {"DropoutTraining", {"f[2,3]", "i[4]"}, {{"ratio", 0.5F}, {"layer", I{1}}}, {"DropoutBackward(dy0, y1)"}},
+    {"NegativeLogLikelihoodLoss", {"f[2,3]", "i[2]"}, {}, {"NegativeLogLikelihoodLossBackward(dy0, x1)"}},
+};
+
+TEST(Gradients, AreTheseExpressions) {
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.op);
+    const int outputs = std::string_view(row.op).ends_with("Training") ? 2 : 1;
+    try {
+      EXPECT_EQ(test::gradients(OneNode(row.op, row.inputs, row.attributes, outputs)), row.gradients);
+    } catch (const Error& e) {
+      ADD_FAILURE() << e.what();
+    }
+  }
+}
+
+TEST(Gradients, OfUnwantedInputsAreNotEmitted) {
+  OneNode one("Mul", {"f[2]", "f[2]"}, {});
+  const ValueId dy = one.graph.add_input("dy", test::type_of("f[2]"));
+  GradientContext context(one.graph, one.node, {dy}, {false, true});
+  one.graph[one.node].op->differentiate(context);
+  EXPECT_EQ(one.graph.nodes.size(), 2U);
+  EXPECT_FALSE(context.dx()[0].present());
+}
+
+TEST(Gradients, OfAFrozenConvolutionsBiasAreASum) {
+  OneNode one("Conv", {"f[1,3,8,8]", "f[4,3,3,3]", "f[4]"}, {});
+  const ValueId dy = one.graph.add_input("dy", test::type_of("f[1,4,6,6]"));
+  GradientContext context(one.graph, one.node, {dy}, {false, false, true});
+  one.graph[one.node].op->differentiate(context);
+  EXPECT_EQ(test::expression(one.graph, context.dx()[2]), "ReduceSum(dy)");
+  EXPECT_EQ(one.graph[context.dx()[2]].type.shape, Shape{4});
+}
+
+struct ExpansionRow {
+  const char* what;
+  const char* op;
+  std::vector<std::string> inputs;
+  Attributes attributes;
+  bool training;
+  std::vector<std::string> outputs;
+};
+
+const ExpansionRow expansions[] = {
+    {"by a weight", "Gemm", {"f[2,3]", "f[3,4]!", "f[4]!"}, {}, false, {"InnerProduct(x0, Transpose(x1), x2)"}},
+    {"by a transposed weight", "Gemm", {"f[2,3]", "f[4,3]!", "f[1,4]!"}, {{"transB", I{1}}}, false, {"InnerProduct(x0, x1, Reshape(x2))"}},
+    {"alpha and beta", "Gemm", {"f[2,3]", "f[4,3]!", "f[4]!"}, {{"transB", I{1}}, {"alpha", 0.5F}, {"beta", 2.0F}}, false, {"Add(Mul(InnerProduct(x0, x1), 0.5), Mul(x2, 2))"}},
+    {"a bias a row", "Gemm", {"f[2,3]", "f[4,3]!", "f[2,1]"}, {{"transB", I{1}}}, false, {"Add(InnerProduct(x0, x1), x2)"}},
+    {"of two activations", "Gemm", {"f[2,3]", "f[3,4]"}, {}, false, {"MatMul(x0, x1)"}},
+    {"by a weight", "MatMul", {"f[5,2,3]", "f[3,4]!"}, {}, false, {"Reshape(InnerProduct(Reshape(x0), Transpose(x1)))"}},
+    {"a vector by a weight", "MatMul", {"f[3]", "f[3,4]!"}, {}, false, {"Reshape(InnerProduct(Reshape(x0), Transpose(x1)))"}},
+    {"of matrices stays", "MatMul", {"f[5,2,3]", "f[3,4]"}, {}, false, {"MatMul(x0, x1)"}},
+    {"of vectors", "MatMul", {"f[3]", "f[3]"}, {}, false, {"Reshape(MatMul(Reshape(x0), Reshape(x1)))"}},
+    {"stays for inference", "MaxPool", {"f[1,1,4]"}, {{"kernel_shape", Ints{2}}}, false, {"MaxPool(x0)"}},
+    {"in training", "MaxPool", {"f[1,1,4]"}, {{"kernel_shape", Ints{2}}}, true, {"MaxPoolTraining(x0)"}},
+    {"in training", "LRN", {"f[1,1,4]"}, {{"size", I{3}}}, true, {"LRNTraining(x0)"}},
+    {"twice", "GlobalMaxPool", {"f[1,1,4]"}, {}, true, {"MaxPoolTraining(x0)"}},
+    {"of many axes", "GlobalAveragePool", {"f[1,1,4,4,4,4]"}, {}, false, {"ReduceMean(x0)"}},
+    {"for inference", "Dropout", {"f[2]"}, {}, false, {"x0"}},
+    {"in training", "Dropout", {"f[2]"}, {}, true, {"DropoutTraining(x0, tandem.random)"}},
+    {"that drops nothing", "Dropout", {"f[2]"}, {{"ratio", 0.0F}}, true, {"x0"}},
+    {"in training", "BatchNormalization", {"f[2,3]", "f[3]!", "f[3]!", "f[3]!", "f[3]!"}, {}, true, {"BatchNormalizationTraining(x0, x1, x2)"}},
+    {"stays for inference", "BatchNormalization", {"f[2,3]", "f[3]!", "f[3]!", "f[3]!", "f[3]!"}, {}, false, {"BatchNormalization(x0, x1, x2, x3, x4)"}},
+    {"chained", "Sum", {"f[2]", "f[2]", "f[2]"}, {}, false, {"Add(Add(x0, x1), x2)"}},
+    {"of one", "Sum", {"f[2]"}, {}, false, {"x0"}},
+    {"divided", "Mean", {"f[2]", "f[2]"}, {}, false, {"Div(Add(x0, x1), 2)"}},
+    {"chained", "Max", {"f[2]", "f[2]", "f[2]"}, {}, false, {"Max(Max(x0, x1), x2)"}},
+    {"of integers", "Clip", {"i[2]"}, {{"min", I{1}}, {"max", I{5}}}, false, {"Min(Max(x0, 1), 5)"}},
+    {"a view", "Flatten", {"f[2,3,4]"}, {}, false, {"Reshape(x0)"}},
+    {"its input", "Identity", {"f[2]"}, {}, false, {"x0"}},
+    {"of one", "Concat", {"f[2]"}, {{"axis", I{0}}}, false, {"x0"}},
+    {"to the same type", "Cast", {"f[2]"}, {{"to", I{1}}}, false, {"x0"}},
+    {"of no axes", "ReduceSum", {"f[2]"}, {{"noop_with_empty_axes", I{1}}}, false, {"x0"}},
+    {"of the negative", "ArgMin", {"f[2]"}, {}, false, {"ArgMax(Neg(x0))"}},
+    {"shared", "SoftmaxCrossEntropyLoss", {"f[2,3]", "i[2]"}, {}, false, {"NegativeLogLikelihoodLoss(LogSoftmax(x0), x1)"}},
+    {"with another type's exponent", "Pow", {"f[2]", "i[2]"}, {}, false, {"Pow(x0, Cast(x1))"}},
+    {"known", "Size", {"f[2,3]"}, {}, false, {"6"}},
+};
+
+TEST(Expansions, AreTheseExpressions) {
+  for (const ExpansionRow& row : expansions) {
+    SCOPED_TRACE(concat(row.op, ' ', row.what));
+    EXPECT_EQ(test::expansion(OneNode(row.op, row.inputs, row.attributes), row.training), row.outputs);
+  }
+}
+
+TEST(Expansions, OfBatchNormalizationRememberItsStatistics) {
+  OneNode one("BatchNormalization", {"f[2,3]", "f[3]!", "f[3]!", "f[3]!", "f[3]!"}, {{"momentum", 0.75F}});
+  ExpandContext context(one.graph, one.graph[one.node]);
+  context.training = true;
+  one.graph[one.node].op->expand(context);
+  ASSERT_EQ(one.graph.state_updates.size(), 2U);
+  EXPECT_EQ(one.graph[one.graph.state_updates[0].parameter].name, "x3");
+  EXPECT_EQ(test::expression(one.graph, one.graph.state_updates[0].value), "BatchNormalizationTraining:1(x0, x1, x2)");
+  EXPECT_EQ(one.graph[one.graph.state_updates[1].parameter].name, "x4");
+  EXPECT_EQ(test::expression(one.graph, one.graph.state_updates[1].value), "BatchNormalizationTraining:2(x0, x1, x2)");
+  EXPECT_EQ(one.graph.state_updates[1].momentum, 0.75F);
+}
+
+TEST(Expansions, OfDropoutsHaveStreamsOfTheirOwn) {
+  Graph graph;
+  ValueId x = graph.add_input("x", test::type_of("f[2]"));
+  std::vector<std::int64_t> layers;
+  for (const char* name : {"a", "b", "a"}) {
+    const NodeId node = graph.add_node(internal_operator("Dropout"), name, {}, {x}, 1);
+    ExpandContext context(graph, graph[node]);
+    context.training = true;
+    x = graph[node].op->expand(context)[0];
+    layers.push_back(graph[graph[x].producer].attributes.integer("layer"));
+  }
+  EXPECT_NE(layers[0], layers[1]);
+  EXPECT_NE(layers[0], layers[2]);
+  EXPECT_NE(layers[1], layers[2]);
+}
+
+}  // namespace
+}  // namespace tandem

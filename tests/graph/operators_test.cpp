@@ -1,0 +1,64 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/graph/notation.h"
+
+namespace tandem {
+namespace {
+
+TEST(Operators, AreSortedByDomainAndName) {
+  const auto rows = operators();
+  EXPECT_TRUE(std::is_sorted(rows.begin(), rows.end(), [](const Operator& a, const Operator& b) { return std::pair(a.domain, a.name) < std::pair(b.domain, b.name); }));
+}
+
+TEST(Operators, AreFoundByNameAndDomain) {
+  for (const Operator& op : operators()) EXPECT_EQ(find_operator(op.name, op.domain), &op) << op.name;
+  EXPECT_EQ(find_operator("Conv", "ai.onnx"), find_operator("Conv"));
+  EXPECT_EQ(find_operator("Conv", "tandem"), nullptr);
+  EXPECT_EQ(find_operator("LSTM"), nullptr);
+  EXPECT_EQ(find_operator(""), nullptr);
+}
+
+TEST(Operators, AreWhole) {
+  for (const Operator& op : operators()) {
+    SCOPED_TRACE(op.name);
+    EXPECT_TRUE(op.infer);
+    EXPECT_FALSE(op.since.empty());
+    EXPECT_TRUE(std::is_sorted(op.since.begin(), op.since.end()));
+    EXPECT_TRUE(op.domain.empty() || op.domain == "tandem");
+    EXPECT_TRUE(op.parameters.empty() || op.elementwise);
+    EXPECT_LE(op.parameters.size(), 2U) << "an elementwise instruction has room for two";
+    EXPECT_TRUE(!op.folds_types || op.fold);
+  }
+}
+
+TEST(Operators, AnInternalNameHidesNoneOfOnnx) {
+  for (const Operator& op : operators()) EXPECT_TRUE(op.domain.empty() || !find_operator(op.name, "")) << op.name;
+}
+
+struct FlopsRow {
+  const char* op;
+  std::vector<std::string> inputs;
+  Attributes attributes;
+  double flops;
+};
+
+TEST(Operators, CountFloatingPointOperations) {
+  const FlopsRow rows[] = {
+      {"Relu", {"f[4,5]"}, {}, 20},
+      {"Conv", {"f[2,4,5,5]", "f[6,2,3,3]"}, {{"group", std::int64_t{2}}}, 2.0 * (2 * 6 * 3 * 3) * (2 * 3 * 3)},
+      {"InnerProduct", {"f[3,4,5]", "f[7,4,5]"}, {}, 2.0 * 3 * 7 * 20},
+      {"MatMul", {"f[2,3,4]", "f[4,5]"}, {}, 2.0 * 2 * 3 * 4 * 5},
+      {"MatMul", {"f[2,4,3]", "f[4,5]"}, {{"transA", std::int64_t{1}}}, 2.0 * 2 * 3 * 4 * 5},
+      {"ReduceSum", {"f[6,7]"}, {}, 42},
+      {"MaxPool", {"f[1,1,4,4]"}, {{"kernel_shape", Ints{2, 2}}}, 9 * 4},
+  };
+  for (const FlopsRow& row : rows) {
+    const test::OneNode one(row.op, row.inputs, row.attributes);
+    EXPECT_EQ(flops_of(one.graph, one.graph[one.node]), row.flops) << row.op;
+  }
+}
+
+}  // namespace
+}  // namespace tandem

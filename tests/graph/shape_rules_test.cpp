@@ -1,0 +1,219 @@
+#include <gtest/gtest.h>
+
+#include "tests/graph/notation.h"
+
+namespace tandem {
+namespace {
+
+using test::OneNode;
+using I = std::int64_t;
+
+struct Row {
+  const char* what;
+  const char* op;
+  std::vector<std::string> inputs;
+  Attributes attributes;
+  std::vector<std::string> outputs;
+};
+
+const Row rows[] = {
+    {"broadcast both ways", "Add", {"f[3,1]", "f[2,1,4]"}, {}, {"f[2,3,4]"}},
+    {"a scalar broadcasts", "Mul", {"f[]", "f[2,3]"}, {}, {"f[2,3]"}},
+    {"an empty axis stays", "Sub", {"f[0,3]", "f[1,3]"}, {}, {"f[0,3]"}},
+    {"any number of operands", "Sum", {"f[3]", "f[2,1]", "f[1,1,1]"}, {}, {"f[1,2,3]"}},
+    {"a comparison gives booleans", "Less", {"i[2,1]", "i[3]"}, {}, {"b[2,3]"}},
+    {"Where broadcasts all three", "Where", {"b[2,1]", "f[3]", "f[]"}, {}, {"f[2,3]"}},
+    {"Pow keeps the base's type", "Pow", {"f[2]", "i[3,1]"}, {}, {"f[3,2]"}},
+
+    {"plain", "Conv", {"f[2,3,8,9]", "f[4,3,3,3]", "f[4]"}, {}, {"f[2,4,6,7]"}},
+    {"pads, strides, dilations", "Conv", {"f[1,1,10,10]", "f[1,1,3,3]"}, {{"pads", Ints{1, 0, 2, 3}}, {"strides", Ints{2, 3}}, {"dilations", Ints{2, 1}}}, {"f[1,1,5,4]"}},
+    {"one axis, groups", "Conv", {"f[2,6,8]", "f[4,3,3]"}, {{"group", I{2}}}, {"f[2,4,6]"}},
+    {"three axes", "Conv", {"f[1,2,4,5,6]", "f[3,2,1,2,3]"}, {}, {"f[1,3,4,4,4]"}},
+    {"auto_pad SAME_UPPER", "Conv", {"f[1,1,5,6]", "f[1,1,3,3]"}, {{"auto_pad", std::string("SAME_UPPER")}, {"strides", Ints{2, 2}}}, {"f[1,1,3,3]"}},
+    {"auto_pad VALID", "Conv", {"f[1,1,5,6]", "f[1,1,3,3]"}, {{"auto_pad", std::string("VALID")}}, {"f[1,1,3,4]"}},
+    {"no samples", "Conv", {"f[0,3,8,8]", "f[4,3,3,3]"}, {}, {"f[0,4,6,6]"}},
+    {"plain", "ConvTranspose", {"f[1,1,3,3]", "f[1,2,3,3]"}, {}, {"f[1,2,5,5]"}},
+    {"output_shape decides the pads", "ConvTranspose", {"f[1,1,3,3]", "f[1,2,3,3]"}, {{"strides", Ints{3, 2}}, {"output_shape", Ints{10, 8}}}, {"f[1,2,10,8]"}},
+    {"output_padding", "ConvTranspose", {"f[1,1,3,3]", "f[1,2,3,3]"}, {{"strides", Ints{3, 2}}, {"output_padding", Ints{1, 1}}}, {"f[1,2,10,8]"}},
+    {"auto_pad SAME_LOWER", "ConvTranspose", {"f[1,1,3,3]", "f[1,2,3,3]"}, {{"strides", Ints{2, 2}}, {"auto_pad", std::string("SAME_LOWER")}}, {"f[1,2,6,6]"}},
+    {"groups", "ConvTranspose", {"f[1,4,3]", "f[4,3,2]"}, {{"group", I{2}}}, {"f[1,6,4]"}},
+
+    {"plain", "MaxPool", {"f[1,3,8,8]"}, {{"kernel_shape", Ints{3, 3}}, {"strides", Ints{2, 2}}}, {"f[1,3,3,3]"}},
+    {"with indices", "MaxPool", {"f[1,3,8]"}, {{"kernel_shape", Ints{2}}}, {"f[1,3,7]", "i[1,3,7]"}},
+    {"ceil_mode", "AveragePool", {"f[1,1,4,4]"}, {{"kernel_shape", Ints{3, 3}}, {"strides", Ints{2, 2}}, {"ceil_mode", I{1}}}, {"f[1,1,2,2]"}},
+    {"ceil_mode drops a window in the end padding", "MaxPool", {"f[1,1,2,2]"}, {{"kernel_shape", Ints{1, 1}}, {"strides", Ints{2, 2}}, {"ceil_mode", I{1}}}, {"f[1,1,1,1]"}},
+    {"dilations", "MaxPool", {"f[1,1,4,4]"}, {{"kernel_shape", Ints{2, 2}}, {"dilations", Ints{2, 2}}}, {"f[1,1,2,2]"}},
+    {"all spatial axes", "GlobalAveragePool", {"f[2,3,4,5,6]"}, {}, {"f[2,3,1,1,1]"}},
+
+    {"plain", "Gemm", {"f[2,3]", "f[3,4]", "f[4]"}, {}, {"f[2,4]"}},
+    {"transposed", "Gemm", {"f[3,2]", "f[4,3]", "f[2,1]"}, {{"transA", I{1}}, {"transB", I{1}}}, {"f[2,4]"}},
+    {"batches broadcast", "MatMul", {"f[5,1,2,3]", "f[4,3,6]"}, {}, {"f[5,4,2,6]"}},
+    {"a row", "MatMul", {"f[3]", "f[4,3,6]"}, {}, {"f[4,6]"}},
+    {"a column", "MatMul", {"f[4,2,3]", "f[3]"}, {}, {"f[4,2]"}},
+    {"two vectors", "MatMul", {"f[3]", "f[3]"}, {}, {"f[]"}},
+
+    {"running statistics", "BatchNormalization", {"f[2,3,4]", "f[3]", "f[3]", "f[3]", "f[3]"}, {}, {"f[2,3,4]"}},
+    {"training outputs", "BatchNormalizationTraining", {"f[2,3,4]", "f[3]", "f[3]"}, {{"epsilon", 1e-5F}}, {"f[2,3,4]", "f[3]", "f[3]", "u[0]"}},
+    {"statistics keep their axes", "LayerNormalization", {"f[2,3,4]", "f[3,4]", "f[3,4]"}, {{"axis", I{1}}}, {"f[2,3,4]", "f[2,1,1]", "f[2,1,1]"}},
+    {"mask", "Dropout", {"f[2,3]"}, {{"ratio", 0.25F}}, {"f[2,3]", "b[2,3]"}},
+
+    {"0 keeps, -1 takes the rest", "Reshape", {"f[2,3,4]"}, {{"shape", Ints{0, -1}}}, {"f[2,12]"}},
+    {"allowzero", "Reshape", {"f[0,3]"}, {{"shape", Ints{3, 0}}, {"allowzero", I{1}}}, {"f[3,0]"}},
+    {"to a scalar", "Reshape", {"f[1,1]"}, {{"shape", Ints{}}}, {"f[]"}},
+    {"-1 of nothing", "Reshape", {"f[0,3]"}, {{"shape", Ints{-1, 3}}}, {"f[0,3]"}},
+    {"axis 0", "Flatten", {"f[2,3,4]"}, {{"axis", I{0}}}, {"f[1,24]"}},
+    {"negative axis", "Flatten", {"f[2,3,4]"}, {{"axis", I{-1}}}, {"f[6,4]"}},
+    {"all ones", "Squeeze", {"f[1,3,1]"}, {}, {"f[3]"}},
+    {"one axis", "Squeeze", {"f[1,3,1]"}, {{"axes", Ints{-1}}}, {"f[1,3]"}},
+    {"axes of the result, in any order", "Unsqueeze", {"f[3,4]"}, {{"axes", Ints{3, 0}}}, {"f[1,3,4,1]"}},
+    {"reversed by default", "Transpose", {"f[2,3,4]"}, {}, {"f[4,3,2]"}},
+    {"perm", "Transpose", {"f[2,3,4]"}, {{"perm", Ints{1, 2, 0}}}, {"f[3,4,2]"}},
+    {"lengths add", "Concat", {"f[2,3]", "f[2,0]", "f[2,5]"}, {{"axis", I{-1}}}, {"f[2,8]"}},
+    {"equal parts", "Split", {"f[2,6]"}, {{"axis", I{1}}}, {"f[2,2]", "f[2,2]", "f[2,2]"}},
+    {"a smaller last part", "Split", {"f[7]"}, {{"num_outputs", I{3}}}, {"f[3]", "f[3]", "f[1]"}},
+    {"parts as given", "Split", {"f[7]"}, {{"split", Ints{2, 5}}}, {"f[2]", "f[5]"}},
+    {"bounds clamp", "Slice", {"f[5,6]"}, {{"starts", Ints{1, -100}}, {"ends", Ints{100, -1}}}, {"f[4,5]"}},
+    {"a negative step reaches the first element", "Slice", {"f[5]"}, {{"starts", Ints{10}}, {"ends", Ints{-100}}, {"steps", Ints{-2}}}, {"f[3]"}},
+    {"nothing left", "Slice", {"f[5]"}, {{"starts", Ints{3}}, {"ends", Ints{2}}}, {"f[0]"}},
+    {"a step beyond the end", "Slice", {"f[5]"}, {{"starts", Ints{0}}, {"ends", Ints{INT64_MAX}}, {"steps", Ints{INT64_MAX}}}, {"f[1]"}},
+    {"the most negative step", "Slice", {"f[5]"}, {{"starts", Ints{4}}, {"ends", Ints{INT64_MIN}}, {"steps", Ints{INT64_MIN}}}, {"f[1]"}},
+    {"pads of chosen axes", "Pad", {"f[2,3]"}, {{"pads", Ints{1, 2}}, {"axes", Ints{-1}}}, {"f[2,6]"}},
+    {"negative pads crop", "Pad", {"f[2,3]"}, {{"pads", Ints{0, -1, 1, 0}}}, {"f[3,2]"}},
+    {"both ways", "Expand", {"f[3,1]"}, {{"shape", Ints{2, 1, 4}}}, {"f[2,3,4]"}},
+    {"repeats", "Tile", {"f[2,3]"}, {{"repeats", Ints{2, 0}}}, {"f[4,0]"}},
+    {"indices replace the axis", "Gather", {"f[2,3,4]", "i[5,6]"}, {{"axis", I{1}}}, {"f[2,5,6,4]"}},
+    {"a scalar index drops it", "Gather", {"f[2,3]", "i[]"}, {{"axis", I{-1}}}, {"f[2]"}},
+    {"channels to pixels", "DepthToSpace", {"f[1,8,2,3]"}, {{"blocksize", I{2}}}, {"f[1,2,4,6]"}},
+    {"pixels to channels", "SpaceToDepth", {"f[1,2,4,6]"}, {{"blocksize", I{2}}}, {"f[1,8,2,3]"}},
+
+    {"all axes", "ReduceSum", {"f[2,3]"}, {{"keepdims", I{0}}}, {"f[]"}},
+    {"some axes", "ReduceMean", {"f[2,3,4]"}, {{"axes", Ints{-1, 0}}}, {"f[1,3,1]"}},
+    {"no axes", "ReduceSum", {"f[2,3]"}, {{"axes", Ints{}}, {"noop_with_empty_axes", I{1}}}, {"f[2,3]"}},
+    {"index of the largest", "ArgMax", {"f[2,3]"}, {{"axis", I{-1}}, {"keepdims", I{0}}}, {"i[2]"}},
+    {"another type", "Cast", {"f[2]"}, {{"to", I{7}}}, {"i[2]"}},
+    {"the other's type", "CastLike", {"f[2]", "d[1]"}, {}, {"d[2]"}},
+    {"part of a shape", "Shape", {"f[2,3,4]"}, {{"start", I{1}}, {"end", I{-1}}}, {"i[1]"}},
+    {"filled", "ConstantOfShape", {}, {{"shape", Ints{2, 3}}, {"value", Tensor::of<std::int64_t>(Shape{1}, {7})}}, {"i[2,3]"}},
+
+    {"one number", "NegativeLogLikelihoodLoss", {"f[2,3,4]", "i[2,4]", "f[3]"}, {}, {"f[]"}},
+    {"one a label, and log probabilities", "SoftmaxCrossEntropyLoss", {"f[2,3]", "s[2]"}, {{"reduction", std::string("none")}}, {"f[2]", "f[2,3]"}},
+    {"loss and gradient", "SoftmaxCrossEntropyTraining", {"f[4,10]", "i[4]"}, {{"scale", 0.25F}}, {"f[]", "f[4,10]"}},
+    {"two tensors with momentum", "SgdUpdate", {"f[8]", "f[2]", "f[2]", "f[2]", "f[3]", "f[3]", "f[3]"}, {{"tensors", I{2}}, {"momentum", 0.9F}}, {"f[2]", "f[2]", "f[3]", "f[3]"}},
+    {"a fused program", "Elementwise", {"f[2,1]", "f[3]"},
+     {{"ops", Strings{"Mul", "Relu"}}, {"args", Ints{0, 1, -1, 2, -1, -1}}, {"params", Floats{0, 0, 0, 0}}, {"results", Ints{2, 3}}}, {"f[2,3]", "f[2,3]"}},
+};
+
+TEST(ShapeRules, GiveTheTypesOfTheOutputs) {
+  for (const Row& row : rows) {
+    SCOPED_TRACE(concat(row.op, ": ", row.what));
+    try {
+      const OneNode one(row.op, row.inputs, row.attributes, static_cast<int>(row.outputs.size()));
+      for (std::size_t i = 0; i < row.outputs.size(); ++i) EXPECT_EQ(test::text_of(one.graph[one.graph.outputs[i]].type), row.outputs[i]);
+      verify(one.graph);
+    } catch (const Error& e) {
+      ADD_FAILURE() << e.what();
+    }
+  }
+}
+
+// What kernels read: attributes in one form. Running the rule on its own result changes nothing.
+TEST(ShapeRules, LeaveAttributesInOneForm) {
+  for (const Row& row : rows) {
+    SCOPED_TRACE(concat(row.op, ": ", row.what));
+    const OneNode one(row.op, row.inputs, row.attributes, static_cast<int>(row.outputs.size()));
+    const Attributes& attributes = one.graph[one.node].attributes;
+    const OneNode again(row.op, row.inputs, attributes, static_cast<int>(row.outputs.size()));
+    EXPECT_EQ(to_string(again.graph[again.node].attributes), to_string(attributes));
+    for (std::size_t i = 0; i < row.outputs.size(); ++i) EXPECT_EQ(test::text_of(again.graph[again.graph.outputs[i]].type), row.outputs[i]);
+  }
+}
+
+struct CanonicalRow {
+  const char* op;
+  std::vector<std::string> inputs;
+  Attributes attributes;
+  const char* canonical;
+};
+
+TEST(ShapeRules, FillInAttributes) {
+  const CanonicalRow canonical[] = {
+      {"Conv", {"f[1,1,5,6]", "f[1,1,3,2]"}, {{"auto_pad", std::string("SAME_LOWER")}}, "dilations=[1,1] group=1 kernel_shape=[3,2] pads=[1,1,1,0] strides=[1,1]"},
+      {"Slice", {"f[5,6]"}, {{"starts", Ints{-2}}, {"ends", Ints{99}}, {"axes", Ints{-1}}}, "axes=[1] ends=[6] starts=[4] steps=[1]"},
+      {"Pad", {"f[2,3]"}, {{"pads", Ints{1, 2}}, {"axes", Ints{1}}, {"value", 2.5F}}, "mode=constant pads=[0,1,0,2] value=2.5"},
+      {"ReduceSum", {"f[2,3]"}, {{"axes", Ints{-1, 0}}}, "axes=[0,1] keepdims=1 noop_with_empty_axes=0"},
+      {"Softmax", {"f[2,3]"}, {}, "axis=1"},
+      {"Transpose", {"f[2,3]"}, {}, "perm=[1,0]"},
+  };
+  for (const CanonicalRow& row : canonical) {
+    const OneNode one(row.op, row.inputs, row.attributes);
+    EXPECT_EQ(to_string(one.graph[one.node].attributes), row.canonical) << row.op;
+  }
+}
+
+struct FailureRow {
+  const char* op;
+  std::vector<std::string> inputs;
+  Attributes attributes;
+  int outputs;
+  const char* message;  // part of it
+};
+
+TEST(ShapeRules, SayWhatIsWrong) {
+  const FailureRow failures[] = {
+      {"Add", {"f[2]", "f[3]"}, {}, 1, "Add 'n': shapes [2] and [3] do not broadcast"},
+      {"Add", {"f[2]", "i[2]"}, {}, 1, "input 1 is int64[2], expected float32"},
+      {"Relu", {"-"}, {}, 1, "Relu 'n': input 0 is missing"},
+      {"Conv", {"f[1,3,8,8]", "f[4,2,3,3]"}, {}, 1, "has 3 channels in 1 groups, but the weight [4,2,3,3] takes 2"},
+      {"Conv", {"f[1,3,8,8]", "f[4,3,3,3]"}, {{"pads", Ints{1, 1, 1}}}, 1, "pads has 3 entries, expected 4"},
+      {"Conv", {"f[1,3,2,2]", "f[4,3,3,3]"}, {}, 1, "the window spans 3 along spatial axis 0"},
+      {"Conv", {"f[1,3,8,8]", "f[4,3,3,3]", "f[5]"}, {}, 1, "input 2 is float32[5], expected shape [4]"},
+      {"Conv", {"f[1,3,8,8]", "f[4,3,3,3]"}, {{"strides", Ints{0, 1}}}, 1, "strides holds 0"},
+      {"Conv", {"f[1,3,8,8]", "f[4,3,3,3]"}, {{"group", I{0}}}, 1, "group is 0"},
+      {"Conv", {"f[1,3,8,8]", "f[4,3,3]"}, {}, 1, "the weight has 1 spatial axes"},
+      {"Conv", {"f[1,3,8,8]", "f[4,3,3,3]"}, {{"kernel_shape", Ints{2, 2}}}, 1, "kernel_shape is [2,2]"},
+      {"Conv", {"f[1,3,8,8]", "f[4,3,3,3]"}, {{"auto_pad", std::string("MAYBE")}}, 1, "auto_pad is 'MAYBE'"},
+      {"MaxPool", {"f[1,3,8,8]"}, {}, 1, "kernel_shape is missing"},
+      {"MatMul", {"f[2,3]", "f[4,5]"}, {}, 1, "3 columns meet 4 rows"},
+      {"Gemm", {"f[2,3]", "f[3,4]", "f[3]"}, {}, 1, "do"},
+      {"Reshape", {"f[2,3]"}, {{"shape", Ints{4, -1}}}, 1, "x [2,3] does not fit in shape [4,-1]"},
+      {"Reshape", {"f[2,3]"}, {{"shape", Ints{-1, -1}}}, 1, "more than one -1"},
+      {"Reshape", {"f[2,3]", "i[2]"}, {}, 1, "shape must be known when the plan is made"},
+      {"Reshape", {"f[2,3]"}, {{"shape", Ints{INT64_MAX, INT64_MAX}}}, 1, "more elements than fit"},
+      {"Concat", {"f[2,3]", "f[3,3]"}, {{"axis", I{1}}}, 1, "input 1 is float32[3,3], which does not join"},
+      {"Concat", {"f[2,3]"}, {{"axis", I{2}}}, 1, "axis 2 is outside [-2,1]"},
+      {"Split", {"f[7]"}, {{"split", Ints{2, 4}}}, 2, "does not add up to 7"},
+      {"Split", {"f[7]"}, {{"split", Ints{INT64_MAX, INT64_MAX}}}, 2, "does not add up to 7"},
+      {"Slice", {"f[7]"}, {{"starts", Ints{0}}, {"ends", Ints{1}}, {"steps", Ints{0}}}, 1, "steps holds 0"},
+      {"Slice", {"f[7]"}, {{"starts", Ints{0, 0}}, {"ends", Ints{1, 1}}, {"axes", Ints{0, -1}}}, 1, "name one axis twice"},
+      {"Transpose", {"f[2,3]"}, {{"perm", Ints{0, 0}}}, 1, "name one axis twice"},
+      {"Pad", {"f[2,3]"}, {{"pads", Ints{0, 3, 0, 0}}, {"mode", std::string("reflect")}}, 1, "more than x [2,3] can reflect"},
+      {"Pad", {"f[2,3]"}, {{"pads", Ints{0, -2, 0, -2}}}, 1, "crop more than x [2,3] has"},
+      {"Tile", {"f[2,3]"}, {{"repeats", Ints{INT64_MAX, 2}}}, 1, "repeats holds"},
+      {"Expand", {"f[2,3]"}, {{"shape", Ints{4}}}, 1, "do not broadcast"},
+      {"Gather", {"f[2,3]", "f[1]"}, {}, 1, "expected int32 or int64"},
+      {"Squeeze", {"f[2,3]"}, {{"axes", Ints{0}}}, 1, "axis 0 of x [2,3] is not 1"},
+      {"BatchNormalization", {"f[2,3]", "f[3]", "f[2]", "f[3]", "f[3]"}, {}, 1, "input 2 is float32[2], expected shape [3]"},
+      {"Dropout", {"f[2]"}, {{"ratio", 1.0F}}, 1, "expected a number in [0, 1)"},
+      {"Clip", {"f[2]", "f[]"}, {}, 1, "must be known when the plan is made"},
+      {"Cast", {"f[2]"}, {{"to", I{8}}}, 1, "a type that is not supported"},
+      {"Constant", {}, {{"value_string", std::string("x")}}, 1, "holds no number"},
+      {"ConstantOfShape", {}, {{"shape", Ints{1 << 20, 1 << 20, 1 << 20, 1 << 20}}}, 1, "more elements than fit"},
+      {"NegativeLogLikelihoodLoss", {"f[2,3]", "i[3]"}, {}, 1, "input 1 is int64[3], expected shape [2]"},
+      {"NegativeLogLikelihoodLoss", {"f[2,3]", "i[2]"}, {{"reduction", std::string("max")}}, 1, "reduction is 'max'"},
+      {"DepthToSpace", {"f[1,6,2,2]"}, {{"blocksize", I{2}}}, 1, "expected a multiple of 4"},
+      {"GroupNormalization", {"f[1,6,2]", "f[6]", "f[6]"}, {{"num_groups", I{4}}}, 1, "which does not divide 6 channels"},
+      {"SgdUpdate", {"f[8]", "f[2]", "f[2]"}, {{"tensors", I{2}}}, 2, "expected 5 and 2"},
+  };
+  for (const FailureRow& row : failures) {
+    SCOPED_TRACE(concat(row.op, ": ", row.message));
+    try {
+      const OneNode one(row.op, row.inputs, row.attributes, row.outputs);
+      ADD_FAILURE() << "accepted as " << print(one.graph);
+    } catch (const Error& e) {
+      EXPECT_NE(std::string(e.what()).find(row.message), std::string::npos) << e.what();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tandem
