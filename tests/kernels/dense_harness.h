@@ -10,6 +10,12 @@
 
 #include "kernels/kernel.h"
 
+namespace tandem {
+
+inline std::ostream& operator<<(std::ostream& out, const Layout& layout) { return out << to_string(layout); }
+
+}  // namespace tandem
+
 namespace tandem::dense_tests {
 
 using Describe = std::vector<KernelDescription> (*)(const KernelRequest&);

@@ -116,6 +116,9 @@ std::vector<KernelDescription> attempts(const KernelRequest& request, const Prob
   if (found.empty() && p.filter.group > 1 && wanted(direct))
     attempt(dnnl::algorithm::convolution_direct, direct, {{}, Layout::row_major(p.w.shape.rank()), {}});
   std::stable_sort(found.begin(), found.end(), [](const auto& l, const auto& r) { return l.efficiency > r.efficiency; });
+  // Reference loops are for what nothing better exists for.
+  const auto loop = std::find_if(found.begin(), found.end(), [](const auto& d) { return d.efficiency <= reference_efficiency; });
+  if (loop != found.begin()) found.erase(loop, found.end());
   return found;
 }
 

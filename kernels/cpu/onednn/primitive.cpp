@@ -35,7 +35,7 @@ bool is_fallback(const dnnl::primitive_desc_base& pd) {
 
 double efficiency_of(const dnnl::primitive_desc_base& pd) {
   const std::string_view name = pd.impl_info_str();
-  if (name.find("ref") != name.npos) return 0.01;
+  if (name.find("ref") != name.npos) return reference_efficiency;
   return is_fallback(pd) ? 0.4 : 0.8;
 }
 

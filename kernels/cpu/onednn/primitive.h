@@ -27,6 +27,7 @@ class ThreadScope {
 bool float_operands(const KernelRequest& request);
 
 // How good an implementation is: share of the device's peak by the library's name for it.
+inline constexpr double reference_efficiency = 0.01;
 double efficiency_of(const dnnl::primitive_desc_base& pd);
 bool is_fallback(const dnnl::primitive_desc_base& pd);  // a reference loop, or a GEMM where a compiled kernel may exist
 
