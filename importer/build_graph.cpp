@@ -15,8 +15,8 @@ namespace {
 
 class Builder {
  public:
-  Builder(const FlatModel& model, const ImportOptions& options, std::int64_t batch, const BatchHints* hints)
-      : model_(model), options_(options), batch_(batch), file_batch_(batch_of_file(model.inputs)), hints_(hints), values_(model.symbols.size()) {}
+  Builder(const FlatModel& model, const ImportOptions& options, std::int64_t batch, const BuiltGraph* own, bool shapes_only)
+      : model_(model), options_(options), batch_(batch), file_batch_(batch_of_file(model.inputs)), own_(own), shapes_only_(shapes_only), values_(model.symbols.size()) {}
 
   BuiltGraph run(const std::string& name) {
     built_.problems = model_.problems;
@@ -129,13 +129,13 @@ class Builder {
     if (const auto outputs = upgrade(graph(), draft)) return *outputs;
     const Operator* op = find_operator(draft.op, draft.domain);
     move_static_operands(graph(), *op, draft);
-    if (hints_)
-      if (const auto hint = hints_->find(node.id); hint != hints_->end()) rebatch(graph(), hint->second, file_batch_, batch_, draft);
+    if (own_)
+      if (const auto hint = own_->hints.find(node.id); hint != own_->hints.end()) rebatch(graph(), hint->second, file_batch_, batch_, draft);
     const std::string name = draft.op;
     const NodeId id = graph().add_node(*op, draft.name, std::move(draft.attributes), std::move(draft.inputs), draft.outputs, {node.name});
     const std::vector<ValueId> outputs = graph()[id].outputs;
     const std::vector<ValueId>& in = graph()[id].inputs;
-    if (!hints_ && wants_batch_hint(name) && !in.empty() && in[0].present())
+    if (!own_ && wants_batch_hint(name) && !in.empty() && in[0].present())
       built_.hints.insert_or_assign(node.id, BatchHint{graph()[in[0]].type.shape, graph()[outputs[0]].type.shape});
     fold_last_node(graph(), options_.fold_limit);
     return outputs;
@@ -170,15 +170,17 @@ class Builder {
 
   void constant_of_shape(const FlatNode& node, const Draft& draft) {
     const Symbol out = node.outputs.at(0);
-    const bool weight = node.top_level && model_.role(out) != WeightRole::none;
-    const std::int64_t limit = weight ? options_.fold_limit * limits::weight_factor - filled_ : options_.fold_limit;
-    const Tensor tensor = wanted(filled_tensor(graph(), draft, limit));
-    if (weight) {
-      filled_ += static_cast<std::int64_t>(tensor.bytes().size());
-      value(out) = parameter(out, tensor.type(), tensor);
-    } else {
-      value(out) = graph().add_constant(model_.name(out), tensor);
+    const Fill fill = fill_of(graph(), draft);
+    if (!node.top_level || model_.role(out) == WeightRole::none) {
+      value(out) = graph().add_constant(model_.name(out), wanted(filled(fill, options_.fold_limit)));
+      return;
     }
+    std::optional<Tensor> data;
+    if (!shapes_only_) {
+      data = wanted(filled(fill, options_.fold_limit * limits::weight_factor - filled_));
+      filled_ += static_cast<std::int64_t>(data->bytes().size());
+    }
+    value(out) = parameter(out, {wanted(fill.element.dtype()), fill.shape}, std::move(data));
   }
 
   // An If whose condition is known is the branch that it takes.
@@ -204,22 +206,40 @@ class Builder {
     }
   }
 
-  // An output that is an input's or another output's own value goes by that one's name: it gets a node of its own.
   void outputs() {
-    for (const Symbol out : model_.main.outputs) {
+    for (std::size_t i = 0; i < model_.main.outputs.size(); ++i) {
+      const Symbol out = model_.main.outputs[i];
+      built_.outputs.emplace_back();
       if (!out.present() || !value(out).present()) continue;
-      ValueId id = value(out);
-      if (graph()[id].name != model_.name(out))
-        if (const Operator* identity = find_operator("Identity")) id = graph()[graph().add_node(*identity, model_.name(out), {}, {id}, 1, {})].outputs[0];
+      const ValueId id = output(out);
       graph().outputs.push_back(id);
+      built_.outputs[i] = graph()[id].type.shape;
+      if (own_ && own_->outputs[i]) check_batch(out, *own_->outputs[i], graph()[id]);
     }
     if (model_.main.outputs.empty()) built_.problems.push_back({.reason = "has no outputs"});
+  }
+
+  // An output that is an input's or another output's own value goes by that one's name: it gets a node of its own.
+  ValueId output(Symbol out) {
+    const ValueId id = value(out);
+    const Operator* identity = find_operator("Identity");
+    if (graph()[id].name == model_.name(out) || !identity) return id;
+    return graph()[graph().add_node(*identity, model_.name(out), {}, {id}, 1, {})].outputs[0];
+  }
+
+  // The file's batch may hide in a constant: then the model would mix samples in silence.
+  void check_batch(Symbol out, const Shape& at_file_batch, const Value& now) {
+    const Shape& shape = now.type.shape;
+    const bool batched = at_file_batch.rank() > 0 && at_file_batch[0] == file_batch_ && (file_batch_ > 1 || at_file_batch.elements() > 1);
+    if (batched && now.depends_on_batch && shape.rank() > 0 && shape[0] != batch_)
+      built_.problems.push_back({.reason = concat("output '", model_.name(out), "' has the shape ", shape, " at batch ", batch_, " and ", at_file_batch, " at the file's own batch: the file fixes it in a constant")});
   }
 
   const FlatModel& model_;
   const ImportOptions& options_;
   std::int64_t batch_, file_batch_;
-  const BatchHints* hints_;
+  const BuiltGraph* own_;
+  bool shapes_only_;
   BuiltGraph built_;
   std::vector<ValueId> values_;  // by symbol; absent: not built
   std::int64_t filled_ = 0;      // bytes of weights made by ConstantOfShape
@@ -227,8 +247,8 @@ class Builder {
 
 }  // namespace
 
-BuiltGraph build_graph(const FlatModel& model, const ImportOptions& options, std::int64_t batch, const BatchHints* hints) {
-  return Builder(model, options, batch, hints).run(model.name_of_graph);
+BuiltGraph build_graph(const FlatModel& model, const ImportOptions& options, std::int64_t batch, const BuiltGraph* own, bool shapes_only) {
+  return Builder(model, options, batch, own, shapes_only).run(model.name_of_graph);
 }
 
 }  // namespace tandem

@@ -30,7 +30,7 @@ Tensor constant_value(const Attributes& attributes) {
   fail("has no value");
 }
 
-Tensor filled_tensor(const Graph& graph, const Draft& draft, std::int64_t limit) {
+Fill fill_of(const Graph& graph, const Draft& draft) {
   if (draft.inputs.empty() || !draft.inputs[0].present()) fail("its shape is missing");
   const Value& shape_value = graph[draft.inputs[0]];
   if (shape_value.kind != ValueKind::constant) fail("its shape is computed from data; it must be known when the plan is made");
@@ -39,13 +39,23 @@ Tensor filled_tensor(const Graph& graph, const Draft& draft, std::int64_t limit)
   const AttributeValue* given = draft.attributes.find("value");
   const Tensor* tensor = given ? std::get_if<Tensor>(given) : nullptr;
   if (given && (!tensor || tensor->elements() != 1)) fail("its value is no tensor of one element");
-  const Tensor element = tensor ? *tensor : Tensor::scalar(0.0F);
-  const std::int64_t size = static_cast<std::int64_t>(size_of(element.dtype())), elements = shape.elements();
-  if (elements > limit / size) fail("would take ", elements, " elements of ", size, " bytes, more than the ", limit, " bytes allowed");
-  Tensor filled(TensorType{element.dtype(), shape});
-  const auto bytes = filled.write();
-  for (std::size_t i = 0; i < bytes.size(); i += static_cast<std::size_t>(size)) std::memcpy(bytes.data() + i, element.bytes().data(), static_cast<std::size_t>(size));
-  return filled;
+  return {shape, tensor ? *tensor : Tensor::scalar(0.0F)};
+}
+
+Tensor filled(const Fill& fill, std::int64_t limit) {
+  const std::size_t size = size_of(fill.element.dtype());
+  const std::int64_t elements = fill.shape.elements();
+  if (elements > limit / static_cast<std::int64_t>(size)) fail("would take ", elements, " elements of ", size, " bytes, more than the ", limit, " bytes allowed");
+  Tensor tensor(TensorType{fill.element.dtype(), fill.shape});
+  const auto out = tensor.write();
+  const auto element = fill.element.bytes();
+  // Doubles what is filled: a copy for each element would take seconds for large weights.
+  for (std::size_t done = 0; done < out.size();) {
+    const std::size_t n = done == 0 ? size : std::min(done, out.size() - done);
+    std::memcpy(out.data() + done, done == 0 ? element.data() : out.data(), n);
+    done += n;
+  }
+  return tensor;
 }
 
 void widen(Attributes& attributes, const std::string& op) {

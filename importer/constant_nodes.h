@@ -5,8 +5,14 @@
 namespace tandem {
 
 Tensor constant_value(const Attributes& attributes);  // of a Constant; fails for strings and sparse values
-// Fails where the shape is not known, or where the tensor would take more than `limit` bytes.
-Tensor filled_tensor(const Graph& graph, const Draft& draft, std::int64_t limit);
+
+// What a ConstantOfShape gives.
+struct Fill {
+  Shape shape;
+  Tensor element;
+};
+Fill fill_of(const Graph& graph, const Draft& draft);     // fails where the shape is not known
+Tensor filled(const Fill& fill, std::int64_t limit);  // fails where it would take more than `limit` bytes
 // float32 tensors in attributes, and float32 as a dtype that an attribute asks for, become float64.
 void widen(Attributes& attributes, const std::string& op);
 

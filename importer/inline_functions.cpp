@@ -7,6 +7,7 @@
 #include "importer/attribute_values.h"
 #include "importer/flat_model.h"
 #include "importer/limits.h"
+#include "importer/node_order.h"
 #include "importer/tensor_data.h"
 
 namespace tandem {
@@ -85,6 +86,12 @@ class Inliner {
     return node.name.size() <= 4 * limits::name ? node.name + "/" : concat("call", flat_.symbols.size(), '_', seen_, '/');
   }
 
+  // Worked out once for each function, however often it is called.
+  const std::vector<int>& order_of(const Nodes& nodes) {
+    const auto known = orders_.find(&nodes);
+    return known != orders_.end() ? known->second : orders_.emplace(&nodes, computing_order(nodes)).first->second;
+  }
+
   // False, with a problem, once inlining has grown beyond the limits.
   bool count(const onnx::NodeProto& proto) {
     operands_ += 1 + proto.input_size() + proto.output_size() + proto.attribute_size();
@@ -154,9 +161,9 @@ class Inliner {
   }
 
   void nodes(const Nodes& nodes, Scope& scope, const Frame& frame, FlatBody& body, bool main) {
-    for (int i = 0; i < nodes.size() && !too_large_; ++i) {
+    for (const int i : order_of(nodes)) {
       const onnx::NodeProto& proto = nodes[i];
-      if (!count(proto)) return;
+      if (too_large_ || !count(proto)) return;
       FlatNode node;
       node.name = joined(frame, proto.name().empty() ? concat(proto.op_type(), '#', i) : proto.name());
       node.op = proto.op_type();
@@ -248,6 +255,7 @@ class Inliner {
   ExternalData& external_;
   AttributeReader attributes_;
   std::map<std::tuple<std::string, std::string, std::string>, const onnx::FunctionProto*> functions_;
+  std::map<const Nodes*, std::vector<int>> orders_;
   FlatModel flat_;
   int seen_ = 0;
   std::int64_t operands_ = 0, attribute_bytes_ = 0;

@@ -54,8 +54,8 @@ BuiltGraph ModelFile::Impl::build(const ImportOptions& options) const {
   const std::int64_t file_batch = batch_of_file(flat.inputs);
   const std::int64_t batch = options.batch > 0 ? options.batch : file_batch;
   if (batch == file_batch) return build_graph(flat, options, batch, nullptr);
-  const BuiltGraph at_file_batch = build_graph(flat, options, file_batch, nullptr);
-  return build_graph(flat, options, batch, &at_file_batch.hints);
+  const BuiltGraph own = build_graph(flat, options, file_batch, nullptr, true);
+  return build_graph(flat, options, batch, &own);
 }
 
 const std::string& ModelFile::name() const { return impl_->proto.graph().name(); }

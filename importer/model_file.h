@@ -64,7 +64,8 @@ class ModelFile {
 
   // The template with these values in place of its weights, all else as it was: names, order, opset, metadata,
   // unknown fields, external data in a file beside it. Written to a temporary name, then renamed: a failure (io)
-  // leaves an existing file whole. Values not named keep the template's. Fails (model) where a value has another
+  // leaves an existing file whole. Where that external file would be the template's own, the export's gets the model's
+  // name before its own. Values not named keep the template's. Fails (model) where a value has another
   // type or names nothing, or where a weight has neither.
   struct Weight {
     std::string name;
@@ -72,8 +73,9 @@ class ModelFile {
   };
   void write(const std::filesystem::path& path, const std::vector<Weight>& weights) const;
 
- private:
   struct Impl;
+
+ private:
   explicit ModelFile(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

@@ -1,0 +1,28 @@
+// A file that takes its name only once it is whole: written beside it under a temporary name, flushed to the disk, then
+// renamed. A symbolic link at that name is replaced, never followed.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "importer/file_descriptor.h"
+
+namespace tandem {
+
+class AtomicFile {
+ public:
+  // `location`: relative to the folder; folders on the way are made where they are not there, links among them refused.
+  AtomicFile(const std::filesystem::path& folder, const std::filesystem::path& location);
+  ~AtomicFile();  // what is not committed is removed
+  AtomicFile(AtomicFile&&) noexcept;
+
+  void write(const char* bytes, std::size_t size, std::int64_t offset);
+  void flush();   // to the disk
+  void commit();  // takes the name
+
+ private:
+  std::string name_, temporary_, shown_;
+  FileDescriptor folder_, file_;
+};
+
+}  // namespace tandem

@@ -1,0 +1,124 @@
+// ModelFile::write: the template's own message with other weights in it.
+#include <algorithm>
+#include <map>
+
+#include "importer/atomic_file.h"
+#include "importer/bind_inputs.h"
+#include "importer/export_external.h"
+#include "importer/inference_mode.h"
+#include "importer/model_file_impl.h"
+
+namespace tandem {
+namespace {
+
+using Given = std::map<std::string, const Tensor*>;
+
+// The weights given, each checked against the parameter it names.
+Given check_weights(const std::vector<ModelFile::Weight>& weights, const Graph& parameters) {
+  std::map<std::string_view, const TensorType*> known;
+  for (const Value& v : parameters.values)
+    if (v.kind == ValueKind::parameter) known[v.name] = &v.type;
+  Given given;
+  for (const ModelFile::Weight& w : weights) {
+    const auto it = known.find(w.name);
+    if (it == known.end()) fail("weight '", w.name, "' is none of the template's");
+    if (*it->second != w.tensor.type()) fail("weight '", w.name, "' is ", w.tensor.type(), ", the template's is ", *it->second);
+    if (!given.emplace(w.name, &w.tensor).second) fail("weight '", w.name, "' is given twice");
+  }
+  return given;
+}
+
+class Exporter {
+ public:
+  Exporter(const ModelFile::Impl& impl, const Given& given) : impl_(impl), given_(given), model_(impl.proto) {}
+
+  void run(const std::filesystem::path& output) {
+    set_inference_mode(impl_.flat, impl_.proto, model_);
+    initializers();
+    constant_nodes();
+    std::vector<AtomicFile> files = export_external(impl_.external, impl_.path, output, patches_, model_);
+    if (model_.ByteSizeLong() > static_cast<std::size_t>(limits::model_bytes))
+      fail("the model would take ", model_.ByteSizeLong(), " bytes, more than the ", limits::model_bytes, " one ONNX file holds; a template with external data can hold more");
+    const std::string bytes = model_.SerializeAsString();
+    AtomicFile file(output.parent_path(), output.filename());
+    file.write(bytes.data(), bytes.size(), 0);
+    file.flush();
+    for (AtomicFile& external : files) external.commit();
+    file.commit();
+  }
+
+ private:
+  const Tensor* given(const std::string& name) const {
+    const auto it = given_.find(name);
+    return it == given_.end() ? nullptr : it->second;
+  }
+
+  void initializers() {
+    std::map<std::string, const FlatInitializer*> flat;
+    for (const FlatInitializer& i : impl_.flat.main.initializers) flat[impl_.flat.name(i.symbol)] = &i;
+    for (int i = 0; i < model_.graph().initializer_size(); ++i) {
+      onnx::TensorProto& proto = *model_.mutable_graph()->mutable_initializer(i);
+      const auto kept = flat.find(proto.name());
+      if (kept == flat.end()) continue;  // nothing reads it
+      const Tensor* value = given(proto.name());
+      const DataForm form = impl_.forms[static_cast<std::size_t>(i)];
+      if (!value && form == DataForm::none) {
+        if (!kept->second->data) fail("weight '", proto.name(), "' has no value, neither in the template nor given");
+        continue;  // the proto still holds it
+      }
+      if (!value) value = &*kept->second->data;
+      if (proto.data_location() == onnx::TensorProto::EXTERNAL) {
+        patches_.push_back({external_region(proto), *value});
+      } else {
+        store(*value, form, proto);
+      }
+    }
+  }
+
+  // Weights that a node made become initializers, and the node goes.
+  void constant_nodes() {
+    std::map<const onnx::NodeProto*, const Tensor*> replaced;
+    for (const FlatNode& node : impl_.flat.main.nodes) {
+      if (!node.top_level || !node.domain.empty() || (node.op != "Constant" && node.op != "ConstantOfShape") || !node.outputs.at(0).present()) continue;
+      if (const Tensor* value = given(impl_.flat.name(node.outputs[0]))) {
+        replaced[node.proto] = value;
+        add_initializer(impl_.flat.name(node.outputs[0]), *value);
+      }
+    }
+    auto& nodes = *model_.mutable_graph()->mutable_node();
+    int kept = 0;
+    for (int i = 0; i < nodes.size(); ++i)
+      if (!replaced.contains(&impl_.proto.graph().node(i))) nodes.SwapElements(kept++, i);
+    nodes.DeleteSubrange(kept, nodes.size() - kept);
+  }
+
+  void add_initializer(const std::string& name, const Tensor& value) {
+    onnx::TensorProto& proto = *model_.mutable_graph()->add_initializer();
+    proto.set_name(name);
+    proto.set_data_type(static_cast<int>(value.dtype()));
+    for (const std::int64_t d : value.shape()) proto.add_dims(d);
+    store(value, DataForm::raw, proto);
+    if (model_.ir_version() >= 4) return;
+    // Until IR version 4 every initializer is also an input.
+    onnx::ValueInfoProto& input = *model_.mutable_graph()->add_input();
+    input.set_name(name);
+    auto& type = *input.mutable_type()->mutable_tensor_type();
+    type.set_elem_type(static_cast<int>(value.dtype()));
+    for (const std::int64_t d : value.shape()) type.mutable_shape()->add_dim()->set_dim_value(d);
+  }
+
+  const ModelFile::Impl& impl_;
+  const Given& given_;
+  onnx::ModelProto model_;
+  std::vector<ExternalPatch> patches_;
+};
+
+}  // namespace
+
+void ModelFile::write(const std::filesystem::path& path, const std::vector<Weight>& weights) const {
+  const BuiltGraph own = build_graph(impl_->flat, {}, batch_of_file(impl_->flat.inputs), nullptr, true);
+  const Given given = check_weights(weights, own.graph);
+  Exporter(*impl_, given).run(path);
+}
+
+}  // namespace tandem
