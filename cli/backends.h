@@ -1,0 +1,32 @@
+// The backends this program was built with, and those it finds as modules: the one place that knows them.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "planner/compile.h"
+
+namespace tandem {
+
+struct MissingBackend {
+  std::string name;
+  std::string reason;
+};
+
+class BackendSet {
+ public:
+  // The CPU's, and CUDA's where its module (libtandem_cuda.so) lies in $TANDEM_BACKEND_PATH, beside the program or in ../lib.
+  static BackendSet load();
+  Backends all() const { return usable_; }
+  const std::vector<MissingBackend>& missing() const { return missing_; }
+  // Fails (device) with the reason where a device's backend is not there or, with `to_open`, cannot be used now.
+  void check(const std::vector<DeviceSpec>& devices, bool to_open) const;
+
+ private:
+  std::vector<const Backend*> usable_;
+  std::vector<MissingBackend> missing_;
+};
+
+// What programs that use the library need; loaded once.
+Backends built_in_backends();
+
+}  // namespace tandem

@@ -1,0 +1,53 @@
+// What a subcommand is and what it is given.
+#pragma once
+#include <iosfwd>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/backends.h"
+#include "cli/options.h"
+
+namespace tandem {
+
+struct Streams {
+  std::istream& in;
+  std::ostream& out;          // data
+  std::ostream& err;          // messages
+  bool err_terminal = false;  // a progress bar may be drawn
+  bool colour = false;        // on err
+};
+
+struct Invocation {
+  const Arguments& arguments;
+  Streams& streams;
+  bool json() const { return arguments.on("json"); }
+  bool quiet() const { return arguments.on("quiet"); }
+  void say(std::string_view message) const;       // on err, unless --quiet
+  void print(const Json& object) const;           // on out, one line
+  void write(std::string_view text) const;        // on out, as it is
+};
+
+struct Command {
+  std::string_view name;
+  std::string_view help;                          // one line
+  std::vector<std::string_view> positionals;
+  std::string_view usage;                         // after the command's name
+  std::string_view examples;
+  std::vector<OptionRow> options;                 // the common ones are added
+  int (*run)(const Invocation&);
+};
+
+Command train_command();
+Command plan_command();
+Command evaluate_command();
+Command predict_command();
+Command summary_command();
+Command operators_command();
+Command devices_command();
+
+// The whole program: `arguments` without the program's name. Returns the exit code.
+int run(std::span<const std::string> arguments, Streams& streams, const Environment& environment);
+
+}  // namespace tandem

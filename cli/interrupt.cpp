@@ -1,0 +1,32 @@
+#include "cli/interrupt.h"
+
+#include <unistd.h>
+
+#include <csignal>
+
+namespace tandem {
+namespace {
+
+volatile std::sig_atomic_t received = 0;  // a signal handler has nothing else to write to
+
+void handle(int signal) {
+  if (received != 0) ::_exit(128 + signal);
+  received = signal;
+}
+
+}  // namespace
+
+Interrupt::Interrupt() {
+  received = 0;
+  before_interrupt_ = std::signal(SIGINT, handle);
+  before_terminate_ = std::signal(SIGTERM, handle);
+}
+
+Interrupt::~Interrupt() {
+  std::signal(SIGINT, before_interrupt_);
+  std::signal(SIGTERM, before_terminate_);
+}
+
+int Interrupt::signal() const { return received; }
+
+}  // namespace tandem

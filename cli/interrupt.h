@@ -1,0 +1,19 @@
+// SIGINT and SIGTERM while training: the first asks for a stop after the current step, the second ends the process.
+#pragma once
+
+namespace tandem {
+
+class Interrupt {
+ public:
+  Interrupt();
+  ~Interrupt();  // the handlers from before stand again
+  Interrupt(const Interrupt&) = delete;
+  Interrupt& operator=(const Interrupt&) = delete;
+  int signal() const;  // 0: none came
+
+ private:
+  void (*before_interrupt_)(int);
+  void (*before_terminate_)(int);
+};
+
+}  // namespace tandem

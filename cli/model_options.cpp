@@ -1,0 +1,139 @@
+#include "cli/model_options.h"
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "trainer/spec.h"
+
+namespace tandem {
+namespace {
+
+std::string cache_folder() {
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache) return concat(cache, "/tandem");
+  if (const char* home = std::getenv("HOME"); home && *home) return concat(home, "/.cache/tandem");
+  return "";
+}
+
+// A path for the measured kernel times, or empty where none can be kept.
+std::string tuning_cache(const Arguments& a) {
+  if (!a.on("autotune")) return "";
+  if (!a.text("tuning-cache").empty()) return a.text("tuning-cache");
+  const std::string folder = cache_folder();
+  std::error_code error;
+  if (folder.empty() || (std::filesystem::create_directories(folder, error), error)) return "";
+  return folder + "/kernels.cache";
+}
+
+std::optional<LayoutPreference> layout_of(const std::string& text) {
+  if (text == "auto") return std::nullopt;
+  if (text == "blocked") return LayoutPreference::blocked;
+  if (text == "channels-last") return LayoutPreference::channels_last;
+  fail(ExitCode::usage, "--layout: unknown layout '", text, "'", suggestion(text, std::vector<std::string>{"auto", "blocked", "channels-last"}));
+}
+
+void read_optimizer(OptimizerOptions& o, const Arguments& a) {
+  o = optimizer_defaults(a.text("optimizer"));
+  const std::pair<std::string_view, double*> numbers[] = {{"momentum", &o.momentum}, {"weight-decay", &o.weight_decay}, {"beta1", &o.beta1},
+                                                          {"beta2", &o.beta2},       {"rho", &o.rho},                   {"epsilon", &o.epsilon}};
+  for (const auto& [name, value] : numbers)
+    if (a.given(name)) *value = a.number(name);
+  o.nesterov = a.on("nesterov");
+}
+
+}  // namespace
+
+std::vector<OptionRow> join(std::initializer_list<std::vector<OptionRow>> parts) {
+  std::vector<OptionRow> all;
+  for (const auto& part : parts) all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
+
+std::vector<OptionRow> device_rows() {
+  return {
+      {"devices", "LIST", "cpu", "devices: cpu, cpu:0-3, cuda:0, cuda:0*4, /GPU:0, separated by commas"},
+      {"slice-weights", "LIST", "", "each device's share of a batch, such as 2,1,1 (default equal)"},
+      {"batch-size", "N", "32", "samples of a batch, over all devices"},
+      {"dim", "NAME=SIZE", "", "sizes of other symbolic dimensions, separated by commas"},
+      {"layout", "NAME", "auto", "memory layout: auto, blocked or channels-last"},
+      {"winograd", "", "on", "use Winograd's convolution, which rounds a little differently"},
+      {"deterministic", "", "off", "only kernels that give the same result in every run"},
+      {"tuning-cache", "FILE", "", "where measured kernel times are kept (default in the user's cache folder)"},
+      {"precision", "NAME", "fp32", "number format: fp32"},
+  };
+}
+
+std::vector<OptionRow> training_rows() {
+  return {
+      {"loss", "NAME", "softmax-cross-entropy", "softmax-cross-entropy, binary-cross-entropy, mse, l1, or output (the model computes it)"},
+      {"optimizer", "NAME", "sgd", "sgd, rmsprop, adam or adamw"},
+      {"momentum", "X", "", "sgd, rmsprop: momentum (default 0)"},
+      {"nesterov", "", "off", "sgd: Nesterov's momentum"},
+      {"weight-decay", "X", "", "weight decay (default 0, adamw 0.01)"},
+      {"beta1", "X", "", "adam, adamw: decay of the first moment (default 0.9)"},
+      {"beta2", "X", "", "adam, adamw: decay of the second moment (default 0.999)"},
+      {"rho", "X", "", "rmsprop: decay of the mean square (default 0.9)"},
+      {"epsilon", "X", "", "adam, adamw, rmsprop: added to the denominator"},
+      {"freeze", "PATTERNS", "", "parameters not to train, by name with * and ?, separated by commas"},
+      {"unfreeze", "PATTERNS", "", "exceptions to --freeze"},
+      {"dense-labels", "", "off", "labels have the output's shape (found out from the data where there is some)"},
+      {"bucket-bytes", "N", "26214400", "largest all-reduce bucket"},
+      {"sync-batch-norm", "", "off", "BatchNormalization over all devices' samples"},
+  };
+}
+
+std::vector<OptionRow> data_rows() {
+  std::string_view help = "idx:DIR, cifar10:DIR, npz:FILE, synthetic:digits[,train=N], random[,samples=N]";
+  return {
+      {"data", "SPEC", "", help},
+      {"normalize", "MEAN,DEV", "", "x becomes (x - MEAN) / DEV, after bytes became 0..1; also one mean, then one deviation, a channel"},
+  };
+}
+
+ModelOptions model_options(const Invocation& invocation, PlanMode mode) {
+  const Arguments& a = invocation.arguments;
+  ModelOptions o;
+  o.plan.mode = mode;
+  if (a.text("precision") != "fp32") fail(ExitCode::usage, "--precision ", a.text("precision"), " is not supported, expected fp32");
+  o.plan.batch = a.integer("batch-size");
+  if (o.plan.batch == 0) fail(ExitCode::usage, "--batch-size must be at least 1");
+  o.plan.devices = parse_devices(a.text("devices"), a.text("slice-weights"));
+  for (const std::string& dim : a.list("dim")) {
+    const std::size_t equals = dim.rfind('=');
+    if (equals == std::string::npos) fail(ExitCode::usage, "--dim ", dim, ": expected NAME=SIZE");
+    o.dims[dim.substr(0, equals)] = parse_integer(dim.substr(equals + 1), concat("--dim ", dim.substr(0, equals)));
+  }
+  o.plan.kernel.winograd = a.on("winograd");
+  o.plan.kernel.deterministic = a.on("deterministic");
+  o.plan.layout = layout_of(a.text("layout"));
+  o.plan.autotune = a.on("autotune");
+  o.plan.tuning_cache = tuning_cache(a);
+  o.plan.loss = a.text("loss");
+  if (mode == PlanMode::training) {
+    read_optimizer(o.plan.optimizer, a);
+    o.plan.freeze = a.list("freeze");
+    o.plan.unfreeze = a.list("unfreeze");
+    o.plan.dense_labels = a.on("dense-labels");
+    o.plan.bucket_bytes = a.integer("bucket-bytes");
+    o.plan.synchronize_batch_norm = a.on("sync-batch-norm");
+  }
+  return o;
+}
+
+Preprocess preprocess(const Arguments& arguments) {
+  Preprocess p;
+  if (!arguments.text("normalize").empty()) parse_normalize(p, arguments.text("normalize"));
+  return p;
+}
+
+const Dataset& split_of(const Splits& splits, std::string_view name) {
+  const std::pair<std::string_view, const Dataset*> parts[] = {
+      {"test", splits.test.get()}, {"validation", splits.validation.get()}, {"train", splits.train.get()}};
+  std::string there;
+  for (const auto& [part, data] : parts) {
+    if (data && (name.empty() || name == part)) return *data;
+    if (data) there += concat(there.empty() ? "" : ", ", part);
+  }
+  fail(name.empty() ? ExitCode::data : ExitCode::usage, "the data has no part '", name, "' (it has ", there, ")");
+}
+
+}  // namespace tandem

@@ -1,0 +1,22 @@
+// Options that several commands share, and what they mean for the API.
+#pragma once
+#include <vector>
+
+#include "cli/command.h"
+#include "trainer/model.h"
+
+namespace tandem {
+
+std::vector<OptionRow> join(std::initializer_list<std::vector<OptionRow>> parts);
+std::vector<OptionRow> device_rows();          // --devices, --slice-weights, --batch-size, --dim, kernel choices
+std::vector<OptionRow> training_rows();        // --loss, --optimizer and its options, --freeze, ...
+std::vector<OptionRow> data_rows();            // --data, --normalize
+
+// Reads those of the rows above that the command has.
+ModelOptions model_options(const Invocation& invocation, PlanMode mode);
+Preprocess preprocess(const Arguments& arguments);
+
+// A split by name; empty: the first of test, validation, train that the data has. Fails (data) where it is not there.
+const Dataset& split_of(const Splits& splits, std::string_view name);
+
+}  // namespace tandem

@@ -1,0 +1,152 @@
+#include "cli/options.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+
+#include "trainer/file.h"
+#include "trainer/spec.h"
+
+namespace tandem {
+namespace {
+
+bool is_switch(const OptionRow& row) { return row.value.empty(); }
+
+std::string switch_text(std::string_view text, std::string_view option) {
+  for (const std::string_view yes : {"on", "true", "1", "yes"})
+    if (text == yes) return "on";
+  for (const std::string_view no : {"off", "false", "0", "no", ""})
+    if (text == no) return "off";
+  fail(ExitCode::usage, "--", option, " is a switch: expected on or off, got '", text, "'");
+}
+
+std::string variable_of(std::string_view option) {
+  std::string name = "TANDEM_";
+  for (const char c : option) name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return name;
+}
+
+const OptionRow* find_row(std::span<const OptionRow> rows, std::string_view name) {
+  const auto row = std::find_if(rows.begin(), rows.end(), [&](const OptionRow& r) { return r.name == name; });
+  return row == rows.end() ? nullptr : &*row;
+}
+
+[[noreturn]] void unknown(std::string_view what, std::string_view name, std::span<const OptionRow> rows) {
+  std::vector<std::string> names;
+  for (const OptionRow& row : rows) names.emplace_back(row.name);
+  const std::string near = nearest(name, names);
+  fail(ExitCode::usage, "unknown ", what, name, near.empty() ? std::string(", see --help") : concat(", did you mean --", near, "?"));
+}
+
+std::string text_of_json(const Json& value) {
+  const std::string dumped = value.dump();
+  return dumped.starts_with('"') ? value.text() : dumped;
+}
+
+Json json_of_text(const std::string& text) {
+  std::int64_t whole = 0;
+  double real = 0;
+  const char *begin = text.data(), *end = begin + text.size();
+  if (std::from_chars(begin, end, whole).ptr == end && !text.empty()) return whole;
+  if (std::from_chars(begin, end, real).ptr == end && !text.empty() && text_of(real) == text) return real;
+  return text;
+}
+
+}  // namespace
+
+Arguments Arguments::parse(std::span<const std::string> given, std::span<const std::string_view> positionals,
+                           std::span<const OptionRow> rows, const Environment& environment) {
+  Arguments a;
+  std::vector<std::string> bare;
+  bool options_end = false;
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const std::string& word = given[i];
+    if (options_end || !word.starts_with('-') || word == "-") {
+      bare.push_back(word);
+      continue;
+    }
+    if (word == "--") {
+      options_end = true;
+      continue;
+    }
+    const std::size_t equals = word.find('=');
+    const std::string name = word == "-h" ? "help" : word.substr(word.starts_with("--") ? 2 : 1, equals == std::string::npos ? equals : equals - (word.starts_with("--") ? 2 : 1));
+    const OptionRow* row = word.starts_with("--") || word == "-h" ? find_row(rows, name) : nullptr;
+    if (row && is_switch(*row)) {
+      a.values_[name] = {equals == std::string::npos ? "on" : switch_text(word.substr(equals + 1), name), true};
+    } else if (row) {
+      if (equals == std::string::npos && i + 1 == given.size()) fail(ExitCode::usage, "--", name, " needs a value: ", row->value);
+      a.values_[name] = {equals == std::string::npos ? given[++i] : word.substr(equals + 1), true};
+    } else if (const OptionRow* off = name.starts_with("no-") ? find_row(rows, name.substr(3)) : nullptr; off && is_switch(*off) && equals == std::string::npos) {
+      a.values_[name.substr(3)] = {"off", true};
+    } else {
+      unknown("option ", word.substr(0, equals), rows);
+    }
+  }
+  if (bare.size() > positionals.size()) fail(ExitCode::usage, "unexpected argument '", bare[positionals.size()], "'");
+  for (std::size_t i = 0; i < bare.size(); ++i) a.positionals_.emplace(positionals[i], bare[i]);
+
+  for (const OptionRow& row : rows) {
+    const char* value = a.values_.contains(row.name) ? nullptr : environment(variable_of(row.name));
+    if (value) a.values_.emplace(row.name, Value{is_switch(row) ? switch_text(value, row.name) : std::string(value), true});
+  }
+  if (const auto config = a.values_.find("config"); config != a.values_.end() && !config->second.text.empty()) {
+    const std::string path = config->second.text;
+    for (const auto& [key, value] : Json::parse(read_file(path)).object()) {
+      if (key == "command") continue;
+      if (std::find(positionals.begin(), positionals.end(), key) != positionals.end()) {
+        a.positionals_.emplace(key, text_of_json(value));
+        continue;
+      }
+      const OptionRow* row = find_row(rows, key);
+      if (!row) unknown(concat("key in ", path, ": "), key, rows);
+      a.values_.emplace(key, Value{is_switch(*row) ? switch_text(text_of_json(value), key) : text_of_json(value), true});
+    }
+  }
+  for (const OptionRow& row : rows) a.values_.emplace(row.name, Value{std::string(row.absent), false});
+  return a;
+}
+
+bool Arguments::given(std::string_view option) const {
+  const auto found = values_.find(option);
+  return found != values_.end() && found->second.given;
+}
+
+const std::string& Arguments::text(std::string_view option) const {
+  const auto found = values_.find(option);
+  if (found == values_.end()) fail(ExitCode::usage, "this command has no option --", option);
+  return found->second.text;
+}
+
+double Arguments::number(std::string_view option) const { return parse_number(text(option), concat("--", option)); }
+
+std::int64_t Arguments::integer(std::string_view option) const {
+  const std::int64_t value = parse_integer(text(option), concat("--", option));
+  if (value < 0) fail(ExitCode::usage, "--", option, ": ", value, " is negative");
+  return value;
+}
+
+bool Arguments::on(std::string_view option) const { return text(option) == "on"; }
+std::vector<std::string> Arguments::list(std::string_view option) const { return split(text(option), ','); }
+
+const std::string& Arguments::positional(std::string_view name) const {
+  const auto found = positionals_.find(name);
+  if (found == positionals_.end()) fail(ExitCode::usage, "missing argument ", name, ", see --help");
+  return found->second;
+}
+
+void Arguments::require(std::string_view option) const {
+  if (text(option).empty()) fail(ExitCode::usage, "--", option, " is missing, see --help");
+}
+
+Json Arguments::resolved() const {
+  Json::Object object;
+  for (const auto& [name, value] : positionals_) object.emplace_back(name, value);
+  for (const auto& [name, value] : values_) {
+    if (name == "config" || name == "help" || name == "resume" || value.text.empty()) continue;
+    object.emplace_back(name, json_of_text(value.text));
+  }
+  return object;
+}
+
+}  // namespace tandem

@@ -1,0 +1,89 @@
+#include "cli/command.h"
+#include "cli/model_options.h"
+#include "planner/plan/plan_file.h"
+#include "trainer/file.h"
+#include "trainer/spec.h"
+
+namespace tandem {
+namespace {
+
+struct Format {
+  std::string_view name;
+  std::string (*write)(const Plan&);
+};
+constexpr Format formats[] = {
+    {"text", [](const Plan& p) { return text_of_plan(p, true); }},
+    {"summary", [](const Plan& p) { return text_of_plan(p, false); }},
+    {"json", json_of},
+    {"dot", dot_of},
+    {"plan", serialize},
+};
+
+int check(const Invocation& call, const std::string& path) {
+  const Plan plan = parse_plan(read_file(path));
+  verify(plan);
+  if (call.json()) call.print(Json::Object{{"file", path}, {"ok", true}, {"model", plan.model}, {"devices", plan.devices.size()}, {"hash", hash_of(plan)}});
+  else call.write(concat(path, ": ok, ", plan.model, " on ", plan.devices.size(), " devices, batch ", plan.batch, ", ", hash_of(plan), "\n"));
+  return 0;
+}
+
+int run(const Invocation& call) {
+  const Arguments& a = call.arguments;
+  if (!a.text("check").empty()) return check(call, a.text("check"));
+  if (a.on("training") && a.on("inference")) fail(ExitCode::usage, "--training and --inference exclude each other");
+  const PlanMode mode = a.on("inference") ? PlanMode::inference : PlanMode::training;
+  const std::string format = call.json() ? "json" : a.text("format");
+  std::vector<std::string> names{"onnx"};
+  const Format* chosen = nullptr;
+  for (const Format& f : formats) {
+    names.emplace_back(f.name);
+    if (f.name == format) chosen = &f;
+  }
+  if (!chosen && format != "onnx") fail(ExitCode::usage, "--format ", format, suggestion(format, names));
+  if (!a.text("output").empty()) check_writable_file(a.text("output"));
+
+  const Model model = Model::load(a.positional("model"));
+  const ModelOptions options = model_options(call, mode);
+  const BackendSet backends = BackendSet::load();
+  backends.check(options.plan.devices, options.plan.autotune);
+  std::string text;
+  if (chosen) {
+    const Plan plan = model.make_plan(options, backends.all());
+    for (const std::string& warning : plan.warnings)
+      if (format != "text" && format != "summary") call.say("warning: " + warning);
+    text = chosen->write(plan);
+  } else {
+    text = mode == PlanMode::training ? model.training_graph(options) : onnx_of(model.file().graph({.batch = options.plan.batch, .dims = options.dims, .training = false}));
+  }
+  if (!a.text("output").empty()) write_atomically(a.text("output"), text);
+  else call.write(text.empty() || text.back() == '\n' || format == "plan" || format == "onnx" ? text : text + "\n");
+  return 0;
+}
+
+}  // namespace
+
+Command plan_command() {
+  return {
+      .name = "plan",
+      .help = "show how a model would be trained or run: steps, kernels, memory, communication",
+      .positionals = {"model"},
+      .usage = "MODEL.onnx [options]\n       tandem plan --check FILE.plan",
+      .examples = "  tandem plan models/lenet.onnx --devices cpu:0-3 --batch-size 128\n"
+                  "  tandem plan models/resnet50.onnx --batch-size 8 --format summary\n"
+                  "  tandem plan models/resnet50.onnx --format plan --output resnet50.plan\n"
+                  "  tandem plan --check resnet50.plan\n",
+      .options = join({{
+                           {"training", "", "off", "plan a training step (the default)"},
+                           {"inference", "", "off", "plan inference"},
+                           {"format", "NAME", "text", "text, summary, json, dot, onnx (the training graph, for a viewer) or plan (binary)"},
+                           {"output", "FILE", "", "write there instead of to stdout"},
+                           {"check", "FILE", "", "verify a plan file"},
+                           {"autotune", "", "off", "time kernels; needs the devices"},
+                       },
+                       training_rows(),
+                       device_rows()}),
+      .run = run,
+  };
+}
+
+}  // namespace tandem

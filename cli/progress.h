@@ -1,0 +1,31 @@
+// How far training is: a bar that redraws itself on a terminal, plain lines elsewhere.
+#pragma once
+#include <chrono>
+#include <string>
+
+#include "cli/command.h"
+#include "trainer/model.h"
+
+namespace tandem {
+
+class Progress {
+ public:
+  Progress(const Invocation& invocation, std::int64_t steps_per_epoch) : invocation_(invocation), steps_per_epoch_(steps_per_epoch) {}
+  void step(const StepReport& report);
+  void epoch(const EpochReport& report);
+  void clear();  // takes the bar away, so that something else can be written
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  void draw(const StepReport& report);
+
+  const Invocation& invocation_;
+  std::int64_t steps_per_epoch_;
+  double loss_ = 0, accuracy_ = 0;          // running means of the epoch
+  std::int64_t samples_ = 0, epoch_ = 0;
+  double rate_ = 0;                         // samples a second, smoothed
+  Clock::time_point drawn_{};
+  std::size_t width_ = 0;                   // of what stands on the line
+};
+
+}  // namespace tandem
