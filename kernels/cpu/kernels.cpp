@@ -105,10 +105,44 @@ constexpr CpuKernelRow rows[] = {
 
     // Movement
     {"Concat", "onednn.concat", onednn::describe_concat},
+    {"Concat", "native.concat", native::describe_concat},
+    {"Expand", "native.expand", native::describe_expand},
     {"Fill", "native.fill", native::describe_fill},
+    {"Gather", "native.gather", native::describe_gather},
+    {"GatherBackward", "native.gather_backward", native::describe_gather_backward},
+    {"Pad", "native.pad", native::describe_pad},
+    {"PadBackward", "native.pad_backward", native::describe_pad_backward},
     {"Reorder", "onednn.reorder", onednn::describe_reorder},
     {"Reorder", "native.reorder", native::describe_reorder},
+    {"Reshape", "native.reshape", native::describe_reshape},
     {"Slice", "onednn.slice", onednn::describe_slice},
+    {"Slice", "native.slice", native::describe_slice},
+    {"SliceBackward", "native.slice_backward", native::describe_slice_backward},
+    {"Tile", "native.tile", native::describe_tile},
+    {"Transpose", "native.transpose", native::describe_transpose},
+
+    // Reductions
+    {"ArgMax", "native.arg_max", native::describe_arg_max},
+    {"ArgMin", "native.arg_min", native::describe_arg_max},
+    {"ReduceMax", "native.reduce", native::describe_reduce},
+    {"ReduceMean", "native.reduce", native::describe_reduce},
+    {"ReduceMin", "native.reduce", native::describe_reduce},
+    {"ReduceProd", "native.reduce", native::describe_reduce},
+    {"ReduceSum", "native.reduce", native::describe_reduce},
+
+    // Losses, metrics, dropout
+    {"CountCorrect", "native.count_correct", native::describe_count_correct},
+    {"DropoutBackward", "native.dropout_backward", native::describe_dropout_backward},
+    {"DropoutTraining", "native.dropout", native::describe_dropout_training},
+    {"NegativeLogLikelihoodLoss", "native.negative_log_likelihood", native::describe_negative_log_likelihood},
+    {"NegativeLogLikelihoodLossBackward", "native.negative_log_likelihood_backward", native::describe_negative_log_likelihood_backward},
+    {"SoftmaxCrossEntropyTraining", "native.softmax_cross_entropy", native::describe_softmax_cross_entropy_training},
+
+    // Updates
+    {"AdamUpdate", "native.adam", native::describe_update},
+    {"RmspropUpdate", "native.rmsprop", native::describe_update},
+    {"RunningStatistics", "native.running_statistics", native::describe_running_statistics},
+    {"SgdUpdate", "native.sgd", native::describe_update},
 };
 
 }  // namespace

@@ -110,21 +110,34 @@ void copy_row(const T* from, T* to, const CopyLoop& loop) {
   }
 }
 
-template <class T>
+struct Store {
+  template <class T>
+  static void row(const T* from, T* to, const CopyLoop& loop) {
+    copy_row(from, to, loop);
+  }
+};
+struct Accumulate {
+  template <class T>
+  static void row(const T* from, T* to, const CopyLoop& loop) {
+    for (std::int64_t j = 0; j < loop.size; ++j) to[j * loop.to] += from[j * loop.from];
+  }
+};
+
+template <class Action, class T>
 void copy_rows(const T* from, T* to, const CopyLoop& outer, const CopyLoop& inner, std::int64_t rows) {
   if (outer.from != 1 || inner.from == 1) {
-    for (std::int64_t i = 0; i < rows; ++i) copy_row(from + i * outer.from, to + i * outer.to, inner);
+    for (std::int64_t i = 0; i < rows; ++i) Action::row(from + i * outer.from, to + i * outer.to, inner);
     return;
   }
   for (std::int64_t i = 0; i < rows; i += tile)
     for (std::int64_t j = 0; j < inner.size; j += tile)
       for (std::int64_t ii = i; ii < std::min(rows, i + tile); ++ii)
-        copy_row(from + ii * outer.from + j * inner.from, to + ii * outer.to + j * inner.to,
+        Action::row(from + ii * outer.from + j * inner.from, to + ii * outer.to + j * inner.to,
                  {std::min(tile, inner.size - j), inner.from, inner.to});
 }
 
 // Rows [begin, end) of the nest, a row being one run of the innermost loop.
-template <class T>
+template <class Action, class T>
 void run_rows(const CopyNest& nest, const T* from, T* to, std::int64_t begin, std::int64_t end) {
   const std::size_t last = nest.loops.size() - 2;
   const CopyLoop& outer = nest.loops[last];
@@ -139,7 +152,7 @@ void run_rows(const CopyNest& nest, const T* from, T* to, std::int64_t begin, st
       f += i * nest.loops[k].from;
       t += i * nest.loops[k].to;
     }
-    copy_rows(from + f, to + t, outer, inner, rows);
+    copy_rows<Action>(from + f, to + t, outer, inner, rows);
     begin += rows;
   }
 }
@@ -189,18 +202,34 @@ Copy Copy::reorder(const Shape& shape, const Layout& from, const Layout& to, std
   return Copy(axes, element_bytes);
 }
 
+namespace {
+
+std::int64_t rows_of(const CopyNest& nest) {
+  std::int64_t rows = 1;
+  for (std::size_t k = 0; k + 1 < nest.loops.size(); ++k) rows *= nest.loops[k].size;
+  return rows;
+}
+
+}  // namespace
+
 void Copy::run(const std::byte* from, std::byte* to, int threads) const {
   visit_size(element_bytes_, [&]<class T>() {
     for (const CopyNest& nest : nests_) {
-      std::int64_t rows = 1;
-      for (std::size_t k = 0; k + 1 < nest.loops.size(); ++k) rows *= nest.loops[k].size;
+      const std::int64_t rows = rows_of(nest);
       const int parts = threads_for(rows * nest.loops.back().size, threads);
       parallel(parts, [&](int k) {
         const Range r = part_of(rows, k, parts);
-        run_rows(nest, reinterpret_cast<const T*>(from), reinterpret_cast<T*>(to), r.begin, r.end);
+        run_rows<Store>(nest, reinterpret_cast<const T*>(from), reinterpret_cast<T*>(to), r.begin, r.end);
       });
     }
   });
 }
+
+template <class T>
+void Copy::add(const T* from, T* to) const {
+  for (const CopyNest& nest : nests_) run_rows<Accumulate>(nest, from, to, 0, rows_of(nest));
+}
+template void Copy::add(const float*, float*) const;
+template void Copy::add(const double*, double*) const;
 
 }  // namespace tandem::native

@@ -31,6 +31,9 @@ class Copy {
   // Same elements of the same shape in another layout.
   static Copy reorder(const Shape& shape, const Layout& from, const Layout& to, std::size_t element_bytes);
   void run(const std::byte* from, std::byte* to, int threads) const;
+  // to += from, in one thread and a fixed order: several elements may go to one place.
+  template <class T>
+  void add(const T* from, T* to) const;
 
  private:
   std::vector<CopyNest> nests_;  // each with at least two loops

@@ -6,5 +6,13 @@ namespace tandem::vector::TANDEM_ISA {
 
 extern const MicroRow micro_ops[];
 extern const int micro_op_count;
+template <class T>
+const Reductions<T>& reductions();
+template <class T>
+const Updates<T>& updates();
+template <class T>
+const Dropping<T>& dropping();
+void philox_run(std::uint32_t* words, std::int64_t first, std::int64_t n, const PhiloxState& state);
+void philox_at(std::uint32_t* words, const std::int64_t* elements, std::int64_t n, const PhiloxState& state);
 
 }  // namespace tandem::vector::TANDEM_ISA

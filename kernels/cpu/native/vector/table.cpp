@@ -10,7 +10,13 @@ constexpr const char* isa = TANDEM_TEXT(TANDEM_ISA);
 }  // namespace
 
 const Table& table() {
-  static const Table the_table = {isa, micro_ops, micro_op_count};
+  static const Table the_table = {isa,
+                                  micro_ops,
+                                  micro_op_count,
+                                  {&reductions<float>(), &updates<float>(), &dropping<float>()},
+                                  {&reductions<double>(), &updates<double>(), &dropping<double>()},
+                                  philox_run,
+                                  philox_at};
   return the_table;
 }
 

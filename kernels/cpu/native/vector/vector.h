@@ -14,10 +14,65 @@ struct MicroRow {
   MicroOp float32, float64;
 };
 
+enum Reduction { reduce_sum, reduce_max, reduce_min, reduce_prod };
+
+template <class T>
+struct Reductions {
+  T (*row[4])(const T* x, std::int64_t n, T start);        // by Reduction. start: the neutral element (of max, min: any of x)
+  void (*rows[4])(T* y, const T* x, std::int64_t n);       // y[j] = y[j] op x[j]
+  // y[i] = e^(x[i] − maximum), and their sum; n > 0. y may be x.
+  void (*exponentials)(const T* x, T* y, std::int64_t n, T* maximum, T* sum);
+};
+
+struct UpdateNumbers {
+  double rate, correction1, correction2;                   // of this step
+  double weight_decay, momentum, beta1, beta2, epsilon;    // beta1 is RMSprop's rho
+  bool nesterov, decoupled;
+};
+template <class T>
+using Update = void (*)(T* w, const T* g, T* first, T* second, std::int64_t n, const UpdateNumbers& numbers);
+template <class T>
+struct Updates {
+  Update<T> sgd;      // first: momentum or null
+  Update<T> adam;     // first, second: the moments
+  Update<T> rmsprop;  // first: mean square; second: momentum or null
+};
+
+struct PhiloxState {
+  std::uint32_t key[2];
+  std::uint32_t counter_high[2];  // words 2 and 3 of the counter
+};
+template <class T>
+struct Dropping {
+  void (*forward)(const T* x, T* y, std::uint8_t* mask, const std::uint32_t* words, std::int64_t n, std::uint32_t threshold, T scale);
+  void (*backward)(const T* dy, T* dx, const std::uint8_t* mask, std::int64_t n, T scale);
+};
+
+template <class T>
+struct Functions {
+  const Reductions<T>* reductions;
+  const Updates<T>* updates;
+  const Dropping<T>* dropping;
+};
+
 struct Table {
   const char* isa;
   const MicroRow* micro_ops;
   int micro_op_count;
+  Functions<float> float32;
+  Functions<double> float64;
+  // Element e's random word is word e mod 4 of the counter whose low words are e/4: of n elements in a row from `first`
+  // on, and of any elements.
+  void (*philox_run)(std::uint32_t* words, std::int64_t first, std::int64_t n, const PhiloxState& state);
+  void (*philox_at)(std::uint32_t* words, const std::int64_t* elements, std::int64_t n, const PhiloxState& state);
+
+  template <class T>
+  const Functions<T>& of() const {
+    if constexpr (sizeof(T) == sizeof(float))
+      return float32;
+    else
+      return float64;
+  }
 };
 
 namespace baseline { const Table& table(); }

@@ -1,0 +1,123 @@
+// DropoutTraining(x, random) {ratio, layer} → y, mask; DropoutBackward(dy, mask) {ratio} → dx. The mask has a byte for
+// every element of x's memory, in x's layout; which random word an element takes does not depend on the layout.
+#include "kernels/cpu/isa.h"
+#include "kernels/cpu/native/native.h"
+
+namespace tandem::native {
+namespace {
+
+constexpr std::int64_t chunk = 512;  // elements whose random words are made at a time
+
+// The mask's layout names x's, so that the gradient is asked for in the same one.
+constexpr std::string_view family = "dropout.";
+Layout mask_layout(const Layout& x) { return Layout::opaque(concat(family, x)); }
+
+// The row-major number of each element of a layout's memory; of padding, some number.
+class Numbering {
+ public:
+  explicit Numbering(const Operand& x) : flat_(x.layout.is_row_major()) {
+    if (flat_) return;
+    std::vector<std::int64_t> number(static_cast<std::size_t>(x.shape.rank()), 1);
+    for (int i = x.shape.rank() - 2; i >= 0; --i) number[static_cast<std::size_t>(i)] = number[static_cast<std::size_t>(i) + 1] * x.shape[i + 1];
+    for (const PhysicalDim& d : physical_dims(x.shape, x.layout)) loops_.push_back({d.size, number[static_cast<std::size_t>(d.axis)] * d.step});
+  }
+  bool flat() const { return flat_; }
+  void numbers(std::int64_t begin, std::int64_t n, std::int64_t base, std::int64_t* to) const {
+    const Loop inner = loops_.back();
+    while (n > 0) {
+      std::int64_t rest = begin / inner.size, at = base;
+      const std::int64_t first = begin % inner.size, run = std::min(n, inner.size - first);
+      for (std::size_t k = loops_.size() - 1; k-- > 0; rest /= loops_[k].size) at += rest % loops_[k].size * loops_[k].stride;
+      for (std::int64_t i = 0; i < run; ++i) to[i] = at + (first + i) * inner.stride;
+      to += run;
+      begin += run;
+      n -= run;
+    }
+  }
+
+ private:
+  struct Loop {
+    std::int64_t size, stride;
+  };
+  bool flat_;
+  std::vector<Loop> loops_;
+};
+
+}  // namespace
+
+Descriptions describe_dropout_training(const KernelRequest& request) {
+  const Operand x = with_layout(request.inputs[0], layout_or_row_major(request.inputs[0]));
+  if ((x.dtype != DType::float32 && x.dtype != DType::float64) || x.layout.opaque()) return {};
+  const std::int64_t n = physical_elements(x.shape, x.layout);
+  const std::int64_t row = x.shape.rank() == 0 || x.shape[0] == 0 ? 1 : x.shape.elements() / x.shape[0];
+  const double ratio = static_cast<double>(request.attributes->real("ratio", 0.5F));
+  const auto layer = static_cast<std::uint32_t>(request.attributes->integer("layer", 0));
+  const int parts = threads_for(n, request.options.threads, 8192);
+  KernelDescription d{.kernel = "native.dropout",
+                      .inputs = {x, row_major(request.inputs[1])},
+                      .outputs = {with_layout(request.outputs[0], x.layout), {DType::uint8, Shape{n}, mask_layout(x.layout)}},
+                      .efficiency = 0.3,
+                      .in_place = {{0, 0}}};
+  visit_float(x.dtype, [&]<class T>() {
+    d.make = [=] {
+      const Numbering numbering(x);
+      const vector::Table& table = vector_table();
+      // A ratio of 1 drops all: no word reaches 2³², so the scale does it.
+      const auto threshold = static_cast<std::uint32_t>(std::min(ratio * 0x1p32, 0xffffffffp0));
+      const T scale = ratio < 1 ? static_cast<T>(1 / (1 - ratio)) : T(0);
+      return make_kernel([=, &table](const Memory& m) {
+        const auto* const random = m.in<std::int64_t>(1);
+        const auto seed = static_cast<std::uint64_t>(random[0]), step = static_cast<std::uint64_t>(random[1]);
+        const vector::PhiloxState state{{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32) ^ layer},
+                                        {static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(step >> 32)}};
+        const std::int64_t base = random[2] * row;
+        parallel(parts, [&](int k) {
+          const Range r = part_of((n + chunk - 1) / chunk, k, parts);
+          std::uint32_t words[chunk];
+          std::int64_t elements[chunk];
+          for (std::int64_t c = r.begin; c < r.end; ++c) {
+            const std::int64_t begin = c * chunk, count = std::min(chunk, n - begin);
+            if (numbering.flat()) {
+              table.philox_run(words, base + begin, count, state);
+            } else {
+              numbering.numbers(begin, count, base, elements);
+              table.philox_at(words, elements, count, state);
+            }
+            table.of<T>().dropping->forward(m.in<T>(0) + begin, m.out<T>(0) + begin, m.out<std::uint8_t>(1) + begin, words, count, threshold, scale);
+          }
+        });
+      })();
+    };
+  });
+  return {d};
+}
+
+Descriptions describe_dropout_backward(const KernelRequest& request) {
+  const Operand& mask = request.inputs[1];
+  const std::string prefix = Layout::opaque(family).tag();
+  if (!mask.layout.opaque() || !mask.layout.tag().starts_with(prefix)) return {};
+  const Layout layout(mask.layout.tag().substr(prefix.size()));
+  const Operand dy = with_layout(request.inputs[0], layout);
+  if (dy.dtype != DType::float32 && dy.dtype != DType::float64) return {};
+  const std::int64_t n = physical_elements(dy.shape, layout);
+  const double ratio = static_cast<double>(request.attributes->real("ratio", 0.5F));
+  const int parts = threads_for(n, request.options.threads);
+  KernelDescription d{.kernel = "native.dropout_backward",
+                      .inputs = {dy, mask},
+                      .outputs = {with_layout(request.outputs[0], layout)},
+                      .efficiency = 0.5,
+                      .in_place = {{0, 0}}};
+  visit_float(dy.dtype, [&]<class T>() {
+    const T scale = ratio < 1 ? static_cast<T>(1 / (1 - ratio)) : T(0);
+    const auto backward = vector_table().of<T>().dropping->backward;
+    d.make = make_kernel([=](const Memory& m) {
+      parallel(parts, [&](int k) {
+        const Range r = part_of(n, k, parts);
+        backward(m.in<T>(0) + r.begin, m.out<T>(0) + r.begin, m.in<std::uint8_t>(1) + r.begin, r.end - r.begin, scale);
+      });
+    });
+  });
+  return {d};
+}
+
+}  // namespace tandem::native

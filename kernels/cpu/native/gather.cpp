@@ -1,0 +1,135 @@
+// Gather(x, indices) {axis} → y, GatherBackward(dy, indices) {axis, input_shape} → dx, ArgMax, ArgMin. Row-major.
+#include <limits>
+
+#include "kernels/cpu/native/half.h"
+#include "kernels/cpu/native/native.h"
+
+namespace tandem::native {
+namespace {
+
+struct Extent {
+  std::int64_t outer = 1, axis = 1, inner = 1;
+};
+Extent extent_of(const Shape& shape, int axis) {
+  Extent e;
+  for (int i = 0; i < shape.rank(); ++i) (i < axis ? e.outer : i == axis ? e.axis : e.inner) *= shape[i];
+  return e;
+}
+
+int axis_of(const KernelRequest& request, const Shape& x) {
+  return normalize_axis(request.attributes->integer("axis", 0), x.rank(), concat(request.op, "'s axis"));
+}
+
+template <class F>
+void visit_index(DType dtype, F&& f) {
+  if (dtype == DType::int64) f.template operator()<std::int64_t>();
+  if (dtype == DType::int32) f.template operator()<std::int32_t>();
+}
+
+// The index counted from the start; −1 where it is outside.
+std::int64_t place(std::int64_t index, std::int64_t n) {
+  if (index < 0) index += n;
+  return index >= 0 && index < n ? index : -1;
+}
+
+template <class T>
+T missing() {
+  if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>)
+    return number_as<T>(std::numeric_limits<float>::quiet_NaN());
+  else
+    return std::numeric_limits<T>::has_quiet_NaN ? std::numeric_limits<T>::quiet_NaN() : T(0);
+}
+
+KernelDescription plain(std::string kernel, const KernelRequest& request) {
+  return {.kernel = std::move(kernel), .inputs = row_major(request.inputs), .outputs = row_major(request.outputs), .efficiency = 0.2};
+}
+
+}  // namespace
+
+Descriptions describe_gather(const KernelRequest& request) {
+  const Shape& x = request.inputs[0].shape;
+  const Extent e = extent_of(x, axis_of(request, x));
+  const std::int64_t count = request.inputs[1].shape.elements();
+  const int parts = threads_for(e.outer * count * e.inner, request.options.threads);
+  KernelDescription d = plain("native.gather", request);
+  visit_storable(request.inputs[0].dtype, [&]<class T>() {
+    visit_index(request.inputs[1].dtype, [&]<class I>() {
+      d.make = make_kernel([=](const Memory& m) {
+        parallel(parts, [&](int k) {
+          const Range r = part_of(e.outer * count, k, parts);
+          for (std::int64_t row = r.begin; row < r.end; ++row) {
+            const std::int64_t from = place(m.in<I>(1)[row % count], e.axis);
+            T* const y = m.out<T>(0) + row * e.inner;
+            if (from < 0)
+              std::fill_n(y, e.inner, missing<T>());
+            else
+              std::copy_n(m.in<T>(0) + (row / count * e.axis + from) * e.inner, e.inner, y);
+          }
+        });
+      });
+    });
+  });
+  return d.make ? Descriptions{d} : Descriptions{};
+}
+
+// A thread owns rows of dx and adds what goes there in the order of the indices.
+Descriptions describe_gather_backward(const KernelRequest& request) {
+  const Shape& x = request.outputs[0].shape;
+  const DType dtype = request.inputs[0].dtype;
+  if (dtype != DType::float32 && dtype != DType::float64) return {};
+  const Extent e = extent_of(x, axis_of(request, x));
+  const std::int64_t count = request.inputs[1].shape.elements();
+  const int parts = threads_for(e.outer * count * e.inner, request.options.threads);
+  KernelDescription d = plain("native.gather_backward", request);
+  visit_float(dtype, [&]<class T>() {
+    visit_index(request.inputs[1].dtype, [&]<class I>() {
+      d.make = make_kernel([=](const Memory& m) {
+        parallel(parts, [&](int k) {
+          const Range r = part_of(e.outer * e.axis, k, parts);
+          std::fill(m.out<T>(0) + r.begin * e.inner, m.out<T>(0) + r.end * e.inner, T(0));
+          for (std::int64_t outer = r.begin / std::max<std::int64_t>(1, e.axis); outer * e.axis < r.end; ++outer)
+            for (std::int64_t i = 0; i < count; ++i) {
+              const std::int64_t to = place(m.in<I>(1)[i], e.axis), row = outer * e.axis + to;
+              if (to < 0 || row < r.begin || row >= r.end) continue;
+              const T* const dy = m.in<T>(0) + (outer * count + i) * e.inner;
+              T* const dx = m.out<T>(0) + row * e.inner;
+              for (std::int64_t j = 0; j < e.inner; ++j) dx[j] += dy[j];
+            }
+        });
+      });
+    });
+  });
+  return d.make ? Descriptions{d} : Descriptions{};
+}
+
+// The first (or last) of the largest; NaN counts as largest.
+Descriptions describe_arg_max(const KernelRequest& request) {
+  const Shape& x = request.inputs[0].shape;
+  const Extent e = extent_of(x, axis_of(request, x));
+  const bool last = request.attributes->integer("select_last_index", 0) != 0, smallest = request.op == "ArgMin";
+  const int parts = threads_for(e.outer * e.axis * e.inner, request.options.threads);
+  KernelDescription d = plain(smallest ? "native.arg_min" : "native.arg_max", request);
+  if (size_of(request.inputs[0].dtype) == 0 || request.outputs[0].dtype != DType::int64) return {};
+  visit_storable(request.inputs[0].dtype, [&]<class T>() {
+    if constexpr (std::is_arithmetic_v<T>) {
+      d.make = make_kernel([=](const Memory& m) {
+        parallel(parts, [&](int k) {
+          const Range r = part_of(e.outer * e.inner, k, parts);
+          for (std::int64_t row = r.begin; row < r.end; ++row) {
+            const T* const values = m.in<T>(0) + row / e.inner * e.axis * e.inner + row % e.inner;
+            std::int64_t best = 0;
+            for (std::int64_t i = 1; i < e.axis; ++i) {
+              const T now = values[i * e.inner], then = values[best * e.inner];
+              const bool better = smallest ? now < then : now > then;
+              if (better || (now != now && then == then) || (last && now == then)) best = i;
+            }
+            m.out<std::int64_t>(0)[row] = best;
+          }
+        });
+      });
+    }
+  });
+  return d.make ? Descriptions{d} : Descriptions{};
+}
+
+}  // namespace tandem::native
