@@ -59,7 +59,7 @@ class DeviceAssembler {
 
   // Each bucket is one buffer; the values it carries lie in it.
   void bind_buckets() {
-    for (std::size_t i = 0; i < buckets_.buckets.size(); ++i) {
+    for (std::size_t i = 0; i < buckets_.offsets.size(); ++i) {
       const Bucket& bucket = buckets_.buckets[i];
       Buffer b{.name = bucket.name, .operand = {bucket.dtype, Shape{bucket.elements}, Layout::row_major(1)}, .memory = MemoryClass::gradients, .arena = ArenaKind::gradients, .offset = buckets_.offsets[i]};
       b.bytes = (b.operand.bytes() + alignment - 1) / alignment * alignment;
@@ -98,25 +98,41 @@ class DeviceAssembler {
     }
   }
 
-  // A bucket is summed as soon as its last value is there and the buckets before it are under way: every device issues
-  // them in the same order.
+  // A bucket is summed as soon as its last value is there and the sums before it are under way: every device issues
+  // them in the order of `sequence`, the leader's own.
   void add_steps() {
     std::vector<std::size_t> missing(bucket_buffers_.size());
     for (const auto& [value, bucket] : bucket_of_) ++missing[static_cast<std::size_t>(bucket)];
-    std::vector<StepId> reduced(bucket_buffers_.size());
+    std::vector<StepId> last_value(bucket_buffers_.size(), StepId{-1}), reduced(plan_.buckets.size(), StepId{-1});
+    std::vector<bool> waited(plan_.buckets.size());
     std::size_t next = 0;
-    const auto issue = [&](StepId waits) {
-      for (; next < missing.size() && missing[next] == 0; ++next) {
-        Step s{.kind = StepKind::all_reduce, .inputs = {}, .outputs = {bucket_buffers_[next]}, .bucket = static_cast<int>(next), .stream = 1};
-        if (waits.index >= 0) s.waits = {waits};
-        s.bytes = static_cast<double>(at(device_, bucket_buffers_[next]).operand.bytes());
-        s.seconds = buckets_.buckets[next].seconds;
-        device_.steps.push_back(std::move(s));
-        reduced[next] = last_step();
+    const auto issue = [&](Step s, std::size_t bucket, StepId after) {
+      s.bucket = static_cast<int>(bucket);
+      s.stream = 1;
+      if (after.index >= 0) s.waits = {after};
+      s.bytes = static_cast<double>(at(device_, s.outputs[0]).operand.bytes());
+      s.seconds = plan_.buckets[bucket].seconds;
+      device_.steps.push_back(std::move(s));
+      reduced[bucket] = last_step();
+      ++next;
+    };
+    const auto issue_ready = [&] {
+      while (next < buckets_.sequence.size()) {
+        const auto bucket = static_cast<std::size_t>(buckets_.sequence[next]);
+        if (bucket >= bucket_buffers_.size() || missing[bucket] > 0) return;
+        issue({.kind = StepKind::all_reduce, .outputs = {bucket_buffers_[bucket]}}, bucket, last_value[bucket]);
       }
     };
-    std::vector<bool> waited(bucket_buffers_.size());
     for (const Step& original : program_.steps) {
+      if (original.kind == StepKind::all_reduce) {
+        issue_ready();
+        const auto bucket = static_cast<std::size_t>(buckets_.sequence.at(next));
+        if (bucket < bucket_buffers_.size()) fail("planner: sums over devices are out of order");
+        bucket_of_[original.outputs[0].index] = static_cast<int>(bucket);
+        issue(original, bucket, last_step());
+        issue_ready();
+        continue;
+      }
       Step s = original;
       for (const BufferId in : s.inputs) {
         const int carried = bucket_of(in);
@@ -127,14 +143,13 @@ class DeviceAssembler {
         waited[bucket] = true;
       }
       device_.steps.push_back(std::move(s));
-      bool completes = false;
       for (const BufferId out : original.outputs) {
         const auto it = out.present() ? bucket_of_.find(out.index) : bucket_of_.end();
         if (it == bucket_of_.end()) continue;
         --missing[static_cast<std::size_t>(it->second)];
-        completes = true;
+        last_value[static_cast<std::size_t>(it->second)] = last_step();
       }
-      if (completes) issue(last_step());
+      issue_ready();
     }
   }
 
@@ -188,8 +203,8 @@ class DeviceAssembler {
     arena(device_, ArenaKind::scratch) = {ArenaKind::scratch, placed.bytes, placed.lower_bound};
     for (std::size_t i = 0; i < device_.buffers.size(); ++i) {
       Buffer& b = device_.buffers[i];
-      if (!b.alias.present() || bucket_of_.count(static_cast<int>(i))) continue;
-      if (bucket_of({static_cast<int>(i)}) >= 0) {  // another name for a value in a bucket
+      if (!b.alias.present() || (b.arena == ArenaKind::gradients && bucket_of_.count(static_cast<int>(i)))) continue;
+      if (b.arena == ArenaKind::gradients) {  // another name for a value in a bucket
         b.offset = at(device_, b.alias).offset;
         continue;
       }

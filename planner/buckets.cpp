@@ -38,6 +38,22 @@ BucketPlan plan_buckets(const LoweredGraph& leader, const CompileOptions& option
     bucket.values.push_back(v.name);
     plan.bytes += v.bytes;
   }
+  // When each bucket is complete, among the graph's own sums.
+  std::vector<int> complete(plan.buckets.size(), -1);
+  for (const Ready& v : values) {
+    int& c = complete[static_cast<std::size_t>(plan.places[v.name].bucket)];
+    c = std::max(c, v.step);
+  }
+  std::size_t next = 0;
+  const auto value_buckets = complete.size();
+  for (std::size_t s = 0; s <= leader.steps.size(); ++s) {
+    const bool last = s == leader.steps.size();
+    for (; next < value_buckets && (last || complete[next] < static_cast<int>(s)); ++next) plan.sequence.push_back(static_cast<int>(next));
+    if (last || leader.steps[s].kind != StepKind::all_reduce) continue;
+    const Buffer& b = leader.buffers[static_cast<std::size_t>(leader.steps[s].outputs[0].index)];
+    plan.sequence.push_back(static_cast<int>(plan.buckets.size()));
+    plan.buckets.push_back({.name = concat("sum of ", b.name), .elements = b.operand.bytes() / static_cast<std::int64_t>(size_of(b.operand.dtype)), .dtype = b.operand.dtype, .values = {b.name}});
+  }
   // A ring moves every byte twice over each link, less its own share.
   for (Bucket& b : plan.buckets) {
     const double bytes = static_cast<double>(b.elements) * static_cast<double>(size_of(b.dtype));

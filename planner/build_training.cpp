@@ -69,7 +69,10 @@ void append_updates(Graph& graph, const CompileOptions& o, std::span<const Value
 
 Training build_training(const Graph& model, const CompileOptions& o, std::int64_t samples, bool collective) {
   Training t;
-  t.graph = fuse_layers(simplify(expand(model, true)));
+  const bool synchronized = collective && o.synchronize_batch_norm;
+  t.graph = expand(model, true);
+  if (synchronized) t.graph = synchronize_batch_norm(t.graph, samples, o.batch);
+  t.graph = fuse_layers(simplify(t.graph));
   Graph& graph = t.graph;
   const Loss loss = attach_loss(graph, o, o.batch);
   graph.outputs = {loss.loss};
@@ -125,7 +128,7 @@ Training build_training(const Graph& model, const CompileOptions& o, std::int64_
   graph.state_updates.clear();
   for (const StateUpdate& u : statistics) {
     ValueId value = u.value;
-    if (collective) {
+    if (collective && !synchronized) {
       GraphBuilder b(graph, concat("statistics/", graph[u.parameter].name), {});
       value = b.mul(value, static_cast<double>(samples) / static_cast<double>(o.batch));
       t.reduced.push_back({graph[u.parameter].name, value});

@@ -34,7 +34,8 @@ Prepared prepare_inference(const Graph& model) {
   return p;
 }
 
-// A device without samples adds zeros to every sum and updates its replica like the others.
+// A device without samples adds zeros to every sum and updates its replica like the others: what is left are the
+// sums and what the updates compute from them.
 Prepared prepare_idle(const Prepared& busy) {
   Prepared p{.outputs = busy.outputs};
   GraphCopy copy(busy.graph);
@@ -46,9 +47,27 @@ Prepared prepare_idle(const Prepared& busy) {
     copy.set(v, z);
     return z;
   };
-  for (const auto& [name, value] : busy.reduced) p.reduced[name] = zeros(value);
-  for (const Node& node : busy.graph.nodes)
-    if (!node.op->in_place.empty()) copy.copy(node);
+  std::vector<bool> needed(busy.graph.values.size()), summed(busy.graph.values.size());
+  for (const auto& [name, value] : busy.reduced) {
+    p.reduced[name] = zeros(value);
+    summed[static_cast<std::size_t>(value.index)] = true;
+  }
+  std::vector<bool> kept(busy.graph.nodes.size());
+  for (std::size_t n = kept.size(); n-- > 0;) {
+    const Node& node = busy.graph.nodes[n];
+    const bool all_reduce = node.op->name == "AllReduce";
+    kept[n] = all_reduce || !node.op->in_place.empty();
+    for (const ValueId out : node.outputs) kept[n] = kept[n] || (out.present() && needed[static_cast<std::size_t>(out.index)] && !summed[static_cast<std::size_t>(out.index)]);
+    if (!kept[n] || all_reduce) continue;
+    for (const ValueId in : node.inputs)
+      if (in.present()) needed[static_cast<std::size_t>(in.index)] = true;
+  }
+  for (std::size_t n = 0; n < kept.size(); ++n) {
+    if (!kept[n]) continue;
+    const Node& node = busy.graph.nodes[n];
+    if (node.op->name == "AllReduce") zeros(node.inputs[0]);
+    copy.copy(node);
+  }
   for (const ValueId out : busy.graph.outputs) copy.to.outputs.push_back(copy.map(out).present() && !busy.graph[out].producer.present() ? copy.map(out) : zeros(out));
   p.graph = std::move(copy.to);
   verify(p.graph);
@@ -83,7 +102,9 @@ const Backend& find_backend(Backends backends, std::string_view name) {
   fail(ExitCode::device, "there is no backend '", name, "' in this program: it has ", known);
 }
 
-Plan compile(const GraphSource& source, const CompileOptions& o, Backends backends, const Plan* parameters_of) {
+namespace {
+
+Plan compile_unchecked(const GraphSource& source, const CompileOptions& o, Backends backends, const Plan* parameters_of) {
   if (o.devices.empty()) fail(ExitCode::usage, "a plan needs at least one device");
   if (o.batch < 1) fail(ExitCode::usage, "batch size must be at least 1, got ", o.batch);
   std::vector<double> weights;
@@ -183,7 +204,41 @@ Plan compile(const GraphSource& source, const CompileOptions& o, Backends backen
   }
   assemble(plan, replicas, outputs, o, parameters_of);
 
-  // 4. Nothing runs that has not been checked.
+  return plan;
+}
+
+// The first device whose memory the plan exceeds, or none.
+const DevicePlan* too_large(const Plan& plan) {
+  for (const DevicePlan& d : plan.devices)
+    if (d.model.memory > 0 && d.peak_bytes() > d.model.memory) return &d;
+  return nullptr;
+}
+
+std::string mebibytes(std::int64_t bytes) { return concat((bytes + (1 << 20) - 1) >> 20, " MiB"); }
+
+// Refuses a plan that does not fit, with where the memory goes and the batch that would fit.
+void check_memory(const Plan& plan, const GraphSource& source, CompileOptions o, Backends backends, const Plan* parameters_of) {
+  const DevicePlan* d = too_large(plan);
+  if (!d) return;
+  std::string where;
+  for (const auto& [c, bytes] : d->memory) where += concat(where.empty() ? "" : ", ", name_of(c), ' ', mebibytes(bytes));
+  const std::string message = concat("device ", d->device, " needs ", mebibytes(d->peak_bytes()), " for a batch of ", o.batch, " but has ", mebibytes(d->model.memory), " (", where, ")");
+  o.autotune = false;
+  o.layout = plan.options.preference;
+  std::int64_t fits = 0, fails = o.batch;
+  while (fails - fits > 1) {
+    o.batch = fits + (fails - fits) / 2;
+    (too_large(compile_unchecked(source, o, backends, parameters_of)) ? fails : fits) = o.batch;
+  }
+  if (fits == 0) fail(ExitCode::device, message, ": not even a batch of 1 fits");
+  fail(ExitCode::device, message, ": the largest batch that fits is ", fits);
+}
+
+}  // namespace
+
+Plan compile(const GraphSource& source, const CompileOptions& o, Backends backends, const Plan* parameters_of) {
+  Plan plan = compile_unchecked(source, o, backends, parameters_of);
+  check_memory(plan, source, o, backends, parameters_of);
   verify(plan);
   return plan;
 }

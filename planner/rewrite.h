@@ -16,6 +16,9 @@ Graph expand(const Graph& graph, bool training);
 // nothing; views of parameters (Transpose, Reshape) become the parameter's own shape.
 Graph simplify(const Graph& graph);
 
+// Normalises by the statistics of the whole batch: BatchNormalizationTraining becomes its formula with two AllReduces.
+Graph synchronize_batch_norm(const Graph& graph, std::int64_t samples, std::int64_t batch);
+
 // Bias and activation into the producing node, BatchNormalization + Relu, flatten + InnerProduct. Before differentiation.
 Graph fuse_layers(const Graph& graph);
 

@@ -27,6 +27,10 @@ class Selector {
       origin_ = &node.origin;
       if (node.op->name == "Reshape" && reshape(node)) continue;
       if (node.op->name == "Transpose" && transpose(node)) continue;
+      if (node.op->name == "AllReduce") {
+        all_reduce(node);
+        continue;
+      }
       launch(node);
     }
     static const std::vector<std::string> none;
@@ -213,6 +217,17 @@ class Selector {
     to.layout = transposed(operand(b).layout, node.attributes.ints("perm"));
     add_buffer(y, to, MemoryClass::activations, b);
     return true;
+  }
+
+  // In place on memory of its own; which bucket it is, assembling tells.
+  void all_reduce(const Node& node) {
+    const ValueId x = node.inputs[0], y = node.outputs[0];
+    const BufferId from = form(x, Layout::row_major(graph_[x].type.shape.rank()));
+    const BufferId copy = reorder(x, from, operand(from));
+    forms(x).pop_back();  // the copy is y's
+    const BufferId b = add_buffer(y, operand(copy), MemoryClass::gradients, copy);
+    program_.steps.push_back({.kind = StepKind::all_reduce, .outputs = {b}, .stream = 1, .origin = node.origin});
+    program_.in_place.emplace_back();
   }
 
   void launch(const Node& node) {

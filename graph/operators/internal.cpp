@@ -7,6 +7,15 @@ namespace tandem {
 // The same elements in another layout
 Operator reorder() { return {.name = "Reorder", .domain = "tandem", .since = {1}, .infer = infer_same}; }
 
+// y = Σ over devices of x; the loss is a sum over devices too, so dx = Σ over devices of dy
+Operator all_reduce() {
+  return {.name = "AllReduce",
+          .domain = "tandem",
+          .since = {1},
+          .infer = infer_same,
+          .differentiate = [](GradientContext& g) { g.set_dx(g.emit("AllReduce", {g.dy()})); }};
+}
+
 // `value` everywhere, of the type that `shape` and `dtype` name
 Operator fill() {
   return {.name = "Fill", .domain = "tandem", .since = {1}, .infer = [](InferContext& c) {

@@ -115,6 +115,7 @@ std::span<const Operator> operators() {
       logical_xor(),
       // tandem
       adam_update(),
+      all_reduce(),
       average_pool_backward(),
       batch_normalization_backward(),
       batch_normalization_training(),

@@ -127,6 +127,7 @@ Operator inner_product_backward_data();
 Operator inner_product_backward_weights();
 
 // internal.cpp
+Operator all_reduce();
 Operator reorder();
 Operator fill();
 Operator elementwise();

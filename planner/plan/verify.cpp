@@ -387,7 +387,6 @@ class DeviceVerifier {
   }
   void write(std::size_t s, BufferId id) {
     check_alive(s, id);
-    const Buffer& b = at(id);
     if (device_.buffers[static_cast<std::size_t>(root_[static_cast<std::size_t>(id.index)])].constant) breach(name_step(s), " writes ", name(id.index), ", a constant");
     int unordered = -1;
     const Range r = touched(id);
