@@ -91,7 +91,7 @@ std::vector<KernelDescription> describe_batch_normalization_backward(const Kerne
   c.input(0, DNNL_ARG_SRC, *x);
   c.input(1, DNNL_ARG_DIFF_DST, *x);
   c.input(2, DNNL_ARG_SCALE, channels(request));
-  c.input(3, DNNL_ARG_SHIFT, channels(request));
+  if (compat::batch_normalization_backward_reads_shift) c.input(3, DNNL_ARG_SHIFT, channels(request));
   c.input(4, DNNL_ARG_MEAN, channels(request));
   c.input(5, DNNL_ARG_VARIANCE, channels(request));
   if (opaque.shape.elements() > 0) c.input(6, DNNL_ARG_WORKSPACE, forward.workspace_desc(), opaque.layout);

@@ -35,6 +35,7 @@ auto or_empty(F&& make) -> decltype(make()) {
 using Pooling = dnnl::pooling_forward;
 using PoolingBackward = dnnl::pooling_backward;
 using PoolingHint = dnnl::pooling_forward::primitive_desc;
+inline constexpr bool batch_normalization_backward_reads_shift = false;
 
 template <class Primitive, class... Args>
 auto describe(const dnnl::engine& engine, const dnnl::primitive_attr& attr, const Args&... args) {
@@ -81,6 +82,8 @@ inline std::optional<Blocking> blocking_of(const Desc& d) {
 }
 
 #else
+
+inline constexpr bool batch_normalization_backward_reads_shift = true;
 
 // The first version of pooling in 2.x has no dilation; only it has the fast kernels.
 struct Pooling;

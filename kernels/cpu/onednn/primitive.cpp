@@ -92,6 +92,8 @@ Candidate::Candidate(const KernelRequest& request, std::string kernel, dnnl::pri
   description_.kernel = std::move(kernel);
   description_.inputs = request.inputs;
   description_.outputs = request.outputs;
+  for (Operand& o : description_.inputs)  // what the primitive does not read
+    if (o.present() && o.layout.any()) o.layout = Layout::row_major(o.shape.rank());
   if (!valid_) return;
   description_.workspace = static_cast<std::int64_t>(pd_.scratchpad_desc().get_size());
   description_.efficiency = efficiency_of(pd_);
