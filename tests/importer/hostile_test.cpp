@@ -1,0 +1,180 @@
+// Files made to crash, hang or exhaust: each ends in a clear error or a graph.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <random>
+
+#include "tests/importer/model_builder.h"
+
+namespace tandem::test {
+namespace {
+
+Model small_model() {
+  Model m;
+  m.input("x", "N,3,8,8").output("y");
+  m.add(filled_tensor("w", {4, 3, 3, 3})).add(filled_tensor("b", {4})).add(int_tensor("shape", {2}, {0, -1}));
+  m.add(node("Conv", {"x", "w", "b"}, {"c"}, {{"pads", std::vector<std::int64_t>{1, 1, 1, 1}}}));
+  m.add(node("Relu", {"c"}, {"r"})).add(node("Reshape", {"r", "shape"}, {"y"}));
+  return m;
+}
+
+// Whatever the bytes are: an Error or a graph, nothing else.
+void expect_survives(const std::string& bytes) {
+  try {
+    const Graph graph = ModelFile::parse(bytes, {}).graph({.batch = 2, .fold_limit = 1 << 16});
+    verify(graph);
+  } catch (const Error& error) {
+    EXPECT_FALSE(std::string(error.what()).empty());
+  }
+}
+
+TEST(Hostile, TruncatedAnywhere) {
+  const std::string whole = small_model().bytes();
+  ASSERT_EQ(report_of_bytes(whole), "");
+  for (std::size_t n = 0; n < whole.size(); ++n) expect_survives(whole.substr(0, n));
+}
+
+TEST(Hostile, RandomBytes) {
+  std::mt19937 random(1);
+  for (int i = 0; i < 2000; ++i) {
+    std::string bytes(random() % 300, '\0');
+    for (char& c : bytes) c = static_cast<char>(random());
+    expect_survives(bytes);
+  }
+}
+
+TEST(Hostile, ChangedBytes) {
+  const std::string whole = small_model().bytes();
+  std::mt19937 random(2);
+  for (int i = 0; i < 5000; ++i) {
+    std::string bytes = whole;
+    for (int changes = 1 + static_cast<int>(random() % 4); changes > 0; --changes) bytes[random() % bytes.size()] = static_cast<char>(random());
+    expect_survives(bytes);
+  }
+}
+
+struct Row {
+  std::string name;
+  std::function<void(Model&)> harm;
+  std::string reason;  // what the report says
+};
+void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
+
+onnx::GraphProto nested(int depth) {
+  if (depth == 0) return branch({node("Identity", {"x"}, {"inner"})}, {"inner"});
+  const onnx::GraphProto inner = nested(depth - 1);
+  const std::string name = "level" + std::to_string(depth);
+  return branch({node("If", {"c"}, {name}, {{"then_branch", inner}, {"else_branch", branch({node("Identity", {"x"}, {"e"})}, {"e"})}})}, {name});
+}
+
+onnx::SparseTensorProto sparse() {
+  onnx::SparseTensorProto s;
+  *s.mutable_values() = float_tensor("sparse", {1}, {1});
+  return s;
+}
+
+const Row rows[] = {
+    {"no_graph", [](Model& m) { m.proto.clear_graph(); }, "no graph"},
+    {"no_ir_version", [](Model& m) { m.proto.clear_ir_version(); }, "no ir_version"},
+    {"old_ir_version", [](Model& m) { m.proto.set_ir_version(2); }, "IR version 2"},
+    {"old_opset", [](Model& m) { m.proto.mutable_opset_import(0)->set_version(5); }, "opset 5"},
+    {"no_opset", [](Model& m) { m.proto.clear_opset_import(); }, "imports no opset"},
+    {"no_outputs", [](Model& m) { m.proto.mutable_graph()->clear_output(); }, "no outputs"},
+    {"unknown_output", [](Model& m) { m.output("z"); }, "output 'z' is not computed"},
+    {"missing_input", [](Model& m) { m.add(node("Relu", {"z"}, {"q"})).output("q"); }, "input 'z' is not computed"},
+    {"cycle", [](Model& m) { m.add(node("Add", {"x", "q2"}, {"q1"})).add(node("Relu", {"q1"}, {"q2"})).output("q2"); }, "'q2' is not computed before it is read"},
+    {"reads_itself", [](Model& m) { m.add(node("Relu", {"q"}, {"q"})).output("q"); }, "'q' is not computed before it is read"},
+    {"two_producers", [](Model& m) { m.add(node("Relu", {"x"}, {"r"})); }, "'r' is defined twice"},
+    {"two_initializers", [](Model& m) { m.add(filled_tensor("w", {1})); }, "'w' is defined twice"},
+    {"node_over_initializer", [](Model& m) { m.add(node("Relu", {"x"}, {"w"})); }, "'w' is defined twice"},
+    {"unknown_operator", [](Model& m) { m.add(node("Frobnicate", {"x"}, {"f"})).output("f"); }, "ai.onnx::Frobnicate (opset 17): the operator is not supported"},
+    {"rank_beyond_limit", [](Model& m) { m.add(dims_only("huge", std::vector<std::int64_t>(1025, 1))); }, "rank 1025"},
+    {"dims_overflow", [](Model& m) { m.add(dims_only("huge", {1LL << 40, 1LL << 40})).add(node("Add", {"x", "huge"}, {"s"})).output("s"); }, "initializer 'huge'"},
+    {"dims_negative", [](Model& m) { m.add(dims_only("bad", {-4})); }, "negative dimension"},
+    {"too_little_data", [](Model& m) { m.proto.mutable_graph()->mutable_initializer(0)->mutable_raw_data()->resize(7); }, "initializer 'w' has 7 bytes"},
+    {"too_much_data", [](Model& m) { m.proto.mutable_graph()->mutable_initializer(1)->mutable_raw_data()->append(4, '\0'); }, "initializer 'b' has 20 bytes"},
+    {"string_initializer", [](Model& m) { m.proto.mutable_graph()->mutable_initializer(1)->set_data_type(onnx::TensorProto::STRING); }, "string"},
+    {"unknown_dtype", [](Model& m) { m.proto.mutable_graph()->mutable_initializer(1)->set_data_type(99); }, "element type 99"},
+    {"segmented", [](Model& m) { m.proto.mutable_graph()->mutable_initializer(1)->mutable_segment()->set_begin(0); }, "segments"},
+    {"sparse_initializer", [](Model& m) { *m.proto.mutable_graph()->add_sparse_initializer() = sparse(); }, "'sparse' is sparse"},
+    {"empty_integers", [](Model& m) { m.proto.mutable_graph()->mutable_initializer(2)->clear_int64_data(); }, "initializer 'shape'"},
+    {"sequence_input", [](Model& m) { auto& i = *m.proto.mutable_graph()->add_input(); i.set_name("s"); i.mutable_type()->mutable_sequence_type(); }, "input 's'"},
+    {"string_input", [](Model& m) { m.input("s", "N", onnx::TensorProto::STRING); }, "input 's' is no tensor of numbers"},
+    {"input_without_shape", [](Model& m) { auto& i = *m.proto.mutable_graph()->add_input(); i.set_name("s"); i.mutable_type()->mutable_tensor_type()->set_elem_type(1); }, "input 's' has no shape"},
+    {"input_beyond_memory", [](Model& m) { m.input("s", "N,4611686018427387904,4611686018427387904"); }, "input 's'"},
+    {"nested_32", [](Model& m) { m.add(node("If", {"c"}, {"q"}, {{"then_branch", nested(33)}, {"else_branch", nested(0)}})).output("q"); }, "nest deeper than 32"},
+    {"deeper_than_protobuf_reads", [](Model& m) { m.add(node("If", {"c"}, {"q"}, {{"then_branch", nested(200)}})).output("q"); }, "not an ONNX model"},
+    {"condition_from_data", [](Model& m) { m.input("cond", "", onnx::TensorProto::BOOL).add(node("If", {"cond"}, {"q"}, {{"then_branch", nested(0)}, {"else_branch", nested(0)}})).output("q"); }, "condition is computed from data"},
+    {"function_calls_itself", [](Model& m) { m.add(function("F", {"a"}, {"b"}, {node("F", {"a"}, {"b"}, {}, function_domain)})).add(node("F", {"x"}, {"q"}, {}, function_domain)).output("q"); }, "calls itself"},
+    {"function_twice", [](Model& m) { m.add(function("F", {"a"}, {"a"}, {})).add(function("F", {"a"}, {"a"}, {})); }, "'F' is defined twice"},
+    {"function_without_its_output", [](Model& m) { m.add(function("F", {"a"}, {"b"}, {})).add(node("F", {"x"}, {"q"}, {}, function_domain)).output("q"); }, "computes no 'b'"},
+    {"attribute_refers_to_nothing", [](Model& m) { m.add(node("Softmax", {"x"}, {"s"}, {{"axis", std::string("@axis")}})).output("s"); }, "stands in none"},
+    {"attribute_of_wrong_type", [](Model& m) { m.add(node("Softmax", {"x"}, {"s"}, {{"axis", std::string("one")}})).output("s"); }, "attribute 'axis' has the wrong type"},
+    {"axis_outside", [](Model& m) { m.add(node("Softmax", {"x"}, {"s"}, {{"axis", std::int64_t{9}}})).output("s"); }, "Softmax (opset 17)"},
+    {"too_few_inputs", [](Model& m) { m.add(node("Conv", {}, {"s"})).output("s"); }, "Conv (opset 17)"},
+    {"too_few_inputs_after_upgrade", [](Model& m) { m.add(node("CastLike", {"x"}, {"s"})).output("s"); }, "expected two inputs"},
+    {"constant_without_value", [](Model& m) { m.add(node("Constant", {}, {"s"})).output("s"); }, "has no value"},
+    {"constant_string", [](Model& m) { m.add(node("Constant", {}, {"s"}, {{"value_string", std::string("text")}})).output("s"); }, "strings are not supported"},
+    {"constant_without_output", [](Model& m) { m.add(node("Constant", {}, {}, {{"value_int", std::int64_t{1}}})); }, ""},
+    {"fold_108_petabytes", [](Model& m) { m.add(int_tensor("big", {2}, {1LL << 28, 1LL << 28})).add(node("ConstantOfShape", {"big"}, {"s"})).output("s"); }, "allowed"},
+    {"weight_of_108_petabytes", [](Model& m) { m.add(int_tensor("big", {2}, {64, 1LL << 50})).add(node("ConstantOfShape", {"big"}, {"s"})).add(node("Reshape", {"x", "shape"}, {"f"})).add(node("MatMul", {"f", "s"}, {"q"})).output("q"); }, "allowed"},
+    {"expand_beyond_limit", [](Model& m) { m.add(int_tensor("big", {2}, {1LL << 30, 1LL << 30})).add(int_tensor("one", {1}, {1})).add(node("Expand", {"one", "big"}, {"s"})).output("s"); }, "Expand (opset 17)"},
+    {"window_overflow", [](Model& m) { m.add(node("MaxPool", {"x"}, {"s"}, {{"kernel_shape", std::vector<std::int64_t>{1LL << 62, 1LL << 62}}, {"pads", std::vector<std::int64_t>{1LL << 62, 1LL << 62, 1LL << 62, 1LL << 62}}})).output("s"); }, "MaxPool"},
+};
+
+class HostileModel : public testing::TestWithParam<Row> {};
+
+TEST_P(HostileModel, IsReported) {
+  Model model = small_model();
+  GetParam().harm(model);
+  const std::string report = model.report();
+  if (GetParam().reason.empty()) {
+    EXPECT_EQ(report, "");
+  } else {
+    EXPECT_NE(report.find(GetParam().reason), std::string::npos) << report;
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Rows, HostileModel, testing::ValuesIn(rows), [](const auto& row) { return row.param.name; });
+
+TEST(Hostile, DoublingFunctionsStopAtTheLimit) {
+  // 60 functions, each calling the next twice: 2^60 nodes.
+  Model m;
+  m.input("x", "N,2").output("y");
+  const int depth = 60;
+  for (int i = 0; i < depth; ++i) {
+    const std::string next = "F" + std::to_string(i + 1);
+    m.add(function("F" + std::to_string(i), {"a"}, {"c"}, {node(next, {"a"}, {"b"}, {}, function_domain), node(next, {"b"}, {"c"}, {}, function_domain)}));
+  }
+  m.add(function("F" + std::to_string(depth), {"a"}, {"b"}, {node("Relu", {"a"}, {"b"})}));
+  m.add(node("F0", {"x"}, {"y"}, {}, function_domain));
+  EXPECT_NE(m.report().find("once its functions are inlined"), std::string::npos);
+}
+
+TEST(Hostile, FunctionsDeeperThan100) {
+  Model m;
+  m.input("x", "N,2").output("y");
+  for (int i = 0; i < 101; ++i)
+    m.add(function("F" + std::to_string(i), {"a"}, {"b"}, {node("F" + std::to_string(i + 1), {"a"}, {"b"}, {}, function_domain)}));
+  m.add(function("F101", {"a"}, {"b"}, {node("Relu", {"a"}, {"b"})}));
+  m.add(node("F0", {"x"}, {"y"}, {}, function_domain));
+  EXPECT_NE(m.report().find("deeper than 100"), std::string::npos);
+}
+
+TEST(Hostile, AllProblemsAtOnce) {
+  Model m = small_model();
+  m.input("image", "N,height,width").add(node("Foo", {"x"}, {"f"})).add(node("Bar", {"f"}, {"g"})).add(node("Foo", {"g"}, {"h"})).output("h");
+  const std::string report = m.report();
+  for (const char* part : {"'height'", "'width'", "nodes 'node_f', 'node_h': ai.onnx::Foo", "ai.onnx::Bar"}) EXPECT_NE(report.find(part), std::string::npos) << part << " in\n" << report;
+  EXPECT_EQ(m.parse().problems({.batch = 0}).size(), 5U);
+}
+
+TEST(Hostile, FilesThatAreNone) {
+  const TemporaryFolder folder;
+  EXPECT_THROW(ModelFile::read(folder / "absent.onnx"), Error);
+  EXPECT_THROW(ModelFile::read(folder.path()), Error);
+  write_file(folder / "empty.onnx", "");
+  EXPECT_THROW(ModelFile::read(folder / "empty.onnx"), Error);
+}
+
+}  // namespace
+}  // namespace tandem::test
