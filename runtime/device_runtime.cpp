@@ -15,34 +15,24 @@ std::byte* nowhere() {
   return place;
 }
 
-const Arena& arena_of(const DevicePlan& device, ArenaKind kind) { return device.arenas[static_cast<std::size_t>(kind)]; }
-
 }  // namespace
 
-DeviceRuntime::DeviceRuntime(const Plan& plan, std::size_t device, const Backend& backend) : backend_(backend), index_(device) {
+DeviceRuntime::DeviceRuntime(const Plan& plan, std::size_t device, const Backend& backend) : backend_(backend), index_(device), streams_(stream_count) {
   const DevicePlan& d = plan.devices[device];
   KernelOptions options = plan.options;
   if (d.model.threads > 0) options.threads = d.model.threads;
   device_ = backend.open(d.device.index, options);
   device_->activate();
-  for (int s = 0; s < stream_count; ++s) {
-    const bool used = s == 0 || std::any_of(d.steps.begin(), d.steps.end(), [&](const Step& step) { return step.stream == s; });
-    streams_.push_back(used ? device_->create_stream(s) : nullptr);
-  }
-  for (const Arena& a : d.arenas) arena(a.kind, a.bytes);
+  streams_[0] = device_->create_stream(0);
 }
 
-// The arena of a plan: the block that is there, or a further one where that is too small. Programs bound to the smaller
-// one keep it: a session whose largest plan comes first takes exactly that plan's bytes.
-std::byte* DeviceRuntime::arena(ArenaKind kind, std::int64_t bytes) {
-  if (bytes == 0) return nowhere();
-  for (const Block& b : blocks_)
-    if (b.kind == kind && b.bytes >= bytes) return b.memory;
-  return allocate(kind, bytes);
-}
-
-std::byte* DeviceRuntime::allocate(ArenaKind kind, std::int64_t bytes) {
-  blocks_.push_back({kind, device_->allocate(bytes), bytes});
+std::byte* DeviceRuntime::arena(const Arena& arena) {
+  const bool persistent = arena.kind == ArenaKind::parameters || arena.kind == ArenaKind::optimizer;
+  if (persistent ? !programs_.empty() : arena.kind != ArenaKind::constants)
+    for (const Block& b : blocks_)
+      if (b.kind == arena.kind && (persistent || b.bytes >= arena.bytes)) return b.memory;
+  if (arena.bytes == 0 || (persistent && !programs_.empty())) return nowhere();
+  blocks_.push_back({arena.kind, device_->allocate(arena.bytes), arena.bytes});
   return blocks_.back().memory;
 }
 
@@ -52,68 +42,25 @@ std::int64_t DeviceRuntime::allocated_bytes() const {
   return sum;
 }
 
-std::byte* DeviceRuntime::find_constant(const Buffer& buffer) const {
-  for (const LoadedConstant& c : constants_)
-    if (c.operand == buffer.operand && std::ranges::equal(c.tensor.bytes(), buffer.constant->bytes())) return c.memory;
-  return nullptr;
-}
-
-void DeviceRuntime::load(const Buffer& buffer, std::byte* memory) {
-  const Operand& to = buffer.operand;
-  const Operand from{to.dtype, to.shape, Layout::row_major(to.shape.rank())};
+void DeviceRuntime::load(const Buffer& constant, std::byte* memory) {
+  const Operand& to = constant.operand;
   std::vector<std::byte> bytes(static_cast<std::size_t>(to.bytes()));
-  reorder(from, buffer.constant->bytes(), to, bytes);
+  reorder({to.dtype, to.shape, Layout::row_major(to.shape.rank())}, constant.constant->bytes(), to, bytes);
+  if (bytes.empty()) return;
   streams_[0]->copy_in(memory, bytes.data(), std::ssize(bytes));
   streams_[0]->synchronize();
-  constants_.push_back({*buffer.constant, to, memory});
-}
-
-// Addresses of the constants, null for other buffers. The first plan's lie where it says. A further plan's would lie on
-// other things there: it shares equal ones and has the rest in a block of its own.
-std::vector<std::byte*> DeviceRuntime::place_constants(const DevicePlan& device) {
-  std::vector<std::byte*> memory(device.buffers.size(), nullptr);
-  std::int64_t more = 0;
-  for (std::size_t i = 0; i < memory.size(); ++i) {
-    const Buffer& b = device.buffers[i];
-    if (!b.constant || b.bytes == 0) continue;
-    if (programs_.empty()) {
-      memory[i] = arena(ArenaKind::parameters, arena_of(device, ArenaKind::parameters).bytes) + b.offset;
-      if (!b.alias.present()) load(b, memory[i]);
-    } else if (!(memory[i] = find_constant(b))) {
-      more += b.bytes;
-    }
-  }
-  if (more == 0) return memory;
-  std::byte* next = allocate(ArenaKind::parameters, more);
-  for (std::size_t i = 0; i < memory.size(); ++i) {
-    const Buffer& b = device.buffers[i];
-    if (!b.constant || b.bytes == 0 || memory[i]) continue;
-    load(b, memory[i] = next);
-    next += b.bytes;
-  }
-  return memory;
 }
 
 void DeviceRuntime::add(const Plan& plan, CollectiveGroup* group, int first_channel) {
   const DevicePlan& device = plan.devices[index_];
   for (const Step& s : device.steps)
     if (auto& stream = streams_[static_cast<std::size_t>(s.stream)]; !stream) stream = device_->create_stream(s.stream);
-
   std::vector<std::byte*> bases;
-  for (const Arena& a : device.arenas) {
-    const bool persistent = a.kind == ArenaKind::parameters || a.kind == ArenaKind::optimizer;
-    const auto first = std::find_if(blocks_.begin(), blocks_.end(), [&](const Block& b) { return b.kind == a.kind; });
-    bases.push_back(!persistent ? arena(a.kind, a.bytes) : first == blocks_.end() ? nowhere() : first->memory);
-  }
-  const std::vector<std::byte*> constants = place_constants(device);
-  std::vector<std::byte*> addresses(device.buffers.size());
-  for (std::size_t i = 0; i < addresses.size(); ++i) {
-    const Buffer& b = device.buffers[i];
-    std::size_t root = i;
-    while (device.buffers[root].alias.present()) root = static_cast<std::size_t>(device.buffers[root].alias.index);
-    if (b.bytes == 0) addresses[i] = nowhere();
-    else if (constants[root]) addresses[i] = constants[root] + (b.offset - device.buffers[root].offset);
-    else addresses[i] = bases[static_cast<std::size_t>(b.arena)] + b.offset;
+  for (const Arena& a : device.arenas) bases.push_back(arena(a));
+  std::vector<std::byte*> addresses;
+  for (const Buffer& b : device.buffers) {
+    addresses.push_back(b.bytes == 0 ? nowhere() : bases[static_cast<std::size_t>(b.arena)] + b.offset);
+    if (b.constant) load(b, addresses.back());
   }
   programs_.push_back(std::make_unique<Program>(
       plan, index_, Program::Place{backend_, *device_, streams_, group, static_cast<int>(index_), first_channel}, addresses));

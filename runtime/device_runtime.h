@@ -6,10 +6,12 @@ namespace tandem {
 
 class DeviceRuntime {
  public:
-  // Opens the device of the plan and allocates the arenas of `plan` for it.
+  // Opens the plan's device.
   DeviceRuntime(const Plan& plan, std::size_t device, const Backend& backend);
 
-  // Makes the plan's program, on arenas that are there already where they are large enough, and loads its constants.
+  // Allocates the arenas that a plan needs beyond those there are, loads its constants and makes its program. The first
+  // plan's parameters and optimizer state are all plans'; gradients and scratch are shared where they are large enough,
+  // so a session whose largest plan comes first takes that plan's bytes and the others' constants.
   void add(const Plan& plan, CollectiveGroup* group, int first_channel);
   Program& program(std::size_t index) { return *programs_[index]; }
 
@@ -25,24 +27,15 @@ class DeviceRuntime {
     std::byte* memory;
     std::int64_t bytes;
   };
-  struct LoadedConstant {
-    Tensor tensor;
-    Operand operand;
-    std::byte* memory;
-  };
-  std::byte* arena(ArenaKind kind, std::int64_t bytes);
-  std::byte* allocate(ArenaKind kind, std::int64_t bytes);
-  std::vector<std::byte*> place_constants(const DevicePlan& device);
-  std::byte* find_constant(const Buffer& buffer) const;
+  std::byte* arena(const Arena& arena);
   std::byte* address_of(const PlanParameter& parameter) const;
-  void load(const Buffer& buffer, std::byte* memory);
+  void load(const Buffer& constant, std::byte* memory);
 
   const Backend& backend_;
   const std::size_t index_;
   std::unique_ptr<Device> device_;
   std::vector<std::unique_ptr<Stream>> streams_;
   std::vector<Block> blocks_;
-  std::vector<LoadedConstant> constants_;
   std::vector<std::unique_ptr<Program>> programs_;
 };
 

@@ -1,0 +1,141 @@
+// A backend for tests of the runtime: host memory between guard bytes, kernels as functions, streams of the CPU backend.
+#pragma once
+#include <cstring>
+#include <functional>
+#include <map>
+#include <mutex>
+
+#include "kernels/cpu/streams.h"
+#include "kernels/device.h"
+
+namespace tandem::test {
+
+// What a fake kernel sees when it runs.
+struct Call {
+  std::vector<Operand> inputs, outputs;
+  std::vector<std::byte*> x, y;
+  std::byte* workspace = nullptr;
+  Attributes attributes;
+  template <class T>
+  std::span<T> in(std::size_t i) const { return {reinterpret_cast<T*>(x[i]), static_cast<std::size_t>(inputs[i].shape.elements())}; }
+  template <class T>
+  std::span<T> out(std::size_t i) const { return {reinterpret_cast<T*>(y[i]), static_cast<std::size_t>(outputs[i].shape.elements())}; }
+};
+using Function = std::function<void(const Call&)>;
+
+class FakeKernel final : public Kernel {
+ public:
+  FakeKernel(Call call, Function function) : call_(std::move(call)), function_(std::move(function)) {}
+  void bind(std::span<std::byte* const> inputs, std::span<std::byte* const> outputs, std::byte* workspace) override {
+    call_.x.assign(inputs.begin(), inputs.end());
+    call_.y.assign(outputs.begin(), outputs.end());
+    call_.workspace = workspace;
+  }
+  void run(StreamHandle) override { function_(call_); }
+
+ private:
+  Call call_;
+  Function function_;
+};
+
+// Memory with 64 guard bytes on either side.
+class GuardedMemory {
+ public:
+  explicit GuardedMemory(std::int64_t bytes) : bytes_(static_cast<std::size_t>(bytes)), whole_(bytes_ + 2 * guard + 64, std::byte{0}) {
+    const auto start = reinterpret_cast<std::uintptr_t>(whole_.data()) + guard;
+    data_ = reinterpret_cast<std::byte*>((start + 63) / 64 * 64);
+    std::memset(data_ - guard, 0xA5, guard);
+    std::memset(data_ + bytes_, 0xA5, guard);
+  }
+  GuardedMemory(GuardedMemory&&) = default;
+  bool whole() const {
+    for (std::size_t i = 0; i < guard; ++i)
+      if (data_[-1 - static_cast<std::ptrdiff_t>(i)] != std::byte{0xA5} || data_[bytes_ + i] != std::byte{0xA5}) return false;
+    return true;
+  }
+  void poison() { std::memset(data_, 0xFF, bytes_); }  // NaN, for floats
+  std::byte* data() const { return data_; }
+  std::size_t size() const { return bytes_; }
+
+ private:
+  static constexpr std::size_t guard = 64;
+  std::size_t bytes_;
+  std::vector<std::byte> whole_;
+  std::byte* data_;
+};
+
+class FakeBackend final : public Backend {
+ public:
+  std::map<std::string, Function, std::less<>> functions;  // by operator
+  int devices = 4;
+  std::int64_t memory_limit = std::int64_t{1} << 30;       // of one device
+  std::int64_t workspace = 0;                              // every kernel asks for it
+  double timeout_seconds = 20;
+  std::string reason;                                      // why it is unusable
+  mutable std::vector<std::vector<GuardedMemory>> memory = std::vector<std::vector<GuardedMemory>>(16);  // by device, as allocated
+
+  FakeBackend() {
+    functions["Scale"] = [](const Call& c) {
+      const auto w = c.in<const float>(1);
+      for (std::size_t i = 0; i < c.out<float>(0).size(); ++i) c.out<float>(0)[i] = c.in<const float>(0)[i] * w[i % w.size()];
+    };
+    functions["Gradient"] = [](const Call& c) {
+      const auto g = c.out<float>(0);
+      std::fill(g.begin(), g.end(), 0.0f);
+      c.out<float>(1)[0] = 0;
+      for (std::size_t i = 0; i < c.in<float>(0).size(); ++i) g[i % g.size()] += c.in<const float>(0)[i];
+      for (const float y : c.in<const float>(1)) c.out<float>(1)[0] += y;
+    };
+    functions["Update"] = [](const Call& c) {
+      for (std::size_t i = 0; i < c.in<float>(1).size(); ++i) c.out<float>(0)[i] = c.in<float>(1)[i] - c.in<float>(0)[0] * c.in<float>(2)[i];
+    };
+  }
+  bool guards_whole() const {
+    for (const auto& blocks : memory)
+      for (const GuardedMemory& m : blocks)
+        if (!m.whole()) return false;
+    return true;
+  }
+
+  std::string name() const override { return "fake"; }
+  std::string version() const override { return "1"; }
+  std::string unusable() const override { return reason; }
+  int device_count() const override { return devices; }
+  DeviceModel model(int, int) const override { return {}; }
+  std::vector<KernelRow> rows() const override { return {}; }
+  std::vector<KernelDescription> describe(const KernelRequest& r) const override {
+    const auto it = functions.find(r.op);
+    if (it == functions.end()) return {};
+    KernelDescription d{.kernel = concat("fake.", r.op), .inputs = r.inputs, .outputs = r.outputs, .workspace = workspace};
+    Call call{.inputs = r.inputs, .outputs = r.outputs, .attributes = *r.attributes};
+    d.make = [call, function = it->second] { return std::make_unique<FakeKernel>(call, function); };
+    return {d};
+  }
+  double measure(const KernelDescription&, const KernelOptions&) const override { return 0; }
+  std::unique_ptr<Device> open(int index, const KernelOptions&) const override;
+  std::unique_ptr<CollectiveGroup> create_group(const GroupSpec& spec) const override {
+    return in_process_group(static_cast<int>(spec.devices.size()), timeout_seconds);
+  }
+};
+
+class FakeDevice final : public Device {
+ public:
+  FakeDevice(const FakeBackend& backend, int index) : backend_(backend), index_(static_cast<std::size_t>(index)) {}
+  void activate() override {}
+  std::byte* allocate(std::int64_t bytes) override {
+    if ((used_ += bytes) > backend_.memory_limit) fail(ExitCode::device, "out of memory: ", used_, " bytes of ", backend_.memory_limit);
+    return backend_.memory[index_].emplace_back(bytes).data();
+  }
+  std::byte* allocate_host(std::int64_t bytes) override { return allocate(bytes); }
+  std::unique_ptr<Stream> create_stream(int index) override { return index == 0 ? inline_stream() : queue_stream({}); }
+  std::unique_ptr<Event> create_event() override { return cpu_event(); }
+
+ private:
+  const FakeBackend& backend_;
+  const std::size_t index_;
+  std::int64_t used_ = 0;
+};
+
+inline std::unique_ptr<Device> FakeBackend::open(int index, const KernelOptions&) const { return std::make_unique<FakeDevice>(*this, index); }
+
+}  // namespace tandem::test

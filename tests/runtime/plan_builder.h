@@ -1,0 +1,131 @@
+// Plans made by hand, for tests of what reads and runs plans.
+#pragma once
+#include <algorithm>
+#include <map>
+
+#include "planner/plan/plan.h"
+
+namespace tandem::test {
+
+inline std::int64_t rounded(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+// Builds one device's part. Buffers get memory of their own one after another, and lives from the steps that use them.
+class DeviceBuilder {
+ public:
+  DeviceBuilder(int index, std::int64_t slice_begin, std::int64_t slice_size) {
+    d_.device = {"fake", index};
+    d_.model.name = "a fake device";
+    d_.slice_begin = slice_begin;
+    d_.slice_size = slice_size;
+    for (const ArenaKind k : arena_kinds) d_.arenas.push_back({k, 0, 0});
+  }
+
+  BufferId buffer(std::string name, Operand operand, ArenaKind arena = ArenaKind::scratch) {
+    Buffer b{.name = std::move(name), .operand = operand, .arena = arena, .offset = d_.arenas[static_cast<std::size_t>(arena)].bytes, .bytes = rounded(operand.bytes())};
+    b.memory = arena == ArenaKind::parameters ? MemoryClass::weights : arena == ArenaKind::optimizer ? MemoryClass::optimizer_state
+               : arena == ArenaKind::gradients ? MemoryClass::gradients : MemoryClass::activations;
+    d_.arenas[static_cast<std::size_t>(arena)].bytes += b.bytes;
+    d_.buffers.push_back(std::move(b));
+    return {static_cast<int>(d_.buffers.size()) - 1};
+  }
+  BufferId floats(std::string name, Shape shape, ArenaKind arena = ArenaKind::scratch) {
+    const int rank = shape.rank();
+    return buffer(std::move(name), {DType::float32, std::move(shape), Layout::row_major(rank)}, arena);
+  }
+  BufferId alias(std::string name, BufferId of, Operand operand, std::int64_t offset = 0) {
+    Buffer b = d_.buffers[static_cast<std::size_t>(of.index)];
+    b.name = std::move(name);
+    b.operand = std::move(operand);
+    b.alias = of;
+    b.offset += offset;
+    b.bytes = rounded(b.operand.bytes());
+    d_.buffers.push_back(std::move(b));
+    return {static_cast<int>(d_.buffers.size()) - 1};
+  }
+  BufferId constant(std::string name, Tensor value, Layout layout) {
+    const BufferId id = buffer(std::move(name), {value.dtype(), value.shape(), std::move(layout)}, ArenaKind::constants);
+    d_.buffers.back().constant = std::move(value);
+    return id;
+  }
+
+  StepId slice(int host, BufferId out) { return add({.kind = StepKind::slice, .outputs = {out}, .host = host}); }
+  StepId concat(int host, BufferId in) { return add({.kind = StepKind::concat, .inputs = {in}, .host = host}); }
+  StepId launch(std::string op, std::vector<BufferId> inputs, std::vector<BufferId> outputs, Attributes attributes = {}, BufferId workspace = {}) {
+    const std::string kernel = "fake." + op;
+    return add({.kind = StepKind::launch, .op = op, .kernel = kernel, .attributes = std::move(attributes), .inputs = std::move(inputs), .outputs = std::move(outputs), .workspace = workspace, .origin = {op + "_node"}});
+  }
+  StepId all_reduce(int bucket, BufferId buffer, std::vector<StepId> waits = {}) {
+    return add({.kind = StepKind::all_reduce, .outputs = {buffer}, .bucket = bucket, .stream = 1, .waits = std::move(waits)});
+  }
+  Step& last() { return d_.steps.back(); }
+  DevicePlan& device() { return d_; }
+
+  // Lives from first to last use; a buffer lives as long as those that share its memory.
+  DevicePlan done() {
+    std::vector<std::pair<int, int>> life(d_.buffers.size(), {static_cast<int>(d_.steps.size()), -1});
+    for (std::size_t s = 0; s < d_.steps.size(); ++s) {
+      const auto use = [&](BufferId id) {
+        for (; id.present(); id = d_.buffers[static_cast<std::size_t>(id.index)].alias) {
+          auto& [first, last] = life[static_cast<std::size_t>(id.index)];
+          first = std::min(first, static_cast<int>(s));
+          last = std::max(last, static_cast<int>(s));
+        }
+      };
+      for (const BufferId id : d_.steps[s].inputs) use(id);
+      for (const BufferId id : d_.steps[s].outputs) use(id);
+      use(d_.steps[s].workspace);
+    }
+    for (std::size_t i = 0; i < life.size(); ++i) {
+      d_.buffers[i].first = {life[i].second < 0 ? 0 : life[i].first};
+      d_.buffers[i].last = {life[i].second < 0 ? 0 : life[i].second};
+    }
+    return d_;
+  }
+
+ private:
+  StepId add(Step step) {
+    d_.steps.push_back(std::move(step));
+    return {static_cast<int>(d_.steps.size()) - 1};
+  }
+  DevicePlan d_;
+};
+
+// A training step of y = x·w, elementwise by column, loss = Σ y: dL/dw[j] = Σ_i x[i,j], summed over devices, then
+// w −= lr · g. Inputs: x[batch,columns], tandem.scalars, tandem.random. Outputs: loss (sum), y (rows).
+inline Plan linear_plan(std::vector<std::int64_t> slices, std::int64_t columns = 3) {
+  Plan plan;
+  plan.model = "linear";
+  plan.loss = "sum";
+  plan.optimizer = "sgd";
+  for (const std::int64_t s : slices) plan.batch += s;
+  plan.inputs = {{"x", {DType::float32, {plan.batch, columns}}, true},
+                 {"tandem.scalars", {DType::float32, {8}}, false},
+                 {"tandem.random", {DType::int64, {4}}, false}};
+  plan.outputs = {{"loss", {DType::float32, {}}, Combine::sum}, {"y", {DType::float32, {plan.batch, columns}}, Combine::rows}};
+  plan.buckets = {{.name = "gradients 0", .elements = columns, .dtype = DType::float32, .values = {"w"}}};
+  const Operand weight{DType::float32, {columns}, Layout("a")};
+  plan.parameters = {{.name = "w", .type = {DType::float32, {columns}}, .operand = weight, .trainable = true}};
+  std::int64_t begin = 0;
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    DeviceBuilder d(static_cast<int>(i), begin, slices[i]);
+    begin += slices[i];
+    const BufferId x = d.floats("x", {slices[i], columns}), scalars = d.floats("tandem.scalars", {8});
+    const BufferId random = d.buffer("tandem.random", {DType::int64, {4}, Layout("a")});
+    const BufferId w = d.buffer("w", weight, ArenaKind::parameters), g = d.buffer("w/gradient", weight, ArenaKind::gradients);
+    const BufferId y = d.floats("y", {slices[i], columns}), loss = d.floats("loss", {}), w2 = d.alias("w'", w, weight);
+    d.slice(0, x);
+    d.slice(1, scalars);
+    d.slice(2, random);
+    d.launch("Scale", {x, w}, {y});
+    const StepId gradient = d.launch("Gradient", {x, y}, {g, loss});
+    const StepId sum = d.all_reduce(0, g, {gradient});
+    d.concat(1, y);
+    d.concat(0, loss);
+    d.launch("Update", {scalars, w, g}, {w2});
+    d.last().waits = {sum};
+    plan.devices.push_back(d.done());
+  }
+  return plan;
+}
+
+}  // namespace tandem::test

@@ -1,0 +1,393 @@
+// Sessions over a fake backend and hand-made plans.
+#include "runtime/session.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "tests/runtime/allocations.h"
+#include "tests/runtime/fake_backend.h"
+#include "tests/runtime/plan_builder.h"
+
+namespace tandem::test {
+namespace {
+
+// What f fails with; empty where it does not.
+template <class F>
+std::string failure(F&& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+testing::AssertionResult contains(const std::string& text, const std::string& part) {
+  if (text.find(part) != std::string::npos) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << "'" << text << "' does not contain '" << part << "'";
+}
+
+struct Results {
+  std::vector<float> loss, y;
+};
+// One step of the linear plan.
+Results step(Session& session, std::size_t plan, const std::vector<float>& x, StepState state = {.learning_rate = 0.5}) {
+  const Plan& p = session.plan(plan);
+  Results r{std::vector<float>(p.devices.size(), -1), std::vector<float>(x.size(), -1)};
+  const std::byte* inputs[] = {reinterpret_cast<const std::byte*>(x.data()), nullptr, nullptr};
+  std::byte* outputs[] = {reinterpret_cast<std::byte*>(r.loss.data()), reinterpret_cast<std::byte*>(r.y.data())};
+  session.run(plan, inputs, outputs, state);
+  return r;
+}
+std::vector<float> floats(const Tensor& t) { return {t.values<float>().begin(), t.values<float>().end()}; }
+std::vector<float> numbers(std::int64_t rows, std::int64_t columns) {
+  std::vector<float> x(static_cast<std::size_t>(rows * columns));
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i + 1);
+  return x;
+}
+NamedTensor weights(std::vector<float> w) { return {"w", Tensor::of<float>({std::ssize(w)}, std::span<const float>(w))}; }
+
+struct Slices {
+  std::string name;
+  std::vector<std::int64_t> rows;
+};
+class LinearSession : public testing::TestWithParam<Slices> {};
+
+// However the batch is cut, a step gives what one device gives.
+TEST_P(LinearSession, StepsAsOneDeviceDoes) {
+  FakeBackend fake;
+  const Backend* backends[] = {&fake};
+  Session session(linear_plan(GetParam().rows), backends);
+  session.set_parameters(std::vector{weights({1, 2, 3})});
+  const std::int64_t batch = session.plan().batch;
+  const std::vector<float> x = numbers(batch, 3);
+  std::vector<float> w{1, 2, 3}, want_y(x.size());
+  for (int s = 0; s < 3; ++s) {
+    float want_loss = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) want_loss += want_y[i] = x[i] * w[i % 3];
+    const Results got = step(session, 0, x);
+    EXPECT_EQ(got.y, want_y);
+    float loss = 0;
+    for (const float l : got.loss) loss += l;
+    EXPECT_EQ(loss, want_loss);
+    for (std::size_t i = 0; i < x.size(); ++i) w[i % 3] -= 0.5f * x[i];
+    for (int d = 0; d < session.devices(); ++d) {
+      fake.memory[static_cast<std::size_t>(d)].back().poison();  // scratch keeps nothing from step to step
+      const std::vector<NamedTensor> parameters = session.parameters(d);
+      ASSERT_EQ(parameters.size(), 1u);
+      EXPECT_EQ(parameters[0].name, "w");
+      EXPECT_EQ(floats(parameters[0].tensor), w) << "device " << d;
+    }
+  }
+  EXPECT_TRUE(fake.guards_whole());
+}
+
+TEST_P(LinearSession, TakesThePlansBytesExactly) {
+  FakeBackend fake;
+  const Backend* backends[] = {&fake};
+  Session session(linear_plan(GetParam().rows), backends);
+  for (int d = 0; d < session.devices(); ++d) {
+    std::int64_t taken = 0;
+    for (const GuardedMemory& m : fake.memory[static_cast<std::size_t>(d)]) taken += static_cast<std::int64_t>(m.size());
+    EXPECT_EQ(session.allocated_bytes(d), session.plan().devices[static_cast<std::size_t>(d)].peak_bytes());
+    EXPECT_EQ(taken, session.allocated_bytes(d));
+  }
+}
+
+TEST_P(LinearSession, StepsAllocateNothing) {
+  FakeBackend fake;
+  const Backend* backends[] = {&fake};
+  Session session(linear_plan(GetParam().rows), backends);
+  const std::vector<float> x = numbers(session.plan().batch, 3);
+  std::vector<float> loss(static_cast<std::size_t>(session.devices())), y(x.size());
+  const std::byte* inputs[] = {reinterpret_cast<const std::byte*>(x.data()), nullptr, nullptr};
+  std::byte* outputs[] = {reinterpret_cast<std::byte*>(loss.data()), reinterpret_cast<std::byte*>(y.data())};
+  int before = -1;
+  for (int s = 0; s < 20; ++s) {
+    session.run(0, inputs, outputs, {.learning_rate = 0.1, .step = s + 1});
+    if (s == 1) before = allocations();
+  }
+  EXPECT_EQ(allocations(), before);
+  EXPECT_GT(before, 0) << "they are counted";
+}
+
+INSTANTIATE_TEST_SUITE_P(Slices, LinearSession,
+                         testing::Values(Slices{"one_device", {4}}, Slices{"two_equal", {2, 2}}, Slices{"uneven", {3, 1}}, Slices{"one_has_none", {4, 0}},
+                                         Slices{"the_first_has_none", {0, 2, 1}}, Slices{"four_uneven", {3, 1, 2, 2}}),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(Session, GivesEachDeviceItsStepState) {
+  Plan plan;
+  plan.model = "states";
+  plan.batch = 5;
+  plan.inputs = {{"tandem.random", {DType::int64, {4}}, false}, {"tandem.scalars", {DType::float32, {8}}, false}};
+  plan.outputs = {{"random", {DType::int64, {4}}, Combine::sum}, {"scalars", {DType::float32, {8}}, Combine::sum}};
+  for (int i = 0; i < 2; ++i) {
+    DeviceBuilder d(i, i * 3, i == 0 ? 3 : 2);
+    const BufferId random = d.buffer("random", {DType::int64, {4}, Layout("a")}), scalars = d.floats("scalars", {8});
+    d.slice(0, random);
+    d.slice(1, scalars);
+    d.concat(0, random);
+    d.concat(1, scalars);
+    plan.devices.push_back(d.done());
+  }
+  FakeBackend fake;
+  const Backend* backends[] = {&fake};
+  Session session(plan, backends);
+  std::int64_t random[2][4];
+  float scalars[2][8];
+  const std::byte* inputs[] = {nullptr, nullptr};
+  std::byte* outputs[] = {reinterpret_cast<std::byte*>(random), reinterpret_cast<std::byte*>(scalars)};
+  session.run(0, inputs, outputs, {.learning_rate = 0.25, .step = 2, .beta1 = 0.5, .beta2 = 0.75, .seed = 77});
+  for (int d = 0; d < 2; ++d) {
+    EXPECT_EQ(random[d][0], 77);
+    EXPECT_EQ(random[d][1], 2);
+    EXPECT_EQ(random[d][2], d * 3);
+    EXPECT_EQ(std::vector<float>(scalars[d], scalars[d] + 8), (std::vector<float>{0.25f, 2, 0.75f, 0.4375f, 1, 0, 0, 0}));
+  }
+}
+
+// A plan of one device: stream 1 writes slowly what stream 0 reads after it waited, and the other way round.
+TEST(Session, StreamsWaitForEachOther) {
+  FakeBackend fake;
+  fake.functions["Slow"] = [](const Call& c) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    c.out<float>(0)[0] = c.in<float>(0)[0] + 1;
+  };
+  fake.functions["Double"] = [](const Call& c) { c.out<float>(0)[0] = 2 * c.in<float>(0)[0]; };
+  Plan plan;
+  plan.model = "streams";
+  plan.batch = 1;
+  plan.inputs = {{"x", {DType::float32, {1}}, true}};
+  plan.outputs = {{"z", {DType::float32, {1}}, Combine::rows}};
+  DeviceBuilder d(0, 0, 1);
+  const BufferId x = d.floats("x", {1}), a = d.floats("a", {1}), b = d.floats("b", {1}), c = d.floats("c", {1});
+  const StepId in = d.slice(0, x);
+  const StepId slow = d.launch("Slow", {x}, {a});
+  d.last().stream = 1;
+  d.last().waits = {in};
+  const StepId doubled = d.launch("Double", {a}, {b});
+  d.last().waits = {slow};
+  const StepId again = d.launch("Slow", {b}, {c});
+  d.last().stream = 1;
+  d.last().waits = {doubled};
+  d.concat(0, c);
+  d.last().waits = {again};
+  plan.devices.push_back(d.done());
+  const Backend* backends[] = {&fake};
+  Session session(plan, backends);
+  for (float v = 0; v < 4; ++v) {
+    float z = -1;
+    const std::byte* inputs[] = {reinterpret_cast<const std::byte*>(&v)};
+    std::byte* outputs[] = {reinterpret_cast<std::byte*>(&z)};
+    session.run(0, inputs, outputs, {});
+    EXPECT_EQ(z, 2 * (v + 1) + 1);
+  }
+}
+
+TEST(Session, RunsKernelsOfAStreamInOrderAndReadsConstants) {
+  FakeBackend fake;
+  std::vector<float> seen;
+  fake.functions["See"] = [&](const Call& c) { seen.push_back(c.in<float>(0)[static_cast<std::size_t>(c.attributes.integer("at"))]); };
+  Plan plan;
+  plan.model = "constants";
+  plan.batch = 1;
+  DeviceBuilder d(0, 0, 1);
+  // [2,3] by columns: element 1 in memory is row 1, column 0.
+  const BufferId k = d.constant("k", Tensor::of<float>({2, 3}, {0, 1, 2, 3, 4, 5}), Layout("ba"));
+  for (const std::int64_t at : {0, 1, 2, 3, 4, 5}) d.launch("See", {k}, {}, {{"at", at}});
+  plan.devices.push_back(d.done());
+  const Backend* backends[] = {&fake};
+  Session session(plan, backends);
+  session.run(0, {}, {}, {});
+  EXPECT_EQ(seen, (std::vector<float>{0, 3, 1, 4, 2, 5}));
+}
+
+// A second plan with constants of its own at the place where the first has other ones.
+TEST(Session, PlansShareParametersAndKeepTheirConstants) {
+  FakeBackend fake;
+  fake.functions["AddConstant"] = [](const Call& c) {
+    for (std::size_t i = 0; i < 2; ++i) c.out<float>(0)[i] = c.in<float>(0)[i] + c.in<float>(1)[i];
+  };
+  const auto plan_with = [&](float constant, std::int64_t extra) {
+    Plan plan;
+    plan.model = "shared";
+    plan.batch = 1;
+    plan.outputs = {{"y", {DType::float32, {2}}, Combine::sum}};
+    const Operand weight{DType::float32, {2}, Layout("a")};
+    plan.parameters = {{.name = "w", .type = {DType::float32, {2}}, .operand = weight}};
+    DeviceBuilder d(0, 0, 1);
+    const BufferId w = d.buffer("w", weight, ArenaKind::parameters);
+    const BufferId k = d.constant("k", Tensor::of<float>({2}, {constant, -constant}), Layout("a"));
+    const BufferId y = d.floats("y", {2});
+    d.launch("AddConstant", {w, k}, {y});
+    d.concat(0, y);
+    d.floats("more", {extra});
+    plan.devices.push_back(d.done());
+    return plan;
+  };
+  const Backend* backends[] = {&fake};
+  Session session(plan_with(10, 64), backends);
+  const std::int64_t first = session.allocated_bytes(0);
+  EXPECT_EQ(session.add(plan_with(20, 1)), 1u);
+  EXPECT_EQ(session.allocated_bytes(0), first + 64) << "its constant alone";
+  EXPECT_EQ(session.add(plan_with(30, 1024)), 2u);
+  EXPECT_EQ(session.allocated_bytes(0), first + 2 * 64 + 64 + 4096) << "more scratch than there was";
+  session.set_parameters(std::vector{weights({1, 2})});
+  const auto run = [&](std::size_t plan) {
+    std::vector<float> y(2);
+    std::byte* outputs[] = {reinterpret_cast<std::byte*>(y.data())};
+    session.run(plan, {}, outputs, {});
+    return y;
+  };
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_EQ(run(0), (std::vector<float>{11, -8}));
+    EXPECT_EQ(run(1), (std::vector<float>{21, -18}));
+    EXPECT_EQ(run(2), (std::vector<float>{31, -28}));
+  }
+  EXPECT_TRUE(fake.guards_whole());
+}
+
+TEST(Session, ParametersKeepTheTemplatesOrder) {
+  Plan plan = linear_plan({1});
+  const auto add = [&](std::string name, Shape shape, Layout source, Operand operand, ArenaKind arena) {
+    Arena& a = plan.devices[0].arenas[static_cast<std::size_t>(arena)];
+    plan.parameters.push_back({std::move(name), {DType::float32, std::move(shape)}, std::move(source), operand, arena, a.bytes});
+    a.bytes += rounded(operand.bytes());
+  };
+  add("blocked", {3, 5}, {}, {DType::float32, {3, 5}, Layout("AB4a8b")}, ArenaKind::parameters);
+  // A Gemm's weight [2,12], transB = 0, as the filter [12,2,1,1] in channels of blocks.
+  add("transposed", {2, 12}, Layout("bacd"), {DType::float32, {12, 2, 1, 1}, Layout("Acdb8a")}, ArenaKind::parameters);
+  add("momentum/w", {3}, {}, {DType::float32, {3}, Layout("a")}, ArenaKind::optimizer);
+  FakeBackend fake;
+  const Backend* backends[] = {&fake};
+  Session session(plan, backends);
+  EXPECT_EQ(floats(session.optimizer_state()[0].tensor), (std::vector<float>{0, 0, 0}));
+  const std::vector<float> n = numbers(2, 12);
+  session.set_parameters(std::vector<NamedTensor>{{"blocked", Tensor::of<float>({3, 5}, std::span(n).first(15))},
+                                                  {"transposed", Tensor::of<float>({2, 12}, std::span(n))},
+                                                  {"momentum/w", Tensor::of<float>({3}, {7, 8, 9})}});
+  const std::vector<NamedTensor> got = session.parameters();
+  ASSERT_EQ(got.size(), 3u);
+  EXPECT_EQ(floats(got[1].tensor), std::vector<float>(n.begin(), n.begin() + 15));
+  EXPECT_EQ(got[2].tensor.shape(), (Shape{2, 12}));
+  EXPECT_EQ(floats(got[2].tensor), n);
+  ASSERT_EQ(session.optimizer_state().size(), 1u);
+  EXPECT_EQ(session.optimizer_state()[0].name, "momentum/w");
+  EXPECT_EQ(floats(session.optimizer_state()[0].tensor), (std::vector<float>{7, 8, 9}));
+  // On the device: filter (o,i) of the blocked layout lies at block o/8, then i, then o%8; it is n[i*12 + o].
+  const float* device = reinterpret_cast<const float*>(fake.memory[0][0].data() + plan.parameters[2].offset);
+  EXPECT_EQ(device[(9 / 8) * 16 + 1 * 8 + 9 % 8], n[1 * 12 + 9]);
+  EXPECT_EQ(device[(12 / 8) * 16 + 1 * 8 + 12 % 8], 0) << "padding";
+}
+
+struct Refusal {
+  std::string name;
+  std::function<void(FakeBackend&, Plan&)> change;
+  std::string reason;
+};
+class RefusedPlan : public testing::TestWithParam<Refusal> {};
+TEST_P(RefusedPlan, SaysWhy) {
+  FakeBackend fake;
+  Plan plan = linear_plan({2, 1});
+  GetParam().change(fake, plan);
+  const Backend* backends[] = {&fake};
+  EXPECT_TRUE(contains(failure([&] { Session session(plan, backends); }), GetParam().reason));
+}
+INSTANTIATE_TEST_SUITE_P(
+    Rows, RefusedPlan,
+    testing::Values(
+        Refusal{"no_such_backend", [](FakeBackend&, Plan& p) { p.devices[0].device.backend = "cuda"; }, "device cuda:0: this program has no backend 'cuda', only fake"},
+        Refusal{"too_few_devices", [](FakeBackend& b, Plan&) { b.devices = 1; }, "device fake:1: there are 1 fake devices"},
+        Refusal{"unusable", [](FakeBackend& b, Plan&) { b.reason = "no driver"; }, "device fake:0: no driver"},
+        Refusal{"out_of_memory", [](FakeBackend& b, Plan&) { b.memory_limit = 100; }, "out of memory"},
+        Refusal{"unknown_operator", [](FakeBackend&, Plan& p) { p.devices[1].steps[3].op = "Nothing"; }, "fake:1: step 3 (Nothing, fake.Scale, from 'Scale_node'): the plan wants kernel fake.Scale"},
+        Refusal{"unknown_kernel", [](FakeBackend&, Plan& p) { p.devices[0].steps[3].kernel = "other.Scale"; }, "offers \n  fake.Scale: float32[2,3]:ab float32[3]:a → float32[2,3]:ab"},
+        Refusal{"more_workspace", [](FakeBackend& b, Plan&) { b.workspace = 128; }, "needs 128 bytes of workspace, the plan has 0"},
+        Refusal{"does_not_verify", [](FakeBackend&, Plan& p) { p.devices[0].steps[8].waits.clear(); }, "without waiting for step 5 (all_reduce)"},
+        Refusal{"other_scalars", [](FakeBackend&, Plan& p) { p.inputs[0] = {"tandem.scalars", {DType::float32, {3, 3}}, true}; }, "expected float32[8] without a batch"}),
+    [](const auto& info) { return info.param.name; });
+
+struct Addition {
+  std::string name;
+  std::function<void(Plan&)> change;
+  std::string reason;
+};
+class RefusedAddition : public testing::TestWithParam<Addition> {};
+TEST_P(RefusedAddition, LeavesTheSessionAsItWas) {
+  FakeBackend fake;
+  const Backend* backends[] = {&fake};
+  Session session(linear_plan({2, 1}), backends);
+  Plan plan = linear_plan({1, 1});
+  GetParam().change(plan);
+  EXPECT_TRUE(contains(failure([&] { session.add(plan); }), GetParam().reason));
+  EXPECT_EQ(step(session, 0, numbers(3, 3)).y, std::vector<float>(9, 0.0f)) << "weights are zero";
+}
+INSTANTIATE_TEST_SUITE_P(
+    Rows, RefusedAddition,
+    testing::Values(Addition{"other_devices", [](Plan& p) { p.devices[1].device.index = 2; }, "other devices"},
+                    Addition{"fewer_devices", [](Plan& p) { p = linear_plan({1}); }, "other devices"},
+                    Addition{"other_parameter", [](Plan& p) { p.parameters[0].name = "v"; }, "parameter 'v', which the first plan has not"},
+                    Addition{"other_place",
+                             [](Plan& p) {
+                               p.parameters[0].offset = 64;
+                               for (DevicePlan& d : p.devices) {
+                                 d.arenas[0].bytes = 128;
+                                 for (Buffer& b : d.buffers) b.offset += b.arena == ArenaKind::parameters ? 64 : 0;
+                               }
+                             },
+                             "parameter 'w' is float32[3]:a at 64 in the plan to add, float32[3]:a at 0 in the first"},
+                    Addition{"other_type", [](Plan& p) { p = linear_plan({1, 1}, 4); }, "parameter 'w' is float32[4]:a"}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(Session, AnotherBatchTrainsTheSameParameters) {
+  FakeBackend fake;
+  const Backend* backends[] = {&fake};
+  Session session(linear_plan({2, 2}), backends);
+  const std::int64_t bytes = session.allocated_bytes(0);
+  session.add(linear_plan({1, 0}));
+  EXPECT_EQ(session.allocated_bytes(0), bytes);
+  step(session, 0, std::vector<float>(12, 1.0f));  // w = -0.5·4
+  step(session, 1, {1, 2, 3});
+  for (int d = 0; d < 2; ++d) EXPECT_EQ(floats(session.parameters(d)[0].tensor), (std::vector<float>{-2.5f, -3, -3.5f}));
+}
+
+TEST(Session, NamesTheDeviceAndTheStepThatFailed) {
+  FakeBackend fake;
+  const Function scale = fake.functions["Scale"];
+  fake.functions["Scale"] = [scale](const Call& c) {
+    if (c.in<float>(0)[0] == 7) throw std::runtime_error("seven");
+    scale(c);
+  };
+  const Backend* backends[] = {&fake};
+  Session session(linear_plan({2, 1, 1}), backends);
+  const std::string what = failure([&] { step(session, 0, numbers(4, 3)); });  // row 2 starts with 7: device 1
+  EXPECT_EQ(what, "fake:1: step 3 (Scale, fake.Scale, from 'Scale_node'): seven");
+  EXPECT_TRUE(contains(failure([&] { step(session, 0, numbers(4, 3)); }), "the session failed before: "));
+}
+
+// One device leaves the step in silence: the others say whom they miss instead of waiting for ever.
+TEST(Session, FailsWhereADeviceIsMissing) {
+  FakeBackend fake;
+  fake.timeout_seconds = 0.05;
+  const Function scale = fake.functions["Scale"];
+  fake.functions["Scale"] = [scale](const Call& c) {
+    if (c.in<float>(0)[0] == 7) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    scale(c);
+  };
+  const Backend* backends[] = {&fake};
+  Session session(linear_plan({2, 1, 1}), backends);
+  EXPECT_TRUE(contains(failure([&] { step(session, 0, numbers(4, 3)); }), "all-reduce: waited 0.05 s for rank 1"));
+}
+
+TEST(Session, RefusesUnknownParametersAndOtherTypes) {
+  FakeBackend fake;
+  const Backend* backends[] = {&fake};
+  Session session(linear_plan({1}), backends);
+  EXPECT_EQ(failure([&] { session.set_parameters(std::vector<NamedTensor>{{"v", Tensor::of<float>({3}, {1, 2, 3})}}); }), "the plan has no parameter 'v'");
+  EXPECT_EQ(failure([&] { session.set_parameters(std::vector{weights({1, 2})}); }), "parameter 'w' is float32[3], got float32[2]");
+  EXPECT_TRUE(contains(failure([&] { session.run(0, {}, {}, {}); }), "0 inputs and 0 outputs, expected 3 and 2"));
+}
+
+}  // namespace
+}  // namespace tandem::test
