@@ -1,0 +1,131 @@
+#include "tests/operators/node_cases.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "graph/operator.h"
+#include "importer/tensor_data.h"
+
+namespace tandem::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string read_bytes(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) fail(ExitCode::io, "cannot read '", path.string(), "'");
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::vector<NodeCase> cases_in(const fs::path& folder) {
+  std::vector<NodeCase> cases;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (fs::exists(entry.path() / "model.onnx")) cases.push_back({entry.path().filename().string(), entry.path()});
+  std::sort(cases.begin(), cases.end(), [](const NodeCase& a, const NodeCase& b) { return a.name < b.name; });
+  return cases;
+}
+
+std::string environment(const char* name, const std::string& absent) {
+  const char* value = std::getenv(name);
+  return value && *value ? value : absent;
+}
+
+struct Reader {
+  LoadedCase& into;
+  std::set<std::string> operators, known;
+
+  void read(const onnx::NodeProto& node) {
+    operators.insert(node.domain().empty() || node.domain() == "ai.onnx" ? node.op_type() : node.domain() + "::" + node.op_type());
+    if (const Operator* op = find_operator(node.op_type(), node.domain())) {
+      for (const StaticOperand& s : op->static_operands)
+        if (s.input < node.input_size()) known.insert(node.input(s.input));
+      if (op->name == "Range") known.insert(node.input().begin(), node.input().end());
+    }
+    for (const onnx::AttributeProto& a : node.attribute())
+      if (a.has_g())
+        for (const onnx::NodeProto& inner : a.g().node()) read(inner);
+  }
+};
+
+// Nothing where the file holds no tensor of ours (strings, sequences, 4-bit integers).
+Tensor read_tensor(const fs::path& path) {
+  onnx::TensorProto proto;
+  if (!proto.ParseFromString(read_bytes(path))) return {};
+  try {
+    ExternalData none = ExternalData::beside({});
+    const std::optional<Tensor> tensor = tensor_of(proto, none);
+    return tensor ? *tensor : Tensor();
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+}  // namespace
+
+NodeSuite debian_suite() {
+  const fs::path folder = fs::path(environment("TANDEM_ONNX_TESTDATA", "/usr/share/libonnx-testdata/data")) / "node";
+  if (!fs::is_directory(folder)) return {"libonnx-testdata", {}, "no folder '" + folder.string() + "': install libonnx-testdata or set TANDEM_ONNX_TESTDATA"};
+  return {"libonnx-testdata", cases_in(folder), ""};
+}
+
+NodeSuite shared_suite() {
+  const fs::path archive = fs::path(environment("TANDEM_SHARED", TANDEM_SHARED_DEFAULT)) / "onnx" / "node-tests.tar.xz";
+  if (!fs::exists(archive)) return {"node-tests.tar.xz", {}, "no file '" + archive.string() + "': set TANDEM_SHARED"};
+  const fs::path folder = fs::temp_directory_path() / concat("tandem-node-tests-", fs::file_size(archive));
+  if (!fs::is_directory(folder / "node")) {
+    // Unpacked beside and then renamed, so that tests that run at once do not see half of it.
+    std::string part = folder.string() + ".XXXXXX";
+    if (!mkdtemp(part.data())) return {"node-tests.tar.xz", {}, "cannot make a folder like '" + part + "'"};
+    const std::string command = "tar -xf '" + archive.string() + "' -C '" + part + "'";
+    if (std::system(command.c_str()) != 0) return {"node-tests.tar.xz", {}, "'" + command + "' failed"};
+    std::error_code taken;
+    fs::rename(part, folder, taken);
+    if (taken) fs::remove_all(part);
+  }
+  return {"node-tests.tar.xz", cases_in(folder / "node"), ""};
+}
+
+LoadedCase load(const NodeCase& one) {
+  const std::string bytes = read_bytes(one.folder / "model.onnx");
+  onnx::ModelProto proto;
+  if (!proto.ParseFromString(bytes)) fail(ExitCode::io, "'", one.folder.string(), "' holds no model");
+  LoadedCase loaded{ModelFile::parse(bytes, one.folder), {}, {}, {}, {}};
+  Reader reader{loaded, {}, {}};
+  for (const onnx::NodeProto& node : proto.graph().node()) reader.read(node);
+  for (const onnx::FunctionProto& function : proto.functions())
+    for (const onnx::NodeProto& node : function.node()) reader.read(node);
+  loaded.operators.assign(reader.operators.begin(), reader.operators.end());
+  loaded.known.assign(reader.known.begin(), reader.known.end());
+  const fs::path data = one.folder / "test_data_set_0";
+  for (int i = 0; i < proto.graph().input_size(); ++i) {
+    const fs::path file = data / concat("input_", i, ".pb");
+    if (!fs::exists(file)) continue;
+    const Tensor tensor = read_tensor(file);
+    if (tensor.defined()) loaded.inputs.push_back({proto.graph().input(i).name(), tensor});
+  }
+  for (int i = 0; i < proto.graph().output_size(); ++i) loaded.outputs.push_back(read_tensor(data / concat("output_", i, ".pb")));
+  return loaded;
+}
+
+ImportOptions import_options(const LoadedCase& one, bool training, DType float_type) {
+  ImportOptions options;
+  options.batch = 0;  // the file's own
+  options.training = training;
+  options.float_type = float_type;
+  for (const NamedTensor& input : one.inputs) {
+    if (std::find(one.known.begin(), one.known.end(), input.name) != one.known.end()) {
+      options.constants[input.name] = input.tensor;
+      continue;
+    }
+    for (const ModelInput& declared : one.model.inputs())
+      if (declared.name == input.name && declared.dims.size() == static_cast<std::size_t>(input.tensor.shape().rank()))
+        for (int axis = 0; axis < input.tensor.shape().rank(); ++axis)
+          if (declared.dims[static_cast<std::size_t>(axis)].size < 0) options.dims[concat(input.name, ':', axis)] = input.tensor.shape()[axis];
+  }
+  return options;
+}
+
+}  // namespace tandem::test

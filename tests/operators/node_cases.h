@@ -1,0 +1,38 @@
+// ONNX's node tests: a folder a case, holding model.onnx and test_data_set_0/{input,output}_N.pb.
+#pragma once
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "importer/model_file.h"
+#include "runtime/session.h"
+
+namespace tandem::test {
+
+struct NodeCase {
+  std::string name;  // "test_conv_with_strides_padding"
+  std::filesystem::path folder;
+};
+
+// A folder of cases, or why there is none.
+struct NodeSuite {
+  std::string name;
+  std::vector<NodeCase> cases;  // sorted by name
+  std::string missing;
+};
+NodeSuite debian_suite();  // the package libonnx-testdata, or the folder that TANDEM_ONNX_TESTDATA names
+NodeSuite shared_suite();  // node-tests.tar.xz in TANDEM_SHARED, unpacked into the test's temporary folder
+
+struct LoadedCase {
+  ModelFile model;
+  std::vector<std::string> operators;  // of all nodes, each once; domain in front where it is not ONNX's
+  std::vector<NamedTensor> inputs;     // by the graph inputs' names; an input without a value is left out
+  std::vector<Tensor> outputs;         // expected; undefined where the element type is none of ours
+  std::vector<std::string> known;      // inputs that operators take as static operands
+};
+LoadedCase load(const NodeCase& one);
+
+// Imports the case's model with its own sizes; static operands become constants.
+ImportOptions import_options(const LoadedCase& one, bool training, DType float_type = DType::undefined);
+
+}  // namespace tandem::test
