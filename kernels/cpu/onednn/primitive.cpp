@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/cpu/onednn/rows.h"
+
 namespace tandem::onednn {
 
 const dnnl::engine& cpu_engine() {
@@ -54,7 +56,7 @@ std::optional<Layout> data_layout(const Layout& opaque) {
 class PrimitiveKernel final : public Kernel {
  public:
   explicit PrimitiveKernel(const Candidate& candidate)
-      : arguments_(candidate.arguments_), scratchpad_(candidate.pd_.scratchpad_desc()), stream_(cpu_engine()) {
+      : implementation_(candidate.pd_.impl_info_str()), arguments_(candidate.arguments_), scratchpad_(candidate.pd_.scratchpad_desc()), stream_(cpu_engine()) {
     const ThreadScope scope(candidate.threads_);
     primitive_ = dnnl::primitive(candidate.pd_.get());
   }
@@ -73,12 +75,15 @@ class PrimitiveKernel final : public Kernel {
     if (status != dnnl_success) fail(ExitCode::device, "oneDNN: running a primitive gave status ", static_cast<int>(status));
   }
 
+  const std::string& implementation() const { return implementation_; }
+
  private:
   void attach(int argument, const Desc& desc, std::byte* memory) {
     memories_.emplace_back(desc, cpu_engine(), memory);
     execute_.push_back({argument, memories_.back().get()});
   }
 
+  std::string implementation_;
   std::vector<Candidate::Argument> arguments_;
   Desc scratchpad_;
   dnnl::stream stream_;
@@ -86,6 +91,11 @@ class PrimitiveKernel final : public Kernel {
   std::vector<dnnl::memory> memories_;
   std::vector<dnnl_exec_arg_t> execute_;
 };
+
+std::string implementation_of(const Kernel& kernel) {
+  const auto* primitive = dynamic_cast<const PrimitiveKernel*>(&kernel);
+  return primitive ? primitive->implementation() : std::string();
+}
 
 Candidate::Candidate(const KernelRequest& request, std::string kernel, dnnl::primitive_desc_base pd)
     : pd_(std::move(pd)), threads_(request.options.threads), valid_(static_cast<bool>(pd_)) {
