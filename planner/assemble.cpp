@@ -29,6 +29,7 @@ class DeviceAssembler {
     add_slices();
     add_steps();
     add_concats();
+    drop_unused_buffers();
     find_lives();
     place_scratch();
     return std::move(device_);
@@ -104,7 +105,8 @@ class DeviceAssembler {
     std::vector<std::size_t> missing(bucket_buffers_.size());
     for (const auto& [value, bucket] : bucket_of_) ++missing[static_cast<std::size_t>(bucket)];
     std::vector<StepId> last_value(bucket_buffers_.size(), StepId{-1}), reduced(plan_.buckets.size(), StepId{-1});
-    std::vector<bool> waited(plan_.buckets.size());
+    std::vector<bool>& waited = waited_;
+    waited.assign(plan_.buckets.size(), false);
     std::size_t next = 0;
     const auto issue = [&](Step s, std::size_t bucket, StepId after) {
       s.bucket = static_cast<int>(bucket);
@@ -162,14 +164,44 @@ class DeviceAssembler {
     }
   }
 
+  void drop_unused_buffers() {
+    std::vector<bool> used(device_.buffers.size());
+    for (const Step& s : device_.steps)
+      for (const auto* list : {&s.inputs, &s.outputs})
+        for (BufferId id : *list)
+          for (; id.present(); id = at(device_, id).alias) used[static_cast<std::size_t>(id.index)] = true;
+    for (const Step& s : device_.steps)
+      if (s.workspace.present()) used[static_cast<std::size_t>(s.workspace.index)] = true;
+    std::vector<BufferId> now(used.size());
+    std::vector<Buffer> kept;
+    for (std::size_t i = 0; i < used.size(); ++i) {
+      if (!used[i]) continue;
+      now[i] = {static_cast<int>(kept.size())};
+      kept.push_back(std::move(device_.buffers[i]));
+    }
+    device_.buffers = std::move(kept);
+    const auto renumber = [&](BufferId& id) {
+      if (id.present()) id = now[static_cast<std::size_t>(id.index)];
+    };
+    for (Buffer& b : device_.buffers) renumber(b.alias);
+    for (Step& s : device_.steps) {
+      for (BufferId& id : s.inputs) renumber(id);
+      for (BufferId& id : s.outputs) renumber(id);
+      renumber(s.workspace);
+    }
+    std::map<int, int> buckets;
+    for (const auto& [buffer, bucket] : bucket_of_)
+      if (used[static_cast<std::size_t>(buffer)]) buckets[now[static_cast<std::size_t>(buffer)].index] = bucket;
+    bucket_of_ = std::move(buckets);
+  }
+
   void find_lives() {
     const int steps = static_cast<int>(device_.steps.size());
     std::vector<int> first(device_.buffers.size(), steps), last(device_.buffers.size(), -1);
     const auto use = [&](BufferId id, int s) {
-      if (!id.present()) return;
-      for (const BufferId b : {id, root_of(device_.buffers, id)}) {
-        first[static_cast<std::size_t>(b.index)] = std::min(first[static_cast<std::size_t>(b.index)], s);
-        last[static_cast<std::size_t>(b.index)] = std::max(last[static_cast<std::size_t>(b.index)], s);
+      for (; id.present(); id = at(device_, id).alias) {
+        first[static_cast<std::size_t>(id.index)] = std::min(first[static_cast<std::size_t>(id.index)], s);
+        last[static_cast<std::size_t>(id.index)] = std::max(last[static_cast<std::size_t>(id.index)], s);
       }
     };
     for (int s = 0; s < steps; ++s) {
@@ -177,16 +209,15 @@ class DeviceAssembler {
       for (const BufferId id : step.inputs) use(id, s);
       for (const BufferId id : step.outputs) use(id, s);
       use(step.workspace, s);
+      // A sum that no step waits for may run until the end.
+      if (step.kind == StepKind::all_reduce && !waited_[static_cast<std::size_t>(step.bucket)]) use(step.outputs[0], steps - 1);
     }
     for (std::size_t i = 0; i < device_.buffers.size(); ++i) {
       Buffer& b = device_.buffers[i];
-      // A view that no step reads lives when its memory begins to.
-      const std::size_t at = last[i] >= 0 ? i : static_cast<std::size_t>(root_of(device_.buffers, {static_cast<int>(i)}).index);
       const bool whole = b.arena != ArenaKind::scratch;
-      b.first = {whole || last[at] < 0 ? 0 : first[at]};
-      b.last = whole ? StepId{std::max(0, steps - 1)} : last[i] >= 0 ? StepId{last[i]} : b.first;
+      b.first = {whole ? 0 : first[i]};
+      b.last = {whole ? std::max(0, steps - 1) : last[i]};
     }
-    used_ = std::move(last);
   }
 
   void place_scratch() {
@@ -194,7 +225,7 @@ class DeviceAssembler {
     std::vector<std::size_t> owner;
     for (std::size_t i = 0; i < device_.buffers.size(); ++i) {
       const Buffer& b = device_.buffers[i];
-      if (b.arena != ArenaKind::scratch || b.alias.present() || used_[i] < 0) continue;
+      if (b.arena != ArenaKind::scratch || b.alias.present()) continue;
       intervals.push_back({b.bytes, b.first.index, b.last.index});
       owner.push_back(i);
     }
@@ -247,8 +278,8 @@ class DeviceAssembler {
   const CompileOptions& options_;
   DevicePlan device_;
   std::vector<BufferId> bucket_buffers_;
+  std::vector<bool> waited_;      // by bucket: some step waits for its sum
   std::map<int, int> bucket_of_;  // by buffer of a reduced value
-  std::vector<int> used_;
 };
 
 void list_host_tensors(Plan& plan, const Replica& leader, const std::vector<std::string>& output_names) {

@@ -121,20 +121,18 @@ Training build_training(const Graph& model, const CompileOptions& o, std::int64_
       t.reduced.push_back({graph[parameters[i]].name, g});
     }
   }
-  append_updates(graph, o, parameters, gradients);
-
-  const Operator& running = internal_operator("RunningStatistics");
-  const std::vector<StateUpdate> statistics = std::move(graph.state_updates);
+  // Running statistics: each replica's own, weighted by its share of the batch, make the batch's.
+  std::vector<StateUpdate> statistics = std::move(graph.state_updates);
   graph.state_updates.clear();
-  for (const StateUpdate& u : statistics) {
-    ValueId value = u.value;
-    if (collective && !synchronized) {
+  if (collective && !synchronized)
+    for (StateUpdate& u : statistics) {
       GraphBuilder b(graph, concat("statistics/", graph[u.parameter].name), {});
-      value = b.mul(value, static_cast<double>(samples) / static_cast<double>(o.batch));
-      t.reduced.push_back({graph[u.parameter].name, value});
+      u.value = b.mul(u.value, static_cast<double>(samples) / static_cast<double>(o.batch));
+      t.reduced.push_back({graph[u.parameter].name, u.value});
     }
-    graph.add_node(running, concat("statistics/", graph[u.parameter].name), {{"momentum", u.momentum}}, {u.parameter, value}, 1);
-  }
+  append_updates(graph, o, parameters, gradients);
+  for (const StateUpdate& u : statistics)
+    graph.add_node(internal_operator("RunningStatistics"), concat("statistics/", graph[u.parameter].name), {{"momentum", u.momentum}}, {u.parameter, u.value}, 1);
 
   const std::size_t own = graph.outputs.size();
   for (const Reduced& r : t.reduced) graph.outputs.push_back(r.value);

@@ -57,13 +57,32 @@ Graph convnet(std::int64_t n) {
   return b.graph;
 }
 
+Graph normalized(std::int64_t n) {
+  Builder b;
+  b.graph.name = "normalized";
+  const Ints ones{1, 1}, pads{1, 1, 1, 1}, three{3, 3};
+  ValueId x = b.graph.add_input("x", {DType::float32, {n, 3, 8, 8}});
+  x = b.node("Conv", {x, b.weight("c", {12, 3, 3, 3}, 0.2F)}, {{"kernel_shape", three}, {"strides", ones}, {"pads", pads}, {"dilations", ones}, {"group", std::int64_t{1}}});
+  const ValueId scale = b.weight("scale", {12}, 0.5F), bias = b.weight("bias", {12}, 0.1F);
+  const auto running = [&](const char* name, float value) {
+    const std::vector<float> values(12, value);
+    return b.graph.add_parameter(name, {DType::float32, {12}}, Tensor::of<float>(Shape{12}, std::span<const float>(values)), false);
+  };
+  x = b.node("Relu", {b.node("BatchNormalization", {x, scale, bias, running("mean", 0), running("variance", 1)})});
+  x = b.node("GlobalAveragePool", {x});
+  x = b.node("Flatten", {x}, {{"axis", std::int64_t{1}}});
+  b.graph.outputs = {b.node("Gemm", {x, b.weight("w", {12, 5}, 0.5F), b.weight("b", {5}, 0.1F)})};
+  return b.graph;
+}
+
 struct Trained {
   std::vector<float> losses;
   std::vector<std::vector<NamedTensor>> replicas;
 };
 
-Trained train(Graph (*model)(std::int64_t), std::int64_t batch, const std::vector<double>& weights, int steps, std::string optimizer = "sgd", double rate = 0.05) {
+Trained train(Graph (*model)(std::int64_t), std::int64_t batch, const std::vector<double>& weights, int steps, std::string optimizer = "sgd", double rate = 0.05, bool synchronize = false) {
   CompileOptions o;
+  o.synchronize_batch_norm = synchronize;
   o.batch = batch;
   for (std::size_t d = 0; d < weights.size(); ++d) o.devices.push_back({{"cpu", static_cast<int>(d)}, weights[d]});
   o.optimizer = optimizer_defaults(optimizer);
@@ -129,6 +148,28 @@ TEST(Training, DevicesTrainAsOneDoes) {
       for (std::size_t d = 1; d < many.replicas.size(); ++d) expect_same_bits(many.replicas[0], many.replicas[d]);
     }
   }
+}
+
+TEST(Training, SynchronizedBatchNormalizationTrainsAsOneDevice) {
+  const Trained one = train(normalized, 10, {1}, 30);
+  for (const std::vector<double>& weights : {std::vector<double>{1, 1}, {3, 1}, {1, 0, 2}}) {
+    const Trained many = train(normalized, 10, weights, 30, "sgd", 0.05, true);
+    for (std::size_t s = 0; s < one.losses.size(); ++s)
+      ASSERT_NEAR(many.losses[s], one.losses[s], 2e-4F * std::abs(one.losses[s])) << weights.size() << " devices, step " << s;
+    for (std::size_t d = 1; d < many.replicas.size(); ++d) expect_same_bits(many.replicas[0], many.replicas[d]);
+    for (std::size_t i = 0; i < one.replicas[0].size(); ++i)
+      for (std::size_t k = 0; k < static_cast<std::size_t>(one.replicas[0][i].tensor.elements()); ++k)
+        ASSERT_NEAR(many.replicas[0][i].tensor.values<float>()[k], one.replicas[0][i].tensor.values<float>()[k], 2e-3F) << one.replicas[0][i].name;
+  }
+  // Each replica's own statistics give another result: the option is what makes the difference.
+  EXPECT_GT(std::abs(train(normalized, 10, {3, 1}, 30).losses.back() - one.losses.back()), 1e-3F * one.losses.back());
+}
+
+TEST(Training, ReplicasKeepTheSameStatistics) {
+  const Trained run = train(normalized, 10, {3, 1}, 5);
+  expect_same_bits(run.replicas[0], run.replicas[1]);
+  for (const NamedTensor& t : run.replicas[0])
+    if (t.name == "variance") EXPECT_NE(t.tensor.values<float>()[0], 1.0F);
 }
 
 TEST(Training, TheSameRunTwiceIsTheSame) {

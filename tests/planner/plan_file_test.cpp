@@ -1,0 +1,115 @@
+#include "planner/plan/plan_file.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "tests/runtime/plan_builder.h"
+
+namespace tandem::test {
+namespace {
+
+// Every field set to something that is not its default.
+Plan full_plan() {
+  Plan plan = linear_plan({3, 0, 2});
+  plan.mode = PlanMode::inference;
+  plan.options = {.threads = 3, .deterministic = true, .winograd = false, .tf32 = true, .preference = LayoutPreference::channels_last};
+  plan.warnings = {"a warning", "bytes \xff that are no text"};
+  plan.seconds = 0.125;
+  plan.parameters[0].source = Layout("a");
+  plan.buckets[0].seconds = 1e-5;
+  for (DevicePlan& d : plan.devices) {
+    d.model = {"a model", 123456789, 1e12, 2e10, 3e-6, 4e9, 3};
+    d.weight = 2.5;
+    d.memory = {{MemoryClass::weights, 64}, {MemoryClass::workspace, 12}};
+    d.arenas[3].lower_bound = d.arenas[3].bytes;
+    Step& scale = d.steps[3];
+    scale.attributes = {{"i", std::int64_t{-5}}, {"f", 0.1f}, {"s", std::string("t\0ext", 5)}, {"is", Ints{1, -2, INT64_MIN}}, {"fs", Floats{1.5f, -0.0f}},
+                        {"ss", Strings{"a", ""}}, {"none", Ints{}}, {"t", Tensor::of<double>({2, 1}, {1.0 / 3, -7})}};
+    scale.flops = 1e9;
+    scale.bytes = 1e6;
+    scale.seconds = 2e-4;
+    scale.measured = true;
+    scale.origin = {"conv1", "relu1"};
+    d.arenas[4].bytes = 64;
+    d.buffers.push_back({.name = "k", .operand = {DType::int32, {2}, Layout("a")}, .arena = ArenaKind::constants, .bytes = 64, .constant = Tensor::of<std::int32_t>({2}, {7, -7})});
+  }
+  return plan;
+}
+
+TEST(PlanFile, KeepsEverything) {
+  const Plan plan = full_plan();
+  const std::string bytes = serialize(plan);
+  const Plan read = parse_plan(bytes);
+  EXPECT_EQ(serialize(read), bytes);
+  EXPECT_EQ(json_of(read), json_of(plan));
+  EXPECT_EQ(text_of_plan(read, true), text_of_plan(plan, true));
+  EXPECT_EQ(to_string(read.devices[0].steps[3].attributes), to_string(plan.devices[0].steps[3].attributes));
+  EXPECT_EQ(read.devices[0].buffers.back().constant->to_int64s(), (std::vector<std::int64_t>{7, -7}));
+  EXPECT_TRUE(std::signbit(read.devices[0].steps[3].attributes.floats("fs")[1]));
+  EXPECT_EQ(read.devices[0].buffers[0].alias, BufferId{});
+  EXPECT_EQ(read.warnings, plan.warnings);
+  EXPECT_EQ(read.options.preference, LayoutPreference::channels_last);
+  EXPECT_TRUE(read.options.tf32);
+  EXPECT_EQ(read.devices[2].model.threads, 3);
+}
+
+TEST(PlanFile, EqualPlansGiveEqualBytesAndHashes) {
+  EXPECT_EQ(serialize(full_plan()), serialize(full_plan()));
+  EXPECT_EQ(hash_of(full_plan()), hash_of(full_plan()));
+  EXPECT_EQ(hash_of(full_plan()).size(), 16u);
+  Plan other = full_plan();
+  other.devices[1].steps[3].attributes.set("i", std::int64_t{-6});
+  EXPECT_NE(hash_of(full_plan()), hash_of(other));
+}
+
+TEST(PlanFile, RefusesWhatIsNoPlan) {
+  const std::string plan = serialize(full_plan());
+  for (const std::string& bytes : {std::string(), std::string("PK\x03\x04"), std::string(1000, '\0'), std::string(100, 'a'), plan.substr(0, plan.size() - 1), plan.substr(1)}) {
+    try {
+      parse_plan(bytes);
+      ADD_FAILURE() << "read " << bytes.size() << " bytes";
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ExitCode::usage);
+      EXPECT_EQ(std::string(e.what()).rfind("plan", 0), 0u) << e.what();
+    }
+  }
+}
+
+// A plan with any of its bytes changed is read as another plan that verifies, or refused; nothing else happens.
+TEST(PlanFile, SurvivesDamage) {
+  const std::string good = serialize(full_plan());
+  std::mt19937 random(7);
+  int refused = 0;
+  for (int round = 0; round < 20000; ++round) {
+    std::string bytes = good;
+    for (unsigned n = 1 + random() % 3; n > 0; --n) bytes[random() % bytes.size()] = static_cast<char>(random());
+    if (round % 10 == 0) bytes.resize(random() % bytes.size());
+    try {
+      const Plan plan = parse_plan(bytes);
+      EXPECT_FALSE(text_of_plan(plan, true).empty());
+      EXPECT_FALSE(json_of(plan).empty());
+      EXPECT_FALSE(dot_of(plan).empty());
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ExitCode::usage) << e.what();
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 1000);
+}
+
+TEST(PlanFile, RefusesAnotherVersion) {
+  Plan plan = linear_plan({1});
+  plan.version = 2;
+  try {
+    parse_plan(serialize(plan));
+    ADD_FAILURE();
+  } catch (const Error& e) {
+    EXPECT_STREQ(e.what(), "plan file: version 2, expected 1");
+  }
+}
+
+}  // namespace
+}  // namespace tandem::test
