@@ -83,7 +83,7 @@ TEST(PlanFile, SurvivesDamage) {
   const std::string good = serialize(full_plan());
   std::mt19937 random(7);
   int refused = 0;
-  for (int round = 0; round < 20000; ++round) {
+  for (int round = 0; round < 5000; ++round) {
     std::string bytes = good;
     for (unsigned n = 1 + random() % 3; n > 0; --n) bytes[random() % bytes.size()] = static_cast<char>(random());
     if (round % 10 == 0) bytes.resize(random() % bytes.size());
@@ -97,7 +97,7 @@ TEST(PlanFile, SurvivesDamage) {
       ++refused;
     }
   }
-  EXPECT_GT(refused, 1000);
+  EXPECT_GT(refused, 500);
 }
 
 TEST(PlanFile, RefusesAnotherVersion) {
