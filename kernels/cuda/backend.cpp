@@ -1,0 +1,129 @@
+#include "kernels/cuda/backend.h"
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+#include <cudnn.h>
+
+#include <algorithm>
+
+#include "kernels/cuda/check.h"
+#include "kernels/cuda/collectives/groups.h"
+#include "kernels/cuda/device.h"
+#include "kernels/cuda/kernels.h"
+
+namespace tandem::cuda {
+namespace {
+
+std::string version_text(int v) { return concat(v / 1000, '.', v % 1000 / 10); }
+
+// Devices that can run what was built in: sm_80 and newer.
+std::string reason_unusable(int& count) {
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status != cudaSuccess) {
+    count = 0;
+    cudaGetLastError();
+    int driver = 0, runtime = 0;
+    cudaDriverGetVersion(&driver);
+    cudaRuntimeGetVersion(&runtime);
+    if (driver == 0) return concat("the NVIDIA driver is missing (", cudaGetErrorString(status), ")");
+    return concat(cudaGetErrorString(status), " (driver for CUDA ", version_text(driver), ", built for CUDA ", version_text(runtime), ")");
+  }
+  if (count == 0) return "there is no GPU";
+  for (int i = 0; i < count; ++i) {
+    cudaDeviceProp p{};
+    check(cudaGetDeviceProperties(&p, i), "read the device's properties");
+    if (p.major < 8) return concat("device ", i, " (", p.name, ") has compute capability ", p.major, '.', p.minor, ", 8.0 is needed");
+  }
+  return {};
+}
+
+// Scratch memory that every kernel accepts: zero indices and masks, small numbers.
+std::byte* scratch(Device& device, const Operand& operand) { return operand.present() ? device.allocate(operand.bytes()) : nullptr; }
+
+class Timer {
+ public:
+  Timer() {
+    check(cudaEventCreate(&start_), "create an event");
+    check(cudaEventCreate(&stop_), "create an event");
+  }
+  ~Timer() {
+    cudaEventDestroy(start_);
+    cudaEventDestroy(stop_);
+  }
+  Timer(const Timer&) = delete;
+  Timer& operator=(const Timer&) = delete;
+  double seconds_of(Kernel& kernel) {
+    check(cudaEventRecord(start_, nullptr), "record an event");
+    kernel.run({});
+    check(cudaEventRecord(stop_, nullptr), "record an event");
+    check(cudaEventSynchronize(stop_), "time a kernel");
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, start_, stop_), "time a kernel");
+    return milliseconds * 1e-3;
+  }
+
+ private:
+  cudaEvent_t start_ = nullptr, stop_ = nullptr;
+};
+
+}  // namespace
+
+CudaBackend::CudaBackend() {
+  unusable_ = reason_unusable(device_count_);
+  libraries_ = std::make_unique<Libraries>(unusable_.empty() ? describe_device(0) : describe_h200());
+}
+
+std::string CudaBackend::version() const {
+  int runtime = 0;
+  cudaRuntimeGetVersion(&runtime);
+  return concat("CUDA ", version_text(runtime), ", cuDNN ", cudnnGetVersion(), ", cuBLASLt ", cublasLtGetVersion(), ", ", libraries_->device().model.name);
+}
+
+DeviceModel CudaBackend::model(int index, int devices_in_use) const {
+  if (!unusable_.empty()) return libraries_->device().model;
+  if (index < 0 || index >= device_count_) fail(ExitCode::device, "cuda:", index, ": there are devices cuda:0 to cuda:", device_count_ - 1);
+  DeviceModel m = describe_device(index).model;
+  (void)devices_in_use;  // each is a card of its own
+  return m;
+}
+
+std::vector<KernelRow> CudaBackend::rows() const {
+  std::vector<KernelRow> rows;
+  for (const Row& row : kernels()) rows.push_back({row.op, row.kernel});
+  return rows;
+}
+
+std::vector<KernelDescription> CudaBackend::describe(const KernelRequest& request) const {
+  std::vector<KernelDescription> all;
+  for (const Row& row : kernels()) {
+    if (row.op != request.op || (!request.kernel.empty() && !request.kernel.starts_with(row.kernel))) continue;
+    for (KernelDescription& d : row.describe(request, libraries_.get()))
+      if (request.kernel.empty() || d.kernel == request.kernel) all.push_back(std::move(d));
+  }
+  return all;
+}
+
+double CudaBackend::measure(const KernelDescription& description, const KernelOptions& options) const {
+  constexpr int runs = 8;
+  const std::unique_ptr<Device> device = open(0, options);
+  device->activate();
+  std::vector<std::byte*> inputs, outputs;
+  for (const Operand& o : description.inputs) inputs.push_back(scratch(*device, o));
+  for (const Operand& o : description.outputs) outputs.push_back(scratch(*device, o));
+  const std::unique_ptr<Kernel> kernel = description.make();
+  kernel->bind(inputs, outputs, description.workspace > 0 ? device->allocate(description.workspace) : nullptr);
+  Timer timer;
+  double best = timer.seconds_of(*kernel);
+  for (int i = 0; i < runs; ++i) best = std::min(best, timer.seconds_of(*kernel));
+  return best;
+}
+
+std::unique_ptr<Device> CudaBackend::open(int index, const KernelOptions&) const {
+  if (!unusable_.empty()) fail(ExitCode::device, "cuda:", index, " cannot be used: ", unusable_);
+  if (index < 0 || index >= device_count_) fail(ExitCode::device, "cuda:", index, ": there are devices cuda:0 to cuda:", device_count_ - 1);
+  return open_device(index);
+}
+
+std::unique_ptr<CollectiveGroup> CudaBackend::create_group(const GroupSpec& spec) const { return cuda::create_group(spec); }
+
+}  // namespace tandem::cuda

@@ -1,0 +1,29 @@
+// The CUDA backend. The module libtandem_cuda.so exports it as
+//   extern "C" const tandem::Backend* tandem_backend();
+#pragma once
+#include "kernels/device.h"
+#include "kernels/cuda/libraries.h"
+
+namespace tandem::cuda {
+
+class CudaBackend final : public Backend {
+ public:
+  CudaBackend();  // plans for the machine's device 0, or for an H200 where there is none
+  std::string name() const override { return "cuda"; }
+  std::string version() const override;
+  std::string unusable() const override { return unusable_; }
+  int device_count() const override { return device_count_; }
+  DeviceModel model(int index, int devices_in_use) const override;
+  std::vector<KernelRow> rows() const override;
+  std::vector<KernelDescription> describe(const KernelRequest& request) const override;
+  double measure(const KernelDescription& description, const KernelOptions& options) const override;
+  std::unique_ptr<Device> open(int index, const KernelOptions& options) const override;
+  std::unique_ptr<CollectiveGroup> create_group(const GroupSpec& spec) const override;
+
+ private:
+  int device_count_ = 0;
+  std::string unusable_;
+  std::unique_ptr<Libraries> libraries_;
+};
+
+}  // namespace tandem::cuda

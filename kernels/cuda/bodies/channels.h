@@ -1,0 +1,257 @@
+// Work by channel on matrices [rows, channels], which is what tensors laid out channels last are: bias and activation,
+// and the statistics, application and gradient of batch normalization.
+#pragma once
+#include "kernels/cuda/bodies/types.h"
+
+namespace tandem::cuda {
+
+// y = relu?(y + bias[c]), in place.
+template <class T>
+struct BiasBody {
+  static constexpr int threads = 256;
+  static constexpr bool cooperative = false;
+  T* y;
+  const T* bias;  // may be null
+  std::int64_t elements;
+  std::int32_t channels;
+  bool relu;
+
+  template <class Thread>
+  TANDEM_DEVICE void operator()(const Thread& t) const {
+    for (std::int64_t i = t.block() * threads + t.thread(); i < elements; i += t.blocks() * threads) {
+      Compute<T> v = load(y[i]);
+      if (bias) v += load(bias[i % channels]);
+      y[i] = store<T>(relu && v < Compute<T>(0) ? Compute<T>(0) : v);
+    }
+  }
+};
+
+// Mean and sum of squared distances from it, of numbers seen so far (Chan, Golub and LeVeque's merging).
+template <class C>
+struct Moments {
+  C count = 0, mean = 0, squares = 0;
+  TANDEM_DEVICE void add(C x) {
+    count += 1;
+    const C delta = x - mean;
+    mean += delta / count;
+    squares += delta * (x - mean);
+  }
+  TANDEM_DEVICE void merge(const Moments& o) {
+    if (o.count == C(0)) return;
+    const C whole = count + o.count, delta = o.mean - mean;
+    mean += delta * (o.count / whole);
+    squares += o.squares + delta * delta * (count * o.count / whole);
+    count = whole;
+  }
+};
+
+inline constexpr int channel_columns = 32, channel_rows = 8;  // a block's tile; 256 threads
+
+// Rows of the matrix that split `split` of `splits` takes.
+struct RowShare {
+  std::int64_t begin, end;
+  TANDEM_DEVICE RowShare(std::int64_t rows, std::int64_t split, std::int64_t splits) {
+    const std::int64_t share = (rows + splits - 1) / splits;
+    begin = split * share;
+    end = begin + share < rows ? begin + share : rows;
+  }
+};
+
+// partial[split][c] = moments of x[rows of the split, c].
+template <class T>
+struct MomentsBody {
+  static constexpr int threads = channel_columns * channel_rows;
+  static constexpr bool cooperative = true;
+  const T* x;
+  Moments<Compute<T>>* partial;
+  std::int64_t rows;
+  std::int32_t channels, splits;
+
+  template <class Thread>
+  TANDEM_DEVICE void operator()(const Thread& t) const {
+    using M = Moments<Compute<T>>;
+    const int column = t.thread() % channel_columns, row = t.thread() / channel_columns;
+    const std::int64_t split = t.block() % splits, c = t.block() / splits * channel_columns + column;
+    M m;
+    if (c < channels) {
+      const RowShare share(rows, split, splits);
+      for (std::int64_t r = share.begin + row; r < share.end; r += channel_rows) m.add(load(x[r * channels + c]));
+    }
+    M* const part = t.template shared<M, threads, 0>();
+    part[t.thread()] = m;
+    t.sync();
+    if (row != 0 || c >= channels) return;
+    for (int k = 1; k < channel_rows; ++k) m.merge(part[k * channel_columns + column]);
+    partial[split * channels + c] = m;
+  }
+};
+
+// Statistics of each channel from its partial moments.
+template <class S>
+struct StatisticsBody {
+  static constexpr int threads = 128;
+  static constexpr bool cooperative = false;
+  const Moments<S>* partial;
+  S *mean, *variance, *inverse_deviation;
+  std::int32_t channels, splits;
+  float epsilon;
+
+  template <class Thread>
+  TANDEM_DEVICE void operator()(const Thread& t) const {
+    const std::int64_t c = t.block() * threads + t.thread();
+    if (c >= channels) return;
+    Moments<S> m = partial[c];
+    for (std::int32_t s = 1; s < splits; ++s) m.merge(partial[static_cast<std::int64_t>(s) * channels + c]);
+    const S v = m.squares / m.count;
+    mean[c] = m.mean;
+    variance[c] = v;
+    inverse_deviation[c] = S(1) / sqrt(v + static_cast<S>(epsilon));
+  }
+};
+
+// variance = 1 / inverse_deviation² − ε, where only the latter is known.
+struct VarianceBody {
+  static constexpr int threads = 128;
+  static constexpr bool cooperative = false;
+  const float* inverse_deviation;
+  float* variance;
+  std::int32_t channels;
+  float epsilon;
+
+  template <class Thread>
+  TANDEM_DEVICE void operator()(const Thread& t) const {
+    const std::int64_t c = t.block() * threads + t.thread();
+    if (c >= channels) return;
+    const float v = 1.0F / (inverse_deviation[c] * inverse_deviation[c]) - epsilon;
+    variance[c] = v > 0.0F ? v : 0.0F;
+  }
+};
+
+// y = relu?((x − mean) · d · scale + bias), d = inverse_deviation or, where that is null, 1/√(variance + ε).
+template <class T, class S>
+struct NormalizeBody {
+  static constexpr int threads = 256;
+  static constexpr bool cooperative = false;
+  const T* x;
+  T* y;
+  const S *scale, *bias, *mean, *variance, *inverse_deviation;
+  std::int64_t elements;
+  std::int32_t channels;
+  float epsilon;
+  bool relu;
+
+  template <class Thread>
+  TANDEM_DEVICE void operator()(const Thread& t) const {
+    using C = Compute<T>;
+    for (std::int64_t i = t.block() * threads + t.thread(); i < elements; i += t.blocks() * threads) {
+      const std::int64_t c = i % channels;
+      const C d = inverse_deviation ? static_cast<C>(load(inverse_deviation[c])) : C(1) / sqrt(static_cast<C>(load(variance[c])) + static_cast<C>(epsilon));
+      const C v = (load(x[i]) - static_cast<C>(load(mean[c]))) * d * static_cast<C>(load(scale[c])) + static_cast<C>(load(bias[c]));
+      y[i] = store<T>(relu && v < C(0) ? C(0) : v);
+    }
+  }
+};
+
+// What flows into the normalization: dy, or 0 where its Relu was closed.
+template <class T, class S>
+struct NormInput {
+  const T *x, *dy;
+  const S *scale, *bias, *mean, *inverse_deviation;
+  bool relu;
+  // x̂ and dy of element i of channel c.
+  TANDEM_DEVICE void read(std::int64_t i, std::int64_t c, Compute<T>& normalized, Compute<T>& gradient) const {
+    using C = Compute<T>;
+    normalized = (load(x[i]) - static_cast<C>(mean[c])) * static_cast<C>(inverse_deviation[c]);
+    gradient = load(dy[i]);
+    if (relu && !(normalized * static_cast<C>(scale[c]) + static_cast<C>(bias[c]) > C(0))) gradient = C(0);
+  }
+};
+
+// partial[split][0][c] = Σ dy · x̂, partial[split][1][c] = Σ dy.
+template <class T, class S>
+struct NormSumsBody {
+  static constexpr int threads = channel_columns * channel_rows;
+  static constexpr bool cooperative = true;
+  NormInput<T, S> in;
+  Compute<T>* partial;
+  std::int64_t rows;
+  std::int32_t channels, splits;
+
+  template <class Thread>
+  TANDEM_DEVICE void operator()(const Thread& t) const {
+    using C = Compute<T>;
+    const int column = t.thread() % channel_columns, row = t.thread() / channel_columns;
+    const std::int64_t split = t.block() % splits, c = t.block() / splits * channel_columns + column;
+    C products = 0, sum = 0;
+    if (c < channels) {
+      const RowShare share(rows, split, splits);
+      for (std::int64_t r = share.begin + row; r < share.end; r += channel_rows) {
+        C normalized, gradient;
+        in.read(r * channels + c, c, normalized, gradient);
+        products += gradient * normalized;
+        sum += gradient;
+      }
+    }
+    C* const part = t.template shared<C, 2 * threads, 0>();
+    part[t.thread()] = products;
+    part[threads + t.thread()] = sum;
+    t.sync();
+    if (row != 0 || c >= channels) return;
+    for (int k = 1; k < channel_rows; ++k) {
+      products += part[k * channel_columns + column];
+      sum += part[threads + k * channel_columns + column];
+    }
+    partial[(split * 2) * channels + c] = products;
+    partial[(split * 2 + 1) * channels + c] = sum;
+  }
+};
+
+// dscale = Σ dy · x̂, dbias = Σ dy.
+template <class S>
+struct NormScaleBody {
+  static constexpr int threads = 128;
+  static constexpr bool cooperative = false;
+  const S* partial;
+  S *dscale, *dbias;
+  std::int32_t channels, splits;
+
+  template <class Thread>
+  TANDEM_DEVICE void operator()(const Thread& t) const {
+    const std::int64_t c = t.block() * threads + t.thread();
+    if (c >= channels) return;
+    S products = 0, sum = 0;
+    for (std::int64_t s = 0; s < splits; ++s) {
+      products += partial[s * 2 * channels + c];
+      sum += partial[(s * 2 + 1) * channels + c];
+    }
+    dscale[c] = products;
+    dbias[c] = sum;
+  }
+};
+
+// dx = scale · d · (dy − Σdy/n − x̂ · Σ(dy · x̂)/n)
+template <class T, class S>
+struct NormGradientBody {
+  static constexpr int threads = 256;
+  static constexpr bool cooperative = false;
+  NormInput<T, S> in;
+  const S *dscale, *dbias;
+  T* dx;
+  std::int64_t rows;
+  std::int32_t channels;
+
+  template <class Thread>
+  TANDEM_DEVICE void operator()(const Thread& t) const {
+    using C = Compute<T>;
+    const C n = static_cast<C>(rows);
+    for (std::int64_t i = t.block() * threads + t.thread(); i < rows * channels; i += t.blocks() * threads) {
+      const std::int64_t c = i % channels;
+      C normalized, gradient;
+      in.read(i, c, normalized, gradient);
+      dx[i] = store<T>(static_cast<C>(in.scale[c]) * static_cast<C>(in.inverse_deviation[c]) *
+                       (gradient - static_cast<C>(dbias[c]) / n - normalized * static_cast<C>(dscale[c]) / n));
+    }
+  }
+};
+
+}  // namespace tandem::cuda

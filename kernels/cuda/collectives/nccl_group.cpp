@@ -1,0 +1,221 @@
+#include "kernels/cuda/collectives/nccl_group.h"
+
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <thread>
+
+#include "kernels/cuda/check.h"
+#include "kernels/cuda/collectives/bootstrap.h"
+
+namespace tandem::cuda {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr auto watch_interval = std::chrono::milliseconds(200);
+
+ncclDataType_t nccl_type(DType dtype) {
+  switch (dtype) {
+    case DType::float32: return ncclFloat32;
+    case DType::float64: return ncclFloat64;
+    case DType::float16: return ncclFloat16;
+    case DType::bfloat16: return ncclBfloat16;
+    default: fail(ExitCode::communication, "all-reduce of ", dtype, ": expected a floating-point type");
+  }
+}
+
+// One rank of this process, and how far its newest all-reduce has come.
+struct Rank {
+  ncclComm_t comm = nullptr;
+  cudaEvent_t newest = nullptr;
+  int device = 0;
+  std::uint64_t queued = 0;
+  bool pending = false;
+  Clock::time_point since;
+};
+
+class NcclGroup final : public CollectiveGroup {
+ public:
+  explicit NcclGroup(const GroupSpec& spec);
+  ~NcclGroup() override;
+  NcclGroup(const NcclGroup&) = delete;
+  NcclGroup& operator=(const NcclGroup&) = delete;
+
+  std::unique_ptr<Kernel> all_reduce(int rank, int channel, std::int64_t elements, DType dtype) override;
+  void abort(const std::string& reason) override { stop(reason, true); }
+  void queue(std::size_t local, void* buffer, std::int64_t elements, ncclDataType_t type, cudaStream_t stream);
+
+ private:
+  // Waits while NCCL works on a call of its own; fails with its reason.
+  void settle(ncclComm_t comm, ncclResult_t status, std::string_view what);
+  void stop(const std::string& reason, bool tell);
+  void watch();
+  std::string who_is_late() const;
+
+  double timeout_;
+  int first_rank_;
+  std::vector<Rank> ranks_;
+  std::unique_ptr<Bootstrap> bootstrap_;
+  mutable std::mutex lock_;
+  std::condition_variable wake_;
+  std::string stopped_;
+  bool ending_ = false;
+  std::thread watcher_;
+};
+
+class NcclAllReduce final : public Kernel {
+ public:
+  NcclAllReduce(NcclGroup& group, std::size_t local, std::int64_t elements, DType dtype) : group_(group), local_(local), elements_(elements), type_(nccl_type(dtype)) {}
+  void bind(std::span<std::byte* const> inputs, std::span<std::byte* const>, std::byte*) override { buffer_ = inputs[0]; }
+  void run(StreamHandle stream) override { group_.queue(local_, buffer_, elements_, type_, static_cast<cudaStream_t>(stream.native)); }
+
+ private:
+  NcclGroup& group_;
+  std::size_t local_;
+  std::int64_t elements_;
+  ncclDataType_t type_;
+  std::byte* buffer_ = nullptr;
+};
+
+NcclGroup::NcclGroup(const GroupSpec& spec) : timeout_(spec.timeout_seconds), first_rank_(spec.first_rank), ranks_(spec.devices.size()) {
+  const int here = static_cast<int>(spec.devices.size()), all = std::max(spec.ranks, here);
+  ncclUniqueId id{};
+  SharedSecret secret{};
+  static_assert(sizeof id == sizeof secret);
+  if (spec.first_rank == 0) {
+    if (const ncclResult_t status = ncclGetUniqueId(&id); status != ncclSuccess) fail(ExitCode::communication, "NCCL: make an id: ", ncclGetErrorString(status));
+    std::memcpy(secret.data(), &id, sizeof id);
+  }
+  if (all > here) {
+    bootstrap_ = std::make_unique<Bootstrap>(Bootstrap::Options{spec.address, {spec.first_rank, here}, all, spec.plan_hash, timeout_}, secret);
+    std::memcpy(&id, secret.data(), sizeof id);
+  }
+  int before = 0;
+  check(cudaGetDevice(&before), "read the current device");
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;  // so that a missing rank can be waited for no longer than the timeout
+  ncclGroupStart();
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    ranks_[i].device = spec.devices[i];
+    check(cudaSetDevice(spec.devices[i]), "select a device");
+    check(cudaEventCreateWithFlags(&ranks_[i].newest, cudaEventDisableTiming), "create an event");
+    ncclCommInitRankConfig(&ranks_[i].comm, all, id, spec.first_rank + static_cast<int>(i), &config);
+  }
+  const ncclResult_t status = ncclGroupEnd();
+  check(cudaSetDevice(before), "select a device");
+  for (const Rank& r : ranks_) settle(r.comm, status, "join the group");
+  watcher_ = std::thread([this] { watch(); });
+  if (bootstrap_) bootstrap_->watch([this](const std::string& reason) { stop(reason, false); });
+}
+
+NcclGroup::~NcclGroup() {
+  {
+    const std::scoped_lock hold(lock_);
+    ending_ = true;
+    wake_.notify_all();
+  }
+  if (watcher_.joinable()) watcher_.join();
+  bootstrap_.reset();  // no more calls of stop()
+  for (Rank& r : ranks_) {
+    if (r.comm && stopped_.empty()) {
+      ncclCommFinalize(r.comm);
+      ncclCommDestroy(r.comm);
+    }
+    if (r.newest) cudaEventDestroy(r.newest);
+  }
+}
+
+void NcclGroup::settle(ncclComm_t comm, ncclResult_t status, std::string_view what) {
+  const Clock::time_point end = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(timeout_));
+  while (status == ncclInProgress) {
+    if (Clock::now() > end) {
+      const std::string reason = concat("NCCL: ", what, ": other ranks did not come within ", timeout_, " s");
+      stop(reason, true);
+      fail(ExitCode::communication, reason);
+    }
+    if (const ncclResult_t asked = ncclCommGetAsyncError(comm, &status); asked != ncclSuccess) status = asked;
+    if (status == ncclInProgress) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  if (status == ncclSuccess) return;
+  const std::string reason = concat("NCCL: ", what, ": ", ncclGetErrorString(status), " (", ncclGetLastError(comm), ")");
+  stop(reason, true);
+  fail(ExitCode::communication, reason);
+}
+
+std::unique_ptr<Kernel> NcclGroup::all_reduce(int rank, int, std::int64_t elements, DType dtype) {
+  const int local = rank - first_rank_;
+  if (local < 0 || local >= static_cast<int>(ranks_.size())) fail(ExitCode::communication, "rank ", rank, " is not of this process");
+  return std::make_unique<NcclAllReduce>(*this, static_cast<std::size_t>(local), elements, dtype);
+}
+
+void NcclGroup::queue(std::size_t local, void* buffer, std::int64_t elements, ncclDataType_t type, cudaStream_t stream) {
+  Rank& r = ranks_[local];
+  {
+    const std::scoped_lock hold(lock_);
+    if (!stopped_.empty()) fail(ExitCode::communication, stopped_);
+  }
+  settle(r.comm, ncclAllReduce(buffer, buffer, static_cast<std::size_t>(elements), type, ncclSum, r.comm, stream), "all-reduce");
+  // A captured all-reduce runs later, and is watched by who replays it.
+  cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
+  check(cudaStreamIsCapturing(stream, &capturing), "ask whether a stream is captured");
+  if (capturing != cudaStreamCaptureStatusNone) return;
+  const std::scoped_lock hold(lock_);
+  check(cudaEventRecord(r.newest, stream), "record an event");
+  ++r.queued;
+  r.pending = true;
+  r.since = Clock::now();
+}
+
+// The ranks of this process that queued fewer all-reduces than others; else, it is one of another process.
+std::string NcclGroup::who_is_late() const {
+  std::uint64_t most = 0;
+  for (const Rank& r : ranks_) most = std::max(most, r.queued);
+  std::string late;
+  for (std::size_t i = 0; i < ranks_.size(); ++i)
+    if (ranks_[i].queued < most) late += concat(late.empty() ? "" : ", ", first_rank_ + static_cast<int>(i));
+  return late.empty() ? "a rank of another process" : concat("rank ", late);
+}
+
+void NcclGroup::watch() {
+  std::unique_lock hold(lock_);
+  while (!wake_.wait_for(hold, watch_interval, [&] { return ending_ || !stopped_.empty(); })) {
+    std::string reason;
+    for (std::size_t i = 0; i < ranks_.size() && reason.empty(); ++i) {
+      Rank& r = ranks_[i];
+      ncclResult_t state = ncclSuccess;
+      if (ncclCommGetAsyncError(r.comm, &state) == ncclSuccess && state != ncclSuccess && state != ncclInProgress)
+        reason = concat("NCCL: rank ", first_rank_ + static_cast<int>(i), ": ", ncclGetErrorString(state), " (", ncclGetLastError(r.comm), ")");
+      if (!r.pending) continue;
+      if (cudaEventQuery(r.newest) != cudaErrorNotReady)
+        r.pending = false;
+      else if (Clock::now() - r.since > std::chrono::duration<double>(timeout_))
+        reason = concat("NCCL: an all-reduce of rank ", first_rank_ + static_cast<int>(i), " did not end within ", timeout_, " s; missing is ", who_is_late());
+    }
+    if (reason.empty()) continue;
+    hold.unlock();
+    stop(reason, true);
+    return;
+  }
+}
+
+void NcclGroup::stop(const std::string& reason, bool tell) {
+  {
+    const std::scoped_lock hold(lock_);
+    if (!stopped_.empty()) return;
+    stopped_ = reason.empty() ? "the group was stopped" : reason;
+    wake_.notify_all();
+  }
+  if (tell && bootstrap_) bootstrap_->stop(stopped_);
+  for (const Rank& r : ranks_)
+    if (r.comm) ncclCommAbort(r.comm);  // ends the kernels that wait on the GPU
+}
+
+}  // namespace
+
+std::unique_ptr<CollectiveGroup> nccl_group(const GroupSpec& spec) { return std::make_unique<NcclGroup>(spec); }
+
+}  // namespace tandem::cuda

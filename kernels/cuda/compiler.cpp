@@ -1,0 +1,123 @@
+#include "kernels/cuda/compiler.h"
+
+#include <dlfcn.h>
+#include <cuda_runtime_api.h>
+#include <nvrtc.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "graph/error.h"
+
+namespace tandem::cuda {
+namespace {
+
+// The cache's file names: FNV-1a of everything that the machine code depends on.
+std::uint64_t hash_of(const std::string& text) {
+  std::uint64_t h = 0xcbf29ce484222325U;
+  for (const unsigned char c : text) h = (h ^ c) * 0x100000001b3U;
+  return h;
+}
+
+std::filesystem::path cache_folder() {
+  if (const char* folder = std::getenv("TANDEM_CACHE")) return folder;
+  if (const char* home = std::getenv("HOME")) return std::filesystem::path(home) / ".cache" / "tandem";
+  return {};
+}
+
+std::vector<char> read(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// Another process may write the same file: each writes its own and renames. A cache that cannot be written is no error.
+void write(const std::filesystem::path& file, const std::vector<char>& bytes) {
+  std::error_code ignored;
+  std::filesystem::create_directories(file.parent_path(), ignored);
+  const std::filesystem::path own = concat(file.string(), '.', static_cast<long>(getpid()));
+  {
+    std::ofstream out(own, std::ios::binary);
+    out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    if (!out) return;
+  }
+  std::filesystem::rename(own, file, ignored);
+}
+
+}  // namespace
+
+struct Compiler::Library {
+  void* handle = nullptr;
+  decltype(&::nvrtcVersion) version = nullptr;
+  decltype(&::nvrtcCreateProgram) create = nullptr;
+  decltype(&::nvrtcDestroyProgram) destroy = nullptr;
+  decltype(&::nvrtcCompileProgram) compile = nullptr;
+  decltype(&::nvrtcGetProgramLogSize) log_size = nullptr;
+  decltype(&::nvrtcGetProgramLog) log = nullptr;
+  decltype(&::nvrtcGetCUBINSize) cubin_size = nullptr;
+  decltype(&::nvrtcGetCUBIN) cubin = nullptr;
+
+  ~Library() {
+    if (handle) dlclose(handle);
+  }
+  template <class F>
+  bool find(F& function, const char* name) {
+    function = reinterpret_cast<F>(dlsym(handle, name));
+    return function != nullptr;
+  }
+};
+
+Compiler::Compiler() : library_(std::make_unique<Library>()) {
+  Library& l = *library_;
+  const std::string name = concat("libnvrtc.so.", CUDART_VERSION / 1000);
+  l.handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!l.handle) {
+    unavailable_ = dlerror();
+    return;
+  }
+  const bool whole = l.find(l.version, "nvrtcVersion") && l.find(l.create, "nvrtcCreateProgram") && l.find(l.destroy, "nvrtcDestroyProgram") &&
+                     l.find(l.compile, "nvrtcCompileProgram") && l.find(l.log_size, "nvrtcGetProgramLogSize") && l.find(l.log, "nvrtcGetProgramLog") &&
+                     l.find(l.cubin_size, "nvrtcGetCUBINSize") && l.find(l.cubin, "nvrtcGetCUBIN");
+  if (!whole) unavailable_ = concat(name, " lacks functions that are needed");
+}
+Compiler::~Compiler() = default;
+
+std::vector<char> Compiler::compile(const std::string& source, const std::string& architecture) const {
+  if (!available()) fail(ExitCode::device, "NVRTC: ", unavailable_);
+  const Library& l = *library_;
+  int major = 0, minor = 0;
+  l.version(&major, &minor);
+  // No contraction: a fused program gives bitwise what its instructions give one by one.
+  const std::string arch = concat("--gpu-architecture=", architecture);
+  const std::vector<const char*> options{arch.c_str(), "--std=c++17", "--fmad=false"};
+  std::string key = concat(major, '.', minor, '\n', source);
+  for (const char* o : options) key += concat('\n', o);
+  const std::filesystem::path folder = cache_folder();
+  const std::filesystem::path file = folder / concat("kernel-", hash_of(key), ".cubin");
+  if (!folder.empty())
+    if (std::vector<char> kept = read(file); !kept.empty()) return kept;
+
+  nvrtcProgram program = nullptr;
+  if (l.create(&program, source.c_str(), "tandem.cu", 0, nullptr, nullptr) != NVRTC_SUCCESS) fail(ExitCode::device, "NVRTC: cannot make a program");
+  struct Destroy {
+    const Library& l;
+    nvrtcProgram& program;
+    ~Destroy() { l.destroy(&program); }
+  } destroy{l, program};
+  if (l.compile(program, static_cast<int>(options.size()), options.data()) != NVRTC_SUCCESS) {
+    std::size_t size = 0;
+    l.log_size(program, &size);
+    std::string log(size, '\0');
+    l.log(program, log.data());
+    fail(ExitCode::device, "NVRTC: ", log);
+  }
+  std::size_t size = 0;
+  l.cubin_size(program, &size);
+  std::vector<char> code(size);
+  l.cubin(program, code.data());
+  if (!folder.empty()) write(file, code);
+  return code;
+}
+
+}  // namespace tandem::cuda

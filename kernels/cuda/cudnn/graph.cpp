@@ -1,0 +1,195 @@
+#include "kernels/cuda/cudnn/graph.h"
+
+namespace tandem::cuda {
+namespace {
+
+Descriptor convolution_descriptor(const Window& w, DType compute) {
+  Descriptor d(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+  const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
+  d.set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, cudnn_type(compute))
+      .set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode)
+      .set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, static_cast<std::int64_t>(w.strides.size()))
+      .set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, w.pads_begin)
+      .set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, w.pads_end)
+      .set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, w.strides)
+      .set(CUDNN_ATTR_CONVOLUTION_DILATIONS, w.dilations)
+      .finalize("convolution");
+  return d;
+}
+
+Descriptor pooling_descriptor(cudnnResampleMode_t mode, const Window& w) {
+  Descriptor d(CUDNN_BACKEND_RESAMPLE_DESCRIPTOR);
+  const cudnnNanPropagation_t nan = CUDNN_PROPAGATE_NAN;
+  const cudnnPaddingMode_t padding = mode == CUDNN_RESAMPLE_MAXPOOL ? CUDNN_NEG_INF_PAD : CUDNN_ZERO_PAD;
+  d.set(CUDNN_ATTR_RESAMPLE_MODE, CUDNN_TYPE_RESAMPLE_MODE, 1, &mode)
+      .set(CUDNN_ATTR_RESAMPLE_COMP_TYPE, CUDNN_DATA_FLOAT)
+      .set(CUDNN_ATTR_RESAMPLE_NAN_PROPAGATION, CUDNN_TYPE_NAN_PROPOGATION, 1, &nan)
+      .set(CUDNN_ATTR_RESAMPLE_PADDING_MODE, CUDNN_TYPE_PADDING_MODE, 1, &padding)
+      .set(CUDNN_ATTR_RESAMPLE_SPATIAL_DIMS, static_cast<std::int64_t>(w.kernel.size()))
+      .set(CUDNN_ATTR_RESAMPLE_WINDOW_DIMS, w.kernel)
+      .set(CUDNN_ATTR_RESAMPLE_STRIDES, w.strides)
+      .set(CUDNN_ATTR_RESAMPLE_PRE_PADDINGS, w.pads_begin)
+      .set(CUDNN_ATTR_RESAMPLE_POST_PADDINGS, w.pads_end)
+      .finalize("pooling");
+  return d;
+}
+
+constexpr cudnnBackendNormMode_t batch_norm = CUDNN_BATCH_NORM;
+
+}  // namespace
+
+cudnnDataType_t cudnn_type(DType dtype) {
+  switch (dtype) {
+    case DType::float32: return CUDNN_DATA_FLOAT;
+    case DType::float64: return CUDNN_DATA_DOUBLE;
+    case DType::float16: return CUDNN_DATA_HALF;
+    case DType::bfloat16: return CUDNN_DATA_BFLOAT16;
+    case DType::int8: return CUDNN_DATA_INT8;
+    default: fail(ExitCode::device, "cuDNN has no type for ", dtype);
+  }
+}
+
+Dims channels_last_strides(const Dims& dims) {
+  Dims strides(dims.size());
+  strides[1] = 1;
+  std::int64_t stride = dims[1];
+  for (std::size_t i = dims.size(); i-- > 2;) {
+    strides[i] = stride;
+    stride *= dims[i];
+  }
+  strides[0] = stride;
+  return strides;
+}
+
+CudnnGraph::TensorId CudnnGraph::add(DType dtype, const Dims& dims, bool is_virtual, bool by_value) {
+  Descriptor& d = tensors_.emplace_back(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+  d.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, static_cast<std::int64_t>(tensors_.size()))
+      .set(CUDNN_ATTR_TENSOR_DATA_TYPE, cudnn_type(dtype))
+      .set(CUDNN_ATTR_TENSOR_DIMENSIONS, dims)
+      .set(CUDNN_ATTR_TENSOR_STRIDES, channels_last_strides(dims))
+      .set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, std::int64_t{16})
+      .set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, is_virtual)
+      .set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, by_value)
+      .finalize("tensor");
+  return {tensors_.size() - 1};
+}
+CudnnGraph::TensorId CudnnGraph::tensor(DType dtype, Dims dims, int role) {
+  const TensorId id = add(dtype, dims, false, false);
+  bindings_.push_back({role, static_cast<std::int64_t>(tensors_.size())});
+  return id;
+}
+CudnnGraph::TensorId CudnnGraph::virtual_tensor(DType dtype, Dims dims) { return add(dtype, dims, true, false); }
+CudnnGraph::TensorId CudnnGraph::number(int role) {
+  const TensorId id = add(DType::float32, {1, 1, 1, 1}, false, true);
+  bindings_.push_back({role, static_cast<std::int64_t>(tensors_.size())});
+  return id;
+}
+
+void CudnnGraph::convolution(TensorId x, TensorId w, TensorId y, const Window& window, DType compute) {
+  const Descriptor conv = convolution_descriptor(window, compute);
+  operations_.emplace_back(CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR)
+      .set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, (*this)[x])
+      .set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, (*this)[w])
+      .set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, (*this)[y])
+      .set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, conv)
+      .set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, 1.0F)
+      .set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, 0.0F)
+      .finalize("convolution forward");
+}
+
+void CudnnGraph::convolution_backward_data(TensorId dy, TensorId w, TensorId dx, const Window& window, DType compute) {
+  const Descriptor conv = convolution_descriptor(window, compute);
+  operations_.emplace_back(CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR)
+      .set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, (*this)[dy])
+      .set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, (*this)[w])
+      .set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, (*this)[dx])
+      .set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, conv)
+      .set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA, 1.0F)
+      .set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA, 0.0F)
+      .finalize("convolution backward data");
+}
+
+void CudnnGraph::convolution_backward_weights(TensorId x, TensorId dy, TensorId dw, const Window& window, DType compute) {
+  const Descriptor conv = convolution_descriptor(window, compute);
+  operations_.emplace_back(CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR)
+      .set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X, (*this)[x])
+      .set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY, (*this)[dy])
+      .set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, (*this)[dw])
+      .set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, conv)
+      .set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA, 1.0F)
+      .set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA, 0.0F)
+      .finalize("convolution backward weights");
+}
+
+void CudnnGraph::pointwise(cudnnPointwiseMode_t mode, TensorId x, std::optional<TensorId> b, TensorId y) {
+  Descriptor function(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+  function.set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode)
+      .set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT)
+      .finalize("pointwise function");
+  Descriptor d(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+  d.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, function).set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, (*this)[x]);
+  if (b) d.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, (*this)[*b]);
+  d.set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, (*this)[y]).finalize("pointwise");
+  operations_.push_back(std::move(d));
+}
+
+void CudnnGraph::pool(cudnnResampleMode_t mode, TensorId x, TensorId y, std::optional<TensorId> index, const Window& window) {
+  const Descriptor pooling = pooling_descriptor(mode, window);
+  Descriptor d(CUDNN_BACKEND_OPERATION_RESAMPLE_FWD_DESCRIPTOR);
+  d.set(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_XDESC, (*this)[x])
+      .set(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_YDESC, (*this)[y])
+      .set(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_DESC, pooling);
+  if (index) d.set(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_IDXDESC, (*this)[*index]);
+  d.finalize("pooling forward");
+  operations_.push_back(std::move(d));
+}
+
+// Max pooling always takes the forward pass's index: from x and y alone cuDNN crashes.
+void CudnnGraph::pool_backward(cudnnResampleMode_t mode, TensorId dy, TensorId dx, std::optional<TensorId> index, const Window& window) {
+  const Descriptor pooling = pooling_descriptor(mode, window);
+  Descriptor d(CUDNN_BACKEND_OPERATION_RESAMPLE_BWD_DESCRIPTOR);
+  d.set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DYDESC, (*this)[dy])
+      .set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DXDESC, (*this)[dx])
+      .set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DESC, pooling);
+  if (index) d.set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_IDXDESC, (*this)[*index]);
+  d.finalize("pooling backward");
+  operations_.push_back(std::move(d));
+}
+
+void CudnnGraph::batch_norm_training(const Norm& n) {
+  const cudnnBackendNormFwdPhase_t phase = CUDNN_NORM_FWD_TRAINING;
+  operations_.emplace_back(CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR)
+      .set(CUDNN_ATTR_OPERATION_NORM_FWD_MODE, CUDNN_TYPE_NORM_MODE, 1, &batch_norm)
+      .set(CUDNN_ATTR_OPERATION_NORM_FWD_PHASE, CUDNN_TYPE_NORM_FWD_PHASE, 1, &phase)
+      .set(CUDNN_ATTR_OPERATION_NORM_FWD_XDESC, (*this)[n.x])
+      .set(CUDNN_ATTR_OPERATION_NORM_FWD_SCALE_DESC, (*this)[n.scale])
+      .set(CUDNN_ATTR_OPERATION_NORM_FWD_BIAS_DESC, (*this)[n.bias])
+      .set(CUDNN_ATTR_OPERATION_NORM_FWD_EPSILON_DESC, (*this)[n.epsilon])
+      .set(CUDNN_ATTR_OPERATION_NORM_FWD_YDESC, (*this)[n.y])
+      .set(CUDNN_ATTR_OPERATION_NORM_FWD_MEAN_DESC, (*this)[n.mean])
+      .set(CUDNN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC, (*this)[n.inverse_deviation])
+      .finalize("batch normalization forward");
+}
+
+void CudnnGraph::batch_norm_backward(const NormBackward& n) {
+  operations_.emplace_back(CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR)
+      .set(CUDNN_ATTR_OPERATION_NORM_BWD_MODE, CUDNN_TYPE_NORM_MODE, 1, &batch_norm)
+      .set(CUDNN_ATTR_OPERATION_NORM_BWD_XDESC, (*this)[n.x])
+      .set(CUDNN_ATTR_OPERATION_NORM_BWD_DYDESC, (*this)[n.dy])
+      .set(CUDNN_ATTR_OPERATION_NORM_BWD_SCALE_DESC, (*this)[n.scale])
+      .set(CUDNN_ATTR_OPERATION_NORM_BWD_MEAN_DESC, (*this)[n.mean])
+      .set(CUDNN_ATTR_OPERATION_NORM_BWD_INV_VARIANCE_DESC, (*this)[n.inverse_deviation])
+      .set(CUDNN_ATTR_OPERATION_NORM_BWD_DSCALE_DESC, (*this)[n.dscale])
+      .set(CUDNN_ATTR_OPERATION_NORM_BWD_DBIAS_DESC, (*this)[n.dbias])
+      .set(CUDNN_ATTR_OPERATION_NORM_BWD_DXDESC, (*this)[n.dx])
+      .finalize("batch normalization backward");
+}
+
+Descriptor CudnnGraph::finalized(cudnnHandle_t handle) const {
+  Descriptor d(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+  if (handle) d.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
+  d.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, std::span<const Descriptor>(operations_)).finalize("operation graph");
+  return d;
+}
+
+}  // namespace tandem::cuda

@@ -1,0 +1,64 @@
+// An operation graph of cuDNN's: tensors and the operations between them. Tensors are given and named by small numbers;
+// those with a role are bound to memory, the others are virtual (they exist only inside the fused kernel).
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "graph/shape.h"
+#include "kernels/cuda/cudnn/descriptor.h"
+
+namespace tandem::cuda {
+
+using Dims = std::vector<std::int64_t>;
+
+cudnnDataType_t cudnn_type(DType dtype);  // fails (device) for types that cuDNN does not have
+Dims channels_last_strides(const Dims& dims);
+
+struct Window {
+  Dims kernel, strides, pads_begin, pads_end, dilations;
+};
+
+class CudnnGraph {
+ public:
+  struct TensorId {
+    std::size_t index;
+  };
+
+  // Channels last in memory. A tensor with a role: the operand's number that its user binds it by.
+  TensorId tensor(DType dtype, Dims dims, int role);
+  TensorId virtual_tensor(DType dtype, Dims dims);
+  TensorId number(int role);  // one float32 given by value
+
+  void convolution(TensorId x, TensorId w, TensorId y, const Window& window, DType compute);
+  void convolution_backward_data(TensorId dy, TensorId w, TensorId dx, const Window& window, DType compute);
+  void convolution_backward_weights(TensorId x, TensorId dy, TensorId dw, const Window& window, DType compute);
+  void pointwise(cudnnPointwiseMode_t mode, TensorId x, std::optional<TensorId> b, TensorId y);
+  void pool(cudnnResampleMode_t mode, TensorId x, TensorId y, std::optional<TensorId> index, const Window& window);
+  void pool_backward(cudnnResampleMode_t mode, TensorId dy, TensorId dx, std::optional<TensorId> index, const Window& window);
+  struct Norm {
+    TensorId x, scale, bias, epsilon, y, mean, inverse_deviation;
+  };
+  void batch_norm_training(const Norm& n);
+  struct NormBackward {
+    TensorId x, dy, scale, mean, inverse_deviation, dscale, dbias, dx;
+  };
+  void batch_norm_backward(const NormBackward& n);
+
+  // Roles and tensors' numbers, for binding: role(i) is bound to unique id uid(i).
+  struct Binding {
+    int role;
+    std::int64_t uid;
+  };
+  const std::vector<Binding>& bindings() const { return bindings_; }
+  // With a handle for running on its device; without for planning.
+  Descriptor finalized(cudnnHandle_t handle) const;
+
+ private:
+  const Descriptor& operator[](TensorId id) const { return tensors_[id.index]; }
+  TensorId add(DType dtype, const Dims& dims, bool is_virtual, bool by_value);
+  std::vector<Descriptor> tensors_;
+  std::vector<Descriptor> operations_;
+  std::vector<Binding> bindings_;
+};
+
+}  // namespace tandem::cuda

@@ -1,0 +1,67 @@
+#include "kernels/cuda/cudnn/kernel.h"
+
+#include "kernels/cuda/libraries.h"
+
+namespace tandem::cuda {
+namespace {
+
+class CudnnKernel final : public Kernel {
+ public:
+  CudnnKernel(const CudnnRecipe& recipe, const PlannedEngine& engine, cudnnHandle_t handle)
+      : plan_(recipe.build(), engine.engine, handle), numbers_(recipe.numbers), after_(recipe.after), cudnn_workspace_(align_up(engine.workspace)) {}
+
+  void bind(std::span<std::byte* const> inputs, std::span<std::byte* const> outputs, std::byte* workspace) override {
+    std::byte* const own = workspace ? workspace + cudnn_workspace_ : nullptr;
+    plan_.bind(
+        [&](int role) -> void* {
+          if (role >= number_role(0)) return &numbers_[static_cast<std::size_t>(role - number_role(0))];
+          if (role == scratch_role) return own;
+          if (role >= output_role(0)) return outputs[static_cast<std::size_t>(role - output_role(0))];
+          return inputs[static_cast<std::size_t>(role)];
+        },
+        workspace);
+    if (after_) launches_ = after_({{inputs.begin(), inputs.end()}, {outputs.begin(), outputs.end()}, own});
+  }
+  void run(StreamHandle stream) override {
+    plan_.run(stream.native);
+    if (launches_) launches_(stream.native);
+  }
+
+ private:
+  CudnnPlan plan_;
+  std::vector<float> numbers_;
+  Binder after_;
+  Launches launches_;
+  std::int64_t cudnn_workspace_;
+};
+
+std::string key_of(const CudnnRecipe& recipe, const KernelRequest& request) {
+  std::string key = concat(recipe.family, ' ', request.op, ' ', *request.attributes);
+  for (const auto* operands : {&recipe.description.inputs, &recipe.description.outputs})
+    for (const Operand& o : *operands) key += concat(' ', o);
+  return key;
+}
+
+}  // namespace
+
+std::vector<KernelDescription> descriptions_of(const CudnnRecipe& recipe, const KernelRequest& request, Libraries& libraries) {
+  const std::string prefix = recipe.family + '.';
+  std::vector<PlannedEngine> engines;
+  if (request.kernel.empty()) {
+    engines = libraries.cudnn_target().engines(key_of(recipe, request), recipe.build, recipe.filter);
+  } else if (request.kernel.starts_with(prefix)) {
+    const std::optional<Engine> engine = parse_engine(request.kernel.substr(prefix.size()));
+    if (engine) engines.push_back({*engine, libraries.cudnn_target().workspace(recipe.build(), *engine)});
+  }
+  std::vector<KernelDescription> all;
+  for (const PlannedEngine& engine : engines) {
+    KernelDescription d = recipe.description;
+    d.kernel = prefix + to_string(engine.engine);
+    d.workspace = align_up(engine.workspace) + recipe.own_workspace;
+    d.make = [recipe, engine, &libraries]() -> std::unique_ptr<Kernel> { return std::make_unique<CudnnKernel>(recipe, engine, libraries.cudnn()); };
+    all.push_back(std::move(d));
+  }
+  return all;
+}
+
+}  // namespace tandem::cuda

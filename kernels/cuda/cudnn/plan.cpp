@@ -1,0 +1,186 @@
+#include "kernels/cuda/cudnn/plan.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace tandem::cuda {
+namespace {
+
+// A configuration as engine and knobs.
+Engine engine_of(const Descriptor& configuration) {
+  Engine e;
+  const std::vector<Descriptor> engine = configuration.descriptors(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  e.index = engine.at(0).integer(CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
+  for (const Descriptor& knob : configuration.descriptors(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR)) {
+    const auto type = knob.values<cudnnBackendKnobType_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1);
+    e.knobs.emplace_back(type.at(0), knob.integer(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE));
+  }
+  std::sort(e.knobs.begin(), e.knobs.end());
+  return e;
+}
+
+Descriptor configuration_of(const Descriptor& graph, const Engine& e, const Descriptor* properties) {
+  Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  engine.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph).set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, e.index);
+  if (properties) engine.set(CUDNN_ATTR_ENGINE_DEVICEPROP, *properties);
+  engine.finalize(concat("engine ", e.index));
+  std::vector<Descriptor> knobs;
+  for (const auto& [type, value] : e.knobs) {
+    const auto knob_type = static_cast<cudnnBackendKnobType_t>(type);
+    knobs.emplace_back(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR)
+        .set(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1, &knob_type)
+        .set(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, value)
+        .finalize("knob");
+  }
+  Descriptor configuration(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+  configuration.set(CUDNN_ATTR_ENGINECFG_ENGINE, engine);
+  if (!knobs.empty()) configuration.set(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, std::span<const Descriptor>(knobs));
+  configuration.finalize("engine configuration");
+  return configuration;
+}
+
+bool passes(const Descriptor& configuration, const EngineFilter& filter) {
+  const std::vector<Descriptor> engine = configuration.descriptors(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  const auto notes = engine.at(0).values<cudnnBackendNumericalNote_t>(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
+  const auto noted = [&](cudnnBackendNumericalNote_t n) { return std::find(notes.begin(), notes.end(), n) != notes.end(); };
+  if (filter.deterministic && noted(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)) return false;
+  if (!filter.winograd && noted(CUDNN_NUMERICAL_NOTE_WINOGRAD)) return false;
+  if (filter.exact_float32 && (noted(CUDNN_NUMERICAL_NOTE_TENSOR_CORE) || noted(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS))) return false;
+  return true;
+}
+
+}  // namespace
+
+std::string to_string(const Engine& engine) {
+  std::string text = concat("eng", engine.index);
+  for (const auto& [type, value] : engine.knobs) text += concat(".k", type, '=', value);
+  return text;
+}
+
+std::optional<Engine> parse_engine(std::string_view text) {
+  Engine e;
+  const auto number = [&](std::string_view prefix, std::int64_t& value) {
+    if (!text.starts_with(prefix)) return false;
+    text.remove_prefix(prefix.size());
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc()) return false;
+    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+    return true;
+  };
+  if (!number("eng", e.index)) return std::nullopt;
+  while (!text.empty()) {
+    auto& [type, value] = e.knobs.emplace_back();
+    if (!number(".k", type) || !number("=", value)) return std::nullopt;
+  }
+  return e;
+}
+
+EngineFilter filter_of(const KernelOptions& options, DType dtype) {
+  return {.deterministic = options.deterministic, .winograd = options.winograd, .exact_float32 = dtype == DType::float32 && !options.tf32};
+}
+
+CudnnTarget::CudnnTarget(const DeviceDescription& device) : wanted_(device.cudnn_json.empty() ? 4 : 1) {
+  Descriptor& d = properties_.emplace(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+  if (device.cudnn_json.empty()) {
+    const auto index = static_cast<std::int32_t>(device.index);
+    d.set(CUDNN_ATTR_DEVICEPROP_DEVICE_ID, CUDNN_TYPE_INT32, 1, &index);
+  } else {
+    d.set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, static_cast<std::int64_t>(device.cudnn_json.size()), device.cudnn_json.data());
+  }
+  d.finalize("device properties");
+}
+
+Descriptor CudnnTarget::plan(const Descriptor&, const Descriptor& configuration) const {
+  Descriptor d(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+  d.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, *properties_).set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration).finalize("execution plan");
+  return d;
+}
+
+std::vector<PlannedEngine> CudnnTarget::engines(const CudnnGraph& graph, const EngineFilter& filter, std::string* reason) const {
+  std::vector<PlannedEngine> found;
+  std::string first_refusal;
+  const auto refused = [&](const Error& e) {
+    if (first_refusal.empty()) first_refusal = e.what();
+  };
+  try {
+    const Descriptor operations = graph.finalized(nullptr);
+    for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
+      std::vector<Descriptor> configurations;
+      try {
+        Descriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+        heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, operations)
+            .set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode)
+            .set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, *properties_)
+            .finalize("engine heuristics");
+        configurations = heuristics.descriptors(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+      } catch (const Error& e) {
+        refused(e);
+      }
+      for (const Descriptor& configuration : configurations) {
+        if (found.size() == wanted_) return found;
+        try {
+          if (!passes(configuration, filter)) continue;
+          const Engine engine = engine_of(configuration);
+          if (std::any_of(found.begin(), found.end(), [&](const PlannedEngine& p) { return p.engine == engine; })) continue;
+          found.push_back({engine, plan(operations, configuration).integer(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE)});
+        } catch (const Error& e) {
+          refused(e);
+        }
+      }
+      if (!found.empty()) return found;
+    }
+  } catch (const Error& e) {
+    refused(e);
+  }
+  if (found.empty() && reason) *reason = first_refusal.empty() ? "cuDNN's heuristics name no engine that the options allow" : first_refusal;
+  return found;
+}
+
+std::vector<PlannedEngine> CudnnTarget::engines(const std::string& key, const std::function<CudnnGraph()>& build, const EngineFilter& filter) const {
+  const std::string whole = concat(key, filter.deterministic, filter.winograd, filter.exact_float32);
+  {
+    const std::scoped_lock hold(lock_);
+    if (const auto known = remembered_.find(whole); known != remembered_.end()) return known->second;
+  }
+  std::vector<PlannedEngine> found;
+  try {
+    found = engines(build(), filter);
+  } catch (const Error&) {  // cuDNN refuses to describe the operation: it has no engine for it either
+  }
+  const std::scoped_lock hold(lock_);
+  return remembered_.insert_or_assign(whole, found).first->second;
+}
+
+std::int64_t CudnnTarget::workspace(const CudnnGraph& graph, const Engine& engine) const {
+  const Descriptor operations = graph.finalized(nullptr);
+  return plan(operations, configuration_of(operations, engine, &*properties_)).integer(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
+}
+
+CudnnPlan::CudnnPlan(const CudnnGraph& graph, const Engine& engine, cudnnHandle_t handle)
+    : handle_(handle), bindings_(graph.bindings()), plan_(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) {
+  const Descriptor operations = graph.finalized(handle);
+  const Descriptor configuration = configuration_of(operations, engine, nullptr);
+  plan_.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle).set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration).finalize("execution plan");
+}
+
+void CudnnPlan::bind(const std::function<void*(int role)>& address, std::byte* workspace) {
+  std::vector<std::int64_t> uids;
+  std::vector<void*> addresses;
+  for (const CudnnGraph::Binding& b : bindings_) {
+    uids.push_back(b.uid);
+    addresses.push_back(address(b.role));
+  }
+  void* const scratch = workspace;
+  pack_.emplace(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)
+      .set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, uids)
+      .set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, static_cast<std::int64_t>(addresses.size()), addresses.data())
+      .set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &scratch)
+      .finalize("variant pack");
+}
+
+void CudnnPlan::run(void* stream) {
+  check(cudnnSetStream(handle_, static_cast<cudaStream_t>(stream)), "set the stream");
+  check(cudnnBackendExecute(handle_, plan_.native(), pack_->native()), "run a plan");
+}
+
+}  // namespace tandem::cuda

@@ -1,0 +1,69 @@
+// From an operation graph to something that runs: engines by heuristics, plans by engine and knobs. Planning needs no
+// device (cuDNN 9.8 and newer build for a described one); running needs a handle.
+#pragma once
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+
+#include "kernels/cuda/cudnn/graph.h"
+#include "kernels/cuda/device_description.h"
+#include "kernels/kernel.h"
+
+namespace tandem::cuda {
+
+// A choice of cuDNN's: "eng47.k2=1.k14=3".
+struct Engine {
+  std::int64_t index = 0;
+  std::vector<std::pair<std::int64_t, std::int64_t>> knobs;  // type and value
+  bool operator==(const Engine&) const = default;
+};
+std::string to_string(const Engine& engine);
+std::optional<Engine> parse_engine(std::string_view text);
+
+struct EngineFilter {
+  bool deterministic = false;
+  bool winograd = true;
+  bool exact_float32 = false;  // no TF32: no tensor cores for float32
+};
+EngineFilter filter_of(const KernelOptions& options, DType dtype);
+
+struct PlannedEngine {
+  Engine engine;
+  std::int64_t workspace = 0;
+};
+
+class CudnnTarget {
+ public:
+  explicit CudnnTarget(const DeviceDescription& device);
+  // Engines that cuDNN accepts for the graph, best first by its heuristics. Where there is none, `reason` says why.
+  std::vector<PlannedEngine> engines(const CudnnGraph& graph, const EngineFilter& filter, std::string* reason = nullptr) const;
+  // The same, remembered by key, which says everything that the graph depends on.
+  std::vector<PlannedEngine> engines(const std::string& key, const std::function<CudnnGraph()>& build, const EngineFilter& filter) const;
+  // The workspace of a chosen engine; fails (device) where it does not fit the graph.
+  std::int64_t workspace(const CudnnGraph& graph, const Engine& engine) const;
+
+ private:
+  Descriptor plan(const Descriptor& graph, const Descriptor& configuration) const;
+  std::optional<Descriptor> properties_;
+  std::size_t wanted_;  // engines to look for: several where they can be timed
+  mutable std::mutex lock_;
+  mutable std::map<std::string, std::vector<PlannedEngine>> remembered_;
+};
+
+// A plan for running, on the calling thread's device.
+class CudnnPlan {
+ public:
+  CudnnPlan(const CudnnGraph& graph, const Engine& engine, cudnnHandle_t handle);
+  // address(role) gives each bound tensor's memory, or the number's.
+  void bind(const std::function<void*(int role)>& address, std::byte* workspace);
+  void run(void* stream);
+
+ private:
+  cudnnHandle_t handle_;
+  std::vector<CudnnGraph::Binding> bindings_;
+  Descriptor plan_;
+  std::optional<Descriptor> pack_;
+};
+
+}  // namespace tandem::cuda

@@ -1,0 +1,61 @@
+#include "kernels/cuda/device_description.h"
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/cuda/check.h"
+
+namespace tandem::cuda {
+namespace {
+
+// From NVIDIA's data sheet and programming guide; scripts/gpu-check prints what a device says of itself.
+constexpr char h200_json[] =
+    R"({"maxGridSize":[2147483647,65535,65535],"maxBlockSize":[1024,1024,64],"regsPerBlock":65536,)"
+    R"("multiProcessorCount":132,"warpSize":32,"maxSharedMemoryPerBlock":49152,"maxSharedMemoryPerBlockOptin":232448,)"
+    R"("reservedSharedMemoryPerBlock":1024,"maxRegistersPerSM":65536,"maxCtasPerSM":32,"maxThreadsPerBlock":1024,)"
+    R"("maxThreadsPerSM":2048,"pciDeviceId":0,"isTccDriver":0,"supportCoopLaunch":1,"totalGlobalMem":150754820096,)"
+    R"("smClockRateKHz":1980000,"memClockRateKHz":3201000,"l2CacheSize":62914560,"cudaDeviceId":0,"deviceVer":900,)"
+    R"("driverVer":13000,"deviceName":"NVIDIA H200"})";
+
+// The CUDA context, cuDNN and cuBLAS take memory of their own.
+constexpr std::int64_t reserved_bytes = std::int64_t{2} << 30;
+
+// float32 multiply-adds of one multiprocessor and clock.
+int lanes(int major, int minor) { return major == 8 && minor == 0 ? 64 : major == 7 ? 64 : 128; }
+
+int attribute(cudaDeviceAttr which, int index) {
+  int value = 0;
+  check(cudaDeviceGetAttribute(&value, which, index), "read a device attribute");
+  return value;
+}
+
+}  // namespace
+
+DeviceDescription describe_h200() {
+  return {.model = {.name = "NVIDIA H200",
+                    .memory = 150754820096 - reserved_bytes,
+                    .flops = 67e12,
+                    .bandwidth = 4.8e12,
+                    .launch_seconds = 3e-6,
+                    .link_bandwidth = 450e9,
+                    .threads = 1},
+          .cudnn_json = h200_json};
+}
+
+DeviceDescription describe_device(int index) {
+  cudaDeviceProp p{};
+  check(cudaGetDeviceProperties(&p, index), "read the device's properties");
+  const double clock = attribute(cudaDevAttrClockRate, index) * 1e3;
+  const double memory_clock = attribute(cudaDevAttrMemoryClockRate, index) * 1e3;
+  DeviceDescription d;
+  d.index = index;
+  d.model = {.name = p.name,
+             .memory = static_cast<std::int64_t>(p.totalGlobalMem) - reserved_bytes,
+             .flops = 2.0 * lanes(p.major, p.minor) * p.multiProcessorCount * clock,
+             .bandwidth = 2 * memory_clock * p.memoryBusWidth / 8,
+             .launch_seconds = 3e-6,
+             .link_bandwidth = p.major >= 8 ? 300e9 : 12e9,
+             .threads = 1};
+  return d;
+}
+
+}  // namespace tandem::cuda

@@ -1,0 +1,50 @@
+// Runs kernel bodies on the host, for tests: threads of a cooperative body are threads of the system with real
+// barriers, so that the thread sanitizer sees a missing sync and the address sanitizer an access outside an array.
+// Blocks run one after another.
+#pragma once
+#include <algorithm>
+#include <bit>
+#include <functional>
+#include <memory>
+
+#include "kernels/cuda/bodies/thread.h"
+
+namespace tandem::cuda::emulation {
+
+class Block;  // barriers, shuffles and shared memory of one launch
+
+struct HostThread {
+  int index;
+  std::int64_t block_index;
+  std::int64_t block_count;
+  Block* state;
+
+  int thread() const { return index; }
+  std::int64_t block() const { return block_index; }
+  std::int64_t blocks() const { return block_count; }
+  void sync() const;
+  template <class T>
+  T shuffle_xor(T value, int mask) const {
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8);
+    using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+    return std::bit_cast<T>(static_cast<Bits>(exchange(std::bit_cast<Bits>(value), mask)));
+  }
+  template <class T, int Elements, int Tag>
+  T* shared() const {
+    return static_cast<T*>(shared_bytes(Tag, sizeof(T) * Elements));
+  }
+
+ private:
+  std::uint64_t exchange(std::uint64_t bits, int mask) const;
+  void* shared_bytes(int tag, std::size_t bytes) const;
+};
+
+// Every thread of every block; `cooperative`: the threads of a block at the same time.
+void run_threads(int threads, std::int64_t blocks, bool cooperative, const std::function<void(const HostThread&)>& body);
+
+template <class Body>
+void run(const Body& body, std::int64_t blocks) {
+  run_threads(Body::threads, blocks, Body::cooperative, [&](const HostThread& t) { body(t); });
+}
+
+}  // namespace tandem::cuda::emulation

@@ -1,0 +1,30 @@
+#include "kernels/cuda/bodies/channels.h"
+#include "kernels/cuda/launch/definition.h"
+
+namespace tandem::cuda {
+template void launch(const BiasBody<float>&, std::int64_t, void*);
+template void launch(const BiasBody<double>&, std::int64_t, void*);
+template void launch(const BiasBody<Half>&, std::int64_t, void*);
+template void launch(const BiasBody<BFloat16>&, std::int64_t, void*);
+template void launch(const MomentsBody<float>&, std::int64_t, void*);
+template void launch(const MomentsBody<double>&, std::int64_t, void*);
+template void launch(const MomentsBody<Half>&, std::int64_t, void*);
+template void launch(const MomentsBody<BFloat16>&, std::int64_t, void*);
+template void launch(const StatisticsBody<float>&, std::int64_t, void*);
+template void launch(const StatisticsBody<double>&, std::int64_t, void*);
+template void launch(const VarianceBody&, std::int64_t, void*);
+template void launch(const NormalizeBody<float, float>&, std::int64_t, void*);
+template void launch(const NormalizeBody<double, double>&, std::int64_t, void*);
+template void launch(const NormalizeBody<Half, float>&, std::int64_t, void*);
+template void launch(const NormalizeBody<BFloat16, float>&, std::int64_t, void*);
+template void launch(const NormSumsBody<float, float>&, std::int64_t, void*);
+template void launch(const NormSumsBody<double, double>&, std::int64_t, void*);
+template void launch(const NormSumsBody<Half, float>&, std::int64_t, void*);
+template void launch(const NormSumsBody<BFloat16, float>&, std::int64_t, void*);
+template void launch(const NormScaleBody<float>&, std::int64_t, void*);
+template void launch(const NormScaleBody<double>&, std::int64_t, void*);
+template void launch(const NormGradientBody<float, float>&, std::int64_t, void*);
+template void launch(const NormGradientBody<double, double>&, std::int64_t, void*);
+template void launch(const NormGradientBody<Half, float>&, std::int64_t, void*);
+template void launch(const NormGradientBody<BFloat16, float>&, std::int64_t, void*);
+}  // namespace tandem::cuda

@@ -1,0 +1,39 @@
+// The CUDA libraries' handles. A handle is made at the first use by a thread on a device and lives as long as the
+// backend: kernels of one device run on the thread that made them.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "kernels/cuda/device_description.h"
+
+struct cudnnContext;
+struct cublasLtContext;
+
+namespace tandem::cuda {
+
+class CudnnTarget;   // cudnn/plan.h
+class Compiler;      // compiler.h
+
+class Libraries {
+ public:
+  explicit Libraries(DeviceDescription device);
+  ~Libraries();
+  Libraries(const Libraries&) = delete;
+  Libraries& operator=(const Libraries&) = delete;
+
+  const DeviceDescription& device() const { return device_; }  // that plans are made for
+  const CudnnTarget& cudnn_target();                           // cuDNN's view of it; fails (device) where cuDNN refuses it
+  Compiler& compiler() { return *compiler_; }
+  // Of the calling thread's current device. Each fails (device) with the library's reason.
+  cudnnContext* cudnn();
+  cublasLtContext* cublaslt();
+
+ private:
+  struct Handles;
+  DeviceDescription device_;
+  std::unique_ptr<CudnnTarget> target_;
+  std::unique_ptr<Compiler> compiler_;
+  std::unique_ptr<Handles> handles_;
+};
+
+}  // namespace tandem::cuda

@@ -1,0 +1,113 @@
+#include "kernels/cuda/native/copy.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "kernels/cuda/bodies/movement.h"
+#include "kernels/cuda/launch/launch.h"
+
+namespace tandem::cuda {
+namespace {
+
+constexpr std::size_t y_of = 0, x_of = 1;
+constexpr std::int64_t least_tile = 8;  // shorter edges are not worth tiles
+
+// Elements that can be moved as one: both are contiguous innermost and everything else is a multiple.
+std::int64_t group_of(const CopyPlan& p) {
+  if (p.dims.empty()) return 1;
+  const LoopDim& inner = p.dims.back();
+  if (inner.strides[y_of] != 1 || inner.strides[x_of] != 1) return 1;
+  for (std::int64_t group = 16 / static_cast<std::int64_t>(p.size); group > 1; group /= 2) {
+    bool fits = inner.size % group == 0 && p.x_offset % group == 0 && p.y_offset % group == 0;
+    for (std::size_t d = 0; d + 1 < p.dims.size(); ++d) fits &= p.dims[d].strides[y_of] % group == 0 && p.dims[d].strides[x_of] % group == 0;
+    if (fits) return group;
+  }
+  return 1;
+}
+
+CopyPlan grouped(CopyPlan p, std::int64_t group) {
+  for (LoopDim& d : p.dims)
+    for (std::int64_t& s : d.strides) s /= group;
+  LoopDim& inner = p.dims.back();
+  inner.size /= group;
+  inner.strides = {1, 1};
+  p.x_offset /= group;
+  p.y_offset /= group;
+  p.size *= static_cast<std::size_t>(group);
+  p.dims = merged(std::move(p.dims));
+  return p;
+}
+
+template <class Unit>
+std::optional<CopyLauncher> plan_elements(const CopyPlan& p) {
+  const auto nest = nest_of<2>(p.dims, {0, 1});
+  if (!nest) return std::nullopt;
+  CopyBody<Unit> body{nullptr, nullptr, static_cast<std::uint32_t>(trips(p.dims)), *nest};
+  return [body, p](const std::byte* x, std::byte* y) mutable -> Launches {
+    body.x = reinterpret_cast<const Unit*>(x) + p.x_offset;
+    body.y = reinterpret_cast<Unit*>(y) + p.y_offset;
+    const std::int64_t blocks = blocks_for(body.elements, CopyBody<Unit>::threads);
+    return [body = body, blocks](void* stream) { launch(body, blocks, stream); };
+  };
+}
+
+template <class Unit>
+std::optional<CopyLauncher> plan_tiles(const CopyPlan& p, std::size_t a, std::size_t b) {
+  TransposeBody<Unit> body{};
+  std::vector<LoopDim> outer;
+  for (std::size_t d = 0; d < p.dims.size(); ++d)
+    if (d != a && d != b) outer.push_back(p.dims[d]);
+  const auto nest = nest_of<2>(outer, {0, 1});
+  if (!nest) return std::nullopt;
+  constexpr std::int64_t tile = TransposeBody<Unit>::tile;
+  body.size_a = static_cast<std::int32_t>(p.dims[a].size);
+  body.size_b = static_cast<std::int32_t>(p.dims[b].size);
+  body.tiles_a = static_cast<std::int32_t>(ceil_div(body.size_a, tile));
+  body.tiles_b = static_cast<std::int32_t>(ceil_div(body.size_b, tile));
+  body.x_stride_b = p.dims[b].strides[x_of];
+  body.y_stride_a = p.dims[a].strides[y_of];
+  body.outer = *nest;
+  const std::int64_t blocks = trips(outer) * body.tiles_a * body.tiles_b;
+  return [body, blocks, p](const std::byte* x, std::byte* y) mutable -> Launches {
+    body.x = reinterpret_cast<const Unit*>(x) + p.x_offset;
+    body.y = reinterpret_cast<Unit*>(y) + p.y_offset;
+    return [body = body, blocks](void* stream) { launch(body, blocks, stream); };
+  };
+}
+
+}  // namespace
+
+std::optional<CopyLauncher> plan_copy(CopyPlan plan) {
+  plan.dims = ordered(std::move(plan.dims));
+  if (trips(plan.dims) == 0) return [](const std::byte*, std::byte*) -> Launches { return [](void*) {}; };
+  if (const std::int64_t group = group_of(plan); group > 1) {
+    plan = grouped(std::move(plan), group);
+    if (plan.size == 16) return plan_elements<Bytes16>(plan);
+  }
+  for (std::size_t a = 0; a < plan.dims.size(); ++a)
+    for (std::size_t b = 0; b < plan.dims.size(); ++b)
+      if (a != b && plan.dims[a].strides[x_of] == 1 && plan.dims[b].strides[y_of] == 1 && plan.dims[a].size >= least_tile && plan.dims[b].size >= least_tile)
+        return visit_bytes(plan.size, [&]<class Unit>() { return plan_tiles<Unit>(plan, a, b); });
+  return visit_bytes(plan.size, [&]<class Unit>() { return plan_elements<Unit>(plan); });
+}
+
+Launches fill_launches(std::byte* y, std::int64_t elements, std::size_t size, std::uint64_t pattern) {
+  return visit_bytes(size, [&]<class Unit>() -> Launches {
+    const FillBody<Unit> body{reinterpret_cast<Unit*>(y), static_cast<Unit>(pattern), elements};
+    const std::int64_t blocks = blocks_for(elements, FillBody<Unit>::threads);
+    return [body, blocks](void* stream) { launch(body, blocks, stream); };
+  });
+}
+
+std::uint64_t pattern_of(DType dtype, double value) {
+  switch (dtype) {
+    case DType::float32: return std::bit_cast<std::uint32_t>(static_cast<float>(value));
+    case DType::float64: return std::bit_cast<std::uint64_t>(value);
+    case DType::float16: return to_half(static_cast<float>(value)).bits;
+    case DType::bfloat16: return to_bfloat16(static_cast<float>(value)).bits;
+    case DType::boolean: return value != 0;
+    default: return static_cast<std::uint64_t>(static_cast<std::int64_t>(value));
+  }
+}
+
+}  // namespace tandem::cuda

@@ -1,0 +1,178 @@
+#include "kernels/cuda/native/elementwise.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "kernels/cuda/launch/launch.h"
+#include "kernels/cuda/native/native.h"
+
+namespace tandem::cuda {
+namespace {
+
+struct FunctionRow {
+  std::string_view op;
+  Function function;
+};
+constexpr FunctionRow functions[] = {
+    {"Abs", Function::Abs},
+    {"Add", Function::Add},
+    {"Ceil", Function::Ceil},
+    {"Clip", Function::Clip},
+    {"ClipBackward", Function::ClipBackward},
+    {"Cos", Function::Cos},
+    {"Div", Function::Div},
+    {"Elu", Function::Elu},
+    {"EluBackward", Function::EluBackward},
+    {"Erf", Function::Erf},
+    {"Exp", Function::Exp},
+    {"Floor", Function::Floor},
+    {"HardSigmoid", Function::HardSigmoid},
+    {"HardSigmoidBackward", Function::HardSigmoidBackward},
+    {"Identity", Function::Identity},
+    {"LeakyRelu", Function::LeakyRelu},
+    {"LeakyReluBackward", Function::LeakyReluBackward},
+    {"Log", Function::Log},
+    {"Max", Function::Max},
+    {"Min", Function::Min},
+    {"Mul", Function::Mul},
+    {"Neg", Function::Neg},
+    {"Pow", Function::Pow},
+    {"Reciprocal", Function::Reciprocal},
+    {"Relu", Function::Relu},
+    {"ReluBackward", Function::ReluBackward},
+    {"Round", Function::Round},
+    {"Sigmoid", Function::Sigmoid},
+    {"SigmoidBackward", Function::SigmoidBackward},
+    {"Sign", Function::Sign},
+    {"Sin", Function::Sin},
+    {"Softplus", Function::Softplus},
+    {"Sqrt", Function::Sqrt},
+    {"Sub", Function::Sub},
+    {"Tanh", Function::Tanh},
+    {"TanhBackward", Function::TanhBackward},
+};
+// What integers have, too.
+constexpr Function integer_functions[] = {Function::Abs, Function::Add, Function::Div,  Function::Identity, Function::Max, Function::Min,
+                                          Function::Mul, Function::Neg, Function::Relu, Function::Sign,     Function::Sub};
+
+template <class T>
+ElementwiseBody<T> body_of(const ElementwiseProgram& p) {
+  ElementwiseBody<T> body{};
+  body.elements = p.elements;
+  body.inputs = p.inputs;
+  body.outputs = static_cast<int>(p.results.size());
+  body.instructions = static_cast<int>(p.instructions.size());
+  std::copy(p.instructions.begin(), p.instructions.end(), body.program);
+  std::copy(p.results.begin(), p.results.end(), body.results);
+  std::copy(p.walks.begin(), p.walks.end(), body.walks);
+  body.any_strided = std::find(p.walks.begin(), p.walks.end(), Walk::strided) != p.walks.end();
+  body.nest.rank = static_cast<int>(p.dims.size());
+  for (std::size_t d = 0; d < p.dims.size(); ++d) {
+    body.nest.sizes[d] = divider(p.dims[d].size);
+    for (std::size_t k = 0; k < static_cast<std::size_t>(p.inputs); ++k) body.nest.strides[k][d] = static_cast<std::int32_t>(p.dims[d].strides[k + 1]);
+  }
+  return body;
+}
+
+template <class T>
+Binder binder_of(ElementwiseProgram program) {
+  return [program = std::move(program)](const Buffers& b) -> Launches {
+    ElementwiseBody<T> body = body_of<T>(program);
+    for (int k = 0; k < body.inputs; ++k) body.in[k] = b.in<T>(static_cast<std::size_t>(k));
+    for (int k = 0; k < body.outputs; ++k) body.out[k] = b.out<T>(static_cast<std::size_t>(k));
+    const std::int64_t blocks = blocks_for(body.elements, ElementwiseBody<T>::threads);
+    return [body, blocks](void* stream) { launch(body, blocks, stream); };
+  };
+}
+
+std::optional<Binder> binder_of(const ElementwiseProgram& program) {
+  switch (program.dtype) {
+    case DType::int32: return binder_of<std::int32_t>(program);
+    case DType::int64: return binder_of<std::int64_t>(program);
+    default:
+      if (!is_float(program.dtype)) return std::nullopt;
+      return visit_storage(program.dtype, [&]<class T>() { return binder_of<T>(program); });
+  }
+}
+
+}  // namespace
+
+std::optional<Function> find_function(std::string_view op) {
+  for (const FunctionRow& row : functions)
+    if (row.op == op) return row.function;
+  return std::nullopt;
+}
+
+std::optional<ElementwiseProgram> parse_program(const KernelDescription& d, const Attributes& attributes) {
+  const auto& ops = std::get<Strings>(*attributes.find("ops"));
+  const Ints& args = attributes.ints("args");
+  const Floats& params = attributes.floats("params");
+  const Ints& results = attributes.ints("results");
+  if (d.inputs.size() > max_inputs || d.outputs.size() > max_outputs || ops.size() > max_instructions || d.outputs.empty()) return std::nullopt;
+  ElementwiseProgram p;
+  p.dtype = d.outputs[0].dtype;
+  p.elements = d.outputs[0].shape.elements();
+  p.inputs = static_cast<int>(d.inputs.size());
+  for (std::size_t j = 0; j < ops.size(); ++j) {
+    const std::optional<Function> f = find_function(ops[j]);
+    if (!f) return std::nullopt;
+    if (!is_float(p.dtype) && std::find(std::begin(integer_functions), std::end(integer_functions), *f) == std::end(integer_functions)) return std::nullopt;
+    const auto operand = [&](std::size_t k) { return static_cast<std::uint8_t>(std::max<std::int64_t>(args[3 * j + k], 0)); };
+    if (args[3 * j + 2] >= 0) return std::nullopt;  // no operator of three operands
+    p.instructions.push_back({*f, operand(0), operand(1), params[2 * j], params[2 * j + 1]});
+  }
+  for (const std::int64_t r : results) p.results.push_back(static_cast<std::uint8_t>(r));
+
+  const Shape& shape = d.outputs[0].shape;
+  const std::vector<std::int64_t> out_strides = strides_of(d.outputs[0]);
+  std::vector<LoopDim> dims;
+  for (int axis = 0; axis < shape.rank(); ++axis) dims.push_back({shape[axis], {out_strides[static_cast<std::size_t>(axis)]}});
+  for (const Operand& in : d.inputs) {
+    const std::vector<std::int64_t> strides = strides_of(in);
+    const int missing = shape.rank() - in.shape.rank();
+    for (int axis = 0; axis < shape.rank(); ++axis) {
+      const int own = axis - missing;
+      const bool repeated = own < 0 || (in.shape[own] == 1 && shape[axis] != 1);
+      dims[static_cast<std::size_t>(axis)].strides.push_back(repeated ? 0 : strides[static_cast<std::size_t>(own)]);
+    }
+  }
+  p.dims = ordered(std::move(dims));
+  if (p.dims.size() > max_dims) return std::nullopt;
+  for (std::size_t k = 0; k < d.inputs.size(); ++k) {
+    bool along = true, repeated = true;
+    for (const LoopDim& dim : p.dims) {
+      along &= dim.strides[k + 1] == dim.strides[0];
+      repeated &= dim.strides[k + 1] == 0;
+    }
+    p.walks.push_back(repeated ? Walk::repeated : along ? Walk::along : Walk::strided);
+  }
+  return p;
+}
+
+std::vector<KernelDescription> describe_elementwise(const KernelRequest& request, Libraries*) {
+  const int rank = request.outputs[0].shape.rank();
+  // The layout of the first operand as large as the outputs, so that most is walked in its own order.
+  Layout layout = Layout::channels_last(rank);
+  const auto chosen = [&](const Operand& o) { return o.shape.rank() == rank && o.layout.plain(); };
+  const auto whole = std::find_if(request.inputs.begin(), request.inputs.end(), [&](const Operand& o) { return chosen(o) && o.shape == request.outputs[0].shape; });
+  if (whole != request.inputs.end()) layout = whole->layout;
+  if (chosen(request.outputs[0])) layout = request.outputs[0].layout;
+  KernelDescription d = description_of(request, "native.elementwise", layout);
+  for (Operand& o : d.outputs) o.layout = d.outputs[0].layout;
+  for (const Operand& o : d.inputs)
+    if (o.dtype != d.outputs[0].dtype) return {};
+  if (!fit_index(d)) return {};
+  const std::optional<ElementwiseProgram> program = parse_program(d, *request.attributes);
+  if (!program) return {};
+  const std::optional<Binder> binder = binder_of(*program);
+  if (!binder) return {};
+  // An output may overwrite an input that is read at the same place only.
+  for (std::size_t k = 0; k < program->walks.size(); ++k)
+    if (program->walks[k] == Walk::along)
+      for (std::size_t o = 0; o < d.outputs.size(); ++o) d.in_place.emplace_back(static_cast<int>(o), static_cast<int>(k));
+  d.efficiency = 0.8;
+  d.make = launches(*binder);
+  return {d};
+}
+
+}  // namespace tandem::cuda
