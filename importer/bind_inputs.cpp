@@ -44,7 +44,7 @@ class Binder {
     auto it = options_.dims.find(concat(input.name, ':', axis));
     if (it == options_.dims.end() && !input.dims[axis].symbol.empty()) it = options_.dims.find(input.dims[axis].symbol);
     if (it == options_.dims.end()) return -1;
-    if (it->second < 1) problem(bound, input, concat("axis ", axis, " is given the size ", it->second));
+    if (it->second < 0) problem(bound, input, concat("axis ", axis, " is given the size ", it->second));
     return it->second;
   }
 

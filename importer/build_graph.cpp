@@ -211,28 +211,28 @@ class Builder {
       const Symbol out = model_.main.outputs[i];
       built_.outputs.emplace_back();
       if (!out.present() || !value(out).present()) continue;
-      const ValueId id = output(out);
+      const ValueId id = output(out, model_.output_names[i]);
       graph().outputs.push_back(id);
       built_.outputs[i] = graph()[id].type.shape;
-      if (own_ && own_->outputs[i]) check_batch(out, *own_->outputs[i], graph()[id]);
+      if (own_ && own_->outputs[i]) check_batch(model_.output_names[i], *own_->outputs[i], graph()[id]);
     }
     if (model_.main.outputs.empty()) built_.problems.push_back({.reason = "has no outputs"});
   }
 
   // An output that is an input's or another output's own value goes by that one's name: it gets a node of its own.
-  ValueId output(Symbol out) {
+  ValueId output(Symbol out, const std::string& name) {
     const ValueId id = value(out);
     const Operator* identity = find_operator("Identity");
-    if (graph()[id].name == model_.name(out) || !identity) return id;
-    return graph()[graph().add_node(*identity, model_.name(out), {}, {id}, 1, {})].outputs[0];
+    if (graph()[id].name == name || !identity) return id;
+    return graph()[graph().add_node(*identity, name, {}, {id}, 1)].outputs[0];
   }
 
   // The file's batch may hide in a constant: then the model would mix samples in silence.
-  void check_batch(Symbol out, const Shape& at_file_batch, const Value& now) {
+  void check_batch(const std::string& name, const Shape& at_file_batch, const Value& now) {
     const Shape& shape = now.type.shape;
     const bool batched = at_file_batch.rank() > 0 && at_file_batch[0] == file_batch_ && (file_batch_ > 1 || at_file_batch.elements() > 1);
     if (batched && now.depends_on_batch && shape.rank() > 0 && shape[0] != batch_)
-      built_.problems.push_back({.reason = concat("output '", model_.name(out), "' has the shape ", shape, " at batch ", batch_, " and ", at_file_batch, " at the file's own batch: the file fixes it in a constant")});
+      built_.problems.push_back({.reason = concat("output '", name, "' has the shape ", shape, " at batch ", batch_, " and ", at_file_batch, " at the file's own batch: the file fixes it in a constant")});
   }
 
   const FlatModel& model_;

@@ -32,17 +32,25 @@ void drop_label_outputs(FlatModel& model) {
     }
   }
   std::vector<Symbol> outputs;
-  for (const Symbol out : model.main.outputs) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < model.main.outputs.size(); ++i) {
+    const Symbol out = model.main.outputs[i];
     const LabelOp* row = out.present() ? rows[static_cast<std::size_t>(out.index)] : nullptr;
-    Symbol kept = out;
-    if (row) {
-      const FlatNode& node = *producers[static_cast<std::size_t>(out.index)];
-      kept = row->scores >= 0 && row->scores < static_cast<int>(node.inputs.size()) ? node.inputs[static_cast<std::size_t>(row->scores)] : Symbol{};
+    if (!row) {
+      outputs.push_back(out);
+      names.push_back(model.output_names[i]);
+      continue;
     }
-    if (kept.present() && std::find(outputs.begin(), outputs.end(), kept) == outputs.end()) outputs.push_back(kept);
+    const FlatNode& node = *producers[static_cast<std::size_t>(out.index)];
+    const Symbol scores = row->scores >= 0 && row->scores < static_cast<int>(node.inputs.size()) ? node.inputs[static_cast<std::size_t>(row->scores)] : Symbol{};
+    if (!scores.present() || std::find(model.main.outputs.begin(), model.main.outputs.end(), scores) != model.main.outputs.end()) continue;
+    outputs.push_back(scores);
+    names.push_back(model.name(scores));
   }
   // A model of nothing but labels stays as it is, and is reported.
-  if (!outputs.empty()) model.main.outputs = std::move(outputs);
+  if (outputs.empty()) return;
+  model.main.outputs = std::move(outputs);
+  model.output_names = std::move(names);
 }
 
 }  // namespace tandem

@@ -24,7 +24,7 @@ void check_location(const std::string& location) {
   const fs::path path(location);
   const bool bad = location.empty() || path.is_absolute() || location.find('\\') != std::string::npos || location.find('\0') != std::string::npos ||
                    !path.has_filename() || std::any_of(path.begin(), path.end(), [](const fs::path& part) { return part == ".."; });
-  if (bad) fail("external data: '", location, "' is not a path within the model's folder");
+  if (bad) fail("external data: '", location.c_str(), "' is not a path within the model's folder");
 }
 
 bool within(const fs::path& path, const fs::path& folder) {

@@ -64,6 +64,7 @@ struct FlatModel {
   std::vector<WeightRole> roles;     // by symbol
   std::vector<ModelInput> inputs;    // of main, in its order, without initializers
   FlatBody main;
+  std::vector<std::string> output_names;  // of main: two may name one value
   std::vector<Problem> problems;     // of the file's structure, whatever the batch
   int node_ids = 0;
 

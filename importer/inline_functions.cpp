@@ -122,7 +122,10 @@ class Inliner {
       if (main) flat_.inputs.push_back(model_input(input));
     }
     nodes(graph.node(), scope, frame, body, main);
-    for (const auto& output : graph.output()) body.outputs.push_back(look_up(output.name(), scope, [&] { problem("output '", frame.prefix, output.name(), "' is not computed by any node"); }));
+    for (const auto& output : graph.output()) {
+      if (main) flat_.output_names.push_back(output.name());
+      body.outputs.push_back(look_up(output.name(), scope, [&] { problem("output '", frame.prefix, output.name(), "' is not computed by any node"); }));
+    }
     return body;
   }
 

@@ -74,11 +74,7 @@ std::string ModelFile::producer() const {
   return proto.producer_version().empty() ? proto.producer_name() : concat(proto.producer_name(), ' ', proto.producer_version());
 }
 
-std::vector<std::string> ModelFile::outputs() const {
-  std::vector<std::string> names;
-  for (const Symbol out : impl_->flat.main.outputs) names.push_back(impl_->flat.name(out));
-  return names;
-}
+std::vector<std::string> ModelFile::outputs() const { return impl_->flat.output_names; }
 
 std::vector<Problem> ModelFile::problems(const ImportOptions& options) const { return impl_->build(options).problems; }
 

@@ -1,0 +1,108 @@
+// Batches: symbolic, absent and hard-coded ones, in inputs and in shapes.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "tests/importer/model_builder.h"
+
+namespace tandem::test {
+namespace {
+
+using List = std::vector<std::int64_t>;
+
+struct Row {
+  std::string name;
+  std::string input;                  // dims of x
+  std::function<void(Model&)> build;  // to output y
+  std::int64_t batch;
+  std::string shape;                  // of y at that batch; or the reason why not
+};
+void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
+
+std::function<void(Model&)> reshape(List target) {
+  return [target](Model& m) { m.add(int_tensor("t", {static_cast<std::int64_t>(target.size())}, target)).add(node("Reshape", {"x", "t"}, {"y"})); };
+}
+
+const Row rows[] = {
+    {"symbolic", "N,6", reshape({-1, 3}), 4, "[8,3]"},
+    {"absent", "?,6", reshape({0, 2, 3}), 4, "[4,2,3]"},
+    {"zero", "0,6", reshape({0, 2, 3}), 4, "[4,2,3]"},
+    {"minus_one", "-1,6", reshape({0, 2, 3}), 4, "[4,2,3]"},
+    {"hard_coded_input", "1,6", reshape({0, 2, 3}), 4, "[4,2,3]"},
+    {"hard_coded_target", "1,6", reshape({1, 2, 3}), 4, "[4,2,3]"},
+    {"hard_coded_target_symbolic_input", "N,6", reshape({1, 2, 3}), 4, "[4,2,3]"},
+    {"hard_coded_with_a_free_axis", "1,6", reshape({1, -1, 3}), 4, "[4,2,3]"},
+    {"free_axis_would_hold_the_batch", "1,4,6", reshape({4, -1}), 5, "[20,6]"},
+    {"merged_with_the_batch", "2,5,6", reshape({10, 6}), 3, "[15,6]"},
+    {"split_of_the_batch", "10,6", reshape({2, 5, 6}), 30, "does not fit"},
+    {"batch_grows", "2,6", reshape({2, 6}), 6, "[6,6]"},
+    {"batch_shrinks", "4,6", reshape({4, 2, 3}), 1, "[1,2,3]"},
+    {"same_batch", "4,6", reshape({4, 2, 3}), 4, "[4,2,3]"},
+    {"as_in_the_file", "4,6", reshape({4, 2, 3}), 0, "[4,2,3]"},
+    {"symbolic_as_in_the_file", "N,6", reshape({0, 2, 3}), 0, "[1,2,3]"},
+    {"batch_on_axis_1", "1,5,6", [](Model& m) { m.add(node("Transpose", {"x"}, {"s"}, {{"perm", List{1, 0, 2}}})).add(int_tensor("t", {4}, {5, 1, 2, 3})).add(node("Reshape", {"s", "t"}, {"y"})); }, 4, "[5,4,2,3]"},
+    {"computed_target", "1,6", [](Model& m) { m.add(node("Shape", {"x"}, {"s"})).add(int_tensor("z", {1}, {0})).add(node("Gather", {"s", "z"}, {"n"})).add(int_tensor("r", {2}, {2, 3})).add(node("Concat", {"n", "r"}, {"t"}, {{"axis", std::int64_t{0}}})).add(node("Reshape", {"x", "t"}, {"y"})); }, 4, "[4,2,3]"},
+    {"expand", "2,1,3", [](Model& m) { m.add(int_tensor("t", {3}, {2, 5, 3})).add(node("Expand", {"x", "t"}, {"y"})); }, 4, "[4,5,3]"},
+    {"slice_of_all", "2,3", [](Model& m) { m.add(int_tensor("s", {1}, {0})).add(int_tensor("e", {1}, {2})).add(int_tensor("a", {1}, {0})).add(node("Slice", {"x", "s", "e", "a"}, {"y"})); }, 4, "[4,3]"},
+    {"weight_reshaped", "1,6", [](Model& m) { m.add(filled_tensor("w", {1, 6, 2})).add(int_tensor("t", {2}, {6, 2})).add(node("Reshape", {"w", "t"}, {"v"})).add(node("MatMul", {"x", "v"}, {"y"})); }, 4, "[4,2]"},
+    {"weight_keeps_its_leading_one", "1,6", [](Model& m) { m.add(filled_tensor("w", {6})).add(int_tensor("t", {2}, {1, 6})).add(node("Reshape", {"w", "t"}, {"v"})).add(node("Add", {"x", "v"}, {"y"})); }, 4, "[4,6]"},
+    {"fixed_in_a_constant", "2,6", [](Model& m) { m.add(filled_tensor("w", {2, 6})).add(node("Div", {"x", "w"}, {"y"})); }, 4, "do not broadcast"},
+    {"broadcast_hides_a_constant", "2,6", [](Model& m) { m.add(filled_tensor("w", {2, 6})).add(node("Div", {"x", "w"}, {"y"})); }, 1, "fixes it in a constant"},
+};
+
+class Batch : public testing::TestWithParam<Row> {};
+
+TEST_P(Batch, IsFollowed) {
+  Model m;
+  m.input("x", GetParam().input).output("y");
+  GetParam().build(m);
+  const ModelFile model = m.parse();
+  try {
+    const Graph graph = model.graph({.batch = GetParam().batch});
+    EXPECT_EQ(to_string(shape_of(graph, "y")), GetParam().shape);
+    EXPECT_TRUE(graph[graph.outputs.at(0)].depends_on_batch);
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find(GetParam().shape), std::string::npos) << error.what();
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Rows, Batch, testing::ValuesIn(rows), [](const auto& row) { return row.param.name; });
+
+TEST(Dims, ComeFromOptionsBySymbolOrPlace) {
+  Model m;
+  m.input("x", "N,H,?").output("y").add(node("Relu", {"x"}, {"y"}));
+  const std::string report = m.report({.batch = 2});
+  EXPECT_NE(report.find("input 'x' axis 1 has no size: give a size for 'H' or 'x:1'"), std::string::npos) << report;
+  EXPECT_NE(report.find("input 'x' axis 2 has no size: give a size for 'x:2'"), std::string::npos) << report;
+  EXPECT_EQ(shape_of(m.parse().graph({.batch = 2, .dims = {{"H", 5}, {"x:2", 7}}}), "y"), (Shape{2, 5, 7}));
+  EXPECT_EQ(shape_of(m.parse().graph({.batch = 2, .dims = {{"H", 0}, {"x:2", 7}}}), "y"), (Shape{2, 0, 7}));
+  EXPECT_NE(m.report({.batch = 2, .dims = {{"H", -1}, {"x:2", 7}}}).find("axis 1 is given the size -1"), std::string::npos);
+}
+
+TEST(Dims, AnInputOfAnotherLengthHasNoBatch) {
+  Model m;
+  m.input("x", "4,6").input("scale", "6").output("y").add(node("Mul", {"x", "scale"}, {"y"}));
+  const Graph graph = m.graph(8);
+  EXPECT_EQ(shape_of(graph, "scale"), (Shape{6}));
+  EXPECT_TRUE(graph[graph.inputs[0]].depends_on_batch);
+  EXPECT_FALSE(graph[graph.inputs[1]].depends_on_batch);
+}
+
+TEST(Dims, ABatchElsewhereIsReported) {
+  Model m;
+  m.input("x", "N,6").input("past", "2,N,6").output("y").add(node("Add", {"x", "past"}, {"y"}));
+  EXPECT_NE(m.report({.batch = 3}).find("input 'past' has its batch 'N' on axis 1"), std::string::npos);
+}
+
+TEST(Dims, InputsAreDescribedAsTheFileGivesThem) {
+  Model m;
+  m.input("x", "N,3,?", onnx::TensorProto::INT64).output("y").add(node("Relu", {"x"}, {"y"}));
+  const std::vector<ModelInput> inputs = m.parse().inputs();
+  ASSERT_EQ(inputs.size(), 1U);
+  EXPECT_EQ(inputs[0].dtype, DType::int64);
+  EXPECT_EQ(inputs[0].dims.at(0).symbol, "N");
+  EXPECT_EQ(inputs[0].dims.at(1).size, 3);
+  EXPECT_EQ(inputs[0].dims.at(2).size, -1);
+}
+
+}  // namespace
+}  // namespace tandem::test
