@@ -122,6 +122,8 @@ std::string Model::training_graph(const ModelOptions& o) const {
   return onnx_of(tandem::training_graph(state_->source(o), o.plan, samples.at(0)));
 }
 
+DataRequest Model::data_request() const { return state_->running(), data_request(state_->options); }
+
 DataRequest Model::data_request(const ModelOptions& o) const {
   const Graph graph = state_->source(o)(o.plan.batch);
   DataRequest request{.seed = o.seed};

@@ -2,7 +2,7 @@
 //
 //   tandem::Model model = tandem::Model::load("lenet.onnx");
 //   model.compile({.plan = {.batch = 128, .devices = tandem::parse_devices("cpu:0-1")}, .init = "he-normal"}, backends);
-//   const tandem::Splits data = tandem::open_data("synthetic:digits");
+//   const tandem::Splits data = tandem::open_data("synthetic:digits", model.data_request());
 //   model.fit(*data.train, {.epochs = 3, .learning_rate = 0.05});
 //   std::cout << model.evaluate(*data.test).accuracy << "\n";
 //   model.save("trained.onnx");
@@ -113,7 +113,8 @@ class Model {
   std::int64_t predicted_peak_bytes() const;           // of the fullest device, over all plans made so far
   std::int64_t allocated_bytes() const;                // what that device's arenas take
 
-  // What data must look like for this model; before or after compile. Random data is made from it.
+  // What data must look like for this model, as compiled or with other options. Random data is made from it.
+  DataRequest data_request() const;
   DataRequest data_request(const ModelOptions& options) const;
   // Whether the labels of this data are dense for the loss (CompileOptions::dense_labels).
   bool dense_labels(const Dataset& data, const ModelOptions& options) const;
