@@ -85,8 +85,9 @@ std::vector<KernelRow> CpuBackend::rows() const {
 std::vector<KernelDescription> CpuBackend::describe(const KernelRequest& request) const {
   std::vector<KernelDescription> all;
   for (const CpuKernelRow& row : cpu_kernels())
-    if (row.op == request.op)
-      for (KernelDescription& d : row.describe(request)) all.push_back(std::move(d));
+    if (row.op == request.op && (request.kernel.empty() || request.kernel.starts_with(row.kernel)))
+      for (KernelDescription& d : row.describe(request))
+        if (request.kernel.empty() || request.kernel == d.kernel) all.push_back(std::move(d));
   return all;
 }
 

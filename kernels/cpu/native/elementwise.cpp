@@ -26,7 +26,8 @@ std::optional<Program> program_of(const KernelRequest& request) {
     }
     for (const std::int64_t r : attributes.ints("results")) p.results.push_back(static_cast<int>(r));
   } else {
-    const auto micro = find_micro(request.op, p.inputs.back().dtype, p.outputs[0].dtype);
+    const bool fmod = request.op == "Mod" && attributes.integer("fmod", 0) != 0;
+    const auto micro = find_micro(fmod ? "fmod" : request.op, p.inputs.back().dtype, p.outputs[0].dtype);
     if (!micro || micro->arity != static_cast<int>(p.inputs.size())) return std::nullopt;
     Instruction code{micro->run, {-1, -1, -1}, {0, 0}, p.outputs[0].dtype};
     for (int k = 0; k < micro->arity; ++k) code.args[k] = k;

@@ -51,6 +51,24 @@ T integer_divide(T a, T b) {  // towards zero; by zero gives 0
     if (b == -1) return static_cast<T>(0u - wrapping(a));
   return static_cast<T>(a / b);
 }
+// The remainder has the dividend's sign, or (floor_mod) the divisor's; by zero it is 0.
+template <class T>
+T truncated_mod(T a, T b) {
+  if constexpr (std::is_floating_point_v<T>)
+    return std::fmod(a, b);
+  else
+    return b == 0 || (std::is_signed_v<T> && b == T(-1)) ? T(0) : static_cast<T>(a % b);
+}
+template <class T>
+T floor_mod(T a, T b) {
+  if constexpr (std::is_floating_point_v<T>) {
+    const T r = std::fmod(a, b);
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+  } else {
+    const T r = truncated_mod(a, b);
+    return static_cast<T>(r != 0 && (r < 0) != (b < 0) ? r + b : r);
+  }
+}
 template <class T>
 T integer_power(T base, T exponent) {
   if constexpr (std::is_signed_v<T>)
@@ -61,6 +79,7 @@ T integer_power(T base, T exponent) {
   return static_cast<T>(result);
 }
 
+// Rows: an operator, and the loop for inputs of a type (null: none).
 struct Row {
   std::string_view op;
   int arity;
@@ -86,6 +105,13 @@ MicroOp integers2(DType in) {
     visit_number(in, [&]<class T>() {
       if constexpr (is_integer_type<T>) found = loop2<T, T, F>;
     });
+  return found;
+}
+template <class F>
+MicroOp numbers2(DType in) {
+  MicroOp found = integers2<F>(in);
+  if (in == DType::float32) found = loop2<float, float, F>;
+  if (in == DType::float64) found = loop2<double, double, F>;
   return found;
 }
 template <class F>
@@ -123,6 +149,8 @@ Row row1(std::string_view op, F) { return {op, 1, integers1<F>}; }
 template <class F>
 Row row2(std::string_view op, F) { return {op, 2, integers2<F>}; }
 template <class F>
+Row any2(std::string_view op, F) { return {op, 2, numbers2<F>}; }
+template <class F>
 Row compare(std::string_view op, F) { return {op, 2, comparison<F>}; }
 template <class F>
 Row logical(std::string_view op, F) { return {op, 2, logic<F>}; }
@@ -136,6 +164,8 @@ const Row rows[] = {
     row2("Max", [](auto a, auto b) { return a > b ? a : b; }),
     row2("Min", [](auto a, auto b) { return a < b ? a : b; }),
     row2("Pow", [](auto a, auto b) { return integer_power(a, b); }),
+    any2("Mod", [](auto a, auto b) { return floor_mod(a, b); }),
+    any2("fmod", [](auto a, auto b) { return truncated_mod(a, b); }),
     row1("Relu", [](auto a) { return a > 0 ? a : 0; }),
     row1("Abs", [](auto a) { return a < 0 ? 0u - wrapping(a) : wrapping(a); }),
     row1("Neg", [](auto a) { return 0u - wrapping(a); }),
