@@ -41,7 +41,8 @@ class Descriptor {
     v.resize(static_cast<std::size_t>(std::min(count, most)));
     return v;
   }
-  std::vector<Descriptor> descriptors(cudnnBackendAttributeName_t name, cudnnBackendDescriptorType_t type) const;
+  // All of them; `most`: how many there can be, for attributes that do not say.
+  std::vector<Descriptor> descriptors(cudnnBackendAttributeName_t name, cudnnBackendDescriptorType_t type, std::int64_t most = 0) const;
 
   cudnnBackendDescriptor_t native() const { return descriptor_.get(); }
 

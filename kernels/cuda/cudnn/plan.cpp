@@ -1,5 +1,7 @@
 #include "kernels/cuda/cudnn/plan.h"
 
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <charconv>
 
@@ -11,7 +13,7 @@ Engine engine_of(const Descriptor& configuration) {
   Engine e;
   const std::vector<Descriptor> engine = configuration.descriptors(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   e.index = engine.at(0).integer(CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
-  for (const Descriptor& knob : configuration.descriptors(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR)) {
+  for (const Descriptor& knob : configuration.descriptors(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, CUDNN_KNOB_TYPE_COUNTS)) {
     const auto type = knob.values<cudnnBackendKnobType_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1);
     e.knobs.emplace_back(type.at(0), knob.integer(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE));
   }
@@ -49,6 +51,18 @@ bool passes(const Descriptor& configuration, const EngineFilter& filter) {
   return true;
 }
 
+bool compiled_at_run_time(const Descriptor& configuration) {
+  const std::vector<Descriptor> engine = configuration.descriptors(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  const auto notes = engine.at(0).values<cudnnBackendBehaviorNote_t>(CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE, CUDNN_BEHAVIOR_NOTE_TYPE_COUNT);
+  return std::find(notes.begin(), notes.end(), CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION) != notes.end();
+}
+
+bool driver_library_there() {
+  void* const library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+  if (library) dlclose(library);
+  return library != nullptr;
+}
+
 }  // namespace
 
 std::string to_string(const Engine& engine) {
@@ -79,7 +93,7 @@ EngineFilter filter_of(const KernelOptions& options, DType dtype) {
   return {.deterministic = options.deterministic, .winograd = options.winograd, .exact_float32 = dtype == DType::float32 && !options.tf32};
 }
 
-CudnnTarget::CudnnTarget(const DeviceDescription& device) : wanted_(device.cudnn_json.empty() ? 4 : 1) {
+CudnnTarget::CudnnTarget(const DeviceDescription& device) : wanted_(device.cudnn_json.empty() ? 4 : 1), driver_(driver_library_there()) {
   Descriptor& d = properties_.emplace(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
   if (device.cudnn_json.empty()) {
     const auto index = static_cast<std::int32_t>(device.index);
@@ -90,10 +104,13 @@ CudnnTarget::CudnnTarget(const DeviceDescription& device) : wanted_(device.cudnn
   d.finalize("device properties");
 }
 
-Descriptor CudnnTarget::plan(const Descriptor&, const Descriptor& configuration) const {
+// Engines that cuDNN compiles at run time want the driver's library for that even where there is no device. Without it
+// their configuration, which cuDNN has checked, has to do.
+std::int64_t CudnnTarget::workspace_of(const Descriptor& configuration) const {
+  if (!driver_ && compiled_at_run_time(configuration)) return configuration.integer(CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE);
   Descriptor d(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
   d.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, *properties_).set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration).finalize("execution plan");
-  return d;
+  return d.integer(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
 }
 
 std::vector<PlannedEngine> CudnnTarget::engines(const CudnnGraph& graph, const EngineFilter& filter, std::string* reason) const {
@@ -122,7 +139,7 @@ std::vector<PlannedEngine> CudnnTarget::engines(const CudnnGraph& graph, const E
           if (!passes(configuration, filter)) continue;
           const Engine engine = engine_of(configuration);
           if (std::any_of(found.begin(), found.end(), [&](const PlannedEngine& p) { return p.engine == engine; })) continue;
-          found.push_back({engine, plan(operations, configuration).integer(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE)});
+          found.push_back({engine, workspace_of(configuration)});
         } catch (const Error& e) {
           refused(e);
         }
@@ -153,7 +170,7 @@ std::vector<PlannedEngine> CudnnTarget::engines(const std::string& key, const st
 
 std::int64_t CudnnTarget::workspace(const CudnnGraph& graph, const Engine& engine) const {
   const Descriptor operations = graph.finalized(nullptr);
-  return plan(operations, configuration_of(operations, engine, &*properties_)).integer(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
+  return workspace_of(configuration_of(operations, engine, &*properties_));
 }
 
 CudnnPlan::CudnnPlan(const CudnnGraph& graph, const Engine& engine, cudnnHandle_t handle)

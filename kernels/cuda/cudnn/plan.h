@@ -44,9 +44,10 @@ class CudnnTarget {
   std::int64_t workspace(const CudnnGraph& graph, const Engine& engine) const;
 
  private:
-  Descriptor plan(const Descriptor& graph, const Descriptor& configuration) const;
+  std::int64_t workspace_of(const Descriptor& configuration) const;  // fails (device) where cuDNN cannot plan it
   std::optional<Descriptor> properties_;
   std::size_t wanted_;  // engines to look for: several where they can be timed
+  bool driver_;         // the driver's library is there
   mutable std::mutex lock_;
   mutable std::map<std::string, std::vector<PlannedEngine>> remembered_;
 };
