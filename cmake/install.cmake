@@ -3,9 +3,12 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
+# All objects of the component libraries, also those that are compiled several times for several instruction sets.
 set(objects)
 foreach(part graph kernels importer onnx_proto plan plan_proto planner runtime cpu trainer)
-  list(APPEND objects $<TARGET_OBJECTS:tandem_${part}>)
+  get_target_property(sources tandem_${part} SOURCES)
+  list(FILTER sources INCLUDE REGEX "^\\$<TARGET_OBJECTS:")
+  list(APPEND objects $<TARGET_OBJECTS:tandem_${part}> ${sources})
 endforeach()
 add_library(tandem_shared SHARED ${objects})
 add_library(tandem::tandem ALIAS tandem_shared)
@@ -19,10 +22,13 @@ target_include_directories(tandem_shared INTERFACE
 target_link_libraries(tandem_shared PRIVATE
   protobuf::libprotobuf fmt::fmt ZLIB::ZLIB ${DNNL_LIBRARY} OpenMP::OpenMP_CXX Threads::Threads ${CMAKE_DL_LIBS})
 # Only namespace tandem is visible to other libraries and the application.
-target_link_options(tandem_shared PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/exports.map)
+target_link_options(tandem_shared PRIVATE $<$<STREQUAL:${TANDEM_SANITIZE},>:-Wl,--no-undefined> -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/exports.map)
 
 install(TARGETS tandem RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS tandem_shared EXPORT tandem LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(TARGET tandem_cuda)
+  install(TARGETS tandem_cuda LIBRARY DESTINATION lib)  # where the program looks: ../lib
+endif()
 # The headers a user needs, and those they include.
 foreach(header IN LISTS TANDEM_PUBLIC_HEADERS)
   get_filename_component(folder ${header} DIRECTORY)
