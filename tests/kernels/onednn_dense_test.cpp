@@ -302,12 +302,41 @@ TEST(Lrn, AgreesWithDouble) {
 }
 
 TEST(Softmax, AgreesWithDouble) {
-  for (const std::string_view op : {"Softmax", "LogSoftmax"}) {
-    check({"rows", op, {{"axis", std::int64_t{-1}}}, {{8, 10}}, {{8, 10}}, 10}, onednn::describe_softmax, native::describe_softmax, {any, ab});
-    check({"1000 classes", op, {{"axis", std::int64_t{1}}}, {{4, 1000}}, {{4, 1000}}, 1000}, onednn::describe_softmax, native::describe_softmax, {ab});
-    check({"channels", op, {{"axis", std::int64_t{1}}}, {{2, 32, 5, 5}}, {{2, 32, 5, 5}}, 32}, onednn::describe_softmax, native::describe_softmax, {abcd, acdb});
-    check({"first axis", op, {{"axis", std::int64_t{0}}}, {{7, 3}}, {{7, 3}}, 7}, onednn::describe_softmax, native::describe_softmax, {ab});
+  const Case cases[] = {
+      {"rows", "Softmax", {{"axis", std::int64_t{-1}}}, {{8, 10}}, {{8, 10}}, 10},
+      {"1000 classes", "Softmax", {{"axis", std::int64_t{1}}}, {{4, 1000}}, {{4, 1000}}, 1000},
+      {"first axis", "Softmax", {{"axis", std::int64_t{0}}}, {{7, 3}}, {{7, 3}}, 7},
+  };
+  for (const Case& c : cases) check(c, onednn::describe_softmax, native::describe_softmax, {any, ab});
+  check({"channels", "Softmax", {{"axis", std::int64_t{1}}}, {{2, 32, 5, 5}}, {{2, 32, 5, 5}}, 32}, onednn::describe_softmax, native::describe_softmax, {abcd, acdb});
+}
+
+TEST(LogSoftmax, NativeIsTheLogarithmOfSoftmaxAlsoForLargeInputs) {
+  const Attributes attributes{{"axis", std::int64_t{0}}};
+  for (const DType dtype : {DType::float32, DType::float64}) {
+    const Operand x = operand(dtype, {2, 2}, ab);
+    std::vector<Buffer> y = run(native::describe_softmax({"LogSoftmax", &attributes, {x}, {x}, {}, {}})[0], {Buffer(x, {1000, 0, 1001, 0})});
+    const Values wanted{-1.3132616875182228, -std::log(2.0), -0.31326168751822286, -std::log(2.0)};
+    EXPECT_LE(error_of(y[0].values(), wanted), dtype == DType::float32 ? tolerance(2) : 1e-15);
   }
+}
+
+TEST(OneDnn, DeclinesOtherTypesAndEmptyTensors) {
+  const Attributes pool{{"kernel_shape", Ints{2, 2}}, {"strides", Ints{2, 2}}};
+  for (const DType dtype : {DType::uint8, DType::float64})
+    EXPECT_TRUE(onednn::describe_max_pool({"MaxPool", &pool, {operand(dtype, {1, 1, 4, 4}, abcd)}, {operand(dtype, {1, 1, 2, 2})}, {}, {}}).empty());
+  EXPECT_TRUE(onednn::describe_max_pool({"MaxPool", &pool, {operand(DType::float32, {0, 1, 4, 4}, abcd)}, {operand(DType::float32, {0, 1, 2, 2})}, {}, {}}).empty());
+}
+
+// A device without samples still gives gradients: zeros.
+TEST(Native, GradientsOfNoSamplesAreZero) {
+  const Attributes conv{{"strides", Ints{1, 1}}, {"pads", Ints{0, 0, 0, 0}}}, none;
+  const auto empty = [](Shape s) { return operand(DType::float32, s, Layout::row_major(s.rank())); };
+  const KernelRequest convolution{"ConvolutionBackwardWeights", &conv, {empty({0, 3, 4, 4}), empty({0, 5, 2, 2})}, {empty({5, 3, 3, 3}), empty({5})}, {}, {}};
+  const KernelRequest product{"InnerProductBackwardWeights", &none, {empty({0, 6}), empty({0, 4})}, {empty({4, 6}), empty({4})}, {}, {}};
+  for (const KernelDescription& d : {native::describe_convolution_backward_weights(convolution)[0], native::describe_inner_product_backward_weights(product)[0]})
+    for (Buffer& b : run(d, {Buffer(d.inputs[0]), Buffer(d.inputs[1])}))
+      for (const double v : b.values()) EXPECT_EQ(v, 0) << d.kernel;
 }
 
 TEST(Copies, ConcatSliceAndReorderMoveTheRightElements) {

@@ -14,6 +14,7 @@ struct Problem {
   double epsilon;
   bool relu;
   int threads;
+  double elements() const { return static_cast<double>(std::max<std::int64_t>(samples * plane, 1)); }  // of a channel
 };
 
 Problem problem_of(const KernelRequest& request) {
@@ -74,7 +75,7 @@ Descriptions describe_batch_normalization_training(const KernelRequest& request)
     d.make = make_kernel([=](const Memory& m) {
       const T* const x = m.in<T>(0);
       for_each_channel(p, [&](std::int64_t c) {
-        const double count = static_cast<double>(p.samples * p.plane);
+        const double count = p.elements();
         double sum = 0, squares = 0;
         for_each_element(p, c, [&](std::int64_t i) { sum += x[i]; });
         const double mean = sum / count;
@@ -99,7 +100,7 @@ Descriptions describe_batch_normalization_backward(const KernelRequest& request)
       T* const dx = m.out<T>(0);
       for_each_channel(p, [&](std::int64_t c) {
         const double scale = m.in<T>(2)[c], bias = m.in<T>(3)[c], mean = m.in<T>(4)[c];
-        const double inverse = 1 / std::sqrt(m.in<T>(5)[c] + p.epsilon), count = static_cast<double>(p.samples * p.plane);
+        const double inverse = 1 / std::sqrt(m.in<T>(5)[c] + p.epsilon), count = p.elements();
         const auto normal = [&](std::int64_t i) { return (x[i] - mean) * inverse; };
         const auto gradient = [&](std::int64_t i) { return p.relu && !(scale * normal(i) + bias > 0) ? 0.0 : static_cast<double>(dy[i]); };
         double dscale = 0, dbias = 0;

@@ -64,9 +64,8 @@ auto lrn_backward(const dnnl::engine& e, const dnnl::primitive_attr& attr, const
                   float alpha, float beta, float k) {
   return describe_backward<dnnl::lrn_backward>(e, attr, hint, dnnl::algorithm::lrn_across_channels, x, x, x, size, alpha, beta, k);
 }
-inline dnnl::primitive_desc_base softmax(const dnnl::engine& e, const dnnl::primitive_attr& attr, const Desc& x, int axis, bool log) {
-  return describe<dnnl::softmax_forward>(e, attr, dnnl::prop_kind::forward_training,
-                                         log ? dnnl::algorithm::softmax_log : dnnl::algorithm::softmax_accurate, x, x, axis);
+inline dnnl::primitive_desc_base softmax(const dnnl::engine& e, const dnnl::primitive_attr& attr, const Desc& x, int axis) {
+  return describe<dnnl::softmax_forward>(e, attr, dnnl::prop_kind::forward_training, dnnl::algorithm::softmax_accurate, x, x, axis);
 }
 inline dnnl::primitive_desc_base concat(const dnnl::engine& e, const dnnl::primitive_attr& attr, const Desc& y, int axis,
                                         const std::vector<Desc>& x) {
@@ -162,8 +161,7 @@ auto lrn_backward(const dnnl::engine& e, const dnnl::primitive_attr& attr, const
                   float alpha, float beta, float k) {
   return describe_backward<dnnl::lrn_backward>(e, attr, hint, dnnl::algorithm::lrn_across_channels, x, x, size, alpha, beta, k);
 }
-inline dnnl::primitive_desc_base softmax(const dnnl::engine& e, const dnnl::primitive_attr& attr, const Desc& x, int axis, bool log) {
-  if (log) return describe<dnnl::logsoftmax_forward>(e, attr, dnnl::prop_kind::forward_training, x, axis);
+inline dnnl::primitive_desc_base softmax(const dnnl::engine& e, const dnnl::primitive_attr& attr, const Desc& x, int axis) {
   return describe<dnnl::softmax_forward>(e, attr, dnnl::prop_kind::forward_training, x, axis);
 }
 inline dnnl::primitive_desc_base concat(const dnnl::engine& e, const dnnl::primitive_attr& attr, const Desc& y, int axis,

@@ -23,11 +23,11 @@ dnnl::primitive_attr attributes(bool relu) {
 }
 
 bool float_operands(const KernelRequest& request) {
-  const auto fits = [](const Operand& o) {
-    return !o.present() || o.layout.opaque() || o.dtype == DType::uint8 || (o.dtype == DType::float32 && o.shape.elements() > 0);
-  };
-  return std::all_of(request.inputs.begin(), request.inputs.end(), fits) &&
-         std::all_of(request.outputs.begin(), request.outputs.end(), fits);
+  const auto real = [](const Operand& o) { return !o.present() || (o.dtype == DType::float32 && o.shape.elements() > 0); };
+  const auto fits = [&](const Operand& o) { return o.layout.opaque() || real(o); };
+  const auto written = [&](const Operand& o) { return fits(o) || o.dtype == DType::uint8; };  // an opaque one, not decided yet
+  return std::all_of(request.inputs.begin(), request.inputs.end(), fits) && real(request.outputs[0]) &&
+         std::all_of(request.outputs.begin() + 1, request.outputs.end(), written);
 }
 
 bool is_fallback(const dnnl::primitive_desc_base& pd) {

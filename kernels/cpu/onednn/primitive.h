@@ -23,7 +23,7 @@ class ThreadScope {
   int saved_;
 };
 
-// True where all operands that are present are float32 and hold elements; `opaque` inputs and outputs are not asked.
+// True where all operands that are present are float32 and hold elements; opaque ones are not asked.
 bool float_operands(const KernelRequest& request);
 
 // How good an implementation is: share of the device's peak by the library's name for it.

@@ -22,7 +22,7 @@ std::vector<KernelDescription> describe_batch_normalization_training(const Kerne
 std::vector<KernelDescription> describe_batch_normalization_backward(const KernelRequest& request);
 std::vector<KernelDescription> describe_lrn(const KernelRequest& request);  // LRN, LRNTraining
 std::vector<KernelDescription> describe_lrn_backward(const KernelRequest& request);
-std::vector<KernelDescription> describe_softmax(const KernelRequest& request);  // Softmax, LogSoftmax
+std::vector<KernelDescription> describe_softmax(const KernelRequest& request);
 std::vector<KernelDescription> describe_concat(const KernelRequest& request);
 std::vector<KernelDescription> describe_slice(const KernelRequest& request);  // of whole blocks, in steps of one
 std::vector<KernelDescription> describe_reorder(const KernelRequest& request);
