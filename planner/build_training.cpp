@@ -65,6 +65,18 @@ void append_updates(Graph& graph, const CompileOptions& o, std::span<const Value
   if (!small.empty()) emit(small);
 }
 
+// A gradient in its parameter's template form: undoes the view that became the parameter's own shape.
+ValueId in_template_form(Graph& graph, ValueId parameter, ValueId gradient) {
+  const Value p = graph[parameter];
+  GraphBuilder b(graph, concat("gradient/", p.name), {});
+  if (!p.source.any() && !p.source.is_row_major()) {
+    Ints perm;
+    for (const char axis : p.source.tag()) perm.push_back(axis - 'a');
+    gradient = b.transpose(gradient, perm);
+  }
+  return b.reshape(gradient, p.template_shape);
+}
+
 }  // namespace
 
 Training build_training(const Graph& model, const CompileOptions& o, std::int64_t samples, bool collective) {
@@ -102,7 +114,7 @@ Training build_training(const Graph& model, const CompileOptions& o, std::int64_
   for (const std::string& name : o.keep_gradients)
     for (std::size_t i = 0; i < parameters.size(); ++i)
       if (graph[parameters[i]].name == name && gradients[i].present()) {
-        graph.outputs.push_back(gradients[i]);
+        graph.outputs.push_back(in_template_form(graph, parameters[i], gradients[i]));
         t.outputs.push_back("gradient/" + name);
       }
 

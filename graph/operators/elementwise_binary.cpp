@@ -126,11 +126,17 @@ Operator sum() {
   return {.name = "Sum", .since = {1, 6, 8, 13}, .infer = infer_broadcast, .expand = [](ExpandContext& e) { return chain(e, "Add"); }};
 }
 
-// Only folded: fmod = 0 takes the divisor's sign (integers), fmod = 1 the dividend's.
+// r = a − q·b with q = a/b rounded towards zero (fmod = 1: r has the dividend's sign) or down (fmod = 0: the divisor's);
+// da = dr, db = −q · dr
 Operator mod() {
   return {.name = "Mod",
           .since = {10, 13, 28},
           .infer = infer_broadcast,
+          .differentiate =
+              [](GradientContext& g) {
+                if (g.wants(0)) set_summed(g, 0, g.dy());
+                if (g.wants(1)) set_summed(g, 1, g.mul(g.dy(), g.div(g.sub(g.y(), g.x(0)), g.x(1))));
+              },
           .fold = [](const FoldContext& c) -> Folded {
             if (c.node.attributes.integer("fmod", 0) != 0)
               return fold_binary<[](auto a, auto b) {

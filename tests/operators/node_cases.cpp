@@ -110,13 +110,15 @@ LoadedCase load(const NodeCase& one) {
   return loaded;
 }
 
-ImportOptions import_options(const LoadedCase& one, bool training, DType float_type) {
+namespace {
+
+ImportOptions options_for(const LoadedCase& one, bool training, DType float_type, bool integers_known) {
   ImportOptions options;
   options.batch = 0;  // the file's own
   options.training = training;
   options.float_type = float_type;
   for (const NamedTensor& input : one.inputs) {
-    if (std::find(one.known.begin(), one.known.end(), input.name) != one.known.end()) {
+    if (std::find(one.known.begin(), one.known.end(), input.name) != one.known.end() || (integers_known && !is_float(input.tensor.dtype()))) {
       options.constants[input.name] = input.tensor;
       continue;
     }
@@ -125,6 +127,15 @@ ImportOptions import_options(const LoadedCase& one, bool training, DType float_t
         for (int axis = 0; axis < input.tensor.shape().rank(); ++axis)
           if (declared.dims[static_cast<std::size_t>(axis)].size < 0) options.dims[concat(input.name, ':', axis)] = input.tensor.shape()[axis];
   }
+  return options;
+}
+
+}  // namespace
+
+ImportOptions import_options(const LoadedCase& one, bool training, DType float_type) {
+  const ImportOptions options = options_for(one, training, float_type, false);
+  for (const Problem& p : one.model.problems(options))
+    if (p.reason.find("known when the plan is made") != std::string::npos) return options_for(one, training, float_type, true);
   return options;
 }
 

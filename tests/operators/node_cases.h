@@ -32,7 +32,8 @@ struct LoadedCase {
 };
 LoadedCase load(const NodeCase& one);
 
-// Imports the case's model with its own sizes; static operands become constants.
+// For the case's model with its own sizes; static operands become constants and, where that is not enough to know every
+// size, all inputs that are no floats.
 ImportOptions import_options(const LoadedCase& one, bool training, DType float_type = DType::undefined);
 
 }  // namespace tandem::test

@@ -10,6 +10,7 @@ CompileOptions one_device(PlanMode mode) {
   o.mode = mode;
   o.batch = 1;
   o.devices = {{{"cpu", 0}}};
+  o.layout = LayoutPreference::blocked;  // one candidate is enough here
   return o;
 }
 

@@ -1,0 +1,213 @@
+// Every node test of a differentiable operator, in double: the gradients of a random weighting of its outputs against
+// central differences of that same loss, all through the planner, the CPU backend and the runtime.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+#include <map>
+#include <random>
+#include <set>
+
+#include "graph/operator.h"
+#include "tests/operators/node_cases.h"
+#include "tests/operators/run_graph.h"
+#include "tests/operators/skipped_cases.h"
+
+namespace tandem {
+namespace {
+
+using namespace test;
+
+constexpr double step = 1e-5;
+constexpr double tolerance_of_gradient = 1e-6;  // central differences: step² from the curve, 1e-16/step from rounding
+constexpr int sampled = 4;                      // coordinates of each input
+
+// Inputs that ONNX does not differentiate.
+struct FixedOperand {
+  std::string_view op;
+  std::size_t first, last;
+};
+constexpr FixedOperand fixed_operands[] = {
+    {"BatchNormalization", 3, 4},         // running statistics
+    {"NegativeLogLikelihoodLoss", 2, 2},  // weights of the classes
+    {"SoftmaxCrossEntropyLoss", 2, 2},
+};
+
+bool is_fixed(const Graph& graph, ValueId input) {
+  for (const Node& node : graph.nodes)
+    for (const FixedOperand& row : fixed_operands)
+      for (std::size_t i = row.first; node.op->name == row.op && i <= row.last && i < node.inputs.size(); ++i)
+        if (node.inputs[i] == input) return true;
+  return false;
+}
+
+// A graph whose float inputs are parameters and whose only output is Σ weight · output. Constants of all outputs that
+// are floats; nothing where there is none.
+struct Problem {
+  Graph graph;
+  std::vector<std::string> parameters;
+  std::vector<NamedTensor> values;  // of the parameters
+};
+
+std::optional<Problem> make_problem(const Graph& model, const std::vector<NamedTensor>& inputs, std::mt19937& random) {
+  Problem p{model, {}, {}};
+  Graph& graph = p.graph;
+  std::uniform_real_distribution<double> nudge(0.02, 0.12), weight(0.5, 1.5);
+  std::vector<ValueId> left;
+  for (const ValueId in : model.inputs) {
+    if (model[in].type.dtype != DType::float64 || is_fixed(model, in)) {
+      left.push_back(in);
+      continue;
+    }
+    for (const NamedTensor& t : inputs) {
+      if (t.name != model[in].name) continue;
+      // Off the kinks (zeros, equal elements, bounds), which sit at round numbers.
+      Tensor data = t.tensor.cast(DType::float64);
+      for (double& v : data.write<double>()) v = (std::isfinite(v) ? v : 1) + nudge(random);
+      Value& v = graph[in];
+      v.kind = ValueKind::parameter;
+      v.trainable = true;
+      v.template_shape = v.type.shape;
+      v.depends_on_batch = false;
+      v.data = data;
+      p.parameters.push_back(v.name);
+      p.values.push_back({v.name, data});
+    }
+  }
+  graph.inputs = left;
+  if (p.parameters.empty()) return std::nullopt;
+  GraphBuilder b(graph, "check", {});
+  ValueId loss;
+  for (const ValueId out : model.outputs) {
+    const TensorType type = graph[out].type;
+    if (type.dtype != DType::float64 || graph[out].kind != ValueKind::activation || type.shape.elements() == 0) continue;
+    Tensor weights(type);
+    for (double& w : weights.write<double>()) w = weight(random);
+    ValueId sum = b.mul(out, graph.add_constant("weights", weights));
+    if (type.shape.rank() > 0) {
+      Ints axes(static_cast<std::size_t>(type.shape.rank()));
+      for (std::size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<std::int64_t>(i);
+      sum = b.reduce_sum(sum, axes, false);
+    }
+    loss = loss.present() ? b.add(loss, sum) : sum;
+  }
+  if (!loss.present()) return std::nullopt;
+  graph.outputs = {loss};
+  return p;
+}
+
+const Tensor* find(const std::vector<NamedTensor>& list, const std::string& name) {
+  for (const NamedTensor& t : list)
+    if (t.name == name) return &t.tensor;
+  return nullptr;
+}
+
+constexpr const char* not_finite = "the loss is not finite";
+
+// The first coordinate whose gradient is wrong, or nothing.
+std::string check_gradients(const Problem& p, const std::vector<NamedTensor>& inputs, std::mt19937& random) {
+  GraphRun run(p.graph, p.parameters);
+  const std::vector<NamedTensor> at = run.run(inputs);
+  if (!std::isfinite(at[0].tensor.to_doubles()[0])) fail(not_finite);
+  double scale = 1e-3;
+  for (const std::string& name : p.parameters)
+    if (const Tensor* g = find(at, "gradient/" + name))
+      for (const double v : g->values<double>()) scale = std::max(scale, std::abs(v));
+  for (const NamedTensor& parameter : p.values) {
+    const Tensor* gradient = find(at, "gradient/" + parameter.name);
+    const std::size_t n = static_cast<std::size_t>(parameter.tensor.elements());
+    std::uniform_int_distribution<std::size_t> pick(0, n == 0 ? 0 : n - 1);
+    for (std::size_t k = 0; k < std::min<std::size_t>(n, sampled); ++k) {
+      const std::size_t i = n <= sampled ? k : pick(random);
+      double loss[2];
+      for (const int side : {0, 1}) {
+        Tensor moved = parameter.tensor;
+        moved.write<double>()[i] += side == 0 ? -step : step;
+        run.set({{parameter.name, moved}});
+        loss[side] = run.run(inputs)[0].tensor.to_doubles()[0];
+      }
+      run.set({parameter});
+      const double numeric = (loss[1] - loss[0]) / (2 * step), ours = gradient ? gradient->values<double>()[i] : 0;
+      const double allowed = tolerance_of_gradient * std::max({scale, std::abs(loss[0]) * 1e-3, 1.0});
+      if (!(std::abs(numeric - ours) <= allowed)) return concat("gradient of '", parameter.name, "' ", parameter.tensor.type(), " at ", i, ": ", ours, ", central difference ", numeric);
+    }
+  }
+  return "";
+}
+
+// Operators that a graph applies to what depends on its float inputs: those whose gradients a case exercises.
+std::set<std::string> operators_of(const Graph& graph) {
+  std::set<std::string> names;
+  for (const Node& node : graph.nodes) names.insert(std::string(node.op->name));
+  return names;
+}
+
+enum class Outcome { passed, failed, nothing_to_check };
+struct Result {
+  Outcome outcome;
+  std::string reason;
+  std::set<std::string> operators;
+};
+
+Result run_case(const NodeCase& one) {
+  std::mt19937 random(1);
+  try {
+    const LoadedCase loaded = load(one);
+    const ImportOptions options = import_options(loaded, true, DType::float64);
+    if (!loaded.model.problems(options).empty()) return {Outcome::nothing_to_check, "not importable", {}};
+    const Graph graph = loaded.model.graph(options);
+    for (const Value& v : graph.values)
+      if (v.type.dtype == DType::float16 || v.type.dtype == DType::bfloat16) return {Outcome::nothing_to_check, "16-bit floats", {}};
+    std::vector<NamedTensor> inputs;
+    for (const NamedTensor& t : loaded.inputs) inputs.push_back(t.tensor.dtype() == DType::float32 ? NamedTensor{t.name, t.tensor.cast(DType::float64)} : t);
+    const std::optional<Problem> p = make_problem(graph, inputs, random);
+    if (!p) return {Outcome::nothing_to_check, "no float goes in or none comes out", {}};
+    const std::string wrong = check_gradients(*p, inputs, random);
+    return {wrong.empty() ? Outcome::passed : Outcome::failed, wrong, operators_of(graph)};
+  } catch (const std::exception& e) {
+    std::string text = e.what();
+    std::replace(text.begin(), text.end(), '\n', ' ');
+    if (text.find("does not depend on any trainable parameter") != std::string::npos) return {Outcome::nothing_to_check, "nothing flows back", {}};
+    if (text == not_finite) return {Outcome::nothing_to_check, text, {}};
+    return {Outcome::failed, text, {}};
+  }
+}
+
+std::set<std::string> run_suite(const NodeSuite& suite) {
+  std::map<std::string, int> unchecked;
+  std::set<std::string> checked;
+  int passed = 0;
+  for (const NodeCase& one : suite.cases) {
+    const Result r = run_case(one);
+    if (r.outcome == Outcome::failed) ADD_FAILURE() << one.name << ": " << r.reason;
+    if (r.outcome == Outcome::nothing_to_check) ++unchecked[r.reason];
+    if (r.outcome != Outcome::passed) continue;
+    ++passed;
+    checked.insert(r.operators.begin(), r.operators.end());
+  }
+  std::cout << suite.name << ": gradients of " << passed << " cases checked\n";
+  for (const auto& [reason, n] : unchecked) std::cout << "  not checked " << n << ": " << reason << '\n';
+  return checked;
+}
+
+TEST(Gradients, OfDebiansNodeTests) {
+  const NodeSuite suite = debian_suite();
+  if (!suite.missing.empty()) GTEST_SKIP() << suite.missing;
+  const std::set<std::string> checked = run_suite(suite);
+  for (const std::string& name : checked) std::cout << name << ' ';
+  std::cout << '\n';
+}
+
+// Those that Debian's suite does not have.
+TEST(Gradients, OfNewerNodeTests) {
+  NodeSuite suite = shared_suite();
+  if (!suite.missing.empty()) GTEST_SKIP() << suite.missing;
+  std::set<std::string> old;
+  for (const NodeCase& one : debian_suite().cases) old.insert(one.name);
+  std::erase_if(suite.cases, [&](const NodeCase& one) { return old.count(one.name) > 0; });
+  run_suite(suite);
+}
+
+}  // namespace
+}  // namespace tandem
