@@ -42,7 +42,7 @@ class Builder {
 
   void inputs() {
     for (const auto& [name, tensor] : options_.constants)
-      if (std::none_of(model_.inputs.begin(), model_.inputs.end(), [&](const ModelInput& i) { return i.name == name; }))
+      if (std::none_of(model_.inputs.begin(), model_.inputs.end(), [&, &n = name](const ModelInput& i) { return i.name == n; }))
         built_.problems.push_back({.reason = concat("has no input '", name, "', for which a value is given")});
     std::vector<ModelInput> free;
     std::vector<Symbol> symbols;
