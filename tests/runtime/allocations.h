@@ -3,6 +3,7 @@
 
 namespace tandem::test {
 
-int allocations();  // so far
+int allocations();          // so far, by this program's code
+int library_allocations();  // so far, by shared libraries' code (oneDNN builds a map of arguments in every run)
 
 }  // namespace tandem::test
