@@ -64,7 +64,7 @@ class FusedKernel final : public Kernel {
 std::vector<KernelDescription> describe_fused_elementwise(const KernelRequest& request, Libraries* libraries) {
   std::vector<KernelDescription> all = describe_elementwise(request, libraries);
   for (KernelDescription& d : all) {
-    const std::optional<ElementwiseProgram> program = parse_program(d, *request.attributes);
+    const std::optional<ElementwiseProgram> program = parse_program(d, request.op, *request.attributes);
     d.make = [program = *program, libraries, interpreted = d.make]() -> std::unique_ptr<Kernel> {
       if (!libraries->compiler().available()) return interpreted();
       return std::make_unique<FusedKernel>(program, fused_source(program), libraries->compiler(), interpreted());

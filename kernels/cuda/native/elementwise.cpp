@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "graph/operator.h"
 #include "kernels/cuda/launch/launch.h"
 #include "kernels/cuda/native/native.h"
 
@@ -85,6 +86,17 @@ Binder binder_of(ElementwiseProgram program) {
   };
 }
 
+// An operator by itself as a program of one instruction.
+Attributes single_instruction(std::string_view op, const Attributes& given, std::size_t inputs) {
+  Floats params(2, 0.0F);
+  const Operator* row = find_operator(op);
+  if (!row) row = find_operator(op, "tandem");
+  for (std::size_t i = 0; row && i < row->parameters.size() && i < params.size(); ++i) params[i] = given.real(row->parameters[i].attribute, row->parameters[i].absent);
+  Ints args(3, -1);
+  for (std::size_t i = 0; i < inputs && i < args.size(); ++i) args[i] = static_cast<std::int64_t>(i);
+  return {{"ops", Strings{std::string(op)}}, {"args", args}, {"params", params}, {"results", Ints{static_cast<std::int64_t>(inputs)}}};
+}
+
 std::optional<Binder> binder_of(const ElementwiseProgram& program) {
   switch (program.dtype) {
     case DType::int32: return binder_of<std::int32_t>(program);
@@ -103,7 +115,8 @@ std::optional<Function> find_function(std::string_view op) {
   return std::nullopt;
 }
 
-std::optional<ElementwiseProgram> parse_program(const KernelDescription& d, const Attributes& attributes) {
+std::optional<ElementwiseProgram> parse_program(const KernelDescription& d, std::string_view op, const Attributes& given) {
+  const Attributes attributes = op == "Elementwise" ? given : single_instruction(op, given, d.inputs.size());
   const auto& ops = std::get<Strings>(*attributes.find("ops"));
   const Ints& args = attributes.ints("args");
   const Floats& params = attributes.floats("params");
@@ -162,7 +175,7 @@ std::vector<KernelDescription> describe_elementwise(const KernelRequest& request
   for (const Operand& o : d.inputs)
     if (o.dtype != d.outputs[0].dtype) return {};
   if (!fit_index(d)) return {};
-  const std::optional<ElementwiseProgram> program = parse_program(d, *request.attributes);
+  const std::optional<ElementwiseProgram> program = parse_program(d, request.op, *request.attributes);
   if (!program) return {};
   const std::optional<Binder> binder = binder_of(*program);
   if (!binder) return {};

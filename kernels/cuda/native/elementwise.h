@@ -20,8 +20,9 @@ struct ElementwiseProgram {
 };
 
 std::optional<Function> find_function(std::string_view op);
-// Nothing where the program is longer than the kernels hold, or has an operator that they lack.
-std::optional<ElementwiseProgram> parse_program(const KernelDescription& description, const Attributes& attributes);
+// The operator Elementwise's program, or one instruction for an elementwise operator by itself. Nothing where the program
+// is longer than the kernels hold, or has an operator that they lack.
+std::optional<ElementwiseProgram> parse_program(const KernelDescription& description, std::string_view op, const Attributes& attributes);
 
 // CUDA source of the program as one kernel `tandem_elementwise(Arguments)`, Arguments being the inputs' addresses and
 // then the outputs'. It moves `vector` elements at once; one thread walks `threads` blocks of them.

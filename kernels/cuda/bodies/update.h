@@ -1,0 +1,110 @@
+// Optimizer updates of many tensors in one launch, and running statistics. The table of tensors travels as the kernel's
+// argument; a block takes one piece of one tensor.
+#pragma once
+#include "kernels/cuda/bodies/types.h"
+
+#if !defined(__CUDACC__)
+#include <math.h>
+#endif
+
+namespace tandem::cuda {
+
+enum class Optimizer : std::uint8_t { sgd, adam, rmsprop };
+
+struct UpdateNumbers {
+  Optimizer optimizer = Optimizer::sgd;
+  bool nesterov = false, decoupled = false;
+  double momentum = 0, weight_decay = 0, beta1 = 0, beta2 = 0, rho = 0, epsilon = 0;
+};
+
+template <class T>
+struct UpdateTensor {
+  const T *w, *g, *first, *second;  // first and second state, null where there is none
+  T *new_w, *new_first, *new_second;
+  std::int64_t elements;
+};
+
+inline constexpr int tensors_a_launch = 48;
+inline constexpr std::int64_t update_piece = 4096;  // elements of a block
+
+template <class T>
+struct UpdateBody {
+  static constexpr int threads = 256;
+  static constexpr bool cooperative = false;
+  UpdateNumbers n;
+  const float* scalars;  // learning rate, step, 1 − β1ᵗ, 1 − β2ᵗ
+  int count;
+  std::int32_t first_block[tensors_a_launch];
+  UpdateTensor<T> tensors[tensors_a_launch];
+
+  template <class Thread>
+  TANDEM_DEVICE void operator()(const Thread& t) const {
+    int k = 0;
+    while (k + 1 < count && t.block() >= first_block[k + 1]) ++k;
+    const UpdateTensor<T>& tensor = tensors[k];
+    const std::int64_t begin = (t.block() - first_block[k]) * update_piece;
+    const std::int64_t end = begin + update_piece < tensor.elements ? begin + update_piece : tensor.elements;
+    for (std::int64_t i = begin + t.thread(); i < end; i += threads) update(tensor, i);
+  }
+
+ private:
+  TANDEM_DEVICE void update(const UpdateTensor<T>& a, std::int64_t i) const {
+    const T rate = static_cast<T>(scalars[0]);
+    T w = a.w[i], g = a.g[i];
+    if (n.optimizer == Optimizer::adam && n.decoupled)
+      w -= rate * static_cast<T>(n.weight_decay) * w;
+    else
+      g += static_cast<T>(n.weight_decay) * w;
+    switch (n.optimizer) {
+      case Optimizer::sgd: {
+        T step = g;
+        if (a.first) {
+          const T m = static_cast<T>(n.momentum) * a.first[i] + g;
+          a.new_first[i] = m;
+          step = n.nesterov ? g + static_cast<T>(n.momentum) * m : m;
+        }
+        w -= rate * step;
+        break;
+      }
+      case Optimizer::adam: {
+        const T m = static_cast<T>(n.beta1) * a.first[i] + static_cast<T>(1 - n.beta1) * g;
+        const T v = static_cast<T>(n.beta2) * a.second[i] + static_cast<T>(1 - n.beta2) * g * g;
+        a.new_first[i] = m;
+        a.new_second[i] = v;
+        w -= rate * (m / static_cast<T>(scalars[2])) / (sqrt(v / static_cast<T>(scalars[3])) + static_cast<T>(n.epsilon));
+        break;
+      }
+      case Optimizer::rmsprop: {
+        const T s = static_cast<T>(n.rho) * a.first[i] + static_cast<T>(1 - n.rho) * g * g;
+        a.new_first[i] = s;
+        T step = g / (sqrt(s) + static_cast<T>(n.epsilon));
+        if (a.second) {
+          step += static_cast<T>(n.momentum) * a.second[i];
+          a.new_second[i] = step;
+        }
+        w -= rate * step;
+        break;
+      }
+    }
+    a.new_w[i] = w;
+  }
+};
+
+// running' = momentum · running + (1 − momentum) · value
+template <class T>
+struct RunningBody {
+  static constexpr int threads = 256;
+  static constexpr bool cooperative = false;
+  const T *running, *value;
+  T* result;
+  std::int64_t elements;
+  double momentum;
+
+  template <class Thread>
+  TANDEM_DEVICE void operator()(const Thread& t) const {
+    const T keep = static_cast<T>(momentum), take = static_cast<T>(1 - momentum);
+    for (std::int64_t i = t.block() * threads + t.thread(); i < elements; i += t.blocks() * threads) result[i] = keep * running[i] + take * value[i];
+  }
+};
+
+}  // namespace tandem::cuda
