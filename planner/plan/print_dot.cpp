@@ -11,7 +11,8 @@ std::string quoted(const std::string& text) {
   std::string s = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') s += '\\';
-    s += c;
+    if (c == '\n') s += "\\n";
+    else s += c;
   }
   return s + "\"";
 }

@@ -44,6 +44,11 @@ std::string header(const Plan& plan) {
   return join(rows, "\n") + "\n";
 }
 
+std::string rows_of(const DevicePlan& d) {
+  if (d.slice_size == 0) return "none";
+  return d.slice_size == 1 ? concat(d.slice_begin) : concat(d.slice_begin, "-", d.slice_begin + d.slice_size - 1);
+}
+
 std::string devices(const Plan& plan) {
   TextTable table({{"device"}, {"model"}, {"rows", Align::right}, {"of the batch", Align::right}, {"steps", Align::right}, {"work", Align::right}, {"estimate", Align::right}, {"peak memory", Align::right}, {"lower bound", Align::right}});
   for (const DevicePlan& d : plan.devices) {
@@ -54,7 +59,7 @@ std::string devices(const Plan& plan) {
     }
     std::int64_t bound = 0;
     for (const Arena& a : d.arenas) bound += a.lower_bound;
-    table.add({to_string(d.device), shorten(d.model.name, 36), concat(d.slice_size), d.slice_size == 0 ? std::string("none") : concat(d.slice_begin, "-", d.slice_begin + d.slice_size - 1),
+    table.add({to_string(d.device), shorten(d.model.name, 36), concat(d.slice_size), rows_of(d),
                concat(d.steps.size()), text_of_count(flops) + "FLOP", text_of_seconds(seconds), text_of_bytes(d.peak_bytes()), text_of_bytes(bound)});
   }
   return "Devices\n" + table.text("  ");
@@ -107,9 +112,21 @@ std::string buckets(const Plan& plan) {
     std::string what = b.values.empty() ? std::string() : shorten(b.values.front(), 32);
     if (b.values.size() > 1) what += (b.values.size() == 2 ? ", " : " .. ") + shorten(b.values.back(), 32);
     if (b.values.size() > 2) what += concat(" (", b.values.size(), ")");
-    table.add({shorten(b.name, 24), text_of_rate(static_cast<double>(b.elements)), to_string(b.dtype), text_of_bytes(b.elements * static_cast<std::int64_t>(size_of(b.dtype))), text_of_seconds(b.seconds), what});
+    table.add({shorten(b.name, 24), text_of_integer(b.elements), to_string(b.dtype), text_of_bytes(b.elements * static_cast<std::int64_t>(size_of(b.dtype))), text_of_seconds(b.seconds), what});
   }
   return "Buckets\n" + table.text("  ");
+}
+
+// "Conv + Relu" where an activation is fused, "Elementwise: Add, Relu" for a program.
+std::string name_of_operator(const Step& step) {
+  if (step.kind != StepKind::launch) return std::string(name_of(step.kind));
+  const auto get = [&]<class T>(std::string_view name) {
+    const AttributeValue* value = step.attributes.find(name);
+    return value ? std::get_if<T>(value) : nullptr;
+  };
+  if (const Strings* ops = get.operator()<Strings>("ops")) return concat(step.op, ": ", shorten(join(*ops, ", "), 36));
+  if (const std::string* activation = get.operator()<std::string>("activation")) return concat(step.op, " + ", *activation);
+  return step.op;
 }
 
 std::string steps(const Plan& plan) {
@@ -129,16 +146,28 @@ std::string steps(const Plan& plan) {
       const Buffer* b = find(d, id);
       return b ? concat(b->operand.shape, ':', b->operand.layout.opaque() ? "opaque" : b->operand.layout.tag()) : std::string("-");
     };
+    // The first four that differ, each with how often it comes in a row: "[8]:a [512]:a ×3".
+    const auto operands = [&](const std::vector<BufferId>& ids) {
+      std::string out;
+      std::size_t at = 0;
+      for (int shown = 0; shown < 4 && at < ids.size(); ++shown) {
+        const std::string text = operand(ids[at]);
+        std::size_t times = 1;
+        while (at + times < ids.size() && operand(ids[at + times]) == text) ++times;
+        out += concat(out.empty() ? "" : " ", text, times > 1 ? concat(" ×", times) : "");
+        at += times;
+      }
+      return at < ids.size() ? concat(out, " .. (", ids.size(), ")") : out;
+    };
+    const bool measured = std::any_of(d.steps.begin(), d.steps.end(), [](const Step& s) { return s.measured; });
     TextTable table({{"#", Align::right}, {"stream", Align::right}, {"from"}, {"operator"}, {"kernel"}, {"inputs"}, {"output"}, {"arena"}, {"offset", Align::right}, {"bytes", Align::right}, {"FLOP", Align::right}, {"estimate", Align::right}, {"waits for", Align::right}});
     for (std::size_t i = 0; i < d.steps.size(); ++i) {
       const Step& s = d.steps[i];
-      std::vector<std::string> inputs, waits;
-      for (std::size_t k = 0; k < s.inputs.size() && k < 4; ++k) inputs.push_back(operand(s.inputs[k]));
-      if (s.inputs.size() > 4) inputs.push_back(concat(".. (", s.inputs.size(), ")"));
+      std::vector<std::string> waits;
       for (const StepId w : s.waits) waits.push_back(concat(w.index));
-      std::string from = s.origin.empty() ? std::string() : shorten(s.origin.front(), 28);
+      const Buffer* made = s.kind == StepKind::launch && !s.outputs.empty() ? find(d, s.outputs[0]) : nullptr;
+      std::string from = !s.origin.empty() ? shorten(s.origin.front(), 28) : made ? shorten(made->name, 28) : std::string();
       if (s.origin.size() > 1) from += concat(" +", s.origin.size() - 1);
-      std::string op = s.kind == StepKind::launch ? s.op : std::string(name_of(s.kind));
       std::string what = s.kernel;
       if (s.kind == StepKind::slice && s.host >= 0 && s.host < static_cast<int>(plan.inputs.size())) what = shorten(plan.inputs[static_cast<std::size_t>(s.host)].name, 32);
       if (s.kind == StepKind::concat && s.host >= 0 && s.host < static_cast<int>(plan.outputs.size())) what = shorten(plan.outputs[static_cast<std::size_t>(s.host)].name, 32);
@@ -146,11 +175,11 @@ std::string steps(const Plan& plan) {
       const Buffer* b = find(d, s.outputs.empty() ? (s.inputs.empty() ? BufferId{} : s.inputs[0]) : s.outputs[0]);
       std::string output = s.outputs.empty() ? std::string() : operand(s.outputs[0]);
       if (s.outputs.size() > 1) output += concat(" +", s.outputs.size() - 1);
-      table.add({concat(i), streams ? concat(s.stream) : std::string(), from, op, what, join(inputs, " "), output, b ? std::string(name_of(b->arena)) : std::string(), b ? concat(b->offset) : std::string(), b ? text_of_bytes(b->bytes) : std::string(),
-                 s.flops > 0 ? text_of_count(s.flops) : std::string(), s.seconds > 0 ? text_of_seconds(s.seconds) + (s.measured ? " *" : "") : std::string(), join(waits, ",")});
+      table.add({concat(i), streams ? concat(s.stream) : std::string(), from, name_of_operator(s), what, operands(s.inputs), output, b ? std::string(name_of(b->arena)) : std::string(), b ? concat(b->offset) : std::string(), b ? text_of_bytes(b->bytes) : std::string(),
+                 s.flops > 0 ? text_of_count(s.flops) : std::string(), s.seconds > 0 ? text_of_seconds(s.seconds) + (!measured ? "" : s.measured ? " *" : "  ") : std::string(), join(waits, ",")});
     }
     out += table.text("  ");
-    if (std::any_of(d.steps.begin(), d.steps.end(), [](const Step& s) { return s.measured; })) out += "  * measured on this device; the others are estimates\n";
+    if (measured) out += "  * measured on this device; the others are estimates\n";
   }
   return out;
 }

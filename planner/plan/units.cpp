@@ -43,11 +43,16 @@ std::string text_of_count(double count) {
   return scaled(count, 1000, units);
 }
 
-std::string text_of_rate(double per_second) {
-  if (!std::isfinite(per_second)) return "-";
-  std::string digits = fmt::format("{:.{}f}", per_second, per_second < 10 ? 2 : 0);
-  for (std::size_t at = digits.find('.') == std::string::npos ? digits.size() : digits.find('.'); at > 3; at -= 3) digits.insert(at - 3, ",");
+std::string text_of_integer(std::int64_t n) {
+  std::string digits = std::to_string(n);
+  const std::size_t sign = n < 0 ? 1 : 0;
+  for (std::size_t at = digits.size(); at > 3 + sign; at -= 3) digits.insert(at - 3, ",");
   return digits;
+}
+
+std::string text_of_rate(double per_second) {
+  if (!std::isfinite(per_second) || std::abs(per_second) > 1e15) return "-";
+  return per_second < 10 ? fmt::format("{:.2f}", per_second) : text_of_integer(std::llround(per_second));
 }
 
 std::string shorten(std::string_view text, std::size_t width) {

@@ -1,0 +1,98 @@
+// What people and programs read of a plan.
+#include <gtest/gtest.h>
+
+#include "planner/plan/plan_file.h"
+#include "planner/plan/units.h"
+#include "tests/runtime/plan_builder.h"
+
+namespace tandem::test {
+namespace {
+
+Plan timed_plan() {
+  Plan plan = linear_plan({2, 2, 1});
+  plan.seconds = 0.0005;
+  plan.buckets[0].seconds = 1.5e-6;
+  plan.warnings = {"device fake:2 has one row"};
+  for (DevicePlan& d : plan.devices) {
+    d.steps[3].flops = 12345;
+    d.steps[3].seconds = 2e-6;
+    d.steps[3].measured = true;
+    d.memory = {{MemoryClass::weights, 64}, {MemoryClass::activations, 320}};
+  }
+  return plan;
+}
+
+TEST(PlanText, Summary) {
+  EXPECT_EQ(text_of_plan(timed_plan(), false), R"(Training plan of linear
+
+  parameters      3 (3 trainable)
+  batch           5 over 3 devices
+  loss            sum
+  optimizer       sgd
+  estimated step  500 µs, 10,000 samples/s
+
+Devices
+  device  model          rows  of the batch  steps        work  estimate  peak memory  lower bound
+  fake:0  a fake device     2           0-1      9  12.3 kFLOP   2.00 µs        448 B          0 B
+  fake:1  a fake device     2           2-3      9  12.3 kFLOP   2.00 µs        448 B          0 B
+  fake:2  a fake device     1             4      9  12.3 kFLOP   2.00 µs        448 B          0 B
+
+Memory
+  fake:0, fake:1, fake:2, each
+    live at the peak  bytes
+    weights            64 B
+    activations       320 B
+
+    arena       bytes  lower bound
+    parameters   64 B          0 B
+    gradients    64 B          0 B
+    scratch     320 B          0 B
+    peak        448 B          0 B
+
+Buckets
+  all-reduce   values  type     bytes  estimate  gradients of
+  gradients 0       3  float32   12 B   1.50 µs  w
+
+Warnings
+  device fake:2 has one row
+)");
+}
+
+TEST(PlanText, StepsOfEqualDevicesAreShownOnce) {
+  const std::string text = text_of_plan(timed_plan(), true);
+  EXPECT_NE(text.find("Steps of fake:0, fake:1 (the same)\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("Steps of fake:2\n"), std::string::npos);
+  EXPECT_NE(text.find("  3       0  Scale_node     Scale       fake.Scale      [2,3]:ab [3]:a  [2,3]:ab  scratch        192   64 B  12.3 k  2.00 µs *"), std::string::npos) << text;
+  EXPECT_NE(text.find("  5       1                 all_reduce  gradients 0                     [3]:a     gradients        0   64 B                             4"), std::string::npos) << text;
+}
+
+TEST(PlanText, JsonHoldsEveryPart) {
+  Plan plan = timed_plan();
+  plan.model = "a \"name\"\n\x01 with \xc3\xa9 and \xff";
+  const std::string json = json_of(plan);
+  for (const char* part : {R"("model":"a \"name\"\n\u0001 with é and \u00ff")", R"("batch":5)", R"("peak_bytes":448)", R"("device":"fake:2")", R"("name":"tandem.scalars")", R"("hash":")", R"("waits":[4])",
+                           R"("kernel":"fake.Scale")", R"("memory":{"weights":64,"activations":320})", R"("warnings":["device fake:2 has one row"])"})
+    EXPECT_NE(json.find(part), std::string::npos) << part << " in " << json;
+  EXPECT_EQ(std::count(json.begin(), json.end(), '{'), std::count(json.begin(), json.end(), '}'));
+  EXPECT_EQ(json.find(",}"), std::string::npos);
+  EXPECT_EQ(json.find(",,"), std::string::npos);
+}
+
+TEST(PlanText, DotHasTheFlowOfTheFirstDevice) {
+  const std::string dot = dot_of(timed_plan());
+  for (const char* part : {"digraph \"linear\" {", "s0 [label=\"slice x\"", "s0 -> s3 [label=\"[2,3]\"]", "s3 -> s4", "s4 -> s5 [style=dashed", "}\n"}) EXPECT_NE(dot.find(part), std::string::npos) << part << " in " << dot;
+}
+
+struct Unit {
+  std::string got, want;
+};
+TEST(Units, AreReadable) {
+  for (const Unit& u : {Unit{text_of_bytes(0), "0 B"}, Unit{text_of_bytes(1023), "1023 B"}, Unit{text_of_bytes(1024), "1.00 KiB"}, Unit{text_of_bytes(123456789), "118 MiB"}, Unit{text_of_bytes(std::int64_t{5} << 40), "5.00 TiB"},
+                        Unit{text_of_seconds(0), "0 ns"}, Unit{text_of_seconds(1.234e-5), "12.3 µs"}, Unit{text_of_seconds(0.09996), "100.0 ms"}, Unit{text_of_seconds(75), "75.0 s"}, Unit{text_of_count(999), "999"},
+                        Unit{text_of_count(1650000), "1.65 M"}, Unit{text_of_rate(1234567.8), "1,234,568"}, Unit{text_of_integer(-1234), "-1,234"}, Unit{text_of_integer(-123), "-123"}, Unit{text_of_rate(3.14159), "3.14"}, Unit{text_of_rate(999), "999"},
+                        Unit{shorten("short", 10), "short"}, Unit{shorten("a/very/long/name/of/a/node", 12), "a/ver../node"}, Unit{shorten("two\nlines", 20), "two?lines"}})
+    EXPECT_EQ(u.got, u.want);
+}
+
+}  // namespace
+}  // namespace tandem::test
