@@ -13,6 +13,12 @@
 namespace tandem {
 namespace {
 
+// The opset in which the definition that counts at `opset` came.
+int definition_at(const Operator& op, std::int64_t opset) {
+  const auto newer = std::upper_bound(op.since.begin(), op.since.end(), opset);
+  return newer == op.since.begin() ? 0 : *(newer - 1);
+}
+
 class Builder {
  public:
   Builder(const FlatModel& model, const ImportOptions& options, std::int64_t batch, const BuiltGraph* own, bool shapes_only)
@@ -113,6 +119,8 @@ class Builder {
     const Operator* op = find_operator(upgraded_name(node.op, node.opset), node.domain);
     if (!op) fail("the operator is not supported");
     if (node.opset > 0 && node.opset < op->since.front() && op->name == node.op) fail("the operator exists since opset ", op->since.front());
+    if (standard && node.opset > 0 && node.opset < limits::oldest_opset && (op->name != node.op || definition_at(*op, node.opset) != definition_at(*op, limits::oldest_opset)))
+      fail("opset ", node.opset, " defines the operator otherwise than opset ", limits::oldest_opset, ", the oldest that is read");
     if (!node.faults.empty()) fail(node.faults.front());
     Draft draft{.op = node.op, .domain = node.domain, .opset = node.opset, .name = node.name, .attributes = node.attributes, .outputs = static_cast<int>(node.outputs.size())};
     for (const Symbol in : node.inputs) {

@@ -56,7 +56,6 @@ class Inliner {
 
   FlatModel run() {
     const Frame frame("", proto_.opset_import());
-    check_opset(frame);
     Scope scope;
     flat_.name_of_graph = proto_.graph().name();
     flat_.main = graph(proto_.graph(), scope, frame, true);
@@ -70,11 +69,6 @@ class Inliner {
   }
   void node_problem(const FlatNode& node, std::string reason) {
     flat_.problems.push_back({node.name, qualified_op(node), node.opset, std::move(reason)});
-  }
-
-  void check_opset(const Frame& frame) {
-    const auto it = frame.opsets.find("");
-    if (it != frame.opsets.end() && it->second < limits::oldest_opset) problem("opset ", it->second, " is older than ", limits::oldest_opset, ", the oldest that is read");
   }
 
   // Names of nested calls are joined; long ones would grow with each call.
@@ -230,7 +224,6 @@ class Inliner {
     } else if (node.proto->output_size() > function.output_size()) {
       node_problem(node, concat("has ", node.proto->output_size(), " outputs, the function gives ", function.output_size()));
     } else {
-      check_opset(inner);
       for (const auto& fallback : function.attribute_proto()) inner.attributes[fallback.name()] = &fallback;
       for (const auto& given : node.proto->attribute())
         if (const onnx::AttributeProto* value = frame.resolve(given)) inner.attributes[given.name()] = value;

@@ -13,7 +13,7 @@ inline constexpr std::int64_t operands = 16 * std::int64_t{nodes};  // and attri
 inline constexpr std::int64_t attribute_bytes = std::int64_t{1} << 28;
 inline constexpr std::size_t name = 256;  // characters of a function's names that its callers' are joined with
 inline constexpr int oldest_ir = 3;
-inline constexpr int oldest_opset = 7;
+inline constexpr int oldest_opset = 7;  // of an older one only what means the same here
 // Weights made by ConstantOfShape may take this many times ImportOptions::fold_limit, all together.
 inline constexpr std::int64_t weight_factor = 64;
 

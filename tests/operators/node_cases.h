@@ -20,6 +20,7 @@ struct NodeSuite {
   std::vector<NodeCase> cases;  // sorted by name
   std::string missing;
 };
+inline constexpr std::string_view debian_suite_name = "libonnx-testdata";
 NodeSuite debian_suite();  // the package libonnx-testdata, or the folder that TANDEM_ONNX_TESTDATA names
 NodeSuite shared_suite();  // node-tests.tar.xz in TANDEM_SHARED, unpacked into the test's temporary folder
 
