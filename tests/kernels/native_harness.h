@@ -15,14 +15,22 @@ namespace tandem::native_tests {
 
 using Values = std::vector<double>;
 
-// Offset in elements of a row-major element number in a layout.
-inline std::int64_t offset_of(const Shape& shape, const Layout& layout, std::int64_t number) {
-  if (shape.rank() == 0) return 0;
-  std::vector<std::int64_t> index(static_cast<std::size_t>(shape.rank()));
-  for (std::size_t axis = index.size(); axis-- > 0; number /= shape.dims[axis]) index[axis] = number % shape.dims[axis];
-  std::int64_t offset = 0;
-  for (const PhysicalDim& d : physical_dims(shape, layout)) offset += index[static_cast<std::size_t>(d.axis)] / d.step % d.size * d.stride;
-  return offset;
+// The offset in elements of every element of a shape, in row-major order.
+inline std::vector<std::int64_t> offsets_of(const Shape& shape, const Layout& layout) {
+  std::vector<std::int64_t> offsets = {0};
+  if (shape.rank() == 0) return offsets;
+  const std::vector<PhysicalDim> dims = physical_dims(shape, layout);
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    std::vector<std::int64_t> longer;
+    for (const std::int64_t offset : offsets)
+      for (std::int64_t i = 0; i < shape[axis]; ++i) {
+        longer.push_back(offset);
+        for (const PhysicalDim& d : dims)
+          if (d.axis == axis) longer.back() += i / d.step % d.size * d.stride;
+      }
+    offsets = std::move(longer);
+  }
+  return offsets;
 }
 
 class Buffer {
@@ -62,9 +70,9 @@ class Buffer {
   template <class F>
   void each(F&& f) {
     if (operand_.layout.opaque()) return;
+    const std::vector<std::int64_t> offsets = offsets_of(operand_.shape, operand_.layout);
     visit_number(operand_.dtype, [&]<class T>() {
-      for (std::int64_t i = 0; i < operand_.shape.elements(); ++i)
-        f(reinterpret_cast<T*>(data())[offset_of(operand_.shape, operand_.layout, i)], static_cast<std::size_t>(i));
+      for (std::size_t i = 0; i < offsets.size(); ++i) f(reinterpret_cast<T*>(data())[offsets[i]], i);
     });
   }
   Operand operand_;
