@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace tandem {
 namespace {
@@ -108,6 +109,7 @@ Program::Program(const Plan& plan, std::size_t device_index, const Place& place,
     }
     if (ended[s]) instructions_.push_back({.kind = Instruction::record, .step = number, .stream = stream, .event = ended[s]});
   }
+  prepare_capture(place);
 }
 
 // Rows of the global batch that are this device's, or all of what has no batch; a sum's place by device.
@@ -127,28 +129,96 @@ void Program::add_copy(const Plan& plan, std::size_t device_index, int number, S
                            .memory = addresses[static_cast<std::size_t>(id.index)], .host = host, .offset = offset, .bytes = bytes});
 }
 
-void Program::execute(const Instruction& i, const HostBuffers& host) const {
+void Program::execute(const Instruction& i, Stream& stream, const HostBuffers& host) {
   switch (i.kind) {
-    case Instruction::launch: i.stream->launch(*i.kernel); break;
-    case Instruction::copy_in: i.stream->copy_in(i.memory, host.inputs[i.host] + i.offset, i.bytes); break;
+    case Instruction::launch: stream.launch(*i.kernel); break;
+    case Instruction::copy_in: stream.copy_in(i.memory, host.inputs[i.host] + i.offset, i.bytes); break;
     case Instruction::copy_out:
-      if (host.outputs[i.host]) i.stream->copy_out(host.outputs[i.host] + i.offset, i.memory, i.bytes);
+      if (host.outputs[i.host]) stream.copy_out(host.outputs[i.host] + i.offset, i.memory, i.bytes);
       break;
-    case Instruction::record: i.stream->record(*i.event); break;
-    case Instruction::wait: i.stream->wait(*i.event); break;
+    case Instruction::record: stream.record(*i.event); break;
+    case Instruction::wait: stream.wait(*i.event); break;
   }
 }
 
-void Program::run(const HostBuffers& host) {
+void Program::queue(const HostBuffers& host) const {
   const Instruction* at = nullptr;
   try {
-    for (const Instruction& i : instructions_) execute(*(at = &i), host);
+    for (const Instruction& i : instructions_) execute(*(at = &i), *i.stream, host);
   } catch (const Error& e) {
     fail(e.code(), names_[static_cast<std::size_t>(at->step)], ": ", e.what());
   } catch (const std::exception& e) {
     fail(ExitCode::device, names_[static_cast<std::size_t>(at->step)], ": ", e.what());
   }
+}
+
+void Program::run(const HostBuffers& host) {
+  if (graph_) return replay(host);
+  queue(host);
   for (Stream* s : streams_) s->synchronize();
+  if (capturing_) capture();
+}
+
+// Host addresses differ from step to step, so copies stay outside the graph: possible where they stand at both ends. A
+// group's kernels wait for other devices, which a graph launched by this thread must not.
+void Program::prepare_capture(const Place& place) {
+  if (!place.device.can_capture() || streams_.empty()) return;
+  const auto is_copy = [](const Instruction& i) { return i.kind == Instruction::copy_in || i.kind == Instruction::copy_out; };
+  const auto is_launch = [](const Instruction& i) { return i.kind == Instruction::launch; };
+  const auto first = std::find_if(instructions_.begin(), instructions_.end(), is_launch);
+  const auto after = std::find_if(instructions_.rbegin(), instructions_.rend(), is_launch).base();
+  if (first >= after) return;
+  if (place.group) not_captured_ = "it sums over devices of this process";
+  else if (std::any_of(first, after, is_copy)) not_captured_ = "it copies to or from the host between kernels";
+  if (!not_captured_.empty()) return;
+  capturing_ = &place.device;
+  captured_ = static_cast<std::size_t>(first - instructions_.begin());
+  after_ = static_cast<std::size_t>(after - instructions_.begin());
+  for (std::size_t s = 0; s < streams_.size(); ++s) events_.push_back(place.device.create_event());  // to fork and join
+}
+
+void Program::capture() {
+  Device& device = *std::exchange(capturing_, nullptr);
+  Stream& main = *streams_[0];
+  const auto event = [&](std::size_t stream) -> Event& { return *events_[events_.size() - streams_.size() + stream]; };
+  std::vector<const Event*> outside;  // recorded before the captured part, which follows all of that
+  for (std::size_t i = 0; i < captured_; ++i)
+    if (instructions_[i].kind == Instruction::record) outside.push_back(instructions_[i].event);
+  try {
+    device.begin_capture(main);
+    try {
+      main.record(event(0));
+      for (std::size_t s = 1; s < streams_.size(); ++s) streams_[s]->wait(event(0));
+      for (std::size_t i = captured_; i < after_; ++i) {
+        const Instruction& in = instructions_[i];
+        const bool known = in.kind == Instruction::wait && std::find(outside.begin(), outside.end(), in.event) != outside.end();
+        if (!known) execute(in, *in.stream, {});
+      }
+      for (std::size_t s = 1; s < streams_.size(); ++s) {
+        streams_[s]->record(event(s));
+        main.wait(event(s));
+      }
+    } catch (...) {
+      try {
+        device.end_capture(main);
+      } catch (...) {  // what went wrong first is told
+      }
+      throw;
+    }
+    graph_ = device.end_capture(main);
+  } catch (const std::exception& e) {
+    not_captured_ = e.what();
+  }
+}
+
+void Program::replay(const HostBuffers& host) {
+  Stream& main = *streams_[0];
+  for (std::size_t i = 0; i < captured_; ++i)
+    if (instructions_[i].kind == Instruction::copy_in) execute(instructions_[i], main, host);
+  graph_->launch(main);
+  for (std::size_t i = after_; i < instructions_.size(); ++i)
+    if (instructions_[i].kind == Instruction::copy_out) execute(instructions_[i], main, host);
+  main.synchronize();
 }
 
 void Program::drain() noexcept {

@@ -31,8 +31,11 @@ class Program {
   // have, or has with other layouts.
   Program(const Plan& plan, std::size_t device, const Place& place, std::span<std::byte* const> addresses);
 
-  // Queues the step and waits for it. Allocates, validates and chooses nothing.
+  // Queues the step and waits for it. Allocates, validates and chooses nothing, but that the first run on a device that
+  // can ends with the step's kernels captured as a graph, which later runs replay.
   void run(const HostBuffers& host);
+  // Why a device that can capture does not replay this program; empty where it does or cannot.
+  const std::string& not_captured() const { return not_captured_; }
   // Waits until nothing is queued any more, whatever failed.
   void drain() noexcept;
 
@@ -48,7 +51,11 @@ class Program {
     std::int64_t offset = 0;    // bytes
     std::int64_t bytes = 0;
   };
-  void execute(const Instruction& i, const HostBuffers& host) const;
+  static void execute(const Instruction& i, Stream& stream, const HostBuffers& host);
+  void queue(const HostBuffers& host) const;
+  void replay(const HostBuffers& host);
+  void prepare_capture(const Place& place);
+  void capture();
   void add_copy(const Plan& plan, std::size_t device, int step, Stream* stream, std::span<std::byte* const> addresses);
 
   std::vector<Instruction> instructions_;
@@ -56,6 +63,11 @@ class Program {
   std::vector<std::unique_ptr<Kernel>> kernels_;
   std::vector<std::unique_ptr<Event>> events_;
   std::vector<std::string> names_;  // of the steps, for messages
+
+  Device* capturing_ = nullptr;            // until the step is captured, on a device that can
+  std::size_t captured_ = 0, after_ = 0;   // [captured_, after_) are: all but the copies that stand before and after
+  std::unique_ptr<CapturedGraph> graph_;
+  std::string not_captured_;
 };
 
 // The kernel of a launch step as the backend makes it. Fails (device) where it has none that matches.

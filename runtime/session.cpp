@@ -174,6 +174,10 @@ int Session::devices() const { return static_cast<int>(state_->devices.size()); 
 
 std::int64_t Session::allocated_bytes(int device) const { return state_->devices.at(static_cast<std::size_t>(device))->allocated_bytes(); }
 
+std::string Session::not_captured(std::size_t plan, int device) const {
+  return state_->devices.at(static_cast<std::size_t>(device))->program(plan).not_captured();
+}
+
 void Session::set_parameters(std::span<const NamedTensor> values) {
   std::vector<const PlanParameter*> targets;
   for (const NamedTensor& v : values) {

@@ -47,6 +47,9 @@ class Session {
   void run(std::size_t plan, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs, const StepState& state);
 
   std::int64_t allocated_bytes(int device) const;  // what the arenas take
+  // Why steps of a plan are launched kernel by kernel on a device that could replay them as one graph; empty: they are
+  // replayed, or the device has no graphs. Known after the plan's first step.
+  std::string not_captured(std::size_t plan, int device) const;
   int devices() const;
 
  private:

@@ -72,6 +72,8 @@ class FakeBackend final : public Backend {
   std::int64_t workspace = 0;                              // every kernel asks for it
   double timeout_seconds = 20;
   std::string reason;                                      // why it is unusable
+  bool captures = false;                                   // its devices capture steps
+  mutable int replays = 0;                                 // of captured steps
   mutable std::vector<std::vector<GuardedMemory>> memory = std::vector<std::vector<GuardedMemory>>(16);  // by device, as allocated
 
   FakeBackend() {
@@ -118,6 +120,41 @@ class FakeBackend final : public Backend {
   }
 };
 
+// Kernels queued while a capture lasts are kept for later instead of run.
+struct Capture {
+  bool open = false;
+  std::vector<Kernel*> kernels;
+};
+class CapturingStream final : public Stream {
+ public:
+  CapturingStream(std::unique_ptr<Stream> stream, Capture& capture) : stream_(std::move(stream)), capture_(capture) {}
+  void launch(Kernel& kernel) override { capture_.open ? capture_.kernels.push_back(&kernel) : stream_->launch(kernel); }
+  void copy_in(std::byte* device, const std::byte* host, std::int64_t bytes) override { (outside("copy in"), stream_->copy_in(device, host, bytes)); }
+  void copy_out(std::byte* host, const std::byte* device, std::int64_t bytes) override { (outside("copy out"), stream_->copy_out(host, device, bytes)); }
+  void record(Event& event) override { capture_.open ? void() : stream_->record(event); }
+  void wait(Event& event) override { capture_.open ? void() : stream_->wait(event); }
+  void synchronize() override { (outside("synchronize"), stream_->synchronize()); }
+
+ private:
+  void outside(std::string_view what) const {
+    if (capture_.open) fail(ExitCode::device, what, " during a capture");
+  }
+  std::unique_ptr<Stream> stream_;
+  Capture& capture_;
+};
+class FakeGraph final : public CapturedGraph {
+ public:
+  FakeGraph(std::vector<Kernel*> kernels, int& replays) : kernels_(std::move(kernels)), replays_(replays) {}
+  void launch(Stream& stream) override {
+    for (Kernel* k : kernels_) stream.launch(*k);
+    ++replays_;
+  }
+
+ private:
+  std::vector<Kernel*> kernels_;
+  int& replays_;
+};
+
 class FakeDevice final : public Device {
  public:
   FakeDevice(const FakeBackend& backend, int index) : backend_(backend), index_(static_cast<std::size_t>(index)) {}
@@ -127,10 +164,20 @@ class FakeDevice final : public Device {
     return backend_.memory[index_].emplace_back(bytes).data();
   }
   std::byte* allocate_host(std::int64_t bytes) override { return allocate(bytes); }
-  std::unique_ptr<Stream> create_stream(int index) override { return index == 0 ? inline_stream() : queue_stream({}); }
+  std::unique_ptr<Stream> create_stream(int index) override {
+    std::unique_ptr<Stream> stream = index == 0 ? inline_stream() : queue_stream({});
+    return backend_.captures ? std::make_unique<CapturingStream>(std::move(stream), capture_) : std::move(stream);
+  }
   std::unique_ptr<Event> create_event() override { return cpu_event(); }
+  bool can_capture() const override { return backend_.captures; }
+  void begin_capture(Stream&) override { capture_.open = true; }
+  std::unique_ptr<CapturedGraph> end_capture(Stream&) override {
+    capture_.open = false;
+    return std::make_unique<FakeGraph>(std::exchange(capture_.kernels, {}), backend_.replays);
+  }
 
  private:
+  Capture capture_;
   const FakeBackend& backend_;
   const std::size_t index_;
   std::int64_t used_ = 0;

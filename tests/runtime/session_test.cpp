@@ -380,6 +380,46 @@ TEST(Session, FailsWhereADeviceIsMissing) {
   EXPECT_TRUE(contains(failure([&] { step(session, 0, numbers(4, 3)); }), "all-reduce: waited 0.05 s for rank 1"));
 }
 
+TEST(Session, ReplaysTheStepOnADeviceThatCaptures) {
+  FakeBackend fake;
+  fake.captures = true;
+  Plan plan = linear_plan({2});
+  std::vector<Step>& steps = plan.devices[0].steps;  // copies to the host at the end
+  std::swap(steps[6], steps[8]);
+  for (Buffer& b : plan.devices[0].buffers) b.last = {8};
+  const Backend* backends[] = {&fake};
+  Session session(plan, backends);
+  session.set_parameters(std::vector{weights({1, 2, 3})});
+  std::vector<float> w{1, 2, 3};
+  int before = -1;
+  for (int s = 0; s < 4; ++s) {
+    const std::vector<float> x = numbers(2, 3);
+    EXPECT_EQ(step(session, 0, x).y, (std::vector<float>{w[0], 2 * w[1], 3 * w[2], 4 * w[0], 5 * w[1], 6 * w[2]}));
+    for (std::size_t i = 0; i < x.size(); ++i) w[i % 3] -= 0.5f * x[i];
+  }
+  EXPECT_EQ(session.not_captured(0, 0), "");
+  EXPECT_EQ(fake.replays, 3) << "the first step is captured after it ran";
+  EXPECT_EQ(floats(session.parameters()[0].tensor), w);
+  const std::vector<float> x = numbers(2, 3);
+  const std::byte* inputs[] = {reinterpret_cast<const std::byte*>(x.data()), nullptr, nullptr};
+  std::byte* outputs[] = {nullptr, nullptr};
+  before = allocations();
+  session.run(0, inputs, outputs, {});
+  EXPECT_EQ(allocations(), before);
+}
+
+TEST(Session, TellsWhyAStepIsNotCaptured) {
+  FakeBackend fake;
+  fake.captures = true;
+  const Backend* backends[] = {&fake};
+  Session one(linear_plan({2}), backends), two(linear_plan({1, 1}), backends);
+  step(one, 0, numbers(2, 3));
+  step(two, 0, numbers(2, 3));
+  EXPECT_EQ(one.not_captured(0, 0), "it copies to or from the host between kernels");
+  EXPECT_EQ(two.not_captured(0, 1), "it sums over devices of this process");
+  EXPECT_EQ(fake.replays, 0);
+}
+
 TEST(Session, RefusesUnknownParametersAndOtherTypes) {
   FakeBackend fake;
   const Backend* backends[] = {&fake};
