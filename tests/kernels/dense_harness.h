@@ -2,8 +2,8 @@
 #pragma once
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <functional>
 #include <limits>
 #include <random>
@@ -38,7 +38,7 @@ class Buffer {
     visit([&]<class T>(T* at, std::size_t i) { values[i] = static_cast<double>(*at); });
     return values;
   }
-  void fill(int byte) { std::memset(static_cast<void*>(lines_.data()), byte, lines_.size() * sizeof(Line)); }
+  void fill(std::byte byte) { std::fill_n(reinterpret_cast<std::byte*>(lines_.data()), lines_.size() * sizeof(Line), byte); }
   bool padding_is_zero() {
     Buffer clear = *this;
     clear.visit([]<class T>(T* at, std::size_t) { *at = T(0); });
@@ -100,8 +100,8 @@ inline std::vector<Buffer> run(const KernelDescription& d, std::vector<Buffer> i
   for (Buffer& b : outputs) out.push_back(b.data());
   const std::unique_ptr<Kernel> kernel = d.make();
   kernel->bind(in, out, workspace.data());
-  for (Buffer& b : outputs) b.fill(0xff);
-  workspace.fill(0xff);
+  for (Buffer& b : outputs) b.fill(std::byte{0xff});
+  workspace.fill(std::byte{0xff});
   kernel->run({});
   for (Buffer& b : outputs) {
     if (!b.operand().present() || b.operand().layout.opaque()) continue;

@@ -16,16 +16,18 @@ struct Choice {
   bool operator==(const Choice&) const = default;
 };
 
+enum class Direction { forward, data, weights };
+
 struct Problem {
+  Direction direction;
   Operand x, w, b, y;  // b: bias or its gradient, may be absent
   Filter filter;
   Window window;
   Dims dilations;      // oneDNN counts from 0
-  bool relu = false;
 };
 
-Problem problem_of(const KernelRequest& request, const Operand& x, const Operand& w, const Operand& b, const Operand& y, bool transposed) {
-  Problem p{x, w, b, y, {w.shape, request.attributes->integer("group", 1), transposed}, window_of(*request.attributes, w.shape), {}, false};
+Problem problem_of(const KernelRequest& request, Direction direction, const Operand& x, const Operand& w, const Operand& b, const Operand& y, bool transposed) {
+  Problem p{direction, x, w, b, y, {w.shape, request.attributes->integer("group", 1), transposed}, window_of(*request.attributes, w.shape), {}};
   for (const auto d : p.window.dilations) p.dilations.push_back(d - 1);
   return p;
 }
@@ -67,16 +69,22 @@ std::optional<Descs> descs_of(const Problem& p, const Choice& c) {
   return Descs{*x, *w, *b, *y};
 }
 
-// Share of whole vectors when `channels` are processed 16 at a time.
-double whole_blocks(std::int64_t channels) { return static_cast<double>(channels) / static_cast<double>((channels + 15) / 16 * 16); }
+// Share of whole blocks when `size` is taken `block` at a time.
+double filled(std::int64_t size, std::int64_t block) { return static_cast<double>(size) / static_cast<double>((size + block - 1) / block * block); }
 
-double efficiency(const Problem& p, const dnnl::primitive_desc_base& pd, dnnl::algorithm algorithm) {
+// A guess of the share of the peak, until it is timed; from measurements on AVX-512. Winograd counts the operations it
+// saves; its tiles are 4×4 outputs, and the transform of the filter is paid off over all tiles. Channels last, the
+// channels that are summed over need not fill blocks.
+double efficiency(const Problem& p, const dnnl::primitive_desc_base& pd, dnnl::algorithm algorithm, bool channels_last) {
   if (is_fallback(pd)) return efficiency_of(pd);
-  const std::int64_t in = p.x.shape[1], out = p.y.shape[1], group = p.filter.group;
-  if (algorithm == dnnl::algorithm::convolution_winograd)
-    return std::min(p.y.shape[2], p.y.shape[3]) >= 14 ? 1.2 * whole_blocks(in) * whole_blocks(out) : 0.6;
-  if (group == in && group == out) return 0.2;
-  return 0.8 * (in <= 4 ? 0.6 : whole_blocks(in / group)) * whole_blocks(out / group);
+  const std::int64_t group = p.filter.group, in = p.x.shape[1] / group, out = p.y.shape[1] / group;
+  if (in == 1 && out == 1) return 0.2;
+  const bool sums_in = p.direction == Direction::forward && channels_last, sums_out = p.direction == Direction::data && channels_last;
+  const double blocks = (in <= 4 ? 0.6 : sums_in ? 0.95 : filled(in, 16)) * (sums_out ? 0.95 : filled(out, 16));
+  if (algorithm != dnnl::algorithm::convolution_winograd) return 0.8 * blocks;
+  const std::int64_t h = p.y.shape[2], w = p.y.shape[3];
+  const double tiles = static_cast<double>(p.y.shape[0] * ((h + 3) / 4) * ((w + 3) / 4));
+  return 1.6 * blocks * filled(h, 4) * filled(w, 4) * tiles / (tiles + 24);
 }
 
 bool winograd_fits(const Problem& p, const KernelOptions& options) {
@@ -102,7 +110,8 @@ std::vector<KernelDescription> attempts(const KernelRequest& request, const Prob
     if (!pd) return;
     Candidate candidate(request, kernel, pd);
     fill(candidate, pd);
-    candidate.description().efficiency = efficiency(p, pd, algorithm);
+    const Layout& data = candidate.description().inputs[0].layout;
+    candidate.description().efficiency = efficiency(p, pd, algorithm, data == Layout::channels_last(p.x.shape.rank()));
     std::move(candidate).add_to(found);
   };
   const std::string direct = concat(family, ".direct"), winograd = concat(family, ".winograd");
@@ -132,7 +141,7 @@ auto forward_hint(const Problem& p, dnnl::algorithm algorithm, const Descs& d) {
 std::vector<KernelDescription> describe_convolution(const KernelRequest& request) {
   const auto& in = request.inputs;
   if (!supported(request, in[0].shape)) return {};
-  const Problem p = problem_of(request, in[0], in[1], operand_at(in, 2), request.outputs[0], false);
+  const Problem p = problem_of(request, Direction::forward, in[0], in[1], operand_at(in, 2), request.outputs[0], false);
   const bool relu = has_relu(*request.attributes);
   return attempts(
       request, p, "onednn.convolution",
@@ -152,7 +161,7 @@ std::vector<KernelDescription> describe_convolution(const KernelRequest& request
 std::vector<KernelDescription> describe_convolution_backward_data(const KernelRequest& request) {
   const auto& in = request.inputs;
   if (!supported(request, in[0].shape)) return {};
-  const Problem p = problem_of(request, request.outputs[0], in[1], {}, in[0], false);
+  const Problem p = problem_of(request, Direction::data, request.outputs[0], in[1], {}, in[0], false);
   return attempts(
       request, p, "onednn.convolution_backward_data",
       [&](dnnl::algorithm algorithm, const Descs& d) -> dnnl::primitive_desc_base {
@@ -171,7 +180,7 @@ std::vector<KernelDescription> describe_convolution_backward_data(const KernelRe
 std::vector<KernelDescription> describe_convolution_backward_weights(const KernelRequest& request) {
   const auto& in = request.inputs;
   if (!supported(request, in[0].shape)) return {};
-  const Problem p = problem_of(request, in[0], request.outputs[0], operand_at(request.outputs, 1), in[1], false);
+  const Problem p = problem_of(request, Direction::weights, in[0], request.outputs[0], operand_at(request.outputs, 1), in[1], false);
   return attempts(
       request, p, "onednn.convolution_backward_weights",
       [&](dnnl::algorithm algorithm, const Descs& d) -> dnnl::primitive_desc_base {
@@ -191,7 +200,7 @@ std::vector<KernelDescription> describe_convolution_backward_weights(const Kerne
 std::vector<KernelDescription> describe_convolution_transpose(const KernelRequest& request) {
   const auto& in = request.inputs;
   if (!supported(request, in[0].shape)) return {};
-  Problem p = problem_of(request, in[0], in[1], operand_at(in, 2), request.outputs[0], true);
+  const Problem p = problem_of(request, Direction::forward, in[0], in[1], operand_at(in, 2), request.outputs[0], true);
   const bool relu = has_relu(*request.attributes);
   return attempts(
       request, p, "onednn.convolution_transpose",
