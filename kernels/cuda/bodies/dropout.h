@@ -34,7 +34,7 @@ struct DropoutBody {
   const std::int64_t* random;  // seed, step, first row of the slice
   std::int64_t elements, row;
   std::uint32_t threshold, layer;
-  float scale;
+  double scale;
   bool row_major;
   Nest<1> numbers;  // row-major number of each element in memory order
 
@@ -64,7 +64,7 @@ struct DropoutBackwardBody {
   const std::uint8_t* mask;
   T* dx;
   std::int64_t elements;
-  float scale;
+  double scale;
 
   template <class Thread>
   TANDEM_DEVICE void operator()(const Thread& t) const {

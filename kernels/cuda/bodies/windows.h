@@ -271,7 +271,7 @@ struct ConvolutionBackwardWeightsBody {
 struct LrnGeometry {
   std::int64_t elements;
   std::int32_t channels, before, behind;
-  float alpha_share, beta, bias;
+  double alpha_share, beta, bias;
   template <class T>
   TANDEM_DEVICE Compute<T> sum(const T* pixel, std::int32_t c) const {
     Compute<T> squares = 0;

@@ -14,7 +14,7 @@ namespace {
 // The mask's layout names x's, so that the gradient is asked for in the same one.
 constexpr std::string_view dropout_family = "dropout.";
 
-float kept_scale(double ratio) { return ratio < 1 ? static_cast<float>(1 / (1 - ratio)) : 0.0F; }
+double kept_scale(double ratio) { return ratio < 1 ? 1 / (1 - ratio) : 0.0; }
 
 struct UpdateRow {
   std::string_view op, kernel;
@@ -117,7 +117,7 @@ Descriptions describe_dropout_backward(const KernelRequest& request, Libraries*)
   d.inputs[0].layout = d.outputs[0].layout = layout;
   d.in_place = {{0, 0}};
   d.efficiency = 0.7;
-  const float scale = kept_scale(static_cast<double>(request.attributes->real("ratio", 0.5F)));
+  const double scale = kept_scale(static_cast<double>(request.attributes->real("ratio", 0.5F)));
   visit_storage(d.inputs[0].dtype, [&]<class T>() {
     d.make = launches([scale, elements = d.inputs[0].shape.elements()](const Buffers& b) -> Launches {
       const DropoutBackwardBody<T> body{b.in<T>(0), b.in<std::uint8_t>(1), b.out<T>(0), elements, scale};

@@ -177,9 +177,9 @@ Descriptions describe_lrn(const KernelRequest& request, Libraries*) {
                       static_cast<std::int32_t>(d->inputs[0].shape[1]),
                       static_cast<std::int32_t>((size - 1) / 2),
                       static_cast<std::int32_t>(size / 2),
-                      a.real("alpha", 1e-4F) / static_cast<float>(size),
-                      a.real("beta", 0.75F),
-                      a.real("bias", 1.0F)};
+                      static_cast<double>(a.real("alpha", 1e-4F)) / static_cast<double>(size),
+                      static_cast<double>(a.real("beta", 0.75F)),
+                      static_cast<double>(a.real("bias", 1.0F))};
   visit_storage(d->inputs[0].dtype, [&]<class T>() {
     d->make = launches([=](const Buffers& b) {
       if (backward) return launches_of(LrnBackwardBody<T>{b.in<T>(0), b.in<T>(1), b.in<T>(2), b.out<T>(0), g}, g.elements);

@@ -1,0 +1,251 @@
+#include "tests/cuda/emulated.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "kernels/cpu/kernels.h"
+#include "kernels/cuda/bodies/types.h"
+#include "kernels/cuda/native/native.h"
+
+namespace tandem::cuda {
+namespace {
+
+struct EmulatedRow {
+  std::string_view op;
+  std::vector<KernelDescription> (*describe)(const KernelRequest&, Libraries*);
+};
+// kernels.cpp's rows of our own kernels.
+constexpr EmulatedRow rows[] = {
+    {"Conv", describe_convolution},
+    {"ConvTranspose", describe_convolution_backward_data},
+    {"ConvolutionBackwardData", describe_convolution_backward_data},
+    {"ConvolutionBackwardWeights", describe_convolution_backward_weights},
+    {"AveragePool", describe_average_pool},
+    {"AveragePoolBackward", describe_average_pool},
+    {"BatchNormalization", describe_batch_norm_inference},
+    {"BatchNormalizationBackward", describe_batch_norm_backward},
+    {"BatchNormalizationTraining", describe_batch_norm_training},
+    {"LRN", describe_lrn},
+    {"LRNBackward", describe_lrn},
+    {"LRNTraining", describe_lrn},
+    {"LogSoftmax", describe_softmax},
+    {"MaxPool", describe_max_pool},
+    {"MaxPoolBackward", describe_max_pool_backward},
+    {"MaxPoolTraining", describe_max_pool},
+    {"Softmax", describe_softmax},
+    {"And", describe_comparison},
+    {"Cast", describe_cast},
+    {"Equal", describe_comparison},
+    {"Greater", describe_comparison},
+    {"GreaterOrEqual", describe_comparison},
+    {"Less", describe_comparison},
+    {"LessOrEqual", describe_comparison},
+    {"Not", describe_comparison},
+    {"Or", describe_comparison},
+    {"Where", describe_where},
+    {"Xor", describe_comparison},
+    {"Concat", describe_concat},
+    {"Expand", describe_expand},
+    {"Fill", describe_fill},
+    {"Gather", describe_gather},
+    {"GatherBackward", describe_gather_backward},
+    {"Pad", describe_pad},
+    {"PadBackward", describe_pad_backward},
+    {"Reorder", describe_reorder},
+    {"Reshape", describe_reshape},
+    {"Slice", describe_slice},
+    {"SliceBackward", describe_slice_backward},
+    {"Tile", describe_tile},
+    {"Transpose", describe_transpose},
+    {"ArgMax", describe_arg},
+    {"ArgMin", describe_arg},
+    {"ReduceMax", describe_reduction},
+    {"ReduceMean", describe_reduction},
+    {"ReduceMin", describe_reduction},
+    {"ReduceProd", describe_reduction},
+    {"ReduceSum", describe_reduction},
+    {"CountCorrect", describe_count_correct},
+    {"DropoutBackward", describe_dropout_backward},
+    {"DropoutTraining", describe_dropout},
+    {"NegativeLogLikelihoodLoss", describe_negative_log_likelihood},
+    {"NegativeLogLikelihoodLossBackward", describe_negative_log_likelihood},
+    {"SoftmaxCrossEntropyTraining", describe_softmax_cross_entropy},
+    {"AdamUpdate", describe_update},
+    {"RmspropUpdate", describe_update},
+    {"RunningStatistics", describe_running_statistics},
+    {"SgdUpdate", describe_update},
+};
+
+constexpr int poison = 0xff;  // NaN in every floating-point type
+
+std::size_t offset_of(const std::vector<PhysicalDim>& dims, const Shape& shape, std::int64_t number) {
+  std::vector<std::int64_t> index(static_cast<std::size_t>(shape.rank()));
+  for (std::size_t axis = index.size(); axis-- > 0;) {
+    index[axis] = number % shape.dims[axis];
+    number /= shape.dims[axis];
+  }
+  std::int64_t offset = 0;
+  for (const PhysicalDim& d : dims) offset += index[static_cast<std::size_t>(d.axis)] / d.step % d.size * d.stride;
+  return static_cast<std::size_t>(offset);
+}
+
+template <class F>
+void visit_type(DType dtype, F&& f) {
+  if (dtype == DType::float16 || dtype == DType::bfloat16) {
+    dtype == DType::float16 ? f.template operator()<Half>() : f.template operator()<BFloat16>();
+    return;
+  }
+  visit_number(dtype, f);
+}
+
+template <class T>
+double number_of(T v) {
+  if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>)
+    return static_cast<double>(load(v));
+  else
+    return static_cast<double>(v);
+}
+template <class T>
+T element_of(double v) {
+  if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>)
+    return store<T>(static_cast<float>(v));
+  else
+    return static_cast<T>(v);
+}
+
+Held empty(const Operand& operand) { return {operand, std::vector<std::byte>(static_cast<std::size_t>(operand.bytes()), std::byte{poison})}; }
+
+}  // namespace
+
+std::vector<KernelDescription> describe_emulated(const KernelRequest& request) {
+  for (const EmulatedRow& row : rows)
+    if (row.op == request.op) return row.describe(request, nullptr);
+  return describe_elementwise(request, nullptr);
+}
+
+std::vector<KernelDescription> describe_native_cpu(const KernelRequest& request) {
+  for (const CpuKernelRow& row : cpu_kernels())
+    if (row.op == request.op && row.kernel.starts_with("native.")) return row.describe(request);
+  return {};
+}
+
+Held hold(const Tensor& tensor, DType dtype, const Layout& layout) {
+  Held h = empty({dtype, tensor.shape(), Layout::row_major(tensor.shape().rank())});
+  visit_number(tensor.dtype(), [&]<class From>() {
+    const auto from = tensor.values<From>();
+    visit_type(dtype, [&]<class T>() {
+      for (std::size_t i = 0; i < from.size(); ++i) {
+        T value;
+        if constexpr (std::is_integral_v<From> && std::is_integral_v<T>)
+          value = static_cast<T>(from[i]);
+        else
+          value = element_of<T>(static_cast<double>(from[i]));
+        std::memcpy(h.bytes.data() + i * sizeof(T), &value, sizeof(T));
+      }
+    });
+  });
+  return layout.any() ? h : reordered(h, layout);
+}
+
+Held reordered(const Held& value, const Layout& layout) {
+  if (value.operand.layout == layout) return value;
+  const Shape& shape = value.operand.shape;
+  Held to = empty({value.operand.dtype, shape, layout});
+  const std::size_t size = size_of(value.operand.dtype);
+  const std::vector<PhysicalDim> a = physical_dims(shape, value.operand.layout), b = physical_dims(shape, layout);
+  for (std::int64_t i = 0; i < shape.elements(); ++i)
+    std::memcpy(to.bytes.data() + offset_of(b, shape, i) * size, value.bytes.data() + offset_of(a, shape, i) * size, size);
+  return to;
+}
+
+std::vector<double> values_of(const Held& value) {
+  const Held plain = value.operand.layout.opaque() ? value : reordered(value, Layout::row_major(value.operand.shape.rank()));
+  std::vector<double> values(static_cast<std::size_t>(value.operand.shape.elements()));
+  visit_type(value.operand.dtype, [&]<class T>() {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      T v;
+      std::memcpy(&v, plain.bytes.data() + i * sizeof(T), sizeof(T));
+      values[i] = number_of(v);
+    }
+  });
+  return values;
+}
+
+std::vector<Held> run(const DescribeFunction& describe, const Job& job, const std::vector<Held>& inputs) {
+  KernelRequest request{job.op, &job.attributes, {}, job.outputs, {}, {}};
+  for (const Held& h : inputs) request.inputs.push_back(h.operand);
+  const std::vector<KernelDescription> found = describe(request);
+  if (found.empty()) {
+    ADD_FAILURE() << job.op << " has no kernel for its first input " << (inputs.empty() ? "" : to_string(inputs[0].operand));
+    return {};
+  }
+  const KernelDescription& d = found[0];
+  std::vector<Held> in, out;
+  std::vector<std::byte*> in_bytes, out_bytes;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    in.push_back(!inputs[i].operand.present() || d.inputs[i].layout == inputs[i].operand.layout ? inputs[i] : reordered(inputs[i], d.inputs[i].layout));
+  for (Held& h : in) in_bytes.push_back(h.operand.present() ? h.bytes.data() : nullptr);
+  for (const Operand& o : d.outputs) out.push_back(empty(o));
+  for (Held& h : out) out_bytes.push_back(h.operand.present() ? h.bytes.data() : nullptr);
+  std::vector<std::byte> workspace(static_cast<std::size_t>(d.workspace), std::byte{poison});
+  const std::unique_ptr<Kernel> kernel = d.make();
+  kernel->bind(in_bytes, out_bytes, workspace.data());
+  kernel->run({});
+  return out;
+}
+
+double tolerance_of(DType dtype, std::int64_t terms) {
+  const double unit = dtype == DType::float64 ? 0x1p-52 : dtype == DType::float16 ? 0x1p-10 : dtype == DType::bfloat16 ? 0x1p-7 : 0x1p-23;
+  return unit * (8 + 4 * std::sqrt(static_cast<double>(terms)));
+}
+
+void expect_close(const Held& got, const Held& wanted, double tolerance, const std::string& what) {
+  const std::vector<double> a = values_of(got), b = values_of(wanted);
+  ASSERT_EQ(a.size(), b.size()) << what;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (std::isnan(b[i])) {
+      ASSERT_TRUE(std::isnan(a[i])) << what << ": element " << i << " is " << a[i] << ", expected NaN";
+      continue;
+    }
+    if (a[i] == b[i]) continue;
+    ASSERT_LE(std::fabs(a[i] - b[i]), tolerance * std::max(1.0, std::fabs(b[i]))) << what << ": element " << i << " is " << a[i] << ", expected " << b[i];
+  }
+}
+
+Tensor random_tensor(std::mt19937& random, const Shape& shape, double low, double high) {
+  Tensor t(TensorType{DType::float64, shape});
+  std::uniform_real_distribution<double> between(low, high);
+  // Few bits, so that every type holds the same numbers.
+  for (double& v : t.write<double>()) v = std::round(between(random) * 64) / 64;
+  return t;
+}
+
+Tensor random_integers(std::mt19937& random, const Shape& shape, std::int64_t low, std::int64_t high) {
+  Tensor t(TensorType{DType::int64, shape});
+  std::uniform_int_distribution<std::int64_t> between(low, high - 1);
+  for (std::int64_t& v : t.write<std::int64_t>()) v = between(random);
+  return t;
+}
+
+void expect_same(const Comparison& c, DType dtype, const Layout& layout) {
+  const auto hold_all = [&](DType real, const Layout& wanted) {
+    std::vector<Held> all;
+    for (const Tensor& t : c.inputs)
+      all.push_back(hold(t, t.dtype() == DType::float64 ? real : t.dtype(), t.shape().rank() == static_cast<int>(wanted.tag().size()) ? wanted : Layout()));
+    return all;
+  };
+  const auto job = [&](DType real) {
+    Job j{c.op, c.attributes, {}};
+    for (const TensorType& t : c.outputs) j.outputs.push_back({t.dtype == DType::float64 ? real : t.dtype, t.shape, {}});
+    return j;
+  };
+  // The oracle sees the rounded inputs.
+  std::vector<Held> exact = hold_all(DType::float64, {});
+  const std::vector<Held> own = hold_all(dtype, layout);
+  const std::vector<Held> got = run(describe_emulated, job(dtype), own), wanted = run(describe_native_cpu, job(DType::float64), exact);
+  ASSERT_EQ(got.size(), wanted.size()) << c.op;
+  for (std::size_t i = 0; i < got.size(); ++i)
+    if (!got[i].operand.layout.opaque()) expect_close(got[i], wanted[i], tolerance_of(dtype, c.terms), concat(c.op, " output ", i, " ", dtype, " ", layout, " ", c.attributes));
+}
+
+}  // namespace tandem::cuda
