@@ -50,6 +50,7 @@ class Builder {
     for (const auto& [name, tensor] : options_.constants)
       if (std::none_of(model_.inputs.begin(), model_.inputs.end(), [&, &n = name](const ModelInput& i) { return i.name == n; }))
         built_.problems.push_back({.reason = concat("has no input '", name, "', for which a value is given")});
+    check_dims(model_.inputs, options_, built_.problems);
     std::vector<ModelInput> free;
     std::vector<Symbol> symbols;
     for (std::size_t i = 0; i < model_.inputs.size(); ++i) {
@@ -128,7 +129,6 @@ class Builder {
       draft.inputs.push_back(in.present() ? value(in) : ValueId{});
     }
     if (standard && node.op == "ConstantOfShape") return constant_of_shape(node, draft);
-    if (const std::optional<Tensor> known = fold_shape(graph(), draft)) return bind(node, {graph().add_constant(draft.name, *known)});
     bind(node, add(node, draft));
   }
 

@@ -1,7 +1,5 @@
 #include "importer/fold_node.h"
 
-#include <algorithm>
-
 namespace tandem {
 namespace {
 
@@ -17,26 +15,15 @@ void check(const TensorType& type, std::int64_t limit) {
 
 }  // namespace
 
-std::optional<Tensor> fold_shape(const Graph& graph, const Draft& draft) {
-  if (!draft.domain.empty() || (draft.op != "Shape" && draft.op != "Size")) return std::nullopt;
-  if (draft.inputs.size() != 1 || !draft.inputs[0].present()) fail("expected one input, got ", draft.inputs.size());
-  const Shape& x = graph[draft.inputs[0]].type.shape;
-  if (draft.op == "Size") return Tensor::scalar(x.elements());
-  const auto bound = [&](const char* name, std::int64_t absent) {
-    const std::int64_t given = draft.attributes.integer(name, absent);
-    return std::clamp<std::int64_t>(given < 0 ? given + x.rank() : given, 0, x.rank());
-  };
-  const std::int64_t start = bound("start", 0), end = std::max(start, bound("end", x.rank()));
-  return Tensor::of<std::int64_t>(Shape{end - start}, std::span(x.dims).subspan(static_cast<std::size_t>(start), static_cast<std::size_t>(end - start)));
-}
-
 void fold_last_node(Graph& graph, std::int64_t limit) {
   const Node& node = graph.nodes.back();
   if (!node.op->fold) return;
-  FoldContext context{node, {}, {}};
+  FoldContext context{node, {}, {}, {}};
   for (const ValueId in : node.inputs) {
-    if (in.present() && graph[in].kind != ValueKind::constant) return;
-    context.inputs.push_back(in.present() ? *graph[in].data : Tensor());
+    const bool known = in.present() && graph[in].kind == ValueKind::constant;
+    if (in.present() && !known && !node.op->folds_types) return;
+    context.inputs.push_back(known ? *graph[in].data : Tensor());
+    context.input_types.push_back(in.present() ? graph[in].type : TensorType());
   }
   for (const ValueId out : node.outputs) {
     context.outputs.push_back(graph[out].type);

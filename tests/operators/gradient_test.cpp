@@ -1,5 +1,6 @@
 // Every node test of a differentiable operator, in double: the gradients of a random weighting of its outputs against
-// central differences of that same loss, all through the planner, the CPU backend and the runtime.
+// central differences of that same loss, all through the planner, the CPU backend and the runtime. Then the same in
+// float32, whose kernels are others, against the double gradients.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +14,7 @@
 #include "graph/operators/rules.h"
 #include "tests/operators/node_cases.h"
 #include "tests/operators/run_graph.h"
-#include "tests/operators/skipped_cases.h"
+#include "tests/operators/tolerance.h"
 
 namespace tandem {
 namespace {
@@ -22,6 +23,7 @@ using namespace test;
 
 constexpr double step = 1e-5;
 constexpr double tolerance_of_gradient = 1e-6;  // central differences: step² from the curve, 1e-16/step from rounding
+constexpr double tolerance_of_float = 4;        // a gradient takes several steps
 constexpr int sampled = 4;                      // coordinates of each input
 
 // Inputs that ONNX does not differentiate.
@@ -51,13 +53,14 @@ struct Problem {
   std::vector<NamedTensor> values;  // of the parameters
 };
 
-std::optional<Problem> make_problem(const Graph& model, const std::vector<NamedTensor>& inputs, std::mt19937& random) {
+std::optional<Problem> make_problem(const Graph& model, const std::vector<NamedTensor>& inputs, DType dtype) {
+  std::mt19937 random(1);
   Problem p{model, {}, {}};
   Graph& graph = p.graph;
   std::uniform_real_distribution<double> nudge(0.02, 0.12), weight(0.5, 1.5);
   std::vector<ValueId> left;
   for (const ValueId in : model.inputs) {
-    if (model[in].type.dtype != DType::float64 || is_fixed(model, in)) {
+    if (model[in].type.dtype != dtype || is_fixed(model, in)) {
       left.push_back(in);
       continue;
     }
@@ -65,7 +68,8 @@ std::optional<Problem> make_problem(const Graph& model, const std::vector<NamedT
       if (t.name != model[in].name) continue;
       // Off the kinks (zeros, equal elements, bounds), which sit at round numbers.
       Tensor data = t.tensor.cast(DType::float64);
-      for (double& v : data.write<double>()) v = (std::isfinite(v) ? v : 1) + nudge(random);
+      for (double& v : data.write<double>()) v = static_cast<float>((std::isfinite(v) ? v : 1) + nudge(random));
+      data = data.cast(dtype);
       Value& v = graph[in];
       v.kind = ValueKind::parameter;
       v.trainable = true;
@@ -82,10 +86,10 @@ std::optional<Problem> make_problem(const Graph& model, const std::vector<NamedT
   ValueId loss;
   for (const ValueId out : model.outputs) {
     const TensorType type = graph[out].type;
-    if (type.dtype != DType::float64 || graph[out].kind != ValueKind::activation || type.shape.elements() == 0) continue;
-    Tensor weights(type);
-    for (double& w : weights.write<double>()) w = weight(random);
-    ValueId sum = b.mul(out, graph.add_constant("weights", weights));
+    if (type.dtype != dtype || graph[out].kind != ValueKind::activation || type.shape.elements() == 0) continue;
+    Tensor weights(TensorType{DType::float64, type.shape});
+    for (double& w : weights.write<double>()) w = static_cast<float>(weight(random));
+    ValueId sum = b.mul(out, graph.add_constant("weights", weights.cast(dtype)));
     if (type.shape.rank() > 0) {
       Ints axes(static_cast<std::size_t>(type.shape.rank()));
       for (std::size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<std::int64_t>(i);
@@ -107,9 +111,10 @@ const Tensor* find(const std::vector<NamedTensor>& list, const std::string& name
 constexpr const char* not_finite = "the loss is not finite";
 
 // The first coordinate whose gradient is wrong, or nothing.
-std::string check_gradients(const Problem& p, const std::vector<NamedTensor>& inputs, std::mt19937& random) {
+std::string check_gradients(const Problem& p, const std::vector<NamedTensor>& inputs, std::vector<NamedTensor>& at) {
+  std::mt19937 random(2);
   GraphRun run(p.graph, p.parameters);
-  const std::vector<NamedTensor> at = run.run(inputs);
+  at = run.run(inputs);
   if (!std::isfinite(at[0].tensor.to_doubles()[0])) fail(not_finite);
   double scale = 1e-3;
   for (const std::string& name : p.parameters)
@@ -138,6 +143,23 @@ std::string check_gradients(const Problem& p, const std::vector<NamedTensor>& in
   return "";
 }
 
+// The first gradient in float32 that is not the one in double up to rounding, or nothing.
+std::string compare_gradients(const Problem& p, const std::vector<NamedTensor>& inputs, const std::vector<NamedTensor>& in_double) {
+  GraphRun run(p.graph, p.parameters);
+  const std::vector<NamedTensor> at = run.run(inputs);
+  const double relative = tolerance_of_float * tolerance(DType::float32, reduction_length(p.graph));
+  for (std::size_t k = 1; k < at.size(); ++k) {
+    const Tensor* want = find(in_double, at[k].name);
+    if (!want) return concat("'", at[k].name, "' is none in double");
+    const std::vector<double> a = at[k].tensor.to_doubles(), b = want->to_doubles();
+    double scale = 1e-3;
+    for (const double v : b) scale = std::max(scale, std::abs(v));
+    for (std::size_t i = 0; i < a.size(); ++i)
+      if (!(std::abs(a[i] - b[i]) <= relative * scale)) return concat("'", at[k].name, "' ", want->shape(), " at ", i, ": ", a[i], " in float32, ", b[i], " in double ± ", relative * scale);
+  }
+  return "";
+}
+
 // Operators that a graph applies to what depends on its float inputs: those whose gradients a case exercises.
 std::set<std::string> operators_of(const Graph& graph) {
   std::set<std::string> names;
@@ -160,7 +182,6 @@ struct Result {
 };
 
 Result run_case(const NodeCase& one) {
-  std::mt19937 random(1);
   try {
     const LoadedCase loaded = load(one);
     const ImportOptions options = import_options(loaded, true, DType::float64);
@@ -170,9 +191,13 @@ Result run_case(const NodeCase& one) {
       if (v.type.dtype == DType::float16 || v.type.dtype == DType::bfloat16) return {Outcome::nothing_to_check, "16-bit floats", {}};
     std::vector<NamedTensor> inputs;
     for (const NamedTensor& t : loaded.inputs) inputs.push_back(t.tensor.dtype() == DType::float32 ? NamedTensor{t.name, t.tensor.cast(DType::float64)} : t);
-    const std::optional<Problem> p = make_problem(graph, inputs, random);
+    const std::optional<Problem> p = make_problem(graph, inputs, DType::float64);
     if (!p) return {Outcome::nothing_to_check, "no float goes in or none comes out", {}};
-    const std::string wrong = check_gradients(*p, inputs, random);
+    std::vector<NamedTensor> in_double;
+    std::string wrong = check_gradients(*p, inputs, in_double);
+    if (wrong.empty())
+      if (const std::optional<Problem> single = make_problem(loaded.model.graph(import_options(loaded, true)), loaded.inputs, DType::float32))
+        wrong = compare_gradients(*single, loaded.inputs, in_double);
     return {wrong.empty() ? Outcome::passed : Outcome::failed, wrong, operators_of(graph)};
   } catch (const std::exception& e) {
     std::string text = e.what();
