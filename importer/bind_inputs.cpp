@@ -1,6 +1,7 @@
 #include "importer/bind_inputs.h"
 
 #include <algorithm>
+#include <set>
 
 namespace tandem {
 namespace {
@@ -84,6 +85,17 @@ std::int64_t batch_of_file(const std::vector<ModelInput>& inputs) {
   for (const ModelInput& input : inputs)
     if (!input.dims.empty()) return input.dims[0].size > 0 ? input.dims[0].size : 1;
   return 1;
+}
+
+void check_dims(const std::vector<ModelInput>& inputs, const ImportOptions& options, std::vector<Problem>& problems) {
+  std::set<std::string> known;
+  for (const ModelInput& input : inputs)
+    for (std::size_t axis = 0; axis < input.dims.size(); ++axis) {
+      known.insert(concat(input.name, ':', axis));
+      known.insert(input.dims[axis].symbol);
+    }
+  for (const auto& [name, size] : options.dims)
+    if (!known.contains(name)) problems.push_back({.reason = concat("has no dimension '", name, "', for which the size ", size, " is given")});
 }
 
 std::vector<BoundInput> bind_inputs(const std::vector<ModelInput>& inputs, const ImportOptions& options, std::int64_t batch, std::vector<Problem>& problems) {

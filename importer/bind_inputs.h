@@ -14,6 +14,9 @@ struct BoundInput {
   bool batched = false;  // axis 0 is the batch
   bool usable = false;   // else a problem says why
 };
+// A size given for a dimension that no input has becomes a problem.
+void check_dims(const std::vector<ModelInput>& inputs, const ImportOptions& options, std::vector<Problem>& problems);
+
 // One row an input. A dimension without a size becomes a problem that names it and how to give it.
 std::vector<BoundInput> bind_inputs(const std::vector<ModelInput>& inputs, const ImportOptions& options, std::int64_t batch, std::vector<Problem>& problems);
 

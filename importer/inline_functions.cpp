@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
-#include <unordered_map>
 
 #include "importer/attribute_values.h"
 #include "importer/flat_model.h"
+#include "importer/inline_scope.h"
 #include "importer/limits.h"
 #include "importer/node_order.h"
 #include "importer/tensor_data.h"
@@ -14,36 +14,6 @@ namespace tandem {
 namespace {
 
 using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
-using OpsetImports = google::protobuf::RepeatedPtrField<onnx::OperatorSetIdProto>;
-
-std::string domain_of(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
-
-// What a function's body (or the model's own graph) knows besides names.
-struct Frame {
-  std::string prefix;
-  std::map<std::string, std::int64_t> opsets;
-  std::map<std::string, const onnx::AttributeProto*> attributes;  // of the call
-  std::vector<const onnx::FunctionProto*> calls;                  // from the model's graph to here
-
-  Frame(std::string p, const OpsetImports& imports) : prefix(std::move(p)) {
-    for (const auto& import : imports) opsets[domain_of(import.domain())] = import.version();
-  }
-  const onnx::AttributeProto* resolve(const onnx::AttributeProto& attribute) const {
-    if (attribute.ref_attr_name().empty()) return &attribute;
-    const auto it = attributes.find(attribute.ref_attr_name());
-    return it == attributes.end() ? nullptr : it->second;
-  }
-};
-
-struct Scope {
-  const Scope* outer = nullptr;
-  std::unordered_map<std::string, Symbol> names;
-  const Symbol* find(const std::string& name) const {
-    for (const Scope* s = this; s; s = s->outer)
-      if (const auto it = s->names.find(name); it != s->names.end()) return &it->second;
-    return nullptr;
-  }
-};
 
 class Inliner {
  public:
@@ -210,6 +180,7 @@ class Inliner {
 
   void call(const onnx::FunctionProto& function, const FlatNode& node, Scope& scope, const Frame& frame, FlatBody& body) {
     const std::size_t first_inner = flat_.symbols.size();
+    operands_ += function.opset_import_size() + function.attribute_proto_size() + function.input_size();
     Frame inner(prefix_of(node), function.opset_import());
     inner.calls = frame.calls;
     const bool recursive = std::find(inner.calls.begin(), inner.calls.end(), &function) != inner.calls.end();

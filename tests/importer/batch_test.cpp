@@ -78,6 +78,13 @@ TEST(Dims, ComeFromOptionsBySymbolOrPlace) {
   EXPECT_NE(m.report({.batch = 2, .dims = {{"H", -1}, {"x:2", 7}}}).find("axis 1 is given the size -1"), std::string::npos);
 }
 
+TEST(Dims, AnUnknownNameIsReported) {
+  Model m;
+  m.input("x", "N,H").output("y").add(node("Relu", {"x"}, {"y"}));
+  EXPECT_NE(m.report({.batch = 2, .dims = {{"H", 5}, {"W", 7}}}).find("has no dimension 'W'"), std::string::npos);
+  EXPECT_NE(m.report({.batch = 2, .dims = {{"H", 5}, {"x:2", 7}}}).find("has no dimension 'x:2'"), std::string::npos);
+}
+
 TEST(Dims, AnInputOfAnotherLengthHasNoBatch) {
   Model m;
   m.input("x", "4,6").input("scale", "6").output("y").add(node("Mul", {"x", "scale"}, {"y"}));
