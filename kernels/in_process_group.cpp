@@ -41,8 +41,8 @@ class InProcessGroup final : public CollectiveGroup {
     for (int r = 0; r < ranks(); ++r) {
       const Call& other = call_of(r);
       if (other.channel != call.channel || other.elements != call.elements || other.dtype != call.dtype)
-        fail(ExitCode::communication, "all-reduce: rank ", rank, " sums ", call.elements, " ", call.dtype, " on channel ", call.channel, ", rank ", r, " ",
-             other.elements, " ", other.dtype, " on channel ", other.channel);
+        fail(ExitCode::communication, "all-reduce: rank ", rank, " sums ", call.elements, " ", call.dtype, " on channel ", call.channel,
+             ", rank ", r, " ", other.elements, " ", other.dtype, " on channel ", other.channel);
     }
   }
   void leave(int rank) { meet(rank); }
@@ -130,7 +130,8 @@ class AllReduce final : public Kernel {
 
 std::unique_ptr<Kernel> InProcessGroup::all_reduce(int rank, int channel, std::int64_t elements, DType dtype) {
   if (rank < 0 || rank >= ranks()) fail(ExitCode::communication, "all-reduce: rank ", rank, " of ", ranks());
-  return visit_float(dtype, [&]<class T>() -> std::unique_ptr<Kernel> { return std::make_unique<AllReduce<T>>(*this, rank, channel, elements); });
+  return visit_float(dtype,
+                     [&]<class T>() -> std::unique_ptr<Kernel> { return std::make_unique<AllReduce<T>>(*this, rank, channel, elements); });
 }
 
 }  // namespace

@@ -44,8 +44,12 @@ bool wait_for_change(const std::atomic<std::uint32_t>& word, std::uint32_t value
   return true;
 }
 
-void wake_all(std::atomic<std::uint32_t>& word) { syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0); }
+void wake_all(std::atomic<std::uint32_t>& word) {
+  syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+}
 
-int spins_for(int threads) { return threads <= static_cast<int>(std::thread::hardware_concurrency()) ? 2000 : 0; }
+int spins_for(int threads) {
+  return threads <= static_cast<int>(std::thread::hardware_concurrency()) ? 2000 : 0;
+}
 
 }  // namespace tandem

@@ -10,7 +10,9 @@ namespace {
 
 constexpr std::int64_t alignment = 64;
 constexpr std::size_t many = 5000;  // intervals, above which one per cent over the lower bound is good enough
-std::int64_t rounded(std::int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
+std::int64_t rounded(std::int64_t bytes) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
 
 struct Block {
   std::int64_t begin, end;
@@ -87,7 +89,8 @@ struct Order {
   std::string_view name;
   double (*key)(const Interval&);
 };
-constexpr Order orders[] = {  // lifetime first: it is the fastest by far, and the best for nets whose lives nest
+constexpr Order orders[] = {
+    // lifetime first: it is the fastest by far, and the best for nets whose lives nest
     {"lifetime", [](const Interval& i) { return static_cast<double>(i.last) - i.first; }},
     {"size", [](const Interval& i) { return static_cast<double>(i.bytes); }},
     {"size*lifetime", [](const Interval& i) { return static_cast<double>(i.bytes) * (static_cast<double>(i.last) - i.first + 1); }},

@@ -17,7 +17,8 @@ std::byte* nowhere() {
 
 }  // namespace
 
-DeviceRuntime::DeviceRuntime(const Plan& plan, std::size_t device, const Backend& backend) : backend_(backend), index_(device), streams_(stream_count) {
+DeviceRuntime::DeviceRuntime(const Plan& plan, std::size_t device, const Backend& backend)
+    : backend_(backend), index_(device), streams_(stream_count) {
   const DevicePlan& d = plan.devices[device];
   KernelOptions options = plan.options;
   if (d.model.threads > 0) options.threads = d.model.threads;

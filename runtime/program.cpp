@@ -34,11 +34,14 @@ bool agree(const std::vector<Operand>& wanted, const std::vector<Operand>& got) 
   return true;
 }
 
-}  // namespace
-
+// The kernel of a launch step as the backend makes it. Fails (device) where it has none that matches.
 std::unique_ptr<Kernel> make_kernel(const Backend& backend, const Plan& plan, const DevicePlan& device, const Step& step) {
-  KernelRequest request{.op = step.op, .attributes = &step.attributes, .inputs = operands(device, step.inputs), .outputs = operands(device, step.outputs),
-                        .options = plan.options, .kernel = step.kernel};
+  KernelRequest request{.op = step.op,
+                        .attributes = &step.attributes,
+                        .inputs = operands(device, step.inputs),
+                        .outputs = operands(device, step.outputs),
+                        .options = plan.options,
+                        .kernel = step.kernel};
   if (device.model.threads > 0) request.options.threads = device.model.threads;
   std::string offers;
   for (const KernelDescription& d : backend.describe(request)) {
@@ -50,9 +53,11 @@ std::unique_ptr<Kernel> make_kernel(const Backend& backend, const Plan& plan, co
     if (d.workspace > room) fail(ExitCode::device, "kernel ", d.kernel, " needs ", d.workspace, " bytes of workspace, the plan has ", room);
     return d.make();
   }
-  fail(ExitCode::device, "the plan wants kernel ", step.kernel, ": ", text(request.inputs), " → ", text(request.outputs), "; backend ", backend.name(), " ", backend.version(),
-       " offers ", offers.empty() ? "none" : offers);
+  fail(ExitCode::device, "the plan wants kernel ", step.kernel, ": ", text(request.inputs), " → ", text(request.outputs), "; backend ",
+       backend.name(), " ", backend.version(), " offers ", offers.empty() ? "none" : offers);
 }
+
+}  // namespace
 
 Program::Program(const Plan& plan, std::size_t device_index, const Place& place, std::span<std::byte* const> addresses) {
   const DevicePlan& device = plan.devices[device_index];
@@ -79,7 +84,8 @@ Program::Program(const Plan& plan, std::size_t device_index, const Place& place,
       int& last = known[static_cast<std::size_t>(step.stream)][static_cast<std::size_t>(other)];
       if (other == step.stream || w.index <= last) continue;
       last = w.index;
-      instructions_.push_back({.kind = Instruction::wait, .step = number, .stream = stream, .event = ended[static_cast<std::size_t>(w.index)]});
+      instructions_.push_back(
+          {.kind = Instruction::wait, .step = number, .stream = stream, .event = ended[static_cast<std::size_t>(w.index)]});
     }
     switch (step.kind) {
       case StepKind::slice:
@@ -123,10 +129,17 @@ void Program::add_copy(const Plan& plan, std::size_t device_index, int number, S
   const std::size_t host = static_cast<std::size_t>(step.host);
   const bool rows = in ? plan.inputs[host].batched : plan.outputs[host].combine == Combine::rows;
   std::int64_t offset = 0;
-  if (rows) offset = bytes / device.slice_size * device.slice_begin;
-  else if (!in) offset = bytes * static_cast<std::int64_t>(device_index);
-  instructions_.push_back({.kind = in ? Instruction::copy_in : Instruction::copy_out, .step = number, .stream = stream,
-                           .memory = addresses[static_cast<std::size_t>(id.index)], .host = host, .offset = offset, .bytes = bytes});
+  if (rows)
+    offset = bytes / device.slice_size * device.slice_begin;
+  else if (!in)
+    offset = bytes * static_cast<std::int64_t>(device_index);
+  instructions_.push_back({.kind = in ? Instruction::copy_in : Instruction::copy_out,
+                           .step = number,
+                           .stream = stream,
+                           .memory = addresses[static_cast<std::size_t>(id.index)],
+                           .host = host,
+                           .offset = offset,
+                           .bytes = bytes});
 }
 
 void Program::execute(const Instruction& i, Stream& stream, const HostBuffers& host) {
@@ -168,8 +181,10 @@ void Program::prepare_capture(const Place& place) {
   const auto first = std::find_if(instructions_.begin(), instructions_.end(), is_launch);
   const auto after = std::find_if(instructions_.rbegin(), instructions_.rend(), is_launch).base();
   if (first >= after) return;
-  if (place.group) not_captured_ = "it sums over devices of this process";
-  else if (std::any_of(first, after, is_copy)) not_captured_ = "it copies to or from the host between kernels";
+  if (place.group)
+    not_captured_ = "it sums over devices of this process";
+  else if (std::any_of(first, after, is_copy))
+    not_captured_ = "it copies to or from the host between kernels";
   if (!not_captured_.empty()) return;
   capturing_ = &place.device;
   captured_ = static_cast<std::size_t>(first - instructions_.begin());

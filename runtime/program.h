@@ -23,9 +23,9 @@ class Program {
     const Backend& backend;
     Device& device;
     std::span<const std::unique_ptr<Stream>> streams;
-    CollectiveGroup* group;   // null where the plan sums nothing
+    CollectiveGroup* group;  // null where the plan sums nothing
     int rank;
-    int first_channel;        // of the plan's buckets in the group
+    int first_channel;  // of the plan's buckets in the group
   };
   // addresses[i]: where buffer i of the plan lies. Fails (device) naming the step whose kernel the backend does not
   // have, or has with other layouts.
@@ -47,8 +47,8 @@ class Program {
     Kernel* kernel = nullptr;
     Event* event = nullptr;
     std::byte* memory = nullptr;
-    std::size_t host = 0;       // index into HostBuffers
-    std::int64_t offset = 0;    // bytes
+    std::size_t host = 0;     // index into HostBuffers
+    std::int64_t offset = 0;  // bytes
     std::int64_t bytes = 0;
   };
   static void execute(const Instruction& i, Stream& stream, const HostBuffers& host);
@@ -64,13 +64,10 @@ class Program {
   std::vector<std::unique_ptr<Event>> events_;
   std::vector<std::string> names_;  // of the steps, for messages
 
-  Device* capturing_ = nullptr;            // until the step is captured, on a device that can
-  std::size_t captured_ = 0, after_ = 0;   // [captured_, after_) are: all but the copies that stand before and after
+  Device* capturing_ = nullptr;           // until the step is captured, on a device that can
+  std::size_t captured_ = 0, after_ = 0;  // [captured_, after_) are: all but the copies that stand before and after
   std::unique_ptr<CapturedGraph> graph_;
   std::string not_captured_;
 };
-
-// The kernel of a launch step as the backend makes it. Fails (device) where it has none that matches.
-std::unique_ptr<Kernel> make_kernel(const Backend& backend, const Plan& plan, const DevicePlan& device, const Step& step);
 
 }  // namespace tandem

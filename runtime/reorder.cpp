@@ -9,8 +9,8 @@ namespace {
 // One loop of the target's nest, with what it means in the source.
 struct Loop {
   int axis;
-  std::int64_t size, step;       // trips; how far the logical index moves in one
-  std::int64_t target_stride;    // elements
+  std::int64_t size, step;     // trips; how far the logical index moves in one
+  std::int64_t target_stride;  // elements
 };
 
 // A source's offset is a sum over its axes, each a table by logical index: blocked layouts need no division then.

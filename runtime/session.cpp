@@ -18,7 +18,8 @@ const Backend& backend_of(const DeviceId& id, std::span<const Backend* const> ba
     known += concat(known.empty() ? "" : ", ", b->name());
     if (b->name() != id.backend) continue;
     if (const std::string why = b->unusable(); !why.empty()) fail(ExitCode::device, "device ", id, ": ", why);
-    if (id.index < 0 || id.index >= b->device_count()) fail(ExitCode::device, "device ", id, ": there are ", b->device_count(), " ", id.backend, " devices");
+    if (id.index < 0 || id.index >= b->device_count())
+      fail(ExitCode::device, "device ", id, ": there are ", b->device_count(), " ", id.backend, " devices");
     return *b;
   }
   fail(ExitCode::device, "device ", id, ": this program has no backend '", id.backend, "', only ", known.empty() ? "none" : known);
@@ -30,7 +31,8 @@ Operand source_of(const PlanParameter& p) {
 }
 
 bool reduces(const Plan& plan) {
-  return std::any_of(plan.devices[0].steps.begin(), plan.devices[0].steps.end(), [](const Step& s) { return s.kind == StepKind::all_reduce; });
+  return std::any_of(plan.devices[0].steps.begin(), plan.devices[0].steps.end(),
+                     [](const Step& s) { return s.kind == StepKind::all_reduce; });
 }
 
 [[noreturn]] void rethrow(const Plan& plan, const Workers::Failure& failure) {
@@ -63,7 +65,7 @@ struct Session::State {
   std::unique_ptr<CollectiveGroup> group;  // outlives the programs
   int channels = 0;
   std::vector<std::unique_ptr<DeviceRuntime>> devices;
-  std::string failure;                     // of an earlier call; nothing runs after it
+  std::string failure;  // of an earlier call; nothing runs after it
   // Read by the workers during a step: the runtime's own inputs.
   float scalars[8] = {};
   struct alignas(64) DeviceInputs {
@@ -72,10 +74,10 @@ struct Session::State {
   };
   std::vector<DeviceInputs> inputs;
   struct OwnInputs {
-    int scalars = -1, random = -1;         // index among a plan's inputs
+    int scalars = -1, random = -1;  // index among a plan's inputs
   };
-  std::vector<OwnInputs> own_inputs;       // by plan
-  std::unique_ptr<Workers> workers;        // last: ended before what they use goes
+  std::vector<OwnInputs> own_inputs;  // by plan
+  std::unique_ptr<Workers> workers;   // last: ended before what they use goes
 
   ~State() {
     if (!workers) return;
@@ -122,10 +124,12 @@ void Session::State::check_same_session(const Plan& plan) const {
   if (!same_devices) fail(ExitCode::usage, "session: the plan to add has other devices than the first");
   for (const PlanParameter& p : plan.parameters) {
     const auto it = parameters.find(p.name);
-    if (it == parameters.end()) fail(ExitCode::usage, "session: the plan to add has parameter '", p.name, "', which the first plan has not");
+    if (it == parameters.end())
+      fail(ExitCode::usage, "session: the plan to add has parameter '", p.name, "', which the first plan has not");
     const PlanParameter& q = *it->second;
     if (p.operand != q.operand || p.arena != q.arena || p.offset != q.offset || p.type != q.type || p.source != q.source)
-      fail(ExitCode::usage, "session: parameter '", p.name, "' is ", p.operand, " at ", p.offset, " in the plan to add, ", q.operand, " at ", q.offset, " in the first");
+      fail(ExitCode::usage, "session: parameter '", p.name, "' is ", p.operand, " at ", p.offset, " in the plan to add, ", q.operand,
+           " at ", q.offset, " in the first");
   }
 }
 
@@ -137,7 +141,8 @@ void Session::State::load(Plan plan) {
   for (std::size_t i = 0; i < p.inputs.size(); ++i) {
     const auto claim = [&](int& index, std::string_view name, const TensorType& type) {
       if (p.inputs[i].name != name) return;
-      if (p.inputs[i].type != type || p.inputs[i].batched) fail(ExitCode::usage, "session: input '", name, "' is ", p.inputs[i].type, ", expected ", type, " without a batch");
+      if (p.inputs[i].type != type || p.inputs[i].batched)
+        fail(ExitCode::usage, "session: input '", name, "' is ", p.inputs[i].type, ", expected ", type, " without a batch");
       index = static_cast<int>(i);
     };
     claim(own.scalars, "tandem.scalars", {DType::float32, {8}});
@@ -149,7 +154,8 @@ void Session::State::load(Plan plan) {
   if (!group && p.devices.size() > 1 && reduces(p)) {
     GroupSpec spec;
     for (const DevicePlan& d : p.devices) {
-      if (d.device.backend != p.devices[0].device.backend) fail(ExitCode::device, "devices ", p.devices[0].device, " and ", d.device, " cannot sum together");
+      if (d.device.backend != p.devices[0].device.backend)
+        fail(ExitCode::device, "devices ", p.devices[0].device, " and ", d.device, " cannot sum together");
       spec.devices.push_back(d.device.index);
     }
     spec.plan_hash = hash_of(p);
@@ -169,10 +175,16 @@ std::size_t Session::add(Plan plan) {
   return state_->plans.size() - 1;
 }
 
-const Plan& Session::plan(std::size_t index) const { return *state_->plans.at(index); }
-int Session::devices() const { return static_cast<int>(state_->devices.size()); }
+const Plan& Session::plan(std::size_t index) const {
+  return *state_->plans.at(index);
+}
+int Session::devices() const {
+  return static_cast<int>(state_->devices.size());
+}
 
-std::int64_t Session::allocated_bytes(int device) const { return state_->devices.at(static_cast<std::size_t>(device))->allocated_bytes(); }
+std::int64_t Session::allocated_bytes(int device) const {
+  return state_->devices.at(static_cast<std::size_t>(device))->allocated_bytes();
+}
 
 std::string Session::not_captured(std::size_t plan, int device) const {
   return state_->devices.at(static_cast<std::size_t>(device))->program(plan).not_captured();
@@ -214,15 +226,20 @@ std::vector<NamedTensor> read_arena(State& state, ArenaKind arena, std::size_t f
 
 }  // namespace
 
-std::vector<NamedTensor> Session::parameters(int device) const { return read_arena(*state_, ArenaKind::parameters, static_cast<std::size_t>(device)); }
-std::vector<NamedTensor> Session::optimizer_state(int device) const { return read_arena(*state_, ArenaKind::optimizer, static_cast<std::size_t>(device)); }
+std::vector<NamedTensor> Session::parameters(int device) const {
+  return read_arena(*state_, ArenaKind::parameters, static_cast<std::size_t>(device));
+}
+std::vector<NamedTensor> Session::optimizer_state(int device) const {
+  return read_arena(*state_, ArenaKind::optimizer, static_cast<std::size_t>(device));
+}
 
 void Session::run(std::size_t index, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs, const StepState& step) {
   State& s = *state_;
   const Plan& plan = *s.plans[index];
   if (!s.failure.empty()) fail(ExitCode::device, "the session failed before: ", s.failure);
   if (inputs.size() != plan.inputs.size() || outputs.size() != plan.outputs.size())
-    fail(ExitCode::usage, "session: ", inputs.size(), " inputs and ", outputs.size(), " outputs, expected ", plan.inputs.size(), " and ", plan.outputs.size());
+    fail(ExitCode::usage, "session: ", inputs.size(), " inputs and ", outputs.size(), " outputs, expected ", plan.inputs.size(), " and ",
+         plan.outputs.size());
   const double t = static_cast<double>(step.step);
   s.scalars[0] = static_cast<float>(step.learning_rate);
   s.scalars[1] = static_cast<float>(t);

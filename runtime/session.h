@@ -20,7 +20,7 @@ struct NamedTensor {
 // What changes from step to step and is no data: the graph inputs tandem.scalars and tandem.random.
 struct StepState {
   double learning_rate = 0;
-  std::int64_t step = 1;     // from 1
+  std::int64_t step = 1;  // from 1
   double beta1 = 0.9, beta2 = 0.999;
   std::uint64_t seed = 0;
 };
@@ -39,7 +39,7 @@ class Session {
   // Values by the template's names, row-major in the template's shape. Every replica gets the same. Optimizer state
   // is zero until it is set. Fails (model) on an unknown name or another type.
   void set_parameters(std::span<const NamedTensor> values);
-  std::vector<NamedTensor> parameters(int device = 0) const;       // weights and running statistics
+  std::vector<NamedTensor> parameters(int device = 0) const;  // weights and running statistics
   std::vector<NamedTensor> optimizer_state(int device = 0) const;
 
   // One step. inputs[i]: values of plan.inputs[i], row-major, except tandem.scalars and tandem.random, which come from

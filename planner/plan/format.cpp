@@ -6,10 +6,12 @@
 namespace tandem {
 namespace {
 
-constexpr int most_axes = 26;                              // layouts name them by letters
+constexpr int most_axes = 26;                               // layouts name them by letters
 constexpr std::int64_t most_bytes = std::int64_t{1} << 56;  // of one operand: sums of many still fit in int64
 
-std::string too_large(const Shape& shape) { return concat("shape ", shape, " is too large"); }
+std::string too_large(const Shape& shape) {
+  return concat("shape ", shape, " is too large");
+}
 
 }  // namespace
 

@@ -6,7 +6,7 @@ namespace tandem {
 
 inline constexpr std::string_view plan_format = "tandem.plan";  // the file's first field
 inline constexpr int plan_version = 1;
-inline constexpr int plan_streams = 3;          // compute, communication, copies
+inline constexpr int plan_streams = 3;  // compute, communication, copies
 inline constexpr std::int64_t plan_alignment = 64;
 
 // Empty, or what is wrong with an operand: its element type, its shape, or a layout that does not fit it. Nothing is

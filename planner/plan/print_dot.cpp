@@ -11,8 +11,10 @@ std::string quoted(const std::string& text) {
   std::string s = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') s += '\\';
-    if (c == '\n') s += "\\n";
-    else s += c;
+    if (c == '\n')
+      s += "\\n";
+    else
+      s += c;
   }
   return s + "\"";
 }
@@ -22,7 +24,9 @@ constexpr std::string_view colors[] = {"#eef3fb", "#fdf0e2", "#eaf6ec", "#f3ecf9
 }  // namespace
 
 std::string dot_of(const Plan& plan) {
-  std::string out = concat("digraph ", quoted(shorten(plan.model.empty() ? "plan" : plan.model, 60)), " {\n  node [shape=box style=\"rounded,filled\" fontname=\"Helvetica\" fontsize=10];\n  edge [fontname=\"Helvetica\" fontsize=8];\n");
+  std::string out = concat(
+      "digraph ", quoted(shorten(plan.model.empty() ? "plan" : plan.model, 60)),
+      " {\n  node [shape=box style=\"rounded,filled\" fontname=\"Helvetica\" fontsize=10];\n  edge [fontname=\"Helvetica\" fontsize=8];\n");
   if (plan.devices.empty()) return out + "}\n";
   const DevicePlan& d = plan.devices[0];
   const auto root = [&](BufferId id) {
@@ -39,13 +43,15 @@ std::string dot_of(const Plan& plan) {
     std::vector<std::string> lines{s.kind == StepKind::launch ? s.op : std::string(name_of(s.kind))};
     if (s.kind == StepKind::slice && s.host >= 0) lines[0] += " " + shorten(plan.inputs[static_cast<std::size_t>(s.host)].name, 28);
     if (s.kind == StepKind::concat && s.host >= 0) lines[0] += " " + shorten(plan.outputs[static_cast<std::size_t>(s.host)].name, 28);
-    if (s.kind == StepKind::all_reduce && s.bucket >= 0) lines[0] += " " + shorten(plan.buckets[static_cast<std::size_t>(s.bucket)].name, 28);
+    if (s.kind == StepKind::all_reduce && s.bucket >= 0)
+      lines[0] += " " + shorten(plan.buckets[static_cast<std::size_t>(s.bucket)].name, 28);
     if (!s.origin.empty()) lines.push_back(shorten(s.origin.front(), 32));
     if (!s.kernel.empty()) lines.push_back(s.kernel);
     if (s.seconds > 0) lines.push_back(text_of_seconds(s.seconds));
     std::string label;
     for (const std::string& l : lines) label += (label.empty() ? "" : "\n") + l;
-    out += concat("  s", i, " [label=", quoted(label), " fillcolor=", quoted(std::string(colors[static_cast<std::size_t>(s.kind)])), s.stream == 0 ? "" : " penwidth=2", "];\n");
+    out += concat("  s", i, " [label=", quoted(label), " fillcolor=", quoted(std::string(colors[static_cast<std::size_t>(s.kind)])),
+                  s.stream == 0 ? "" : " penwidth=2", "];\n");
     for (const BufferId in : s.inputs) {
       if (!in.present()) continue;
       auto from = writer.find(in.index);

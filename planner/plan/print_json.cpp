@@ -11,7 +11,9 @@ namespace {
 class Json {
  public:
   template <class F>
-  void object(F&& members) { nest('{', '}', members); }
+  void object(F&& members) {
+    nest('{', '}', members);
+  }
   template <class Range, class F>
   void array(const Range& range, F&& element) {
     nest('[', ']', [&] {
@@ -45,12 +47,20 @@ class Json {
   void value(float v) { value(static_cast<double>(v)); }
   void value(std::int64_t v) { text_ += std::to_string(v); }
   void value(int v) { text_ += std::to_string(v); }
-  void value(const std::vector<std::string>& v) { array(v, [&](const std::string& s) { value(s); }); }
-  void value(const Ints& v) { array(v, [&](std::int64_t n) { value(n); }); }
-  void value(const Floats& v) { array(v, [&](float n) { value(n); }); }
+  void value(const std::vector<std::string>& v) {
+    array(v, [&](const std::string& s) { value(s); });
+  }
+  void value(const Ints& v) {
+    array(v, [&](std::int64_t n) { value(n); });
+  }
+  void value(const Floats& v) {
+    array(v, [&](float n) { value(n); });
+  }
   void value(const Shape& v) { value(v.dims); }
   void value(const Tensor& v) { value(to_string(v.type())); }
-  void value(const AttributeValue& v) { std::visit([&](const auto& x) { value(x); }, v); }
+  void value(const AttributeValue& v) {
+    std::visit([&](const auto& x) { value(x); }, v);
+  }
   void value(BufferId v) { value(v.index); }
   void value(StepId v) { value(v.index); }
   template <class Id>
@@ -81,12 +91,18 @@ class Json {
     std::string s;
     for (std::size_t i = 0; i < v.size(); ++i) {
       const unsigned char c = static_cast<unsigned char>(v[i]);
-      if (c == '"' || c == '\\') s += {'\\', static_cast<char>(c)};
-      else if (c == '\n') s += "\\n";
-      else if (c < 0x20 || c == 0x7f) s += code(c);
-      else if (c < 0x80) s += static_cast<char>(c);
-      else if (const std::size_t n = sequence(v.substr(i)); n > 0) s += v.substr(i, n), i += n - 1;
-      else s += code(c);
+      if (c == '"' || c == '\\')
+        s += {'\\', static_cast<char>(c)};
+      else if (c == '\n')
+        s += "\\n";
+      else if (c < 0x20 || c == 0x7f)
+        s += code(c);
+      else if (c < 0x80)
+        s += static_cast<char>(c);
+      else if (const std::size_t n = sequence(v.substr(i)); n > 0)
+        s += v.substr(i, n), i += n - 1;
+      else
+        s += code(c);
     }
     return s;
   }
@@ -99,7 +115,8 @@ class Json {
     for (std::size_t i = 1; i < n; ++i)
       if ((v[i] & 0xC0) != 0x80) return 0;
     const unsigned char second = static_cast<unsigned char>(v[1]);  // overlong forms, surrogates, past U+10FFFF
-    if ((c == 0xE0 && second < 0xA0) || (c == 0xED && second > 0x9F) || (c == 0xF0 && second < 0x90) || (c == 0xF4 && second > 0x8F)) return 0;
+    if ((c == 0xE0 && second < 0xA0) || (c == 0xED && second > 0x9F) || (c == 0xF0 && second < 0x90) || (c == 0xF4 && second > 0x8F))
+      return 0;
     return n;
   }
 

@@ -16,11 +16,14 @@ std::string join(const std::vector<std::string>& parts, std::string_view between
 }
 
 const Buffer* find(const DevicePlan& device, BufferId id) {
-  return id.index >= 0 && id.index < static_cast<int>(device.buffers.size()) ? &device.buffers[static_cast<std::size_t>(id.index)] : nullptr;
+  return id.index >= 0 && id.index < static_cast<int>(device.buffers.size()) ? &device.buffers[static_cast<std::size_t>(id.index)]
+                                                                             : nullptr;
 }
 
 std::string header(const Plan& plan) {
-  std::vector<std::string> rows{concat(plan.mode == PlanMode::training ? "Training" : "Inference", " plan of ", shorten(plan.model.empty() ? "a model" : plan.model, 60)), ""};
+  std::vector<std::string> rows{concat(plan.mode == PlanMode::training ? "Training" : "Inference", " plan of ",
+                                       shorten(plan.model.empty() ? "a model" : plan.model, 60)),
+                                ""};
   const auto row = [&](std::string_view title, const std::string& value) {
     if (!value.empty()) rows.push_back(concat("  ", title, std::string(16 - title.size(), ' '), value));
   };
@@ -31,12 +34,15 @@ std::string header(const Plan& plan) {
     weights += n;
     if (p.trainable) trainable += n;
   }
-  row("parameters", plan.mode == PlanMode::training ? concat(text_of_count(weights), " (", text_of_count(trainable), " trainable)") : text_of_count(weights));
-  row("batch", concat(plan.batch, plan.devices.size() == 1 ? std::string(" on 1 device") : concat(" over ", plan.devices.size(), " devices")));
+  row("parameters", plan.mode == PlanMode::training ? concat(text_of_count(weights), " (", text_of_count(trainable), " trainable)")
+                                                    : text_of_count(weights));
+  row("batch",
+      concat(plan.batch, plan.devices.size() == 1 ? std::string(" on 1 device") : concat(" over ", plan.devices.size(), " devices")));
   row("loss", plan.loss);
   row("optimizer", plan.optimizer);
   if (plan.seconds > 0)
-    row("estimated step", concat(text_of_seconds(plan.seconds), ", ", text_of_rate(static_cast<double>(plan.batch) / plan.seconds), " samples/s"));
+    row("estimated step",
+        concat(text_of_seconds(plan.seconds), ", ", text_of_rate(static_cast<double>(plan.batch) / plan.seconds), " samples/s"));
   std::vector<std::string> restrictions;
   if (plan.options.deterministic) restrictions.push_back("deterministic kernels");
   if (!plan.options.winograd) restrictions.push_back("no Winograd");
@@ -50,7 +56,15 @@ std::string rows_of(const DevicePlan& d) {
 }
 
 std::string devices(const Plan& plan) {
-  TextTable table({{"device"}, {"model"}, {"rows", Align::right}, {"of the batch", Align::right}, {"steps", Align::right}, {"work", Align::right}, {"estimate", Align::right}, {"peak memory", Align::right}, {"lower bound", Align::right}});
+  TextTable table({{"device"},
+                   {"model"},
+                   {"rows", Align::right},
+                   {"of the batch", Align::right},
+                   {"steps", Align::right},
+                   {"work", Align::right},
+                   {"estimate", Align::right},
+                   {"peak memory", Align::right},
+                   {"lower bound", Align::right}});
   for (const DevicePlan& d : plan.devices) {
     double flops = 0, seconds = 0;
     for (const Step& s : d.steps) {
@@ -59,8 +73,8 @@ std::string devices(const Plan& plan) {
     }
     std::int64_t bound = 0;
     for (const Arena& a : d.arenas) bound += a.lower_bound;
-    table.add({to_string(d.device), shorten(d.model.name, 36), concat(d.slice_size), rows_of(d),
-               concat(d.steps.size()), text_of_count(flops) + "FLOP", text_of_seconds(seconds), text_of_bytes(d.peak_bytes()), text_of_bytes(bound)});
+    table.add({to_string(d.device), shorten(d.model.name, 36), concat(d.slice_size), rows_of(d), concat(d.steps.size()),
+               text_of_count(flops) + "FLOP", text_of_seconds(seconds), text_of_bytes(d.peak_bytes()), text_of_bytes(bound)});
   }
   return "Devices\n" + table.text("  ");
 }
@@ -77,15 +91,20 @@ std::vector<std::vector<const DevicePlan*>> group_by(const Plan& plan, Same&& sa
   std::vector<std::vector<const DevicePlan*>> groups;
   for (const DevicePlan& d : plan.devices) {
     const auto it = std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return same(*g[0], d); });
-    if (it == groups.end()) groups.push_back({&d});
-    else it->push_back(&d);
+    if (it == groups.end())
+      groups.push_back({&d});
+    else
+      it->push_back(&d);
   }
   return groups;
 }
 
 std::string memory(const Plan& plan) {
   const auto same = [](const DevicePlan& a, const DevicePlan& b) {
-    return a.memory == b.memory && std::equal(a.arenas.begin(), a.arenas.end(), b.arenas.begin(), b.arenas.end(), [](const Arena& x, const Arena& y) { return x.kind == y.kind && x.bytes == y.bytes && x.lower_bound == y.lower_bound; });
+    return a.memory == b.memory &&
+           std::equal(a.arenas.begin(), a.arenas.end(), b.arenas.begin(), b.arenas.end(), [](const Arena& x, const Arena& y) {
+             return x.kind == y.kind && x.bytes == y.bytes && x.lower_bound == y.lower_bound;
+           });
   };
   std::string out = "Memory\n";
   for (const auto& group : group_by(plan, same)) {
@@ -107,12 +126,14 @@ std::string memory(const Plan& plan) {
 }
 
 std::string buckets(const Plan& plan) {
-  TextTable table({{"all-reduce"}, {"values", Align::right}, {"type"}, {"bytes", Align::right}, {"estimate", Align::right}, {"gradients of"}});
+  TextTable table(
+      {{"all-reduce"}, {"values", Align::right}, {"type"}, {"bytes", Align::right}, {"estimate", Align::right}, {"gradients of"}});
   for (const Bucket& b : plan.buckets) {
     std::string what = b.values.empty() ? std::string() : shorten(b.values.front(), 32);
     if (b.values.size() > 1) what += (b.values.size() == 2 ? ", " : " .. ") + shorten(b.values.back(), 32);
     if (b.values.size() > 2) what += concat(" (", b.values.size(), ")");
-    table.add({shorten(b.name, 24), text_of_integer(b.elements), to_string(b.dtype), text_of_bytes(b.elements * static_cast<std::int64_t>(size_of(b.dtype))), text_of_seconds(b.seconds), what});
+    table.add({shorten(b.name, 24), text_of_integer(b.elements), to_string(b.dtype),
+               text_of_bytes(b.elements * static_cast<std::int64_t>(size_of(b.dtype))), text_of_seconds(b.seconds), what});
   }
   return "Buckets\n" + table.text("  ");
 }
@@ -129,13 +150,31 @@ std::string name_of_operator(const Step& step) {
   return step.op;
 }
 
+// The kernel, or what a step of another kind reads or writes.
+std::string name_of_target(const Plan& plan, const Step& step) {
+  const auto name = [](const auto& list, int index) {
+    return index >= 0 && index < static_cast<int>(list.size()) ? shorten(list[static_cast<std::size_t>(index)].name, 32) : std::string();
+  };
+  switch (step.kind) {
+    case StepKind::launch: return step.kernel;
+    case StepKind::slice: return name(plan.inputs, step.host);
+    case StepKind::concat: return name(plan.outputs, step.host);
+    case StepKind::all_reduce: return name(plan.buckets, step.bucket);
+  }
+  return "";
+}
+
 std::string steps(const Plan& plan) {
   const auto same_step = [](const Step& a, const Step& b) {
-    return a.kind == b.kind && a.op == b.op && a.kernel == b.kernel && a.inputs == b.inputs && a.outputs == b.outputs && a.stream == b.stream && a.waits == b.waits && a.origin == b.origin && to_string(a.attributes) == to_string(b.attributes);
+    return a.kind == b.kind && a.op == b.op && a.kernel == b.kernel && a.inputs == b.inputs && a.outputs == b.outputs &&
+           a.stream == b.stream && a.waits == b.waits && a.origin == b.origin && to_string(a.attributes) == to_string(b.attributes);
   };
-  const auto same_buffer = [](const Buffer& a, const Buffer& b) { return a.operand == b.operand && a.arena == b.arena && a.offset == b.offset && a.bytes == b.bytes; };
+  const auto same_buffer = [](const Buffer& a, const Buffer& b) {
+    return a.operand == b.operand && a.arena == b.arena && a.offset == b.offset && a.bytes == b.bytes;
+  };
   const auto same = [&](const DevicePlan& a, const DevicePlan& b) {
-    return std::equal(a.buffers.begin(), a.buffers.end(), b.buffers.begin(), b.buffers.end(), same_buffer) && std::equal(a.steps.begin(), a.steps.end(), b.steps.begin(), b.steps.end(), same_step);
+    return std::equal(a.buffers.begin(), a.buffers.end(), b.buffers.begin(), b.buffers.end(), same_buffer) &&
+           std::equal(a.steps.begin(), a.steps.end(), b.steps.begin(), b.steps.end(), same_step);
   };
   std::string out;
   for (const auto& group : group_by(plan, same)) {
@@ -160,7 +199,19 @@ std::string steps(const Plan& plan) {
       return at < ids.size() ? concat(out, " .. (", ids.size(), ")") : out;
     };
     const bool measured = std::any_of(d.steps.begin(), d.steps.end(), [](const Step& s) { return s.measured; });
-    TextTable table({{"#", Align::right}, {"stream", Align::right}, {"from"}, {"operator"}, {"kernel"}, {"inputs"}, {"output"}, {"arena"}, {"offset", Align::right}, {"bytes", Align::right}, {"FLOP", Align::right}, {"estimate", Align::right}, {"waits for", Align::right}});
+    TextTable table({{"#", Align::right},
+                     {"stream", Align::right},
+                     {"from"},
+                     {"operator"},
+                     {"kernel"},
+                     {"inputs"},
+                     {"output"},
+                     {"arena"},
+                     {"offset", Align::right},
+                     {"bytes", Align::right},
+                     {"FLOP", Align::right},
+                     {"estimate", Align::right},
+                     {"waits for", Align::right}});
     for (std::size_t i = 0; i < d.steps.size(); ++i) {
       const Step& s = d.steps[i];
       std::vector<std::string> waits;
@@ -168,15 +219,14 @@ std::string steps(const Plan& plan) {
       const Buffer* made = s.kind == StepKind::launch && !s.outputs.empty() ? find(d, s.outputs[0]) : nullptr;
       std::string from = !s.origin.empty() ? shorten(s.origin.front(), 28) : made ? shorten(made->name, 28) : std::string();
       if (s.origin.size() > 1) from += concat(" +", s.origin.size() - 1);
-      std::string what = s.kernel;
-      if (s.kind == StepKind::slice && s.host >= 0 && s.host < static_cast<int>(plan.inputs.size())) what = shorten(plan.inputs[static_cast<std::size_t>(s.host)].name, 32);
-      if (s.kind == StepKind::concat && s.host >= 0 && s.host < static_cast<int>(plan.outputs.size())) what = shorten(plan.outputs[static_cast<std::size_t>(s.host)].name, 32);
-      if (s.kind == StepKind::all_reduce && s.bucket >= 0 && s.bucket < static_cast<int>(plan.buckets.size())) what = shorten(plan.buckets[static_cast<std::size_t>(s.bucket)].name, 32);
       const Buffer* b = find(d, s.outputs.empty() ? (s.inputs.empty() ? BufferId{} : s.inputs[0]) : s.outputs[0]);
       std::string output = s.outputs.empty() ? std::string() : operand(s.outputs[0]);
       if (s.outputs.size() > 1) output += concat(" +", s.outputs.size() - 1);
-      table.add({concat(i), streams ? concat(s.stream) : std::string(), from, name_of_operator(s), what, operands(s.inputs), output, b ? std::string(name_of(b->arena)) : std::string(), b ? concat(b->offset) : std::string(), b ? text_of_bytes(b->bytes) : std::string(),
-                 s.flops > 0 ? text_of_count(s.flops) : std::string(), s.seconds > 0 ? text_of_seconds(s.seconds) + (!measured ? "" : s.measured ? " *" : "  ") : std::string(), join(waits, ",")});
+      std::string estimate = s.seconds > 0 ? text_of_seconds(s.seconds) : "";
+      if (measured && !estimate.empty()) estimate += s.measured ? " *" : "  ";
+      table.add({concat(i), streams ? concat(s.stream) : "", from, name_of_operator(s), name_of_target(plan, s), operands(s.inputs), output,
+                 b ? std::string(name_of(b->arena)) : "", b ? concat(b->offset) : "", b ? text_of_bytes(b->bytes) : "",
+                 s.flops > 0 ? text_of_count(s.flops) : "", estimate, join(waits, ",")});
     }
     out += table.text("  ");
     if (measured) out += "  * measured on this device; the others are estimates\n";

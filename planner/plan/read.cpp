@@ -15,7 +15,9 @@ E read_enum(int value, E last, std::string_view what) {
   return static_cast<E>(value);
 }
 
-Shape read_shape(const file::Type& in) { return Shape(std::vector<std::int64_t>(in.dims().begin(), in.dims().end())); }
+Shape read_shape(const file::Type& in) {
+  return Shape(std::vector<std::int64_t>(in.dims().begin(), in.dims().end()));
+}
 
 TensorType read(const file::Type& in) {
   TensorType type{static_cast<DType>(in.dtype()), read_shape(in)};

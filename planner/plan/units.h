@@ -7,11 +7,11 @@
 
 namespace tandem {
 
-std::string text_of_bytes(std::int64_t bytes);    // "1.25 MiB"
-std::string text_of_seconds(double seconds);      // "12.3 ms"
-std::string text_of_count(double count);          // "1.65 M"
-std::string text_of_integer(std::int64_t n);      // "1,650,000"
-std::string text_of_rate(double per_second);      // "1,234" above ten, else two digits
+std::string text_of_bytes(std::int64_t bytes);  // "1.25 MiB"
+std::string text_of_seconds(double seconds);    // "12.3 ms"
+std::string text_of_count(double count);        // "1.65 M"
+std::string text_of_integer(std::int64_t n);    // "1,650,000"
+std::string text_of_rate(double per_second);    // "1,234" above ten, else two digits
 
 // At most `width` columns, the middle replaced by "..": the ends of a name tell most.
 std::string shorten(std::string_view text, std::size_t width);

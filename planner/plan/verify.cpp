@@ -34,7 +34,8 @@ void check_collectives(const Plan& plan, Breaches& breaches) {
       wanted = std::move(got);
     } else if (got != wanted) {
       const auto at = std::mismatch(got.begin(), got.end(), wanted.begin(), wanted.end()).first - got.begin();
-      breaches.add(plan.devices[d].device, ": all-reduces differ from ", plan.devices[0].device, "'s from number ", at, " on (", got.size(), " and ", wanted.size(), " of them)");
+      breaches.add(plan.devices[d].device, ": all-reduces differ from ", plan.devices[0].device, "'s from number ", at, " on (", got.size(),
+                   " and ", wanted.size(), " of them)");
     }
   }
   std::set<int> seen;
@@ -76,7 +77,9 @@ void check_whole(const Plan& plan, Breaches& breaches) {
 
 }  // namespace
 
-std::string brief(const std::string& name) { return name.size() <= 80 ? name : name.substr(0, 77) + "..."; }
+std::string brief(const std::string& name) {
+  return name.size() <= 80 ? name : name.substr(0, 77) + "...";
+}
 
 std::string DeviceBreaches::buffer(int index) const {
   return concat("buffer ", index, " '", brief(device_.buffers[static_cast<std::size_t>(index)].name), "'");
@@ -88,9 +91,9 @@ std::string DeviceBreaches::step(std::size_t index) const {
 }
 
 void Breaches::raise(const Plan& plan) const {
-    if (count_ == 0) return;
-    const std::string rest = count_ > shown ? concat("\n  and ", count_ - shown, " more") : std::string();
-    fail(ExitCode::usage, "plan of '", plan.model, "' breaks ", count_, count_ == 1 ? " rule:" : " rules:", text_, rest);
+  if (count_ == 0) return;
+  const std::string rest = count_ > shown ? concat("\n  and ", count_ - shown, " more") : std::string();
+  fail(ExitCode::usage, "plan of '", plan.model, "' breaks ", count_, count_ == 1 ? " rule:" : " rules:", text_, rest);
 }
 
 void verify(const Plan& plan) {

@@ -42,7 +42,7 @@ class DeviceBreaches {
 
 // roots[i]: the buffer whose memory buffer i shares, itself where it has its own.
 struct Structure {
-  bool sound = false;       // indices and places may be relied on
+  bool sound = false;  // indices and places may be relied on
   std::vector<int> roots;
 };
 // Arenas, buffers and steps each by itself.

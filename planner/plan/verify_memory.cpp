@@ -12,7 +12,9 @@ struct Range {
   ArenaKind arena;
   std::int64_t begin, end;
 };
-bool overlap(const Range& a, const Range& b) { return a.arena == b.arena && a.begin < b.end && b.begin < a.end; }
+bool overlap(const Range& a, const Range& b) {
+  return a.arena == b.arena && a.begin < b.end && b.begin < a.end;
+}
 
 class MemoryVerifier {
  public:
@@ -50,14 +52,18 @@ class MemoryVerifier {
       ends[static_cast<std::size_t>(life[i].last)].push_back(static_cast<int>(i));
     }
     std::map<std::pair<ArenaKind, std::int64_t>, int> live;  // by place
-    const auto place = [&](int b) { return std::pair(device_.buffers[static_cast<std::size_t>(b)].arena, device_.buffers[static_cast<std::size_t>(b)].offset); };
+    const auto place = [&](int b) {
+      return std::pair(device_.buffers[static_cast<std::size_t>(b)].arena, device_.buffers[static_cast<std::size_t>(b)].offset);
+    };
     const auto range = [&](int b) {
       const Buffer& buffer = device_.buffers[static_cast<std::size_t>(b)];
       return Range{buffer.arena, buffer.offset, buffer.offset + buffer.bytes};
     };
     for (int s = 0; s < steps; ++s) {
       for (const int b : begins[static_cast<std::size_t>(s)]) {
-        const auto clash = [&](int other) { breaches_.add(breaches_.buffer(b), " and ", breaches_.buffer(other), " share memory and both live at step ", s); };
+        const auto clash = [&](int other) {
+          breaches_.add(breaches_.buffer(b), " and ", breaches_.buffer(other), " share memory and both live at step ", s);
+        };
         const auto [it, fresh] = live.try_emplace(place(b), b);
         if (!fresh) {
           clash(it->second);
@@ -94,8 +100,7 @@ class MemoryVerifier {
     for (std::size_t s = 0; s < device_.steps.size(); ++s) {
       const auto join = [&](int before) {
         if (before < 0) return;
-        for (std::size_t q = 0; q < plan_streams; ++q)
-          done_[s][q] = std::max(done_[s][q], done_[static_cast<std::size_t>(before)][q]);
+        for (std::size_t q = 0; q < plan_streams; ++q) done_[s][q] = std::max(done_[s][q], done_[static_cast<std::size_t>(before)][q]);
         int& own = done_[s][static_cast<std::size_t>(device_.steps[static_cast<std::size_t>(before)].stream)];
         own = std::max(own, before);
       };
@@ -125,7 +130,8 @@ class MemoryVerifier {
       split(memory, arena_bytes(k));
     }
     for (const PlanParameter& p : plan_.parameters)
-      if (problem_of(p.operand).empty() && p.offset >= 0 && p.offset <= arena_bytes(p.arena)) load({p.arena, p.offset, std::min(p.offset + p.operand.bytes(), arena_bytes(p.arena))});
+      if (problem_of(p.operand).empty() && p.offset >= 0 && p.offset <= arena_bytes(p.arena))
+        load({p.arena, p.offset, std::min(p.offset + p.operand.bytes(), arena_bytes(p.arena))});
     for (const Buffer& b : device_.buffers)
       if (b.constant) load({b.arena, b.offset, b.offset + b.operand.bytes()});
   }
@@ -151,7 +157,8 @@ class MemoryVerifier {
     const Buffer& b = at(id);
     const int step = static_cast<int>(s);
     if (b.arena == ArenaKind::scratch && (step < b.first.index || step > b.last.index))
-      breaches_.add(breaches_.step(s), " uses ", breaches_.buffer(id.index), " outside its life, steps ", b.first.index, " to ", b.last.index);
+      breaches_.add(breaches_.step(s), " uses ", breaches_.buffer(id.index), " outside its life, steps ", b.first.index, " to ",
+                    b.last.index);
   }
   void read(std::size_t s, BufferId id, bool whole) {
     check_alive(s, id);
@@ -163,11 +170,14 @@ class MemoryVerifier {
       p.readers[static_cast<std::size_t>(device_.steps[s].stream)] = static_cast<int>(s);
     });
     if (unwritten) breaches_.add(breaches_.step(s), " reads ", breaches_.buffer(id.index), ", which nothing wrote");
-    if (unordered >= 0) breaches_.add(breaches_.step(s), " reads ", breaches_.buffer(id.index), " without waiting for ", breaches_.step(static_cast<std::size_t>(unordered)), ", which writes it");
+    if (unordered >= 0)
+      breaches_.add(breaches_.step(s), " reads ", breaches_.buffer(id.index), " without waiting for ",
+                    breaches_.step(static_cast<std::size_t>(unordered)), ", which writes it");
   }
   void write(std::size_t s, BufferId id) {
     check_alive(s, id);
-    if (device_.buffers[static_cast<std::size_t>(roots_[static_cast<std::size_t>(id.index)])].constant) breaches_.add(breaches_.step(s), " writes ", breaches_.buffer(id.index), ", a constant");
+    if (device_.buffers[static_cast<std::size_t>(roots_[static_cast<std::size_t>(id.index)])].constant)
+      breaches_.add(breaches_.step(s), " writes ", breaches_.buffer(id.index), ", a constant");
     int unordered = -1;
     const Range r = touched(id);
     for_each_piece(r, [&](Piece& p) {
@@ -175,7 +185,9 @@ class MemoryVerifier {
       for (const int reader : p.readers)
         if (reader != static_cast<int>(s) && !ended(reader, s)) unordered = reader;
     });
-    if (unordered >= 0) breaches_.add(breaches_.step(s), " writes ", breaches_.buffer(id.index), " without waiting for ", breaches_.step(static_cast<std::size_t>(unordered)), ", which uses that memory");
+    if (unordered >= 0)
+      breaches_.add(breaches_.step(s), " writes ", breaches_.buffer(id.index), " without waiting for ",
+                    breaches_.step(static_cast<std::size_t>(unordered)), ", which uses that memory");
     if (r.begin >= r.end) return;
     Memory& memory = memory_[static_cast<std::size_t>(r.arena)];
     split(memory, r.begin);

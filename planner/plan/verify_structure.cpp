@@ -8,7 +8,8 @@ namespace {
 // Nothing here trusts an index: a hostile file comes through here too.
 class StructureVerifier {
  public:
-  StructureVerifier(const Plan& plan, const DevicePlan& device, Breaches& breaches) : plan_(plan), device_(device), breaches_(device, breaches) {}
+  StructureVerifier(const Plan& plan, const DevicePlan& device, Breaches& breaches)
+      : plan_(plan), device_(device), breaches_(device, breaches) {}
 
   Structure run() {
     if (!check_arenas()) return {};
@@ -47,11 +48,14 @@ class StructureVerifier {
         breaches_.add(breaches_.buffer(i), ": ", reason);
         continue;
       }
-      if (b.offset < 0 || b.offset % plan_alignment != 0) breaches_.add(breaches_.buffer(i), " lies at ", b.offset, ", expected a multiple of ", plan_alignment);
+      if (b.offset < 0 || b.offset % plan_alignment != 0)
+        breaches_.add(breaches_.buffer(i), " lies at ", b.offset, ", expected a multiple of ", plan_alignment);
       if (b.bytes < b.operand.bytes() || b.bytes % plan_alignment != 0)
-        breaches_.add(breaches_.buffer(i), " has ", b.bytes, " bytes, expected a multiple of ", plan_alignment, " that holds ", b.operand.bytes());
+        breaches_.add(breaches_.buffer(i), " has ", b.bytes, " bytes, expected a multiple of ", plan_alignment, " that holds ",
+                      b.operand.bytes());
       if (b.offset > arena_bytes(b.arena) || b.bytes > arena_bytes(b.arena) - b.offset)
-        breaches_.add(breaches_.buffer(i), " ends at ", b.offset, "+", b.bytes, ", past arena ", name_of(b.arena), "'s ", arena_bytes(b.arena), " bytes");
+        breaches_.add(breaches_.buffer(i), " ends at ", b.offset, "+", b.bytes, ", past arena ", name_of(b.arena), "'s ",
+                      arena_bytes(b.arena), " bytes");
       if (b.arena == ArenaKind::scratch && (b.first.index < 0 || b.last < b.first || b.last.index >= steps))
         breaches_.add(breaches_.buffer(i), " lives from step ", b.first.index, " to ", b.last.index, " of ", steps);
       if (b.alias.index < -1 || b.alias.index >= static_cast<int>(device_.buffers.size()) || b.alias.index == i)
@@ -59,7 +63,8 @@ class StructureVerifier {
       if (b.constant) {
         const TensorType type{b.operand.dtype, b.operand.shape};
         if (b.constant->type() != type) breaches_.add(breaches_.buffer(i), " of ", type, " has a constant of ", b.constant->type());
-        if (b.arena != ArenaKind::constants) breaches_.add(breaches_.buffer(i), " is a constant in arena ", name_of(b.arena), ", expected constants");
+        if (b.arena != ArenaKind::constants)
+          breaches_.add(breaches_.buffer(i), " is a constant in arena ", name_of(b.arena), ", expected constants");
         if (b.operand.layout.opaque()) breaches_.add(breaches_.buffer(i), " is a constant with layout ", b.operand.layout);
       }
     }
@@ -93,7 +98,8 @@ class StructureVerifier {
       const Buffer& b = device_.buffers[static_cast<std::size_t>(i)];
       const Buffer& r = device_.buffers[static_cast<std::size_t>(roots_[static_cast<std::size_t>(i)])];
       if (b.arena != r.arena || b.offset < r.offset || b.offset + b.bytes > r.offset + r.bytes)
-        breaches_.add(breaches_.buffer(i), " lies outside ", breaches_.buffer(roots_[static_cast<std::size_t>(i)]), " whose memory it shares");
+        breaches_.add(breaches_.buffer(i), " lies outside ", breaches_.buffer(roots_[static_cast<std::size_t>(i)]),
+                      " whose memory it shares");
     }
     return sound();
   }
@@ -102,14 +108,17 @@ class StructureVerifier {
     for (std::size_t s = 0; s < device_.steps.size(); ++s) {
       const Step& step = device_.steps[s];
       const auto operand = [&](BufferId id, bool optional) {
-        if (!exists(id) && !(optional && id.index == -1)) breaches_.add(breaches_.step(s), " names buffer ", id.index, ", which does not exist");
+        if (!exists(id) && !(optional && id.index == -1))
+          breaches_.add(breaches_.step(s), " names buffer ", id.index, ", which does not exist");
       };
       for (const BufferId id : step.inputs) operand(id, step.kind == StepKind::launch);
       for (const BufferId id : step.outputs) operand(id, step.kind == StepKind::launch);
       operand(step.workspace, true);
-      if (step.stream < 0 || step.stream >= plan_streams) breaches_.add(breaches_.step(s), " runs on stream ", step.stream, ", expected 0 to ", plan_streams - 1);
+      if (step.stream < 0 || step.stream >= plan_streams)
+        breaches_.add(breaches_.step(s), " runs on stream ", step.stream, ", expected 0 to ", plan_streams - 1);
       for (const StepId w : step.waits)
-        if (w.index < 0 || w.index >= static_cast<int>(s)) breaches_.add(breaches_.step(s), " waits for step ", w.index, ", which is not issued before it");
+        if (w.index < 0 || w.index >= static_cast<int>(s))
+          breaches_.add(breaches_.step(s), " waits for step ", w.index, ", which is not issued before it");
     }
     if (!sound()) return false;
     for (std::size_t s = 0; s < device_.steps.size(); ++s) check_kind(s);
@@ -120,7 +129,8 @@ class StructureVerifier {
     const Step& step = device_.steps[s];
     const auto counts = [&](std::size_t inputs, std::size_t outputs) {
       if (step.inputs.size() == inputs && step.outputs.size() == outputs) return true;
-      breaches_.add(breaches_.step(s), " has ", step.inputs.size(), " inputs and ", step.outputs.size(), " outputs, expected ", inputs, " and ", outputs);
+      breaches_.add(breaches_.step(s), " has ", step.inputs.size(), " inputs and ", step.outputs.size(), " outputs, expected ", inputs,
+                    " and ", outputs);
       return false;
     };
     switch (step.kind) {
@@ -151,7 +161,8 @@ class StructureVerifier {
         break;
       case StepKind::all_reduce: {
         if (step.outputs.size() != 1 || step.inputs.size() > 1) {
-          breaches_.add(breaches_.step(s), " has ", step.inputs.size(), " inputs and ", step.outputs.size(), " outputs, expected one buffer in place");
+          breaches_.add(breaches_.step(s), " has ", step.inputs.size(), " inputs and ", step.outputs.size(),
+                        " outputs, expected one buffer in place");
           break;
         }
         if (step.bucket < 0 || step.bucket >= static_cast<int>(plan_.buckets.size())) {
@@ -164,7 +175,8 @@ class StructureVerifier {
           breaches_.add(breaches_.step(s), " reads another buffer than it writes");
         const std::int64_t held = b.bytes / static_cast<std::int64_t>(size_of(b.operand.dtype));
         if (bucket.dtype != b.operand.dtype || bucket.elements < 0 || bucket.elements > held)
-          breaches_.add(breaches_.step(s), " sums ", bucket.elements, " ", bucket.dtype, " values in ", breaches_.buffer(step.outputs[0].index), " of ", b.operand);
+          breaches_.add(breaches_.step(s), " sums ", bucket.elements, " ", bucket.dtype, " values in ",
+                        breaches_.buffer(step.outputs[0].index), " of ", b.operand);
         break;
       }
     }
@@ -176,26 +188,32 @@ class StructureVerifier {
     Shape wanted = type.shape;
     if (rows && wanted.rank() > 0) wanted[0] = device_.slice_size;
     if (b.operand.dtype != type.dtype || b.operand.shape != wanted || !b.operand.layout.is_row_major())
-      breaches_.add(breaches_.step(s), ": ", breaches_.buffer(id.index), " is ", b.operand, ", but '", brief(host), "' has ", TensorType{type.dtype, wanted}, " here, row-major");
+      breaches_.add(breaches_.step(s), ": ", breaches_.buffer(id.index), " is ", b.operand, ", but '", brief(host), "' has ",
+                    TensorType{type.dtype, wanted}, " here, row-major");
   }
 
   void check_parameters() {
     std::map<std::pair<ArenaKind, std::int64_t>, std::pair<std::int64_t, const PlanParameter*>> placed;
     for (const PlanParameter& p : plan_.parameters) {
       if (!problem_of(p.operand).empty()) continue;  // said once for the whole plan
-      if (p.offset < 0 || p.offset % plan_alignment != 0 || p.offset > arena_bytes(p.arena) || p.operand.bytes() > arena_bytes(p.arena) - p.offset) {
-        breaches_.add("parameter '", brief(p.name), "' lies at ", p.offset, "+", p.operand.bytes(), ", outside arena ", name_of(p.arena), "'s ", arena_bytes(p.arena), " bytes");
+      if (p.offset < 0 || p.offset % plan_alignment != 0 || p.offset > arena_bytes(p.arena) ||
+          p.operand.bytes() > arena_bytes(p.arena) - p.offset) {
+        breaches_.add("parameter '", brief(p.name), "' lies at ", p.offset, "+", p.operand.bytes(), ", outside arena ", name_of(p.arena),
+                      "'s ", arena_bytes(p.arena), " bytes");
         continue;
       }
       if (p.operand.bytes() == 0) continue;
       const auto [it, fresh] = placed.try_emplace({p.arena, p.offset}, p.operand.bytes(), &p);
-      const auto clash = [&](const PlanParameter& other) { breaches_.add("parameter '", brief(p.name), "' overlaps parameter '", brief(other.name), "'"); };
+      const auto clash = [&](const PlanParameter& other) {
+        breaches_.add("parameter '", brief(p.name), "' overlaps parameter '", brief(other.name), "'");
+      };
       if (!fresh) {
         clash(*it->second.second);
         continue;
       }
       const auto after = std::next(it);
-      if (after != placed.end() && after->first.first == p.arena && after->first.second < p.offset + p.operand.bytes()) clash(*after->second.second);
+      if (after != placed.end() && after->first.first == p.arena && after->first.second < p.offset + p.operand.bytes())
+        clash(*after->second.second);
       if (it != placed.begin()) {
         const auto before = std::prev(it);
         if (before->first.first == p.arena && before->first.second + before->second.first > p.offset) clash(*before->second.second);
@@ -211,6 +229,8 @@ class StructureVerifier {
 
 }  // namespace
 
-Structure verify_structure(const Plan& plan, const DevicePlan& device, Breaches& breaches) { return StructureVerifier(plan, device, breaches).run(); }
+Structure verify_structure(const Plan& plan, const DevicePlan& device, Breaches& breaches) {
+  return StructureVerifier(plan, device, breaches).run();
+}
 
 }  // namespace tandem

@@ -11,7 +11,9 @@
 namespace tandem {
 namespace {
 
-constexpr Interval live(int first, int last, std::int64_t bytes) { return {bytes, first, last}; }
+constexpr Interval live(int first, int last, std::int64_t bytes) {
+  return {bytes, first, last};
+}
 
 struct Row {
   std::string name;
@@ -20,7 +22,9 @@ struct Row {
   std::vector<std::int64_t> offsets;
   std::string order = "";
 };
-void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
+void PrintTo(const Row& row, std::ostream* out) {
+  *out << row.name;
+}
 
 class Place : public testing::TestWithParam<Row> {};
 TEST_P(Place, AsTheRowSays) {
@@ -30,12 +34,15 @@ TEST_P(Place, AsTheRowSays) {
 }
 INSTANTIATE_TEST_SUITE_P(
     Rows, Place,
-    testing::Values(Row{"nothing", {}, 0, {}},
-                    Row{"disjoint_lifetimes_share_bytes", {live(0, 1, 100), live(2, 3, 128)}, 128, {0, 0}},
+    testing::Values(Row{"nothing", {}, 0, {}}, Row{"disjoint_lifetimes_share_bytes", {live(0, 1, 100), live(2, 3, 128)}, 128, {0, 0}},
                     Row{"a_shared_step_is_an_overlap", {live(0, 2, 128), live(2, 3, 64)}, 192, {0, 128}},
                     Row{"offsets_are_multiples_of_64", {live(0, 1, 1), live(0, 1, 65)}, 192, {128, 0}},
                     Row{"no_bytes_take_no_place", {live(0, 9, 64), live(0, 9, 0)}, 64, {0, 0}},
-                    Row{"the_smallest_gap_that_fits", {live(0, 9, 640), live(0, 1, 512), live(0, 9, 320), live(0, 1, 256), live(0, 9, 192), live(3, 4, 128)}, 1920, {0, 640, 1152, 1472, 1728, 1472}, "size"},
+                    Row{"the_smallest_gap_that_fits",
+                        {live(0, 9, 640), live(0, 1, 512), live(0, 9, 320), live(0, 1, 256), live(0, 9, 192), live(3, 4, 128)},
+                        1920,
+                        {0, 640, 1152, 1472, 1728, 1472},
+                        "size"},
                     Row{"nested_lives_stack", {live(0, 5, 64), live(1, 4, 128), live(2, 3, 256)}, 448, {0, 64, 192}}),
     [](const auto& info) { return info.param.name; });
 
@@ -135,7 +142,9 @@ TEST(Place, StandsAtTheLowerBoundForALongTrainingChain) {
   EXPECT_LE(p.bytes, p.lower_bound + p.lower_bound / 100);
 }
 
-TEST(Place, RefusesAnUnknownOrder) { EXPECT_THROW(place({}, "alphabet"), Error); }
+TEST(Place, RefusesAnUnknownOrder) {
+  EXPECT_THROW(place({}, "alphabet"), Error);
+}
 
 }  // namespace
 }  // namespace tandem

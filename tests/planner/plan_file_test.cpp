@@ -26,15 +26,25 @@ Plan full_plan() {
     d.memory = {{MemoryClass::weights, 64}, {MemoryClass::workspace, 12}};
     d.arenas[3].lower_bound = d.arenas[3].bytes;
     Step& scale = d.steps[3];
-    scale.attributes = {{"i", std::int64_t{-5}}, {"f", 0.1f}, {"s", std::string("t\0ext", 5)}, {"is", Ints{1, -2, INT64_MIN}}, {"fs", Floats{1.5f, -0.0f}},
-                        {"ss", Strings{"a", ""}}, {"none", Ints{}}, {"t", Tensor::of<double>({2, 1}, {1.0 / 3, -7})}};
+    scale.attributes = {{"i", std::int64_t{-5}},
+                        {"f", 0.1f},
+                        {"s", std::string("t\0ext", 5)},
+                        {"is", Ints{1, -2, INT64_MIN}},
+                        {"fs", Floats{1.5f, -0.0f}},
+                        {"ss", Strings{"a", ""}},
+                        {"none", Ints{}},
+                        {"t", Tensor::of<double>({2, 1}, {1.0 / 3, -7})}};
     scale.flops = 1e9;
     scale.bytes = 1e6;
     scale.seconds = 2e-4;
     scale.measured = true;
     scale.origin = {"conv1", "relu1"};
     d.arenas[4].bytes = 64;
-    d.buffers.push_back({.name = "k", .operand = {DType::int32, {2}, Layout("a")}, .arena = ArenaKind::constants, .bytes = 64, .constant = Tensor::of<std::int32_t>({2}, {7, -7})});
+    d.buffers.push_back({.name = "k",
+                         .operand = {DType::int32, {2}, Layout("a")},
+                         .arena = ArenaKind::constants,
+                         .bytes = 64,
+                         .constant = Tensor::of<std::int32_t>({2}, {7, -7})});
   }
   return plan;
 }
@@ -67,7 +77,8 @@ TEST(PlanFile, EqualPlansGiveEqualBytesAndHashes) {
 
 TEST(PlanFile, RefusesWhatIsNoPlan) {
   const std::string plan = serialize(full_plan());
-  for (const std::string& bytes : {std::string(), std::string("PK\x03\x04"), std::string(1000, '\0'), std::string(100, 'a'), plan.substr(0, plan.size() - 1), plan.substr(1)}) {
+  for (const std::string& bytes : {std::string(), std::string("PK\x03\x04"), std::string(1000, '\0'), std::string(100, 'a'),
+                                   plan.substr(0, plan.size() - 1), plan.substr(1)}) {
     try {
       parse_plan(bytes);
       ADD_FAILURE() << "read " << bytes.size() << " bytes";

@@ -62,16 +62,25 @@ TEST(PlanText, StepsOfEqualDevicesAreShownOnce) {
   const std::string text = text_of_plan(timed_plan(), true);
   EXPECT_NE(text.find("Steps of fake:0, fake:1 (the same)\n"), std::string::npos) << text;
   EXPECT_NE(text.find("Steps of fake:2\n"), std::string::npos);
-  EXPECT_NE(text.find("  3       0  Scale_node     Scale       fake.Scale      [2,3]:ab [3]:a  [2,3]:ab  scratch        192   64 B  12.3 k  2.00 µs *"), std::string::npos) << text;
-  EXPECT_NE(text.find("  5       1                 all_reduce  gradients 0                     [3]:a     gradients        0   64 B                             4"), std::string::npos) << text;
+  EXPECT_NE(
+      text.find(
+          "  3       0  Scale_node     Scale       fake.Scale      [2,3]:ab [3]:a  [2,3]:ab  scratch        192   64 B  12.3 k  2.00 µs *"),
+      std::string::npos)
+      << text;
+  EXPECT_NE(text.find("  5       1                 all_reduce  gradients 0                     [3]:a     gradients        0   64 B         "
+                      "                    4"),
+            std::string::npos)
+      << text;
 }
 
 TEST(PlanText, JsonHoldsEveryPart) {
   Plan plan = timed_plan();
   plan.model = "a \"name\"\n\x01 with \xc3\xa9 and \xff";
   const std::string json = json_of(plan);
-  for (const char* part : {R"("model":"a \"name\"\n\u0001 with é and \u00ff")", R"("batch":5)", R"("peak_bytes":448)", R"("device":"fake:2")", R"("name":"tandem.scalars")", R"("hash":")", R"("waits":[4])",
-                           R"("kernel":"fake.Scale")", R"("memory":{"weights":64,"activations":320})", R"("warnings":["device fake:2 has one row"])"})
+  for (const char* part :
+       {R"("model":"a \"name\"\n\u0001 with é and \u00ff")", R"("batch":5)", R"("peak_bytes":448)", R"("device":"fake:2")",
+        R"("name":"tandem.scalars")", R"("hash":")", R"("waits":[4])", R"("kernel":"fake.Scale")",
+        R"("memory":{"weights":64,"activations":320})", R"("warnings":["device fake:2 has one row"])"})
     EXPECT_NE(json.find(part), std::string::npos) << part << " in " << json;
   EXPECT_EQ(std::count(json.begin(), json.end(), '{'), std::count(json.begin(), json.end(), '}'));
   EXPECT_EQ(json.find(",}"), std::string::npos);
@@ -80,17 +89,23 @@ TEST(PlanText, JsonHoldsEveryPart) {
 
 TEST(PlanText, DotHasTheFlowOfTheFirstDevice) {
   const std::string dot = dot_of(timed_plan());
-  for (const char* part : {"digraph \"linear\" {", "s0 [label=\"slice x\"", "s0 -> s3 [label=\"[2,3]\"]", "s3 -> s4", "s4 -> s5 [style=dashed", "}\n"}) EXPECT_NE(dot.find(part), std::string::npos) << part << " in " << dot;
+  for (const char* part :
+       {"digraph \"linear\" {", "s0 [label=\"slice x\"", "s0 -> s3 [label=\"[2,3]\"]", "s3 -> s4", "s4 -> s5 [style=dashed", "}\n"})
+    EXPECT_NE(dot.find(part), std::string::npos) << part << " in " << dot;
 }
 
 struct Unit {
   std::string got, want;
 };
 TEST(Units, AreReadable) {
-  for (const Unit& u : {Unit{text_of_bytes(0), "0 B"}, Unit{text_of_bytes(1023), "1023 B"}, Unit{text_of_bytes(1024), "1.00 KiB"}, Unit{text_of_bytes(123456789), "118 MiB"}, Unit{text_of_bytes(std::int64_t{5} << 40), "5.00 TiB"},
-                        Unit{text_of_seconds(0), "0 ns"}, Unit{text_of_seconds(1.234e-5), "12.3 µs"}, Unit{text_of_seconds(0.09996), "100.0 ms"}, Unit{text_of_seconds(75), "75.0 s"}, Unit{text_of_count(999), "999"},
-                        Unit{text_of_count(1650000), "1.65 M"}, Unit{text_of_rate(1234567.8), "1,234,568"}, Unit{text_of_integer(-1234), "-1,234"}, Unit{text_of_integer(-123), "-123"}, Unit{text_of_rate(3.14159), "3.14"}, Unit{text_of_rate(999), "999"},
-                        Unit{shorten("short", 10), "short"}, Unit{shorten("a/very/long/name/of/a/node", 12), "a/ver../node"}, Unit{shorten("two\nlines", 20), "two?lines"}})
+  for (const Unit& u :
+       {Unit{text_of_bytes(0), "0 B"}, Unit{text_of_bytes(1023), "1023 B"}, Unit{text_of_bytes(1024), "1.00 KiB"},
+        Unit{text_of_bytes(123456789), "118 MiB"}, Unit{text_of_bytes(std::int64_t{5} << 40), "5.00 TiB"}, Unit{text_of_seconds(0), "0 ns"},
+        Unit{text_of_seconds(1.234e-5), "12.3 µs"}, Unit{text_of_seconds(0.09996), "100.0 ms"}, Unit{text_of_seconds(75), "75.0 s"},
+        Unit{text_of_count(999), "999"}, Unit{text_of_count(1650000), "1.65 M"}, Unit{text_of_rate(1234567.8), "1,234,568"},
+        Unit{text_of_integer(-1234), "-1,234"}, Unit{text_of_integer(-123), "-123"}, Unit{text_of_rate(3.14159), "3.14"},
+        Unit{text_of_rate(999), "999"}, Unit{shorten("short", 10), "short"},
+        Unit{shorten("a/very/long/name/of/a/node", 12), "a/ver../node"}, Unit{shorten("two\nlines", 20), "two?lines"}})
     EXPECT_EQ(u.got, u.want);
 }
 

@@ -15,7 +15,9 @@ struct Row {
   std::function<void(Plan&)> change;
   std::string breach;
 };
-void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
+void PrintTo(const Row& row, std::ostream* out) {
+  *out << row.name;
+}
 
 void two_lives(Plan& p, StepId first, StepId last) {
   DevicePlan& d = p.devices[0];
@@ -49,60 +51,113 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"batch_not_sliced", [](Plan& p) { p.batch = 4; }, "slices hold 3 rows, the batch 4"},
         Row{"slices_overlap", [](Plan& p) { p.devices[1].slice_begin = 1; }, "fake:1: slice of 1 rows at 1 of 3, expected to begin at 2"},
         Row{"device_twice", [](Plan& p) { p.devices[1].device = p.devices[0].device; }, "device fake:0 appears twice"},
-        Row{"input_without_batch", [](Plan& p) { p.inputs[0].type.shape = {7, 3}; }, "input 'x' of float32[7,3] has no batch of 3"},
+        Row{"input_without_batch",
+            [](Plan& p) {
+              p.inputs[0].type.shape = {7, 3};
+            },
+            "input 'x' of float32[7,3] has no batch of 3"},
         Row{"output_without_batch", [](Plan& p) { p.outputs[1].type.shape = {}; }, "output 'y' of float32[] has no batch of 3"},
         Row{"parameter_twice", [](Plan& p) { p.parameters.push_back(p.parameters[0]); }, "there are two parameters 'w'"},
-        Row{"parameters_overlap", [](Plan& p) { (p.parameters.push_back(p.parameters[0]), p.parameters[1].name = "v"); }, "parameter 'v' overlaps parameter 'w'"},
-        Row{"parameter_outside", [](Plan& p) { p.parameters[0].offset = 64; }, "parameter 'w' lies at 64+12, outside arena parameters's 64 bytes"},
+        Row{"parameters_overlap", [](Plan& p) { (p.parameters.push_back(p.parameters[0]), p.parameters[1].name = "v"); },
+            "parameter 'v' overlaps parameter 'w'"},
+        Row{"parameter_outside", [](Plan& p) { p.parameters[0].offset = 64; },
+            "parameter 'w' lies at 64+12, outside arena parameters's 64 bytes"},
         Row{"parameter_in_scratch", [](Plan& p) { p.parameters[0].arena = ArenaKind::scratch; }, "parameter 'w' lies in arena scratch"},
-        Row{"parameter_of_other_size", [](Plan& p) { p.parameters[0].type.shape = {4}; }, "parameter 'w' of float32[4] is kept as float32[3]:a"},
+        Row{"parameter_of_other_size", [](Plan& p) { p.parameters[0].type.shape = {4}; },
+            "parameter 'w' of float32[4] is kept as float32[3]:a"},
         Row{"parameter_source", [](Plan& p) { p.parameters[0].source = Layout("ba"); }, "source layout ba does not fit [3]"},
         Row{"arenas_missing", [](Plan& p) { p.devices[0].arenas.pop_back(); }, "arenas are not parameters, optimizer"},
-        Row{"arena_not_aligned", [](Plan& p) { p.devices[0].arenas[3].bytes += 1; }, "arena scratch has 321 bytes, expected a multiple of 64"},
-        Row{"arena_below_its_bound", [](Plan& p) { p.devices[0].arenas[0].lower_bound = 65; }, "arena parameters: lower bound 65 is outside 0 to 64"},
-        Row{"buffer_not_aligned", [](Plan& p) { p.devices[0].buffers[1].offset += 4; }, "buffer 1 'tandem.scalars' lies at 68, expected a multiple of 64"},
-        Row{"buffer_outside", [](Plan& p) { p.devices[0].buffers[6].offset = 1 << 20; }, "buffer 6 'loss' ends at 1048576+64, past arena scratch's"},
+        Row{"arena_not_aligned", [](Plan& p) { p.devices[0].arenas[3].bytes += 1; },
+            "arena scratch has 321 bytes, expected a multiple of 64"},
+        Row{"arena_below_its_bound", [](Plan& p) { p.devices[0].arenas[0].lower_bound = 65; },
+            "arena parameters: lower bound 65 is outside 0 to 64"},
+        Row{"buffer_not_aligned", [](Plan& p) { p.devices[0].buffers[1].offset += 4; },
+            "buffer 1 'tandem.scalars' lies at 68, expected a multiple of 64"},
+        Row{"buffer_outside", [](Plan& p) { p.devices[0].buffers[6].offset = 1 << 20; },
+            "buffer 6 'loss' ends at 1048576+64, past arena scratch's"},
         Row{"buffer_outside_by_overflow", [](Plan& p) { p.devices[0].buffers[6].offset = INT64_MAX / 64 * 64; }, "past arena scratch's"},
-        Row{"buffer_too_small", [](Plan& p) { p.devices[0].buffers[0].operand.shape = {2, 300}; }, "buffer 0 'x' has 64 bytes, expected a multiple of 64 that holds 2400"},
-        Row{"buffer_layout", [](Plan& p) { p.devices[0].buffers[0].operand.layout = Layout("abc"); }, "buffer 0 'x': layout 'abc' does not fit shape [2,3]"},
+        Row{"buffer_too_small",
+            [](Plan& p) {
+              p.devices[0].buffers[0].operand.shape = {2, 300};
+            },
+            "buffer 0 'x' has 64 bytes, expected a multiple of 64 that holds 2400"},
+        Row{"buffer_layout", [](Plan& p) { p.devices[0].buffers[0].operand.layout = Layout("abc"); },
+            "buffer 0 'x': layout 'abc' does not fit shape [2,3]"},
         Row{"buffer_layout_axis_twice", [](Plan& p) { p.devices[0].buffers[0].operand.layout = Layout("aa"); }, "layout 'aa' does not fit"},
-        Row{"buffer_layout_block_axis", [](Plan& p) { p.devices[0].buffers[0].operand.layout = Layout("aB16z"); }, "layout 'aB16z' does not fit"},
+        Row{"buffer_layout_block_axis", [](Plan& p) { p.devices[0].buffers[0].operand.layout = Layout("aB16z"); },
+            "layout 'aB16z' does not fit"},
         Row{"buffer_layout_not_chosen", [](Plan& p) { p.devices[0].buffers[0].operand.layout = Layout(); }, "layout 'any' does not fit"},
-        Row{"buffer_negative_dimension", [](Plan& p) { p.devices[0].buffers[0].operand.shape = {-1, 3}; }, "shape [-1,3] has a negative dimension"},
-        Row{"buffer_too_many_elements", [](Plan& p) { p.devices[0].buffers[0].operand.shape = {1ll << 40, 1ll << 40}; }, "is too large"},
-        Row{"buffer_of_strings", [](Plan& p) { p.devices[0].buffers[0].operand.dtype = DType::string; }, "element type string (8) cannot be stored"},
+        Row{"buffer_negative_dimension",
+            [](Plan& p) {
+              p.devices[0].buffers[0].operand.shape = {-1, 3};
+            },
+            "shape [-1,3] has a negative dimension"},
+        Row{"buffer_too_many_elements",
+            [](Plan& p) {
+              p.devices[0].buffers[0].operand.shape = {1ll << 40, 1ll << 40};
+            },
+            "is too large"},
+        Row{"buffer_of_strings", [](Plan& p) { p.devices[0].buffers[0].operand.dtype = DType::string; },
+            "element type string (8) cannot be stored"},
         Row{"life_outside", [](Plan& p) { p.devices[0].buffers[0].last = {99}; }, "buffer 0 'x' lives from step 0 to 99 of 9"},
-        Row{"used_after_its_life", [](Plan& p) { p.devices[0].buffers[5].last = {3}; }, "step 4 (Gradient) uses buffer 5 'y' outside its life, steps 3 to 3"},
-        Row{"live_buffers_overlap", [](Plan& p) { two_lives(p, {6}, {8}); }, "buffer 8 'more' and buffer 5 'y' share memory and both live at step 6"},
-        Row{"live_buffers_overlap_in_part", [](Plan& p) { p.devices[0].buffers[0].bytes += 64; }, "buffer 1 'tandem.scalars' and buffer 0 'x' share memory and both live at step 1"},
-        Row{"alias_outside", [](Plan& p) { p.devices[0].buffers[7].alias = {4}; }, "buffer 7 'w'' lies outside buffer 4 'w/gradient' whose memory it shares"},
-        Row{"alias_of_nothing", [](Plan& p) { p.devices[0].buffers[7].alias = {99}; }, "buffer 7 'w'' shares buffer 99, which does not exist"},
+        Row{"used_after_its_life", [](Plan& p) { p.devices[0].buffers[5].last = {3}; },
+            "step 4 (Gradient) uses buffer 5 'y' outside its life, steps 3 to 3"},
+        Row{"live_buffers_overlap", [](Plan& p) { two_lives(p, {6}, {8}); },
+            "buffer 8 'more' and buffer 5 'y' share memory and both live at step 6"},
+        Row{"live_buffers_overlap_in_part", [](Plan& p) { p.devices[0].buffers[0].bytes += 64; },
+            "buffer 1 'tandem.scalars' and buffer 0 'x' share memory and both live at step 1"},
+        Row{"alias_outside", [](Plan& p) { p.devices[0].buffers[7].alias = {4}; },
+            "buffer 7 'w'' lies outside buffer 4 'w/gradient' whose memory it shares"},
+        Row{"alias_of_nothing", [](Plan& p) { p.devices[0].buffers[7].alias = {99}; },
+            "buffer 7 'w'' shares buffer 99, which does not exist"},
         Row{"alias_cycle", [](Plan& p) { p.devices[0].buffers[3].alias = {7}; }, "shares memory with itself"},
-        Row{"constant_of_other_type", [](Plan& p) { p.devices[0].buffers[3].constant = Tensor::of<float>({1}, {1}); }, "buffer 3 'w' of float32[3] has a constant of float32[1]"},
-        Row{"constant_in_scratch", [](Plan& p) { p.devices[0].buffers[5].constant = Tensor(TensorType{DType::float32, {2, 3}}); }, "is a constant in arena scratch, expected constants"},
-        Row{"operand_missing", [](Plan& p) { p.devices[0].steps[3].inputs[0] = {77}; }, "step 3 (Scale) names buffer 77, which does not exist"},
+        Row{"constant_of_other_type", [](Plan& p) { p.devices[0].buffers[3].constant = Tensor::of<float>({1}, {1}); },
+            "buffer 3 'w' of float32[3] has a constant of float32[1]"},
+        Row{"constant_in_scratch",
+            [](Plan& p) {
+              p.devices[0].buffers[5].constant = Tensor(TensorType{DType::float32, {2, 3}});
+            },
+            "is a constant in arena scratch, expected constants"},
+        Row{"operand_missing", [](Plan& p) { p.devices[0].steps[3].inputs[0] = {77}; },
+            "step 3 (Scale) names buffer 77, which does not exist"},
         Row{"slice_of_nothing", [](Plan& p) { p.devices[0].steps[0].outputs[0] = {}; }, "step 0 (slice) names buffer -1"},
         Row{"slice_of_no_input", [](Plan& p) { p.devices[0].steps[0].host = 3; }, "step 0 (slice) reads input 3 of 3"},
-        Row{"slice_of_other_rows", [](Plan& p) { p.devices[0].buffers[0].operand.shape = {1, 3}; }, "buffer 0 'x' is float32[1,3]:ab, but 'x' has float32[2,3] here, row-major"},
-        Row{"slice_in_another_layout", [](Plan& p) { p.devices[0].buffers[0].operand.layout = Layout("ba"); }, "buffer 0 'x' is float32[2,3]:ba, but"},
+        Row{"slice_of_other_rows",
+            [](Plan& p) {
+              p.devices[0].buffers[0].operand.shape = {1, 3};
+            },
+            "buffer 0 'x' is float32[1,3]:ab, but 'x' has float32[2,3] here, row-major"},
+        Row{"slice_in_another_layout", [](Plan& p) { p.devices[0].buffers[0].operand.layout = Layout("ba"); },
+            "buffer 0 'x' is float32[2,3]:ba, but"},
         Row{"concat_of_no_output", [](Plan& p) { p.devices[0].steps[6].host = -1; }, "step 6 (concat) writes output -1 of 2"},
-        Row{"concat_of_other_type", [](Plan& p) { p.devices[0].steps[6].inputs[0] = {6}; }, "buffer 6 'loss' is float32[]:a, but 'y' has float32[2,3] here"},
+        Row{"concat_of_other_type", [](Plan& p) { p.devices[0].steps[6].inputs[0] = {6}; },
+            "buffer 6 'loss' is float32[]:a, but 'y' has float32[2,3] here"},
         Row{"launch_without_kernel", [](Plan& p) { p.devices[0].steps[3].kernel = ""; }, "step 3 (Scale) names no operator or no kernel"},
         Row{"stream", [](Plan& p) { p.devices[0].steps[3].stream = 3; }, "step 3 (Scale) runs on stream 3, expected 0 to 2"},
-        Row{"waits_for_itself", [](Plan& p) { p.devices[0].steps[5].waits = {{5}}; }, "step 5 (all_reduce) waits for step 5, which is not issued before it"},
-        Row{"waits_in_a_circle", [](Plan& p) { p.devices[0].steps[4].waits = {{5}}; }, "step 4 (Gradient) waits for step 5, which is not issued before it"},
-        Row{"sum_before_it_is_there", [](Plan& p) { p.devices[0].steps[5].waits = {{3}}; }, "step 5 (all_reduce) reads buffer 4 'w/gradient' without waiting for step 4 (Gradient), which writes it"},
-        Row{"used_before_it_is_summed", [](Plan& p) { p.devices[0].steps[8].waits = {}; }, "step 8 (Update) reads buffer 4 'w/gradient' without waiting for step 5 (all_reduce), which writes it"},
-        Row{"written_while_it_is_read", [](Plan& p) { (p.devices[0].steps[6].stream = 1, p.devices[0].steps[6].waits = {{4}}, p.devices[0].steps[7].inputs[0] = {6}, p.devices[0].steps[8].waits.clear(), p.devices[0].steps[8].outputs[0] = {5}, p.devices[0].buffers[5].last = {8}); },
+        Row{"waits_for_itself", [](Plan& p) { p.devices[0].steps[5].waits = {{5}}; },
+            "step 5 (all_reduce) waits for step 5, which is not issued before it"},
+        Row{"waits_in_a_circle", [](Plan& p) { p.devices[0].steps[4].waits = {{5}}; },
+            "step 4 (Gradient) waits for step 5, which is not issued before it"},
+        Row{"sum_before_it_is_there", [](Plan& p) { p.devices[0].steps[5].waits = {{3}}; },
+            "step 5 (all_reduce) reads buffer 4 'w/gradient' without waiting for step 4 (Gradient), which writes it"},
+        Row{"used_before_it_is_summed", [](Plan& p) { p.devices[0].steps[8].waits = {}; },
+            "step 8 (Update) reads buffer 4 'w/gradient' without waiting for step 5 (all_reduce), which writes it"},
+        Row{"written_while_it_is_read",
+            [](Plan& p) {
+              (p.devices[0].steps[6].stream = 1, p.devices[0].steps[6].waits = {{4}}, p.devices[0].steps[7].inputs[0] = {6},
+               p.devices[0].steps[8].waits.clear(), p.devices[0].steps[8].outputs[0] = {5}, p.devices[0].buffers[5].last = {8});
+            },
             "step 8 (Update) writes buffer 5 'y' without waiting for step 6 (concat), which uses that memory"},
-        Row{"nothing_wrote_it", [](Plan& p) { std::swap(p.devices[0].steps[3].inputs[0], p.devices[0].steps[3].outputs[0]); }, "step 3 (Scale) reads buffer 5 'y', which nothing wrote"},
+        Row{"nothing_wrote_it", [](Plan& p) { std::swap(p.devices[0].steps[3].inputs[0], p.devices[0].steps[3].outputs[0]); },
+            "step 3 (Scale) reads buffer 5 'y', which nothing wrote"},
         Row{"bucket_missing", [](Plan& p) { p.buckets.clear(); }, "step 5 (all_reduce) names bucket 0 of 0"},
-        Row{"bucket_too_large", [](Plan& p) { p.buckets[0].elements = 17; }, "step 5 (all_reduce) sums 17 float32 values in buffer 4 'w/gradient'"},
+        Row{"bucket_too_large", [](Plan& p) { p.buckets[0].elements = 17; },
+            "step 5 (all_reduce) sums 17 float32 values in buffer 4 'w/gradient'"},
         Row{"bucket_type", [](Plan& p) { p.buckets[0].dtype = DType::float64; }, "sums 3 float64 values"},
-        Row{"collective_missing", [](Plan& p) { (p.devices[1].steps[5] = p.devices[1].steps[6], p.devices[1].steps[8].waits.clear()); }, "fake:1: all-reduces differ from fake:0's from number 0 on (0 and 1 of them)"},
+        Row{"collective_missing", [](Plan& p) { (p.devices[1].steps[5] = p.devices[1].steps[6], p.devices[1].steps[8].waits.clear()); },
+            "fake:1: all-reduces differ from fake:0's from number 0 on (0 and 1 of them)"},
         Row{"collectives_on_other_streams", [](Plan& p) { p.devices[1].steps[5].stream = 0; }, "fake:1: all-reduces differ"}),
     [](const auto& info) { return info.param.name; });
-
 
 TEST(Verify, NamesEveryBreachAtOnce) {
   Plan plan = linear_plan({2, 1});
@@ -114,7 +169,8 @@ TEST(Verify, NamesEveryBreachAtOnce) {
     ADD_FAILURE();
   } catch (const Error& e) {
     const std::string text = e.what();
-    for (const char* part : {"plan of 'linear' breaks ", "slices hold", "lower bound 65", "lives from step 0 to 99"}) EXPECT_NE(text.find(part), std::string::npos) << text;
+    for (const char* part : {"plan of 'linear' breaks ", "slices hold", "lower bound 65", "lives from step 0 to 99"})
+      EXPECT_NE(text.find(part), std::string::npos) << text;
   }
 }
 

@@ -17,9 +17,13 @@ struct Call {
   std::byte* workspace = nullptr;
   Attributes attributes;
   template <class T>
-  std::span<T> in(std::size_t i) const { return {reinterpret_cast<T*>(x[i]), static_cast<std::size_t>(inputs[i].shape.elements())}; }
+  std::span<T> in(std::size_t i) const {
+    return {reinterpret_cast<T*>(x[i]), static_cast<std::size_t>(inputs[i].shape.elements())};
+  }
   template <class T>
-  std::span<T> out(std::size_t i) const { return {reinterpret_cast<T*>(y[i]), static_cast<std::size_t>(outputs[i].shape.elements())}; }
+  std::span<T> out(std::size_t i) const {
+    return {reinterpret_cast<T*>(y[i]), static_cast<std::size_t>(outputs[i].shape.elements())};
+  }
 };
 using Function = std::function<void(const Call&)>;
 
@@ -68,12 +72,12 @@ class FakeBackend final : public Backend {
  public:
   std::map<std::string, Function, std::less<>> functions;  // by operator
   int devices = 4;
-  std::int64_t memory_limit = std::int64_t{1} << 30;       // of one device
-  std::int64_t workspace = 0;                              // every kernel asks for it
+  std::int64_t memory_limit = std::int64_t{1} << 30;  // of one device
+  std::int64_t workspace = 0;                         // every kernel asks for it
   double timeout_seconds = 20;
-  std::string reason;                                      // why it is unusable
-  bool captures = false;                                   // its devices capture steps
-  mutable int replays = 0;                                 // of captured steps
+  std::string reason;                                                                                    // why it is unusable
+  bool captures = false;                                                                                 // its devices capture steps
+  mutable int replays = 0;                                                                               // of captured steps
   mutable std::vector<std::vector<GuardedMemory>> memory = std::vector<std::vector<GuardedMemory>>(16);  // by device, as allocated
 
   FakeBackend() {
@@ -89,7 +93,8 @@ class FakeBackend final : public Backend {
       for (const float y : c.in<const float>(1)) c.out<float>(1)[0] += y;
     };
     functions["Update"] = [](const Call& c) {
-      for (std::size_t i = 0; i < c.in<float>(1).size(); ++i) c.out<float>(0)[i] = c.in<float>(1)[i] - c.in<float>(0)[0] * c.in<float>(2)[i];
+      for (std::size_t i = 0; i < c.in<float>(1).size(); ++i)
+        c.out<float>(0)[i] = c.in<float>(1)[i] - c.in<float>(0)[0] * c.in<float>(2)[i];
     };
   }
   bool guards_whole() const {
@@ -129,8 +134,12 @@ class CapturingStream final : public Stream {
  public:
   CapturingStream(std::unique_ptr<Stream> stream, Capture& capture) : stream_(std::move(stream)), capture_(capture) {}
   void launch(Kernel& kernel) override { capture_.open ? capture_.kernels.push_back(&kernel) : stream_->launch(kernel); }
-  void copy_in(std::byte* device, const std::byte* host, std::int64_t bytes) override { (outside("copy in"), stream_->copy_in(device, host, bytes)); }
-  void copy_out(std::byte* host, const std::byte* device, std::int64_t bytes) override { (outside("copy out"), stream_->copy_out(host, device, bytes)); }
+  void copy_in(std::byte* device, const std::byte* host, std::int64_t bytes) override {
+    (outside("copy in"), stream_->copy_in(device, host, bytes));
+  }
+  void copy_out(std::byte* host, const std::byte* device, std::int64_t bytes) override {
+    (outside("copy out"), stream_->copy_out(host, device, bytes));
+  }
   void record(Event& event) override { capture_.open ? void() : stream_->record(event); }
   void wait(Event& event) override { capture_.open ? void() : stream_->wait(event); }
   void synchronize() override { (outside("synchronize"), stream_->synchronize()); }
@@ -183,6 +192,8 @@ class FakeDevice final : public Device {
   std::int64_t used_ = 0;
 };
 
-inline std::unique_ptr<Device> FakeBackend::open(int index, const KernelOptions&) const { return std::make_unique<FakeDevice>(*this, index); }
+inline std::unique_ptr<Device> FakeBackend::open(int index, const KernelOptions&) const {
+  return std::make_unique<FakeDevice>(*this, index);
+}
 
 }  // namespace tandem::test

@@ -42,30 +42,42 @@ template <class T>
 void expect_sums(const Row& row) {
   const auto group = in_process_group(row.ranks, 30);
   std::mt19937 random(static_cast<unsigned>(row.elements));
-  std::vector<std::vector<T>> values(static_cast<std::size_t>(row.ranks), std::vector<T>(static_cast<std::size_t>(row.elements) + 1, T(42)));
+  std::vector<std::vector<T>> values(static_cast<std::size_t>(row.ranks),
+                                     std::vector<T>(static_cast<std::size_t>(row.elements) + 1, T(42)));
   for (auto& v : values)
-    for (std::int64_t i = 0; i < row.elements; ++i) v[static_cast<std::size_t>(i)] = static_cast<T>(std::uniform_real_distribution<double>(-1, 1)(random));
+    for (std::int64_t i = 0; i < row.elements; ++i)
+      v[static_cast<std::size_t>(i)] = static_cast<T>(std::uniform_real_distribution<double>(-1, 1)(random));
   std::vector<T> want(values[0].begin(), values[0].end());
   for (int round = 0; round < 3; ++round) {
     want.assign(values[0].begin(), values[0].end());
     for (int r = 1; r < row.ranks; ++r)
-      for (std::int64_t i = 0; i < row.elements; ++i) want[static_cast<std::size_t>(i)] += values[static_cast<std::size_t>(r)][static_cast<std::size_t>(i)];
-    const auto failures = on_ranks(row.ranks, [&](int r) { bound(*group, r, round, row.elements, dtype_of<T>(), values[static_cast<std::size_t>(r)].data())->run({}); });
+      for (std::int64_t i = 0; i < row.elements; ++i)
+        want[static_cast<std::size_t>(i)] += values[static_cast<std::size_t>(r)][static_cast<std::size_t>(i)];
+    const auto failures = on_ranks(row.ranks, [&](int r) {
+      bound(*group, r, round, row.elements, dtype_of<T>(), values[static_cast<std::size_t>(r)].data())->run({});
+    });
     for (int r = 0; r < row.ranks; ++r) {
       EXPECT_EQ(failures[static_cast<std::size_t>(r)], "");
-      EXPECT_EQ(values[static_cast<std::size_t>(r)], want) << "rank " << r << ", round " << round;  // bit for bit; the last element is not summed
+      EXPECT_EQ(values[static_cast<std::size_t>(r)], want)
+          << "rank " << r << ", round " << round;  // bit for bit; the last element is not summed
     }
   }
 }
-TEST_P(InProcessGroup, SumsFloatsInRankOrder) { expect_sums<float>(GetParam()); }
-TEST_P(InProcessGroup, SumsDoublesInRankOrder) { expect_sums<double>(GetParam()); }
-INSTANTIATE_TEST_SUITE_P(Rows, InProcessGroup, testing::Values(Row{1, 10}, Row{2, 1}, Row{2, 64}, Row{3, 1000}, Row{4, 3}, Row{4, 100003}, Row{7, 4096}),
+TEST_P(InProcessGroup, SumsFloatsInRankOrder) {
+  expect_sums<float>(GetParam());
+}
+TEST_P(InProcessGroup, SumsDoublesInRankOrder) {
+  expect_sums<double>(GetParam());
+}
+INSTANTIATE_TEST_SUITE_P(Rows, InProcessGroup,
+                         testing::Values(Row{1, 10}, Row{2, 1}, Row{2, 64}, Row{3, 1000}, Row{4, 3}, Row{4, 100003}, Row{7, 4096}),
                          [](const auto& info) { return concat(info.param.ranks, "_ranks_", info.param.elements); });
 
 TEST(InProcessGroup, NamesTheMissingRanks) {
   const auto group = in_process_group(3, 0.05);
   std::vector<float> values(3);
-  const auto failures = on_ranks(2, [&](int r) { bound(*group, r == 0 ? 0 : 2, 0, 1, DType::float32, &values[static_cast<std::size_t>(r)])->run({}); });
+  const auto failures =
+      on_ranks(2, [&](int r) { bound(*group, r == 0 ? 0 : 2, 0, 1, DType::float32, &values[static_cast<std::size_t>(r)])->run({}); });
   for (const std::string& f : failures) EXPECT_EQ(f, "all-reduce: waited 0.05 s for rank 1");
 }
 
@@ -78,13 +90,15 @@ TEST(InProcessGroup, AbortWakesThoseWhoWait) {
   });
   EXPECT_EQ(failures, (std::vector<std::string>{"device 2 is on fire", "device 2 is on fire", ""}));
   group->abort("a later reason");
-  EXPECT_EQ(on_ranks(1, [&](int) { bound(*group, 2, 0, 1, DType::float32, &values[2])->run({}); })[0], "device 2 is on fire") << "it stays aborted, for the first reason";
+  EXPECT_EQ(on_ranks(1, [&](int) { bound(*group, 2, 0, 1, DType::float32, &values[2])->run({}); })[0], "device 2 is on fire")
+      << "it stays aborted, for the first reason";
 }
 
 TEST(InProcessGroup, RefusesCallsThatDiffer) {
   const auto group = in_process_group(2, 30);
   std::vector<float> values(4);
-  const auto failures = on_ranks(2, [&](int r) { bound(*group, r, r, 2, DType::float32, &values[static_cast<std::size_t>(2 * r)])->run({}); });
+  const auto failures =
+      on_ranks(2, [&](int r) { bound(*group, r, r, 2, DType::float32, &values[static_cast<std::size_t>(2 * r)])->run({}); });
   EXPECT_EQ(failures[0], "all-reduce: rank 0 sums 2 float32 on channel 0, rank 1 2 float32 on channel 1");
   EXPECT_NE(failures[1], "");
 }

@@ -7,7 +7,9 @@
 
 namespace tandem::test {
 
-inline std::int64_t rounded(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
+inline std::int64_t rounded(std::int64_t bytes) {
+  return (bytes + 63) / 64 * 64;
+}
 
 // Builds one device's part. Buffers get memory of their own one after another, and lives from the steps that use them.
 class DeviceBuilder {
@@ -21,9 +23,15 @@ class DeviceBuilder {
   }
 
   BufferId buffer(std::string name, Operand operand, ArenaKind arena = ArenaKind::scratch) {
-    Buffer b{.name = std::move(name), .operand = operand, .arena = arena, .offset = d_.arenas[static_cast<std::size_t>(arena)].bytes, .bytes = rounded(operand.bytes())};
-    b.memory = arena == ArenaKind::parameters ? MemoryClass::weights : arena == ArenaKind::optimizer ? MemoryClass::optimizer_state
-               : arena == ArenaKind::gradients ? MemoryClass::gradients : MemoryClass::activations;
+    Buffer b{.name = std::move(name),
+             .operand = operand,
+             .arena = arena,
+             .offset = d_.arenas[static_cast<std::size_t>(arena)].bytes,
+             .bytes = rounded(operand.bytes())};
+    b.memory = arena == ArenaKind::parameters  ? MemoryClass::weights
+               : arena == ArenaKind::optimizer ? MemoryClass::optimizer_state
+               : arena == ArenaKind::gradients ? MemoryClass::gradients
+                                               : MemoryClass::activations;
     d_.arenas[static_cast<std::size_t>(arena)].bytes += b.bytes;
     d_.buffers.push_back(std::move(b));
     return {static_cast<int>(d_.buffers.size()) - 1};
@@ -50,9 +58,17 @@ class DeviceBuilder {
 
   StepId slice(int host, BufferId out) { return add({.kind = StepKind::slice, .outputs = {out}, .host = host}); }
   StepId concat(int host, BufferId in) { return add({.kind = StepKind::concat, .inputs = {in}, .host = host}); }
-  StepId launch(std::string op, std::vector<BufferId> inputs, std::vector<BufferId> outputs, Attributes attributes = {}, BufferId workspace = {}) {
+  StepId launch(std::string op, std::vector<BufferId> inputs, std::vector<BufferId> outputs, Attributes attributes = {},
+                BufferId workspace = {}) {
     const std::string kernel = "fake." + op;
-    return add({.kind = StepKind::launch, .op = op, .kernel = kernel, .attributes = std::move(attributes), .inputs = std::move(inputs), .outputs = std::move(outputs), .workspace = workspace, .origin = {op + "_node"}});
+    return add({.kind = StepKind::launch,
+                .op = op,
+                .kernel = kernel,
+                .attributes = std::move(attributes),
+                .inputs = std::move(inputs),
+                .outputs = std::move(outputs),
+                .workspace = workspace,
+                .origin = {op + "_node"}});
   }
   StepId all_reduce(int bucket, BufferId buffer, std::vector<StepId> waits = {}) {
     return add({.kind = StepKind::all_reduce, .outputs = {buffer}, .bucket = bucket, .stream = 1, .waits = std::move(waits)});

@@ -39,13 +39,17 @@ Results step(Session& session, std::size_t plan, const std::vector<float>& x, St
   session.run(plan, inputs, outputs, state);
   return r;
 }
-std::vector<float> floats(const Tensor& t) { return {t.values<float>().begin(), t.values<float>().end()}; }
+std::vector<float> floats(const Tensor& t) {
+  return {t.values<float>().begin(), t.values<float>().end()};
+}
 std::vector<float> numbers(std::int64_t rows, std::int64_t columns) {
   std::vector<float> x(static_cast<std::size_t>(rows * columns));
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i + 1);
   return x;
 }
-NamedTensor weights(std::vector<float> w) { return {"w", Tensor::of<float>({std::ssize(w)}, std::span<const float>(w))}; }
+NamedTensor weights(std::vector<float> w) {
+  return {"w", Tensor::of<float>({std::ssize(w)}, std::span<const float>(w))};
+}
 
 struct Slices {
   std::string name;
@@ -112,8 +116,9 @@ TEST_P(LinearSession, StepsAllocateNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Slices, LinearSession,
-                         testing::Values(Slices{"one_device", {4}}, Slices{"two_equal", {2, 2}}, Slices{"uneven", {3, 1}}, Slices{"one_has_none", {4, 0}},
-                                         Slices{"the_first_has_none", {0, 2, 1}}, Slices{"four_uneven", {3, 1, 2, 2}}),
+                         testing::Values(Slices{"one_device", {4}}, Slices{"two_equal", {2, 2}}, Slices{"uneven", {3, 1}},
+                                         Slices{"one_has_none", {4, 0}}, Slices{"the_first_has_none", {0, 2, 1}},
+                                         Slices{"four_uneven", {3, 1, 2, 2}}),
                          [](const auto& info) { return info.param.name; });
 
 TEST(Session, GivesEachDeviceItsStepState) {
@@ -296,16 +301,24 @@ TEST_P(RefusedPlan, SaysWhy) {
 }
 INSTANTIATE_TEST_SUITE_P(
     Rows, RefusedPlan,
-    testing::Values(
-        Refusal{"no_such_backend", [](FakeBackend&, Plan& p) { p.devices[0].device.backend = "cuda"; }, "device cuda:0: this program has no backend 'cuda', only fake"},
-        Refusal{"too_few_devices", [](FakeBackend& b, Plan&) { b.devices = 1; }, "device fake:1: there are 1 fake devices"},
-        Refusal{"unusable", [](FakeBackend& b, Plan&) { b.reason = "no driver"; }, "device fake:0: no driver"},
-        Refusal{"out_of_memory", [](FakeBackend& b, Plan&) { b.memory_limit = 100; }, "out of memory"},
-        Refusal{"unknown_operator", [](FakeBackend&, Plan& p) { p.devices[1].steps[3].op = "Nothing"; }, "fake:1: step 3 (Nothing, fake.Scale, from 'Scale_node'): the plan wants kernel fake.Scale"},
-        Refusal{"unknown_kernel", [](FakeBackend&, Plan& p) { p.devices[0].steps[3].kernel = "other.Scale"; }, "offers \n  fake.Scale: float32[2,3]:ab float32[3]:a → float32[2,3]:ab"},
-        Refusal{"more_workspace", [](FakeBackend& b, Plan&) { b.workspace = 128; }, "needs 128 bytes of workspace, the plan has 0"},
-        Refusal{"does_not_verify", [](FakeBackend&, Plan& p) { p.devices[0].steps[8].waits.clear(); }, "without waiting for step 5 (all_reduce)"},
-        Refusal{"other_scalars", [](FakeBackend&, Plan& p) { p.inputs[0] = {"tandem.scalars", {DType::float32, {3, 3}}, true}; }, "expected float32[8] without a batch"}),
+    testing::Values(Refusal{"no_such_backend", [](FakeBackend&, Plan& p) { p.devices[0].device.backend = "cuda"; },
+                            "device cuda:0: this program has no backend 'cuda', only fake"},
+                    Refusal{"too_few_devices", [](FakeBackend& b, Plan&) { b.devices = 1; }, "device fake:1: there are 1 fake devices"},
+                    Refusal{"unusable", [](FakeBackend& b, Plan&) { b.reason = "no driver"; }, "device fake:0: no driver"},
+                    Refusal{"out_of_memory", [](FakeBackend& b, Plan&) { b.memory_limit = 100; }, "out of memory"},
+                    Refusal{"unknown_operator", [](FakeBackend&, Plan& p) { p.devices[1].steps[3].op = "Nothing"; },
+                            "fake:1: step 3 (Nothing, fake.Scale, from 'Scale_node'): the plan wants kernel fake.Scale"},
+                    Refusal{"unknown_kernel", [](FakeBackend&, Plan& p) { p.devices[0].steps[3].kernel = "other.Scale"; },
+                            "offers \n  fake.Scale: float32[2,3]:ab float32[3]:a → float32[2,3]:ab"},
+                    Refusal{"more_workspace", [](FakeBackend& b, Plan&) { b.workspace = 128; },
+                            "needs 128 bytes of workspace, the plan has 0"},
+                    Refusal{"does_not_verify", [](FakeBackend&, Plan& p) { p.devices[0].steps[8].waits.clear(); },
+                            "without waiting for step 5 (all_reduce)"},
+                    Refusal{"other_scalars",
+                            [](FakeBackend&, Plan& p) {
+                              p.inputs[0] = {"tandem.scalars", {DType::float32, {3, 3}}, true};
+                            },
+                            "expected float32[8] without a batch"}),
     [](const auto& info) { return info.param.name; });
 
 struct Addition {
@@ -323,22 +336,26 @@ TEST_P(RefusedAddition, LeavesTheSessionAsItWas) {
   EXPECT_TRUE(contains(failure([&] { session.add(plan); }), GetParam().reason));
   EXPECT_EQ(step(session, 0, numbers(3, 3)).y, std::vector<float>(9, 0.0f)) << "weights are zero";
 }
-INSTANTIATE_TEST_SUITE_P(
-    Rows, RefusedAddition,
-    testing::Values(Addition{"other_devices", [](Plan& p) { p.devices[1].device.index = 2; }, "other devices"},
-                    Addition{"fewer_devices", [](Plan& p) { p = linear_plan({1}); }, "other devices"},
-                    Addition{"other_parameter", [](Plan& p) { p.parameters[0].name = "v"; }, "parameter 'v', which the first plan has not"},
-                    Addition{"other_place",
-                             [](Plan& p) {
-                               p.parameters[0].offset = 64;
-                               for (DevicePlan& d : p.devices) {
-                                 d.arenas[0].bytes = 128;
-                                 for (Buffer& b : d.buffers) b.offset += b.arena == ArenaKind::parameters ? 64 : 0;
-                               }
-                             },
-                             "parameter 'w' is float32[3]:a at 64 in the plan to add, float32[3]:a at 0 in the first"},
-                    Addition{"other_type", [](Plan& p) { p = linear_plan({1, 1}, 4); }, "parameter 'w' is float32[4]:a"}),
-    [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Rows, RefusedAddition,
+                         testing::Values(Addition{"other_devices", [](Plan& p) { p.devices[1].device.index = 2; }, "other devices"},
+                                         Addition{"fewer_devices", [](Plan& p) { p = linear_plan({1}); }, "other devices"},
+                                         Addition{"other_parameter", [](Plan& p) { p.parameters[0].name = "v"; },
+                                                  "parameter 'v', which the first plan has not"},
+                                         Addition{"other_place",
+                                                  [](Plan& p) {
+                                                    p.parameters[0].offset = 64;
+                                                    for (DevicePlan& d : p.devices) {
+                                                      d.arenas[0].bytes = 128;
+                                                      for (Buffer& b : d.buffers) b.offset += b.arena == ArenaKind::parameters ? 64 : 0;
+                                                    }
+                                                  },
+                                                  "parameter 'w' is float32[3]:a at 64 in the plan to add, float32[3]:a at 0 in the first"},
+                                         Addition{"other_type",
+                                                  [](Plan& p) {
+                                                    p = linear_plan({1, 1}, 4);
+                                                  },
+                                                  "parameter 'w' is float32[4]:a"}),
+                         [](const auto& info) { return info.param.name; });
 
 TEST(Session, AnotherBatchTrainsTheSameParameters) {
   FakeBackend fake;
@@ -424,7 +441,10 @@ TEST(Session, RefusesUnknownParametersAndOtherTypes) {
   FakeBackend fake;
   const Backend* backends[] = {&fake};
   Session session(linear_plan({1}), backends);
-  EXPECT_EQ(failure([&] { session.set_parameters(std::vector<NamedTensor>{{"v", Tensor::of<float>({3}, {1, 2, 3})}}); }), "the plan has no parameter 'v'");
+  EXPECT_EQ(failure([&] {
+              session.set_parameters(std::vector<NamedTensor>{{"v", Tensor::of<float>({3}, {1, 2, 3})}});
+            }),
+            "the plan has no parameter 'v'");
   EXPECT_EQ(failure([&] { session.set_parameters(std::vector{weights({1, 2})}); }), "parameter 'w' is float32[3], got float32[2]");
   EXPECT_TRUE(contains(failure([&] { session.run(0, {}, {}, {}); }), "0 inputs and 0 outputs, expected 3 and 2"));
 }
