@@ -52,6 +52,7 @@ constexpr Slot slots[] = {
     {"Slice", 0, 0, Use::pass},
     {"Split", 0, 0, Use::pass},
     {"Concat", 0, all, Use::pass},
+    {"Div", 0, 0, Use::pass},
     {"Sqrt", 0, 0, Use::pass},
     {"Reciprocal", 0, 0, Use::pass},
 };
@@ -81,7 +82,7 @@ class WeightFinder {
     const bool named = std::any_of(std::begin(statistic_names), std::end(statistic_names), [&](std::string_view s) { return name.ends_with(s); });
     const Uses& uses = uses_of(source);
     const bool weight = uses.weight || (uses.many && elements > 1);
-    if (uses.statistic || (weight && named)) {
+    if (uses.statistic || named) {
       role(source) = WeightRole::statistic;
     } else if (weight) {
       role(source) = WeightRole::trained;

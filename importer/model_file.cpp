@@ -2,8 +2,10 @@
 
 #include "importer/bind_inputs.h"
 #include "importer/build_graph.h"
+#include "importer/drop_unread.h"
 #include "importer/model_file_impl.h"
 #include "importer/reader.h"
+#include "importer/recognise_batch_normalization.h"
 #include "importer/report.h"
 #include "importer/tensor_data.h"
 
@@ -81,6 +83,8 @@ std::vector<Problem> ModelFile::problems(const ImportOptions& options) const { r
 Graph ModelFile::graph(const ImportOptions& options) const {
   BuiltGraph built = impl_->build(options);
   if (!built.problems.empty()) fail(report_of(impl_->path.empty() ? name() : impl_->path.string(), built.problems));
+  recognise_batch_normalization(built.graph);
+  drop_unread(built.graph);
   verify(built.graph);
   return std::move(built.graph);
 }
