@@ -83,7 +83,7 @@ Feed::Source Feed::match(const FeedTarget& target, int index) const {
   s.w = have.elements();
   const auto mismatch = [&]() {
     fail(ExitCode::data, data_.name(), ": samples of '", field.name, "' are ", field.sample, ", the model's ",
-         target.label ? "labels" : concat("input '", target.name, "'"), " take ", target.sample, " per sample");
+         target.label ? "labels take " : concat("input '", target.name, "' takes "), target.sample, " per sample");
   };
   if (target.label && is_float(target.sample.dtype) && have.elements() == 1 && want.elements() > 1) {
     if (is_float(field.sample.dtype)) mismatch();

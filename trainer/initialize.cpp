@@ -108,6 +108,13 @@ Start start_of(const Graph& graph, const std::vector<std::vector<NodeId>>& users
   return s.rank() < 2 ? zeros : fans(static_cast<double>(s.elements()) / static_cast<double>(std::max<std::int64_t>(1, s[0])), static_cast<double>(s[0]));
 }
 
+bool all_alike(const Tensor& tensor) {
+  return visit_float(tensor.dtype(), [&]<class T>() {
+    const auto values = tensor.values<T>();
+    return values.size() > 1 && std::all_of(values.begin(), values.end(), [&](T v) { return v == values[0]; });
+  });
+}
+
 Tensor draw(const Value& value, const Start& start, bool glorot, std::uint64_t seed) {
   Tensor tensor(TensorType{value.type.dtype, value.template_shape});
   Random random(seed, stream_of(value.name));
@@ -131,9 +138,10 @@ Initial initialize(const Graph& graph, std::string_view how, std::uint64_t seed)
     const Value& value = graph.values[i];
     if (value.kind != ValueKind::parameter || value.optimizer_state) continue;
     const ValueId id{static_cast<int>(i)};
-    const bool drawable = is_float(value.type.dtype);
+    const bool drawable = value.type.dtype == DType::float32 || value.type.dtype == DType::float64;
     if (value.data && (how == "keep" || !drawable)) {
       initial.values.push_back({value.name, *value.data});
+      if (drawable && value.trainable && start_of(graph, users, id).random && all_alike(*value.data)) initial.constant.push_back(value.name);
       continue;
     }
     if (!drawable) fail("parameter '", value.name, "' of type ", value.type, " has no values in the template and cannot be drawn");

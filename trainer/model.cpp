@@ -168,6 +168,8 @@ void Model::compile(const ModelOptions& options, Backends backends) {
   s.notes.clear();
   s.step = 0;
   if (!initial.missing.empty()) s.notes.push_back(concat("the template has no values for ", list_some(initial.missing), ": they start as he-normal"));
+  if (!initial.constant.empty())
+    s.notes.push_back(concat("all values are alike in ", list_some(initial.constant), ": the model is an untrained template, initialise it with he-normal or glorot-uniform"));
 
   const bool has_labels = options.plan.loss != "output" && !graph.outputs.empty();
   bool own_labels = false;  // an input of the model that goes by that name

@@ -1,0 +1,69 @@
+#include "trainer/checkpoint.h"
+
+#include <cmath>
+
+#include "temporary_folder.h"
+#include "trainer/file.h"
+#include "trainer/run_folder.h"
+
+namespace tandem {
+namespace {
+
+Checkpoint sample() {
+  return {.state = Json::Object{{"step", 12}, {"loss", 0.1}},
+          .weights = {{"a/b c.w", Tensor::of<float>({2, 2}, {1, -2, 0.1f, 1e-30f})}, {"n", Tensor::of<std::int64_t>({1}, {7})}},
+          .optimizer = {{"momentum/a/b c.w", Tensor::of<float>({2, 2}, {5, 6, 7, 8})}}};
+}
+
+TEST(CheckpointFile, RoundTripsBitByBit) {
+  const TemporaryFolder folder;
+  write_checkpoint(folder / "c", sample());
+  const Checkpoint back = read_checkpoint(folder / "c");
+  EXPECT_EQ(back.state.at("step").integer(), 12);
+  EXPECT_EQ(back.state.at("loss").number(), 0.1);
+  ASSERT_EQ(back.weights.size(), 2u);
+  ASSERT_EQ(back.optimizer.size(), 1u);
+  EXPECT_EQ(back.weights[0].name, "a/b c.w");
+  EXPECT_TRUE(std::ranges::equal(back.weights[0].tensor.values<float>(), sample().weights[0].tensor.values<float>()));
+  EXPECT_EQ(back.optimizer[0].name, "momentum/a/b c.w");
+}
+
+TEST(CheckpointFile, DamageIsFoundAndNothingElseIsTaken) {
+  const TemporaryFolder folder;
+  write_checkpoint(folder / "c", sample());
+  std::string bytes = read_file(folder / "c");
+  expect_error(ExitCode::data, "truncated", [&] { read_checkpoint(folder.write("cut", bytes.substr(0, bytes.size() - 30))); });
+  bytes[bytes.find("a/b c.w") + 160] ^= 4;
+  expect_error(ExitCode::data, "damaged", [&] { read_checkpoint(folder.write("flipped", bytes)); });
+  expect_error(ExitCode::io, "cannot be read", [&] { read_checkpoint(folder / "missing"); });
+}
+
+TEST(CheckpointFile, AFailedWriteLeavesTheEarlierOne) {
+  const TemporaryFolder folder;
+  write_checkpoint(folder / "c", sample());
+  std::filesystem::create_directory(folder / "c.partial");  // where the new one would be written
+  expect_error(ExitCode::io, "cannot be written", [&] { write_checkpoint(folder / "c", {.state = Json::Object{}, .weights = {}, .optimizer = {}}); });
+  EXPECT_EQ(read_checkpoint(folder / "c").state.at("step").integer(), 12);
+}
+
+TEST(Metrics, CsvHasARowAnEpoch) {
+  const std::vector<EpochReport> epochs{{.epoch = 1, .step = 10, .loss = 0.5, .learning_rate = 0.1, .seconds = 2, .samples_per_second = 100}};
+  EXPECT_EQ(csv_of(epochs), "epoch,step,loss,accuracy,val_loss,val_accuracy,learning_rate,seconds,samples_per_second\n1,10,0.5,,,,0.1,2,100\n");
+  const EpochReport back = epoch_report(json_of(epochs[0]));
+  EXPECT_EQ(back.step, 10);
+  EXPECT_EQ(back.loss, 0.5);
+  EXPECT_TRUE(std::isnan(back.val_accuracy));
+}
+
+TEST(LossTraceOfALongRun, StaysSmallAndKeepsItsMean) {
+  LossTrace trace;
+  for (int i = 0; i < 10000; ++i) trace.add(i);
+  const auto points = trace.points();
+  EXPECT_LE(points.size(), 400u);
+  EXPECT_GE(points.size(), 150u);
+  for (const auto& [step, loss] : points) EXPECT_NEAR(loss, step - 0.5, 1e-6);  // the mean of its window's steps
+  EXPECT_EQ(LossTrace::from(Json::parse(trace.json().dump())).points(), points);
+}
+
+}  // namespace
+}  // namespace tandem

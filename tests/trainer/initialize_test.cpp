@@ -1,0 +1,92 @@
+#include "trainer/initialize.h"
+
+#include <cmath>
+#include <map>
+
+#include "graph/operator.h"
+#include "temporary_folder.h"
+
+namespace tandem {
+namespace {
+
+// x → Conv → BatchNormalization → PRelu → Flatten → Gemm → MatMul by a transposed weight → Add
+Graph sample_graph() {
+  Graph g;
+  const DType f = DType::float32;
+  const ValueId x = g.add_input("x", {f, {2, 8, 12, 12}});
+  const auto node = [&](std::string_view op, const char* name, std::vector<ValueId> inputs, Attributes attributes = {}) {
+    return g[g.add_node(*find_operator(op), name, std::move(attributes), std::move(inputs), 1)].outputs[0];
+  };
+  const auto parameter = [&](const char* name, Shape shape, bool trainable = true) { return g.add_parameter(name, {f, std::move(shape)}, std::nullopt, trainable); };
+  ValueId y = node("Conv", "conv", {x, parameter("conv.w", {32, 4, 3, 3}), parameter("conv.b", {32})},
+                   {{"kernel_shape", Ints{3, 3}}, {"group", std::int64_t{2}}, {"pads", Ints{0, 0, 0, 0}}, {"strides", Ints{1, 1}}, {"dilations", Ints{1, 1}}});
+  y = node("BatchNormalization", "bn", {y, parameter("bn.scale", {32}), parameter("bn.bias", {32}), parameter("bn.mean", {32}, false), parameter("bn.var", {32}, false)});
+  y = node("PRelu", "prelu", {y, parameter("slope", {32, 1, 1})});
+  y = node("Flatten", "flatten", {y}, {{"axis", std::int64_t{1}}});
+  y = node("Gemm", "gemm", {y, parameter("gemm.w", {100, 3200}), parameter("gemm.b", {100})}, {{"transB", std::int64_t{1}}});
+  const ValueId w = node("Transpose", "transpose", {parameter("matmul.w", {300, 100})}, {{"perm", Ints{1, 0}}});
+  y = node("MatMul", "matmul", {y, w});
+  y = node("Add", "add", {y, parameter("add.b", {300})});
+  g.outputs = {y};
+  return g;
+}
+
+std::map<std::string, std::vector<double>> drawn(const Graph& g, std::string_view how, std::uint64_t seed = 1) {
+  std::map<std::string, std::vector<double>> values;
+  for (const NamedTensor& v : initialize(g, how, seed).values) values[v.name] = v.tensor.to_doubles();
+  return values;
+}
+
+struct FanRow {
+  const char* name;
+  double fan_in, fan_out;
+};
+
+// A sample variance of n values has a relative deviation of about √(2/n) for normal values, less for uniform ones.
+void expect_spread(const std::vector<double>& values, double variance) {
+  double sum = 0, squares = 0;
+  for (const double v : values) sum += v, squares += v * v;
+  const auto n = static_cast<double>(values.size());
+  EXPECT_NEAR(sum / n, 0, 5 * std::sqrt(variance / n));
+  EXPECT_NEAR(squares / n / variance, 1, 5 * std::sqrt(2 / n));
+}
+
+TEST(Initialize, VarianceFollowsTheFans) {
+  const auto he = drawn(sample_graph(), "he-normal"), glorot = drawn(sample_graph(), "glorot-uniform");
+  for (const FanRow& row : {FanRow{"conv.w", 4 * 9, 32 / 2 * 9}, FanRow{"gemm.w", 3200, 100}, FanRow{"matmul.w", 100, 300}}) {
+    SCOPED_TRACE(row.name);
+    expect_spread(he.at(row.name), 2 / row.fan_in);
+    expect_spread(glorot.at(row.name), 2 / (row.fan_in + row.fan_out));
+    for (const double v : glorot.at(row.name)) ASSERT_LE(std::abs(v), std::sqrt(6 / (row.fan_in + row.fan_out)) * (1 + 1e-6));
+  }
+}
+
+TEST(Initialize, BiasesScalesAndStatisticsAreConstants) {
+  const auto values = drawn(sample_graph(), "he-normal");
+  const std::pair<const char*, double> rows[] = {{"conv.b", 0}, {"bn.scale", 1}, {"bn.bias", 0}, {"bn.mean", 0}, {"bn.var", 1}, {"slope", 0.25}, {"gemm.b", 0}, {"add.b", 0}};
+  for (const auto& [name, value] : rows)
+    for (const double v : values.at(name)) EXPECT_EQ(v, value) << name;
+}
+
+TEST(Initialize, DependsOnSeedAndName) {
+  const Graph g = sample_graph();
+  EXPECT_EQ(drawn(g, "he-normal", 1), drawn(g, "he-normal", 1));
+  EXPECT_NE(drawn(g, "he-normal", 1).at("gemm.w"), drawn(g, "he-normal", 2).at("gemm.w"));
+}
+
+TEST(Initialize, KeepsWhatTheTemplateHasAndSaysWhatItLacks) {
+  Graph g = sample_graph();
+  std::vector<float> given(100, 7);
+  for (Value& v : g.values)
+    if (v.name == "gemm.b") v.data = Tensor::of<float>({100}, given);
+  const Initial initial = initialize(g, "keep", 1);
+  EXPECT_EQ(initial.missing.size(), initial.values.size() - 1);
+  const auto kept = drawn(g, "keep"), he = drawn(g, "he-normal");
+  EXPECT_EQ(kept.at("gemm.b")[3], 7);
+  EXPECT_EQ(he.at("gemm.b")[3], 0);
+  EXPECT_EQ(kept.at("conv.w"), he.at("conv.w"));
+  expect_error(ExitCode::usage, "did you mean 'he-normal'?", [&] { initialize(g, "he-norml", 1); });
+}
+
+}  // namespace
+}  // namespace tandem
