@@ -168,9 +168,11 @@ void gather(const std::byte* from, std::byte* to, std::int64_t begin, std::int64
     return;
   }
   const Loop inner = loops.back();
+  const std::int64_t repeats = loops.size() > 1 && loops[loops.size() - 2].stride == 0 ? loops[loops.size() - 2].size : 1;
   while (n > 0) {
     std::int64_t rest = begin / inner.size;
-    const std::int64_t first = begin % inner.size, run = std::min(n, inner.size - first);
+    const std::int64_t first = begin % inner.size;
+    std::int64_t run = std::min(n, inner.size - first);
     std::int64_t offset = first * inner.stride;
     for (std::size_t k = loops.size() - 1; k-- > 0; rest /= loops[k].size) offset += rest % loops[k].size * loops[k].stride;
     if (inner.stride == 0) {
@@ -179,6 +181,11 @@ void gather(const std::byte* from, std::byte* to, std::int64_t begin, std::int64
       std::memcpy(y, x + offset, static_cast<std::size_t>(run) * sizeof(T));
     } else {
       for (std::int64_t i = 0; i < run; ++i) y[i] = x[offset + i * inner.stride];
+    }
+    // A short row that the next loop repeats (a channel's block along the pixels) is copied from itself, ever longer.
+    if (first == 0 && run == inner.size && repeats > 1) {
+      const std::int64_t all = std::min(n, (repeats - begin / inner.size % repeats) * inner.size);
+      for (; run < all; run = std::min(all, 2 * run)) std::memcpy(y + run, y, static_cast<std::size_t>(std::min(run, all - run)) * sizeof(T));
     }
     y += run;
     begin += run;

@@ -51,7 +51,7 @@ template <class T>
 struct Loops {
   Reduction reduction;
   T (*row)(const T*, std::int64_t, T) = nullptr;
-  void (*side_by_side)(T*, const T*, std::int64_t) = nullptr;
+  void (*side_by_side)(T*, const T*, std::int64_t, std::int64_t, std::int64_t) = nullptr;
 
   explicit Loops(Reduction r) : reduction(r) {
     if constexpr (std::is_floating_point_v<T>) {
@@ -64,9 +64,10 @@ struct Loops {
     for (std::int64_t i = 0; i < n; ++i) start = combined(reduction, start, x[i * stride]);
     return start;
   }
-  void reduce_into(T* y, const T* x, std::int64_t n) const {
-    if (side_by_side) return side_by_side(y, x, n);
-    for (std::int64_t i = 0; i < n; ++i) y[i] = combined(reduction, y[i], x[i]);
+  void reduce_into(T* y, const T* x, std::int64_t n, std::int64_t rows = 1, std::int64_t stride = 0) const {
+    if (side_by_side) return side_by_side(y, x, n, rows, stride);
+    for (std::int64_t row = 0; row < rows; ++row)
+      for (std::int64_t i = 0; i < n; ++i) y[i] = combined(reduction, y[i], x[row * stride + i]);
   }
 };
 
@@ -149,13 +150,10 @@ void reduce_unit(const Work& w, const Loops<T>& loops, const T* x, T* y, std::in
     std::int64_t outer = row / line.size;
     for (std::size_t k = w.reduced.size(); k-- > 1; outer /= w.reduced[k - 1].size) at += outer % w.reduced[k - 1].size * w.reduced[k - 1].from;
     std::fill_n(block, width, start);
-    for (std::int64_t i = 0; i < n; ++i) {
-      const T* const p = x + at + i * line.from;
-      if (w.inner.to == 1)
-        loops.reduce_into(block, p, width);
-      else
-        block[0] = loops.reduce(block[0], p, w.inner.size, w.inner.from);
-    }
+    if (w.inner.to == 1)
+      loops.reduce_into(block, x + at, width, n, line.from);
+    else
+      for (std::int64_t i = 0; i < n; ++i) block[0] = loops.reduce(block[0], x + at + i * line.from, w.inner.size, w.inner.from);
     loops.reduce_into(total, block, width);
     row += n;
   }

@@ -8,59 +8,53 @@ using std::int64_t;
 using std::uint32_t;
 using std::uint64_t;
 
-constexpr int group = 16;  // counters side by side
+constexpr int group = 64;  // counters side by side
 
-void rounds(uint32_t (&c)[4][group], const uint32_t* key) {
-  uint32_t k0 = key[0], k1 = key[1];
+struct Words {
+  uint32_t w[4];
+};
+
+inline Words philox(uint64_t number, const PhiloxState& state) {
+  uint32_t c0 = static_cast<uint32_t>(number), c1 = static_cast<uint32_t>(number >> 32);
+  uint32_t c2 = state.counter_high[0], c3 = state.counter_high[1], k0 = state.key[0], k1 = state.key[1];
+#pragma GCC unroll 10
   for (int round = 0; round < 10; ++round) {
-    for (int i = 0; i < group; ++i) {
-      const uint64_t p0 = uint64_t{0xD2511F53u} * c[0][i], p1 = uint64_t{0xCD9E8D57u} * c[2][i];
-      const uint32_t c1 = c[1][i], c3 = c[3][i];
-      c[0][i] = static_cast<uint32_t>(p1 >> 32) ^ c1 ^ k0;
-      c[1][i] = static_cast<uint32_t>(p1);
-      c[2][i] = static_cast<uint32_t>(p0 >> 32) ^ c3 ^ k1;
-      c[3][i] = static_cast<uint32_t>(p0);
-    }
+    const uint64_t p0 = uint64_t{0xD2511F53u} * c0, p1 = uint64_t{0xCD9E8D57u} * c2;
+    c0 = static_cast<uint32_t>(p1 >> 32) ^ c1 ^ k0;
+    c1 = static_cast<uint32_t>(p1);
+    c2 = static_cast<uint32_t>(p0 >> 32) ^ c3 ^ k1;
+    c3 = static_cast<uint32_t>(p0);
     k0 += 0x9E3779B9u;
     k1 += 0xBB67AE85u;
   }
-}
-
-void set_counters(uint32_t (&c)[4][group], const uint64_t (&number)[group], const uint32_t* high) {
-  for (int i = 0; i < group; ++i) {
-    c[0][i] = static_cast<uint32_t>(number[i]);
-    c[1][i] = static_cast<uint32_t>(number[i] >> 32);
-    c[2][i] = high[0];
-    c[3][i] = high[1];
-  }
+  return {{c0, c1, c2, c3}};
 }
 
 }  // namespace
 
 void philox_run(uint32_t* words, int64_t first, int64_t n, const PhiloxState& state) {
-  uint32_t c[4][group];
+  const PhiloxState s = state;
   for (int64_t i = 0; i < n;) {
-    uint64_t number[group];
-    const uint64_t begin = static_cast<uint64_t>(first + i);
-    for (int k = 0; k < group; ++k) number[k] = begin / 4 + static_cast<uint64_t>(k);
-    set_counters(c, number, state.counter_high);
-    rounds(c, state.key);
+    const uint64_t begin = static_cast<uint64_t>(first + i), number = begin / 4;
     uint32_t all[4 * group];
-    for (int k = 0; k < group; ++k)
-      for (int word = 0; word < 4; ++word) all[4 * k + word] = c[word][k];
-    for (int k = static_cast<int>(begin % 4); k < 4 * group && i < n; ++k, ++i) words[i] = all[k];
+    for (int k = 0; k < group; ++k) {
+      const Words w = philox(number + static_cast<uint64_t>(k), s);
+      for (int word = 0; word < 4; ++word) all[4 * k + word] = w.w[word];
+    }
+    const int64_t skip = static_cast<int64_t>(begin % 4), left = n - i, have = 4 * group - skip;
+    const int64_t count = left < have ? left : have;
+    for (int64_t k = 0; k < count; ++k) words[i + k] = all[skip + k];
+    i += count;
   }
 }
 
 void philox_at(uint32_t* words, const int64_t* elements, int64_t n, const PhiloxState& state) {
-  uint32_t c[4][group];
-  for (int64_t i = 0; i < n; i += group) {
-    uint64_t number[group];
-    const int count = static_cast<int>(n - i < group ? n - i : group);
-    for (int k = 0; k < group; ++k) number[k] = static_cast<uint64_t>(elements[k < count ? i + k : i]) / 4;
-    set_counters(c, number, state.counter_high);
-    rounds(c, state.key);
-    for (int k = 0; k < count; ++k) words[i + k] = c[elements[i + k] % 4][k];
+  const PhiloxState s = state;
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    const Words w = philox(static_cast<uint64_t>(elements[i]) / 4, s);
+    const int64_t which = elements[i] & 3;
+    words[i] = which < 2 ? (which == 0 ? w.w[0] : w.w[1]) : (which == 2 ? w.w[2] : w.w[3]);
   }
 }
 

@@ -45,10 +45,34 @@ T reduce_row(const T* x, int64_t n, T start) {
   return part[0];
 }
 
+// `width` columns, `deep` rows at a time.
+template <class T, class Op, int width, int deep>
+void reduce_columns(T* y, const T* x, int64_t rows, int64_t stride) {
+  T part[deep][width];
+  for (int k = 0; k < width; ++k) part[0][k] = y[k];
+  int64_t r = 0;
+  if (rows >= deep) {
+    for (int d = 1; d < deep; ++d)
+      for (int k = 0; k < width; ++k) part[d][k] = x[d * stride + k];
+    for (int k = 0; k < width; ++k) part[0][k] = Op::of(part[0][k], x[k]);
+    for (r = deep; r + deep <= rows; r += deep)
+      for (int d = 0; d < deep; ++d)
+        for (int k = 0; k < width; ++k) part[d][k] = Op::of(part[d][k], x[(r + d) * stride + k]);
+    for (int d = 1; d < deep; ++d)
+      for (int k = 0; k < width; ++k) part[0][k] = Op::of(part[0][k], part[d][k]);
+  }
+  for (; r < rows; ++r)
+    for (int k = 0; k < width; ++k) part[0][k] = Op::of(part[0][k], x[r * stride + k]);
+  for (int k = 0; k < width; ++k) y[k] = part[0][k];
+}
+
 template <class T, class Op>
-void reduce_rows(T* y, const T* x, int64_t n) {
-#pragma GCC ivdep
-  for (int64_t j = 0; j < n; ++j) y[j] = Op::of(y[j], x[j]);
+void reduce_rows(T* y, const T* x, int64_t n, int64_t rows, int64_t stride) {
+  int64_t j = 0;
+  for (; j + lanes <= n; j += lanes) reduce_columns<T, Op, lanes, 1>(y + j, x + j, rows, stride);
+  for (; j + 16 <= n; j += 16) reduce_columns<T, Op, 16, 4>(y + j, x + j, rows, stride);
+  for (; j < n; ++j)
+    for (int64_t r = 0; r < rows; ++r) y[j] = Op::of(y[j], x[r * stride + j]);
 }
 
 // y = e^(x − max): gives the maximum and the sum.

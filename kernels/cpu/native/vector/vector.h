@@ -19,7 +19,7 @@ enum Reduction { reduce_sum, reduce_max, reduce_min, reduce_prod };
 template <class T>
 struct Reductions {
   T (*row[4])(const T* x, std::int64_t n, T start);        // by Reduction. start: the neutral element (of max, min: any of x)
-  void (*rows[4])(T* y, const T* x, std::int64_t n);       // y[j] = y[j] op x[j]
+  void (*rows[4])(T* y, const T* x, std::int64_t n, std::int64_t rows, std::int64_t stride);  // y[j] and all x[r·stride + j]
   // y[i] = e^(x[i] − maximum), and their sum; n > 0. y may be x.
   void (*exponentials)(const T* x, T* y, std::int64_t n, T* maximum, T* sum);
 };
