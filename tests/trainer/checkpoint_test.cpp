@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "temporary_folder.h"
+#include "tests/trainer/temporary_folder.h"
 #include "trainer/file.h"
 #include "trainer/run_folder.h"
 

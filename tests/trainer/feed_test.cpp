@@ -5,7 +5,7 @@
 #include <numeric>
 #include <set>
 
-#include "temporary_folder.h"
+#include "tests/trainer/temporary_folder.h"
 #include "trainer/loader.h"
 #include "trainer/random.h"
 

@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "temporary_folder.h"
+#include "tests/trainer/temporary_folder.h"
 #include "trainer/data/dataset.h"
 #include "trainer/data/npy.h"
 #include "trainer/data/zip.h"

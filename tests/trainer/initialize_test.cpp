@@ -4,7 +4,7 @@
 #include <map>
 
 #include "graph/operator.h"
-#include "temporary_folder.h"
+#include "tests/trainer/temporary_folder.h"
 
 namespace tandem {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "kernels/cpu/backend.h"
-#include "temporary_folder.h"
+#include "tests/trainer/temporary_folder.h"
 #include "trainer/checkpoint.h"
 #include "trainer/file.h"
 

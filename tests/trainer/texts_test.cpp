@@ -1,7 +1,7 @@
 // What users write: specs, JSON, devices, schedules; and what they look at: curves.
 #include <cmath>
 
-#include "temporary_folder.h"
+#include "tests/trainer/temporary_folder.h"
 #include "trainer/curves.h"
 #include "trainer/devices.h"
 #include "trainer/json.h"
