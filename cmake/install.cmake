@@ -22,7 +22,10 @@ target_include_directories(tandem_shared INTERFACE
 target_link_libraries(tandem_shared PRIVATE
   protobuf::libprotobuf fmt::fmt ZLIB::ZLIB ${DNNL_LIBRARY} OpenMP::OpenMP_CXX Threads::Threads ${CMAKE_DL_LIBS})
 # Only namespace tandem is visible to other libraries and the application.
-target_link_options(tandem_shared PRIVATE $<$<STREQUAL:${TANDEM_SANITIZE},>:-Wl,--no-undefined> -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/exports.map)
+target_link_options(tandem_shared PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/exports.map)
+if(NOT TANDEM_SANITIZE)  # sanitizers' functions come from the program
+  target_link_options(tandem_shared PRIVATE -Wl,--no-undefined)
+endif()
 
 install(TARGETS tandem RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS tandem_shared EXPORT tandem LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
