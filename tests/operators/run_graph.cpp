@@ -5,12 +5,12 @@
 namespace tandem::test {
 namespace {
 
-CompileOptions one_device(PlanMode mode) {
+CompileOptions one_device(PlanMode mode, LayoutPreference layout) {
   CompileOptions o;
   o.mode = mode;
   o.batch = 1;
   o.devices = {{{"cpu", 0}}};
-  o.layout = LayoutPreference::blocked;  // one candidate is enough here
+  o.layout = layout;
   return o;
 }
 
@@ -26,10 +26,10 @@ void GraphRun::compile(const Graph& graph, const CompileOptions& options) {
   session_->set_parameters(values);
 }
 
-GraphRun::GraphRun(const Graph& graph) { compile(graph, one_device(PlanMode::inference)); }
+GraphRun::GraphRun(const Graph& graph, LayoutPreference layout) { compile(graph, one_device(PlanMode::inference, layout)); }
 
 GraphRun::GraphRun(const Graph& graph, const std::vector<std::string>& gradients) {
-  CompileOptions o = one_device(PlanMode::training);
+  CompileOptions o = one_device(PlanMode::training, LayoutPreference::blocked);
   o.loss = "output";
   o.keep_gradients = gradients;
   compile(graph, o);

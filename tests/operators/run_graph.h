@@ -12,7 +12,7 @@ namespace tandem::test {
 class GraphRun {
  public:
   // Compiles for cpu:0. Inference, or training with the graph's only output as its loss and the gradients of `gradients` kept.
-  explicit GraphRun(const Graph& graph);
+  explicit GraphRun(const Graph& graph, LayoutPreference layout = LayoutPreference::blocked);
   GraphRun(const Graph& graph, const std::vector<std::string>& gradients);
 
   void set(const std::vector<NamedTensor>& parameters) { session_->set_parameters(parameters); }
