@@ -175,6 +175,18 @@ TEST(AveragePool, CountingPaddingBeyondTheInputIsLeftToTheNativeKernel) {
   EXPECT_EQ(y[0].values(), (Values{1, 5, 8}));  // [pad 2] [4 6] [8]
 }
 
+// The gradient of a whole plane's average lies in every layout alike, so that it can go on in the one before it.
+TEST(AveragePool, BackwardOfWholePlanesOffersThePreferredLayoutFirst) {
+  const Attributes attributes{{"kernel_shape", Ints{7, 7}}};
+  for (const auto& [preference, wanted] : {std::pair(LayoutPreference::blocked, "aBcd"), std::pair(LayoutPreference::channels_last, "acdb")}) {
+    const auto d = onednn::describe_average_pool_backward({"AveragePoolBackward", &attributes, {operand(DType::float32, {2, 64, 1, 1}, abcd)},
+                                                           {operand(DType::float32, {2, 64, 7, 7})}, {.threads = 1, .preference = preference}, {}});
+    ASSERT_EQ(d.size(), 2u);
+    EXPECT_TRUE(d[0].outputs[0].layout.tag().starts_with(wanted)) << d[0].outputs[0].layout;
+    EXPECT_EQ(d[1].outputs[0].layout, abcd);
+  }
+}
+
 TEST(MaxPool, AgreesWithDouble) {
   for (const PoolRow& row : pool_rows)
     check({row.name, "MaxPool", attributes_of(row), {row.x}, {output_of(row)}, 1}, onednn::describe_max_pool, native::describe_max_pool, row.layouts);

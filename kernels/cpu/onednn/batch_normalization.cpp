@@ -24,8 +24,7 @@ float epsilon_of(const KernelRequest& request) { return request.attributes->real
 Layout layout_of(const KernelRequest& request) {
   const Operand& x = request.inputs[0];
   if (!x.layout.any() && !x.layout.opaque()) return x.layout;
-  const int rank = x.shape.rank();
-  return request.options.preference == LayoutPreference::channels_last ? Layout::channels_last(rank) : Layout::row_major(rank);
+  return preferred_layout(x.shape.rank(), request.options);
 }
 
 Desc channels(const KernelRequest& request) { return *to_desc(Shape{request.inputs[0].shape[1]}, Layout::row_major(1)); }

@@ -44,12 +44,13 @@ auto forward_of(const Problem& p, prop_kind kind, algorithm a, const Desc& x, co
                                            p.window.begin, p.end);
 }
 
-// The layouts worth trying: as the data lies, else as the preference says.
+// The layouts worth trying: as the data lies, else as the preference says. One window to a plane lies in all layouts
+// alike, or nearly so: then its gradient is best in the layout that the network before it likes.
 std::vector<Layout> layouts(const KernelRequest& request, const Operand& data) {
-  const int rank = data.shape.rank();
-  if (!data.layout.any()) return {data.layout};
-  if (request.options.preference == LayoutPreference::channels_last) return {Layout::channels_last(rank)};
-  return {Layout::row_major(rank)};
+  const Layout preferred = preferred_layout(data.shape.rank(), request.options);
+  if (data.layout.any() || data.layout == preferred) return {preferred};
+  const bool single = std::all_of(data.shape.begin() + 2, data.shape.end(), [](std::int64_t n) { return n == 1; });
+  return single ? std::vector<Layout>{preferred, data.layout} : std::vector<Layout>{data.layout};
 }
 
 std::vector<KernelDescription> forward(const KernelRequest& request, const std::string& kernel, const Problem& p, prop_kind kind, algorithm a) {

@@ -30,6 +30,15 @@ bool float_operands(const KernelRequest& request) {
          std::all_of(request.outputs.begin() + 1, request.outputs.end(), written);
 }
 
+Layout preferred_layout(int rank, const KernelOptions& options) {
+  if (rank < 3) return Layout::row_major(rank);
+  if (options.preference == LayoutPreference::channels_last) return Layout::channels_last(rank);
+  std::string tag = Layout::row_major(rank).tag();
+  tag[1] = 'B';
+  const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa()), avx512 = static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
+  return Layout(tag + ((isa & avx512) == avx512 ? "16b" : "8b"));
+}
+
 bool is_fallback(const dnnl::primitive_desc_base& pd) {
   const std::string_view name = pd.impl_info_str();
   return name.find("ref") != name.npos || name.find("gemm:") == 0 || name.find("nspc_gemm") == 0 || name.find("ncsp_gemm") == 0;

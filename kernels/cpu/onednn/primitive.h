@@ -26,6 +26,9 @@ class ThreadScope {
 // True where all operands that are present are float32 and hold elements; opaque ones are not asked.
 bool float_operands(const KernelRequest& request);
 
+// Where nothing else decides: channels last, or in the blocks that the library's kernels for this CPU like.
+Layout preferred_layout(int rank, const KernelOptions& options);
+
 // How good an implementation is: share of the device's peak by the library's name for it.
 inline constexpr double reference_efficiency = 0.01;
 double efficiency_of(const dnnl::primitive_desc_base& pd);

@@ -17,6 +17,7 @@ std::vector<KernelDescription> describe_softmax(const KernelRequest& request) {
   Candidate c(request, "onednn.softmax", pd);
   c.input(0, DNNL_ARG_SRC, *desc);
   c.output(0, DNNL_ARG_DST, *desc);
+  if (c) c.description().in_place = {{0, 0}};
   std::move(c).add_to(found);
   return found;
 }
