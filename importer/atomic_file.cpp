@@ -16,11 +16,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void fail_to(const char* what, const std::string& shown) { fail(ExitCode::io, "cannot ", what, " '", shown, "': ", std::strerror(errno)); }
+[[noreturn]] void fail_to(const char* what, const std::string& shown) {
+  fail(ExitCode::io, "cannot ", what, " '", shown, "': ", std::strerror(errno));
+}
 
 }  // namespace
 
-AtomicFile::AtomicFile(const fs::path& folder, const fs::path& location) : name_(location.filename()), shown_((folder / location).string()) {
+AtomicFile::AtomicFile(const fs::path& folder, const fs::path& location)
+    : name_(location.filename()), shown_((folder / location).string()) {
   folder_ = FileDescriptor(::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (folder_.get() < 0) fail_to("open the folder of", shown_);
   for (const fs::path& part : location.parent_path()) {
@@ -33,20 +36,28 @@ AtomicFile::AtomicFile(const fs::path& folder, const fs::path& location) : name_
   for (int attempt = 0; file_.get() < 0 && attempt < 100; ++attempt) {
     std::string candidate = concat('.', name_, ".tmp-", ::getpid(), '-', attempt);
     file_ = FileDescriptor(::openat(folder_.get(), candidate.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
-    if (file_.get() >= 0) temporary_ = std::move(candidate);
-    else if (errno != EEXIST) break;
+    if (file_.get() >= 0)
+      temporary_ = std::move(candidate);
+    else if (errno != EEXIST)
+      break;
   }
   if (file_.get() < 0) fail_to("create", shown_);
 }
 
 AtomicFile::AtomicFile(AtomicFile&& other) noexcept
-    : name_(std::move(other.name_)), temporary_(std::exchange(other.temporary_, {})), shown_(std::move(other.shown_)), folder_(std::move(other.folder_)), file_(std::move(other.file_)) {}
+    : name_(std::move(other.name_)),
+      temporary_(std::exchange(other.temporary_, {})),
+      shown_(std::move(other.shown_)),
+      folder_(std::move(other.folder_)),
+      file_(std::move(other.file_)) {}
 
 AtomicFile::~AtomicFile() {
   if (!temporary_.empty()) ::unlinkat(folder_.get(), temporary_.c_str(), 0);
 }
 
-void AtomicFile::write(const char* bytes, std::size_t size, std::int64_t offset) { write_exactly(file_.get(), bytes, size, offset, shown_); }
+void AtomicFile::write(const char* bytes, std::size_t size, std::int64_t offset) {
+  write_exactly(file_.get(), bytes, size, offset, shown_);
+}
 
 void AtomicFile::flush() {
   if (::fsync(file_.get()) != 0) fail_to("write", shown_);

@@ -7,7 +7,9 @@ namespace tandem {
 namespace {
 
 // Names that exporters give to dimensions they know nothing about: two of them need not be equal.
-bool anonymous(const std::string& symbol) { return symbol.empty() || symbol == "?" || symbol == "None" || symbol.starts_with("unk_"); }
+bool anonymous(const std::string& symbol) {
+  return symbol.empty() || symbol == "?" || symbol == "None" || symbol.starts_with("unk_");
+}
 
 // The name of the batch dimension: the first symbol on an axis 0.
 std::string batch_symbol(const std::vector<ModelInput>& inputs) {
@@ -27,7 +29,8 @@ class Binder {
     if (!input.shape_known) problem(bound, input, "has no shape");
     for (std::size_t axis = 0; axis < input.dims.size(); ++axis) bound.type.shape.dims.push_back(size(bound, input, axis));
     try {
-      if (bound.usable && bound.type.shape.elements() > (std::int64_t{1} << 58)) problem(bound, input, concat("has a shape beyond all memory: ", bound.type.shape));
+      if (bound.usable && bound.type.shape.elements() > (std::int64_t{1} << 58))
+        problem(bound, input, concat("has a shape beyond all memory: ", bound.type.shape));
     } catch (const Error& error) {
       problem(bound, input, error.what());
     }
@@ -63,13 +66,15 @@ class Binder {
       return 1;
     }
     const std::string place = concat(input.name, ':', axis);
-    const std::string how = anonymous(dim.symbol) ? concat("give a size for '", place, "'") : concat("give a size for '", dim.symbol, "' or '", place, "'");
+    const std::string how =
+        anonymous(dim.symbol) ? concat("give a size for '", place, "'") : concat("give a size for '", dim.symbol, "' or '", place, "'");
     problem(bound, input, concat("axis ", axis, " has no size: ", how));
     return 1;
   }
 
   bool batch_elsewhere(const ModelInput& input) const {
-    return !batch_symbol_.empty() && std::any_of(input.dims.begin() + 1, input.dims.end(), [&](const ModelDim& d) { return d.size < 0 && d.symbol == batch_symbol_; });
+    return !batch_symbol_.empty() && std::any_of(input.dims.begin() + 1, input.dims.end(),
+                                                 [&](const ModelDim& d) { return d.size < 0 && d.symbol == batch_symbol_; });
   }
 
   const ImportOptions& options_;
@@ -95,10 +100,12 @@ void check_dims(const std::vector<ModelInput>& inputs, const ImportOptions& opti
       known.insert(input.dims[axis].symbol);
     }
   for (const auto& [name, size] : options.dims)
-    if (!known.contains(name)) problems.push_back({.reason = concat("has no dimension '", name, "', for which the size ", size, " is given")});
+    if (!known.contains(name))
+      problems.push_back({.reason = concat("has no dimension '", name, "', for which the size ", size, " is given")});
 }
 
-std::vector<BoundInput> bind_inputs(const std::vector<ModelInput>& inputs, const ImportOptions& options, std::int64_t batch, std::vector<Problem>& problems) {
+std::vector<BoundInput> bind_inputs(const std::vector<ModelInput>& inputs, const ImportOptions& options, std::int64_t batch,
+                                    std::vector<Problem>& problems) {
   Binder binder(inputs, options, batch, problems);
   std::vector<BoundInput> bound;
   for (const ModelInput& input : inputs) bound.push_back(binder.bind(input));

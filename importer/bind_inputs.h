@@ -18,6 +18,7 @@ struct BoundInput {
 void check_dims(const std::vector<ModelInput>& inputs, const ImportOptions& options, std::vector<Problem>& problems);
 
 // One row an input. A dimension without a size becomes a problem that names it and how to give it.
-std::vector<BoundInput> bind_inputs(const std::vector<ModelInput>& inputs, const ImportOptions& options, std::int64_t batch, std::vector<Problem>& problems);
+std::vector<BoundInput> bind_inputs(const std::vector<ModelInput>& inputs, const ImportOptions& options, std::int64_t batch,
+                                    std::vector<Problem>& problems);
 
 }  // namespace tandem

@@ -22,7 +22,13 @@ int definition_at(const Operator& op, std::int64_t opset) {
 class Builder {
  public:
   Builder(const FlatModel& model, const ImportOptions& options, std::int64_t batch, const BuiltGraph* own, bool shapes_only)
-      : model_(model), options_(options), batch_(batch), file_batch_(batch_of_file(model.inputs)), own_(own), shapes_only_(shapes_only), values_(model.symbols.size()) {}
+      : model_(model),
+        options_(options),
+        batch_(batch),
+        file_batch_(batch_of_file(model.inputs)),
+        own_(own),
+        shapes_only_(shapes_only),
+        values_(model.symbols.size()) {}
 
   BuiltGraph run(const std::string& name) {
     built_.problems = model_.problems;
@@ -85,7 +91,8 @@ class Builder {
   }
 
   ValueId parameter(Symbol symbol, TensorType type, std::optional<Tensor> data) {
-    return graph().add_parameter(model_.name(symbol), std::move(type), std::move(data), options_.training && model_.role(symbol) == WeightRole::trained);
+    return graph().add_parameter(model_.name(symbol), std::move(type), std::move(data),
+                                 options_.training && model_.role(symbol) == WeightRole::trained);
   }
 
   void run(const FlatBody& body) {
@@ -119,11 +126,18 @@ class Builder {
     if (standard && node.op == "If") return choose(node);
     const Operator* op = find_operator(upgraded_name(node.op, node.opset), node.domain);
     if (!op) fail("the operator is not supported");
-    if (node.opset > 0 && node.opset < op->since.front() && op->name == node.op) fail("the operator exists since opset ", op->since.front());
-    if (standard && node.opset > 0 && node.opset < limits::oldest_opset && (op->name != node.op || definition_at(*op, node.opset) != definition_at(*op, limits::oldest_opset)))
+    if (node.opset > 0 && node.opset < op->since.front() && op->name == node.op)
+      fail("the operator exists since opset ", op->since.front());
+    if (standard && node.opset > 0 && node.opset < limits::oldest_opset &&
+        (op->name != node.op || definition_at(*op, node.opset) != definition_at(*op, limits::oldest_opset)))
       fail("opset ", node.opset, " defines the operator otherwise than opset ", limits::oldest_opset, ", the oldest that is read");
     if (!node.faults.empty()) fail(node.faults.front());
-    Draft draft{.op = node.op, .domain = node.domain, .opset = node.opset, .name = node.name, .attributes = node.attributes, .outputs = static_cast<int>(node.outputs.size())};
+    Draft draft{.op = node.op,
+                .domain = node.domain,
+                .opset = node.opset,
+                .name = node.name,
+                .attributes = node.attributes,
+                .outputs = static_cast<int>(node.outputs.size())};
     for (const Symbol in : node.inputs) {
       if (in.present() && !value(in).present()) return;  // what it reads could not be built: one problem is enough
       draft.inputs.push_back(in.present() ? value(in) : ValueId{});
@@ -138,7 +152,8 @@ class Builder {
     const Operator* op = find_operator(draft.op, draft.domain);
     move_static_operands(graph(), *op, draft);
     if (own_)
-      if (const auto hint = own_->hints.find(node.id); hint != own_->hints.end()) rebatch(graph(), hint->second, file_batch_, batch_, draft);
+      if (const auto hint = own_->hints.find(node.id); hint != own_->hints.end())
+        rebatch(graph(), hint->second, file_batch_, batch_, draft);
     const std::string name = draft.op;
     const NodeId id = graph().add_node(*op, draft.name, std::move(draft.attributes), std::move(draft.inputs), draft.outputs, {node.name});
     const std::vector<ValueId> outputs = graph()[id].outputs;
@@ -197,12 +212,14 @@ class Builder {
     if (!in.present()) fail("its condition is missing");
     if (!value(in).present()) return;
     const Value& condition = graph()[value(in)];
-    if (condition.kind != ValueKind::constant) fail("its condition is computed from data; only conditions known when the plan is made are supported");
+    if (condition.kind != ValueKind::constant)
+      fail("its condition is computed from data; only conditions known when the plan is made are supported");
     if (condition.data->elements() != 1) fail("its condition has the shape ", condition.type.shape);
     const std::string_view wanted_branch = condition.data->to_int64s()[0] ? "then_branch" : "else_branch";
     const auto body = std::find_if(node.bodies.begin(), node.bodies.end(), [&](const FlatBody& b) { return b.attribute == wanted_branch; });
     if (body == node.bodies.end()) fail("it has no ", wanted_branch);
-    if (body->outputs.size() < node.outputs.size()) fail("its ", wanted_branch, " gives ", body->outputs.size(), " outputs, expected ", node.outputs.size());
+    if (body->outputs.size() < node.outputs.size())
+      fail("its ", wanted_branch, " gives ", body->outputs.size(), " outputs, expected ", node.outputs.size());
     run(*body);
     std::vector<Symbol> made;
     for (const FlatNode& inner : body->nodes) made.insert(made.end(), inner.outputs.begin(), inner.outputs.end());
@@ -240,7 +257,8 @@ class Builder {
     const Shape& shape = now.type.shape;
     const bool batched = at_file_batch.rank() > 0 && at_file_batch[0] == file_batch_ && (file_batch_ > 1 || at_file_batch.elements() > 1);
     if (batched && now.depends_on_batch && shape.rank() > 0 && shape[0] != batch_)
-      built_.problems.push_back({.reason = concat("output '", name, "' has the shape ", shape, " at batch ", batch_, " and ", at_file_batch, " at the file's own batch: the file fixes it in a constant")});
+      built_.problems.push_back({.reason = concat("output '", name, "' has the shape ", shape, " at batch ", batch_, " and ", at_file_batch,
+                                                  " at the file's own batch: the file fixes it in a constant")});
   }
 
   const FlatModel& model_;

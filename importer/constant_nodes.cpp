@@ -45,7 +45,8 @@ Fill fill_of(const Graph& graph, const Draft& draft) {
 Tensor filled(const Fill& fill, std::int64_t limit) {
   const std::size_t size = size_of(fill.element.dtype());
   const std::int64_t elements = fill.shape.elements();
-  if (elements > limit / static_cast<std::int64_t>(size)) fail("would take ", elements, " elements of ", size, " bytes, more than the ", limit, " bytes allowed");
+  if (elements > limit / static_cast<std::int64_t>(size))
+    fail("would take ", elements, " elements of ", size, " bytes, more than the ", limit, " bytes allowed");
   Tensor tensor(TensorType{fill.element.dtype(), fill.shape});
   const auto out = tensor.write();
   const auto element = fill.element.bytes();
@@ -62,10 +63,12 @@ void widen(Attributes& attributes, const std::string& op) {
   Attributes wide;
   for (const auto& [name, value] : attributes) {
     const Tensor* tensor = std::get_if<Tensor>(&value);
-    const bool dtype = std::any_of(std::begin(dtype_attributes), std::end(dtype_attributes), [&, &n = name](const DTypeAttribute& a) { return a.op == op && a.name == n; });
+    const bool dtype = std::any_of(std::begin(dtype_attributes), std::end(dtype_attributes),
+                                   [&, &n = name](const DTypeAttribute& a) { return a.op == op && a.name == n; });
     if (tensor && tensor->dtype() == DType::float32) {
       wide.set(name, tensor->cast(DType::float64));
-    } else if (const auto* number = std::get_if<std::int64_t>(&value); dtype && number && *number == static_cast<std::int64_t>(DType::float32)) {
+    } else if (const auto* number = std::get_if<std::int64_t>(&value);
+               dtype && number && *number == static_cast<std::int64_t>(DType::float32)) {
       wide.set(name, static_cast<std::int64_t>(DType::float64));
     } else {
       wide.set(name, value);

@@ -11,8 +11,8 @@ struct Fill {
   Shape shape;
   Tensor element;
 };
-Fill fill_of(const Graph& graph, const Draft& draft);     // fails where the shape is not known
-Tensor filled(const Fill& fill, std::int64_t limit);  // fails where it would take more than `limit` bytes
+Fill fill_of(const Graph& graph, const Draft& draft);  // fails where the shape is not known
+Tensor filled(const Fill& fill, std::int64_t limit);   // fails where it would take more than `limit` bytes
 // float32 tensors in attributes, and float32 as a dtype that an attribute asks for, become float64.
 void widen(Attributes& attributes, const std::string& op);
 

@@ -7,8 +7,8 @@ namespace tandem {
 namespace {
 
 // Operators whose trailing outputs are optional; elsewhere their number means something (Split).
-constexpr std::string_view optional_outputs[] = {"BatchNormalization", "Dropout",  "GRU",     "LSTM", "LayerNormalization",
-                                                 "MaxPool",            "RNN",      "SoftmaxCrossEntropyLoss"};
+constexpr std::string_view optional_outputs[] = {"BatchNormalization", "Dropout", "GRU", "LSTM",
+                                                 "LayerNormalization", "MaxPool", "RNN", "SoftmaxCrossEntropyLoss"};
 
 class Liveness {
  public:
@@ -45,7 +45,8 @@ class Liveness {
   void drop_outputs(FlatNode& node) const {
     for (Symbol& out : node.outputs)
       if (!live(out)) out = {};
-    if (!node.domain.empty() || std::find(std::begin(optional_outputs), std::end(optional_outputs), node.op) == std::end(optional_outputs)) return;
+    if (!node.domain.empty() || std::find(std::begin(optional_outputs), std::end(optional_outputs), node.op) == std::end(optional_outputs))
+      return;
     while (node.outputs.size() > 1 && !node.outputs.back().present()) node.outputs.pop_back();
   }
 

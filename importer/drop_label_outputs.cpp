@@ -24,7 +24,8 @@ void drop_label_outputs(FlatModel& model) {
   std::vector<const LabelOp*> rows(model.symbols.size());
   std::vector<const FlatNode*> producers(model.symbols.size());
   for (const FlatNode& node : model.main.nodes) {
-    const auto row = std::find_if(std::begin(label_ops), std::end(label_ops), [&](const LabelOp& r) { return r.domain == node.domain && r.op == node.op; });
+    const auto row = std::find_if(std::begin(label_ops), std::end(label_ops),
+                                  [&](const LabelOp& r) { return r.domain == node.domain && r.op == node.op; });
     for (const Symbol out : node.outputs) {
       if (!out.present()) continue;
       producers[static_cast<std::size_t>(out.index)] = &node;
@@ -42,7 +43,9 @@ void drop_label_outputs(FlatModel& model) {
       continue;
     }
     const FlatNode& node = *producers[static_cast<std::size_t>(out.index)];
-    const Symbol scores = row->scores >= 0 && row->scores < static_cast<int>(node.inputs.size()) ? node.inputs[static_cast<std::size_t>(row->scores)] : Symbol{};
+    const Symbol scores = row->scores >= 0 && row->scores < static_cast<int>(node.inputs.size())
+                              ? node.inputs[static_cast<std::size_t>(row->scores)]
+                              : Symbol{};
     if (!scores.present() || std::find(model.main.outputs.begin(), model.main.outputs.end(), scores) != model.main.outputs.end()) continue;
     outputs.push_back(scores);
     names.push_back(model.name(scores));

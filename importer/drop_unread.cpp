@@ -3,7 +3,9 @@
 namespace tandem {
 namespace {
 
-std::size_t at(ValueId id) { return static_cast<std::size_t>(id.index); }
+std::size_t at(ValueId id) {
+  return static_cast<std::size_t>(id.index);
+}
 
 }  // namespace
 

@@ -69,21 +69,23 @@ void rename_location(onnx::TensorProto& tensor, const std::string& from, const s
 
 }  // namespace
 
-std::vector<AtomicFile> export_external(const ExternalData& external, const fs::path& source, const fs::path& output, const std::vector<ExternalPatch>& patches,
-                                        onnx::ModelProto& model) {
+std::vector<AtomicFile> export_external(const ExternalData& external, const fs::path& source, const fs::path& output,
+                                        const std::vector<ExternalPatch>& patches, onnx::ModelProto& model) {
   std::map<std::string, std::string> locations;  // of the template, and of the export
   for_each_external(model, [&](onnx::TensorProto& tensor) {
     const std::string location = external_region(tensor).location;
     const bool clash = same_file(external.resolve(location), output.parent_path() / location) && !same_file(source, output);
     const fs::path path(location);
-    locations[location] = clash ? (path.parent_path() / concat(output.filename().string(), '.', path.filename().string())).string() : location;
+    locations[location] =
+        clash ? (path.parent_path() / concat(output.filename().string(), '.', path.filename().string())).string() : location;
   });
   std::vector<AtomicFile> files;
   for (const auto& [from, to] : locations) {
     AtomicFile& file = files.emplace_back(output.parent_path(), fs::path(to));
     copy(external.resolve(from), file);
     for (const ExternalPatch& patch : patches)
-      if (patch.region.location == from) file.write(reinterpret_cast<const char*>(patch.tensor.bytes().data()), patch.tensor.bytes().size(), patch.region.offset);
+      if (patch.region.location == from)
+        file.write(reinterpret_cast<const char*>(patch.tensor.bytes().data()), patch.tensor.bytes().size(), patch.region.offset);
     file.flush();
   }
   for_each_external(model, [&](onnx::TensorProto& tensor) {

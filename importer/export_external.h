@@ -16,7 +16,8 @@ struct ExternalPatch {
 // Every external file that `model` names, copied beside `output` under the same location and patched; not committed
 // yet. A location that would overwrite the template's own file, although `output` is another model, gets a name of its
 // own, and `model` is changed accordingly.
-std::vector<AtomicFile> export_external(const ExternalData& external, const std::filesystem::path& source, const std::filesystem::path& output,
-                                        const std::vector<ExternalPatch>& patches, onnx::ModelProto& model);
+std::vector<AtomicFile> export_external(const ExternalData& external, const std::filesystem::path& source,
+                                        const std::filesystem::path& output, const std::vector<ExternalPatch>& patches,
+                                        onnx::ModelProto& model);
 
 }  // namespace tandem

@@ -16,14 +16,16 @@ namespace fs = std::filesystem;
 std::int64_t number(const std::string& key, const std::string& text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0) fail("external data: ", key, " is '", text, "', expected a number of bytes");
+  if (error != std::errc() || end != text.data() + text.size() || value < 0)
+    fail("external data: ", key, " is '", text, "', expected a number of bytes");
   return value;
 }
 
 void check_location(const std::string& location) {
   const fs::path path(location);
-  const bool bad = location.empty() || path.is_absolute() || location.find('\\') != std::string::npos || location.find('\0') != std::string::npos ||
-                   !path.has_filename() || std::any_of(path.begin(), path.end(), [](const fs::path& part) { return part == ".."; });
+  const bool bad = location.empty() || path.is_absolute() || location.find('\\') != std::string::npos ||
+                   location.find('\0') != std::string::npos || !path.has_filename() ||
+                   std::any_of(path.begin(), path.end(), [](const fs::path& part) { return part == ".."; });
   if (bad) fail("external data: '", location.c_str(), "' is not a path within the model's folder");
 }
 
@@ -87,7 +89,8 @@ ExternalData::File& ExternalData::open(const std::string& location) {
   if (known != files_.end()) return known->second;
   File file{FileDescriptor(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)), 0, {}};
   struct stat status {};
-  if (file.descriptor.get() < 0 || ::fstat(file.descriptor.get(), &status) != 0) fail("external data '", location, "': ", std::strerror(errno));
+  if (file.descriptor.get() < 0 || ::fstat(file.descriptor.get(), &status) != 0)
+    fail("external data '", location, "': ", std::strerror(errno));
   if (!S_ISREG(status.st_mode)) fail("external data '", location, "' is not a regular file");
   if (status.st_nlink > 1) fail("external data '", location, "' has ", status.st_nlink, " hard links: another file may be meant");
   file.size = status.st_size;
@@ -97,10 +100,12 @@ ExternalData::File& ExternalData::open(const std::string& location) {
 Tensor ExternalData::read(const onnx::TensorProto& proto, const TensorType& type) {
   const ExternalRegion region = external_region(proto);
   const std::int64_t wanted = type.shape.elements() * static_cast<std::int64_t>(size_of(type.dtype));
-  if (region.length >= 0 && region.length != wanted) fail("external data '", region.location, "': length is ", region.length, ", ", type, " takes ", wanted, " bytes");
+  if (region.length >= 0 && region.length != wanted)
+    fail("external data '", region.location, "': length is ", region.length, ", ", type, " takes ", wanted, " bytes");
   File& file = open(region.location);
   if (region.offset > file.size || wanted > file.size - region.offset)
-    fail("external data '", region.location, "': bytes ", region.offset, " to ", region.offset, "+", wanted, " lie outside its ", file.size, " bytes");
+    fail("external data '", region.location, "': bytes ", region.offset, " to ", region.offset, "+", wanted, " lie outside its ", file.size,
+         " bytes");
   if (wanted == 0) return Tensor(type);
   // Regions that overlap would let a small file ask for any amount of memory.
   const auto same = file.regions.find(region.offset);
@@ -109,7 +114,8 @@ Tensor ExternalData::read(const onnx::TensorProto& proto, const TensorType& type
   const bool overlaps_next = next != file.regions.end() && next->first < region.offset + wanted;
   const bool overlaps_previous = next != file.regions.begin() &&
                                  std::prev(next)->first + static_cast<std::int64_t>(std::prev(next)->second.bytes().size()) > region.offset;
-  if (overlaps_next || overlaps_previous) fail("external data '", region.location, "': bytes from ", region.offset, " on belong to another tensor too");
+  if (overlaps_next || overlaps_previous)
+    fail("external data '", region.location, "': bytes from ", region.offset, " on belong to another tensor too");
   Tensor tensor(type);
   const auto bytes = tensor.write();
   read_exactly(file.descriptor.get(), reinterpret_cast<char*>(bytes.data()), bytes.size(), region.offset, region.location);

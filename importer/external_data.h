@@ -42,7 +42,7 @@ class ExternalData {
 
   std::filesystem::path folder_;                // the model's, as it was named, resolved
   std::vector<std::filesystem::path> allowed_;  // resolved
-  std::map<std::string, File> files_;  // by resolved path
+  std::map<std::string, File> files_;           // by resolved path
 };
 
 }  // namespace tandem

@@ -7,10 +7,10 @@ namespace tandem {
 namespace {
 
 enum class Use {
-  weight,      // whatever its size
-  many,        // a weight if it has more than one element: a lone number is part of the formula
+  weight,  // whatever its size
+  many,    // a weight if it has more than one element: a lone number is part of the formula
   statistic,
-  pass,        // the output is the weight in another form
+  pass,  // the output is the weight in another form
 };
 
 struct Slot {
@@ -79,7 +79,8 @@ class WeightFinder {
 
   void judge(Symbol source, std::int64_t elements) {
     const std::string& name = model_.name(source);
-    const bool named = std::any_of(std::begin(statistic_names), std::end(statistic_names), [&](std::string_view s) { return name.ends_with(s); });
+    const bool named =
+        std::any_of(std::begin(statistic_names), std::end(statistic_names), [&](std::string_view s) { return name.ends_with(s); });
     const Uses& uses = uses_of(source);
     const bool weight = uses.weight || (uses.many && elements > 1);
     if (uses.statistic || named) {
@@ -144,7 +145,8 @@ void find_weights(FlatModel& model) {
   for (const FlatNode& node : model.main.nodes) {
     if (!node.domain.empty() || node.outputs.size() != 1 || !node.outputs[0].present()) continue;
     const Tensor* value = value_of(node);
-    if (node.op == "Constant" && value && is_float(value->dtype()) && value->shape().rank() > 0) finder.judge(node.outputs[0], value->elements());
+    if (node.op == "Constant" && value && is_float(value->dtype()) && value->shape().rank() > 0)
+      finder.judge(node.outputs[0], value->elements());
     if (node.op == "ConstantOfShape" && node.inputs.size() == 1 && node.inputs[0].present() && (!value || is_float(value->dtype()))) {
       const Tensor* shape = integers[static_cast<std::size_t>(node.inputs[0].index)];
       if (!shape || shape->elements() == 0) continue;

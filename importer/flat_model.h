@@ -45,9 +45,9 @@ struct FlatNode {
   std::vector<Symbol> inputs;
   std::vector<Symbol> outputs;
   std::vector<FlatBody> bodies;
-  std::vector<std::string> faults;          // what of it could not be read
-  const onnx::NodeProto* proto = nullptr;   // as it stands in the file
-  bool top_level = false;                   // in the model's own graph: a Constant there may be a weight
+  std::vector<std::string> faults;         // what of it could not be read
+  const onnx::NodeProto* proto = nullptr;  // as it stands in the file
+  bool top_level = false;                  // in the model's own graph: a Constant there may be a weight
 };
 std::string qualified_op(const FlatNode& node);  // "ai.onnx::Conv"
 
@@ -65,7 +65,7 @@ struct FlatModel {
   std::vector<ModelInput> inputs;    // of main, in its order, without initializers
   FlatBody main;
   std::vector<std::string> output_names;  // of main: two may name one value
-  std::vector<Problem> problems;     // of the file's structure, whatever the batch
+  std::vector<Problem> problems;          // of the file's structure, whatever the batch
   int node_ids = 0;
 
   const std::string& name(Symbol s) const { return symbols[static_cast<std::size_t>(s.index)]; }

@@ -5,12 +5,14 @@ namespace {
 
 std::int64_t bytes_of(const TensorType& type) {
   std::int64_t bytes = 0;
-  if (__builtin_mul_overflow(type.shape.elements(), static_cast<std::int64_t>(size_of(type.dtype)), &bytes)) fail("its output ", type, " takes more bytes than fit in 63 bits");
+  if (__builtin_mul_overflow(type.shape.elements(), static_cast<std::int64_t>(size_of(type.dtype)), &bytes))
+    fail("its output ", type, " takes more bytes than fit in 63 bits");
   return bytes;
 }
 
 void check(const TensorType& type, std::int64_t limit) {
-  if (const std::int64_t bytes = bytes_of(type); bytes > limit) fail("folding its constant operands would take ", bytes, " bytes, more than the ", limit, " allowed");
+  if (const std::int64_t bytes = bytes_of(type); bytes > limit)
+    fail("folding its constant operands would take ", bytes, " bytes, more than the ", limit, " allowed");
 }
 
 }  // namespace

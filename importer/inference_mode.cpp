@@ -43,7 +43,8 @@ void walk(const Nodes& original, Nodes& copy, const std::set<const onnx::NodePro
   for (int i = 0; i < original.size(); ++i) {
     if (found.contains(&original[i])) switch_to_inference(copy[i]);
     for (int a = 0; a < original[i].attribute_size(); ++a)
-      if (original[i].attribute(a).has_g()) walk(original[i].attribute(a).g().node(), *copy[i].mutable_attribute(a)->mutable_g()->mutable_node(), found);
+      if (original[i].attribute(a).has_g())
+        walk(original[i].attribute(a).g().node(), *copy[i].mutable_attribute(a)->mutable_g()->mutable_node(), found);
   }
 }
 

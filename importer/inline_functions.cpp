@@ -59,9 +59,12 @@ class Inliner {
   // False, with a problem, once inlining has grown beyond the limits.
   bool count(const onnx::NodeProto& proto) {
     operands_ += 1 + proto.input_size() + proto.output_size() + proto.attribute_size();
-    for (const auto& a : proto.attribute()) attribute_bytes_ += 8 * a.ints_size() + 4 * a.floats_size() + 32 * a.strings_size() + static_cast<std::int64_t>(a.s().size());
+    for (const auto& a : proto.attribute())
+      attribute_bytes_ += 8 * a.ints_size() + 4 * a.floats_size() + 32 * a.strings_size() + static_cast<std::int64_t>(a.s().size());
     if (++seen_ <= limits::nodes && operands_ <= limits::operands && attribute_bytes_ <= limits::attribute_bytes) return true;
-    if (!too_large_) problem("has more than ", limits::nodes, " nodes, ", limits::operands, " operands or ", limits::attribute_bytes, " bytes of attributes once its functions are inlined");
+    if (!too_large_)
+      problem("has more than ", limits::nodes, " nodes, ", limits::operands, " operands or ", limits::attribute_bytes,
+              " bytes of attributes once its functions are inlined");
     too_large_ = true;
     return false;
   }
@@ -88,7 +91,8 @@ class Inliner {
     nodes(graph.node(), scope, frame, body, main);
     for (const auto& output : graph.output()) {
       if (main) flat_.output_names.push_back(output.name());
-      body.outputs.push_back(look_up(output.name(), scope, [&] { problem("output '", frame.prefix, output.name(), "' is not computed by any node"); }));
+      body.outputs.push_back(
+          look_up(output.name(), scope, [&] { problem("output '", frame.prefix, output.name(), "' is not computed by any node"); }));
     }
     return body;
   }
@@ -140,7 +144,8 @@ class Inliner {
       node.proto = &proto;
       node.top_level = main;
       for (const std::string& name : proto.input())
-        node.inputs.push_back(look_up(name, scope, [&] { node_problem(node, concat("input '", name, "' is not computed before it is read")); }));
+        node.inputs.push_back(
+            look_up(name, scope, [&] { node_problem(node, concat("input '", name, "' is not computed before it is read")); }));
       const auto function = functions_.find(std::tuple(node.domain, proto.op_type(), proto.overload()));
       if (function != functions_.end()) {
         call(*function->second, node, scope, frame, body);
@@ -199,21 +204,25 @@ class Inliner {
       for (const auto& given : node.proto->attribute())
         if (const onnx::AttributeProto* value = frame.resolve(given)) inner.attributes[given.name()] = value;
       for (int i = 0; i < function.input_size(); ++i)
-        names.names.insert_or_assign(function.input(i), i < static_cast<int>(node.inputs.size()) ? node.inputs[static_cast<std::size_t>(i)] : Symbol{});
+        names.names.insert_or_assign(function.input(i),
+                                     i < static_cast<int>(node.inputs.size()) ? node.inputs[static_cast<std::size_t>(i)] : Symbol{});
       nodes(function.node(), names, inner, body, false);
     }
     bind_outputs(function, node, names, first_inner, scope, frame);
   }
 
   // The caller's names now mean the values the body gave; those made in it take the caller's name.
-  void bind_outputs(const onnx::FunctionProto& function, const FlatNode& node, const Scope& inner, std::size_t first_inner, Scope& scope, const Frame& frame) {
+  void bind_outputs(const onnx::FunctionProto& function, const FlatNode& node, const Scope& inner, std::size_t first_inner, Scope& scope,
+                    const Frame& frame) {
     for (int i = 0; i < node.proto->output_size(); ++i) {
       const std::string& name = node.proto->output(i);
       if (name.empty()) continue;
       const Symbol* result = i < function.output_size() ? inner.find(function.output(i)) : nullptr;
       const Symbol symbol = result && result->present() ? *result : new_symbol(joined(frame, name));
-      if (static_cast<std::size_t>(symbol.index) >= first_inner) flat_.symbols[static_cast<std::size_t>(symbol.index)] = joined(frame, name);
-      if (!result && flat_.problems.empty()) node_problem(node, concat("the function computes no '", i < function.output_size() ? function.output(i) : name, '\''));
+      if (static_cast<std::size_t>(symbol.index) >= first_inner)
+        flat_.symbols[static_cast<std::size_t>(symbol.index)] = joined(frame, name);
+      if (!result && flat_.problems.empty())
+        node_problem(node, concat("the function computes no '", i < function.output_size() ? function.output(i) : name, '\''));
       if (!scope.names.emplace(name, symbol).second) problem("value '", frame.prefix, name, "' is defined twice");
     }
   }
@@ -231,9 +240,13 @@ class Inliner {
 
 }  // namespace
 
-std::string qualified_op(const FlatNode& node) { return concat(node.domain.empty() ? "ai.onnx" : node.domain, "::", node.op); }
+std::string qualified_op(const FlatNode& node) {
+  return concat(node.domain.empty() ? "ai.onnx" : node.domain, "::", node.op);
+}
 
-FlatModel inline_functions(const onnx::ModelProto& model, ExternalData& external) { return Inliner(model, external).run(); }
+FlatModel inline_functions(const onnx::ModelProto& model, ExternalData& external) {
+  return Inliner(model, external).run();
+}
 
 FlatModel flatten(const onnx::ModelProto& model, ExternalData& external) {
   FlatModel flat = inline_functions(model, external);

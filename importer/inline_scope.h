@@ -10,7 +10,9 @@
 
 namespace tandem {
 
-inline std::string domain_of(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
+inline std::string domain_of(const std::string& domain) {
+  return domain == "ai.onnx" ? "" : domain;
+}
 
 // What a function's body, or the model's own graph, knows besides names.
 struct Frame {

@@ -47,7 +47,8 @@ ModelFile ModelFile::parse(std::string bytes, const std::filesystem::path& folde
   return ModelFile(std::make_unique<Impl>(std::move(bytes), ExternalData::beside(folder), std::filesystem::path()));
 }
 
-ModelFile::Impl::Impl(std::string bytes, ExternalData data, std::filesystem::path file) : path(std::move(file)), external(std::move(data)), proto(parse_model(bytes)) {
+ModelFile::Impl::Impl(std::string bytes, ExternalData data, std::filesystem::path file)
+    : path(std::move(file)), external(std::move(data)), proto(parse_model(bytes)) {
   flat = flatten(proto, external);
   forms = take_values(*proto.mutable_graph(), flat);
 }
@@ -60,10 +61,18 @@ BuiltGraph ModelFile::Impl::build(const ImportOptions& options) const {
   return build_graph(flat, options, batch, &own);
 }
 
-const std::string& ModelFile::name() const { return impl_->proto.graph().name(); }
-std::int64_t ModelFile::ir_version() const { return impl_->proto.ir_version(); }
-std::vector<ModelInput> ModelFile::inputs() const { return impl_->flat.inputs; }
-std::size_t ModelFile::node_count() const { return static_cast<std::size_t>(impl_->proto.graph().node_size()); }
+const std::string& ModelFile::name() const {
+  return impl_->proto.graph().name();
+}
+std::int64_t ModelFile::ir_version() const {
+  return impl_->proto.ir_version();
+}
+std::vector<ModelInput> ModelFile::inputs() const {
+  return impl_->flat.inputs;
+}
+std::size_t ModelFile::node_count() const {
+  return static_cast<std::size_t>(impl_->proto.graph().node_size());
+}
 
 std::int64_t ModelFile::opset() const {
   for (const auto& import : impl_->proto.opset_import())
@@ -76,9 +85,13 @@ std::string ModelFile::producer() const {
   return proto.producer_version().empty() ? proto.producer_name() : concat(proto.producer_name(), ' ', proto.producer_version());
 }
 
-std::vector<std::string> ModelFile::outputs() const { return impl_->flat.output_names; }
+std::vector<std::string> ModelFile::outputs() const {
+  return impl_->flat.output_names;
+}
 
-std::vector<Problem> ModelFile::problems(const ImportOptions& options) const { return impl_->build(options).problems; }
+std::vector<Problem> ModelFile::problems(const ImportOptions& options) const {
+  return impl_->build(options).problems;
+}
 
 Graph ModelFile::graph(const ImportOptions& options) const {
   BuiltGraph built = impl_->build(options);

@@ -12,8 +12,8 @@ namespace tandem {
 
 // One thing that keeps a model from being used.
 struct Problem {
-  std::string node;      // name, or "#12" where it has none; empty: the model itself
-  std::string op;        // "ai.onnx::LSTM"
+  std::string node;  // name, or "#12" where it has none; empty: the model itself
+  std::string op;    // "ai.onnx::LSTM"
   std::int64_t opset = 0;
   std::string reason;
 };
@@ -21,7 +21,7 @@ std::string to_string(const Problem& problem);
 
 // A dimension of a model's input as the file gives it.
 struct ModelDim {
-  std::int64_t size = -1;   // -1: symbolic or absent
+  std::int64_t size = -1;  // -1: symbolic or absent
   std::string symbol;
 };
 struct ModelInput {
@@ -32,11 +32,11 @@ struct ModelInput {
 };
 
 struct ImportOptions {
-  std::int64_t batch = 1;                         // axis 0 of every input that has a batch; 0: as the file has it (symbolic: 1)
-  std::map<std::string, std::int64_t> dims;       // sizes of other symbolic dimensions, by symbol or by "input:axis"
-  std::map<std::string, Tensor> constants;        // graph inputs to be treated as known
-  bool training = true;                           // floats used as weights become trainable
-  DType float_type = DType::undefined;            // float64: the whole graph in double (gradient checks)
+  std::int64_t batch = 1;                            // axis 0 of every input that has a batch; 0: as the file has it (symbolic: 1)
+  std::map<std::string, std::int64_t> dims;          // sizes of other symbolic dimensions, by symbol or by "input:axis"
+  std::map<std::string, Tensor> constants;           // graph inputs to be treated as known
+  bool training = true;                              // floats used as weights become trainable
+  DType float_type = DType::undefined;               // float64: the whole graph in double (gradient checks)
   std::int64_t fold_limit = std::int64_t{64} << 20;  // bytes one folded tensor may take
 };
 
@@ -49,11 +49,11 @@ class ModelFile {
   ModelFile(ModelFile&&) noexcept;
   ModelFile& operator=(ModelFile&&) noexcept;
 
-  const std::string& name() const;                // graph name
-  std::int64_t opset() const;                     // of ai.onnx
+  const std::string& name() const;  // graph name
+  std::int64_t opset() const;       // of ai.onnx
   std::int64_t ir_version() const;
   std::string producer() const;
-  std::vector<ModelInput> inputs() const;         // without initializers
+  std::vector<ModelInput> inputs() const;  // without initializers
   std::vector<std::string> outputs() const;
   std::size_t node_count() const;
 

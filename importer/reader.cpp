@@ -21,11 +21,12 @@ void check_rank(int rank, const std::string& what) {
   if (rank > limits::rank) fail(what, " has rank ", rank, ", at most ", limits::rank, " are read");
 }
 
-void check_tensor(const onnx::TensorProto& tensor) { check_rank(tensor.dims_size(), concat("tensor '", tensor.name(), '\'')); }
+void check_tensor(const onnx::TensorProto& tensor) {
+  check_rank(tensor.dims_size(), concat("tensor '", tensor.name(), '\''));
+}
 
 void check_values(const google::protobuf::RepeatedPtrField<onnx::ValueInfoProto>& values) {
-  for (const auto& value : values)
-    check_rank(value.type().tensor_type().shape().dim_size(), concat("value '", value.name(), '\''));
+  for (const auto& value : values) check_rank(value.type().tensor_type().shape().dim_size(), concat("value '", value.name(), '\''));
 }
 
 void check_graph(const onnx::GraphProto& graph, int depth);
@@ -65,7 +66,8 @@ std::string read_file(const std::filesystem::path& path, std::int64_t limit) {
 
 onnx::ModelProto parse_model(const std::string& bytes) {
   if (bytes.empty()) fail("the file is empty");
-  if (static_cast<std::int64_t>(bytes.size()) > limits::model_bytes) fail("the model has ", bytes.size(), " bytes, at most ", limits::model_bytes, " are read");
+  if (static_cast<std::int64_t>(bytes.size()) > limits::model_bytes)
+    fail("the model has ", bytes.size(), " bytes, at most ", limits::model_bytes, " are read");
   google::protobuf::io::ArrayInputStream array(bytes.data(), static_cast<int>(bytes.size()));
   google::protobuf::io::CodedInputStream input(&array);
   input.SetTotalBytesLimit(INT_MAX);
@@ -74,7 +76,8 @@ onnx::ModelProto parse_model(const std::string& bytes) {
   if (!model.ParseFromCodedStream(&input) || !input.ConsumedEntireMessage())
     fail("not an ONNX model: the file is truncated, corrupt or of another format");
   if (!model.has_ir_version() || !model.has_graph()) fail("not an ONNX model: it has no ", model.has_graph() ? "ir_version" : "graph");
-  if (model.ir_version() < limits::oldest_ir) fail("IR version ", model.ir_version(), " is older than ", limits::oldest_ir, ", the oldest that is read");
+  if (model.ir_version() < limits::oldest_ir)
+    fail("IR version ", model.ir_version(), " is older than ", limits::oldest_ir, ", the oldest that is read");
   check_graph(model.graph(), 0);
   for (const auto& function : model.functions()) {
     check_values(function.value_info());

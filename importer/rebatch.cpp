@@ -75,7 +75,9 @@ const Row* row_of(const std::string& op) {
 
 }  // namespace
 
-bool wants_batch_hint(const std::string& op) { return row_of(op) != nullptr; }
+bool wants_batch_hint(const std::string& op) {
+  return row_of(op) != nullptr;
+}
 
 void rebatch(const Graph& graph, const BatchHint& hint, std::int64_t from, std::int64_t to, Draft& draft) {
   const Row* row = row_of(draft.op);

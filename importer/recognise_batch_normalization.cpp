@@ -39,7 +39,9 @@ class Matcher {
 
   const double* number(ValueId v) {
     const Value& value = graph_[v];
-    if (value.kind != ValueKind::constant || value.type.shape.elements() != 1 || (value.type.dtype != DType::float32 && value.type.dtype != DType::float64)) return nullptr;
+    if (value.kind != ValueKind::constant || value.type.shape.elements() != 1 ||
+        (value.type.dtype != DType::float32 && value.type.dtype != DType::float64))
+      return nullptr;
     number_ = value.data->to_doubles()[0];
     return &number_;
   }

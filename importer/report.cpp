@@ -18,7 +18,8 @@ struct Line {
 std::string text_of_line(const Line& line) {
   const Problem& p = *line.first;
   std::string s;
-  for (std::size_t i = 0; i < std::min(line.nodes.size(), names_shown); ++i) s += concat(i > 0 ? ", " : line.nodes.size() > 1 ? "nodes " : "node ", '\'', line.nodes[i], '\'');
+  for (std::size_t i = 0; i < std::min(line.nodes.size(), names_shown); ++i)
+    s += concat(i > 0 ? ", " : line.nodes.size() > 1 ? "nodes " : "node ", '\'', line.nodes[i], '\'');
   if (line.nodes.size() > names_shown) s += concat(" and ", line.nodes.size() - names_shown, " more");
   if (!p.op.empty()) s += concat(s.empty() ? "" : ": ", p.op, " (opset ", p.opset, ')');
   return s.empty() ? p.reason : concat(s, ": ", p.reason);

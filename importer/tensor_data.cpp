@@ -57,7 +57,8 @@ void to_list(const Tensor& tensor, List* list) {
 DataForm form_of(const onnx::TensorProto& p) {
   if (p.data_location() == onnx::TensorProto::EXTERNAL) return DataForm::external;
   if (!p.raw_data().empty()) return DataForm::raw;
-  const bool typed = p.float_data_size() || p.double_data_size() || p.int32_data_size() || p.int64_data_size() || p.uint64_data_size() || p.string_data_size();
+  const bool typed = p.float_data_size() || p.double_data_size() || p.int32_data_size() || p.int64_data_size() || p.uint64_data_size() ||
+                     p.string_data_size();
   return typed ? DataForm::typed : DataForm::none;
 }
 
@@ -68,7 +69,8 @@ TensorType type_of(const onnx::TensorProto& proto) {
   for (const std::int64_t d : type.shape)
     if (d < 0) fail("has a negative dimension in its shape ", type.shape);
   std::int64_t bytes = 0;
-  if (__builtin_mul_overflow(type.shape.elements(), static_cast<std::int64_t>(size), &bytes)) fail("its shape ", type.shape, " takes more bytes than fit in 63 bits");
+  if (__builtin_mul_overflow(type.shape.elements(), static_cast<std::int64_t>(size), &bytes))
+    fail("its shape ", type.shape, " takes more bytes than fit in 63 bits");
   return type;
 }
 

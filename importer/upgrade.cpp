@@ -90,7 +90,8 @@ Outputs affine(UpgradeContext& c) {
 Outputs crop(UpgradeContext& c) {
   const Shape& x = c.shape(0);
   const Ints border = c.draft.attributes.ints("border"), scale = c.draft.attributes.ints("scale", {});
-  if (x.rank() != 4 || border.size() != 4 || (!scale.empty() && scale.size() != 2)) c.fail("expected x [N,C,H,W], four borders and a scale of two");
+  if (x.rank() != 4 || border.size() != 4 || (!scale.empty() && scale.size() != 2))
+    c.fail("expected x [N,C,H,W], four borders and a scale of two");
   const std::int64_t bottom = scale.empty() ? x[2] - border[3] : border[1] + scale[0];
   const std::int64_t right = scale.empty() ? x[3] - border[2] : border[0] + scale[1];
   c.draft.op = "Slice";
@@ -133,7 +134,8 @@ constexpr Row rows[] = {
 }  // namespace
 
 const Shape& UpgradeContext::shape(int input) {
-  if (input >= static_cast<int>(draft.inputs.size()) || !draft.inputs[static_cast<std::size_t>(input)].present()) fail("input ", input, " is missing");
+  if (input >= static_cast<int>(draft.inputs.size()) || !draft.inputs[static_cast<std::size_t>(input)].present())
+    fail("input ", input, " is missing");
   return graph()[draft.inputs[static_cast<std::size_t>(input)]].type.shape;
 }
 

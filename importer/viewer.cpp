@@ -151,6 +151,8 @@ class Viewer {
 
 }  // namespace
 
-std::string onnx_of(const Graph& graph) { return Viewer(graph).run(); }
+std::string onnx_of(const Graph& graph) {
+  return Viewer(graph).run();
+}
 
 }  // namespace tandem

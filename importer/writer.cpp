@@ -38,7 +38,8 @@ class Exporter {
     constant_nodes();
     std::vector<AtomicFile> files = export_external(impl_.external, impl_.path, output, patches_, model_);
     if (model_.ByteSizeLong() > static_cast<std::size_t>(limits::model_bytes))
-      fail("the model would take ", model_.ByteSizeLong(), " bytes, more than the ", limits::model_bytes, " one ONNX file holds; a template with external data can hold more");
+      fail("the model would take ", model_.ByteSizeLong(), " bytes, more than the ", limits::model_bytes,
+           " one ONNX file holds; a template with external data can hold more");
     const std::string bytes = model_.SerializeAsString();
     AtomicFile file(output.parent_path(), output.filename());
     file.write(bytes.data(), bytes.size(), 0);
@@ -79,7 +80,9 @@ class Exporter {
   void constant_nodes() {
     std::map<const onnx::NodeProto*, const Tensor*> replaced;
     for (const FlatNode& node : impl_.flat.main.nodes) {
-      if (!node.top_level || !node.domain.empty() || (node.op != "Constant" && node.op != "ConstantOfShape") || !node.outputs.at(0).present()) continue;
+      if (!node.top_level || !node.domain.empty() || (node.op != "Constant" && node.op != "ConstantOfShape") ||
+          !node.outputs.at(0).present())
+        continue;
       if (const Tensor* value = given(impl_.flat.name(node.outputs[0]))) {
         replaced[node.proto] = value;
         add_initializer(impl_.flat.name(node.outputs[0]), *value);

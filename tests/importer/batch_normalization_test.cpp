@@ -14,7 +14,11 @@ using List = std::vector<std::int64_t>;
 // Parameters m.running_mean, m.running_var, scale, bias of 3 channels, each also as a view "…_v" [3,1,1].
 Model start() {
   Model m;
-  m.input("x", "N,3,4,4").output("y").add(int_tensor("axes", {2}, {1, 2})).add(float_tensor("eps", {}, {0.25F})).add(float_tensor("one", {}, {1}));
+  m.input("x", "N,3,4,4")
+      .output("y")
+      .add(int_tensor("axes", {2}, {1, 2}))
+      .add(float_tensor("eps", {}, {0.25F}))
+      .add(float_tensor("one", {}, {1}));
   for (const char* n : {"m.running_mean", "m.running_var", "scale", "bias"}) m.add(filled_tensor(n, {3}));
   const auto view = [&](const char* from, const char* to) { m.add(node("Unsqueeze", {from, "axes"}, {to})); };
   view("m.running_mean", "mean_v");
@@ -32,8 +36,11 @@ struct Row {
   std::function<void(Model&)> build;
   bool recognised;
 };
-void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
+void PrintTo(const Row& row, std::ostream* out) {
+  *out << row.name;
+}
 
+// clang-format off
 const Row rows[] = {
     {"in_order", [](Model& m) { m.add(node("Mul", {"centred", "r_v"}, {"n"})).add(node("Mul", {"n", "scale_v"}, {"s"})).add(node("Add", {"s", "bias_v"}, {"y"})); }, true},
     {"other_order", [](Model& m) { m.add(node("Mul", {"scale_v", "centred"}, {"n"})).add(node("Mul", {"r_v", "n"}, {"s"})).add(node("Add", {"bias_v", "s"}, {"y"})); }, true},
@@ -47,6 +54,7 @@ const Row rows[] = {
     {"scale_squared", [](Model& m) { m.add(node("Mul", {"centred", "r_v"}, {"n"})).add(node("Mul", {"n", "scale_v"}, {"s"})).add(node("Mul", {"s", "scale_v"}, {"t"})).add(node("Add", {"t", "bias_v"}, {"y"})); }, false},
     {"along_another_axis", [](Model& m) { m.add(int_tensor("t", {4}, {1, 1, 1, 3})).add(filled_tensor("w", {3})).add(node("Reshape", {"w", "t"}, {"b4"})).add(node("Slice", {"centred", "s0", "s3", "s3"}, {"c3"})).add(int_tensor("s0", {1}, {0})).add(int_tensor("s3", {1}, {3})).add(node("Mul", {"c3", "r_v"}, {"n"})).add(node("Mul", {"n", "scale_v"}, {"s"})).add(node("Add", {"s", "b4"}, {"y"})); }, false},
 };
+// clang-format on
 
 class WrittenOut : public testing::TestWithParam<Row> {};
 

@@ -15,14 +15,19 @@ struct Row {
   std::string input;                  // dims of x
   std::function<void(Model&)> build;  // to output y
   std::int64_t batch;
-  std::string shape;                  // of y at that batch; or the reason why not
+  std::string shape;  // of y at that batch; or the reason why not
 };
-void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
-
-std::function<void(Model&)> reshape(List target) {
-  return [target](Model& m) { m.add(int_tensor("t", {static_cast<std::int64_t>(target.size())}, target)).add(node("Reshape", {"x", "t"}, {"y"})); };
+void PrintTo(const Row& row, std::ostream* out) {
+  *out << row.name;
 }
 
+std::function<void(Model&)> reshape(List target) {
+  return [target](Model& m) {
+    m.add(int_tensor("t", {static_cast<std::int64_t>(target.size())}, target)).add(node("Reshape", {"x", "t"}, {"y"}));
+  };
+}
+
+// clang-format off
 const Row rows[] = {
     {"symbolic", "N,6", reshape({-1, 3}), 4, "[8,3]"},
     {"absent", "?,6", reshape({0, 2, 3}), 4, "[4,2,3]"},
@@ -49,6 +54,7 @@ const Row rows[] = {
     {"fixed_in_a_constant", "2,6", [](Model& m) { m.add(filled_tensor("w", {2, 6})).add(node("Div", {"x", "w"}, {"y"})); }, 4, "do not broadcast"},
     {"broadcast_hides_a_constant", "2,6", [](Model& m) { m.add(filled_tensor("w", {2, 6})).add(node("Div", {"x", "w"}, {"y"})); }, 1, "fixes it in a constant"},
 };
+// clang-format on
 
 class Batch : public testing::TestWithParam<Row> {};
 

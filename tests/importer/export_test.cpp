@@ -86,7 +86,9 @@ TEST(Export, MakesInitializersOfWeightNodes) {
     Model m(9, ir);
     m.input("x", "N,2").output("y").add(int_tensor("shape", {2}, {2, 3}));
     if (ir == 3) m.input("shape", "2", onnx::TensorProto::INT64);
-    m.add(node("ConstantOfShape", {"shape"}, {"w"})).add(node("Constant", {}, {"b"}, {{"value", filled_tensor("", {3})}})).add(node("Gemm", {"x", "w", "b"}, {"y"}));
+    m.add(node("ConstantOfShape", {"shape"}, {"w"}))
+        .add(node("Constant", {}, {"b"}, {{"value", filled_tensor("", {3})}}))
+        .add(node("Gemm", {"x", "w", "b"}, {"y"}));
     const TemporaryFolder folder;
     m.parse().write(folder / "out.onnx", {{"w", floats(Shape{2, 3}, 1)}, {"b", floats(Shape{3}, 2)}});
     const onnx::ModelProto out = parsed(folder / "out.onnx");
@@ -117,7 +119,10 @@ struct BadRow {
   Weights weights;
   std::string reason;
 };
-void PrintTo(const BadRow& row, std::ostream* out) { *out << row.name; }
+void PrintTo(const BadRow& row, std::ostream* out) {
+  *out << row.name;
+}
+// clang-format off
 const BadRow bad_rows[] = {
     {"unknown", {{"v", floats(Shape{2, 3}, 0)}}, "'v' is none of the template's"},
     {"constant", {{"t", Tensor::of<std::int64_t>(Shape{2}, {0, 3})}}, "'t' is none of the template's"},
@@ -125,6 +130,7 @@ const BadRow bad_rows[] = {
     {"dtype", {{"w", floats(Shape{2, 3}, 0).cast(DType::float64)}}, "the template's is float32[2,3]"},
     {"twice", {{"w", floats(Shape{2, 3}, 0)}, {"w", floats(Shape{2, 3}, 0)}}, "given twice"},
 };
+// clang-format on
 class BadWeights : public testing::TestWithParam<BadRow> {};
 TEST_P(BadWeights, AreRefusedAndTheOldFileStays) {
   const TemporaryFolder folder;
@@ -170,7 +176,9 @@ TEST(Export, SwitchesTrainingNodesToInference) {
   yes.add_int32_data(1);
   m.add(node("BatchNormalization", {"x", "s", "b", "m", "v"}, {"n", "m2", "v2"}, {{"training_mode", std::int64_t{1}}, {"epsilon", 0.01F}}));
   m.add(node("Constant", {}, {"yes"}, {{"value", yes}})).add(node("Dropout", {"n", "", "yes"}, {"y"}));
-  m.add(function("F", {"a", "s", "b", "m", "v"}, {"c"}, {node("BatchNormalization", {"a", "s", "b", "m", "v"}, {"c", "d", "e"}, {{"training_mode", std::string("@mode")}})}, {"mode"}));
+  m.add(function("F", {"a", "s", "b", "m", "v"}, {"c"},
+                 {node("BatchNormalization", {"a", "s", "b", "m", "v"}, {"c", "d", "e"}, {{"training_mode", std::string("@mode")}})},
+                 {"mode"}));
   m.add(node("F", {"y", "s", "b", "m", "v"}, {"z"}, {{"mode", std::int64_t{1}}}, function_domain));
   const TemporaryFolder folder;
   m.parse().write(folder / "out.onnx", {});
@@ -197,7 +205,8 @@ struct ExternalSite {
     fs::create_directories((folder / location).parent_path());
     write_file(folder / location, std::string(reinterpret_cast<const char*>(all.data()), 36));
     m.input("x", "N,2").output("y");
-    m.add(external_tensor("w", {2, 2}, {{"location", location}, {"offset", "0"}, {"length", "16"}})).add(external_tensor("v", {2, 2}, {{"location", location}, {"offset", "20"}}));
+    m.add(external_tensor("w", {2, 2}, {{"location", location}, {"offset", "0"}, {"length", "16"}}))
+        .add(external_tensor("v", {2, 2}, {{"location", location}, {"offset", "20"}}));
     m.add(node("MatMul", {"x", "w"}, {"h"})).add(node("MatMul", {"h", "v"}, {"y"}));
     write_file(folder / "m.onnx", m.bytes());
   }

@@ -13,7 +13,9 @@ namespace {
 namespace fs = std::filesystem;
 using Entries = std::vector<std::pair<std::string, std::string>>;
 
-std::string floats(std::initializer_list<float> values) { return {reinterpret_cast<const char*>(values.begin()), values.size() * sizeof(float)}; }
+std::string floats(std::initializer_list<float> values) {
+  return {reinterpret_cast<const char*>(values.begin()), values.size() * sizeof(float)};
+}
 
 Model model_with(const Entries& entries) {
   Model m;
@@ -47,9 +49,12 @@ struct Row {
   Entries entries;
   std::string reason;  // empty: it is read
 };
-void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
+void PrintTo(const Row& row, std::ostream* out) {
+  *out << row.name;
+}
 
 const auto nothing = [](const Site&) {};
+// clang-format off
 const Row rows[] = {
     {"plain", nothing, {{"location", "data.bin"}, {"length", "16"}}, ""},
     {"offset", nothing, {{"location", "data.bin"}, {"offset", "8"}, {"length", "16"}}, ""},
@@ -80,6 +85,7 @@ const Row rows[] = {
     {"folder", [](const Site& s) { fs::create_directory(s.folder / "sub"); }, {{"location", "sub"}}, "not a regular file"},
     {"device", [](const Site& s) { fs::create_symlink("/dev/zero", s.folder / "zero"); }, {{"location", "zero"}}, "leads out"},
 };
+// clang-format on
 
 class External : public testing::TestWithParam<Row> {};
 
@@ -127,7 +133,9 @@ TEST(External, OverlappingTensorsAreRefusedEqualOnesShared) {
   const Site site;
   const auto report = [&](const char* offset) {
     Model m = model_with({{"location", "data.bin"}});
-    m.add(external_tensor("w2", {2, 2}, {{"location", "./data.bin"}, {"offset", offset}})).add(node("MatMul", {"y", "w2"}, {"z"})).output("z");
+    m.add(external_tensor("w2", {2, 2}, {{"location", "./data.bin"}, {"offset", offset}}))
+        .add(node("MatMul", {"y", "w2"}, {"z"}))
+        .output("z");
     write_file(site.folder / "m.onnx", m.bytes());
     try {
       ModelFile::read(site.folder / "m.onnx").graph({.batch = 1});

@@ -14,8 +14,11 @@ struct Row {
   std::function<void(Model&)> build;  // from x [N,3,4] to integers "v"
   std::vector<std::int64_t> values;   // at batch 5
 };
-void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
+void PrintTo(const Row& row, std::ostream* out) {
+  *out << row.name;
+}
 
+// clang-format off
 const Row rows[] = {
     {"shape", [](Model& m) { m.add(node("Shape", {"x"}, {"v"})); }, {5, 3, 4}},
     {"shape_from", [](Model& m) { m.add(node("Shape", {"x"}, {"v"}, {{"start", std::int64_t{1}}})); }, {3, 4}},
@@ -27,6 +30,7 @@ const Row rows[] = {
     {"concat", [](Model& m) { m.add(node("Shape", {"x"}, {"s"})).add(int_tensor("i", {1}, {7})).add(node("Concat", {"s", "i"}, {"v"}, {{"axis", std::int64_t{0}}})); }, {5, 3, 4, 7}},
     {"filled", [](Model& m) { m.add(int_tensor("s", {1}, {2})).add(node("ConstantOfShape", {"s"}, {"v"}, {{"value", int_tensor("", {1}, {9})}})); }, {9, 9}},
 };
+// clang-format on
 
 class Fold : public testing::TestWithParam<Row> {};
 
@@ -46,7 +50,12 @@ INSTANTIATE_TEST_SUITE_P(Rows, Fold, testing::ValuesIn(rows), [](const auto& row
 
 TEST(Fold, IsBoundedBeforeItAllocates) {
   Model m;
-  m.input("x", "N,3").output("y").output("v").add(node("Relu", {"x"}, {"y"})).add(int_tensor("s", {1}, {1000})).add(node("ConstantOfShape", {"s"}, {"v"}));
+  m.input("x", "N,3")
+      .output("y")
+      .output("v")
+      .add(node("Relu", {"x"}, {"y"}))
+      .add(int_tensor("s", {1}, {1000}))
+      .add(node("ConstantOfShape", {"s"}, {"v"}));
   const ModelFile model = m.parse();
   EXPECT_EQ(shape_of(model.graph({.batch = 1, .fold_limit = 4000}), "v"), (Shape{1000}));
   EXPECT_THROW(model.graph({.batch = 1, .fold_limit = 3999}), Error);
@@ -54,7 +63,11 @@ TEST(Fold, IsBoundedBeforeItAllocates) {
 
 TEST(Fold, LeavesParametersAlone) {
   Model m;
-  m.input("x", "N,4").output("y").add(filled_tensor("w", {2, 4})).add(node("Transpose", {"w"}, {"t"})).add(node("MatMul", {"x", "t"}, {"y"}));
+  m.input("x", "N,4")
+      .output("y")
+      .add(filled_tensor("w", {2, 4}))
+      .add(node("Transpose", {"w"}, {"t"}))
+      .add(node("MatMul", {"x", "t"}, {"y"}));
   EXPECT_EQ(ops_of(m.graph()), (Names{"Transpose", "MatMul"}));
 }
 

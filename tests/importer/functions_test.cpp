@@ -25,7 +25,10 @@ TEST(Functions, AreInlinedWithUniqueNames) {
 TEST(Functions, AttributesResolveThroughNestedCallsAndDefaults) {
   Model m;
   m.input("x", "N,4,5").output("y");
-  onnx::FunctionProto inner = function("Inner", {"a"}, {"b"}, {node("Softmax", {"a"}, {"s"}, {{"axis", std::string("@axis")}}), node("LeakyRelu", {"s"}, {"b"}, {{"alpha", std::string("@alpha")}})}, {"axis"});
+  onnx::FunctionProto inner = function("Inner", {"a"}, {"b"},
+                                       {node("Softmax", {"a"}, {"s"}, {{"axis", std::string("@axis")}}),
+                                        node("LeakyRelu", {"s"}, {"b"}, {{"alpha", std::string("@alpha")}})},
+                                       {"axis"});
   auto& fallback = *inner.add_attribute_proto();
   fallback.set_name("alpha");
   fallback.set_type(onnx::AttributeProto::FLOAT);
@@ -40,7 +43,8 @@ TEST(Functions, AttributesResolveThroughNestedCallsAndDefaults) {
 TEST(Functions, AnAttributeLeftOutIsAbsent) {
   Model m;
   m.input("x", "N,4").output("y");
-  m.add(function("F", {"a"}, {"b"}, {node("LeakyRelu", {"a"}, {"b"}, {{"alpha", std::string("@alpha")}})}, {"alpha"})).add(call("F", {"x"}, {"y"}));
+  m.add(function("F", {"a"}, {"b"}, {node("LeakyRelu", {"a"}, {"b"}, {{"alpha", std::string("@alpha")}})}, {"alpha"}))
+      .add(call("F", {"x"}, {"y"}));
   EXPECT_FALSE(m.graph().nodes.at(0).attributes.has("alpha"));
 }
 
@@ -72,7 +76,9 @@ TEST(Functions, AValuePassedThroughKeepsItsName) {
 TEST(Functions, ShadowNoNamesOfTheCaller) {
   Model m;
   m.input("x", "N,4").output("y");
-  m.add(function("F", {"x"}, {"y"}, {node("Relu", {"x"}, {"t"}), node("Tanh", {"t"}, {"y"})})).add(node("Sigmoid", {"x"}, {"t"})).add(call("F", {"t"}, {"y"}));
+  m.add(function("F", {"x"}, {"y"}, {node("Relu", {"x"}, {"t"}), node("Tanh", {"t"}, {"y"})}))
+      .add(node("Sigmoid", {"x"}, {"t"}))
+      .add(call("F", {"t"}, {"y"}));
   EXPECT_EQ(ops_of(m.graph()), (Names{"Sigmoid", "Relu", "Tanh"}));
 }
 
@@ -82,7 +88,9 @@ TEST(Subgraphs, TheBranchOfAKnownConditionIsTaken) {
     Model m;
     m.input("x", "N,4").output("y").add(int_tensor("rank", {}, {rank}));
     m.add(node("Shape", {"x"}, {"s"})).add(node("Size", {"s"}, {"n"})).add(node("Equal", {"n", "rank"}, {"c"}));
-    m.add(node("If", {"c"}, {"y"}, {{"then_branch", branch({node("Relu", {"x"}, {"t"})}, {"t"})}, {"else_branch", branch({node("Tanh", {"x"}, {"e"})}, {"e"})}}));
+    m.add(
+        node("If", {"c"}, {"y"},
+             {{"then_branch", branch({node("Relu", {"x"}, {"t"})}, {"t"})}, {"else_branch", branch({node("Tanh", {"x"}, {"e"})}, {"e"})}}));
     const Graph graph = m.graph();
     EXPECT_EQ(ops_of(graph), Names{rank == 2 ? "Relu" : "Tanh"});
     EXPECT_EQ(graph[graph.outputs.at(0)].name, "y");
@@ -117,7 +125,8 @@ TEST(Labels, ScoresTakeTheMapsPlace) {
   Model m;
   m.input("x", "N,3").output("label").output("map").add(filled_tensor("w", {3, 2}));
   m.add(node("Gemm", {"x", "w"}, {"scores"})).add(node("ArgMax", {"scores"}, {"id"}, {{"axis", std::int64_t{1}}}));
-  m.add(node("ArrayFeatureExtractor", {"names", "id"}, {"label"}, {}, "ai.onnx.ml")).add(node("ZipMap", {"scores"}, {"map"}, {}, "ai.onnx.ml"));
+  m.add(node("ArrayFeatureExtractor", {"names", "id"}, {"label"}, {}, "ai.onnx.ml"))
+      .add(node("ZipMap", {"scores"}, {"map"}, {}, "ai.onnx.ml"));
   onnx::TensorProto names;
   names.set_data_type(onnx::TensorProto::STRING);
   names.add_dims(1);

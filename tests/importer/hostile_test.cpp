@@ -48,7 +48,8 @@ TEST(Hostile, ChangedBytes) {
   std::mt19937 random(2);
   for (int i = 0; i < 5000; ++i) {
     std::string bytes = whole;
-    for (int changes = 1 + static_cast<int>(random() % 4); changes > 0; --changes) bytes[random() % bytes.size()] = static_cast<char>(random());
+    for (int changes = 1 + static_cast<int>(random() % 4); changes > 0; --changes)
+      bytes[random() % bytes.size()] = static_cast<char>(random());
     expect_survives(bytes);
   }
 }
@@ -58,13 +59,16 @@ struct Row {
   std::function<void(Model&)> harm;
   std::string reason;  // what the report says
 };
-void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
+void PrintTo(const Row& row, std::ostream* out) {
+  *out << row.name;
+}
 
 onnx::GraphProto nested(int depth) {
   if (depth == 0) return branch({node("Identity", {"x"}, {"inner"})}, {"inner"});
   const onnx::GraphProto inner = nested(depth - 1);
   const std::string name = "level" + std::to_string(depth);
-  return branch({node("If", {"c"}, {name}, {{"then_branch", inner}, {"else_branch", branch({node("Identity", {"x"}, {"e"})}, {"e"})}})}, {name});
+  return branch({node("If", {"c"}, {name}, {{"then_branch", inner}, {"else_branch", branch({node("Identity", {"x"}, {"e"})}, {"e"})}})},
+                {name});
 }
 
 onnx::SparseTensorProto sparse() {
@@ -73,6 +77,7 @@ onnx::SparseTensorProto sparse() {
   return s;
 }
 
+// clang-format off
 const Row rows[] = {
     {"no_graph", [](Model& m) { m.proto.clear_graph(); }, "no graph"},
     {"no_ir_version", [](Model& m) { m.proto.clear_ir_version(); }, "no ir_version"},
@@ -121,6 +126,7 @@ const Row rows[] = {
     {"expand_beyond_limit", [](Model& m) { m.add(int_tensor("big", {2}, {1LL << 30, 1LL << 30})).add(int_tensor("one", {1}, {1})).add(node("Expand", {"one", "big"}, {"s"})).output("s"); }, "Expand (opset 17)"},
     {"window_overflow", [](Model& m) { m.add(node("MaxPool", {"x"}, {"s"}, {{"kernel_shape", std::vector<std::int64_t>{1LL << 62, 1LL << 62}}, {"pads", std::vector<std::int64_t>{1LL << 62, 1LL << 62, 1LL << 62, 1LL << 62}}})).output("s"); }, "MaxPool"},
 };
+// clang-format on
 
 class HostileModel : public testing::TestWithParam<Row> {};
 
@@ -143,7 +149,8 @@ TEST(Hostile, DoublingFunctionsStopAtTheLimit) {
   const int depth = 60;
   for (int i = 0; i < depth; ++i) {
     const std::string next = "F" + std::to_string(i + 1);
-    m.add(function("F" + std::to_string(i), {"a"}, {"c"}, {node(next, {"a"}, {"b"}, {}, function_domain), node(next, {"b"}, {"c"}, {}, function_domain)}));
+    m.add(function("F" + std::to_string(i), {"a"}, {"c"},
+                   {node(next, {"a"}, {"b"}, {}, function_domain), node(next, {"b"}, {"c"}, {}, function_domain)}));
   }
   m.add(function("F" + std::to_string(depth), {"a"}, {"b"}, {node("Relu", {"a"}, {"b"})}));
   m.add(node("F0", {"x"}, {"y"}, {}, function_domain));
@@ -162,9 +169,14 @@ TEST(Hostile, FunctionsDeeperThan100) {
 
 TEST(Hostile, AllProblemsAtOnce) {
   Model m = small_model();
-  m.input("image", "N,height,width").add(node("Foo", {"x"}, {"f"})).add(node("Bar", {"f"}, {"g"})).add(node("Foo", {"g"}, {"h"})).output("h");
+  m.input("image", "N,height,width")
+      .add(node("Foo", {"x"}, {"f"}))
+      .add(node("Bar", {"f"}, {"g"}))
+      .add(node("Foo", {"g"}, {"h"}))
+      .output("h");
   const std::string report = m.report();
-  for (const char* part : {"'height'", "'width'", "nodes 'node_f', 'node_h': ai.onnx::Foo", "ai.onnx::Bar"}) EXPECT_NE(report.find(part), std::string::npos) << part << " in\n" << report;
+  for (const char* part : {"'height'", "'width'", "nodes 'node_f', 'node_h': ai.onnx::Foo", "ai.onnx::Bar"})
+    EXPECT_NE(report.find(part), std::string::npos) << part << " in\n" << report;
   EXPECT_EQ(m.parse().problems({.batch = 0}).size(), 5U);
 }
 

@@ -65,7 +65,8 @@ onnx::TensorProto int_tensor(const std::string& name, const std::vector<std::int
   return t;
 }
 
-onnx::TensorProto external_tensor(const std::string& name, const std::vector<std::int64_t>& dims, const std::vector<std::pair<std::string, std::string>>& entries) {
+onnx::TensorProto external_tensor(const std::string& name, const std::vector<std::int64_t>& dims,
+                                  const std::vector<std::pair<std::string, std::string>>& entries) {
   onnx::TensorProto t = dims_only(name, dims);
   t.set_data_location(onnx::TensorProto::EXTERNAL);
   for (const auto& [key, value] : entries) {
@@ -76,7 +77,8 @@ onnx::TensorProto external_tensor(const std::string& name, const std::vector<std
   return t;
 }
 
-onnx::NodeProto node(const std::string& op, const Names& inputs, const Names& outputs, const AttributeList& attributes, const std::string& domain) {
+onnx::NodeProto node(const std::string& op, const Names& inputs, const Names& outputs, const AttributeList& attributes,
+                     const std::string& domain) {
   onnx::NodeProto n;
   n.set_op_type(op);
   n.set_domain(domain);
@@ -91,7 +93,8 @@ onnx::NodeProto node(const std::string& op, const Names& inputs, const Names& ou
   return n;
 }
 
-onnx::FunctionProto function(const std::string& name, const Names& inputs, const Names& outputs, const std::vector<onnx::NodeProto>& nodes, const Names& attributes) {
+onnx::FunctionProto function(const std::string& name, const Names& inputs, const Names& outputs, const std::vector<onnx::NodeProto>& nodes,
+                             const Names& attributes) {
   onnx::FunctionProto f;
   f.set_name(name);
   f.set_domain(function_domain);
@@ -157,7 +160,9 @@ Model& Model::add(const onnx::FunctionProto& f) {
   return *this;
 }
 
-std::string Model::report(const ImportOptions& options) const { return report_of_bytes(bytes(), options); }
+std::string Model::report(const ImportOptions& options) const {
+  return report_of_bytes(bytes(), options);
+}
 
 std::string report_of_bytes(const std::string& bytes, const ImportOptions& options) {
   try {
@@ -197,7 +202,9 @@ TemporaryFolder::~TemporaryFolder() {
   std::filesystem::remove_all(path_, ignored);
 }
 
-void write_file(const std::filesystem::path& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
+void write_file(const std::filesystem::path& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
 
 std::string read_whole(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);

@@ -11,15 +11,19 @@ namespace tandem::test {
 
 using Names = std::vector<std::string>;
 // An attribute; a string that begins with '@' refers to the function's attribute of that name.
-using AttributeList = std::vector<std::pair<std::string, std::variant<std::int64_t, float, std::string, std::vector<std::int64_t>, std::vector<float>, onnx::TensorProto, onnx::GraphProto>>>;
+using AttributeList = std::vector<std::pair<std::string, std::variant<std::int64_t, float, std::string, std::vector<std::int64_t>,
+                                                                      std::vector<float>, onnx::TensorProto, onnx::GraphProto>>>;
 
 onnx::TensorProto float_tensor(const std::string& name, const std::vector<std::int64_t>& dims, const std::vector<float>& values);
 onnx::TensorProto filled_tensor(const std::string& name, const std::vector<std::int64_t>& dims, float value = 0.5F);
 onnx::TensorProto dims_only(const std::string& name, const std::vector<std::int64_t>& dims);
 onnx::TensorProto int_tensor(const std::string& name, const std::vector<std::int64_t>& dims, const std::vector<std::int64_t>& values);
-onnx::TensorProto external_tensor(const std::string& name, const std::vector<std::int64_t>& dims, const std::vector<std::pair<std::string, std::string>>& entries);
-onnx::NodeProto node(const std::string& op, const Names& inputs, const Names& outputs, const AttributeList& attributes = {}, const std::string& domain = "");
-onnx::FunctionProto function(const std::string& name, const Names& inputs, const Names& outputs, const std::vector<onnx::NodeProto>& nodes, const Names& attributes = {});
+onnx::TensorProto external_tensor(const std::string& name, const std::vector<std::int64_t>& dims,
+                                  const std::vector<std::pair<std::string, std::string>>& entries);
+onnx::NodeProto node(const std::string& op, const Names& inputs, const Names& outputs, const AttributeList& attributes = {},
+                     const std::string& domain = "");
+onnx::FunctionProto function(const std::string& name, const Names& inputs, const Names& outputs, const std::vector<onnx::NodeProto>& nodes,
+                             const Names& attributes = {});
 onnx::GraphProto branch(const std::vector<onnx::NodeProto>& nodes, const Names& outputs);
 
 // dims: "N,3,H,4", each a number, a symbol, or ? for nothing at all; "" is a scalar.

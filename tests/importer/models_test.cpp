@@ -15,12 +15,15 @@ std::filesystem::path models_folder() {
 
 struct Row {
   std::string name;
-  int trained;               // parameters
-  int kept;                  // parameters that are not trained: running statistics
-  std::string output;        // shape of the first output at batch 8
+  int trained;         // parameters
+  int kept;            // parameters that are not trained: running statistics
+  std::string output;  // shape of the first output at batch 8
 };
-void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
+void PrintTo(const Row& row, std::ostream* out) {
+  *out << row.name;
+}
 
+// clang-format off
 const Row usable[] = {
     {"light_bvlc_alexnet", 16, 0, "[8,1000]"},
     {"light_densenet121", 606, 242, "[8,1000,1,1]"},
@@ -41,6 +44,7 @@ const Row usable[] = {
     {"super_resolution", 8, 0, "[8,1,672,672]"},
     {"ultraface_rfb_320", 107, 0, "[8,4420,2]"},
 };
+// clang-format on
 
 class UsableModel : public testing::TestWithParam<Row> {};
 
@@ -70,8 +74,11 @@ struct MissingRow {
   std::string name;
   std::vector<std::string> reasons;  // each stands in the report
 };
-void PrintTo(const MissingRow& row, std::ostream* out) { *out << row.name; }
+void PrintTo(const MissingRow& row, std::ostream* out) {
+  *out << row.name;
+}
 
+// clang-format off
 const MissingRow missing[] = {
     {"bert_mlm_training_dropout", {"'sequence_length'", "BiasGelu", "SoftmaxCrossEntropyLossInternal", "LayerNormalization"}},
     {"decoder_lm_torchscript", {"Where"}},
@@ -80,6 +87,7 @@ const MissingRow missing[] = {
     {"lstm_as_scan_cntk", {"ai.onnx::Scan (opset 9)"}},
     {"lstm_bidirectional_sequence", {"'length'", "ai.onnx::LSTM (opset 9)"}},
 };
+// clang-format on
 
 class MissingModel : public testing::TestWithParam<MissingRow> {};
 
@@ -91,7 +99,8 @@ TEST_P(MissingModel, IsReportedWhole) {
     FAIL() << "was imported";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::model);
-    for (const std::string& reason : GetParam().reasons) EXPECT_NE(std::string(error.what()).find(reason), std::string::npos) << error.what();
+    for (const std::string& reason : GetParam().reasons)
+      EXPECT_NE(std::string(error.what()).find(reason), std::string::npos) << error.what();
   }
 }
 INSTANTIATE_TEST_SUITE_P(Shared, MissingModel, testing::ValuesIn(missing), [](const auto& row) { return row.param.name; });

@@ -20,8 +20,11 @@ struct Row {
   std::string text;                   // attributes of the first node, as to_string gives them; parts split by spaces
   std::string shape;                  // of y
 };
-void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
+void PrintTo(const Row& row, std::ostream* out) {
+  *out << row.name;
+}
 
+// clang-format off
 const Row rows[] = {
     {"softmax_12_of_a_matrix", 12, "2,5", [](Model& m) { m.add(node("Softmax", {"x"}, {"y"})); }, {"Softmax"}, "axis=1", "[2,5]"},
     {"softmax_12_coerces", 12, "2,3,4", [](Model& m) { m.add(node("Softmax", {"x"}, {"y"})); }, {"Reshape", "Softmax", "Reshape"}, "shape=[2,12]", "[2,3,4]"},
@@ -55,6 +58,7 @@ const Row rows[] = {
     {"crop", 7, "2,3,8,8", [](Model& m) { m.add(node("Crop", {"x"}, {"y"}, {{"border", List{1, 2, 1, 2}}})); }, {"Slice"}, "", "[2,3,4,6]"},
     {"affine", 7, "2,3", [](Model& m) { m.add(node("Affine", {"x"}, {"y"}, {{"alpha", 2.0F}, {"beta", 1.0F}})); }, {"Mul", "Add"}, "", "[2,3]"},
 };
+// clang-format on
 
 class Opset : public testing::TestWithParam<Row> {};
 
@@ -64,7 +68,8 @@ void expect_words(const std::string& wish, const std::string& text) {
   for (std::string word; words >> word;) {
     bool found = false;
     std::istringstream choices(word);
-    for (std::string choice; std::getline(choices, choice, '|');) found = found || (" " + text + " ").find(" " + choice + " ") != std::string::npos;
+    for (std::string choice; std::getline(choices, choice, '|');)
+      found = found || (" " + text + " ").find(" " + choice + " ") != std::string::npos;
     EXPECT_TRUE(found) << word << " in " << text;
   }
 }
@@ -77,7 +82,10 @@ TEST_P(Opset, IsLifted) {
   EXPECT_EQ(ops_of(graph), GetParam().ops);
   expect_words(GetParam().text, to_string(graph.nodes.at(0).attributes));
   EXPECT_EQ(to_string(shape_of(graph, "y")), GetParam().shape);
-  EXPECT_EQ(graph.nodes[0].inputs.size(), static_cast<std::size_t>(graph.nodes[0].op->name == "BatchNormalization" ? 5 : graph.nodes[0].op->name == "Conv" || graph.nodes[0].op->name == "Mul" ? 2 : 1));
+  EXPECT_EQ(graph.nodes[0].inputs.size(),
+            static_cast<std::size_t>(graph.nodes[0].op->name == "BatchNormalization"                         ? 5
+                                     : graph.nodes[0].op->name == "Conv" || graph.nodes[0].op->name == "Mul" ? 2
+                                                                                                             : 1));
 }
 INSTANTIATE_TEST_SUITE_P(Rows, Opset, testing::ValuesIn(rows), [](const auto& row) { return row.param.name; });
 

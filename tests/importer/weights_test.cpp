@@ -15,10 +15,15 @@ struct Row {
   std::function<void(Model&)> build;  // from input x [N,3,8,8] to output y; the value judged is "w"
   Kind kind;
 };
-void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
+void PrintTo(const Row& row, std::ostream* out) {
+  *out << row.name;
+}
 
-onnx::NodeProto constant(const onnx::TensorProto& tensor, const std::string& output) { return node("Constant", {}, {output}, {{"value", tensor}}); }
+onnx::NodeProto constant(const onnx::TensorProto& tensor, const std::string& output) {
+  return node("Constant", {}, {output}, {{"value", tensor}});
+}
 
+// clang-format off
 const Row rows[] = {
     {"conv_weight", [](Model& m) { m.add(filled_tensor("w", {4, 3, 3, 3})).add(node("Conv", {"x", "w"}, {"y"})); }, Kind::trained},
     {"conv_bias_of_one", [](Model& m) { m.add(filled_tensor("f", {1, 3, 3, 3})).add(filled_tensor("w", {1})).add(node("Conv", {"x", "f", "w"}, {"y"})); }, Kind::trained},
@@ -42,6 +47,7 @@ const Row rows[] = {
     {"dims_only_divisor", [](Model& m) { m.add(dims_only("w", {3, 1, 1})).add(node("Div", {"x", "w"}, {"y"})); }, Kind::kept},
     {"listed_as_input", [](Model& m) { m.input("w", "4,3,3,3").add(filled_tensor("w", {4, 3, 3, 3})).add(node("Conv", {"x", "w"}, {"y"})); }, Kind::trained},
 };
+// clang-format on
 
 class Weight : public testing::TestWithParam<Row> {};
 
@@ -86,7 +92,9 @@ TEST(Weight, EveryFormOfDataGivesTheSameValues) {
 TEST(Weight, ADoubleGraphIsDoubleThroughout) {
   Model m;
   m.input("x", "N,2").output("y").add(filled_tensor("w", {2, 2})).add(node("MatMul", {"x", "w"}, {"h"}));
-  m.add(node("Constant", {}, {"c"}, {{"value_float", 0.5F}})).add(node("Mul", {"h", "c"}, {"k"})).add(node("Cast", {"k"}, {"y"}, {{"to", std::int64_t{1}}}));
+  m.add(node("Constant", {}, {"c"}, {{"value_float", 0.5F}}))
+      .add(node("Mul", {"h", "c"}, {"k"}))
+      .add(node("Cast", {"k"}, {"y"}, {{"to", std::int64_t{1}}}));
   const Graph graph = m.parse().graph({.batch = 1, .float_type = DType::float64});
   for (const Value& v : graph.values) EXPECT_EQ(v.type.dtype, DType::float64) << v.name;
 }
