@@ -92,7 +92,8 @@ Arguments Arguments::parse(std::span<const std::string> given, std::span<const s
   }
   if (const auto config = a.values_.find("config"); config != a.values_.end() && !config->second.text.empty()) {
     const std::string path = config->second.text;
-    for (const auto& [key, value] : Json::parse(read_file(path)).object()) {
+    const Json file = Json::parse(read_file(path));
+    for (const auto& [key, value] : file.object()) {
       if (key == "command") continue;
       if (std::find(positionals.begin(), positionals.end(), key) != positionals.end()) {
         a.positionals_.emplace(key, text_of_json(value));

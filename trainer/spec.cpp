@@ -3,24 +3,23 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
-#include <numeric>
 
 namespace tandem {
 namespace {
 
+// Insertions, deletions, replacements and swaps of neighbours that turn a into b.
 std::size_t edits(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i] != b[j]);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
+  std::vector<std::vector<std::size_t>> n(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+  for (std::size_t i = 0; i <= a.size(); ++i)
+    for (std::size_t j = 0; j <= b.size(); ++j) {
+      if (i == 0 || j == 0) {
+        n[i][j] = i + j;
+        continue;
+      }
+      n[i][j] = std::min({n[i - 1][j - 1] + (a[i - 1] != b[j - 1]), n[i - 1][j] + 1, n[i][j - 1] + 1});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) n[i][j] = std::min(n[i][j], n[i - 2][j - 2] + 1);
     }
-  }
-  return row.back();
+  return n[a.size()][b.size()];
 }
 
 template <class T>

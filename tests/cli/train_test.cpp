@@ -1,0 +1,127 @@
+// The commands one after another, as a user runs them.
+#include <atomic>
+#include <csignal>
+#include <thread>
+
+#include "tests/trainer/temporary_folder.h"
+#include "tests/cli/run_tandem.h"
+#include "trainer/data/npy.h"
+#include "trainer/data/zip.h"
+#include "trainer/file.h"
+
+namespace tandem {
+namespace {
+
+std::vector<Json> lines(const std::string& text) {
+  std::vector<Json> list;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) list.push_back(Json::parse(line));
+  return list;
+}
+
+const std::string digits = "--data synthetic:digits,train=400,test=100 --batch-size 64 --no-autotune ";
+
+TEST(Commands, TrainEvaluateAndPredict) {
+  const TemporaryFolder folder;
+  const Outcome trained = run_tandem(words("train MODELS/lenet.onnx " + digits + "--init he-normal --epochs 2 --lr 0.05 --momentum 0.9 --devices cpu:0-1 "
+                                           "--run-dir TMP/run --output TMP/out.onnx --also-training-graph TMP/graph.onnx --json", folder.text()));
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const std::vector<Json> events = lines(trained.out);
+  ASSERT_EQ(events.size(), 1u + 14 + 2 + 1);
+  std::map<std::string, int> count;
+  for (const Json& e : events) ++count[e.at("event").text()];
+  EXPECT_EQ(count, (std::map<std::string, int>{{"plan", 1}, {"step", 14}, {"epoch", 2}, {"done", 1}}));
+  for (const char* key : {"step", "loss", "epoch", "accuracy", "val_accuracy", "samples_per_second", "peak_bytes", "predicted_peak_bytes"})
+    EXPECT_TRUE(events.back().at(key).number() >= 0) << key;
+  EXPECT_EQ(events.back().at("peak_bytes").integer(), events.back().at("predicted_peak_bytes").integer());
+  EXPECT_LT(events.back().at("loss").number(), events[1].at("loss").number());
+  EXPECT_GT(std::filesystem::file_size(folder / "graph.onnx"), 1000u);
+
+  const Outcome evaluated = run_tandem(words("evaluate TMP/out.onnx " + digits + "--json", folder.text()));
+  ASSERT_EQ(evaluated.code, 0) << evaluated.err;
+  EXPECT_NEAR(lines(evaluated.out).at(0).at("loss").number(), events.back().at("val_loss").number(), 1e-4);
+  EXPECT_EQ(lines(evaluated.out).at(0).at("samples").integer(), 100);
+
+  write_atomically(folder / "x.npy", npy_of(Tensor(TensorType{DType::uint8, {5, 28, 28}})));
+  const Outcome predicted = run_tandem(words("predict TMP/out.onnx --data TMP/x.npy --output TMP/y.npy --batch-size 2", folder.text()));
+  ASSERT_EQ(predicted.code, 0) << predicted.err;
+  const std::string file = read_file(folder / "y.npy");
+  EXPECT_EQ(to_string(parse_npy(std::as_bytes(std::span(file)), "y").type()), "float32[5,10]");
+  EXPECT_EQ(run_tandem(words("predict TMP/out.onnx " + digits + "--output TMP/y.npz --json", folder.text())).code, 0);
+  EXPECT_EQ(ZipReader(folder / "y.npz").names().size(), 1u);
+}
+
+TEST(Commands, ARunIsNotOverwrittenUnasked) {
+  const TemporaryFolder folder;
+  const std::string line = "train MODELS/mlp.onnx " + digits + "--init he-normal --run-dir TMP/run --output TMP/out.onnx --quiet";
+  const Outcome first = run_tandem(words(line, folder.text()));
+  ASSERT_EQ(first.code, 0) << first.err;
+  EXPECT_EQ(first.err, "");
+  const Outcome again = run_tandem(words(line, folder.text()));
+  EXPECT_EQ(again.code, 2);
+  EXPECT_NE(again.err.find("--resume goes on with it, --overwrite starts anew"), std::string::npos) << again.err;
+  EXPECT_EQ(run_tandem(words(line + " --overwrite", folder.text())).code, 0);
+  EXPECT_EQ(run_tandem(words(line + " --resume --epochs 2", folder.text())).code, 0);
+  const std::string csv = read_file(folder / "run/metrics.csv");
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 3);
+  // The run's configuration is enough to start it again.
+  const Outcome by_file = run_tandem(words("train --config TMP/run/config.json --overwrite --quiet", folder.text()));
+  EXPECT_EQ(by_file.code, 0) << by_file.err;
+}
+
+TEST(Commands, AnInterruptedRunGoesOn) {
+  const TemporaryFolder folder;
+  const std::string line = "train MODELS/mlp.onnx " + digits + "--init he-normal --epochs 20000 --run-dir TMP/run --output TMP/out.onnx --quiet ";
+  std::atomic<bool> ended = false;
+  std::thread interrupter([&] {
+    // The handler stands before training begins; the first checkpoint follows the first of very many epochs.
+    while (!ended && !std::filesystem::exists(folder / "run/last.checkpoint")) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    if (!ended) std::raise(SIGINT);
+  });
+  const Outcome stopped = run_tandem(words(line, folder.text()));
+  ended = true;
+  interrupter.join();
+  EXPECT_EQ(stopped.code, 75) << stopped.err;
+  EXPECT_FALSE(std::filesystem::exists(folder / "out.onnx"));
+  const Outcome resumed = run_tandem(words(line + "--resume --steps 1", folder.text()));  // it is past that step: only the file is written
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_TRUE(std::filesystem::exists(folder / "out.onnx"));
+}
+
+TEST(Commands, AWrongLabelIsFoundBeforeTraining) {
+  const TemporaryFolder folder;
+  ZipWriter zip;
+  zip.add("x.npy", npy_of(Tensor(TensorType{DType::uint8, {3, 28, 28}})));
+  zip.add("y.npy", npy_of(Tensor::of<std::int64_t>({3}, {1, 10, 2})));
+  write_atomically(folder / "d.npz", zip.finish());
+  const Outcome o = run_tandem(words("train MODELS/lenet.onnx --data npz:TMP/d.npz --no-autotune --output TMP/o.onnx", folder.text()));
+  EXPECT_EQ(o.code, 4);
+  EXPECT_NE(o.err.find("sample 1 has label 10, the model's output has 10 classes (0 to 9)"), std::string::npos) << o.err;
+}
+
+TEST(Commands, APlanFileIsCheckedAndTheTrainingGraphIsOnnx) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(run_tandem(words("plan MODELS/lenet.onnx --devices cpu:0-1 --format plan --output TMP/a.plan", folder.text())).code, 0);
+  const Outcome checked = run_tandem(words("plan --check TMP/a.plan", folder.text()));
+  EXPECT_EQ(checked.code, 0) << checked.err;
+  EXPECT_NE(checked.out.find("ok, lenet on 2 devices"), std::string::npos) << checked.out;
+  std::string bytes = read_file(folder / "a.plan");
+  folder.write("cut.plan", bytes.substr(0, bytes.size() / 2));
+  EXPECT_EQ(run_tandem(words("plan --check TMP/cut.plan", folder.text())).code, 2);
+  EXPECT_EQ(run_tandem(words("plan MODELS/lenet.onnx --format onnx --output TMP/a.onnx", folder.text())).code, 0);
+  EXPECT_GT(std::filesystem::file_size(folder / "a.onnx"), 1000u);
+}
+
+TEST(Commands, CudaIsNeverSilentlyReplaced) {
+  const Outcome devices = run_tandem({"devices"});
+  const Outcome o = run_tandem(words("train MODELS/mlp.onnx --data random --devices cuda:0 --output /dev/null/x"));
+  EXPECT_NE(o.code, 0);
+  if (devices.out.find("cuda     not usable") == std::string::npos) GTEST_SKIP() << "this machine has a usable GPU";
+  const TemporaryFolder folder;
+  const Outcome refused = run_tandem(words("train MODELS/mlp.onnx --data random --devices cuda:0 --output TMP/o.onnx", folder.text()));
+  EXPECT_EQ(refused.code, 5);
+  EXPECT_NE(refused.err.find("device cuda:0 cannot be used: "), std::string::npos) << refused.err;
+}
+
+}  // namespace
+}  // namespace tandem
