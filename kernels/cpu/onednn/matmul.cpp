@@ -1,4 +1,6 @@
 // Batched matrix products on row-major operands: transposes are strides, broadcasts are axes of size one.
+#include <algorithm>
+
 #include "kernels/cpu/onednn/primitive.h"
 #include "kernels/cpu/onednn/rows.h"
 
@@ -7,7 +9,7 @@ namespace {
 
 // The operand as [batch..., rows, columns] with `rank` axes, its last two swapped where `transposed`.
 Desc matrix(Dims dims, int rank, bool transposed) {
-  while (static_cast<int>(dims.size()) < rank) dims.insert(dims.begin(), 1);
+  dims.insert(dims.begin(), static_cast<std::size_t>(rank) - dims.size(), 1);
   Dims strides(dims.size());
   std::int64_t stride = 1;
   for (std::size_t i = dims.size(); i-- > 0;) {
@@ -26,20 +28,19 @@ Desc matrix(Dims dims, int rank, bool transposed) {
 std::vector<KernelDescription> describe_matmul(const KernelRequest& request) {
   if (!float_operands(request)) return {};
   const Operand &a = request.inputs[0], &b = request.inputs[1], &y = request.outputs[0];
-  Dims da(a.shape.begin(), a.shape.end()), db(b.shape.begin(), b.shape.end()), dy(y.shape.begin(), y.shape.end());
-  const bool trans_a = da.size() > 1 && request.attributes->integer("transA", 0) != 0;
-  const bool trans_b = db.size() > 1 && request.attributes->integer("transB", 0) != 0;
-  // A vector is a row on the left and a column on the right; the result loses that axis.
-  if (db.size() == 1) {
-    db.push_back(1);
-    dy.push_back(1);
-  }
-  if (da.size() == 1) {
-    da.insert(da.begin(), 1);
-    dy.insert(dy.end() - 1, 1);
-  }
+  // A vector is a row on the left and a column on the right; the result has lost that axis.
+  const bool row = a.shape.rank() == 1, column = b.shape.rank() == 1;
+  const Dims da = row ? Dims{1, a.shape[0]} : Dims(a.shape.begin(), a.shape.end());
+  const Dims db = column ? Dims{b.shape[0], 1} : Dims(b.shape.begin(), b.shape.end());
+  if (da.size() < 2 || db.size() < 2) return {};
+  const bool trans_a = !row && request.attributes->integer("transA", 0) != 0;
+  const bool trans_b = !column && request.attributes->integer("transB", 0) != 0;
+  Dims dy(static_cast<std::size_t>(y.shape.rank()) + row + column, 1);
+  std::copy(y.shape.begin(), y.shape.end() - !column, dy.begin());
+  dy[dy.size() - 2] = da[da.size() - (trans_a ? 1 : 2)];
+  dy[dy.size() - 1] = db[db.size() - (trans_b ? 2 : 1)];
   const int rank = static_cast<int>(std::max(da.size(), db.size()));
-  if (rank < 2 || rank > DNNL_MAX_NDIMS || static_cast<int>(dy.size()) != rank) return {};
+  if (rank > DNNL_MAX_NDIMS || static_cast<int>(dy.size()) != rank) return {};
   const ThreadScope threads(request.options.threads);
   const Desc ma = matrix(da, rank, trans_a), mb = matrix(db, rank, trans_b), my = matrix(dy, rank, false);
   const auto pd = compat::describe<dnnl::matmul>(cpu_engine(), attributes(), ma, mb, Desc(), my);
