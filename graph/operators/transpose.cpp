@@ -34,8 +34,12 @@ std::int64_t blocksize(const InferContext& c) {
   const std::int64_t b = c.attributes().integer("blocksize");
   if (b < 1 || b >= std::int64_t{1} << 20) c.fail("blocksize is ", b);
   expect_rank(c, 0, 4);
+  const std::string mode = c.attributes().text("mode", "DCR");
+  if (mode != "DCR" && mode != "CRD") c.fail("mode is '", mode, "', expected DCR or CRD");
   return b;
 }
+
+bool depth_first(ExpandContext& e) { return e.attributes().text("mode", "DCR") == "DCR"; }
 
 }  // namespace
 
@@ -62,20 +66,18 @@ Operator depth_to_space() {
                 const std::int64_t b = blocksize(c);
                 const Shape& x = c.shape(0);
                 if (x[1] % (b * b) != 0) c.fail("x ", x, " has ", x[1], " channels, expected a multiple of ", b * b);
-                const std::string mode = c.attributes().text("mode", "DCR");
-                if (mode != "DCR" && mode != "CRD") c.fail("mode is '", mode, "', expected DCR or CRD");
                 c.set_output(0, c.input(0).dtype, Shape{x[0], x[1] / (b * b), x[2] * b, x[3] * b});
               },
           .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             const Shape x = e.shape(e.x());
             const std::int64_t b = e.attributes().integer("blocksize"), c = x[1] / (b * b);
             const Shape y{x[0], c, x[2] * b, x[3] * b};
-            if (e.attributes().text("mode", "DCR") == "DCR") return {rearrange(e, {x[0], b, b, c, x[2], x[3]}, {0, 3, 4, 1, 5, 2}, y)};
+            if (depth_first(e)) return {rearrange(e, {x[0], b, b, c, x[2], x[3]}, {0, 3, 4, 1, 5, 2}, y)};
             return {rearrange(e, {x[0], c, b, b, x[2], x[3]}, {0, 1, 4, 2, 5, 3}, y)};
           }};
 }
 
-// Blocks of pixels to channels
+// Blocks of pixels to channels: DepthToSpace undone
 Operator space_to_depth() {
   return {.name = "SpaceToDepth",
           .since = {1, 13, 28},
@@ -89,7 +91,7 @@ Operator space_to_depth() {
           .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             const Shape x = e.shape(e.x());
             const std::int64_t b = e.attributes().integer("blocksize");
-            return {rearrange(e, {x[0], x[1], x[2] / b, b, x[3] / b, b}, {0, 3, 5, 1, 2, 4}, {x[0], x[1] * b * b, x[2] / b, x[3] / b})};
+            return {rearrange(e, {x[0], x[1], x[2] / b, b, x[3] / b, b}, depth_first(e) ? Ints{0, 3, 5, 1, 2, 4} : Ints{0, 1, 3, 5, 2, 4}, {x[0], x[1] * b * b, x[2] / b, x[3] / b})};
           }};
 }
 

@@ -201,6 +201,7 @@ TEST(ShapeRules, SayWhatIsWrong) {
       {"NegativeLogLikelihoodLoss", {"f[2,3]", "i[3]"}, {}, 1, "input 1 is int64[3], expected shape [2]"},
       {"NegativeLogLikelihoodLoss", {"f[2,3]", "i[2]"}, {{"reduction", std::string("max")}}, 1, "reduction is 'max'"},
       {"DepthToSpace", {"f[1,6,2,2]"}, {{"blocksize", I{2}}}, 1, "expected a multiple of 4"},
+      {"SpaceToDepth", {"f[1,6,2,2]"}, {{"blocksize", I{2}}, {"mode", std::string("RCD")}}, 1, "mode is 'RCD'"},
       {"GroupNormalization", {"f[1,6,2]", "f[6]", "f[6]"}, {{"num_groups", I{4}}}, 1, "which does not divide 6 channels"},
       {"SgdUpdate", {"f[8]", "f[2]", "f[2]"}, {{"tensors", I{2}}}, 2, "expected 5 and 2"},
   };
