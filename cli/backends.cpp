@@ -60,8 +60,10 @@ BackendSet BackendSet::load() {
   set.usable_.push_back(&cpu_backend());
   for (const Module& module : modules) {
     std::string reason;
-    if (const Backend* backend = open_module(module, reason)) set.usable_.push_back(backend);
-    else set.missing_.push_back({module.backend, reason});
+    if (const Backend* backend = open_module(module, reason))
+      set.usable_.push_back(backend);
+    else
+      set.missing_.push_back({module.backend, reason});
   }
   return set;
 }

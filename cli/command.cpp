@@ -16,7 +16,7 @@ namespace tandem {
 namespace {
 
 std::vector<Command> commands() {
-  return {train_command(),    plan_command(),      evaluate_command(), predict_command(),
+  return {train_command(),   plan_command(),      evaluate_command(), predict_command(),
           summary_command(), operators_command(), devices_command()};
 }
 
@@ -36,10 +36,11 @@ std::vector<OptionRow> rows_of(const Command& command) {
 std::string overview() {
   std::string text = "tandem trains ONNX models on many devices by a compiled plan.\n\nusage: tandem COMMAND [options]\n\ncommands:\n";
   for (const Command& c : commands()) text += fmt::format("  {:<11} {}\n", c.name, c.help);
-  return text + "  version     print the version\n  help        show this, or with a command its options\n\n"
-                "Options may also be given as environment variables (TANDEM_BATCH_SIZE for --batch-size) or in a file (--config).\n"
-                "Exit codes: 0 ok, 2 usage, 3 model, 4 data, 5 device or memory, 6 communication, 7 I/O, 8 diverged,\n"
-                "75 stopped but resumable, 130 and 143 stopped by a signal.\n";
+  return text +
+         "  version     print the version\n  help        show this, or with a command its options\n\n"
+         "Options may also be given as environment variables (TANDEM_BATCH_SIZE for --batch-size) or in a file (--config).\n"
+         "Exit codes: 0 ok, 2 usage, 3 model, 4 data, 5 device or memory, 6 communication, 7 I/O, 8 diverged,\n"
+         "75 stopped but resumable, 130 and 143 stopped by a signal.\n";
 }
 
 std::string help_of(const Command& command) {
@@ -88,8 +89,12 @@ int dispatch(std::span<const std::string> arguments, Streams& streams, const Env
 void Invocation::say(std::string_view message) const {
   if (!quiet()) streams.err << message << '\n' << std::flush;
 }
-void Invocation::print(const Json& object) const { streams.out << object.dump() << '\n' << std::flush; }
-void Invocation::write(std::string_view text) const { streams.out << text << std::flush; }
+void Invocation::print(const Json& object) const {
+  streams.out << object.dump() << '\n' << std::flush;
+}
+void Invocation::write(std::string_view text) const {
+  streams.out << text << std::flush;
+}
 
 int run(std::span<const std::string> arguments, Streams& streams, const Environment& environment) {
   const auto report = [&](std::string_view message, int code) {

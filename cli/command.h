@@ -24,18 +24,18 @@ struct Invocation {
   Streams& streams;
   bool json() const { return arguments.on("json"); }
   bool quiet() const { return arguments.on("quiet"); }
-  void say(std::string_view message) const;       // on err, unless --quiet
-  void print(const Json& object) const;           // on out, one line
-  void write(std::string_view text) const;        // on out, as it is
+  void say(std::string_view message) const;  // on err, unless --quiet
+  void print(const Json& object) const;      // on out, one line
+  void write(std::string_view text) const;   // on out, as it is
 };
 
 struct Command {
   std::string_view name;
-  std::string_view help;                          // one line
+  std::string_view help;  // one line
   std::vector<std::string_view> positionals;
-  std::string_view usage;                         // after the command's name
+  std::string_view usage;  // after the command's name
   std::string_view examples;
-  std::vector<OptionRow> options;                 // the common ones are added
+  std::vector<OptionRow> options;  // the common ones are added
   int (*run)(const Invocation&);
 };
 

@@ -22,7 +22,11 @@ int run(const Invocation& call) {
   model.compile(options, backends.all());
   const Evaluation e = model.evaluate(data, {.preprocess = preprocess(a)});
   if (call.json()) {
-    call.print(Json::Object{{"data", data.name()}, {"samples", e.samples}, {"loss", e.loss}, {"accuracy", e.accuracy}, {"samples_per_second", e.samples_per_second}});
+    call.print(Json::Object{{"data", data.name()},
+                            {"samples", e.samples},
+                            {"loss", e.loss},
+                            {"accuracy", e.accuracy},
+                            {"samples_per_second", e.samples_per_second}});
     return 0;
   }
   std::string text = fmt::format("{}: {} samples, loss {:.4f}", data.name(), e.samples, e.loss);
@@ -39,8 +43,9 @@ Command evaluate_command() {
       .help = "measure a model's loss and accuracy on data",
       .positionals = {"model"},
       .usage = "MODEL.onnx --data SPEC [options]",
-      .examples = "  tandem evaluate trained.onnx --data idx:data/mnist --normalize 0.1307,0.3081\n"
-                  "  tandem evaluate trained.onnx --data npz:data.npz --split train --json\n",
+      .examples =
+          "  tandem evaluate trained.onnx --data idx:data/mnist --normalize 0.1307,0.3081\n"
+          "  tandem evaluate trained.onnx --data npz:data.npz --split train --json\n",
       .options = join({data_rows(),
                        {
                            {"split", "NAME", "", "train, validation or test (default: test where there is one)"},

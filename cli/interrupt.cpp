@@ -27,6 +27,8 @@ Interrupt::~Interrupt() {
   std::signal(SIGTERM, before_terminate_);
 }
 
-int Interrupt::signal() const { return received; }
+int Interrupt::signal() const {
+  return received;
+}
 
 }  // namespace tandem

@@ -28,13 +28,15 @@ std::optional<LayoutPreference> layout_of(const std::string& text) {
   if (text == "auto") return std::nullopt;
   if (text == "blocked") return LayoutPreference::blocked;
   if (text == "channels-last") return LayoutPreference::channels_last;
-  fail(ExitCode::usage, "--layout: unknown layout '", text, "'", suggestion(text, std::vector<std::string>{"auto", "blocked", "channels-last"}));
+  fail(ExitCode::usage, "--layout: unknown layout '", text, "'",
+       suggestion(text, std::vector<std::string>{"auto", "blocked", "channels-last"}));
 }
 
 void read_optimizer(OptimizerOptions& o, const Arguments& a) {
   o = optimizer_defaults(a.text("optimizer"));
-  const std::pair<std::string_view, double*> numbers[] = {{"momentum", &o.momentum}, {"weight-decay", &o.weight_decay}, {"beta1", &o.beta1},
-                                                          {"beta2", &o.beta2},       {"rho", &o.rho},                   {"epsilon", &o.epsilon}};
+  const std::pair<std::string_view, double*> numbers[] = {{"momentum", &o.momentum}, {"weight-decay", &o.weight_decay},
+                                                          {"beta1", &o.beta1},       {"beta2", &o.beta2},
+                                                          {"rho", &o.rho},           {"epsilon", &o.epsilon}};
   for (const auto& [name, value] : numbers)
     if (a.given(name)) *value = a.number(name);
   o.nesterov = a.on("nesterov");

@@ -21,7 +21,9 @@ std::string opsets_of(const Operator& op) {
 }
 
 // A gradient of its own, or that of what it expands to. Operators on integers and shapes have none to have.
-std::string gradient_of(const Operator& op) { return op.differentiate ? "yes" : op.expand ? "composed" : "none"; }
+std::string gradient_of(const Operator& op) {
+  return op.differentiate ? "yes" : op.expand ? "composed" : "none";
+}
 
 std::string kernels_of(const Operator& op, const Backend& backend) {
   std::string text;
@@ -75,7 +77,8 @@ int run(const Invocation& call) {
     for (const Row& row : rows) {
       Json::Object kernels;
       for (std::size_t b = 0; b < row.kernels.size(); ++b) kernels.emplace_back(backends.all()[b]->name(), row.kernels[b]);
-      list.push_back(Json::Object{{"operator", row.op}, {"opsets", row.opsets}, {"gradient", row.gradient}, {"kernels", std::move(kernels)}});
+      list.push_back(
+          Json::Object{{"operator", row.op}, {"opsets", row.opsets}, {"gradient", row.gradient}, {"kernels", std::move(kernels)}});
     }
     call.print(Json(std::move(list)));
     return 0;

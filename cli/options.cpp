@@ -10,7 +10,9 @@
 namespace tandem {
 namespace {
 
-bool is_switch(const OptionRow& row) { return row.value.empty(); }
+bool is_switch(const OptionRow& row) {
+  return row.value.empty();
+}
 
 std::string switch_text(std::string_view text, std::string_view option) {
   for (const std::string_view yes : {"on", "true", "1", "yes"})
@@ -70,14 +72,17 @@ Arguments Arguments::parse(std::span<const std::string> given, std::span<const s
       continue;
     }
     const std::size_t equals = word.find('=');
-    const std::string name = word == "-h" ? "help" : word.substr(word.starts_with("--") ? 2 : 1, equals == std::string::npos ? equals : equals - (word.starts_with("--") ? 2 : 1));
+    const std::string name = word == "-h" ? "help"
+                                          : word.substr(word.starts_with("--") ? 2 : 1,
+                                                        equals == std::string::npos ? equals : equals - (word.starts_with("--") ? 2 : 1));
     const OptionRow* row = word.starts_with("--") || word == "-h" ? find_row(rows, name) : nullptr;
     if (row && is_switch(*row)) {
       a.values_[name] = {equals == std::string::npos ? "on" : switch_text(word.substr(equals + 1), name), true};
     } else if (row) {
       if (equals == std::string::npos && i + 1 == given.size()) fail(ExitCode::usage, "--", name, " needs a value: ", row->value);
       a.values_[name] = {equals == std::string::npos ? given[++i] : word.substr(equals + 1), true};
-    } else if (const OptionRow* off = name.starts_with("no-") ? find_row(rows, name.substr(3)) : nullptr; off && is_switch(*off) && equals == std::string::npos) {
+    } else if (const OptionRow* off = name.starts_with("no-") ? find_row(rows, name.substr(3)) : nullptr;
+               off && is_switch(*off) && equals == std::string::npos) {
       a.values_[name.substr(3)] = {"off", true};
     } else {
       unknown("option ", word.substr(0, equals), rows);
@@ -119,7 +124,9 @@ const std::string& Arguments::text(std::string_view option) const {
   return found->second.text;
 }
 
-double Arguments::number(std::string_view option) const { return parse_number(text(option), concat("--", option)); }
+double Arguments::number(std::string_view option) const {
+  return parse_number(text(option), concat("--", option));
+}
 
 std::int64_t Arguments::integer(std::string_view option) const {
   const std::int64_t value = parse_integer(text(option), concat("--", option));
@@ -127,8 +134,12 @@ std::int64_t Arguments::integer(std::string_view option) const {
   return value;
 }
 
-bool Arguments::on(std::string_view option) const { return text(option) == "on"; }
-std::vector<std::string> Arguments::list(std::string_view option) const { return split(text(option), ','); }
+bool Arguments::on(std::string_view option) const {
+  return text(option) == "on";
+}
+std::vector<std::string> Arguments::list(std::string_view option) const {
+  return split(text(option), ',');
+}
 
 const std::string& Arguments::positional(std::string_view name) const {
   const auto found = positionals_.find(name);

@@ -15,8 +15,8 @@ namespace tandem {
 
 struct OptionRow {
   std::string_view name;
-  std::string_view value;    // placeholder; empty: a switch, --name and --no-name
-  std::string_view absent;   // default; of a switch "on" or "off"
+  std::string_view value;   // placeholder; empty: a switch, --name and --no-name
+  std::string_view absent;  // default; of a switch "on" or "off"
   std::string_view help;
 };
 
@@ -26,20 +26,20 @@ class Arguments {
  public:
   // `given`: what follows the command's name; `positionals`: names of those that are not options. Fails (usage) on unknown
   // options and keys, naming the nearest.
-  static Arguments parse(std::span<const std::string> given, std::span<const std::string_view> positionals,
-                         std::span<const OptionRow> rows, const Environment& environment);
+  static Arguments parse(std::span<const std::string> given, std::span<const std::string_view> positionals, std::span<const OptionRow> rows,
+                         const Environment& environment);
 
-  bool given(std::string_view option) const;           // by flag, environment or file
+  bool given(std::string_view option) const;  // by flag, environment or file
   const std::string& text(std::string_view option) const;
   double number(std::string_view option) const;
-  std::int64_t integer(std::string_view option) const; // not negative
+  std::int64_t integer(std::string_view option) const;  // not negative
   bool on(std::string_view option) const;
   std::vector<std::string> list(std::string_view option) const;  // separated by commas
   // The n-th positional; fails (usage) where it is missing.
   const std::string& positional(std::string_view name) const;
   bool has_positional(std::string_view name) const { return positionals_.find(name) != positionals_.end(); }
-  Json resolved() const;                               // what --config reads back
-  void require(std::string_view option) const;         // fails (usage) where it is empty
+  Json resolved() const;                        // what --config reads back
+  void require(std::string_view option) const;  // fails (usage) where it is empty
 
  private:
   struct Value {

@@ -22,8 +22,11 @@ constexpr Format formats[] = {
 int check(const Invocation& call, const std::string& path) {
   const Plan plan = parse_plan(read_file(path));
   verify(plan);
-  if (call.json()) call.print(Json::Object{{"file", path}, {"ok", true}, {"model", plan.model}, {"devices", plan.devices.size()}, {"hash", hash_of(plan)}});
-  else call.write(concat(path, ": ok, ", plan.model, " on ", plan.devices.size(), " devices, batch ", plan.batch, ", ", hash_of(plan), "\n"));
+  if (call.json())
+    call.print(
+        Json::Object{{"file", path}, {"ok", true}, {"model", plan.model}, {"devices", plan.devices.size()}, {"hash", hash_of(plan)}});
+  else
+    call.write(concat(path, ": ok, ", plan.model, " on ", plan.devices.size(), " devices, batch ", plan.batch, ", ", hash_of(plan), "\n"));
   return 0;
 }
 
@@ -53,10 +56,13 @@ int run(const Invocation& call) {
       if (format != "text" && format != "summary") call.say("warning: " + warning);
     text = chosen->write(plan);
   } else {
-    text = mode == PlanMode::training ? model.training_graph(options) : onnx_of(model.file().graph({.batch = options.plan.batch, .dims = options.dims, .training = false}));
+    text = mode == PlanMode::training ? model.training_graph(options)
+                                      : onnx_of(model.file().graph({.batch = options.plan.batch, .dims = options.dims, .training = false}));
   }
-  if (!a.text("output").empty()) write_atomically(a.text("output"), text);
-  else call.write(text.empty() || text.back() == '\n' || format == "plan" || format == "onnx" ? text : text + "\n");
+  if (!a.text("output").empty())
+    write_atomically(a.text("output"), text);
+  else
+    call.write(text.empty() || text.back() == '\n' || format == "plan" || format == "onnx" ? text : text + "\n");
   return 0;
 }
 
@@ -68,10 +74,11 @@ Command plan_command() {
       .help = "show how a model would be trained or run: steps, kernels, memory, communication",
       .positionals = {"model"},
       .usage = "MODEL.onnx [options]\n       tandem plan --check FILE.plan",
-      .examples = "  tandem plan models/lenet.onnx --devices cpu:0-3 --batch-size 128\n"
-                  "  tandem plan models/resnet50.onnx --batch-size 8 --format summary\n"
-                  "  tandem plan models/resnet50.onnx --format plan --output resnet50.plan\n"
-                  "  tandem plan --check resnet50.plan\n",
+      .examples =
+          "  tandem plan models/lenet.onnx --devices cpu:0-3 --batch-size 128\n"
+          "  tandem plan models/resnet50.onnx --batch-size 8 --format summary\n"
+          "  tandem plan models/resnet50.onnx --format plan --output resnet50.plan\n"
+          "  tandem plan --check resnet50.plan\n",
       .options = join({{
                            {"training", "", "off", "plan a training step (the default)"},
                            {"inference", "", "off", "plan inference"},

@@ -13,7 +13,8 @@ int run(const Invocation& call) {
   a.require("data");
   a.require("output");
   const std::string& output = a.text("output");
-  if (!output.ends_with(".npy") && !output.ends_with(".npz")) fail(ExitCode::usage, "--output ", output, ": expected a name that ends in .npy or .npz");
+  if (!output.ends_with(".npy") && !output.ends_with(".npz"))
+    fail(ExitCode::usage, "--output ", output, ": expected a name that ends in .npy or .npz");
   check_writable_file(output);
   const ModelOptions options = model_options(call, PlanMode::inference);
   Model model = Model::load(path);
@@ -22,8 +23,10 @@ int run(const Invocation& call) {
   const DataRequest request = model.data_request(options);
   const bool array = a.text("data").ends_with(".npy");
   Splits splits;
-  if (array) splits.test = open_npy(a.text("data"), request);
-  else splits = open_data(a.text("data"), request);
+  if (array)
+    splits.test = open_npy(a.text("data"), request);
+  else
+    splits = open_data(a.text("data"), request);
   model.compile(options, backends.all());
   const std::vector<NamedTensor> results = model.predict(split_of(splits, array ? "" : a.text("split")), {.preprocess = preprocess(a)});
 
@@ -53,8 +56,9 @@ Command predict_command() {
       .help = "write a model's outputs for data as numpy arrays",
       .positionals = {"model"},
       .usage = "MODEL.onnx --data SPEC|FILE.npy --output FILE.npy [options]",
-      .examples = "  tandem predict trained.onnx --data images.npy --output scores.npy\n"
-                  "  tandem predict trained.onnx --data idx:data/mnist --split test --normalize 0.1307,0.3081 --output scores.npy\n",
+      .examples =
+          "  tandem predict trained.onnx --data images.npy --output scores.npy\n"
+          "  tandem predict trained.onnx --data idx:data/mnist --split test --normalize 0.1307,0.3081 --output scores.npy\n",
       .options = join({data_rows(),
                        {
                            {"output", "FILE", "", "FILE.npy for the first output, FILE.npz for all"},

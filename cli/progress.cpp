@@ -13,7 +13,9 @@ constexpr double redraw_seconds = 0.1, line_seconds = 10;
 
 std::string duration(double seconds) {
   const auto s = static_cast<std::int64_t>(seconds + 0.5);
-  return s < 60 ? fmt::format("{}s", s) : s < 3600 ? fmt::format("{}m{:02}s", s / 60, s % 60) : fmt::format("{}h{:02}m", s / 3600, s / 60 % 60);
+  return s < 60     ? fmt::format("{}s", s)
+         : s < 3600 ? fmt::format("{}m{:02}s", s / 60, s % 60)
+                    : fmt::format("{}h{:02}m", s / 3600, s / 60 % 60);
 }
 
 std::string measures(std::string_view prefix, double loss, double accuracy) {
@@ -42,8 +44,9 @@ void Progress::step(const StepReport& report) {
 void Progress::draw(const StepReport& report) {
   const std::int64_t in_epoch = (report.step - 1) % steps_per_epoch_ + 1;
   const double left = static_cast<double>((report.steps - report.step) * report.samples) / rate_;
-  std::string line = fmt::format("epoch {}  step {}/{}{}  {:.0f} samples/s  {} left", report.epoch, report.step, report.steps,
-                                 measures("", loss_ / static_cast<double>(samples_), accuracy_ / static_cast<double>(samples_)), rate_, duration(left));
+  std::string line =
+      fmt::format("epoch {}  step {}/{}{}  {:.0f} samples/s  {} left", report.epoch, report.step, report.steps,
+                  measures("", loss_ / static_cast<double>(samples_), accuracy_ / static_cast<double>(samples_)), rate_, duration(left));
   if (!invocation_.streams.err_terminal) {
     invocation_.say(line);
     return;

@@ -11,6 +11,7 @@ namespace tandem {
 class Progress {
  public:
   Progress(const Invocation& invocation, std::int64_t steps_per_epoch) : invocation_(invocation), steps_per_epoch_(steps_per_epoch) {}
+  ~Progress() { clear(); }
   void step(const StepReport& report);
   void epoch(const EpochReport& report);
   void clear();  // takes the bar away, so that something else can be written
@@ -21,11 +22,11 @@ class Progress {
 
   const Invocation& invocation_;
   std::int64_t steps_per_epoch_;
-  double loss_ = 0, accuracy_ = 0;          // running means of the epoch
+  double loss_ = 0, accuracy_ = 0;  // running means of the epoch
   std::int64_t samples_ = 0, epoch_ = 0;
-  double rate_ = 0;                         // samples a second, smoothed
+  double rate_ = 0;  // samples a second, smoothed
   Clock::time_point drawn_{};
-  std::size_t width_ = 0;                   // of what stands on the line
+  std::size_t width_ = 0;  // of what stands on the line
 };
 
 }  // namespace tandem

@@ -20,9 +20,18 @@ int run(const Invocation& call) {
     return 0;
   }
   Json::Array rows;
-  for (const SummaryRow& r : s.rows) rows.push_back(Json::Object{{"node", r.node}, {"op", r.op}, {"output", to_string(r.output)}, {"parameters", r.parameters}, {"flops", r.flops}});
-  call.print(Json::Object{{"model", s.model}, {"opset", model.file().opset()}, {"ir_version", model.file().ir_version()}, {"producer", model.file().producer()},
-                          {"parameters", s.parameters}, {"trainable", s.trainable}, {"bytes", s.bytes}, {"flops", s.flops}, {"nodes", std::move(rows)}});
+  for (const SummaryRow& r : s.rows)
+    rows.push_back(
+        Json::Object{{"node", r.node}, {"op", r.op}, {"output", to_string(r.output)}, {"parameters", r.parameters}, {"flops", r.flops}});
+  call.print(Json::Object{{"model", s.model},
+                          {"opset", model.file().opset()},
+                          {"ir_version", model.file().ir_version()},
+                          {"producer", model.file().producer()},
+                          {"parameters", s.parameters},
+                          {"trainable", s.trainable},
+                          {"bytes", s.bytes},
+                          {"flops", s.flops},
+                          {"nodes", std::move(rows)}});
   return 0;
 }
 

@@ -7,6 +7,7 @@
 #include "cli/interrupt.h"
 #include "cli/model_options.h"
 #include "cli/progress.h"
+#include "cli/train_events.h"
 #include "planner/plan/plan_file.h"
 #include "trainer/checkpoint.h"
 #include "trainer/file.h"
@@ -22,7 +23,7 @@ struct RunData {
   Splits splits;
   std::unique_ptr<Dataset> kept, held_out;  // of the training part, with --validation-split
   const Dataset* train = nullptr;
-  const Dataset* validation = nullptr;      // measured after each epoch: the test part where there is no other
+  const Dataset* validation = nullptr;  // measured after each epoch: the test part where there is no other
   const Dataset* test = nullptr;
 };
 
@@ -80,112 +81,105 @@ void check_outputs(const Arguments& a) {
     fail(ExitCode::usage, run.string(), " holds a run: --resume goes on with it, --overwrite starts anew");
 }
 
-Json step_event(const StepReport& r) {
-  return Json::Object{{"event", "step"}, {"step", r.step}, {"epoch", r.epoch}, {"loss", r.loss}, {"accuracy", r.accuracy},
-                      {"learning_rate", r.learning_rate}, {"seconds", r.seconds},
-                      {"samples_per_second", static_cast<double>(r.samples) / r.seconds}};
+// What the commands' flags come to, before any device is opened.
+struct Job {
+  ModelOptions options;
+  FitOptions fit;
+  RunData data;
+};
+
+Job prepare(const Invocation& call, const Model& model, const BackendSet& backends) {
+  const Arguments& a = call.arguments;
+  Job job;
+  job.options = model_options(call, PlanMode::training);
+  job.options.init = a.text("init");
+  job.options.seed = static_cast<std::uint64_t>(a.integer("seed"));
+  backends.check(job.options.plan.devices, !a.on("dry-run"));
+  job.data = open_run_data(a, model.data_request(job.options));
+  job.fit = fit_options(a, job.data);
+  job.options.plan.dense_labels = job.options.plan.dense_labels || model.dense_labels(*job.data.train, job.options);
+  return job;
 }
 
-Json epoch_event(const EpochReport& r) {
-  return Json::Object{{"event", "epoch"}, {"epoch", r.epoch}, {"step", r.step}, {"loss", r.loss}, {"accuracy", r.accuracy},
-                      {"val_loss", r.val_loss}, {"val_accuracy", r.val_accuracy}, {"learning_rate", r.learning_rate},
-                      {"seconds", r.seconds}, {"samples_per_second", r.samples_per_second}};
+int show_plan(const Invocation& call, const Model& model, ModelOptions options, const BackendSet& backends) {
+  options.plan.autotune = false;
+  const Plan plan = model.make_plan(options, backends.all());
+  if (call.json())
+    call.print(plan_event(plan));
+  else
+    call.write(text_of_plan(plan, false));
+  return 0;
 }
 
-Json plan_event(const Plan& plan, std::int64_t bytes) {
-  Json::Array devices;
-  for (const DevicePlan& d : plan.devices)
-    devices.push_back(Json::Object{{"device", to_string(d.device)}, {"samples", d.slice_size}, {"peak_bytes", d.peak_bytes()}, {"steps", d.steps.size()}});
-  return Json::Object{{"event", "plan"}, {"model", plan.model}, {"batch_size", plan.batch}, {"predicted_peak_bytes", bytes},
-                      {"predicted_step_seconds", plan.seconds}, {"devices", std::move(devices)}, {"hash", hash_of(plan)}};
+History fit(const Invocation& call, Model& model, Job& job, const Interrupt& interrupt) {
+  const std::int64_t batch = job.options.plan.batch;
+  Progress progress(call, (job.data.train->size() + batch - 1) / batch);
+  job.fit.callbacks.on_step = [&](const StepReport& r) {
+    if (call.json()) call.print(step_event(r));
+    progress.step(r);
+  };
+  job.fit.callbacks.on_epoch = [&](const EpochReport& r) {
+    if (call.json()) call.print(epoch_event(r));
+    progress.epoch(r);
+  };
+  job.fit.callbacks.stop = [&] { return interrupt.signal() != 0; };
+  call.say(fmt::format("training on {} samples of {}", job.data.train->size(), job.data.train->name()));
+  return model.fit(*job.data.train, job.fit);
+}
+
+// The last epoch's validation, or a measurement of the test part where that is another.
+Evaluation held_out(const Arguments& a, Model& model, const Job& job, const EpochReport& last) {
+  const RunData& data = job.data;
+  if (data.test && (data.test != data.validation || a.text("keep") == "best"))
+    return model.evaluate(*data.test, {.batch = job.fit.eval_batch, .preprocess = job.fit.preprocess});
+  return {.loss = last.val_loss, .accuracy = last.val_accuracy, .samples = data.validation ? data.validation->size() : 0};
 }
 
 int run(const Invocation& call) {
   const Arguments& a = call.arguments;
   const std::string& path = a.positional("model");
   a.require("data");
-  ModelOptions options = model_options(call, PlanMode::training);
-  options.init = a.text("init");
-  options.seed = static_cast<std::uint64_t>(a.integer("seed"));
   if (a.text("keep") != "last" && a.text("keep") != "best") fail(ExitCode::usage, "--keep ", a.text("keep"), ": expected last or best");
   const bool dry = a.on("dry-run");
   if (!dry) check_outputs(a);
-
   Model model = Model::load(path);
   const BackendSet backends = BackendSet::load();
-  backends.check(options.plan.devices, !dry);
-  const RunData data = open_run_data(a, model.data_request(options));
-  const FitOptions given = fit_options(a, data);
-  options.plan.dense_labels = options.plan.dense_labels || model.dense_labels(*data.train, options);
-  if (!a.text("also-training-graph").empty() && !dry) write_atomically(a.text("also-training-graph"), model.training_graph(options));
-  if (dry) {
-    options.plan.autotune = false;
-    const Plan plan = model.make_plan(options, backends.all());
-    std::int64_t most = 0;
-    for (const DevicePlan& d : plan.devices) most = std::max(most, d.peak_bytes());
-    if (call.json()) call.print(plan_event(plan, most));
-    else call.write(text_of_plan(plan, false));
-    return 0;
-  }
+  Job job = prepare(call, model, backends);
+  if (dry) return show_plan(call, model, job.options, backends);
 
   const Interrupt interrupt;
-  if (options.plan.autotune) call.say("planning (kernels are timed; times are kept for the next run)");
-  model.compile(options, backends.all());
-  if (call.json()) call.print(plan_event(model.plan(), model.predicted_peak_bytes()));
+  const std::string &output = a.text("output"), &graph = a.text("also-training-graph");
+  if (!graph.empty()) write_atomically(graph, model.training_graph(job.options));
+  if (job.options.plan.autotune) call.say("planning (kernels are timed; times are kept for the next run)");
+  model.compile(job.options, backends.all());
+  if (call.json()) call.print(plan_event(model.plan()));
   call.say(text_of_plan(model.plan(), false));
   for (const std::string& note : model.notes()) call.say("note: " + note);
 
-  FitOptions fit = given;
-  const std::int64_t batches = (data.train->size() + options.plan.batch - 1) / options.plan.batch;
-  Progress progress(call, batches);
-  fit.callbacks.on_step = [&](const StepReport& r) {
-    if (call.json()) call.print(step_event(r));
-    progress.step(r);
-  };
-  fit.callbacks.on_epoch = [&](const EpochReport& r) {
-    if (call.json()) call.print(epoch_event(r));
-    progress.epoch(r);
-  };
-  fit.callbacks.stop = [&] { return interrupt.signal() != 0; };
-  call.say(fmt::format("training on {} samples of {}", data.train->size(), data.train->name()));
-  const History history = [&] {
-    try {
-      return model.fit(*data.train, fit);
-    } catch (...) {
-      progress.clear();
-      throw;
-    }
-  }();
-  progress.clear();
-
-  const bool kept = !fit.run_dir.empty();
-  if (history.stopped && kept) {
-    call.say(fmt::format("stopped after step {}; go on with --resume --run-dir {}", history.steps, fit.run_dir.string()));
+  const History history = fit(call, model, job, interrupt);
+  const std::filesystem::path& folder = job.fit.run_dir;
+  if (history.stopped && !folder.empty()) {
+    call.say(fmt::format("stopped after step {}; go on with --resume --run-dir {}", history.steps, folder.string()));
     return static_cast<int>(ExitCode::resumable);
   }
-  if (a.text("keep") == "best" && std::filesystem::exists(fit.run_dir / "best.checkpoint"))
-    model.set_parameters(read_checkpoint(fit.run_dir / "best.checkpoint").weights);
-  model.save(a.text("output"));
+  if (a.text("keep") == "best" && std::filesystem::exists(folder / "best.checkpoint"))
+    model.set_parameters(read_checkpoint(folder / "best.checkpoint").weights);
+  model.save(output);
   if (history.stopped) {
-    call.say(fmt::format("stopped after step {}; the weights so far are in {}", history.steps, a.text("output")));
+    call.say(fmt::format("stopped after step {}; the weights so far are in {}", history.steps, output));
     return signal_exit + interrupt.signal();
   }
 
   const EpochReport last = history.epochs.empty() ? EpochReport{} : history.epochs.back();
-  Evaluation test{.loss = last.val_loss, .accuracy = last.val_accuracy, .samples = data.validation ? data.validation->size() : 0};
-  if (data.test && (data.test != data.validation || a.text("keep") == "best"))
-    test = model.evaluate(*data.test, {.batch = fit.eval_batch, .preprocess = fit.preprocess});
+  const Evaluation test = held_out(a, model, job, last);
   if (call.json()) {
-    call.print(Json::Object{{"event", "done"}, {"step", history.steps}, {"epoch", last.epoch}, {"loss", last.loss}, {"accuracy", last.accuracy},
-                            {"val_loss", last.val_loss}, {"val_accuracy", last.val_accuracy}, {"test_loss", test.loss}, {"test_accuracy", test.accuracy},
-                            {"samples_per_second", history.samples_per_second}, {"peak_bytes", model.allocated_bytes()},
-                            {"predicted_peak_bytes", model.predicted_peak_bytes()}, {"output", a.text("output")}});
+    call.print(done_event(model, history, last, test, output));
     return 0;
   }
   std::string result = fmt::format("trained {} steps, {:.0f} samples/s, loss {:.4f}", history.steps, history.samples_per_second, last.loss);
   if (std::isfinite(test.loss)) result += fmt::format("\nheld-out data ({} samples): loss {:.4f}", test.samples, test.loss);
   if (std::isfinite(test.accuracy)) result += fmt::format(", accuracy {:.2f}%", 100 * test.accuracy);
-  call.write(result + fmt::format("\nwrote {}\n", a.text("output")));
+  call.write(result + fmt::format("\nwrote {}\n", output));
   return 0;
 }
 
@@ -197,35 +191,37 @@ Command train_command() {
       .help = "train a model and write it back as ONNX",
       .positionals = {"model"},
       .usage = "MODEL.onnx --data SPEC [options]",
-      .examples = "  tandem train models/lenet.onnx --data idx:data/mnist --normalize 0.1307,0.3081 --init he-normal \\\n"
-                  "    --lr 0.05 --momentum 0.9 --epochs 5 --batch-size 128 --devices cpu:0-1 --run-dir runs/mnist\n"
-                  "  tandem train models/lenet.onnx --data synthetic:digits --init he-normal --epochs 3 --lr-schedule cosine,warmup=0.5\n"
-                  "  tandem train models/lenet.onnx --data idx:data/mnist --run-dir runs/mnist --resume\n"
-                  "  tandem train models/resnet50.onnx --data random --steps 10 --batch-size 8 --dry-run\n",
-      .options = join({data_rows(),
-                       training_rows(),
-                       {
-                           {"lr", "X", "0.01", "learning rate"},
-                           {"lr-schedule", "SPEC", "constant", "constant, step[,every=10][,factor=0.1] or cosine[,final=0]; with [,warmup=EPOCHS]"},
-                           {"epochs", "N", "1", "times through the data (with --steps alone: as many as those take)"},
-                           {"steps", "N", "0", "stop after so many steps (0: no limit)"},
-                           {"validation-split", "SHARE", "0", "hold out this share of the training data and measure it after each epoch"},
-                           {"augment", "LIST", "", "crop[=PIXELS] (pad 4, then crop at random) and flip"},
-                           {"shuffle", "", "on", "shuffle the data anew for every epoch"},
-                           {"init", "NAME", "keep", "first weights: keep (the template's), he-normal or glorot-uniform"},
-                           {"seed", "N", "1", "of weights, order, augmentation and dropout"},
-                           {"eval-batch-size", "N", "0", "batch of evaluations (0: as in training)"},
-                           {"run-dir", "DIR", "", "keep checkpoints, metrics.csv, curves.svg, plan.txt and config.json there"},
-                           {"resume", "", "off", "go on from --run-dir's last checkpoint"},
-                           {"overwrite", "", "off", "start anew in a --run-dir that holds a run"},
-                           {"checkpoint-steps", "N", "0", "write a checkpoint every N steps too (0: after epochs only)"},
-                           {"keep", "NAME", "last", "which weights to write: last, or best by validation"},
-                           {"output", "FILE", "trained.onnx", "the trained model"},
-                           {"also-training-graph", "FILE", "", "write the training graph as ONNX, for a viewer"},
-                           {"autotune", "", "on", "time kernels and choose the fastest"},
-                           {"dry-run", "", "off", "check everything and show the plan, train nothing"},
-                       },
-                       device_rows()}),
+      .examples =
+          "  tandem train models/lenet.onnx --data idx:data/mnist --normalize 0.1307,0.3081 --init he-normal \\\n"
+          "    --lr 0.05 --momentum 0.9 --epochs 5 --batch-size 128 --devices cpu:0-1 --run-dir runs/mnist\n"
+          "  tandem train models/lenet.onnx --data synthetic:digits --init he-normal --epochs 3 --lr-schedule cosine,warmup=0.5\n"
+          "  tandem train models/lenet.onnx --data idx:data/mnist --run-dir runs/mnist --resume\n"
+          "  tandem train models/resnet50.onnx --data random --steps 10 --batch-size 8 --dry-run\n",
+      .options = join(
+          {data_rows(),
+           training_rows(),
+           {
+               {"lr", "X", "0.01", "learning rate"},
+               {"lr-schedule", "SPEC", "constant", "constant, step[,every=10][,factor=0.1] or cosine[,final=0]; with [,warmup=EPOCHS]"},
+               {"epochs", "N", "1", "times through the data (with --steps alone: as many as those take)"},
+               {"steps", "N", "0", "stop after so many steps (0: no limit)"},
+               {"validation-split", "SHARE", "0", "hold out this share of the training data and measure it after each epoch"},
+               {"augment", "LIST", "", "crop[=PIXELS] (pad 4, then crop at random) and flip"},
+               {"shuffle", "", "on", "shuffle the data anew for every epoch"},
+               {"init", "NAME", "keep", "first weights: keep (the template's), he-normal or glorot-uniform"},
+               {"seed", "N", "1", "of weights, order, augmentation and dropout"},
+               {"eval-batch-size", "N", "0", "batch of evaluations (0: as in training)"},
+               {"run-dir", "DIR", "", "keep checkpoints, metrics.csv, curves.svg, plan.txt and config.json there"},
+               {"resume", "", "off", "go on from --run-dir's last checkpoint"},
+               {"overwrite", "", "off", "start anew in a --run-dir that holds a run"},
+               {"checkpoint-steps", "N", "0", "write a checkpoint every N steps too (0: after epochs only)"},
+               {"keep", "NAME", "last", "which weights to write: last, or best by validation"},
+               {"output", "FILE", "trained.onnx", "the trained model"},
+               {"also-training-graph", "FILE", "", "write the training graph as ONNX, for a viewer"},
+               {"autotune", "", "on", "time kernels and choose the fastest"},
+               {"dry-run", "", "off", "check everything and show the plan, train nothing"},
+           },
+           device_rows()}),
       .run = run,
   };
 }

@@ -32,9 +32,11 @@ Checkpoint read_checkpoint(const std::filesystem::path& path) {
   const Json* found = checkpoint.state.find("version");
   if (!found || found->text() != version) fail(ExitCode::data, path.string(), ": not a checkpoint of this version ('", version, "')");
   for (const std::string& member : zip.names())
-    for (const auto& [folder, list] : {std::pair<std::string_view, std::vector<NamedTensor>*>{"weights/", &checkpoint.weights}, {"optimizer/", &checkpoint.optimizer}})
+    for (const auto& [folder, list] :
+         {std::pair<std::string_view, std::vector<NamedTensor>*>{"weights/", &checkpoint.weights}, {"optimizer/", &checkpoint.optimizer}})
       if (member.starts_with(folder) && member.ends_with(ending))
-        list->push_back({member.substr(folder.size(), member.size() - folder.size() - ending.size()), parse_npy(zip.read(member), concat(path.string(), ": ", member))});
+        list->push_back({member.substr(folder.size(), member.size() - folder.size() - ending.size()),
+                         parse_npy(zip.read(member), concat(path.string(), ": ", member))});
   return checkpoint;
 }
 

@@ -18,7 +18,9 @@ std::string escape(std::string_view text) {
   return out;
 }
 
-bool finite(const std::pair<double, double>& p) { return std::isfinite(p.first) && std::isfinite(p.second); }
+bool finite(const std::pair<double, double>& p) {
+  return std::isfinite(p.first) && std::isfinite(p.second);
+}
 
 // One axis: data to pixels.
 struct Scale {
@@ -43,6 +45,7 @@ class Chart {
         if (finite(p)) x0 = std::min(x0, p.first), x1 = std::max(x1, p.first), y0 = std::min(y0, p.second), y1 = std::max(y1, p.second);
     const double margin = y1 > y0 ? 0.05 * (y1 - y0) : 0;
     const double floor = y0 >= 0 ? std::max(0.0, y0 - margin) : y0 - margin;
+    if (x0 > 0) x0 = 0;  // a run begins at 0
     const Scale x = scale_of(x0, x1, offset + left, offset + panel_width - right);
     const Scale y = scale_of(floor, y1 + margin, panel_height - bottom, top);
     add(R"(<text x="{:.1f}" y="22" class="title">{}</text>)", offset + left, escape(panel.title));

@@ -40,14 +40,16 @@ Evaluation Model::evaluate(const Dataset& data, const EvaluateOptions& o) {
   Feed feed(data, s.targets, o.preprocess, s.options.seed);
   const bool own_loss = s.options.plan.loss == "output";
   const std::size_t label = s.targets.size() - 1;
-  if (!own_loss && (s.targets.empty() || !s.targets[label].label || !feed.has(label))) fail(ExitCode::data, data.name(), " has no labels to measure a loss with");
+  if (!own_loss && (s.targets.empty() || !s.targets[label].label || !feed.has(label)))
+    fail(ExitCode::data, data.name(), " has no labels to measure a loss with");
   feed.check_labels();
   Measure sum;
   const auto start = std::chrono::steady_clock::now();
   for_each_batch(s, feed, o, batch, [&](const LoadedBatch& loaded, std::size_t plan) {
     const TensorType& output = s.session->plan(plan).outputs[0].type;
     const std::byte* values = s.runners[plan].storage[0].data();
-    if (!own_loss) return measure(sum, s.options.plan.loss, s.scores, output, values, s.targets[label].sample.dtype, loaded.inputs[label], loaded.size);
+    if (!own_loss)
+      return measure(sum, s.options.plan.loss, s.scores, output, values, s.targets[label].sample.dtype, loaded.inputs[label], loaded.size);
     double mean = 0;
     visit_float(output.dtype, [&]<class T>() {
       for (std::int64_t i = 0; i < output.shape.elements(); ++i) mean += static_cast<double>(reinterpret_cast<const T*>(values)[i]);
@@ -55,7 +57,9 @@ Evaluation Model::evaluate(const Dataset& data, const EvaluateOptions& o) {
     sum.loss += mean / static_cast<double>(output.shape.elements()) * static_cast<double>(loaded.size);
     sum.samples += loaded.size;
   });
-  return {.loss = sum.mean_loss(), .accuracy = sum.accuracy(), .samples = sum.samples,
+  return {.loss = sum.mean_loss(),
+          .accuracy = sum.accuracy(),
+          .samples = sum.samples,
           .samples_per_second = static_cast<double>(sum.samples) / seconds_since(start)};
 }
 
@@ -77,8 +81,10 @@ std::vector<NamedTensor> Model::predict(const Dataset& data, const EvaluateOptio
       const std::vector<std::byte>& from = s.runners[plan].storage[i];
       const auto to = results[i].tensor.write();
       const std::size_t row = from.size() / static_cast<std::size_t>(rows ? batch : 1);
-      if (rows) std::memcpy(to.data() + static_cast<std::size_t>(done) * row, from.data(), static_cast<std::size_t>(loaded.size) * row);
-      else std::memcpy(to.data(), from.data(), std::min(to.size(), from.size()));
+      if (rows)
+        std::memcpy(to.data() + static_cast<std::size_t>(done) * row, from.data(), static_cast<std::size_t>(loaded.size) * row);
+      else
+        std::memcpy(to.data(), from.data(), std::min(to.size(), from.size()));
     }
     done += loaded.size;
   });

@@ -42,9 +42,12 @@ void parse_augment(Preprocess& p, std::string_view text) {
   for (const std::string& part : split(text, ',')) {
     const std::size_t equals = part.find('=');
     const std::string name = part.substr(0, equals);
-    if (name == "flip" && equals == std::string::npos) p.flip = true;
-    else if (name == "crop") p.crop = equals == std::string::npos ? default_crop : static_cast<int>(parse_integer(part.substr(equals + 1), "augment: crop"));
-    else fail(ExitCode::usage, "unknown augmentation '", part, "'", suggestion(name, std::vector<std::string>{"crop", "flip"}));
+    if (name == "flip" && equals == std::string::npos)
+      p.flip = true;
+    else if (name == "crop")
+      p.crop = equals == std::string::npos ? default_crop : static_cast<int>(parse_integer(part.substr(equals + 1), "augment: crop"));
+    else
+      fail(ExitCode::usage, "unknown augmentation '", part, "'", suggestion(name, std::vector<std::string>{"crop", "flip"}));
   }
   if (p.crop < 0 || p.crop > 1024) fail(ExitCode::usage, "augment: crop=", p.crop, ", expected a number of pixels");
 }
@@ -61,15 +64,18 @@ Feed::Feed(const Dataset& data, std::vector<FeedTarget> targets, Preprocess prep
   // By name first; then labels take the label field, then what is left goes together in order, inputs before labels
   // (a model that computes its own loss takes labels as an input).
   for (std::size_t t = 0; t < targets_.size(); ++t)
-    if (targets_[t].label) choose(t, [](const Field& f) { return f.role == Role::label; });
-    else choose(t, [&](const Field& f) { return f.name == targets_[t].name; });
+    if (targets_[t].label)
+      choose(t, [](const Field& f) { return f.role == Role::label; });
+    else
+      choose(t, [&](const Field& f) { return f.name == targets_[t].name; });
   for (std::size_t t = 0; t < targets_.size(); ++t)
     if (!targets_[t].label) choose(t, [](const Field& f) { return f.role == Role::input; });
   for (std::size_t t = 0; t < targets_.size(); ++t)
     if (!targets_[t].label) choose(t, [](const Field&) { return true; });
   for (std::size_t t = 0; t < targets_.size(); ++t) {
     if (chosen[t] < 0 && !targets_[t].label)
-      fail(ExitCode::data, data.name(), " has nothing for the model's input '", targets_[t].name, "' ", targets_[t].sample, "; it has ", names_of(fields));
+      fail(ExitCode::data, data.name(), " has nothing for the model's input '", targets_[t].name, "' ", targets_[t].sample, "; it has ",
+           names_of(fields));
     sources_.push_back(chosen[t] < 0 ? Source{} : match(targets_[t], chosen[t]));
   }
 }
@@ -99,8 +105,10 @@ Feed::Source Feed::match(const FeedTarget& target, int index) const {
   enum { same, to_last, to_first } move = same;
   if (have.rank() == 3 && want.rank() == 3 && have != want) {
     const Shape moved_last{have[1], have[2], have[0]}, moved_first{have[2], have[0], have[1]};
-    if (!last && moved_last == want) move = to_last;
-    else if (!first && moved_first == want) move = to_first;
+    if (!last && moved_last == want)
+      move = to_last;
+    else if (!first && moved_first == want)
+      move = to_first;
   }
   if (move == same && have != want && want.rank() != 1 && have.rank() != 1 && without_ones(have) != without_ones(want)) mismatch();
   if (image || move != same) {
@@ -124,7 +132,8 @@ void Feed::set_scale(Source& s, const FeedTarget& target, const Field& field) co
   const double unit = field.pixels && is_float(target.sample.dtype) ? 1.0 / 255 : 1.0;
   const std::size_t given = preprocess_.mean.size();
   if (given > 1 && static_cast<std::int64_t>(given) != s.c)
-    fail(ExitCode::usage, "normalize: ", given, " means for '", field.name, "' of ", data_.name(), ", which has ", s.c, s.c == 1 ? " channel" : " channels");
+    fail(ExitCode::usage, "normalize: ", given, " means for '", field.name, "' of ", data_.name(), ", which has ", s.c,
+         s.c == 1 ? " channel" : " channels");
   if (given == 0 && unit == 1.0) return;
   if (given > 0 && !is_float(target.sample.dtype)) return;
   for (std::int64_t c = 0; c < s.c; ++c) {
@@ -221,8 +230,8 @@ void Feed::check_labels() {
         const T* labels = reinterpret_cast<const T*>(raw.data());
         for (std::size_t i = 0; i < samples.size() * static_cast<std::size_t>(each); ++i)
           if (const auto label = static_cast<std::int64_t>(labels[i]); label < 0 || label >= classes)
-            fail(ExitCode::data, data_.describe(samples[i / static_cast<std::size_t>(each)]), " has label ", label, ", the model's output has ",
-                 classes, " classes (0 to ", classes - 1, ")");
+            fail(ExitCode::data, data_.describe(samples[i / static_cast<std::size_t>(each)]), " has label ", label,
+                 ", the model's output has ", classes, " classes (0 to ", classes - 1, ")");
       });
     }
   }

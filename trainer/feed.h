@@ -23,8 +23,8 @@ void parse_augment(Preprocess& preprocess, std::string_view text);
 struct FeedTarget {
   std::string name;
   TensorType sample;
-  bool label = false;       // the labels that the loss takes, not an input of the model
-  std::int64_t classes = 0; // of a class index
+  bool label = false;        // the labels that the loss takes, not an input of the model
+  std::int64_t classes = 0;  // of a class index
 };
 
 class Feed {
@@ -43,13 +43,13 @@ class Feed {
  private:
   // How a field becomes a target. Images are walked channel by channel, row by row; all else is one row.
   struct Source {
-    int field = -1;                      // -1: the data set has none (labels, for prediction)
+    int field = -1;  // -1: the data set has none (labels, for prediction)
     std::int64_t c = 1, h = 1, w = 1;
-    std::int64_t from[3] = {0, 0, 1};    // strides in the field
-    std::int64_t to[3] = {0, 0, 1};      // strides in the target
+    std::int64_t from[3] = {0, 0, 1};  // strides in the field
+    std::int64_t to[3] = {0, 0, 1};    // strides in the target
     bool image = false;
     bool one_hot = false;
-    std::vector<double> scale, shift;    // of each channel: x * scale + shift
+    std::vector<double> scale, shift;  // of each channel: x * scale + shift
   };
   Source match(const FeedTarget& target, int field) const;
   void set_scale(Source& source, const FeedTarget& target, const Field& field) const;
@@ -61,7 +61,7 @@ class Feed {
   std::vector<Source> sources_;
   Preprocess preprocess_;
   std::uint64_t seed_;
-  std::vector<std::byte> scratch_;       // one batch of one field as the data set holds it
+  std::vector<std::byte> scratch_;  // one batch of one field as the data set holds it
 };
 
 }  // namespace tandem

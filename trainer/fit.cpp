@@ -11,7 +11,9 @@ namespace tandem {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-double seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
+double seconds(Clock::duration d) {
+  return std::chrono::duration<double>(d).count();
+}
 
 // Where a run stands. Everything a checkpoint must say beside the parameters.
 struct Position {
@@ -20,7 +22,7 @@ struct Position {
   double loss = 0, correct = 0;       // sums over the epoch's samples so far
   std::int64_t samples = 0;
   double seconds = 0;
-  double best = not_measured;         // of what the best checkpoint is chosen by
+  double best = not_measured;  // of what the best checkpoint is chosen by
   LossTrace trace;
   std::vector<EpochReport> history;
 };
@@ -29,7 +31,11 @@ struct Position {
 class Fit {
  public:
   Fit(Model& model, Model::State& state, const Dataset& data, const FitOptions& options)
-      : model_(model), s_(state), data_(data), o_(options), folder_(options.run_dir),
+      : model_(model),
+        s_(state),
+        data_(data),
+        o_(options),
+        folder_(options.run_dir),
         feed_(data, state.targets, options.preprocess, state.options.seed),
         order_{.samples = data.size(), .batch = state.running().plan(0).batch, .shuffle = options.shuffle, .seed = state.options.seed} {}
 
@@ -44,12 +50,16 @@ class Fit {
     if (!o_.config.is_null()) folder_.write("config.json", o_.config.dump(2) + "\n");
     folder_.write("plan.txt", text_of_plan(model_.plan(), true));
     train();
-    return {.epochs = std::move(at_.history), .steps = at_.step, .samples_per_second = timed_seconds_ > 0 ? timed_samples_ / timed_seconds_ : 0, .stopped = stopped_};
+    return {.epochs = std::move(at_.history),
+            .steps = at_.step,
+            .samples_per_second = timed_seconds_ > 0 ? timed_samples_ / timed_seconds_ : 0,
+            .stopped = stopped_};
   }
 
  private:
   void check() {
-    if (s_.running().plan(0).mode != PlanMode::training) fail(ExitCode::usage, "model '", s_.file.name(), "' is compiled for inference, not for training");
+    if (s_.running().plan(0).mode != PlanMode::training)
+      fail(ExitCode::usage, "model '", s_.file.name(), "' is compiled for inference, not for training");
     if (data_.size() == 0) fail(ExitCode::data, data_.name(), " has no samples");
     if (o_.epochs == 0 && o_.steps == 0) fail(ExitCode::usage, "training without end: give epochs or steps");
     for (std::size_t t = 0; t < s_.targets.size(); ++t)
@@ -83,8 +93,10 @@ class Fit {
       if (o_.callbacks.on_step) o_.callbacks.on_step(report);
       stopped_ = o_.callbacks.stop && o_.callbacks.stop();
       const bool epoch_ends = at_.batch == per_epoch;
-      if (epoch_ends || at_.step == total) end_epoch(rate, epoch_ends);
-      else if (stopped_ || (o_.checkpoint_steps > 0 && at_.step % o_.checkpoint_steps == 0)) save(folder_.last());
+      if (epoch_ends || at_.step == total)
+        end_epoch(rate, epoch_ends);
+      else if (stopped_ || (o_.checkpoint_steps > 0 && at_.step % o_.checkpoint_steps == 0))
+        save(folder_.last());
       if (epoch_ends || at_.step == total) before = Clock::now();
     }
   }
@@ -103,8 +115,14 @@ class Fit {
 
   void end_epoch(double rate, bool whole) {
     const auto samples = static_cast<double>(at_.samples);
-    EpochReport report{.epoch = at_.epoch + 1, .epochs = o_.epochs, .step = at_.step, .loss = at_.loss / samples, .accuracy = at_.correct / samples,
-                       .learning_rate = rate, .seconds = at_.seconds, .samples_per_second = samples / at_.seconds};
+    EpochReport report{.epoch = at_.epoch + 1,
+                       .epochs = o_.epochs,
+                       .step = at_.step,
+                       .loss = at_.loss / samples,
+                       .accuracy = at_.correct / samples,
+                       .learning_rate = rate,
+                       .seconds = at_.seconds,
+                       .samples_per_second = samples / at_.seconds};
     if (o_.validation) {
       const Evaluation e = model_.evaluate(*o_.validation, {.batch = o_.eval_batch, .preprocess = o_.preprocess});
       report.val_loss = e.loss, report.val_accuracy = e.accuracy;
@@ -114,7 +132,8 @@ class Fit {
     at_.loss = at_.correct = at_.seconds = 0, at_.samples = 0;
     folder_.write_metrics(at_.history, at_.trace, static_cast<double>(order_.batches()));
     // Best: the highest validation accuracy, or the lowest loss where there is none.
-    const double score = std::isfinite(report.val_accuracy) ? report.val_accuracy : -(std::isfinite(report.val_loss) ? report.val_loss : report.loss);
+    const double score =
+        std::isfinite(report.val_accuracy) ? report.val_accuracy : -(std::isfinite(report.val_loss) ? report.val_loss : report.loss);
     const bool better = !(score <= at_.best);
     if (better) at_.best = score;
     save(folder_.last());
@@ -124,23 +143,23 @@ class Fit {
 
   [[noreturn]] void diverged(const StepReport& report) {
     folder_.write_metrics(at_.history, at_.trace, static_cast<double>(order_.batches()));
-    fail(ExitCode::diverged, "the loss is ", std::isnan(report.loss) ? "not a number" : "infinite", " at step ", s_.step, " (epoch ", report.epoch,
-         ", learning rate ", report.learning_rate, "): try a smaller learning rate or a warm-up");
+    fail(ExitCode::diverged, "the loss is ", std::isnan(report.loss) ? "not a number" : "infinite", " at step ", s_.step, " (epoch ",
+         report.epoch, ", learning rate ", report.learning_rate, "): try a smaller learning rate or a warm-up");
   }
 
   // What must be the same for a resumed run to go on as if it had never stopped.
   Json::Object identity() const {
-    return {{"batch_size", order_.batch}, {"samples", order_.samples}, {"seed", static_cast<std::int64_t>(order_.seed)}, {"shuffle", order_.shuffle},
-            {"loss", s_.options.plan.loss}, {"optimizer", s_.options.plan.optimizer.name}};
+    return {{"batch_size", order_.batch}, {"samples", order_.samples},    {"seed", static_cast<std::int64_t>(order_.seed)},
+            {"shuffle", order_.shuffle},  {"loss", s_.options.plan.loss}, {"optimizer", s_.options.plan.optimizer.name}};
   }
 
   void save(const std::filesystem::path& path) const {
     if (!folder_.kept()) return;
     Json::Array history;
     for (const EpochReport& e : at_.history) history.push_back(json_of(e));
-    const Json::Object state{{"run", identity()}, {"epoch", at_.epoch}, {"batch", at_.batch}, {"step", at_.step}, {"loss", at_.loss},
-                             {"correct", at_.correct}, {"samples", at_.samples}, {"seconds", at_.seconds}, {"best", at_.best},
-                             {"trace", at_.trace.json()}, {"history", std::move(history)}};
+    const Json::Object state{{"run", identity()}, {"epoch", at_.epoch},        {"batch", at_.batch},           {"step", at_.step},
+                             {"loss", at_.loss},  {"correct", at_.correct},    {"samples", at_.samples},       {"seconds", at_.seconds},
+                             {"best", at_.best},  {"trace", at_.trace.json()}, {"history", std::move(history)}};
     write_checkpoint(path, {.state = state, .weights = s_.session->parameters(), .optimizer = s_.session->optimizer_state()});
   }
 
@@ -152,9 +171,16 @@ class Fit {
       if (const Json& was = state.at("run").at(key); was.dump() != value.dump())
         fail(ExitCode::usage, folder_.last().string(), ": the run was started with ", key, " ", was.dump(), ", now it is ", value.dump());
     const auto real = [&](std::string_view key) { return state.at(key).is_null() ? not_measured : state.at(key).number(); };
-    at_ = {.epoch = state.at("epoch").integer(), .batch = state.at("batch").integer(), .step = state.at("step").integer(), .loss = real("loss"),
-           .correct = real("correct"), .samples = state.at("samples").integer(), .seconds = real("seconds"), .best = real("best"),
-           .trace = LossTrace::from(state.at("trace")), .history = {}};
+    at_ = {.epoch = state.at("epoch").integer(),
+           .batch = state.at("batch").integer(),
+           .step = state.at("step").integer(),
+           .loss = real("loss"),
+           .correct = real("correct"),
+           .samples = state.at("samples").integer(),
+           .seconds = real("seconds"),
+           .best = real("best"),
+           .trace = LossTrace::from(state.at("trace")),
+           .history = {}};
     for (const Json& e : state.at("history").array()) at_.history.push_back(epoch_report(e));
     if (at_.batch == order_.batches()) ++at_.epoch, at_.batch = 0;
     s_.session->set_parameters(checkpoint.weights);
@@ -175,6 +201,8 @@ class Fit {
 
 }  // namespace
 
-History Model::fit(const Dataset& data, const FitOptions& options) { return Fit(*this, *state_, data, options).run(); }
+History Model::fit(const Dataset& data, const FitOptions& options) {
+  return Fit(*this, *state_, data, options).run();
+}
 
 }  // namespace tandem

@@ -17,7 +17,9 @@ struct Start {
   double fan_in = 1, fan_out = 1;
 };
 constexpr Start zeros{false, 0}, ones{false, 1};
-Start fans(double in, double out) { return {true, 0, std::max(1.0, in), std::max(1.0, out)}; }
+Start fans(double in, double out) {
+  return {true, 0, std::max(1.0, in), std::max(1.0, out)};
+}
 
 // What a consumer says of the parameter it takes: `shape` is the parameter's as the consumer sees it.
 using Rule = Start (*)(const Node& node, const Shape& shape);
@@ -44,10 +46,18 @@ Start product(const Shape& s, bool transposed) {
   const auto last = static_cast<double>(s[s.rank() - 1]), before = static_cast<double>(s[s.rank() - 2]);
   return transposed ? fans(last, before) : fans(before, last);
 }
-Start zero(const Node&, const Shape&) { return zeros; }
-Start one(const Node&, const Shape&) { return ones; }
-Start slope(const Node&, const Shape&) { return {false, 0.25}; }
-Start embedding(const Node&, const Shape& s) { return s.rank() < 2 ? zeros : fans(static_cast<double>(s[s.rank() - 1]), static_cast<double>(s[0])); }
+Start zero(const Node&, const Shape&) {
+  return zeros;
+}
+Start one(const Node&, const Shape&) {
+  return ones;
+}
+Start slope(const Node&, const Shape&) {
+  return {false, 0.25};
+}
+Start embedding(const Node&, const Shape& s) {
+  return s.rank() < 2 ? zeros : fans(static_cast<double>(s[s.rank() - 1]), static_cast<double>(s[0]));
+}
 
 struct Row {
   std::string_view op;
@@ -105,7 +115,9 @@ Start start_of(const Graph& graph, const std::vector<std::vector<NodeId>>& users
   Start start;
   if (find_start(graph, users, value, start)) return start;
   const Shape& s = graph[value].type.shape;  // no consumer says more: a matrix or filter by its shape, a vector as a bias
-  return s.rank() < 2 ? zeros : fans(static_cast<double>(s.elements()) / static_cast<double>(std::max<std::int64_t>(1, s[0])), static_cast<double>(s[0]));
+  return s.rank() < 2
+             ? zeros
+             : fans(static_cast<double>(s.elements()) / static_cast<double>(std::max<std::int64_t>(1, s[0])), static_cast<double>(s[0]));
 }
 
 bool all_alike(const Tensor& tensor) {
@@ -141,7 +153,8 @@ Initial initialize(const Graph& graph, std::string_view how, std::uint64_t seed)
     const bool drawable = value.type.dtype == DType::float32 || value.type.dtype == DType::float64;
     if (value.data && (how == "keep" || !drawable)) {
       initial.values.push_back({value.name, *value.data});
-      if (drawable && value.trainable && start_of(graph, users, id).random && all_alike(*value.data)) initial.constant.push_back(value.name);
+      if (drawable && value.trainable && start_of(graph, users, id).random && all_alike(*value.data))
+        initial.constant.push_back(value.name);
       continue;
     }
     if (!drawable) fail("parameter '", value.name, "' of type ", value.type, " has no values in the template and cannot be drawn");

@@ -11,9 +11,9 @@
 namespace tandem {
 
 struct Initial {
-  std::vector<NamedTensor> values;      // of every parameter that is not the optimizer's
-  std::vector<std::string> missing;     // under "keep": those the template gives no values for, drawn as he-normal
-  std::vector<std::string> constant;    // under "keep": weights whose values are all alike, which no training tells apart
+  std::vector<NamedTensor> values;    // of every parameter that is not the optimizer's
+  std::vector<std::string> missing;   // under "keep": those the template gives no values for, drawn as he-normal
+  std::vector<std::string> constant;  // under "keep": weights whose values are all alike, which no training tells apart
 };
 
 // keep: the template's values. he-normal: normal, variance 2 / fan_in (He et al. 2015). glorot-uniform: uniform within

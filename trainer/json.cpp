@@ -137,9 +137,12 @@ class Parser {
       constexpr std::string_view letters = "\"\\/bfnrt";
       constexpr std::string_view meant = "\"\\/\b\f\n\r\t";
       const char letter = at_ < text_.size() ? text_[at_++] : '\0';
-      if (letter == 'u') unicode(s);
-      else if (const std::size_t i = letters.find(letter); i != std::string_view::npos) s += meant[i];
-      else error("unknown escape");
+      if (letter == 'u')
+        unicode(s);
+      else if (const std::size_t i = letters.find(letter); i != std::string_view::npos)
+        s += meant[i];
+      else
+        error("unknown escape");
     }
     return s;
   }
@@ -192,11 +195,21 @@ void write(Writer& writer, const Json& json) {
 
 }  // namespace
 
-bool Json::boolean() const { return get<bool>(value_, "true or false"); }
-std::int64_t Json::integer() const { return get<std::int64_t>(value_, "a whole number"); }
-const std::string& Json::text() const { return get<std::string>(value_, "a string"); }
-const Json::Array& Json::array() const { return get<Array>(value_, "an array"); }
-const Json::Object& Json::object() const { return get<Object>(value_, "an object"); }
+bool Json::boolean() const {
+  return get<bool>(value_, "true or false");
+}
+std::int64_t Json::integer() const {
+  return get<std::int64_t>(value_, "a whole number");
+}
+const std::string& Json::text() const {
+  return get<std::string>(value_, "a string");
+}
+const Json::Array& Json::array() const {
+  return get<Array>(value_, "an array");
+}
+const Json::Object& Json::object() const {
+  return get<Object>(value_, "an object");
+}
 double Json::number() const {
   if (const auto* whole = std::get_if<std::int64_t>(&value_)) return static_cast<double>(*whole);
   return get<double>(value_, "a number");
@@ -218,13 +231,17 @@ std::string Json::dump(int indent) const {
   if (is_object() || is_array()) {
     write(writer, *this);
   } else {
-    std::visit([&]<class T>(const T& v) {
-      if constexpr (!std::is_same_v<T, Array> && !std::is_same_v<T, Object>) writer(v);
-    }, value_);
+    std::visit(
+        [&]<class T>(const T& v) {
+          if constexpr (!std::is_same_v<T, Array> && !std::is_same_v<T, Object>) writer(v);
+        },
+        value_);
   }
   return std::move(writer.out);
 }
 
-Json Json::parse(std::string_view text) { return Parser(text).whole(); }
+Json Json::parse(std::string_view text) {
+  return Parser(text).whole();
+}
 
 }  // namespace tandem

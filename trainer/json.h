@@ -36,11 +36,11 @@ class Json {
   const std::string& text() const;
   const Array& array() const;
   const Object& object() const;
-  const Json* find(std::string_view key) const;   // null where absent
-  const Json& at(std::string_view key) const;     // fails (usage) where absent
+  const Json* find(std::string_view key) const;  // null where absent
+  const Json& at(std::string_view key) const;    // fails (usage) where absent
 
-  std::string dump(int indent = -1) const;        // one line where indent < 0. Numbers that are not finite become null
-  static Json parse(std::string_view text);       // fails (usage) naming the byte
+  std::string dump(int indent = -1) const;   // one line where indent < 0. Numbers that are not finite become null
+  static Json parse(std::string_view text);  // fails (usage) naming the byte
 
  private:
   std::variant<std::monostate, bool, double, std::int64_t, std::string, Array, Object> value_;

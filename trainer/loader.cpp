@@ -17,7 +17,8 @@ std::vector<std::int64_t> BatchOrder::epoch(std::int64_t number) const {
   return order;
 }
 
-Loader::Loader(Feed& feed, BatchOrder order, bool augment, bool pad, std::int64_t first_epoch, std::int64_t first_batch, std::int64_t epochs)
+Loader::Loader(Feed& feed, BatchOrder order, bool augment, bool pad, std::int64_t first_epoch, std::int64_t first_batch,
+               std::int64_t epochs)
     : feed_(feed), order_(order), augment_(augment), pad_(pad) {
   for (Slot& slot : slots_)
     for (std::size_t t = 0; t < feed.targets().size(); ++t) {

@@ -24,9 +24,9 @@ struct BatchOrder {
 };
 
 struct LoadedBatch {
-  std::int64_t epoch = 0, index = 0;   // from 0; index within the epoch
+  std::int64_t epoch = 0, index = 0;  // from 0; index within the epoch
   std::int64_t size = 0;
-  std::vector<std::byte*> inputs;      // of the feed's targets; null where the data has none
+  std::vector<std::byte*> inputs;  // of the feed's targets; null where the data has none
 };
 
 class Loader {
@@ -46,7 +46,7 @@ class Loader {
     std::vector<std::vector<std::byte>> storage;
   };
   void work(std::int64_t epoch, std::int64_t index, std::int64_t epochs);
-  Slot* wait_for_free();   // null: stop
+  Slot* wait_for_free();  // null: stop
 
   Feed& feed_;
   BatchOrder order_;

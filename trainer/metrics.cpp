@@ -26,7 +26,8 @@ Rows rows_of(const Shape& s, int axis) {
 }
 
 template <class T>
-void cross_entropy(Measure& sum, const Scores& scores, const Shape& shape, const T* x, const std::int64_t* indices, const T* dense, std::int64_t samples) {
+void cross_entropy(Measure& sum, const Scores& scores, const Shape& shape, const T* x, const std::int64_t* indices, const T* dense,
+                   std::int64_t samples) {
   const Rows r = rows_of(shape, scores.axis);
   std::vector<double> logp(static_cast<std::size_t>(r.classes));
   for (std::int64_t n = 0; n < samples; ++n) {
@@ -41,7 +42,8 @@ void cross_entropy(Measure& sum, const Scores& scores, const Shape& shape, const
       for (std::int64_t c = 0; c < r.classes; ++c) total += std::exp(value(x, c) - largest);
       for (std::int64_t c = 0; c < r.classes; ++c) {
         const double v = value(x, c);
-        logp[static_cast<std::size_t>(c)] = scores.kind == Scores::softmax       ? std::log(std::max(v, static_cast<double>(std::numeric_limits<T>::min())))
+        logp[static_cast<std::size_t>(c)] = scores.kind == Scores::softmax
+                                                ? std::log(std::max(v, static_cast<double>(std::numeric_limits<T>::min())))
                                             : scores.kind == Scores::log_softmax ? v
                                                                                  : v - largest - std::log(total);
       }
@@ -64,9 +66,15 @@ void cross_entropy(Measure& sum, const Scores& scores, const Shape& shape, const
 }
 
 // Losses of single elements: x the output, t the label.
-double squared(double x, double t) { return (x - t) * (x - t); }
-double absolute(double x, double t) { return std::abs(x - t); }
-double binary_logit(double x, double t) { return std::max(x, 0.0) - x * t + std::log1p(std::exp(-std::abs(x))); }
+double squared(double x, double t) {
+  return (x - t) * (x - t);
+}
+double absolute(double x, double t) {
+  return std::abs(x - t);
+}
+double binary_logit(double x, double t) {
+  return std::max(x, 0.0) - x * t + std::log1p(std::exp(-std::abs(x)));
+}
 double binary_probability(double x, double t) {
   constexpr double least = std::numeric_limits<float>::min();
   return -t * std::log(std::max(x, least)) - (1 - t) * std::log(std::max(1 - x, least));
@@ -128,7 +136,10 @@ void measure(Measure& sum, std::string_view loss, const Scores& scores, const Te
       cross_entropy(sum, scores, output.shape, x, indices, dense, samples);
     } else {
       const bool binary = loss == "binary-cross-entropy";
-      const auto each = loss == "mse" ? squared : loss == "l1" ? absolute : scores.kind == Scores::sigmoid ? binary_probability : binary_logit;
+      const auto each = loss == "mse"                    ? squared
+                        : loss == "l1"                   ? absolute
+                        : scores.kind == Scores::sigmoid ? binary_probability
+                                                         : binary_logit;
       const double threshold = scores.kind == Scores::sigmoid ? 0.5 : 0.0;
       const std::int64_t per_sample = output.shape.elements() / std::max<std::int64_t>(1, output.shape[0]);
       for (std::int64_t i = 0; i < samples * per_sample; ++i) {

@@ -24,9 +24,9 @@ TensorType label_type(const TensorType& output, const Scores& scores, std::strin
 bool needs_dense_labels(std::string_view loss, const TensorType& output);
 
 struct Measure {
-  double loss = 0;          // sum over samples
+  double loss = 0;  // sum over samples
   double correct = 0;
-  std::int64_t rows = 0;    // what `correct` counts; 0: accuracy has no meaning for this loss
+  std::int64_t rows = 0;  // what `correct` counts; 0: accuracy has no meaning for this loss
   std::int64_t samples = 0;
 
   double mean_loss() const { return loss / static_cast<double>(samples); }

@@ -10,9 +10,13 @@ namespace tandem {
 namespace {
 
 constexpr std::string_view labels_name = "labels";
-bool is_step_state(std::string_view input) { return input.starts_with("tandem."); }
+bool is_step_state(std::string_view input) {
+  return input.starts_with("tandem.");
+}
 
-Shape without_batch(const Shape& s) { return s.rank() == 0 ? s : Shape(std::vector<std::int64_t>(s.begin() + 1, s.end())); }
+Shape without_batch(const Shape& s) {
+  return s.rank() == 0 ? s : Shape(std::vector<std::int64_t>(s.begin() + 1, s.end()));
+}
 
 // The sum over devices of a scalar output.
 double sum_of(const HostOutput& output, const std::vector<std::byte>& values) {
@@ -25,7 +29,8 @@ double sum_of(const HostOutput& output, const std::vector<std::byte>& values) {
 }
 
 std::int64_t rows_per_sample(const TensorType& label, std::int64_t classes) {
-  return std::max<std::int64_t>(1, label.dtype == DType::int64 ? label.shape.elements() : label.shape.elements() / std::max<std::int64_t>(1, classes));
+  return std::max<std::int64_t>(
+      1, label.dtype == DType::int64 ? label.shape.elements() : label.shape.elements() / std::max<std::int64_t>(1, classes));
 }
 
 std::string list_some(const std::vector<std::string>& names) {
@@ -65,7 +70,8 @@ void Model::State::prepare_runner(std::size_t index) {
   Runner r;
   for (const HostInput& input : plan.inputs) {
     const auto target = std::find_if(targets.begin(), targets.end(), [&](const FeedTarget& t) { return t.name == input.name; });
-    if (target == targets.end() && !is_step_state(input.name)) fail("plan of '", plan.model, "': nothing feeds its input '", input.name, "'");
+    if (target == targets.end() && !is_step_state(input.name))
+      fail("plan of '", plan.model, "': nothing feeds its input '", input.name, "'");
     r.targets.push_back(target == targets.end() ? -1 : static_cast<int>(target - targets.begin()));
   }
   r.inputs.resize(r.targets.size());
@@ -80,7 +86,8 @@ void Model::State::prepare_runner(std::size_t index) {
 
 void Model::State::run(std::size_t plan, std::span<std::byte* const> inputs, double rate) {
   Runner& r = runners[plan];
-  for (std::size_t i = 0; i < r.targets.size(); ++i) r.inputs[i] = r.targets[i] < 0 ? nullptr : inputs[static_cast<std::size_t>(r.targets[i])];
+  for (std::size_t i = 0; i < r.targets.size(); ++i)
+    r.inputs[i] = r.targets[i] < 0 ? nullptr : inputs[static_cast<std::size_t>(r.targets[i])];
   const OptimizerOptions& o = options.plan.optimizer;
   session->run(plan, r.inputs, r.outputs, {.learning_rate = rate, .step = step, .beta1 = o.beta1, .beta2 = o.beta2, .seed = options.seed});
 }
@@ -93,25 +100,32 @@ StepReport Model::State::report(std::size_t index, double rate) const {
     const double value = plan.outputs[i].name == "loss" || plan.outputs[i].name == "correct" ? sum_of(plan.outputs[i], r.storage[i]) : 0;
     if (plan.outputs[i].name == "loss") report.loss = value;
     if (plan.outputs[i].name == "correct") {
-      const std::int64_t rows = targets.back().label ? rows_per_sample(targets.back().sample, classes_of(output.shape, scores, options.plan.loss)) : 1;
+      const std::int64_t rows =
+          targets.back().label ? rows_per_sample(targets.back().sample, classes_of(output.shape, scores, options.plan.loss)) : 1;
       report.accuracy = value / static_cast<double>(plan.batch * rows);
     }
   }
   return report;
 }
 
-Model Model::load(const std::filesystem::path& path) { return Model(ModelFile::read(path)); }
+Model Model::load(const std::filesystem::path& path) {
+  return Model(ModelFile::read(path));
+}
 Model::Model(ModelFile file) : state_(std::make_unique<State>(std::move(file))) {}
 Model::~Model() = default;
 Model::Model(Model&&) noexcept = default;
 Model& Model::operator=(Model&&) noexcept = default;
-const ModelFile& Model::file() const { return state_->file; }
+const ModelFile& Model::file() const {
+  return state_->file;
+}
 
 Summary Model::summary(const std::map<std::string, std::int64_t>& dims) const {
   return summarize(state_->file.graph({.batch = 1, .dims = dims}));
 }
 
-Plan Model::make_plan(const ModelOptions& o, Backends backends) const { return tandem::compile(state_->source(o), o.plan, backends); }
+Plan Model::make_plan(const ModelOptions& o, Backends backends) const {
+  return tandem::compile(state_->source(o), o.plan, backends);
+}
 
 std::string Model::training_graph(const ModelOptions& o) const {
   const auto samples = slice_sizes(o.plan.batch, [&] {
@@ -122,14 +136,17 @@ std::string Model::training_graph(const ModelOptions& o) const {
   return onnx_of(tandem::training_graph(state_->source(o), o.plan, samples.at(0)));
 }
 
-DataRequest Model::data_request() const { return state_->running(), data_request(state_->options); }
+DataRequest Model::data_request() const {
+  return state_->running(), data_request(state_->options);
+}
 
 DataRequest Model::data_request(const ModelOptions& o) const {
   const Graph graph = state_->source(o)(o.plan.batch);
   DataRequest request{.seed = o.seed};
   for (const ValueId in : graph.inputs) {
     const TensorType& type = graph[in].type;
-    if (!is_step_state(graph[in].name)) request.inputs.push_back({.name = graph[in].name, .sample = {type.dtype, without_batch(type.shape)}});
+    if (!is_step_state(graph[in].name))
+      request.inputs.push_back({.name = graph[in].name, .sample = {type.dtype, without_batch(type.shape)}});
   }
   if (o.plan.loss == "output" || graph.outputs.empty()) return request;
   const TensorType& output = graph[graph.outputs[0]].type;
@@ -167,9 +184,11 @@ void Model::compile(const ModelOptions& options, Backends backends) {
   s.targets.clear();
   s.notes.clear();
   s.step = 0;
-  if (!initial.missing.empty()) s.notes.push_back(concat("the template has no values for ", list_some(initial.missing), ": they start as he-normal"));
+  if (!initial.missing.empty())
+    s.notes.push_back(concat("the template has no values for ", list_some(initial.missing), ": they start as he-normal"));
   if (!initial.constant.empty())
-    s.notes.push_back(concat("all values are alike in ", list_some(initial.constant), ": the model is an untrained template, initialise it with he-normal or glorot-uniform"));
+    s.notes.push_back(concat("all values are alike in ", list_some(initial.constant),
+                             ": the model is an untrained template, initialise it with he-normal or glorot-uniform"));
 
   const bool has_labels = options.plan.loss != "output" && !graph.outputs.empty();
   bool own_labels = false;  // an input of the model that goes by that name
@@ -182,15 +201,21 @@ void Model::compile(const ModelOptions& options, Backends backends) {
   if (!graph.outputs.empty()) s.output = graph[graph.outputs[0]].type;
   s.scores = scores_of(graph);
   if (has_labels && !own_labels)
-    s.targets.push_back({.name = std::string(labels_name), .sample = label_type(s.output, s.scores, options.plan.loss, options.plan.dense_labels),
-                         .label = true, .classes = classes_of(s.output.shape, s.scores, options.plan.loss)});
+    s.targets.push_back({.name = std::string(labels_name),
+                         .sample = label_type(s.output, s.scores, options.plan.loss, options.plan.dense_labels),
+                         .label = true,
+                         .classes = classes_of(s.output.shape, s.scores, options.plan.loss)});
   s.session = std::make_unique<Session>(std::move(plan), s.backends);
   s.session->set_parameters(initial.values);
   s.prepare_runner(0);
 }
 
-const Plan& Model::plan() const { return state_->running().plan(0); }
-const std::vector<std::string>& Model::notes() const { return state_->notes; }
+const Plan& Model::plan() const {
+  return state_->running().plan(0);
+}
+const std::vector<std::string>& Model::notes() const {
+  return state_->notes;
+}
 
 std::int64_t Model::predicted_peak_bytes() const {
   const Session& session = state_->running();
@@ -262,8 +287,12 @@ std::vector<Tensor> Model::predict_on_batch(std::span<const Tensor> inputs) {
   return outputs;
 }
 
-std::vector<NamedTensor> Model::parameters() const { return state_->running().parameters(); }
-void Model::set_parameters(std::span<const NamedTensor> values) { state_->running().set_parameters(values); }
+std::vector<NamedTensor> Model::parameters() const {
+  return state_->running().parameters();
+}
+void Model::set_parameters(std::span<const NamedTensor> values) {
+  state_->running().set_parameters(values);
+}
 
 void Model::save(const std::filesystem::path& path) const {
   std::vector<ModelFile::Weight> weights;

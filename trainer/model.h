@@ -37,48 +37,48 @@ struct ModelOptions {
 };
 
 struct StepReport {
-  std::int64_t epoch = 0, step = 0;          // from 1; step counts through all epochs
-  std::int64_t steps = 0;                    // of the whole run, where that is known
+  std::int64_t epoch = 0, step = 0;  // from 1; step counts through all epochs
+  std::int64_t steps = 0;            // of the whole run, where that is known
   std::int64_t samples = 0;
   double loss = 0;
   double accuracy = not_measured;
   double learning_rate = 0;
-  double seconds = 0;                        // since the step before
+  double seconds = 0;  // since the step before
 };
 struct EpochReport {
   std::int64_t epoch = 0, epochs = 0, step = 0;
   double loss = 0, accuracy = not_measured, val_loss = not_measured, val_accuracy = not_measured;
   double learning_rate = 0;
-  double seconds = 0;                        // of training, without validation
+  double seconds = 0;  // of training, without validation
   double samples_per_second = 0;
 };
 // Called from the thread that called fit.
 struct Callbacks {
   std::function<void(const StepReport&)> on_step;
   std::function<void(const EpochReport&)> on_epoch;
-  std::function<bool()> stop;                // asked after every step: true ends the run, which can be resumed
+  std::function<bool()> stop;  // asked after every step: true ends the run, which can be resumed
 };
 
 struct FitOptions {
-  std::int64_t epochs = 1;                   // 0: as many as `steps` take
-  std::int64_t steps = 0;                    // at most; 0: no limit
+  std::int64_t epochs = 1;  // 0: as many as `steps` take
+  std::int64_t steps = 0;   // at most; 0: no limit
   double learning_rate = 0.01;
   Schedule schedule;
   Preprocess preprocess;
   bool shuffle = true;
-  const Dataset* validation = nullptr;       // measured after every epoch
-  std::int64_t eval_batch = 0;               // 0: as in training
-  std::filesystem::path run_dir;             // checkpoints, metrics.csv, curves.svg, plan.txt, config.json; empty: none
-  Json config;                               // what to write to config.json
-  bool resume = false;                       // go on from run_dir's last checkpoint
-  std::int64_t checkpoint_steps = 0;         // also in between epochs; 0: after each epoch only
+  const Dataset* validation = nullptr;  // measured after every epoch
+  std::int64_t eval_batch = 0;          // 0: as in training
+  std::filesystem::path run_dir;        // checkpoints, metrics.csv, curves.svg, plan.txt, config.json; empty: none
+  Json config;                          // what to write to config.json
+  bool resume = false;                  // go on from run_dir's last checkpoint
+  std::int64_t checkpoint_steps = 0;    // also in between epochs; 0: after each epoch only
   Callbacks callbacks;
 };
 struct History {
   std::vector<EpochReport> epochs;
   std::int64_t steps = 0;
-  double samples_per_second = 0;             // of this process's training, without its first step
-  bool stopped = false;                      // by Callbacks::stop
+  double samples_per_second = 0;  // of this process's training, without its first step
+  bool stopped = false;           // by Callbacks::stop
 };
 struct Evaluation {
   double loss = not_measured, accuracy = not_measured;
@@ -86,7 +86,7 @@ struct Evaluation {
   double samples_per_second = 0;
 };
 struct EvaluateOptions {
-  std::int64_t batch = 0;                    // 0: the compiled plan's
+  std::int64_t batch = 0;  // 0: the compiled plan's
   Preprocess preprocess;
   std::function<void(std::int64_t done, std::int64_t all)> on_batch;
 };
@@ -108,10 +108,10 @@ class Model {
   // Plans, opens the devices and sets first values. The backends must outlive the model. Fails (model) where an
   // inference plan is asked for and values are missing.
   void compile(const ModelOptions& options, Backends backends);
-  const Plan& plan() const;                            // what compile made
-  const std::vector<std::string>& notes() const;       // what a user should know of it
-  std::int64_t predicted_peak_bytes() const;           // of the fullest device, over all plans made so far
-  std::int64_t allocated_bytes() const;                // what that device's arenas take
+  const Plan& plan() const;                       // what compile made
+  const std::vector<std::string>& notes() const;  // what a user should know of it
+  std::int64_t predicted_peak_bytes() const;      // of the fullest device, over all plans made so far
+  std::int64_t allocated_bytes() const;           // what that device's arenas take
 
   // What data must look like for this model, as compiled or with other options. Random data is made from it.
   DataRequest data_request() const;

@@ -8,7 +8,7 @@ namespace tandem {
 
 // One plan of the session, ready to run: its inputs by feed target and room for its outputs.
 struct Runner {
-  std::vector<int> targets;                     // of each plan input; -1: given by StepState
+  std::vector<int> targets;  // of each plan input; -1: given by StepState
   std::vector<const std::byte*> inputs;
   std::vector<std::vector<std::byte>> storage;  // of each plan output
   std::vector<std::byte*> outputs;
@@ -21,21 +21,21 @@ struct Model::State {
   ModelOptions options;
   std::vector<const Backend*> backends;
   std::unique_ptr<Session> session;
-  std::vector<Runner> runners;                                      // by plan
-  std::map<std::pair<PlanMode, std::int64_t>, std::size_t> plans;   // by mode and batch
-  std::vector<FeedTarget> targets;                                  // the model's inputs, then the labels
+  std::vector<Runner> runners;                                     // by plan
+  std::map<std::pair<PlanMode, std::int64_t>, std::size_t> plans;  // by mode and batch
+  std::vector<FeedTarget> targets;                                 // the model's inputs, then the labels
   Scores scores;
-  TensorType output;                                                // the model's first
+  TensorType output;  // the model's first
   std::vector<std::string> notes;
   std::int64_t step = 0;
 
   GraphSource source(const ModelOptions& o) const;
-  Session& running() const;                                         // fails (usage) before compile
-  std::size_t plan_for(PlanMode mode, std::int64_t batch);          // compiled when first asked for
+  Session& running() const;                                 // fails (usage) before compile
+  std::size_t plan_for(PlanMode mode, std::int64_t batch);  // compiled when first asked for
   void prepare_runner(std::size_t plan);
   // One step of plan `plan`; inputs[i] belongs to targets[i].
   void run(std::size_t plan, std::span<std::byte* const> inputs, double rate);
-  StepReport report(std::size_t plan, double rate) const;           // of the training step just run
+  StepReport report(std::size_t plan, double rate) const;  // of the training step just run
 };
 
 }  // namespace tandem

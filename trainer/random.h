@@ -20,8 +20,8 @@ class Random {
   std::uint32_t next();
   double uniform() { return next() * 0x1p-32; }  // [0, 1)
   double uniform(double low, double high) { return low + (high - low) * uniform(); }
-  double normal();                          // mean 0, variance 1, within ±6: a sum of twelve uniforms
-  std::int64_t below(std::int64_t n);       // 0..n-1
+  double normal();                     // mean 0, variance 1, within ±6: a sum of twelve uniforms
+  std::int64_t below(std::int64_t n);  // 0..n-1
 
  private:
   std::uint64_t seed_;

@@ -69,8 +69,10 @@ EpochReport epoch_report(const Json& json) {
   EpochReport report;
   for (const Column& c : columns) {
     const Json& value = json.at(c.name);
-    if (c.whole) report.*c.whole = value.integer();
-    else report.*c.real = value.is_null() ? not_measured : value.number();
+    if (c.whole)
+      report.*c.whole = value.integer();
+    else
+      report.*c.real = value.is_null() ? not_measured : value.number();
   }
   return report;
 }
@@ -82,8 +84,10 @@ std::string csv_of(const std::vector<EpochReport>& epochs) {
   for (const EpochReport& e : epochs) {
     for (const Column& c : columns) {
       if (&c != columns) csv += ',';
-      if (c.whole) csv += std::to_string(e.*c.whole);
-      else if (std::isfinite(e.*c.real)) csv += text_of(e.*c.real);
+      if (c.whole)
+        csv += std::to_string(e.*c.whole);
+      else if (std::isfinite(e.*c.real))
+        csv += text_of(e.*c.real);
     }
     csv += '\n';
   }

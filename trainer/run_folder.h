@@ -21,9 +21,9 @@ class LossTrace {
 
  private:
   static constexpr std::size_t most = 400;
-  std::int64_t window_ = 1;     // steps a point
+  std::int64_t window_ = 1;  // steps a point
   std::vector<double> means_;
-  double sum_ = 0;              // of the window being filled
+  double sum_ = 0;  // of the window being filled
   std::int64_t count_ = 0;
 };
 

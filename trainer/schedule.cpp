@@ -11,10 +11,15 @@ namespace tandem {
 Schedule parse_schedule(std::string_view text) {
   const Spec spec = parse_spec(text);
   Schedule s{.name = spec.name};
-  if (s.name == "constant") spec.allow({"warmup"}, "learning-rate schedule");
-  else if (s.name == "step") spec.allow({"every", "factor", "warmup"}, "learning-rate schedule");
-  else if (s.name == "cosine") spec.allow({"final", "warmup"}, "learning-rate schedule");
-  else fail(ExitCode::usage, "unknown learning-rate schedule '", text, "'", suggestion(spec.name, std::vector<std::string>{"constant", "step", "cosine"}));
+  if (s.name == "constant")
+    spec.allow({"warmup"}, "learning-rate schedule");
+  else if (s.name == "step")
+    spec.allow({"every", "factor", "warmup"}, "learning-rate schedule");
+  else if (s.name == "cosine")
+    spec.allow({"final", "warmup"}, "learning-rate schedule");
+  else
+    fail(ExitCode::usage, "unknown learning-rate schedule '", text, "'",
+         suggestion(spec.name, std::vector<std::string>{"constant", "step", "cosine"}));
   s.every = spec.number("every", s.every);
   s.factor = spec.number("factor", s.factor);
   s.final_share = spec.number("final", s.final_share);

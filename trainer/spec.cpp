@@ -26,8 +26,7 @@ template <class T>
 T parse(std::string_view text, std::string_view what, std::string_view kind) {
   T value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size())
-    fail(ExitCode::usage, what, ": '", text, "' is not ", kind);
+  if (error != std::errc{} || end != text.data() + text.size()) fail(ExitCode::usage, what, ": '", text, "' is not ", kind);
   return value;
 }
 
@@ -56,7 +55,9 @@ std::string suggestion(std::string_view word, std::span<const std::string> candi
   return concat(" (known: ", known, ")");
 }
 
-double parse_number(std::string_view text, std::string_view what) { return parse<double>(text, what, "a number"); }
+double parse_number(std::string_view text, std::string_view what) {
+  return parse<double>(text, what, "a number");
+}
 std::int64_t parse_integer(std::string_view text, std::string_view what) {
   return parse<std::int64_t>(text, what, "a whole number");
 }

@@ -45,8 +45,8 @@ std::string text_of(const Summary& summary) {
   for (const SummaryRow& row : summary.rows)
     out += line(row.node, row.op, to_string(row.output), row.parameters ? fmt::format("{}", row.parameters) : std::string());
   out += rule;
-  out += fmt::format("parameters {} ({} trainable), {:.2f} MB; {:.3g} million operations a sample\n", summary.parameters,
-                     summary.trainable, static_cast<double>(summary.bytes) / 1e6, summary.flops / 1e6);
+  out += fmt::format("parameters {} ({} trainable), {:.2f} MB; {:.3g} million operations a sample\n", summary.parameters, summary.trainable,
+                     static_cast<double>(summary.bytes) / 1e6, summary.flops / 1e6);
   return out;
 }
 

@@ -20,7 +20,7 @@ struct Summary {
   std::vector<SummaryRow> rows;
   std::int64_t parameters = 0;  // in all, running statistics included
   std::int64_t trainable = 0;
-  std::int64_t bytes = 0;       // of the parameters
+  std::int64_t bytes = 0;  // of the parameters
   double flops = 0;
 };
 Summary summarize(const Graph& graph);

@@ -1,6 +1,6 @@
 // Rows of command lines: the exit code and what must stand on stdout and stderr.
-#include "tests/trainer/temporary_folder.h"
 #include "tests/cli/run_tandem.h"
+#include "tests/trainer/temporary_folder.h"
 
 namespace tandem {
 namespace {
@@ -11,7 +11,9 @@ struct Row {
   const char* out;
   const char* err;
 };
-void PrintTo(const Row& row, std::ostream* out) { *out << row.line; }
+void PrintTo(const Row& row, std::ostream* out) {
+  *out << row.line;
+}
 
 class CommandLines : public testing::TestWithParam<Row> {};
 TEST_P(CommandLines, Answer) {
@@ -22,48 +24,66 @@ TEST_P(CommandLines, Answer) {
   EXPECT_EQ(o.code, GetParam().code) << o.out << o.err;
   EXPECT_NE(o.out.find(GetParam().out), std::string::npos) << o.out;
   EXPECT_NE(o.err.find(GetParam().err), std::string::npos) << o.err;
-  if (GetParam().code != 0) EXPECT_EQ(o.out, "");
-  else EXPECT_EQ(o.err.find("error"), std::string::npos) << o.err;
+  if (GetParam().code != 0)
+    EXPECT_EQ(o.out, "");
+  else
+    EXPECT_EQ(o.err.find("error"), std::string::npos) << o.err;
 }
-INSTANTIATE_TEST_SUITE_P(Help, CommandLines, testing::Values(
-    Row{"", 2, "", "usage: tandem COMMAND"}, Row{"help", 0, "usage: tandem COMMAND", ""}, Row{"--help", 0, "Exit codes", ""}, Row{"version", 0, "tandem 0.", ""},
-    Row{"train --help", 0, "usage: tandem train MODEL.onnx --data SPEC", ""}, Row{"help plan", 0, "--bucket-bytes N", ""}, Row{"evaluate -h", 0, "examples:", ""},
-    Row{"train --help", 0, "--no-winograd", ""}, Row{"trian", 2, "", "unknown command 'trian', did you mean 'train'?"}));
-INSTANTIATE_TEST_SUITE_P(Usage, CommandLines, testing::Values(
-    Row{"train", 2, "", "missing argument model"}, Row{"train a.onnx", 2, "", "--data is missing"},
-    Row{"train a.onnx --momentun 1", 2, "", "unknown option --momentun, did you mean --momentum?"}, Row{"train a.onnx -q", 2, "", "unknown option -q"},
-    Row{"train a.onnx b.onnx", 2, "", "unexpected argument 'b.onnx'"}, Row{"train a.onnx --lr", 2, "", "--lr needs a value: X"},
-    Row{"train MODELS/mlp.onnx --data random --lr fast", 2, "", "--lr: 'fast' is not a number"},
-    Row{"train MODELS/mlp.onnx --data random --batch-size -4", 2, "", "--batch-size: -4 is negative"},
-    Row{"train MODELS/mlp.onnx --data random --batch-size 0", 2, "", "--batch-size must be at least 1"},
-    Row{"train MODELS/mlp.onnx --data random --config TMP/lr.json", 2, "", "batch-siz, did you mean --batch-size?"},
-    Row{"train MODELS/mlp.onnx --data random --precision bf16", 2, "", "--precision bf16 is not supported, expected fp32"},
-    Row{"train MODELS/mlp.onnx --data random --optimizer adan", 2, "", "adam"}, Row{"train MODELS/mlp.onnx --data random --loss entropy", 2, "", "softmax-cross-entropy"},
-    Row{"train MODELS/mlp.onnx --data random --init he", 2, "", "unknown initialisation 'he'"},
-    Row{"train MODELS/mlp.onnx --data random --devices cpu:x", 2, "", "'x' is not a whole number"},
-    Row{"train MODELS/mlp.onnx --data random --devices cpu:0-1 --slice-weights 1", 2, "", "1 numbers for 2 devices"},
-    Row{"train MODELS/mlp.onnx --data random --resume", 2, "", "--resume needs --run-dir"},
-    Row{"train MODELS/mlp.onnx --data random --resume --run-dir TMP/none", 2, "", "holds no checkpoint to resume"},
-    Row{"train MODELS/mlp.onnx --data random --autotune=maybe", 2, "", "expected on or off, got 'maybe'"},
-    Row{"plan MODELS/mlp.onnx --training --inference", 2, "", "exclude each other"}, Row{"plan MODELS/mlp.onnx --format jsn", 2, "", "did you mean 'json'?"},
-    Row{"plan --check TMP/note.txt", 2, "", "plan"}, Row{"operators --format html", 2, "", "--format html"},
-    Row{"predict MODELS/mlp.onnx --data random --output a.txt", 2, "", "ends in .npy or .npz"}, Row{"predict MODELS/mlp.onnx --data random", 2, "", "--output is missing"}));
-INSTANTIATE_TEST_SUITE_P(Trouble, CommandLines, testing::Values(
-    Row{"summary TMP/none.onnx", 7, "", "none.onnx"}, Row{"summary TMP/note.txt", 3, "", "note.txt"},
-    Row{"train MODELS/mlp.onnx --data npz:TMP/none.npz", 7, "", "none.npz"}, Row{"train MODELS/mlp.onnx --data npz:TMP/note.txt", 4, "", "not a zip archive"},
-    Row{"train MODELS/mini_googlenet.onnx --data synthetic:digits,train=8,test=8 --output TMP/o.onnx --no-autotune", 4, "",
-        "samples of 'images' are uint8[1,28,28]"},
-    Row{"train MODELS/mlp.onnx --data random --output TMP/note.txt/x.onnx", 7, "", "note.txt: cannot be created"},
-    Row{"train MODELS/mlp.onnx --data random --devices tpu:0 --output TMP/o.onnx", 5, "", "tpu"},
-    Row{"train MODELS/mlp.onnx --data random,samples=64 --init he-normal --lr 1e30 --steps 20 --output TMP/o.onnx --no-autotune", 8, "", "at step "}));
-INSTANTIATE_TEST_SUITE_P(Answers, CommandLines, testing::Values(
-    Row{"summary MODELS/lenet.onnx", 0, "parameters 1256080 (1256080 trainable)", ""}, Row{"summary MODELS/lenet.onnx --json", 0, "\"parameters\": 1256080", ""},
-    Row{"operators", 0, "Conv ", ""}, Row{"operators --json", 0, "{\"operator\": \"Conv\"", ""}, Row{"operators --format markdown", 0, "|---", ""},
-    Row{"devices", 0, "cpu ", ""}, Row{"devices --json", 0, "\"device\": \"cpu\", \"usable\": true", ""},
-    Row{"plan MODELS/lenet.onnx --devices cpu:0-3 --batch-size 10", 0, "all-reduce", ""}, Row{"plan MODELS/lenet.onnx --format summary --inference", 0, "Inference plan of lenet", ""},
-    Row{"plan MODELS/lenet.onnx --format dot", 0, "digraph", ""}, Row{"plan MODELS/lenet.onnx --json", 0, "{", ""},
-    Row{"train MODELS/lenet.onnx --data synthetic:digits,train=8,test=8 --dry-run", 0, "Training plan of lenet", ""},
-    Row{"train MODELS/lenet.onnx --data synthetic:digits,train=8,test=8 --dry-run --json", 0, "\"predicted_peak_bytes\": ", ""}));
+INSTANTIATE_TEST_SUITE_P(Help, CommandLines,
+                         testing::Values(Row{"", 2, "", "usage: tandem COMMAND"}, Row{"help", 0, "usage: tandem COMMAND", ""},
+                                         Row{"--help", 0, "Exit codes", ""}, Row{"version", 0, "tandem 0.", ""},
+                                         Row{"train --help", 0, "usage: tandem train MODEL.onnx --data SPEC", ""},
+                                         Row{"help plan", 0, "--bucket-bytes N", ""}, Row{"evaluate -h", 0, "examples:", ""},
+                                         Row{"train --help", 0, "--no-winograd", ""},
+                                         Row{"trian", 2, "", "unknown command 'trian', did you mean 'train'?"}));
+INSTANTIATE_TEST_SUITE_P(
+    Usage, CommandLines,
+    testing::Values(Row{"train", 2, "", "missing argument model"}, Row{"train a.onnx", 2, "", "--data is missing"},
+                    Row{"train a.onnx --momentun 1", 2, "", "unknown option --momentun, did you mean --momentum?"},
+                    Row{"train a.onnx -q", 2, "", "unknown option -q"}, Row{"train a.onnx b.onnx", 2, "", "unexpected argument 'b.onnx'"},
+                    Row{"train a.onnx --lr", 2, "", "--lr needs a value: X"},
+                    Row{"train MODELS/mlp.onnx --data random --lr fast", 2, "", "--lr: 'fast' is not a number"},
+                    Row{"train MODELS/mlp.onnx --data random --batch-size -4", 2, "", "--batch-size: -4 is negative"},
+                    Row{"train MODELS/mlp.onnx --data random --batch-size 0", 2, "", "--batch-size must be at least 1"},
+                    Row{"train MODELS/mlp.onnx --data random --config TMP/lr.json", 2, "", "batch-siz, did you mean --batch-size?"},
+                    Row{"train MODELS/mlp.onnx --data random --precision bf16", 2, "", "--precision bf16 is not supported, expected fp32"},
+                    Row{"train MODELS/mlp.onnx --data random --optimizer adan", 2, "", "adam"},
+                    Row{"train MODELS/mlp.onnx --data random --loss entropy", 2, "", "softmax-cross-entropy"},
+                    Row{"train MODELS/mlp.onnx --data random --init he", 2, "", "unknown initialisation 'he'"},
+                    Row{"train MODELS/mlp.onnx --data random --devices cpu:x", 2, "", "'x' is not a whole number"},
+                    Row{"train MODELS/mlp.onnx --data random --devices cpu:0-1 --slice-weights 1", 2, "", "1 numbers for 2 devices"},
+                    Row{"train MODELS/mlp.onnx --data random --resume", 2, "", "--resume needs --run-dir"},
+                    Row{"train MODELS/mlp.onnx --data random --resume --run-dir TMP/none", 2, "", "holds no checkpoint to resume"},
+                    Row{"train MODELS/mlp.onnx --data random --autotune=maybe", 2, "", "expected on or off, got 'maybe'"},
+                    Row{"plan MODELS/mlp.onnx --training --inference", 2, "", "exclude each other"},
+                    Row{"plan MODELS/mlp.onnx --format jsn", 2, "", "did you mean 'json'?"},
+                    Row{"plan --check TMP/note.txt", 2, "", "plan"}, Row{"operators --format html", 2, "", "--format html"},
+                    Row{"predict MODELS/mlp.onnx --data random --output a.txt", 2, "", "ends in .npy or .npz"},
+                    Row{"predict MODELS/mlp.onnx --data random", 2, "", "--output is missing"}));
+INSTANTIATE_TEST_SUITE_P(
+    Trouble, CommandLines,
+    testing::Values(
+        Row{"summary TMP/none.onnx", 7, "", "none.onnx"}, Row{"summary TMP/note.txt", 3, "", "note.txt"},
+        Row{"train MODELS/mlp.onnx --data npz:TMP/none.npz", 7, "", "none.npz"},
+        Row{"train MODELS/mlp.onnx --data npz:TMP/note.txt", 4, "", "not a zip archive"},
+        Row{"train MODELS/mini_googlenet.onnx --data synthetic:digits,train=8,test=8 --output TMP/o.onnx --no-autotune", 4, "",
+            "samples of 'images' are uint8[1,28,28]"},
+        Row{"train MODELS/mlp.onnx --data random --output TMP/note.txt/x.onnx", 7, "", "note.txt: cannot be created"},
+        Row{"train MODELS/mlp.onnx --data random --devices tpu:0 --output TMP/o.onnx", 5, "", "tpu"},
+        Row{"train MODELS/mlp.onnx --data random,samples=64 --init he-normal --lr 1e30 --steps 20 --output TMP/o.onnx --no-autotune", 8, "",
+            "at step "}));
+INSTANTIATE_TEST_SUITE_P(
+    Answers, CommandLines,
+    testing::Values(Row{"summary MODELS/lenet.onnx", 0, "parameters 1256080 (1256080 trainable)", ""},
+                    Row{"summary MODELS/lenet.onnx --json", 0, "\"parameters\": 1256080", ""}, Row{"operators", 0, "Conv ", ""},
+                    Row{"operators --json", 0, "{\"operator\": \"Conv\"", ""}, Row{"operators --format markdown", 0, "|---", ""},
+                    Row{"devices", 0, "cpu ", ""}, Row{"devices --json", 0, "\"device\": \"cpu\", \"usable\": true", ""},
+                    Row{"plan MODELS/lenet.onnx --devices cpu:0-3 --batch-size 10", 0, "all-reduce", ""},
+                    Row{"plan MODELS/lenet.onnx --format summary --inference", 0, "Inference plan of lenet", ""},
+                    Row{"plan MODELS/lenet.onnx --format dot", 0, "digraph", ""}, Row{"plan MODELS/lenet.onnx --json", 0, "{", ""},
+                    Row{"train MODELS/lenet.onnx --data synthetic:digits,train=8,test=8 --dry-run", 0, "Training plan of lenet", ""},
+                    Row{"train MODELS/lenet.onnx --data synthetic:digits,train=8,test=8 --dry-run --json", 0,
+                        "\"predicted_peak_bytes\": ", ""}));
 
 }  // namespace
 }  // namespace tandem

@@ -1,12 +1,16 @@
 #include "cli/options.h"
 
-#include "tests/trainer/temporary_folder.h"
 #include "tests/cli/run_tandem.h"
+#include "tests/trainer/temporary_folder.h"
 
 namespace tandem {
 namespace {
 
-constexpr OptionRow rows[] = {{"config", "FILE", "", ""}, {"lr", "X", "0.01", ""}, {"batch-size", "N", "32", ""}, {"shuffle", "", "on", ""}, {"quiet", "", "off", ""}};
+constexpr OptionRow rows[] = {{"config", "FILE", "", ""},
+                              {"lr", "X", "0.01", ""},
+                              {"batch-size", "N", "32", ""},
+                              {"shuffle", "", "on", ""},
+                              {"quiet", "", "off", ""}};
 constexpr std::string_view positionals[] = {"model"};
 
 Arguments parse(const std::string& line, const std::map<std::string, std::string>& environment = {}) {
@@ -19,7 +23,8 @@ Arguments parse(const std::string& line, const std::map<std::string, std::string
 
 TEST(Options, FlagBeatsEnvironmentBeatsFileBeatsDefault) {
   const TemporaryFolder folder;
-  const std::string file = folder.write("c.json", R"({"command": "train", "model": "file.onnx", "lr": 3, "batch-size": 3, "shuffle": false})");
+  const std::string file =
+      folder.write("c.json", R"({"command": "train", "model": "file.onnx", "lr": 3, "batch-size": 3, "shuffle": false})");
   const std::map<std::string, std::string> environment{{"TANDEM_LR", "2"}, {"TANDEM_QUIET", "1"}, {"TANDEM_OTHER", "x"}};
   const Arguments a = parse("--lr 1 --config " + file, environment), b = parse("--config " + file, environment), c = parse("");
   EXPECT_EQ(a.number("lr"), 1);

@@ -30,8 +30,10 @@ inline Outcome run_tandem(const std::vector<std::string>& arguments, const std::
 
 // A command line as words; MODELS stands for the bundled templates' folder and TMP for `folder`.
 inline std::vector<std::string> words(std::string line, const std::string& folder = "") {
-  for (const auto& [name, path] : {std::pair<std::string, std::string>{"MODELS", std::string(TANDEM_SOURCE_DIR) + "/models"}, {"TMP", folder}})
-    for (std::size_t at = line.find(name); at != std::string::npos; at = line.find(name, at + path.size())) line.replace(at, name.size(), path);
+  for (const auto& [name, path] :
+       {std::pair<std::string, std::string>{"MODELS", std::string(TANDEM_SOURCE_DIR) + "/models"}, {"TMP", folder}})
+    for (std::size_t at = line.find(name); at != std::string::npos; at = line.find(name, at + path.size()))
+      line.replace(at, name.size(), path);
   std::istringstream stream(line);
   std::vector<std::string> list;
   for (std::string word; stream >> word;) list.push_back(word);

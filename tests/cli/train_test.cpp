@@ -3,8 +3,8 @@
 #include <csignal>
 #include <thread>
 
-#include "tests/trainer/temporary_folder.h"
 #include "tests/cli/run_tandem.h"
+#include "tests/trainer/temporary_folder.h"
 #include "trainer/data/npy.h"
 #include "trainer/data/zip.h"
 #include "trainer/file.h"
@@ -23,8 +23,10 @@ const std::string digits = "--data synthetic:digits,train=400,test=100 --batch-s
 
 TEST(Commands, TrainEvaluateAndPredict) {
   const TemporaryFolder folder;
-  const Outcome trained = run_tandem(words("train MODELS/lenet.onnx " + digits + "--init he-normal --epochs 2 --lr 0.05 --momentum 0.9 --devices cpu:0-1 "
-                                           "--run-dir TMP/run --output TMP/out.onnx --also-training-graph TMP/graph.onnx --json", folder.text()));
+  const Outcome trained = run_tandem(words("train MODELS/lenet.onnx " + digits +
+                                               "--init he-normal --epochs 2 --lr 0.05 --momentum 0.9 --devices cpu:0-1 "
+                                               "--run-dir TMP/run --output TMP/out.onnx --also-training-graph TMP/graph.onnx --json",
+                                           folder.text()));
   ASSERT_EQ(trained.code, 0) << trained.err;
   const std::vector<Json> events = lines(trained.out);
   ASSERT_EQ(events.size(), 1u + 14 + 2 + 1);
@@ -71,7 +73,8 @@ TEST(Commands, ARunIsNotOverwrittenUnasked) {
 
 TEST(Commands, AnInterruptedRunGoesOn) {
   const TemporaryFolder folder;
-  const std::string line = "train MODELS/mlp.onnx " + digits + "--init he-normal --epochs 20000 --run-dir TMP/run --output TMP/out.onnx --quiet ";
+  const std::string line =
+      "train MODELS/mlp.onnx " + digits + "--init he-normal --epochs 20000 --run-dir TMP/run --output TMP/out.onnx --quiet ";
   std::atomic<bool> ended = false;
   std::thread interrupter([&] {
     // The handler stands before training begins; the first checkpoint follows the first of very many epochs.

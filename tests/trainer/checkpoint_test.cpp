@@ -42,13 +42,16 @@ TEST(CheckpointFile, AFailedWriteLeavesTheEarlierOne) {
   const TemporaryFolder folder;
   write_checkpoint(folder / "c", sample());
   std::filesystem::create_directory(folder / "c.partial");  // where the new one would be written
-  expect_error(ExitCode::io, "cannot be written", [&] { write_checkpoint(folder / "c", {.state = Json::Object{}, .weights = {}, .optimizer = {}}); });
+  expect_error(ExitCode::io, "cannot be written",
+               [&] { write_checkpoint(folder / "c", {.state = Json::Object{}, .weights = {}, .optimizer = {}}); });
   EXPECT_EQ(read_checkpoint(folder / "c").state.at("step").integer(), 12);
 }
 
 TEST(Metrics, CsvHasARowAnEpoch) {
-  const std::vector<EpochReport> epochs{{.epoch = 1, .step = 10, .loss = 0.5, .learning_rate = 0.1, .seconds = 2, .samples_per_second = 100}};
-  EXPECT_EQ(csv_of(epochs), "epoch,step,loss,accuracy,val_loss,val_accuracy,learning_rate,seconds,samples_per_second\n1,10,0.5,,,,0.1,2,100\n");
+  const std::vector<EpochReport> epochs{
+      {.epoch = 1, .step = 10, .loss = 0.5, .learning_rate = 0.1, .seconds = 2, .samples_per_second = 100}};
+  EXPECT_EQ(csv_of(epochs),
+            "epoch,step,loss,accuracy,val_loss,val_accuracy,learning_rate,seconds,samples_per_second\n1,10,0.5,,,,0.1,2,100\n");
   const EpochReport back = epoch_report(json_of(epochs[0]));
   EXPECT_EQ(back.step, 10);
   EXPECT_EQ(back.loss, 0.5);

@@ -15,7 +15,8 @@ constexpr std::size_t pixels = 28 * 28, classes = 10;
 
 struct Digits {
   std::vector<std::uint8_t> images, labels;
-  explicit Digits(const Dataset& data) : images(static_cast<std::size_t>(data.size()) * pixels), labels(static_cast<std::size_t>(data.size())) {
+  explicit Digits(const Dataset& data)
+      : images(static_cast<std::size_t>(data.size()) * pixels), labels(static_cast<std::size_t>(data.size())) {
     const std::vector<std::int64_t> all = BatchOrder{.samples = data.size()}.epoch(0);
     data.read(0, all, reinterpret_cast<std::byte*>(images.data()));
     data.read(1, all, reinterpret_cast<std::byte*>(labels.data()));
@@ -74,7 +75,8 @@ TEST(Digits, ALinearModelStaysUnder90Percent) {
       for (float& v : s) sum += v = std::exp(v - largest);
       for (std::size_t c = 0; c < classes; ++c) s[c] = s[c] / sum - (c == train.labels[n] ? 1.0f : 0.0f);
       for (std::size_t p = 0; p < pixels; ++p)
-        for (std::size_t c = 0; c < classes; ++c) g[p * classes + c] += static_cast<float>(train.images[n * pixels + p]) / 255 * s[c] / batch;
+        for (std::size_t c = 0; c < classes; ++c)
+          g[p * classes + c] += static_cast<float>(train.images[n * pixels + p]) / 255 * s[c] / batch;
       if ((i + 1) % batch != 0) continue;
       for (std::size_t k = 0; k < w.size(); ++k) m[k] = 0.9f * m[k] + g[k], w[k] -= 0.05f * m[k], g[k] = 0;
     }

@@ -13,7 +13,9 @@ namespace tandem {
 namespace {
 
 // Pixel (n, c, y, x) of the images made here holds 100 n + 10 (3 y + x) + c.
-std::uint8_t pixel(int n, int c, int y, int x) { return static_cast<std::uint8_t>(100 * n + 10 * (3 * y + x) + c); }
+std::uint8_t pixel(int n, int c, int y, int x) {
+  return static_cast<std::uint8_t>(100 * n + 10 * (3 * y + x) + c);
+}
 
 MemoryDataset images(Axes axes, int channels) {
   const bool first = axes == Axes::channels_first;
@@ -23,15 +25,16 @@ MemoryDataset images(Axes axes, int channels) {
     for (int c = 0; c < channels; ++c)
       for (int y = 0; y < 2; ++y)
         for (int x = 0; x < 3; ++x)
-          out[static_cast<std::size_t>(first ? ((n * channels + c) * 2 + y) * 3 + x : ((n * 2 + y) * 3 + x) * channels + c)] = pixel(n, c, y, x);
+          out[static_cast<std::size_t>(first ? ((n * channels + c) * 2 + y) * 3 + x : ((n * 2 + y) * 3 + x) * channels + c)] =
+              pixel(n, c, y, x);
   MemoryDataset data("test images");
   data.add({.name = "images", .axes = axes, .pixels = true}, t);
   data.add({.name = "labels", .role = Role::label}, Tensor::of<std::uint8_t>({2}, {1, 0}));
   return data;
 }
 
-std::vector<float> fed(const Dataset& data, FeedTarget target, const Preprocess& preprocess = {}, std::vector<std::int64_t> samples = {0, 1},
-                       bool augment = false) {
+std::vector<float> fed(const Dataset& data, FeedTarget target, const Preprocess& preprocess = {},
+                       std::vector<std::int64_t> samples = {0, 1}, bool augment = false) {
   std::vector<float> out(samples.size() * static_cast<std::size_t>(target.sample.shape.elements()));
   Feed feed(data, {std::move(target)}, preprocess, 1);
   std::byte* to = reinterpret_cast<std::byte*>(out.data());
@@ -46,7 +49,9 @@ struct LayoutRow {
   Shape wanted;
   enum { first, last, flat } to;
 };
-void PrintTo(const LayoutRow& row, std::ostream* out) { *out << row.name; }
+void PrintTo(const LayoutRow& row, std::ostream* out) {
+  *out << row.name;
+}
 
 class Layouts : public testing::TestWithParam<LayoutRow> {};
 TEST_P(Layouts, MoveEveryPixelToItsPlace) {
@@ -62,15 +67,15 @@ TEST_P(Layouts, MoveEveryPixelToItsPlace) {
           EXPECT_FLOAT_EQ(out[static_cast<std::size_t>(at)] * 255, pixel(n, c, y, x));
         }
 }
-INSTANTIATE_TEST_SUITE_P(Rows, Layouts, testing::Values(
-    LayoutRow{"NCHW to NCHW", Axes::channels_first, 4, {4, 2, 3}, LayoutRow::first},
-    LayoutRow{"NCHW to NHWC", Axes::channels_first, 4, {2, 3, 4}, LayoutRow::last},
-    LayoutRow{"NHWC to NCHW", Axes::channels_last, 4, {4, 2, 3}, LayoutRow::first},
-    LayoutRow{"NHWC to NHWC", Axes::channels_last, 4, {2, 3, 4}, LayoutRow::last},
-    LayoutRow{"grey to NCHW", Axes::channels_first, 1, {1, 2, 3}, LayoutRow::first},
-    LayoutRow{"grey to NHWC", Axes::channels_first, 1, {2, 3, 1}, LayoutRow::last},
-    LayoutRow{"grey to rows", Axes::channels_first, 1, {2, 3}, LayoutRow::first},
-    LayoutRow{"grey to flat", Axes::channels_first, 1, {6}, LayoutRow::flat}));
+INSTANTIATE_TEST_SUITE_P(Rows, Layouts,
+                         testing::Values(LayoutRow{"NCHW to NCHW", Axes::channels_first, 4, {4, 2, 3}, LayoutRow::first},
+                                         LayoutRow{"NCHW to NHWC", Axes::channels_first, 4, {2, 3, 4}, LayoutRow::last},
+                                         LayoutRow{"NHWC to NCHW", Axes::channels_last, 4, {4, 2, 3}, LayoutRow::first},
+                                         LayoutRow{"NHWC to NHWC", Axes::channels_last, 4, {2, 3, 4}, LayoutRow::last},
+                                         LayoutRow{"grey to NCHW", Axes::channels_first, 1, {1, 2, 3}, LayoutRow::first},
+                                         LayoutRow{"grey to NHWC", Axes::channels_first, 1, {2, 3, 1}, LayoutRow::last},
+                                         LayoutRow{"grey to rows", Axes::channels_first, 1, {2, 3}, LayoutRow::first},
+                                         LayoutRow{"grey to flat", Axes::channels_first, 1, {6}, LayoutRow::flat}));
 
 TEST(Feed, NormalisesEachChannel) {
   const MemoryDataset data = images(Axes::channels_first, 2);
@@ -116,7 +121,8 @@ TEST(Feed, AugmentationMovesAndMirrorsButKeepsPixels) {
   }
   // 3 x 3 places, each mirrored or not; the images have no two pixels alike, so all differ.
   EXPECT_EQ(seen.size(), 18u);
-  EXPECT_EQ(fed(data, {.name = "x", .sample = {DType::float32, {1, 2, 3}}}, p, {0}, false), fed(data, {.name = "x", .sample = {DType::float32, {1, 2, 3}}}, {}, {0}));
+  EXPECT_EQ(fed(data, {.name = "x", .sample = {DType::float32, {1, 2, 3}}}, p, {0}, false),
+            fed(data, {.name = "x", .sample = {DType::float32, {1, 2, 3}}}, {}, {0}));
 }
 
 TEST(Feed, LabelsBecomeIndicesOrOneHot) {
@@ -138,19 +144,28 @@ struct MismatchRow {
   FeedTarget target;
   const char* message;
 };
-void PrintTo(const MismatchRow& row, std::ostream* out) { *out << row.name; }
+void PrintTo(const MismatchRow& row, std::ostream* out) {
+  *out << row.name;
+}
 
 class Mismatch : public testing::TestWithParam<MismatchRow> {};
 TEST_P(Mismatch, NamesBothShapes) {
   const MemoryDataset data = images(Axes::channels_first, 1);
   expect_error(ExitCode::data, GetParam().message, [&] { Feed(data, {GetParam().target}, {}, 1).check_labels(); });
 }
-INSTANTIATE_TEST_SUITE_P(Rows, Mismatch, testing::Values(
-    MismatchRow{"size", {.name = "x", .sample = {DType::float32, {3, 32, 32}}}, "samples of 'images' are uint8[1,2,3], the model's input 'x' takes float32[3,32,32]"},
-    MismatchRow{"transposed", {.name = "x", .sample = {DType::float32, {3, 2}}}, "uint8[1,2,3], the model's input 'x' takes float32[3,2]"},
-    MismatchRow{"label shape", {.name = "labels", .sample = {DType::int64, {2, 2}}, .label = true, .classes = 3}, "samples of 'labels' are uint8[]"},
-    MismatchRow{"label too large", {.name = "labels", .sample = {DType::int64, {}}, .label = true, .classes = 1},
-                "test images: sample 0 has label 1, the model's output has 1 classes (0 to 0)"}));
+INSTANTIATE_TEST_SUITE_P(Rows, Mismatch,
+                         testing::Values(MismatchRow{"size",
+                                                     {.name = "x", .sample = {DType::float32, {3, 32, 32}}},
+                                                     "samples of 'images' are uint8[1,2,3], the model's input 'x' takes float32[3,32,32]"},
+                                         MismatchRow{"transposed",
+                                                     {.name = "x", .sample = {DType::float32, {3, 2}}},
+                                                     "uint8[1,2,3], the model's input 'x' takes float32[3,2]"},
+                                         MismatchRow{"label shape",
+                                                     {.name = "labels", .sample = {DType::int64, {2, 2}}, .label = true, .classes = 3},
+                                                     "samples of 'labels' are uint8[]"},
+                                         MismatchRow{"label too large",
+                                                     {.name = "labels", .sample = {DType::int64, {}}, .label = true, .classes = 1},
+                                                     "test images: sample 0 has label 1, the model's output has 1 classes (0 to 0)"}));
 
 TEST(Feed, AModelWithMoreInputsThanTheDataIsToldSo) {
   MemoryDataset data("two columns");

@@ -47,18 +47,21 @@ std::string raw_deflate(const std::string& bytes) {
   return wrapped.substr(10, wrapped.size() - 18);
 }
 
-std::uint32_t crc(const std::string& s) { return static_cast<std::uint32_t>(crc32(0, reinterpret_cast<const Bytef*>(s.data()), static_cast<uInt>(s.size()))); }
+std::uint32_t crc(const std::string& s) {
+  return static_cast<std::uint32_t>(crc32(0, reinterpret_cast<const Bytef*>(s.data()), static_cast<uInt>(s.size())));
+}
 
 // One member, deflated, without zip64: what numpy.savez_compressed writes for small arrays.
 std::string deflated_zip(const std::string& name, const std::string& contents, std::uint64_t claimed_size, std::uint32_t claimed_crc) {
   const std::string packed = raw_deflate(contents);
-  const std::string shared = little_endian(20, 2) + little_endian(0, 2) + little_endian(8, 2) + little_endian(0, 4) + little_endian(claimed_crc, 4) +
-                             little_endian(packed.size(), 4) + little_endian(claimed_size, 4) + little_endian(name.size(), 2);
+  const std::string shared = little_endian(20, 2) + little_endian(0, 2) + little_endian(8, 2) + little_endian(0, 4) +
+                             little_endian(claimed_crc, 4) + little_endian(packed.size(), 4) + little_endian(claimed_size, 4) +
+                             little_endian(name.size(), 2);
   const std::string local = little_endian(0x04034b50, 4) + shared + little_endian(0, 2) + name + packed;
-  const std::string entry = little_endian(0x02014b50, 4) + little_endian(20, 2) + shared + little_endian(0, 2) + little_endian(0, 2) + little_endian(0, 4) +
-                            little_endian(0, 4) + little_endian(0, 4) + name;
-  return local + entry + little_endian(0x06054b50, 4) + little_endian(0, 4) + little_endian(1, 2) + little_endian(1, 2) + little_endian(entry.size(), 4) +
-         little_endian(local.size(), 4) + little_endian(0, 2);
+  const std::string entry = little_endian(0x02014b50, 4) + little_endian(20, 2) + shared + little_endian(0, 2) + little_endian(0, 2) +
+                            little_endian(0, 4) + little_endian(0, 4) + little_endian(0, 4) + name;
+  return local + entry + little_endian(0x06054b50, 4) + little_endian(0, 4) + little_endian(1, 2) + little_endian(1, 2) +
+         little_endian(entry.size(), 4) + little_endian(local.size(), 4) + little_endian(0, 2);
 }
 
 std::string npy(const std::string& dictionary, const std::string& data, char major = 1) {
@@ -113,7 +116,9 @@ struct BadFile {
   std::string bytes;
   const char* message;
 };
-void PrintTo(const BadFile& row, std::ostream* out) { *out << row.name; }
+void PrintTo(const BadFile& row, std::ostream* out) {
+  *out << row.name;
+}
 
 class BadIdx : public testing::TestWithParam<BadFile> {};
 TEST_P(BadIdx, IsADataError) {
@@ -121,16 +126,18 @@ TEST_P(BadIdx, IsADataError) {
   files.folder.write(GetParam().file, GetParam().bytes);
   expect_error(ExitCode::data, GetParam().message, [&] { files.open(); });
 }
-INSTANTIATE_TEST_SUITE_P(Rows, BadIdx, testing::Values(
-    BadFile{"empty", "train-images-idx3-ubyte", "", "not an idx file"},
-    BadFile{"no zero bytes", "train-images-idx3-ubyte", "PNG\1xxxxxxxx", "not an idx file"},
-    BadFile{"floats", "train-images-idx3-ubyte", idx({3, 2, 2}, "abcdefghijkl", 13), "element type 13, expected 8"},
-    BadFile{"wrong rank", "train-images-idx3-ubyte", idx({12}, "abcdefghijkl"), "idx rank 1, expected 3"},
-    BadFile{"cut header", "train-images-idx3-ubyte", std::string("\0\0\10\3\0\0", 6), "truncated in the header"},
-    BadFile{"cut pixels", "train-images-idx3-ubyte", idx({3, 2, 2}, "abcdefghij"), "the header says [3,2,2], 10 bytes follow"},
-    BadFile{"sizes that overflow", "train-images-idx3-ubyte", idx({0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF}, "abc"), "3 bytes follow"},
-    BadFile{"another count of labels", "train-labels-idx1-ubyte", idx({2}, {'\1', '\2'}), "2 labels for 3 images"},
-    BadFile{"cut gzip", "train-images-idx3-ubyte", gzip(idx({3, 2, 2}, "abcdefghijkl")).substr(0, 20), "gzip data is damaged"}));
+INSTANTIATE_TEST_SUITE_P(
+    Rows, BadIdx,
+    testing::Values(
+        BadFile{"empty", "train-images-idx3-ubyte", "", "not an idx file"},
+        BadFile{"no zero bytes", "train-images-idx3-ubyte", "PNG\1xxxxxxxx", "not an idx file"},
+        BadFile{"floats", "train-images-idx3-ubyte", idx({3, 2, 2}, "abcdefghijkl", 13), "element type 13, expected 8"},
+        BadFile{"wrong rank", "train-images-idx3-ubyte", idx({12}, "abcdefghijkl"), "idx rank 1, expected 3"},
+        BadFile{"cut header", "train-images-idx3-ubyte", std::string("\0\0\10\3\0\0", 6), "truncated in the header"},
+        BadFile{"cut pixels", "train-images-idx3-ubyte", idx({3, 2, 2}, "abcdefghij"), "the header says [3,2,2], 10 bytes follow"},
+        BadFile{"sizes that overflow", "train-images-idx3-ubyte", idx({0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF}, "abc"), "3 bytes follow"},
+        BadFile{"another count of labels", "train-labels-idx1-ubyte", idx({2}, {'\1', '\2'}), "2 labels for 3 images"},
+        BadFile{"cut gzip", "train-images-idx3-ubyte", gzip(idx({3, 2, 2}, "abcdefghijkl")).substr(0, 20), "gzip data is damaged"}));
 
 TEST(Idx, AMissingFileIsNamed) {
   const TemporaryFolder folder;
@@ -155,8 +162,8 @@ TEST(Cifar10, HoldsRecordsAndRefusesParts) {
 }
 
 TEST(Npy, RoundTripsEveryType) {
-  for (const DType dtype : {DType::boolean, DType::uint8, DType::int8, DType::uint16, DType::int16, DType::uint32, DType::int32, DType::uint64,
-                            DType::int64, DType::float32, DType::float64})
+  for (const DType dtype : {DType::boolean, DType::uint8, DType::int8, DType::uint16, DType::int16, DType::uint32, DType::int32,
+                            DType::uint64, DType::int64, DType::float32, DType::float64})
     for (const Shape& shape : {Shape{}, Shape{3}, Shape{2, 3}, Shape{0, 4}}) {
       Tensor t(TensorType{dtype, shape});
       for (std::size_t i = 0; i < t.bytes().size(); ++i) t.write()[i] = std::byte(dtype == DType::boolean ? i % 2 : i + 1);
@@ -169,9 +176,11 @@ TEST(Npy, RoundTripsEveryType) {
 }
 
 TEST(Npy, ReadsFortranOrderHalfFloatsAndVersion2) {
-  const std::string fortran = npy("{'descr': '<i4', 'fortran_order': True, 'shape': (2, 3)}", bytes_of<std::int32_t>({1, 4, 2, 5, 3, 6}), 2);
+  const std::string fortran =
+      npy("{'descr': '<i4', 'fortran_order': True, 'shape': (2, 3)}", bytes_of<std::int32_t>({1, 4, 2, 5, 3, 6}), 2);
   EXPECT_EQ(parse_npy(std::as_bytes(std::span(fortran)), "test").to_int64s(), std::vector<std::int64_t>({1, 2, 3, 4, 5, 6}));
-  const std::string half = npy("{'descr': '<f2', 'fortran_order': False, 'shape': (4,), }", bytes_of<std::uint16_t>({0x3C00, 0xC000, 0x0001, 0x7BFF}));
+  const std::string half =
+      npy("{'descr': '<f2', 'fortran_order': False, 'shape': (4,), }", bytes_of<std::uint16_t>({0x3C00, 0xC000, 0x0001, 0x7BFF}));
   EXPECT_EQ(parse_npy(std::as_bytes(std::span(half)), "test").to_doubles(), std::vector<double>({1, -2, 0x1p-24, 65504}));
 }
 
@@ -180,17 +189,20 @@ TEST_P(BadNpy, IsADataError) {
   const std::string& bytes = GetParam().bytes;
   expect_error(ExitCode::data, GetParam().message, [&] { parse_npy(std::as_bytes(std::span(bytes)), "x.npy"); });
 }
-INSTANTIATE_TEST_SUITE_P(Rows, BadNpy, testing::Values(
-    BadFile{"empty", "", "", "not an npy array"},
-    BadFile{"version 9", "", npy("{}", "", 9), "npy version 9"},
-    BadFile{"cut header", "", std::string("\x93NUMPY\1\0\377\377{'descr'", 18), "truncated in the npy header"},
-    BadFile{"no shape", "", npy("{'descr': '<f4', 'fortran_order': False}", ""), "'shape' is missing or damaged"},
-    BadFile{"negative shape", "", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}", ""), "'shape' is missing or damaged"},
-    BadFile{"big-endian", "", npy("{'descr': '>f4', 'fortran_order': False, 'shape': (1,)}", "1234"), "'>f4', expected little-endian"},
-    BadFile{"objects", "", npy("{'descr': '|O', 'fortran_order': False, 'shape': (1,)}", "1234"), "'|O', expected little-endian"},
-    BadFile{"too few bytes", "", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2,)}", "1234"), "[2] of '<f4' does not fit the 4 bytes"},
-    BadFile{"a shape that overflows", "", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296, 4294967296)}", "1234"),
-            "does not fit the 4 bytes"}));
+INSTANTIATE_TEST_SUITE_P(
+    Rows, BadNpy,
+    testing::Values(
+        BadFile{"empty", "", "", "not an npy array"}, BadFile{"version 9", "", npy("{}", "", 9), "npy version 9"},
+        BadFile{"cut header", "", std::string("\x93NUMPY\1\0\377\377{'descr'", 18), "truncated in the npy header"},
+        BadFile{"no shape", "", npy("{'descr': '<f4', 'fortran_order': False}", ""), "'shape' is missing or damaged"},
+        BadFile{"negative shape", "", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}", ""), "'shape' is missing or damaged"},
+        BadFile{"big-endian", "", npy("{'descr': '>f4', 'fortran_order': False, 'shape': (1,)}", "1234"), "'>f4', expected little-endian"},
+        BadFile{"objects", "", npy("{'descr': '|O', 'fortran_order': False, 'shape': (1,)}", "1234"), "'|O', expected little-endian"},
+        BadFile{"too few bytes", "", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2,)}", "1234"),
+                "[2] of '<f4' does not fit the 4 bytes"},
+        BadFile{"a shape that overflows", "",
+                npy("{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296, 4294967296)}", "1234"),
+                "does not fit the 4 bytes"}));
 
 std::string arrays(const std::string& ending, std::int64_t samples) {
   ZipWriter zip;

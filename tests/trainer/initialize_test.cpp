@@ -17,10 +17,18 @@ Graph sample_graph() {
   const auto node = [&](std::string_view op, const char* name, std::vector<ValueId> inputs, Attributes attributes = {}) {
     return g[g.add_node(*find_operator(op), name, std::move(attributes), std::move(inputs), 1)].outputs[0];
   };
-  const auto parameter = [&](const char* name, Shape shape, bool trainable = true) { return g.add_parameter(name, {f, std::move(shape)}, std::nullopt, trainable); };
+  const auto parameter = [&](const char* name, Shape shape, bool trainable = true) {
+    return g.add_parameter(name, {f, std::move(shape)}, std::nullopt, trainable);
+  };
   ValueId y = node("Conv", "conv", {x, parameter("conv.w", {32, 4, 3, 3}), parameter("conv.b", {32})},
-                   {{"kernel_shape", Ints{3, 3}}, {"group", std::int64_t{2}}, {"pads", Ints{0, 0, 0, 0}}, {"strides", Ints{1, 1}}, {"dilations", Ints{1, 1}}});
-  y = node("BatchNormalization", "bn", {y, parameter("bn.scale", {32}), parameter("bn.bias", {32}), parameter("bn.mean", {32}, false), parameter("bn.var", {32}, false)});
+                   {{"kernel_shape", Ints{3, 3}},
+                    {"group", std::int64_t{2}},
+                    {"pads", Ints{0, 0, 0, 0}},
+                    {"strides", Ints{1, 1}},
+                    {"dilations", Ints{1, 1}}});
+  y = node(
+      "BatchNormalization", "bn",
+      {y, parameter("bn.scale", {32}), parameter("bn.bias", {32}), parameter("bn.mean", {32}, false), parameter("bn.var", {32}, false)});
   y = node("PRelu", "prelu", {y, parameter("slope", {32, 1, 1})});
   y = node("Flatten", "flatten", {y}, {{"axis", std::int64_t{1}}});
   y = node("Gemm", "gemm", {y, parameter("gemm.w", {100, 3200}), parameter("gemm.b", {100})}, {{"transB", std::int64_t{1}}});
@@ -63,7 +71,8 @@ TEST(Initialize, VarianceFollowsTheFans) {
 
 TEST(Initialize, BiasesScalesAndStatisticsAreConstants) {
   const auto values = drawn(sample_graph(), "he-normal");
-  const std::pair<const char*, double> rows[] = {{"conv.b", 0}, {"bn.scale", 1}, {"bn.bias", 0}, {"bn.mean", 0}, {"bn.var", 1}, {"slope", 0.25}, {"gemm.b", 0}, {"add.b", 0}};
+  const std::pair<const char*, double> rows[] = {{"conv.b", 0}, {"bn.scale", 1}, {"bn.bias", 0}, {"bn.mean", 0},
+                                                 {"bn.var", 1}, {"slope", 0.25}, {"gemm.b", 0},  {"add.b", 0}};
   for (const auto& [name, value] : rows)
     for (const double v : values.at(name)) EXPECT_EQ(v, value) << name;
 }

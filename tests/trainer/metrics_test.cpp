@@ -11,7 +11,8 @@ namespace tandem {
 namespace {
 
 template <class Label>
-Measure measured(std::string_view loss, Scores scores, Shape shape, std::vector<float> output, std::vector<Label> labels, std::int64_t samples) {
+Measure measured(std::string_view loss, Scores scores, Shape shape, std::vector<float> output, std::vector<Label> labels,
+                 std::int64_t samples) {
   Measure sum;
   measure(sum, loss, scores, {DType::float32, std::move(shape)}, reinterpret_cast<const std::byte*>(output.data()), dtype_of<Label>(),
           reinterpret_cast<const std::byte*>(labels.data()), samples);
@@ -25,9 +26,12 @@ TEST(Metrics, CrossEntropyOfLogitsProbabilitiesAndLogs) {
   const double p = e / (e + 1);
   const auto probability = static_cast<float>(p), rest = static_cast<float>(1 - p);
   const Measure a = measured<std::int64_t>("softmax-cross-entropy", {}, {2, 2}, logits, {0, 0}, 2);
-  const Measure b = measured<std::int64_t>("softmax-cross-entropy", {Scores::softmax, 1}, {2, 2}, {probability, rest, rest, probability}, {0, 0}, 2);
+  const Measure b =
+      measured<std::int64_t>("softmax-cross-entropy", {Scores::softmax, 1}, {2, 2}, {probability, rest, rest, probability}, {0, 0}, 2);
   const Measure c = measured<std::int64_t>("softmax-cross-entropy", {Scores::log_softmax, 1}, {2, 2},
-                                           {static_cast<float>(std::log(p)), static_cast<float>(std::log(1 - p)), static_cast<float>(std::log(1 - p)), static_cast<float>(std::log(p))}, {0, 0}, 2);
+                                           {static_cast<float>(std::log(p)), static_cast<float>(std::log(1 - p)),
+                                            static_cast<float>(std::log(1 - p)), static_cast<float>(std::log(p))},
+                                           {0, 0}, 2);
   for (const Measure& m : {a, b, c}) {
     EXPECT_NEAR(m.mean_loss(), (-std::log(p) - std::log(1 - p)) / 2, 1e-6);
     EXPECT_EQ(m.accuracy(), 0.5);
@@ -72,19 +76,26 @@ struct LabelRow {
 
 TEST(Metrics, LabelsFollowLossAndOutput) {
   const LabelRow rows[] = {
-      {"softmax-cross-entropy", {8, 10}, false, "int64[]", 10},     {"softmax-cross-entropy", {8, 10}, true, "float32[10]", 10},
-      {"softmax-cross-entropy", {8, 10, 1, 1}, false, "int64[]", 10}, {"softmax-cross-entropy", {8, 5, 4, 3}, false, "int64[4,3]", 5},
-      {"binary-cross-entropy", {8, 1}, false, "int64[]", 2},        {"binary-cross-entropy", {8, 6}, false, "float32[6]", 0},
+      {"softmax-cross-entropy", {8, 10}, false, "int64[]", 10},
+      {"softmax-cross-entropy", {8, 10}, true, "float32[10]", 10},
+      {"softmax-cross-entropy", {8, 10, 1, 1}, false, "int64[]", 10},
+      {"softmax-cross-entropy", {8, 5, 4, 3}, false, "int64[4,3]", 5},
+      {"binary-cross-entropy", {8, 1}, false, "int64[]", 2},
+      {"binary-cross-entropy", {8, 6}, false, "float32[6]", 0},
       {"mse", {8, 3}, false, "float32[3]", 0},
   };
   for (const LabelRow& row : rows) {
-    EXPECT_EQ(to_string(label_type({DType::float32, row.output}, {}, row.loss, row.dense)), row.wanted) << row.loss << to_string(row.output);
+    EXPECT_EQ(to_string(label_type({DType::float32, row.output}, {}, row.loss, row.dense)), row.wanted)
+        << row.loss << to_string(row.output);
     EXPECT_EQ(classes_of(row.output, {}, row.loss), row.classes) << row.loss << to_string(row.output);
   }
 }
 
 TEST(Metrics, TheLastOperatorTellsWhatScoresAre) {
-  for (const auto& [op, kind] : {std::pair<const char*, Scores::Kind>{"Softmax", Scores::softmax}, {"LogSoftmax", Scores::log_softmax}, {"Sigmoid", Scores::sigmoid}, {"Relu", Scores::plain}}) {
+  for (const auto& [op, kind] : {std::pair<const char*, Scores::Kind>{"Softmax", Scores::softmax},
+                                 {"LogSoftmax", Scores::log_softmax},
+                                 {"Sigmoid", Scores::sigmoid},
+                                 {"Relu", Scores::plain}}) {
     Graph g;
     const ValueId x = g.add_input("x", {DType::float32, {2, 3}});
     Attributes attributes;

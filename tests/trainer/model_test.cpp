@@ -15,7 +15,9 @@ namespace {
 
 const Backend* const backends[] = {&cpu_backend()};
 
-std::string template_path(const std::string& name) { return std::string(TANDEM_SOURCE_DIR) + "/models/" + name + ".onnx"; }
+std::string template_path(const std::string& name) {
+  return std::string(TANDEM_SOURCE_DIR) + "/models/" + name + ".onnx";
+}
 
 ModelOptions options(std::int64_t batch, const std::string& devices = "cpu", const std::string& weights = "") {
   ModelOptions o;
@@ -32,7 +34,9 @@ Model compiled(const std::string& name, const ModelOptions& o) {
   return model;
 }
 
-Splits digits(const std::string& spec = "synthetic:digits,train=200,test=60") { return open_data(spec); }
+Splits digits(const std::string& spec = "synthetic:digits,train=200,test=60") {
+  return open_data(spec);
+}
 
 // Losses of every step and the final parameters.
 struct Trained {
@@ -55,12 +59,15 @@ Trained train(const ModelOptions& o, FitOptions fit, const Dataset& data) {
 }
 
 bool same(const std::vector<NamedTensor>& a, const std::vector<NamedTensor>& b) {
-  return std::ranges::equal(a, b, [](const NamedTensor& x, const NamedTensor& y) { return x.name == y.name && std::ranges::equal(x.tensor.bytes(), y.tensor.bytes()); });
+  return std::ranges::equal(a, b, [](const NamedTensor& x, const NamedTensor& y) {
+    return x.name == y.name && std::ranges::equal(x.tensor.bytes(), y.tensor.bytes());
+  });
 }
 
 TEST(ModelApi, TheSameRunTwiceIsBitwiseTheSame) {
   const Splits data = digits();
-  const Trained a = train(options(32, "cpu:0-1"), {.epochs = 2}, *data.train), b = train(options(32, "cpu:0-1"), {.epochs = 2}, *data.train);
+  const Trained a = train(options(32, "cpu:0-1"), {.epochs = 2}, *data.train),
+                b = train(options(32, "cpu:0-1"), {.epochs = 2}, *data.train);
   EXPECT_EQ(a.losses, b.losses);
   EXPECT_TRUE(same(a.parameters, b.parameters));
 }
@@ -74,10 +81,12 @@ TEST(ModelApi, AnyDevicesTrainAsOneDoes) {
   const Splits data = digits();
   const Trained one = train(options(48), {.epochs = 2}, *data.train);
   ASSERT_EQ(one.losses.size(), 10u);
-  for (const DevicesRow& row : {DevicesRow{"cpu:0-1", ""}, DevicesRow{"cpu:0-3", ""}, DevicesRow{"cpu:0-1", "3,1"}, DevicesRow{"cpu:0-2", "1,0,2"}}) {
+  for (const DevicesRow& row :
+       {DevicesRow{"cpu:0-1", ""}, DevicesRow{"cpu:0-3", ""}, DevicesRow{"cpu:0-1", "3,1"}, DevicesRow{"cpu:0-2", "1,0,2"}}) {
     const Trained many = train(options(48, row.devices, row.weights), {.epochs = 2}, *data.train);
     ASSERT_EQ(many.losses.size(), one.losses.size());
-    for (std::size_t i = 0; i < one.losses.size(); ++i) EXPECT_NEAR(many.losses[i] / one.losses[i], 1, 1e-4) << row.devices << " step " << i;
+    for (std::size_t i = 0; i < one.losses.size(); ++i)
+      EXPECT_NEAR(many.losses[i] / one.losses[i], 1, 1e-4) << row.devices << " step " << i;
   }
 }
 
@@ -103,18 +112,21 @@ TEST(ModelApi, AResumedRunEndsAsIfItHadNotStopped) {
   ASSERT_EQ(rest.history.epochs.size(), 3u);
   for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(rest.history.epochs[i].loss, whole.history.epochs[i].loss, 1e-12);
 
-  expect_error(ExitCode::usage, "was started with batch_size 48, now it is 32", [&] { train(options(32), {.epochs = 3, .run_dir = folder / "run", .resume = true}, *data.train); });
+  expect_error(ExitCode::usage, "was started with batch_size 48, now it is 32",
+               [&] { train(options(32), {.epochs = 3, .run_dir = folder / "run", .resume = true}, *data.train); });
 }
 
 TEST(ModelApi, ARunLeavesItsFiles) {
   const Splits data = digits();
   const TemporaryFolder folder;
-  train(options(50), {.epochs = 2, .validation = data.test.get(), .run_dir = folder / "run", .config = Json::Object{{"lr", 0.02}}}, *data.train);
+  train(options(50), {.epochs = 2, .validation = data.test.get(), .run_dir = folder / "run", .config = Json::Object{{"lr", 0.02}}},
+        *data.train);
   for (const char* name : {"config.json", "plan.txt", "metrics.csv", "curves.svg", "last.checkpoint", "best.checkpoint"})
     EXPECT_GT(std::filesystem::file_size(folder / (std::string("run/") + name)), 10u) << name;
   const std::string csv = read_file(folder / "run/metrics.csv");
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 3);
-  EXPECT_EQ(read_checkpoint(folder / "run/last.checkpoint").optimizer.size(), read_checkpoint(folder / "run/last.checkpoint").weights.size());
+  EXPECT_EQ(read_checkpoint(folder / "run/last.checkpoint").optimizer.size(),
+            read_checkpoint(folder / "run/last.checkpoint").weights.size());
 }
 
 TEST(ModelApi, ADivergingLossStopsTheRun) {
@@ -162,7 +174,8 @@ TEST(ModelApi, ASavedModelPredictsTheSame) {
   o.plan.mode = PlanMode::inference;
   saved.compile(o, backends);
   const auto a = model.predict(*data.test), b = saved.predict(*data.test);
-  for (std::size_t i = 0; i < a[0].tensor.values<float>().size(); ++i) EXPECT_NEAR(a[0].tensor.values<float>()[i], b[0].tensor.values<float>()[i], 1e-5);
+  for (std::size_t i = 0; i < a[0].tensor.values<float>().size(); ++i)
+    EXPECT_NEAR(a[0].tensor.values<float>()[i], b[0].tensor.values<float>()[i], 1e-5);
 }
 
 TEST(ModelApi, TrainsOnSingleBatches) {

@@ -45,12 +45,18 @@ struct DeviceRow {
   const char* weights;
   const char* wanted;
 };
-void PrintTo(const DeviceRow& row, std::ostream* out) { *out << row.text; }
+void PrintTo(const DeviceRow& row, std::ostream* out) {
+  *out << row.text;
+}
 class Devices : public testing::TestWithParam<DeviceRow> {};
-TEST_P(Devices, AreListed) { EXPECT_EQ(to_string(parse_devices(GetParam().text, GetParam().weights)), GetParam().wanted); }
-INSTANTIATE_TEST_SUITE_P(Rows, Devices, testing::Values(
-    DeviceRow{"cpu", "", "cpu:0"}, DeviceRow{"cpu:0-3", "", "cpu:0, cpu:1, cpu:2, cpu:3"}, DeviceRow{"cuda:0*3", "1,2,3", "cuda:0, cuda:0, cuda:0"},
-    DeviceRow{"/GPU:1", "", "cuda:1"}, DeviceRow{"/device:CPU:0", "", "cpu:0"}, DeviceRow{"cpu:2,cuda:0-1", "", "cpu:2, cuda:0, cuda:1"}));
+TEST_P(Devices, AreListed) {
+  EXPECT_EQ(to_string(parse_devices(GetParam().text, GetParam().weights)), GetParam().wanted);
+}
+INSTANTIATE_TEST_SUITE_P(Rows, Devices,
+                         testing::Values(DeviceRow{"cpu", "", "cpu:0"}, DeviceRow{"cpu:0-3", "", "cpu:0, cpu:1, cpu:2, cpu:3"},
+                                         DeviceRow{"cuda:0*3", "1,2,3", "cuda:0, cuda:0, cuda:0"}, DeviceRow{"/GPU:1", "", "cuda:1"},
+                                         DeviceRow{"/device:CPU:0", "", "cpu:0"},
+                                         DeviceRow{"cpu:2,cuda:0-1", "", "cpu:2, cuda:0, cuda:1"}));
 
 TEST(Devices, MistakesAreNamed) {
   for (const char* bad : {"", "cpu:", "cpu:3-1", "cpu:-1", "cpu:0*0", "c p u:0", ":0", "cpu:0-99999", "cpu:x"})
@@ -64,14 +70,20 @@ struct RateRow {
   std::int64_t step;
   double rate;  // of base 1 in a run of 100 steps, 10 an epoch
 };
-void PrintTo(const RateRow& row, std::ostream* out) { *out << row.schedule << " at " << row.step; }
+void PrintTo(const RateRow& row, std::ostream* out) {
+  *out << row.schedule << " at " << row.step;
+}
 class Rates : public testing::TestWithParam<RateRow> {};
-TEST_P(Rates, AreAsTheFormulaSays) { EXPECT_NEAR(learning_rate(parse_schedule(GetParam().schedule), 1, GetParam().step, 100, 10), GetParam().rate, 1e-12); }
-INSTANTIATE_TEST_SUITE_P(Rows, Rates, testing::Values(
-    RateRow{"constant", 99, 1}, RateRow{"step,every=3", 29, 1}, RateRow{"step,every=3", 30, 0.1}, RateRow{"step,every=3,factor=0.5", 60, 0.25},
-    RateRow{"cosine", 0, 1}, RateRow{"cosine", 99, 0}, RateRow{"cosine,final=0.2", 99, 0.2}, RateRow{"constant,warmup=1", 0, 1.0 / 11},
-    RateRow{"constant,warmup=1", 9, 10.0 / 11}, RateRow{"constant,warmup=1", 10, 1}, RateRow{"cosine,warmup=1", 10, 1}, RateRow{"cosine,warmup=1", 99, 0},
-    RateRow{"step,every=1,warmup=2", 29, 1}, RateRow{"step,every=1,warmup=2", 30, 0.1}));
+TEST_P(Rates, AreAsTheFormulaSays) {
+  EXPECT_NEAR(learning_rate(parse_schedule(GetParam().schedule), 1, GetParam().step, 100, 10), GetParam().rate, 1e-12);
+}
+INSTANTIATE_TEST_SUITE_P(Rows, Rates,
+                         testing::Values(RateRow{"constant", 99, 1}, RateRow{"step,every=3", 29, 1}, RateRow{"step,every=3", 30, 0.1},
+                                         RateRow{"step,every=3,factor=0.5", 60, 0.25}, RateRow{"cosine", 0, 1}, RateRow{"cosine", 99, 0},
+                                         RateRow{"cosine,final=0.2", 99, 0.2}, RateRow{"constant,warmup=1", 0, 1.0 / 11},
+                                         RateRow{"constant,warmup=1", 9, 10.0 / 11}, RateRow{"constant,warmup=1", 10, 1},
+                                         RateRow{"cosine,warmup=1", 10, 1}, RateRow{"cosine,warmup=1", 99, 0},
+                                         RateRow{"step,every=1,warmup=2", 29, 1}, RateRow{"step,every=1,warmup=2", 30, 0.1}));
 
 TEST(Rates, MistakesAreNamed) {
   expect_error(ExitCode::usage, "did you mean 'cosine'?", [] { parse_schedule("cosin"); });
@@ -86,8 +98,10 @@ TEST(Curves, TicksAreRound) {
 }
 
 TEST(Curves, DrawEverySeriesAndLeaveGaps) {
-  const std::string svg = svg_of(std::vector<Panel>{{"Loss <1>", "epoch", {{.name = "a&b", .points = {{0, 1}, {1, NAN}, {2, 3}, {3, 2}}, .marks = true}}},
-                                                    {"Empty", "epoch", {{.name = "none"}}}, {"Flat", "epoch", {{.name = "one", .points = {{1, 5}}}}}});
+  const std::string svg =
+      svg_of(std::vector<Panel>{{"Loss <1>", "epoch", {{.name = "a&b", .points = {{0, 1}, {1, NAN}, {2, 3}, {3, 2}}, .marks = true}}},
+                                {"Empty", "epoch", {{.name = "none"}}},
+                                {"Flat", "epoch", {{.name = "one", .points = {{1, 5}}}}}});
   EXPECT_NE(svg.find("Loss &lt;1&gt;"), std::string::npos);
   EXPECT_NE(svg.find("a&amp;b"), std::string::npos);
   EXPECT_EQ(svg.find("nan"), std::string::npos);

@@ -10,7 +10,9 @@
 
 namespace tandem {
 
-std::string Dataset::describe(std::int64_t sample) const { return concat(name(), ": sample ", sample); }
+std::string Dataset::describe(std::int64_t sample) const {
+  return concat(name(), ": sample ", sample);
+}
 
 void MemoryDataset::add(Field field, Tensor values) {
   const Shape& shape = values.shape();
@@ -54,7 +56,8 @@ std::pair<std::unique_ptr<Dataset>, std::unique_ptr<Dataset>> hold_out(const Dat
   shuffle(order, random);
   const auto held = std::llround(share * static_cast<double>(whole.size()));
   if (held == 0 || held == whole.size())
-    fail(ExitCode::data, whole.name(), ": a validation split of ", share, " leaves ", held, " of ", whole.size(), " samples for validation");
+    fail(ExitCode::data, whole.name(), ": a validation split of ", share, " leaves ", held, " of ", whole.size(),
+         " samples for validation");
   const auto middle = order.begin() + held;
   std::sort(order.begin(), middle);
   std::sort(middle, order.end());

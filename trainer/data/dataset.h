@@ -16,15 +16,15 @@ enum class Axes { plain, channels_first, channels_last };
 struct Field {
   std::string name;
   Role role = Role::input;
-  TensorType sample;        // of one sample, without the batch
+  TensorType sample;  // of one sample, without the batch
   Axes axes = Axes::plain;
-  bool pixels = false;      // uint8 0..255 that stand for 0..1
+  bool pixels = false;  // uint8 0..255 that stand for 0..1
 };
 
 class Dataset {
  public:
   virtual ~Dataset() = default;
-  virtual std::string name() const = 0;             // as errors call it: "idx:data/mnist, train"
+  virtual std::string name() const = 0;  // as errors call it: "idx:data/mnist, train"
   virtual std::int64_t size() const = 0;
   virtual std::span<const Field> fields() const = 0;
   // Copies samples[i] of a field to `to`, one after another. Called from the loader's thread.
@@ -81,16 +81,16 @@ std::pair<std::unique_ptr<Dataset>, std::unique_ptr<Dataset>> hold_out(const Dat
 
 // What a data set that is made to measure needs to know.
 struct DataRequest {
-  std::vector<Field> inputs;   // the model's, by name
-  TensorType label;            // of one sample: int64[] for class indices, else dense
-  std::int64_t classes = 0;    // of class indices
+  std::vector<Field> inputs;  // the model's, by name
+  TensorType label;           // of one sample: int64[] for class indices, else dense
+  std::int64_t classes = 0;   // of class indices
   std::uint64_t seed = 1;
 };
 
 // One row a kind of data set, for --help and errors.
 struct DataSource {
-  std::string_view name;       // "idx"
-  std::string_view usage;      // "idx:DIR"
+  std::string_view name;   // "idx"
+  std::string_view usage;  // "idx:DIR"
   std::string_view help;
   Splits (*open)(const struct Spec& spec, const DataRequest& request);
 };

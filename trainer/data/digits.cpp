@@ -16,17 +16,17 @@ constexpr int side = 28;
 
 // How far each distortion goes. Lengths in pixels.
 struct Distortion {
-  double jitter = 0.05;               // of a control point, in glyph units
-  double half_tangent = 0.13;         // of half the rotation's angle: about 15 degrees
+  double jitter = 0.05;        // of a control point, in glyph units
+  double half_tangent = 0.13;  // of half the rotation's angle: about 15 degrees
   double shear = 0.25;
   double width[2] = {9, 16};
   double height[2] = {14, 20};
-  double shift = 3.5;                 // of the glyph's centre
-  double pen[2] = {0.7, 1.5};         // half the stroke's width
+  double shift = 3.5;          // of the glyph's centre
+  double pen[2] = {0.7, 1.5};  // half the stroke's width
   double ink[2] = {0.55, 1.0};
-  double scraps = 2;                  // at most
+  double scraps = 2;  // at most
   double scrap_ink = 0.6;
-  double noise = 0.08;                // standard deviation
+  double noise = 0.08;  // standard deviation
 };
 constexpr Distortion distortion;
 

@@ -4,6 +4,7 @@
 
 namespace tandem {
 
+// clang-format off
 std::span<const Glyph> glyphs() {
   static const std::vector<Glyph> rows = {
       {0, {{true, {{.5, 0}, {.15, .15}, {.05, .5}, {.15, .85}, {.5, 1}, {.85, .85}, {.95, .5}, {.85, .15}, {.5, 0}}}}},
@@ -31,6 +32,7 @@ std::span<const Glyph> glyphs() {
   };
   return rows;
 }
+// clang-format on
 
 std::vector<Point> flatten(const Stroke& stroke) {
   const std::vector<Point>& p = stroke.points;

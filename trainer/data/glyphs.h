@@ -9,7 +9,7 @@ struct Point {
   double x, y;
 };
 struct Stroke {
-  bool smooth;               // a curve through the points; else straight lines
+  bool smooth;  // a curve through the points; else straight lines
   std::vector<Point> points;
 };
 struct Glyph {

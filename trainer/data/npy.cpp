@@ -74,9 +74,7 @@ class Header {
     }
     bad(key);
   }
-  [[noreturn]] void bad(std::string_view key) const {
-    fail(ExitCode::data, what_, ": the npy header's '", key, "' is missing or damaged");
-  }
+  [[noreturn]] void bad(std::string_view key) const { fail(ExitCode::data, what_, ": the npy header's '", key, "' is missing or damaged"); }
   std::string_view text_;
   std::string_view what_;
 };
@@ -149,8 +147,10 @@ std::string npy_of(const Tensor& tensor) {
   if (code.empty()) fail(ExitCode::data, "npy cannot hold ", tensor.type());
   std::string dims;
   for (const std::int64_t dim : tensor.shape()) dims += concat(dim, ", ");
-  if (tensor.shape().rank() > 1) dims.resize(dims.size() - 2);
-  else if (tensor.shape().rank() == 1) dims.pop_back();
+  if (tensor.shape().rank() > 1)
+    dims.resize(dims.size() - 2);
+  else if (tensor.shape().rank() == 1)
+    dims.pop_back();
   std::string header = concat("{'descr': '", code, "', 'fortran_order': False, 'shape': (", dims, "), }");
   header.append(63 - (magic.size() + 4 + header.size()) % 64, ' ');
   header += '\n';

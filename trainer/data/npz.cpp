@@ -24,12 +24,14 @@ Field input_field(std::string name, const Tensor& values) {
   return {.name = std::move(name), .axes = axes_of(s), .pixels = values.dtype() == DType::uint8 && s.rank() >= 3};
 }
 
-std::unique_ptr<Dataset> read_part(ZipReader& zip, const Spec& spec, const DataRequest& request, std::string_view part, const std::string& ending) {
+std::unique_ptr<Dataset> read_part(ZipReader& zip, const Spec& spec, const DataRequest& request, std::string_view part,
+                                   const std::string& ending) {
   const auto member = [&](const std::string& name) { return name + ending + ".npy"; };
   const auto read = [&](const std::string& name) { return parse_npy(zip.read(member(name)), concat(spec.argument, ": ", name, ending)); };
   auto data = std::make_unique<MemoryDataset>(concat("npz:", spec.argument, ", ", part));
   std::vector<std::string> inputs;
-  if (zip.has(member("x"))) inputs.emplace_back("x");
+  if (zip.has(member("x")))
+    inputs.emplace_back("x");
   else
     for (const Field& input : request.inputs)
       if (zip.has(member(input.name))) inputs.push_back(input.name);
@@ -56,7 +58,8 @@ Splits open_npz(const Spec& spec, const DataRequest& request) {
   if (!splits.train && !splits.test) {
     std::string names;
     for (const std::string& name : zip.names()) names += (names.empty() ? "" : ", ") + name;
-    fail(ExitCode::data, spec.argument, ": holds ", names.empty() ? "nothing" : names, ", expected x.npy and y.npy, or x_train.npy and y_train.npy");
+    fail(ExitCode::data, spec.argument, ": holds ", names.empty() ? "nothing" : names,
+         ", expected x.npy and y.npy, or x_train.npy and y_train.npy");
   }
   return splits;
 }

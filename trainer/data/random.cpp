@@ -18,8 +18,10 @@ Tensor noise(const TensorType& sample, std::int64_t samples, std::int64_t classe
   Tensor values(type);
   visit_number(type.dtype, [&]<class T>() {
     for (T& v : values.write<T>())
-      if constexpr (std::is_floating_point_v<T>) v = static_cast<T>(random.uniform());
-      else v = static_cast<T>(random.below(classes));
+      if constexpr (std::is_floating_point_v<T>)
+        v = static_cast<T>(random.uniform());
+      else
+        v = static_cast<T>(random.below(classes));
   });
   return values;
 }

@@ -35,14 +35,16 @@ std::uint32_t crc_of(const void* data, std::size_t size) {
 
 ZipReader::ZipReader(const std::filesystem::path& path) : path_(path.string()), file_(path, std::ios::binary) {
   std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error) || !file_) fail(ExitCode::io, path_, ": cannot be read: ", error ? error.message() : std::string("not a readable file"));
+  if (!std::filesystem::is_regular_file(path, error) || !file_)
+    fail(ExitCode::io, path_, ": cannot be read: ", error ? error.message() : std::string("not a readable file"));
   size_ = std::filesystem::file_size(path);
   const std::uint64_t tail_size = std::min<std::uint64_t>(size_, locator_size + end_size + 0xFFFF);
   const std::string tail = bytes(size_ - tail_size, tail_size);
   std::string mark;
   put(mark, end_mark, 4);
   const std::size_t at = tail.rfind(mark);
-  if (at == std::string::npos || tail.size() - at < end_size) fail(ExitCode::data, path_, ": not a zip archive, or truncated (no end record)");
+  if (at == std::string::npos || tail.size() - at < end_size)
+    fail(ExitCode::data, path_, ": not a zip archive, or truncated (no end record)");
   std::uint64_t members = get(tail, at + 10, 2), size = get(tail, at + 12, 4), offset = get(tail, at + 16, 4);
   if (at >= locator_size && get(tail, at - locator_size, 4) == locator_mark) {
     const std::string end64 = bytes(get(tail, at - locator_size + 8, 8), end64_size);
@@ -109,7 +111,8 @@ std::vector<std::byte> ZipReader::read(std::string_view name) {
   if (get(local, 0, 4) != local_mark) fail(ExitCode::data, path_, ": member '", name, "' is damaged (no local header)");
   const std::uint64_t begin = m.offset + local_size + get(local, 26, 2) + get(local, 28, 2);
   const std::string stored = bytes(begin, m.stored);
-  if (m.method != 0 && m.method != 8) fail(ExitCode::data, path_, ": member '", name, "' uses compression method ", m.method, ", expected stored or deflated");
+  if (m.method != 0 && m.method != 8)
+    fail(ExitCode::data, path_, ": member '", name, "' uses compression method ", m.method, ", expected stored or deflated");
   if (m.method == 0 ? m.size != m.stored : m.size / deflate_ratio > m.stored)
     fail(ExitCode::data, path_, ": member '", name, "' cannot hold ", m.size, " bytes in ", m.stored);
   std::vector<std::byte> out(m.size);
@@ -157,9 +160,9 @@ void ZipWriter::add(std::string_view name, std::string_view contents) {
 
   put(directory_, entry_mark, 4), put(directory_, 45, 2);
   directory_ += shared;
-  put(directory_, 4 + sizes.size() + 8, 2);                     // extra field
+  put(directory_, 4 + sizes.size() + 8, 2);                             // extra field
   put(directory_, 0, 2), put(directory_, 0, 2), put(directory_, 0, 2);  // comment, disk, internal attributes
-  put(directory_, 0, 4), put(directory_, 0xFFFFFFFF, 4);        // external attributes, offset: see zip64
+  put(directory_, 0, 4), put(directory_, 0xFFFFFFFF, 4);                // external attributes, offset: see zip64
   directory_ += name;
   put(directory_, 1, 2), put(directory_, sizes.size() + 8, 2);
   directory_ += sizes;

@@ -1,0 +1,62 @@
+#include "cli/train_events.h"
+
+#include <algorithm>
+
+#include "planner/plan/plan_file.h"
+
+namespace tandem {
+
+Json step_event(const StepReport& r) {
+  return Json::Object{{"event", "step"},        {"step", r.step},
+                      {"epoch", r.epoch},       {"loss", r.loss},
+                      {"accuracy", r.accuracy}, {"learning_rate", r.learning_rate},
+                      {"seconds", r.seconds},   {"samples_per_second", static_cast<double>(r.samples) / r.seconds}};
+}
+
+Json epoch_event(const EpochReport& r) {
+  return Json::Object{{"event", "epoch"},
+                      {"epoch", r.epoch},
+                      {"step", r.step},
+                      {"loss", r.loss},
+                      {"accuracy", r.accuracy},
+                      {"val_loss", r.val_loss},
+                      {"val_accuracy", r.val_accuracy},
+                      {"learning_rate", r.learning_rate},
+                      {"seconds", r.seconds},
+                      {"samples_per_second", r.samples_per_second}};
+}
+
+Json plan_event(const Plan& plan) {
+  std::int64_t bytes = 0;  // of the fullest device
+  Json::Array devices;
+  for (const DevicePlan& d : plan.devices) {
+    bytes = std::max(bytes, d.peak_bytes());
+    devices.push_back(Json::Object{
+        {"device", to_string(d.device)}, {"samples", d.slice_size}, {"peak_bytes", d.peak_bytes()}, {"steps", d.steps.size()}});
+  }
+  return Json::Object{{"event", "plan"},
+                      {"model", plan.model},
+                      {"batch_size", plan.batch},
+                      {"predicted_peak_bytes", bytes},
+                      {"predicted_step_seconds", plan.seconds},
+                      {"devices", std::move(devices)},
+                      {"hash", hash_of(plan)}};
+}
+
+Json done_event(const Model& model, const History& history, const EpochReport& last, const Evaluation& test, const std::string& output) {
+  return Json::Object{{"event", "done"},
+                      {"step", history.steps},
+                      {"epoch", last.epoch},
+                      {"loss", last.loss},
+                      {"accuracy", last.accuracy},
+                      {"val_loss", last.val_loss},
+                      {"val_accuracy", last.val_accuracy},
+                      {"test_loss", test.loss},
+                      {"test_accuracy", test.accuracy},
+                      {"samples_per_second", history.samples_per_second},
+                      {"peak_bytes", model.allocated_bytes()},
+                      {"predicted_peak_bytes", model.predicted_peak_bytes()},
+                      {"output", output}};
+}
+
+}  // namespace tandem

@@ -1,0 +1,14 @@
+// The lines that `tandem train --json` writes.
+#pragma once
+#include <string>
+
+#include "trainer/model.h"
+
+namespace tandem {
+
+Json plan_event(const Plan& plan);
+Json step_event(const StepReport& report);
+Json epoch_event(const EpochReport& report);
+Json done_event(const Model& model, const History& history, const EpochReport& last, const Evaluation& test, const std::string& output);
+
+}  // namespace tandem
