@@ -244,8 +244,8 @@ class Selector {
     std::size_t best = 0;
     Cost best_cost;
     double best_total = 0;
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      // One way only: nothing to choose, but its time still tells what the plan takes.
+    bool first = true;
+    for (const std::size_t i : tuner_.promising(all, flops, *options_.device)) {
       const Cost cost = tuner_.cost(request, all[i], flops, *options_.device);
       double total = cost.seconds;
       for (std::size_t k = 0; k < request.inputs.size(); ++k) {
@@ -257,7 +257,8 @@ class Selector {
       for (std::size_t k = 0; k < request.outputs.size(); ++k)
         if (request.outputs[k].present() && !request.outputs[k].layout.any() && request.outputs[k].layout != all[i].outputs[k].layout)
           total += reorder_seconds(all[i].outputs[k], request.outputs[k]);
-      if (i == 0 || total < best_total) best = i, best_total = total, best_cost = cost;
+      if (first || total < best_total) best = i, best_total = total, best_cost = cost;
+      first = false;
     }
     const KernelDescription chosen = all[best];
 

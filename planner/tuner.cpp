@@ -34,6 +34,13 @@ std::string key_of(const KernelRequest& r, const KernelDescription& d, const std
   return key;
 }
 
+Cost estimated(const KernelDescription& d, double flops, const DeviceModel& device) {
+  double bytes = 0;
+  for (const Operand& o : d.inputs) bytes += static_cast<double>(o.bytes());
+  for (const Operand& o : d.outputs) bytes += static_cast<double>(o.bytes());
+  return {estimate(flops, bytes, d.efficiency, device), false};
+}
+
 }  // namespace
 
 double estimate(double flops, double bytes, double efficiency, const DeviceModel& device) {
@@ -77,6 +84,19 @@ const std::vector<KernelDescription>& Tuner::describe(const KernelRequest& reque
   return described_.emplace(key, backend_.describe(request)).first->second;
 }
 
+std::vector<std::size_t> Tuner::promising(const std::vector<KernelDescription>& all, double flops, const DeviceModel& device) const {
+  constexpr double factor = 4;  // estimates are no better than this
+  double best = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const double seconds = estimated(all[i], flops, device).seconds;
+    if (i == 0 || seconds < best) best = seconds;
+  }
+  std::vector<std::size_t> list;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (estimated(all[i], flops, device).seconds <= factor * best) list.push_back(i);
+  return list;
+}
+
 Cost Tuner::cost(const KernelRequest& request, const KernelDescription& d, double flops, const DeviceModel& device) {
   if (measure_) {
     const std::string key = key_of(request, d, backend_.version());
@@ -87,10 +107,7 @@ Cost Tuner::cost(const KernelRequest& request, const KernelDescription& d, doubl
     changed_ = true;
     return {seconds, true};
   }
-  double bytes = 0;
-  for (const Operand& o : d.inputs) bytes += static_cast<double>(o.bytes());
-  for (const Operand& o : d.outputs) bytes += static_cast<double>(o.bytes());
-  return {estimate(flops, bytes, d.efficiency, device), false};
+  return estimated(d, flops, device);
 }
 
 }  // namespace tandem

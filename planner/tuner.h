@@ -26,6 +26,9 @@ class Tuner {
 
   // All ways to run a request; equal requests are described once.
   const std::vector<KernelDescription>& describe(const KernelRequest& request);
+  // Which of them are worth a closer look: those whose estimate is within a factor of the best one's, so that no time
+  // is spent on timing a reference kernel. Never empty where `all` is not.
+  std::vector<std::size_t> promising(const std::vector<KernelDescription>& all, double flops, const DeviceModel& device) const;
   Cost cost(const KernelRequest& request, const KernelDescription& description, double flops, const DeviceModel& device);
   const Backend& backend() const { return backend_; }
 
