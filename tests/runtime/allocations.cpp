@@ -51,6 +51,12 @@ void* operator new(std::size_t n) { return counted(n, alignof(std::max_align_t),
 void* operator new[](std::size_t n) { return counted(n, alignof(std::max_align_t), __builtin_return_address(0)); }
 void* operator new(std::size_t n, std::align_val_t a) { return counted(n, static_cast<std::size_t>(a), __builtin_return_address(0)); }
 void* operator new[](std::size_t n, std::align_val_t a) { return counted(n, static_cast<std::size_t>(a), __builtin_return_address(0)); }
+// std::stable_sort takes its buffer so.
+void* operator new(std::size_t n, const std::nothrow_t&) noexcept {
+  own.fetch_add(1, std::memory_order_relaxed);
+  return std::malloc(n ? n : 1);
+}
+void* operator new[](std::size_t n, const std::nothrow_t& t) noexcept { return operator new(n, t); }
 void operator delete(void* p) noexcept { std::free(p); }
 void operator delete[](void* p) noexcept { std::free(p); }
 void operator delete(void* p, std::size_t) noexcept { std::free(p); }
