@@ -25,7 +25,7 @@ std::vector<std::filesystem::path> folders() {
     for (const std::string& folder : split(path, ':')) list.emplace_back(folder);
   std::error_code error;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
-  if (!error) list.insert(list.end(), {program, program.parent_path() / "lib"});
+  if (!error) list.insert(list.end(), {program, program.parent_path() / "lib/tandem"});
   return list;
 }
 

@@ -29,9 +29,6 @@ endif()
 
 install(TARGETS tandem RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS tandem_shared EXPORT tandem LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-if(TARGET tandem_cuda)
-  install(TARGETS tandem_cuda LIBRARY DESTINATION lib)  # where the program looks: ../lib
-endif()
 # The headers a user needs, and those they include.
 foreach(header IN LISTS TANDEM_PUBLIC_HEADERS)
   get_filename_component(folder ${header} DIRECTORY)
