@@ -20,7 +20,7 @@ std::filesystem::path shared_models() {
 struct Row {
   std::string file;  // "models/..." are the project's own
   std::string loss = "softmax-cross-entropy";
-  double rate = 0.01;  // smaller where nothing normalises the activations
+  double rate = 0.01;  // smaller where nothing normalises the activations, or two samples a device do
 };
 void PrintTo(const Row& row, std::ostream* out) { *out << row.file; }
 std::string name_of(const testing::TestParamInfo<Row>& row) { return std::filesystem::path(row.param.file).stem().string(); }
@@ -66,7 +66,7 @@ TEST_P(ModelZoo, LearnsAFixedBatch) {
 INSTANTIATE_TEST_SUITE_P(Models, ModelZoo,
                          testing::Values(Row{"light_bvlc_alexnet.onnx", "softmax-cross-entropy", 1e-4}, Row{"light_densenet121.onnx"}, Row{"light_inception_v1.onnx", "softmax-cross-entropy", 1e-4}, Row{"light_inception_v2.onnx"},
                                          Row{"light_resnet50.onnx"}, Row{"light_shufflenet.onnx"}, Row{"light_squeezenet.onnx"}, Row{"light_vgg19.onnx", "softmax-cross-entropy", 1e-4},
-                                         Row{"light_zfnet512.onnx", "softmax-cross-entropy", 1e-4}, Row{"mnist_cntk.onnx"}, Row{"mnist_pytorch_conv_bn.onnx"}, Row{"mnist_pytorch_logsoftmax.onnx"},
+                                         Row{"light_zfnet512.onnx", "softmax-cross-entropy", 1e-4}, Row{"mnist_cntk.onnx"}, Row{"mnist_pytorch_conv_bn.onnx", "softmax-cross-entropy", 1e-3}, Row{"mnist_pytorch_logsoftmax.onnx"},
                                          Row{"resnet18_dynamo.onnx"}, Row{"mobilenetv2_100_dynamo.onnx"}, Row{"residual_block.onnx"}, Row{"squeezenet_tensor_input.onnx"},
                                          Row{"super_resolution.onnx", "mse"}, Row{"ultraface_rfb_320.onnx"}, Row{"models/mlp.onnx"}, Row{"models/lenet.onnx"},
                                          Row{"models/mini_googlenet.onnx"}, Row{"models/resnet18.onnx"}, Row{"models/resnet50.onnx"}, Row{"models/mobilenetv2.onnx"},
