@@ -58,7 +58,8 @@ std::byte* CpuDevice::allocate(std::int64_t bytes) {
 }
 
 std::unique_ptr<Stream> CpuDevice::create_stream(int index) {
-  return index == 0 ? inline_stream() : queue_stream(cores_);
+  // Communication takes any core that is idle, not one from the device's own computation.
+  return index == 0 ? inline_stream() : queue_stream(cores_.empty() ? std::vector<int>{} : usable_cores());
 }
 
 std::unique_ptr<Event> CpuDevice::create_event() { return cpu_event(); }

@@ -1,3 +1,4 @@
+#include "graph/operator.h"
 #include "tests/kernels/native_harness.h"
 
 namespace tandem::native_tests {
@@ -79,6 +80,26 @@ TEST(NativeElementwise, EveryOperatorOnEveryInstructionSet) {
           for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] = c.op == "Add" ? x[0][i] + x[1][i] : x[0][i] - x[1][i];
         expect_near(run_values(c, x)[0], wanted, row.ulps * 2 * epsilon_of(dtype), concat(row.op, " ", dtype, " ", isa));
       }
+  }
+}
+
+TEST(NativeElementwise, EveryElementwiseOperatorRunsByItselfAndInAProgram) {
+  const Operand x = plain(DType::float32, {3});
+  for (const Operator& op : operators()) {
+    if (!op.elementwise) continue;
+    bool alone = false, fused = false;
+    for (std::size_t arity = 1; arity <= 2; ++arity) {
+      const std::vector<Operand> inputs(arity, x);
+      const Case by_itself{op.name, {}, inputs, {x}};
+      const Case program{"Elementwise",
+                         {{"ops", Strings{std::string(op.name)}}, {"args", Ints{0, arity > 1 ? 1 : -1, -1}}, {"params", Floats{0, 0}}, {"results", Ints{static_cast<std::int64_t>(arity)}}},
+                         inputs,
+                         {x}};
+      alone = alone || !cpu_backend().describe(by_itself.request()).empty();
+      fused = fused || !cpu_backend().describe(program.request()).empty();
+    }
+    EXPECT_TRUE(alone) << op.name;
+    EXPECT_TRUE(fused) << op.name;
   }
 }
 

@@ -118,12 +118,9 @@ std::vector<SliceAxis> slice_axes(const Attributes& attributes, const Shape& x, 
   return all;
 }
 
+// Where no view will do, a reorder between the two shapes.
 Descriptions describe_reshape(const KernelRequest& request) {
-  const Operand &x = request.inputs[0], &y = request.outputs[0];
-  KernelRequest reorder = request;
-  // One side must be row-major, or the other's order of elements is lost.
-  if (!y.layout.any() && !y.layout.is_row_major() && !x.layout.is_row_major()) reorder.inputs[0] = row_major(x);
-  Descriptions all = describe_reorder(reorder);
+  Descriptions all = describe_reorder(request);
   for (KernelDescription& d : all) d.kernel = "native.reshape";
   return all;
 }
