@@ -98,6 +98,8 @@ class Backend {
   virtual std::vector<KernelDescription> describe(const KernelRequest& request) const = 0;
   // Seconds of one run on scratch memory (several runs, the minimum). Needs the device.
   virtual double measure(const KernelDescription& description, const KernelOptions& options) const = 0;
+  // Frees the scratch memory that measure keeps from call to call: fresh pages can cost more than what is measured.
+  virtual void release_scratch() const {}
   virtual std::unique_ptr<Device> open(int index, const KernelOptions& options) const = 0;
   // Sums over the devices of a plan. By default ranks are threads whose buffers are host memory.
   virtual std::unique_ptr<CollectiveGroup> create_group(const GroupSpec& spec) const {

@@ -62,6 +62,7 @@ Tuner::Tuner(const Backend& backend, bool measure, std::string cache_file) : bac
 }
 
 Tuner::~Tuner() {
+  if (measure_) backend_.release_scratch();
   if (!changed_ || cache_file_.empty()) return;
   std::error_code ignored;
   std::filesystem::create_directories(std::filesystem::path(cache_file_).parent_path(), ignored);

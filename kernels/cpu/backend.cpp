@@ -29,21 +29,28 @@ double flops_per_cycle() {
   return isa_rates[0].flops_per_cycle;
 }
 
-// Scratch memory of an operand, filled with what every kernel accepts: numbers in [0.5, 1.5), zero indices and masks.
-std::byte* scratch(Device& device, const Operand& operand) {
-  if (!operand.present()) return nullptr;
-  std::byte* const memory = device.allocate(operand.bytes());
-  std::uint32_t state = 12345;
+std::int64_t to_line(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+// Fills an operand with what every kernel accepts: numbers in [0.5, 1.5), zero indices and masks.
+void fill_scratch(std::byte* memory, const Operand& operand) {
+  const auto bytes = static_cast<std::size_t>(operand.bytes());
   const auto fill = [&]<class T>() {
+    constexpr std::size_t different = 4096;  // and these over and over
     T* const values = reinterpret_cast<T*>(memory);
-    for (std::int64_t i = 0; i < operand.bytes() / static_cast<std::int64_t>(sizeof(T)); ++i) {
+    const std::size_t n = bytes / sizeof(T);
+    std::uint32_t state = 12345;
+    for (std::size_t i = 0; i < std::min(n, different); ++i) {
       state = state * 1664525u + 1013904223u;
       values[i] = static_cast<T>(0.5 + state * 0x1p-32);
     }
+    for (std::size_t done = different; done < n; done *= 2) std::memcpy(values + done, values, std::min(done, n - done) * sizeof(T));
   };
-  if (operand.dtype == DType::float32) fill.operator()<float>();
-  if (operand.dtype == DType::float64) fill.operator()<double>();
-  return memory;
+  if (operand.dtype == DType::float32)
+    fill.operator()<float>();
+  else if (operand.dtype == DType::float64)
+    fill.operator()<double>();
+  else if (bytes > 0)
+    std::memset(memory, 0, bytes);
 }
 
 }  // namespace
@@ -91,20 +98,48 @@ std::vector<KernelDescription> CpuBackend::describe(const KernelRequest& request
   return all;
 }
 
+std::byte* CpuBackend::scratch(std::int64_t bytes) const {
+  if (bytes > scratch_bytes_) {
+    scratch_memory_ = std::make_unique<CpuDevice>(0, KernelOptions{});
+    scratch_ = scratch_memory_->allocate(bytes);
+    scratch_bytes_ = bytes;
+  }
+  return scratch_;
+}
+
+void CpuBackend::release_scratch() const {
+  const std::lock_guard lock(scratch_lock_);
+  scratch_memory_.reset();
+  scratch_ = nullptr;
+  scratch_bytes_ = 0;
+}
+
 double CpuBackend::measure(const KernelDescription& description, const KernelOptions& options) const {
   constexpr int least_runs = 3, most_runs = 20;
-  constexpr double enough_seconds = 0.02;
+  constexpr double enough_seconds = 0.02, most_seconds = 0.2;
   const int threads_before = omp_get_max_threads();
   omp_set_num_threads(std::max(1, options.threads));
-  CpuDevice memory(0, options);
-  std::vector<std::byte*> inputs, outputs;
-  for (const Operand& operand : description.inputs) inputs.push_back(scratch(memory, operand));
-  for (const Operand& operand : description.outputs) outputs.push_back(scratch(memory, operand));
+  const std::lock_guard lock(scratch_lock_);
+  // One block, operand after operand, as in a plan's arena.
+  std::int64_t bytes = to_line(description.workspace);
+  for (const auto* operands : {&description.inputs, &description.outputs})
+    for (const Operand& operand : *operands) bytes += to_line(operand.bytes());
+  std::byte* at = scratch(bytes);
+  const auto place = [&](const std::vector<Operand>& operands) {
+    std::vector<std::byte*> addresses;
+    for (const Operand& operand : operands) {
+      addresses.push_back(operand.present() ? at : nullptr);
+      fill_scratch(at, operand);
+      at += to_line(operand.bytes());
+    }
+    return addresses;
+  };
+  const std::vector<std::byte*> inputs = place(description.inputs), outputs = place(description.outputs);
   const std::unique_ptr<Kernel> kernel = description.make();
-  kernel->bind(inputs, outputs, memory.allocate(description.workspace));
+  kernel->bind(inputs, outputs, at);
   kernel->run({});
   double best = 0, total = 0;
-  for (int run = 0; run < least_runs || (run < most_runs && total < enough_seconds); ++run) {
+  for (int run = 0; (run < least_runs && total < most_seconds) || (run < most_runs && total < enough_seconds); ++run) {
     const auto start = std::chrono::steady_clock::now();
     kernel->run({});
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

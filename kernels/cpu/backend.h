@@ -1,5 +1,8 @@
 // The CPU backend: oneDNN and native vector kernels. Devices cpu:0, cpu:1, … are shares of one machine's cores.
 #pragma once
+#include <memory>
+#include <mutex>
+
 #include "kernels/device.h"
 
 namespace tandem {
@@ -14,7 +17,16 @@ class CpuBackend final : public Backend {
   std::vector<KernelRow> rows() const override;
   std::vector<KernelDescription> describe(const KernelRequest& request) const override;
   double measure(const KernelDescription& description, const KernelOptions& options) const override;
+  void release_scratch() const override;
   std::unique_ptr<Device> open(int index, const KernelOptions& options) const override;
+
+ private:
+  std::byte* scratch(std::int64_t bytes) const;  // under the lock
+
+  mutable std::mutex scratch_lock_;
+  mutable std::unique_ptr<Device> scratch_memory_;
+  mutable std::byte* scratch_ = nullptr;
+  mutable std::int64_t scratch_bytes_ = 0;
 };
 
 const Backend& cpu_backend();
