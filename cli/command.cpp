@@ -8,10 +8,6 @@
 
 #include "trainer/spec.h"
 
-#ifndef TANDEM_VERSION
-#define TANDEM_VERSION "0.1.0"
-#endif
-
 namespace tandem {
 namespace {
 

@@ -2,12 +2,14 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 
 namespace tandem {
 namespace {
 
-volatile std::sig_atomic_t received = 0;  // a signal handler has nothing else to write to
+std::atomic<int> received = 0;  // a signal handler has nothing else to write to
+static_assert(std::atomic<int>::is_always_lock_free);
 
 void handle(int signal) {
   if (received != 0) ::_exit(128 + signal);

@@ -193,7 +193,7 @@ Command train_command() {
       .usage = "MODEL.onnx --data SPEC [options]",
       .examples =
           "  tandem train models/lenet.onnx --data idx:data/mnist --normalize 0.1307,0.3081 --init he-normal \\\n"
-          "    --lr 0.05 --momentum 0.9 --epochs 5 --batch-size 128 --devices cpu:0-1 --run-dir runs/mnist\n"
+          "    --lr 0.02 --momentum 0.9 --epochs 5 --batch-size 128 --devices cpu:0-1 --run-dir runs/mnist\n"
           "  tandem train models/lenet.onnx --data synthetic:digits --init he-normal --epochs 3 --lr-schedule cosine,warmup=0.5\n"
           "  tandem train models/lenet.onnx --data idx:data/mnist --run-dir runs/mnist --resume\n"
           "  tandem train models/resnet50.onnx --data random --steps 10 --batch-size 8 --dry-run\n",

@@ -210,7 +210,7 @@ TEST(ModelApi, SaysThatATemplateIsUntrained) {
 }
 
 TEST(ModelApi, LeNetReads97PercentOfTheDigits) {
-  const Splits data = open_data("synthetic:digits,train=8000,test=1000");
+  const Splits data = open_data("synthetic:digits,train=6000,test=1000");
   Model model = compiled("lenet", options(64, "cpu:0-1"));
   model.fit(*data.train, {.epochs = 2, .learning_rate = 0.03});
   EXPECT_GT(model.evaluate(*data.test).accuracy, 0.97);
