@@ -23,7 +23,7 @@ using Options = std::map<std::string, std::string>;
 
 Options parse(int argc, char** argv) {
   Options options = {{"--model", ""},  {"--batch", "8"},    {"--threads", "0"}, {"--devices", "1"},
-                     {"--warmup", "5"}, {"--steps", "20"}, {"--autotune", "1"}, {"--cache", ""}};
+                     {"--warmup", "5"}, {"--steps", "20"}, {"--autotune", "1"}, {"--cache", ""}, {"--layout", "auto"}};
   for (int i = 1; i + 1 < argc; i += 2) {
     if (!options.contains(argv[i])) fail(ExitCode::usage, "unknown option '", argv[i], "'");
     options[argv[i]] = argv[i + 1];
@@ -88,6 +88,8 @@ void measure(Options options) {
   compile_options.optimizer.momentum = 0.9;
   compile_options.autotune = number("--autotune") != 0;
   compile_options.tuning_cache = options["--cache"];
+  if (options["--layout"] != "auto")
+    compile_options.layout = options["--layout"] == "blocked" ? LayoutPreference::blocked : LayoutPreference::channels_last;
   const Backend* backends[] = {&cpu_backend()};
 
   auto begin = std::chrono::steady_clock::now();
