@@ -91,7 +91,7 @@ class Fit {
       count(report, first);
       at_.epoch = batch->epoch, at_.batch = batch->index + 1;
       if (o_.callbacks.on_step) o_.callbacks.on_step(report);
-      stopped_ = o_.callbacks.stop && o_.callbacks.stop();
+      stopped_ = at_.step < total && o_.callbacks.stop && o_.callbacks.stop();
       const bool epoch_ends = at_.batch == per_epoch;
       if (epoch_ends || at_.step == total)
         end_epoch(rate, epoch_ends);
