@@ -52,22 +52,23 @@ class Buffer {
     std::byte bytes[64];
   };
 
-  // Calls f(address, row-major number) for every element.
+  // Calls f(address, row-major number) for every element. Each axis adds its own share to the address.
   template <class F>
   void visit(F&& f) {
     const Shape& shape = operand_.shape;
-    const std::vector<PhysicalDim> dims = shape.rank() == 0 ? std::vector<PhysicalDim>{} : physical_dims(shape, operand_.layout);
+    std::vector<std::vector<std::int64_t>> share(static_cast<std::size_t>(shape.rank()));
+    for (std::size_t axis = 0; axis < share.size(); ++axis) share[axis].resize(static_cast<std::size_t>(shape.dims[axis]));
+    if (shape.rank() > 0)
+      for (const PhysicalDim& d : physical_dims(shape, operand_.layout))
+        for (std::int64_t i = 0; i < shape[d.axis]; ++i)
+          share[static_cast<std::size_t>(d.axis)][static_cast<std::size_t>(i)] += i / d.step % d.size * d.stride;
     visit_number(operand_.dtype, [&]<class T>() {
-      std::vector<std::int64_t> index(static_cast<std::size_t>(shape.rank()));
-      for (std::int64_t i = 0; i < shape.elements(); ++i) {
-        std::int64_t rest = i, offset = 0;
-        for (std::size_t axis = index.size(); axis-- > 0;) {
-          index[axis] = rest % shape.dims[axis];
-          rest /= shape.dims[axis];
-        }
-        for (const PhysicalDim& d : dims) offset += index[static_cast<std::size_t>(d.axis)] / d.step % d.size * d.stride;
-        f(reinterpret_cast<T*>(data()) + offset, static_cast<std::size_t>(i));
-      }
+      std::size_t number = 0;
+      const auto walk = [&](const auto& self, std::size_t axis, T* at) -> void {
+        if (axis == share.size()) return f(at, number++);
+        for (const std::int64_t offset : share[axis]) self(self, axis + 1, at + offset);
+      };
+      walk(walk, 0, reinterpret_cast<T*>(data()));
     });
   }
 
