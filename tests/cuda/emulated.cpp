@@ -171,19 +171,32 @@ std::vector<double> values_of(const Held& value) {
   return values;
 }
 
-std::vector<Held> run(const DescribeFunction& describe, const Job& job, const std::vector<Held>& inputs) {
+namespace {
+
+KernelRequest request_of(const Job& job, const std::vector<Held>& inputs) {
   KernelRequest request{job.op, &job.attributes, {}, job.outputs, {}, {}};
   for (const Held& h : inputs) request.inputs.push_back(h.operand);
-  const std::vector<KernelDescription> found = describe(request);
+  return request;
+}
+
+std::vector<Held> as_wanted(const KernelDescription& d, const std::vector<Held>& inputs) {
+  std::vector<Held> in;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    in.push_back(!inputs[i].operand.present() || d.inputs[i].layout == inputs[i].operand.layout ? inputs[i] : reordered(inputs[i], d.inputs[i].layout));
+  return in;
+}
+
+}  // namespace
+
+std::vector<Held> run(const DescribeFunction& describe, const Job& job, const std::vector<Held>& inputs) {
+  const std::vector<KernelDescription> found = describe(request_of(job, inputs));
   if (found.empty()) {
     ADD_FAILURE() << job.op << " has no kernel for its first input " << (inputs.empty() ? "" : to_string(inputs[0].operand));
     return {};
   }
   const KernelDescription& d = found[0];
-  std::vector<Held> in, out;
+  std::vector<Held> in = as_wanted(d, inputs), out;
   std::vector<std::byte*> in_bytes, out_bytes;
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    in.push_back(!inputs[i].operand.present() || d.inputs[i].layout == inputs[i].operand.layout ? inputs[i] : reordered(inputs[i], d.inputs[i].layout));
   for (Held& h : in) in_bytes.push_back(h.operand.present() ? h.bytes.data() : nullptr);
   for (const Operand& o : d.outputs) out.push_back(empty(o));
   for (Held& h : out) out_bytes.push_back(h.operand.present() ? h.bytes.data() : nullptr);
@@ -192,6 +205,32 @@ std::vector<Held> run(const DescribeFunction& describe, const Job& job, const st
   kernel->bind(in_bytes, out_bytes, workspace.data());
   kernel->run({});
   return out;
+}
+
+std::vector<std::vector<Held>> run_all_on(Device& device, const DescribeFunction& describe, const Job& job, const std::vector<Held>& inputs, std::vector<std::string>& kernels) {
+  const std::unique_ptr<Stream> stream = device.create_stream(0);
+  std::vector<std::vector<Held>> all;
+  for (const KernelDescription& d : describe(request_of(job, inputs))) {
+    kernels.push_back(d.kernel);
+    const std::vector<Held> in = as_wanted(d, inputs);
+    std::vector<Held>& out = all.emplace_back();
+    std::vector<std::byte*> in_bytes, out_bytes;
+    const auto place = [&](const Held& h) -> std::byte* {
+      if (!h.operand.present()) return nullptr;
+      std::byte* const memory = device.allocate(h.operand.bytes());
+      stream->copy_in(memory, h.bytes.data(), h.operand.bytes());
+      return memory;
+    };
+    for (const Held& h : in) in_bytes.push_back(place(h));
+    for (const Operand& o : d.outputs) out_bytes.push_back(place(out.emplace_back(empty(o))));
+    const std::unique_ptr<Kernel> kernel = d.make();
+    kernel->bind(in_bytes, out_bytes, d.workspace > 0 ? device.allocate(d.workspace) : nullptr);
+    stream->launch(*kernel);
+    for (std::size_t i = 0; i < out.size(); ++i)
+      if (out[i].operand.present()) stream->copy_out(out[i].bytes.data(), out_bytes[i], out[i].operand.bytes());
+    stream->synchronize();
+  }
+  return all;
 }
 
 double tolerance_of(DType dtype, std::int64_t terms) {
@@ -227,25 +266,38 @@ Tensor random_integers(std::mt19937& random, const Shape& shape, std::int64_t lo
   return t;
 }
 
-void expect_same(const Comparison& c, DType dtype, const Layout& layout) {
-  const auto hold_all = [&](DType real, const Layout& wanted) {
-    std::vector<Held> all;
-    for (const Tensor& t : c.inputs)
-      all.push_back(hold(t, t.dtype() == DType::float64 ? real : t.dtype(), t.shape().rank() == static_cast<int>(wanted.tag().size()) ? wanted : Layout()));
-    return all;
-  };
-  const auto job = [&](DType real) {
-    Job j{c.op, c.attributes, {}};
-    for (const TensorType& t : c.outputs) j.outputs.push_back({t.dtype == DType::float64 ? real : t.dtype, t.shape, {}});
-    return j;
-  };
-  // The oracle sees the rounded inputs.
-  std::vector<Held> exact = hold_all(DType::float64, {});
-  const std::vector<Held> own = hold_all(dtype, layout);
-  const std::vector<Held> got = run(describe_emulated, job(dtype), own), wanted = run(describe_native_cpu, job(DType::float64), exact);
-  ASSERT_EQ(got.size(), wanted.size()) << c.op;
+namespace {
+
+std::vector<Held> hold_all(const Comparison& c, DType real, const Layout& wanted) {
+  std::vector<Held> all;
+  for (const Tensor& t : c.inputs)
+    all.push_back(hold(t, t.dtype() == DType::float64 ? real : t.dtype(), t.shape().rank() == static_cast<int>(wanted.tag().size()) ? wanted : Layout()));
+  return all;
+}
+Job job_of(const Comparison& c, DType real) {
+  Job j{c.op, c.attributes, {}};
+  for (const TensorType& t : c.outputs) j.outputs.push_back({t.dtype == DType::float64 ? real : t.dtype, t.shape, {}});
+  return j;
+}
+void expect_outputs(const std::vector<Held>& got, const std::vector<Held>& wanted, const Comparison& c, DType dtype, const std::string& what) {
+  ASSERT_EQ(got.size(), wanted.size()) << what;
   for (std::size_t i = 0; i < got.size(); ++i)
-    if (!got[i].operand.layout.opaque()) expect_close(got[i], wanted[i], tolerance_of(dtype, c.terms), concat(c.op, " output ", i, " ", dtype, " ", layout, " ", c.attributes));
+    if (!got[i].operand.layout.opaque()) expect_close(got[i], wanted[i], tolerance_of(dtype, c.terms), concat(what, " output ", i, ' ', dtype, " {", c.attributes, '}'));
+}
+
+}  // namespace
+
+void expect_same(const Comparison& c, DType dtype, const Layout& layout) {
+  expect_outputs(run(describe_emulated, job_of(c, dtype), hold_all(c, dtype, layout)), run(describe_native_cpu, job_of(c, DType::float64), hold_all(c, DType::float64, {})), c, dtype,
+                 concat(c.op, ' ', layout));
+}
+
+void expect_same_on(Device& device, const DescribeFunction& describe, const Comparison& c, DType dtype, const Layout& layout) {
+  const std::vector<Held> wanted = run(describe_native_cpu, job_of(c, DType::float64), hold_all(c, DType::float64, {}));
+  std::vector<std::string> kernels;
+  const std::vector<std::vector<Held>> got = run_all_on(device, describe, job_of(c, dtype), hold_all(c, dtype, layout), kernels);
+  EXPECT_FALSE(got.empty()) << c.op << " has no kernel in " << to_string(dtype);
+  for (std::size_t i = 0; i < got.size(); ++i) expect_outputs(got[i], wanted, c, dtype, concat(kernels[i], ' ', layout));
 }
 
 }  // namespace tandem::cuda

@@ -5,7 +5,7 @@
 #include <functional>
 #include <random>
 
-#include "kernels/kernel.h"
+#include "kernels/device.h"
 
 namespace tandem::cuda {
 
@@ -31,6 +31,8 @@ struct Job {
 };
 // Runs the first description on the inputs, which it may want reordered. What is written starts as NaNs.
 std::vector<Held> run(const DescribeFunction& describe, const Job& job, const std::vector<Held>& inputs);
+// The same of every description, in memory of a device.
+std::vector<std::vector<Held>> run_all_on(Device& device, const DescribeFunction& describe, const Job& job, const std::vector<Held>& inputs, std::vector<std::string>& kernels);
 
 // Largest error of float32 (or the storage type) after sums of `terms` numbers.
 double tolerance_of(DType dtype, std::int64_t terms);
@@ -49,5 +51,7 @@ struct Comparison {
   std::int64_t terms = 1;           // summed in an output element
 };
 void expect_same(const Comparison& c, DType dtype, const Layout& layout);
+// Every kernel that `describe` offers, run on a device.
+void expect_same_on(Device& device, const DescribeFunction& describe, const Comparison& c, DType dtype, const Layout& layout);
 
 }  // namespace tandem::cuda

@@ -5,7 +5,7 @@
 
 #include "kernels/cuda/bodies/all_reduce.h"
 #include "kernels/cuda/check.h"
-#include "kernels/cuda/collectives/meeting.h"
+#include "kernels/cuda/rendezvous/meeting.h"
 #include "kernels/cuda/launch/launch.h"
 #include "kernels/cuda/native/describe.h"
 

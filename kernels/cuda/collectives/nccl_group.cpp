@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "kernels/cuda/check.h"
-#include "kernels/cuda/collectives/bootstrap.h"
+#include "kernels/cuda/rendezvous/bootstrap.h"
 
 namespace tandem::cuda {
 namespace {

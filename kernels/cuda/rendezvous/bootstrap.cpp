@@ -1,4 +1,4 @@
-#include "kernels/cuda/collectives/bootstrap.h"
+#include "kernels/cuda/rendezvous/bootstrap.h"
 
 #include <netdb.h>
 #include <poll.h>

@@ -1,4 +1,4 @@
-#include "kernels/cuda/collectives/meeting.h"
+#include "kernels/cuda/rendezvous/meeting.h"
 
 #include <chrono>
 

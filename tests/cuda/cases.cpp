@@ -1,0 +1,435 @@
+#include "tests/cuda/cases.h"
+
+#include <algorithm>
+
+namespace tandem::cuda {
+namespace {
+
+std::int64_t between(std::mt19937& random, std::int64_t low, std::int64_t high) { return std::uniform_int_distribution<std::int64_t>(low, high)(random); }
+Shape image(std::mt19937& random) { return {between(random, 1, 3), between(random, 1, 9), between(random, 3, 8), between(random, 3, 8)}; }
+TensorType real(Shape shape) { return {DType::float64, std::move(shape)}; }
+
+// ---- elementwise ----
+
+Comparison unary(std::mt19937& random, const char* op, Attributes attributes = {}, double low = -3, double high = 3) {
+  const Shape s = image(random);
+  return {op, std::move(attributes), {random_tensor(random, s, low, high)}, {real(s)}, 16};
+}
+Comparison binary(std::mt19937& random, const char* op, Attributes attributes = {}, double low = -3, double high = 3) {
+  const Shape s = image(random);
+  const Shape others[] = {s, Shape{}, Shape{s[3]}, Shape{s[1], 1, 1}, Shape{1, s[1], 1, 1}, Shape{s[0], 1, s[2], 1}};
+  return {op, std::move(attributes), {random_tensor(random, s, low, high), random_tensor(random, others[between(random, 0, 5)], low, high)}, {real(s)}, 16};
+}
+
+const CaseRow elementwise_rows[] = {
+    {"abs", [](std::mt19937& r) { return unary(r, "Abs"); }},
+    {"add", [](std::mt19937& r) { return binary(r, "Add"); }, {DType::float32, DType::float64, DType::float16, DType::bfloat16}},
+    {"ceil", [](std::mt19937& r) { return unary(r, "Ceil"); }},
+    {"clip", [](std::mt19937& r) { return unary(r, "Clip", {{"min", -0.5F}, {"max", 1.25F}}); }},
+    {"clip backward", [](std::mt19937& r) { return binary(r, "ClipBackward", {{"min", -0.5F}, {"max", 1.25F}}); }},
+    {"cos", [](std::mt19937& r) { return unary(r, "Cos"); }},
+    {"div", [](std::mt19937& r) { return binary(r, "Div", {}, 0.5, 4); }},
+    {"elu", [](std::mt19937& r) { return unary(r, "Elu", {{"alpha", 0.75F}}); }},
+    {"elu backward", [](std::mt19937& r) { return binary(r, "EluBackward", {{"alpha", 0.75F}}); }},
+    {"erf", [](std::mt19937& r) { return unary(r, "Erf"); }},
+    {"exp", [](std::mt19937& r) { return unary(r, "Exp"); }},
+    {"floor", [](std::mt19937& r) { return unary(r, "Floor"); }},
+    {"hard sigmoid", [](std::mt19937& r) { return unary(r, "HardSigmoid", {{"alpha", 0.25F}, {"beta", 0.5F}}); }},
+    {"hard sigmoid backward", [](std::mt19937& r) { return binary(r, "HardSigmoidBackward", {{"alpha", 0.25F}, {"beta", 0.5F}}); }},
+    {"leaky relu", [](std::mt19937& r) { return unary(r, "LeakyRelu", {{"alpha", 0.125F}}); }},
+    {"leaky relu backward", [](std::mt19937& r) { return binary(r, "LeakyReluBackward", {{"alpha", 0.125F}}); }},
+    {"log", [](std::mt19937& r) { return unary(r, "Log", {}, 0.25, 4); }},
+    {"max", [](std::mt19937& r) { return binary(r, "Max"); }},
+    {"min", [](std::mt19937& r) { return binary(r, "Min"); }},
+    {"mul", [](std::mt19937& r) { return binary(r, "Mul"); }, {DType::float32, DType::float16, DType::bfloat16}},
+    {"neg", [](std::mt19937& r) { return unary(r, "Neg"); }},
+    {"pow", [](std::mt19937& r) { return binary(r, "Pow", {}, 0.5, 2); }},
+    {"reciprocal", [](std::mt19937& r) { return unary(r, "Reciprocal", {}, 0.5, 4); }},
+    {"relu", [](std::mt19937& r) { return unary(r, "Relu"); }},
+    {"relu backward", [](std::mt19937& r) { return binary(r, "ReluBackward"); }},
+    {"round", [](std::mt19937& r) { return unary(r, "Round"); }},
+    {"sigmoid", [](std::mt19937& r) { return unary(r, "Sigmoid"); }},
+    {"sigmoid backward", [](std::mt19937& r) { return binary(r, "SigmoidBackward"); }},
+    {"sign", [](std::mt19937& r) { return unary(r, "Sign"); }},
+    {"sin", [](std::mt19937& r) { return unary(r, "Sin"); }},
+    {"softplus", [](std::mt19937& r) { return unary(r, "Softplus"); }},
+    {"sqrt", [](std::mt19937& r) { return unary(r, "Sqrt", {}, 0, 4); }},
+    {"sub", [](std::mt19937& r) { return binary(r, "Sub"); }},
+    {"tanh", [](std::mt19937& r) { return unary(r, "Tanh"); }},
+    {"tanh backward", [](std::mt19937& r) { return binary(r, "TanhBackward"); }},
+    {"a fused program",
+     [](std::mt19937& r) {
+       const Shape s = image(r);
+       // y0 = relu(a · b + c), y1 = a · b
+       Attributes a{{"ops", Strings{"Mul", "Add", "Relu"}}, {"args", Ints{0, 1, -1, 3, 2, -1, 4, -1, -1}}, {"params", Floats(6, 0.0F)}, {"results", Ints{5, 3}}};
+       return Comparison{"Elementwise", a, {random_tensor(r, s), random_tensor(r, {1, s[1], 1, 1}), random_tensor(r, {})}, {real(s), real(s)}, 4};
+     },
+     {DType::float32, DType::float64, DType::float16, DType::bfloat16}},
+};
+
+// ---- reductions ----
+
+Comparison reduce(std::mt19937& random, const char* op, double low = -2, double high = 2) {
+  const Shape s = image(random);
+  Ints axes;
+  for (int axis = 0; axis < 4; ++axis)
+    if (between(random, 0, 1) == 1 || (axis == 3 && axes.empty())) axes.push_back(axis);
+  const bool keep = between(random, 0, 1) == 1;
+  Shape y;
+  std::int64_t terms = 1;
+  for (int axis = 0; axis < 4; ++axis) {
+    const bool reduced = std::find(axes.begin(), axes.end(), axis) != axes.end();
+    if (reduced) terms *= s[axis];
+    if (!reduced || keep) y.dims.push_back(reduced ? 1 : s[axis]);
+  }
+  return {op, {{"axes", axes}, {"keepdims", std::int64_t{keep}}}, {random_tensor(random, s, low, high)}, {real(y)}, terms * 4};
+}
+
+const CaseRow reduction_rows[] = {
+    {"sum", [](std::mt19937& r) { return reduce(r, "ReduceSum"); }, {DType::float32, DType::float64, DType::float16, DType::bfloat16}},
+    {"mean", [](std::mt19937& r) { return reduce(r, "ReduceMean"); }, {DType::float32, DType::float64, DType::float16}},
+    {"max", [](std::mt19937& r) { return reduce(r, "ReduceMax"); }},
+    {"min", [](std::mt19937& r) { return reduce(r, "ReduceMin"); }},
+    {"product", [](std::mt19937& r) { return reduce(r, "ReduceProd", 0.75, 1.25); }},
+    {"sum of a long column, shared between blocks",
+     [](std::mt19937& r) {
+       const Shape s{between(r, 900, 1500), between(r, 1, 5)};
+       return Comparison{"ReduceSum", {{"axes", Ints{0}}, {"keepdims", std::int64_t{0}}}, {random_tensor(r, s)}, {real({s[1]})}, s[0] * 4};
+     },
+     {DType::float32, DType::float16},
+     {"ab", "ba"}},
+    {"sum of everything",
+     [](std::mt19937& r) {
+       const Shape s{between(r, 1, 7), between(r, 500, 900)};
+       return Comparison{"ReduceSum", {{"axes", Ints{0, 1}}, {"keepdims", std::int64_t{1}}}, {random_tensor(r, s)}, {real({1, 1})}, s[0] * s[1] * 4};
+     },
+     {DType::float32},
+     {"ab"}},
+    {"place of the largest",
+     [](std::mt19937& r) {
+       const Shape s = image(r);
+       return Comparison{"ArgMax", {{"axis", std::int64_t{1}}, {"keepdims", std::int64_t{0}}, {"select_last_index", between(r, 0, 1)}}, {random_integers(r, s, 0, 4)}, {{DType::int64, {s[0], s[2], s[3]}}}};
+     },
+     {DType::float32},
+     {"abcd"}},
+};
+
+// ---- movement ----
+
+const CaseRow movement_rows[] = {
+    {"transpose",
+     [](std::mt19937& r) {
+       const Shape s{between(r, 1, 3), between(r, 1, 40), between(r, 1, 9), between(r, 1, 40)};
+       Ints perm{0, 1, 2, 3};
+       std::shuffle(perm.begin(), perm.end(), r);
+       Shape y;
+       for (const std::int64_t axis : perm) y.dims.push_back(s[static_cast<int>(axis)]);
+       return Comparison{"Transpose", {{"perm", perm}}, {random_tensor(r, s)}, {real(y)}};
+     },
+     {DType::float32, DType::float64, DType::float16}},
+    {"concat",
+     [](std::mt19937& r) {
+       Shape s = image(r);
+       const int axis = static_cast<int>(between(r, 0, 3));
+       Comparison c{"Concat", {{"axis", std::int64_t{axis}}}, {}, {}};
+       std::int64_t whole = 0;
+       for (int i = 0; i < 3; ++i) {
+         s[axis] = between(r, 1, 9);
+         whole += s[axis];
+         c.inputs.push_back(random_tensor(r, s));
+       }
+       s[axis] = whole;
+       c.outputs = {real(s)};
+       return c;
+     }},
+    {"slice",
+     [](std::mt19937& r) {
+       const Shape s = image(r);
+       const Ints starts{1, s[3] - 1}, ends{3, -1 - s[3]}, axes{2, 3}, steps{1, -2};
+       return Comparison{"Slice", {{"starts", starts}, {"ends", ends}, {"axes", axes}, {"steps", steps}}, {random_tensor(r, s)}, {real({s[0], s[1], 2, (s[3] + 1) / 2})}};
+     }},
+    {"slice backward",
+     [](std::mt19937& r) {
+       const Shape s = image(r);
+       const Ints starts{1, 0}, ends{3, s[3]}, axes{2, 3}, steps{1, 2};
+       return Comparison{"SliceBackward", {{"starts", starts}, {"ends", ends}, {"axes", axes}, {"steps", steps}, {"input_shape", s.dims}}, {random_tensor(r, {s[0], s[1], 2, (s[3] + 1) / 2})}, {real(s)}};
+     }},
+    {"expand",
+     [](std::mt19937& r) {
+       const Shape s = image(r);
+       return Comparison{"Expand", {{"shape", s.dims}}, {random_tensor(r, {s[1], 1, s[3]})}, {real(s)}};
+     }},
+    {"tile",
+     [](std::mt19937& r) {
+       const Shape s = image(r);
+       return Comparison{"Tile", {{"repeats", Ints{2, 1, 3, 2}}}, {random_tensor(r, s)}, {real({2 * s[0], s[1], 3 * s[2], 2 * s[3]})}};
+     }},
+    {"reshape",
+     [](std::mt19937& r) {
+       const Shape s = image(r);
+       return Comparison{"Reshape", {{"shape", Ints{s[0], -1}}}, {random_tensor(r, s)}, {real({s[0], s[1] * s[2] * s[3]})}};
+     }},
+    {"gather",
+     [](std::mt19937& r) {
+       const Shape s = image(r);
+       return Comparison{"Gather", {{"axis", std::int64_t{1}}}, {random_tensor(r, s), random_integers(r, {2, 3}, -s[1], s[1] + 1)}, {real({s[0], 2, 3, s[2], s[3]})}};
+     },
+     {DType::float32, DType::float16}},
+    {"gather backward",
+     [](std::mt19937& r) {
+       const Shape s = image(r);
+       return Comparison{"GatherBackward", {{"axis", std::int64_t{1}}, {"input_shape", s.dims}}, {random_tensor(r, {s[0], 7, s[2], s[3]}), random_integers(r, {7}, -s[1], s[1])}, {real(s)}, 7};
+     }},
+};
+
+Comparison pad(std::mt19937& random, const char* op, const char* mode, bool crop) {
+  const Shape s = image(random);
+  Ints pads{0, 0, between(random, 0, 2), between(random, 0, 2), 0, 0, between(random, 0, 2), between(random, 0, 2)};
+  if (crop) pads[2] = -1;
+  Shape y = s;
+  for (int axis = 0; axis < 4; ++axis) y[axis] += pads[static_cast<std::size_t>(axis)] + pads[static_cast<std::size_t>(axis) + 4];
+  const bool backward = std::string_view(op) == "PadBackward";
+  Attributes a{{"pads", pads}, {"mode", std::string(mode)}, {"value", 1.5F}};
+  if (backward) a.set("input_shape", s.dims);
+  return {op, a, {random_tensor(random, backward ? y : s)}, {real(backward ? s : y)}, 16};
+}
+
+const CaseRow pad_rows[] = {
+    {"constant", [](std::mt19937& r) { return pad(r, "Pad", "constant", false); }, {DType::float32, DType::float16}},
+    {"constant, cropping", [](std::mt19937& r) { return pad(r, "Pad", "constant", true); }},
+    {"reflect", [](std::mt19937& r) { return pad(r, "Pad", "reflect", false); }},
+    {"edge", [](std::mt19937& r) { return pad(r, "Pad", "edge", false); }},
+    {"wrap", [](std::mt19937& r) { return pad(r, "Pad", "wrap", false); }},
+    {"constant backward", [](std::mt19937& r) { return pad(r, "PadBackward", "constant", false); }},
+    {"constant backward, cropping", [](std::mt19937& r) { return pad(r, "PadBackward", "constant", true); }},
+    {"reflect backward", [](std::mt19937& r) { return pad(r, "PadBackward", "reflect", false); }},
+    {"edge backward", [](std::mt19937& r) { return pad(r, "PadBackward", "edge", false); }},
+    {"wrap backward", [](std::mt19937& r) { return pad(r, "PadBackward", "wrap", false); }},
+};
+
+// ---- choices ----
+
+const CaseRow choice_rows[] = {
+    {"equal", [](std::mt19937& r) { auto c = binary(r, "Equal", {}, -0.05, 0.05); c.outputs[0].dtype = DType::boolean; return c; }},
+    {"less or equal", [](std::mt19937& r) { auto c = binary(r, "LessOrEqual"); c.outputs[0].dtype = DType::boolean; return c; }},
+    {"greater", [](std::mt19937& r) { auto c = binary(r, "Greater"); c.outputs[0].dtype = DType::boolean; return c; }},
+    {"where",
+     [](std::mt19937& r) {
+       const Shape s = image(r);
+       return Comparison{"Where", {}, {random_integers(r, {s[1], 1, 1}, 0, 2).cast(DType::boolean), random_tensor(r, s), random_tensor(r, {})}, {real(s)}};
+     }},
+    {"cast to int64", [](std::mt19937& r) { auto c = unary(r, "Cast", {{"to", std::int64_t{7}}}); c.outputs[0].dtype = DType::int64; return c; }},
+    {"cast to boolean", [](std::mt19937& r) { auto c = unary(r, "Cast", {{"to", std::int64_t{9}}}, -0.05, 0.05); c.outputs[0].dtype = DType::boolean; return c; }},
+    {"cast from int64",
+     [](std::mt19937& r) {
+       const Shape s = image(r);
+       return Comparison{"Cast", {{"to", std::int64_t{11}}}, {random_integers(r, s, -9, 9)}, {real(s)}};
+     },
+     {DType::float64}},
+};
+
+// ---- softmax, losses, metrics ----
+
+const CaseRow loss_rows[] = {
+    {"softmax", [](std::mt19937& r) { auto c = unary(r, "Softmax", {{"axis", std::int64_t{1}}}); c.terms = 64; return c; }, {DType::float32, DType::float64, DType::float16, DType::bfloat16}},
+    {"log softmax", [](std::mt19937& r) { auto c = unary(r, "LogSoftmax", {{"axis", std::int64_t{-1}}}); c.terms = 64; return c; }},
+    {"softmax of long rows",
+     [](std::mt19937& r) {
+       const Shape s{between(r, 1, 5), between(r, 65, 300)};
+       return Comparison{"Softmax", {{"axis", std::int64_t{1}}}, {random_tensor(r, s)}, {real(s)}, s[1]};
+     },
+     {DType::float32, DType::float64, DType::float16},
+     {"ab"}},
+    {"cross-entropy of classes",
+     [](std::mt19937& r) {
+       const Shape s{between(r, 1, 9), between(r, 2, 150)};
+       return Comparison{"SoftmaxCrossEntropyTraining", {{"scale", 0.125F}}, {random_tensor(r, s), random_integers(r, {s[0]}, 0, s[1])}, {real({}), real(s)}, s[1] * s[0]};
+     },
+     {DType::float32, DType::float64},
+     {"ab"}},
+    {"cross-entropy, some ignored",
+     [](std::mt19937& r) {
+       const Shape s{between(r, 1, 9), between(r, 2, 9)};
+       return Comparison{"SoftmaxCrossEntropyTraining", {{"scale", 0.5F}, {"ignore_index", std::int64_t{1}}}, {random_tensor(r, s), random_integers(r, {s[0]}, 0, s[1])}, {real({}), real(s)}, s[1] * s[0]};
+     },
+     {DType::float32},
+     {"ab"}},
+    {"cross-entropy, a label that is no class",
+     [](std::mt19937& r) {
+       const Shape s{3, between(r, 2, 9)};
+       return Comparison{"SoftmaxCrossEntropyTraining", {{"scale", 0.5F}}, {random_tensor(r, s), random_integers(r, {3}, s[1], s[1] + 2)}, {real({}), real(s)}, s[1]};
+     },
+     {DType::float32},
+     {"ab"}},
+    {"cross-entropy of dense labels",
+     [](std::mt19937& r) {
+       const Shape s{between(r, 1, 9), between(r, 2, 40)};
+       return Comparison{"SoftmaxCrossEntropyTraining", {{"scale", 0.5F}}, {random_tensor(r, s), random_tensor(r, s, 0, 1)}, {real({}), real(s)}, s[1] * s[1] * s[0]};
+     },
+     {DType::float32, DType::float64},
+     {"ab"}},
+    {"negative log likelihood, mean",
+     [](std::mt19937& r) {
+       const Shape s{between(r, 1, 4), between(r, 2, 9), between(r, 1, 5)};
+       return Comparison{"NegativeLogLikelihoodLoss", {{"reduction", std::string("mean")}, {"ignore_index", std::int64_t{1}}}, {random_tensor(r, s, -4, 0), random_integers(r, {s[0], s[2]}, 0, s[1]), random_tensor(r, {s[1]}, 0.5, 2)}, {real({})}, 64};
+     },
+     {DType::float32, DType::float64},
+     {"abc"}},
+    {"negative log likelihood, each",
+     [](std::mt19937& r) {
+       const Shape s{between(r, 1, 4), between(r, 2, 9), between(r, 1, 5)};
+       return Comparison{"NegativeLogLikelihoodLoss", {{"reduction", std::string("none")}}, {random_tensor(r, s, -4, 0), random_integers(r, {s[0], s[2]}, 0, s[1])}, {real({s[0], s[2]})}};
+     },
+     {DType::float32},
+     {"abc"}},
+    {"negative log likelihood backward",
+     [](std::mt19937& r) {
+       const Shape s{between(r, 1, 4), between(r, 2, 9), between(r, 1, 5)};
+       return Comparison{"NegativeLogLikelihoodLossBackward", {{"reduction", std::string("mean")}, {"input_shape", s.dims}}, {random_tensor(r, {}), random_integers(r, {s[0], s[2]}, 0, s[1]), random_tensor(r, {s[1]}, 0.5, 2)}, {real(s)}, 64};
+     },
+     {DType::float32, DType::float64},
+     {"abc"}},
+    {"count of the correct",
+     [](std::mt19937& r) {
+       const Shape s{between(r, 1, 40), between(r, 2, 5)};
+       return Comparison{"CountCorrect", {}, {random_tensor(r, s), random_integers(r, {s[0]}, 0, s[1])}, {{DType::float32, {}}}};
+     },
+     {DType::float32},
+     {"ab"}},
+    {"count of the correct among dense labels",
+     [](std::mt19937& r) {
+       const Shape s{between(r, 1, 40), between(r, 2, 5)};
+       return Comparison{"CountCorrect", {}, {random_tensor(r, s), random_tensor(r, s)}, {{DType::float32, {}}}};
+     },
+     {DType::float32},
+     {"ab"}},
+};
+
+// ---- windows ----
+
+struct Windowed {
+  Shape x, y;
+  Attributes attributes;
+};
+Windowed windowed(std::mt19937& random, bool dilates) {
+  Windowed w{image(random), {}, {}};
+  const Ints kernel{between(random, 1, 3), between(random, 1, 3)}, strides{between(random, 1, 2), between(random, 1, 3)};
+  const Ints dilations = dilates ? Ints{between(random, 1, 2), 1} : Ints{1, 1};
+  const Ints pads{between(random, 0, kernel[0] - 1), 0, between(random, 0, kernel[0] - 1), between(random, 0, kernel[1] - 1)};
+  w.y = w.x;
+  for (std::size_t i = 0; i < 2; ++i) {
+    const std::int64_t extent = (kernel[i] - 1) * dilations[i] + 1;
+    w.x[2 + static_cast<int>(i)] = std::max(w.x[2 + static_cast<int>(i)], extent);
+    w.y[2 + static_cast<int>(i)] = (w.x[2 + static_cast<int>(i)] + pads[i] + pads[i + 2] - extent) / strides[i] + 1;
+  }
+  w.attributes = {{"kernel_shape", kernel}, {"strides", strides}, {"pads", pads}, {"dilations", dilations}};
+  return w;
+}
+
+Comparison convolution(std::mt19937& random, const char* op) {
+  Windowed w = windowed(random, true);
+  const std::int64_t groups = between(random, 1, 2), in = groups * between(random, 1, 3), out = groups * between(random, 1, 3);
+  w.x[1] = in;
+  w.y[1] = out;
+  const Ints kernel = w.attributes.ints("kernel_shape");
+  const Shape filter{out, in / groups, kernel[0], kernel[1]};
+  w.attributes.set("group", groups);
+  const std::string_view name = op;
+  if (name == "Conv") {
+    w.attributes.set("activation", std::string("Relu"));
+    return {op, w.attributes, {random_tensor(random, w.x), random_tensor(random, filter), random_tensor(random, {out})}, {real(w.y)}, 256};
+  }
+  if (name == "ConvolutionBackwardData") {
+    w.attributes.set("input_shape", w.x.dims);
+    return {op, w.attributes, {random_tensor(random, w.y), random_tensor(random, filter)}, {real(w.x)}, 256};
+  }
+  if (name == "ConvTranspose") {
+    w.attributes.set("output_padding", Ints{0, 0});
+    return {op, w.attributes, {random_tensor(random, w.y), random_tensor(random, filter), random_tensor(random, {in})}, {real(w.x)}, 256};
+  }
+  w.attributes.set("weight_shape", filter.dims);
+  return {op, w.attributes, {random_tensor(random, w.x), random_tensor(random, w.y)}, {real(filter), real({out})}, 2048};
+}
+
+Comparison pooling(std::mt19937& random, const char* op) {
+  Windowed w = windowed(random, true);
+  w.attributes.set("count_include_pad", between(random, 0, 1));
+  const bool backward = std::string_view(op).ends_with("Backward");
+  if (backward) w.attributes.set("input_shape", w.x.dims);
+  Comparison c{op, w.attributes, {random_tensor(random, backward ? w.y : w.x)}, {real(backward ? w.x : w.y)}, 16};
+  if (std::string_view(op) == "MaxPool") {
+    c.attributes.set("storage_order", between(random, 0, 1));
+    c.outputs.push_back({DType::int64, w.y});
+  }
+  return c;
+}
+
+const CaseRow window_rows[] = {
+    {"convolution", [](std::mt19937& r) { return convolution(r, "Conv"); }, {DType::float32, DType::float64, DType::bfloat16}},
+    {"convolution backward data", [](std::mt19937& r) { return convolution(r, "ConvolutionBackwardData"); }},
+    {"convolution backward weights", [](std::mt19937& r) { return convolution(r, "ConvolutionBackwardWeights"); }},
+    {"transposed convolution", [](std::mt19937& r) { return convolution(r, "ConvTranspose"); }},
+    {"max pool", [](std::mt19937& r) { return pooling(r, "MaxPool"); }},
+    {"average pool", [](std::mt19937& r) { return pooling(r, "AveragePool"); }, {DType::float32, DType::float64, DType::float16}},
+    {"average pool backward", [](std::mt19937& r) { return pooling(r, "AveragePoolBackward"); }},
+    {"local response normalization", [](std::mt19937& r) { return unary(r, "LRN", {{"size", between(r, 1, 5)}, {"alpha", 0.5F}, {"beta", 0.75F}, {"bias", 1.0F}}); }},
+    {"batch normalization, inference",
+     [](std::mt19937& r) {
+       const Shape s = image(r), c{s[1]};
+       return Comparison{"BatchNormalization", {{"epsilon", 1e-3F}}, {random_tensor(r, s), random_tensor(r, c), random_tensor(r, c), random_tensor(r, c), random_tensor(r, c, 0.5, 2)}, {real(s)}, 64};
+     }},
+};
+
+// ---- products: no kernels of our own ----
+
+Comparison inner_product(std::mt19937& random, const char* op) {
+  const Shape x = image(random), w{between(random, 1, 9), x[1], x[2], x[3]}, y{x[0], w[0]};
+  const std::int64_t inner = x[1] * x[2] * x[3];
+  const std::string_view name = op;
+  if (name == "InnerProduct") return {op, {{"activation", std::string("Relu")}}, {random_tensor(random, x), random_tensor(random, w), random_tensor(random, {w[0]})}, {real(y)}, 16 * inner};
+  if (name == "InnerProductBackwardData") return {op, {{"input_shape", x.dims}}, {random_tensor(random, y), random_tensor(random, w)}, {real(x)}, 16 * w[0]};
+  return {op, {}, {random_tensor(random, x), random_tensor(random, y)}, {real(w), real({w[0]})}, 16 * x[0]};
+}
+Comparison matmul(std::mt19937& random, bool trans_a, bool trans_b) {
+  const std::int64_t m = between(random, 1, 9), k = between(random, 1, 9), n = between(random, 1, 9), batch = between(random, 1, 4);
+  return {"MatMul", {{"transA", std::int64_t{trans_a}}, {"transB", std::int64_t{trans_b}}},
+          {random_tensor(random, trans_a ? Shape{2, batch, k, m} : Shape{2, batch, m, k}), random_tensor(random, trans_b ? Shape{batch, n, k} : Shape{batch, k, n})}, {real({2, batch, m, n})}, 16 * k};
+}
+
+const CaseRow product_rows[] = {
+    {"inner product", [](std::mt19937& r) { return inner_product(r, "InnerProduct"); }, {DType::float32, DType::float64, DType::bfloat16}},
+    {"inner product backward data", [](std::mt19937& r) { return inner_product(r, "InnerProductBackwardData"); }},
+    {"inner product backward weights", [](std::mt19937& r) { return inner_product(r, "InnerProductBackwardWeights"); }},
+    {"matmul", [](std::mt19937& r) { return matmul(r, false, false); }},
+    {"matmul, both transposed", [](std::mt19937& r) { return matmul(r, true, true); }},
+};
+
+template <std::size_t N>
+std::vector<CaseRow> list(const CaseRow (&rows)[N]) {
+  return {std::begin(rows), std::end(rows)};
+}
+
+}  // namespace
+
+const std::vector<CaseFamily>& case_families() {
+  static const std::vector<CaseFamily> families = {
+      {"Elementwise", list(elementwise_rows)}, {"Reductions", list(reduction_rows)}, {"Movement", list(movement_rows)}, {"Pad", list(pad_rows)},
+      {"Choices", list(choice_rows)},          {"Losses", list(loss_rows)},          {"Windows", list(window_rows)},   {"Products", list(product_rows), false},
+  };
+  return families;
+}
+
+std::vector<NamedCase> all_cases(bool own_kernels_only) {
+  std::vector<NamedCase> all;
+  for (const CaseFamily& family : case_families()) {
+    if (own_kernels_only && !family.own_kernels) continue;
+    for (const CaseRow& row : family.rows) {
+      std::string name = concat(family.name, '_');
+      for (const char c : std::string_view(row.name)) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+      all.push_back({name, row});
+    }
+  }
+  return all;
+}
+
+}  // namespace tandem::cuda

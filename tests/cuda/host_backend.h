@@ -1,0 +1,33 @@
+// CUDA plans on the host: what the CUDA backend describes (from its module where that was built, else our own kernels
+// alone), run by the emulation of our own kernels and, for the libraries' kernels, by the CPU backend's native ones.
+// Devices are those of the runtime's tests: guarded memory, streams as queues, capture.
+#pragma once
+#include <utility>
+
+#include "tests/runtime/fake_backend.h"
+
+namespace tandem::cuda {
+
+// The module, opened, or null and why not.
+const Backend* cuda_module(std::string& reason);
+
+class HostCudaBackend final : public Backend {
+ public:
+  explicit HostCudaBackend(bool with_module);
+  test::FakeBackend devices;
+
+  std::string name() const override { return "cuda"; }
+  std::string version() const override { return "host"; }
+  std::string unusable() const override { return {}; }
+  int device_count() const override { return 8; }
+  DeviceModel model(int index, int devices_in_use) const override;
+  std::vector<KernelRow> rows() const override { return {}; }
+  std::vector<KernelDescription> describe(const KernelRequest& request) const override;
+  double measure(const KernelDescription&, const KernelOptions&) const override { return 0; }
+  std::unique_ptr<Device> open(int index, const KernelOptions& options) const override { return devices.open(index, options); }
+
+ private:
+  const Backend* module_ = nullptr;
+};
+
+}  // namespace tandem::cuda
