@@ -1,6 +1,7 @@
 // Times training steps of a template model on the CPU and prints one JSON line, as bench/pytorch_steps.py does:
 //   tandem_steps --model models/resnet50.onnx --batch 8 --threads 2 --steps 20
 // A step is forward, softmax cross-entropy, backward and SGD with momentum on one fixed batch of noise.
+#include <malloc.h>
 #include <sched.h>
 #include <sys/resource.h>
 
@@ -23,7 +24,8 @@ using Options = std::map<std::string, std::string>;
 
 Options parse(int argc, char** argv) {
   Options options = {{"--model", ""},  {"--batch", "8"},    {"--threads", "0"}, {"--devices", "1"},
-                     {"--warmup", "5"}, {"--steps", "20"}, {"--autotune", "1"}, {"--cache", ""}, {"--layout", "auto"}};
+                     {"--warmup", "5"}, {"--steps", "20"}, {"--autotune", "1"}, {"--cache", ""}, {"--layout", "auto"},
+                     {"--profile", "0"}};
   for (int i = 1; i + 1 < argc; i += 2) {
     if (!options.contains(argv[i])) fail(ExitCode::usage, "unknown option '", argv[i], "'");
     options[argv[i]] = argv[i + 1];
@@ -75,6 +77,34 @@ Tensor make_input(const HostInput& input, std::int64_t classes) {
   return tensor;
 }
 
+// Median time of each of the first device's steps beside what the plan expects of it, on stderr.
+void print_profile(Session& session, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
+                   const StepState& state, long long rounds) {
+  const DevicePlan& device = session.plan().devices[0];
+  std::vector<std::vector<double>> seconds(device.steps.size());
+  for (long long round = 0; round < rounds; ++round) {
+    const std::vector<double> times = session.run_timed(0, inputs, outputs, state)[0];
+    for (std::size_t s = 0; s < times.size(); ++s) seconds[s].push_back(times[s]);
+  }
+  double sum = 0, expected = 0;
+  for (std::size_t s = 0; s < seconds.size(); ++s) {
+    const Step& step = device.steps[s];
+    std::nth_element(seconds[s].begin(), seconds[s].begin() + rounds / 2, seconds[s].end());
+    const double median = seconds[s][static_cast<std::size_t>(rounds / 2)];
+    sum += median;
+    expected += step.seconds;
+    const auto text = [&](BufferId id) { return to_string(device.buffers[static_cast<std::size_t>(id.index)].operand); };
+    std::fprintf(stderr, "%4zu %9.1f us, expected %9.1f, %6.1f GFLOP/s  %s %s", s, 1e6 * median, 1e6 * step.seconds,
+                 1e-9 * static_cast<double>(step.flops) / median, std::string(name_of(step.kind)).c_str(), step.op.c_str());
+    std::fprintf(stderr, " %s ", step.kernel.c_str());
+    for (const BufferId id : step.inputs) std::fprintf(stderr, " %s", id.present() ? text(id).c_str() : "-");
+    std::fprintf(stderr, " ->");
+    for (const BufferId id : step.outputs) std::fprintf(stderr, " %s", id.present() ? text(id).c_str() : "-");
+    std::fprintf(stderr, "\n");
+  }
+  std::fprintf(stderr, "sum %.1f us, expected %.1f\n", 1e6 * sum, 1e6 * expected);
+}
+
 void measure(Options options) {
   const auto number = [&](const char* name) { return std::stoll(options.at(name)); };
   if (number("--threads") > 0) limit_cores(static_cast<int>(number("--threads")));
@@ -97,9 +127,12 @@ void measure(Options options) {
   Session session(compile(source, compile_options, backends), backends);
   const double compile_seconds = seconds();
   const Plan& plan = session.plan();
-  const Graph graph = source(1);
-  initialize(session, graph);
-  const Shape& logits = graph[graph.outputs[0]].type.shape;
+  Shape logits;
+  {
+    const Graph graph = source(1);
+    initialize(session, graph);
+    logits = graph[graph.outputs[0]].type.shape;
+  }
 
   std::vector<Tensor> kept;
   std::vector<const std::byte*> inputs;
@@ -121,6 +154,7 @@ void measure(Options options) {
     session.run(0, inputs, outputs, state);
     if (step >= 0) times.push_back(seconds());
   }
+  if (number("--profile") > 0) print_profile(session, inputs, outputs, state, number("--profile"));
   std::sort(times.begin(), times.end());
   double loss = 0;
   for (float part : losses) loss += part;
@@ -137,6 +171,7 @@ void measure(Options options) {
 }  // namespace tandem
 
 int main(int argc, char** argv) {
+  mallopt(M_MMAP_THRESHOLD, 1 << 20);  // as the program does
   try {
     tandem::measure(tandem::parse(argc, argv));
     return 0;

@@ -34,9 +34,11 @@ int run(const Invocation& call) {
     write_atomically(output, npy_of(results.at(0).tensor));
     if (results.size() > 1) call.say(concat("note: ", output, " holds the first of ", results.size(), " outputs; a .npz holds them all"));
   } else {
-    ZipWriter zip;
+    FileWriter file(output);
+    ZipWriter zip([&](std::string_view bytes) { file.write(bytes); });
     for (const NamedTensor& r : results) zip.add(r.name + ".npy", npy_of(r.tensor));
-    write_atomically(output, zip.finish());
+    zip.finish();
+    file.commit();
   }
   if (call.json()) {
     Json::Array outputs;

@@ -1,5 +1,8 @@
 // ModelFile::write: the template's own message with other weights in it.
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
 #include <algorithm>
+#include <exception>
 #include <map>
 
 #include "importer/atomic_file.h"
@@ -28,6 +31,32 @@ Given check_weights(const std::vector<ModelFile::Weight>& weights, const Graph& 
   return given;
 }
 
+// Serialized piece by piece: the file's bytes never lie in memory as a whole. A failure waits for finish(), as nothing
+// may be thrown through the serializer.
+class FileStream final : public google::protobuf::io::CopyingOutputStream {
+ public:
+  explicit FileStream(AtomicFile& file) : file_(file) {}
+  bool Write(const void* bytes, int size) override {
+    if (failure_) return false;
+    try {
+      file_.write(static_cast<const char*>(bytes), static_cast<std::size_t>(size), written_);
+    } catch (...) {
+      failure_ = std::current_exception();
+      return false;
+    }
+    written_ += size;
+    return true;
+  }
+  void finish() const {
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+ private:
+  AtomicFile& file_;
+  std::int64_t written_ = 0;
+  std::exception_ptr failure_;
+};
+
 class Exporter {
  public:
   Exporter(const ModelFile::Impl& impl, const Given& given) : impl_(impl), given_(given), model_(impl.proto) {}
@@ -40,9 +69,13 @@ class Exporter {
     if (model_.ByteSizeLong() > static_cast<std::size_t>(limits::model_bytes))
       fail("the model would take ", model_.ByteSizeLong(), " bytes, more than the ", limits::model_bytes,
            " one ONNX file holds; a template with external data can hold more");
-    const std::string bytes = model_.SerializeAsString();
     AtomicFile file(output.parent_path(), output.filename());
-    file.write(bytes.data(), bytes.size(), 0);
+    FileStream stream(file);
+    {
+      google::protobuf::io::CopyingOutputStreamAdaptor buffered(&stream, 1 << 20);
+      model_.SerializeToZeroCopyStream(&buffered);
+    }
+    stream.finish();
     file.flush();
     for (AtomicFile& external : files) external.commit();
     file.commit();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <utility>
 
 namespace tandem {
@@ -154,15 +155,29 @@ void Program::execute(const Instruction& i, Stream& stream, const HostBuffers& h
   }
 }
 
-void Program::queue(const HostBuffers& host) const {
+template <class Execute>
+void Program::for_each_instruction(const Execute& call) const {
   const Instruction* at = nullptr;
   try {
-    for (const Instruction& i : instructions_) execute(*(at = &i), *i.stream, host);
+    for (const Instruction& i : instructions_) call(*(at = &i));
   } catch (const Error& e) {
     fail(e.code(), names_[static_cast<std::size_t>(at->step)], ": ", e.what());
   } catch (const std::exception& e) {
     fail(ExitCode::device, names_[static_cast<std::size_t>(at->step)], ": ", e.what());
   }
+}
+
+void Program::queue(const HostBuffers& host) const {
+  for_each_instruction([&](const Instruction& i) { execute(i, *i.stream, host); });
+}
+
+void Program::run_timed(const HostBuffers& host, std::span<double> seconds) {
+  for_each_instruction([&](const Instruction& i) {
+    const auto begin = std::chrono::steady_clock::now();
+    execute(i, *i.stream, host);
+    i.stream->synchronize();
+    seconds[static_cast<std::size_t>(i.step)] += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  });
 }
 
 void Program::run(const HostBuffers& host) {

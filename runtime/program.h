@@ -34,6 +34,8 @@ class Program {
   // Queues the step and waits for it. Allocates, validates and chooses nothing, but that the first run on a device that
   // can ends with the step's kernels captured as a graph, which later runs replay.
   void run(const HostBuffers& host);
+  // Runs the step with a wait after each of its parts and adds each part's seconds to the plan's step it belongs to.
+  void run_timed(const HostBuffers& host, std::span<double> seconds);
   // Why a device that can capture does not replay this program; empty where it does or cannot.
   const std::string& not_captured() const { return not_captured_; }
   // Waits until nothing is queued any more, whatever failed.
@@ -52,6 +54,9 @@ class Program {
     std::int64_t bytes = 0;
   };
   static void execute(const Instruction& i, Stream& stream, const HostBuffers& host);
+  // Calls call(instruction) for all of them in order; what it throws gets the step's name.
+  template <class Execute>
+  void for_each_instruction(const Execute& call) const;
   void queue(const HostBuffers& host) const;
   void replay(const HostBuffers& host);
   void prepare_capture(const Place& place);

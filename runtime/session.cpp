@@ -208,32 +208,57 @@ void Session::set_parameters(std::span<const NamedTensor> values) {
 namespace {
 
 template <class State>
-std::vector<NamedTensor> read_arena(State& state, ArenaKind arena, std::size_t from) {
+void read_arena(State& state, ArenaKind arena, std::size_t from, const Session::Visit& visit) {
   const Plan& plan = *state.plans[0];
   if (from >= plan.devices.size()) fail(ExitCode::usage, "session: device ", from, " of ", plan.devices.size());
-  std::vector<NamedTensor> values;
   for (const PlanParameter& p : plan.parameters) {
     if (p.arena != arena) continue;
     std::vector<std::byte> bytes(static_cast<std::size_t>(p.operand.bytes()));
     state.on_devices([&](std::unique_ptr<DeviceRuntime>& device, std::size_t d) {
       if (d == from) device->read(p, bytes);
     });
-    NamedTensor& v = values.emplace_back(NamedTensor{p.name, Tensor(p.type)});
-    reorder(p.operand, bytes, source_of(p), v.tensor.write());
+    NamedTensor value{p.name, Tensor(p.type)};
+    reorder(p.operand, bytes, source_of(p), value.tensor.write());
+    visit(value);
   }
-  return values;
 }
 
 }  // namespace
 
+void Session::each_parameter(const Visit& visit, int device) const {
+  read_arena(*state_, ArenaKind::parameters, static_cast<std::size_t>(device), visit);
+}
+void Session::each_optimizer_state(const Visit& visit, int device) const {
+  read_arena(*state_, ArenaKind::optimizer, static_cast<std::size_t>(device), visit);
+}
 std::vector<NamedTensor> Session::parameters(int device) const {
-  return read_arena(*state_, ArenaKind::parameters, static_cast<std::size_t>(device));
+  std::vector<NamedTensor> values;
+  each_parameter([&](const NamedTensor& v) { values.push_back(v); }, device);
+  return values;
 }
 std::vector<NamedTensor> Session::optimizer_state(int device) const {
-  return read_arena(*state_, ArenaKind::optimizer, static_cast<std::size_t>(device));
+  std::vector<NamedTensor> values;
+  each_optimizer_state([&](const NamedTensor& v) { values.push_back(v); }, device);
+  return values;
 }
 
 void Session::run(std::size_t index, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs, const StepState& step) {
+  run_programs(index, inputs, outputs, step, [](Program& program, const HostBuffers& host, std::size_t) { program.run(host); });
+}
+
+std::vector<std::vector<double>> Session::run_timed(std::size_t index, std::span<const std::byte* const> inputs,
+                                                    std::span<std::byte* const> outputs, const StepState& step) {
+  std::vector<std::vector<double>> seconds;
+  for (const DevicePlan& d : plan(index).devices) seconds.emplace_back(d.steps.size(), 0.0);
+  run_programs(index, inputs, outputs, step, [&](Program& program, const HostBuffers& host, std::size_t device) {
+    program.run_timed(host, seconds[device]);
+  });
+  return seconds;
+}
+
+template <class Job>
+void Session::run_programs(std::size_t index, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
+                           const StepState& step, const Job& run) {
   State& s = *state_;
   const Plan& plan = *s.plans[index];
   if (!s.failure.empty()) fail(ExitCode::device, "the session failed before: ", s.failure);
@@ -257,8 +282,8 @@ void Session::run(std::size_t index, std::span<const std::byte* const> inputs, s
     if (own.random >= 0) in.inputs[static_cast<std::size_t>(own.random)] = reinterpret_cast<const std::byte*>(in.random);
   }
   const auto job = [&](int d) {
-    const State::DeviceInputs& in = s.inputs[static_cast<std::size_t>(d)];
-    s.devices[static_cast<std::size_t>(d)]->program(index).run({std::span(in.inputs.data(), plan.inputs.size()), outputs});
+    const std::size_t device = static_cast<std::size_t>(d);
+    run(s.devices[device]->program(index), {std::span(s.inputs[device].inputs.data(), plan.inputs.size()), outputs}, device);
   };
   // Wakes the others, which may wait for this device's part of a sum, then lets what this device queued run out.
   const auto failed = [&](int d, const std::exception_ptr& error) {

@@ -1,6 +1,7 @@
 // Replays plans. A session owns one set of device memory: parameters and optimizer state, shared by all its plans
 // (training, the short last batch, evaluation), and scratch as large as the largest plan needs.
 #pragma once
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -41,10 +42,19 @@ class Session {
   void set_parameters(std::span<const NamedTensor> values);
   std::vector<NamedTensor> parameters(int device = 0) const;  // weights and running statistics
   std::vector<NamedTensor> optimizer_state(int device = 0) const;
+  // The same one by one: memory for one tensor at a time.
+  using Visit = std::function<void(const NamedTensor&)>;
+  void each_parameter(const Visit& visit, int device = 0) const;
+  void each_optimizer_state(const Visit& visit, int device = 0) const;
 
   // One step. inputs[i]: values of plan.inputs[i], row-major, except tandem.scalars and tandem.random, which come from
   // `state` (null allowed there). outputs[i]: room for plan.outputs[i], or null. Allocates nothing.
   void run(std::size_t plan, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs, const StepState& state);
+
+  // The same with a wait after each of the plan's steps: their seconds by device and step. Slower than run, which lets
+  // devices work without a pause.
+  std::vector<std::vector<double>> run_timed(std::size_t plan, std::span<const std::byte* const> inputs,
+                                             std::span<std::byte* const> outputs, const StepState& state);
 
   std::int64_t allocated_bytes(int device) const;  // what the arenas take
   // Why steps of a plan are launched kernel by kernel on a device that could replay them as one graph; empty: they are
@@ -53,6 +63,9 @@ class Session {
   int devices() const;
 
  private:
+  template <class Job>
+  void run_programs(std::size_t plan, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
+                    const StepState& state, const Job& job);
   struct State;
   std::unique_ptr<State> state_;
 };

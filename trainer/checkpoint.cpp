@@ -1,8 +1,6 @@
 #include "trainer/checkpoint.h"
 
 #include "trainer/data/npy.h"
-#include "trainer/data/zip.h"
-#include "trainer/file.h"
 
 namespace tandem {
 namespace {
@@ -13,14 +11,20 @@ constexpr const char* state_member = "state.json";
 
 }  // namespace
 
-void write_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint) {
-  ZipWriter zip;
-  Json::Object state{{"version", version}};
-  state.insert(state.end(), checkpoint.state.object().begin(), checkpoint.state.object().end());
-  zip.add(state_member, Json(std::move(state)).dump(1));
-  for (const auto& [name, tensor] : checkpoint.weights) zip.add(concat("weights/", name, ending), npy_of(tensor));
-  for (const auto& [name, tensor] : checkpoint.optimizer) zip.add(concat("optimizer/", name, ending), npy_of(tensor));
-  write_atomically(path, zip.finish());
+CheckpointWriter::CheckpointWriter(const std::filesystem::path& path, const Json& state)
+    : file_(path), zip_([this](std::string_view bytes) { file_.write(bytes); }) {
+  Json::Object members{{"version", version}};
+  members.insert(members.end(), state.object().begin(), state.object().end());
+  zip_.add(state_member, Json(std::move(members)).dump(1));
+}
+
+void CheckpointWriter::add(std::string_view folder, const NamedTensor& tensor) {
+  zip_.add(concat(folder, tensor.name, ending), npy_of(tensor.tensor));
+}
+
+void CheckpointWriter::commit() {
+  zip_.finish();
+  file_.commit();
 }
 
 Checkpoint read_checkpoint(const std::filesystem::path& path) {

@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "runtime/session.h"
+#include "trainer/data/zip.h"
+#include "trainer/file.h"
 #include "trainer/json.h"
 
 namespace tandem {
@@ -14,8 +16,20 @@ struct Checkpoint {
   std::vector<NamedTensor> optimizer;  // by the planner's names: "momentum/WEIGHT"
 };
 
-// Replaces the file at once: a failure (io) leaves the earlier checkpoint whole.
-void write_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint);
+// Writes a checkpoint tensor by tensor. commit() replaces the file at once: a failure (io) leaves the earlier one whole.
+class CheckpointWriter {
+ public:
+  CheckpointWriter(const std::filesystem::path& path, const Json& state);
+  void add_weight(const NamedTensor& weight) { add("weights/", weight); }
+  void add_optimizer(const NamedTensor& tensor) { add("optimizer/", tensor); }
+  void commit();
+
+ private:
+  void add(std::string_view folder, const NamedTensor& tensor);
+  FileWriter file_;
+  ZipWriter zip_;
+};
+
 // Fails (io) where it cannot be read, (data) where it is no whole checkpoint.
 Checkpoint read_checkpoint(const std::filesystem::path& path);
 

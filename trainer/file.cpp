@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include "graph/error.h"
 
@@ -72,25 +73,38 @@ std::vector<std::byte> read_maybe_gzip(const std::filesystem::path& path) {
   return contents;
 }
 
-void write_atomically(const std::filesystem::path& path, std::string_view contents) {
-  const std::filesystem::path temporary = path.string() + ".partial";
-  {
-    const Descriptor file(temporary, O_WRONLY | O_CREAT | O_TRUNC);
-    if (file.get() < 0) fail_io(temporary, "cannot be written");
-    while (!contents.empty()) {
-      const ssize_t n = ::write(file.get(), contents.data(), contents.size());
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) {
-        const int reason = errno;
-        ::unlink(temporary.c_str());
-        errno = reason;
-        fail_io(temporary, "cannot be written");
-      }
-      contents.remove_prefix(static_cast<std::size_t>(n));
-    }
-    if (::fsync(file.get()) != 0 && errno != EINVAL && errno != EROFS) fail_io(temporary, "cannot be written");
+FileWriter::FileWriter(std::filesystem::path path)
+    : path_(std::move(path)),
+      temporary_(path_.string() + ".partial"),
+      descriptor_(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
+  if (descriptor_ < 0) fail_io(temporary_, "cannot be written");
+}
+
+FileWriter::~FileWriter() {
+  if (descriptor_ < 0) return;
+  ::close(descriptor_);
+  ::unlink(temporary_.c_str());
+}
+
+void FileWriter::write(std::string_view contents) {
+  while (!contents.empty()) {
+    const ssize_t n = ::write(descriptor_, contents.data(), contents.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail_io(temporary_, "cannot be written");
+    contents.remove_prefix(static_cast<std::size_t>(n));
   }
-  if (::rename(temporary.c_str(), path.c_str()) != 0) fail_io(path, "cannot be replaced");
+}
+
+void FileWriter::commit() {
+  if (::fsync(descriptor_) != 0 && errno != EINVAL && errno != EROFS) fail_io(temporary_, "cannot be written");
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail_io(path_, "cannot be replaced");
+  ::close(std::exchange(descriptor_, -1));
+}
+
+void write_atomically(const std::filesystem::path& path, std::string_view contents) {
+  FileWriter file(path);
+  file.write(contents);
+  file.commit();
 }
 
 void make_writable_folder(const std::filesystem::path& path) {

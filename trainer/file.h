@@ -12,7 +12,19 @@ std::string read_file(const std::filesystem::path& path);
 // Also through gzip where the contents are compressed. Fails (data) where they are damaged.
 std::vector<std::byte> read_maybe_gzip(const std::filesystem::path& path);
 
-// Writes beside the target and renames: a failure leaves an existing file whole.
+// A file written beside its target, which it replaces once it is whole: a failure leaves an existing file as it was.
+class FileWriter {
+ public:
+  explicit FileWriter(std::filesystem::path path);
+  ~FileWriter();  // what is not committed is removed
+  FileWriter(const FileWriter&) = delete;
+  void write(std::string_view contents);
+  void commit();
+
+ private:
+  std::filesystem::path path_, temporary_;
+  int descriptor_;
+};
 void write_atomically(const std::filesystem::path& path, std::string_view contents);
 
 // Fail before any work is done: the path's folder is there (or can be made) and can be written to.

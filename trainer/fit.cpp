@@ -160,7 +160,10 @@ class Fit {
     const Json::Object state{{"run", identity()}, {"epoch", at_.epoch},        {"batch", at_.batch},           {"step", at_.step},
                              {"loss", at_.loss},  {"correct", at_.correct},    {"samples", at_.samples},       {"seconds", at_.seconds},
                              {"best", at_.best},  {"trace", at_.trace.json()}, {"history", std::move(history)}};
-    write_checkpoint(path, {.state = state, .weights = s_.session->parameters(), .optimizer = s_.session->optimizer_state()});
+    CheckpointWriter checkpoint(path, state);
+    s_.session->each_parameter([&](const NamedTensor& weight) { checkpoint.add_weight(weight); });
+    s_.session->each_optimizer_state([&](const NamedTensor& tensor) { checkpoint.add_optimizer(tensor); });
+    checkpoint.commit();
   }
 
   void resume() {

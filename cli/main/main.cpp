@@ -1,3 +1,4 @@
+#include <malloc.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -6,6 +7,8 @@
 #include "cli/command.h"
 
 int main(int argc, char** argv) {
+  // Freed tensors go back to the system; by default the C library keeps ever larger ones once it has freed one.
+  mallopt(M_MMAP_THRESHOLD, 1 << 20);
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   const bool terminal = isatty(STDERR_FILENO) != 0;
   const char* no_colour = std::getenv("NO_COLOR");

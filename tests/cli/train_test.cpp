@@ -93,10 +93,12 @@ TEST(Commands, AnInterruptedRunGoesOn) {
 
 TEST(Commands, AWrongLabelIsFoundBeforeTraining) {
   const TemporaryFolder folder;
-  ZipWriter zip;
+  FileWriter file(folder / "d.npz");
+  ZipWriter zip([&](std::string_view bytes) { file.write(bytes); });
   zip.add("x.npy", npy_of(Tensor(TensorType{DType::uint8, {3, 28, 28}})));
   zip.add("y.npy", npy_of(Tensor::of<std::int64_t>({3}, {1, 10, 2})));
-  write_atomically(folder / "d.npz", zip.finish());
+  zip.finish();
+  file.commit();
   const Outcome o = run_tandem(words("train MODELS/lenet.onnx --data npz:TMP/d.npz --no-autotune --output TMP/o.onnx", folder.text()));
   EXPECT_EQ(o.code, 4);
   EXPECT_NE(o.err.find("sample 1 has label 10, the model's output has 10 classes (0 to 9)"), std::string::npos) << o.err;

@@ -15,6 +15,13 @@ Checkpoint sample() {
           .optimizer = {{"momentum/a/b c.w", Tensor::of<float>({2, 2}, {5, 6, 7, 8})}}};
 }
 
+void write_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint) {
+  CheckpointWriter writer(path, checkpoint.state);
+  for (const NamedTensor& weight : checkpoint.weights) writer.add_weight(weight);
+  for (const NamedTensor& tensor : checkpoint.optimizer) writer.add_optimizer(tensor);
+  writer.commit();
+}
+
 TEST(CheckpointFile, RoundTripsBitByBit) {
   const TemporaryFolder folder;
   write_checkpoint(folder / "c", sample());

@@ -139,8 +139,13 @@ std::vector<std::byte> ZipReader::read(std::string_view name) {
   return out;
 }
 
+void ZipWriter::out(std::string_view bytes) {
+  write_(bytes);
+  written_ += bytes.size();
+}
+
 void ZipWriter::add(std::string_view name, std::string_view contents) {
-  const std::uint64_t offset = out_.size();
+  const std::uint64_t offset = written_;
   const std::uint32_t crc = crc_of(contents.data(), contents.size());
   // The fields that both headers share: version 4.5, no flags, stored, 1980-01-01, sizes in a zip64 field.
   std::string shared;
@@ -150,13 +155,15 @@ void ZipWriter::add(std::string_view name, std::string_view contents) {
   std::string sizes;
   put(sizes, contents.size(), 8), put(sizes, contents.size(), 8);
 
-  put(out_, local_mark, 4);
-  out_ += shared;
-  put(out_, 4 + sizes.size(), 2);
-  out_ += name;
-  put(out_, 1, 2), put(out_, sizes.size(), 2);
-  out_ += sizes;
-  out_ += contents;
+  std::string header;
+  put(header, local_mark, 4);
+  header += shared;
+  put(header, 4 + sizes.size(), 2);
+  header += name;
+  put(header, 1, 2), put(header, sizes.size(), 2);
+  header += sizes;
+  out(header);
+  out(contents);
 
   put(directory_, entry_mark, 4), put(directory_, 45, 2);
   directory_ += shared;
@@ -170,15 +177,15 @@ void ZipWriter::add(std::string_view name, std::string_view contents) {
   ++members_;
 }
 
-std::string ZipWriter::finish() {
-  const std::uint64_t offset = out_.size(), end64 = offset + directory_.size();
-  out_ += directory_;
-  put(out_, end64_mark, 4), put(out_, end64_size - 12, 8), put(out_, 45, 2), put(out_, 45, 2), put(out_, 0, 4), put(out_, 0, 4);
-  put(out_, members_, 8), put(out_, members_, 8), put(out_, directory_.size(), 8), put(out_, offset, 8);
-  put(out_, locator_mark, 4), put(out_, 0, 4), put(out_, end64, 8), put(out_, 1, 4);
-  put(out_, end_mark, 4), put(out_, 0, 4), put(out_, 0xFFFF, 2), put(out_, 0xFFFF, 2);
-  put(out_, 0xFFFFFFFF, 4), put(out_, 0xFFFFFFFF, 4), put(out_, 0, 2);
-  return std::move(out_);
+void ZipWriter::finish() {
+  const std::uint64_t offset = written_, end64 = offset + directory_.size();
+  std::string end = directory_;
+  put(end, end64_mark, 4), put(end, end64_size - 12, 8), put(end, 45, 2), put(end, 45, 2), put(end, 0, 4), put(end, 0, 4);
+  put(end, members_, 8), put(end, members_, 8), put(end, directory_.size(), 8), put(end, offset, 8);
+  put(end, locator_mark, 4), put(end, 0, 4), put(end, end64, 8), put(end, 1, 4);
+  put(end, end_mark, 4), put(end, 0, 4), put(end, 0xFFFF, 2), put(end, 0xFFFF, 2);
+  put(end, 0xFFFFFFFF, 4), put(end, 0xFFFFFFFF, 4), put(end, 0, 2);
+  out(end);
 }
 
 }  // namespace tandem

@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tandem {
@@ -37,11 +39,16 @@ class ZipReader {
 
 class ZipWriter {
  public:
+  // Hands the archive to `write` piece by piece.
+  explicit ZipWriter(std::function<void(std::string_view)> write) : write_(std::move(write)) {}
   void add(std::string_view name, std::string_view contents);  // stored as it is
-  std::string finish();
+  void finish();                                               // the directory
 
  private:
-  std::string out_;
+  void out(std::string_view bytes);
+
+  std::function<void(std::string_view)> write_;
+  std::uint64_t written_ = 0;
   std::string directory_;
   std::uint64_t members_ = 0;
 };
