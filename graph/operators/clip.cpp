@@ -5,7 +5,7 @@
 
 namespace tandem {
 
-// y = min(max(x, min), max), either bound optional; dx = dy where min ≤ x ≤ max. Integers are clipped by Max and Min,
+// y = min(max(x, min), max), either bound optional; dx = dy where min < y < max, told from y so that x need not be kept. Integers are clipped by Max and Min,
 // because their bounds do not fit in a float.
 Operator clip() {
   constexpr float inf = std::numeric_limits<float>::infinity();
@@ -21,7 +21,7 @@ Operator clip() {
               },
           .differentiate =
               [](GradientContext& g) {
-                g.set_dx(g.emit("ClipBackward", {g.dy(), g.x()}, {{"min", g.attributes().real("min", -inf)}, {"max", g.attributes().real("max", inf)}}));
+                g.set_dx(g.emit("ClipBackward", {g.dy(), g.y()}, {{"min", g.attributes().real("min", -inf)}, {"max", g.attributes().real("max", inf)}}));
               },
           .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             const DType dtype = e.type(e.x()).dtype;

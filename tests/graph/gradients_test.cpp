@@ -18,7 +18,7 @@ struct Row {
 const Row rows[] = {
     {"Abs", {"f[2]"}, {}, {"Mul(dy0, Sign(x0))"}},
     {"Relu", {"f[2]"}, {}, {"ReluBackward(dy0, y0)"}},
-    {"Clip", {"f[2]"}, {{"min", 0.0F}}, {"ClipBackward(dy0, x0)"}},
+    {"Clip", {"f[2]"}, {{"min", 0.0F}}, {"ClipBackward(dy0, y0)"}},
     {"Floor", {"f[2]"}, {}, {"-"}},
     {"Sqrt", {"f[2]"}, {}, {"Div(Mul(dy0, 0.5), y0)"}},
     {"Add", {"f[2,3]", "f[3]"}, {}, {"dy0", "Reshape(ReduceSum(dy0))"}},

@@ -59,7 +59,7 @@ const Row rows[] = {
     {"SigmoidBackward", 2, 0.1, 0.9, 4, [](double dy, double y) { return dy * y * (1 - y); }},
     {"TanhBackward", 2, -0.7, 0.7, 4, [](double dy, double y) { return dy * (1 - y * y); }},
     {"HardSigmoidBackward", 2, -5, 5, 1, [](double dy, double x) { return x > -2 && x < 2 ? 0.25 * dy : 0; }, {{"alpha", 0.25F}, {"beta", 0.5F}}},
-    {"ClipBackward", 2, -2, 2, 0, [](double dy, double x) { return x >= -0.5 && x <= 0.75 ? dy : 0; }, {{"min", -0.5F}, {"max", 0.75F}}},
+    {"ClipBackward", 2, -2, 2, 0, [](double dy, double y) { return y > -0.5 && y < 0.75 ? dy : 0; }, {{"min", -0.5F}, {"max", 0.75F}}},
 };
 
 TEST(NativeElementwise, EveryOperatorOnEveryInstructionSet) {

@@ -22,7 +22,7 @@ TANDEM_DEVICE C apply_real(Function f, C a, C b, C p, C q) {
     case Function::Add: return a + b;
     case Function::Ceil: return ceil(a);
     case Function::Clip: return a < p ? p : a > q ? q : a;
-    case Function::ClipBackward: return b >= p && b <= q ? a : zero;
+    case Function::ClipBackward: return b > p && b < q ? a : zero;
     case Function::Cos: return cos(a);
     case Function::Div: return a / b;
     case Function::Elu: return a >= zero ? a : p * expm1(a);

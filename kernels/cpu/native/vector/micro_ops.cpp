@@ -112,7 +112,7 @@ const MicroRow micro_ops[] = {
       const auto y = alpha * x + beta;
       return y > 0 && y < 1 ? alpha * dy : 0;
     }),
-    row2p("ClipBackward", [](auto dy, auto x, auto low, auto high) { return x >= low && x <= high ? dy : 0; }),
+    row2p("ClipBackward", [](auto dy, auto y, auto low, auto high) { return y > low && y < high ? dy : 0; }),
 };
 const int micro_op_count = static_cast<int>(sizeof micro_ops / sizeof micro_ops[0]);
 
