@@ -71,7 +71,7 @@ class ModelFile {
     std::string name;
     Tensor tensor;
   };
-  void write(const std::filesystem::path& path, const std::vector<Weight>& weights) const;
+  void write(const std::filesystem::path& path, std::vector<Weight> weights) const;
 
   struct Impl;
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <exception>
 #include <map>
+#include <set>
 
 #include "importer/atomic_file.h"
 #include "importer/bind_inputs.h"
@@ -14,15 +15,15 @@
 namespace tandem {
 namespace {
 
-using Given = std::map<std::string, const Tensor*>;
+using Given = std::map<std::string, Tensor*>;
 
 // The weights given, each checked against the parameter it names.
-Given check_weights(const std::vector<ModelFile::Weight>& weights, const Graph& parameters) {
+Given check_weights(std::vector<ModelFile::Weight>& weights, const Graph& parameters) {
   std::map<std::string_view, const TensorType*> known;
   for (const Value& v : parameters.values)
     if (v.kind == ValueKind::parameter) known[v.name] = &v.type;
   Given given;
-  for (const ModelFile::Weight& w : weights) {
+  for (ModelFile::Weight& w : weights) {
     const auto it = known.find(w.name);
     if (it == known.end()) fail("weight '", w.name, "' is none of the template's");
     if (*it->second != w.tensor.type()) fail("weight '", w.name, "' is ", w.tensor.type(), ", the template's is ", *it->second);
@@ -82,7 +83,7 @@ class Exporter {
   }
 
  private:
-  const Tensor* given(const std::string& name) const {
+  Tensor* given(const std::string& name) const {
     const auto it = given_.find(name);
     return it == given_.end() ? nullptr : it->second;
   }
@@ -94,7 +95,8 @@ class Exporter {
       onnx::TensorProto& proto = *model_.mutable_graph()->mutable_initializer(i);
       const auto kept = flat.find(proto.name());
       if (kept == flat.end()) continue;  // nothing reads it
-      const Tensor* value = given(proto.name());
+      Tensor* const mine = given(proto.name());
+      const Tensor* value = mine;
       const DataForm form = impl_.forms[static_cast<std::size_t>(i)];
       if (!value && form == DataForm::none) {
         if (!kept->second->data) fail("weight '", proto.name(), "' has no value, neither in the template nor given");
@@ -105,20 +107,22 @@ class Exporter {
         patches_.push_back({external_region(proto), *value});
       } else {
         store(*value, form, proto);
+        if (mine) *mine = {};  // one copy of the weights at a time is enough
       }
     }
   }
 
   // Weights that a node made become initializers, and the node goes.
   void constant_nodes() {
-    std::map<const onnx::NodeProto*, const Tensor*> replaced;
+    std::set<const onnx::NodeProto*> replaced;
     for (const FlatNode& node : impl_.flat.main.nodes) {
       if (!node.top_level || !node.domain.empty() || (node.op != "Constant" && node.op != "ConstantOfShape") ||
           !node.outputs.at(0).present())
         continue;
-      if (const Tensor* value = given(impl_.flat.name(node.outputs[0]))) {
-        replaced[node.proto] = value;
+      if (Tensor* const value = given(impl_.flat.name(node.outputs[0]))) {
+        replaced.insert(node.proto);
         add_initializer(impl_.flat.name(node.outputs[0]), *value);
+        *value = {};
       }
     }
     auto& nodes = *model_.mutable_graph()->mutable_node();
@@ -151,9 +155,8 @@ class Exporter {
 
 }  // namespace
 
-void ModelFile::write(const std::filesystem::path& path, const std::vector<Weight>& weights) const {
-  const BuiltGraph own = build_graph(impl_->flat, {}, batch_of_file(impl_->flat.inputs), nullptr, true);
-  const Given given = check_weights(weights, own.graph);
+void ModelFile::write(const std::filesystem::path& path, std::vector<Weight> weights) const {
+  const Given given = check_weights(weights, build_graph(impl_->flat, {}, batch_of_file(impl_->flat.inputs), nullptr, true).graph);
   Exporter(*impl_, given).run(path);
 }
 

@@ -297,7 +297,7 @@ void Model::set_parameters(std::span<const NamedTensor> values) {
 void Model::save(const std::filesystem::path& path) const {
   std::vector<ModelFile::Weight> weights;
   for (NamedTensor& p : parameters()) weights.push_back({std::move(p.name), std::move(p.tensor)});
-  state_->file.write(path, weights);
+  state_->file.write(path, std::move(weights));
 }
 
 }  // namespace tandem
