@@ -22,6 +22,7 @@ class CpuBackend final : public Backend {
 
  private:
   std::byte* scratch(std::int64_t bytes) const;  // under the lock
+  double time_kernel(const KernelDescription& description, const KernelOptions& options) const;
 
   mutable std::mutex scratch_lock_;
   mutable std::unique_ptr<Device> scratch_memory_;
