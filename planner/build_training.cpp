@@ -84,7 +84,7 @@ Training build_training(const Graph& model, const CompileOptions& o, std::int64_
   const bool synchronized = collective && o.synchronize_batch_norm;
   t.graph = expand(model, true);
   if (synchronized) t.graph = synchronize_batch_norm(t.graph, samples, o.batch);
-  t.graph = fuse_layers(simplify(t.graph));
+  t.graph = fuse_layers(simplify(pool_before_relu(simplify(t.graph))));
   Graph& graph = t.graph;
   const Loss loss = attach_loss(graph, o, o.batch);
   graph.outputs = {loss.loss};

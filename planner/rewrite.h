@@ -19,6 +19,10 @@ Graph simplify(const Graph& graph);
 // Normalises by the statistics of the whole batch: BatchNormalizationTraining becomes its formula with two AllReduces.
 Graph synchronize_batch_norm(const Graph& graph, std::int64_t samples, std::int64_t batch);
 
+// MaxPool(Relu(x)) is Relu(MaxPool(x)), with the same gradient: Relu then works on what pooling leaves, and x need not be
+// kept. BatchNormalization + Relu stay together. Before differentiation.
+Graph pool_before_relu(const Graph& graph);
+
 // Bias and activation into the producing node, BatchNormalization + Relu, flatten + InnerProduct. Before differentiation.
 Graph fuse_layers(const Graph& graph);
 

@@ -40,7 +40,7 @@ Graph mlp(std::int64_t n) {
   return b.graph;
 }
 
-Graph convnet(std::int64_t n) {
+Graph convnet_with(const std::string& relu, std::int64_t n) {
   Builder b;
   b.graph.name = "convnet";
   const Ints ones{1, 1}, pads{1, 1, 1, 1}, three{3, 3}, two{2, 2}, none{0, 0, 0, 0};
@@ -49,12 +49,21 @@ Graph convnet(std::int64_t n) {
   x = b.node("Relu", {b.node("Conv", {x, b.weight("c1", {12, 3, 3, 3}, 0.2F), b.weight("cb1", {12}, 0.1F)}, conv)});
   const ValueId skip = x;
   x = b.node("Conv", {x, b.weight("c2", {12, 12, 3, 3}, 0.1F)}, conv);
-  x = b.node("Relu", {b.node("Add", {x, skip})});
+  x = b.node(relu, {b.node("Add", {x, skip})}, relu == "LeakyRelu" ? Attributes{{"alpha", 0.0F}} : Attributes{});
   x = b.node("MaxPool", {x}, {{"kernel_shape", two}, {"strides", two}, {"pads", none}, {"dilations", ones}});
   x = b.node("Flatten", {x}, {{"axis", std::int64_t{1}}});
   x = b.node("Gemm", {x, b.weight("w", {192, 5}, 0.1F), b.weight("b", {5}, 0.1F)});
   b.graph.outputs = {b.node("Softmax", {x}, {{"axis", std::int64_t{-1}}})};
   return b.graph;
+}
+
+Graph convnet(std::int64_t n) {
+  return convnet_with("Relu", n);
+}
+
+// The same function, of operators that are not moved behind pooling.
+Graph convnet_as_written(std::int64_t n) {
+  return convnet_with("LeakyRelu", n);
 }
 
 Graph normalized(std::int64_t n) {
@@ -163,6 +172,11 @@ TEST(Training, SynchronizedBatchNormalizationTrainsAsOneDevice) {
   }
   // Each replica's own statistics give another result: the option is what makes the difference.
   EXPECT_GT(std::abs(train(normalized, 10, {3, 1}, 30).losses.back() - one.losses.back()), 1e-3F * one.losses.back());
+}
+
+TEST(Training, PoolingBeforeReluTrainsAsAfterIt) {
+  const Trained moved = train(convnet, 10, {1}, 20), as_written = train(convnet_as_written, 10, {1}, 20);
+  for (std::size_t i = 0; i < 20; ++i) EXPECT_NEAR(moved.losses[i], as_written.losses[i], 1e-5F * as_written.losses[i]) << i;
 }
 
 TEST(Training, ReplicasKeepTheSameStatistics) {
