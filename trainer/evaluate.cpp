@@ -41,7 +41,7 @@ Evaluation Model::evaluate(const Dataset& data, const EvaluateOptions& o) {
   const bool own_loss = s.options.plan.loss == "output";
   const std::size_t label = s.targets.size() - 1;
   if (!own_loss && (s.targets.empty() || !s.targets[label].label || !feed.has(label)))
-    fail(ExitCode::data, data.name(), " has no labels to measure a loss with");
+    fail(ExitCode::data, data.name(), " has no labels to measure a loss with; it has ", names_of(data.fields()));
   feed.check_labels();
   Measure sum;
   const auto start = std::chrono::steady_clock::now();

@@ -18,12 +18,6 @@ Shape without_ones(const Shape& s) {
   return out;
 }
 
-std::string names_of(std::span<const Field> fields) {
-  std::string s;
-  for (const Field& f : fields) s += concat(s.empty() ? "" : ", ", '\'', f.name, "' ", f.sample);
-  return s.empty() ? "none" : s;
-}
-
 }  // namespace
 
 void parse_normalize(Preprocess& p, std::string_view text) {
@@ -96,7 +90,7 @@ Feed::Source Feed::match(const FeedTarget& target, int index) const {
     s.one_hot = true;
     return s;
   }
-  if (target.classes > 0 && is_float(field.sample.dtype)) mismatch();
+  if (target.classes > 0 && !is_float(target.sample.dtype) && is_float(field.sample.dtype)) mismatch();
   if (have.elements() != want.elements()) mismatch();
 
   // Two orders of axes can be told apart: as the field has them, or with the channels moved.

@@ -63,7 +63,7 @@ class Fit {
     if (data_.size() == 0) fail(ExitCode::data, data_.name(), " has no samples");
     if (o_.epochs == 0 && o_.steps == 0) fail(ExitCode::usage, "training without end: give epochs or steps");
     for (std::size_t t = 0; t < s_.targets.size(); ++t)
-      if (!feed_.has(t)) fail(ExitCode::data, data_.name(), " has no labels for the loss '", s_.options.plan.loss, "'");
+      if (!feed_.has(t)) fail(ExitCode::data, data_.name(), " has no labels for the loss '", s_.options.plan.loss, "'; it has ", names_of(data_.fields()));
     feed_.check_labels();
   }
 

@@ -90,6 +90,29 @@ TEST(ModelApi, AnyDevicesTrainAsOneDoes) {
   }
 }
 
+// One-hot rows in float32 stand for the same classes as indices do.
+TEST(ModelApi, OneHotLabelsTrainAsClassIndicesDo) {
+  const Splits data = digits();
+  const auto& whole = dynamic_cast<const MemoryDataset&>(*data.train);
+  MemoryDataset one_hot("one-hot");
+  Tensor labels(TensorType{DType::float32, {whole.size(), 10}});
+  for (std::int64_t i = 0; i < whole.size(); ++i)
+    labels.write<float>()[static_cast<std::size_t>(10 * i + whole.values(1).values<std::uint8_t>()[static_cast<std::size_t>(i)])] = 1;
+  one_hot.add(whole.fields()[0], whole.values(0));
+  one_hot.add({.name = "y", .role = Role::label}, labels);
+
+  ModelOptions o = options(48);
+  const Trained by_index = train(o, {.epochs = 1, .validation = &whole}, whole);
+  o.plan.dense_labels = Model::load(template_path("mlp")).dense_labels(one_hot, o);
+  EXPECT_TRUE(o.plan.dense_labels);
+  const Trained by_row = train(o, {.epochs = 1, .validation = &one_hot}, one_hot);
+  ASSERT_EQ(by_row.losses.size(), by_index.losses.size());
+  for (std::size_t i = 0; i < by_row.losses.size(); ++i) EXPECT_NEAR(by_row.losses[i], by_index.losses[i], 1e-5) << "step " << i;
+  EXPECT_EQ(by_row.history.epochs[0].accuracy, by_index.history.epochs[0].accuracy);
+  EXPECT_EQ(by_row.history.epochs[0].val_accuracy, by_index.history.epochs[0].val_accuracy);
+  EXPECT_NEAR(by_row.history.epochs[0].val_loss, by_index.history.epochs[0].val_loss, 1e-5);
+}
+
 TEST(ModelApi, AResumedRunEndsAsIfItHadNotStopped) {
   const Splits data = digits();
   const Trained whole = train(options(48), {.epochs = 3}, *data.train);

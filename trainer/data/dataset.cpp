@@ -10,6 +10,12 @@
 
 namespace tandem {
 
+std::string names_of(std::span<const Field> fields) {
+  std::string s;
+  for (const Field& f : fields) s += concat(s.empty() ? "" : ", ", '\'', f.name, "' ", f.sample);
+  return s.empty() ? "none" : s;
+}
+
 std::string Dataset::describe(std::int64_t sample) const {
   return concat(name(), ": sample ", sample);
 }

@@ -21,6 +21,8 @@ struct Field {
   bool pixels = false;  // uint8 0..255 that stand for 0..1
 };
 
+std::string names_of(std::span<const Field> fields);  // with their types, as errors list them
+
 class Dataset {
  public:
   virtual ~Dataset() = default;

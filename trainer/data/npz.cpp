@@ -1,5 +1,5 @@
-// numpy archives. Arrays x and y (or NAME and y for a model with inputs NAME...), with _train, _val and _test
-// endings for parts; without an ending it is the training part.
+// numpy archives. Arrays x and y (or NAME in place of x for a model with inputs NAME..., label or labels in place of y),
+// with _train, _val and _test endings for parts; without an ending it is the training part.
 #include <algorithm>
 
 #include "trainer/data/dataset.h"
@@ -41,7 +41,11 @@ std::unique_ptr<Dataset> read_part(ZipReader& zip, const Spec& spec, const DataR
     Field field = input_field(name, values);
     data->add(std::move(field), std::move(values));
   }
-  if (zip.has(member("y"))) data->add({.name = "y", .role = Role::label}, read("y"));
+  for (const char* name : {"y", "label", "labels"})
+    if (zip.has(member(name)) && std::find(inputs.begin(), inputs.end(), name) == inputs.end()) {
+      data->add({.name = name, .role = Role::label}, read(name));
+      break;
+    }
   return data;
 }
 
