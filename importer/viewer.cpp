@@ -1,4 +1,5 @@
 // onnx_of: any graph, internal operators included, for an ONNX viewer.
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -10,7 +11,7 @@
 namespace tandem {
 namespace {
 
-constexpr std::int64_t ir_version = 8, opset = 18;
+constexpr std::int64_t ir_version = 10, opset = 22;
 constexpr std::size_t constant_bytes = 1024;  // larger ones are shown as inputs: a viewer has no use for their values
 
 void set_type(const TensorType& type, onnx::ValueInfoProto& info) {
@@ -58,6 +59,21 @@ Tensor operand_of(const AttributeValue& value) {
     Tensor operator()(const Strings&) const { return {}; }
   };
   return std::visit(Visitor{}, value);
+}
+
+// Attributes that the planner gives to ONNX's operators. ONNX's own definition has no room for them, so a node with
+// one of them stands in the internal domain: another reader then does not take it for what it is not.
+struct PlannerAttribute {
+  std::string_view op;  // empty: any
+  std::string_view attribute;
+};
+constexpr PlannerAttribute planner_attributes[] = {{"", "activation"}, {"MatMul", "transA"}, {"MatMul", "transB"}};
+
+std::string_view domain_of(const Node& n) {
+  const bool extended = std::ranges::any_of(planner_attributes, [&](const PlannerAttribute& row) {
+    return (row.op.empty() || row.op == n.op->name) && n.attributes.has(row.attribute);
+  });
+  return extended ? std::string_view("tandem") : n.op->domain;
 }
 
 class Viewer {
@@ -115,7 +131,7 @@ class Viewer {
     onnx::NodeProto& proto = *out().add_node();
     proto.set_name(n.name);
     proto.set_op_type(std::string(n.op->name));
-    proto.set_domain(std::string(n.op->domain));
+    proto.set_domain(std::string(domain_of(n)));
     std::string origin;
     for (const std::string& o : n.origin) origin += origin.empty() ? o : ", " + o;
     if (!origin.empty()) proto.set_doc_string("from " + origin);
