@@ -48,9 +48,16 @@ std::vector<ValueId> expand_gemm(ExpandContext& e) {
   return {y};
 }
 
+// Of A' · B': two a product.
+double gemm_flops(const Graph& graph, const Node& n) {
+  const Shape& a = graph[n.inputs[0]].type.shape;
+  const std::int64_t k = a[n.attributes.integer("transA", 0) != 0 ? 0 : 1];
+  return 2.0 * static_cast<double>(k) * static_cast<double>(graph[n.outputs[0]].type.shape.elements());
+}
+
 }  // namespace
 
 // y = alpha · A' · B' + beta · C, where ' transposes if transA, transB say so
-Operator gemm() { return {.name = "Gemm", .since = {1, 6, 7, 9, 11, 13}, .infer = infer_gemm, .expand = expand_gemm}; }
+Operator gemm() { return {.name = "Gemm", .since = {1, 6, 7, 9, 11, 13}, .infer = infer_gemm, .expand = expand_gemm, .flops = gemm_flops}; }
 
 }  // namespace tandem

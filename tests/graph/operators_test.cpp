@@ -51,6 +51,8 @@ TEST(Operators, CountFloatingPointOperations) {
       {"InnerProduct", {"f[3,4,5]", "f[7,4,5]"}, {}, 2.0 * 3 * 7 * 20},
       {"MatMul", {"f[2,3,4]", "f[4,5]"}, {}, 2.0 * 2 * 3 * 4 * 5},
       {"MatMul", {"f[2,4,3]", "f[4,5]"}, {{"transA", std::int64_t{1}}}, 2.0 * 2 * 3 * 4 * 5},
+      {"Gemm", {"f[3,4]", "f[5,4]", "f[5]"}, {{"transB", std::int64_t{1}}}, 2.0 * 3 * 4 * 5},
+      {"Gemm", {"f[4,3]", "f[4,5]"}, {{"transA", std::int64_t{1}}}, 2.0 * 3 * 4 * 5},
       {"ReduceSum", {"f[6,7]"}, {}, 42},
       {"MaxPool", {"f[1,1,4,4]"}, {{"kernel_shape", Ints{2, 2}}}, 9 * 4},
   };
