@@ -19,6 +19,16 @@ std::vector<ValueId> trainable_parameters(const Graph& graph, const CompileOptio
   return list;
 }
 
+// A pattern that names nothing is a slip of the pen: what it was to freeze would be trained.
+void check_patterns(const Graph& model, const CompileOptions& o) {
+  for (const auto& [option, patterns] : {std::pair{"freeze", &o.freeze}, {"unfreeze", &o.unfreeze}})
+    for (const std::string& pattern : *patterns) {
+      const auto named = [&](const Value& v) { return v.kind == ValueKind::parameter && matches_any(v.name, {pattern}); };
+      if (std::none_of(model.values.begin(), model.values.end(), named))
+        fail(ExitCode::usage, "--", option, " '", pattern, "': model '", model.name, "' has no parameter of that name");
+    }
+}
+
 // Small parameters share one update step: starting a step costs more than updating a thousand numbers.
 constexpr std::int64_t small_parameter = 16384;
 constexpr std::size_t largest_group = 64;
@@ -81,6 +91,7 @@ ValueId in_template_form(Graph& graph, ValueId parameter, ValueId gradient) {
 
 Training build_training(const Graph& model, const CompileOptions& o, std::int64_t samples, bool collective) {
   Training t;
+  check_patterns(model, o);
   const bool synchronized = collective && o.synchronize_batch_norm;
   t.graph = expand(model, true);
   if (synchronized) t.graph = synchronize_batch_norm(t.graph, samples, o.batch);

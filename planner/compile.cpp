@@ -8,6 +8,7 @@
 #include "planner/assemble.h"
 #include "planner/optimizer.h"
 #include "planner/rewrite.h"
+#include "planner/warnings.h"
 
 namespace tandem {
 namespace {
@@ -121,9 +122,10 @@ Plan compile_unchecked(const GraphSource& source, const CompileOptions& o, Backe
 
   // 1. One training or inference graph for each size of slice, the largest first: it leads.
   std::map<std::int64_t, Prepared, std::greater<>> prepared;
+  Graph model;
   for (const std::int64_t n : sizes) {
     if (n == 0 || prepared.count(n)) continue;
-    const Graph model = source(n);
+    model = source(n);
     plan.model = model.name;
     prepared.emplace(n, training ? prepare_training(model, o, n, collective) : prepare_inference(model));
   }
@@ -203,7 +205,7 @@ Plan compile_unchecked(const GraphSource& source, const CompileOptions& o, Backe
     begin += sizes[d];
   }
   assemble(plan, replicas, outputs, o, parameters_of);
-
+  plan.warnings = warnings_of(plan, o, model);
   return plan;
 }
 

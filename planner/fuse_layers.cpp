@@ -127,8 +127,9 @@ Graph round(const Graph& graph, bool& changed) {
         if (!row.rule({copy.to, first, second}, fused)) continue;
         // The fused node makes the second one's output and the first one's others; the first stays, unread, until
         // simplify removes it.
-        std::vector<std::string> origin = first.origin;
-        for (const std::string& o : second.origin)
+        const bool first_leads = fused.op == first.op;  // people look for the node that does the work
+        std::vector<std::string> origin = (first_leads ? first : second).origin;
+        for (const std::string& o : (first_leads ? second : first).origin)
           if (std::find(origin.begin(), origin.end(), o) == origin.end()) origin.push_back(o);
         const NodeId id = copy.to.add_node(*fused.op, node.name, fused.attributes, fused.inputs, static_cast<int>(fused.outputs.size()), origin);
         const Node made = copy.to[id];

@@ -1,6 +1,8 @@
 // The optimizers by name with the field's defaults, and their update nodes.
 #include "planner/optimizer.h"
 
+#include <limits>
+
 namespace tandem {
 namespace {
 
@@ -21,6 +23,19 @@ const Row* find(std::string_view name) {
   for (const Row& row : rows)
     if (row.name == name) return &row;
   return nullptr;
+}
+
+void check(const OptimizerOptions& o) {
+  struct Range {
+    const char* name;
+    double value, below;  // from 0
+  };
+  constexpr double any = std::numeric_limits<double>::infinity();
+  for (const Range& r : {Range{"momentum", o.momentum, 1}, {"weight decay", o.weight_decay, any}, {"beta1", o.beta1, 1},
+                         {"beta2", o.beta2, 1}, {"rho", o.rho, 1}, {"epsilon", o.epsilon, any}})
+    if (!(r.value >= 0 && r.value < r.below))
+      fail(ExitCode::usage, "optimizer ", o.name, ": ", r.name, ' ', r.value, ", expected a number from 0 on", r.below == 1 ? " and below 1" : "");
+  if (o.nesterov && o.momentum == 0) fail(ExitCode::usage, "optimizer ", o.name, ": Nesterov's momentum needs a momentum");
 }
 
 float f(double v) { return static_cast<float>(v); }
@@ -47,6 +62,7 @@ std::string to_string(const OptimizerOptions& o) {
 
 UpdateRule update_rule(const OptimizerOptions& o) {
   optimizer_defaults(o.name);
+  check(o);
   UpdateRule rule{.op = std::string(find(o.name)->op)};
   rule.attributes.set("weight_decay", f(o.weight_decay));
   if (rule.op == "AdamUpdate") {

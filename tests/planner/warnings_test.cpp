@@ -1,0 +1,56 @@
+#include "planner/warnings.h"
+
+#include <gtest/gtest.h>
+
+namespace tandem {
+namespace {
+
+struct Row {
+  const char* name;
+  std::vector<std::int64_t> slices;
+  std::vector<double> weights;
+  bool normalises = false, synchronised = false;
+  PlanMode mode = PlanMode::training;
+  std::vector<std::string> outputs = {"y"};
+  std::vector<std::string> said = {};  // a part of each warning
+};
+void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
+
+class Warnings : public testing::TestWithParam<Row> {};
+
+TEST_P(Warnings, SayWhatAUserShouldKnow) {
+  const Row& row = GetParam();
+  Plan plan{.mode = row.mode, .batch = 8};
+  for (std::size_t d = 0; d < row.slices.size(); ++d) {
+    DevicePlan device{.device = {"cpu", static_cast<int>(d)}, .weight = row.weights[d], .slice_size = row.slices[d]};
+    if (row.normalises && row.slices[d] > 0) device.steps.push_back({.kind = StepKind::launch, .op = "BatchNormalizationTraining"});
+    plan.devices.push_back(device);
+  }
+  Graph model;
+  for (const std::string& name : row.outputs) {
+    model.outputs.push_back({static_cast<int>(model.values.size())});
+    model.values.push_back({.name = name});
+  }
+  CompileOptions options;
+  options.synchronize_batch_norm = row.synchronised;
+  const std::vector<std::string> warnings = warnings_of(plan, options, model);
+  ASSERT_EQ(warnings.size(), row.said.size()) << testing::PrintToString(warnings);
+  for (std::size_t i = 0; i < warnings.size(); ++i) EXPECT_NE(warnings[i].find(row.said[i]), std::string::npos) << warnings[i];
+}
+
+// clang-format off
+const Row rows[] = {
+    {.name = "nothing to say", .slices = {4, 4}, .weights = {1, 1}},
+    {.name = "a batch too small", .slices = {1, 1, 0}, .weights = {1, 1, 1}, .said = {"no samples for cpu:2"}},
+    {.name = "a weight of 0 is meant", .slices = {8, 0}, .weights = {1, 0}},
+    {.name = "statistics of each device", .slices = {6, 2}, .weights = {3, 1}, .normalises = true, .said = {"(2 at the least, of a batch of 8)"}},
+    {.name = "statistics of all devices", .slices = {4, 4}, .weights = {1, 1}, .normalises = true, .synchronised = true},
+    {.name = "statistics of one busy device", .slices = {8, 0}, .weights = {1, 0}, .normalises = true},
+    {.name = "several outputs", .slices = {8}, .weights = {1}, .outputs = {"scores", "boxes"}, .said = {"first output 'scores'; not of 'boxes'"}},
+    {.name = "several outputs of inference", .slices = {8}, .weights = {1}, .mode = PlanMode::inference, .outputs = {"scores", "boxes"}},
+};
+// clang-format on
+INSTANTIATE_TEST_SUITE_P(Rows, Warnings, testing::ValuesIn(rows));
+
+}  // namespace
+}  // namespace tandem
