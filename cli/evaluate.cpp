@@ -20,6 +20,7 @@ int run(const Invocation& call) {
   const Dataset& data = split_of(splits, a.text("split"));
   options.plan.dense_labels = model.dense_labels(data, options);
   model.compile(options, backends.all());
+  for (const std::string& note : model.notes()) call.say("note: " + note);
   const Evaluation e = model.evaluate(data, {.preprocess = preprocess(a)});
   if (call.json()) {
     call.print(Json::Object{{"data", data.name()},

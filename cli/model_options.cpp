@@ -1,5 +1,6 @@
 #include "cli/model_options.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
@@ -34,12 +35,25 @@ std::optional<LayoutPreference> layout_of(const std::string& text) {
 
 void read_optimizer(OptimizerOptions& o, const Arguments& a) {
   o = optimizer_defaults(a.text("optimizer"));
-  const std::pair<std::string_view, double*> numbers[] = {{"momentum", &o.momentum}, {"weight-decay", &o.weight_decay},
-                                                          {"beta1", &o.beta1},       {"beta2", &o.beta2},
-                                                          {"rho", &o.rho},           {"epsilon", &o.epsilon}};
-  for (const auto& [name, value] : numbers)
-    if (a.given(name)) *value = a.number(name);
+  struct Number {
+    std::string_view name;
+    double* value;
+    std::vector<std::string> optimizers;  // that take it
+  };
+  const Number numbers[] = {{"momentum", &o.momentum, {"sgd", "rmsprop"}},
+                            {"weight-decay", &o.weight_decay, {"sgd", "rmsprop", "adam", "adamw"}},
+                            {"beta1", &o.beta1, {"adam", "adamw"}},
+                            {"beta2", &o.beta2, {"adam", "adamw"}},
+                            {"rho", &o.rho, {"rmsprop"}},
+                            {"epsilon", &o.epsilon, {"rmsprop", "adam", "adamw"}}};
+  for (const Number& n : numbers) {
+    if (!a.given(n.name)) continue;
+    if (std::find(n.optimizers.begin(), n.optimizers.end(), o.name) == n.optimizers.end())
+      fail(ExitCode::usage, "--", n.name, ": the optimizer ", o.name, " has none");
+    *n.value = a.number(n.name);
+  }
   o.nesterov = a.on("nesterov");
+  if (o.nesterov && o.name != "sgd") fail(ExitCode::usage, "--nesterov: the optimizer ", o.name, " has none");
 }
 
 }  // namespace
@@ -84,7 +98,7 @@ std::vector<OptionRow> training_rows() {
 }
 
 std::vector<OptionRow> data_rows() {
-  std::string_view help = "idx:DIR, cifar10:DIR, npz:FILE, synthetic:digits[,train=N], random[,samples=N]";
+  std::string_view help = "idx:DIR, cifar10:DIR, npz:FILE (arrays x and y, or x_train, y_train, x_test, y_test), synthetic:digits[,train=N], random[,samples=N]";
   return {
       {"data", "SPEC", "", help},
       {"normalize", "MEAN,DEV", "", "x becomes (x - MEAN) / DEV, after bytes became 0..1; also one mean, then one deviation, a channel"},

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <filesystem>
+#include <set>
 
 #include "trainer/file.h"
 #include "trainer/spec.h"
@@ -36,8 +38,8 @@ const OptionRow* find_row(std::span<const OptionRow> rows, std::string_view name
 [[noreturn]] void unknown(std::string_view what, std::string_view name, std::span<const OptionRow> rows) {
   std::vector<std::string> names;
   for (const OptionRow& row : rows) names.emplace_back(row.name);
-  const std::string near = nearest(name, names);
-  fail(ExitCode::usage, "unknown ", what, name, near.empty() ? std::string(", see --help") : concat(", did you mean --", near, "?"));
+  const std::string near = nearest(name.substr(std::min(name.find_first_not_of('-'), name.size())), names);
+  fail(ExitCode::usage, "unknown ", what, " '", name, "'", near.empty() ? std::string(", see --help") : concat(", did you mean --", near, "?"));
 }
 
 std::string text_of_json(const Json& value) {
@@ -85,7 +87,7 @@ Arguments Arguments::parse(std::span<const std::string> given, std::span<const s
                off && is_switch(*off) && equals == std::string::npos) {
       a.values_[name.substr(3)] = {"off", true};
     } else {
-      unknown("option ", word.substr(0, equals), rows);
+      unknown("option", word.substr(0, equals), rows);
     }
   }
   if (bare.size() > positionals.size()) fail(ExitCode::usage, "unexpected argument '", bare[positionals.size()], "'");
@@ -95,8 +97,7 @@ Arguments Arguments::parse(std::span<const std::string> given, std::span<const s
     const char* value = a.values_.contains(row.name) ? nullptr : environment(variable_of(row.name));
     if (value) a.values_.emplace(row.name, Value{is_switch(row) ? switch_text(value, row.name) : std::string(value), true});
   }
-  if (const auto config = a.values_.find("config"); config != a.values_.end() && !config->second.text.empty()) {
-    const std::string path = config->second.text;
+  if (const std::string path = a.config_file(); !path.empty()) {
     const Json file = Json::parse(read_file(path));
     for (const auto& [key, value] : file.object()) {
       if (key == "command") continue;
@@ -105,12 +106,22 @@ Arguments Arguments::parse(std::span<const std::string> given, std::span<const s
         continue;
       }
       const OptionRow* row = find_row(rows, key);
-      if (!row) unknown(concat("key in ", path, ": "), key, rows);
+      if (!row) unknown(concat("key in ", path), key, rows);
       a.values_.emplace(key, Value{is_switch(*row) ? switch_text(text_of_json(value), key) : text_of_json(value), true});
     }
   }
   for (const OptionRow& row : rows) a.values_.emplace(row.name, Value{std::string(row.absent), false});
   return a;
+}
+
+std::string Arguments::config_file() const {
+  const auto text = [&](std::string_view name) {
+    const auto found = values_.find(name);
+    return found == values_.end() ? std::string() : found->second.text;
+  };
+  if (!text("config").empty() || text("resume") != "on" || text("run-dir").empty()) return text("config");
+  const std::filesystem::path left = std::filesystem::path(text("run-dir")) / "config.json";
+  return std::filesystem::exists(left) ? left.string() : "";
 }
 
 bool Arguments::given(std::string_view option) const {
@@ -152,10 +163,11 @@ void Arguments::require(std::string_view option) const {
 }
 
 Json Arguments::resolved() const {
+  static const std::set<std::string_view> of_one_call{"config", "dry-run", "help", "overwrite", "resume"};
   Json::Object object;
   for (const auto& [name, value] : positionals_) object.emplace_back(name, value);
   for (const auto& [name, value] : values_) {
-    if (name == "config" || name == "help" || name == "resume" || value.text.empty()) continue;
+    if (of_one_call.contains(name) || value.text.empty()) continue;
     object.emplace_back(name, json_of_text(value.text));
   }
   return object;

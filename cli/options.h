@@ -1,5 +1,6 @@
 // Command-line options: every command has a table of rows, and one parser reads them all. A value comes from the flag,
-// else from the environment (TANDEM_BATCH_SIZE for --batch-size), else from --config's file, else from the table.
+// else from the environment (TANDEM_BATCH_SIZE for --batch-size), else from --config's file (with --resume: from the
+// configuration that the run left in its folder), else from the table.
 #pragma once
 #include <functional>
 #include <map>
@@ -38,7 +39,7 @@ class Arguments {
   // The n-th positional; fails (usage) where it is missing.
   const std::string& positional(std::string_view name) const;
   bool has_positional(std::string_view name) const { return positionals_.find(name) != positionals_.end(); }
-  Json resolved() const;                        // what --config reads back
+  Json resolved() const;                        // what --config reads back: all but what concerns one call only
   void require(std::string_view option) const;  // fails (usage) where it is empty
 
  private:
@@ -46,6 +47,7 @@ class Arguments {
     std::string text;
     bool given = false;
   };
+  std::string config_file() const;  // empty: none
   std::map<std::string, Value, std::less<>> values_;
   std::map<std::string, std::string, std::less<>> positionals_;
 };

@@ -16,6 +16,7 @@ constexpr Format formats[] = {
     {"summary", [](const Plan& p) { return text_of_plan(p, false); }},
     {"json", json_of},
     {"dot", dot_of},
+    {"html", html_of},
     {"plan", serialize},
 };
 
@@ -77,12 +78,13 @@ Command plan_command() {
       .examples =
           "  tandem plan models/lenet.onnx --devices cpu:0-3 --batch-size 128\n"
           "  tandem plan models/resnet50.onnx --batch-size 8 --format summary\n"
+          "  tandem plan models/resnet50.onnx --format html --output resnet50.html\n"
           "  tandem plan models/resnet50.onnx --format plan --output resnet50.plan\n"
           "  tandem plan --check resnet50.plan\n",
       .options = join({{
                            {"training", "", "off", "plan a training step (the default)"},
                            {"inference", "", "off", "plan inference"},
-                           {"format", "NAME", "text", "text, summary, json, dot, onnx (the training graph, for a viewer) or plan (binary)"},
+                           {"format", "NAME", "text", "text, summary, json, dot, html, onnx (the training graph, for a viewer) or plan (binary)"},
                            {"output", "FILE", "", "write there instead of to stdout"},
                            {"check", "FILE", "", "verify a plan file"},
                            {"autotune", "", "off", "time kernels; needs the devices"},

@@ -28,6 +28,7 @@ int run(const Invocation& call) {
   else
     splits = open_data(a.text("data"), request);
   model.compile(options, backends.all());
+  for (const std::string& note : model.notes()) call.say("note: " + note);
   const std::vector<NamedTensor> results = model.predict(split_of(splits, array ? "" : a.text("split")), {.preprocess = preprocess(a)});
 
   if (output.ends_with(".npy")) {

@@ -58,7 +58,7 @@ FitOptions fit_options(const Arguments& a, const RunData& data) {
   o.checkpoint_steps = a.integer("checkpoint-steps");
   Json::Object config{{"command", "train"}};
   const Json resolved = a.resolved();
-  config.insert(config.end(), resolved.object().begin(), resolved.object().end());
+  for (const auto& [key, value] : resolved.object()) config.emplace_back(key, key == "epochs" ? Json(o.epochs) : value);
   o.config = std::move(config);
   return o;
 }
@@ -195,7 +195,7 @@ Command train_command() {
           "  tandem train models/lenet.onnx --data idx:data/mnist --normalize 0.1307,0.3081 --init he-normal \\\n"
           "    --lr 0.02 --momentum 0.9 --epochs 5 --batch-size 128 --devices cpu:0-1 --run-dir runs/mnist\n"
           "  tandem train models/lenet.onnx --data synthetic:digits --init he-normal --epochs 3 --lr-schedule cosine,warmup=0.5\n"
-          "  tandem train models/lenet.onnx --data idx:data/mnist --run-dir runs/mnist --resume\n"
+          "  tandem train --run-dir runs/mnist --resume --epochs 8\n"
           "  tandem train models/resnet50.onnx --data random --steps 10 --batch-size 8 --dry-run\n",
       .options = join(
           {data_rows(),
@@ -212,7 +212,7 @@ Command train_command() {
                {"seed", "N", "1", "of weights, order, augmentation and dropout"},
                {"eval-batch-size", "N", "0", "batch of evaluations (0: as in training)"},
                {"run-dir", "DIR", "", "keep checkpoints, metrics.csv, curves.svg, plan.txt and config.json there"},
-               {"resume", "", "off", "go on from --run-dir's last checkpoint"},
+               {"resume", "", "off", "go on from --run-dir's last checkpoint, with the options of that run where none are given"},
                {"overwrite", "", "off", "start anew in a --run-dir that holds a run"},
                {"checkpoint-steps", "N", "0", "write a checkpoint every N steps too (0: after epochs only)"},
                {"keep", "NAME", "last", "which weights to write: last, or best by validation"},

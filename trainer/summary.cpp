@@ -1,10 +1,7 @@
 #include "trainer/summary.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-
 #include "graph/operator.h"
+#include "planner/plan/units.h"
 
 namespace tandem {
 
@@ -31,23 +28,15 @@ Summary summarize(const Graph& graph) {
 }
 
 std::string text_of(const Summary& summary) {
-  std::size_t node_width = 4, op_width = 8, shape_width = 6;
-  for (const SummaryRow& row : summary.rows) {
-    node_width = std::clamp(row.node.size(), node_width, std::size_t{48});
-    op_width = std::max(op_width, row.op.size());
-    shape_width = std::max(shape_width, to_string(row.output).size());
-  }
-  const auto line = [&](std::string_view node, std::string_view op, std::string_view shape, std::string_view parameters) {
-    return fmt::format("{:<{}.{}}  {:<{}}  {:<{}}  {:>12}\n", node, node_width, node_width, op, op_width, shape, shape_width, parameters);
-  };
-  const std::string rule = std::string(node_width + op_width + shape_width + 18, '-') + '\n';
-  std::string out = fmt::format("Model {}\n", summary.model) + line("node", "operator", "output", "parameters") + rule;
+  constexpr std::size_t widest = 48;
+  using enum TextTable::Align;
+  TextTable table({{"node"}, {"operator"}, {"output"}, {"parameters", right}, {"FLOP", right}});
   for (const SummaryRow& row : summary.rows)
-    out += line(row.node, row.op, to_string(row.output), row.parameters ? fmt::format("{}", row.parameters) : std::string());
-  out += rule;
-  out += fmt::format("parameters {} ({} trainable), {:.2f} MB; {:.3g} million operations a sample\n", summary.parameters, summary.trainable,
-                     static_cast<double>(summary.bytes) / 1e6, summary.flops / 1e6);
-  return out;
+    table.add({shorten(row.node, widest), row.op, to_string(row.output), row.parameters ? text_of_integer(row.parameters) : "",
+               row.flops > 0 ? text_of_count(row.flops) : ""});
+  return concat("Model ", shorten(summary.model, widest), "\n\n", table.text("  "), "\nparameters ", text_of_integer(summary.parameters), " (",
+                text_of_integer(summary.trainable), " trainable), ", text_of_bytes(summary.bytes), "; ", text_of_count(summary.flops),
+                "FLOP a sample, forward\n");
 }
 
 }  // namespace tandem

@@ -141,7 +141,7 @@ struct Plan {
   double seconds = 0;              // estimated step
 };
 
-// Fails (usage) with every breach: overlapping live buffers, offsets outside arenas, waits that cycle, operands that
+// Fails (model) with every breach: overlapping live buffers, offsets outside arenas, waits that cycle, operands that
 // do not exist, collectives that differ between devices.
 void verify(const Plan& plan);
 

@@ -7,11 +7,12 @@
 namespace tandem {
 
 std::string serialize(const Plan& plan);           // plan.proto's binary form; equal plans give equal bytes
-Plan parse_plan(const std::string& bytes);         // fails (usage) on anything that is not a whole plan
+Plan parse_plan(const std::string& bytes);         // fails (model) on anything that is not a whole plan
 std::string hash_of(const Plan& plan);             // 16 hex digits
 
 std::string text_of_plan(const Plan& plan, bool steps);  // for people; without steps: summary, memory, buckets, warnings
 std::string json_of(const Plan& plan);
 std::string dot_of(const Plan& plan);              // Graphviz, device 0's steps
+std::string html_of(const Plan& plan);             // a page with pictures of time and memory, and the text
 
 }  // namespace tandem

@@ -159,12 +159,12 @@ Plan read(const file::Plan& in) {
 
 Plan parse_plan(const std::string& bytes) {
   file::Plan in;
-  if (!in.ParseFromString(bytes)) fail(ExitCode::usage, "plan file: not a plan file, or cut off");
+  if (!in.ParseFromString(bytes)) fail(ExitCode::model, "plan file: not a plan file, or cut off");
   Plan plan;
   try {
     plan = read(in);
   } catch (const Error& e) {
-    fail(ExitCode::usage, "plan file: ", e.what());
+    fail(ExitCode::model, "plan file: ", e.what());
   }
   verify(plan);
   return plan;

@@ -93,7 +93,7 @@ std::string DeviceBreaches::step(std::size_t index) const {
 void Breaches::raise(const Plan& plan) const {
   if (count_ == 0) return;
   const std::string rest = count_ > shown ? concat("\n  and ", count_ - shown, " more") : std::string();
-  fail(ExitCode::usage, "plan of '", plan.model, "' breaks ", count_, count_ == 1 ? " rule:" : " rules:", text_, rest);
+  fail(ExitCode::model, "plan of '", plan.model, "' breaks ", count_, count_ == 1 ? " rule:" : " rules:", text_, rest);
 }
 
 void verify(const Plan& plan) {

@@ -10,7 +10,7 @@ class Breaches {
   void add(const Parts&... parts) {
     if (++count_ <= shown) text_ += concat("\n  ", parts...);
   }
-  void raise(const Plan& plan) const;  // fails (usage) where there are any
+  void raise(const Plan& plan) const;  // fails (model) where there are any
 
  private:
   static constexpr std::size_t shown = 100;  // the rest is counted

@@ -46,7 +46,7 @@ TEST(Options, SwitchesEqualsAndEnd) {
   EXPECT_EQ(parse("--lr=-3").number("lr"), -3);
   EXPECT_EQ(parse("--lr -3").number("lr"), -3);
   EXPECT_EQ(parse("-- --lr").positional("model"), "--lr");
-  expect_error(ExitCode::usage, "unknown option --no-lr", [] { parse("--no-lr"); });
+  expect_error(ExitCode::usage, "unknown option '--no-lr'", [] { parse("--no-lr"); });
 }
 
 TEST(Options, WhatWasResolvedIsReadBack) {

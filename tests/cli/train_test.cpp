@@ -63,12 +63,26 @@ TEST(Commands, ARunIsNotOverwrittenUnasked) {
   EXPECT_EQ(again.code, 2);
   EXPECT_NE(again.err.find("--resume goes on with it, --overwrite starts anew"), std::string::npos) << again.err;
   EXPECT_EQ(run_tandem(words(line + " --overwrite", folder.text())).code, 0);
-  EXPECT_EQ(run_tandem(words(line + " --resume --epochs 2", folder.text())).code, 0);
+  // A resumed run needs no more than its folder: its other options are those it was started with.
+  const Outcome resumed = run_tandem(words("train --resume --run-dir TMP/run --epochs 2", folder.text()));
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
   const std::string csv = read_file(folder / "run/metrics.csv");
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 3);
   // The run's configuration is enough to start it again.
   const Outcome by_file = run_tandem(words("train --config TMP/run/config.json --overwrite --quiet", folder.text()));
   EXPECT_EQ(by_file.code, 0) << by_file.err;
+}
+
+// The end of a run that only --steps gives is kept too, not the default of --epochs.
+TEST(Commands, AConfigurationKeepsTheNumberOfSteps) {
+  const TemporaryFolder folder;
+  const std::string line = "train MODELS/mlp.onnx " + digits + "--init he-normal --steps 9 --run-dir TMP/run --output TMP/out.onnx --json";
+  const Outcome first = run_tandem(words(line, folder.text()));
+  ASSERT_EQ(first.code, 0) << first.err;
+  const Outcome again = run_tandem(words("train --config TMP/run/config.json --overwrite", folder.text()));
+  ASSERT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(lines(first.out).back().at("step").integer(), 9);
+  EXPECT_EQ(lines(again.out).back().at("step").integer(), 9);
 }
 
 TEST(Commands, AnInterruptedRunGoesOn) {
@@ -112,7 +126,7 @@ TEST(Commands, APlanFileIsCheckedAndTheTrainingGraphIsOnnx) {
   EXPECT_NE(checked.out.find("ok, lenet on 2 devices"), std::string::npos) << checked.out;
   std::string bytes = read_file(folder / "a.plan");
   folder.write("cut.plan", bytes.substr(0, bytes.size() / 2));
-  EXPECT_EQ(run_tandem(words("plan --check TMP/cut.plan", folder.text())).code, 2);
+  EXPECT_EQ(run_tandem(words("plan --check TMP/cut.plan", folder.text())).code, 3);
   EXPECT_EQ(run_tandem(words("plan MODELS/lenet.onnx --format onnx --output TMP/a.onnx", folder.text())).code, 0);
   EXPECT_GT(std::filesystem::file_size(folder / "a.onnx"), 1000u);
 }

@@ -83,7 +83,7 @@ TEST(PlanFile, RefusesWhatIsNoPlan) {
       parse_plan(bytes);
       ADD_FAILURE() << "read " << bytes.size() << " bytes";
     } catch (const Error& e) {
-      EXPECT_EQ(e.code(), ExitCode::usage);
+      EXPECT_EQ(e.code(), ExitCode::model);
       EXPECT_EQ(std::string(e.what()).rfind("plan", 0), 0u) << e.what();
     }
   }
@@ -104,7 +104,7 @@ TEST(PlanFile, SurvivesDamage) {
       EXPECT_FALSE(json_of(plan).empty());
       EXPECT_FALSE(dot_of(plan).empty());
     } catch (const Error& e) {
-      EXPECT_EQ(e.code(), ExitCode::usage) << e.what();
+      EXPECT_EQ(e.code(), ExitCode::model) << e.what();
       ++refused;
     }
   }

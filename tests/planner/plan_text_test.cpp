@@ -94,6 +94,30 @@ TEST(PlanText, DotHasTheFlowOfTheFirstDevice) {
     EXPECT_NE(dot.find(part), std::string::npos) << part << " in " << dot;
 }
 
+std::ptrdiff_t count(const std::string& text, const std::string& part) {
+  std::ptrdiff_t n = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
+  return n;
+}
+
+// Devices with equal slices are drawn once; each step has a bar, each buffer with scratch memory of its own a box.
+TEST(PlanText, HtmlDrawsTimeAndMemory) {
+  Plan plan = timed_plan();
+  plan.model = "<a & b>";
+  const std::string html = html_of(plan);
+  std::ptrdiff_t boxes = 0;
+  for (const DevicePlan* d : {&plan.devices[0], &plan.devices[2]}) {
+    boxes += static_cast<std::ptrdiff_t>(d->steps.size());
+    for (const Buffer& b : d->buffers) boxes += b.arena == ArenaKind::scratch && !b.alias.present() && b.bytes > 0;
+  }
+  EXPECT_EQ(count(html, "<rect "), boxes) << html;
+  EXPECT_EQ(count(html, "</rect>"), boxes);
+  EXPECT_EQ(count(html, "<a & b>"), 0);
+  for (const char* part : {"<title>Training plan of &lt;a &amp; b&gt;</title>", "<h2>fake:0, 2 of 5 samples</h2>", "<h2>fake:2, 1 of 5 samples</h2>",
+                           "from Scale_node\n2.00 µs measured", "device fake:2 has one row"})
+    EXPECT_NE(html.find(part), std::string::npos) << part << " in " << html;
+}
+
 struct Unit {
   std::string got, want;
 };

@@ -37,7 +37,7 @@ TEST_P(BrokenPlan, IsNamed) {
     verify(plan);
     ADD_FAILURE() << "passed";
   } catch (const Error& e) {
-    EXPECT_EQ(e.code(), ExitCode::usage);
+    EXPECT_EQ(e.code(), ExitCode::model);
     EXPECT_NE(std::string(e.what()).find(GetParam().breach), std::string::npos) << e.what();
   }
 }
