@@ -39,7 +39,8 @@ const OptionRow* find_row(std::span<const OptionRow> rows, std::string_view name
   std::vector<std::string> names;
   for (const OptionRow& row : rows) names.emplace_back(row.name);
   const std::string near = nearest(name.substr(std::min(name.find_first_not_of('-'), name.size())), names);
-  fail(ExitCode::usage, "unknown ", what, " '", name, "'", near.empty() ? std::string(", see --help") : concat(", did you mean --", near, "?"));
+  fail(ExitCode::usage, "unknown ", what, " '", name, "'",
+       near.empty() ? std::string(", see --help") : concat(", did you mean --", near, "?"));
 }
 
 std::string text_of_json(const Json& value) {
@@ -54,6 +55,15 @@ Json json_of_text(const std::string& text) {
   if (std::from_chars(begin, end, whole).ptr == end && !text.empty()) return whole;
   if (std::from_chars(begin, end, real).ptr == end && !text.empty() && text_of(real) == text) return real;
   return text;
+}
+
+Json::Object read_config(const std::string& path) {
+  const std::string contents = read_file(path);
+  try {
+    return Json::parse(contents).object();
+  } catch (const Error& e) {
+    fail(ExitCode::usage, path, ": ", e.what());
+  }
 }
 
 }  // namespace
@@ -98,8 +108,7 @@ Arguments Arguments::parse(std::span<const std::string> given, std::span<const s
     if (value) a.values_.emplace(row.name, Value{is_switch(row) ? switch_text(value, row.name) : std::string(value), true});
   }
   if (const std::string path = a.config_file(); !path.empty()) {
-    const Json file = Json::parse(read_file(path));
-    for (const auto& [key, value] : file.object()) {
+    for (const auto& [key, value] : read_config(path)) {
       if (key == "command") continue;
       if (std::find(positionals.begin(), positionals.end(), key) != positionals.end()) {
         a.positionals_.emplace(key, text_of_json(value));

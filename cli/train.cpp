@@ -176,7 +176,9 @@ int run(const Invocation& call) {
     call.print(done_event(model, history, last, test, output));
     return 0;
   }
-  std::string result = fmt::format("trained {} steps, {:.0f} samples/s, loss {:.4f}", history.steps, history.samples_per_second, last.loss);
+  std::string result = fmt::format("trained {} steps", history.steps);
+  if (history.samples_per_second > 0) result += fmt::format(", {:.0f} samples/s", history.samples_per_second);
+  result += fmt::format(", loss {:.4f}", last.loss);
   if (std::isfinite(test.loss)) result += fmt::format("\nheld-out data ({} samples): loss {:.4f}", test.samples, test.loss);
   if (std::isfinite(test.accuracy)) result += fmt::format(", accuracy {:.2f}%", 100 * test.accuracy);
   call.write(result + fmt::format("\nwrote {}\n", output));

@@ -10,7 +10,8 @@ void warn_of_idle_devices(std::vector<std::string>& list, const Plan& plan) {
   std::string idle;
   for (const DevicePlan& d : plan.devices)
     if (d.slice_size == 0 && d.weight > 0) idle += concat(idle.empty() ? "" : ", ", d.device);
-  if (!idle.empty()) list.push_back(concat("no samples for ", idle, ": the batch of ", plan.batch, " is too small for these devices and weights"));
+  if (!idle.empty())
+    list.push_back(concat("no samples for ", idle, ": the batch of ", plan.batch, " is too small for these devices and weights"));
 }
 
 void warn_of_statistics(std::vector<std::string>& list, const Plan& plan, const CompileOptions& o) {

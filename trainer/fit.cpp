@@ -61,6 +61,8 @@ class Fit {
     if (s_.running().plan(0).mode != PlanMode::training)
       fail(ExitCode::usage, "model '", s_.file.name(), "' is compiled for inference, not for training");
     if (data_.size() == 0) fail(ExitCode::data, data_.name(), " has no samples");
+    if (!(o_.learning_rate >= 0) || !std::isfinite(o_.learning_rate))
+      fail(ExitCode::usage, "a learning rate of ", o_.learning_rate, ", expected a number from 0 on");
     if (o_.epochs == 0 && o_.steps == 0) fail(ExitCode::usage, "training without end: give epochs or steps");
     for (std::size_t t = 0; t < s_.targets.size(); ++t)
       if (!feed_.has(t)) fail(ExitCode::data, data_.name(), " has no labels for the loss '", s_.options.plan.loss, "'; it has ", names_of(data_.fields()));

@@ -73,7 +73,8 @@ std::string timeline(const Plan& plan, const DevicePlan& d) {
   std::string keys, out;
   for (std::size_t k = 0; k < std::size(step_kinds); ++k) keys += key(kind_colours[k], name_of(step_kinds[k]));
   const double height = static_cast<double>(free.size()) * row;
-  out += fmt::format("<p>Time of a step, estimated {}</p>\n<svg width=\"{}\" height=\"{}\">\n", keys, left + width + 40, height + below);
+  out += fmt::format("<p>Time of a step, estimated {}</p>\n<svg width=\"{}\" height=\"{}\">\n", keys, left + width + 40,
+                     height + below);
   for (std::size_t s = 0; s < free.size(); ++s)
     out += label(left - 8, static_cast<double>(s) * row + 17, "end", s < std::size(streams) ? streams[s] : "stream");
   for (std::size_t i = 0; i < d.steps.size(); ++i)
@@ -99,11 +100,12 @@ std::string memory_map(const DevicePlan& d) {
   }
   std::string keys;
   for (const MemoryClass c : classes) keys += key(class_colours[static_cast<std::size_t>(c)], name_of(c));
+  const std::string axes =
+      fmt::format("<line x1=\"{0}\" x2=\"{0}\" y1=\"0\" y2=\"{1}\"/><line x1=\"{0}\" x2=\"{2}\" y1=\"{1}\" y2=\"{1}\"/>\n", left,
+                  map_height, left + width);
   return fmt::format("<p>Scratch memory, offset over steps {}</p>\n<svg width=\"{}\" height=\"{}\">\n", keys, left + width + 40,
                      map_height + below) +
-         boxes + fmt::format("<line x1=\"{0}\" x2=\"{0}\" y1=\"0\" y2=\"{1}\"/><line x1=\"{0}\" x2=\"{2}\" y1=\"{1}\" y2=\"{1}\"/>\n", left,
-                             map_height, left + width) +
-         label(left - 8, 12, "end", text_of_bytes(arena->bytes)) + label(left - 8, map_height, "end", "0") +
+         boxes + axes + label(left - 8, 12, "end", text_of_bytes(arena->bytes)) + label(left - 8, map_height, "end", "0") +
          label(left, map_height + 16, "start", "step 0") +
          label(left + width, map_height + 16, "end", concat("step ", d.steps.size() - 1)) + "</svg>\n";
 }
@@ -111,8 +113,10 @@ std::string memory_map(const DevicePlan& d) {
 }  // namespace
 
 std::string html_of(const Plan& plan) {
-  const std::string title = escaped(concat(plan.mode == PlanMode::training ? "Training" : "Inference", " plan of ", shorten(plan.model, name_width)));
-  std::string out = fmt::format("<!doctype html>\n<html lang=en><meta charset=utf-8>\n<title>{0}</title>\n<style>{1}</style>\n<h1>{0}</h1>\n", title, style);
+  const std::string_view kind = plan.mode == PlanMode::training ? "Training" : "Inference";
+  const std::string title = escaped(concat(kind, " plan of ", shorten(plan.model, name_width)));
+  std::string out = fmt::format(
+      "<!doctype html>\n<html lang=en><meta charset=utf-8>\n<title>{0}</title>\n<style>{1}</style>\n<h1>{0}</h1>\n", title, style);
   std::set<std::pair<std::int64_t, std::string>> drawn;  // devices with equal slices run the same steps
   for (const DevicePlan& d : plan.devices)
     if (drawn.insert({d.slice_size, d.device.backend}).second)

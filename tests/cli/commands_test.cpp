@@ -43,6 +43,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"train a.onnx --epocs 3", 2, "", "unknown option '--epocs', did you mean --epochs?"},
                     Row{"train a.onnx -q", 2, "", "unknown option '-q'"}, Row{"train a.onnx b.onnx", 2, "", "unexpected argument 'b.onnx'"},
                     Row{"train a.onnx --lr", 2, "", "--lr needs a value: X"},
+                    Row{"train MODELS/mlp.onnx --data random --lr -1 --no-autotune --output TMP/o.onnx", 2, "", "a learning rate of -1"},
+                    Row{"train MODELS/mlp.onnx --config TMP/note.txt", 2, "", "note.txt: JSON, byte 1"},
                     Row{"train MODELS/mlp.onnx --data random --lr fast", 2, "", "--lr: 'fast' is not a number"},
                     Row{"train MODELS/mlp.onnx --data random --batch-size -4", 2, "", "--batch-size: -4 is negative"},
                     Row{"train MODELS/mlp.onnx --data random --batch-size 0", 2, "", "--batch-size must be at least 1"},
