@@ -6,6 +6,7 @@
 
 #include "kernels/collective.h"
 #include "kernels/kernel.h"
+#include "kernels/world.h"
 
 namespace tandem {
 
@@ -74,8 +75,7 @@ struct GroupSpec {
   std::vector<int> devices;     // the index of each device of this process, in rank order; may repeat (logical devices)
   int first_rank = 0;           // of this process's devices
   int ranks = 0;                // over all processes; 0: devices.size()
-  std::string address;          // "host:port" where rank 0 listens, if there are several processes
-  std::string plan_hash;        // must be the same in all processes
+  World* world = nullptr;       // the processes, where there are several
   double timeout_seconds = 60;  // of waiting for another rank
 };
 
@@ -101,10 +101,9 @@ class Backend {
   // Frees the scratch memory that measure keeps from call to call: fresh pages can cost more than what is measured.
   virtual void release_scratch() const {}
   virtual std::unique_ptr<Device> open(int index, const KernelOptions& options) const = 0;
-  // Sums over the devices of a plan. By default ranks are threads whose buffers are host memory.
-  virtual std::unique_ptr<CollectiveGroup> create_group(const GroupSpec& spec) const {
-    return in_process_group(static_cast<int>(spec.devices.size()), spec.timeout_seconds);
-  }
+  // Sums over the devices of a plan. By default ranks are threads, of one or several processes, whose buffers are host
+  // memory.
+  virtual std::unique_ptr<CollectiveGroup> create_group(const GroupSpec& spec) const;
 };
 
 }  // namespace tandem

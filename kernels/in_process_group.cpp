@@ -1,43 +1,33 @@
 #include <algorithm>
 #include <cstring>
-#include <mutex>
 #include <vector>
 
 #include "kernels/collective.h"
-#include "kernels/wait.h"
+#include "kernels/meeting.h"
 
 namespace tandem {
 namespace {
 
 class InProcessGroup final : public CollectiveGroup {
  public:
-  InProcessGroup(int ranks, double timeout_seconds)
-      : timeout_(timeout_seconds), spins_(spins_for(ranks)), members_(static_cast<std::size_t>(ranks)) {}
+  InProcessGroup(int ranks, double timeout_seconds) : meeting_(ranks, 0, timeout_seconds), calls_(static_cast<std::size_t>(ranks)) {}
 
   std::unique_ptr<Kernel> all_reduce(int rank, int channel, std::int64_t elements, DType dtype) override;
-  void abort(const std::string& reason) override {
-    {
-      const std::lock_guard lock(reason_mutex_);
-      if (epoch_.load() & aborted) return;  // the first reason is the cause
-      reason_ = reason;
-      epoch_.fetch_or(aborted);
-    }
-    wake_all(epoch_);
-  }
+  void abort(const std::string& reason) override { meeting_.abort(reason); }
 
-  int ranks() const { return static_cast<int>(members_.size()); }
-  struct Call {
+  int ranks() const { return meeting_.members(); }
+  struct alignas(64) Call {
     std::byte* buffer = nullptr;
     int channel = 0;
     std::int64_t elements = 0;
     DType dtype = DType::undefined;
   };
-  const Call& call_of(int rank) const { return members_[static_cast<std::size_t>(rank)].call; }
+  const Call& call_of(int rank) const { return calls_[static_cast<std::size_t>(rank)]; }
 
   // Every rank tells what it calls and waits for the others; returns when all of them call the same.
   void enter(int rank, const Call& call) {
-    members_[static_cast<std::size_t>(rank)].call = call;
-    meet(rank);
+    calls_[static_cast<std::size_t>(rank)] = call;
+    meeting_.meet(rank);
     for (int r = 0; r < ranks(); ++r) {
       const Call& other = call_of(r);
       if (other.channel != call.channel || other.elements != call.elements || other.dtype != call.dtype)
@@ -45,48 +35,11 @@ class InProcessGroup final : public CollectiveGroup {
              ", rank ", r, " ", other.elements, " ", other.dtype, " on channel ", other.channel);
     }
   }
-  void leave(int rank) { meet(rank); }
+  void leave(int rank) { meeting_.meet(rank); }
 
  private:
-  // A barrier. The epoch counts by two; its lowest bit says that the group was aborted.
-  void meet(int rank) {
-    const std::uint32_t epoch = epoch_.load(std::memory_order_acquire);
-    if (epoch & aborted) raise();
-    Member& self = members_[static_cast<std::size_t>(rank)];
-    const std::uint32_t turn = self.turn.load(std::memory_order_relaxed) + 1;
-    self.turn.store(turn, std::memory_order_release);
-    if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == ranks()) {
-      arrived_.store(0, std::memory_order_relaxed);
-      epoch_.fetch_add(2, std::memory_order_acq_rel);
-      wake_all(epoch_);
-    } else if (!wait_for_change(epoch_, epoch, spins_, timeout_)) {
-      abort(concat("all-reduce: waited ", timeout_, " s for ", missing(turn)));
-    }
-    if (epoch_.load(std::memory_order_acquire) & aborted) raise();
-  }
-  std::string missing(std::uint32_t turn) const {
-    std::string who;
-    for (std::size_t r = 0; r < members_.size(); ++r)
-      if (members_[r].turn.load(std::memory_order_acquire) != turn) who += concat(who.empty() ? "rank " : ", rank ", r);
-    return who;
-  }
-  [[noreturn]] void raise() {
-    const std::lock_guard lock(reason_mutex_);
-    fail(ExitCode::communication, reason_);
-  }
-
-  static constexpr std::uint32_t aborted = 1;
-  struct alignas(64) Member {
-    Call call;
-    std::atomic<std::uint32_t> turn{0};  // meetings it came to
-  };
-  const double timeout_;
-  const int spins_;
-  std::vector<Member> members_;
-  alignas(64) std::atomic<std::uint32_t> epoch_{0};
-  alignas(64) std::atomic<int> arrived_{0};
-  std::mutex reason_mutex_;  // taken only on the way to a failure
-  std::string reason_;
+  Meeting meeting_;
+  std::vector<Call> calls_;
 };
 
 // Each rank sums its own share of the elements over all ranks and writes the sums to all of them.

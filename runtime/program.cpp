@@ -134,6 +134,7 @@ void Program::add_copy(const Plan& plan, std::size_t device_index, int number, S
     offset = bytes / device.slice_size * device.slice_begin;
   else if (!in)
     offset = bytes * static_cast<std::int64_t>(device_index);
+  if (!in) host_parts_.push_back({host, offset, bytes});
   instructions_.push_back({.kind = in ? Instruction::copy_in : Instruction::copy_out,
                            .step = number,
                            .stream = stream,
@@ -197,7 +198,7 @@ void Program::prepare_capture(const Place& place) {
   const auto after = std::find_if(instructions_.rbegin(), instructions_.rend(), is_launch).base();
   if (first >= after) return;
   if (place.group)
-    not_captured_ = "it sums over devices of this process";
+    not_captured_ = "it sums over devices";
   else if (std::any_of(first, after, is_copy))
     not_captured_ = "it copies to or from the host between kernels";
   if (!not_captured_.empty()) return;

@@ -24,7 +24,7 @@ class Program {
     Device& device;
     std::span<const std::unique_ptr<Stream>> streams;
     CollectiveGroup* group;  // null where the plan sums nothing
-    int rank;
+    int rank;              // of the device in the group
     int first_channel;  // of the plan's buckets in the group
   };
   // addresses[i]: where buffer i of the plan lies. Fails (device) naming the step whose kernel the backend does not
@@ -36,6 +36,12 @@ class Program {
   void run(const HostBuffers& host);
   // Runs the step with a wait after each of its parts and adds each part's seconds to the plan's step it belongs to.
   void run_timed(const HostBuffers& host, std::span<double> seconds);
+  // Where each step writes to the host.
+  struct HostPart {
+    std::size_t output;  // index into HostBuffers
+    std::int64_t offset, bytes;
+  };
+  const std::vector<HostPart>& host_parts() const { return host_parts_; }
   // Why a device that can capture does not replay this program; empty where it does or cannot.
   const std::string& not_captured() const { return not_captured_; }
   // Waits until nothing is queued any more, whatever failed.
@@ -68,6 +74,7 @@ class Program {
   std::vector<std::unique_ptr<Kernel>> kernels_;
   std::vector<std::unique_ptr<Event>> events_;
   std::vector<std::string> names_;  // of the steps, for messages
+  std::vector<HostPart> host_parts_;
 
   Device* capturing_ = nullptr;           // until the step is captured, on a device that can
   std::size_t captured_ = 0, after_ = 0;  // [captured_, after_) are: all but the copies that stand before and after

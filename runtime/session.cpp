@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "planner/plan/plan_file.h"
 #include "runtime/device_runtime.h"
@@ -35,8 +36,7 @@ bool reduces(const Plan& plan) {
                      [](const Step& s) { return s.kind == StepKind::all_reduce; });
 }
 
-[[noreturn]] void rethrow(const Plan& plan, const Workers::Failure& failure) {
-  const DeviceId& device = plan.devices[static_cast<std::size_t>(failure.worker)].device;
+[[noreturn]] void rethrow(const DeviceId& device, const Workers::Failure& failure) {
   try {
     std::rethrow_exception(failure.error);
   } catch (const Error& e) {
@@ -59,6 +59,8 @@ std::string reason_of(const std::exception_ptr& error) {
 }  // namespace
 
 struct Session::State {
+  World* world = nullptr;
+  DeviceRange range;  // which of the plans' devices are this process's; the members below that go by device have only these
   std::vector<std::unique_ptr<const Plan>> plans;
   std::map<std::string, const PlanParameter*, std::less<>> parameters;  // of the first plan
   std::span<const Backend* const> backends;
@@ -77,6 +79,10 @@ struct Session::State {
     int scalars = -1, random = -1;  // index among a plan's inputs
   };
   std::vector<OwnInputs> own_inputs;  // by plan
+
+  // What ranks give each other after a step: the plan's outputs one after another.
+  std::vector<std::vector<std::int64_t>> output_bytes;  // by plan and output
+  std::vector<std::byte> exchanged;
   std::unique_ptr<Workers> workers;   // last: ended before what they use goes
 
   ~State() {
@@ -84,33 +90,45 @@ struct Session::State {
     workers->run([this](int d) { devices[static_cast<std::size_t>(d)].reset(); }, [](int, const std::exception_ptr&) {});
   }
 
+  const DeviceId& name_of(int device) const { return plans[0]->devices[static_cast<std::size_t>(range.first + device)].device; }
+
   // Runs job(device runtime, index) in every worker and rethrows what failed first, with the device's name.
   template <class Job>
   void on_devices(Job&& job) {
     const auto call = [&](int d) { job(devices[static_cast<std::size_t>(d)], static_cast<std::size_t>(d)); };
     const auto failed = [&](int d, const std::exception_ptr& error) {
-      if (group) group->abort(concat(plans[0]->devices[static_cast<std::size_t>(d)].device, ": ", reason_of(error)));
+      if (group) group->abort(concat(name_of(d), ": ", reason_of(error)));
     };
-    if (const Workers::Failure f = workers->run(call, failed); f.worker >= 0) {
-      failure = reason_of(f.error);
-      rethrow(*plans[0], f);
-    }
+    if (const Workers::Failure f = workers->run(call, failed); f.worker >= 0) end(f);
+  }
+  // The session and its world are at an end.
+  [[noreturn]] void end(const Workers::Failure& f) {
+    failure = reason_of(f.error);
+    if (world) world->stop(concat(name_of(f.worker), ": ", failure));
+    rethrow(name_of(f.worker), f);
   }
 
   void check_same_session(const Plan& plan) const;
+  void make_group(const Plan& plan);
   void load(Plan plan);
+  void exchange(std::size_t plan, std::span<std::byte* const> outputs);
 };
 
-Session::Session(Plan plan, std::span<const Backend* const> backends) : state_(std::make_unique<State>()) {
+Session::Session(Plan plan, std::span<const Backend* const> backends, World* world) : state_(std::make_unique<State>()) {
   verify(plan);
   State& s = *state_;
+  s.world = world;
+  s.range = devices_of(world, static_cast<int>(plan.devices.size()));
   s.backends = backends;
-  for (const DevicePlan& d : plan.devices) backend_of(d.device, backends);
   int threads = 0;
-  for (const DevicePlan& d : plan.devices) threads += std::max(1, d.model.threads);
-  s.devices.resize(plan.devices.size());
-  s.inputs.resize(plan.devices.size());
-  s.workers = std::make_unique<Workers>(static_cast<int>(plan.devices.size()), threads);
+  for (int d = 0; d < s.range.count; ++d) {
+    const DevicePlan& device = plan.devices[static_cast<std::size_t>(s.range.first + d)];
+    backend_of(device.device, backends);
+    threads += std::max(1, device.model.threads);
+  }
+  s.devices.resize(static_cast<std::size_t>(s.range.count));
+  s.inputs.resize(s.devices.size());
+  s.workers = std::make_unique<Workers>(s.range.count, threads);
   s.load(std::move(plan));
 }
 
@@ -151,21 +169,53 @@ void Session::State::load(Plan plan) {
   own_inputs.push_back(own);
   for (DeviceInputs& i : inputs) i.inputs.resize(std::max(i.inputs.size(), p.inputs.size()));
 
-  if (!group && p.devices.size() > 1 && reduces(p)) {
-    GroupSpec spec;
-    for (const DevicePlan& d : p.devices) {
-      if (d.device.backend != p.devices[0].device.backend)
-        fail(ExitCode::device, "devices ", p.devices[0].device, " and ", d.device, " cannot sum together");
-      spec.devices.push_back(d.device.index);
-    }
-    spec.plan_hash = hash_of(p);
-    group = backend_of(p.devices[0].device, backends).create_group(spec);
-  }
+  if (world) world->agree(std::vector<World::Fact>{{"plan", hash_of(p)}});
+  if (!group && p.devices.size() > 1 && reduces(p)) make_group(p);
   on_devices([&](std::unique_ptr<DeviceRuntime>& device, std::size_t d) {
-    if (!device) device = std::make_unique<DeviceRuntime>(p, d, backend_of(p.devices[d].device, backends));
+    const std::size_t index = static_cast<std::size_t>(range.first) + d;
+    if (!device) device = std::make_unique<DeviceRuntime>(p, index, backend_of(p.devices[index].device, backends));
     device->add(p, group.get(), channels);
   });
   channels += static_cast<int>(p.buckets.size());
+
+  std::vector<std::int64_t>& bytes = output_bytes.emplace_back();
+  for (const HostOutput& o : p.outputs)
+    bytes.push_back(o.type.shape.elements() * static_cast<std::int64_t>(size_of(o.type.dtype)) *
+                    (o.combine == Combine::sum ? std::ssize(p.devices) : 1));
+  const auto all = static_cast<std::size_t>(std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0}));
+  if (world) exchanged.resize(std::max(exchanged.size(), all));
+}
+
+void Session::State::make_group(const Plan& p) {
+  const std::string& backend = p.devices[0].device.backend;
+  for (const DevicePlan& d : p.devices)
+    if (d.device.backend != backend) fail(ExitCode::device, "devices ", p.devices[0].device, " and ", d.device, " cannot sum together");
+  GroupSpec spec;
+  spec.first_rank = range.first;
+  spec.ranks = static_cast<int>(p.devices.size());
+  spec.world = world;
+  for (int d = 0; d < range.count; ++d) spec.devices.push_back(p.devices[static_cast<std::size_t>(range.first + d)].device.index);
+  if (world) spec.timeout_seconds = world->timeout_seconds();
+  group = backend_of(p.devices[0].device, backends).create_group(spec);
+}
+
+// Gives all ranks what each device has written.
+void Session::State::exchange(std::size_t index, std::span<std::byte* const> outputs) {
+  const std::vector<std::int64_t>& bytes = output_bytes[index];
+  std::int64_t all = 0;
+  for (const std::int64_t n : bytes) all += n;
+  std::fill_n(exchanged.begin(), all, std::byte{});
+  const auto start_of = [&](std::size_t output) {
+    std::int64_t start = 0;
+    for (std::size_t o = 0; o < output; ++o) start += bytes[o];
+    return exchanged.data() + start;
+  };
+  for (const auto& device : devices)
+    for (const Program::HostPart& part : device->program(index).host_parts())
+      if (outputs[part.output]) std::copy_n(outputs[part.output] + part.offset, part.bytes, start_of(part.output) + part.offset);
+  world->gather({exchanged.data(), static_cast<std::size_t>(all)});
+  for (std::size_t o = 0; o < outputs.size(); ++o)
+    if (outputs[o]) std::copy_n(start_of(o), bytes[o], outputs[o]);
 }
 
 std::size_t Session::add(Plan plan) {
@@ -210,7 +260,7 @@ namespace {
 template <class State>
 void read_arena(State& state, ArenaKind arena, std::size_t from, const Session::Visit& visit) {
   const Plan& plan = *state.plans[0];
-  if (from >= plan.devices.size()) fail(ExitCode::usage, "session: device ", from, " of ", plan.devices.size());
+  if (from >= state.devices.size()) fail(ExitCode::usage, "session: device ", from, " of ", state.devices.size());
   for (const PlanParameter& p : plan.parameters) {
     if (p.arena != arena) continue;
     std::vector<std::byte> bytes(static_cast<std::size_t>(p.operand.bytes()));
@@ -249,7 +299,8 @@ void Session::run(std::size_t index, std::span<const std::byte* const> inputs, s
 std::vector<std::vector<double>> Session::run_timed(std::size_t index, std::span<const std::byte* const> inputs,
                                                     std::span<std::byte* const> outputs, const StepState& step) {
   std::vector<std::vector<double>> seconds;
-  for (const DevicePlan& d : plan(index).devices) seconds.emplace_back(d.steps.size(), 0.0);
+  for (int d = 0; d < devices(); ++d)
+    seconds.emplace_back(plan(index).devices[static_cast<std::size_t>(state_->range.first + d)].steps.size(), 0.0);
   run_programs(index, inputs, outputs, step, [&](Program& program, const HostBuffers& host, std::size_t device) {
     program.run_timed(host, seconds[device]);
   });
@@ -276,7 +327,7 @@ void Session::run_programs(std::size_t index, std::span<const std::byte* const> 
     State::DeviceInputs& in = s.inputs[d];
     in.random[0] = static_cast<std::int64_t>(step.seed);
     in.random[1] = step.step;
-    in.random[2] = plan.devices[d].slice_begin;
+    in.random[2] = plan.devices[static_cast<std::size_t>(s.range.first) + d].slice_begin;
     std::copy(inputs.begin(), inputs.end(), in.inputs.begin());
     if (own.scalars >= 0) in.inputs[static_cast<std::size_t>(own.scalars)] = reinterpret_cast<const std::byte*>(s.scalars);
     if (own.random >= 0) in.inputs[static_cast<std::size_t>(own.random)] = reinterpret_cast<const std::byte*>(in.random);
@@ -287,13 +338,11 @@ void Session::run_programs(std::size_t index, std::span<const std::byte* const> 
   };
   // Wakes the others, which may wait for this device's part of a sum, then lets what this device queued run out.
   const auto failed = [&](int d, const std::exception_ptr& error) {
-    if (s.group) s.group->abort(concat(plan.devices[static_cast<std::size_t>(d)].device, ": ", reason_of(error)));
+    if (s.group) s.group->abort(concat(s.name_of(d), ": ", reason_of(error)));
     s.devices[static_cast<std::size_t>(d)]->program(index).drain();
   };
-  if (const Workers::Failure f = s.workers->run(job, failed); f.worker >= 0) {
-    s.failure = reason_of(f.error);
-    rethrow(plan, f);
-  }
+  if (const Workers::Failure f = s.workers->run(job, failed); f.worker >= 0) s.end(f);
+  if (s.world) s.exchange(index, outputs);
 }
 
 }  // namespace tandem

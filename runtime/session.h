@@ -28,8 +28,10 @@ struct StepState {
 
 class Session {
  public:
-  // Opens the plan's devices and starts one worker thread a device. Fails (device) with the reason.
-  Session(Plan plan, std::span<const Backend* const> backends);
+  // Opens the plan's devices and starts one worker thread a device. Fails (device) with the reason. With a world, which
+  // must outlive the session, these are this rank's devices alone, every rank makes the same calls of the constructor,
+  // add() and run(), and run() gives all ranks the outputs of all devices.
+  Session(Plan plan, std::span<const Backend* const> backends, World* world = nullptr);
   ~Session();
   Session(Session&&) noexcept;
 
@@ -56,6 +58,7 @@ class Session {
   std::vector<std::vector<double>> run_timed(std::size_t plan, std::span<const std::byte* const> inputs,
                                              std::span<std::byte* const> outputs, const StepState& state);
 
+  // Devices by number are those of this process, from 0.
   std::int64_t allocated_bytes(int device) const;  // what the arenas take
   // Why steps of a plan are launched kernel by kernel on a device that could replay them as one graph; empty: they are
   // replayed, or the device has no graphs. Known after the plan's first step.

@@ -2,43 +2,19 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 
-#include "graph/operator.h"
 #include "kernels/cpu/backend.h"
 #include "planner/compile.h"
 #include "runtime/session.h"
 #include "tests/runtime/allocations.h"
+#include "tests/runtime/small_model.h"
 
 namespace tandem {
 namespace {
 
-// Convolution, normalisation, pooling, dropout and a linear layer: every family of kernels.
-Graph model(std::int64_t n) {
-  Graph g;
-  g.name = "model";
-  const auto weight = [&](const char* name, Shape shape) {
-    Tensor values(TensorType{DType::float32, shape});
-    float next = 0;
-    for (float& v : values.write<float>()) v = 0.1F * std::sin(next += 1);
-    return g.add_parameter(name, {DType::float32, shape}, std::move(values), true);
-  };
-  const auto node = [&](const char* op, std::vector<ValueId> in, Attributes a = {}) {
-    return g[g.add_node(internal_operator(op), concat(op, g.nodes.size()), std::move(a), std::move(in), 1)].outputs[0];
-  };
-  const Ints ones{1, 1}, pads{1, 1, 1, 1}, three{3, 3}, two{2, 2}, none{0, 0, 0, 0};
-  ValueId x = g.add_input("x", {DType::float32, {n, 3, 8, 8}});
-  x = node("Conv", {x, weight("c", {16, 3, 3, 3})}, {{"kernel_shape", three}, {"strides", ones}, {"pads", pads}, {"dilations", ones}, {"group", std::int64_t{1}}});
-  x = node("Relu", {node("BatchNormalization", {x, weight("scale", {16}), weight("bias", {16}), weight("mean", {16}), weight("variance", {16})})});
-  x = node("MaxPool", {x}, {{"kernel_shape", two}, {"strides", two}, {"pads", none}, {"dilations", ones}});
-  x = node("Dropout", {node("Flatten", {x}, {{"axis", std::int64_t{1}}})}, {{"ratio", 0.5F}});
-  g.outputs = {node("Gemm", {x, weight("w", {256, 5}), weight("b", {5})})};
-  return g;
-}
-
 // A session of the model with room for what a step reads and writes.
 struct Training {
-  explicit Training(int devices) : session(compile(model, options(devices), backends()), backends()) {
+  explicit Training(int devices) : session(compile(test::small_model, options(devices), backends()), backends()) {
     for (const HostInput& h : session.plan().inputs)
       inputs.push_back(h.name == "x" ? x.bytes().data() : h.name == "labels" ? labels.bytes().data() : nullptr);
     for (const HostOutput& h : session.plan().outputs)

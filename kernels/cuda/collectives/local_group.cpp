@@ -5,9 +5,9 @@
 
 #include "kernels/cuda/bodies/all_reduce.h"
 #include "kernels/cuda/check.h"
-#include "kernels/cuda/rendezvous/meeting.h"
 #include "kernels/cuda/launch/launch.h"
 #include "kernels/cuda/native/describe.h"
+#include "kernels/meeting.h"
 
 namespace tandem::cuda {
 namespace {
@@ -39,11 +39,11 @@ class LocalAllReduce final : public Kernel {
     auto* const stream = static_cast<cudaStream_t>(handle.native);
     const auto r = static_cast<std::size_t>(rank_);
     check(cudaEventRecord(channel_.ready[r], stream), "record an event");
-    meeting_.wait(rank_);
+    meeting_.meet(rank_);
     for (const cudaEvent_t e : channel_.ready) check(cudaStreamWaitEvent(stream, e, 0), "wait for an event");
     sum(handle.native);
     check(cudaEventRecord(channel_.done[r], stream), "record an event");
-    meeting_.wait(rank_);
+    meeting_.meet(rank_);
     for (const cudaEvent_t e : channel_.done) check(cudaStreamWaitEvent(stream, e, 0), "wait for an event");
   }
 
@@ -69,7 +69,7 @@ class LocalAllReduce final : public Kernel {
 
 class LocalGroup final : public CollectiveGroup {
  public:
-  LocalGroup(int ranks, double timeout_seconds) : ranks_(ranks), meeting_(ranks, timeout_seconds) {}
+  LocalGroup(int ranks, double timeout_seconds) : ranks_(ranks), meeting_(ranks, 0, timeout_seconds) {}
   std::unique_ptr<Kernel> all_reduce(int rank, int channel, std::int64_t elements, DType dtype) override {
     if (!is_float(dtype)) fail(ExitCode::communication, "all-reduce of ", dtype, ": expected a floating-point type");
     const std::scoped_lock hold(lock_);

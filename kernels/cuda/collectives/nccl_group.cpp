@@ -10,7 +10,6 @@
 #include <thread>
 
 #include "kernels/cuda/check.h"
-#include "kernels/cuda/rendezvous/bootstrap.h"
 
 namespace tandem::cuda {
 namespace {
@@ -55,11 +54,12 @@ class NcclGroup final : public CollectiveGroup {
   void stop(const std::string& reason, bool tell);
   void watch();
   std::string who_is_late() const;
+  std::string reason_of_delay(std::unique_lock<std::mutex>& hold);
 
   double timeout_;
   int first_rank_;
   std::vector<Rank> ranks_;
-  std::unique_ptr<Bootstrap> bootstrap_;
+  World* const world_;  // the other processes, or null
   mutable std::mutex lock_;
   std::condition_variable wake_;
   std::string stopped_;
@@ -81,19 +81,13 @@ class NcclAllReduce final : public Kernel {
   std::byte* buffer_ = nullptr;
 };
 
-NcclGroup::NcclGroup(const GroupSpec& spec) : timeout_(spec.timeout_seconds), first_rank_(spec.first_rank), ranks_(spec.devices.size()) {
+NcclGroup::NcclGroup(const GroupSpec& spec) : timeout_(spec.timeout_seconds), first_rank_(spec.first_rank), ranks_(spec.devices.size()), world_(spec.world) {
   const int here = static_cast<int>(spec.devices.size()), all = std::max(spec.ranks, here);
   ncclUniqueId id{};
-  SharedSecret secret{};
-  static_assert(sizeof id == sizeof secret);
   if (spec.first_rank == 0) {
     if (const ncclResult_t status = ncclGetUniqueId(&id); status != ncclSuccess) fail(ExitCode::communication, "NCCL: make an id: ", ncclGetErrorString(status));
-    std::memcpy(secret.data(), &id, sizeof id);
   }
-  if (all > here) {
-    bootstrap_ = std::make_unique<Bootstrap>(Bootstrap::Options{spec.address, {spec.first_rank, here}, all, spec.plan_hash, timeout_}, secret);
-    std::memcpy(&id, secret.data(), sizeof id);
-  }
+  if (world_) std::memcpy(&id, world_->broadcast({id.internal, sizeof id.internal}).data(), sizeof id);
   int before = 0;
   check(cudaGetDevice(&before), "read the current device");
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -109,7 +103,7 @@ NcclGroup::NcclGroup(const GroupSpec& spec) : timeout_(spec.timeout_seconds), fi
   check(cudaSetDevice(before), "select a device");
   for (const Rank& r : ranks_) settle(r.comm, status, "join the group");
   watcher_ = std::thread([this] { watch(); });
-  if (bootstrap_) bootstrap_->watch([this](const std::string& reason) { stop(reason, false); });
+  if (world_) world_->on_stop([this](const std::string& reason) { stop(reason, false); });
 }
 
 NcclGroup::~NcclGroup() {
@@ -119,7 +113,7 @@ NcclGroup::~NcclGroup() {
     wake_.notify_all();
   }
   if (watcher_.joinable()) watcher_.join();
-  bootstrap_.reset();  // no more calls of stop()
+  if (world_) world_->on_stop({});  // no more calls of stop()
   for (Rank& r : ranks_) {
     if (r.comm && stopped_.empty()) {
       ncclCommFinalize(r.comm);
@@ -158,6 +152,7 @@ void NcclGroup::queue(std::size_t local, void* buffer, std::int64_t elements, nc
     const std::scoped_lock hold(lock_);
     if (!stopped_.empty()) fail(ExitCode::communication, stopped_);
   }
+  if (world_) world_->count_call();
   settle(r.comm, ncclAllReduce(buffer, buffer, static_cast<std::size_t>(elements), type, ncclSum, r.comm, stream), "all-reduce");
   // A captured all-reduce runs later, and is watched by who replays it.
   cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
@@ -170,20 +165,21 @@ void NcclGroup::queue(std::size_t local, void* buffer, std::int64_t elements, nc
   r.since = Clock::now();
 }
 
-// The ranks of this process that queued fewer all-reduces than others; else, it is one of another process.
+// The ranks of this process that queued fewer all-reduces than others.
 std::string NcclGroup::who_is_late() const {
   std::uint64_t most = 0;
   for (const Rank& r : ranks_) most = std::max(most, r.queued);
   std::string late;
   for (std::size_t i = 0; i < ranks_.size(); ++i)
     if (ranks_[i].queued < most) late += concat(late.empty() ? "" : ", ", first_rank_ + static_cast<int>(i));
-  return late.empty() ? "a rank of another process" : concat("rank ", late);
+  return late.empty() ? "none of this process" : concat("rank ", late);
 }
 
 void NcclGroup::watch() {
   std::unique_lock hold(lock_);
   while (!wake_.wait_for(hold, watch_interval, [&] { return ending_ || !stopped_.empty(); })) {
     std::string reason;
+    bool late = false;
     for (std::size_t i = 0; i < ranks_.size() && reason.empty(); ++i) {
       Rank& r = ranks_[i];
       ncclResult_t state = ncclSuccess;
@@ -193,13 +189,30 @@ void NcclGroup::watch() {
       if (cudaEventQuery(r.newest) != cudaErrorNotReady)
         r.pending = false;
       else if (Clock::now() - r.since > std::chrono::duration<double>(timeout_))
-        reason = concat("NCCL: an all-reduce of rank ", first_rank_ + static_cast<int>(i), " did not end within ", timeout_, " s; missing is ", who_is_late());
+        late = true;
     }
+    if (reason.empty() && late) reason = reason_of_delay(hold);
     if (reason.empty()) continue;
     hold.unlock();
     stop(reason, true);
     return;
   }
+}
+
+// Who keeps an all-reduce waiting; empty where it may be waited for.
+std::string NcclGroup::reason_of_delay(std::unique_lock<std::mutex>& hold) {
+  const std::string late = concat("NCCL: an all-reduce did not end within ", timeout_, " s; missing is ", who_is_late());
+  if (!world_) return late;
+  hold.unlock();  // the world may stop this group meanwhile
+  std::string reason;
+  try {
+    world_->stalled();
+  } catch (const Error& e) {
+    reason = e.what();
+  }
+  hold.lock();
+  for (Rank& r : ranks_) r.since = Clock::now();
+  return reason;
 }
 
 void NcclGroup::stop(const std::string& reason, bool tell) {
@@ -209,7 +222,7 @@ void NcclGroup::stop(const std::string& reason, bool tell) {
     stopped_ = reason.empty() ? "the group was stopped" : reason;
     wake_.notify_all();
   }
-  if (tell && bootstrap_) bootstrap_->stop(stopped_);
+  if (tell && world_) world_->stop(stopped_);
   for (const Rank& r : ranks_)
     if (r.comm) ncclCommAbort(r.comm);  // ends the kernels that wait on the GPU
 }

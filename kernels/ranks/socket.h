@@ -1,0 +1,54 @@
+// Sockets between the processes of a run: TCP ("host:port"), or a Unix socket where all are on one machine ("unix:PATH").
+#pragma once
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <utility>
+
+namespace tandem {
+
+using Clock = std::chrono::steady_clock;
+Clock::time_point seconds_from_now(double seconds);
+int milliseconds_until(Clock::time_point end);  // for poll(): not negative, rounded up
+
+class Socket {
+ public:
+  Socket() = default;
+  explicit Socket(int descriptor) : descriptor_(descriptor) {}
+  Socket(Socket&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  Socket& operator=(Socket&& other) noexcept {
+    std::swap(descriptor_, other.descriptor_);
+    return *this;
+  }
+  ~Socket();
+  bool open() const { return descriptor_ >= 0; }
+  int get() const { return descriptor_; }
+
+ private:
+  int descriptor_ = -1;
+};
+
+struct Address {
+  std::string host;  // empty: a Unix socket
+  std::string port;  // or its path
+  bool local() const { return host.empty(); }
+};
+Address parse_address(const std::string& text);  // fails (usage)
+std::string to_string(const Address& address);
+
+// Fails (communication) with the reason. A name that stands for this machine is listened to on all its networks, for
+// it may resolve to an address that only this machine knows; localhost on none.
+Socket listen_at(const Address& address);
+// Where others reach a port of this machine's choosing, beside `address`.
+std::pair<Socket, std::string> listen_beside(const Address& address, int rank);  // the socket and its port, or its path
+Socket accept_from(const Socket& listener, Clock::time_point end);               // not open where nobody came
+// Tries until somebody listens; not open where the time is over.
+Socket connect_to(const Address& address, Clock::time_point end);
+std::string peer_of(const Socket& socket);  // its address as numbers; empty for a Unix socket
+bool is_loopback(const std::string& host);
+
+// All of the bytes, or false where the line closed or the time is over.
+bool send_all(const Socket& socket, const void* data, std::size_t bytes, Clock::time_point end);
+bool receive_all(const Socket& socket, void* data, std::size_t bytes, Clock::time_point end);
+
+}  // namespace tandem

@@ -1,0 +1,82 @@
+// The processes ("ranks") that run one plan together, each a share of its devices. Rank 0 listens, the others come to it;
+// later every rank speaks to its neighbours and to rank 0.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/dtype.h"
+
+namespace tandem {
+
+struct WorldOptions {
+  int rank = 0, ranks = 1;
+  std::string address;           // where rank 0 listens: "host:port", or "unix:PATH" where all are on one machine
+  double timeout_seconds = 120;  // of waiting for another rank
+};
+
+class World {
+ public:
+  // Returns when all ranks have come. Fails (communication) naming those that have not when the time is over.
+  explicit World(const WorldOptions& options);
+  ~World();  // the others learn that this rank has ended, unless all have left together
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  int rank() const;
+  int ranks() const;
+  double timeout_seconds() const;
+
+  // What follows is called by every rank, in the same order, by one thread at a time. It fails (communication) naming
+  // the rank at fault: one that has ended, does not come in time, calls something else, or has called stop().
+
+  // Afterwards every rank's buffers[0] holds the sum over all buffers of all ranks, added in the order of the ranks and
+  // of each rank's buffers, so that the bits are those of in_process_group(). Allocates nothing. `channel` is compared.
+  void all_reduce(std::span<std::byte* const> buffers, std::int64_t elements, DType dtype, int channel);
+  // `bytes` is as long everywhere, and zero where another rank's part is: afterwards it is whole. Allocates nothing.
+  void gather(std::span<std::byte> bytes);
+  std::string broadcast(const std::string& bytes);  // rank 0's
+  bool any(bool mine);
+  // Fails in every rank where a value is not rank 0's: "rank 1 has batch-size 32, rank 0 has 64".
+  struct Fact {
+    std::string name, value;
+  };
+  void agree(std::span<const Fact> facts);
+  void leave();  // the last: no rank goes before all are ready to
+
+  // While it exists the others wait for this rank as long as its process lives: for what may take its time.
+  class Busy {
+   public:
+    explicit Busy(World* world);  // null: there are no others
+    ~Busy();
+    Busy(const Busy&) = delete;
+
+   private:
+    World* world_;
+  };
+
+  // For collectives that go other ways (NCCL): each rank counts its calls, and who waits for one longer than the timeout
+  // asks who has counted fewer. Fails naming it, or returns where that rank is busy.
+  void count_call();
+  void stalled();
+
+  // At any time, from any thread.
+  void stop(const std::string& reason);  // this rank cannot go on: the others fail with its reason, and where they wait at once
+  // Called once, perhaps from another thread, when the ranks stop; at once where they have. An empty one takes it back.
+  void on_stop(std::function<void(const std::string& reason)> call);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// The devices of a plan that are a rank's: as many for each, in order. Fails (usage) where they do not divide.
+struct DeviceRange {
+  int first = 0, count = 0;
+};
+DeviceRange devices_of(const World* world, int devices);
+
+}  // namespace tandem

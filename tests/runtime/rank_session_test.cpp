@@ -1,0 +1,180 @@
+// One plan run by several ranks (threads of this process, each with its World and Session) and by one process.
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <thread>
+
+#include "kernels/cpu/backend.h"
+#include "planner/compile.h"
+#include "planner/plan/plan_file.h"
+#include "runtime/session.h"
+#include "tests/runtime/allocations.h"
+#include "tests/runtime/rank_address.h"
+#include "tests/runtime/small_model.h"
+
+namespace tandem {
+namespace {
+
+const Backend* const backends[] = {&cpu_backend()};
+constexpr double long_time = 60;
+
+struct Row {
+  const char* name;
+  std::vector<double> weights;  // of each device
+  int ranks;
+  std::int64_t batch;
+  bool synchronize = false;
+};
+
+Plan plan_of(const Row& row, PlanMode mode = PlanMode::training, const Plan* parameters_of = nullptr) {
+  CompileOptions o{.mode = mode, .batch = row.batch, .optimizer = optimizer_defaults("adam"), .synchronize_batch_norm = row.synchronize};
+  for (std::size_t d = 0; d < row.weights.size(); ++d) o.devices.push_back({{"cpu", static_cast<int>(d)}, row.weights[d]});
+  o.bucket_bytes = 2048, o.first_bucket_bytes = 512;  // several
+  return compile(test::small_model, o, backends, parameters_of);
+}
+
+// Made once: the memory that is free, which a plan states, differs from moment to moment.
+struct Plans {
+  // Inference keeps other layouts than training that synchronises its statistics.
+  explicit Plans(const Row& row) : training(plan_of(row)) {
+    if (!row.synchronize) inference = plan_of(row, PlanMode::inference, &training);
+  }
+  Plan training;
+  std::optional<Plan> inference;
+};
+
+// Inputs and room for the outputs of a plan.
+struct Host {
+  explicit Host(const Plan& plan) {
+    for (const HostInput& h : plan.inputs) {
+      Tensor& t = tensors.emplace_back(h.type);
+      if (h.name == "labels") for (std::int64_t i = 0; std::int64_t& v : t.write<std::int64_t>()) v = i++ % 5;
+      if (h.name == "x") for (int i = 0; float& v : t.write<float>()) v = std::cos(static_cast<float>(++i));
+    }
+    for (const Tensor& t : tensors) inputs.push_back(t.bytes().data());
+    for (const HostOutput& h : plan.outputs)
+      room.emplace_back(static_cast<std::size_t>(h.type.shape.elements()) * size_of(h.type.dtype) * (h.combine == Combine::sum ? plan.devices.size() : 1));
+    for (auto& r : room) outputs.push_back(r.data());
+  }
+  std::vector<Tensor> tensors;
+  std::vector<const std::byte*> inputs;
+  std::vector<std::vector<std::byte>> room;
+  std::vector<std::byte*> outputs;
+};
+
+// All that a run of five steps and a prediction leaves: each step's outputs, the prediction, parameters by device.
+struct Result {
+  std::vector<std::vector<std::vector<std::byte>>> outputs;
+  std::vector<std::vector<std::byte>> parameters;
+  bool operator==(const Result&) const = default;
+};
+
+Result run(const Plans& plans, World* world) {
+  constexpr int steps = 5;
+  Session session(plans.training, backends, world);
+  Host training(plans.training);
+  Result result;
+  for (int step = 1; step <= steps; ++step) {
+    session.run(0, training.inputs, training.outputs, {.learning_rate = 0.01, .step = step, .seed = 7});
+    result.outputs.push_back(training.room);
+  }
+  if (plans.inference) {
+    const std::size_t second = session.add(*plans.inference);
+    Host predicting(*plans.inference);
+    session.run(second, predicting.inputs, predicting.outputs, {});
+    result.outputs.push_back(predicting.room);
+  }
+  for (int d = 0; d < session.devices(); ++d) {
+    std::vector<std::byte>& all = result.parameters.emplace_back();
+    for (const auto& values : {session.parameters(d), session.optimizer_state(d)})
+      for (const NamedTensor& v : values) all.insert(all.end(), v.tensor.bytes().begin(), v.tensor.bytes().end());
+  }
+  return result;
+}
+
+template <class Body>
+std::vector<std::string> on_ranks(int ranks, Body&& body) {
+  const test::RankAddress address;
+  std::vector<std::string> failures(static_cast<std::size_t>(ranks));
+  std::vector<std::thread> threads;
+  for (int r = 0; r < ranks; ++r)
+    threads.emplace_back([&, r] {
+      try {
+        World world({.rank = r, .ranks = ranks, .address = address.text(), .timeout_seconds = long_time});
+        body(world);
+        world.leave();
+      } catch (const Error& e) {
+        failures[static_cast<std::size_t>(r)] = e.what();
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  return failures;
+}
+
+std::ostream& operator<<(std::ostream& out, const Row& row) { return out << row.name; }
+
+class RankSession : public testing::TestWithParam<Row> {};
+
+TEST_P(RankSession, LeavesWhatOneProcessLeaves) {
+  const Row& row = GetParam();
+  const Plans plans(row);
+  const Result want = run(plans, nullptr);
+  ASSERT_NE(want.outputs[0], want.outputs[1]) << "it learns";
+  std::vector<Result> got(static_cast<std::size_t>(row.ranks));
+  const auto failures = on_ranks(row.ranks, [&](World& world) { got[static_cast<std::size_t>(world.rank())] = run(plans, &world); });
+  EXPECT_EQ(failures, std::vector<std::string>(static_cast<std::size_t>(row.ranks)));
+  Result all;  // the ranks' devices are those of the one process, in order
+  for (const Result& r : got) {
+    EXPECT_EQ(r.outputs, want.outputs) << "every rank has the outputs of all devices";
+    all.parameters.insert(all.parameters.end(), r.parameters.begin(), r.parameters.end());
+  }
+  EXPECT_EQ(all.parameters, want.parameters) << "bit for bit";
+}
+INSTANTIATE_TEST_SUITE_P(Rows, RankSession,
+                         testing::Values(Row{"two", {1, 1}, 2, 8}, Row{"four_uneven", {3, 1, 2, 1}, 4, 13}, Row{"two_of_two", {1, 1, 1, 1}, 2, 9},
+                                         Row{"one_without_samples", {1, 0, 2}, 3, 7}, Row{"fewer_samples_than_ranks", {1, 1, 1, 1}, 4, 3},
+                                         Row{"synchronised", {2, 1}, 2, 6, true}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(RankSession, RefusesPlansThatDiffer) {
+  const Plan plans[] = {plan_of({"", {1, 1}, 2, 8}), plan_of({"", {3, 1}, 2, 8})};
+  const auto failures = on_ranks(2, [&](World& world) { Session session(plans[world.rank()], backends, &world); });
+  for (const std::string& f : failures) EXPECT_TRUE(f.starts_with("rank 1 has plan ")) << f;
+}
+
+TEST(RankSession, AllocatesNothingInAStep) {
+  const Plan plan = plan_of({"", {1, 1}, 2, 8});
+  std::atomic<int> allocated = -1;
+  const auto failures = on_ranks(2, [&](World& world) {
+    Session session(plan, backends, &world);
+    Host host(plan);
+    const auto steps = [&](int from, int to) {
+      for (int step = from; step <= to; ++step) session.run(0, host.inputs, host.outputs, {.learning_rate = 0.01, .step = step});
+      world.any(false);
+    };
+    steps(1, 2);
+    const int before = test::allocations();
+    world.any(false);  // both ranks have counted before either goes on
+    steps(3, 6);
+    if (world.rank() == 0) allocated = test::allocations() - before;
+    world.any(false);
+  });
+  EXPECT_EQ(failures, std::vector<std::string>(2));
+  EXPECT_EQ(allocated, 0);
+}
+
+TEST(RankSession, OneRanksFailureEndsAll) {
+  const Plan plan = plan_of({"", {1, 1, 1}, 3, 6});
+  const auto failures = on_ranks(3, [&](World& world) {
+    Session session(plan, backends, &world);
+    Host host(plan);
+    session.run(0, host.inputs, host.outputs, {.step = 1});
+    if (world.rank() == 1) fail(ExitCode::data, "no more samples");
+    for (int step = 2; step < 100; ++step) session.run(0, host.inputs, host.outputs, {.step = step});
+  });
+  EXPECT_EQ(failures[1], "no more samples");
+  for (const int r : {0, 2}) EXPECT_NE(failures[static_cast<std::size_t>(r)].find("rank 1 has ended"), std::string::npos) << failures[static_cast<std::size_t>(r)];
+}
+
+}  // namespace
+}  // namespace tandem
