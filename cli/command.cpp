@@ -75,7 +75,7 @@ int dispatch(std::span<const std::string> arguments, Streams& streams, const Env
       return 0;
     }
     const Arguments parsed = Arguments::parse(given, command.positionals, rows_of(command), environment);
-    return command.run({parsed, streams});
+    return command.run({parsed, streams, environment});
   }
   fail(ExitCode::usage, "unknown command '", wanted, "'", suggestion(wanted, names));
 }

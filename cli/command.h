@@ -22,6 +22,7 @@ struct Streams {
 struct Invocation {
   const Arguments& arguments;
   Streams& streams;
+  const Environment& environment;
   bool json() const { return arguments.on("json"); }
   bool quiet() const { return arguments.on("quiet"); }
   void say(std::string_view message) const;  // on err, unless --quiet

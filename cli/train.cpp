@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/model_options.h"
 #include "cli/progress.h"
+#include "cli/ranks.h"
 #include "cli/train_events.h"
 #include "planner/plan/plan_file.h"
 #include "trainer/checkpoint.h"
@@ -88,17 +90,37 @@ struct Job {
   RunData data;
 };
 
-Job prepare(const Invocation& call, const Model& model, const BackendSet& backends) {
+Model load(const std::filesystem::path& path, World* world) {
+  const World::Busy busy(world);
+  return Model::load(path);
+}
+
+Job prepare(const Invocation& call, const Model& model, const BackendSet& backends, World* world) {
   const Arguments& a = call.arguments;
+  const World::Busy busy(world);
   Job job;
   job.options = model_options(call, PlanMode::training);
   job.options.init = a.text("init");
   job.options.seed = static_cast<std::uint64_t>(a.integer("seed"));
-  backends.check(job.options.plan.devices, !a.on("dry-run"));
+  job.options.world = world;
+  const std::vector<DeviceSpec>& devices = job.options.plan.devices;
+  const DeviceRange own = devices_of(world, static_cast<int>(devices.size()));
+  backends.check({devices.begin() + own.first, devices.begin() + own.first + own.count}, !a.on("dry-run"));
   job.data = open_run_data(a, model.data_request(job.options));
   job.fit = fit_options(a, job.data);
   job.options.plan.dense_labels = job.options.plan.dense_labels || model.dense_labels(*job.data.train, job.options);
   return job;
+}
+
+// What every rank must have found alike: the data, and backends that compute the same.
+std::vector<World::Fact> facts_of(const Job& job, const BackendSet& backends) {
+  const auto size = [](const Dataset* d) { return text_of(d ? d->size() : 0); };
+  const RunData& data = job.data;
+  std::vector<World::Fact> facts{
+      {"training samples", size(data.train)}, {"validation samples", size(data.validation)}, {"test samples", size(data.test)}};
+  for (const DeviceSpec& d : job.options.plan.devices)
+    facts.push_back({concat("backend ", d.id.backend), find_backend(backends.all(), d.id.backend).version()});
+  return facts;
 }
 
 int show_plan(const Invocation& call, const Model& model, ModelOptions options, const BackendSet& backends) {
@@ -135,21 +157,26 @@ Evaluation held_out(const Arguments& a, Model& model, const Job& job, const Epoc
   return {.loss = last.val_loss, .accuracy = last.val_accuracy, .samples = data.validation ? data.validation->size() : 0};
 }
 
-int run(const Invocation& call) {
+// The weights of the best checkpoint, if one was kept; only rank 0 has the run's folder.
+void take_best(Model& model, const std::filesystem::path& file, World* world) {
+  const bool here = (!world || world->rank() == 0) && std::filesystem::exists(file);
+  if (world ? world->any(here) : here) model.set_parameters(here ? read_checkpoint(file).weights : std::vector<NamedTensor>{});
+}
+
+// `world`: the other ranks, which do the same, or null. Only rank 0 writes.
+int train(const Invocation& call, World* world) {
   const Arguments& a = call.arguments;
-  const std::string& path = a.positional("model");
-  a.require("data");
-  if (a.text("keep") != "last" && a.text("keep") != "best") fail(ExitCode::usage, "--keep ", a.text("keep"), ": expected last or best");
-  const bool dry = a.on("dry-run");
-  if (!dry) check_outputs(a);
-  Model model = Model::load(path);
+  const bool first = !world || world->rank() == 0, dry = a.on("dry-run");
+  if (!dry && first) check_outputs(a);
+  Model model = load(a.positional("model"), world);
   const BackendSet backends = BackendSet::load();
-  Job job = prepare(call, model, backends);
+  Job job = prepare(call, model, backends, world);
   if (dry) return show_plan(call, model, job.options, backends);
+  if (world) world->agree(facts_of(job, backends));
 
   const Interrupt interrupt;
   const std::string &output = a.text("output"), &graph = a.text("also-training-graph");
-  if (!graph.empty()) write_atomically(graph, model.training_graph(job.options));
+  if (!graph.empty() && first) write_atomically(graph, model.training_graph(job.options));
   if (job.options.plan.autotune) call.say("planning (kernels are timed; times are kept for the next run)");
   model.compile(job.options, backends.all());
   if (call.json()) call.print(plan_event(model.plan()));
@@ -162,12 +189,14 @@ int run(const Invocation& call) {
     call.say(fmt::format("stopped after step {}; go on with --resume --run-dir {}", history.steps, folder.string()));
     return static_cast<int>(ExitCode::resumable);
   }
-  if (a.text("keep") == "best" && std::filesystem::exists(folder / "best.checkpoint"))
-    model.set_parameters(read_checkpoint(folder / "best.checkpoint").weights);
-  model.save(output);
+  if (a.text("keep") == "best") take_best(model, folder / "best.checkpoint", world);
+  if (first) {
+    const World::Busy busy(world);
+    model.save(output);
+  }
   if (history.stopped) {
     call.say(fmt::format("stopped after step {}; the weights so far are in {}", history.steps, output));
-    return signal_exit + interrupt.signal();
+    return signal_exit + (interrupt.signal() != 0 ? interrupt.signal() : SIGINT);  // or another rank's
   }
 
   const EpochReport last = history.epochs.empty() ? EpochReport{} : history.epochs.back();
@@ -185,6 +214,33 @@ int run(const Invocation& call) {
   return 0;
 }
 
+// One rank of several: what goes wrong here the others hear of, and none ends before all are done.
+int train_as_rank(const Invocation& call, const WorldOptions& options) {
+  std::ostream nowhere(nullptr);
+  Streams silent{call.streams.in, nowhere, nowhere};
+  World world(options);
+  try {
+    world.agree(facts_of(call.arguments));
+    const int code = train({call.arguments, options.rank == 0 ? call.streams : silent, call.environment}, &world);
+    world.leave();
+    return code;
+  } catch (const std::exception& e) {
+    world.stop(e.what());
+    throw;
+  }
+}
+
+int run(const Invocation& call) {
+  const Arguments& a = call.arguments;
+  a.positional("model");
+  a.require("data");
+  if (a.text("keep") != "last" && a.text("keep") != "best") fail(ExitCode::usage, "--keep ", a.text("keep"), ": expected last or best");
+  const std::optional<WorldOptions> world = a.on("dry-run") ? std::nullopt : world_options(call);
+  if (world) return train_as_rank(call, *world);
+  if (!a.text("processes").empty() && a.integer("processes") > 1 && !a.on("dry-run")) return run_processes(static_cast<int>(a.integer("processes")));
+  return train(call, nullptr);
+}
+
 }  // namespace
 
 Command train_command() {
@@ -198,7 +254,9 @@ Command train_command() {
           "    --lr 0.02 --momentum 0.9 --epochs 5 --batch-size 128 --devices cpu:0-1 --run-dir runs/mnist\n"
           "  tandem train models/lenet.onnx --data synthetic:digits --init he-normal --epochs 3 --lr-schedule cosine,warmup=0.5\n"
           "  tandem train --run-dir runs/mnist --resume --epochs 8\n"
-          "  tandem train models/resnet50.onnx --data random --steps 10 --batch-size 8 --dry-run\n",
+          "  tandem train models/resnet50.onnx --data random --steps 10 --batch-size 8 --dry-run\n"
+          "  tandem train models/lenet.onnx --data synthetic:digits --init he-normal --devices cpu:0-3 --processes 4\n"
+          "  mpirun -np 4 tandem train models/lenet.onnx --data synthetic:digits --init he-normal --devices cpu:0-3 --address node1:29500\n",
       .options = join(
           {data_rows(),
            training_rows(),
@@ -223,7 +281,8 @@ Command train_command() {
                {"autotune", "", "on", "time kernels and choose the fastest"},
                {"dry-run", "", "off", "check everything and show the plan, train nothing"},
            },
-           device_rows()}),
+           device_rows(),
+           rank_rows()}),
       .run = run,
   };
 }

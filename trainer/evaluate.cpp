@@ -21,7 +21,7 @@ std::int64_t batch_size(const EvaluateOptions& o, const Plan& plan, const Datase
 template <class Each>
 void for_each_batch(Model::State& s, Feed& feed, const EvaluateOptions& o, std::int64_t batch, Each&& each) {
   const bool pad = s.options.plan.loss != "output";
-  Loader loader(feed, {.samples = feed.data().size(), .batch = batch}, false, pad);
+  Loader loader(feed, {.samples = feed.data().size(), .batch = batch}, false, pad, 0, 0, 1, s.rows_here());
   std::int64_t done = 0;
   while (const LoadedBatch* loaded = loader.next()) {
     const std::size_t plan = s.plan_for(PlanMode::inference, pad ? batch : loaded->size);

@@ -163,15 +163,18 @@ void Feed::convert(const Source& s, const From* from, To* to, std::int64_t dy, s
   }
 }
 
-void Feed::fill(std::span<const std::int64_t> samples, std::int64_t epoch, bool augment, std::span<std::byte* const> to) {
+void Feed::fill(std::span<const std::int64_t> batch, RowRange inputs, std::int64_t epoch, bool augment, std::span<std::byte* const> to) {
   const bool moving = augment && (preprocess_.crop > 0 || preprocess_.flip);
   for (std::size_t t = 0; t < targets_.size(); ++t) {
     const Source& s = sources_[t];
     if (s.field < 0 || !to[t]) continue;
     const TensorType &have = data_.fields()[static_cast<std::size_t>(s.field)].sample, &want = targets_[t].sample;
+    const RowRange rows = targets_[t].label ? RowRange{0, std::ssize(batch)} : inputs;
+    const auto samples = batch.subspan(static_cast<std::size_t>(rows.first), static_cast<std::size_t>(rows.count));
+    std::byte* const target = to[t] + rows.first * want.shape.elements() * static_cast<std::int64_t>(size_of(want.dtype));
     const bool copies = have.dtype == want.dtype && !s.image && !s.one_hot && s.scale.empty();
     if (copies) {
-      data_.read(static_cast<std::size_t>(s.field), samples, to[t]);
+      data_.read(static_cast<std::size_t>(s.field), samples, target);
       continue;
     }
     const auto have_elements = have.shape.elements(), want_elements = want.shape.elements();
@@ -181,7 +184,7 @@ void Feed::fill(std::span<const std::int64_t> samples, std::int64_t epoch, bool 
     visit_number(have.dtype, [&]<class From>() {
       visit_number(want.dtype, [&]<class To>() {
         const From* from = reinterpret_cast<const From*>(scratch_.data());
-        To* out = reinterpret_cast<To*>(to[t]);
+        To* out = reinterpret_cast<To*>(target);
         for (const std::int64_t sample : samples) {
           if (s.one_hot) {
             std::fill_n(out, want_elements, To{});

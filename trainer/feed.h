@@ -27,6 +27,11 @@ struct FeedTarget {
   std::int64_t classes = 0;  // of a class index
 };
 
+// Some of a batch's samples.
+struct RowRange {
+  std::int64_t first = 0, count = 0;
+};
+
 class Feed {
  public:
   // Fails (data) where a target finds no field or the shapes do not fit, naming both.
@@ -36,7 +41,11 @@ class Feed {
   bool has(std::size_t target) const { return sources_[target].field >= 0; }
 
   // Writes the samples of every target, one after another. Augmentation depends on seed, epoch and sample only.
-  void fill(std::span<const std::int64_t> samples, std::int64_t epoch, bool augment, std::span<std::byte* const> to);
+  void fill(std::span<const std::int64_t> samples, std::int64_t epoch, bool augment, std::span<std::byte* const> to) {
+    fill(samples, {0, static_cast<std::int64_t>(samples.size())}, epoch, augment, to);
+  }
+  // Of the model's inputs only these rows; labels whole.
+  void fill(std::span<const std::int64_t> samples, RowRange inputs, std::int64_t epoch, bool augment, std::span<std::byte* const> to);
   // Reads all labels once. Fails (data) naming the sample, what it has and what is allowed.
   void check_labels();
 

@@ -6,6 +6,7 @@
 #include "planner/plan/plan_file.h"
 #include "trainer/model_state.h"
 #include "trainer/run_folder.h"
+#include "trainer/share.h"
 
 namespace tandem {
 namespace {
@@ -35,7 +36,7 @@ class Fit {
         s_(state),
         data_(data),
         o_(options),
-        folder_(options.run_dir),
+        folder_(state.first() ? options.run_dir : std::filesystem::path()),
         feed_(data, state.targets, options.preprocess, state.options.seed),
         order_{.samples = data.size(), .batch = state.running().plan(0).batch, .shuffle = options.shuffle, .seed = state.options.seed} {}
 
@@ -49,7 +50,13 @@ class Fit {
       s_.plan_for(PlanMode::inference, std::min(o_.eval_batch > 0 ? o_.eval_batch : order_.batch, o_.validation->size()));
     if (!o_.config.is_null()) folder_.write("config.json", o_.config.dump(2) + "\n");
     folder_.write("plan.txt", text_of_plan(model_.plan(), true));
-    train();
+    try {
+      train();
+    } catch (const Error& e) {
+      // Another rank failed. In the midst of a step the parameters are neither those before it nor those after it.
+      if (e.code() == ExitCode::communication && !in_step_ && at_.step > saved_) save(folder_.last());
+      throw;
+    }
     return {.epochs = std::move(at_.history),
             .steps = at_.step,
             .samples_per_second = timed_seconds_ > 0 ? timed_samples_ / timed_seconds_ : 0,
@@ -77,14 +84,16 @@ class Fit {
   void train() {
     const std::int64_t total = total_steps(), per_epoch = order_.batches();
     if (at_.step >= total) return;
-    Loader loader(feed_, order_, true, false, at_.epoch, at_.batch, 0);
+    Loader loader(feed_, order_, true, false, at_.epoch, at_.batch, 0, s_.rows_here());
     auto before = Clock::now();
     for (bool first = true; at_.step < total && !stopped_; first = false) {
       const LoadedBatch* batch = loader.next();
       const std::size_t plan = s_.plan_for(PlanMode::training, batch->size);
       const double rate = tandem::learning_rate(o_.schedule, o_.learning_rate, at_.step, total, static_cast<double>(per_epoch));
       s_.step = at_.step + 1;
+      in_step_ = true;
       s_.run(plan, batch->inputs, rate);
+      in_step_ = false;
       StepReport report = s_.report(plan, rate);
       const auto now = Clock::now();
       report.epoch = batch->epoch + 1, report.steps = total, report.seconds = seconds(now - before);
@@ -93,7 +102,7 @@ class Fit {
       count(report, first);
       at_.epoch = batch->epoch, at_.batch = batch->index + 1;
       if (o_.callbacks.on_step) o_.callbacks.on_step(report);
-      stopped_ = at_.step < total && o_.callbacks.stop && o_.callbacks.stop();
+      stopped_ = at_.step < total && asked_to_stop();
       const bool epoch_ends = at_.batch == per_epoch;
       if (epoch_ends || at_.step == total)
         end_epoch(rate, epoch_ends);
@@ -101,6 +110,11 @@ class Fit {
         save(folder_.last());
       if (epoch_ends || at_.step == total) before = Clock::now();
     }
+  }
+
+  bool asked_to_stop() const {
+    const bool here = o_.callbacks.stop && o_.callbacks.stop();
+    return s_.options.world ? s_.options.world->any(here) : here;
   }
 
   void count(const StepReport& report, bool first) {
@@ -125,10 +139,14 @@ class Fit {
                        .learning_rate = rate,
                        .seconds = at_.seconds,
                        .samples_per_second = samples / at_.seconds};
-    if (o_.validation) {
-      const Evaluation e = model_.evaluate(*o_.validation, {.batch = o_.eval_batch, .preprocess = o_.preprocess});
-      report.val_loss = e.loss, report.val_accuracy = e.accuracy;
-    }
+    std::exception_ptr failure;  // of another rank: what was trained is kept all the same
+    if (o_.validation) try {
+        const Evaluation e = model_.evaluate(*o_.validation, {.batch = o_.eval_batch, .preprocess = o_.preprocess});
+        report.val_loss = e.loss, report.val_accuracy = e.accuracy;
+      } catch (const Error& e) {
+        if (e.code() != ExitCode::communication) throw;
+        failure = std::current_exception();
+      }
     at_.history.push_back(report);
     if (whole) ++at_.epoch, at_.batch = 0;
     at_.loss = at_.correct = at_.seconds = 0, at_.samples = 0;
@@ -136,9 +154,10 @@ class Fit {
     // Best: the highest validation accuracy, or the lowest loss where there is none.
     const double score =
         std::isfinite(report.val_accuracy) ? report.val_accuracy : -(std::isfinite(report.val_loss) ? report.val_loss : report.loss);
-    const bool better = !(score <= at_.best);
+    const bool better = !failure && !(score <= at_.best);
     if (better) at_.best = score;
     save(folder_.last());
+    if (failure) std::rethrow_exception(failure);
     if (better) save(folder_.best());
     if (o_.callbacks.on_epoch) o_.callbacks.on_epoch(report);
   }
@@ -155,8 +174,10 @@ class Fit {
             {"shuffle", order_.shuffle},  {"loss", s_.options.plan.loss}, {"optimizer", s_.options.plan.optimizer.name}};
   }
 
-  void save(const std::filesystem::path& path) const {
+  void save(const std::filesystem::path& path) {
+    saved_ = at_.step;
     if (!folder_.kept()) return;
+    const World::Busy busy(s_.options.world);
     Json::Array history;
     for (const EpochReport& e : at_.history) history.push_back(json_of(e));
     const Json::Object state{{"run", identity()}, {"epoch", at_.epoch},        {"batch", at_.batch},           {"step", at_.step},
@@ -169,8 +190,8 @@ class Fit {
   }
 
   void resume() {
-    if (!folder_.kept()) fail(ExitCode::usage, "resuming needs the run's folder");
-    const Checkpoint checkpoint = read_checkpoint(folder_.last());
+    if (s_.first() && !folder_.kept()) fail(ExitCode::usage, "resuming needs the run's folder");
+    const Checkpoint checkpoint = share(s_.options.world, s_.first() ? read_checkpoint(folder_.last()) : Checkpoint{});
     const Json& state = checkpoint.state;
     for (const auto& [key, value] : identity())
       if (const Json& was = state.at("run").at(key); was.dump() != value.dump())
@@ -186,6 +207,7 @@ class Fit {
            .best = real("best"),
            .trace = LossTrace::from(state.at("trace")),
            .history = {}};
+    saved_ = at_.step;
     for (const Json& e : state.at("history").array()) at_.history.push_back(epoch_report(e));
     if (at_.batch == order_.batches()) ++at_.epoch, at_.batch = 0;
     s_.session->set_parameters(checkpoint.weights);
@@ -201,7 +223,8 @@ class Fit {
   BatchOrder order_;
   Position at_;
   double timed_samples_ = 0, timed_seconds_ = 0;
-  bool stopped_ = false;
+  bool stopped_ = false, in_step_ = false;
+  std::int64_t saved_ = 0;  // step of the last checkpoint
 };
 
 }  // namespace

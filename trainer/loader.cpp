@@ -18,8 +18,8 @@ std::vector<std::int64_t> BatchOrder::epoch(std::int64_t number) const {
 }
 
 Loader::Loader(Feed& feed, BatchOrder order, bool augment, bool pad, std::int64_t first_epoch, std::int64_t first_batch,
-               std::int64_t epochs)
-    : feed_(feed), order_(order), augment_(augment), pad_(pad) {
+               std::int64_t epochs, RowsOf rows)
+    : feed_(feed), order_(order), augment_(augment), pad_(pad), rows_(std::move(rows)) {
   for (Slot& slot : slots_)
     for (std::size_t t = 0; t < feed.targets().size(); ++t) {
       const TensorType& sample = feed.targets()[t].sample;
@@ -56,7 +56,7 @@ void Loader::work(std::int64_t epoch, std::int64_t index, std::int64_t epochs) {
         const std::int64_t size = std::min(order_.batch, order_.samples - index * order_.batch);
         std::vector<std::int64_t> samples(begin, begin + size);
         if (pad_) samples.resize(static_cast<std::size_t>(order_.batch), samples[0]);
-        feed_.fill(samples, epoch, augment_, slot->batch.inputs);
+        feed_.fill(samples, rows_ ? rows_(std::ssize(samples)) : RowRange{0, std::ssize(samples)}, epoch, augment_, slot->batch.inputs);
         slot->batch.epoch = epoch, slot->batch.index = index, slot->batch.size = size;
         const std::lock_guard lock(mutex_);
         ++filled_;

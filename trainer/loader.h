@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -32,9 +33,11 @@ struct LoadedBatch {
 class Loader {
  public:
   // Begins at a batch of an epoch and ends after `epochs` (0: never). Batches are filled up to `order.batch` samples by
-  // repeating the first where `pad` is set; `size` tells how many count.
+  // repeating the first where `pad` is set; `size` tells how many count. `rows`: which of a batch of so many the model's
+  // inputs are wanted of; empty: all.
+  using RowsOf = std::function<RowRange(std::int64_t batch)>;
   Loader(Feed& feed, BatchOrder order, bool augment, bool pad, std::int64_t first_epoch = 0, std::int64_t first_batch = 0,
-         std::int64_t epochs = 1);
+         std::int64_t epochs = 1, RowsOf rows = {});
   ~Loader();
   // Waits for the next batch; null at the end. The batch given before goes back to be filled anew.
   const LoadedBatch* next();
@@ -51,6 +54,7 @@ class Loader {
   Feed& feed_;
   BatchOrder order_;
   bool augment_, pad_;
+  RowsOf rows_;
   Slot slots_[depth];
   std::size_t filled_ = 0, taken_ = 0;  // batches so far; slot = number % depth
   bool holding_ = false, stop_ = false, done_ = false;

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
+#include "planner/plan/plan_file.h"
 #include "trainer/initialize.h"
 #include "trainer/model_state.h"
+#include "trainer/share.h"
 
 namespace tandem {
 namespace {
@@ -33,6 +36,17 @@ std::int64_t rows_per_sample(const TensorType& label, std::int64_t classes) {
       1, label.dtype == DType::int64 ? label.shape.elements() : label.shape.elements() / std::max<std::int64_t>(1, classes));
 }
 
+// Rank 0 plans, for kernels may be timed and free memory differs; the others take its plan.
+Plan plan_together(World* world, const GraphSource& source, const CompileOptions& options, Backends backends, const Plan* parameters_of) {
+  if (!world) return tandem::compile(source, options, backends, parameters_of);
+  std::string bytes;
+  if (world->rank() == 0) {
+    const World::Busy busy(world);
+    bytes = serialize(tandem::compile(source, options, backends, parameters_of));
+  }
+  return parse_plan(world->broadcast(bytes));
+}
+
 std::string list_some(const std::vector<std::string>& names) {
   constexpr std::size_t most = 4;
   std::string s;
@@ -48,6 +62,17 @@ GraphSource Model::State::source(const ModelOptions& o) const {
   };
 }
 
+Loader::RowsOf Model::State::rows_here() const {
+  if (!options.world) return {};
+  std::vector<double> weights;
+  for (const DeviceSpec& d : options.plan.devices) weights.push_back(d.weight);
+  return [weights, own = devices_of(options.world, static_cast<int>(weights.size()))](std::int64_t batch) {
+    const std::vector<std::int64_t> sizes = slice_sizes(batch, weights);
+    const auto first = sizes.begin() + own.first, last = first + own.count;
+    return RowRange{std::accumulate(sizes.begin(), first, std::int64_t{0}), std::accumulate(first, last, std::int64_t{0})};
+  };
+}
+
 Session& Model::State::running() const {
   if (!session) fail(ExitCode::usage, "model '", file.name(), "' is not compiled");
   return *session;
@@ -59,7 +84,7 @@ std::size_t Model::State::plan_for(PlanMode mode, std::int64_t batch) {
   CompileOptions o = options.plan;
   o.mode = mode;
   o.batch = batch;
-  const std::size_t index = running().add(tandem::compile(source(options), o, backends, &running().plan(0)));
+  const std::size_t index = running().add(plan_together(options.world, source(options), o, backends, &running().plan(0)));
   plans[{mode, batch}] = index;
   prepare_runner(index);
   return index;
@@ -171,7 +196,7 @@ bool Model::dense_labels(const Dataset& data, const ModelOptions& o) const {
 
 void Model::compile(const ModelOptions& options, Backends backends) {
   State& s = *state_;
-  Plan plan = tandem::compile(s.source(options), options.plan, backends);
+  Plan plan = plan_together(options.world, s.source(options), options.plan, backends, nullptr);
   const Graph graph = s.source(options)(options.plan.batch);
   const Initial initial = initialize(graph, options.init, options.seed);
   if (!initial.missing.empty() && options.plan.mode == PlanMode::inference)
@@ -205,8 +230,8 @@ void Model::compile(const ModelOptions& options, Backends backends) {
                          .sample = label_type(s.output, s.scores, options.plan.loss, options.plan.dense_labels),
                          .label = true,
                          .classes = classes_of(s.output.shape, s.scores, options.plan.loss)});
-  s.session = std::make_unique<Session>(std::move(plan), s.backends);
-  s.session->set_parameters(initial.values);
+  s.session = std::make_unique<Session>(std::move(plan), s.backends, options.world);
+  s.session->set_parameters(share(options.world, initial.values));
   s.prepare_runner(0);
 }
 
@@ -291,7 +316,8 @@ std::vector<NamedTensor> Model::parameters() const {
   return state_->running().parameters();
 }
 void Model::set_parameters(std::span<const NamedTensor> values) {
-  state_->running().set_parameters(values);
+  Session& session = state_->running();
+  session.set_parameters(share(state_->options.world, {values.begin(), values.end()}));
 }
 
 void Model::save(const std::filesystem::path& path) const {

@@ -34,6 +34,7 @@ struct ModelOptions {
   std::map<std::string, std::int64_t> dims;  // sizes of symbolic dimensions other than the batch
   std::string init = "keep";                 // keep, he-normal, glorot-uniform
   std::uint64_t seed = 1;                    // of initial values, order, augmentation and dropout
+  World* world = nullptr;                    // the processes that share the devices; all of them call the model alike
 };
 
 struct StepReport {
@@ -56,7 +57,7 @@ struct EpochReport {
 struct Callbacks {
   std::function<void(const StepReport&)> on_step;
   std::function<void(const EpochReport&)> on_epoch;
-  std::function<bool()> stop;  // asked after every step: true ends the run, which can be resumed
+  std::function<bool()> stop;  // asked after every step: true, of any rank, ends the run, which can be resumed
 };
 
 struct FitOptions {
@@ -68,7 +69,7 @@ struct FitOptions {
   bool shuffle = true;
   const Dataset* validation = nullptr;  // measured after every epoch
   std::int64_t eval_batch = 0;          // 0: as in training
-  std::filesystem::path run_dir;        // checkpoints, metrics.csv, curves.svg, plan.txt, config.json; empty: none
+  std::filesystem::path run_dir;        // checkpoints, metrics.csv, curves.svg, plan.txt, config.json; empty: none. Rank 0's
   Json config;                          // what to write to config.json
   bool resume = false;                  // go on from run_dir's last checkpoint
   std::int64_t checkpoint_steps = 0;    // also in between epochs; 0: after each epoch only
@@ -128,7 +129,7 @@ class Model {
   std::vector<Tensor> predict_on_batch(std::span<const Tensor> inputs);
 
   std::vector<NamedTensor> parameters() const;
-  void set_parameters(std::span<const NamedTensor> values);
+  void set_parameters(std::span<const NamedTensor> values);  // of several ranks, rank 0's
   void save(const std::filesystem::path& path) const;  // the template with the present values
 
   struct State;  // the implementation's

@@ -30,6 +30,8 @@ struct Model::State {
   std::int64_t step = 0;
 
   GraphSource source(const ModelOptions& o) const;
+  bool first() const { return !options.world || options.world->rank() == 0; }  // the one that writes
+  Loader::RowsOf rows_here() const;                         // those of a batch that this process's devices take
   Session& running() const;                                 // fails (usage) before compile
   std::size_t plan_for(PlanMode mode, std::int64_t batch);  // compiled when first asked for
   void prepare_runner(std::size_t plan);

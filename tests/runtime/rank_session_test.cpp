@@ -1,6 +1,8 @@
 // One plan run by several ranks (threads of this process, each with its World and Session) and by one process.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <cmath>
 #include <optional>
 #include <thread>
 

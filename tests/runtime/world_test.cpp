@@ -1,8 +1,8 @@
 // Ranks as threads of this process, each with its own World: what they sum, and what they say when one is missing.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
-#include <mutex>
 #include <random>
 #include <thread>
 
@@ -157,7 +157,6 @@ class WorldTrouble : public testing::TestWithParam<Trouble> {};
 TEST_P(WorldTrouble, IsToldByAllOthers) {
   const Trouble& t = GetParam();
   const RankAddress address;
-  std::mutex ended;  // held until all others have failed: the rank in trouble still lives
   std::atomic<int> running = t.ranks - 1;
   const auto failures = on_ranks(t.ranks, address.text(), t.timeout, [&](World& world) {
     std::vector<float> values(1000);
@@ -165,7 +164,7 @@ TEST_P(WorldTrouble, IsToldByAllOthers) {
     world.all_reduce({&buffer, 1}, 1000, DType::float32, 0);
     if (world.rank() == t.rank) {
       t.instead(world);
-      while (running > 0 && t.timeout < long_time) std::this_thread::yield();
+      while (running > 0 && t.timeout < long_time) std::this_thread::yield();  // who hangs still lives
       return;
     }
     try {

@@ -223,6 +223,21 @@ TEST(Loader, FillsUpTheLastBatchAndCanBeLeftEarly) {
   EXPECT_EQ((std::vector<std::int64_t>(x, x + 3)), (std::vector<std::int64_t>{3, 4, 3}));
 }
 
+TEST(Loader, BringsSomeRowsOfInputsAndAllLabels) {
+  MemoryDataset data("rows");
+  data.add({.name = "x"}, Tensor::of<std::int64_t>({4}, {1, 2, 3, 4}));
+  data.add({.name = "y", .role = Role::label}, Tensor::of<std::int64_t>({4}, {5, 6, 7, 8}));
+  Feed feed(data, {{.name = "x", .sample = {DType::int64, {}}}, {.name = "labels", .sample = {DType::int64, {}}, .label = true, .classes = 9}}, {}, 1);
+  Loader loader(feed, {.samples = 4, .batch = 3}, false, false, 0, 0, 1, [](std::int64_t batch) { return RowRange{batch - 1, 1}; });
+  for (const auto& [x, y] : std::vector<std::pair<std::vector<std::int64_t>, std::vector<std::int64_t>>>{{{0, 0, 3}, {5, 6, 7}}, {{4}, {8}}}) {
+    const LoadedBatch* batch = loader.next();
+    const auto* got_x = reinterpret_cast<const std::int64_t*>(batch->inputs[0]);
+    const auto* got_y = reinterpret_cast<const std::int64_t*>(batch->inputs[1]);
+    EXPECT_EQ((std::vector<std::int64_t>(got_x, got_x + batch->size)), x);
+    EXPECT_EQ((std::vector<std::int64_t>(got_y, got_y + batch->size)), y);
+  }
+}
+
 class Failing final : public Dataset {
  public:
   std::string name() const override { return "failing"; }

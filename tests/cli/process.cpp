@@ -1,0 +1,52 @@
+#include "tests/cli/process.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "trainer/file.h"
+
+namespace tandem {
+
+Process::Process(const TemporaryFolder& folder, const std::string& name, const std::vector<std::string>& arguments,
+                 const std::map<std::string, std::string>& environment)
+    : out_((folder / (name + ".out")).string()), err_((folder / (name + ".err")).string()) {
+  std::vector<std::string> words{TANDEM_PROGRAM}, variables;
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  for (const auto& [key, value] : environment) variables.push_back(concat(key, '=', value));
+  for (char** v = environ; *v; ++v) variables.emplace_back(*v);
+  const auto pointers = [](std::vector<std::string>& texts) {
+    std::vector<char*> list;
+    for (std::string& t : texts) list.push_back(t.data());
+    list.push_back(nullptr);
+    return list;
+  };
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, out_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  posix_spawn_file_actions_addopen(&files, STDERR_FILENO, err_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  const int error = posix_spawn(&id_, TANDEM_PROGRAM, &files, nullptr, pointers(words).data(), pointers(variables).data());
+  posix_spawn_file_actions_destroy(&files);
+  if (error != 0) throw std::runtime_error(concat(TANDEM_PROGRAM, " cannot be started"));
+}
+
+Process::Process(Process&& other) noexcept : out_(other.out_), err_(other.err_), id_(std::exchange(other.id_, -1)) {}
+
+Process::~Process() {
+  if (id_ < 0) return;
+  signal(SIGKILL);
+  ::waitpid(id_, nullptr, 0);
+}
+
+void Process::signal(int number) const { ::kill(id_, number); }
+
+Outcome Process::wait() {
+  int status = 0;
+  ::waitpid(std::exchange(id_, -1), &status, 0);
+  return {WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status), read_file(out_), read_file(err_)};
+}
+
+}  // namespace tandem

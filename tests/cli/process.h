@@ -1,0 +1,29 @@
+// The program as a process of its own.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/cli/run_tandem.h"
+#include "tests/trainer/temporary_folder.h"
+
+namespace tandem {
+
+class Process {
+ public:
+  // Its output goes to files in `folder` by this name. `environment` is added to this process's own.
+  Process(const TemporaryFolder& folder, const std::string& name, const std::vector<std::string>& arguments,
+          const std::map<std::string, std::string>& environment = {});
+  ~Process();  // killed if it still runs
+  Process(Process&& other) noexcept;
+  Process(const Process&) = delete;
+
+  void signal(int number) const;
+  Outcome wait();  // code: 128 and the signal's number where one ended it
+
+ private:
+  std::string out_, err_;
+  int id_ = -1;
+};
+
+}  // namespace tandem

@@ -1,0 +1,235 @@
+// Ranks as processes: what they train, and how they end when one of them does.
+#include "cli/ranks.h"
+
+#include <csignal>
+#include <thread>
+
+#include "tests/cli/process.h"
+#include "tests/runtime/rank_address.h"
+#include "trainer/checkpoint.h"
+#include "trainer/file.h"
+
+namespace tandem {
+namespace {
+
+const std::string digits = "--data synthetic:digits,train=150,test=40 --no-autotune --init he-normal ";
+const std::string forever = "train MODELS/mlp.onnx --data synthetic:digits,train=200,test=50 --no-autotune --init he-normal --batch-size 64 "
+                            "--epochs 1000000 --output TMP/out.onnx ";
+
+std::vector<Process> start_ranks(const TemporaryFolder& folder, const test::RankAddress& address, int ranks, const std::string& line,
+                                 const std::function<std::string(int)>& own = [](int) { return ""; }) {
+  std::vector<Process> list;
+  for (int r = 0; r < ranks; ++r)
+    list.emplace_back(folder, concat("rank", r), words(line + own(r), folder.text()),
+                      std::map<std::string, std::string>{
+                          {"TANDEM_RANK", text_of(r)}, {"TANDEM_WORLD_SIZE", text_of(ranks)}, {"TANDEM_ADDRESS", address.text()}});
+  return list;
+}
+
+std::vector<Outcome> wait_all(std::vector<Process>& processes) {
+  std::vector<Outcome> outcomes;
+  for (Process& p : processes) outcomes.push_back(p.wait());
+  return outcomes;
+}
+
+void wait_for_file(const std::filesystem::path& path) {
+  while (!std::filesystem::exists(path)) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+}
+
+// What a run's lines say, without its times.
+std::string results(const std::string& lines) {
+  std::istringstream stream(lines);
+  std::string text;
+  for (std::string line; std::getline(stream, line);) {
+    const Json event = Json::parse(line);
+    for (const auto& [key, value] : event.object())
+      if (key != "hash" && key != "output" && key.find("second") == std::string::npos && key.find("bytes") == std::string::npos && key != "devices")
+        text += concat(key, ' ', value.dump(), ", ");
+    text += '\n';
+  }
+  return text;
+}
+
+struct Row {
+  const char* name;
+  std::string line;
+  int ranks;
+  bool tcp = false, launcher = false;
+};
+class Ranks : public testing::TestWithParam<Row> {};
+
+TEST_P(Ranks, TrainWhatOneProcessTrains) {
+  const Row& row = GetParam();
+  const TemporaryFolder folder;
+  const std::string line = "train " + row.line + " " + digits + "--json ";
+  const Outcome alone = Process(folder, "alone", words(line + "--output TMP/alone.onnx", folder.text())).wait();
+  ASSERT_EQ(alone.code, 0) << alone.err;
+  const std::string together = line + "--output TMP/together.onnx --run-dir TMP/run ";
+  Outcome first;
+  if (row.launcher) {
+    first = Process(folder, "launcher", words(concat(together, "--processes ", row.ranks), folder.text())).wait();
+    ASSERT_EQ(first.code, 0) << first.err;
+  } else {
+    const test::RankAddress address(row.tcp);
+    std::vector<Process> processes = start_ranks(folder, address, row.ranks, together);
+    const std::vector<Outcome> outcomes = wait_all(processes);
+    for (const Outcome& o : outcomes) ASSERT_EQ(o.code, 0) << o.err;
+    for (std::size_t r = 1; r < outcomes.size(); ++r) EXPECT_EQ(outcomes[r].out + outcomes[r].err, "") << "only rank 0 speaks";
+    first = outcomes[0];
+  }
+  EXPECT_EQ(results(first.out), results(alone.out));
+  EXPECT_TRUE(read_file(folder / "together.onnx") == read_file(folder / "alone.onnx")) << "the weights differ";
+  EXPECT_TRUE(std::filesystem::exists(folder / "run/last.checkpoint"));
+}
+INSTANTIATE_TEST_SUITE_P(
+    Rows, Ranks,
+    testing::Values(Row{"two", "MODELS/lenet.onnx --devices cpu:0-1 --batch-size 64 --epochs 2 --momentum 0.9", 2},
+                    Row{"four_uneven_by_tcp", "MODELS/mlp.onnx --devices cpu:0-3 --slice-weights 3,1,2,1 --batch-size 50 --epochs 2 --optimizer adam", 4, true},
+                    Row{"two_of_two_started_here", "MODELS/mlp.onnx --devices cpu:0-3 --batch-size 61 --epochs 2 --keep best", 2, false, true},
+                    Row{"one_without_samples", "MODELS/mlp.onnx --devices cpu:0-2 --slice-weights 2,0,1 --batch-size 64 --validation-split 0.2", 3}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+TEST(RanksInTrouble, OneThatIsKilledIsNamedAndTheCheckpointStays) {
+  const TemporaryFolder folder;
+  const test::RankAddress address;
+  std::vector<Process> processes = start_ranks(folder, address, 3, forever + "--devices cpu:0-2 --run-dir TMP/run ");
+  wait_for_file(folder / "run/last.checkpoint");
+  processes[1].signal(SIGKILL);
+  const std::vector<Outcome> outcomes = wait_all(processes);
+  for (const int r : {0, 2}) {
+    EXPECT_EQ(outcomes[static_cast<std::size_t>(r)].code, 6);
+    EXPECT_NE(outcomes[static_cast<std::size_t>(r)].err.find("rank 1 has ended"), std::string::npos) << outcomes[static_cast<std::size_t>(r)].err;
+  }
+  const std::int64_t step = read_checkpoint(folder / "run/last.checkpoint").state.at("step").integer();
+  EXPECT_GE(step, 4);
+  // Two ranks may go on where three stopped.
+  const test::RankAddress again;
+  std::vector<Process> resumed = start_ranks(folder, again, 2, forever + concat("--devices cpu:0-1 --run-dir TMP/run --resume --steps ", step + 3, ' '));
+  for (const Outcome& o : wait_all(resumed)) EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_EQ(read_checkpoint(folder / "run/last.checkpoint").state.at("step").integer(), step + 3);
+  EXPECT_TRUE(std::filesystem::exists(folder / "out.onnx"));
+}
+
+TEST(RanksInTrouble, OneThatHangsIsNamed) {
+  const TemporaryFolder folder;
+  const test::RankAddress address;
+  std::vector<Process> processes = start_ranks(folder, address, 3, forever + "--devices cpu:0-2 --run-dir TMP/run --rank-timeout 4 ");
+  wait_for_file(folder / "run/last.checkpoint");
+  processes[2].signal(SIGSTOP);
+  for (const int r : {0, 1}) {
+    const Outcome o = processes[static_cast<std::size_t>(r)].wait();
+    EXPECT_EQ(o.code, 6);
+    EXPECT_NE(o.err.find("waited 4 s for rank 2"), std::string::npos) << o.err;
+  }
+}
+
+TEST(RanksInTrouble, AnInterruptOfOneStopsAll) {
+  const TemporaryFolder folder;
+  const test::RankAddress address;
+  const std::string line = forever + "--devices cpu:0-1 --run-dir TMP/run ";
+  std::vector<Process> processes = start_ranks(folder, address, 2, line);
+  wait_for_file(folder / "run/last.checkpoint");
+  processes[1].signal(SIGINT);
+  for (const Outcome& o : wait_all(processes)) EXPECT_EQ(o.code, 75) << o.err;
+  EXPECT_FALSE(std::filesystem::exists(folder / "out.onnx"));
+}
+
+TEST(RanksInTrouble, AnInterruptOfTheLauncherStopsAll) {
+  const TemporaryFolder folder;
+  Process launcher(folder, "launcher", words(forever + "--devices cpu:0-1 --run-dir TMP/run --processes 2", folder.text()));
+  wait_for_file(folder / "run/last.checkpoint");
+  launcher.signal(SIGINT);
+  const Outcome o = launcher.wait();
+  EXPECT_EQ(o.code, 75) << o.err;
+}
+
+TEST(RanksInTrouble, OneThatNeverArrivesIsNamed) {
+  const TemporaryFolder folder;
+  const test::RankAddress address;
+  std::vector<Process> processes = start_ranks(folder, address, 3, forever + "--devices cpu:0-2 --rank-timeout 4 ");
+  processes[1].signal(SIGSTOP);
+  for (const int r : {0, 2}) {
+    const Outcome o = processes[static_cast<std::size_t>(r)].wait();
+    EXPECT_EQ(o.code, 6);
+    EXPECT_NE(o.err.find("waited 4 s for rank 1"), std::string::npos) << o.err;
+  }
+}
+
+struct Mismatch {
+  const char* name;
+  std::string of_rank_1, message;
+};
+class RanksUnlike : public testing::TestWithParam<Mismatch> {};
+TEST_P(RanksUnlike, AreRefusedByName) {
+  const TemporaryFolder folder;
+  const test::RankAddress address;
+  std::vector<Process> processes =
+      start_ranks(folder, address, 2, forever + "--devices cpu:0-1 ", [&](int r) { return r == 1 ? GetParam().of_rank_1 : ""; });
+  for (const Outcome& o : wait_all(processes)) {
+    EXPECT_EQ(o.code, 6);
+    EXPECT_NE(o.err.find(GetParam().message), std::string::npos) << o.err;
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Rows, RanksUnlike,
+                         testing::Values(Mismatch{"batch", "--batch-size 32", "rank 1 has batch-size 32, rank 0 has 64"},
+                                         Mismatch{"data", "--data synthetic:digits,train=199,test=50", "rank 1 has training samples 199, rank 0 has 200"},
+                                         Mismatch{"world", "--world-size 3", "rank 1 counts 3 ranks, rank 0 counts 2"}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(RanksInTrouble, ARanksOwnFailureIsToldToTheOthers) {
+  const TemporaryFolder folder;
+  const test::RankAddress address;
+  std::vector<Process> processes =
+      start_ranks(folder, address, 2, forever + "--devices cpu:0-1 ", [&](int r) { return r == 1 ? "--data npz:TMP/none.npz" : ""; });
+  EXPECT_EQ(processes[1].wait().code, 7);
+  const Outcome o = processes[0].wait();
+  EXPECT_EQ(o.code, 6);
+  EXPECT_NE(o.err.find("rank 1: "), std::string::npos) << o.err;
+  EXPECT_NE(o.err.find("none.npz"), std::string::npos) << o.err;
+}
+
+// Who this process is, by flags and by what starts processes.
+struct Told {
+  std::string flags;
+  std::map<std::string, std::string> environment;
+  std::string want;  // "rank of ranks at address", "alone", or part of the error
+};
+TEST(RankOptions, ComeFromFlagsAndFromWhatStartsProcesses) {
+  const Told rows[] = {
+      {"", {}, "alone"},
+      {"--rank 1 --world-size 3 --address a:1", {}, "1 of 3 at a:1"},
+      {"", {{"TANDEM_RANK", "2"}, {"TANDEM_WORLD_SIZE", "4"}, {"TANDEM_ADDRESS", "b:2"}, {"RANK", "0"}, {"WORLD_SIZE", "2"}}, "2 of 4 at b:2"},
+      {"--rank 3", {{"TANDEM_RANK", "2"}, {"TANDEM_WORLD_SIZE", "4"}, {"TANDEM_ADDRESS", "b:2"}}, "3 of 4 at b:2"},
+      {"", {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "c"}, {"MASTER_PORT", "3"}}, "1 of 2 at c:3"},
+      {"--address unix:/run/x", {{"OMPI_COMM_WORLD_RANK", "5"}, {"OMPI_COMM_WORLD_SIZE", "6"}}, "5 of 6 at unix:/run/x"},
+      {"--address a:1", {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}, "0 of 2 at a:1"},
+      {"--address a:1", {{"SLURM_PROCID", "1"}, {"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_NTASKS", "9"}}, "1 of 2 at a:1"},
+      {"", {{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}}, "alone"},
+      {"--rank 1", {}, "--world-size is missing"},
+      {"--rank 2 --world-size 2 --address a:1", {}, "rank 2 of 2 ranks"},
+      {"", {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}, "has no address: give --address HOST:PORT"},
+      {"--address a:1 --rank-timeout 0", {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}, "--rank-timeout 0: expected more than 0"},
+  };
+  for (const Told& row : rows) {
+    const Environment environment = [&](const std::string& name) {
+      const auto found = row.environment.find(name);
+      return found == row.environment.end() ? nullptr : found->second.c_str();
+    };
+    const Arguments arguments = Arguments::parse(words(row.flags), {}, rank_rows(), environment);
+    std::istringstream in;
+    std::ostringstream out;
+    Streams streams{in, out, out};
+    std::string got;
+    try {
+      const auto o = world_options({arguments, streams, environment});
+      got = o ? concat(o->rank, " of ", o->ranks, " at ", o->address) : "alone";
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ExitCode::usage);
+      got = e.what();
+    }
+    EXPECT_NE(got.find(row.want), std::string::npos) << row.flags << ": " << got;
+  }
+}
+
+}  // namespace
+}  // namespace tandem
