@@ -93,6 +93,7 @@ class Backend {
   virtual std::string unusable() const = 0;             // empty, or why no device can be opened
   virtual int device_count() const = 0;
   virtual DeviceModel model(int index, int devices_in_use) const = 0;
+  virtual std::int64_t free_memory(int) const { return -1; }  // bytes now, where the device is at hand and can tell
   virtual std::vector<KernelRow> rows() const = 0;
   // Every way to run the request, best guess first; empty where there is none.
   virtual std::vector<KernelDescription> describe(const KernelRequest& request) const = 0;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "planner/assemble.h"
 #include "planner/optimizer.h"
@@ -209,28 +210,46 @@ Plan compile_unchecked(const GraphSource& source, const CompileOptions& o, Backe
   return plan;
 }
 
-// The first device whose memory the plan exceeds, or none.
-const DevicePlan* too_large(const Plan& plan) {
-  for (const DevicePlan& d : plan.devices)
-    if (d.model.memory > 0 && d.peak_bytes() > d.model.memory) return &d;
-  return nullptr;
+// A device of the plan, with all that the plan puts on it: logical devices share one's memory.
+struct Load {
+  const DevicePlan* device;
+  int replicas = 0;
+  std::int64_t bytes = 0, room = 0;
+};
+
+// The first device whose memory the plan exceeds. A plan with parameters of its own needs memory that is free now.
+std::optional<Load> too_large(const Plan& plan, Backends backends, bool own_parameters) {
+  std::map<std::string, Load> loads;
+  for (const DevicePlan& d : plan.devices) {
+    Load& load = loads.try_emplace(to_string(d.device), Load{&d}).first->second;
+    ++load.replicas;
+    load.bytes += d.peak_bytes();
+  }
+  for (auto& [name, load] : loads) {
+    const DeviceId& id = load.device->device;
+    load.room = load.device->model.memory;
+    if (const std::int64_t free = own_parameters ? find_backend(backends, id.backend).free_memory(id.index) : -1; free >= 0) load.room = std::min(load.room, free);
+    if (load.device->model.memory > 0 && load.bytes > load.room) return load;
+  }
+  return std::nullopt;
 }
 
 std::string mebibytes(std::int64_t bytes) { return concat((bytes + (1 << 20) - 1) >> 20, " MiB"); }
 
 // Refuses a plan that does not fit, with where the memory goes and the batch that would fit.
 void check_memory(const Plan& plan, const GraphSource& source, CompileOptions o, Backends backends, const Plan* parameters_of) {
-  const DevicePlan* d = too_large(plan);
-  if (!d) return;
+  const std::optional<Load> load = too_large(plan, backends, !parameters_of);
+  if (!load) return;
   std::string where;
-  for (const auto& [c, bytes] : d->memory) where += concat(where.empty() ? "" : ", ", name_of(c), ' ', mebibytes(bytes));
-  const std::string message = concat("device ", d->device, " needs ", mebibytes(d->peak_bytes()), " for a batch of ", o.batch, " but has ", mebibytes(d->model.memory), " (", where, ")");
+  for (const auto& [c, bytes] : load->device->memory) where += concat(where.empty() ? "" : ", ", name_of(c), ' ', mebibytes(bytes));
+  const std::string each = load->replicas == 1 ? "" : concat(" for each of ", load->replicas, " logical devices");
+  const std::string message = concat("device ", load->device->device, " needs ", mebibytes(load->bytes), " for a batch of ", o.batch, " but has ", mebibytes(load->room), " (", where, each, ")");
   o.autotune = false;
   o.layout = plan.options.preference;
   std::int64_t fits = 0, fails = o.batch;
   while (fails - fits > 1) {
     o.batch = fits + (fails - fits) / 2;
-    (too_large(compile_unchecked(source, o, backends, parameters_of)) ? fails : fits) = o.batch;
+    (too_large(compile_unchecked(source, o, backends, parameters_of), backends, !parameters_of) ? fails : fits) = o.batch;
   }
   if (fits == 0) fail(ExitCode::device, message, ": not even a batch of 1 fits");
   fail(ExitCode::device, message, ": the largest batch that fits is ", fits);

@@ -87,6 +87,17 @@ DeviceModel CudaBackend::model(int index, int devices_in_use) const {
   return m;
 }
 
+std::int64_t CudaBackend::free_memory(int index) const {
+  if (!unusable_.empty()) return -1;
+  int before = 0;
+  std::size_t free = 0, total = 0;
+  check(cudaGetDevice(&before), "read the current device");
+  check(cudaSetDevice(index), concat("select device ", index));
+  check(cudaMemGetInfo(&free, &total), "read the free memory");
+  check(cudaSetDevice(before), "select a device");
+  return static_cast<std::int64_t>(free);
+}
+
 std::vector<KernelRow> CudaBackend::rows() const {
   std::vector<KernelRow> rows;
   for (const Row& row : kernels()) rows.push_back({row.op, row.kernel});

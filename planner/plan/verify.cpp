@@ -65,9 +65,7 @@ void check_whole(const Plan& plan, Breaches& breaches) {
     if (!names.insert(p.name).second) breaches.add("there are two parameters '", brief(p.name), "'");
   }
   std::int64_t rows = 0;
-  std::set<std::string> ids;
   for (const DevicePlan& d : plan.devices) {
-    if (!ids.insert(to_string(d.device)).second) breaches.add("device ", d.device, " appears twice");
     if (d.slice_size < 0 || d.slice_size > plan.batch || d.slice_begin != rows)
       breaches.add(d.device, ": slice of ", d.slice_size, " rows at ", d.slice_begin, " of ", plan.batch, ", expected to begin at ", rows);
     rows += std::clamp<std::int64_t>(d.slice_size, 0, most_rows);

@@ -50,7 +50,6 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"negative_batch", [](Plan& p) { p.batch = -1; }, "batch is -1"},
         Row{"batch_not_sliced", [](Plan& p) { p.batch = 4; }, "slices hold 3 rows, the batch 4"},
         Row{"slices_overlap", [](Plan& p) { p.devices[1].slice_begin = 1; }, "fake:1: slice of 1 rows at 1 of 3, expected to begin at 2"},
-        Row{"device_twice", [](Plan& p) { p.devices[1].device = p.devices[0].device; }, "device fake:0 appears twice"},
         Row{"input_without_batch",
             [](Plan& p) {
               p.inputs[0].type.shape = {7, 3};

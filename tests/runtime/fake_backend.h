@@ -1,5 +1,6 @@
 // A backend for tests of the runtime: host memory between guard bytes, kernels as functions, streams of the CPU backend.
 #pragma once
+#include <atomic>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -77,8 +78,10 @@ class FakeBackend final : public Backend {
   double timeout_seconds = 20;
   std::string reason;                                                                                    // why it is unusable
   bool captures = false;                                                                                 // its devices capture steps
-  mutable int replays = 0;                                                                               // of captured steps
+  mutable std::atomic<int> replays = 0;                                                                            // of captured steps
   mutable std::vector<std::vector<GuardedMemory>> memory = std::vector<std::vector<GuardedMemory>>(16);  // by device, as allocated
+
+  mutable std::mutex lock;  // of memory
 
   FakeBackend() {
     functions["Scale"] = [](const Call& c) {
@@ -153,7 +156,7 @@ class CapturingStream final : public Stream {
 };
 class FakeGraph final : public CapturedGraph {
  public:
-  FakeGraph(std::vector<Kernel*> kernels, int& replays) : kernels_(std::move(kernels)), replays_(replays) {}
+  FakeGraph(std::vector<Kernel*> kernels, std::atomic<int>& replays) : kernels_(std::move(kernels)), replays_(replays) {}
   void launch(Stream& stream) override {
     for (Kernel* k : kernels_) stream.launch(*k);
     ++replays_;
@@ -161,7 +164,7 @@ class FakeGraph final : public CapturedGraph {
 
  private:
   std::vector<Kernel*> kernels_;
-  int& replays_;
+  std::atomic<int>& replays_;
 };
 
 class FakeDevice final : public Device {
@@ -170,6 +173,7 @@ class FakeDevice final : public Device {
   void activate() override {}
   std::byte* allocate(std::int64_t bytes) override {
     if ((used_ += bytes) > backend_.memory_limit) fail(ExitCode::device, "out of memory: ", used_, " bytes of ", backend_.memory_limit);
+    const std::scoped_lock hold(backend_.lock);  // logical devices share an index
     return backend_.memory[index_].emplace_back(bytes).data();
   }
   std::byte* allocate_host(std::int64_t bytes) override { return allocate(bytes); }

@@ -1,0 +1,97 @@
+// Plans that do not fit a device's memory are refused, with the batch that would fit.
+#include <gtest/gtest.h>
+
+#include <charconv>
+
+#include "graph/operator.h"
+#include "kernels/cpu/backend.h"
+#include "planner/compile.h"
+
+namespace tandem {
+namespace {
+
+// The CPU backend on a device of a given memory, of which some is free.
+class Limited final : public Backend {
+ public:
+  explicit Limited(std::int64_t memory, std::int64_t free = -1) : memory_(memory), free_(free) {}
+  std::string name() const override { return "cpu"; }
+  std::string version() const override { return cpu_backend().version(); }
+  std::string unusable() const override { return {}; }
+  int device_count() const override { return 8; }
+  DeviceModel model(int index, int devices_in_use) const override {
+    DeviceModel m = cpu_backend().model(index, devices_in_use);
+    m.memory = memory_;
+    return m;
+  }
+  std::int64_t free_memory(int) const override { return free_; }
+  std::vector<KernelRow> rows() const override { return cpu_backend().rows(); }
+  std::vector<KernelDescription> describe(const KernelRequest& request) const override { return cpu_backend().describe(request); }
+  double measure(const KernelDescription&, const KernelOptions&) const override { return 0; }
+  std::unique_ptr<Device> open(int index, const KernelOptions& options) const override { return cpu_backend().open(index, options); }
+
+ private:
+  std::int64_t memory_, free_;
+};
+
+Graph layer(std::int64_t n) {
+  Graph g;
+  g.name = "layer";
+  const ValueId x = g.add_input("x", {DType::float32, {n, 1000}});
+  const ValueId w = g.add_parameter("w", {DType::float32, {500, 1000}}, Tensor(TensorType{DType::float32, {500, 1000}}), true);
+  g.outputs = {g[g.add_node(internal_operator("Gemm"), "gemm", {{"transB", std::int64_t{1}}}, {x, w}, 1, {"gemm"})].outputs[0]};
+  return g;
+}
+
+Plan plan_on(const Backend& backend, std::int64_t batch, int logical_devices = 1, const Plan* parameters_of = nullptr) {
+  CompileOptions o;
+  o.batch = batch;
+  for (int i = 0; i < logical_devices; ++i) o.devices.push_back({{"cpu", 0}, 1});
+  const Backend* const backends[] = {&backend};
+  return compile(layer, o, backends, parameters_of);
+}
+std::string refusal(const Backend& backend, std::int64_t batch, int logical_devices = 1) {
+  try {
+    plan_on(backend, batch, logical_devices);
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::device);
+    return e.what();
+  }
+  return "";
+}
+bool has(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+
+constexpr std::int64_t mebibyte = std::int64_t{1} << 20;
+
+TEST(MemoryLimit, NamesTheLargestBatchThatFits) {
+  const Limited small(16 * mebibyte);
+  const std::string text = refusal(small, 100000);
+  ASSERT_TRUE(has(text, "has 16 MiB (weights ")) << text;
+  const std::string_view before = "the largest batch that fits is ";
+  ASSERT_TRUE(has(text, before)) << text;
+  std::int64_t fits = 0;
+  std::from_chars(text.data() + text.find(before) + before.size(), text.data() + text.size(), fits);
+  EXPECT_EQ(refusal(small, fits), "");
+  EXPECT_NE(refusal(small, fits + 1), "");
+}
+
+TEST(MemoryLimit, SaysWhereNotEvenOneSampleFits) {
+  EXPECT_TRUE(has(refusal(Limited(mebibyte), 8), "not even a batch of 1 fits"));
+}
+
+TEST(MemoryLimit, LogicalDevicesShareTheirDevices) {
+  const Plan alone = plan_on(Limited(0), 64), shared = plan_on(Limited(0), 64, 2);
+  const std::int64_t both = shared.devices[0].peak_bytes() + shared.devices[1].peak_bytes();
+  ASSERT_GT(both, alone.devices[0].peak_bytes());
+  EXPECT_EQ(refusal(Limited(both), 64, 2), "");
+  EXPECT_TRUE(has(refusal(Limited(both - 1), 64, 2), "for each of 2 logical devices"));
+}
+
+TEST(MemoryLimit, OnlyWhatIsFreeCounts) {
+  const Limited busy(1024 * mebibyte, 2 * mebibyte);
+  EXPECT_TRUE(has(refusal(busy, 64), "has 2 MiB"));
+  const Plan first = plan_on(Limited(1024 * mebibyte, 1024 * mebibyte), 64);
+  EXPECT_NO_THROW(plan_on(busy, 32, 1, &first)) << "its parameters are there already";
+}
+
+}  // namespace
+}  // namespace tandem
