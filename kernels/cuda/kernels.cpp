@@ -73,6 +73,7 @@ constexpr Row rows[] = {
     {"Log", "native.elementwise", describe_fused_elementwise},
     {"Max", "native.elementwise", describe_fused_elementwise},
     {"Min", "native.elementwise", describe_fused_elementwise},
+    {"Mod", "native.elementwise", describe_fused_elementwise},
     {"Mul", "native.elementwise", describe_fused_elementwise},
     {"Neg", "native.elementwise", describe_fused_elementwise},
     {"Not", "native.comparison", describe_comparison},

@@ -41,6 +41,14 @@ const CaseRow elementwise_rows[] = {
     {"log", [](std::mt19937& r) { return unary(r, "Log", {}, 0.25, 4); }},
     {"max", [](std::mt19937& r) { return binary(r, "Max"); }},
     {"min", [](std::mt19937& r) { return binary(r, "Min"); }},
+    {"mod", [](std::mt19937& r) { return binary(r, "Mod", {}, 0.5, 4); }},
+    {"fmod", [](std::mt19937& r) { return binary(r, "Mod", {{"fmod", std::int64_t{1}}}, 0.5, 4); }},
+    {"mod of integers",
+     [](std::mt19937& r) {
+       const Shape s = image(r);
+       return Comparison{"Mod", {{"fmod", between(r, 0, 1)}}, {random_integers(r, s, -9, 9), random_integers(r, s, -3, 4)}, {{DType::int64, s}}};
+     },
+     {DType::float32}},
     {"mul", [](std::mt19937& r) { return binary(r, "Mul"); }, {DType::float32, DType::float16, DType::bfloat16}},
     {"neg", [](std::mt19937& r) { return unary(r, "Neg"); }},
     {"pow", [](std::mt19937& r) { return binary(r, "Pow", {}, 0.5, 2); }},

@@ -1,10 +1,12 @@
 #include "tests/cuda/emulated.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
 #include "kernels/cpu/kernels.h"
 #include "kernels/cuda/bodies/types.h"
+#include "kernels/cuda/native/elementwise.h"
 #include "kernels/cuda/native/native.h"
 
 namespace tandem::cuda {
@@ -121,6 +123,10 @@ std::vector<KernelDescription> describe_emulated(const KernelRequest& request) {
   for (const EmulatedRow& row : rows)
     if (row.op == request.op) return row.describe(request, nullptr);
   return describe_elementwise(request, nullptr);
+}
+
+bool is_emulated(std::string_view op) {
+  return op == "Elementwise" || find_function(op) || std::any_of(std::begin(rows), std::end(rows), [&](const EmulatedRow& row) { return row.op == op; });
 }
 
 std::vector<KernelDescription> describe_native_cpu(const KernelRequest& request) {

@@ -19,6 +19,7 @@ using DescribeFunction = std::function<std::vector<KernelDescription>(const Kern
 // Our own kernels of an operator, or the CPU backend's native ones.
 std::vector<KernelDescription> describe_emulated(const KernelRequest& request);
 std::vector<KernelDescription> describe_native_cpu(const KernelRequest& request);
+bool is_emulated(std::string_view op);
 
 Held hold(const Tensor& tensor, DType dtype, const Layout& layout = {});  // rounded to dtype; layout any: row-major
 Held reordered(const Held& value, const Layout& layout);

@@ -1,7 +1,5 @@
 #include "tests/operators/run_graph.h"
 
-#include "kernels/cpu/backend.h"
-
 namespace tandem::test {
 namespace {
 
@@ -9,16 +7,15 @@ CompileOptions one_device(PlanMode mode, LayoutPreference layout) {
   CompileOptions o;
   o.mode = mode;
   o.batch = 1;
-  o.devices = {{{"cpu", 0}}};
   o.layout = layout;
   return o;
 }
 
 }  // namespace
 
-void GraphRun::compile(const Graph& graph, const CompileOptions& options) {
-  static const Backend* const backends[] = {&cpu_backend()};
-  session_ = std::make_unique<Session>(tandem::compile([&](std::int64_t) { return graph; }, options, backends), backends);
+void GraphRun::compile(const Graph& graph, CompileOptions options) {
+  options.devices = {{{backend_->name(), 0}}};
+  session_ = std::make_unique<Session>(tandem::compile([&](std::int64_t) { return graph; }, options, backends_), backends_);
   std::vector<NamedTensor> values;
   for (const PlanParameter& p : session_->plan().parameters)
     for (const Value& v : graph.values)

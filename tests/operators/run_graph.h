@@ -1,4 +1,4 @@
-// Runs graphs through the whole road: planner, CPU backend, runtime.
+// Runs graphs through the whole road: planner, backend, runtime.
 #pragma once
 #include <memory>
 #include <vector>
@@ -9,9 +9,13 @@
 
 namespace tandem::test {
 
+// The backend that a program of these tests was linked to test: tested_backend.cpp here, or in tests/cuda/operators.
+using TestedBackend = std::unique_ptr<const Backend, void (*)(const Backend*)>;
+TestedBackend tested_backend();
+
 class GraphRun {
  public:
-  // Compiles for cpu:0. Inference, or training with the graph's only output as its loss and the gradients of `gradients` kept.
+  // Compiles for the backend's device 0. Inference, or training with the graph's only output as its loss and the gradients of `gradients` kept.
   explicit GraphRun(const Graph& graph, LayoutPreference layout = LayoutPreference::blocked);
   GraphRun(const Graph& graph, const std::vector<std::string>& gradients);
 
@@ -21,7 +25,9 @@ class GraphRun {
   const Plan& plan() const { return session_->plan(); }
 
  private:
-  void compile(const Graph& graph, const CompileOptions& options);
+  void compile(const Graph& graph, CompileOptions options);
+  TestedBackend backend_ = tested_backend();
+  const Backend* backends_[1] = {backend_.get()};
   std::unique_ptr<Session> session_;
 };
 

@@ -8,8 +8,8 @@
 namespace tandem::cuda {
 
 enum class Function : unsigned char {
-  Abs, Add, Ceil, Clip, ClipBackward, Cos, Div, Elu, EluBackward, Erf, Exp, Floor, HardSigmoid, HardSigmoidBackward, Identity,
-  LeakyRelu, LeakyReluBackward, Log, Max, Min, Mul, Neg, Pow, Reciprocal, Relu, ReluBackward, Round, Sigmoid, SigmoidBackward,
+  Abs, Add, Ceil, Clip, ClipBackward, Cos, Div, Elu, EluBackward, Erf, Exp, Floor, Fmod, HardSigmoid, HardSigmoidBackward, Identity,
+  LeakyRelu, LeakyReluBackward, Log, Max, Min, Mod, Mul, Neg, Pow, Reciprocal, Relu, ReluBackward, Round, Sigmoid, SigmoidBackward,
   Sign, Sin, Softplus, Sqrt, Sub, Tanh, TanhBackward,
 };
 
@@ -30,6 +30,7 @@ TANDEM_DEVICE C apply_real(Function f, C a, C b, C p, C q) {
     case Function::Erf: return erf(a);
     case Function::Exp: return exp(a);
     case Function::Floor: return floor(a);
+    case Function::Fmod: return fmod(a, b);
     case Function::HardSigmoid: { const C t = p * a + q; return t < zero ? zero : t > one ? one : t; }
     case Function::HardSigmoidBackward: { const C t = p * b + q; return t > zero && t < one ? a * p : zero; }
     case Function::Identity: return a;
@@ -38,6 +39,7 @@ TANDEM_DEVICE C apply_real(Function f, C a, C b, C p, C q) {
     case Function::Log: return log(a);
     case Function::Max: return a != a ? a : b != b ? b : a > b ? a : b;
     case Function::Min: return a != a ? a : b != b ? b : a < b ? a : b;
+    case Function::Mod: { const C r = fmod(a, b); return r != zero && (r < zero) != (b < zero) ? r + b : r; }
     case Function::Mul: return a * b;
     case Function::Neg: return -a;
     case Function::Pow: return pow(a, b);
@@ -65,8 +67,10 @@ TANDEM_DEVICE long long apply_integer(Function f, long long a, long long b) {
     case Function::Abs: return a < 0 ? static_cast<long long>(0 - static_cast<U>(a)) : a;
     case Function::Add: return static_cast<long long>(static_cast<U>(a) + static_cast<U>(b));
     case Function::Div: return b == 0 ? 0 : b == -1 ? static_cast<long long>(0 - static_cast<U>(a)) : a / b;
+    case Function::Fmod: return b == 0 || b == -1 ? 0 : a % b;
     case Function::Max: return a > b ? a : b;
     case Function::Min: return a < b ? a : b;
+    case Function::Mod: { const long long r = b == 0 || b == -1 ? 0 : a % b; return r != 0 && (r < 0) != (b < 0) ? r + b : r; }
     case Function::Mul: return static_cast<long long>(static_cast<U>(a) * static_cast<U>(b));
     case Function::Neg: return static_cast<long long>(0 - static_cast<U>(a));
     case Function::Relu: return a < 0 ? 0 : a;

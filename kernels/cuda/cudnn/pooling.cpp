@@ -32,7 +32,7 @@ std::vector<KernelDescription> describe_cudnn_pooling(const KernelRequest& reque
   if (!row || first.shape.rank() != 4 || first.dtype == DType::float64 || !is_float(first.dtype)) return {};
   if (first.shape.elements() == 0) return {};
   const Ints kernel = a.ints("kernel_shape"), pads = a.ints("pads", Ints(4, 0));
-  if (a.ints("dilations", Ints(2, 1)) != Ints(2, 1) || kernel[0] * kernel[1] > most_window) return {};
+  if (a.ints("dilations", Ints(2, 1)) != Ints(2, 1) || (row->maximum && kernel[0] * kernel[1] > most_window)) return {};
   const Window window{kernel, a.ints("strides", Ints(2, 1)), {pads[0], pads[1]}, {pads[2], pads[3]}, {1, 1}};
 
   KernelDescription d = description_of(request, row->family, Layout::channels_last(4));

@@ -27,6 +27,7 @@ constexpr FunctionRow functions[] = {
     {"Erf", Function::Erf},
     {"Exp", Function::Exp},
     {"Floor", Function::Floor},
+    {"Fmod", Function::Fmod},
     {"HardSigmoid", Function::HardSigmoid},
     {"HardSigmoidBackward", Function::HardSigmoidBackward},
     {"Identity", Function::Identity},
@@ -35,6 +36,7 @@ constexpr FunctionRow functions[] = {
     {"Log", Function::Log},
     {"Max", Function::Max},
     {"Min", Function::Min},
+    {"Mod", Function::Mod},
     {"Mul", Function::Mul},
     {"Neg", Function::Neg},
     {"Pow", Function::Pow},
@@ -53,8 +55,8 @@ constexpr FunctionRow functions[] = {
     {"TanhBackward", Function::TanhBackward},
 };
 // What integers have, too.
-constexpr Function integer_functions[] = {Function::Abs, Function::Add, Function::Div,  Function::Identity, Function::Max, Function::Min,
-                                          Function::Mul, Function::Neg, Function::Relu, Function::Sign,     Function::Sub};
+constexpr Function integer_functions[] = {Function::Abs, Function::Add, Function::Div, Function::Fmod, Function::Identity, Function::Max, Function::Min,
+                                          Function::Mod, Function::Mul, Function::Neg, Function::Relu, Function::Sign,     Function::Sub};
 
 template <class T>
 ElementwiseBody<T> body_of(const ElementwiseProgram& p) {
@@ -94,7 +96,8 @@ Attributes single_instruction(std::string_view op, const Attributes& given, std:
   for (std::size_t i = 0; row && i < row->parameters.size() && i < params.size(); ++i) params[i] = given.real(row->parameters[i].attribute, row->parameters[i].absent);
   Ints args(3, -1);
   for (std::size_t i = 0; i < inputs && i < args.size(); ++i) args[i] = static_cast<std::int64_t>(i);
-  return {{"ops", Strings{std::string(op)}}, {"args", args}, {"params", params}, {"results", Ints{static_cast<std::int64_t>(inputs)}}};
+  const bool fmod = op == "Mod" && given.integer("fmod", 0) != 0;
+  return {{"ops", Strings{fmod ? "Fmod" : std::string(op)}}, {"args", args}, {"params", params}, {"results", Ints{static_cast<std::int64_t>(inputs)}}};
 }
 
 std::optional<Binder> binder_of(const ElementwiseProgram& program) {

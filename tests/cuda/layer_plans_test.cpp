@@ -1,0 +1,52 @@
+// cuDNN takes the layers of ResNet-50 in TF32 and in the 16-bit types, forward and backward, for an H200 that is not here.
+#include <gtest/gtest.h>
+
+#include "tests/cuda/host_backend.h"
+
+namespace tandem::cuda {
+namespace {
+
+struct Layer {
+  std::int64_t channels, filters, size, kernel, stride;
+};
+constexpr Layer layers[] = {{3, 64, 224, 7, 2},   {64, 64, 56, 1, 1},   {64, 64, 56, 3, 1},    {64, 256, 56, 1, 1},   {256, 128, 56, 1, 1},  {128, 128, 56, 3, 2},
+                            {256, 512, 56, 1, 2}, {512, 256, 28, 1, 1}, {256, 256, 28, 3, 2}, {512, 1024, 28, 1, 2}, {1024, 512, 14, 1, 1}, {512, 512, 14, 3, 2}, {512, 2048, 7, 1, 1}};
+
+struct Precision {
+  DType dtype;
+  bool tf32;
+};
+class PrecisionPlans : public testing::TestWithParam<Precision> {};
+
+TEST_P(PrecisionPlans, CudnnTakesResNetsLayers) {
+  std::string reason;
+  const Backend* const backend = cuda_module(reason);
+  if (!backend) GTEST_SKIP() << reason;
+  const auto [dtype, tf32] = GetParam();
+  KernelOptions options;
+  options.tf32 = tf32;
+  const auto expect_cudnn = [&](std::string_view op, const Attributes& a, std::vector<Operand> inputs, std::vector<Operand> outputs) {
+    const std::vector<KernelDescription> found = backend->describe({op, &a, std::move(inputs), std::move(outputs), options, {}});
+    ASSERT_FALSE(found.empty()) << op << " {" << to_string(a) << '}';
+    EXPECT_TRUE(found[0].kernel.starts_with("cudnn.")) << op << " {" << to_string(a) << "} got " << found[0].kernel;
+  };
+  for (const Layer& l : layers) {
+    const std::int64_t pad = l.kernel / 2, out = (l.size + 2 * pad - l.kernel) / l.stride + 1;
+    const Attributes a{{"kernel_shape", Ints{l.kernel, l.kernel}}, {"strides", Ints{l.stride, l.stride}}, {"pads", Ints{pad, pad, pad, pad}}, {"dilations", Ints{1, 1}}, {"group", std::int64_t{1}}};
+    const Operand x{dtype, Shape{32, l.channels, l.size, l.size}, {}}, w{dtype, Shape{l.filters, l.channels, l.kernel, l.kernel}, {}}, y{dtype, Shape{32, l.filters, out, out}, {}}, b{dtype, Shape{l.filters}, {}};
+    expect_cudnn("Conv", a, {x, w}, {y});
+    expect_cudnn("Conv", [&] { Attributes r = a; r.set("activation", std::string("Relu")); return r; }(), {x, w, b}, {y});
+    expect_cudnn("ConvolutionBackwardData", a, {y, w}, {x});
+    expect_cudnn("ConvolutionBackwardWeights", a, {x, y}, {w});
+    const Operand c{DType::float32, Shape{l.filters}, {}}, opaque{DType::uint8, Shape{0}, {}};
+    const Attributes norm{{"epsilon", 1e-5F}, {"activation", std::string("Relu")}}, plain{{"epsilon", 1e-5F}};
+    expect_cudnn("BatchNormalizationTraining", norm, {y, c, c}, {y, c, c, opaque});
+    const Operand kept{DType::float32, Shape{l.filters}, Layout("opaque:inverse_deviation")};
+    expect_cudnn("BatchNormalizationBackward", plain, {y, y, c, c, c, c, kept}, {y, c, c});
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Types, PrecisionPlans, testing::Values(Precision{DType::float32, true}, Precision{DType::bfloat16, false}, Precision{DType::float16, false}),
+                         [](const auto& info) { return concat(info.param.dtype, info.param.tf32 ? "_tf32" : ""); });
+
+}  // namespace
+}  // namespace tandem::cuda

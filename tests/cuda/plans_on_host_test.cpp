@@ -1,0 +1,72 @@
+// Whole CUDA plans, run on the host: order, waits, reuse of memory and capture, and the sums over logical devices. The
+// losses must be those of the CPU backend's plan, whatever lies in the memory that a step may not read before it writes.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "kernels/cpu/backend.h"
+#include "tests/cuda/host_backend.h"
+#include "tests/cuda/small_network.h"
+
+namespace tandem::cuda {
+namespace {
+
+struct Case {
+  const char* name;
+  SmallTraining training;
+  bool captures, module;
+};
+const Case cases[] = {
+    {"one_device", {"sgd", 1}, false, false},
+    {"one_device_captured", {"sgd", 1}, true, false},
+    {"one_device_adam", {"adam", 1}, false, false},
+    {"three_logical_devices", {"sgd", 3}, false, false},
+    {"as_the_module_describes_it", {"sgd", 1}, false, true},
+    {"as_the_module_describes_it_captured_on_two", {"rmsprop", 2}, true, true},
+};
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+// NaNs in what lives within a step only. Arenas were allocated device by device, those of no bytes left out.
+void poison(HostCudaBackend& backend, const Session& session) {
+  for (const Arena& arena : session.plan().devices[0].arenas)
+    for (test::GuardedMemory& m : backend.devices.memory[0])
+      if (arena.kind == ArenaKind::scratch && static_cast<std::int64_t>(m.size()) == arena.bytes) m.poison();
+}
+
+class PlansOnHost : public testing::TestWithParam<Case> {};
+
+TEST_P(PlansOnHost, TrainAsTheCpuDoes) {
+  const Case& c = GetParam();
+  std::string reason;
+  if (c.module && !cuda_module(reason)) GTEST_SKIP() << reason;
+  HostCudaBackend backend(c.module);
+  backend.devices.captures = c.captures;
+  const std::vector<float> wanted = train_small_network(cpu_backend(), c.training);
+  const std::vector<float> got = train_small_network(backend, c.training, [&](const Session& session) { poison(backend, session); });
+  ASSERT_EQ(got.size(), wanted.size());
+  for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(got[i], wanted[i], 1e-4 * std::fabs(wanted[i])) << "step " << i + 1;
+  EXPECT_LT(got.back(), got.front());
+  EXPECT_TRUE(backend.devices.guards_whole());
+  if (c.captures && c.training.devices == 1) {
+    EXPECT_GT(backend.devices.replays, 0);
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Networks, PlansOnHost, testing::ValuesIn(cases), [](const auto& info) { return info.param.name; });
+
+// The same on a GPU, where there is one: by itself, as logical devices, and captured (its devices capture).
+class PlansOnGpu : public testing::TestWithParam<SmallTraining> {};
+
+TEST_P(PlansOnGpu, TrainAsTheCpuDoes) {
+  std::string reason;
+  const Backend* const backend = cuda_module(reason);
+  if (!backend) GTEST_SKIP() << reason;
+  if (!backend->unusable().empty()) GTEST_SKIP() << backend->unusable();
+  const std::vector<float> wanted = train_small_network(cpu_backend(), GetParam()), got = train_small_network(*backend, GetParam());
+  for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(got[i], wanted[i], 1e-4 * std::fabs(wanted[i])) << "step " << i + 1;
+  EXPECT_EQ(train_small_network(*backend, GetParam()), got) << "the same plan gives the same bits";
+}
+INSTANTIATE_TEST_SUITE_P(Networks, PlansOnGpu, testing::Values(SmallTraining{"sgd", 1}, SmallTraining{"adam", 1}, SmallTraining{"sgd", 4}, SmallTraining{"rmsprop", 2}),
+                         [](const auto& info) { return concat(info.param.optimizer, "_on_", info.param.devices); });
+
+}  // namespace
+}  // namespace tandem::cuda

@@ -1,0 +1,19 @@
+// A small network with every family of layers, trained for a few steps by any backend.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "kernels/device.h"
+#include "runtime/session.h"
+
+namespace tandem::cuda {
+
+struct SmallTraining {
+  std::string optimizer = "sgd";
+  int devices = 1;        // the first has twice the others' share; on backends other than the CPU they share device 0
+};
+// The loss of each step. `before_step` sees the session before every one.
+std::vector<float> train_small_network(const Backend& backend, const SmallTraining& training, const std::function<void(const Session&)>& before_step = {});
+
+}  // namespace tandem::cuda

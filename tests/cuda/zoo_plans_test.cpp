@@ -1,0 +1,106 @@
+// Every model that imports is planned for an H200 with no device at hand: each convolution, pooling and batch
+// normalization must get cuDNN's kernel, except where a reason below says why it cannot.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+
+#include "importer/model_file.h"
+#include "planner/compile.h"
+#include "tests/cuda/host_backend.h"
+
+namespace tandem::cuda {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr std::int64_t batch = 16;
+
+fs::path shared() {
+  const char* given = std::getenv("TANDEM_SHARED");
+  return given ? given : TANDEM_SHARED_DEFAULT;
+}
+
+std::vector<fs::path> zoo() {
+  std::vector<fs::path> models;
+  for (const fs::path& folder : {fs::path(TANDEM_SOURCE_DIR) / "models", shared() / "onnx" / "models"}) {
+    std::error_code error;
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder, error))
+      if (entry.path().extension() == ".onnx") models.push_back(entry.path());
+  }
+  std::sort(models.begin(), models.end());
+  return models;
+}
+
+// Operators that cuDNN's graphs serve.
+constexpr std::string_view served[] = {"Conv", "ConvTranspose", "ConvolutionBackwardData", "ConvolutionBackwardWeights", "MaxPoolTraining", "MaxPoolBackward",
+                                       "AveragePool", "AveragePoolBackward", "BatchNormalizationTraining", "BatchNormalizationBackward"};
+
+// Why a step of these may run on a kernel of our own; empty: it may not.
+std::string excuse(const Step& step, const DevicePlan& device) {
+  const auto operand = [&](BufferId b) -> const Operand& { return device.buffers[static_cast<std::size_t>(b.index)].operand; };
+  if (step.op.starts_with("BatchNormalization") && operand(step.inputs[0]).shape[1] % 8 != 0) return "cuDNN wants channels in eights";
+  if (step.op == "BatchNormalizationBackward" && step.attributes.has("activation")) return "cuDNN has no fused gradient of Relu and batch normalization";
+  if (!step.op.ends_with("Pool") && step.op.find("Pool") == std::string::npos) return {};
+  const bool backward = step.op.ends_with("Backward");
+  const Shape& whole = operand(backward ? step.outputs[0] : step.inputs[0]).shape;
+  const Shape& pooled = operand(backward ? step.inputs[0] : step.outputs[0]).shape;
+  const Ints kernel = step.attributes.ints("kernel_shape"), strides = step.attributes.ints("strides", Ints(kernel.size(), 1)), pads = step.attributes.ints("pads", Ints(2 * kernel.size(), 0));
+  std::int64_t taps = 1;
+  for (std::size_t i = 0; i < kernel.size(); ++i) {
+    taps *= kernel[i];
+    if ((whole.dims[2 + i] + pads[i] + pads[i + kernel.size()] - kernel[i]) / strides[i] + 1 != pooled.dims[2 + i]) return "ceil_mode adds a window";
+  }
+  if (taps > 127 && step.op.starts_with("MaxPool")) return "the window has more places than the index tells apart";
+  return {};
+}
+
+class ZooPlans : public testing::TestWithParam<fs::path> {};
+
+TEST_P(ZooPlans, CudnnTakesEveryGraph) {
+  std::string reason;
+  const Backend* const backend = cuda_module(reason);
+  if (!backend) GTEST_SKIP() << reason;
+  const ModelFile file = ModelFile::read(GetParam());
+  if (const auto problems = file.problems({.batch = batch}); !problems.empty()) GTEST_SKIP() << "does not import: " << to_string(problems[0]);
+  CompileOptions o;
+  o.batch = batch;
+  o.devices = {{{"cuda", 0}, 1}};
+  o.optimizer.momentum = 0.9;
+  const Backend* const backends[] = {backend};
+  Plan plan;
+  try {
+    plan = compile([&](std::int64_t n) { return file.graph({.batch = n}); }, o, backends);
+  } catch (const Error& e) {
+    if (std::string_view(e.what()).find("has no kernel") != std::string_view::npos) FAIL() << e.what();
+    GTEST_SKIP() << "cannot be trained: " << e.what();
+  }
+  std::map<std::string, int> kernels;
+  std::int64_t largest = 0;
+  const DevicePlan& device = plan.devices[0];
+  for (const Step& step : device.steps) {
+    if (step.kind != StepKind::launch) continue;
+    ++kernels[step.kernel.substr(0, step.kernel.find(".eng"))];
+    if (step.workspace.present()) largest = std::max(largest, device.buffers[static_cast<std::size_t>(step.workspace.index)].bytes);
+    if (std::find(std::begin(served), std::end(served), step.op) == std::end(served) || step.kernel.starts_with("cudnn.")) continue;
+    std::string operands;
+    for (const BufferId b : step.inputs)
+      if (b.present()) operands += concat(' ', device.buffers[static_cast<std::size_t>(b.index)].operand);
+    EXPECT_NE(excuse(step, device), "") << step.op << " {" << to_string(step.attributes) << "} runs on " << step.kernel << ':' << operands;
+  }
+  std::string report;
+  for (const auto& [kernel, count] : kernels) report += concat(kernel, " ", count, "; ");
+  RecordProperty("kernels", report);
+  std::printf("%s: %zu steps, largest workspace %.1f MiB, peak %.1f MiB: %s\n", GetParam().stem().c_str(), device.steps.size(), static_cast<double>(largest) / (1 << 20),
+              static_cast<double>(device.peak_bytes()) / (1 << 20), report.c_str());
+}
+
+std::string model_name(const testing::TestParamInfo<fs::path>& info) {
+  std::string name;
+  for (const char c : info.param.stem().string()) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  return name;
+}
+INSTANTIATE_TEST_SUITE_P(Models, ZooPlans, testing::ValuesIn(zoo()), model_name);
+
+}  // namespace
+}  // namespace tandem::cuda
