@@ -108,6 +108,26 @@ def mobilenetv2():
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(0.2), nn.Linear(1280, 1000))
 
 
+def xception():
+    def separable(inputs, outputs):
+        return [nn.Conv2d(inputs, inputs, 3, padding=1, groups=inputs, bias=False), *conv_norm(inputs, outputs, 1)]
+
+    def downsampling(inputs, first, second, relu_first=True):
+        layers = [nn.ReLU()] if relu_first else []
+        layers += [*separable(inputs, first), nn.ReLU(), *separable(first, second), nn.MaxPool2d(3, 2, 1)]
+        return Residual(layers, nn.Sequential(*conv_norm(inputs, second, 1, 2)))
+
+    def middle():
+        return Residual([layer for _ in range(3) for layer in (nn.ReLU(), *separable(728, 728))])
+
+    stem = [nn.Conv2d(3, 32, 3, 2, bias=False), nn.BatchNorm2d(32), nn.ReLU(), nn.Conv2d(32, 64, 3, bias=False),
+            nn.BatchNorm2d(64), nn.ReLU()]
+    entry = [downsampling(64, 128, 128, False), downsampling(128, 256, 256), downsampling(256, 728, 728)]
+    leave = [downsampling(728, 728, 1024), *separable(1024, 1536), nn.ReLU(), *separable(1536, 2048), nn.ReLU()]
+    return nn.Sequential(*stem, *entry, *[middle() for _ in range(8)], *leave, nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+                         nn.Linear(2048, 1000))
+
+
 # Network, image, classes.
 MODELS = {
     "mlp": (mlp, (1, 28, 28), 10),
@@ -115,6 +135,7 @@ MODELS = {
     "mini_googlenet": (mini_googlenet, (3, 32, 32), 10),
     "resnet50": (resnet50, (3, 224, 224), 1000),
     "mobilenetv2": (mobilenetv2, (3, 224, 224), 1000),
+    "xception": (xception, (3, 224, 224), 1000),
 }
 
 

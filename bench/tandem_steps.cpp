@@ -1,5 +1,6 @@
-// Times training steps of a template model on the CPU and prints one JSON line, as bench/pytorch_steps.py does:
+// Times training steps of a template model and prints one JSON line, as bench/pytorch_steps.py does:
 //   tandem_steps --model models/resnet50.onnx --batch 8 --threads 2 --steps 20
+//   tandem_steps --model models/resnet50.onnx --batch 256 --device cuda:0
 // A step is forward, softmax cross-entropy, backward and SGD with momentum on one fixed batch of noise.
 #include <malloc.h>
 #include <sched.h>
@@ -11,10 +12,11 @@
 #include <cstdio>
 #include <map>
 
+#include "cli/backends.h"
 #include "importer/model_file.h"
-#include "kernels/cpu/backend.h"
 #include "planner/compile.h"
 #include "runtime/session.h"
+#include "trainer/devices.h"
 #include "trainer/random.h"
 
 namespace tandem {
@@ -23,7 +25,7 @@ namespace {
 using Options = std::map<std::string, std::string>;
 
 Options parse(int argc, char** argv) {
-  Options options = {{"--model", ""},  {"--batch", "8"},    {"--threads", "0"}, {"--devices", "1"},
+  Options options = {{"--model", ""},  {"--batch", "8"},    {"--threads", "0"}, {"--devices", "1"}, {"--device", ""},
                      {"--warmup", "5"}, {"--steps", "20"}, {"--autotune", "1"}, {"--cache", ""}, {"--layout", "auto"},
                      {"--profile", "0"}};
   for (int i = 1; i + 1 < argc; i += 2) {
@@ -115,12 +117,15 @@ void measure(Options options) {
   CompileOptions compile_options;
   compile_options.batch = number("--batch");
   for (int i = 0; i < number("--devices"); ++i) compile_options.devices.push_back({{"cpu", i}});
+  if (!options["--device"].empty()) compile_options.devices = parse_devices(options["--device"]);
   compile_options.optimizer.momentum = 0.9;
   compile_options.autotune = number("--autotune") != 0;
   compile_options.tuning_cache = options["--cache"];
   if (options["--layout"] != "auto")
     compile_options.layout = options["--layout"] == "blocked" ? LayoutPreference::blocked : LayoutPreference::channels_last;
-  const Backend* backends[] = {&cpu_backend()};
+  const BackendSet set = BackendSet::load();
+  const Backends backends = set.all();
+  set.check(compile_options.devices, true);
 
   auto begin = std::chrono::steady_clock::now();
   const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
