@@ -13,6 +13,11 @@ class CollectiveGroup {
   // In place: afterwards every rank's buffer holds the element-wise sum over all ranks, bitwise the same on each.
   // `channel` numbers the plan's all-reduces. bind() takes the buffer as input 0 and output 0.
   virtual std::unique_ptr<Kernel> all_reduce(int rank, int channel, std::int64_t elements, DType dtype) = 0;
+  // Whether its kernels may be part of a recorded step: they wait on the device alone, and the group learns from the two
+  // calls when a step of a rank is under way. end_step fails (communication) where the group has stopped meanwhile.
+  virtual bool captures() const { return false; }
+  virtual void begin_step(int) {}
+  virtual void end_step(int) {}
   // Wakes every rank that waits, which then fail (communication) with this reason.
   virtual void abort(const std::string& reason) = 0;
 };

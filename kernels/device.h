@@ -59,6 +59,8 @@ class Device {
   virtual void activate() = 0;  // called by each thread that drives this device, before anything else
   // Zeroed, 4096-byte aligned memory that lives as long as the device; fails (device) where there is none left.
   virtual std::byte* allocate(std::int64_t bytes) = 0;
+  // The same, for buffers that a group of devices sums: memory that its library may register.
+  virtual std::byte* allocate_summed(std::int64_t bytes) { return allocate(bytes); }
   virtual std::byte* allocate_host(std::int64_t bytes) = 0;  // memory that copies fast (pinned)
   // Stream 0 computes, stream 1 communicates, stream 2 copies.
   virtual std::unique_ptr<Stream> create_stream(int index) = 0;
@@ -77,6 +79,7 @@ struct GroupSpec {
   int ranks = 0;                // over all processes; 0: devices.size()
   World* world = nullptr;       // the processes, where there are several
   double timeout_seconds = 60;  // of waiting for another rank
+  bool deterministic = false;   // the same bits in every run
 };
 
 // One row of `tandem operators`: an operator's kernel, best first.

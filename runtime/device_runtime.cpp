@@ -27,13 +27,13 @@ DeviceRuntime::DeviceRuntime(const Plan& plan, std::size_t device, const Backend
   streams_[0] = device_->create_stream(0);
 }
 
-std::byte* DeviceRuntime::arena(const Arena& arena) {
+std::byte* DeviceRuntime::arena(const Arena& arena, bool summed) {
   const bool persistent = arena.kind == ArenaKind::parameters || arena.kind == ArenaKind::optimizer;
   if (persistent ? !programs_.empty() : arena.kind != ArenaKind::constants)
     for (const Block& b : blocks_)
       if (b.kind == arena.kind && (persistent || b.bytes >= arena.bytes)) return b.memory;
   if (arena.bytes == 0 || (persistent && !programs_.empty())) return nowhere();
-  blocks_.push_back({arena.kind, device_->allocate(arena.bytes), arena.bytes});
+  blocks_.push_back({arena.kind, summed ? device_->allocate_summed(arena.bytes) : device_->allocate(arena.bytes), arena.bytes});
   return blocks_.back().memory;
 }
 
@@ -57,7 +57,7 @@ void DeviceRuntime::add(const Plan& plan, CollectiveGroup* group, int first_chan
   for (const Step& s : device.steps)
     if (auto& stream = streams_[static_cast<std::size_t>(s.stream)]; !stream) stream = device_->create_stream(s.stream);
   std::vector<std::byte*> bases;
-  for (const Arena& a : device.arenas) bases.push_back(arena(a));
+  for (const Arena& a : device.arenas) bases.push_back(arena(a, group && a.kind == ArenaKind::gradients));
   std::vector<std::byte*> addresses;
   for (const Buffer& b : device.buffers) {
     addresses.push_back(b.bytes == 0 ? nowhere() : bases[static_cast<std::size_t>(b.arena)] + b.offset);

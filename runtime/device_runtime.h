@@ -19,6 +19,7 @@ class DeviceRuntime {
   void write(const PlanParameter& parameter, std::span<const std::byte> bytes);
   void read(const PlanParameter& parameter, std::span<std::byte> bytes);
 
+  std::byte* allocate_host(std::int64_t bytes) { return device_->allocate_host(bytes); }
   std::int64_t allocated_bytes() const;
 
  private:
@@ -27,7 +28,7 @@ class DeviceRuntime {
     std::byte* memory;
     std::int64_t bytes;
   };
-  std::byte* arena(const Arena& arena);
+  std::byte* arena(const Arena& arena, bool summed);
   std::byte* address_of(const PlanParameter& parameter) const;
   void load(const Buffer& constant, std::byte* memory);
 

@@ -60,7 +60,8 @@ std::unique_ptr<Kernel> make_kernel(const Backend& backend, const Plan& plan, co
 
 }  // namespace
 
-Program::Program(const Plan& plan, std::size_t device_index, const Place& place, std::span<std::byte* const> addresses) {
+Program::Program(const Plan& plan, std::size_t device_index, const Place& place, std::span<std::byte* const> addresses)
+    : group_(place.group), rank_(place.rank) {
   const DevicePlan& device = plan.devices[device_index];
   const auto address = [&](BufferId id) { return id.present() ? addresses[static_cast<std::size_t>(id.index)] : nullptr; };
   std::vector<Event*> ended(device.steps.size(), nullptr);  // by step: recorded where another stream waits for it
@@ -182,14 +183,19 @@ void Program::run_timed(const HostBuffers& host, std::span<double> seconds) {
 }
 
 void Program::run(const HostBuffers& host) {
-  if (graph_) return replay(host);
-  queue(host);
-  for (Stream* s : streams_) s->synchronize();
+  if (group_) group_->begin_step(rank_);
+  if (graph_) {
+    replay(host);
+  } else {
+    queue(host);
+    for (Stream* s : streams_) s->synchronize();
+  }
+  if (group_) group_->end_step(rank_);
   if (capturing_) capture();
 }
 
-// Host addresses differ from step to step, so copies stay outside the graph: possible where they stand at both ends. A
-// group's kernels wait for other devices, which a graph launched by this thread must not.
+// Host addresses differ from step to step, so copies stay outside the graph: possible where they stand at both ends. The
+// kernels of some groups wait for other devices on the host, which a graph cannot.
 void Program::prepare_capture(const Place& place) {
   if (!place.device.can_capture() || streams_.empty()) return;
   const auto is_copy = [](const Instruction& i) { return i.kind == Instruction::copy_in || i.kind == Instruction::copy_out; };
@@ -197,7 +203,7 @@ void Program::prepare_capture(const Place& place) {
   const auto first = std::find_if(instructions_.begin(), instructions_.end(), is_launch);
   const auto after = std::find_if(instructions_.rbegin(), instructions_.rend(), is_launch).base();
   if (first >= after) return;
-  if (place.group)
+  if (place.group && !place.group->captures())
     not_captured_ = "it sums over devices";
   else if (std::any_of(first, after, is_copy))
     not_captured_ = "it copies to or from the host between kernels";

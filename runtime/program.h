@@ -76,6 +76,8 @@ class Program {
   std::vector<std::string> names_;  // of the steps, for messages
   std::vector<HostPart> host_parts_;
 
+  CollectiveGroup* const group_;
+  const int rank_;
   Device* capturing_ = nullptr;           // until the step is captured, on a device that can
   std::size_t captured_ = 0, after_ = 0;  // [captured_, after_) are: all but the copies that stand before and after
   std::unique_ptr<CapturedGraph> graph_;

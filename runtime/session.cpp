@@ -68,6 +68,11 @@ struct Session::State {
   int channels = 0;
   std::vector<std::unique_ptr<DeviceRuntime>> devices;
   std::string failure;  // of an earlier call; nothing runs after it
+  struct HostMemory {
+    std::byte* memory = nullptr;
+    std::int64_t bytes = 0;
+  };
+  std::vector<HostMemory> host_memory;  // device 0's
   // Read by the workers during a step: the runtime's own inputs.
   float scalars[8] = {};
   struct alignas(64) DeviceInputs {
@@ -195,6 +200,7 @@ void Session::State::make_group(const Plan& p) {
   spec.ranks = static_cast<int>(p.devices.size());
   spec.world = world;
   for (int d = 0; d < range.count; ++d) spec.devices.push_back(p.devices[static_cast<std::size_t>(range.first + d)].device.index);
+  spec.deterministic = p.options.deterministic;
   if (world) spec.timeout_seconds = world->timeout_seconds();
   group = backend_of(p.devices[0].device, backends).create_group(spec);
 }
@@ -234,6 +240,17 @@ int Session::devices() const {
 
 std::int64_t Session::allocated_bytes(int device) const {
   return state_->devices.at(static_cast<std::size_t>(device))->allocated_bytes();
+}
+
+std::byte* Session::host_memory(std::size_t number, std::int64_t bytes) {
+  State& s = *state_;
+  if (s.host_memory.size() <= number) s.host_memory.resize(number + 1);
+  State::HostMemory& kept = s.host_memory[number];
+  if (!kept.memory || kept.bytes < bytes)
+    s.on_devices([&](std::unique_ptr<DeviceRuntime>& device, std::size_t d) {
+      if (d == 0) kept = {device->allocate_host(bytes), bytes};
+    });
+  return kept.memory;
 }
 
 std::string Session::not_captured(std::size_t plan, int device) const {

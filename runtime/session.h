@@ -58,6 +58,10 @@ class Session {
   std::vector<std::vector<double>> run_timed(std::size_t plan, std::span<const std::byte* const> inputs,
                                              std::span<std::byte* const> outputs, const StepState& state);
 
+  // Memory of the host that devices copy from fast (pinned, for GPUs), to prepare inputs in. The same number gives the same
+  // memory again where that is large enough; it lives as long as the session.
+  std::byte* host_memory(std::size_t number, std::int64_t bytes);
+
   // Devices by number are those of this process, from 0.
   std::int64_t allocated_bytes(int device) const;  // what the arenas take
   // Why steps of a plan are launched kernel by kernel on a device that could replay them as one graph; empty: they are

@@ -84,7 +84,8 @@ class Fit {
   void train() {
     const std::int64_t total = total_steps(), per_epoch = order_.batches();
     if (at_.step >= total) return;
-    Loader loader(feed_, order_, true, false, at_.epoch, at_.batch, 0, s_.rows_here());
+    Loader loader(feed_, order_, true, false, at_.epoch, at_.batch, 0, s_.rows_here(),
+                  [&](std::size_t number, std::int64_t bytes) { return s_.running().host_memory(number, bytes); });
     auto before = Clock::now();
     for (bool first = true; at_.step < total && !stopped_; first = false) {
       const LoadedBatch* batch = loader.next();

@@ -18,14 +18,16 @@ std::vector<std::int64_t> BatchOrder::epoch(std::int64_t number) const {
 }
 
 Loader::Loader(Feed& feed, BatchOrder order, bool augment, bool pad, std::int64_t first_epoch, std::int64_t first_batch,
-               std::int64_t epochs, RowsOf rows)
+               std::int64_t epochs, RowsOf rows, const Memory& memory)
     : feed_(feed), order_(order), augment_(augment), pad_(pad), rows_(std::move(rows)) {
+  std::size_t number = 0;
   for (Slot& slot : slots_)
     for (std::size_t t = 0; t < feed.targets().size(); ++t) {
       const TensorType& sample = feed.targets()[t].sample;
       const auto bytes = static_cast<std::size_t>(sample.shape.elements() * order.batch) * size_of(sample.dtype);
-      slot.storage.emplace_back(feed.has(t) ? bytes : 0);
-      slot.batch.inputs.push_back(feed.has(t) ? slot.storage.back().data() : nullptr);
+      std::byte* place = nullptr;
+      if (feed.has(t)) place = memory ? memory(number++, static_cast<std::int64_t>(bytes)) : slot.storage.emplace_back(bytes).data();
+      slot.batch.inputs.push_back(place);
     }
   thread_ = std::thread([=, this] { work(first_epoch, first_batch, epochs); });
 }

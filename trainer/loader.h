@@ -34,10 +34,11 @@ class Loader {
  public:
   // Begins at a batch of an epoch and ends after `epochs` (0: never). Batches are filled up to `order.batch` samples by
   // repeating the first where `pad` is set; `size` tells how many count. `rows`: which of a batch of so many the model's
-  // inputs are wanted of; empty: all.
+  // inputs are wanted of; empty: all. Buffers are taken from `memory`, by number, where that is given.
   using RowsOf = std::function<RowRange(std::int64_t batch)>;
+  using Memory = std::function<std::byte*(std::size_t number, std::int64_t bytes)>;
   Loader(Feed& feed, BatchOrder order, bool augment, bool pad, std::int64_t first_epoch = 0, std::int64_t first_batch = 0,
-         std::int64_t epochs = 1, RowsOf rows = {});
+         std::int64_t epochs = 1, RowsOf rows = {}, const Memory& memory = {});
   ~Loader();
   // Waits for the next batch; null at the end. The batch given before goes back to be filled anew.
   const LoadedBatch* next();

@@ -1,6 +1,7 @@
 #include "kernels/cuda/device.h"
 
 #include <cuda_runtime_api.h>
+#include <nccl.h>
 
 #include <vector>
 
@@ -65,6 +66,9 @@ class CudaGraph final : public CapturedGraph {
 struct DeviceFree {
   void operator()(std::byte* p) const { cudaFree(p); }
 };
+struct SummedFree {
+  void operator()(std::byte* p) const { ncclMemFree(p); }
+};
 struct HostFree {
   void operator()(std::byte* p) const { cudaFreeHost(p); }
 };
@@ -81,24 +85,23 @@ class CudaDevice final : public Device {
   void activate() override { check(cudaSetDevice(index_), concat("select device ", index_)); }
 
   std::byte* allocate(std::int64_t bytes) override {
-    constexpr std::size_t alignment = 4096;  // cudaMalloc itself promises 256
     const std::size_t size = static_cast<std::size_t>(bytes) + alignment;
     void* memory = nullptr;
-    std::size_t free = 0, total = 0;
-    check(cudaMemGetInfo(&free, &total), "read the free memory");
-    if (cudaMalloc(&memory, size) != cudaSuccess) {
-      cudaGetLastError();
-      fail(ExitCode::device, "cuda:", index_, ": cannot allocate ", bytes, " bytes, ", free, " of ", total, " bytes are free");
-    }
+    if (cudaMalloc(&memory, size) != cudaSuccess) cannot_allocate(bytes);
     arenas_.emplace_back(static_cast<std::byte*>(memory));
-    check(cudaMemset(memory, 0, size), "clear memory");
-    check(cudaDeviceSynchronize(), "clear memory");
-    std::size_t room = size;
-    return static_cast<std::byte*>(std::align(alignment, static_cast<std::size_t>(bytes), memory, room));
+    return cleared(memory, size, bytes);
+  }
+  // NCCL maps this memory into the other ranks: no copy through buffers of its own.
+  std::byte* allocate_summed(std::int64_t bytes) override {
+    const std::size_t size = static_cast<std::size_t>(bytes) + alignment;
+    void* memory = nullptr;
+    if (ncclMemAlloc(&memory, size) != ncclSuccess) cannot_allocate(bytes);
+    summed_.emplace_back(static_cast<std::byte*>(memory));
+    return cleared(memory, size, bytes);
   }
   std::byte* allocate_host(std::int64_t bytes) override {
     void* memory = nullptr;
-    check(cudaHostAlloc(&memory, static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1)), cudaHostAllocDefault), concat("allocate ", bytes, " bytes of pinned memory"));
+    check(cudaHostAlloc(&memory, static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1)), cudaHostAllocPortable), concat("allocate ", bytes, " bytes of pinned memory"));
     pinned_.emplace_back(static_cast<std::byte*>(memory));
     return pinned_.back().get();
   }
@@ -117,8 +120,23 @@ class CudaDevice final : public Device {
   }
 
  private:
+  static constexpr std::size_t alignment = 4096;  // cudaMalloc itself promises 256
+
+  [[noreturn]] void cannot_allocate(std::int64_t bytes) const {
+    cudaGetLastError();
+    std::size_t free = 0, total = 0;
+    check(cudaMemGetInfo(&free, &total), "read the free memory");
+    fail(ExitCode::device, "cuda:", index_, ": cannot allocate ", bytes, " bytes, ", free, " of ", total, " bytes are free");
+  }
+  static std::byte* cleared(void* memory, std::size_t size, std::int64_t bytes) {
+    check(cudaMemset(memory, 0, size), "clear memory");
+    check(cudaDeviceSynchronize(), "clear memory");
+    return static_cast<std::byte*>(std::align(alignment, static_cast<std::size_t>(bytes), memory, size));
+  }
+
   int index_;
   int highest_ = 0;
+  std::vector<std::unique_ptr<std::byte, SummedFree>> summed_;
   std::vector<std::unique_ptr<std::byte, DeviceFree>> arenas_;
   std::vector<std::unique_ptr<std::byte, HostFree>> pinned_;
 };

@@ -24,6 +24,7 @@ class HostCudaBackend final : public Backend {
   std::vector<KernelRow> rows() const override { return {}; }
   std::vector<KernelDescription> describe(const KernelRequest& request) const override;
   double measure(const KernelDescription&, const KernelOptions&) const override { return 0; }
+  std::unique_ptr<CollectiveGroup> create_group(const GroupSpec& spec) const override { return devices.create_group(spec); }
   std::unique_ptr<Device> open(int index, const KernelOptions& options) const override { return devices.open(index, options); }
 
  private:

@@ -77,7 +77,9 @@ class FakeBackend final : public Backend {
   std::int64_t workspace = 0;                         // every kernel asks for it
   double timeout_seconds = 20;
   std::string reason;                                                                                    // why it is unusable
+  bool captures_sums = false;                                                                            // and their sums with them
   bool captures = false;                                                                                 // its devices capture steps
+  mutable std::atomic<int> summed_steps = 0;                                                             // begun by the ranks of a group that is captured
   mutable std::atomic<int> replays = 0;                                                                            // of captured steps
   mutable std::vector<std::vector<GuardedMemory>> memory = std::vector<std::vector<GuardedMemory>>(16);  // by device, as allocated
 
@@ -123,10 +125,28 @@ class FakeBackend final : public Backend {
   }
   double measure(const KernelDescription&, const KernelOptions&) const override { return 0; }
   std::unique_ptr<Device> open(int index, const KernelOptions&) const override;
-  std::unique_ptr<CollectiveGroup> create_group(const GroupSpec& spec) const override {
-    return in_process_group(static_cast<int>(spec.devices.size()), timeout_seconds);
-  }
+  std::unique_ptr<CollectiveGroup> create_group(const GroupSpec& spec) const override;
 };
+
+// Sums of an in-process group, that may be recorded.
+class CapturedGroup final : public CollectiveGroup {
+ public:
+  CapturedGroup(std::unique_ptr<CollectiveGroup> group, std::atomic<int>& steps) : group_(std::move(group)), steps_(steps) {}
+  std::unique_ptr<Kernel> all_reduce(int rank, int channel, std::int64_t elements, DType dtype) override { return group_->all_reduce(rank, channel, elements, dtype); }
+  void abort(const std::string& reason) override { group_->abort(reason); }
+  bool captures() const override { return true; }
+  void begin_step(int) override { ++steps_; }
+
+ private:
+  std::unique_ptr<CollectiveGroup> group_;
+  std::atomic<int>& steps_;
+};
+
+inline std::unique_ptr<CollectiveGroup> FakeBackend::create_group(const GroupSpec& spec) const {
+  auto group = in_process_group(static_cast<int>(spec.devices.size()), timeout_seconds);
+  if (!captures_sums) return group;
+  return std::make_unique<CapturedGroup>(std::move(group), summed_steps);
+}
 
 // Kernels queued while a capture lasts are kept for later instead of run.
 struct Capture {

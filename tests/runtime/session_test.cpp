@@ -425,6 +425,19 @@ TEST(Session, ReplaysTheStepOnADeviceThatCaptures) {
   EXPECT_EQ(allocations(), before);
 }
 
+TEST(Session, GivesTheSameHostMemoryAgain) {
+  FakeBackend fake;
+  const Backend* backends[] = {&fake};
+  Session session(linear_plan({2, 1}), backends);
+  std::byte* const first = session.host_memory(1, 100);
+  std::byte* const second = session.host_memory(0, 50);
+  ASSERT_TRUE(first && second);
+  EXPECT_NE(first, second);
+  EXPECT_EQ(session.host_memory(1, 80), first);
+  EXPECT_EQ(session.host_memory(0, 50), second);
+  EXPECT_NE(session.host_memory(0, 51), second);
+}
+
 TEST(Session, TellsWhyAStepIsNotCaptured) {
   FakeBackend fake;
   fake.captures = true;

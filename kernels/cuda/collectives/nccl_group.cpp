@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <thread>
@@ -35,6 +36,8 @@ struct Rank {
   std::uint64_t queued = 0;
   bool pending = false;
   Clock::time_point since;
+  bool in_step = false;  // the recorded sums of a step are watched as a whole
+  Clock::time_point step_since;
 };
 
 class NcclGroup final : public CollectiveGroup {
@@ -46,6 +49,13 @@ class NcclGroup final : public CollectiveGroup {
 
   std::unique_ptr<Kernel> all_reduce(int rank, int channel, std::int64_t elements, DType dtype) override;
   void abort(const std::string& reason) override { stop(reason, true); }
+  // Several recorded ranks of one process could wait for each other: NCCL wants a process for each.
+  bool captures() const override { return ranks_.size() == 1; }
+  void begin_step(int rank) override;
+  void end_step(int rank) override;
+  // Null where NCCL cannot: the sum then goes through buffers of its own.
+  void* register_buffer(std::size_t local, void* buffer, std::size_t bytes);
+  void unregister_buffer(std::size_t local, void* registration);
   void queue(std::size_t local, void* buffer, std::int64_t elements, ncclDataType_t type, cudaStream_t stream);
 
  private:
@@ -69,20 +79,33 @@ class NcclGroup final : public CollectiveGroup {
 
 class NcclAllReduce final : public Kernel {
  public:
-  NcclAllReduce(NcclGroup& group, std::size_t local, std::int64_t elements, DType dtype) : group_(group), local_(local), elements_(elements), type_(nccl_type(dtype)) {}
-  void bind(std::span<std::byte* const> inputs, std::span<std::byte* const>, std::byte*) override { buffer_ = inputs[0]; }
+  NcclAllReduce(NcclGroup& group, std::size_t local, std::int64_t elements, DType dtype)
+      : group_(group), local_(local), elements_(elements), bytes_(static_cast<std::size_t>(elements) * size_of(dtype)), type_(nccl_type(dtype)) {}
+  ~NcclAllReduce() override {
+    if (registration_) group_.unregister_buffer(local_, registration_);
+  }
+  NcclAllReduce(const NcclAllReduce&) = delete;
+  NcclAllReduce& operator=(const NcclAllReduce&) = delete;
+  void bind(std::span<std::byte* const> inputs, std::span<std::byte* const>, std::byte*) override {
+    buffer_ = inputs[0];
+    registration_ = group_.register_buffer(local_, buffer_, bytes_);
+  }
   void run(StreamHandle stream) override { group_.queue(local_, buffer_, elements_, type_, static_cast<cudaStream_t>(stream.native)); }
 
  private:
   NcclGroup& group_;
   std::size_t local_;
   std::int64_t elements_;
+  std::size_t bytes_;
   ncclDataType_t type_;
   std::byte* buffer_ = nullptr;
+  void* registration_ = nullptr;
 };
 
 NcclGroup::NcclGroup(const GroupSpec& spec) : timeout_(spec.timeout_seconds), first_rank_(spec.first_rank), ranks_(spec.devices.size()), world_(spec.world) {
   const int here = static_cast<int>(spec.devices.size()), all = std::max(spec.ranks, here);
+  // In-switch sums (NVLS) differ in rounding from call to call. NCCL reads this before its first group.
+  if (spec.deterministic) setenv("NCCL_NVLS_ENABLE", "0", 1);
   ncclUniqueId id{};
   if (spec.first_rank == 0) {
     if (const ncclResult_t status = ncclGetUniqueId(&id); status != ncclSuccess) fail(ExitCode::communication, "NCCL: make an id: ", ncclGetErrorString(status));
@@ -165,7 +188,31 @@ void NcclGroup::queue(std::size_t local, void* buffer, std::int64_t elements, nc
   r.since = Clock::now();
 }
 
-// The ranks of this process that queued fewer all-reduces than others.
+void* NcclGroup::register_buffer(std::size_t local, void* buffer, std::size_t bytes) {
+  const std::scoped_lock hold(lock_);
+  void* registration = nullptr;
+  return stopped_.empty() && ncclCommRegister(ranks_[local].comm, buffer, bytes, &registration) == ncclSuccess ? registration : nullptr;
+}
+
+void NcclGroup::unregister_buffer(std::size_t local, void* registration) {
+  const std::scoped_lock hold(lock_);
+  if (stopped_.empty()) ncclCommDeregister(ranks_[local].comm, registration);  // an aborted group has let go of it
+}
+
+void NcclGroup::begin_step(int rank) {
+  const std::scoped_lock hold(lock_);
+  Rank& r = ranks_[static_cast<std::size_t>(rank - first_rank_)];
+  r.in_step = true;
+  r.step_since = Clock::now();
+}
+
+void NcclGroup::end_step(int rank) {
+  const std::scoped_lock hold(lock_);
+  ranks_[static_cast<std::size_t>(rank - first_rank_)].in_step = false;
+  if (!stopped_.empty()) fail(ExitCode::communication, stopped_);
+}
+
+// The ranks of this process that queued fewer all-reduces than others; else, it is one of another process.
 std::string NcclGroup::who_is_late() const {
   std::uint64_t most = 0;
   for (const Rank& r : ranks_) most = std::max(most, r.queued);
@@ -185,6 +232,8 @@ void NcclGroup::watch() {
       ncclResult_t state = ncclSuccess;
       if (ncclCommGetAsyncError(r.comm, &state) == ncclSuccess && state != ncclSuccess && state != ncclInProgress)
         reason = concat("NCCL: rank ", first_rank_ + static_cast<int>(i), ": ", ncclGetErrorString(state), " (", ncclGetLastError(r.comm), ")");
+      if (r.in_step && !r.pending && Clock::now() - r.step_since > std::chrono::duration<double>(timeout_))
+        reason = concat("NCCL: a step of rank ", first_rank_ + static_cast<int>(i), " did not end within ", timeout_, " s; missing is ", who_is_late());
       if (!r.pending) continue;
       if (cudaEventQuery(r.newest) != cudaErrorNotReady)
         r.pending = false;

@@ -69,6 +69,7 @@ ElementwiseBody<T> body_of(const ElementwiseProgram& p) {
   std::copy(p.results.begin(), p.results.end(), body.results);
   std::copy(p.walks.begin(), p.walks.end(), body.walks);
   body.any_strided = std::find(p.walks.begin(), p.walks.end(), Walk::strided) != p.walks.end();
+  if (!body.any_strided) return body;
   body.nest.rank = static_cast<int>(p.dims.size());
   for (std::size_t d = 0; d < p.dims.size(); ++d) {
     body.nest.sizes[d] = divider(p.dims[d].size);
@@ -177,9 +178,11 @@ std::vector<KernelDescription> describe_elementwise(const KernelRequest& request
   for (Operand& o : d.outputs) o.layout = d.outputs[0].layout;
   for (const Operand& o : d.inputs)
     if (o.dtype != d.outputs[0].dtype) return {};
-  if (!fit_index(d)) return {};
   const std::optional<ElementwiseProgram> program = parse_program(d, request.op, *request.attributes);
   if (!program) return {};
+  // Only operands that are walked by their strides need coordinates, which are of 32 bits.
+  const bool strided = std::find(program->walks.begin(), program->walks.end(), Walk::strided) != program->walks.end();
+  if (strided && !fit_index(d)) return {};
   const std::optional<Binder> binder = binder_of(*program);
   if (!binder) return {};
   // An output may overwrite an input that is read at the same place only.
