@@ -33,6 +33,15 @@ std::optional<LayoutPreference> layout_of(const std::string& text) {
        suggestion(text, std::vector<std::string>{"auto", "blocked", "channels-last"}));
 }
 
+Precision precision_of(const std::string& text) {
+  std::vector<std::string> names;
+  for (const Precision p : precisions) {
+    if (name_of(p) == text) return p;
+    names.emplace_back(name_of(p));
+  }
+  fail(ExitCode::usage, "--precision: unknown number format '", text, "'", suggestion(text, names));
+}
+
 void read_optimizer(OptimizerOptions& o, const Arguments& a) {
   o = optimizer_defaults(a.text("optimizer"));
   struct Number {
@@ -74,7 +83,7 @@ std::vector<OptionRow> device_rows() {
       {"winograd", "", "on", "use Winograd's convolution, which rounds a little differently"},
       {"deterministic", "", "off", "only kernels that give the same result in every run"},
       {"tuning-cache", "FILE", "", "where measured kernel times are kept (default in the user's cache folder)"},
-      {"precision", "NAME", "fp32", "number format: fp32"},
+      {"precision", "NAME", "fp32", "fp32, tf32 (GPUs), bf16 or fp16 with float32 weights; the model stays float32"},
   };
 }
 
@@ -91,6 +100,7 @@ std::vector<OptionRow> training_rows() {
       {"epsilon", "X", "", "adam, adamw, rmsprop: added to the denominator"},
       {"freeze", "PATTERNS", "", "parameters not to train, by name with * and ?, separated by commas"},
       {"unfreeze", "PATTERNS", "", "exceptions to --freeze"},
+      {"loss-scale", "X", "", "start of the loss scale, 0 for none (default 65536 with fp16, else none); it follows the gradients"},
       {"dense-labels", "", "off", "labels have the output's shape (found out from the data where there is some)"},
       {"bucket-bytes", "N", "26214400", "largest all-reduce bucket"},
       {"sync-batch-norm", "", "off", "BatchNormalization over all devices' samples"},
@@ -109,7 +119,7 @@ ModelOptions model_options(const Invocation& invocation, PlanMode mode) {
   const Arguments& a = invocation.arguments;
   ModelOptions o;
   o.plan.mode = mode;
-  if (a.text("precision") != "fp32") fail(ExitCode::usage, "--precision ", a.text("precision"), " is not supported, expected fp32");
+  o.plan.precision = precision_of(a.text("precision"));
   o.plan.batch = a.integer("batch-size");
   if (o.plan.batch == 0) fail(ExitCode::usage, "--batch-size must be at least 1");
   o.plan.devices = parse_devices(a.text("devices"), a.text("slice-weights"));
@@ -131,6 +141,7 @@ ModelOptions model_options(const Invocation& invocation, PlanMode mode) {
     o.plan.dense_labels = a.on("dense-labels");
     o.plan.bucket_bytes = a.integer("bucket-bytes");
     o.plan.synchronize_batch_norm = a.on("sync-batch-norm");
+    if (a.given("loss-scale")) o.plan.loss_scaling = LossScaling{.start = a.number("loss-scale")};
   }
   return o;
 }

@@ -10,6 +10,7 @@ Json step_event(const StepReport& r) {
   return Json::Object{{"event", "step"},        {"step", r.step},
                       {"epoch", r.epoch},       {"loss", r.loss},
                       {"accuracy", r.accuracy}, {"learning_rate", r.learning_rate},
+                      {"loss_scale", r.loss_scale},
                       {"seconds", r.seconds},   {"samples_per_second", static_cast<double>(r.samples) / r.seconds}};
 }
 
@@ -37,6 +38,7 @@ Json plan_event(const Plan& plan) {
   return Json::Object{{"event", "plan"},
                       {"model", plan.model},
                       {"batch_size", plan.batch},
+                      {"precision", name_of(plan.precision)},
                       {"predicted_peak_bytes", bytes},
                       {"predicted_step_seconds", plan.seconds},
                       {"devices", std::move(devices)},

@@ -1,5 +1,7 @@
 #include "graph/tensor.h"
 
+#include "graph/half.h"
+
 namespace tandem {
 
 Tensor::Tensor(TensorType type) : type_(std::move(type)) {
@@ -28,11 +30,11 @@ Tensor Tensor::reshaped(Shape shape) const {
 Tensor Tensor::cast(DType dtype) const {
   if (dtype == type_.dtype) return *this;
   Tensor out(TensorType{dtype, type_.shape});
-  visit_number(type_.dtype, [&]<class From>() {
-    visit_number(dtype, [&]<class To>() {
+  visit_storable(type_.dtype, [&]<class From>() {
+    visit_storable(dtype, [&]<class To>() {
       const auto from = values<From>();
       const auto to = out.write<To>();
-      for (std::size_t i = 0; i < from.size(); ++i) to[i] = static_cast<To>(from[i]);
+      for (std::size_t i = 0; i < from.size(); ++i) to[i] = number_as<To>(from[i]);
     });
   });
   return out;

@@ -38,7 +38,7 @@ class Tensor {
   std::span<T> write();
 
   Tensor reshaped(Shape shape) const;               // same elements, other shape
-  Tensor cast(DType dtype) const;                   // numbers and booleans, as C++ converts them
+  Tensor cast(DType dtype) const;                   // numbers and booleans; to 16 bits rounded to the nearest
   std::vector<std::int64_t> to_int64s() const;      // any integer or boolean type
   std::vector<double> to_doubles() const;           // any number type
 

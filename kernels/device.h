@@ -6,6 +6,7 @@
 
 #include "kernels/collective.h"
 #include "kernels/kernel.h"
+#include "kernels/precision.h"
 #include "kernels/world.h"
 
 namespace tandem {
@@ -95,6 +96,10 @@ class Backend {
   virtual std::string version() const = 0;              // of what its timings depend on: library, ISA
   virtual std::string unusable() const = 0;             // empty, or why no device can be opened
   virtual int device_count() const = 0;
+  // Why plans of this precision cannot be made for the backend's devices; empty where they can.
+  virtual std::string declines(Precision precision) const {
+    return precision == Precision::fp32 ? "" : concat("backend ", name(), " computes in fp32 only");
+  }
   virtual DeviceModel model(int index, int devices_in_use) const = 0;
   virtual std::int64_t free_memory(int) const { return -1; }  // bytes now, where the device is at hand and can tell
   virtual std::vector<KernelRow> rows() const = 0;

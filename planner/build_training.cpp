@@ -33,10 +33,9 @@ void check_patterns(const Graph& model, const CompileOptions& o) {
 constexpr std::int64_t small_parameter = 16384;
 constexpr std::size_t largest_group = 64;
 
-void append_updates(Graph& graph, const CompileOptions& o, std::span<const ValueId> parameters, std::span<const ValueId> gradients) {
+void append_updates(Graph& graph, const CompileOptions& o, ValueId scalars, std::span<const ValueId> parameters, std::span<const ValueId> gradients) {
   const UpdateRule rule = update_rule(o.optimizer);
   const Operator& op = internal_operator(rule.op);
-  const ValueId scalars = GraphBuilder(graph, "update", {}).input("tandem.scalars", {DType::float32, Shape{8}});
   std::vector<std::size_t> small;
   const auto emit = [&](std::span<const std::size_t> group) {
     std::vector<ValueId> inputs{scalars};
@@ -75,6 +74,22 @@ void append_updates(Graph& graph, const CompileOptions& o, std::span<const Value
   if (!small.empty()) emit(small);
 }
 
+constexpr const char *loss_scale_state = "tandem.loss_scale", *loss_scale_output = "loss_scale";
+
+// The scale of this step's loss, from a state that the optimizer keeps.
+ValueId append_loss_scale(Graph& graph, const LossScaling& scaling) {
+  Value state{.name = loss_scale_state, .type = {DType::float32, Shape{3}}, .kind = ValueKind::parameter, .optimizer_state = true, .template_shape = Shape{3}};
+  const ValueId id = graph.add_value(std::move(state));
+  return GraphBuilder(graph, "loss_scale", {}).emit("LossScale", {id}, {{"start", static_cast<float>(scaling.start)}});
+}
+
+// What the updates of scaled gradients go by; `finite` is 1 where the step counts. The gradients are those already summed
+// over the devices, the same on all of them: so is what is found in them.
+ValueId append_scaled_scalars(Graph& graph, const CompileOptions& o, ValueId scalars, ValueId finite) {
+  const Attributes attributes{{"start", static_cast<float>(o.loss_scaling->start)}, {"beta1", static_cast<float>(o.optimizer.beta1)}, {"beta2", static_cast<float>(o.optimizer.beta2)}};
+  return GraphBuilder(graph, "loss_scale", {}).emit("ScaledScalars", {scalars, *graph.find(loss_scale_state), finite}, attributes);
+}
+
 // A gradient in its parameter's template form: undoes the view that became the parameter's own shape.
 ValueId in_template_form(Graph& graph, ValueId parameter, ValueId gradient) {
   const Value p = graph[parameter];
@@ -89,7 +104,17 @@ ValueId in_template_form(Graph& graph, ValueId parameter, ValueId gradient) {
 
 }  // namespace
 
-Training build_training(const Graph& model, const CompileOptions& o, std::int64_t samples, bool collective) {
+std::optional<LossScaling> loss_scaling_of(const CompileOptions& o) {
+  if (!o.loss_scaling) return o.precision == Precision::fp16 ? std::optional(LossScaling{}) : std::nullopt;
+  if (o.loss_scaling->start == 0) return std::nullopt;
+  if (!(o.loss_scaling->start > 0) || o.loss_scaling->interval < 1)
+    fail(ExitCode::usage, "loss scaling starts at ", o.loss_scaling->start, " and doubles after ", o.loss_scaling->interval, " steps: both must be positive");
+  return o.loss_scaling;
+}
+
+Training build_training(const Graph& model, const CompileOptions& options, std::int64_t samples, bool collective) {
+  CompileOptions o = options;
+  o.loss_scaling = loss_scaling_of(options);
   Training t;
   check_patterns(model, o);
   const bool synchronized = collective && o.synchronize_batch_norm;
@@ -105,10 +130,23 @@ Training build_training(const Graph& model, const CompileOptions& o, std::int64_
     t.outputs.push_back("correct");
   }
   graph = simplify(graph);  // drops what only the model's own outputs needed
+  graph = mixed_precision(graph, o.precision);
+
+  ValueId differentiated = graph.outputs[0];
+  if (o.loss_scaling) {
+    const ValueId scale = append_loss_scale(graph, *o.loss_scaling);
+    differentiated = GraphBuilder(graph, "loss_scale", {}).mul(differentiated, scale);
+    graph.outputs.push_back(scale);
+    t.outputs.push_back(loss_scale_output);
+  }
+  const std::size_t scale_output = graph.outputs.size() - 1;
 
   std::vector<ValueId> parameters = trainable_parameters(graph, o);
+  for (const ValueId p : parameters)
+    if (is_16_bit(graph[p].type.dtype))
+      fail("parameter '", graph[p].name, "' is ", graph[p].type.dtype, ": training keeps weights in float32, a template has to hold them so (--precision says what is computed in)");
   if (parameters.empty()) fail("model '", graph.name, "' has no trainable parameter", o.freeze.empty() ? "" : " left after --freeze");
-  std::vector<ValueId> gradients = differentiate(graph, graph.outputs[0], parameters);
+  std::vector<ValueId> gradients = differentiate(graph, differentiated, parameters);
   if (std::none_of(gradients.begin(), gradients.end(), [](ValueId g) { return g.present(); }))
     fail("the loss does not depend on any trainable parameter of model '", graph.name, "'");
 
@@ -125,7 +163,9 @@ Training build_training(const Graph& model, const CompileOptions& o, std::int64_
   for (const std::string& name : o.keep_gradients)
     for (std::size_t i = 0; i < parameters.size(); ++i)
       if (graph[parameters[i]].name == name && gradients[i].present()) {
-        graph.outputs.push_back(in_template_form(graph, parameters[i], gradients[i]));
+        ValueId kept = in_template_form(graph, parameters[i], gradients[i]);
+        if (o.loss_scaling) kept = GraphBuilder(graph, "loss_scale", {}).div(kept, graph.outputs[scale_output]);
+        graph.outputs.push_back(kept);
         t.outputs.push_back("gradient/" + name);
       }
 
@@ -153,9 +193,22 @@ Training build_training(const Graph& model, const CompileOptions& o, std::int64_
       u.value = b.mul(u.value, static_cast<double>(samples) / static_cast<double>(o.batch));
       t.reduced.push_back({graph[u.parameter].name, u.value});
     }
-  append_updates(graph, o, parameters, gradients);
-  for (const StateUpdate& u : statistics)
-    graph.add_node(internal_operator("RunningStatistics"), concat("statistics/", graph[u.parameter].name), {{"momentum", u.momentum}}, {u.parameter, u.value}, 1);
+  GraphBuilder update(graph, "update", {});
+  ValueId scalars = update.input("tandem.scalars", {DType::float32, Shape{8}}), finite;
+  if (o.loss_scaling) {
+    std::vector<ValueId> all;
+    for (const ValueId g : gradients)
+      if (g.present()) all.push_back(g);
+    finite = update.emit("AllFinite", std::move(all));
+    scalars = append_scaled_scalars(graph, o, scalars, finite);
+  }
+  append_updates(graph, o, scalars, parameters, gradients);
+  for (const StateUpdate& u : statistics) {
+    std::vector<ValueId> inputs{u.parameter, u.value};
+    if (o.loss_scaling) inputs.push_back(scalars);
+    graph.add_node(internal_operator("RunningStatistics"), concat("statistics/", graph[u.parameter].name), {{"momentum", u.momentum}}, std::move(inputs), 1);
+  }
+  if (o.loss_scaling) update.emit("LossScaleUpdate", {*graph.find(loss_scale_state), finite}, {{"interval", o.loss_scaling->interval}});
 
   const std::size_t own = graph.outputs.size();
   for (const Reduced& r : t.reduced) graph.outputs.push_back(r.value);

@@ -28,10 +28,10 @@ Prepared prepare_training(const Graph& model, const CompileOptions& options, std
   return p;
 }
 
-Prepared prepare_inference(const Graph& model) {
+Prepared prepare_inference(const Graph& model, Precision precision) {
   Prepared p;
   for (const ValueId out : model.outputs) p.outputs.push_back(model[out].name);
-  p.graph = fuse_elementwise(fuse_layers(simplify(expand(model, false))));
+  p.graph = fuse_elementwise(mixed_precision(fuse_layers(simplify(expand(model, false))), precision));
   verify(p.graph);
   return p;
 }
@@ -115,10 +115,16 @@ Plan compile_unchecked(const GraphSource& source, const CompileOptions& o, Backe
   const bool training = o.mode == PlanMode::training, collective = training && o.devices.size() > 1;
   const int device_count = static_cast<int>(o.devices.size());
 
-  Plan plan{.mode = o.mode, .batch = o.batch, .options = o.kernel};
+  for (const DeviceSpec& d : o.devices)
+    if (const std::string reason = find_backend(backends, d.id.backend).declines(o.precision); !reason.empty())
+      fail(ExitCode::device, "precision ", o.precision, " on device ", d.id, ": ", reason);
+
+  Plan plan{.mode = o.mode, .batch = o.batch, .precision = o.precision, .options = o.kernel};
+  plan.options.tf32 = o.precision == Precision::tf32;
   if (training) {
     plan.loss = o.loss;
     plan.optimizer = to_string(o.optimizer);
+    if (const auto scaling = loss_scaling_of(o)) plan.optimizer += concat(", loss scale from ", scaling->start);
   }
 
   // 1. One training or inference graph for each size of slice, the largest first: it leads.
@@ -128,7 +134,7 @@ Plan compile_unchecked(const GraphSource& source, const CompileOptions& o, Backe
     if (n == 0 || prepared.count(n)) continue;
     model = source(n);
     plan.model = model.name;
-    prepared.emplace(n, training ? prepare_training(model, o, n, collective) : prepare_inference(model));
+    prepared.emplace(n, training ? prepare_training(model, o, n, collective) : prepare_inference(model, o.precision));
   }
   if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) {
     if (training)
@@ -176,7 +182,7 @@ Plan compile_unchecked(const GraphSource& source, const CompileOptions& o, Backe
     Candidate c;
     c.programs.resize(units.size());
     FixedParameters fixed = parameters_of ? fixed_by(*parameters_of) : FixedParameters{};
-    KernelOptions kernel = o.kernel;
+    KernelOptions kernel = plan.options;
     kernel.preference = preference;
     for (const std::size_t u : order) {
       const Prepared& p = prepared.at(units[u].samples);
@@ -193,6 +199,10 @@ Plan compile_unchecked(const GraphSource& source, const CompileOptions& o, Backe
     }
   }
   plan.options.threads = models[0].threads;
+
+  for (const auto& program : best.programs)
+    for (const std::string& warning : program->warnings)
+      if (std::find(plan.warnings.begin(), plan.warnings.end(), warning) == plan.warnings.end()) plan.warnings.push_back(warning);
 
   // 3. Order of updates, memory shared in place, then slices, all-reduces, concats and offsets.
   for (const auto& program : best.programs) {

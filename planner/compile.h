@@ -28,6 +28,13 @@ struct OptimizerOptions {
 // Fails (usage) on an unknown name, naming the nearest.
 OptimizerOptions optimizer_defaults(std::string_view name);
 
+// Scales the loss before it is differentiated, so that small gradients do not vanish in float16: the scale doubles after
+// `interval` steps whose gradients are all finite; a step where one is not is skipped and halves it.
+struct LossScaling {
+  double start = 65536;  // 0: none
+  std::int64_t interval = 2000;
+};
+
 struct CompileOptions {
   PlanMode mode = PlanMode::training;
   std::int64_t batch = 32;                 // global
@@ -41,7 +48,9 @@ struct CompileOptions {
   bool synchronize_batch_norm = false;
   bool autotune = false;                   // time kernels on the device; the cost table otherwise
   std::string tuning_cache;                // file; empty: none is kept
-  KernelOptions kernel;                    // deterministic, winograd; threads and preference are the planner's to set
+  Precision precision = Precision::fp32;
+  std::optional<LossScaling> loss_scaling; // training; absent: with fp16 as it stands above, in other precisions none
+  KernelOptions kernel;                    // deterministic, winograd; threads, tf32 and preference are the planner's to set
   std::optional<LayoutPreference> layout;  // absent: whichever is estimated faster
   std::int64_t bucket_bytes = 25 << 20;
   std::int64_t first_bucket_bytes = 1 << 20;

@@ -24,7 +24,7 @@ struct Program {
 bool one_dtype(const Graph& g, const Node& node) {
   if (!node.op->elementwise || node.outputs.size() != 1 || node.inputs.size() > 3 || node.inputs.empty()) return false;
   const DType t = g[node.outputs[0]].type.dtype;
-  if (t != DType::float32 && t != DType::float64) return false;
+  if (!is_float(t)) return false;
   return std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId in) { return in.present() && g[in].type.dtype == t; });
 }
 

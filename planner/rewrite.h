@@ -26,6 +26,10 @@ Graph pool_before_relu(const Graph& graph);
 // Bias and activation into the producing node, BatchNormalization + Relu, flatten + InnerProduct. Before differentiation.
 Graph fuse_layers(const Graph& graph);
 
+// Activations, and the operands of convolutions and products, in 16 bits where the precision has them, with a Cast wherever
+// the types meet. Before differentiation: the gradient of a Cast is a Cast. Fails (model) on 16-bit parameters.
+Graph mixed_precision(const Graph& graph, Precision precision);
+
 // Elementwise nodes into programs (Elementwise). After differentiation.
 Graph fuse_elementwise(const Graph& graph);
 
@@ -52,6 +56,7 @@ struct Training {
   std::vector<Reduced> reduced;
   std::vector<std::string> outputs;  // names of graph.outputs
 };
+std::optional<LossScaling> loss_scaling_of(const CompileOptions& options);  // what the options come to
 Training build_training(const Graph& model, const CompileOptions& options, std::int64_t samples, bool collective);
 
 // Copies nodes of one graph into another, mapping values; shared by the passes.

@@ -13,9 +13,10 @@ std::int64_t rounded(std::int64_t bytes) { return (bytes + alignment - 1) / alig
 class Selector {
  public:
   Selector(const Graph& graph, const std::map<std::string, ValueId>& reduced, const Backend& backend, const SelectOptions& options, Tuner& tuner)
-      : graph_(graph), options_(options), tuner_(tuner), backend_(backend), forms_(graph.values.size()), follows_(graph.values.size()), gradient_(graph.values.size()) {
+      : graph_(graph), options_(options), tuner_(tuner), backend_(backend), forms_(graph.values.size()), follows_(graph.values.size()), cast_of_(graph.values.size()), gradient_(graph.values.size()) {
     for (const auto& [name, value] : reduced) gradient_[static_cast<std::size_t>(value.index)] = true;
     for (const Node& node : graph.nodes) note_update(node);
+    for (const Node& node : graph.nodes) note_cast(node);
   }
 
   LoweredGraph run(const std::map<std::string, ValueId>& reduced) {
@@ -27,6 +28,7 @@ class Selector {
       origin_ = &node.origin;
       if (node.op->name == "Reshape" && reshape(node)) continue;
       if (node.op->name == "Transpose" && transpose(node)) continue;
+      if (node.op->name == "Cast" && cast_of_[static_cast<std::size_t>(node.outputs[0].index)].present()) continue;
       if (node.op->name == "AllReduce") {
         all_reduce(node);
         continue;
@@ -45,6 +47,11 @@ class Selector {
       program_.parameters.push_back({v.name, forms_[i][0], {v.type.dtype, v.template_shape}, v.source, v.trainable});
     }
     for (const Step& s : program_.steps) program_.seconds += s.seconds;
+    if (!widened_.empty()) {
+      std::string list;
+      for (const auto& [op, count] : widened_) list += concat(list.empty() ? "" : ", ", count, " ", op);
+      program_.warnings.push_back(concat("backend ", backend_.name(), " has no 16-bit kernel for these steps, which run in float32 between casts: ", list));
+    }
     return std::move(program_);
   }
 
@@ -59,8 +66,15 @@ class Selector {
     const auto tensors = static_cast<std::size_t>(node.attributes.integer("tensors"));
     const std::size_t stride = (node.inputs.size() - 1) / std::max<std::size_t>(1, tensors);
     for (std::size_t t = 0; t < tensors; ++t)
-      for (std::size_t i = 1; i < stride; ++i)
-        follows_[static_cast<std::size_t>(node.inputs[1 + t * stride + i].index)] = node.inputs[1 + t * stride];
+      for (std::size_t i = 1; i < stride; ++i) follows_[static_cast<std::size_t>(node.inputs[1 + t * stride + i].index)] = node.inputs[1 + t * stride];
+  }
+
+  // A parameter in 16 bits is cast where it is first read, into the layout that its reader wants; the parameter itself
+  // takes that layout where nothing else has decided it. So casting moves no element.
+  void note_cast(const Node& node) {
+    if (node.op->name != "Cast" || graph_[node.inputs[0]].kind != ValueKind::parameter) return;
+    if (std::find(graph_.outputs.begin(), graph_.outputs.end(), node.outputs[0]) != graph_.outputs.end()) return;
+    if (!gradient_[static_cast<std::size_t>(node.outputs[0].index)]) cast_of_[static_cast<std::size_t>(node.outputs[0].index)] = node.inputs[0];
   }
 
   BufferId add_buffer(ValueId v, Operand operand, MemoryClass memory, BufferId alias = {}) {
@@ -115,6 +129,10 @@ class Selector {
     if (!forms(v).empty()) return operand(forms(v)[0]);
     Operand o = row_major(v);
     const Value& value = graph_[v];
+    if (const ValueId parameter = cast_of_[static_cast<std::size_t>(v.index)]; parameter.present()) {
+      o.layout = requested(parameter).layout;
+      return o;
+    }
     if (value.kind == ValueKind::parameter) {
       if (const Operand* fixed = fixed_operand(v)) {
         if (fixed->shape != o.shape)
@@ -138,6 +156,14 @@ class Selector {
       if (operand(b).layout == layout) return b;
     const Value& value = graph_[v];
     if (value.kind == ValueKind::constant) return add_constant(v, layout);
+    if (const ValueId parameter = cast_of_[static_cast<std::size_t>(v.index)]; parameter.present() && forms(v).empty()) {
+      const Layout as_kept = requested(parameter).layout.any() ? layout : requested(parameter).layout;
+      Operand to = row_major(v);
+      to.layout = as_kept;
+      const BufferId from = form(parameter, as_kept);
+      convert("Cast", from, add_buffer(v, to, MemoryClass::activations));
+      if (as_kept == layout) return forms(v)[0];
+    }
     if (forms(v).empty()) {
       if (value.kind != ValueKind::parameter) fail("planner: '", value.name, "' has no buffer");
       const BufferId b = add_parameter(v, requested(v).layout.any() ? layout : requested(v).layout);
@@ -151,21 +177,27 @@ class Selector {
   }
 
   BufferId reorder(ValueId v, BufferId from, const Operand& to) {
-    static const Attributes none;
-    KernelRequest request{"Reorder", &none, {operand(from)}, {to}, options_.kernel};
+    const BufferId out = add_buffer(v, to, MemoryClass::activations);
+    convert("Reorder", from, out);
+    return out;
+  }
+
+  // A step that writes the elements of one buffer into another: a Reorder into another layout, or a Cast into another type.
+  void convert(std::string_view op, BufferId from, BufferId to) {
+    Attributes attributes;
+    if (op == "Cast") attributes.set("to", static_cast<std::int64_t>(operand(to).dtype));
+    const KernelRequest request{op, &attributes, {operand(from)}, {operand(to)}, options_.kernel};
     const KernelDescription* best = nullptr;
     Cost cost;
     for (const KernelDescription& d : tuner_.describe(request)) {
-      if (d.inputs[0] != operand(from) || d.outputs[0] != to) continue;
+      if (d.inputs[0] != operand(from) || d.outputs[0] != operand(to)) continue;
       const Cost c = tuner_.cost(request, d, 0, *options_.device);
       if (!best || c.seconds < cost.seconds) best = &d, cost = c;
     }
-    if (!best) fail("no kernel of backend ", backend_.name(), " reorders ", operand(from), " to ", to.layout);
+    if (!best) fail("no kernel of backend ", backend_.name(), " makes ", operand(to), " of ", operand(from), " (", op, ")");
     const KernelDescription chosen = *best;
-    const BufferId out = add_buffer(v, to, MemoryClass::activations);
-    Step step{.kind = StepKind::launch, .op = "Reorder", .kernel = chosen.kernel, .inputs = {from}, .outputs = {out}, .origin = *origin_};
+    Step step{.kind = StepKind::launch, .op = std::string(op), .kernel = chosen.kernel, .attributes = std::move(attributes), .inputs = {from}, .outputs = {to}, .origin = *origin_};
     finish(std::move(step), chosen, cost, 0);
-    return out;
   }
   double reorder_seconds(const Operand& from, const Operand& to) const {
     if (same_memory(from.shape, from.layout, to.shape, to.layout)) return 0;
@@ -188,9 +220,7 @@ class Selector {
     program_.in_place.push_back(d.in_place);
   }
 
-  bool has_form(ValueId v) const {
-    return graph_[v].kind == ValueKind::activation || graph_[v].kind == ValueKind::input || !forms_[static_cast<std::size_t>(v.index)].empty();
-  }
+  bool has_form(ValueId v) const { return !forms_[static_cast<std::size_t>(v.index)].empty(); }
 
   bool reshape(const Node& node) {
     const ValueId x = node.inputs[0], y = node.outputs[0];
@@ -235,7 +265,10 @@ class Selector {
     for (const ValueId in : node.inputs) request.inputs.push_back(requested(in));
     for (const ValueId out : node.outputs) request.outputs.push_back(wanted_output(out));
     const double flops = flops_of(graph_, node);
-    const std::vector<KernelDescription>& all = tuner_.describe(request);
+    const std::vector<KernelDescription>* described = &tuner_.describe(request);
+    const bool widened = described->empty() && widen(node, request);
+    if (widened) described = &tuner_.describe(request);
+    const std::vector<KernelDescription>& all = *described;
     if (all.empty()) {
       std::string operands;
       for (const Operand& o : request.inputs) operands += concat(' ', o);
@@ -266,9 +299,24 @@ class Selector {
     for (std::size_t k = 0; k < node.inputs.size(); ++k) {
       const ValueId in = node.inputs[k];
       step.inputs.push_back(in.present() ? form(in, chosen.inputs[k].layout) : BufferId{});
+      if (widened && in.present() && operand(step.inputs.back()).dtype != chosen.inputs[k].dtype) step.inputs.back() = wide(in, step.inputs.back(), chosen.inputs[k]);
     }
-    for (std::size_t k = 0; k < node.outputs.size(); ++k) step.outputs.push_back(output(node, k, chosen, request));
+    if (widened) ++widened_[step.op];
+    std::vector<std::pair<BufferId, BufferId>> casts;  // of float32 results to what the graph has
+    for (std::size_t k = 0; k < node.outputs.size(); ++k) {
+      const ValueId out = node.outputs[k];
+      if (!out.present() || graph_[out].opaque || graph_[out].type.dtype == chosen.outputs[k].dtype) {
+        step.outputs.push_back(output(node, k, chosen, request));
+        continue;
+      }
+      Operand narrow = chosen.outputs[k];
+      narrow.dtype = graph_[out].type.dtype;
+      const BufferId named = add_buffer(out, narrow, MemoryClass::activations);
+      step.outputs.push_back(unnamed(out, chosen.outputs[k]));
+      casts.push_back({step.outputs.back(), named});
+    }
     finish(std::move(step), chosen, best_cost, flops);
+    for (const auto& [from, to] : casts) convert("Cast", from, to);
     for (const auto& [v, from, to] : after_) {
       const BufferId b = reorder(v, from, to);
       // The reordered form is the one that consumers and collectives take.
@@ -277,6 +325,33 @@ class Selector {
       if (gradient_[static_cast<std::size_t>(v.index)]) in_gradient_arena(b);
     }
     after_.clear();
+  }
+
+  // The request with float32 for all 16-bit operands: what a backend without a 16-bit kernel can run between casts.
+  // Parameters are not touched: an update has to write them as they are.
+  bool widen(const Node& node, KernelRequest& request) const {
+    if (!node.op->in_place.empty()) return false;
+    bool any = false;
+    for (std::vector<Operand>* operands : {&request.inputs, &request.outputs})
+      for (Operand& o : *operands)
+        if (is_16_bit(o.dtype)) {
+          o.dtype = DType::float32;
+          any = true;
+        }
+    return any;
+  }
+
+  // Memory for one step's use of the value, which is none of its forms.
+  BufferId unnamed(ValueId v, const Operand& operand) {
+    const BufferId b = add_buffer(v, operand, MemoryClass::activations);
+    forms(v).pop_back();
+    return b;
+  }
+
+  BufferId wide(ValueId v, BufferId narrow, const Operand& to) {
+    const BufferId b = unnamed(v, to);
+    convert("Cast", narrow, b);
+    return b;
   }
 
   Operand wanted_output(ValueId out) {
@@ -340,7 +415,9 @@ class Selector {
   LoweredGraph program_;
   std::vector<std::vector<BufferId>> forms_;  // by value; the first one is what requests name
   std::vector<ValueId> follows_;              // by value: the parameter whose layout it takes
+  std::vector<ValueId> cast_of_;              // by value: the parameter that it is a Cast of
   std::vector<bool> gradient_;                // by value: it is summed over devices
+  std::map<std::string, int> widened_;        // steps by operator that run in float32 for want of a 16-bit kernel
   std::vector<Reordered> after_;
   const std::vector<std::string>* origin_ = nullptr;
 };

@@ -24,8 +24,7 @@ std::vector<bool> needed_nodes(const Graph& graph) {
 
 bool is_one(const Graph& graph, ValueId id) {
   const Value& v = graph[id];
-  return v.kind == ValueKind::constant && v.type.shape.elements() == 1 && is_float(v.type.dtype) &&
-         (v.type.dtype == DType::float32 || v.type.dtype == DType::float64) && v.data->to_doubles()[0] == 1;
+  return v.kind == ValueKind::constant && v.type.shape.elements() == 1 && is_float(v.type.dtype) && v.data->to_doubles()[0] == 1;
 }
 
 const Node* producer(const Graph& graph, ValueId id, std::string_view op) {
@@ -47,7 +46,12 @@ std::optional<ValueId> same_as(Graph& graph, const Node& node) {
   return std::nullopt;
 }
 
-// A Reshape of a Reshape or a Transpose of a Transpose reads the first one's input.
+// True where a float type holds every value of the other.
+bool holds(DType wide, DType narrow) {
+  return is_float(wide) && is_float(narrow) && !is_16_bit(wide) && size_of(wide) > size_of(narrow);
+}
+
+// A Reshape of a Reshape, a Transpose of a Transpose or a Cast of a Cast that lost nothing reads the first one's input.
 void shorten(const Graph& graph, Node& node) {
   if (node.op->name == "Reshape") {
     if (const Node* before = producer(graph, node.inputs[0], "Reshape")) {
@@ -63,6 +67,9 @@ void shorten(const Graph& graph, Node& node) {
       node.inputs[0] = before->inputs[0];
       node.attributes.set("perm", perm);
     }
+  } else if (node.op->name == "Cast") {
+    if (const Node* before = producer(graph, node.inputs[0], "Cast"))
+      if (holds(graph[node.inputs[0]].type.dtype, graph[before->inputs[0]].type.dtype)) node.inputs[0] = before->inputs[0];
   }
 }
 

@@ -172,7 +172,8 @@ class Fit {
   // What must be the same for a resumed run to go on as if it had never stopped.
   Json::Object identity() const {
     return {{"batch_size", order_.batch}, {"samples", order_.samples},    {"seed", static_cast<std::int64_t>(order_.seed)},
-            {"shuffle", order_.shuffle},  {"loss", s_.options.plan.loss}, {"optimizer", s_.options.plan.optimizer.name}};
+            {"shuffle", order_.shuffle},  {"loss", s_.options.plan.loss}, {"optimizer", s_.options.plan.optimizer.name},
+            {"precision", name_of(s_.options.plan.precision)}};
   }
 
   void save(const std::filesystem::path& path) {

@@ -124,6 +124,10 @@ StepReport Model::State::report(std::size_t index, double rate) const {
   for (std::size_t i = 0; i < plan.outputs.size(); ++i) {
     const double value = plan.outputs[i].name == "loss" || plan.outputs[i].name == "correct" ? sum_of(plan.outputs[i], r.storage[i]) : 0;
     if (plan.outputs[i].name == "loss") report.loss = value;
+    if (plan.outputs[i].name == "loss_scale") {  // the same on all devices; one without samples says 0
+      const auto* scales = reinterpret_cast<const float*>(r.storage[i].data());
+      report.loss_scale = static_cast<double>(*std::max_element(scales, scales + plan.devices.size()));
+    }
     if (plan.outputs[i].name == "correct") {
       const std::int64_t rows =
           targets.back().label ? rows_per_sample(targets.back().sample, classes_of(output.shape, scores, options.plan.loss)) : 1;

@@ -44,7 +44,8 @@ struct StepReport {
   double loss = 0;
   double accuracy = not_measured;
   double learning_rate = 0;
-  double seconds = 0;  // since the step before
+  double loss_scale = not_measured;  // of this step, where the loss is scaled
+  double seconds = 0;                // since the step before
 };
 struct EpochReport {
   std::int64_t epoch = 0, epochs = 0, step = 0;

@@ -39,13 +39,15 @@ std::vector<ValueId> expand_training(ExpandContext& e) {
 // With r = 1/√(var + ε): dx = dy · scale · r, dscale = Σ dy · (x − mean) · r, dbias = Σ dy. The statistics are constants.
 void differentiate_inference(GradientContext& g) {
   const int rank = g.shape(g.x()).rank();
+  const DType dtype = g.type(g.x()).dtype;
   const ValueId r = g.emit("Reciprocal", {g.emit("Sqrt", {g.add(g.x(4), g.attributes().real("epsilon", 1e-5F))})});
-  if (g.wants(0)) g.set_dx(0, g.mul(g.dy(), per_channel(g, g.mul(g.x(1), r), rank)));
+  const auto spread = [&](ValueId v) { return cast(g, per_channel(g, v, rank), dtype); };
+  if (g.wants(0)) g.set_dx(0, g.mul(g.dy(), spread(g.mul(g.x(1), r))));
   Ints axes = all_axes(rank);
   if (rank > 1) axes.erase(axes.begin() + 1);
-  const auto per_channel_sum = [&](ValueId v) { return g.reshape(g.reduce_sum(v, axes, false), g.shape(g.x(1))); };
+  const auto per_channel_sum = [&](ValueId v) { return g.reshape(g.reduce_sum(cast(g, v, g.type(g.x(1)).dtype), axes, false), g.shape(g.x(1))); };
   if (g.wants(1)) {
-    const ValueId normal = g.mul(g.sub(g.x(0), per_channel(g, g.x(3), rank)), per_channel(g, r, rank));
+    const ValueId normal = g.mul(g.sub(g.x(0), spread(g.x(3))), spread(r));
     g.set_dx(1, per_channel_sum(g.mul(g.dy(), normal)));
   }
   if (g.wants(2)) g.set_dx(2, per_channel_sum(g.dy()));
@@ -64,8 +66,9 @@ void differentiate_training(GradientContext& g) {
     g.set_dx(2, d[2]);
   }
   const double n = static_cast<double>(x.elements()) / static_cast<double>(std::max<std::int64_t>(1, g.shape(g.y(1)).elements()));
-  if (g.has_dy(1)) add(g.broadcast_to(per_channel(g, g.mul(g.dy(1), 1 / n), x.rank()), x));
-  if (g.has_dy(2)) add(g.mul(g.sub(g.x(0), per_channel(g, g.y(1), x.rank())), per_channel(g, g.mul(g.dy(2), 2 / n), x.rank())));
+  const auto spread = [&](ValueId v) { return cast(g, per_channel(g, v, x.rank()), g.type(g.x()).dtype); };
+  if (g.has_dy(1)) add(g.broadcast_to(spread(g.mul(g.dy(1), 1 / n)), x));
+  if (g.has_dy(2)) add(g.mul(g.sub(g.x(0), spread(g.y(1))), spread(g.mul(g.dy(2), 2 / n))));
   if (dx.present()) g.set_dx(0, dx);
 }
 
@@ -93,7 +96,7 @@ Operator batch_normalization_training() {
                 expect_shape(c, 1, Shape{channels});
                 expect_shape(c, 2, Shape{channels});
                 c.set_output(0, c.input(0));
-                for (int i = 1; i < 3; ++i) c.set_output(i, c.input(0).dtype, Shape{channels});
+                for (int i = 1; i < 3; ++i) c.set_output(i, c.input(i).dtype, Shape{channels});
                 c.set_opaque_output(3);
               },
           .differentiate = differentiate_training,
@@ -114,7 +117,7 @@ Operator batch_normalization_backward() {
           .flops = normalization_flops};
 }
 
-// running' = momentum · running + (1 − momentum) · value, in place
+// running' = momentum · running + (1 − momentum) · value, in place; unchanged where the scalars, if given, skip the step
 Operator running_statistics() {
   return {.name = "RunningStatistics",
           .domain = "tandem",

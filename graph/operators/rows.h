@@ -132,6 +132,12 @@ Operator reorder();
 Operator fill();
 Operator elementwise();
 
+// loss_scale.cpp
+Operator all_finite();
+Operator loss_scale();
+Operator loss_scale_update();
+Operator scaled_scalars();
+
 // losses.cpp
 Operator negative_log_likelihood_loss();
 Operator negative_log_likelihood_loss_backward();

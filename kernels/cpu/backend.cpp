@@ -9,10 +9,12 @@
 #include <cstring>
 #include <future>
 
+#include "graph/half.h"
 #include "kernels/cpu/device.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/machine.h"
+#include "kernels/cpu/onednn/primitive.h"
 
 namespace tandem {
 namespace {
@@ -44,7 +46,7 @@ void fill_scratch(std::byte* memory, const Operand& operand) {
     std::uint32_t state = 12345;
     for (std::size_t i = 0; i < std::min(n, different); ++i) {
       state = state * 1664525u + 1013904223u;
-      values[i] = static_cast<T>(0.5 + state * 0x1p-32);
+      values[i] = number_as<T>(0.5 + state * 0x1p-32);
     }
     for (std::size_t done = different; done < n; done *= 2) std::memcpy(values + done, values, std::min(done, n - done) * sizeof(T));
   };
@@ -52,6 +54,8 @@ void fill_scratch(std::byte* memory, const Operand& operand) {
     fill.operator()<float>();
   else if (operand.dtype == DType::float64)
     fill.operator()<double>();
+  else if (operand.dtype == DType::bfloat16)
+    fill.operator()<BFloat16>();
   else if (bytes > 0)
     std::memset(memory, 0, bytes);
 }
@@ -82,6 +86,17 @@ const Backend& cpu_backend() {
 std::string CpuBackend::version() const {
   const dnnl_version_t* v = dnnl_version();
   return concat("oneDNN ", v->major, '.', v->minor, '.', v->patch, ", ", name_of(machine_isa()), ", ", cpu_name());
+}
+
+// bf16 without the instructions would run, emulated and slower than fp32: that is no use of it.
+std::string CpuBackend::declines(Precision precision) const {
+  switch (precision) {
+    case Precision::fp32: return {};
+    case Precision::tf32: return "TF32 is a format of NVIDIA's tensor cores, a CPU has none: use fp32";
+    case Precision::bf16: return onednn::has_bf16() ? "" : concat("bf16 needs AVX512_BF16, which this CPU (", cpu_name(), ") does not have or oneDNN may not use");
+    case Precision::fp16: return "oneDNN has no training in float16 on CPUs: use bf16 or fp32";
+  }
+  return {};
 }
 
 DeviceModel CpuBackend::model(int index, int devices_in_use) const {

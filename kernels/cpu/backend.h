@@ -13,6 +13,7 @@ class CpuBackend final : public Backend {
   std::string version() const override;
   std::string unusable() const override { return {}; }
   int device_count() const override { return 64; }
+  std::string declines(Precision precision) const override;
   DeviceModel model(int index, int devices_in_use) const override;
   std::vector<KernelRow> rows() const override;
   std::vector<KernelDescription> describe(const KernelRequest& request) const override;

@@ -56,6 +56,7 @@ constexpr CpuKernelRow rows[] = {
     {"Abs", "native.elementwise", native::describe_elementwise},
     {"Add", "native.elementwise", native::describe_elementwise},
     {"And", "native.elementwise", native::describe_elementwise},
+    {"Cast", "onednn.cast", onednn::describe_cast},
     {"Cast", "native.elementwise", native::describe_elementwise},
     {"Ceil", "native.elementwise", native::describe_elementwise},
     {"Clip", "native.elementwise", native::describe_elementwise},
@@ -140,8 +141,12 @@ constexpr CpuKernelRow rows[] = {
 
     // Updates
     {"AdamUpdate", "native.adam", native::describe_update},
+    {"AllFinite", "native.all_finite", native::describe_all_finite},
+    {"LossScale", "native.loss_scale", native::describe_loss_scale},
+    {"LossScaleUpdate", "native.loss_scale_update", native::describe_loss_scale_update},
     {"RmspropUpdate", "native.rmsprop", native::describe_update},
     {"RunningStatistics", "native.running_statistics", native::describe_running_statistics},
+    {"ScaledScalars", "native.scaled_scalars", native::describe_scaled_scalars},
     {"SgdUpdate", "native.sgd", native::describe_update},
 };
 

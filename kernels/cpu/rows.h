@@ -33,6 +33,10 @@ Descriptions describe_dropout_training(const KernelRequest&);
 Descriptions describe_dropout_backward(const KernelRequest&);
 Descriptions describe_update(const KernelRequest&);   // SgdUpdate, AdamUpdate, RmspropUpdate
 Descriptions describe_running_statistics(const KernelRequest&);
+Descriptions describe_all_finite(const KernelRequest&);
+Descriptions describe_loss_scale(const KernelRequest&);
+Descriptions describe_loss_scale_update(const KernelRequest&);
+Descriptions describe_scaled_scalars(const KernelRequest&);
 }  // namespace native
 
 }  // namespace tandem

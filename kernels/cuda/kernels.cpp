@@ -129,8 +129,12 @@ constexpr Row rows[] = {
 
     // Updates
     {"AdamUpdate", "native.adam", describe_update},
+    {"AllFinite", "native.all_finite", describe_all_finite},
+    {"LossScale", "native.loss_scale", describe_loss_scale},
+    {"LossScaleUpdate", "native.loss_scale_update", describe_loss_scale_update},
     {"RmspropUpdate", "native.rmsprop", describe_update},
     {"RunningStatistics", "native.running_statistics", describe_running_statistics},
+    {"ScaledScalars", "native.scaled_scalars", describe_scaled_scalars},
     {"SgdUpdate", "native.sgd", describe_update},
 };
 

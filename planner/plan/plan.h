@@ -131,6 +131,7 @@ struct Plan {
   std::int64_t batch = 0;          // global
   std::string loss;                // "" for inference
   std::string optimizer;           // "sgd momentum=0.9"
+  Precision precision = Precision::fp32;
   KernelOptions options;
   std::vector<HostInput> inputs;
   std::vector<HostOutput> outputs; // training: "loss" (sum) and metrics first

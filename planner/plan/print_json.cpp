@@ -218,6 +218,7 @@ std::string json_of(const Plan& plan) {
     j.member("batch", plan.batch);
     j.member("loss", plan.loss);
     j.member("optimizer", plan.optimizer);
+    j.member("precision", name_of(plan.precision));
     j.member("seconds", plan.seconds);
     j.object("options", [&] {
       j.member("threads", plan.options.threads);

@@ -40,6 +40,7 @@ std::string header(const Plan& plan) {
       concat(plan.batch, plan.devices.size() == 1 ? std::string(" on 1 device") : concat(" over ", plan.devices.size(), " devices")));
   row("loss", plan.loss);
   row("optimizer", plan.optimizer);
+  row("precision", to_string(plan.precision));
   if (plan.seconds > 0)
     row("estimated step",
         concat(text_of_seconds(plan.seconds), ", ", text_of_rate(static_cast<double>(plan.batch) / plan.seconds), " samples/s"));

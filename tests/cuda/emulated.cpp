@@ -76,6 +76,10 @@ constexpr EmulatedRow rows[] = {
     {"RmspropUpdate", describe_update},
     {"RunningStatistics", describe_running_statistics},
     {"SgdUpdate", describe_update},
+    {"AllFinite", describe_all_finite},
+    {"LossScale", describe_loss_scale},
+    {"LossScaleUpdate", describe_loss_scale_update},
+    {"ScaledScalars", describe_scaled_scalars},
 };
 
 constexpr int poison = 0xff;  // NaN in every floating-point type

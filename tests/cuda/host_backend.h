@@ -20,6 +20,7 @@ class HostCudaBackend final : public Backend {
   std::string version() const override { return "host"; }
   std::string unusable() const override { return {}; }
   int device_count() const override { return 8; }
+  std::string declines(Precision) const override { return {}; }
   DeviceModel model(int index, int devices_in_use) const override;
   std::vector<KernelRow> rows() const override { return {}; }
   std::vector<KernelDescription> describe(const KernelRequest& request) const override;

@@ -8,6 +8,7 @@
 #include <limits>
 #include <random>
 
+#include "graph/half.h"
 #include "kernels/kernel.h"
 
 namespace tandem {
@@ -27,7 +28,7 @@ class Buffer {
   Buffer() = default;
   explicit Buffer(Operand operand) : operand_(std::move(operand)), lines_(static_cast<std::size_t>(operand_.bytes() + 63) / 64) {}
   Buffer(Operand operand, const Values& values) : Buffer(std::move(operand)) {
-    visit([&]<class T>(T* at, std::size_t i) { *at = static_cast<T>(values[i]); });
+    visit([&]<class T>(T* at, std::size_t i) { *at = number_as<T>(values[i]); });
   }
   const Operand& operand() const { return operand_; }
   std::byte* data() { return operand_.present() ? reinterpret_cast<std::byte*>(lines_.data()) : nullptr; }
@@ -35,13 +36,13 @@ class Buffer {
 
   Values values() {  // row-major
     Values values(static_cast<std::size_t>(operand_.shape.elements()));
-    visit([&]<class T>(T* at, std::size_t i) { values[i] = static_cast<double>(*at); });
+    visit([&]<class T>(T* at, std::size_t i) { values[i] = number_as<double>(*at); });
     return values;
   }
   void fill(std::byte byte) { std::fill_n(reinterpret_cast<std::byte*>(lines_.data()), lines_.size() * sizeof(Line), byte); }
   bool padding_is_zero() {
     Buffer clear = *this;
-    clear.visit([]<class T>(T* at, std::size_t) { *at = T(0); });
+    clear.visit([]<class T>(T* at, std::size_t) { *at = T{}; });
     for (std::size_t i = 0; i < clear.bytes(); ++i)
       if (clear.data()[i] != std::byte{0}) return false;
     return true;
@@ -62,7 +63,7 @@ class Buffer {
       for (const PhysicalDim& d : physical_dims(shape, operand_.layout))
         for (std::int64_t i = 0; i < shape[d.axis]; ++i)
           share[static_cast<std::size_t>(d.axis)][static_cast<std::size_t>(i)] += i / d.step % d.size * d.stride;
-    visit_number(operand_.dtype, [&]<class T>() {
+    visit_storable(operand_.dtype, [&]<class T>() {
       std::size_t number = 0;
       const auto walk = [&](const auto& self, std::size_t axis, T* at) -> void {
         if (axis == share.size()) return f(at, number++);

@@ -8,8 +8,8 @@
 #include <map>
 #include <set>
 
+#include "graph/half.h"
 #include "graph/operator.h"
-#include "kernels/cpu/native/half.h"
 #include "tests/operators/node_cases.h"
 #include "tests/operators/run_graph.h"
 #include "tests/operators/skipped_cases.h"
@@ -42,7 +42,7 @@ std::vector<double> doubles_of(const Tensor& t) {
   for (std::size_t i = 0; i < t.bytes().size(); i += 2) {
     std::uint16_t bits;
     std::memcpy(&bits, t.bytes().data() + i, 2);
-    out.push_back(t.dtype() == DType::float16 ? native::to_float(native::Float16{bits}) : native::to_float(native::BFloat16{bits}));
+    out.push_back(t.dtype() == DType::float16 ? to_float(Float16{bits}) : to_float(BFloat16{bits}));
   }
   return out;
 }

@@ -1,5 +1,6 @@
 // DropoutTraining(x, random) {ratio, layer} → y, mask; DropoutBackward(dy, mask) {ratio} → dx. The mask has a byte for
 // every element of x's memory, in x's layout; which random word an element takes does not depend on the layout.
+#include "graph/half.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/native/native.h"
 
@@ -43,11 +44,33 @@ class Numbering {
   std::vector<Loop> loops_;
 };
 
+// visit_stored(dtype, [&]<class S, class T>() { ... }): S as memory holds it, T as the loops compute; false for others.
+template <class F>
+bool visit_stored(DType dtype, F&& f) {
+  if (dtype == DType::float32) return f.template operator()<float, float>(), true;
+  if (dtype == DType::float64) return f.template operator()<double, double>(), true;
+  if (dtype == DType::bfloat16) return f.template operator()<BFloat16, float>(), true;
+  return false;
+}
+
+// Runs loop(x, y, n) from and to memory, 16-bit elements by way of a chunk of float32.
+template <class S, class T, class Loop>
+void through(const vector::Table& table, const S* x, S* y, std::int64_t n, const Loop& loop) {
+  if constexpr (std::is_same_v<S, T>) {
+    loop(x, y, n);
+  } else {
+    T wide[chunk];
+    table.widen_bfloat16(wide, x, nullptr, nullptr, n, nullptr);
+    loop(wide, wide, n);
+    table.narrow_bfloat16(y, wide, nullptr, nullptr, n, nullptr);
+  }
+}
+
 }  // namespace
 
 Descriptions describe_dropout_training(const KernelRequest& request) {
   const Operand x = with_layout(request.inputs[0], layout_or_row_major(request.inputs[0]));
-  if ((x.dtype != DType::float32 && x.dtype != DType::float64) || x.layout.opaque()) return {};
+  if (x.layout.opaque()) return {};
   const std::int64_t n = physical_elements(x.shape, x.layout);
   const std::int64_t row = x.shape.rank() == 0 || x.shape[0] == 0 ? 1 : x.shape.elements() / x.shape[0];
   const double ratio = static_cast<double>(request.attributes->real("ratio", 0.5F));
@@ -58,7 +81,7 @@ Descriptions describe_dropout_training(const KernelRequest& request) {
                       .outputs = {with_layout(request.outputs[0], x.layout), {DType::uint8, Shape{n}, mask_layout(x.layout)}},
                       .efficiency = 0.3,
                       .in_place = {{0, 0}}};
-  visit_float(x.dtype, [&]<class T>() {
+  const bool known = visit_stored(x.dtype, [&]<class S, class T>() {
     d.make = [=] {
       const Numbering numbering(x);
       const vector::Table& table = vector_table();
@@ -83,13 +106,15 @@ Descriptions describe_dropout_training(const KernelRequest& request) {
               numbering.numbers(begin, count, base, elements);
               table.philox_at(words, elements, count, state);
             }
-            table.of<T>().dropping->forward(m.in<T>(0) + begin, m.out<T>(0) + begin, m.out<std::uint8_t>(1) + begin, words, count, threshold, scale);
+            through<S, T>(table, m.in<S>(0) + begin, m.out<S>(0) + begin, count, [&](const T* from, T* to, std::int64_t k) {
+              table.of<T>().dropping->forward(from, to, m.out<std::uint8_t>(1) + begin, words, k, threshold, scale);
+            });
           }
         });
       })();
     };
   });
-  return {d};
+  return known ? Descriptions{d} : Descriptions{};
 }
 
 Descriptions describe_dropout_backward(const KernelRequest& request) {
@@ -98,7 +123,6 @@ Descriptions describe_dropout_backward(const KernelRequest& request) {
   if (!mask.layout.opaque() || !mask.layout.tag().starts_with(prefix)) return {};
   const Layout layout(mask.layout.tag().substr(prefix.size()));
   const Operand dy = with_layout(request.inputs[0], layout);
-  if (dy.dtype != DType::float32 && dy.dtype != DType::float64) return {};
   const std::int64_t n = physical_elements(dy.shape, layout);
   const double ratio = static_cast<double>(request.attributes->real("ratio", 0.5F));
   const int parts = threads_for(n, request.options.threads);
@@ -107,17 +131,22 @@ Descriptions describe_dropout_backward(const KernelRequest& request) {
                       .outputs = {with_layout(request.outputs[0], layout)},
                       .efficiency = 0.5,
                       .in_place = {{0, 0}}};
-  visit_float(dy.dtype, [&]<class T>() {
+  const bool known = visit_stored(dy.dtype, [&]<class S, class T>() {
     const T scale = ratio < 1 ? static_cast<T>(1 / (1 - ratio)) : T(0);
-    const auto backward = vector_table().of<T>().dropping->backward;
-    d.make = make_kernel([=](const Memory& m) {
+    const vector::Table& table = vector_table();
+    d.make = make_kernel([=, &table](const Memory& m) {
       parallel(parts, [&](int k) {
-        const Range r = part_of(n, k, parts);
-        backward(m.in<T>(0) + r.begin, m.out<T>(0) + r.begin, m.in<std::uint8_t>(1) + r.begin, r.end - r.begin, scale);
+        const Range r = part_of((n + chunk - 1) / chunk, k, parts);
+        for (std::int64_t c = r.begin; c < r.end; ++c) {
+          const std::int64_t begin = c * chunk, count = std::min(chunk, n - begin);
+          through<S, T>(table, m.in<S>(0) + begin, m.out<S>(0) + begin, count, [&](const T* from, T* to, std::int64_t length) {
+            table.of<T>().dropping->backward(from, to, m.in<std::uint8_t>(1) + begin, length, scale);
+          });
+        }
       });
     });
   });
-  return {d};
+  return known ? Descriptions{d} : Descriptions{};
 }
 
 }  // namespace tandem::native

@@ -2,43 +2,90 @@
 #include "kernels/cpu/native/elementwise.h"
 
 #include "graph/operator.h"
+#include "kernels/precision.h"
 
 namespace tandem::native {
 namespace {
 
-// Without what depends on layouts. Nothing where an instruction has no loop for its types.
-std::optional<Program> program_of(const KernelRequest& request) {
-  Program p{.inputs = request.inputs, .outputs = request.outputs, .code = {}, .results = {}, .threads = request.options.threads};
-  for (const Operand& in : p.inputs)
-    if (!in.present()) return std::nullopt;
+// One instruction as the request names it: args are operands of the request.
+struct Call {
+  std::string_view op;
+  int args[3];
+  double params[2];
+};
+
+std::vector<Call> calls_of(const KernelRequest& request) {
   const Attributes& attributes = *request.attributes;
+  std::vector<Call> calls;
   if (request.op == "Elementwise") {
     const Strings& ops = std::get<Strings>(*attributes.find("ops"));
     const Ints& args = attributes.ints("args");
     const Floats& params = attributes.floats("params");
-    const DType dtype = p.outputs[0].dtype;
     for (std::size_t j = 0; j < ops.size(); ++j) {
-      const auto micro = find_micro(ops[j], dtype, dtype);
-      if (!micro) return std::nullopt;
-      Instruction code{micro->run, {-1, -1, -1}, {params[2 * j], params[2 * j + 1]}, dtype};
-      for (std::size_t k = 0; k < 3; ++k) code.args[k] = static_cast<int>(args[3 * j + k]);
-      p.code.push_back(code);
+      Call call{ops[j], {-1, -1, -1}, {params[2 * j], params[2 * j + 1]}};
+      for (std::size_t k = 0; k < 3; ++k) call.args[k] = static_cast<int>(args[3 * j + k]);
+      calls.push_back(call);
     }
-    for (const std::int64_t r : attributes.ints("results")) p.results.push_back(static_cast<int>(r));
-  } else {
-    const bool fmod = request.op == "Mod" && attributes.integer("fmod", 0) != 0;
-    const auto micro = find_micro(fmod ? "fmod" : request.op, p.inputs.back().dtype, p.outputs[0].dtype);
-    if (!micro || micro->arity != static_cast<int>(p.inputs.size())) return std::nullopt;
-    Instruction code{micro->run, {-1, -1, -1}, {0, 0}, p.outputs[0].dtype};
-    for (int k = 0; k < micro->arity; ++k) code.args[k] = k;
-    const auto& parameters = internal_operator(request.op).parameters;
-    for (std::size_t k = 0; k < parameters.size() && k < 2; ++k)
-      code.params[k] = attributes.real(parameters[k].attribute, parameters[k].absent);
-    p.code.push_back(code);
-    p.results = {static_cast<int>(p.inputs.size())};
+    return calls;
   }
-  // An input, or one value twice, as a result is a copy.
+  const bool fmod = request.op == "Mod" && attributes.integer("fmod", 0) != 0;
+  Call call{fmod ? "fmod" : request.op, {-1, -1, -1}, {0, 0}};
+  for (int k = 0; k < 3 && k < static_cast<int>(request.inputs.size()); ++k) call.args[k] = k;
+  const auto& parameters = internal_operator(request.op).parameters;
+  for (std::size_t k = 0; k < parameters.size() && k < 2; ++k)
+    call.params[k] = attributes.real(parameters[k].attribute, parameters[k].absent);
+  return {call};
+}
+
+// The loops of all calls on these types; empty where one is missing.
+std::vector<Micro> loops_of(const std::vector<Call>& calls, DType in, DType out) {
+  std::vector<Micro> loops;
+  for (const Call& call : calls) {
+    const auto micro = find_micro(call.op, in, out);
+    const auto args = std::count_if(std::begin(call.args), std::end(call.args), [](int a) { return a >= 0; });
+    if (!micro || micro->arity != args) return {};
+    loops.push_back(*micro);
+  }
+  return loops;
+}
+
+DType widened(DType t) { return is_16_bit(t) ? DType::float32 : t; }
+
+// Without what depends on layouts. Nothing where an instruction has no loop for its types. 16-bit floats become float32
+// as they are loaded, and are rounded once, when the result is stored.
+std::optional<Program> program_of(const KernelRequest& request) {
+  Program p{.inputs = request.inputs, .outputs = request.outputs, .code = {}, .results = {}, .threads = request.options.threads};
+  for (const Operand& in : p.inputs)
+    if (!in.present()) return std::nullopt;
+  const std::vector<Call> calls = calls_of(request);
+  const DType in = p.inputs.back().dtype, out = p.outputs[0].dtype;
+  std::vector<Micro> loops = loops_of(calls, in, out);
+  const bool widen = loops.empty() && is_16_bit(in);
+  if (widen) loops = loops_of(calls, DType::float32, widened(out));
+  if (loops.empty()) return std::nullopt;
+
   const int inputs = static_cast<int>(p.inputs.size());
+  const auto add = [&](const Instruction& code) {
+    p.code.push_back(code);
+    return inputs + static_cast<int>(p.code.size()) - 1;
+  };
+  const auto cast = [&](int operand, DType from, DType to) { return add({find_micro("Cast", from, to)->run, {operand, -1, -1}, {0, 0}, to}); };
+  std::vector<int> place;  // in the program, of each operand of the request
+  for (int i = 0; i < inputs; ++i) {
+    const DType dtype = p.inputs[static_cast<std::size_t>(i)].dtype;
+    place.push_back(widen && is_16_bit(dtype) ? cast(i, dtype, DType::float32) : i);
+  }
+  for (std::size_t j = 0; j < calls.size(); ++j) {
+    Instruction code{loops[j].run, {-1, -1, -1}, {calls[j].params[0], calls[j].params[1]}, widen ? widened(out) : out};
+    for (std::size_t k = 0; k < 3; ++k)
+      if (calls[j].args[k] >= 0) code.args[k] = place[static_cast<std::size_t>(calls[j].args[k])];
+    place.push_back(add(code));
+  }
+  const Ints results = request.op == "Elementwise" ? request.attributes->ints("results") : Ints{inputs};
+  for (const std::int64_t r : results) p.results.push_back(place[static_cast<std::size_t>(r)]);
+  if (widen && is_16_bit(out))
+    for (int& r : p.results) r = cast(r, DType::float32, out);
+  // An input, or one value twice, as a result is a copy.
   for (std::size_t i = 0; i < p.results.size(); ++i) {
     const bool twice = std::find(p.results.begin(), p.results.begin() + static_cast<std::ptrdiff_t>(i), p.results[i]) !=
                        p.results.begin() + static_cast<std::ptrdiff_t>(i);

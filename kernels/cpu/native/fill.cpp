@@ -1,5 +1,5 @@
 // Fill() {value} → y: every element is the value; a blocked layout's padding stays zero.
-#include "kernels/cpu/native/half.h"
+#include "graph/half.h"
 #include "kernels/cpu/native/native.h"
 
 namespace tandem::native {

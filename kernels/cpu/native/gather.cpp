@@ -1,7 +1,7 @@
 // Gather(x, indices) {axis} → y, GatherBackward(dy, indices) {axis, input_shape} → dx, ArgMax, ArgMin. Row-major.
 #include <limits>
 
-#include "kernels/cpu/native/half.h"
+#include "graph/half.h"
 #include "kernels/cpu/native/native.h"
 
 namespace tandem::native {

@@ -5,8 +5,8 @@
 #include <span>
 #include <type_traits>
 
+#include "graph/half.h"
 #include "kernels/cpu/isa.h"
-#include "kernels/cpu/native/half.h"
 
 namespace tandem::native {
 namespace {
@@ -184,6 +184,8 @@ const Row rows[] = {
 };
 
 MicroOp find_cast(DType in, DType out) {
+  if (in == DType::bfloat16 && out == DType::float32) return vector_table().widen_bfloat16;
+  if (in == DType::float32 && out == DType::bfloat16) return vector_table().narrow_bfloat16;
   MicroOp found = nullptr;
   visit_storable(in, [&]<class T>() { visit_storable(out, [&]<class Y>() { found = convert<T, Y>; }); });
   return found;

@@ -1,8 +1,8 @@
 // Operators that only move elements: y[i…] = x[f(i)…] axis by axis, or a constant. All layouts on both sides.
 #include <optional>
 
+#include "graph/half.h"
 #include "kernels/cpu/native/copy.h"
-#include "kernels/cpu/native/half.h"
 #include "kernels/cpu/native/movement.h"
 
 namespace tandem::native {

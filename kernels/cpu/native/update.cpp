@@ -27,7 +27,7 @@ vector::Update<T> function_of(std::string_view op) {
 }
 
 vector::UpdateNumbers numbers_of(const Attributes& a) {
-  return {.rate = 0, .correction1 = 1, .correction2 = 1,
+  return {.rate = 0, .correction1 = 1, .correction2 = 1, .unscale = 1,
           .weight_decay = static_cast<double>(a.real("weight_decay", 0.0F)),
           .momentum = static_cast<double>(a.real("momentum", 0.0F)),
           .beta1 = static_cast<double>(a.has("rho") ? a.real("rho") : a.real("beta1", 0.0F)),
@@ -68,10 +68,12 @@ class UpdateKernel final : public Kernel {
 
   void run(StreamHandle) override {
     for (const CopyOf& c : copies_) std::memcpy(c.to, c.from, static_cast<std::size_t>(c.bytes));
+    if (scalars_[5] != 0) return;  // the step is skipped
     vector::UpdateNumbers numbers = numbers_;
     numbers.rate = static_cast<double>(scalars_[0]);
     numbers.correction1 = static_cast<double>(scalars_[2]);
     numbers.correction2 = static_cast<double>(scalars_[3]);
+    numbers.unscale = 1 / static_cast<double>(scalars_[4]);
     parallel(parts_, [&](int k) {
       const Range r = part_of(static_cast<std::int64_t>(pieces_.size()), k, parts_);
       for (std::int64_t i = r.begin; i < r.end; ++i) {
@@ -149,13 +151,17 @@ Descriptions describe_running_statistics(const KernelRequest& request) {
   if (running.dtype != DType::float32 && running.dtype != DType::float64) return {};
   KernelDescription d{.kernel = "native.running_statistics", .inputs = request.inputs, .outputs = request.outputs, .efficiency = 0.2, .in_place = {{0, 0}}};
   const Layout layout = running.layout.any() ? layout_or_row_major(request.inputs[1]) : running.layout;
-  for (Operand& operand : d.inputs) operand.layout = layout;
+  for (std::size_t i = 0; i < 2; ++i) d.inputs[i].layout = layout;
+  const bool may_skip = d.inputs.size() > 2 && d.inputs[2].present();
+  if (may_skip) d.inputs[2] = row_major(d.inputs[2]);
   d.outputs[0].layout = layout;
   const std::int64_t n = physical_elements(running.shape, layout);
   const double momentum = static_cast<double>(request.attributes->real("momentum"));
   visit_float(running.dtype, [&]<class T>() {
     d.make = make_kernel([=](const Memory& m) {
-      const T keep = static_cast<T>(momentum), take = static_cast<T>(1 - momentum);
+      const bool skip = may_skip && m.in<float>(2)[5] != 0;
+      const T keep = skip ? T(1) : static_cast<T>(momentum), take = static_cast<T>(1 - momentum);
+      if (skip) return void(std::copy_n(m.in<T>(0), n, m.out<T>(0)));
       for (std::int64_t i = 0; i < n; ++i) m.out<T>(0)[i] = keep * m.in<T>(0)[i] + take * m.in<T>(1)[i];
     });
   });

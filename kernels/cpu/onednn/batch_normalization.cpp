@@ -1,4 +1,6 @@
 // BatchNormalization in x's own layout. With a fused Relu, training keeps a mask in the opaque output.
+#include <algorithm>
+
 #include "kernels/cpu/native/window.h"
 #include "kernels/cpu/onednn/primitive.h"
 #include "kernels/cpu/onednn/rows.h"
@@ -10,7 +12,9 @@ using Flags = dnnl::normalization_flags;
 
 bool supported(const KernelRequest& request) {
   const int rank = request.inputs[0].shape.rank();
-  return float_operands(request) && rank >= 2 && rank <= 5;
+  // Scale, bias and statistics are float32 whatever x is.
+  const auto wide = [](const Operand& o) { return o.shape.rank() != 1 || o.layout.opaque() || o.dtype != DType::bfloat16; };
+  return float_operands(request) && rank >= 2 && rank <= 5 && std::all_of(request.inputs.begin(), request.inputs.end(), wide);
 }
 
 Flags flags_of(const KernelRequest& request) {
@@ -34,7 +38,7 @@ Desc channels(const KernelRequest& request) { return *to_desc(Shape{request.inpu
 std::vector<KernelDescription> describe_batch_normalization(const KernelRequest& request) {
   if (!supported(request)) return {};
   const ThreadScope threads(request.options.threads);
-  const auto x = to_desc(request.inputs[0].shape, layout_of(request));
+  const auto x = to_desc(request.inputs[0], layout_of(request));
   if (!x) return {};
   const auto pd = compat::batch_normalization(cpu_engine(), attributes(), dnnl::prop_kind::forward_inference, *x, epsilon_of(request),
                                               flags_of(request) | Flags::use_global_stats);
@@ -56,7 +60,7 @@ std::vector<KernelDescription> describe_batch_normalization_training(const Kerne
   if (!supported(request)) return {};
   const ThreadScope threads(request.options.threads);
   const Layout layout = layout_of(request);
-  const auto x = to_desc(request.inputs[0].shape, layout);
+  const auto x = to_desc(request.inputs[0], layout);
   if (!x) return {};
   const auto pd = compat::batch_normalization(cpu_engine(), attributes(), dnnl::prop_kind::forward_training, *x, epsilon_of(request), flags_of(request));
   std::vector<KernelDescription> found;
@@ -79,7 +83,7 @@ std::vector<KernelDescription> describe_batch_normalization_backward(const Kerne
   const std::optional<Layout> layout = data_layout(opaque.layout);
   if (!layout) return {};
   const ThreadScope threads(request.options.threads);
-  const auto x = to_desc(request.inputs[0].shape, *layout);
+  const auto x = to_desc(request.inputs[0], *layout);
   if (!x) return {};
   const auto forward = compat::batch_normalization(cpu_engine(), attributes(), dnnl::prop_kind::forward_training, *x, epsilon_of(request), flags_of(request));
   if (!forward || static_cast<std::int64_t>(forward.workspace_desc().get_size()) != opaque.shape.elements()) return {};

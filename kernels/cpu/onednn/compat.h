@@ -72,6 +72,7 @@ inline dnnl::primitive_desc_base concat(const dnnl::engine& e, const dnnl::primi
   return or_empty([&] { return dnnl::concat::primitive_desc(e, y, axis, x, attr); });
 }
 inline void append_relu(dnnl::post_ops& ops) { ops.append_eltwise(dnnl::algorithm::eltwise_relu, 0.f, 0.f); }
+inline dnnl::memory::data_type data_type_of(const Desc& d) { return d.get_data_type(); }
 
 inline std::optional<Blocking> blocking_of(const Desc& d) {
   if (d.get_format_kind() != dnnl::memory::format_kind::blocked || d.get_submemory_offset() != 0) return std::nullopt;
@@ -169,6 +170,7 @@ inline dnnl::primitive_desc_base concat(const dnnl::engine& e, const dnnl::primi
   return or_empty([&] { return dnnl::concat::primitive_desc(y, axis, x, e, attr); });
 }
 inline void append_relu(dnnl::post_ops& ops) { ops.append_eltwise(1.f, dnnl::algorithm::eltwise_relu, 0.f, 0.f); }
+inline dnnl::memory::data_type data_type_of(const Desc& d) { return d.data_type(); }
 
 inline std::optional<Blocking> blocking_of(const Desc& d) {
   const dnnl_memory_desc_t& m = d.data;

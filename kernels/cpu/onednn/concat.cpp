@@ -8,7 +8,7 @@ namespace tandem::onednn {
 
 std::vector<KernelDescription> describe_concat(const KernelRequest& request) {
   const Operand& y = request.outputs[0];
-  if (!float_operands(request) || y.dtype != DType::float32 || y.shape.rank() == 0) return {};
+  if (!float_operands(request) || y.shape.rank() == 0) return {};
   const int rank = y.shape.rank(), axis = normalize_axis(request.attributes->integer("axis"), rank, request.op);
   const ThreadScope threads(request.options.threads);
   // As the output is wanted, as the inputs lie (blocked first: they are costlier to reorder), and row-major.
@@ -22,7 +22,7 @@ std::vector<KernelDescription> describe_concat(const KernelRequest& request) {
   for (const Layout& layout : layouts) {
     if (std::find(tried.begin(), tried.end(), layout) != tried.end()) continue;
     tried.push_back(layout);
-    const auto desc_y = to_desc(y.shape, layout);
+    const auto desc_y = to_desc(y, layout);
     if (!desc_y) continue;
     // Blocks along the axis must not be cut.
     std::int64_t block = 1;
@@ -32,7 +32,7 @@ std::vector<KernelDescription> describe_concat(const KernelRequest& request) {
     if (std::any_of(request.inputs.begin(), request.inputs.end() - 1, cut)) continue;
     std::vector<Desc> parts;
     for (const Operand& x : request.inputs)
-      if (const auto desc = to_desc(x.shape, layout)) parts.push_back(*desc);
+      if (const auto desc = to_desc(x, layout)) parts.push_back(*desc);
     if (parts.size() != request.inputs.size()) continue;
     const dnnl::primitive_desc_base pd = compat::concat(cpu_engine(), attributes(), *desc_y, axis, parts);
     if (!pd) continue;

@@ -27,7 +27,7 @@ struct Problem {
 };
 
 Problem problem_of(const KernelRequest& request, Direction direction, const Operand& x, const Operand& w, const Operand& b, const Operand& y, bool transposed) {
-  Problem p{direction, x, w, b, y, {w.shape, request.attributes->integer("group", 1), transposed}, window_of(*request.attributes, w.shape), {}};
+  Problem p{direction, x, w, b, y, {w.shape, request.attributes->integer("group", 1), transposed, w.dtype}, window_of(*request.attributes, w.shape), {}};
   for (const auto d : p.window.dilations) p.dilations.push_back(d - 1);
   return p;
 }
@@ -63,8 +63,8 @@ struct Descs {
 };
 
 std::optional<Descs> descs_of(const Problem& p, const Choice& c) {
-  const auto x = to_desc(p.x.shape, c.x), w = to_desc(p.filter, c.w), y = to_desc(p.y.shape, c.y);
-  const auto b = p.b.present() ? to_desc(p.b.shape, Layout::row_major(1)) : Desc();
+  const auto x = to_desc(p.x, c.x), w = to_desc(p.filter, c.w), y = to_desc(p.y, c.y);
+  const auto b = p.b.present() ? to_desc(p.b, Layout::row_major(1)) : Desc();
   if (!x || !w || !y || !b) return std::nullopt;
   return Descs{*x, *w, *b, *y};
 }
@@ -111,7 +111,7 @@ std::vector<KernelDescription> attempts(const KernelRequest& request, const Prob
     Candidate candidate(request, kernel, pd);
     fill(candidate, pd);
     const Layout& data = candidate.description().inputs[0].layout;
-    candidate.description().efficiency = efficiency(p, pd, algorithm, data == Layout::channels_last(p.x.shape.rank()));
+    candidate.description().efficiency = efficiency(p, pd, algorithm, data == Layout::channels_last(p.x.shape.rank())) * speed_of(request);
     std::move(candidate).add_to(found);
   };
   const std::string direct = concat(family, ".direct"), winograd = concat(family, ".winograd");

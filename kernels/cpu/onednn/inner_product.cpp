@@ -24,8 +24,8 @@ struct Descs {
 Operand operand_at(const std::vector<Operand>& operands, std::size_t i) { return i < operands.size() ? operands[i] : Operand{}; }
 
 std::optional<Descs> descs_of(const Problem& p, const Choice& c) {
-  const auto x = to_desc(p.x.shape, c.x), w = to_desc(p.w.shape, c.w), y = to_desc(p.y.shape, c.y);
-  const auto b = p.b.present() ? to_desc(p.b.shape, Layout::row_major(1)) : Desc();
+  const auto x = to_desc(p.x, c.x), w = to_desc(p.w, c.w), y = to_desc(p.y, c.y);
+  const auto b = p.b.present() ? to_desc(p.b, Layout::row_major(1)) : Desc();
   if (!x || !w || !y || !b) return std::nullopt;
   return Descs{*x, *w, *b, *y};
 }

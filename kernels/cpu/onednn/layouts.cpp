@@ -60,9 +60,9 @@ const std::map<std::string, FormatTag, std::less<>>& library_tags() {
   return tags;
 }
 
-std::optional<Desc> to_desc(const Dims& dims, const Layout& layout) {
-  if (dims.empty() || dims.size() > DNNL_MAX_NDIMS || layout.opaque()) return std::nullopt;
-  if (layout.any()) return Desc(dims, DataType::f32, FormatTag::any);
+std::optional<Desc> to_desc(const Dims& dims, const Layout& layout, DataType type) {
+  if (dims.empty() || dims.size() > DNNL_MAX_NDIMS || layout.opaque() || type == DataType::undef) return std::nullopt;
+  if (layout.any()) return Desc(dims, type, FormatTag::any);
   if (layout.plain()) {
     Dims strides(dims.size());
     std::int64_t stride = 1;
@@ -72,11 +72,11 @@ std::optional<Desc> to_desc(const Dims& dims, const Layout& layout) {
       strides[axis] = stride;
       stride *= dims[axis];
     }
-    return Desc(dims, DataType::f32, strides);
+    return Desc(dims, type, strides);
   }
   const auto tag = library_tags().find(layout.tag());
   if (tag == library_tags().end()) return std::nullopt;
-  return compat::or_empty([&]() -> std::optional<Desc> { return Desc(dims, DataType::f32, tag->second); });
+  return compat::or_empty([&]() -> std::optional<Desc> { return Desc(dims, type, tag->second); });
 }
 
 // Strides that this tag would give, so that a name is only believed where it describes the same memory.
@@ -134,7 +134,13 @@ Layout swap_axes(const Layout& layout, int a, int b) {
 
 }  // namespace
 
-std::optional<Desc> to_desc(const Shape& shape, const Layout& layout) { return to_desc(Dims(shape.begin(), shape.end()), layout); }
+dnnl::memory::data_type data_type_of(DType dtype) {
+  return dtype == DType::float32 ? DataType::f32 : dtype == DType::bfloat16 ? DataType::bf16 : DataType::undef;
+}
+
+std::optional<Desc> to_desc(const Shape& shape, const Layout& layout, DType dtype) {
+  return to_desc(Dims(shape.begin(), shape.end()), layout, data_type_of(dtype));
+}
 
 std::optional<Layout> to_layout(const Desc& desc) {
   const std::optional<Blocking> b = compat::blocking_of(desc);
@@ -162,7 +168,7 @@ std::optional<Layout> to_layout(const Desc& desc) {
     if (named == library_tags().end()) return std::nullopt;
     layout = Layout(named->first);
   }
-  const std::optional<Desc> back = to_desc(b->dims, layout);
+  const std::optional<Desc> back = to_desc(b->dims, layout, compat::data_type_of(desc));
   if (!back || back->get_size() != desc.get_size()) return std::nullopt;
   return layout;
 }
@@ -188,7 +194,7 @@ std::optional<Desc> to_desc(const Filter& filter, const Layout& layout) {
     if (filter.group > 1) l = split_groups(layout, rest, rest_first);
     if (l && filter.transposed) l = swap_axes(*l, first, first + 1);
     if (l)
-      if (const auto desc = to_desc(filter.dims(), *l)) return desc;
+      if (const auto desc = to_desc(filter.dims(), *l, data_type_of(filter.dtype))) return desc;
     if (rest != 1) break;
   }
   return std::nullopt;

@@ -25,8 +25,10 @@ std::vector<KernelDescription> describe_lrn(const KernelRequest& request) {
   const bool training = request.op == "LRNTraining";
   const ThreadScope threads(request.options.threads);
   const Operand& x = request.inputs[0];
-  const Layout layout = x.layout.any() ? Layout::row_major(x.shape.rank()) : x.layout;
-  const auto desc = to_desc(x.shape, layout);
+  // Row-major, 16-bit operands have the reference loop only.
+  const Layout open = has_16_bit(request) ? preferred_layout(x.shape.rank(), request.options) : Layout::row_major(x.shape.rank());
+  const Layout layout = x.layout.any() ? open : x.layout;
+  const auto desc = to_desc(x, layout);
   if (!desc) return {};
   const auto pd = forward_of(request, training ? prop_kind::forward_training : prop_kind::forward_inference, *desc);
   std::vector<KernelDescription> found;
@@ -44,7 +46,7 @@ std::vector<KernelDescription> describe_lrn_backward(const KernelRequest& reques
   const ThreadScope threads(request.options.threads);
   const Operand &x = request.inputs[0], &opaque = request.inputs[3];
   const std::optional<Layout> layout = data_layout(opaque.layout);
-  const auto desc = layout ? to_desc(x.shape, *layout) : std::nullopt;
+  const auto desc = layout ? to_desc(x, *layout) : std::nullopt;
   if (!desc) return {};
   const auto hint = forward_of(request, prop_kind::forward_training, *desc);
   if (!hint || static_cast<std::int64_t>(hint.workspace_desc().get_size()) != opaque.shape.elements()) return {};

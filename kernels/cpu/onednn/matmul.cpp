@@ -8,7 +8,7 @@ namespace tandem::onednn {
 namespace {
 
 // The operand as [batch..., rows, columns] with `rank` axes, its last two swapped where `transposed`.
-Desc matrix(Dims dims, int rank, bool transposed) {
+Desc matrix(Dims dims, int rank, bool transposed, DType dtype) {
   dims.insert(dims.begin(), static_cast<std::size_t>(rank) - dims.size(), 1);
   Dims strides(dims.size());
   std::int64_t stride = 1;
@@ -20,7 +20,7 @@ Desc matrix(Dims dims, int rank, bool transposed) {
     std::swap(dims[dims.size() - 1], dims[dims.size() - 2]);
     std::swap(strides[strides.size() - 1], strides[strides.size() - 2]);
   }
-  return Desc(dims, dnnl::memory::data_type::f32, strides);
+  return Desc(dims, data_type_of(dtype), strides);
 }
 
 }  // namespace
@@ -42,7 +42,7 @@ std::vector<KernelDescription> describe_matmul(const KernelRequest& request) {
   const int rank = static_cast<int>(std::max(da.size(), db.size()));
   if (rank > DNNL_MAX_NDIMS || static_cast<int>(dy.size()) != rank) return {};
   const ThreadScope threads(request.options.threads);
-  const Desc ma = matrix(da, rank, trans_a), mb = matrix(db, rank, trans_b), my = matrix(dy, rank, false);
+  const Desc ma = matrix(da, rank, trans_a, a.dtype), mb = matrix(db, rank, trans_b, b.dtype), my = matrix(dy, rank, false, y.dtype);
   const auto pd = compat::describe<dnnl::matmul>(cpu_engine(), attributes(), ma, mb, Desc(), my);
   std::vector<KernelDescription> found;
   if (!pd) return found;

@@ -13,16 +13,17 @@ using dnnl::algorithm;
 using dnnl::prop_kind;
 
 struct Problem {
-  Shape x, y;
+  Operand x, y;
   Window window;
   Dims dilations;  // oneDNN counts from 0
   Dims end;        // padding that the output's size implies
   bool beyond = false;  // ceil_mode reaches past the padding
 };
 
-std::optional<Problem> problem_of(const KernelRequest& request, const Shape& x, const Shape& y) {
+std::optional<Problem> problem_of(const KernelRequest& request, const Operand& whole, const Operand& pooled) {
+  const Shape &x = whole.shape, &y = pooled.shape;
   if (!float_operands(request) || x.rank() < 3 || x.rank() > 5) return std::nullopt;
-  Problem p{x, y, window_of(*request.attributes, request.attributes->ints("kernel_shape")), {}, {}, false};
+  Problem p{whole, pooled, window_of(*request.attributes, request.attributes->ints("kernel_shape")), {}, {}, false};
   for (int i = 0; i < p.window.rank(); ++i) {
     const auto at = static_cast<std::size_t>(i);
     const std::int64_t needed = (y[i + 2] - 1) * p.window.strides[at] + p.window.reach(i) - x[i + 2] - p.window.begin[at];
@@ -97,14 +98,14 @@ std::vector<KernelDescription> backward(const KernelRequest& request, const std:
 std::vector<KernelDescription> describe_max_pool(const KernelRequest& request) {
   const bool training = request.op == "MaxPoolTraining";
   if (!training && request.outputs.size() > 1 && request.outputs[1].present()) return {};  // ONNX's Indices
-  const auto p = problem_of(request, request.inputs[0].shape, request.outputs[0].shape);
+  const auto p = problem_of(request, request.inputs[0], request.outputs[0]);
   if (!p) return {};
   return training ? forward(request, "onednn.max_pool_training", *p, prop_kind::forward_training, algorithm::pooling_max)
                   : forward(request, "onednn.max_pool", *p, prop_kind::forward_inference, algorithm::pooling_max);
 }
 
 std::vector<KernelDescription> describe_average_pool(const KernelRequest& request) {
-  const auto p = problem_of(request, request.inputs[0].shape, request.outputs[0].shape);
+  const auto p = problem_of(request, request.inputs[0], request.outputs[0]);
   const auto a = p ? average(request, *p) : std::nullopt;
   if (!a) return {};
   return forward(request, "onednn.average_pool", *p, prop_kind::forward_training, *a);
@@ -113,13 +114,13 @@ std::vector<KernelDescription> describe_average_pool(const KernelRequest& reques
 std::vector<KernelDescription> describe_max_pool_backward(const KernelRequest& request) {
   const Operand& mask = request.inputs[1];
   const std::optional<Layout> layout = data_layout(mask.layout);
-  const auto p = problem_of(request, request.outputs[0].shape, request.inputs[0].shape);
+  const auto p = problem_of(request, request.outputs[0], request.inputs[0]);
   if (!p || !layout) return {};
   return backward(request, "onednn.max_pool_backward", *p, algorithm::pooling_max, *layout, &mask);
 }
 
 std::vector<KernelDescription> describe_average_pool_backward(const KernelRequest& request) {
-  const auto p = problem_of(request, request.outputs[0].shape, request.inputs[0].shape);
+  const auto p = problem_of(request, request.outputs[0], request.inputs[0]);
   const auto a = p ? average(request, *p) : std::nullopt;
   if (!a) return {};
   std::vector<KernelDescription> found;

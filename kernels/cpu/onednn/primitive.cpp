@@ -22,8 +22,14 @@ dnnl::primitive_attr attributes(bool relu) {
   return attr;
 }
 
+bool has_bf16() {
+  const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa()), bf16 = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
+  return (isa & bf16) == bf16;
+}
+
 bool float_operands(const KernelRequest& request) {
-  const auto real = [](const Operand& o) { return !o.present() || (o.dtype == DType::float32 && o.shape.elements() > 0); };
+  const auto known = [](DType t) { return t == DType::float32 || (t == DType::bfloat16 && has_bf16()); };
+  const auto real = [&](const Operand& o) { return !o.present() || (known(o.dtype) && o.shape.elements() > 0); };
   const auto fits = [&](const Operand& o) { return o.layout.opaque() || real(o); };
   const auto written = [&](const Operand& o) { return fits(o) || o.dtype == DType::uint8; };  // an opaque one, not decided yet
   return std::all_of(request.inputs.begin(), request.inputs.end(), fits) && real(request.outputs[0]) &&
@@ -39,14 +45,22 @@ Layout preferred_layout(int rank, const KernelOptions& options) {
   return Layout(tag + ((isa & avx512) == avx512 ? "16b" : "8b"));
 }
 
+bool is_reference(const dnnl::primitive_desc_base& pd) { return std::string_view(pd.impl_info_str()).find("ref") != std::string_view::npos; }
+
+bool has_16_bit(const KernelRequest& request) {
+  const auto narrow = [](const Operand& o) { return is_16_bit(o.dtype); };
+  return std::any_of(request.inputs.begin(), request.inputs.end(), narrow) || std::any_of(request.outputs.begin(), request.outputs.end(), narrow);
+}
+
+double speed_of(const KernelRequest& request) { return has_16_bit(request) ? 2 : 1; }
+
 bool is_fallback(const dnnl::primitive_desc_base& pd) {
   const std::string_view name = pd.impl_info_str();
-  return name.find("ref") != name.npos || name.find("gemm:") == 0 || name.find("nspc_gemm") == 0 || name.find("ncsp_gemm") == 0;
+  return is_reference(pd) || name.find("gemm:") == 0 || name.find("nspc_gemm") == 0 || name.find("ncsp_gemm") == 0;
 }
 
 double efficiency_of(const dnnl::primitive_desc_base& pd) {
-  const std::string_view name = pd.impl_info_str();
-  if (name.find("ref") != name.npos) return reference_efficiency;
+  if (is_reference(pd)) return reference_efficiency;
   return is_fallback(pd) ? 0.4 : 0.8;
 }
 
@@ -107,7 +121,7 @@ std::string implementation_of(const Kernel& kernel) {
 }
 
 Candidate::Candidate(const KernelRequest& request, std::string kernel, dnnl::primitive_desc_base pd)
-    : pd_(std::move(pd)), threads_(request.options.threads), valid_(static_cast<bool>(pd_)) {
+    : pd_(std::move(pd)), threads_(request.options.threads), valid_(pd_ && !(has_16_bit(request) && is_reference(pd_))) {
   description_.kernel = std::move(kernel);
   description_.inputs = request.inputs;
   description_.outputs = request.outputs;
@@ -115,7 +129,7 @@ Candidate::Candidate(const KernelRequest& request, std::string kernel, dnnl::pri
     if (o.present() && o.layout.any()) o.layout = Layout::row_major(o.shape.rank());
   if (!valid_) return;
   description_.workspace = static_cast<std::int64_t>(pd_.scratchpad_desc().get_size());
-  description_.efficiency = efficiency_of(pd_);
+  description_.efficiency = efficiency_of(pd_) * speed_of(request);
 }
 
 void Candidate::input(int index, int argument, const Desc& desc, std::optional<Layout> layout) {

@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/onednn/layouts.h"
 #include "kernels/kernel.h"
+#include "kernels/precision.h"
 
 namespace tandem::onednn {
 
@@ -23,8 +24,14 @@ class ThreadScope {
   int saved_;
 };
 
-// True where all operands that are present are float32 and hold elements; opaque ones are not asked.
+bool has_bf16();  // the instructions for bfloat16 are there and the library may use them
+
+// True where all operands that are present are float32 (or bfloat16, where the CPU has it) and hold elements; opaque ones
+// are not asked.
 bool float_operands(const KernelRequest& request);
+
+bool has_16_bit(const KernelRequest& request);   // any operand: reference loops are declined then, fp32 is faster
+double speed_of(const KernelRequest& request);   // the peak of these operands' type by float32's
 
 // Where nothing else decides: channels last, or in the blocks that the library's kernels for this CPU like.
 Layout preferred_layout(int rank, const KernelOptions& options);
@@ -32,6 +39,7 @@ Layout preferred_layout(int rank, const KernelOptions& options);
 // How good an implementation is: share of the device's peak by the library's name for it.
 inline constexpr double reference_efficiency = 0.01;
 double efficiency_of(const dnnl::primitive_desc_base& pd);
+bool is_reference(const dnnl::primitive_desc_base& pd);
 bool is_fallback(const dnnl::primitive_desc_base& pd);  // a reference loop, or a GEMM where a compiled kernel may exist
 
 // A description in the making. Arguments whose descriptor has no Layout make it empty.

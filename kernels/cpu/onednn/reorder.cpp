@@ -1,4 +1,4 @@
-// Copies between layouts: Reorder of whole tensors, Slice of whole blocks of one.
+// Copies between layouts: Reorder and Cast of whole tensors, Slice of whole blocks of one.
 #include "kernels/cpu/onednn/primitive.h"
 #include "kernels/cpu/onednn/rows.h"
 
@@ -23,21 +23,30 @@ std::vector<KernelDescription> describe_copy(const KernelRequest& request, const
 
 std::vector<KernelDescription> describe_reorder(const KernelRequest& request) {
   const Operand &x = request.inputs[0], &y = request.outputs[0];
-  if (!float_operands(request) || x.dtype != DType::float32 || x.layout.any() || y.layout.any() || x.layout.opaque() || y.layout.opaque()) return {};
-  const auto from = to_desc(x.shape, x.layout), to = to_desc(y.shape, y.layout);
+  if (!float_operands(request) || x.layout.any() || y.layout.any() || x.layout.opaque() || y.layout.opaque()) return {};
+  const auto from = to_desc(x, x.layout), to = to_desc(y, y.layout);
   if (!from || !to) return {};
   return describe_copy(request, "onednn.reorder", *from, x.layout, *to, y.layout);
+}
+
+// Between float32 and bfloat16 where the layout changes too: one pass instead of two.
+std::vector<KernelDescription> describe_cast(const KernelRequest& request) {
+  const Operand &x = request.inputs[0], &y = request.outputs[0];
+  if (!float_operands(request) || x.layout.any() || y.layout.any() || x.layout.opaque() || y.layout.opaque() || x.layout == y.layout) return {};
+  const auto from = to_desc(x, x.layout), to = to_desc(y, y.layout);
+  if (!from || !to) return {};
+  return describe_copy(request, "onednn.cast", *from, x.layout, *to, y.layout);
 }
 
 // A part of a blocked tensor is itself one where the bounds fall between blocks.
 std::vector<KernelDescription> describe_slice(const KernelRequest& request) {
   const Operand &x = request.inputs[0], &y = request.outputs[0];
-  if (!float_operands(request) || x.dtype != DType::float32 || x.layout.any() || x.layout.opaque()) return {};
+  if (!float_operands(request) || x.layout.any() || x.layout.opaque()) return {};
   const Attributes& a = *request.attributes;
   const Ints &starts = a.ints("starts"), &axes = a.ints("axes");
   for (const std::int64_t step : a.ints("steps", {}))
     if (step != 1) return {};
-  const auto whole = to_desc(x.shape, x.layout), to = to_desc(y.shape, x.layout);
+  const auto whole = to_desc(x, x.layout), to = to_desc(y, x.layout);
   if (!whole || !to) return {};
   Dims offsets(static_cast<std::size_t>(x.shape.rank()), 0);
   for (std::size_t i = 0; i < axes.size(); ++i) offsets[static_cast<std::size_t>(axes[i])] = starts[i];

@@ -26,6 +26,7 @@ std::vector<KernelDescription> describe_softmax(const KernelRequest& request);
 std::vector<KernelDescription> describe_concat(const KernelRequest& request);
 std::vector<KernelDescription> describe_slice(const KernelRequest& request);  // of whole blocks, in steps of one
 std::vector<KernelDescription> describe_reorder(const KernelRequest& request);
+std::vector<KernelDescription> describe_cast(const KernelRequest& request);  // into another layout
 
 // The library's name of what runs behind a kernel ("jit:avx512_core"); empty for kernels that are not of this family.
 std::string implementation_of(const Kernel& kernel);

@@ -9,7 +9,7 @@ std::vector<KernelDescription> describe_softmax(const KernelRequest& request) {
   if (!float_operands(request) || x.shape.rank() == 0) return {};
   const int axis = normalize_axis(request.attributes->integer("axis", -1), x.shape.rank(), request.op);
   const ThreadScope threads(request.options.threads);
-  const auto desc = to_desc(x.shape, x.layout.any() ? Layout::row_major(x.shape.rank()) : x.layout);
+  const auto desc = to_desc(x, x.layout.any() ? Layout::row_major(x.shape.rank()) : x.layout);
   std::vector<KernelDescription> found;
   if (!desc) return found;
   const dnnl::primitive_desc_base pd = compat::softmax(cpu_engine(), attributes(), *desc, axis);

@@ -32,7 +32,7 @@ struct UpdateBody {
   static constexpr int threads = 256;
   static constexpr bool cooperative = false;
   UpdateNumbers n;
-  const float* scalars;  // learning rate, step, 1 − β1ᵗ, 1 − β2ᵗ
+  const float* scalars;  // learning rate, step, 1 − β1ᵗ, 1 − β2ᵗ, loss scale, 1 to skip the step
   int count;
   std::int32_t first_block[tensors_a_launch];
   UpdateTensor<T> tensors[tensors_a_launch];
@@ -44,13 +44,19 @@ struct UpdateBody {
     const UpdateTensor<T>& tensor = tensors[k];
     const std::int64_t begin = (t.block() - first_block[k]) * update_piece;
     const std::int64_t end = begin + update_piece < tensor.elements ? begin + update_piece : tensor.elements;
-    for (std::int64_t i = begin + t.thread(); i < end; i += threads) update(tensor, i);
+    const bool skip = scalars[5] != 0;
+    for (std::int64_t i = begin + t.thread(); i < end; i += threads) skip ? keep(tensor, i) : update(tensor, i);
   }
 
  private:
+  TANDEM_DEVICE void keep(const UpdateTensor<T>& a, std::int64_t i) const {
+    a.new_w[i] = a.w[i];
+    if (a.first) a.new_first[i] = a.first[i];
+    if (a.second) a.new_second[i] = a.second[i];
+  }
   TANDEM_DEVICE void update(const UpdateTensor<T>& a, std::int64_t i) const {
     const T rate = static_cast<T>(scalars[0]);
-    T w = a.w[i], g = a.g[i];
+    T w = a.w[i], g = a.g[i] / static_cast<T>(scalars[4]);
     if (n.optimizer == Optimizer::adam && n.decoupled)
       w -= rate * static_cast<T>(n.weight_decay) * w;
     else
@@ -99,11 +105,13 @@ struct RunningBody {
   T* result;
   std::int64_t elements;
   double momentum;
+  const float* scalars;  // null, or those whose [5] skips the step
 
   template <class Thread>
   TANDEM_DEVICE void operator()(const Thread& t) const {
+    const bool skip = scalars && scalars[5] != 0;
     const T keep = static_cast<T>(momentum), take = static_cast<T>(1 - momentum);
-    for (std::int64_t i = t.block() * threads + t.thread(); i < elements; i += t.blocks() * threads) result[i] = keep * running[i] + take * value[i];
+    for (std::int64_t i = t.block() * threads + t.thread(); i < elements; i += t.blocks() * threads) result[i] = skip ? running[i] : keep * running[i] + take * value[i];
   }
 };
 

@@ -37,6 +37,10 @@ Descriptions describe_dropout(const KernelRequest&, Libraries*);
 Descriptions describe_dropout_backward(const KernelRequest&, Libraries*);
 Descriptions describe_update(const KernelRequest&, Libraries*);  // SgdUpdate, AdamUpdate, RmspropUpdate
 Descriptions describe_running_statistics(const KernelRequest&, Libraries*);
+Descriptions describe_all_finite(const KernelRequest&, Libraries*);
+Descriptions describe_loss_scale(const KernelRequest&, Libraries*);
+Descriptions describe_loss_scale_update(const KernelRequest&, Libraries*);
+Descriptions describe_scaled_scalars(const KernelRequest&, Libraries*);
 Descriptions describe_max_pool(const KernelRequest&, Libraries*);  // and MaxPoolTraining
 Descriptions describe_max_pool_backward(const KernelRequest&, Libraries*);
 Descriptions describe_average_pool(const KernelRequest&, Libraries*);  // and its gradient

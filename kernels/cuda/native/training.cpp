@@ -173,12 +173,12 @@ Descriptions describe_running_statistics(const KernelRequest& request, Libraries
   const Operand& running = request.inputs[0];
   if (running.dtype != DType::float32 && running.dtype != DType::float64) return {};
   const Layout layout = running.layout.any() ? Layout::row_major(running.shape.rank()) : running.layout;
-  for (std::vector<Operand>* operands : {&d.inputs, &d.outputs})
-    for (Operand& o : *operands) o.layout = layout;
+  d.inputs[0].layout = d.inputs[1].layout = d.outputs[0].layout = layout;
+  if (has(d.inputs, 2)) d.inputs[2].layout = Layout::row_major(1);
   d.in_place = {{0, 0}};
   visit_float(running.dtype, [&]<class T>() {
     d.make = launches([elements = physical_elements(running.shape, layout), momentum = static_cast<double>(request.attributes->real("momentum"))](const Buffers& b) -> Launches {
-      const RunningBody<T> body{b.in<T>(0), b.in<T>(1), b.out<T>(0), elements, momentum};
+      const RunningBody<T> body{b.in<T>(0), b.in<T>(1), b.out<T>(0), elements, momentum, b.in<float>(2)};
       return [body, blocks = blocks_for(elements, RunningBody<T>::threads)](void* stream) { launch(body, blocks, stream); };
     });
   });

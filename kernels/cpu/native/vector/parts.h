@@ -6,6 +6,8 @@ namespace tandem::vector::TANDEM_ISA {
 
 extern const MicroRow micro_ops[];
 extern const int micro_op_count;
+void widen_bfloat16(void* y, const void* a, const void*, const void*, std::int64_t n, const double*);
+void narrow_bfloat16(void* y, const void* a, const void*, const void*, std::int64_t n, const double*);
 template <class T>
 const Reductions<T>& reductions();
 template <class T>

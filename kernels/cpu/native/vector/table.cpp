@@ -13,6 +13,8 @@ const Table& table() {
   static const Table the_table = {isa,
                                   micro_ops,
                                   micro_op_count,
+                                  widen_bfloat16,
+                                  narrow_bfloat16,
                                   {&reductions<float>(), &updates<float>(), &dropping<float>()},
                                   {&reductions<double>(), &updates<double>(), &dropping<double>()},
                                   philox_run,

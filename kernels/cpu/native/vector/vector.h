@@ -26,6 +26,7 @@ struct Reductions {
 
 struct UpdateNumbers {
   double rate, correction1, correction2;                   // of this step
+  double unscale;                                          // what the gradient is multiplied by: 1 / loss scale
   double weight_decay, momentum, beta1, beta2, epsilon;    // beta1 is RMSprop's rho
   bool nesterov, decoupled;
 };
@@ -59,6 +60,7 @@ struct Table {
   const char* isa;
   const MicroRow* micro_ops;
   int micro_op_count;
+  MicroOp widen_bfloat16, narrow_bfloat16;  // to float32 and back
   Functions<float> float32;
   Functions<double> float64;
   // Element e's random word is word e mod 4 of the counter whose low words are e/4: of n elements in a row from `first`

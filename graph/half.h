@@ -1,4 +1,4 @@
-// 16-bit floating-point types as kernels store them, and conversions between all number types.
+// The 16-bit floating-point types, and conversions between all number types.
 #pragma once
 #include <bit>
 #include <cmath>
@@ -6,7 +6,7 @@
 
 #include "graph/dtype.h"
 
-namespace tandem::native {
+namespace tandem {
 
 struct Float16 {
   std::uint16_t bits;
@@ -14,6 +14,11 @@ struct Float16 {
 struct BFloat16 {
   std::uint16_t bits;
 };
+
+template <>
+constexpr DType dtype_of<Float16>() { return DType::float16; }
+template <>
+constexpr DType dtype_of<BFloat16>() { return DType::bfloat16; }
 
 inline float to_float(BFloat16 v) { return std::bit_cast<float>(static_cast<std::uint32_t>(v.bits) << 16); }
 inline float to_float(Float16 v) {
@@ -76,4 +81,4 @@ void visit_storable(DType dtype, F&& f) {
     visit_number(dtype, f);
 }
 
-}  // namespace tandem::native
+}  // namespace tandem

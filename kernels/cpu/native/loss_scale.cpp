@@ -1,0 +1,130 @@
+// Dynamic loss scaling: AllFinite, LossScale, LossScaleUpdate, ScaledScalars (graph/operators/loss_scale.cpp).
+#include <cmath>
+
+#include "kernels/cpu/native/native.h"
+
+namespace tandem::native {
+namespace {
+
+constexpr std::int64_t piece = 65536;  // elements a thread looks through at a time
+
+bool all_finite(const std::uint32_t* bits, std::int64_t n) {
+  constexpr std::uint32_t exponent = 0x7f800000u;
+  std::uint32_t bad = 0;
+  for (std::int64_t i = 0; i < n; ++i) bad |= (bits[i] & exponent) == exponent ? 1u : 0u;
+  return bad == 0;
+}
+
+class AllFinite final : public Kernel {
+ public:
+  AllFinite(std::vector<std::int64_t> sizes, int threads) : sizes_(std::move(sizes)) {
+    std::int64_t total = 0;
+    for (const std::int64_t n : sizes_) total += n;
+    parts_ = threads_for(total, threads);
+  }
+  void bind(std::span<std::byte* const> inputs, std::span<std::byte* const> outputs, std::byte* workspace) override {
+    pieces_.clear();
+    for (std::size_t k = 0; k < sizes_.size(); ++k)
+      for (std::int64_t i = 0; i < sizes_[k]; i += piece)
+        pieces_.push_back({reinterpret_cast<const std::uint32_t*>(inputs[k]) + i, std::min(piece, sizes_[k] - i)});
+    finite_ = reinterpret_cast<float*>(outputs[0]);
+    found_ = reinterpret_cast<float*>(workspace);
+  }
+  void run(StreamHandle) override {
+    parallel(parts_, [&](int k) {
+      const Range r = part_of(static_cast<std::int64_t>(pieces_.size()), k, parts_);
+      bool finite = true;
+      for (std::int64_t i = r.begin; finite && i < r.end; ++i) finite = all_finite(pieces_[static_cast<std::size_t>(i)].bits, pieces_[static_cast<std::size_t>(i)].n);
+      found_[k] = finite ? 1.0F : 0.0F;
+    });
+    *finite_ = *std::min_element(found_, found_ + parts_);
+  }
+
+ private:
+  struct Piece {
+    const std::uint32_t* bits;
+    std::int64_t n;
+  };
+  std::vector<std::int64_t> sizes_;
+  int parts_ = 1;
+  std::vector<Piece> pieces_;
+  float *finite_ = nullptr, *found_ = nullptr;
+};
+
+bool single(const KernelRequest& request) {
+  const auto known = [](const Operand& o) { return o.dtype == DType::float32 && !o.layout.opaque(); };
+  return std::all_of(request.inputs.begin(), request.inputs.end(), known) && known(request.outputs[0]);
+}
+
+KernelDescription plain(std::string kernel, const KernelRequest& request) {
+  return {.kernel = std::move(kernel), .inputs = row_major(request.inputs), .outputs = row_major(request.outputs), .efficiency = 0.1};
+}
+
+}  // namespace
+
+// In whatever layouts the operands lie: their padding is zero.
+Descriptions describe_all_finite(const KernelRequest& request) {
+  if (!single(request)) return {};
+  KernelDescription d{.kernel = "native.all_finite", .inputs = request.inputs, .outputs = row_major(request.outputs), .efficiency = 0.5};
+  std::vector<std::int64_t> sizes;
+  for (Operand& o : d.inputs) {
+    o.layout = layout_or_row_major(o);
+    sizes.push_back(physical_elements(o.shape, o.layout));
+  }
+  const int threads = std::max(1, request.options.threads);
+  d.workspace = threads * static_cast<std::int64_t>(sizeof(float));
+  d.make = [=]() -> std::unique_ptr<Kernel> { return std::make_unique<AllFinite>(sizes, threads); };
+  return {d};
+}
+
+Descriptions describe_loss_scale(const KernelRequest& request) {
+  if (!single(request)) return {};
+  KernelDescription d = plain("native.loss_scale", request);
+  d.make = make_kernel([start = request.attributes->real("start")](const Memory& m) { *m.out<float>(0) = std::ldexp(start, static_cast<int>(m.in<float>(0)[0])); });
+  return {d};
+}
+
+Descriptions describe_loss_scale_update(const KernelRequest& request) {
+  if (!single(request)) return {};
+  KernelDescription d = plain("native.loss_scale_update", request);
+  d.in_place = {{0, 0}};
+  d.make = make_kernel([interval = static_cast<float>(request.attributes->integer("interval"))](const Memory& m) {
+    const float *const state = m.in<float>(0), finite = *m.in<float>(1);
+    float exponent = state[0], good = state[1] + 1, skipped = state[2];
+    if (finite == 0) {
+      exponent -= 1;
+      skipped += 1;
+      good = 0;
+    } else if (good >= interval) {
+      exponent += 1;
+      good = 0;
+    }
+    float* const now = m.out<float>(0);
+    now[0] = exponent;
+    now[1] = good;
+    now[2] = skipped;
+  });
+  return {d};
+}
+
+Descriptions describe_scaled_scalars(const KernelRequest& request) {
+  if (!single(request)) return {};
+  KernelDescription d = plain("native.scaled_scalars", request);
+  const Attributes& a = *request.attributes;
+  const float start = a.real("start");
+  const double beta1 = static_cast<double>(a.real("beta1", 0.0F)), beta2 = static_cast<double>(a.real("beta2", 0.0F));
+  d.make = make_kernel([=](const Memory& m) {
+    float* const now = m.out<float>(0);
+    std::copy_n(m.in<float>(0), 8, now);
+    const float* const state = m.in<float>(1);
+    const double t = std::max(1.0, static_cast<double>(now[1]) - static_cast<double>(state[2]));
+    now[1] = static_cast<float>(t);
+    now[2] = static_cast<float>(1 - std::pow(beta1, t));
+    now[3] = static_cast<float>(1 - std::pow(beta2, t));
+    now[4] = std::ldexp(start, static_cast<int>(state[0]));
+    now[5] = *m.in<float>(2) == 0 ? 1.0F : 0.0F;
+  });
+  return {d};
+}
+
+}  // namespace tandem::native

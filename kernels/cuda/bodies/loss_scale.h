@@ -1,0 +1,121 @@
+// Dynamic loss scaling (graph/operators/loss_scale.cpp): whether gradients are finite, and the state that follows.
+#pragma once
+#include "kernels/cuda/bodies/thread.h"
+#include "kernels/cuda/bodies/types.h"
+
+#if !defined(__CUDACC__)
+#include <math.h>
+#endif
+
+namespace tandem::cuda {
+
+inline constexpr int finite_tensors_a_launch = 96;
+inline constexpr std::int64_t finite_piece = 8192;  // elements of a block
+
+// part[first_part + block] = 1 where the block's piece of one tensor is finite, else 0.
+struct FinitePartBody {
+  static constexpr int threads = 256;
+  static constexpr bool cooperative = true;
+  struct Tensor {
+    const float* x;
+    std::int64_t elements;
+  };
+  int count;
+  std::int32_t first_block[finite_tensors_a_launch];
+  Tensor tensors[finite_tensors_a_launch];
+  std::int64_t first_part;
+  float* part;
+
+  template <class Thread>
+  TANDEM_DEVICE void operator()(const Thread& t) const {
+    int k = 0;
+    while (k + 1 < count && t.block() >= first_block[k + 1]) ++k;
+    const Tensor& tensor = tensors[k];
+    const std::int64_t begin = (t.block() - first_block[k]) * finite_piece;
+    const std::int64_t end = begin + finite_piece < tensor.elements ? begin + finite_piece : tensor.elements;
+    float finite = 1;
+    for (std::int64_t i = begin + t.thread(); i < end; i += threads)
+      if (tensor.x[i] - tensor.x[i] != 0) finite = 0;  // NaN for infinities and NaN
+    finite = combine_block<threads, 0>(t, finite, [](float a, float b) { return a < b ? a : b; });
+    if (t.thread() == 0) part[first_part + t.block()] = finite;
+  }
+};
+
+// The least of all parts, in one block.
+struct FiniteBody {
+  static constexpr int threads = 256;
+  static constexpr bool cooperative = true;
+  const float* part;
+  std::int64_t parts;
+  float* finite;
+
+  template <class Thread>
+  TANDEM_DEVICE void operator()(const Thread& t) const {
+    float least = 1;
+    for (std::int64_t i = t.thread(); i < parts; i += threads) least = part[i] < least ? part[i] : least;
+    least = combine_block<threads, 0>(t, least, [](float a, float b) { return a < b ? a : b; });
+    if (t.thread() == 0) *finite = least;
+  }
+};
+
+// scale = start · 2^state[0]
+struct LossScaleBody {
+  static constexpr int threads = 1;
+  static constexpr bool cooperative = false;
+  const float* state;
+  float* scale;
+  float start;
+
+  template <class Thread>
+  TANDEM_DEVICE void operator()(const Thread&) const {
+    *scale = ldexpf(start, static_cast<int>(state[0]));
+  }
+};
+
+struct LossScaleUpdateBody {
+  static constexpr int threads = 1;
+  static constexpr bool cooperative = false;
+  const float *state, *finite;
+  float* now;
+  float interval;
+
+  template <class Thread>
+  TANDEM_DEVICE void operator()(const Thread&) const {
+    float exponent = state[0], good = state[1] + 1, skipped = state[2];
+    if (*finite == 0) {
+      exponent -= 1;
+      skipped += 1;
+      good = 0;
+    } else if (good >= interval) {
+      exponent += 1;
+      good = 0;
+    }
+    now[0] = exponent;
+    now[1] = good;
+    now[2] = skipped;
+  }
+};
+
+struct ScaledScalarsBody {
+  static constexpr int threads = 1;
+  static constexpr bool cooperative = false;
+  const float *scalars, *state, *finite;
+  float* now;
+  float start;
+  double beta1, beta2;
+
+  template <class Thread>
+  TANDEM_DEVICE void operator()(const Thread&) const {
+    const double steps = static_cast<double>(scalars[1]) - static_cast<double>(state[2]), t = steps < 1 ? 1 : steps;
+    now[0] = scalars[0];
+    now[1] = static_cast<float>(t);
+    now[2] = static_cast<float>(1 - pow(beta1, t));
+    now[3] = static_cast<float>(1 - pow(beta2, t));
+    now[4] = ldexpf(start, static_cast<int>(state[0]));
+    now[5] = *finite == 0 ? 1.0F : 0.0F;
+    now[6] = scalars[6];
+    now[7] = scalars[7];
+  }
+};
+
+}  // namespace tandem::cuda

@@ -1,0 +1,104 @@
+// AllFinite, LossScale, LossScaleUpdate, ScaledScalars.
+#include <algorithm>
+
+#include "kernels/cuda/bodies/loss_scale.h"
+#include "kernels/cuda/launch/launch.h"
+#include "kernels/cuda/native/describe.h"
+#include "kernels/cuda/native/native.h"
+
+namespace tandem::cuda {
+namespace {
+
+bool all_single(const KernelRequest& request) {
+  const auto single = [](const Operand& o) { return o.dtype == DType::float32 && !o.layout.opaque(); };
+  return std::all_of(request.inputs.begin(), request.inputs.end(), single) && single(request.outputs[0]);
+}
+
+KernelDescription plain(const KernelRequest& request, std::string_view kernel) {
+  KernelDescription d = description_of(request, kernel, Layout::row_major(1));
+  d.outputs[0].layout = Layout::row_major(d.outputs[0].shape.rank());
+  d.efficiency = 0.1;
+  return d;
+}
+
+// As many launches as the tables of tensors need, then one over what they found.
+Launches finite_launches(const Buffers& b, const std::vector<std::int64_t>& sizes) {
+  struct Launch {
+    FinitePartBody body;
+    std::int64_t blocks;
+  };
+  std::vector<Launch> all;
+  std::int64_t parts = 0;
+  for (std::size_t t = 0; t < sizes.size(); ++t) {
+    if (all.empty() || all.back().body.count == finite_tensors_a_launch) {
+      all.push_back({});
+      all.back().body.first_part = parts;
+      all.back().body.part = reinterpret_cast<float*>(b.workspace);
+    }
+    auto& [body, blocks] = all.back();
+    body.first_block[body.count] = static_cast<std::int32_t>(blocks);
+    body.tensors[body.count++] = {b.in<float>(t), sizes[t]};
+    blocks += ceil_div(sizes[t], finite_piece);
+    parts += ceil_div(sizes[t], finite_piece);
+  }
+  const FiniteBody last{reinterpret_cast<const float*>(b.workspace), parts, b.out<float>(0)};
+  return [all = std::move(all), last](void* stream) {
+    for (const Launch& one : all) launch(one.body, one.blocks, stream);
+    launch(last, 1, stream);
+  };
+}
+
+}  // namespace
+
+// In whatever layouts the operands lie.
+Descriptions describe_all_finite(const KernelRequest& request, Libraries*) {
+  if (!all_single(request)) return {};
+  KernelDescription d;
+  d.kernel = "native.all_finite";
+  d.inputs = request.inputs;
+  d.outputs = request.outputs;
+  d.outputs[0].layout = Layout::row_major(0);
+  d.efficiency = 0.8;
+  std::vector<std::int64_t> sizes;
+  for (Operand& o : d.inputs) {
+    if (o.layout.any()) o.layout = Layout::row_major(o.shape.rank());
+    sizes.push_back(physical_elements(o.shape, o.layout));
+    d.workspace += ceil_div(sizes.back(), finite_piece) * static_cast<std::int64_t>(sizeof(float));
+  }
+  d.make = launches([sizes](const Buffers& b) { return finite_launches(b, sizes); });
+  return {d};
+}
+
+Descriptions describe_loss_scale(const KernelRequest& request, Libraries*) {
+  if (!all_single(request)) return {};
+  KernelDescription d = plain(request, "native.loss_scale");
+  d.make = launches([start = request.attributes->real("start")](const Buffers& b) -> Launches {
+    const LossScaleBody body{b.in<float>(0), b.out<float>(0), start};
+    return [body](void* stream) { launch(body, 1, stream); };
+  });
+  return {d};
+}
+
+Descriptions describe_loss_scale_update(const KernelRequest& request, Libraries*) {
+  if (!all_single(request)) return {};
+  KernelDescription d = plain(request, "native.loss_scale_update");
+  d.in_place = {{0, 0}};
+  d.make = launches([interval = static_cast<float>(request.attributes->integer("interval"))](const Buffers& b) -> Launches {
+    const LossScaleUpdateBody body{b.in<float>(0), b.in<float>(1), b.out<float>(0), interval};
+    return [body](void* stream) { launch(body, 1, stream); };
+  });
+  return {d};
+}
+
+Descriptions describe_scaled_scalars(const KernelRequest& request, Libraries*) {
+  if (!all_single(request)) return {};
+  KernelDescription d = plain(request, "native.scaled_scalars");
+  const Attributes& a = *request.attributes;
+  d.make = launches([start = a.real("start"), beta1 = static_cast<double>(a.real("beta1", 0.0F)), beta2 = static_cast<double>(a.real("beta2", 0.0F))](const Buffers& b) -> Launches {
+    const ScaledScalarsBody body{b.in<float>(0), b.in<float>(1), b.in<float>(2), b.out<float>(0), start, beta1, beta2};
+    return [body](void* stream) { launch(body, 1, stream); };
+  });
+  return {d};
+}
+
+}  // namespace tandem::cuda

@@ -1,0 +1,79 @@
+// Training in bf16 on rendered digits, against float32.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "kernels/cpu/backend.h"
+#include "trainer/model.h"
+
+namespace tandem {
+namespace {
+
+const Backend* const backends[] = {&cpu_backend()};
+
+// Digits as [n, channels, size, size] in 0..1, in the middle of a black frame, and their labels.
+std::vector<Tensor> batch_of(const Dataset& digits, std::int64_t first, std::int64_t n, std::int64_t channels, std::int64_t size) {
+  std::vector<std::int64_t> samples;
+  for (std::int64_t i = 0; i < n; ++i) samples.push_back((first + i) % digits.size());
+  std::vector<std::uint8_t> pixels(static_cast<std::size_t>(n * 28 * 28));
+  Tensor images(TensorType{DType::float32, {n, channels, size, size}}), labels(TensorType{DType::int64, {n}});
+  for (std::size_t f = 0; f < digits.fields().size(); ++f)
+    digits.read(f, samples, digits.fields()[f].role == Role::label ? labels.write().data() : reinterpret_cast<std::byte*>(pixels.data()));
+  const auto out = images.write<float>();
+  const std::int64_t frame = (size - 28) / 2;
+  for (std::int64_t i = 0; i < n; ++i)
+    for (std::int64_t c = 0; c < channels; ++c)
+      for (std::int64_t y = 0; y < 28; ++y)
+        for (std::int64_t x = 0; x < 28; ++x)
+          out[static_cast<std::size_t>(((i * channels + c) * size + y + frame) * size + x + frame)] = static_cast<float>(pixels[static_cast<std::size_t>((i * 28 + y) * 28 + x)]) / 255;
+  return {images, labels};
+}
+
+struct Row {
+  std::string model;
+  std::int64_t channels, size, batch;
+  int steps;
+  double rate;
+};
+
+std::vector<double> losses_of(const Row& row, const Dataset& digits, Precision precision, std::uint64_t seed) {
+  Model model = Model::load(std::string(TANDEM_SOURCE_DIR) + "/models/" + row.model + ".onnx");
+  ModelOptions o;
+  o.plan.batch = row.batch;
+  o.plan.devices = parse_devices("cpu");
+  o.plan.optimizer.momentum = 0.9;
+  o.plan.precision = precision;
+  o.init = "he-normal";
+  o.seed = seed;
+  model.compile(o, backends);
+  EXPECT_EQ(model.allocated_bytes(), model.predicted_peak_bytes());
+  EXPECT_TRUE(model.plan().warnings.empty()) << model.plan().warnings[0];
+  std::vector<double> losses;
+  for (int s = 0; s < row.steps; ++s) losses.push_back(model.train_on_batch(batch_of(digits, s * row.batch, row.batch, row.channels, row.size), row.rate).loss);
+  return losses;
+}
+
+double mean_of_last(const std::vector<double>& losses, std::size_t n) {
+  double sum = 0;
+  for (std::size_t i = losses.size() - n; i < losses.size(); ++i) sum += losses[i];
+  return sum / static_cast<double>(n);
+}
+
+// Early, while two runs have seen the same weights but for rounding, the losses agree to a few roundings. Later the runs
+// part, as any two do that differ in a bit; what they have learnt by then is the same, up to what another choice of first
+// weights changes.
+TEST(Precision, BFloat16CurvesFollowFloat32) {
+  if (const std::string reason = cpu_backend().declines(Precision::bf16); !reason.empty()) GTEST_SKIP() << reason;
+  const Splits digits = open_data("synthetic:digits,train=2000,test=10");
+  for (const Row& row : {Row{"lenet", 1, 28, 64, 60, 0.02}, Row{"mini_googlenet", 3, 32, 32, 30, 0.02}}) {
+    const std::vector<double> wide = losses_of(row, *digits.train, Precision::fp32, 1), narrow = losses_of(row, *digits.train, Precision::bf16, 1);
+    for (std::size_t s = 0; s < 3; ++s) EXPECT_NEAR(narrow[s], wide[s], 0.02 * wide[s]) << row.model << ", step " << s;
+    const std::size_t last = 10;
+    EXPECT_LT(mean_of_last(narrow, last), 0.6 * narrow[0]) << row.model;
+    EXPECT_NEAR(mean_of_last(narrow, last), mean_of_last(wide, last), 0.15 * wide[0]) << row.model;
+    EXPECT_NE(narrow, wide) << row.model << ": it ran in float32";
+  }
+}
+
+}  // namespace
+}  // namespace tandem
