@@ -8,6 +8,7 @@
 
 #include "importer/atomic_file.h"
 #include "importer/bind_inputs.h"
+#include "importer/drop_orphans.h"
 #include "importer/export_external.h"
 #include "importer/inference_mode.h"
 #include "importer/model_file_impl.h"
@@ -112,15 +113,17 @@ class Exporter {
     }
   }
 
-  // Weights that a node made become initializers, and the node goes.
+  // Weights that a node made become initializers; the node goes, and its shape where nothing else reads it.
   void constant_nodes() {
     std::set<const onnx::NodeProto*> replaced;
+    std::set<std::string> shapes;  // that the replaced nodes read
     for (const FlatNode& node : impl_.flat.main.nodes) {
       if (!node.top_level || !node.domain.empty() || (node.op != "Constant" && node.op != "ConstantOfShape") ||
           !node.outputs.at(0).present())
         continue;
       if (Tensor* const value = given(impl_.flat.name(node.outputs[0]))) {
         replaced.insert(node.proto);
+        shapes.insert(node.proto->input().begin(), node.proto->input().end());
         add_initializer(impl_.flat.name(node.outputs[0]), *value);
         *value = {};
       }
@@ -130,6 +133,7 @@ class Exporter {
     for (int i = 0; i < nodes.size(); ++i)
       if (!replaced.contains(&impl_.proto.graph().node(i))) nodes.SwapElements(kept++, i);
     nodes.DeleteSubrange(kept, nodes.size() - kept);
+    drop_orphans(shapes, model_);
   }
 
   void add_initializer(const std::string& name, const Tensor& value) {

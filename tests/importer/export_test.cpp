@@ -1,6 +1,7 @@
 // The exported file is the template: only weights differ.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "graph/operator.h"
@@ -94,14 +95,56 @@ TEST(Export, MakesInitializersOfWeightNodes) {
     const onnx::ModelProto out = parsed(folder / "out.onnx");
     ASSERT_EQ(out.graph().node_size(), 1);
     EXPECT_EQ(out.graph().node(0).op_type(), "Gemm");
-    ASSERT_EQ(out.graph().initializer_size(), 3);
-    EXPECT_EQ(out.graph().initializer(1).name(), "w");
-    EXPECT_EQ(out.graph().initializer(2).name(), "b");
-    EXPECT_EQ(out.graph().input_size(), ir == 3 ? 4 : 1);  // IR 3 lists initializers among the inputs
+    ASSERT_EQ(out.graph().initializer_size(), 2);  // the shape went with its only reader
+    EXPECT_EQ(out.graph().initializer(0).name(), "w");
+    EXPECT_EQ(out.graph().initializer(1).name(), "b");
+    EXPECT_EQ(out.graph().input_size(), ir == 3 ? 3 : 1);  // IR 3 lists initializers among the inputs
     const Graph graph = ModelFile::read(folder / "out.onnx").graph({.batch = 2});
     EXPECT_EQ(graph[*graph.find("w")].data->to_doubles(), floats(Shape{2, 3}, 1).to_doubles());
   }
 }
+
+// What else may read the shape of a ConstantOfShape that becomes an initializer.
+struct ReaderRow {
+  std::string name;
+  std::function<void(Model&)> add;  // to a model whose weight "w" is of the shape "shape"
+  bool kept;
+};
+void PrintTo(const ReaderRow& row, std::ostream* out) {
+  *out << row.name;
+}
+// clang-format off
+const ReaderRow reader_rows[] = {
+    {"nothing", [](Model&) {}, false},
+    {"another_replaced_node", [](Model& m) { m.add(node("ConstantOfShape", {"shape"}, {"w2"})).add(node("MatMul", {"h", "w2"}, {"h2"})).output("h2"); }, false},
+    {"a_node", [](Model& m) { m.add(node("Cast", {"shape"}, {"c"}, {{"to", std::int64_t{1}}})).output("c"); }, true},
+    {"an_output", [](Model& m) { m.output("shape"); }, true},
+    {"a_subgraph", [](Model& m) { m.add(node("Constant", {}, {"yes"}, {{"value_int", std::int64_t{1}}})).add(node("If", {"yes"}, {"c"}, {{"then_branch", branch({node("Cast", {"shape"}, {"t"}, {{"to", std::int64_t{1}}})}, {"t"})}, {"else_branch", branch({node("Cast", {"shape"}, {"e"}, {{"to", std::int64_t{1}}})}, {"e"})}})).output("c"); }, true},
+    {"a_subgraph_output", [](Model& m) { m.add(node("Constant", {}, {"yes"}, {{"value_int", std::int64_t{1}}})).add(node("If", {"yes"}, {"c"}, {{"then_branch", branch({}, {"shape"})}, {"else_branch", branch({}, {"shape"})}})).output("c"); }, true},
+    {"a_caller", [](Model& m) { m.input("shape", "2", onnx::TensorProto::INT64); }, true},
+    {"a_training_graph", [](Model& m) { *m.proto.add_training_info()->mutable_algorithm() = branch({node("Identity", {"shape"}, {"c"})}, {"c"}); }, true},
+};
+// clang-format on
+class ShapeOfAWeight : public testing::TestWithParam<ReaderRow> {};
+TEST_P(ShapeOfAWeight, StaysWhereSomethingReadsIt) {
+  Model m;
+  m.input("x", "N,3").output("y").add(filled_tensor("unused", {5})).add(int_tensor("shape", {2}, {3, 3}));
+  m.add(node("ConstantOfShape", {"shape"}, {"w"})).add(node("MatMul", {"x", "w"}, {"h"})).add(node("Relu", {"h"}, {"y"}));
+  GetParam().add(m);
+  Weights weights;
+  for (const Value& v : m.graph(1).values)
+    if (v.kind == ValueKind::parameter && v.name.starts_with("w")) weights.push_back({v.name, floats(Shape{3, 3}, 1)});
+  const TemporaryFolder folder;
+  m.parse().write(folder / "out.onnx", weights);
+  const onnx::ModelProto out = parsed(folder / "out.onnx");
+  std::vector<std::string> names;
+  for (const auto& t : out.graph().initializer()) names.push_back(t.name());
+  EXPECT_EQ(std::count(names.begin(), names.end(), "shape"), GetParam().kept ? 1 : 0);
+  EXPECT_EQ(std::count(names.begin(), names.end(), "unused"), 1);  // the template's own affair
+  EXPECT_EQ(std::count(names.begin(), names.end(), "w"), 1);
+  EXPECT_EQ(report_of_bytes(out.SerializeAsString()), "");
+}
+INSTANTIATE_TEST_SUITE_P(Rows, ShapeOfAWeight, testing::ValuesIn(reader_rows), [](const auto& row) { return row.param.name; });
 
 TEST(Export, FillsWeightsThatHadNoValues) {
   Model m;
