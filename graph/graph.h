@@ -72,6 +72,7 @@ class Graph {
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
   std::vector<StateUpdate> state_updates;  // filled by expansions for training
+  std::vector<std::string> warnings;       // what a user should know of how the model was read
 
   Value& operator[](ValueId id) { return values[static_cast<std::size_t>(id.index)]; }
   const Value& operator[](ValueId id) const { return values[static_cast<std::size_t>(id.index)]; }

@@ -33,6 +33,7 @@ class Builder {
   BuiltGraph run(const std::string& name) {
     built_.problems = model_.problems;
     graph().name = name;
+    if (options_.training) graph().warnings = model_.warnings;
     inputs();
     run(model_.main);
     outputs();

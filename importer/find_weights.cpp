@@ -10,7 +10,8 @@ enum class Use {
   weight,  // whatever its size
   many,    // a weight if it has more than one element: a lone number is part of the formula
   statistic,
-  pass,  // the output is the weight in another form
+  fixed,  // a constant of the task: the weights of a loss's classes
+  pass,   // the output is the weight in another form
 };
 
 struct Slot {
@@ -36,6 +37,8 @@ constexpr Slot slots[] = {
     {"LSTM", 1, 3, Use::weight},
     {"GRU", 1, 3, Use::weight},
     {"RNN", 1, 3, Use::weight},
+    {"NegativeLogLikelihoodLoss", 2, 2, Use::fixed},
+    {"SoftmaxCrossEntropyLoss", 2, 2, Use::fixed},
     {"Add", 0, 1, Use::many},
     {"Mul", 0, 1, Use::many},
     {"Sum", 0, all, Use::many},
@@ -61,11 +64,13 @@ constexpr Slot slots[] = {
 constexpr std::string_view statistic_names[] = {"running_mean", "running_var", "moving_mean", "moving_variance", "moving_var"};
 
 struct Uses {
-  bool weight = false, many = false, statistic = false;
+  bool weight = false, many = false, statistic = false, fixed = false;
+  bool only_fixed() const { return fixed && !weight && !many && !statistic; }
   void add(const Uses& other) {
     weight = weight || other.weight;
     many = many || other.many;
     statistic = statistic || other.statistic;
+    fixed = fixed || other.fixed;
   }
 };
 
@@ -85,6 +90,9 @@ class WeightFinder {
     const bool weight = uses.weight || (uses.many && elements > 1);
     if (uses.statistic || named) {
       role(source) = WeightRole::statistic;
+    } else if (uses.fixed) {
+      model_.warnings.push_back(concat("'", name, "' weighs the classes of a loss: it is a constant and not trained",
+                                       weight ? ", although it is used as a weight too" : ""));
     } else if (weight) {
       role(source) = WeightRole::trained;
     }
@@ -109,10 +117,12 @@ class WeightFinder {
       for (int i = slot.first; i <= last; ++i) {
         const Symbol in = node.inputs[static_cast<std::size_t>(i)];
         if (!in.present()) continue;
-        if (slot.use == Use::pass) {
+        // What only goes into a constant of the task is no weight, whatever arithmetic it takes.
+        const bool into_fixed = slot.use == Use::many && node.outputs.size() == 1 && node.outputs[0].present() && uses_of(node.outputs[0]).only_fixed();
+        if (slot.use == Use::pass || into_fixed) {
           for (const Symbol out : node.outputs) pass(in, out);
         } else {
-          uses_of(in).add({slot.use == Use::weight, slot.use == Use::many, slot.use == Use::statistic});
+          uses_of(in).add({slot.use == Use::weight, slot.use == Use::many, slot.use == Use::statistic, slot.use == Use::fixed});
         }
       }
     }

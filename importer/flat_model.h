@@ -66,6 +66,7 @@ struct FlatModel {
   FlatBody main;
   std::vector<std::string> output_names;  // of main: two may name one value
   std::vector<Problem> problems;          // of the file's structure, whatever the batch
+  std::vector<std::string> warnings;      // what a training of it should know
   int node_ids = 0;
 
   const std::string& name(Symbol s) const { return symbols[static_cast<std::size_t>(s.index)]; }

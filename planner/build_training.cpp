@@ -1,6 +1,7 @@
 // Forward, loss, backward, updates: the training graph of one device.
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "planner/optimizer.h"
 #include "planner/rewrite.h"
@@ -27,6 +28,24 @@ void check_patterns(const Graph& model, const CompileOptions& o) {
       if (std::none_of(model.values.begin(), model.values.end(), named))
         fail(ExitCode::usage, "--", option, " '", pattern, "': model '", model.name, "' has no parameter of that name");
     }
+}
+
+// What of the model's trainable parameters the loss does not reach, in one line.
+std::vector<std::string> warn_of_unreached(const Graph& model, const CompileOptions& o, const Graph& training, std::span<const ValueId> parameters,
+                                           std::span<const ValueId> gradients) {
+  std::set<std::string> reached;
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    if (gradients[i].present()) reached.insert(training[parameters[i]].name);
+  constexpr std::size_t most = 4;
+  std::size_t count = 0;
+  std::string names;
+  for (const ValueId v : trainable_parameters(model, o)) {
+    if (reached.contains(model[v].name) || count++ >= most) continue;
+    names += concat(count > 1 ? ", " : "", '\'', model[v].name, '\'');
+  }
+  if (count == 0) return {};
+  return {concat("the loss does not depend on ", names, count > most ? concat(", ... (", count, " parameters in all)") : "",
+                 count == 1 ? ": it keeps its value" : ": they keep their values")};
 }
 
 // Small parameters share one update step: starting a step costs more than updating a thousand numbers.
@@ -149,6 +168,8 @@ Training build_training(const Graph& model, const CompileOptions& options, std::
   std::vector<ValueId> gradients = differentiate(graph, differentiated, parameters);
   if (std::none_of(gradients.begin(), gradients.end(), [](ValueId g) { return g.present(); }))
     fail("the loss does not depend on any trainable parameter of model '", graph.name, "'");
+
+  t.warnings = warn_of_unreached(model, o, graph, parameters, gradients);
 
   // Passes renumber values: what must be found again afterwards rides along as outputs.
   const std::size_t outputs = graph.outputs.size();

@@ -19,11 +19,13 @@ struct Prepared {
   Graph graph;
   std::map<std::string, ValueId> reduced;
   std::vector<std::string> outputs;
+  std::vector<std::string> warnings;
 };
 
 Prepared prepare_training(const Graph& model, const CompileOptions& options, std::int64_t samples, bool collective) {
   Training t = build_training(model, options, samples, collective);
-  Prepared p{std::move(t.graph), {}, std::move(t.outputs)};
+  Prepared p{std::move(t.graph), {}, std::move(t.outputs), model.warnings};
+  p.warnings.insert(p.warnings.end(), t.warnings.begin(), t.warnings.end());
   for (const Reduced& r : t.reduced) p.reduced[r.parameter] = r.value;
   return p;
 }
@@ -143,6 +145,7 @@ Plan compile_unchecked(const GraphSource& source, const CompileOptions& o, Backe
       prepared.emplace(0, Prepared{.outputs = prepared.begin()->second.outputs});
   }
   const std::vector<std::string> outputs = prepared.begin()->second.outputs;
+  plan.warnings = prepared.begin()->second.warnings;
 
   // 2. Kernels and layouts, for each layout preference that is open; the estimated faster one is kept. A plan that
   //    shares another's parameters keeps their layouts.

@@ -55,6 +55,7 @@ struct Training {
   Graph graph;
   std::vector<Reduced> reduced;
   std::vector<std::string> outputs;  // names of graph.outputs
+  std::vector<std::string> warnings;
 };
 std::optional<LossScaling> loss_scaling_of(const CompileOptions& options);  // what the options come to
 Training build_training(const Graph& model, const CompileOptions& options, std::int64_t samples, bool collective);

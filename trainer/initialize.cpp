@@ -85,6 +85,8 @@ constexpr Row rows[] = {
     {"GroupNormalization", 1, one},
     {"GroupNormalization", 2, zero},
     {"PRelu", 1, slope},
+    {"NegativeLogLikelihoodLoss", 2, one},
+    {"SoftmaxCrossEntropyLoss", 2, one},
     {"Gather", 0, embedding},
     {"Add", -1, zero},
     {"Sum", -1, zero},

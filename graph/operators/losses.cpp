@@ -38,6 +38,8 @@ Operator negative_log_likelihood_loss() {
           .since = {12, 13, 22},
           .infer = infer_loss,
           .differentiate = [](GradientContext& g) {
+            if (g.wants(2))
+              fail(g.node().op->name, " '", g.node().name, "': its class weights depend on a trainable parameter, and there is no gradient with respect to them; freeze that parameter");
             Attributes attributes = loss_attributes(g.attributes());
             attributes.set("input_shape", g.shape(g.x(0)).dims);
             std::vector<ValueId> operands{g.dy(), g.x(1)};

@@ -64,6 +64,18 @@ TEST(Gradients, AreTheseExpressions) {
   }
 }
 
+TEST(Gradients, OfClassWeightsAreRefusedAndNotLeftOut) {
+  OneNode one("NegativeLogLikelihoodLoss", {"f[2,3]", "i[2]", "f[3]"}, {});
+  const ValueId dy = one.graph.add_input("dy", test::type_of("f[]"));
+  GradientContext context(one.graph, one.node, {dy}, {true, false, true});
+  try {
+    one.graph[one.node].op->differentiate(context);
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("its class weights depend on a trainable parameter"), std::string::npos) << error.what();
+  }
+}
+
 TEST(Gradients, OfUnwantedInputsAreNotEmitted) {
   OneNode one("Mul", {"f[2]", "f[2]"}, {});
   const ValueId dy = one.graph.add_input("dy", test::type_of("f[2]"));

@@ -1,6 +1,7 @@
 // What is a weight, what a running statistic, what a constant.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "tests/importer/model_builder.h"
@@ -42,6 +43,9 @@ const Row rows[] = {
     {"constant_node", [](Model& m) { m.add(constant(filled_tensor("", {4, 3, 3, 3}), "w")).add(node("Conv", {"x", "w"}, {"y"})); }, Kind::trained},
     {"constant_number", [](Model& m) { m.add(node("Constant", {}, {"w"}, {{"value_float", 2.0F}})).add(node("Mul", {"x", "w"}, {"y"})); }, Kind::constant},
     {"constant_of_shape", [](Model& m) { m.add(int_tensor("s", {4}, {4, 3, 3, 3})).add(node("ConstantOfShape", {"s"}, {"w"}, {{"value", float_tensor("", {1}, {0.5F})}})).add(node("Conv", {"x", "w"}, {"y"})); }, Kind::trained},
+    {"class_weights", [](Model& m) { m.input("t", "N,8,8", onnx::TensorProto::INT64).add(filled_tensor("w", {3})).add(node("SoftmaxCrossEntropyLoss", {"x", "t", "w"}, {"y"})); }, Kind::constant},
+    {"class_weights_scaled", [](Model& m) { m.input("t", "N,8,8", onnx::TensorProto::INT64).add(filled_tensor("w", {3})).add(float_tensor("k", {}, {2})).add(node("Mul", {"w", "k"}, {"v"})).add(node("NegativeLogLikelihoodLoss", {"x", "t", "v"}, {"y"})); }, Kind::constant},
+    {"class_weights_and_scale", [](Model& m) { m.input("t", "N,8,8", onnx::TensorProto::INT64).add(filled_tensor("w", {3})).add(node("InstanceNormalization", {"x", "w", "w"}, {"n"})).add(node("SoftmaxCrossEntropyLoss", {"n", "t", "w"}, {"y"})); }, Kind::constant},
     {"constant_in_a_function", [](Model& m) { m.add(function("F", {"a"}, {"b"}, {constant(filled_tensor("", {4, 3, 3, 3}), "w"), node("Conv", {"a", "w"}, {"b"})})).add(node("F", {"x"}, {"y"}, {}, function_domain)); }, Kind::constant},
     {"dims_only", [](Model& m) { m.add(dims_only("w", {4, 3, 3, 3})).add(node("Conv", {"x", "w"}, {"y"})); }, Kind::trained},
     {"dims_only_divisor", [](Model& m) { m.add(dims_only("w", {3, 1, 1})).add(node("Div", {"x", "w"}, {"y"})); }, Kind::kept},
@@ -56,7 +60,9 @@ TEST_P(Weight, IsJudgedByItsUse) {
   m.input("x", "N,3,8,8").output("y");
   GetParam().build(m);
   const Graph graph = m.graph(2);
-  EXPECT_EQ(graph.inputs.size(), 1U);
+  EXPECT_EQ(graph.inputs.size(), m.proto.graph().input_size() - (GetParam().name == "listed_as_input" ? 1U : 0U));
+  const bool of_classes = GetParam().name.starts_with("class_weights");
+  EXPECT_EQ(std::any_of(graph.warnings.begin(), graph.warnings.end(), [](const std::string& s) { return s.starts_with("'w' weighs the classes of a loss"); }), of_classes);
   const Value* w = nullptr;
   for (const Value& v : graph.values)
     if (v.name == "w" || v.name.ends_with("/w")) w = &v;
@@ -74,6 +80,7 @@ TEST_P(Weight, IsJudgedByItsUse) {
   }
   const Graph frozen = m.parse().graph({.batch = 2, .training = false});
   for (const Value& v : frozen.values) EXPECT_FALSE(v.trainable) << v.name;
+  EXPECT_TRUE(frozen.warnings.empty());
 }
 INSTANTIATE_TEST_SUITE_P(Rows, Weight, testing::ValuesIn(rows), [](const auto& row) { return row.param.name; });
 

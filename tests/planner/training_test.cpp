@@ -69,6 +69,30 @@ TEST(Training, TheSameRunTwiceIsTheSame) {
     }
 }
 
+// Two outputs, of which the loss takes the first.
+Graph two_heads(std::int64_t n) {
+  Builder b;
+  b.graph.name = "two heads";
+  const ValueId x = b.graph.add_input("x", {DType::float32, {n, 20}});
+  const ValueId first = b.node("Gemm", {x, b.weight("w1", {20, 5}, 0.3F)}), second = b.node("Gemm", {x, b.weight("w2", {20, 5}, 0.3F)});
+  b.graph.outputs = {first, second};
+  b.graph.warnings = {"of the model"};
+  return b.graph;
+}
+
+TEST(Training, WarnsOfParametersThatTheLossDoesNotReach) {
+  const Backend* backends[] = {&cpu_backend()};
+  CompileOptions o;
+  o.devices = {{{"cpu", 0}}};
+  using Warnings = std::vector<std::string>;
+  EXPECT_EQ(compile(mlp, o, backends).warnings, Warnings{});
+  EXPECT_EQ(compile(two_heads, o, backends).warnings, (Warnings{"of the model", "the loss does not depend on 'w2': it keeps its value"}));
+  o.freeze = {"w2"};  // asked for
+  EXPECT_EQ(compile(two_heads, o, backends).warnings, Warnings{"of the model"});
+  o.mode = PlanMode::inference;
+  EXPECT_EQ(compile(two_heads, o, backends).warnings, Warnings{});
+}
+
 TEST(Training, EveryOptimizerLearns) {
   struct Row {
     std::string name;
