@@ -64,7 +64,12 @@ struct Row {
   int input;  // -1: any
   Rule rule;
 };
+// A parameter with several uses starts by the row that stands first: statistics before all else, sums and products last.
 constexpr Row rows[] = {
+    {"BatchNormalization", 4, one},
+    {"BatchNormalization", 3, zero},
+    {"BatchNormalization", 1, one},
+    {"BatchNormalization", 2, zero},
     {"Conv", 1, convolution},
     {"Conv", 2, zero},
     {"ConvTranspose", 1, transposed_convolution},
@@ -74,10 +79,6 @@ constexpr Row rows[] = {
     {"Gemm", 2, zero},
     {"MatMul", 0, [](const Node&, const Shape& s) { return product(s, true); }},
     {"MatMul", 1, [](const Node&, const Shape& s) { return product(s, false); }},
-    {"BatchNormalization", 1, one},
-    {"BatchNormalization", 2, zero},
-    {"BatchNormalization", 3, zero},
-    {"BatchNormalization", 4, one},
     {"InstanceNormalization", 1, one},
     {"InstanceNormalization", 2, zero},
     {"LayerNormalization", 1, one},
@@ -88,6 +89,7 @@ constexpr Row rows[] = {
     {"NegativeLogLikelihoodLoss", 2, one},
     {"SoftmaxCrossEntropyLoss", 2, one},
     {"Gather", 0, embedding},
+    {"Sqrt", 0, one},  // a variance, in a normalisation written out
     {"Add", -1, zero},
     {"Sum", -1, zero},
     {"Sub", -1, zero},
@@ -98,24 +100,46 @@ constexpr Row rows[] = {
 // Operators that hand a parameter on in another form.
 constexpr std::string_view passing[] = {"Identity", "Cast", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Expand"};
 
-const Start* find_start(const Graph& graph, const std::vector<std::vector<NodeId>>& users, ValueId value, Start& start) {
-  for (const NodeId user : users[static_cast<std::size_t>(value.index)]) {
-    const Node& node = graph[user];
-    const int input = static_cast<int>(std::find(node.inputs.begin(), node.inputs.end(), value) - node.inputs.begin());
-    for (const Row& row : rows)
-      if (row.op == node.op->name && (row.input < 0 || row.input == input)) {
-        start = row.rule(node, graph[value].type.shape);
-        return &start;
-      }
-    if (std::find(std::begin(passing), std::end(passing), node.op->name) != std::end(passing) && input == 0)
-      if (const Start* found = find_start(graph, users, node.outputs[0], start)) return found;
+using Users = std::vector<std::vector<NodeId>>;
+
+// A use of a parameter that a row describes.
+struct Role {
+  const Row* row = nullptr;
+  const Node* node = nullptr;
+  ValueId value;  // the parameter as the node sees it
+  void take(const Role& other) {
+    if (other.row && (!row || other.row < row)) *this = other;
   }
-  return nullptr;
+};
+
+bool is_number(const Graph& graph, ValueId v) {
+  return graph[v].kind == ValueKind::constant && graph[v].type.shape.elements() == 1;
 }
 
-Start start_of(const Graph& graph, const std::vector<std::vector<NodeId>>& users, ValueId value) {
-  Start start;
-  if (find_start(graph, users, value, start)) return start;
+// v + epsilon is to a Sqrt what v is.
+bool adds_epsilon(const Graph& graph, const Users& users, const Node& node) {
+  const auto& readers = users[static_cast<std::size_t>(node.outputs[0].index)];
+  return node.op->name == "Add" && (is_number(graph, node.inputs[0]) || is_number(graph, node.inputs[1])) &&
+         std::any_of(readers.begin(), readers.end(), [&](NodeId r) { return graph[r].op->name == "Sqrt"; });
+}
+
+Role role_of(const Graph& graph, const Users& users, ValueId value) {
+  Role best;
+  for (const NodeId user : users[static_cast<std::size_t>(value.index)]) {
+    const Node& node = graph[user];
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i] != value) continue;
+      for (const Row& row : rows)
+        if (row.op == node.op->name && (row.input < 0 || row.input == static_cast<int>(i))) best.take({&row, &node, value});
+      const bool passes = i == 0 && std::find(std::begin(passing), std::end(passing), node.op->name) != std::end(passing);
+      if (passes || adds_epsilon(graph, users, node)) best.take(role_of(graph, users, node.outputs[0]));
+    }
+  }
+  return best;
+}
+
+Start start_of(const Graph& graph, const Users& users, ValueId value) {
+  if (const Role role = role_of(graph, users, value); role.row) return role.row->rule(*role.node, graph[role.value].type.shape);
   const Shape& s = graph[value].type.shape;  // no consumer says more: a matrix or filter by its shape, a vector as a bias
   return s.rank() < 2
              ? zeros

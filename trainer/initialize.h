@@ -17,9 +17,9 @@ struct Initial {
 };
 
 // keep: the template's values. he-normal: normal, variance 2 / fan_in (He et al. 2015). glorot-uniform: uniform within
-// ±√(6 / (fan_in + fan_out)) (Glorot and Bengio 2010). What a parameter is to its first consumer decides its fans, and
-// that biases are 0, BatchNormalization's scale and variance 1, bias and mean 0. A value depends on the seed and the
-// parameter's name only. Fails (usage) on another `how`.
+// ±√(6 / (fan_in + fan_out)) (Glorot and Bengio 2010). What a parameter is to the operators that read it decides its
+// fans, and that biases are 0, BatchNormalization's scale and variance 1, bias and mean 0; names decide nothing. A value
+// depends on the seed and the parameter's name only. Fails (usage) on another `how`.
 Initial initialize(const Graph& graph, std::string_view how, std::uint64_t seed);
 
 }  // namespace tandem

@@ -77,6 +77,70 @@ TEST(Initialize, BiasesScalesAndStatisticsAreConstants) {
     for (const double v : values.at(name)) EXPECT_EQ(v, value) << name;
 }
 
+// Which operand a parameter is decides, whatever it is called and whatever else reads it.
+struct RoleRow {
+  const char* name;
+  std::vector<int> inputs;  // of BatchNormalization that the parameter is
+  const char* view;         // the operator through which it gets there; none: directly
+  const char* other;        // an operator that reads it first; none: nothing does
+  double value;
+};
+constexpr const char* none = "";
+
+TEST(Initialize, ARoleInBatchNormalizationDecides) {
+  const RoleRow roles[] = {
+      {"scale", {1}, none, none, 1},
+      {"bias", {2}, none, none, 0},
+      {"mean", {3}, none, none, 0},
+      {"variance", {4}, none, none, 1},
+      {"variance behind a view", {4}, "Identity", none, 1},
+      {"mean behind a view", {3}, "Identity", none, 0},
+      {"variance also added", {4}, none, "Add", 1},
+      {"mean also multiplied", {3}, none, "Mul", 0},
+      {"scale and variance", {1, 4}, none, none, 1},
+      {"bias and mean", {2, 3}, none, none, 0},
+      {"bias and variance", {2, 4}, none, none, 1},
+      {"all four", {1, 2, 3, 4}, none, none, 1},
+  };
+  const char* names[] = {"weight", "running_mean", "bias", "p17"};  // none says what the parameter is
+  const DType f = DType::float32;
+  for (const RoleRow& row : roles)
+    for (const char* name : names)
+      for (const char* how : {"he-normal", "glorot-uniform"}) {
+        SCOPED_TRACE(concat(row.name, ", called ", name, ", ", how));
+        Graph g;
+        const ValueId x = g.add_input("x", {f, {2, 6, 4, 4}});
+        const ValueId p = g.add_parameter(name, {f, {6}}, std::nullopt, false);
+        const auto node = [&](std::string_view op, std::vector<ValueId> inputs) {
+          return g[g.add_node(*find_operator(op), std::string(op), {}, std::move(inputs), 1)].outputs[0];
+        };
+        if (std::string_view(row.other) != none) g.outputs.push_back(node(row.other, {p, g.add_input("y", {f, {6}})}));
+        const ValueId seen = std::string_view(row.view) == none ? p : node(row.view, {p});
+        std::vector<ValueId> inputs{x};
+        for (int i = 1; i <= 4; ++i) inputs.push_back(g.add_parameter(concat("other", i), {f, {6}}, std::nullopt, i < 3));
+        for (const int i : row.inputs) inputs[static_cast<std::size_t>(i)] = seen;
+        g.outputs.push_back(node("BatchNormalization", inputs));
+        EXPECT_EQ(drawn(g, how).at(name), std::vector<double>(6, row.value));
+      }
+}
+
+// y = (x - mean) / sqrt(variance + epsilon) * scale + bias, written out under names that say nothing.
+TEST(Initialize, ANormalizationWrittenOutStartsAsTheOperatorDoes) {
+  Graph g;
+  const DType f = DType::float32;
+  const auto node = [&](std::string_view op, std::vector<ValueId> inputs) {
+    return g[g.add_node(*find_operator(op), concat(op, g.nodes.size()), {}, std::move(inputs), 1)].outputs[0];
+  };
+  const auto parameter = [&](const char* name) { return g.add_parameter(name, {f, {6, 1, 1}}, std::nullopt, true); };
+  const ValueId x = g.add_input("x", {f, {2, 6, 4, 4}}), epsilon = g.add_constant("e", Tensor::scalar(1e-5F));
+  const ValueId root = node("Sqrt", {node("Add", {epsilon, parameter("variance")})});
+  const ValueId y = node("Div", {node("Sub", {x, parameter("mean")}), root});
+  g.outputs = {node("Add", {node("Mul", {y, parameter("scale")}), parameter("bias")})};
+  auto values = drawn(g, "he-normal");
+  for (const auto& [name, value] : {std::pair("variance", 1.0), {"mean", 0.0}, {"scale", 1.0}, {"bias", 0.0}})
+    EXPECT_EQ(values.at(name), std::vector<double>(6, value)) << name;
+}
+
 TEST(Initialize, DependsOnSeedAndName) {
   const Graph g = sample_graph();
   EXPECT_EQ(drawn(g, "he-normal", 1), drawn(g, "he-normal", 1));
