@@ -19,7 +19,7 @@ void infer_conv(InferContext& c) {
   const Shape &x = c.shape(0), &w = c.shape(1);
   expect_dtype(c, 1, c.input(0).dtype);
   if (w.rank() < 3) c.fail("the weight is ", c.input(1), ", expected [M,C/group,...]");
-  Window window = read_window(c, Ints(w.begin() + 2, w.end()));
+  WindowAttributes window = read_window(c, Ints(w.begin() + 2, w.end()));
   const std::int64_t group = c.attributes().integer("group", 1);
   if (group < 1 || w[0] % group != 0) c.fail("group is ", group, ", which does not divide the weight's ", w[0], " output channels");
   if (w[1] != x[1] / group || x[1] % group != 0)

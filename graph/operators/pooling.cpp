@@ -7,7 +7,7 @@ namespace {
 // The pooled shape; leaves the attributes as kernels take them.
 Shape pooled(InferContext& c) {
   const Shape& x = c.shape(0);
-  Window window = read_window(c, {});
+  WindowAttributes window = read_window(c, {});
   const bool ceil_mode = c.attributes().integer("ceil_mode", 0) != 0 && c.attributes().text("auto_pad", "NOTSET") == "NOTSET";
   resolve_pads(c, window, x);
   Shape y = window_counts(c, window, x, ceil_mode);

@@ -18,13 +18,13 @@ Ints list_of(InferContext& c, const char* name, std::size_t entries, std::int64_
 
 }  // namespace
 
-Window read_window(InferContext& c, const Ints& kernel) {
+WindowAttributes read_window(InferContext& c, const Ints& kernel) {
   const Shape& x = c.shape(0);
   if (x.rank() < 3) c.fail("input 0 is ", c.input(0), ", expected [N,C,...] with at least one spatial axis");
   for (const std::int64_t d : x)
     if (d >= limit) c.fail("input 0 is ", c.input(0), ": an axis is too long");
   const std::size_t rank = at(x.rank() - 2);
-  Window w;
+  WindowAttributes w;
   if (kernel.empty() && !c.attributes().has("kernel_shape")) c.fail("kernel_shape is missing");
   w.kernel = list_of(c, "kernel_shape", rank, 1, 1);
   if (!kernel.empty()) {
@@ -41,7 +41,7 @@ Window read_window(InferContext& c, const Ints& kernel) {
   return w;
 }
 
-void write_window(InferContext& c, const Window& window) {
+void write_window(InferContext& c, const WindowAttributes& window) {
   Attributes& a = c.node().attributes;
   a.set("kernel_shape", window.kernel);
   a.set("strides", window.strides);
@@ -49,7 +49,7 @@ void write_window(InferContext& c, const Window& window) {
   a.set("dilations", window.dilations);
 }
 
-void resolve_pads(InferContext& c, Window& window, const Shape& x) {
+void resolve_pads(InferContext& c, WindowAttributes& window, const Shape& x) {
   const std::string mode = c.attributes().text("auto_pad", "NOTSET");
   c.node().attributes.erase("auto_pad");
   if (mode == "NOTSET" || mode.empty()) return;
@@ -67,7 +67,7 @@ void resolve_pads(InferContext& c, Window& window, const Shape& x) {
   }
 }
 
-Shape window_counts(const InferContext& c, const Window& window, const Shape& x, bool ceil_mode) {
+Shape window_counts(const InferContext& c, const WindowAttributes& window, const Shape& x, bool ceil_mode) {
   Shape counts;
   const int rank = window.rank();
   for (int i = 0; i < rank; ++i) {

@@ -4,7 +4,7 @@
 
 namespace tandem {
 
-struct Window {
+struct WindowAttributes {
   Ints kernel, strides, pads, dilations;
   int rank() const { return static_cast<int>(kernel.size()); }
   // What one window spans along an axis.
@@ -13,12 +13,12 @@ struct Window {
 
 // Reads the attributes of a node whose input 0 is x[N,C,...], fills in what is absent, checks, and writes them back.
 // Pads stay as given: auto_pad is for resolve_pads. kernel: of a convolution, its weight's spatial axes; empty: the attribute is needed.
-Window read_window(InferContext& c, const Ints& kernel);
-void write_window(InferContext& c, const Window& window);
+WindowAttributes read_window(InferContext& c, const Ints& kernel);
+void write_window(InferContext& c, const WindowAttributes& window);
 // auto_pad SAME_* as pads such that there are ceil(size / stride) windows, VALID as none; erases the attribute.
-void resolve_pads(InferContext& c, Window& window, const Shape& x);
+void resolve_pads(InferContext& c, WindowAttributes& window, const Shape& x);
 // Windows along each spatial axis: floor((x + pads − extent) / stride) + 1. With ceil_mode the ceiling, less a last
 // window that would start in the end padding.
-Shape window_counts(const InferContext& c, const Window& window, const Shape& x, bool ceil_mode);
+Shape window_counts(const InferContext& c, const WindowAttributes& window, const Shape& x, bool ceil_mode);
 
 }  // namespace tandem
