@@ -4,6 +4,7 @@
 
 #include "cli/command.h"
 #include "graph/operator.h"
+#include "graph/operators/rules.h"
 #include "trainer/spec.h"
 
 namespace tandem {
@@ -20,8 +21,10 @@ std::string opsets_of(const Operator& op) {
   return text;
 }
 
-// A gradient of its own, or that of what it expands to. Operators on integers and shapes have none to have.
+// A gradient of its own, that of what it expands to, or the zero of piecewise constant operators. Operators on integers
+// and shapes have none to have.
 std::string gradient_of(const Operator& op) {
+  if (op.differentiate == zero_gradient) return "zero";
   return op.differentiate ? "yes" : op.expand ? "composed" : "none";
 }
 
