@@ -35,7 +35,7 @@ std::string overview() {
   return text +
          "  version     print the version\n  help        show this, or with a command its options\n\n"
          "Options may also be given as environment variables (TANDEM_BATCH_SIZE for --batch-size) or in a file (--config).\n"
-         "Exit codes: 0 ok, 2 usage, 3 model, 4 data, 5 device or memory, 6 communication, 7 I/O, 8 diverged,\n"
+         "Exit codes: 0 ok, 2 usage, 3 model or plan, 4 data, 5 device or memory, 6 communication, 7 I/O, 8 diverged,\n"
          "75 stopped but resumable, 130 and 143 stopped by a signal.\n";
 }
 

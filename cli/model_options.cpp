@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "trainer/file.h"
 #include "trainer/spec.h"
 
 namespace tandem {
@@ -18,7 +19,10 @@ std::string cache_folder() {
 // A path for the measured kernel times, or empty where none can be kept.
 std::string tuning_cache(const Arguments& a) {
   if (!a.on("autotune")) return "";
-  if (!a.text("tuning-cache").empty()) return a.text("tuning-cache");
+  if (!a.text("tuning-cache").empty()) {
+    check_writable_file(a.text("tuning-cache"));
+    return a.text("tuning-cache");
+  }
   const std::string folder = cache_folder();
   std::error_code error;
   if (folder.empty() || (std::filesystem::create_directories(folder, error), error)) return "";

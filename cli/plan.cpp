@@ -21,8 +21,14 @@ constexpr Format formats[] = {
 };
 
 int check(const Invocation& call, const std::string& path) {
-  const Plan plan = parse_plan(read_file(path));
-  verify(plan);
+  const Plan plan = [&] {
+    const std::string bytes = read_file(path);
+    try {
+      return parse_plan(bytes);
+    } catch (const Error& e) {
+      fail(ExitCode::model, path, ": ", e.what());
+    }
+  }();
   if (call.json())
     call.print(
         Json::Object{{"file", path}, {"ok", true}, {"model", plan.model}, {"devices", plan.devices.size()}, {"hash", hash_of(plan)}});

@@ -35,7 +35,7 @@ RunData open_run_data(const Arguments& a, const DataRequest& request) {
   if (!data.train) fail(ExitCode::data, a.text("data"), " has no training part");
   data.validation = data.splits.validation.get();
   data.test = data.splits.test.get();
-  if (const double share = a.number("validation-split"); share > 0) {
+  if (const double share = a.number("validation-split"); share != 0) {
     std::tie(data.kept, data.held_out) = hold_out(*data.train, share, request.seed);
     data.train = data.kept.get();
     data.validation = data.held_out.get();
@@ -166,6 +166,7 @@ void take_best(Model& model, const std::filesystem::path& file, World* world) {
 // `world`: the other ranks, which do the same, or null. Only rank 0 writes.
 int train(const Invocation& call, World* world) {
   const Arguments& a = call.arguments;
+  if (a.text("keep") != "last" && a.text("keep") != "best") fail(ExitCode::usage, "--keep ", a.text("keep"), ": expected last or best");
   const bool first = !world || world->rank() == 0, dry = a.on("dry-run");
   if (!dry && first) check_outputs(a);
   Model model = load(a.positional("model"), world);

@@ -33,6 +33,9 @@ AtomicFile::AtomicFile(const fs::path& folder, const fs::path& location)
     if (inner.get() < 0) fail_to("open the folder of", shown_);
     folder_ = std::move(inner);
   }
+  struct stat there {};
+  if (::fstatat(folder_.get(), name_.c_str(), &there, 0) == 0 && !S_ISREG(there.st_mode))
+    fail(ExitCode::io, "cannot replace '", shown_, "': it is a folder, a device or a pipe, expected a regular file");
   for (int attempt = 0; file_.get() < 0 && attempt < 100; ++attempt) {
     std::string candidate = concat('.', name_, ".tmp-", ::getpid(), '-', attempt);
     file_ = FileDescriptor(::openat(folder_.get(), candidate.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));

@@ -1,5 +1,6 @@
 // A file that takes its name only once it is whole: written beside it under a temporary name, flushed to the disk, then
-// renamed. A symbolic link at that name is replaced, never followed.
+// renamed. A symbolic link at that name is replaced, never followed. What is no regular file is refused: renaming would
+// put a file in a device's place.
 #pragma once
 #include <cstdint>
 #include <filesystem>

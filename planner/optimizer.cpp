@@ -25,16 +25,26 @@ const Row* find(std::string_view name) {
   return nullptr;
 }
 
+// What each number may be: least <= x < below.
+struct Range {
+  std::string_view name;
+  double OptimizerOptions::*value;
+  double least, below;
+};
+constexpr double unbounded = std::numeric_limits<double>::infinity();
+constexpr Range ranges[] = {
+    {"momentum", &OptimizerOptions::momentum, 0, 1}, {"weight decay", &OptimizerOptions::weight_decay, 0, unbounded},
+    {"beta1", &OptimizerOptions::beta1, 0, 1},       {"beta2", &OptimizerOptions::beta2, 0, 1},
+    {"rho", &OptimizerOptions::rho, 0, 1},           {"epsilon", &OptimizerOptions::epsilon, 0, unbounded},
+};
+
 void check(const OptimizerOptions& o) {
-  struct Range {
-    const char* name;
-    double value, below;  // from 0
-  };
-  constexpr double any = std::numeric_limits<double>::infinity();
-  for (const Range& r : {Range{"momentum", o.momentum, 1}, {"weight decay", o.weight_decay, any}, {"beta1", o.beta1, 1},
-                         {"beta2", o.beta2, 1}, {"rho", o.rho, 1}, {"epsilon", o.epsilon, any}})
-    if (!(r.value >= 0 && r.value < r.below))
-      fail(ExitCode::usage, "optimizer ", o.name, ": ", r.name, ' ', r.value, ", expected a number from 0 on", r.below == 1 ? " and below 1" : "");
+  for (const Range& r : ranges) {
+    const double x = o.*r.value;
+    if (x >= r.least && x < r.below) continue;  // false for what is not a number
+    fail(ExitCode::usage, "optimizer '", o.name, "': ", r.name, " is ", x, ", expected a number of at least ", r.least,
+         r.below == unbounded ? std::string() : concat(" and below ", r.below));
+  }
   if (o.nesterov && o.momentum == 0) fail(ExitCode::usage, "optimizer ", o.name, ": Nesterov's momentum needs a momentum");
 }
 

@@ -65,6 +65,8 @@ Tuner::~Tuner() {
   if (measure_) backend_.release_scratch();
   if (!changed_ || cache_file_.empty()) return;
   std::error_code ignored;
+  const auto status = std::filesystem::status(cache_file_, ignored);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) return;  // a rename would replace a device
   std::filesystem::create_directories(std::filesystem::path(cache_file_).parent_path(), ignored);
   const std::string temporary = concat(cache_file_, '.', ::getpid());
   {
@@ -73,7 +75,10 @@ Tuner::~Tuner() {
     for (const auto& [key, seconds] : timed_) lines.push_back(concat(seconds, '\t', key));
     std::sort(lines.begin(), lines.end());
     for (const std::string& line : lines) out << line << '\n';
-    if (!out.flush()) return;
+    if (!out.flush()) {
+      std::filesystem::remove(temporary, ignored);
+      return;
+    }
   }
   std::filesystem::rename(temporary, cache_file_, ignored);
 }

@@ -18,6 +18,13 @@ Shape without_ones(const Shape& s) {
   return out;
 }
 
+int parse_crop(const std::string& text) {
+  constexpr std::int64_t most = 1024;
+  const std::int64_t pixels = parse_integer(text, "augment: crop");
+  if (pixels < 0 || pixels > most) fail(ExitCode::usage, "augment: crop=", pixels, ", expected 0 to ", most, " pixels");
+  return static_cast<int>(pixels);
+}
+
 }  // namespace
 
 void parse_normalize(Preprocess& p, std::string_view text) {
@@ -39,11 +46,10 @@ void parse_augment(Preprocess& p, std::string_view text) {
     if (name == "flip" && equals == std::string::npos)
       p.flip = true;
     else if (name == "crop")
-      p.crop = equals == std::string::npos ? default_crop : static_cast<int>(parse_integer(part.substr(equals + 1), "augment: crop"));
+      p.crop = equals == std::string::npos ? default_crop : parse_crop(part.substr(equals + 1));
     else
       fail(ExitCode::usage, "unknown augmentation '", part, "'", suggestion(name, std::vector<std::string>{"crop", "flip"}));
   }
-  if (p.crop < 0 || p.crop > 1024) fail(ExitCode::usage, "augment: crop=", p.crop, ", expected a number of pixels");
 }
 
 Feed::Feed(const Dataset& data, std::vector<FeedTarget> targets, Preprocess preprocess, std::uint64_t seed)

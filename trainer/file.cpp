@@ -33,6 +33,15 @@ class Descriptor {
   int fd_;
 };
 
+// Renaming onto a device or a pipe would put a file in its place, for root even onto /dev/null.
+void refuse_special(const std::filesystem::path& path) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (std::filesystem::is_directory(status)) fail(ExitCode::io, path.string(), ": is a folder, expected a file's name");
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
+    fail(ExitCode::io, path.string(), ": is a device or a pipe, expected a regular file's name");
+}
+
 }  // namespace
 
 std::string read_file(const std::filesystem::path& path) {
@@ -74,9 +83,9 @@ std::vector<std::byte> read_maybe_gzip(const std::filesystem::path& path) {
 }
 
 FileWriter::FileWriter(std::filesystem::path path)
-    : path_(std::move(path)),
-      temporary_(path_.string() + ".partial"),
-      descriptor_(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
+    : path_(std::move(path)), temporary_(path_.string() + ".partial"), descriptor_(-1) {
+  refuse_special(path_);
+  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (descriptor_ < 0) fail_io(temporary_, "cannot be written");
 }
 
@@ -117,7 +126,7 @@ void make_writable_folder(const std::filesystem::path& path) {
 
 void check_writable_file(const std::filesystem::path& path) {
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
-  if (std::filesystem::is_directory(path)) fail(ExitCode::io, path.string(), ": is a folder, expected a file's name");
+  refuse_special(path);
   make_writable_folder(folder);
 }
 

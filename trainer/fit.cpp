@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <optional>
 
 #include "planner/plan/plan_file.h"
@@ -68,16 +69,17 @@ class Fit {
     if (s_.running().plan(0).mode != PlanMode::training)
       fail(ExitCode::usage, "model '", s_.file.name(), "' is compiled for inference, not for training");
     if (data_.size() == 0) fail(ExitCode::data, data_.name(), " has no samples");
-    if (!(o_.learning_rate >= 0) || !std::isfinite(o_.learning_rate))
-      fail(ExitCode::usage, "a learning rate of ", o_.learning_rate, ", expected a number from 0 on");
     if (o_.epochs == 0 && o_.steps == 0) fail(ExitCode::usage, "training without end: give epochs or steps");
+    if (!(o_.learning_rate >= 0 && std::isfinite(o_.learning_rate)))
+      fail(ExitCode::usage, "learning rate ", o_.learning_rate, ", expected a finite number of at least 0");
     for (std::size_t t = 0; t < s_.targets.size(); ++t)
       if (!feed_.has(t)) fail(ExitCode::data, data_.name(), " has no labels for the loss '", s_.options.plan.loss, "'; it has ", names_of(data_.fields()));
     feed_.check_labels();
   }
 
   std::int64_t total_steps() const {
-    const std::int64_t all = o_.epochs * order_.batches();
+    const bool endless = o_.epochs > std::numeric_limits<std::int64_t>::max() / order_.batches();
+    const std::int64_t all = endless ? std::numeric_limits<std::int64_t>::max() : o_.epochs * order_.batches();
     return o_.epochs == 0 ? o_.steps : o_.steps == 0 ? all : std::min(all, o_.steps);
   }
 
@@ -108,7 +110,7 @@ class Fit {
       if (epoch_ends || at_.step == total)
         end_epoch(rate, epoch_ends);
       else if (stopped_ || (o_.checkpoint_steps > 0 && at_.step % o_.checkpoint_steps == 0))
-        save(folder_.last());
+        check_weights(rate), save(folder_.last());
       if (epoch_ends || at_.step == total) before = Clock::now();
     }
   }
@@ -131,6 +133,7 @@ class Fit {
   }
 
   void end_epoch(double rate, bool whole) {
+    check_weights(rate);
     const auto samples = static_cast<double>(at_.samples);
     EpochReport report{.epoch = at_.epoch + 1,
                        .epochs = o_.epochs,
@@ -163,6 +166,20 @@ class Fit {
     if (o_.callbacks.on_epoch) o_.callbacks.on_epoch(report);
   }
 
+  // A Relu turns what is not a number into zero: then weights may be lost although the loss is finite.
+  void check_weights(double rate) const {
+    s_.session->each_parameter([&](const NamedTensor& p) {
+      if (p.tensor.dtype() != DType::float32 && p.tensor.dtype() != DType::float64) return;
+      const bool finite = visit_float(p.tensor.dtype(), [&]<class T>() {
+        const auto values = p.tensor.values<T>();
+        return std::all_of(values.begin(), values.end(), [](T v) { return std::isfinite(v); });
+      });
+      if (!finite)
+        fail(ExitCode::diverged, "parameter '", p.name, "' is no longer finite after step ", at_.step, " (epoch ", at_.epoch + 1,
+             ", learning rate ", rate, "): try a smaller learning rate or a warm-up");
+    });
+  }
+
   [[noreturn]] void diverged(const StepReport& report) {
     folder_.write_metrics(at_.history, at_.trace, static_cast<double>(order_.batches()));
     fail(ExitCode::diverged, "the loss is ", std::isnan(report.loss) ? "not a number" : "infinite", " at step ", s_.step, " (epoch ",
@@ -193,18 +210,41 @@ class Fit {
 
   void resume() {
     if (s_.first() && !folder_.kept()) fail(ExitCode::usage, "resuming needs the run's folder");
+    const std::string path = folder_.last().string();
     const Checkpoint checkpoint = share(s_.options.world, s_.first() ? read_checkpoint(folder_.last()) : Checkpoint{});
-    const Json& state = checkpoint.state;
-    for (const auto& [key, value] : identity())
-      if (const Json& was = state.at("run").at(key); was.dump() != value.dump())
-        fail(ExitCode::usage, folder_.last().string(), ": the run was started with ", key, " ", was.dump(), ", now it is ", value.dump());
+    std::string differs;
+    try {
+      const Json& was = checkpoint.state.at("run");
+      for (const auto& [key, value] : identity())
+        if (differs.empty() && was.at(key).dump() != value.dump())
+          differs = concat(": the run was started with ", key, " ", was.at(key).dump(), ", now it is ", value.dump());
+      if (differs.empty()) take_position(checkpoint.state);
+    } catch (const Error& e) {
+      fail(ExitCode::data, path, ": ", e.what());
+    }
+    if (!differs.empty()) fail(ExitCode::usage, path, differs);
+    try {
+      s_.session->set_parameters(checkpoint.weights);
+      s_.session->set_parameters(checkpoint.optimizer);
+    } catch (const Error& e) {
+      fail(ExitCode::usage, path, " is a checkpoint of another model: ", e.what());
+    }
+  }
+
+  void take_position(const Json& state) {
     const auto real = [&](std::string_view key) { return state.at(key).is_null() ? not_measured : state.at(key).number(); };
-    at_ = {.epoch = state.at("epoch").integer(),
-           .batch = state.at("batch").integer(),
-           .step = state.at("step").integer(),
+    const auto whole = [&](std::string_view key, std::int64_t most) {
+      const std::int64_t n = state.at(key).integer();
+      if (n < 0 || n > most) fail(key, " is ", n, ", expected 0 to ", most);
+      return n;
+    };
+    constexpr std::int64_t most = std::int64_t{1} << 53;  // counts beyond are none
+    at_ = {.epoch = whole("epoch", most),
+           .batch = whole("batch", order_.batches()),
+           .step = whole("step", most),
            .loss = real("loss"),
            .correct = real("correct"),
-           .samples = state.at("samples").integer(),
+           .samples = whole("samples", most),
            .seconds = real("seconds"),
            .best = real("best"),
            .trace = LossTrace::from(state.at("trace")),
@@ -212,8 +252,6 @@ class Fit {
     saved_ = at_.step;
     for (const Json& e : state.at("history").array()) at_.history.push_back(epoch_report(e));
     if (at_.batch == order_.batches()) ++at_.epoch, at_.batch = 0;
-    s_.session->set_parameters(checkpoint.weights);
-    s_.session->set_parameters(checkpoint.optimizer);
   }
 
   Model& model_;

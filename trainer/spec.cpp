@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <cmath>
 
 namespace tandem {
 namespace {
@@ -56,7 +57,9 @@ std::string suggestion(std::string_view word, std::span<const std::string> candi
 }
 
 double parse_number(std::string_view text, std::string_view what) {
-  return parse<double>(text, what, "a number");
+  const auto value = parse<double>(text, what, "a number");
+  if (!std::isfinite(value)) fail(ExitCode::usage, what, ": '", text, "' is not finite");
+  return value;
 }
 std::int64_t parse_integer(std::string_view text, std::string_view what) {
   return parse<std::int64_t>(text, what, "a whole number");

@@ -16,7 +16,7 @@ std::string nearest(std::string_view word, std::span<const std::string> candidat
 // ", did you mean 'x'?" or, where nothing is near, " (known: a, b, c)".
 std::string suggestion(std::string_view word, std::span<const std::string> candidates);
 
-// Whole-text numbers; fail (usage) naming `what`.
+// Whole-text finite numbers; fail (usage) naming `what`.
 double parse_number(std::string_view text, std::string_view what);
 std::int64_t parse_integer(std::string_view text, std::string_view what);
 std::vector<std::string> split(std::string_view text, char separator);  // "" gives none

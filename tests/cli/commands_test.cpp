@@ -1,4 +1,6 @@
 // Rows of command lines: the exit code and what must stand on stdout and stderr.
+#include <sys/stat.h>
+
 #include "tests/cli/run_tandem.h"
 #include "tests/trainer/temporary_folder.h"
 
@@ -19,6 +21,9 @@ class CommandLines : public testing::TestWithParam<Row> {};
 TEST_P(CommandLines, Answer) {
   const TemporaryFolder folder;
   folder.write("note.txt", "no model");
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  folder.write("bad.json", "{\"lr\": }");
+  folder.write("list.json", "[1]");
   folder.write("lr.json", R"({"command": "train", "lr": 0.5, "batch-siz": 8})");
   const Outcome o = run_tandem(words(GetParam().line, folder.text()));
   EXPECT_EQ(o.code, GetParam().code) << o.out << o.err;
@@ -42,8 +47,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"train a.onnx --momentun 1", 2, "", "unknown option '--momentun', did you mean --momentum?"},
                     Row{"train a.onnx --epocs 3", 2, "", "unknown option '--epocs', did you mean --epochs?"},
                     Row{"train a.onnx -q", 2, "", "unknown option '-q'"}, Row{"train a.onnx b.onnx", 2, "", "unexpected argument 'b.onnx'"},
+                    Row{"train a.onnx --dat x", 2, "", "unknown option '--dat', did you mean --data?"},
+                    Row{"plan a.onnx --device cpu", 2, "", "unknown option '--device', did you mean --devices?"},
                     Row{"train a.onnx --lr", 2, "", "--lr needs a value: X"},
-                    Row{"train MODELS/mlp.onnx --data random --lr -1 --no-autotune --output TMP/o.onnx", 2, "", "a learning rate of -1"},
                     Row{"train MODELS/mlp.onnx --config TMP/note.txt", 2, "", "note.txt: JSON, byte 1"},
                     Row{"train MODELS/mlp.onnx --data random --lr fast", 2, "", "--lr: 'fast' is not a number"},
                     Row{"train MODELS/mlp.onnx --data random --batch-size -4", 2, "", "--batch-size: -4 is negative"},
@@ -51,10 +57,24 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"train MODELS/mlp.onnx --data random --config TMP/lr.json", 2, "", "lr.json 'batch-siz', did you mean --batch-size?"},
                     Row{"train MODELS/mlp.onnx --data random --optimizer adam --momentum 0.9", 2, "", "--momentum: the optimizer adam has none"},
                     Row{"train MODELS/mlp.onnx --data random --optimizer adam --nesterov", 2, "", "--nesterov: the optimizer adam has none"},
-                    Row{"plan MODELS/mlp.onnx --momentum 1.5", 2, "", "momentum 1.5, expected a number from 0 on and below 1"},
                     Row{"plan MODELS/mlp.onnx --nesterov", 2, "", "Nesterov's momentum needs a momentum"},
                     Row{"plan MODELS/mlp.onnx --freeze fc1.*,conv9.*", 2, "", "--freeze 'conv9.*': model 'mlp' has no parameter of that name"},
                     Row{"train MODELS/mlp.onnx --data random --precision fp64", 2, "", "--precision: unknown number format 'fp64'"},
+                    Row{"train MODELS/mlp.onnx --data random --lr nan --output TMP/o.onnx", 2, "", "--lr: 'nan' is not finite"},
+                    Row{"train MODELS/mlp.onnx --data random --lr -1 --no-autotune --output TMP/o.onnx", 2, "", "learning rate -1, expected a finite number of at least 0"},
+                    Row{"train MODELS/mlp.onnx --data random --momentum 1.5 --output TMP/o.onnx", 2, "", "'sgd': momentum is 1.5, expected a number of at least 0 and below 1"},
+                    Row{"train MODELS/mlp.onnx --data random --weight-decay -1 --output TMP/o.onnx", 2, "", "weight decay is -1, expected a number of at least 0"},
+                    Row{"train MODELS/mlp.onnx --data random --optimizer adam --beta1 1 --output TMP/o.onnx", 2, "", "'adam': beta1 is 1, expected"},
+                    Row{"train MODELS/mlp.onnx --data random --optimizer adamw --beta2 -0.5 --output TMP/o.onnx", 2, "", "beta2 is -0.5, expected"},
+                    Row{"train MODELS/mlp.onnx --data random --optimizer rmsprop --rho 2 --output TMP/o.onnx", 2, "", "rho is 2, expected"},
+                    Row{"train MODELS/mlp.onnx --data random --optimizer adam --epsilon -1 --output TMP/o.onnx", 2, "", "epsilon is -1, expected"},
+                    Row{"train MODELS/mlp.onnx --data random --validation-split -0.1 --output TMP/o.onnx", 2, "", "a validation split of -0.1 is not between 0 and 1"},
+                    Row{"train MODELS/mlp.onnx --data random --augment crop=4294967297 --output TMP/o.onnx", 2, "", "crop=4294967297, expected 0 to 1024 pixels"},
+                    Row{"train MODELS/mlp.onnx --data random --normalize nan,1 --output TMP/o.onnx", 2, "", "normalize: 'nan' is not finite"},
+                    Row{"train MODELS/mlp.onnx --data random --lr-schedule step,every=0 --output TMP/o.onnx", 2, "", "every and factor must be positive"},
+                    Row{"train MODELS/mlp.onnx --data random --config TMP/bad.json", 2, "", "bad.json: JSON, byte 7"},
+                    Row{"train MODELS/mlp.onnx --data random --config TMP/list.json", 2, "", "list.json: JSON: expected an object"},
+                    Row{"train MODELS/mlp.onnx --data random --output=", 2, "", "--output is missing"},
                     Row{"train MODELS/mlp.onnx --data random --optimizer adan", 2, "", "adam"},
                     Row{"train MODELS/mlp.onnx --data random --loss entropy", 2, "", "softmax-cross-entropy"},
                     Row{"train MODELS/mlp.onnx --data random --init he", 2, "", "unknown initialisation 'he'"},
@@ -71,6 +91,11 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Trouble, CommandLines,
     testing::Values(
+        Row{"plan --check TMP/note.txt", 3, "", "note.txt: plan file: not a plan file"},
+        Row{"plan --check TMP/none.plan", 7, "", "none.plan: cannot be read"},
+        Row{"train MODELS/mlp.onnx --data random --output TMP/pipe", 7, "", "pipe: is a device or a pipe"},
+        Row{"train MODELS/mlp.onnx --data random --tuning-cache TMP/pipe --output TMP/o.onnx", 7, "", "pipe: is a device or a pipe"},
+        Row{"plan MODELS/mlp.onnx --output TMP/pipe", 7, "", "pipe: is a device or a pipe"},
         Row{"summary TMP/none.onnx", 7, "", "none.onnx"}, Row{"summary TMP/note.txt", 3, "", "note.txt"},
         Row{"train MODELS/mlp.onnx --data npz:TMP/none.npz", 7, "", "none.npz"},
         Row{"train MODELS/mlp.onnx --data npz:TMP/note.txt", 4, "", "not a zip archive"},

@@ -1,5 +1,6 @@
 // The exported file is the template: only weights differ.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <functional>
@@ -206,6 +207,21 @@ TEST(Export, ReplacesALinkInsteadOfFollowingIt) {
   decorated().parse().write(folder / "out.onnx", {});
   EXPECT_EQ(read_whole(folder / "precious"), "old");
   EXPECT_FALSE(fs::is_symlink(folder / "out.onnx"));
+}
+
+TEST(Export, NeverReplacesAPipe) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  fs::create_symlink("pipe", folder / "link");
+  for (const char* name : {"pipe", "link"}) {
+    try {
+      decorated().parse().write(folder / name, {});
+      ADD_FAILURE();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::io);
+    }
+  }
+  EXPECT_TRUE(fs::is_fifo(folder / "pipe"));
 }
 
 // Inference mode.

@@ -1,7 +1,10 @@
 // Data sets from bytes built here: what they hold, and what damaged files are called.
+#include <sys/stat.h>
 #include <zlib.h>
 
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "tests/trainer/temporary_folder.h"
 #include "trainer/data/dataset.h"
@@ -250,6 +253,19 @@ TEST(Npz, DamageIsNamed) {
   }
 }
 
+TEST(Npz, NumbersMustBeFinite) {
+  const TemporaryFolder folder;
+  for (const double bad : {std::nan(""), std::numeric_limits<double>::infinity()})
+    for (const DType dtype : {DType::float32, DType::float64}) {
+      std::string bytes;
+      ZipWriter zip([&](std::string_view part) { bytes += part; });
+      zip.add("x.npy", npy_of(Tensor::of<double>({3, 2}, {1, 2, 3, bad, 5, 6}).cast(dtype)));
+      zip.finish();
+      const std::string path = folder.write("a.npz", bytes);
+      expect_error(ExitCode::data, concat(path, ": x: sample 1 holds ", bad), [&] { open_data("npz:" + path); });
+    }
+}
+
 TEST(Npz, SamplesMustAgree) {
   const TemporaryFolder folder;
   std::string bytes;
@@ -276,9 +292,22 @@ TEST(Files, AreReplacedWholeOrNotAtAll) {
   EXPECT_EQ(read_file(path), "after");
   std::filesystem::create_directory(folder / "b");
   folder.write("b/c", "x");
-  expect_error(ExitCode::io, "cannot be replaced", [&] { write_atomically(folder / "b", "y"); });
+  expect_error(ExitCode::io, "is a folder", [&] { write_atomically(folder / "b", "y"); });
   expect_error(ExitCode::io, "is a folder", [&] { check_writable_file(folder / "b"); });
   expect_error(ExitCode::io, "cannot be created", [&] { check_writable_file(folder / "a/x/y"); });
+}
+
+// A rename onto a device or a pipe would replace it.
+TEST(Files, WriteNeverReplacesAPipe) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  std::filesystem::create_symlink("pipe", folder / "link");
+  for (const char* name : {"pipe", "link"}) {
+    expect_error(ExitCode::io, "is a device or a pipe", [&] { check_writable_file(folder / name); });
+    expect_error(ExitCode::io, "is a device or a pipe", [&] { write_atomically(folder / name, "x"); });
+  }
+  EXPECT_TRUE(std::filesystem::is_fifo(folder / "pipe"));
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 
 #include "kernels/cpu/backend.h"
 #include "tests/trainer/temporary_folder.h"
@@ -156,6 +157,60 @@ TEST(ModelApi, ADivergingLossStopsTheRun) {
   const Splits data = digits();
   Model model = compiled("mlp", options(50));
   expect_error(ExitCode::diverged, "at step ", [&] { model.fit(*data.train, {.epochs = 20, .learning_rate = 1e20}); });
+}
+
+// Relu turns what is not a number into zero, so the loss may stay finite while the weights are lost.
+TEST(ModelApi, LostWeightsStopTheRunAndSpareTheCheckpoint) {
+  MemoryDataset data("poisoned");
+  Tensor x(TensorType{DType::float32, {20, 1, 28, 28}});
+  for (float& v : x.write<float>()) v = std::nanf("");
+  data.add({.name = "image"}, std::move(x));
+  data.add({.name = "y", .role = Role::label}, Tensor(TensorType{DType::int64, {20}}));
+  const TemporaryFolder folder;
+  Model model = compiled("mlp", options(10));
+  expect_error(ExitCode::diverged, " step ", [&] { model.fit(data, {.epochs = 2, .learning_rate = 0.1, .run_dir = folder / "run"}); });
+  EXPECT_FALSE(std::filesystem::exists(folder / "run/last.checkpoint"));
+}
+
+TEST(ModelApi, RefusesALearningRateThatIsNone) {
+  const Splits data = digits("synthetic:digits,train=10,test=10");
+  Model model = compiled("mlp", options(10));
+  for (const double rate : {-0.1, std::nan(""), std::numeric_limits<double>::infinity()})
+    expect_error(ExitCode::usage, "learning rate", [&] { model.fit(*data.train, {.epochs = 1, .learning_rate = rate}); });
+}
+
+// Epochs without end are no overflow: steps end the run.
+TEST(ModelApi, AnyNumberOfEpochsCanBeAskedFor) {
+  const Splits data = digits("synthetic:digits,train=20,test=10");
+  Model model = compiled("mlp", options(10));
+  EXPECT_EQ(model.fit(*data.train, {.epochs = std::numeric_limits<std::int64_t>::max(), .steps = 3}).steps, 3);
+}
+
+TEST(ModelApi, ACheckpointThatDoesNotFitIsRefusedByName) {
+  const Splits data = digits("synthetic:digits,train=20,test=10");
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder / "run/last.checkpoint";
+  train(options(10), {.epochs = 1, .run_dir = folder / "run"}, *data.train);
+  const Checkpoint good = read_checkpoint(path);
+  const auto resume = [&](const std::string& model, const Checkpoint& changed) {
+    CheckpointWriter writer(path, changed.state);
+    for (const NamedTensor& t : changed.weights) writer.add_weight(t);
+    for (const NamedTensor& t : changed.optimizer) writer.add_optimizer(t);
+    writer.commit();
+    Model(compiled(model, options(10))).fit(*data.train, {.epochs = 2, .run_dir = folder / "run", .resume = true});
+  };
+  const auto with = [&](std::string_view key, Json value) {
+    Checkpoint c = good;
+    Json::Object state;
+    for (const auto& [name, was] : good.state.object()) state.emplace_back(name, name == key ? value : was);
+    c.state = std::move(state);
+    return c;
+  };
+  expect_error(ExitCode::usage, path.string() + " is a checkpoint of another model", [&] { resume("lenet", good); });
+  expect_error(ExitCode::data, path.string() + ": batch is 3, expected 0 to 2", [&] { resume("mlp", with("batch", 3)); });
+  expect_error(ExitCode::data, path.string() + ": step is -1", [&] { resume("mlp", with("step", -1)); });
+  expect_error(ExitCode::data, path.string() + ": JSON: expected", [&] { resume("mlp", with("history", 1)); });
+  resume("mlp", good);
 }
 
 TEST(ModelApi, EvaluationAgreesWithTrainingsOwnLoss) {
