@@ -219,7 +219,7 @@ Plan compile_unchecked(const GraphSource& source, const CompileOptions& o, Backe
     begin += sizes[d];
   }
   assemble(plan, replicas, outputs, o, parameters_of);
-  plan.warnings = warnings_of(plan, o, model);
+  for (std::string& warning : warnings_of(plan, o, model)) plan.warnings.push_back(std::move(warning));
   return plan;
 }
 

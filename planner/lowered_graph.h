@@ -30,6 +30,7 @@ struct LoweredGraph {
   std::vector<BufferId> outputs;               // of graph.outputs
   std::map<std::string, BufferId> reduced;     // value to be summed over devices, by the parameter it belongs to
   double seconds = 0;
+  std::vector<std::string> warnings;
 };
 
 // Where a parameter lies already: in a plan made before, or on another device.
