@@ -50,6 +50,12 @@ const CaseRow elementwise_rows[] = {
      },
      {DType::float32}},
     {"mul", [](std::mt19937& r) { return binary(r, "Mul"); }, {DType::float32, DType::float16, DType::bfloat16}},
+    {"pow of integers",
+     [](std::mt19937& r) {
+       const Shape s = image(r);
+       return Comparison{"Pow", {}, {random_integers(r, s, -4, 5), random_integers(r, s, -3, 12)}, {{DType::int64, s}}};
+     },
+     {DType::float32}},
     {"neg", [](std::mt19937& r) { return unary(r, "Neg"); }},
     {"pow", [](std::mt19937& r) { return binary(r, "Pow", {}, 0.5, 2); }},
     {"reciprocal", [](std::mt19937& r) { return unary(r, "Reciprocal", {}, 0.5, 4); }},
@@ -241,6 +247,20 @@ const CaseRow choice_rows[] = {
 const CaseRow loss_rows[] = {
     {"softmax", [](std::mt19937& r) { auto c = unary(r, "Softmax", {{"axis", std::int64_t{1}}}); c.terms = 64; return c; }, {DType::float32, DType::float64, DType::float16, DType::bfloat16}},
     {"log softmax", [](std::mt19937& r) { auto c = unary(r, "LogSoftmax", {{"axis", std::int64_t{-1}}}); c.terms = 64; return c; }},
+    {"log softmax of large numbers",
+     [](std::mt19937& r) {
+       const Shape s{between(r, 1, 5), between(r, 2, 200)};
+       return Comparison{"LogSoftmax", {{"axis", std::int64_t{1}}}, {random_tensor(r, s, 10000, 10004)}, {real(s)}, s[1]};
+     },
+     {DType::float32, DType::float64},
+     {"ab"}},
+    {"cross-entropy of large numbers",
+     [](std::mt19937& r) {
+       const Shape s{between(r, 1, 9), between(r, 2, 150)};
+       return Comparison{"SoftmaxCrossEntropyTraining", {{"scale", 0.125F}}, {random_tensor(r, s, 10000, 10004), random_integers(r, {s[0]}, 0, s[1])}, {real({}), real(s)}, s[1] * s[0]};
+     },
+     {DType::float32},
+     {"ab"}},
     {"softmax of long rows",
      [](std::mt19937& r) {
        const Shape s{between(r, 1, 5), between(r, 65, 300)};

@@ -60,6 +60,15 @@ TANDEM_DEVICE C apply_real(Function f, C a, C b, C p, C q) {
   return zero;
 }
 
+// Negative powers are 0, but of 1 and -1.
+TANDEM_DEVICE long long integer_power(long long base, long long exponent) {
+  if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent % 2 != 0 ? -1 : 1) : 0;
+  unsigned long long result = 1, factor = static_cast<unsigned long long>(base);
+  for (; exponent != 0; exponent >>= 1, factor *= factor)
+    if (exponent & 1) result *= factor;
+  return static_cast<long long>(result);
+}
+
 // Integers wrap around, divide towards zero, and give 0 where they would divide by it.
 TANDEM_DEVICE long long apply_integer(Function f, long long a, long long b) {
   using U = unsigned long long;
@@ -73,6 +82,7 @@ TANDEM_DEVICE long long apply_integer(Function f, long long a, long long b) {
     case Function::Mod: { const long long r = b == 0 || b == -1 ? 0 : a % b; return r != 0 && (r < 0) != (b < 0) ? r + b : r; }
     case Function::Mul: return static_cast<long long>(static_cast<U>(a) * static_cast<U>(b));
     case Function::Neg: return static_cast<long long>(0 - static_cast<U>(a));
+    case Function::Pow: return integer_power(a, b);
     case Function::Relu: return a < 0 ? 0 : a;
     case Function::Sign: return a > 0 ? 1 : a < 0 ? -1 : 0;
     case Function::Sub: return static_cast<long long>(static_cast<U>(a) - static_cast<U>(b));

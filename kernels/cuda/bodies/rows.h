@@ -14,7 +14,7 @@ TANDEM_DEVICE C larger(C a, C b) {
   return a != a ? a : b != b ? b : a > b ? a : b;
 }
 
-// y = softmax(x) or log softmax(x), a block a row.
+// y = softmax(x) or log softmax(x), a block a row. The largest goes first: x - (top + log Σ) would lose digits of large numbers.
 template <class T>
 struct SoftmaxBody {
   static constexpr int threads = 128;
@@ -35,10 +35,10 @@ struct SoftmaxBody {
     C sum = 0;
     for (std::int64_t c = t.thread(); c < length; c += threads) sum += exp(load(x[base + c * stride]) - top);
     sum = combine_block<threads, 1>(t, sum, [](C a, C b) { return a + b; });
-    const C shift = top + log(sum);
+    const C log_sum = log(sum);
     for (std::int64_t c = t.thread(); c < length; c += threads) {
       const C v = load(x[base + c * stride]);
-      y[base + c * stride] = store<T>(logarithm ? v - shift : exp(v - top) / sum);
+      y[base + c * stride] = store<T>(logarithm ? v - top - log_sum : exp(v - top) / sum);
     }
   }
 };
@@ -63,10 +63,10 @@ struct SoftmaxThreadBody {
       C top = -C(INFINITY), sum = 0;
       for (std::int64_t c = 0; c < length; ++c) top = larger(top, load(x[base + c * stride]));
       for (std::int64_t c = 0; c < length; ++c) sum += exp(load(x[base + c * stride]) - top);
-      const C shift = top + log(sum);
+      const C log_sum = log(sum);
       for (std::int64_t c = 0; c < length; ++c) {
         const C v = load(x[base + c * stride]);
-        y[base + c * stride] = store<T>(logarithm ? v - shift : exp(v - top) / sum);
+        y[base + c * stride] = store<T>(logarithm ? v - top - log_sum : exp(v - top) / sum);
       }
     }
   }
@@ -108,13 +108,13 @@ struct CrossEntropyBody {
       const C target = dense ? load(dense[base + c]) : C(c == label);
       sum += exp(v - top);
       weight += target;
-      if (target != C(0)) dot += target * v;
+      if (target != C(0)) dot += target * (v - top);
     }
     const auto add = [](C a, C b) { return a + b; };
     sum = combine_block<threads, 1>(t, sum, add);
     weight = combine_block<threads, 2>(t, weight, add);
     dot = combine_block<threads, 3>(t, dot, add);
-    if (t.thread() == 0) losses[row] = skipped ? C(0) : outside ? C(NAN) : static_cast<C>(scale) * (weight * (log(sum) + top) - dot);
+    if (t.thread() == 0) losses[row] = skipped ? C(0) : outside ? C(NAN) : static_cast<C>(scale) * (weight * log(sum) - dot);
     for (std::int64_t c = t.thread(); c < classes; c += threads) {
       const C target = dense ? load(dense[base + c]) : C(c == label);
       const C gradient = static_cast<C>(scale) * (exp(load(logits[base + c]) - top) / sum * weight - target);

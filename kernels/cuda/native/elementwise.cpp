@@ -56,7 +56,7 @@ constexpr FunctionRow functions[] = {
 };
 // What integers have, too.
 constexpr Function integer_functions[] = {Function::Abs, Function::Add, Function::Div, Function::Fmod, Function::Identity, Function::Max, Function::Min,
-                                          Function::Mod, Function::Mul, Function::Neg, Function::Relu, Function::Sign,     Function::Sub};
+                                          Function::Mod, Function::Mul, Function::Neg, Function::Pow, Function::Relu, Function::Sign,     Function::Sub};
 
 template <class T>
 ElementwiseBody<T> body_of(const ElementwiseProgram& p) {
