@@ -9,7 +9,7 @@
 
 namespace tandem::cuda {
 
-inline constexpr int finite_tensors_a_launch = 96;
+inline constexpr int finite_tensors_a_launch = 48;
 inline constexpr std::int64_t finite_piece = 8192;  // elements of a block
 
 // part[first_part + block] = 1 where the block's piece of one tensor is finite, else 0.
