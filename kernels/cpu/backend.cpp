@@ -105,7 +105,7 @@ DeviceModel CpuBackend::model(int index, int devices_in_use) const {
   const int cores = static_cast<int>(usable_cores().size());
   const int devices = std::max(1, devices_in_use);
   DeviceModel m;
-  m.threads = std::max(1, cores / devices);
+  m.threads = team_size(cores / devices);
   m.name = concat(cpu_name(), ", ", m.threads, m.threads == 1 ? " core" : " cores");
   m.memory = available_memory() / devices;
   // More devices than cores share the cores.
@@ -157,7 +157,7 @@ double CpuBackend::measure(const KernelDescription& description, const KernelOpt
 double CpuBackend::time_kernel(const KernelDescription& description, const KernelOptions& options) const {
   constexpr int least_runs = 3, most_runs = 20;
   constexpr double enough_seconds = 0.01, most_seconds = 0.2;
-  omp_set_num_threads(std::max(1, options.threads));
+  omp_set_num_threads(team_size(options.threads));
   const std::lock_guard lock(scratch_lock_);
   // One block, operand after operand, as in a plan's arena.
   std::int64_t bytes = to_line(description.workspace);

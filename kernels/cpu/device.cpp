@@ -19,7 +19,7 @@ std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to *
 }  // namespace
 
 // Device i takes cores [i·threads, (i+1)·threads). TANDEM_PIN=0 leaves all threads to the scheduler.
-CpuDevice::CpuDevice(int index, const KernelOptions& options) : index_(index), threads_(std::max(1, options.threads)) {
+CpuDevice::CpuDevice(int index, const KernelOptions& options) : index_(index), threads_(team_size(options.threads)) {
   const char* pin = std::getenv("TANDEM_PIN");
   if (pin && std::string_view(pin) == "0") return;
   const std::vector<int> cores = usable_cores();

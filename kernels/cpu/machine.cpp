@@ -1,5 +1,6 @@
 #include "kernels/cpu/machine.h"
 
+#include <omp.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -58,6 +59,10 @@ std::string cpu_name() {
 std::vector<int> usable_cores() {
   static const std::vector<int> cores = affinity();  // before any pin_thread, which needs them
   return cores;
+}
+
+int team_size(int wanted) {
+  return std::clamp(wanted, 1, std::max(1, omp_get_thread_limit()));
 }
 
 std::int64_t available_memory() {

@@ -1,9 +1,12 @@
+#include <omp.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <atomic>
 #include <fstream>
 #include <thread>
 
+#include "kernels/cpu/machine.h"
 #include "tests/kernels/native_harness.h"
 
 namespace tandem::native_tests {
@@ -61,6 +64,16 @@ TEST(CpuDevice, ModelsShareTheMachine) {
   EXPECT_EQ(many.threads, 1);
   EXPECT_LT(many.flops, one.flops);
   EXPECT_LT(many.memory, one.memory);
+}
+
+// OMP_THREAD_LIMIT is read when the process starts, so a test can only hold the limit that there is; the tsan preset
+// sets it for the whole suite, and a oneDNN kernel made for a larger team would never end there.
+TEST(CpuDevice, NoTeamIsLargerThanOpenMpAllows) {
+  const int limit = omp_get_thread_limit();
+  EXPECT_EQ(team_size(1 << 30), std::min(1 << 30, limit));
+  EXPECT_EQ(team_size(1), 1);
+  EXPECT_EQ(team_size(0), 1);
+  EXPECT_LE(cpu_backend().model(0, 1).threads, limit);
 }
 
 TEST(CpuStream, QueueRunsInOrderBesideTheCaller) {

@@ -3,6 +3,7 @@
 #pragma once
 #include <omp.h>
 
+#include "kernels/cpu/machine.h"
 #include "kernels/cpu/onednn/layouts.h"
 #include "kernels/kernel.h"
 #include "kernels/precision.h"
@@ -15,7 +16,7 @@ dnnl::primitive_attr attributes(bool relu = false);  // scratch memory is the ca
 // oneDNN plans for the number of OpenMP threads in effect: set it to the device's while describing and compiling.
 class ThreadScope {
  public:
-  explicit ThreadScope(int threads) : saved_(omp_get_max_threads()) { omp_set_num_threads(threads); }
+  explicit ThreadScope(int threads) : saved_(omp_get_max_threads()) { omp_set_num_threads(team_size(threads)); }
   ~ThreadScope() { omp_set_num_threads(saved_); }
   ThreadScope(const ThreadScope&) = delete;
   ThreadScope& operator=(const ThreadScope&) = delete;
