@@ -55,10 +55,12 @@ const Backend* open_module(const Module& module, std::string& reason) {
 
 }  // namespace
 
-BackendSet BackendSet::load() {
+template <class Wanted>
+BackendSet BackendSet::load_if(const Wanted& wanted) {
   BackendSet set;
   set.usable_.push_back(&cpu_backend());
   for (const Module& module : modules) {
+    if (!wanted(module.backend)) continue;
     std::string reason;
     if (const Backend* backend = open_module(module, reason))
       set.usable_.push_back(backend);
@@ -66,6 +68,16 @@ BackendSet BackendSet::load() {
       set.missing_.push_back({module.backend, reason});
   }
   return set;
+}
+
+BackendSet BackendSet::load() {
+  return load_if([](std::string_view) { return true; });
+}
+
+BackendSet BackendSet::load(const std::vector<DeviceSpec>& devices) {
+  return load_if([&](std::string_view backend) {
+    return std::any_of(devices.begin(), devices.end(), [&](const DeviceSpec& d) { return d.id.backend == backend; });
+  });
 }
 
 void BackendSet::check(const std::vector<DeviceSpec>& devices, bool to_open) const {

@@ -16,12 +16,17 @@ class BackendSet {
  public:
   // The CPU's, and CUDA's where its module (libtandem_cuda.so) lies in $TANDEM_BACKEND_PATH, beside the program or in ../lib.
   static BackendSet load();
+  // Only those that these devices need: CUDA's libraries take a while to load, and 200 MB.
+  static BackendSet load(const std::vector<DeviceSpec>& devices);
   Backends all() const { return usable_; }
   const std::vector<MissingBackend>& missing() const { return missing_; }
   // Fails (device) with the reason where a device's backend is not there or, with `to_open`, cannot be used now.
   void check(const std::vector<DeviceSpec>& devices, bool to_open) const;
 
  private:
+  template <class Wanted>
+  static BackendSet load_if(const Wanted& wanted);
+
   std::vector<const Backend*> usable_;
   std::vector<MissingBackend> missing_;
 };

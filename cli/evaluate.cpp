@@ -14,7 +14,7 @@ int run(const Invocation& call) {
   a.require("data");
   ModelOptions options = model_options(call, PlanMode::inference);
   Model model = Model::load(path);
-  const BackendSet backends = BackendSet::load();
+  const BackendSet backends = BackendSet::load(parse_devices(a.text("devices")));
   backends.check(options.plan.devices, true);
   const Splits splits = open_data(a.text("data"), model.data_request(options));
   const Dataset& data = split_of(splits, a.text("split"));

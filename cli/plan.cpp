@@ -54,7 +54,7 @@ int run(const Invocation& call) {
 
   const Model model = Model::load(a.positional("model"));
   const ModelOptions options = model_options(call, mode);
-  const BackendSet backends = BackendSet::load();
+  const BackendSet backends = BackendSet::load(parse_devices(a.text("devices")));
   backends.check(options.plan.devices, options.plan.autotune);
   std::string text;
   if (chosen) {

@@ -18,7 +18,7 @@ int run(const Invocation& call) {
   check_writable_file(output);
   const ModelOptions options = model_options(call, PlanMode::inference);
   Model model = Model::load(path);
-  const BackendSet backends = BackendSet::load();
+  const BackendSet backends = BackendSet::load(parse_devices(a.text("devices")));
   backends.check(options.plan.devices, true);
   const DataRequest request = model.data_request(options);
   const bool array = a.text("data").ends_with(".npy");

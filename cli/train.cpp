@@ -166,11 +166,10 @@ void take_best(Model& model, const std::filesystem::path& file, World* world) {
 // `world`: the other ranks, which do the same, or null. Only rank 0 writes.
 int train(const Invocation& call, World* world) {
   const Arguments& a = call.arguments;
-  if (a.text("keep") != "last" && a.text("keep") != "best") fail(ExitCode::usage, "--keep ", a.text("keep"), ": expected last or best");
   const bool first = !world || world->rank() == 0, dry = a.on("dry-run");
   if (!dry && first) check_outputs(a);
   Model model = load(a.positional("model"), world);
-  const BackendSet backends = BackendSet::load();
+  const BackendSet backends = BackendSet::load(parse_devices(a.text("devices")));
   Job job = prepare(call, model, backends, world);
   if (dry) return show_plan(call, model, job.options, backends);
   if (world) world->agree(facts_of(job, backends));
@@ -235,6 +234,7 @@ int run(const Invocation& call) {
   const Arguments& a = call.arguments;
   a.positional("model");
   a.require("data");
+  if (!a.on("dry-run")) a.require("output");
   if (a.text("keep") != "last" && a.text("keep") != "best") fail(ExitCode::usage, "--keep ", a.text("keep"), ": expected last or best");
   const std::optional<WorldOptions> world = a.on("dry-run") ? std::nullopt : world_options(call);
   if (world) return train_as_rank(call, *world);

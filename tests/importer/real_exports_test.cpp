@@ -67,6 +67,13 @@ void take_weights_out(onnx::ModelProto& model, onnx::ModelProto& exported, const
     EXPECT_TRUE(holds(t, weight->second)) << t.name();
     return made.contains(t.name());
   });
+  // A shape that only such a node read goes with it.
+  std::set<std::string> read, kept;
+  for (const onnx::NodeProto& n : from.node()) read.insert(n.input().begin(), n.input().end());
+  for (const onnx::TensorProto& t : to.initializer()) kept.insert(t.name());
+  remove_where(*from.mutable_initializer(), [&](const onnx::TensorProto& t) {
+    return t.data_type() == onnx::TensorProto::INT64 && !read.contains(t.name()) && !kept.contains(t.name());
+  });
   remove_where(*to.mutable_input(), [&](const onnx::ValueInfoProto& input) { return made.contains(input.name()); });
   for (onnx::GraphProto* graph : {&from, &to})
     for (onnx::TensorProto& t : *graph->mutable_initializer())

@@ -29,6 +29,7 @@ TEST(PlanText, Summary) {
   batch           5 over 3 devices
   loss            sum
   optimizer       sgd
+  precision       fp32
   estimated step  500 µs, 10,000 samples/s
 
 Devices
