@@ -204,7 +204,7 @@ void Program::prepare_capture(const Place& place) {
   const auto after = std::find_if(instructions_.rbegin(), instructions_.rend(), is_launch).base();
   if (first >= after) return;
   if (place.group && !place.group->captures())
-    not_captured_ = "it sums over devices";
+    not_captured_ = "it sums over devices of this process";
   else if (std::any_of(first, after, is_copy))
     not_captured_ = "it copies to or from the host between kernels";
   if (!not_captured_.empty()) return;

@@ -62,7 +62,7 @@ TEST_P(Ranks, TrainWhatOneProcessTrains) {
   const Row& row = GetParam();
   const TemporaryFolder folder;
   const std::string line = "train " + row.line + " " + digits + "--json ";
-  const Outcome alone = Process(folder, "alone", words(line + "--output TMP/alone.onnx", folder.text())).wait();
+  const Outcome alone = Process(folder, "alone", words(line + "--output TMP/alone.onnx --run-dir TMP/alone", folder.text())).wait();
   ASSERT_EQ(alone.code, 0) << alone.err;
   const std::string together = line + "--output TMP/together.onnx --run-dir TMP/run ";
   Outcome first;

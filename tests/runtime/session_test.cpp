@@ -446,7 +446,7 @@ TEST(Session, TellsWhyAStepIsNotCaptured) {
   step(one, 0, numbers(2, 3));
   step(two, 0, numbers(2, 3));
   EXPECT_EQ(one.not_captured(0, 0), "it copies to or from the host between kernels");
-  EXPECT_EQ(two.not_captured(0, 1), "it sums over devices");
+  EXPECT_EQ(two.not_captured(0, 1), "it sums over devices of this process");
   EXPECT_EQ(fake.replays, 0);
 }
 
