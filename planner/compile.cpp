@@ -30,10 +30,11 @@ Prepared prepare_training(const Graph& model, const CompileOptions& options, std
   return p;
 }
 
-Prepared prepare_inference(const Graph& model, Precision precision) {
+Prepared prepare_inference(const Graph& model, Precision precision, const Plan* parameters_of) {
   Prepared p;
   for (const ValueId out : model.outputs) p.outputs.push_back(model[out].name);
   p.graph = fuse_elementwise(mixed_precision(fuse_layers(simplify(expand(model, false))), precision));
+  if (parameters_of) p.graph = keep_parameters(p.graph, *parameters_of);
   verify(p.graph);
   return p;
 }
@@ -136,7 +137,7 @@ Plan compile_unchecked(const GraphSource& source, const CompileOptions& o, Backe
     if (n == 0 || prepared.count(n)) continue;
     model = source(n);
     plan.model = model.name;
-    prepared.emplace(n, training ? prepare_training(model, o, n, collective) : prepare_inference(model, o.precision));
+    prepared.emplace(n, training ? prepare_training(model, o, n, collective) : prepare_inference(model, o.precision, parameters_of));
   }
   if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) {
     if (training)

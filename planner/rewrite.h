@@ -6,6 +6,7 @@
 
 #include "graph/operator.h"
 #include "planner/compile.h"
+#include "planner/plan/plan.h"
 
 namespace tandem {
 
@@ -29,6 +30,10 @@ Graph fuse_layers(const Graph& graph);
 // Activations, and the operands of convolutions and products, in 16 bits where the precision has them, with a Cast wherever
 // the types meet. Before differentiation: the gradient of a Cast is a Cast. Fails (model) on 16-bit parameters.
 Graph mixed_precision(const Graph& graph, Precision precision);
+
+// Parameters in the shapes that the plan which keeps them has, with views to the shapes that this graph's own fusions gave
+// them. Of graphs that only read parameters.
+Graph keep_parameters(const Graph& graph, const Plan& owner);
 
 // Elementwise nodes into programs (Elementwise). After differentiation.
 Graph fuse_elementwise(const Graph& graph);
