@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <set>
 
 #include "tests/importer/model_builder.h"
 
@@ -68,12 +69,15 @@ void take_weights_out(onnx::ModelProto& model, onnx::ModelProto& exported, const
     return made.contains(t.name());
   });
   // A shape that only such a node read goes with it.
-  std::set<std::string> read, kept;
+  std::set<std::string> read, kept, gone;
   for (const onnx::NodeProto& n : from.node()) read.insert(n.input().begin(), n.input().end());
   for (const onnx::TensorProto& t : to.initializer()) kept.insert(t.name());
   remove_where(*from.mutable_initializer(), [&](const onnx::TensorProto& t) {
-    return t.data_type() == onnx::TensorProto::INT64 && !read.contains(t.name()) && !kept.contains(t.name());
+    const bool goes = t.data_type() == onnx::TensorProto::INT64 && !read.contains(t.name()) && !kept.contains(t.name());
+    if (goes) gone.insert(t.name());
+    return goes;
   });
+  remove_where(*from.mutable_input(), [&](const onnx::ValueInfoProto& input) { return gone.contains(input.name()); });
   remove_where(*to.mutable_input(), [&](const onnx::ValueInfoProto& input) { return made.contains(input.name()); });
   for (onnx::GraphProto* graph : {&from, &to})
     for (onnx::TensorProto& t : *graph->mutable_initializer())
