@@ -1,6 +1,7 @@
 // Training in bf16 on rendered digits, against float32.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/cpu/backend.h"
@@ -15,10 +16,11 @@ const Backend* const backends[] = {&cpu_backend()};
 std::vector<Tensor> batch_of(const Dataset& digits, std::int64_t first, std::int64_t n, std::int64_t channels, std::int64_t size) {
   std::vector<std::int64_t> samples;
   for (std::int64_t i = 0; i < n; ++i) samples.push_back((first + i) % digits.size());
-  std::vector<std::uint8_t> pixels(static_cast<std::size_t>(n * 28 * 28));
+  std::vector<std::uint8_t> pixels(static_cast<std::size_t>(n * 28 * 28)), classes(static_cast<std::size_t>(n));
   Tensor images(TensorType{DType::float32, {n, channels, size, size}}), labels(TensorType{DType::int64, {n}});
   for (std::size_t f = 0; f < digits.fields().size(); ++f)
-    digits.read(f, samples, digits.fields()[f].role == Role::label ? labels.write().data() : reinterpret_cast<std::byte*>(pixels.data()));
+    digits.read(f, samples, reinterpret_cast<std::byte*>(digits.fields()[f].role == Role::label ? classes.data() : pixels.data()));
+  std::copy(classes.begin(), classes.end(), labels.write<std::int64_t>().begin());
   const auto out = images.write<float>();
   const std::int64_t frame = (size - 28) / 2;
   for (std::int64_t i = 0; i < n; ++i)
