@@ -16,13 +16,16 @@ const std::string digits = "--data synthetic:digits,train=150,test=40 --no-autot
 const std::string forever = "train MODELS/mlp.onnx --data synthetic:digits,train=200,test=50 --no-autotune --init he-normal --batch-size 64 "
                             "--epochs 1000000 --output TMP/out.onnx ";
 
+Process start_rank(const TemporaryFolder& folder, const test::RankAddress& address, int rank, int ranks, const std::string& line) {
+  return {folder, concat("rank", rank), words(line, folder.text()),
+          std::map<std::string, std::string>{
+              {"TANDEM_RANK", text_of(rank)}, {"TANDEM_WORLD_SIZE", text_of(ranks)}, {"TANDEM_ADDRESS", address.text()}}};
+}
+
 std::vector<Process> start_ranks(const TemporaryFolder& folder, const test::RankAddress& address, int ranks, const std::string& line,
                                  const std::function<std::string(int)>& own = [](int) { return ""; }) {
   std::vector<Process> list;
-  for (int r = 0; r < ranks; ++r)
-    list.emplace_back(folder, concat("rank", r), words(line + own(r), folder.text()),
-                      std::map<std::string, std::string>{
-                          {"TANDEM_RANK", text_of(r)}, {"TANDEM_WORLD_SIZE", text_of(ranks)}, {"TANDEM_ADDRESS", address.text()}});
+  for (int r = 0; r < ranks; ++r) list.push_back(start_rank(folder, address, r, ranks, line + own(r)));
   return list;
 }
 
@@ -146,10 +149,9 @@ TEST(RanksInTrouble, AnInterruptOfTheLauncherStopsAll) {
 TEST(RanksInTrouble, OneThatNeverArrivesIsNamed) {
   const TemporaryFolder folder;
   const test::RankAddress address;
-  std::vector<Process> processes = start_ranks(folder, address, 3, forever + "--devices cpu:0-2 --rank-timeout 4 ");
-  processes[1].signal(SIGSTOP);
-  for (const int r : {0, 2}) {
-    const Outcome o = processes[static_cast<std::size_t>(r)].wait();
+  std::vector<Process> processes;
+  for (const int r : {0, 2}) processes.push_back(start_rank(folder, address, r, 3, forever + "--devices cpu:0-2 --rank-timeout 4 "));
+  for (const Outcome& o : wait_all(processes)) {
     EXPECT_EQ(o.code, 6);
     EXPECT_NE(o.err.find("waited 4 s for rank 1"), std::string::npos) << o.err;
   }
