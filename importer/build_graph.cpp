@@ -181,9 +181,15 @@ class Builder {
   }
   bool named_in_file(const std::string& name) const { return options_.constants.contains(name); }
 
+  // Of a node that makes a constant.
+  static Symbol only_output(const FlatNode& node) {
+    if (node.outputs.size() != 1 || !node.outputs[0].present()) fail("it has ", node.outputs.size(), " outputs, expected one with a name");
+    return node.outputs[0];
+  }
+
   void constant(const FlatNode& node) {
     if (!node.faults.empty()) fail(node.faults.front());
-    const Symbol out = node.outputs.at(0);
+    const Symbol out = only_output(node);
     const Tensor tensor = wanted(constant_value(node.attributes));
     if (node.top_level && model_.role(out) != WeightRole::none) {
       value(out) = parameter(out, tensor.type(), tensor);
@@ -193,7 +199,7 @@ class Builder {
   }
 
   void constant_of_shape(const FlatNode& node, const Draft& draft) {
-    const Symbol out = node.outputs.at(0);
+    const Symbol out = only_output(node);
     const Fill fill = fill_of(graph(), draft);
     if (!node.top_level || model_.role(out) == WeightRole::none) {
       value(out) = graph().add_constant(model_.name(out), wanted(filled(fill, options_.fold_limit)));
