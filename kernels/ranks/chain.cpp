@@ -11,8 +11,8 @@
 
 namespace tandem {
 
-Chain::Chain(int rank, Socket lower, Socket upper, double timeout_seconds, Control& control)
-    : rank_(rank), timeout_(timeout_seconds), lower_(std::move(lower)), upper_(std::move(upper)), control_(control) {}
+Chain::Chain(int rank, Neighbours neighbours, double timeout_seconds, Control& control)
+    : rank_(rank), timeout_(timeout_seconds), lower_(std::move(neighbours.lower)), upper_(std::move(neighbours.upper)), control_(control) {}
 
 // What can be read now; 0 where nothing is there.
 std::int64_t Chain::receive(const Socket& from, int rank, std::byte* to, std::int64_t bytes) {

@@ -11,7 +11,7 @@ namespace tandem {
 
 class Chain {
  public:
-  Chain(int rank, Socket lower, Socket upper, double timeout_seconds, Control& control);
+  Chain(int rank, Neighbours neighbours, double timeout_seconds, Control& control);
 
   // What a call is; those of all ranks must be equal.
   struct Call {

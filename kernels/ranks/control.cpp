@@ -75,6 +75,19 @@ void Control::raise() {
   fail(ExitCode::communication, reason_);
 }
 
+void Control::check() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (reason_.empty()) return;
+  }
+  raise();
+}
+
+void Control::missing(int rank) {
+  conclude(concat("waited ", timeout_, " s for rank ", rank), -1);
+  raise();
+}
+
 void Control::lost(int rank) {
   {
     // A rank ends its lines also where it ends because of another: rank 0 knows which.

@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "graph/error.h"
+#include "kernels/ranks/control.h"
 
 namespace tandem {
 namespace {
@@ -13,6 +15,7 @@ constexpr std::uint32_t magic = 0x546e6d31;  // of this protocol's version
 constexpr std::size_t most_text = 1 << 16;
 constexpr double greeting_seconds = 2;  // a stranger who connects and says nothing
 constexpr double answer_seconds = 5;    // rank 0 answers when its own time is over
+constexpr auto turn = std::chrono::milliseconds(500);  // longer than a connection takes to be made
 
 struct Hello {
   std::uint32_t magic;
@@ -53,7 +56,8 @@ class Guests {
     }
   }
 
-  // Tells everybody whether the group is made and where the rank before listens; a rank on this machine is where rank 0 is.
+  // Tells everybody whether the group is made and where the rank before listens; a rank on this machine is where rank 0
+  // is. Who has ended meanwhile is found out by its line of control.
   std::vector<Line> answer(const std::string& own_place) {
     places_[0].second = own_place;
     std::vector<Line> lines;
@@ -61,9 +65,10 @@ class Guests {
       if (!lines_[r].open()) continue;
       const auto end = seconds_from_now(answer_seconds);
       const auto& [host, place] = places_[r - 1];
-      if (!send_text(lines_[r], refusal_, end)) refuse(concat("rank ", r, " has ended"));
-      if (refusal_.empty() && !(send_text(lines_[r], is_loopback(host) ? "" : host, end) && send_text(lines_[r], place, end)))
-        refuse(concat("rank ", r, " has ended"));
+      std::vector<std::string> texts{refusal_};
+      if (refusal_.empty()) texts.insert(texts.end(), {is_loopback(host) ? "" : host, place});
+      for (const std::string& text : texts)
+        if (!send_text(lines_[r], text, end)) break;
       lines.push_back({static_cast<int>(r), std::move(lines_[r])});
     }
     if (!refusal_.empty()) fail(ExitCode::communication, refusal_);
@@ -87,41 +92,32 @@ class Guests {
   std::string refusal_;
 };
 
-struct Neighbour {
-  Socket control;
-  Address lower;
-};
-
-Neighbour join(const WorldOptions& o, const Address& address, const std::string& own_place, Clock::time_point end) {
+// Goes to rank 0, which answers with where the rank before listens.
+std::pair<Socket, Address> visit(const WorldOptions& o, const Address& address, const std::string& own_place, Clock::time_point end) {
   Socket s = connect_to(address, end);
   if (!s.open()) fail(ExitCode::communication, "rank 0 does not answer at ", address, " within ", o.timeout_seconds, " s");
   const Hello hello{magic, o.rank, o.ranks};
-  const auto answer_end = end + std::chrono::seconds(static_cast<int>(answer_seconds));
+  const auto answer_end = seconds_from_now(o.timeout_seconds + answer_seconds);  // rank 0's time began before
   std::string refusal, host, place;
   if (!send_all(s, &hello, sizeof hello, end) || !send_text(s, own_place, end) || !receive_text(s, refusal, answer_end))
     fail(ExitCode::communication, "rank 0 at ", address, " ended before all ranks had come");
   if (!refusal.empty()) fail(ExitCode::communication, refusal);
   if (!receive_text(s, host, answer_end) || !receive_text(s, place, answer_end))
     fail(ExitCode::communication, "rank 0 at ", address, " ended before all ranks had come");
-  if (address.local()) return {std::move(s), {"", place}};
-  std::string at = host.empty() ? peer_of(s) : host;
-  return {std::move(s), {std::move(at), place}};
+  Address lower{address.local() ? "" : host.empty() ? peer_of(s) : host, place};
+  return {std::move(s), std::move(lower)};
 }
 
-Socket meet_upper(const WorldOptions& o, const Socket& listener, Clock::time_point end) {
+// `attempt(end)` until it gives a socket, in short turns, so that a rank that is lost meanwhile ends the wait.
+template <class Attempt>
+Socket wait_for(int rank, const WorldOptions& o, Control& control, const Attempt& attempt) {
+  const Clock::time_point end = seconds_from_now(o.timeout_seconds);
   for (;;) {
-    Socket s = accept_from(listener, end);
-    if (!s.open()) fail(ExitCode::communication, "rank ", o.rank + 1, " did not connect within ", o.timeout_seconds, " s");
-    Hello hello{};
-    if (receive_hello(s, hello) && hello.rank == o.rank + 1) return s;
+    const Clock::time_point now = Clock::now();
+    if (Socket s = attempt(std::min(end, now + turn)); s.open()) return s;
+    control.check();
+    if (now >= end) control.missing(rank);
   }
-}
-
-Socket meet_lower(const WorldOptions& o, const Address& lower, Clock::time_point end) {
-  Socket s = connect_to(lower, end);
-  const Hello hello{magic, o.rank, o.ranks};
-  if (!s.open() || !send_all(s, &hello, sizeof hello, end)) fail(ExitCode::communication, "rank ", o.rank - 1, " does not answer at ", lower);
-  return s;
 }
 
 }  // namespace
@@ -138,25 +134,40 @@ bool receive_text(const Socket& socket, std::string& text, Clock::time_point end
   return receive_all(socket, text.data(), size, end);
 }
 
-Lines meet(const WorldOptions& o) {
+Greeting greet(const WorldOptions& o) {
   const Clock::time_point end = seconds_from_now(o.timeout_seconds);
   const Address address = parse_address(o.address);
-  auto [listener, place] = listen_beside(address, o.rank);
-  Lines lines;
+  Greeting g;
+  std::tie(g.door, g.door_place) = listen_beside(address, o.rank);
   if (o.rank == 0) {
-    const Socket door = listen_at(address);
+    const Socket listener = listen_at(address);
     Guests guests(o);
-    guests.gather(door, end);
-    lines.control = guests.answer(place);
+    guests.gather(listener, end);
+    g.control = guests.answer(g.door_place);
     if (address.local()) ::unlink(address.port.c_str());
   } else {
-    Neighbour n = join(o, address, place, end);
-    lines.control.push_back({0, std::move(n.control)});
-    lines.lower = meet_lower(o, n.lower, end);
+    auto [line, lower] = visit(o, address, g.door_place, end);
+    g.control.push_back({0, std::move(line)});
+    g.lower = std::move(lower);
   }
-  if (o.rank + 1 < o.ranks) lines.upper = meet_upper(o, listener, end);
-  if (address.local()) ::unlink(place.c_str());
-  return lines;
+  return g;
+}
+
+Neighbours join_neighbours(const WorldOptions& o, Greeting g, Control& control) {
+  Neighbours n;
+  if (o.rank > 0) {
+    n.lower = wait_for(o.rank - 1, o, control, [&](Clock::time_point end) { return connect_to(g.lower, end); });
+    const Hello hello{magic, o.rank, o.ranks};
+    if (!send_all(n.lower, &hello, sizeof hello, seconds_from_now(answer_seconds))) control.lost(o.rank - 1);
+  }
+  if (o.rank + 1 < o.ranks)
+    n.upper = wait_for(o.rank + 1, o, control, [&](Clock::time_point end) {
+      Socket s = accept_from(g.door, end);
+      Hello hello{};
+      return s.open() && receive_hello(s, hello) && hello.rank == o.rank + 1 ? std::move(s) : Socket();
+    });
+  if (parse_address(o.address).local()) ::unlink(g.door_place.c_str());
+  return n;
 }
 
 }  // namespace tandem

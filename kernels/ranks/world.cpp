@@ -44,16 +44,15 @@ void merge(void* context, std::int64_t at, std::int64_t bytes, const std::byte* 
 
 struct World::State {
   WorldOptions options;
-  Lines lines;
+  Greeting greeting;
   Control control;
   Chain chain;
-  bool left = false;
 
   explicit State(const WorldOptions& o)
       : options(checked(o)),
-        lines(o.ranks > 1 ? meet(o) : Lines{}),
-        control(o.rank, std::move(lines.control), o.timeout_seconds),
-        chain(o.rank, std::move(lines.lower), std::move(lines.upper), o.timeout_seconds, control) {}
+        greeting(o.ranks > 1 ? greet(o) : Greeting{}),
+        control(o.rank, std::move(greeting.control), o.timeout_seconds),
+        chain(o.rank, o.ranks > 1 ? join_neighbours(o, std::move(greeting), control) : Neighbours{}, o.timeout_seconds, control) {}
 
   void gather(Kind kind, std::span<std::byte> bytes) {
     if (options.ranks > 1) chain.run({static_cast<std::uint64_t>(kind), 0, bytes.size()}, 1, bytes.data(), {bytes.data(), merge});

@@ -8,7 +8,7 @@
 
 #include "kernels/device.h"
 #include "kernels/ranks/host_group.h"
-#include "kernels/ranks/socket.h"
+#include "kernels/ranks/rendezvous.h"
 #include "tests/runtime/rank_address.h"
 
 namespace tandem {
@@ -16,10 +16,11 @@ namespace {
 
 using test::RankAddress;
 
-// Runs body(world) in a thread for each rank; returns what each failed with, empty where it did not. Ranks of which
-// `present` says no never come.
+// Runs body(world) in a thread for each rank, and then ended(); returns what each failed with, empty where it did not.
+// Ranks of which `present` says no never come.
 std::vector<std::string> on_ranks(int ranks, const std::string& address, double timeout, const std::function<void(World&)>& body,
-                                  const std::function<bool(int)>& present = [](int) { return true; }) {
+                                  const std::function<bool(int)>& present = [](int) { return true; },
+                                  const std::function<void()>& ended = [] {}) {
   std::vector<std::string> failures(static_cast<std::size_t>(ranks));
   std::vector<std::thread> threads;
   for (int r = 0; r < ranks; ++r)
@@ -32,6 +33,7 @@ std::vector<std::string> on_ranks(int ranks, const std::string& address, double 
           EXPECT_EQ(e.code(), ExitCode::communication);
           failures[static_cast<std::size_t>(r)] = e.what();
         }
+        ended();
       });
   for (std::thread& t : threads) t.join();
   return failures;
@@ -141,6 +143,37 @@ TEST(World, NamesTheFirstWhereItNeverComes) {
   const auto failures = on_ranks(2, address.text(), short_time, [](World&) {}, [](int r) { return r == 1; });
   EXPECT_EQ(failures[1], concat("rank 0 does not answer at ", address.text(), " within 0.5 s"));
 }
+
+// A rank that rank 0 has greeted and that never comes to its neighbours: it has ended, or it hangs.
+struct Lost {
+  const char* name;
+  int ranks, rank;
+  bool hangs;
+};
+class WorldLost : public testing::TestWithParam<Lost> {};
+
+TEST_P(WorldLost, IsNamedByAllOthers) {
+  const Lost& l = GetParam();
+  for (const bool tcp : {false, true}) {
+    const RankAddress address(tcp);
+    const double timeout = l.hangs ? short_time : long_time;
+    std::atomic<int> running = l.ranks - 1;
+    std::thread lost([&] {
+      const Greeting greeting = greet({.rank = l.rank, .ranks = l.ranks, .address = address.text(), .timeout_seconds = long_time});
+      while (running > 0 && l.hangs) std::this_thread::yield();
+    });
+    auto failures = on_ranks(l.ranks, address.text(), timeout, [&](World& world) { world.any(false); }, [&](int r) { return r != l.rank; },
+                             [&] { --running; });
+    lost.join();
+    failures.erase(failures.begin() + l.rank);
+    EXPECT_EQ(failures, all(l.ranks - 1, concat(l.hangs ? "waited 0.5 s for rank " : "rank ", l.rank, l.hangs ? "" : " has ended")));
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Rows, WorldLost,
+                         testing::Values(Lost{"the_first", 3, 0, false}, Lost{"the_second", 4, 1, false}, Lost{"the_middle", 4, 2, false},
+                                         Lost{"the_last", 4, 3, false}, Lost{"the_second_hangs", 4, 1, true},
+                                         Lost{"the_middle_hangs", 4, 2, true}, Lost{"the_last_hangs", 4, 3, true}),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 // What one rank does in place of a sum, and what all others then say.
 struct Trouble {
