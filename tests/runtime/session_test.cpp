@@ -1,55 +1,11 @@
-// Sessions over a fake backend and hand-made plans.
-#include "runtime/session.h"
-
-#include <gtest/gtest.h>
-
+// What sessions compute, over a fake backend and hand-made plans.
 #include <thread>
 
 #include "tests/runtime/allocations.h"
-#include "tests/runtime/fake_backend.h"
-#include "tests/runtime/plan_builder.h"
+#include "tests/runtime/linear_session.h"
 
 namespace tandem::test {
 namespace {
-
-// What f fails with; empty where it does not.
-template <class F>
-std::string failure(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
-}
-testing::AssertionResult contains(const std::string& text, const std::string& part) {
-  if (text.find(part) != std::string::npos) return testing::AssertionSuccess();
-  return testing::AssertionFailure() << "'" << text << "' does not contain '" << part << "'";
-}
-
-struct Results {
-  std::vector<float> loss, y;
-};
-// One step of the linear plan.
-Results step(Session& session, std::size_t plan, const std::vector<float>& x, StepState state = {.learning_rate = 0.5}) {
-  const Plan& p = session.plan(plan);
-  Results r{std::vector<float>(p.devices.size(), -1), std::vector<float>(x.size(), -1)};
-  const std::byte* inputs[] = {reinterpret_cast<const std::byte*>(x.data()), nullptr, nullptr};
-  std::byte* outputs[] = {reinterpret_cast<std::byte*>(r.loss.data()), reinterpret_cast<std::byte*>(r.y.data())};
-  session.run(plan, inputs, outputs, state);
-  return r;
-}
-std::vector<float> floats(const Tensor& t) {
-  return {t.values<float>().begin(), t.values<float>().end()};
-}
-std::vector<float> numbers(std::int64_t rows, std::int64_t columns) {
-  std::vector<float> x(static_cast<std::size_t>(rows * columns));
-  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i + 1);
-  return x;
-}
-NamedTensor weights(std::vector<float> w) {
-  return {"w", Tensor::of<float>({std::ssize(w)}, std::span<const float>(w))};
-}
 
 struct Slices {
   std::string name;
@@ -286,77 +242,6 @@ TEST(Session, ParametersKeepTheTemplatesOrder) {
   EXPECT_EQ(device[(12 / 8) * 16 + 1 * 8 + 12 % 8], 0) << "padding";
 }
 
-struct Refusal {
-  std::string name;
-  std::function<void(FakeBackend&, Plan&)> change;
-  std::string reason;
-};
-class RefusedPlan : public testing::TestWithParam<Refusal> {};
-TEST_P(RefusedPlan, SaysWhy) {
-  FakeBackend fake;
-  Plan plan = linear_plan({2, 1});
-  GetParam().change(fake, plan);
-  const Backend* backends[] = {&fake};
-  EXPECT_TRUE(contains(failure([&] { Session session(plan, backends); }), GetParam().reason));
-}
-INSTANTIATE_TEST_SUITE_P(
-    Rows, RefusedPlan,
-    testing::Values(Refusal{"no_such_backend", [](FakeBackend&, Plan& p) { p.devices[0].device.backend = "cuda"; },
-                            "device cuda:0: this program has no backend 'cuda', only fake"},
-                    Refusal{"too_few_devices", [](FakeBackend& b, Plan&) { b.devices = 1; }, "device fake:1: there are 1 fake devices"},
-                    Refusal{"unusable", [](FakeBackend& b, Plan&) { b.reason = "no driver"; }, "device fake:0: no driver"},
-                    Refusal{"out_of_memory", [](FakeBackend& b, Plan&) { b.memory_limit = 100; }, "out of memory"},
-                    Refusal{"unknown_operator", [](FakeBackend&, Plan& p) { p.devices[1].steps[3].op = "Nothing"; },
-                            "fake:1: step 3 (Nothing, fake.Scale, from 'Scale_node'): the plan wants kernel fake.Scale"},
-                    Refusal{"unknown_kernel", [](FakeBackend&, Plan& p) { p.devices[0].steps[3].kernel = "other.Scale"; },
-                            "offers \n  fake.Scale: float32[2,3]:ab float32[3]:a → float32[2,3]:ab"},
-                    Refusal{"more_workspace", [](FakeBackend& b, Plan&) { b.workspace = 128; },
-                            "needs 128 bytes of workspace, the plan has 0"},
-                    Refusal{"does_not_verify", [](FakeBackend&, Plan& p) { p.devices[0].steps[8].waits.clear(); },
-                            "without waiting for step 5 (all_reduce)"},
-                    Refusal{"other_scalars",
-                            [](FakeBackend&, Plan& p) {
-                              p.inputs[0] = {"tandem.scalars", {DType::float32, {3, 3}}, true};
-                            },
-                            "expected float32[8] without a batch"}),
-    [](const auto& info) { return info.param.name; });
-
-struct Addition {
-  std::string name;
-  std::function<void(Plan&)> change;
-  std::string reason;
-};
-class RefusedAddition : public testing::TestWithParam<Addition> {};
-TEST_P(RefusedAddition, LeavesTheSessionAsItWas) {
-  FakeBackend fake;
-  const Backend* backends[] = {&fake};
-  Session session(linear_plan({2, 1}), backends);
-  Plan plan = linear_plan({1, 1});
-  GetParam().change(plan);
-  EXPECT_TRUE(contains(failure([&] { session.add(plan); }), GetParam().reason));
-  EXPECT_EQ(step(session, 0, numbers(3, 3)).y, std::vector<float>(9, 0.0f)) << "weights are zero";
-}
-INSTANTIATE_TEST_SUITE_P(Rows, RefusedAddition,
-                         testing::Values(Addition{"other_devices", [](Plan& p) { p.devices[1].device.index = 2; }, "other devices"},
-                                         Addition{"fewer_devices", [](Plan& p) { p = linear_plan({1}); }, "other devices"},
-                                         Addition{"other_parameter", [](Plan& p) { p.parameters[0].name = "v"; },
-                                                  "parameter 'v', which the first plan has not"},
-                                         Addition{"other_place",
-                                                  [](Plan& p) {
-                                                    p.parameters[0].offset = 64;
-                                                    for (DevicePlan& d : p.devices) {
-                                                      d.arenas[0].bytes = 128;
-                                                      for (Buffer& b : d.buffers) b.offset += b.arena == ArenaKind::parameters ? 64 : 0;
-                                                    }
-                                                  },
-                                                  "parameter 'w' is float32[3]:a at 64 in the plan to add, float32[3]:a at 0 in the first"},
-                                         Addition{"other_type",
-                                                  [](Plan& p) {
-                                                    p = linear_plan({1, 1}, 4);
-                                                  },
-                                                  "parameter 'w' is float32[4]:a"}),
-                         [](const auto& info) { return info.param.name; });
-
 TEST(Session, AnotherBatchTrainsTheSameParameters) {
   FakeBackend fake;
   const Backend* backends[] = {&fake};
@@ -367,34 +252,6 @@ TEST(Session, AnotherBatchTrainsTheSameParameters) {
   step(session, 0, std::vector<float>(12, 1.0f));  // w = -0.5·4
   step(session, 1, {1, 2, 3});
   for (int d = 0; d < 2; ++d) EXPECT_EQ(floats(session.parameters(d)[0].tensor), (std::vector<float>{-2.5f, -3, -3.5f}));
-}
-
-TEST(Session, NamesTheDeviceAndTheStepThatFailed) {
-  FakeBackend fake;
-  const Function scale = fake.functions["Scale"];
-  fake.functions["Scale"] = [scale](const Call& c) {
-    if (c.in<float>(0)[0] == 7) throw std::runtime_error("seven");
-    scale(c);
-  };
-  const Backend* backends[] = {&fake};
-  Session session(linear_plan({2, 1, 1}), backends);
-  const std::string what = failure([&] { step(session, 0, numbers(4, 3)); });  // row 2 starts with 7: device 1
-  EXPECT_EQ(what, "fake:1: step 3 (Scale, fake.Scale, from 'Scale_node'): seven");
-  EXPECT_TRUE(contains(failure([&] { step(session, 0, numbers(4, 3)); }), "the session failed before: "));
-}
-
-// One device leaves the step in silence: the others say whom they miss instead of waiting for ever.
-TEST(Session, FailsWhereADeviceIsMissing) {
-  FakeBackend fake;
-  fake.timeout_seconds = 0.05;
-  const Function scale = fake.functions["Scale"];
-  fake.functions["Scale"] = [scale](const Call& c) {
-    if (c.in<float>(0)[0] == 7) std::this_thread::sleep_for(std::chrono::milliseconds(300));
-    scale(c);
-  };
-  const Backend* backends[] = {&fake};
-  Session session(linear_plan({2, 1, 1}), backends);
-  EXPECT_TRUE(contains(failure([&] { step(session, 0, numbers(4, 3)); }), "all-reduce: waited 0.05 s for rank 1"));
 }
 
 TEST(Session, ReplaysTheStepOnADeviceThatCaptures) {
@@ -448,18 +305,6 @@ TEST(Session, TellsWhyAStepIsNotCaptured) {
   EXPECT_EQ(one.not_captured(0, 0), "it copies to or from the host between kernels");
   EXPECT_EQ(two.not_captured(0, 1), "it sums over devices of this process");
   EXPECT_EQ(fake.replays, 0);
-}
-
-TEST(Session, RefusesUnknownParametersAndOtherTypes) {
-  FakeBackend fake;
-  const Backend* backends[] = {&fake};
-  Session session(linear_plan({1}), backends);
-  EXPECT_EQ(failure([&] {
-              session.set_parameters(std::vector<NamedTensor>{{"v", Tensor::of<float>({3}, {1, 2, 3})}});
-            }),
-            "the plan has no parameter 'v'");
-  EXPECT_EQ(failure([&] { session.set_parameters(std::vector{weights({1, 2})}); }), "parameter 'w' is float32[3], got float32[2]");
-  EXPECT_TRUE(contains(failure([&] { session.run(0, {}, {}, {}); }), "0 inputs and 0 outputs, expected 3 and 2"));
 }
 
 }  // namespace
