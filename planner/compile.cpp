@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "planner/assemble.h"
 #include "planner/optimizer.h"
@@ -116,7 +117,6 @@ Plan compile_unchecked(const GraphSource& source, const CompileOptions& o, Backe
   for (const DeviceSpec& d : o.devices) weights.push_back(d.weight);
   const std::vector<std::int64_t> sizes = slice_sizes(o.batch, weights);
   const bool training = o.mode == PlanMode::training, collective = training && o.devices.size() > 1;
-  const int device_count = static_cast<int>(o.devices.size());
 
   for (const DeviceSpec& d : o.devices)
     if (const std::string reason = find_backend(backends, d.id.backend).declines(o.precision); !reason.empty())
@@ -163,6 +163,10 @@ Plan compile_unchecked(const GraphSource& source, const CompileOptions& o, Backe
   std::vector<Unit> units;
   std::vector<std::size_t> unit_of(o.devices.size());
   std::vector<DeviceModel> models;
+  // Numbers that return are those of other machines: what one machine shares out are the different ones.
+  std::set<std::pair<int, int>> of_a_machine;
+  for (const DeviceSpec& d : o.devices) of_a_machine.insert({d.id.index, d.logical});
+  const int device_count = static_cast<int>(of_a_machine.size());
   for (std::size_t d = 0; d < o.devices.size(); ++d) {
     const DeviceId& id = o.devices[d].id;
     models.push_back(tuners.at(id.backend)->backend().model(id.index, device_count));
@@ -224,7 +228,7 @@ Plan compile_unchecked(const GraphSource& source, const CompileOptions& o, Backe
   return plan;
 }
 
-// A device of the plan, with all that the plan puts on it: logical devices share one's memory.
+// A device's memory, with all that the plan puts there: logical devices share one's.
 struct Load {
   const DevicePlan* device;
   int replicas = 0;
@@ -232,14 +236,16 @@ struct Load {
 };
 
 // The first device whose memory the plan exceeds. A plan with parameters of its own needs memory that is free now.
-std::optional<Load> too_large(const Plan& plan, Backends backends, bool own_parameters) {
-  std::map<std::string, Load> loads;
-  for (const DevicePlan& d : plan.devices) {
-    Load& load = loads.try_emplace(to_string(d.device), Load{&d}).first->second;
+std::optional<Load> too_large(const Plan& plan, const CompileOptions& o, Backends backends, bool own_parameters) {
+  std::vector<Load> loads;
+  for (std::size_t d = 0; d < plan.devices.size(); ++d) {
+    const DevicePlan& device = plan.devices[d];
+    const auto shared = std::find_if(loads.rbegin(), loads.rend(), [&](const Load& l) { return o.devices[d].logical > 0 && l.device->device == device.device; });
+    Load& load = shared == loads.rend() ? loads.emplace_back(Load{&device}) : *shared;
     ++load.replicas;
-    load.bytes += d.peak_bytes();
+    load.bytes += device.peak_bytes();
   }
-  for (auto& [name, load] : loads) {
+  for (Load& load : loads) {
     const DeviceId& id = load.device->device;
     load.room = load.device->model.memory;
     if (const std::int64_t free = own_parameters ? find_backend(backends, id.backend).free_memory(id.index) : -1; free >= 0) load.room = std::min(load.room, free);
@@ -252,7 +258,7 @@ std::string mebibytes(std::int64_t bytes) { return concat((bytes + (1 << 20) - 1
 
 // Refuses a plan that does not fit, with where the memory goes and the batch that would fit.
 void check_memory(const Plan& plan, const GraphSource& source, CompileOptions o, Backends backends, const Plan* parameters_of) {
-  const std::optional<Load> load = too_large(plan, backends, !parameters_of);
+  const std::optional<Load> load = too_large(plan, o, backends, !parameters_of);
   if (!load) return;
   std::string where;
   for (const auto& [c, bytes] : load->device->memory) where += concat(where.empty() ? "" : ", ", name_of(c), ' ', mebibytes(bytes));
@@ -263,7 +269,7 @@ void check_memory(const Plan& plan, const GraphSource& source, CompileOptions o,
   std::int64_t fits = 0, fails = o.batch;
   while (fails - fits > 1) {
     o.batch = fits + (fails - fits) / 2;
-    (too_large(compile_unchecked(source, o, backends, parameters_of), backends, !parameters_of) ? fails : fits) = o.batch;
+    (too_large(compile_unchecked(source, o, backends, parameters_of), o, backends, !parameters_of) ? fails : fits) = o.batch;
   }
   if (fits == 0) fail(ExitCode::device, message, ": not even a batch of 1 fits");
   fail(ExitCode::device, message, ": the largest batch that fits is ", fits);

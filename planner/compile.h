@@ -13,6 +13,7 @@ namespace tandem {
 struct DeviceSpec {
   DeviceId id;
   double weight = 1;  // share of the batch; 0: no samples, still takes part in the collectives
+  int logical = 0;    // of several on one device: which. Two of one number are devices of two machines
 };
 
 struct OptimizerOptions {

@@ -32,8 +32,10 @@ void append(std::vector<DeviceSpec>& list, const std::string& text) {
   const std::int64_t first = parse_integer(range.substr(0, dash), concat("device '", text, "'"));
   const std::int64_t last = dash == std::string_view::npos ? first : parse_integer(range.substr(dash + 1), concat("device '", text, "'"));
   if (last < first || last >= most_devices || copies < 1 || copies > most_devices) bad();
+  if (copies > 1 && backend == "cpu")
+    fail(ExitCode::usage, "device '", text, "': several devices on a CPU are shares of its cores, expected cpu:0-", copies - 1);
   for (std::int64_t i = first; i <= last; ++i)
-    for (std::int64_t c = 0; c < copies; ++c) list.push_back({.id = {backend, static_cast<int>(i)}});
+    for (int c = 0; c < static_cast<int>(copies); ++c) list.push_back({.id = {backend, static_cast<int>(i)}, .logical = c});
 }
 
 }  // namespace
@@ -48,6 +50,16 @@ std::vector<DeviceSpec> parse_devices(std::string_view devices, std::string_view
     fail(ExitCode::usage, "slice weights '", slice_weights, "' are ", weights.size(), " numbers for ", list.size(), " devices");
   for (std::size_t i = 0; i < list.size(); ++i) list[i].weight = parse_number(weights[i], "slice weights");
   return list;
+}
+
+std::vector<DeviceSpec> own_devices(const std::vector<DeviceSpec>& all, const World* world) {
+  const DeviceRange range = devices_of(world, static_cast<int>(all.size()));
+  std::vector<DeviceSpec> own(all.begin() + range.first, all.begin() + range.first + range.count);
+  for (auto d = own.begin(); d != own.end(); ++d)
+    if (std::any_of(own.begin(), d, [&](const DeviceSpec& other) { return other.id == d->id && other.logical == d->logical; }))
+      fail(ExitCode::usage, "devices ", to_string(own), world ? concat(" of rank ", world->rank()) : "", ": ", d->id,
+           " is there twice, expected each device once", d->id.backend == "cpu" ? "" : concat("; several logical devices on one are ", d->id, "*2"));
+  return own;
 }
 
 std::string to_string(const std::vector<DeviceSpec>& devices) {

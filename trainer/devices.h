@@ -4,12 +4,16 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/world.h"
 #include "planner/compile.h"
 
 namespace tandem {
 
 // `slice_weights`: "2,1,1", one a device; empty: equal shares. Fails (usage).
 std::vector<DeviceSpec> parse_devices(std::string_view devices, std::string_view slice_weights = "");
+// Those of this process, of several ranks (null: of the only one). Fails (usage) where one is there twice: other ranks may
+// have devices of the same numbers on other machines.
+std::vector<DeviceSpec> own_devices(const std::vector<DeviceSpec>& all, const World* world);
 std::string to_string(const std::vector<DeviceSpec>& devices);  // "cpu:0, cpu:1"
 
 }  // namespace tandem

@@ -200,6 +200,7 @@ bool Model::dense_labels(const Dataset& data, const ModelOptions& o) const {
 
 void Model::compile(const ModelOptions& options, Backends backends) {
   State& s = *state_;
+  own_devices(options.plan.devices, options.world);
   Plan plan = plan_together(options.world, s.source(options), options.plan, backends, nullptr);
   const Graph graph = s.source(options)(options.plan.batch);
   const Initial initial = initialize(graph, options.init, options.seed);

@@ -42,10 +42,11 @@ Graph layer(std::int64_t n) {
   return g;
 }
 
-Plan plan_on(const Backend& backend, std::int64_t batch, int logical_devices = 1, const Plan* parameters_of = nullptr) {
+Plan plan_on(const Backend& backend, std::int64_t batch, int logical_devices = 1, const Plan* parameters_of = nullptr, int machines = 1) {
   CompileOptions o;
   o.batch = batch;
-  for (int i = 0; i < logical_devices; ++i) o.devices.push_back({{"cpu", 0}, 1});
+  for (int m = 0; m < machines; ++m)
+    for (int i = 0; i < logical_devices; ++i) o.devices.push_back({{"cpu", 0}, 1, i});
   const Backend* const backends[] = {&backend};
   return compile(layer, o, backends, parameters_of);
 }
@@ -84,6 +85,13 @@ TEST(MemoryLimit, LogicalDevicesShareTheirDevices) {
   ASSERT_GT(both, alone.devices[0].peak_bytes());
   EXPECT_EQ(refusal(Limited(both), 64, 2), "");
   EXPECT_TRUE(has(refusal(Limited(both - 1), 64, 2), "for each of 2 logical devices"));
+}
+
+TEST(MemoryLimit, MachinesHaveMemoryOfTheirOwn) {
+  const std::int64_t each = plan_on(Limited(0), 64, 2).devices[0].peak_bytes();
+  EXPECT_NO_THROW(plan_on(Limited(each), 64, 1, nullptr, 2));
+  EXPECT_NO_THROW(plan_on(Limited(2 * each), 128, 2, nullptr, 2));
+  EXPECT_THROW(plan_on(Limited(2 * each - 1), 128, 2, nullptr, 2), Error);
 }
 
 TEST(MemoryLimit, OnlyWhatIsFreeCounts) {

@@ -180,6 +180,10 @@ TEST(ModelApi, RefusesALearningRateThatIsNone) {
 }
 
 // Epochs without end are no overflow: steps end the run.
+TEST(ModelApi, RefusesADeviceThatIsThereTwice) {
+  expect_error(ExitCode::usage, "cpu:0 is there twice", [] { compiled("mlp", options(32, "cpu:0,cpu:0")); });
+}
+
 TEST(ModelApi, AnyNumberOfEpochsCanBeAskedFor) {
   const Splits data = digits("synthetic:digits,train=20,test=10");
   Model model = compiled("mlp", options(10));

@@ -63,6 +63,20 @@ TEST(Devices, MistakesAreNamed) {
     expect_error(ExitCode::usage, "", [&] { parse_devices(bad); });
   expect_error(ExitCode::usage, "slice weights '1,2' are 2 numbers for 3 devices", [] { parse_devices("cpu:0-2", "1,2"); });
   EXPECT_EQ(parse_devices("cpu:0-1", "3,0.5")[1].weight, 0.5);
+  expect_error(ExitCode::usage, "device 'cpu:0*2': several devices on a CPU are shares of its cores, expected cpu:0-1",
+               [] { parse_devices("cpu:0*2"); });
+}
+TEST(Devices, AreNotOneProcesssTwice) {
+  const std::pair<const char*, const char*> rows[] = {
+      {"cpu:0,cpu:0", "devices cpu:0, cpu:0: cpu:0 is there twice, expected each device once"},
+      {"cpu:0-3,cpu:2", "cpu:2 is there twice"},
+      {"cpu,/device:CPU:0", "cpu:0 is there twice"},
+      {"cuda:0,cuda:0", "cuda:0 is there twice, expected each device once; several logical devices on one are cuda:0*2"},
+      {"cuda:0*2,cuda:1,cuda:0", "cuda:0 is there twice"},
+  };
+  for (const auto& [devices, message] : rows)
+    expect_error(ExitCode::usage, message, [&] { own_devices(parse_devices(devices), nullptr); });
+  EXPECT_EQ(own_devices(parse_devices("cuda:0*2,cuda:1*2"), nullptr).size(), 4U);
 }
 
 struct RateRow {
