@@ -2,26 +2,19 @@
 
 #include <cmath>
 
-#include "cli/command.h"
+#include "cli/inference.h"
 #include "cli/model_options.h"
 
 namespace tandem {
 namespace {
 
-int run(const Invocation& call) {
-  const Arguments& a = call.arguments;
-  const std::string& path = a.positional("model");
-  a.require("data");
-  ModelOptions options = model_options(call, PlanMode::inference);
-  Model model = Model::load(path);
-  const BackendSet backends = BackendSet::load(parse_devices(a.text("devices")));
-  backends.check(options.plan.devices, true);
-  const Splits splits = open_data(a.text("data"), model.data_request(options));
-  const Dataset& data = split_of(splits, a.text("split"));
+int evaluate(const Invocation& call, World* world) {
+  auto [options, model, backends, splits, opened] = open_inference(call, world);
+  const Dataset& data = *opened;
   options.plan.dense_labels = model.dense_labels(data, options);
   model.compile(options, backends.all());
   for (const std::string& note : model.notes()) call.say("note: " + note);
-  const Evaluation e = model.evaluate(data, {.preprocess = preprocess(a)});
+  const Evaluation e = model.evaluate(data, {.preprocess = preprocess(call.arguments)});
   if (call.json()) {
     call.print(Json::Object{{"data", data.name()},
                             {"samples", e.samples},
@@ -36,6 +29,12 @@ int run(const Invocation& call) {
   return 0;
 }
 
+int run(const Invocation& call) {
+  call.arguments.positional("model");
+  call.arguments.require("data");
+  return on_ranks(call, evaluate);
+}
+
 }  // namespace
 
 Command evaluate_command() {
@@ -46,14 +45,16 @@ Command evaluate_command() {
       .usage = "MODEL.onnx --data SPEC [options]",
       .examples =
           "  tandem evaluate trained.onnx --data idx:data/mnist --normalize 0.1307,0.3081\n"
-          "  tandem evaluate trained.onnx --data npz:data.npz --split train --json\n",
+          "  tandem evaluate trained.onnx --data npz:data.npz --split train --json\n"
+          "  tandem evaluate trained.onnx --data idx:data/mnist --devices cpu:0-3 --processes 2\n",
       .options = join({data_rows(),
+                       split_rows(),
                        {
-                           {"split", "NAME", "", "train, validation or test (default: test where there is one)"},
                            {"loss", "NAME", "softmax-cross-entropy", "softmax-cross-entropy, binary-cross-entropy, mse, l1 or output"},
                            {"autotune", "", "off", "time kernels and choose the fastest"},
                        },
-                       device_rows()}),
+                       device_rows(),
+                       rank_rows()}),
       .run = run,
   };
 }

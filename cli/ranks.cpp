@@ -34,6 +34,32 @@ int whole(const std::string& text, const std::string& what) {
   return static_cast<int>(value);
 }
 
+// What every rank must have been started with alike.
+std::vector<World::Fact> facts_of(const Arguments& a) {
+  std::vector<World::Fact> facts{{"program version", TANDEM_VERSION}, {"resume", a.given("resume") ? a.text("resume") : "off"}};
+  const Json resolved = a.resolved();
+  for (const auto& [name, value] : resolved.object()) {
+    if (std::find(std::begin(own_options), std::end(own_options), name) != std::end(own_options)) continue;
+    facts.push_back({name, name == "run-dir" ? "given" : value.dump()});  // its place is rank 0's matter
+  }
+  return facts;
+}
+
+int run_as_rank(const Invocation& call, const WorldOptions& options, int (*job)(const Invocation&, World*)) {
+  std::ostream nowhere(nullptr);
+  Streams silent{call.streams.in, nowhere, nowhere};
+  World world(options);
+  try {
+    world.agree(facts_of(call.arguments));
+    const int code = job({call.arguments, is_first(&world) ? call.streams : silent, call.environment}, &world);
+    world.leave();
+    return code;
+  } catch (const std::exception& e) {
+    world.stop(e.what());
+    throw;
+  }
+}
+
 }  // namespace
 
 std::vector<OptionRow> rank_rows() {
@@ -68,14 +94,28 @@ std::optional<WorldOptions> world_options(const Invocation& call) {
   return o;
 }
 
-std::vector<World::Fact> facts_of(const Arguments& a) {
-  std::vector<World::Fact> facts{{"program version", TANDEM_VERSION}, {"resume", a.on("resume") ? "on" : "off"}};
-  const Json resolved = a.resolved();
-  for (const auto& [name, value] : resolved.object()) {
-    if (std::find(std::begin(own_options), std::end(own_options), name) != std::end(own_options)) continue;
-    facts.push_back({name, name == "run-dir" ? "given" : value.dump()});  // its place is rank 0's matter
+int on_ranks(const Invocation& call, int (*job)(const Invocation&, World*)) {
+  if (const std::optional<WorldOptions> world = world_options(call)) return run_as_rank(call, *world, job);
+  const Arguments& a = call.arguments;
+  if (!a.text("processes").empty() && a.integer("processes") > 1) {
+    own_devices(parse_devices(a.text("devices")), nullptr);  // all are this machine's
+    return run_processes(static_cast<int>(a.integer("processes")));
   }
-  return facts;
+  return job(call, nullptr);
+}
+
+bool is_first(const World* world) { return !world || world->rank() == 0; }
+
+Model load_model(const std::filesystem::path& path, World* world) {
+  const World::Busy busy(world);
+  return Model::load(path);
+}
+
+void agree_on(World* world, std::vector<World::Fact> facts, const std::vector<DeviceSpec>& devices, const BackendSet& backends) {
+  if (!world) return;
+  for (const DeviceSpec& d : devices)
+    facts.push_back({concat("backend ", d.id.backend), find_backend(backends.all(), d.id.backend).version()});
+  world->agree(facts);
 }
 
 }  // namespace tandem

@@ -1,10 +1,10 @@
-// Several processes that train one plan together: who this one is among them, and starting them on one machine.
+// Several processes that run one plan together: who this one is among them, and starting them on one machine.
 #pragma once
-#include <memory>
 #include <optional>
 
 #include "cli/command.h"
 #include "kernels/world.h"
+#include "trainer/model.h"
 
 namespace tandem {
 
@@ -14,11 +14,19 @@ std::vector<OptionRow> rank_rows();  // --rank, --world-size, --address, --rank-
 // Fails (usage) where something is missing.
 std::optional<WorldOptions> world_options(const Invocation& call);
 
-// What every rank must have been started with alike.
-std::vector<World::Fact> facts_of(const Arguments& arguments);
+// Runs `job` alone (its world is null), or as the rank of several that world_options() tells, with only rank 0's streams
+// open; or starts --processes ranks and waits for them. What goes wrong in one rank the others hear of, and none ends
+// before all are done.
+int on_ranks(const Invocation& call, int (*job)(const Invocation&, World* world));
 
 // Starts this program anew as each of --processes ranks and waits for them; passes SIGINT and SIGTERM on. Returns the
 // exit code of the rank that failed of itself, or what they agree on.
 int run_processes(int processes);
+
+// Parts of such jobs. A null world: this process is alone.
+bool is_first(const World* world);  // the one that writes
+Model load_model(const std::filesystem::path& path, World* world);
+// Fails (communication) where a rank has found other facts or has backends that compute otherwise.
+void agree_on(World* world, std::vector<World::Fact> facts, const std::vector<DeviceSpec>& devices, const BackendSet& backends);
 
 }  // namespace tandem

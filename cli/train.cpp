@@ -90,11 +90,6 @@ struct Job {
   RunData data;
 };
 
-Model load(const std::filesystem::path& path, World* world) {
-  const World::Busy busy(world);
-  return Model::load(path);
-}
-
 Job prepare(const Invocation& call, const Model& model, const BackendSet& backends, World* world) {
   const Arguments& a = call.arguments;
   const World::Busy busy(world);
@@ -104,23 +99,17 @@ Job prepare(const Invocation& call, const Model& model, const BackendSet& backen
   job.options.seed = static_cast<std::uint64_t>(a.integer("seed"));
   job.options.world = world;
   const std::vector<DeviceSpec>& devices = job.options.plan.devices;
-  const DeviceRange own = devices_of(world, static_cast<int>(devices.size()));
-  backends.check({devices.begin() + own.first, devices.begin() + own.first + own.count}, !a.on("dry-run"));
+  backends.check(a.on("dry-run") ? devices : own_devices(devices, world), !a.on("dry-run"));
   job.data = open_run_data(a, model.data_request(job.options));
   job.fit = fit_options(a, job.data);
   job.options.plan.dense_labels = job.options.plan.dense_labels || model.dense_labels(*job.data.train, job.options);
   return job;
 }
 
-// What every rank must have found alike: the data, and backends that compute the same.
-std::vector<World::Fact> facts_of(const Job& job, const BackendSet& backends) {
+// What every rank must have found alike.
+std::vector<World::Fact> facts_of(const RunData& data) {
   const auto size = [](const Dataset* d) { return text_of(d ? d->size() : 0); };
-  const RunData& data = job.data;
-  std::vector<World::Fact> facts{
-      {"training samples", size(data.train)}, {"validation samples", size(data.validation)}, {"test samples", size(data.test)}};
-  for (const DeviceSpec& d : job.options.plan.devices)
-    facts.push_back({concat("backend ", d.id.backend), find_backend(backends.all(), d.id.backend).version()});
-  return facts;
+  return {{"training samples", size(data.train)}, {"validation samples", size(data.validation)}, {"test samples", size(data.test)}};
 }
 
 int show_plan(const Invocation& call, const Model& model, ModelOptions options, const BackendSet& backends) {
@@ -159,20 +148,20 @@ Evaluation held_out(const Arguments& a, Model& model, const Job& job, const Epoc
 
 // The weights of the best checkpoint, if one was kept; only rank 0 has the run's folder.
 void take_best(Model& model, const std::filesystem::path& file, World* world) {
-  const bool here = (!world || world->rank() == 0) && std::filesystem::exists(file);
+  const bool here = is_first(world) && std::filesystem::exists(file);
   if (world ? world->any(here) : here) model.set_parameters(here ? read_checkpoint(file).weights : std::vector<NamedTensor>{});
 }
 
 // `world`: the other ranks, which do the same, or null. Only rank 0 writes.
 int train(const Invocation& call, World* world) {
   const Arguments& a = call.arguments;
-  const bool first = !world || world->rank() == 0, dry = a.on("dry-run");
+  const bool first = is_first(world), dry = a.on("dry-run");
   if (!dry && first) check_outputs(a);
-  Model model = load(a.positional("model"), world);
+  Model model = load_model(a.positional("model"), world);
   const BackendSet backends = BackendSet::load(parse_devices(a.text("devices")));
   Job job = prepare(call, model, backends, world);
   if (dry) return show_plan(call, model, job.options, backends);
-  if (world) world->agree(facts_of(job, backends));
+  agree_on(world, facts_of(job.data), job.options.plan.devices, backends);
 
   const Interrupt interrupt;
   const std::string &output = a.text("output"), &graph = a.text("also-training-graph");
@@ -214,32 +203,13 @@ int train(const Invocation& call, World* world) {
   return 0;
 }
 
-// One rank of several: what goes wrong here the others hear of, and none ends before all are done.
-int train_as_rank(const Invocation& call, const WorldOptions& options) {
-  std::ostream nowhere(nullptr);
-  Streams silent{call.streams.in, nowhere, nowhere};
-  World world(options);
-  try {
-    world.agree(facts_of(call.arguments));
-    const int code = train({call.arguments, options.rank == 0 ? call.streams : silent, call.environment}, &world);
-    world.leave();
-    return code;
-  } catch (const std::exception& e) {
-    world.stop(e.what());
-    throw;
-  }
-}
-
 int run(const Invocation& call) {
   const Arguments& a = call.arguments;
   a.positional("model");
   a.require("data");
   if (!a.on("dry-run")) a.require("output");
   if (a.text("keep") != "last" && a.text("keep") != "best") fail(ExitCode::usage, "--keep ", a.text("keep"), ": expected last or best");
-  const std::optional<WorldOptions> world = a.on("dry-run") ? std::nullopt : world_options(call);
-  if (world) return train_as_rank(call, *world);
-  if (!a.text("processes").empty() && a.integer("processes") > 1 && !a.on("dry-run")) return run_processes(static_cast<int>(a.integer("processes")));
-  return train(call, nullptr);
+  return a.on("dry-run") ? train(call, nullptr) : on_ranks(call, train);
 }
 
 }  // namespace

@@ -92,6 +92,42 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"one_without_samples", "MODELS/mlp.onnx --devices cpu:0-2 --slice-weights 2,0,1 --batch-size 64 --validation-split 0.2", 3}),
     [](const auto& info) { return std::string(info.param.name); });
 
+TEST(RanksOfInference, MeasureAndPredictWhatOneProcessDoes) {
+  const TemporaryFolder folder;
+  const std::string model = "TMP/model.onnx ", data = "--data synthetic:digits,train=10,test=75 --batch-size 32 --devices cpu:0-2 ";
+  const auto run = [&](const std::string& name, const std::string& line) {
+    const Outcome o = Process(folder, name, words(line, folder.text())).wait();
+    EXPECT_EQ(o.code, 0) << o.err;
+    return o;
+  };
+  run("train", "train MODELS/mlp.onnx --data synthetic:digits,train=64,test=8 --no-autotune --init he-normal --output " + model);
+  const Outcome alone = run("evaluate_alone", "evaluate " + model + data + "--json");
+  const Outcome together = run("evaluate", "evaluate " + model + data + "--json --processes 3");
+  EXPECT_EQ(results(together.out), results(alone.out));
+  EXPECT_NE(results(alone.out).find("samples 75"), std::string::npos) << alone.out;
+
+  run("predict_alone", "predict " + model + data + "--output TMP/alone.npy");
+  const test::RankAddress address;
+  std::vector<Process> ranks = start_ranks(folder, address, 3, "predict " + model + data,
+                                           [](int r) { return concat("--output TMP/", r == 0 ? "together" : "nobody", ".npy"); });
+  for (const Outcome& o : wait_all(ranks)) EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_TRUE(read_file(folder / "together.npy") == read_file(folder / "alone.npy")) << "the outputs differ";
+  EXPECT_FALSE(std::filesystem::exists(folder / "nobody.npy")) << "only rank 0 writes";
+}
+
+TEST(RankDevices, AreNumberedByMachine) {
+  const TemporaryFolder folder;
+  const test::RankAddress address;
+  const std::string line = "train MODELS/mlp.onnx " + digits + "--devices cpu:0,cpu:0 --steps 2 --output TMP/out.onnx ";
+  std::vector<Process> ranks = start_ranks(folder, address, 2, line);
+  for (const Outcome& o : wait_all(ranks)) EXPECT_EQ(o.code, 0) << o.err;
+  for (const char* processes : {"", "--processes 2"}) {
+    const Outcome o = Process(folder, "alone", words(line + processes, folder.text())).wait();
+    EXPECT_EQ(o.code, 2);
+    EXPECT_NE(o.err.find("devices cpu:0, cpu:0: cpu:0 is there twice"), std::string::npos) << o.err;
+  }
+}
+
 TEST(RanksInTrouble, OneThatIsKilledIsNamedAndTheCheckpointStays) {
   const TemporaryFolder folder;
   const test::RankAddress address;

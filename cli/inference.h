@@ -1,0 +1,22 @@
+// What evaluate and predict start from.
+#pragma once
+#include "cli/ranks.h"
+#include "trainer/data/dataset.h"
+
+namespace tandem {
+
+struct Inference {
+  ModelOptions options;
+  Model model;  // not yet compiled
+  BackendSet backends;
+  Splits splits;
+  const Dataset* data = nullptr;  // the part asked for
+};
+
+std::vector<OptionRow> split_rows();  // --split
+
+// The model, the devices and the data of a call, which all ranks must have found alike. `world`: null where this process
+// is alone. The data may be a .npy too, as the model's only input.
+Inference open_inference(const Invocation& call, World* world);
+
+}  // namespace tandem
