@@ -87,6 +87,7 @@ std::vector<OptionRow> device_rows() {
       {"winograd", "", "on", "use Winograd's convolution, which rounds a little differently"},
       {"deterministic", "", "off", "only kernels that give the same result in every run"},
       {"tuning-cache", "FILE", "", "where measured kernel times are kept (default in the user's cache folder)"},
+      {"retune", "", "off", "time kernels again whose times are kept, say after the machine was busy; the shorter times stay"},
       {"precision", "NAME", "fp32", "fp32, tf32 (GPUs), bf16 or fp16 with float32 weights; the model stays float32"},
   };
 }
@@ -137,6 +138,8 @@ ModelOptions model_options(const Invocation& invocation, PlanMode mode) {
   o.plan.layout = layout_of(a.text("layout"));
   o.plan.autotune = a.on("autotune");
   o.plan.tuning_cache = tuning_cache(a);
+  o.plan.retune = a.on("retune");
+  if (o.plan.retune && !o.plan.autotune) fail(ExitCode::usage, "--retune needs --autotune");
   o.plan.loss = a.text("loss");
   if (mode == PlanMode::training) {
     read_optimizer(o.plan.optimizer, a);

@@ -48,6 +48,7 @@ struct CompileOptions {
   std::vector<std::string> unfreeze;       // glob patterns: wins over freeze
   bool synchronize_batch_norm = false;
   bool autotune = false;                   // time kernels on the device; the cost table otherwise
+  bool retune = false;                     // time those kernels too that the cache has times of; the shorter ones stay
   std::string tuning_cache;                // file; empty: none is kept
   Precision precision = Precision::fp32;
   std::optional<LossScaling> loss_scaling; // training; absent: with fp16 as it stands above, in other precisions none

@@ -49,7 +49,8 @@ double estimate(double flops, double bytes, double efficiency, const DeviceModel
   return std::max(compute, memory) + device.launch_seconds;
 }
 
-Tuner::Tuner(const Backend& backend, bool measure, std::string cache_file) : backend_(backend), measure_(measure), cache_file_(std::move(cache_file)) {
+Tuner::Tuner(const Backend& backend, bool measure, std::string cache_file, bool again)
+    : backend_(backend), measure_(measure), cache_file_(std::move(cache_file)), again_(again) {
   if (!measure_ || cache_file_.empty()) return;
   std::ifstream in(cache_file_);
   for (std::string line; std::getline(in, line);) {
@@ -57,7 +58,7 @@ Tuner::Tuner(const Backend& backend, bool measure, std::string cache_file) : bac
     if (tab == std::string::npos) continue;
     char* end = nullptr;
     const double seconds = std::strtod(line.c_str(), &end);
-    if (end == line.c_str() + tab && seconds > 0) timed_.emplace(line.substr(tab + 1), seconds);
+    if (end == line.c_str() + tab && seconds > 0) timed_.emplace(line.substr(tab + 1), Timed{seconds});
   }
 }
 
@@ -72,7 +73,7 @@ Tuner::~Tuner() {
   {
     std::ofstream out(temporary);
     std::vector<std::string> lines;
-    for (const auto& [key, seconds] : timed_) lines.push_back(concat(seconds, '\t', key));
+    for (const auto& [key, timed] : timed_) lines.push_back(concat(timed.seconds, '\t', key));
     std::sort(lines.begin(), lines.end());
     for (const std::string& line : lines) out << line << '\n';
     if (!out.flush()) {
@@ -104,16 +105,15 @@ std::vector<std::size_t> Tuner::promising(const std::vector<KernelDescription>& 
 }
 
 Cost Tuner::cost(const KernelRequest& request, const KernelDescription& d, double flops, const DeviceModel& device) {
-  if (measure_) {
-    const std::string key = key_of(request, d, backend_.version());
-    const auto it = timed_.find(key);
-    if (it != timed_.end()) return {it->second, true};
-    const double seconds = backend_.measure(d, request.options);
-    timed_.emplace(key, seconds);
-    changed_ = true;
-    return {seconds, true};
-  }
-  return estimated(d, flops, device);
+  if (!measure_) return estimated(d, flops, device);
+  const std::string key = key_of(request, d, backend_.version());
+  const auto it = timed_.find(key);
+  if (it != timed_.end() && (it->second.here || !again_)) return {it->second.seconds, true};
+  double seconds = backend_.measure(d, request.options);
+  if (it != timed_.end()) seconds = std::min(seconds, it->second.seconds);
+  timed_[key] = {seconds, true};
+  changed_ = true;
+  return {seconds, true};
 }
 
 }  // namespace tandem

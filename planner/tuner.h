@@ -18,8 +18,9 @@ double estimate(double flops, double bytes, double efficiency, const DeviceModel
 
 class Tuner {
  public:
-  // `cache_file` empty: nothing is read or kept. A damaged or foreign line is ignored: it is only measured again.
-  Tuner(const Backend& backend, bool measure, std::string cache_file);
+  // `cache_file` empty: nothing is read or kept. A damaged or foreign line is ignored: it is only measured again. With
+  // `again` what the file has is timed once more, and the shorter time is kept: other work on the machine only adds.
+  Tuner(const Backend& backend, bool measure, std::string cache_file, bool again = false);
   ~Tuner();  // writes the file where something was measured; a failure there costs only time in the next run
   Tuner(const Tuner&) = delete;
   Tuner& operator=(const Tuner&) = delete;
@@ -33,12 +34,16 @@ class Tuner {
   const Backend& backend() const { return backend_; }
 
  private:
+  struct Timed {
+    double seconds = 0;
+    bool here = false;  // not only read from the file
+  };
   const Backend& backend_;
   bool measure_;
   std::string cache_file_;
-  bool changed_ = false;
+  bool again_, changed_ = false;
   std::unordered_map<std::string, std::vector<KernelDescription>> described_;
-  std::unordered_map<std::string, double> timed_;
+  std::unordered_map<std::string, Timed> timed_;
 };
 
 }  // namespace tandem

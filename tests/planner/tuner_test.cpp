@@ -1,0 +1,103 @@
+// Times of kernels, of a backend that tells them from a list, and the file that keeps them.
+#include "planner/tuner.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <deque>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace tandem {
+namespace {
+
+class Listed final : public Backend {
+ public:
+  explicit Listed(std::deque<double> times) : times_(std::move(times)) {}
+  std::string name() const override { return "listed"; }
+  std::string version() const override { return "1"; }
+  std::string unusable() const override { return ""; }
+  int device_count() const override { return 1; }
+  DeviceModel model(int, int) const override { return {}; }
+  std::vector<KernelRow> rows() const override { return {}; }
+  std::vector<KernelDescription> describe(const KernelRequest&) const override { return {}; }
+  std::unique_ptr<Device> open(int, const KernelOptions&) const override { return nullptr; }
+  std::unique_ptr<CollectiveGroup> create_group(const GroupSpec&) const override { return nullptr; }
+  double measure(const KernelDescription&, const KernelOptions&) const override {
+    if (times_.empty()) throw std::logic_error("timed too often");
+    const double seconds = times_.front();
+    times_.pop_front();
+    return seconds;
+  }
+  std::size_t left() const { return times_.size(); }
+
+ private:
+  mutable std::deque<double> times_;
+};
+
+class TunerFile : public testing::Test {
+ protected:
+  TunerFile() {
+    if (!::mkdtemp(folder_.data())) throw std::runtime_error("no temporary folder: " + folder_);
+  }
+  ~TunerFile() override { std::filesystem::remove_all(folder_); }
+
+  // What a tuner says of one kernel, asked three times.
+  std::vector<double> ask(const Listed& backend, const std::string& kernel, bool again = false) const {
+    Tuner tuner(backend, true, file_, again);
+    const Attributes none;
+    const KernelRequest request{"Relu", &none, {}, {}, {}};
+    KernelDescription d;
+    d.kernel = kernel;
+    std::vector<double> seconds;
+    for (int i = 0; i < 3; ++i) seconds.push_back(tuner.cost(request, d, 0, {}).seconds);
+    return seconds;
+  }
+  std::string contents() const {
+    std::ostringstream text;
+    text << std::ifstream(file_).rdbuf();
+    return text.str();
+  }
+  static std::vector<double> all(double seconds) { return {seconds, seconds, seconds}; }
+
+  std::string folder_ = (std::filesystem::temp_directory_path() / "tandem-tuner-XXXXXX").string();
+  const std::string file_ = folder_ + "/kernels.cache";
+};
+
+TEST_F(TunerFile, KeepsTimesForTheNextTuner) {
+  const Listed first({0.5}), second({});
+  EXPECT_EQ(ask(first, "a"), all(0.5));
+  EXPECT_EQ(ask(second, "a"), all(0.5));
+  EXPECT_EQ(ask(Listed({2}), "b"), all(2));
+  EXPECT_EQ(ask(second, "a"), all(0.5));
+}
+
+TEST_F(TunerFile, AgainTheShorterTimeStays) {
+  ask(Listed({0.5}), "a");
+  const Listed slower({0.75}), faster({0.25});
+  EXPECT_EQ(ask(slower, "a", true), all(0.5));
+  EXPECT_EQ(slower.left(), 0U) << "it was timed, once";
+  EXPECT_EQ(ask(faster, "a", true), all(0.25));
+  EXPECT_EQ(ask(Listed({}), "a"), all(0.25));
+}
+
+TEST_F(TunerFile, WhatIsNoTimeIsTimedAgain) {
+  ask(Listed({0.5}), "a");
+  const std::string key = contents().substr(contents().find('\t'));
+  for (const std::string bad : {"x", "0", "-1", "1e", ""}) {
+    std::ofstream(file_) << bad << key;
+    EXPECT_EQ(ask(Listed({3}), "a"), all(3)) << bad;
+  }
+}
+
+TEST_F(TunerFile, WithoutMeasuringOrAFileNothingIsWritten) {
+  const Attributes none;
+  const Listed backend({1});
+  Tuner(backend, false, file_).cost({"Relu", &none, {}, {}, {}}, {}, 0, {});
+  Tuner(backend, true, "").cost({"Relu", &none, {}, {}, {}}, {}, 0, {});
+  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+}
+
+}  // namespace
+}  // namespace tandem
