@@ -88,10 +88,11 @@ TEST(MemoryLimit, LogicalDevicesShareTheirDevices) {
 }
 
 TEST(MemoryLimit, MachinesHaveMemoryOfTheirOwn) {
-  const std::int64_t each = plan_on(Limited(0), 64, 2).devices[0].peak_bytes();
-  EXPECT_NO_THROW(plan_on(Limited(each), 64, 1, nullptr, 2));
-  EXPECT_NO_THROW(plan_on(Limited(2 * each), 128, 2, nullptr, 2));
-  EXPECT_THROW(plan_on(Limited(2 * each - 1), 128, 2, nullptr, 2), Error);
+  for (const int logical : {1, 2}) {
+    const std::int64_t machine = logical * plan_on(Limited(0), 128, logical, nullptr, 2).devices[0].peak_bytes();
+    EXPECT_NO_THROW(plan_on(Limited(machine), 128, logical, nullptr, 2)) << logical;
+    EXPECT_THROW(plan_on(Limited(machine - 1), 128, logical, nullptr, 2), Error) << logical;
+  }
 }
 
 TEST(MemoryLimit, OnlyWhatIsFreeCounts) {
