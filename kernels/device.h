@@ -89,6 +89,12 @@ struct KernelRow {
   std::string_view kernel;
 };
 
+// Nodes that a backend gains by where others run several: a plan has them where all of its devices do.
+struct Fusions {
+  bool normalized_sums = false;  // BatchNormalizationTraining with an addend
+  Fusions operator&(const Fusions& o) const { return {normalized_sums && o.normalized_sums}; }
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -100,6 +106,7 @@ class Backend {
   virtual std::string declines(Precision precision) const {
     return precision == Precision::fp32 ? "" : concat("backend ", name(), " computes in fp32 only");
   }
+  virtual Fusions fusions() const { return {}; }
   virtual DeviceModel model(int index, int devices_in_use) const = 0;
   virtual std::int64_t free_memory(int) const { return -1; }  // bytes now, where the device is at hand and can tell
   virtual std::vector<KernelRow> rows() const = 0;

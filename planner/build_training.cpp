@@ -131,7 +131,7 @@ std::optional<LossScaling> loss_scaling_of(const CompileOptions& o) {
   return o.loss_scaling;
 }
 
-Training build_training(const Graph& model, const CompileOptions& options, std::int64_t samples, bool collective) {
+Training build_training(const Graph& model, const CompileOptions& options, std::int64_t samples, bool collective, const Fusions& fusions) {
   CompileOptions o = options;
   o.loss_scaling = loss_scaling_of(options);
   Training t;
@@ -139,7 +139,7 @@ Training build_training(const Graph& model, const CompileOptions& options, std::
   const bool synchronized = collective && o.synchronize_batch_norm;
   t.graph = expand(model, true);
   if (synchronized) t.graph = synchronize_batch_norm(t.graph, samples, o.batch);
-  t.graph = fuse_layers(simplify(pool_before_relu(simplify(t.graph))));
+  t.graph = fuse_layers(simplify(pool_before_relu(simplify(t.graph))), fusions);
   Graph& graph = t.graph;
   const Loss loss = attach_loss(graph, o, o.batch);
   graph.outputs = {loss.loss};

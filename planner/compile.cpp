@@ -23,8 +23,8 @@ struct Prepared {
   std::vector<std::string> warnings;
 };
 
-Prepared prepare_training(const Graph& model, const CompileOptions& options, std::int64_t samples, bool collective) {
-  Training t = build_training(model, options, samples, collective);
+Prepared prepare_training(const Graph& model, const CompileOptions& options, std::int64_t samples, bool collective, const Fusions& fusions) {
+  Training t = build_training(model, options, samples, collective, fusions);
   Prepared p{std::move(t.graph), {}, std::move(t.outputs), model.warnings};
   p.warnings.insert(p.warnings.end(), t.warnings.begin(), t.warnings.end());
   for (const Reduced& r : t.reduced) p.reduced[r.parameter] = r.value;
@@ -130,6 +130,9 @@ Plan compile_unchecked(const GraphSource& source, const CompileOptions& o, Backe
     if (const auto scaling = loss_scaling_of(o)) plan.optimizer += concat(", loss scale from ", scaling->start);
   }
 
+  Fusions fusions = find_backend(backends, o.devices[0].id.backend).fusions();
+  for (const DeviceSpec& d : o.devices) fusions = fusions & find_backend(backends, d.id.backend).fusions();
+
   // 1. One training or inference graph for each size of slice, the largest first: it leads.
   std::map<std::int64_t, Prepared, std::greater<>> prepared;
   Graph model;
@@ -137,7 +140,7 @@ Plan compile_unchecked(const GraphSource& source, const CompileOptions& o, Backe
     if (n == 0 || prepared.count(n)) continue;
     model = source(n);
     plan.model = model.name;
-    prepared.emplace(n, training ? prepare_training(model, o, n, collective) : prepare_inference(model, o.precision, parameters_of));
+    prepared.emplace(n, training ? prepare_training(model, o, n, collective, fusions) : prepare_inference(model, o.precision, parameters_of));
   }
   if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) {
     if (training)

@@ -60,6 +60,17 @@ bool add_bias(const Pair& p, Node& fused) {
   return true;
 }
 
+// Before the Relu of a residual block.
+bool add_to_normalized(const Pair& p, Node& fused) {
+  if (p.first.attributes.has("activation") || p.first.inputs.size() > 3) return false;
+  const ValueId y = p.first.outputs[0];
+  const ValueId addend = p.second.inputs[0] == y ? p.second.inputs[1] : p.second.inputs[0];
+  if (p.to[addend].type != p.to[y].type) return false;
+  fused = p.first;
+  fused.inputs.push_back(addend);
+  return true;
+}
+
 bool add_relu(const Pair& p, Node& fused) {
   if (p.first.attributes.has("activation")) return false;
   fused = p.first;
@@ -98,22 +109,24 @@ struct Row {
   std::string_view second;
   std::initializer_list<std::string_view> first;
   Rule rule;
+  bool Fusions::*where = nullptr;  // null: always
 };
 const Row rows[] = {
     {"Add", {"Conv", "InnerProduct"}, add_bias},
+    {"Add", {"BatchNormalizationTraining"}, add_to_normalized, &Fusions::normalized_sums},
     {"Relu", {"Conv", "InnerProduct", "BatchNormalization", "BatchNormalizationTraining"}, add_relu},
     {"InnerProduct", {"Reshape"}, flatten_into_inner_product},
     {"InnerProduct", {"Transpose"}, transpose_into_inner_product},
 };
 
-Graph round(const Graph& graph, bool& changed) {
+Graph round(const Graph& graph, const Fusions& fusions, bool& changed) {
   const Match match(graph);
   GraphCopy copy(graph);
   changed = false;
   for (const Node& node : graph.nodes) {
     bool fused_here = false;
     for (const Row& row : rows) {
-      if (row.second != node.op->name || fused_here) continue;
+      if (row.second != node.op->name || fused_here || (row.where && !(fusions.*row.where))) continue;
       for (const ValueId in : node.inputs) {
         const NodeId before = match.only(in, row.first);
         if (!before.present() || fused_here) continue;
@@ -147,10 +160,10 @@ Graph round(const Graph& graph, bool& changed) {
 
 }  // namespace
 
-Graph fuse_layers(const Graph& graph) {
+Graph fuse_layers(const Graph& graph, const Fusions& fusions) {
   Graph now = graph;
   for (bool changed = true; changed;) {
-    now = round(now, changed);
+    now = round(now, fusions, changed);
     if (changed) now = simplify(now);
   }
   return now;

@@ -16,7 +16,8 @@ enum class Runs {
 struct Row {
   std::string_view op;
   Runs runs;
-  std::size_t operands = std::string_view::npos;  // of how many inputs that is said; the others stay float32
+  unsigned wide_operands = 0;  // inputs of which that is not said, by bit: they stay float32
+  bool said_of(std::size_t operand) const { return operand >= 32 || (wide_operands >> operand & 1) == 0; }
 };
 constexpr Row rows[] = {
     {"Conv", Runs::narrow},
@@ -24,8 +25,8 @@ constexpr Row rows[] = {
     {"InnerProduct", Runs::narrow},
     {"MatMul", Runs::narrow},
     // Statistics, scale and bias in float32.
-    {"BatchNormalization", Runs::follows, 1},
-    {"BatchNormalizationTraining", Runs::follows, 1},
+    {"BatchNormalization", Runs::follows, 0b11110},
+    {"BatchNormalizationTraining", Runs::follows, 0b110},
     {"AveragePool", Runs::follows},
     {"MaxPool", Runs::follows},
     {"MaxPoolTraining", Runs::follows},
@@ -74,9 +75,9 @@ class Narrowing {
   bool narrows(const Node& node, const Row& row) const {
     if (row.runs != Runs::follows) return row.runs == Runs::narrow;
     bool any = false;
-    for (std::size_t i = 0; i < node.inputs.size() && i < row.operands; ++i) {
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId in = node.inputs[i];
-      if (!in.present() || graph_[in].type.dtype != DType::float32 || !is_activation(in)) continue;
+      if (!row.said_of(i) || !in.present() || graph_[in].type.dtype != DType::float32 || !is_activation(in)) continue;
       if (copy_.to[copy_.map(in)].type.dtype != storage_) return false;
       any = true;
     }
@@ -91,7 +92,7 @@ class Narrowing {
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId old = node.inputs[i];
       ValueId now = copy_.map(old);
-      if (old.present() && graph_[old].type.dtype == DType::float32) now = as(now, narrow && i < row.operands ? storage_ : DType::float32);
+      if (old.present() && graph_[old].type.dtype == DType::float32) now = as(now, narrow && row.said_of(i) ? storage_ : DType::float32);
       changed = changed || (now.present() && copy_.to[now].type.dtype != graph_[old].type.dtype);
       inputs.push_back(now);
     }

@@ -24,8 +24,9 @@ Graph synchronize_batch_norm(const Graph& graph, std::int64_t samples, std::int6
 // kept. BatchNormalization + Relu stay together. Before differentiation.
 Graph pool_before_relu(const Graph& graph);
 
-// Bias and activation into the producing node, BatchNormalization + Relu, flatten + InnerProduct. Before differentiation.
-Graph fuse_layers(const Graph& graph);
+// Bias and activation into the producing node, BatchNormalization + Add + Relu, flatten + InnerProduct. Before
+// differentiation.
+Graph fuse_layers(const Graph& graph, const Fusions& fusions = {});
 
 // Activations, and the operands of convolutions and products, in 16 bits where the precision has them, with a Cast wherever
 // the types meet. Before differentiation: the gradient of a Cast is a Cast. Fails (model) on 16-bit parameters.
@@ -63,7 +64,7 @@ struct Training {
   std::vector<std::string> warnings;
 };
 std::optional<LossScaling> loss_scaling_of(const CompileOptions& options);  // what the options come to
-Training build_training(const Graph& model, const CompileOptions& options, std::int64_t samples, bool collective);
+Training build_training(const Graph& model, const CompileOptions& options, std::int64_t samples, bool collective, const Fusions& fusions = {});
 
 // Copies nodes of one graph into another, mapping values; shared by the passes.
 class GraphCopy {

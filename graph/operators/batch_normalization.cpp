@@ -53,17 +53,21 @@ void differentiate_inference(GradientContext& g) {
   if (g.wants(2)) g.set_dx(2, per_channel_sum(g.dy()));
 }
 
-// The kernel gives what flows through y. What flows through the statistics as outputs of their own is added:
-// dmean / n everywhere, and dvariance · 2 (x − mean) / n.
+// The kernel gives what flows through y; with Relu also what flows to the addend, dy where y > 0. What flows through the
+// statistics as outputs of their own is added: dmean / n everywhere, and dvariance · 2 (x − mean) / n.
 void differentiate_training(GradientContext& g) {
   const Shape x = g.shape(g.x());
   ValueId dx;
   const auto add = [&](ValueId v) { dx = dx.present() ? g.add(dx, v) : v; };
   if (g.has_dy(0)) {
-    const std::vector<ValueId> d = g.emit("BatchNormalizationBackward", {g.x(0), g.dy(0), g.x(1), g.x(2), g.y(1), g.y(2), g.y(3)}, g.attributes(), 3);
+    std::vector<ValueId> inputs{g.x(0), g.dy(0), g.x(1), g.x(2), g.y(1), g.y(2), g.y(3)};
+    const bool masked = g.has_x(3) && g.attributes().has("activation");
+    if (masked) inputs.push_back(g.y(0));
+    const std::vector<ValueId> d = g.emit("BatchNormalizationBackward", std::move(inputs), g.attributes(), masked && g.wants(3) ? 4 : 3);
     dx = d[0];
     g.set_dx(1, d[1]);
     g.set_dx(2, d[2]);
+    if (g.wants(3)) g.set_dx(3, masked ? d[3] : g.dy(0));
   }
   const double n = static_cast<double>(x.elements()) / static_cast<double>(std::max<std::int64_t>(1, g.shape(g.y(1)).elements()));
   const auto spread = [&](ValueId v) { return cast(g, per_channel(g, v, x.rank()), g.type(g.x()).dtype); };
@@ -85,7 +89,7 @@ Operator batch_normalization() {
           .expand = expand_training};
 }
 
-// The same with the batch's own mean and population variance, which are outputs
+// The same with the batch's own mean and population variance, which are outputs; then, where there is one, + addend
 Operator batch_normalization_training() {
   return {.name = "BatchNormalizationTraining",
           .domain = "tandem",
@@ -95,6 +99,7 @@ Operator batch_normalization_training() {
                 const std::int64_t channels = channels_of(c);
                 expect_shape(c, 1, Shape{channels});
                 expect_shape(c, 2, Shape{channels});
+                if (c.has_input(3)) expect_shape(c, 3, c.shape(0));
                 c.set_output(0, c.input(0));
                 for (int i = 1; i < 3; ++i) c.set_output(i, c.input(i).dtype, Shape{channels});
                 c.set_opaque_output(3);
@@ -113,6 +118,7 @@ Operator batch_normalization_backward() {
                 c.set_output(0, c.input(0));
                 c.set_output(1, c.input(2));
                 c.set_output(2, c.input(3));
+                if (c.has_output(3)) c.set_output(3, c.input(0));
               },
           .flops = normalization_flops};
 }

@@ -15,12 +15,14 @@ class HostCudaBackend final : public Backend {
  public:
   explicit HostCudaBackend(bool with_module);
   test::FakeBackend devices;
+  Fusions fused{.normalized_sums = true};  // as the CUDA backend's
 
   std::string name() const override { return "cuda"; }
   std::string version() const override { return "host"; }
   std::string unusable() const override { return {}; }
   int device_count() const override { return 8; }
   std::string declines(Precision) const override { return {}; }
+  Fusions fusions() const override { return fused; }
   DeviceModel model(int index, int devices_in_use) const override;
   std::vector<KernelRow> rows() const override { return {}; }
   std::vector<KernelDescription> describe(const KernelRequest& request) const override;

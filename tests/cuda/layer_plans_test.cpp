@@ -25,24 +25,33 @@ TEST_P(PrecisionPlans, CudnnTakesResNetsLayers) {
   const auto [dtype, tf32] = GetParam();
   KernelOptions options;
   options.tf32 = tf32;
-  const auto expect_cudnn = [&](std::string_view op, const Attributes& a, std::vector<Operand> inputs, std::vector<Operand> outputs) {
+  const auto expect_cudnn = [&](std::string_view op, const Attributes& a, std::vector<Operand> inputs, std::vector<Operand> outputs, std::string_view family = "cudnn.") {
     const std::vector<KernelDescription> found = backend->describe({op, &a, std::move(inputs), std::move(outputs), options, {}});
     ASSERT_FALSE(found.empty()) << op << " {" << to_string(a) << '}';
-    EXPECT_TRUE(found[0].kernel.starts_with("cudnn.")) << op << " {" << to_string(a) << "} got " << found[0].kernel;
+    EXPECT_TRUE(found[0].kernel.starts_with(family)) << op << " {" << to_string(a) << "} got " << found[0].kernel;
   };
   for (const Layer& l : layers) {
     const std::int64_t pad = l.kernel / 2, out = (l.size + 2 * pad - l.kernel) / l.stride + 1;
     const Attributes a{{"kernel_shape", Ints{l.kernel, l.kernel}}, {"strides", Ints{l.stride, l.stride}}, {"pads", Ints{pad, pad, pad, pad}}, {"dilations", Ints{1, 1}}, {"group", std::int64_t{1}}};
     const Operand x{dtype, Shape{32, l.channels, l.size, l.size}, {}}, w{dtype, Shape{l.filters, l.channels, l.kernel, l.kernel}, {}}, y{dtype, Shape{32, l.filters, out, out}, {}}, b{dtype, Shape{l.filters}, {}};
     expect_cudnn("Conv", a, {x, w}, {y});
-    expect_cudnn("Conv", [&] { Attributes r = a; r.set("activation", std::string("Relu")); return r; }(), {x, w, b}, {y});
+    Attributes relu = a;
+    relu.set("activation", std::string("Relu"));
+    expect_cudnn("Conv", a, {x, w, b}, {y}, "cudnn.convolution.fused.");
+    expect_cudnn("Conv", relu, {x, w}, {y}, "cudnn.convolution.fused.");
+    expect_cudnn("Conv", relu, {x, w, b}, {y}, "cudnn.convolution.fused.");
     expect_cudnn("ConvolutionBackwardData", a, {y, w}, {x});
     expect_cudnn("ConvolutionBackwardWeights", a, {x, y}, {w});
     const Operand c{DType::float32, Shape{l.filters}, {}}, opaque{DType::uint8, Shape{0}, {}};
     const Attributes norm{{"epsilon", 1e-5F}, {"activation", std::string("Relu")}}, plain{{"epsilon", 1e-5F}};
-    expect_cudnn("BatchNormalizationTraining", norm, {y, c, c}, {y, c, c, opaque});
+    for (const Attributes& activation : {norm, plain}) {
+      expect_cudnn("BatchNormalizationTraining", activation, {y, c, c}, {y, c, c, opaque});
+      expect_cudnn("BatchNormalizationTraining", activation, {y, c, c, y}, {y, c, c, opaque});
+    }
     const Operand kept{DType::float32, Shape{l.filters}, Layout("opaque:inverse_deviation")};
-    expect_cudnn("BatchNormalizationBackward", plain, {y, y, c, c, c, c, kept}, {y, c, c});
+    for (const Attributes& activation : {norm, plain}) expect_cudnn("BatchNormalizationBackward", activation, {y, y, c, c, c, c, kept}, {y, c, c});
+    expect_cudnn("BatchNormalizationBackward", norm, {y, y, c, c, c, c, kept, y}, {y, c, c});
+    expect_cudnn("BatchNormalizationBackward", norm, {y, y, c, c, c, c, kept, y}, {y, c, c, y});
   }
 }
 INSTANTIATE_TEST_SUITE_P(Types, PrecisionPlans, testing::Values(Precision{DType::float32, true}, Precision{DType::bfloat16, false}, Precision{DType::float16, false}),

@@ -19,13 +19,13 @@ Tensor noise(const Shape& shape, unsigned seed, float scale) {
   return t;
 }
 
-// Convolution, batch normalization, a shortcut, pooling, dropout, a dense layer.
+// Convolution, a residual block, batch normalization, a shortcut, pooling, dropout, a dense layer.
 Graph small_network(std::int64_t n) {
   Graph g;
   g.name = "small";
   unsigned seed = 1;
-  const auto weight = [&](const char* name, const Shape& shape, float scale) { return g.add_parameter(name, {DType::float32, shape}, noise(shape, ++seed, scale), true); };
-  const auto ones = [&](const char* name, const Shape& shape, bool trains) {
+  const auto weight = [&](const std::string& name, const Shape& shape, float scale) { return g.add_parameter(name, {DType::float32, shape}, noise(shape, ++seed, scale), true); };
+  const auto ones = [&](const std::string& name, const Shape& shape, bool trains) {
     Tensor t(TensorType{DType::float32, shape});
     for (float& v : t.write<float>()) v = 1;
     return g.add_parameter(name, {DType::float32, shape}, t, trains);
@@ -36,10 +36,13 @@ Graph small_network(std::int64_t n) {
   const Attributes three{{"kernel_shape", Ints{3, 3}}, {"strides", Ints{1, 1}}, {"pads", Ints{1, 1, 1, 1}}, {"dilations", Ints{1, 1}}, {"group", std::int64_t{1}}};
   ValueId x = g.add_input("x", {DType::float32, {n, 3, 8, 8}});
   x = node("Relu", {node("Conv", {x, weight("c1", {8, 3, 3, 3}, 0.2F), weight("b1", {8}, 0.1F)}, three)});
-  const ValueId shortcut = x;
-  x = node("Conv", {x, weight("c2", {8, 8, 3, 3}, 0.1F)}, three);
-  x = node("BatchNormalization", {x, ones("scale", {8}, true), weight("shift", {8}, 0.1F), weight("mean", {8}, 0), ones("variance", {8}, false)}, {{"epsilon", 1e-3F}, {"momentum", 0.9F}});
-  x = node("Relu", {node("Add", {x, shortcut})});
+  for (const std::string block : {"", "_2"}) {
+    const ValueId shortcut = x;
+    const auto of = [&](const char* name) { return name + block; };
+    x = node("Conv", {x, weight(of("c2"), {8, 8, 3, 3}, 0.1F)}, three);
+    x = node("BatchNormalization", {x, ones(of("scale"), {8}, true), weight(of("shift"), {8}, 0.1F), weight(of("mean"), {8}, 0), ones(of("variance"), {8}, false)}, {{"epsilon", 1e-3F}, {"momentum", 0.9F}});
+    x = node("Relu", {node("Add", {x, shortcut})});
+  }
   x = node("MaxPool", {x}, {{"kernel_shape", Ints{2, 2}}, {"strides", Ints{2, 2}}, {"pads", Ints{0, 0, 0, 0}}, {"dilations", Ints{1, 1}}});
   x = node("Flatten", {x}, {{"axis", std::int64_t{1}}});
   x = node("Gemm", {x, weight("w", {classes, 128}, 0.1F), weight("b", {classes}, 0.1F)}, {{"transB", std::int64_t{1}}});

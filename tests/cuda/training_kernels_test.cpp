@@ -61,23 +61,33 @@ TEST_P(TrainingKernels, BatchNormalization) {
     const Shape c{x[1]};
     const std::int64_t terms = x.elements() / x[1];
     const Tensor in = random_tensor(random, x), scale = random_tensor(random, c, 0.5, 2), bias = random_tensor(random, c), dy = random_tensor(random, x);
-    for (const char* activation : {"", "Relu"}) {
+    const Tensor addend = random_tensor(random, x);
+    for (const auto& [relu, adds] : {std::pair{false, false}, {true, false}, {false, true}, {true, true}}) {
       Attributes a{{"epsilon", 0.015625F}};
-      if (*activation) a.set("activation", std::string(activation));
+      if (relu) a.set("activation", std::string("Relu"));
       for (const std::string& layout : layouts) {
         const auto stat = [&](Side* side) { return side == &own ? statistics : DType::float64; };
         const auto give = [&](Side* side, const Tensor& t) { return hold(t, side->real, side == &own && x.rank() == 4 ? Layout(layout) : Layout()); };
-        for (Side* side : {&own, &cpu})
-          side->forward = run(side->describe, {"BatchNormalizationTraining", a, {wanted(side->real, x), wanted(stat(side), c), wanted(stat(side), c), opaque}},
-                              {give(side, in), hold(scale, stat(side)), hold(bias, stat(side))});
+        for (Side* side : {&own, &cpu}) {
+          std::vector<Held> inputs{give(side, in), hold(scale, stat(side)), hold(bias, stat(side))};
+          if (adds) inputs.push_back(give(side, addend));
+          side->forward = run(side->describe, {"BatchNormalizationTraining", a, {wanted(side->real, x), wanted(stat(side), c), wanted(stat(side), c), opaque}}, inputs);
+        }
         const char* const names[] = {"y", "mean", "variance"};
         for (std::size_t i = 0; i < 3; ++i) expect_close(own.forward[i], cpu.forward[i], tolerance(16 + terms / 16), names[i]);
         std::vector<std::vector<Held>> gradients;
-        for (Side* side : {&own, &cpu})
-          gradients.push_back(run(side->describe, {"BatchNormalizationBackward", a, {wanted(side->real, x), wanted(stat(side), c), wanted(stat(side), c)}},
-                                  {give(side, in), give(side, dy), hold(scale, stat(side)), hold(bias, stat(side)), side->forward[1], side->forward[2], side->forward[3]}));
-        const char* const gradient_names[] = {"dx", "dscale", "dbias"};
-        for (std::size_t i = 0; i < 3; ++i) expect_close(gradients[0][i], gradients[1][i], tolerance(64 + terms) * 2, gradient_names[i]);
+        for (Side* side : {&own, &cpu}) {
+          Job job{"BatchNormalizationBackward", a, {wanted(side->real, x), wanted(stat(side), c), wanted(stat(side), c)}};
+          std::vector<Held> inputs{give(side, in), give(side, dy), hold(scale, stat(side)), hold(bias, stat(side)), side->forward[1], side->forward[2], side->forward[3]};
+          if (relu && adds) {
+            job.outputs.push_back(wanted(side->real, x));
+            inputs.push_back(side->forward[0]);
+          }
+          gradients.push_back(run(side->describe, job, inputs));
+        }
+        const char* const gradient_names[] = {"dx", "dscale", "dbias", "daddend"};
+        ASSERT_EQ(gradients[0].size(), gradients[1].size());
+        for (std::size_t i = 0; i < gradients[0].size(); ++i) expect_close(gradients[0][i], gradients[1][i], tolerance(64 + terms) * 2, gradient_names[i]);
       }
     }
   }

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <optional>
 
 #include "importer/model_file.h"
 #include "planner/compile.h"
@@ -40,7 +41,6 @@ constexpr std::string_view served[] = {"Conv", "ConvTranspose", "ConvolutionBack
 std::string excuse(const Step& step, const DevicePlan& device) {
   const auto operand = [&](BufferId b) -> const Operand& { return device.buffers[static_cast<std::size_t>(b.index)].operand; };
   if (step.op.starts_with("BatchNormalization") && operand(step.inputs[0]).shape[1] % 8 != 0) return "cuDNN wants channels in eights";
-  if (step.op == "BatchNormalizationBackward" && step.attributes.has("activation")) return "cuDNN has no fused gradient of Relu and batch normalization";
   if (!step.op.ends_with("Pool") && step.op.find("Pool") == std::string::npos) return {};
   const bool backward = step.op.ends_with("Backward");
   const Shape& whole = operand(backward ? step.outputs[0] : step.inputs[0]).shape;
@@ -55,26 +55,36 @@ std::string excuse(const Step& step, const DevicePlan& device) {
   return {};
 }
 
-class ZooPlans : public testing::TestWithParam<fs::path> {};
+class ZooPlans : public testing::TestWithParam<fs::path> {
+ protected:
+  // The model's plan; none, with the reason to skip the test, where there can be none.
+  std::optional<Plan> planned(CompileOptions o, std::string& reason) const {
+    const Backend* const backend = cuda_module(reason);
+    if (!backend) return std::nullopt;
+    const ModelFile file = ModelFile::read(GetParam());
+    if (const auto problems = file.problems({.batch = batch}); !problems.empty()) {
+      reason = concat("does not import: ", to_string(problems[0]));
+      return std::nullopt;
+    }
+    o.batch = batch;
+    o.devices = {{{"cuda", 0}, 1}};
+    o.optimizer.momentum = 0.9;
+    const Backend* const backends[] = {backend};
+    try {
+      return compile([&](std::int64_t n) { return file.graph({.batch = n}); }, o, backends);
+    } catch (const Error& e) {
+      if (std::string_view(e.what()).find("has no kernel") != std::string_view::npos) ADD_FAILURE() << e.what();
+      reason = concat("cannot be planned: ", e.what());
+      return std::nullopt;
+    }
+  }
+};
 
 TEST_P(ZooPlans, CudnnTakesEveryGraph) {
   std::string reason;
-  const Backend* const backend = cuda_module(reason);
-  if (!backend) GTEST_SKIP() << reason;
-  const ModelFile file = ModelFile::read(GetParam());
-  if (const auto problems = file.problems({.batch = batch}); !problems.empty()) GTEST_SKIP() << "does not import: " << to_string(problems[0]);
-  CompileOptions o;
-  o.batch = batch;
-  o.devices = {{{"cuda", 0}, 1}};
-  o.optimizer.momentum = 0.9;
-  const Backend* const backends[] = {backend};
-  Plan plan;
-  try {
-    plan = compile([&](std::int64_t n) { return file.graph({.batch = n}); }, o, backends);
-  } catch (const Error& e) {
-    if (std::string_view(e.what()).find("has no kernel") != std::string_view::npos) FAIL() << e.what();
-    GTEST_SKIP() << "cannot be trained: " << e.what();
-  }
+  const std::optional<Plan> planned_or_not = planned({}, reason);
+  if (!planned_or_not) GTEST_SKIP() << reason;
+  const Plan& plan = *planned_or_not;
   std::map<std::string, int> kernels;
   std::int64_t largest = 0;
   const DevicePlan& device = plan.devices[0];
@@ -93,6 +103,18 @@ TEST_P(ZooPlans, CudnnTakesEveryGraph) {
   RecordProperty("kernels", report);
   std::printf("%s: %zu steps, largest workspace %.1f MiB, peak %.1f MiB: %s\n", GetParam().stem().c_str(), device.steps.size(), static_cast<double>(largest) / (1 << 20),
               static_cast<double>(device.peak_bytes()) / (1 << 20), report.c_str());
+}
+
+// Bias and Relu behind a convolution are part of cuDNN's kernel.
+TEST_P(ZooPlans, InferenceIn16BitsFusesConvolutions) {
+  std::string reason;
+  const std::optional<Plan> plan = planned({.mode = PlanMode::inference, .precision = Precision::bf16}, reason);
+  if (!plan) GTEST_SKIP() << reason;
+  for (const Step& step : plan->devices[0].steps) {
+    if (step.op != "Conv" || (step.inputs.size() < 3 && !step.attributes.has("activation"))) continue;
+    const Operand& x = plan->devices[0].buffers[static_cast<std::size_t>(step.inputs[0].index)].operand;
+    EXPECT_TRUE(step.kernel.starts_with("cudnn.convolution.fused.")) << to_string(x) << " {" << to_string(step.attributes) << "} runs on " << step.kernel;
+  }
 }
 
 std::string model_name(const testing::TestParamInfo<fs::path>& info) {

@@ -54,6 +54,8 @@ const Row rows[] = {
 
     {"running statistics", "BatchNormalization", {"f[2,3,4]", "f[3]", "f[3]", "f[3]", "f[3]"}, {}, {"f[2,3,4]"}},
     {"training outputs", "BatchNormalizationTraining", {"f[2,3,4]", "f[3]", "f[3]"}, {{"epsilon", 1e-5F}}, {"f[2,3,4]", "f[3]", "f[3]", "u[0]"}},
+    {"with an addend", "BatchNormalizationTraining", {"f[2,3,4]", "f[3]", "f[3]", "f[2,3,4]"}, {}, {"f[2,3,4]", "f[3]", "f[3]", "u[0]"}},
+    {"gradients, the addend's too", "BatchNormalizationBackward", {"f[2,3,4]", "f[2,3,4]", "f[3]", "f[3]", "f[3]", "f[3]", "u[0]", "f[2,3,4]"}, {}, {"f[2,3,4]", "f[3]", "f[3]", "f[2,3,4]"}},
     {"statistics keep their axes", "LayerNormalization", {"f[2,3,4]", "f[3,4]", "f[3,4]"}, {{"axis", I{1}}}, {"f[2,3,4]", "f[2,1,1]", "f[2,1,1]"}},
     {"mask", "Dropout", {"f[2,3]"}, {{"ratio", 0.25F}}, {"f[2,3]", "b[2,3]"}},
 

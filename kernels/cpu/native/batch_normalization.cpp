@@ -1,6 +1,6 @@
-// y = scale·(x − mean)/√(variance + epsilon) + bias per channel, then Relu where it is fused.
-// Backward, with x̂ the normalised x and M elements a channel (dy masked first where Relu is fused):
-//   dbias = Σ dy, dscale = Σ dy·x̂, dx = scale/√(variance + ε)·(dy − dbias/M − x̂·dscale/M)
+// y = scale·(x − mean)/√(variance + epsilon) + bias per channel, + addend where there is one, then Relu where it is fused.
+// Backward, with x̂ the normalised x and M elements a channel (dy masked first where Relu is fused, by y where that is given):
+//   dbias = Σ dy, dscale = Σ dy·x̂, dx = scale/√(variance + ε)·(dy − dbias/M − x̂·dscale/M), daddend = dy
 #include <cmath>
 
 #include "kernels/cpu/native/dense.h"
@@ -42,10 +42,10 @@ void for_each_element(const Problem& p, std::int64_t channel, const Body& body) 
 }
 
 template <class T>
-void normalize(const Problem& p, std::int64_t c, const T* x, T scale, T bias, double mean, double variance, T* y) {
+void normalize(const Problem& p, std::int64_t c, const T* x, T scale, T bias, double mean, double variance, const T* addend, T* y) {
   const T factor = static_cast<T>(scale / std::sqrt(variance + p.epsilon)), center = static_cast<T>(mean);
   for_each_element(p, c, [&](std::int64_t i) {
-    const T v = (x[i] - center) * factor + bias;
+    const T v = (x[i] - center) * factor + bias + (addend ? addend[i] : T(0));
     y[i] = p.relu && !(v > 0) ? T(0) : v;
   });
 }
@@ -59,7 +59,7 @@ Descriptions describe_batch_normalization(const KernelRequest& request) {
   visit_float(request.inputs[0].dtype, [&]<class T>() {
     d.make = make_kernel([=](const Memory& m) {
       for_each_channel(p, [&](std::int64_t c) {
-        normalize(p, c, m.in<T>(0), m.in<T>(1)[c], m.in<T>(2)[c], m.in<T>(3)[c], m.in<T>(4)[c], m.out<T>(0));
+        normalize(p, c, m.in<T>(0), m.in<T>(1)[c], m.in<T>(2)[c], m.in<T>(3)[c], m.in<T>(4)[c], static_cast<const T*>(nullptr), m.out<T>(0));
       });
     });
   });
@@ -71,9 +71,10 @@ Descriptions describe_batch_normalization_training(const KernelRequest& request)
   const Problem p = problem_of(request);
   KernelDescription d = dense_description(request, "native.batch_normalization_training");
   d.outputs[3] = {DType::uint8, Shape{0}, Layout::opaque("native")};
+  const bool adds = operand_at(request.inputs, 3).present();
   visit_float(request.inputs[0].dtype, [&]<class T>() {
     d.make = make_kernel([=](const Memory& m) {
-      const T* const x = m.in<T>(0);
+      const T *const x = m.in<T>(0), *const addend = adds ? m.in<T>(3) : nullptr;
       for_each_channel(p, [&](std::int64_t c) {
         const double count = p.elements();
         double sum = 0, squares = 0;
@@ -83,7 +84,7 @@ Descriptions describe_batch_normalization_training(const KernelRequest& request)
         const double variance = squares / count;
         m.out<T>(1)[c] = static_cast<T>(mean);
         m.out<T>(2)[c] = static_cast<T>(variance);
-        normalize(p, c, x, m.in<T>(1)[c], m.in<T>(2)[c], mean, variance, m.out<T>(0));
+        normalize(p, c, x, m.in<T>(1)[c], m.in<T>(2)[c], mean, variance, addend, m.out<T>(0));
       });
     });
   });
@@ -94,15 +95,17 @@ Descriptions describe_batch_normalization_backward(const KernelRequest& request)
   if (!supported(request) || request.inputs[6].layout != Layout::opaque("native")) return {};
   const Problem p = problem_of(request);
   KernelDescription d = dense_description(request, "native.batch_normalization_backward");
+  const bool has_y = operand_at(request.inputs, 7).present(), adds = operand_at(request.outputs, 3).present();
   visit_float(request.inputs[0].dtype, [&]<class T>() {
     d.make = make_kernel([=](const Memory& m) {
-      const T *const x = m.in<T>(0), *const dy = m.in<T>(1);
-      T* const dx = m.out<T>(0);
+      const T *const x = m.in<T>(0), *const dy = m.in<T>(1), *const y = has_y ? m.in<T>(7) : nullptr;
+      T *const dx = m.out<T>(0), *const daddend = adds ? m.out<T>(3) : nullptr;
       for_each_channel(p, [&](std::int64_t c) {
         const double scale = m.in<T>(2)[c], bias = m.in<T>(3)[c], mean = m.in<T>(4)[c];
         const double inverse = 1 / std::sqrt(m.in<T>(5)[c] + p.epsilon), count = p.elements();
         const auto normal = [&](std::int64_t i) { return (x[i] - mean) * inverse; };
-        const auto gradient = [&](std::int64_t i) { return p.relu && !(scale * normal(i) + bias > 0) ? 0.0 : static_cast<double>(dy[i]); };
+        const auto open = [&](std::int64_t i) { return y ? y[i] > 0 : scale * normal(i) + bias > 0; };
+        const auto gradient = [&](std::int64_t i) { return p.relu && !open(i) ? 0.0 : static_cast<double>(dy[i]); };
         double dscale = 0, dbias = 0;
         for_each_element(p, c, [&](std::int64_t i) {
           dscale += gradient(i) * normal(i);
@@ -110,6 +113,7 @@ Descriptions describe_batch_normalization_backward(const KernelRequest& request)
         });
         for_each_element(p, c, [&](std::int64_t i) {
           dx[i] = static_cast<T>(scale * inverse * (gradient(i) - dbias / count - normal(i) * dscale / count));
+          if (daddend) daddend[i] = static_cast<T>(gradient(i));
         });
         m.out<T>(1)[c] = static_cast<T>(dscale);
         m.out<T>(2)[c] = static_cast<T>(dbias);

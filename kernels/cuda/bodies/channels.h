@@ -127,12 +127,12 @@ struct VarianceBody {
   }
 };
 
-// y = relu?((x − mean) · d · scale + bias), d = inverse_deviation or, where that is null, 1/√(variance + ε).
+// y = relu?((x − mean) · d · scale + bias + addend?), d = inverse_deviation or, where that is null, 1/√(variance + ε).
 template <class T, class S>
 struct NormalizeBody {
   static constexpr int threads = 256;
   static constexpr bool cooperative = false;
-  const T* x;
+  const T *x, *addend;
   T* y;
   const S *scale, *bias, *mean, *variance, *inverse_deviation;
   std::int64_t elements;
@@ -146,16 +146,17 @@ struct NormalizeBody {
     for (std::int64_t i = t.block() * threads + t.thread(); i < elements; i += t.blocks() * threads) {
       const std::int64_t c = i % channels;
       const C d = inverse_deviation ? static_cast<C>(load(inverse_deviation[c])) : C(1) / sqrt(static_cast<C>(load(variance[c])) + static_cast<C>(epsilon));
-      const C v = (load(x[i]) - static_cast<C>(load(mean[c]))) * d * static_cast<C>(load(scale[c])) + static_cast<C>(load(bias[c]));
+      C v = (load(x[i]) - static_cast<C>(load(mean[c]))) * d * static_cast<C>(load(scale[c])) + static_cast<C>(load(bias[c]));
+      if (addend) v += load(addend[i]);
       y[i] = store<T>(relu && v < C(0) ? C(0) : v);
     }
   }
 };
 
-// What flows into the normalization: dy, or 0 where its Relu was closed.
+// What flows into the normalization: dy, or 0 where its Relu was closed, as y tells or, where that is null, x̂.
 template <class T, class S>
 struct NormInput {
-  const T *x, *dy;
+  const T *x, *dy, *y;
   const S *scale, *bias, *mean, *inverse_deviation;
   bool relu;
   // x̂ and dy of element i of channel c.
@@ -163,7 +164,7 @@ struct NormInput {
     using C = Compute<T>;
     normalized = (load(x[i]) - static_cast<C>(mean[c])) * static_cast<C>(inverse_deviation[c]);
     gradient = load(dy[i]);
-    if (relu && !(normalized * static_cast<C>(scale[c]) + static_cast<C>(bias[c]) > C(0))) gradient = C(0);
+    if (relu && !((y ? load(y[i]) : normalized * static_cast<C>(scale[c]) + static_cast<C>(bias[c])) > C(0))) gradient = C(0);
   }
 };
 
@@ -229,14 +230,14 @@ struct NormScaleBody {
   }
 };
 
-// dx = scale · d · (dy − Σdy/n − x̂ · Σ(dy · x̂)/n)
+// dx = scale · d · (dy − Σdy/n − x̂ · Σ(dy · x̂)/n), daddend = dy
 template <class T, class S>
 struct NormGradientBody {
   static constexpr int threads = 256;
   static constexpr bool cooperative = false;
   NormInput<T, S> in;
   const S *dscale, *dbias;
-  T* dx;
+  T *dx, *daddend;  // the latter may be null
   std::int64_t rows;
   std::int32_t channels;
 
@@ -250,6 +251,7 @@ struct NormGradientBody {
       in.read(i, c, normalized, gradient);
       dx[i] = store<T>(static_cast<C>(in.scale[c]) * static_cast<C>(in.inverse_deviation[c]) *
                        (gradient - static_cast<C>(dbias[c]) / n - normalized * static_cast<C>(dscale[c]) / n));
+      if (daddend) daddend[i] = store<T>(gradient);
     }
   }
 };

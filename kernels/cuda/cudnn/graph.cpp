@@ -45,6 +45,7 @@ cudnnDataType_t cudnn_type(DType dtype) {
     case DType::float16: return CUDNN_DATA_HALF;
     case DType::bfloat16: return CUDNN_DATA_BFLOAT16;
     case DType::int8: return CUDNN_DATA_INT8;
+    case DType::boolean: return CUDNN_DATA_BOOLEAN;
     default: fail(ExitCode::device, "cuDNN has no type for ", dtype);
   }
 }

@@ -101,7 +101,7 @@ Descriptions describe_batch_norm_training(const KernelRequest& request, Librarie
       const Launches moments = launches_of(MomentsBody<T>{b.in<T>(0), partial, m.rows, channels, splits}, m.tiles * m.splits);
       const Launches statistics = launches_of(StatisticsBody<S>{partial, b.out<S>(1), b.out<S>(2), b.out<S>(3), channels, splits, epsilon}, ceil_div(m.channels, StatisticsBody<S>::threads));
       const Launches apply = launches_of(
-          NormalizeBody<T, S>{b.in<T>(0), b.out<T>(0), b.in<S>(1), b.in<S>(2), b.out<S>(1), b.out<S>(2), b.out<S>(3), elements, channels, epsilon, relu},
+          NormalizeBody<T, S>{b.in<T>(0), b.in<T>(3), b.out<T>(0), b.in<S>(1), b.in<S>(2), b.out<S>(1), b.out<S>(2), b.out<S>(3), elements, channels, epsilon, relu},
           blocks_for(elements, NormalizeBody<T, S>::threads));
       return [=](void* stream) {
         moments(stream);
@@ -123,10 +123,10 @@ Descriptions describe_batch_norm_backward(const KernelRequest& request, Librarie
     d->make = launches([=](const Buffers& b) -> Launches {
       auto* const partial = reinterpret_cast<S*>(b.workspace);
       const auto channels = static_cast<std::int32_t>(m.channels), splits = static_cast<std::int32_t>(m.splits);
-      const NormInput<T, S> in{b.in<T>(0), b.in<T>(1), b.in<S>(2), b.in<S>(3), b.in<S>(4), b.in<S>(6), relu};
+      const NormInput<T, S> in{b.in<T>(0), b.in<T>(1), b.in<T>(7), b.in<S>(2), b.in<S>(3), b.in<S>(4), b.in<S>(6), relu};
       const Launches sums = launches_of(NormSumsBody<T, S>{in, partial, m.rows, channels, splits}, m.tiles * m.splits);
       const Launches scale = launches_of(NormScaleBody<S>{partial, b.out<S>(1), b.out<S>(2), channels, splits}, ceil_div(m.channels, NormScaleBody<S>::threads));
-      const Launches gradient = launches_of(NormGradientBody<T, S>{in, b.out<S>(1), b.out<S>(2), b.out<T>(0), m.rows, channels}, blocks_for(m.rows * m.channels, NormGradientBody<T, S>::threads));
+      const Launches gradient = launches_of(NormGradientBody<T, S>{in, b.out<S>(1), b.out<S>(2), b.out<T>(0), b.out<T>(3), m.rows, channels}, blocks_for(m.rows * m.channels, NormGradientBody<T, S>::threads));
       return [=](void* stream) {
         sums(stream);
         scale(stream);
@@ -147,7 +147,7 @@ Descriptions describe_batch_norm_inference(const KernelRequest& request, Librari
   d.in_place = {{0, 0}};
   visit_norm(d.inputs[0].dtype, [&]<class T, class S>() {
     d.make = launches([=](const Buffers& b) {
-      return launches_of(NormalizeBody<T, S>{b.in<T>(0), b.out<T>(0), b.in<S>(1), b.in<S>(2), b.in<S>(3), b.in<S>(4), nullptr, elements, channels, epsilon, relu},
+      return launches_of(NormalizeBody<T, S>{b.in<T>(0), nullptr, b.out<T>(0), b.in<S>(1), b.in<S>(2), b.in<S>(3), b.in<S>(4), nullptr, elements, channels, epsilon, relu},
                          blocks_for(elements, NormalizeBody<T, S>::threads));
     });
   });

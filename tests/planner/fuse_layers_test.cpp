@@ -1,0 +1,102 @@
+// BatchNormalization with an addend: where it is made of two nodes, and what flows back through it.
+#include <gtest/gtest.h>
+
+#include "graph/operator.h"
+#include "planner/rewrite.h"
+#include "tests/graph/notation.h"
+
+namespace tandem {
+namespace {
+
+struct Network {
+  Graph graph;
+  ValueId x = graph.add_input("x", {DType::float32, {2, 3, 4, 4}}), z = graph.add_input("z", {DType::float32, {2, 3, 4, 4}});
+  ValueId node(const char* op, std::vector<ValueId> in, int outputs = 1) {
+    return graph[graph.add_node(internal_operator(op), concat(op, graph.nodes.size()), {}, std::move(in), outputs)].outputs[0];
+  }
+  ValueId parameter(const std::string& name, Shape shape) { return graph.add_parameter(name, {DType::float32, shape}, Tensor(TensorType{DType::float32, shape}), true); }
+  ValueId normalized(ValueId v, const std::string& name) { return node("BatchNormalizationTraining", {v, parameter(name + "_scale", {3}), parameter(name + "_bias", {3})}, 4); }
+};
+
+struct Row {
+  const char* name;
+  bool wanted;  // by the plan's backends
+  std::vector<ValueId> (*outputs)(Network&);
+  std::string first;  // what the first output becomes
+};
+const Row rows[] = {
+    {"residual_block", true, [](Network& n) { return std::vector{n.node("Relu", {n.node("Add", {n.normalized(n.x, "a"), n.z})})}; }, "BatchNormalizationTraining(x, a_scale, a_bias, z)"},
+    {"addend_first", true, [](Network& n) { return std::vector{n.node("Relu", {n.node("Add", {n.z, n.normalized(n.x, "a")})})}; }, "BatchNormalizationTraining(x, a_scale, a_bias, z)"},
+    {"without_relu", true, [](Network& n) { return std::vector{n.node("Neg", {n.node("Add", {n.normalized(n.x, "a"), n.z})})}; }, "Neg(BatchNormalizationTraining(x, a_scale, a_bias, z))"},
+    {"two_normalized", true, [](Network& n) { return std::vector{n.node("Relu", {n.node("Add", {n.normalized(n.x, "a"), n.normalized(n.z, "b")})})}; },
+     "BatchNormalizationTraining(x, a_scale, a_bias, BatchNormalizationTraining(z, b_scale, b_bias))"},
+    {"one_addend_only", true, [](Network& n) { return std::vector{n.node("Add", {n.node("Add", {n.normalized(n.x, "a"), n.z}), n.z})}; }, "Add(BatchNormalizationTraining(x, a_scale, a_bias, z), z)"},
+    {"after_relu", true, [](Network& n) { return std::vector{n.node("Add", {n.node("Relu", {n.normalized(n.x, "a")}), n.z})}; }, "Add(BatchNormalizationTraining(x, a_scale, a_bias), z)"},
+    {"broadcast_addend", true, [](Network& n) { return std::vector{n.node("Add", {n.normalized(n.x, "a"), n.parameter("p", {3, 1, 1})})}; }, "Add(BatchNormalizationTraining(x, a_scale, a_bias), p)"},
+    {"read_elsewhere", true,
+     [](Network& n) {
+       const ValueId y = n.normalized(n.x, "a");
+       return std::vector{n.node("Add", {y, n.z}), y};
+     },
+     "Add(BatchNormalizationTraining(x, a_scale, a_bias), z)"},
+    {"added_to_itself", true,
+     [](Network& n) {
+       const ValueId y = n.normalized(n.x, "a");
+       return std::vector{n.node("Add", {y, y})};
+     },
+     "Add(BatchNormalizationTraining(x, a_scale, a_bias), BatchNormalizationTraining(x, a_scale, a_bias))"},
+    {"not_wanted", false, [](Network& n) { return std::vector{n.node("Relu", {n.node("Add", {n.normalized(n.x, "a"), n.z})})}; }, "Relu(Add(BatchNormalizationTraining(x, a_scale, a_bias), z))"},
+};
+
+class NormalizedSums : public testing::TestWithParam<Row> {};
+
+TEST_P(NormalizedSums, BecomeOneNode) {
+  Network n;
+  n.graph.outputs = GetParam().outputs(n);
+  const Graph got = fuse_layers(n.graph, {.normalized_sums = GetParam().wanted});
+  EXPECT_EQ(test::expression(got, got.outputs[0]), GetParam().first);
+  EXPECT_EQ(got[got.outputs[0]].type, n.graph[n.graph.outputs[0]].type);
+}
+INSTANTIATE_TEST_SUITE_P(Rows, NormalizedSums, testing::ValuesIn(rows), [](const auto& info) { return std::string(info.param.name); });
+
+// The statistics of the fused node are those that running ones are updated by.
+TEST(NormalizedSums, KeepTheirStatistics) {
+  Network n;
+  const ValueId y = n.normalized(n.x, "a");
+  const ValueId mean = n.graph[n.graph[y].producer].outputs[1];
+  n.graph.state_updates.push_back({n.parameter("running", {3}), mean, 0.9F});
+  n.graph.outputs = {n.node("Relu", {n.node("Add", {y, n.z})})};
+  const Graph got = fuse_layers(n.graph, {.normalized_sums = true});
+  ASSERT_EQ(got.nodes.size(), 1U);
+  EXPECT_EQ(got.nodes[0].attributes.text("activation", ""), "Relu");
+  EXPECT_EQ(got.state_updates[0].value, got.nodes[0].outputs[1]);
+}
+
+// With Relu the kernel gives the addend's gradient, masked by y; without, that is dy itself.
+TEST(NormalizedSums, Gradients) {
+  for (const bool relu : {true, false}) {
+    Network n;
+    const ValueId addend = n.parameter("addend", {2, 3, 4, 4});
+    ValueId y = n.node("Add", {n.normalized(n.x, "a"), addend});
+    if (relu) y = n.node("Relu", {y});
+    n.graph.outputs = {y, n.graph.add_input("dy", {DType::float32, {2, 3, 4, 4}})};
+    Graph g = fuse_layers(n.graph, {.normalized_sums = true});
+    GraphBuilder b(g, "loss", {});
+    const ValueId loss = b.reduce_sum(b.mul(g.outputs[0], g.outputs[1]), {0, 1, 2, 3}, false);
+    const ValueId wanted[] = {*g.find("addend"), *g.find("a_bias")};
+    const std::vector<ValueId> gradients = differentiate(g, loss, wanted);
+    const Node& backward = g[g[gradients[1]].producer];
+    EXPECT_EQ(backward.op->name, "BatchNormalizationBackward");
+    if (relu) {
+      EXPECT_EQ(gradients[0], backward.outputs.at(3));
+      EXPECT_EQ(backward.inputs.at(7), g.outputs[0]);
+    } else {
+      EXPECT_EQ(gradients[0], backward.inputs[1]);
+      EXPECT_EQ(backward.outputs.size(), 3U);
+      EXPECT_EQ(backward.inputs.size(), 7U);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tandem
