@@ -40,6 +40,7 @@ struct Value {
   std::optional<Tensor> data;     // of a constant; of a parameter where the template gives its values
   bool trainable = false;         // of a parameter: the optimizer updates it
   bool optimizer_state = false;   // of a parameter: it belongs to the optimizer, not to the template
+  std::string copy_of;            // of a parameter: the one whose values it holds in 16 bits, kept equal by updates
   bool opaque = false;            // dtype, shape and layout are the chosen kernel's affair (masks, indices, workspaces)
   bool depends_on_batch = false;  // computed from an input: its axis 0 may be the batch
   // A parameter may be held in another shape than the template's (a Gemm's weight as a 4-D filter): `data` and the

@@ -92,7 +92,8 @@ struct KernelRow {
 // Nodes that a backend gains by where others run several: a plan has them where all of its devices do.
 struct Fusions {
   bool normalized_sums = false;  // BatchNormalizationTraining with an addend
-  Fusions operator&(const Fusions& o) const { return {normalized_sums && o.normalized_sums}; }
+  bool narrow_updates = false;   // updates that read gradients of 16 bits, and write the parameter in 16 bits, too
+  Fusions operator&(const Fusions& o) const { return {normalized_sums && o.normalized_sums, narrow_updates && o.narrow_updates}; }
 };
 
 class Backend {

@@ -309,13 +309,18 @@ void place_parameters(Plan& plan, const LoweredGraph& leader, const Plan* parame
     for (const PlanParameter& p : plan.parameters) known.insert(p.name);
     for (const LoweredParameter& p : leader.parameters)
       if (!known.count(p.name)) fail("parameter '", p.name, "' is not in the plan this one shares parameters with");
+    if (plan.mode == PlanMode::inference) return;
+    std::set<std::string_view> own;
+    for (const LoweredParameter& p : leader.parameters) own.insert(p.name);
+    for (const PlanParameter& p : plan.parameters)
+      if (!p.copy_of.empty() && !own.count(p.name)) fail("parameter '", p.name, "' of the plan this one shares parameters with would not follow '", p.copy_of, "'");
     return;
   }
   std::int64_t ends[std::size(arena_kinds)] = {};
   for (const LoweredParameter& p : leader.parameters) {
     const Buffer& b = leader.buffers[static_cast<std::size_t>(p.buffer.index)];
     auto& end = ends[static_cast<std::size_t>(b.arena)];
-    plan.parameters.push_back({p.name, p.type, p.source, b.operand, b.arena, end, p.trainable});
+    plan.parameters.push_back({p.name, p.type, p.source, b.operand, b.arena, end, p.trainable, p.copy_of});
     end += b.bytes;
   }
 }

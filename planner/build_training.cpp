@@ -52,10 +52,11 @@ std::vector<std::string> warn_of_unreached(const Graph& model, const CompileOpti
 constexpr std::int64_t small_parameter = 16384;
 constexpr std::size_t largest_group = 64;
 
-void append_updates(Graph& graph, const CompileOptions& o, ValueId scalars, std::span<const ValueId> parameters, std::span<const ValueId> gradients) {
+void append_updates(Graph& graph, const CompileOptions& o, ValueId scalars, std::span<const ValueId> parameters, std::span<const ValueId> gradients,
+                    std::span<const ValueId> copies) {
   const UpdateRule rule = update_rule(o.optimizer);
   const Operator& op = internal_operator(rule.op);
-  std::vector<std::size_t> small;
+  std::vector<std::size_t> small[2];  // with and without a copy
   const auto emit = [&](std::span<const std::size_t> group) {
     std::vector<ValueId> inputs{scalars};
     for (const std::size_t i : group) {
@@ -68,10 +69,12 @@ void append_updates(Graph& graph, const CompileOptions& o, ValueId scalars, std:
         v.template_shape = parameter.template_shape;
         inputs.push_back(graph.add_value(std::move(v)));
       }
+      if (copies[i].present()) inputs.push_back(copies[i]);
     }
     Attributes attributes = rule.attributes;
     attributes.set("tensors", static_cast<std::int64_t>(group.size()));
-    const int outputs = static_cast<int>(group.size() * (1 + rule.states.size()));
+    if (copies[group[0]].present()) attributes.set("copies", std::int64_t{1});
+    const int outputs = static_cast<int>(group.size() * (1 + rule.states.size() + copies[group[0]].present()));
     graph.add_node(op, concat("update/", graph[parameters[group[0]]].name), std::move(attributes), std::move(inputs), outputs);
   };
   // In the order in which gradients become ready, so that an update can follow its gradient.
@@ -84,13 +87,15 @@ void append_updates(Graph& graph, const CompileOptions& o, ValueId scalars, std:
       emit(std::span(&i, 1));
       continue;
     }
-    small.push_back(i);
-    if (small.size() == largest_group) {
-      emit(small);
-      small.clear();
+    std::vector<std::size_t>& group = small[copies[i].present() ? 0 : 1];
+    group.push_back(i);
+    if (group.size() == largest_group) {
+      emit(group);
+      group.clear();
     }
   }
-  if (!small.empty()) emit(small);
+  for (const std::vector<std::size_t>& group : small)
+    if (!group.empty()) emit(group);
 }
 
 constexpr const char *loss_scale_state = "tandem.loss_scale", *loss_scale_output = "loss_scale";
@@ -214,6 +219,8 @@ Training build_training(const Graph& model, const CompileOptions& options, std::
       u.value = b.mul(u.value, static_cast<double>(samples) / static_cast<double>(o.batch));
       t.reduced.push_back({graph[u.parameter].name, u.value});
     }
+  std::vector<ValueId> copies(parameters.size());
+  if (fusions.narrow_updates) copies = narrow_updates(graph, parameters, gradients, collective);
   GraphBuilder update(graph, "update", {});
   ValueId scalars = update.input("tandem.scalars", {DType::float32, Shape{8}}), finite;
   if (o.loss_scaling) {
@@ -223,7 +230,7 @@ Training build_training(const Graph& model, const CompileOptions& options, std::
     finite = update.emit("AllFinite", std::move(all));
     scalars = append_scaled_scalars(graph, o, scalars, finite);
   }
-  append_updates(graph, o, scalars, parameters, gradients);
+  append_updates(graph, o, scalars, parameters, gradients, copies);
   for (const StateUpdate& u : statistics) {
     std::vector<ValueId> inputs{u.parameter, u.value};
     if (o.loss_scaling) inputs.push_back(scalars);

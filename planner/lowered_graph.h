@@ -16,6 +16,7 @@ struct LoweredParameter {
   TensorType type;   // the template's
   Layout source;     // how the template's values lie, seen in the buffer's shape
   bool trainable = false;
+  std::string copy_of;
 };
 struct LoweredInput {
   std::string name;

@@ -36,6 +36,11 @@ Graph mixed_precision(const Graph& graph, Precision precision);
 // them. Of graphs that only read parameters.
 Graph keep_parameters(const Graph& graph, const Plan& owner);
 
+// Takes the Casts between 16-bit kernels and updates out, before the updates are appended. Gradients that would only be cast
+// for their update stay as they are, unless they are summed over devices. What was a Cast of an updated parameter to 16 bits
+// becomes a parameter (Value::copy_of), which the update has to write: by parameter, absent where nothing reads it so.
+std::vector<ValueId> narrow_updates(Graph& graph, std::span<const ValueId> parameters, std::vector<ValueId>& gradients, bool summed);
+
 // Elementwise nodes into programs (Elementwise). After differentiation.
 Graph fuse_elementwise(const Graph& graph);
 

@@ -37,7 +37,7 @@ class Selector {
       if (v.kind != ValueKind::parameter) continue;
       const ValueId id{static_cast<int>(i)};
       if (values_.of(id).empty()) values_.add_unused_parameter(id);
-      program_.parameters.push_back({v.name, values_.of(id)[0], {v.type.dtype, v.template_shape}, v.source, v.trainable});
+      program_.parameters.push_back({v.name, values_.of(id)[0], {v.type.dtype, v.template_shape}, v.source, v.trainable, v.copy_of});
     }
     for (const Step& s : program_.steps) program_.seconds += s.seconds;
     if (!widened_.empty()) {

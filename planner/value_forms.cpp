@@ -21,13 +21,18 @@ ValueForms::ValueForms(const Graph& graph, const std::map<std::string, ValueId>&
   for (const Node& node : graph.nodes) note_cast(node);
 }
 
-// Gradients want the layout of the parameter they update, states that of theirs.
+// Gradients want the layout of the parameter they update, states that of theirs; a copy in 16 bits and its parameter
+// lie alike, as the first of them that is read.
 void ValueForms::note_update(const Node& node) {
   if (node.op->in_place.empty() || !node.attributes.has("tensors")) return;
   const auto tensors = static_cast<std::size_t>(node.attributes.integer("tensors"));
   const std::size_t stride = (node.inputs.size() - 1) / std::max<std::size_t>(1, tensors);
   for (std::size_t t = 0; t < tensors; ++t)
-    for (std::size_t i = 1; i < stride; ++i) facts(node.inputs[1 + t * stride + i]).follows = node.inputs[1 + t * stride];
+    for (std::size_t i = 1; i < stride; ++i) {
+      const ValueId parameter = node.inputs[1 + t * stride], other = node.inputs[1 + t * stride + i];
+      facts(other).follows = parameter;
+      if (!graph_[other].copy_of.empty()) facts(parameter).copy = other;
+    }
 }
 
 // A parameter in 16 bits is cast where it is first read, into the layout that its reader wants; the parameter itself
@@ -102,8 +107,9 @@ Operand ValueForms::requested(ValueId v) {
       o.layout = fixed->layout;
       return o;
     }
-    if (const ValueId owner = follows(v); owner.present() && !of(owner).empty()) {
-      o.layout = operand(of(owner)[0]).layout;
+    for (const ValueId alike : {follows(v), facts(v).copy}) {
+      if (!alike.present() || of(alike).empty()) continue;
+      o.layout = operand(of(alike)[0]).layout;
       return o;
     }
   }

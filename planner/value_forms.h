@@ -42,6 +42,7 @@ class ValueForms {
   struct Facts {
     std::vector<BufferId> forms;
     ValueId follows, cast_of;
+    ValueId copy;  // of a parameter: its copy in 16 bits
     bool reduced = false;
   };
   Facts& facts(ValueId v) { return facts_[static_cast<std::size_t>(v.index)]; }

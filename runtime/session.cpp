@@ -262,14 +262,22 @@ void Session::set_parameters(std::span<const NamedTensor> values) {
   for (const NamedTensor& v : values) {
     const auto it = state_->parameters.find(v.name);
     if (it == state_->parameters.end()) fail("the plan has no parameter '", v.name, "'");
+    if (!it->second->copy_of.empty()) fail("parameter '", v.name, "' follows '", it->second->copy_of, "' and cannot be set");
     if (v.tensor.type() != it->second->type) fail("parameter '", v.name, "' is ", it->second->type, ", got ", v.tensor.type());
     targets.push_back(it->second);
   }
+  const auto write = [&](const PlanParameter& parameter, const Tensor& value) {
+    std::vector<std::byte> bytes(static_cast<std::size_t>(parameter.operand.bytes()));
+    reorder(source_of(parameter), value.bytes(), parameter.operand, bytes);
+    state_->on_devices([&](std::unique_ptr<DeviceRuntime>& device, std::size_t) { device->write(parameter, bytes); });
+  };
+  std::map<std::string_view, const Tensor*> set;
   for (std::size_t i = 0; i < values.size(); ++i) {
-    std::vector<std::byte> bytes(static_cast<std::size_t>(targets[i]->operand.bytes()));
-    reorder(source_of(*targets[i]), values[i].tensor.bytes(), targets[i]->operand, bytes);
-    state_->on_devices([&](std::unique_ptr<DeviceRuntime>& device, std::size_t) { device->write(*targets[i], bytes); });
+    write(*targets[i], values[i].tensor);
+    set[values[i].name] = &values[i].tensor;
   }
+  for (const PlanParameter& p : state_->plans[0]->parameters)
+    if (const auto of = set.find(p.copy_of); of != set.end()) write(p, of->second->cast(p.type.dtype));
 }
 
 namespace {
@@ -279,7 +287,7 @@ void read_arena(State& state, ArenaKind arena, std::size_t from, const Session::
   const Plan& plan = *state.plans[0];
   if (from >= state.devices.size()) fail(ExitCode::usage, "session: device ", from, " of ", state.devices.size());
   for (const PlanParameter& p : plan.parameters) {
-    if (p.arena != arena) continue;
+    if (p.arena != arena || !p.copy_of.empty()) continue;
     std::vector<std::byte> bytes(static_cast<std::size_t>(p.operand.bytes()));
     state.on_devices([&](std::unique_ptr<DeviceRuntime>& device, std::size_t d) {
       if (d == from) device->read(p, bytes);

@@ -120,6 +120,7 @@ struct PlanParameter {
   ArenaKind arena = ArenaKind::parameters;
   std::int64_t offset = 0;
   bool trainable = false;
+  std::string copy_of;             // the parameter whose values this one holds in 16 bits: no value of the template's
 };
 
 enum class PlanMode { training, inference };

@@ -250,6 +250,7 @@ std::string json_of(const Plan& plan) {
         j.member("arena", name_of(p.arena));
         j.member("offset", p.offset);
         j.member("trainable", p.trainable);
+        if (!p.copy_of.empty()) j.member("copy_of", p.copy_of);
       });
     });
     j.array("buckets", plan.buckets, [&](const Bucket& b) {

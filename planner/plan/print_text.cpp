@@ -29,7 +29,7 @@ std::string header(const Plan& plan) {
   };
   double weights = 0, trainable = 0;
   for (const PlanParameter& p : plan.parameters) {
-    if (p.arena != ArenaKind::parameters) continue;
+    if (p.arena != ArenaKind::parameters || !p.copy_of.empty()) continue;
     const double n = static_cast<double>(p.type.shape.elements());
     weights += n;
     if (p.trainable) trainable += n;

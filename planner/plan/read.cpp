@@ -116,6 +116,7 @@ PlanParameter read(const file::Parameter& in) {
   parameter.arena = read_enum(in.arena(), ArenaKind::constants, "arena");
   parameter.offset = in.offset();
   parameter.trainable = in.trainable();
+  parameter.copy_of = in.copy_of();
   return parameter;
 }
 

@@ -2,6 +2,7 @@
 #include "planner/plan/verify.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 namespace tandem {
@@ -59,10 +60,16 @@ void check_whole(const Plan& plan, Breaches& breaches) {
     if (o.combine == Combine::rows && (o.type.shape.rank() == 0 || o.type.shape[0] != plan.batch))
       breaches.add("output '", brief(o.name), "' of ", o.type, " has no batch of ", plan.batch, " along axis 0");
   }
-  std::set<std::string_view> names;
+  std::map<std::string_view, const PlanParameter*> names;
   for (const PlanParameter& p : plan.parameters) {
     check_parameter(p, breaches);
-    if (!names.insert(p.name).second) breaches.add("there are two parameters '", brief(p.name), "'");
+    if (!names.emplace(p.name, &p).second) breaches.add("there are two parameters '", brief(p.name), "'");
+  }
+  for (const PlanParameter& p : plan.parameters) {
+    if (p.copy_of.empty()) continue;
+    const auto of = names.find(p.copy_of);
+    if (of == names.end() || !of->second->copy_of.empty() || of->second->type.shape != p.type.shape || !is_16_bit(p.type.dtype))
+      breaches.add("parameter '", brief(p.name), "' of ", p.type, " is no copy in 16 bits of a parameter '", brief(p.copy_of), "'");
   }
   std::int64_t rows = 0;
   for (const DevicePlan& d : plan.devices) {

@@ -116,6 +116,7 @@ void write(const PlanParameter& parameter, file::Parameter* out) {
   out->set_arena(static_cast<file::ArenaKind>(parameter.arena));
   out->set_offset(parameter.offset);
   out->set_trainable(parameter.trainable);
+  out->set_copy_of(parameter.copy_of);
 }
 
 void write(const Bucket& bucket, file::Bucket* out) {

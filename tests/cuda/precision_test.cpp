@@ -36,6 +36,39 @@ TEST(CudaPrecision, OverflowsAreSkippedOnTheHost) {
   expect_same_bits(values_of(mlp(1)), run.replicas[0]);
 }
 
+// With updates that read and write 16 bits, training gives the bits that it gives with a Cast in every step.
+TEST(CudaPrecision, UpdatesReadAndWrite16Bits) {
+  HostCudaBackend backend(false);
+  for (const auto& [optimizer, devices] : {std::pair<const char*, std::vector<double>>{"sgd", {1}}, {"adam", {3, 1}}, {"rmsprop", {1, 0}}})
+    for (const Precision precision : {Precision::bf16, Precision::fp16}) {
+      CompileOptions o = options_for(4, devices);
+      for (DeviceSpec& d : o.devices) d.id.backend = "cuda";
+      o.precision = precision;
+      o.optimizer = optimizer_defaults(optimizer);
+      o.freeze = {"b1"};  // what is not updated is cast
+      o.loss_scaling = LossScaling{.start = 0x1p20};
+      std::vector<Trained> runs;
+      for (const bool copies : {true, false}) {
+        backend.fused.narrow_updates = copies;
+        runs.push_back(train_on(backend, mlp, o, 3, 0.05));
+        int casts = 0, gradients = 0, kept = 0;
+        for (const PlanParameter& p : runs.back().plan.parameters) kept += !p.copy_of.empty();
+        const DevicePlan& d = runs.back().plan.devices[0];
+        for (const Step& s : d.steps) {
+          if (s.op != "Cast") continue;
+          const Buffer &from = d.buffers[static_cast<std::size_t>(s.inputs[0].index)], &to = d.buffers[static_cast<std::size_t>(s.outputs[0].index)];
+          casts += from.arena == ArenaKind::parameters && is_16_bit(to.operand.dtype);
+          gradients += to.memory == MemoryClass::gradients && to.operand.dtype == DType::float32;
+        }
+        EXPECT_EQ(kept, copies ? 3 : 0);
+        EXPECT_EQ(casts, copies ? 1 : 4);
+        EXPECT_EQ(gradients, copies && devices.size() == 1 ? 0 : 3);
+      }
+      EXPECT_EQ(runs[0].losses, runs[1].losses) << optimizer;
+      for (std::size_t d = 0; d < devices.size(); ++d) expect_same_bits(runs[0].replicas[d], runs[1].replicas[d]);
+    }
+}
+
 // For eight GPUs that are not there.
 TEST(CudaPrecision, PlansNeedNoDevice) {
   std::string reason;

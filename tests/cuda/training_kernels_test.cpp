@@ -177,6 +177,51 @@ TEST_P(Updates, AgreeWithTheCpu) {
   ASSERT_EQ(results[0].size(), results[1].size());
   for (std::size_t i = 0; i < results[0].size(); ++i) expect_close(results[0][i], results[1][i], tolerance_of(DType::float32, 16), concat("output ", i));
 }
+// A copy in 16 bits is the new weight, rounded; a gradient of 16 bits is what it is in float32. All else is as without them.
+TEST_P(Updates, ReadAndWrite16Bits) {
+  const UpdateCase& c = GetParam();
+  std::mt19937 random(6);
+  for (const DType narrow : {DType::bfloat16, DType::float16})
+    for (const float skip : {0.0F, 1.0F}) {
+      std::vector<std::vector<Held>> results;
+      const std::vector<Shape> shapes{{40, 3}, {5000}};
+      std::vector<Held> given{hold(Tensor::of<float>({8}, {0.0625F, 3, 0.5F, 0.25F, 1, skip, 0, 0}), DType::float32)};
+      for (const Shape& s : shapes)
+        for (int k = 0; k < 2 + c.states; ++k) given.push_back(hold(random_tensor(random, s, k < 2 ? -2 : 0.5, 2), k == 1 ? narrow : DType::float32));
+      const std::size_t in = static_cast<std::size_t>(c.states) + 2, out = in - 1;
+      for (const bool copies : {false, true}) {
+        // The first tensor's gradient has 16 bits where there are copies, the second one's never.
+        const auto gradient = [&](std::size_t t) {
+          const Held& g = given[2 + t * in];
+          Tensor wide(TensorType{DType::float64, shapes[t]});
+          const std::vector<double> values = values_of(g);
+          std::copy(values.begin(), values.end(), wide.write<double>().begin());
+          return copies && t == 0 ? g : hold(wide, DType::float32);
+        };
+        Job job{c.op, c.attributes, {}};
+        job.attributes.set("tensors", std::int64_t{2});
+        if (copies) job.attributes.set("copies", std::int64_t{1});
+        std::vector<Held> inputs{given[0]};
+        for (std::size_t t = 0; t < shapes.size(); ++t) {
+          for (std::size_t k = 0; k < in; ++k) inputs.push_back(k == 1 ? gradient(t) : given[1 + t * in + k]);
+          for (std::size_t k = 0; k < out; ++k) job.outputs.push_back(wanted(DType::float32, shapes[t]));
+          if (!copies) continue;
+          inputs.push_back(hold(Tensor(TensorType{DType::float64, shapes[t]}), narrow));
+          job.outputs.push_back(wanted(narrow, shapes[t]));
+        }
+        results.push_back(run(describe_emulated, job, inputs));
+      }
+      for (std::size_t t = 0; t < shapes.size(); ++t) {
+        for (std::size_t k = 0; k < out; ++k) EXPECT_EQ(values_of(results[1][t * (out + 1) + k]), values_of(results[0][t * out + k])) << "tensor " << t << ", output " << k;
+        const Held& copy = results[1][t * (out + 1) + out];
+        EXPECT_EQ(copy.operand.dtype, narrow);
+        std::vector<double> rounded;
+        for (const double v : values_of(results[0][t * out]))
+          rounded.push_back(narrow == DType::bfloat16 ? static_cast<double>(to_float(to_bfloat16(static_cast<float>(v)))) : static_cast<double>(to_float(to_half(static_cast<float>(v)))));
+        EXPECT_EQ(values_of(copy), rounded) << "tensor " << t;
+      }
+    }
+}
 INSTANTIATE_TEST_SUITE_P(Optimizers, Updates, testing::ValuesIn(updates), [](const auto& info) { return info.param.name; });
 
 TEST(OtherKernels, RunningStatistics) {

@@ -19,10 +19,17 @@ Plan full_plan() {
   plan.warnings = {"a warning", "bytes \xff that are no text"};
   plan.seconds = 0.125;
   plan.parameters[0].source = Layout("a");
+  PlanParameter copy = plan.parameters[0];
+  copy.name = "w/bfloat16";
+  copy.type.dtype = copy.operand.dtype = DType::bfloat16;
+  copy.offset = 64;
+  copy.copy_of = "w";
+  plan.parameters.push_back(copy);
   plan.buckets[0].seconds = 1e-5;
   for (DevicePlan& d : plan.devices) {
     d.model = {"a model", 123456789, 1e12, 2e10, 3e-6, 4e9, 3};
     d.weight = 2.5;
+    d.arenas[0].bytes = 128;
     d.memory = {{MemoryClass::weights, 64}, {MemoryClass::workspace, 12}};
     d.arenas[3].lower_bound = d.arenas[3].bytes;
     Step& scale = d.steps[3];
@@ -61,6 +68,7 @@ TEST(PlanFile, KeepsEverything) {
   EXPECT_TRUE(std::signbit(read.devices[0].steps[3].attributes.floats("fs")[1]));
   EXPECT_EQ(read.devices[0].buffers[0].alias, BufferId{});
   EXPECT_EQ(read.warnings, plan.warnings);
+  EXPECT_EQ(read.parameters[1].copy_of, "w");
   EXPECT_EQ(read.options.preference, LayoutPreference::channels_last);
   EXPECT_TRUE(read.options.tf32);
   EXPECT_EQ(read.devices[2].model.threads, 3);

@@ -65,6 +65,8 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"parameter_of_other_size", [](Plan& p) { p.parameters[0].type.shape = {4}; },
             "parameter 'w' of float32[4] is kept as float32[3]:a"},
         Row{"parameter_source", [](Plan& p) { p.parameters[0].source = Layout("ba"); }, "source layout ba does not fit [3]"},
+        Row{"copy_of_nothing", [](Plan& p) { p.parameters[0].copy_of = "v"; }, "parameter 'w' of float32[3] is no copy in 16 bits of a parameter 'v'"},
+        Row{"copy_of_itself", [](Plan& p) { p.parameters[0].copy_of = "w"; }, "is no copy in 16 bits of a parameter 'w'"},
         Row{"arenas_missing", [](Plan& p) { p.devices[0].arenas.pop_back(); }, "arenas are not parameters, optimizer"},
         Row{"arena_not_aligned", [](Plan& p) { p.devices[0].arenas[3].bytes += 1; },
             "arena scratch has 321 bytes, expected a multiple of 64"},

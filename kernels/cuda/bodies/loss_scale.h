@@ -1,7 +1,7 @@
 // Dynamic loss scaling (graph/operators/loss_scale.cpp): whether gradients are finite, and the state that follows.
 #pragma once
+#include "kernels/cuda/bodies/narrow.h"
 #include "kernels/cuda/bodies/thread.h"
-#include "kernels/cuda/bodies/types.h"
 
 #if !defined(__CUDACC__)
 #include <math.h>
@@ -17,10 +17,12 @@ struct FinitePartBody {
   static constexpr int threads = 256;
   static constexpr bool cooperative = true;
   struct Tensor {
-    const float* x;
+    const void* x;  // of float32, or of 16 bits
     std::int64_t elements;
   };
   int count;
+  Narrow type;
+  std::uint64_t narrow;  // by tensor, a bit: it has 16 bits
   std::int32_t first_block[finite_tensors_a_launch];
   Tensor tensors[finite_tensors_a_launch];
   std::int64_t first_part;
@@ -34,8 +36,10 @@ struct FinitePartBody {
     const std::int64_t begin = (t.block() - first_block[k]) * finite_piece;
     const std::int64_t end = begin + finite_piece < tensor.elements ? begin + finite_piece : tensor.elements;
     float finite = 1;
-    for (std::int64_t i = begin + t.thread(); i < end; i += threads)
-      if (tensor.x[i] - tensor.x[i] != 0) finite = 0;  // NaN for infinities and NaN
+    for (std::int64_t i = begin + t.thread(); i < end; i += threads) {
+      const float x = (narrow >> k & 1) != 0 ? load_narrow(type, tensor.x, i) : static_cast<const float*>(tensor.x)[i];
+      if (x - x != 0) finite = 0;  // NaN for infinities and NaN
+    }
     finite = combine_block<threads, 0>(t, finite, [](float a, float b) { return a < b ? a : b; });
     if (t.thread() == 0) part[first_part + t.block()] = finite;
   }

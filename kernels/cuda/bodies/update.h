@@ -1,7 +1,7 @@
 // Optimizer updates of many tensors in one launch, and running statistics. The table of tensors travels as the kernel's
 // argument; a block takes one piece of one tensor.
 #pragma once
-#include "kernels/cuda/bodies/types.h"
+#include "kernels/cuda/bodies/narrow.h"
 
 #if !defined(__CUDACC__)
 #include <math.h>
@@ -19,8 +19,11 @@ struct UpdateNumbers {
 
 template <class T>
 struct UpdateTensor {
-  const T *w, *g, *first, *second;  // first and second state, null where there is none
+  const T* w;
+  const void* g;            // of type T, or of 16 bits
+  const T *first, *second;  // states, null where there is none
   T *new_w, *new_first, *new_second;
+  void* copy;  // of w in 16 bits, null where there is none
   std::int64_t elements;
 };
 
@@ -32,6 +35,8 @@ struct UpdateBody {
   static constexpr int threads = 256;
   static constexpr bool cooperative = false;
   UpdateNumbers n;
+  Narrow narrow;                   // what 16 bits are
+  std::uint64_t narrow_gradients;  // by tensor, a bit
   const float* scalars;  // learning rate, step, 1 − β1ᵗ, 1 − β2ᵗ, loss scale, 1 to skip the step
   int count;
   std::int32_t first_block[tensors_a_launch];
@@ -45,18 +50,24 @@ struct UpdateBody {
     const std::int64_t begin = (t.block() - first_block[k]) * update_piece;
     const std::int64_t end = begin + update_piece < tensor.elements ? begin + update_piece : tensor.elements;
     const bool skip = scalars[5] != 0;
-    for (std::int64_t i = begin + t.thread(); i < end; i += threads) skip ? keep(tensor, i) : update(tensor, i);
+    for (std::int64_t i = begin + t.thread(); i < end; i += threads) {
+      const T g = (narrow_gradients >> k & 1) != 0 ? static_cast<T>(load_narrow(narrow, tensor.g, i)) : static_cast<const T*>(tensor.g)[i];
+      const T w = skip ? keep(tensor, i) : update(tensor, i, g);
+      tensor.new_w[i] = w;
+      if (tensor.copy) store_narrow(narrow, tensor.copy, i, static_cast<float>(w));
+    }
   }
 
  private:
-  TANDEM_DEVICE void keep(const UpdateTensor<T>& a, std::int64_t i) const {
-    a.new_w[i] = a.w[i];
+  TANDEM_DEVICE T keep(const UpdateTensor<T>& a, std::int64_t i) const {
     if (a.first) a.new_first[i] = a.first[i];
     if (a.second) a.new_second[i] = a.second[i];
+    return a.w[i];
   }
-  TANDEM_DEVICE void update(const UpdateTensor<T>& a, std::int64_t i) const {
+  TANDEM_DEVICE T update(const UpdateTensor<T>& a, std::int64_t i, T g) const {
     const T rate = static_cast<T>(scalars[0]);
-    T w = a.w[i], g = a.g[i] / static_cast<T>(scalars[4]);
+    T w = a.w[i];
+    g /= static_cast<T>(scalars[4]);
     if (n.optimizer == Optimizer::adam && n.decoupled)
       w -= rate * static_cast<T>(n.weight_decay) * w;
     else
@@ -92,7 +103,7 @@ struct UpdateBody {
         break;
       }
     }
-    a.new_w[i] = w;
+    return w;
   }
 };
 

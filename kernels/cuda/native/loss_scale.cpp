@@ -5,6 +5,7 @@
 #include "kernels/cuda/launch/launch.h"
 #include "kernels/cuda/native/describe.h"
 #include "kernels/cuda/native/native.h"
+#include "kernels/precision.h"
 
 namespace tandem::cuda {
 namespace {
@@ -21,25 +22,32 @@ KernelDescription plain(const KernelRequest& request, std::string_view kernel) {
   return d;
 }
 
+struct Tested {
+  std::int64_t elements;
+  bool narrow;
+};
+
 // As many launches as the tables of tensors need, then one over what they found.
-Launches finite_launches(const Buffers& b, const std::vector<std::int64_t>& sizes) {
+Launches finite_launches(const Buffers& b, const std::vector<Tested>& tensors, Narrow type) {
   struct Launch {
     FinitePartBody body;
     std::int64_t blocks;
   };
   std::vector<Launch> all;
   std::int64_t parts = 0;
-  for (std::size_t t = 0; t < sizes.size(); ++t) {
+  for (std::size_t t = 0; t < tensors.size(); ++t) {
     if (all.empty() || all.back().body.count == finite_tensors_a_launch) {
       all.push_back({});
+      all.back().body.type = type;
       all.back().body.first_part = parts;
       all.back().body.part = reinterpret_cast<float*>(b.workspace);
     }
     auto& [body, blocks] = all.back();
     body.first_block[body.count] = static_cast<std::int32_t>(blocks);
-    body.tensors[body.count++] = {b.in<float>(t), sizes[t]};
-    blocks += ceil_div(sizes[t], finite_piece);
-    parts += ceil_div(sizes[t], finite_piece);
+    body.narrow |= std::uint64_t{tensors[t].narrow} << body.count;
+    body.tensors[body.count++] = {b.inputs[t], tensors[t].elements};
+    blocks += ceil_div(tensors[t].elements, finite_piece);
+    parts += ceil_div(tensors[t].elements, finite_piece);
   }
   const FiniteBody last{reinterpret_cast<const float*>(b.workspace), parts, b.out<float>(0)};
   return [all = std::move(all), last](void* stream) {
@@ -50,22 +58,24 @@ Launches finite_launches(const Buffers& b, const std::vector<std::int64_t>& size
 
 }  // namespace
 
-// In whatever layouts the operands lie.
+// In whatever layouts the operands lie, in float32 or one type of 16 bits.
 Descriptions describe_all_finite(const KernelRequest& request, Libraries*) {
-  if (!all_single(request)) return {};
+  const auto narrow = std::find_if(request.inputs.begin(), request.inputs.end(), [](const Operand& o) { return is_16_bit(o.dtype); });
+  const DType type = narrow == request.inputs.end() ? DType::float32 : narrow->dtype;
   KernelDescription d;
   d.kernel = "native.all_finite";
   d.inputs = request.inputs;
   d.outputs = request.outputs;
   d.outputs[0].layout = Layout::row_major(0);
   d.efficiency = 0.8;
-  std::vector<std::int64_t> sizes;
+  std::vector<Tested> tensors;
   for (Operand& o : d.inputs) {
+    if ((o.dtype != DType::float32 && o.dtype != type) || o.layout.opaque()) return {};
     if (o.layout.any()) o.layout = Layout::row_major(o.shape.rank());
-    sizes.push_back(physical_elements(o.shape, o.layout));
-    d.workspace += ceil_div(sizes.back(), finite_piece) * static_cast<std::int64_t>(sizeof(float));
+    tensors.push_back({physical_elements(o.shape, o.layout), o.dtype != DType::float32});
+    d.workspace += ceil_div(tensors.back().elements, finite_piece) * static_cast<std::int64_t>(sizeof(float));
   }
-  d.make = launches([sizes](const Buffers& b) { return finite_launches(b, sizes); });
+  d.make = launches([tensors, type](const Buffers& b) { return finite_launches(b, tensors, type == DType::float16 ? Narrow::float16 : Narrow::bfloat16); });
   return {d};
 }
 
