@@ -1,4 +1,4 @@
-// Before differentiation: what one kernel can do at once becomes one node.
+// What one kernel can do at once becomes one node.
 #include <algorithm>
 
 #include "planner/rewrite.h"
@@ -105,13 +105,22 @@ bool transpose_into_inner_product(const Pair& p, Node& fused) {
   return true;
 }
 
+// What flows out of a convolution, through the Relu that made its input.
+bool mask_gradient(const Pair& p, Node& fused) {
+  const ValueId dx = p.first.outputs[0], y = p.second.inputs[1];
+  if (p.second.inputs[0] != dx || p.first.inputs.size() > 2 || p.to[y].type != p.to[dx].type) return false;
+  fused = p.first;
+  fused.inputs.push_back(y);
+  return true;
+}
+
 struct Row {
   std::string_view second;
   std::initializer_list<std::string_view> first;
   Rule rule;
   bool Fusions::*where = nullptr;  // null: always
 };
-const Row rows[] = {
+const Row layer_rows[] = {
     {"Add", {"Conv", "InnerProduct"}, add_bias},
     {"Add", {"BatchNormalizationTraining"}, add_to_normalized, &Fusions::normalized_sums},
     {"Relu", {"Conv", "InnerProduct", "BatchNormalization", "BatchNormalizationTraining"}, add_relu},
@@ -119,7 +128,11 @@ const Row rows[] = {
     {"InnerProduct", {"Transpose"}, transpose_into_inner_product},
 };
 
-Graph round(const Graph& graph, const Fusions& fusions, bool& changed) {
+const Row gradient_rows[] = {
+    {"ReluBackward", {"ConvolutionBackwardData"}, mask_gradient, &Fusions::masked_gradients},
+};
+
+Graph round(const Graph& graph, std::span<const Row> rows, const Fusions& fusions, bool& changed) {
   const Match match(graph);
   GraphCopy copy(graph);
   changed = false;
@@ -158,15 +171,18 @@ Graph round(const Graph& graph, const Fusions& fusions, bool& changed) {
   return copy.finish();
 }
 
-}  // namespace
-
-Graph fuse_layers(const Graph& graph, const Fusions& fusions) {
+Graph fuse(const Graph& graph, std::span<const Row> rows, const Fusions& fusions) {
   Graph now = graph;
   for (bool changed = true; changed;) {
-    now = round(now, fusions, changed);
+    now = round(now, rows, fusions, changed);
     if (changed) now = simplify(now);
   }
   return now;
 }
+
+}  // namespace
+
+Graph fuse_layers(const Graph& graph, const Fusions& fusions) { return fuse(graph, layer_rows, fusions); }
+Graph fuse_gradients(const Graph& graph, const Fusions& fusions) { return fuse(graph, gradient_rows, fusions); }
 
 }  // namespace tandem

@@ -28,6 +28,9 @@ Graph pool_before_relu(const Graph& graph);
 // differentiation.
 Graph fuse_layers(const Graph& graph, const Fusions& fusions = {});
 
+// Relu's gradient into that of the convolution behind it. After differentiation.
+Graph fuse_gradients(const Graph& graph, const Fusions& fusions);
+
 // Activations, and the operands of convolutions and products, in 16 bits where the precision has them, with a Cast wherever
 // the types meet. Before differentiation: the gradient of a Cast is a Cast. Fails (model) on 16-bit parameters.
 Graph mixed_precision(const Graph& graph, Precision precision);

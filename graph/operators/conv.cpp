@@ -61,11 +61,16 @@ Operator conv() {
           .flops = [](const Graph& graph, const Node& n) { return convolution_flops(graph[n.outputs[0]].type.shape, graph[n.inputs[1]].type.shape); }};
 }
 
+// With a third operand, 0 where that is not positive
 Operator convolution_backward_data() {
   return {.name = "ConvolutionBackwardData",
           .domain = "tandem",
           .since = {1},
-          .infer = [](InferContext& c) { c.set_output(0, c.input(0).dtype, Shape(c.attributes().ints("input_shape"))); },
+          .infer =
+              [](InferContext& c) {
+                c.set_output(0, c.input(0).dtype, Shape(c.attributes().ints("input_shape")));
+                if (c.has_input(2)) expect_shape(c, 2, Shape(c.attributes().ints("input_shape")));
+              },
           .flops = [](const Graph& graph, const Node& n) { return convolution_flops(graph[n.inputs[0]].type.shape, graph[n.inputs[1]].type.shape); }};
 }
 

@@ -369,7 +369,9 @@ Comparison convolution(std::mt19937& random, const char* op) {
   }
   if (name == "ConvolutionBackwardData") {
     w.attributes.set("input_shape", w.x.dims);
-    return {op, w.attributes, {random_tensor(random, w.y), random_tensor(random, filter)}, {real(w.x)}, 256};
+    Comparison c{op, w.attributes, {random_tensor(random, w.y), random_tensor(random, filter)}, {real(w.x)}, 256};
+    if (between(random, 0, 1) == 1) c.inputs.push_back(random_tensor(random, w.x));  // masks
+    return c;
   }
   if (name == "ConvTranspose") {
     w.attributes.set("output_padding", Ints{0, 0});

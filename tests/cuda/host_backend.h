@@ -15,7 +15,7 @@ class HostCudaBackend final : public Backend {
  public:
   explicit HostCudaBackend(bool with_module);
   test::FakeBackend devices;
-  Fusions fused{.normalized_sums = true, .narrow_updates = true};  // as the CUDA backend's
+  Fusions fused{.normalized_sums = true, .narrow_updates = true, .masked_gradients = true};  // as the CUDA backend's
 
   std::string name() const override { return "cuda"; }
   std::string version() const override { return "host"; }

@@ -41,6 +41,7 @@ TEST_P(PrecisionPlans, CudnnTakesResNetsLayers) {
     expect_cudnn("Conv", relu, {x, w}, {y}, "cudnn.convolution.fused.");
     expect_cudnn("Conv", relu, {x, w, b}, {y}, "cudnn.convolution.fused.");
     expect_cudnn("ConvolutionBackwardData", a, {y, w}, {x});
+    expect_cudnn("ConvolutionBackwardData", a, {y, w, x}, {x}, "cudnn.convolution_backward_data.fused.");
     expect_cudnn("ConvolutionBackwardWeights", a, {x, y}, {w});
     const Operand c{DType::float32, Shape{l.filters}, {}}, opaque{DType::uint8, Shape{0}, {}};
     const Attributes norm{{"epsilon", 1e-5F}, {"activation", std::string("Relu")}}, plain{{"epsilon", 1e-5F}};

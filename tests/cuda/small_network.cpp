@@ -36,6 +36,7 @@ Graph small_network(std::int64_t n) {
   const Attributes three{{"kernel_shape", Ints{3, 3}}, {"strides", Ints{1, 1}}, {"pads", Ints{1, 1, 1, 1}}, {"dilations", Ints{1, 1}}, {"group", std::int64_t{1}}};
   ValueId x = g.add_input("x", {DType::float32, {n, 3, 8, 8}});
   x = node("Relu", {node("Conv", {x, weight("c1", {8, 3, 3, 3}, 0.2F), weight("b1", {8}, 0.1F)}, three)});
+  x = node("Relu", {node("Conv", {x, weight("c1b", {8, 8, 3, 3}, 0.1F), weight("b1b", {8}, 0.1F)}, three)});
   for (const std::string block : {"", "_2"}) {
     const ValueId shortcut = x;
     const auto of = [&](const char* name) { return name + block; };

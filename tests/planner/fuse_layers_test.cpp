@@ -98,5 +98,31 @@ TEST(NormalizedSums, Gradients) {
   }
 }
 
+// A Relu between two convolutions: its gradient is a mask of what the second one hands back.
+TEST(MaskedGradients, BetweenConvolutions) {
+  for (const bool wanted : {true, false})
+    for (const bool read_elsewhere : {true, false}) {
+      Graph g;
+      const ValueId x = g.add_input("x", {DType::float32, {2, 3, 8, 8}});
+      GraphBuilder b(g, "b", {});
+      const auto weight = [&](const char* name, Shape shape) { return g.add_parameter(name, {DType::float32, shape}, Tensor(TensorType{DType::float32, shape}), true); };
+      const ValueId y = b.emit("Relu", {b.emit("Conv", {x, weight("first", {4, 3, 3, 3})})});
+      ValueId z = b.reduce_sum(b.emit("Conv", {y, weight("second", {4, 4, 3, 3})}), {0, 1, 2, 3}, false);
+      if (read_elsewhere) z = b.add(z, b.reduce_sum(y, {0, 1, 2, 3}, false));
+      g.outputs = {z};
+      const ValueId parameters[] = {*g.find("first")};
+      g.outputs = differentiate(g, z, parameters);
+      const Graph got = fuse_gradients(simplify(g), {.masked_gradients = wanted});
+      const Node& dw = got[got[got.outputs[0]].producer];
+      const Node& masked = got[got[dw.inputs[1]].producer];
+      if (wanted && !read_elsewhere) {
+        EXPECT_EQ(masked.op->name, "ConvolutionBackwardData");
+        EXPECT_EQ(got[got[masked.inputs.at(2)].producer].op->name, "Relu");
+      } else {
+        EXPECT_EQ(masked.op->name, "ReluBackward");
+      }
+    }
+}
+
 }  // namespace
 }  // namespace tandem

@@ -14,6 +14,7 @@ struct Problem {
   std::int64_t samples, group, in, out;  // in, out: channels of one group
   int threads;
   bool bias = false, relu = false;
+  std::int64_t masked = 0;  // of a data gradient: elements to set to 0 where the third operand is not positive
 
   std::int64_t columns() const { return in * windows.taps(); }
   std::int64_t scratch_bytes(std::size_t element) const {  // of one thread
@@ -170,9 +171,12 @@ Descriptions describe_convolution(const KernelRequest& request) {
 
 Descriptions describe_convolution_backward_data(const KernelRequest& request) {
   if (!supported(request)) return {};
-  const Problem p = problem_of(request, request.outputs[0].shape, request.inputs[1].shape, request.inputs[0].shape);
+  Problem p = problem_of(request, request.outputs[0].shape, request.inputs[1].shape, request.inputs[0].shape);
+  p.masked = operand_at(request.inputs, 2).present() ? request.outputs[0].shape.elements() : 0;
   return describe(request, "native.convolution_backward_data", p, []<class T>(T, const Problem& p, const Memory& m) {
     backward_data<T>(p, m.in<T>(0), m.in<T>(1), nullptr, m.out<T>(0), m.workspace);
+    for (std::int64_t i = 0; i < p.masked; ++i)
+      if (!(m.in<T>(2)[i] > 0)) m.out<T>(0)[i] = 0;
   });
 }
 

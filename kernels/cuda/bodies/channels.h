@@ -26,6 +26,22 @@ struct BiasBody {
   }
 };
 
+// dx = 0 where y ≤ 0, in place.
+template <class T>
+struct MaskBody {
+  static constexpr int threads = 256;
+  static constexpr bool cooperative = false;
+  T* dx;
+  const T* y;
+  std::int64_t elements;
+
+  template <class Thread>
+  TANDEM_DEVICE void operator()(const Thread& t) const {
+    for (std::int64_t i = t.block() * threads + t.thread(); i < elements; i += t.blocks() * threads)
+      if (!(load(y[i]) > Compute<T>(0))) dx[i] = store<T>(Compute<T>(0));
+  }
+};
+
 // Mean and sum of squared distances from it, of numbers seen so far (Chan, Golub and LeVeque's merging).
 template <class C>
 struct Moments {

@@ -102,12 +102,27 @@ std::vector<KernelDescription> describe_cudnn_convolution_backward_data(const Ke
   const DType dtype = d->inputs[0].dtype;
   const Dims dy = dims_of(d->inputs[0].shape), w = dims_of(d->inputs[1].shape), dx = dims_of(d->outputs[0].shape);
   const Window window = window_of(*request.attributes);
-  return descriptions_of({.family = "cudnn.convolution_backward_data", .description = *d, .build = [=] {
-                            CudnnGraph g;
-                            g.convolution_backward_data(g.tensor(dtype, dy, input_role(0)), g.tensor(dtype, w, input_role(1)), g.tensor(dtype, dx, output_role(0)), window, DType::float32);
-                            return g;
-                          }, .filter = filter_of(request.options, dtype)},
-                         request, *libraries);
+  CudnnRecipe plain{.family = "cudnn.convolution_backward_data", .description = *d, .build = [=] {
+                      CudnnGraph g;
+                      g.convolution_backward_data(g.tensor(dtype, dy, input_role(0)), g.tensor(dtype, w, input_role(1)), g.tensor(dtype, dx, output_role(0)), window, DType::float32);
+                      return g;
+                    }, .filter = filter_of(request.options, dtype)};
+  if (!has(d->inputs, 2)) return descriptions_of(plain, request, *libraries);
+
+  CudnnRecipe fused = plain;
+  fused.family = "cudnn.convolution_backward_data.fused";
+  fused.build = [=] {
+    CudnnGraph g;
+    const auto whole = g.virtual_tensor(DType::float32, dx);
+    g.convolution_backward_data(g.tensor(dtype, dy, input_role(0)), g.tensor(dtype, w, input_role(1)), whole, window, DType::float32);
+    g.pointwise_backward(CUDNN_POINTWISE_RELU_BWD, g.tensor(dtype, dx, input_role(2)), whole, g.tensor(dtype, dx, output_role(0)));
+    return g;
+  };
+  std::vector<KernelDescription> all = descriptions_of(fused, request, *libraries);
+  plain.after = mask_binder(d->outputs[0], 2);
+  plain.description.efficiency *= 0.9;  // dx is read and written once more
+  for (KernelDescription& k : descriptions_of(plain, request, *libraries)) all.push_back(std::move(k));
+  return all;
 }
 
 // y = the data gradient of the convolution with these weights, whose output x is.

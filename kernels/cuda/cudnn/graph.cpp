@@ -17,6 +17,12 @@ Descriptor convolution_descriptor(const Window& w, DType compute) {
   return d;
 }
 
+Descriptor pointwise_descriptor(cudnnPointwiseMode_t mode) {
+  Descriptor d(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+  d.set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode).set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT).finalize("pointwise function");
+  return d;
+}
+
 Descriptor pooling_descriptor(cudnnResampleMode_t mode, const Window& w) {
   Descriptor d(CUDNN_BACKEND_RESAMPLE_DESCRIPTOR);
   const cudnnNanPropagation_t nan = CUDNN_PROPAGATE_NAN;
@@ -123,15 +129,22 @@ void CudnnGraph::convolution_backward_weights(TensorId x, TensorId dy, TensorId 
 }
 
 void CudnnGraph::pointwise(cudnnPointwiseMode_t mode, TensorId x, std::optional<TensorId> b, TensorId y) {
-  Descriptor function(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
-  function.set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode)
-      .set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT)
-      .finalize("pointwise function");
+  const Descriptor function = pointwise_descriptor(mode);
   Descriptor d(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
   d.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, function).set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, (*this)[x]);
   if (b) d.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, (*this)[*b]);
   d.set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, (*this)[y]).finalize("pointwise");
   operations_.push_back(std::move(d));
+}
+
+void CudnnGraph::pointwise_backward(cudnnPointwiseMode_t mode, TensorId x, TensorId dy, TensorId dx) {
+  const Descriptor function = pointwise_descriptor(mode);
+  operations_.emplace_back(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR)
+      .set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, function)
+      .set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, (*this)[x])
+      .set(CUDNN_ATTR_OPERATION_POINTWISE_DYDESC, (*this)[dy])
+      .set(CUDNN_ATTR_OPERATION_POINTWISE_DXDESC, (*this)[dx])
+      .finalize("pointwise backward");
 }
 
 void CudnnGraph::pool(cudnnResampleMode_t mode, TensorId x, TensorId y, std::optional<TensorId> index, const Window& window) {

@@ -15,4 +15,12 @@ Binder bias_binder(const Operand& y, int bias, bool relu) {
   });
 }
 
+Binder mask_binder(const Operand& dx, std::size_t y) {
+  return visit_storage(dx.dtype, [&]<class T>() -> Binder {
+    return [elements = dx.shape.elements(), y](const Buffers& b) -> Launches {
+      return [body = MaskBody<T>{b.out<T>(0), b.in<T>(y), elements}, blocks = blocks_for(elements, MaskBody<T>::threads)](void* stream) { launch(body, blocks, stream); };
+    };
+  });
+}
+
 }  // namespace tandem::cuda

@@ -3,6 +3,7 @@
 
 #include "kernels/cuda/bodies/windows.h"
 #include "kernels/cuda/launch/launch.h"
+#include "kernels/cuda/native/bias.h"
 #include "kernels/cuda/native/native.h"
 #include "kernels/cuda/native/reduction.h"
 
@@ -129,15 +130,21 @@ Descriptions describe_convolution(const KernelRequest& request, Libraries*) {
   return {k->d};
 }
 
-// ConvolutionBackwardData, and ConvTranspose, which is the same with a bias.
+// ConvolutionBackwardData, perhaps masked, and ConvTranspose, which is the same with a bias.
 Descriptions describe_convolution_backward_data(const KernelRequest& request, Libraries*) {
   const bool transpose = request.op == "ConvTranspose";
   std::optional<Convolution> k = convolution_of(request, transpose ? "native.convolution_transpose" : "native.convolution_backward_data", request.outputs[0].shape, request.inputs[0].shape);
   if (!k) return {};
-  const bool relu = transpose && relu_of(*request.attributes), bias = transpose && has(k->d.inputs, 2);
+  const bool relu = transpose && relu_of(*request.attributes), third = has(k->d.inputs, 2), bias = transpose && third;
+  const Binder mask = third && !transpose ? mask_binder(k->d.outputs[0], 2) : Binder();
   visit_storage(k->d.inputs[0].dtype, [&]<class T>() {
-    k->d.make = launches([=, c = k->c, elements = k->d.outputs[0].shape.elements()](const Buffers& b) {
-      return launches_of(ConvolutionBackwardDataBody<T>{b.in<T>(0), b.in<T>(1), bias ? b.in<T>(2) : nullptr, b.out<T>(0), c, relu}, elements);
+    k->d.make = launches([=, c = k->c, elements = k->d.outputs[0].shape.elements()](const Buffers& b) -> Launches {
+      const Launches gradient = launches_of(ConvolutionBackwardDataBody<T>{b.in<T>(0), b.in<T>(1), bias ? b.in<T>(2) : nullptr, b.out<T>(0), c, relu}, elements);
+      if (!mask) return gradient;
+      return [gradient, last = mask(b)](void* stream) {
+        gradient(stream);
+        last(stream);
+      };
     });
   });
   return {k->d};
