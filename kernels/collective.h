@@ -14,7 +14,7 @@ class CollectiveGroup {
   // `channel` numbers the plan's all-reduces. bind() takes the buffer as input 0 and output 0.
   virtual std::unique_ptr<Kernel> all_reduce(int rank, int channel, std::int64_t elements, DType dtype) = 0;
   // Whether its kernels may be part of a recorded step: they wait on the device alone, and the group learns from the two
-  // calls when a step of a rank is under way. end_step fails (communication) where the group has stopped meanwhile.
+  // calls when a step of a rank is under way. Both fail (communication) where the group has stopped.
   virtual bool captures() const { return false; }
   virtual void begin_step(int) {}
   virtual void end_step(int) {}

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
+#include <future>
 #include <mutex>
 #include <thread>
 
@@ -17,6 +18,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr auto watch_interval = std::chrono::milliseconds(200);
+constexpr auto poll_interval = std::chrono::microseconds(50);
+constexpr double most_seconds_to_leave = 10;
+
+Clock::duration seconds(double count) { return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(count)); }
 
 ncclDataType_t nccl_type(DType dtype) {
   switch (dtype) {
@@ -59,8 +64,13 @@ class NcclGroup final : public CollectiveGroup {
   void queue(std::size_t local, void* buffer, std::int64_t elements, ncclDataType_t type, cudaStream_t stream);
 
  private:
+  // Calls NCCL, unless the group has stopped: an aborted communicator is no more.
+  template <class Call>
+  ncclResult_t call_nccl(const Call& call);
+  ncclResult_t join(const GroupSpec& spec, const ncclUniqueId& id, int ranks);
   // Waits while NCCL works on a call of its own; fails with its reason.
   void settle(ncclComm_t comm, ncclResult_t status, std::string_view what);
+  void leave();
   void stop(const std::string& reason, bool tell);
   void watch();
   std::string who_is_late() const;
@@ -111,8 +121,14 @@ NcclGroup::NcclGroup(const GroupSpec& spec) : timeout_(spec.timeout_seconds), fi
     if (const ncclResult_t status = ncclGetUniqueId(&id); status != ncclSuccess) fail(ExitCode::communication, "NCCL: make an id: ", ncclGetErrorString(status));
   }
   if (world_) std::memcpy(&id, world_->broadcast({id.internal, sizeof id.internal}).data(), sizeof id);
-  int before = 0;
-  check(cudaGetDevice(&before), "read the current device");
+  // In a thread of its own: to set the caller's device back would put a context on device 0 for every process.
+  const ncclResult_t status = std::async(std::launch::async, [&] { return join(spec, id, all); }).get();
+  for (const Rank& r : ranks_) settle(r.comm, status, "join the group");
+  watcher_ = std::thread([this] { watch(); });
+  if (world_) world_->on_stop([this](const std::string& reason) { stop(reason, false); });
+}
+
+ncclResult_t NcclGroup::join(const GroupSpec& spec, const ncclUniqueId& id, int ranks) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;  // so that a missing rank can be waited for no longer than the timeout
   ncclGroupStart();
@@ -120,13 +136,9 @@ NcclGroup::NcclGroup(const GroupSpec& spec) : timeout_(spec.timeout_seconds), fi
     ranks_[i].device = spec.devices[i];
     check(cudaSetDevice(spec.devices[i]), "select a device");
     check(cudaEventCreateWithFlags(&ranks_[i].newest, cudaEventDisableTiming), "create an event");
-    ncclCommInitRankConfig(&ranks_[i].comm, all, id, spec.first_rank + static_cast<int>(i), &config);
+    ncclCommInitRankConfig(&ranks_[i].comm, ranks, id, spec.first_rank + static_cast<int>(i), &config);
   }
-  const ncclResult_t status = ncclGroupEnd();
-  check(cudaSetDevice(before), "select a device");
-  for (const Rank& r : ranks_) settle(r.comm, status, "join the group");
-  watcher_ = std::thread([this] { watch(); });
-  if (world_) world_->on_stop([this](const std::string& reason) { stop(reason, false); });
+  return ncclGroupEnd();
 }
 
 NcclGroup::~NcclGroup() {
@@ -137,28 +149,43 @@ NcclGroup::~NcclGroup() {
   }
   if (watcher_.joinable()) watcher_.join();
   if (world_) world_->on_stop({});  // no more calls of stop()
-  for (Rank& r : ranks_) {
-    if (r.comm && stopped_.empty()) {
-      ncclCommFinalize(r.comm);
-      ncclCommDestroy(r.comm);
-    }
+  if (stopped_.empty()) leave();
+  for (const Rank& r : ranks_)
     if (r.newest) cudaEventDestroy(r.newest);
+}
+
+// NCCL refuses to destroy a communicator that is still finalized; a rank that is gone must not keep this one.
+void NcclGroup::leave() {
+  for (const Rank& r : ranks_) ncclCommFinalize(r.comm);
+  const Clock::time_point end = Clock::now() + seconds(std::min(timeout_, most_seconds_to_leave));
+  for (const Rank& r : ranks_) {
+    ncclResult_t state = ncclInProgress;
+    while (ncclCommGetAsyncError(r.comm, &state) == ncclSuccess && state == ncclInProgress && Clock::now() < end) std::this_thread::sleep_for(poll_interval);
+    state == ncclSuccess ? ncclCommDestroy(r.comm) : ncclCommAbort(r.comm);
   }
 }
 
+template <class Call>
+ncclResult_t NcclGroup::call_nccl(const Call& call) {
+  const std::scoped_lock hold(lock_);
+  if (!stopped_.empty()) fail(ExitCode::communication, stopped_);
+  return call();
+}
+
 void NcclGroup::settle(ncclComm_t comm, ncclResult_t status, std::string_view what) {
-  const Clock::time_point end = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(timeout_));
+  const Clock::time_point end = Clock::now() + seconds(timeout_);
   while (status == ncclInProgress) {
     if (Clock::now() > end) {
       const std::string reason = concat("NCCL: ", what, ": other ranks did not come within ", timeout_, " s");
       stop(reason, true);
       fail(ExitCode::communication, reason);
     }
-    if (const ncclResult_t asked = ncclCommGetAsyncError(comm, &status); asked != ncclSuccess) status = asked;
-    if (status == ncclInProgress) std::this_thread::sleep_for(std::chrono::microseconds(50));
+    if (const ncclResult_t asked = call_nccl([&] { return ncclCommGetAsyncError(comm, &status); }); asked != ncclSuccess) status = asked;
+    if (status == ncclInProgress) std::this_thread::sleep_for(poll_interval);
   }
   if (status == ncclSuccess) return;
-  const std::string reason = concat("NCCL: ", what, ": ", ncclGetErrorString(status), " (", ncclGetLastError(comm), ")");
+  std::string reason = concat("NCCL: ", what, ": ", ncclGetErrorString(status));
+  call_nccl([&] { return reason += concat(" (", ncclGetLastError(comm), ")"), ncclSuccess; });
   stop(reason, true);
   fail(ExitCode::communication, reason);
 }
@@ -171,16 +198,12 @@ std::unique_ptr<Kernel> NcclGroup::all_reduce(int rank, int, std::int64_t elemen
 
 void NcclGroup::queue(std::size_t local, void* buffer, std::int64_t elements, ncclDataType_t type, cudaStream_t stream) {
   Rank& r = ranks_[local];
-  {
-    const std::scoped_lock hold(lock_);
-    if (!stopped_.empty()) fail(ExitCode::communication, stopped_);
-  }
-  if (world_) world_->count_call();
-  settle(r.comm, ncclAllReduce(buffer, buffer, static_cast<std::size_t>(elements), type, ncclSum, r.comm, stream), "all-reduce");
+  settle(r.comm, call_nccl([&] { return ncclAllReduce(buffer, buffer, static_cast<std::size_t>(elements), type, ncclSum, r.comm, stream); }), "all-reduce");
   // A captured all-reduce runs later, and is watched by who replays it.
   cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
   check(cudaStreamIsCapturing(stream, &capturing), "ask whether a stream is captured");
   if (capturing != cudaStreamCaptureStatusNone) return;
+  if (world_) world_->count_call();
   const std::scoped_lock hold(lock_);
   check(cudaEventRecord(r.newest, stream), "record an event");
   ++r.queued;
@@ -199,8 +222,11 @@ void NcclGroup::unregister_buffer(std::size_t local, void* registration) {
   if (stopped_.empty()) ncclCommDeregister(ranks_[local].comm, registration);  // an aborted group has let go of it
 }
 
+// Recorded sums must not be started with communicators that are no more.
 void NcclGroup::begin_step(int rank) {
+  if (world_) world_->count_call();
   const std::scoped_lock hold(lock_);
+  if (!stopped_.empty()) fail(ExitCode::communication, stopped_);
   Rank& r = ranks_[static_cast<std::size_t>(rank - first_rank_)];
   r.in_step = true;
   r.step_since = Clock::now();
@@ -223,6 +249,7 @@ std::string NcclGroup::who_is_late() const {
 }
 
 void NcclGroup::watch() {
+  cudaSetDevice(ranks_.front().device);  // else this thread's would be device 0
   std::unique_lock hold(lock_);
   while (!wake_.wait_for(hold, watch_interval, [&] { return ending_ || !stopped_.empty(); })) {
     std::string reason;
@@ -232,13 +259,8 @@ void NcclGroup::watch() {
       ncclResult_t state = ncclSuccess;
       if (ncclCommGetAsyncError(r.comm, &state) == ncclSuccess && state != ncclSuccess && state != ncclInProgress)
         reason = concat("NCCL: rank ", first_rank_ + static_cast<int>(i), ": ", ncclGetErrorString(state), " (", ncclGetLastError(r.comm), ")");
-      if (r.in_step && !r.pending && Clock::now() - r.step_since > std::chrono::duration<double>(timeout_))
-        reason = concat("NCCL: a step of rank ", first_rank_ + static_cast<int>(i), " did not end within ", timeout_, " s; missing is ", who_is_late());
-      if (!r.pending) continue;
-      if (cudaEventQuery(r.newest) != cudaErrorNotReady)
-        r.pending = false;
-      else if (Clock::now() - r.since > std::chrono::duration<double>(timeout_))
-        late = true;
+      if (r.pending && cudaEventQuery(r.newest) != cudaErrorNotReady) r.pending = false;
+      if (r.pending || r.in_step) late = late || Clock::now() > (r.pending ? r.since : r.step_since) + seconds(timeout_);
     }
     if (reason.empty() && late) reason = reason_of_delay(hold);
     if (reason.empty()) continue;
@@ -248,9 +270,9 @@ void NcclGroup::watch() {
   }
 }
 
-// Who keeps an all-reduce waiting; empty where it may be waited for.
+// Who keeps a sum, or the recorded sums of a step, waiting; empty where it may be waited for.
 std::string NcclGroup::reason_of_delay(std::unique_lock<std::mutex>& hold) {
-  const std::string late = concat("NCCL: an all-reduce did not end within ", timeout_, " s; missing is ", who_is_late());
+  const std::string late = concat("NCCL: sums did not end within ", timeout_, " s; missing is ", who_is_late());
   if (!world_) return late;
   hold.unlock();  // the world may stop this group meanwhile
   std::string reason;
@@ -260,7 +282,7 @@ std::string NcclGroup::reason_of_delay(std::unique_lock<std::mutex>& hold) {
     reason = e.what();
   }
   hold.lock();
-  for (Rank& r : ranks_) r.since = Clock::now();
+  for (Rank& r : ranks_) r.since = r.step_since = Clock::now();
   return reason;
 }
 

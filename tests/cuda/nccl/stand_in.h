@@ -1,0 +1,33 @@
+// NCCL and the CUDA runtime as far as a group of ranks calls them, for tests without a GPU. A communicator's calls take
+// their time, as those of one that does not block; a sum is done when all ranks of the communicator have queued it.
+#pragma once
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+
+#include <atomic>
+#include <string>
+
+// What these libraries leave opaque.
+struct ncclComm {
+  int rank = 0, ranks = 0;
+  std::string id;
+  int queued = 0, in_progress = 0;  // how often it still says so
+  ncclResult_t state = ncclSuccess;
+  enum { lives, finalized, destroyed, aborted } end = lives;
+};
+struct CUstream_st {
+  ncclComm* last = nullptr;  // what was queued
+  bool captures = false;
+};
+
+namespace tandem::test::nccl {
+
+void reset();
+ncclComm& communicator(int rank);      // of the newest group
+bool ended(int rank);                  // aborted or destroyed
+bool summed(const CUstream_st& stream);  // what was queued on it is done
+void replay(int rank);                   // of its recorded sum
+void break_rank(int rank, ncclResult_t state);
+int misuses();  // calls with a communicator that is gone, or is destroyed too early
+
+}  // namespace tandem::test::nccl
