@@ -14,8 +14,8 @@ constexpr int steps = 4;
 Tensor noise(const Shape& shape, unsigned seed, float scale) {
   Tensor t(TensorType{DType::float32, shape});
   std::mt19937 random(seed);
-  std::normal_distribution<float> normal(0, scale);
-  for (float& v : t.write<float>()) v = normal(random);
+  std::normal_distribution<float> normal;
+  for (float& v : t.write<float>()) v = scale * normal(random);
   return t;
 }
 
