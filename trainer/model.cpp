@@ -251,13 +251,16 @@ std::int64_t Model::predicted_peak_bytes() const {
   const Session& session = state_->running();
   std::int64_t most = 0;
   for (std::size_t d = 0; d < plan().devices.size(); ++d) {
-    // Constants are each plan's own; all other arenas are as large as the largest plan needs.
-    std::map<ArenaKind, std::int64_t> bytes;
-    for (std::size_t p = 0; p < state_->runners.size(); ++p)
-      for (const Arena& arena : session.plan(p).devices[d].arenas)
-        bytes[arena.kind] = arena.kind == ArenaKind::constants ? bytes[arena.kind] + arena.bytes : std::max(bytes[arena.kind], arena.bytes);
+    // Constants are each plan's own; a plan that needs more of another arena than those before it takes a new one.
+    std::map<ArenaKind, std::int64_t> largest;
     std::int64_t sum = 0;
-    for (const auto& [kind, n] : bytes) sum += n;
+    for (std::size_t p = 0; p < state_->runners.size(); ++p)
+      for (const Arena& arena : session.plan(p).devices[d].arenas) {
+        std::int64_t& there = largest[arena.kind];
+        if (arena.kind != ArenaKind::constants && arena.bytes <= there) continue;
+        sum += arena.bytes;
+        there = arena.bytes;
+      }
     most = std::max(most, sum);
   }
   return most;

@@ -278,6 +278,10 @@ TEST(ModelApi, MemoryIsAsPredicted) {
   model.fit(*data.train, {.epochs = 1});
   model.evaluate(*data.test);
   EXPECT_EQ(model.allocated_bytes(), model.predicted_peak_bytes());
+  const std::int64_t before = model.allocated_bytes();
+  model.evaluate(*data.test, {.batch = 256});
+  EXPECT_GT(model.allocated_bytes(), before) << "a larger plan than the first has memory of its own";
+  EXPECT_EQ(model.allocated_bytes(), model.predicted_peak_bytes());
 }
 
 TEST(ModelApi, SaysThatATemplateIsUntrained) {
