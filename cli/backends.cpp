@@ -90,6 +90,17 @@ void BackendSet::check(const std::vector<DeviceSpec>& devices, bool to_open) con
   }
 }
 
+std::vector<std::string> BackendSet::notes(const std::vector<DeviceSpec>& devices) const {
+  std::vector<std::string> list;
+  for (const Backend* backend : usable_) {
+    const auto wanted = std::find_if(devices.begin(), devices.end(), [&](const DeviceSpec& d) { return d.id.backend == backend->name(); });
+    if (wanted == devices.end()) continue;
+    if (const std::string reason = backend->unusable(); !reason.empty())
+      list.push_back(concat("device ", wanted->id, " cannot be used here: ", reason, "; the plan is for ", backend->model(wanted->id.index, 1).name));
+  }
+  return list;
+}
+
 Backends built_in_backends() {
   static const BackendSet set = BackendSet::load();
   return set.all();

@@ -22,6 +22,8 @@ class BackendSet {
   const std::vector<MissingBackend>& missing() const { return missing_; }
   // Fails (device) with the reason where a device's backend is not there or, with `to_open`, cannot be used now.
   void check(const std::vector<DeviceSpec>& devices, bool to_open) const;
+  // What a plan for devices that are not here was made for.
+  std::vector<std::string> notes(const std::vector<DeviceSpec>& devices) const;
 
  private:
   template <class Wanted>

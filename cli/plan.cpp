@@ -56,6 +56,7 @@ int run(const Invocation& call) {
   const ModelOptions options = model_options(call, mode);
   const BackendSet backends = BackendSet::load(parse_devices(a.text("devices")));
   backends.check(options.plan.devices, options.plan.autotune);
+  for (const std::string& note : backends.notes(options.plan.devices)) call.say("note: " + note);
   std::string text;
   if (chosen) {
     const Plan plan = model.make_plan(options, backends.all());

@@ -114,6 +114,7 @@ std::vector<World::Fact> facts_of(const RunData& data) {
 
 int show_plan(const Invocation& call, const Model& model, ModelOptions options, const BackendSet& backends) {
   options.plan.autotune = false;
+  for (const std::string& note : backends.notes(options.plan.devices)) call.say("note: " + note);
   const Plan plan = model.make_plan(options, backends.all());
   if (call.json())
     call.print(plan_event(plan));

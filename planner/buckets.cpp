@@ -54,10 +54,10 @@ BucketPlan plan_buckets(const LoweredGraph& leader, const CompileOptions& option
     plan.sequence.push_back(static_cast<int>(plan.buckets.size()));
     plan.buckets.push_back({.name = concat("sum of ", b.name), .elements = b.operand.bytes() / static_cast<std::int64_t>(size_of(b.operand.dtype)), .dtype = b.operand.dtype, .values = {b.name}});
   }
-  // A ring moves every byte twice over each link, less its own share.
+  // A ring moves every byte twice over each link, less its own share; few bytes cost no less than a kernel does.
   for (Bucket& b : plan.buckets) {
     const double bytes = static_cast<double>(b.elements) * static_cast<double>(size_of(b.dtype));
-    if (device.link_bandwidth > 0) b.seconds = 2 * bytes * (devices - 1) / devices / device.link_bandwidth;
+    if (device.link_bandwidth > 0) b.seconds = device.launch_seconds + 2 * bytes * (devices - 1) / devices / device.link_bandwidth;
   }
   return plan;
 }

@@ -151,13 +151,19 @@ std::string name_of_operator(const Step& step) {
   return step.op;
 }
 
+// Without the knobs of a library's engine, which the other formats show.
+std::string name_of_kernel(const std::string& kernel) {
+  const auto engine = kernel.find(".eng"), knobs = engine == std::string::npos ? engine : kernel.find('.', engine + 1);
+  return knobs == std::string::npos ? kernel : kernel.substr(0, knobs) + "..";
+}
+
 // The kernel, or what a step of another kind reads or writes.
 std::string name_of_target(const Plan& plan, const Step& step) {
   const auto name = [](const auto& list, int index) {
     return index >= 0 && index < static_cast<int>(list.size()) ? shorten(list[static_cast<std::size_t>(index)].name, 32) : std::string();
   };
   switch (step.kind) {
-    case StepKind::launch: return step.kernel;
+    case StepKind::launch: return name_of_kernel(step.kernel);
     case StepKind::slice: return name(plan.inputs, step.host);
     case StepKind::concat: return name(plan.outputs, step.host);
     case StepKind::all_reduce: return name(plan.buckets, step.bucket);
@@ -184,7 +190,9 @@ std::string steps(const Plan& plan) {
     const bool streams = std::any_of(d.steps.begin(), d.steps.end(), [](const Step& s) { return s.stream != 0; });
     const auto operand = [&](BufferId id) {
       const Buffer* b = find(d, id);
-      return b ? concat(b->operand.shape, ':', b->operand.layout.opaque() ? "opaque" : b->operand.layout.tag()) : std::string("-");
+      if (!b) return std::string("-");
+      const std::string narrow = is_16_bit(b->operand.dtype) ? concat(':', b->operand.dtype) : "";
+      return concat(b->operand.shape, ':', b->operand.layout.opaque() ? "opaque" : b->operand.layout.tag(), narrow);
     };
     // The first four that differ, each with how often it comes in a row: "[8]:a [512]:a ×3".
     const auto operands = [&](const std::vector<BufferId>& ids) {
