@@ -114,7 +114,7 @@ class Backend {
   virtual std::vector<KernelRow> rows() const = 0;
   // Every way to run the request, best guess first; empty where there is none.
   virtual std::vector<KernelDescription> describe(const KernelRequest& request) const = 0;
-  // Seconds of one run on scratch memory (several runs, the minimum). Needs the device.
+  // Seconds of one run on scratch memory (several runs, the minimum), infinite where it fails. Needs the device.
   virtual double measure(const KernelDescription& description, const KernelOptions& options) const = 0;
   // Frees the scratch memory that measure keeps from call to call: fresh pages can cost more than what is measured.
   virtual void release_scratch() const {}

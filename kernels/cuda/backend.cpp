@@ -5,6 +5,8 @@
 #include <cudnn.h>
 
 #include <algorithm>
+#include <future>
+#include <limits>
 
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/collectives/groups.h"
@@ -89,13 +91,13 @@ DeviceModel CudaBackend::model(int index, int devices_in_use) const {
 
 std::int64_t CudaBackend::free_memory(int index) const {
   if (!unusable_.empty()) return -1;
-  int before = 0;
-  std::size_t free = 0, total = 0;
-  check(cudaGetDevice(&before), "read the current device");
-  check(cudaSetDevice(index), concat("select device ", index));
-  check(cudaMemGetInfo(&free, &total), "read the free memory");
-  check(cudaSetDevice(before), "select a device");
-  return static_cast<std::int64_t>(free);
+  // In a thread of its own: to set the caller's device back would put a context on device 0.
+  return std::async(std::launch::async, [index] {
+           std::size_t free = 0, total = 0;
+           check(cudaSetDevice(index), concat("select device ", index));
+           check(cudaMemGetInfo(&free, &total), "read the free memory");
+           return static_cast<std::int64_t>(free);
+         }).get();
 }
 
 std::vector<KernelRow> CudaBackend::rows() const {
@@ -114,7 +116,7 @@ std::vector<KernelDescription> CudaBackend::describe(const KernelRequest& reques
   return all;
 }
 
-double CudaBackend::measure(const KernelDescription& description, const KernelOptions& options) const {
+double CudaBackend::measure(const KernelDescription& description, const KernelOptions& options) const try {
   constexpr int runs = 8;
   const std::unique_ptr<Device> device = open(0, options);
   device->activate();
@@ -127,6 +129,10 @@ double CudaBackend::measure(const KernelDescription& description, const KernelOp
   double best = timer.seconds_of(*kernel);
   for (int i = 0; i < runs; ++i) best = std::min(best, timer.seconds_of(*kernel));
   return best;
+} catch (const Error&) {
+  // What a library planned and does not run is never the fastest; a device that is lost fails here.
+  check(cudaDeviceSynchronize(), "go on after a kernel that failed");
+  return std::numeric_limits<double>::infinity();
 }
 
 std::unique_ptr<Device> CudaBackend::open(int index, const KernelOptions&) const {

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "graph/error.h"
 
@@ -23,7 +24,8 @@ std::uint64_t hash_of(const std::string& text) {
 
 std::filesystem::path cache_folder() {
   if (const char* folder = std::getenv("TANDEM_CACHE")) return folder;
-  if (const char* home = std::getenv("HOME")) return std::filesystem::path(home) / ".cache" / "tandem";
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache) return std::filesystem::path(cache) / "tandem";
+  if (const char* home = std::getenv("HOME"); home && *home) return std::filesystem::path(home) / ".cache" / "tandem";
   return {};
 }
 
@@ -32,17 +34,16 @@ std::vector<char> read(const std::filesystem::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// Another process may write the same file: each writes its own and renames. A cache that cannot be written is no error.
+// Another process, or another GPU's thread, may write the same file: each writes its own and renames what is whole. A
+// cache that cannot be written is no error.
 void write(const std::filesystem::path& file, const std::vector<char>& bytes) {
   std::error_code ignored;
   std::filesystem::create_directories(file.parent_path(), ignored);
-  const std::filesystem::path own = concat(file.string(), '.', static_cast<long>(getpid()));
-  {
-    std::ofstream out(own, std::ios::binary);
-    out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-    if (!out) return;
-  }
-  std::filesystem::rename(own, file, ignored);
+  const std::filesystem::path own = concat(file.string(), '.', static_cast<long>(getpid()), '.', std::hash<std::thread::id>()(std::this_thread::get_id()));
+  std::ofstream out(own, std::ios::binary);
+  out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  out.close();
+  out ? std::filesystem::rename(own, file, ignored) : static_cast<void>(std::filesystem::remove(own, ignored));
 }
 
 }  // namespace

@@ -22,6 +22,9 @@ constexpr std::int64_t reserved_bytes = std::int64_t{2} << 30;
 // float32 multiply-adds of one multiprocessor and clock.
 int lanes(int major, int minor) { return major == 8 && minor == 0 ? 64 : major == 7 ? 64 : 128; }
 
+// To a neighbour, by generation: NVLink of the cards for servers, PCI Express of the others.
+double link(int major, int minor) { return major >= 9 ? 450e9 : major == 8 && minor == 0 ? 300e9 : 12e9; }
+
 int attribute(cudaDeviceAttr which, int index) {
   int value = 0;
   check(cudaDeviceGetAttribute(&value, which, index), "read a device attribute");
@@ -53,7 +56,7 @@ DeviceDescription describe_device(int index) {
              .flops = 2.0 * lanes(p.major, p.minor) * p.multiProcessorCount * clock,
              .bandwidth = 2 * memory_clock * p.memoryBusWidth / 8,
              .launch_seconds = 3e-6,
-             .link_bandwidth = p.major >= 8 ? 300e9 : 12e9,
+             .link_bandwidth = link(p.major, p.minor),
              .threads = 1};
   return d;
 }
