@@ -1,4 +1,4 @@
-// Every model that imports is planned for an H200 with no device at hand: each convolution, pooling and batch
+// Every model that imports is planned for an H200 with no device at hand, in each width of numbers: each convolution, pooling and batch
 // normalization must get cuDNN's kernel, except where a reason below says why it cannot.
 #include <gtest/gtest.h>
 
@@ -55,17 +55,20 @@ std::string excuse(const Step& step, const DevicePlan& device) {
   return {};
 }
 
-class ZooPlans : public testing::TestWithParam<fs::path> {
+class ZooPlans : public testing::TestWithParam<std::tuple<fs::path, Precision>> {
  protected:
   // The model's plan; none, with the reason to skip the test, where there can be none.
-  std::optional<Plan> planned(CompileOptions o, std::string& reason) const {
+  std::optional<Plan> planned(PlanMode mode, std::string& reason) const {
     const Backend* const backend = cuda_module(reason);
     if (!backend) return std::nullopt;
-    const ModelFile file = ModelFile::read(GetParam());
+    const ModelFile file = ModelFile::read(std::get<0>(GetParam()));
     if (const auto problems = file.problems({.batch = batch}); !problems.empty()) {
       reason = concat("does not import: ", to_string(problems[0]));
       return std::nullopt;
     }
+    CompileOptions o;
+    o.mode = mode;
+    o.precision = std::get<1>(GetParam());
     o.batch = batch;
     o.devices = {{{"cuda", 0}, 1}};
     o.optimizer.momentum = 0.9;
@@ -82,9 +85,10 @@ class ZooPlans : public testing::TestWithParam<fs::path> {
 
 TEST_P(ZooPlans, CudnnTakesEveryGraph) {
   std::string reason;
-  const std::optional<Plan> planned_or_not = planned({}, reason);
+  const std::optional<Plan> planned_or_not = planned(PlanMode::training, reason);
   if (!planned_or_not) GTEST_SKIP() << reason;
   const Plan& plan = *planned_or_not;
+  const auto& [path, precision] = GetParam();
   std::map<std::string, int> kernels;
   std::int64_t largest = 0;
   const DevicePlan& device = plan.devices[0];
@@ -101,14 +105,15 @@ TEST_P(ZooPlans, CudnnTakesEveryGraph) {
   std::string report;
   for (const auto& [kernel, count] : kernels) report += concat(kernel, " ", count, "; ");
   RecordProperty("kernels", report);
-  std::printf("%s: %zu steps, largest workspace %.1f MiB, peak %.1f MiB: %s\n", GetParam().stem().c_str(), device.steps.size(), static_cast<double>(largest) / (1 << 20),
+  std::printf("%s, %s: %zu steps, largest workspace %.1f MiB, peak %.1f MiB: %s\n", path.stem().c_str(), to_string(precision).c_str(), device.steps.size(), static_cast<double>(largest) / (1 << 20),
               static_cast<double>(device.peak_bytes()) / (1 << 20), report.c_str());
 }
 
 // Bias and Relu behind a convolution are part of cuDNN's kernel.
 TEST_P(ZooPlans, InferenceIn16BitsFusesConvolutions) {
+  if (std::get<1>(GetParam()) == Precision::fp32) GTEST_SKIP() << "16 bits only";
   std::string reason;
-  const std::optional<Plan> plan = planned({.mode = PlanMode::inference, .precision = Precision::bf16}, reason);
+  const std::optional<Plan> plan = planned(PlanMode::inference, reason);
   if (!plan) GTEST_SKIP() << reason;
   for (const Step& step : plan->devices[0].steps) {
     if (step.op != "Conv" || (step.inputs.size() < 3 && !step.attributes.has("activation"))) continue;
@@ -117,12 +122,12 @@ TEST_P(ZooPlans, InferenceIn16BitsFusesConvolutions) {
   }
 }
 
-std::string model_name(const testing::TestParamInfo<fs::path>& info) {
+std::string case_name(const testing::TestParamInfo<std::tuple<fs::path, Precision>>& info) {
   std::string name;
-  for (const char c : info.param.stem().string()) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
-  return name;
+  for (const char c : std::get<0>(info.param).stem().string()) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  return concat(name, '_', std::get<1>(info.param));
 }
-INSTANTIATE_TEST_SUITE_P(Models, ZooPlans, testing::ValuesIn(zoo()), model_name);
+INSTANTIATE_TEST_SUITE_P(Models, ZooPlans, testing::Combine(testing::ValuesIn(zoo()), testing::Values(Precision::fp32, Precision::bf16, Precision::fp16)), case_name);
 
 }  // namespace
 }  // namespace tandem::cuda
