@@ -83,10 +83,12 @@ void Control::check() {
   raise();
 }
 
-void Control::missing(int rank) {
-  conclude(concat("waited ", timeout_, " s for rank ", rank), -1);
+void Control::end(const std::string& reason) {
+  conclude(reason, -1);
   raise();
 }
+
+void Control::missing(int rank) { end(concat("waited ", timeout_, " s for rank ", rank)); }
 
 void Control::lost(int rank) {
   {
@@ -94,8 +96,7 @@ void Control::lost(int rank) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, std::chrono::duration<double>(answer_seconds), [&] { return !reason_.empty(); });
   }
-  conclude(concat("rank ", rank, " has ended"), -1);
-  raise();
+  end(concat("rank ", rank, " has ended"));
 }
 
 void Control::stalled() {
@@ -112,8 +113,7 @@ void Control::stalled() {
     changed_.wait_for(lock, std::chrono::duration<double>(2 * answer_seconds), [&] { return !reason_.empty() || patience_ != before; });
     if (reason_.empty() && patience_ != before) return;
   }
-  conclude(concat("waited ", timeout_, " s and rank 0 does not answer"), -1);
-  raise();
+  end(concat("waited ", timeout_, " s and rank 0 does not answer"));
 }
 
 std::string Control::own_standing() const {

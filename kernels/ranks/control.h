@@ -25,6 +25,7 @@ class Control {
   int stop_descriptor() const { return stopped_signal_; }  // readable as soon as the ranks have stopped
   [[noreturn]] void raise();                               // fails with the reason, which is known
   void check();                                            // raises where the ranks have stopped
+  [[noreturn]] void end(const std::string& reason);        // stops all ranks, and fails with the first reason
   [[noreturn]] void missing(int rank);                     // it does not come within the timeout, before any call
   [[noreturn]] void lost(int rank);                        // the line to it broke: fails with the reason, once it is known
   void stalled();                                          // nothing came within the timeout: fails, or returns to wait on

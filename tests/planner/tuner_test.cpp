@@ -38,9 +38,6 @@ class Listed final : public Backend {
 
 class TunerFile : public testing::Test {
  protected:
-  TunerFile() {
-    if (!::mkdtemp(folder_.data())) throw std::runtime_error("no temporary folder: " + folder_);
-  }
   ~TunerFile() override { std::filesystem::remove_all(folder_); }
 
   // What a tuner says of one kernel, asked three times.
@@ -61,7 +58,13 @@ class TunerFile : public testing::Test {
   }
   static std::vector<double> all(double seconds) { return {seconds, seconds, seconds}; }
 
-  std::string folder_ = (std::filesystem::temp_directory_path() / "tandem-tuner-XXXXXX").string();
+  static std::string make_folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "tandem-tuner-XXXXXX").string();
+    if (!::mkdtemp(name.data())) throw std::runtime_error("no temporary folder: " + name);
+    return name;
+  }
+
+  const std::string folder_ = make_folder();
   const std::string file_ = folder_ + "/kernels.cache";
 };
 
