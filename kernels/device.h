@@ -91,7 +91,7 @@ struct KernelRow {
 
 // Nodes that a backend gains by where others run several: a plan has them where all of its devices do.
 struct Fusions {
-  bool normalized_sums = false;  // BatchNormalizationTraining with an addend
+  bool normalized_sums = false;   // BatchNormalizationTraining with an addend and Relu
   bool narrow_updates = false;    // updates that read gradients of 16 bits, and write the parameter in 16 bits, too
   bool masked_gradients = false;  // ConvolutionBackwardData with the gradient of the Relu before the convolution
   Fusions operator&(const Fusions& o) const { return {normalized_sums && o.normalized_sums, narrow_updates && o.narrow_updates, masked_gradients && o.masked_gradients}; }

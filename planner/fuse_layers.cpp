@@ -39,11 +39,12 @@ bool is_channel_bias(const Graph& g, ValueId bias, const Shape& out) {
 }
 
 // Each rule may turn the node (at hand, with its inputs in the new graph) and its only-used producer into one.
-// `first`: the producer as it stands in the new graph.
 struct Pair {
   Graph& to;
-  const Node& first;
+  const Node& first;   // the producer as it stands in the new graph
   const Node& second;
+  const Match& match;  // the old graph
+  NodeId& before;      // the node there whose outputs but the first the fused one makes too, where it is of its operator
 };
 using Rule = bool (*)(const Pair&, Node& fused);
 
@@ -60,22 +61,28 @@ bool add_bias(const Pair& p, Node& fused) {
   return true;
 }
 
-// Before the Relu of a residual block.
-bool add_to_normalized(const Pair& p, Node& fused) {
-  if (p.first.attributes.has("activation") || p.first.inputs.size() > 3) return false;
-  const ValueId y = p.first.outputs[0];
-  const ValueId addend = p.second.inputs[0] == y ? p.second.inputs[1] : p.second.inputs[0];
-  if (p.to[addend].type != p.to[y].type) return false;
-  fused = p.first;
-  fused.inputs.push_back(addend);
-  return true;
-}
-
 bool add_relu(const Pair& p, Node& fused) {
   if (p.first.attributes.has("activation")) return false;
   fused = p.first;
   fused.attributes.set("activation", std::string("Relu"));
   return true;
+}
+
+// A residual block's end: the normalized value, the other one, their Relu. Without that cuDNN has no kernel for the sum.
+bool add_relu_to_normalized(const Pair& p, Node& fused) {
+  for (const std::size_t i : {0, 1}) {
+    const NodeId normalization = p.match.only(p.match.graph[p.before].inputs[i], {"BatchNormalizationTraining"});
+    if (!normalization.present()) continue;
+    const ValueId y = p.first.inputs[i], addend = p.first.inputs[1 - i];
+    const Node& now = p.to[p.to[y].producer];
+    if (now.attributes.has("activation") || now.inputs.size() > 3 || p.to[addend].type != p.to[y].type) continue;
+    fused = now;
+    fused.inputs.push_back(addend);
+    fused.attributes.set("activation", std::string("Relu"));
+    p.before = normalization;
+    return true;
+  }
+  return false;
 }
 
 // InnerProduct sums over all axes but the first: flattening before it is not needed, the weight is seen unflattened.
@@ -122,7 +129,7 @@ struct Row {
 };
 const Row layer_rows[] = {
     {"Add", {"Conv", "InnerProduct"}, add_bias},
-    {"Add", {"BatchNormalizationTraining"}, add_to_normalized, &Fusions::normalized_sums},
+    {"Relu", {"Add"}, add_relu_to_normalized, &Fusions::normalized_sums},
     {"Relu", {"Conv", "InnerProduct", "BatchNormalization", "BatchNormalizationTraining"}, add_relu},
     {"InnerProduct", {"Reshape"}, flatten_into_inner_product},
     {"InnerProduct", {"Transpose"}, transpose_into_inner_product},
@@ -141,27 +148,27 @@ Graph round(const Graph& graph, std::span<const Row> rows, const Fusions& fusion
     for (const Row& row : rows) {
       if (row.second != node.op->name || fused_here || (row.where && !(fusions.*row.where))) continue;
       for (const ValueId in : node.inputs) {
-        const NodeId before = match.only(in, row.first);
+        NodeId before = match.only(in, row.first);
         if (!before.present() || fused_here) continue;
         const ValueId mapped = copy.map(in);
         if (!copy.to[mapped].producer.present()) continue;
         copy.copy(node);
-        Node second = copy.to.nodes.back();
+        const Node second = copy.to.nodes.back();
         copy.to.nodes.pop_back();
         const Node first = copy.to[copy.to[mapped].producer];
         Node fused;
-        if (!row.rule({copy.to, first, second}, fused)) continue;
+        if (!row.rule({copy.to, first, second, match, before}, fused)) continue;
         // The fused node makes the second one's output and the first one's others; the first stays, unread, until
         // simplify removes it.
-        const bool first_leads = fused.op == first.op;  // people look for the node that does the work
-        std::vector<std::string> origin = (first_leads ? first : second).origin;
-        for (const std::string& o : (first_leads ? second : first).origin)
-          if (std::find(origin.begin(), origin.end(), o) == origin.end()) origin.push_back(o);
+        std::vector<std::string> origin = fused.origin;  // people look for the node that does the work
+        for (const Node* n : {&first, &second})
+          for (const std::string& o : n->origin)
+            if (std::find(origin.begin(), origin.end(), o) == origin.end()) origin.push_back(o);
         const NodeId id = copy.to.add_node(*fused.op, node.name, fused.attributes, fused.inputs, static_cast<int>(fused.outputs.size()), origin);
         const Node made = copy.to[id];
         copy.to[made.outputs[0]].name = graph[node.outputs[0]].name;
         copy.set(node.outputs[0], made.outputs[0]);
-        if (first.op == fused.op)
+        if (graph[before].op == fused.op)
           for (std::size_t i = 1; i < made.outputs.size(); ++i) copy.set(graph[before].outputs[i], made.outputs[i]);
         fused_here = changed = true;
       }

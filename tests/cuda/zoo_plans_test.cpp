@@ -118,6 +118,8 @@ TEST_P(ZooPlans, InferenceIn16BitsFusesConvolutions) {
   for (const Step& step : plan->devices[0].steps) {
     if (step.op != "Conv" || (step.inputs.size() < 3 && !step.attributes.has("activation"))) continue;
     const Operand& x = plan->devices[0].buffers[static_cast<std::size_t>(step.inputs[0].index)].operand;
+    // Where each channel is a group of its own, cuDNN fuses Relu only behind a bias.
+    if (step.attributes.integer("group", 1) == x.shape[1] && step.inputs.size() < 3) continue;
     EXPECT_TRUE(step.kernel.starts_with("cudnn.convolution.fused.")) << to_string(x) << " {" << to_string(step.attributes) << "} runs on " << step.kernel;
   }
 }

@@ -27,24 +27,33 @@ struct Row {
 const Row rows[] = {
     {"residual_block", true, [](Network& n) { return std::vector{n.node("Relu", {n.node("Add", {n.normalized(n.x, "a"), n.z})})}; }, "BatchNormalizationTraining(x, a_scale, a_bias, z)"},
     {"addend_first", true, [](Network& n) { return std::vector{n.node("Relu", {n.node("Add", {n.z, n.normalized(n.x, "a")})})}; }, "BatchNormalizationTraining(x, a_scale, a_bias, z)"},
-    {"without_relu", true, [](Network& n) { return std::vector{n.node("Neg", {n.node("Add", {n.normalized(n.x, "a"), n.z})})}; }, "Neg(BatchNormalizationTraining(x, a_scale, a_bias, z))"},
+    {"without_relu", true, [](Network& n) { return std::vector{n.node("Neg", {n.node("Add", {n.normalized(n.x, "a"), n.z})})}; }, "Neg(Add(BatchNormalizationTraining(x, a_scale, a_bias), z))"},
     {"two_normalized", true, [](Network& n) { return std::vector{n.node("Relu", {n.node("Add", {n.normalized(n.x, "a"), n.normalized(n.z, "b")})})}; },
      "BatchNormalizationTraining(x, a_scale, a_bias, BatchNormalizationTraining(z, b_scale, b_bias))"},
-    {"one_addend_only", true, [](Network& n) { return std::vector{n.node("Add", {n.node("Add", {n.normalized(n.x, "a"), n.z}), n.z})}; }, "Add(BatchNormalizationTraining(x, a_scale, a_bias, z), z)"},
-    {"after_relu", true, [](Network& n) { return std::vector{n.node("Add", {n.node("Relu", {n.normalized(n.x, "a")}), n.z})}; }, "Add(BatchNormalizationTraining(x, a_scale, a_bias), z)"},
-    {"broadcast_addend", true, [](Network& n) { return std::vector{n.node("Add", {n.normalized(n.x, "a"), n.parameter("p", {3, 1, 1})})}; }, "Add(BatchNormalizationTraining(x, a_scale, a_bias), p)"},
+    {"two_addends", true, [](Network& n) { return std::vector{n.node("Relu", {n.node("Add", {n.node("Add", {n.normalized(n.x, "a"), n.z}), n.z})})}; },
+     "Relu(Add(Add(BatchNormalizationTraining(x, a_scale, a_bias), z), z))"},
+    {"after_relu", true, [](Network& n) { return std::vector{n.node("Relu", {n.node("Add", {n.node("Relu", {n.normalized(n.x, "a")}), n.z})})}; },
+     "Relu(Add(BatchNormalizationTraining(x, a_scale, a_bias), z))"},
+    {"broadcast_addend", true, [](Network& n) { return std::vector{n.node("Relu", {n.node("Add", {n.normalized(n.x, "a"), n.parameter("p", {3, 1, 1})})})}; },
+     "Relu(Add(BatchNormalizationTraining(x, a_scale, a_bias), p))"},
     {"read_elsewhere", true,
      [](Network& n) {
        const ValueId y = n.normalized(n.x, "a");
-       return std::vector{n.node("Add", {y, n.z}), y};
+       return std::vector{n.node("Relu", {n.node("Add", {y, n.z})}), y};
      },
-     "Add(BatchNormalizationTraining(x, a_scale, a_bias), z)"},
+     "Relu(Add(BatchNormalizationTraining(x, a_scale, a_bias), z))"},
+    {"sum_read_elsewhere", true,
+     [](Network& n) {
+       const ValueId sum = n.node("Add", {n.normalized(n.x, "a"), n.z});
+       return std::vector{n.node("Relu", {sum}), sum};
+     },
+     "Relu(Add(BatchNormalizationTraining(x, a_scale, a_bias), z))"},
     {"added_to_itself", true,
      [](Network& n) {
        const ValueId y = n.normalized(n.x, "a");
-       return std::vector{n.node("Add", {y, y})};
+       return std::vector{n.node("Relu", {n.node("Add", {y, y})})};
      },
-     "Add(BatchNormalizationTraining(x, a_scale, a_bias), BatchNormalizationTraining(x, a_scale, a_bias))"},
+     "Relu(Add(BatchNormalizationTraining(x, a_scale, a_bias), BatchNormalizationTraining(x, a_scale, a_bias)))"},
     {"not_wanted", false, [](Network& n) { return std::vector{n.node("Relu", {n.node("Add", {n.normalized(n.x, "a"), n.z})})}; }, "Relu(Add(BatchNormalizationTraining(x, a_scale, a_bias), z))"},
 };
 
@@ -77,10 +86,10 @@ TEST(NormalizedSums, Gradients) {
   for (const bool relu : {true, false}) {
     Network n;
     const ValueId addend = n.parameter("addend", {2, 3, 4, 4});
-    ValueId y = n.node("Add", {n.normalized(n.x, "a"), addend});
-    if (relu) y = n.node("Relu", {y});
+    const ValueId y = n.node("BatchNormalizationTraining", {n.x, n.parameter("a_scale", {3}), n.parameter("a_bias", {3}), addend}, 4);
+    if (relu) n.graph.nodes.back().attributes.set("activation", std::string("Relu"));
     n.graph.outputs = {y, n.graph.add_input("dy", {DType::float32, {2, 3, 4, 4}})};
-    Graph g = fuse_layers(n.graph, {.normalized_sums = true});
+    Graph& g = n.graph;
     GraphBuilder b(g, "loss", {});
     const ValueId loss = b.reduce_sum(b.mul(g.outputs[0], g.outputs[1]), {0, 1, 2, 3}, false);
     const ValueId wanted[] = {*g.find("addend"), *g.find("a_bias")};
