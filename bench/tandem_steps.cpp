@@ -1,6 +1,6 @@
 // Times training steps of a template model and prints one JSON line, as bench/pytorch_steps.py does:
 //   tandem_steps --model models/resnet50.onnx --batch 8 --threads 2 --steps 20
-//   tandem_steps --model models/resnet50.onnx --batch 256 --device cuda:0
+//   tandem_steps --model models/resnet50.onnx --batch 256 --device cuda:0 --precision bf16
 // A step is forward, softmax cross-entropy, backward and SGD with momentum on one fixed batch of noise.
 #include <malloc.h>
 #include <sched.h>
@@ -17,6 +17,7 @@
 #include "planner/compile.h"
 #include "runtime/session.h"
 #include "trainer/devices.h"
+#include "trainer/json.h"
 #include "trainer/random.h"
 
 namespace tandem {
@@ -27,7 +28,7 @@ using Options = std::map<std::string, std::string>;
 Options parse(int argc, char** argv) {
   Options options = {{"--model", ""},  {"--batch", "8"},    {"--threads", "0"}, {"--devices", "1"}, {"--device", ""},
                      {"--warmup", "5"}, {"--steps", "20"}, {"--autotune", "1"}, {"--cache", ""}, {"--layout", "auto"},
-                     {"--profile", "0"}};
+                     {"--precision", "fp32"}, {"--profile", "0"}};
   for (int i = 1; i + 1 < argc; i += 2) {
     if (!options.contains(argv[i])) fail(ExitCode::usage, "unknown option '", argv[i], "'");
     options[argv[i]] = argv[i + 1];
@@ -46,10 +47,10 @@ void limit_cores(int count) {
   sched_setaffinity(0, sizeof kept, &kept);
 }
 
-long long peak_rss() {
+std::int64_t peak_rss() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  return 1024LL * usage.ru_maxrss;
+  return std::int64_t{1024} * usage.ru_maxrss;
 }
 
 // He et al.'s normal initialisation of filters and matrices; the template's own values for the rest.
@@ -77,6 +78,21 @@ Tensor make_input(const HostInput& input, std::int64_t classes) {
   else
     for (float& x : tensor.write<float>()) x = static_cast<float>(random.normal());
   return tensor;
+}
+
+Precision precision_of(const std::string& name) {
+  for (const Precision p : precisions)
+    if (name_of(p) == name) return p;
+  fail(ExitCode::usage, "--precision: unknown number format '", name, "'");
+}
+
+// Bytes that are free on the plan's devices, each counted once; 0 where they cannot tell.
+std::int64_t free_memory(const Plan& plan, Backends backends) {
+  std::map<std::string, std::int64_t> free;
+  for (const DevicePlan& d : plan.devices) free[to_string(d.device)] = std::max<std::int64_t>(0, find_backend(backends, d.device.backend).free_memory(d.device.index));
+  std::int64_t sum = 0;
+  for (const auto& [device, bytes] : free) sum += bytes;
+  return sum;
 }
 
 // Median time of each of the first device's steps beside what the plan expects of it, on stderr.
@@ -110,7 +126,7 @@ void print_profile(Session& session, std::span<const std::byte* const> inputs, s
 void measure(Options options) {
   const auto number = [&](const char* name) { return std::stoll(options.at(name)); };
   if (number("--threads") > 0) limit_cores(static_cast<int>(number("--threads")));
-  const long long base = peak_rss();
+  const std::int64_t base = peak_rss();
 
   const ModelFile file = ModelFile::read(options["--model"]);
   const GraphSource source = [&](std::int64_t batch) { return file.graph({.batch = batch}); };
@@ -121,6 +137,7 @@ void measure(Options options) {
   compile_options.optimizer.momentum = 0.9;
   compile_options.autotune = number("--autotune") != 0;
   compile_options.tuning_cache = options["--cache"];
+  compile_options.precision = precision_of(options["--precision"]);
   if (options["--layout"] != "auto")
     compile_options.layout = options["--layout"] == "blocked" ? LayoutPreference::blocked : LayoutPreference::channels_last;
   const BackendSet set = BackendSet::load();
@@ -129,7 +146,9 @@ void measure(Options options) {
 
   auto begin = std::chrono::steady_clock::now();
   const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
-  Session session(compile(source, compile_options, backends), backends);
+  Plan made = compile(source, compile_options, backends);
+  const std::int64_t free_before = free_memory(made, backends);
+  Session session(std::move(made), backends);
   const double compile_seconds = seconds();
   const Plan& plan = session.plan();
   Shape logits;
@@ -139,12 +158,14 @@ void measure(Options options) {
     logits = graph[graph.outputs[0]].type.shape;
   }
 
-  std::vector<Tensor> kept;
   std::vector<const std::byte*> inputs;
   for (const HostInput& input : plan.inputs) {
-    const bool state = input.name.starts_with("tandem.");
-    if (!state) kept.push_back(make_input(input, logits[logits.rank() - 1]));
-    inputs.push_back(state ? nullptr : kept.back().bytes().data());
+    inputs.push_back(nullptr);
+    if (input.name.starts_with("tandem.")) continue;
+    const Tensor values = make_input(input, logits[logits.rank() - 1]);
+    std::byte* const memory = session.host_memory(inputs.size() - 1, std::ssize(values.bytes()));
+    std::copy(values.bytes().begin(), values.bytes().end(), memory);
+    inputs.back() = memory;
   }
   std::vector<float> losses(plan.devices.size());
   std::vector<std::byte*> outputs(plan.outputs.size());
@@ -163,13 +184,27 @@ void measure(Options options) {
   std::sort(times.begin(), times.end());
   double loss = 0;
   for (float part : losses) loss += part;
-  long long arena_bytes = 0;
+  std::int64_t arena_bytes = 0;
   for (int i = 0; i < session.devices(); ++i) arena_bytes += session.allocated_bytes(i);
-  std::printf("{\"program\": \"tandem\", \"model\": \"%s\", \"batch\": %lld, \"threads\": %d, \"devices\": %d, \"steps\": %zu, "
-              "\"median_ms\": %.4f, \"min_ms\": %.4f, \"loss\": %.6f, \"compile_seconds\": %.3f, \"arena_bytes\": %lld, "
-              "\"base_rss_bytes\": %lld, \"peak_rss_bytes\": %lld}\n",
-              file.name().c_str(), static_cast<long long>(plan.batch), plan.devices[0].model.threads, session.devices(), times.size(),
-              1e3 * times[times.size() / 2], 1e3 * times[0], loss, compile_seconds, arena_bytes, base, peak_rss());
+  const std::int64_t device_bytes = free_before - free_memory(plan, backends);  // what the session took, where devices can tell
+  const Json result = Json::Object{{"program", "tandem"},
+                                   {"model", file.name()},
+                                   {"batch", plan.batch},
+                                   {"precision", name_of(plan.precision)},
+                                   {"threads", plan.devices[0].model.threads},
+                                   {"devices", session.devices()},
+                                   {"steps", times.size()},
+                                   {"median_ms", 1e3 * times[times.size() / 2]},
+                                   {"min_ms", 1e3 * times[0]},
+                                   {"predicted_ms", 1e3 * plan.seconds},
+                                   {"loss", loss},
+                                   {"compile_seconds", compile_seconds},
+                                   {"arena_bytes", arena_bytes},
+                                   {"device_bytes", device_bytes},
+                                   {"not_captured", session.not_captured(0, 0)},
+                                   {"base_rss_bytes", base},
+                                   {"peak_rss_bytes", peak_rss()}};
+  std::printf("%s\n", result.dump().c_str());
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // fp16 with a scaled loss on CUDA's own kernels, run by the emulation: the curve follows float32's, overflowing steps are
-// skipped. And plans in 16 bits of what the module describes, with no device.
+// skipped. Plans in 16 bits of what the module describes, with no device; and every number format on a GPU, where there is one.
 #include "tests/cuda/host_backend.h"
 #include "tests/planner/small_models.h"
 
@@ -87,6 +87,38 @@ TEST(CudaPrecision, PlansNeedNoDevice) {
       EXPECT_EQ(narrow > 0, precision != Precision::tf32);
     }
 }
+
+struct Format {
+  Precision precision;
+  float tolerance;  // of a loss, relative to the first
+};
+constexpr Format formats[] = {{Precision::fp32, 1e-4F}, {Precision::tf32, 1e-2F}, {Precision::fp16, 1e-2F}, {Precision::bf16, 5e-2F}};
+void PrintTo(const Format& f, std::ostream* out) { *out << name_of(f.precision); }
+
+class GpuPrecision : public testing::TestWithParam<std::tuple<Format, int>> {};
+
+// One GPU, or logical devices on it, train as the CPU does in float32; replicas stay the same to the bit.
+TEST_P(GpuPrecision, TrainsAsTheCpuDoesInFloat32) {
+  std::string reason;
+  const Backend* const backend = cuda_module(reason);
+  if (!backend) GTEST_SKIP() << reason;
+  if (!backend->unusable().empty()) GTEST_SKIP() << backend->unusable();
+  const auto& [format, devices] = GetParam();
+  constexpr int steps = 20;
+  for (Graph (*const model)(std::int64_t) : {mlp, convnet, normalized}) {
+    const std::vector<double> shares(static_cast<std::size_t>(devices), 1);
+    CompileOptions cpu = options_for(32, shares), gpu = cpu;
+    cpu.synchronize_batch_norm = gpu.synchronize_batch_norm = devices > 1;
+    gpu.precision = format.precision;
+    for (DeviceSpec& d : gpu.devices) d.id = {"cuda", 0};
+    const Trained wanted = train_on(cpu_backend(), model, cpu, steps, 0.05), got = train_on(*backend, model, gpu, steps, 0.05);
+    for (std::size_t s = 0; s < wanted.losses.size(); ++s)
+      EXPECT_NEAR(got.losses[s], wanted.losses[s], format.tolerance * wanted.losses[0]) << got.plan.model << ", step " << s;
+    for (const auto& replica : got.replicas) expect_same_bits(got.replicas[0], replica);
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Formats, GpuPrecision, testing::Combine(testing::ValuesIn(formats), testing::Values(1, 4)),
+                         [](const auto& info) { return concat(name_of(std::get<0>(info.param).precision), "_on_", std::get<1>(info.param)); });
 
 }  // namespace
 }  // namespace tandem::cuda
