@@ -108,7 +108,7 @@ const Row rows[] = {
     {"input_without_shape", [](Model& m) { auto& i = *m.proto.mutable_graph()->add_input(); i.set_name("s"); i.mutable_type()->mutable_tensor_type()->set_elem_type(1); }, "input 's' has no shape"},
     {"input_beyond_memory", [](Model& m) { m.input("s", "N,4611686018427387904,4611686018427387904"); }, "input 's'"},
     {"nested_32", [](Model& m) { m.add(node("If", {"c"}, {"q"}, {{"then_branch", nested(33)}, {"else_branch", nested(0)}})).output("q"); }, "nest deeper than 32"},
-    {"deeper_than_protobuf_reads", [](Model& m) { m.add(node("If", {"c"}, {"q"}, {{"then_branch", nested(200)}})).output("q"); }, "not an ONNX model"},
+    {"deeper_than_protobuf_reads", [](Model& m) { m.add(node("If", {"c"}, {"q"}, {{"then_branch", nested(90)}})).output("q"); }, "not an ONNX model"},
     {"condition_from_data", [](Model& m) { m.input("cond", "", onnx::TensorProto::BOOL).add(node("If", {"cond"}, {"q"}, {{"then_branch", nested(0)}, {"else_branch", nested(0)}})).output("q"); }, "condition is computed from data"},
     {"function_calls_itself", [](Model& m) { m.add(function("F", {"a"}, {"b"}, {node("F", {"a"}, {"b"}, {}, function_domain)})).add(node("F", {"x"}, {"q"}, {}, function_domain)).output("q"); }, "calls itself"},
     {"function_twice", [](Model& m) { m.add(function("F", {"a"}, {"a"}, {})).add(function("F", {"a"}, {"a"}, {})); }, "'F' is defined twice"},
