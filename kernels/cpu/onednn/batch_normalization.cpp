@@ -18,7 +18,7 @@ bool supported(const KernelRequest& request) {
 }
 
 Flags flags_of(const KernelRequest& request) {
-  const Flags flags = Flags::use_scale | Flags::use_shift;
+  const Flags flags = compat::use_scale_and_shift();
   return has_relu(*request.attributes) ? flags | Flags::fuse_norm_relu : flags;
 }
 
@@ -33,6 +33,18 @@ Layout layout_of(const KernelRequest& request) {
 
 Desc channels(const KernelRequest& request) { return *to_desc(Shape{request.inputs[0].shape[1]}, Layout::row_major(1)); }
 
+void scale_and_shift(Candidate& c, const KernelRequest& request, int scale, int shift, bool reads_shift = true) {
+  if (compat::scale_and_shift_are_joined) return c.joined_inputs(scale, shift, compat::arg_scale);
+  c.input(scale, compat::arg_scale, channels(request));
+  if (reads_shift) c.input(shift, compat::arg_shift, channels(request));
+}
+
+void scale_and_shift_gradients(Candidate& c, const KernelRequest& request, int scale, int shift) {
+  if (compat::scale_and_shift_are_joined) return c.joined_outputs(scale, shift, compat::arg_diff_scale);
+  c.output(scale, compat::arg_diff_scale, channels(request));
+  c.output(shift, compat::arg_diff_shift, channels(request));
+}
+
 }  // namespace
 
 std::vector<KernelDescription> describe_batch_normalization(const KernelRequest& request) {
@@ -46,8 +58,7 @@ std::vector<KernelDescription> describe_batch_normalization(const KernelRequest&
   if (!pd) return found;
   Candidate c(request, "onednn.batch_normalization", pd);
   c.input(0, DNNL_ARG_SRC, *x);
-  c.input(1, DNNL_ARG_SCALE, channels(request));
-  c.input(2, DNNL_ARG_SHIFT, channels(request));
+  scale_and_shift(c, request, 1, 2);
   c.input(3, DNNL_ARG_MEAN, channels(request));
   c.input(4, DNNL_ARG_VARIANCE, channels(request));
   c.output(0, DNNL_ARG_DST, *x);
@@ -67,8 +78,7 @@ std::vector<KernelDescription> describe_batch_normalization_training(const Kerne
   if (!pd) return found;
   Candidate c(request, "onednn.batch_normalization_training", pd);
   c.input(0, DNNL_ARG_SRC, *x);
-  c.input(1, DNNL_ARG_SCALE, channels(request));
-  c.input(2, DNNL_ARG_SHIFT, channels(request));
+  scale_and_shift(c, request, 1, 2);
   c.output(0, DNNL_ARG_DST, *x);
   c.output(1, DNNL_ARG_MEAN, channels(request));
   c.output(2, DNNL_ARG_VARIANCE, channels(request));
@@ -93,14 +103,12 @@ std::vector<KernelDescription> describe_batch_normalization_backward(const Kerne
   Candidate c(request, "onednn.batch_normalization_backward", pd);
   c.input(0, DNNL_ARG_SRC, *x);
   c.input(1, DNNL_ARG_DIFF_DST, *x);
-  c.input(2, DNNL_ARG_SCALE, channels(request));
-  if (compat::batch_normalization_backward_reads_shift) c.input(3, DNNL_ARG_SHIFT, channels(request));
+  scale_and_shift(c, request, 2, 3, compat::batch_normalization_backward_reads_shift);
   c.input(4, DNNL_ARG_MEAN, channels(request));
   c.input(5, DNNL_ARG_VARIANCE, channels(request));
   if (opaque.shape.elements() > 0) c.input(6, DNNL_ARG_WORKSPACE, forward.workspace_desc(), opaque.layout);
   c.output(0, DNNL_ARG_DIFF_SRC, *x);
-  c.output(1, DNNL_ARG_DIFF_SCALE, channels(request));
-  c.output(2, DNNL_ARG_DIFF_SHIFT, channels(request));
+  scale_and_shift_gradients(c, request, 1, 2);
   if (c) c.description().in_place = {{0, 1}};
   std::move(c).add_to(found);
   return found;

@@ -30,6 +30,19 @@ auto or_empty(F&& make) -> decltype(make()) {
   }
 }
 
+// Before 2.3, BatchNormalization takes scale and shift as one tensor [2, C].
+#if DNNL_VERSION_MAJOR == 2 && DNNL_VERSION_MINOR < 3
+inline constexpr bool scale_and_shift_are_joined = true;
+inline dnnl::normalization_flags use_scale_and_shift() { return dnnl::normalization_flags::use_scale_shift; }
+inline constexpr int arg_scale = DNNL_ARG_SCALE_SHIFT, arg_shift = 0;
+inline constexpr int arg_diff_scale = DNNL_ARG_DIFF_SCALE_SHIFT, arg_diff_shift = 0;
+#else
+inline constexpr bool scale_and_shift_are_joined = false;
+inline dnnl::normalization_flags use_scale_and_shift() { return dnnl::normalization_flags::use_scale | dnnl::normalization_flags::use_shift; }
+inline constexpr int arg_scale = DNNL_ARG_SCALE, arg_shift = DNNL_ARG_SHIFT;
+inline constexpr int arg_diff_scale = DNNL_ARG_DIFF_SCALE, arg_diff_shift = DNNL_ARG_DIFF_SHIFT;
+#endif
+
 #if DNNL_VERSION_MAJOR >= 3
 
 using Pooling = dnnl::pooling_forward;

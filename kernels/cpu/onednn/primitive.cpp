@@ -1,6 +1,8 @@
 #include "kernels/cpu/onednn/primitive.h"
 
 #include <algorithm>
+#include <cstring>
+#include <utility>
 
 #include "kernels/cpu/onednn/rows.h"
 
@@ -87,20 +89,40 @@ class PrimitiveKernel final : public Kernel {
   // Creating a memory object clears a blocked layout's padding: once here, never in a run.
   void bind(std::span<std::byte* const> inputs, std::span<std::byte* const> outputs, std::byte* workspace) override {
     memories_.reserve(arguments_.size() + 1);
-    for (const auto& a : arguments_)
-      attach(a.argument, a.desc, (a.is_output ? outputs : inputs)[static_cast<std::size_t>(a.index)]);
+    for (const auto& a : arguments_) {
+      const auto operands = a.is_output ? outputs : inputs;
+      std::byte* const operand = operands[static_cast<std::size_t>(a.index)];
+      if (a.second < 0) {
+        attach(a.argument, a.desc, operand);
+        continue;
+      }
+      std::byte* const joined = workspace + a.offset;
+      const std::size_t half = a.desc.get_size() / 2;
+      attach(a.argument, a.desc, joined);
+      std::vector<Copy>& copies = a.is_output ? after_ : before_;
+      for (const auto& [part, own] : {std::pair{joined, operand}, std::pair{joined + half, operands[static_cast<std::size_t>(a.second)]}})
+        copies.push_back(a.is_output ? Copy{own, part, half} : Copy{part, own, half});
+    }
     if (scratchpad_.get_size() > 0) attach(DNNL_ARG_SCRATCHPAD, scratchpad_, workspace);
   }
 
   void run(StreamHandle) override {
+    for (const Copy& c : before_) std::memcpy(c.to, c.from, c.bytes);
     const dnnl_status_t status =
         dnnl_primitive_execute(primitive_.get(), stream_.get(), static_cast<int>(execute_.size()), execute_.data());
     if (status != dnnl_success) fail(ExitCode::device, "oneDNN: running a primitive gave status ", static_cast<int>(status));
+    for (const Copy& c : after_) std::memcpy(c.to, c.from, c.bytes);
   }
 
   const std::string& implementation() const { return implementation_; }
 
  private:
+  struct Copy {
+    std::byte* to;
+    const std::byte* from;
+    std::size_t bytes;
+  };
+
   void attach(int argument, const Desc& desc, std::byte* memory) {
     memories_.emplace_back(desc, cpu_engine(), memory);
     execute_.push_back({argument, memories_.back().get()});
@@ -113,6 +135,7 @@ class PrimitiveKernel final : public Kernel {
   dnnl::primitive primitive_;
   std::vector<dnnl::memory> memories_;
   std::vector<dnnl_exec_arg_t> execute_;
+  std::vector<Copy> before_, after_;  // of joined operands
 };
 
 std::string implementation_of(const Kernel& kernel) {
@@ -142,6 +165,18 @@ void Candidate::output(int index, int argument, const Desc& desc, std::optional<
   if (!(valid_ = valid_ && layout)) return;
   description_.outputs[static_cast<std::size_t>(index)].layout = *layout;
   arguments_.push_back({argument, desc, true, index});
+}
+
+void Candidate::join(int first, int second, int argument, bool is_output) {
+  if (!valid_) return;
+  constexpr std::int64_t line = 64;
+  auto& operands = is_output ? description_.outputs : description_.inputs;
+  for (const int index : {first, second}) operands[static_cast<std::size_t>(index)].layout = Layout::row_major(1);
+  const Operand& operand = operands[static_cast<std::size_t>(first)];
+  const auto desc = to_desc(Shape{2, operand.shape[0]}, Layout::row_major(2));
+  const std::int64_t offset = (description_.workspace + line - 1) / line * line;
+  description_.workspace = offset + static_cast<std::int64_t>(desc->get_size());
+  arguments_.push_back({argument, *desc, is_output, first, second, offset});
 }
 
 void Candidate::opaque_output(int index, int argument, const Desc& desc, const Layout& data) {

@@ -51,6 +51,9 @@ class Candidate {
   void input(int index, int argument, const Desc& desc, std::optional<Layout> layout);
   void output(int index, int argument, const Desc& desc) { output(index, argument, desc, to_layout(desc)); }
   void output(int index, int argument, const Desc& desc, std::optional<Layout> layout);
+  // Two operands of one dimension that the primitive takes as the rows of one argument: they meet in the workspace.
+  void joined_inputs(int first, int second, int argument) { join(first, second, argument, false); }
+  void joined_outputs(int first, int second, int argument) { join(first, second, argument, true); }
   // A buffer only this family reads: bytes under the layout "opaque:onednn.TAG", TAG being the data's layout.
   void opaque_output(int index, int argument, const Desc& desc, const Layout& data);
   KernelDescription& description() { return description_; }
@@ -64,7 +67,10 @@ class Candidate {
     Desc desc;
     bool is_output;
     int index;
+    int second = -1;  // of joined operands; then `offset` tells where in the workspace they meet
+    std::int64_t offset = 0;
   };
+  void join(int first, int second, int argument, bool is_output);
   friend class PrimitiveKernel;
   dnnl::primitive_desc_base pd_;
   int threads_;
