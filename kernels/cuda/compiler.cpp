@@ -43,7 +43,10 @@ void write(const std::filesystem::path& file, const std::vector<char>& bytes) {
   std::ofstream out(own, std::ios::binary);
   out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   out.close();
-  out ? std::filesystem::rename(own, file, ignored) : static_cast<void>(std::filesystem::remove(own, ignored));
+  if (out)
+    std::filesystem::rename(own, file, ignored);
+  else
+    std::filesystem::remove(own, ignored);
 }
 
 }  // namespace
