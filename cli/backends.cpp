@@ -101,9 +101,4 @@ std::vector<std::string> BackendSet::notes(const std::vector<DeviceSpec>& device
   return list;
 }
 
-Backends built_in_backends() {
-  static const BackendSet set = BackendSet::load();
-  return set.all();
-}
-
 }  // namespace tandem

@@ -33,7 +33,4 @@ class BackendSet {
   std::vector<MissingBackend> missing_;
 };
 
-// What programs that use the library need; loaded once.
-Backends built_in_backends();
-
 }  // namespace tandem

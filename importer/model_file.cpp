@@ -70,9 +70,6 @@ std::int64_t ModelFile::ir_version() const {
 std::vector<ModelInput> ModelFile::inputs() const {
   return impl_->flat.inputs;
 }
-std::size_t ModelFile::node_count() const {
-  return static_cast<std::size_t>(impl_->proto.graph().node_size());
-}
 
 std::int64_t ModelFile::opset() const {
   for (const auto& import : impl_->proto.opset_import())

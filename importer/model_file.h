@@ -55,7 +55,6 @@ class ModelFile {
   std::string producer() const;
   std::vector<ModelInput> inputs() const;  // without initializers
   std::vector<std::string> outputs() const;
-  std::size_t node_count() const;
 
   // The graph for one batch size. Parameter names are the initializers' names (or, for weights made by Constant or
   // ConstantOfShape nodes, that node's output name). Fails (model) with all problems in one message.

@@ -57,7 +57,9 @@ TEST(Training, ReplicasKeepTheSameStatistics) {
   const Trained run = train(normalized, 10, {3, 1}, 5);
   expect_same_bits(run.replicas[0], run.replicas[1]);
   for (const NamedTensor& t : run.replicas[0])
-    if (t.name == "variance") EXPECT_NE(t.tensor.values<float>()[0], 1.0F);
+    if (t.name == "variance") {
+      EXPECT_NE(t.tensor.values<float>()[0], 1.0F);
+    }
 }
 
 TEST(Training, TheSameRunTwiceIsTheSame) {
