@@ -4,6 +4,7 @@
 
 #include "cli/inference.h"
 #include "cli/model_options.h"
+#include "cli/progress.h"
 
 namespace tandem {
 namespace {
@@ -14,7 +15,10 @@ int evaluate(const Invocation& call, World* world) {
   options.plan.dense_labels = model.dense_labels(data, options);
   model.compile(options, backends.all());
   for (const std::string& note : model.notes()) call.say("note: " + note);
-  const Evaluation e = model.evaluate(data, {.preprocess = preprocess(call.arguments)});
+  Progress progress(call);
+  const Evaluation e = model.evaluate(
+      data, {.preprocess = preprocess(call.arguments), .on_batch = [&](std::int64_t done, std::int64_t all) { progress.samples(done, all); }});
+  progress.clear();
   if (call.json()) {
     call.print(Json::Object{{"data", data.name()},
                             {"samples", e.samples},

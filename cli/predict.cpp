@@ -1,5 +1,6 @@
 #include "cli/inference.h"
 #include "cli/model_options.h"
+#include "cli/progress.h"
 #include "trainer/data/npy.h"
 #include "trainer/data/zip.h"
 #include "trainer/file.h"
@@ -23,7 +24,10 @@ int predict(const Invocation& call, World* world) {
   auto [options, model, backends, splits, data] = open_inference(call, world);
   model.compile(options, backends.all());
   for (const std::string& note : model.notes()) call.say("note: " + note);
-  const std::vector<NamedTensor> results = model.predict(*data, {.preprocess = preprocess(call.arguments)});
+  Progress progress(call);
+  const std::vector<NamedTensor> results = model.predict(
+      *data, {.preprocess = preprocess(call.arguments), .on_batch = [&](std::int64_t done, std::int64_t all) { progress.samples(done, all); }});
+  progress.clear();
   if (is_first(world)) {
     const World::Busy busy(world);
     write_results(output, results);

@@ -33,25 +33,31 @@ void Progress::step(const StepReport& report) {
   samples_ += report.samples;
   const double now = static_cast<double>(report.samples) / report.seconds;
   rate_ = rate_ == 0 ? now : 0.95 * rate_ + 0.05 * now;
-  const double since = std::chrono::duration<double>(Clock::now() - drawn_).count();
-  if (since < (invocation_.streams.err_terminal ? redraw_seconds : line_seconds)) return;
-  const bool first_line = drawn_ == Clock::time_point{};
-  drawn_ = Clock::now();
-  if (first_line && !invocation_.streams.err_terminal) return;
-  draw(report);
+  if (!due()) return;
+  const double left = static_cast<double>((report.steps - report.step) * report.samples) / rate_;
+  draw((report.step - 1) % steps_per_epoch_ + 1, steps_per_epoch_,
+       fmt::format("epoch {}  step {}/{}{}  {:.0f} samples/s  {} left", report.epoch, report.step, report.steps,
+                   measures("", loss_ / static_cast<double>(samples_), accuracy_ / static_cast<double>(samples_)), rate_, duration(left)));
 }
 
-void Progress::draw(const StepReport& report) {
-  const std::int64_t in_epoch = (report.step - 1) % steps_per_epoch_ + 1;
-  const double left = static_cast<double>((report.steps - report.step) * report.samples) / rate_;
-  std::string line =
-      fmt::format("epoch {}  step {}/{}{}  {:.0f} samples/s  {} left", report.epoch, report.step, report.steps,
-                  measures("", loss_ / static_cast<double>(samples_), accuracy_ / static_cast<double>(samples_)), rate_, duration(left));
+void Progress::samples(std::int64_t done, std::int64_t all) {
+  if (!invocation_.quiet() && due()) draw(done, all, fmt::format("{} of {} samples", done, all));
+}
+
+bool Progress::due() {
+  const double since = std::chrono::duration<double>(Clock::now() - drawn_).count();
+  if (since < (invocation_.streams.err_terminal ? redraw_seconds : line_seconds)) return false;
+  const bool first_line = drawn_ == Clock::time_point{};
+  drawn_ = Clock::now();
+  return !first_line || invocation_.streams.err_terminal;
+}
+
+void Progress::draw(std::int64_t done, std::int64_t all, std::string line) {
   if (!invocation_.streams.err_terminal) {
     invocation_.say(line);
     return;
   }
-  const auto full = static_cast<std::size_t>(bar_width * in_epoch / steps_per_epoch_);
+  const auto full = static_cast<std::size_t>(bar_width * done / all);
   line = fmt::format("[{}{}] {}", std::string(full, '#'), std::string(bar_width - full, '.'), line);
   const std::size_t width = line.size();
   if (width < width_) line.append(width_ - width, ' ');

@@ -1,4 +1,4 @@
-// How far training is: a bar that redraws itself on a terminal, plain lines elsewhere.
+// How far training or evaluation is: a bar that redraws itself on a terminal, plain lines elsewhere.
 #pragma once
 #include <chrono>
 #include <string>
@@ -10,15 +10,17 @@ namespace tandem {
 
 class Progress {
  public:
-  Progress(const Invocation& invocation, std::int64_t steps_per_epoch) : invocation_(invocation), steps_per_epoch_(steps_per_epoch) {}
+  explicit Progress(const Invocation& invocation, std::int64_t steps_per_epoch = 1) : invocation_(invocation), steps_per_epoch_(steps_per_epoch) {}
   ~Progress() { clear(); }
   void step(const StepReport& report);
   void epoch(const EpochReport& report);
+  void samples(std::int64_t done, std::int64_t all);
   void clear();  // takes the bar away, so that something else can be written
 
  private:
   using Clock = std::chrono::steady_clock;
-  void draw(const StepReport& report);
+  bool due();  // whether it is time to show something again
+  void draw(std::int64_t done, std::int64_t all, std::string line);
 
   const Invocation& invocation_;
   std::int64_t steps_per_epoch_;

@@ -14,10 +14,11 @@ struct Outcome {
   std::string out, err;
 };
 
-inline Outcome run_tandem(const std::vector<std::string>& arguments, const std::map<std::string, std::string>& environment = {}) {
+inline Outcome run_tandem(const std::vector<std::string>& arguments, const std::map<std::string, std::string>& environment = {},
+                          bool terminal = false) {
   std::istringstream in;
   std::ostringstream out, err;
-  Streams streams{in, out, err};
+  Streams streams{in, out, err, terminal};
   Outcome outcome;
   outcome.code = run(arguments, streams, [&](const std::string& name) {
     const auto found = environment.find(name);
