@@ -20,7 +20,7 @@ int misused = 0, ids = 0;
 constexpr int polls = 3;
 
 bool done(const ncclComm* comm, int sum) {
-  return std::all_of(communicators.begin(), communicators.end(), [&](const auto& c) { return c->id != comm->id || c->queued >= sum; });
+  return comm->ranks == std::count_if(communicators.begin(), communicators.end(), [&](const auto& c) { return c->id == comm->id && c->queued >= sum; });
 }
 
 // A call with a communicator that there still is.

@@ -17,6 +17,7 @@ struct Program {
   std::vector<Shape> inputs;
   int vector;  // elements moved at once
 };
+void PrintTo(const Program& p, std::ostream* out) { *out << p.name; }
 const Shape whole{8, 32, 10, 10};
 const Program programs[] = {
     {"add", DType::float32, {"Add"}, {0, 1, -1}, {whole, whole}, 4},
