@@ -1,4 +1,4 @@
-// cuDNN takes the layers of ResNet-50 in TF32 and in the 16-bit types, forward and backward, for an H200 that is not here.
+// cuDNN takes layers of each kind of ResNet-50's in TF32 and in the 16-bit types, forward and backward, for an H200 that is not here.
 #include <gtest/gtest.h>
 
 #include "tests/cuda/host_backend.h"
@@ -9,8 +9,7 @@ namespace {
 struct Layer {
   std::int64_t channels, filters, size, kernel, stride;
 };
-constexpr Layer layers[] = {{3, 64, 224, 7, 2},   {64, 64, 56, 1, 1},   {64, 64, 56, 3, 1},    {64, 256, 56, 1, 1},   {256, 128, 56, 1, 1},  {128, 128, 56, 3, 2},
-                            {256, 512, 56, 1, 2}, {512, 256, 28, 1, 1}, {256, 256, 28, 3, 2}, {512, 1024, 28, 1, 2}, {1024, 512, 14, 1, 1}, {512, 512, 14, 3, 2}, {512, 2048, 7, 1, 1}};
+constexpr Layer layers[] = {{3, 64, 224, 7, 2}, {64, 64, 56, 3, 1}, {64, 256, 56, 1, 1}, {128, 128, 56, 3, 2}, {256, 512, 56, 1, 2}, {512, 2048, 7, 1, 1}};
 
 struct Precision {
   DType dtype;
@@ -41,7 +40,8 @@ TEST_P(PrecisionPlans, CudnnTakesResNetsLayers) {
     expect_cudnn("Conv", relu, {x, w}, {y}, "cudnn.convolution.fused.");
     expect_cudnn("Conv", relu, {x, w, b}, {y}, "cudnn.convolution.fused.");
     expect_cudnn("ConvolutionBackwardData", a, {y, w}, {x});
-    expect_cudnn("ConvolutionBackwardData", a, {y, w, x}, {x}, "cudnn.convolution_backward_data.fused.");
+    // Nothing is before the first layer.
+    if (l.channels > 3) expect_cudnn("ConvolutionBackwardData", a, {y, w, x}, {x}, "cudnn.convolution_backward_data.fused.");
     expect_cudnn("ConvolutionBackwardWeights", a, {x, y}, {w});
     const Operand c{DType::float32, Shape{l.filters}, {}}, opaque{DType::uint8, Shape{0}, {}};
     const Attributes norm{{"epsilon", 1e-5F}, {"activation", std::string("Relu")}}, plain{{"epsilon", 1e-5F}};
