@@ -72,7 +72,7 @@ std::string lay_out(const std::vector<std::vector<std::string>>& lines, bool mar
 int run(const Invocation& call) {
   const std::string format = call.json() ? "json" : call.arguments.text("format");
   const std::vector<std::string> known{"text", "json", "markdown"};
-  if (std::find(known.begin(), known.end(), format) == known.end()) fail(ExitCode::usage, "--format ", format, suggestion(format, known));
+  if (std::find(known.begin(), known.end(), format) == known.end()) fail(ExitCode::usage, "--format: unknown format '", format, "'", suggestion(format, known));
   const BackendSet backends = BackendSet::load();
   const std::vector<Row> rows = table(backends.all());
   if (format == "json") {

@@ -35,12 +35,13 @@ const OptionRow* find_row(std::span<const OptionRow> rows, std::string_view name
   return row == rows.end() ? nullptr : &*row;
 }
 
-[[noreturn]] void unknown(std::string_view what, std::string_view name, std::span<const OptionRow> rows) {
+// `prefix`: what stands before an option's name where it was given.
+[[noreturn]] void unknown(std::string_view what, std::string_view name, std::span<const OptionRow> rows, std::string_view prefix) {
   std::vector<std::string> names;
   for (const OptionRow& row : rows) names.emplace_back(row.name);
   const std::string near = nearest(name.substr(std::min(name.find_first_not_of('-'), name.size())), names);
   fail(ExitCode::usage, "unknown ", what, " '", name, "'",
-       near.empty() ? std::string(", see --help") : concat(", did you mean --", near, "?"));
+       near.empty() ? std::string(", see --help") : concat(", did you mean ", prefix, near, "?"));
 }
 
 std::string text_of_json(const Json& value) {
@@ -97,7 +98,7 @@ Arguments Arguments::parse(std::span<const std::string> given, std::span<const s
                off && is_switch(*off) && equals == std::string::npos) {
       a.values_[name.substr(3)] = {"off", true};
     } else {
-      unknown("option", word.substr(0, equals), rows);
+      unknown("option", word.substr(0, equals), rows, "--");
     }
   }
   if (bare.size() > positionals.size()) fail(ExitCode::usage, "unexpected argument '", bare[positionals.size()], "'");
@@ -115,7 +116,7 @@ Arguments Arguments::parse(std::span<const std::string> given, std::span<const s
         continue;
       }
       const OptionRow* row = find_row(rows, key);
-      if (!row) unknown(concat("key in ", path), key, rows);
+      if (!row) unknown(concat("key in ", path), key, rows, "");
       a.values_.emplace(key, Value{is_switch(*row) ? switch_text(text_of_json(value), key) : text_of_json(value), true});
     }
   }

@@ -49,7 +49,7 @@ int run(const Invocation& call) {
     names.emplace_back(f.name);
     if (f.name == format) chosen = &f;
   }
-  if (!chosen && format != "onnx") fail(ExitCode::usage, "--format ", format, suggestion(format, names));
+  if (!chosen && format != "onnx") fail(ExitCode::usage, "--format: unknown format '", format, "'", suggestion(format, names));
   if (!a.text("output").empty()) check_writable_file(a.text("output"));
 
   const Model model = Model::load(a.positional("model"));

@@ -103,6 +103,8 @@ Job prepare(const Invocation& call, const Model& model, const BackendSet& backen
   job.data = open_run_data(a, model.data_request(job.options));
   job.fit = fit_options(a, job.data);
   job.options.plan.dense_labels = job.options.plan.dense_labels || model.dense_labels(*job.data.train, job.options);
+  for (const Dataset* data : {job.data.train, job.data.validation, job.data.test})
+    if (data && data->size() > 0) model.check_data(*data, job.options, job.fit.preprocess);
   return job;
 }
 
@@ -139,12 +141,13 @@ History fit(const Invocation& call, Model& model, Job& job, const Interrupt& int
   return model.fit(*job.data.train, job.fit);
 }
 
-// The last epoch's validation, or a measurement of the test part where that is another.
+// What the weights that were written give on data that was not trained on: the last epoch has measured that, or not.
 Evaluation held_out(const Arguments& a, Model& model, const Job& job, const EpochReport& last) {
-  const RunData& data = job.data;
-  if (data.test && (data.test != data.validation || a.text("keep") == "best"))
-    return model.evaluate(*data.test, {.batch = job.fit.eval_batch, .preprocess = job.fit.preprocess});
-  return {.loss = last.val_loss, .accuracy = last.val_accuracy, .samples = data.validation ? data.validation->size() : 0};
+  const Dataset *const validation = job.data.validation, *const data = job.data.test ? job.data.test : validation;
+  if (!data || data->size() == 0) return {};
+  if (data == validation && a.text("keep") == "last" && std::isfinite(last.val_loss))
+    return {.loss = last.val_loss, .accuracy = last.val_accuracy, .samples = data->size()};
+  return model.evaluate(*data, {.batch = job.fit.eval_batch, .preprocess = job.fit.preprocess});
 }
 
 // The weights of the best checkpoint, if one was kept; only rank 0 has the run's folder.
@@ -189,15 +192,15 @@ int train(const Invocation& call, World* world) {
     return signal_exit + (interrupt.signal() != 0 ? interrupt.signal() : SIGINT);  // or another rank's
   }
 
-  const EpochReport last = history.epochs.empty() ? EpochReport{} : history.epochs.back();
+  const EpochReport last = history.epochs.empty() ? EpochReport{.loss = not_measured} : history.epochs.back();
   const Evaluation test = held_out(a, model, job, last);
   if (call.json()) {
     call.print(done_event(model, history, last, test, output));
     return 0;
   }
-  std::string result = fmt::format("trained {} steps", history.steps);
+  std::string result = fmt::format("trained {} {}", history.steps, history.steps == 1 ? "step" : "steps");
   if (history.samples_per_second > 0) result += fmt::format(", {:.0f} samples/s", history.samples_per_second);
-  result += fmt::format(", loss {:.4f}", last.loss);
+  if (std::isfinite(last.loss)) result += fmt::format(", loss {:.4f}", last.loss);
   if (std::isfinite(test.loss)) result += fmt::format("\nheld-out data ({} samples): loss {:.4f}", test.samples, test.loss);
   if (std::isfinite(test.accuracy)) result += fmt::format(", accuracy {:.2f}%", 100 * test.accuracy);
   call.write(result + fmt::format("\nwrote {}\n", output));
@@ -206,6 +209,8 @@ int train(const Invocation& call, World* world) {
 
 int run(const Invocation& call) {
   const Arguments& a = call.arguments;
+  if (const std::string& run = a.text("run-dir"); a.on("resume") && !run.empty() && !a.has_positional("model"))
+    fail(ExitCode::usage, run, " holds no run to resume (its config.json would name the model)");
   a.positional("model");
   a.require("data");
   if (!a.on("dry-run")) a.require("output");

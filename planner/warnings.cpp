@@ -34,6 +34,17 @@ void warn_of_outputs(std::vector<std::string>& list, const Graph& model) {
   list.push_back(concat("the loss is that of the model's first output '", model[model.outputs[0]].name, "'; not of ", others));
 }
 
+// Whoever names an output that is no loss gets what he asked for, and not what he wants.
+void warn_of_loss(std::vector<std::string>& list, const Plan& plan, const Graph& model) {
+  if (plan.loss != "output" || model.outputs.empty()) return;
+  const Value& loss = model[model.outputs[0]];
+  const Shape& shape = loss.type.shape;
+  const std::int64_t samples = loss.depends_on_batch && shape.rank() > 0 ? std::max<std::int64_t>(1, shape[0]) : 1;
+  if (shape.elements() > samples)
+    list.push_back(concat("the model's first output '", loss.name, "' is taken for its loss, but has ", shape.elements() / samples,
+                          " numbers a sample: their mean is made small"));
+}
+
 }  // namespace
 
 std::vector<std::string> warnings_of(const Plan& plan, const CompileOptions& o, const Graph& model) {
@@ -41,6 +52,7 @@ std::vector<std::string> warnings_of(const Plan& plan, const CompileOptions& o, 
   warn_of_idle_devices(list, plan);
   if (plan.mode != PlanMode::training) return list;
   warn_of_statistics(list, plan, o);
+  warn_of_loss(list, plan, model);
   warn_of_outputs(list, model);
   return list;
 }

@@ -40,9 +40,9 @@ Evaluation Model::evaluate(const Dataset& data, const EvaluateOptions& o) {
   Feed feed(data, s.targets, o.preprocess, s.options.seed);
   const bool own_loss = s.options.plan.loss == "output";
   const std::size_t label = s.targets.size() - 1;
-  if (!own_loss && (s.targets.empty() || !s.targets[label].label || !feed.has(label)))
-    fail(ExitCode::data, data.name(), " has no labels to measure a loss with; it has ", names_of(data.fields()));
-  feed.check_labels();
+  if (!own_loss && (s.targets.empty() || !s.targets[label].label))
+    fail(ExitCode::usage, "model '", s.file.name(), "' takes its labels as an input, so its loss is one of its outputs: expected the loss 'output'");
+  feed.check_labels(s.options.plan.loss);
   Measure sum;
   const auto start = std::chrono::steady_clock::now();
   for_each_batch(s, feed, o, batch, [&](const LoadedBatch& loaded, std::size_t plan) {

@@ -215,12 +215,13 @@ void Feed::fill(std::span<const std::int64_t> batch, RowRange inputs, std::int64
   }
 }
 
-void Feed::check_labels() {
+void Feed::check_labels(std::string_view loss) {
   constexpr std::int64_t chunk = 4096;
   for (std::size_t t = 0; t < targets_.size(); ++t) {
     const Source& s = sources_[t];
     const FeedTarget& target = targets_[t];
-    if (!target.label || s.field < 0) continue;
+    if (!has(t)) fail(ExitCode::data, data_.name(), " has no labels for the loss '", loss, "'; it has ", names_of(data_.fields()));
+    if (!target.label) continue;
     const TensorType& have = data_.fields()[static_cast<std::size_t>(s.field)].sample;
     const std::int64_t each = have.shape.elements(), classes = s.one_hot ? target.sample.shape.elements() : target.classes;
     if (classes == 0 || is_float(have.dtype)) continue;

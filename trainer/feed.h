@@ -46,8 +46,9 @@ class Feed {
   }
   // Of the model's inputs only these rows; labels whole.
   void fill(std::span<const std::int64_t> samples, RowRange inputs, std::int64_t epoch, bool augment, std::span<std::byte* const> to);
-  // Reads all labels once. Fails (data) naming the sample, what it has and what is allowed.
-  void check_labels();
+  // Reads all labels once. Fails (data) where there are none for this loss, or naming the sample, what it has and what is
+  // allowed.
+  void check_labels(std::string_view loss);
 
  private:
   // How a field becomes a target. Images are walked channel by channel, row by row; all else is one row.

@@ -126,8 +126,8 @@ void make_writable_folder(const std::filesystem::path& path) {
 
 void check_writable_file(const std::filesystem::path& path) {
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
-  refuse_special(path);
   make_writable_folder(folder);
+  const FileWriter trial(path);
 }
 
 }  // namespace tandem

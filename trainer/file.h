@@ -27,7 +27,8 @@ class FileWriter {
 };
 void write_atomically(const std::filesystem::path& path, std::string_view contents);
 
-// Fail before any work is done: the path's folder is there (or can be made) and can be written to.
+// Fail before any work is done: the path's folder is there (or can be made) and can be written to, and so can the file,
+// which is left as it is.
 void check_writable_file(const std::filesystem::path& path);
 void make_writable_folder(const std::filesystem::path& path);
 

@@ -72,9 +72,7 @@ class Fit {
     if (o_.epochs == 0 && o_.steps == 0) fail(ExitCode::usage, "training without end: give epochs or steps");
     if (!(o_.learning_rate >= 0 && std::isfinite(o_.learning_rate)))
       fail(ExitCode::usage, "learning rate ", o_.learning_rate, ", expected a finite number of at least 0");
-    for (std::size_t t = 0; t < s_.targets.size(); ++t)
-      if (!feed_.has(t)) fail(ExitCode::data, data_.name(), " has no labels for the loss '", s_.options.plan.loss, "'; it has ", names_of(data_.fields()));
-    feed_.check_labels();
+    feed_.check_labels(s_.options.plan.loss);
   }
 
   std::int64_t total_steps() const {

@@ -47,6 +47,26 @@ Plan plan_together(World* world, const GraphSource& source, const CompileOptions
   return parse_plan(world->broadcast(bytes));
 }
 
+// What a model takes of each sample: its inputs, then the labels that the loss takes.
+std::vector<FeedTarget> targets_of(const Graph& graph, const ModelOptions& options) {
+  std::vector<FeedTarget> targets;
+  bool own_labels = false;  // an input of the model that goes by that name
+  for (const ValueId in : graph.inputs) {
+    const Value& value = graph[in];
+    if (is_step_state(value.name)) continue;
+    own_labels = own_labels || value.name == labels_name;
+    targets.push_back({.name = value.name, .sample = {value.type.dtype, without_batch(value.type.shape)}});
+  }
+  if (options.plan.loss == "output" || graph.outputs.empty() || own_labels) return targets;
+  const TensorType& output = graph[graph.outputs[0]].type;
+  const Scores scores = scores_of(graph);
+  targets.push_back({.name = std::string(labels_name),
+                     .sample = label_type(output, scores, options.plan.loss, options.plan.dense_labels),
+                     .label = true,
+                     .classes = classes_of(output.shape, scores, options.plan.loss)});
+  return targets;
+}
+
 std::string list_some(const std::vector<std::string>& names) {
   constexpr std::size_t most = 4;
   std::string s;
@@ -198,6 +218,10 @@ bool Model::dense_labels(const Dataset& data, const ModelOptions& o) const {
   return false;
 }
 
+void Model::check_data(const Dataset& data, const ModelOptions& o, const Preprocess& preprocess) const {
+  Feed(data, targets_of(state_->source(o)(o.plan.batch), o), preprocess, o.seed).check_labels(o.plan.loss);
+}
+
 void Model::compile(const ModelOptions& options, Backends backends) {
   State& s = *state_;
   own_devices(options.plan.devices, options.world);
@@ -205,13 +229,12 @@ void Model::compile(const ModelOptions& options, Backends backends) {
   const Graph graph = s.source(options)(options.plan.batch);
   const Initial initial = initialize(graph, options.init, options.seed);
   if (!initial.missing.empty() && options.plan.mode == PlanMode::inference)
-    fail("model '", s.file.name(), "' has no values for ", list_some(initial.missing), ": train it first, or choose an initialisation");
+    fail("model '", s.file.name(), "' has no values for ", list_some(initial.missing), ": train it first");
   s.session.reset();
   s.options = options;
   s.backends.assign(backends.begin(), backends.end());
   s.runners.clear();
   s.plans = {{{options.plan.mode, options.plan.batch}, 0}};
-  s.targets.clear();
   s.notes.clear();
   s.step = 0;
   if (!initial.missing.empty())
@@ -220,21 +243,9 @@ void Model::compile(const ModelOptions& options, Backends backends) {
     s.notes.push_back(concat("all values are alike in ", list_some(initial.constant),
                              ": the model is an untrained template, initialise it with he-normal or glorot-uniform"));
 
-  const bool has_labels = options.plan.loss != "output" && !graph.outputs.empty();
-  bool own_labels = false;  // an input of the model that goes by that name
-  for (const ValueId in : graph.inputs) {
-    const Value& value = graph[in];
-    if (is_step_state(value.name)) continue;
-    own_labels = own_labels || value.name == labels_name;
-    s.targets.push_back({.name = value.name, .sample = {value.type.dtype, without_batch(value.type.shape)}});
-  }
   if (!graph.outputs.empty()) s.output = graph[graph.outputs[0]].type;
   s.scores = scores_of(graph);
-  if (has_labels && !own_labels)
-    s.targets.push_back({.name = std::string(labels_name),
-                         .sample = label_type(s.output, s.scores, options.plan.loss, options.plan.dense_labels),
-                         .label = true,
-                         .classes = classes_of(s.output.shape, s.scores, options.plan.loss)});
+  s.targets = targets_of(graph, options);
   s.session = std::make_unique<Session>(std::move(plan), s.backends, options.world);
   s.session->set_parameters(share(options.world, initial.values));
   s.prepare_runner(0);

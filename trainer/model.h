@@ -120,6 +120,8 @@ class Model {
   DataRequest data_request(const ModelOptions& options) const;
   // Whether the labels of this data are dense for the loss (CompileOptions::dense_labels).
   bool dense_labels(const Dataset& data, const ModelOptions& options) const;
+  // Fails (data) where a model trained with these options could not take this data, before anything is compiled.
+  void check_data(const Dataset& data, const ModelOptions& options, const Preprocess& preprocess) const;
 
   History fit(const Dataset& data, const FitOptions& options);
   Evaluation evaluate(const Dataset& data, const EvaluateOptions& options = {});

@@ -85,7 +85,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"train MODELS/mlp.onnx --data random --autotune=maybe", 2, "", "expected on or off, got 'maybe'"},
                     Row{"plan MODELS/mlp.onnx --training --inference", 2, "", "exclude each other"},
                     Row{"plan MODELS/mlp.onnx --format jsn", 2, "", "did you mean 'json'?"},
-                    Row{"plan --check TMP/note.txt", 3, "", "plan"}, Row{"operators --format html", 2, "", "--format html"},
+                    Row{"plan --check TMP/note.txt", 3, "", "plan"}, Row{"operators --format html", 2, "", "--format: unknown format 'html'"},
                     Row{"predict MODELS/mlp.onnx --data random --output a.txt", 2, "", "ends in .npy or .npz"},
                     Row{"predict MODELS/mlp.onnx --data random", 2, "", "--output is missing"}));
 INSTANTIATE_TEST_SUITE_P(
@@ -104,6 +104,11 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"train MODELS/mlp.onnx --data random --output TMP/note.txt/x.onnx", 7, "", "note.txt: cannot be created"},
         Row{"plan MODELS/mlp.onnx --precision tf32", 5, "", "TF32 is a format of NVIDIA's tensor cores"},
         Row{"plan MODELS/mlp.onnx --precision fp16", 5, "", "precision fp16 on device cpu:0: oneDNN has no training in float16"},
+        Row{"train MODELS/mlp.onnx --data TMP/d.npz", 2, "", "did you mean 'npz:"},
+        Row{"train MODELS/mlp.onnx --data random --devices cpu:0,cpu:0 --output TMP/o.onnx", 2, "", "cpu:0 is there twice"},
+        Row{"train MODELS/mlp.onnx --data random --output /proc/o.onnx", 7, "", "/proc/o.onnx"},
+        Row{"train --run-dir TMP/none --resume", 2, "", "none holds no run to resume"},
+        Row{"plan MODELS/mlp.onnx --retune", 2, "", "--retune needs --autotune"},
         Row{"train MODELS/mlp.onnx --data random --devices tpu:0 --output TMP/o.onnx", 5, "", "tpu"},
         Row{"train MODELS/mlp.onnx --data random,samples=64 --init he-normal --lr 1e30 --steps 20 --output TMP/o.onnx --no-autotune", 8, "",
             "at step "}));
@@ -119,6 +124,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"plan MODELS/mini_googlenet.onnx --devices cpu:0-1 --batch-size 6", 0, "(3 at the least, of a batch of 6)", ""},
                     Row{"plan MODELS/lenet.onnx --format summary --inference", 0, "Inference plan of lenet", ""},
                     Row{"plan MODELS/lenet.onnx --batch-size 10", 0, "fc1 +2 ", ""},  // named by its Gemm, not by the Flatten before it
+                    Row{"plan MODELS/lenet.onnx --loss output", 0, "is taken for its loss, but has 10 numbers a sample", ""},
                     Row{"plan MODELS/lenet.onnx --format dot", 0, "digraph", ""},
                     Row{"plan MODELS/lenet.onnx --format html --devices cpu:0-1", 0, "<h2>cpu:0, 16 of 32 samples</h2>", ""}, Row{"plan MODELS/lenet.onnx --json", 0, "{", ""},
                     Row{"train MODELS/lenet.onnx --data synthetic:digits,train=8,test=8 --dry-run", 0, "Training plan of lenet", ""},

@@ -1,6 +1,7 @@
 // The commands one after another, as a user runs them.
 #include <atomic>
 #include <csignal>
+#include <random>
 #include <thread>
 
 #include "tests/cli/run_tandem.h"
@@ -43,6 +44,9 @@ TEST(Commands, TrainEvaluateAndPredict) {
   ASSERT_EQ(evaluated.code, 0) << evaluated.err;
   EXPECT_NEAR(lines(evaluated.out).at(0).at("loss").number(), events.back().at("val_loss").number(), 1e-4);
   EXPECT_EQ(lines(evaluated.out).at(0).at("samples").integer(), 100);
+  EXPECT_EQ(evaluated.err, "");
+  const Outcome watched = run_tandem(words("evaluate TMP/out.onnx " + digits + "--json", folder.text()), {}, true);
+  EXPECT_NE(watched.err.find("\r[###############.........] 64 of 100 samples"), std::string::npos) << watched.err;
 
   write_atomically(folder / "x.npy", npy_of(Tensor(TensorType{DType::uint8, {5, 28, 28}})));
   const Outcome predicted = run_tandem(words("predict TMP/out.onnx --data TMP/x.npy --output TMP/y.npy --batch-size 2", folder.text()));
@@ -102,6 +106,7 @@ TEST(Commands, AnInterruptedRunGoesOn) {
   EXPECT_FALSE(std::filesystem::exists(folder / "out.onnx"));
   const Outcome resumed = run_tandem(words(line + "--resume --steps 1", folder.text()));  // it is past that step: only the file is written
   EXPECT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_EQ(resumed.out.find("loss 0.0000"), std::string::npos) << "no loss was computed: " << resumed.out;
   EXPECT_TRUE(std::filesystem::exists(folder / "out.onnx"));
 }
 
@@ -116,6 +121,32 @@ TEST(Commands, AWrongLabelIsFoundBeforeTraining) {
   const Outcome o = run_tandem(words("train MODELS/lenet.onnx --data npz:TMP/d.npz --no-autotune --output TMP/o.onnx", folder.text()));
   EXPECT_EQ(o.code, 4);
   EXPECT_NE(o.err.find("sample 1 has label 10, the model's output has 10 classes (0 to 9)"), std::string::npos) << o.err;
+  EXPECT_EQ(o.err.find("Training plan"), std::string::npos) << "nothing is planned for data that does not fit";
+}
+
+// Of noise, so that the best epoch is not the last.
+TEST(Commands, HeldOutDataIsMeasuredWithTheWeightsThatAreKept) {
+  const TemporaryFolder folder;
+  FileWriter file(folder / "noise.npz");
+  ZipWriter zip([&](std::string_view bytes) { file.write(bytes); });
+  Tensor x(TensorType{DType::float32, {80, 28, 28}}), y(TensorType{DType::int64, {80}});
+  std::mt19937 random(3);
+  for (float& v : x.write<float>()) v = std::uniform_real_distribution<float>(-1, 1)(random);
+  for (std::int64_t& v : y.write<std::int64_t>()) v = static_cast<std::int64_t>(random() % 10);
+  zip.add("x.npy", npy_of(x));
+  zip.add("y.npy", npy_of(y));
+  zip.finish();
+  file.commit();
+  const Outcome o = run_tandem(words("train MODELS/mlp.onnx --data npz:TMP/noise.npz --validation-split 0.5 --keep best --epochs 8 --lr 0.2 --init he-normal "
+                                     "--batch-size 8 --no-autotune --run-dir TMP/run --output TMP/o.onnx --json",
+                                     folder.text()));
+  ASSERT_EQ(o.code, 0) << o.err;
+  double best = 0;
+  for (const Json& e : lines(o.out))
+    if (e.at("event").text() == "epoch") best = std::max(best, e.at("val_accuracy").number());
+  const Json done = lines(o.out).back();
+  ASSERT_LT(done.at("val_accuracy").number(), best) << "the last epoch is the best: this says nothing";
+  EXPECT_EQ(done.at("test_accuracy").number(), best);
 }
 
 TEST(Commands, APlanFileIsCheckedAndTheTrainingGraphIsOnnx) {

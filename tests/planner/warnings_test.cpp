@@ -13,6 +13,8 @@ struct Row {
   PlanMode mode = PlanMode::training;
   std::vector<std::string> outputs = {"y"};
   std::vector<std::string> said = {};  // a part of each warning
+  std::string loss = "mse";
+  Shape output = {8};  // of each
 };
 void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
 
@@ -20,7 +22,7 @@ class Warnings : public testing::TestWithParam<Row> {};
 
 TEST_P(Warnings, SayWhatAUserShouldKnow) {
   const Row& row = GetParam();
-  Plan plan{.mode = row.mode, .batch = 8};
+  Plan plan{.mode = row.mode, .batch = 8, .loss = row.loss};
   for (std::size_t d = 0; d < row.slices.size(); ++d) {
     DevicePlan device{.device = {"cpu", static_cast<int>(d)}, .weight = row.weights[d], .slice_size = row.slices[d]};
     if (row.normalises && row.slices[d] > 0) device.steps.push_back({.kind = StepKind::launch, .op = "BatchNormalizationTraining"});
@@ -29,7 +31,7 @@ TEST_P(Warnings, SayWhatAUserShouldKnow) {
   Graph model;
   for (const std::string& name : row.outputs) {
     model.outputs.push_back({static_cast<int>(model.values.size())});
-    model.values.push_back({.name = name});
+    model.values.push_back({.name = name, .type = {DType::float32, row.output}, .depends_on_batch = true});
   }
   CompileOptions options;
   options.synchronize_batch_norm = row.synchronised;
@@ -48,6 +50,9 @@ const Row rows[] = {
     {.name = "statistics of one busy device", .slices = {8, 0}, .weights = {1, 0}, .normalises = true},
     {.name = "several outputs", .slices = {8}, .weights = {1}, .outputs = {"scores", "boxes"}, .said = {"first output 'scores'; not of 'boxes'"}},
     {.name = "several outputs of inference", .slices = {8}, .weights = {1}, .mode = PlanMode::inference, .outputs = {"scores", "boxes"}},
+    {.name = "a loss of each sample", .slices = {8}, .weights = {1}, .loss = "output", .output = {8, 1}},
+    {.name = "one loss", .slices = {8}, .weights = {1}, .loss = "output", .output = {}},
+    {.name = "scores for a loss", .slices = {8}, .weights = {1}, .said = {"first output 'y' is taken for its loss, but has 10 numbers a sample"}, .loss = "output", .output = {8, 10}},
 };
 // clang-format on
 INSTANTIATE_TEST_SUITE_P(Rows, Warnings, testing::ValuesIn(rows));

@@ -151,7 +151,7 @@ void PrintTo(const MismatchRow& row, std::ostream* out) {
 class Mismatch : public testing::TestWithParam<MismatchRow> {};
 TEST_P(Mismatch, NamesBothShapes) {
   const MemoryDataset data = images(Axes::channels_first, 1);
-  expect_error(ExitCode::data, GetParam().message, [&] { Feed(data, {GetParam().target}, {}, 1).check_labels(); });
+  expect_error(ExitCode::data, GetParam().message, [&] { Feed(data, {GetParam().target}, {}, 1).check_labels("mse"); });
 }
 INSTANTIATE_TEST_SUITE_P(Rows, Mismatch,
                          testing::Values(MismatchRow{"size",

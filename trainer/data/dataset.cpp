@@ -91,6 +91,7 @@ Splits open_data(std::string_view text, const DataRequest& request) {
   }
   std::vector<std::string> bare;
   for (const DataSource& source : data_sources()) bare.emplace_back(source.name);
+  if (text.ends_with(".npz")) fail(ExitCode::usage, "unknown data '", text, "', did you mean 'npz:", text, "'?");
   const std::string near = nearest(spec.name, bare);
   fail(ExitCode::usage, "unknown data '", text, "'", near.empty() ? suggestion("", names) : suggestion(spec.name, bare));
 }
