@@ -54,7 +54,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"train MODELS/mlp.onnx --data random --lr fast", 2, "", "--lr: 'fast' is not a number"},
                     Row{"train MODELS/mlp.onnx --data random --batch-size -4", 2, "", "--batch-size: -4 is negative"},
                     Row{"train MODELS/mlp.onnx --data random --batch-size 0", 2, "", "--batch-size must be at least 1"},
-                    Row{"train MODELS/mlp.onnx --data random --config TMP/lr.json", 2, "", "lr.json 'batch-siz', did you mean --batch-size?"},
+                    Row{"train MODELS/mlp.onnx --data random --config TMP/lr.json", 2, "", "lr.json 'batch-siz', did you mean batch-size?"},
                     Row{"train MODELS/mlp.onnx --data random --optimizer adam --momentum 0.9", 2, "", "--momentum: the optimizer adam has none"},
                     Row{"train MODELS/mlp.onnx --data random --optimizer adam --nesterov", 2, "", "--nesterov: the optimizer adam has none"},
                     Row{"plan MODELS/mlp.onnx --nesterov", 2, "", "Nesterov's momentum needs a momentum"},
