@@ -1,4 +1,5 @@
-// SIGINT and SIGTERM while training: the first asks for a stop after the current step, the second ends the process.
+// SIGINT and SIGTERM while training: the first asks for a stop after the current step, the next ends the process. One that
+// follows within a second is the same: what starts processes passes on what the terminal has sent already.
 #pragma once
 
 namespace tandem {

@@ -4,6 +4,7 @@
 #include <random>
 #include <thread>
 
+#include "cli/interrupt.h"
 #include "tests/cli/run_tandem.h"
 #include "tests/trainer/temporary_folder.h"
 #include "trainer/data/npy.h"
@@ -108,6 +109,20 @@ TEST(Commands, AnInterruptedRunGoesOn) {
   EXPECT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_EQ(resumed.out.find("loss 0.0000"), std::string::npos) << "no loss was computed: " << resumed.out;
   EXPECT_TRUE(std::filesystem::exists(folder / "out.onnx"));
+}
+
+TEST(Interrupts, TwoAtOnceAreOneAndALaterOneEnds) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  const auto signals = [](std::initializer_list<int> list, std::chrono::milliseconds wait) {
+    const Interrupt interrupt;
+    for (const int s : list) std::raise(s);
+    std::this_thread::sleep_for(wait);
+    if (wait.count() > 0) std::raise(SIGTERM);
+    return interrupt.signal();
+  };
+  EXPECT_EQ(signals({}, {}), 0);
+  EXPECT_EQ(signals({SIGINT, SIGTERM, SIGINT}, {}), SIGINT);
+  EXPECT_EXIT(signals({SIGINT, SIGINT}, std::chrono::milliseconds(1100)), testing::ExitedWithCode(128 + SIGTERM), "");
 }
 
 TEST(Commands, AWrongLabelIsFoundBeforeTraining) {
