@@ -1,4 +1,4 @@
-// Every model that imports is planned for an H200 with no device at hand, in each width of numbers: each convolution, pooling and batch
+// Every model that imports is planned for an H200 with no device at hand, the templates in each width of numbers: each convolution, pooling and batch
 // normalization must get cuDNN's kernel, except where a reason below says why it cannot.
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ struct Case {
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.model << ", " << to_string(c.precision); }
 
-// The templates in all widths of numbers, the zoo, whose graphs take cuDNN long to plan, in some.
+// The zoo in one width of numbers only: cuDNN takes long to plan its graphs.
 std::vector<Case> cases(std::initializer_list<Precision> of_templates, std::initializer_list<Precision> of_zoo) {
   std::vector<Case> all;
   const auto add = [&](const fs::path& folder, std::initializer_list<Precision> precisions) {
@@ -142,8 +142,8 @@ std::string case_name(const testing::TestParamInfo<Case>& info) {
   return concat(name, '_', info.param.precision);
 }
 using enum Precision;
-INSTANTIATE_TEST_SUITE_P(Models, ZooPlans, testing::ValuesIn(cases({fp32, bf16, fp16}, {fp32, bf16})), case_name);
-INSTANTIATE_TEST_SUITE_P(Models, ZooInference, testing::ValuesIn(cases({bf16, fp16}, {bf16})), case_name);
+INSTANTIATE_TEST_SUITE_P(Models, ZooPlans, testing::ValuesIn(cases({fp32, bf16, fp16}, {fp32})), case_name);
+INSTANTIATE_TEST_SUITE_P(Models, ZooInference, testing::ValuesIn(cases({bf16}, {})), case_name);
 
 }  // namespace
 }  // namespace tandem::cuda
