@@ -254,10 +254,11 @@ class Check:
         plan = json.JSONDecoder().raw_decode(text[text.index("{"):])[0] if "{" in text else {}
         status, text = self.run(name, self.program("tandem_steps", "--model", self.model(model), "--device", "cuda:0", "--batch", batch,
                                                    "--warmup", "15", "--steps", "40", "--precision", precision))
-        if status != 0:
+        results = json_lines(text)
+        if status != 0 or not results:
             self.row(name, "FAILED", last_line(text, status))
             return
-        own = json_lines(text)[-1]
+        own = results[-1]
         rate = 1e3 * batch / own["median_ms"]
         detail = (f"{rate:.0f} samples/s; step {own['median_ms']:.2f} ms, predicted {1e3 * plan.get('seconds', math.nan):.2f}, from timed kernels {own['predicted_ms']:.2f}; "
                   f"{own['device_bytes'] / MEBI:.0f} MiB taken, {own['arena_bytes'] / MEBI:.0f} of them predicted")
@@ -268,9 +269,9 @@ class Check:
             status, text = self.run(f"{name}, PyTorch {mode}", [self.arguments.python, self.bundle / "bench/pytorch_steps.py", "--model", model, "--batch", batch,
                                                                 "--device", "cuda", "--memory", "channels_last", "--precision", precision, "--mode", mode,
                                                                 "--warmup", "15", "--steps", "40"])
-            results = json_lines(text)
-            failed = failed or status != 0 or not results
-            detail += f"; PyTorch {mode} " + (f"{results[-1]['samples_per_second']:.0f} ({rate / results[-1]['samples_per_second']:.2f}×)" if status == 0 and results else "failed")
+            peers = json_lines(text)
+            failed = failed or status != 0 or not peers
+            detail += f"; PyTorch {mode} " + (f"{peers[-1]['samples_per_second']:.0f} ({rate / peers[-1]['samples_per_second']:.2f}×)" if status == 0 and peers else "failed")
         self.row(name, "FAILED" if failed else "ok", detail)
 
     # ---- all of it ----
