@@ -89,7 +89,7 @@ Precision precision_of(const std::string& name) {
 // Bytes that are free on the plan's devices, each counted once; 0 where they cannot tell.
 std::int64_t free_memory(const Plan& plan, Backends backends) {
   std::map<std::string, std::int64_t> free;
-  for (const DevicePlan& d : plan.devices) free[to_string(d.device)] = std::max<std::int64_t>(0, find_backend(backends, d.device.backend).free_memory(d.device.index));
+  for (const DevicePlan& d : plan.devices) free[to_string(d.device)] = std::max<std::int64_t>(0, find_backend(backends, d.device.backend).free_memory(d.device.index, static_cast<int>(plan.devices.size())));
   std::int64_t sum = 0;
   for (const auto& [device, bytes] : free) sum += bytes;
   return sum;

@@ -110,7 +110,8 @@ class Backend {
   }
   virtual Fusions fusions() const { return {}; }
   virtual DeviceModel model(int index, int devices_in_use) const = 0;
-  virtual std::int64_t free_memory(int) const { return -1; }  // bytes now, where the device is at hand and can tell
+  // Bytes that are free now for one of `devices_in_use`; -1 where the device is not at hand.
+  virtual std::int64_t free_memory(int, int) const { return -1; }
   virtual std::vector<KernelRow> rows() const = 0;
   // Every way to run the request, best guess first; empty where there is none.
   virtual std::vector<KernelDescription> describe(const KernelRequest& request) const = 0;

@@ -23,6 +23,13 @@ struct Prepared {
   std::vector<std::string> warnings;
 };
 
+// Numbers that return are those of other machines: what one machine shares out are the different ones.
+int devices_of_a_machine(const std::vector<DeviceSpec>& devices) {
+  std::set<std::pair<int, int>> different;
+  for (const DeviceSpec& d : devices) different.insert({d.id.index, d.logical});
+  return static_cast<int>(different.size());
+}
+
 Prepared prepare_training(const Graph& model, const CompileOptions& options, std::int64_t samples, bool collective, const Fusions& fusions) {
   Training t = build_training(model, options, samples, collective, fusions);
   Prepared p{std::move(t.graph), {}, std::move(t.outputs), model.warnings};
@@ -166,10 +173,7 @@ Plan compile_unchecked(const GraphSource& source, const CompileOptions& o, Backe
   std::vector<Unit> units;
   std::vector<std::size_t> unit_of(o.devices.size());
   std::vector<DeviceModel> models;
-  // Numbers that return are those of other machines: what one machine shares out are the different ones.
-  std::set<std::pair<int, int>> of_a_machine;
-  for (const DeviceSpec& d : o.devices) of_a_machine.insert({d.id.index, d.logical});
-  const int device_count = static_cast<int>(of_a_machine.size());
+  const int device_count = devices_of_a_machine(o.devices);
   for (std::size_t d = 0; d < o.devices.size(); ++d) {
     const DeviceId& id = o.devices[d].id;
     models.push_back(tuners.at(id.backend)->backend().model(id.index, device_count));
@@ -251,7 +255,7 @@ std::optional<Load> too_large(const Plan& plan, const CompileOptions& o, Backend
   for (Load& load : loads) {
     const DeviceId& id = load.device->device;
     load.room = load.device->model.memory;
-    if (const std::int64_t free = own_parameters ? find_backend(backends, id.backend).free_memory(id.index) : -1; free >= 0) load.room = std::min(load.room, free);
+    if (const std::int64_t free = own_parameters ? find_backend(backends, id.backend).free_memory(id.index, devices_of_a_machine(o.devices)) : -1; free >= 0) load.room = std::min(load.room, free);
     if (load.device->model.memory > 0 && load.bytes > load.room) return load;
   }
   return std::nullopt;

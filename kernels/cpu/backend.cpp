@@ -145,7 +145,7 @@ DeviceModel CpuBackend::model(int index, int devices_in_use) const {
   DeviceModel m;
   m.threads = team_size(cores / devices);
   m.name = concat(cpu_name(), ", ", m.threads, m.threads == 1 ? " core" : " cores");
-  m.memory = available_memory() / devices;
+  m.memory = total_memory() / devices;
   // More devices than cores share the cores.
   const double share = std::min(1.0, static_cast<double>(cores) / devices) * m.threads;
   m.flops = share * flops_per_cycle() * cycles_per_second;
@@ -154,6 +154,8 @@ DeviceModel CpuBackend::model(int index, int devices_in_use) const {
   m.link_bandwidth = core_bandwidth / 2;
   return m;
 }
+
+std::int64_t CpuBackend::free_memory(int, int devices_in_use) const { return available_memory() / std::max(1, devices_in_use); }
 
 std::vector<KernelRow> CpuBackend::rows() const {
   std::vector<KernelRow> rows;

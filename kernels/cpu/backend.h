@@ -15,6 +15,7 @@ class CpuBackend final : public Backend {
   int device_count() const override { return 64; }
   std::string declines(Precision precision) const override;
   DeviceModel model(int index, int devices_in_use) const override;
+  std::int64_t free_memory(int index, int devices_in_use) const override;
   std::vector<KernelRow> rows() const override;
   std::vector<KernelDescription> describe(const KernelRequest& request) const override;
   double measure(const KernelDescription& description, const KernelOptions& options) const override;

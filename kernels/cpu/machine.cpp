@@ -65,6 +65,11 @@ int team_size(int wanted) {
   return std::clamp(wanted, 1, std::max(1, omp_get_thread_limit()));
 }
 
+std::int64_t total_memory() {
+  const std::int64_t kib = number_in("/proc/meminfo", "MemTotal:", no_limit / 1024);
+  return std::min({kib * 1024, number_in("/sys/fs/cgroup/memory.max", "", no_limit), number_in("/sys/fs/cgroup/memory/memory.limit_in_bytes", "", no_limit)});
+}
+
 std::int64_t available_memory() {
   const std::int64_t kib = number_in("/proc/meminfo", "MemAvailable:", no_limit / 1024);
   return std::min({kib * 1024, group_room("/sys/fs/cgroup/", "memory.max", "memory.current", "inactive_file "),

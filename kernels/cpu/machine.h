@@ -11,7 +11,8 @@ std::vector<int> usable_cores();       // the process's affinity mask when it wa
 // Of the threads wanted, those that OpenMP starts under OMP_THREAD_LIMIT. oneDNN's kernels wait for the team that they
 // were made for: with fewer threads they would wait for ever.
 int team_size(int wanted);
-std::int64_t available_memory();       // bytes: the smaller of the machine's and the control groups' room
+std::int64_t total_memory();           // bytes: the smallest of the machine's and the control groups' limits
+std::int64_t available_memory();       // bytes: the smallest of their room now
 // Restricts the calling thread to these cores; where the system refuses, nothing changes.
 void pin_thread(const std::vector<int>& cores);
 

@@ -89,7 +89,7 @@ DeviceModel CudaBackend::model(int index, int devices_in_use) const {
   return m;
 }
 
-std::int64_t CudaBackend::free_memory(int index) const {
+std::int64_t CudaBackend::free_memory(int index, int) const {
   if (!unusable_.empty()) return -1;
   // In a thread of its own: to set the caller's device back would put a context on device 0.
   return std::async(std::launch::async, [index] {

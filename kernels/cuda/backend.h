@@ -16,7 +16,7 @@ class CudaBackend final : public Backend {
   Fusions fusions() const override { return {.normalized_sums = true, .narrow_updates = true, .masked_gradients = true}; }
   int device_count() const override { return device_count_; }
   DeviceModel model(int index, int devices_in_use) const override;
-  std::int64_t free_memory(int index) const override;
+  std::int64_t free_memory(int index, int devices_in_use) const override;
   std::vector<KernelRow> rows() const override;
   std::vector<KernelDescription> describe(const KernelRequest& request) const override;
   double measure(const KernelDescription& description, const KernelOptions& options) const override;

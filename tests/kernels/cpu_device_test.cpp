@@ -73,6 +73,9 @@ TEST(CpuDevice, ModelsShareTheMachine) {
   EXPECT_EQ(many.threads, 1);
   EXPECT_LT(many.flops, one.flops);
   EXPECT_LT(many.memory, one.memory);
+  EXPECT_EQ(one.memory, many.memory * 1000 + one.memory % 1000);  // all of it, whatever is free now: equal plans for equal machines
+  EXPECT_GT(cpu_backend().free_memory(0, 1), 0);
+  EXPECT_LT(cpu_backend().free_memory(0, 1), one.memory);
 }
 
 // OMP_THREAD_LIMIT is read when the process starts, so a test can only hold the limit that there is; the tsan preset

@@ -23,7 +23,7 @@ class Limited final : public Backend {
     m.memory = memory_;
     return m;
   }
-  std::int64_t free_memory(int) const override { return free_; }
+  std::int64_t free_memory(int, int) const override { return free_; }
   std::vector<KernelRow> rows() const override { return cpu_backend().rows(); }
   std::vector<KernelDescription> describe(const KernelRequest& request) const override { return cpu_backend().describe(request); }
   double measure(const KernelDescription&, const KernelOptions&) const override { return 0; }
