@@ -64,7 +64,7 @@ void fill_scratch(std::byte* memory, const Operand& operand) {
 
 // Bytes that push everything else out of the caches.
 std::int64_t cache_bytes() {
-  constexpr std::int64_t least = 8 << 20, most = 64 << 20;
+  constexpr std::int64_t least = 8 << 20, most = 32 << 20;  // of the share that cores have in common
   return std::clamp<std::int64_t>(sysconf(_SC_LEVEL3_CACHE_SIZE), least, most);
 }
 
