@@ -6,7 +6,7 @@
 namespace tandem {
 namespace {
 
-// Removes nodes whose outputs nothing reads any more.
+// Removes the marked nodes: nothing computes their outputs any more.
 void drop(Graph& graph, const std::vector<bool>& dropped) {
   std::size_t next = 0;
   std::erase_if(graph.nodes, [&](const Node&) { return dropped[next++]; });

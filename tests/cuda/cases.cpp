@@ -1,3 +1,5 @@
+// One table a family of operators. The file is long because it is a list: a row is a case, and rows share only how they
+// are made.
 #include "tests/cuda/cases.h"
 
 #include <algorithm>
