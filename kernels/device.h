@@ -97,6 +97,12 @@ struct Fusions {
   Fusions operator&(const Fusions& o) const { return {normalized_sums && o.normalized_sums, narrow_updates && o.narrow_updates, masked_gradients && o.masked_gradients}; }
 };
 
+// Seconds of one run of a kernel. `disturbed`: other programs held up every run that was timed, so it is an upper bound.
+struct Timing {
+  double seconds = 0;
+  bool disturbed = false;
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -115,8 +121,8 @@ class Backend {
   virtual std::vector<KernelRow> rows() const = 0;
   // Every way to run the request, best guess first; empty where there is none.
   virtual std::vector<KernelDescription> describe(const KernelRequest& request) const = 0;
-  // Seconds of one run on scratch memory (several runs, the minimum), infinite where it fails. Needs the device.
-  virtual double measure(const KernelDescription& description, const KernelOptions& options) const = 0;
+  // One run on scratch memory (several runs, the minimum), infinite where it fails. Needs the device.
+  virtual Timing measure(const KernelDescription& description, const KernelOptions& options) const = 0;
   // Frees the scratch memory that measure keeps from call to call: fresh pages can cost more than what is measured.
   virtual void release_scratch() const {}
   virtual std::unique_ptr<Device> open(int index, const KernelOptions& options) const = 0;

@@ -11,6 +11,9 @@
 namespace tandem {
 namespace {
 
+// The file's first line: the number rises when kernels are timed in another way, as times of two ways do not compare.
+constexpr std::string_view first_line = "tandem kernel times 2";
+
 std::string text_of_options(const KernelOptions& o) {
   return concat(o.threads, o.deterministic ? " deterministic" : "", o.winograd ? "" : " no-winograd", o.tf32 ? " tf32" : "", o.preference == LayoutPreference::channels_last ? " channels-last" : "");
 }
@@ -53,12 +56,14 @@ Tuner::Tuner(const Backend& backend, bool measure, std::string cache_file, bool 
     : backend_(backend), measure_(measure), cache_file_(std::move(cache_file)), again_(again) {
   if (!measure_ || cache_file_.empty()) return;
   std::ifstream in(cache_file_);
-  for (std::string line; std::getline(in, line);) {
+  std::string line;
+  if (!std::getline(in, line) || line != first_line) return;
+  while (std::getline(in, line)) {
     const auto tab = line.find('\t');
     if (tab == std::string::npos) continue;
     char* end = nullptr;
     const double seconds = std::strtod(line.c_str(), &end);
-    if (end == line.c_str() + tab && seconds > 0) timed_.emplace(line.substr(tab + 1), Timed{seconds});
+    if (end == line.c_str() + tab && seconds > 0) timed_.emplace(line.substr(tab + 1), Timed{{seconds}});
   }
 }
 
@@ -73,8 +78,10 @@ Tuner::~Tuner() {
   {
     std::ofstream out(temporary);
     std::vector<std::string> lines;
-    for (const auto& [key, timed] : timed_) lines.push_back(concat(timed.seconds, '\t', key));
+    for (const auto& [key, timed] : timed_)
+      if (!timed.timing.disturbed) lines.push_back(concat(timed.timing.seconds, '\t', key));
     std::sort(lines.begin(), lines.end());
+    out << first_line << '\n';
     for (const std::string& line : lines) out << line << '\n';
     if (!out.flush()) {
       std::filesystem::remove(temporary, ignored);
@@ -108,12 +115,12 @@ Cost Tuner::cost(const KernelRequest& request, const KernelDescription& d, doubl
   if (!measure_) return estimated(d, flops, device);
   const std::string key = key_of(request, d, backend_.version());
   const auto it = timed_.find(key);
-  if (it != timed_.end() && (it->second.here || !again_)) return {it->second.seconds, true};
-  double seconds = backend_.measure(d, request.options);
-  if (it != timed_.end()) seconds = std::min(seconds, it->second.seconds);
-  timed_[key] = {seconds, true};
-  changed_ = true;
-  return {seconds, true};
+  if (it != timed_.end() && (it->second.here || !again_)) return {it->second.timing.seconds, true};
+  Timing timing = backend_.measure(d, request.options);
+  if (it != timed_.end()) timing = {std::min(timing.seconds, it->second.timing.seconds)};
+  timed_[key] = {timing, true};
+  changed_ = changed_ || !timing.disturbed;
+  return {timing.seconds, true};
 }
 
 }  // namespace tandem

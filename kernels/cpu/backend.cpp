@@ -85,9 +85,9 @@ long preemptions() {
   return usage.ru_nivcsw;
 }
 
-// Seconds of a bound kernel with cold caches: the shortest time, of runs in which no thread of ours lost its core to another
-// program, as a team that waits for such a thread waits for its whole time slice. Where there are none, of all.
-double shortest_time(Kernel& kernel, const std::byte* elsewhere, std::int64_t others) {
+// A bound kernel with cold caches: the shortest time, of runs in which no thread of ours lost its core to another program,
+// as a team that waits for such a thread waits for its whole time slice. Where there are none, of all.
+Timing shortest_time(Kernel& kernel, const std::byte* elsewhere, std::int64_t others) {
   constexpr int least_runs = 3, enough_runs = 10, most_runs = 40;
   constexpr double enough_seconds = 0.005, most_seconds = 0.3, none = std::numeric_limits<double>::max();
   using Clock = std::chrono::steady_clock;
@@ -111,7 +111,7 @@ double shortest_time(Kernel& kernel, const std::byte* elsewhere, std::int64_t ot
     undisturbed += seconds;
     best = std::min(best, seconds);
   }
-  return good > 0 ? best : best_disturbed;
+  return good > 0 ? Timing{best} : Timing{best_disturbed, true};
 }
 
 }  // namespace
@@ -192,11 +192,11 @@ void CpuBackend::release_scratch() const {
 
 // In a thread of its own, whose OpenMP team ends with it: a team left behind counts as running, and where teams together
 // have more threads than there are cores, OpenMP's threads sleep instead of spin between the kernels of every later step.
-double CpuBackend::measure(const KernelDescription& description, const KernelOptions& options) const {
+Timing CpuBackend::measure(const KernelDescription& description, const KernelOptions& options) const {
   return std::async(std::launch::async, [&] { return time_kernel(description, options); }).get();
 }
 
-double CpuBackend::time_kernel(const KernelDescription& description, const KernelOptions& options) const {
+Timing CpuBackend::time_kernel(const KernelDescription& description, const KernelOptions& options) const {
   omp_set_num_threads(team_size(options.threads));
   const std::lock_guard lock(scratch_lock_);
   // One block, operand after operand, as in a plan's arena.

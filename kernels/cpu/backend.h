@@ -18,13 +18,13 @@ class CpuBackend final : public Backend {
   std::int64_t free_memory(int index, int devices_in_use) const override;
   std::vector<KernelRow> rows() const override;
   std::vector<KernelDescription> describe(const KernelRequest& request) const override;
-  double measure(const KernelDescription& description, const KernelOptions& options) const override;
+  Timing measure(const KernelDescription& description, const KernelOptions& options) const override;
   void release_scratch() const override;
   std::unique_ptr<Device> open(int index, const KernelOptions& options) const override;
 
  private:
   std::byte* scratch(std::int64_t bytes) const;  // under the lock
-  double time_kernel(const KernelDescription& description, const KernelOptions& options) const;
+  Timing time_kernel(const KernelDescription& description, const KernelOptions& options) const;
 
   mutable std::mutex scratch_lock_;
   mutable std::unique_ptr<Device> scratch_memory_;

@@ -116,7 +116,7 @@ std::vector<KernelDescription> CudaBackend::describe(const KernelRequest& reques
   return all;
 }
 
-double CudaBackend::measure(const KernelDescription& description, const KernelOptions& options) const try {
+Timing CudaBackend::measure(const KernelDescription& description, const KernelOptions& options) const try {
   constexpr int runs = 8;
   const std::unique_ptr<Device> device = open(0, options);
   device->activate();
@@ -128,11 +128,11 @@ double CudaBackend::measure(const KernelDescription& description, const KernelOp
   Timer timer;
   double best = timer.seconds_of(*kernel);
   for (int i = 0; i < runs; ++i) best = std::min(best, timer.seconds_of(*kernel));
-  return best;
+  return {best};
 } catch (const Error&) {
   // What a library planned and does not run is never the fastest; a device that is lost fails here.
   check(cudaDeviceSynchronize(), "go on after a kernel that failed");
-  return std::numeric_limits<double>::infinity();
+  return {std::numeric_limits<double>::infinity()};
 }
 
 std::unique_ptr<Device> CudaBackend::open(int index, const KernelOptions&) const {

@@ -26,7 +26,7 @@ class Limited final : public Backend {
   std::int64_t free_memory(int, int) const override { return free_; }
   std::vector<KernelRow> rows() const override { return cpu_backend().rows(); }
   std::vector<KernelDescription> describe(const KernelRequest& request) const override { return cpu_backend().describe(request); }
-  double measure(const KernelDescription&, const KernelOptions&) const override { return 0; }
+  Timing measure(const KernelDescription&, const KernelOptions&) const override { return {}; }
   std::unique_ptr<Device> open(int index, const KernelOptions& options) const override { return cpu_backend().open(index, options); }
 
  private:

@@ -14,7 +14,7 @@ namespace {
 
 class Listed final : public Backend {
  public:
-  explicit Listed(std::deque<double> times) : times_(std::move(times)) {}
+  explicit Listed(std::deque<double> times, bool disturbed = false) : times_(std::move(times)), disturbed_(disturbed) {}
   std::string name() const override { return "listed"; }
   std::string version() const override { return "1"; }
   std::string unusable() const override { return ""; }
@@ -24,16 +24,17 @@ class Listed final : public Backend {
   std::vector<KernelDescription> describe(const KernelRequest&) const override { return {}; }
   std::unique_ptr<Device> open(int, const KernelOptions&) const override { return nullptr; }
   std::unique_ptr<CollectiveGroup> create_group(const GroupSpec&) const override { return nullptr; }
-  double measure(const KernelDescription&, const KernelOptions&) const override {
+  Timing measure(const KernelDescription&, const KernelOptions&) const override {
     if (times_.empty()) throw std::logic_error("timed too often");
     const double seconds = times_.front();
     times_.pop_front();
-    return seconds;
+    return {seconds, disturbed_};
   }
   std::size_t left() const { return times_.size(); }
 
  private:
   mutable std::deque<double> times_;
+  bool disturbed_;
 };
 
 class TunerFile : public testing::Test {
@@ -87,11 +88,28 @@ TEST_F(TunerFile, AgainTheShorterTimeStays) {
 
 TEST_F(TunerFile, WhatIsNoTimeIsTimedAgain) {
   ask(Listed({0.5}), "a");
-  const std::string key = contents().substr(contents().find('\t'));
+  const std::string text = contents(), head = text.substr(0, text.find('\n') + 1), key = text.substr(text.find('\t'));
   for (const std::string bad : {"x", "0", "-1", "1e", ""}) {
-    std::ofstream(file_) << bad << key;
+    std::ofstream(file_) << head << bad << key;
     EXPECT_EQ(ask(Listed({3}), "a"), all(3)) << bad;
   }
+}
+
+TEST_F(TunerFile, TimesTakenInAnotherWayAreNotRead) {
+  ask(Listed({0.5}), "a");
+  const std::string text = contents(), rest = text.substr(text.find('\n') + 1);
+  for (const std::string first : {"tandem kernel times 1\n", "tandem kernel times\n", ""}) {
+    std::ofstream(file_) << first << rest;
+    EXPECT_EQ(ask(Listed({3}), "a"), all(3)) << first;
+  }
+}
+
+TEST_F(TunerFile, DisturbedTimesServeOneTunerOnly) {
+  EXPECT_EQ(ask(Listed({0.5}, true), "a"), all(0.5));
+  EXPECT_FALSE(std::filesystem::exists(file_));
+  EXPECT_EQ(ask(Listed({0.25}), "a"), all(0.25));
+  EXPECT_EQ(ask(Listed({0.5}, true), "a", true), all(0.25)) << "held up, it says nothing against the time that is known";
+  EXPECT_EQ(ask(Listed({}), "a"), all(0.25));
 }
 
 TEST_F(TunerFile, WithoutMeasuringOrAFileNothingIsWritten) {

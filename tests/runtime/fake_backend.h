@@ -123,7 +123,7 @@ class FakeBackend final : public Backend {
     d.make = [call, function = it->second] { return std::make_unique<FakeKernel>(call, function); };
     return {d};
   }
-  double measure(const KernelDescription&, const KernelOptions&) const override { return 0; }
+  Timing measure(const KernelDescription&, const KernelOptions&) const override { return {}; }
   std::unique_ptr<Device> open(int index, const KernelOptions&) const override;
   std::unique_ptr<CollectiveGroup> create_group(const GroupSpec& spec) const override;
 };
