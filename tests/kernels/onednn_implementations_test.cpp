@@ -1,5 +1,6 @@
 // What oneDNN runs for the layers of well-known networks: compiled kernels wherever the CPU has AVX2, in all directions.
 #include <gtest/gtest.h>
+#include <oneapi/dnnl/dnnl_version.h>
 
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/onednn/rows.h"
@@ -30,6 +31,9 @@ const Direction directions[] = {
     {"ConvolutionBackwardWeights", onednn::describe_convolution_backward_weights},
 };
 
+// It multiplies matrices for the filters' gradients of depthwise convolutions.
+constexpr bool old = DNNL_VERSION_MAJOR == 2 && DNNL_VERSION_MINOR < 3;
+
 TEST(Implementations, ConvolutionsAreCompiledKernels) {
   if (machine_isa() == Isa::baseline) GTEST_SKIP() << "the CPU has no AVX2";
   std::string table;
@@ -48,7 +52,8 @@ TEST(Implementations, ConvolutionsAreCompiledKernels) {
       const std::string name = onednn::implementation_of(*descriptions[0].make());
       table += concat(d.op, " ", to_string(x), " by ", to_string(w), ": ", descriptions[0].kernel, " ", name, "\n");
       EXPECT_EQ(name.find("ref"), name.npos) << table;
-      EXPECT_EQ(name.find("gemm:"), name.npos) << table;
+      const bool excused = old && l.group == l.in && d.op == "ConvolutionBackwardWeights";
+      EXPECT_TRUE(excused || name.find("gemm:") == name.npos) << table;
     }
   }
   RecordProperty("implementations", table);

@@ -19,6 +19,8 @@ struct NodeSuite {
   std::string name;
   std::vector<NodeCase> cases;  // sorted by name
   std::string missing;
+  // An older suite than ONNX 1.12's is run, but what it does not cover is no fault.
+  bool covers_all() const { return cases.size() >= 932; }
 };
 inline constexpr std::string_view debian_suite_name = "libonnx-testdata";
 NodeSuite debian_suite();  // the package libonnx-testdata, or the folder that TANDEM_ONNX_TESTDATA names

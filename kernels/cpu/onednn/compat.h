@@ -4,6 +4,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -33,11 +34,13 @@ auto or_empty(F&& make) -> decltype(make()) {
 // Before 2.3, BatchNormalization takes scale and shift as one tensor [2, C].
 #if DNNL_VERSION_MAJOR == 2 && DNNL_VERSION_MINOR < 3
 inline constexpr bool scale_and_shift_are_joined = true;
+inline constexpr bool padding_may_be_left = true;  // in blocks, by reorders and transposed convolutions (seen in 2.2.4)
 inline dnnl::normalization_flags use_scale_and_shift() { return dnnl::normalization_flags::use_scale_shift; }
 inline constexpr int arg_scale = DNNL_ARG_SCALE_SHIFT, arg_shift = 0;
 inline constexpr int arg_diff_scale = DNNL_ARG_DIFF_SCALE_SHIFT, arg_diff_shift = 0;
 #else
 inline constexpr bool scale_and_shift_are_joined = false;
+inline constexpr bool padding_may_be_left = false;
 inline dnnl::normalization_flags use_scale_and_shift() { return dnnl::normalization_flags::use_scale | dnnl::normalization_flags::use_shift; }
 inline constexpr int arg_scale = DNNL_ARG_SCALE, arg_shift = DNNL_ARG_SHIFT;
 inline constexpr int arg_diff_scale = DNNL_ARG_DIFF_SCALE, arg_diff_shift = DNNL_ARG_DIFF_SHIFT;
@@ -113,9 +116,19 @@ struct PoolingHint {
   Desc workspace_desc() const { return base().workspace_desc(); }
 };
 
+// 2.2.4 keeps pointers into the attributes of a descriptor it has copied and destroyed, in all that computes by batches of
+// matrix products ("brgemm"): primitives made of them crash now and then. The next implementation serves.
+template <class Pd>
+Pd sound(Pd pd) {
+  if constexpr (DNNL_VERSION_MAJOR == 2 && DNNL_VERSION_MINOR < 3)
+    while (pd && std::string_view(pd.impl_info_str()).starts_with("brg"))
+      if (!pd.next_impl()) return {};
+  return pd;
+}
+
 template <class Primitive, class... Args>
 auto describe_2(const dnnl::engine& engine, const dnnl::primitive_attr& attr, const Args&... args) {
-  return or_empty([&] { return typename Primitive::primitive_desc(typename Primitive::desc(args...), attr, engine, true); });
+  return or_empty([&] { return sound(typename Primitive::primitive_desc(typename Primitive::desc(args...), attr, engine, true)); });
 }
 inline bool dilated(const Dims& dilations) {
   for (const auto d : dilations)
@@ -141,7 +154,7 @@ auto describe(const dnnl::engine& engine, const dnnl::primitive_attr& attr, cons
 }
 template <class Primitive, class Hint, class... Args>
 auto describe_backward_2(const dnnl::engine& engine, const dnnl::primitive_attr& attr, const Hint& hint, const Args&... args) {
-  return or_empty([&] { return typename Primitive::primitive_desc(typename Primitive::desc(args...), attr, engine, hint, true); });
+  return or_empty([&] { return sound(typename Primitive::primitive_desc(typename Primitive::desc(args...), attr, engine, hint, true)); });
 }
 template <class Primitive, class Hint, class... Args>
 auto describe_backward(const dnnl::engine& engine, const dnnl::primitive_attr& attr, const Hint& hint, const Args&... args) {

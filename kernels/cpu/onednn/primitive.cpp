@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "kernels/cpu/native/native.h"
 #include "kernels/cpu/onednn/rows.h"
 
 namespace tandem::onednn {
@@ -84,6 +85,11 @@ class PrimitiveKernel final : public Kernel {
       : implementation_(candidate.pd_.impl_info_str()), arguments_(candidate.arguments_), scratchpad_(candidate.pd_.scratchpad_desc()), stream_(cpu_engine()) {
     const ThreadScope scope(candidate.threads_);
     primitive_ = dnnl::primitive(candidate.pd_.get());
+    if constexpr (compat::padding_may_be_left)
+      for (std::size_t i = 0; i < candidate.description_.outputs.size(); ++i) {
+        const Operand& o = candidate.description_.outputs[i];
+        if (o.present() && !o.layout.opaque() && has_padding(o.shape, o.layout)) left_.push_back({native::PaddingZero(o), i});
+      }
   }
 
   // Creating a memory object clears a blocked layout's padding: once here, never in a run.
@@ -104,6 +110,7 @@ class PrimitiveKernel final : public Kernel {
         copies.push_back(a.is_output ? Copy{own, part, half} : Copy{part, own, half});
     }
     if (scratchpad_.get_size() > 0) attach(DNNL_ARG_SCRATCHPAD, scratchpad_, workspace);
+    for (Padding& p : left_) p.memory = outputs[p.output];
   }
 
   void run(StreamHandle) override {
@@ -112,6 +119,7 @@ class PrimitiveKernel final : public Kernel {
         dnnl_primitive_execute(primitive_.get(), stream_.get(), static_cast<int>(execute_.size()), execute_.data());
     if (status != dnnl_success) fail(ExitCode::device, "oneDNN: running a primitive gave status ", static_cast<int>(status));
     for (const Copy& c : after_) std::memcpy(c.to, c.from, c.bytes);
+    for (const Padding& p : left_) p.zero.run(p.memory);
   }
 
   const std::string& implementation() const { return implementation_; }
@@ -121,6 +129,12 @@ class PrimitiveKernel final : public Kernel {
     std::byte* to;
     const std::byte* from;
     std::size_t bytes;
+  };
+
+  struct Padding {
+    native::PaddingZero zero;
+    std::size_t output;
+    std::byte* memory = nullptr;
   };
 
   void attach(int argument, const Desc& desc, std::byte* memory) {
@@ -136,6 +150,7 @@ class PrimitiveKernel final : public Kernel {
   std::vector<dnnl::memory> memories_;
   std::vector<dnnl_exec_arg_t> execute_;
   std::vector<Copy> before_, after_;  // of joined operands
+  std::vector<Padding> left_;         // that the library may leave as it was
 };
 
 std::string implementation_of(const Kernel& kernel) {
