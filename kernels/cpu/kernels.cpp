@@ -9,10 +9,12 @@ namespace {
 constexpr CpuKernelRow rows[] = {
     // Dense and convolution
     {"Conv", "onednn.convolution", onednn::describe_convolution},
+    {"Conv", "native.convolution.channels_last", native::describe_channels_last_convolution},
     {"Conv", "native.convolution", native::describe_convolution},
     {"ConvTranspose", "onednn.convolution_transpose", onednn::describe_convolution_transpose},
     {"ConvTranspose", "native.convolution_transpose", native::describe_convolution_transpose},
     {"ConvolutionBackwardData", "onednn.convolution_backward_data", onednn::describe_convolution_backward_data},
+    {"ConvolutionBackwardData", "native.convolution_backward_data.channels_last", native::describe_channels_last_convolution_backward_data},
     {"ConvolutionBackwardData", "native.convolution_backward_data", native::describe_convolution_backward_data},
     {"ConvolutionBackwardWeights", "onednn.convolution_backward_weights", onednn::describe_convolution_backward_weights},
     {"ConvolutionBackwardWeights", "native.convolution_backward_weights", native::describe_convolution_backward_weights},

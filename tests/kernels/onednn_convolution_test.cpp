@@ -1,4 +1,6 @@
-// Convolutions by oneDNN in float against the native ones in double, forward and backward, in every layout offered.
+// Convolutions by oneDNN, and our own fast ones, in float against the native ones in double, forward and backward, in every
+// layout offered.
+#include "kernels/cpu/isa.h"
 #include "kernels/cpu/native/dense_rows.h"
 #include "kernels/cpu/onednn/rows.h"
 #include "tests/kernels/dense_harness.h"
@@ -27,6 +29,10 @@ const Row rows[] = {
     {"one channel", {3, 1, 12, 12}, {20, 1, 5, 5}, {1, 1}, {2, 2, 2, 2}, {1, 1}, 1, true, true},
     {"odd channels", {2, 13, 9, 11}, {19, 13, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}},
     {"20 to 50 channels", {2, 20, 7, 7}, {50, 20, 5, 5}, {1, 1}, {2, 2, 2, 2}, {1, 1}},
+    {"20 to 50 channels, nine samples, uneven", {9, 20, 6, 9}, {50, 20, 5, 2}, {1, 1}, {0, 1, 3, 0}, {1, 1}, 1, true, true},
+    {"3 to 24 channels, strided and dilated", {3, 3, 13, 12}, {24, 3, 3, 3}, {3, 2}, {4, 1, 0, 3}, {1, 2}},
+    {"24 to 40 channels, dilated", {5, 24, 7, 8}, {40, 24, 3, 2}, {1, 1}, {2, 2, 3, 1}, {2, 3}, 1, false},
+    {"windows that see padding only", {2, 8, 2, 2}, {8, 8, 2, 2}, {2, 1}, {3, 0, 1, 2}, {1, 1}},
     {"uneven pads and strides", {2, 16, 11, 9}, {32, 16, 3, 2}, {2, 1}, {0, 1, 2, 0}, {1, 1}},
     {"dilated", {2, 16, 9, 9}, {32, 16, 3, 3}, {1, 1}, {2, 2, 2, 2}, {2, 2}},
     {"dilated, strided, uneven", {1, 16, 16, 13}, {16, 16, 3, 3}, {2, 1}, {1, 0, 3, 2}, {2, 3}},
@@ -79,6 +85,7 @@ struct Direction {
   Describe onednn, native;
   std::vector<Shape> inputs, outputs;
   std::int64_t reduction;
+  Describe channels_last = nullptr;  // where it wants to
 };
 
 KernelRequest request_of(const Direction& d, const Attributes& attributes, DType dtype, LayoutPreference preference) {
@@ -101,15 +108,17 @@ void check(const std::string& name, const Direction& d, const Attributes& attrib
   std::vector<Buffer> wanted = run(native[0], inputs_in(DType::float64));
   for (const LayoutPreference preference : {LayoutPreference::blocked, LayoutPreference::channels_last}) {
     const KernelRequest request = request_of(d, attributes, DType::float32, preference);
-    const auto descriptions = d.onednn(request);
-    EXPECT_FALSE(descriptions.empty()) << name << ": " << d.op;
-    for (const KernelDescription& description : descriptions) {
-      const bool winograd = description.kernel.ends_with(".winograd");
-      std::vector<Buffer> got = run(description, inputs_in(DType::float32));
-      for (std::size_t i = 0; i < got.size(); ++i)
-        EXPECT_LE(error_of(got[i].values(), wanted[i].values()), tolerance(d.reduction) * (winograd ? winograd_growth : 1))
-            << name << ": output " << i << " of " << describe_operands(description);
-      expect_found_again(d.onednn, request, description);
+    EXPECT_FALSE(d.onednn(request).empty()) << name << ": " << d.op;
+    for (const Describe describe : {d.onednn, d.channels_last}) {
+      if (!describe) continue;
+      for (const KernelDescription& description : describe(request)) {
+        const bool winograd = description.kernel.ends_with(".winograd");
+        std::vector<Buffer> got = run(description, inputs_in(DType::float32));
+        for (std::size_t i = 0; i < got.size(); ++i)
+          EXPECT_LE(error_of(got[i].values(), wanted[i].values()), tolerance(d.reduction) * (winograd ? winograd_growth : 1))
+              << name << ": output " << i << " of " << describe_operands(description);
+        expect_found_again(describe, request, description);
+      }
     }
   }
   std::vector<Buffer> single = run(d.native(request_of(d, attributes, DType::float32, LayoutPreference::blocked))[0], inputs_in(DType::float32));
@@ -120,7 +129,8 @@ void check(const std::string& name, const Direction& d, const Attributes& attrib
 TEST(Convolution, ForwardAgreesWithDouble) {
   for (const Row& row : rows) {
     const Shape y = output_of(row, false);
-    Direction d{"Conv", onednn::describe_convolution, native::describe_convolution, {row.x, row.w}, {y}, row.w.elements() / row.w[0]};
+    Direction d{"Conv", onednn::describe_convolution, native::describe_convolution, {row.x, row.w}, {y}, row.w.elements() / row.w[0],
+                native::describe_channels_last_convolution};
     if (row.bias) d.inputs.push_back({row.w[0]});
     check(row.name, d, attributes_of(row));
   }
@@ -132,7 +142,7 @@ TEST(Convolution, BackwardDataAgreesWithDouble) {
     attributes.erase("activation");
     attributes.set("input_shape", row.x.dims);
     check(row.name, {"ConvolutionBackwardData", onednn::describe_convolution_backward_data, native::describe_convolution_backward_data,
-                     {output_of(row, false), row.w}, {row.x}, row.w.elements() / row.w[1]}, attributes);
+                     {output_of(row, false), row.w}, {row.x}, row.w.elements() / row.w[1], native::describe_channels_last_convolution_backward_data}, attributes);
   }
 }
 
@@ -168,6 +178,25 @@ TEST(Convolution, NativeGivesWhatTheDefinitionGives) {
   std::vector<Buffer> y = run(native::describe_convolution(request)[0],
                               {row({1, 2, 3}, {1, 2, 3, 4, 5, 6}), row({2, 1, 2}, {10, 1, 2, 3}), row({2}, {0, 100})});
   EXPECT_EQ(y[0].values(), (Values{1, 23, 112, 128}));
+}
+
+TEST(Convolution, BlocksOfEightAreOfferedWhereTheyWasteLess) {
+  if (machine_isa() == Isa::baseline) GTEST_SKIP() << "the CPU has no AVX2";
+  const auto offered = [](std::int64_t in, std::int64_t out, std::int64_t stride, std::int64_t group = 1) {
+    const Attributes attributes{{"strides", Ints{stride, stride}}, {"group", group}};
+    const Operand x = operand(DType::float32, {2, in, 9, 9}), w = operand(DType::float32, {out, in / group, 3, 3});
+    const Operand y = operand(DType::float32, {2, out, (9 - 3) / stride + 1, (9 - 3) / stride + 1});
+    const bool forward = !native::describe_channels_last_convolution({"Conv", &attributes, {x, w}, {y}, {}, {}}).empty();
+    const bool data = !native::describe_channels_last_convolution_backward_data({"ConvolutionBackwardData", &attributes, {y, w}, {x}, {}, {}}).empty();
+    return std::pair(forward, data);
+  };
+  using Offers = std::pair<bool, bool>;
+  EXPECT_EQ(offered(20, 50, 1), Offers(true, true));
+  EXPECT_EQ(offered(20, 50, 2), Offers(true, false));
+  EXPECT_EQ(offered(32, 24, 1), Offers(true, false));
+  EXPECT_EQ(offered(40, 64, 1), Offers(false, true));
+  EXPECT_EQ(offered(16, 12, 1), Offers(false, false));
+  EXPECT_EQ(offered(20, 50, 1, 2), Offers(false, false));
 }
 
 TEST(Convolution, WinogradIsOfferedOnlyWhereAllowedAndFitting) {

@@ -78,6 +78,11 @@ TEST(InnerProduct, AgreesWithDouble) {
     const Attributes shape{{"input_shape", row.x.dims}};
     check({row.name, "InnerProductBackwardData", shape, {y, row.w}, {row.x}, row.w[0], {}}, onednn::describe_inner_product_backward_data,
           native::describe_inner_product_backward_data, {any});
+    const int rank = row.w.rank();
+    std::string outputs_inside;
+    for (int axis = rank; axis-- > 0;) outputs_inside += static_cast<char>('a' + axis);
+    check({row.name, "InnerProductBackwardData", shape, {y, row.w}, {row.x}, row.w[0], {1}}, onednn::describe_inner_product_backward_data,
+          native::describe_inner_product_backward_data, {Layout(outputs_inside)});
     Case weights{row.name, "InnerProductBackwardWeights", {}, {row.x, y}, {row.w}, row.x[0]};
     if (row.bias) weights.outputs.push_back({row.w[0]});
     check(weights, onednn::describe_inner_product_backward_weights, native::describe_inner_product_backward_weights, row.layouts);

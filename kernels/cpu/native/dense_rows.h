@@ -1,5 +1,5 @@
 // The native dense kernels: row-major, float and double, every attribute. They serve gradient checks in double and the
-// cases that oneDNN declines.
+// cases that oneDNN declines. And one family that is there for its speed: convolutions channels last.
 #pragma once
 #include "kernels/cpu/rows.h"
 
@@ -9,6 +9,8 @@ Descriptions describe_convolution(const KernelRequest&);
 Descriptions describe_convolution_backward_data(const KernelRequest&);
 Descriptions describe_convolution_backward_weights(const KernelRequest&);
 Descriptions describe_convolution_transpose(const KernelRequest&);
+Descriptions describe_channels_last_convolution(const KernelRequest&);
+Descriptions describe_channels_last_convolution_backward_data(const KernelRequest&);
 Descriptions describe_inner_product(const KernelRequest&);
 Descriptions describe_inner_product_backward_data(const KernelRequest&);
 Descriptions describe_inner_product_backward_weights(const KernelRequest&);

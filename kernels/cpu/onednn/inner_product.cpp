@@ -53,6 +53,24 @@ std::vector<KernelDescription> attempts(const KernelRequest& request, const Prob
   return found;
 }
 
+// dx = dy·w as a matrix product, where w lies as [features of x..., O]: in the inner product's own kernels that costs half
+// as much again.
+void add_product(const KernelRequest& request, const Problem& p, std::vector<KernelDescription>& found) {
+  const std::string tag = p.w.layout.plain() ? p.w.layout.tag() : "";
+  if (!tag.ends_with('a') || !float_operands(request)) return;
+  const std::int64_t samples = p.y.shape[0], outputs = p.y.shape[1], features = p.w.shape.elements() / outputs;
+  const auto type = data_type_of(p.x.dtype);
+  const Desc dy({samples, outputs}, type, Dims{outputs, 1}), w({outputs, features}, type, Dims{1, outputs}), dx({samples, features}, type, Dims{features, 1});
+  const ThreadScope threads(request.options.threads);
+  const auto pd = compat::describe<dnnl::matmul>(cpu_engine(), attributes(), dy, w, Desc(), dx);
+  if (!pd) return;
+  Candidate c(request, "onednn.inner_product_backward_data.product", pd);
+  c.input(0, DNNL_ARG_SRC, dy, Layout::row_major(2));
+  c.input(1, DNNL_ARG_WEIGHTS, w, p.w.layout);
+  c.output(0, DNNL_ARG_DST, dx, Layout("a" + tag.substr(0, tag.size() - 1)));
+  std::move(c).add_to(found);
+}
+
 auto forward_hint(const Descs& d) {
   return compat::describe<dnnl::inner_product_forward>(cpu_engine(), attributes(), dnnl::prop_kind::forward_training, d.x, d.w, Desc(), d.y);
 }
@@ -79,7 +97,7 @@ std::vector<KernelDescription> describe_inner_product(const KernelRequest& reque
 std::vector<KernelDescription> describe_inner_product_backward_data(const KernelRequest& request) {
   const auto& in = request.inputs;
   const Problem p{request.outputs[0], in[1], {}, in[0]};
-  return attempts(
+  std::vector<KernelDescription> found = attempts(
       request, p, "onednn.inner_product_backward_data",
       [&](const Descs& d) -> dnnl::primitive_desc_base {
         const auto hint = forward_hint(d);
@@ -91,6 +109,8 @@ std::vector<KernelDescription> describe_inner_product_backward_data(const Kernel
         c.input(1, DNNL_ARG_WEIGHTS, pd.weights_desc(0));
         c.output(0, DNNL_ARG_DIFF_SRC, pd.diff_src_desc(0));
       });
+  add_product(request, p, found);
+  return found;
 }
 
 std::vector<KernelDescription> describe_inner_product_backward_weights(const KernelRequest& request) {

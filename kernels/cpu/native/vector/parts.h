@@ -16,5 +16,6 @@ template <class T>
 const Dropping<T>& dropping();
 void philox_run(std::uint32_t* words, std::int64_t first, std::int64_t n, const PhiloxState& state);
 void philox_at(std::uint32_t* words, const std::int64_t* elements, std::int64_t n, const PhiloxState& state);
+const ConvolutionTiles& convolution_tiles();
 
 }  // namespace tandem::vector::TANDEM_ISA

@@ -18,7 +18,8 @@ const Table& table() {
                                   {&reductions<float>(), &updates<float>(), &dropping<float>()},
                                   {&reductions<double>(), &updates<double>(), &dropping<double>()},
                                   philox_run,
-                                  philox_at};
+                                  philox_at,
+                                  &convolution_tiles()};
   return the_table;
 }
 

@@ -49,6 +49,22 @@ struct Dropping {
   void (*backward)(const T* dy, T* dx, const std::uint8_t* mask, std::int64_t n, T scale);
 };
 
+// A tile of a convolution with channels last; the filter lies in blocks of eight of the channels o that the lanes are:
+//   y[p·y_step + o] = bias[o] + Σ x[r·x_line + c·x_column + p·x_step + k] · w[(o/8)·w_block + r·w_line + c·w_column + k·8 + o%8]
+//   over r < lines, c < columns, k < run. `bias` may be null; `last`: channels of the last vector.
+struct ConvolutionTile {
+  const float *x, *w, *bias;
+  float* y;
+  std::int64_t x_step, x_line, x_column, w_block, w_line, w_column, y_step, lines, columns, run;
+  int last;
+  bool relu;
+};
+// By vectors − 1 (of o) and rows − 1 (of p).
+struct ConvolutionTiles {
+  void (*forward[4][8])(const ConvolutionTile&);
+  int rows[4];  // the most of so many vectors
+};
+
 template <class T>
 struct Functions {
   const Reductions<T>* reductions;
@@ -67,6 +83,7 @@ struct Table {
   // on, and of any elements.
   void (*philox_run)(std::uint32_t* words, std::int64_t first, std::int64_t n, const PhiloxState& state);
   void (*philox_at)(std::uint32_t* words, const std::int64_t* elements, std::int64_t n, const PhiloxState& state);
+  const ConvolutionTiles* convolution;
 
   template <class T>
   const Functions<T>& of() const {
