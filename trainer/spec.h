@@ -1,5 +1,6 @@
 // Small texts that users write on a command line: "synthetic:digits,train=20000", "step,every=10,factor=0.1".
 #pragma once
+#include <cstdint>
 #include <initializer_list>
 #include <map>
 #include <span>
