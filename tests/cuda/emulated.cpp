@@ -135,7 +135,8 @@ bool is_emulated(std::string_view op) {
 
 std::vector<KernelDescription> describe_native_cpu(const KernelRequest& request) {
   for (const CpuKernelRow& row : cpu_kernels())
-    if (row.op == request.op && row.kernel.starts_with("native.")) return row.describe(request);
+    if (row.op == request.op && row.kernel.starts_with("native."))
+      if (auto found = row.describe(request); !found.empty()) return found;
   return {};
 }
 
