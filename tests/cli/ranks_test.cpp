@@ -36,7 +36,10 @@ std::vector<Outcome> wait_all(std::vector<Process>& processes) {
 }
 
 void wait_for_file(const std::filesystem::path& path) {
-  while (!std::filesystem::exists(path)) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  for (int i = 0; !std::filesystem::exists(path); ++i) {
+    if (i > 60'000) throw std::runtime_error(concat(path.string(), " does not appear"));  // five minutes
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
 }
 
 // What a run's lines say, without its times.

@@ -94,13 +94,21 @@ void convolve(const Problem& p, Range samples, const float* x, const float* w, c
   });
 }
 
+// A guess of the share of the peak: of lanes, of threads with a sample, and of the multiply-adds in flight (eight keep a core
+// busy; each sample and vector of a tile is one).
+double efficiency(const Problem& p) {
+  const auto share = [](std::int64_t part, std::int64_t whole) { return std::min(1.0, static_cast<double>(part) / static_cast<double>(whole)); };
+  const std::int64_t blocks = blocks_of(p.out), each = (p.samples + p.threads - 1) / p.threads;
+  return 0.7 * share(p.out, blocks * block) * share(p.samples, each * p.threads) * share(each * std::min<std::int64_t>(blocks, 4), 8);
+}
+
 Descriptions describe(const KernelRequest& request, std::string kernel, std::string_view filter, const Problem& p) {
   KernelDescription d{.kernel = std::move(kernel), .inputs = request.inputs, .outputs = request.outputs};
   d.inputs[0] = with_layout(d.inputs[0], Layout::channels_last(4));
   d.inputs[1] = with_layout(d.inputs[1], Layout(std::string(filter)));
   if (p.bias) d.inputs[2] = row_major(d.inputs[2]);
   d.outputs[0] = with_layout(d.outputs[0], Layout::channels_last(4));
-  d.efficiency = 0.7 * static_cast<double>(p.out) / static_cast<double>(blocks_of(p.out) * block);
+  d.efficiency = efficiency(p);
   d.make = make_kernel([p](const Memory& m) {
     parallel(p.threads, [&](int part) {
       convolve(p, part_of(p.samples, part, p.threads), m.in<float>(0), m.in<float>(1), p.bias ? m.in<float>(2) : nullptr, m.out<float>(0));
