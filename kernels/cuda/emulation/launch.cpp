@@ -1,7 +1,7 @@
 #include "kernels/cuda/emulation/launch.h"
 
 #include <array>
-#include <barrier>
+#include <condition_variable>
 #include <cstddef>
 #include <cstring>
 #include <mutex>
@@ -19,6 +19,82 @@ namespace emulation {
 namespace {
 constexpr int warp_size = 32;
 constexpr int tags = 16;
+
+// Threads that wait here sleep: those of std::barrier yield again and again, hundreds of them at a time.
+class Barrier {
+ public:
+  explicit Barrier(int threads) : threads_(threads), missing_(threads) {}
+  void arrive_and_wait() {
+    std::unique_lock hold(lock_);
+    if (--missing_ == 0) {
+      missing_ = threads_;
+      ++turn_;
+      hold.unlock();
+      changed_.notify_all();
+      return;
+    }
+    changed_.wait(hold, [this, turn = turn_] { return turn_ != turn; });
+  }
+
+ private:
+  std::mutex lock_;
+  std::condition_variable changed_;
+  const int threads_;
+  int missing_;
+  unsigned turn_ = 0;
+};
+
+// Threads that are kept from launch to launch: to start hundreds of them takes longer than most launches.
+class Pool {
+ public:
+  ~Pool() {
+    for (const auto& w : workers_) w->give(nullptr);
+  }
+  // Calls job(w) for each w below `count`, each in a thread of its own, and waits for all of them.
+  void run(int count, const std::function<void(int)>& job) {
+    while (std::ssize(workers_) < count) workers_.push_back(std::make_unique<Worker>(*this, static_cast<int>(workers_.size())));
+    running_ = count;
+    for (int w = 0; w < count; ++w) workers_[static_cast<std::size_t>(w)]->give(&job);
+    std::unique_lock hold(lock_);
+    ended_.wait(hold, [this] { return running_ == 0; });
+  }
+
+ private:
+  class Worker {
+   public:
+    Worker(Pool& pool, int number) : thread_([this, &pool, number] { work(pool, number); }) {}
+    void give(const std::function<void(int)>* job) {  // null: the last
+      {
+        const std::scoped_lock hold(lock_);
+        job_ = job;
+        given_ = true;
+      }
+      changed_.notify_one();
+    }
+
+   private:
+    void work(Pool& pool, int number) {
+      for (;;) {
+        std::unique_lock hold(lock_);
+        changed_.wait(hold, [this] { return given_; });
+        given_ = false;
+        if (!job_) return;
+        (*job_)(number);
+        const std::scoped_lock end(pool.lock_);
+        if (--pool.running_ == 0) pool.ended_.notify_one();
+      }
+    }
+    std::mutex lock_;
+    std::condition_variable changed_;
+    const std::function<void(int)>* job_ = nullptr;
+    bool given_ = false;
+    std::jthread thread_;  // last: it uses all of the above
+  };
+  std::mutex lock_;
+  std::condition_variable ended_;
+  int running_ = 0;
+  std::vector<std::unique_ptr<Worker>> workers_;  // last, as above
+};
 }  // namespace
 
 class Block {
@@ -30,10 +106,12 @@ class Block {
 
   struct Warp {
     explicit Warp(int lanes) : barrier(lanes) {}
-    std::barrier<> barrier;
-    std::array<std::uint64_t, warp_size> lanes{};
+    Barrier barrier;
+    // Two rows in turn: who is fast enough for the next exchange writes where nobody reads any more.
+    std::array<std::array<std::uint64_t, 2>, warp_size> lanes{};
+    std::array<std::size_t, warp_size> row{};  // each lane's own
   };
-  std::barrier<> all;
+  Barrier all;
   std::vector<std::unique_ptr<Warp>> warps;
   std::mutex lock;
   std::array<std::unique_ptr<std::byte[]>, tags> arrays;
@@ -44,11 +122,10 @@ void HostThread::sync() const { state->all.arrive_and_wait(); }
 std::uint64_t HostThread::exchange(std::uint64_t bits, int mask) const {
   Block::Warp& warp = *state->warps[static_cast<std::size_t>(index / warp_size)];
   const auto lane = static_cast<std::size_t>(index % warp_size);
-  warp.lanes[lane] = bits;
+  const std::size_t row = warp.row[lane] ^= 1;
+  warp.lanes[lane][row] = bits;
   warp.barrier.arrive_and_wait();
-  const std::uint64_t other = warp.lanes[lane ^ static_cast<std::size_t>(mask)];
-  warp.barrier.arrive_and_wait();
-  return other;
+  return warp.lanes[lane ^ static_cast<std::size_t>(mask)][row];
 }
 
 void* HostThread::shared_bytes(int tag, std::size_t bytes) const {
@@ -66,15 +143,14 @@ void run_threads(int threads, std::int64_t blocks, bool cooperative, const std::
   // Threads of a block that do not cooperate run in any order: four system threads show what they share.
   const int workers = cooperative ? threads : 4;
   Block state(threads);
-  std::barrier next(workers);
-  std::vector<std::jthread> pool;
-  for (int w = 0; w < workers; ++w)
-    pool.emplace_back([&, w] {
-      for (std::int64_t b = 0; b < blocks; ++b) {
-        for (int t = w; t < threads; t += workers) body(HostThread{t, b, blocks, &state});
-        if (cooperative) next.arrive_and_wait();
-      }
-    });
+  Barrier next(workers);
+  thread_local Pool pool;  // each thread that launches has its own
+  pool.run(workers, [&](int w) {
+    for (std::int64_t b = 0; b < blocks; ++b) {
+      for (int t = w; t < threads; t += workers) body(HostThread{t, b, blocks, &state});
+      if (cooperative) next.arrive_and_wait();
+    }
+  });
 }
 
 }  // namespace emulation
