@@ -239,25 +239,22 @@ Plan compile_unchecked(const GraphSource& source, const CompileOptions& o, Backe
 struct Load {
   const DevicePlan* device;
   int replicas = 0;
-  std::int64_t bytes = 0, room = 0;
+  std::int64_t bytes = 0, room = 0;  // room: also of what is free, where that is known
 };
 
-// The first device whose memory the plan exceeds. A plan with parameters of its own needs memory that is free now.
-std::optional<Load> too_large(const Plan& plan, const CompileOptions& o, Backends backends, bool own_parameters) {
+// The first device whose memory the plan exceeds.
+std::optional<Load> too_large(const Plan& plan, const CompileOptions& o) {
   std::vector<Load> loads;
   for (std::size_t d = 0; d < plan.devices.size(); ++d) {
     const DevicePlan& device = plan.devices[d];
     const auto shared = std::find_if(loads.rbegin(), loads.rend(), [&](const Load& l) { return o.devices[d].logical > 0 && l.device->device == device.device; });
-    Load& load = shared == loads.rend() ? loads.emplace_back(Load{&device}) : *shared;
+    Load& load = shared == loads.rend() ? loads.emplace_back(Load{&device, 0, 0, device.model.memory}) : *shared;
     ++load.replicas;
     load.bytes += device.peak_bytes();
+    if (!o.free_memory.empty() && o.free_memory[d] >= 0) load.room = std::min(load.room, o.free_memory[d]);
   }
-  for (Load& load : loads) {
-    const DeviceId& id = load.device->device;
-    load.room = load.device->model.memory;
-    if (const std::int64_t free = own_parameters ? find_backend(backends, id.backend).free_memory(id.index, devices_of_a_machine(o.devices)) : -1; free >= 0) load.room = std::min(load.room, free);
+  for (const Load& load : loads)
     if (load.device->model.memory > 0 && load.bytes > load.room) return load;
-  }
   return std::nullopt;
 }
 
@@ -265,7 +262,12 @@ std::string mebibytes(std::int64_t bytes) { return concat((bytes + (1 << 20) - 1
 
 // Refuses a plan that does not fit, with where the memory goes and the batch that would fit.
 void check_memory(const Plan& plan, const GraphSource& source, CompileOptions o, Backends backends, const Plan* parameters_of) {
-  const std::optional<Load> load = too_large(plan, o, backends, !parameters_of);
+  // A plan with parameters of its own needs memory that is free now.
+  if (parameters_of)
+    o.free_memory.clear();
+  else if (o.free_memory.empty())
+    o.free_memory = free_memory(o.devices, {0, static_cast<int>(o.devices.size())}, backends);
+  const std::optional<Load> load = too_large(plan, o);
   if (!load) return;
   std::string where;
   for (const auto& [c, bytes] : load->device->memory) where += concat(where.empty() ? "" : ", ", name_of(c), ' ', mebibytes(bytes));
@@ -276,13 +278,20 @@ void check_memory(const Plan& plan, const GraphSource& source, CompileOptions o,
   std::int64_t fits = 0, fails = o.batch;
   while (fails - fits > 1) {
     o.batch = fits + (fails - fits) / 2;
-    (too_large(compile_unchecked(source, o, backends, parameters_of), o, backends, !parameters_of) ? fails : fits) = o.batch;
+    (too_large(compile_unchecked(source, o, backends, parameters_of), o) ? fails : fits) = o.batch;
   }
   if (fits == 0) fail(ExitCode::device, message, ": not even a batch of 1 fits");
   fail(ExitCode::device, message, ": the largest batch that fits is ", fits);
 }
 
 }  // namespace
+
+std::vector<std::int64_t> free_memory(const std::vector<DeviceSpec>& devices, DeviceRange own, Backends backends) {
+  std::vector<std::int64_t> free(devices.size());
+  for (std::size_t d = static_cast<std::size_t>(own.first); d < static_cast<std::size_t>(own.first + own.count); ++d)
+    free[d] = find_backend(backends, devices[d].id.backend).free_memory(devices[d].id.index, devices_of_a_machine(devices));
+  return free;
+}
 
 Plan compile(const GraphSource& source, const CompileOptions& o, Backends backends, const Plan* parameters_of) {
   Plan plan = compile_unchecked(source, o, backends, parameters_of);

@@ -6,6 +6,7 @@
 
 #include "graph/graph.h"
 #include "kernels/device.h"
+#include "kernels/world.h"
 #include "planner/plan/plan.h"
 
 namespace tandem {
@@ -54,6 +55,7 @@ struct CompileOptions {
   std::optional<LossScaling> loss_scaling; // training; absent: with fp16 as it stands above, in other precisions none
   KernelOptions kernel;                    // deterministic, winograd; threads, tf32 and preference are the planner's to set
   std::optional<LayoutPreference> layout;  // absent: whichever is estimated faster
+  std::vector<std::int64_t> free_memory;   // bytes on each of the devices, as below; empty: they are asked
   std::int64_t bucket_bytes = 25 << 20;
   std::int64_t first_bucket_bytes = 1 << 20;
   std::string memory_order;                // for tests: size, lifetime, size*lifetime; empty: the best
@@ -66,6 +68,10 @@ using GraphSource = std::function<Graph(std::int64_t batch)>;
 // Backends by name, as the program was built with.
 using Backends = std::span<const Backend* const>;
 const Backend& find_backend(Backends backends, std::string_view name);  // fails (device) naming those there are
+
+// Bytes that are free now on each device of a process, -1 where it cannot tell; 0 for devices of other processes, which are
+// not asked: that would take memory of a GPU.
+std::vector<std::int64_t> free_memory(const std::vector<DeviceSpec>& devices, DeviceRange own, Backends backends);
 
 // `parameters_of`: a plan of the same session whose parameters' places and layouts this one keeps.
 Plan compile(const GraphSource& source, const CompileOptions& options, Backends backends, const Plan* parameters_of = nullptr);

@@ -36,9 +36,13 @@ std::int64_t rows_per_sample(const TensorType& label, std::int64_t classes) {
       1, label.dtype == DType::int64 ? label.shape.elements() : label.shape.elements() / std::max<std::int64_t>(1, classes));
 }
 
-// Rank 0 plans, for kernels may be timed and free memory differs; the others take its plan.
-Plan plan_together(World* world, const GraphSource& source, const CompileOptions& options, Backends backends, const Plan* parameters_of) {
+// Rank 0 plans, for kernels may be timed, with what the ranks say is free on their devices; the others take its plan.
+Plan plan_together(World* world, const GraphSource& source, CompileOptions options, Backends backends, const Plan* parameters_of) {
   if (!world) return tandem::compile(source, options, backends, parameters_of);
+  if (!parameters_of) {
+    options.free_memory = free_memory(options.devices, devices_of(world, static_cast<int>(options.devices.size())), backends);
+    world->gather(std::as_writable_bytes(std::span(options.free_memory)));
+  }
   std::string bytes;
   if (world->rank() == 0) {
     const World::Busy busy(world);

@@ -23,7 +23,11 @@ class Limited final : public Backend {
     m.memory = memory_;
     return m;
   }
-  std::int64_t free_memory(int, int) const override { return free_; }
+  std::int64_t free_memory(int index, int) const override {
+    asked.push_back(index);
+    return free_;
+  }
+  mutable std::vector<int> asked;  // for what is free
   std::vector<KernelRow> rows() const override { return cpu_backend().rows(); }
   std::vector<KernelDescription> describe(const KernelRequest& request) const override { return cpu_backend().describe(request); }
   Timing measure(const KernelDescription&, const KernelOptions&) const override { return {}; }
@@ -100,6 +104,31 @@ TEST(MemoryLimit, OnlyWhatIsFreeCounts) {
   EXPECT_TRUE(has(refusal(busy, 64), "has 2 MiB"));
   const Plan first = plan_on(Limited(1024 * mebibyte, 1024 * mebibyte), 64);
   EXPECT_NO_THROW(plan_on(busy, 32, 1, &first)) << "its parameters are there already";
+}
+
+// Devices of other processes are not asked: their processes say what is free.
+TEST(MemoryLimit, ADeviceIsAskedByItsOwnProcess) {
+  const Limited backend(1024 * mebibyte, 7);
+  const Backend* const backends[] = {&backend};
+  CompileOptions o;
+  o.batch = 64;
+  for (int i = 0; i < 4; ++i) o.devices.push_back({{"cpu", i}});
+  EXPECT_EQ(free_memory(o.devices, {2, 2}, backends), (std::vector<std::int64_t>{0, 0, 7, 7}));
+  EXPECT_EQ(backend.asked, (std::vector<int>{2, 3}));
+  backend.asked.clear();
+  o.free_memory = {1024 * mebibyte, 1024 * mebibyte, 2 * mebibyte, -1};
+  const auto planned = [&] {
+    try {
+      compile(layer, o, backends);
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  EXPECT_TRUE(has(planned(), "device cpu:2 needs ")) << planned();
+  o.free_memory[2] = 1024 * mebibyte;
+  EXPECT_EQ(planned(), "");
+  EXPECT_EQ(backend.asked, std::vector<int>());
 }
 
 }  // namespace
