@@ -42,6 +42,7 @@ class Stream {
   virtual void launch(Kernel& kernel) = 0;
   virtual void copy_in(std::byte* device, const std::byte* host, std::int64_t bytes) = 0;
   virtual void copy_out(std::byte* host, const std::byte* device, std::int64_t bytes) = 0;
+  virtual void copy(std::byte* to, const std::byte* from, std::int64_t bytes) = 0;  // on the device
   virtual void record(Event& event) = 0;
   virtual void wait(Event& event) = 0;  // work queued later starts after what was queued before the event's last record
   virtual void synchronize() = 0;       // the caller waits for all queued work; rethrows what failed
@@ -115,6 +116,8 @@ class Backend {
     return precision == Precision::fp32 ? "" : concat("backend ", name(), " computes in fp32 only");
   }
   virtual Fusions fusions() const { return {}; }
+  // Whether a batch is copied to a device while the step before computes: plans then have room for it (arena staging).
+  virtual bool stages_inputs() const { return false; }
   virtual DeviceModel model(int index, int devices_in_use) const = 0;
   // Bytes that are free now for one of `devices_in_use`; -1 where the device is not at hand.
   virtual std::int64_t free_memory(int, int) const { return -1; }

@@ -95,8 +95,22 @@ class DeviceAssembler {
       Step s{.kind = StepKind::slice, .outputs = {in.buffer}, .host = static_cast<int>(host - plan_.inputs.begin())};
       s.bytes = static_cast<double>(at(device_, in.buffer).operand.bytes());
       s.seconds = estimate(0, 2 * s.bytes, 1, replica_.model);
+      if (replica_.stages_inputs && !is_state_input(in.name)) s.workspace = add_staging(in.buffer);
       device_.steps.push_back(std::move(s));
     }
+    Arena& staging = arena(device_, ArenaKind::staging);
+    staging.lower_bound = staging.bytes;
+  }
+
+  BufferId add_staging(BufferId input) {
+    Buffer b = at(device_, input);
+    if (b.bytes == 0) return {};
+    b.name += "/staging";
+    b.arena = ArenaKind::staging;
+    b.offset = arena(device_, ArenaKind::staging).bytes;
+    arena(device_, ArenaKind::staging).bytes += b.bytes;
+    device_.buffers.push_back(std::move(b));
+    return {static_cast<int>(device_.buffers.size()) - 1};
   }
 
   // A bucket is summed as soon as its last value is there and the sums before it are under way: every device issues
@@ -264,6 +278,7 @@ class DeviceAssembler {
     sum[MemoryClass::weights] = arena(device_, ArenaKind::parameters).bytes + arena(device_, ArenaKind::constants).bytes;
     sum[MemoryClass::optimizer_state] = arena(device_, ArenaKind::optimizer).bytes;
     sum[MemoryClass::gradients] = arena(device_, ArenaKind::gradients).bytes;
+    sum[MemoryClass::inputs] = arena(device_, ArenaKind::staging).bytes;
     for (const std::size_t i : roots) {
       const Buffer& b = device_.buffers[i];
       if (b.first.index <= peak && peak <= b.last.index) sum[b.memory] += b.bytes;

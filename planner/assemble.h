@@ -15,6 +15,7 @@ struct Replica {
   std::int64_t slice_size = 0;
   const LoweredGraph* program = nullptr;       // shared by the devices with equal slices
   const Graph* graph = nullptr;           // what it was made from
+  bool stages_inputs = false;             // the backend's
 };
 
 // The buckets in which values are summed: in the order in which they become ready, each as large as asked. Behind them

@@ -227,7 +227,7 @@ Plan compile_unchecked(const GraphSource& source, const CompileOptions& o, Backe
   std::vector<Replica> replicas;
   std::int64_t begin = 0;
   for (std::size_t d = 0; d < o.devices.size(); ++d) {
-    replicas.push_back({o.devices[d], models[d], begin, sizes[d], best.programs[unit_of[d]].get(), &prepared.at(sizes[d]).graph});
+    replicas.push_back({o.devices[d], models[d], begin, sizes[d], best.programs[unit_of[d]].get(), &prepared.at(sizes[d]).graph, tuners.at(o.devices[d].id.backend)->backend().stages_inputs()});
     begin += sizes[d];
   }
   assemble(plan, replicas, outputs, o, parameters_of);

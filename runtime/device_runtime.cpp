@@ -56,6 +56,8 @@ void DeviceRuntime::add(const Plan& plan, CollectiveGroup* group, int first_chan
   const DevicePlan& device = plan.devices[index_];
   for (const Step& s : device.steps)
     if (auto& stream = streams_[static_cast<std::size_t>(s.stream)]; !stream) stream = device_->create_stream(s.stream);
+  const bool stages = std::any_of(device.steps.begin(), device.steps.end(), [](const Step& s) { return s.kind == StepKind::slice && s.workspace.present(); });
+  if (stages && !staging_.stream) staging_ = {device_->create_stream(2), device_->create_event(), device_->create_event()};
   std::vector<std::byte*> bases;
   for (const Arena& a : device.arenas) bases.push_back(arena(a, group && a.kind == ArenaKind::gradients));
   std::vector<std::byte*> addresses;
@@ -64,7 +66,7 @@ void DeviceRuntime::add(const Plan& plan, CollectiveGroup* group, int first_chan
     if (b.constant) load(b, addresses.back());
   }
   programs_.push_back(std::make_unique<Program>(
-      plan, index_, Program::Place{backend_, *device_, streams_, group, static_cast<int>(index_), first_channel}, addresses));
+      plan, index_, Program::Place{backend_, *device_, streams_, staging_, group, static_cast<int>(index_), first_channel}, addresses));
 }
 
 std::byte* DeviceRuntime::address_of(const PlanParameter& parameter) const {

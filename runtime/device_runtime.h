@@ -36,6 +36,7 @@ class DeviceRuntime {
   const std::size_t index_;
   std::unique_ptr<Device> device_;
   std::vector<std::unique_ptr<Stream>> streams_;
+  Staging staging_;
   std::vector<Block> blocks_;
   std::vector<std::unique_ptr<Program>> programs_;
 };

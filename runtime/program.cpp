@@ -61,7 +61,7 @@ std::unique_ptr<Kernel> make_kernel(const Backend& backend, const Plan& plan, co
 }  // namespace
 
 Program::Program(const Plan& plan, std::size_t device_index, const Place& place, std::span<std::byte* const> addresses)
-    : group_(place.group), rank_(place.rank) {
+    : staging_(place.staging), group_(place.group), rank_(place.rank) {
   const DevicePlan& device = plan.devices[device_index];
   const auto address = [&](BufferId id) { return id.present() ? addresses[static_cast<std::size_t>(id.index)] : nullptr; };
   std::vector<Event*> ended(device.steps.size(), nullptr);  // by step: recorded where another stream waits for it
@@ -117,7 +117,20 @@ Program::Program(const Plan& plan, std::size_t device_index, const Place& place,
     }
     if (ended[s]) instructions_.push_back({.kind = Instruction::record, .step = number, .stream = stream, .event = ended[s]});
   }
+  frame_staging();
   prepare_capture(place);
+}
+
+// The staged copies wait until the step before has taken its batch, the step's copies until the batch is there.
+void Program::frame_staging() {
+  if (staged_.empty()) return;
+  const auto instruction = [](const Instruction& like, Instruction::Kind kind, Event& event) {
+    return Instruction{.kind = kind, .step = like.step, .stream = like.stream, .event = &event};
+  };
+  staged_.insert(staged_.begin(), instruction(staged_.front(), Instruction::wait, *staging_.taken));
+  staged_.push_back(instruction(staged_.back(), Instruction::record, *staging_.filled));
+  taken_.insert(taken_.begin(), instruction(taken_.front(), Instruction::wait, *staging_.filled));
+  taken_.push_back(instruction(taken_.back(), Instruction::record, *staging_.taken));
 }
 
 // Rows of the global batch that are this device's, or all of what has no batch; a sum's place by device.
@@ -136,13 +149,24 @@ void Program::add_copy(const Plan& plan, std::size_t device_index, int number, S
   else if (!in)
     offset = bytes * static_cast<std::int64_t>(device_index);
   if (!in) host_parts_.push_back({host, offset, bytes});
-  instructions_.push_back({.kind = in ? Instruction::copy_in : Instruction::copy_out,
-                           .step = number,
-                           .stream = stream,
-                           .memory = addresses[static_cast<std::size_t>(id.index)],
-                           .host = host,
-                           .offset = offset,
-                           .bytes = bytes});
+  Instruction copy{.kind = in ? Instruction::copy_in : Instruction::copy_out,
+                   .step = number,
+                   .stream = stream,
+                   .memory = addresses[static_cast<std::size_t>(id.index)],
+                   .host = host,
+                   .offset = offset,
+                   .bytes = bytes};
+  if (step.workspace.present()) {
+    Instruction staged = copy;
+    staged.stream = staging_.stream.get();
+    staged.memory = addresses[static_cast<std::size_t>(step.workspace.index)];
+    copy.kind = Instruction::copy;
+    copy.from = staged.memory;
+    staged_.push_back(staged);
+    taken_.push_back(copy);
+  } else {
+    instructions_.push_back(copy);
+  }
 }
 
 void Program::execute(const Instruction& i, Stream& stream, const HostBuffers& host) {
@@ -152,16 +176,20 @@ void Program::execute(const Instruction& i, Stream& stream, const HostBuffers& h
     case Instruction::copy_out:
       if (host.outputs[i.host]) stream.copy_out(host.outputs[i.host] + i.offset, i.memory, i.bytes);
       break;
+    case Instruction::copy: stream.copy(i.memory, i.from, i.bytes); break;
     case Instruction::record: stream.record(*i.event); break;
     case Instruction::wait: stream.wait(*i.event); break;
   }
 }
 
-template <class Execute>
-void Program::for_each_instruction(const Execute& call) const {
+template <class List, class Execute>
+void Program::for_each(List& list, const Execute& call) const {
   const Instruction* at = nullptr;
   try {
-    for (const Instruction& i : instructions_) call(*(at = &i));
+    for (auto& i : list) {
+      at = &i;
+      call(i);
+    }
   } catch (const Error& e) {
     fail(e.code(), names_[static_cast<std::size_t>(at->step)], ": ", e.what());
   } catch (const std::exception& e) {
@@ -170,26 +198,45 @@ void Program::for_each_instruction(const Execute& call) const {
 }
 
 void Program::queue(const HostBuffers& host) const {
-  for_each_instruction([&](const Instruction& i) { execute(i, *i.stream, host); });
+  for_each(instructions_, [&](const Instruction& i) { execute(i, *i.stream, host); });
+}
+
+void Program::announce(std::span<const std::byte* const> inputs) {
+  if (staged_.empty()) return;
+  staging_.holder = nullptr;
+  for_each(staged_, [&](Instruction& i) {
+    execute(i, *i.stream, {inputs, {}});
+    if (i.kind == Instruction::copy_in) i.from = inputs[i.host];
+  });
+  staging_.holder = this;
+}
+
+void Program::take(const HostBuffers& host) {
+  if (staged_.empty()) return;
+  const auto lies_there = [&](const Instruction& i) { return i.kind != Instruction::copy_in || i.from == host.inputs[i.host]; };
+  if (!host.announced || staging_.holder != this || !std::all_of(staged_.begin(), staged_.end(), lies_there)) announce(host.inputs);
+  for_each(taken_, [&](const Instruction& i) { execute(i, *i.stream, host); });
+  staging_.holder = nullptr;
 }
 
 void Program::run_timed(const HostBuffers& host, std::span<double> seconds) {
-  for_each_instruction([&](const Instruction& i) {
+  const auto timed = [&](const Instruction& i) {
     const auto begin = std::chrono::steady_clock::now();
     execute(i, *i.stream, host);
     i.stream->synchronize();
     seconds[static_cast<std::size_t>(i.step)] += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  });
+  };
+  staging_.holder = nullptr;
+  for (const auto* list : {&staged_, &taken_, &instructions_}) for_each(*list, timed);
 }
 
-void Program::run(const HostBuffers& host) {
+void Program::run(const HostBuffers& host, Program* next, std::span<const std::byte* const> next_inputs) {
   if (group_) group_->begin_step(rank_);
-  if (graph_) {
-    replay(host);
-  } else {
-    queue(host);
-    for (Stream* s : streams_) s->synchronize();
-  }
+  take(host);
+  graph_ ? replay(host) : queue(host);
+  if (next) next->announce(next_inputs);
+  for (Stream* s : streams_) s->synchronize();
+  if (staging_.stream) staging_.stream->synchronize();
   if (group_) group_->end_step(rank_);
   if (capturing_) capture();
 }
@@ -255,16 +302,17 @@ void Program::replay(const HostBuffers& host) {
   graph_->launch(main);
   for (std::size_t i = after_; i < instructions_.size(); ++i)
     if (instructions_[i].kind == Instruction::copy_out) execute(instructions_[i], main, host);
-  main.synchronize();
 }
 
 void Program::drain() noexcept {
-  for (Stream* s : streams_) {
+  const auto wait = [](Stream& stream) {
     try {
-      s->synchronize();
+      stream.synchronize();
     } catch (...) {  // the first failure is already known
     }
-  }
+  };
+  for (Stream* s : streams_) wait(*s);
+  if (staging_.stream) wait(*staging_.stream);
 }
 
 }  // namespace tandem

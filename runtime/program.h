@@ -7,6 +7,7 @@
 #include "kernels/collective.h"
 #include "kernels/device.h"
 #include "planner/plan/plan.h"
+#include "runtime/staging.h"
 
 namespace tandem {
 
@@ -14,6 +15,7 @@ namespace tandem {
 struct HostBuffers {
   std::span<const std::byte* const> inputs;
   std::span<std::byte* const> outputs;
+  bool announced = false;  // inputs were given to announce() and have not changed since
 };
 
 class Program {
@@ -23,6 +25,7 @@ class Program {
     const Backend& backend;
     Device& device;
     std::span<const std::unique_ptr<Stream>> streams;
+    Staging& staging;
     CollectiveGroup* group;  // null where the plan sums nothing
     int rank;              // of the device in the group
     int first_channel;  // of the plan's buckets in the group
@@ -32,8 +35,12 @@ class Program {
   Program(const Plan& plan, std::size_t device, const Place& place, std::span<std::byte* const> addresses);
 
   // Queues the step and waits for it. Allocates, validates and chooses nothing, but that the first run on a device that
-  // can ends with the step's kernels captured as a graph, which later runs replay.
-  void run(const HostBuffers& host);
+  // can ends with the step's kernels captured as a graph, which later runs replay. While the device computes, `next`
+  // announces the inputs of the step that follows; nothing reads them any more when this returns.
+  void run(const HostBuffers& host, Program* next = nullptr, std::span<const std::byte* const> next_inputs = {});
+  // Begins to copy what the next run will read, as soon as the step before has taken its own; nothing where the plan
+  // stages no inputs.
+  void announce(std::span<const std::byte* const> inputs);
   // Runs the step with a wait after each of its parts and adds each part's seconds to the plan's step it belongs to.
   void run_timed(const HostBuffers& host, std::span<double> seconds);
   // Where each step writes to the host.
@@ -49,33 +56,39 @@ class Program {
 
  private:
   struct Instruction {
-    enum Kind { launch, copy_in, copy_out, record, wait } kind;
+    enum Kind { launch, copy_in, copy_out, copy, record, wait } kind;
     int step;
     Stream* stream;
     Kernel* kernel = nullptr;
     Event* event = nullptr;
     std::byte* memory = nullptr;
+    const std::byte* from = nullptr;  // of a copy: on the device; of a staged one: on the host
     std::size_t host = 0;     // index into HostBuffers
     std::int64_t offset = 0;  // bytes
     std::int64_t bytes = 0;
   };
   static void execute(const Instruction& i, Stream& stream, const HostBuffers& host);
-  // Calls call(instruction) for all of them in order; what it throws gets the step's name.
-  template <class Execute>
-  void for_each_instruction(const Execute& call) const;
+  // Calls call(instruction) for all of a list in order; what it throws gets the step's name.
+  template <class List, class Execute>
+  void for_each(List& list, const Execute& call) const;
+  // Has the batch staged, if it is not yet, and queues the step's copy of it.
+  void take(const HostBuffers& host);
   void queue(const HostBuffers& host) const;
   void replay(const HostBuffers& host);
   void prepare_capture(const Place& place);
   void capture();
   void add_copy(const Plan& plan, std::size_t device, int step, Stream* stream, std::span<std::byte* const> addresses);
+  void frame_staging();
 
-  std::vector<Instruction> instructions_;
+  std::vector<Instruction> staged_, taken_;  // staged inputs: from the host, on the copy stream; then to where the step reads
+  std::vector<Instruction> instructions_;    // all else
   std::vector<Stream*> streams_;  // those used
   std::vector<std::unique_ptr<Kernel>> kernels_;
   std::vector<std::unique_ptr<Event>> events_;
   std::vector<std::string> names_;  // of the steps, for messages
   std::vector<HostPart> host_parts_;
 
+  Staging& staging_;
   CollectiveGroup* const group_;
   const int rank_;
   Device* capturing_ = nullptr;           // until the step is captured, on a device that can

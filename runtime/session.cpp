@@ -317,8 +317,14 @@ std::vector<NamedTensor> Session::optimizer_state(int device) const {
   return values;
 }
 
-void Session::run(std::size_t index, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs, const StepState& step) {
-  run_programs(index, inputs, outputs, step, [](Program& program, const HostBuffers& host, std::size_t) { program.run(host); });
+void Session::run(std::size_t index, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs, const StepState& step,
+                  const Ahead& ahead) {
+  const bool known = !ahead.inputs.empty();
+  if (known && ahead.inputs.size() != plan(ahead.plan).inputs.size())
+    fail(ExitCode::usage, "session: ", ahead.inputs.size(), " inputs ahead, expected ", plan(ahead.plan).inputs.size());
+  run_programs(index, inputs, outputs, step, ahead.announced, [&](Program& program, const HostBuffers& host, std::size_t device) {
+    program.run(host, known ? &state_->devices[device]->program(ahead.plan) : nullptr, ahead.inputs);
+  });
 }
 
 std::vector<std::vector<double>> Session::run_timed(std::size_t index, std::span<const std::byte* const> inputs,
@@ -326,7 +332,7 @@ std::vector<std::vector<double>> Session::run_timed(std::size_t index, std::span
   std::vector<std::vector<double>> seconds;
   for (int d = 0; d < devices(); ++d)
     seconds.emplace_back(plan(index).devices[static_cast<std::size_t>(state_->range.first + d)].steps.size(), 0.0);
-  run_programs(index, inputs, outputs, step, [&](Program& program, const HostBuffers& host, std::size_t device) {
+  run_programs(index, inputs, outputs, step, false, [&](Program& program, const HostBuffers& host, std::size_t device) {
     program.run_timed(host, seconds[device]);
   });
   return seconds;
@@ -334,7 +340,7 @@ std::vector<std::vector<double>> Session::run_timed(std::size_t index, std::span
 
 template <class Job>
 void Session::run_programs(std::size_t index, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
-                           const StepState& step, const Job& run) {
+                           const StepState& step, bool announced, const Job& run) {
   State& s = *state_;
   const Plan& plan = *s.plans[index];
   if (!s.failure.empty()) fail(ExitCode::device, "the session failed before: ", s.failure);
@@ -359,7 +365,7 @@ void Session::run_programs(std::size_t index, std::span<const std::byte* const> 
   }
   const auto job = [&](int d) {
     const std::size_t device = static_cast<std::size_t>(d);
-    run(s.devices[device]->program(index), {std::span(s.inputs[device].inputs.data(), plan.inputs.size()), outputs}, device);
+    run(s.devices[device]->program(index), {std::span(s.inputs[device].inputs.data(), plan.inputs.size()), outputs, announced}, device);
   };
   // Wakes the others, which may wait for this device's part of a sum, then lets what this device queued run out.
   const auto failed = [&](int d, const std::exception_ptr& error) {

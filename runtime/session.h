@@ -26,6 +26,13 @@ struct StepState {
   std::uint64_t seed = 0;
 };
 
+// What a caller knows of the step that follows, so that devices can copy its batch while they compute.
+struct Ahead {
+  bool announced = false;  // this step's inputs were these below, of a call before, and have not changed since
+  std::size_t plan = 0;    // of the step that follows
+  std::span<const std::byte* const> inputs;  // as run() will get them, but for tandem.scalars and tandem.random; empty: not known
+};
+
 class Session {
  public:
   // Opens the plan's devices and starts one worker thread a device. Fails (device) with the reason. With a world, which
@@ -50,8 +57,10 @@ class Session {
   void each_optimizer_state(const Visit& visit, int device = 0) const;
 
   // One step. inputs[i]: values of plan.inputs[i], row-major, except tandem.scalars and tandem.random, which come from
-  // `state` (null allowed there). outputs[i]: room for plan.outputs[i], or null. Allocates nothing.
-  void run(std::size_t plan, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs, const StepState& state);
+  // `state` (null allowed there). outputs[i]: room for plan.outputs[i], or null. Allocates nothing. Reads neither these
+  // inputs nor those ahead when it has returned.
+  void run(std::size_t plan, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs, const StepState& state,
+           const Ahead& ahead = {});
 
   // The same with a wait after each of the plan's steps: their seconds by device and step. Slower than run, which lets
   // devices work without a pause.
@@ -72,7 +81,7 @@ class Session {
  private:
   template <class Job>
   void run_programs(std::size_t plan, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
-                    const StepState& state, const Job& job);
+                    const StepState& state, bool announced, const Job& job);
   struct State;
   std::unique_ptr<State> state_;
 };

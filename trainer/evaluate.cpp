@@ -23,9 +23,13 @@ void for_each_batch(Model::State& s, Feed& feed, const EvaluateOptions& o, std::
   const bool pad = s.options.plan.loss != "output";
   Loader loader(feed, {.samples = feed.data().size(), .batch = batch}, false, pad, 0, 0, 1, s.rows_here());
   std::int64_t done = 0;
+  bool announced = false;
   while (const LoadedBatch* loaded = loader.next()) {
     const std::size_t plan = s.plan_for(PlanMode::inference, pad ? batch : loaded->size);
-    s.run(plan, loaded->inputs, 0);
+    const LoadedBatch* const next = loader.peek();
+    const bool same_plan = next && (pad || next->size == loaded->size);
+    s.run(plan, loaded->inputs, 0, {announced, plan, same_plan ? std::span<std::byte* const>(next->inputs) : std::span<std::byte* const>()});
+    announced = same_plan;
     each(*loaded, plan);
     done += loaded->size;
     if (o.on_batch) o.on_batch(done, feed.data().size());

@@ -87,13 +87,18 @@ class Fit {
     Loader loader(feed_, order_, true, false, at_.epoch, at_.batch, 0, s_.rows_here(),
                   [&](std::size_t number, std::int64_t bytes) { return s_.running().host_memory(number, bytes); });
     auto before = Clock::now();
+    bool announced = false;
     for (bool first = true; at_.step < total && !stopped_; first = false) {
       const LoadedBatch* batch = loader.next();
       const std::size_t plan = s_.plan_for(PlanMode::training, batch->size);
       const double rate = tandem::learning_rate(o_.schedule, o_.learning_rate, at_.step, total, static_cast<double>(per_epoch));
       s_.step = at_.step + 1;
       in_step_ = true;
-      s_.run(plan, batch->inputs, rate);
+      const LoadedBatch* const next = at_.step + 1 < total ? loader.peek() : nullptr;
+      BatchAhead ahead{.announced = announced};
+      if (next) ahead.plan = s_.plan_for(PlanMode::training, next->size), ahead.inputs = next->inputs;
+      s_.run(plan, batch->inputs, rate, ahead);
+      announced = next != nullptr;
       in_step_ = false;
       StepReport report = s_.report(plan, rate);
       const auto now = Clock::now();

@@ -89,4 +89,9 @@ const LoadedBatch* Loader::next() {
   return &slots_[taken_++ % depth].batch;
 }
 
+const LoadedBatch* Loader::peek() {
+  const std::lock_guard lock(mutex_);
+  return filled_ > taken_ ? &slots_[taken_ % depth].batch : nullptr;
+}
+
 }  // namespace tandem

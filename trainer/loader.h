@@ -42,6 +42,8 @@ class Loader {
   ~Loader();
   // Waits for the next batch; null at the end. The batch given before goes back to be filled anew.
   const LoadedBatch* next();
+  // The batch that next() will give, where it is ready; null where it is not. It stays as it is.
+  const LoadedBatch* peek();
 
  private:
   static constexpr std::size_t depth = 3;

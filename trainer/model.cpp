@@ -124,6 +124,7 @@ void Model::State::prepare_runner(std::size_t index) {
     r.targets.push_back(target == targets.end() ? -1 : static_cast<int>(target - targets.begin()));
   }
   r.inputs.resize(r.targets.size());
+  r.ahead.resize(r.targets.size());
   for (const HostOutput& output : plan.outputs) {
     const std::size_t copies = output.combine == Combine::sum ? plan.devices.size() : 1;
     r.storage.emplace_back(copies * static_cast<std::size_t>(output.type.shape.elements()) * size_of(output.type.dtype));
@@ -133,12 +134,21 @@ void Model::State::prepare_runner(std::size_t index) {
   runners[index] = std::move(r);
 }
 
-void Model::State::run(std::size_t plan, std::span<std::byte* const> inputs, double rate) {
+void Model::State::run(std::size_t plan, std::span<std::byte* const> inputs, double rate, const BatchAhead& ahead) {
   Runner& r = runners[plan];
-  for (std::size_t i = 0; i < r.targets.size(); ++i)
-    r.inputs[i] = r.targets[i] < 0 ? nullptr : inputs[static_cast<std::size_t>(r.targets[i])];
+  const auto list = [](const Runner& runner, std::span<std::byte* const> from, std::vector<const std::byte*>& to) {
+    for (std::size_t i = 0; i < to.size(); ++i)
+      to[i] = runner.targets[i] < 0 ? nullptr : from[static_cast<std::size_t>(runner.targets[i])];
+  };
+  list(r, inputs, r.inputs);
+  Ahead next{.announced = ahead.announced, .plan = ahead.plan};
+  if (!ahead.inputs.empty()) {
+    Runner& follows = runners[ahead.plan];
+    list(follows, ahead.inputs, follows.ahead);
+    next.inputs = follows.ahead;
+  }
   const OptimizerOptions& o = options.plan.optimizer;
-  session->run(plan, r.inputs, r.outputs, {.learning_rate = rate, .step = step, .beta1 = o.beta1, .beta2 = o.beta2, .seed = options.seed});
+  session->run(plan, r.inputs, r.outputs, {.learning_rate = rate, .step = step, .beta1 = o.beta1, .beta2 = o.beta2, .seed = options.seed}, next);
 }
 
 StepReport Model::State::report(std::size_t index, double rate) const {

@@ -9,9 +9,16 @@ namespace tandem {
 // One plan of the session, ready to run: its inputs by feed target and room for its outputs.
 struct Runner {
   std::vector<int> targets;  // of each plan input; -1: given by StepState
-  std::vector<const std::byte*> inputs;
+  std::vector<const std::byte*> inputs, ahead;  // of a step, and of the one that follows
   std::vector<std::vector<std::byte>> storage;  // of each plan output
   std::vector<std::byte*> outputs;
+};
+
+// What is known of the batch that follows: Session's Ahead, by feed target.
+struct BatchAhead {
+  bool announced = false;
+  std::size_t plan = 0;
+  std::span<std::byte* const> inputs;
 };
 
 struct Model::State {
@@ -36,7 +43,7 @@ struct Model::State {
   std::size_t plan_for(PlanMode mode, std::int64_t batch);  // compiled when first asked for
   void prepare_runner(std::size_t plan);
   // One step of plan `plan`; inputs[i] belongs to targets[i].
-  void run(std::size_t plan, std::span<std::byte* const> inputs, double rate);
+  void run(std::size_t plan, std::span<std::byte* const> inputs, double rate, const BatchAhead& ahead = {});
   StepReport report(std::size_t plan, double rate) const;  // of the training step just run
 };
 

@@ -44,15 +44,16 @@ class CpuEvent final : public Event {
 
 CpuEvent& cpu(Event& event) { return static_cast<CpuEvent&>(event); }
 
-void copy(std::byte* to, const std::byte* from, std::int64_t bytes) {
+void copy_bytes(std::byte* to, const std::byte* from, std::int64_t bytes) {
   if (bytes > 0) std::memcpy(to, from, static_cast<std::size_t>(bytes));
 }
 
 class InlineStream final : public Stream {
  public:
   void launch(Kernel& kernel) override { kernel.run({}); }
-  void copy_in(std::byte* device, const std::byte* host, std::int64_t bytes) override { copy(device, host, bytes); }
-  void copy_out(std::byte* host, const std::byte* device, std::int64_t bytes) override { copy(host, device, bytes); }
+  void copy_in(std::byte* device, const std::byte* host, std::int64_t bytes) override { copy_bytes(device, host, bytes); }
+  void copy_out(std::byte* host, const std::byte* device, std::int64_t bytes) override { copy_bytes(host, device, bytes); }
+  void copy(std::byte* to, const std::byte* from, std::int64_t bytes) override { copy_bytes(to, from, bytes); }
   void record(Event& event) override { cpu(event).reach(cpu(event).take_ticket()); }
   void wait(Event& event) override { cpu(event).wait_for(cpu(event).last_ticket()); }
   void synchronize() override {}
@@ -81,11 +82,10 @@ class QueueStream final : public Stream {
   }
 
   void launch(Kernel& kernel) override { push({.kind = Command::launch, .kernel = &kernel}); }
-  void copy_in(std::byte* device, const std::byte* host, std::int64_t bytes) override {
-    push({.kind = Command::copy, .to = device, .from = host, .bytes = bytes});
-  }
-  void copy_out(std::byte* host, const std::byte* device, std::int64_t bytes) override {
-    push({.kind = Command::copy, .to = host, .from = device, .bytes = bytes});
+  void copy_in(std::byte* device, const std::byte* host, std::int64_t bytes) override { copy(device, host, bytes); }
+  void copy_out(std::byte* host, const std::byte* device, std::int64_t bytes) override { copy(host, device, bytes); }
+  void copy(std::byte* to, const std::byte* from, std::int64_t bytes) override {
+    push({.kind = Command::copy, .to = to, .from = from, .bytes = bytes});
   }
   void record(Event& event) override { push({.kind = Command::record, .event = &cpu(event), .ticket = cpu(event).take_ticket()}); }
   void wait(Event& event) override { push({.kind = Command::wait, .event = &cpu(event), .ticket = cpu(event).last_ticket()}); }
@@ -130,7 +130,7 @@ class QueueStream final : public Stream {
   static void perform(const Command& command, bool failed) {
     switch (command.kind) {
       case Command::launch: return failed ? void() : command.kernel->run({});
-      case Command::copy: return failed ? void() : tandem::copy(command.to, command.from, command.bytes);
+      case Command::copy: return failed ? void() : copy_bytes(command.to, command.from, command.bytes);
       case Command::record: return command.event->reach(command.ticket);
       case Command::wait: return command.event->wait_for(command.ticket);
     }

@@ -39,6 +39,9 @@ class CudaStream final : public Stream {
   void copy_out(std::byte* host, const std::byte* device, std::int64_t bytes) override {
     check(cudaMemcpyAsync(host, device, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToHost, stream_), "copy from the device");
   }
+  void copy(std::byte* to, const std::byte* from, std::int64_t bytes) override {
+    check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToDevice, stream_), "copy on the device");
+  }
   void record(Event& event) override { check(cudaEventRecord(static_cast<CudaEvent&>(event).native(), stream_), "record an event"); }
   void wait(Event& event) override { check(cudaStreamWaitEvent(stream_, static_cast<CudaEvent&>(event).native(), 0), "wait for an event"); }
   void synchronize() override { check(cudaStreamSynchronize(stream_), "run the queued work"); }

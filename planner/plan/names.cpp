@@ -21,6 +21,7 @@ std::string_view name_of(ArenaKind k) {
     case ArenaKind::gradients: return "gradients";
     case ArenaKind::scratch: return "scratch";
     case ArenaKind::constants: return "constants";
+    case ArenaKind::staging: return "staging";
   }
   return "unknown";
 }

@@ -26,10 +26,11 @@ inline constexpr MemoryClass memory_classes[] = {MemoryClass::weights, MemoryCla
 std::string_view name_of(MemoryClass c);
 
 // The device memory that buffers lie in. `parameters` and `optimizer` persist; `gradients` is contiguous for the
-// all-reduce; `scratch` is reused within a step; `constants` is each plan's own and loaded once.
-enum class ArenaKind { parameters, optimizer, gradients, scratch, constants };
+// all-reduce; `scratch` is reused within a step; `constants` is each plan's own and loaded once; `staging` takes the next
+// step's batch while a step computes.
+enum class ArenaKind { parameters, optimizer, gradients, scratch, constants, staging };
 inline constexpr ArenaKind arena_kinds[] = {ArenaKind::parameters, ArenaKind::optimizer, ArenaKind::gradients, ArenaKind::scratch,
-                                           ArenaKind::constants};
+                                           ArenaKind::constants, ArenaKind::staging};
 std::string_view name_of(ArenaKind k);
 
 struct Buffer {
@@ -45,7 +46,8 @@ struct Buffer {
 };
 
 enum class StepKind {
-  slice,       // host input `host` rows [slice_begin, slice_begin+slice_size) → outputs[0]; for a broadcast input all of it
+  slice,       // host input `host` rows [slice_begin, slice_begin+slice_size) → outputs[0]; for a broadcast input all of it.
+               // With a workspace (in arena staging) they come there first, if known while the step before still computes
   launch,      // run a kernel
   all_reduce,  // outputs[0] = sum over devices, in place; `bucket` names it
   concat,      // inputs[0] → rows of host output `host`

@@ -59,7 +59,7 @@ Buffer read(const file::Buffer& in) {
   buffer.name = in.name();
   buffer.operand = read(in.operand());
   buffer.memory = read_enum(in.memory(), MemoryClass::workspace, "memory class");
-  buffer.arena = read_enum(in.arena(), ArenaKind::constants, "arena");
+  buffer.arena = read_enum(in.arena(), ArenaKind::staging, "arena");
   buffer.offset = in.offset();
   buffer.bytes = in.bytes();
   buffer.first = {in.first()};
@@ -99,7 +99,8 @@ DevicePlan read(const file::DevicePlan& in) {
   device.slice_begin = in.slice_begin();
   device.slice_size = in.slice_size();
   for (const file::Arena& arena : in.arenas())
-    device.arenas.push_back({read_enum(arena.kind(), ArenaKind::constants, "arena"), arena.bytes(), arena.lower_bound()});
+    device.arenas.push_back({read_enum(arena.kind(), ArenaKind::staging, "arena"), arena.bytes(), arena.lower_bound()});
+  if (device.arenas.size() + 1 == std::size(arena_kinds)) device.arenas.push_back({ArenaKind::staging, 0, 0});  // a file from before it
   for (const file::Buffer& buffer : in.buffers()) device.buffers.push_back(read(buffer));
   for (const file::Step& step : in.steps()) device.steps.push_back(read(step));
   for (const file::MemoryUse& use : in.memory())
@@ -113,7 +114,7 @@ PlanParameter read(const file::Parameter& in) {
   parameter.type = read(in.type());
   parameter.source = Layout(in.source());
   parameter.operand = read(in.operand());
-  parameter.arena = read_enum(in.arena(), ArenaKind::constants, "arena");
+  parameter.arena = read_enum(in.arena(), ArenaKind::staging, "arena");
   parameter.offset = in.offset();
   parameter.trainable = in.trainable();
   parameter.copy_of = in.copy_of();

@@ -28,7 +28,7 @@ class StructureVerifier {
     bool right = device_.arenas.size() == std::size(arena_kinds);
     for (std::size_t i = 0; right && i < std::size(arena_kinds); ++i) right = device_.arenas[i].kind == arena_kinds[i];
     if (!right) {
-      breaches_.add("arenas are not parameters, optimizer, gradients, scratch, constants");
+      breaches_.add("arenas are not parameters, optimizer, gradients, scratch, constants, staging");
       return false;
     }
     for (const Arena& a : device_.arenas) {
@@ -114,6 +114,10 @@ class StructureVerifier {
       for (const BufferId id : step.inputs) operand(id, step.kind == StepKind::launch);
       for (const BufferId id : step.outputs) operand(id, step.kind == StepKind::launch);
       operand(step.workspace, true);
+      for (const auto* list : {&step.inputs, &step.outputs})
+        for (const BufferId id : *list)
+          if (exists(id) && at(id).arena == ArenaKind::staging)
+            breaches_.add(breaches_.step(s), " names ", breaches_.buffer(id.index), " in arena staging, where the next batch may lie");
       if (step.stream < 0 || step.stream >= plan_streams)
         breaches_.add(breaches_.step(s), " runs on stream ", step.stream, ", expected 0 to ", plan_streams - 1);
       for (const StepId w : step.waits)
@@ -147,6 +151,7 @@ class StructureVerifier {
           const HostInput& input = plan_.inputs[static_cast<std::size_t>(step.host)];
           check_host(s, input.name, input.type, input.batched, step.outputs[0]);
         }
+        check_staging(s);
         break;
       case StepKind::concat:
         if (!counts(1, 0)) break;
@@ -190,6 +195,17 @@ class StructureVerifier {
     if (b.operand.dtype != type.dtype || b.operand.shape != wanted || !b.operand.layout.is_row_major())
       breaches_.add(breaches_.step(s), ": ", breaches_.buffer(id.index), " is ", b.operand, ", but '", brief(host), "' has ",
                     TensorType{type.dtype, wanted}, " here, row-major");
+  }
+
+  // A batch that comes ahead of its step may lie only where no step writes.
+  void check_staging(std::size_t s) {
+    const Step& step = device_.steps[s];
+    if (!step.workspace.present()) return;
+    const Buffer &to = at(step.outputs[0]), &staging = at(step.workspace);
+    if (staging.arena != ArenaKind::staging || staging.bytes < to.operand.bytes() || step.stream != 0)
+      breaches_.add(breaches_.step(s), " of ", to.operand.bytes(), " bytes on stream ", step.stream, " comes by way of ",
+                    breaches_.buffer(step.workspace.index), " of ", staging.bytes, " bytes in arena ", name_of(staging.arena),
+                    ", expected as many in arena staging, and stream 0");
   }
 
   void check_parameters() {

@@ -89,6 +89,7 @@ const Backend* cuda_module(std::string& reason) {
 }
 
 HostCudaBackend::HostCudaBackend(bool with_module) {
+  devices.queues = true;
   std::string reason;
   if (with_module) module_ = cuda_module(reason);
   if (with_module && !module_) fail(ExitCode::device, reason);

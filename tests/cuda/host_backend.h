@@ -22,6 +22,7 @@ class HostCudaBackend final : public Backend {
   std::string unusable() const override { return {}; }
   int device_count() const override { return 8; }
   std::string declines(Precision) const override { return {}; }
+  bool stages_inputs() const override { return true; }
   Fusions fusions() const override { return fused; }
   DeviceModel model(int index, int devices_in_use) const override;
   std::vector<KernelRow> rows() const override { return {}; }

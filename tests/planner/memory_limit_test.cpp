@@ -28,6 +28,8 @@ class Limited final : public Backend {
     return free_;
   }
   mutable std::vector<int> asked;  // for what is free
+  bool stages = false;
+  bool stages_inputs() const override { return stages; }
   std::vector<KernelRow> rows() const override { return cpu_backend().rows(); }
   std::vector<KernelDescription> describe(const KernelRequest& request) const override { return cpu_backend().describe(request); }
   Timing measure(const KernelDescription&, const KernelOptions&) const override { return {}; }
@@ -96,6 +98,22 @@ TEST(MemoryLimit, MachinesHaveMemoryOfTheirOwn) {
     const std::int64_t machine = logical * plan_on(Limited(0), 128, logical, nullptr, 2).devices[0].peak_bytes();
     EXPECT_NO_THROW(plan_on(Limited(machine), 128, logical, nullptr, 2)) << logical;
     EXPECT_THROW(plan_on(Limited(machine - 1), 128, logical, nullptr, 2), Error) << logical;
+  }
+}
+
+TEST(MemoryLimit, RoomForTheNextBatchCounts) {
+  Limited staging(0);
+  const Plan without = plan_on(staging, 64);
+  staging.stages = true;
+  const Plan with = plan_on(staging, 64);
+  const auto inputs = [](const Plan& p) { return std::find_if(p.devices[0].memory.begin(), p.devices[0].memory.end(), [](const auto& m) { return m.first == MemoryClass::inputs; })->second; };
+  const std::int64_t batch = 64 * 1000 * 4 + 64 * 8;  // x and its labels
+  EXPECT_EQ(with.devices[0].peak_bytes(), without.devices[0].peak_bytes() + batch);
+  EXPECT_EQ(inputs(with), inputs(without) + batch);
+  for (const Step& s : with.devices[0].steps) {
+    if (s.kind != StepKind::slice) continue;
+    const std::string& name = with.inputs[static_cast<std::size_t>(s.host)].name;
+    EXPECT_NE(s.workspace.present(), name.starts_with("tandem.")) << name << ": what only the step knows comes with it";
   }
 }
 

@@ -119,6 +119,13 @@ TEST(PlanFile, SurvivesDamage) {
   EXPECT_GT(refused, 500);
 }
 
+TEST(PlanFile, ReadsFilesWithoutAStagingArena) {
+  Plan plan = linear_plan({1});
+  const std::string text = text_of_plan(plan, true);
+  plan.devices[0].arenas.pop_back();
+  EXPECT_EQ(text_of_plan(parse_plan(serialize(plan)), true), text);
+}
+
 TEST(PlanFile, RefusesAnotherVersion) {
   Plan plan = linear_plan({1});
   plan.version = 2;

@@ -67,6 +67,26 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"parameter_source", [](Plan& p) { p.parameters[0].source = Layout("ba"); }, "source layout ba does not fit [3]"},
         Row{"copy_of_nothing", [](Plan& p) { p.parameters[0].copy_of = "v"; }, "parameter 'w' of float32[3] is no copy in 16 bits of a parameter 'v'"},
         Row{"copy_of_itself", [](Plan& p) { p.parameters[0].copy_of = "w"; }, "is no copy in 16 bits of a parameter 'w'"},
+        Row{"staged_in_scratch", [](Plan& p) { p.devices[0].steps[0].workspace = {5}; }, "comes by way of buffer 5 'y' of 64 bytes in arena scratch"},
+        Row{"staged_in_too_little",
+            [](Plan& p) {
+              p = linear_plan({9}, 3, true);
+              p.devices[0].buffers.push_back({.name = "little", .operand = {DType::float32, {1}, Layout("a")}, .arena = ArenaKind::staging, .bytes = 64});
+              p.devices[0].steps[0].workspace = {9};
+            },
+            "slice) of 108 bytes on stream 0 comes by way of buffer 9 'little' of 64 bytes"},
+        Row{"staged_beside_the_step",
+            [](Plan& p) {
+              p = linear_plan({2}, 3, true);
+              p.devices[0].steps[0].stream = 2;
+            },
+            "of 24 bytes on stream 2 comes by way of buffer 8"},
+        Row{"staging_read",
+            [](Plan& p) {
+              p = linear_plan({2}, 3, true);
+              p.devices[0].steps[3].inputs[0] = {8};
+            },
+            "step 3 (Scale) names buffer 8 'x/staging' in arena staging"},
         Row{"arenas_missing", [](Plan& p) { p.devices[0].arenas.pop_back(); }, "arenas are not parameters, optimizer"},
         Row{"arena_not_aligned", [](Plan& p) { p.devices[0].arenas[3].bytes += 1; },
             "arena scratch has 321 bytes, expected a multiple of 64"},

@@ -69,6 +69,8 @@ class GuardedMemory {
   std::byte* data_;
 };
 
+enum class Transfer { in, out, on_device };
+
 class FakeBackend final : public Backend {
  public:
   std::map<std::string, Function, std::less<>> functions;  // by operator
@@ -79,6 +81,8 @@ class FakeBackend final : public Backend {
   std::string reason;                                                                                    // why it is unusable
   bool captures_sums = false;                                                                            // and their sums with them
   bool captures = false;                                                                                 // its devices capture steps
+  bool queues = false;                    // stream 0 is a queue like the others, as on a GPU
+  std::function<void(Transfer)> transfers;  // called on the stream before each copy
   mutable std::atomic<int> summed_steps = 0;                                                             // begun by the ranks of a group that is captured
   mutable std::atomic<int> replays = 0;                                                                            // of captured steps
   mutable std::vector<std::vector<GuardedMemory>> memory = std::vector<std::vector<GuardedMemory>>(16);  // by device, as allocated
@@ -148,6 +152,20 @@ inline std::unique_ptr<CollectiveGroup> FakeBackend::create_group(const GroupSpe
   return std::make_unique<CapturedGroup>(std::move(group), summed_steps);
 }
 
+// Calls the backend's `transfers`, in the order of the stream.
+class TransferKernel final : public Kernel {
+ public:
+  TransferKernel(const FakeBackend& backend, Transfer transfer) : backend_(backend), transfer_(transfer) {}
+  void bind(std::span<std::byte* const>, std::span<std::byte* const>, std::byte*) override {}
+  void run(StreamHandle) override {
+    if (backend_.transfers) backend_.transfers(transfer_);
+  }
+
+ private:
+  const FakeBackend& backend_;
+  const Transfer transfer_;
+};
+
 // Kernels queued while a capture lasts are kept for later instead of run.
 struct Capture {
   bool open = false;
@@ -155,13 +173,20 @@ struct Capture {
 };
 class CapturingStream final : public Stream {
  public:
-  CapturingStream(std::unique_ptr<Stream> stream, Capture& capture) : stream_(std::move(stream)), capture_(capture) {}
+  CapturingStream(std::unique_ptr<Stream> stream, const FakeBackend& backend, Capture& capture)
+      : stream_(std::move(stream)), capture_(capture), in_(backend, Transfer::in), out_(backend, Transfer::out), on_device_(backend, Transfer::on_device) {}
   void launch(Kernel& kernel) override { capture_.open ? capture_.kernels.push_back(&kernel) : stream_->launch(kernel); }
   void copy_in(std::byte* device, const std::byte* host, std::int64_t bytes) override {
-    (outside("copy in"), stream_->copy_in(device, host, bytes));
+    before(in_, "copy in");
+    stream_->copy_in(device, host, bytes);
   }
   void copy_out(std::byte* host, const std::byte* device, std::int64_t bytes) override {
-    (outside("copy out"), stream_->copy_out(host, device, bytes));
+    before(out_, "copy out");
+    stream_->copy_out(host, device, bytes);
+  }
+  void copy(std::byte* to, const std::byte* from, std::int64_t bytes) override {
+    before(on_device_, "copy");
+    stream_->copy(to, from, bytes);
   }
   void record(Event& event) override { capture_.open ? void() : stream_->record(event); }
   void wait(Event& event) override { capture_.open ? void() : stream_->wait(event); }
@@ -171,8 +196,13 @@ class CapturingStream final : public Stream {
   void outside(std::string_view what) const {
     if (capture_.open) fail(ExitCode::device, what, " during a capture");
   }
+  void before(TransferKernel& transfer, std::string_view what) {
+    outside(what);
+    stream_->launch(transfer);
+  }
   std::unique_ptr<Stream> stream_;
   Capture& capture_;
+  TransferKernel in_, out_, on_device_;
 };
 class FakeGraph final : public CapturedGraph {
  public:
@@ -198,8 +228,7 @@ class FakeDevice final : public Device {
   }
   std::byte* allocate_host(std::int64_t bytes) override { return allocate(bytes); }
   std::unique_ptr<Stream> create_stream(int index) override {
-    std::unique_ptr<Stream> stream = index == 0 ? inline_stream() : queue_stream({});
-    return backend_.captures ? std::make_unique<CapturingStream>(std::move(stream), capture_) : std::move(stream);
+    return std::make_unique<CapturingStream>(index == 0 && !backend_.queues ? inline_stream() : queue_stream({}), backend_, capture_);
   }
   std::unique_ptr<Event> create_event() override { return cpu_event(); }
   bool can_capture() const override { return backend_.captures; }

@@ -107,8 +107,9 @@ class DeviceBuilder {
 };
 
 // A training step of y = x·w, elementwise by column, loss = Σ y: dL/dw[j] = Σ_i x[i,j], summed over devices, then
-// w −= lr · g. Inputs: x[batch,columns], tandem.scalars, tandem.random. Outputs: loss (sum), y (rows).
-inline Plan linear_plan(std::vector<std::int64_t> slices, std::int64_t columns = 3) {
+// w −= lr · g. Inputs: x[batch,columns] (where staged, by way of buffer 8), tandem.scalars, tandem.random. Outputs: loss
+// (sum), y (rows).
+inline Plan linear_plan(std::vector<std::int64_t> slices, std::int64_t columns = 3, bool staged = false) {
   Plan plan;
   plan.model = "linear";
   plan.loss = "sum";
@@ -130,6 +131,7 @@ inline Plan linear_plan(std::vector<std::int64_t> slices, std::int64_t columns =
     const BufferId w = d.buffer("w", weight, ArenaKind::parameters), g = d.buffer("w/gradient", weight, ArenaKind::gradients);
     const BufferId y = d.floats("y", {slices[i], columns}), loss = d.floats("loss", {}), w2 = d.alias("w'", w, weight);
     d.slice(0, x);
+    if (staged) d.last().workspace = d.floats("x/staging", {slices[i], columns}, ArenaKind::staging);
     d.slice(1, scalars);
     d.slice(2, random);
     d.launch("Scale", {x, w}, {y});

@@ -10,6 +10,7 @@ namespace {
 struct Slices {
   std::string name;
   std::vector<std::int64_t> rows;
+  bool staged = false;
 };
 class LinearSession : public testing::TestWithParam<Slices> {};
 
@@ -17,7 +18,7 @@ class LinearSession : public testing::TestWithParam<Slices> {};
 TEST_P(LinearSession, StepsAsOneDeviceDoes) {
   FakeBackend fake;
   const Backend* backends[] = {&fake};
-  Session session(linear_plan(GetParam().rows), backends);
+  Session session(linear_plan(GetParam().rows, 3, GetParam().staged), backends);
   session.set_parameters(std::vector{weights({1, 2, 3})});
   const std::int64_t batch = session.plan().batch;
   const std::vector<float> x = numbers(batch, 3);
@@ -32,7 +33,8 @@ TEST_P(LinearSession, StepsAsOneDeviceDoes) {
     EXPECT_EQ(loss, want_loss);
     for (std::size_t i = 0; i < x.size(); ++i) w[i % 3] -= 0.5f * x[i];
     for (int d = 0; d < session.devices(); ++d) {
-      fake.memory[static_cast<std::size_t>(d)].back().poison();  // scratch keeps nothing from step to step
+      std::vector<GuardedMemory>& memory = fake.memory[static_cast<std::size_t>(d)];  // but for parameters, which come first,
+      for (std::size_t m = 1; m < memory.size(); ++m) memory[m].poison();           // nothing is kept from step to step
       const std::vector<NamedTensor> parameters = session.parameters(d);
       ASSERT_EQ(parameters.size(), 1u);
       EXPECT_EQ(parameters[0].name, "w");
@@ -45,7 +47,7 @@ TEST_P(LinearSession, StepsAsOneDeviceDoes) {
 TEST_P(LinearSession, TakesThePlansBytesExactly) {
   FakeBackend fake;
   const Backend* backends[] = {&fake};
-  Session session(linear_plan(GetParam().rows), backends);
+  Session session(linear_plan(GetParam().rows, 3, GetParam().staged), backends);
   for (int d = 0; d < session.devices(); ++d) {
     std::int64_t taken = 0;
     for (const GuardedMemory& m : fake.memory[static_cast<std::size_t>(d)]) taken += static_cast<std::int64_t>(m.size());
@@ -57,7 +59,7 @@ TEST_P(LinearSession, TakesThePlansBytesExactly) {
 TEST_P(LinearSession, StepsAllocateNothing) {
   FakeBackend fake;
   const Backend* backends[] = {&fake};
-  Session session(linear_plan(GetParam().rows), backends);
+  Session session(linear_plan(GetParam().rows, 3, GetParam().staged), backends);
   const std::vector<float> x = numbers(session.plan().batch, 3);
   std::vector<float> loss(static_cast<std::size_t>(session.devices())), y(x.size());
   const std::byte* inputs[] = {reinterpret_cast<const std::byte*>(x.data()), nullptr, nullptr};
@@ -74,7 +76,7 @@ TEST_P(LinearSession, StepsAllocateNothing) {
 INSTANTIATE_TEST_SUITE_P(Slices, LinearSession,
                          testing::Values(Slices{"one_device", {4}}, Slices{"two_equal", {2, 2}}, Slices{"uneven", {3, 1}},
                                          Slices{"one_has_none", {4, 0}}, Slices{"the_first_has_none", {0, 2, 1}},
-                                         Slices{"four_uneven", {3, 1, 2, 2}}),
+                                         Slices{"four_uneven", {3, 1, 2, 2}}, Slices{"staged", {4}, true}, Slices{"staged_on_three", {2, 0, 1}, true}),
                          [](const auto& info) { return info.param.name; });
 
 TEST(Session, GivesEachDeviceItsStepState) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 #include <set>
+#include <thread>
 
 #include "tests/trainer/temporary_folder.h"
 #include "trainer/loader.h"
@@ -209,6 +210,29 @@ TEST(Loader, BringsEveryBatchInOrder) {
   }
   EXPECT_EQ(sizes, (std::vector<std::int64_t>{4, 2, 4, 4, 2}));
   EXPECT_EQ(got, wanted);
+  EXPECT_EQ(loader.next(), nullptr);
+}
+
+TEST(Loader, ShowsTheNextBatchBeforeItIsTaken) {
+  const MemoryDataset data = numbers(12);
+  Feed feed(data, {{.name = "x", .sample = {DType::int64, {}}}}, {}, 1);
+  Loader loader(feed, {.samples = 12, .batch = 2}, false, false);
+  const auto values = [](const LoadedBatch* batch) {
+    const auto* x = reinterpret_cast<const std::int64_t*>(batch->inputs[0]);
+    return std::vector<std::int64_t>(x, x + batch->size);
+  };
+  for (std::int64_t first = 0; first < 12; first += 2) {
+    const LoadedBatch* const shown = loader.peek();
+    const std::vector<std::int64_t> there = shown ? values(shown) : std::vector<std::int64_t>();
+    const LoadedBatch* const taken = loader.next();
+    EXPECT_EQ(values(taken), (std::vector<std::int64_t>{first, first + 1}));
+    while (first < 10 && !loader.peek()) std::this_thread::yield();  // the next one comes beside it
+    EXPECT_EQ(values(taken), (std::vector<std::int64_t>{first, first + 1})) << "the held one stays";
+    if (!shown) continue;
+    EXPECT_EQ(shown, taken);
+    EXPECT_EQ(there, values(taken));
+  }
+  EXPECT_EQ(loader.peek(), nullptr);
   EXPECT_EQ(loader.next(), nullptr);
 }
 

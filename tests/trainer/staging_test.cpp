@@ -1,0 +1,89 @@
+// Training on devices that copy the next batch while a step computes: the loop says in time what comes next, and every step
+// trains on its own batch.
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "kernels/cpu/backend.h"
+#include "tests/runtime/fake_backend.h"
+#include "trainer/model.h"
+
+namespace tandem {
+namespace {
+
+// The CPU's kernels on devices whose streams are queues, with room for the next batch.
+class StagingCpu final : public Backend {
+ public:
+  test::FakeBackend devices;
+  StagingCpu() { devices.queues = true; }
+  std::string name() const override { return "cpu"; }
+  std::string version() const override { return cpu_backend().version(); }
+  std::string unusable() const override { return {}; }
+  int device_count() const override { return 4; }
+  bool stages_inputs() const override { return true; }
+  DeviceModel model(int index, int devices_in_use) const override { return cpu_backend().model(index, devices_in_use); }
+  std::vector<KernelRow> rows() const override { return cpu_backend().rows(); }
+  std::vector<KernelDescription> describe(const KernelRequest& request) const override { return cpu_backend().describe(request); }
+  double measure(const KernelDescription&, const KernelOptions&) const override { return 0; }
+  std::unique_ptr<CollectiveGroup> create_group(const GroupSpec& spec) const override { return devices.create_group(spec); }
+  std::unique_ptr<Device> open(int index, const KernelOptions& options) const override { return devices.open(index, options); }
+};
+
+struct Trained {
+  std::vector<double> losses;
+  double accuracy = 0;
+};
+
+// 100 samples in batches of 16: the last one of an epoch has 4 and a plan of its own; between epochs the model is evaluated.
+Trained train(const Backend& backend, const std::string& devices, const std::function<void(const Plan&)>& after_step = {}) {
+  const Backend* const backends[] = {&backend};
+  const Splits data = open_data("synthetic:digits,train=100,test=40");
+  ModelOptions o;
+  o.plan.batch = 16;
+  o.plan.devices = parse_devices(devices);
+  o.init = "he-normal";
+  Model model = Model::load(std::string(TANDEM_SOURCE_DIR) + "/models/mlp.onnx");
+  model.compile(o, backends);
+  Trained t;
+  FitOptions fit{.epochs = 3, .learning_rate = 0.02, .validation = data.test.get()};
+  fit.callbacks.on_step = [&](const StepReport& r) {
+    t.losses.push_back(r.loss);
+    if (after_step) after_step(model.plan());
+  };
+  t.accuracy = model.fit(*data.train, fit).epochs.back().val_accuracy;
+  return t;
+}
+
+// Inputs that come with their step.
+int unstaged(const Plan& plan) {
+  int count = 0;
+  for (const DevicePlan& d : plan.devices)
+    for (const Step& s : d.steps) count += s.kind == StepKind::slice && !s.workspace.present();
+  return count;
+}
+
+class StagedTraining : public testing::TestWithParam<const char*> {};
+
+TEST_P(StagedTraining, GivesTheSameBits) {
+  StagingCpu staging;
+  std::atomic<int> in = 0, on_device = 0;
+  staging.devices.transfers = [&](test::Transfer t) {
+    in += t == test::Transfer::in;
+    on_device += t == test::Transfer::on_device;
+  };
+  constexpr int epoch = 7;   // steps
+  int steps = 0, ahead = 0;  // ahead: of the first epoch, those after which a batch had come that no step had taken
+  const Trained plain = train(cpu_backend(), GetParam());
+  const Trained staged = train(staging, GetParam(), [&](const Plan& plan) {
+    if (++steps <= epoch) ahead += in - on_device > steps * unstaged(plan);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // the loader keeps up
+  });
+  EXPECT_GT(ahead, 0);
+  EXPECT_EQ(staged.losses, plain.losses);
+  EXPECT_EQ(staged.accuracy, plain.accuracy);
+  EXPECT_TRUE(staging.devices.guards_whole());
+}
+INSTANTIATE_TEST_SUITE_P(Devices, StagedTraining, testing::Values("cpu:0", "cpu:0-1"), [](const auto& info) { return info.index == 0 ? "one" : "two"; });
+
+}  // namespace
+}  // namespace tandem
