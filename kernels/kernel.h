@@ -41,6 +41,7 @@ struct KernelRequest {
   std::vector<Operand> outputs;    // layout any, or the one that is wanted
   KernelOptions options;
   std::string_view kernel;         // describe only the kernel of this name, as a plan stored it; empty: all
+  bool timed = false;              // the descriptions will be timed: a library's second choices are wanted, too
 };
 
 // Where a kernel runs. `native` is null on the CPU (the calling thread) and a cudaStream_t on CUDA.

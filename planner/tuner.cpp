@@ -95,7 +95,9 @@ const std::vector<KernelDescription>& Tuner::describe(const KernelRequest& reque
   const std::string key = key_of(request);
   const auto it = described_.find(key);
   if (it != described_.end()) return it->second;
-  return described_.emplace(key, backend_.describe(request)).first->second;
+  KernelRequest timed = request;
+  timed.timed = measure_;
+  return described_.emplace(key, backend_.describe(timed)).first->second;
 }
 
 std::vector<std::size_t> Tuner::promising(const std::vector<KernelDescription>& all, double flops, const DeviceModel& device) const {

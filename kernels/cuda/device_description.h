@@ -11,6 +11,7 @@ struct DeviceDescription {
   DeviceModel model;
   std::string cudnn_json;  // empty: cuDNN asks device `index`
   int index = 0;
+  bool at_hand() const { return cudnn_json.empty(); }
 };
 
 DeviceDescription describe_h200();

@@ -21,7 +21,7 @@ class Listed final : public Backend {
   int device_count() const override { return 1; }
   DeviceModel model(int, int) const override { return {}; }
   std::vector<KernelRow> rows() const override { return {}; }
-  std::vector<KernelDescription> describe(const KernelRequest&) const override { return {}; }
+  std::vector<KernelDescription> describe(const KernelRequest& request) const override { return std::vector<KernelDescription>(request.timed ? 4 : 1); }
   std::unique_ptr<Device> open(int, const KernelOptions&) const override { return nullptr; }
   std::unique_ptr<CollectiveGroup> create_group(const GroupSpec&) const override { return nullptr; }
   Timing measure(const KernelDescription&, const KernelOptions&) const override {
@@ -110,6 +110,12 @@ TEST_F(TunerFile, DisturbedTimesServeOneTunerOnly) {
   EXPECT_EQ(ask(Listed({0.25}), "a"), all(0.25));
   EXPECT_EQ(ask(Listed({0.5}, true), "a", true), all(0.25)) << "held up, it says nothing against the time that is known";
   EXPECT_EQ(ask(Listed({}), "a"), all(0.25));
+}
+
+TEST(Tuner, AsksForSecondChoicesOnlyToTimeThem) {
+  const Listed backend({});
+  const Attributes none;
+  for (const bool measures : {false, true}) EXPECT_EQ(Tuner(backend, measures, "").describe({"Relu", &none, {}, {}, {}, {}}).size(), measures ? 4U : 1U);
 }
 
 TEST_F(TunerFile, WithoutMeasuringOrAFileNothingIsWritten) {

@@ -35,6 +35,8 @@ class CudnnKernel final : public Kernel {
   std::int64_t cudnn_workspace_;
 };
 
+constexpr std::size_t timed_engines = 4;
+
 std::string key_of(const CudnnRecipe& recipe, const KernelRequest& request) {
   std::string key = concat(recipe.family, ' ', request.op, ' ', *request.attributes);
   for (const auto* operands : {&recipe.description.inputs, &recipe.description.outputs})
@@ -48,7 +50,7 @@ std::vector<KernelDescription> descriptions_of(const CudnnRecipe& recipe, const 
   const std::string prefix = recipe.family + '.';
   std::vector<PlannedEngine> engines;
   if (request.kernel.empty()) {
-    engines = libraries.cudnn_target().engines(key_of(recipe, request), recipe.build, recipe.filter);
+    engines = libraries.cudnn_target().engines(key_of(recipe, request), recipe.build, recipe.filter, request.timed ? timed_engines : 1);
   } else if (request.kernel.starts_with(prefix)) {
     const std::optional<Engine> engine = parse_engine(request.kernel.substr(prefix.size()));
     if (engine) engines.push_back({*engine, libraries.cudnn_target().workspace(recipe.build(), *engine)});

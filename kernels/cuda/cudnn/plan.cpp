@@ -93,9 +93,9 @@ EngineFilter filter_of(const KernelOptions& options, DType dtype) {
   return {.deterministic = options.deterministic, .winograd = options.winograd, .exact_float32 = dtype == DType::float32 && !options.tf32};
 }
 
-CudnnTarget::CudnnTarget(const DeviceDescription& device) : wanted_(device.cudnn_json.empty() ? 4 : 1), driver_(driver_library_there()) {
+CudnnTarget::CudnnTarget(const DeviceDescription& device) : driver_(driver_library_there()) {
   Descriptor& d = properties_.emplace(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
-  if (device.cudnn_json.empty()) {
+  if (device.at_hand()) {
     const auto index = static_cast<std::int32_t>(device.index);
     d.set(CUDNN_ATTR_DEVICEPROP_DEVICE_ID, CUDNN_TYPE_INT32, 1, &index);
   } else {
@@ -113,55 +113,44 @@ std::int64_t CudnnTarget::workspace_of(const Descriptor& configuration) const {
   return d.integer(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
 }
 
-std::vector<PlannedEngine> CudnnTarget::engines(const CudnnGraph& graph, const EngineFilter& filter, std::string* reason) const {
+std::vector<PlannedEngine> CudnnTarget::look_for(const CudnnGraph& graph, const EngineFilter& filter, std::size_t most) const {
   std::vector<PlannedEngine> found;
-  std::string first_refusal;
-  const auto refused = [&](const Error& e) {
-    if (first_refusal.empty()) first_refusal = e.what();
-  };
-  try {
-    const Descriptor operations = graph.finalized(nullptr);
-    for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
-      std::vector<Descriptor> configurations;
-      try {
-        Descriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
-        heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, operations)
-            .set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode)
-            .set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, *properties_)
-            .finalize("engine heuristics");
-        configurations = heuristics.descriptors(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
-      } catch (const Error& e) {
-        refused(e);
-      }
-      for (const Descriptor& configuration : configurations) {
-        if (found.size() == wanted_) return found;
-        try {
-          if (!passes(configuration, filter)) continue;
-          const Engine engine = engine_of(configuration);
-          if (std::any_of(found.begin(), found.end(), [&](const PlannedEngine& p) { return p.engine == engine; })) continue;
-          found.push_back({engine, workspace_of(configuration)});
-        } catch (const Error& e) {
-          refused(e);
-        }
-      }
-      if (!found.empty()) return found;
+  const Descriptor operations = graph.finalized(nullptr);
+  for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
+    std::vector<Descriptor> configurations;
+    try {
+      Descriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+      heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, operations)
+          .set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode)
+          .set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, *properties_)
+          .finalize("engine heuristics");
+      configurations = heuristics.descriptors(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    } catch (const Error&) {  // no engine by this mode
     }
-  } catch (const Error& e) {
-    refused(e);
+    for (const Descriptor& configuration : configurations) {
+      if (found.size() == most) return found;
+      try {
+        if (!passes(configuration, filter)) continue;
+        const Engine engine = engine_of(configuration);
+        if (std::any_of(found.begin(), found.end(), [&](const PlannedEngine& p) { return p.engine == engine; })) continue;
+        found.push_back({engine, workspace_of(configuration)});
+      } catch (const Error&) {  // cuDNN cannot plan it after all: the next one
+      }
+    }
+    if (!found.empty()) return found;
   }
-  if (found.empty() && reason) *reason = first_refusal.empty() ? "cuDNN's heuristics name no engine that the options allow" : first_refusal;
   return found;
 }
 
-std::vector<PlannedEngine> CudnnTarget::engines(const std::string& key, const std::function<CudnnGraph()>& build, const EngineFilter& filter) const {
-  const std::string whole = concat(key, filter.deterministic, filter.winograd, filter.exact_float32);
+std::vector<PlannedEngine> CudnnTarget::engines(const std::string& key, const std::function<CudnnGraph()>& build, const EngineFilter& filter, std::size_t most) const {
+  const std::string whole = concat(key, filter.deterministic, filter.winograd, filter.exact_float32, ' ', most);
   {
     const std::scoped_lock hold(lock_);
     if (const auto known = remembered_.find(whole); known != remembered_.end()) return known->second;
   }
   std::vector<PlannedEngine> found;
   try {
-    found = engines(build(), filter);
+    found = look_for(build(), filter, most);
   } catch (const Error&) {  // cuDNN refuses to describe the operation: it has no engine for it either
   }
   const std::scoped_lock hold(lock_);

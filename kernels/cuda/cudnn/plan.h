@@ -36,18 +36,17 @@ struct PlannedEngine {
 class CudnnTarget {
  public:
   explicit CudnnTarget(const DeviceDescription& device);
-  // Engines that cuDNN accepts for the graph, best first by its heuristics. Where there is none, `reason` says why.
-  std::vector<PlannedEngine> engines(const CudnnGraph& graph, const EngineFilter& filter, std::string* reason = nullptr) const;
-  // The same, remembered by key, which says everything that the graph depends on.
-  std::vector<PlannedEngine> engines(const std::string& key, const std::function<CudnnGraph()>& build, const EngineFilter& filter) const;
+  // Engines that cuDNN accepts for the graph, best first by its heuristics, at most so many: each costs a plan of cuDNN's,
+  // and perhaps a compilation. Remembered by key, which says everything that the graph depends on.
+  std::vector<PlannedEngine> engines(const std::string& key, const std::function<CudnnGraph()>& build, const EngineFilter& filter, std::size_t most) const;
   // The workspace of a chosen engine; fails (device) where it does not fit the graph.
   std::int64_t workspace(const CudnnGraph& graph, const Engine& engine) const;
 
  private:
+  std::vector<PlannedEngine> look_for(const CudnnGraph& graph, const EngineFilter& filter, std::size_t most) const;
   std::int64_t workspace_of(const Descriptor& configuration) const;  // fails (device) where cuDNN cannot plan it
   std::optional<Descriptor> properties_;
-  std::size_t wanted_;  // engines to look for: several where they can be timed
-  bool driver_;         // the driver's library is there
+  bool driver_;  // the driver's library is there
   mutable std::mutex lock_;
   mutable std::map<std::string, std::vector<PlannedEngine>> remembered_;
 };
