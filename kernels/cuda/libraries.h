@@ -5,6 +5,7 @@
 #include <string>
 
 #include "kernels/cuda/device_description.h"
+#include "kernels/kernel.h"
 
 struct cudnnContext;
 struct cublasLtContext;
@@ -27,6 +28,8 @@ class Libraries {
   // Of the calling thread's current device. Each fails (device) with the library's reason.
   cudnnContext* cudnn();
   cublasLtContext* cublaslt();
+  // For a request that names no kernel, where there is a device to choose one on; else null.
+  cublasLtContext* cublaslt_at_hand(const KernelRequest& request) { return request.kernel.empty() && device_.at_hand() ? cublaslt() : nullptr; }
 
  private:
   struct Handles;

@@ -30,6 +30,27 @@ TEST(KernelNames, FindTheirKernelAgain) {
   EXPECT_THROW(backend->describe(request), Error);
 }
 
+TEST(KernelNames, FindTheirProductAgain) {
+  std::string reason;
+  const Backend* const backend = cuda_module(reason);
+  if (!backend) GTEST_SKIP() << reason;
+  const Attributes none;
+  const Operand x{DType::bfloat16, Shape{32, 64}, {}}, w{DType::bfloat16, Shape{16, 64}, {}}, y{DType::bfloat16, Shape{32, 16}, {}};
+  KernelRequest request{"InnerProduct", &none, {x, w}, {y}, {}, {}};
+  const std::vector<KernelDescription> first = backend->describe(request);
+  ASSERT_FALSE(first.empty());
+  if (!backend->unusable().empty()) EXPECT_EQ(first[0].kernel, "cublaslt.inner_product.heuristic") << "no device can be asked";
+  for (const std::string& name : {first[0].kernel, std::string("cublaslt.inner_product.eng66.k1=20"), std::string("cublaslt.inner_product.apart.eng66")}) {
+    request.kernel = name;
+    const std::vector<KernelDescription> again = backend->describe(request);
+    ASSERT_EQ(again.size(), 1U) << name;
+    EXPECT_EQ(again[0].kernel, name);
+    EXPECT_EQ(again[0].workspace, first[0].workspace);
+  }
+  request.kernel = "cublaslt.inner_product.h0";
+  EXPECT_TRUE(backend->describe(request).empty());
+}
+
 TEST(Module, HasAKernelForEveryOperatorThatTheCpuHas) {
   std::string reason;
   const Backend* const backend = cuda_module(reason);

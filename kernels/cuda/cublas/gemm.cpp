@@ -1,7 +1,8 @@
 #include "kernels/cuda/cublas/gemm.h"
 
 #include <algorithm>
-#include <array>
+
+#include "graph/error.h"
 
 namespace tandem::cuda {
 namespace {
@@ -25,6 +26,7 @@ cublasComputeType_t compute_of(const Gemm& g) {
   if (g.dtype == DType::float64) return CUBLAS_COMPUTE_64F;
   return g.dtype == DType::float32 && g.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }
+cudaDataType_t scale_of(const Gemm& g) { return g.dtype == DType::float64 ? CUDA_R_64F : CUDA_R_32F; }
 
 void set_layout(cublasLtMatrixLayout_t& layout, cudaDataType_t type, std::int64_t rows, std::int64_t columns, std::int64_t batch, std::int64_t stride) {
   check(cublasLtMatrixLayoutCreate(&layout, type, static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(columns), rows), "describe a matrix");
@@ -48,33 +50,105 @@ struct Preference {
   }
 };
 
+// What of an algorithm can be chosen, with the values it starts from. Attributes are 16 or 32 bits wide.
+struct Knob {
+  cublasLtMatmulAlgoConfigAttributes_t type;
+  std::size_t bytes;
+  std::int64_t initial;
+};
+constexpr Knob knobs[] = {
+    {CUBLASLT_ALGO_CONFIG_TILE_ID, 4, CUBLASLT_MATMUL_TILE_UNDEFINED},
+    {CUBLASLT_ALGO_CONFIG_SPLITK_NUM, 4, 1},
+    {CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, 4, CUBLASLT_REDUCTION_SCHEME_NONE},
+    {CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING, 4, 0},
+    {CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION, 4, 0},
+    {CUBLASLT_ALGO_CONFIG_STAGES_ID, 4, CUBLASLT_MATMUL_STAGES_UNDEFINED},
+    {CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID, 2, CUBLASLT_MATMUL_INNER_SHAPE_UNDEFINED},
+    {CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, 2, CUBLASLT_CLUSTER_SHAPE_AUTO},
+};
+
+std::int64_t value_of(const cublasLtMatmulAlgo_t& algorithm, cublasLtMatmulAlgoConfigAttributes_t type, std::size_t bytes) {
+  std::uint16_t narrow = 0;
+  std::int32_t wide = 0;
+  void* const value = bytes == 2 ? static_cast<void*>(&narrow) : &wide;
+  check(cublasLtMatmulAlgoConfigGetAttribute(&algorithm, type, value, bytes, nullptr), "read an algorithm's attribute");
+  return bytes == 2 ? std::int64_t{narrow} : std::int64_t{wide};
+}
+
+Engine engine_of(const cublasLtMatmulAlgo_t& algorithm) {
+  Engine e{.index = value_of(algorithm, CUBLASLT_ALGO_CONFIG_ID, 4), .knobs = {}};
+  for (const Knob& k : knobs)
+    if (const std::int64_t value = value_of(algorithm, k.type, k.bytes); value != k.initial) e.knobs.emplace_back(k.type, value);
+  return e;
+}
+
 }  // namespace
 
-std::unique_ptr<GemmPlan> GemmPlan::make(const Gemm& g, int choice, cublasLtHandle_t handle) {
-  std::unique_ptr<GemmPlan> p(new GemmPlan);
-  p->handle_ = handle;
-  p->float64_ = g.dtype == DType::float64;
+GemmPlan::GemmPlan(const Gemm& g, cublasLtHandle_t handle) : gemm_(g), handle_(handle) {
   const cudaDataType_t type = type_of(g.dtype);
-  check(cublasLtMatmulDescCreate(&p->operation_, compute_of(g), p->float64_ ? CUDA_R_64F : CUDA_R_32F), "describe a product");
-  set(p->operation_, CUBLASLT_MATMUL_DESC_TRANSA, g.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
-  set(p->operation_, CUBLASLT_MATMUL_DESC_TRANSB, g.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
-  set(p->operation_, CUBLASLT_MATMUL_DESC_EPILOGUE, g.epilogue);
-  set_layout(p->a_, type, g.transpose_a ? g.k : g.m, g.transpose_a ? g.m : g.k, g.batch, g.stride_a);
-  set_layout(p->b_, type, g.transpose_b ? g.n : g.k, g.transpose_b ? g.k : g.n, g.batch, g.stride_b);
-  set_layout(p->d_, type, g.m, g.n, g.batch, g.stride_d);
+  check(cublasLtMatmulDescCreate(&operation_, compute_of(g), scale_of(g)), "describe a product");
+  set(operation_, CUBLASLT_MATMUL_DESC_TRANSA, g.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(operation_, CUBLASLT_MATMUL_DESC_TRANSB, g.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE, g.epilogue);
+  set_layout(a_, type, g.transpose_a ? g.k : g.m, g.transpose_a ? g.m : g.k, g.batch, g.stride_a);
+  set_layout(b_, type, g.transpose_b ? g.n : g.k, g.transpose_b ? g.k : g.n, g.batch, g.stride_b);
+  set_layout(d_, type, g.m, g.n, g.batch, g.stride_d);
+}
 
+std::vector<cublasLtMatmulAlgo_t> GemmPlan::heuristics(int most) const {
   Preference preference;
   preference.set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(gemm_workspace));
   for (const auto name : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
-    preference.set(name, static_cast<std::uint32_t>(g.alignment));
+    preference.set(name, static_cast<std::uint32_t>(gemm_.alignment));
   // Split sums that meet in place are added in whatever order they come.
-  if (g.deterministic) preference.set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_MASK & ~CUBLASLT_REDUCTION_SCHEME_INPLACE));
-  std::array<cublasLtMatmulHeuristicResult_t, 8> found{};
+  if (gemm_.deterministic) preference.set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_MASK & ~CUBLASLT_REDUCTION_SCHEME_INPLACE));
+  std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<std::size_t>(most));
   int count = 0;
-  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle, p->operation_, p->a_, p->b_, p->d_, p->d_, preference.native, static_cast<int>(found.size()), found.data(), &count);
-  if (status != CUBLAS_STATUS_SUCCESS || count == 0) return nullptr;
-  p->algorithm_ = found[static_cast<std::size_t>(std::min(choice, count - 1))].algo;
-  return p;
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle_, operation_, a_, b_, d_, d_, preference.native, most, found.data(), &count);
+  std::vector<cublasLtMatmulAlgo_t> algorithms;
+  for (int i = 0; status == CUBLAS_STATUS_SUCCESS && i < count; ++i) algorithms.push_back(found[static_cast<std::size_t>(i)].algo);
+  return algorithms;
+}
+
+std::vector<Engine> GemmPlan::engines(int most) {
+  std::vector<Engine> engines;
+  for (const cublasLtMatmulAlgo_t& algorithm : heuristics(most)) try {
+      const Engine engine = engine_of(algorithm);
+      choose(engine);
+      if (std::find(engines.begin(), engines.end(), engine) == engines.end()) engines.push_back(engine);
+    } catch (const Error&) {  // it has more to it than its attributes tell
+    }
+  return engines;
+}
+
+void GemmPlan::choose(const Engine& engine) {
+  const auto refuse = [&](std::string_view why, cublasStatus_t status) {
+    fail(ExitCode::device, "cuBLASLt ", cublasLtGetVersion(), ' ', why, ' ', to_string(engine), " for a product ", gemm_.m, 'x', gemm_.n, 'x', gemm_.k, " of ", gemm_.dtype, " (",
+         cublasLtGetStatusString(status), "): a plan made with another version, or for another device, is to be made again");
+  };
+  const cudaDataType_t type = type_of(gemm_.dtype);
+  cublasLtMatmulAlgo_t algorithm{};
+  if (const cublasStatus_t status = cublasLtMatmulAlgoInit(handle_, compute_of(gemm_), scale_of(gemm_), type, type, type, type, static_cast<int>(engine.index), &algorithm); status != CUBLAS_STATUS_SUCCESS)
+    refuse("has no algorithm", status);
+  for (const auto& [type_of_knob, value] : engine.knobs) {
+    const auto knob = std::find_if(std::begin(knobs), std::end(knobs), [&](const Knob& k) { return k.type == type_of_knob; });
+    if (knob == std::end(knobs)) refuse("knows no such setting of algorithm", CUBLAS_STATUS_INVALID_VALUE);
+    const auto narrow = static_cast<std::uint16_t>(value);
+    const auto wide = static_cast<std::int32_t>(value);
+    const void* const bytes = knob->bytes == 2 ? static_cast<const void*>(&narrow) : &wide;
+    if (const cublasStatus_t status = cublasLtMatmulAlgoConfigSetAttribute(&algorithm, knob->type, bytes, knob->bytes); status != CUBLAS_STATUS_SUCCESS) refuse("cannot set up algorithm", status);
+  }
+  cublasLtMatmulHeuristicResult_t result{};
+  cublasStatus_t status = cublasLtMatmulAlgoCheck(handle_, operation_, a_, b_, d_, d_, &algorithm, &result);
+  if (status == CUBLAS_STATUS_SUCCESS && result.workspaceSize > static_cast<std::size_t>(gemm_workspace)) status = CUBLAS_STATUS_NOT_SUPPORTED;
+  if (status != CUBLAS_STATUS_SUCCESS) refuse("cannot run algorithm", status);
+  algorithm_ = algorithm;
+}
+
+bool GemmPlan::choose_best() {
+  const std::vector<cublasLtMatmulAlgo_t> found = heuristics(1);
+  if (!found.empty()) algorithm_ = found[0];
+  return !found.empty();
 }
 
 GemmPlan::~GemmPlan() {
@@ -88,8 +162,9 @@ void GemmPlan::set_bias(void* bias) { set(operation_, CUBLASLT_MATMUL_DESC_BIAS_
 void GemmPlan::run(const void* a, const void* b, void* d, void* workspace, void* stream) const {
   const double one = 1, zero = 0;
   const float one32 = 1, zero32 = 0;
-  const void* const alpha = float64_ ? static_cast<const void*>(&one) : &one32;
-  const void* const beta = float64_ ? static_cast<const void*>(&zero) : &zero32;
+  const bool float64 = gemm_.dtype == DType::float64;
+  const void* const alpha = float64 ? static_cast<const void*>(&one) : &one32;
+  const void* const beta = float64 ? static_cast<const void*>(&zero) : &zero32;
   check(cublasLtMatmul(handle_, operation_, alpha, a, a_, b, b_, beta, d, d_, d, d_, &algorithm_, workspace, gemm_workspace, static_cast<cudaStream_t>(stream)), "run a product");
 }
 

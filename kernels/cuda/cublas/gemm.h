@@ -2,10 +2,11 @@
 #pragma once
 #include <cublasLt.h>
 
+#include <cstddef>
 #include <memory>
-#include <optional>
 
-#include "kernels/cuda/kernels.h"
+#include "graph/dtype.h"
+#include "kernels/cuda/engine.h"
 
 namespace tandem::cuda {
 
@@ -25,23 +26,29 @@ struct Gemm {
 // Prepared on the calling thread's device; runs with nothing left to choose.
 class GemmPlan {
  public:
-  // `choice`: which of the heuristics' algorithms, best 0; the last one where there are fewer.
-  // Nothing where cuBLASLt has no algorithm for it.
-  static std::unique_ptr<GemmPlan> make(const Gemm& gemm, int choice, cublasLtHandle_t handle);
+  GemmPlan(const Gemm& gemm, cublasLtHandle_t handle);
   ~GemmPlan();
   GemmPlan(const GemmPlan&) = delete;
   GemmPlan& operator=(const GemmPlan&) = delete;
+
+  // The heuristics' algorithms, best first, at most so many: an algorithm's number is the engine, its configuration's
+  // attributes that differ from the default are the knobs. Those that choose() would refuse are left out.
+  std::vector<Engine> engines(int most);
+  // Before the first run, one of these. Fails (device) where this cuBLASLt has no such algorithm or it does not take the
+  // product.
+  void choose(const Engine& engine);
+  bool choose_best();  // what the heuristics put first; false where they have none
 
   void set_bias(void* bias);  // read or, for a bias gradient, written
   void run(const void* a, const void* b, void* d, void* workspace, void* stream) const;
 
  private:
-  GemmPlan() = default;
+  std::vector<cublasLtMatmulAlgo_t> heuristics(int most) const;
+  const Gemm gemm_;
   cublasLtHandle_t handle_ = nullptr;
   cublasLtMatmulDesc_t operation_ = nullptr;
   cublasLtMatrixLayout_t a_ = nullptr, b_ = nullptr, d_ = nullptr;
   cublasLtMatmulAlgo_t algorithm_{};
-  bool float64_ = false;
 };
 
 }  // namespace tandem::cuda

@@ -1,7 +1,7 @@
 // InnerProduct and its gradients: y[N,O] = x[N,K] · w[O,K]ᵀ in row-major terms, where K runs over x's axes but the first
 // in x's own order, which w shares. cuBLAS sees the transposed, column-major matrices.
 #include "kernels/cuda/cublas/families.h"
-#include "kernels/cuda/cublas/gemm.h"
+#include "kernels/cuda/cublas/ways.h"
 #include "kernels/cuda/libraries.h"
 #include "kernels/cuda/native/bias.h"
 #include "kernels/cuda/native/describe.h"
@@ -9,8 +9,6 @@
 
 namespace tandem::cuda {
 namespace {
-
-constexpr int choices = 4;  // of the heuristics' algorithms, where they can be timed
 
 bool samples_outermost(const Operand& o) {
   return o.layout.plain() && static_cast<int>(o.layout.tag().size()) == o.shape.rank() && o.layout.tag()[0] == 'a';
@@ -66,7 +64,7 @@ class InnerProductKernel final : public Kernel {
   std::byte *d_ = nullptr, *workspace_ = nullptr;
 };
 
-// What is fused into the product, and what does the same where cuBLASLt has no algorithm for that.
+// What is fused into the product, and what does the same apart, where cuBLASLt has no algorithm for that.
 struct Fusion {
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   InnerProductKernel::Roles roles;
@@ -76,20 +74,18 @@ struct Fusion {
 std::vector<KernelDescription> descriptions_of(const KernelDescription& d, const KernelRequest& request, Gemm gemm, const Fusion& fusion, std::int64_t own_workspace, Libraries& libraries) {
   gemm.tf32 = request.options.tf32;
   gemm.deterministic = request.options.deterministic;
-  const bool several = !request.kernel.empty() || libraries.device().cudnn_json.empty();
+  gemm.epilogue = fusion.epilogue;
+  const std::string prefix = concat(d.kernel, gemm.tf32 && gemm.dtype == DType::float32 ? ".tf32" : "");
   std::vector<KernelDescription> all;
-  for (int choice = 0; choice < (several ? choices : 1); ++choice) {
+  for (const GemmWay& way : ways_to_run(gemm, prefix, request, libraries.cublaslt_at_hand(request))) {
     KernelDescription& k = all.emplace_back(d);
-    k.kernel = concat(d.kernel, gemm.tf32 && gemm.dtype == DType::float32 ? ".tf32" : "", ".h", choice);
+    k.kernel = way.kernel;
     k.workspace = gemm_workspace + own_workspace;
     k.efficiency = 0.7;
-    k.make = [gemm, fusion, choice, name = k.kernel, &libraries]() -> std::unique_ptr<Kernel> {
-      Gemm fused = gemm;
-      fused.epilogue = fusion.epilogue;
-      if (auto plan = GemmPlan::make(fused, choice, libraries.cublaslt())) return std::make_unique<InnerProductKernel>(std::move(plan), fusion.roles, Binder());
-      auto plain = fusion.epilogue == CUBLASLT_EPILOGUE_DEFAULT ? nullptr : GemmPlan::make(gemm, choice, libraries.cublaslt());
-      if (!plain) fail(ExitCode::device, name, ": cuBLASLt has no algorithm for ", gemm.m, "x", gemm.n, "x", gemm.k, " of ", gemm.dtype);
-      return std::make_unique<InnerProductKernel>(std::move(plain), InnerProductKernel::Roles{fusion.roles.a, fusion.roles.b}, fusion.instead);
+    k.make = [gemm, fusion, way, &libraries]() -> std::unique_ptr<Kernel> {
+      auto [plan, apart] = prepare(gemm, way, libraries.cublaslt());
+      if (!apart) return std::make_unique<InnerProductKernel>(std::move(plan), fusion.roles, Binder());
+      return std::make_unique<InnerProductKernel>(std::move(plan), InnerProductKernel::Roles{fusion.roles.a, fusion.roles.b}, fusion.instead);
     };
   }
   return all;

@@ -3,15 +3,13 @@
 #include <bit>
 
 #include "kernels/cuda/cublas/families.h"
-#include "kernels/cuda/cublas/gemm.h"
+#include "kernels/cuda/cublas/ways.h"
 #include "kernels/cuda/libraries.h"
 #include "kernels/cuda/native/describe.h"
 #include "kernels/cuda/native/nest.h"
 
 namespace tandem::cuda {
 namespace {
-
-constexpr int choices = 4;
 
 struct Offsets {
   std::int64_t y, a, b;  // elements
@@ -103,17 +101,15 @@ std::vector<KernelDescription> describe_matmul(const KernelRequest& request, Lib
   for (const Offsets& o : calls) together |= static_cast<std::uint64_t>((o.y | o.a | o.b) * element);
   gemm.alignment = static_cast<int>(std::uint64_t{1} << std::countr_zero(together));
 
-  const bool several = !request.kernel.empty() || libraries->device().cudnn_json.empty();
+  const std::string prefix = concat(d.kernel, gemm.tf32 && gemm.dtype == DType::float32 ? ".tf32" : "");
   std::vector<KernelDescription> all;
-  for (int choice = 0; choice < (several ? choices : 1); ++choice) {
+  for (const GemmWay& way : ways_to_run(gemm, prefix, request, libraries->cublaslt_at_hand(request))) {
     KernelDescription& one = all.emplace_back(d);
-    one.kernel = concat("cublaslt.matmul", gemm.tf32 && gemm.dtype == DType::float32 ? ".tf32" : "", ".h", choice);
+    one.kernel = way.kernel;
     one.workspace = gemm_workspace;
     one.efficiency = 0.7;
-    one.make = [gemm, calls, element, choice, libraries]() -> std::unique_ptr<Kernel> {
-      auto plan = GemmPlan::make(gemm, choice, libraries->cublaslt());
-      if (!plan) fail(ExitCode::device, "cublaslt.matmul: cuBLASLt has no algorithm for ", gemm.m, "x", gemm.n, "x", gemm.k, " of ", gemm.dtype);
-      return std::make_unique<MatMulKernel>(std::move(plan), calls, element);
+    one.make = [gemm, calls, element, way, libraries]() -> std::unique_ptr<Kernel> {
+      return std::make_unique<MatMulKernel>(prepare(gemm, way, libraries->cublaslt()).plan, calls, element);
     };
   }
   return all;

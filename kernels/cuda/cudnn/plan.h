@@ -8,18 +8,10 @@
 
 #include "kernels/cuda/cudnn/graph.h"
 #include "kernels/cuda/device_description.h"
+#include "kernels/cuda/engine.h"
 #include "kernels/kernel.h"
 
 namespace tandem::cuda {
-
-// A choice of cuDNN's: "eng47.k2=1.k14=3".
-struct Engine {
-  std::int64_t index = 0;
-  std::vector<std::pair<std::int64_t, std::int64_t>> knobs;  // type and value
-  bool operator==(const Engine&) const = default;
-};
-std::string to_string(const Engine& engine);
-std::optional<Engine> parse_engine(std::string_view text);
 
 struct EngineFilter {
   bool deterministic = false;

@@ -1,0 +1,122 @@
+#include "tests/cuda/cublas/stand_in.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tandem::test::cublas {
+namespace {
+
+constexpr std::size_t untold_at = 15;  // words: attributes, then what none tells
+
+std::array<std::int32_t, 16> words_of(const cublasLtMatmulAlgo_t& algo) {
+  std::array<std::int32_t, 16> words;
+  std::memcpy(words.data(), algo.data, sizeof words);
+  return words;
+}
+void put(cublasLtMatmulAlgo_t& algo, std::size_t word, std::int32_t value) { std::memcpy(reinterpret_cast<char*>(algo.data) + 4 * word, &value, sizeof value); }
+
+cublasLtMatmulAlgo_t algo_of(const Algorithm& a) {
+  cublasLtMatmulAlgo_t algo{};
+  for (std::size_t i = 0; i < a.attributes.size(); ++i) put(algo, i, a.attributes[i]);
+  put(algo, untold_at, a.untold);
+  return algo;
+}
+
+bool takes(const Algorithm& a, cublasLtMatmulDesc_t operation) { return a.epilogues || operation->data[CUBLASLT_MATMUL_DESC_EPILOGUE] == CUBLASLT_EPILOGUE_DEFAULT; }
+
+bool wide(cublasLtMatmulAlgoConfigAttributes_t attribute) { return attribute != CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID && attribute != CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID; }
+
+template <class T>
+cublasStatus_t create(T** made) {
+  *made = new T{};
+  ++library().live;
+  return CUBLAS_STATUS_SUCCESS;
+}
+template <class T>
+cublasStatus_t destroy(const T* made) {
+  delete made;
+  --library().live;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+}  // namespace
+
+Library& library() {
+  static Library one;
+  return one;
+}
+
+Algorithm algorithm(std::int32_t number, std::int32_t tile, std::int32_t splits, std::int32_t cluster) {
+  Algorithm a;
+  a.attributes[CUBLASLT_ALGO_CONFIG_ID] = number;
+  a.attributes[CUBLASLT_ALGO_CONFIG_TILE_ID] = tile;
+  a.attributes[CUBLASLT_ALGO_CONFIG_SPLITK_NUM] = splits;
+  a.attributes[CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID] = cluster;
+  return a;
+}
+
+}  // namespace tandem::test::cublas
+
+using namespace tandem::test::cublas;
+
+extern "C" {
+
+size_t cublasLtGetVersion() { return 130100; }
+const char* cublasLtGetStatusString(cublasStatus_t status) { return status == CUBLAS_STATUS_SUCCESS ? "success" : status == CUBLAS_STATUS_INVALID_VALUE ? "invalid value" : "not supported"; }
+
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* desc, cublasComputeType_t, cudaDataType_t) { return create(desc); }
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc) { return destroy(desc); }
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc, cublasLtMatmulDescAttributes_t name, const void* value, size_t bytes) {
+  std::memcpy(&desc->data[name], value, bytes);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType, uint64_t, uint64_t, int64_t) { return create(layout); }
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) { return destroy(layout); }
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t, cublasLtMatrixLayoutAttribute_t, const void*, size_t) { return CUBLAS_STATUS_SUCCESS; }
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) { return create(preference); }
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) { return destroy(preference); }
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t, cublasLtMatmulPreferenceAttributes_t, const void*, size_t) { return CUBLAS_STATUS_SUCCESS; }
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                              cublasLtMatmulPreference_t, int most, cublasLtMatmulHeuristicResult_t results[], int* count) {
+  ++library().asked;
+  *count = 0;
+  for (const Algorithm& a : library().algorithms)
+    if (takes(a, operation) && *count < most) results[(*count)++].algo = algo_of(a);
+  return *count > 0 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+}
+cublasStatus_t cublasLtMatmulAlgoInit(cublasLtHandle_t, cublasComputeType_t, cudaDataType_t, cudaDataType_t, cudaDataType_t, cudaDataType_t, cudaDataType_t, int number, cublasLtMatmulAlgo_t* algo) {
+  const auto& all = library().algorithms;
+  if (std::none_of(all.begin(), all.end(), [&](const Algorithm& a) { return a.attributes[0] == number; })) return CUBLAS_STATUS_INVALID_VALUE;
+  *algo = algo_of(algorithm(number, 0));
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t* algo, cublasLtMatmulAlgoConfigAttributes_t attribute, void* value, size_t bytes, size_t*) {
+  if (bytes != (wide(attribute) ? 4 : 2)) return CUBLAS_STATUS_INVALID_VALUE;
+  const std::int32_t word = words_of(*algo)[attribute];
+  std::memcpy(value, &word, bytes);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulAlgoConfigSetAttribute(cublasLtMatmulAlgo_t* algo, cublasLtMatmulAlgoConfigAttributes_t attribute, const void* value, size_t bytes) {
+  if (attribute == CUBLASLT_ALGO_CONFIG_ID || bytes != (wide(attribute) ? 4 : 2)) return CUBLAS_STATUS_INVALID_VALUE;
+  std::int32_t word = 0;
+  std::memcpy(&word, value, bytes);
+  put(*algo, attribute, word);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                       const cublasLtMatmulAlgo_t* algo, cublasLtMatmulHeuristicResult_t* result) {
+  for (const Algorithm& a : library().algorithms)
+    if (words_of(algo_of(a)) == words_of(*algo) && takes(a, operation)) {
+      result->workspaceSize = a.workspace;
+      return CUBLAS_STATUS_SUCCESS;
+    }
+  return CUBLAS_STATUS_NOT_SUPPORTED;
+}
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t, const void*, const void*, cublasLtMatrixLayout_t, const void*, cublasLtMatrixLayout_t, const void*, const void*,
+                              cublasLtMatrixLayout_t, void*, cublasLtMatrixLayout_t, const cublasLtMatmulAlgo_t* algo, void*, size_t, cudaStream_t) {
+  library().ran = words_of(*algo)[0];
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+}  // extern "C"

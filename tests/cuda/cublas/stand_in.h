@@ -1,0 +1,27 @@
+// cuBLASLt as far as products call it, for tests without a GPU: a library of algorithms that a test writes down.
+#pragma once
+#include <cublasLt.h>
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+namespace tandem::test::cublas {
+
+struct Algorithm {
+  std::array<std::int32_t, 9> attributes{};  // by cublasLtMatmulAlgoConfigAttributes_t: the first is its number
+  bool epilogues = true;                     // takes products with one
+  std::size_t workspace = 0;
+  bool untold = false;                       // has more to it than its attributes
+};
+Algorithm algorithm(std::int32_t number, std::int32_t tile, std::int32_t splits = 1, std::int32_t cluster = 0);
+
+struct Library {
+  std::vector<Algorithm> algorithms;  // in the order in which the heuristics name them
+  int asked = 0;                      // for heuristics
+  int live = 0;                       // descriptors
+  std::int32_t ran = -1;              // number of the algorithm that ran last
+};
+Library& library();
+
+}  // namespace tandem::test::cublas
