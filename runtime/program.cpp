@@ -156,7 +156,7 @@ void Program::add_copy(const Plan& plan, std::size_t device_index, int number, S
                    .host = host,
                    .offset = offset,
                    .bytes = bytes};
-  if (step.workspace.present()) {
+  if (in && step.workspace.present()) {
     Instruction staged = copy;
     staged.stream = staging_.stream.get();
     staged.memory = addresses[static_cast<std::size_t>(step.workspace.index)];

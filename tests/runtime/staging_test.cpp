@@ -127,6 +127,14 @@ TEST_P(Staged, OnlyTheAnnouncedBatchIsTaken) {
   EXPECT_TRUE(fake.guards_whole());
 }
 
+TEST_P(Staged, OnlyInputsAre) {
+  Plan odd = plan(2);
+  odd.devices[0].steps[7].workspace = {8};  // a concat's
+  Session s(odd, backends);
+  s.set_parameters(std::vector{weights({1, 2, 3})});
+  for (int n = 0; n < 3; ++n) expect_step(s, 0, batch(n), false);
+}
+
 TEST_P(Staged, AnnouncingAllocatesNothing) {
   Session s = session();
   const std::vector<float> a = batch(1), b = batch(2);
