@@ -95,7 +95,10 @@ struct Fusions {
   bool normalized_sums = false;   // BatchNormalizationTraining with an addend and Relu
   bool narrow_updates = false;    // updates that read gradients of 16 bits, and write the parameter in 16 bits, too
   bool masked_gradients = false;  // ConvolutionBackwardData with the gradient of the Relu before the convolution
-  Fusions operator&(const Fusions& o) const { return {normalized_sums && o.normalized_sums, narrow_updates && o.narrow_updates, masked_gradients && o.masked_gradients}; }
+  bool channel_sums = false;      // Conv that also sums for BatchNormalizationTraining's statistics
+  Fusions operator&(const Fusions& o) const {
+    return {normalized_sums && o.normalized_sums, narrow_updates && o.narrow_updates, masked_gradients && o.masked_gradients, channel_sums && o.channel_sums};
+  }
 };
 
 // Seconds of one run of a kernel. `disturbed`: other programs held up every run that was timed, so it is an upper bound.
@@ -115,9 +118,9 @@ class Backend {
   virtual std::string declines(Precision precision) const {
     return precision == Precision::fp32 ? "" : concat("backend ", name(), " computes in fp32 only");
   }
-  virtual Fusions fusions() const { return {}; }
   // Whether a batch is copied to a device while the step before computes: plans then have room for it (arena staging).
   virtual bool stages_inputs() const { return false; }
+  virtual Fusions fusions(Precision) const { return {}; }
   virtual DeviceModel model(int index, int devices_in_use) const = 0;
   // Bytes that are free now for one of `devices_in_use`; -1 where the device is not at hand.
   virtual std::int64_t free_memory(int, int) const { return -1; }

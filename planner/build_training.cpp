@@ -154,7 +154,7 @@ Training build_training(const Graph& model, const CompileOptions& options, std::
     t.outputs.push_back("correct");
   }
   graph = simplify(graph);  // drops what only the model's own outputs needed
-  graph = mixed_precision(graph, o.precision);
+  graph = sum_channels(mixed_precision(graph, o.precision), fusions);
 
   ValueId differentiated = graph.outputs[0];
   if (o.loss_scaling) {

@@ -137,8 +137,8 @@ Plan compile_unchecked(const GraphSource& source, const CompileOptions& o, Backe
     if (const auto scaling = loss_scaling_of(o)) plan.optimizer += concat(", loss scale from ", scaling->start);
   }
 
-  Fusions fusions = find_backend(backends, o.devices[0].id.backend).fusions();
-  for (const DeviceSpec& d : o.devices) fusions = fusions & find_backend(backends, d.id.backend).fusions();
+  Fusions fusions = find_backend(backends, o.devices[0].id.backend).fusions(o.precision);
+  for (const DeviceSpec& d : o.devices) fusions = fusions & find_backend(backends, d.id.backend).fusions(o.precision);
 
   // 1. One training or inference graph for each size of slice, the largest first: it leads.
   std::map<std::int64_t, Prepared, std::greater<>> prepared;

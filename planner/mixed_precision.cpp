@@ -101,17 +101,7 @@ class Narrowing {
       copy_.to.nodes.back().inputs = std::move(inputs);
       return;
     }
-    const NodeId id = copy_.to.add_node(*node.op, node.name, node.attributes, std::move(inputs), static_cast<int>(node.outputs.size()), node.origin);
-    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-      ValueId& now = copy_.to[id].outputs[i];
-      if (!node.outputs[i].present()) {
-        now = {};
-        continue;
-      }
-      copy_.to[now].name = graph_[node.outputs[i]].name;
-      copy_.to[now].depends_on_batch = graph_[node.outputs[i]].depends_on_batch;
-      copy_.set(node.outputs[i], now);
-    }
+    copy_.copy(node, std::move(inputs), node.outputs.size());
   }
 
   // The value (of the new graph) in this type: itself, or one Cast of it for all that read it.

@@ -31,6 +31,21 @@ void GraphCopy::copy(const Node& node) {
   to.nodes.push_back(std::move(out));
 }
 
+NodeId GraphCopy::copy(const Node& node, std::vector<ValueId> inputs, std::size_t outputs) {
+  const NodeId id = to.add_node(*node.op, node.name, node.attributes, std::move(inputs), static_cast<int>(outputs), node.origin);
+  for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+    ValueId& now = to[id].outputs[i];
+    if (!node.outputs[i].present()) {
+      now = {};
+      continue;
+    }
+    to[now].name = from_[node.outputs[i]].name;
+    to[now].depends_on_batch = from_[node.outputs[i]].depends_on_batch;
+    set(node.outputs[i], now);
+  }
+  return id;
+}
+
 void GraphCopy::replace(const Node& node, std::span<const ValueId> now) {
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     const ValueId old = node.outputs[i];

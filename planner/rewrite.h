@@ -28,6 +28,10 @@ Graph pool_before_relu(const Graph& graph);
 // differentiation.
 Graph fuse_layers(const Graph& graph, const Fusions& fusions = {});
 
+// What BatchNormalizationTraining's statistics are computed from is summed by the convolution before it. After
+// mixed_precision, before differentiation.
+Graph sum_channels(const Graph& graph, const Fusions& fusions);
+
 // Relu's gradient into that of the convolution behind it. After differentiation.
 Graph fuse_gradients(const Graph& graph, const Fusions& fusions);
 
@@ -83,6 +87,8 @@ class GraphCopy {
   void set(ValueId old, ValueId now) { map_[static_cast<std::size_t>(old.index)] = now; }
   Node mapped(const Node& node) const;             // the node with its inputs in the new graph
   void copy(const Node& node);                     // appends it, outputs with their names and types
+  // Appends it with other inputs, from which its types follow, and perhaps with more outputs behind its own.
+  NodeId copy(const Node& node, std::vector<ValueId> inputs, std::size_t outputs);
   void replace(const Node& node, std::span<const ValueId> now);  // its outputs are these values of the new graph
   Graph finish();                                  // maps outputs and state updates
 

@@ -89,7 +89,8 @@ Operator batch_normalization() {
           .expand = expand_training};
 }
 
-// The same with the batch's own mean and population variance, which are outputs; then, where there is one, + addend
+// The same with the batch's own mean and population variance, which are outputs; then, where there is one, + addend. Where
+// Σ x and Σ x² are inputs, too, the statistics come from these.
 Operator batch_normalization_training() {
   return {.name = "BatchNormalizationTraining",
           .domain = "tandem",
@@ -100,6 +101,8 @@ Operator batch_normalization_training() {
                 expect_shape(c, 1, Shape{channels});
                 expect_shape(c, 2, Shape{channels});
                 if (c.has_input(3)) expect_shape(c, 3, c.shape(0));
+                for (int i = 4; i < 6; ++i)
+                  if (c.has_input(i)) expect_shape(c, i, Shape{channels});
                 c.set_output(0, c.input(0));
                 for (int i = 1; i < 3; ++i) c.set_output(i, c.input(i).dtype, Shape{channels});
                 c.set_opaque_output(3);

@@ -34,11 +34,14 @@ void infer_conv(InferContext& c) {
   write_window(c, window);
   c.node().attributes.set("group", group);
   c.set_output(0, c.input(0).dtype, std::move(y));
+  const DType sums = size_of(c.input(0).dtype) < size_of(DType::float32) ? DType::float32 : c.input(0).dtype;
+  for (int i = 1; i < 3; ++i) c.set_output(i, sums, Shape{w[0]});
 }
 
 }  // namespace
 
-// y[n,m,o] = b[m] + Σ_{c,k} x[n, c of m's group, o·stride + k·dilation − pad] · w[m,c,k]
+// y[n,m,o] = b[m] + Σ_{c,k} x[n, c of m's group, o·stride + k·dilation − pad] · w[m,c,k]; Σ y and Σ y² by channel where
+// BatchNormalizationTraining takes them, which also knows what flows back through them
 Operator conv() {
   return {.name = "Conv",
           .since = {1, 11, 22},

@@ -81,6 +81,12 @@ std::string CudaBackend::version() const {
   return concat("CUDA ", version_text(runtime), ", cuDNN ", cudnnGetVersion(), ", cuBLASLt ", cublasLtGetVersion(), ", ", libraries_->device().model.name);
 }
 
+// cuDNN has kernels made for convolutions that sum in float16 on Hopper; elsewhere they cost the convolution more than the
+// statistics' own pass.
+Fusions CudaBackend::fusions(Precision precision) const {
+  return {.normalized_sums = true, .narrow_updates = true, .masked_gradients = true, .channel_sums = precision == Precision::fp16 && libraries_->device().capability == 90};
+}
+
 DeviceModel CudaBackend::model(int index, int devices_in_use) const {
   if (!unusable_.empty()) return libraries_->device().model;
   if (index < 0 || index >= device_count_) fail(ExitCode::device, "cuda:", index, ": there are devices cuda:0 to cuda:", device_count_ - 1);

@@ -14,7 +14,7 @@ class CudaBackend final : public Backend {
   std::string unusable() const override { return unusable_; }
   std::string declines(Precision) const override { return {}; }
   bool stages_inputs() const override { return true; }
-  Fusions fusions() const override { return {.normalized_sums = true, .narrow_updates = true, .masked_gradients = true}; }
+  Fusions fusions(Precision precision) const override;
   int device_count() const override { return device_count_; }
   DeviceModel model(int index, int devices_in_use) const override;
   std::int64_t free_memory(int index, int devices_in_use) const override;

@@ -41,7 +41,8 @@ DeviceDescription describe_h200() {
                     .launch_seconds = 3e-6,
                     .link_bandwidth = 450e9,
                     .threads = 1},
-          .cudnn_json = h200_json};
+          .cudnn_json = h200_json,
+          .capability = 90};
 }
 
 DeviceDescription describe_device(int index) {
@@ -51,6 +52,7 @@ DeviceDescription describe_device(int index) {
   const double memory_clock = attribute(cudaDevAttrMemoryClockRate, index) * 1e3;
   DeviceDescription d;
   d.index = index;
+  d.capability = 10 * p.major + p.minor;
   d.model = {.name = p.name,
              .memory = static_cast<std::int64_t>(p.totalGlobalMem) - reserved_bytes,
              .flops = 2.0 * lanes(p.major, p.minor) * p.multiProcessorCount * clock,

@@ -12,6 +12,7 @@ struct DeviceDescription {
   std::string cudnn_json;  // empty: cuDNN asks device `index`
   int index = 0;
   bool at_hand() const { return cudnn_json.empty(); }
+  int capability = 0;      // compute capability: 90 is 9.0
 };
 
 DeviceDescription describe_h200();

@@ -383,6 +383,16 @@ Comparison convolution(std::mt19937& random, const char* op) {
   return {op, w.attributes, {random_tensor(random, w.x), random_tensor(random, w.y)}, {real(filter), real({out})}, 2048};
 }
 
+// Channels in eights: libraries sum no others.
+Comparison convolution_with_sums(std::mt19937& random) {
+  Windowed w = windowed(random, true);
+  w.x[1] = 8 * between(random, 1, 2);
+  w.y[1] = 8 * between(random, 1, 2);
+  const Ints kernel = w.attributes.ints("kernel_shape");
+  const Shape filter{w.y[1], w.x[1], kernel[0], kernel[1]}, c{w.y[1]};
+  return {"Conv", w.attributes, {random_tensor(random, w.x), random_tensor(random, filter)}, {real(w.y), real(c), real(c)}, 2048};
+}
+
 Comparison pooling(std::mt19937& random, const char* op) {
   Windowed w = windowed(random, true);
   w.attributes.set("count_include_pad", between(random, 0, 1));
@@ -398,6 +408,7 @@ Comparison pooling(std::mt19937& random, const char* op) {
 
 const CaseRow window_rows[] = {
     {"convolution", [](std::mt19937& r) { return convolution(r, "Conv"); }, {DType::float32, DType::float64, DType::bfloat16}},
+    {"convolution with sums", convolution_with_sums, {DType::float32, DType::float64, DType::float16}},
     {"convolution backward data", [](std::mt19937& r) { return convolution(r, "ConvolutionBackwardData"); }},
     {"convolution backward weights", [](std::mt19937& r) { return convolution(r, "ConvolutionBackwardWeights"); }},
     {"transposed convolution", [](std::mt19937& r) { return convolution(r, "ConvTranspose"); }},

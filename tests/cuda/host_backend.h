@@ -15,7 +15,7 @@ class HostCudaBackend final : public Backend {
  public:
   explicit HostCudaBackend(bool with_module);
   test::FakeBackend devices;
-  Fusions fused{.normalized_sums = true, .narrow_updates = true, .masked_gradients = true};  // as the CUDA backend's
+  Fusions fused{.normalized_sums = true, .narrow_updates = true, .masked_gradients = true, .channel_sums = true};  // as the CUDA backend's in fp16
 
   std::string name() const override { return "cuda"; }
   std::string version() const override { return "host"; }
@@ -23,7 +23,7 @@ class HostCudaBackend final : public Backend {
   int device_count() const override { return 8; }
   std::string declines(Precision) const override { return {}; }
   bool stages_inputs() const override { return true; }
-  Fusions fusions() const override { return fused; }
+  Fusions fusions(Precision) const override { return fused; }
   DeviceModel model(int index, int devices_in_use) const override;
   std::vector<KernelRow> rows() const override { return {}; }
   std::vector<KernelDescription> describe(const KernelRequest& request) const override;

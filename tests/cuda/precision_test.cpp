@@ -69,6 +69,33 @@ TEST(CudaPrecision, UpdatesReadAndWrite16Bits) {
     }
 }
 
+// Statistics from what the convolutions sum, by our own kernels and in the plans that the module describes.
+TEST(CudaPrecision, ConvolutionsSumForTheStatistics) {
+  HostCudaBackend backend(false);
+  CompileOptions o = options_in(Precision::fp16);
+  o.loss_scaling = LossScaling{.start = 256};
+  std::vector<Trained> runs;
+  for (const bool sums : {true, false}) {
+    backend.fused.channel_sums = sums;
+    runs.push_back(train_on(backend, chain, o, 3, 0.05));
+    const std::vector<Step>& steps = runs.back().plan.devices[0].steps;
+    EXPECT_EQ(std::count_if(steps.begin(), steps.end(), [](const Step& s) { return s.op == "Conv" && s.outputs.size() == 3; }), sums ? 3 : 0);
+  }
+  for (std::size_t s = 0; s < runs[0].losses.size(); ++s) EXPECT_NEAR(runs[0].losses[s], runs[1].losses[s], 0.01F * runs[1].losses[0]) << "step " << s;
+
+  std::string reason;
+  const Backend* const module = cuda_module(reason);
+  if (!module) GTEST_SKIP() << reason;
+  const Backend* backends[] = {module};
+  for (const Precision precision : {Precision::fp16, Precision::bf16}) {
+    o.precision = precision;
+    const Plan plan = compile(chain, o, backends);
+    int sums = 0;
+    for (const Step& s : plan.devices[0].steps) sums += s.op == "Conv" && s.kernel.starts_with("cudnn.convolution.sums.");
+    EXPECT_EQ(sums, precision == Precision::fp16 ? 3 : 0);
+  }
+}
+
 // For eight GPUs that are not there.
 TEST(CudaPrecision, PlansNeedNoDevice) {
   std::string reason;

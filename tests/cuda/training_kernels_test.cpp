@@ -1,5 +1,6 @@
 // Kernels that keep something between forward and backward, optimizer updates and the all-reduce on the host emulation,
 // against the CPU backend's.
+#include <array>
 #include <set>
 
 #include "kernels/cuda/bodies/all_reduce.h"
@@ -52,6 +53,19 @@ TEST_P(TrainingKernels, MaxPool) {
   }
 }
 
+// Σ x and Σ x² by channel.
+std::array<Tensor, 2> channel_sums(const Tensor& x) {
+  const std::int64_t samples = x.shape()[0], channels = x.shape()[1], plane = x.elements() / (samples * channels);
+  std::array<Tensor, 2> sums{Tensor(TensorType{DType::float64, Shape{channels}}), Tensor(TensorType{DType::float64, Shape{channels}})};
+  for (std::int64_t i = 0; i < x.elements(); ++i) {
+    const double v = x.values<double>()[static_cast<std::size_t>(i)];
+    const auto c = static_cast<std::size_t>(i / plane % channels);
+    sums[0].write<double>()[c] += v;
+    sums[1].write<double>()[c] += v * v;
+  }
+  return sums;
+}
+
 TEST_P(TrainingKernels, BatchNormalization) {
   if (GetParam() == DType::float16 || GetParam() == DType::bfloat16) own.real = GetParam();
   const DType statistics = GetParam() == DType::float64 ? DType::float64 : DType::float32;
@@ -62,7 +76,7 @@ TEST_P(TrainingKernels, BatchNormalization) {
     const std::int64_t terms = x.elements() / x[1];
     const Tensor in = random_tensor(random, x), scale = random_tensor(random, c, 0.5, 2), bias = random_tensor(random, c), dy = random_tensor(random, x);
     const Tensor addend = random_tensor(random, x);
-    for (const auto& [relu, adds] : {std::pair{false, false}, {true, false}, {false, true}, {true, true}}) {
+    for (const auto& [relu, adds, summed] : {std::tuple{false, false, false}, {true, false, false}, {false, true, false}, {true, true, false}, {true, false, true}, {true, true, true}}) {
       Attributes a{{"epsilon", 0.015625F}};
       if (relu) a.set("activation", std::string("Relu"));
       for (const std::string& layout : layouts) {
@@ -70,7 +84,9 @@ TEST_P(TrainingKernels, BatchNormalization) {
         const auto give = [&](Side* side, const Tensor& t) { return hold(t, side->real, side == &own && x.rank() == 4 ? Layout(layout) : Layout()); };
         for (Side* side : {&own, &cpu}) {
           std::vector<Held> inputs{give(side, in), hold(scale, stat(side)), hold(bias, stat(side))};
-          if (adds) inputs.push_back(give(side, addend));
+          if (adds || summed) inputs.push_back(adds ? give(side, addend) : Held{});
+          if (summed)
+            for (const Tensor& sum : channel_sums(in)) inputs.push_back(hold(sum, stat(side)));
           side->forward = run(side->describe, {"BatchNormalizationTraining", a, {wanted(side->real, x), wanted(stat(side), c), wanted(stat(side), c), opaque}}, inputs);
         }
         const char* const names[] = {"y", "mean", "variance"};

@@ -31,6 +31,7 @@ const Row rows[] = {
     {"three axes", "Conv", {"f[1,2,4,5,6]", "f[3,2,1,2,3]"}, {}, {"f[1,3,4,4,4]"}},
     {"auto_pad SAME_UPPER", "Conv", {"f[1,1,5,6]", "f[1,1,3,3]"}, {{"auto_pad", std::string("SAME_UPPER")}, {"strides", Ints{2, 2}}}, {"f[1,1,3,3]"}},
     {"auto_pad VALID", "Conv", {"f[1,1,5,6]", "f[1,1,3,3]"}, {{"auto_pad", std::string("VALID")}}, {"f[1,1,3,4]"}},
+    {"sums by channel", "Conv", {"f[2,3,8,9]", "f[4,3,3,3]"}, {}, {"f[2,4,6,7]", "f[4]", "f[4]"}},
     {"no samples", "Conv", {"f[0,3,8,8]", "f[4,3,3,3]"}, {}, {"f[0,4,6,6]"}},
     {"plain", "ConvTranspose", {"f[1,1,3,3]", "f[1,2,3,3]"}, {}, {"f[1,2,5,5]"}},
     {"output_shape decides the pads", "ConvTranspose", {"f[1,1,3,3]", "f[1,2,3,3]"}, {{"strides", Ints{3, 2}}, {"output_shape", Ints{10, 8}}}, {"f[1,2,10,8]"}},

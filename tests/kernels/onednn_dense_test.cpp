@@ -296,6 +296,36 @@ TEST(BatchNormalization, TrainingAndBackwardAgreeWithDouble) {
     }
 }
 
+// A convolution's sums by channel, and the same statistics from these.
+TEST(BatchNormalization, StatisticsFromAConvolutionsSums) {
+  const Attributes window{{"kernel_shape", Ints{3, 3}}, {"strides", Ints{2, 1}}, {"pads", Ints{1, 0, 1, 1}}}, norm{{"epsilon", 1e-3f}};
+  const Shape x{3, 4, 6, 5}, w{6, 2, 3, 3}, y{3, 6, 3, 4}, c{6};
+  Attributes grouped = window;
+  grouped.set("group", std::int64_t{2});
+  for (const DType dtype : {DType::float32, DType::float64}) {
+    const Operand channel = operand(dtype, c, Layout("a"));
+    const KernelRequest convolution{"Conv", &grouped, {operand(dtype, x, abcd), operand(dtype, w, abcd)}, {operand(dtype, y, abcd), channel, channel}, {.threads = 2}, {}};
+    EXPECT_TRUE(onednn::describe_convolution(convolution).empty());
+    std::vector<Buffer> out = run(native::describe_convolution(convolution)[0], {Buffer(convolution.inputs[0], random_values(x, 1)), Buffer(convolution.inputs[1], random_values(w, 2))});
+    const Values values = out[0].values();
+    for (std::size_t m = 0; m < 6; ++m) {
+      double sum = 0, squares = 0;
+      for (std::size_t n = 0; n < 3; ++n)
+        for (std::size_t i = 0; i < 12; ++i) sum += values[(n * 6 + m) * 12 + i], squares += values[(n * 6 + m) * 12 + i] * values[(n * 6 + m) * 12 + i];
+      EXPECT_NEAR(out[1].values()[m], sum, dtype == DType::float32 ? 1e-5 : 1e-13);
+      EXPECT_NEAR(out[2].values()[m], squares, dtype == DType::float32 ? 1e-5 : 1e-13);
+    }
+    const std::vector<Operand> results{operand(dtype, y, abcd), channel, channel, operand(DType::uint8, {0})};
+    const KernelRequest own{"BatchNormalizationTraining", &norm, {results[0], channel, channel}, results, {.threads = 2}, {}};
+    const KernelRequest given{"BatchNormalizationTraining", &norm, {results[0], channel, channel, {}, channel, channel}, results, {.threads = 2}, {}};
+    EXPECT_TRUE(onednn::describe_batch_normalization_training(given).empty());
+    const Buffer scale(channel, random_values(c, 3)), bias(channel, random_values(c, 4));
+    std::vector<Buffer> wanted = run(native::describe_batch_normalization_training(own)[0], {out[0], scale, bias});
+    std::vector<Buffer> got = run(native::describe_batch_normalization_training(given)[0], {out[0], scale, bias, Buffer(), out[1], out[2]});
+    for (std::size_t i = 0; i < 3; ++i) EXPECT_LE(error_of(got[i].values(), wanted[i].values()), dtype == DType::float32 ? tolerance(36) : 1e-12) << "result " << i;
+  }
+}
+
 TEST(Lrn, AgreesWithDouble) {
   for (const NormRow& row : norm_rows) {
     if (row.x.rank() != 4) continue;

@@ -85,6 +85,36 @@ inline Graph normalized(std::int64_t n) {
   return b.graph;
 }
 
+// Convolutions that sum for a normalization: one behind the other, and two that end a residual block; the first one does not.
+inline Graph chain(std::int64_t n) {
+  Builder b;
+  b.graph.name = "chain";
+  const auto conv = [&](ValueId x, std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride) {
+    const std::int64_t pad = kernel / 2;
+    return b.node("Conv", {x, b.weight(concat('c', b.graph.nodes.size()), {out, in, kernel, kernel}, 1 / std::sqrt(static_cast<float>(in * kernel)))},
+                  {{"kernel_shape", Ints{kernel, kernel}}, {"strides", Ints{stride, stride}}, {"pads", Ints{pad, pad, pad, pad}}, {"dilations", Ints{1, 1}}, {"group", std::int64_t{1}}});
+  };
+  const auto norm = [&](ValueId x) {
+    const std::int64_t channels = b.graph[x].type.shape[1];
+    const std::string number = std::to_string(b.graph.nodes.size());
+    const auto filled = [&](const std::string& name, float value, bool trains) {
+      const std::vector<float> values(static_cast<std::size_t>(channels), value);
+      return b.graph.add_parameter(name + number, {DType::float32, {channels}}, Tensor::of<float>(Shape{channels}, std::span<const float>(values)), trains);
+    };
+    const ValueId scale = filled("scale", 1, true), bias = b.weight("bias" + number, {channels}, 0.2F);
+    return b.node("BatchNormalization", {x, scale, bias, filled("mean", 0, false), filled("variance", 1, false)});
+  };
+  const auto relu = [&](ValueId x) { return b.node("Relu", {x}); };
+  ValueId x = b.graph.add_input("x", {DType::float32, {n, 3, 8, 8}});
+  x = relu(norm(conv(x, 3, 8, 3, 1)));
+  const ValueId shortcut = norm(conv(x, 8, 16, 1, 2));
+  x = relu(norm(conv(x, 8, 8, 3, 2)));
+  x = relu(b.node("Add", {norm(conv(x, 8, 16, 3, 1)), shortcut}));
+  x = b.node("Flatten", {b.node("GlobalAveragePool", {x})}, {{"axis", std::int64_t{1}}});
+  b.graph.outputs = {b.node("Gemm", {x, b.weight("w", {16, 5}, 0.5F), b.weight("b", {5}, 0.1F)})};
+  return b.graph;
+}
+
 inline CompileOptions options_for(std::int64_t batch, const std::vector<double>& weights) {
   CompileOptions o;
   o.batch = batch;
@@ -148,6 +178,35 @@ inline Trained train_on(const Backend& backend, Graph (*model)(std::int64_t), co
 }
 
 inline Trained train(Graph (*model)(std::int64_t), const CompileOptions& o, int steps, double rate) { return train_on(cpu_backend(), model, o, steps, rate); }
+
+// The CPU's own backend, asked for fusions.
+class AskedCpu final : public Backend {
+ public:
+  Fusions asked;
+  std::string name() const override { return cpu_.name(); }
+  std::string version() const override { return cpu_.version(); }
+  std::string unusable() const override { return cpu_.unusable(); }
+  int device_count() const override { return cpu_.device_count(); }
+  Fusions fusions(Precision) const override { return asked; }
+  DeviceModel model(int index, int devices_in_use) const override { return cpu_.model(index, devices_in_use); }
+  std::vector<KernelRow> rows() const override { return cpu_.rows(); }
+  std::vector<KernelDescription> describe(const KernelRequest& request) const override { return cpu_.describe(request); }
+  double measure(const KernelDescription& d, const KernelOptions& o) const override { return cpu_.measure(d, o); }
+  std::unique_ptr<Device> open(int index, const KernelOptions& o) const override { return cpu_.open(index, o); }
+
+ private:
+  const Backend& cpu_ = cpu_backend();
+};
+
+// Equal to what float32 rounds in a few steps.
+inline void expect_close(const Trained& got, const Trained& wanted) {
+  for (std::size_t s = 0; s < wanted.losses.size(); ++s) EXPECT_NEAR(got.losses[s], wanted.losses[s], 1e-4F * wanted.losses[0]) << "step " << s;
+  for (std::size_t p = 0; p < wanted.replicas[0].size(); ++p) {
+    const auto a = got.replicas[0][p].tensor.values<float>(), b = wanted.replicas[0][p].tensor.values<float>();
+    ASSERT_EQ(a.size(), b.size());
+    for (std::size_t i = 0; i < b.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-3F * std::max(1.0F, std::fabs(b[i]))) << wanted.replicas[0][p].name;
+  }
+}
 
 inline void expect_same_bits(const std::vector<NamedTensor>& a, const std::vector<NamedTensor>& b) {
   ASSERT_EQ(a.size(), b.size());

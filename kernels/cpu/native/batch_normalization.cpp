@@ -1,4 +1,5 @@
 // y = scale·(x − mean)/√(variance + epsilon) + bias per channel, + addend where there is one, then Relu where it is fused.
+// Statistics are the batch's own, where Σ x and Σ x² are given from these: variance = Σ x²/M − mean².
 // Backward, with x̂ the normalised x and M elements a channel (dy masked first where Relu is fused, by y where that is given):
 //   dbias = Σ dy, dscale = Σ dy·x̂, dx = scale/√(variance + ε)·(dy − dbias/M − x̂·dscale/M), daddend = dy
 #include <cmath>
@@ -71,17 +72,22 @@ Descriptions describe_batch_normalization_training(const KernelRequest& request)
   const Problem p = problem_of(request);
   KernelDescription d = dense_description(request, "native.batch_normalization_training");
   d.outputs[3] = {DType::uint8, Shape{0}, Layout::opaque("native")};
-  const bool adds = operand_at(request.inputs, 3).present();
+  const bool adds = operand_at(request.inputs, 3).present(), summed = operand_at(request.inputs, 4).present();
   visit_float(request.inputs[0].dtype, [&]<class T>() {
     d.make = make_kernel([=](const Memory& m) {
       const T *const x = m.in<T>(0), *const addend = adds ? m.in<T>(3) : nullptr;
       for_each_channel(p, [&](std::int64_t c) {
         const double count = p.elements();
-        double sum = 0, squares = 0;
-        for_each_element(p, c, [&](std::int64_t i) { sum += x[i]; });
-        const double mean = sum / count;
-        for_each_element(p, c, [&](std::int64_t i) { squares += (x[i] - mean) * (x[i] - mean); });
-        const double variance = squares / count;
+        double mean = 0, variance = 0;
+        if (summed) {
+          mean = m.in<T>(4)[c] / count;
+          variance = std::max(0.0, m.in<T>(5)[c] / count - mean * mean);
+        } else {
+          for_each_element(p, c, [&](std::int64_t i) { mean += x[i]; });
+          mean /= count;
+          for_each_element(p, c, [&](std::int64_t i) { variance += (x[i] - mean) * (x[i] - mean); });
+          variance /= count;
+        }
         m.out<T>(1)[c] = static_cast<T>(mean);
         m.out<T>(2)[c] = static_cast<T>(variance);
         normalize(p, c, x, m.in<T>(1)[c], m.in<T>(2)[c], mean, variance, addend, m.out<T>(0));

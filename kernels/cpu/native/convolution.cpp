@@ -13,7 +13,7 @@ struct Problem {
   Windows windows;
   std::int64_t samples, group, in, out;  // in, out: channels of one group
   int threads;
-  bool bias = false, relu = false;
+  bool bias = false, relu = false, sums = false;
   std::int64_t masked = 0;  // of a data gradient: elements to set to 0 where the third operand is not positive
 
   std::int64_t columns() const { return in * windows.taps(); }
@@ -145,6 +145,19 @@ void backward_weights(const Problem& p, const T* x, const T* dy, T* dw, T* db, s
   });
 }
 
+// Σ y and Σ y² by channel.
+template <class T>
+void sum_channels(const Problem& p, const T* y, T* sum, T* squares) {
+  const std::int64_t channels = p.group * p.out, plane = p.windows.outputs();
+  for (std::int64_t c = 0; c < channels; ++c) {
+    double s = 0, q = 0;
+    for (std::int64_t n = 0; n < p.samples; ++n)
+      for (const T* v = y + (n * channels + c) * plane, *end = v + plane; v < end; ++v) s += *v, q += static_cast<double>(*v) * *v;
+    sum[c] = static_cast<T>(s);
+    squares[c] = static_cast<T>(q);
+  }
+}
+
 bool supported(const KernelRequest& request) { return is_real(request.inputs[0]) && request.inputs[0].shape.rank() >= 3; }
 
 // run(T's zero, problem, memory)
@@ -164,8 +177,10 @@ Descriptions describe_convolution(const KernelRequest& request) {
   Problem p = problem_of(request, request.inputs[0].shape, request.inputs[1].shape, request.outputs[0].shape);
   p.bias = operand_at(request.inputs, 2).present();
   p.relu = has_relu(*request.attributes);
+  p.sums = operand_at(request.outputs, 1).present();
   return describe(request, "native.convolution", p, []<class T>(T, const Problem& p, const Memory& m) {
     forward(p, m.in<T>(0), m.in<T>(1), p.bias ? m.in<T>(2) : nullptr, m.out<T>(0), m.workspace);
+    if (p.sums) sum_channels(p, m.out<T>(0), m.out<T>(1), m.out<T>(2));
   });
 }
 

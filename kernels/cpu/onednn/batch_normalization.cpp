@@ -68,7 +68,7 @@ std::vector<KernelDescription> describe_batch_normalization(const KernelRequest&
 }
 
 std::vector<KernelDescription> describe_batch_normalization_training(const KernelRequest& request) {
-  if (!supported(request) || request.inputs.size() > 3) return {};  // no implementation adds another tensor
+  if (!supported(request) || request.inputs.size() > 3) return {};  // no implementation adds another tensor, or takes sums
   const ThreadScope threads(request.options.threads);
   const Layout layout = layout_of(request);
   const auto x = to_desc(request.inputs[0], layout);

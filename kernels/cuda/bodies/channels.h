@@ -143,28 +143,104 @@ struct VarianceBody {
   }
 };
 
-// y = relu?((x − mean) · d · scale + bias + addend?), d = inverse_deviation or, where that is null, 1/√(variance + ε).
-template <class T, class S>
-struct NormalizeBody {
-  static constexpr int threads = 256;
+// Sums of the numbers and of their squares of each channel, from its partial moments.
+template <class S>
+struct ChannelSumsBody {
+  static constexpr int threads = 128;
   static constexpr bool cooperative = false;
+  const Moments<S>* partial;
+  S *sum, *squares;
+  std::int32_t channels, splits;
+
+  template <class Thread>
+  TANDEM_DEVICE void operator()(const Thread& t) const {
+    const std::int64_t c = t.block() * threads + t.thread();
+    if (c >= channels) return;
+    Moments<S> m = partial[c];
+    for (std::int32_t s = 1; s < splits; ++s) m.merge(partial[static_cast<std::int64_t>(s) * channels + c]);
+    sum[c] = m.count * m.mean;
+    squares[c] = m.squares + m.count * m.mean * m.mean;
+  }
+};
+
+// Statistics of each channel from such sums over `count` numbers.
+template <class S>
+struct SummedStatisticsBody {
+  static constexpr int threads = 128;
+  static constexpr bool cooperative = false;
+  const S *sum, *squares;
+  S *mean, *variance, *inverse_deviation;
+  std::int64_t count;
+  std::int32_t channels;
+  float epsilon;
+
+  template <class Thread>
+  TANDEM_DEVICE void operator()(const Thread& t) const {
+    const std::int64_t c = t.block() * threads + t.thread();
+    if (c >= channels) return;
+    const S m = sum[c] / static_cast<S>(count), v = squares[c] / static_cast<S>(count) - m * m;
+    mean[c] = m;
+    variance[c] = v > S(0) ? v : S(0);  // rounding may leave less than nothing
+    inverse_deviation[c] = S(1) / sqrt(variance[c] + static_cast<S>(epsilon));
+  }
+};
+
+// What is applied to x: y = relu?((x − mean) · d · scale + bias + addend?), d = inverse_deviation or, where that is null,
+// 1/√(variance + ε).
+template <class T, class S>
+struct Normalization {
   const T *x, *addend;
   T* y;
   const S *scale, *bias, *mean, *variance, *inverse_deviation;
-  std::int64_t elements;
-  std::int32_t channels;
   float epsilon;
   bool relu;
+};
+
+// One channel's part of it.
+template <class C>
+struct NormalizedChannel {
+  C mean, factor, bias;
+  template <class T, class S>
+  TANDEM_DEVICE void read(const Normalization<T, S>& n, std::int64_t c) {
+    const C d = n.inverse_deviation ? static_cast<C>(n.inverse_deviation[c]) : C(1) / sqrt(static_cast<C>(n.variance[c]) + static_cast<C>(n.epsilon));
+    mean = static_cast<C>(n.mean[c]);
+    factor = d * static_cast<C>(n.scale[c]);
+    bias = static_cast<C>(n.bias[c]);
+  }
+};
+
+// `width` channels at a time, which divides their number: a thread reads and writes them as one, and keeps what it knows of
+// them while it meets the same ones again.
+template <class T, class S, int width>
+struct NormalizeBody {
+  static constexpr int threads = 256;
+  static constexpr bool cooperative = false;
+  Normalization<T, S> n;
+  std::int64_t packs;
+  std::int32_t packs_a_row;
+
+  struct alignas(width * sizeof(T)) Pack {
+    T v[width];
+  };
 
   template <class Thread>
   TANDEM_DEVICE void operator()(const Thread& t) const {
     using C = Compute<T>;
-    for (std::int64_t i = t.block() * threads + t.thread(); i < elements; i += t.blocks() * threads) {
-      const std::int64_t c = i % channels;
-      const C d = inverse_deviation ? static_cast<C>(load(inverse_deviation[c])) : C(1) / sqrt(static_cast<C>(load(variance[c])) + static_cast<C>(epsilon));
-      C v = (load(x[i]) - static_cast<C>(load(mean[c]))) * d * static_cast<C>(load(scale[c])) + static_cast<C>(load(bias[c]));
-      if (addend) v += load(addend[i]);
-      y[i] = store<T>(relu && v < C(0) ? C(0) : v);
+    NormalizedChannel<C> channel[width];
+    std::int64_t known = -1;
+    for (std::int64_t i = t.block() * threads + t.thread(); i < packs; i += t.blocks() * threads) {
+      const std::int64_t column = i % packs_a_row;
+      if (column != known)
+        for (int k = 0; k < width; ++k) channel[k].read(n, column * width + k);
+      known = column;
+      Pack pack = reinterpret_cast<const Pack*>(n.x)[i], addend{};
+      if (n.addend) addend = reinterpret_cast<const Pack*>(n.addend)[i];
+      for (int k = 0; k < width; ++k) {
+        C v = (load(pack.v[k]) - channel[k].mean) * channel[k].factor + channel[k].bias;
+        if (n.addend) v += load(addend.v[k]);
+        pack.v[k] = store<T>(n.relu && v < C(0) ? C(0) : v);
+      }
+      reinterpret_cast<Pack*>(n.y)[i] = pack;
     }
   }
 };

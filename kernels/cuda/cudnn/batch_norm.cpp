@@ -50,7 +50,7 @@ void mask(CudnnGraph& g, CudnnGraph::TensorId dy, CudnnGraph::TensorId sum, Cudn
 
 std::vector<KernelDescription> describe_cudnn_batch_norm(const KernelRequest& request, Libraries* libraries) {
   const std::optional<KernelDescription> d = batch_norm_description(request, "cudnn.batch_norm");
-  if (!d || !takes(*d)) return {};
+  if (!d || !takes(*d) || has(d->inputs, 4)) return {};  // its engines take their own statistics
   const Dims x = dims_of(d->inputs[0].shape), c = channels_of(x);
   const DType dtype = d->inputs[0].dtype;
   const bool add = has(d->inputs, 3), relu = request.attributes->text("activation", "") == "Relu";

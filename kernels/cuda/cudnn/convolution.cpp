@@ -1,8 +1,10 @@
 // Convolutions, channels last, in float32, bfloat16 and float16 (accumulated in float32). One spatial axis is treated as
-// two. Bias and Relu are part of cuDNN's graph where it has an engine for that, else launches of our own follow.
+// two. Bias and Relu, or sums by channel, are part of cuDNN's graph where it has an engine for that, else launches of our own
+// follow.
 #include "kernels/cuda/cudnn/families.h"
 #include "kernels/cuda/cudnn/kernel.h"
 #include "kernels/cuda/libraries.h"
+#include "kernels/cuda/native/batch_norm.h"
 #include "kernels/cuda/native/bias.h"
 #include "kernels/cuda/native/reduction.h"
 
@@ -60,8 +62,10 @@ Dims per_channel(std::int64_t channels, std::size_t rank) {
 }  // namespace
 
 std::vector<KernelDescription> describe_cudnn_convolution(const KernelRequest& request, Libraries* libraries) {
-  const std::optional<KernelDescription> d = convolution_description(request);
+  const std::optional<ChannelSums> sums = channel_sums_of(request);
+  std::optional<KernelDescription> d = convolution_description(sums ? sums->request : request);
   if (!d) return {};
+  if (sums) d->outputs.insert(d->outputs.end(), sums->outputs.begin(), sums->outputs.end());
   const Attributes& a = *request.attributes;
   const DType dtype = d->inputs[0].dtype;
   const bool bias = has(d->inputs, 2), relu = a.text("activation", "") == "Relu";
@@ -72,14 +76,15 @@ std::vector<KernelDescription> describe_cudnn_convolution(const KernelRequest& r
                       g.convolution(g.tensor(dtype, x, input_role(0)), g.tensor(dtype, w, input_role(1)), g.tensor(dtype, y, output_role(0)), window, DType::float32);
                       return g;
                     }, .filter = filter_of(request.options, dtype)};
-  if (!bias && !relu) return descriptions_of(plain, request, *libraries);
+  if (!bias && !relu && !sums) return descriptions_of(plain, request, *libraries);
+  if (sums && (bias || relu)) return {};
 
   CudnnRecipe fused = plain;
-  fused.family = "cudnn.convolution.fused";
+  fused.family = sums ? "cudnn.convolution.sums" : "cudnn.convolution.fused";
   fused.build = [=] {
     CudnnGraph g;
     const auto out = g.tensor(dtype, y, output_role(0));
-    auto last = g.virtual_tensor(DType::float32, y);
+    auto last = sums ? out : g.virtual_tensor(DType::float32, y);
     g.convolution(g.tensor(dtype, x, input_role(0)), g.tensor(dtype, w, input_role(1)), last, window, DType::float32);
     if (bias) {
       const auto sum = relu ? g.virtual_tensor(DType::float32, y) : out;
@@ -87,11 +92,16 @@ std::vector<KernelDescription> describe_cudnn_convolution(const KernelRequest& r
       last = sum;
     }
     if (relu) g.pointwise(CUDNN_POINTWISE_RELU_FWD, last, std::nullopt, out);
+    if (sums) {
+      const Dims c = per_channel(y[1], y.size());
+      g.channel_sums(out, g.tensor(DType::float32, c, output_role(1)), g.tensor(DType::float32, c, output_role(2)));
+    }
     return g;
   };
   std::vector<KernelDescription> all = descriptions_of(fused, request, *libraries);
-  plain.after = bias_binder(d->outputs[0], bias ? 2 : -1, relu);
-  plain.description.efficiency *= 0.9;  // y is read and written once more
+  plain.after = sums ? sums->bind : bias_binder(d->outputs[0], bias ? 2 : -1, relu);
+  plain.own_workspace = sums ? sums->workspace : 0;
+  plain.description.efficiency *= 0.9;  // y is read, and but for sums written, once more
   for (KernelDescription& k : descriptions_of(plain, request, *libraries)) all.push_back(std::move(k));
   return all;
 }

@@ -128,6 +128,17 @@ void CudnnGraph::convolution_backward_weights(TensorId x, TensorId dy, TensorId 
       .finalize("convolution backward weights");
 }
 
+void CudnnGraph::channel_sums(TensorId y, TensorId sum, TensorId squares) {
+  const cudnnGenStatsMode_t mode = CUDNN_GENSTATS_SUM_SQSUM;
+  operations_.emplace_back(CUDNN_BACKEND_OPERATION_GEN_STATS_DESCRIPTOR)
+      .set(CUDNN_ATTR_OPERATION_GENSTATS_MODE, CUDNN_TYPE_GENSTATS_MODE, 1, &mode)
+      .set(CUDNN_ATTR_OPERATION_GENSTATS_MATH_PREC, CUDNN_DATA_FLOAT)
+      .set(CUDNN_ATTR_OPERATION_GENSTATS_XDESC, (*this)[y])
+      .set(CUDNN_ATTR_OPERATION_GENSTATS_SUMDESC, (*this)[sum])
+      .set(CUDNN_ATTR_OPERATION_GENSTATS_SQSUMDESC, (*this)[squares])
+      .finalize("sums by channel");
+}
+
 void CudnnGraph::pointwise(cudnnPointwiseMode_t mode, TensorId x, std::optional<TensorId> b, TensorId y) {
   const Descriptor function = pointwise_descriptor(mode);
   Descriptor d(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);

@@ -32,6 +32,7 @@ class CudnnGraph {
   void convolution(TensorId x, TensorId w, TensorId y, const Window& window, DType compute);
   void convolution_backward_data(TensorId dy, TensorId w, TensorId dx, const Window& window, DType compute);
   void convolution_backward_weights(TensorId x, TensorId dy, TensorId dw, const Window& window, DType compute);
+  void channel_sums(TensorId y, TensorId sum, TensorId squares);  // Σ y and Σ y² by channel
   void pointwise(cudnnPointwiseMode_t mode, TensorId x, std::optional<TensorId> b, TensorId y);
   void pointwise_backward(cudnnPointwiseMode_t mode, TensorId x, TensorId dy, TensorId dx);
   void pool(cudnnResampleMode_t mode, TensorId x, TensorId y, std::optional<TensorId> index, const Window& window);

@@ -42,7 +42,7 @@ bool settle(KernelDescription& d, const Attributes& attributes, std::string_view
     for (Operand& o : *operands) {
       if (o.shape.rank() == rank && o.dtype == x.dtype)
         o.layout = Layout::channels_last(rank);
-      else if (!o.layout.opaque() && o.dtype != statistics)
+      else if (o.present() && !o.layout.opaque() && o.dtype != statistics)
         return false;
     }
   d.efficiency = 0.7;
@@ -61,6 +61,17 @@ auto visit_norm(DType dtype, F&& f) {
 template <class Body>
 Launches launches_of(const Body& body, std::int64_t blocks) {
   return [body, blocks](void* stream) { launch(body, blocks, stream); };
+}
+
+// 16 bytes at a time where the channels fill them.
+template <class T, class S>
+Launches normalize(const Normalization<T, S>& n, const Matrix& m) {
+  constexpr int width = 16 / sizeof(T);
+  const auto packed = [&]<int w>(std::integral_constant<int, w>) {
+    const std::int64_t packs = m.rows * m.channels / w;
+    return launches_of(NormalizeBody<T, S, w>{n, packs, static_cast<std::int32_t>(m.channels / w)}, blocks_for(packs, NormalizeBody<T, S, w>::threads));
+  };
+  return m.channels % width == 0 ? packed(std::integral_constant<int, width>()) : packed(std::integral_constant<int, 1>());
 }
 
 }  // namespace
@@ -86,23 +97,50 @@ Binder variance_binder(std::int64_t channels, float epsilon) {
   };
 }
 
+std::optional<ChannelSums> channel_sums_of(const KernelRequest& request) {
+  if (!has(request.outputs, 1)) return std::nullopt;
+  ChannelSums sums{request, {request.outputs.begin() + 1, request.outputs.end()}, 0, {}};
+  sums.request.outputs.resize(1);
+  for (Operand& o : sums.outputs) o.layout = Layout::row_major(1);
+  const Matrix m = matrix_of(request.outputs[0].shape);
+  visit_norm(request.outputs[0].dtype, [&]<class T, class S>() {
+    sums.workspace = align_up(m.splits * m.channels * static_cast<std::int64_t>(sizeof(Moments<S>)));
+    sums.bind = [m](const Buffers& b) -> Launches {
+      auto* const partial = reinterpret_cast<Moments<S>*>(b.workspace);
+      const auto channels = static_cast<std::int32_t>(m.channels), splits = static_cast<std::int32_t>(m.splits);
+      const Launches moments = launches_of(MomentsBody<T>{b.out<T>(0), partial, m.rows, channels, splits}, m.tiles * m.splits);
+      const Launches last = launches_of(ChannelSumsBody<S>{partial, b.out<S>(1), b.out<S>(2), channels, splits}, ceil_div(m.channels, ChannelSumsBody<S>::threads));
+      return [=](void* stream) {
+        moments(stream);
+        last(stream);
+      };
+    };
+  });
+  return sums;
+}
+
 Descriptions describe_batch_norm_training(const KernelRequest& request, Libraries*) {
   std::optional<KernelDescription> d = batch_norm_description(request, "native.batch_norm");
   if (!d) return {};
   const Matrix m = matrix_of(d->inputs[0].shape);
   const float epsilon = request.attributes->real("epsilon", 1e-5F);
-  const bool relu = relu_of(*request.attributes);
+  const bool relu = relu_of(*request.attributes), summed = has(d->inputs, 4);
   visit_norm(d->inputs[0].dtype, [&]<class T, class S>() {
-    d->workspace = align_up(m.splits * m.channels * static_cast<std::int64_t>(sizeof(Moments<S>)));
+    d->workspace = summed ? 0 : align_up(m.splits * m.channels * static_cast<std::int64_t>(sizeof(Moments<S>)));
     d->make = launches([=](const Buffers& b) -> Launches {
-      auto* const partial = reinterpret_cast<Moments<S>*>(b.workspace);
       const auto channels = static_cast<std::int32_t>(m.channels), splits = static_cast<std::int32_t>(m.splits);
-      const std::int64_t elements = m.rows * m.channels;
+      const Launches apply = normalize(Normalization<T, S>{b.in<T>(0), b.in<T>(3), b.out<T>(0), b.in<S>(1), b.in<S>(2), b.out<S>(1), b.out<S>(2), b.out<S>(3), epsilon, relu}, m);
+      const std::int64_t blocks = ceil_div(m.channels, StatisticsBody<S>::threads);
+      if (summed) {
+        const Launches statistics = launches_of(SummedStatisticsBody<S>{b.in<S>(4), b.in<S>(5), b.out<S>(1), b.out<S>(2), b.out<S>(3), m.rows, channels, epsilon}, blocks);
+        return [=](void* stream) {
+          statistics(stream);
+          apply(stream);
+        };
+      }
+      auto* const partial = reinterpret_cast<Moments<S>*>(b.workspace);
       const Launches moments = launches_of(MomentsBody<T>{b.in<T>(0), partial, m.rows, channels, splits}, m.tiles * m.splits);
-      const Launches statistics = launches_of(StatisticsBody<S>{partial, b.out<S>(1), b.out<S>(2), b.out<S>(3), channels, splits, epsilon}, ceil_div(m.channels, StatisticsBody<S>::threads));
-      const Launches apply = launches_of(
-          NormalizeBody<T, S>{b.in<T>(0), b.in<T>(3), b.out<T>(0), b.in<S>(1), b.in<S>(2), b.out<S>(1), b.out<S>(2), b.out<S>(3), elements, channels, epsilon, relu},
-          blocks_for(elements, NormalizeBody<T, S>::threads));
+      const Launches statistics = launches_of(StatisticsBody<S>{partial, b.out<S>(1), b.out<S>(2), b.out<S>(3), channels, splits, epsilon}, blocks);
       return [=](void* stream) {
         moments(stream);
         statistics(stream);
@@ -140,15 +178,13 @@ Descriptions describe_batch_norm_backward(const KernelRequest& request, Librarie
 Descriptions describe_batch_norm_inference(const KernelRequest& request, Libraries*) {
   KernelDescription d = description_of(request, "native.batch_norm_inference", layout_of(request, request.inputs[0].shape.rank()));
   if (!settle(d, *request.attributes, "native.batch_norm_inference")) return {};
-  const std::int64_t elements = d.inputs[0].shape.elements();
-  const auto channels = static_cast<std::int32_t>(d.inputs[0].shape[1]);
+  const Matrix m = matrix_of(d.inputs[0].shape);
   const float epsilon = request.attributes->real("epsilon", 1e-5F);
   const bool relu = relu_of(*request.attributes);
   d.in_place = {{0, 0}};
   visit_norm(d.inputs[0].dtype, [&]<class T, class S>() {
     d.make = launches([=](const Buffers& b) {
-      return launches_of(NormalizeBody<T, S>{b.in<T>(0), nullptr, b.out<T>(0), b.in<S>(1), b.in<S>(2), b.in<S>(3), b.in<S>(4), nullptr, elements, channels, epsilon, relu},
-                         blocks_for(elements, NormalizeBody<T, S>::threads));
+      return normalize(Normalization<T, S>{b.in<T>(0), nullptr, b.out<T>(0), b.in<S>(1), b.in<S>(2), b.in<S>(3), b.in<S>(4), nullptr, epsilon, relu}, m);
     });
   });
   return {d};

@@ -12,4 +12,13 @@ std::optional<KernelDescription> batch_norm_backward_description(const KernelReq
 // output 2 (the variance) from output 3 (the opaque operand).
 Binder variance_binder(std::int64_t channels, float epsilon);
 
+// What Conv's outputs 1 and 2, the sums of output 0 and of its squares by channel, take beside the convolution.
+struct ChannelSums {
+  KernelRequest request;         // of the convolution alone
+  std::vector<Operand> outputs;  // 1 and 2, as they are written
+  std::int64_t workspace = 0;
+  Binder bind;                   // of launches that sum output 0, which lies channels last
+};
+std::optional<ChannelSums> channel_sums_of(const KernelRequest& request);  // nothing for a Conv that gives none
+
 }  // namespace tandem::cuda

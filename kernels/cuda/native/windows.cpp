@@ -3,6 +3,7 @@
 
 #include "kernels/cuda/bodies/windows.h"
 #include "kernels/cuda/launch/launch.h"
+#include "kernels/cuda/native/batch_norm.h"
 #include "kernels/cuda/native/bias.h"
 #include "kernels/cuda/native/native.h"
 #include "kernels/cuda/native/reduction.h"
@@ -119,12 +120,22 @@ Descriptions describe_average_pool(const KernelRequest& request, Libraries*) {
 }
 
 Descriptions describe_convolution(const KernelRequest& request, Libraries*) {
-  std::optional<Convolution> k = convolution_of(request, "native.convolution", request.inputs[0].shape, request.outputs[0].shape);
+  const std::optional<ChannelSums> sums = channel_sums_of(request);
+  std::optional<Convolution> k = convolution_of(sums ? sums->request : request, "native.convolution", request.inputs[0].shape, request.outputs[0].shape);
   if (!k) return {};
+  if (sums) {
+    k->d.outputs.insert(k->d.outputs.end(), sums->outputs.begin(), sums->outputs.end());
+    k->d.workspace = sums->workspace;
+  }
   const bool relu = relu_of(*request.attributes), bias = has(k->d.inputs, 2);
   visit_storage(k->d.inputs[0].dtype, [&]<class T>() {
-    k->d.make = launches([=, c = k->c, elements = k->d.outputs[0].shape.elements()](const Buffers& b) {
-      return launches_of(ConvolutionBody<T>{b.in<T>(0), b.in<T>(1), bias ? b.in<T>(2) : nullptr, b.out<T>(0), c, relu}, elements);
+    k->d.make = launches([=, c = k->c, elements = k->d.outputs[0].shape.elements()](const Buffers& b) -> Launches {
+      const Launches convolution = launches_of(ConvolutionBody<T>{b.in<T>(0), b.in<T>(1), bias ? b.in<T>(2) : nullptr, b.out<T>(0), c, relu}, elements);
+      if (!sums) return convolution;
+      return [convolution, last = sums->bind(b)](void* stream) {
+        convolution(stream);
+        last(stream);
+      };
     });
   });
   return {k->d};
