@@ -96,8 +96,10 @@ struct Fusions {
   bool narrow_updates = false;    // updates that read gradients of 16 bits, and write the parameter in 16 bits, too
   bool masked_gradients = false;  // ConvolutionBackwardData with the gradient of the Relu before the convolution
   bool channel_sums = false;      // Conv that also sums for BatchNormalizationTraining's statistics
+  bool normalized_inputs = false;  // such a Conv, and ConvolutionBackwardWeights, that normalizes what it reads
   Fusions operator&(const Fusions& o) const {
-    return {normalized_sums && o.normalized_sums, narrow_updates && o.narrow_updates, masked_gradients && o.masked_gradients, channel_sums && o.channel_sums};
+    return {normalized_sums && o.normalized_sums, narrow_updates && o.narrow_updates, masked_gradients && o.masked_gradients, channel_sums && o.channel_sums,
+            normalized_inputs && o.normalized_inputs};
   }
 };
 

@@ -180,7 +180,7 @@ Training build_training(const Graph& model, const CompileOptions& options, std::
   const std::size_t outputs = graph.outputs.size();
   for (const ValueId g : gradients)
     if (g.present()) graph.outputs.push_back(g);
-  graph = fuse_gradients(simplify(graph), fusions);
+  graph = normalize_in_convolutions(fuse_gradients(simplify(graph), fusions), fusions);
   parameters = trainable_parameters(graph, o);
   std::size_t next = outputs;
   for (ValueId& g : gradients)

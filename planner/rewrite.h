@@ -32,6 +32,10 @@ Graph fuse_layers(const Graph& graph, const Fusions& fusions = {});
 // mixed_precision, before differentiation.
 Graph sum_channels(const Graph& graph, const Fusions& fusions);
 
+// BatchNormalizationTraining + Relu of what a convolution summed, where only convolutions that sum and the gradients of
+// their weights read it: these apply it themselves, and it is never written. After differentiation.
+Graph normalize_in_convolutions(const Graph& graph, const Fusions& fusions);
+
 // Relu's gradient into that of the convolution behind it. After differentiation.
 Graph fuse_gradients(const Graph& graph, const Fusions& fusions);
 

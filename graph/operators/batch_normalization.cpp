@@ -111,6 +111,21 @@ Operator batch_normalization_training() {
           .flops = normalization_flops};
 }
 
+// What BatchNormalizationTraining applies, for those who apply it themselves: y = x · factor + shift, of the statistics of
+// `count` elements a channel; factor = scale / √(variance + ε), shift = bias − mean · factor, in the type `to` of x
+Operator batch_normalization_factors() {
+  return {.name = "BatchNormalizationFactors",
+          .domain = "tandem",
+          .since = {1},
+          .infer =
+              [](InferContext& c) {
+                for (int i = 1; i < 4; ++i) expect_shape(c, i, c.shape(0));
+                for (int i = 0; i < 2; ++i) c.set_output(i, c.input(0));
+                c.set_opaque_output(2);
+                for (int i = 3; i < 5; ++i) c.set_output(i, static_cast<DType>(c.attributes().integer("to")), c.shape(0));
+              }};
+}
+
 // With x̂ = (x − mean) · r: dbias = Σ dy, dscale = Σ dy · x̂, dx = scale · r · (dy − dbias/n − x̂ · dscale/n)
 Operator batch_normalization_backward() {
   return {.name = "BatchNormalizationBackward",

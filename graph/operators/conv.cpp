@@ -36,12 +36,15 @@ void infer_conv(InferContext& c) {
   c.set_output(0, c.input(0).dtype, std::move(y));
   const DType sums = size_of(c.input(0).dtype) < size_of(DType::float32) ? DType::float32 : c.input(0).dtype;
   for (int i = 1; i < 3; ++i) c.set_output(i, sums, Shape{w[0]});
+  for (int i = 3; i < 5; ++i)
+    if (c.has_input(i)) expect_shape(c, i, Shape{x[1]});
 }
 
 }  // namespace
 
 // y[n,m,o] = b[m] + Σ_{c,k} x[n, c of m's group, o·stride + k·dilation − pad] · w[m,c,k]; Σ y and Σ y² by channel where
-// BatchNormalizationTraining takes them, which also knows what flows back through them
+// BatchNormalizationTraining takes them, which also knows what flows back through them. With factor and shift by channel as
+// fourth and fifth operand, which are put in after differentiation, max(0, x · factor + shift) stands for x
 Operator conv() {
   return {.name = "Conv",
           .since = {1, 11, 22},
@@ -84,6 +87,8 @@ Operator convolution_backward_weights() {
           .infer =
               [](InferContext& c) {
                 const Shape w(c.attributes().ints("weight_shape"));
+                for (int i = 2; i < 4; ++i)
+                  if (c.has_input(i)) expect_shape(c, i, Shape{c.shape(0)[1]});
                 c.set_output(0, c.input(0).dtype, w);
                 c.set_output(1, c.input(0).dtype, Shape{w[0]});
               },

@@ -119,6 +119,7 @@ std::span<const Operator> operators() {
       all_reduce(),
       average_pool_backward(),
       batch_normalization_backward(),
+      batch_normalization_factors(),
       batch_normalization_training(),
       clip_backward(),
       convolution_backward_data(),

@@ -19,6 +19,7 @@ Operator thresholded_relu();
 Operator batch_normalization();
 Operator batch_normalization_training();
 Operator batch_normalization_backward();
+Operator batch_normalization_factors();
 Operator running_statistics();
 
 // cast.cpp

@@ -36,6 +36,7 @@ constexpr CpuKernelRow rows[] = {
     {"BatchNormalization", "native.batch_normalization", native::describe_batch_normalization},
     {"BatchNormalizationBackward", "onednn.batch_normalization_backward", onednn::describe_batch_normalization_backward},
     {"BatchNormalizationBackward", "native.batch_normalization_backward", native::describe_batch_normalization_backward},
+    {"BatchNormalizationFactors", "native.batch_normalization_factors", native::describe_batch_normalization_factors},
     {"BatchNormalizationTraining", "onednn.batch_normalization_training", onednn::describe_batch_normalization_training},
     {"BatchNormalizationTraining", "native.batch_normalization_training", native::describe_batch_normalization_training},
     {"LRN", "onednn.lrn", onednn::describe_lrn},

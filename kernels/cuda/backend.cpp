@@ -81,10 +81,10 @@ std::string CudaBackend::version() const {
   return concat("CUDA ", version_text(runtime), ", cuDNN ", cudnnGetVersion(), ", cuBLASLt ", cublasLtGetVersion(), ", ", libraries_->device().model.name);
 }
 
-// cuDNN has kernels made for convolutions that sum in float16 on Hopper; elsewhere they cost the convolution more than the
-// statistics' own pass.
+// Convolutions that sum what they write and normalize what they read: cuDNN has kernels made for them in float16 on Hopper.
 Fusions CudaBackend::fusions(Precision precision) const {
-  return {.normalized_sums = true, .narrow_updates = true, .masked_gradients = true, .channel_sums = precision == Precision::fp16 && libraries_->device().capability == 90};
+  const bool chain = precision == Precision::fp16 && libraries_->device().capability == 90;
+  return {.normalized_sums = true, .narrow_updates = true, .masked_gradients = true, .channel_sums = chain, .normalized_inputs = chain};
 }
 
 DeviceModel CudaBackend::model(int index, int devices_in_use) const {

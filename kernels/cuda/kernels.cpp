@@ -31,6 +31,7 @@ constexpr Row rows[] = {
     {"BatchNormalization", "native.batch_norm_inference", describe_batch_norm_inference},
     {"BatchNormalizationBackward", "cudnn.batch_norm_backward", describe_cudnn_batch_norm_backward},
     {"BatchNormalizationBackward", "native.batch_norm_backward", describe_batch_norm_backward},
+    {"BatchNormalizationFactors", "native.batch_norm_factors", describe_batch_norm_factors},
     {"BatchNormalizationTraining", "cudnn.batch_norm", describe_cudnn_batch_norm},
     {"BatchNormalizationTraining", "native.batch_norm", describe_batch_norm_training},
     {"LRN", "native.lrn", describe_lrn},

@@ -383,14 +383,21 @@ Comparison convolution(std::mt19937& random, const char* op) {
   return {op, w.attributes, {random_tensor(random, w.x), random_tensor(random, w.y)}, {real(filter), real({out})}, 2048};
 }
 
-// Channels in eights: libraries sum no others.
-Comparison convolution_with_sums(std::mt19937& random) {
+// With sums of what is written, perhaps normalizing what is read. Channels in eights: libraries have kernels for no others.
+Comparison chained_convolution(std::mt19937& random, const char* op, bool normalizes) {
   Windowed w = windowed(random, true);
   w.x[1] = 8 * between(random, 1, 2);
   w.y[1] = 8 * between(random, 1, 2);
   const Ints kernel = w.attributes.ints("kernel_shape");
-  const Shape filter{w.y[1], w.x[1], kernel[0], kernel[1]}, c{w.y[1]};
-  return {"Conv", w.attributes, {random_tensor(random, w.x), random_tensor(random, filter)}, {real(w.y), real(c), real(c)}, 2048};
+  const Shape filter{w.y[1], w.x[1], kernel[0], kernel[1]}, c{w.y[1]}, in{w.x[1]};
+  const bool forward = std::string_view(op) == "Conv";
+  Comparison k{op, w.attributes, {random_tensor(random, w.x), random_tensor(random, forward ? filter : w.y)}, {real(forward ? w.y : filter)}, 2048};
+  if (forward) k.outputs.insert(k.outputs.end(), {real(c), real(c)});
+  if (!forward) k.attributes.set("weight_shape", filter.dims);
+  if (normalizes && forward) k.inputs.emplace_back();  // no bias
+  if (normalizes)
+    for (const double most : {2, 1}) k.inputs.push_back(random_tensor(random, in, -most, most));
+  return k;
 }
 
 Comparison pooling(std::mt19937& random, const char* op) {
@@ -408,7 +415,9 @@ Comparison pooling(std::mt19937& random, const char* op) {
 
 const CaseRow window_rows[] = {
     {"convolution", [](std::mt19937& r) { return convolution(r, "Conv"); }, {DType::float32, DType::float64, DType::bfloat16}},
-    {"convolution with sums", convolution_with_sums, {DType::float32, DType::float64, DType::float16}},
+    {"convolution with sums", [](std::mt19937& r) { return chained_convolution(r, "Conv", false); }, {DType::float32, DType::float64, DType::float16}},
+    {"convolution that normalizes", [](std::mt19937& r) { return chained_convolution(r, "Conv", true); }, {DType::float32, DType::float64, DType::float16}},
+    {"convolution backward weights that normalizes", [](std::mt19937& r) { return chained_convolution(r, "ConvolutionBackwardWeights", true); }, {DType::float32, DType::float64, DType::float16}},
     {"convolution backward data", [](std::mt19937& r) { return convolution(r, "ConvolutionBackwardData"); }},
     {"convolution backward weights", [](std::mt19937& r) { return convolution(r, "ConvolutionBackwardWeights"); }},
     {"transposed convolution", [](std::mt19937& r) { return convolution(r, "ConvTranspose"); }},
@@ -416,6 +425,15 @@ const CaseRow window_rows[] = {
     {"average pool", [](std::mt19937& r) { return pooling(r, "AveragePool"); }, {DType::float32, DType::float64, DType::float16}},
     {"average pool backward", [](std::mt19937& r) { return pooling(r, "AveragePoolBackward"); }},
     {"local response normalization", [](std::mt19937& r) { return unary(r, "LRN", {{"size", between(r, 1, 5)}, {"alpha", 0.5F}, {"beta", 0.75F}, {"bias", 1.0F}}); }},
+    {"batch normalization factors",
+     [](std::mt19937& r) {
+       const Shape c{between(r, 1, 300)};
+       const std::int64_t count = 16;  // variances from 1/4
+       return Comparison{"BatchNormalizationFactors", {{"epsilon", 1e-3F}, {"count", count}}, {random_tensor(r, c, -8, 8), random_tensor(r, c, 8, 32), random_tensor(r, c), random_tensor(r, c)},
+                         {real(c), real(c), {DType::uint8, {0}}, real(c), real(c)}, 64};
+     },
+     {DType::float32, DType::float64},
+     {"a"}},
     {"batch normalization, inference",
      [](std::mt19937& r) {
        const Shape s = image(r), c{s[1]};

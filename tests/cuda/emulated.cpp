@@ -26,6 +26,7 @@ constexpr EmulatedRow rows[] = {
     {"AveragePoolBackward", describe_average_pool},
     {"BatchNormalization", describe_batch_norm_inference},
     {"BatchNormalizationBackward", describe_batch_norm_backward},
+    {"BatchNormalizationFactors", describe_batch_norm_factors},
     {"BatchNormalizationTraining", describe_batch_norm_training},
     {"LRN", describe_lrn},
     {"LRNBackward", describe_lrn},
@@ -282,7 +283,7 @@ namespace {
 std::vector<Held> hold_all(const Comparison& c, DType real, const Layout& wanted) {
   std::vector<Held> all;
   for (const Tensor& t : c.inputs)
-    all.push_back(hold(t, t.dtype() == DType::float64 ? real : t.dtype(), t.shape().rank() == static_cast<int>(wanted.tag().size()) ? wanted : Layout()));
+    all.push_back(t.dtype() == DType::undefined ? Held{} : hold(t, t.dtype() == DType::float64 ? real : t.dtype(), t.shape().rank() == static_cast<int>(wanted.tag().size()) ? wanted : Layout()));
   return all;
 }
 Job job_of(const Comparison& c, DType real) {

@@ -15,7 +15,7 @@ class HostCudaBackend final : public Backend {
  public:
   explicit HostCudaBackend(bool with_module);
   test::FakeBackend devices;
-  Fusions fused{.normalized_sums = true, .narrow_updates = true, .masked_gradients = true, .channel_sums = true};  // as the CUDA backend's in fp16
+  Fusions fused{.normalized_sums = true, .narrow_updates = true, .masked_gradients = true, .channel_sums = true, .normalized_inputs = true};  // as the CUDA backend's in fp16
 
   std::string name() const override { return "cuda"; }
   std::string version() const override { return "host"; }

@@ -41,7 +41,12 @@ TEST_P(PrecisionPlans, CudnnTakesResNetsLayers) {
     expect_cudnn("Conv", relu, {x, w, b}, {y}, "cudnn.convolution.fused.");
     const Operand c{DType::float32, Shape{l.filters}, {}};
     // What the planner asks for in fp16; the images' three channels it does not.
-    if (dtype == DType::float16 && l.channels > 3) expect_cudnn("Conv", a, {x, w}, {y, c, c}, "cudnn.convolution.sums.");
+    if (dtype == DType::float16 && l.channels > 3) {
+      const Operand factor{dtype, Shape{l.channels}, {}};
+      expect_cudnn("Conv", a, {x, w}, {y, c, c}, "cudnn.convolution.sums.");
+      expect_cudnn("Conv", a, {x, w, {}, factor, factor}, {y, c, c}, "cudnn.convolution.normalizing.");
+      expect_cudnn("ConvolutionBackwardWeights", a, {x, y, factor, factor}, {w}, "cudnn.convolution_backward_weights.normalizing.");
+    }
     expect_cudnn("ConvolutionBackwardData", a, {y, w}, {x});
     // Nothing is before the first layer.
     if (l.channels > 3) expect_cudnn("ConvolutionBackwardData", a, {y, w, x}, {x}, "cudnn.convolution_backward_data.fused.");

@@ -1,5 +1,7 @@
 // fp16 with a scaled loss on CUDA's own kernels, run by the emulation: the curve follows float32's, overflowing steps are
 // skipped. Plans in 16 bits of what the module describes, with no device; and every number format on a GPU, where there is one.
+#include <map>
+
 #include "tests/cuda/host_backend.h"
 #include "tests/planner/small_models.h"
 
@@ -69,19 +71,23 @@ TEST(CudaPrecision, UpdatesReadAndWrite16Bits) {
     }
 }
 
-// Statistics from what the convolutions sum, by our own kernels and in the plans that the module describes.
-TEST(CudaPrecision, ConvolutionsSumForTheStatistics) {
+// Convolutions that sum for the statistics of the normalization behind them, and apply the one before them: by our own
+// kernels, and in the plans that the module describes.
+TEST(CudaPrecision, ConvolutionsAndNormalizationsAreAChain) {
   HostCudaBackend backend(false);
   CompileOptions o = options_in(Precision::fp16);
   o.loss_scaling = LossScaling{.start = 256};
   std::vector<Trained> runs;
-  for (const bool sums : {true, false}) {
+  for (const auto& [sums, normalized] : {std::pair{false, false}, {true, false}, {true, true}}) {
     backend.fused.channel_sums = sums;
-    runs.push_back(train_on(backend, chain, o, 3, 0.05));
-    const std::vector<Step>& steps = runs.back().plan.devices[0].steps;
+    backend.fused.normalized_inputs = normalized;
+    const Trained& run = runs.emplace_back(train_on(backend, chain, o, 3, 0.05));
+    const std::vector<Step>& steps = run.plan.devices[0].steps;
     EXPECT_EQ(std::count_if(steps.begin(), steps.end(), [](const Step& s) { return s.op == "Conv" && s.outputs.size() == 3; }), sums ? 3 : 0);
+    EXPECT_EQ(std::count_if(steps.begin(), steps.end(), [](const Step& s) { return s.op == "BatchNormalizationFactors"; }), normalized ? 1 : 0);
+    for (std::size_t s = 0; s < run.losses.size(); ++s) EXPECT_NEAR(run.losses[s], runs[0].losses[s], 0.01F * runs[0].losses[0]) << "step " << s;
+    if (normalized) EXPECT_NE(run.losses, runs[0].losses) << "factors are rounded to 16 bits";
   }
-  for (std::size_t s = 0; s < runs[0].losses.size(); ++s) EXPECT_NEAR(runs[0].losses[s], runs[1].losses[s], 0.01F * runs[1].losses[0]) << "step " << s;
 
   std::string reason;
   const Backend* const module = cuda_module(reason);
@@ -90,9 +96,12 @@ TEST(CudaPrecision, ConvolutionsSumForTheStatistics) {
   for (const Precision precision : {Precision::fp16, Precision::bf16}) {
     o.precision = precision;
     const Plan plan = compile(chain, o, backends);
-    int sums = 0;
-    for (const Step& s : plan.devices[0].steps) sums += s.op == "Conv" && s.kernel.starts_with("cudnn.convolution.sums.");
-    EXPECT_EQ(sums, precision == Precision::fp16 ? 3 : 0);
+    std::map<std::string, int> kernels;
+    for (const Step& s : plan.devices[0].steps) ++kernels[s.kernel.substr(0, s.kernel.find(".eng"))];
+    const int chained = precision == Precision::fp16;
+    EXPECT_EQ(kernels["cudnn.convolution.sums"], 2 * chained);
+    EXPECT_EQ(kernels["cudnn.convolution.normalizing"], chained);
+    EXPECT_EQ(kernels["cudnn.convolution_backward_weights.normalizing"], chained);
   }
 }
 

@@ -107,7 +107,10 @@ TEST_P(ZooPlans, CudnnTakesEveryGraph) {
   for (const Step& step : device.steps) {
     if (step.kind != StepKind::launch) continue;
     ++kernels[step.kernel.substr(0, step.kernel.find(".eng"))];
-    if (step.op == "Conv" && step.outputs.size() == 3) EXPECT_TRUE(step.kernel.starts_with("cudnn.convolution.sums.")) << step.kernel;
+    // What is fused where libraries have kernels for it.
+    const std::size_t inputs = step.inputs.size(), outputs = step.outputs.size();
+    if (step.op == "Conv" && outputs == 3) EXPECT_TRUE(step.kernel.starts_with(inputs == 5 ? "cudnn.convolution.normalizing." : "cudnn.convolution.sums.")) << step.kernel;
+    if (step.op == "ConvolutionBackwardWeights" && inputs == 4) EXPECT_TRUE(step.kernel.starts_with("cudnn.convolution_backward_weights.normalizing.")) << step.kernel;
     if (step.workspace.present()) largest = std::max(largest, device.buffers[static_cast<std::size_t>(step.workspace.index)].bytes);
     if (std::find(std::begin(served), std::end(served), step.op) == std::end(served) || step.kernel.starts_with("cudnn.")) continue;
     std::string operands;

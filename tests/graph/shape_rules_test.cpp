@@ -55,6 +55,7 @@ const Row rows[] = {
 
     {"running statistics", "BatchNormalization", {"f[2,3,4]", "f[3]", "f[3]", "f[3]", "f[3]"}, {}, {"f[2,3,4]"}},
     {"training outputs", "BatchNormalizationTraining", {"f[2,3,4]", "f[3]", "f[3]"}, {{"epsilon", 1e-5F}}, {"f[2,3,4]", "f[3]", "f[3]", "u[0]"}},
+    {"factors", "BatchNormalizationFactors", {"f[3]", "f[3]", "f[3]", "f[3]"}, {{"count", I{8}}, {"to", I{11}}}, {"f[3]", "f[3]", "u[0]", "d[3]", "d[3]"}},
     {"with an addend", "BatchNormalizationTraining", {"f[2,3,4]", "f[3]", "f[3]", "f[2,3,4]"}, {}, {"f[2,3,4]", "f[3]", "f[3]", "u[0]"}},
     {"gradients, the addend's too", "BatchNormalizationBackward", {"f[2,3,4]", "f[2,3,4]", "f[3]", "f[3]", "f[3]", "f[3]", "u[0]", "f[2,3,4]"}, {}, {"f[2,3,4]", "f[3]", "f[3]", "f[2,3,4]"}},
     {"statistics keep their axes", "LayerNormalization", {"f[2,3,4]", "f[3,4]", "f[3,4]"}, {{"axis", I{1}}}, {"f[2,3,4]", "f[2,1,1]", "f[2,1,1]"}},

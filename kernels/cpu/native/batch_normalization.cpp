@@ -97,6 +97,30 @@ Descriptions describe_batch_normalization_training(const KernelRequest& request)
   return {d};
 }
 
+// factor = scale/√(variance + epsilon), shift = bias − mean·factor
+Descriptions describe_batch_normalization_factors(const KernelRequest& request) {
+  for (const Operand& o : request.inputs)
+    if (!is_real(o)) return {};
+  if (request.outputs[3].dtype != request.inputs[0].dtype) return {};
+  const double count = static_cast<double>(std::max<std::int64_t>(1, request.attributes->integer("count"))), epsilon = request.attributes->real("epsilon", 1e-5f);
+  const std::int64_t channels = request.inputs[0].shape[0];
+  KernelDescription d = dense_description(request, "native.batch_normalization_factors");
+  d.outputs[2] = {DType::uint8, Shape{0}, Layout::opaque("native")};
+  visit_float(request.inputs[0].dtype, [&]<class T>() {
+    d.make = make_kernel([=](const Memory& m) {
+      for (std::int64_t c = 0; c < channels; ++c) {
+        const double mean = m.in<T>(0)[c] / count, variance = std::max(0.0, m.in<T>(1)[c] / count - mean * mean);
+        const double factor = m.in<T>(2)[c] / std::sqrt(variance + epsilon);
+        m.out<T>(0)[c] = static_cast<T>(mean);
+        m.out<T>(1)[c] = static_cast<T>(variance);
+        m.out<T>(3)[c] = static_cast<T>(factor);
+        m.out<T>(4)[c] = static_cast<T>(m.in<T>(3)[c] - mean * factor);
+      }
+    });
+  });
+  return {d};
+}
+
 Descriptions describe_batch_normalization_backward(const KernelRequest& request) {
   if (!supported(request) || request.inputs[6].layout != Layout::opaque("native")) return {};
   const Problem p = problem_of(request);

@@ -1,5 +1,6 @@
 // Convolution as matrix products over columns: for a tile of windows, column (c, tap) holds the elements of x that the
-// tap meets. y = w·columns, dcolumns = wᵀ·dy, dw = dy·columnsᵀ.
+// tap meets. y = w·columns, dcolumns = wᵀ·dy, dw = dy·columnsᵀ. Where x is to be normalized first, columns hold
+// max(0, x·factor + shift) by channel, and 0 in the padding.
 #include "kernels/cpu/native/dense.h"
 #include "kernels/cpu/native/dense_rows.h"
 #include "kernels/cpu/native/gemm.h"
@@ -13,7 +14,7 @@ struct Problem {
   Windows windows;
   std::int64_t samples, group, in, out;  // in, out: channels of one group
   int threads;
-  bool bias = false, relu = false, sums = false;
+  bool bias = false, relu = false, sums = false, normalizes = false;
   std::int64_t masked = 0;  // of a data gradient: elements to set to 0 where the third operand is not positive
 
   std::int64_t columns() const { return in * windows.taps(); }
@@ -26,6 +27,14 @@ Problem problem_of(const KernelRequest& request, const Shape& x, const Shape& w,
   const std::int64_t group = request.attributes->integer("group", 1);
   return {Windows(x, y, window_of(*request.attributes, w)), x[0], group, x[1] / group, y[1] / group, std::max(1, request.options.threads)};
 }
+
+// How x is normalized; null where it is not.
+template <class T>
+struct Factors {
+  const T *factor = nullptr, *shift = nullptr;
+  Factors from(std::int64_t channel) const { return factor ? Factors{factor + channel, shift + channel} : Factors{}; }
+  T operator()(T x, std::int64_t c) const { return factor ? std::max(T(0), x * factor[c] + shift[c]) : x; }
+};
 
 // One thread's scratch: where the taps of a tile lie, and the columns.
 template <class T>
@@ -43,12 +52,12 @@ struct Tile {
     for (std::int64_t tap = 0; tap < p.windows.taps(); ++tap)
       for (std::int64_t t = 0; t < count; ++t) places[tap * tile + t] = p.windows.place(first + t, tap);
   }
-  void gather(const T* x, std::int64_t count) const {
+  void gather(const T* x, const Factors<T>& factors, std::int64_t count) const {
     for (std::int64_t c = 0; c < p.in; ++c)
       for (std::int64_t tap = 0; tap < p.windows.taps(); ++tap)
         for (std::int64_t t = 0; t < count; ++t) {
           const std::int64_t place = places[tap * tile + t];
-          columns[(c * p.windows.taps() + tap) * tile + t] = place < 0 ? T(0) : x[c * p.windows.plane() + place];
+          columns[(c * p.windows.taps() + tap) * tile + t] = place < 0 ? T(0) : factors(x[c * p.windows.plane() + place], c);
         }
   }
   void scatter(T* dx, std::int64_t count) const {
@@ -80,7 +89,7 @@ void add_bias(T* y, std::int64_t channels, std::int64_t plane, const T* bias, bo
 }
 
 template <class T>
-void forward(const Problem& p, const T* x, const T* w, const T* b, T* y, std::byte* workspace) {
+void forward(const Problem& p, const T* x, const Factors<T>& factors, const T* w, const T* b, T* y, std::byte* workspace) {
   const std::int64_t outputs = p.windows.outputs();
   for_each_image(p, [&](int part, std::int64_t n, std::int64_t g) {
     const Tile<T> scratch(p, workspace, part);
@@ -88,7 +97,7 @@ void forward(const Problem& p, const T* x, const T* w, const T* b, T* y, std::by
     for (std::int64_t first = 0; first < outputs; first += tile) {
       const std::int64_t count = std::min(tile, outputs - first);
       scratch.locate(first, count);
-      scratch.gather(x + (n * p.group + g) * p.in * p.windows.plane(), count);
+      scratch.gather(x + (n * p.group + g) * p.in * p.windows.plane(), factors.from(g * p.in), count);
       gemm<T>(p.out, count, p.columns(), {w + g * p.out * p.columns(), p.columns(), 1}, {scratch.columns, tile, 1}, out + first, outputs, false);
     }
     if (b || p.relu) add_bias(out, p.out, outputs, b ? b + g * p.out : nullptr, p.relu);
@@ -116,7 +125,7 @@ void backward_data(const Problem& p, const T* dy, const T* w, const T* b, T* dx,
 
 // Each thread owns rows of dw (output channels), so sums have one order.
 template <class T>
-void backward_weights(const Problem& p, const T* x, const T* dy, T* dw, T* db, std::byte* workspace) {
+void backward_weights(const Problem& p, const T* x, const Factors<T>& factors, const T* dy, T* dw, T* db, std::byte* workspace) {
   const std::int64_t outputs = p.windows.outputs();
   parallel(p.threads, [&](int part) {
     const Range rows = part_of(p.group * p.out, part, p.threads);
@@ -129,7 +138,7 @@ void backward_weights(const Problem& p, const T* x, const T* dy, T* dw, T* db, s
         const std::int64_t count = std::min(tile, outputs - first);
         scratch.locate(first, count);
         for (std::int64_t n = 0; n < p.samples; ++n) {
-          scratch.gather(x + (n * p.group + g) * p.in * p.windows.plane(), count);
+          scratch.gather(x + (n * p.group + g) * p.in * p.windows.plane(), factors.from(g * p.in), count);
           gemm<T>(end - begin, p.columns(), count, {dy + (n * p.group * p.out + begin) * outputs + first, outputs, 1}, {scratch.columns, 1, tile},
                   dw + begin * p.columns(), p.columns(), true);
         }
@@ -178,8 +187,9 @@ Descriptions describe_convolution(const KernelRequest& request) {
   p.bias = operand_at(request.inputs, 2).present();
   p.relu = has_relu(*request.attributes);
   p.sums = operand_at(request.outputs, 1).present();
+  p.normalizes = operand_at(request.inputs, 3).present();
   return describe(request, "native.convolution", p, []<class T>(T, const Problem& p, const Memory& m) {
-    forward(p, m.in<T>(0), m.in<T>(1), p.bias ? m.in<T>(2) : nullptr, m.out<T>(0), m.workspace);
+    forward(p, m.in<T>(0), p.normalizes ? Factors<T>{m.in<T>(3), m.in<T>(4)} : Factors<T>{}, m.in<T>(1), p.bias ? m.in<T>(2) : nullptr, m.out<T>(0), m.workspace);
     if (p.sums) sum_channels(p, m.out<T>(0), m.out<T>(1), m.out<T>(2));
   });
 }
@@ -199,8 +209,9 @@ Descriptions describe_convolution_backward_weights(const KernelRequest& request)
   if (!supported(request)) return {};
   Problem p = problem_of(request, request.inputs[0].shape, request.outputs[0].shape, request.inputs[1].shape);
   p.bias = operand_at(request.outputs, 1).present();
+  p.normalizes = operand_at(request.inputs, 2).present();
   return describe(request, "native.convolution_backward_weights", p, []<class T>(T, const Problem& p, const Memory& m) {
-    backward_weights(p, m.in<T>(0), m.in<T>(1), m.out<T>(0), p.bias ? m.out<T>(1) : nullptr, m.workspace);
+    backward_weights(p, m.in<T>(0), p.normalizes ? Factors<T>{m.in<T>(2), m.in<T>(3)} : Factors<T>{}, m.in<T>(1), m.out<T>(0), p.bias ? m.out<T>(1) : nullptr, m.workspace);
   });
 }
 

@@ -22,6 +22,7 @@ Descriptions describe_average_pool_backward(const KernelRequest&);
 Descriptions describe_batch_normalization(const KernelRequest&);
 Descriptions describe_batch_normalization_training(const KernelRequest&);
 Descriptions describe_batch_normalization_backward(const KernelRequest&);
+Descriptions describe_batch_normalization_factors(const KernelRequest&);
 Descriptions describe_lrn(const KernelRequest&);  // LRN, LRNTraining
 Descriptions describe_lrn_backward(const KernelRequest&);
 Descriptions describe_softmax(const KernelRequest&);  // Softmax, LogSoftmax

@@ -140,7 +140,7 @@ auto forward_hint(const Problem& p, dnnl::algorithm algorithm, const Descs& d) {
 
 std::vector<KernelDescription> describe_convolution(const KernelRequest& request) {
   const auto& in = request.inputs;
-  if (!supported(request, in[0].shape) || request.outputs.size() > 1) return {};  // no implementation sums what it writes
+  if (!supported(request, in[0].shape) || in.size() > 3 || request.outputs.size() > 1) return {};  // no implementation normalizes what it reads or sums what it writes
   const Problem p = problem_of(request, Direction::forward, in[0], in[1], operand_at(in, 2), request.outputs[0], false);
   const bool relu = has_relu(*request.attributes);
   return attempts(
@@ -179,7 +179,7 @@ std::vector<KernelDescription> describe_convolution_backward_data(const KernelRe
 
 std::vector<KernelDescription> describe_convolution_backward_weights(const KernelRequest& request) {
   const auto& in = request.inputs;
-  if (!supported(request, in[0].shape)) return {};
+  if (!supported(request, in[0].shape) || in.size() > 2) return {};  // no implementation normalizes what it reads
   const Problem p = problem_of(request, Direction::weights, in[0], request.outputs[0], operand_at(request.outputs, 1), in[1], false);
   return attempts(
       request, p, "onednn.convolution_backward_weights",

@@ -163,13 +163,14 @@ struct ChannelSumsBody {
   }
 };
 
-// Statistics of each channel from such sums over `count` numbers.
-template <class S>
+// Statistics of each channel from such sums over `count` numbers, and what they make of x: x · factor + shift.
+template <class T, class S>
 struct SummedStatisticsBody {
   static constexpr int threads = 128;
   static constexpr bool cooperative = false;
-  const S *sum, *squares;
+  const S *sum, *squares, *scale, *bias;
   S *mean, *variance, *inverse_deviation;
+  T *factor, *shift;  // may be null
   std::int64_t count;
   std::int32_t channels;
   float epsilon;
@@ -182,11 +183,14 @@ struct SummedStatisticsBody {
     mean[c] = m;
     variance[c] = v > S(0) ? v : S(0);  // rounding may leave less than nothing
     inverse_deviation[c] = S(1) / sqrt(variance[c] + static_cast<S>(epsilon));
+    if (!factor) return;
+    factor[c] = store<T>(inverse_deviation[c] * scale[c]);
+    shift[c] = store<T>(bias[c] - m * inverse_deviation[c] * scale[c]);
   }
 };
 
 // What is applied to x: y = relu?((x − mean) · d · scale + bias + addend?), d = inverse_deviation or, where that is null,
-// 1/√(variance + ε).
+// 1/√(variance + ε). Without a mean and these: y = relu?(x · scale + bias + addend?).
 template <class T, class S>
 struct Normalization {
   const T *x, *addend;
@@ -202,10 +206,14 @@ struct NormalizedChannel {
   C mean, factor, bias;
   template <class T, class S>
   TANDEM_DEVICE void read(const Normalization<T, S>& n, std::int64_t c) {
-    const C d = n.inverse_deviation ? static_cast<C>(n.inverse_deviation[c]) : C(1) / sqrt(static_cast<C>(n.variance[c]) + static_cast<C>(n.epsilon));
-    mean = static_cast<C>(n.mean[c]);
-    factor = d * static_cast<C>(n.scale[c]);
-    bias = static_cast<C>(n.bias[c]);
+    C d = 1;
+    if (n.inverse_deviation)
+      d = static_cast<C>(load(n.inverse_deviation[c]));
+    else if (n.variance)
+      d /= sqrt(static_cast<C>(load(n.variance[c])) + static_cast<C>(n.epsilon));
+    mean = n.mean ? static_cast<C>(load(n.mean[c])) : C(0);
+    factor = d * static_cast<C>(load(n.scale[c]));
+    bias = static_cast<C>(load(n.bias[c]));
   }
 };
 

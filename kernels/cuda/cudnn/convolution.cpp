@@ -1,6 +1,6 @@
 // Convolutions, channels last, in float32, bfloat16 and float16 (accumulated in float32). One spatial axis is treated as
-// two. Bias and Relu, or sums by channel, are part of cuDNN's graph where it has an engine for that, else launches of our own
-// follow.
+// two. Bias and Relu behind a convolution, sums by channel, and the normalization of what it reads are part of cuDNN's graph
+// where it has an engine for that, else launches of our own stand before and behind.
 #include "kernels/cuda/cudnn/families.h"
 #include "kernels/cuda/cudnn/kernel.h"
 #include "kernels/cuda/libraries.h"
@@ -59,10 +59,21 @@ Dims per_channel(std::int64_t channels, std::size_t rank) {
   return d;
 }
 
+// max(0, x · factor + shift) by channel, in the types that cuDNN's kernels of it want.
+CudnnGraph::TensorId normalized(CudnnGraph& g, DType dtype, const Dims& x, int factor) {
+  const Dims c = per_channel(x[1], x.size());
+  const auto product = g.virtual_tensor(DType::float32, x), sum = g.virtual_tensor(DType::float32, x), result = g.virtual_tensor(dtype, x);
+  g.pointwise(CUDNN_POINTWISE_MUL, g.tensor(dtype, x, input_role(0)), g.tensor(dtype, c, input_role(factor)), product);
+  g.pointwise(CUDNN_POINTWISE_ADD, product, g.tensor(dtype, c, input_role(factor + 1)), sum);
+  g.pointwise(CUDNN_POINTWISE_RELU_FWD, sum, std::nullopt, result);
+  return result;
+}
+
 }  // namespace
 
 std::vector<KernelDescription> describe_cudnn_convolution(const KernelRequest& request, Libraries* libraries) {
   const std::optional<ChannelSums> sums = channel_sums_of(request);
+  const std::optional<NormalizedInput> input = normalized_input_of(request, 3);
   std::optional<KernelDescription> d = convolution_description(sums ? sums->request : request);
   if (!d) return {};
   if (sums) d->outputs.insert(d->outputs.end(), sums->outputs.begin(), sums->outputs.end());
@@ -73,19 +84,19 @@ std::vector<KernelDescription> describe_cudnn_convolution(const KernelRequest& r
   const Window window = window_of(a);
   CudnnRecipe plain{.family = "cudnn.convolution", .description = *d, .build = [=] {
                       CudnnGraph g;
-                      g.convolution(g.tensor(dtype, x, input_role(0)), g.tensor(dtype, w, input_role(1)), g.tensor(dtype, y, output_role(0)), window, DType::float32);
+                      g.convolution(g.tensor(dtype, x, input ? scratch_role : input_role(0)), g.tensor(dtype, w, input_role(1)), g.tensor(dtype, y, output_role(0)), window, DType::float32);
                       return g;
                     }, .filter = filter_of(request.options, dtype)};
-  if (!bias && !relu && !sums) return descriptions_of(plain, request, *libraries);
+  if (!bias && !relu && !sums && !input) return descriptions_of(plain, request, *libraries);
   if (sums && (bias || relu)) return {};
 
   CudnnRecipe fused = plain;
-  fused.family = sums ? "cudnn.convolution.sums" : "cudnn.convolution.fused";
+  fused.family = input ? "cudnn.convolution.normalizing" : sums ? "cudnn.convolution.sums" : "cudnn.convolution.fused";
   fused.build = [=] {
     CudnnGraph g;
     const auto out = g.tensor(dtype, y, output_role(0));
-    auto last = sums ? out : g.virtual_tensor(DType::float32, y);
-    g.convolution(g.tensor(dtype, x, input_role(0)), g.tensor(dtype, w, input_role(1)), last, window, DType::float32);
+    auto last = bias || relu ? g.virtual_tensor(DType::float32, y) : out;
+    g.convolution(input ? normalized(g, dtype, x, 3) : g.tensor(dtype, x, input_role(0)), g.tensor(dtype, w, input_role(1)), last, window, DType::float32);
     if (bias) {
       const auto sum = relu ? g.virtual_tensor(DType::float32, y) : out;
       g.pointwise(CUDNN_POINTWISE_ADD, last, g.tensor(dtype, per_channel(y[1], y.size()), input_role(2)), sum);
@@ -99,9 +110,17 @@ std::vector<KernelDescription> describe_cudnn_convolution(const KernelRequest& r
     return g;
   };
   std::vector<KernelDescription> all = descriptions_of(fused, request, *libraries);
-  plain.after = sums ? sums->bind : bias_binder(d->outputs[0], bias ? 2 : -1, relu);
-  plain.own_workspace = sums ? sums->workspace : 0;
-  plain.description.efficiency *= 0.9;  // y is read, and but for sums written, once more
+  if (input) plain.before = input->bind;
+  const std::int64_t before = input ? input->workspace : 0;
+  plain.own_workspace = before + (sums ? sums->workspace : 0);
+  if (sums)
+    plain.after = [before, bind = sums->bind](Buffers b) {
+      b.workspace += before;
+      return bind(b);
+    };
+  else if (bias || relu)
+    plain.after = bias_binder(d->outputs[0], bias ? 2 : -1, relu);
+  plain.description.efficiency *= 0.9;  // what stands in between is read once more
   for (KernelDescription& k : descriptions_of(plain, request, *libraries)) all.push_back(std::move(k));
   return all;
 }
@@ -158,11 +177,28 @@ std::vector<KernelDescription> describe_cudnn_convolution_backward_weights(const
   const DType dtype = d->inputs[0].dtype;
   const Dims x = dims_of(d->inputs[0].shape), dy = dims_of(d->inputs[1].shape), dw = dims_of(d->outputs[0].shape);
   const Window window = window_of(*request.attributes);
+  const std::optional<NormalizedInput> input = normalized_input_of(request, 2);
   CudnnRecipe recipe{.family = "cudnn.convolution_backward_weights", .description = *d, .build = [=] {
                        CudnnGraph g;
-                       g.convolution_backward_weights(g.tensor(dtype, x, input_role(0)), g.tensor(dtype, dy, input_role(1)), g.tensor(dtype, dw, output_role(0)), window, DType::float32);
+                       g.convolution_backward_weights(g.tensor(dtype, x, input ? scratch_role : input_role(0)), g.tensor(dtype, dy, input_role(1)), g.tensor(dtype, dw, output_role(0)), window, DType::float32);
                        return g;
                      }, .filter = filter_of(request.options, dtype)};
+  if (input) {
+    if (has(d->outputs, 1)) return {};
+    CudnnRecipe fused = recipe;
+    fused.family = "cudnn.convolution_backward_weights.normalizing";
+    fused.build = [=] {
+      CudnnGraph g;
+      g.convolution_backward_weights(normalized(g, dtype, x, 2), g.tensor(dtype, dy, input_role(1)), g.tensor(dtype, dw, output_role(0)), window, DType::float32);
+      return g;
+    };
+    std::vector<KernelDescription> all = descriptions_of(fused, request, *libraries);
+    recipe.before = input->bind;
+    recipe.own_workspace = input->workspace;
+    recipe.description.efficiency *= 0.9;  // x is read, and what is made of it written, once more
+    for (KernelDescription& k : descriptions_of(recipe, request, *libraries)) all.push_back(std::move(k));
+    return all;
+  }
   if (has(d->outputs, 1)) {
     const std::optional<ReductionPlan> sum = plan_channel_sum(d->inputs[1]);
     if (!sum) return {};

@@ -8,7 +8,7 @@ namespace {
 class CudnnKernel final : public Kernel {
  public:
   CudnnKernel(const CudnnRecipe& recipe, const PlannedEngine& engine, cudnnHandle_t handle)
-      : plan_(recipe.build(), engine.engine, handle), numbers_(recipe.numbers), after_(recipe.after), cudnn_workspace_(align_up(engine.workspace)) {}
+      : plan_(recipe.build(), engine.engine, handle), numbers_(recipe.numbers), before_(recipe.before), after_(recipe.after), cudnn_workspace_(align_up(engine.workspace)) {}
 
   void bind(std::span<std::byte* const> inputs, std::span<std::byte* const> outputs, std::byte* workspace) override {
     std::byte* const own = workspace ? workspace + cudnn_workspace_ : nullptr;
@@ -20,18 +20,21 @@ class CudnnKernel final : public Kernel {
           return inputs[static_cast<std::size_t>(role)];
         },
         workspace);
-    if (after_) launches_ = after_({{inputs.begin(), inputs.end()}, {outputs.begin(), outputs.end()}, own});
+    const Buffers buffers{{inputs.begin(), inputs.end()}, {outputs.begin(), outputs.end()}, own};
+    if (before_) first_ = before_(buffers);
+    if (after_) last_ = after_(buffers);
   }
   void run(StreamHandle stream) override {
+    if (first_) first_(stream.native);
     plan_.run(stream.native);
-    if (launches_) launches_(stream.native);
+    if (last_) last_(stream.native);
   }
 
  private:
   CudnnPlan plan_;
   std::vector<float> numbers_;
-  Binder after_;
-  Launches launches_;
+  Binder before_, after_;
+  Launches first_, last_;
   std::int64_t cudnn_workspace_;
 };
 

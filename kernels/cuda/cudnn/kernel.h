@@ -1,4 +1,4 @@
-// Kernels that run one cuDNN plan and then, perhaps, launches of our own.
+// Kernels that run one cuDNN plan and, perhaps, launches of our own before and after it.
 #pragma once
 #include <functional>
 #include <string>
@@ -22,7 +22,7 @@ struct CudnnRecipe {
   std::function<CudnnGraph()> build;
   EngineFilter filter;
   std::vector<float> numbers;         // by number_role
-  Binder after;                       // may be empty; its workspace is our own part
+  Binder before, after;               // may be empty; their workspace is our own part
   std::int64_t own_workspace = 0;
 };
 

@@ -49,9 +49,8 @@ bool settle(KernelDescription& d, const Attributes& attributes, std::string_view
   return true;
 }
 
-Operand opaque_of(const Operand& x) {
-  return {x.dtype == DType::float64 ? DType::float64 : DType::float32, Shape{x.shape[1]}, Layout::opaque(family)};
-}
+Operand opaque_of(DType x, std::int64_t channels) { return {x == DType::float64 ? DType::float64 : DType::float32, Shape{channels}, Layout::opaque(family)}; }
+Operand opaque_of(const Operand& x) { return opaque_of(x.dtype, x.shape[1]); }
 
 template <class F>
 auto visit_norm(DType dtype, F&& f) {
@@ -132,7 +131,8 @@ Descriptions describe_batch_norm_training(const KernelRequest& request, Librarie
       const Launches apply = normalize(Normalization<T, S>{b.in<T>(0), b.in<T>(3), b.out<T>(0), b.in<S>(1), b.in<S>(2), b.out<S>(1), b.out<S>(2), b.out<S>(3), epsilon, relu}, m);
       const std::int64_t blocks = ceil_div(m.channels, StatisticsBody<S>::threads);
       if (summed) {
-        const Launches statistics = launches_of(SummedStatisticsBody<S>{b.in<S>(4), b.in<S>(5), b.out<S>(1), b.out<S>(2), b.out<S>(3), m.rows, channels, epsilon}, blocks);
+        const Launches statistics =
+            launches_of(SummedStatisticsBody<T, S>{b.in<S>(4), b.in<S>(5), b.in<S>(1), b.in<S>(2), b.out<S>(1), b.out<S>(2), b.out<S>(3), nullptr, nullptr, m.rows, channels, epsilon}, blocks);
         return [=](void* stream) {
           statistics(stream);
           apply(stream);
@@ -149,6 +149,37 @@ Descriptions describe_batch_norm_training(const KernelRequest& request, Librarie
     });
   });
   return {*d};
+}
+
+Descriptions describe_batch_norm_factors(const KernelRequest& request, Libraries*) {
+  KernelDescription d = description_of(request, "native.batch_norm_factors", Layout::row_major(1));
+  const DType type = d.outputs[3].dtype;
+  if (!is_storage_float(type)) return {};
+  const auto channels = static_cast<std::int32_t>(d.inputs[0].shape[0]);
+  const std::int64_t count = request.attributes->integer("count");
+  const float epsilon = request.attributes->real("epsilon", 1e-5F);
+  d.outputs[2] = opaque_of(type, channels);
+  for (const Operand& o : d.inputs)
+    if (o.dtype != d.outputs[2].dtype) return {};
+  visit_norm(type, [&]<class T, class S>() {
+    using Body = SummedStatisticsBody<T, S>;
+    d.make = launches([=](const Buffers& b) {
+      return launches_of(Body{b.in<S>(0), b.in<S>(1), b.in<S>(2), b.in<S>(3), b.out<S>(0), b.out<S>(1), b.out<S>(2), b.out<T>(3), b.out<T>(4), count, channels, epsilon}, ceil_div(channels, Body::threads));
+    });
+  });
+  return {d};
+}
+
+std::optional<NormalizedInput> normalized_input_of(const KernelRequest& request, std::size_t factor) {
+  if (!has(request.inputs, factor)) return std::nullopt;
+  const Operand& x = request.inputs[0];
+  NormalizedInput n{align_up(x.shape.elements() * static_cast<std::int64_t>(size_of(x.dtype))), {}};
+  visit_storage(x.dtype, [&]<class T>() {
+    n.bind = [m = matrix_of(x.shape), factor](const Buffers& b) {
+      return normalize(Normalization<T, T>{b.in<T>(0), nullptr, reinterpret_cast<T*>(b.workspace), b.in<T>(factor), b.in<T>(factor + 1), nullptr, nullptr, nullptr, 0, true}, m);
+    };
+  });
+  return n;
 }
 
 Descriptions describe_batch_norm_backward(const KernelRequest& request, Libraries*) {

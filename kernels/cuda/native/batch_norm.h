@@ -21,4 +21,12 @@ struct ChannelSums {
 };
 std::optional<ChannelSums> channel_sums_of(const KernelRequest& request);  // nothing for a Conv that gives none
 
+// What a convolution, or its weights' gradient, that is to normalize its input takes beside it: a normalized copy.
+struct NormalizedInput {
+  std::int64_t workspace = 0;
+  Binder bind;  // of a launch that writes the copy there, channels last
+};
+// `factor`: the operand's number, its shift comes next. Nothing where there is none.
+std::optional<NormalizedInput> normalized_input_of(const KernelRequest& request, std::size_t factor);
+
 }  // namespace tandem::cuda

@@ -11,6 +11,7 @@ Descriptions describe_elementwise(const KernelRequest&, Libraries*);
 Descriptions describe_reduction(const KernelRequest&, Libraries*);  // ReduceSum, Mean, Max, Min, Prod
 Descriptions describe_batch_norm_training(const KernelRequest&, Libraries*);
 Descriptions describe_batch_norm_backward(const KernelRequest&, Libraries*);
+Descriptions describe_batch_norm_factors(const KernelRequest&, Libraries*);
 Descriptions describe_batch_norm_inference(const KernelRequest&, Libraries*);
 Descriptions describe_reorder(const KernelRequest&, Libraries*);
 Descriptions describe_reshape(const KernelRequest&, Libraries*);

@@ -50,6 +50,12 @@ Launches launches_of(const Body& body, std::int64_t elements) {
   return [body, blocks = blocks_for(elements, Body::threads)](void* stream) { launch(body, blocks, stream); };
 }
 
+Launches in_turn(std::vector<Launches> all) {
+  return [all = std::move(all)](void* stream) {
+    for (const Launches& launches : all) launches(stream);
+  };
+}
+
 struct Convolution {
   KernelDescription d;
   ConvolutionGeometry c;
@@ -121,21 +127,22 @@ Descriptions describe_average_pool(const KernelRequest& request, Libraries*) {
 
 Descriptions describe_convolution(const KernelRequest& request, Libraries*) {
   const std::optional<ChannelSums> sums = channel_sums_of(request);
+  const std::optional<NormalizedInput> input = normalized_input_of(request, 3);
   std::optional<Convolution> k = convolution_of(sums ? sums->request : request, "native.convolution", request.inputs[0].shape, request.outputs[0].shape);
   if (!k) return {};
-  if (sums) {
-    k->d.outputs.insert(k->d.outputs.end(), sums->outputs.begin(), sums->outputs.end());
-    k->d.workspace = sums->workspace;
-  }
+  const std::int64_t before = input ? input->workspace : 0;
+  k->d.workspace = before + (sums ? sums->workspace : 0);
+  if (sums) k->d.outputs.insert(k->d.outputs.end(), sums->outputs.begin(), sums->outputs.end());
   const bool relu = relu_of(*request.attributes), bias = has(k->d.inputs, 2);
   visit_storage(k->d.inputs[0].dtype, [&]<class T>() {
-    k->d.make = launches([=, c = k->c, elements = k->d.outputs[0].shape.elements()](const Buffers& b) -> Launches {
-      const Launches convolution = launches_of(ConvolutionBody<T>{b.in<T>(0), b.in<T>(1), bias ? b.in<T>(2) : nullptr, b.out<T>(0), c, relu}, elements);
-      if (!sums) return convolution;
-      return [convolution, last = sums->bind(b)](void* stream) {
-        convolution(stream);
-        last(stream);
-      };
+    k->d.make = launches([=, c = k->c, elements = k->d.outputs[0].shape.elements()](Buffers b) -> Launches {
+      const T* const x = input ? reinterpret_cast<const T*>(b.workspace) : b.in<T>(0);
+      std::vector<Launches> all;
+      if (input) all.push_back(input->bind(b));
+      all.push_back(launches_of(ConvolutionBody<T>{x, b.in<T>(1), bias ? b.in<T>(2) : nullptr, b.out<T>(0), c, relu}, elements));
+      b.workspace += before;
+      if (sums) all.push_back(sums->bind(b));
+      return in_turn(std::move(all));
     });
   });
   return {k->d};
@@ -164,20 +171,22 @@ Descriptions describe_convolution_backward_data(const KernelRequest& request, Li
 Descriptions describe_convolution_backward_weights(const KernelRequest& request, Libraries*) {
   std::optional<Convolution> k = convolution_of(request, "native.convolution_backward_weights", request.inputs[0].shape, request.inputs[1].shape);
   if (!k) return {};
+  const std::optional<NormalizedInput> input = normalized_input_of(request, 2);
+  const std::int64_t before = k->d.workspace = input ? input->workspace : 0;
   std::optional<ReductionPlan> sum;
   if (has(k->d.outputs, 1)) {
     sum = plan_channel_sum(k->d.inputs[1]);
     if (!sum) return {};
-    k->d.workspace = sum->workspace;
+    k->d.workspace += sum->workspace;
   }
   visit_storage(k->d.inputs[0].dtype, [&]<class T>() {
     k->d.make = launches([=, c = k->c, elements = k->d.outputs[0].shape.elements()](const Buffers& b) -> Launches {
-      const Launches weights = launches_of(ConvolutionBackwardWeightsBody<T>{b.in<T>(0), b.in<T>(1), b.out<T>(0), c}, elements);
-      if (!sum) return weights;
-      return [weights, bias = sum->bind(b.inputs[1], b.outputs[1], b.workspace)](void* stream) {
-        weights(stream);
-        bias(stream);
-      };
+      const T* const x = input ? reinterpret_cast<const T*>(b.workspace) : b.in<T>(0);
+      std::vector<Launches> all;
+      if (input) all.push_back(input->bind(b));
+      all.push_back(launches_of(ConvolutionBackwardWeightsBody<T>{x, b.in<T>(1), b.out<T>(0), c}, elements));
+      if (sum) all.push_back(sum->bind(b.inputs[1], b.outputs[1], b.workspace + before));
+      return in_turn(std::move(all));
     });
   });
   return {k->d};
