@@ -197,6 +197,13 @@ TEST(Convolution, BlocksOfEightAreOfferedWhereTheyWasteLess) {
   EXPECT_EQ(offered(40, 64, 1), Offers(false, true));
   EXPECT_EQ(offered(16, 12, 1), Offers(false, false));
   EXPECT_EQ(offered(20, 50, 1, 2), Offers(false, false));
+  // Not where the input is to be normalized, the output summed, or the gradient masked.
+  const Operand x = operand(DType::float32, {2, 20, 9, 9}), w = operand(DType::float32, {20, 20, 3, 3}), c = operand(DType::float32, {20});
+  const Attributes same{{"pads", Ints{1, 1, 1, 1}}};
+  EXPECT_FALSE(native::describe_channels_last_convolution({"Conv", &same, {x, w, c}, {x}, {}, {}}).empty());
+  EXPECT_TRUE(native::describe_channels_last_convolution({"Conv", &same, {x, w, {}, c, c}, {x}, {}, {}}).empty());
+  EXPECT_TRUE(native::describe_channels_last_convolution({"Conv", &same, {x, w}, {x, c, c}, {}, {}}).empty());
+  EXPECT_TRUE(native::describe_channels_last_convolution_backward_data({"ConvolutionBackwardData", &same, {x, w, x}, {x}, {}, {}}).empty());
 }
 
 TEST(Convolution, WinogradIsOfferedOnlyWhereAllowedAndFitting) {

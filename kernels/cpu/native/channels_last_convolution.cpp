@@ -117,17 +117,17 @@ Descriptions describe(const KernelRequest& request, std::string kernel, std::str
   return {std::move(d)};
 }
 
-// Where the last eight of sixteen lanes would be idle.
-bool fits(const KernelRequest& request) {
+// Where the last eight of sixteen lanes would be idle, and nothing but a convolution (of two operands, and a bias) is asked for.
+bool fits(const KernelRequest& request, std::size_t operands) {
   const Operand &x = request.inputs[0], &y = request.outputs[0];
-  return machine_isa() != Isa::baseline && x.dtype == DType::float32 && x.shape.rank() == 4 && request.attributes->integer("group", 1) == 1 &&
+  return machine_isa() != Isa::baseline && request.inputs.size() <= operands && request.outputs.size() == 1 && x.dtype == DType::float32 && x.shape.rank() == 4 && request.attributes->integer("group", 1) == 1 &&
          y.shape[1] % 16 != 0 && y.shape[1] % 16 <= block;
 }
 
 }  // namespace
 
 Descriptions describe_channels_last_convolution(const KernelRequest& request) {
-  if (!fits(request)) return {};
+  if (!fits(request, 3)) return {};
   Problem p = problem_of(request, request.inputs[0].shape, request.inputs[1].shape, request.outputs[0].shape);
   p.bias = operand_at(request.inputs, 2).present();
   p.relu = has_relu(*request.attributes);
@@ -136,7 +136,7 @@ Descriptions describe_channels_last_convolution(const KernelRequest& request) {
 
 // dx[i] = Σ dy[i + begin − tap·dilation]·w[tap]: over the taps backwards, a convolution.
 Descriptions describe_channels_last_convolution_backward_data(const KernelRequest& request) {
-  if (request.inputs.size() > 2 || !fits(request)) return {};
+  if (!fits(request, 2)) return {};
   Problem p = problem_of(request, request.outputs[0].shape, request.inputs[1].shape, request.inputs[0].shape);
   if (p.h.stride != 1 || p.w.stride != 1) return {};
   p.backwards = true;
