@@ -191,7 +191,7 @@ class AskedCpu final : public Backend {
   DeviceModel model(int index, int devices_in_use) const override { return cpu_.model(index, devices_in_use); }
   std::vector<KernelRow> rows() const override { return cpu_.rows(); }
   std::vector<KernelDescription> describe(const KernelRequest& request) const override { return cpu_.describe(request); }
-  double measure(const KernelDescription& d, const KernelOptions& o) const override { return cpu_.measure(d, o); }
+  Timing measure(const KernelDescription& d, const KernelOptions& o) const override { return cpu_.measure(d, o); }
   std::unique_ptr<Device> open(int index, const KernelOptions& o) const override { return cpu_.open(index, o); }
 
  private:
