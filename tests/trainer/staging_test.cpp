@@ -24,7 +24,7 @@ class StagingCpu final : public Backend {
   DeviceModel model(int index, int devices_in_use) const override { return cpu_backend().model(index, devices_in_use); }
   std::vector<KernelRow> rows() const override { return cpu_backend().rows(); }
   std::vector<KernelDescription> describe(const KernelRequest& request) const override { return cpu_backend().describe(request); }
-  double measure(const KernelDescription&, const KernelOptions&) const override { return 0; }
+  Timing measure(const KernelDescription&, const KernelOptions&) const override { return {}; }
   std::unique_ptr<CollectiveGroup> create_group(const GroupSpec& spec) const override { return devices.create_group(spec); }
   std::unique_ptr<Device> open(int index, const KernelOptions& options) const override { return devices.open(index, options); }
 };
