@@ -63,8 +63,14 @@ std::vector<float> train_small_network(const Backend& backend, const SmallTraini
   o.synchronize_batch_norm = devices > 1;
   const Backend* const backends[] = {&backend};
   Session session(compile(small_network, o, backends), backends);
+  const Graph graph = small_network(batch);
+  std::vector<NamedTensor> values;
+  for (const Value& v : graph.values)
+    if (v.kind == ValueKind::parameter) values.push_back({v.name, *v.data});
+  session.set_parameters(values);
   const Tensor batches[] = {noise({batch, 3, 8, 8}, 77, 1), noise({batch, 3, 8, 8}, 78, 1)};  // in turn
   const Tensor labels = Tensor::of<std::int64_t>({batch}, {0, 1, 2, 3, 4, 0});
+  const double rate = training.optimizer == std::string_view("sgd") ? 0.05 : 0.002;
   std::vector<float> all;
   for (int step = 1; step <= steps; ++step) {
     const Plan& plan = session.plan();
@@ -79,7 +85,7 @@ std::vector<float> train_small_network(const Backend& backend, const SmallTraini
     for (const HostOutput& out : plan.outputs) rooms.emplace_back(static_cast<std::size_t>(out.type.shape.elements() * (out.combine == Combine::sum ? devices : 1)));
     for (auto& room : rooms) outputs.push_back(reinterpret_cast<std::byte*>(room.data()));
     if (before_step) before_step(session);
-    session.run(0, inputs, outputs, {.learning_rate = 0.05, .step = step, .seed = 3}, {.announced = step > 1, .plan = 0, .inputs = next});
+    session.run(0, inputs, outputs, {.learning_rate = rate, .step = step, .seed = 3}, {.announced = step > 1, .plan = 0, .inputs = next});
     float loss = 0;
     for (const float part : rooms[0]) loss += part;
     all.push_back(loss);
