@@ -35,7 +35,7 @@ struct Trained {
 };
 
 // 100 samples in batches of 16: the last one of an epoch has 4 and a plan of its own; between epochs the model is evaluated.
-Trained train(const Backend& backend, const std::string& devices, const std::function<void(const Plan&)>& after_step = {}) {
+Trained train(const Backend& backend, const std::string& devices, const std::function<void()>& before = {}, const std::function<void(const Plan&)>& after_step = {}) {
   const Backend* const backends[] = {&backend};
   const Splits data = open_data("synthetic:digits,train=100,test=40");
   ModelOptions o;
@@ -50,6 +50,7 @@ Trained train(const Backend& backend, const std::string& devices, const std::fun
     t.losses.push_back(r.loss);
     if (after_step) after_step(model.plan());
   };
+  if (before) before();
   t.accuracy = model.fit(*data.train, fit).epochs.back().val_accuracy;
   return t;
 }
@@ -74,7 +75,8 @@ TEST_P(StagedTraining, GivesTheSameBits) {
   constexpr int epoch = 7;   // steps
   int steps = 0, ahead = 0;  // ahead: of the first epoch, those after which a batch had come that no step had taken
   const Trained plain = train(cpu_backend(), GetParam());
-  const Trained staged = train(staging, GetParam(), [&](const Plan& plan) {
+  const auto before = [&] { in = on_device = 0; };  // parameters were copied, too
+  const Trained staged = train(staging, GetParam(), before, [&](const Plan& plan) {
     if (++steps <= epoch) ahead += in - on_device > steps * unstaged(plan);
     std::this_thread::sleep_for(std::chrono::milliseconds(5));  // the loader keeps up
   });
