@@ -79,10 +79,11 @@ void convolve(const Problem& p, Range samples, const float* x, const float* w, c
     tile.last = static_cast<int>(std::min(block, p.out - (blocks.end - 1) * block));
     cut(samples, tiles.rows[vectors], [&](Range some) {
       const auto run = tiles.forward[vectors][some.end - some.begin - 1];
-      for (std::int64_t h = 0; h < p.h.out; ++h)
+      for (std::int64_t h = 0; h < p.h.out; ++h) {
+        const Range lines = p.h.taps_of(h);
+        tile.lines = lines.end - lines.begin;
         for (std::int64_t c = 0; c < p.w.out; ++c) {
-          const Range lines = p.h.taps_of(h), columns = p.w.taps_of(c);
-          tile.lines = lines.end - lines.begin;
+          const Range columns = p.w.taps_of(c);
           tile.columns = one_run ? 1 : columns.end - columns.begin;
           tile.run = one_run ? (columns.end - columns.begin) * p.in : p.in;
           tile.x = x + some.begin * image + (p.h.input(h, lines.begin) * p.w.in + p.w.input(c, columns.begin)) * p.in;
@@ -90,6 +91,7 @@ void convolve(const Problem& p, Range samples, const float* x, const float* w, c
           tile.y = y + some.begin * tile.y_step + (h * p.w.out + c) * p.out + blocks.begin * block;
           run(tile);
         }
+      }
     });
   });
 }
