@@ -97,11 +97,11 @@ void convolve(const Problem& p, Range samples, const float* x, const float* w, c
 }
 
 // A guess of the share of the peak: of lanes, of threads with a sample, and of the multiply-adds in flight (eight keep a core
-// busy; each sample and vector of a tile is one).
+// busy; each sample and vector of a tile is one). Runs over few channels are short: half of it is lost between them.
 double efficiency(const Problem& p) {
   const auto share = [](std::int64_t part, std::int64_t whole) { return std::min(1.0, static_cast<double>(part) / static_cast<double>(whole)); };
   const std::int64_t blocks = blocks_of(p.out), each = (p.samples + p.threads - 1) / p.threads;
-  return 0.7 * share(p.out, blocks * block) * share(p.samples, each * p.threads) * share(each * std::min<std::int64_t>(blocks, 4), 8);
+  return (p.in <= 4 ? 0.35 : 0.7) * share(p.out, blocks * block) * share(p.samples, each * p.threads) * share(each * std::min<std::int64_t>(blocks, 4), 8);
 }
 
 Descriptions describe(const KernelRequest& request, std::string kernel, std::string_view filter, const Problem& p) {
