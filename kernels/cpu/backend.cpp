@@ -10,6 +10,7 @@
 #include <cstring>
 #include <future>
 #include <limits>
+#include <optional>
 
 #include "graph/half.h"
 #include "kernels/cpu/device.h"
@@ -163,12 +164,31 @@ std::vector<KernelRow> CpuBackend::rows() const {
   return rows;
 }
 
+namespace {
+
+// What a plan keeps of a description: its name, operands and layouts, from which the kernel is described again before it
+// runs. A library that chose layouts itself may block the work otherwise than for the same layouts given (oneDNN's inner
+// product for AMX, which then needs another workspace): what counts is what runs. Null where it declines them.
+std::optional<KernelDescription> as_kept(const CpuKernelRow& row, const KernelRequest& request, KernelDescription described) {
+  if (request.kernel == described.kernel && request.inputs == described.inputs && request.outputs == described.outputs) return described;
+  KernelRequest kept = request;
+  kept.inputs = described.inputs;
+  kept.outputs = described.outputs;
+  kept.kernel = described.kernel;
+  for (KernelDescription& d : row.describe(kept))
+    if (d.kernel == kept.kernel && d.inputs == kept.inputs && d.outputs == kept.outputs) return std::move(d);
+  return std::nullopt;
+}
+
+}  // namespace
+
 std::vector<KernelDescription> CpuBackend::describe(const KernelRequest& request) const {
   std::vector<KernelDescription> all;
   for (const CpuKernelRow& row : cpu_kernels())
     if (row.op == request.op && (request.kernel.empty() || request.kernel.starts_with(row.kernel)))
       for (KernelDescription& d : row.describe(request))
-        if (request.kernel.empty() || request.kernel == d.kernel) all.push_back(std::move(d));
+        if (request.kernel.empty() || request.kernel == d.kernel)
+          if (auto kept = as_kept(row, request, std::move(d))) all.push_back(std::move(*kept));
   return all;
 }
 

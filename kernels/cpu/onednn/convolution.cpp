@@ -93,11 +93,6 @@ bool winograd_fits(const Problem& p, const KernelOptions& options) {
          all(p.window.kernel, 3) && all(p.window.strides, 1) && all(p.window.dilations, 1);
 }
 
-bool concrete(const KernelRequest& request) {
-  const auto known = [](const Operand& o) { return !o.present() || !o.layout.any(); };
-  return std::all_of(request.inputs.begin(), request.inputs.end(), known) && std::all_of(request.outputs.begin(), request.outputs.end(), known);
-}
-
 // make(algorithm, descriptors) → primitive descriptor; fill(candidate, descriptor) names the arguments.
 template <class Make, class Fill>
 std::vector<KernelDescription> attempts(const KernelRequest& request, const Problem& p, std::string_view family, Make&& make, Fill&& fill) {
@@ -115,9 +110,8 @@ std::vector<KernelDescription> attempts(const KernelRequest& request, const Prob
     std::move(candidate).add_to(found);
   };
   const std::string direct = concat(family, ".direct"), winograd = concat(family, ".winograd");
-  const bool replay = !request.kernel.empty() && concrete(request);
   const auto wanted = [&](const std::string& kernel) { return request.kernel.empty() || request.kernel == kernel; };
-  for (const Choice& choice : choices(p, request.options, replay)) {
+  for (const Choice& choice : choices(p, request.options, is_replay(request))) {
     if (wanted(direct)) attempt(dnnl::algorithm::convolution_direct, direct, choice);
     if (wanted(winograd) && winograd_fits(p, request.options)) attempt(dnnl::algorithm::convolution_winograd, winograd, choice);
   }

@@ -55,6 +55,11 @@ bool has_16_bit(const KernelRequest& request) {
   return std::any_of(request.inputs.begin(), request.inputs.end(), narrow) || std::any_of(request.outputs.begin(), request.outputs.end(), narrow);
 }
 
+bool is_replay(const KernelRequest& request) {
+  const auto known = [](const Operand& o) { return !o.present() || !o.layout.any(); };
+  return !request.kernel.empty() && std::all_of(request.inputs.begin(), request.inputs.end(), known) && std::all_of(request.outputs.begin(), request.outputs.end(), known);
+}
+
 double speed_of(const KernelRequest& request) { return has_16_bit(request) ? 2 : 1; }
 
 bool is_fallback(const dnnl::primitive_desc_base& pd) {

@@ -32,6 +32,7 @@ bool has_bf16();  // the instructions for bfloat16 are there and the library may
 bool float_operands(const KernelRequest& request);
 
 bool has_16_bit(const KernelRequest& request);   // any operand: reference loops are declined then, fp32 is faster
+bool is_replay(const KernelRequest& request);    // a plan's step: one kernel, by name, and all layouts given
 double speed_of(const KernelRequest& request);   // the peak of these operands' type by float32's
 
 // Where nothing else decides: channels last, or in the blocks that the library's kernels for this CPU like.
