@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "graph/attributes.h"
+#include "graph/batch.h"
 #include "graph/layout.h"
 #include "graph/shape.h"
 #include "graph/tensor.h"
@@ -42,7 +43,8 @@ struct Value {
   bool optimizer_state = false;   // of a parameter: it belongs to the optimizer, not to the template
   std::string copy_of;            // of a parameter: the one whose values it holds in 16 bits, kept equal by updates
   bool opaque = false;            // dtype, shape and layout are the chosen kernel's affair (masks, indices, workspaces)
-  bool depends_on_batch = false;  // computed from an input: its axis 0 may be the batch
+  bool depends_on_batch = false;  // computed from an input that holds samples; as read from a file: it holds them itself
+  BatchPlace batch;               // as read from a file: where it holds them
   // A parameter may be held in another shape than the template's (a Gemm's weight as a 4-D filter): `data` and the
   // exporter speak the template's name, shape and row-major order; physically that is `type.shape` in `source`.
   Layout source;                  // any: row-major

@@ -8,6 +8,8 @@
 
 namespace tandem {
 
+class FollowContext;  // graph/follow.h
+
 // Where an operator's shape rule reads its node and writes its outputs' types.
 class InferContext {
  public:
@@ -134,6 +136,8 @@ struct Operator {
   std::string_view domain;                   // "" = ai.onnx, "tandem" = internal
   std::vector<int> since;                    // opset versions in which its definition changed, all of them supported
   void (*infer)(InferContext&) = nullptr;
+  // How a batch's samples pass through it; null: follow_broadcast where it is elementwise, else they cannot be followed.
+  void (*follow)(FollowContext&) = nullptr;
   void (*differentiate)(GradientContext&) = nullptr;             // null: not differentiable (or only through `expand`)
   std::vector<ValueId> (*expand)(ExpandContext&) = nullptr;      // null: has kernels. Runs before differentiation
   std::optional<std::vector<Tensor>> (*fold)(const FoldContext&) = nullptr;

@@ -21,7 +21,12 @@ std::string batch_symbol(const std::vector<ModelInput>& inputs) {
 class Binder {
  public:
   Binder(const std::vector<ModelInput>& inputs, const ImportOptions& options, std::int64_t batch, std::vector<Problem>& problems)
-      : options_(options), batch_(batch), problems_(problems), batch_symbol_(batch_symbol(inputs)), file_batch_(batch_of_file(inputs)) {}
+      : inputs_(inputs),
+        options_(options),
+        batch_(batch),
+        problems_(problems),
+        batch_symbol_(batch_symbol(inputs)),
+        file_batch_(batch_of_file(inputs)) {}
 
   BoundInput bind(const ModelInput& input) {
     BoundInput bound{.type = {input.dtype, {}}, .usable = true};
@@ -56,8 +61,11 @@ class Binder {
     const ModelDim& dim = input.dims[axis];
     const std::int64_t asked = given(bound, input, axis);
     if (asked >= 0 && (axis > 0 || dim.size < 0)) return asked;
-    if (axis == 0 && (dim.size < 0 || (dim.size == file_batch_ && !batch_elsewhere(input)))) {
+    if (axis == 0 && ((dim.size < 0 && !is_another(dim)) || (dim.size == file_batch_ && !batch_elsewhere(input)))) {
       bound.batched = true;
+      if (dim.size < 0 && !anonymous(dim.symbol) && dim.symbol != batch_symbol_)
+        bound.assumed = concat("input '", input.name, "': its axis 0, '", dim.symbol, "', is taken for the batch '", batch_symbol_,
+                               "'; a size for it (--dim ", dim.symbol, "=SIZE) says otherwise");
       return batch_;
     }
     if (dim.size >= 0) return dim.size;
@@ -72,11 +80,21 @@ class Binder {
     return 1;
   }
 
+  // A symbol other than the batch's that also stands on a later axis: [batch, nodes] beside [nodes, nodes].
+  bool is_another(const ModelDim& dim) const {
+    if (anonymous(dim.symbol) || dim.symbol == batch_symbol_) return false;
+    return std::any_of(inputs_.begin(), inputs_.end(), [&](const ModelInput& input) {
+      return std::any_of(input.dims.begin() + std::min<std::ptrdiff_t>(1, std::ssize(input.dims)), input.dims.end(),
+                         [&](const ModelDim& d) { return d.size < 0 && d.symbol == dim.symbol; });
+    });
+  }
+
   bool batch_elsewhere(const ModelInput& input) const {
     return !batch_symbol_.empty() && std::any_of(input.dims.begin() + 1, input.dims.end(),
                                                  [&](const ModelDim& d) { return d.size < 0 && d.symbol == batch_symbol_; });
   }
 
+  const std::vector<ModelInput>& inputs_;
   const ImportOptions& options_;
   std::int64_t batch_;
   std::vector<Problem>& problems_;
@@ -90,6 +108,12 @@ std::int64_t batch_of_file(const std::vector<ModelInput>& inputs) {
   for (const ModelInput& input : inputs)
     if (!input.dims.empty()) return input.dims[0].size > 0 ? input.dims[0].size : 1;
   return 1;
+}
+
+bool batch_is_symbolic(const std::vector<ModelInput>& inputs) {
+  for (const ModelInput& input : inputs)
+    if (!input.dims.empty()) return input.dims[0].size <= 0;
+  return false;
 }
 
 void check_dims(const std::vector<ModelInput>& inputs, const ImportOptions& options, std::vector<Problem>& problems) {

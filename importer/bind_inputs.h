@@ -8,11 +8,13 @@ namespace tandem {
 
 // The batch that the file's inputs hard-code, or 1 where it is symbolic.
 std::int64_t batch_of_file(const std::vector<ModelInput>& inputs);
+bool batch_is_symbolic(const std::vector<ModelInput>& inputs);
 
 struct BoundInput {
   TensorType type;
   bool batched = false;  // axis 0 is the batch
   bool usable = false;   // else a problem says why
+  std::string assumed;   // what a user should know of the choice; else empty
 };
 // A size given for a dimension that no input has becomes a problem.
 void check_dims(const std::vector<ModelInput>& inputs, const ImportOptions& options, std::vector<Problem>& problems);

@@ -7,6 +7,7 @@
 #include "importer/constant_nodes.h"
 #include "importer/fold_node.h"
 #include "importer/limits.h"
+#include "importer/rebatch.h"
 #include "importer/static_operands.h"
 #include "importer/upgrade.h"
 
@@ -21,14 +22,15 @@ int definition_at(const Operator& op, std::int64_t opset) {
 
 class Builder {
  public:
-  Builder(const FlatModel& model, const ImportOptions& options, std::int64_t batch, const BuiltGraph* own, bool shapes_only)
+  Builder(const FlatModel& model, const ImportOptions& options, std::int64_t batch, const FollowedGraph* own, bool shapes_only)
       : model_(model),
         options_(options),
         batch_(batch),
-        file_batch_(batch_of_file(model.inputs)),
         own_(own),
         shapes_only_(shapes_only),
-        values_(model.symbols.size()) {}
+        values_(model.symbols.size()) {
+    if (own) rebatch_.emplace(own->built.graph, own->followed, own->samples, batch);
+  }
 
   BuiltGraph run(const std::string& name) {
     built_.problems = model_.problems;
@@ -37,6 +39,8 @@ class Builder {
     inputs();
     run(model_.main);
     outputs();
+    if (own_) mark_samples();
+    built_.values = std::move(values_);
     return std::move(built_);
   }
 
@@ -72,6 +76,7 @@ class Builder {
     const std::vector<BoundInput> bound = bind_inputs(free, options_, batch_, built_.problems);
     for (std::size_t i = 0; i < free.size(); ++i) {
       if (!bound[i].usable) continue;
+      if (!bound[i].assumed.empty()) graph().warnings.push_back(bound[i].assumed);
       const ValueId id = graph().add_input(free[i].name, {wanted(bound[i].type.dtype), bound[i].type.shape});
       graph()[id].depends_on_batch = bound[i].batched;
       value(symbols[i]) = id;
@@ -79,6 +84,11 @@ class Builder {
   }
 
   void initializer(const FlatInitializer& i) {
+    hold(i);
+    repeat_copies(i.symbol);
+  }
+
+  void hold(const FlatInitializer& i) {
     const WeightRole role = model_.role(i.symbol);
     std::optional<Tensor> data = i.data;
     if (data) data = wanted(*data);
@@ -153,25 +163,61 @@ class Builder {
     const Operator* op = find_operator(draft.op, draft.domain);
     move_static_operands(graph(), *op, draft);
     if (own_)
-      if (const auto hint = own_->hints.find(node.id); hint != own_->hints.end())
-        rebatch(graph(), hint->second, file_batch_, batch_, draft);
-    const std::string name = draft.op;
+      if (const auto known = own_->built.nodes.find(node.id); known != own_->built.nodes.end()) {
+        rebatch_->apply(graph(), known->second, draft);
+        op = find_operator(draft.op, draft.domain);
+      }
     const NodeId id = graph().add_node(*op, draft.name, std::move(draft.attributes), std::move(draft.inputs), draft.outputs, {node.name});
     const std::vector<ValueId> outputs = graph()[id].outputs;
-    const std::vector<ValueId>& in = graph()[id].inputs;
-    if (!own_ && wants_batch_hint(name) && !in.empty() && in[0].present())
-      built_.hints.insert_or_assign(node.id, BatchHint{graph()[in[0]].type.shape, graph()[outputs[0]].type.shape});
     fold_last_node(graph(), options_.fold_limit);
+    if (graph()[outputs[0]].producer.present()) built_.nodes[node.id] = id;
     return outputs;
   }
 
   // The node's symbols stand for these values from here on, and values made for it take their names.
   void bind(const FlatNode& node, const std::vector<ValueId>& outputs) {
-    for (std::size_t i = 0; i < std::min(node.outputs.size(), outputs.size()); ++i) {
+    const std::size_t named = std::min(node.outputs.size(), outputs.size());
+    for (std::size_t i = 0; i < named; ++i)
+      if (node.outputs[i].present()) check_batch(node.outputs[i], outputs[i]);
+    for (std::size_t i = 0; i < named; ++i) {
       if (!node.outputs[i].present()) continue;
       value(node.outputs[i]) = outputs[i];
       rename(outputs[i], node.outputs[i]);
+      repeat_copies(node.outputs[i]);
     }
+  }
+
+  // The value of the same symbol in the graph for another batch; absent: there is none.
+  ValueId own(Symbol s) const { return own_ ? own_->built.values[static_cast<std::size_t>(s.index)] : ValueId{}; }
+
+  // What holds the same for every sample of the file's batch holds it once, and is repeated.
+  void repeat_copies(Symbol s) {
+    if (own(s).present() && value(s).present()) value(s) = rebatch_->once(graph(), value(s), own(s));
+  }
+
+  // The graphs for both batches must agree in all but the batch.
+  void check_batch(Symbol s, ValueId now) {
+    const ValueId known = own(s);
+    if (!known.present() || own_->built.graph[known].kind == ValueKind::constant) return;
+    const Shape wanted = rebatch_->shape(known), &got = graph()[now].type.shape;
+    if (got != wanted)
+      fail("gives ", got, " for ", batch_, " samples and ", own_->built.graph[known].type.shape, " for ", own_->samples,
+           ": how its size follows the batch is not known");
+  }
+
+  void mark_samples() {
+    for (std::size_t s = 0; s < values_.size(); ++s) {
+      const ValueId known = own_->built.values[s];
+      if (!known.present() || !values_[s].present()) continue;
+      mark(graph()[values_[s]], own_->followed.places[static_cast<std::size_t>(known.index)]);
+    }
+    for (const ValueId out : graph().outputs)
+      if (const Value& v = graph()[out]; v.producer.present() && graph()[v.producer].op->name == "Identity")
+        mark(graph()[out], graph()[graph()[v.producer].inputs[0]].batch);
+  }
+  static void mark(Value& v, const BatchPlace& place) {
+    v.batch = place;
+    v.depends_on_batch = place.present();
   }
 
   // An input or an initializer keeps its own name.
@@ -196,6 +242,7 @@ class Builder {
     } else {
       value(out) = graph().add_constant(model_.name(out), tensor);
     }
+    repeat_copies(out);
   }
 
   void constant_of_shape(const FlatNode& node, const Draft& draft) {
@@ -203,7 +250,7 @@ class Builder {
     const Fill fill = fill_of(graph(), draft);
     if (!node.top_level || model_.role(out) == WeightRole::none) {
       value(out) = graph().add_constant(model_.name(out), wanted(filled(fill, options_.fold_limit)));
-      return;
+      return repeat_copies(out);
     }
     std::optional<Tensor> data;
     if (!shapes_only_) {
@@ -211,6 +258,7 @@ class Builder {
       filled_ += static_cast<std::int64_t>(data->bytes().size());
     }
     value(out) = parameter(out, {wanted(fill.element.dtype()), fill.shape}, std::move(data));
+    repeat_copies(out);
   }
 
   // An If whose condition is known is the branch that it takes.
@@ -241,12 +289,7 @@ class Builder {
   void outputs() {
     for (std::size_t i = 0; i < model_.main.outputs.size(); ++i) {
       const Symbol out = model_.main.outputs[i];
-      built_.outputs.emplace_back();
-      if (!out.present() || !value(out).present()) continue;
-      const ValueId id = output(out, model_.output_names[i]);
-      graph().outputs.push_back(id);
-      built_.outputs[i] = graph()[id].type.shape;
-      if (own_ && own_->outputs[i]) check_batch(model_.output_names[i], *own_->outputs[i], graph()[id]);
+      if (out.present() && value(out).present()) graph().outputs.push_back(output(out, model_.output_names[i]));
     }
     if (model_.main.outputs.empty()) built_.problems.push_back({.reason = "has no outputs"});
   }
@@ -259,19 +302,11 @@ class Builder {
     return graph()[graph().add_node(*identity, name, {}, {id}, 1)].outputs[0];
   }
 
-  // The file's batch may hide in a constant: then the model would mix samples in silence.
-  void check_batch(const std::string& name, const Shape& at_file_batch, const Value& now) {
-    const Shape& shape = now.type.shape;
-    const bool batched = at_file_batch.rank() > 0 && at_file_batch[0] == file_batch_ && (file_batch_ > 1 || at_file_batch.elements() > 1);
-    if (batched && now.depends_on_batch && shape.rank() > 0 && shape[0] != batch_)
-      built_.problems.push_back({.reason = concat("output '", name, "' has the shape ", shape, " at batch ", batch_, " and ", at_file_batch,
-                                                  " at the file's own batch: the file fixes it in a constant")});
-  }
-
   const FlatModel& model_;
   const ImportOptions& options_;
-  std::int64_t batch_, file_batch_;
-  const BuiltGraph* own_;
+  std::int64_t batch_;
+  const FollowedGraph* own_;
+  std::optional<Rebatch> rebatch_;  // where `own_` is
   bool shapes_only_;
   BuiltGraph built_;
   std::vector<ValueId> values_;  // by symbol; absent: not built
@@ -280,7 +315,7 @@ class Builder {
 
 }  // namespace
 
-BuiltGraph build_graph(const FlatModel& model, const ImportOptions& options, std::int64_t batch, const BuiltGraph* own, bool shapes_only) {
+BuiltGraph build_graph(const FlatModel& model, const ImportOptions& options, std::int64_t batch, const FollowedGraph* own, bool shapes_only) {
   return Builder(model, options, batch, own, shapes_only).run(model.name_of_graph);
 }
 

@@ -3,20 +3,31 @@
 #include <vector>
 
 #include "importer/flat_model.h"
-#include "importer/rebatch.h"
+#include "importer/follow_batch.h"
 
 namespace tandem {
 
 struct BuiltGraph {
   Graph graph;
-  std::vector<Problem> problems;              // empty: the graph is whole
-  BatchHints hints;                           // what rebatch() wants to know of this build
-  std::vector<std::optional<Shape>> outputs;  // shapes, by the model's outputs; none: not built
+  std::vector<Problem> problems;  // empty: the graph is whole
+  std::vector<ValueId> values;   // by the model's symbols; absent: not built
+  std::map<int, NodeId> nodes;   // that gives a node's outputs, by FlatNode::id; those that were folded are not there
+};
+
+// A graph whose samples were followed.
+struct FollowedGraph {
+  BuiltGraph built;
+  FollowedBatch followed;
+  std::int64_t samples = 1;
 };
 
 // Never fails for what the model holds: nodes that cannot be built become problems, those that read them are passed
-// over. `own`: a build at the file's own batch, or null where this is it. `shapes_only`: weights without their values.
-BuiltGraph build_graph(const FlatModel& model, const ImportOptions& options, std::int64_t batch, const BuiltGraph* own,
+// over. `own`: a graph of the same model for another batch, after which this one is made; null: the file's sizes are taken
+// as they are. `shapes_only`: weights without their values.
+BuiltGraph build_graph(const FlatModel& model, const ImportOptions& options, std::int64_t batch, const FollowedGraph* own,
                        bool shapes_only = false);
+
+// A graph for one batch size whose values say where they hold its samples (Value::batch): what ModelFile gives.
+BuiltGraph build_followed(const FlatModel& model, const ImportOptions& options);
 
 }  // namespace tandem

@@ -1,6 +1,5 @@
 #include "importer/model_file.h"
 
-#include "importer/bind_inputs.h"
 #include "importer/build_graph.h"
 #include "importer/drop_unread.h"
 #include "importer/model_file_impl.h"
@@ -53,14 +52,6 @@ ModelFile::Impl::Impl(std::string bytes, ExternalData data, std::filesystem::pat
   forms = take_values(*proto.mutable_graph(), flat);
 }
 
-BuiltGraph ModelFile::Impl::build(const ImportOptions& options) const {
-  const std::int64_t file_batch = batch_of_file(flat.inputs);
-  const std::int64_t batch = options.batch > 0 ? options.batch : file_batch;
-  if (batch == file_batch) return build_graph(flat, options, batch, nullptr);
-  const BuiltGraph own = build_graph(flat, options, file_batch, nullptr, true);
-  return build_graph(flat, options, batch, &own);
-}
-
 const std::string& ModelFile::name() const {
   return impl_->proto.graph().name();
 }
@@ -87,11 +78,11 @@ std::vector<std::string> ModelFile::outputs() const {
 }
 
 std::vector<Problem> ModelFile::problems(const ImportOptions& options) const {
-  return impl_->build(options).problems;
+  return build_followed(impl_->flat, options).problems;
 }
 
 Graph ModelFile::graph(const ImportOptions& options) const {
-  BuiltGraph built = impl_->build(options);
+  BuiltGraph built = build_followed(impl_->flat, options);
   if (!built.problems.empty()) fail(report_of(impl_->path.empty() ? name() : impl_->path.string(), built.problems));
   recognise_batch_normalization(built.graph);
   drop_unread(built.graph);

@@ -10,7 +10,6 @@ namespace tandem {
 
 struct ModelFile::Impl {
   Impl(std::string bytes, ExternalData data, std::filesystem::path file);
-  BuiltGraph build(const ImportOptions& options) const;
 
   std::filesystem::path path;  // empty: parsed from memory
   ExternalData external;

@@ -1,98 +1,145 @@
 #include "importer/rebatch.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 
 namespace tandem {
 namespace {
 
-struct Scaled {
-  int axis;                    // of the input, on which it grew with the batch
-  std::int64_t before, after;  // the batch
+std::size_t at(int i) {
+  return static_cast<std::size_t>(i);
+}
+
+Shape scaled(Shape shape, const BatchPlace& place, std::int64_t from, std::int64_t to) {
+  if (place.present()) shape[place.axis] = shape[place.axis] / from * to;
+  return shape;
+}
+
+// The shape as [what is outside of the samples, samples, what is inside].
+Shape around_samples(const Shape& shape, const BatchPlace& place, std::int64_t samples) {
+  std::int64_t outside = place.outer;
+  for (int i = 0; i < place.axis; ++i) outside *= shape[i];
+  return {outside, samples, outside * samples == 0 ? 0 : shape.elements() / (outside * samples)};
+}
+
+// What a node's sizes are made from.
+struct Sizes {
+  const Shape& x;     // its operand now
+  const Shape& y;     // what it is to give
+  const Shape& own;   // the operand in the followed graph,
+  BatchPlace place;   // and where the samples lie in it
 };
 
-// In row-major order the batch lies inside the axes before it. The output axis that holds it begins at the same place,
-// or earlier where axes were merged.
-int batch_axis(const BatchHint& hint, const Scaled& scaled) {
-  std::int64_t outside = 1;
-  for (int i = 0; i < scaled.axis; ++i) outside *= hint.input[i];
-  for (const bool merged : {false, true}) {
-    std::int64_t prefix = 1;
-    for (int i = 0; i < hint.output.rank() && prefix > 0 && outside > 0; ++i) {
-      const std::int64_t next = prefix * hint.output[i];
-      if ((merged ? outside % prefix == 0 : prefix == outside) && next % (outside * scaled.before) == 0) return i;
-      prefix = next;
-    }
-  }
-  return -1;
+// So does a Squeeze of the axis that held a single sample.
+void size_reshape(const Sizes& s, Draft& draft) {
+  draft.op = "Reshape";
+  draft.attributes = {{"shape", s.y.dims}, {"allowzero", std::int64_t{1}}};
 }
 
-void rebatch_reshape(const BatchHint& hint, const Scaled& scaled, Draft& draft) {
-  const int axis = batch_axis(hint, scaled);
-  if (axis < 0) return;
-  Ints target = hint.output.dims;
-  std::int64_t& dim = target[static_cast<std::size_t>(axis)];
-  dim = dim / scaled.before * scaled.after;
-  draft.attributes.set("shape", target);
-  draft.attributes.set("allowzero", std::int64_t{1});
+void size_expand(const Sizes& s, Draft& draft) {
+  draft.attributes.set("shape", s.y.dims);
 }
 
-void rebatch_expand(const BatchHint& hint, const Scaled& scaled, Draft& draft) {
-  const int axis = scaled.axis + hint.output.rank() - hint.input.rank();
-  if (axis < 0 || hint.output[axis] != hint.input[scaled.axis]) return;
-  Ints target = hint.output.dims;
-  target[static_cast<std::size_t>(axis)] = hint.input[scaled.axis] / scaled.before * scaled.after;
-  draft.attributes.set("shape", target);
+void size_tile(const Sizes& s, Draft& draft) {
+  Ints repeats;
+  for (int i = 0; i < s.y.rank(); ++i) repeats.push_back(s.x[i] == 0 ? 1 : s.y[i] / s.x[i]);
+  draft.attributes.set("repeats", std::move(repeats));
 }
 
 // A slice that took the whole axis still does.
-void rebatch_slice(const BatchHint& hint, const Scaled& scaled, Draft& draft) {
-  if (hint.output.rank() != hint.input.rank() || hint.output[scaled.axis] != hint.input[scaled.axis]) return;
+void size_slice(const Sizes& s, Draft& draft) {
   Ints starts = draft.attributes.ints("starts"), ends = draft.attributes.ints("ends");
-  const Ints axes = draft.attributes.ints("axes", {}), steps = draft.attributes.ints("steps", {});
+  const Ints axes = draft.attributes.ints("axes", {});
   for (std::size_t i = 0; i < std::min(starts.size(), ends.size()); ++i) {
     const std::int64_t axis = axes.empty() ? static_cast<std::int64_t>(i) : i < axes.size() ? axes[i] : -1;
-    const bool forward = i >= steps.size() || steps[i] == 1;
-    if (!forward || (axis < 0 ? axis + hint.input.rank() : axis) != scaled.axis) continue;
+    if ((axis < 0 ? axis + s.own.rank() : axis) != s.place.axis) continue;
     starts[i] = 0;
     ends[i] = std::numeric_limits<std::int64_t>::max();
+    if (draft.attributes.has("steps")) {
+      Ints steps = draft.attributes.ints("steps");
+      steps.at(i) = 1;
+      draft.attributes.set("steps", std::move(steps));
+    }
   }
-  draft.attributes.set("starts", starts);
-  draft.attributes.set("ends", ends);
+  draft.attributes.set("starts", std::move(starts));
+  draft.attributes.set("ends", std::move(ends));
 }
 
 struct Row {
   std::string_view op;
-  void (*apply)(const BatchHint&, const Scaled&, Draft&);
+  void (*apply)(const Sizes&, Draft&);
 };
-constexpr Row rows[] = {{"Reshape", rebatch_reshape}, {"Expand", rebatch_expand}, {"Slice", rebatch_slice}};
-
-const Row* row_of(const std::string& op) {
-  for (const Row& row : rows)
-    if (row.op == op) return &row;
-  return nullptr;
-}
+constexpr Row rows[] = {
+    {"Reshape", size_reshape}, {"Squeeze", size_reshape}, {"Expand", size_expand}, {"Tile", size_tile}, {"Slice", size_slice}};
 
 }  // namespace
 
-bool wants_batch_hint(const std::string& op) {
-  return row_of(op) != nullptr;
+Tensor repeat_samples(const Tensor& tensor, const BatchPlace& place, std::int64_t from, std::int64_t to) {
+  const Shape parts = around_samples(tensor.shape(), place, from);
+  Tensor out(TensorType{tensor.dtype(), scaled(tensor.shape(), place, from, to)});
+  const std::size_t part = static_cast<std::size_t>(parts[2]) * size_of(tensor.dtype());
+  std::byte* next = out.write().data();
+  for (std::int64_t outside = 0; outside < parts[0] && part > 0; ++outside)
+    for (std::int64_t s = 0; s < to; ++s, next += part)
+      std::memcpy(next, tensor.bytes().data() + static_cast<std::size_t>(outside * from) * part, part);
+  return out;
 }
 
-void rebatch(const Graph& graph, const BatchHint& hint, std::int64_t from, std::int64_t to, Draft& draft) {
-  const Row* row = row_of(draft.op);
-  if (!row || draft.inputs.empty() || !draft.inputs[0].present()) return;
-  const Value& x = graph[draft.inputs[0]];
-  const Shape& shape = x.type.shape;
-  if (!x.depends_on_batch || shape.rank() != hint.input.rank()) return;
-  int grown = -1;
-  for (int i = 0; i < shape.rank(); ++i) {
-    if (shape[i] == hint.input[i]) continue;
-    // One axis only, by just the factor of the batch.
-    if (grown >= 0 || hint.input[i] % from != 0 || shape[i] % to != 0 || hint.input[i] / from != shape[i] / to) return;
-    grown = i;
+Shape Rebatch::shape(ValueId own) const {
+  return scaled(own_[own].type.shape, followed_.places[at(own.index)], from_, to_);
+}
+
+void Rebatch::apply(Graph& graph, NodeId node, Draft& draft) const {
+  const Node& own = own_[node];
+  if (const auto found = followed_.repeats.find(node); found != followed_.repeats.end())
+    for (const FollowedBatch::Repeat& r : found->second) {
+      ValueId& in = draft.inputs.at(at(r.input));
+      in = repeated(graph, draft.name, in, own.inputs[at(r.input)], r.place);
+    }
+  const BatchPlace& out = followed_.places[at(own.outputs[0].index)];
+  if (!out.present() || own.inputs.empty() || !own.inputs[0].present() || !draft.inputs.at(0).present()) return;
+  for (const Row& row : rows)
+    if (row.op == draft.op) {
+      const Shape y = shape(own.outputs[0]), x = graph[draft.inputs[0]].type.shape;
+      row.apply({x, y, own_[own.inputs[0]].type.shape, followed_.places[at(own.inputs[0].index)]}, draft);
+      return;
+    }
+}
+
+ValueId Rebatch::repeated(Graph& graph, const std::string& name, ValueId value, ValueId own, const BatchPlace& place) const {
+  const Shape& before = own_[own].type.shape;
+  const Shape after = scaled(before, place, from_, to_);
+  const TensorType type = graph[value].type;
+  if (type.shape == after) return value;  // it follows the batch by itself
+  if (type.shape != before) fail("'", graph[value].name, "' is ", type.shape, " for ", to_, " samples and ", before, " for ", from_);
+  if (graph[value].kind == ValueKind::constant)
+    return graph.add_constant(concat(graph[value].name, "/repeated"), repeat_samples(*graph[value].data, place, from_, to_));
+  GraphBuilder b(graph, name, {name});
+  if (before[place.axis] == 1) return b.broadcast_to(value, after);
+  const Shape parts = around_samples(before, place, from_);
+  ValueId part = b.reshape(value, parts);
+  if (from_ > 1)
+    part = b.emit("Slice", {part}, {{"starts", Ints{0}}, {"ends", Ints{1}}, {"axes", Ints{1}}, {"steps", Ints{1}}});
+  return b.reshape(b.broadcast_to(part, Shape{parts[0], to_, parts[2]}), after);
+}
+
+ValueId Rebatch::once(Graph& graph, ValueId value, ValueId own) const {
+  const auto found = followed_.copies.find(own);
+  Value& v = graph[value];
+  if (found == followed_.copies.end() || v.type.shape != own_[own].type.shape) return value;
+  const BatchPlace& place = found->second;
+  if (v.kind == ValueKind::constant) {
+    v.data = repeat_samples(*v.data, place, from_, to_);
+    v.type = v.data->type();
+    return value;
   }
-  if (grown >= 0) row->apply(hint, {grown, from, to}, draft);
+  if (v.kind != ValueKind::parameter) return value;
+  v.type.shape = v.template_shape = scaled(v.type.shape, place, from_, 1);
+  if (v.data) v.data = repeat_samples(*v.data, place, from_, 1);
+  const std::string name = v.name;
+  GraphBuilder b(graph, name, {});
+  return b.broadcast_to(value, shape(own));
 }
 
 }  // namespace tandem

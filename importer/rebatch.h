@@ -1,20 +1,34 @@
-// A batch that the file hard-codes in a Reshape, Expand or Slice. The model is built at the file's own batch first; where
-// an operand is the same at the wanted batch but for one axis, which grew with the batch, the output must grow alike.
+// A graph for another number of samples than the one that was followed: what changes in it besides its inputs.
 #pragma once
-#include <map>
-
 #include "importer/draft.h"
+#include "importer/follow_batch.h"
 
 namespace tandem {
 
-// What a node's first input and output were at the file's own batch.
-struct BatchHint {
-  Shape input, output;
-};
-using BatchHints = std::map<int, BatchHint>;  // by FlatNode::id
+// The first sample's part of a tensor that holds `from` of them, `to` times.
+Tensor repeat_samples(const Tensor& tensor, const BatchPlace& place, std::int64_t from, std::int64_t to);
 
-bool wants_batch_hint(const std::string& op);
-// Rewrites the draft's shape, starts or ends. `from` is the file's batch, `to` the wanted one.
-void rebatch(const Graph& graph, const BatchHint& hint, std::int64_t from, std::int64_t to, Draft& draft);
+class Rebatch {
+ public:
+  // `own` was followed at `from` samples. It must outlive this.
+  Rebatch(const Graph& own, const FollowedBatch& followed, std::int64_t from, std::int64_t to)
+      : own_(own), followed_(followed), from_(from), to_(to) {}
+
+  // What a value of `own` will be: its shape with the batch's factor changed.
+  Shape shape(ValueId own) const;
+  // Readies a node that is `node` in `own`: operands are repeated for each sample, and sizes that hold the file's batch
+  // set, so that its outputs come out as shape() says.
+  void apply(Graph& graph, NodeId node, Draft& draft) const;
+  // The value for `own`, a constant or a parameter that holds the same for every sample of the file's batch: it keeps that
+  // once, and the value given back is repeated. Any other value is given back as it is.
+  ValueId once(Graph& graph, ValueId value, ValueId own) const;
+
+ private:
+  ValueId repeated(Graph& graph, const std::string& name, ValueId value, ValueId own, const BatchPlace& place) const;
+
+  const Graph& own_;
+  const FollowedBatch& followed_;
+  std::int64_t from_, to_;
+};
 
 }  // namespace tandem

@@ -12,22 +12,40 @@
 #include "importer/export_external.h"
 #include "importer/inference_mode.h"
 #include "importer/model_file_impl.h"
+#include "importer/rebatch.h"
 
 namespace tandem {
 namespace {
 
 using Given = std::map<std::string, Tensor*>;
 
+// A template may hold a weight once for each sample of its batch; it is trained as one. Gives it in the template's shape
+// again: `one` has the length 1 along the only axis in which it differs, and what the template holds there is all the same.
+std::optional<Tensor> in_template_shape(const Tensor& one, const Value& parameter) {
+  const Shape& shape = parameter.type.shape;
+  if (one.dtype() != parameter.type.dtype || one.shape().rank() != shape.rank()) return std::nullopt;
+  const auto [mine, theirs] = std::mismatch(one.shape().begin(), one.shape().end(), shape.begin());
+  if (mine == one.shape().end() || *mine != 1) return std::nullopt;
+  const BatchPlace place{.axis = static_cast<int>(theirs - shape.begin())};
+  Shape repeated = one.shape();
+  repeated[place.axis] = *theirs;
+  if (repeated != shape || (parameter.data && !holds_copies(*parameter.data, place, *theirs))) return std::nullopt;
+  return repeat_samples(one, place, 1, *theirs);
+}
+
 // The weights given, each checked against the parameter it names.
 Given check_weights(std::vector<ModelFile::Weight>& weights, const Graph& parameters) {
-  std::map<std::string_view, const TensorType*> known;
+  std::map<std::string_view, const Value*> known;
   for (const Value& v : parameters.values)
-    if (v.kind == ValueKind::parameter) known[v.name] = &v.type;
+    if (v.kind == ValueKind::parameter) known[v.name] = &v;
   Given given;
   for (ModelFile::Weight& w : weights) {
     const auto it = known.find(w.name);
     if (it == known.end()) fail("weight '", w.name, "' is none of the template's");
-    if (*it->second != w.tensor.type()) fail("weight '", w.name, "' is ", w.tensor.type(), ", the template's is ", *it->second);
+    const TensorType& wanted = it->second->type;
+    if (wanted != w.tensor.type())
+      if (std::optional<Tensor> whole = in_template_shape(w.tensor, *it->second)) w.tensor = std::move(*whole);
+    if (wanted != w.tensor.type()) fail("weight '", w.name, "' is ", w.tensor.type(), ", the template's is ", wanted);
     if (!given.emplace(w.name, &w.tensor).second) fail("weight '", w.name, "' is given twice");
   }
   return given;

@@ -11,6 +11,7 @@ Operator celu() {
   return {.name = "Celu",
           .since = {12, 28},
           .infer = infer_same,
+          .follow = follow_broadcast,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             const double alpha = e.attributes().real("alpha", 1.0F);
             if (alpha == 1) return {e.emit("Elu", {e.x()})};
@@ -28,6 +29,7 @@ Operator gelu() {
                 if (approximate != "none" && approximate != "tanh") c.fail("approximate is '", approximate, "', expected none or tanh");
                 infer_same(c);
               },
+          .follow = follow_broadcast,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             const ValueId x = e.x();
             ValueId bend;
@@ -43,14 +45,14 @@ Operator gelu() {
 
 // y = x · hard_sigmoid(x; 1/6, 1/2)
 Operator hard_swish() {
-  return {.name = "HardSwish", .since = {14, 22}, .infer = infer_same, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+  return {.name = "HardSwish", .since = {14, 22}, .infer = infer_same, .follow = follow_broadcast, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             return {e.mul(e.x(), e.emit("HardSigmoid", {e.x()}, {{"alpha", 1.0F / 6}, {"beta", 0.5F}}))};
           }};
 }
 
 // y = x · tanh(softplus(x))
 Operator mish() {
-  return {.name = "Mish", .since = {18, 22}, .infer = infer_same, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+  return {.name = "Mish", .since = {18, 22}, .infer = infer_same, .follow = follow_broadcast, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             return {e.mul(e.x(), e.emit("Tanh", {e.emit("Softplus", {e.x()})}))};
           }};
 }
@@ -65,6 +67,7 @@ Operator prelu() {
                 if (broadcast_inputs(c, 0, 2) != c.shape(0)) c.fail("slope ", c.shape(1), " does not broadcast to x ", c.shape(0));
                 infer_same(c);
               },
+          .follow = follow_broadcast,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             const ValueId negative = e.emit("Relu", {e.neg(e.x(0))});
             return {e.sub(e.emit("Relu", {e.x(0)}), e.mul(e.x(1), negative))};
@@ -73,7 +76,7 @@ Operator prelu() {
 
 // y = γ · elu(x; α)
 Operator selu() {
-  return {.name = "Selu", .since = {1, 6, 22}, .infer = infer_same, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+  return {.name = "Selu", .since = {1, 6, 22}, .infer = infer_same, .follow = follow_broadcast, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             const float alpha = e.attributes().real("alpha", 1.67326319217681884765625F);
             const double gamma = e.attributes().real("gamma", 1.05070102214813232421875F);
             return {e.mul(e.emit("Elu", {e.x()}, {{"alpha", alpha}}), gamma)};
@@ -82,14 +85,14 @@ Operator selu() {
 
 // y = x / (1 + |x|)
 Operator softsign() {
-  return {.name = "Softsign", .since = {1, 22}, .infer = infer_same, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+  return {.name = "Softsign", .since = {1, 22}, .infer = infer_same, .follow = follow_broadcast, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             return {e.div(e.x(), e.add(e.emit("Abs", {e.x()}), 1.0))};
           }};
 }
 
 // y = x · sigmoid(αx)
 Operator swish() {
-  return {.name = "Swish", .since = {24}, .infer = infer_same, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+  return {.name = "Swish", .since = {24}, .infer = infer_same, .follow = follow_broadcast, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             const double alpha = e.attributes().real("alpha", 1.0F);
             return {e.mul(e.x(), e.emit("Sigmoid", {alpha == 1 ? e.x() : e.mul(e.x(), alpha)}))};
           }};
@@ -97,7 +100,7 @@ Operator swish() {
 
 // y = x > α ? x : 0
 Operator thresholded_relu() {
-  return {.name = "ThresholdedRelu", .since = {10, 22}, .infer = infer_same, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+  return {.name = "ThresholdedRelu", .since = {10, 22}, .infer = infer_same, .follow = follow_broadcast, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             const DType dtype = e.type(e.x()).dtype;
             const ValueId above = e.emit("Greater", {e.x(), e.scalar(e.attributes().real("alpha", 1.0F), dtype)});
             return {e.emit("Where", {above, e.x(), e.scalar(0, dtype)})};

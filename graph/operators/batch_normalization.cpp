@@ -78,6 +78,14 @@ void differentiate_training(GradientContext& g) {
 
 double normalization_flops(const Graph& graph, const Node& n) { return 5.0 * static_cast<double>(graph[n.inputs[0]].type.shape.elements()); }
 
+// By channel: while it trains its statistics are those of all samples, which is its purpose.
+void follow_channels(FollowContext& c) {
+  only_operand(c, 0);
+  if (c.place().axis == 1) c.fail("axis 1 of ", c.x(), ", its channels, holds the samples");
+  c.set(0, c.place());
+  for (int i = 1; i < c.outputs(); ++i) c.set(i, {.mixed = true});
+}
+
 }  // namespace
 
 // y = (x − mean) / √(var + ε) · scale + bias by channel, with running statistics
@@ -85,6 +93,7 @@ Operator batch_normalization() {
   return {.name = "BatchNormalization",
           .since = {1, 6, 7, 9, 14, 15},
           .infer = infer_inference,
+          .follow = follow_channels,
           .differentiate = differentiate_inference,
           .expand = expand_training};
 }

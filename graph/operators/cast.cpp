@@ -32,6 +32,7 @@ Operator cast_operator() {
                 if (size_of(to) == 0) c.fail("to is ", c.attributes().integer("to"), ", a type that is not supported");
                 c.set_output(0, to, c.shape(0));
               },
+          .follow = follow_broadcast,
           .differentiate = differentiate_cast,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             if (e.attributes().integer("to") == static_cast<std::int64_t>(e.type(e.x()).dtype)) return {e.x()};
@@ -44,6 +45,7 @@ Operator cast_like() {
   return {.name = "CastLike",
           .since = {15, 19, 21, 23, 24, 25},
           .infer = [](InferContext& c) { c.set_output(0, c.input(1).dtype, c.shape(0)); },
+          .follow = [](FollowContext& c) { c.set(0, c.place()); },
           .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {cast(e, e.x(0), e.type(e.x(1)).dtype)}; },
           .fold = fold_cast};
 }

@@ -24,32 +24,32 @@ Folded fold_logic(const FoldContext& c) {
 }  // namespace
 
 Operator equal() {
-  return {.name = "Equal", .since = {1, 7, 11, 13, 19}, .infer = infer_comparison, .fold = fold_binary<[](auto a, auto b) { return a == b; }>};
+  return {.name = "Equal", .since = {1, 7, 11, 13, 19}, .infer = infer_comparison, .follow = follow_broadcast, .fold = fold_binary<[](auto a, auto b) { return a == b; }>};
 }
 Operator greater() {
-  return {.name = "Greater", .since = {1, 7, 9, 13}, .infer = infer_comparison, .fold = fold_binary<[](auto a, auto b) { return b < a; }>};
+  return {.name = "Greater", .since = {1, 7, 9, 13}, .infer = infer_comparison, .follow = follow_broadcast, .fold = fold_binary<[](auto a, auto b) { return b < a; }>};
 }
 Operator greater_or_equal() {
-  return {.name = "GreaterOrEqual", .since = {12, 16}, .infer = infer_comparison, .fold = fold_binary<[](auto a, auto b) { return b <= a; }>};
+  return {.name = "GreaterOrEqual", .since = {12, 16}, .infer = infer_comparison, .follow = follow_broadcast, .fold = fold_binary<[](auto a, auto b) { return b <= a; }>};
 }
 Operator less() {
-  return {.name = "Less", .since = {1, 7, 9, 13}, .infer = infer_comparison, .fold = fold_binary<[](auto a, auto b) { return a < b; }>};
+  return {.name = "Less", .since = {1, 7, 9, 13}, .infer = infer_comparison, .follow = follow_broadcast, .fold = fold_binary<[](auto a, auto b) { return a < b; }>};
 }
 Operator less_or_equal() {
-  return {.name = "LessOrEqual", .since = {12, 16}, .infer = infer_comparison, .fold = fold_binary<[](auto a, auto b) { return a <= b; }>};
+  return {.name = "LessOrEqual", .since = {12, 16}, .infer = infer_comparison, .follow = follow_broadcast, .fold = fold_binary<[](auto a, auto b) { return a <= b; }>};
 }
 
 Operator logical_and() {
-  return {.name = "And", .since = {1, 7}, .infer = infer_logic, .fold = fold_logic<[](bool a, bool b) { return a && b; }>};
+  return {.name = "And", .since = {1, 7}, .infer = infer_logic, .follow = follow_broadcast, .fold = fold_logic<[](bool a, bool b) { return a && b; }>};
 }
 Operator logical_not() {
-  return {.name = "Not", .since = {1}, .infer = infer_logic, .fold = fold_logic<[](bool a, bool) { return !a; }>};
+  return {.name = "Not", .since = {1}, .infer = infer_logic, .follow = follow_broadcast, .fold = fold_logic<[](bool a, bool) { return !a; }>};
 }
 Operator logical_or() {
-  return {.name = "Or", .since = {1, 7}, .infer = infer_logic, .fold = fold_logic<[](bool a, bool b) { return a || b; }>};
+  return {.name = "Or", .since = {1, 7}, .infer = infer_logic, .follow = follow_broadcast, .fold = fold_logic<[](bool a, bool b) { return a || b; }>};
 }
 Operator logical_xor() {
-  return {.name = "Xor", .since = {1, 7}, .infer = infer_logic, .fold = fold_logic<[](bool a, bool b) { return a != b; }>};
+  return {.name = "Xor", .since = {1, 7}, .infer = infer_logic, .follow = follow_broadcast, .fold = fold_logic<[](bool a, bool b) { return a != b; }>};
 }
 
 // y = c ? a : b, all three broadcast; da = c ? dy : 0, db = c ? 0 : dy
@@ -62,6 +62,7 @@ Operator where() {
                 expect_dtype(c, 2, c.input(1).dtype);
                 c.set_output(0, c.input(1).dtype, broadcast_inputs(c, 0, 3));
               },
+          .follow = follow_broadcast,
           .differentiate =
               [](GradientContext& g) {
                 const ValueId zero = g.scalar(0, g.type(g.dy()).dtype);

@@ -36,6 +36,20 @@ Folded fold_concat(const FoldContext& c) {
   return std::vector{out};
 }
 
+// Samples lie at one place in all operands, along another axis than the joined one; those without are repeated.
+void follow_concat(FollowContext& c) {
+  BatchPlace place;
+  for (int i = 0; i < c.inputs(); ++i) {
+    if (!c.place(i).present()) continue;
+    if (place.present() && c.place(i) != place) c.fail("its operands hold the samples at different places: samples would meet");
+    place = c.place(i);
+  }
+  if (place.axis == c.attributes().integer("axis") && c.inputs() > 1) c.fail("it joins along axis ", place.axis, ", which holds the samples");
+  for (int i = 0; i < c.inputs(); ++i)
+    if (!c.place(i).present()) c.repeat(i, place.axis, place.outer);
+  c.set(0, place);
+}
+
 }  // namespace
 
 // dx(i) = the slice of dy that x(i) became
@@ -43,6 +57,7 @@ Operator concat() {
   return {.name = "Concat",
           .since = {1, 4, 11, 13},
           .infer = infer_concat,
+          .follow = follow_concat,
           .differentiate =
               [](GradientContext& g) {
                 const int axis = static_cast<int>(g.attributes().integer("axis"));

@@ -49,6 +49,7 @@ Operator conv() {
   return {.name = "Conv",
           .since = {1, 11, 22},
           .infer = infer_conv,
+          .follow = follow_rows,
           .differentiate =
               [](GradientContext& g) {
                 const ValueId x = g.x(0), w = g.x(1), dy = g.dy();

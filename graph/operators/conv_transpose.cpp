@@ -81,6 +81,7 @@ Operator conv_transpose() {
   return {.name = "ConvTranspose",
           .since = {1, 11, 22},
           .infer = infer_conv_transpose,
+          .follow = follow_rows,
           .differentiate =
               [](GradientContext& g) {
                 Attributes window;

@@ -58,6 +58,7 @@ Operator dropout() {
                 infer_same(c);
                 c.set_output(1, DType::boolean, c.shape(0));
               },
+          .follow = follow_broadcast,
           .expand = expand_dropout,
           .static_operands = {{1, "ratio"}, {2, "training_mode"}}};
 }

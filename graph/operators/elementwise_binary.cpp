@@ -115,6 +115,7 @@ Operator mean() {
   return {.name = "Mean",
           .since = {1, 6, 8, 13},
           .infer = infer_broadcast,
+          .follow = follow_broadcast,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             const ValueId sum = chain(e, "Add")[0];
             const double n = static_cast<double>(e.node().inputs.size());
@@ -123,7 +124,7 @@ Operator mean() {
 }
 
 Operator sum() {
-  return {.name = "Sum", .since = {1, 6, 8, 13}, .infer = infer_broadcast, .expand = [](ExpandContext& e) { return chain(e, "Add"); }};
+  return {.name = "Sum", .since = {1, 6, 8, 13}, .infer = infer_broadcast, .follow = follow_broadcast, .expand = [](ExpandContext& e) { return chain(e, "Add"); }};
 }
 
 // r = a − q·b with q = a/b rounded towards zero (fmod = 1: r has the dividend's sign) or down (fmod = 0: the divisor's);
@@ -132,6 +133,7 @@ Operator mod() {
   return {.name = "Mod",
           .since = {10, 13, 28},
           .infer = infer_broadcast,
+          .follow = follow_broadcast,
           .differentiate =
               [](GradientContext& g) {
                 if (g.wants(0)) set_summed(g, 0, g.dy());

@@ -3,6 +3,22 @@
 #include "graph/operators/rows.h"
 
 namespace tandem {
+namespace {
+
+void follow_expand(FollowContext& c) {
+  BatchPlace place = c.place();
+  place.axis += c.y().rank() - c.x().rank();
+  if (c.y()[place.axis] != c.x()[c.place().axis]) c.fail("it repeats axis ", c.place().axis, " of ", c.x(), ", which holds the samples");
+  c.set(0, place);
+}
+
+void follow_tile(FollowContext& c) {
+  BatchPlace place = c.place();
+  place.outer *= c.attributes().ints("repeats")[at(place.axis)];
+  c.set(0, place);
+}
+
+}  // namespace
 
 // y = x broadcast against `shape`; dx = dy summed over what was repeated
 Operator expand() {
@@ -23,6 +39,7 @@ Operator expand() {
                 c.node().attributes.set("shape", y.dims);
                 c.set_output(0, c.input(0).dtype, std::move(y));
               },
+          .follow = follow_expand,
           .differentiate = [](GradientContext& g) { g.set_dx(g.sum_to(g.dy(), g.shape(g.x()))); },
           .fold = [](const FoldContext& c) -> Folded {
             const Shape &x = c.inputs[0].shape(), &y = c.outputs[0].shape;
@@ -50,6 +67,7 @@ Operator tile() {
                 c.node().attributes.set("repeats", repeats);
                 c.set_output(0, c.input(0).dtype, std::move(y));
               },
+          .follow = follow_tile,
           .differentiate =
               [](GradientContext& g) {
                 const Shape x = g.shape(g.x());

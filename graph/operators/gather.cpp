@@ -25,6 +25,20 @@ Folded fold_gather(const FoldContext& c) {
   return std::vector{out};
 }
 
+void follow_gather(FollowContext& c) {
+  const int axis = static_cast<int>(c.attributes().integer("axis"));
+  BatchPlace place = c.place(0);
+  if (place.present()) {
+    only_operand(c, 0);
+    if (place.axis == axis) c.fail("it picks from axis ", axis, " of ", c.x(), ", which holds the samples");
+    if (place.axis > axis) place.axis += c.x(1).rank() - 1;
+  } else {
+    place = c.place(1);
+    place.axis += axis;
+  }
+  c.set(0, place);
+}
+
 }  // namespace
 
 // y = x[..., indices, ...] along axis; dx sums the rows of dy into the places they came from
@@ -42,6 +56,7 @@ Operator gather() {
                 c.node().attributes.set("axis", std::int64_t{axis});
                 c.set_output(0, c.input(0).dtype, std::move(y));
               },
+          .follow = follow_gather,
           .differentiate =
               [](GradientContext& g) {
                 Attributes attributes{{"axis", g.attributes().integer("axis")}, {"input_shape", g.shape(g.x(0)).dims}};

@@ -55,9 +55,30 @@ double gemm_flops(const Graph& graph, const Node& n) {
   return 2.0 * static_cast<double>(k) * static_cast<double>(graph[n.outputs[0]].type.shape.elements());
 }
 
+// Samples are rows of A' or columns of B'.
+void follow_gemm(FollowContext& c) {
+  const int rows = c.attributes().integer("transA", 0) != 0 ? 1 : 0, columns = c.attributes().integer("transB", 0) != 0 ? 0 : 1;
+  BatchPlace place = follow_operands(c, 2, 3, c.y());
+  const auto join = [&](int input, int axis, int to) {
+    BatchPlace own = c.place(input);
+    if (!own.present()) return;
+    if (own.axis != axis) c.fail("it sums over axis ", own.axis, " of ", c.x(input), ", which holds the samples");
+    own.axis = to;
+    if (place.present() && place != own) c.fail("its operands hold the samples at different places: samples would meet");
+    place = own;
+  };
+  join(0, rows, 0);
+  join(1, columns, 1);
+  if (c.has_input(2) && !c.place(2).present()) {
+    const int axis = place.axis - (2 - c.x(2).rank());
+    if (axis >= 0 && c.x(2)[axis] != 1) c.repeat(2, axis, place.outer);
+  }
+  c.set(0, place);
+}
+
 }  // namespace
 
 // y = alpha · A' · B' + beta · C, where ' transposes if transA, transB say so
-Operator gemm() { return {.name = "Gemm", .since = {1, 6, 7, 9, 11, 13}, .infer = infer_gemm, .expand = expand_gemm, .flops = gemm_flops}; }
+Operator gemm() { return {.name = "Gemm", .since = {1, 6, 7, 9, 11, 13}, .infer = infer_gemm, .follow = follow_gemm, .expand = expand_gemm, .flops = gemm_flops}; }
 
 }  // namespace tandem

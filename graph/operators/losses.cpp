@@ -29,6 +29,16 @@ Attributes loss_attributes(const Attributes& from) {
   return to;
 }
 
+void follow_loss(FollowContext& c) {
+  BatchPlace labels = c.place(0);
+  if (labels.axis == 1) c.fail("axis 1 of ", c.x(), ", its classes, holds the samples");
+  if (labels.axis > 1) --labels.axis;
+  if (c.place(2).present()) c.fail("its weights by class hold samples");
+  if (c.place(1) != labels) c.fail("scores and labels do not hold the samples at the same place");
+  c.set(0, c.attributes().text("reduction") == "none" ? labels : BatchPlace{.mixed = true});
+  c.set(1, c.place(0));
+}
+
 }  // namespace
 
 // loss[n,...] = −weight[label] · logp[n,label,...], 0 where the label is ignore_index; its sum, or (mean) its sum over
@@ -37,6 +47,7 @@ Operator negative_log_likelihood_loss() {
   return {.name = "NegativeLogLikelihoodLoss",
           .since = {12, 13, 22},
           .infer = infer_loss,
+          .follow = follow_loss,
           .differentiate = [](GradientContext& g) {
             if (g.wants(2))
               fail(g.node().op->name, " '", g.node().name, "': its class weights depend on a trainable parameter, and there is no gradient with respect to them; freeze that parameter");
@@ -63,6 +74,7 @@ Operator softmax_cross_entropy_loss() {
                 infer_loss(c);
                 c.set_output(1, c.input(0));
               },
+          .follow = follow_loss,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             const ValueId logp = e.emit("LogSoftmax", {e.x(0)}, {{"axis", std::int64_t{1}}});
             std::vector<ValueId> operands{logp, e.x(1)};

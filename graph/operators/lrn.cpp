@@ -32,6 +32,7 @@ Operator lrn() {
                 set_defaults(c);
                 infer_same(c);
               },
+          .follow = follow_rows,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             if (!e.training) return {};
             return {e.emit("LRNTraining", {e.x()}, e.attributes(), 2)[0]};

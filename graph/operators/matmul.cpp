@@ -67,12 +67,36 @@ void differentiate_matmul(GradientContext& g) {
   if (g.wants(1)) g.set_dx(1, g.sum_to(tb ? product(dy, true, a, ta) : product(a, !ta, dy, false), g.shape(b)));
 }
 
+// Samples are a stack of matrices, rows of a or columns of b; never what is summed over, nor rows and columns at once.
+void follow_matmul(FollowContext& c) {
+  const int rank_a = std::max(2, c.x(0).rank()), rank_b = std::max(2, c.x(1).rank()), rank = std::max(rank_a, rank_b);
+  const int rows = transposed(c.attributes(), "transA") ? 1 : 2, columns = transposed(c.attributes(), "transB") ? 2 : 1;  // from the end
+  Shape y = c.y();  // with the axes of vectors
+  if (c.x(0).rank() == 1) y.dims.insert(y.dims.end() - (c.x(1).rank() == 1 ? 0 : 1), 1);
+  if (c.x(1).rank() == 1) y.dims.push_back(1);
+  BatchPlace place = follow_operands(c, 0, 2, y, 2);
+  const auto join = [&](int input, int operand_rank, int kept, int to) {
+    BatchPlace own = c.place(input);
+    if (!own.present() || (c.x(input).rank() > 1 && own.axis < operand_rank - 2)) return;
+    if (c.x(input).rank() == 1 || own.axis != operand_rank - kept)
+      c.fail("it sums over axis ", own.axis, " of ", c.x(input), ", which holds the samples");
+    if (place.present()) c.fail("its operands hold the samples at different places: samples would meet");
+    own.axis = rank - to;
+    place = own;
+  };
+  join(0, rank_a, rows, 2);
+  join(1, rank_b, columns, 1);
+  if (c.x(0).rank() == 1 && place.axis == rank - 1) --place.axis;
+  c.set(0, place);
+}
+
 }  // namespace
 
 Operator matmul() {
   return {.name = "MatMul",
           .since = {1, 9, 13},
           .infer = infer_matmul,
+          .follow = follow_matmul,
           .differentiate = differentiate_matmul,
           .expand = expand_matmul,
           .flops =

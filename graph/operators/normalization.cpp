@@ -52,11 +52,23 @@ void infer_layer(InferContext& c) {
   for (int i = 1; i < 3; ++i) c.set_output(i, c.input(0).dtype, statistics);
 }
 
+void follow_last_axes(FollowContext& c) {
+  if (c.place().axis >= first_axis(c.attributes(), c.x().rank())) c.fail("it normalises axis ", c.place().axis, ", which holds the samples");
+  only_operand(c, 0);
+  c.set_all(c.place());
+}
+
+void follow_normalized_axes(FollowContext& c) {
+  for (const std::int64_t axis : c.attributes().ints("axes"))
+    if (axis == c.place().axis) c.fail("it normalises axis ", axis, ", which holds the samples");
+  c.set(0, c.place());
+}
+
 }  // namespace
 
 // Per sample and channel over the spatial axes, then · scale[C] + bias[C]
 Operator instance_normalization() {
-  return {.name = "InstanceNormalization", .since = {1, 6, 22}, .infer = infer_channels, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+  return {.name = "InstanceNormalization", .since = {1, 6, 22}, .infer = infer_channels, .follow = follow_rows, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             const int rank = e.shape(e.x()).rank();
             const ValueId normal = normalize(e, e.x(), axes_from(2, rank), e.attributes().real("epsilon", 1e-5F)).y;
             return {e.add(e.mul(normal, per_channel(e, e.x(1), rank)), per_channel(e, e.x(2), rank))};
@@ -77,6 +89,7 @@ Operator group_normalization() {
                   if (c.shape(i) != Shape{x[1]} && c.shape(i) != Shape{groups}) c.fail("input ", i, " is ", c.input(i), ", expected [", x[1], "]");
                 infer_same(c);
               },
+          .follow = follow_rows,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             const Shape x = e.shape(e.x());
             const std::int64_t groups = e.attributes().integer("num_groups");
@@ -92,7 +105,7 @@ Operator group_normalization() {
 
 // Over the axes from `axis` on, then · scale + bias; also gives the mean and 1/√(variance + ε)
 Operator layer_normalization() {
-  return {.name = "LayerNormalization", .since = {17}, .infer = infer_layer, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+  return {.name = "LayerNormalization", .since = {17}, .infer = infer_layer, .follow = follow_last_axes, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             const int rank = e.shape(e.x()).rank();
             const Normalized n = normalize(e, e.x(), axes_from(first_axis(e.attributes(), rank), rank), e.attributes().real("epsilon", 1e-5F));
             ValueId y = e.mul(n.y, e.x(1));
@@ -105,7 +118,7 @@ Operator layer_normalization() {
 
 // x / √(mean(x²) + ε) over the axes from `axis` on, · scale
 Operator rms_normalization() {
-  return {.name = "RMSNormalization", .since = {23}, .infer = infer_layer, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+  return {.name = "RMSNormalization", .since = {23}, .infer = infer_layer, .follow = follow_last_axes, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             const int rank = e.shape(e.x()).rank();
             const ValueId square = e.emit("ReduceMean", {e.mul(e.x(), e.x())}, {{"axes", axes_from(first_axis(e.attributes(), rank), rank)}, {"keepdims", std::int64_t{1}}});
             const ValueId root = e.emit("Sqrt", {e.add(square, e.attributes().real("epsilon", 1e-5F))});
@@ -122,6 +135,7 @@ Operator mean_variance_normalization() {
                 c.node().attributes.set("axes", axes_of(c, c.attributes().ints("axes", {0, 2, 3}), c.shape(0).rank()));
                 infer_same(c);
               },
+          .follow = follow_normalized_axes,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             const auto mean = [&](ValueId v) { return e.emit("ReduceMean", {v}, {{"axes", e.attributes().ints("axes")}, {"keepdims", std::int64_t{1}}}); };
             const ValueId centred = e.sub(e.x(), mean(e.x()));

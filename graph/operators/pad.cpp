@@ -40,6 +40,13 @@ void infer_pad(InferContext& c) {
   c.set_output(0, c.input(0).dtype, std::move(y));
 }
 
+void follow_pad(FollowContext& c) {
+  const Ints& pads = c.attributes().ints("pads");
+  const int axis = c.place().axis;
+  if (pads[at(axis)] != 0 || pads[at(axis + c.x().rank())] != 0) c.fail("it pads axis ", axis, " of ", c.x(), ", which holds the samples");
+  c.set(0, c.place());
+}
+
 }  // namespace
 
 // y = x with `pads` (begins, then ends; negative ones crop) around it: a constant, x reflected at its border elements,
@@ -48,6 +55,7 @@ Operator pad() {
   return {.name = "Pad",
           .since = {1, 2, 11, 13, 18, 19, 21, 23, 24, 25},
           .infer = infer_pad,
+          .follow = follow_pad,
           .differentiate =
               [](GradientContext& g) {
                 Attributes attributes = g.attributes();

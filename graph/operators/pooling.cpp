@@ -48,6 +48,7 @@ Operator max_pool() {
                 c.set_output(0, c.input(0).dtype, y);
                 c.set_output(1, DType::int64, y);
               },
+          .follow = follow_rows,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             if (!e.training || !is_float(e.type(e.x()).dtype)) return {};
             std::vector<ValueId> y{e.emit("MaxPoolTraining", {e.x()}, e.attributes(), 2)[0]};
@@ -82,6 +83,7 @@ Operator average_pool() {
   return {.name = "AveragePool",
           .since = {1, 7, 10, 11, 19, 22},
           .infer = [](InferContext& c) { c.set_output(0, c.input(0).dtype, pooled(c)); },
+          .follow = follow_rows,
           .differentiate = [](GradientContext& g) { g.set_dx(g.emit("AveragePoolBackward", {g.dy()}, with_input_shape(g))); },
           .flops = pooling_flops};
 }

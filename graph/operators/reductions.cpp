@@ -99,6 +99,7 @@ Operator reduce_sum() {
   return {.name = "ReduceSum",
           .since = {1, 11, 13},
           .infer = infer_reduction,
+          .follow = follow_reduction,
           .differentiate = [](GradientContext& g) { g.set_dx(g.broadcast_to(keep(g, g.dy()), g.shape(g.x()))); },
           .expand = [](ExpandContext& e) { return expand_reduction(e, "ReduceSum"); },
           .fold = fold_reduction<zero, plus, as_is>,
@@ -110,6 +111,7 @@ Operator reduce_mean() {
   return {.name = "ReduceMean",
           .since = {1, 11, 13, 18},
           .infer = infer_reduction,
+          .follow = follow_reduction,
           .differentiate =
               [](GradientContext& g) {
                 const double n = static_cast<double>(g.shape(g.x()).elements()) / static_cast<double>(std::max<std::int64_t>(1, g.shape(g.dy()).elements()));
@@ -125,6 +127,7 @@ Operator reduce_max() {
   return {.name = "ReduceMax",
           .since = {1, 11, 12, 13, 18, 20},
           .infer = infer_reduction,
+          .follow = follow_reduction,
           .differentiate = differentiate_extremum,
           .expand = [](ExpandContext& e) { return expand_reduction(e, "ReduceMax"); },
           .fold = fold_reduction<lowest, [](auto y, auto x) { return y < x ? x : y; }, as_is>,
@@ -136,6 +139,7 @@ Operator reduce_min() {
   return {.name = "ReduceMin",
           .since = {1, 11, 12, 13, 18, 20},
           .infer = infer_reduction,
+          .follow = follow_reduction,
           .differentiate = differentiate_extremum,
           .expand = [](ExpandContext& e) { return expand_reduction(e, "ReduceMin"); },
           .fold = fold_reduction<highest, [](auto y, auto x) { return x < y ? x : y; }, as_is>,
@@ -147,6 +151,7 @@ Operator reduce_prod() {
   return {.name = "ReduceProd",
           .since = {1, 11, 13, 18},
           .infer = infer_reduction,
+          .follow = follow_reduction,
           .differentiate = differentiate_product,
           .expand = [](ExpandContext& e) { return expand_reduction(e, "ReduceProd"); },
           .fold = fold_reduction<one, [](auto y, auto x) { return wrapping(y) * wrapping(x); }, as_is>,
@@ -159,6 +164,7 @@ Operator reduce_l1() {
   return {.name = "ReduceL1",
           .since = {1, 11, 13, 18},
           .infer = infer_reduction,
+          .follow = follow_reduction,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {reduce(e, "ReduceSum", e.emit("Abs", {e.x()}))}; },
           .static_operands = {{1, "axes"}}};
 }
@@ -168,6 +174,7 @@ Operator reduce_l2() {
   return {.name = "ReduceL2",
           .since = {1, 11, 13, 18},
           .infer = infer_reduction,
+          .follow = follow_reduction,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {e.emit("Sqrt", {reduce(e, "ReduceSum", e.mul(e.x(), e.x()))})}; },
           .static_operands = {{1, "axes"}}};
 }
@@ -177,6 +184,7 @@ Operator reduce_log_sum() {
   return {.name = "ReduceLogSum",
           .since = {1, 11, 13, 18, 28},
           .infer = infer_reduction,
+          .follow = follow_reduction,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {e.emit("Log", {reduce(e, "ReduceSum", e.x())})}; },
           .static_operands = {{1, "axes"}}};
 }
@@ -186,6 +194,7 @@ Operator reduce_log_sum_exp() {
   return {.name = "ReduceLogSumExp",
           .since = {1, 11, 13, 18, 28},
           .infer = infer_reduction,
+          .follow = follow_reduction,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             const Ints axes = e.attributes().ints("axes");
             if (axes.empty()) return {e.x()};
@@ -205,6 +214,7 @@ Operator reduce_sum_square() {
   return {.name = "ReduceSumSquare",
           .since = {1, 11, 13, 18},
           .infer = infer_reduction,
+          .follow = follow_reduction,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {reduce(e, "ReduceSum", e.mul(e.x(), e.x()))}; },
           .static_operands = {{1, "axes"}}};
 }
@@ -231,11 +241,11 @@ void infer_arg(InferContext& c) {
 }  // namespace
 
 // Place of the largest element along axis: the first of equals, or the last with select_last_index
-Operator arg_max() { return {.name = "ArgMax", .since = {1, 11, 12, 13}, .infer = infer_arg, .differentiate = zero_gradient}; }
+Operator arg_max() { return {.name = "ArgMax", .since = {1, 11, 12, 13}, .infer = infer_arg, .follow = follow_reduction, .differentiate = zero_gradient}; }
 
 // Place of the largest of −x
 Operator arg_min() {
-  return {.name = "ArgMin", .since = {1, 11, 12, 13}, .infer = infer_arg, .differentiate = zero_gradient, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+  return {.name = "ArgMin", .since = {1, 11, 12, 13}, .infer = infer_arg, .follow = follow_reduction, .differentiate = zero_gradient, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             return {e.emit("ArgMax", {e.neg(e.x())}, e.attributes())};
           }};
 }

@@ -51,6 +51,28 @@ Shape unsqueezed(const Shape& x, const Ints& sorted_axes) {
   return y;
 }
 
+void follow_flatten(FollowContext& c) {
+  const int axis = static_cast<int>(c.attributes().integer("axis")), own = c.place().axis;
+  const int first = own < axis ? 0 : axis;
+  c.set(0, {.axis = own < axis ? 0 : 1, .outer = product(c.x(), first, own) * c.place().outer});
+}
+
+// An axis of samples that is squeezed out, in a file for one sample, goes on in another.
+void follow_squeeze(FollowContext& c) {
+  BatchPlace place = c.place();
+  const Ints& axes = c.attributes().ints("axes");
+  if (std::find(axes.begin(), axes.end(), place.axis) != axes.end()) return follow_view(c);
+  place.axis -= static_cast<int>(std::count_if(axes.begin(), axes.end(), [&](std::int64_t a) { return a < place.axis; }));
+  c.set(0, place);
+}
+
+void follow_unsqueeze(FollowContext& c) {
+  BatchPlace place = c.place();
+  for (const std::int64_t axis : c.attributes().ints("axes"))
+    if (axis <= place.axis) ++place.axis;
+  c.set(0, place);
+}
+
 }  // namespace
 
 Operator reshape() {
@@ -64,6 +86,7 @@ Operator reshape() {
                 c.node().attributes.set("allowzero", std::int64_t{1});
                 c.set_output(0, c.input(0).dtype, y);
               },
+          .follow = follow_view,
           .differentiate = [](GradientContext& g) { g.set_dx(g.reshape(g.dy(), g.shape(g.x()))); },
           .fold = fold_reshape,
           .static_operands = {{1, "shape"}}};
@@ -81,6 +104,7 @@ Operator flatten() {
                 c.node().attributes.set("axis", positive);
                 c.set_output(0, c.input(0).dtype, flattened(c.shape(0), positive));
               },
+          .follow = follow_flatten,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {e.reshape(e.x(), flattened(e.shape(e.x()), e.attributes().integer("axis")))}; },
           .fold = fold_reshape};
 }
@@ -104,6 +128,7 @@ Operator squeeze() {
                 c.node().attributes.set("axes", axes);
                 c.set_output(0, c.input(0).dtype, squeezed(x, axes));
               },
+          .follow = follow_squeeze,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {e.reshape(e.x(), squeezed(e.shape(e.x()), e.attributes().ints("axes")))}; },
           .fold = fold_reshape,
           .static_operands = {{1, "axes"}}};
@@ -120,6 +145,7 @@ Operator unsqueeze() {
                 c.node().attributes.set("axes", axes);
                 c.set_output(0, c.input(0).dtype, unsqueezed(c.shape(0), axes));
               },
+          .follow = follow_unsqueeze,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {e.reshape(e.x(), unsqueezed(e.shape(e.x()), e.attributes().ints("axes")))}; },
           .fold = fold_reshape,
           .static_operands = {{1, "axes"}}};
@@ -129,6 +155,7 @@ Operator identity() {
   return {.name = "Identity",
           .since = {1, 13, 14, 16, 19, 21, 23, 24, 25},
           .infer = infer_same,
+          .follow = follow_broadcast,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {e.x()}; },
           .fold = fold_reshape};
 }

@@ -1,5 +1,6 @@
 // What shape, gradient and expansion rules share.
 #pragma once
+#include "graph/follow.h"
 #include "graph/operator.h"
 
 namespace tandem {

@@ -87,6 +87,21 @@ std::vector<ValueId> expand_split(ExpandContext& e) {
   return parts;
 }
 
+// The axis that holds the samples is left whole and in order.
+void follow_slice(FollowContext& c) {
+  const int axis = c.place().axis;
+  const Ints &axes = c.attributes().ints("axes"), &steps = c.attributes().ints("steps");
+  for (std::size_t i = 0; i < axes.size(); ++i)
+    if (axes[i] == axis && (c.y()[axis] != c.x()[axis] || (steps[i] != 1 && c.x()[axis] > 1)))
+      c.fail("it cuts axis ", axis, " of ", c.x(), ", which holds the samples");
+  c.set(0, c.place());
+}
+
+void follow_split(FollowContext& c) {
+  if (c.outputs() > 1 && c.place().axis == c.attributes().integer("axis")) c.fail("it cuts axis ", c.place().axis, " of ", c.x(), ", which holds the samples");
+  c.set_all(c.place());
+}
+
 }  // namespace
 
 // y = x[starts : ends : steps] along `axes`; dx = 0 but for those places
@@ -94,6 +109,7 @@ Operator slice() {
   return {.name = "Slice",
           .since = {1, 10, 11, 13},
           .infer = infer_slice,
+          .follow = follow_slice,
           .differentiate =
               [](GradientContext& g) {
                 Attributes attributes = g.attributes();
@@ -123,6 +139,7 @@ Operator split() {
                 c.node().attributes.set("split", sizes);
                 for (int i = 0; i < c.outputs(); ++i) c.set_output(i, c.input(0).dtype, with_dim(c.shape(0), axis, sizes[at(i)]));
               },
+          .follow = follow_split,
           .expand = expand_split,
           .fold = [](const FoldContext& c) -> Folded {
             const Ints strides = row_major_strides(c.inputs[0].shape());

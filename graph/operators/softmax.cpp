@@ -23,6 +23,7 @@ Operator softmax() {
   return {.name = "Softmax",
           .since = {1, 11, 13},
           .infer = infer_axis,
+          .follow = follow_along_axis,
           .differentiate =
               [](GradientContext& g) {
                 const ValueId inner = g.reduce_sum(g.mul(g.dy(), g.y()), {g.attributes().integer("axis")}, true);
@@ -36,6 +37,7 @@ Operator log_softmax() {
   return {.name = "LogSoftmax",
           .since = {1, 11, 13},
           .infer = infer_axis,
+          .follow = follow_along_axis,
           .differentiate =
               [](GradientContext& g) {
                 const ValueId total = g.reduce_sum(g.dy(), {g.attributes().integer("axis")}, true);
@@ -46,7 +48,7 @@ Operator log_softmax() {
 
 // y = 1 at the first largest element along axis, else 0
 Operator hardmax() {
-  return {.name = "Hardmax", .since = {1, 11, 13}, .infer = infer_axis, .differentiate = zero_gradient, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+  return {.name = "Hardmax", .since = {1, 11, 13}, .infer = infer_axis, .follow = follow_along_axis, .differentiate = zero_gradient, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             const TensorType x = e.type(e.x());
             const std::int64_t axis = e.attributes().integer("axis");
             const ValueId largest = e.emit("ArgMax", {e.x()}, {{"axis", axis}, {"keepdims", std::int64_t{1}}, {"select_last_index", std::int64_t{0}}});

@@ -41,6 +41,13 @@ std::int64_t blocksize(const InferContext& c) {
 
 bool depth_first(ExpandContext& e) { return e.attributes().text("mode", "DCR") == "DCR"; }
 
+void follow_transpose(FollowContext& c) {
+  const Ints& perm = c.attributes().ints("perm");
+  BatchPlace place = c.place();
+  place.axis = static_cast<int>(std::find(perm.begin(), perm.end(), place.axis) - perm.begin());
+  c.set(0, place);
+}
+
 }  // namespace
 
 // y's axis i is x's axis perm[i]
@@ -48,6 +55,7 @@ Operator transpose() {
   return {.name = "Transpose",
           .since = {1, 13, 21, 23, 24, 25},
           .infer = infer_transpose,
+          .follow = follow_transpose,
           .differentiate = [](GradientContext& g) { g.set_dx(g.transpose(g.dy(), inverse(g.attributes().ints("perm")))); },
           .fold = [](const FoldContext& c) -> Folded {
             const Ints own = row_major_strides(c.inputs[0].shape());
@@ -68,6 +76,7 @@ Operator depth_to_space() {
                 if (x[1] % (b * b) != 0) c.fail("x ", x, " has ", x[1], " channels, expected a multiple of ", b * b);
                 c.set_output(0, c.input(0).dtype, Shape{x[0], x[1] / (b * b), x[2] * b, x[3] * b});
               },
+          .follow = follow_rows,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             const Shape x = e.shape(e.x());
             const std::int64_t b = e.attributes().integer("blocksize"), c = x[1] / (b * b);
@@ -88,6 +97,7 @@ Operator space_to_depth() {
                 if (x[2] % b != 0 || x[3] % b != 0) c.fail("x ", x, " does not divide into blocks of ", b);
                 c.set_output(0, c.input(0).dtype, Shape{x[0], x[1] * b * b, x[2] / b, x[3] / b});
               },
+          .follow = follow_rows,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             const Shape x = e.shape(e.x());
             const std::int64_t b = e.attributes().integer("blocksize");

@@ -39,7 +39,7 @@ const Row rows[] = {
     {"hard_coded_with_a_free_axis", "1,6", reshape({1, -1, 3}), 4, "[4,2,3]"},
     {"free_axis_would_hold_the_batch", "1,4,6", reshape({4, -1}), 5, "[20,6]"},
     {"merged_with_the_batch", "2,5,6", reshape({10, 6}), 3, "[15,6]"},
-    {"split_of_the_batch", "10,6", reshape({2, 5, 6}), 30, "does not fit"},
+    {"split_of_the_batch", "10,6", reshape({2, 5, 6}), 30, "no axis of [2,5,6] holds the samples of [10,6]"},
     {"batch_grows", "2,6", reshape({2, 6}), 6, "[6,6]"},
     {"batch_shrinks", "4,6", reshape({4, 2, 3}), 1, "[1,2,3]"},
     {"same_batch", "4,6", reshape({4, 2, 3}), 4, "[4,2,3]"},
@@ -51,8 +51,10 @@ const Row rows[] = {
     {"slice_of_all", "2,3", [](Model& m) { m.add(int_tensor("s", {1}, {0})).add(int_tensor("e", {1}, {2})).add(int_tensor("a", {1}, {0})).add(node("Slice", {"x", "s", "e", "a"}, {"y"})); }, 4, "[4,3]"},
     {"weight_reshaped", "1,6", [](Model& m) { m.add(filled_tensor("w", {1, 6, 2})).add(int_tensor("t", {2}, {6, 2})).add(node("Reshape", {"w", "t"}, {"v"})).add(node("MatMul", {"x", "v"}, {"y"})); }, 4, "[4,2]"},
     {"weight_keeps_its_leading_one", "1,6", [](Model& m) { m.add(filled_tensor("w", {6})).add(int_tensor("t", {2}, {1, 6})).add(node("Reshape", {"w", "t"}, {"v"})).add(node("Add", {"x", "v"}, {"y"})); }, 4, "[4,6]"},
-    {"fixed_in_a_constant", "2,6", [](Model& m) { m.add(filled_tensor("w", {2, 6})).add(node("Div", {"x", "w"}, {"y"})); }, 4, "do not broadcast"},
-    {"broadcast_hides_a_constant", "2,6", [](Model& m) { m.add(filled_tensor("w", {2, 6})).add(node("Div", {"x", "w"}, {"y"})); }, 1, "fixes it in a constant"},
+    {"fixed_in_a_constant", "2,6", [](Model& m) { m.add(filled_tensor("w", {2, 6})).add(node("Div", {"x", "w"}, {"y"})); }, 4, "[4,6]"},
+    {"broadcast_hides_a_constant", "2,6", [](Model& m) { m.add(filled_tensor("w", {2, 6})).add(node("Div", {"x", "w"}, {"y"})); }, 1, "[1,6]"},
+    {"another_row_for_each_sample", "2,2", [](Model& m) { m.add(float_tensor("w", {2, 2}, {1, 2, 3, 4})).add(node("Div", {"x", "w"}, {"y"})); }, 4, "different for each of the file's 2 samples"},
+    {"in_the_file_another_row_for_each", "2,2", [](Model& m) { m.add(float_tensor("w", {2, 2}, {1, 2, 3, 4})).add(node("Div", {"x", "w"}, {"y"})); }, 2, "[2,2]"},
 };
 // clang-format on
 

@@ -1,0 +1,281 @@
+#include "importer/follow_batch.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <utility>
+
+#include "graph/follow.h"
+#include "graph/operator.h"
+
+namespace tandem {
+namespace {
+
+std::size_t at(int i) {
+  return static_cast<std::size_t>(i);
+}
+
+constexpr int most_sources = 64;    // that are tried for one operand
+constexpr int chain_shown = 12;     // nodes of the way that a message shows
+constexpr std::int64_t dead_ends = 20'000;  // readings taken back, over all
+
+class Follower {
+ public:
+  Follower(const Graph& graph, std::int64_t batch) : graph_(graph), batch_(batch), choices_(graph.nodes.size()) {}
+
+  // With `leading`, an output whose axis 0 is as long as the batch must hold the samples there.
+  bool run(bool leading) {
+    found_ = {};
+    restart();
+    std::int64_t left = dead_ends;
+    for (int n = 0; n <= nodes();) {
+      const NodeId node{n};
+      NodeId from = node;  // whose operands led here
+      try {
+        if (n == nodes()) {
+          from = leading ? check_outputs() : NodeId{};
+          if (from.present()) fail("an output does not hold its samples along axis 0");
+          found_.reason.clear();
+          return true;
+        } else {
+          step(node);
+          ++n;
+          if (std::exchange(adopted_, false)) {
+            restart();
+            n = 0;
+          }
+          continue;
+        }
+      } catch (const Error& error) {
+        remember(from, error.what());
+      }
+      if (--left < 0 || !back(from, n)) return false;
+    }
+    return true;
+  }
+
+  FollowedBatch take() { return std::move(found_); }
+
+ private:
+  struct Choice {
+    int taken = 0, readings = 1;
+    std::set<int> blamed;  // earlier choices that made its other readings fail
+  };
+
+  int nodes() const { return static_cast<int>(graph_.nodes.size()); }
+  BatchPlace& place(ValueId v) { return found_.places[at(v.index)]; }
+
+  void restart() {
+    found_.places.assign(graph_.values.size(), {});
+    found_.repeats.clear();
+    for (Choice& c : choices_) c = {};
+    for (const ValueId in : graph_.inputs)
+      if (graph_[in].depends_on_batch) place(in) = {.axis = 0};
+    for (const auto& [value, copied] : found_.copies) place(value) = copied;
+  }
+
+  // The places of a node's outputs from those of its operands.
+  void step(NodeId id) {
+    const Node& node = graph_[id];
+    found_.repeats.erase(id);
+    bool holds = false, mixed = false;
+    for (const ValueId in : node.inputs) {
+      if (!in.present()) continue;
+      holds = holds || place(in).present();
+      mixed = mixed || place(in).mixed;
+    }
+    if (!holds) {
+      for (const ValueId out : node.outputs)
+        if (out.present() && !found_.copies.contains(out)) place(out) = {.mixed = mixed};
+      return;
+    }
+    if (mixed) fail("it joins what is computed from all samples with single ones: samples would meet");
+    const auto rule = node.op->follow ? node.op->follow : node.op->elementwise ? follow_broadcast : nullptr;
+    if (!rule) fail("how samples pass through ", node.op->name, " is not known");
+    FollowContext context(graph_, node, found_.places, batch_);
+    rule(context);
+    for (const FollowContext::Repeat& r : context.repeats()) repeat(id, r.input, r.place);
+    Choice& choice = choices_[at(id.index)];
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      if (!node.outputs[i].present()) continue;
+      const std::vector<BatchPlace>& readings = context.results()[i];
+      if (i == 0) choice.readings = std::max(1, static_cast<int>(readings.size()));
+      place(node.outputs[i]) = readings.empty() ? BatchPlace{} : readings[i == 0 ? at(choice.taken) : 0];
+    }
+  }
+
+  // An operand without samples is to hold its part once for each of them.
+  void repeat(NodeId node, int input, const BatchPlace& wanted) {
+    const ValueId v = graph_[node].inputs[at(input)];
+    const Value& value = graph_[v];
+    const std::int64_t dim = value.type.shape[wanted.axis];
+    if (dim % (wanted.outer * batch_) != 0)
+      fail("'", value.name, "' ", value.type.shape, " has no part for each of ", batch_, " samples along axis ", wanted.axis);
+    const bool copies = batch_ == 1 || (value.kind == ValueKind::constant && holds_copies(*value.data, wanted, batch_));
+    if (!copies && value.kind == ValueKind::constant)
+      fail("the constant '", value.name, "' ", value.type.shape, " is different for each of the file's ", batch_, " samples");
+    if (!copies) return adopt(v, wanted);
+    found_.repeats[node].push_back({input, wanted});
+  }
+
+  // `v` is computed from something that holds the same for every sample of the file's batch: finds it.
+  void adopt(ValueId v, const BatchPlace& wanted) {
+    const std::vector<int> way = ancestors(v);
+    std::vector<ValueId> sources;
+    const auto add = [&](ValueId s) {
+      if (s.present() && !found_.copies.contains(s) && std::find(sources.begin(), sources.end(), s) == sources.end()) sources.push_back(s);
+    };
+    add(v);
+    for (auto n = way.rbegin(); n != way.rend(); ++n) {
+      for (const ValueId in : graph_.nodes[at(*n)].inputs) add(in);
+      if (static_cast<int>(sources.size()) > most_sources) break;
+    }
+    for (const ValueId s : sources) {
+      const Shape& shape = graph_[s].type.shape;
+      for (int axis = 0; axis < shape.rank(); ++axis) {
+        if (shape[axis] != batch_ || !copied_along(s, axis) || !leads_to(s, {.axis = axis}, way, v, wanted)) continue;
+        found_.copies[s] = {.axis = axis};
+        adopted_ = true;
+        return;
+      }
+    }
+    fail("'", graph_[v].name, "' ", graph_[v].type.shape, " may be different for each of the file's ", batch_, " samples");
+  }
+
+  // Whether the value is the same at every place of an axis: because it was repeated along it, or by its numbers.
+  bool copied_along(ValueId v, int axis) const {
+    const Value& value = graph_[v];
+    if (value.kind == ValueKind::input) return false;
+    if (value.kind != ValueKind::activation) return !value.data || holds_copies(*value.data, {.axis = axis}, batch_);
+    const Node& node = graph_[value.producer];
+    if (node.op->name != "Expand" && node.op->name != "Tile") return false;
+    const Shape& x = graph_[node.inputs[0]].type.shape;
+    const int own = axis - (value.type.shape.rank() - x.rank());
+    return own < 0 || x[own] == 1;
+  }
+
+  bool leads_to(ValueId source, const BatchPlace& start, const std::vector<int>& way, ValueId v, const BatchPlace& wanted) {
+    const FollowedBatch before = found_;
+    bool led = false;
+    try {
+      place(source) = start;
+      found_.copies[source] = start;
+      for (const int n : way) step({n});
+      led = place(v) == wanted && !adopted_;
+    } catch (const Error&) {
+    }
+    found_ = before;
+    adopted_ = false;
+    return led;
+  }
+
+  std::vector<int> ancestors(ValueId v) const {
+    std::set<int> found;
+    std::vector<ValueId> open{v};
+    while (!open.empty()) {
+      const ValueId next = open.back();
+      open.pop_back();
+      if (!next.present() || !graph_[next].producer.present() || !found.insert(graph_[next].producer.index).second) continue;
+      const std::vector<ValueId>& in = graph_[graph_[next].producer].inputs;
+      open.insert(open.end(), in.begin(), in.end());
+    }
+    return {found.begin(), found.end()};
+  }
+
+  // The node of an output that has as many rows as the batch has samples, but not one row each.
+  NodeId check_outputs() {
+    for (const ValueId out : graph_.outputs) {
+      const Shape& shape = graph_[out].type.shape;
+      const BatchPlace p = place(out);
+      if (p.present() && shape.rank() > 0 && shape[0] == batch_ && !p.leading(shape[0], batch_)) return graph_[out].producer;
+    }
+    return {};
+  }
+
+  // The failure that came furthest tells most.
+  void remember(NodeId node, const std::string& reason) {
+    if (!found_.reason.empty() && node <= found_.node) return;
+    found_.node = node;
+    found_.reason = concat(reason, way_to(node));
+  }
+
+  // Takes the nearest reading back that `from` depends on, and goes on behind it. False where none is left.
+  bool back(NodeId from, int& n) {
+    std::set<int> blamed;
+    for (const int a : ancestors_of_node(from))
+      if (choices_[at(a)].readings > 1) blamed.insert(a);
+    while (!blamed.empty()) {
+      const int last = *blamed.rbegin();
+      blamed.erase(last);
+      Choice& choice = choices_[at(last)];
+      choice.blamed.insert(blamed.begin(), blamed.end());
+      if (choice.taken + 1 < choice.readings) {
+        ++choice.taken;
+        for (int later = last + 1; later < nodes(); ++later) choices_[at(later)] = {};
+        n = last;
+        return true;
+      }
+      blamed = choice.blamed;
+    }
+    return false;
+  }
+
+  std::vector<int> ancestors_of_node(NodeId id) const {
+    std::set<int> all;
+    for (const ValueId in : graph_[id].inputs)
+      for (const int a : ancestors(in)) all.insert(a);
+    return {all.begin(), all.end()};
+  }
+
+  // "; the samples come from input 'x' [2,10] by Transpose 't' [10,2], ..."
+  std::string way_to(NodeId id) {
+    std::vector<std::string> steps;
+    ValueId v;
+    const auto holder = [&](const Node& node) {
+      for (const ValueId in : node.inputs)
+        if (in.present() && (place(in).present() || place(in).mixed)) return in;
+      return ValueId{};
+    };
+    for (v = holder(graph_[id]); v.present() && graph_[v].producer.present(); v = holder(graph_[graph_[v].producer]))
+      steps.push_back(concat(graph_[graph_[v].producer].op->name, " '", graph_[graph_[v].producer].name, "' ", graph_[v].type.shape));
+    std::string text = v.present() ? concat("; its samples come from '", graph_[v].name, "' ", graph_[v].type.shape) : std::string();
+    const int skipped = static_cast<int>(steps.size()) - chain_shown;
+    for (int i = static_cast<int>(steps.size()) - 1; i >= 0; --i) {
+      if (skipped > 0 && i == static_cast<int>(steps.size()) - chain_shown / 2 - 1) {
+        text += concat(", ", skipped, " nodes more");
+        i -= skipped;
+      }
+      text += concat(text.empty() ? "; " : ", ", steps[at(i)]);
+    }
+    return text;
+  }
+
+  const Graph& graph_;
+  std::int64_t batch_;
+  std::vector<Choice> choices_;  // by node
+  FollowedBatch found_;
+  bool adopted_ = false;  // a copy was found: all is followed anew
+};
+
+}  // namespace
+
+bool holds_copies(const Tensor& tensor, const BatchPlace& place, std::int64_t batch) {
+  const Shape& shape = tensor.shape();
+  std::int64_t before = place.outer;
+  for (int i = 0; i < place.axis; ++i) before *= shape[i];
+  const auto bytes = tensor.bytes();
+  const std::size_t part = before == 0 || batch == 0 ? 0 : bytes.size() / static_cast<std::size_t>(before * batch);
+  if (part == 0) return true;
+  for (std::size_t outside = 0; outside < bytes.size(); outside += part * static_cast<std::size_t>(batch))
+    for (std::int64_t s = 1; s < batch; ++s)
+      if (std::memcmp(bytes.data() + outside, bytes.data() + outside + part * static_cast<std::size_t>(s), part) != 0) return false;
+  return true;
+}
+
+FollowedBatch follow_batch(const Graph& graph, std::int64_t batch) {
+  Follower follower(graph, batch);
+  if (!follower.run(true)) follower.run(false);
+  return follower.take();
+}
+
+}  // namespace tandem
