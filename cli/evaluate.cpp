@@ -12,7 +12,7 @@ namespace {
 int evaluate(const Invocation& call, World* world) {
   auto [options, model, backends, splits, opened] = open_inference(call, world);
   const Dataset& data = *opened;
-  options.plan.dense_labels = model.dense_labels(data, options);
+  if (const std::string assumed = model.fit_labels(options, data); !assumed.empty()) call.say("note: " + assumed);
   model.compile(options, backends.all());
   for (const std::string& note : model.notes()) call.say("note: " + note);
   Progress progress(call);

@@ -102,7 +102,7 @@ Job prepare(const Invocation& call, const Model& model, const BackendSet& backen
   backends.check(a.on("dry-run") ? devices : own_devices(devices, world), !a.on("dry-run"));
   job.data = open_run_data(a, model.data_request(job.options));
   job.fit = fit_options(a, job.data);
-  job.options.plan.dense_labels = job.options.plan.dense_labels || model.dense_labels(*job.data.train, job.options);
+  if (const std::string assumed = model.fit_labels(job.options, *job.data.train); !assumed.empty()) call.say("note: " + assumed);
   for (const Dataset* data : {job.data.train, job.data.validation, job.data.test})
     if (data && data->size() > 0) model.check_data(*data, job.options, job.fit.preprocess);
   return job;

@@ -72,7 +72,7 @@ class Fit {
     if (o_.epochs == 0 && o_.steps == 0) fail(ExitCode::usage, "training without end: give epochs or steps");
     if (!(o_.learning_rate >= 0 && std::isfinite(o_.learning_rate)))
       fail(ExitCode::usage, "learning rate ", o_.learning_rate, ", expected a finite number of at least 0");
-    feed_.check_labels(s_.options.plan.loss);
+    feed_.check_indices(s_.options.plan.loss);
   }
 
   std::int64_t total_steps() const {

@@ -118,8 +118,9 @@ class Model {
   // What data must look like for this model, as compiled or with other options. Random data is made from it.
   DataRequest data_request() const;
   DataRequest data_request(const ModelOptions& options) const;
-  // Whether the labels of this data are dense for the loss (CompileOptions::dense_labels).
-  bool dense_labels(const Dataset& data, const ModelOptions& options) const;
+  // Sets what is open of options.plan's dense_labels and class_axis as this data's labels have it. Returns what had to be
+  // assumed, for the user; empty: nothing.
+  std::string fit_labels(ModelOptions& options, const Dataset& data) const;
   // Fails (data) where a model trained with these options could not take this data, before anything is compiled.
   void check_data(const Dataset& data, const ModelOptions& options, const Preprocess& preprocess) const;
 

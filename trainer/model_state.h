@@ -31,12 +31,14 @@ struct Model::State {
   std::vector<Runner> runners;                                     // by plan
   std::map<std::pair<PlanMode, std::int64_t>, std::size_t> plans;  // by mode and batch
   std::vector<FeedTarget> targets;                                 // the model's inputs, then the labels
-  Scores scores;
-  TensorType output;  // the model's first
+  Labels labels;                                                   // of the loss
   std::vector<std::string> notes;
   std::int64_t step = 0;
 
   GraphSource source(const ModelOptions& o) const;
+  Labels labels_for(const ModelOptions& o) const;  // fails (usage) on a value that is not there, naming the nearest
+  // The same for what needs no loss: an inference plan of a model that has none gives labels of none.
+  Labels labels_if_any(const ModelOptions& o) const;
   bool first() const { return !options.world || options.world->rank() == 0; }  // the one that writes
   Loader::RowsOf rows_here() const;                         // those of a batch that this process's devices take
   Session& running() const;                                 // fails (usage) before compile
