@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "planner/check_options.h"
 #include "planner/optimizer.h"
 #include "planner/rewrite.h"
 
@@ -18,16 +19,6 @@ std::vector<ValueId> trainable_parameters(const Graph& graph, const CompileOptio
     list.push_back({static_cast<int>(i)});
   }
   return list;
-}
-
-// A pattern that names nothing is a slip of the pen: what it was to freeze would be trained.
-void check_patterns(const Graph& model, const CompileOptions& o) {
-  for (const auto& [option, patterns] : {std::pair{"freeze", &o.freeze}, {"unfreeze", &o.unfreeze}})
-    for (const std::string& pattern : *patterns) {
-      const auto named = [&](const Value& v) { return v.kind == ValueKind::parameter && matches_any(v.name, {pattern}); };
-      if (std::none_of(model.values.begin(), model.values.end(), named))
-        fail(ExitCode::usage, "--", option, " '", pattern, "': model '", model.name, "' has no parameter of that name");
-    }
 }
 
 // What of the model's trainable parameters the loss does not reach, in one line.

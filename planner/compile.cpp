@@ -8,6 +8,7 @@
 #include <set>
 
 #include "planner/assemble.h"
+#include "planner/check_options.h"
 #include "planner/optimizer.h"
 #include "planner/rewrite.h"
 #include "planner/warnings.h"
@@ -118,16 +119,11 @@ const Backend& find_backend(Backends backends, std::string_view name) {
 namespace {
 
 Plan compile_unchecked(const GraphSource& source, const CompileOptions& o, Backends backends, const Plan* parameters_of) {
-  if (o.devices.empty()) fail(ExitCode::usage, "a plan needs at least one device");
-  if (o.batch < 1) fail(ExitCode::usage, "batch size must be at least 1, got ", o.batch);
+  check_options(source, o, backends);
   std::vector<double> weights;
   for (const DeviceSpec& d : o.devices) weights.push_back(d.weight);
   const std::vector<std::int64_t> sizes = slice_sizes(o.batch, weights);
   const bool training = o.mode == PlanMode::training, collective = training && o.devices.size() > 1;
-
-  for (const DeviceSpec& d : o.devices)
-    if (const std::string reason = find_backend(backends, d.id.backend).declines(o.precision); !reason.empty())
-      fail(ExitCode::device, "precision ", o.precision, " on device ", d.id, ": ", reason);
 
   Plan plan{.mode = o.mode, .batch = o.batch, .precision = o.precision, .options = o.kernel};
   plan.options.tf32 = o.precision == Precision::tf32;

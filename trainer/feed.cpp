@@ -1,5 +1,7 @@
 #include "trainer/feed.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -27,7 +29,18 @@ int parse_crop(const std::string& text) {
 
 }  // namespace
 
+std::string text_of_normalize(const Preprocess& p) {
+  std::string text;
+  for (const std::vector<double>* list : {&p.mean, &p.deviation})
+    for (const double v : *list) text += fmt::format("{}{}", text.empty() ? "" : ",", v);  // the shortest that reads back alike
+  return text.empty() ? "none" : text;
+}
+
 void parse_normalize(Preprocess& p, std::string_view text) {
+  if (text == "none") {
+    p.mean.clear(), p.deviation.clear();
+    return;
+  }
   std::vector<double> values;
   for (const std::string& part : split(text, ',')) values.push_back(parse_number(part, "normalize"));
   if (values.empty() || values.size() % 2 != 0)

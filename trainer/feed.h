@@ -14,8 +14,9 @@ struct Preprocess {
   int crop = 0;                         // pad by so many pixels, then crop at a random place
   bool flip = false;                    // mirror half of the images
 };
-// "0.1307,0.3081", or all means and then all deviations: "m1,m2,m3,d1,d2,d3". Fails (usage).
+// "0.1307,0.3081", or all means and then all deviations: "m1,m2,m3,d1,d2,d3"; "none". Fails (usage).
 void parse_normalize(Preprocess& preprocess, std::string_view text);
+std::string text_of_normalize(const Preprocess& preprocess);  // as it is read above
 // "crop", "flip", "crop=2,flip" (crop alone pads 4 pixels). Fails (usage).
 void parse_augment(Preprocess& preprocess, std::string_view text);
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "planner/check_options.h"
 #include "planner/plan/plan_file.h"
 #include "trainer/initialize.h"
 #include "trainer/index_range.h"
@@ -14,7 +15,7 @@
 namespace tandem {
 namespace {
 
-constexpr std::string_view labels_name = "labels";
+constexpr std::string_view labels_name = "labels", metadata_prefix = "tandem.";
 bool is_step_state(std::string_view input) {
   return input.starts_with("tandem.");
 }
@@ -61,6 +62,15 @@ std::vector<FeedTarget> targets_of(const Graph& graph, const Labels& labels) {
   if (!labels.sample || own_labels) return targets;
   targets.push_back({.name = std::string(labels_name), .sample = *labels.sample, .label = true, .indices = {.count = labels.classes}});
   return targets;
+}
+
+// Values that a model had before go on.
+void keep_values(Initial& initial, const std::vector<NamedTensor>& had) {
+  std::map<std::string_view, const Tensor*> known;
+  for (const NamedTensor& v : had) known[v.name] = &v.tensor;
+  for (NamedTensor& v : initial.values)
+    if (const auto it = known.find(v.name); it != known.end() && it->second->type() == v.tensor.type()) v.tensor = *it->second;
+  initial.missing.clear(), initial.constant.clear(), initial.chosen.clear();
 }
 
 std::string list_some(const std::vector<std::string>& names) {
@@ -176,8 +186,12 @@ void Model::State::run(std::size_t plan, std::span<std::byte* const> inputs, dou
     list(follows, ahead.inputs, follows.ahead);
     next.inputs = follows.ahead;
   }
+  session->run(plan, r.inputs, r.outputs, step_state(rate), next);
+}
+
+StepState Model::State::step_state(double rate) const {
   const OptimizerOptions& o = options.plan.optimizer;
-  session->run(plan, r.inputs, r.outputs, {.learning_rate = rate, .step = step, .beta1 = o.beta1, .beta2 = o.beta2, .seed = options.seed}, next);
+  return {.learning_rate = rate, .step = step, .beta1 = o.beta1, .beta2 = o.beta2, .seed = options.seed};
 }
 
 StepReport Model::State::report(std::size_t index, double rate) const {
@@ -253,14 +267,24 @@ void Model::check_data(const Dataset& data, const ModelOptions& o, const Preproc
   Feed(data, targets_of(state_->source(o)(o.plan.batch), state_->labels_for(o)), preprocess, o.seed).check_indices(o.plan.loss);
 }
 
+void Model::check(const ModelOptions& o, Backends backends) const {
+  check_initialization(o.init);
+  tandem::check_options(state_->source(o), o.plan, backends);
+  state_->labels_if_any(o);
+}
+
 void Model::compile(const ModelOptions& options, Backends backends) {
   State& s = *state_;
   own_devices(options.plan.devices, options.world);
   Labels labels = s.labels_if_any(options);
+  check_initialization(options.init);
   Plan plan = plan_together(options.world, s.source(options), options.plan, backends, nullptr);
   const Graph graph = s.source(options)(options.plan.batch);
-  const Initial initial = initialize(graph, options.init, options.seed);
-  if (!initial.missing.empty() && options.plan.mode == PlanMode::inference)
+  const bool inference = options.plan.mode == PlanMode::inference;
+  Initial initial = initialize(graph, inference && options.init == "auto" ? "keep" : options.init, options.seed);
+  s.initial = !s.session;
+  if (s.session) keep_values(initial, parameters());
+  if (!initial.missing.empty() && inference)
     fail("model '", s.file.name(), "' has no values for ", list_some(initial.missing), ": train it first");
   s.session.reset();
   s.options = options;
@@ -270,11 +294,16 @@ void Model::compile(const ModelOptions& options, Backends backends) {
   s.notes.clear();
   s.step = 0;
   if (!initial.missing.empty())
-    s.notes.push_back(concat("the template has no values for ", list_some(initial.missing), ": they start as he-normal"));
+    s.notes.push_back(concat("the template has no values for ", list_some(initial.missing), ": they start as he-normal (--init names another)"));
+  if (!initial.chosen.empty())
+    s.notes.push_back(concat("the template holds no trained weights: they start as ", initial.chosen, " (--init names another, --init keep takes the template's)"));
   if (!initial.constant.empty())
     s.notes.push_back(concat("all values are alike in ", list_some(initial.constant),
-                             ": the model is an untrained template, initialise it with he-normal or glorot-uniform"));
+                             ": no training tells such weights apart (--init he-normal or glorot-uniform draws them)"));
 
+  s.preparation = {{"loss", options.plan.loss}};
+  if (!options.plan.loss_on.empty()) s.preparation["loss_on"] = options.plan.loss_on;
+  if (options.plan.class_axis) s.preparation["class_axis"] = std::to_string(*options.plan.class_axis);
   s.labels = std::move(labels);
   s.targets = targets_of(graph, s.labels);
   s.session = std::make_unique<Session>(std::move(plan), s.backends, options.world);
@@ -340,6 +369,7 @@ StepReport Model::train_on_batch(std::span<const Tensor> inputs, double rate) {
   const std::vector<std::byte*> list = pointers(inputs, s.targets, batch);
   const std::size_t plan = s.plan_for(PlanMode::training, batch);
   ++s.step;
+  s.initial = false;
   s.run(plan, list, rate);
   return s.report(plan, rate);
 }
@@ -367,13 +397,19 @@ std::vector<NamedTensor> Model::parameters() const {
 }
 void Model::set_parameters(std::span<const NamedTensor> values) {
   Session& session = state_->running();
+  state_->initial = false;
   session.set_parameters(share(state_->options.world, {values.begin(), values.end()}));
 }
 
-void Model::save(const std::filesystem::path& path) const {
+void Model::save(const std::filesystem::path& path, bool metadata) const {
   std::vector<ModelFile::Weight> weights;
   for (NamedTensor& p : parameters()) weights.push_back({std::move(p.name), std::move(p.tensor)});
-  state_->file.write(path, std::move(weights));
+  std::map<std::string, std::string> entries = state_->file.metadata();
+  const bool trained = state_->options.plan.mode == PlanMode::training;
+  if (trained || !metadata) std::erase_if(entries, [](const auto& entry) { return entry.first.starts_with(metadata_prefix); });
+  if (trained && metadata)
+    for (const auto& [key, value] : state_->preparation) entries[concat(metadata_prefix, key)] = value;
+  state_->file.write(path, std::move(weights), entries);
 }
 
 }  // namespace tandem

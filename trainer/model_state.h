@@ -34,6 +34,8 @@ struct Model::State {
   Labels labels;                                                   // of the loss
   std::vector<std::string> notes;
   std::int64_t step = 0;
+  bool initial = false;  // the values are those that compile drew or took of the template
+  std::map<std::string, std::string> preparation;  // of the last training: what save() writes as metadata, without "tandem."
 
   GraphSource source(const ModelOptions& o) const;
   Labels labels_for(const ModelOptions& o) const;  // fails (usage) on a value that is not there, naming the nearest
@@ -46,6 +48,7 @@ struct Model::State {
   void prepare_runner(std::size_t plan);
   // One step of plan `plan`; inputs[i] belongs to targets[i].
   void run(std::size_t plan, std::span<std::byte* const> inputs, double rate, const BatchAhead& ahead = {});
+  StepState step_state(double rate) const;
   StepReport report(std::size_t plan, double rate) const;  // of the training step just run
 };
 

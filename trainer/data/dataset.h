@@ -1,5 +1,6 @@
 // What the trainer learns from: samples with fields (images, labels, ...). One small interface; a reader per format.
 #pragma once
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -112,6 +113,9 @@ struct DataSource {
   Splits (*open)(const struct Spec& spec, const DataRequest& request);
 };
 std::span<const DataSource> data_sources();
+
+// Whether `part` (train, validation, test) is to be opened: `there` tells which parts the data has.
+bool wants_part(const DataRequest& request, std::string_view part, const std::function<bool(std::string_view)>& there);
 
 // Opens NAME:ARGUMENT[,KEY=VALUE...]. Fails (usage) on an unknown name, (data) on bad contents, (io) on unreadable files.
 Splits open_data(std::string_view spec, const DataRequest& request = {});
