@@ -87,6 +87,8 @@ void BackendSet::check(const std::vector<DeviceSpec>& devices, bool to_open) con
     const Backend& backend = find_backend(usable_, device.id.backend);
     if (const std::string reason = to_open ? backend.unusable() : std::string(); !reason.empty())
       fail(ExitCode::device, "device ", device.id, " cannot be used: ", reason);
+    if (to_open && device.id.index >= backend.device_count())
+      fail(ExitCode::device, "device ", device.id, " cannot be used: there are ", backend.device_count(), " ", backend.name(), " devices");
   }
 }
 

@@ -10,14 +10,15 @@ namespace tandem {
 namespace {
 
 int evaluate(const Invocation& call, World* world) {
-  auto [options, model, backends, splits, opened] = open_inference(call, world);
+  auto [options, model, backends, splits, opened] = open_inference(call, world, true);
   const Dataset& data = *opened;
-  options.plan.dense_labels = model.dense_labels(data, options);
+  if (const std::string assumed = model.fit_labels(options, data); !assumed.empty()) call.say("note: " + assumed);
   model.compile(options, backends.all());
   for (const std::string& note : model.notes()) call.say("note: " + note);
+  const Preprocess preparation = preprocess(call, model);
   Progress progress(call);
   const Evaluation e = model.evaluate(
-      data, {.preprocess = preprocess(call.arguments), .on_batch = [&](std::int64_t done, std::int64_t all) { progress.samples(done, all); }});
+      data, {.preprocess = preparation, .on_batch = [&](std::int64_t done, std::int64_t all) { progress.samples(done, all); }});
   progress.clear();
   if (call.json()) {
     call.print(Json::Object{{"data", data.name()},
@@ -55,6 +56,8 @@ Command evaluate_command() {
                        split_rows(),
                        {
                            {"loss", "NAME", "softmax-cross-entropy", "softmax-cross-entropy, binary-cross-entropy, mse, l1 or output"},
+                           {"loss-on", "VALUE", "", "the model's value that the loss is computed on (default its first output)"},
+                           {"class-axis", "N", "", "axis of that value that holds the classes (default: as labels and softmax say, else 1)"},
                            {"autotune", "", "off", "time kernels and choose the fastest"},
                        },
                        device_rows(),

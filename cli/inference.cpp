@@ -8,16 +8,21 @@ std::vector<OptionRow> split_rows() {
   return {{"split", "NAME", "", "train, validation or test (default: test where there is one)"}};
 }
 
-Inference open_inference(const Invocation& call, World* world) {
+Inference open_inference(const Invocation& call, World* world, bool measures) {
   const Arguments& a = call.arguments;
   const std::string& source = a.text("data");
   ModelOptions options = model_options(call, PlanMode::inference);
   options.world = world;
   Inference i{.options = options, .model = load_model(a.positional("model"), world), .backends = BackendSet::load(options.plan.devices)};
+  if (measures) take_preparation(call, i.model, i.options);
   i.backends.check(own_devices(options.plan.devices, world), true);
   {
     const World::Busy busy(world);
-    const DataRequest request = i.model.data_request(options);
+    DataRequest request = i.model.data_request(i.options);
+    if (a.text("split").empty())
+      request.parts = {"test", "validation", "train"};  // the first that there is
+    else
+      request.parts = {a.text("split")};
     const bool array = source.ends_with(".npy");
     if (array)
       i.splits.test = open_npy(source, request);

@@ -17,6 +17,7 @@ std::vector<OptionRow> split_rows();  // --split
 
 // The model, the devices and the data of a call, which all ranks must have found alike. `world`: null where this process
 // is alone. The data may be a .npy too, as the model's only input.
-Inference open_inference(const Invocation& call, World* world);
+// `measures`: a loss is wanted of it.
+Inference open_inference(const Invocation& call, World* world, bool measures);
 
 }  // namespace tandem

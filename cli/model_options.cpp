@@ -95,6 +95,8 @@ std::vector<OptionRow> device_rows() {
 std::vector<OptionRow> training_rows() {
   return {
       {"loss", "NAME", "softmax-cross-entropy", "softmax-cross-entropy, binary-cross-entropy, mse, l1, or output (the model computes it)"},
+      {"loss-on", "VALUE", "", "the model's value that the loss is computed on (default its first output)"},
+      {"class-axis", "N", "", "axis of that value that holds the classes (default: as labels and softmax say, else 1)"},
       {"optimizer", "NAME", "sgd", "sgd, rmsprop, adam or adamw"},
       {"momentum", "X", "", "sgd, rmsprop: momentum (default 0)"},
       {"nesterov", "", "off", "sgd: Nesterov's momentum"},
@@ -113,10 +115,10 @@ std::vector<OptionRow> training_rows() {
 }
 
 std::vector<OptionRow> data_rows() {
-  std::string_view help = "idx:DIR, cifar10:DIR, npz:FILE (arrays x and y, or x_train, y_train, x_test, y_test), synthetic:digits[,train=N], random[,samples=N]";
+  std::string_view help = "idx:DIR, cifar10:DIR, npz:FILE (arrays x, or the model's inputs by name, and y; or x_train, y_train, x_test, y_test), synthetic:digits[,train=N], random[,samples=N]";
   return {
       {"data", "SPEC", "", help},
-      {"normalize", "MEAN,DEV", "", "x becomes (x - MEAN) / DEV, after bytes became 0..1; also one mean, then one deviation, a channel"},
+      {"normalize", "MEAN,DEV", "", "x becomes (x - MEAN) / DEV, after bytes became 0..1; also one mean, then one deviation, a channel; none (default: as the file says it was trained)"},
   };
 }
 
@@ -141,6 +143,8 @@ ModelOptions model_options(const Invocation& invocation, PlanMode mode) {
   o.plan.retune = a.on("retune");
   if (o.plan.retune && !o.plan.autotune) fail(ExitCode::usage, "--retune needs --autotune");
   o.plan.loss = a.text("loss");
+  if (a.given("loss-on")) o.plan.loss_on = a.text("loss-on");
+  if (a.given("class-axis") && !a.text("class-axis").empty()) o.plan.class_axis = static_cast<int>(parse_integer(a.text("class-axis"), "--class-axis"));
   if (mode == PlanMode::training) {
     read_optimizer(o.plan.optimizer, a);
     o.plan.freeze = a.list("freeze");
@@ -153,9 +157,36 @@ ModelOptions model_options(const Invocation& invocation, PlanMode mode) {
   return o;
 }
 
-Preprocess preprocess(const Arguments& arguments) {
+void take_preparation(const Invocation& call, const Model& model, ModelOptions& o) {
+  const auto take = [&](std::string_view option, std::string_view key, const auto& use) {
+    const auto entry = model.file().metadata().find(concat("tandem.", key));
+    if (call.arguments.given(option) || entry == model.file().metadata().end() || entry->second == call.arguments.text(option)) return;
+    try {
+      use(entry->second);
+    } catch (const Error& e) {
+      fail(ExitCode::model, "the model's metadata ", entry->first, ": ", e.what());
+    }
+    call.say(concat("note: ", option, " is ", entry->second, ", as the model was trained (--", option, " overrules it)"));
+  };
+  take("loss", "loss", [&](const std::string& text) { o.plan.loss = text; });
+  take("loss-on", "loss_on", [&](const std::string& text) { o.plan.loss_on = text; });
+  take("class-axis", "class_axis", [&](const std::string& text) { o.plan.class_axis = static_cast<int>(parse_integer(text, "class axis")); });
+}
+
+Preprocess preprocess(const Invocation& call, const Model& model) {
   Preprocess p;
-  if (!arguments.text("normalize").empty()) parse_normalize(p, arguments.text("normalize"));
+  const std::string& asked = call.arguments.text("normalize");
+  const auto entry = model.file().metadata().find("tandem.normalize");
+  if (!asked.empty() || entry == model.file().metadata().end()) {
+    if (!asked.empty()) parse_normalize(p, asked);
+    return p;
+  }
+  try {
+    parse_normalize(p, entry->second);
+  } catch (const Error& e) {
+    fail(ExitCode::model, "the model's metadata tandem.normalize: ", e.what());
+  }
+  call.say(concat("note: normalize is ", entry->second, ", as the model was trained (--normalize overrules it, none for none)"));
   return p;
 }
 

@@ -14,7 +14,11 @@ std::vector<OptionRow> data_rows();      // --data, --normalize
 
 // Reads those of the rows above that the command has.
 ModelOptions model_options(const Invocation& invocation, PlanMode mode);
-Preprocess preprocess(const Arguments& arguments);
+// What the options leave open of loss, its value and the classes' axis is taken as the training had it that the file tells
+// of (`tandem.*` in its metadata), with a line for what is not the default.
+void take_preparation(const Invocation& invocation, const Model& model, ModelOptions& options);
+// --normalize, or what the file says its training did, with a line.
+Preprocess preprocess(const Invocation& invocation, const Model& model);
 
 // A split by name; empty: the first of test, validation, train that the data has. Fails (data) where it is not there.
 const Dataset& split_of(const Splits& splits, std::string_view name);

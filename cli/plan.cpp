@@ -53,7 +53,8 @@ int run(const Invocation& call) {
   if (!a.text("output").empty()) check_writable_file(a.text("output"));
 
   const Model model = Model::load(a.positional("model"));
-  const ModelOptions options = model_options(call, mode);
+  ModelOptions options = model_options(call, mode);
+  if (mode == PlanMode::training) take_preparation(call, model, options);
   const BackendSet backends = BackendSet::load(parse_devices(a.text("devices")));
   backends.check(options.plan.devices, options.plan.autotune);
   for (const std::string& note : backends.notes(options.plan.devices)) call.say("note: " + note);

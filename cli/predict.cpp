@@ -21,13 +21,16 @@ void write_results(const std::string& output, const std::vector<NamedTensor>& re
 int predict(const Invocation& call, World* world) {
   const std::string& output = call.arguments.text("output");
   if (is_first(world)) check_writable_file(output);
-  auto [options, model, backends, splits, data] = open_inference(call, world);
+  auto [options, model, backends, splits, data] = open_inference(call, world, false);
   model.compile(options, backends.all());
   for (const std::string& note : model.notes()) call.say("note: " + note);
+  const Preprocess preparation = preprocess(call, model);
+  const std::size_t told = model.notes().size();
   Progress progress(call);
   const std::vector<NamedTensor> results = model.predict(
-      *data, {.preprocess = preprocess(call.arguments), .on_batch = [&](std::int64_t done, std::int64_t all) { progress.samples(done, all); }});
+      *data, {.preprocess = preparation, .on_batch = [&](std::int64_t done, std::int64_t all) { progress.samples(done, all); }});
   progress.clear();
+  for (std::size_t i = told; i < model.notes().size(); ++i) call.say("note: " + model.notes()[i]);
   if (is_first(world)) {
     const World::Busy busy(world);
     write_results(output, results);

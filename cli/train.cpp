@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <csignal>
+#include <map>
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
@@ -44,23 +45,29 @@ RunData open_run_data(const Arguments& a, const DataRequest& request) {
   return data;
 }
 
-FitOptions fit_options(const Arguments& a, const RunData& data) {
+FitOptions fit_options(const Invocation& call, const Model& model, const ModelOptions& options) {
+  const Arguments& a = call.arguments;
   FitOptions o;
   o.steps = a.integer("steps");
   o.epochs = a.given("steps") && !a.given("epochs") ? 0 : a.integer("epochs");
   o.learning_rate = a.number("lr");
   o.schedule = parse_schedule(a.text("lr-schedule"));
-  o.preprocess = preprocess(a);
+  o.preprocess = preprocess(call, model);
   parse_augment(o.preprocess, a.text("augment"));
   o.shuffle = a.on("shuffle");
-  o.validation = data.validation;
   o.eval_batch = a.integer("eval-batch-size");
   o.run_dir = a.text("run-dir");
   o.resume = a.on("resume");
   o.checkpoint_steps = a.integer("checkpoint-steps");
   Json::Object config{{"command", "train"}};
   const Json resolved = a.resolved();
-  for (const auto& [key, value] : resolved.object()) config.emplace_back(key, key == "epochs" ? Json(o.epochs) : value);
+  // What the file or the data decided stands there as it was decided.
+  const std::map<std::string, Json, std::less<>> decided{
+      {"epochs", o.epochs}, {"normalize", text_of_normalize(o.preprocess)}, {"loss", options.plan.loss}, {"loss-on", options.plan.loss_on}};
+  for (const auto& [key, value] : resolved.object()) {
+    const auto it = decided.find(key);
+    config.emplace_back(key, it == decided.end() ? value : it->second);
+  }
   o.config = std::move(config);
   return o;
 }
@@ -100,9 +107,13 @@ Job prepare(const Invocation& call, const Model& model, const BackendSet& backen
   job.options.world = world;
   const std::vector<DeviceSpec>& devices = job.options.plan.devices;
   backends.check(a.on("dry-run") ? devices : own_devices(devices, world), !a.on("dry-run"));
+  take_preparation(call, model, job.options);
+  model.check(job.options, backends.all());
+  job.fit = fit_options(call, model, job.options);
+  Model::check(job.fit);
   job.data = open_run_data(a, model.data_request(job.options));
-  job.fit = fit_options(a, job.data);
-  job.options.plan.dense_labels = job.options.plan.dense_labels || model.dense_labels(*job.data.train, job.options);
+  job.fit.validation = job.data.validation;
+  if (const std::string assumed = model.fit_labels(job.options, *job.data.train); !assumed.empty()) call.say("note: " + assumed);
   for (const Dataset* data : {job.data.train, job.data.validation, job.data.test})
     if (data && data->size() > 0) model.check_data(*data, job.options, job.fit.preprocess);
   return job;
@@ -185,7 +196,7 @@ int train(const Invocation& call, World* world) {
   if (a.text("keep") == "best") take_best(model, folder / "best.checkpoint", world);
   if (first) {
     const World::Busy busy(world);
-    model.save(output);
+    model.save(output, a.on("metadata"));
   }
   if (history.stopped) {
     call.say(fmt::format("stopped after step {}; the weights so far are in {}", history.steps, output));
@@ -245,7 +256,7 @@ Command train_command() {
                {"validation-split", "SHARE", "0", "hold out this share of the training data and measure it after each epoch"},
                {"augment", "LIST", "", "crop[=PIXELS] (pad 4, then crop at random) and flip"},
                {"shuffle", "", "on", "shuffle the data anew for every epoch"},
-               {"init", "NAME", "keep", "first weights: keep (the template's), he-normal or glorot-uniform"},
+               {"init", "NAME", "auto", "first weights: keep (the template's), he-normal, glorot-uniform, or auto: keep them unless the template holds none"},
                {"seed", "N", "1", "of weights, order, augmentation and dropout"},
                {"eval-batch-size", "N", "0", "batch of evaluations (0: as in training)"},
                {"run-dir", "DIR", "", "keep checkpoints, metrics.csv, curves.svg, plan.txt and config.json there"},
@@ -254,6 +265,7 @@ Command train_command() {
                {"checkpoint-steps", "N", "0", "write a checkpoint every N steps too (0: after epochs only)"},
                {"keep", "NAME", "last", "which weights to write: last, or best by validation"},
                {"output", "FILE", "trained.onnx", "the trained model"},
+               {"metadata", "", "on", "write into the model how its data was prepared (tandem.* in its metadata), which evaluate and predict go by"},
                {"also-training-graph", "FILE", "", "write the training graph as ONNX, for a viewer"},
                {"autotune", "", "on", "time kernels and choose the fastest"},
                {"dry-run", "", "off", "check everything and show the plan, train nothing"},

@@ -74,9 +74,7 @@ class Binder {
       return 1;
     }
     const std::string place = concat(input.name, ':', axis);
-    const std::string how =
-        anonymous(dim.symbol) ? concat("give a size for '", place, "'") : concat("give a size for '", dim.symbol, "' or '", place, "'");
-    problem(bound, input, concat("axis ", axis, " has no size: ", how));
+    problem(bound, input, concat("axis ", axis, " has no size: give one by --dim ", anonymous(dim.symbol) ? place : dim.symbol, "=SIZE"));
     return 1;
   }
 

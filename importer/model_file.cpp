@@ -50,6 +50,7 @@ ModelFile::Impl::Impl(std::string bytes, ExternalData data, std::filesystem::pat
     : path(std::move(file)), external(std::move(data)), proto(parse_model(bytes)) {
   flat = flatten(proto, external);
   forms = take_values(*proto.mutable_graph(), flat);
+  for (const auto& entry : proto.metadata_props()) metadata.emplace(entry.key(), entry.value());
 }
 
 const std::string& ModelFile::name() const {
@@ -57,6 +58,9 @@ const std::string& ModelFile::name() const {
 }
 std::int64_t ModelFile::ir_version() const {
   return impl_->proto.ir_version();
+}
+const std::map<std::string, std::string>& ModelFile::metadata() const {
+  return impl_->metadata;
 }
 std::vector<ModelInput> ModelFile::inputs() const {
   return impl_->flat.inputs;

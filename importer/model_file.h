@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,7 @@ class ModelFile {
   std::int64_t opset() const;       // of ai.onnx
   std::int64_t ir_version() const;
   std::string producer() const;
+  const std::map<std::string, std::string>& metadata() const;  // metadata_props; of equal keys the first
   std::vector<ModelInput> inputs() const;  // without initializers
   std::vector<std::string> outputs() const;
 
@@ -70,7 +72,9 @@ class ModelFile {
     std::string name;
     Tensor tensor;
   };
-  void write(const std::filesystem::path& path, std::vector<Weight> weights) const;
+  // `metadata`: what the file's metadata_props are to be; absent: the template's.
+  void write(const std::filesystem::path& path, std::vector<Weight> weights,
+             const std::optional<std::map<std::string, std::string>>& metadata = std::nullopt) const;
 
   struct Impl;
 

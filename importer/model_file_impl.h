@@ -14,6 +14,7 @@ struct ModelFile::Impl {
   std::filesystem::path path;  // empty: parsed from memory
   ExternalData external;
   onnx::ModelProto proto;
+  std::map<std::string, std::string> metadata;
   FlatModel flat;
   std::vector<DataForm> forms;  // of the initializers whose values were taken out of the proto; else none
 };

@@ -81,6 +81,26 @@ class Exporter {
  public:
   Exporter(const ModelFile::Impl& impl, const Given& given) : impl_(impl), given_(given), model_(impl.proto) {}
 
+  // Entries that stay keep their place; the first of equal keys counts, as for who reads them.
+  void set_metadata(std::map<std::string, std::string> metadata) {
+    if (metadata == impl_.metadata) return;
+    auto& props = *model_.mutable_metadata_props();
+    int kept = 0;
+    for (int i = 0; i < props.size(); ++i) {
+      const auto entry = metadata.find(props[i].key());
+      if (entry == metadata.end()) continue;
+      props[i].set_value(entry->second);
+      metadata.erase(entry);
+      props.SwapElements(kept++, i);
+    }
+    props.DeleteSubrange(kept, props.size() - kept);
+    for (const auto& [key, value] : metadata) {
+      onnx::StringStringEntryProto& entry = *props.Add();
+      entry.set_key(key);
+      entry.set_value(value);
+    }
+  }
+
   void run(const std::filesystem::path& output) {
     set_inference_mode(impl_.flat, impl_.proto, model_);
     initializers();
@@ -177,9 +197,12 @@ class Exporter {
 
 }  // namespace
 
-void ModelFile::write(const std::filesystem::path& path, std::vector<Weight> weights) const {
+void ModelFile::write(const std::filesystem::path& path, std::vector<Weight> weights,
+                      const std::optional<std::map<std::string, std::string>>& metadata) const {
   const Given given = check_weights(weights, build_graph(impl_->flat, {}, batch_of_file(impl_->flat.inputs), nullptr, true).graph);
-  Exporter(*impl_, given).run(path);
+  Exporter exporter(*impl_, given);
+  if (metadata) exporter.set_metadata(*metadata);
+  exporter.run(path);
 }
 
 }  // namespace tandem

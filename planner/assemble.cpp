@@ -297,7 +297,7 @@ class DeviceAssembler {
   std::map<int, int> bucket_of_;  // by buffer of a reduced value
 };
 
-void list_host_tensors(Plan& plan, const Replica& leader, const std::vector<std::string>& output_names) {
+void list_host_tensors(Plan& plan, const Replica& leader, const std::vector<std::string>& output_names, std::span<const std::int64_t> rows) {
   const LoweredGraph& p = *leader.program;
   for (const LoweredInput& in : p.inputs) {
     const Operand& o = p.buffers[static_cast<std::size_t>(in.buffer.index)].operand;
@@ -309,9 +309,9 @@ void list_host_tensors(Plan& plan, const Replica& leader, const std::vector<std:
   for (std::size_t i = 0; i < p.outputs.size(); ++i) {
     const Operand& o = p.buffers[static_cast<std::size_t>(p.outputs[i].index)].operand;
     HostOutput host{.name = output_names[i], .type = {o.dtype, o.shape}, .combine = Combine::sum};
-    if (plan.mode == PlanMode::inference && has_batch(host.type, leader.slice_size) && (*leader.graph)[leader.graph->outputs[i]].depends_on_batch) {
+    if (rows[i] > 0) {
       host.combine = Combine::rows;
-      host.type.shape[0] = plan.batch;
+      host.type.shape[0] = rows[i] * plan.batch;
     }
     plan.outputs.push_back(std::move(host));
   }
@@ -342,10 +342,10 @@ void place_parameters(Plan& plan, const LoweredGraph& leader, const Plan* parame
 
 }  // namespace
 
-void assemble(Plan& plan, const std::vector<Replica>& replicas, const std::vector<std::string>& output_names, const CompileOptions& options, const Plan* parameters_of) {
+void assemble(Plan& plan, const std::vector<Replica>& replicas, const std::vector<std::string>& output_names, std::span<const std::int64_t> rows, const CompileOptions& options, const Plan* parameters_of) {
   const Replica& leader = *std::max_element(replicas.begin(), replicas.end(), [](const Replica& a, const Replica& b) { return a.slice_size < b.slice_size; });
   place_parameters(plan, *leader.program, parameters_of);
-  list_host_tensors(plan, leader, output_names);
+  list_host_tensors(plan, leader, output_names, rows);
   const BucketPlan buckets = plan_buckets(*leader.program, options, leader.model, static_cast<int>(replicas.size()));
   plan.buckets = buckets.buckets;
   for (const Replica& r : replicas) plan.devices.push_back(DeviceAssembler(plan, r, buckets, options).run());

@@ -33,7 +33,8 @@ struct BucketPlan {
 };
 BucketPlan plan_buckets(const LoweredGraph& leader, const CompileOptions& options, const DeviceModel& device, int devices);
 
-// Fills plan.inputs, outputs, parameters, devices and buckets.
-void assemble(Plan& plan, const std::vector<Replica>& replicas, const std::vector<std::string>& output_names, const CompileOptions& options, const Plan* parameters_of);
+// Fills plan.inputs, outputs, parameters, devices and buckets. `rows`: how many rows of each output are one sample's; 0: it
+// is each device's own.
+void assemble(Plan& plan, const std::vector<Replica>& replicas, const std::vector<std::string>& output_names, std::span<const std::int64_t> rows, const CompileOptions& options, const Plan* parameters_of);
 
 }  // namespace tandem

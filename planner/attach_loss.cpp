@@ -5,36 +5,6 @@
 namespace tandem {
 namespace {
 
-const Node* producer(const Graph& graph, ValueId v) {
-  return graph[v].producer.present() ? &graph[graph[v].producer] : nullptr;
-}
-
-// Behind reshapes that only add or drop axes of size one, the node that makes a value.
-const Node* producer_behind_reshapes(const Graph& graph, ValueId v) {
-  const Node* node = producer(graph, v);
-  while (node && node->op->name == "Reshape") node = producer(graph, node->inputs[0]);
-  return node;
-}
-
-struct Scores {
-  ValueId logits;
-  int axis;  // of the classes
-};
-
-// A final Softmax or LogSoftmax is left out: the loss is computed on what goes into it, which is exact where
-// log(softmax(x)) would round. Otherwise the output itself holds the logits.
-Scores find_scores(const Graph& graph, ValueId output) {
-  const Node* node = producer_behind_reshapes(graph, output);
-  if (node && (node->op->name == "Softmax" || node->op->name == "LogSoftmax")) {
-    const ValueId x = node->inputs[0];
-    const int rank = graph[x].type.shape.rank();
-    return {x, normalize_axis(node->attributes.integer("axis", -1), rank, node->op->name)};
-  }
-  const int rank = graph[output].type.shape.rank();
-  if (rank < 2) fail(ExitCode::usage, "loss softmax-cross-entropy needs an output [N,classes,...], '", graph[output].name, "' is ", graph[output].type);
-  return {output, 1};
-}
-
 // Classes last, all other axes merged: [M, C].
 ValueId as_rows(GraphBuilder& b, ValueId x, int axis) {
   const int rank = b.shape(x).rank();
@@ -52,84 +22,85 @@ ValueId as_rows(GraphBuilder& b, ValueId x, int axis) {
   return b.reshape(x, Shape{classes == 0 ? 0 : b.shape(x).elements() / classes, classes});
 }
 
-Loss softmax_cross_entropy(GraphBuilder& b, ValueId output, const CompileOptions& o, double scale) {
-  const Scores s = find_scores(b.graph(), output);
-  const Shape logits = b.shape(s.logits);
-  const ValueId rows = as_rows(b, s.logits, s.axis);
-  ValueId labels;
-  if (o.dense_labels) {
-    labels = as_rows(b, b.input("labels", {b.type(s.logits).dtype, logits}), s.axis);
-  } else {
-    // One label a row; a model with one row a sample takes labels [N].
-    Shape shape = logits;
-    shape.dims.erase(shape.dims.begin() + s.axis);
-    if (b.shape(rows)[0] == logits[0]) shape = Shape{logits[0]};
-    labels = b.reshape(b.input("labels", {DType::int64, shape}), Shape{b.shape(rows)[0]});
-  }
-  const double positions = static_cast<double>(b.shape(rows)[0]) / static_cast<double>(std::max<std::int64_t>(1, logits[0]));
+// What a loss is attached to: the logits of all samples, each as labels.scores says.
+struct Context {
+  const Labels& labels;
+  std::int64_t samples;
+  double scale;
+  bool accuracy;
+};
+
+Shape for_all(const Context& c, const Shape& sample) {
+  Shape all = sample;
+  all.dims.insert(all.dims.begin(), c.samples);
+  return all;
+}
+
+ValueId labels_input(GraphBuilder& b, const Context& c) {
+  return b.input("labels", {c.labels.sample->dtype, for_all(c, c.labels.sample->shape)});
+}
+
+Loss softmax_cross_entropy(GraphBuilder& b, ValueId logits, const Context& c) {
+  const int axis = c.labels.axis + 1;
+  const ValueId rows = as_rows(b, b.reshape(logits, for_all(c, c.labels.scores)), axis);
+  const ValueId given = labels_input(b, c);
+  const bool dense = is_float(c.labels.sample->dtype);
+  const ValueId labels = dense ? as_rows(b, given, axis) : b.reshape(given, Shape{b.shape(rows)[0]});
+  const auto scale = static_cast<float>(c.scale / static_cast<double>(c.labels.positions()));
   Loss loss;
-  loss.loss = b.emit("SoftmaxCrossEntropyTraining", {rows, labels}, {{"scale", static_cast<float>(scale / positions)}}, 2)[0];
-  if (o.accuracy) loss.correct = b.emit("CountCorrect", {rows, labels});
+  loss.loss = b.emit("SoftmaxCrossEntropyTraining", {rows, labels}, {{"scale", scale}}, 2)[0];
+  if (c.accuracy) loss.correct = b.emit("CountCorrect", {rows, labels});
   return loss;
 }
 
-ValueId labels_like(GraphBuilder& b, ValueId output) { return b.input("labels", b.type(output)); }
-
 // scale · Σ |all elements of a sample|, divided by their number per sample.
-ValueId mean_over_sample(GraphBuilder& b, ValueId each, double scale) {
+ValueId mean_over_sample(GraphBuilder& b, ValueId each, const Context& c) {
   const Shape shape = b.shape(each);
-  const double per_sample = static_cast<double>(shape.elements()) / static_cast<double>(std::max<std::int64_t>(1, shape.rank() ? shape[0] : 1));
+  const double per_sample = static_cast<double>(shape.elements()) / static_cast<double>(std::max<std::int64_t>(1, c.samples));
   Ints axes;
   for (int i = 0; i < shape.rank(); ++i) axes.push_back(i);
-  return b.mul(b.reduce_sum(each, axes, false), scale / per_sample);
+  return b.mul(b.reduce_sum(each, axes, false), c.scale / per_sample);
 }
 
-// max(z,0) − z·t + log(1+exp(−|z|)) = softplus(z) − z·t; a final Sigmoid is left out.
-Loss binary_cross_entropy(GraphBuilder& b, ValueId output, const CompileOptions& o, double scale) {
-  const Node* node = producer(b.graph(), output);
-  const ValueId z = node && node->op->name == "Sigmoid" ? node->inputs[0] : output;
-  ValueId t;
-  if (!o.dense_labels && b.shape(z).elements() == b.shape(z)[0])  // one output a sample: class indices 0 and 1
-    t = b.reshape(b.emit("Cast", {b.input("labels", {DType::int64, Shape{b.shape(z)[0]}})}, {{"to", static_cast<std::int64_t>(b.type(z).dtype)}}), b.shape(z));
-  else
-    t = labels_like(b, z);
-  Loss loss{.loss = mean_over_sample(b, b.sub(b.emit("Softplus", {z}), b.mul(z, t)), scale)};
-  if (o.accuracy && b.shape(z).elements() == b.shape(z)[0]) {
-    const ValueId two = b.reshape(z, Shape{b.shape(z)[0], 1});
+// max(z,0) − z·t + log(1+exp(−|z|)) = softplus(z) − z·t
+Loss binary_cross_entropy(GraphBuilder& b, ValueId logits, const Context& c) {
+  const ValueId z = b.reshape(logits, for_all(c, c.labels.scores));
+  ValueId t = labels_input(b, c);
+  if (!is_float(b.type(t).dtype))  // one output a sample: class indices 0 and 1
+    t = b.reshape(b.emit("Cast", {t}, {{"to", static_cast<std::int64_t>(b.type(z).dtype)}}), b.shape(z));
+  Loss loss{.loss = mean_over_sample(b, b.sub(b.emit("Softplus", {z}), b.mul(z, t)), c)};
+  if (c.accuracy && c.labels.scores.elements() == 1) {
+    const ValueId two = b.reshape(z, Shape{c.samples, 1});
     const ValueId rows = b.emit("Concat", {b.mul(two, 0.0), two}, {{"axis", std::int64_t{1}}});
-    const ValueId want = b.reshape(t, Shape{b.shape(z)[0], 1});
+    const ValueId want = b.reshape(t, Shape{c.samples, 1});
     const ValueId want_rows = b.emit("Concat", {b.add(b.neg(want), 1.0), want}, {{"axis", std::int64_t{1}}});
     loss.correct = b.emit("CountCorrect", {rows, want_rows});
   }
   return loss;
 }
 
-Loss mean_squared_error(GraphBuilder& b, ValueId output, const CompileOptions&, double scale) {
-  const ValueId d = b.sub(output, labels_like(b, output));
-  return {.loss = mean_over_sample(b, b.mul(d, d), scale)};
+ValueId difference(GraphBuilder& b, ValueId output, const Context& c) {
+  return b.sub(b.reshape(output, for_all(c, c.labels.scores)), labels_input(b, c));
 }
 
-Loss mean_absolute_error(GraphBuilder& b, ValueId output, const CompileOptions&, double scale) {
-  return {.loss = mean_over_sample(b, b.emit("Abs", {b.sub(output, labels_like(b, output))}), scale)};
+Loss mean_squared_error(GraphBuilder& b, ValueId output, const Context& c) {
+  const ValueId d = difference(b, output, c);
+  return {.loss = mean_over_sample(b, b.mul(d, d), c)};
 }
 
-// The model's first output is its loss: a mean over the samples it was given, so each device counts by its share.
-Loss model_loss(GraphBuilder& b, ValueId output, const CompileOptions& o, double scale) {
-  if (b.shape(output).elements() == 1) {
-    double samples = static_cast<double>(o.batch);
-    for (const ValueId in : b.graph().inputs)
-      if (b.shape(in).rank() > 0 && !b.graph()[in].name.starts_with("tandem.")) {
-        samples = static_cast<double>(b.shape(in)[0]);
-        break;
-      }
-    return {.loss = b.mul(b.reshape(output, Shape{}), scale * samples)};
-  }
-  return {.loss = mean_over_sample(b, output, scale)};
+Loss mean_absolute_error(GraphBuilder& b, ValueId output, const Context& c) {
+  return {.loss = mean_over_sample(b, b.emit("Abs", {difference(b, output, c)}), c)};
+}
+
+// The value is the model's own loss: a mean over the samples it was given, so each device counts by its share.
+Loss model_loss(GraphBuilder& b, ValueId output, const Context& c) {
+  if (b.shape(output).elements() == 1) return {.loss = b.mul(b.reshape(output, Shape{}), c.scale * static_cast<double>(c.samples))};
+  return {.loss = mean_over_sample(b, output, c)};
 }
 
 struct Row {
   std::string_view name;
-  Loss (*build)(GraphBuilder&, ValueId, const CompileOptions&, double scale);
+  Loss (*build)(GraphBuilder&, ValueId logits, const Context&);
 };
 constexpr Row rows[] = {
     {"softmax-cross-entropy", softmax_cross_entropy}, {"binary-cross-entropy", binary_cross_entropy},
@@ -139,15 +110,12 @@ constexpr Row rows[] = {
 
 }  // namespace
 
-Loss attach_loss(Graph& graph, const CompileOptions& options, std::int64_t scale_batch) {
-  if (graph.outputs.empty()) fail("model '", graph.name, "' has no output to compute a loss on");
+Loss attach_loss(Graph& graph, const Labels& labels, std::int64_t samples, std::int64_t scale_batch, bool accuracy) {
+  check_loss(labels.loss);
   const double scale = 1.0 / static_cast<double>(std::max<std::int64_t>(1, scale_batch));
   GraphBuilder builder(graph, "loss", {});
-  for (const Row& row : rows)
-    if (row.name == options.loss) return row.build(builder, graph.outputs[0], options, scale);
-  std::string known;
-  for (const Row& row : rows) known += concat(known.empty() ? "" : ", ", row.name);
-  fail(ExitCode::usage, "loss '", options.loss, "' is unknown: expected one of ", known);
+  const auto row = std::find_if(std::begin(rows), std::end(rows), [&](const Row& r) { return r.name == labels.loss; });
+  return row->build(builder, graph.outputs[0], {labels, samples, scale, accuracy});
 }
 
 }  // namespace tandem

@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "planner/check_options.h"
 #include "planner/optimizer.h"
 #include "planner/rewrite.h"
 
@@ -18,16 +19,6 @@ std::vector<ValueId> trainable_parameters(const Graph& graph, const CompileOptio
     list.push_back({static_cast<int>(i)});
   }
   return list;
-}
-
-// A pattern that names nothing is a slip of the pen: what it was to freeze would be trained.
-void check_patterns(const Graph& model, const CompileOptions& o) {
-  for (const auto& [option, patterns] : {std::pair{"freeze", &o.freeze}, {"unfreeze", &o.unfreeze}})
-    for (const std::string& pattern : *patterns) {
-      const auto named = [&](const Value& v) { return v.kind == ValueKind::parameter && matches_any(v.name, {pattern}); };
-      if (std::none_of(model.values.begin(), model.values.end(), named))
-        fail(ExitCode::usage, "--", option, " '", pattern, "': model '", model.name, "' has no parameter of that name");
-    }
 }
 
 // What of the model's trainable parameters the loss does not reach, in one line.
@@ -136,17 +127,19 @@ std::optional<LossScaling> loss_scaling_of(const CompileOptions& o) {
   return o.loss_scaling;
 }
 
-Training build_training(const Graph& model, const CompileOptions& options, std::int64_t samples, bool collective, const Fusions& fusions) {
+Training build_training(const Graph& whole, const Labels& labels, const CompileOptions& options, std::int64_t samples, bool collective, const Fusions& fusions) {
   CompileOptions o = options;
   o.loss_scaling = loss_scaling_of(options);
   Training t;
-  check_patterns(model, o);
+  check_patterns(whole, o);
+  Graph model = whole;
+  model.outputs = {logits_of(whole, o)};  // all that the loss sees of it
   const bool synchronized = collective && o.synchronize_batch_norm;
   t.graph = expand(model, true);
   if (synchronized) t.graph = synchronize_batch_norm(t.graph, samples, o.batch);
   t.graph = fuse_layers(simplify(pool_before_relu(simplify(t.graph))), fusions);
   Graph& graph = t.graph;
-  const Loss loss = attach_loss(graph, o, o.batch);
+  const Loss loss = attach_loss(graph, labels, samples, o.batch, o.accuracy);
   graph.outputs = {loss.loss};
   t.outputs = {"loss"};
   if (loss.correct.present()) {
@@ -248,7 +241,7 @@ Training build_training(const Graph& model, const CompileOptions& options, std::
 }
 
 Graph training_graph(const GraphSource& source, const CompileOptions& options, std::int64_t samples) {
-  return build_training(source(samples), options, samples, false).graph;
+  return build_training(source(samples), labels_of(source, options), options, samples, false).graph;
 }
 
 }  // namespace tandem

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "planner/assemble.h"
+#include "planner/check_options.h"
 #include "planner/optimizer.h"
 #include "planner/rewrite.h"
 #include "planner/warnings.h"
@@ -30,8 +31,8 @@ int devices_of_a_machine(const std::vector<DeviceSpec>& devices) {
   return static_cast<int>(different.size());
 }
 
-Prepared prepare_training(const Graph& model, const CompileOptions& options, std::int64_t samples, bool collective, const Fusions& fusions) {
-  Training t = build_training(model, options, samples, collective, fusions);
+Prepared prepare_training(const Graph& model, const Labels& labels, const CompileOptions& options, std::int64_t samples, bool collective, const Fusions& fusions) {
+  Training t = build_training(model, labels, options, samples, collective, fusions);
   Prepared p{std::move(t.graph), {}, std::move(t.outputs), model.warnings};
   p.warnings.insert(p.warnings.end(), t.warnings.begin(), t.warnings.end());
   for (const Reduced& r : t.reduced) p.reduced[r.parameter] = r.value;
@@ -118,16 +119,11 @@ const Backend& find_backend(Backends backends, std::string_view name) {
 namespace {
 
 Plan compile_unchecked(const GraphSource& source, const CompileOptions& o, Backends backends, const Plan* parameters_of) {
-  if (o.devices.empty()) fail(ExitCode::usage, "a plan needs at least one device");
-  if (o.batch < 1) fail(ExitCode::usage, "batch size must be at least 1, got ", o.batch);
+  check_options(source, o, backends);
   std::vector<double> weights;
   for (const DeviceSpec& d : o.devices) weights.push_back(d.weight);
   const std::vector<std::int64_t> sizes = slice_sizes(o.batch, weights);
   const bool training = o.mode == PlanMode::training, collective = training && o.devices.size() > 1;
-
-  for (const DeviceSpec& d : o.devices)
-    if (const std::string reason = find_backend(backends, d.id.backend).declines(o.precision); !reason.empty())
-      fail(ExitCode::device, "precision ", o.precision, " on device ", d.id, ": ", reason);
 
   Plan plan{.mode = o.mode, .batch = o.batch, .precision = o.precision, .options = o.kernel};
   plan.options.tf32 = o.precision == Precision::tf32;
@@ -143,11 +139,12 @@ Plan compile_unchecked(const GraphSource& source, const CompileOptions& o, Backe
   // 1. One training or inference graph for each size of slice, the largest first: it leads.
   std::map<std::int64_t, Prepared, std::greater<>> prepared;
   Graph model;
+  const std::optional<Labels> labels = training ? std::optional(labels_of(source, o)) : std::nullopt;
   for (const std::int64_t n : sizes) {
     if (n == 0 || prepared.count(n)) continue;
     model = source(n);
     plan.model = model.name;
-    prepared.emplace(n, training ? prepare_training(model, o, n, collective, fusions) : prepare_inference(model, o.precision, parameters_of));
+    prepared.emplace(n, training ? prepare_training(model, *labels, o, n, collective, fusions) : prepare_inference(model, o.precision, parameters_of));
   }
   if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) {
     if (training)
@@ -230,8 +227,10 @@ Plan compile_unchecked(const GraphSource& source, const CompileOptions& o, Backe
     replicas.push_back({o.devices[d], models[d], begin, sizes[d], best.programs[unit_of[d]].get(), &prepared.at(sizes[d]).graph, tuners.at(o.devices[d].id.backend)->backend().stages_inputs()});
     begin += sizes[d];
   }
-  assemble(plan, replicas, outputs, o, parameters_of);
+  const std::int64_t largest = *std::max_element(sizes.begin(), sizes.end());
+  assemble(plan, replicas, outputs, training ? std::vector<std::int64_t>(outputs.size()) : output_rows(source, source(largest), largest), o, parameters_of);
   for (std::string& warning : warnings_of(plan, o, model)) plan.warnings.push_back(std::move(warning));
+  if (labels && !labels->assumed.empty()) plan.warnings.push_back(labels->assumed);
   return plan;
 }
 

@@ -42,6 +42,8 @@ struct CompileOptions {
   std::int64_t batch = 32;                 // global
   std::vector<DeviceSpec> devices;
   std::string loss = "softmax-cross-entropy";  // softmax-cross-entropy, binary-cross-entropy, mse, l1, "output" (the model computes its loss)
+  std::string loss_on;                     // the model's value that the loss is computed on; empty: its first output
+  std::optional<int> class_axis;           // of that value; absent: a softmax's, else 1
   bool dense_labels = false;               // labels have the output's shape instead of class indices
   bool accuracy = true;                    // training: also count correct predictions, where the loss classifies
   OptimizerOptions optimizer;

@@ -6,6 +6,7 @@
 
 #include "graph/operator.h"
 #include "planner/compile.h"
+#include "planner/labels.h"
 #include "planner/plan/plan.h"
 
 namespace tandem {
@@ -55,13 +56,14 @@ std::vector<ValueId> narrow_updates(Graph& graph, std::span<const ValueId> param
 // Elementwise nodes into programs (Elementwise). After differentiation.
 Graph fuse_elementwise(const Graph& graph);
 
-// Loss on top of the model. Returns the scalar; `correct` is the count of correct predictions where asked for.
+// Loss on top of a graph whose first output is what logits_of() names. Returns the scalar; `correct` is the count of correct
+// predictions where asked for and where there are classes.
 struct Loss {
   ValueId loss;
   ValueId correct;
 };
-// `scale_batch`: the global batch that the sum of per-sample losses is divided by.
-Loss attach_loss(Graph& graph, const CompileOptions& options, std::int64_t scale_batch);
+// `samples`: of this graph; `scale_batch`: the global batch that the sum of per-sample losses is divided by.
+Loss attach_loss(Graph& graph, const Labels& labels, std::int64_t samples, std::int64_t scale_batch, bool accuracy);
 
 // Appends the backward graph of a scalar; gradients[i] belongs to wanted[i], absent where the scalar does not depend on it.
 std::vector<ValueId> differentiate(Graph& graph, ValueId scalar, std::span<const ValueId> wanted);
@@ -80,7 +82,7 @@ struct Training {
   std::vector<std::string> warnings;
 };
 std::optional<LossScaling> loss_scaling_of(const CompileOptions& options);  // what the options come to
-Training build_training(const Graph& model, const CompileOptions& options, std::int64_t samples, bool collective, const Fusions& fusions = {});
+Training build_training(const Graph& model, const Labels& labels, const CompileOptions& options, std::int64_t samples, bool collective, const Fusions& fusions = {});
 
 // Copies nodes of one graph into another, mapping values; shared by the passes.
 class GraphCopy {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "planner/labels.h"
+
 namespace tandem {
 namespace {
 
@@ -27,21 +29,21 @@ void warn_of_statistics(std::vector<std::string>& list, const Plan& plan, const 
     }
 }
 
-void warn_of_outputs(std::vector<std::string>& list, const Graph& model) {
-  if (model.outputs.size() < 2) return;
+void warn_of_outputs(std::vector<std::string>& list, const CompileOptions& o, const Graph& model) {
+  if (model.outputs.size() < 2 || !o.loss_on.empty()) return;
   std::string others;
   for (std::size_t i = 1; i < model.outputs.size(); ++i) others += concat(others.empty() ? "'" : ", '", model[model.outputs[i]].name, '\'');
-  list.push_back(concat("the loss is that of the model's first output '", model[model.outputs[0]].name, "'; not of ", others));
+  list.push_back(concat("the loss is that of the model's first output '", model[model.outputs[0]].name, "'; not of ", others, " (--loss-on names another)"));
 }
 
 // Whoever names an output that is no loss gets what he asked for, and not what he wants.
-void warn_of_loss(std::vector<std::string>& list, const Plan& plan, const Graph& model) {
-  if (plan.loss != "output" || model.outputs.empty()) return;
-  const Value& loss = model[model.outputs[0]];
+void warn_of_loss(std::vector<std::string>& list, const CompileOptions& o, const Graph& model) {
+  if (o.loss != "output") return;
+  const Value& loss = model[loss_value(model, o)];
   const Shape& shape = loss.type.shape;
   const std::int64_t samples = loss.depends_on_batch && shape.rank() > 0 ? std::max<std::int64_t>(1, shape[0]) : 1;
   if (shape.elements() > samples)
-    list.push_back(concat("the model's first output '", loss.name, "' is taken for its loss, but has ", shape.elements() / samples,
+    list.push_back(concat(o.loss_on.empty() ? "the model's first output '" : "'", loss.name, "' is taken for its loss, but has ", shape.elements() / samples,
                           " numbers a sample: their mean is made small"));
 }
 
@@ -52,8 +54,8 @@ std::vector<std::string> warnings_of(const Plan& plan, const CompileOptions& o, 
   warn_of_idle_devices(list, plan);
   if (plan.mode != PlanMode::training) return list;
   warn_of_statistics(list, plan, o);
-  warn_of_loss(list, plan, model);
-  warn_of_outputs(list, model);
+  warn_of_loss(list, o, model);
+  warn_of_outputs(list, o, model);
   return list;
 }
 

@@ -317,6 +317,15 @@ std::vector<NamedTensor> Session::optimizer_state(int device) const {
   return values;
 }
 
+void Session::check_inputs(std::size_t index, std::span<const std::optional<TensorType>> fed) const {
+  const Plan& p = plan(index);
+  if (fed.size() != p.inputs.size()) fail(ExitCode::data, "session: ", fed.size(), " inputs for a plan of ", p.inputs.size());
+  for (std::size_t i = 0; i < fed.size(); ++i)
+    if (fed[i] && *fed[i] != p.inputs[i].type)
+      fail(ExitCode::data, "plan of '", p.model, "': its input '", p.inputs[i].name, "' is ", p.inputs[i].type,
+           p.inputs[i].batched ? "" : " for the whole batch", ", what feeds it gives ", *fed[i]);
+}
+
 void Session::run(std::size_t index, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs, const StepState& step,
                   const Ahead& ahead) {
   const bool known = !ahead.inputs.empty();

@@ -3,6 +3,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -55,6 +56,10 @@ class Session {
   using Visit = std::function<void(const NamedTensor&)>;
   void each_parameter(const Visit& visit, int device = 0) const;
   void each_optimizer_state(const Visit& visit, int device = 0) const;
+
+  // Fails (data) where what is going to be fed as the plan's inputs has another type or shape; absent: no values. Once, before
+  // the plan runs: run() gets addresses alone.
+  void check_inputs(std::size_t plan, std::span<const std::optional<TensorType>> fed) const;
 
   // One step. inputs[i]: values of plan.inputs[i], row-major, except tandem.scalars and tandem.random, which come from
   // `state` (null allowed there). outputs[i]: room for plan.outputs[i], or null. Allocates nothing. Reads neither these

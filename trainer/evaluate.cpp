@@ -41,19 +41,21 @@ void for_each_batch(Model::State& s, Feed& feed, const EvaluateOptions& o, std::
 Evaluation Model::evaluate(const Dataset& data, const EvaluateOptions& o) {
   State& s = *state_;
   const std::int64_t batch = batch_size(o, s.running().plan(0), data);
+  if (s.labels.value.empty()) s.labels_for(s.options);  // says why there is no loss
   Feed feed(data, s.targets, o.preprocess, s.options.seed);
   const bool own_loss = s.options.plan.loss == "output";
   const std::size_t label = s.targets.size() - 1;
   if (!own_loss && (s.targets.empty() || !s.targets[label].label))
     fail(ExitCode::usage, "model '", s.file.name(), "' takes its labels as an input, so its loss is one of its outputs: expected the loss 'output'");
-  feed.check_labels(s.options.plan.loss);
+  feed.check_indices(s.options.plan.loss);
   Measure sum;
   const auto start = std::chrono::steady_clock::now();
   for_each_batch(s, feed, o, batch, [&](const LoadedBatch& loaded, std::size_t plan) {
-    const TensorType& output = s.session->plan(plan).outputs[0].type;
-    const std::byte* values = s.runners[plan].storage[0].data();
-    if (!own_loss)
-      return measure(sum, s.options.plan.loss, s.scores, output, values, s.targets[label].sample.dtype, loaded.inputs[label], loaded.size);
+    const auto& outputs = s.session->plan(plan).outputs;
+    const auto on = std::find_if(outputs.begin(), outputs.end(), [&](const HostOutput& h) { return h.name == s.labels.value; });
+    const TensorType& output = on->type;
+    const std::byte* values = s.runners[plan].storage[static_cast<std::size_t>(on - outputs.begin())].data();
+    if (!own_loss) return measure(sum, s.labels, output.dtype, values, loaded.inputs[label], loaded.size);
     double mean = 0;
     visit_float(output.dtype, [&]<class T>() {
       for (std::int64_t i = 0; i < output.shape.elements(); ++i) mean += static_cast<double>(reinterpret_cast<const T*>(values)[i]);
@@ -73,22 +75,33 @@ std::vector<NamedTensor> Model::predict(const Dataset& data, const EvaluateOptio
   std::vector<FeedTarget> targets = s.targets;
   if (!targets.empty() && targets.back().label) targets.pop_back();
   Feed feed(data, targets, o.preprocess, s.options.seed);
+  for (std::size_t t = 0; t < targets.size(); ++t) feed.check_indices(t);
   std::vector<NamedTensor> results;
+  std::vector<std::size_t> written;  // of the plan's outputs, those of the model that are rows of samples
   std::int64_t done = 0;
   for_each_batch(s, feed, o, batch, [&](const LoadedBatch& loaded, std::size_t plan) {
-    const auto& outputs = s.session->plan(plan).outputs;
-    for (std::size_t i = 0; i < outputs.size(); ++i) {
-      TensorType type = outputs[i].type;
-      const bool rows = outputs[i].combine == Combine::rows && type.shape.rank() > 0 && type.shape[0] == batch;
-      if (rows) type.shape[0] = data.size();
-      if (results.size() <= i) results.push_back({outputs[i].name, Tensor(type)});
-      const std::vector<std::byte>& from = s.runners[plan].storage[i];
-      const auto to = results[i].tensor.write();
-      const std::size_t row = from.size() / static_cast<std::size_t>(rows ? batch : 1);
-      if (rows)
-        std::memcpy(to.data() + static_cast<std::size_t>(done) * row, from.data(), static_cast<std::size_t>(loaded.size) * row);
-      else
-        std::memcpy(to.data(), from.data(), std::min(to.size(), from.size()));
+    const Plan& p = s.session->plan(plan);
+    if (results.empty()) {
+      std::string left_out;
+      const std::vector<std::string> own = s.file.outputs();
+      for (std::size_t i = 0; i < p.outputs.size(); ++i) {
+        TensorType type = p.outputs[i].type;
+        if (std::find(own.begin(), own.end(), p.outputs[i].name) == own.end()) continue;
+        if (p.outputs[i].combine != Combine::rows) {
+          left_out = concat("output '", p.outputs[i].name, "' ", type, " does not grow with the batch: it says nothing of single samples");
+          s.notes.push_back(left_out + " and is left out");
+          continue;
+        }
+        type.shape[0] = type.shape[0] / p.batch * data.size();
+        results.push_back({p.outputs[i].name, Tensor(type)});
+        written.push_back(i);
+      }
+      if (results.empty()) fail(left_out);
+    }
+    for (std::size_t i = 0; i < written.size(); ++i) {
+      const std::vector<std::byte>& from = s.runners[plan].storage[written[i]];
+      const std::size_t sample = from.size() / static_cast<std::size_t>(p.batch);
+      std::memcpy(results[i].tensor.write().data() + static_cast<std::size_t>(done) * sample, from.data(), static_cast<std::size_t>(loaded.size) * sample);
     }
     done += loaded.size;
   });

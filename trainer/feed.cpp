@@ -1,5 +1,7 @@
 #include "trainer/feed.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -27,7 +29,18 @@ int parse_crop(const std::string& text) {
 
 }  // namespace
 
+std::string text_of_normalize(const Preprocess& p) {
+  std::string text;
+  for (const std::vector<double>* list : {&p.mean, &p.deviation})
+    for (const double v : *list) text += fmt::format("{}{}", text.empty() ? "" : ",", v);  // the shortest that reads back alike
+  return text.empty() ? "none" : text;
+}
+
 void parse_normalize(Preprocess& p, std::string_view text) {
+  if (text == "none") {
+    p.mean.clear(), p.deviation.clear();
+    return;
+  }
   std::vector<double> values;
   for (const std::string& part : split(text, ',')) values.push_back(parse_number(part, "normalize"));
   if (values.empty() || values.size() % 2 != 0)
@@ -91,12 +104,17 @@ Feed::Source Feed::match(const FeedTarget& target, int index) const {
     fail(ExitCode::data, data_.name(), ": samples of '", field.name, "' are ", field.sample, ", the model's ",
          target.label ? "labels take " : concat("input '", target.name, "' takes "), target.sample, " per sample");
   };
+  const auto no_integers = [&]() {
+    fail(ExitCode::data, data_.name(), ": '", field.name, "' is ", field.sample, " per sample, ",
+         target.label ? "the loss takes class indices" : concat("the model's input '", target.name, "' takes indices"),
+         ", which are integers: store them as int64");
+  };
   if (target.label && is_float(target.sample.dtype) && have.elements() == 1 && want.elements() > 1) {
-    if (is_float(field.sample.dtype)) mismatch();
+    if (is_float(field.sample.dtype)) no_integers();
     s.one_hot = true;
     return s;
   }
-  if (target.classes > 0 && !is_float(target.sample.dtype) && is_float(field.sample.dtype)) mismatch();
+  if (target.indices.count > 0 && !is_float(target.sample.dtype) && is_float(field.sample.dtype)) no_integers();
   if (have.elements() != want.elements()) mismatch();
 
   // Two orders of axes can be told apart: as the field has them, or with the channels moved.
@@ -215,29 +233,41 @@ void Feed::fill(std::span<const std::int64_t> batch, RowRange inputs, std::int64
   }
 }
 
-void Feed::check_labels(std::string_view loss) {
-  constexpr std::int64_t chunk = 4096;
+void Feed::check_indices(std::string_view loss) {
   for (std::size_t t = 0; t < targets_.size(); ++t) {
-    const Source& s = sources_[t];
-    const FeedTarget& target = targets_[t];
     if (!has(t)) fail(ExitCode::data, data_.name(), " has no labels for the loss '", loss, "'; it has ", names_of(data_.fields()));
-    if (!target.label) continue;
-    const TensorType& have = data_.fields()[static_cast<std::size_t>(s.field)].sample;
-    const std::int64_t each = have.shape.elements(), classes = s.one_hot ? target.sample.shape.elements() : target.classes;
-    if (classes == 0 || is_float(have.dtype)) continue;
-    std::vector<std::byte> raw(static_cast<std::size_t>(chunk * each) * size_of(have.dtype));
-    for (std::int64_t begin = 0; begin < data_.size(); begin += chunk) {
-      std::vector<std::int64_t> samples;
-      for (std::int64_t i = begin; i < std::min(begin + chunk, data_.size()); ++i) samples.push_back(i);
-      data_.read(static_cast<std::size_t>(s.field), samples, raw.data());
-      visit_number(have.dtype, [&]<class T>() {
-        const T* labels = reinterpret_cast<const T*>(raw.data());
-        for (std::size_t i = 0; i < samples.size() * static_cast<std::size_t>(each); ++i)
-          if (const auto label = static_cast<std::int64_t>(labels[i]); label < 0 || label >= classes)
-            fail(ExitCode::data, data_.describe(samples[i / static_cast<std::size_t>(each)]), " has label ", label,
-                 ", the model's output has ", classes, " classes (0 to ", classes - 1, ")");
-      });
-    }
+    check_indices(t);
+  }
+}
+
+void Feed::check_indices(std::size_t t) {
+  constexpr std::int64_t chunk = 4096;
+  const Source& s = sources_[t];
+  const FeedTarget& target = targets_[t];
+  const Field& field = data_.fields()[static_cast<std::size_t>(s.field)];
+  const std::int64_t each = field.sample.shape.elements();
+  const IndexRange allowed = s.one_hot ? IndexRange{.count = target.sample.shape.elements()} : target.indices;
+  if (allowed.count == 0 || is_float(field.sample.dtype)) return;
+  const auto refuse = [&](std::int64_t sample, std::int64_t index) {
+    const std::string range = concat("(", allowed.lowest, " to ", allowed.count - 1, ")");
+    if (!target.label)
+      fail(ExitCode::data, data_.describe(sample), " has ", index, " in '", field.name, "', the model's input '", target.name, "' takes one of ",
+           allowed.count, " ", range);
+    fail(ExitCode::data, data_.describe(sample), " has label ", index, ", the model's output has ", allowed.count, " classes ", range,
+         index == -100 ? "; to ignore places by a label of -100, as PyTorch does, is not supported" : "");
+  };
+  std::vector<std::byte> raw(static_cast<std::size_t>(std::min(chunk, data_.size()) * each) * size_of(field.sample.dtype));
+  for (std::int64_t begin = 0; begin < data_.size(); begin += chunk) {
+    std::vector<std::int64_t> samples;
+    for (std::int64_t i = begin; i < std::min(begin + chunk, data_.size()); ++i) samples.push_back(i);
+    data_.read(static_cast<std::size_t>(s.field), samples, raw.data());
+    visit_number(field.sample.dtype, [&]<class T>() {
+      const T* given = reinterpret_cast<const T*>(raw.data());
+      for (std::size_t i = 0; i < samples.size() * static_cast<std::size_t>(each); ++i) {
+        const auto index = static_cast<std::int64_t>(given[i]);
+        if ((index < allowed.lowest || index >= allowed.count) && index != allowed.ignored) refuse(samples[i / static_cast<std::size_t>(each)], index);
+      }
+    });
   }
 }
 

@@ -14,8 +14,9 @@ struct Preprocess {
   int crop = 0;                         // pad by so many pixels, then crop at a random place
   bool flip = false;                    // mirror half of the images
 };
-// "0.1307,0.3081", or all means and then all deviations: "m1,m2,m3,d1,d2,d3". Fails (usage).
+// "0.1307,0.3081", or all means and then all deviations: "m1,m2,m3,d1,d2,d3"; "none". Fails (usage).
 void parse_normalize(Preprocess& preprocess, std::string_view text);
+std::string text_of_normalize(const Preprocess& preprocess);  // as it is read above
 // "crop", "flip", "crop=2,flip" (crop alone pads 4 pixels). Fails (usage).
 void parse_augment(Preprocess& preprocess, std::string_view text);
 
@@ -23,8 +24,8 @@ void parse_augment(Preprocess& preprocess, std::string_view text);
 struct FeedTarget {
   std::string name;
   TensorType sample;
-  bool label = false;        // the labels that the loss takes, not an input of the model
-  std::int64_t classes = 0;  // of a class index
+  bool label = false;   // the labels that the loss takes, not an input of the model
+  IndexRange indices{};  // that integers may be: classes, rows of a table
 };
 
 // Some of a batch's samples.
@@ -46,9 +47,10 @@ class Feed {
   }
   // Of the model's inputs only these rows; labels whole.
   void fill(std::span<const std::int64_t> samples, RowRange inputs, std::int64_t epoch, bool augment, std::span<std::byte* const> to);
-  // Reads all labels once. Fails (data) where there are none for this loss, or naming the sample, what it has and what is
-  // allowed.
-  void check_labels(std::string_view loss);
+  // Reads all labels and indices once. Fails (data) where there are no labels for this loss, or naming the sample, what it
+  // has and what is allowed.
+  void check_indices(std::string_view loss);
+  void check_indices(std::size_t target);
 
  private:
   // How a field becomes a target. Images are walked channel by channel, row by row; all else is one row.

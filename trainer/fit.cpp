@@ -2,9 +2,11 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
-#include <optional>
+#include <utility>
 
 #include "planner/plan/plan_file.h"
+#include "trainer/diagnose.h"
+#include "trainer/initialize.h"
 #include "trainer/model_state.h"
 #include "trainer/run_folder.h"
 #include "trainer/share.h"
@@ -39,6 +41,7 @@ class Fit {
         o_(options),
         folder_(state.first() ? options.run_dir : std::filesystem::path()),
         feed_(data, state.targets, options.preprocess, state.options.seed),
+        from_initial_(std::exchange(state.initial, false)),
         order_{.samples = data.size(), .batch = state.running().plan(0).batch, .shuffle = options.shuffle, .seed = state.options.seed} {}
 
   History run() {
@@ -68,11 +71,9 @@ class Fit {
   void check() {
     if (s_.running().plan(0).mode != PlanMode::training)
       fail(ExitCode::usage, "model '", s_.file.name(), "' is compiled for inference, not for training");
+    Model::check(o_);
     if (data_.size() == 0) fail(ExitCode::data, data_.name(), " has no samples");
-    if (o_.epochs == 0 && o_.steps == 0) fail(ExitCode::usage, "training without end: give epochs or steps");
-    if (!(o_.learning_rate >= 0 && std::isfinite(o_.learning_rate)))
-      fail(ExitCode::usage, "learning rate ", o_.learning_rate, ", expected a finite number of at least 0");
-    feed_.check_labels(s_.options.plan.loss);
+    feed_.check_indices(s_.options.plan.loss);
   }
 
   std::int64_t total_steps() const {
@@ -103,6 +104,7 @@ class Fit {
       StepReport report = s_.report(plan, rate);
       const auto now = Clock::now();
       report.epoch = batch->epoch + 1, report.steps = total, report.seconds = seconds(now - before);
+      trained_ += now - before;
       before = now;
       if (!std::isfinite(report.loss)) diverged(report);
       count(report, first);
@@ -170,23 +172,77 @@ class Fit {
   }
 
   // A Relu turns what is not a number into zero: then weights may be lost although the loss is finite.
-  void check_weights(double rate) const {
+  void check_weights(double rate) {
+    const std::string lost = lost_parameter();
+    if (!lost.empty())
+      fail(ExitCode::diverged, "parameter '", lost, "' is no longer finite after step ", at_.step, " (epoch ", at_.epoch + 1, ", learning rate ",
+           rate, ")", advice(at_.step));
+  }
+
+  std::string lost_parameter() const {
+    std::string lost;
     s_.session->each_parameter([&](const NamedTensor& p) {
       if (p.tensor.dtype() != DType::float32 && p.tensor.dtype() != DType::float64) return;
       const bool finite = visit_float(p.tensor.dtype(), [&]<class T>() {
         const auto values = p.tensor.values<T>();
         return std::all_of(values.begin(), values.end(), [](T v) { return std::isfinite(v); });
       });
-      if (!finite)
-        fail(ExitCode::diverged, "parameter '", p.name, "' is no longer finite after step ", at_.step, " (epoch ", at_.epoch + 1,
-             ", learning rate ", rate, "): try a smaller learning rate or a warm-up");
+      if (!finite && lost.empty()) lost = p.name;
     });
+    return lost;
+  }
+
+  // Trains anew from the run's start or last checkpoint to the step that first lost a weight or gave no finite loss, and
+  // looks into that one. A run's steps give the same bits again.
+  std::string advice(std::int64_t failed) {
+    constexpr std::string_view rate = ": try a smaller learning rate or a warm-up";
+    constexpr double patience = 60;  // seconds of training that the way back may take
+    const bool kept = folder_.kept() && saved_ > 0;
+    if (s_.options.world || (!kept && !from_initial_)) return std::string(rate);
+    const std::int64_t again = failed - (kept ? saved_ : 0);
+    if (again * seconds(trained_) > patience * static_cast<double>(std::max<std::int64_t>(1, s_.step - started_)))
+      return concat(rate, ". The cause is not sought, it lies ", again, " steps behind what was kept (--checkpoint-steps keeps more)");
+    try {
+      const auto [step, cause] = find_cause(kept, failed);
+      if (!cause.empty()) return concat(": at step ", step, " ", cause, rate);
+    } catch (const std::exception& e) {
+      return concat(rate, " (the cause could not be sought: ", e.what(), ")");
+    }
+    return std::string(rate);
+  }
+
+  std::pair<std::int64_t, std::string> find_cause(bool kept, std::int64_t failed) {
+    if (kept) {
+      restore(read_checkpoint(folder_.last()));
+    } else {
+      at_ = {};
+      s_.session->set_parameters(initialize(s_.source(s_.options)(s_.options.plan.batch), s_.options.init, s_.options.seed).values);
+      std::vector<NamedTensor> zeros;
+      s_.session->each_optimizer_state([&](const NamedTensor& t) { zeros.push_back({t.name, Tensor(t.tensor.type())}); });
+      s_.session->set_parameters(zeros);
+    }
+    Feed feed(data_, s_.targets, o_.preprocess, s_.options.seed);  // the run's own is in use by its loader
+    Loader loader(feed, order_, true, false, at_.epoch, at_.batch, 0);
+    const double per_epoch = static_cast<double>(order_.batches());
+    for (s_.step = at_.step + 1;; ++s_.step) {
+      const LoadedBatch* const batch = loader.next();
+      const std::size_t plan = s_.plan_for(PlanMode::training, batch->size);
+      StepMaterial step{.weights = s_.session->parameters(), .inputs = {}, .batch = batch->size, .state = s_.step_state(0)};
+      const double rate = tandem::learning_rate(o_.schedule, o_.learning_rate, s_.step - 1, total_steps(), per_epoch);
+      s_.run(plan, batch->inputs, rate);
+      if (s_.step < failed && std::isfinite(s_.report(plan, rate).loss) && lost_parameter().empty()) continue;
+      for (std::size_t t = 0; t < s_.targets.size(); ++t) step.inputs.emplace_back(s_.targets[t].name, batch->inputs[t]);
+      std::string cause = find_not_finite(s_.source(s_.options), s_.labels, s_.options.plan, s_.backends, step);
+      if (const std::string lost = lost_parameter(); cause.empty() && !lost.empty())
+        cause = concat("the update of '", lost, "' by a learning rate of ", rate, " left what float32 can hold");
+      return {s_.step, cause};
+    }
   }
 
   [[noreturn]] void diverged(const StepReport& report) {
     folder_.write_metrics(at_.history, at_.trace, static_cast<double>(order_.batches()));
     fail(ExitCode::diverged, "the loss is ", std::isnan(report.loss) ? "not a number" : "infinite", " at step ", s_.step, " (epoch ",
-         report.epoch, ", learning rate ", report.learning_rate, "): try a smaller learning rate or a warm-up");
+         report.epoch, ", learning rate ", report.learning_rate, ")", advice(s_.step));
   }
 
   // What must be the same for a resumed run to go on as if it had never stopped.
@@ -226,12 +282,19 @@ class Fit {
       fail(ExitCode::data, path, ": ", e.what());
     }
     if (!differs.empty()) fail(ExitCode::usage, path, differs);
+    started_ = at_.step;
     try {
       s_.session->set_parameters(checkpoint.weights);
       s_.session->set_parameters(checkpoint.optimizer);
     } catch (const Error& e) {
       fail(ExitCode::usage, path, " is a checkpoint of another model: ", e.what());
     }
+  }
+
+  void restore(const Checkpoint& checkpoint) {
+    take_position(checkpoint.state);
+    s_.session->set_parameters(checkpoint.weights);
+    s_.session->set_parameters(checkpoint.optimizer);
   }
 
   void take_position(const Json& state) {
@@ -263,17 +326,29 @@ class Fit {
   const FitOptions& o_;
   RunFolder folder_;
   Feed feed_;
+  const bool from_initial_;  // the run starts with the model's first values
   BatchOrder order_;
   Position at_;
   double timed_samples_ = 0, timed_seconds_ = 0;
+  Clock::duration trained_{};  // time of all steps so far
   bool stopped_ = false, in_step_ = false;
-  std::int64_t saved_ = 0;  // step of the last checkpoint
+  std::int64_t started_ = 0;  // step that the run went on from
+  std::int64_t saved_ = 0;    // step of the last checkpoint
 };
 
 }  // namespace
 
+void Model::check(const FitOptions& o) {
+  if (o.epochs == 0 && o.steps == 0) fail(ExitCode::usage, "training without end: give epochs or steps");
+  if (!(o.learning_rate >= 0 && std::isfinite(o.learning_rate)))
+    fail(ExitCode::usage, "learning rate ", o.learning_rate, ", expected a finite number of at least 0");
+}
+
 History Model::fit(const Dataset& data, const FitOptions& options) {
-  return Fit(*this, *state_, data, options).run();
+  Fit fit(*this, *state_, data, options);
+  state_->preparation.erase("normalize");
+  if (!options.preprocess.mean.empty()) state_->preparation["normalize"] = text_of_normalize(options.preprocess);
+  return fit.run();
 }
 
 }  // namespace tandem

@@ -153,6 +153,31 @@ bool all_alike(const Tensor& tensor) {
   });
 }
 
+bool drawable(const Value& v) {
+  return v.type.dtype == DType::float32 || v.type.dtype == DType::float64;
+}
+
+// No weight that has to start at random does.
+bool untrained(const Graph& graph, const Users& users) {
+  bool any = false;
+  for (std::size_t i = 0; i < graph.values.size(); ++i) {
+    const Value& v = graph.values[i];
+    if (v.kind != ValueKind::parameter || v.optimizer_state || !v.trainable || !drawable(v)) continue;
+    if (v.type.shape.elements() < 2 || !start_of(graph, users, {static_cast<int>(i)}).random) continue;
+    if (v.data && !all_alike(*v.data)) return false;
+    any = true;
+  }
+  return any;
+}
+
+// What halves the variance that he-normal makes up for.
+bool rectifies(const Graph& graph) {
+  constexpr std::string_view rectifiers[] = {"Relu", "LeakyRelu", "PRelu", "Clip", "Elu", "Celu", "Selu", "Gelu", "HardSwish", "Mish", "ThresholdedRelu"};
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node& n) {
+    return std::find(std::begin(rectifiers), std::end(rectifiers), n.op->name) != std::end(rectifiers);
+  });
+}
+
 Tensor draw(const Value& value, const Start& start, bool glorot, std::uint64_t seed) {
   Tensor tensor(TensorType{value.type.dtype, value.template_shape});
   Random random(seed, stream_of(value.name));
@@ -166,24 +191,32 @@ Tensor draw(const Value& value, const Start& start, bool glorot, std::uint64_t s
 
 }  // namespace
 
-Initial initialize(const Graph& graph, std::string_view how, std::uint64_t seed) {
-  const std::vector<std::string> known{"keep", "he-normal", "glorot-uniform"};
+void check_initialization(std::string_view how) {
+  const std::vector<std::string> known{"auto", "keep", "he-normal", "glorot-uniform"};
   if (std::find(known.begin(), known.end(), how) == known.end())
-    fail(ExitCode::usage, "unknown initialisation '", how, "'", suggestion(how, known));
+    fail(ExitCode::usage, "--init: unknown initialisation '", how, "'", suggestion(how, known));
+}
+
+Initial initialize(const Graph& graph, std::string_view how, std::uint64_t seed) {
+  check_initialization(how);
   const auto users = graph.consumers();
   Initial initial;
+  if (how == "auto") {
+    const bool draws = untrained(graph, users);
+    how = !draws ? "keep" : rectifies(graph) ? "he-normal" : "glorot-uniform";
+    if (draws) initial.chosen = how;
+  }
   for (std::size_t i = 0; i < graph.values.size(); ++i) {
     const Value& value = graph.values[i];
     if (value.kind != ValueKind::parameter || value.optimizer_state) continue;
     const ValueId id{static_cast<int>(i)};
-    const bool drawable = value.type.dtype == DType::float32 || value.type.dtype == DType::float64;
-    if (value.data && (how == "keep" || !drawable)) {
+    if (value.data && (how == "keep" || !drawable(value))) {
       initial.values.push_back({value.name, *value.data});
-      if (drawable && value.trainable && start_of(graph, users, id).random && all_alike(*value.data))
+      if (drawable(value) && value.trainable && start_of(graph, users, id).random && all_alike(*value.data))
         initial.constant.push_back(value.name);
       continue;
     }
-    if (!drawable) fail("parameter '", value.name, "' of type ", value.type, " has no values in the template and cannot be drawn");
+    if (!drawable(value)) fail("parameter '", value.name, "' of type ", value.type, " has no values in the template and cannot be drawn");
     if (how == "keep") initial.missing.push_back(value.name);
     initial.values.push_back({value.name, draw(value, start_of(graph, users, id), how == "glorot-uniform", seed)});
   }

@@ -4,15 +4,18 @@
 #include <cstring>
 #include <numeric>
 
+#include "planner/check_options.h"
 #include "planner/plan/plan_file.h"
 #include "trainer/initialize.h"
+#include "trainer/index_range.h"
 #include "trainer/model_state.h"
 #include "trainer/share.h"
+#include "trainer/spec.h"
 
 namespace tandem {
 namespace {
 
-constexpr std::string_view labels_name = "labels";
+constexpr std::string_view labels_name = "labels", metadata_prefix = "tandem.";
 bool is_step_state(std::string_view input) {
   return input.starts_with("tandem.");
 }
@@ -31,11 +34,6 @@ double sum_of(const HostOutput& output, const std::vector<std::byte>& values) {
   return sum;
 }
 
-std::int64_t rows_per_sample(const TensorType& label, std::int64_t classes) {
-  return std::max<std::int64_t>(
-      1, label.dtype == DType::int64 ? label.shape.elements() : label.shape.elements() / std::max<std::int64_t>(1, classes));
-}
-
 // Rank 0 plans, for kernels may be timed, with what the ranks say is free on their devices; the others take its plan.
 Plan plan_together(World* world, const GraphSource& source, CompileOptions options, Backends backends, const Plan* parameters_of) {
   if (!world) return tandem::compile(source, options, backends, parameters_of);
@@ -52,23 +50,27 @@ Plan plan_together(World* world, const GraphSource& source, CompileOptions optio
 }
 
 // What a model takes of each sample: its inputs, then the labels that the loss takes.
-std::vector<FeedTarget> targets_of(const Graph& graph, const ModelOptions& options) {
+std::vector<FeedTarget> targets_of(const Graph& graph, const Labels& labels) {
   std::vector<FeedTarget> targets;
   bool own_labels = false;  // an input of the model that goes by that name
   for (const ValueId in : graph.inputs) {
     const Value& value = graph[in];
     if (is_step_state(value.name)) continue;
     own_labels = own_labels || value.name == labels_name;
-    targets.push_back({.name = value.name, .sample = {value.type.dtype, without_batch(value.type.shape)}});
+    targets.push_back({.name = value.name, .sample = {value.type.dtype, without_batch(value.type.shape)}, .indices = index_range(graph, in)});
   }
-  if (options.plan.loss == "output" || graph.outputs.empty() || own_labels) return targets;
-  const TensorType& output = graph[graph.outputs[0]].type;
-  const Scores scores = scores_of(graph);
-  targets.push_back({.name = std::string(labels_name),
-                     .sample = label_type(output, scores, options.plan.loss, options.plan.dense_labels),
-                     .label = true,
-                     .classes = classes_of(output.shape, scores, options.plan.loss)});
+  if (!labels.sample || own_labels) return targets;
+  targets.push_back({.name = std::string(labels_name), .sample = *labels.sample, .label = true, .indices = {.count = labels.classes}});
   return targets;
+}
+
+// Values that a model had before go on.
+void keep_values(Initial& initial, const std::vector<NamedTensor>& had) {
+  std::map<std::string_view, const Tensor*> known;
+  for (const NamedTensor& v : had) known[v.name] = &v.tensor;
+  for (NamedTensor& v : initial.values)
+    if (const auto it = known.find(v.name); it != known.end() && it->second->type() == v.tensor.type()) v.tensor = *it->second;
+  initial.missing.clear(), initial.constant.clear(), initial.chosen.clear();
 }
 
 std::string list_some(const std::vector<std::string>& names) {
@@ -81,9 +83,40 @@ std::string list_some(const std::vector<std::string>& names) {
 }  // namespace
 
 GraphSource Model::State::source(const ModelOptions& o) const {
-  return [this, dims = o.dims, training = o.plan.mode == PlanMode::training](std::int64_t batch) {
-    return file.graph({.batch = batch, .dims = dims, .training = training});
+  const bool training = o.plan.mode == PlanMode::training;
+  return [this, dims = o.dims, training, loss_on = o.plan.loss_on](std::int64_t batch) {
+    Graph graph = file.graph({.batch = batch, .dims = dims, .training = training});
+    // What the loss is measured on is an output of the plan that evaluates.
+    const auto value = training || loss_on.empty() ? std::nullopt : graph.find(loss_on);
+    if (value && std::find(graph.outputs.begin(), graph.outputs.end(), *value) == graph.outputs.end()) graph.outputs.push_back(*value);
+    return graph;
   };
+}
+
+Labels Model::State::labels_if_any(const ModelOptions& o) const {
+  try {
+    return labels_for(o);
+  } catch (const Error&) {
+    if (o.plan.mode == PlanMode::training) throw;
+    return {};
+  }
+}
+
+Labels Model::State::labels_for(const ModelOptions& o) const {
+  if (!o.plan.loss_on.empty()) {
+    const Graph graph = source(o)(std::max<std::int64_t>(1, o.plan.batch));
+    std::vector<std::string> names;
+    for (const Value& v : graph.values)
+      if (v.depends_on_batch) names.push_back(v.name);
+    if (std::find(names.begin(), names.end(), o.plan.loss_on) == names.end()) {
+      const std::string near = nearest(o.plan.loss_on, names), of = concat("--loss-on ", o.plan.loss_on, ": model '", graph.name, "' computes no value of that name");
+      if (!near.empty()) fail(ExitCode::usage, of, ", did you mean '", near, "'?");
+      std::vector<std::string> outputs;
+      for (const ValueId out : graph.outputs) outputs.push_back(graph[out].name);
+      fail(ExitCode::usage, of, " (its outputs: ", list_some(outputs), ")");
+    }
+  }
+  return labels_of(source(o), o.plan);
 }
 
 Loader::RowsOf Model::State::rows_here() const {
@@ -117,12 +150,18 @@ std::size_t Model::State::plan_for(PlanMode mode, std::int64_t batch) {
 void Model::State::prepare_runner(std::size_t index) {
   const Plan& plan = session->plan(index);
   Runner r;
+  std::vector<std::optional<TensorType>> fed;
   for (const HostInput& input : plan.inputs) {
     const auto target = std::find_if(targets.begin(), targets.end(), [&](const FeedTarget& t) { return t.name == input.name; });
     if (target == targets.end() && !is_step_state(input.name))
       fail("plan of '", plan.model, "': nothing feeds its input '", input.name, "'");
     r.targets.push_back(target == targets.end() ? -1 : static_cast<int>(target - targets.begin()));
+    fed.push_back({});
+    if (target == targets.end()) continue;
+    fed.back() = target->sample;
+    fed.back()->shape.dims.insert(fed.back()->shape.dims.begin(), plan.batch);
   }
+  session->check_inputs(index, fed);
   r.inputs.resize(r.targets.size());
   r.ahead.resize(r.targets.size());
   for (const HostOutput& output : plan.outputs) {
@@ -147,8 +186,12 @@ void Model::State::run(std::size_t plan, std::span<std::byte* const> inputs, dou
     list(follows, ahead.inputs, follows.ahead);
     next.inputs = follows.ahead;
   }
+  session->run(plan, r.inputs, r.outputs, step_state(rate), next);
+}
+
+StepState Model::State::step_state(double rate) const {
   const OptimizerOptions& o = options.plan.optimizer;
-  session->run(plan, r.inputs, r.outputs, {.learning_rate = rate, .step = step, .beta1 = o.beta1, .beta2 = o.beta2, .seed = options.seed}, next);
+  return {.learning_rate = rate, .step = step, .beta1 = o.beta1, .beta2 = o.beta2, .seed = options.seed};
 }
 
 StepReport Model::State::report(std::size_t index, double rate) const {
@@ -162,11 +205,7 @@ StepReport Model::State::report(std::size_t index, double rate) const {
       const auto* scales = reinterpret_cast<const float*>(r.storage[i].data());
       report.loss_scale = static_cast<double>(*std::max_element(scales, scales + plan.devices.size()));
     }
-    if (plan.outputs[i].name == "correct") {
-      const std::int64_t rows =
-          targets.back().label ? rows_per_sample(targets.back().sample, classes_of(output.shape, scores, options.plan.loss)) : 1;
-      report.accuracy = value / static_cast<double>(plan.batch * rows);
-    }
+    if (plan.outputs[i].name == "correct") report.accuracy = value / static_cast<double>(plan.batch * labels.positions());
   }
   return report;
 }
@@ -204,45 +243,48 @@ DataRequest Model::data_request() const {
 }
 
 DataRequest Model::data_request(const ModelOptions& o) const {
-  const Graph graph = state_->source(o)(o.plan.batch);
   DataRequest request{.seed = o.seed};
-  for (const ValueId in : graph.inputs) {
-    const TensorType& type = graph[in].type;
-    if (!is_step_state(graph[in].name))
-      request.inputs.push_back({.name = graph[in].name, .sample = {type.dtype, without_batch(type.shape)}});
-  }
-  if (o.plan.loss == "output" || graph.outputs.empty()) return request;
-  const TensorType& output = graph[graph.outputs[0]].type;
-  const Scores scores = scores_of(graph);
-  request.label = label_type(output, scores, o.plan.loss, o.plan.dense_labels);
-  request.classes = classes_of(output.shape, scores, o.plan.loss);
+  for (const FeedTarget& target : targets_of(state_->source(o)(o.plan.batch), {}))
+    request.inputs.push_back({.name = target.name, .sample = target.sample, .indices = target.indices});
+  const Labels labels = state_->labels_if_any(o);
+  if (!labels.sample) return request;
+  request.label = *labels.sample;
+  request.classes = labels.classes;
+  request.label_rows = labels.positions();
   return request;
 }
 
-bool Model::dense_labels(const Dataset& data, const ModelOptions& o) const {
-  const Graph graph = state_->source(o)(o.plan.batch);
-  if (graph.outputs.empty()) return false;
-  const TensorType& output = graph[graph.outputs[0]].type;
-  if (needs_dense_labels(o.plan.loss, output)) return true;
+std::string Model::fit_labels(ModelOptions& o, const Dataset& data) const {
+  const Labels labels = state_->labels_for(o);  // names what is wrong
+  if (data.follows_request()) return "";
   for (const Field& field : data.fields())
-    if (field.role == Role::label) {
-      const std::int64_t each = without_batch(output.shape).elements(), have = field.sample.shape.elements();
-      return is_float(field.sample.dtype) || (have > 1 && have == each);
-    }
-  return false;
+    if (field.role == Role::label) return tandem::fit_labels(state_->source(o), o.plan, field.sample);
+  o.plan.dense_labels = o.plan.dense_labels || (labels.sample && is_float(labels.sample->dtype));
+  return "";
 }
 
 void Model::check_data(const Dataset& data, const ModelOptions& o, const Preprocess& preprocess) const {
-  Feed(data, targets_of(state_->source(o)(o.plan.batch), o), preprocess, o.seed).check_labels(o.plan.loss);
+  Feed(data, targets_of(state_->source(o)(o.plan.batch), state_->labels_for(o)), preprocess, o.seed).check_indices(o.plan.loss);
+}
+
+void Model::check(const ModelOptions& o, Backends backends) const {
+  check_initialization(o.init);
+  tandem::check_options(state_->source(o), o.plan, backends);
+  state_->labels_if_any(o);
 }
 
 void Model::compile(const ModelOptions& options, Backends backends) {
   State& s = *state_;
   own_devices(options.plan.devices, options.world);
+  Labels labels = s.labels_if_any(options);
+  check_initialization(options.init);
   Plan plan = plan_together(options.world, s.source(options), options.plan, backends, nullptr);
   const Graph graph = s.source(options)(options.plan.batch);
-  const Initial initial = initialize(graph, options.init, options.seed);
-  if (!initial.missing.empty() && options.plan.mode == PlanMode::inference)
+  const bool inference = options.plan.mode == PlanMode::inference;
+  Initial initial = initialize(graph, inference && options.init == "auto" ? "keep" : options.init, options.seed);
+  s.initial = !s.session;
+  if (s.session) keep_values(initial, parameters());
+  if (!initial.missing.empty() && inference)
     fail("model '", s.file.name(), "' has no values for ", list_some(initial.missing), ": train it first");
   s.session.reset();
   s.options = options;
@@ -252,14 +294,18 @@ void Model::compile(const ModelOptions& options, Backends backends) {
   s.notes.clear();
   s.step = 0;
   if (!initial.missing.empty())
-    s.notes.push_back(concat("the template has no values for ", list_some(initial.missing), ": they start as he-normal"));
+    s.notes.push_back(concat("the template has no values for ", list_some(initial.missing), ": they start as he-normal (--init names another)"));
+  if (!initial.chosen.empty())
+    s.notes.push_back(concat("the template holds no trained weights: they start as ", initial.chosen, " (--init names another, --init keep takes the template's)"));
   if (!initial.constant.empty())
     s.notes.push_back(concat("all values are alike in ", list_some(initial.constant),
-                             ": the model is an untrained template, initialise it with he-normal or glorot-uniform"));
+                             ": no training tells such weights apart (--init he-normal or glorot-uniform draws them)"));
 
-  if (!graph.outputs.empty()) s.output = graph[graph.outputs[0]].type;
-  s.scores = scores_of(graph);
-  s.targets = targets_of(graph, options);
+  s.preparation = {{"loss", options.plan.loss}};
+  if (!options.plan.loss_on.empty()) s.preparation["loss_on"] = options.plan.loss_on;
+  if (options.plan.class_axis) s.preparation["class_axis"] = std::to_string(*options.plan.class_axis);
+  s.labels = std::move(labels);
+  s.targets = targets_of(graph, s.labels);
   s.session = std::make_unique<Session>(std::move(plan), s.backends, options.world);
   s.session->set_parameters(share(options.world, initial.values));
   s.prepare_runner(0);
@@ -323,6 +369,7 @@ StepReport Model::train_on_batch(std::span<const Tensor> inputs, double rate) {
   const std::vector<std::byte*> list = pointers(inputs, s.targets, batch);
   const std::size_t plan = s.plan_for(PlanMode::training, batch);
   ++s.step;
+  s.initial = false;
   s.run(plan, list, rate);
   return s.report(plan, rate);
 }
@@ -350,13 +397,19 @@ std::vector<NamedTensor> Model::parameters() const {
 }
 void Model::set_parameters(std::span<const NamedTensor> values) {
   Session& session = state_->running();
+  state_->initial = false;
   session.set_parameters(share(state_->options.world, {values.begin(), values.end()}));
 }
 
-void Model::save(const std::filesystem::path& path) const {
+void Model::save(const std::filesystem::path& path, bool metadata) const {
   std::vector<ModelFile::Weight> weights;
   for (NamedTensor& p : parameters()) weights.push_back({std::move(p.name), std::move(p.tensor)});
-  state_->file.write(path, std::move(weights));
+  std::map<std::string, std::string> entries = state_->file.metadata();
+  const bool trained = state_->options.plan.mode == PlanMode::training;
+  if (trained || !metadata) std::erase_if(entries, [](const auto& entry) { return entry.first.starts_with(metadata_prefix); });
+  if (trained && metadata)
+    for (const auto& [key, value] : state_->preparation) entries[concat(metadata_prefix, key)] = value;
+  state_->file.write(path, std::move(weights), entries);
 }
 
 }  // namespace tandem

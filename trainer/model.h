@@ -32,7 +32,7 @@ inline constexpr double not_measured = std::numeric_limits<double>::quiet_NaN();
 struct ModelOptions {
   CompileOptions plan;                       // mode, batch, devices, loss, optimizer, ...
   std::map<std::string, std::int64_t> dims;  // sizes of symbolic dimensions other than the batch
-  std::string init = "keep";                 // keep, he-normal, glorot-uniform
+  std::string init = "auto";                 // auto (keep, or draw the weights of an untrained template), keep, he-normal, glorot-uniform
   std::uint64_t seed = 1;                    // of initial values, order, augmentation and dropout
   World* world = nullptr;                    // the processes that share the devices; all of them call the model alike
 };
@@ -107,8 +107,13 @@ class Model {
   Plan make_plan(const ModelOptions& options, Backends backends) const;
   std::string training_graph(const ModelOptions& options) const;  // as an ONNX file for a viewer
 
-  // Plans, opens the devices and sets first values. The backends must outlive the model. Fails (model) where an
-  // inference plan is asked for and values are missing.
+  // Fails where these options cannot be used with this model, before anything is read, timed or opened.
+  void check(const ModelOptions& options, Backends backends) const;
+  static void check(const FitOptions& options);
+
+  // Plans, opens the devices and sets first values; a second call keeps the values that the model has by then, whatever
+  // options.init says. The backends must outlive the model. Fails (model) where an inference plan is asked for and values
+  // are missing.
   void compile(const ModelOptions& options, Backends backends);
   const Plan& plan() const;                       // what compile made
   const std::vector<std::string>& notes() const;  // what a user should know of it
@@ -118,8 +123,9 @@ class Model {
   // What data must look like for this model, as compiled or with other options. Random data is made from it.
   DataRequest data_request() const;
   DataRequest data_request(const ModelOptions& options) const;
-  // Whether the labels of this data are dense for the loss (CompileOptions::dense_labels).
-  bool dense_labels(const Dataset& data, const ModelOptions& options) const;
+  // Sets what is open of options.plan's dense_labels and class_axis as this data's labels have it. Returns what had to be
+  // assumed, for the user; empty: nothing.
+  std::string fit_labels(ModelOptions& options, const Dataset& data) const;
   // Fails (data) where a model trained with these options could not take this data, before anything is compiled.
   void check_data(const Dataset& data, const ModelOptions& options, const Preprocess& preprocess) const;
 
@@ -133,7 +139,9 @@ class Model {
 
   std::vector<NamedTensor> parameters() const;
   void set_parameters(std::span<const NamedTensor> values);  // of several ranks, rank 0's
-  void save(const std::filesystem::path& path) const;  // the template with the present values
+  // The template with the present values. With `metadata` the file says how its data was prepared (`tandem.*` in its
+  // metadata_props: normalize, loss, loss_on, class_axis), so that evaluating and further training can go by it.
+  void save(const std::filesystem::path& path, bool metadata = true) const;
 
   struct State;  // the implementation's
  private:

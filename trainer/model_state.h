@@ -31,12 +31,16 @@ struct Model::State {
   std::vector<Runner> runners;                                     // by plan
   std::map<std::pair<PlanMode, std::int64_t>, std::size_t> plans;  // by mode and batch
   std::vector<FeedTarget> targets;                                 // the model's inputs, then the labels
-  Scores scores;
-  TensorType output;  // the model's first
+  Labels labels;                                                   // of the loss
   std::vector<std::string> notes;
   std::int64_t step = 0;
+  bool initial = false;  // the values are those that compile drew or took of the template
+  std::map<std::string, std::string> preparation;  // of the last training: what save() writes as metadata, without "tandem."
 
   GraphSource source(const ModelOptions& o) const;
+  Labels labels_for(const ModelOptions& o) const;  // fails (usage) on a value that is not there, naming the nearest
+  // The same for what needs no loss: an inference plan of a model that has none gives labels of none.
+  Labels labels_if_any(const ModelOptions& o) const;
   bool first() const { return !options.world || options.world->rank() == 0; }  // the one that writes
   Loader::RowsOf rows_here() const;                         // those of a batch that this process's devices take
   Session& running() const;                                 // fails (usage) before compile
@@ -44,6 +48,7 @@ struct Model::State {
   void prepare_runner(std::size_t plan);
   // One step of plan `plan`; inputs[i] belongs to targets[i].
   void run(std::size_t plan, std::span<std::byte* const> inputs, double rate, const BatchAhead& ahead = {});
+  StepState step_state(double rate) const;
   StepReport report(std::size_t plan, double rate) const;  // of the training step just run
 };
 

@@ -109,7 +109,7 @@ struct HostInput {
 enum class Combine { rows, sum };
 struct HostOutput {
   std::string name;
-  TensorType type;                 // rows: with the global batch; sum: one device's type, one after another per device
+  TensorType type;                 // rows: of the global batch, as many for each sample; sum: one device's type, one after another per device
   Combine combine = Combine::rows;
 };
 

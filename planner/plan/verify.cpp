@@ -57,7 +57,7 @@ void check_whole(const Plan& plan, Breaches& breaches) {
   }
   for (const HostOutput& o : plan.outputs) {
     if (const std::string reason = problem_of(o.type); !reason.empty()) breaches.add("output '", brief(o.name), "': ", reason);
-    if (o.combine == Combine::rows && (o.type.shape.rank() == 0 || o.type.shape[0] != plan.batch))
+    if (o.combine == Combine::rows && (o.type.shape.rank() == 0 || o.type.shape[0] % std::max<std::int64_t>(1, plan.batch) != 0))
       breaches.add("output '", brief(o.name), "' of ", o.type, " has no batch of ", plan.batch, " along axis 0");
   }
   std::map<std::string_view, const PlanParameter*> names;

@@ -191,7 +191,7 @@ class StructureVerifier {
   void check_host(std::size_t s, const std::string& host, const TensorType& type, bool rows, BufferId id) {
     const Buffer& b = at(id);
     Shape wanted = type.shape;
-    if (rows && wanted.rank() > 0) wanted[0] = device_.slice_size;
+    if (rows && wanted.rank() > 0) wanted[0] = wanted[0] / std::max<std::int64_t>(1, plan_.batch) * device_.slice_size;
     if (b.operand.dtype != type.dtype || b.operand.shape != wanted || !b.operand.layout.is_row_major())
       breaches_.add(breaches_.step(s), ": ", breaches_.buffer(id.index), " is ", b.operand, ", but '", brief(host), "' has ",
                     TensorType{type.dtype, wanted}, " here, row-major");

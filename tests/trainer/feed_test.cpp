@@ -131,7 +131,7 @@ TEST(Feed, LabelsBecomeIndicesOrOneHot) {
   std::vector<std::int64_t> indices(2);
   std::vector<float> dense(6);
   std::byte* to[] = {reinterpret_cast<std::byte*>(indices.data()), reinterpret_cast<std::byte*>(dense.data())};
-  Feed sparse_feed(data, {{.name = "labels", .sample = {DType::int64, {}}, .label = true, .classes = 3}}, {}, 1);
+  Feed sparse_feed(data, {{.name = "labels", .sample = {DType::int64, {}}, .label = true, .indices = {.count = 3}}}, {}, 1);
   Feed dense_feed(data, {{.name = "labels", .sample = {DType::float32, {3}}, .label = true}}, {}, 1);
   const std::int64_t samples[] = {0, 1};
   sparse_feed.fill(samples, 0, false, {&to[0], 1});
@@ -152,7 +152,7 @@ void PrintTo(const MismatchRow& row, std::ostream* out) {
 class Mismatch : public testing::TestWithParam<MismatchRow> {};
 TEST_P(Mismatch, NamesBothShapes) {
   const MemoryDataset data = images(Axes::channels_first, 1);
-  expect_error(ExitCode::data, GetParam().message, [&] { Feed(data, {GetParam().target}, {}, 1).check_labels("mse"); });
+  expect_error(ExitCode::data, GetParam().message, [&] { Feed(data, {GetParam().target}, {}, 1).check_indices("mse"); });
 }
 INSTANTIATE_TEST_SUITE_P(Rows, Mismatch,
                          testing::Values(MismatchRow{"size",
@@ -162,10 +162,10 @@ INSTANTIATE_TEST_SUITE_P(Rows, Mismatch,
                                                      {.name = "x", .sample = {DType::float32, {3, 2}}},
                                                      "uint8[1,2,3], the model's input 'x' takes float32[3,2]"},
                                          MismatchRow{"label shape",
-                                                     {.name = "labels", .sample = {DType::int64, {2, 2}}, .label = true, .classes = 3},
+                                                     {.name = "labels", .sample = {DType::int64, {2, 2}}, .label = true, .indices = {.count = 3}},
                                                      "samples of 'labels' are uint8[]"},
                                          MismatchRow{"label too large",
-                                                     {.name = "labels", .sample = {DType::int64, {}}, .label = true, .classes = 1},
+                                                     {.name = "labels", .sample = {DType::int64, {}}, .label = true, .indices = {.count = 1}},
                                                      "test images: sample 0 has label 1, the model's output has 1 classes (0 to 0)"}));
 
 TEST(Feed, AModelWithMoreInputsThanTheDataIsToldSo) {
@@ -251,7 +251,7 @@ TEST(Loader, BringsSomeRowsOfInputsAndAllLabels) {
   MemoryDataset data("rows");
   data.add({.name = "x"}, Tensor::of<std::int64_t>({4}, {1, 2, 3, 4}));
   data.add({.name = "y", .role = Role::label}, Tensor::of<std::int64_t>({4}, {5, 6, 7, 8}));
-  Feed feed(data, {{.name = "x", .sample = {DType::int64, {}}}, {.name = "labels", .sample = {DType::int64, {}}, .label = true, .classes = 9}}, {}, 1);
+  Feed feed(data, {{.name = "x", .sample = {DType::int64, {}}}, {.name = "labels", .sample = {DType::int64, {}}, .label = true, .indices = {.count = 9}}}, {}, 1);
   Loader loader(feed, {.samples = 4, .batch = 3}, false, false, 0, 0, 1, [](std::int64_t batch) { return RowRange{batch - 1, 1}; });
   for (const auto& [x, y] : std::vector<std::pair<std::vector<std::int64_t>, std::vector<std::int64_t>>>{{{0, 0, 3}, {5, 6, 7}}, {{4}, {8}}}) {
     const LoadedBatch* batch = loader.next();

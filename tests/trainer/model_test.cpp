@@ -104,7 +104,7 @@ TEST(ModelApi, OneHotLabelsTrainAsClassIndicesDo) {
 
   ModelOptions o = options(48);
   const Trained by_index = train(o, {.epochs = 1, .validation = &whole}, whole);
-  o.plan.dense_labels = Model::load(template_path("mlp")).dense_labels(one_hot, o);
+  Model::load(template_path("mlp")).fit_labels(o, one_hot);
   EXPECT_TRUE(o.plan.dense_labels);
   const Trained by_row = train(o, {.epochs = 1, .validation = &one_hot}, one_hot);
   ASSERT_EQ(by_row.losses.size(), by_index.losses.size());

@@ -12,13 +12,20 @@ namespace {
 
 constexpr std::int64_t pixels = 3 * 32 * 32, record = 1 + pixels;
 
-std::unique_ptr<Dataset> read_batches(const Spec& spec, std::string_view part, const std::vector<std::string>& files) {
+// Empty where it is not there.
+std::filesystem::path find_file(const Spec& spec, const std::string& file) {
   std::filesystem::path folder = spec.argument;
   if (std::filesystem::is_directory(folder / "cifar-10-batches-bin")) folder /= "cifar-10-batches-bin";
+  for (const char* ending : {"", ".gz"})
+    if (const auto path = folder / (file + ending); std::filesystem::exists(path)) return path;
+  return {};
+}
+
+std::unique_ptr<Dataset> read_batches(const Spec& spec, std::string_view part, const std::vector<std::string>& files) {
   std::vector<std::byte> all;
   for (const std::string& file : files) {
-    auto path = folder / file;
-    if (!std::filesystem::exists(path) && std::filesystem::exists(path.string() + ".gz")) path += ".gz";
+    auto path = find_file(spec, file);
+    if (path.empty()) path = std::filesystem::path(spec.argument) / file;
     const std::vector<std::byte> bytes = read_maybe_gzip(path);
     if (bytes.empty() || bytes.size() % record != 0)
       fail(ExitCode::data, path.string(), ": ", bytes.size(), " bytes, expected a multiple of ", record);
@@ -40,11 +47,19 @@ std::unique_ptr<Dataset> read_batches(const Spec& spec, std::string_view part, c
 
 }  // namespace
 
-Splits open_cifar10(const Spec& spec, const DataRequest&) {
+Splits open_cifar10(const Spec& spec, const DataRequest& request) {
   spec.allow({}, "data");
   if (spec.argument.empty()) fail(ExitCode::usage, "data 'cifar10' needs a folder: cifar10:DIR");
   const std::vector<std::string> train{"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"};
-  return {.train = read_batches(spec, "train", train), .validation = nullptr, .test = read_batches(spec, "test", {"test_batch.bin"})};
+  const std::vector<std::string> test{"test_batch.bin"};
+  const auto there = [&](std::string_view part) {
+    const std::vector<std::string>& files = part == "train" ? train : test;
+    return (part == "train" || part == "test") && !find_file(spec, files[0]).empty();
+  };
+  Splits splits;
+  if (wants_part(request, "train", there)) splits.train = read_batches(spec, "train", train);
+  if (wants_part(request, "test", there)) splits.test = read_batches(spec, "test", test);
+  return splits;
 }
 
 }  // namespace tandem

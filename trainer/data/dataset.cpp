@@ -82,6 +82,13 @@ std::span<const DataSource> data_sources() {
   return rows;
 }
 
+bool wants_part(const DataRequest& request, std::string_view part, const std::function<bool(std::string_view)>& there) {
+  if (request.parts.empty()) return true;
+  for (const std::string& wanted : request.parts)
+    if (there(wanted)) return wanted == part;
+  return request.parts[0] == part;  // its absence is the error
+}
+
 Splits open_data(std::string_view text, const DataRequest& request) {
   const Spec spec = parse_spec(text);
   std::vector<std::string> names;

@@ -1,6 +1,8 @@
 // What the trainer learns from: samples with fields (images, labels, ...). One small interface; a reader per format.
 #pragma once
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,12 +15,20 @@ enum class Role { input, label };
 // What a sample's axes mean, so that images can be laid out as the model wants them.
 enum class Axes { plain, channels_first, channels_last };
 
+// What integers mean that choose among things: -count..count-1 or, as `lowest` says, 0..count-1.
+struct IndexRange {
+  std::int64_t lowest = 0;
+  std::int64_t count = 0;  // 0: they are numbers like others
+  std::optional<std::int64_t> ignored;  // may stand for none
+};
+
 struct Field {
   std::string name;
   Role role = Role::input;
   TensorType sample;  // of one sample, without the batch
   Axes axes = Axes::plain;
   bool pixels = false;  // uint8 0..255 that stand for 0..1
+  IndexRange indices{};  // of a model's input, in a request
 };
 
 std::string names_of(std::span<const Field> fields);  // with their types, as errors list them
@@ -31,6 +41,8 @@ class Dataset {
   virtual std::span<const Field> fields() const = 0;
   // Copies samples[i] of a field to `to`, one after another. Called from the loader's thread.
   virtual void read(std::size_t field, std::span<const std::int64_t> samples, std::byte* to) const = 0;
+  // The labels were made as the request has them: they tell nothing of the model's.
+  virtual bool follows_request() const { return false; }
   // "idx:data/mnist, train: sample 17", with the file where it is known.
   virtual std::string describe(std::int64_t sample) const;
 };
@@ -63,6 +75,7 @@ class Subset final : public Dataset {
   std::int64_t size() const override { return static_cast<std::int64_t>(samples_.size()); }
   std::span<const Field> fields() const override { return whole_.fields(); }
   void read(std::size_t field, std::span<const std::int64_t> samples, std::byte* to) const override;
+  bool follows_request() const override { return whole_.follows_request(); }
   std::string describe(std::int64_t sample) const override;
 
  private:
@@ -86,7 +99,10 @@ struct DataRequest {
   std::vector<Field> inputs;  // the model's, by name
   TensorType label;           // of one sample: int64[] for class indices, else dense
   std::int64_t classes = 0;   // of class indices
+  std::int64_t label_rows = 1;  // labels may lie one after another, so many of a sample
   std::uint64_t seed = 1;
+  // The parts that are wanted, the first that there is; empty: all. Files of others are not read.
+  std::vector<std::string> parts;
 };
 
 // One row a kind of data set, for --help and errors.
@@ -97,6 +113,9 @@ struct DataSource {
   Splits (*open)(const struct Spec& spec, const DataRequest& request);
 };
 std::span<const DataSource> data_sources();
+
+// Whether `part` (train, validation, test) is to be opened: `there` tells which parts the data has.
+bool wants_part(const DataRequest& request, std::string_view part, const std::function<bool(std::string_view)>& there);
 
 // Opens NAME:ARGUMENT[,KEY=VALUE...]. Fails (usage) on an unknown name, (data) on bad contents, (io) on unreadable files.
 Splits open_data(std::string_view spec, const DataRequest& request = {});

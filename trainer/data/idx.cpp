@@ -11,13 +11,18 @@ namespace {
 
 constexpr int ubyte = 0x08;
 
-// DIR/train-images-idx3-ubyte, with the spellings in use.
-std::filesystem::path find_file(const std::filesystem::path& folder, const std::string& stem, int rank) {
+// DIR/train-images-idx3-ubyte, with the spellings in use; empty where there is none.
+std::filesystem::path look_for(const std::filesystem::path& folder, const std::string& stem, int rank) {
   for (const char* dash : {"-", "."})
     for (const char* gz : {"", ".gz"}) {
       const auto path = folder / concat(stem, dash, "idx", rank, "-ubyte", gz);
       if (std::filesystem::exists(path)) return path;
     }
+  return {};
+}
+
+std::filesystem::path find_file(const std::filesystem::path& folder, const std::string& stem, int rank) {
+  if (const auto path = look_for(folder, stem, rank); !path.empty()) return path;
   fail(ExitCode::io, (folder / concat(stem, "-idx", rank, "-ubyte")).string(), ": no such file (nor with .gz)");
 }
 
@@ -59,10 +64,17 @@ std::unique_ptr<Dataset> read_part(const Spec& spec, const std::string& stem, st
 
 }  // namespace
 
-Splits open_idx(const Spec& spec, const DataRequest&) {
+Splits open_idx(const Spec& spec, const DataRequest& request) {
   spec.allow({}, "data");
   if (spec.argument.empty()) fail(ExitCode::usage, "data 'idx' needs a folder: idx:DIR");
-  return {.train = read_part(spec, "train", "train"), .validation = nullptr, .test = read_part(spec, "t10k", "test")};
+  const auto there = [&](std::string_view part) {
+    const std::string stem = part == "train" ? "train-images" : part == "test" ? "t10k-images" : "";
+    return !stem.empty() && !look_for(spec.argument, stem, 3).empty();
+  };
+  Splits splits;
+  if (wants_part(request, "train", there)) splits.train = read_part(spec, "train", "train");
+  if (wants_part(request, "test", there)) splits.test = read_part(spec, "t10k", "test");
+  return splits;
 }
 
 }  // namespace tandem

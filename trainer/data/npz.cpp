@@ -1,5 +1,5 @@
-// numpy archives. Arrays x and y (or NAME in place of x for a model with inputs NAME..., label or labels in place of y),
-// with _train, _val and _test endings for parts; without an ending it is the training part.
+// numpy archives. Arrays by the names of the model's inputs (or x for the only one) and y (or label, labels), with _train,
+// _val and _test endings for parts; without an ending it is the training part.
 #include <algorithm>
 #include <cmath>
 
@@ -49,12 +49,13 @@ std::unique_ptr<Dataset> read_part(ZipReader& zip, const Spec& spec, const DataR
   };
   auto data = std::make_unique<MemoryDataset>(concat("npz:", spec.argument, ", ", part));
   std::vector<std::string> inputs;
-  if (zip.has(member("x")))
-    inputs.emplace_back("x");
-  else
-    for (const Field& input : request.inputs)
-      if (zip.has(member(input.name))) inputs.push_back(input.name);
+  for (const Field& input : request.inputs)
+    if (zip.has(member(input.name))) inputs.push_back(input.name);
+  if (inputs.empty() && request.inputs.size() <= 1 && zip.has(member("x"))) inputs.emplace_back("x");
   if (inputs.empty()) return nullptr;
+  for (const char* name : {"sample_weight", "sample_weights", "class_weight"})
+    if (zip.has(member(name)))
+      fail(ExitCode::data, spec.argument, ": holds ", name, ending, ", but samples cannot be weighted: leave the array out to train on all alike");
   for (const std::string& name : inputs) {
     Tensor values = read(name);
     Field field = input_field(name, values);
@@ -62,7 +63,16 @@ std::unique_ptr<Dataset> read_part(ZipReader& zip, const Spec& spec, const DataR
   }
   for (const char* name : {"y", "label", "labels"})
     if (zip.has(member(name)) && std::find(inputs.begin(), inputs.end(), name) == inputs.end()) {
-      data->add({.name = name, .role = Role::label}, read(name));
+      Tensor labels = read(name);
+      // Those of a head [N·T,C] may be given as [N·T].
+      const Shape& s = labels.shape();
+      if (request.label_rows > 1 && s.rank() > 0 && s[0] == data->size() * request.label_rows && s[0] != data->size()) {
+        Shape each = s;
+        each[0] = request.label_rows;
+        each.dims.insert(each.dims.begin(), data->size());
+        labels = labels.reshaped(each);
+      }
+      data->add({.name = name, .role = Role::label}, std::move(labels));
       break;
     }
   return data;
@@ -81,8 +91,11 @@ Splits open_npz(const Spec& spec, const DataRequest& request) {
   if (!splits.train && !splits.test) {
     std::string names;
     for (const std::string& name : zip.names()) names += (names.empty() ? "" : ", ") + name;
-    fail(ExitCode::data, spec.argument, ": holds ", names.empty() ? "nothing" : names,
-         ", expected x.npy and y.npy, or x_train.npy and y_train.npy");
+    std::string wanted = request.inputs.size() > 1 ? "" : "x";
+    if (wanted.empty())
+      for (const Field& input : request.inputs) wanted += (wanted.empty() ? "" : ", ") + input.name;
+    fail(ExitCode::data, spec.argument, ": holds ", names.empty() ? "nothing" : names, ", expected arrays ", wanted,
+         " and y, or with the endings _train, _val and _test");
   }
   return splits;
 }

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t memory = std::int64_t{32} << 20;  // of distinct samples a field; further ones repeat them
 
-// Floats uniform in [0, 1); integers 0..classes-1.
+// Floats uniform in [0, 1); integers 0..classes-1. Indices of a model's inputs lie below the smallest table they choose from.
 Tensor noise(const TensorType& sample, std::int64_t samples, std::int64_t classes, Random random) {
   TensorType type = sample;
   type.shape.dims.insert(type.shape.dims.begin(), samples);
@@ -29,13 +29,14 @@ Tensor noise(const TensorType& sample, std::int64_t samples, std::int64_t classe
 class Noise final : public Dataset {
  public:
   Noise(std::string name, std::int64_t size, const DataRequest& request) : name_(std::move(name)), size_(size) {
-    for (Field field : request.inputs) add(std::move(field), 2, request.seed);
+    for (const Field& field : request.inputs) add(field, field.indices.count > 0 ? field.indices.count : 2, request.seed);
     if (request.label.dtype != DType::undefined)
       add({.name = "labels", .role = Role::label, .sample = request.label}, std::max<std::int64_t>(1, request.classes), request.seed);
   }
   std::string name() const override { return name_; }
   std::int64_t size() const override { return size_; }
   std::span<const Field> fields() const override { return fields_; }
+  bool follows_request() const override { return true; }
   void read(std::size_t field, std::span<const std::int64_t> samples, std::byte* to) const override {
     const auto from = values_[field].bytes();
     const auto distinct = values_[field].shape()[0];

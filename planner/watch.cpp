@@ -1,0 +1,70 @@
+#include "planner/watch.h"
+
+#include <map>
+
+#include "graph/operator.h"
+#include "planner/rewrite.h"
+
+namespace tandem {
+namespace {
+
+std::string maker(const Graph& graph, const Value& v, std::size_t forward_nodes) {
+  if (v.kind == ValueKind::input) return concat("input '", v.name, "'");
+  if (v.kind == ValueKind::parameter) return concat("parameter '", v.name, "'");
+  const Node& node = graph[v.producer];
+  const std::string name = node.origin.empty() ? node.name : node.origin[0];
+  if (static_cast<std::size_t>(v.producer.index) < forward_nodes) return concat(node.op->name, " '", name, "'");
+  return concat("the gradient of '", name, "' (", node.op->name, ")");
+}
+
+}  // namespace
+
+Watched watch(const Graph& model, const Labels& labels, const CompileOptions& o, std::int64_t samples) {
+  Graph graph = model;
+  graph.outputs = {logits_of(model, o)};
+  graph = simplify(expand(graph, true));
+  graph.state_updates.clear();
+  graph.outputs = {attach_loss(graph, labels, samples, o.batch, false).loss};
+  graph = simplify(graph);
+  const std::size_t forward = graph.nodes.size();
+  std::vector<ValueId> parameters;
+  for (std::size_t i = 0; i < graph.values.size(); ++i) {
+    const Value& v = graph.values[i];
+    if (v.kind == ValueKind::parameter && v.trainable && (!matches_any(v.name, o.freeze) || matches_any(v.name, o.unfreeze)))
+      parameters.push_back({static_cast<int>(i)});
+  }
+  differentiate(graph, graph.outputs[0], parameters);
+
+  Watched w;
+  std::vector<ValueId> watched;
+  std::map<int, std::size_t> number;
+  const auto take = [&](ValueId id) {
+    const Value& v = graph[id];
+    if (!is_float(v.type.dtype) || v.opaque || v.type.shape.elements() == 0 || number.contains(id.index)) return;
+    Watch watch{.made_by = maker(graph, v, forward), .value = v.name, .operands = {}};
+    if (v.producer.present())
+      for (const ValueId in : graph[v.producer].inputs)
+        if (const auto it = in.present() ? number.find(in.index) : number.end(); it != number.end()) watch.operands.push_back(it->second);
+    number[id.index] = watched.size();
+    watched.push_back(id);
+    w.watches.push_back(std::move(watch));
+  };
+  for (std::size_t i = 0; i < graph.values.size(); ++i)
+    if (graph.values[i].kind == ValueKind::input || graph.values[i].kind == ValueKind::parameter) take({static_cast<int>(i)});
+  for (const Node& node : graph.nodes)
+    for (const ValueId out : node.outputs)
+      if (out.present()) take(out);
+
+  GraphBuilder b(graph, "watch", {});
+  graph.outputs.clear();
+  for (const ValueId v : watched) {
+    const ValueId flat = b.reshape(v, Shape{b.shape(v).elements()});
+    const Attributes all{{"axes", Ints{0}}, {"keepdims", std::int64_t{0}}};
+    for (const ValueId x : {b.reduce_sum(b.mul(flat, 0.0), {0}, false), b.emit("ReduceMin", {flat}, all), b.emit("ReduceMax", {flat}, all)})
+      graph.outputs.push_back(x);
+  }
+  w.graph = std::move(graph);
+  return w;
+}
+
+}  // namespace tandem

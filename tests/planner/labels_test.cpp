@@ -1,0 +1,193 @@
+// What labels look like follows from loss, value and options alone; and what follows the batch from two batch sizes.
+#include "planner/labels.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/planner/small_models.h"
+
+namespace tandem {
+namespace {
+
+using small_models::Builder;
+using Make = ValueId (*)(Builder&, ValueId x, std::int64_t n);
+
+struct Row {
+  const char* name;
+  Shape x;  // of one sample
+  Make make;
+  const char* loss;
+  std::optional<int> class_axis;
+  bool dense;
+  const char* wanted;  // "scores axis sample classes"; or a part of the error
+};
+void PrintTo(const Row& row, std::ostream* out) {
+  *out << row.name;
+}
+
+GraphSource source_of(const Row& row) {
+  return [&row](std::int64_t n) {
+    Builder b;
+    Shape x = row.x;
+    x.dims.insert(x.dims.begin(), n);
+    const ValueId in = b.node("Relu", {b.graph.add_input("x", {DType::float32, x})});
+    b.graph[in].name = "inner";
+    b.graph.outputs = {row.make(b, in, n)};
+    b.graph[b.graph.outputs[0]].name = "y";
+    return b.graph;
+  };
+}
+
+CompileOptions options_of(const Row& row) {
+  CompileOptions o;
+  o.batch = 4;
+  o.loss = row.loss;
+  o.class_axis = row.class_axis;
+  o.dense_labels = row.dense;
+  return o;
+}
+
+std::string text_of(const Labels& l) {
+  return concat(l.scores, ' ', l.axis, ' ', l.sample ? to_string(*l.sample) : "none", ' ', l.classes);
+}
+
+ValueId same(Builder& b, ValueId x, std::int64_t) {
+  return b.node("Neg", {x});
+}
+ValueId softmax(Builder& b, ValueId x, std::int64_t) {
+  return b.node("Softmax", {x}, {{"axis", std::int64_t{-1}}});
+}
+ValueId first_softmax(Builder& b, ValueId x, std::int64_t) {
+  return b.node("Softmax", {x}, {{"axis", std::int64_t{1}}});
+}
+ValueId flat(Builder& b, ValueId x, std::int64_t n) {  // [n,T,C] as [n·T,C]
+  const Shape& s = b.graph[x].type.shape;
+  return b.node("Reshape", {x}, {{"shape", Ints{n * s[1], s[2]}}});
+}
+ValueId softmax_flat(Builder& b, ValueId x, std::int64_t n) {
+  return flat(b, softmax(b, x, n), n);
+}
+ValueId flat_softmax(Builder& b, ValueId x, std::int64_t n) {
+  return softmax(b, flat(b, x, n), n);
+}
+ValueId sigmoid(Builder& b, ValueId x, std::int64_t) {
+  return b.node("Sigmoid", {x});
+}
+ValueId mean(Builder& b, ValueId x, std::int64_t) {
+  return b.node("ReduceMean", {x}, {{"axes", Ints{0}}, {"keepdims", std::int64_t{0}}});
+}
+ValueId elsewhere(Builder& b, ValueId x, std::int64_t) {
+  return b.node("Transpose", {x}, {{"perm", Ints{1, 0}}});
+}
+
+constexpr const char *ce = "softmax-cross-entropy", *bce = "binary-cross-entropy";
+// clang-format off
+const Row rows[] = {
+    {"classes", {10}, same, ce, {}, false, "[10] 0 int64[] 10"},
+    {"dense", {10}, same, ce, {}, true, "[10] 0 float32[10] 10"},
+    {"ones_behind", {10, 1, 1}, same, ce, {}, false, "[10,1,1] 0 int64[] 10"},
+    {"images", {5, 4, 3}, same, ce, {}, false, "[5,4,3] 0 int64[4,3] 5"},
+    {"images_softmax", {5, 4, 3}, first_softmax, ce, {}, false, "[5,4,3] 0 int64[4,3] 5"},
+    {"classes_last_by_softmax", {6, 20}, softmax, ce, {}, false, "[6,20] 1 int64[6] 20"},
+    {"classes_last_asked", {6, 20}, same, ce, -1, false, "[6,20] 1 int64[6] 20"},
+    {"axis_out_of_range", {6, 20}, same, ce, 3, false, "--class-axis 3: 'y' is float32[4,6,20], expected an axis of 1 to 2"},
+    {"axis_of_the_batch", {6, 20}, same, ce, 0, false, "--class-axis 0"},
+    {"axis_against_softmax", {6, 20}, softmax, ce, 1, false, "--class-axis 1: the softmax of 'y' float32[4,6,20] is over axis 2"},
+    {"flattened", {7, 5}, flat, ce, {}, false, "[7,5] 1 int64[7] 5"},
+    {"flattened_behind_softmax", {7, 5}, softmax_flat, ce, {}, false, "[7,5] 1 int64[7] 5"},
+    {"flattened_before_softmax", {7, 5}, flat_softmax, ce, {}, false, "[7,5] 1 int64[7] 5"},
+    {"flattened_dense", {7, 5}, flat, ce, {}, true, "[7,5] 1 float32[7,5] 5"},
+    {"flattened_regression", {7, 5}, flat, "mse", {}, false, "[7,5] -1 float32[7,5] 0"},
+    {"one_probability", {1}, sigmoid, bce, {}, false, "[1] -1 int64[] 2"},
+    {"one_probability_dense", {1}, sigmoid, bce, {}, true, "[1] -1 float32[1] 2"},
+    {"probabilities", {6}, sigmoid, bce, {}, false, "[6] -1 float32[6] 0"},
+    {"regression", {3}, same, "mse", {}, false, "[3] -1 float32[3] 0"},
+    {"no_batch", {3}, mean, "l1", {}, false, "'y' does not grow with the batch along axis 0: it is float32[3] for 4 samples, [3] for 8"},
+    {"no_batch_of_its_size", {4}, mean, "l1", {}, false, "'y' does not grow with the batch"},
+    {"batch_elsewhere", {4}, elsewhere, "mse", {}, false, "'y' does not grow with the batch along axis 0"},
+    {"own_loss", {3}, mean, "output", {}, false, "[] -1 none 0"},
+    {"unknown_loss", {3}, same, "cross-entropy", {}, false, "loss 'cross-entropy' is unknown: expected one of softmax-cross-entropy"},
+};
+// clang-format on
+
+class LabelRows : public testing::TestWithParam<Row> {};
+TEST_P(LabelRows, FollowLossAndValue) {
+  const Row& row = GetParam();
+  std::string got;
+  try {
+    got = text_of(labels_of(source_of(row), options_of(row)));
+  } catch (const Error& e) {
+    got = e.what();
+  }
+  EXPECT_EQ(got.substr(0, std::string(row.wanted).size()), row.wanted);
+}
+INSTANTIATE_TEST_SUITE_P(All, LabelRows, testing::ValuesIn(rows), [](const auto& info) { return info.param.name; });
+
+struct FitRow {
+  const char* name;
+  Shape x;
+  Make make;
+  TensorType given;
+  std::optional<int> class_axis;  // what comes of it
+  bool dense, says;
+};
+void PrintTo(const FitRow& row, std::ostream* out) {
+  *out << row.name;
+}
+const DType i64 = DType::int64, f32 = DType::float32;
+const FitRow fit_rows[] = {
+    {"plain", {10}, same, {i64, {}}, 1, false, false},
+    {"one_hot", {10}, same, {f32, {10}}, {}, true, false},
+    {"one_hot_of_integers", {10}, same, {i64, {10}}, {}, true, false},
+    {"classes_first", {5, 4, 3}, same, {i64, {4, 3}}, 1, false, false},
+    {"classes_last", {6, 20}, same, {i64, {6}}, 2, false, false},
+    {"classes_last_with_one", {6, 20}, same, {i64, {6, 1}}, 2, false, false},
+    {"both_fit", {6, 6}, same, {i64, {6}}, 1, false, true},
+    {"none_fits", {6, 20}, same, {i64, {7}}, {}, false, false},
+    {"flattened", {7, 7}, flat, {i64, {7}}, 1, false, false},
+    {"softmax_says", {6, 6}, softmax, {i64, {6}}, {}, false, false},
+};
+
+class FitRows : public testing::TestWithParam<FitRow> {};
+TEST_P(FitRows, ChooseTheAxisByTheLabels) {
+  const FitRow& row = GetParam();
+  const Row model{row.name, row.x, row.make, ce, {}, false, ""};
+  CompileOptions o = options_of(model);
+  const std::string assumed = fit_labels(source_of(model), o, row.given);
+  EXPECT_EQ(o.class_axis, row.class_axis);
+  EXPECT_EQ(o.dense_labels, row.dense);
+  EXPECT_EQ(!assumed.empty(), row.says) << assumed;
+  if (row.says) EXPECT_NE(assumed.find("axis 1 is taken; --class-axis names another"), std::string::npos) << assumed;
+}
+INSTANTIATE_TEST_SUITE_P(All, FitRows, testing::ValuesIn(fit_rows), [](const auto& info) { return info.param.name; });
+
+TEST(Labels, AnAssumedAxisIsSaid) {
+  const Row row{"", {6, 20}, same, ce, {}, false, ""};
+  EXPECT_EQ(labels_of(source_of(row), options_of(row)).assumed,
+            "the classes of 'y' float32[4,6,20] are taken to stand on axis 1; --class-axis names another");
+  const Row plain{"", {6}, same, ce, {}, false, ""}, images{"", {6, 1, 1}, same, ce, {}, false, ""};
+  EXPECT_EQ(labels_of(source_of(plain), options_of(plain)).assumed, "");
+  EXPECT_EQ(labels_of(source_of(images), options_of(images)).assumed, "");
+}
+
+TEST(Labels, TheLossMayStandOnAnyValue) {
+  const Row row{"", {6}, mean, ce, {}, false, ""};
+  CompileOptions o = options_of(row);
+  o.loss_on = "inner";
+  const Labels l = labels_of(source_of(row), o);
+  EXPECT_EQ(l.value, "inner");
+  EXPECT_EQ(text_of(l), "[6] 0 int64[] 6");
+}
+
+TEST(Labels, RowsOfASampleByTwoBatches) {
+  EXPECT_EQ(rows_per_sample({4, 3}, 4, {8, 3}, 8), 1);
+  EXPECT_EQ(rows_per_sample({28, 3}, 4, {56, 3}, 8), 7);
+  EXPECT_EQ(rows_per_sample({4, 3}, 4, {4, 3}, 8), 0);
+  EXPECT_EQ(rows_per_sample({1}, 1, {1}, 2), 0);
+  EXPECT_EQ(rows_per_sample({3, 4}, 4, {3, 8}, 8), 0);
+  EXPECT_EQ(rows_per_sample({4, 4}, 4, {8, 8}, 8), 0);
+  EXPECT_EQ(rows_per_sample({5}, 4, {9}, 8), 0);
+  EXPECT_EQ(rows_per_sample({}, 4, {}, 8), 0);
+}
+
+}  // namespace
+}  // namespace tandem

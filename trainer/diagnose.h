@@ -1,0 +1,21 @@
+// Why a training step gave values that are not finite.
+#pragma once
+#include "planner/labels.h"
+#include "runtime/session.h"
+
+namespace tandem {
+
+// A step as it was before it ran: what the weights were and what it was given, by the plan's input names, of the whole batch.
+struct StepMaterial {
+  std::vector<NamedTensor> weights;
+  std::vector<std::pair<std::string, const std::byte*>> inputs;
+  std::int64_t batch = 0;
+  StepState state;
+};
+
+// Runs the step anew on the first device, slice by slice as the devices took it, with every value looked at: "Exp 'x' made
+// inf from 'scores' (-3.1 to 103.2)". Empty: all values of the step are finite, forward and backward.
+std::string find_not_finite(const GraphSource& source, const Labels& labels, const CompileOptions& options, Backends backends,
+                            const StepMaterial& step);
+
+}  // namespace tandem
