@@ -1,0 +1,6 @@
+"""What is known to differ from PyTorch: (pattern of exports, checks, reason). A check that passes in spite of it fails."""
+ALL = ("list", "steps", "rows")
+
+KNOWN = [
+    ("embedding_bag.*", ALL, "exported as Loop and sequences of tensors, which tandem does not run"),
+]
