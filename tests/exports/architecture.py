@@ -29,7 +29,7 @@ class Architecture:
     input: Values
     labels: Values                   # integers: softmax-cross-entropy; floats: mse
     rate: float = 0.1
-    # Shapes of what an exporter does not tell from a parameter, so that tandem trains it and says so, by exporter.
+    # What an exporter does not tell from a parameter, so that tandem trains it and says so: {"EXPORTER.BATCH" pattern: shapes}.
     assumed: dict = dataclasses.field(default_factory=dict)
     fresh: bool = False              # keep PyTorch's own first values, equal ones among them
 

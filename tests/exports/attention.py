@@ -46,7 +46,7 @@ class Attention(nn.Module):
 
     def forward(self, x, turn=lambda t: t):
         n, s, c = x.shape
-        q, k, v = (t.view(n, s, self.heads, c // self.heads).transpose(1, 2) for t in self.qkv(x).split(c, 2))
+        q, k, v = self.qkv(x).view(n, s, 3, self.heads, c // self.heads).permute(2, 0, 3, 1, 4)
         scores = turn(q) @ turn(k).transpose(2, 3) / math.sqrt(c // self.heads)
         if self.causal:
             scores = scores.masked_fill(self.mask == 0, float("-inf"))
