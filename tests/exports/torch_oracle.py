@@ -140,19 +140,27 @@ class Trial:
         plan = json.loads(tandem("plan", self.file, "--batch-size", BATCH, "--loss", self.row.loss, "--format", "json", *self.options))
         return [p["name"] for p in plan["parameters"] if p["trainable"]]
 
+    def values(self, name):
+        """Of a tensor of the file, or of the second one (NAME@2) that --untie made of it; nothing where there is none."""
+        return self.tensors.get(name.partition("@")[0])
+
+    def parameters_of(self, name, parameters):
+        """Those whose values the tensor holds. Where they are equal: by name, and of what --untie made by the order of readers."""
+        fits = [p for p, v in parameters.items() if order_in(self.values(name), v.detach().numpy()) is not None]
+        copy = name.partition("@")[2]
+        return fits[int(copy) - 1:int(copy)] if copy else fits
+
     def matches(self, trained, parameters):
         """(tensor, parameter) for every trained tensor that holds a parameter's values, and the names of the others."""
-        fits = {}
         for name in trained:
-            require(name in self.tensors, f"'{name}' is trained but is no tensor of the file")
-            fits[name] = [p for p, v in parameters.items() if order_in(self.tensors[name], v.detach().numpy()) is not None]
-        # By name where values are equal, as those of fresh norms are; an exporter may then have merged them.
+            require(self.values(name) is not None, f"'{name}' is trained but is no tensor of the file")
+        fits = {name: self.parameters_of(name, parameters) for name in trained}
         pairs = [(name, p) for name, found in fits.items() for p in ([name] if name in found else found)]
         found = {p for _, p in pairs}
-        pairs += [(name, p) for name in fits for p in fits[name] if p not in found]
+        pairs += [(name, p) for name in fits for p in fits[name] if p not in found]  # merged by the exporter
         if any(name != p for name, p in pairs):
             self.notes.add("renamed")
-        if any(self.tensors[name].shape != tuple(parameters[p].shape) for name, p in pairs):
+        if any(self.values(name).shape != tuple(parameters[p].shape) for name, p in pairs):
             self.notes.add("turned")
         return pairs, [name for name in trained if not fits[name]]
 
@@ -185,9 +193,10 @@ class Trial:
             for copy in copies:
                 self.notes.add("untied")
                 self.options += ["--tie", f"{first}={copy}"]
-        if len({name for name, _ in pairs}) < len(pairs):
+        merged = sorted({name for name, _ in pairs if sum(name == n for n, _ in pairs) > 1})
+        if merged:
             self.notes.add("merged")
-            self.options += ["--untie"]
+            self.options += ["--untie", ",".join(merged)]
 
     def check_steps(self):
         model = use_population_variance(self.reference().train())
@@ -213,11 +222,14 @@ class Trial:
         error = error_of(got, losses)
         require(error <= TOLERANCE, f"losses {got} in place of {losses}")
         trained = tensors_of(output)
-        require(trained.keys() == self.tensors.keys(), "the export has other tensors than the template")
+        made = {name for name in trained if "@" in name}  # by --untie
+        require(trained.keys() - made == self.tensors.keys(), "the export has other tensors than the template")
         after, worst, seen = model.state_dict(), (error, "loss"), set()
-        for name, first in self.tensors.items():
-            for key, old in before.items():
-                order = order_in(first, old.numpy()) if old.dtype == torch.float32 and (key == name or name not in before) else None
+        floats = {key: old for key, old in before.items() if old.dtype == torch.float32}
+        for name in trained:
+            first = self.values(name)
+            for key in [name] if name in floats else self.parameters_of(name, floats):
+                order = order_in(first, floats[key].numpy())
                 if order is None:
                     continue
                 seen.add(key)
