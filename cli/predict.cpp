@@ -79,6 +79,7 @@ Command predict_command() {
                        device_rows(),
                        rank_rows()}),
       .run = run,
+      .uses_trained = true,
   };
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/operator.h"
+#include "graph/suggest.h"
 
 namespace tandem {
 namespace {
@@ -235,9 +236,7 @@ std::vector<std::int64_t> output_rows(const GraphSource& source, const Graph& mo
 
 void check_loss(std::string_view loss) {
   if (std::find(std::begin(losses), std::end(losses), loss) != std::end(losses)) return;
-  std::string known;
-  for (const std::string_view name : losses) known += concat(known.empty() ? "" : ", ", name);
-  fail(ExitCode::usage, "loss '", loss, "' is unknown: expected one of ", known);
+  fail(ExitCode::usage, "loss '", loss, "' is unknown", suggestion(loss, std::vector<std::string>(std::begin(losses), std::end(losses))));
 }
 
 }  // namespace tandem

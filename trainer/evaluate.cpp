@@ -18,8 +18,9 @@ std::int64_t batch_size(const EvaluateOptions& o, const Plan& plan, const Datase
 
 // Runs `each(batch, plan)` for all of the data. Samples do not see each other in an inference plan, so the last batch is
 // filled up; a model that computes its own loss averages over the batch, so its last batch gets a plan of its size.
+// Returns whether all of it was run.
 template <class Each>
-void for_each_batch(Model::State& s, Feed& feed, const EvaluateOptions& o, std::int64_t batch, Each&& each) {
+bool for_each_batch(Model::State& s, Feed& feed, const EvaluateOptions& o, std::int64_t batch, Each&& each) {
   const bool pad = s.options.plan.loss != "output";
   Loader loader(feed, {.samples = feed.data().size(), .batch = batch}, false, pad, 0, 0, 1, s.rows_here());
   std::int64_t done = 0;
@@ -33,7 +34,9 @@ void for_each_batch(Model::State& s, Feed& feed, const EvaluateOptions& o, std::
     each(*loaded, plan);
     done += loaded->size;
     if (o.on_batch) o.on_batch(done, feed.data().size());
+    if (o.stop && done < feed.data().size() && s.any(o.stop())) return false;
   }
+  return true;
 }
 
 }  // namespace
@@ -50,7 +53,7 @@ Evaluation Model::evaluate(const Dataset& data, const EvaluateOptions& o) {
   feed.check_indices(s.options.plan.loss);
   Measure sum;
   const auto start = std::chrono::steady_clock::now();
-  for_each_batch(s, feed, o, batch, [&](const LoadedBatch& loaded, std::size_t plan) {
+  const bool whole = for_each_batch(s, feed, o, batch, [&](const LoadedBatch& loaded, std::size_t plan) {
     const auto& outputs = s.session->plan(plan).outputs;
     const auto on = std::find_if(outputs.begin(), outputs.end(), [&](const HostOutput& h) { return h.name == s.labels.value; });
     const TensorType& output = on->type;
@@ -63,6 +66,7 @@ Evaluation Model::evaluate(const Dataset& data, const EvaluateOptions& o) {
     sum.loss += mean / static_cast<double>(output.shape.elements()) * static_cast<double>(loaded.size);
     sum.samples += loaded.size;
   });
+  if (!whole) return {.stopped = true};
   return {.loss = sum.mean_loss(),
           .accuracy = sum.accuracy(),
           .samples = sum.samples,
@@ -79,7 +83,7 @@ std::vector<NamedTensor> Model::predict(const Dataset& data, const EvaluateOptio
   std::vector<NamedTensor> results;
   std::vector<std::size_t> written;  // of the plan's outputs, those of the model that are rows of samples
   std::int64_t done = 0;
-  for_each_batch(s, feed, o, batch, [&](const LoadedBatch& loaded, std::size_t plan) {
+  const bool whole = for_each_batch(s, feed, o, batch, [&](const LoadedBatch& loaded, std::size_t plan) {
     const Plan& p = s.session->plan(plan);
     if (results.empty()) {
       std::string left_out;
@@ -105,7 +109,7 @@ std::vector<NamedTensor> Model::predict(const Dataset& data, const EvaluateOptio
     }
     done += loaded.size;
   });
-  return results;
+  return whole ? results : std::vector<NamedTensor>{};
 }
 
 }  // namespace tandem

@@ -41,6 +41,7 @@ struct Model::State {
   Labels labels_for(const ModelOptions& o) const;  // fails (usage) on a value that is not there, naming the nearest
   // The same for what needs no loss: an inference plan of a model that has none gives labels of none.
   Labels labels_if_any(const ModelOptions& o) const;
+  bool any(bool mine) const { return options.world ? options.world->any(mine) : mine; }  // of the ranks
   bool first() const { return !options.world || options.world->rank() == 0; }  // the one that writes
   Loader::RowsOf rows_here() const;                         // those of a batch that this process's devices take
   Session& running() const;                                 // fails (usage) before compile
