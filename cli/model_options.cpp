@@ -198,7 +198,7 @@ const Dataset& split_of(const Splits& splits, std::string_view name) {
     if (data && (name.empty() || name == part)) return *data;
     if (data) there += concat(there.empty() ? "" : ", ", part);
   }
-  fail(name.empty() ? ExitCode::data : ExitCode::usage, "the data has no part '", name, "' (it has ", there, ")");
+  fail(name.empty() ? ExitCode::data : ExitCode::usage, "the data has no part '", name, "'", there.empty() ? "" : concat(" (it has ", there, ")"));
 }
 
 }  // namespace tandem

@@ -128,7 +128,7 @@ Plan compile_unchecked(const GraphSource& source, const CompileOptions& o, Backe
   Plan plan{.mode = o.mode, .batch = o.batch, .precision = o.precision, .options = o.kernel};
   plan.options.tf32 = o.precision == Precision::tf32;
   if (training) {
-    plan.loss = o.loss;
+    plan.loss = o.loss_on.empty() ? o.loss : concat(o.loss, " on ", o.loss_on);
     plan.optimizer = to_string(o.optimizer);
     if (const auto scaling = loss_scaling_of(o)) plan.optimizer += concat(", loss scale from ", scaling->start);
   }

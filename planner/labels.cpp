@@ -123,7 +123,9 @@ void take_classes(Labels& l, const Pair& models, const CompileOptions& o, ValueI
   l.axis = part.first;
   if (l.kind == Labels::plain) {
     int wide = 0;
-    for (int i = part.first; i < part.shape.rank(); ++i) wide += part.shape[i] > 1;
+    for (int i = part.shape.rank() - 1; i >= part.first; --i)
+      if (part.shape[i] > 1) ++wide, l.axis = i;  // the first axis of more than one element
+    if (wide > 1) l.axis = part.first;
     if (o.class_axis)
       l.axis = asked_axis(o, v, part);
     else if (wide > 1)
@@ -181,9 +183,11 @@ std::string fit_labels(const GraphSource& source, CompileOptions& o, const Tenso
   const std::int64_t have = sample.shape.elements();
   const Shape given = without_ones(sample.shape);
   std::vector<int> fitting;  // axes of the value
+  int usual = -1;            // where the classes stand if nothing says otherwise
   if (l.axis >= 0 && l.kind == Labels::plain && !o.class_axis) {
     const Value& value = models.graph[loss_value(models.graph, o)];
     const int last = value.type.shape.rank() - 1, first = l.scores.rank() - last;  // that the value's axis 1 is
+    usual = l.axis + 1 - first;
     for (int axis = 1; axis <= last; ++axis)
       if (without_ones(without(l.scores, axis - 1 + first)) == given) fitting.push_back(axis);
   }
@@ -197,7 +201,7 @@ std::string fit_labels(const GraphSource& source, CompileOptions& o, const Tenso
                                   ? ""
                                   : concat("labels ", sample, " fit classes on axis ", fitting[0], " and on axis ", fitting[1], " of '", l.value,
                                            "': axis ", fitting[0], " is taken; --class-axis names another");
-  o.class_axis = fitting[0];
+  if (fitting[0] != usual || !l.assumed.empty()) o.class_axis = fitting[0];
   return assumed;
 }
 

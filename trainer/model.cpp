@@ -256,7 +256,7 @@ DataRequest Model::data_request(const ModelOptions& o) const {
 
 std::string Model::fit_labels(ModelOptions& o, const Dataset& data) const {
   const Labels labels = state_->labels_for(o);  // names what is wrong
-  if (data.follows_request()) return "";
+  if (data.follows_request()) return o.plan.mode == PlanMode::training ? "" : labels.assumed;  // a plan for training says it itself
   for (const Field& field : data.fields())
     if (field.role == Role::label) return tandem::fit_labels(state_->source(o), o.plan, field.sample);
   o.plan.dense_labels = o.plan.dense_labels || (labels.sample && is_float(labels.sample->dtype));

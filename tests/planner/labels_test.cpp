@@ -83,6 +83,7 @@ constexpr const char *ce = "softmax-cross-entropy", *bce = "binary-cross-entropy
 // clang-format off
 const Row rows[] = {
     {"classes", {10}, same, ce, {}, false, "[10] 0 int64[] 10"},
+    {"ones_before", {1, 10}, same, ce, {}, false, "[1,10] 1 int64[] 10"},
     {"dense", {10}, same, ce, {}, true, "[10] 0 float32[10] 10"},
     {"ones_behind", {10, 1, 1}, same, ce, {}, false, "[10,1,1] 0 int64[] 10"},
     {"images", {5, 4, 3}, same, ce, {}, false, "[5,4,3] 0 int64[4,3] 5"},
@@ -135,15 +136,16 @@ void PrintTo(const FitRow& row, std::ostream* out) {
 }
 const DType i64 = DType::int64, f32 = DType::float32;
 const FitRow fit_rows[] = {
-    {"plain", {10}, same, {i64, {}}, 1, false, false},
+    {"plain", {10}, same, {i64, {}}, {}, false, false},
     {"one_hot", {10}, same, {f32, {10}}, {}, true, false},
     {"one_hot_of_integers", {10}, same, {i64, {10}}, {}, true, false},
     {"classes_first", {5, 4, 3}, same, {i64, {4, 3}}, 1, false, false},
     {"classes_last", {6, 20}, same, {i64, {6}}, 2, false, false},
     {"classes_last_with_one", {6, 20}, same, {i64, {6, 1}}, 2, false, false},
+    {"one_before", {1, 20}, same, {i64, {}}, {}, false, false},
     {"both_fit", {6, 6}, same, {i64, {6}}, 1, false, true},
     {"none_fits", {6, 20}, same, {i64, {7}}, {}, false, false},
-    {"flattened", {7, 7}, flat, {i64, {7}}, 1, false, false},
+    {"flattened", {7, 7}, flat, {i64, {7}}, {}, false, false},
     {"softmax_says", {6, 6}, softmax, {i64, {6}}, {}, false, false},
 };
 

@@ -244,7 +244,7 @@ TEST(Npz, DamageIsNamed) {
       {"a flipped bit", "", flipped, "its CRC differs"},
       {"a bomb", "", deflated_zip("x.npy", array, 0xFFFFFFF0, crc(array)), "cannot hold"},
       {"a size too small", "", deflated_zip("x.npy", array, array.size() - 1, crc(array)), "is damaged (deflate)"},
-      {"other arrays", "", deflated_zip("z.npy", array, array.size(), crc(array)), "holds z.npy, expected x.npy"},
+      {"other arrays", "", deflated_zip("z.npy", array, array.size(), crc(array)), "holds z.npy, expected arrays x and y"},
   };
   for (const BadFile& row : rows) {
     SCOPED_TRACE(row.name);

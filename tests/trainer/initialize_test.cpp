@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <map>
+#include <optional>
 
 #include "graph/operator.h"
 #include "tests/trainer/temporary_folder.h"
@@ -159,6 +160,38 @@ TEST(Initialize, KeepsWhatTheTemplateHasAndSaysWhatItLacks) {
   EXPECT_EQ(he.at("gemm.b")[3], 0);
   EXPECT_EQ(kept.at("conv.w"), he.at("conv.w"));
   expect_error(ExitCode::usage, "did you mean 'he-normal'?", [&] { initialize(g, "he-norml", 1); });
+}
+
+struct AutoRow {
+  const char* name;
+  const char* activation;
+  std::optional<float> first, second;  // of the two weights: absent, all alike, or where it is 9 different values
+  const char* chosen;
+};
+
+TEST(Initialize, AutoDrawsOnlyForATemplateWithoutWeights) {
+  const AutoRow rows[] = {{"absent", "Relu", {}, {}, "he-normal"},         {"alike", "Relu", 0.0F, 1.0F, "he-normal"},
+                          {"no rectifier", "Tanh", {}, 0.0F, "glorot-uniform"}, {"trained", "Relu", 9.0F, 9.0F, ""},
+                          {"one zeroed", "Relu", 9.0F, 0.0F, ""},          {"one absent", "Tanh", 9.0F, {}, ""}};
+  for (const AutoRow& row : rows) {
+    Graph g;
+    const auto weight = [&](const char* name, const std::optional<float>& value) {
+      std::optional<Tensor> data;
+      if (value) {
+        data = Tensor(TensorType{DType::float32, {4, 4}});
+        float next = 0;
+        for (float& v : data->write<float>()) v = *value == 9.0F ? ++next : *value;
+      }
+      return g.add_parameter(name, {DType::float32, {4, 4}}, std::move(data), true);
+    };
+    const auto node = [&](std::string_view op, const char* name, std::vector<ValueId> in) {
+      return g[g.add_node(*find_operator(op), name, {}, std::move(in), 1)].outputs[0];
+    };
+    ValueId x = g.add_input("x", {DType::float32, {2, 4}});
+    x = node(row.activation, "a", {node("MatMul", "m", {x, weight("w", row.first)})});
+    g.outputs = {node("MatMul", "y", {x, weight("v", row.second)})};
+    EXPECT_EQ(initialize(g, "auto", 1).chosen, row.chosen) << row.name;
+  }
 }
 
 }  // namespace

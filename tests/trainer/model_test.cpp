@@ -172,6 +172,20 @@ TEST(ModelApi, LostWeightsStopTheRunAndSpareTheCheckpoint) {
   EXPECT_FALSE(std::filesystem::exists(folder / "run/last.checkpoint"));
 }
 
+TEST(ModelApi, ASecondCompileKeepsTheWeights) {
+  const Splits data = digits("synthetic:digits,train=40,test=10");
+  Model model = compiled("mlp", options(10));
+  model.fit(*data.train, {.epochs = 1, .learning_rate = 0.1});
+  const std::vector<NamedTensor> trained = model.parameters();
+  EXPECT_FALSE(same(trained, compiled("mlp", options(10)).parameters()));
+  model.compile(options(20, "cpu:0-1"), backends);
+  EXPECT_TRUE(same(trained, model.parameters()));
+  ModelOptions inference = options(4);
+  inference.plan.mode = PlanMode::inference;
+  model.compile(inference, backends);
+  EXPECT_TRUE(same(trained, model.parameters()));
+}
+
 TEST(ModelApi, RefusesALearningRateThatIsNone) {
   const Splits data = digits("synthetic:digits,train=10,test=10");
   Model model = compiled("mlp", options(10));
