@@ -54,7 +54,7 @@ def require(condition, *words):
 def tandem(*arguments):
     """The program's standard output; its message where it fails."""
     environment = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive", **os.environ}
-    run = subprocess.run([os.environ.get("TANDEM", "tandem"), *map(str, arguments)], capture_output=True, text=True, env=environment)
+    run = subprocess.run([os.environ["TANDEM"], *map(str, arguments)], capture_output=True, text=True, env=environment)
     message = " ".join(run.stderr.split())
     require(run.returncode == 0, f"tandem {arguments[0]}: exit code {run.returncode}: {message[:300]}")
     return run.stdout
@@ -144,9 +144,9 @@ class Trial:
         """Of a tensor of the file, or of the second one (NAME@2) that --untie made of it; nothing where there is none."""
         return self.tensors.get(name.partition("@")[0])
 
-    def parameters_of(self, name, parameters):
-        """Those whose values the tensor holds. Where they are equal: by name, and of what --untie made by the order of readers."""
-        fits = [p for p, v in parameters.items() if order_in(self.values(name), v.detach().numpy()) is not None]
+    def tensors_of_model(self, name, candidates):
+        """Those whose values the file's tensor holds. Where they are equal: what --untie made by the order of its readers."""
+        fits = [n for n, values in candidates.items() if order_in(self.values(name), values) is not None]
         copy = name.partition("@")[2]
         return fits[int(copy) - 1:int(copy)] if copy else fits
 
@@ -154,7 +154,8 @@ class Trial:
         """(tensor, parameter) for every trained tensor that holds a parameter's values, and the names of the others."""
         for name in trained:
             require(self.values(name) is not None, f"'{name}' is trained but is no tensor of the file")
-        fits = {name: self.parameters_of(name, parameters) for name in trained}
+        candidates = {n: p.detach().numpy() for n, p in parameters.items()}
+        fits = {name: self.tensors_of_model(name, candidates) for name in trained}
         pairs = [(name, p) for name, found in fits.items() for p in ([name] if name in found else found)]
         found = {p for _, p in pairs}
         pairs += [(name, p) for name in fits for p in fits[name] if p not in found]  # merged by the exporter
@@ -202,7 +203,8 @@ class Trial:
         model = use_population_variance(self.reference().train())
         x, y = self.row.data(STEPS * BATCH)
         numpy.savez(self.folder / "data.npz", x=x.numpy(), y=y.numpy())
-        before = {n: t.detach().clone() for n, t in model.state_dict(keep_vars=True).items()}
+        tensors = {n: t.detach() for n, t in [*model.named_parameters(), *model.named_buffers()] if t.dtype == torch.float32}
+        before = {n: t.numpy().copy() for n, t in tensors.items()}
         optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=self.row.rate)
         losses = []
         for i in range(STEPS):
@@ -224,19 +226,17 @@ class Trial:
         trained = tensors_of(output)
         made = {name for name in trained if "@" in name}  # by --untie
         require(trained.keys() - made == self.tensors.keys(), "the export has other tensors than the template")
-        after, worst, seen = model.state_dict(), (error, "loss"), set()
-        floats = {key: old for key, old in before.items() if old.dtype == torch.float32}
+        worst, seen = (error, "loss"), set()
         for name in trained:
-            first = self.values(name)
-            for key in [name] if name in floats else self.parameters_of(name, floats):
-                order = order_in(first, floats[key].numpy())
-                if order is None:
-                    continue
-                seen.add(key)
-                wanted = after[key].numpy().reshape(-1)[order].reshape(first.shape)
-                worst = max(worst, (error_of(trained[name], wanted), f"{name} ({key})"))
-        learned = [n for n, t in before.items() if not numpy.array_equal(t.numpy(), after[n].numpy()) and t.dtype == torch.float32]
-        unseen = sorted(set(learned) - seen)
+            keys = [name] if name in before else self.tensors_of_model(name, before)
+            for key in keys:
+                order = order_in(self.values(name), before[key])
+                if order is not None:
+                    seen.add(key)
+                    wanted = tensors[key].numpy().reshape(-1)[order].reshape(self.values(name).shape)
+                    worst = max(worst, (error_of(trained[name], wanted), f"{name} ({key})"))
+            require(keys or numpy.array_equal(trained[name], self.values(name)), f"'{name}' changed, but is no parameter or statistic")
+        unseen = sorted(key for key in before.keys() - seen if not numpy.array_equal(before[key], tensors[key].numpy()))
         require(not unseen, "PyTorch changes what was not found in the file:", *unseen)
         require(worst[0] <= TOLERANCE, f"{worst[1]} differs by {worst[0]:.1e}")
         self.notes.add(f"{worst[0]:.0e}")
@@ -294,6 +294,8 @@ def main():
     parser.add_argument("--keep", type=pathlib.Path)
     parser.add_argument("patterns", nargs="*", default=["*"])
     arguments = parser.parse_args()
+    if not os.access(os.environ.get("TANDEM", ""), os.X_OK):
+        parser.error("TANDEM does not name the program: set it to build/release/tandem")
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore", category=FutureWarning)  # weight_norm's old form is deprecated, and in many models
     chosen = [n for n in (names() if arguments.whole else sample()) if any(fnmatch.fnmatch(n, p) for p in arguments.patterns)]
