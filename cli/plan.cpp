@@ -52,7 +52,7 @@ int run(const Invocation& call) {
   if (!chosen && format != "onnx") fail(ExitCode::usage, "--format: unknown format '", format, "'", suggestion(format, names));
   if (!a.text("output").empty()) check_writable_file(a.text("output"));
 
-  const Model model = Model::load(a.positional("model"));
+  const Model model = Model::load(a.positional("model"), weight_options(a));
   const ModelOptions options = model_options(call, mode);
   const BackendSet backends = BackendSet::load(parse_devices(a.text("devices")));
   backends.check(options.plan.devices, options.plan.autotune);
@@ -97,6 +97,7 @@ Command plan_command() {
                            {"autotune", "", "off", "time kernels; needs the devices"},
                        },
                        training_rows(),
+                      weight_rows(),
                        device_rows()}),
       .run = run,
   };

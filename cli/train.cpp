@@ -161,7 +161,7 @@ int train(const Invocation& call, World* world) {
   const Arguments& a = call.arguments;
   const bool first = is_first(world), dry = a.on("dry-run");
   if (!dry && first) check_outputs(a);
-  Model model = load_model(a.positional("model"), world);
+  Model model = load_model(a.positional("model"), world, weight_options(a));
   const BackendSet backends = BackendSet::load(parse_devices(a.text("devices")));
   Job job = prepare(call, model, backends, world);
   if (dry) return show_plan(call, model, job.options, backends);
@@ -237,6 +237,7 @@ Command train_command() {
       .options = join(
           {data_rows(),
            training_rows(),
+           weight_rows(),
            {
                {"lr", "X", "0.01", "learning rate"},
                {"lr-schedule", "SPEC", "constant", "constant, step[,every=10][,factor=0.1] or cosine[,final=0]; with [,warmup=EPOCHS]"},

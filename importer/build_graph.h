@@ -12,6 +12,7 @@ struct BuiltGraph {
   std::vector<Problem> problems;              // empty: the graph is whole
   BatchHints hints;                           // what rebatch() wants to know of this build
   std::vector<std::optional<Shape>> outputs;  // shapes, by the model's outputs; none: not built
+  std::vector<ValueId> values;                // by symbol; absent: not built
 };
 
 // Never fails for what the model holds: nodes that cannot be built become problems, those that read them are passed

@@ -12,6 +12,7 @@
 #include "importer/export_external.h"
 #include "importer/inference_mode.h"
 #include "importer/model_file_impl.h"
+#include "importer/tie_weights.h"
 
 namespace tandem {
 namespace {
@@ -64,6 +65,7 @@ class Exporter {
   Exporter(const ModelFile::Impl& impl, const Given& given) : impl_(impl), given_(given), model_(impl.proto) {}
 
   void run(const std::filesystem::path& output) {
+    tied();
     set_inference_mode(impl_.flat, impl_.proto, model_);
     initializers();
     constant_nodes();
@@ -84,7 +86,15 @@ class Exporter {
   }
 
  private:
-  Tensor* given(const std::string& name) const {
+  // A tensor that follows another has that one's new values.
+  void tied() {
+    for (const Tie& tie : impl_.flat.ties)
+      if (const Tensor* leader = given(impl_.flat.name(tie.leader)))
+        tied_[impl_.flat.name(tie.follower)] = tie.transposed ? transposed(*leader) : *leader;
+  }
+
+  Tensor* given(const std::string& name) {
+    if (const auto it = tied_.find(name); it != tied_.end()) return &it->second;
     const auto it = given_.find(name);
     return it == given_.end() ? nullptr : it->second;
   }
@@ -153,6 +163,7 @@ class Exporter {
 
   const ModelFile::Impl& impl_;
   const Given& given_;
+  std::map<std::string, Tensor> tied_;
   onnx::ModelProto model_;
   std::vector<ExternalPatch> patches_;
 };

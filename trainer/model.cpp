@@ -4,10 +4,12 @@
 #include <cstring>
 #include <numeric>
 
+#include "graph/pattern.h"
 #include "planner/plan/plan_file.h"
 #include "trainer/initialize.h"
 #include "trainer/model_state.h"
 #include "trainer/share.h"
+#include "trainer/spec.h"
 
 namespace tandem {
 namespace {
@@ -105,7 +107,7 @@ Session& Model::State::running() const {
 std::size_t Model::State::plan_for(PlanMode mode, std::int64_t batch) {
   const auto found = plans.find({mode, batch});
   if (found != plans.end()) return found->second;
-  CompileOptions o = options.plan;
+  CompileOptions o = plan_options(options);
   o.mode = mode;
   o.batch = batch;
   const std::size_t index = running().add(plan_together(options.world, source(options), o, backends, &running().plan(0)));
@@ -171,8 +173,18 @@ StepReport Model::State::report(std::size_t index, double rate) const {
   return report;
 }
 
-Model Model::load(const std::filesystem::path& path) {
-  return Model(ModelFile::read(path));
+Model Model::load(const std::filesystem::path& path, const WeightOptions& weights) {
+  ModelFile file = ModelFile::read(path, weights);
+  std::vector<std::string> names;
+  for (const TemplateTensor& t : file.tensors()) names.push_back(t.name);
+  for (const auto& [option, patterns] : {std::pair{"trainable", &weights.trainable}, {"constant", &weights.constant}})
+    for (const std::string& pattern : *patterns)
+      if (std::none_of(names.begin(), names.end(), [&, &p = pattern](const std::string& name) { return matches_any(name, {p}); })) {
+        const std::string near = nearest(pattern, names);
+        fail(ExitCode::usage, "--", option, " '", pattern, "': model '", file.name(), "' holds no float tensor of that name",
+             near.empty() ? ": tandem summary --weights lists them" : concat(", did you mean '", near, "'?"));
+      }
+  return Model(std::move(file));
 }
 Model::Model(ModelFile file) : state_(std::make_unique<State>(std::move(file))) {}
 Model::~Model() = default;
@@ -182,12 +194,24 @@ const ModelFile& Model::file() const {
   return state_->file;
 }
 
-Summary Model::summary(const std::map<std::string, std::int64_t>& dims) const {
-  return summarize(state_->file.graph({.batch = 1, .dims = dims}));
+Summary Model::summary(const SummaryOptions& options) const {
+  const ModelFile& file = state_->file;
+  const ImportOptions import{.batch = 1, .dims = options.dims};
+  CompileOptions names{.freeze = options.freeze, .unfreeze = options.unfreeze};
+  for (const TemplateTensor& t : file.tensors()) names.tensors.push_back(t.name);
+  std::vector<Problem> problems = file.problems(import);
+  if (!problems.empty()) return outline(file.name(), file.outline(import), file.tensors(), std::move(problems), names);
+  return summarize(file.graph(import), file.tensors(), names);
+}
+
+CompileOptions Model::State::plan_options(const ModelOptions& o) const {
+  CompileOptions plan = o.plan;
+  for (const TemplateTensor& t : file.tensors()) plan.tensors.push_back(t.name);
+  return plan;
 }
 
 Plan Model::make_plan(const ModelOptions& o, Backends backends) const {
-  return tandem::compile(state_->source(o), o.plan, backends);
+  return tandem::compile(state_->source(o), state_->plan_options(o), backends);
 }
 
 std::string Model::training_graph(const ModelOptions& o) const {
@@ -196,7 +220,7 @@ std::string Model::training_graph(const ModelOptions& o) const {
     for (const DeviceSpec& d : o.plan.devices) weights.push_back(d.weight);
     return weights;
   }());
-  return onnx_of(tandem::training_graph(state_->source(o), o.plan, samples.at(0)));
+  return onnx_of(tandem::training_graph(state_->source(o), state_->plan_options(o), samples.at(0)));
 }
 
 DataRequest Model::data_request() const {
@@ -239,7 +263,7 @@ void Model::check_data(const Dataset& data, const ModelOptions& o, const Preproc
 void Model::compile(const ModelOptions& options, Backends backends) {
   State& s = *state_;
   own_devices(options.plan.devices, options.world);
-  Plan plan = plan_together(options.world, s.source(options), options.plan, backends, nullptr);
+  Plan plan = plan_together(options.world, s.source(options), s.plan_options(options), backends, nullptr);
   const Graph graph = s.source(options)(options.plan.batch);
   const Initial initial = initialize(graph, options.init, options.seed);
   if (!initial.missing.empty() && options.plan.mode == PlanMode::inference)

@@ -37,7 +37,8 @@ Operator cast_operator() {
             if (e.attributes().integer("to") == static_cast<std::int64_t>(e.type(e.x()).dtype)) return {e.x()};
             return {};
           },
-          .fold = fold_cast};
+          .fold = fold_cast,
+          .operands = {{"input", OperandRole::view}}};
 }
 
 Operator cast_like() {
@@ -45,7 +46,8 @@ Operator cast_like() {
           .since = {15, 19, 21, 23, 24, 25},
           .infer = [](InferContext& c) { c.set_output(0, c.input(1).dtype, c.shape(0)); },
           .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {cast(e, e.x(0), e.type(e.x(1)).dtype)}; },
-          .fold = fold_cast};
+          .fold = fold_cast,
+          .operands = {{"input", OperandRole::view}, {"target_type", OperandRole::index}}};
 }
 
 }  // namespace tandem

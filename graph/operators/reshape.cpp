@@ -66,7 +66,8 @@ Operator reshape() {
               },
           .differentiate = [](GradientContext& g) { g.set_dx(g.reshape(g.dy(), g.shape(g.x()))); },
           .fold = fold_reshape,
-          .static_operands = {{1, "shape"}}};
+          .static_operands = {{1, "shape"}},
+          .operands = {{"data", OperandRole::view}, {"shape", OperandRole::index}}};
 }
 
 Operator flatten() {
@@ -82,7 +83,8 @@ Operator flatten() {
                 c.set_output(0, c.input(0).dtype, flattened(c.shape(0), positive));
               },
           .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {e.reshape(e.x(), flattened(e.shape(e.x()), e.attributes().integer("axis")))}; },
-          .fold = fold_reshape};
+          .fold = fold_reshape,
+          .operands = {{"input", OperandRole::view}}};
 }
 
 Operator squeeze() {
@@ -106,7 +108,8 @@ Operator squeeze() {
               },
           .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {e.reshape(e.x(), squeezed(e.shape(e.x()), e.attributes().ints("axes")))}; },
           .fold = fold_reshape,
-          .static_operands = {{1, "axes"}}};
+          .static_operands = {{1, "axes"}},
+          .operands = {{"data", OperandRole::view}, {"axes", OperandRole::index}}};
 }
 
 Operator unsqueeze() {
@@ -122,7 +125,8 @@ Operator unsqueeze() {
               },
           .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {e.reshape(e.x(), unsqueezed(e.shape(e.x()), e.attributes().ints("axes")))}; },
           .fold = fold_reshape,
-          .static_operands = {{1, "axes"}}};
+          .static_operands = {{1, "axes"}},
+          .operands = {{"data", OperandRole::view}, {"axes", OperandRole::index}}};
 }
 
 Operator identity() {
@@ -130,7 +134,8 @@ Operator identity() {
           .since = {1, 13, 14, 16, 19, 21, 23, 24, 25},
           .infer = infer_same,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {e.x()}; },
-          .fold = fold_reshape};
+          .fold = fold_reshape,
+          .operands = {{"input", OperandRole::view}}};
 }
 
 }  // namespace tandem
