@@ -105,13 +105,32 @@ std::vector<OptionRow> training_rows() {
       {"beta2", "X", "", "adam, adamw: decay of the second moment (default 0.999)"},
       {"rho", "X", "", "rmsprop: decay of the mean square (default 0.9)"},
       {"epsilon", "X", "", "adam, adamw, rmsprop: added to the denominator"},
-      {"freeze", "PATTERNS", "", "parameters not to train, by name with * and ?, separated by commas"},
-      {"unfreeze", "PATTERNS", "", "exceptions to --freeze"},
       {"loss-scale", "X", "", "start of the loss scale, 0 for none (default 65536 with fp16, else none); it follows the gradients"},
       {"dense-labels", "", "off", "labels have the output's shape (found out from the data where there is some)"},
       {"bucket-bytes", "N", "26214400", "largest all-reduce bucket"},
       {"sync-batch-norm", "", "off", "BatchNormalization over all devices' samples"},
   };
+}
+
+std::vector<OptionRow> weight_rows() {
+  return {
+      {"freeze", "PATTERNS", "", "weights not to train, by name with * and ?, separated by commas; a BatchNormalization's statistics stay with it"},
+      {"unfreeze", "PATTERNS", "", "exceptions to --freeze"},
+      {"trainable", "PATTERNS", "", "tensors of the file that are weights, whatever tandem takes them for (summary --weights)"},
+      {"constant", "PATTERNS", "", "tensors of the file that are constants"},
+      {"untie", "PATTERNS", "", "tensors that several nodes read: each gets its own, also in the trained model ('*': all)"},
+      {"tie", "A=B", "", "train B as A (transposed where shapes say so), both are written; pairs separated by commas"},
+  };
+}
+
+WeightOptions weight_options(const Arguments& a) {
+  WeightOptions o{.trainable = a.list("trainable"), .constant = a.list("constant"), .untie = a.list("untie"), .tie = {}};
+  for (const std::string& pair : a.list("tie")) {
+    const std::size_t equals = pair.find('=');
+    if (equals == 0 || equals == std::string::npos || equals + 1 == pair.size()) fail(ExitCode::usage, "--tie ", pair, ": expected A=B");
+    o.tie.emplace_back(pair.substr(0, equals), pair.substr(equals + 1));
+  }
+  return o;
 }
 
 std::vector<OptionRow> data_rows() {

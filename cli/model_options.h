@@ -9,10 +9,12 @@ namespace tandem {
 
 std::vector<OptionRow> join(std::initializer_list<std::vector<OptionRow>> parts);
 std::vector<OptionRow> device_rows();    // --devices, --slice-weights, --batch-size, --dim, kernel choices
-std::vector<OptionRow> training_rows();  // --loss, --optimizer and its options, --freeze, ...
+std::vector<OptionRow> training_rows();  // --loss, --optimizer and its options, ...
+std::vector<OptionRow> weight_rows();    // --freeze, --trainable, --constant, --untie, --tie, ...
 std::vector<OptionRow> data_rows();      // --data, --normalize
 
 // Reads those of the rows above that the command has.
+WeightOptions weight_options(const Arguments& arguments);
 ModelOptions model_options(const Invocation& invocation, PlanMode mode);
 // What the options leave open of loss, its value and the classes' axis is taken as the training had it that the file tells
 // of (`tandem.*` in its metadata), with a line for what is not the default.

@@ -55,7 +55,7 @@ int run(const Invocation& call) {
   else if (call.streams.out_terminal && (format == "plan" || format == "onnx"))
     fail(ExitCode::usage, "--format ", format, " is binary and not written to a terminal: give --output FILE or redirect stdout to one");
 
-  const Model model = Model::load(a.positional("model"));
+  const Model model = Model::load(a.positional("model"), weight_options(a));
   ModelOptions options = model_options(call, mode);
   if (mode == PlanMode::training) take_preparation(call, model, options);
   const BackendSet backends = BackendSet::load(parse_devices(a.text("devices")));
@@ -101,6 +101,7 @@ Command plan_command() {
                            {"autotune", "", "off", "time kernels; needs the devices"},
                        },
                        training_rows(),
+                      weight_rows(),
                        device_rows()}),
       .run = run,
   };

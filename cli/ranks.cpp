@@ -106,9 +106,9 @@ int on_ranks(const Invocation& call, int (*job)(const Invocation&, World*)) {
 
 bool is_first(const World* world) { return !world || world->rank() == 0; }
 
-Model load_model(const std::filesystem::path& path, World* world) {
+Model load_model(const std::filesystem::path& path, World* world, const WeightOptions& weights) {
   const World::Busy busy(world);
-  return Model::load(path);
+  return Model::load(path, weights);
 }
 
 void agree_on(World* world, std::vector<World::Fact> facts, const std::vector<DeviceSpec>& devices, const BackendSet& backends) {

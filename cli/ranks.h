@@ -25,7 +25,7 @@ int run_processes(int processes);
 
 // Parts of such jobs. A null world: this process is alone.
 bool is_first(const World* world);  // the one that writes
-Model load_model(const std::filesystem::path& path, World* world);
+Model load_model(const std::filesystem::path& path, World* world, const WeightOptions& weights = {});
 // Fails (communication) where a rank has found other facts or has backends that compute otherwise.
 void agree_on(World* world, std::vector<World::Fact> facts, const std::vector<DeviceSpec>& devices, const BackendSet& backends);
 

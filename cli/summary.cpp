@@ -1,5 +1,6 @@
 #include "cli/command.h"
 #include "cli/model_options.h"
+#include "importer/report.h"
 #include "trainer/spec.h"
 
 namespace tandem {
@@ -7,22 +8,35 @@ namespace {
 
 int run(const Invocation& call) {
   const Arguments& a = call.arguments;
-  const Model model = Model::load(a.positional("model"));
-  std::map<std::string, std::int64_t> dims;
+  const Model model = Model::load(a.positional("model"), weight_options(a));
+  SummaryOptions options{.dims = {}, .freeze = a.list("freeze"), .unfreeze = a.list("unfreeze")};
   for (const std::string& dim : a.list("dim")) {
     const std::size_t equals = dim.rfind('=');
     if (equals == std::string::npos) fail(ExitCode::usage, "--dim ", dim, ": expected NAME=SIZE");
-    dims[dim.substr(0, equals)] = parse_integer(dim.substr(equals + 1), concat("--dim ", dim.substr(0, equals)));
+    options.dims[dim.substr(0, equals)] = parse_integer(dim.substr(equals + 1), concat("--dim ", dim.substr(0, equals)));
   }
-  const Summary s = model.summary(dims);
+  const Summary s = model.summary(options);
+  for (const std::string& warning : s.warnings) call.say("warning: " + warning);
+  if (!s.problems.empty()) call.say(concat("warning: ", report_of(a.positional("model"), s.problems)));
   if (!call.json()) {
-    call.write(text_of(s));
+    call.write(a.on("weights") ? text_of_tensors(s) : text_of(s));
     return 0;
   }
   Json::Array rows;
   for (const SummaryRow& r : s.rows)
     rows.push_back(
-        Json::Object{{"node", r.node}, {"op", r.op}, {"output", to_string(r.output)}, {"parameters", r.parameters}, {"flops", r.flops}});
+        Json::Object{{"node", r.node}, {"op", r.op}, {"output", r.output ? Json(to_string(*r.output)) : Json()}, {"parameters", r.parameters}, {"flops", r.flops}});
+  Json::Array tensors, warnings, problems;
+  for (const SummaryTensor& t : s.tensors)
+    tensors.push_back(Json::Object{{"name", t.tensor.name},
+                                   {"type", to_string(t.tensor.type)},
+                                   {"values", t.tensor.type.shape.elements()},
+                                   {"is", std::string(name_of(t.tensor.holding))},
+                                   {"frozen", t.frozen},
+                                   {"certain", t.tensor.certain},
+                                   {"reason", t.tensor.reason}});
+  for (const std::string& warning : s.warnings) warnings.push_back(warning);
+  for (const Problem& problem : s.problems) problems.push_back(to_string(problem));
   call.print(Json::Object{{"model", s.model},
                           {"opset", model.file().opset()},
                           {"ir_version", model.file().ir_version()},
@@ -31,7 +45,10 @@ int run(const Invocation& call) {
                           {"trainable", s.trainable},
                           {"bytes", s.bytes},
                           {"flops", s.flops},
-                          {"nodes", std::move(rows)}});
+                          {"nodes", std::move(rows)},
+                          {"weights", std::move(tensors)},
+                          {"warnings", std::move(warnings)},
+                          {"problems", std::move(problems)}});
   return 0;
 }
 
@@ -43,8 +60,10 @@ Command summary_command() {
       .help = "show a model's nodes, shapes and parameters",
       .positionals = {"model"},
       .usage = "MODEL.onnx [options]",
-      .examples = "  tandem summary models/lenet.onnx\n  tandem summary models/resnet50.onnx --json\n",
-      .options = {{"dim", "NAME=SIZE", "", "sizes of symbolic dimensions other than the batch, separated by commas"}},
+      .examples = "  tandem summary models/lenet.onnx\n  tandem summary models/resnet50.onnx --weights\n  tandem summary models/resnet50.onnx --json\n",
+      .options = join({{{"weights", "", "off", "list every float tensor of the file: trained or constant, and because of what"},
+                        {"dim", "NAME=SIZE", "", "sizes of symbolic dimensions other than the batch, separated by commas"}},
+                       weight_rows()}),
       .run = run,
   };
 }

@@ -285,7 +285,7 @@ int train(const Invocation& call, World* world) {
   Interrupt interrupt;
   interrupt.announce(answer_to_signal(call, "stopped before training: nothing was written"), true);
   if (!dry && is_first(world)) check_outputs(a);
-  Model model = load_model(a.positional("model"), world);
+  Model model = load_model(a.positional("model"), world, weight_options(a));
   const BackendSet backends = BackendSet::load(parse_devices(a.text("devices")));
   Job job = prepare(call, model, backends, world);
   if (dry) return show_plan(call, model, job.options, backends);
@@ -332,6 +332,7 @@ Command train_command() {
       .options = join(
           {data_rows(),
            training_rows(),
+           weight_rows(),
            {
                {"lr", "X", "0.01", "learning rate"},
                {"lr-schedule", "SPEC", "constant", "constant, step[,every=10][,factor=0.1] or cosine[,final=0]; with [,warmup=EPOCHS]"},

@@ -93,6 +93,13 @@ void GradientContext::set_dx(int i, ValueId dx) {
   dx_[static_cast<std::size_t>(i)] = dx;
 }
 
+OperandRow operand_of(const Operator& op, int input) {
+  if (static_cast<std::size_t>(input) < op.operands.size()) return op.operands[static_cast<std::size_t>(input)];
+  for (const StaticOperand& s : op.static_operands)
+    if (s.input == input) return {s.attribute, OperandRole::constant};
+  return op.operands.empty() ? OperandRow{} : op.operands.back();
+}
+
 const Operator& internal_operator(std::string_view name) {
   if (const Operator* op = find_operator(name, "tandem")) return *op;
   if (const Operator* op = find_operator(name, "")) return *op;

@@ -131,6 +131,30 @@ struct ElementwiseParameter {
   float absent;  // ONNX's default
 };
 
+// What an operand is to its operator: whether a tensor that the template holds there is a weight, with what values it
+// starts, and whether the loss's gradient flows back through it.
+enum class OperandRole {
+  data,               // numbers like any other: a weight may reach the loss through them
+  view,               // the output is the operand in another form: what that is used for, the operand is
+  mean, variance,     // running statistics, kept by a rule of their own
+  filter,             // [M, C/group, ...]
+  transposed_filter,  // [C, M/group, ...]
+  matrix,             // the left factor of a product [..., out, in], or the right one [..., in, out]; transA, transB turn them
+  embedding,          // rows to pick from
+  scale, bias,        // of channels or features
+  slope,              // below zero
+  radicand,           // data under a root: a variance where a normalization is written out
+  addend, factor,     // data to add, to multiply or divide by
+  exponent,           // data
+  class_weights,      // a constant of the task
+  constant,           // of the formula: no gradient
+  index,              // indices, shapes and conditions: no gradient
+};
+struct OperandRow {
+  std::string_view name;  // ONNX's
+  OperandRole role = OperandRole::data;
+};
+
 struct Operator {
   std::string_view name;
   std::string_view domain;                   // "" = ai.onnx, "tandem" = internal
@@ -151,10 +175,12 @@ struct Operator {
   // an Elementwise program (docs/internal-operators.md).
   bool elementwise = false;
   std::vector<ElementwiseParameter> parameters;
+  std::vector<OperandRow> operands;  // by place, the last for all that follow; none given: all are data
 };
 
 std::span<const Operator> operators();  // all rows, ONNX's first, sorted by name within a domain
 const Operator* find_operator(std::string_view name, std::string_view domain = "");  // null: unknown
+OperandRow operand_of(const Operator& op, int input);  // a static operand that is not listed is a constant
 const Operator& internal_operator(std::string_view name);  // ONNX's or internal; fails: a programming error
 
 // Floating-point operations of a node (a multiply-add counts two).

@@ -91,10 +91,9 @@ class Builder {
   }
 
   void hold(const FlatInitializer& i) {
-    const WeightRole role = model_.role(i.symbol);
     std::optional<Tensor> data = i.data;
     if (data) data = wanted(*data);
-    if (role == WeightRole::none && data) {
+    if (model_.holding(i.symbol) == Holding::constant && data) {
       value(i.symbol) = graph().add_constant(model_.name(i.symbol), *data);
     } else if (is_float(i.type.dtype)) {
       value(i.symbol) = parameter(i.symbol, {wanted(i.type.dtype), i.type.shape}, std::move(data));
@@ -103,13 +102,29 @@ class Builder {
     }
   }
 
+  bool follows(Symbol s) const {
+    return std::any_of(model_.ties.begin(), model_.ties.end(), [&](const Tie& t) { return t.follower == s; });
+  }
+  void follow(const Tie& tie) {
+    const ValueId leader = value(tie.leader);
+    if (!leader.present()) return;
+    value(tie.follower) = leader;
+    if (!tie.transposed) return;
+    const NodeId id = graph().add_node(*find_operator("Transpose"), model_.name(tie.follower), {{"perm", Ints{1, 0}}}, {leader}, 1);
+    value(tie.follower) = graph()[id].outputs[0];
+    graph()[value(tie.follower)].name = model_.name(tie.follower);
+  }
+
   ValueId parameter(Symbol symbol, TensorType type, std::optional<Tensor> data) {
     return graph().add_parameter(model_.name(symbol), std::move(type), std::move(data),
-                                 options_.training && model_.role(symbol) == WeightRole::trained);
+                                 options_.training && model_.holding(symbol) == Holding::trained);
   }
 
   void run(const FlatBody& body) {
-    for (const FlatInitializer& i : body.initializers) initializer(i);
+    for (const FlatInitializer& i : body.initializers)
+      if (!follows(i.symbol)) initializer(i);
+    if (&body == &model_.main)
+      for (const Tie& tie : model_.ties) follow(tie);
     for (const FlatNode& node : body.nodes) attempt(node);
   }
 
@@ -250,7 +265,7 @@ class Builder {
     if (!node.faults.empty()) fail(node.faults.front());
     const Symbol out = only_output(node);
     const Tensor tensor = wanted(constant_value(node.attributes));
-    if (node.top_level && model_.role(out) != WeightRole::none) {
+    if (node.top_level && model_.holding(out) != Holding::constant) {
       value(out) = parameter(out, tensor.type(), tensor);
     } else {
       value(out) = graph().add_constant(model_.name(out), tensor);
@@ -261,7 +276,7 @@ class Builder {
   void constant_of_shape(const FlatNode& node, const Draft& draft) {
     const Symbol out = only_output(node);
     const Fill fill = fill_of(graph(), draft);
-    if (!node.top_level || model_.role(out) == WeightRole::none) {
+    if (!node.top_level || model_.holding(out) == Holding::constant) {
       value(out) = graph().add_constant(model_.name(out), wanted(filled(fill, options_.fold_limit)));
       return repeat_copies(out);
     }

@@ -59,6 +59,8 @@ void drop_dead_nodes(FlatModel& model) {
   Liveness liveness(model.symbols.size());
   for (const Symbol out : model.main.outputs) liveness.keep(out);
   liveness.sweep(model.main.nodes);
+  for (const FlatInitializer& i : model.main.initializers)
+    if (!liveness.live(i.symbol)) model.unread.push_back({i.symbol, i.type, {}});
   std::erase_if(model.main.initializers, [&](const FlatInitializer& i) { return !liveness.live(i.symbol); });
 }
 

@@ -1,170 +1,251 @@
-// Which of the model's float constants are weights. ONNX does not say: it is judged by what reads them.
+// Which of the model's float tensors are weights. In this order: what the user says; what the file says; what the operand is
+// that the tensor stands in; its values; and where nothing says otherwise, an initializer that the loss's gradient reaches is
+// trained. docs/weights.md tells it in plain words.
 #include <algorithm>
+#include <cmath>
 
-#include "importer/flat_model.h"
+#include "graph/pattern.h"
+#include "importer/constant_nodes.h"
+#include "importer/operand_uses.h"
+#include "importer/tensor_names.h"
+#include "importer/value_tests.h"
 
 namespace tandem {
 namespace {
 
-enum class Use {
-  weight,  // whatever its size
-  many,    // a weight if it has more than one element: a lone number is part of the formula
-  statistic,
-  fixed,  // a constant of the task: the weights of a loss's classes
-  pass,   // the output is the weight in another form
+enum class Source { initializer, node, inner };  // inner: of a function or a subgraph
+
+struct Held {
+  Symbol symbol;
+  Source source = Source::initializer;
+  TensorType type;
+  std::optional<Tensor> data;
 };
 
-struct Slot {
-  std::string_view op;
-  int first, last;  // inputs
-  Use use;
+struct Verdict {
+  Holding holding = Holding::constant;
+  std::string reason;
+  bool certain = true;
 };
-constexpr int all = 1 << 30;
-constexpr Slot slots[] = {
-    {"Conv", 1, 2, Use::weight},
-    {"ConvTranspose", 1, 2, Use::weight},
-    {"Gemm", 0, 2, Use::weight},
-    {"MatMul", 0, 1, Use::weight},
-    {"Einsum", 0, all, Use::weight},
-    {"Gather", 0, 0, Use::weight},
-    {"PRelu", 1, 1, Use::weight},
-    {"BatchNormalization", 1, 2, Use::weight},
-    {"BatchNormalization", 3, 4, Use::statistic},
-    {"InstanceNormalization", 1, 2, Use::weight},
-    {"LayerNormalization", 1, 2, Use::weight},
-    {"GroupNormalization", 1, 2, Use::weight},
-    {"RMSNormalization", 1, 1, Use::weight},
-    {"LSTM", 1, 3, Use::weight},
-    {"GRU", 1, 3, Use::weight},
-    {"RNN", 1, 3, Use::weight},
-    {"NegativeLogLikelihoodLoss", 2, 2, Use::fixed},
-    {"SoftmaxCrossEntropyLoss", 2, 2, Use::fixed},
-    {"Add", 0, 1, Use::many},
-    {"Mul", 0, 1, Use::many},
-    {"Sum", 0, all, Use::many},
-    {"Identity", 0, 0, Use::pass},
-    {"Cast", 0, 0, Use::pass},
-    {"CastLike", 0, 0, Use::pass},
-    {"Reshape", 0, 0, Use::pass},
-    {"Flatten", 0, 0, Use::pass},
-    {"Squeeze", 0, 0, Use::pass},
-    {"Unsqueeze", 0, 0, Use::pass},
-    {"Transpose", 0, 0, Use::pass},
-    {"Expand", 0, 0, Use::pass},
-    {"Tile", 0, 0, Use::pass},
-    {"Slice", 0, 0, Use::pass},
-    {"Split", 0, 0, Use::pass},
-    {"Concat", 0, all, Use::pass},
-    {"Div", 0, 0, Use::pass},
-    {"Sqrt", 0, 0, Use::pass},
-    {"Reciprocal", 0, 0, Use::pass},
-};
+using Answer = std::optional<Verdict>;
+constexpr bool by_rule = false;
 
-// Normalisation written out as arithmetic tells its statistics only by the names frameworks give them.
-constexpr std::string_view statistic_names[] = {"running_mean", "running_var", "moving_mean", "moving_variance", "moving_var"};
-
-struct Uses {
-  bool weight = false, many = false, statistic = false, fixed = false;
-  bool only_fixed() const { return fixed && !weight && !many && !statistic; }
-  void add(const Uses& other) {
-    weight = weight || other.weight;
-    many = many || other.many;
-    statistic = statistic || other.statistic;
-    fixed = fixed || other.fixed;
-  }
-};
-
-// Walks backwards, so that what a node's outputs are used for is known when its inputs ask.
 class WeightFinder {
  public:
-  explicit WeightFinder(FlatModel& model) : model_(model), uses_(model.symbols.size()) {
-    model.roles.assign(model.symbols.size(), WeightRole::none);
-    walk(model.main.nodes);
+  WeightFinder(FlatModel& model, const WeightOptions& options)
+      : model_(model), options_(options), uses_(uses_of(model)), producers_(model.symbols.size()) {
+    states_kinds_ = std::any_of(model.stated.begin(), model.stated.end(), [](Stated s) { return s != Stated::nothing; });
+    for (const FlatNode& node : model.main.nodes)
+      for (const Symbol out : node.outputs)
+        if (out.present()) producers_[static_cast<std::size_t>(out.index)] = &node;
+    collect();
   }
 
-  void judge(Symbol source, std::int64_t elements) {
-    const std::string& name = model_.name(source);
-    const bool named =
-        std::any_of(std::begin(statistic_names), std::end(statistic_names), [&](std::string_view s) { return name.ends_with(s); });
-    const Uses& uses = uses_of(source);
-    const bool weight = uses.weight || (uses.many && elements > 1);
-    if (uses.statistic || named) {
-      role(source) = WeightRole::statistic;
-    } else if (uses.fixed) {
-      model_.warnings.push_back(concat("'", name, "' weighs the classes of a loss: it is a constant and not trained",
-                                       weight ? ", although it is used as a weight too" : ""));
-    } else if (weight) {
-      role(source) = WeightRole::trained;
+  void run() {
+    // Where the file trains no initializer, its weights stand in Constant nodes throughout.
+    for (const Held& held : held_)
+      if (held.source == Source::initializer && judge(held).holding == Holding::trained) nodes_hold_weights_ = false;
+    model_.held.assign(model_.symbols.size(), -1);
+    for (const Held& held : held_) {
+      Verdict v = judge(held);
+      if (uses(held).has(OperandRole::class_weights) && v.holding == Holding::constant)
+        model_.warnings.push_back(concat("'", name(held), "' weighs the classes of a loss: it is a constant and not trained",
+                                         used_as_weight(held) ? ", although it is used as a weight too" : ""));
+      model_.held[static_cast<std::size_t>(held.symbol.index)] = static_cast<int>(model_.tensors.size());
+      model_.tensors.push_back({name(held), held.type, v.holding, std::move(v.reason), v.certain});
     }
+    for (const FlatInitializer& i : model_.unread)
+      if (is_float(i.type.dtype)) model_.tensors.push_back({model_.name(i.symbol), i.type, Holding::constant, "no output of the model depends on it"});
   }
 
  private:
-  void walk(const std::vector<FlatNode>& nodes) {
-    for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {
-      for (const FlatBody& body : node->bodies) {
-        if (node->op == "If")
-          for (std::size_t i = 0; i < std::min(body.outputs.size(), node->outputs.size()); ++i) pass(body.outputs[i], node->outputs[i]);
-        walk(body.nodes);
-      }
-      if (node->domain.empty()) use(*node);
+  // What the file holds.
+
+  void collect() {
+    std::vector<const Tensor*> integers(model_.symbols.size());
+    for (const FlatInitializer& i : model_.main.initializers) {
+      if (is_float(i.type.dtype)) held_.push_back({i.symbol, Source::initializer, i.type, i.data});
+      if (i.type.dtype == DType::int64 && i.data) integers[static_cast<std::size_t>(i.symbol.index)] = &*i.data;
     }
+    nodes(model_.main.nodes, integers);
   }
 
-  void use(const FlatNode& node) {
-    for (const Slot& slot : slots) {
-      if (slot.op != node.op) continue;
-      const int last = std::min(slot.last, static_cast<int>(node.inputs.size()) - 1);
-      for (int i = slot.first; i <= last; ++i) {
-        const Symbol in = node.inputs[static_cast<std::size_t>(i)];
-        if (!in.present()) continue;
-        // What only goes into a constant of the task is no weight, whatever arithmetic it takes.
-        const bool into_fixed = slot.use == Use::many && node.outputs.size() == 1 && node.outputs[0].present() && uses_of(node.outputs[0]).only_fixed();
-        if (slot.use == Use::pass || into_fixed) {
-          for (const Symbol out : node.outputs) pass(in, out);
-        } else {
-          uses_of(in).add({slot.use == Use::weight, slot.use == Use::many, slot.use == Use::statistic, slot.use == Use::fixed});
+  void nodes(const std::vector<FlatNode>& list, const std::vector<const Tensor*>& integers) {
+    for (const FlatNode& node : list) {
+      for (const FlatBody& body : node.bodies) {
+        for (const FlatInitializer& i : body.initializers)
+          if (is_float(i.type.dtype)) held_.push_back({i.symbol, Source::inner, i.type, i.data});
+        nodes(body.nodes, integers);
+      }
+      if (!node.domain.empty() || node.outputs.size() != 1 || !node.outputs[0].present() || !node.faults.empty()) continue;
+      const Source source = node.top_level ? Source::node : Source::inner;
+      if (node.op == "Constant") {
+        for (const char* form : {"value", "value_float", "value_floats"}) {
+          const AttributeValue* value = node.attributes.find(form);
+          if (!value || (form == std::string_view("value") && !std::holds_alternative<Tensor>(*value))) continue;
+          if (Tensor tensor = constant_value(node.attributes); is_float(tensor.dtype())) held_.push_back({node.outputs[0], source, tensor.type(), tensor});
+          break;
         }
+      } else if (node.op == "ConstantOfShape" && node.inputs.size() == 1 && node.inputs[0].present()) {
+        fill(node, source, integers[static_cast<std::size_t>(node.inputs[0].index)]);
       }
     }
   }
 
-  void pass(Symbol from, Symbol to) {
-    if (from.present() && to.present()) uses_of(from).add(uses_of(to));
+  void fill(const FlatNode& node, Source source, const Tensor* shape) {
+    const AttributeValue* value = node.attributes.find("value");
+    const Tensor* element = value ? std::get_if<Tensor>(value) : nullptr;
+    if (!shape || shape->elements() == 0 || (value && !element) || (element && !is_float(element->dtype()))) return;
+    TensorType type{element ? element->dtype() : DType::float32, Shape(shape->to_int64s())};
+    std::int64_t elements = 1;
+    for (const std::int64_t d : type.shape)
+      if (d < 0 || __builtin_mul_overflow(elements, d, &elements)) return;
+    held_.push_back({node.outputs[0], source, std::move(type), {}});
   }
-  Uses& uses_of(Symbol s) { return uses_[static_cast<std::size_t>(s.index)]; }
-  WeightRole& role(Symbol s) { return model_.roles[static_cast<std::size_t>(s.index)]; }
+
+  const std::string& name(const Held& held) const { return model_.name(held.symbol); }
+  const Uses& uses(const Held& held) const { return uses_[static_cast<std::size_t>(held.symbol.index)]; }
+  Stated stated(const Held& held) const { return model_.stated[static_cast<std::size_t>(held.symbol.index)]; }
+  static bool lone(const Held& held) { return held.type.shape.elements() == 1; }
+  bool used_as_weight(const Held& held) const {
+    for (int r = 0; r <= static_cast<int>(OperandRole::index); ++r)
+      if (uses(held).has(static_cast<OperandRole>(r)) && is_weight(static_cast<OperandRole>(r))) return true;
+    return false;
+  }
+  bool statistic(const Held& held) const {
+    return is_statistic(uses(held).strongest()) || (!lone(held) && (uses(held).variance || is_statistics_name(name(held))));
+  }
+  bool alike(const Held& held) const { return held.data && all_alike(comparable(*held.data)); }
+  static Tensor comparable(const Tensor& t) { return size_of(t.dtype()) < size_of(DType::float32) ? t.cast(DType::float32) : t; }
+  // The exporter made it: a file that names its parameters does not name this one.
+  bool unnamed(const Held& held) const { return states_kinds_ && stated(held) == Stated::nothing; }
+
+  // The rules.
+
+  Verdict judge(const Held& held) const {
+    for (const auto rule : {&WeightFinder::said_by_user, &WeightFinder::said_by_file, &WeightFinder::said_by_place, &WeightFinder::said_by_role,
+                            &WeightFinder::said_by_values, &WeightFinder::said_of_number})
+      if (Answer answer = (this->*rule)(held)) return std::move(*answer);
+    const bool expected = is_weights_name(name(held)) || bias_of_product(held);
+    return {Holding::trained, concat("the gradient reaches it: ", text_of(uses(held).reader)), expected};
+  }
+
+  Answer said_by_user(const Held& held) const {
+    const auto pattern_of = [&](const std::vector<std::string>& patterns) {
+      return std::find_if(patterns.begin(), patterns.end(), [&](const std::string& p) { return matches_any(name(held), {p}); });
+    };
+    const auto trainable = pattern_of(options_.trainable), constant = pattern_of(options_.constant);
+    if (trainable == options_.trainable.end()) {
+      if (constant == options_.constant.end()) return std::nullopt;
+      return Verdict{Holding::constant, concat("--constant ", *constant)};
+    }
+    const auto refuse = [&](const auto&... why) {
+      fail(ExitCode::usage, "--trainable '", *trainable, "': '", name(held), "' ", why...);
+    };
+    if (constant != options_.constant.end()) refuse("is named by --constant '", *constant, "' too");
+    if (held.source == Source::inner) refuse("stands in a function or a subgraph: only tensors of the model's own graph can be trained");
+    if (is_statistic(uses(held).strongest())) refuse("is ", text_of(uses(held).reader), ", a running statistic");
+    if (uses(held).has(OperandRole::constant) || uses(held).has(OperandRole::class_weights))
+      refuse("is ", text_of(uses(held).reader), ", which must be known when the plan is made");
+    return Verdict{Holding::trained, concat("--trainable ", *trainable)};
+  }
+
+  Answer said_by_file(const Held& held) const {
+    if (stated(held) == Stated::nothing) return std::nullopt;
+    if (stated(held) == Stated::parameter && uses(held).has(OperandRole::constant))
+      return Verdict{Holding::constant, concat(text_of(uses(held).reader), " must be known when the plan is made"), by_rule};
+    if (stated(held) == Stated::parameter) return Verdict{Holding::trained, "the file: PARAMETER"};
+    if (statistic(held)) return Verdict{Holding::statistic, "the file: BUFFER"};
+    return Verdict{Holding::constant, stated(held) == Stated::buffer ? "the file: BUFFER" : "the file: CONSTANT_TENSOR"};
+  }
+
+  Answer said_by_place(const Held& held) const {
+    if (held.source == Source::inner) return Verdict{Holding::constant, "it stands in a function or a subgraph", lone(held)};
+    if (statistic(held))
+      return Verdict{Holding::statistic, is_statistic(uses(held).strongest()) && uses(held).direct ? text_of(uses(held).reader)
+                                                                                                  : "of a normalization written out"};
+    if (uses(held).has(OperandRole::class_weights) || uses(held).has(OperandRole::constant))
+      return Verdict{Holding::constant, text_of(uses(held).reader)};
+    if (!uses(held).gradient()) return Verdict{Holding::constant, "the gradient does not reach it"};
+    return std::nullopt;
+  }
+
+  Answer said_by_role(const Held& held) const {
+    const OperandRole role = uses(held).strongest();
+    if (!is_weight(role)) return std::nullopt;
+    if (held.source == Source::node && !nodes_hold_weights_)
+      return Verdict{Holding::constant, "a Constant node, and the model's weights are initializers", lone(held)};
+    const bool of_normalization = role == OperandRole::scale || role == OperandRole::bias;
+    if (held.source == Source::initializer && unnamed(held) && of_normalization && uses(held).direct && alike(held))
+      return Verdict{Holding::constant, "the file names its parameters and not this one, and all its values are alike", by_rule};
+    if (role == OperandRole::embedding && held.data && is_table(comparable(*held.data)))
+      return Verdict{Holding::constant, "its values are a table of sines or a progression", by_rule};
+    const bool vector_of_product = role == OperandRole::matrix && held.type.shape.rank() < 2;
+    return Verdict{Holding::trained, text_of(uses(held).reader), !vector_of_product};
+  }
+
+  // From here on the tensor is part of a formula.
+  Answer said_by_values(const Held& held) const {
+    if (held.source == Source::node) return Verdict{Holding::constant, "a Constant node", lone(held)};
+    if (!held.data) return std::nullopt;
+    const Tensor values = comparable(*held.data);
+    if (!all_finite(values)) return Verdict{Holding::constant, "it holds values that are not finite"};
+    if (is_mask(values)) return Verdict{Holding::constant, "its values are a mask", by_rule};
+    if (is_table(values)) return Verdict{Holding::constant, "its values are a table of sines or a progression", by_rule};
+    if (!lone(held) && unnamed(held) && is_creations_name(name(held)) && all_alike(values))
+      return Verdict{Holding::constant, "the file names its parameters and not this one, and all its values are alike", by_rule};
+    return std::nullopt;
+  }
+
+  Answer said_of_number(const Held& held) const {
+    if (!lone(held) || bias_of_product(held)) return std::nullopt;
+    if (unnamed(held)) return Verdict{Holding::constant, "the file names its parameters, and this number is none", is_made_up(name(held))};
+    if (is_made_up(name(held))) return Verdict{Holding::constant, "a number of a formula, by its name", by_rule};
+    const double value = held.data ? held.data->to_doubles()[0] : 0;
+    constexpr double largest_epsilon = 1e-3;
+    if (uses(held).strongest() == OperandRole::addend && value > 0 && value <= largest_epsilon) return Verdict{Holding::constant, "an epsilon"};
+    const bool usual = value == std::round(value) || std::abs(value) == 0.5;
+    if (uses(held).has(OperandRole::exponent) && usual && !is_path(name(held))) return Verdict{Holding::constant, "an exponent", by_rule};
+    return std::nullopt;
+  }
+
+  // A vector added to a product right away.
+  bool bias_of_product(const Held& held) const {
+    const Uses::Reader& reader = uses(held).reader;
+    if (!reader.node || reader.node->op != "Add" || !uses(held).direct || reader.node->inputs.size() != 2) return false;
+    const Symbol other = reader.node->inputs[static_cast<std::size_t>(1 - reader.input)];
+    const FlatNode* product = other.present() ? producers_[static_cast<std::size_t>(other.index)] : nullptr;
+    const Shape& s = held.type.shape;
+    return product && (product->op == "MatMul" || product->op == "Conv" || product->op == "Gemm") && s.rank() > 0 &&
+           s.elements() == *std::max_element(s.begin(), s.end());
+  }
 
   FlatModel& model_;
+  const WeightOptions& options_;
   std::vector<Uses> uses_;
+  std::vector<const FlatNode*> producers_;
+  std::vector<Held> held_;
+  bool states_kinds_ = false, nodes_hold_weights_ = true;
 };
-
-const Tensor* value_of(const FlatNode& node) {
-  const AttributeValue* value = node.attributes.find("value");
-  return value ? std::get_if<Tensor>(value) : nullptr;
-}
 
 }  // namespace
 
-void find_weights(FlatModel& model) {
-  WeightFinder finder(model);
-  std::vector<const Tensor*> integers(model.symbols.size());
-  for (const FlatInitializer& i : model.main.initializers) {
-    if (is_float(i.type.dtype) && i.type.shape.rank() > 0) finder.judge(i.symbol, i.type.shape.elements());
-    if (i.type.dtype == DType::int64 && i.data) integers[static_cast<std::size_t>(i.symbol.index)] = &*i.data;
+void find_weights(FlatModel& model, const WeightOptions& options) {
+  WeightFinder(model, options).run();
+  std::int64_t tensors[2] = {}, values[2] = {};
+  for (const TemplateTensor& t : model.tensors) {
+    if (t.certain) continue;
+    const bool trained = t.holding == Holding::trained;
+    ++tensors[trained];
+    values[trained] += t.type.shape.elements();
   }
-  for (const FlatNode& node : model.main.nodes) {
-    if (!node.domain.empty() || node.outputs.size() != 1 || !node.outputs[0].present()) continue;
-    const Tensor* value = value_of(node);
-    if (node.op == "Constant" && value && is_float(value->dtype()) && value->shape().rank() > 0)
-      finder.judge(node.outputs[0], value->elements());
-    if (node.op == "ConstantOfShape" && node.inputs.size() == 1 && node.inputs[0].present() && (!value || is_float(value->dtype()))) {
-      const Tensor* shape = integers[static_cast<std::size_t>(node.inputs[0].index)];
-      if (!shape || shape->elements() == 0) continue;
-      // Only whether it is one or more matters; the product could overflow.
-      const auto dims = shape->values<std::int64_t>();
-      finder.judge(node.outputs[0], std::all_of(dims.begin(), dims.end(), [](std::int64_t d) { return d == 1; }) ? 1 : 2);
-    }
-  }
+  if (tensors[0] + tensors[1] == 0) return;
+  const auto part = [&](int which, const char* what) {
+    return concat(tensors[which], tensors[which] == 1 ? " tensor (" : " tensors (", values[which], values[which] == 1 ? " value) " : " values) ", what);
+  };
+  model.warnings.push_back(concat("by rule, not by the file: ", tensors[1] ? part(1, "trained") : "", tensors[1] && tensors[0] ? ", " : "",
+                                  tensors[0] ? part(0, "constant") : "",
+                                  ": tandem summary --weights lists them; --trainable and --constant overrule"));
 }
 
 }  // namespace tandem

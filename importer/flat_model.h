@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "graph/attributes.h"
+#include "graph/template_tensor.h"
 #include "importer/external_data.h"
 #include "importer/model_file.h"
 #include "tandem_onnx.pb.h"
@@ -51,18 +52,24 @@ struct FlatNode {
 };
 std::string qualified_op(const FlatNode& node);  // "ai.onnx::Conv"
 
-// What a float that the model holds is for, judged by its uses.
-enum class WeightRole {
-  none,       // a constant
-  trained,    // a weight
-  statistic,  // of BatchNormalization: kept, not trained
+// What PyTorch's exporter says of a tensor (torch.export's graph signature).
+enum class Stated { nothing, parameter, buffer, constant };
+
+// B holds what A holds, perhaps transposed, and follows it.
+struct Tie {
+  Symbol leader, follower;
+  bool transposed = false;
 };
 
 struct FlatModel {
   std::string name_of_graph;
   std::vector<std::string> symbols;  // their names
-  std::vector<WeightRole> roles;     // by symbol
+  std::vector<Stated> stated;        // by symbol
+  std::vector<int> held;             // by symbol: its place in `tensors`, -1: none
+  std::vector<TemplateTensor> tensors;  // every float tensor of the file, in its order
+  std::vector<Tie> ties;
   std::vector<ModelInput> inputs;    // of main, in its order, without initializers
+  std::vector<FlatInitializer> unread;  // initializers of main that no output needs, without their values
   FlatBody main;
   std::vector<std::string> output_names;  // of main: two may name one value
   std::vector<Problem> problems;          // of the file's structure, whatever the batch
@@ -70,16 +77,21 @@ struct FlatModel {
   int node_ids = 0;
 
   const std::string& name(Symbol s) const { return symbols[static_cast<std::size_t>(s.index)]; }
-  WeightRole role(Symbol s) const { return roles[static_cast<std::size_t>(s.index)]; }
+  Holding holding(Symbol s) const {
+    const int place = held[static_cast<std::size_t>(s.index)];
+    return place < 0 ? Holding::constant : tensors[static_cast<std::size_t>(place)].holding;
+  }
 };
 
 // Reads, inlines, drops what no output needs, and finds the weights. The result points into `model`.
-FlatModel flatten(const onnx::ModelProto& model, ExternalData& external);
+FlatModel flatten(const onnx::ModelProto& model, ExternalData& external, const WeightOptions& options);
 
 // Its passes, in order:
 FlatModel inline_functions(const onnx::ModelProto& model, ExternalData& external);
 void drop_label_outputs(FlatModel& model);  // of classifiers: strings and maps of label to score, which no graph holds
 void drop_dead_nodes(FlatModel& model);
-void find_weights(FlatModel& model);
+void find_weights(FlatModel& model, const WeightOptions& options);
+void tie_weights(FlatModel& model, const WeightOptions& options);
+void warn_of_equal_tensors(FlatModel& model);
 
 }  // namespace tandem

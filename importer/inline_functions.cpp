@@ -29,10 +29,29 @@ class Inliner {
     Scope scope;
     flat_.name_of_graph = proto_.graph().name();
     flat_.main = graph(proto_.graph(), scope, frame, true);
+    flat_.stated.resize(flat_.symbols.size());
+    for (const auto& tensor : proto_.graph().initializer()) note_stated(tensor, scope);
+    for (const auto& value : proto_.graph().value_info()) note_stated(value, scope);
+    for (const auto& input : proto_.graph().input()) note_stated(input, scope);
     return std::move(flat_);
   }
 
  private:
+  // PyTorch writes into a value's metadata what its module calls it: "InputKind.PARAMETER" or "PARAMETER".
+  template <class Proto>
+  void note_stated(const Proto& proto, const Scope& scope) {
+    const Symbol* symbol = scope.find(proto.name());
+    if (!symbol) return;
+    for (const auto& entry : proto.metadata_props()) {
+      if (entry.key() != "pkg.torch.export.graph_signature.InputSpec.kind") continue;
+      const std::string& kind = entry.value();
+      Stated& stated = flat_.stated[static_cast<std::size_t>(symbol->index)];
+      if (kind.ends_with("PARAMETER")) stated = Stated::parameter;
+      if (kind.ends_with("BUFFER")) stated = Stated::buffer;
+      if (kind.ends_with("CONSTANT_TENSOR")) stated = Stated::constant;
+    }
+  }
+
   template <class... Parts>
   void problem(const Parts&... parts) {
     flat_.problems.push_back({.reason = concat(parts...)});
@@ -248,11 +267,13 @@ FlatModel inline_functions(const onnx::ModelProto& model, ExternalData& external
   return Inliner(model, external).run();
 }
 
-FlatModel flatten(const onnx::ModelProto& model, ExternalData& external) {
+FlatModel flatten(const onnx::ModelProto& model, ExternalData& external, const WeightOptions& options) {
   FlatModel flat = inline_functions(model, external);
   drop_label_outputs(flat);
   drop_dead_nodes(flat);
-  find_weights(flat);
+  find_weights(flat, options);
+  tie_weights(flat, options);
+  warn_of_equal_tensors(flat);
   return flat;
 }
 

@@ -7,6 +7,7 @@
 #include "importer/recognise_batch_normalization.h"
 #include "importer/report.h"
 #include "importer/tensor_data.h"
+#include "importer/untie.h"
 
 namespace tandem {
 namespace {
@@ -33,22 +34,23 @@ ModelFile::~ModelFile() = default;
 ModelFile::ModelFile(ModelFile&&) noexcept = default;
 ModelFile& ModelFile::operator=(ModelFile&&) noexcept = default;
 
-ModelFile ModelFile::read(const std::filesystem::path& path) {
+ModelFile ModelFile::read(const std::filesystem::path& path, const WeightOptions& weights) {
   try {
-    return ModelFile(std::make_unique<Impl>(read_file(path, limits::model_bytes), ExternalData(path), path));
+    return ModelFile(std::make_unique<Impl>(read_file(path, limits::model_bytes), ExternalData(path), path, weights));
   } catch (const Error& error) {
     if (error.code() != ExitCode::model) throw;
     fail("'", path.string(), "': ", error.what());
   }
 }
 
-ModelFile ModelFile::parse(std::string bytes, const std::filesystem::path& folder) {
-  return ModelFile(std::make_unique<Impl>(std::move(bytes), ExternalData::beside(folder), std::filesystem::path()));
+ModelFile ModelFile::parse(std::string bytes, const std::filesystem::path& folder, const WeightOptions& weights) {
+  return ModelFile(std::make_unique<Impl>(std::move(bytes), ExternalData::beside(folder), std::filesystem::path(), weights));
 }
 
-ModelFile::Impl::Impl(std::string bytes, ExternalData data, std::filesystem::path file)
+ModelFile::Impl::Impl(std::string bytes, ExternalData data, std::filesystem::path file, const WeightOptions& weights)
     : path(std::move(file)), external(std::move(data)), proto(parse_model(bytes)) {
-  flat = flatten(proto, external);
+  untie(proto, external, weights.untie);
+  flat = flatten(proto, external, weights);
   forms = take_values(*proto.mutable_graph(), flat);
   for (const auto& entry : proto.metadata_props()) metadata.emplace(entry.key(), entry.value());
 }
@@ -79,6 +81,28 @@ std::string ModelFile::producer() const {
 
 std::vector<std::string> ModelFile::outputs() const {
   return impl_->flat.output_names;
+}
+
+const std::vector<TemplateTensor>& ModelFile::tensors() const {
+  return impl_->flat.tensors;
+}
+
+std::vector<OutlineNode> ModelFile::outline(const ImportOptions& options) const {
+  const FlatModel& flat = impl_->flat;
+  const BuiltGraph built = build_followed(impl_->flat, options);
+  std::vector<OutlineNode> rows;
+  for (const FlatNode& node : flat.main.nodes) {
+    OutlineNode row{.name = node.name, .op = node.op, .output = {}, .reads = {}};
+    for (const Symbol out : node.outputs) {
+      const ValueId id = out.present() ? built.values[static_cast<std::size_t>(out.index)] : ValueId{};
+      if (id.present()) row.output = built.graph[id].type;
+      if (out.present()) break;
+    }
+    for (const Symbol in : node.inputs)
+      if (in.present() && flat.held[static_cast<std::size_t>(in.index)] >= 0) row.reads.push_back(flat.name(in));
+    rows.push_back(std::move(row));
+  }
+  return rows;
 }
 
 std::vector<Problem> ModelFile::problems(const ImportOptions& options) const {

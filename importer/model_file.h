@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "graph/template_tensor.h"
 
 namespace tandem {
 
@@ -32,20 +33,37 @@ struct ModelInput {
   bool shape_known = true;
 };
 
+// What a user says of a template's float tensors, by name with * and ?; the rules of docs/weights.md judge the others.
+struct WeightOptions {
+  std::vector<std::string> trainable;
+  std::vector<std::string> constant;
+  std::vector<std::string> untie;                           // each operand that reads such an initializer gets one of its own
+  std::vector<std::pair<std::string, std::string>> tie;     // A, B: the second follows the first, transposed where shapes say so
+};
+
 struct ImportOptions {
   std::int64_t batch = 1;                            // axis 0 of every input that has a batch; 0: as the file has it (symbolic: 1)
   std::map<std::string, std::int64_t> dims;          // sizes of other symbolic dimensions, by symbol or by "input:axis"
   std::map<std::string, Tensor> constants;           // graph inputs to be treated as known
-  bool training = true;                              // floats used as weights become trainable
+  bool training = true;                              // weights become trainable
   DType float_type = DType::undefined;               // float64: the whole graph in double (gradient checks)
   std::int64_t fold_limit = std::int64_t{64} << 20;  // bytes one folded tensor may take
+};
+
+// A node as the file has it, functions inlined.
+struct OutlineNode {
+  std::string name, op;
+  std::optional<TensorType> output;  // the first; none: the node, or one before it, could not be built
+  std::vector<std::string> reads;    // names of float tensors that the file holds
 };
 
 class ModelFile {
  public:
   // Fails (io) where the file cannot be read, (model) where it is no ONNX model or breaks a safety limit.
-  static ModelFile read(const std::filesystem::path& path);
-  static ModelFile parse(std::string bytes, const std::filesystem::path& folder);  // folder: where external data lies; empty: none allowed
+  // Fails (usage) where the options contradict the model.
+  static ModelFile read(const std::filesystem::path& path, const WeightOptions& weights = {});
+  // folder: where external data lies; empty: none allowed
+  static ModelFile parse(std::string bytes, const std::filesystem::path& folder, const WeightOptions& weights = {});
   ~ModelFile();
   ModelFile(ModelFile&&) noexcept;
   ModelFile& operator=(ModelFile&&) noexcept;
@@ -57,11 +75,13 @@ class ModelFile {
   const std::map<std::string, std::string>& metadata() const;  // metadata_props; of equal keys the first
   std::vector<ModelInput> inputs() const;  // without initializers
   std::vector<std::string> outputs() const;
+  const std::vector<TemplateTensor>& tensors() const;  // every float tensor, in the file's order
 
   // The graph for one batch size. Parameter names are the initializers' names (or, for weights made by Constant or
   // ConstantOfShape nodes, that node's output name). Fails (model) with all problems in one message.
   Graph graph(const ImportOptions& options) const;
   std::vector<Problem> problems(const ImportOptions& options) const;  // the same problems as a list; empty: importable
+  std::vector<OutlineNode> outline(const ImportOptions& options) const;  // what is known of the nodes, importable or not
 
   // The template with these values in place of its weights, all else as it was: names, order, opset, metadata,
   // unknown fields, external data in a file beside it. Written to a temporary name, then renamed: a failure (io)

@@ -9,7 +9,7 @@
 namespace tandem {
 
 struct ModelFile::Impl {
-  Impl(std::string bytes, ExternalData data, std::filesystem::path file);
+  Impl(std::string bytes, ExternalData data, std::filesystem::path file, const WeightOptions& weights);
 
   std::filesystem::path path;  // empty: parsed from memory
   ExternalData external;

@@ -13,6 +13,7 @@
 #include "importer/inference_mode.h"
 #include "importer/model_file_impl.h"
 #include "importer/rebatch.h"
+#include "importer/tie_weights.h"
 
 namespace tandem {
 namespace {
@@ -102,6 +103,7 @@ class Exporter {
   }
 
   void run(const std::filesystem::path& output) {
+    tied();
     set_inference_mode(impl_.flat, impl_.proto, model_);
     initializers();
     constant_nodes();
@@ -122,7 +124,15 @@ class Exporter {
   }
 
  private:
-  Tensor* given(const std::string& name) const {
+  // A tensor that follows another has that one's new values.
+  void tied() {
+    for (const Tie& tie : impl_.flat.ties)
+      if (const Tensor* leader = given(impl_.flat.name(tie.leader)))
+        tied_[impl_.flat.name(tie.follower)] = tie.transposed ? transposed(*leader) : *leader;
+  }
+
+  Tensor* given(const std::string& name) {
+    if (const auto it = tied_.find(name); it != tied_.end()) return &it->second;
     const auto it = given_.find(name);
     return it == given_.end() ? nullptr : it->second;
   }
@@ -191,6 +201,7 @@ class Exporter {
 
   const ModelFile::Impl& impl_;
   const Given& given_;
+  std::map<std::string, Tensor> tied_;
   onnx::ModelProto model_;
   std::vector<ExternalPatch> patches_;
 };

@@ -10,19 +10,15 @@
 namespace tandem {
 namespace {
 
-std::vector<ValueId> trainable_parameters(const Graph& graph, const CompileOptions& o) {
+std::vector<ValueId> trainable_parameters(const Graph& graph) {
   std::vector<ValueId> list;
-  for (std::size_t i = 0; i < graph.values.size(); ++i) {
-    const Value& v = graph.values[i];
-    if (v.kind != ValueKind::parameter || !v.trainable) continue;
-    if (matches_any(v.name, o.freeze) && !matches_any(v.name, o.unfreeze)) continue;
-    list.push_back({static_cast<int>(i)});
-  }
+  for (std::size_t i = 0; i < graph.values.size(); ++i)
+    if (graph.values[i].kind == ValueKind::parameter && graph.values[i].trainable) list.push_back({static_cast<int>(i)});
   return list;
 }
 
 // What of the model's trainable parameters the loss does not reach, in one line.
-std::vector<std::string> warn_of_unreached(const Graph& model, const CompileOptions& o, const Graph& training, std::span<const ValueId> parameters,
+std::vector<std::string> warn_of_unreached(const Graph& model, const Graph& training, std::span<const ValueId> parameters,
                                            std::span<const ValueId> gradients) {
   std::set<std::string> reached;
   for (std::size_t i = 0; i < parameters.size(); ++i)
@@ -30,7 +26,7 @@ std::vector<std::string> warn_of_unreached(const Graph& model, const CompileOpti
   constexpr std::size_t most = 4;
   std::size_t count = 0;
   std::string names;
-  for (const ValueId v : trainable_parameters(model, o)) {
+  for (const ValueId v : trainable_parameters(model)) {
     if (reached.contains(model[v].name) || count++ >= most) continue;
     names += concat(count > 1 ? ", " : "", '\'', model[v].name, '\'');
   }
@@ -131,8 +127,7 @@ Training build_training(const Graph& whole, const Labels& labels, const CompileO
   CompileOptions o = options;
   o.loss_scaling = loss_scaling_of(options);
   Training t;
-  check_patterns(whole, o);
-  Graph model = whole;
+  Graph model = freeze(whole, o, t.warnings);
   model.outputs = {logits_of(whole, o)};  // all that the loss sees of it
   const bool synchronized = collective && o.synchronize_batch_norm;
   t.graph = expand(model, true);
@@ -158,7 +153,7 @@ Training build_training(const Graph& whole, const Labels& labels, const CompileO
   }
   const std::size_t scale_output = graph.outputs.size() - 1;
 
-  std::vector<ValueId> parameters = trainable_parameters(graph, o);
+  std::vector<ValueId> parameters = trainable_parameters(graph);
   for (const ValueId p : parameters)
     if (is_16_bit(graph[p].type.dtype))
       fail("parameter '", graph[p].name, "' is ", graph[p].type.dtype, ": training keeps weights in float32, a template has to hold them so (--precision says what is computed in)");
@@ -167,14 +162,14 @@ Training build_training(const Graph& whole, const Labels& labels, const CompileO
   if (std::none_of(gradients.begin(), gradients.end(), [](ValueId g) { return g.present(); }))
     fail("the loss does not depend on any trainable parameter of model '", graph.name, "'");
 
-  t.warnings = warn_of_unreached(model, o, graph, parameters, gradients);
+  for (std::string& warning : warn_of_unreached(model, graph, parameters, gradients)) t.warnings.push_back(std::move(warning));
 
   // Passes renumber values: what must be found again afterwards rides along as outputs.
   const std::size_t outputs = graph.outputs.size();
   for (const ValueId g : gradients)
     if (g.present()) graph.outputs.push_back(g);
   graph = normalize_in_convolutions(fuse_gradients(simplify(graph), fusions), fusions);
-  parameters = trainable_parameters(graph, o);
+  parameters = trainable_parameters(graph);
   std::size_t next = outputs;
   for (ValueId& g : gradients)
     if (g.present()) g = graph.outputs[next++];

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/pattern.h"
 #include "graph/suggest.h"
 #include "planner/labels.h"
 #include "planner/optimizer.h"
@@ -25,11 +26,10 @@ void check_options(const GraphSource& source, const CompileOptions& o, Backends 
 void check_patterns(const Graph& model, const CompileOptions& o) {
   for (const auto& [option, patterns] : {std::pair{"freeze", &o.freeze}, {"unfreeze", &o.unfreeze}})
     for (const std::string& pattern : *patterns) {
-      const auto named = [&](const Value& v) { return v.kind == ValueKind::parameter && matches_any(v.name, {pattern}); };
-      if (std::any_of(model.values.begin(), model.values.end(), named)) continue;
-      std::vector<std::string> names;
+      std::vector<std::string> names = o.tensors;
       for (const Value& v : model.values)
-        if (v.kind == ValueKind::parameter) names.push_back(v.name);
+        if (v.kind == ValueKind::parameter || v.kind == ValueKind::constant) names.push_back(v.name);
+      if (std::any_of(names.begin(), names.end(), [&](const std::string& name) { return matches_any(name, {pattern}); })) continue;
       const std::string near = nearest(pattern, names);
       fail(ExitCode::usage, "--", option, " '", pattern, "': model '", model.name, "' has no parameter of that name",
            near.empty() ? std::string() : concat(", did you mean '", near, "'?"));

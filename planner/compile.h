@@ -53,6 +53,7 @@ struct CompileOptions {
   bool dense_labels = false;               // labels have the output's shape instead of class indices
   bool accuracy = true;                    // training: also count correct predictions, where the loss classifies
   OptimizerOptions optimizer;
+  std::vector<std::string> tensors;        // names that the patterns below may mean besides those of the graph's values
   std::vector<std::string> freeze;         // glob patterns of parameter names, not updated
   std::vector<std::string> unfreeze;       // glob patterns: wins over freeze
   bool synchronize_batch_norm = false;

@@ -11,6 +11,12 @@
 
 namespace tandem {
 
+// The model with what --freeze names no longer trainable. A BatchNormalization whose scale and bias are frozen, or whose
+// statistics are, gets the attribute `frozen`: it normalizes with its running statistics, which stay as they are; but not
+// where --unfreeze names those. Fails (usage) where a pattern names nothing.
+Graph freeze(const Graph& model, const CompileOptions& options, std::vector<std::string>& warnings);
+bool is_frozen(const std::string& parameter, const CompileOptions& options);
+
 // Rewrites composite operators into the operators kernels know, until none is left.
 Graph expand(const Graph& graph, bool training);
 
@@ -102,7 +108,5 @@ class GraphCopy {
   const Graph& from_;
   std::vector<ValueId> map_;
 };
-
-bool matches_any(const std::string& name, const std::vector<std::string>& patterns);  // glob: * and ?
 
 }  // namespace tandem

@@ -20,7 +20,8 @@ std::string maker(const Graph& graph, const Value& v, std::size_t forward_nodes)
 }  // namespace
 
 Watched watch(const Graph& model, const Labels& labels, const CompileOptions& o, std::int64_t samples) {
-  Graph graph = model;
+  std::vector<std::string> said;  // by the plan
+  Graph graph = freeze(model, o, said);
   graph.outputs = {logits_of(model, o)};
   graph = simplify(expand(graph, true));
   graph.state_updates.clear();
@@ -30,8 +31,7 @@ Watched watch(const Graph& model, const Labels& labels, const CompileOptions& o,
   std::vector<ValueId> parameters;
   for (std::size_t i = 0; i < graph.values.size(); ++i) {
     const Value& v = graph.values[i];
-    if (v.kind == ValueKind::parameter && v.trainable && (!matches_any(v.name, o.freeze) || matches_any(v.name, o.unfreeze)))
-      parameters.push_back({static_cast<int>(i)});
+    if (v.kind == ValueKind::parameter && v.trainable) parameters.push_back({static_cast<int>(i)});
   }
   differentiate(graph, graph.outputs[0], parameters);
 

@@ -21,84 +21,66 @@ Start fans(double in, double out) {
   return {true, 0, std::max(1.0, in), std::max(1.0, out)};
 }
 
-// What a consumer says of the parameter it takes: `shape` is the parameter's as the consumer sees it.
-using Rule = Start (*)(const Node& node, const Shape& shape);
-
 double spatial(const Shape& s) {
   double n = 1;
   for (int i = 2; i < s.rank(); ++i) n *= static_cast<double>(s[i]);
   return n;
 }
 
+// What a consumer says of the parameter it takes: `shape` is the parameter's as the consumer sees it.
+using Rule = Start (*)(const Node& node, int input, const Shape& shape);
+
 // [M, C/group, ...]
-Start convolution(const Node& node, const Shape& s) {
+Start convolution(const Node& node, int, const Shape& s) {
   const auto group = static_cast<double>(node.attributes.integer("group", 1));
   return s.rank() < 2 ? zeros : fans(static_cast<double>(s[1]) * spatial(s), static_cast<double>(s[0]) / group * spatial(s));
 }
 // [C, M/group, ...]
-Start transposed_convolution(const Node& node, const Shape& s) {
+Start transposed_convolution(const Node& node, int, const Shape& s) {
   const auto group = static_cast<double>(node.attributes.integer("group", 1));
   return s.rank() < 2 ? zeros : fans(static_cast<double>(s[0]) / group * spatial(s), static_cast<double>(s[1]) * spatial(s));
 }
-// [..., in, out] or, transposed, [..., out, in]
-Start product(const Shape& s, bool transposed) {
+// On the right [..., in, out], on the left [..., out, in]; Gemm's attributes turn them.
+Start product(const Node& node, int input, const Shape& s) {
   if (s.rank() < 2) return fans(static_cast<double>(s.elements()), 1);
+  const bool turned = node.attributes.integer(input == 0 ? "transA" : "transB", 0) != 0;
   const auto last = static_cast<double>(s[s.rank() - 1]), before = static_cast<double>(s[s.rank() - 2]);
-  return transposed ? fans(last, before) : fans(before, last);
+  return turned == (input == 0) ? fans(before, last) : fans(last, before);
 }
-Start zero(const Node&, const Shape&) {
+Start embedding(const Node&, int, const Shape& s) {
+  return s.rank() < 2 ? zeros : fans(static_cast<double>(s[s.rank() - 1]), static_cast<double>(s[0]));
+}
+Start zero(const Node&, int, const Shape&) {
   return zeros;
 }
-Start one(const Node&, const Shape&) {
+Start one(const Node&, int, const Shape&) {
   return ones;
 }
-Start slope(const Node&, const Shape&) {
+Start slope(const Node&, int, const Shape&) {
   return {false, 0.25};
-}
-Start embedding(const Node&, const Shape& s) {
-  return s.rank() < 2 ? zeros : fans(static_cast<double>(s[s.rank() - 1]), static_cast<double>(s[0]));
 }
 
 struct Row {
-  std::string_view op;
-  int input;  // -1: any
+  OperandRole role;
   Rule rule;
 };
 // A parameter with several uses starts by the row that stands first: statistics before all else, sums and products last.
 constexpr Row rows[] = {
-    {"BatchNormalization", 4, one},
-    {"BatchNormalization", 3, zero},
-    {"BatchNormalization", 1, one},
-    {"BatchNormalization", 2, zero},
-    {"Conv", 1, convolution},
-    {"Conv", 2, zero},
-    {"ConvTranspose", 1, transposed_convolution},
-    {"ConvTranspose", 2, zero},
-    {"Gemm", 0, [](const Node& n, const Shape& s) { return product(s, n.attributes.integer("transA", 0) == 0); }},
-    {"Gemm", 1, [](const Node& n, const Shape& s) { return product(s, n.attributes.integer("transB", 0) != 0); }},
-    {"Gemm", 2, zero},
-    {"MatMul", 0, [](const Node&, const Shape& s) { return product(s, true); }},
-    {"MatMul", 1, [](const Node&, const Shape& s) { return product(s, false); }},
-    {"InstanceNormalization", 1, one},
-    {"InstanceNormalization", 2, zero},
-    {"LayerNormalization", 1, one},
-    {"LayerNormalization", 2, zero},
-    {"GroupNormalization", 1, one},
-    {"GroupNormalization", 2, zero},
-    {"PRelu", 1, slope},
-    {"NegativeLogLikelihoodLoss", 2, one},
-    {"SoftmaxCrossEntropyLoss", 2, one},
-    {"Gather", 0, embedding},
-    {"Sqrt", 0, one},  // a variance, in a normalisation written out
-    {"Add", -1, zero},
-    {"Sum", -1, zero},
-    {"Sub", -1, zero},
-    {"Mul", -1, one},
-    {"Div", -1, one},
+    {OperandRole::variance, one},
+    {OperandRole::mean, zero},
+    {OperandRole::scale, one},
+    {OperandRole::filter, convolution},
+    {OperandRole::transposed_filter, transposed_convolution},
+    {OperandRole::bias, zero},
+    {OperandRole::matrix, product},
+    {OperandRole::slope, slope},
+    {OperandRole::class_weights, one},
+    {OperandRole::embedding, embedding},
+    {OperandRole::radicand, one},  // a variance, in a normalisation written out
+    {OperandRole::addend, zero},
+    {OperandRole::factor, one},
+    {OperandRole::exponent, one},
 };
-
-// Operators that hand a parameter on in another form.
-constexpr std::string_view passing[] = {"Identity", "Cast", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Expand"};
 
 using Users = std::vector<std::vector<NodeId>>;
 
@@ -106,6 +88,7 @@ using Users = std::vector<std::vector<NodeId>>;
 struct Role {
   const Row* row = nullptr;
   const Node* node = nullptr;
+  int input = 0;
   ValueId value;  // the parameter as the node sees it
   void take(const Role& other) {
     if (other.row && (!row || other.row < row)) *this = other;
@@ -129,17 +112,19 @@ Role role_of(const Graph& graph, const Users& users, ValueId value) {
     const Node& node = graph[user];
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] != value) continue;
+      const OperandRole role = operand_of(*node.op, static_cast<int>(i)).role;
       for (const Row& row : rows)
-        if (row.op == node.op->name && (row.input < 0 || row.input == static_cast<int>(i))) best.take({&row, &node, value});
-      const bool passes = i == 0 && std::find(std::begin(passing), std::end(passing), node.op->name) != std::end(passing);
-      if (passes || adds_epsilon(graph, users, node)) best.take(role_of(graph, users, node.outputs[0]));
+        if (row.role == role) best.take({&row, &node, static_cast<int>(i), value});
+      if (role != OperandRole::view && !adds_epsilon(graph, users, node)) continue;
+      for (const ValueId out : node.outputs)
+        if (out.present()) best.take(role_of(graph, users, out));
     }
   }
   return best;
 }
 
 Start start_of(const Graph& graph, const Users& users, ValueId value) {
-  if (const Role role = role_of(graph, users, value); role.row) return role.row->rule(*role.node, graph[role.value].type.shape);
+  if (const Role role = role_of(graph, users, value); role.row) return role.row->rule(*role.node, role.input, graph[role.value].type.shape);
   const Shape& s = graph[value].type.shape;  // no consumer says more: a matrix or filter by its shape, a vector as a bias
   return s.rank() < 2
              ? zeros

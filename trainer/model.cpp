@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "graph/pattern.h"
 #include "planner/check_options.h"
 #include "planner/plan/plan_file.h"
 #include "trainer/initialize.h"
@@ -138,7 +139,7 @@ Session& Model::State::running() const {
 std::size_t Model::State::plan_for(PlanMode mode, std::int64_t batch) {
   const auto found = plans.find({mode, batch});
   if (found != plans.end()) return found->second;
-  CompileOptions o = options.plan;
+  CompileOptions o = plan_options(options);
   o.mode = mode;
   o.batch = batch;
   const std::size_t index = running().add(plan_together(options.world, source(options), o, backends, &running().plan(0)));
@@ -210,8 +211,18 @@ StepReport Model::State::report(std::size_t index, double rate) const {
   return report;
 }
 
-Model Model::load(const std::filesystem::path& path) {
-  return Model(ModelFile::read(path));
+Model Model::load(const std::filesystem::path& path, const WeightOptions& weights) {
+  ModelFile file = ModelFile::read(path, weights);
+  std::vector<std::string> names;
+  for (const TemplateTensor& t : file.tensors()) names.push_back(t.name);
+  for (const auto& [option, patterns] : {std::pair{"trainable", &weights.trainable}, {"constant", &weights.constant}})
+    for (const std::string& pattern : *patterns)
+      if (std::none_of(names.begin(), names.end(), [&, &p = pattern](const std::string& name) { return matches_any(name, {p}); })) {
+        const std::string near = nearest(pattern, names);
+        fail(ExitCode::usage, "--", option, " '", pattern, "': model '", file.name(), "' holds no float tensor of that name",
+             near.empty() ? ": tandem summary --weights lists them" : concat(", did you mean '", near, "'?"));
+      }
+  return Model(std::move(file));
 }
 Model::Model(ModelFile file) : state_(std::make_unique<State>(std::move(file))) {}
 Model::~Model() = default;
@@ -221,12 +232,24 @@ const ModelFile& Model::file() const {
   return state_->file;
 }
 
-Summary Model::summary(const std::map<std::string, std::int64_t>& dims) const {
-  return summarize(state_->file.graph({.batch = 1, .dims = dims}));
+Summary Model::summary(const SummaryOptions& options) const {
+  const ModelFile& file = state_->file;
+  const ImportOptions import{.batch = 1, .dims = options.dims};
+  CompileOptions names{.freeze = options.freeze, .unfreeze = options.unfreeze};
+  for (const TemplateTensor& t : file.tensors()) names.tensors.push_back(t.name);
+  std::vector<Problem> problems = file.problems(import);
+  if (!problems.empty()) return outline(file.name(), file.outline(import), file.tensors(), std::move(problems), names);
+  return summarize(file.graph(import), file.tensors(), names);
+}
+
+CompileOptions Model::State::plan_options(const ModelOptions& o) const {
+  CompileOptions plan = o.plan;
+  for (const TemplateTensor& t : file.tensors()) plan.tensors.push_back(t.name);
+  return plan;
 }
 
 Plan Model::make_plan(const ModelOptions& o, Backends backends) const {
-  return tandem::compile(state_->source(o), o.plan, backends);
+  return tandem::compile(state_->source(o), state_->plan_options(o), backends);
 }
 
 std::string Model::training_graph(const ModelOptions& o) const {
@@ -235,7 +258,7 @@ std::string Model::training_graph(const ModelOptions& o) const {
     for (const DeviceSpec& d : o.plan.devices) weights.push_back(d.weight);
     return weights;
   }());
-  return onnx_of(tandem::training_graph(state_->source(o), o.plan, samples.at(0)));
+  return onnx_of(tandem::training_graph(state_->source(o), state_->plan_options(o), samples.at(0)));
 }
 
 DataRequest Model::data_request() const {
@@ -269,7 +292,7 @@ void Model::check_data(const Dataset& data, const ModelOptions& o, const Preproc
 
 void Model::check(const ModelOptions& o, Backends backends) const {
   check_initialization(o.init);
-  tandem::check_options(state_->source(o), o.plan, backends);
+  tandem::check_options(state_->source(o), state_->plan_options(o), backends);
   state_->labels_if_any(o);
 }
 
@@ -278,7 +301,7 @@ void Model::compile(const ModelOptions& options, Backends backends) {
   own_devices(options.plan.devices, options.world);
   Labels labels = s.labels_if_any(options);
   check_initialization(options.init);
-  Plan plan = plan_together(options.world, s.source(options), options.plan, backends, nullptr);
+  Plan plan = plan_together(options.world, s.source(options), s.plan_options(options), backends, nullptr);
   const Graph graph = s.source(options)(options.plan.batch);
   const bool inference = options.plan.mode == PlanMode::inference;
   Initial initial = initialize(graph, inference && options.init == "auto" ? "keep" : options.init, options.seed);

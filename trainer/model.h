@@ -100,13 +100,15 @@ struct EvaluateOptions {
 
 class Model {
  public:
-  static Model load(const std::filesystem::path& path);
+  // Fails (usage) where an option of `weights` names nothing, with the nearest name.
+  static Model load(const std::filesystem::path& path, const WeightOptions& weights = {});
   explicit Model(ModelFile file);
   ~Model();
   Model(Model&&) noexcept;
   Model& operator=(Model&&) noexcept;
   const ModelFile& file() const;
-  Summary summary(const std::map<std::string, std::int64_t>& dims = {}) const;
+  // Of a model that cannot be used too: what is known of it, with what keeps it from being used.
+  Summary summary(const SummaryOptions& options = {}) const;
 
   // Plans only: opens no device.
   Plan make_plan(const ModelOptions& options, Backends backends) const;

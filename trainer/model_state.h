@@ -42,6 +42,7 @@ struct Model::State {
   // The same for what needs no loss: an inference plan of a model that has none gives labels of none.
   Labels labels_if_any(const ModelOptions& o) const;
   bool any(bool mine) const { return options.world ? options.world->any(mine) : mine; }  // of the ranks
+  CompileOptions plan_options(const ModelOptions& o) const;  // with the names of the template's tensors
   bool first() const { return !options.world || options.world->rank() == 0; }  // the one that writes
   Loader::RowsOf rows_here() const;                         // those of a batch that this process's devices take
   Session& running() const;                                 // fails (usage) before compile

@@ -1,15 +1,40 @@
 #include "trainer/summary.h"
 
+#include <algorithm>
+#include <set>
+
 #include "graph/operator.h"
 #include "planner/plan/units.h"
+#include "planner/rewrite.h"
 
 namespace tandem {
+namespace {
 
-Summary summarize(const Graph& graph) {
-  Summary summary{.model = graph.name};
+constexpr std::size_t widest = 48;
+
+std::vector<SummaryTensor> tensors_of(const std::vector<TemplateTensor>& tensors, const CompileOptions& names) {
+  std::vector<SummaryTensor> list;
+  for (const TemplateTensor& t : tensors) list.push_back({t, t.holding != Holding::constant && is_frozen(t.name, names)});
+  return list;
+}
+
+std::string sum_of(const Summary& s) {
+  return concat("parameters ", text_of_integer(s.parameters), " (", text_of_integer(s.trainable), " trainable), ", text_of_bytes(s.bytes));
+}
+
+}  // namespace
+
+Summary summarize(const Graph& given, const std::vector<TemplateTensor>& tensors, const CompileOptions& names) {
+  Summary summary{.model = given.name};
+  summary.warnings = given.warnings;
+  const Graph graph = freeze(given, names, summary.warnings);
+  summary.tensors = tensors_of(tensors, names);
+  for (SummaryTensor& t : summary.tensors)  // statistics are frozen with their normalization
+    for (const Node& node : graph.nodes)
+      for (std::size_t i = 3; node.attributes.has("frozen") && i < 5; ++i) t.frozen = t.frozen || graph[node.inputs[i]].name == t.tensor.name;
   std::vector<bool> counted(graph.values.size());
   for (const Node& node : graph.nodes) {
-    SummaryRow row{.node = node.name, .op = std::string(node.op->name), .flops = flops_of(graph, node)};
+    SummaryRow row{.node = node.name, .op = std::string(node.op->name), .output = {}, .flops = flops_of(graph, node)};
     if (!node.outputs.empty() && node.outputs[0].present()) row.output = graph[node.outputs[0]].type;
     for (const ValueId in : node.inputs) {
       if (!in.present() || graph[in].kind != ValueKind::parameter || counted[static_cast<std::size_t>(in.index)]) continue;
@@ -27,16 +52,46 @@ Summary summarize(const Graph& graph) {
   return summary;
 }
 
+Summary outline(const std::string& model, const std::vector<OutlineNode>& nodes, const std::vector<TemplateTensor>& tensors,
+                std::vector<Problem> problems, const CompileOptions& names) {
+  Summary summary{.model = model};
+  summary.tensors = tensors_of(tensors, names);
+  summary.problems = std::move(problems);
+  std::set<std::string> counted;
+  for (const OutlineNode& node : nodes) {
+    SummaryRow row{.node = node.name, .op = node.op, .output = node.output};
+    for (const SummaryTensor& t : summary.tensors) {
+      const bool read = std::find(node.reads.begin(), node.reads.end(), t.tensor.name) != node.reads.end();
+      if (!read || t.tensor.holding == Holding::constant || !counted.insert(t.tensor.name).second) continue;
+      const std::int64_t n = t.tensor.type.shape.elements();
+      row.parameters += n;
+      summary.trainable += t.tensor.holding == Holding::trained && !t.frozen ? n : 0;
+      summary.bytes += n * static_cast<std::int64_t>(size_of(t.tensor.type.dtype));
+    }
+    summary.parameters += row.parameters;
+    summary.rows.push_back(std::move(row));
+  }
+  return summary;
+}
+
 std::string text_of(const Summary& summary) {
-  constexpr std::size_t widest = 48;
   using enum TextTable::Align;
   TextTable table({{"node"}, {"operator"}, {"output"}, {"parameters", right}, {"FLOP", right}});
   for (const SummaryRow& row : summary.rows)
-    table.add({shorten(row.node, widest), row.op, to_string(row.output), row.parameters ? text_of_integer(row.parameters) : "",
+    table.add({shorten(row.node, widest), row.op, row.output ? to_string(*row.output) : "?", row.parameters ? text_of_integer(row.parameters) : "",
                row.flops > 0 ? text_of_count(row.flops) : ""});
-  return concat("Model ", shorten(summary.model, widest), "\n\n", table.text("  "), "\nparameters ", text_of_integer(summary.parameters), " (",
-                text_of_integer(summary.trainable), " trainable), ", text_of_bytes(summary.bytes), "; ", text_of_count(summary.flops),
-                "FLOP a sample, forward\n");
+  std::string text = concat("Model ", shorten(summary.model, widest), "\n\n", table.text("  "), '\n', sum_of(summary));
+  if (summary.problems.empty()) return concat(text, "; ", text_of_count(summary.flops), "FLOP a sample, forward\n");
+  return text += '\n';
+}
+
+std::string text_of_tensors(const Summary& summary) {
+  using enum TextTable::Align;
+  TextTable table({{"tensor"}, {"type"}, {"values", right}, {"is"}, {"because of"}});
+  for (const SummaryTensor& t : summary.tensors)
+    table.add({t.tensor.name, to_string(t.tensor.type), text_of_integer(t.tensor.type.shape.elements()),
+               concat(name_of(t.tensor.holding), t.frozen ? ", frozen" : "", t.tensor.certain ? "" : " (by rule)"), t.tensor.reason});
+  return concat("Model ", shorten(summary.model, widest), "\n\n", table.text("  "), '\n', sum_of(summary), '\n');
 }
 
 }  // namespace tandem

@@ -1,29 +1,47 @@
-// A model as a table: its nodes with output shapes and parameters.
+// A model as a table: its nodes with output shapes and parameters; and what its tensors are to training.
 #pragma once
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "graph/graph.h"
+#include "importer/model_file.h"
+#include "planner/compile.h"
 
 namespace tandem {
 
+struct SummaryOptions {
+  std::map<std::string, std::int64_t> dims;  // sizes of symbolic dimensions other than the batch
+  std::vector<std::string> freeze, unfreeze;
+};
 struct SummaryRow {
   std::string node;
   std::string op;
-  TensorType output;
-  std::int64_t parameters = 0;  // counted where they are first used
-  double flops = 0;             // of one sample
+  std::optional<TensorType> output;  // none: not known
+  std::int64_t parameters = 0;       // counted where they are first used
+  double flops = 0;                  // of one sample
+};
+struct SummaryTensor {
+  TemplateTensor tensor;
+  bool frozen = false;  // a weight or a statistic that --freeze keeps
 };
 struct Summary {
   std::string model;
   std::vector<SummaryRow> rows;
   std::int64_t parameters = 0;  // in all, running statistics included
-  std::int64_t trainable = 0;
-  std::int64_t bytes = 0;  // of the parameters
+  std::int64_t trainable = 0;   // without those that are frozen
+  std::int64_t bytes = 0;       // of the parameters
   double flops = 0;
+  std::vector<SummaryTensor> tensors;  // every float tensor of the file
+  std::vector<std::string> warnings;   // of what was read, and of what is frozen
+  std::vector<Problem> problems;       // empty: the model can be used
 };
-Summary summarize(const Graph& graph);
+// `names`: its patterns of names that are frozen.
+Summary summarize(const Graph& graph, const std::vector<TemplateTensor>& tensors, const CompileOptions& names);
+Summary outline(const std::string& model, const std::vector<OutlineNode>& nodes, const std::vector<TemplateTensor>& tensors,
+                std::vector<Problem> problems, const CompileOptions& names);
 std::string text_of(const Summary& summary);
+std::string text_of_tensors(const Summary& summary);  // a table, a row a tensor
 
 }  // namespace tandem

@@ -71,7 +71,8 @@ Operator prelu() {
           .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             const ValueId negative = e.emit("Relu", {e.neg(e.x(0))});
             return {e.sub(e.emit("Relu", {e.x(0)}), e.mul(e.x(1), negative))};
-          }};
+          },
+          .operands = {{"X"}, {"slope", OperandRole::slope}}};
 }
 
 // y = γ · elu(x; α)

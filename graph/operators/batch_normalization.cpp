@@ -18,8 +18,9 @@ void infer_inference(InferContext& c) {
   for (int i = 1; i < 3; ++i) c.set_output(i, c.input(3).dtype, Shape{channels});
 }
 
-// Statistics of the batch in place of the running ones: always while training, and where the node asks for it.
+// Statistics of the batch in place of the running ones: while training, unless it is frozen, and where the node asks for it.
 std::vector<ValueId> expand_training(ExpandContext& e) {
+  if (e.attributes().has("frozen")) return {};
   const bool training_mode = e.attributes().integer("training_mode", 0) != 0;
   if (!e.training && !training_mode) return {};
   const float momentum = e.attributes().real("momentum", 0.9F);
@@ -95,7 +96,8 @@ Operator batch_normalization() {
           .infer = infer_inference,
           .follow = follow_channels,
           .differentiate = differentiate_inference,
-          .expand = expand_training};
+          .expand = expand_training,
+          .operands = {{"X"}, {"scale", OperandRole::scale}, {"B", OperandRole::bias}, {"input_mean", OperandRole::mean}, {"input_var", OperandRole::variance}}};
 }
 
 // The same with the batch's own mean and population variance, which are outputs; then, where there is one, + addend. Where

@@ -38,7 +38,8 @@ Operator cast_operator() {
             if (e.attributes().integer("to") == static_cast<std::int64_t>(e.type(e.x()).dtype)) return {e.x()};
             return {};
           },
-          .fold = fold_cast};
+          .fold = fold_cast,
+          .operands = {{"input", OperandRole::view}}};
 }
 
 Operator cast_like() {
@@ -47,7 +48,8 @@ Operator cast_like() {
           .infer = [](InferContext& c) { c.set_output(0, c.input(1).dtype, c.shape(0)); },
           .follow = [](FollowContext& c) { c.set(0, c.place()); },
           .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {cast(e, e.x(0), e.type(e.x(1)).dtype)}; },
-          .fold = fold_cast};
+          .fold = fold_cast,
+          .operands = {{"input", OperandRole::view}, {"target_type", OperandRole::index}}};
 }
 
 }  // namespace tandem

@@ -80,7 +80,8 @@ Operator where() {
               for (std::size_t i = 0; i < y.size(); ++i) y[i] = condition[index[0][i]] ? a[index[1][i]] : b[index[2][i]];
               return std::vector{out};
             });
-          }};
+          },
+          .operands = {{"condition", OperandRole::index}, {"X"}, {"Y"}}};
 }
 
 }  // namespace tandem

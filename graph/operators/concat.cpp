@@ -69,7 +69,8 @@ Operator concat() {
                 }
               },
           .expand = [](ExpandContext& e) { return e.node().inputs.size() == 1 ? std::vector<ValueId>{e.x()} : std::vector<ValueId>{}; },
-          .fold = fold_concat};
+          .fold = fold_concat,
+          .operands = {{"inputs", OperandRole::view}}};
 }
 
 }  // namespace tandem

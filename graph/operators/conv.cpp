@@ -65,7 +65,8 @@ Operator conv() {
                   g.set_dx(2, g.reduce_sum(dy, axes, false));
                 }
               },
-          .flops = [](const Graph& graph, const Node& n) { return convolution_flops(graph[n.outputs[0]].type.shape, graph[n.inputs[1]].type.shape); }};
+          .flops = [](const Graph& graph, const Node& n) { return convolution_flops(graph[n.outputs[0]].type.shape, graph[n.inputs[1]].type.shape); },
+          .operands = {{"X"}, {"W", OperandRole::filter}, {"B", OperandRole::bias}}};
 }
 
 // With a third operand, 0 where that is not positive

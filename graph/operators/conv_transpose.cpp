@@ -103,7 +103,8 @@ Operator conv_transpose() {
               [](const Graph& graph, const Node& n) {
                 const Shape& w = graph[n.inputs[1]].type.shape;
                 return 2.0 * static_cast<double>(graph[n.inputs[0]].type.shape.elements()) * static_cast<double>(product(w, 1, w.rank()));
-              }};
+              },
+          .operands = {{"X"}, {"W", OperandRole::transposed_filter}, {"B", OperandRole::bias}}};
 }
 
 }  // namespace tandem

@@ -40,7 +40,8 @@ Operator add() {
                   if (g.wants(i)) set_summed(g, i, g.dy());
               },
           .fold = fold_binary<[](auto a, auto b) { return wrapping(a) + wrapping(b); }>,
-          .elementwise = true};
+          .elementwise = true,
+          .operands = {{"A", OperandRole::addend}, {"B", OperandRole::addend}}};
 }
 
 Operator sub() {
@@ -53,7 +54,8 @@ Operator sub() {
                 if (g.wants(1)) g.set_dx(1, g.neg(g.sum_to(g.dy(), g.shape(g.x(1)))));
               },
           .fold = fold_binary<[](auto a, auto b) { return wrapping(a) - wrapping(b); }>,
-          .elementwise = true};
+          .elementwise = true,
+          .operands = {{"A", OperandRole::addend}, {"B", OperandRole::addend}}};
 }
 
 Operator mul() {
@@ -66,7 +68,8 @@ Operator mul() {
                   if (g.wants(i)) set_summed(g, i, g.mul(g.dy(), g.x(1 - i)));
               },
           .fold = fold_binary<[](auto a, auto b) { return wrapping(a) * wrapping(b); }>,
-          .elementwise = true};
+          .elementwise = true,
+          .operands = {{"A", OperandRole::factor}, {"B", OperandRole::factor}}};
 }
 
 // da = dy / b, db = −dy · y / b. Integers round towards zero; a division by zero folds to 0.
@@ -88,7 +91,8 @@ Operator div() {
             }
             return static_cast<T>(a / b);
           }>,
-          .elementwise = true};
+          .elementwise = true,
+          .operands = {{"A", OperandRole::factor}, {"B", OperandRole::factor}}};
 }
 
 Operator max() {
@@ -124,7 +128,8 @@ Operator mean() {
 }
 
 Operator sum() {
-  return {.name = "Sum", .since = {1, 6, 8, 13}, .infer = infer_broadcast, .follow = follow_broadcast, .expand = [](ExpandContext& e) { return chain(e, "Add"); }};
+  return {.name = "Sum", .since = {1, 6, 8, 13}, .infer = infer_broadcast, .follow = follow_broadcast, .expand = [](ExpandContext& e) { return chain(e, "Add"); },
+          .operands = {{"data_0", OperandRole::addend}}};
 }
 
 // r = a − q·b with q = a/b rounded towards zero (fmod = 1: r has the dividend's sign) or down (fmod = 0: the divisor's);
@@ -183,7 +188,8 @@ Operator pow() {
             return {cast(e, e.emit("Pow", {cast(e, e.x(0), common), cast(e, e.x(1), common)}), x)};
           },
           .fold = fold_binary<[](auto a, auto b) { return std::pow(a, b); }>,
-          .elementwise = true};
+          .elementwise = true,
+          .operands = {{"X"}, {"Y", OperandRole::exponent}}};
 }
 
 }  // namespace tandem

@@ -174,7 +174,8 @@ Operator sqrt() {
           .infer = infer_same,
           .differentiate = [](GradientContext& g) { g.set_dx(g.div(g.mul(g.dy(), 0.5), g.y())); },
           .fold = fold_unary<[](auto x) { return std::sqrt(x); }>,
-          .elementwise = true};
+          .elementwise = true,
+          .operands = {{"X", OperandRole::radicand}}};
 }
 
 // dx = dy · (1 − y²)

@@ -49,7 +49,8 @@ Operator expand() {
               if (x[i] != 1) strides[at(i + y.rank() - x.rank())] = own[at(i)];
             return std::vector{strided_copy(c.inputs[0], y, 0, strides)};
           },
-          .static_operands = {{1, "shape"}}};
+          .static_operands = {{1, "shape"}},
+          .operands = {{"input", OperandRole::view}, {"shape", OperandRole::index}}};
 }
 
 // y = x repeats[i] times along axis i; dx = dy seen as [repeats[0], d0, repeats[1], d1, ...], summed over the repeats
@@ -95,7 +96,8 @@ Operator tile() {
             }
             return std::vector{strided_copy(c.inputs[0], interleaved, 0, strides).reshaped(c.outputs[0].shape)};
           },
-          .static_operands = {{1, "repeats"}}};
+          .static_operands = {{1, "repeats"}},
+          .operands = {{"input", OperandRole::view}, {"repeats", OperandRole::index}}};
 }
 
 }  // namespace tandem

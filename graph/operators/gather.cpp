@@ -62,7 +62,8 @@ Operator gather() {
                 Attributes attributes{{"axis", g.attributes().integer("axis")}, {"input_shape", g.shape(g.x(0)).dims}};
                 if (g.wants(0)) g.set_dx(0, g.emit("GatherBackward", {g.dy(), g.x(1)}, std::move(attributes)));
               },
-          .fold = fold_gather};
+          .fold = fold_gather,
+          .operands = {{"data", OperandRole::embedding}, {"indices", OperandRole::index}}};
 }
 
 Operator gather_backward() {

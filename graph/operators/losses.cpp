@@ -56,7 +56,8 @@ Operator negative_log_likelihood_loss() {
             std::vector<ValueId> operands{g.dy(), g.x(1)};
             if (g.has_x(2)) operands.push_back(g.x(2));
             if (g.wants(0)) g.set_dx(0, g.emit("NegativeLogLikelihoodLossBackward", std::move(operands), std::move(attributes)));
-          }};
+          },
+          .operands = {{"input"}, {"target", OperandRole::index}, {"weight", OperandRole::class_weights}}};
 }
 
 Operator negative_log_likelihood_loss_backward() {
@@ -82,7 +83,8 @@ Operator softmax_cross_entropy_loss() {
             std::vector<ValueId> results{e.emit("NegativeLogLikelihoodLoss", std::move(operands), loss_attributes(e.attributes())), logp};
             results.resize(e.node().outputs.size());
             return results;
-          }};
+          },
+          .operands = {{"scores"}, {"labels", OperandRole::index}, {"weights", OperandRole::class_weights}}};
 }
 
 // loss = scale · Σ rows, and its gradient with respect to the logits in one pass

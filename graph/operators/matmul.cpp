@@ -105,7 +105,8 @@ Operator matmul() {
                 const bool ta = transposed(n.attributes, "transA") && a.rank() > 1;
                 const std::int64_t k = a.rank() == 0 ? 1 : a[ta ? a.rank() - 2 : a.rank() - 1];
                 return 2.0 * static_cast<double>(graph[n.outputs[0]].type.shape.elements()) * static_cast<double>(k);
-              }};
+              },
+          .operands = {{"A", OperandRole::matrix}, {"B", OperandRole::matrix}}};
 }
 
 }  // namespace tandem

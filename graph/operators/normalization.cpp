@@ -72,7 +72,8 @@ Operator instance_normalization() {
             const int rank = e.shape(e.x()).rank();
             const ValueId normal = normalize(e, e.x(), axes_from(2, rank), e.attributes().real("epsilon", 1e-5F)).y;
             return {e.add(e.mul(normal, per_channel(e, e.x(1), rank)), per_channel(e, e.x(2), rank))};
-          }};
+          },
+          .operands = {{"input"}, {"scale", OperandRole::scale}, {"B", OperandRole::bias}}};
 }
 
 // Per sample and group of channels, then · scale[C] + bias[C] (before opset 21: scale[G], bias[G])
@@ -100,7 +101,8 @@ Operator group_normalization() {
               return per_channel(e, e.reshape(rows, Shape{x[1]}), x.rank());
             };
             return {e.add(e.mul(normal, spread(e.x(1))), spread(e.x(2)))};
-          }};
+          },
+          .operands = {{"X"}, {"scale", OperandRole::scale}, {"bias", OperandRole::bias}}};
 }
 
 // Over the axes from `axis` on, then · scale + bias; also gives the mean and 1/√(variance + ε)
@@ -113,7 +115,8 @@ Operator layer_normalization() {
             std::vector<ValueId> results{y, n.mean, n.inverse_deviation};
             results.resize(e.node().outputs.size());
             return results;
-          }};
+          },
+          .operands = {{"X"}, {"Scale", OperandRole::scale}, {"B", OperandRole::bias}}};
 }
 
 // x / √(mean(x²) + ε) over the axes from `axis` on, · scale
@@ -123,7 +126,8 @@ Operator rms_normalization() {
             const ValueId square = e.emit("ReduceMean", {e.mul(e.x(), e.x())}, {{"axes", axes_from(first_axis(e.attributes(), rank), rank)}, {"keepdims", std::int64_t{1}}});
             const ValueId root = e.emit("Sqrt", {e.add(square, e.attributes().real("epsilon", 1e-5F))});
             return {e.mul(e.div(e.x(), root), e.x(1))};
-          }};
+          },
+          .operands = {{"X"}, {"scale", OperandRole::scale}}};
 }
 
 // (x − mean) / (deviation + 1e-9) over `axes`

@@ -89,7 +89,8 @@ Operator reshape() {
           .follow = follow_view,
           .differentiate = [](GradientContext& g) { g.set_dx(g.reshape(g.dy(), g.shape(g.x()))); },
           .fold = fold_reshape,
-          .static_operands = {{1, "shape"}}};
+          .static_operands = {{1, "shape"}},
+          .operands = {{"data", OperandRole::view}, {"shape", OperandRole::index}}};
 }
 
 Operator flatten() {
@@ -106,7 +107,8 @@ Operator flatten() {
               },
           .follow = follow_flatten,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {e.reshape(e.x(), flattened(e.shape(e.x()), e.attributes().integer("axis")))}; },
-          .fold = fold_reshape};
+          .fold = fold_reshape,
+          .operands = {{"input", OperandRole::view}}};
 }
 
 Operator squeeze() {
@@ -131,7 +133,8 @@ Operator squeeze() {
           .follow = follow_squeeze,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {e.reshape(e.x(), squeezed(e.shape(e.x()), e.attributes().ints("axes")))}; },
           .fold = fold_reshape,
-          .static_operands = {{1, "axes"}}};
+          .static_operands = {{1, "axes"}},
+          .operands = {{"data", OperandRole::view}, {"axes", OperandRole::index}}};
 }
 
 Operator unsqueeze() {
@@ -148,7 +151,8 @@ Operator unsqueeze() {
           .follow = follow_unsqueeze,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {e.reshape(e.x(), unsqueezed(e.shape(e.x()), e.attributes().ints("axes")))}; },
           .fold = fold_reshape,
-          .static_operands = {{1, "axes"}}};
+          .static_operands = {{1, "axes"}},
+          .operands = {{"data", OperandRole::view}, {"axes", OperandRole::index}}};
 }
 
 Operator identity() {
@@ -157,7 +161,8 @@ Operator identity() {
           .infer = infer_same,
           .follow = follow_broadcast,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {e.x()}; },
-          .fold = fold_reshape};
+          .fold = fold_reshape,
+          .operands = {{"input", OperandRole::view}}};
 }
 
 }  // namespace tandem

@@ -117,7 +117,8 @@ Operator slice() {
                 g.set_dx(g.emit("SliceBackward", {g.dy()}, attributes));
               },
           .fold = fold_slice,
-          .static_operands = {{1, "starts"}, {2, "ends"}, {3, "axes"}, {4, "steps"}}};
+          .static_operands = {{1, "starts"}, {2, "ends"}, {3, "axes"}, {4, "steps"}},
+          .operands = {{"data", OperandRole::view}, {"starts", OperandRole::index}, {"ends", OperandRole::index}, {"axes", OperandRole::index}, {"steps", OperandRole::index}}};
 }
 
 Operator slice_backward() {
@@ -152,7 +153,8 @@ Operator split() {
             }
             return parts;
           },
-          .static_operands = {{1, "split"}}};
+          .static_operands = {{1, "split"}},
+          .operands = {{"input", OperandRole::view}, {"split", OperandRole::index}}};
 }
 
 }  // namespace tandem

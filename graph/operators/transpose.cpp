@@ -62,7 +62,8 @@ Operator transpose() {
             Ints strides;
             for (const std::int64_t axis : c.node.attributes.ints("perm")) strides.push_back(own[static_cast<std::size_t>(axis)]);
             return std::vector{strided_copy(c.inputs[0], c.outputs[0].shape, 0, strides)};
-          }};
+          },
+          .operands = {{"data", OperandRole::view}}};
 }
 
 // Channels to blocks of pixels; mode DCR takes a pixel's channels depth first, CRD column and row first.

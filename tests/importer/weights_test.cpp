@@ -30,9 +30,9 @@ const Row rows[] = {
     {"conv_bias_of_one", [](Model& m) { m.add(filled_tensor("f", {1, 3, 3, 3})).add(filled_tensor("w", {1})).add(node("Conv", {"x", "f", "w"}, {"y"})); }, Kind::trained},
     {"bias_added", [](Model& m) { m.add(filled_tensor("w", {3, 1, 1})).add(node("Add", {"x", "w"}, {"y"})); }, Kind::trained},
     {"scale_multiplied", [](Model& m) { m.add(filled_tensor("w", {3, 1, 1})).add(node("Mul", {"w", "x"}, {"y"})); }, Kind::trained},
-    {"number_added", [](Model& m) { m.add(filled_tensor("w", {1})).add(node("Add", {"x", "w"}, {"y"})); }, Kind::constant},
-    {"scalar_added", [](Model& m) { m.add(filled_tensor("w", {})).add(node("Add", {"x", "w"}, {"y"})); }, Kind::constant},
-    {"divisor", [](Model& m) { m.add(filled_tensor("w", {3, 1, 1})).add(node("Div", {"x", "w"}, {"y"})); }, Kind::constant},
+    {"number_added", [](Model& m) { m.add(filled_tensor("w", {1})).add(node("Add", {"x", "w"}, {"y"})); }, Kind::trained},
+    {"scalar_added", [](Model& m) { m.add(filled_tensor("w", {})).add(node("Add", {"x", "w"}, {"y"})); }, Kind::trained},
+    {"divisor", [](Model& m) { m.add(filled_tensor("w", {3, 1, 1})).add(node("Div", {"x", "w"}, {"y"})); }, Kind::trained},
     {"clip_bound", [](Model& m) { m.add(filled_tensor("w", {})).add(node("Clip", {"x", "w"}, {"y"})); }, Kind::constant},
     {"prelu_slope", [](Model& m) { m.add(filled_tensor("w", {1})).add(node("PRelu", {"x", "w"}, {"y"})); }, Kind::trained},
     {"running_mean", [](Model& m) { for (const char* n : {"s", "b", "v"}) m.add(filled_tensor(n, {3})); m.add(filled_tensor("w", {3})).add(node("BatchNormalization", {"x", "s", "b", "w", "v"}, {"y"})); }, Kind::kept},
@@ -48,7 +48,7 @@ const Row rows[] = {
     {"class_weights_and_scale", [](Model& m) { m.input("t", "N,8,8", onnx::TensorProto::INT64).add(filled_tensor("w", {3})).add(node("InstanceNormalization", {"x", "w", "w"}, {"n"})).add(node("SoftmaxCrossEntropyLoss", {"n", "t", "w"}, {"y"})); }, Kind::constant},
     {"constant_in_a_function", [](Model& m) { m.add(function("F", {"a"}, {"b"}, {constant(filled_tensor("", {4, 3, 3, 3}), "w"), node("Conv", {"a", "w"}, {"b"})})).add(node("F", {"x"}, {"y"}, {}, function_domain)); }, Kind::constant},
     {"dims_only", [](Model& m) { m.add(dims_only("w", {4, 3, 3, 3})).add(node("Conv", {"x", "w"}, {"y"})); }, Kind::trained},
-    {"dims_only_divisor", [](Model& m) { m.add(dims_only("w", {3, 1, 1})).add(node("Div", {"x", "w"}, {"y"})); }, Kind::kept},
+    {"dims_only_divisor", [](Model& m) { m.add(dims_only("w", {3, 1, 1})).add(node("Div", {"x", "w"}, {"y"})); }, Kind::trained},
     {"listed_as_input", [](Model& m) { m.input("w", "4,3,3,3").add(filled_tensor("w", {4, 3, 3, 3})).add(node("Conv", {"x", "w"}, {"y"})); }, Kind::trained},
 };
 // clang-format on

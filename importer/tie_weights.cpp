@@ -1,0 +1,137 @@
+// Tensors that share their values: those that a user ties, and those that a user should know of.
+#include <algorithm>
+#include <map>
+
+#include "importer/operand_uses.h"
+#include "importer/tie_weights.h"
+#include "importer/value_tests.h"
+
+namespace tandem {
+namespace {
+
+const FlatInitializer* find(const FlatModel& model, const std::string& name) {
+  for (const FlatInitializer& i : model.main.initializers)
+    if (model.name(i.symbol) == name) return &i;
+  return nullptr;
+}
+
+bool equal(const Tensor& a, const Tensor& b) {
+  return a.type() == b.type() && std::equal(a.bytes().begin(), a.bytes().end(), b.bytes().begin());
+}
+
+Shape reversed(const Shape& s) {
+  return Shape(std::vector<std::int64_t>(s.dims.rbegin(), s.dims.rend()));
+}
+
+constexpr std::size_t most = 4;
+
+// Weights of 16 bits are not trained.
+bool is_narrow(DType dtype) {
+  return size_of(dtype) < size_of(DType::float32);
+}
+
+// "'a', 'b', ... (7 in all)"
+std::string listed(const std::vector<std::string>& items) {
+  std::string s;
+  for (std::size_t i = 0; i < std::min(most, items.size()); ++i) s += concat(i ? ", " : "", items[i]);
+  return items.size() > most ? concat(s, ", ... (", items.size(), " in all)") : s;
+}
+
+void warn_of_merged(FlatModel& model, const std::vector<Uses>& uses) {
+  std::vector<std::string> names;
+  std::int64_t values = 0;
+  for (const FlatInitializer& i : model.main.initializers) {
+    const int readers = uses[static_cast<std::size_t>(i.symbol.index)].readers;
+    if (model.holding(i.symbol) != Holding::trained || readers < 2 || !i.data || is_narrow(i.type.dtype) || !all_alike(*i.data)) continue;
+    names.push_back(concat('\'', model.name(i.symbol), "' (", readers, " times)"));
+    values += i.type.shape.elements();
+  }
+  if (names.empty()) return;
+  model.warnings.push_back(concat("read by several nodes and trained as one, all values alike: ", listed(names), ", ", values,
+                                  " values; exporters merge equal tensors: --untie '*' gives each reader its own"));
+}
+
+// The first and the last element stay where they are when a matrix is transposed.
+std::string ends_of(const FlatInitializer& i) {
+  std::vector<std::int64_t> dims = i.type.shape.dims;
+  std::sort(dims.begin(), dims.end());
+  std::string key;
+  for (const std::int64_t d : dims) key += concat(d, ',');
+  const auto bytes = i.data->bytes();
+  const std::size_t size = size_of(i.type.dtype);
+  key.append(reinterpret_cast<const char*>(bytes.data()), size);
+  return key.append(reinterpret_cast<const char*>(bytes.data() + bytes.size() - size), size);
+}
+
+void warn_of_twins(FlatModel& model) {
+  std::map<std::string, std::vector<const FlatInitializer*>> groups;
+  for (const FlatInitializer& i : model.main.initializers)
+    if (model.holding(i.symbol) == Holding::trained && i.data && !is_narrow(i.type.dtype) && i.type.shape.elements() > 1 &&
+        i.type.shape.rank() > 1)
+      groups[ends_of(i)].push_back(&i);
+  std::vector<std::string> pairs;
+  for (const FlatInitializer& i : model.main.initializers) {
+    if (!i.data || model.holding(i.symbol) != Holding::trained || i.type.shape.rank() < 2 || i.type.shape.elements() < 2 || is_narrow(i.type.dtype)) continue;
+    const auto& group = groups[ends_of(i)];
+    if (group.size() < 2 || group[0] == &i || follows(model, i.symbol) || all_alike(*i.data)) continue;
+    if (equal(*group[0]->data, *i.data) || equal(transposed(*group[0]->data), *i.data))
+      pairs.push_back(concat(model.name(group[0]->symbol), '=', model.name(i.symbol)));
+  }
+  if (pairs.empty()) return;
+  model.warnings.push_back(concat("equal values that are trained apart: ", listed(pairs),
+                                  "; exporters untie what a model shares: --tie A=B trains them as one"));
+}
+
+}  // namespace
+
+Tensor transposed(const Tensor& matrix) {
+  if (matrix.shape().rank() != 2) return matrix;
+  const std::int64_t rows = matrix.shape()[0], columns = matrix.shape()[1];
+  Tensor result(TensorType{matrix.dtype(), Shape{columns, rows}});
+  const std::size_t size = size_of(matrix.dtype());
+  const auto from = matrix.bytes();
+  const auto to = result.write();
+  for (std::int64_t r = 0; r < rows; ++r)
+    for (std::int64_t c = 0; c < columns; ++c)
+      std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(r * columns + c) * size), size,
+                  to.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(c * rows + r) * size));
+  return result;
+}
+
+bool follows(const FlatModel& model, Symbol s) {
+  return std::any_of(model.ties.begin(), model.ties.end(), [&](const Tie& t) { return t.follower == s; });
+}
+
+void tie_weights(FlatModel& model, const WeightOptions& options) {
+  for (const auto& [a, b] : options.tie) {
+    const auto refuse = [&, &a = a, &b = b](const auto&... why) { fail(ExitCode::usage, "--tie '", a, '=', b, "': ", why...); };
+    const FlatInitializer *leader = find(model, a), *follower = find(model, b);
+    for (const auto& [name, found] : {std::pair(&a, leader), {&b, follower}})
+      if (!found) refuse("the model has no initializer '", *name, "' that it uses");
+    if (leader == follower) refuse("a tensor is tied to itself");
+    if (model.holding(leader->symbol) != Holding::trained) refuse("'", a, "' is not trained");
+    if (follows(model, leader->symbol) || follows(model, follower->symbol)) refuse("one of them follows another already");
+    for (const Tie& tie : model.ties)
+      if (tie.leader == follower->symbol) refuse("'", b, "' leads another: name the leader of all first");
+    const Shape &s = leader->type.shape, &t = follower->type.shape;
+    const bool same = s == t, turned = s.rank() == 2 && reversed(s) == t;
+    if (leader->type.dtype != follower->type.dtype || (!same && !turned)) refuse("they are ", leader->type, " and ", follower->type);
+    // A square one is transposed where its values say so.
+    const bool both = leader->data && follower->data;
+    const bool transpose = !same || (turned && both && !equal(*leader->data, *follower->data) && equal(transposed(*leader->data), *follower->data));
+    model.ties.push_back({leader->symbol, follower->symbol, transpose});
+    TemplateTensor& entry = model.tensors[static_cast<std::size_t>(model.held[static_cast<std::size_t>(follower->symbol.index)])];
+    entry.holding = Holding::trained;
+    entry.certain = true;
+    entry.reason = concat("--tie: it follows '", a, transpose ? "', transposed" : "'");
+    if (both && !equal(transpose ? transposed(*leader->data) : *leader->data, *follower->data))
+      model.warnings.push_back(concat("--tie: '", b, "' starts with the values of '", a, "', which are not its own"));
+  }
+}
+
+void warn_of_equal_tensors(FlatModel& model) {
+  warn_of_merged(model, uses_of(model));
+  warn_of_twins(model);
+}
+
+}  // namespace tandem

@@ -1,0 +1,81 @@
+#include "importer/untie.h"
+
+#include <map>
+#include <set>
+
+#include "graph/pattern.h"
+#include "importer/tensor_data.h"
+
+namespace tandem {
+namespace {
+
+using Readers = std::map<std::string, std::vector<std::string*>>;  // by name, the operands in order
+
+void take_names(const onnx::GraphProto& graph, std::set<std::string>& names) {
+  for (const auto& i : graph.initializer()) names.insert(i.name());
+  for (const auto& i : graph.input()) names.insert(i.name());
+  for (const auto& node : graph.node()) {
+    names.insert(node.output().begin(), node.output().end());
+    for (const auto& attribute : node.attribute())
+      if (attribute.has_g()) take_names(attribute.g(), names);
+  }
+}
+
+template <class List>
+void copy_entry(List& list, const std::string& from, const std::string& to) {
+  for (int i = 0; i < list.size(); ++i)
+    if (list[i].name() == from) {
+      auto copy = list[i];
+      copy.set_name(to);
+      *list.Add() = std::move(copy);
+      return;
+    }
+}
+
+// A copy of its own, not a second use of the same place in a file beside the model.
+onnx::TensorProto copy_of(const onnx::TensorProto& tensor, const std::string& name, ExternalData& external) {
+  onnx::TensorProto copy = tensor;
+  copy.set_name(name);
+  if (tensor.data_location() == onnx::TensorProto::EXTERNAL) {
+    const auto data = tensor_of(tensor, external);
+    copy.clear_external_data();
+    copy.clear_data_location();
+    if (data) store(*data, DataForm::raw, copy);
+  }
+  return copy;
+}
+
+}  // namespace
+
+void untie(onnx::ModelProto& model, ExternalData& external, const std::vector<std::string>& patterns) {
+  if (patterns.empty()) return;
+  onnx::GraphProto& graph = *model.mutable_graph();
+  Readers readers;
+  for (auto& node : *graph.mutable_node())
+    for (auto& input : *node.mutable_input()) readers[input].push_back(&input);
+  std::set<std::string> names;
+  take_names(graph, names);
+  const int initializers = graph.initializer_size();
+  for (const std::string& pattern : patterns) {
+    bool any = false;
+    for (int i = 0; i < initializers; ++i) {
+      const std::string name = graph.initializer(i).name();
+      const std::vector<std::string*>& places = readers[name];
+      if (!matches_any(name, {pattern}) || places.size() < 2 || !is_float(static_cast<DType>(graph.initializer(i).data_type()))) continue;
+      any = true;
+      for (std::size_t place = 1, number = 2; place < places.size(); ++place) {
+        if (*places[place] != name) continue;  // another pattern's
+        std::string copy;
+        do copy = concat(name, '@', number++);
+        while (!names.insert(copy).second);
+        *graph.add_initializer() = copy_of(graph.initializer(i), copy, external);
+        copy_entry(*graph.mutable_value_info(), name, copy);
+        copy_entry(*graph.mutable_input(), name, copy);  // until IR version 4 an initializer is an input, too
+        *places[place] = copy;
+      }
+    }
+    if (!any) fail(ExitCode::usage, "--untie '", pattern, "': the model has no float initializer of that name that several nodes read");
+  }
+}
+
+}  // namespace tandem

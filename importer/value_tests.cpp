@@ -1,0 +1,82 @@
+#include "importer/value_tests.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tandem {
+namespace {
+
+constexpr double masked = -1e4;
+constexpr std::int64_t least_of_two_values = 5, least_rows = 5;
+
+// Whether one column follows the recurrence; `changes` tells those that hold more than one value.
+template <class At>
+bool follows(std::int64_t rows, At&& at, bool& changes) {
+  double products = 0, squares = 0, largest = 0;
+  for (std::int64_t i = 1; i + 1 < rows; ++i) {
+    products += at(i) * (at(i + 1) + at(i - 1));
+    squares += at(i) * at(i);
+  }
+  for (std::int64_t i = 0; i < rows; ++i) {
+    largest = std::max(largest, std::abs(at(i)));
+    changes = changes || at(i) != at(0);
+  }
+  const double k = squares > 0 ? products / squares : 0, error = (1e-5 + 2e-7 * static_cast<double>(rows)) * largest;  // angles grow, and with them what float32 rounds off
+  for (std::int64_t i = 1; i + 1 < rows; ++i)
+    if (std::abs(at(i + 1) + at(i - 1) - k * at(i)) > error) return false;
+  return true;
+}
+
+}  // namespace
+
+bool all_alike(const Tensor& tensor) {
+  return visit_float(tensor.dtype(), [&]<class T>() {
+    const auto values = tensor.values<T>();
+    return std::all_of(values.begin(), values.end(), [&](T v) { return v == values[0]; });
+  });
+}
+
+bool all_finite(const Tensor& tensor) {
+  return visit_float(tensor.dtype(), [&]<class T>() {
+    const auto values = tensor.values<T>();
+    return std::all_of(values.begin(), values.end(), [](T v) { return std::isfinite(static_cast<double>(v)); });
+  });
+}
+
+bool is_mask(const Tensor& tensor) {
+  return visit_float(tensor.dtype(), [&]<class T>() {
+    bool hides = false, of_one = true, of_two = true, zero = false;
+    double other = 0;
+    for (const T value : tensor.values<T>()) {
+      const auto v = static_cast<double>(value);
+      hides = hides || v <= masked;
+      of_one = of_one && (v <= masked || v == 0 || v == 1);
+      zero = zero || v == 0;
+      if (v != 0 && other == 0) other = v;
+      of_two = of_two && (v == 0 || v == other);
+      if (!of_one && !of_two) return false;
+    }
+    return (hides && of_one) || (of_two && zero && other != 0 && tensor.elements() >= least_of_two_values);
+  });
+}
+
+bool is_table(const Tensor& tensor) {
+  Shape shape;
+  for (const std::int64_t d : tensor.shape())
+    if (d != 1) shape.dims.push_back(d);
+  if (shape.rank() < 1 || shape.rank() > 2 || shape[0] < least_rows) return false;
+  const std::int64_t rows = shape[0], columns = shape.rank() == 2 ? shape[1] : 1;
+  return visit_float(tensor.dtype(), [&]<class T>() {
+    const auto values = tensor.values<T>();
+    std::int64_t changing = 0;
+    for (std::int64_t c = 0; c < columns; ++c) {
+      bool changes = false;
+      const auto at = [&](std::int64_t i) { return static_cast<double>(values[static_cast<std::size_t>(i * columns + c)]); };
+      if (!follows(rows, at, changes)) return false;
+      changing += changes;
+    }
+    return 4 * changing >= columns;
+  });
+}
+
+}  // namespace tandem

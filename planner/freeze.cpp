@@ -1,0 +1,44 @@
+// --freeze: which parameters stay as they are.
+#include "graph/pattern.h"
+#include "planner/check_options.h"
+#include "planner/rewrite.h"
+
+namespace tandem {
+namespace {
+
+// Keras's way, and that of PyTorch's FrozenBatchNorm: who freezes a layer wants it to compute what it computes now.
+bool stays(const Graph& graph, const Node& node, const CompileOptions& o) {
+  const auto value = [&](std::size_t i) -> const Value& { return graph[node.inputs[i]]; };
+  const auto asked = [&](std::size_t i) { return is_frozen(value(i).name, o); };
+  const auto held = [&](std::size_t i) { return value(i).kind == ValueKind::parameter; };
+  if (node.inputs.size() < 5 || !held(3) || !held(4)) return false;
+  if (asked(3) && asked(4)) return true;
+  if (matches_any(value(3).name, o.unfreeze) || matches_any(value(4).name, o.unfreeze)) return false;
+  return held(1) && held(2) && asked(1) && asked(2);
+}
+
+}  // namespace
+
+bool is_frozen(const std::string& name, const CompileOptions& o) {
+  return matches_any(name, o.freeze) && !matches_any(name, o.unfreeze);
+}
+
+Graph freeze(const Graph& model, const CompileOptions& o, std::vector<std::string>& warnings) {
+  check_patterns(model, o);
+  Graph graph = model;
+  if (o.freeze.empty()) return graph;
+  int normalizations = 0;
+  for (Node& node : graph.nodes)
+    if (node.op->name == "BatchNormalization" && stays(graph, node, o)) {
+      node.attributes.set("frozen", std::int64_t{1});
+      ++normalizations;
+    }
+  for (Value& v : graph.values)
+    if (v.trainable && is_frozen(v.name, o)) v.trainable = false;
+  if (normalizations > 0)
+    warnings.push_back(concat("frozen: ", normalizations, normalizations == 1 ? " BatchNormalization normalizes" : " BatchNormalizations normalize",
+                              " with running statistics, which stay as they are (to train with those of the batch: --unfreeze their names)"));
+  return graph;
+}
+
+}  // namespace tandem

@@ -1,0 +1,266 @@
+// The rules by which a float tensor is a weight or a constant, each by the reason it gives; and what users say against them.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "tests/importer/model_builder.h"
+
+namespace tandem::test {
+namespace {
+
+constexpr const char* kind_key = "pkg.torch.export.graph_signature.InputSpec.kind";
+constexpr float inf = std::numeric_limits<float>::infinity();
+
+void state(Model& m, const std::string& name, const std::string& kind) {
+  onnx::ValueInfoProto& value = *m.proto.mutable_graph()->add_value_info();
+  value.set_name(name);
+  auto& entry = *value.add_metadata_props();
+  entry.set_key(kind_key);
+  entry.set_value(kind);
+}
+
+onnx::NodeProto constant(const onnx::TensorProto& tensor, const std::string& output) {
+  return node("Constant", {}, {output}, {{"value", tensor}});
+}
+
+std::vector<float> positions(std::int64_t rows, std::int64_t columns) {
+  std::vector<float> values;
+  for (std::int64_t r = 0; r < rows; ++r)
+    for (std::int64_t c = 0; c < columns; ++c) {
+      const double angle = static_cast<double>(r) / std::pow(10000.0, 2 * static_cast<double>(c / 2) / static_cast<double>(columns));
+      values.push_back(static_cast<float>(c % 2 ? std::cos(angle) : std::sin(angle)));
+    }
+  return values;
+}
+
+// Values that follow no rule.
+std::vector<float> drawn(std::size_t n) {
+  std::vector<float> values;
+  unsigned state = 7;
+  for (std::size_t i = 0; i < n; ++i) {
+    state = state * 1664525u + 1013904223u;
+    values.push_back(static_cast<float>(state >> 8) / 16777216.0F - 0.5F);
+  }
+  return values;
+}
+
+struct Row {
+  std::string name;
+  std::function<void(Model&)> build;  // from x [N,8] to y; the tensor judged is `tensor`
+  Holding holding;
+  std::string reason;  // a part
+  bool certain = true;
+  std::string tensor = "w";
+  WeightOptions options = {};
+};
+void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
+
+Model& binary(Model& m, const char* op, const onnx::TensorProto& w) {
+  return m.add(w).add(node(op, {"x", w.name()}, {"y"}));
+}
+onnx::TensorProto vector_of(const std::vector<float>& values, const std::string& name = "w") {
+  return float_tensor(name, {static_cast<std::int64_t>(values.size())}, values);
+}
+onnx::TensorProto number(const std::string& name, float value) { return float_tensor(name, {}, {value}); }
+
+// clang-format off
+const Row rows[] = {
+    // What the file says
+    {"parameter", [](Model& m) { binary(m, "Mul", vector_of(drawn(8))); state(m, "w", "InputKind.PARAMETER"); }, Holding::trained, "the file: PARAMETER"},
+    {"buffer", [](Model& m) { binary(m, "Mul", vector_of(drawn(8))); state(m, "w", "BUFFER"); }, Holding::constant, "the file: BUFFER"},
+    {"buffer_in_a_matrix", [](Model& m) { m.add(float_tensor("w", {8, 8}, drawn(64))).add(node("MatMul", {"x", "w"}, {"y"})); state(m, "w", "BUFFER"); }, Holding::constant, "the file: BUFFER"},
+    {"constant_tensor", [](Model& m) { binary(m, "Add", vector_of(drawn(8))); state(m, "w", "CONSTANT_TENSOR"); }, Holding::constant, "the file: CONSTANT_TENSOR"},
+    {"parameter_of_one_number", [](Model& m) { binary(m, "Mul", number("w", 2)); state(m, "w", "PARAMETER"); }, Holding::trained, "the file: PARAMETER"},
+    {"parameter_that_is_a_mask_by_value", [](Model& m) { binary(m, "Add", vector_of({0, -1e4F, 0, 0, 0, 0, 0, 0})); state(m, "w", "PARAMETER"); }, Holding::trained, "PARAMETER"},
+    {"stated_of_the_initializer", [](Model& m) {
+       onnx::TensorProto w = vector_of(drawn(8));
+       auto& entry = *w.add_metadata_props();
+       entry.set_key(kind_key), entry.set_value("BUFFER");
+       binary(m, "Mul", w);
+     }, Holding::constant, "BUFFER"},
+    {"of_a_function", [](Model& m) {
+       m.add(function("F", {"a", "p"}, {"b"}, {node("Mul", {"a", "p"}, {"b"})})).add(vector_of(drawn(8))).add(node("F", {"x", "w"}, {"y"}, {}, function_domain));
+       state(m, "w", "BUFFER");
+     }, Holding::constant, "BUFFER"},
+    {"computed_from_a_parameter", [](Model& m) { m.add(vector_of(drawn(8), "p")).add(vector_of(drawn(8))).add(node("Mul", {"x", "p"}, {"h"})).add(node("Mul", {"h", "w"}, {"y"})); state(m, "p", "PARAMETER"); }, Holding::trained, "the gradient reaches it", false},
+    {"number_of_the_exporter", [](Model& m) { m.add(vector_of(drawn(8), "p")).add(number("val_3", 0.5F)).add(node("Mul", {"x", "p"}, {"h"})).add(node("Mul", {"h", "val_3"}, {"y"})); state(m, "p", "PARAMETER"); }, Holding::constant, "this number is none", true, "val_3"},
+    {"ones_of_a_group_norm", [](Model& m) { m.add(vector_of(drawn(8), "p")).add(filled_tensor("w", {2}, 1)).add(filled_tensor("z", {2}, 0)).add(node("Mul", {"x", "p"}, {"h"})).add(int_tensor("s", {3}, {0, 2, 4})).add(node("Reshape", {"h", "s"}, {"g"})).add(node("InstanceNormalization", {"g", "w", "z"}, {"y"})); state(m, "p", "PARAMETER"); }, Holding::constant, "all its values are alike", false},
+    // Operands
+    {"statistic_of_a_batch_norm", [](Model& m) { for (const char* n : {"s", "b", "v"}) m.add(filled_tensor(n, {8})); m.add(vector_of(drawn(8))).add(node("BatchNormalization", {"x", "s", "b", "w", "v"}, {"y"})); }, Holding::statistic, "input_mean of BatchNormalization"},
+    {"epsilon_and_root", [](Model& m) { m.add(vector_of(drawn(8))).add(number("e", 1e-5F)).add(node("Add", {"w", "e"}, {"a"})).add(node("Sqrt", {"a"}, {"r"})).add(node("Div", {"x", "r"}, {"y"})); }, Holding::statistic, "written out"},
+    {"mean_beside_it", [](Model& m) { m.add(vector_of(drawn(8))).add(vector_of(drawn(8), "v")).add(number("e", 1e-5F)).add(node("Sub", {"x", "w"}, {"d"})).add(node("Add", {"v", "e"}, {"a"})).add(node("Sqrt", {"a"}, {"r"})).add(node("Div", {"d", "r"}, {"y"})); }, Holding::statistic, "written out"},
+    {"scale_beside_it", [](Model& m) { m.add(vector_of(drawn(8))).add(vector_of(drawn(8), "v")).add(number("e", 1e-5F)).add(node("Add", {"v", "e"}, {"a"})).add(node("Sqrt", {"a"}, {"r"})).add(node("Div", {"w", "r"}, {"f"})).add(node("Mul", {"x", "f"}, {"y"})); }, Holding::trained, "the gradient reaches it", false},
+    {"beside_computed_statistics", [](Model& m) { m.add(vector_of(drawn(8))).add(node("Mul", {"x", "x"}, {"q"})).add(node("ReduceMean", {"q"}, {"v"})).add(number("e", 1e-5F)).add(node("Add", {"v", "e"}, {"a"})).add(node("Sqrt", {"a"}, {"r"})).add(node("Sub", {"x", "w"}, {"d"})).add(node("Div", {"d", "r"}, {"y"})); }, Holding::trained, "the gradient reaches it", false},
+    {"epsilon", [](Model& m) { m.add(vector_of(drawn(8), "v")).add(number("w", 1e-5F)).add(node("Exp", {"v"}, {"q"})).add(node("Add", {"q", "w"}, {"a"})).add(node("Sqrt", {"a"}, {"r"})).add(node("Div", {"x", "r"}, {"y"})); }, Holding::constant, "an epsilon"},
+    {"bound_of_a_clip", [](Model& m) { m.add(number("w", 1)).add(node("Clip", {"x", "", "w"}, {"y"})); }, Holding::constant, "max of Clip"},
+    {"only_compared", [](Model& m) { m.add(vector_of(drawn(8))).add(number("z", 0)).add(node("Greater", {"x", "w"}, {"c"})).add(node("Where", {"c", "x", "x"}, {"y"})); }, Holding::constant, "the gradient does not reach it"},
+    {"cast_to_integers", [](Model& m) { m.add(vector_of(drawn(8))).add(node("Cast", {"w"}, {"i"}, {{"to", std::int64_t{7}}})).add(node("Cast", {"i"}, {"f"}, {{"to", std::int64_t{1}}})).add(node("Mul", {"x", "f"}, {"y"})); }, Holding::constant, "the gradient does not reach it"},
+    {"unread", [](Model& m) { m.add(vector_of(drawn(8))).add(node("Relu", {"x"}, {"y"})); }, Holding::constant, "no output of the model depends on it"},
+    {"matrix_through_a_view", [](Model& m) { m.add(float_tensor("w", {8, 8}, drawn(64))).add(node("Transpose", {"w"}, {"t"})).add(node("MatMul", {"x", "t"}, {"y"})); }, Holding::trained, "B of MatMul"},
+    {"matrix_with_values_not_finite", [](Model& m) { m.add(filled_tensor("w", {8, 8}, inf)).add(node("MatMul", {"x", "w"}, {"y"})); }, Holding::trained, "B of MatMul"},
+    {"bias_of_a_product", [](Model& m) { m.add(float_tensor("k", {8, 1}, drawn(8))).add(filled_tensor("470", {1})).add(node("MatMul", {"x", "k"}, {"h"})).add(node("Add", {"470", "h"}, {"y"})); }, Holding::trained, "A of Add", true, "470"},
+    // Values
+    {"mask_of_infinities", [](Model& m) { binary(m, "Add", vector_of({0, -inf, -inf, 0, 0, 0, 0, 0})); }, Holding::constant, "not finite"},
+    {"mask_of_large_numbers", [](Model& m) { binary(m, "Add", vector_of({0, -1e4F, 1, 0, 0, -3e38F, 0, 0})); }, Holding::constant, "a mask", false},
+    {"mask_of_hundreds", [](Model& m) { binary(m, "Add", vector_of({0, -100, -100, 0, 0, 0, 0, 0})); }, Holding::constant, "a mask", false},
+    {"mask_of_pruning", [](Model& m) { binary(m, "Mul", vector_of({0, 1, 1, 0, 1, 0, 1, 1})); }, Holding::constant, "a mask", false},
+    {"nearly_a_mask", [](Model& m) { binary(m, "Add", vector_of({0, -9e3F, 1, 0, 0, 0, 0, 0})); }, Holding::trained, "the gradient reaches it", false},
+    {"only_ones", [](Model& m) { binary(m, "Mul", filled_tensor("w", {8}, 1)); }, Holding::trained, "the gradient reaches it", false},
+    {"only_zeros", [](Model& m) { binary(m, "Add", filled_tensor("w", {8}, 0)); }, Holding::trained, "the gradient reaches it", false},
+    {"table_of_sines", [](Model& m) { m.add(float_tensor("w", {1, 64, 8}, positions(64, 8))).add(node("Add", {"x", "w"}, {"y"})); }, Holding::constant, "table of sines", false},
+    {"table_to_pick_from", [](Model& m) { m.input("i", "N", onnx::TensorProto::INT64).add(float_tensor("w", {64, 8}, positions(64, 8))).add(node("Gather", {"w", "i"}, {"g"})).add(node("Add", {"x", "g"}, {"y"})); }, Holding::constant, "table of sines", false},
+    {"learned_positions", [](Model& m) { m.add(float_tensor("w", {1, 64, 8}, drawn(512))).add(node("Add", {"x", "w"}, {"y"})); }, Holding::trained, "the gradient reaches it", false},
+    {"frequencies", [](Model& m) { std::vector<float> f; for (int i = 0; i < 8; ++i) f.push_back(static_cast<float>(std::pow(10000.0, -i / 8.0))); binary(m, "Mul", vector_of(f)); }, Holding::constant, "progression", false},
+    {"range", [](Model& m) { binary(m, "Sub", vector_of({0, 1, 2, 3, 4, 5, 6, 7})); }, Holding::constant, "progression", false},
+    // Numbers
+    {"number_of_a_module", [](Model& m) { binary(m, "Mul", number("block.0.alpha", 0)); }, Holding::trained, "the gradient reaches it", false, "block.0.alpha"},
+    {"number_of_its_own_name", [](Model& m) { binary(m, "Mul", number("temperature", 1)); }, Holding::trained, "the gradient reaches it", false, "temperature"},
+    {"number_counted", [](Model& m) { binary(m, "Mul", number("onnx::Mul_31", 0.5F)); }, Holding::constant, "by its name", false, "onnx::Mul_31"},
+    {"number_of_a_graph", [](Model& m) { binary(m, "Mul", number("dense/mul/y:0", 0.5F)); }, Holding::constant, "by its name", false, "dense/mul/y:0"},
+    {"number_of_a_variable", [](Model& m) { binary(m, "Mul", number("gate/ReadVariableOp:0", 0.5F)); }, Holding::trained, "the gradient reaches it", false, "gate/ReadVariableOp:0"},
+    {"number_called_scalar", [](Model& m) { binary(m, "Mul", number("scalar_float_1", 1)); }, Holding::constant, "by its name", false, "scalar_float_1"},
+    {"square", [](Model& m) { binary(m, "Pow", number("two", 2)); }, Holding::constant, "an exponent", false, "two"},
+    {"learned_exponent", [](Model& m) { binary(m, "Pow", number("pool.p", 3)); }, Holding::trained, "the gradient reaches it", false, "pool.p"},
+    {"tensor_counted", [](Model& m) { binary(m, "Mul", vector_of(drawn(8), "onnx::Mul_31")); }, Holding::trained, "the gradient reaches it", false, "onnx::Mul_31"},
+    {"bias_by_name", [](Model& m) { binary(m, "Add", vector_of(drawn(8), "norm.bias")); }, Holding::trained, "the gradient reaches it", true, "norm.bias"},
+    // Constant nodes
+    {"node_of_a_formula", [](Model& m) { m.add(constant(vector_of(drawn(8), ""), "w")).add(node("Mul", {"x", "w"}, {"y"})); }, Holding::constant, "a Constant node", false},
+    {"node_of_one_number", [](Model& m) { m.add(constant(number("", 2), "w")).add(node("Mul", {"x", "w"}, {"y"})); }, Holding::constant, "a Constant node"},
+    {"matrix_in_a_node", [](Model& m) { m.add(constant(float_tensor("", {8, 8}, drawn(64)), "w")).add(node("MatMul", {"x", "w"}, {"y"})); }, Holding::trained, "B of MatMul"},
+    {"matrix_in_a_node_beside_initializers", [](Model& m) { m.add(constant(float_tensor("", {8, 8}, drawn(64)), "w")).add(vector_of(drawn(8), "b")).add(node("MatMul", {"x", "w"}, {"h"})).add(node("Add", {"h", "b"}, {"y"})); }, Holding::constant, "the model's weights are initializers", false},
+    // What users say
+    {"said_trainable", [](Model& m) { binary(m, "Add", vector_of({0, -1e4F, 1, 0, 0, 0, 0, 0})); }, Holding::trained, "--trainable w*", true, "w", {.trainable = {"w*"}}},
+    {"said_constant", [](Model& m) { m.add(float_tensor("w", {8, 8}, drawn(64))).add(node("MatMul", {"x", "w"}, {"y"})); }, Holding::constant, "--constant ?", true, "w", {.constant = {"?"}}},
+    {"said_against_the_file", [](Model& m) { binary(m, "Mul", vector_of(drawn(8))); state(m, "w", "BUFFER"); }, Holding::trained, "--trainable w", true, "w", {.trainable = {"w"}}},
+    {"node_said_trainable", [](Model& m) { m.add(constant(vector_of(drawn(8), ""), "w")).add(node("Mul", {"x", "w"}, {"y"})); }, Holding::trained, "--trainable w", true, "w", {.trainable = {"w"}}},
+};
+// clang-format on
+
+class WeightRule : public testing::TestWithParam<Row> {};
+
+TEST_P(WeightRule, Decides) {
+  const Row& row = GetParam();
+  Model m;
+  m.input("x", "N,8").output("y");
+  row.build(m);
+  const ModelFile file = ModelFile::parse(m.bytes(), {}, row.options);
+  const auto found = std::find_if(file.tensors().begin(), file.tensors().end(), [&](const TemplateTensor& t) { return t.name == row.tensor; });
+  ASSERT_NE(found, file.tensors().end());
+  EXPECT_EQ(name_of(found->holding), name_of(row.holding)) << found->reason;
+  EXPECT_NE(found->reason.find(row.reason), std::string::npos) << found->reason;
+  EXPECT_EQ(found->certain, row.certain) << found->reason;
+  const std::vector<Problem> problems = file.problems({.batch = 2});
+  if (row.name.find("statistic_of") != std::string::npos || row.name == "table_of_sines") return;  // x has other dims there
+  const bool said = std::any_of(file.tensors().begin(), file.tensors().end(), [](const TemplateTensor& t) { return !t.certain; });
+  if (!problems.empty()) return;
+  const Graph graph = file.graph({.batch = 2});
+  EXPECT_EQ(std::any_of(graph.warnings.begin(), graph.warnings.end(), [](const std::string& s) { return s.starts_with("by rule, not by the file: "); }), said);
+  bool trainable = false;
+  for (const Value& v : graph.values) trainable = trainable || (v.name == row.tensor && v.trainable);
+  EXPECT_EQ(trainable, row.holding == Holding::trained);
+}
+INSTANTIATE_TEST_SUITE_P(Rows, WeightRule, testing::ValuesIn(rows), [](const auto& row) { return row.param.name; });
+
+struct Refused {
+  const char* what;
+  WeightOptions options;
+  const char* message;
+};
+
+TEST(WeightOptions, ThatContradictTheModelAreRefused) {
+  Model m;
+  m.input("x", "N,8").output("y").add(float_tensor("w", {8, 8}, drawn(64))).add(float_tensor("v", {8, 4}, drawn(32)));
+  m.add(vector_of(drawn(8), "b")).add(number("top", 6)).add(vector_of(drawn(8), "mean")).add(filled_tensor("one", {8}, 1));
+  m.add(node("MatMul", {"x", "w"}, {"h"})).add(node("Clip", {"h", "", "top"}, {"c"})).add(node("BatchNormalization", {"c", "one", "b", "mean", "one"}, {"n"}));
+  m.add(node("MatMul", {"n", "v"}, {"y"}));
+  const Refused refused[] = {
+      {"both", {.trainable = {"w"}, .constant = {"w"}}, "'w' is named by --constant 'w' too"},
+      {"a bound", {.trainable = {"top"}}, "max of Clip"},
+      {"a statistic", {.trainable = {"mean"}}, "a running statistic"},
+      {"an unknown leader", {.tie = {{"q", "w"}}}, "no initializer 'q'"},
+      {"shapes", {.tie = {{"w", "v"}}}, "float32[8,8] and float32[8,4]"},
+      {"itself", {.tie = {{"w", "w"}}}, "tied to itself"},
+      {"one reader", {.untie = {"w"}}, "that several nodes read"},
+  };
+  for (const Refused& row : refused) {
+    SCOPED_TRACE(row.what);
+    try {
+      ModelFile::parse(m.bytes(), {}, row.options);
+      ADD_FAILURE() << "nothing was refused";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::usage);
+      EXPECT_NE(std::string(error.what()).find(row.message), std::string::npos) << error.what();
+    }
+  }
+}
+
+// Two layers whose norms an exporter merged, and a head that was tied to its embedding.
+Model merged() {
+  Model m;
+  m.input("i", "N", onnx::TensorProto::INT64).output("y").add(float_tensor("e", {16, 8}, drawn(128)));
+  std::vector<float> turned;
+  for (std::size_t c = 0; c < 8; ++c)
+    for (std::size_t r = 0; r < 16; ++r) turned.push_back(drawn(128)[r * 8 + c]);
+  m.add(float_tensor("head", {8, 16}, turned)).add(filled_tensor("one", {8}, 1)).add(filled_tensor("zero", {8}, 0)).add(float_tensor("w", {8, 8}, drawn(64)));
+  m.add(node("Gather", {"e", "i"}, {"a"})).add(node("LayerNormalization", {"a", "one", "zero"}, {"b"})).add(node("MatMul", {"b", "w"}, {"c"}));
+  return m.add(node("LayerNormalization", {"c", "one", "zero"}, {"d"})).add(node("MatMul", {"d", "head"}, {"y"}));
+}
+
+std::string said(const Graph& graph, const std::string& begin) {
+  for (const std::string& s : graph.warnings)
+    if (s.starts_with(begin)) return s;
+  return "";
+}
+
+TEST(MergedTensors, AreTold) {
+  const Graph graph = merged().graph(2);
+  EXPECT_NE(said(graph, "read by several nodes").find("'one' (2 times), 'zero' (2 times), 16 values"), std::string::npos) << testing::PrintToString(graph.warnings);
+  EXPECT_NE(said(graph, "equal values that are trained apart").find("e=head"), std::string::npos) << testing::PrintToString(graph.warnings);
+}
+
+TEST(MergedTensors, AreUntiedAndWrittenSo) {
+  const ModelFile file = ModelFile::parse(merged().bytes(), {}, {.untie = {"*"}});
+  const Graph graph = file.graph({.batch = 2});
+  EXPECT_EQ(said(graph, "read by several nodes"), "");
+  for (const char* name : {"one", "one@2", "zero", "zero@2"}) {
+    ASSERT_TRUE(graph.find(name)) << name;
+    EXPECT_TRUE(graph[*graph.find(name)].trainable) << name;
+  }
+  const TemporaryFolder folder;
+  const std::vector<float> now(8, 3.0F);
+  file.write(folder / "out.onnx", {{"one@2", Tensor::of<float>(Shape{8}, now)}});
+  const ModelFile written = ModelFile::read(folder / "out.onnx");
+  const Graph again = written.graph({.batch = 2});
+  EXPECT_EQ(again[*again.find("one@2")].data->to_doubles()[0], 3);
+  EXPECT_EQ(again[*again.find("one")].data->to_doubles()[0], 1);
+}
+
+TEST(TiedTensors, FollowTransposedAndAreBothWritten) {
+  const ModelFile file = ModelFile::parse(merged().bytes(), {}, {.tie = {{"e", "head"}}});
+  const Graph graph = file.graph({.batch = 2});
+  EXPECT_EQ(said(graph, "equal values that are trained apart"), "");
+  EXPECT_EQ(graph[*graph.find("head")].kind, ValueKind::activation);
+  std::vector<float> now(128);
+  for (std::size_t i = 0; i < now.size(); ++i) now[i] = static_cast<float>(i);
+  const TemporaryFolder folder;
+  file.write(folder / "out.onnx", {{"e", Tensor::of<float>(Shape{16, 8}, now)}});
+  const Graph again = ModelFile::read(folder / "out.onnx").graph({.batch = 2});
+  EXPECT_EQ(again[*again.find("e")].data->to_doubles()[1], 1);
+  EXPECT_EQ(again[*again.find("head")].data->to_doubles()[1], 8);  // e[1][0]
+}
+
+TEST(Outline, ShowsWhatItCanOfAModelThatCannotBeUsed) {
+  Model m;
+  m.input("x", "N,8").output("y").add(float_tensor("w", {8, 4}, drawn(32))).add(node("MatMul", {"x", "w"}, {"h"})).add(node("NoSuchOperator", {"h"}, {"g"})).add(node("Relu", {"g"}, {"y"}));
+  const std::vector<OutlineNode> nodes = m.parse().outline({.batch = 2});
+  ASSERT_EQ(nodes.size(), 3U);
+  EXPECT_EQ(nodes[0].output->shape, (Shape{2, 4}));
+  EXPECT_EQ(nodes[0].reads, std::vector<std::string>{"w"});
+  EXPECT_EQ(nodes[1].op, "NoSuchOperator");
+  EXPECT_FALSE(nodes[1].output || nodes[2].output);
+}
+
+}  // namespace
+}  // namespace tandem::test
