@@ -60,7 +60,7 @@ TEST_P(Signals, LeaveAnOutputAsItIsAndWriteBesideIt) {
 TEST(SignalsInAValidation, BreakItOff) {
   const TemporaryFolder folder;
   const std::string line =
-      "train MODELS/mini_googlenet.onnx --data random,samples=2000 --validation-split 0.99 --batch-size 4 --no-autotune --keep best ";
+      "train MODELS/mini_googlenet.onnx --data random,samples=1000 --validation-split 0.98 --batch-size 4 --no-autotune --keep best ";
   const auto start = [&](const std::string& rest) {
     return Process(folder, "tandem", words(rest, folder.text()), {{"OMP_WAIT_POLICY", "passive"}});  // threads that spin are slow beside other tests
   };
@@ -93,7 +93,7 @@ TEST(SignalsInAValidation, BreakItOff) {
 TEST(TheSecondSignal, EndsAtOnce) {
   const TemporaryFolder folder;
   // Steps that take a while.
-  Process process(folder, "tandem", words("train MODELS/resnet50.onnx --data random,samples=16 --batch-size 16 --no-autotune --epochs 99 --json --output TMP/out.onnx", folder.text()));
+  Process process(folder, "tandem", words("train MODELS/resnet50.onnx --data random,samples=16 --batch-size 16 --no-autotune --epochs 99 --json --output TMP/out.onnx", folder.text()), {{"OMP_WAIT_POLICY", "passive"}});
   process.wait_for_output("\"event\": \"step\"");
   process.signal(SIGINT);
   process.wait_for_message("a second signal ends at once");

@@ -1,6 +1,7 @@
 // Ranks as processes: what they train, and how they end when one of them does.
 #include "cli/ranks.h"
 
+#include <chrono>
 #include <csignal>
 #include <thread>
 
@@ -186,8 +187,10 @@ TEST(RanksInTrouble, AnInterruptOfTheLauncherEndsThePlanning) {
   const TemporaryFolder folder;
   Process launcher(folder, "launcher", words(slow_to_plan + "--devices cpu:0-1 --processes 2", folder.text()));
   launcher.wait_for_message("planning (");
+  const auto asked = std::chrono::steady_clock::now();
   launcher.signal(SIGINT);
   const Outcome o = launcher.wait();
+  EXPECT_LT(std::chrono::steady_clock::now() - asked, std::chrono::seconds(5));
   EXPECT_EQ(o.code, 130) << o.err;
   EXPECT_NE(o.err.find("stopping the planning"), std::string::npos) << o.err;
   EXPECT_EQ(o.err.find("error"), std::string::npos) << o.err;
@@ -199,8 +202,10 @@ TEST(RanksInTrouble, AnInterruptOfOneThatWaitsForThePlanEndsAll) {
   const test::RankAddress address;
   std::vector<Process> processes = start_ranks(folder, address, 2, slow_to_plan + "--devices cpu:0-1 ");
   processes[0].wait_for_message("planning (");
+  const auto asked = std::chrono::steady_clock::now();
   processes[1].signal(SIGTERM);
   const std::vector<Outcome> outcomes = wait_all(processes);
+  EXPECT_LT(std::chrono::steady_clock::now() - asked, std::chrono::seconds(5));
   EXPECT_EQ(outcomes[1].code, 143) << outcomes[1].err;
   EXPECT_EQ(outcomes[0].code, 6) << outcomes[0].err;
   EXPECT_NE(outcomes[0].err.find("error: rank 1: stopped by a signal"), std::string::npos) << outcomes[0].err;
