@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <new>
 
+#include "graph/suggest.h"
 #include "importer/bind_inputs.h"
 #include "importer/constant_nodes.h"
 #include "importer/fold_node.h"
 #include "importer/limits.h"
+#include "importer/standard_operators.h"
 #include "importer/static_operands.h"
 #include "importer/upgrade.h"
 
@@ -121,12 +123,23 @@ class Builder {
     problem(node, std::move(reason));
   }
 
+  // An exporter's operator, or a slip of the pen.
+  static std::string unsupported(const FlatNode& node) {
+    const std::string reason = "the operator is not supported";
+    if (!node.domain.empty() || is_standard_operator(node.op)) return reason;
+    std::vector<std::string> names;
+    for (const Operator& op : operators())
+      if (op.domain.empty()) names.emplace_back(op.name);
+    const std::string near = nearest(node.op, names);
+    return near.empty() ? concat(reason, "; ONNX has none of this name") : concat(reason, ", did you mean '", near, "'?");
+  }
+
   void run(const FlatNode& node) {
     const bool standard = node.domain.empty();
     if (standard && node.op == "Constant") return constant(node);
     if (standard && node.op == "If") return choose(node);
     const Operator* op = find_operator(upgraded_name(node.op, node.opset), node.domain);
-    if (!op) fail("the operator is not supported");
+    if (!op) fail(unsupported(node));
     if (node.opset > 0 && node.opset < op->since.front() && op->name == node.op)
       fail("the operator exists since opset ", op->since.front());
     if (standard && node.opset > 0 && node.opset < limits::oldest_opset &&

@@ -58,7 +58,7 @@ std::string read_file(const std::filesystem::path& path, std::int64_t limit) {
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) fail(ExitCode::io, "cannot read '", path.string(), "': ", std::strerror(errno));
   if (!S_ISREG(status.st_mode)) fail(ExitCode::io, "'", path.string(), "' is not a regular file");
-  if (status.st_size > limit) fail("'", path.string(), "' has ", status.st_size, " bytes, at most ", limit, " are read");
+  if (status.st_size > limit) fail("the file has ", status.st_size, " bytes, at most ", limit, " are read");
   std::string bytes(static_cast<std::size_t>(status.st_size), '\0');
   read_exactly(file.get(), bytes.data(), bytes.size(), 0, path.string());
   return bytes;

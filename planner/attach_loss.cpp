@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "graph/suggest.h"
 #include "planner/rewrite.h"
 
 namespace tandem {
@@ -145,9 +146,9 @@ Loss attach_loss(Graph& graph, const CompileOptions& options, std::int64_t scale
   GraphBuilder builder(graph, "loss", {});
   for (const Row& row : rows)
     if (row.name == options.loss) return row.build(builder, graph.outputs[0], options, scale);
-  std::string known;
-  for (const Row& row : rows) known += concat(known.empty() ? "" : ", ", row.name);
-  fail(ExitCode::usage, "loss '", options.loss, "' is unknown: expected one of ", known);
+  std::vector<std::string> names;
+  for (const Row& row : rows) names.emplace_back(row.name);
+  fail(ExitCode::usage, "loss '", options.loss, "' is unknown", suggestion(options.loss, names));
 }
 
 }  // namespace tandem

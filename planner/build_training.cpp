@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "graph/suggest.h"
 #include "planner/optimizer.h"
 #include "planner/rewrite.h"
 
@@ -25,8 +26,13 @@ void check_patterns(const Graph& model, const CompileOptions& o) {
   for (const auto& [option, patterns] : {std::pair{"freeze", &o.freeze}, {"unfreeze", &o.unfreeze}})
     for (const std::string& pattern : *patterns) {
       const auto named = [&](const Value& v) { return v.kind == ValueKind::parameter && matches_any(v.name, {pattern}); };
-      if (std::none_of(model.values.begin(), model.values.end(), named))
-        fail(ExitCode::usage, "--", option, " '", pattern, "': model '", model.name, "' has no parameter of that name");
+      if (std::any_of(model.values.begin(), model.values.end(), named)) continue;
+      std::vector<std::string> names;
+      for (const Value& v : model.values)
+        if (v.kind == ValueKind::parameter) names.push_back(v.name);
+      const std::string near = nearest(pattern, names);
+      fail(ExitCode::usage, "--", option, " '", pattern, "': model '", model.name, "' has no parameter of that name",
+           near.empty() ? std::string() : concat(", did you mean '", near, "'?"));
     }
 }
 

@@ -3,6 +3,8 @@
 
 #include <limits>
 
+#include "graph/suggest.h"
+
 namespace tandem {
 namespace {
 
@@ -13,14 +15,18 @@ struct Row {
 };
 
 // Defaults: PyTorch's, except RMSprop's, which are Keras's (rho 0.9, epsilon 1e-7).
-const Row* find(std::string_view name) {
-  static const Row rows[] = {
+const std::vector<Row>& rows() {
+  static const std::vector<Row> list{
       {"sgd", "SgdUpdate", {}},
       {"rmsprop", "RmspropUpdate", {.name = "rmsprop", .epsilon = 1e-7}},
       {"adam", "AdamUpdate", {.name = "adam"}},
       {"adamw", "AdamUpdate", {.name = "adamw", .weight_decay = 0.01}},
   };
-  for (const Row& row : rows)
+  return list;
+}
+
+const Row* find(std::string_view name) {
+  for (const Row& row : rows())
     if (row.name == name) return &row;
   return nullptr;
 }
@@ -54,8 +60,10 @@ float f(double v) { return static_cast<float>(v); }
 
 OptimizerOptions optimizer_defaults(std::string_view name) {
   const Row* row = find(name);
-  if (!row) fail(ExitCode::usage, "optimizer '", name, "' is unknown: expected sgd, rmsprop, adam or adamw");
-  return row->defaults;
+  if (row) return row->defaults;
+  std::vector<std::string> names;
+  for (const Row& r : rows()) names.emplace_back(r.name);
+  fail(ExitCode::usage, "optimizer '", name, "' is unknown", suggestion(name, names));
 }
 
 std::string to_string(const OptimizerOptions& o) {

@@ -8,21 +8,6 @@
 namespace tandem {
 namespace {
 
-// Insertions, deletions, replacements and swaps of neighbours that turn a into b.
-std::size_t edits(std::string_view a, std::string_view b) {
-  std::vector<std::vector<std::size_t>> n(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
-  for (std::size_t i = 0; i <= a.size(); ++i)
-    for (std::size_t j = 0; j <= b.size(); ++j) {
-      if (i == 0 || j == 0) {
-        n[i][j] = i + j;
-        continue;
-      }
-      n[i][j] = std::min({n[i - 1][j - 1] + (a[i - 1] != b[j - 1]), n[i - 1][j] + 1, n[i][j - 1] + 1});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) n[i][j] = std::min(n[i][j], n[i - 2][j - 2] + 1);
-    }
-  return n[a.size()][b.size()];
-}
-
 template <class T>
 T parse(std::string_view text, std::string_view what, std::string_view kind) {
   T value{};
@@ -39,22 +24,6 @@ bool is_option(std::string_view part) {
 }
 
 }  // namespace
-
-std::string nearest(std::string_view word, std::span<const std::string> candidates) {
-  std::string best;
-  std::size_t least = std::max<std::size_t>(1, word.size() / 3) + 1;
-  for (const std::string& candidate : candidates)
-    if (const std::size_t n = edits(word, candidate); n < least) least = n, best = candidate;
-  return best;
-}
-
-std::string suggestion(std::string_view word, std::span<const std::string> candidates) {
-  const std::string near = nearest(word, candidates);
-  if (!near.empty()) return concat(", did you mean '", near, "'?");
-  std::string known;
-  for (const std::string& candidate : candidates) known += (known.empty() ? "" : ", ") + candidate;
-  return concat(" (known: ", known, ")");
-}
 
 double parse_number(std::string_view text, std::string_view what) {
   const auto value = parse<double>(text, what, "a number");

@@ -3,19 +3,14 @@
 #include <cstdint>
 #include <initializer_list>
 #include <map>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "graph/error.h"
+#include "graph/suggest.h"
 
 namespace tandem {
-
-// The candidate with the fewest edits from `word`; empty where none is near (more than a third of it differs).
-std::string nearest(std::string_view word, std::span<const std::string> candidates);
-// ", did you mean 'x'?" or, where nothing is near, " (known: a, b, c)".
-std::string suggestion(std::string_view word, std::span<const std::string> candidates);
 
 // Whole-text finite numbers; fail (usage) naming `what`.
 double parse_number(std::string_view text, std::string_view what);

@@ -92,7 +92,9 @@ const Row rows[] = {
     {"two_producers", [](Model& m) { m.add(node("Relu", {"x"}, {"r"})); }, "'r' is defined twice"},
     {"two_initializers", [](Model& m) { m.add(filled_tensor("w", {1})); }, "'w' is defined twice"},
     {"node_over_initializer", [](Model& m) { m.add(node("Relu", {"x"}, {"w"})); }, "'w' is defined twice"},
-    {"unknown_operator", [](Model& m) { m.add(node("Frobnicate", {"x"}, {"f"})).output("f"); }, "ai.onnx::Frobnicate (opset 17): the operator is not supported"},
+    {"unknown_operator", [](Model& m) { m.add(node("Frobnicate", {"x"}, {"f"})).output("f"); }, "ai.onnx::Frobnicate (opset 17): the operator is not supported; ONNX has none of this name"},
+    {"misspelled_operator", [](Model& m) { m.add(node("Relluu", {"x"}, {"f"})).output("f"); }, "ai.onnx::Relluu (opset 17): the operator is not supported, did you mean 'Relu'?"},
+    {"standard_operator", [](Model& m) { m.add(node("RNN", {"x"}, {"f"})).output("f"); }, "ai.onnx::RNN (opset 17): the operator is not supported"},
     {"rank_beyond_limit", [](Model& m) { m.add(dims_only("huge", std::vector<std::int64_t>(1025, 1))); }, "rank 1025"},
     {"dims_overflow", [](Model& m) { m.add(dims_only("huge", {1LL << 40, 1LL << 40})).add(node("Add", {"x", "huge"}, {"s"})).output("s"); }, "initializer 'huge'"},
     {"dims_negative", [](Model& m) { m.add(dims_only("bad", {-4})); }, "negative dimension"},
@@ -143,6 +145,12 @@ TEST_P(HostileModel, IsReported) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(Rows, HostileModel, testing::ValuesIn(rows), [](const auto& row) { return row.param.name; });
+
+TEST(Hostile, AStandardOperatorIsNotTakenForASlipOfThePen) {
+  Model m = small_model();
+  m.add(node("RNN", {"x"}, {"f"})).output("f");  // one edit from LRN
+  EXPECT_EQ(m.report().find("did you mean"), std::string::npos) << m.report();
+}
 
 TEST(Hostile, DoublingFunctionsStopAtTheLimit) {
   // 60 functions, each calling the next twice: 2^60 nodes.

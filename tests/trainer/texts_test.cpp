@@ -21,13 +21,6 @@ TEST(Spec, SplitsNameArgumentAndOptions) {
   expect_error(ExitCode::usage, "expected KEY=VALUE in place of 'x'", [] { parse_spec("a,k=1,x"); });
 }
 
-TEST(Spec, NamesTheNearest) {
-  const std::vector<std::string> names{"momentum", "weight-decay", "lr"};
-  EXPECT_EQ(nearest("momentun", names), "momentum");
-  EXPECT_EQ(nearest("weight_decay", names), "weight-decay");
-  EXPECT_EQ(nearest("zebra", names), "");
-}
-
 TEST(JsonValue, RoundTrips) {
   const std::string text = R"({"a": [1, -2.5, true, null, "x\n\"\u0001é"], "b": {}, "c": []})";
   EXPECT_EQ(Json::parse(text).dump(), text);
