@@ -17,8 +17,17 @@ set_target_properties(tandem_shared PROPERTIES
   VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
   LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/exports.map)
 target_compile_features(tandem_shared INTERFACE cxx_std_20)
-target_include_directories(tandem_shared INTERFACE
-  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/tandem>)
+# Applications see all headers below tandem/, in the build tree as in the installed one: here each is copied with the includes of
+# its own kind under that name, so that no short one ("graph/...") can meet an application's.
+set(headers ${PROJECT_BINARY_DIR}/include)
+foreach(header IN LISTS TANDEM_PUBLIC_HEADERS)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${header})
+  file(READ ${PROJECT_SOURCE_DIR}/${header} text)
+  string(REGEX REPLACE "(#include \")([a-z])" "\\1tandem/\\2" text "${text}")
+  string(REGEX REPLACE "^tandem/" "" name ${header})
+  file(CONFIGURE OUTPUT ${headers}/tandem/${name} CONTENT "${text}" @ONLY)
+endforeach()
+target_include_directories(tandem_shared INTERFACE $<BUILD_INTERFACE:${headers}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(tandem_shared PRIVATE
   protobuf::libprotobuf fmt::fmt ZLIB::ZLIB ${DNNL_LIBRARY} OpenMP::OpenMP_CXX Threads::Threads ${CMAKE_DL_LIBS})
 # Only namespace tandem is visible to other libraries and the application.
@@ -27,13 +36,23 @@ if(NOT TANDEM_SANITIZE)  # sanitizers' functions come from the program
   target_link_options(tandem_shared PRIVATE -Wl,--no-undefined)
 endif()
 
-install(TARGETS tandem RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(TARGETS tandem_shared EXPORT tandem LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-# The headers a user needs, and those they include.
-foreach(header IN LISTS TANDEM_PUBLIC_HEADERS)
-  get_filename_component(folder ${header} DIRECTORY)
-  install(FILES ${PROJECT_SOURCE_DIR}/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem/${folder})
+# Nothing is copied before all is built.
+set(to_install tandem tandem_shared)
+if(TARGET tandem_cuda)
+  list(APPEND to_install tandem_cuda)
+endif()
+string(REPLACE ";" " " names "${to_install}")
+foreach(target ${to_install})
+  install(CODE "if(NOT EXISTS \"$<TARGET_FILE:${target}>\")
+    message(FATAL_ERROR \"not built yet, nothing was installed; first: cmake --build ${PROJECT_BINARY_DIR} --target ${names}\")
+  endif()")
 endforeach()
+install(TARGETS tandem RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+if(TARGET tandem_cuda)
+  install(TARGETS tandem_cuda LIBRARY DESTINATION lib/tandem)
+endif()
+install(TARGETS tandem_shared EXPORT tandem LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY ${headers}/tandem DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/tandem)

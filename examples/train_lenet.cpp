@@ -1,8 +1,7 @@
 // Trains a model on rendered digits with two CPU devices:  train_lenet lenet.onnx trained.onnx
-#include <cstdio>
+#include <tandem/tandem.h>
 
-#include "kernels/cpu/backend.h"
-#include "trainer/model.h"
+#include <cstdio>
 
 int main(int argc, char** argv) try {
   if (argc != 3) {
