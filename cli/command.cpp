@@ -6,6 +6,7 @@
 #include <iostream>
 #include <new>
 
+#include "cli/interrupt.h"
 #include "trainer/spec.h"
 
 namespace tandem {
@@ -27,6 +28,15 @@ std::vector<OptionRow> rows_of(const Command& command) {
   std::vector<OptionRow> rows = command.options;
   rows.insert(rows.end(), std::begin(common), std::end(common));
   return rows;
+}
+
+ConfigRules config_rules(const Command& command) {
+  ConfigRules rules{.command = command.name, .uses_trained = command.uses_trained};
+  for (const Command& other : commands()) {
+    for (const std::string_view positional : other.positionals) rules.elsewhere.emplace_back(positional);
+    for (const OptionRow& row : rows_of(other)) rules.elsewhere.emplace_back(row.name);
+  }
+  return rules;
 }
 
 std::string overview() {
@@ -74,7 +84,7 @@ int dispatch(std::span<const std::string> arguments, Streams& streams, const Env
       streams.out << help_of(command);
       return 0;
     }
-    const Arguments parsed = Arguments::parse(given, command.positionals, rows_of(command), environment);
+    const Arguments parsed = Arguments::parse(given, command.positionals, rows_of(command), environment, config_rules(command));
     return command.run({parsed, streams, environment});
   }
   fail(ExitCode::usage, "unknown command '", wanted, "'", suggestion(wanted, names));
@@ -102,6 +112,8 @@ int run(std::span<const std::string> arguments, Streams& streams, const Environm
     streams.out.flush();
     if (!streams.out) return report("the output could not be written", static_cast<int>(ExitCode::io));
     return code;
+  } catch (const StoppedBySignal& e) {
+    return 128 + e.signal;  // it was answered when it came
   } catch (const Error& e) {
     return report(e.what(), static_cast<int>(e.code()));
   } catch (const std::bad_alloc&) {

@@ -1,5 +1,6 @@
 // What a subcommand is and what it is given.
 #pragma once
+#include <functional>
 #include <iosfwd>
 #include <span>
 #include <string>
@@ -17,6 +18,8 @@ struct Streams {
   std::ostream& err;          // messages
   bool err_terminal = false;  // a progress bar may be drawn
   bool colour = false;        // on err
+  bool out_terminal = false;
+  std::function<int()> columns = nullptr;  // of err's terminal, as it is now; 0: not known
 };
 
 struct Invocation {
@@ -38,6 +41,7 @@ struct Command {
   std::string_view examples;
   std::vector<OptionRow> options;  // the common ones are added
   int (*run)(const Invocation&);
+  bool uses_trained = false;  // of a run's --config it takes as its model what that run wrote
 };
 
 Command train_command();

@@ -50,6 +50,7 @@ Command evaluate_command() {
       .examples =
           "  tandem evaluate trained.onnx --data idx:data/mnist --normalize 0.1307,0.3081\n"
           "  tandem evaluate trained.onnx --data npz:data.npz --split train --json\n"
+          "  tandem evaluate --config runs/mnist/config.json    # what that run wrote, on its data\n"
           "  tandem evaluate trained.onnx --data idx:data/mnist --devices cpu:0-3 --processes 2\n",
       .options = join({data_rows(),
                        split_rows(),
@@ -60,6 +61,7 @@ Command evaluate_command() {
                        device_rows(),
                        rank_rows()}),
       .run = run,
+      .uses_trained = true,
   };
 }
 

@@ -11,6 +11,7 @@ std::vector<OptionRow> split_rows() {
 Inference open_inference(const Invocation& call, World* world) {
   const Arguments& a = call.arguments;
   const std::string& source = a.text("data");
+  if (!a.trained().empty()) call.say(concat("note: the model is ", a.trained(), ", which the run of ", a.text("config"), " wrote"));
   ModelOptions options = model_options(call, PlanMode::inference);
   options.world = world;
   Inference i{.options = options, .model = load_model(a.positional("model"), world), .backends = BackendSet::load(options.plan.devices)};

@@ -70,7 +70,7 @@ Json::Object read_config(const std::string& path) {
 }  // namespace
 
 Arguments Arguments::parse(std::span<const std::string> given, std::span<const std::string_view> positionals,
-                           std::span<const OptionRow> rows, const Environment& environment) {
+                           std::span<const OptionRow> rows, const Environment& environment, const ConfigRules& rules) {
   Arguments a;
   std::vector<std::string> bare;
   bool options_end = false;
@@ -108,20 +108,41 @@ Arguments Arguments::parse(std::span<const std::string> given, std::span<const s
     const char* value = a.values_.contains(row.name) ? nullptr : environment(variable_of(row.name));
     if (value) a.values_.emplace(row.name, Value{is_switch(row) ? switch_text(value, row.name) : std::string(value), true});
   }
-  if (const std::string path = a.config_file(); !path.empty()) {
-    for (const auto& [key, value] : read_config(path)) {
-      if (key == "command") continue;
-      if (std::find(positionals.begin(), positionals.end(), key) != positionals.end()) {
-        a.positionals_.emplace(key, text_of_json(value));
-        continue;
-      }
-      const OptionRow* row = find_row(rows, key);
-      if (!row) unknown(concat("key in ", path), key, rows, "");
-      a.values_.emplace(key, Value{is_switch(*row) ? switch_text(text_of_json(value), key) : text_of_json(value), true});
-    }
-  }
+  if (const std::string path = a.config_file(); !path.empty()) a.read_config_file(path, positionals, rows, rules);
   for (const OptionRow& row : rows) a.values_.emplace(row.name, Value{std::string(row.absent), false});
   return a;
+}
+
+void Arguments::read_config_file(const std::string& path, std::span<const std::string_view> positionals, std::span<const OptionRow> rows,
+                                 const ConfigRules& rules) {
+  // Of another command's call: where it wrote and how it spoke.
+  constexpr std::string_view of_its_call[] = {"output", "also-training-graph", "autotune", "json", "quiet"};
+  const Json::Object config = read_config(path);
+  const auto is = [](const auto& list, std::string_view key) { return std::find(std::begin(list), std::end(list), key) != std::end(list); };
+  const bool another = std::any_of(config.begin(), config.end(), [&](const auto& pair) { return pair.first == "command" && text_of_json(pair.second) != rules.command; });
+  const bool trained = another && rules.uses_trained;
+  for (const auto& [key, value] : config) {
+    if (key == "command" || (trained && key == "model")) continue;
+    if (trained && key == "output" && positionals_.emplace("model", text_of_json(value)).second) trained_ = text_of_json(value);
+    if (another && is(of_its_call, key)) continue;
+    if (is(positionals, key)) {
+      positionals_.emplace(key, text_of_json(value));
+      continue;
+    }
+    const OptionRow* row = find_row(rows, key);
+    if (!row && is(rules.elsewhere, key)) continue;
+    if (!row) unknown(concat("key in ", path), key, rows, "");
+    values_.emplace(key, Value{is_switch(*row) ? switch_text(text_of_json(value), key) : text_of_json(value), true});
+  }
+}
+
+bool is_run_config(const std::string& path) {
+  try {
+    const Json::Object config = read_config(path);
+    return std::any_of(config.begin(), config.end(), [](const auto& pair) { return pair.first == "command"; });
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 std::string Arguments::config_file() const {

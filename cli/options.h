@@ -21,6 +21,13 @@ struct OptionRow {
   std::string_view help;
 };
 
+// What --config's file may hold beside the command's own options.
+struct ConfigRules {
+  std::string_view command = "";           // that reads it: of another's file what concerns that one's call alone is left out
+  std::vector<std::string> elsewhere = {}; // options of other commands: ignored
+  bool uses_trained = false;               // the model is what the run of the file wrote, its --output
+};
+
 using Environment = std::function<const char*(const std::string&)>;
 
 class Arguments {
@@ -28,7 +35,7 @@ class Arguments {
   // `given`: what follows the command's name; `positionals`: names of those that are not options. Fails (usage) on unknown
   // options and keys, naming the nearest.
   static Arguments parse(std::span<const std::string> given, std::span<const std::string_view> positionals, std::span<const OptionRow> rows,
-                         const Environment& environment);
+                         const Environment& environment, const ConfigRules& rules = {});
 
   bool given(std::string_view option) const;  // by flag, environment or file
   const std::string& text(std::string_view option) const;
@@ -39,6 +46,7 @@ class Arguments {
   // The n-th positional; fails (usage) where it is missing.
   const std::string& positional(std::string_view name) const;
   bool has_positional(std::string_view name) const { return positionals_.find(name) != positionals_.end(); }
+  const std::string& trained() const { return trained_; }  // the model, where a run's file gave it (ConfigRules::uses_trained)
   Json resolved() const;                        // what --config reads back: all but what concerns one call only
   void require(std::string_view option) const;  // fails (usage) where it is empty
 
@@ -48,8 +56,13 @@ class Arguments {
     bool given = false;
   };
   std::string config_file() const;  // empty: none
+  void read_config_file(const std::string& path, std::span<const std::string_view> positionals, std::span<const OptionRow> rows, const ConfigRules& rules);
   std::map<std::string, Value, std::less<>> values_;
   std::map<std::string, std::string, std::less<>> positionals_;
+  std::string trained_;
 };
+
+// Whether a file is a configuration that a command left.
+bool is_run_config(const std::string& path);
 
 }  // namespace tandem

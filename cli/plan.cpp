@@ -33,7 +33,7 @@ int check(const Invocation& call, const std::string& path) {
     call.print(
         Json::Object{{"file", path}, {"ok", true}, {"model", plan.model}, {"devices", plan.devices.size()}, {"hash", hash_of(plan)}});
   else
-    call.write(concat(path, ": ok, ", plan.model, " on ", plan.devices.size(), " devices, batch ", plan.batch, ", ", hash_of(plan), "\n"));
+    call.write(concat(path, ": ok, ", plan.model, " on ", plan.devices.size(), plan.devices.size() == 1 ? " device" : " devices", ", batch ", plan.batch, ", ", hash_of(plan), "\n"));
   return 0;
 }
 
@@ -50,7 +50,10 @@ int run(const Invocation& call) {
     if (f.name == format) chosen = &f;
   }
   if (!chosen && format != "onnx") fail(ExitCode::usage, "--format: unknown format '", format, "'", suggestion(format, names));
-  if (!a.text("output").empty()) check_writable_file(a.text("output"));
+  if (!a.text("output").empty())
+    check_writable_file(a.text("output"));
+  else if (call.streams.out_terminal && (format == "plan" || format == "onnx"))
+    fail(ExitCode::usage, "--format ", format, " is binary and not written to a terminal: give --output FILE or redirect stdout to one");
 
   const Model model = Model::load(a.positional("model"));
   const ModelOptions options = model_options(call, mode);

@@ -76,6 +76,7 @@ Command predict_command() {
                        device_rows(),
                        rank_rows()}),
       .run = run,
+      .uses_trained = true,
   };
 }
 

@@ -2,13 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <ostream>
+#include <vector>
 
 namespace tandem {
 namespace {
 
-constexpr int bar_width = 24;
+constexpr std::size_t widest_bar = 24, narrowest_bar = 4;
+constexpr int usual_columns = 80, least_columns = 20;
 constexpr double redraw_seconds = 0.1, line_seconds = 10;
 
 std::string duration(double seconds) {
@@ -18,12 +21,37 @@ std::string duration(double seconds) {
                     : fmt::format("{}h{:02}m", s / 3600, s / 60 % 60);
 }
 
-std::string measures(std::string_view prefix, double loss, double accuracy) {
-  std::string text = std::isfinite(loss) ? fmt::format("  {}loss {:.4f}", prefix, loss) : std::string();
-  return std::isfinite(accuracy) ? text + fmt::format("  {}accuracy {:.2f}%", prefix, 100 * accuracy) : text;
+std::string loss_text(std::string_view prefix, double loss) {
+  return std::isfinite(loss) ? fmt::format("{}loss {:.4f}", prefix, loss) : std::string();
+}
+std::string accuracy_text(std::string_view prefix, double accuracy) {
+  return std::isfinite(accuracy) ? fmt::format("{}accuracy {:.2f}%", prefix, 100 * accuracy) : std::string();
+}
+
+// Those that say something, two spaces apart.
+std::string join(std::span<const ProgressPart> parts) {
+  std::string line;
+  for (const ProgressPart& p : parts)
+    if (!p.text.empty()) line += (line.empty() ? "" : "  ") + p.text;
+  return line;
 }
 
 }  // namespace
+
+std::string progress_line(double share, std::span<const ProgressPart> parts, int columns) {
+  const auto room = static_cast<std::size_t>(std::max(columns, 2) - 1);
+  std::vector<ProgressPart> shown(parts.begin(), parts.end());
+  std::string line = join(shown);
+  const std::size_t least = narrowest_bar + 3;  // with its brackets and a space
+  while (line.size() + least > room && shown.size() > 1) {
+    shown.erase(std::max_element(shown.begin(), shown.end(), [](const auto& a, const auto& b) { return a.dispensable < b.dispensable; }));
+    line = join(shown);
+  }
+  if (line.size() + least > room) return line.substr(0, room);
+  const std::size_t width = std::min(widest_bar, room - line.size() - 3);
+  const auto full = static_cast<std::size_t>(std::clamp(share, 0.0, 1.0) * static_cast<double>(width));
+  return fmt::format("[{}{}] {}", std::string(full, '#'), std::string(width - full, '.'), line);
+}
 
 void Progress::step(const StepReport& report) {
   if (invocation_.quiet()) return;
@@ -34,14 +62,26 @@ void Progress::step(const StepReport& report) {
   const double now = static_cast<double>(report.samples) / report.seconds;
   rate_ = rate_ == 0 ? now : 0.95 * rate_ + 0.05 * now;
   if (!due()) return;
-  const double left = static_cast<double>((report.steps - report.step) * report.samples) / rate_;
-  draw((report.step - 1) % steps_per_epoch_ + 1, steps_per_epoch_,
-       fmt::format("epoch {}  step {}/{}{}  {:.0f} samples/s  {} left", report.epoch, report.step, report.steps,
-                   measures("", loss_ / static_cast<double>(samples_), accuracy_ / static_cast<double>(samples_)), rate_, duration(left)));
+  const double left = static_cast<double>((report.steps - report.step) * report.samples) / rate_, samples = static_cast<double>(samples_);
+  const ProgressPart parts[] = {{fmt::format("epoch {}", report.epoch), 3},
+                                {fmt::format("step {}/{}", report.step, report.steps), 0},
+                                {loss_text("", loss_ / samples), 1},
+                                {accuracy_text("", accuracy_ / samples), 4},
+                                {fmt::format("{:.0f} samples/s", rate_), 5},
+                                {fmt::format("{} left", duration(left)), 2}};
+  draw(static_cast<double>((report.step - 1) % steps_per_epoch_ + 1) / static_cast<double>(steps_per_epoch_), parts);
+}
+
+void Progress::validation(std::int64_t done, std::int64_t all) {
+  if (invocation_.quiet() || !due()) return;
+  const ProgressPart parts[] = {{fmt::format("epoch {}", epoch_), 1}, {"validation", 0}, {fmt::format("{} of {} samples", done, all), 2}};
+  draw(static_cast<double>(done) / static_cast<double>(all), parts);
 }
 
 void Progress::samples(std::int64_t done, std::int64_t all) {
-  if (!invocation_.quiet() && due()) draw(done, all, fmt::format("{} of {} samples", done, all));
+  if (invocation_.quiet() || !due()) return;
+  const ProgressPart parts[] = {{fmt::format("{} of {} samples", done, all), 0}};
+  draw(static_cast<double>(done) / static_cast<double>(all), parts);
 }
 
 bool Progress::due() {
@@ -52,21 +92,28 @@ bool Progress::due() {
   return !first_line || invocation_.streams.err_terminal;
 }
 
-void Progress::draw(std::int64_t done, std::int64_t all, std::string line) {
+// Asked anew each time: a window may have changed its size.
+int Progress::columns() const {
+  const int columns = invocation_.streams.columns ? invocation_.streams.columns() : 0;
+  return columns > 0 ? std::max(columns, least_columns) : usual_columns;
+}
+
+void Progress::draw(double share, std::span<const ProgressPart> parts) {
   if (!invocation_.streams.err_terminal) {
-    invocation_.say(line);
+    invocation_.say(join(parts));
     return;
   }
-  const auto full = static_cast<std::size_t>(bar_width * done / all);
-  line = fmt::format("[{}{}] {}", std::string(full, '#'), std::string(bar_width - full, '.'), line);
-  const std::size_t width = line.size();
-  if (width < width_) line.append(width_ - width, ' ');
+  const int now = columns();
+  std::string line = progress_line(share, parts, now);
+  const std::size_t width = line.size(), before = std::min(width_, static_cast<std::size_t>(now) - 1);
+  if (width < before) line.append(before - width, ' ');
   width_ = width;
   invocation_.streams.err << '\r' << line << std::flush;
 }
 
 void Progress::clear() {
-  if (width_ > 0) invocation_.streams.err << '\r' << std::string(width_, ' ') << '\r' << std::flush;
+  const std::size_t width = std::min(width_, static_cast<std::size_t>(columns()) - 1);
+  if (width > 0) invocation_.streams.err << '\r' << std::string(width, ' ') << '\r' << std::flush;
   width_ = 0;
 }
 
@@ -74,9 +121,14 @@ void Progress::epoch(const EpochReport& report) {
   if (invocation_.quiet()) return;
   clear();
   drawn_ = Clock::now();
-  const std::string all = report.epochs > 0 ? concat('/', report.epochs) : std::string();
-  invocation_.say(fmt::format("epoch {}{}{}{}  {:.0f} samples/s  {}", report.epoch, all, measures("", report.loss, report.accuracy),
-                              measures("val_", report.val_loss, report.val_accuracy), report.samples_per_second, duration(report.seconds)));
+  const ProgressPart parts[] = {{concat("epoch ", report.epoch, report.epochs > 0 ? concat('/', report.epochs) : std::string())},
+                                {loss_text("", report.loss)},
+                                {accuracy_text("", report.accuracy)},
+                                {loss_text("val_", report.val_loss)},
+                                {accuracy_text("val_", report.val_accuracy)},
+                                {fmt::format("{:.0f} samples/s", report.samples_per_second)},
+                                {duration(report.seconds)}};
+  invocation_.say(join(parts));
 }
 
 }  // namespace tandem

@@ -1,6 +1,7 @@
 // How far training or evaluation is: a bar that redraws itself on a terminal, plain lines elsewhere.
 #pragma once
 #include <chrono>
+#include <span>
 #include <string>
 
 #include "cli/command.h"
@@ -8,19 +9,30 @@
 
 namespace tandem {
 
+// A part of a progress line. Where there is no room for all, the most dispensable go first.
+struct ProgressPart {
+  std::string text;
+  int dispensable = 0;
+};
+// One line of at most columns - 1 characters (a terminal may break a line that it fills): a bar that is `share` full, then the
+// parts in their order. The bar gives way last but one: the least dispensable part stays, cut where even that does not fit.
+std::string progress_line(double share, std::span<const ProgressPart> parts, int columns);
+
 class Progress {
  public:
   explicit Progress(const Invocation& invocation, std::int64_t steps_per_epoch = 1) : invocation_(invocation), steps_per_epoch_(steps_per_epoch) {}
   ~Progress() { clear(); }
   void step(const StepReport& report);
   void epoch(const EpochReport& report);
+  void validation(std::int64_t done, std::int64_t all);  // samples, of the epoch whose steps were reported
   void samples(std::int64_t done, std::int64_t all);
   void clear();  // takes the bar away, so that something else can be written
 
  private:
   using Clock = std::chrono::steady_clock;
   bool due();  // whether it is time to show something again
-  void draw(std::int64_t done, std::int64_t all, std::string line);
+  void draw(double share, std::span<const ProgressPart> parts);
+  int columns() const;
 
   const Invocation& invocation_;
   std::int64_t steps_per_epoch_;

@@ -9,6 +9,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <iostream>
+#include <set>
+#include <sstream>
 
 #include "cli/ranks.h"
 #include "trainer/file.h"
@@ -53,7 +56,8 @@ struct Words {
   }
 };
 
-pid_t start(const std::vector<std::string>& arguments, const std::vector<std::string>& settings, const sigset_t& mask) {
+// `errors`: where its stderr goes; empty: to this process's.
+pid_t start(const std::vector<std::string>& arguments, const std::vector<std::string>& settings, const std::string& errors, const sigset_t& mask) {
   Words words(arguments);
   std::vector<std::string> variables = settings;
   for (char** v = environ; *v; ++v) variables.emplace_back(*v);
@@ -65,9 +69,20 @@ pid_t start(const std::vector<std::string>& arguments, const std::vector<std::st
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != parent) ::_exit(signal_exit + SIGTERM);
+  if (const int file = errors.empty() ? -1 : ::open(errors.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600); file >= 0) ::dup2(file, STDERR_FILENO);
   sigprocmask(SIG_SETMASK, &mask, nullptr);
   ::execve("/proc/self/exe", words.pointers.data(), environment.pointers.data());
   ::_exit(static_cast<int>(ExitCode::io));
+}
+
+// What ranks beside the first had to say: each line once, and no errors where rank 0 has told what was wrong.
+void pass_on(const std::vector<std::string>& files, bool errors_told) {
+  std::set<std::string> said;
+  for (const std::string& file : files) {
+    std::istringstream lines(std::filesystem::exists(file) ? read_file(file) : "");
+    for (std::string line; std::getline(lines, line);)
+      if (!(errors_told && line.starts_with("error: ")) && said.insert(line).second) std::cerr << line << '\n';
+  }
 }
 
 int code_of(int status) { return WIFSIGNALED(status) ? signal_exit + WTERMSIG(status) : WEXITSTATUS(status); }
@@ -80,11 +95,16 @@ int run_processes(int processes) {
   const Folder folder;
   const HeldSignals signals;
   std::vector<pid_t> running;
-  for (int rank = 0; rank < processes; ++rank)
+  std::vector<std::string> errors{""};  // rank 0 speaks for itself
+  for (int rank = 0; rank < processes; ++rank) {
+    if (rank > 0) errors.push_back(concat(folder.path, "/errors-", rank));
     running.push_back(start(arguments,
                             {concat("TANDEM_RANK=", rank), concat("TANDEM_WORLD_SIZE=", processes),
                              concat("TANDEM_ADDRESS=unix:", folder.path, "/rank")},
-                            signals.before));
+                            errors.back(), signals.before));
+  }
+  const pid_t first = running[0];
+  bool told = false;
   std::vector<int> codes;
   while (!running.empty()) {
     siginfo_t info{};
@@ -95,9 +115,11 @@ int run_processes(int processes) {
       int status = 0;
       if (::waitpid(child, &status, WNOHANG) != child) return false;
       codes.push_back(code_of(status));
+      if (child == first) told = WIFEXITED(status) && WEXITSTATUS(status) != 0;
       return true;
     });
   }
+  pass_on(errors, told);
   // Where one failed, the others end with `communication`.
   const auto cause = std::find_if(codes.begin(), codes.end(), [](int c) { return c != 0 && c != static_cast<int>(ExitCode::communication); });
   return cause != codes.end() ? *cause : *std::max_element(codes.begin(), codes.end());

@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <csignal>
+#include <thread>
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
@@ -65,6 +67,18 @@ FitOptions fit_options(const Arguments& a, const RunData& data) {
   return o;
 }
 
+// A folder of other things is not a run's: not even --overwrite would write among them.
+void check_run_folder(const std::filesystem::path& folder) {
+  std::string other;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (name == "last.checkpoint" || (name == "config.json" && is_run_config(entry.path().string()))) return;
+    if (!name.starts_with('.') && (other.empty() || name < other)) other = name;
+  }
+  if (!other.empty())
+    fail(ExitCode::usage, "--run-dir ", folder.string(), ": the folder holds ", other, " and no run of tandem: give a new or an empty folder");
+}
+
 // Every file that will be written can be: found out before anything is trained.
 void check_outputs(const Arguments& a) {
   check_writable_file(a.text("output"));
@@ -77,6 +91,7 @@ void check_outputs(const Arguments& a) {
     return;
   }
   make_writable_folder(run);
+  check_run_folder(run);
   const bool there = std::filesystem::exists(run / "last.checkpoint");
   if (a.on("resume") && !there) fail(ExitCode::usage, run.string(), " holds no checkpoint to resume");
   if (!a.on("resume") && !a.on("overwrite") && there)
@@ -125,7 +140,32 @@ int show_plan(const Invocation& call, const Model& model, ModelOptions options, 
   return 0;
 }
 
-History fit(const Invocation& call, Model& model, Job& job, const Interrupt& interrupt) {
+// What a signal will do, said when it comes: on a line of its own, also where a bar is drawn. A silent rank says nothing.
+std::string answer_to_signal(const Invocation& call, std::string_view what) {
+  return call.quiet() || !call.streams.err.rdbuf() ? "" : concat(call.streams.err_terminal ? "\n" : "", what, "\n");
+}
+
+// Where the weights of a run go that was stopped: beside its output.
+std::string unfinished(const std::filesystem::path& output) {
+  return (output.parent_path() / concat(output.stem().string(), ".unfinished", output.extension().string())).string();
+}
+
+// While rank 0 plans, the others wait for it and would not hear their own signal: a thread tells the ranks of it.
+class PlanningWatch {
+ public:
+  PlanningWatch(const Interrupt& interrupt, World* world) {
+    if (world && !is_first(world))
+      thread_ = std::jthread([&interrupt, world](std::stop_token done) {
+        while (!done.stop_requested() && interrupt.signal() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        if (!done.stop_requested()) world->stop(StoppedBySignal(interrupt.signal()).what());
+      });
+  }
+
+ private:
+  std::jthread thread_;
+};
+
+History fit(const Invocation& call, Model& model, Job& job, Interrupt& interrupt) {
   const std::int64_t batch = job.options.plan.batch;
   Progress progress(call, (job.data.train->size() + batch - 1) / batch);
   job.fit.callbacks.on_step = [&](const StepReport& r) {
@@ -136,18 +176,33 @@ History fit(const Invocation& call, Model& model, Job& job, const Interrupt& int
     if (call.json()) call.print(epoch_event(r));
     progress.epoch(r);
   };
-  job.fit.callbacks.stop = [&] { return interrupt.signal() != 0; };
+  job.fit.callbacks.on_validation = [&](std::int64_t done, std::int64_t all) { progress.validation(done, all); };
+  const std::string folder = job.fit.run_dir.string();
+  const std::string answer = answer_to_signal(
+      call, concat("stopping after this step or batch of validation: ",
+                   folder.empty() ? concat("the weights so far go to ", unfinished(call.arguments.text("output"))) : concat("a checkpoint goes to ", folder),
+                   "; a second signal ends at once, without it"));
+  job.fit.callbacks.stop = [&, begun = false]() mutable {
+    if (!begun) interrupt.announce(answer);  // asked for the first time, all is planned
+    begun = true;
+    return interrupt.signal() != 0;
+  };
   call.say(fmt::format("training on {} samples of {}", job.data.train->size(), job.data.train->name()));
   return model.fit(*job.data.train, job.fit);
 }
 
 // What the weights that were written give on data that was not trained on: the last epoch has measured that, or not.
-Evaluation held_out(const Arguments& a, Model& model, const Job& job, const EpochReport& last) {
+Evaluation held_out(const Invocation& call, Model& model, const Job& job, const EpochReport& last, const Interrupt& interrupt) {
+  const Arguments& a = call.arguments;
   const Dataset *const validation = job.data.validation, *const data = job.data.test ? job.data.test : validation;
   if (!data || data->size() == 0) return {};
   if (data == validation && a.text("keep") == "last" && std::isfinite(last.val_loss))
     return {.loss = last.val_loss, .accuracy = last.val_accuracy, .samples = data->size()};
-  return model.evaluate(*data, {.batch = job.fit.eval_batch, .preprocess = job.fit.preprocess});
+  Progress progress(call);
+  return model.evaluate(*data, {.batch = job.fit.eval_batch,
+                                .preprocess = job.fit.preprocess,
+                                .on_batch = [&](std::int64_t done, std::int64_t all) { progress.samples(done, all); },
+                                .stop = [&] { return interrupt.signal() != 0; }});
 }
 
 // The weights of the best checkpoint, if one was kept; only rank 0 has the run's folder.
@@ -156,55 +211,84 @@ void take_best(Model& model, const std::filesystem::path& file, World* world) {
   if (world ? world->any(here) : here) model.set_parameters(here ? read_checkpoint(file).weights : std::vector<NamedTensor>{});
 }
 
-// `world`: the other ranks, which do the same, or null. Only rank 0 writes.
-int train(const Invocation& call, World* world) {
-  const Arguments& a = call.arguments;
-  const bool first = is_first(world), dry = a.on("dry-run");
-  if (!dry && first) check_outputs(a);
-  Model model = load_model(a.positional("model"), world);
-  const BackendSet backends = BackendSet::load(parse_devices(a.text("devices")));
-  Job job = prepare(call, model, backends, world);
-  if (dry) return show_plan(call, model, job.options, backends);
-  agree_on(world, facts_of(job.data), job.options.plan.devices, backends);
+// Where a run was stopped: with a folder it can go on, else what it has goes beside the output, which stays as it is.
+int stopped(const Invocation& call, const Model& model, const History& history, const Job& job, const Interrupt& interrupt, World* world) {
+  const int signal = interrupt.signal() != 0 ? interrupt.signal() : SIGINT;  // or another rank's
+  if (history.steps == 0) throw StoppedBySignal(signal);
+  const std::string folder = job.fit.run_dir.string(), output = call.arguments.text("output"), beside = unfinished(output);
+  if (folder.empty() && is_first(world)) {
+    const World::Busy busy(world);
+    model.save(beside);
+  }
+  if (call.json()) call.print(stopped_event(history, folder.empty() ? beside : ""));
+  if (folder.empty())
+    call.say(fmt::format("stopped after step {}; the weights so far are in {}, {} was not written", history.steps, beside, output));
+  else
+    call.say(fmt::format("stopped after step {}; go on with --resume --run-dir {}", history.steps, folder));
+  return folder.empty() ? signal_exit + signal : static_cast<int>(ExitCode::resumable);
+}
 
-  const Interrupt interrupt;
+int train_until_stopped(const Invocation& call, Model& model, Job& job, const BackendSet& backends, Interrupt& interrupt, World* world) {
+  const Arguments& a = call.arguments;
+  const bool first = is_first(world);
   const std::string &output = a.text("output"), &graph = a.text("also-training-graph");
-  if (!graph.empty() && first) write_atomically(graph, model.training_graph(job.options));
+  job.options.plan.stop = [&interrupt, world] { return interrupt.signal() != 0 || (world && world->stopped()); };
   if (job.options.plan.autotune) call.say("planning (kernels are timed; times are kept for the next run)");
-  model.compile(job.options, backends.all());
+  {
+    const PlanningWatch watch(interrupt, world);
+    model.compile(job.options, backends.all());
+  }
+  if (!graph.empty() && first) write_atomically(graph, model.training_graph(job.options));
   if (call.json()) call.print(plan_event(model.plan()));
   call.say(text_of_plan(model.plan(), false));
   for (const std::string& note : model.notes()) call.say("note: " + note);
 
   const History history = fit(call, model, job, interrupt);
-  const std::filesystem::path& folder = job.fit.run_dir;
-  if (history.stopped && !folder.empty()) {
-    call.say(fmt::format("stopped after step {}; go on with --resume --run-dir {}", history.steps, folder.string()));
-    return static_cast<int>(ExitCode::resumable);
-  }
-  if (a.text("keep") == "best") take_best(model, folder / "best.checkpoint", world);
+  if (history.stopped) return stopped(call, model, history, job, interrupt, world);
+  interrupt.announce(answer_to_signal(call, concat("stopping: ", output, " will be whole, what follows is left out; a second signal ends at once")));
+  if (a.text("keep") == "best") take_best(model, job.fit.run_dir / "best.checkpoint", world);
   if (first) {
     const World::Busy busy(world);
     model.save(output);
   }
-  if (history.stopped) {
-    call.say(fmt::format("stopped after step {}; the weights so far are in {}", history.steps, output));
-    return signal_exit + (interrupt.signal() != 0 ? interrupt.signal() : SIGINT);  // or another rank's
-  }
 
   const EpochReport last = history.epochs.empty() ? EpochReport{.loss = not_measured} : history.epochs.back();
-  const Evaluation test = held_out(a, model, job, last);
+  const Evaluation test = held_out(call, model, job, last, interrupt);
   if (call.json()) {
     call.print(done_event(model, history, last, test, output));
-    return 0;
+  } else {
+    std::string result = fmt::format("trained {} {}", history.steps, history.steps == 1 ? "step" : "steps");
+    if (history.samples_per_second > 0) result += fmt::format(", {:.0f} samples/s", history.samples_per_second);
+    if (std::isfinite(last.loss)) result += fmt::format(", loss {:.4f}", last.loss);
+    if (std::isfinite(test.loss)) result += fmt::format("\nheld-out data ({} samples): loss {:.4f}", test.samples, test.loss);
+    if (std::isfinite(test.accuracy)) result += fmt::format(", accuracy {:.2f}%", 100 * test.accuracy);
+    call.write(result + fmt::format("\nwrote {}\n", output));
   }
-  std::string result = fmt::format("trained {} {}", history.steps, history.steps == 1 ? "step" : "steps");
-  if (history.samples_per_second > 0) result += fmt::format(", {:.0f} samples/s", history.samples_per_second);
-  if (std::isfinite(last.loss)) result += fmt::format(", loss {:.4f}", last.loss);
-  if (std::isfinite(test.loss)) result += fmt::format("\nheld-out data ({} samples): loss {:.4f}", test.samples, test.loss);
-  if (std::isfinite(test.accuracy)) result += fmt::format(", accuracy {:.2f}%", 100 * test.accuracy);
-  call.write(result + fmt::format("\nwrote {}\n", output));
-  return 0;
+  return test.stopped ? signal_exit + (interrupt.signal() != 0 ? interrupt.signal() : SIGINT) : 0;
+}
+
+// `world`: the other ranks, which do the same, or null. Only rank 0 writes.
+int train(const Invocation& call, World* world) {
+  const Arguments& a = call.arguments;
+  const bool dry = a.on("dry-run");
+  Interrupt interrupt;
+  interrupt.announce(answer_to_signal(call, "stopped before training: nothing was written"), true);
+  if (!dry && is_first(world)) check_outputs(a);
+  Model model = load_model(a.positional("model"), world);
+  const BackendSet backends = BackendSet::load(parse_devices(a.text("devices")));
+  Job job = prepare(call, model, backends, world);
+  if (dry) return show_plan(call, model, job.options, backends);
+  agree_on(world, facts_of(job.data), job.options.plan.devices, backends);
+  interrupt.announce(answer_to_signal(call, "stopping the planning: nothing is written; a second signal ends at once"));
+  try {
+    return train_until_stopped(call, model, job, backends, interrupt, world);
+  } catch (const Stopped&) {
+    if (interrupt.signal() == 0 && world) world->any(true);  // another rank has ended: fails, saying which
+    throw StoppedBySignal(interrupt.signal());
+  } catch (const Error& e) {
+    if (e.code() == ExitCode::communication && interrupt.signal() != 0) throw StoppedBySignal(interrupt.signal());
+    throw;
+  }
 }
 
 int run(const Invocation& call) {

@@ -46,6 +46,10 @@ Json plan_event(const Plan& plan) {
                       {"hash", hash_of(plan)}};
 }
 
+Json stopped_event(const History& history, const std::string& output) {
+  return Json::Object{{"event", "stopped"}, {"step", history.steps}, {"output", output.empty() ? Json() : Json(output)}};
+}
+
 Json done_event(const Model& model, const History& history, const EpochReport& last, const Evaluation& test, const std::string& output) {
   return Json::Object{{"event", "done"},
                       {"step", history.steps},

@@ -64,6 +64,7 @@ class World {
   void stalled();
 
   // At any time, from any thread.
+  bool stopped() const;                  // a rank has ended or called stop()
   void stop(const std::string& reason);  // this rank cannot go on: the others fail with its reason, and where they wait at once
   // Called once, perhaps from another thread, when the ranks stop; at once where they have. An empty one takes it back.
   void on_stop(std::function<void(const std::string& reason)> call);

@@ -160,10 +160,13 @@ Plan compile_unchecked(const GraphSource& source, const CompileOptions& o, Backe
 
   // 2. Kernels and layouts, for each layout preference that is open; the estimated faster one is kept. A plan that
   //    shares another's parameters keeps their layouts.
+  const auto ask = [&o] {
+    if (o.stop && o.stop()) throw Stopped();
+  };
   std::map<std::string, std::unique_ptr<Tuner>, std::less<>> tuners;
   for (const DeviceSpec& d : o.devices) {
     auto& tuner = tuners[d.id.backend];
-    if (!tuner) tuner = std::make_unique<Tuner>(find_backend(backends, d.id.backend), o.autotune, o.tuning_cache, o.retune);
+    if (!tuner) tuner = std::make_unique<Tuner>(find_backend(backends, d.id.backend), o.autotune, o.tuning_cache, o.retune, ask);
   }
   struct Unit {  // devices that run the same program
     std::string backend;
@@ -214,6 +217,7 @@ Plan compile_unchecked(const GraphSource& source, const CompileOptions& o, Backe
     }
   }
   plan.options.threads = models[0].threads;
+  ask();
 
   for (const auto& program : best.programs)
     for (const std::string& warning : program->warnings)

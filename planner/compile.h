@@ -1,5 +1,6 @@
 // From a graph to a plan.
 #pragma once
+#include <exception>
 #include <functional>
 #include <optional>
 #include <span>
@@ -37,6 +38,11 @@ struct LossScaling {
   std::int64_t interval = 2000;
 };
 
+// What compile() throws where CompileOptions::stop asked it to end: nothing was made.
+struct Stopped : std::exception {
+  const char* what() const noexcept override { return "stopped while planning"; }
+};
+
 struct CompileOptions {
   PlanMode mode = PlanMode::training;
   std::int64_t batch = 32;                 // global
@@ -58,6 +64,7 @@ struct CompileOptions {
   std::vector<std::int64_t> free_memory;   // bytes on each of the devices, as below; empty: they are asked
   std::int64_t bucket_bytes = 25 << 20;
   std::int64_t first_bucket_bytes = 1 << 20;
+  std::function<bool()> stop;              // asked between kernels, often: true ends compile() with Stopped
   std::string memory_order;                // for tests: size, lifetime, size*lifetime; empty: the best
   std::vector<std::string> keep_gradients; // training: parameter names whose gradients become outputs "gradient/NAME"
 };

@@ -52,8 +52,8 @@ double estimate(double flops, double bytes, double efficiency, const DeviceModel
   return std::max(compute, memory) + device.launch_seconds;
 }
 
-Tuner::Tuner(const Backend& backend, bool measure, std::string cache_file, bool again)
-    : backend_(backend), measure_(measure), cache_file_(std::move(cache_file)), again_(again) {
+Tuner::Tuner(const Backend& backend, bool measure, std::string cache_file, bool again, std::function<void()> before_each)
+    : backend_(backend), measure_(measure), cache_file_(std::move(cache_file)), again_(again), before_each_(std::move(before_each)) {
   if (!measure_ || cache_file_.empty()) return;
   std::ifstream in(cache_file_);
   std::string line;
@@ -95,6 +95,7 @@ const std::vector<KernelDescription>& Tuner::describe(const KernelRequest& reque
   const std::string key = key_of(request);
   const auto it = described_.find(key);
   if (it != described_.end()) return it->second;
+  if (before_each_) before_each_();
   KernelRequest timed = request;
   timed.timed = measure_;
   return described_.emplace(key, backend_.describe(timed)).first->second;
@@ -118,6 +119,7 @@ Cost Tuner::cost(const KernelRequest& request, const KernelDescription& d, doubl
   const std::string key = key_of(request, d, backend_.version());
   const auto it = timed_.find(key);
   if (it != timed_.end() && (it->second.here || !again_)) return {it->second.timing.seconds, true};
+  if (before_each_) before_each_();
   Timing timing = backend_.measure(d, request.options);
   if (it != timed_.end()) timing = {std::min(timing.seconds, it->second.timing.seconds)};
   timed_[key] = {timing, true};

@@ -1,5 +1,6 @@
 // What a kernel costs: estimated from the device's model, or timed on the device and remembered in a file.
 #pragma once
+#include <functional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -20,8 +21,9 @@ class Tuner {
  public:
   // `cache_file` empty: nothing is read or kept. A damaged or foreign file or line is ignored: it is only measured again,
   // and so are times that were disturbed, which are not kept. With `again` what the file has is timed once more, and the
-  // shorter time is kept: other work on the machine only adds.
-  Tuner(const Backend& backend, bool measure, std::string cache_file, bool again = false);
+  // shorter time is kept: other work on the machine only adds. `before_each` is called before kernels are described or timed;
+  // it may throw.
+  Tuner(const Backend& backend, bool measure, std::string cache_file, bool again = false, std::function<void()> before_each = {});
   ~Tuner();  // writes the file where something was measured; a failure there costs only time in the next run
   Tuner(const Tuner&) = delete;
   Tuner& operator=(const Tuner&) = delete;
@@ -43,6 +45,7 @@ class Tuner {
   bool measure_;
   std::string cache_file_;
   bool again_, changed_ = false;
+  std::function<void()> before_each_;
   std::unordered_map<std::string, std::vector<KernelDescription>> described_;
   std::unordered_map<std::string, Timed> timed_;
 };

@@ -20,7 +20,7 @@ const Backend& backend_of(const DeviceId& id, std::span<const Backend* const> ba
     if (b->name() != id.backend) continue;
     if (const std::string why = b->unusable(); !why.empty()) fail(ExitCode::device, "device ", id, ": ", why);
     if (id.index < 0 || id.index >= b->device_count())
-      fail(ExitCode::device, "device ", id, ": there are ", b->device_count(), " ", id.backend, " devices");
+      fail(ExitCode::device, "device ", id, ": there ", b->device_count() == 1 ? "is" : "are", ' ', b->device_count(), ' ', id.backend, b->device_count() == 1 ? " device" : " devices");
     return *b;
   }
   fail(ExitCode::device, "device ", id, ": this program has no backend '", id.backend, "', only ", known.empty() ? "none" : known);

@@ -18,8 +18,9 @@ std::int64_t batch_size(const EvaluateOptions& o, const Plan& plan, const Datase
 
 // Runs `each(batch, plan)` for all of the data. Samples do not see each other in an inference plan, so the last batch is
 // filled up; a model that computes its own loss averages over the batch, so its last batch gets a plan of its size.
+// Returns whether all of it was run.
 template <class Each>
-void for_each_batch(Model::State& s, Feed& feed, const EvaluateOptions& o, std::int64_t batch, Each&& each) {
+bool for_each_batch(Model::State& s, Feed& feed, const EvaluateOptions& o, std::int64_t batch, Each&& each) {
   const bool pad = s.options.plan.loss != "output";
   Loader loader(feed, {.samples = feed.data().size(), .batch = batch}, false, pad, 0, 0, 1, s.rows_here());
   std::int64_t done = 0;
@@ -33,7 +34,9 @@ void for_each_batch(Model::State& s, Feed& feed, const EvaluateOptions& o, std::
     each(*loaded, plan);
     done += loaded->size;
     if (o.on_batch) o.on_batch(done, feed.data().size());
+    if (o.stop && done < feed.data().size() && s.any(o.stop())) return false;
   }
+  return true;
 }
 
 }  // namespace
@@ -49,7 +52,7 @@ Evaluation Model::evaluate(const Dataset& data, const EvaluateOptions& o) {
   feed.check_labels(s.options.plan.loss);
   Measure sum;
   const auto start = std::chrono::steady_clock::now();
-  for_each_batch(s, feed, o, batch, [&](const LoadedBatch& loaded, std::size_t plan) {
+  const bool whole = for_each_batch(s, feed, o, batch, [&](const LoadedBatch& loaded, std::size_t plan) {
     const TensorType& output = s.session->plan(plan).outputs[0].type;
     const std::byte* values = s.runners[plan].storage[0].data();
     if (!own_loss)
@@ -61,6 +64,7 @@ Evaluation Model::evaluate(const Dataset& data, const EvaluateOptions& o) {
     sum.loss += mean / static_cast<double>(output.shape.elements()) * static_cast<double>(loaded.size);
     sum.samples += loaded.size;
   });
+  if (!whole) return {.stopped = true};
   return {.loss = sum.mean_loss(),
           .accuracy = sum.accuracy(),
           .samples = sum.samples,
@@ -75,7 +79,7 @@ std::vector<NamedTensor> Model::predict(const Dataset& data, const EvaluateOptio
   Feed feed(data, targets, o.preprocess, s.options.seed);
   std::vector<NamedTensor> results;
   std::int64_t done = 0;
-  for_each_batch(s, feed, o, batch, [&](const LoadedBatch& loaded, std::size_t plan) {
+  const bool whole = for_each_batch(s, feed, o, batch, [&](const LoadedBatch& loaded, std::size_t plan) {
     const auto& outputs = s.session->plan(plan).outputs;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       TensorType type = outputs[i].type;
@@ -92,7 +96,7 @@ std::vector<NamedTensor> Model::predict(const Dataset& data, const EvaluateOptio
     }
     done += loaded.size;
   });
-  return results;
+  return whole ? results : std::vector<NamedTensor>{};
 }
 
 }  // namespace tandem

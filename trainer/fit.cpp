@@ -47,12 +47,17 @@ class Fit {
     for (std::size_t i = 0; i < 2; ++i)  // the plans of whole and of short batches, before anything is trained
       if (const std::int64_t size = i == 0 ? std::min(order_.batch, order_.samples) : order_.samples % order_.batch; size > 0)
         s_.plan_for(PlanMode::training, size);
-    if (o_.validation && o_.validation->size() > 0)
-      s_.plan_for(PlanMode::inference, std::min(o_.eval_batch > 0 ? o_.eval_batch : order_.batch, o_.validation->size()));
+    if (o_.validation && o_.validation->size() > 0) {
+      const std::int64_t samples = o_.validation->size(), batch = std::min(o_.eval_batch > 0 ? o_.eval_batch : order_.batch, samples);
+      s_.plan_for(PlanMode::inference, batch);
+      if (s_.options.plan.loss == "output" && samples % batch > 0) s_.plan_for(PlanMode::inference, samples % batch);
+    }
+    if (asked_to_stop()) return {.epochs = std::move(at_.history), .steps = at_.step, .stopped = true};
     if (!o_.config.is_null()) folder_.write("config.json", o_.config.dump(2) + "\n");
     folder_.write("plan.txt", text_of_plan(model_.plan(), true));
     try {
-      train();
+      if (validation_is_missing()) validate();
+      if (!stopped_) train();
     } catch (const Error& e) {
       // Another rank failed. In the midst of a step the parameters are neither those before it nor those after it.
       if (e.code() == ExitCode::communication && !in_step_ && at_.step > saved_) save(folder_.last());
@@ -118,10 +123,7 @@ class Fit {
     }
   }
 
-  bool asked_to_stop() const {
-    const bool here = o_.callbacks.stop && o_.callbacks.stop();
-    return s_.options.world ? s_.options.world->any(here) : here;
-  }
+  bool asked_to_stop() const { return s_.any(o_.callbacks.stop && o_.callbacks.stop()); }
 
   void count(const StepReport& report, bool first) {
     ++at_.step;
@@ -146,26 +148,37 @@ class Fit {
                        .learning_rate = rate,
                        .seconds = at_.seconds,
                        .samples_per_second = samples / at_.seconds};
-    std::exception_ptr failure;  // of another rank: what was trained is kept all the same
-    if (o_.validation) try {
-        const Evaluation e = model_.evaluate(*o_.validation, {.batch = o_.eval_batch, .preprocess = o_.preprocess});
-        report.val_loss = e.loss, report.val_accuracy = e.accuracy;
-      } catch (const Error& e) {
-        if (e.code() != ExitCode::communication) throw;
-        failure = std::current_exception();
-      }
     at_.history.push_back(report);
     if (whole) ++at_.epoch, at_.batch = 0;
     at_.loss = at_.correct = at_.seconds = 0, at_.samples = 0;
     folder_.write_metrics(at_.history, at_.trace, static_cast<double>(order_.batches()));
-    // Best: the highest validation accuracy, or the lowest loss where there is none.
-    const double score =
-        std::isfinite(report.val_accuracy) ? report.val_accuracy : -(std::isfinite(report.val_loss) ? report.val_loss : report.loss);
-    const bool better = !failure && !(score <= at_.best);
-    if (better) at_.best = score;
-    save(folder_.last());
-    if (failure) std::rethrow_exception(failure);
-    if (better) save(folder_.best());
+    save(folder_.last());  // before it is measured: that takes its time, and may be broken off
+    validate();
+  }
+
+  // Of the epoch after which the run was stopped, whose validation was broken off.
+  bool validation_is_missing() const {
+    return o_.validation && !at_.history.empty() && at_.history.back().step == at_.step && !std::isfinite(at_.history.back().val_loss);
+  }
+
+  // Measures what the last epoch has trained, and keeps it where it is the best.
+  void validate() {
+    EpochReport& report = at_.history.back();
+    if (o_.validation && !stopped_) {
+      const Evaluation e = model_.evaluate(
+          *o_.validation, {.batch = o_.eval_batch, .preprocess = o_.preprocess, .on_batch = o_.callbacks.on_validation, .stop = o_.callbacks.stop});
+      report.val_loss = e.loss, report.val_accuracy = e.accuracy, stopped_ = e.stopped;
+    }
+    if (!stopped_ || !o_.validation) {
+      // Best: the highest validation accuracy, or the lowest loss where there is none.
+      const double score =
+          std::isfinite(report.val_accuracy) ? report.val_accuracy : -(std::isfinite(report.val_loss) ? report.val_loss : report.loss);
+      const bool better = !(score <= at_.best);
+      if (better) at_.best = score;
+      if (o_.validation) folder_.write_metrics(at_.history, at_.trace, static_cast<double>(order_.batches()));
+      if (o_.validation || better) save(folder_.last());  // with what was found out
+      if (better) save(folder_.best());
+    }
     if (o_.callbacks.on_epoch) o_.callbacks.on_epoch(report);
   }
 

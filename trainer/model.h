@@ -58,7 +58,10 @@ struct EpochReport {
 struct Callbacks {
   std::function<void(const StepReport&)> on_step;
   std::function<void(const EpochReport&)> on_epoch;
-  std::function<bool()> stop;  // asked after every step: true, of any rank, ends the run, which can be resumed
+  std::function<void(std::int64_t done, std::int64_t all)> on_validation;  // samples, after every batch of a validation
+  // Asked before the first step, after every step and after every batch of a validation: true, of any rank, ends the run,
+  // which can be resumed. The metrics of a validation that was broken off stay empty until then.
+  std::function<bool()> stop;
 };
 
 struct FitOptions {
@@ -86,11 +89,13 @@ struct Evaluation {
   double loss = not_measured, accuracy = not_measured;
   std::int64_t samples = 0;
   double samples_per_second = 0;
+  bool stopped = false;  // by EvaluateOptions::stop: nothing was measured
 };
 struct EvaluateOptions {
   std::int64_t batch = 0;  // 0: the compiled plan's
   Preprocess preprocess;
   std::function<void(std::int64_t done, std::int64_t all)> on_batch;
+  std::function<bool()> stop;  // asked after every batch but the last: true, of any rank, ends it
 };
 
 class Model {
@@ -123,9 +128,10 @@ class Model {
   // Fails (data) where a model trained with these options could not take this data, before anything is compiled.
   void check_data(const Dataset& data, const ModelOptions& options, const Preprocess& preprocess) const;
 
+  // compile and fit throw Stopped where CompileOptions::stop ended the planning.
   History fit(const Dataset& data, const FitOptions& options);
   Evaluation evaluate(const Dataset& data, const EvaluateOptions& options = {});
-  std::vector<NamedTensor> predict(const Dataset& data, const EvaluateOptions& options = {});  // one tensor an output
+  std::vector<NamedTensor> predict(const Dataset& data, const EvaluateOptions& options = {});  // one tensor an output; stopped: none
 
   // One batch, values as the model takes them: inputs in the model's order, then the loss's labels.
   StepReport train_on_batch(std::span<const Tensor> inputs, double learning_rate);

@@ -37,6 +37,7 @@ struct Model::State {
   std::int64_t step = 0;
 
   GraphSource source(const ModelOptions& o) const;
+  bool any(bool mine) const { return options.world ? options.world->any(mine) : mine; }  // of the ranks
   bool first() const { return !options.world || options.world->rank() == 0; }  // the one that writes
   Loader::RowsOf rows_here() const;                         // those of a batch that this process's devices take
   Session& running() const;                                 // fails (usage) before compile

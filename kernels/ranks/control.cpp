@@ -75,12 +75,13 @@ void Control::raise() {
   fail(ExitCode::communication, reason_);
 }
 
+bool Control::stopped() {
+  const std::lock_guard lock(mutex_);
+  return !reason_.empty();
+}
+
 void Control::check() {
-  {
-    const std::lock_guard lock(mutex_);
-    if (reason_.empty()) return;
-  }
-  raise();
+  if (stopped()) raise();
 }
 
 void Control::end(const std::string& reason) {

@@ -30,6 +30,7 @@ class Control {
   [[noreturn]] void lost(int rank);                        // the line to it broke: fails with the reason, once it is known
   void stalled();                                          // nothing came within the timeout: fails, or returns to wait on
   void stop(const std::string& reason);
+  bool stopped();
   void on_stop(std::function<void(const std::string&)> call);
 
  private:

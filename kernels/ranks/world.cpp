@@ -133,6 +133,7 @@ World::Busy::~Busy() {
 
 void World::count_call() { state_->control.enter_call(); }
 void World::stalled() { state_->control.stalled(); }
+bool World::stopped() const { return state_->control.stopped(); }
 void World::stop(const std::string& reason) { state_->control.stop(reason); }
 void World::on_stop(std::function<void(const std::string&)> call) { state_->control.on_stop(std::move(call)); }
 

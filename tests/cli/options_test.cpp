@@ -59,5 +59,22 @@ TEST(Options, WhatWasResolvedIsReadBack) {
   EXPECT_EQ(b.positional("model"), "m.onnx");
 }
 
+// A run's file read by another command: its data, devices and formats hold there too, not where and how it wrote.
+TEST(Options, OfAnotherCommandsFileOnlyWhatConcernsThisOneIsTaken) {
+  const TemporaryFolder folder;
+  const std::string file = folder.write("c.json", R"({"command": "train", "model": "template.onnx", "output": "trained.onnx", "lr": 0.5,
+                                                      "batch-size": 8, "epochs": 3, "quiet": true})");
+  const std::vector<std::string> given = words("--config " + file);
+  const auto read = [&](const ConfigRules& rules) {
+    return Arguments::parse(given, positionals, rows, [](const std::string&) { return nullptr; }, rules);
+  };
+  const Arguments planned = read({.command = "plan", .elsewhere = {"epochs", "output"}});
+  EXPECT_EQ(planned.positional("model"), "template.onnx");
+  EXPECT_EQ(planned.integer("batch-size"), 8);
+  EXPECT_FALSE(planned.on("quiet"));
+  EXPECT_EQ(read({.command = "evaluate", .elsewhere = {"epochs", "output"}, .uses_trained = true}).positional("model"), "trained.onnx");
+  expect_error(ExitCode::usage, "unknown key in " + file + " 'epochs'", [&] { read({.command = "plan", .elsewhere = {"output"}}); });
+}
+
 }  // namespace
 }  // namespace tandem

@@ -5,11 +5,32 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
+#include <functional>
+#include <thread>
 
 #include "trainer/file.h"
 
 namespace tandem {
+namespace {
+
+void wait_until(const std::function<bool()>& there, const std::string& what) {
+  for (int i = 0; !there(); ++i) {
+    if (i > 60'000) throw std::runtime_error(concat(what, " does not appear"));  // five minutes
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
+}  // namespace
+
+void wait_for_file(const std::filesystem::path& path) {
+  wait_until([&] { return std::filesystem::exists(path); }, path.string());
+}
+
+void Process::wait_for(const std::string& file, const std::string& text) {
+  wait_until([&] { return std::filesystem::exists(file) && read_file(file).find(text) != std::string::npos; }, concat("'", text, "'"));
+}
 
 Process::Process(const TemporaryFolder& folder, const std::string& name, const std::vector<std::string>& arguments,
                  const std::map<std::string, std::string>& environment)

@@ -19,11 +19,17 @@ class Process {
   Process(const Process&) = delete;
 
   void signal(int number) const;
+  // Waits until its output, or its messages, hold a text; fails after five minutes.
+  void wait_for_output(const std::string& text) const { wait_for(out_, text); }
+  void wait_for_message(const std::string& text) const { wait_for(err_, text); }
   Outcome wait();  // code: 128 and the signal's number where one ended it
 
  private:
+  static void wait_for(const std::string& file, const std::string& text);
   std::string out_, err_;
   int id_ = -1;
 };
+
+void wait_for_file(const std::filesystem::path& path);  // as long
 
 }  // namespace tandem

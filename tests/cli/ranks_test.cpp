@@ -1,6 +1,7 @@
 // Ranks as processes: what they train, and how they end when one of them does.
 #include "cli/ranks.h"
 
+#include <chrono>
 #include <csignal>
 #include <thread>
 
@@ -15,6 +16,9 @@ namespace {
 const std::string digits = "--data synthetic:digits,train=150,test=40 --no-autotune --init he-normal ";
 const std::string forever = "train MODELS/mlp.onnx --data synthetic:digits,train=200,test=50 --no-autotune --init he-normal --batch-size 64 "
                             "--epochs 1000000 --output TMP/out.onnx ";
+
+// Kernels of a large model are timed for long: no times are kept here.
+const std::string slow_to_plan = "train MODELS/resnet50.onnx --data random,samples=32 --batch-size 16 --tuning-cache TMP/kernels.cache --output TMP/out.onnx ";
 
 Process start_rank(const TemporaryFolder& folder, const test::RankAddress& address, int rank, int ranks, const std::string& line) {
   return {folder, concat("rank", rank), words(line, folder.text()),
@@ -33,13 +37,6 @@ std::vector<Outcome> wait_all(std::vector<Process>& processes) {
   std::vector<Outcome> outcomes;
   for (Process& p : processes) outcomes.push_back(p.wait());
   return outcomes;
-}
-
-void wait_for_file(const std::filesystem::path& path) {
-  for (int i = 0; !std::filesystem::exists(path); ++i) {
-    if (i > 60'000) throw std::runtime_error(concat(path.string(), " does not appear"));  // five minutes
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
 }
 
 // What a run's lines say, without its times.
@@ -183,6 +180,60 @@ TEST(RanksInTrouble, AnInterruptOfTheLauncherStopsAll) {
   launcher.signal(SIGINT);
   const Outcome o = launcher.wait();
   EXPECT_EQ(o.code, 75) << o.err;
+}
+
+// Nothing was trained, so there is nothing to keep.
+TEST(RanksInTrouble, AnInterruptOfTheLauncherEndsThePlanning) {
+  const TemporaryFolder folder;
+  Process launcher(folder, "launcher", words(slow_to_plan + "--devices cpu:0-1 --processes 2", folder.text()));
+  launcher.wait_for_message("planning (");
+  const auto asked = std::chrono::steady_clock::now();
+  launcher.signal(SIGINT);
+  const Outcome o = launcher.wait();
+  EXPECT_LT(std::chrono::steady_clock::now() - asked, std::chrono::seconds(5));
+  EXPECT_EQ(o.code, 130) << o.err;
+  EXPECT_NE(o.err.find("stopping the planning"), std::string::npos) << o.err;
+  EXPECT_EQ(o.err.find("error"), std::string::npos) << o.err;
+  EXPECT_FALSE(std::filesystem::exists(folder / "out.onnx"));
+}
+
+TEST(RanksInTrouble, AnInterruptOfOneThatWaitsForThePlanEndsAll) {
+  const TemporaryFolder folder;
+  const test::RankAddress address;
+  std::vector<Process> processes = start_ranks(folder, address, 2, slow_to_plan + "--devices cpu:0-1 ");
+  processes[0].wait_for_message("planning (");
+  const auto asked = std::chrono::steady_clock::now();
+  processes[1].signal(SIGTERM);
+  const std::vector<Outcome> outcomes = wait_all(processes);
+  EXPECT_LT(std::chrono::steady_clock::now() - asked, std::chrono::seconds(5));
+  EXPECT_EQ(outcomes[1].code, 143) << outcomes[1].err;
+  EXPECT_EQ(outcomes[0].code, 6) << outcomes[0].err;
+  EXPECT_NE(outcomes[0].err.find("error: rank 1: stopped by a signal"), std::string::npos) << outcomes[0].err;
+  EXPECT_FALSE(std::filesystem::exists(folder / "out.onnx"));
+}
+
+TEST(RanksInTrouble, AnUnfinishedRunOfTheLauncherIsWrittenBesideItsOutput) {
+  const TemporaryFolder folder;
+  folder.write("out.onnx", "of an earlier run");
+  Process launcher(folder, "launcher", words(forever + "--devices cpu:0-1 --json --processes 2", folder.text()));
+  launcher.wait_for_output("\"event\": \"step\"");
+  launcher.signal(SIGTERM);
+  const Outcome o = launcher.wait();
+  EXPECT_EQ(o.code, 143) << o.err;
+  EXPECT_EQ(read_file(folder / "out.onnx"), "of an earlier run");
+  EXPECT_TRUE(std::filesystem::exists(folder / "out.unfinished.onnx")) << o.err;
+}
+
+TEST(RanksInTrouble, WhatIsWrongIsSaidOnce) {
+  const TemporaryFolder folder;
+  for (const char* wrong : {"--data npz:TMP/none.npz", "--lr-schedule stepp"}) {
+    const Outcome o = Process(folder, "launcher", words(concat(forever, "--devices cpu:0-2 --processes 3 ", wrong), folder.text())).wait();
+    EXPECT_NE(o.code, 0);
+    std::istringstream lines(o.err);
+    int errors = 0;
+    for (std::string line; std::getline(lines, line);) errors += line.starts_with("error: ");
+    EXPECT_EQ(errors, 1) << o.err;
+  }
 }
 
 TEST(RanksInTrouble, OneThatNeverArrivesIsNamed) {

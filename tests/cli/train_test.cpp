@@ -78,6 +78,28 @@ TEST(Commands, ARunIsNotOverwrittenUnasked) {
   EXPECT_EQ(by_file.code, 0) << by_file.err;
 }
 
+TEST(Commands, ARunsConfigurationIsReadByOthers) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(run_tandem(words("train MODELS/lenet.onnx " + digits + "--init he-normal --normalize 0.5,0.5 --run-dir TMP/run --output TMP/out.onnx --json", folder.text())).code, 0);
+  const std::string written = read_file(folder / "out.onnx");
+  const Outcome evaluated = run_tandem(words("evaluate --config TMP/run/config.json --json", folder.text()));
+  ASSERT_EQ(evaluated.code, 0) << evaluated.err;
+  EXPECT_NE(evaluated.err.find("note: the model is " + (folder / "out.onnx").string()), std::string::npos) << evaluated.err;
+  const Outcome by_options = run_tandem(words("evaluate TMP/out.onnx " + digits + "--normalize 0.5,0.5 --json", folder.text()));
+  EXPECT_EQ(lines(evaluated.out).at(0).at("loss").number(), lines(by_options.out).at(0).at("loss").number());
+  const Outcome planned = run_tandem(words("plan --config TMP/run/config.json --format summary", folder.text()));
+  EXPECT_EQ(planned.code, 0) << planned.err;
+  EXPECT_NE(planned.out.find("batch           64"), std::string::npos) << planned.out;
+  const Outcome predicted = run_tandem(words("predict --config TMP/run/config.json --output TMP/y.npy", folder.text()));
+  EXPECT_EQ(predicted.code, 0) << predicted.err;
+  EXPECT_TRUE(read_file(folder / "out.onnx") == written) << "no other command writes where the run wrote";
+  std::string config = read_file(folder / "run/config.json");
+  folder.write("slip.json", config.replace(config.find("\"loss\""), 6, "\"losss\""));
+  const Outcome slip = run_tandem(words("evaluate --config TMP/slip.json", folder.text()));
+  EXPECT_EQ(slip.code, 2);
+  EXPECT_NE(slip.err.find("'losss', did you mean loss?"), std::string::npos) << slip.err;
+}
+
 // The end of a run that only --steps gives is kept too, not the default of --epochs.
 TEST(Commands, AConfigurationKeepsTheNumberOfSteps) {
   const TemporaryFolder folder;
