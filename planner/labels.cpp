@@ -88,11 +88,12 @@ Pair pair_of(const GraphSource& source, const CompileOptions& o) {
   return {source(samples), doubled(source, samples), samples};
 }
 
-// One sample's part of a value. [N·T,C] is seen as [N,T,C]: then `behind` is 1, else an axis of the value is one less here.
+// One sample's part of a value; [N·T,C] is seen as [N,T,C].
 struct Part {
   Shape shape;
   int first = 0;  // axis of `shape` that the value's axis 1 is
 };
+
 Part part_of(const Pair& models, ValueId value, ValueId in_larger) {
   const Value& v = models.graph[value];
   const Shape* larger = models.larger ? &(*models.larger)[in_larger].type.shape : nullptr;

@@ -56,6 +56,7 @@ Evaluation Model::evaluate(const Dataset& data, const EvaluateOptions& o) {
   const bool whole = for_each_batch(s, feed, o, batch, [&](const LoadedBatch& loaded, std::size_t plan) {
     const auto& outputs = s.session->plan(plan).outputs;
     const auto on = std::find_if(outputs.begin(), outputs.end(), [&](const HostOutput& h) { return h.name == s.labels.value; });
+    if (on == outputs.end()) fail("plan of '", s.file.name(), "' has no output '", s.labels.value, "' to measure");
     const TensorType& output = on->type;
     const std::byte* values = s.runners[plan].storage[static_cast<std::size_t>(on - outputs.begin())].data();
     if (!own_loss) return measure(sum, s.labels, output.dtype, values, loaded.inputs[label], loaded.size);

@@ -87,8 +87,8 @@ GraphSource Model::State::source(const ModelOptions& o) const {
   const bool training = o.plan.mode == PlanMode::training;
   return [this, dims = o.dims, training, loss_on = o.plan.loss_on](std::int64_t batch) {
     Graph graph = file.graph({.batch = batch, .dims = dims, .training = training});
-    // What the loss is measured on is an output of the plan that evaluates.
-    const auto value = training || loss_on.empty() ? std::nullopt : graph.find(loss_on);
+    // What the loss is measured on is an output of the plan that evaluates; one that trains goes by the loss alone.
+    const auto value = loss_on.empty() ? std::nullopt : graph.find(loss_on);
     if (value && std::find(graph.outputs.begin(), graph.outputs.end(), *value) == graph.outputs.end()) graph.outputs.push_back(*value);
     return graph;
   };
