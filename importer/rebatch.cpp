@@ -25,13 +25,13 @@ Shape around_samples(const Shape& shape, const BatchPlace& place, std::int64_t s
 
 // What a node's sizes are made from.
 struct Sizes {
-  const Shape& x;     // its operand now
-  const Shape& y;     // what it is to give
-  const Shape& own;   // the operand in the followed graph,
-  BatchPlace place;   // and where the samples lie in it
+  const Shape& x;    // its operand now
+  const Shape& y;    // what it is to give
+  const Shape& own;  // the operand in the followed graph,
+  BatchPlace place;  // and where the samples lie in it
 };
 
-// So does a Squeeze of the axis that held a single sample.
+// A Squeeze, too: it may take out the axis of a single sample.
 void size_reshape(const Sizes& s, Draft& draft) {
   draft.op = "Reshape";
   draft.attributes = {{"shape", s.y.dims}, {"allowzero", std::int64_t{1}}};

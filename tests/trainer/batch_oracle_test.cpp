@@ -57,9 +57,9 @@ Tensor noise(const TensorType& type) {
   if (type.dtype == DType::float32)
     for (float& v : t.write<float>()) v = normal(generator);
   if (type.dtype == DType::int64)
-    for (std::int64_t& v : t.write<std::int64_t>()) v = static_cast<std::int64_t>(generator() % 4);
+    for (std::int64_t& v : t.write<std::int64_t>()) v = static_cast<std::int64_t>(generator() % 3);
   if (type.dtype == DType::int32)
-    for (std::int32_t& v : t.write<std::int32_t>()) v = static_cast<std::int32_t>(generator() % 4);
+    for (std::int32_t& v : t.write<std::int32_t>()) v = static_cast<std::int32_t>(generator() % 3);
   return t;
 }
 
