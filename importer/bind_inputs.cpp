@@ -69,7 +69,7 @@ class Binder {
       return batch_;
     }
     if (dim.size >= 0) return dim.size;
-    if (dim.symbol == batch_symbol_ && !anonymous(dim.symbol)) {
+    if (!anonymous(dim.symbol) && (dim.symbol == batch_symbol_ || dim.symbol.starts_with("batch"))) {
       problem(bound, input, concat("has its batch '", dim.symbol, "' on axis ", axis, ", only axis 0 is supported"));
       return 1;
     }

@@ -13,9 +13,23 @@ namespace {
 constexpr std::int64_t symbolic_batch = 11;
 constexpr std::int64_t example_batches[] = {1, 2, 3, 4, 5, 8, 16, 32};
 
-Problem problem_of(const FollowedGraph& own) {
-  const Node& node = own.built.graph[own.followed.node];
-  return {.node = node.name, .op = std::string(node.op->name), .reason = own.followed.reason};
+const FlatNode* find_node(const FlatBody& body, int id) {
+  for (const FlatNode& node : body.nodes) {
+    if (node.id == id) return &node;
+    for (const FlatBody& inner : node.bodies)
+      if (const FlatNode* found = find_node(inner, id)) return found;
+  }
+  return nullptr;
+}
+
+Problem problem_of(const FlatModel& model, const FollowedGraph& own) {
+  const std::string reason =
+      batch_is_symbolic(model.inputs) ? concat(own.followed.reason, "; shapes are for ", own.samples, " samples") : own.followed.reason;
+  for (const auto& [id, made] : own.built.nodes)
+    if (made == own.followed.node)
+      if (const FlatNode* node = find_node(model.main, id)) return {node->name, qualified_op(*node), node->opset, reason};
+  const Node& node = own.built.graph[own.followed.node];  // one that lifting an old opset put in
+  return {.reason = concat(node.op->name, " '", node.name, "': ", reason)};
 }
 
 FollowedGraph follow(const FlatModel& model, const ImportOptions& options, std::int64_t samples, bool shapes_only) {
@@ -62,7 +76,9 @@ BuiltGraph build_followed(const FlatModel& model, const ImportOptions& options) 
   const std::int64_t file_batch = batch_of_file(model.inputs), batch = options.batch > 0 ? options.batch : file_batch;
   const bool as_in_file = !symbolic && batch == file_batch;
   FollowedGraph own = symbolic ? follow_symbolic(model, options) : follow(model, options, file_batch, !as_in_file);
-  if (!own.built.problems.empty()) {  // told of the batch that was asked for
+  if (!own.built.problems.empty()) {
+    if (!symbolic) return std::move(own.built);
+    // Told of the batch that was asked for.
     BuiltGraph wanted = build_graph(model, options, batch, nullptr);
     if (wanted.problems.empty()) wanted.problems = std::move(own.built.problems);
     return wanted;
@@ -73,7 +89,7 @@ BuiltGraph build_followed(const FlatModel& model, const ImportOptions& options) 
     return std::move(own.built);
   }
   if (!own.followed.reason.empty()) {
-    own.built.problems.push_back(problem_of(own));
+    own.built.problems.push_back(problem_of(model, own));
     return std::move(own.built);
   }
   return build_graph(model, options, batch, &own);

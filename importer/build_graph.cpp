@@ -223,10 +223,10 @@ class Builder {
     if (own(s).present() && value(s).present()) value(s) = rebatch_->once(graph(), value(s), own(s));
   }
 
-  // The graphs for both batches must agree in all but the batch.
+  // What holds samples must agree in all but the batch.
   void check_batch(Symbol s, ValueId now) {
     const ValueId known = own(s);
-    if (!known.present() || own_->built.graph[known].kind == ValueKind::constant) return;
+    if (!known.present() || !own_->followed.places[static_cast<std::size_t>(known.index)].present()) return;
     const Shape wanted = rebatch_->shape(known), &got = graph()[now].type.shape;
     if (got != wanted)
       fail("gives ", got, " for ", batch_, " samples and ", own_->built.graph[known].type.shape, " for ", own_->samples,

@@ -17,7 +17,7 @@ std::size_t at(int i) {
 
 constexpr int most_sources = 64;    // that are tried for one operand
 constexpr int chain_shown = 12;     // nodes of the way that a message shows
-constexpr std::int64_t dead_ends = 20'000;  // readings taken back, over all
+constexpr std::int64_t most_work = 2'000'000;  // nodes visited until the search is given up
 
 class Follower {
  public:
@@ -27,13 +27,15 @@ class Follower {
   bool run(bool leading) {
     found_ = {};
     restart();
-    std::int64_t left = dead_ends;
+    work_ = 0;
+    at_outputs_ = false;
     for (int n = 0; n <= nodes();) {
       const NodeId node{n};
       NodeId from = node;  // whose operands led here
       try {
         if (n == nodes()) {
           from = leading ? check_outputs() : NodeId{};
+          at_outputs_ = at_outputs_ || from.present();
           if (from.present()) fail("an output does not hold its samples along axis 0");
           found_.reason.clear();
           return true;
@@ -49,11 +51,12 @@ class Follower {
       } catch (const Error& error) {
         remember(from, error.what());
       }
-      if (--left < 0 || !back(from, n)) return false;
+      if (work_ > most_work || !back(from, n)) return false;
     }
     return true;
   }
 
+  bool reached_outputs() const { return at_outputs_; }  // but some output did not hold its samples along axis 0
   FollowedBatch take() { return std::move(found_); }
 
  private:
@@ -77,6 +80,7 @@ class Follower {
   // The places of a node's outputs from those of its operands.
   void step(NodeId id) {
     const Node& node = graph_[id];
+    ++work_;
     found_.repeats.erase(id);
     bool holds = false, mixed = false;
     for (const ValueId in : node.inputs) {
@@ -169,7 +173,7 @@ class Follower {
     return led;
   }
 
-  std::vector<int> ancestors(ValueId v) const {
+  std::vector<int> ancestors(ValueId v) {
     std::set<int> found;
     std::vector<ValueId> open{v};
     while (!open.empty()) {
@@ -179,6 +183,7 @@ class Follower {
       const std::vector<ValueId>& in = graph_[graph_[next].producer].inputs;
       open.insert(open.end(), in.begin(), in.end());
     }
+    work_ += static_cast<std::int64_t>(found.size());
     return {found.begin(), found.end()};
   }
 
@@ -220,7 +225,7 @@ class Follower {
     return false;
   }
 
-  std::vector<int> ancestors_of_node(NodeId id) const {
+  std::vector<int> ancestors_of_node(NodeId id) {
     std::set<int> all;
     for (const ValueId in : graph_[id].inputs)
       for (const int a : ancestors(in)) all.insert(a);
@@ -254,7 +259,9 @@ class Follower {
   std::int64_t batch_;
   std::vector<Choice> choices_;  // by node
   FollowedBatch found_;
-  bool adopted_ = false;  // a copy was found: all is followed anew
+  std::int64_t work_ = 0;
+  bool adopted_ = false;     // a copy was found: all is followed anew
+  bool at_outputs_ = false;
 };
 
 }  // namespace
@@ -274,7 +281,7 @@ bool holds_copies(const Tensor& tensor, const BatchPlace& place, std::int64_t ba
 
 FollowedBatch follow_batch(const Graph& graph, std::int64_t batch) {
   Follower follower(graph, batch);
-  if (!follower.run(true)) follower.run(false);
+  if (!follower.run(true) && follower.reached_outputs()) follower.run(false);
   return follower.take();
 }
 

@@ -25,13 +25,13 @@ Shape around_samples(const Shape& shape, const BatchPlace& place, std::int64_t s
 
 // What a node's sizes are made from.
 struct Sizes {
-  const Shape& x;     // its operand now
-  const Shape& y;     // what it is to give
-  const Shape& own;   // the operand in the followed graph,
-  BatchPlace place;   // and where the samples lie in it
+  const Shape& x;    // its operand now
+  const Shape& y;    // what it is to give
+  const Shape& own;  // the operand in the followed graph,
+  BatchPlace place;  // and where the samples lie in it
 };
 
-// So does a Squeeze of the axis that held a single sample.
+// A Squeeze, too: it may take out the axis of a single sample.
 void size_reshape(const Sizes& s, Draft& draft) {
   draft.op = "Reshape";
   draft.attributes = {{"shape", s.y.dims}, {"allowzero", std::int64_t{1}}};
@@ -113,8 +113,6 @@ ValueId Rebatch::repeated(Graph& graph, const std::string& name, ValueId value, 
   const TensorType type = graph[value].type;
   if (type.shape == after) return value;  // it follows the batch by itself
   if (type.shape != before) fail("'", graph[value].name, "' is ", type.shape, " for ", to_, " samples and ", before, " for ", from_);
-  if (graph[value].kind == ValueKind::constant)
-    return graph.add_constant(concat(graph[value].name, "/repeated"), repeat_samples(*graph[value].data, place, from_, to_));
   GraphBuilder b(graph, name, {name});
   if (before[place.axis] == 1) return b.broadcast_to(value, after);
   const Shape parts = around_samples(before, place, from_);
@@ -135,7 +133,11 @@ ValueId Rebatch::once(Graph& graph, ValueId value, ValueId own) const {
     return value;
   }
   if (v.kind != ValueKind::parameter) return value;
-  v.type.shape = v.template_shape = scaled(v.type.shape, place, from_, 1);
+  const Shape held = scaled(v.type.shape, place, from_, 1);
+  if (v.trainable)
+    graph.warnings.push_back(concat("'", v.name, "' ", v.type.shape, " holds the same for each of the ", from_,
+                                    " samples of the file's batch: it is trained as one, ", held));
+  v.type.shape = v.template_shape = held;
   if (v.data) v.data = repeat_samples(*v.data, place, from_, 1);
   const std::string name = v.name;
   GraphBuilder b(graph, name, {});

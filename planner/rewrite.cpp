@@ -41,6 +41,7 @@ NodeId GraphCopy::copy(const Node& node, std::vector<ValueId> inputs, std::size_
     }
     to[now].name = from_[node.outputs[i]].name;
     to[now].depends_on_batch = from_[node.outputs[i]].depends_on_batch;
+    to[now].batch = from_[node.outputs[i]].batch;
     set(node.outputs[i], now);
   }
   return id;

@@ -50,6 +50,17 @@ BatchPlace follow_operands(FollowContext& c, int first, int last, const Shape& y
 
 void follow_broadcast(FollowContext& c) { c.set_all(follow_operands(c, 0, c.inputs(), c.y())); }
 
+namespace {
+
+// Axes of no length count as 1: there is nothing in them to mix up.
+std::int64_t times(std::int64_t a, std::int64_t dim) {
+  std::int64_t product = 0;
+  if (__builtin_mul_overflow(a, std::max<std::int64_t>(dim, 1), &product)) fail("its shapes are beyond all memory");
+  return product;
+}
+
+}  // namespace
+
 void follow_rows(FollowContext& c) {
   only_operand(c, 0);
   if (c.place().axis != 0) c.fail("the samples lie along axis ", c.place().axis, ", which it works on as a whole");
@@ -72,7 +83,7 @@ std::vector<BatchPlace> readings_of_view(std::int64_t before, const Shape& y, st
   for (int i = 0; i < y.rank() && before % prefix == 0; ++i) {
     const std::int64_t outer = before / prefix, dim = std::max<std::int64_t>(y[i], 1);
     if (dim % outer == 0 && dim / outer % batch == 0) found.push_back({dim / outer / batch, {.axis = i, .outer = outer}});
-    prefix *= dim;
+    prefix = times(prefix, dim);
   }
   // What belongs to a sample had better stay together, behind it.
   std::stable_sort(found.begin(), found.end(), [](const Reading& a, const Reading& b) {
@@ -86,7 +97,7 @@ std::vector<BatchPlace> readings_of_view(std::int64_t before, const Shape& y, st
 void follow_view(FollowContext& c) {
   only_operand(c, 0);
   std::int64_t before = c.place().outer;
-  for (int i = 0; i < c.place().axis; ++i) before *= std::max<std::int64_t>(c.x()[i], 1);
+  for (int i = 0; i < c.place().axis; ++i) before = times(before, c.x()[i]);
   std::vector<BatchPlace> readings = readings_of_view(before, c.y(), c.batch());
   if (readings.empty()) c.fail("no axis of ", c.y(), " holds the samples of ", c.x(), ": it cuts through them");
   c.choose(std::move(readings));

@@ -108,6 +108,28 @@ TEST(Dims, ABatchElsewhereIsReported) {
   EXPECT_NE(m.report({.batch = 3}).find("input 'past' has its batch 'N' on axis 1"), std::string::npos);
 }
 
+TEST(Dims, ABatchBehindTheSequenceIsReported) {
+  Model m;
+  m.input("x", "sequence,batch,6").output("y").add(node("Relu", {"x"}, {"y"}));
+  EXPECT_NE(m.report({.batch = 3}).find("input 'x' has its batch 'batch' on axis 1, only axis 0 is supported"), std::string::npos);
+  EXPECT_EQ(shape_of(m.parse().graph({.batch = 3, .dims = {{"batch", 5}}}), "y"), (Shape{3, 5, 6}));
+}
+
+TEST(Dims, ASymbolThatAlsoStandsElsewhereIsNoBatch) {
+  Model m;
+  m.input("x", "N,nodes").input("adjacent", "nodes,nodes").output("y").add(node("MatMul", {"x", "adjacent"}, {"y"}));
+  EXPECT_NE(m.report({.batch = 2}).find("input 'adjacent' axis 0 has no size: give a size for 'nodes'"), std::string::npos);
+  EXPECT_EQ(shape_of(m.parse().graph({.batch = 2, .dims = {{"nodes", 5}}}), "adjacent"), (Shape{5, 5}));
+}
+
+TEST(Dims, AnotherNameForTheBatchIsSaid) {
+  Model m;
+  m.input("x", "N,6").input("z", "M,6").output("y").add(node("Add", {"x", "z"}, {"y"}));
+  const Graph graph = m.graph(3);
+  ASSERT_EQ(graph.warnings.size(), 1U);
+  EXPECT_NE(graph.warnings[0].find("input 'z': its axis 0, 'M', is taken for the batch 'N'"), std::string::npos) << graph.warnings[0];
+}
+
 TEST(Dims, InputsAreDescribedAsTheFileGivesThem) {
   Model m;
   m.input("x", "N,3,?", onnx::TensorProto::INT64).output("y").add(node("Relu", {"x"}, {"y"}));

@@ -13,6 +13,7 @@ try:
     import numpy
     import onnx
     import onnx.helper as helper
+    import onnx.inliner
     import onnx.numpy_helper
     import onnxruntime
 except ImportError as missing:
@@ -121,6 +122,8 @@ class RandomGraph:
             self.axes[i] = [self.axes[i][0] + 1]
 
     def constant(self):
+        if self.batch == 2 and any("b" in axis and len(axis) > 1 for axis in self.axes):
+            return  # a weight that is held twice, in pieces: refused
         if self.batch:
             self.apply(str(self.random.choice(["Add", "Mul"])), self.repeated(self.axes))
         elif self.plain(-1):
@@ -204,6 +207,8 @@ def check(folder):
     for values in sorted(pathlib.Path(folder).glob("*.npz")):
         path = values.with_suffix(".path")
         model = onnx.load(path.read_text() if path.exists() else str(values.with_suffix(".onnx")))
+        if model.functions:  # some exporters' functions have bodies whose types ONNX Runtime cannot infer
+            model = onnx.inliner.inline_local_functions(model)
         given = numpy.load(values)
         feeds = {key[3:]: given[key] for key in given.files if key.startswith("in/")}
         dims = next(i for i in model.graph.input if i.name in feeds).type.tensor_type.shape.dim

@@ -1,0 +1,171 @@
+// How the samples of a batch are followed through a graph: readings of Reshapes, operands that are repeated, what is refused.
+#include "importer/follow_batch.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "tests/importer/model_builder.h"
+
+namespace tandem::test {
+namespace {
+
+using List = std::vector<std::int64_t>;
+
+void reshape(Model& m, const std::string& from, const std::string& to, const List& shape) {
+  m.add(int_tensor(to + ".shape", {static_cast<std::int64_t>(shape.size())}, shape)).add(node("Reshape", {from, to + ".shape"}, {to}));
+}
+void transpose(Model& m, const std::string& from, const std::string& to, const List& perm) {
+  m.add(node("Transpose", {from}, {to}, {{"perm", perm}}));
+}
+
+// PyTorch's attention for a fixed batch: sequences of 5 first, 2 heads of 4 beside the batch, one matrix of all rows behind.
+void attention(Model& m, std::int64_t batch) {
+  transpose(m, "x", "first", {1, 0, 2});
+  for (const std::string part : {"q", "k", "v"}) {
+    m.add(filled_tensor("w." + part, {8, 8})).add(node("MatMul", {"first", "w." + part}, {"p." + part}));
+    reshape(m, "p." + part, "h." + part, {5, batch * 2, 4});
+    transpose(m, "h." + part, part, {1, 0, 2});
+  }
+  transpose(m, "k", "kt", {0, 2, 1});
+  m.add(node("MatMul", {"q", "kt"}, {"scores"})).add(node("Softmax", {"scores"}, {"weights"}, {{"axis", std::int64_t{-1}}}));
+  m.add(node("MatMul", {"weights", "v"}, {"heads"}));
+  transpose(m, "heads", "back", {1, 0, 2});
+  reshape(m, "back", "rows", {5 * batch, 8});
+  m.add(filled_tensor("w.out", {8, 8})).add(node("Gemm", {"rows", "w.out"}, {"out"}));
+  reshape(m, "out", "sequence", {5, batch, 8});
+  transpose(m, "sequence", "y", {1, 0, 2});
+}
+
+struct Row {
+  std::string name;
+  std::string input;  // dims of x
+  std::function<void(Model&)> build;
+  std::string value, shape;  // a value and its shape for 4 samples; or, without a value, what the report says
+};
+void PrintTo(const Row& row, std::ostream* out) {
+  *out << row.name;
+}
+
+std::function<void(Model&)> one(const std::string& op, const AttributeList& attributes) {
+  return [=](Model& m) { m.add(node(op, {"x"}, {"y"}, attributes)); };
+}
+
+// clang-format off
+const Row rows[] = {
+    {"attention_for_one_sample", "1,5,8", [](Model& m) { attention(m, 1); }, "weights", "[8,5,5]"},
+    {"attention_for_two_samples", "2,5,8", [](Model& m) { attention(m, 2); }, "weights", "[8,5,5]"},
+    {"rows_of_attention_for_one_sample", "1,5,8", [](Model& m) { attention(m, 1); }, "rows", "[20,8]"},
+    {"rows_of_attention_for_two_samples", "2,5,8", [](Model& m) { attention(m, 2); }, "rows", "[20,8]"},
+    {"sequence_first_symbolic", "N,5,8", [](Model& m) { transpose(m, "x", "t", {1, 0, 2}); reshape(m, "t", "r", {-1, 8}); m.add(node("Relu", {"r"}, {"y"})); }, "r", "[20,8]"},
+    {"columns_where_rows_would_meet", "1,5,8", [](Model& m) { transpose(m, "x", "t", {1, 0, 2}); reshape(m, "t", "r", {5, 8}); m.add(node("Softmax", {"r"}, {"y"}, {{"axis", std::int64_t{0}}})); }, "y", "[5,32]"},
+    {"token_of_one", "1,3,2", [](Model& m) { m.add(float_tensor("c", {1, 1, 2}, {1, 2})).add(node("Concat", {"c", "x"}, {"y"}, {{"axis", std::int64_t{1}}})); }, "y", "[4,4,2]"},
+    {"token_of_two", "2,3,2", [](Model& m) { m.add(float_tensor("c", {2, 1, 2}, {1, 2, 1, 2})).add(node("Concat", {"c", "x"}, {"y"}, {{"axis", std::int64_t{1}}})); }, "y", "[4,4,2]"},
+    {"token_of_one_symbolic", "N,3,2", [](Model& m) { m.add(float_tensor("c", {1, 1, 2}, {1, 2})).add(node("Concat", {"c", "x"}, {"y"}, {{"axis", std::int64_t{1}}})); }, "y", "[4,4,2]"},
+    {"token_of_two_symbolic", "N,3,2", [](Model& m) { m.add(float_tensor("c", {2, 1, 2}, {1, 2, 1, 2})).add(node("Concat", {"c", "x"}, {"y"}, {{"axis", std::int64_t{1}}})); }, "y", "[4,4,2]"},
+    {"state_through_a_weight", "2,3", [](Model& m) { m.add(filled_tensor("h", {2, 3}, 0)).add(float_tensor("u", {3, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9})).add(node("MatMul", {"h", "u"}, {"hu"})).add(node("Add", {"x", "hu"}, {"y"})); }, "hu", "[4,3]"},
+    {"state_expanded", "2,3", [](Model& m) { m.add(filled_tensor("h", {1, 3}, 1)).add(int_tensor("s", {2}, {2, 3})).add(node("Mul", {"h", "x"}, {"hx"})).add(node("Relu", {"h"}, {"r"})).add(node("Expand", {"r", "s"}, {"e"})).add(node("Concat", {"hx", "e"}, {"y"}, {{"axis", std::int64_t{1}}})); }, "y", "[4,6]"},
+    {"table_repeated_by_rows", "1,3,2", [](Model& m) { transpose(m, "x", "t", {1, 0, 2}); reshape(m, "t", "r", {3, 2}); m.add(float_tensor("p", {3, 2}, {1, 2, 3, 4, 5, 6})).add(float_tensor("w", {2, 2}, {1, 2, 3, 4})).add(node("MatMul", {"r", "w"}, {"rw"})).add(node("Add", {"rw", "p"}, {"s"})); reshape(m, "s", "u", {3, 1, 2}); transpose(m, "u", "y", {1, 0, 2}); }, "s", "[12,2]"},
+    {"squeezed_out_and_back", "1,3,2", [](Model& m) { m.add(int_tensor("a", {1}, {0})).add(node("Squeeze", {"x", "a"}, {"s"})).add(node("Relu", {"s"}, {"r"})).add(node("Unsqueeze", {"r", "a"}, {"y"})); }, "s", "[12,2]"},
+    {"mean_loss", "N,3", [](Model& m) { m.add(node("ReduceMean", {"x"}, {"y"}, {{"keepdims", std::int64_t{0}}})); }, "y", "[]"},
+    {"softmax_over_samples", "N,3", one("Softmax", {{"axis", std::int64_t{0}}}), "", "node 'node_y': ai.onnx::Softmax (opset 17): it works along axis 0, which holds the samples; its samples come from 'x'"},
+    {"sum_over_samples", "2,2", [](Model& m) { m.add(float_tensor("w", {2, 2}, {1, 2, 3, 4})).add(node("MatMul", {"w", "x"}, {"y"})); }, "", "it sums over axis 0 of [2,2], which holds the samples"},
+    {"centred_by_the_batch", "N,3", [](Model& m) { m.add(node("ReduceMean", {"x"}, {"mean"}, {{"axes", List{0}}})).add(node("Sub", {"x", "mean"}, {"y"})); }, "", "samples would meet"},
+    {"products_of_samples", "N,3", [](Model& m) { transpose(m, "x", "t", {1, 0}); m.add(node("MatMul", {"x", "t"}, {"y"})); }, "", "its operands hold the samples at different places"},
+    {"joined_along_samples", "N,3", [](Model& m) { m.add(node("Concat", {"x", "x"}, {"y"}, {{"axis", std::int64_t{0}}})); }, "", "it joins along axis 0, which holds the samples"},
+    {"a_sample_picked", "N,3", [](Model& m) { m.add(int_tensor("i", {}, {0})).add(node("Gather", {"x", "i"}, {"y"})); }, "", "it picks from axis 0 of [11,3], which holds the samples"},
+    {"samples_sliced", "8,3", [](Model& m) { m.add(int_tensor("s", {1}, {0})).add(int_tensor("e", {1}, {2})).add(node("Slice", {"x", "s", "e"}, {"y"})); }, "", "it cuts axis 0 of [8,3], which holds the samples"},
+    {"samples_turned", "N,3", [](Model& m) { m.add(int_tensor("s", {1}, {-1})).add(int_tensor("e", {1}, {-100})).add(int_tensor("a", {1}, {0})).add(int_tensor("p", {1}, {-1})).add(node("Slice", {"x", "s", "e", "a", "p"}, {"y"})); }, "", "it cuts axis 0"},
+    {"samples_padded", "N,3", [](Model& m) { m.add(int_tensor("p", {4}, {1, 0, 0, 0})).add(node("Pad", {"x", "p"}, {"y"})); }, "", "it pads axis 0 of [11,3], which holds the samples"},
+    {"samples_as_channels", "N,3,4,4", [](Model& m) { transpose(m, "x", "t", {1, 0, 2, 3}); m.add(node("GlobalAveragePool", {"t"}, {"y"})); }, "", "the samples lie along axis 1, which it works on as a whole; its samples come from 'x' [11,3,4,4], Transpose 'node_t' [3,11,4,4]; shapes are for 11 samples"},
+    {"normalised_over_samples", "N,3,4,4", one("MeanVarianceNormalization", {}), "", "it normalises axis 0, which holds the samples"},
+};
+// clang-format on
+
+class FollowBatch : public testing::TestWithParam<Row> {};
+
+TEST_P(FollowBatch, GoesSampleBySample) {
+  Model m(17);
+  m.input("x", GetParam().input).output("y");
+  GetParam().build(m);
+  if (GetParam().value.empty()) {
+    const std::string report = m.report({.batch = 4});
+    EXPECT_NE(report.find(GetParam().shape), std::string::npos) << report;
+  } else {
+    EXPECT_EQ(to_string(shape_of(m.graph(4), GetParam().value)), GetParam().shape);
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Rows, FollowBatch, testing::ValuesIn(rows), [](const auto& row) { return row.param.name; });
+
+TEST(FollowBatch, OutputsSayWhereTheirSamplesLie) {
+  Model m;
+  m.input("x", "N,5,8").output("sequence").output("rows").output("loss").output("table");
+  transpose(m, "x", "sequence", {1, 0, 2});
+  reshape(m, "x", "rows", {-1, 8});
+  m.add(node("ReduceMean", {"x"}, {"loss"}, {{"keepdims", std::int64_t{0}}}));
+  m.add(float_tensor("t", {2, 2}, {1, 2, 3, 4})).add(float_tensor("u", {2, 2}, {1, 2, 3, 4})).add(node("MatMul", {"t", "u"}, {"table"}));
+  for (const std::int64_t batch : {1, 4}) {
+    const Graph graph = m.graph(batch);
+    const auto place = [&](std::size_t i) { return graph[graph.outputs.at(i)].batch; };
+    EXPECT_EQ(place(0), (BatchPlace{.axis = 1}));
+    EXPECT_EQ(place(1), (BatchPlace{.axis = 0}));
+    EXPECT_EQ(place(2), (BatchPlace{.mixed = true}));
+    EXPECT_EQ(place(3), (BatchPlace{}));
+    for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(graph[graph.outputs[i]].depends_on_batch, i < 2) << i;
+  }
+}
+
+// A weight that the file holds once for each of two samples: one is trained, and both are exported.
+TEST(FollowBatch, AWeightHeldTwiceIsOne) {
+  Model m;
+  m.input("x", "2,2").output("y");
+  m.add(float_tensor("c", {2, 2}, {1, 2, 1, 2})).add(filled_tensor("w", {4, 4}));
+  m.add(node("Mul", {"x", "c"}, {"s"})).add(node("Concat", {"s", "c"}, {"j"}, {{"axis", std::int64_t{1}}})).add(node("MatMul", {"j", "w"}, {"y"}));
+  const ModelFile file = m.parse();
+  for (const std::int64_t batch : {1, 2, 4}) {
+    const Graph graph = file.graph({.batch = batch});
+    const ValueId c = *graph.find("c");
+    ASSERT_EQ(graph[c].kind, ValueKind::parameter);
+    EXPECT_EQ(graph[c].type.shape, (Shape{1, 2}));
+    EXPECT_EQ(graph[c].template_shape, (Shape{1, 2}));
+    EXPECT_EQ(shape_of(graph, "y"), (Shape{batch, 4}));
+    ASSERT_FALSE(graph.warnings.empty());
+    EXPECT_NE(graph.warnings.back().find("'c' [2,2] holds the same for each of the 2 samples"), std::string::npos) << graph.warnings.back();
+  }
+  const TemporaryFolder folder;
+  file.write(folder / "out.onnx", {{"c", Tensor::of<float>(Shape{1, 2}, std::vector<float>{3, 4})}});
+  onnx::ModelProto exported;
+  ASSERT_TRUE(exported.ParseFromString(read_whole(folder / "out.onnx")));
+  const Tensor c = ModelFile::read(folder / "out.onnx").graph({.batch = 2})[*file.graph({.batch = 2}).find("c")].data.value();
+  EXPECT_EQ(c.to_doubles(), (std::vector<double>{3, 4}));
+  EXPECT_EQ(exported.graph().initializer(0).dims(0), 2);
+}
+
+// Many readings, none of which reaches the end: refused in bounded time, with the nodes on the way.
+TEST(FollowBatch, ASearchWithoutEndIsGivenUp) {
+  Model m;
+  m.input("x", "1,2,2").output("y");
+  std::string last = "x";
+  for (int i = 0; i < 40; ++i) {
+    const std::string next = concat("r", i);
+    reshape(m, last, next, i % 2 ? List{1, 2, 2} : List{1, 1, 4});
+    last = next;
+  }
+  transpose(m, last, "t", {2, 1, 0});
+  reshape(m, "t", "f", {4});
+  m.add(node("Softmax", {"f"}, {"y"}, {{"axis", std::int64_t{0}}}));
+  const std::string report = m.report({.batch = 3});
+  EXPECT_NE(report.find("nodes more"), std::string::npos) << report;
+}
+
+TEST(FollowBatch, CopiesAreFoundByPlace) {
+  const Tensor rows = Tensor::of<float>(Shape{2, 2}, std::vector<float>{1, 2, 1, 2});
+  EXPECT_TRUE(holds_copies(rows, {.axis = 0}, 2));
+  EXPECT_FALSE(holds_copies(rows, {.axis = 1}, 2));
+  const Tensor inside = Tensor::of<float>(Shape{4}, std::vector<float>{1, 1, 2, 2});
+  EXPECT_TRUE(holds_copies(inside, {.axis = 0, .outer = 2}, 2));
+  EXPECT_FALSE(holds_copies(inside, {.axis = 0}, 2));
+}
+
+}  // namespace
+}  // namespace tandem::test
