@@ -142,7 +142,7 @@ ARCHITECTURES = [
     Architecture("layer_norm_mlp", layer_norm_mlp, ROW, CLASSES),
     Architecture("weight_norm_hook", weight_norm_hook, ROW, CLASSES),
     Architecture("weight_norm", weight_norm, ROW, CLASSES),
-    Architecture("spectral_division", spectral_division, ROW, CLASSES),
+    Architecture("spectral_division", spectral_division, ROW, CLASSES, assumed={"torchscript_*": [(10,), (16,)]}),
     Architecture("frozen_embedding", frozen_embedding, TOKENS, CLASSES),
     Architecture("mean_of_embeddings", mean_of_embeddings, TOKENS, CLASSES),
     Architecture("embedding_bag", embedding_bag, TOKENS, CLASSES),
@@ -153,5 +153,5 @@ ARCHITECTURES = [
     Architecture("sequence_first", sequence_first, SEQUENCE, CLASSES),
     Architecture("mixture", mixture, ROW, CLASSES),
     Architecture("formed_weights", formed_weights, ROW, CLASSES),
-    Architecture("buffers", buffers, ROW, CLASSES),
+    Architecture("buffers", buffers, ROW, CLASSES, assumed={"torchscript_*": [(10,), (10,), (12, 12)]}),
 ]

@@ -124,6 +124,7 @@ class Trial:
             export(name, self.file)
         self.tensors = tensors_of(self.file)
         self.options = []   # --freeze and --constant: what a file cannot say
+        self.merged = []    # tensors that are several parameters of equal values
         self.notes = set()
 
     def holds(self, values):
@@ -145,10 +146,8 @@ class Trial:
         return self.tensors.get(name.partition("@")[0])
 
     def tensors_of_model(self, name, candidates):
-        """Those whose values the file's tensor holds. Where they are equal: what --untie made by the order of its readers."""
-        fits = [n for n, values in candidates.items() if order_in(self.values(name), values) is not None]
-        copy = name.partition("@")[2]
-        return fits[int(copy) - 1:int(copy)] if copy else fits
+        """Those whose values the file's tensor holds."""
+        return [n for n, values in candidates.items() if order_in(self.values(name), values) is not None]
 
     def matches(self, trained, parameters):
         """(tensor, parameter) for every trained tensor that holds a parameter's values, and the names of the others."""
@@ -194,10 +193,10 @@ class Trial:
             for copy in copies:
                 self.notes.add("untied")
                 self.options += ["--tie", f"{first}={copy}"]
-        merged = sorted({name for name, _ in pairs if sum(name == n for n, _ in pairs) > 1})
-        if merged:
+        self.merged = sorted({name for name, _ in pairs if sum(name == n for n, _ in pairs) > 1})
+        if self.merged:
             self.notes.add("merged")
-            self.options += ["--untie", ",".join(merged)]
+            self.options += ["--untie", ",".join(self.merged)]
 
     def check_steps(self):
         model = use_population_variance(self.reference().train())
@@ -228,14 +227,19 @@ class Trial:
         require(trained.keys() - made == self.tensors.keys(), "the export has other tensors than the template")
         worst, seen = (error, "loss"), set()
         for name in trained:
-            keys = [name] if name in before else self.tensors_of_model(name, before)
+            first, merged = self.values(name), name.partition("@")[0] in self.merged
+            keys = [name] if name in before and not merged else self.tensors_of_model(name, before)
+            errors = []
             for key in keys:
-                order = order_in(self.values(name), before[key])
+                order = order_in(first, before[key])
                 if order is not None:
-                    seen.add(key)
-                    wanted = tensors[key].numpy().reshape(-1)[order].reshape(self.values(name).shape)
-                    worst = max(worst, (error_of(trained[name], wanted), f"{name} ({key})"))
-            require(keys or numpy.array_equal(trained[name], self.values(name)), f"'{name}' changed, but is no parameter or statistic")
+                    wanted = tensors[key].numpy().reshape(-1)[order].reshape(first.shape)
+                    errors.append((error_of(trained[name], wanted), f"{name} ({key})", key))
+            if merged:  # it is one of these; that each of them is there is seen below
+                errors = [min(errors)]
+            seen.update(key for _, _, key in errors)
+            worst = max([worst, *((error, words) for error, words, _ in errors)])
+            require(keys or numpy.array_equal(trained[name], first), f"'{name}' changed, but is no parameter or statistic")
         unseen = sorted(key for key in before.keys() - seen if not numpy.array_equal(before[key], tensors[key].numpy()))
         require(not unseen, "PyTorch changes what was not found in the file:", *unseen)
         require(worst[0] <= TOLERANCE, f"{worst[1]} differs by {worst[0]:.1e}")
