@@ -20,6 +20,7 @@ struct Held {
   Source source = Source::initializer;
   TensorType type;
   std::optional<Tensor> data;
+  bool fill = false;  // a ConstantOfShape: a template's weight without its values, or a part of a formula
 };
 
 struct Verdict {
@@ -42,9 +43,14 @@ class WeightFinder {
   }
 
   void run() {
-    // Where the file trains no initializer, its weights stand in Constant nodes throughout.
-    for (const Held& held : held_)
-      if (held.source == Source::initializer && judge(held).holding == Holding::trained) nodes_hold_weights_ = false;
+    // Where filters and matrices stand in Constant nodes, and none in an initializer, so do the model's weights.
+    bool in_nodes = false, in_initializers = false;
+    for (const Held& held : held_) {
+      if (!is_large(uses(held).strongest())) continue;
+      in_nodes = in_nodes || held.source == Source::node;
+      in_initializers = in_initializers || held.source == Source::initializer;
+    }
+    nodes_hold_weights_ = in_nodes && !in_initializers;
     model_.held.assign(model_.symbols.size(), -1);
     for (const Held& held : held_) {
       Verdict v = judge(held);
@@ -100,12 +106,15 @@ class WeightFinder {
     std::int64_t elements = 1;
     for (const std::int64_t d : type.shape)
       if (d < 0 || __builtin_mul_overflow(elements, d, &elements)) return;
-    held_.push_back({node.outputs[0], source, std::move(type), {}});
+    held_.push_back({node.outputs[0], source, std::move(type), {}, true});
   }
 
   const std::string& name(const Held& held) const { return model_.name(held.symbol); }
   const Uses& uses(const Held& held) const { return uses_[static_cast<std::size_t>(held.symbol.index)]; }
   Stated stated(const Held& held) const { return model_.stated[static_cast<std::size_t>(held.symbol.index)]; }
+  static bool is_large(OperandRole role) {
+    return role == OperandRole::filter || role == OperandRole::transposed_filter || role == OperandRole::matrix || role == OperandRole::embedding;
+  }
   static bool lone(const Held& held) { return held.type.shape.elements() == 1; }
   bool used_as_weight(const Held& held) const {
     for (int r = 0; r <= static_cast<int>(OperandRole::index); ++r)
@@ -113,7 +122,7 @@ class WeightFinder {
     return false;
   }
   bool statistic(const Held& held) const {
-    return is_statistic(uses(held).strongest()) || (!lone(held) && (uses(held).variance || is_statistics_name(name(held))));
+    return is_statistic(uses(held).strongest()) || (!lone(held) && (uses(held).written_out || is_statistics_name(name(held))));
   }
   bool alike(const Held& held) const { return held.data && all_alike(comparable(*held.data)); }
   static Tensor comparable(const Tensor& t) { return size_of(t.dtype()) < size_of(DType::float32) ? t.cast(DType::float32) : t; }
@@ -186,7 +195,10 @@ class WeightFinder {
 
   // From here on the tensor is part of a formula.
   Answer said_by_values(const Held& held) const {
-    if (held.source == Source::node) return Verdict{Holding::constant, "a Constant node", lone(held)};
+    if (held.source == Source::node) {
+      const bool weight = nodes_hold_weights_ && !lone(held) && (held.fill || bias_of_product(held));
+      if (!weight) return Verdict{Holding::constant, "a Constant node", lone(held)};
+    }
     if (!held.data) return std::nullopt;
     const Tensor values = comparable(*held.data);
     if (!all_finite(values)) return Verdict{Holding::constant, "it holds values that are not finite"};
@@ -203,7 +215,7 @@ class WeightFinder {
     if (is_made_up(name(held))) return Verdict{Holding::constant, "a number of a formula, by its name", by_rule};
     const double value = held.data ? held.data->to_doubles()[0] : 0;
     constexpr double largest_epsilon = 1e-3;
-    if (uses(held).strongest() == OperandRole::addend && value > 0 && value <= largest_epsilon) return Verdict{Holding::constant, "an epsilon"};
+    if (uses(held).epsilon || (uses(held).strongest() == OperandRole::addend && value > 0 && value <= largest_epsilon)) return Verdict{Holding::constant, "an epsilon"};
     const bool usual = value == std::round(value) || std::abs(value) == 0.5;
     if (uses(held).has(OperandRole::exponent) && usual && !is_path(name(held))) return Verdict{Holding::constant, "an exponent", by_rule};
     return std::nullopt;
@@ -225,7 +237,7 @@ class WeightFinder {
   std::vector<Uses> uses_;
   std::vector<const FlatNode*> producers_;
   std::vector<Held> held_;
-  bool states_kinds_ = false, nodes_hold_weights_ = true;
+  bool states_kinds_ = false, nodes_hold_weights_ = false;
 };
 
 }  // namespace

@@ -94,8 +94,9 @@ class Walk {
         add(in, role, {&node, input});
       } else if (flows && (after & ~without_gradient)) {
         add(in, role, {&node, input});
-        if (node.op == "Add" && root && node.inputs.size() == 2 && lone(node.inputs[1 - i])) of(in).variance = true;
-        if (role == radicand) of(in).variance = true;
+        const bool under_root = node.op == "Add" && root && node.inputs.size() == 2;
+        of(in).written_out = of(in).written_out || role == radicand || (under_root && lone(node.inputs[1 - i]));
+        of(in).epsilon = of(in).epsilon || (under_root && lone(in));
       } else {
         of(in).roles |= after & without_gradient;  // arithmetic of what is constant
       }
@@ -112,7 +113,8 @@ class Walk {
     Uses& u = of(to);
     if (from.reader.node && (!u.reader.node || strength(from.strongest()) < strength(u.strongest()))) u.reader = from.reader, u.direct = false;
     u.roles |= from.roles;
-    u.variance = u.variance || from.variance;
+    u.written_out = u.written_out || from.written_out;
+    u.epsilon = u.epsilon || from.epsilon;
   }
 
   // In x − m, of which the difference is multiplied or divided by the root of a held variance, m is the mean. Nodes stand in
@@ -140,7 +142,7 @@ class Walk {
       for (const Symbol in : node.inputs) {
         const Symbol mean_value = in.present() ? subtracted[static_cast<std::size_t>(in.index)] : Symbol{};
         if (mean_value.present()) subtracted[out] = mean_value;
-        if (mean_value.present() && any_spread) of(mean_value).roles |= bit(mean);
+        if (mean_value.present() && any_spread) of(mean_value).written_out = true;
       }
     }
   }

@@ -11,7 +11,8 @@ namespace tandem {
 // output is used for. An operand from which the loss's gradient does not come back counts only where that says what it is.
 struct Uses {
   std::uint32_t roles = 0;  // a bit each
-  bool variance = false;    // under a root with an epsilon: the variance of a normalization written out
+  bool written_out = false; // the mean or, under a root with an epsilon, the variance of a normalization written out
+  bool epsilon = false;     // a number added under a root
   bool output = false;      // of the model
   int readers = 0;          // operands that are it, not through views
   struct Reader {           // the one that says most

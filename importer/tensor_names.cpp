@@ -11,6 +11,7 @@ constexpr std::string_view statistics[] = {"running_mean", "running_var", "movin
 constexpr std::string_view weights[] = {"weight", "bias", "kernel", "gamma", "beta", "weights", "biases"};
 constexpr std::string_view creations[] = {"zeros", "ones", "full", "fill", "empty", "new_", "scalar", "arange", "tmp"};
 constexpr std::string_view constants[] = {"const", "scalar", "lifted"};
+constexpr std::string_view numbers[] = {"zero", "one", "two", "three", "half", "eps", "epsilon", "pi"};
 constexpr std::string_view variables[] = {"ReadVariableOp", "/resource"};  // TensorFlow's
 
 bool is_digit(char c) {
@@ -39,12 +40,14 @@ bool is_path(std::string_view name) {
 
 bool is_made_up(std::string_view name) {
   const std::string small = lower(name);
+  if (std::find(std::begin(numbers), std::end(numbers), small) != std::end(numbers)) return true;
   if (std::any_of(std::begin(constants), std::end(constants), [&](std::string_view word) { return small.find(word) != std::string::npos; })) return true;
   if (std::any_of(std::begin(variables), std::end(variables), [&](std::string_view word) { return name.find(word) != std::string_view::npos; })) return false;
   return !is_identifiers(name) || (!is_path(name) && counts(name));
 }
 
 bool is_weights_name(std::string_view name) {
+  if (std::any_of(std::begin(variables), std::end(variables), [&](std::string_view word) { return name.find(word) != std::string_view::npos; })) return true;
   if (const std::size_t colon = name.find(':'); colon != std::string_view::npos && name.find("::") == std::string_view::npos) name = name.substr(0, colon);
   const std::size_t last = name.find_last_of("./");
   if (last == std::string_view::npos) return false;

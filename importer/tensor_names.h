@@ -5,7 +5,7 @@
 namespace tandem {
 
 // An exporter made the name up: a counter ("val_12", "onnx::Mul_31", "470"), a place in a graph ("dense/mul/y:0",
-// "/Constant_output_0"), or a word for a constant ("scalar_float_1"). What modules call their parameters is no such name.
+// "/Constant_output_0"), or a word for a number ("scalar_float_1", "two"). What modules call their parameters is no such name.
 bool is_made_up(std::string_view name);
 // The path of a module's attribute: "block.0.alpha".
 bool is_path(std::string_view name);

@@ -63,15 +63,19 @@ std::string ends_of(const FlatInitializer& i) {
   return key.append(reinterpret_cast<const char*>(bytes.data() + bytes.size() - size), size);
 }
 
+// A weight by its role or by the file, not a table of a formula.
+bool may_be_twin(const FlatModel& model, const FlatInitializer& i) {
+  return model.holding(i.symbol) == Holding::trained && model.tensors[static_cast<std::size_t>(model.held[static_cast<std::size_t>(i.symbol.index)])].certain &&
+         i.data && !is_narrow(i.type.dtype) && i.type.shape.elements() > 1 && i.type.shape.rank() > 1;
+}
+
 void warn_of_twins(FlatModel& model) {
   std::map<std::string, std::vector<const FlatInitializer*>> groups;
   for (const FlatInitializer& i : model.main.initializers)
-    if (model.holding(i.symbol) == Holding::trained && i.data && !is_narrow(i.type.dtype) && i.type.shape.elements() > 1 &&
-        i.type.shape.rank() > 1)
-      groups[ends_of(i)].push_back(&i);
+    if (may_be_twin(model, i)) groups[ends_of(i)].push_back(&i);
   std::vector<std::string> pairs;
   for (const FlatInitializer& i : model.main.initializers) {
-    if (!i.data || model.holding(i.symbol) != Holding::trained || i.type.shape.rank() < 2 || i.type.shape.elements() < 2 || is_narrow(i.type.dtype)) continue;
+    if (!may_be_twin(model, i)) continue;
     const auto& group = groups[ends_of(i)];
     if (group.size() < 2 || group[0] == &i || follows(model, i.symbol) || all_alike(*i.data)) continue;
     if (equal(*group[0]->data, *i.data) || equal(transposed(*group[0]->data), *i.data))
