@@ -98,6 +98,8 @@ Job prepare(const Invocation& call, const Model& model, const BackendSet& backen
   job.options.init = a.text("init");
   job.options.seed = static_cast<std::uint64_t>(a.integer("seed"));
   job.options.world = world;
+  if (!a.text("run-dir").empty()) job.options.plans = std::filesystem::path(a.text("run-dir")) / "plans";
+  job.options.resume = a.on("resume");
   const std::vector<DeviceSpec>& devices = job.options.plan.devices;
   backends.check(a.on("dry-run") ? devices : own_devices(devices, world), !a.on("dry-run"));
   job.data = open_run_data(a, model.data_request(job.options));
@@ -170,7 +172,7 @@ int train(const Invocation& call, World* world) {
   const Interrupt interrupt;
   const std::string &output = a.text("output"), &graph = a.text("also-training-graph");
   if (!graph.empty() && first) write_atomically(graph, model.training_graph(job.options));
-  if (job.options.plan.autotune) call.say("planning (kernels are timed; times are kept for the next run)");
+  if (chooses_by_time(job.options.plan)) call.say("planning (kernels are timed; times are kept for the next run)");
   model.compile(job.options, backends.all());
   if (call.json()) call.print(plan_event(model.plan()));
   call.say(text_of_plan(model.plan(), false));
@@ -248,14 +250,14 @@ Command train_command() {
                {"init", "NAME", "keep", "first weights: keep (the template's), he-normal or glorot-uniform"},
                {"seed", "N", "1", "of weights, order, augmentation and dropout"},
                {"eval-batch-size", "N", "0", "batch of evaluations (0: as in training)"},
-               {"run-dir", "DIR", "", "keep checkpoints, metrics.csv, curves.svg, plan.txt and config.json there"},
-               {"resume", "", "off", "go on from --run-dir's last checkpoint, with the options of that run where none are given"},
+               {"run-dir", "DIR", "", "keep checkpoints, metrics.csv, curves.svg, plan.txt, the plans and config.json there"},
+               {"resume", "", "off", "go on from --run-dir's last checkpoint, with the options of that run where none are given and with its plans"},
                {"overwrite", "", "off", "start anew in a --run-dir that holds a run"},
                {"checkpoint-steps", "N", "0", "write a checkpoint every N steps too (0: after epochs only)"},
                {"keep", "NAME", "last", "which weights to write: last, or best by validation"},
                {"output", "FILE", "trained.onnx", "the trained model"},
                {"also-training-graph", "FILE", "", "write the training graph as ONNX, for a viewer"},
-               {"autotune", "", "on", "time kernels and choose the fastest"},
+               {"autotune", "", "on", "time kernels and choose the fastest (not with --deterministic)"},
                {"dry-run", "", "off", "check everything and show the plan, train nothing"},
            },
            device_rows(),
