@@ -152,7 +152,7 @@ DeviceModel CpuBackend::model(int index, int devices_in_use) const {
   m.flops = share * flops_per_cycle() * cycles_per_second;
   m.bandwidth = std::min(share * core_bandwidth, machine_bandwidth / devices);
   m.launch_seconds = 2e-6 * m.sharing;
-  m.link_bandwidth = core_bandwidth / 2;
+  m.link_bandwidth = core_bandwidth / 2 / m.sharing;
   return m;
 }
 

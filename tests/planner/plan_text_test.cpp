@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "planner/plan/plan_file.h"
+#include "planner/plan/timeline.h"
 #include "planner/plan/units.h"
 #include "tests/runtime/plan_builder.h"
 
@@ -56,6 +57,20 @@ Buckets
 Warnings
   device fake:2 has one row
 )");
+}
+
+// The communication that nothing hides counts, and every format says the same.
+TEST(PlanText, OneTimeOfAStep) {
+  Plan plan = timed_plan();
+  for (DevicePlan& d : plan.devices)
+    for (Step& s : d.steps)
+      if (s.kind == StepKind::all_reduce) s.seconds = 3e-6;
+  EXPECT_DOUBLE_EQ(timeline_of(plan.devices[0]).seconds, 5e-6);
+  plan.seconds = timeline_of(plan.devices[0]).seconds;
+  const std::string text = text_of_plan(plan, false), html = html_of(plan);
+  EXPECT_NE(text.find("estimated step  5.00 µs"), std::string::npos) << text;
+  EXPECT_NE(text.find("   5.00 µs        448 B"), std::string::npos) << text;
+  EXPECT_NE(html.find(">5.00 µs</text>"), std::string::npos) << html;
 }
 
 struct Named {

@@ -137,6 +137,15 @@ TEST_F(TunerFile, TimesThatOtherRunsAddMeanwhileStay) {
   EXPECT_EQ(ask(Listed({}), "b"), all(0.25));
 }
 
+TEST_F(TunerFile, TimesOfDevicesThatTakeTurnsAreAsManyTimesLonger) {
+  const Attributes none;
+  for (const double sharing : {32, 1}) {
+    const Listed backend(sharing > 1 ? std::deque<double>{0.5} : std::deque<double>{});
+    Tuner tuner(backend, true, file_);
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(tuner.cost({"Relu", &none, {}, {}, {}}, {}, 0, {.sharing = sharing}).seconds, 0.5 * sharing);
+  }
+}
+
 TEST(Tuner, AsksForSecondChoicesOnlyToTimeThem) {
   const Listed backend({});
   const Attributes none;
