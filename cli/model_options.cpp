@@ -85,9 +85,9 @@ std::vector<OptionRow> device_rows() {
       {"dim", "NAME=SIZE", "", "sizes of other symbolic dimensions, separated by commas"},
       {"layout", "NAME", "auto", "memory layout: auto, blocked or channels-last"},
       {"winograd", "", "on", "use Winograd's convolution, which rounds a little differently"},
-      {"deterministic", "", "off", "only kernels that give the same result in every run"},
+      {"deterministic", "", "off", "the same result in every run: only kernels that give it, chosen by estimates, without timing them"},
       {"tuning-cache", "FILE", "", "where measured kernel times are kept (default in the user's cache folder)"},
-      {"retune", "", "off", "time kernels again whose times are kept, say after the machine was busy; the shorter times stay"},
+      {"retune", "", "off", "time kernels again whose times are kept, say after the machine was busy; the shorter times stay. A plan may change then"},
       {"precision", "NAME", "fp32", "fp32, tf32 (GPUs), bf16 or fp16 with float32 weights; the model stays float32"},
   };
 }
@@ -161,6 +161,7 @@ ModelOptions model_options(const Invocation& invocation, PlanMode mode) {
   o.plan.tuning_cache = tuning_cache(a);
   o.plan.retune = a.on("retune");
   if (o.plan.retune && !o.plan.autotune) fail(ExitCode::usage, "--retune needs --autotune");
+  if (o.plan.retune && o.plan.kernel.deterministic) fail(ExitCode::usage, "--retune: --deterministic chooses kernels without timing them");
   o.plan.loss = a.text("loss");
   if (a.given("loss-on")) o.plan.loss_on = a.text("loss-on");
   if (a.given("class-axis") && !a.text("class-axis").empty()) o.plan.class_axis = static_cast<int>(parse_integer(a.text("class-axis"), "--class-axis"));

@@ -59,7 +59,7 @@ int run(const Invocation& call) {
   ModelOptions options = model_options(call, mode);
   if (mode == PlanMode::training) take_preparation(call, model, options);
   const BackendSet backends = BackendSet::load(parse_devices(a.text("devices")));
-  backends.check(options.plan.devices, options.plan.autotune);
+  backends.check(options.plan.devices, chooses_by_time(options.plan));
   for (const std::string& note : backends.notes(options.plan.devices)) call.say("note: " + note);
   std::string text;
   if (chosen) {

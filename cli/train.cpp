@@ -120,6 +120,8 @@ Job prepare(const Invocation& call, const Model& model, const BackendSet& backen
   job.options.init = a.text("init");
   job.options.seed = static_cast<std::uint64_t>(a.integer("seed"));
   job.options.world = world;
+  if (!a.text("run-dir").empty()) job.options.plans = std::filesystem::path(a.text("run-dir")) / "plans";
+  job.options.resume = a.on("resume");
   const std::vector<DeviceSpec>& devices = job.options.plan.devices;
   backends.check(a.on("dry-run") ? devices : own_devices(devices, world), !a.on("dry-run"));
   take_preparation(call, model, job.options);
@@ -244,7 +246,7 @@ int train_until_stopped(const Invocation& call, Model& model, Job& job, const Ba
   const bool first = is_first(world);
   const std::string &output = a.text("output"), &graph = a.text("also-training-graph");
   job.options.plan.stop = [&interrupt, world] { return interrupt.signal() != 0 || (world && world->stopped()); };
-  if (job.options.plan.autotune) call.say("planning (kernels are timed; times are kept for the next run)");
+  if (chooses_by_time(job.options.plan)) call.say("planning (kernels are timed; times are kept for the next run)");
   {
     const PlanningWatch watch(interrupt, world);
     model.compile(job.options, backends.all());
@@ -344,15 +346,15 @@ Command train_command() {
                {"init", "NAME", "auto", "first weights: keep (the template's), he-normal, glorot-uniform, or auto: keep them unless the template holds none"},
                {"seed", "N", "1", "of weights, order, augmentation and dropout"},
                {"eval-batch-size", "N", "0", "batch of evaluations (0: as in training)"},
-               {"run-dir", "DIR", "", "keep checkpoints, metrics.csv, curves.svg, plan.txt and config.json there"},
-               {"resume", "", "off", "go on from --run-dir's last checkpoint, with the options of that run where none are given"},
+               {"run-dir", "DIR", "", "keep checkpoints, metrics.csv, curves.svg, plan.txt, the plans and config.json there"},
+               {"resume", "", "off", "go on from --run-dir's last checkpoint, with the options of that run where none are given and with its plans"},
                {"overwrite", "", "off", "start anew in a --run-dir that holds a run"},
                {"checkpoint-steps", "N", "0", "write a checkpoint every N steps too (0: after epochs only)"},
                {"keep", "NAME", "last", "which weights to write: last, or best by validation"},
                {"output", "FILE", "trained.onnx", "the trained model"},
                {"metadata", "", "on", "write into the model how its data was prepared (tandem.* in its metadata), which evaluate and predict go by"},
                {"also-training-graph", "FILE", "", "write the training graph as ONNX, for a viewer"},
-               {"autotune", "", "on", "time kernels and choose the fastest"},
+               {"autotune", "", "on", "time kernels and choose the fastest (not with --deterministic)"},
                {"dry-run", "", "off", "check everything and show the plan, train nothing"},
            },
            device_rows(),

@@ -28,6 +28,7 @@ struct DeviceModel {
   double launch_seconds = 0;        // fixed cost of one kernel
   double link_bandwidth = 0;        // to a neighbour, bytes/s
   int threads = 1;
+  double sharing = 1;               // devices that take turns on the same cores: times taken alone are as many times longer. Not kept in plans
 };
 
 class Event {

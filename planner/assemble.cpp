@@ -4,6 +4,7 @@
 #include <set>
 
 #include "planner/place.h"
+#include "planner/plan/timeline.h"
 
 namespace tandem {
 namespace {
@@ -349,12 +350,7 @@ void assemble(Plan& plan, const std::vector<Replica>& replicas, const std::vecto
   const BucketPlan buckets = plan_buckets(*leader.program, options, leader.model, static_cast<int>(replicas.size()));
   plan.buckets = buckets.buckets;
   for (const Replica& r : replicas) plan.devices.push_back(DeviceAssembler(plan, r, buckets, options).run());
-  for (const DevicePlan& d : plan.devices) {
-    double compute = 0;
-    for (const Step& s : d.steps)
-      if (s.stream == 0) compute += s.seconds;
-    plan.seconds = std::max(plan.seconds, compute);
-  }
+  for (const DevicePlan& d : plan.devices) plan.seconds = std::max(plan.seconds, timeline_of(d).seconds);
 }
 
 }  // namespace tandem

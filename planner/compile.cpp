@@ -163,7 +163,7 @@ Plan compile_unchecked(const GraphSource& source, const CompileOptions& o, Backe
   std::map<std::string, std::unique_ptr<Tuner>, std::less<>> tuners;
   for (const DeviceSpec& d : o.devices) {
     auto& tuner = tuners[d.id.backend];
-    if (!tuner) tuner = std::make_unique<Tuner>(find_backend(backends, d.id.backend), o.autotune, o.tuning_cache, o.retune, ask);
+    if (!tuner) tuner = std::make_unique<Tuner>(find_backend(backends, d.id.backend), chooses_by_time(o), o.tuning_cache, o.retune, ask);
   }
   struct Unit {  // devices that run the same program
     std::string backend;

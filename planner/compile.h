@@ -57,7 +57,7 @@ struct CompileOptions {
   std::vector<std::string> freeze;         // glob patterns of parameter names, not updated
   std::vector<std::string> unfreeze;       // glob patterns: wins over freeze
   bool synchronize_batch_norm = false;
-  bool autotune = false;                   // time kernels on the device; the cost table otherwise
+  bool autotune = false;                   // time kernels on the device, unless they are to be deterministic; the cost table otherwise
   bool retune = false;                     // time those kernels too that the cache has times of; the shorter ones stay
   std::string tuning_cache;                // file; empty: none is kept
   Precision precision = Precision::fp32;
@@ -71,6 +71,9 @@ struct CompileOptions {
   std::string memory_order;                // for tests: size, lifetime, size*lifetime; empty: the best
   std::vector<std::string> keep_gradients; // training: parameter names whose gradients become outputs "gradient/NAME"
 };
+
+// Times differ from run to run, and with them the kernels chosen, whose sums are rounded in other places.
+inline bool chooses_by_time(const CompileOptions& o) { return o.autotune && !o.kernel.deterministic; }
 
 // Makes the model's graph for a number of samples (the importer's work; every call gives the same parameters).
 using GraphSource = std::function<Graph(std::int64_t batch)>;

@@ -12,7 +12,8 @@ namespace tandem {
 namespace {
 
 // The file's first line: the number rises when kernels are timed in another way, as times of two ways do not compare.
-constexpr std::string_view first_line = "tandem kernel times 2";
+constexpr std::string_view first_line = "tandem kernel times 3";
+constexpr char disturbed_mark = '~';  // before a time that other programs lengthened
 
 std::string text_of_options(const KernelOptions& o) {
   return concat(o.threads, o.deterministic ? " deterministic" : "", o.winograd ? "" : " no-winograd", o.tf32 ? " tf32" : "", o.preference == LayoutPreference::channels_last ? " channels-last" : "");
@@ -54,16 +55,21 @@ double estimate(double flops, double bytes, double efficiency, const DeviceModel
 
 Tuner::Tuner(const Backend& backend, bool measure, std::string cache_file, bool again, std::function<void()> before_each)
     : backend_(backend), measure_(measure), cache_file_(std::move(cache_file)), again_(again), before_each_(std::move(before_each)) {
-  if (!measure_ || cache_file_.empty()) return;
+  if (measure_ && !cache_file_.empty()) read_file();
+}
+
+// What is known already stays: times that were taken here, after the file was last read.
+void Tuner::read_file() {
   std::ifstream in(cache_file_);
   std::string line;
   if (!std::getline(in, line) || line != first_line) return;
   while (std::getline(in, line)) {
     const auto tab = line.find('\t');
     if (tab == std::string::npos) continue;
+    const bool disturbed = line[0] == disturbed_mark;
     char* end = nullptr;
-    const double seconds = std::strtod(line.c_str(), &end);
-    if (end == line.c_str() + tab && seconds > 0) timed_.emplace(line.substr(tab + 1), Timed{{seconds}});
+    const double seconds = std::strtod(line.c_str() + disturbed, &end);
+    if (end == line.c_str() + tab && seconds > 0) timed_.emplace(line.substr(tab + 1), Timed{{seconds, disturbed}});
   }
 }
 
@@ -74,12 +80,16 @@ Tuner::~Tuner() {
   const auto status = std::filesystem::status(cache_file_, ignored);
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) return;  // a rename would replace a device
   std::filesystem::create_directories(std::filesystem::path(cache_file_).parent_path(), ignored);
+  read_file();  // what other runs have added meanwhile
   const std::string temporary = concat(cache_file_, '.', ::getpid());
   {
     std::ofstream out(temporary);
     std::vector<std::string> lines;
-    for (const auto& [key, timed] : timed_)
-      if (!timed.timing.disturbed) lines.push_back(concat(timed.timing.seconds, '\t', key));
+    for (const auto& [key, timed] : timed_) {
+      char seconds[32];  // every digit: whoever reads it chooses as who wrote it
+      std::snprintf(seconds, sizeof seconds, "%.17g", timed.timing.seconds);
+      lines.push_back(concat(timed.timing.disturbed ? std::string(1, disturbed_mark) : "", seconds, '\t', key));
+    }
     std::sort(lines.begin(), lines.end());
     out << first_line << '\n';
     for (const std::string& line : lines) out << line << '\n';
@@ -118,13 +128,16 @@ Cost Tuner::cost(const KernelRequest& request, const KernelDescription& d, doubl
   if (!measure_) return estimated(d, flops, device);
   const std::string key = key_of(request, d, backend_.version());
   const auto it = timed_.find(key);
-  if (it != timed_.end() && (it->second.here || !again_)) return {it->second.timing.seconds, true};
+  if (it != timed_.end() && (it->second.here || !again_)) return {device.sharing * it->second.timing.seconds, true};
   if (before_each_) before_each_();
   Timing timing = backend_.measure(d, request.options);
-  if (it != timed_.end()) timing = {std::min(timing.seconds, it->second.timing.seconds)};
+  if (it != timed_.end()) {
+    const Timing& before = it->second.timing;
+    timing = {std::min(timing.seconds, before.seconds), timing.disturbed && before.disturbed};
+  }
   timed_[key] = {timing, true};
-  changed_ = changed_ || !timing.disturbed;
-  return {timing.seconds, true};
+  changed_ = true;
+  return {device.sharing * timing.seconds, true};
 }
 
 }  // namespace tandem

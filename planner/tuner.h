@@ -19,10 +19,10 @@ double estimate(double flops, double bytes, double efficiency, const DeviceModel
 
 class Tuner {
  public:
-  // `cache_file` empty: nothing is read or kept. A damaged or foreign file or line is ignored: it is only measured again,
-  // and so are times that were disturbed, which are not kept. With `again` what the file has is timed once more, and the
-  // shorter time is kept: other work on the machine only adds. `before_each` is called before kernels are described or timed;
-  // it may throw.
+  // `cache_file` empty: nothing is read or kept. A damaged or foreign file or line is ignored: it is only measured again.
+  // Times that were disturbed are kept too, marked, so that the next run chooses as this one did. With `again` what the file
+  // has is timed once more, and the shorter time is kept: other work on the machine only adds. `before_each` is called before
+  // kernels are described or timed; it may throw.
   Tuner(const Backend& backend, bool measure, std::string cache_file, bool again = false, std::function<void()> before_each = {});
   ~Tuner();  // writes the file where something was measured; a failure there costs only time in the next run
   Tuner(const Tuner&) = delete;
@@ -37,6 +37,7 @@ class Tuner {
   const Backend& backend() const { return backend_; }
 
  private:
+  void read_file();
   struct Timed {
     Timing timing;
     bool here = false;  // not only read from the file

@@ -1,6 +1,7 @@
 #include "planner/warnings.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "planner/labels.h"
 
@@ -14,6 +15,17 @@ void warn_of_idle_devices(std::vector<std::string>& list, const Plan& plan) {
     if (d.slice_size == 0 && d.weight > 0) idle += concat(idle.empty() ? "" : ", ", d.device);
   if (!idle.empty())
     list.push_back(concat("no samples for ", idle, ": the batch of ", plan.batch, " is too small for these devices and weights"));
+}
+
+// More devices of a machine than it has cores.
+void warn_of_sharing(std::vector<std::string>& list, const Plan& plan) {
+  double most = 1;
+  for (const DevicePlan& d : plan.devices) most = std::max(most, d.model.sharing);
+  const auto sharers = std::count_if(plan.devices.begin(), plan.devices.end(), [&](const DevicePlan& d) { return d.model.sharing == most; });
+  if (most == 1) return;
+  const auto cores = std::llround(static_cast<double>(sharers) / most);
+  list.push_back(concat(sharers, " devices take turns on ", cores, cores == 1 ? " core" : " cores", ": a step is estimated to take ",
+                        std::round(10 * most) / 10, " times as long as with cores of their own"));
 }
 
 void warn_of_statistics(std::vector<std::string>& list, const Plan& plan, const CompileOptions& o) {
@@ -52,6 +64,7 @@ void warn_of_loss(std::vector<std::string>& list, const CompileOptions& o, const
 std::vector<std::string> warnings_of(const Plan& plan, const CompileOptions& o, const Graph& model) {
   std::vector<std::string> list;
   warn_of_idle_devices(list, plan);
+  warn_of_sharing(list, plan);
   if (plan.mode != PlanMode::training) return list;
   warn_of_statistics(list, plan, o);
   warn_of_loss(list, o, model);

@@ -36,8 +36,8 @@ double sum_of(const HostOutput& output, const std::vector<std::byte>& values) {
 }
 
 // Rank 0 plans, for kernels may be timed, with what the ranks say is free on their devices; the others take its plan.
-Plan plan_together(World* world, const GraphSource& source, CompileOptions options, Backends backends, const Plan* parameters_of) {
-  if (!world) return tandem::compile(source, options, backends, parameters_of);
+Plan plan_together(World* world, KeptPlans& kept, const GraphSource& source, CompileOptions options, Backends backends, const Plan* parameters_of) {
+  if (!world) return kept.compile(source, options, backends, parameters_of);
   if (!parameters_of) {
     options.free_memory = free_memory(options.devices, devices_of(world, static_cast<int>(options.devices.size())), backends);
     world->gather(std::as_writable_bytes(std::span(options.free_memory)));
@@ -45,7 +45,7 @@ Plan plan_together(World* world, const GraphSource& source, CompileOptions optio
   std::string bytes;
   if (world->rank() == 0) {
     const World::Busy busy(world);
-    bytes = serialize(tandem::compile(source, options, backends, parameters_of));
+    bytes = serialize(kept.compile(source, options, backends, parameters_of));
   }
   return parse_plan(world->broadcast(bytes));
 }
@@ -142,7 +142,7 @@ std::size_t Model::State::plan_for(PlanMode mode, std::int64_t batch) {
   CompileOptions o = plan_options(options);
   o.mode = mode;
   o.batch = batch;
-  const std::size_t index = running().add(plan_together(options.world, source(options), o, backends, &running().plan(0)));
+  const std::size_t index = running().add(plan_together(options.world, kept_plans, source(options), o, backends, &running().plan(0)));
   plans[{mode, batch}] = index;
   prepare_runner(index);
   return index;
@@ -301,7 +301,9 @@ void Model::compile(const ModelOptions& options, Backends backends) {
   own_devices(options.plan.devices, options.world);
   Labels labels = s.labels_if_any(options);
   check_initialization(options.init);
-  Plan plan = plan_together(options.world, s.source(options), s.plan_options(options), backends, nullptr);
+  const bool keeps = !options.plans.empty() && (!options.world || options.world->rank() == 0);
+  KeptPlans kept = keeps ? KeptPlans(options.plans, options.resume) : KeptPlans();
+  Plan plan = plan_together(options.world, kept, s.source(options), s.plan_options(options), backends, nullptr);
   const Graph graph = s.source(options)(options.plan.batch);
   const bool inference = options.plan.mode == PlanMode::inference;
   Initial initial = initialize(graph, inference && options.init == "auto" ? "keep" : options.init, options.seed);
@@ -314,8 +316,12 @@ void Model::compile(const ModelOptions& options, Backends backends) {
   s.backends.assign(backends.begin(), backends.end());
   s.runners.clear();
   s.plans = {{{options.plan.mode, options.plan.batch}, 0}};
+  s.kept_plans = std::move(kept);
   s.notes.clear();
   s.step = 0;
+  if (s.kept_plans.made_anew())
+    s.notes.push_back(concat(options.plans.string(), " keeps no plan for this model with these devices and options: it is planned anew, "
+                             "and results may differ in their last bits from those of a run without the break"));
   if (!initial.missing.empty())
     s.notes.push_back(concat("the template has no values for ", list_some(initial.missing), ": they start as he-normal (--init names another)"));
   if (!initial.chosen.empty())

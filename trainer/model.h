@@ -35,6 +35,8 @@ struct ModelOptions {
   std::string init = "auto";                 // auto (keep, or draw the weights of an untrained template), keep, he-normal, glorot-uniform
   std::uint64_t seed = 1;                    // of initial values, order, augmentation and dropout
   World* world = nullptr;                    // the processes that share the devices; all of them call the model alike
+  std::filesystem::path plans;               // rank 0's folder where the plans that are made are kept; empty: none
+  bool resume = false;                       // take those kept there, where model, devices and options are the same
 };
 
 struct StepReport {

@@ -1,5 +1,6 @@
 // What a Model holds, shared by its .cpp files.
 #pragma once
+#include "trainer/kept_plans.h"
 #include "trainer/loader.h"
 #include "trainer/metrics.h"
 #include "trainer/model.h"
@@ -27,6 +28,7 @@ struct Model::State {
   ModelFile file;
   ModelOptions options;
   std::vector<const Backend*> backends;
+  KeptPlans kept_plans;
   std::unique_ptr<Session> session;
   std::vector<Runner> runners;                                     // by plan
   std::map<std::pair<PlanMode, std::int64_t>, std::size_t> plans;  // by mode and batch

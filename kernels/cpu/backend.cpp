@@ -147,12 +147,12 @@ DeviceModel CpuBackend::model(int index, int devices_in_use) const {
   m.threads = team_size(cores / devices);
   m.name = concat(cpu_name(), ", ", m.threads, m.threads == 1 ? " core" : " cores");
   m.memory = total_memory() / devices;
-  // More devices than cores share the cores.
-  const double share = std::min(1.0, static_cast<double>(cores) / devices) * m.threads;
+  m.sharing = std::max(1.0, static_cast<double>(devices) / cores);
+  const double share = m.threads / m.sharing;
   m.flops = share * flops_per_cycle() * cycles_per_second;
   m.bandwidth = std::min(share * core_bandwidth, machine_bandwidth / devices);
-  m.launch_seconds = 2e-6;
-  m.link_bandwidth = core_bandwidth / 2;
+  m.launch_seconds = 2e-6 * m.sharing;
+  m.link_bandwidth = core_bandwidth / 2 / m.sharing;
   return m;
 }
 

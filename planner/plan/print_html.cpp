@@ -6,6 +6,7 @@
 #include <set>
 
 #include "planner/plan/plan_file.h"
+#include "planner/plan/timeline.h"
 #include "planner/plan/units.h"
 
 namespace tandem {
@@ -54,31 +55,20 @@ std::string hint_of(const Plan& plan, const Step& s, std::size_t index) {
   return hint + concat("\n", text_of_seconds(s.seconds), s.measured ? " measured" : " estimated");
 }
 
-// Each stream's steps one after another, no sooner than what they wait for has ended.
 std::string timeline(const Plan& plan, const DevicePlan& d) {
-  std::vector<double> begins, ends;
-  std::vector<double> free;  // by stream
-  for (const Step& s : d.steps) {
-    const auto stream = static_cast<std::size_t>(s.stream);
-    if (free.size() <= stream) free.resize(stream + 1);
-    double begin = free[stream];
-    for (const StepId w : s.waits)
-      if (static_cast<std::size_t>(w.index) < ends.size()) begin = std::max(begin, ends[static_cast<std::size_t>(w.index)]);
-    begins.push_back(begin);
-    ends.push_back(free[stream] = begin + s.seconds);
-  }
-  const double total = ends.empty() ? 0 : *std::max_element(ends.begin(), ends.end());
+  const Timeline t = timeline_of(d);
+  const double total = t.seconds;
   if (total <= 0) return "";
   constexpr std::string_view streams[] = {"compute", "communication", "copies"};
   std::string keys, out;
   for (std::size_t k = 0; k < std::size(step_kinds); ++k) keys += key(kind_colours[k], name_of(step_kinds[k]));
-  const double height = static_cast<double>(free.size()) * row;
+  const double height = t.streams * row;
   out += fmt::format("<p>Time of a step, estimated {}</p>\n<svg width=\"{}\" height=\"{}\">\n", keys, left + width + 40,
                      height + below);
-  for (std::size_t s = 0; s < free.size(); ++s)
+  for (std::size_t s = 0; s < static_cast<std::size_t>(t.streams); ++s)
     out += label(left - 8, static_cast<double>(s) * row + 17, "end", s < std::size(streams) ? streams[s] : "stream");
   for (std::size_t i = 0; i < d.steps.size(); ++i)
-    out += box(left + begins[i] / total * width, d.steps[i].stream * row + 2, (ends[i] - begins[i]) / total * width, row - 4,
+    out += box(left + t.begins[i] / total * width, d.steps[i].stream * row + 2, (t.ends[i] - t.begins[i]) / total * width, row - 4,
                kind_colours[static_cast<std::size_t>(d.steps[i].kind)], hint_of(plan, d.steps[i], i));
   return out + label(left, height + 16, "start", "0") + label(left + width, height + 16, "end", text_of_seconds(total)) + "</svg>\n";
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "planner/plan/plan_file.h"
+#include "planner/plan/timeline.h"
 #include "planner/plan/units.h"
 
 namespace tandem {
@@ -51,9 +52,28 @@ std::string header(const Plan& plan) {
   return join(rows, "\n") + "\n";
 }
 
-std::string rows_of(const DevicePlan& d) {
-  if (d.slice_size == 0) return "none";
-  return d.slice_size == 1 ? concat(d.slice_begin) : concat(d.slice_begin, "-", d.slice_begin + d.slice_size - 1);
+// The rows of devices one after another, from the first one's to the last one's.
+std::string rows_of(const DevicePlan& first, const DevicePlan& last) {
+  if (first.slice_size == 0) return "none";
+  const std::int64_t end = last.slice_begin + last.slice_size - 1;
+  return end == first.slice_begin ? concat(end) : concat(first.slice_begin, "-", end);
+}
+
+// "cpu:0-3, cpu:6, cuda:0*2": numbers one after another as a range, those of one device's logical ones as how many.
+std::string names(const std::vector<const DevicePlan*>& group) {
+  std::vector<std::string> parts;
+  for (std::size_t i = 0; i < group.size();) {
+    const DeviceId& first = group[i]->device;
+    const auto run = [&](int step) {  // how many follow one another by this step
+      std::size_t n = 1;
+      while (i + n < group.size() && group[i + n]->device.backend == first.backend && group[i + n]->device.index == first.index + step * static_cast<int>(n)) ++n;
+      return n;
+    };
+    const std::size_t range = run(1), alike = run(0);
+    parts.push_back(concat(to_string(first), range > 1 ? concat("-", first.index + static_cast<int>(range) - 1) : alike > 1 ? concat("*", alike) : ""));
+    i += std::max(range, alike);
+  }
+  return join(parts, ", ");
 }
 
 std::string devices(const Plan& plan) {
@@ -66,25 +86,31 @@ std::string devices(const Plan& plan) {
                    {"estimate", Align::right},
                    {"peak memory", Align::right},
                    {"lower bound", Align::right}});
+  struct Row {
+    std::vector<const DevicePlan*> devices;
+    std::vector<std::string> alike;
+  };
+  std::vector<Row> rows;  // of devices one after another that are alike in all but their name and which rows they take
   for (const DevicePlan& d : plan.devices) {
-    double flops = 0, seconds = 0;
-    for (const Step& s : d.steps) {
-      flops += s.flops;
-      seconds += s.stream == 0 ? s.seconds : 0;
-    }
+    double flops = 0;
+    for (const Step& s : d.steps) flops += s.flops;
     std::int64_t bound = 0;
     for (const Arena& a : d.arenas) bound += a.lower_bound;
-    table.add({to_string(d.device), shorten(d.model.name, 36), concat(d.slice_size), rows_of(d), concat(d.steps.size()),
-               text_of_count(flops) + "FLOP", text_of_seconds(seconds), text_of_bytes(d.peak_bytes()), text_of_bytes(bound)});
+    std::vector<std::string> alike{concat(d.steps.size()), text_of_count(flops) + "FLOP", text_of_seconds(timeline_of(d).seconds),
+                                   text_of_bytes(d.peak_bytes()), text_of_bytes(bound)};
+    const bool joins = !rows.empty() && rows.back().alike == alike && rows.back().devices[0]->slice_size == d.slice_size &&
+                       rows.back().devices[0]->model.name == d.model.name;
+    if (!joins) rows.push_back({{}, std::move(alike)});
+    rows.back().devices.push_back(&d);
+  }
+  for (const Row& row : rows) {
+    const DevicePlan& d = *row.devices[0];
+    std::vector<std::string> cells{names(row.devices), shorten(d.model.name, 36), concat(d.slice_size, row.devices.size() > 1 ? " each" : ""),
+                                   rows_of(d, *row.devices.back())};
+    cells.insert(cells.end(), row.alike.begin(), row.alike.end());
+    table.add(cells);
   }
   return "Devices\n" + table.text("  ");
-}
-
-// Names of a group of devices whose memory or steps are the same.
-std::string names(const std::vector<const DevicePlan*>& group) {
-  std::vector<std::string> ids;
-  for (const DevicePlan* d : group) ids.push_back(to_string(d->device));
-  return join(ids, ", ");
 }
 
 template <class Same>

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <thread>
 
+#include "kernels/cpu/backend.h"
 #include "kernels/cpu/machine.h"
 #include "tests/kernels/native_harness.h"
 
@@ -179,6 +180,17 @@ TEST(CpuBackend, MeasuresAKernel) {
   const double seconds = cpu_backend().measure(d, {}).seconds;
   EXPECT_GT(seconds, 1e-7);
   EXPECT_LT(seconds, 1.0);
+}
+
+// More devices than cores take turns on them.
+TEST(CpuDevice, SharedCoresAreSlower) {
+  const int cores = static_cast<int>(usable_cores().size());
+  const DeviceModel alone = cpu_backend().model(0, cores), shared = cpu_backend().model(0, 4 * cores);
+  EXPECT_EQ(alone.sharing, 1);
+  EXPECT_EQ(shared.sharing, 4);
+  EXPECT_EQ(shared.threads, 1);
+  EXPECT_DOUBLE_EQ(shared.launch_seconds, 4 * alone.launch_seconds);
+  EXPECT_DOUBLE_EQ(shared.flops, alone.flops / 4);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "planner/plan/plan_file.h"
+#include "planner/plan/timeline.h"
 #include "planner/plan/units.h"
 #include "tests/runtime/plan_builder.h"
 
@@ -33,13 +34,12 @@ TEST(PlanText, Summary) {
   estimated step  500 µs, 10,000 samples/s
 
 Devices
-  device  model          rows  of the batch  steps        work  estimate  peak memory  lower bound
-  fake:0  a fake device     2           0-1      9  12.3 kFLOP   2.00 µs        448 B          0 B
-  fake:1  a fake device     2           2-3      9  12.3 kFLOP   2.00 µs        448 B          0 B
-  fake:2  a fake device     1             4      9  12.3 kFLOP   2.00 µs        448 B          0 B
+  device    model            rows  of the batch  steps        work  estimate  peak memory  lower bound
+  fake:0-1  a fake device  2 each           0-3      9  12.3 kFLOP   2.00 µs        448 B          0 B
+  fake:2    a fake device       1             4      9  12.3 kFLOP   2.00 µs        448 B          0 B
 
 Memory
-  fake:0, fake:1, fake:2, each
+  fake:0-2, each
     live at the peak  bytes
     weights            64 B
     activations       320 B
@@ -59,9 +59,41 @@ Warnings
 )");
 }
 
+// The communication that nothing hides counts, and every format says the same.
+TEST(PlanText, OneTimeOfAStep) {
+  Plan plan = timed_plan();
+  for (DevicePlan& d : plan.devices)
+    for (Step& s : d.steps)
+      if (s.kind == StepKind::all_reduce) s.seconds = 3e-6;
+  EXPECT_DOUBLE_EQ(timeline_of(plan.devices[0]).seconds, 5e-6);
+  plan.seconds = timeline_of(plan.devices[0]).seconds;
+  const std::string text = text_of_plan(plan, false), html = html_of(plan);
+  EXPECT_NE(text.find("estimated step  5.00 µs"), std::string::npos) << text;
+  EXPECT_NE(text.find("   5.00 µs        448 B"), std::string::npos) << text;
+  EXPECT_NE(html.find(">5.00 µs</text>"), std::string::npos) << html;
+}
+
+struct Named {
+  std::vector<DeviceId> devices;
+  std::string want;
+};
+
+TEST(PlanText, DevicesThatAreAlikeAreOneRow) {
+  std::vector<DeviceId> many;
+  for (int d = 0; d < 64; ++d) many.push_back({"cpu", d});
+  for (const Named& row : {Named{many, "\n  cpu:0-63  "}, {{{"cpu", 0}, {"cpu", 1}, {"cpu", 3}}, "\n  cpu:0-1, cpu:3  "}, {{{"cuda", 0}, {"cuda", 0}, {"cuda", 1}}, "\n  cuda:0*2, cuda:1  "}}) {
+    Plan plan = linear_plan(std::vector<std::int64_t>(row.devices.size(), 1));
+    for (std::size_t d = 0; d < row.devices.size(); ++d) plan.devices[d].device = row.devices[d];
+    const std::string text = text_of_plan(plan, false);
+    const auto table = text.substr(text.find("Devices\n"), text.find("Memory\n") - text.find("Devices\n"));
+    EXPECT_NE(table.find(row.want), std::string::npos) << table;
+    EXPECT_LE(std::count(table.begin(), table.end(), '\n'), 5) << table;
+  }
+}
+
 TEST(PlanText, StepsOfEqualDevicesAreShownOnce) {
   const std::string text = text_of_plan(timed_plan(), true);
-  EXPECT_NE(text.find("Steps of fake:0, fake:1 (the same)\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("Steps of fake:0-1 (the same)\n"), std::string::npos) << text;
   EXPECT_NE(text.find("Steps of fake:2\n"), std::string::npos);
   EXPECT_NE(
       text.find(

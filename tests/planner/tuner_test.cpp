@@ -98,18 +98,52 @@ TEST_F(TunerFile, WhatIsNoTimeIsTimedAgain) {
 TEST_F(TunerFile, TimesTakenInAnotherWayAreNotRead) {
   ask(Listed({0.5}), "a");
   const std::string text = contents(), rest = text.substr(text.find('\n') + 1);
-  for (const std::string first : {"tandem kernel times 1\n", "tandem kernel times\n", ""}) {
+  for (const std::string first : {"tandem kernel times 2\n", "tandem kernel times\n", ""}) {
     std::ofstream(file_) << first << rest;
     EXPECT_EQ(ask(Listed({3}), "a"), all(3)) << first;
   }
 }
 
-TEST_F(TunerFile, DisturbedTimesServeOneTunerOnly) {
+TEST_F(TunerFile, DisturbedTimesAreKeptMarked) {
   EXPECT_EQ(ask(Listed({0.5}, true), "a"), all(0.5));
-  EXPECT_FALSE(std::filesystem::exists(file_));
-  EXPECT_EQ(ask(Listed({0.25}), "a"), all(0.25));
+  EXPECT_NE(contents().find("\n~0.5\t"), std::string::npos) << contents();
+  EXPECT_EQ(ask(Listed({}), "a"), all(0.5)) << "the next run chooses as the first one did";
+  EXPECT_EQ(ask(Listed({0.375}, true), "a", true), all(0.375));
+  EXPECT_NE(contents().find("\n~0.375\t"), std::string::npos) << contents();
+  EXPECT_EQ(ask(Listed({0.25}), "a", true), all(0.25));
+  EXPECT_NE(contents().find("\n0.25\t"), std::string::npos) << contents();
   EXPECT_EQ(ask(Listed({0.5}, true), "a", true), all(0.25)) << "held up, it says nothing against the time that is known";
-  EXPECT_EQ(ask(Listed({}), "a"), all(0.25));
+  EXPECT_EQ(contents().find('~'), std::string::npos) << contents();
+}
+
+TEST_F(TunerFile, KeepsEveryDigit) {
+  const double odd = 0.1234567890123456789 / 3;
+  ask(Listed({odd}), "a");
+  EXPECT_EQ(ask(Listed({}), "a"), all(odd));
+}
+
+// Two runs at once: neither loses the other's times.
+TEST_F(TunerFile, TimesThatOtherRunsAddMeanwhileStay) {
+  const Attributes none;
+  {
+    const Listed backend({0.5});
+    Tuner slow(backend, true, file_);
+    ask(Listed({0.25}), "b");
+    KernelDescription d;
+    d.kernel = "a";
+    slow.cost({"Relu", &none, {}, {}, {}}, d, 0, {});
+  }
+  EXPECT_EQ(ask(Listed({}), "a"), all(0.5));
+  EXPECT_EQ(ask(Listed({}), "b"), all(0.25));
+}
+
+TEST_F(TunerFile, TimesOfDevicesThatTakeTurnsAreAsManyTimesLonger) {
+  const Attributes none;
+  for (const double sharing : {32, 1}) {
+    const Listed backend(sharing > 1 ? std::deque<double>{0.5} : std::deque<double>{});
+    Tuner tuner(backend, true, file_);
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(tuner.cost({"Relu", &none, {}, {}, {}}, {}, 0, {.sharing = sharing}).seconds, 0.5 * sharing);
+  }
 }
 
 TEST(Tuner, AsksForSecondChoicesOnlyToTimeThem) {

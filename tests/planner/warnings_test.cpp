@@ -15,6 +15,7 @@ struct Row {
   std::vector<std::string> said = {};  // a part of each warning
   std::string loss = "mse";
   Shape output = {8};  // of each
+  double sharing = 1;  // devices for a core
 };
 void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
 
@@ -26,6 +27,7 @@ TEST_P(Warnings, SayWhatAUserShouldKnow) {
   for (std::size_t d = 0; d < row.slices.size(); ++d) {
     DevicePlan device{.device = {"cpu", static_cast<int>(d)}, .weight = row.weights[d], .slice_size = row.slices[d]};
     if (row.normalises && row.slices[d] > 0) device.steps.push_back({.kind = StepKind::launch, .op = "BatchNormalizationTraining"});
+    device.model.sharing = row.sharing;
     plan.devices.push_back(device);
   }
   Graph model;
@@ -46,6 +48,7 @@ const Row rows[] = {
     {.name = "nothing to say", .slices = {4, 4}, .weights = {1, 1}},
     {.name = "a batch too small", .slices = {1, 1, 0}, .weights = {1, 1, 1}, .said = {"no samples for cpu:2"}},
     {.name = "a weight of 0 is meant", .slices = {8, 0}, .weights = {1, 0}},
+    {.name = "more devices than cores", .slices = {2, 2, 2, 2}, .weights = {1, 1, 1, 1}, .said = {"4 devices take turns on 2 cores: a step is estimated to take 2 times"}, .sharing = 2},
     {.name = "statistics of each device", .slices = {6, 2}, .weights = {3, 1}, .normalises = true, .said = {"(2 at the least, of a batch of 8)"}},
     {.name = "statistics of all devices", .slices = {4, 4}, .weights = {1, 1}, .normalises = true, .synchronised = true},
     {.name = "statistics of one busy device", .slices = {8, 0}, .weights = {1, 0}, .normalises = true},

@@ -1,0 +1,17 @@
+// When each step of a device is estimated to run: each stream's one after another, no sooner than what they wait for has
+// ended. The one place that says how long a step of the plan takes.
+#pragma once
+#include <vector>
+
+#include "planner/plan/plan.h"
+
+namespace tandem {
+
+struct Timeline {
+  std::vector<double> begins, ends;  // by step, in seconds
+  int streams = 0;
+  double seconds = 0;  // of all
+};
+Timeline timeline_of(const DevicePlan& device);
+
+}  // namespace tandem

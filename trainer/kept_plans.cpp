@@ -1,0 +1,54 @@
+#include "trainer/kept_plans.h"
+
+#include <set>
+
+#include "planner/plan/plan_file.h"
+#include "trainer/file.h"
+
+namespace tandem {
+namespace {
+
+constexpr std::string_view ending = ".plan";
+
+// The file of a request. Another version of a library may not have a kernel any more: it is part of the name.
+std::string name_of(Plan estimated, const CompileOptions& options, Backends backends) {
+  std::set<std::string> names;
+  for (const DeviceSpec& d : options.devices)
+    if (names.insert(d.id.backend).second) estimated.warnings.push_back(find_backend(backends, d.id.backend).version());
+  const char* const mode = options.mode == PlanMode::training ? "training-" : "inference-";
+  return concat(mode, options.batch, '-', hash_of(estimated), ending);
+}
+
+}  // namespace
+
+KeptPlans::KeptPlans(std::filesystem::path folder, bool resume) : folder_(std::move(folder)), resume_(resume) {
+  make_writable_folder(folder_);
+  if (resume_) return;
+  std::vector<std::filesystem::path> old;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_))
+    if (entry.path().extension() == ending) old.push_back(entry.path());
+  for (const auto& file : old) std::filesystem::remove(file);
+}
+
+Plan KeptPlans::compile(const GraphSource& source, const CompileOptions& options, Backends backends, const Plan* parameters_of) {
+  if (folder_.empty()) return tandem::compile(source, options, backends, parameters_of);
+  CompileOptions untimed = options;
+  untimed.autotune = false;
+  Plan plan = tandem::compile(source, untimed, backends, parameters_of);
+  const std::filesystem::path file = folder_ / name_of(plan, options, backends);
+  if (resume_ && std::filesystem::exists(file)) {
+    try {
+      plan = parse_plan(read_file(file));
+      verify(plan);
+    } catch (const Error& e) {
+      fail(e.code(), file.string(), ": ", e.what(), " (without the file the run is planned anew)");
+    }
+    return plan;
+  }
+  made_ = true;
+  if (chooses_by_time(options)) plan = tandem::compile(source, options, backends, parameters_of);
+  write_atomically(file, serialize(plan));
+  return plan;
+}
+
+}  // namespace tandem
