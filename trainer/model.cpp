@@ -372,55 +372,6 @@ std::int64_t Model::allocated_bytes() const {
   return most;
 }
 
-namespace {
-
-// A batch's tensors as pointers in the targets' order, checked.
-std::vector<std::byte*> pointers(std::span<const Tensor> tensors, std::span<const FeedTarget> targets, std::int64_t& batch) {
-  if (tensors.size() != targets.size()) fail(ExitCode::data, "a batch of ", tensors.size(), " tensors for ", targets.size(), " inputs");
-  std::vector<std::byte*> list;
-  for (std::size_t i = 0; i < targets.size(); ++i) {
-    const TensorType& got = tensors[i].type();
-    if (i == 0) batch = got.shape.rank() ? got.shape[0] : 0;
-    TensorType want = targets[i].sample;
-    want.shape.dims.insert(want.shape.dims.begin(), batch);
-    if (got != want) fail(ExitCode::data, "'", targets[i].name, "' given ", got, ", expected ", want);
-    list.push_back(const_cast<std::byte*>(tensors[i].bytes().data()));
-  }
-  return list;
-}
-
-}  // namespace
-
-StepReport Model::train_on_batch(std::span<const Tensor> inputs, double rate) {
-  State& s = *state_;
-  s.running();
-  std::int64_t batch = 0;
-  const std::vector<std::byte*> list = pointers(inputs, s.targets, batch);
-  const std::size_t plan = s.plan_for(PlanMode::training, batch);
-  ++s.step;
-  s.initial = false;
-  s.run(plan, list, rate);
-  return s.report(plan, rate);
-}
-
-std::vector<Tensor> Model::predict_on_batch(std::span<const Tensor> inputs) {
-  State& s = *state_;
-  s.running();
-  std::int64_t batch = 0;
-  const std::span<const FeedTarget> targets(s.targets.data(), s.targets.size() - (!s.targets.empty() && s.targets.back().label));
-  std::vector<std::byte*> list = pointers(inputs, targets, batch);
-  list.resize(s.targets.size());
-  const std::size_t plan = s.plan_for(PlanMode::inference, batch);
-  s.run(plan, list, 0);
-  std::vector<Tensor> outputs;
-  for (std::size_t i = 0; i < s.runners[plan].storage.size(); ++i) {
-    outputs.emplace_back(s.session->plan(plan).outputs[i].type);
-    const auto to = outputs.back().write();
-    std::copy_n(s.runners[plan].storage[i].begin(), to.size(), to.begin());
-  }
-  return outputs;
-}
-
 std::vector<NamedTensor> Model::parameters() const {
   return state_->running().parameters();
 }
