@@ -343,7 +343,8 @@ class Builder {
 
 }  // namespace
 
-BuiltGraph build_graph(const FlatModel& model, const ImportOptions& options, std::int64_t batch, const FollowedGraph* own, bool shapes_only) {
+BuiltGraph build_graph(const FlatModel& model, const ImportOptions& options, std::int64_t batch, const FollowedGraph* own,
+                       bool shapes_only) {
   return Builder(model, options, batch, own, shapes_only).run(model.name_of_graph);
 }
 

@@ -31,7 +31,8 @@ void PrintTo(const Row& row, std::ostream* out) {
 std::filesystem::path path_of(const std::string& model) {
   if (model.starts_with("models/")) return std::filesystem::path(TANDEM_SOURCE_DIR) / (model + ".onnx");
   const char* shared = std::getenv("TANDEM_SHARED");
-  return std::filesystem::path(shared ? shared : TANDEM_SHARED_DEFAULT) / "onnx" / (model.substr(model.starts_with("shared_") ? 7 : 0) + ".onnx");
+  const std::string file = model.substr(model.starts_with("shared_") ? 7 : 0) + ".onnx";
+  return std::filesystem::path(shared ? shared : TANDEM_SHARED_DEFAULT) / "onnx" / file;
 }
 
 const char* python() {
@@ -121,7 +122,8 @@ TEST_P(BatchOracleOf, ABatchComputesWhatItsSamplesDo) {
 
 INSTANTIATE_TEST_SUITE_P(Models, BatchOracleOf,
                          testing::Values(Row{"shared_models/decoder_lm_torchscript", true}, Row{"shared_models/light_shufflenet", true},
-                                         Row{"shared_models/light_squeezenet", true}, Row{"repro/seqfirst"}, Row{"repro/seqfirst_relu"}, Row{"repro/seqfirst_b1"},
+                                         Row{"shared_models/light_squeezenet", true},
+                                         Row{"repro/seqfirst"}, Row{"repro/seqfirst_relu"}, Row{"repro/seqfirst_b1"},
                                          Row{"repro/seqfirst_b2"}, Row{"repro/class_token"}, Row{"repro/class_token1"},
                                          Row{"repro/zeros_state"}, Row{"repro/zeros_state1"}, Row{"models/lenet"},
                                          Row{"models/mini_googlenet"}, Row{"models/mlp"}, Row{"models/mobilenetv2"},
