@@ -230,6 +230,7 @@ TEST(MergedTensors, AreUntiedAndWrittenSo) {
   const ModelFile file = ModelFile::parse(merged().bytes(), {}, {.untie = {"*"}});
   const Graph graph = file.graph({.batch = 2});
   EXPECT_EQ(said(graph, "read by several nodes"), "");
+  EXPECT_EQ(said(graph, "--untie: "), "--untie: the trained model has 2 initializers besides the template's");
   for (const char* name : {"one", "one@2", "zero", "zero@2"}) {
     ASSERT_TRUE(graph.find(name)) << name;
     EXPECT_TRUE(graph[*graph.find(name)].trainable) << name;
