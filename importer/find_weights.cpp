@@ -211,8 +211,8 @@ class WeightFinder {
 
   Answer said_of_number(const Held& held) const {
     if (!lone(held) || bias_of_product(held)) return std::nullopt;
-    if (unnamed(held)) return Verdict{Holding::constant, "the file names its parameters, and this number is none", is_made_up(name(held))};
-    if (is_made_up(name(held))) return Verdict{Holding::constant, "a number of a formula, by its name", by_rule};
+    if (unnamed(held) && is_exporters_number(name(held))) return Verdict{Holding::constant, "the file names its parameters, and this number is none"};
+    if (!unnamed(held) && is_made_up(name(held))) return Verdict{Holding::constant, "a number of a formula, by its name", by_rule};
     const double value = held.data ? held.data->to_doubles()[0] : 0;
     constexpr double largest_epsilon = 1e-3;
     if (uses(held).epsilon || (uses(held).strongest() == OperandRole::addend && value > 0 && value <= largest_epsilon)) return Verdict{Holding::constant, "an epsilon"};

@@ -49,8 +49,10 @@ ModelFile ModelFile::parse(std::string bytes, const std::filesystem::path& folde
 
 ModelFile::Impl::Impl(std::string bytes, ExternalData data, std::filesystem::path file, const WeightOptions& weights)
     : path(std::move(file)), external(std::move(data)), proto(parse_model(bytes)) {
-  untie(proto, external, weights.untie);
+  const int added = untie(proto, external, weights.untie);
   flat = flatten(proto, external, weights);
+  if (added > 0)
+    flat.warnings.push_back(concat("--untie: the trained model has ", added, added == 1 ? " initializer" : " initializers", " besides the template's"));
   forms = take_values(*proto.mutable_graph(), flat);
   for (const auto& entry : proto.metadata_props()) metadata.emplace(entry.key(), entry.value());
 }

@@ -87,7 +87,7 @@ class ModelFile {
   // unknown fields, external data in a file beside it. Written to a temporary name, then renamed: a failure (io)
   // leaves an existing file whole. Where that external file would be the template's own, the export's gets the model's
   // name before its own. Values not named keep the template's. Fails (model) where a value has another
-  // type or names nothing, or where a weight has neither.
+  // type or names nothing, or where a weight has neither. Untied initializers are written too, tied ones with their leader's values.
   struct Weight {
     std::string name;
     Tensor tensor;

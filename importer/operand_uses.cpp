@@ -22,6 +22,12 @@ std::size_t strength(OperandRole role) {
   return static_cast<std::size_t>(std::find(std::begin(by_strength), std::end(by_strength), role) - std::begin(by_strength));
 }
 
+// By its own name, or by today's where it has left ONNX.
+const Operator* operator_of(const FlatNode& node) {
+  const Operator* op = find_operator(node.op, node.domain);
+  return op ? op : find_operator(upgraded_name(node.op, node.opset), node.domain);
+}
+
 // Nothing flows back through these outputs, whatever the operator's rule says of floats.
 bool gives_no_floats(const FlatNode& node) {
   if (node.op != "Cast") return false;
@@ -72,7 +78,7 @@ class Walk {
   }
 
   void read(const FlatNode& node) {
-    const Operator* op = find_operator(upgraded_name(node.op, node.opset), node.domain);
+    const Operator* op = operator_of(node);
     const bool flows = (!op || op->differentiate || op->expand) && !gives_no_floats(node);
     std::uint32_t after = 0;  // what the outputs are used for
     bool root = false;
@@ -176,7 +182,7 @@ bool is_statistic(OperandRole role) {
 
 std::string text_of(const Uses::Reader& reader) {
   if (!reader.node) return "an output of the model";
-  const Operator* op = find_operator(upgraded_name(reader.node->op, reader.node->opset), reader.node->domain);
+  const Operator* op = operator_of(*reader.node);
   const std::string_view name = op ? operand_of(*op, reader.input).name : std::string_view();
   const std::string operand = name.empty() ? concat("input ", reader.input) : std::string(name);
   return concat(operand, " of ", reader.node->op, " '", reader.node->name, '\'');

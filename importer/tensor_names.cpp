@@ -63,4 +63,10 @@ bool is_creations_name(std::string_view name) {
   return std::any_of(std::begin(creations), std::end(creations), [&](std::string_view s) { return name.starts_with(s); });
 }
 
+bool is_exporters_number(std::string_view name) {
+  const std::string small = lower(name);
+  const bool word = std::any_of(std::begin(constants), std::end(constants), [&](std::string_view w) { return small.find(w) != std::string::npos; });
+  return word || name.starts_with("val_") || name.find("_cast") != std::string_view::npos || is_creations_name(name);
+}
+
 }  // namespace tandem

@@ -16,4 +16,8 @@ bool is_statistics_name(std::string_view name);
 // As PyTorch calls what an operator gives that makes a constant: "zeros_like_1".
 bool is_creations_name(std::string_view name);
 
+// As its dynamo exporter calls a number of a formula: "val_12", "threshold_cast". One it computed from parameters it calls by
+// the operator: "tanh".
+bool is_exporters_number(std::string_view name);
+
 }  // namespace tandem

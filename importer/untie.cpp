@@ -47,8 +47,8 @@ onnx::TensorProto copy_of(const onnx::TensorProto& tensor, const std::string& na
 
 }  // namespace
 
-void untie(onnx::ModelProto& model, ExternalData& external, const std::vector<std::string>& patterns) {
-  if (patterns.empty()) return;
+int untie(onnx::ModelProto& model, ExternalData& external, const std::vector<std::string>& patterns) {
+  if (patterns.empty()) return 0;
   onnx::GraphProto& graph = *model.mutable_graph();
   Readers readers;
   for (auto& node : *graph.mutable_node())
@@ -76,6 +76,7 @@ void untie(onnx::ModelProto& model, ExternalData& external, const std::vector<st
     }
     if (!any) fail(ExitCode::usage, "--untie '", pattern, "': the model has no float initializer of that name that several nodes read");
   }
+  return graph.initializer_size() - initializers;
 }
 
 }  // namespace tandem

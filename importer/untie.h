@@ -10,7 +10,7 @@ namespace tandem {
 
 // Where several operands of the model's own graph read a float initializer that a pattern names, the first keeps it and each
 // of the others gets a copy, "NAME@2" and so on, with what the file says of it. The model then holds these initializers, and
-// so does its export. Fails (usage) where a pattern names nothing that several operands read.
-void untie(onnx::ModelProto& model, ExternalData& external, const std::vector<std::string>& patterns);
+// so does its export. Returns how many were added. Fails (usage) where a pattern names nothing that several operands read.
+int untie(onnx::ModelProto& model, ExternalData& external, const std::vector<std::string>& patterns);
 
 }  // namespace tandem

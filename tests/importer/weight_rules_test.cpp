@@ -86,6 +86,8 @@ const Row rows[] = {
      }, Holding::constant, "BUFFER"},
     {"computed_from_a_parameter", [](Model& m) { m.add(vector_of(drawn(8), "p")).add(vector_of(drawn(8))).add(node("Mul", {"x", "p"}, {"h"})).add(node("Mul", {"h", "w"}, {"y"})); state(m, "p", "PARAMETER"); }, Holding::trained, "the gradient reaches it", false},
     {"number_of_the_exporter", [](Model& m) { m.add(vector_of(drawn(8), "p")).add(number("val_3", 0.5F)).add(node("Mul", {"x", "p"}, {"h"})).add(node("Mul", {"h", "val_3"}, {"y"})); state(m, "p", "PARAMETER"); }, Holding::constant, "this number is none", true, "val_3"},
+    {"number_computed_from_a_parameter", [](Model& m) { m.add(vector_of(drawn(8), "p")).add(number("tanh_1", 0.5F)).add(node("Mul", {"x", "p"}, {"h"})).add(node("Mul", {"h", "tanh_1"}, {"y"})); state(m, "p", "PARAMETER"); }, Holding::trained, "the gradient reaches it", false, "tanh_1"},
+    {"type_of_a_cast", [](Model& m) { m.add(vector_of(drawn(8))).add(number("one", 1)).add(node("CastLike", {"one", "w"}, {"c"})).add(node("Clip", {"w", "", "c"}, {"k"})).add(node("Mul", {"x", "k"}, {"y"})); }, Holding::trained, "the gradient reaches it", false},
     {"ones_of_a_group_norm", [](Model& m) { m.add(vector_of(drawn(8), "p")).add(filled_tensor("w", {2}, 1)).add(filled_tensor("z", {2}, 0)).add(node("Mul", {"x", "p"}, {"h"})).add(int_tensor("s", {3}, {0, 2, 4})).add(node("Reshape", {"h", "s"}, {"g"})).add(node("InstanceNormalization", {"g", "w", "z"}, {"y"})); state(m, "p", "PARAMETER"); }, Holding::constant, "all its values are alike", false},
     // Operands
     {"statistic_of_a_batch_norm", [](Model& m) { for (const char* n : {"s", "b", "v"}) m.add(filled_tensor(n, {8})); m.add(vector_of(drawn(8))).add(node("BatchNormalization", {"x", "s", "b", "w", "v"}, {"y"})); }, Holding::statistic, "input_mean of BatchNormalization"},
@@ -228,6 +230,7 @@ TEST(MergedTensors, AreUntiedAndWrittenSo) {
   const ModelFile file = ModelFile::parse(merged().bytes(), {}, {.untie = {"*"}});
   const Graph graph = file.graph({.batch = 2});
   EXPECT_EQ(said(graph, "read by several nodes"), "");
+  EXPECT_EQ(said(graph, "--untie: "), "--untie: the trained model has 2 initializers besides the template's");
   for (const char* name : {"one", "one@2", "zero", "zero@2"}) {
     ASSERT_TRUE(graph.find(name)) << name;
     EXPECT_TRUE(graph[*graph.find(name)].trainable) << name;
