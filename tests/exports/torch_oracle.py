@@ -166,7 +166,10 @@ class Trial:
 
     def check_list(self):
         parameters = dict(self.reference().named_parameters())
-        pairs, others = self.matches(self.planned(), parameters)
+        trained = self.planned()
+        rows = json.loads(tandem("summary", self.file, "--weights", "--json"))["weights"]
+        require(sorted(trained) == sorted(row["name"] for row in rows if row["is"] == "trained"), "summary --weights lists other tensors")
+        pairs, others = self.matches(trained, parameters)
         missing = sorted(set(parameters) - {p for _, p in pairs})
         require(not missing, "not trained:", ", ".join(missing))
         kind = f"{self.exporter}.{self.batch}"
