@@ -72,7 +72,15 @@ std::optional<Graph> doubled(const GraphSource& source, std::int64_t samples) {
   }
 }
 
-std::int64_t rows_of(const Shape& shape, std::int64_t samples, const Shape* larger) {
+// Whether the importer followed the samples to a place that is not rows of axis 0, those of a sample together: [T·N,C].
+bool apart(const Value& v) {
+  return v.batch.present() && (v.batch.axis != 0 || v.batch.outer != 1);
+}
+
+std::int64_t rows_of(const Value& v, std::int64_t samples, const Shape* larger) {
+  const Shape& shape = v.type.shape;
+  if (!v.depends_on_batch || apart(v)) return 0;
+  if (v.batch.present()) return shape[0] / samples;
   if (larger) return rows_per_sample(shape, samples, *larger, 2 * samples);
   return shape.rank() > 0 && shape[0] % samples == 0 ? shape[0] / samples : 0;
 }
@@ -97,8 +105,11 @@ struct Part {
 Part part_of(const Pair& models, ValueId value, ValueId in_larger) {
   const Value& v = models.graph[value];
   const Shape* larger = models.larger ? &(*models.larger)[in_larger].type.shape : nullptr;
-  const std::int64_t count = rows_of(v.type.shape, models.samples, larger);
-  if (count < 1 || !v.depends_on_batch) {
+  const std::int64_t count = rows_of(v, models.samples, larger);
+  if (apart(v))
+    fail("'", v.name, "' ", v.type, " holds its ", models.samples, " samples along axis ", v.batch.axis, v.batch.outer > 1 ? concat(", ", v.batch.outer, " times") : "",
+         "; the loss wants the rows of each sample together, along axis 0: --loss-on names another value");
+  if (count < 1) {
     const std::string other = larger ? concat(", ", *larger, " for ", 2 * models.samples) : "";
     fail("'", v.name, "' does not grow with the batch along axis 0: it is ", v.type, " for ", models.samples, models.samples == 1 ? " sample" : " samples", other,
          "; the loss wants rows of each sample: --loss-on names another value, --loss output takes a loss that the model computes");
@@ -234,7 +245,7 @@ std::vector<std::int64_t> output_rows(const GraphSource& source, const Graph& mo
   std::vector<std::int64_t> list;
   for (std::size_t i = 0; i < model.outputs.size(); ++i) {
     const Value& v = model[model.outputs[i]];
-    list.push_back(v.depends_on_batch ? rows_of(v.type.shape, samples, larger ? &(*larger)[larger->outputs[i]].type.shape : nullptr) : 0);
+    list.push_back(rows_of(v, samples, larger ? &(*larger)[larger->outputs[i]].type.shape : nullptr));
   }
   return list;
 }

@@ -93,7 +93,7 @@ std::vector<NamedTensor> Model::predict(const Dataset& data, const EvaluateOptio
         TensorType type = p.outputs[i].type;
         if (std::find(own.begin(), own.end(), p.outputs[i].name) == own.end()) continue;
         if (p.outputs[i].combine != Combine::rows) {
-          left_out = concat("output '", p.outputs[i].name, "' ", type, " does not grow with the batch: it says nothing of single samples");
+          left_out = concat("output '", p.outputs[i].name, "' ", type, " does not hold its samples along axis 0");
           s.notes.push_back(left_out + " and is left out");
           continue;
         }

@@ -209,6 +209,16 @@ TEST(FlattenedHeads, PredictAllRowsOfAllSamples) {
   }
 }
 
+// [6·N,5]: as many rows as a flattened head has, in another order.
+TEST(FlattenedHeads, OfPlacesBeforeSamplesAreRefused) {
+  const Model model(head([](test::Model& m) {
+                      m.add(node("Transpose", {"m"}, {"t"}, {{"perm", std::vector<std::int64_t>{1, 0, 2}}}));
+                      m.add(int_tensor("s", {2}, {-1, 5})).add(node("Reshape", {"t", "s"}, {"y"})).output("y");
+                    }).parse());
+  const MemoryDataset data = dataset(noise({DType::float32, {8, 6, 4}}, 3), noise({DType::int64, {8, 6}}, 4));
+  expect_error(ExitCode::model, "'y' float32[24,5] holds its 4 samples along axis 0, 6 times", [&] { model.check_data(data, options(4), {}); });
+}
+
 TEST(FlattenedHeads, TakeLabelsInOneRow) {
   const Tensor x = noise({DType::float32, {11, 6, 4}}, 3), y = noise({DType::int64, {66}}, 4);
   const TemporaryFolder folder;
@@ -258,7 +268,7 @@ TEST(Predict, LeavesOutWhatIsOfNoSample) {
   const auto results = model.predict(dataset(noise({DType::float32, {11, 6, 4}}, 3), noise({DType::int64, {11, 6}}, 4)));
   ASSERT_EQ(results.size(), 1u);
   EXPECT_EQ(results[0].name, "m");
-  EXPECT_EQ(model.notes().back(), "output 'mean' float32[] does not grow with the batch: it says nothing of single samples and is left out");
+  EXPECT_EQ(model.notes().back(), "output 'mean' float32[] does not hold its samples along axis 0 and is left out");
 }
 
 // tokens [N,3] → embedding of 7 rows → sum of places → [N,4]
