@@ -40,6 +40,14 @@ struct ImportOptions {
   std::int64_t fold_limit = std::int64_t{64} << 20;  // bytes one folded tensor may take
 };
 
+struct SaveOptions {
+  // External data in files of the template's own names and not in one named after the output: only plain names (no
+  // folder, no leading dot), which the file's author chose and not you.
+  bool keep_external_layout = false;
+  bool overwrite = false;                                 // external data may replace any regular file of that name
+  std::int64_t inline_bytes = (std::int64_t{1} << 31) - 1;  // a larger model keeps its weights in external data
+};
+
 class ModelFile {
  public:
   // Fails (io) where the file cannot be read, (model) where it is no ONNX model or breaks a safety limit.
@@ -61,16 +69,20 @@ class ModelFile {
   Graph graph(const ImportOptions& options) const;
   std::vector<Problem> problems(const ImportOptions& options) const;  // the same problems as a list; empty: importable
 
-  // The template with these values in place of its weights, all else as it was: names, order, opset, metadata,
-  // unknown fields, external data in a file beside it. Written to a temporary name, then renamed: a failure (io)
-  // leaves an existing file whole. Where that external file would be the template's own, the export's gets the model's
-  // name before its own. Values not named keep the template's. Fails (model) where a value has another
-  // type or names nothing, or where a weight has neither.
+  // The template with these values in place of its weights, all else as it was: names, order, opset, metadata and
+  // unknown fields. Values not named keep the template's. Written to a temporary name, then renamed: a failure (io)
+  // leaves an existing file whole. What the template keeps in external data goes into one file named after the output
+  // (`PATH.data`; see SaveOptions), and so do the weights of a model that is too large for one file. Fails (model) where
+  // a value has another type or names nothing, or where a weight has neither; (usage) where a file of external data is
+  // there already and is not that of the model which `path` holds now.
   struct Weight {
     std::string name;
     Tensor tensor;
   };
-  void write(const std::filesystem::path& path, std::vector<Weight> weights) const;
+  void write(const std::filesystem::path& path, std::vector<Weight> weights, const SaveOptions& options = {}) const;
+  // Fails as write would, as far as that can be known without the weights: names that are taken, a folder that cannot be
+  // written to, external data of the template that cannot be read any more.
+  void check_write(const std::filesystem::path& path, const SaveOptions& options = {}) const;
 
   struct Impl;
 
