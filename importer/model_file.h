@@ -64,6 +64,9 @@ class ModelFile {
   std::vector<ModelInput> inputs() const;  // without initializers
   std::vector<std::string> outputs() const;
 
+  // What tells two templates apart but for their weights: a hash of all else in the file.
+  std::string fingerprint() const;
+
   // The graph for one batch size. Parameter names are the initializers' names (or, for weights made by Constant or
   // ConstantOfShape nodes, that node's output name). Fails (model) with all problems in one message.
   Graph graph(const ImportOptions& options) const;

@@ -353,10 +353,10 @@ void Model::set_parameters(std::span<const NamedTensor> values) {
   session.set_parameters(share(state_->options.world, {values.begin(), values.end()}));
 }
 
-void Model::save(const std::filesystem::path& path) const {
+void Model::save(const std::filesystem::path& path, const SaveOptions& options) const {
   std::vector<ModelFile::Weight> weights;
   for (NamedTensor& p : parameters()) weights.push_back({std::move(p.name), std::move(p.tensor)});
-  state_->file.write(path, std::move(weights));
+  state_->file.write(path, std::move(weights), options);
 }
 
 }  // namespace tandem

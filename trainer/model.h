@@ -58,6 +58,7 @@ struct EpochReport {
 struct Callbacks {
   std::function<void(const StepReport&)> on_step;
   std::function<void(const EpochReport&)> on_epoch;
+  std::function<void(const std::string&)> on_note;  // what a user should know, such as which checkpoint a run goes on from
   std::function<bool()> stop;  // asked after every step: true, of any rank, ends the run, which can be resumed
 };
 
@@ -133,7 +134,8 @@ class Model {
 
   std::vector<NamedTensor> parameters() const;
   void set_parameters(std::span<const NamedTensor> values);  // of several ranks, rank 0's
-  void save(const std::filesystem::path& path) const;  // the template with the present values
+  // The template with the present values (ModelFile::write).
+  void save(const std::filesystem::path& path, const SaveOptions& options = {}) const;
 
   struct State;  // the implementation's
  private:
