@@ -1,5 +1,7 @@
 #include "graph/attributes.h"
 
+#include "graph/hash.h"
+
 namespace tandem {
 namespace {
 
@@ -29,11 +31,11 @@ std::string list_text(const List& list) {
   return s + "]";
 }
 
-// FNV-1a, so that two different constants never print alike.
-std::uint64_t hash_of(std::span<const std::byte> bytes) {
-  std::uint64_t h = 1469598103934665603ULL;
-  for (const std::byte b : bytes) h = (h ^ static_cast<std::uint64_t>(b)) * 1099511628211ULL;
-  return h;
+// So that two different constants do not print alike.
+std::string hash_text(std::span<const std::byte> bytes) {
+  Hash hash;
+  hash.add(bytes);
+  return hash.text();
 }
 
 }  // namespace
@@ -79,7 +81,7 @@ std::string to_string(const AttributeValue& value) {
     std::string operator()(const Ints& v) const { return list_text(v); }
     std::string operator()(const Floats& v) const { return list_text(std::vector<double>(v.begin(), v.end())); }
     std::string operator()(const Strings& v) const { return list_text(v); }
-    std::string operator()(const Tensor& v) const { return concat(v.type(), '#', hash_of(v.bytes())); }
+    std::string operator()(const Tensor& v) const { return concat(v.type(), '#', hash_text(v.bytes())); }
   };
   return std::visit(Visitor{}, value);
 }

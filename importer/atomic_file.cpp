@@ -16,6 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::string_view temporary_mark = ".tandem-";
+
 [[noreturn]] void fail_to(const char* what, const std::string& shown) {
   fail(ExitCode::io, "cannot ", what, " '", shown, "': ", std::strerror(errno));
 }
@@ -24,6 +26,7 @@ namespace fs = std::filesystem;
 
 AtomicFile::AtomicFile(const fs::path& folder, const fs::path& location)
     : name_(location.filename()), shown_((folder / location).string()) {
+  if (name_.empty()) fail(ExitCode::io, "cannot write '", shown_, "': it has no file name");
   folder_ = FileDescriptor(::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (folder_.get() < 0) fail_to("open the folder of", shown_);
   for (const fs::path& part : location.parent_path()) {
@@ -34,10 +37,11 @@ AtomicFile::AtomicFile(const fs::path& folder, const fs::path& location)
     folder_ = std::move(inner);
   }
   struct stat there {};
-  if (::fstatat(folder_.get(), name_.c_str(), &there, 0) == 0 && !S_ISREG(there.st_mode))
+  const bool replaces = ::fstatat(folder_.get(), name_.c_str(), &there, 0) == 0;
+  if (replaces && !S_ISREG(there.st_mode))
     fail(ExitCode::io, "cannot replace '", shown_, "': it is a folder, a device or a pipe, expected a regular file");
   for (int attempt = 0; file_.get() < 0 && attempt < 100; ++attempt) {
-    std::string candidate = concat('.', name_, ".tmp-", ::getpid(), '-', attempt);
+    std::string candidate = concat('.', name_, temporary_mark, ::getpid(), '-', attempt);
     file_ = FileDescriptor(::openat(folder_.get(), candidate.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
     if (file_.get() >= 0)
       temporary_ = std::move(candidate);
@@ -45,6 +49,10 @@ AtomicFile::AtomicFile(const fs::path& folder, const fs::path& location)
       break;
   }
   if (file_.get() < 0) fail_to("create", shown_);
+  if (!replaces) return;
+  // The file that takes the other's place keeps its owner, as far as that is allowed, and its mode.
+  [[maybe_unused]] const int owner = ::fchown(file_.get(), there.st_uid, there.st_gid);
+  if (::fchmod(file_.get(), there.st_mode & 0777) != 0) fail_to("set the mode of", shown_);
 }
 
 AtomicFile::AtomicFile(AtomicFile&& other) noexcept
@@ -63,7 +71,8 @@ void AtomicFile::write(const char* bytes, std::size_t size, std::int64_t offset)
 }
 
 void AtomicFile::flush() {
-  if (::fsync(file_.get()) != 0) fail_to("write", shown_);
+  // Some file systems and special mounts cannot flush; that is no failed write.
+  if (::fsync(file_.get()) != 0 && errno != EINVAL && errno != EROFS) fail_to("write", shown_);
 }
 
 void AtomicFile::commit() {
@@ -71,6 +80,15 @@ void AtomicFile::commit() {
   temporary_.clear();
   // The file is there and whole; that its folder cannot be flushed (some file systems refuse) changes nothing.
   [[maybe_unused]] const int flushed = ::fsync(folder_.get());
+}
+
+bool is_unfinished(std::string_view name) {
+  const std::size_t at = name.rfind(temporary_mark);
+  if (!name.starts_with('.') || at == std::string_view::npos || at < 2) return false;
+  const std::string_view number = name.substr(at + temporary_mark.size());
+  const std::size_t dash = number.find('-');
+  const auto digits = [](std::string_view s) { return !s.empty() && s.find_first_not_of("0123456789") == std::string_view::npos; };
+  return dash != std::string_view::npos && digits(number.substr(0, dash)) && digits(number.substr(dash + 1));
 }
 
 }  // namespace tandem

@@ -1,10 +1,11 @@
-// A file that takes its name only once it is whole: written beside it under a temporary name, flushed to the disk, then
-// renamed. A symbolic link at that name is replaced, never followed. What is no regular file is refused: renaming would
+// A file that takes its name only once it is whole: written beside it under a temporary name that no other file has,
+// flushed to the disk, then renamed. It keeps mode and owner of the file it replaces. A symbolic link at that name is replaced, never followed. What is no regular file is refused: renaming would
 // put a file in a device's place.
 #pragma once
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 #include "importer/file_descriptor.h"
 
@@ -25,5 +26,8 @@ class AtomicFile {
   std::string name_, temporary_, shown_;
   FileDescriptor folder_, file_;
 };
+
+// Whether a file's name is one that an AtomicFile writes to: where no process is writing, a killed one left it.
+bool is_unfinished(std::string_view name);
 
 }  // namespace tandem

@@ -6,7 +6,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <map>
+#include <utility>
+
+#include "importer/limits.h"
+#include "importer/reader.h"
+#include "importer/tensor_data.h"
 
 namespace tandem {
 namespace {
@@ -33,7 +37,9 @@ void for_each_external(Nodes& nodes, F&& f) {
   for (auto& node : nodes)
     for (auto& attribute : *node.mutable_attribute()) {
       if (attribute.has_t()) for_each_external(*attribute.mutable_t(), f);
+      for (auto& tensor : *attribute.mutable_tensors()) for_each_external(tensor, f);
       if (attribute.has_g()) for_each_external(*attribute.mutable_g(), f);
+      for (auto& graph : *attribute.mutable_graphs()) for_each_external(graph, f);
     }
 }
 
@@ -43,56 +49,148 @@ void for_each_external(onnx::ModelProto& model, F&& f) {
   for (auto& function : *model.mutable_functions()) for_each_external(*function.mutable_node(), f);
 }
 
-void copy(const fs::path& from, AtomicFile& to) {
-  const FileDescriptor file(::open(from.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+FileDescriptor open_data(const fs::path& path, std::int64_t& size) {
+  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat status {};
-  if (file.get() < 0 || ::fstat(file.get(), &status) != 0) fail(ExitCode::io, "cannot read '", from.string(), "': ", std::strerror(errno));
-  if (!S_ISREG(status.st_mode)) fail(ExitCode::io, "'", from.string(), "' is not a regular file");
-  std::vector<char> chunk(std::size_t{1} << 20);
-  for (std::int64_t at = 0; at < status.st_size;) {
-    const std::size_t n = std::min(chunk.size(), static_cast<std::size_t>(status.st_size - at));
-    read_exactly(file.get(), chunk.data(), n, at, from.string());
-    to.write(chunk.data(), n, at);
-    at += static_cast<std::int64_t>(n);
+  if (file.get() < 0 || ::fstat(file.get(), &status) != 0) fail(ExitCode::io, "cannot read '", path.string(), "': ", std::strerror(errno));
+  if (!S_ISREG(status.st_mode)) fail(ExitCode::io, "'", path.string(), "' is not a regular file");
+  size = status.st_size;
+  return file;
+}
+
+std::int64_t bytes_of(const onnx::TensorProto& proto, const ExternalRegion& region) {
+  if (region.length >= 0) return region.length;
+  const TensorType type = type_of(proto);
+  return type.shape.elements() * static_cast<std::int64_t>(size_of(type.dtype));
+}
+
+// Pages may be mapped as they lie; small tensors need not fill one each.
+std::int64_t aligned(std::int64_t offset, std::int64_t bytes) {
+  const std::int64_t step = bytes >= 4096 ? 4096 : 16;
+  return (offset + step - 1) / step * step;
+}
+
+void point_to(onnx::TensorProto& proto, const std::string& name, std::int64_t offset, std::int64_t bytes) {
+  clear_values(proto);
+  proto.set_data_location(onnx::TensorProto::EXTERNAL);
+  proto.clear_external_data();
+  for (const auto& [key, value] : {std::pair{std::string("location"), name}, {"offset", std::to_string(offset)}, {"length", std::to_string(bytes)}}) {
+    auto& entry = *proto.add_external_data();
+    entry.set_key(key);
+    entry.set_value(value);
   }
 }
 
-bool same_file(const fs::path& a, const fs::path& b) {
+// Whether the model that lies at `output` now keeps its data in this file: then both are replaced together.
+bool belongs_to(const fs::path& output, const std::string& name) {
   std::error_code error;
-  return fs::equivalent(a, b, error) && !error;
-}
-
-void rename_location(onnx::TensorProto& tensor, const std::string& from, const std::string& to) {
-  for (auto& entry : *tensor.mutable_external_data())
-    if (entry.key() == "location" && entry.value() == from) entry.set_value(to);
+  if (!fs::is_regular_file(fs::symlink_status(output, error))) return false;
+  try {
+    onnx::ModelProto model = parse_model(read_file(output, limits::model_bytes));
+    bool named = false;
+    for_each_external(model, [&](const onnx::TensorProto& tensor) { named = named || external_region(tensor).location == name; });
+    return named;
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 }  // namespace
 
-std::vector<AtomicFile> export_external(const ExternalData& external, const fs::path& source, const fs::path& output,
-                                        const std::vector<ExternalPatch>& patches, onnx::ModelProto& model) {
-  std::map<std::string, std::string> locations;  // of the template, and of the export
-  for_each_external(model, [&](onnx::TensorProto& tensor) {
-    const std::string location = external_region(tensor).location;
-    const bool clash = same_file(external.resolve(location), output.parent_path() / location) && !same_file(source, output);
-    const fs::path path(location);
-    locations[location] =
-        clash ? (path.parent_path() / concat(output.filename().string(), '.', path.filename().string())).string() : location;
-  });
-  std::vector<AtomicFile> files;
-  for (const auto& [from, to] : locations) {
-    AtomicFile& file = files.emplace_back(output.parent_path(), fs::path(to));
-    copy(external.resolve(from), file);
-    for (const ExternalPatch& patch : patches)
-      if (patch.region.location == from)
-        file.write(reinterpret_cast<const char*>(patch.tensor.bytes().data()), patch.tensor.bytes().size(), patch.region.offset);
-    file.flush();
+ExternalExport::ExternalExport(const ExternalData& external, fs::path output, const SaveOptions& options)
+    : external_(external), output_(std::move(output)), options_(options) {}
+
+const std::string& ExternalExport::name_for(const std::string& location) {
+  const std::string key = options_.keep_external_layout ? location : "";
+  const auto found = names_.find(key);
+  return found != names_.end() ? found->second : names_[key] = choose_name(key);
+}
+
+std::string ExternalExport::choose_name(const std::string& location) const {
+  const bool keep = !location.empty();
+  const std::string name = keep ? fs::path(location).lexically_normal().string() : output_.filename().string() + ".data";
+  if (keep && (fs::path(name).has_parent_path() || name.starts_with('.') || name == output_.filename()))
+    fail(ExitCode::usage, "external data '", location, "' of the template is no plain file name: without --keep-external-layout it goes into '",
+         output_.filename().string(), ".data'");
+  const fs::path path = output_.parent_path() / name;
+  std::error_code error;
+  const fs::file_status there = fs::symlink_status(path, error);
+  if (!fs::exists(there)) return name;
+  if (!fs::is_regular_file(there)) fail(ExitCode::usage, "'", path.string(), "', where the model's external data go, is no regular file");
+  if (!options_.overwrite && !belongs_to(output_, name))
+    fail(ExitCode::usage, "'", path.string(), "', where the model's external data go, is there already and belongs to another model: "
+         "choose another output, or give --overwrite");
+  return name;
+}
+
+ExternalExport::File& ExternalExport::file(const std::string& name) {
+  const auto found = files_.find(name);
+  if (found != files_.end()) return found->second;
+  return files_.emplace(name, File{AtomicFile(output_.parent_path(), name)}).first->second;
+}
+
+std::int64_t ExternalExport::copy(const Region& region, File& to) {
+  const auto& [name, path, offset, bytes] = region;
+  const auto found = copied_.find(region);
+  if (found != copied_.end()) return found->second;
+  std::int64_t size = 0;
+  const FileDescriptor from = open_data(path, size);
+  if (offset > size || bytes > size - offset) fail(ExitCode::io, "'", path, "' has become too short: ", size, " bytes");
+  const std::int64_t start = aligned(to.end, bytes);
+  std::vector<char> chunk(static_cast<std::size_t>(std::min<std::int64_t>(bytes, 1 << 20)));
+  for (std::int64_t at = 0; at < bytes;) {
+    const std::size_t n = std::min(chunk.size(), static_cast<std::size_t>(bytes - at));
+    read_exactly(from.get(), chunk.data(), n, offset + at, path);
+    to.file.write(chunk.data(), n, start + at);
+    at += static_cast<std::int64_t>(n);
   }
+  to.end = start + bytes;
+  return copied_[region] = start;
+}
+
+void ExternalExport::store(onnx::TensorProto& proto, const Tensor* values) {
+  const bool external = proto.data_location() == onnx::TensorProto::EXTERNAL;
+  const ExternalRegion region = external ? external_region(proto) : ExternalRegion{};
+  const std::string& name = name_for(region.location);
+  File& to = file(name);
+  std::int64_t bytes = 0, offset = 0;
+  if (values) {
+    bytes = static_cast<std::int64_t>(values->bytes().size());
+    offset = aligned(to.end, bytes);
+    to.file.write(reinterpret_cast<const char*>(values->bytes().data()), values->bytes().size(), offset);
+    to.end = offset + bytes;
+  } else {
+    bytes = bytes_of(proto, region);
+    offset = copy({name, external_.resolve(region.location).string(), region.offset, bytes}, to);
+  }
+  point_to(proto, name, offset, bytes);
+  done_.insert(&proto);
+}
+
+void ExternalExport::store_rest(onnx::ModelProto& model) {
   for_each_external(model, [&](onnx::TensorProto& tensor) {
-    const std::string location = external_region(tensor).location;
-    rename_location(tensor, location, locations.at(location));
+    if (!done_.contains(&tensor)) store(tensor, nullptr);
   });
-  return files;
+}
+
+void ExternalExport::check(onnx::ModelProto& model) {
+  for_each_external(model, [&](const onnx::TensorProto& tensor) {
+    const ExternalRegion region = external_region(tensor);
+    name_for(region.location);
+    const fs::path path = external_.resolve(region.location);
+    std::int64_t size = 0;
+    open_data(path, size);
+    if (region.offset > size || bytes_of(tensor, region) > size - region.offset)
+      fail(ExitCode::io, "'", path.string(), "' has become too short: ", size, " bytes");
+  });
+}
+
+void ExternalExport::flush() {
+  for (auto& [name, file] : files_) file.file.flush();
+}
+
+void ExternalExport::commit() {
+  for (auto& [name, file] : files_) file.file.commit();
 }
 
 }  // namespace tandem

@@ -1,23 +1,51 @@
-// The external files of an exported model: copies of the template's, with the new weights in their places.
+// The external data of an exported model: the template's tensors and the new weights, packed into files that are named
+// here, never where a template says, and that replace no file but one which the model at the output's place reads now.
 #pragma once
 #include <filesystem>
-#include <vector>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
 
 #include "importer/atomic_file.h"
 #include "importer/external_data.h"
+#include "importer/model_file.h"
 
 namespace tandem {
 
-struct ExternalPatch {
-  ExternalRegion region;
-  Tensor tensor;
-};
+class ExternalExport {
+ public:
+  // Of a model that will be written to `output`. `external`: where the template's own data lie.
+  ExternalExport(const ExternalData& external, std::filesystem::path output, const SaveOptions& options);
 
-// Every external file that `model` names, copied beside `output` under the same location and patched; not committed
-// yet. A location that would overwrite the template's own file, although `output` is another model, gets a name of its
-// own, and `model` is changed accordingly.
-std::vector<AtomicFile> export_external(const ExternalData& external, const std::filesystem::path& source,
-                                        const std::filesystem::path& output, const std::vector<ExternalPatch>& patches,
-                                        onnx::ModelProto& model);
+  // Puts the tensor's values, given or (null) those of the template's external data, into a file beside the output, and
+  // makes the proto point there. Fails (usage) where that file is another's, (io) where it cannot be written.
+  void store(onnx::TensorProto& proto, const Tensor* values);
+  // All tensors of the model that are still in the template's external files: those of attributes and functions too.
+  void store_rest(onnx::ModelProto& model);
+  // The same without writing: fails where store_rest would, so that it is known before a training begins.
+  void check(onnx::ModelProto& model);
+  void flush();   // to the disk
+  void commit();  // the files take their names
+
+ private:
+  struct File {
+    AtomicFile file;
+    std::int64_t end = 0;
+  };
+  using Region = std::tuple<std::string, std::string, std::int64_t, std::int64_t>;  // new file; the template's: path, offset, length
+  const std::string& name_for(const std::string& location);  // of the new file; fails where it may not be taken
+  std::string choose_name(const std::string& location) const;
+  File& file(const std::string& name);
+  std::int64_t copy(const Region& region, File& to);
+
+  const ExternalData& external_;
+  std::filesystem::path output_;
+  SaveOptions options_;
+  std::map<std::string, std::string> names_;  // of new files, by the template's location; "" in place of all without keep_external_layout
+  std::map<std::string, File> files_;        // by name
+  std::map<Region, std::int64_t> copied_;    // to this offset: what the template's tensors share stays shared
+  std::set<const onnx::TensorProto*> done_;
+};
 
 }  // namespace tandem

@@ -1,5 +1,6 @@
 #include "importer/model_file.h"
 
+#include "graph/hash.h"
 #include "importer/build_graph.h"
 #include "importer/drop_unread.h"
 #include "importer/model_file_impl.h"
@@ -105,6 +106,15 @@ std::vector<OutlineNode> ModelFile::outline(const ImportOptions& options) const 
     rows.push_back(std::move(row));
   }
   return rows;
+}
+
+std::string ModelFile::fingerprint() const {
+  onnx::ModelProto skeleton = impl_->proto;
+  for (auto& tensor : *skeleton.mutable_graph()->mutable_initializer())
+    if (is_float(static_cast<DType>(tensor.data_type()))) clear_values(tensor), tensor.clear_external_data(), tensor.clear_data_location();
+  Hash hash;
+  hash.add(skeleton.SerializeAsString());
+  return hash.text();
 }
 
 std::vector<Problem> ModelFile::problems(const ImportOptions& options) const {

@@ -57,6 +57,15 @@ struct OutlineNode {
   std::vector<std::string> reads;    // names of float tensors that the file holds
 };
 
+struct SaveOptions {
+  std::optional<std::map<std::string, std::string>> metadata;  // what the file's metadata_props are to be; absent: the template's
+  // External data in files of the template's own names and not in one named after the output: only plain names (no
+  // folder, no leading dot), which the file's author chose and not you.
+  bool keep_external_layout = false;
+  bool overwrite = false;                                   // external data may replace any regular file of that name
+  std::int64_t inline_bytes = (std::int64_t{1} << 31) - 1;  // a larger model keeps its weights in external data
+};
+
 class ModelFile {
  public:
   // Fails (io) where the file cannot be read, (model) where it is no ONNX model or breaks a safety limit.
@@ -77,24 +86,30 @@ class ModelFile {
   std::vector<std::string> outputs() const;
   const std::vector<TemplateTensor>& tensors() const;  // every float tensor, in the file's order
 
+  // What tells two templates apart but for their weights: a hash of all else in the file.
+  std::string fingerprint() const;
+
   // The graph for one batch size. Parameter names are the initializers' names (or, for weights made by Constant or
   // ConstantOfShape nodes, that node's output name). Fails (model) with all problems in one message.
   Graph graph(const ImportOptions& options) const;
   std::vector<Problem> problems(const ImportOptions& options) const;  // the same problems as a list; empty: importable
   std::vector<OutlineNode> outline(const ImportOptions& options) const;  // what is known of the nodes, importable or not
 
-  // The template with these values in place of its weights, all else as it was: names, order, opset, metadata,
-  // unknown fields, external data in a file beside it. Written to a temporary name, then renamed: a failure (io)
-  // leaves an existing file whole. Where that external file would be the template's own, the export's gets the model's
-  // name before its own. Values not named keep the template's. Fails (model) where a value has another
-  // type or names nothing, or where a weight has neither. Untied initializers are written too, tied ones with their leader's values.
+  // The template with these values in place of its weights, all else as it was: names, order, opset, metadata and
+  // unknown fields. Values not named keep the template's. Written to a temporary name, then renamed: a failure (io)
+  // leaves an existing file whole. What the template keeps in external data goes into one file named after the output
+  // (`PATH.data`; see SaveOptions), and so do the weights of a model that is too large for one file. Untied initializers are
+  // written too, tied ones with their leader's values. Fails (model) where a value has another type or names nothing, or
+  // where a weight has neither; (usage) where a file of external data is there already and is not that of the model which
+  // `path` holds now.
   struct Weight {
     std::string name;
     Tensor tensor;
   };
-  // `metadata`: what the file's metadata_props are to be; absent: the template's.
-  void write(const std::filesystem::path& path, std::vector<Weight> weights,
-             const std::optional<std::map<std::string, std::string>>& metadata = std::nullopt) const;
+  void write(const std::filesystem::path& path, std::vector<Weight> weights, const SaveOptions& options = {}) const;
+  // Fails as write would, as far as that can be known without the weights: names that are taken, a folder that cannot be
+  // written to, external data of the template that cannot be read any more.
+  void check_write(const std::filesystem::path& path, const SaveOptions& options = {}) const;
 
   struct Impl;
 

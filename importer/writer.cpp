@@ -80,7 +80,8 @@ class FileStream final : public google::protobuf::io::CopyingOutputStream {
 
 class Exporter {
  public:
-  Exporter(const ModelFile::Impl& impl, const Given& given) : impl_(impl), given_(given), model_(impl.proto) {}
+  Exporter(const ModelFile::Impl& impl, const Given& given, const std::filesystem::path& output, const SaveOptions& options)
+      : impl_(impl), given_(given), model_(impl.proto), output_(output), options_(options), external_(impl.external, output, options) {}
 
   // Entries that stay keep their place; the first of equal keys counts, as for who reads them.
   void set_metadata(std::map<std::string, std::string> metadata) {
@@ -102,16 +103,15 @@ class Exporter {
     }
   }
 
-  void run(const std::filesystem::path& output) {
+  void run() {
     tied();
     set_inference_mode(impl_.flat, impl_.proto, model_);
     initializers();
     constant_nodes();
-    std::vector<AtomicFile> files = export_external(impl_.external, impl_.path, output, patches_, model_);
-    if (model_.ByteSizeLong() > static_cast<std::size_t>(limits::model_bytes))
-      fail("the model would take ", model_.ByteSizeLong(), " bytes, more than the ", limits::model_bytes,
-           " one ONNX file holds; a template with external data can hold more");
-    AtomicFile file(output.parent_path(), output.filename());
+    external_.store_rest(model_);
+    if (!fits()) move_out();
+    external_.flush();
+    AtomicFile file(output_.parent_path(), output_.filename());
     FileStream stream(file);
     {
       google::protobuf::io::CopyingOutputStreamAdaptor buffered(&stream, 1 << 20);
@@ -119,9 +119,11 @@ class Exporter {
     }
     stream.finish();
     file.flush();
-    for (AtomicFile& external : files) external.commit();
+    external_.commit();
     file.commit();
   }
+
+  void check() { external_.check(model_); }
 
  private:
   // A tensor that follows another has that one's new values.
@@ -153,7 +155,8 @@ class Exporter {
       }
       if (!value) value = &*kept->second->data;
       if (proto.data_location() == onnx::TensorProto::EXTERNAL) {
-        patches_.push_back({external_region(proto), *value});
+        external_.store(proto, value);
+        if (mine) *mine = {};
       } else {
         store(*value, form, proto);
         if (mine) *mine = {};  // one copy of the weights at a time is enough
@@ -199,21 +202,41 @@ class Exporter {
     for (const std::int64_t d : value.shape()) type.mutable_shape()->add_dim()->set_dim_value(d);
   }
 
+  bool fits() const { return model_.ByteSizeLong() <= static_cast<std::size_t>(options_.inline_bytes); }
+
+  // Weights leave a model that is too large for one file.
+  void move_out() {
+    constexpr std::size_t small = 1024;  // bytes that stay: shapes and numbers are read by tools that skip external data
+    ExternalData none;
+    for (onnx::TensorProto& proto : *model_.mutable_graph()->mutable_initializer())
+      if (form_of(proto) != DataForm::external && size_of(static_cast<DType>(proto.data_type())) > 0 && proto.ByteSizeLong() > small)
+        if (const std::optional<Tensor> values = tensor_of(proto, none)) external_.store(proto, &*values);
+    if (!fits())
+      fail("the model takes ", model_.ByteSizeLong(), " bytes without its weights, more than the ", options_.inline_bytes, " one ONNX file holds");
+  }
+
   const ModelFile::Impl& impl_;
   const Given& given_;
   std::map<std::string, Tensor> tied_;
   onnx::ModelProto model_;
-  std::vector<ExternalPatch> patches_;
+  const std::filesystem::path& output_;
+  const SaveOptions& options_;
+  ExternalExport external_;
 };
 
 }  // namespace
 
-void ModelFile::write(const std::filesystem::path& path, std::vector<Weight> weights,
-                      const std::optional<std::map<std::string, std::string>>& metadata) const {
+void ModelFile::write(const std::filesystem::path& path, std::vector<Weight> weights, const SaveOptions& options) const {
   const Given given = check_weights(weights, build_graph(impl_->flat, {}, batch_of_file(impl_->flat.inputs), nullptr, true).graph);
-  Exporter exporter(*impl_, given);
-  if (metadata) exporter.set_metadata(*metadata);
-  exporter.run(path);
+  Exporter exporter(*impl_, given, path, options);
+  if (options.metadata) exporter.set_metadata(*options.metadata);
+  exporter.run();
+}
+
+void ModelFile::check_write(const std::filesystem::path& path, const SaveOptions& options) const {
+  const AtomicFile trial(path.parent_path(), path.filename());  // goes again
+  const Given none;
+  Exporter(*impl_, none, path, options).check();
 }
 
 }  // namespace tandem

@@ -5,7 +5,7 @@
 namespace tandem {
 namespace {
 
-constexpr std::string_view version = "tandem checkpoint 1";
+constexpr std::string_view version = "tandem checkpoint 2";
 constexpr std::string_view ending = ".npy";
 constexpr const char* state_member = "state.json";
 
@@ -29,6 +29,7 @@ void CheckpointWriter::commit() {
 
 Checkpoint read_checkpoint(const std::filesystem::path& path) {
   ZipReader zip(path);
+  if (!zip.whole()) fail(ExitCode::data, path.string(), ": is damaged (its checksum differs), or not a checkpoint of this version ('", version, "')");
   if (!zip.has(state_member)) fail(ExitCode::data, path.string(), ": not a checkpoint (no ", state_member, ")");
   Checkpoint checkpoint;
   const std::vector<std::byte> state = zip.read(state_member);

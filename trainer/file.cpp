@@ -82,32 +82,16 @@ std::vector<std::byte> read_maybe_gzip(const std::filesystem::path& path) {
   return contents;
 }
 
-FileWriter::FileWriter(std::filesystem::path path)
-    : path_(std::move(path)), temporary_(path_.string() + ".partial"), descriptor_(-1) {
-  refuse_special(path_);
-  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) fail_io(temporary_, "cannot be written");
-}
-
-FileWriter::~FileWriter() {
-  if (descriptor_ < 0) return;
-  ::close(descriptor_);
-  ::unlink(temporary_.c_str());
-}
+FileWriter::FileWriter(const std::filesystem::path& path) : file_((refuse_special(path), path.parent_path()), path.filename()) {}
 
 void FileWriter::write(std::string_view contents) {
-  while (!contents.empty()) {
-    const ssize_t n = ::write(descriptor_, contents.data(), contents.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail_io(temporary_, "cannot be written");
-    contents.remove_prefix(static_cast<std::size_t>(n));
-  }
+  file_.write(contents.data(), contents.size(), written_);
+  written_ += static_cast<std::int64_t>(contents.size());
 }
 
 void FileWriter::commit() {
-  if (::fsync(descriptor_) != 0 && errno != EINVAL && errno != EROFS) fail_io(temporary_, "cannot be written");
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail_io(path_, "cannot be replaced");
-  ::close(std::exchange(descriptor_, -1));
+  file_.flush();
+  file_.commit();
 }
 
 void write_atomically(const std::filesystem::path& path, std::string_view contents) {
@@ -127,7 +111,7 @@ void make_writable_folder(const std::filesystem::path& path) {
 void check_writable_file(const std::filesystem::path& path) {
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
   make_writable_folder(folder);
-  const FileWriter trial(path);
+  const FileWriter trial(path);  // goes again
 }
 
 }  // namespace tandem

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "importer/atomic_file.h"
+
 namespace tandem {
 
 std::string read_file(const std::filesystem::path& path);
@@ -15,15 +17,13 @@ std::vector<std::byte> read_maybe_gzip(const std::filesystem::path& path);
 // A file written beside its target, which it replaces once it is whole: a failure leaves an existing file as it was.
 class FileWriter {
  public:
-  explicit FileWriter(std::filesystem::path path);
-  ~FileWriter();  // what is not committed is removed
-  FileWriter(const FileWriter&) = delete;
+  explicit FileWriter(const std::filesystem::path& path);
   void write(std::string_view contents);
-  void commit();
+  void commit();  // what is not committed is removed
 
  private:
-  std::filesystem::path path_, temporary_;
-  int descriptor_;
+  AtomicFile file_;
+  std::int64_t written_ = 0;
 };
 void write_atomically(const std::filesystem::path& path, std::string_view contents);
 

@@ -381,7 +381,7 @@ void Model::set_parameters(std::span<const NamedTensor> values) {
   session.set_parameters(share(state_->options.world, {values.begin(), values.end()}));
 }
 
-void Model::save(const std::filesystem::path& path, bool metadata) const {
+void Model::save(const std::filesystem::path& path, bool metadata, SaveOptions options) const {
   std::vector<ModelFile::Weight> weights;
   for (NamedTensor& p : parameters()) weights.push_back({std::move(p.name), std::move(p.tensor)});
   std::map<std::string, std::string> entries = state_->file.metadata();
@@ -389,7 +389,8 @@ void Model::save(const std::filesystem::path& path, bool metadata) const {
   if (trained || !metadata) std::erase_if(entries, [](const auto& entry) { return entry.first.starts_with(metadata_prefix); });
   if (trained && metadata)
     for (const auto& [key, value] : state_->preparation) entries[concat(metadata_prefix, key)] = value;
-  state_->file.write(path, std::move(weights), entries);
+  options.metadata = std::move(entries);
+  state_->file.write(path, std::move(weights), options);
 }
 
 }  // namespace tandem

@@ -61,6 +61,7 @@ struct Callbacks {
   std::function<void(const StepReport&)> on_step;
   std::function<void(const EpochReport&)> on_epoch;
   std::function<void(std::int64_t done, std::int64_t all)> on_validation;  // samples, after every batch of a validation
+  std::function<void(const std::string&)> on_note;  // what a user should know, such as which checkpoint a run goes on from
   // Asked before the first step, after every step and after every batch of a validation: true, of any rank, ends the run,
   // which can be resumed. The metrics of a validation that was broken off stay empty until then.
   std::function<bool()> stop;
@@ -149,9 +150,10 @@ class Model {
 
   std::vector<NamedTensor> parameters() const;
   void set_parameters(std::span<const NamedTensor> values);  // of several ranks, rank 0's
-  // The template with the present values. With `metadata` the file says how its data was prepared (`tandem.*` in its
-  // metadata_props: normalize, loss, loss_on, class_axis), so that evaluating and further training can go by it.
-  void save(const std::filesystem::path& path, bool metadata = true) const;
+  // The template with the present values (ModelFile::write). With `metadata` the file says how its data was prepared
+  // (`tandem.*` in its metadata_props: normalize, loss, loss_on, class_axis), so that evaluating and further training can
+  // go by it.
+  void save(const std::filesystem::path& path, bool metadata = true, SaveOptions options = {}) const;
 
   struct State;  // the implementation's
  private:

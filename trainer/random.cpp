@@ -1,5 +1,7 @@
 #include "trainer/random.h"
 
+#include "graph/hash.h"
+
 namespace tandem {
 
 std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> c, std::array<std::uint32_t, 2> key) {
@@ -14,9 +16,7 @@ std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> c, std::array<s
 }
 
 std::uint64_t stream_of(std::string_view name) {
-  std::uint64_t hash = 0xCBF29CE484222325u;
-  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3u;
-  return hash;
+  return hash_of(name);
 }
 
 std::uint32_t Random::next() {

@@ -10,7 +10,7 @@ namespace tandem {
 
 std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key);
 
-// FNV-1a: turns a name into a stream number.
+// Turns a name into a stream number, the same on every platform.
 std::uint64_t stream_of(std::string_view name);
 
 // One sequence of numbers, chosen by a seed and a stream number.

@@ -115,7 +115,31 @@ std::string curves_of(const std::vector<EpochReport>& epochs, const LossTrace& t
 }
 
 RunFolder::RunFolder(std::filesystem::path path) : path_(std::move(path)) {
-  if (kept()) make_writable_folder(path_);
+  if (!kept()) return;
+  make_writable_folder(path_);
+  lock_ = RunLock(path_);
+}
+
+void RunFolder::keep_last() const {
+  if (!kept() || !std::filesystem::exists(last())) return;
+  // A second name for the same file, so that at no moment is there no last one. Where a file system has no such links
+  // the checkpoint goes without a predecessor.
+  const std::filesystem::path link = path_ / ".previous.checkpoint.tandem-0-0";
+  std::error_code error;
+  std::filesystem::remove(link, error);
+  std::filesystem::create_hard_link(last(), link, error);
+  if (!error) std::filesystem::rename(link, previous(), error);
+}
+
+Checkpoint RunFolder::read_last(std::string& note) const {
+  try {
+    return read_checkpoint(last());
+  } catch (const Error& damaged) {
+    if (!std::filesystem::exists(previous())) throw;
+    Checkpoint before = read_checkpoint(previous());
+    note = concat(damaged.what(), "; going on from the checkpoint before it, ", previous().string());
+    return before;
+  }
 }
 
 void RunFolder::write(std::string_view name, std::string_view contents) const {

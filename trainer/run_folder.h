@@ -1,5 +1,5 @@
-// What a training run leaves in its folder: config.json, plan.txt, metrics.csv, curves.svg, last.checkpoint,
-// best.checkpoint.
+// What a training run leaves in its folder: config.json, plan.txt, metrics.csv, curves.svg, last.checkpoint, the one
+// before (previous.checkpoint) and best.checkpoint.
 #pragma once
 #include <filesystem>
 #include <string>
@@ -8,6 +8,7 @@
 
 #include "trainer/checkpoint.h"
 #include "trainer/model.h"
+#include "trainer/run_lock.h"
 
 namespace tandem {
 
@@ -34,17 +35,24 @@ std::string curves_of(const std::vector<EpochReport>& epochs, const LossTrace& t
 
 class RunFolder {
  public:
-  // Makes the folder and checks that it can be written to; empty path: nothing is kept.
+  // Makes the folder, checks that it can be written to, and holds it (RunLock); empty path: nothing is kept.
   explicit RunFolder(std::filesystem::path path);
   bool kept() const { return !path_.empty(); }
   std::filesystem::path last() const { return path_ / "last.checkpoint"; }
+  std::filesystem::path previous() const { return path_ / "previous.checkpoint"; }
   std::filesystem::path best() const { return path_ / "best.checkpoint"; }
+
+  // Keeps the present last checkpoint as the previous one: to be called right before the last one is replaced.
+  void keep_last() const;
+  // The last checkpoint, or the one before where that cannot be read: then `note` says so. Fails where neither can.
+  Checkpoint read_last(std::string& note) const;
 
   void write(std::string_view name, std::string_view contents) const;  // whole or not at all
   void write_metrics(const std::vector<EpochReport>& epochs, const LossTrace& trace, double steps_per_epoch) const;
 
  private:
   std::filesystem::path path_;
+  RunLock lock_;
 };
 
 }  // namespace tandem

@@ -3,6 +3,8 @@
 #include <array>
 #include <cctype>
 
+#include "graph/hash.h"
+
 namespace tandem {
 namespace {
 
@@ -14,6 +16,14 @@ std::string too_large(const Shape& shape) {
 }
 
 }  // namespace
+
+std::string with_checksum(std::string bytes) {
+  Hash hash;
+  hash.add(bytes);
+  bytes += "\xa1\x06";  // field 100, fixed64
+  for (int i = 0; i < 8; ++i) bytes += static_cast<char>(hash.value() >> (8 * i) & 0xff);
+  return bytes;
+}
 
 std::string problem_of(const TensorType& type) {
   if (size_of(type.dtype) == 0) return concat("element type ", type.dtype, " (", static_cast<int>(type.dtype), ") cannot be stored");

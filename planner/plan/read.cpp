@@ -163,6 +163,8 @@ Plan read(const file::Plan& in) {
 Plan parse_plan(const std::string& bytes) {
   file::Plan in;
   if (!in.ParseFromString(bytes)) fail(ExitCode::model, "plan file: not a plan file, or cut off");
+  if (bytes.size() < checksum_bytes || with_checksum(bytes.substr(0, bytes.size() - checksum_bytes)) != bytes)
+    fail(ExitCode::model, "plan file: damaged: its checksum is missing or not that of its contents");
   Plan plan;
   try {
     plan = read(in);

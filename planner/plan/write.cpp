@@ -2,6 +2,7 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
+#include "graph/hash.h"
 #include "planner/plan/format.h"
 #include "planner/plan/plan_file.h"
 #include "tandem_plan.pb.h"
@@ -169,16 +170,13 @@ std::string serialize(const Plan& plan) {
     coded.SetSerializationDeterministic(true);
     if (!out.SerializeToCodedStream(&coded)) fail(ExitCode::io, "plan of '", plan.model, "' does not fit in a plan file");
   }
-  return bytes;
+  return with_checksum(std::move(bytes));
 }
 
-// FNV-1a over the file's bytes.
 std::string hash_of(const Plan& plan) {
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  for (const char c : serialize(plan)) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  std::string text(16, '0');
-  for (std::size_t i = 0; i < 16; ++i) text[i] = "0123456789abcdef"[hash >> (60 - 4 * i) & 15];
-  return text;
+  Hash hash;
+  hash.add(serialize(plan));
+  return hash.text();
 }
 
 }  // namespace tandem

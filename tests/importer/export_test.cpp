@@ -254,63 +254,6 @@ TEST(Export, SwitchesTrainingNodesToInference) {
   EXPECT_EQ(report_of_bytes(out.SerializeAsString()), "");
 }
 
-// External data.
-
-struct ExternalSite {
-  TemporaryFolder folder;
-  Model m;
-  explicit ExternalSite(const std::string& location = "data.bin") {
-    const std::vector<float> all{0, 1, 2, 3, 99, 4, 5, 6, 7};  // 99 lies between the tensors
-    fs::create_directories((folder / location).parent_path());
-    write_file(folder / location, std::string(reinterpret_cast<const char*>(all.data()), 36));
-    m.input("x", "N,2").output("y");
-    m.add(external_tensor("w", {2, 2}, {{"location", location}, {"offset", "0"}, {"length", "16"}}))
-        .add(external_tensor("v", {2, 2}, {{"location", location}, {"offset", "20"}}));
-    m.add(node("MatMul", {"x", "w"}, {"h"})).add(node("MatMul", {"h", "v"}, {"y"}));
-    write_file(folder / "m.onnx", m.bytes());
-  }
-};
-
-std::vector<float> floats_in(const fs::path& path) {
-  const std::string bytes = read_whole(path);
-  const auto* first = reinterpret_cast<const float*>(bytes.data());
-  return {first, first + bytes.size() / sizeof(float)};
-}
-
-TEST(ExportExternal, RewritesTheFileBesideTheOutput) {
-  const ExternalSite site("sub/data.bin");
-  const TemporaryFolder out;
-  ModelFile::read(site.folder / "m.onnx").write(out / "out.onnx", {{"v", floats(Shape{2, 2}, 40)}});
-  EXPECT_EQ(floats_in(out / "sub/data.bin"), (std::vector<float>{0, 1, 2, 3, 99, 40, 41, 42, 43}));
-  EXPECT_EQ(floats_in(site.folder / "sub/data.bin")[5], 4);
-  EXPECT_EQ(read_whole(out / "out.onnx"), site.m.bytes());
-}
-
-TEST(ExportExternal, DoesNotOverwriteTheTemplatesFile) {
-  const ExternalSite site;
-  ModelFile::read(site.folder / "m.onnx").write(site.folder / "out.onnx", {{"w", floats(Shape{2, 2}, 40)}});
-  EXPECT_EQ(floats_in(site.folder / "data.bin")[0], 0);
-  EXPECT_EQ(floats_in(site.folder / "out.onnx.data.bin")[0], 40);
-  const Graph graph = ModelFile::read(site.folder / "out.onnx").graph({.batch = 1});
-  EXPECT_EQ(graph[*graph.find("w")].data->to_doubles()[0], 40);
-}
-
-TEST(ExportExternal, OverTheTemplateItselfReplacesBoth) {
-  const ExternalSite site;
-  ModelFile::read(site.folder / "m.onnx").write(site.folder / "m.onnx", {{"w", floats(Shape{2, 2}, 40)}});
-  EXPECT_EQ(floats_in(site.folder / "data.bin")[0], 40);
-  EXPECT_EQ(read_whole(site.folder / "m.onnx"), site.m.bytes());
-}
-
-TEST(ExportExternal, FollowsNoLinkOutOfTheOutputsFolder) {
-  const ExternalSite site("sub/data.bin");
-  const TemporaryFolder out, elsewhere;
-  fs::create_directory_symlink(elsewhere.path(), out / "sub");
-  EXPECT_THROW(ModelFile::read(site.folder / "m.onnx").write(out / "out.onnx", {}), Error);
-  EXPECT_TRUE(fs::is_empty(elsewhere.path()));
-  EXPECT_FALSE(fs::exists(out / "out.onnx"));
-}
-
 // For viewers.
 
 TEST(Viewer, ShowsNodesTypesAndInternalOperators) {

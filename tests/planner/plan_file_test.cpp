@@ -6,6 +6,7 @@
 #include <limits>
 #include <random>
 
+#include "planner/plan/format.h"
 #include "tests/runtime/plan_builder.h"
 
 namespace tandem::test {
@@ -97,9 +98,20 @@ TEST(PlanFile, RefusesWhatIsNoPlan) {
   }
 }
 
-// A plan with any of its bytes changed is read as another plan that verifies, or refused; nothing else happens.
-TEST(PlanFile, SurvivesDamage) {
+TEST(PlanFile, RefusesWhateverWasChanged) {
   const std::string good = serialize(full_plan());
+  for (std::size_t bit = 0; bit < 8 * good.size(); bit += 7) {
+    std::string bytes = good;
+    bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ 1 << bit % 8);
+    EXPECT_THROW(parse_plan(bytes), Error) << "bit " << bit;
+  }
+}
+
+// A plan with any of its bytes changed, and a checksum to fit, is read as another plan that verifies, or refused; nothing
+// else happens.
+TEST(PlanFile, SurvivesMalice) {
+  std::string good = serialize(full_plan());
+  good.resize(good.size() - checksum_bytes);
   std::mt19937 random(7);
   int refused = 0;
   for (int round = 0; round < 5000; ++round) {
@@ -107,7 +119,7 @@ TEST(PlanFile, SurvivesDamage) {
     for (unsigned n = 1 + random() % 3; n > 0; --n) bytes[random() % bytes.size()] = static_cast<char>(random());
     if (round % 10 == 0) bytes.resize(random() % bytes.size());
     try {
-      const Plan plan = parse_plan(bytes);
+      const Plan plan = parse_plan(with_checksum(bytes));
       EXPECT_FALSE(text_of_plan(plan, true).empty());
       EXPECT_FALSE(json_of(plan).empty());
       EXPECT_FALSE(dot_of(plan).empty());

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "graph/hash.h"
 #include "trainer/random.h"
 #include "trainer/spec.h"
 
@@ -101,6 +102,30 @@ Splits open_data(std::string_view text, const DataRequest& request) {
   if (text.ends_with(".npz")) fail(ExitCode::usage, "unknown data '", text, "', did you mean 'npz:", text, "'?");
   const std::string near = nearest(spec.name, bare);
   fail(ExitCode::usage, "unknown data '", text, "'", near.empty() ? suggestion("", names) : suggestion(spec.name, bare));
+}
+
+std::string fingerprint(const Dataset& data) {
+  constexpr std::int64_t most = std::int64_t{64} << 20, chunk = 256;  // bytes, samples
+  Hash hash;
+  hash.add(names_of(data.fields()));
+  hash.add(std::to_string(data.size()));
+  std::int64_t sample_bytes = 0;
+  const auto bytes_of = [](const Field& f) { return f.sample.shape.elements() * static_cast<std::int64_t>(size_of(f.sample.dtype)); };
+  for (const Field& f : data.fields()) sample_bytes += bytes_of(f);
+  const std::int64_t wanted = std::min(data.size(), std::max<std::int64_t>(1, most / std::max<std::int64_t>(1, sample_bytes)));
+  std::vector<std::int64_t> samples;
+  std::vector<std::byte> bytes;
+  for (std::int64_t i = 0; i < wanted; i += static_cast<std::int64_t>(samples.size())) {
+    samples.clear();
+    for (std::int64_t k = i; k < std::min(wanted, i + chunk); ++k)  // k · size / wanted without the product, which may not fit
+      samples.push_back(data.size() / wanted * k + data.size() % wanted * k / wanted);
+    for (std::size_t f = 0; f < data.fields().size(); ++f) {
+      bytes.resize(samples.size() * static_cast<std::size_t>(bytes_of(data.fields()[f])));
+      data.read(f, samples, bytes.data());
+      hash.add(bytes);
+    }
+  }
+  return hash.text();
 }
 
 }  // namespace tandem

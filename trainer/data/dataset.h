@@ -47,6 +47,10 @@ class Dataset {
   virtual std::string describe(std::int64_t sample) const;
 };
 
+// What tells two data sets apart: a hash of the fields and of the samples, or, beyond 64 MiB, of as many of them as that
+// takes, spread evenly.
+std::string fingerprint(const Dataset& data);
+
 // Samples in memory: axis 0 of every tensor.
 class MemoryDataset final : public Dataset {
  public:

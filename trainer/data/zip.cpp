@@ -27,8 +27,15 @@ void put(std::string& s, std::uint64_t v, int bytes) {
   for (int i = 0; i < bytes; ++i) s += static_cast<char>(v >> (8 * i));
 }
 
-std::uint32_t crc_of(const void* data, std::size_t size) {
-  return static_cast<std::uint32_t>(crc32_z(0, static_cast<const Bytef*>(data), size));
+std::uint32_t crc_of(const void* data, std::size_t size, std::uint32_t before = 0) {
+  return static_cast<std::uint32_t>(crc32_z(before, static_cast<const Bytef*>(data), size));
+}
+
+constexpr std::size_t comment_size = 14;
+std::string comment_of(std::uint32_t crc) {  // "crc32 0123abcd"
+  std::string s = "crc32 ";
+  for (int shift = 28; shift >= 0; shift -= 4) s += "0123456789abcdef"[crc >> shift & 15];
+  return s;
 }
 
 }  // namespace
@@ -139,8 +146,20 @@ std::vector<std::byte> ZipReader::read(std::string_view name) {
   return out;
 }
 
+bool ZipReader::whole() {
+  if (size_ < comment_size) return false;
+  std::uint32_t crc = 0;
+  for (std::uint64_t at = 0; at < size_ - comment_size;) {
+    const std::string chunk = bytes(at, std::min<std::uint64_t>(size_ - comment_size - at, 1 << 20));
+    crc = crc_of(chunk.data(), chunk.size(), crc);
+    at += chunk.size();
+  }
+  return bytes(size_ - comment_size, comment_size) == comment_of(crc);
+}
+
 void ZipWriter::out(std::string_view bytes) {
   write_(bytes);
+  crc_ = crc_of(bytes.data(), bytes.size(), crc_);
   written_ += bytes.size();
 }
 
@@ -184,8 +203,9 @@ void ZipWriter::finish() {
   put(end, members_, 8), put(end, members_, 8), put(end, directory_.size(), 8), put(end, offset, 8);
   put(end, locator_mark, 4), put(end, 0, 4), put(end, end64, 8), put(end, 1, 4);
   put(end, end_mark, 4), put(end, 0, 4), put(end, 0xFFFF, 2), put(end, 0xFFFF, 2);
-  put(end, 0xFFFFFFFF, 4), put(end, 0xFFFFFFFF, 4), put(end, 0, 2);
+  put(end, 0xFFFFFFFF, 4), put(end, 0xFFFFFFFF, 4), put(end, comment_size, 2);
   out(end);
+  out(comment_of(crc_));
 }
 
 }  // namespace tandem

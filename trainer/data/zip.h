@@ -21,6 +21,8 @@ class ZipReader {
   bool has(std::string_view name) const { return members_.find(name) != members_.end(); }
   // A member's contents, checked against its CRC. Fails (data) where it is absent or damaged.
   std::vector<std::byte> read(std::string_view name);
+  // Whether the whole file is as ZipWriter made it, by the checksum in the archive's comment. Reads all of it.
+  bool whole();
 
  private:
   struct Member {
@@ -42,13 +44,15 @@ class ZipWriter {
   // Hands the archive to `write` piece by piece.
   explicit ZipWriter(std::function<void(std::string_view)> write) : write_(std::move(write)) {}
   void add(std::string_view name, std::string_view contents);  // stored as it is
-  void finish();                                               // the directory
+  // The directory, and a comment: the checksum of all that comes before the comment.
+  void finish();
 
  private:
   void out(std::string_view bytes);
 
   std::function<void(std::string_view)> write_;
   std::uint64_t written_ = 0;
+  std::uint32_t crc_ = 0;  // of what was written
   std::string directory_;
   std::uint64_t members_ = 0;
 };

@@ -1,0 +1,20 @@
+// Who holds a run's folder: one process at a time. Two runs in one folder would replace each other's checkpoints.
+#pragma once
+#include <filesystem>
+
+#include "importer/file_descriptor.h"
+
+namespace tandem {
+
+class RunLock {
+ public:
+  RunLock() = default;
+  // Takes the folder until the lock is destroyed or the process ends, however it ends. Fails (io) where another process
+  // holds it, naming that one's number and machine; what killed runs left half-written there is removed.
+  explicit RunLock(const std::filesystem::path& folder);
+
+ private:
+  FileDescriptor file_;
+};
+
+}  // namespace tandem
