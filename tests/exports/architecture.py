@@ -92,7 +92,7 @@ def through(model, **functions):
 def as_exported(model, present):
     """Exporters compute what does not depend on the input. The model that is left in a file that holds the values of only
     those parameters of which present(parameter) is true: BatchNormalization becomes part of the convolution before it,
-    what a parameter is computed to becomes the parameter."""
+    what a parameter is computed to becomes the parameter, and a list of numbers that are read one by one as many of them."""
     for module in list(model.modules()):
         if parametrize.is_parametrized(module):
             for name in list(module.parametrizations):
@@ -100,6 +100,10 @@ def as_exported(model, present):
                     parametrize.remove_parametrizations(module, name, leave_parametrized=True)
         if any(isinstance(hook, WeightNorm) for hook in module._forward_pre_hooks.values()) and not present(module.weight_v):
             nn.utils.remove_weight_norm(module)
+        for name, p in list(module._parameters.items()):
+            if p is not None and p.ndim == 1 and not present(p) and all(present(number) for number in p):  # p[0], p[1], ...
+                del module._parameters[name]
+                module.add_module(name, nn.ParameterList(nn.Parameter(number.detach().clone()) for number in p))
         names = list(module._modules)
         for first, second in zip(names, names[1:]):
             conv, norm = module._modules[first], module._modules[second]
