@@ -16,6 +16,7 @@
 #include "planner/plan/plan_file.h"
 #include "trainer/checkpoint.h"
 #include "trainer/file.h"
+#include "trainer/run_lock.h"
 #include "trainer/spec.h"
 
 namespace tandem {
@@ -59,6 +60,7 @@ FitOptions fit_options(const Invocation& call, const Model& model, const ModelOp
   o.shuffle = a.on("shuffle");
   o.eval_batch = a.integer("eval-batch-size");
   o.run_dir = a.text("run-dir");
+  o.run_dir_held = true;
   o.resume = a.on("resume");
   o.checkpoint_steps = a.integer("checkpoint-steps");
   Json::Object config{{"command", "train"}};
@@ -79,30 +81,35 @@ void check_run_folder(const std::filesystem::path& folder) {
   std::string other;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
-    if (name == "last.checkpoint" || (name == "config.json" && is_run_config(entry.path().string()))) return;
+    if (name == "last.checkpoint" || name == run_lock_name || (name == "config.json" && is_run_config(entry.path().string()))) return;
     if (!name.starts_with('.') && (other.empty() || name < other)) other = name;
   }
   if (!other.empty())
     fail(ExitCode::usage, "--run-dir ", folder.string(), ": the folder holds ", other, " and no run of tandem: give a new or an empty folder");
 }
 
-// Every file that will be written can be: found out before anything is trained.
-void check_outputs(const Arguments& a) {
+// Every file that will be written can be: found out before anything is trained. The run's folder is this process's from here on.
+RunLock check_outputs(const Arguments& a) {
   check_writable_file(a.text("output"));
   if (!a.text("also-training-graph").empty()) check_writable_file(a.text("also-training-graph"));
   const std::filesystem::path run = a.text("run-dir");
   if (run.empty()) {
-    for (const char* option : {"resume", "overwrite"})
-      if (a.on(option)) fail(ExitCode::usage, "--", option, " needs --run-dir");
+    if (a.on("resume")) fail(ExitCode::usage, "--resume needs --run-dir");
     if (a.text("keep") == "best") fail(ExitCode::usage, "--keep best needs --run-dir, where the best checkpoint is kept");
-    return;
+    return {};
   }
   make_writable_folder(run);
   check_run_folder(run);
+  RunLock lock(run);
   const bool there = std::filesystem::exists(run / "last.checkpoint");
   if (a.on("resume") && !there) fail(ExitCode::usage, run.string(), " holds no checkpoint to resume");
   if (!a.on("resume") && !a.on("overwrite") && there)
     fail(ExitCode::usage, run.string(), " holds a run: --resume goes on with it, --overwrite starts anew");
+  return lock;
+}
+
+SaveOptions save_options(const Arguments& a) {
+  return {.keep_external_layout = a.on("keep-external-layout"), .overwrite = a.on("overwrite")};
 }
 
 // What the commands' flags come to, before any device is opened.
@@ -195,6 +202,7 @@ History fit(const Invocation& call, Model& model, Job& job, Interrupt& interrupt
       call, concat("stopping after this step or batch of validation: ",
                    folder.empty() ? concat("the weights so far go to ", unfinished(call.arguments.text("output"))) : concat("a checkpoint goes to ", folder),
                    "; a second signal ends at once, without it"));
+  job.fit.callbacks.on_note = [&](const std::string& note) { call.say("note: " + note); };
   job.fit.callbacks.stop = [&, begun = false]() mutable {
     if (!begun) interrupt.announce(answer);  // asked for the first time, all is planned
     begun = true;
@@ -262,7 +270,7 @@ int train_until_stopped(const Invocation& call, Model& model, Job& job, const Ba
   if (a.text("keep") == "best") take_best(model, job.fit.run_dir / "best.checkpoint", world);
   if (first) {
     const World::Busy busy(world);
-    model.save(output, a.on("metadata"));
+    model.save(output, a.on("metadata"), save_options(a));
   }
 
   const EpochReport last = history.epochs.empty() ? EpochReport{.loss = not_measured} : history.epochs.back();
@@ -286,8 +294,10 @@ int train(const Invocation& call, World* world) {
   const bool dry = a.on("dry-run");
   Interrupt interrupt;
   interrupt.announce(answer_to_signal(call, "stopped before training: nothing was written"), true);
-  if (!dry && is_first(world)) check_outputs(a);
+  const bool writes = !dry && is_first(world);
+  const RunLock lock = writes ? check_outputs(a) : RunLock();
   Model model = load_model(a.positional("model"), world, weight_options(a));
+  if (writes) model.file().check_write(a.text("output"), save_options(a));
   const BackendSet backends = BackendSet::load(parse_devices(a.text("devices")));
   Job job = prepare(call, model, backends, world);
   if (dry) return show_plan(call, model, job.options, backends);
@@ -348,7 +358,8 @@ Command train_command() {
                {"eval-batch-size", "N", "0", "batch of evaluations (0: as in training)"},
                {"run-dir", "DIR", "", "keep checkpoints, metrics.csv, curves.svg, plan.txt, the plans and config.json there"},
                {"resume", "", "off", "go on from --run-dir's last checkpoint, with the options of that run where none are given and with its plans"},
-               {"overwrite", "", "off", "start anew in a --run-dir that holds a run"},
+               {"overwrite", "", "off", "start anew in a --run-dir that holds a run; replace a file of external data beside --output"},
+               {"keep-external-layout", "", "off", "external data in files of the template's names, not in one named after --output"},
                {"checkpoint-steps", "N", "0", "write a checkpoint every N steps too (0: after epochs only)"},
                {"keep", "NAME", "last", "which weights to write: last, or best by validation"},
                {"output", "FILE", "trained.onnx", "the trained model"},

@@ -39,10 +39,14 @@ class Fit {
         s_(state),
         data_(data),
         o_(options),
-        folder_(state.first() ? options.run_dir : std::filesystem::path()),
+        folder_(state.first() ? options.run_dir : std::filesystem::path(), options.run_dir_held),
         feed_(data, state.targets, options.preprocess, state.options.seed),
         from_initial_(std::exchange(state.initial, false)),
-        order_{.samples = data.size(), .batch = state.running().plan(0).batch, .shuffle = options.shuffle, .seed = state.options.seed} {}
+        order_{.samples = data.size(), .batch = state.running().plan(0).batch, .shuffle = options.shuffle, .seed = state.options.seed} {
+    if (options.run_dir.empty()) return;
+    template_ = state.file.fingerprint();
+    fingerprint_ = fingerprint(data);
+  }
 
   History run() {
     check();
@@ -262,7 +266,7 @@ class Fit {
   Json::Object identity() const {
     return {{"batch_size", order_.batch}, {"samples", order_.samples},    {"seed", static_cast<std::int64_t>(order_.seed)},
             {"shuffle", order_.shuffle},  {"loss", s_.options.plan.loss}, {"optimizer", s_.options.plan.optimizer.name},
-            {"precision", name_of(s_.options.plan.precision)}};
+            {"precision", name_of(s_.options.plan.precision)}, {"template", template_}, {"data", fingerprint_}};
   }
 
   void save(const std::filesystem::path& path) {
@@ -277,13 +281,16 @@ class Fit {
     CheckpointWriter checkpoint(path, state);
     s_.session->each_parameter([&](const NamedTensor& weight) { checkpoint.add_weight(weight); });
     s_.session->each_optimizer_state([&](const NamedTensor& tensor) { checkpoint.add_optimizer(tensor); });
+    if (path == folder_.last()) folder_.keep_last();
     checkpoint.commit();
   }
 
   void resume() {
     if (s_.first() && !folder_.kept()) fail(ExitCode::usage, "resuming needs the run's folder");
     const std::string path = folder_.last().string();
-    const Checkpoint checkpoint = share(s_.options.world, s_.first() ? read_checkpoint(folder_.last()) : Checkpoint{});
+    std::string note;
+    const Checkpoint checkpoint = share(s_.options.world, s_.first() ? folder_.read_last(note) : Checkpoint{});
+    if (!note.empty() && o_.callbacks.on_note) o_.callbacks.on_note(note);
     std::string differs;
     try {
       const Json& was = checkpoint.state.at("run");
@@ -296,12 +303,21 @@ class Fit {
     }
     if (!differs.empty()) fail(ExitCode::usage, path, differs);
     started_ = at_.step;
+    Session& session = *s_.session;
+    session.each_parameter([&](const NamedTensor& t) { require(checkpoint.weights, t.name, path); });
+    session.each_optimizer_state([&](const NamedTensor& t) { require(checkpoint.optimizer, t.name, path); });
     try {
       s_.session->set_parameters(checkpoint.weights);
       s_.session->set_parameters(checkpoint.optimizer);
     } catch (const Error& e) {
       fail(ExitCode::usage, path, " is a checkpoint of another model: ", e.what());
     }
+  }
+
+  // What a checkpoint lacks would keep its first value in silence.
+  static void require(const std::vector<NamedTensor>& list, const std::string& name, const std::string& path) {
+    if (std::none_of(list.begin(), list.end(), [&](const NamedTensor& t) { return t.name == name; }))
+      fail(ExitCode::data, path, ": holds no '", name, "'");
   }
 
   void restore(const Checkpoint& checkpoint) {
@@ -339,6 +355,7 @@ class Fit {
   const FitOptions& o_;
   RunFolder folder_;
   Feed feed_;
+  std::string template_, fingerprint_;  // of the model and the data, where checkpoints are kept
   const bool from_initial_;  // the run starts with the model's first values
   BatchOrder order_;
   Position at_;

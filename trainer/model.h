@@ -77,6 +77,7 @@ struct FitOptions {
   const Dataset* validation = nullptr;  // measured after every epoch
   std::int64_t eval_batch = 0;          // 0: as in training
   std::filesystem::path run_dir;        // checkpoints, metrics.csv, curves.svg, plan.txt, config.json; empty: none. Rank 0's
+  bool run_dir_held = false;            // the caller holds the folder by a RunLock
   Json config;                          // what to write to config.json
   bool resume = false;                  // go on from run_dir's last checkpoint
   std::int64_t checkpoint_steps = 0;    // also in between epochs; 0: after each epoch only

@@ -114,10 +114,10 @@ std::string curves_of(const std::vector<EpochReport>& epochs, const LossTrace& t
   return svg_of(panels);
 }
 
-RunFolder::RunFolder(std::filesystem::path path) : path_(std::move(path)) {
+RunFolder::RunFolder(std::filesystem::path path, bool held) : path_(std::move(path)) {
   if (!kept()) return;
   make_writable_folder(path_);
-  lock_ = RunLock(path_);
+  if (!held) lock_ = RunLock(path_);
 }
 
 void RunFolder::keep_last() const {

@@ -35,8 +35,9 @@ std::string curves_of(const std::vector<EpochReport>& epochs, const LossTrace& t
 
 class RunFolder {
  public:
-  // Makes the folder, checks that it can be written to, and holds it (RunLock); empty path: nothing is kept.
-  explicit RunFolder(std::filesystem::path path);
+  // Makes the folder, checks that it can be written to, and holds it (RunLock) where the caller does not; empty path:
+  // nothing is kept.
+  explicit RunFolder(std::filesystem::path path, bool held = false);
   bool kept() const { return !path_.empty(); }
   std::filesystem::path last() const { return path_ / "last.checkpoint"; }
   std::filesystem::path previous() const { return path_ / "previous.checkpoint"; }

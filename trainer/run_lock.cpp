@@ -18,8 +18,6 @@
 namespace tandem {
 namespace {
 
-constexpr const char* lock_name = "run.lock";
-
 std::string this_process() {
   std::array<char, HOST_NAME_MAX + 1> host{};
   ::gethostname(host.data(), host.size() - 1);
@@ -38,7 +36,7 @@ std::string holder(int fd) {
 }  // namespace
 
 RunLock::RunLock(const std::filesystem::path& folder) {
-  const std::filesystem::path path = folder / lock_name;
+  const std::filesystem::path path = folder / run_lock_name;
   file_ = FileDescriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666));
   struct stat status {};
   if (file_.get() < 0 || ::fstat(file_.get(), &status) != 0) fail(ExitCode::io, path.string(), ": cannot be opened: ", std::strerror(errno));

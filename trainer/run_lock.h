@@ -6,6 +6,8 @@
 
 namespace tandem {
 
+inline constexpr const char* run_lock_name = "run.lock";
+
 class RunLock {
  public:
   RunLock() = default;
