@@ -118,7 +118,7 @@ TEST(Dims, ABatchBehindTheSequenceIsReported) {
 TEST(Dims, ASymbolThatAlsoStandsElsewhereIsNoBatch) {
   Model m;
   m.input("x", "N,nodes").input("adjacent", "nodes,nodes").output("y").add(node("MatMul", {"x", "adjacent"}, {"y"}));
-  EXPECT_NE(m.report({.batch = 2}).find("input 'adjacent' axis 0 has no size: give a size for 'nodes'"), std::string::npos);
+  EXPECT_NE(m.report({.batch = 2}).find("input 'adjacent' axis 0 has no size: give one by --dim nodes=SIZE"), std::string::npos);
   EXPECT_EQ(shape_of(m.parse().graph({.batch = 2, .dims = {{"nodes", 5}}}), "adjacent"), (Shape{5, 5}));
 }
 

@@ -106,7 +106,7 @@ const Row rows[] = {
     {"no_batch_of_its_size", {4}, mean, "l1", {}, false, "'y' does not grow with the batch"},
     {"batch_elsewhere", {4}, elsewhere, "mse", {}, false, "'y' does not grow with the batch along axis 0"},
     {"own_loss", {3}, mean, "output", {}, false, "[] -1 none 0"},
-    {"unknown_loss", {3}, same, "cross-entropy", {}, false, "loss 'cross-entropy' is unknown: expected one of softmax-cross-entropy"},
+    {"unknown_loss", {3}, same, "cross-entropy", {}, false, "loss 'cross-entropy' is unknown, did you mean 'softmax-cross-entropy'?"},
 };
 // clang-format on
 

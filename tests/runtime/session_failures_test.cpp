@@ -23,7 +23,7 @@ INSTANTIATE_TEST_SUITE_P(
     Rows, RefusedPlan,
     testing::Values(Refusal{"no_such_backend", [](FakeBackend&, Plan& p) { p.devices[0].device.backend = "cuda"; },
                             "device cuda:0: this program has no backend 'cuda', only fake"},
-                    Refusal{"too_few_devices", [](FakeBackend& b, Plan&) { b.devices = 1; }, "device fake:1: there are 1 fake devices"},
+                    Refusal{"too_few_devices", [](FakeBackend& b, Plan&) { b.devices = 1; }, "device fake:1: there is 1 fake device"},
                     Refusal{"unusable", [](FakeBackend& b, Plan&) { b.reason = "no driver"; }, "device fake:0: no driver"},
                     Refusal{"out_of_memory", [](FakeBackend& b, Plan&) { b.memory_limit = 100; }, "out of memory"},
                     Refusal{"unknown_operator", [](FakeBackend&, Plan& p) { p.devices[1].steps[3].op = "Nothing"; },
