@@ -264,9 +264,9 @@ class Fit {
 
   // What must be the same for a resumed run to go on as if it had never stopped.
   Json::Object identity() const {
-    return {{"batch_size", order_.batch}, {"samples", order_.samples},    {"seed", static_cast<std::int64_t>(order_.seed)},
+    return {{"template", template_},      {"batch_size", order_.batch},   {"samples", order_.samples}, {"seed", static_cast<std::int64_t>(order_.seed)},
             {"shuffle", order_.shuffle},  {"loss", s_.options.plan.loss}, {"optimizer", s_.options.plan.optimizer.name},
-            {"precision", name_of(s_.options.plan.precision)}, {"template", template_}, {"data", fingerprint_}};
+            {"precision", name_of(s_.options.plan.precision)}, {"data", fingerprint_}};
   }
 
   void save(const std::filesystem::path& path) {
@@ -296,7 +296,9 @@ class Fit {
       const Json& was = checkpoint.state.at("run");
       for (const auto& [key, value] : identity())
         if (differs.empty() && was.at(key).dump() != value.dump())
-          differs = concat(": the run was started with ", key, " ", was.at(key).dump(), ", now it is ", value.dump());
+          differs = key == "template" ? std::string(" is a checkpoint of another model")
+                    : key == "data"   ? concat(" is a checkpoint of a run on other data than ", data_.name())
+                                      : concat(": the run was started with ", key, " ", was.at(key).dump(), ", now it is ", value.dump());
       if (differs.empty()) take_position(checkpoint.state);
     } catch (const Error& e) {
       fail(ExitCode::data, path, ": ", e.what());

@@ -22,8 +22,7 @@ std::string name_of(Plan estimated, const CompileOptions& options, Backends back
 }  // namespace
 
 KeptPlans::KeptPlans(std::filesystem::path folder, bool resume) : folder_(std::move(folder)), resume_(resume) {
-  make_writable_folder(folder_);
-  if (resume_) return;
+  if (resume_ || !std::filesystem::exists(folder_)) return;
   std::vector<std::filesystem::path> old;
   for (const auto& entry : std::filesystem::directory_iterator(folder_))
     if (entry.path().extension() == ending) old.push_back(entry.path());
@@ -47,6 +46,7 @@ Plan KeptPlans::compile(const GraphSource& source, const CompileOptions& options
   }
   made_ = true;
   if (chooses_by_time(options)) plan = tandem::compile(source, options, backends, parameters_of);
+  make_writable_folder(folder_);
   write_atomically(file, serialize(plan));
   return plan;
 }

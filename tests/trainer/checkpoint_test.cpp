@@ -45,6 +45,18 @@ TEST(CheckpointFile, DamageIsFoundAndNothingElseIsTaken) {
   expect_error(ExitCode::io, "cannot be read", [&] { read_checkpoint(folder / "missing"); });
 }
 
+TEST(CheckpointFile, NoBitCanChange) {
+  const TemporaryFolder folder;
+  write_checkpoint(folder / "c", sample());
+  const std::string good = read_file(folder / "c");
+  for (std::size_t at = 0; at < good.size(); ++at) {
+    std::string bytes = good;
+    bytes[at] = static_cast<char>(bytes[at] ^ 1 << at % 8);
+    folder.write("flipped", bytes);
+    EXPECT_THROW(read_checkpoint(folder / "flipped"), Error) << "byte " << at;
+  }
+}
+
 TEST(CheckpointFile, AFailedWriteLeavesTheEarlierOne) {
   const TemporaryFolder folder;
   write_checkpoint(folder / "c", sample());

@@ -228,7 +228,52 @@ TEST(ModelApi, ACheckpointThatDoesNotFitIsRefusedByName) {
   expect_error(ExitCode::data, path.string() + ": batch is 3, expected 0 to 2", [&] { resume("mlp", with("batch", 3)); });
   expect_error(ExitCode::data, path.string() + ": step is -1", [&] { resume("mlp", with("step", -1)); });
   expect_error(ExitCode::data, path.string() + ": JSON: expected", [&] { resume("mlp", with("history", 1)); });
+  Checkpoint lacking = good;
+  lacking.weights.erase(lacking.weights.begin());
+  std::filesystem::remove(folder / "run/previous.checkpoint");
+  expect_error(ExitCode::data, path.string() + ": holds no '" + good.weights[0].name + "'", [&] { resume("mlp", lacking); });
+  const Splits other = digits("synthetic:digits,train=20,test=10,seed=7");
   resume("mlp", good);
+  expect_error(ExitCode::usage, path.string() + " is a checkpoint of a run on other data", [&] {
+    Model(compiled("mlp", options(10))).fit(*other.train, {.epochs = 3, .run_dir = folder / "run", .resume = true});
+  });
+}
+
+TEST(ModelApi, ADamagedCheckpointGivesWayToTheOneBeforeLoudly) {
+  const Splits data = digits("synthetic:digits,train=20,test=10");
+  const TemporaryFolder folder;
+  const std::filesystem::path run = folder / "run";
+  const auto weights_after = [&](const std::filesystem::path& at, std::int64_t epochs, bool resume, std::string& note) {
+    Model model(compiled("mlp", options(10)));
+    FitOptions fit{.epochs = epochs, .run_dir = at, .resume = resume};
+    fit.callbacks.on_note = [&](const std::string& text) { note = text; };
+    model.fit(*data.train, fit);
+    return model.parameters();
+  };
+  std::string note;
+  const auto wanted = weights_after(folder / "whole", 3, false, note);
+  weights_after(run, 2, false, note);
+  EXPECT_EQ(note, "");
+  std::string bytes = read_file(run / "last.checkpoint");
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+  write_atomically(run / "last.checkpoint", bytes);
+  const auto got = weights_after(run, 3, true, note);
+  EXPECT_NE(note.find("is damaged"), std::string::npos) << note;
+  EXPECT_NE(note.find("previous.checkpoint"), std::string::npos) << note;
+  for (std::size_t i = 0; i < got.size(); ++i)
+    EXPECT_TRUE(std::ranges::equal(got[i].tensor.bytes(), wanted[i].tensor.bytes())) << got[i].name;
+}
+
+TEST(ModelApi, OneRunHoldsItsFolder) {
+  const Splits data = digits("synthetic:digits,train=20,test=10");
+  const TemporaryFolder folder;
+  Model model = compiled("mlp", options(10));
+  FitOptions fit{.epochs = 1, .run_dir = folder / "run"};
+  fit.callbacks.on_epoch = [&](const EpochReport&) {
+    expect_error(ExitCode::io, "a run is going on there (process ", [&] { train(options(10), {.epochs = 1, .run_dir = folder / "run"}, *data.train); });
+  };
+  model.fit(*data.train, fit);
+  train(options(10), {.epochs = 1, .run_dir = folder / "run"}, *data.train);
 }
 
 TEST(ModelApi, EvaluationAgreesWithTrainingsOwnLoss) {
