@@ -155,10 +155,18 @@ struct OperandRow {
   OperandRole role = OperandRole::data;
 };
 
+// How many operands an operator takes or gives, over all opsets that are read. Those before `least` are never left out; of
+// a list without end (`any`) none is.
+struct Arity {
+  static constexpr int any = 1 << 30;
+  int least = 1, most = 1;
+};
+
 struct Operator {
   std::string_view name;
   std::string_view domain;                   // "" = ai.onnx, "tandem" = internal
   std::vector<int> since;                    // opset versions in which its definition changed, all of them supported
+  Arity inputs, outputs;                     // of an ONNX operator; checked before any of its functions runs
   void (*infer)(InferContext&) = nullptr;
   // How a batch's samples pass through it; null: follow_broadcast where it is elementwise, else they cannot be followed.
   void (*follow)(FollowContext&) = nullptr;

@@ -22,6 +22,22 @@ int definition_at(const Operator& op, std::int64_t opset) {
   return newer == op.since.begin() ? 0 : *(newer - 1);
 }
 
+// Fails where a node of the file leaves out what its operator needs, or has more than it knows: nothing behind this has to
+// ask again.
+void check_arity(const Operator& op, const FlatNode& node) {
+  const auto given = [](const std::vector<Symbol>& list) {  // trailing ones that are left out do not count
+    std::size_t n = list.size();
+    while (n > 0 && !list[n - 1].present()) --n;
+    return static_cast<int>(n);
+  };
+  const int inputs = given(node.inputs), outputs = given(node.outputs);
+  for (int i = 0; i < std::max(inputs, op.inputs.least); ++i)
+    if ((i < op.inputs.least || op.inputs.most == Arity::any) && (i >= inputs || !node.inputs[static_cast<std::size_t>(i)].present()))
+      fail("its input ", i, " is missing");
+  if (inputs > op.inputs.most) fail("it has ", inputs, " inputs, expected at most ", op.inputs.most);
+  if (outputs > op.outputs.most) fail("it has ", outputs, " outputs, expected at most ", op.outputs.most);
+}
+
 class Builder {
  public:
   Builder(const FlatModel& model, const ImportOptions& options, std::int64_t batch, const FollowedGraph* own, bool shapes_only)
@@ -171,6 +187,8 @@ class Builder {
         (op->name != node.op || definition_at(*op, node.opset) != definition_at(*op, limits::oldest_opset)))
       fail("opset ", node.opset, " defines the operator otherwise than opset ", limits::oldest_opset, ", the oldest that is read");
     if (!node.faults.empty()) fail(node.faults.front());
+    if (!op->domain.empty()) fail("it is an operator of plans, which no model may hold");
+    if (op->name == node.op) check_arity(*op, node);
     Draft draft{.op = node.op,
                 .domain = node.domain,
                 .opset = node.opset,

@@ -60,7 +60,7 @@ Operator mish() {
 // y = max(x, 0) − slope · max(−x, 0); the slope broadcasts to x
 Operator prelu() {
   return {.name = "PRelu",
-          .since = {1, 6, 7, 9, 16},
+          .since = {1, 6, 7, 9, 16}, .inputs = {2, 2},
           .infer =
               [](InferContext& c) {
                 expect_dtype(c, 1, c.input(0).dtype);

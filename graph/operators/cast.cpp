@@ -44,7 +44,7 @@ Operator cast_operator() {
 
 Operator cast_like() {
   return {.name = "CastLike",
-          .since = {15, 19, 21, 23, 24, 25},
+          .since = {15, 19, 21, 23, 24, 25}, .inputs = {2, 2},
           .infer = [](InferContext& c) { c.set_output(0, c.input(1).dtype, c.shape(0)); },
           .follow = [](FollowContext& c) { c.set(0, c.place()); },
           .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {cast(e, e.x(0), e.type(e.x(1)).dtype)}; },

@@ -69,7 +69,7 @@ ValueId known(ExpandContext& e, Tensor value) { return e.graph().add_constant(e.
 
 Operator constant() {
   return {.name = "Constant",
-          .since = {1, 9, 11, 12, 13, 19, 21, 23, 24, 25},
+          .since = {1, 9, 11, 12, 13, 19, 21, 23, 24, 25}, .inputs = {0, 0},
           .infer = [](InferContext& c) { c.set_output(0, constant_value(c.attributes()).type()); },
           .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {known(e, constant_value(e.attributes()))}; },
           .fold = [](const FoldContext& c) -> Folded { return std::vector{constant_value(c.node.attributes)}; }};
@@ -95,7 +95,7 @@ Operator constant_of_shape() {
 
 Operator range() {
   return {.name = "Range",
-          .since = {11, 27},
+          .since = {11, 27}, .inputs = {3, 3},
           .infer = infer_range,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             const auto data = [&](int i) { return *e.graph()[e.x(i)].data; };

@@ -41,7 +41,7 @@ void infer_like_input_shape(InferContext& c) { c.set_output(0, c.input(0).dtype,
 // y = max over the window; Indices number x's elements over the whole tensor. Training keeps where each maximum was.
 Operator max_pool() {
   return {.name = "MaxPool",
-          .since = {1, 8, 10, 11, 12, 22},
+          .since = {1, 8, 10, 11, 12, 22}, .outputs = {1, 2},
           .infer =
               [](InferContext& c) {
                 const Shape y = pooled(c);

@@ -77,7 +77,7 @@ void follow_unsqueeze(FollowContext& c) {
 
 Operator reshape() {
   return {.name = "Reshape",
-          .since = {1, 5, 13, 14, 19, 21, 23, 24, 25},
+          .since = {1, 5, 13, 14, 19, 21, 23, 24, 25}, .inputs = {2, 2},
           .infer =
               [](InferContext& c) {
                 if (!c.attributes().has("shape")) c.fail("shape must be known when the plan is made");
@@ -113,7 +113,7 @@ Operator flatten() {
 
 Operator squeeze() {
   return {.name = "Squeeze",
-          .since = {1, 11, 13, 21, 23, 24, 25},
+          .since = {1, 11, 13, 21, 23, 24, 25}, .inputs = {1, 2},
           .infer =
               [](InferContext& c) {
                 const Shape& x = c.shape(0);
@@ -139,7 +139,7 @@ Operator squeeze() {
 
 Operator unsqueeze() {
   return {.name = "Unsqueeze",
-          .since = {1, 11, 13, 21, 23, 24, 25},
+          .since = {1, 11, 13, 21, 23, 24, 25}, .inputs = {1, 2},
           .infer =
               [](InferContext& c) {
                 if (!c.attributes().has("axes")) c.fail("axes must be known when the plan is made");

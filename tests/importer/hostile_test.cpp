@@ -4,6 +4,7 @@
 #include <functional>
 #include <random>
 
+#include "graph/operator.h"
 #include "tests/importer/model_builder.h"
 
 namespace tandem::test {
@@ -52,6 +53,67 @@ TEST(Hostile, ChangedBytes) {
       bytes[random() % bytes.size()] = static_cast<char>(random());
     expect_survives(bytes);
   }
+}
+
+// Every operator with operands left out, given too often and of other kinds, and with outputs that it has not.
+TEST(Hostile, OperandsOfEveryOperator) {
+  int refused = 0;
+  for (const Operator& op : operators()) {
+    if (!op.domain.empty()) continue;
+    const int most = std::min(op.inputs.most, 5) + 1;
+    for (int inputs = 0; inputs <= most; ++inputs)
+      for (int blank = -1; blank < inputs; ++blank)
+        for (const int outputs : {1, 2, 4})
+          for (const char* first : {"x", "w", "i"}) {
+            Names in, out;
+            const char* const kinds[] = {"x", "w", "i", "s", "x", "w"};
+            for (int k = 0; k < inputs; ++k) in.emplace_back(k == blank ? "" : k == 0 ? first : kinds[k]);
+            for (int k = 0; k < outputs; ++k) out.push_back(concat("y", k));
+            Model m(op.since.back());
+            m.input("x", "N,4").output("z").add(filled_tensor("w", {4, 4})).add(int_tensor("i", {2}, {0, 1})).add(int_tensor("s", {1}, {1}));
+            m.add(node(std::string(op.name), in, out)).add(node("MatMul", {"x", "w"}, {"p"})).add(node("Add", {"p", "y0"}, {"z"}));
+            for (int k = 1; k < outputs; ++k) m.output(concat("y", k));
+            refused += !m.report({.batch = 2}).empty();
+            expect_survives(m.bytes());
+          }
+  }
+  EXPECT_GT(refused, 1000);
+}
+
+// What an operator needs, or has not, is said; nothing behind the importer asks again.
+TEST(Hostile, AMissingOperandIsNamed) {
+  struct Case {
+    const char* op;
+    Names inputs, outputs;
+    const char* reason;
+  };
+  const Case cases[] = {
+      {"Add", {"x"}, {"y"}, "its input 1 is missing"},
+      {"Add", {"", "x"}, {"y"}, "its input 0 is missing"},
+      {"Size", {}, {"y"}, "its input 0 is missing"},
+      {"Concat", {"x", "", "x"}, {"y"}, "its input 1 is missing"},
+      {"Relu", {"x", "x"}, {"y"}, "it has 2 inputs, expected at most 1"},
+      {"RMSNormalization", {"x", "w"}, {"y", "a", "b"}, "it has 3 outputs, expected at most 1"},
+      {"Clip", {"x", "", ""}, {"y"}, ""},  // trailing ones may be left out
+  };
+  for (const Case& c : cases) {
+    Model m(23);
+    m.input("x", "N,4").output("y").add(filled_tensor("w", {4}));
+    for (std::size_t i = 1; i < c.outputs.size(); ++i) m.output(c.outputs[i]);
+    m.add(node(c.op, c.inputs, c.outputs));
+    const std::string report = m.report();
+    if (*c.reason)
+      EXPECT_NE(report.find(c.reason), std::string::npos) << c.op << ": " << report;
+    else
+      EXPECT_EQ(report, "");
+  }
+}
+
+TEST(Hostile, OperatorsOfPlansAreNoModels) {
+  Model m;
+  m.input("x", "N,4").output("y").add(node("ReluBackward", {"x", "x"}, {"y"}, {}, "tandem"));
+  m.proto.add_opset_import()->set_domain("tandem");
+  EXPECT_NE(m.report().find("which no model may hold"), std::string::npos) << m.report();
 }
 
 struct Row {
