@@ -104,7 +104,11 @@ class Follower {
       if (!node.outputs[i].present()) continue;
       const std::vector<BatchPlace>& readings = context.results()[i];
       if (i == 0) choice.readings = std::max(1, static_cast<int>(readings.size()));
-      place(node.outputs[i]) = readings.empty() ? BatchPlace{} : readings[i == 0 ? at(choice.taken) : 0];
+      const BatchPlace holds_now = readings.empty() ? BatchPlace{} : readings[i == 0 ? at(choice.taken) : 0];
+      const Shape& y = graph_[node.outputs[i]].type.shape;
+      if (holds_now.present() && (holds_now.axis >= y.rank() || y[holds_now.axis] % (holds_now.outer * batch_) != 0))
+        fail("its output ", i, ' ', y, " has no part for each of ", batch_, " samples");
+      place(node.outputs[i]) = holds_now;
     }
   }
 
