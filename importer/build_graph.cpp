@@ -24,18 +24,18 @@ int definition_at(const Operator& op, std::int64_t opset) {
 
 // Fails where a node of the file leaves out what its operator needs, or has more than it knows: nothing behind this has to
 // ask again.
-void check_arity(const Operator& op, const FlatNode& node) {
+void check_arity(const Arity& takes, const Arity& gives, const FlatNode& node) {
   const auto given = [](const std::vector<Symbol>& list) {  // trailing ones that are left out do not count
     std::size_t n = list.size();
     while (n > 0 && !list[n - 1].present()) --n;
     return static_cast<int>(n);
   };
   const int inputs = given(node.inputs), outputs = given(node.outputs);
-  for (int i = 0; i < std::max(inputs, op.inputs.least); ++i)
-    if ((i < op.inputs.least || op.inputs.most == Arity::any) && (i >= inputs || !node.inputs[static_cast<std::size_t>(i)].present()))
+  for (int i = 0; i < std::max(inputs, takes.least); ++i)
+    if ((i < takes.least || takes.most == Arity::any) && (i >= inputs || !node.inputs[static_cast<std::size_t>(i)].present()))
       fail("its input ", i, " is missing");
-  if (inputs > op.inputs.most) fail("it has ", inputs, " inputs, expected at most ", op.inputs.most);
-  if (outputs > op.outputs.most) fail("it has ", outputs, " outputs, expected at most ", op.outputs.most);
+  if (inputs > takes.most) fail("it has ", inputs, " inputs, expected at most ", takes.most);
+  if (outputs > gives.most) fail("it has ", outputs, " outputs, expected at most ", gives.most);
 }
 
 class Builder {
@@ -179,16 +179,17 @@ class Builder {
     const bool standard = node.domain.empty();
     if (standard && node.op == "Constant") return constant(node);
     if (standard && node.op == "If") return choose(node);
-    const Operator* op = find_operator(upgraded_name(node.op, node.opset), node.domain);
+    const std::optional<Renamed> now = standard ? renamed(node.op, node.opset) : std::nullopt;
+    const Operator* op = find_operator(now ? now->op : node.op, node.domain);
     if (!op) fail(unsupported(node));
-    if (node.opset > 0 && node.opset < op->since.front() && op->name == node.op)
+    if (node.opset > 0 && node.opset < op->since.front() && !now)
       fail("the operator exists since opset ", op->since.front());
     if (standard && node.opset > 0 && node.opset < limits::oldest_opset &&
-        (op->name != node.op || definition_at(*op, node.opset) != definition_at(*op, limits::oldest_opset)))
+        (now || definition_at(*op, node.opset) != definition_at(*op, limits::oldest_opset)))
       fail("opset ", node.opset, " defines the operator otherwise than opset ", limits::oldest_opset, ", the oldest that is read");
     if (!node.faults.empty()) fail(node.faults.front());
     if (!op->domain.empty()) fail("it is an operator of plans, which no model may hold");
-    if (op->name == node.op) check_arity(*op, node);
+    check_arity(now ? now->inputs : op->inputs, now ? now->outputs : op->outputs, node);
     Draft draft{.op = node.op,
                 .domain = node.domain,
                 .opset = node.opset,

@@ -24,8 +24,9 @@ std::size_t strength(OperandRole role) {
 
 // By its own name, or by today's where it has left ONNX.
 const Operator* operator_of(const FlatNode& node) {
-  const Operator* op = find_operator(node.op, node.domain);
-  return op ? op : find_operator(upgraded_name(node.op, node.opset), node.domain);
+  if (const Operator* op = find_operator(node.op, node.domain)) return op;
+  const std::optional<Renamed> now = renamed(node.op, node.opset);
+  return now ? find_operator(now->op, node.domain) : nullptr;
 }
 
 // Nothing flows back through these outputs, whatever the operator's rule says of floats.

@@ -100,7 +100,6 @@ Outputs crop(UpgradeContext& c) {
 }
 
 Outputs cast_like(UpgradeContext& c) {
-  if (c.draft.inputs.size() != 2) c.fail("expected two inputs, got ", c.draft.inputs.size());
   c.draft.op = "Cast";
   c.draft.attributes.set("to", static_cast<std::int64_t>(c.type(c.draft.inputs[1]).dtype));
   c.draft.inputs.pop_back();
@@ -111,24 +110,24 @@ struct Row {
   std::string_view op;
   std::int64_t before;  // for opsets below this one
   Outputs (*apply)(UpgradeContext&);
-  std::string_view becomes = {};
+  std::optional<Renamed> becomes = {};
 };
 constexpr Row rows[] = {
-    {"Affine", 10, affine, "Mul"},
+    {"Affine", 10, affine, {{"Mul", {1, 1}}}},
     {"BatchNormalization", 9, batch_normalization_spatial},
     {"BatchNormalization", 14, batch_normalization_outputs},
     {"BatchNormalization", always, batch_normalization_mode},
-    {"CastLike", always, cast_like, "Cast"},
-    {"Crop", 10, crop, "Slice"},
+    {"CastLike", always, cast_like, {{"Cast", {2, 2}}}},
+    {"Crop", 10, crop, {{"Slice", {1, 1}}}},
     {"Hardmax", 13, softmax_over_rest},
     {"Hardmax", always, softmax_default_axis},
-    {"ImageScaler", 10, image_scaler, "Mul"},
+    {"ImageScaler", 10, image_scaler, {{"Mul", {1, 1}}}},
     {"LogSoftmax", 13, softmax_over_rest},
     {"LogSoftmax", always, softmax_default_axis},
     {"Resize", 11, resize_10},
     {"Softmax", 13, softmax_over_rest},
     {"Softmax", always, softmax_default_axis},
-    {"Upsample", 10, upsample, "Resize"},
+    {"Upsample", 10, upsample, {{"Resize", {1, 2}}}},
 };
 
 }  // namespace
@@ -149,10 +148,10 @@ std::optional<std::vector<ValueId>> upgrade(Graph& graph, Draft& draft) {
   return std::nullopt;
 }
 
-std::string upgraded_name(const std::string& op, std::int64_t opset) {
+std::optional<Renamed> renamed(const std::string& op, std::int64_t opset) {
   for (const Row& row : rows)
-    if (row.op == op && opset < row.before && !row.becomes.empty()) return std::string(row.becomes);
-  return op;
+    if (row.op == op && opset < row.before && row.becomes) return row.becomes;
+  return std::nullopt;
 }
 
 }  // namespace tandem

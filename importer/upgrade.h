@@ -22,7 +22,11 @@ class UpgradeContext : public GraphBuilder {
 // Applies every row of the table that fits. Gives the node's outputs where an upgrade replaced it altogether; its last
 // node then computes them.
 std::optional<std::vector<ValueId>> upgrade(Graph& graph, Draft& draft);
-// The name that an operator goes by once its node is upgraded.
-std::string upgraded_name(const std::string& op, std::int64_t opset);
+// An operator that goes by another name once its node is upgraded.
+struct Renamed {
+  std::string_view op;
+  Arity inputs, outputs = {};  // what the file's node takes and gives; checked before it is upgraded
+};
+std::optional<Renamed> renamed(const std::string& op, std::int64_t opset);
 
 }  // namespace tandem
