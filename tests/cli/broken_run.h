@@ -1,0 +1,42 @@
+// A small run that tests break off in every way: what it leaves, and what it must end with.
+#pragma once
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/cli/process.h"
+
+namespace tandem {
+
+// What a checkpoint holds, without the times in it: equal texts are equal runs.
+std::string contents_of(const std::filesystem::path& checkpoint);
+
+struct Result {
+  std::string output, last, best, metrics;  // contents, checkpoints and metrics without times
+  bool operator==(const Result&) const = default;
+};
+
+// Where one run writes: FOLDER/run and FOLDER/out.onnx. The template lies beside that folder.
+class BrokenRun {
+ public:
+  // `options`: of the command train, beside the model, the data and where it writes.
+  BrokenRun(const TemporaryFolder& folder, const std::string& name, std::string options);
+  const std::filesystem::path& folder() const { return folder_; }
+  std::filesystem::path checkpoint() const { return folder_ / "run/last.checkpoint"; }
+  std::filesystem::path output() const { return folder_ / "out.onnx"; }
+
+  // Goes on where there is something to go on from, begins anew where a run was broken off before its first checkpoint.
+  Process start(const std::map<std::string, std::string>& environment = {}) const;
+  Result result() const;
+  // The step of the checkpoint that a resumed run takes up; 0 without one. Fails where there are some and none is whole.
+  std::int64_t step() const;
+  std::vector<std::string> temporaries() const;  // files under a name that only an unfinished write has
+
+ private:
+  const TemporaryFolder& all_;
+  std::filesystem::path folder_;
+  std::string name_, options_;
+};
+
+}  // namespace tandem
