@@ -52,27 +52,45 @@ std::string contents_of(const std::filesystem::path& path) {
   return text;
 }
 
-BrokenRun::BrokenRun(const TemporaryFolder& all, const std::string& name, std::string options)
-    : all_(all), folder_(all / name), name_(name), options_(std::move(options)) {
+std::string values_of(const std::filesystem::path& path) try {
+  if (!std::filesystem::exists(path)) return "none";
+  const ModelFile model = ModelFile::read(path);
+  const Graph graph = model.graph({.batch = 1});
+  std::string text;
+  for (const auto& [key, value] : model.metadata()) text += concat(key, ' ', value, '\n');
+  for (const Value& v : graph.values)
+    if (v.data) {
+      text += concat(v.name, ' ', v.type, ' ');
+      text.append(reinterpret_cast<const char*>(v.data->bytes().data()), v.data->bytes().size());
+    }
+  return text;
+} catch (const Error& e) {
+  return concat("unreadable: ", e.what());
+}
+
+BrokenRun::BrokenRun(const TemporaryFolder& all, const std::string& name, std::string options, bool external)
+    : all_(all), folder_(all / name), name_(name), options_(std::move(options)), template_(external ? "external.onnx" : "tiny.onnx") {
   std::filesystem::create_directory(folder_);
-  if (std::filesystem::exists(all / "tiny.onnx")) return;
-  test::Model model;
+  if (std::filesystem::exists(all / template_)) return;
   std::vector<float> weight(6 * 5);
   for (std::size_t i = 0; i < weight.size(); ++i) weight[i] = static_cast<float>(static_cast<int>(i * 7 % 11) - 5) / 8;
-  model.input("x", "N,6").add(test::float_tensor("w", {6, 5}, weight)).add(test::filled_tensor("b", {5})).add(test::node("Gemm", {"x", "w", "b"}, {"y"})).output("y");
-  all.write("tiny.onnx", model.bytes());
+  all.write("weight", {reinterpret_cast<const char*>(weight.data()), weight.size() * sizeof(float)});
+  test::Model model;
+  model.input("x", "N,6").output("y").add(test::filled_tensor("b", {5})).add(test::node("Gemm", {"x", "w", "b"}, {"y"}));
+  model.add(external ? test::external_tensor("w", {6, 5}, {{"location", "weight"}}) : test::float_tensor("w", {6, 5}, weight));
+  all.write(template_, model.bytes());
 }
 
 Process BrokenRun::start(const std::map<std::string, std::string>& environment) const {
-  std::string line = "train TMP/tiny.onnx --no-autotune --quiet --run-dir TMP/NAME/run --output TMP/NAME/out.onnx " + options_;
-  for (std::size_t at; (at = line.find("NAME")) != std::string::npos;) line.replace(at, 4, name_);
+  std::string line = "train TMP/TEMPLATE --no-autotune --quiet --run-dir TMP/NAME/run --output TMP/NAME/out.onnx " + options_;
+  for (const auto& [word, text] : {std::pair<std::string, std::string>{"TEMPLATE", template_}, {"NAME", name_}})
+    for (std::size_t at; (at = line.find(word)) != std::string::npos;) line.replace(at, word.size(), text);
   if (std::filesystem::exists(checkpoint()) && options_.find("--overwrite") == std::string::npos) line += " --resume";
   return {all_, name_ + "-process", words(line, all_.text()), environment};
 }
 
 Result BrokenRun::result() const {
-  return {contents_if_any(output()), contents_of(checkpoint()), contents_of(folder_ / "run/best.checkpoint"),
-          without_times(contents_if_any(folder_ / "run/metrics.csv"))};
+  return {values_of(output()), contents_of(checkpoint()), without_times(contents_if_any(folder_ / "run/metrics.csv"))};
 }
 
 std::int64_t BrokenRun::step() const {
@@ -86,10 +104,14 @@ std::int64_t BrokenRun::step() const {
   }
 }
 
-std::vector<std::string> BrokenRun::temporaries() const {
+std::vector<std::string> BrokenRun::leftovers() const {
   std::vector<std::string> list;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_))
-    if (entry.path().filename().string().find(".tandem-") != std::string::npos) list.push_back(entry.path().string());
+  int data = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_)) {
+    const std::string name = entry.path().filename().string();
+    data += name.ends_with(".data");
+    if (name.starts_with('.') || (name.ends_with(".data") && data > 1)) list.push_back(entry.path().string());
+  }
   return list;
 }
 
