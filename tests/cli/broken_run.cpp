@@ -86,7 +86,9 @@ Process BrokenRun::start(const std::map<std::string, std::string>& environment) 
   for (const auto& [word, text] : {std::pair<std::string, std::string>{"TEMPLATE", template_}, {"NAME", name_}})
     for (std::size_t at; (at = line.find(word)) != std::string::npos;) line.replace(at, word.size(), text);
   if (std::filesystem::exists(checkpoint()) && options_.find("--overwrite") == std::string::npos) line += " --resume";
-  return {all_, name_ + "-process", words(line, all_.text()), environment};
+  std::map<std::string, std::string> all = environment;
+  all.emplace("GOMP_SPINCOUNT", "2000");  // else the program starts itself once more with it
+  return {all_, name_ + "-process", words(line, all_.text()), all};
 }
 
 Result BrokenRun::result() const {

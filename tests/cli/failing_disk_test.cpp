@@ -11,7 +11,7 @@ namespace tandem {
 namespace {
 
 // Two epochs of one step, each measured; with a checkpoint of the best.
-const std::string options = "--data random,samples=8 --validation-split 0.5 --batch-size 4 --epochs 2 --momentum 0.9 --devices cpu:0";
+const std::string options = "--data random,samples=8 --validation-split 0.5 --batch-size 4 --epochs 2 --steps 2 --momentum 0.9 --devices cpu:0";
 
 struct Fault {
   const char* name;
@@ -19,16 +19,21 @@ struct Fault {
 };
 constexpr Fault faults[] = {{"eio"}, {"enospc"}, {"full"}, {"dead"}, {"eintr", false, true}, {"short", false, true}, {"kill", true}, {"torn", true}, {"cut", true}};
 
+enum class Kind { begun, with_external_data, resumed };  // external: the model's weights lie in a file beside it
 struct Row {
   Fault fault;
-  bool external;  // the model's weights lie in a file beside it
+  Kind kind;
 };
-void PrintTo(const Row& row, std::ostream* out) { *out << row.fault.name << (row.external ? " with external data" : ""); }
+std::string name_of(const Row& row) {
+  static constexpr const char* ends[] = {"", "_with_external_data", "_resumed"};
+  return concat(row.fault.name, ends[static_cast<int>(row.kind)]);
+}
+void PrintTo(const Row& row, std::ostream* out) { *out << name_of(row); }
 
 std::vector<Row> rows() {
   std::vector<Row> list;
-  for (const bool external : {false, true})
-    for (const Fault& fault : faults) list.push_back({fault, external});
+  for (const Kind kind : {Kind::begun, Kind::with_external_data, Kind::resumed})
+    for (const Fault& fault : faults) list.push_back({fault, kind});
   return list;
 }
 
@@ -40,13 +45,14 @@ class FailingDisk : public testing::TestWithParam<Row> {
 #endif
   }
 
-  // The run in a folder that holds nothing but the model of an earlier one, where this one writes its own.
+  static bool external() { return GetParam().kind == Kind::with_external_data; }
+
+  // The run in a folder that holds the model of an earlier one, where this one writes its own; or the first step of this one.
   static BrokenRun fresh(const TemporaryFolder& folder) {
     std::filesystem::remove_all(folder / "work");
-    BrokenRun run(folder, "work", options, GetParam().external);
-    for (const char* file : {"out.onnx", "out.onnx.data"})
-      if (std::filesystem::exists(folder / "earlier" / file)) std::filesystem::copy_file(folder / "earlier" / file, run.folder() / file);
-    return run;
+    std::filesystem::copy(folder / "earlier", folder / "work", std::filesystem::copy_options::recursive);
+    if (GetParam().kind != Kind::resumed) std::filesystem::remove_all(folder / "work/run");
+    return {folder, "work", options, external()};
   }
 
   // `call`: where the fault happens; 0: nowhere.
@@ -72,7 +78,7 @@ class FailingDisk : public testing::TestWithParam<Row> {
 TEST_P(FailingDisk, CostsNoBit) {
   const Fault& fault = GetParam().fault;
   const TemporaryFolder folder;
-  const BrokenRun earlier(folder, "earlier", options + " --steps 1 --lr 0.5", GetParam().external);
+  const BrokenRun earlier(folder, "earlier", options + (GetParam().kind == Kind::resumed ? " --steps 1" : " --steps 1 --lr 0.5"), external());
   ASSERT_EQ(earlier.start().wait().code, 0);
   const std::string old = values_of(earlier.output());
   const BrokenRun whole = fresh(folder);
@@ -84,10 +90,10 @@ TEST_P(FailingDisk, CostsNoBit) {
   const int calls = static_cast<int>(std::count(log.begin(), log.end(), '\n'));
   ASSERT_GT(calls, 100) << "the calls are not seen";
 
-  std::int64_t before = 0;
+  std::int64_t before = fresh(folder).step();
   int resumed = 0;
   for (const int call : tries(calls)) {
-    SCOPED_TRACE(concat(fault.name, " at call ", call, " of ", calls));
+    SCOPED_TRACE(concat(name_of(GetParam()), " at call ", call, " of ", calls));
     const BrokenRun run = fresh(folder);
     const Outcome o = broken(run, folder, fault.name, call);
     if (fault.harmless)
@@ -113,12 +119,12 @@ TEST_P(FailingDisk, CostsNoBit) {
     EXPECT_TRUE(run.result() == wanted) << "other results";
     EXPECT_EQ(run.leftovers(), std::vector<std::string>());
   }
-  std::cout << fault.name << ": " << tries(calls).size() << " of " << calls << " calls tried, " << resumed << " runs taken up again\n";
+  std::cout << name_of(GetParam()) << ": " << tries(calls).size() << " of " << calls << " calls tried, " << resumed << " runs taken up again\n";
   EXPECT_EQ(resumed > 0, !fault.harmless);
 }
 
 INSTANTIATE_TEST_SUITE_P(Faults, FailingDisk, testing::ValuesIn(rows()), [](const auto& info) {
-  return concat(info.param.fault.name, info.param.external ? "_with_external_data" : "");
+  return name_of(info.param);
 });
 
 }  // namespace
