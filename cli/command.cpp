@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <new>
 
@@ -118,6 +119,8 @@ int run(std::span<const std::string> arguments, Streams& streams, const Environm
     return report(e.what(), static_cast<int>(e.code()));
   } catch (const std::bad_alloc&) {
     return report("out of memory", static_cast<int>(ExitCode::device));
+  } catch (const std::filesystem::filesystem_error& e) {
+    return report(concat(e.path1().string(), ": ", e.code().message()), static_cast<int>(ExitCode::io));
   } catch (const std::exception& e) {
     return report(concat("internal: ", e.what()), 1);
   }

@@ -1,12 +1,15 @@
 #include "importer/atomic_file.h"
 
+#include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <memory>
 #include <utility>
 
 #include "graph/error.h"
@@ -22,12 +25,42 @@ constexpr std::string_view temporary_mark = ".tandem-";
   fail(ExitCode::io, "cannot ", what, " '", shown, "': ", std::strerror(errno));
 }
 
+// Whether a name is one that an AtomicFile writes to: ".TARGET.tandem-PROCESS-NUMBER"; of any target where none is given.
+bool is_temporary(std::string_view name, std::string_view target) {
+  const std::size_t at = name.rfind(temporary_mark);
+  if (!name.starts_with('.') || at == std::string_view::npos || at < 2) return false;
+  if (!target.empty() && name.substr(1, at - 1) != target) return false;
+  const std::string_view number = name.substr(at + temporary_mark.size());
+  const std::size_t dash = number.find('-');
+  const auto digits = [](std::string_view s) { return !s.empty() && s.find_first_not_of("0123456789") == std::string_view::npos; };
+  return dash != std::string_view::npos && digits(number.substr(0, dash)) && digits(number.substr(dash + 1));
+}
+
+bool is_linked(int fd) {
+  struct stat status {};
+  return ::fstat(fd, &status) == 0 && status.st_nlink > 0;
+}
+
+// Who writes to a temporary file holds a lock on it, so one that can be locked is a killed process's.
+void remove_abandoned(int folder, std::string_view target) {
+  const int listed = uninterrupted([&] { return ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(listed < 0 ? nullptr : ::fdopendir(listed), ::closedir);
+  if (!entries) return;
+  while (const dirent* entry = ::readdir(entries.get())) {
+    if (!is_temporary(entry->d_name, target)) continue;
+    const FileDescriptor file(uninterrupted([&] { return ::openat(folder, entry->d_name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC); }));
+    struct stat status {};
+    if (file.get() < 0 || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
+    if (uninterrupted([&] { return ::flock(file.get(), LOCK_EX | LOCK_NB); }) == 0) ::unlinkat(folder, entry->d_name, 0);
+  }
+}
+
 }  // namespace
 
 AtomicFile::AtomicFile(const fs::path& folder, const fs::path& location)
     : name_(location.filename()), shown_((folder / location).string()) {
   if (name_.empty()) fail(ExitCode::io, "cannot write '", shown_, "': it has no file name");
-  folder_ = FileDescriptor(::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  folder_ = FileDescriptor(uninterrupted([&] { return ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
   if (folder_.get() < 0) fail_to("open the folder of", shown_);
   for (const fs::path& part : location.parent_path()) {
     if (part == ".") continue;
@@ -40,19 +73,23 @@ AtomicFile::AtomicFile(const fs::path& folder, const fs::path& location)
   const bool replaces = ::fstatat(folder_.get(), name_.c_str(), &there, 0) == 0;
   if (replaces && !S_ISREG(there.st_mode))
     fail(ExitCode::io, "cannot replace '", shown_, "': it is a folder, a device or a pipe, expected a regular file");
-  for (int attempt = 0; file_.get() < 0 && attempt < 100; ++attempt) {
+  remove_abandoned(folder_.get(), name_);
+  for (int attempt = 0; temporary_.empty() && attempt < 100; ++attempt) {
     std::string candidate = concat('.', name_, temporary_mark, ::getpid(), '-', attempt);
-    file_ = FileDescriptor(::openat(folder_.get(), candidate.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
-    if (file_.get() >= 0)
-      temporary_ = std::move(candidate);
-    else if (errno != EEXIST)
-      break;
+    FileDescriptor made(
+        uninterrupted([&] { return ::openat(folder_.get(), candidate.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666); }));
+    if (made.get() < 0 && errno != EEXIST) break;
+    // Where another has locked it first it takes it for an abandoned one. Some file systems have no locks.
+    if (made.get() < 0 || (uninterrupted([&] { return ::flock(made.get(), LOCK_EX | LOCK_NB); }) != 0 && errno == EWOULDBLOCK) || !is_linked(made.get()))
+      continue;
+    file_ = std::move(made);
+    temporary_ = std::move(candidate);
   }
-  if (file_.get() < 0) fail_to("create", shown_);
+  if (temporary_.empty()) fail_to("create", shown_);
   if (!replaces) return;
   // The file that takes the other's place keeps its owner, as far as that is allowed, and its mode.
   [[maybe_unused]] const int owner = ::fchown(file_.get(), there.st_uid, there.st_gid);
-  if (::fchmod(file_.get(), there.st_mode & 0777) != 0) fail_to("set the mode of", shown_);
+  if (uninterrupted([&] { return ::fchmod(file_.get(), there.st_mode & 0777); }) != 0) fail_to("set the mode of", shown_);
 }
 
 AtomicFile::AtomicFile(AtomicFile&& other) noexcept
@@ -72,23 +109,19 @@ void AtomicFile::write(const char* bytes, std::size_t size, std::int64_t offset)
 
 void AtomicFile::flush() {
   // Some file systems and special mounts cannot flush; that is no failed write.
-  if (::fsync(file_.get()) != 0 && errno != EINVAL && errno != EROFS) fail_to("write", shown_);
+  if (uninterrupted([&] { return ::fsync(file_.get()); }) != 0 && errno != EINVAL && errno != EROFS) fail_to("write", shown_);
 }
 
 void AtomicFile::commit() {
   if (::renameat(folder_.get(), temporary_.c_str(), folder_.get(), name_.c_str()) != 0) fail_to("replace", shown_);
   temporary_.clear();
   // The file is there and whole; that its folder cannot be flushed (some file systems refuse) changes nothing.
-  [[maybe_unused]] const int flushed = ::fsync(folder_.get());
+  [[maybe_unused]] const int flushed = uninterrupted([&] { return ::fsync(folder_.get()); });
 }
 
-bool is_unfinished(std::string_view name) {
-  const std::size_t at = name.rfind(temporary_mark);
-  if (!name.starts_with('.') || at == std::string_view::npos || at < 2) return false;
-  const std::string_view number = name.substr(at + temporary_mark.size());
-  const std::size_t dash = number.find('-');
-  const auto digits = [](std::string_view s) { return !s.empty() && s.find_first_not_of("0123456789") == std::string_view::npos; };
-  return dash != std::string_view::npos && digits(number.substr(0, dash)) && digits(number.substr(dash + 1));
+void remove_abandoned_files(const fs::path& folder) {
+  const FileDescriptor opened(uninterrupted([&] { return ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+  if (opened.get() >= 0) remove_abandoned(opened.get(), "");
 }
 
 }  // namespace tandem

@@ -1,6 +1,7 @@
 // A file that takes its name only once it is whole: written beside it under a temporary name that no other file has,
-// flushed to the disk, then renamed. It keeps mode and owner of the file it replaces. A symbolic link at that name is replaced, never followed. What is no regular file is refused: renaming would
-// put a file in a device's place.
+// flushed to the disk, then renamed. It keeps mode and owner of the file it replaces. A symbolic link at that name is
+// replaced, never followed. What is no regular file is refused: renaming would put a file in a device's place.
+// Temporary files of the same target that killed processes have left are removed.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -27,7 +28,7 @@ class AtomicFile {
   FileDescriptor folder_, file_;
 };
 
-// Whether a file's name is one that an AtomicFile writes to: where no process is writing, a killed one left it.
-bool is_unfinished(std::string_view name);
+// Removes every temporary file in the folder that no process is writing.
+void remove_abandoned_files(const std::filesystem::path& folder);
 
 }  // namespace tandem

@@ -81,18 +81,18 @@ void point_to(onnx::TensorProto& proto, const std::string& name, std::int64_t of
   }
 }
 
-// Whether the model that lies at `output` now keeps its data in this file: then both are replaced together.
-bool belongs_to(const fs::path& output, const std::string& name) {
+// The files in which the model that lies at `output` now keeps its data.
+std::set<std::string> data_of(const fs::path& output) {
+  std::set<std::string> names;
   std::error_code error;
-  if (!fs::is_regular_file(fs::symlink_status(output, error))) return false;
+  if (!fs::is_regular_file(fs::symlink_status(output, error))) return names;
   try {
     onnx::ModelProto model = parse_model(read_file(output, limits::model_bytes));
-    bool named = false;
-    for_each_external(model, [&](const onnx::TensorProto& tensor) { named = named || external_region(tensor).location == name; });
-    return named;
+    for_each_external(model, [&](const onnx::TensorProto& tensor) { names.insert(external_region(tensor).location); });
   } catch (const Error&) {
-    return false;
+    names.clear();  // no model
   }
+  return names;
 }
 
 }  // namespace
@@ -106,22 +106,30 @@ const std::string& ExternalExport::name_for(const std::string& location) {
   return found != names_.end() ? found->second : names_[key] = choose_name(key);
 }
 
-std::string ExternalExport::choose_name(const std::string& location) const {
+std::string ExternalExport::choose_name(const std::string& location) {
   const bool keep = !location.empty();
-  const std::string name = keep ? fs::path(location).lexically_normal().string() : output_.filename().string() + ".data";
+  const std::string own = output_.filename().string() + ".data", other = output_.filename().string() + ".2.data";
+  const std::set<std::string> read = data_of(output_);
+  // What the model there reads stays until the new one has taken its place: the two names take turns.
+  const bool turn = !keep && read.contains(own);
+  const std::string name = keep ? fs::path(location).lexically_normal().string() : turn ? other : own;
   if (keep && (fs::path(name).has_parent_path() || name.starts_with('.') || name == output_.filename()))
     fail(ExitCode::usage, "external data '", location, "' of the template is no plain file name: without --keep-external-layout it goes into '",
-         output_.filename().string(), ".data'");
+         own, "'");
+  if (!keep && read.contains(turn ? own : other)) replaced_ = turn ? own : other;
   const fs::path path = output_.parent_path() / name;
   std::error_code error;
   const fs::file_status there = fs::symlink_status(path, error);
   if (!fs::exists(there)) return name;
   if (!fs::is_regular_file(there)) fail(ExitCode::usage, "'", path.string(), "', where the model's external data go, is no regular file");
-  if (!options_.overwrite && !belongs_to(output_, name))
+  const bool ours = read.contains(name) || !replaced_.empty() || fs::exists(mark(), error);
+  if (!options_.overwrite && !ours)
     fail(ExitCode::usage, "'", path.string(), "', where the model's external data go, is there already and belongs to another model: "
          "choose another output, or give --overwrite");
   return name;
 }
+
+fs::path ExternalExport::mark() const { return output_.parent_path() / concat('.', output_.filename().string(), ".unfinished"); }
 
 ExternalExport::File& ExternalExport::file(const std::string& name) {
   const auto found = files_.find(name);
@@ -190,7 +198,16 @@ void ExternalExport::flush() {
 }
 
 void ExternalExport::commit() {
+  if (files_.empty()) return;
+  AtomicFile(output_.parent_path(), mark().filename()).commit();
   for (auto& [name, file] : files_) file.file.commit();
+}
+
+void ExternalExport::finish() {
+  if (files_.empty()) return;
+  std::error_code ignored;
+  if (!replaced_.empty()) fs::remove(output_.parent_path() / replaced_, ignored);
+  fs::remove(mark(), ignored);
 }
 
 }  // namespace tandem

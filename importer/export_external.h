@@ -1,5 +1,6 @@
 // The external data of an exported model: the template's tensors and the new weights, packed into files that are named
-// here, never where a template says, and that replace no file but one which the model at the output's place reads now.
+// here, never where a template says, and that replace no file of anybody else's. The model at the output's place is whole
+// at every moment, the old one or the new one: each has data files of its own (OUTPUT.data and OUTPUT.2.data by turns).
 #pragma once
 #include <filesystem>
 #include <map>
@@ -26,7 +27,11 @@ class ExternalExport {
   // The same without writing: fails where store_rest would, so that it is known before a training begins.
   void check(onnx::ModelProto& model);
   void flush();   // to the disk
-  void commit();  // the files take their names
+  // The files take their names, which no model reads yet. A process that is killed before finish() leaves a mark beside
+  // them, by which the next write to the same output knows them for its own.
+  void commit();
+  // Once the model has taken its own name: the data of the one that it has replaced go.
+  void finish();
 
  private:
   struct File {
@@ -35,7 +40,8 @@ class ExternalExport {
   };
   using Region = std::tuple<std::string, std::string, std::int64_t, std::int64_t>;  // new file; the template's: path, offset, length
   const std::string& name_for(const std::string& location);  // of the new file; fails where it may not be taken
-  std::string choose_name(const std::string& location) const;
+  std::string choose_name(const std::string& location);
+  std::filesystem::path mark() const;
   File& file(const std::string& name);
   std::int64_t copy(const Region& region, File& to);
 
@@ -46,6 +52,7 @@ class ExternalExport {
   std::map<std::string, File> files_;        // by name
   std::map<Region, std::int64_t> copied_;    // to this offset: what the template's tensors share stays shared
   std::set<const onnx::TensorProto*> done_;
+  std::string replaced_;  // the data of the model that lies at the output's place now
 };
 
 }  // namespace tandem

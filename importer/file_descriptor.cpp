@@ -21,8 +21,7 @@ FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
 
 void read_exactly(int fd, char* bytes, std::size_t size, std::int64_t offset, const std::string& name) {
   while (size > 0) {
-    const ssize_t n = ::pread(fd, bytes, size, offset);
-    if (n < 0 && errno == EINTR) continue;
+    const ssize_t n = uninterrupted([&] { return ::pread(fd, bytes, size, offset); });
     if (n < 0) fail(ExitCode::io, "cannot read '", name, "': ", std::strerror(errno));
     if (n == 0) fail(ExitCode::io, "'", name, "' ends at byte ", offset, ", ", size, " more were expected");
     bytes += n;
@@ -33,9 +32,9 @@ void read_exactly(int fd, char* bytes, std::size_t size, std::int64_t offset, co
 
 void write_exactly(int fd, const char* bytes, std::size_t size, std::int64_t offset, const std::string& name) {
   while (size > 0) {
-    const ssize_t n = ::pwrite(fd, bytes, size, offset);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail(ExitCode::io, "cannot write '", name, "': ", std::strerror(errno));
+    const ssize_t n = uninterrupted([&] { return ::pwrite(fd, bytes, size, offset); });
+    if (n == 0) errno = EIO;  // no file system should
+    if (n <= 0) fail(ExitCode::io, "cannot write '", name, "': ", std::strerror(errno));
     bytes += n;
     size -= static_cast<std::size_t>(n);
     offset += n;

@@ -1,5 +1,6 @@
 // Owns a POSIX file descriptor.
 #pragma once
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -17,6 +18,14 @@ class FileDescriptor {
  private:
   int fd_;
 };
+
+// Makes a system call again that a signal has interrupted (NFS and FUSE do that where a disk would not).
+template <class Call>
+auto uninterrupted(Call&& call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) result = call();
+  return result;
+}
 
 // Reads or writes all bytes at an offset; fails (io) with the name otherwise.
 void read_exactly(int fd, char* bytes, std::size_t size, std::int64_t offset, const std::string& name);

@@ -121,6 +121,7 @@ class Exporter {
     file.flush();
     external_.commit();
     file.commit();
+    external_.finish();
   }
 
   void check() { external_.check(model_); }

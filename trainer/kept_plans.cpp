@@ -22,7 +22,9 @@ std::string name_of(Plan estimated, const CompileOptions& options, Backends back
 }  // namespace
 
 KeptPlans::KeptPlans(std::filesystem::path folder, bool resume) : folder_(std::move(folder)), resume_(resume) {
-  if (resume_ || !std::filesystem::exists(folder_)) return;
+  if (!std::filesystem::exists(folder_)) return;
+  remove_abandoned_files(folder_);
+  if (resume_) return;
   std::vector<std::filesystem::path> old;
   for (const auto& entry : std::filesystem::directory_iterator(folder_))
     if (entry.path().extension() == ending) old.push_back(entry.path());

@@ -129,6 +129,7 @@ void RunFolder::keep_last() const {
   std::filesystem::remove(link, error);
   std::filesystem::create_hard_link(last(), link, error);
   if (!error) std::filesystem::rename(link, previous(), error);
+  std::filesystem::remove(link, error);  // a rename onto the same file leaves both names
 }
 
 Checkpoint RunFolder::read_last(std::string& note) const {

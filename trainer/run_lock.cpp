@@ -37,19 +37,17 @@ std::string holder(int fd) {
 
 RunLock::RunLock(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / run_lock_name;
-  file_ = FileDescriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666));
+  file_ = FileDescriptor(uninterrupted([&] { return ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666); }));
   struct stat status {};
   if (file_.get() < 0 || ::fstat(file_.get(), &status) != 0) fail(ExitCode::io, path.string(), ": cannot be opened: ", std::strerror(errno));
   if (!S_ISREG(status.st_mode)) fail(ExitCode::io, path.string(), ": is no regular file");
-  if (::flock(file_.get(), LOCK_EX | LOCK_NB) != 0) {
+  if (uninterrupted([&] { return ::flock(file_.get(), LOCK_EX | LOCK_NB); }) != 0) {
     if (errno != EWOULDBLOCK) fail(ExitCode::io, path.string(), ": the folder cannot be locked: ", std::strerror(errno));
     fail(ExitCode::io, folder.string(), ": a run is going on there (", holder(file_.get()), ")");
   }
   const std::string text = this_process() + "\n";
-  if (::ftruncate(file_.get(), 0) == 0) write_exactly(file_.get(), text.data(), text.size(), 0, path.string());
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored))
-    if (is_unfinished(entry.path().filename().string())) std::filesystem::remove(entry.path(), ignored);
+  if (uninterrupted([&] { return ::ftruncate(file_.get(), 0); }) == 0) write_exactly(file_.get(), text.data(), text.size(), 0, path.string());
+  remove_abandoned_files(folder);
 }
 
 }  // namespace tandem
