@@ -86,7 +86,7 @@ bool belongs_to(const fs::path& output, const std::string& name) {
   std::error_code error;
   if (!fs::is_regular_file(fs::symlink_status(output, error))) return false;
   try {
-    onnx::ModelProto model = parse_model(read_file(output, limits::model_bytes));
+    onnx::ModelProto model = parse_model(read_regular(output, limits::model_bytes, ExitCode::model));
     bool named = false;
     for_each_external(model, [&](const onnx::TensorProto& tensor) { named = named || external_region(tensor).location == name; });
     return named;
