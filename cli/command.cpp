@@ -8,6 +8,7 @@
 #include <new>
 
 #include "cli/interrupt.h"
+#include "graph/printable.h"
 #include "trainer/spec.h"
 
 namespace tandem {
@@ -91,21 +92,39 @@ int dispatch(std::span<const std::string> arguments, Streams& streams, const Env
   fail(ExitCode::usage, "unknown command '", wanted, "'", suggestion(wanted, names));
 }
 
+// The further lines of our messages are indented: what begins a line otherwise came with a name.
+std::string shown(std::string_view message) {
+  std::string out;
+  for (bool more = true; more;) {
+    const std::size_t end = message.find("\n  ");
+    out += printable(message.substr(0, end));
+    more = end != std::string_view::npos;
+    if (more) out += '\n', message.remove_prefix(end + 1);
+  }
+  return out;
+}
+
 }  // namespace
 
 void Invocation::say(std::string_view message) const {
-  if (!quiet()) streams.err << message << '\n' << std::flush;
+  if (!quiet()) note(message);
+}
+void Invocation::note(std::string_view message) const {
+  streams.err << shown(message) << '\n' << std::flush;
 }
 void Invocation::print(const Json& object) const {
   streams.out << object.dump() << '\n' << std::flush;
 }
 void Invocation::write(std::string_view text) const {
-  streams.out << text << std::flush;
+  write_bytes(printable(text, Lines::kept));
+}
+void Invocation::write_bytes(std::string_view bytes) const {
+  streams.out << bytes << std::flush;
 }
 
 int run(std::span<const std::string> arguments, Streams& streams, const Environment& environment) {
   const auto report = [&](std::string_view message, int code) {
-    streams.err << (streams.colour ? "\033[31merror:\033[0m " : "error: ") << message << '\n' << std::flush;
+    streams.err << (streams.colour ? "\033[31merror:\033[0m " : "error: ") << shown(message) << '\n' << std::flush;
     return code;
   };
   try {

@@ -28,9 +28,12 @@ struct Invocation {
   const Environment& environment;
   bool json() const { return arguments.on("json"); }
   bool quiet() const { return arguments.on("quiet"); }
-  void say(std::string_view message) const;  // on err, unless --quiet
-  void print(const Json& object) const;      // on out, one line
-  void write(std::string_view text) const;   // on out, as it is
+  // Names, paths and other processes' words may be in it: no control character reaches a terminal.
+  void say(std::string_view message) const;         // on err, unless --quiet
+  void note(std::string_view message) const;        // --quiet or not
+  void print(const Json& object) const;             // on out, one line
+  void write(std::string_view text) const;          // on out
+  void write_bytes(std::string_view bytes) const;   // on out, as they are
 };
 
 struct Command {

@@ -22,7 +22,7 @@ constexpr Format formats[] = {
 
 int check(const Invocation& call, const std::string& path) {
   const Plan plan = [&] {
-    const std::string bytes = read_file(path);
+    const std::string bytes = read_file(path, ExitCode::model);
     try {
       return parse_plan(bytes);
     } catch (const Error& e) {
@@ -73,8 +73,10 @@ int run(const Invocation& call) {
   }
   if (!a.text("output").empty())
     write_atomically(a.text("output"), text);
+  else if (format == "plan" || format == "onnx")
+    call.write_bytes(text);
   else
-    call.write(text.empty() || text.back() == '\n' || format == "plan" || format == "onnx" ? text : text + "\n");
+    call.write(text.empty() || text.back() == '\n' ? text : text + "\n");
   return 0;
 }
 

@@ -203,7 +203,7 @@ History fit(const Invocation& call, Model& model, Job& job, Interrupt& interrupt
       call, concat("stopping after this step or batch of validation: ",
                    folder.empty() ? concat("the weights so far go to ", unfinished(call.arguments.text("output"))) : concat("a checkpoint goes to ", folder),
                    "; a second signal ends at once, without it"));
-  job.fit.callbacks.on_note = [&](const std::string& note) { call.streams.err << "note: " << note << std::endl; };  // --quiet or not
+  job.fit.callbacks.on_note = [&](const std::string& note) { call.note("note: " + note); };  // --quiet or not
   job.fit.callbacks.stop = [&, begun = false]() mutable {
     if (!begun) interrupt.announce(answer);  // asked for the first time, all is planned
     begun = true;

@@ -162,11 +162,41 @@ struct Arity {
   int least = 1, most = 1;
 };
 
+// A set of element types.
+class TypeSet {
+ public:
+  constexpr TypeSet(std::initializer_list<DType> list) {
+    for (const DType t : list) bits_ |= bit(t);
+  }
+  constexpr TypeSet(const TypeSet& set, std::initializer_list<DType> more) : TypeSet(more) { bits_ |= set.bits_; }
+  constexpr bool has(DType t) const { return (bits_ & bit(t)) != 0; }
+
+ private:
+  static constexpr std::uint64_t bit(DType t) { return std::uint64_t{1} << (static_cast<unsigned>(t) & 63U); }
+  std::uint64_t bits_ = 0;
+};
+namespace types {
+inline constexpr TypeSet booleans{DType::boolean}, integers_64{DType::int64}, indices{DType::int32, DType::int64};
+inline constexpr TypeSet floats{DType::float32, DType::float64, DType::float16, DType::bfloat16};
+inline constexpr TypeSet pixels(floats, {DType::int8, DType::uint8});
+inline constexpr TypeSet signed_numbers(floats, {DType::int8, DType::int16, DType::int32, DType::int64});
+inline constexpr TypeSet wide_numbers(floats, {DType::int32, DType::int64, DType::uint32, DType::uint64});
+inline constexpr TypeSet numbers(wide_numbers, {DType::int8, DType::int16, DType::uint8, DType::uint16});
+inline constexpr TypeSet all(numbers, {DType::boolean});
+}  // namespace types
+
+// What element types an operand may have, in the newest definition or one before. Operands of one name have one type.
+struct OperandType {
+  std::string_view name;  // ONNX's of the constraint: "T"; I, B: int64 and booleans, which need none
+  TypeSet allowed;
+};
+
 struct Operator {
   std::string_view name;
   std::string_view domain;                   // "" = ai.onnx, "tandem" = internal
   std::vector<int> since;                    // opset versions in which its definition changed, all of them supported
-  Arity inputs, outputs;                     // of an ONNX operator; checked before any of its functions runs
+  Arity inputs, outputs;                     // of an ONNX operator; checked before any of its functions runs,
+  std::vector<OperandType> types;            // and so are its operands' element types: by place, the last for all that follow
   void (*infer)(InferContext&) = nullptr;
   // How a batch's samples pass through it; null: follow_broadcast where it is elementwise, else they cannot be followed.
   void (*follow)(FollowContext&) = nullptr;

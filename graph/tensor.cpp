@@ -1,13 +1,15 @@
 #include "graph/tensor.h"
 
 #include "graph/half.h"
+#include "graph/memory.h"
 
 namespace tandem {
 
 Tensor::Tensor(TensorType type) : type_(std::move(type)) {
   const std::size_t size = size_of(type_.dtype);
   if (size == 0) fail("a tensor cannot hold ", name_of(type_.dtype), " elements");
-  storage_ = std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(type_.shape.elements()) * size);
+  const std::size_t bytes = static_cast<std::size_t>(type_.shape.elements()) * size;
+  storage_ = allocate(bytes, [&] { return std::make_shared<std::vector<std::byte>>(bytes); }, "a tensor ", type_);
 }
 
 std::span<const std::byte> Tensor::bytes() const {
@@ -16,7 +18,8 @@ std::span<const std::byte> Tensor::bytes() const {
 
 std::span<std::byte> Tensor::write() {
   if (!storage_) return {};
-  if (storage_.use_count() > 1) storage_ = std::make_shared<std::vector<std::byte>>(*storage_);
+  if (storage_.use_count() > 1)
+    storage_ = allocate(storage_->size(), [&] { return std::make_shared<std::vector<std::byte>>(*storage_); }, "a copy of a tensor ", type_);
   return *storage_;
 }
 

@@ -5,6 +5,7 @@
 
 #include "graph/suggest.h"
 #include "importer/bind_inputs.h"
+#include "importer/budget.h"
 #include "importer/constant_nodes.h"
 #include "importer/fold_node.h"
 #include "importer/limits.h"
@@ -38,6 +39,19 @@ void check_arity(const Arity& takes, const Arity& gives, const FlatNode& node) {
   if (outputs > gives.most) fail("it has ", outputs, " outputs, expected at most ", gives.most);
 }
 
+// Fails where an operand's element type is none of those its operator takes, or another than that of one it has to be like.
+void check_types(const Operator& op, const Graph& graph, const std::vector<ValueId>& inputs) {
+  for (std::size_t i = 0; i < inputs.size() && !op.types.empty(); ++i) {
+    if (!inputs[i].present()) continue;
+    const auto rule = [&](std::size_t k) { return op.types[std::min(k, op.types.size() - 1)]; };
+    const DType dtype = graph[inputs[i]].type.dtype;
+    if (!rule(i).allowed.has(dtype)) fail("its input ", i, " '", graph[inputs[i]].name, "' is ", dtype, ", which the operator does not take there");
+    for (std::size_t k = 0; k < i; ++k)
+      if (inputs[k].present() && rule(k).name == rule(i).name && graph[inputs[k]].type.dtype != dtype)
+        fail("its input ", i, " '", graph[inputs[i]].name, "' is ", dtype, ", expected ", graph[inputs[k]].type.dtype, " as input ", k);
+  }
+}
+
 class Builder {
  public:
   Builder(const FlatModel& model, const ImportOptions& options, std::int64_t batch, const FollowedGraph* own, bool shapes_only)
@@ -46,6 +60,7 @@ class Builder {
         batch_(batch),
         own_(own),
         shapes_only_(shapes_only),
+        budget_(model.bytes, options.fold_limit),
         values_(model.symbols.size()) {
     if (own) rebatch_.emplace(own->built.graph, own->followed, own->samples, batch);
   }
@@ -97,6 +112,7 @@ class Builder {
       if (!bound[i].assumed.empty()) graph().warnings.push_back(bound[i].assumed);
       const ValueId id = graph().add_input(free[i].name, {wanted(bound[i].type.dtype), bound[i].type.shape});
       graph()[id].depends_on_batch = bound[i].batched;
+      widest_ = std::max(widest_, bound[i].type.shape.elements());
       value(symbols[i]) = id;
     }
   }
@@ -107,6 +123,7 @@ class Builder {
   }
 
   void hold(const FlatInitializer& i) {
+    widest_ = std::max(widest_, i.type.shape.elements());
     std::optional<Tensor> data = i.data;
     if (data) data = wanted(*data);
     if (model_.holding(i.symbol) == Holding::constant && data) {
@@ -200,6 +217,7 @@ class Builder {
       if (in.present() && !value(in).present()) return;  // what it reads could not be built: one problem is enough
       draft.inputs.push_back(in.present() ? value(in) : ValueId{});
     }
+    if (op->name == node.op) check_types(*op, graph(), draft.inputs);
     if (standard && node.op == "ConstantOfShape") return constant_of_shape(node, draft);
     bind(node, add(node, draft));
   }
@@ -208,7 +226,7 @@ class Builder {
     if (options_.float_type == DType::float64) widen(draft.attributes, draft.op);
     if (const auto outputs = upgrade(graph(), draft)) return *outputs;
     const Operator* op = find_operator(draft.op, draft.domain);
-    move_static_operands(graph(), *op, draft);
+    move_static_operands(graph(), *op, draft, budget_);
     if (own_)
       if (const auto known = own_->built.nodes.find(node.id); known != own_->built.nodes.end()) {
         rebatch_->apply(graph(), known->second, draft);
@@ -216,14 +234,27 @@ class Builder {
       }
     const NodeId id = graph().add_node(*op, draft.name, std::move(draft.attributes), std::move(draft.inputs), draft.outputs, {node.name});
     const std::vector<ValueId> outputs = graph()[id].outputs;
-    fold_last_node(graph(), options_.fold_limit);
+    for (const ValueId out : outputs) check_extent(graph()[out].type);
+    fold_last_node(graph(), budget_);
     if (graph()[outputs[0]].producer.present()) built_.nodes[node.id] = id;
     return outputs;
+  }
+
+  // A few numbers of an attribute must not ask for gigabytes.
+  void check_extent(const TensorType& type) const {
+    if (type.shape.rank() > limits::rank) fail("its output has rank ", type.shape.rank(), ", expected at most ", limits::rank);
+    const std::int64_t most = std::max(limits::axis, limits::axis_factor * std::min(widest_, std::int64_t{1} << 50));
+    for (const std::int64_t d : type.shape)
+      if (d > most)
+        fail("its output ", type, " has an axis of ", d, " elements, expected at most ", most, " (", limits::axis, ", or ", limits::axis_factor,
+             " times the elements of the largest input or tensor of the file)");
   }
 
   // The node's symbols stand for these values from here on, and values made for it take their names.
   void bind(const FlatNode& node, const std::vector<ValueId>& outputs) {
     const std::size_t named = std::min(node.outputs.size(), outputs.size());
+    for (std::size_t i = named; i < node.outputs.size(); ++i)
+      if (node.outputs[i].present()) fail("it has ", node.outputs.size(), " outputs, but gives ", outputs.size(), " here");
     for (std::size_t i = 0; i < named; ++i)
       if (node.outputs[i].present()) check_batch(node.outputs[i], outputs[i]);
     for (std::size_t i = 0; i < named; ++i) {
@@ -239,7 +270,7 @@ class Builder {
 
   // What holds the same for every sample of the file's batch holds it once, and is repeated.
   void repeat_copies(Symbol s) {
-    if (own(s).present() && value(s).present()) value(s) = rebatch_->once(graph(), value(s), own(s));
+    if (own(s).present() && value(s).present()) value(s) = rebatch_->once(graph(), value(s), own(s), budget_);
   }
 
   // What holds samples must agree in all but the batch.
@@ -284,6 +315,7 @@ class Builder {
     if (!node.faults.empty()) fail(node.faults.front());
     const Symbol out = only_output(node);
     const Tensor tensor = wanted(constant_value(node.attributes));
+    widest_ = std::max(widest_, tensor.elements());
     if (node.top_level && model_.holding(out) != Holding::constant) {
       value(out) = parameter(out, tensor.type(), tensor);
     } else {
@@ -296,13 +328,14 @@ class Builder {
     const Symbol out = only_output(node);
     const Fill fill = fill_of(graph(), draft);
     if (!node.top_level || model_.holding(out) == Holding::constant) {
-      value(out) = graph().add_constant(model_.name(out), wanted(filled(fill, options_.fold_limit)));
+      budget_.make_constant(bytes_of({fill.element.dtype(), fill.shape}));
+      value(out) = graph().add_constant(model_.name(out), wanted(filled(fill)));
       return repeat_copies(out);
     }
     std::optional<Tensor> data;
     if (!shapes_only_) {
-      data = wanted(filled(fill, options_.fold_limit * limits::weight_factor - filled_));
-      filled_ += static_cast<std::int64_t>(data->bytes().size());
+      budget_.make_weight(bytes_of({fill.element.dtype(), fill.shape}));
+      data = wanted(filled(fill));
     }
     value(out) = parameter(out, {wanted(fill.element.dtype()), fill.shape}, std::move(data));
     repeat_copies(out);
@@ -356,8 +389,9 @@ class Builder {
   std::optional<Rebatch> rebatch_;  // where `own_` is
   bool shapes_only_;
   BuiltGraph built_;
+  Budget budget_;
+  std::int64_t widest_ = 0;      // elements of the largest input or tensor of the file
   std::vector<ValueId> values_;  // by symbol; absent: not built
-  std::int64_t filled_ = 0;      // bytes of weights made by ConstantOfShape
 };
 
 }  // namespace

@@ -42,11 +42,8 @@ Fill fill_of(const Graph& graph, const Draft& draft) {
   return {shape, tensor ? *tensor : Tensor::scalar(0.0F)};
 }
 
-Tensor filled(const Fill& fill, std::int64_t limit) {
+Tensor filled(const Fill& fill) {
   const std::size_t size = size_of(fill.element.dtype());
-  const std::int64_t elements = fill.shape.elements();
-  if (elements > limit / static_cast<std::int64_t>(size))
-    fail("would take ", elements, " elements of ", size, " bytes, more than the ", limit, " bytes allowed");
   Tensor tensor(TensorType{fill.element.dtype(), fill.shape});
   const auto out = tensor.write();
   const auto element = fill.element.bytes();

@@ -12,7 +12,7 @@ struct Fill {
   Tensor element;
 };
 Fill fill_of(const Graph& graph, const Draft& draft);  // fails where the shape is not known
-Tensor filled(const Fill& fill, std::int64_t limit);   // fails where it would take more than `limit` bytes
+Tensor filled(const Fill& fill);
 // float32 tensors in attributes, and float32 as a dtype that an attribute asks for, become float64.
 void widen(Attributes& attributes, const std::string& op);
 

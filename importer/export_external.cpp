@@ -87,7 +87,7 @@ std::set<std::string> data_of(const fs::path& output) {
   std::error_code error;
   if (!fs::is_regular_file(fs::symlink_status(output, error))) return names;
   try {
-    onnx::ModelProto model = parse_model(read_file(output, limits::model_bytes));
+    onnx::ModelProto model = parse_model(read_regular(output, limits::model_bytes, ExitCode::model));
     for_each_external(model, [&](const onnx::TensorProto& tensor) { names.insert(external_region(tensor).location); });
   } catch (const Error&) {
     names.clear();  // no model

@@ -122,6 +122,7 @@ Tensor ExternalData::read(const onnx::TensorProto& proto, const TensorType& type
   if (type.dtype == DType::boolean)
     for (std::byte& b : bytes) b = std::byte{b != std::byte{0}};
   file.regions.emplace(region.offset, tensor);
+  bytes_read_ += wanted;
   return tensor;
 }
 

@@ -30,6 +30,7 @@ class ExternalData {
   static ExternalData beside(const std::filesystem::path& folder);
 
   Tensor read(const onnx::TensorProto& proto, const TensorType& type);
+  std::int64_t bytes_read() const { return bytes_read_; }
   std::filesystem::path resolve(const std::string& location) const;  // fails where it is not allowed
 
  private:
@@ -43,6 +44,7 @@ class ExternalData {
   std::filesystem::path folder_;                // the model's, as it was named, resolved
   std::vector<std::filesystem::path> allowed_;  // resolved
   std::map<std::string, File> files_;           // by resolved path
+  std::int64_t bytes_read_ = 0;
 };
 
 }  // namespace tandem

@@ -1,12 +1,14 @@
 #include "importer/file_descriptor.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
-#include "graph/error.h"
+#include "graph/memory.h"
 
 namespace tandem {
 
@@ -17,6 +19,25 @@ FileDescriptor::~FileDescriptor() {
 FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
   std::swap(fd_, other.fd_);
   return *this;
+}
+
+RegularFile open_regular(const std::filesystem::path& path, ExitCode other) {
+  RegularFile file{FileDescriptor(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC))};
+  struct stat status {};
+  if (file.descriptor.get() < 0 || ::fstat(file.descriptor.get(), &status) != 0)
+    fail(ExitCode::io, path.string(), ": cannot be read: ", std::strerror(errno));
+  if (!S_ISREG(status.st_mode)) fail(other, path.string(), ": is a folder, a device or a pipe, expected a regular file");
+  file.size = status.st_size;
+  return file;
+}
+
+std::string read_regular(const std::filesystem::path& path, std::int64_t limit, ExitCode other) {
+  const RegularFile file = open_regular(path, other);
+  if (file.size > limit) fail(other, path.string(), ": has ", file.size, " bytes, at most ", limit, " are read");
+  const auto size = static_cast<std::uint64_t>(file.size);
+  std::string bytes = allocate(size, [&] { return std::string(size, '\0'); }, "the contents of ", path.string());
+  read_exactly(file.descriptor.get(), bytes.data(), bytes.size(), 0, path.string());
+  return bytes;
 }
 
 void read_exactly(int fd, char* bytes, std::size_t size, std::int64_t offset, const std::string& name) {

@@ -3,7 +3,10 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <string>
+
+#include "graph/error.h"
 
 namespace tandem {
 
@@ -26,6 +29,16 @@ auto uninterrupted(Call&& call) {
   while (result < 0 && errno == EINTR) result = call();
   return result;
 }
+
+struct RegularFile {
+  FileDescriptor descriptor;
+  std::int64_t size = 0;
+};
+// Opens a file to read it, without waiting for the writer of a FIFO. Fails (io) where it cannot be read, with `other` where it
+// is no regular file: a folder, a device, a FIFO.
+RegularFile open_regular(const std::filesystem::path& path, ExitCode other);
+// All its bytes. Fails as these do, and with `other` where there are more than `limit`.
+std::string read_regular(const std::filesystem::path& path, std::int64_t limit, ExitCode other);
 
 // Reads or writes all bytes at an offset; fails (io) with the name otherwise.
 void read_exactly(int fd, char* bytes, std::size_t size, std::int64_t offset, const std::string& name);

@@ -75,6 +75,7 @@ struct FlatModel {
   std::vector<Problem> problems;          // of the file's structure, whatever the batch
   std::vector<std::string> warnings;      // what a training of it should know
   int node_ids = 0;
+  std::int64_t bytes = 0;  // of the file and of its external data that was read
 
   const std::string& name(Symbol s) const { return symbols[static_cast<std::size_t>(s.index)]; }
   Holding holding(Symbol s) const {
@@ -84,10 +85,11 @@ struct FlatModel {
 };
 
 // Reads, inlines, drops what no output needs, and finds the weights. The result points into `model`.
-FlatModel flatten(const onnx::ModelProto& model, ExternalData& external, const WeightOptions& options);
+// `bytes`: of the file.
+FlatModel flatten(const onnx::ModelProto& model, std::int64_t bytes, ExternalData& external, const WeightOptions& options);
 
 // Its passes, in order:
-FlatModel inline_functions(const onnx::ModelProto& model, ExternalData& external);
+FlatModel inline_functions(const onnx::ModelProto& model, std::int64_t bytes, ExternalData& external);
 void drop_label_outputs(FlatModel& model);  // of classifiers: strings and maps of label to score, which no graph holds
 void drop_dead_nodes(FlatModel& model);
 void find_weights(FlatModel& model, const WeightOptions& options);

@@ -17,7 +17,13 @@ using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
 
 class Inliner {
  public:
-  Inliner(const onnx::ModelProto& model, ExternalData& external) : proto_(model), external_(external), attributes_(external) {
+  Inliner(const onnx::ModelProto& model, std::int64_t bytes, ExternalData& external)
+      : proto_(model), external_(external), attributes_(external), attribute_limit_(limits::attribute_bytes + 4 * bytes) {
+    std::int64_t nodes = model.graph().node_size();
+    for (const auto& function : model.functions()) nodes += function.node_size();
+    if (model.functions_size() > 0)
+      node_limit_ = static_cast<int>(std::min<std::int64_t>(limits::nodes, limits::inlined_nodes + limits::inlined_factor * nodes));
+    flat_.bytes = bytes;
     for (const auto& function : model.functions()) {
       const auto key = std::tuple(domain_of(function.domain()), function.name(), function.overload());
       if (!functions_.emplace(key, &function).second) problem("function '", function.name(), "' is defined twice");
@@ -33,6 +39,7 @@ class Inliner {
     for (const auto& tensor : proto_.graph().initializer()) note_stated(tensor, scope);
     for (const auto& value : proto_.graph().value_info()) note_stated(value, scope);
     for (const auto& input : proto_.graph().input()) note_stated(input, scope);
+    flat_.bytes += external_.bytes_read();
     return std::move(flat_);
   }
 
@@ -80,10 +87,10 @@ class Inliner {
     operands_ += 1 + proto.input_size() + proto.output_size() + proto.attribute_size();
     for (const auto& a : proto.attribute())
       attribute_bytes_ += 8 * a.ints_size() + 4 * a.floats_size() + 32 * a.strings_size() + static_cast<std::int64_t>(a.s().size());
-    if (++seen_ <= limits::nodes && operands_ <= limits::operands && attribute_bytes_ <= limits::attribute_bytes) return true;
+    if (++seen_ <= node_limit_ && operands_ <= limits::operands && attribute_bytes_ <= attribute_limit_) return true;
     if (!too_large_)
-      problem("has more than ", limits::nodes, " nodes, ", limits::operands, " operands or ", limits::attribute_bytes,
-              " bytes of attributes once its functions are inlined");
+      problem("has more than ", node_limit_, " nodes, ", limits::operands, " operands or ", attribute_limit_,
+              " bytes of attributes once its functions are inlined: no more are read of a file of ", flat_.bytes, " bytes");
     too_large_ = true;
     return false;
   }
@@ -252,8 +259,8 @@ class Inliner {
   std::map<std::tuple<std::string, std::string, std::string>, const onnx::FunctionProto*> functions_;
   std::map<const Nodes*, std::vector<int>> orders_;
   FlatModel flat_;
-  int seen_ = 0;
-  std::int64_t operands_ = 0, attribute_bytes_ = 0;
+  int node_limit_ = limits::nodes, seen_ = 0;
+  std::int64_t operands_ = 0, attribute_bytes_ = 0, attribute_limit_;
   bool too_large_ = false;
 };
 
@@ -263,12 +270,12 @@ std::string qualified_op(const FlatNode& node) {
   return concat(node.domain.empty() ? "ai.onnx" : node.domain, "::", node.op);
 }
 
-FlatModel inline_functions(const onnx::ModelProto& model, ExternalData& external) {
-  return Inliner(model, external).run();
+FlatModel inline_functions(const onnx::ModelProto& model, std::int64_t bytes, ExternalData& external) {
+  return Inliner(model, bytes, external).run();
 }
 
-FlatModel flatten(const onnx::ModelProto& model, ExternalData& external, const WeightOptions& options) {
-  FlatModel flat = inline_functions(model, external);
+FlatModel flatten(const onnx::ModelProto& model, std::int64_t bytes, ExternalData& external, const WeightOptions& options) {
+  FlatModel flat = inline_functions(model, bytes, external);
   drop_label_outputs(flat);
   drop_dead_nodes(flat);
   find_weights(flat, options);

@@ -1,6 +1,7 @@
 #include "importer/model_file.h"
 
 #include "graph/hash.h"
+#include "graph/memory.h"
 #include "importer/build_graph.h"
 #include "importer/drop_unread.h"
 #include "importer/model_file_impl.h"
@@ -36,11 +37,12 @@ ModelFile::ModelFile(ModelFile&&) noexcept = default;
 ModelFile& ModelFile::operator=(ModelFile&&) noexcept = default;
 
 ModelFile ModelFile::read(const std::filesystem::path& path, const WeightOptions& weights) {
+  std::string bytes = read_regular(path, limits::model_bytes, ExitCode::model);
   try {
-    return ModelFile(std::make_unique<Impl>(read_file(path, limits::model_bytes), ExternalData(path), path, weights));
+    return within_memory([&] { return ModelFile(std::make_unique<Impl>(std::move(bytes), ExternalData(path), path, weights)); }, "reading it");
   } catch (const Error& error) {
-    if (error.code() != ExitCode::model) throw;
-    fail("'", path.string(), "': ", error.what());
+    if (error.code() != ExitCode::model && error.code() != ExitCode::device) throw;
+    fail(error.code(), "'", path.string(), "': ", error.what());
   }
 }
 
@@ -51,7 +53,7 @@ ModelFile ModelFile::parse(std::string bytes, const std::filesystem::path& folde
 ModelFile::Impl::Impl(std::string bytes, ExternalData data, std::filesystem::path file, const WeightOptions& weights)
     : path(std::move(file)), external(std::move(data)), proto(parse_model(bytes)) {
   const int added = untie(proto, external, weights.untie);
-  flat = flatten(proto, external, weights);
+  flat = flatten(proto, static_cast<std::int64_t>(bytes.size()), external, weights);
   if (added > 0)
     flat.warnings.push_back(concat("--untie: the trained model has ", added, added == 1 ? " initializer" : " initializers", " besides the template's"));
   forms = take_values(*proto.mutable_graph(), flat);

@@ -1,17 +1,11 @@
 #include "importer/reader.h"
 
-#include <fcntl.h>
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <climits>
-#include <cstring>
 
 #include "graph/error.h"
-#include "importer/file_descriptor.h"
 #include "importer/limits.h"
 
 namespace tandem {
@@ -35,13 +29,14 @@ void check_nodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& node
   for (const auto& node : nodes)
     for (const auto& attribute : node.attribute()) {
       check_tensor(attribute.t());
+      if (depth == limits::subgraph_depth && (attribute.has_g() || attribute.graphs_size() > 0))
+        fail("graphs nest deeper than ", limits::subgraph_depth, " at ", node.op_type(), " '", node.name(), "', attribute '", attribute.name(), "'");
       if (attribute.has_g()) check_graph(attribute.g(), depth + 1);
       for (const auto& graph : attribute.graphs()) check_graph(graph, depth + 1);
     }
 }
 
 void check_graph(const onnx::GraphProto& graph, int depth) {
-  if (depth > limits::subgraph_depth) fail("graphs nest deeper than ", limits::subgraph_depth);
   check_values(graph.input());
   check_values(graph.output());
   check_values(graph.value_info());
@@ -49,20 +44,20 @@ void check_graph(const onnx::GraphProto& graph, int depth) {
   check_nodes(graph.node(), depth);
 }
 
-}  // namespace
-
-std::string read_file(const std::filesystem::path& path, std::int64_t limit) {
-  // Not blocking: opening a FIFO would wait for a writer.
-  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-  if (file.get() < 0) fail(ExitCode::io, "cannot open '", path.string(), "': ", std::strerror(errno));
-  struct stat status {};
-  if (::fstat(file.get(), &status) != 0) fail(ExitCode::io, "cannot read '", path.string(), "': ", std::strerror(errno));
-  if (!S_ISREG(status.st_mode)) fail(ExitCode::io, "'", path.string(), "' is not a regular file");
-  if (status.st_size > limit) fail("the file has ", status.st_size, " bytes, at most ", limit, " are read");
-  std::string bytes(static_cast<std::size_t>(status.st_size), '\0');
-  read_exactly(file.get(), bytes.data(), bytes.size(), 0, path.string());
-  return bytes;
+// Of a newer version nobody knows what it means; an older one is judged node by node.
+void check_versions(const onnx::ModelProto& model) {
+  if (model.ir_version() < limits::oldest_ir || model.ir_version() > limits::newest_ir)
+    fail("IR version ", model.ir_version(), " is not supported, ", limits::oldest_ir, " to ", limits::newest_ir, " are");
+  const auto check = [](const google::protobuf::RepeatedPtrField<onnx::OperatorSetIdProto>& imports, const std::string& where) {
+    for (const auto& import : imports)
+      if ((import.domain().empty() || import.domain() == "ai.onnx") && (import.version() < 1 || import.version() > limits::newest_opset))
+        fail(where, "opset ", import.version(), " of ai.onnx is not supported, ", limits::oldest_opset, " to ", limits::newest_opset, " are");
+  };
+  check(model.opset_import(), "");
+  for (const auto& function : model.functions()) check(function.opset_import(), concat("function '", function.name(), "': "));
 }
+
+}  // namespace
 
 onnx::ModelProto parse_model(const std::string& bytes) {
   if (bytes.empty()) fail("the file is empty");
@@ -74,10 +69,9 @@ onnx::ModelProto parse_model(const std::string& bytes) {
   input.SetRecursionLimit(8 * limits::subgraph_depth);  // three messages a subgraph, so that ours speaks first
   onnx::ModelProto model;
   if (!model.ParseFromCodedStream(&input) || !input.ConsumedEntireMessage())
-    fail("not an ONNX model: the file is truncated, corrupt or of another format");
+    fail("not an ONNX model: the file is truncated, corrupt, of another format, or nests much deeper than ", limits::subgraph_depth, " graphs");
   if (!model.has_ir_version() || !model.has_graph()) fail("not an ONNX model: it has no ", model.has_graph() ? "ir_version" : "graph");
-  if (model.ir_version() < limits::oldest_ir)
-    fail("IR version ", model.ir_version(), " is older than ", limits::oldest_ir, ", the oldest that is read");
+  check_versions(model);
   check_graph(model.graph(), 0);
   for (const auto& function : model.functions()) {
     check_values(function.value_info());

@@ -7,9 +7,6 @@
 
 namespace tandem {
 
-// The bytes of a regular file. Fails (io) where it cannot be read, (model) where it is larger than `limit`.
-std::string read_file(const std::filesystem::path& path, std::int64_t limit);
-
 // Fails (model) where the bytes are no ONNX model of a known kind, or nest or rank beyond the limits.
 onnx::ModelProto parse_model(const std::string& bytes);
 

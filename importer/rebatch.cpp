@@ -122,12 +122,13 @@ ValueId Rebatch::repeated(Graph& graph, const std::string& name, ValueId value, 
   return b.reshape(b.broadcast_to(part, Shape{parts[0], to_, parts[2]}), after);
 }
 
-ValueId Rebatch::once(Graph& graph, ValueId value, ValueId own) const {
+ValueId Rebatch::once(Graph& graph, ValueId value, ValueId own, Budget& budget) const {
   const auto found = followed_.copies.find(own);
   Value& v = graph[value];
   if (found == followed_.copies.end() || v.type.shape != own_[own].type.shape) return value;
   const BatchPlace& place = found->second;
   if (v.kind == ValueKind::constant) {
+    budget.make_constant(bytes_of({v.type.dtype, scaled(v.type.shape, place, from_, to_)}));
     v.data = repeat_samples(*v.data, place, from_, to_);
     v.type = v.data->type();
     return value;

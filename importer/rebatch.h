@@ -1,5 +1,6 @@
 // A graph for another number of samples than the one that was followed: what changes in it besides its inputs.
 #pragma once
+#include "importer/budget.h"
 #include "importer/draft.h"
 #include "importer/follow_batch.h"
 
@@ -20,8 +21,8 @@ class Rebatch {
   // set, so that its outputs come out as shape() says.
   void apply(Graph& graph, NodeId node, Draft& draft) const;
   // The value for `own`, a constant or a parameter that holds the same for every sample of the file's batch: it keeps that
-  // once, and the value given back is repeated. Any other value is given back as it is.
-  ValueId once(Graph& graph, ValueId value, ValueId own) const;
+  // once, and the value given back is repeated. Any other value is given back as it is. Fails beyond the budget.
+  ValueId once(Graph& graph, ValueId value, ValueId own, Budget& budget) const;
 
  private:
   ValueId repeated(Graph& graph, const std::string& name, ValueId value, ValueId own, const BatchPlace& place) const;

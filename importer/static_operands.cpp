@@ -18,7 +18,7 @@ AttributeValue attribute_of(const Tensor& tensor) {
 
 }  // namespace
 
-void move_static_operands(const Graph& graph, const Operator& op, Draft& draft) {
+void move_static_operands(const Graph& graph, const Operator& op, Draft& draft, Budget& budget) {
   for (const StaticOperand& operand : op.static_operands) {
     if (operand.input >= static_cast<int>(draft.inputs.size())) continue;
     ValueId& in = draft.inputs[static_cast<std::size_t>(operand.input)];
@@ -26,6 +26,7 @@ void move_static_operands(const Graph& graph, const Operator& op, Draft& draft) 
     const Value& value = graph[in];
     if (value.kind != ValueKind::constant)
       fail("'", operand.attribute, "' (input ", operand.input, ") is computed from data; it must be known when the plan is made");
+    budget.make_constant(bytes_of(value.type));  // a copy
     draft.attributes.set(std::string(operand.attribute), attribute_of(*value.data));
     in = {};
   }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include "graph/memory.h"
 #include "planner/assemble.h"
 #include "planner/check_options.h"
 #include "planner/optimizer.h"
@@ -297,7 +298,7 @@ std::vector<std::int64_t> free_memory(const std::vector<DeviceSpec>& devices, De
 }
 
 Plan compile(const GraphSource& source, const CompileOptions& o, Backends backends, const Plan* parameters_of) {
-  Plan plan = compile_unchecked(source, o, backends, parameters_of);
+  Plan plan = within_memory([&] { return compile_unchecked(source, o, backends, parameters_of); }, "planning for a batch of ", o.batch);
   check_memory(plan, source, o, backends, parameters_of);
   verify(plan);
   return plan;

@@ -17,6 +17,8 @@ Graph expand(const Graph& graph, bool training) {
       ExpandContext context(copy.to, copy.mapped(node));
       context.training = training;
       const std::vector<ValueId> outputs = node.op->expand(context);
+      if (!outputs.empty() && outputs.size() < node.outputs.size())
+        fail(node.op->name, " '", node.name, "': its expansion gives ", outputs.size(), " outputs, the node has ", node.outputs.size());
       if (outputs.empty()) {
         copy.copy(node);
       } else {

@@ -60,6 +60,9 @@ Tuner::Tuner(const Backend& backend, bool measure, std::string cache_file, bool 
 
 // What is known already stays: times that were taken here, after the file was last read.
 void Tuner::read_file() {
+  constexpr std::uintmax_t most = 256 << 20;  // bytes
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(cache_file_, error) || std::filesystem::file_size(cache_file_, error) > most) return;  // no device or FIFO
   std::ifstream in(cache_file_);
   std::string line;
   if (!std::getline(in, line) || line != first_line) return;

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
+#include "graph/operator.h"
 #include "planner/labels.h"
 
 namespace tandem {
@@ -41,6 +43,57 @@ void warn_of_statistics(std::vector<std::string>& list, const Plan& plan, const 
     }
 }
 
+// "'bn1', 'bn2' and 3 more"
+class Names {
+ public:
+  void add(const std::string& name) {
+    constexpr int shown = 3;
+    if (++count_ <= shown) text_ += concat(count_ > 1 ? ", '" : "'", name, '\'');
+    else more_ = concat(" and ", count_ - shown, " more");
+  }
+  bool none() const { return count_ == 0; }
+  std::string text() const { return text_ + more_; }
+
+ private:
+  int count_ = 0;
+  std::string text_, more_;
+};
+
+// Statistics of a single sample, or even of a single value, whose variance is zero whatever it is.
+void warn_of_few_values(std::vector<std::string>& list, const Plan& plan) {
+  Names lone, single;
+  std::set<std::string> seen;
+  for (const DevicePlan& d : plan.devices)
+    for (const Step& s : d.steps) {
+      if (s.op != "BatchNormalizationTraining" || d.slice_size == 0) continue;
+      const Shape& x = d.buffers[static_cast<std::size_t>(s.inputs[0].index)].operand.shape;
+      const std::int64_t values = x.rank() < 2 || x[1] == 0 ? 0 : x.elements() / x[1];
+      const std::string name = s.origin.empty() ? s.op : s.origin[0];
+      if ((values == 1 || d.slice_size == 1) && seen.insert(name).second) (values == 1 ? lone : single).add(name);
+    }
+  if (!lone.none())
+    list.push_back(concat("BatchNormalization ", lone.text(), " has one value a channel to normalize: its variance is zero and the output is the bias, whatever "
+                          "the input; a device needs more samples of a batch"));
+  if (!single.none())
+    list.push_back(concat("BatchNormalization ", single.text(), " takes its statistics from one sample: give a device more samples of a batch, or freeze it"));
+}
+
+// What normalizes by running statistics divides by the root of the variance that the file holds.
+void warn_of_variances(std::vector<std::string>& list, const Graph& model) {
+  Names zero, negative;
+  for (const Node& node : model.nodes) {
+    if (node.op->name != "BatchNormalization" || node.inputs.size() < 5 || !node.inputs[4].present()) continue;
+    const Value& variance = model[node.inputs[4]];
+    if (!variance.data || !is_float(variance.type.dtype)) continue;
+    const std::vector<double> v = variance.data->to_doubles();
+    if (std::any_of(v.begin(), v.end(), [](double x) { return x < 0; })) negative.add(node.name);
+    else if (!v.empty() && std::all_of(v.begin(), v.end(), [](double x) { return x == 0; })) zero.add(node.name);
+  }
+  if (!negative.none()) list.push_back(concat("BatchNormalization ", negative.text(), " has a negative variance in the file: evaluation gives no numbers there"));
+  if (!zero.none())
+    list.push_back(concat("BatchNormalization ", zero.text(), " has a variance of zero in the file, for all channels: evaluation divides by the root of epsilon alone"));
+}
+
 void warn_of_outputs(std::vector<std::string>& list, const CompileOptions& o, const Graph& model) {
   if (model.outputs.size() < 2 || !o.loss_on.empty()) return;
   std::string others;
@@ -65,8 +118,10 @@ std::vector<std::string> warnings_of(const Plan& plan, const CompileOptions& o, 
   std::vector<std::string> list;
   warn_of_idle_devices(list, plan);
   warn_of_sharing(list, plan);
+  warn_of_variances(list, model);
   if (plan.mode != PlanMode::training) return list;
   warn_of_statistics(list, plan, o);
+  warn_of_few_values(list, plan);
   warn_of_loss(list, o, model);
   warn_of_outputs(list, o, model);
   return list;

@@ -4,12 +4,14 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>
 #include <utility>
 
-#include "graph/error.h"
+#include "graph/memory.h"
+#include "importer/file_descriptor.h"
 
 namespace tandem {
 namespace {
@@ -17,21 +19,6 @@ namespace {
 [[noreturn]] void fail_io(const std::filesystem::path& path, std::string_view what) {
   fail(ExitCode::io, path.string(), ": ", what, ": ", std::strerror(errno));
 }
-
-// A file descriptor that closes itself.
-class Descriptor {
- public:
-  Descriptor(const std::filesystem::path& path, int flags) : fd_(::open(path.c_str(), flags | O_CLOEXEC, 0666)) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 // Renaming onto a device or a pipe would put a file in its place, for root even onto /dev/null.
 void refuse_special(const std::filesystem::path& path) {
@@ -44,14 +31,22 @@ void refuse_special(const std::filesystem::path& path) {
 
 }  // namespace
 
-std::string read_file(const std::filesystem::path& path) {
-  const Descriptor file(path, O_RDONLY);
-  if (file.get() < 0) fail_io(path, "cannot be read");
+std::uint64_t inflated_limit(std::uint64_t file_bytes, std::uint64_t least) {
+  constexpr std::uint64_t factor = 64, largest = std::uint64_t{1} << 50;
+  return least + factor * std::min(file_bytes, largest);
+}
+
+// Not by its size: files of /proc have none.
+std::string read_file(const std::filesystem::path& path, ExitCode other) {
+  const RegularFile file = open_regular(path, other);
   std::string contents;
   std::size_t filled = 0;
   for (;;) {
-    if (filled == contents.size()) contents.resize(std::max<std::size_t>(1 << 16, filled * 2));
-    const ssize_t n = ::read(file.get(), contents.data() + filled, contents.size() - filled);
+    if (filled == contents.size()) {
+      const std::size_t room = std::max({std::size_t{1} << 16, filled * 2, static_cast<std::size_t>(file.size) + 1});
+      allocate(room, [&] { contents.resize(room); }, "the contents of ", path.string());
+    }
+    const ssize_t n = ::read(file.descriptor.get(), contents.data() + filled, contents.size() - filled);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail_io(path, "cannot be read");
     if (n == 0) break;
@@ -61,14 +56,22 @@ std::string read_file(const std::filesystem::path& path) {
   return contents;
 }
 
-std::vector<std::byte> read_maybe_gzip(const std::filesystem::path& path) {
-  const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzopen(path.c_str(), "rb"), gzclose);
+std::vector<std::byte> read_maybe_gzip(const std::filesystem::path& path, std::uint64_t least_limit) {
+  const RegularFile opened = open_regular(path, ExitCode::data);
+  const int descriptor = ::dup(opened.descriptor.get());  // gzclose closes it
+  const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(descriptor < 0 ? nullptr : gzdopen(descriptor, "rb"), gzclose);
   if (!file) fail_io(path, "cannot be read");
   gzbuffer(file.get(), 1 << 18);
+  const std::uint64_t most = inflated_limit(static_cast<std::uint64_t>(opened.size), least_limit);
   std::vector<std::byte> contents;
   std::size_t filled = 0;
   for (;;) {
-    if (filled == contents.size()) contents.resize(std::max<std::size_t>(1 << 20, filled * 2));
+    if (filled > most)
+      fail(ExitCode::data, path.string(), ": ", opened.size, " bytes of gzip data grow beyond ", most, " bytes: such a file is only read uncompressed");
+    if (filled == contents.size()) {
+      const std::size_t size = std::max({std::size_t{1} << 20, filled + filled / 2, static_cast<std::size_t>(opened.size) + 1});
+      allocate(size, [&] { contents.resize(size); }, "the contents of ", path.string());
+    }
     const std::size_t room = std::min<std::size_t>(contents.size() - filled, 1 << 30);
     const int n = gzread(file.get(), contents.data() + filled, static_cast<unsigned>(room));
     int error = Z_OK;

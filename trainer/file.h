@@ -1,6 +1,7 @@
 // Whole files, with errors (io) that name the path and the reason.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -10,9 +11,13 @@
 
 namespace tandem {
 
-std::string read_file(const std::filesystem::path& path);
-// Also through gzip where the contents are compressed. Fails (data) where they are damaged.
-std::vector<std::byte> read_maybe_gzip(const std::filesystem::path& path);
+// Fails with `other` where it is no regular file.
+std::string read_file(const std::filesystem::path& path, ExitCode other = ExitCode::io);
+// The most that a compressed file of so many bytes may grow to: data compresses well, but what grows more was made to.
+inline constexpr std::uint64_t inflated_bytes = std::uint64_t{1} << 30;
+std::uint64_t inflated_limit(std::uint64_t file_bytes, std::uint64_t least = inflated_bytes);
+// Also through gzip where the contents are compressed. Fails (data) where they are damaged, or grow beyond inflated_limit.
+std::vector<std::byte> read_maybe_gzip(const std::filesystem::path& path, std::uint64_t least_limit = inflated_bytes);
 
 // A file written beside its target, which it replaces once it is whole: a failure leaves an existing file as it was.
 class FileWriter {

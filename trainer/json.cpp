@@ -15,12 +15,15 @@ void quote(std::string& out, std::string_view s) {
   constexpr std::string_view letters = "\"\\bfnrt";
   constexpr std::string_view hex = "0123456789abcdef";
   out += '"';
-  for (const char c : s) {
+  for (std::size_t at = 0; at < s.size(); ++at) {
+    char c = s[at];
+    const bool control = c == '\xc2' && at + 1 < s.size() && static_cast<unsigned char>(s[at + 1]) < 0xa0;  // of two bytes in UTF-8
+    if (control) c = s[++at];
     const auto byte = static_cast<unsigned char>(c);
     if (const std::size_t i = escapes.find(c); i != std::string_view::npos) {
       out += '\\';
       out += letters[i];
-    } else if (byte < 0x20) {
+    } else if (byte < 0x20 || byte == 0x7f || control) {
       out += "\\u00";
       out += hex[byte >> 4];
       out += hex[byte & 15];

@@ -39,7 +39,7 @@ Plan KeptPlans::compile(const GraphSource& source, const CompileOptions& options
   const std::filesystem::path file = folder_ / name_of(plan, options, backends);
   if (resume_ && std::filesystem::exists(file)) {
     try {
-      plan = parse_plan(read_file(file));
+      plan = parse_plan(read_file(file, ExitCode::model));
       verify(plan);
     } catch (const Error& e) {
       fail(e.code(), file.string(), ": ", e.what(), " (without the file the run is planned anew)");

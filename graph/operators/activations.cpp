@@ -9,7 +9,7 @@ namespace tandem {
 // y = α · elu(x/α)  (= max(0, x) + min(0, α(e^(x/α) − 1)))
 Operator celu() {
   return {.name = "Celu",
-          .since = {12, 28},
+          .since = {12, 28}, .types = {{"T", types::floats}},
           .infer = infer_same,
           .follow = follow_broadcast,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> {
@@ -22,7 +22,7 @@ Operator celu() {
 // y = x/2 · (1 + erf(x/√2)), or with approximate = tanh: x/2 · (1 + tanh(√(2/π) (x + 0.044715 x³)))
 Operator gelu() {
   return {.name = "Gelu",
-          .since = {20},
+          .since = {20}, .types = {{"T", types::floats}},
           .infer =
               [](InferContext& c) {
                 const std::string approximate = c.attributes().text("approximate", "none");
@@ -45,14 +45,14 @@ Operator gelu() {
 
 // y = x · hard_sigmoid(x; 1/6, 1/2)
 Operator hard_swish() {
-  return {.name = "HardSwish", .since = {14, 22}, .infer = infer_same, .follow = follow_broadcast, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+  return {.name = "HardSwish", .since = {14, 22}, .types = {{"T", types::floats}}, .infer = infer_same, .follow = follow_broadcast, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             return {e.mul(e.x(), e.emit("HardSigmoid", {e.x()}, {{"alpha", 1.0F / 6}, {"beta", 0.5F}}))};
           }};
 }
 
 // y = x · tanh(softplus(x))
 Operator mish() {
-  return {.name = "Mish", .since = {18, 22}, .infer = infer_same, .follow = follow_broadcast, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+  return {.name = "Mish", .since = {18, 22}, .types = {{"T", types::floats}}, .infer = infer_same, .follow = follow_broadcast, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             return {e.mul(e.x(), e.emit("Tanh", {e.emit("Softplus", {e.x()})}))};
           }};
 }
@@ -60,7 +60,7 @@ Operator mish() {
 // y = max(x, 0) − slope · max(−x, 0); the slope broadcasts to x
 Operator prelu() {
   return {.name = "PRelu",
-          .since = {1, 6, 7, 9, 16}, .inputs = {2, 2},
+          .since = {1, 6, 7, 9, 16}, .inputs = {2, 2}, .types = {{"T", types::wide_numbers}},
           .infer =
               [](InferContext& c) {
                 expect_dtype(c, 1, c.input(0).dtype);
@@ -77,7 +77,7 @@ Operator prelu() {
 
 // y = γ · elu(x; α)
 Operator selu() {
-  return {.name = "Selu", .since = {1, 6, 22}, .infer = infer_same, .follow = follow_broadcast, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+  return {.name = "Selu", .since = {1, 6, 22}, .types = {{"T", types::floats}}, .infer = infer_same, .follow = follow_broadcast, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             const float alpha = e.attributes().real("alpha", 1.67326319217681884765625F);
             const double gamma = e.attributes().real("gamma", 1.05070102214813232421875F);
             return {e.mul(e.emit("Elu", {e.x()}, {{"alpha", alpha}}), gamma)};
@@ -86,14 +86,14 @@ Operator selu() {
 
 // y = x / (1 + |x|)
 Operator softsign() {
-  return {.name = "Softsign", .since = {1, 22}, .infer = infer_same, .follow = follow_broadcast, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+  return {.name = "Softsign", .since = {1, 22}, .types = {{"T", types::floats}}, .infer = infer_same, .follow = follow_broadcast, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             return {e.div(e.x(), e.add(e.emit("Abs", {e.x()}), 1.0))};
           }};
 }
 
 // y = x · sigmoid(αx)
 Operator swish() {
-  return {.name = "Swish", .since = {24}, .infer = infer_same, .follow = follow_broadcast, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+  return {.name = "Swish", .since = {24}, .types = {{"T", types::floats}}, .infer = infer_same, .follow = follow_broadcast, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             const double alpha = e.attributes().real("alpha", 1.0F);
             return {e.mul(e.x(), e.emit("Sigmoid", {alpha == 1 ? e.x() : e.mul(e.x(), alpha)}))};
           }};
@@ -101,7 +101,7 @@ Operator swish() {
 
 // y = x > α ? x : 0
 Operator thresholded_relu() {
-  return {.name = "ThresholdedRelu", .since = {10, 22}, .infer = infer_same, .follow = follow_broadcast, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+  return {.name = "ThresholdedRelu", .since = {10, 22}, .types = {{"T", types::floats}}, .infer = infer_same, .follow = follow_broadcast, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             const DType dtype = e.type(e.x()).dtype;
             const ValueId above = e.emit("Greater", {e.x(), e.scalar(e.attributes().real("alpha", 1.0F), dtype)});
             return {e.emit("Where", {above, e.x(), e.scalar(0, dtype)})};

@@ -92,7 +92,7 @@ void follow_channels(FollowContext& c) {
 // y = (x − mean) / √(var + ε) · scale + bias by channel, with running statistics
 Operator batch_normalization() {
   return {.name = "BatchNormalization",
-          .since = {1, 6, 7, 9, 14, 15}, .inputs = {5, 5}, .outputs = {1, 5},
+          .since = {1, 6, 7, 9, 14, 15}, .inputs = {5, 5}, .outputs = {1, 5}, .types = {{"T", types::floats}, {"T1", types::floats}, {"T1", types::floats}, {"T2", types::floats}},
           .infer = infer_inference,
           .follow = follow_channels,
           .differentiate = differentiate_inference,

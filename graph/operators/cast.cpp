@@ -25,7 +25,7 @@ void differentiate_cast(GradientContext& g) {
 
 Operator cast_operator() {
   return {.name = "Cast",
-          .since = {1, 6, 9, 13, 19, 21, 23, 24, 25, 28},
+          .since = {1, 6, 9, 13, 19, 21, 23, 24, 25, 28}, .types = {{"T1", types::all}},
           .infer =
               [](InferContext& c) {
                 const DType to = static_cast<DType>(c.attributes().integer("to"));
@@ -44,7 +44,7 @@ Operator cast_operator() {
 
 Operator cast_like() {
   return {.name = "CastLike",
-          .since = {15, 19, 21, 23, 24, 25}, .inputs = {2, 2},
+          .since = {15, 19, 21, 23, 24, 25}, .inputs = {2, 2}, .types = {{"T1", types::all}, {"T2", types::all}},
           .infer = [](InferContext& c) { c.set_output(0, c.input(1).dtype, c.shape(0)); },
           .follow = [](FollowContext& c) { c.set(0, c.place()); },
           .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {cast(e, e.x(0), e.type(e.x(1)).dtype)}; },

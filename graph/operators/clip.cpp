@@ -10,7 +10,7 @@ namespace tandem {
 Operator clip() {
   constexpr float inf = std::numeric_limits<float>::infinity();
   return {.name = "Clip",
-          .since = {1, 6, 11, 12, 13}, .inputs = {1, 3},
+          .since = {1, 6, 11, 12, 13}, .inputs = {1, 3}, .types = {{"T", types::numbers}},
           .infer =
               [](InferContext& c) {
                 if (c.has_input(1) || c.has_input(2)) c.fail("min and max must be known when the plan is made");

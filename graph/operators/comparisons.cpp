@@ -24,38 +24,38 @@ Folded fold_logic(const FoldContext& c) {
 }  // namespace
 
 Operator equal() {
-  return {.name = "Equal", .since = {1, 7, 11, 13, 19}, .inputs = {2, 2}, .infer = infer_comparison, .follow = follow_broadcast, .fold = fold_binary<[](auto a, auto b) { return a == b; }>};
+  return {.name = "Equal", .since = {1, 7, 11, 13, 19}, .inputs = {2, 2}, .types = {{"T", types::all}}, .infer = infer_comparison, .follow = follow_broadcast, .fold = fold_binary<[](auto a, auto b) { return a == b; }>};
 }
 Operator greater() {
-  return {.name = "Greater", .since = {1, 7, 9, 13}, .inputs = {2, 2}, .infer = infer_comparison, .follow = follow_broadcast, .fold = fold_binary<[](auto a, auto b) { return b < a; }>};
+  return {.name = "Greater", .since = {1, 7, 9, 13}, .inputs = {2, 2}, .types = {{"T", types::numbers}}, .infer = infer_comparison, .follow = follow_broadcast, .fold = fold_binary<[](auto a, auto b) { return b < a; }>};
 }
 Operator greater_or_equal() {
-  return {.name = "GreaterOrEqual", .since = {12, 16}, .inputs = {2, 2}, .infer = infer_comparison, .follow = follow_broadcast, .fold = fold_binary<[](auto a, auto b) { return b <= a; }>};
+  return {.name = "GreaterOrEqual", .since = {12, 16}, .inputs = {2, 2}, .types = {{"T", types::numbers}}, .infer = infer_comparison, .follow = follow_broadcast, .fold = fold_binary<[](auto a, auto b) { return b <= a; }>};
 }
 Operator less() {
-  return {.name = "Less", .since = {1, 7, 9, 13}, .inputs = {2, 2}, .infer = infer_comparison, .follow = follow_broadcast, .fold = fold_binary<[](auto a, auto b) { return a < b; }>};
+  return {.name = "Less", .since = {1, 7, 9, 13}, .inputs = {2, 2}, .types = {{"T", types::numbers}}, .infer = infer_comparison, .follow = follow_broadcast, .fold = fold_binary<[](auto a, auto b) { return a < b; }>};
 }
 Operator less_or_equal() {
-  return {.name = "LessOrEqual", .since = {12, 16}, .inputs = {2, 2}, .infer = infer_comparison, .follow = follow_broadcast, .fold = fold_binary<[](auto a, auto b) { return a <= b; }>};
+  return {.name = "LessOrEqual", .since = {12, 16}, .inputs = {2, 2}, .types = {{"T", types::numbers}}, .infer = infer_comparison, .follow = follow_broadcast, .fold = fold_binary<[](auto a, auto b) { return a <= b; }>};
 }
 
 Operator logical_and() {
-  return {.name = "And", .since = {1, 7}, .inputs = {2, 2}, .infer = infer_logic, .follow = follow_broadcast, .fold = fold_logic<[](bool a, bool b) { return a && b; }>};
+  return {.name = "And", .since = {1, 7}, .inputs = {2, 2}, .types = {{"T", types::booleans}}, .infer = infer_logic, .follow = follow_broadcast, .fold = fold_logic<[](bool a, bool b) { return a && b; }>};
 }
 Operator logical_not() {
-  return {.name = "Not", .since = {1}, .infer = infer_logic, .follow = follow_broadcast, .fold = fold_logic<[](bool a, bool) { return !a; }>};
+  return {.name = "Not", .since = {1}, .types = {{"T", types::booleans}}, .infer = infer_logic, .follow = follow_broadcast, .fold = fold_logic<[](bool a, bool) { return !a; }>};
 }
 Operator logical_or() {
-  return {.name = "Or", .since = {1, 7}, .inputs = {2, 2}, .infer = infer_logic, .follow = follow_broadcast, .fold = fold_logic<[](bool a, bool b) { return a || b; }>};
+  return {.name = "Or", .since = {1, 7}, .inputs = {2, 2}, .types = {{"T", types::booleans}}, .infer = infer_logic, .follow = follow_broadcast, .fold = fold_logic<[](bool a, bool b) { return a || b; }>};
 }
 Operator logical_xor() {
-  return {.name = "Xor", .since = {1, 7}, .inputs = {2, 2}, .infer = infer_logic, .follow = follow_broadcast, .fold = fold_logic<[](bool a, bool b) { return a != b; }>};
+  return {.name = "Xor", .since = {1, 7}, .inputs = {2, 2}, .types = {{"T", types::booleans}}, .infer = infer_logic, .follow = follow_broadcast, .fold = fold_logic<[](bool a, bool b) { return a != b; }>};
 }
 
 // y = c ? a : b, all three broadcast; da = c ? dy : 0, db = c ? 0 : dy
 Operator where() {
   return {.name = "Where",
-          .since = {9, 16}, .inputs = {3, 3},
+          .since = {9, 16}, .inputs = {3, 3}, .types = {{"B", types::booleans}, {"T", types::all}},
           .infer =
               [](InferContext& c) {
                 expect_dtype(c, 0, DType::boolean);

@@ -55,7 +55,7 @@ void follow_concat(FollowContext& c) {
 // dx(i) = the slice of dy that x(i) became
 Operator concat() {
   return {.name = "Concat",
-          .since = {1, 4, 11, 13}, .inputs = {1, Arity::any},
+          .since = {1, 4, 11, 13}, .inputs = {1, Arity::any}, .types = {{"T", types::all}},
           .infer = infer_concat,
           .follow = follow_concat,
           .differentiate =

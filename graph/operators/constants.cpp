@@ -77,7 +77,7 @@ Operator constant() {
 
 Operator constant_of_shape() {
   return {.name = "ConstantOfShape",
-          .since = {9, 20, 21, 23, 24, 25},
+          .since = {9, 20, 21, 23, 24, 25}, .types = {{"T1", types::integers_64}},
           .infer =
               [](InferContext& c) {
                 if (!c.attributes().has("shape")) c.fail("shape must be known when the plan is made");
@@ -95,7 +95,7 @@ Operator constant_of_shape() {
 
 Operator range() {
   return {.name = "Range",
-          .since = {11, 27}, .inputs = {3, 3},
+          .since = {11, 27}, .inputs = {3, 3}, .types = {{"T", types::signed_numbers}},
           .infer = infer_range,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             const auto data = [&](int i) { return *e.graph()[e.x(i)].data; };
@@ -106,7 +106,7 @@ Operator range() {
 
 Operator shape_operator() {
   return {.name = "Shape",
-          .since = {1, 13, 15, 19, 21, 23, 24, 25},
+          .since = {1, 13, 15, 19, 21, 23, 24, 25}, .types = {{"T", types::all}},
           .infer = [](InferContext& c) { c.set_output(0, shape_tensor(c.shape(0), c.attributes()).type()); },
           .differentiate = zero_gradient,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {known(e, shape_tensor(e.shape(e.x()), e.attributes()))}; },
@@ -116,7 +116,7 @@ Operator shape_operator() {
 
 Operator size_operator() {
   return {.name = "Size",
-          .since = {1, 13, 19, 21, 23, 24, 25},
+          .since = {1, 13, 19, 21, 23, 24, 25}, .types = {{"T", types::all}},
           .infer = [](InferContext& c) { c.set_output(0, DType::int64, Shape{}); },
           .differentiate = zero_gradient,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {known(e, Tensor::scalar(e.shape(e.x()).elements()))}; },

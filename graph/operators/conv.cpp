@@ -47,7 +47,7 @@ void infer_conv(InferContext& c) {
 // fourth and fifth operand, which are put in after differentiation, max(0, x · factor + shift) stands for x
 Operator conv() {
   return {.name = "Conv",
-          .since = {1, 11, 22}, .inputs = {2, 3},
+          .since = {1, 11, 22}, .inputs = {2, 3}, .types = {{"T", types::floats}},
           .infer = infer_conv,
           .follow = follow_rows,
           .differentiate =

@@ -79,7 +79,7 @@ ValueId windowed(GradientContext& g) {
 // dx = conv(dy, w); dw is the weight gradient of a convolution that takes dy to x.
 Operator conv_transpose() {
   return {.name = "ConvTranspose",
-          .since = {1, 11, 22}, .inputs = {2, 3},
+          .since = {1, 11, 22}, .inputs = {2, 3}, .types = {{"T", types::floats}},
           .infer = infer_conv_transpose,
           .follow = follow_rows,
           .differentiate =

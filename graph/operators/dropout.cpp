@@ -50,7 +50,7 @@ std::vector<ValueId> expand_dropout(ExpandContext& e) {
 
 Operator dropout() {
   return {.name = "Dropout",
-          .since = {1, 6, 7, 10, 12, 13, 22}, .inputs = {1, 3}, .outputs = {1, 2},
+          .since = {1, 6, 7, 10, 12, 13, 22}, .inputs = {1, 3}, .outputs = {1, 2}, .types = {{"T", types::floats}, {"T1", types::floats}, {"T2", types::booleans}},
           .infer =
               [](InferContext& c) {
                 const double ratio = static_number(c.attributes(), "ratio", 0.5);

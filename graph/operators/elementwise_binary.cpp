@@ -32,7 +32,7 @@ std::vector<ValueId> chain_unless_pair(ExpandContext& e, std::string_view op) {
 
 Operator add() {
   return {.name = "Add",
-          .since = {1, 6, 7, 13, 14}, .inputs = {2, 2},
+          .since = {1, 6, 7, 13, 14}, .inputs = {2, 2}, .types = {{"T", types::numbers}},
           .infer = infer_broadcast,
           .differentiate =
               [](GradientContext& g) {
@@ -46,7 +46,7 @@ Operator add() {
 
 Operator sub() {
   return {.name = "Sub",
-          .since = {1, 6, 7, 13, 14}, .inputs = {2, 2},
+          .since = {1, 6, 7, 13, 14}, .inputs = {2, 2}, .types = {{"T", types::numbers}},
           .infer = infer_broadcast,
           .differentiate =
               [](GradientContext& g) {
@@ -60,7 +60,7 @@ Operator sub() {
 
 Operator mul() {
   return {.name = "Mul",
-          .since = {1, 6, 7, 13, 14}, .inputs = {2, 2},
+          .since = {1, 6, 7, 13, 14}, .inputs = {2, 2}, .types = {{"T", types::numbers}},
           .infer = infer_broadcast,
           .differentiate =
               [](GradientContext& g) {
@@ -75,7 +75,7 @@ Operator mul() {
 // da = dy / b, db = −dy · y / b. Integers round towards zero; a division by zero folds to 0.
 Operator div() {
   return {.name = "Div",
-          .since = {1, 6, 7, 13, 14}, .inputs = {2, 2},
+          .since = {1, 6, 7, 13, 14}, .inputs = {2, 2}, .types = {{"T", types::numbers}},
           .infer = infer_broadcast,
           .differentiate =
               [](GradientContext& g) {
@@ -97,7 +97,7 @@ Operator div() {
 
 Operator max() {
   return {.name = "Max",
-          .since = {1, 6, 8, 12, 13}, .inputs = {1, Arity::any},
+          .since = {1, 6, 8, 12, 13}, .inputs = {1, Arity::any}, .types = {{"T", types::numbers}},
           .infer = infer_broadcast,
           .differentiate = [](GradientContext& g) { differentiate_extremum(g, 1); },
           .expand = [](ExpandContext& e) { return chain_unless_pair(e, "Max"); },
@@ -107,7 +107,7 @@ Operator max() {
 
 Operator min() {
   return {.name = "Min",
-          .since = {1, 6, 8, 12, 13}, .inputs = {1, Arity::any},
+          .since = {1, 6, 8, 12, 13}, .inputs = {1, Arity::any}, .types = {{"T", types::numbers}},
           .infer = infer_broadcast,
           .differentiate = [](GradientContext& g) { differentiate_extremum(g, -1); },
           .expand = [](ExpandContext& e) { return chain_unless_pair(e, "Min"); },
@@ -117,7 +117,7 @@ Operator min() {
 
 Operator mean() {
   return {.name = "Mean",
-          .since = {1, 6, 8, 13}, .inputs = {1, Arity::any},
+          .since = {1, 6, 8, 13}, .inputs = {1, Arity::any}, .types = {{"T", types::floats}},
           .infer = infer_broadcast,
           .follow = follow_broadcast,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> {
@@ -128,7 +128,7 @@ Operator mean() {
 }
 
 Operator sum() {
-  return {.name = "Sum", .since = {1, 6, 8, 13}, .inputs = {1, Arity::any}, .infer = infer_broadcast, .follow = follow_broadcast, .expand = [](ExpandContext& e) { return chain(e, "Add"); },
+  return {.name = "Sum", .since = {1, 6, 8, 13}, .inputs = {1, Arity::any}, .types = {{"T", types::floats}}, .infer = infer_broadcast, .follow = follow_broadcast, .expand = [](ExpandContext& e) { return chain(e, "Add"); },
           .operands = {{"data_0", OperandRole::addend}}};
 }
 
@@ -136,7 +136,7 @@ Operator sum() {
 // da = dr, db = −q · dr
 Operator mod() {
   return {.name = "Mod",
-          .since = {10, 13, 28}, .inputs = {2, 2},
+          .since = {10, 13, 28}, .inputs = {2, 2}, .types = {{"T", types::numbers}},
           .infer = infer_broadcast,
           .follow = follow_broadcast,
           .differentiate =
@@ -170,7 +170,7 @@ Operator mod() {
 // result has x's dtype.
 Operator pow() {
   return {.name = "Pow",
-          .since = {1, 7, 12, 13, 15}, .inputs = {2, 2},
+          .since = {1, 7, 12, 13, 15}, .inputs = {2, 2}, .types = {{"T", types::wide_numbers}, {"T1", types::numbers}},
           .infer = [](InferContext& c) { c.set_output(0, c.input(0).dtype, broadcast_inputs(c, 0, 2)); },
           .differentiate =
               [](GradientContext& g) {

@@ -11,7 +11,7 @@ constexpr double two_over_sqrt_pi = 1.1283791670955126;
 // y = |x|; dx = dy · sign(x)
 Operator abs() {
   return {.name = "Abs",
-          .since = {1, 6, 13},
+          .since = {1, 6, 13}, .types = {{"T", types::numbers}},
           .infer = infer_same,
           .differentiate = [](GradientContext& g) { g.set_dx(g.mul(g.dy(), g.emit("Sign", {g.x()}))); },
           .fold = fold_unary<[](auto x) { return x < 0 ? -wrapping(x) : wrapping(x); }>,
@@ -19,13 +19,13 @@ Operator abs() {
 }
 
 Operator ceil() {
-  return {.name = "Ceil", .since = {1, 6, 13}, .infer = infer_same, .differentiate = zero_gradient, .fold = fold_unary<[](auto x) { return std::ceil(x); }>, .elementwise = true};
+  return {.name = "Ceil", .since = {1, 6, 13}, .types = {{"T", types::floats}}, .infer = infer_same, .differentiate = zero_gradient, .fold = fold_unary<[](auto x) { return std::ceil(x); }>, .elementwise = true};
 }
 
 // dx = -dy · sin(x)
 Operator cos() {
   return {.name = "Cos",
-          .since = {7, 22},
+          .since = {7, 22}, .types = {{"T", types::floats}},
           .infer = infer_same,
           .differentiate = [](GradientContext& g) { g.set_dx(g.neg(g.mul(g.dy(), g.emit("Sin", {g.x()})))); },
           .elementwise = true};
@@ -34,7 +34,7 @@ Operator cos() {
 // y = x ≥ 0 ? x : α(eˣ − 1); dx = dy · (x ≥ 0 ? 1 : y + α)
 Operator elu() {
   return {.name = "Elu",
-          .since = {1, 6, 22},
+          .since = {1, 6, 22}, .types = {{"T", types::floats}},
           .infer = infer_same,
           .differentiate = [](GradientContext& g) { g.set_dx(g.emit("EluBackward", {g.dy(), g.y()}, {{"alpha", g.attributes().real("alpha", 1.0F)}})); },
           .elementwise = true,
@@ -44,7 +44,7 @@ Operator elu() {
 // dx = dy · 2/√π · exp(−x²)
 Operator erf() {
   return {.name = "Erf",
-          .since = {9, 13},
+          .since = {9, 13}, .types = {{"T", types::numbers}},
           .infer = infer_same,
           .differentiate =
               [](GradientContext& g) {
@@ -57,7 +57,7 @@ Operator erf() {
 // dx = dy · y
 Operator exp() {
   return {.name = "Exp",
-          .since = {1, 6, 13},
+          .since = {1, 6, 13}, .types = {{"T", types::floats}},
           .infer = infer_same,
           .differentiate = [](GradientContext& g) { g.set_dx(g.mul(g.dy(), g.y())); },
           .fold = fold_unary<[](auto x) { return std::exp(x); }>,
@@ -65,13 +65,13 @@ Operator exp() {
 }
 
 Operator floor() {
-  return {.name = "Floor", .since = {1, 6, 13}, .infer = infer_same, .differentiate = zero_gradient, .fold = fold_unary<[](auto x) { return std::floor(x); }>, .elementwise = true};
+  return {.name = "Floor", .since = {1, 6, 13}, .types = {{"T", types::floats}}, .infer = infer_same, .differentiate = zero_gradient, .fold = fold_unary<[](auto x) { return std::floor(x); }>, .elementwise = true};
 }
 
 // y = clamp(αx + β, 0, 1); dx = dy · α inside
 Operator hard_sigmoid() {
   return {.name = "HardSigmoid",
-          .since = {1, 6, 22},
+          .since = {1, 6, 22}, .types = {{"T", types::floats}},
           .infer = infer_same,
           .differentiate =
               [](GradientContext& g) {
@@ -85,7 +85,7 @@ Operator hard_sigmoid() {
 // y = x ≥ 0 ? x : αx
 Operator leaky_relu() {
   return {.name = "LeakyRelu",
-          .since = {1, 6, 16},
+          .since = {1, 6, 16}, .types = {{"T", types::floats}},
           .infer = infer_same,
           .differentiate = [](GradientContext& g) { g.set_dx(g.emit("LeakyReluBackward", {g.dy(), g.x()}, {{"alpha", g.attributes().real("alpha", 0.01F)}})); },
           .elementwise = true,
@@ -95,7 +95,7 @@ Operator leaky_relu() {
 // dx = dy / x
 Operator log() {
   return {.name = "Log",
-          .since = {1, 6, 13},
+          .since = {1, 6, 13}, .types = {{"T", types::floats}},
           .infer = infer_same,
           .differentiate = [](GradientContext& g) { g.set_dx(g.div(g.dy(), g.x())); },
           .fold = fold_unary<[](auto x) { return std::log(x); }>,
@@ -104,7 +104,7 @@ Operator log() {
 
 Operator neg() {
   return {.name = "Neg",
-          .since = {1, 6, 13},
+          .since = {1, 6, 13}, .types = {{"T", types::signed_numbers}},
           .infer = infer_same,
           .differentiate = [](GradientContext& g) { g.set_dx(g.neg(g.dy())); },
           .fold = fold_unary<[](auto x) { return -wrapping(x); }>,
@@ -114,7 +114,7 @@ Operator neg() {
 // dx = −dy · y²
 Operator reciprocal() {
   return {.name = "Reciprocal",
-          .since = {1, 6, 13},
+          .since = {1, 6, 13}, .types = {{"T", types::floats}},
           .infer = infer_same,
           .differentiate = [](GradientContext& g) { g.set_dx(g.neg(g.mul(g.dy(), g.mul(g.y(), g.y())))); },
           .fold = fold_unary<[](auto x) { return x == 0 && std::is_integral_v<decltype(x)> ? decltype(x){0} : decltype(x){1} / x; }>,
@@ -124,7 +124,7 @@ Operator reciprocal() {
 // y = max(x, 0); dx = y > 0 ? dy : 0
 Operator relu() {
   return {.name = "Relu",
-          .since = {1, 6, 13, 14},
+          .since = {1, 6, 13, 14}, .types = {{"T", types::signed_numbers}},
           .infer = infer_same,
           .differentiate = [](GradientContext& g) { g.set_dx(g.emit("ReluBackward", {g.dy(), g.y()})); },
           .fold = fold_unary<[](auto x) { return 0 < x ? x : 0; }>,
@@ -133,26 +133,26 @@ Operator relu() {
 
 // Halves go to the even neighbour.
 Operator round() {
-  return {.name = "Round", .since = {11, 22}, .infer = infer_same, .differentiate = zero_gradient, .fold = fold_unary<[](auto x) { return std::nearbyint(x); }>, .elementwise = true};
+  return {.name = "Round", .since = {11, 22}, .types = {{"T", types::floats}}, .infer = infer_same, .differentiate = zero_gradient, .fold = fold_unary<[](auto x) { return std::nearbyint(x); }>, .elementwise = true};
 }
 
 // dx = dy · y · (1 − y)
 Operator sigmoid() {
   return {.name = "Sigmoid",
-          .since = {1, 6, 13},
+          .since = {1, 6, 13}, .types = {{"T", types::floats}},
           .infer = infer_same,
           .differentiate = [](GradientContext& g) { g.set_dx(g.emit("SigmoidBackward", {g.dy(), g.y()})); },
           .elementwise = true};
 }
 
 Operator sign() {
-  return {.name = "Sign", .since = {9, 13}, .infer = infer_same, .differentiate = zero_gradient, .fold = fold_unary<[](auto x) { return (0 < x) - (x < 0); }>, .elementwise = true};
+  return {.name = "Sign", .since = {9, 13}, .types = {{"T", types::numbers}}, .infer = infer_same, .differentiate = zero_gradient, .fold = fold_unary<[](auto x) { return (0 < x) - (x < 0); }>, .elementwise = true};
 }
 
 // dx = dy · cos(x)
 Operator sin() {
   return {.name = "Sin",
-          .since = {7, 22},
+          .since = {7, 22}, .types = {{"T", types::floats}},
           .infer = infer_same,
           .differentiate = [](GradientContext& g) { g.set_dx(g.mul(g.dy(), g.emit("Cos", {g.x()}))); },
           .elementwise = true};
@@ -161,7 +161,7 @@ Operator sin() {
 // y = log(1 + eˣ); dx = dy · sigmoid(x)
 Operator softplus() {
   return {.name = "Softplus",
-          .since = {1, 22},
+          .since = {1, 22}, .types = {{"T", types::floats}},
           .infer = infer_same,
           .differentiate = [](GradientContext& g) { g.set_dx(g.mul(g.dy(), g.emit("Sigmoid", {g.x()}))); },
           .elementwise = true};
@@ -170,7 +170,7 @@ Operator softplus() {
 // dx = dy / 2y
 Operator sqrt() {
   return {.name = "Sqrt",
-          .since = {1, 6, 13},
+          .since = {1, 6, 13}, .types = {{"T", types::floats}},
           .infer = infer_same,
           .differentiate = [](GradientContext& g) { g.set_dx(g.div(g.mul(g.dy(), 0.5), g.y())); },
           .fold = fold_unary<[](auto x) { return std::sqrt(x); }>,
@@ -181,7 +181,7 @@ Operator sqrt() {
 // dx = dy · (1 − y²)
 Operator tanh() {
   return {.name = "Tanh",
-          .since = {1, 6, 13},
+          .since = {1, 6, 13}, .types = {{"T", types::floats}},
           .infer = infer_same,
           .differentiate = [](GradientContext& g) { g.set_dx(g.emit("TanhBackward", {g.dy(), g.y()})); },
           .elementwise = true};

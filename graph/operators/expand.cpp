@@ -23,7 +23,7 @@ void follow_tile(FollowContext& c) {
 // y = x broadcast against `shape`; dx = dy summed over what was repeated
 Operator expand() {
   return {.name = "Expand",
-          .since = {8, 13}, .inputs = {2, 2},
+          .since = {8, 13}, .inputs = {2, 2}, .types = {{"T", types::all}, {"I", types::integers_64}},
           .infer =
               [](InferContext& c) {
                 if (!c.attributes().has("shape")) c.fail("shape must be known when the plan is made");
@@ -56,7 +56,7 @@ Operator expand() {
 // y = x repeats[i] times along axis i; dx = dy seen as [repeats[0], d0, repeats[1], d1, ...], summed over the repeats
 Operator tile() {
   return {.name = "Tile",
-          .since = {1, 6, 13}, .inputs = {2, 2},
+          .since = {1, 6, 13}, .inputs = {2, 2}, .types = {{"T", types::all}, {"T1", types::integers_64}},
           .infer =
               [](InferContext& c) {
                 if (!c.attributes().has("repeats")) c.fail("repeats must be known when the plan is made");

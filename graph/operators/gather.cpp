@@ -44,7 +44,7 @@ void follow_gather(FollowContext& c) {
 // y = x[..., indices, ...] along axis; dx sums the rows of dy into the places they came from
 Operator gather() {
   return {.name = "Gather",
-          .since = {1, 11, 13}, .inputs = {2, 2},
+          .since = {1, 11, 13}, .inputs = {2, 2}, .types = {{"T", types::all}, {"Tind", types::indices}},
           .infer =
               [](InferContext& c) {
                 const Shape &x = c.shape(0), &indices = c.shape(1);

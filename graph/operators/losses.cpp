@@ -45,7 +45,7 @@ void follow_loss(FollowContext& c) {
 // that of the weights
 Operator negative_log_likelihood_loss() {
   return {.name = "NegativeLogLikelihoodLoss",
-          .since = {12, 13, 22}, .inputs = {2, 3},
+          .since = {12, 13, 22}, .inputs = {2, 3}, .types = {{"T", types::floats}, {"Tind", types::indices}, {"T", types::floats}},
           .infer = infer_loss,
           .follow = follow_loss,
           .differentiate = [](GradientContext& g) {
@@ -69,7 +69,7 @@ Operator negative_log_likelihood_loss_backward() {
 // The loss above of log softmax(scores), which is the second output
 Operator softmax_cross_entropy_loss() {
   return {.name = "SoftmaxCrossEntropyLoss",
-          .since = {12, 13}, .inputs = {2, 3}, .outputs = {1, 2},
+          .since = {12, 13}, .inputs = {2, 3}, .outputs = {1, 2}, .types = {{"T", types::floats}, {"Tind", types::indices}, {"T", types::floats}},
           .infer =
               [](InferContext& c) {
                 infer_loss(c);

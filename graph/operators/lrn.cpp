@@ -25,7 +25,7 @@ double lrn_flops(const Graph& graph, const Node& n) {
 // y[n,c] = x[n,c] / (bias + alpha/size · Σ x²)^beta, summed over channels c − ⌊(size−1)/2⌋ … c + ⌈(size−1)/2⌉
 Operator lrn() {
   return {.name = "LRN",
-          .since = {1, 13},
+          .since = {1, 13}, .types = {{"T", types::floats}},
           .infer =
               [](InferContext& c) {
                 check(c);

@@ -94,7 +94,7 @@ void follow_matmul(FollowContext& c) {
 
 Operator matmul() {
   return {.name = "MatMul",
-          .since = {1, 9, 13}, .inputs = {2, 2},
+          .since = {1, 9, 13}, .inputs = {2, 2}, .types = {{"T", types::wide_numbers}},
           .infer = infer_matmul,
           .follow = follow_matmul,
           .differentiate = differentiate_matmul,

@@ -68,7 +68,7 @@ void follow_normalized_axes(FollowContext& c) {
 
 // Per sample and channel over the spatial axes, then · scale[C] + bias[C]
 Operator instance_normalization() {
-  return {.name = "InstanceNormalization", .since = {1, 6, 22}, .inputs = {3, 3}, .infer = infer_channels, .follow = follow_rows, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+  return {.name = "InstanceNormalization", .since = {1, 6, 22}, .inputs = {3, 3}, .types = {{"T", types::floats}}, .infer = infer_channels, .follow = follow_rows, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             const int rank = e.shape(e.x()).rank();
             const ValueId normal = normalize(e, e.x(), axes_from(2, rank), e.attributes().real("epsilon", 1e-5F)).y;
             return {e.add(e.mul(normal, per_channel(e, e.x(1), rank)), per_channel(e, e.x(2), rank))};
@@ -79,7 +79,7 @@ Operator instance_normalization() {
 // Per sample and group of channels, then · scale[C] + bias[C] (before opset 21: scale[G], bias[G])
 Operator group_normalization() {
   return {.name = "GroupNormalization",
-          .since = {18, 21}, .inputs = {3, 3},
+          .since = {18, 21}, .inputs = {3, 3}, .types = {{"T", types::floats}},
           .infer =
               [](InferContext& c) {
                 const Shape& x = c.shape(0);
@@ -107,7 +107,7 @@ Operator group_normalization() {
 
 // Over the axes from `axis` on, then · scale + bias; also gives the mean and 1/√(variance + ε)
 Operator layer_normalization() {
-  return {.name = "LayerNormalization", .since = {17}, .inputs = {2, 3}, .outputs = {1, 3}, .infer = infer_layer, .follow = follow_last_axes, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+  return {.name = "LayerNormalization", .since = {17}, .inputs = {2, 3}, .outputs = {1, 3}, .types = {{"T", types::floats}}, .infer = infer_layer, .follow = follow_last_axes, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             const int rank = e.shape(e.x()).rank();
             const Normalized n = normalize(e, e.x(), axes_from(first_axis(e.attributes(), rank), rank), e.attributes().real("epsilon", 1e-5F));
             ValueId y = e.mul(n.y, e.x(1));
@@ -121,7 +121,7 @@ Operator layer_normalization() {
 
 // x / √(mean(x²) + ε) over the axes from `axis` on, · scale
 Operator rms_normalization() {
-  return {.name = "RMSNormalization", .since = {23}, .inputs = {2, 2}, .infer = infer_layer, .follow = follow_last_axes, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+  return {.name = "RMSNormalization", .since = {23}, .inputs = {2, 2}, .types = {{"T", types::floats}, {"V", types::floats}}, .infer = infer_layer, .follow = follow_last_axes, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             const int rank = e.shape(e.x()).rank();
             const ValueId square = e.emit("ReduceMean", {e.mul(e.x(), e.x())}, {{"axes", axes_from(first_axis(e.attributes(), rank), rank)}, {"keepdims", std::int64_t{1}}});
             const ValueId root = e.emit("Sqrt", {e.add(square, e.attributes().real("epsilon", 1e-5F))});
@@ -133,7 +133,7 @@ Operator rms_normalization() {
 // (x − mean) / (deviation + 1e-9) over `axes`
 Operator mean_variance_normalization() {
   return {.name = "MeanVarianceNormalization",
-          .since = {9, 13},
+          .since = {9, 13}, .types = {{"T", types::floats}},
           .infer =
               [](InferContext& c) {
                 c.node().attributes.set("axes", axes_of(c, c.attributes().ints("axes", {0, 2, 3}), c.shape(0).rank()));

@@ -53,7 +53,7 @@ void follow_pad(FollowContext& c) {
 // the border repeated, or x itself repeated. dx sums dy over the places that each element went to.
 Operator pad() {
   return {.name = "Pad",
-          .since = {1, 2, 11, 13, 18, 19, 21, 23, 24, 25}, .inputs = {1, 4},
+          .since = {1, 2, 11, 13, 18, 19, 21, 23, 24, 25}, .inputs = {1, 4}, .types = {{"T", types::all}, {"I", types::integers_64}, {"T", types::all}, {"Tind", types::indices}},
           .infer = infer_pad,
           .follow = follow_pad,
           .differentiate =

@@ -41,7 +41,7 @@ void infer_like_input_shape(InferContext& c) { c.set_output(0, c.input(0).dtype,
 // y = max over the window; Indices number x's elements over the whole tensor. Training keeps where each maximum was.
 Operator max_pool() {
   return {.name = "MaxPool",
-          .since = {1, 8, 10, 11, 12, 22}, .outputs = {1, 2},
+          .since = {1, 8, 10, 11, 12, 22}, .outputs = {1, 2}, .types = {{"T", types::pixels}},
           .infer =
               [](InferContext& c) {
                 const Shape y = pooled(c);
@@ -81,7 +81,7 @@ Operator max_pool_backward() {
 // inside x
 Operator average_pool() {
   return {.name = "AveragePool",
-          .since = {1, 7, 10, 11, 19, 22},
+          .since = {1, 7, 10, 11, 19, 22}, .types = {{"T", types::floats}},
           .infer = [](InferContext& c) { c.set_output(0, c.input(0).dtype, pooled(c)); },
           .follow = follow_rows,
           .differentiate = [](GradientContext& g) { g.set_dx(g.emit("AveragePoolBackward", {g.dy()}, with_input_shape(g))); },

@@ -97,7 +97,7 @@ constexpr auto plus = [](auto y, auto x) { return wrapping(y) + wrapping(x); };
 
 Operator reduce_sum() {
   return {.name = "ReduceSum",
-          .since = {1, 11, 13}, .inputs = {1, 2},
+          .since = {1, 11, 13}, .inputs = {1, 2}, .types = {{"T", types::wide_numbers}, {"I", types::integers_64}},
           .infer = infer_reduction,
           .follow = follow_reduction,
           .differentiate = [](GradientContext& g) { g.set_dx(g.broadcast_to(keep(g, g.dy()), g.shape(g.x()))); },
@@ -109,7 +109,7 @@ Operator reduce_sum() {
 
 Operator reduce_mean() {
   return {.name = "ReduceMean",
-          .since = {1, 11, 13, 18}, .inputs = {1, 2},
+          .since = {1, 11, 13, 18}, .inputs = {1, 2}, .types = {{"T", types::wide_numbers}, {"I", types::integers_64}},
           .infer = infer_reduction,
           .follow = follow_reduction,
           .differentiate =
@@ -125,7 +125,7 @@ Operator reduce_mean() {
 
 Operator reduce_max() {
   return {.name = "ReduceMax",
-          .since = {1, 11, 12, 13, 18, 20}, .inputs = {1, 2},
+          .since = {1, 11, 12, 13, 18, 20}, .inputs = {1, 2}, .types = {{"T", types::all}, {"I", types::integers_64}},
           .infer = infer_reduction,
           .follow = follow_reduction,
           .differentiate = differentiate_extremum,
@@ -137,7 +137,7 @@ Operator reduce_max() {
 
 Operator reduce_min() {
   return {.name = "ReduceMin",
-          .since = {1, 11, 12, 13, 18, 20}, .inputs = {1, 2},
+          .since = {1, 11, 12, 13, 18, 20}, .inputs = {1, 2}, .types = {{"T", types::all}, {"I", types::integers_64}},
           .infer = infer_reduction,
           .follow = follow_reduction,
           .differentiate = differentiate_extremum,
@@ -149,7 +149,7 @@ Operator reduce_min() {
 
 Operator reduce_prod() {
   return {.name = "ReduceProd",
-          .since = {1, 11, 13, 18}, .inputs = {1, 2},
+          .since = {1, 11, 13, 18}, .inputs = {1, 2}, .types = {{"T", types::wide_numbers}, {"I", types::integers_64}},
           .infer = infer_reduction,
           .follow = follow_reduction,
           .differentiate = differentiate_product,
@@ -162,7 +162,7 @@ Operator reduce_prod() {
 // Σ |x|
 Operator reduce_l1() {
   return {.name = "ReduceL1",
-          .since = {1, 11, 13, 18}, .inputs = {1, 2},
+          .since = {1, 11, 13, 18}, .inputs = {1, 2}, .types = {{"T", types::wide_numbers}, {"I", types::integers_64}},
           .infer = infer_reduction,
           .follow = follow_reduction,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {reduce(e, "ReduceSum", e.emit("Abs", {e.x()}))}; },
@@ -172,7 +172,7 @@ Operator reduce_l1() {
 // √ Σ x²
 Operator reduce_l2() {
   return {.name = "ReduceL2",
-          .since = {1, 11, 13, 18}, .inputs = {1, 2},
+          .since = {1, 11, 13, 18}, .inputs = {1, 2}, .types = {{"T", types::wide_numbers}, {"I", types::integers_64}},
           .infer = infer_reduction,
           .follow = follow_reduction,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {e.emit("Sqrt", {reduce(e, "ReduceSum", e.mul(e.x(), e.x()))})}; },
@@ -182,7 +182,7 @@ Operator reduce_l2() {
 // log Σ x
 Operator reduce_log_sum() {
   return {.name = "ReduceLogSum",
-          .since = {1, 11, 13, 18, 28}, .inputs = {1, 2},
+          .since = {1, 11, 13, 18, 28}, .inputs = {1, 2}, .types = {{"T", types::wide_numbers}, {"I", types::integers_64}},
           .infer = infer_reduction,
           .follow = follow_reduction,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {e.emit("Log", {reduce(e, "ReduceSum", e.x())})}; },
@@ -192,7 +192,7 @@ Operator reduce_log_sum() {
 // m + log Σ e^(x − m) with m = max x, so that nothing overflows
 Operator reduce_log_sum_exp() {
   return {.name = "ReduceLogSumExp",
-          .since = {1, 11, 13, 18, 28}, .inputs = {1, 2},
+          .since = {1, 11, 13, 18, 28}, .inputs = {1, 2}, .types = {{"T", types::wide_numbers}, {"I", types::integers_64}},
           .infer = infer_reduction,
           .follow = follow_reduction,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> {
@@ -212,7 +212,7 @@ Operator reduce_log_sum_exp() {
 // Σ x²
 Operator reduce_sum_square() {
   return {.name = "ReduceSumSquare",
-          .since = {1, 11, 13, 18}, .inputs = {1, 2},
+          .since = {1, 11, 13, 18}, .inputs = {1, 2}, .types = {{"T", types::wide_numbers}, {"I", types::integers_64}},
           .infer = infer_reduction,
           .follow = follow_reduction,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {reduce(e, "ReduceSum", e.mul(e.x(), e.x()))}; },
@@ -241,11 +241,11 @@ void infer_arg(InferContext& c) {
 }  // namespace
 
 // Place of the largest element along axis: the first of equals, or the last with select_last_index
-Operator arg_max() { return {.name = "ArgMax", .since = {1, 11, 12, 13}, .infer = infer_arg, .follow = follow_reduction, .differentiate = zero_gradient}; }
+Operator arg_max() { return {.name = "ArgMax", .since = {1, 11, 12, 13}, .types = {{"T", types::numbers}}, .infer = infer_arg, .follow = follow_reduction, .differentiate = zero_gradient}; }
 
 // Place of the largest of −x
 Operator arg_min() {
-  return {.name = "ArgMin", .since = {1, 11, 12, 13}, .infer = infer_arg, .follow = follow_reduction, .differentiate = zero_gradient, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+  return {.name = "ArgMin", .since = {1, 11, 12, 13}, .types = {{"T", types::numbers}}, .infer = infer_arg, .follow = follow_reduction, .differentiate = zero_gradient, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             return {e.emit("ArgMax", {e.neg(e.x())}, e.attributes())};
           }};
 }

@@ -77,7 +77,7 @@ void follow_unsqueeze(FollowContext& c) {
 
 Operator reshape() {
   return {.name = "Reshape",
-          .since = {1, 5, 13, 14, 19, 21, 23, 24, 25}, .inputs = {2, 2},
+          .since = {1, 5, 13, 14, 19, 21, 23, 24, 25}, .inputs = {2, 2}, .types = {{"T", types::all}, {"I", types::integers_64}},
           .infer =
               [](InferContext& c) {
                 if (!c.attributes().has("shape")) c.fail("shape must be known when the plan is made");
@@ -95,7 +95,7 @@ Operator reshape() {
 
 Operator flatten() {
   return {.name = "Flatten",
-          .since = {1, 9, 11, 13, 21, 23, 24, 25},
+          .since = {1, 9, 11, 13, 21, 23, 24, 25}, .types = {{"T", types::all}},
           .infer =
               [](InferContext& c) {
                 const int rank = c.shape(0).rank();
@@ -113,7 +113,7 @@ Operator flatten() {
 
 Operator squeeze() {
   return {.name = "Squeeze",
-          .since = {1, 11, 13, 21, 23, 24, 25}, .inputs = {1, 2},
+          .since = {1, 11, 13, 21, 23, 24, 25}, .inputs = {1, 2}, .types = {{"T", types::all}, {"I", types::integers_64}},
           .infer =
               [](InferContext& c) {
                 const Shape& x = c.shape(0);
@@ -139,7 +139,7 @@ Operator squeeze() {
 
 Operator unsqueeze() {
   return {.name = "Unsqueeze",
-          .since = {1, 11, 13, 21, 23, 24, 25}, .inputs = {1, 2},
+          .since = {1, 11, 13, 21, 23, 24, 25}, .inputs = {1, 2}, .types = {{"T", types::all}, {"I", types::integers_64}},
           .infer =
               [](InferContext& c) {
                 if (!c.attributes().has("axes")) c.fail("axes must be known when the plan is made");
@@ -157,7 +157,7 @@ Operator unsqueeze() {
 
 Operator identity() {
   return {.name = "Identity",
-          .since = {1, 13, 14, 16, 19, 21, 23, 24, 25},
+          .since = {1, 13, 14, 16, 19, 21, 23, 24, 25}, .types = {{"V", types::all}},
           .infer = infer_same,
           .follow = follow_broadcast,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {e.x()}; },

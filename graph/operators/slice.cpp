@@ -107,7 +107,7 @@ void follow_split(FollowContext& c) {
 // y = x[starts : ends : steps] along `axes`; dx = 0 but for those places
 Operator slice() {
   return {.name = "Slice",
-          .since = {1, 10, 11, 13}, .inputs = {1, 5},
+          .since = {1, 10, 11, 13}, .inputs = {1, 5}, .types = {{"T", types::all}, {"Tind", types::indices}},
           .infer = infer_slice,
           .follow = follow_slice,
           .differentiate =
@@ -129,7 +129,7 @@ Operator slice_backward() {
 
 Operator split() {
   return {.name = "Split",
-          .since = {1, 2, 11, 13, 18}, .inputs = {1, 2}, .outputs = {1, Arity::any},
+          .since = {1, 2, 11, 13, 18}, .inputs = {1, 2}, .outputs = {1, Arity::any}, .types = {{"T", types::all}, {"I", types::integers_64}},
           .infer =
               [](InferContext& c) {
                 const Shape& x = c.shape(0);

@@ -21,7 +21,7 @@ double softmax_flops(const Graph& graph, const Node& n) { return 5.0 * static_ca
 // y = eˣ / Σ eˣ along axis; dx = y · (dy − Σ dy · y)
 Operator softmax() {
   return {.name = "Softmax",
-          .since = {1, 11, 13},
+          .since = {1, 11, 13}, .types = {{"T", types::floats}},
           .infer = infer_axis,
           .follow = follow_along_axis,
           .differentiate =
@@ -35,7 +35,7 @@ Operator softmax() {
 // y = x − log Σ eˣ along axis; dx = dy − eʸ · Σ dy
 Operator log_softmax() {
   return {.name = "LogSoftmax",
-          .since = {1, 11, 13},
+          .since = {1, 11, 13}, .types = {{"T", types::floats}},
           .infer = infer_axis,
           .follow = follow_along_axis,
           .differentiate =
@@ -48,7 +48,7 @@ Operator log_softmax() {
 
 // y = 1 at the first largest element along axis, else 0
 Operator hardmax() {
-  return {.name = "Hardmax", .since = {1, 11, 13}, .infer = infer_axis, .follow = follow_along_axis, .differentiate = zero_gradient, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+  return {.name = "Hardmax", .since = {1, 11, 13}, .types = {{"T", types::floats}}, .infer = infer_axis, .follow = follow_along_axis, .differentiate = zero_gradient, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             const TensorType x = e.type(e.x());
             const std::int64_t axis = e.attributes().integer("axis");
             const ValueId largest = e.emit("ArgMax", {e.x()}, {{"axis", axis}, {"keepdims", std::int64_t{1}}, {"select_last_index", std::int64_t{0}}});

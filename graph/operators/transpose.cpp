@@ -53,7 +53,7 @@ void follow_transpose(FollowContext& c) {
 // y's axis i is x's axis perm[i]
 Operator transpose() {
   return {.name = "Transpose",
-          .since = {1, 13, 21, 23, 24, 25},
+          .since = {1, 13, 21, 23, 24, 25}, .types = {{"T", types::all}},
           .infer = infer_transpose,
           .follow = follow_transpose,
           .differentiate = [](GradientContext& g) { g.set_dx(g.transpose(g.dy(), inverse(g.attributes().ints("perm")))); },
@@ -69,7 +69,7 @@ Operator transpose() {
 // Channels to blocks of pixels; mode DCR takes a pixel's channels depth first, CRD column and row first.
 Operator depth_to_space() {
   return {.name = "DepthToSpace",
-          .since = {1, 11, 13, 28},
+          .since = {1, 11, 13, 28}, .types = {{"T", types::all}},
           .infer =
               [](InferContext& c) {
                 const std::int64_t b = blocksize(c);
@@ -90,7 +90,7 @@ Operator depth_to_space() {
 // Blocks of pixels to channels: DepthToSpace undone
 Operator space_to_depth() {
   return {.name = "SpaceToDepth",
-          .since = {1, 13, 28},
+          .since = {1, 13, 28}, .types = {{"T", types::all}},
           .infer =
               [](InferContext& c) {
                 const std::int64_t b = blocksize(c);

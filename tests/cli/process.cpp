@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -66,7 +67,11 @@ void Process::signal(int number) const { ::kill(id_, number); }
 
 Outcome Process::wait() {
   int status = 0;
-  ::waitpid(std::exchange(id_, -1), &status, 0);
+  rusage usage{};
+  ::wait4(std::exchange(id_, -1), &status, 0, &usage);
+  const auto seconds = [](const timeval& t) { return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec); };
+  seconds_ = seconds(usage.ru_utime) + seconds(usage.ru_stime);
+  peak_bytes_ = 1024LL * usage.ru_maxrss;
   return {WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status), read_file(out_), read_file(err_)};
 }
 

@@ -24,11 +24,16 @@ class Process {
   void wait_for_output(const std::string& text) const { wait_for(out_, text); }
   void wait_for_message(const std::string& text) const { wait_for(err_, text); }
   Outcome wait();  // code: 128 and the signal's number where one ended it
+  // What it took, once waited for: processor time, and its largest resident set.
+  double seconds() const { return seconds_; }
+  std::int64_t peak_bytes() const { return peak_bytes_; }
 
  private:
   static void wait_for(const std::string& file, const std::string& text);
   std::string out_, err_;
   int id_ = -1;
+  double seconds_ = 0;
+  std::int64_t peak_bytes_ = 0;
 };
 
 void wait_for_file(const std::filesystem::path& path);  // as long

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "graph/operator.h"
+
 namespace tandem {
 namespace {
 
@@ -16,6 +18,8 @@ struct Row {
   std::string loss = "mse";
   Shape output = {8};  // of each
   double sharing = 1;  // devices for a core
+  Shape normalised = {8, 3, 4, 4};
+  std::vector<float> variance = {};  // of a BatchNormalization in the model
 };
 void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
 
@@ -26,7 +30,10 @@ TEST_P(Warnings, SayWhatAUserShouldKnow) {
   Plan plan{.mode = row.mode, .batch = 8, .loss = row.loss};
   for (std::size_t d = 0; d < row.slices.size(); ++d) {
     DevicePlan device{.device = {"cpu", static_cast<int>(d)}, .weight = row.weights[d], .slice_size = row.slices[d]};
-    if (row.normalises && row.slices[d] > 0) device.steps.push_back({.kind = StepKind::launch, .op = "BatchNormalizationTraining"});
+    if (row.normalises && row.slices[d] > 0) {
+      device.buffers.push_back({.name = "x", .operand = {DType::float32, row.normalised, Layout::row_major(row.normalised.rank())}});
+      device.steps.push_back({.kind = StepKind::launch, .op = "BatchNormalizationTraining", .inputs = {BufferId{0}}, .origin = {"bn1"}});
+    }
     device.model.sharing = row.sharing;
     plan.devices.push_back(device);
   }
@@ -34,6 +41,13 @@ TEST_P(Warnings, SayWhatAUserShouldKnow) {
   for (const std::string& name : row.outputs) {
     model.outputs.push_back({static_cast<int>(model.values.size())});
     model.values.push_back({.name = name, .type = {DType::float32, row.output}, .depends_on_batch = true});
+  }
+  if (!row.variance.empty()) {
+    const Tensor v = Tensor::of<float>(Shape{static_cast<std::int64_t>(row.variance.size())}, row.variance);
+    model.values.push_back({.name = "variance", .type = v.type(), .kind = ValueKind::parameter, .data = v});
+    Node node{.op = find_operator("BatchNormalization"), .name = "bn1", .attributes = {}, .inputs = {}, .outputs = {}, .origin = {}};
+    node.inputs.assign(5, ValueId{static_cast<int>(model.values.size()) - 1});
+    model.nodes.push_back(std::move(node));
   }
   CompileOptions options;
   options.synchronize_batch_norm = row.synchronised;
@@ -52,6 +66,11 @@ const Row rows[] = {
     {.name = "statistics of each device", .slices = {6, 2}, .weights = {3, 1}, .normalises = true, .said = {"(2 at the least, of a batch of 8)"}},
     {.name = "statistics of all devices", .slices = {4, 4}, .weights = {1, 1}, .normalises = true, .synchronised = true},
     {.name = "statistics of one busy device", .slices = {8, 0}, .weights = {1, 0}, .normalises = true},
+    {.name = "statistics of one sample", .slices = {1}, .weights = {1}, .normalises = true, .said = {"BatchNormalization 'bn1' takes its statistics from one sample"}, .normalised = {1, 3, 4, 4}},
+    {.name = "statistics of one value", .slices = {1}, .weights = {1}, .normalises = true, .said = {"BatchNormalization 'bn1' has one value a channel"}, .normalised = {1, 3}},
+    {.name = "a variance of zero", .slices = {8}, .weights = {1}, .mode = PlanMode::inference, .said = {"BatchNormalization 'bn1' has a variance of zero"}, .variance = {0, 0}},
+    {.name = "a negative variance", .slices = {8}, .weights = {1}, .said = {"BatchNormalization 'bn1' has a negative variance"}, .variance = {1, -1}},
+    {.name = "a channel that is dead", .slices = {8}, .weights = {1}, .variance = {1, 0}},
     {.name = "several outputs", .slices = {8}, .weights = {1}, .outputs = {"scores", "boxes"}, .said = {"first output 'scores'; not of 'boxes'"}},
     {.name = "several outputs of inference", .slices = {8}, .weights = {1}, .mode = PlanMode::inference, .outputs = {"scores", "boxes"}},
     {.name = "a loss of each sample", .slices = {8}, .weights = {1}, .loss = "output", .output = {8, 1}},

@@ -11,6 +11,7 @@
 #include "trainer/data/npy.h"
 #include "trainer/data/zip.h"
 #include "trainer/file.h"
+#include "trainer/random.h"
 #include "trainer/spec.h"
 
 namespace tandem {
@@ -111,6 +112,13 @@ TEST(Idx, ReadsGzipAndDottedNames) {
   std::filesystem::remove(files.folder / "train-images-idx3-ubyte");
   files.folder.write("train-images.idx3-ubyte.gz", gzip(idx({3, 2, 2}, "ABCDEFGHIJKL")));
   EXPECT_EQ(read<char>(*files.open().train, 0, {1}), std::vector<char>({'E', 'F', 'G', 'H'}));
+}
+
+TEST(Idx, GzipThatGrowsWithoutBoundIsRefused) {
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder.write("zeros.gz", gzip(std::string(4 << 20, '\0')));  // of about 4 KB
+  EXPECT_EQ(read_maybe_gzip(path).size(), 4U << 20);
+  expect_error(ExitCode::data, "grow beyond", [&] { read_maybe_gzip(path, 1 << 20); });
 }
 
 struct BadFile {
@@ -237,7 +245,11 @@ TEST(Npz, DamageIsNamed) {
   const std::string good = arrays("", 5), array = npy_of(Tensor::of<float>({2}, {1, 2}));
   std::string flipped = good;
   flipped[good.find("x.npy") + 200] ^= 1;
+  std::string noise(2'200'000, '\0');  // does not compress: it could hold the 2 GB that it claims
+  Random random(1, 0);
+  for (char& c : noise) c = static_cast<char>(random.next());
   const BadFile rows[] = {
+      {"a bomb that could be one", "", deflated_zip("x.npy", noise, 0x80000000, crc(noise)), "grow beyond"},
       {"text", "", "hello", "not a zip archive"},
       {"cut in half", "", good.substr(0, good.size() / 2), "not a zip archive, or truncated"},
       {"its start cut off", "", good.substr(40), "damaged"},

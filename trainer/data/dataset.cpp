@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "graph/hash.h"
+#include "graph/memory.h"
 #include "trainer/random.h"
 #include "trainer/spec.h"
 
@@ -94,7 +95,7 @@ Splits open_data(std::string_view text, const DataRequest& request) {
   const Spec spec = parse_spec(text);
   std::vector<std::string> names;
   for (const DataSource& source : data_sources()) {
-    if (source.name == spec.name) return source.open(spec, request);
+    if (source.name == spec.name) return within_memory([&] { return source.open(spec, request); }, "reading data ", text);
     names.emplace_back(source.usage);
   }
   std::vector<std::string> bare;

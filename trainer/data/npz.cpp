@@ -101,7 +101,7 @@ Splits open_npz(const Spec& spec, const DataRequest& request) {
 }
 
 std::unique_ptr<Dataset> open_npy(const std::string& path, const DataRequest&) {
-  const std::string contents = read_file(path);
+  const std::string contents = read_file(path, ExitCode::data);
   Tensor values = parse_npy(std::as_bytes(std::span(contents)), path);
   auto data = std::make_unique<MemoryDataset>(path);
   Field field = input_field("x", values);

@@ -6,7 +6,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "graph/error.h"
+#include "graph/memory.h"
+#include "trainer/file.h"
 
 namespace tandem {
 namespace {
@@ -40,11 +41,8 @@ std::string comment_of(std::uint32_t crc) {  // "crc32 0123abcd"
 
 }  // namespace
 
-ZipReader::ZipReader(const std::filesystem::path& path) : path_(path.string()), file_(path, std::ios::binary) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error) || !file_)
-    fail(ExitCode::io, path_, ": cannot be read: ", error ? error.message() : std::string("not a readable file"));
-  size_ = std::filesystem::file_size(path);
+ZipReader::ZipReader(const std::filesystem::path& path) : path_(path.string()), file_(open_regular(path, ExitCode::data)) {
+  size_ = static_cast<std::uint64_t>(file_.size);
   const std::uint64_t tail_size = std::min<std::uint64_t>(size_, locator_size + end_size + 0xFFFF);
   const std::string tail = bytes(size_ - tail_size, tail_size);
   std::string mark;
@@ -64,11 +62,8 @@ ZipReader::ZipReader(const std::filesystem::path& path) : path_(path.string()), 
 std::string ZipReader::bytes(std::uint64_t offset, std::uint64_t count) {
   if (offset > size_ || count > size_ - offset)
     fail(ExitCode::data, path_, ": truncated or damaged: bytes ", offset, " to ", offset + count, " of a file of ", size_);
-  std::string s(count, '\0');
-  file_.clear();
-  file_.seekg(static_cast<std::streamoff>(offset));
-  file_.read(s.data(), static_cast<std::streamsize>(count));
-  if (!file_) fail(ExitCode::io, path_, ": cannot be read");
+  std::string s = allocate(count, [&] { return std::string(count, '\0'); }, "a part of ", path_);
+  read_exactly(file_.descriptor.get(), s.data(), count, static_cast<std::int64_t>(offset), path_);
   return s;
 }
 
@@ -122,7 +117,11 @@ std::vector<std::byte> ZipReader::read(std::string_view name) {
     fail(ExitCode::data, path_, ": member '", name, "' uses compression method ", m.method, ", expected stored or deflated");
   if (m.method == 0 ? m.size != m.stored : m.size / deflate_ratio > m.stored)
     fail(ExitCode::data, path_, ": member '", name, "' cannot hold ", m.size, " bytes in ", m.stored);
-  std::vector<std::byte> out(m.size);
+  if (m.method != 0) inflated_ += m.size;  // their sum fits: no member grows by more than the ratio
+  if (inflated_ > inflated_limit(size_))
+    fail(ExitCode::data, path_, ": its ", size_, " bytes grow beyond ", inflated_limit(size_), " by member '", name,
+         "': such an archive is only read uncompressed (numpy.savez)");
+  std::vector<std::byte> out = allocate(m.size, [&] { return std::vector<std::byte>(m.size); }, "member '", name, "' of ", path_);
   if (m.method == 0) {
     std::memcpy(out.data(), stored.data(), out.size());
   } else {

@@ -3,7 +3,6 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <string>
@@ -11,15 +10,18 @@
 #include <utility>
 #include <vector>
 
+#include "importer/file_descriptor.h"
+
 namespace tandem {
 
 class ZipReader {
  public:
-  // Fails (io) where the file cannot be read, (data) where it is no zip archive.
+  // Fails (io) where the file cannot be read, (data) where it is no regular file or no zip archive.
   explicit ZipReader(const std::filesystem::path& path);
   std::vector<std::string> names() const;
   bool has(std::string_view name) const { return members_.find(name) != members_.end(); }
-  // A member's contents, checked against its CRC. Fails (data) where it is absent or damaged.
+  // A member's contents, checked against its CRC. Fails (data) where it is absent or damaged, or where the compressed
+  // members that were read grow beyond inflated_limit.
   std::vector<std::byte> read(std::string_view name);
   // Whether the whole file is as ZipWriter made it, by the checksum in the archive's comment. Reads all of it.
   bool whole();
@@ -34,8 +36,8 @@ class ZipReader {
   void read_directory(std::uint64_t offset, std::uint64_t size, std::uint64_t members);
 
   std::string path_;
-  std::ifstream file_;
-  std::uint64_t size_ = 0;
+  RegularFile file_;
+  std::uint64_t size_ = 0, inflated_ = 0;
   std::map<std::string, Member, std::less<>> members_;
 };
 

@@ -1,4 +1,5 @@
 // Operators that only move elements: y[i…] = x[f(i)…] axis by axis, or a constant. All layouts on both sides.
+#include <functional>
 #include <optional>
 
 #include "graph/half.h"
@@ -17,9 +18,12 @@ struct AxisMap {
 };
 
 // y = x's elements as the maps say, `fill` where they say −1.
-KernelDescription gather_description(std::string kernel, const Operand& x, const Operand& y, std::vector<AxisMap> maps, double fill, int threads) {
+// They are made with the kernel: a description of a long axis stays small.
+KernelDescription gather_description(std::string kernel, const Operand& x, const Operand& y, std::function<std::vector<AxisMap>()> maps_of, double fill,
+                                     int threads) {
   KernelDescription d{.kernel = std::move(kernel), .inputs = {x}, .outputs = {y}, .efficiency = 0.3};
-  d.make = [=, maps = std::move(maps)] {
+  d.make = [=, maps_of = std::move(maps_of)] {
+    const std::vector<AxisMap> maps = maps_of();
     std::vector<AxisOffsets> axes;
     bool holes = false;
     for (int axis = 0; axis < y.shape.rank(); ++axis) {
@@ -133,50 +137,61 @@ Descriptions describe_transpose(const KernelRequest& request) {
   Ints perm = request.attributes->ints("perm", {});
   if (perm.empty())
     for (int axis = y.shape.rank() - 1; axis >= 0; --axis) perm.push_back(axis);
-  std::vector<AxisMap> maps;
-  for (int axis = 0; axis < y.shape.rank(); ++axis) maps.push_back({static_cast<int>(perm[static_cast<std::size_t>(axis)]), whole(y.shape[axis])});
-  return {gather_description("native.transpose", x, y, std::move(maps), 0, request.options.threads)};
+  const auto maps = [=] {
+    std::vector<AxisMap> maps;
+    for (int axis = 0; axis < y.shape.rank(); ++axis) maps.push_back({static_cast<int>(perm[static_cast<std::size_t>(axis)]), whole(y.shape[axis])});
+    return maps;
+  };
+  return {gather_description("native.transpose", x, y, maps, 0, request.options.threads)};
 }
 
 Descriptions describe_slice(const KernelRequest& request) {
   const auto pair = same_layout(request);
   if (!pair) return {};
-  std::vector<AxisMap> maps;
-  int axis = 0;
-  for (const SliceAxis& s : slice_axes(*request.attributes, pair->x.shape, pair->y.shape)) {
-    AxisMap map{axis++, {}};
-    for (Index i = 0; i < s.size; ++i) map.from.push_back(s.start + i * s.step);
-    maps.push_back(std::move(map));
-  }
-  return {gather_description("native.slice", pair->x, pair->y, std::move(maps), 0, request.options.threads)};
+  const auto maps = [slices = slice_axes(*request.attributes, pair->x.shape, pair->y.shape)] {
+    std::vector<AxisMap> maps;
+    int axis = 0;
+    for (const SliceAxis& s : slices) {
+      AxisMap map{axis++, {}};
+      for (Index i = 0; i < s.size; ++i) map.from.push_back(s.start + i * s.step);
+      maps.push_back(std::move(map));
+    }
+    return maps;
+  };
+  return {gather_description("native.slice", pair->x, pair->y, maps, 0, request.options.threads)};
 }
 
 Descriptions describe_slice_backward(const KernelRequest& request) {
   const auto pair = same_layout(request);
   if (!pair) return {};
-  std::vector<AxisMap> maps;
-  int axis = 0;
-  for (const SliceAxis& s : slice_axes(*request.attributes, pair->y.shape, pair->x.shape)) {
-    AxisMap map{axis, std::vector<Index>(static_cast<std::size_t>(pair->y.shape[axis]), -1)};
-    for (Index i = 0; i < s.size; ++i) map.from[static_cast<std::size_t>(s.start + i * s.step)] = i;
-    maps.push_back(std::move(map));
-    ++axis;
-  }
-  return {gather_description("native.slice_backward", pair->x, pair->y, std::move(maps), 0, request.options.threads)};
+  const auto maps = [y = pair->y.shape, slices = slice_axes(*request.attributes, pair->y.shape, pair->x.shape)] {
+    std::vector<AxisMap> maps;
+    int axis = 0;
+    for (const SliceAxis& s : slices) {
+      AxisMap map{axis, std::vector<Index>(static_cast<std::size_t>(y[axis]), -1)};
+      for (Index i = 0; i < s.size; ++i) map.from[static_cast<std::size_t>(s.start + i * s.step)] = i;
+      maps.push_back(std::move(map));
+      ++axis;
+    }
+    return maps;
+  };
+  return {gather_description("native.slice_backward", pair->x, pair->y, maps, 0, request.options.threads)};
 }
 
 Descriptions describe_pad(const KernelRequest& request) {
   const auto pair = same_layout(request);
   if (!pair) return {};
   const PadRule rule = pad_rule(*request.attributes);
-  std::vector<AxisMap> maps;
-  for (int axis = 0; axis < pair->y.shape.rank(); ++axis) {
-    AxisMap map{axis, {}};
-    for (Index i = 0; i < pair->y.shape[axis]; ++i)
-      map.from.push_back(unpadded(i, rule.pads[static_cast<std::size_t>(axis)], pair->x.shape[axis], rule.mode));
-    maps.push_back(std::move(map));
-  }
-  return {gather_description("native.pad", pair->x, pair->y, std::move(maps), rule.value, request.options.threads)};
+  const auto maps = [rule, x = pair->x.shape, y = pair->y.shape] {
+    std::vector<AxisMap> maps;
+    for (int axis = 0; axis < y.rank(); ++axis) {
+      AxisMap map{axis, {}};
+      for (Index i = 0; i < y[axis]; ++i) map.from.push_back(unpadded(i, rule.pads[static_cast<std::size_t>(axis)], x[axis], rule.mode));
+      maps.push_back(std::move(map));
+    }
+    return maps;
+  };
+  return {gather_description("native.pad", pair->x, pair->y, maps, rule.value, request.options.threads)};
 }
 
 // Constant: the inner part comes back. Else each element of dx sums the places it was copied to.
@@ -186,16 +201,19 @@ Descriptions describe_pad_backward(const KernelRequest& request) {
   const PadRule rule = pad_rule(*request.attributes);
   const Operand &dy = pair->x, &dx = pair->y;
   if (rule.mode == "constant") {
-    std::vector<AxisMap> maps;
-    for (int axis = 0; axis < dx.shape.rank(); ++axis) {
-      AxisMap map{axis, {}};
-      for (Index i = 0; i < dx.shape[axis]; ++i) {
-        const Index there = i + rule.pads[static_cast<std::size_t>(axis)];
-        map.from.push_back(there >= 0 && there < dy.shape[axis] ? there : -1);
+    const auto maps = [=] {
+      std::vector<AxisMap> maps;
+      for (int axis = 0; axis < dx.shape.rank(); ++axis) {
+        AxisMap map{axis, {}};
+        for (Index i = 0; i < dx.shape[axis]; ++i) {
+          const Index there = i + rule.pads[static_cast<std::size_t>(axis)];
+          map.from.push_back(there >= 0 && there < dy.shape[axis] ? there : -1);
+        }
+        maps.push_back(std::move(map));
       }
-      maps.push_back(std::move(map));
-    }
-    return {gather_description("native.pad_backward", dy, dx, std::move(maps), 0, request.options.threads)};
+      return maps;
+    };
+    return {gather_description("native.pad_backward", dy, dx, maps, 0, request.options.threads)};
   }
   if (dy.dtype != DType::float32 && dy.dtype != DType::float64) return {};
   KernelDescription d{.kernel = "native.pad_backward", .inputs = {dy}, .outputs = {dx}, .efficiency = 0.1};
@@ -221,23 +239,28 @@ Descriptions describe_pad_backward(const KernelRequest& request) {
 Descriptions describe_expand(const KernelRequest& request) {
   const auto pair = same_layout(request);
   if (!pair) return {};
-  const int extra = pair->y.shape.rank() - pair->x.shape.rank();
-  std::vector<AxisMap> maps;
-  for (int axis = 0; axis < pair->y.shape.rank(); ++axis) {
-    const bool repeats = axis < extra || pair->x.shape[axis - extra] == 1;
-    maps.push_back({axis - extra < 0 ? -1 : axis - extra,
-                    repeats ? std::vector<Index>(static_cast<std::size_t>(pair->y.shape[axis]), 0) : whole(pair->y.shape[axis])});
-  }
-  return {gather_description("native.expand", pair->x, pair->y, std::move(maps), 0, request.options.threads)};
+  const auto maps = [x = pair->x.shape, y = pair->y.shape] {
+    const int extra = y.rank() - x.rank();
+    std::vector<AxisMap> maps;
+    for (int axis = 0; axis < y.rank(); ++axis) {
+      const bool repeats = axis < extra || x[axis - extra] == 1;
+      maps.push_back({axis - extra < 0 ? -1 : axis - extra, repeats ? std::vector<Index>(static_cast<std::size_t>(y[axis]), 0) : whole(y[axis])});
+    }
+    return maps;
+  };
+  return {gather_description("native.expand", pair->x, pair->y, maps, 0, request.options.threads)};
 }
 
 Descriptions describe_tile(const KernelRequest& request) {
   const auto pair = same_layout(request);
   if (!pair) return {};
-  std::vector<AxisMap> maps = unchanged(pair->y.shape);
-  for (AxisMap& map : maps)
-    for (Index& i : map.from) i %= pair->x.shape[map.from_axis];
-  return {gather_description("native.tile", pair->x, pair->y, std::move(maps), 0, request.options.threads)};
+  const auto maps = [x = pair->x.shape, y = pair->y.shape] {
+    std::vector<AxisMap> maps = unchanged(y);
+    for (AxisMap& map : maps)
+      for (Index& i : map.from) i %= x[map.from_axis];
+    return maps;
+  };
+  return {gather_description("native.tile", pair->x, pair->y, maps, 0, request.options.threads)};
 }
 
 Descriptions describe_concat(const KernelRequest& request) {
