@@ -7,6 +7,7 @@
 #include <new>
 
 #include "cli/interrupt.h"
+#include "graph/printable.h"
 #include "trainer/spec.h"
 
 namespace tandem {
@@ -93,18 +94,18 @@ int dispatch(std::span<const std::string> arguments, Streams& streams, const Env
 }  // namespace
 
 void Invocation::say(std::string_view message) const {
-  if (!quiet()) streams.err << message << '\n' << std::flush;
+  if (!quiet()) streams.err << printable(message, Lines::kept) << '\n' << std::flush;
 }
 void Invocation::print(const Json& object) const {
   streams.out << object.dump() << '\n' << std::flush;
 }
 void Invocation::write(std::string_view text) const {
-  streams.out << text << std::flush;
+  streams.out << (streams.out_terminal ? printable(text, Lines::kept) : std::string(text)) << std::flush;
 }
 
 int run(std::span<const std::string> arguments, Streams& streams, const Environment& environment) {
   const auto report = [&](std::string_view message, int code) {
-    streams.err << (streams.colour ? "\033[31merror:\033[0m " : "error: ") << message << '\n' << std::flush;
+    streams.err << (streams.colour ? "\033[31merror:\033[0m " : "error: ") << printable(message, Lines::kept) << '\n' << std::flush;
     return code;
   };
   try {

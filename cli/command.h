@@ -28,9 +28,9 @@ struct Invocation {
   const Environment& environment;
   bool json() const { return arguments.on("json"); }
   bool quiet() const { return arguments.on("quiet"); }
-  void say(std::string_view message) const;  // on err, unless --quiet
+  void say(std::string_view message) const;  // on err, printable, unless --quiet
   void print(const Json& object) const;      // on out, one line
-  void write(std::string_view text) const;   // on out, as it is
+  void write(std::string_view text) const;   // on out, as it is, or printable on a terminal
 };
 
 struct Command {

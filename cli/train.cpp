@@ -14,6 +14,7 @@
 #include "cli/progress.h"
 #include "cli/ranks.h"
 #include "cli/train_events.h"
+#include "graph/printable.h"
 #include "planner/plan/plan_file.h"
 #include "trainer/checkpoint.h"
 #include "trainer/file.h"
@@ -203,7 +204,7 @@ History fit(const Invocation& call, Model& model, Job& job, Interrupt& interrupt
       call, concat("stopping after this step or batch of validation: ",
                    folder.empty() ? concat("the weights so far go to ", unfinished(call.arguments.text("output"))) : concat("a checkpoint goes to ", folder),
                    "; a second signal ends at once, without it"));
-  job.fit.callbacks.on_note = [&](const std::string& note) { call.streams.err << "note: " << note << std::endl; };  // --quiet or not
+  job.fit.callbacks.on_note = [&](const std::string& note) { call.streams.err << "note: " << printable(note, Lines::kept) << std::endl; };  // --quiet or not
   job.fit.callbacks.stop = [&, begun = false]() mutable {
     if (!begun) interrupt.announce(answer);  // asked for the first time, all is planned
     begun = true;
