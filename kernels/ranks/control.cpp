@@ -6,13 +6,26 @@
 
 #include <algorithm>
 
+#include "graph/crc32c.h"
 #include "graph/error.h"
+#include "graph/printable.h"
 
 namespace tandem {
 namespace {
 
 constexpr double answer_seconds = 2;  // of a watcher, which does nothing else
 constexpr int poll_milliseconds = 1000;
+constexpr std::size_t most_text = 1 << 16;
+
+// What goes over a line before its text.
+struct Header {
+  std::uint64_t kind = 0;
+  std::uint32_t bytes = 0, checksum = 0;  // of the text; of all else and the text
+};
+std::uint32_t checksum_of(const Header& h, const std::string& text) {
+  const std::uint64_t facts[] = {h.kind, h.bytes};
+  return crc32c(crc32c(0, std::as_bytes(std::span(facts))), std::as_bytes(std::span(text)));
+}
 
 void signal(int descriptor) {
   const std::uint64_t one = 1;
@@ -20,6 +33,10 @@ void signal(int descriptor) {
 }
 
 }  // namespace
+
+std::string damaged(int from, int to) {
+  return concat("what rank ", from, " sent to rank ", to, " was damaged on the way: its checksum differs");
+}
 
 Control::Control(int rank, std::vector<Line> lines, double timeout_seconds)
     : rank_(rank),
@@ -43,7 +60,10 @@ Control::~Control() {
 void Control::send(const Line& line, Kind kind, const std::string& text) {
   const std::lock_guard lock(send_mutex_);
   const auto end = seconds_from_now(answer_seconds);
-  if (send_all(line.socket, &kind, sizeof kind, end)) send_text(line.socket, text, end);  // a line that broke is seen by the watcher
+  const std::string sent = text.substr(0, most_text);
+  Header header{static_cast<std::uint64_t>(kind), static_cast<std::uint32_t>(sent.size())};
+  header.checksum = checksum_of(header, sent);
+  if (send_all(line.socket, &header, sizeof header, end)) send_all(line.socket, sent.data(), sent.size(), end);  // a line that broke is seen by the watcher
 }
 
 // Once for all: the first reason is the cause. `told_by`: a line that need not hear it, or -1.
@@ -147,13 +167,19 @@ void Control::watch() {
 }
 
 void Control::receive(const Line& line) {
-  Kind kind{};
+  Header header;
   std::string text;
   const auto end = seconds_from_now(answer_seconds);
-  if (!receive_all(line.socket, &kind, sizeof kind, end) || !receive_text(line.socket, text, end)) return ended(line);
+  if (!receive_all(line.socket, &header, sizeof header, end)) return ended(line);
+  text.resize(std::min<std::size_t>(header.bytes, most_text));
+  if (!receive_all(line.socket, text.data(), text.size(), end)) return ended(line);
   const auto index = static_cast<std::size_t>(&line - lines_.data());
-  switch (kind) {
-    case Kind::stop: return conclude(text, line.rank);
+  if (checksum_of(header, text) != header.checksum) {
+    closed_[index] = true;  // where its next message begins is not known
+    return conclude(damaged(line.rank, rank_), -1);
+  }
+  switch (static_cast<Kind>(header.kind)) {
+    case Kind::stop: return conclude(printable(text, Lines::kept), line.rank);
     case Kind::stalled: return inquire();
     case Kind::where: return send(line, Kind::here, own_standing());
     case Kind::here:

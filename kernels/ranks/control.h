@@ -11,6 +11,8 @@
 
 namespace tandem {
 
+std::string damaged(int from, int to);  // what is said where a checksum differs
+
 class Control {
  public:
   Control(int rank, std::vector<Line> lines, double timeout_seconds);
@@ -34,8 +36,8 @@ class Control {
   void on_stop(std::function<void(const std::string&)> call);
 
  private:
-  // What goes over the lines: a kind, and a text where there is more to say.
-  enum class Kind : std::uint8_t { stop, stalled, where, here, wait_on };
+  // What goes over the lines: a kind, and a text where there is more to say, with a checksum of both.
+  enum class Kind : std::uint64_t { stop, stalled, where, here, wait_on };
   struct Standing {
     bool known = false, busy = false;
     std::uint64_t calls = 0;
