@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
 
 #include "graph/crc32c.h"
 #include "graph/error.h"
@@ -17,15 +18,12 @@ constexpr double answer_seconds = 2;  // of a watcher, which does nothing else
 constexpr int poll_milliseconds = 1000;
 constexpr std::size_t most_text = 1 << 16;
 
-// What goes over a line before its text.
+// What goes over a line before its text, with checksums of the text and of what stands here before.
 struct Header {
-  std::uint64_t kind = 0;
-  std::uint32_t bytes = 0, checksum = 0;  // of the text; of all else and the text
+  std::uint32_t kind = 0, bytes = 0, text_sum = 0, checksum = 0;
 };
-std::uint32_t checksum_of(const Header& h, const std::string& text) {
-  const std::uint64_t facts[] = {h.kind, h.bytes};
-  return crc32c(crc32c(0, std::as_bytes(std::span(facts))), std::as_bytes(std::span(text)));
-}
+std::uint32_t sum_of(const std::string& text) { return crc32c(0, std::as_bytes(std::span(text))); }
+std::uint32_t sum_of(const Header& h) { return crc32c(0, std::as_bytes(std::span(&h, 1)).first(offsetof(Header, checksum))); }
 
 void signal(int descriptor) {
   const std::uint64_t one = 1;
@@ -61,8 +59,8 @@ void Control::send(const Line& line, Kind kind, const std::string& text) {
   const std::lock_guard lock(send_mutex_);
   const auto end = seconds_from_now(answer_seconds);
   const std::string sent = text.substr(0, most_text);
-  Header header{static_cast<std::uint64_t>(kind), static_cast<std::uint32_t>(sent.size())};
-  header.checksum = checksum_of(header, sent);
+  Header header{static_cast<std::uint32_t>(kind), static_cast<std::uint32_t>(sent.size()), sum_of(sent)};
+  header.checksum = sum_of(header);
   if (send_all(line.socket, &header, sizeof header, end)) send_all(line.socket, sent.data(), sent.size(), end);  // a line that broke is seen by the watcher
 }
 
@@ -72,6 +70,7 @@ void Control::conclude(const std::string& reason, int told_by) {
     const std::lock_guard lock(mutex_);
     if (!reason_.empty()) return;
     reason_ = reason;
+    first_knows_ = rank_ > 0 && !first_lost_;
   }
   for (const Line& line : lines_)
     if (line.rank != told_by) send(line, Kind::stop, reason);
@@ -102,6 +101,11 @@ bool Control::stopped() {
 
 void Control::check() {
   if (stopped()) raise();
+}
+
+bool Control::first_knows() {
+  const std::lock_guard lock(mutex_);
+  return first_knows_;
 }
 
 void Control::end(const std::string& reason) {
@@ -171,10 +175,14 @@ void Control::receive(const Line& line) {
   std::string text;
   const auto end = seconds_from_now(answer_seconds);
   if (!receive_all(line.socket, &header, sizeof header, end)) return ended(line);
-  text.resize(std::min<std::size_t>(header.bytes, most_text));
-  if (!receive_all(line.socket, text.data(), text.size(), end)) return ended(line);
   const auto index = static_cast<std::size_t>(&line - lines_.data());
-  if (checksum_of(header, text) != header.checksum) {
+  bool whole = sum_of(header) == header.checksum && header.bytes <= most_text;
+  if (whole) {
+    text.resize(header.bytes);
+    if (!receive_all(line.socket, text.data(), text.size(), end)) return ended(line);
+    whole = sum_of(text) == header.text_sum;
+  }
+  if (!whole) {
     closed_[index] = true;  // where its next message begins is not known
     return conclude(damaged(line.rank, rank_), -1);
   }
@@ -196,6 +204,7 @@ void Control::receive(const Line& line) {
 
 void Control::ended(const Line& line) {
   closed_[static_cast<std::size_t>(&line - lines_.data())] = true;
+  if (line.rank == 0) first_lost_ = true;
   if (!leaving_) conclude(concat("rank ", line.rank, " has ended"), line.rank);
 }
 

@@ -18,6 +18,7 @@ class Process {
   Process(Process&& other) noexcept;
   Process(const Process&) = delete;
 
+  int id() const { return id_; }
   void signal(int number) const;
   // Waits until its output, or its messages, hold a text; fails after five minutes.
   void wait_for_output(const std::string& text) const { wait_for(out_, text); }
