@@ -8,6 +8,7 @@
 #include <new>
 
 #include "cli/interrupt.h"
+#include "cli/ranks.h"
 #include "graph/printable.h"
 #include "trainer/spec.h"
 
@@ -134,6 +135,8 @@ int run(std::span<const std::string> arguments, Streams& streams, const Environm
     return code;
   } catch (const StoppedBySignal& e) {
     return 128 + e.signal;  // it was answered when it came
+  } catch (const ToldByFirst& e) {
+    return static_cast<int>(e.code);
   } catch (const Error& e) {
     return report(e.what(), static_cast<int>(e.code()));
   } catch (const std::bad_alloc&) {

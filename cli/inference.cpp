@@ -31,7 +31,12 @@ Inference open_inference(const Invocation& call, World* world, bool measures) {
       i.splits = open_data(source, request);
     i.data = &split_of(i.splits, array ? "" : a.text("split"));
   }
-  agree_on(world, {{"samples", text_of(i.data->size())}}, options.plan.devices, i.backends);
+  std::vector<World::Fact> facts;
+  if (world) {
+    const World::Busy busy(world);
+    facts = {template_fact(i.model, call), {"samples", text_of(i.data->size())}, data_fact("data", i.data)};
+  }
+  agree_on(world, facts, options.plan.devices, i.backends);
   return i;
 }
 

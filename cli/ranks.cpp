@@ -45,7 +45,8 @@ std::vector<World::Fact> facts_of(const Arguments& a) {
   return facts;
 }
 
-int run_as_rank(const Invocation& call, const WorldOptions& options, int (*job)(const Invocation&, World*)) {
+int run_as_rank(const Invocation& call, WorldOptions options, int (*job)(const Invocation&, World*)) {
+  options.note = [&](const std::string& note) { call.say("note: " + note); };
   std::ostream nowhere(nullptr);
   Streams silent{call.streams.in, nowhere, nowhere};
   World world(options);
@@ -54,6 +55,12 @@ int run_as_rank(const Invocation& call, const WorldOptions& options, int (*job)(
     const int code = job({call.arguments, is_first(&world) ? call.streams : silent, call.environment}, &world);
     world.leave();
     return code;
+  } catch (const Error& e) {
+    world.stop(e.what());
+    // Who starts ranks by their environment lets them write to one place; who gives flags may look at each.
+    const bool one_terminal = call.arguments.text("rank").empty();
+    if (e.code() == ExitCode::communication && one_terminal && world.first_knows()) throw ToldByFirst(e.code());
+    throw;
   } catch (const std::exception& e) {
     world.stop(e.what());
     throw;
@@ -97,14 +104,24 @@ std::optional<WorldOptions> world_options(const Invocation& call) {
 int on_ranks(const Invocation& call, int (*job)(const Invocation&, World*)) {
   if (const std::optional<WorldOptions> world = world_options(call)) return run_as_rank(call, *world, job);
   const Arguments& a = call.arguments;
-  if (!a.text("processes").empty() && a.integer("processes") > 1) {
-    own_devices(parse_devices(a.text("devices")), nullptr);  // all are this machine's
-    return run_processes(static_cast<int>(a.integer("processes")));
-  }
-  return job(call, nullptr);
+  const std::int64_t processes = a.text("processes").empty() ? 1 : a.integer("processes");
+  if (processes == 1) return job(call, nullptr);
+  const std::vector<DeviceSpec> devices = own_devices(parse_devices(a.text("devices")), nullptr);  // all are this machine's
+  if (processes == 0 || std::ssize(devices) % processes != 0)
+    fail(ExitCode::usage, "--processes ", processes, " for ", devices.size(), devices.size() == 1 ? " device" : " devices", " (", to_string(devices),
+         "): expected as many devices for each process");
+  BackendSet::load(devices).check(devices, true);
+  return run_processes(static_cast<int>(processes));
 }
 
 bool is_first(const World* world) { return !world || world->rank() == 0; }
+
+World::Fact template_fact(const Model& model, const Invocation& call) {
+  return {"template", model.file().fingerprint(), call.arguments.positional("model")};
+}
+World::Fact data_fact(const std::string& name, const Dataset* data) {
+  return {name, data ? fingerprint(*data) : "", data ? data->name() : ""};
+}
 
 Model load_model(const std::filesystem::path& path, World* world, const WeightOptions& weights) {
   const World::Busy busy(world);

@@ -19,12 +19,23 @@ std::optional<WorldOptions> world_options(const Invocation& call);
 // before all are done.
 int on_ranks(const Invocation& call, int (*job)(const Invocation&, World* world));
 
-// Starts this program anew as each of --processes ranks and waits for them; passes SIGINT and SIGTERM on. Returns the
-// exit code of the rank that failed of itself, or what they agree on.
+// What a rank ends with whose failure rank 0 tells, where all write to one terminal: said once is enough.
+struct ToldByFirst : std::exception {
+  explicit ToldByFirst(ExitCode c) : code(c) {}
+  const char* what() const noexcept override { return "told by rank 0"; }
+  ExitCode code;
+};
+
+// Starts this program anew as each of --processes ranks and waits for them; passes SIGINT and SIGTERM on, and SIGHUP, of
+// a terminal that was closed, as SIGTERM. They end with this process, however it ends. Returns the exit code of the rank
+// that failed of itself, or what they agree on.
 int run_processes(int processes);
 
 // Parts of such jobs. A null world: this process is alone.
 bool is_first(const World* world);  // the one that writes
+// For agree_on(): the model's structure and what the data hold, as hashes. None where this process is alone.
+World::Fact template_fact(const Model& model, const Invocation& call);
+World::Fact data_fact(const std::string& name, const Dataset* data);
 Model load_model(const std::filesystem::path& path, World* world, const WeightOptions& weights = {});
 // Fails (communication) where a rank has found other facts or has backends that compute otherwise.
 void agree_on(World* world, std::vector<World::Fact> facts, const std::vector<DeviceSpec>& devices, const BackendSet& backends);

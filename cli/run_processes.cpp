@@ -1,19 +1,22 @@
-#include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <iostream>
+#include <list>
 #include <set>
 #include <sstream>
 
 #include "cli/ranks.h"
+#include "graph/printable.h"
 #include "trainer/file.h"
 #include "trainer/spec.h"
 
@@ -21,17 +24,35 @@ namespace tandem {
 namespace {
 
 constexpr int signal_exit = 128;  // plus the signal's number
+constexpr timespec patience{20, 0};  // with ranks that go on where another has failed
 
-// A folder of this user's alone, for the socket.
-struct Folder {
-  std::string path = (std::filesystem::temp_directory_path() / "tandem-XXXXXX").string();
-  Folder() {
-    if (!::mkdtemp(path.data())) fail(ExitCode::io, path, ": cannot be made: ", std::strerror(errno));
+// An address on this machine that nobody knows who was not told, and that leaves no file behind.
+std::string new_address() {
+  std::array<unsigned char, 16> bytes{};
+  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) fail(ExitCode::device, "the system gives no random bytes");
+  std::string address = "unix:@tandem-";
+  for (const unsigned char b : bytes) (address += "0123456789abcdef"[b >> 4]) += "0123456789abcdef"[b & 15];
+  return address;
+}
+
+// What a rank writes to stderr, kept in memory until it has ended.
+class Errors {
+ public:
+  Errors() : file_(::memfd_create("stderr of a rank", MFD_CLOEXEC)) {
+    if (file_ < 0) fail(ExitCode::device, "no memory for a rank's messages: ", std::strerror(errno));
   }
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path, ignored);
+  ~Errors() { ::close(file_); }
+  Errors(const Errors&) = delete;
+  int file() const { return file_; }
+  std::string text() const {
+    std::string all;
+    char part[4096];
+    for (ssize_t n; (n = ::pread(file_, part, sizeof part, static_cast<off_t>(all.size()))) > 0;) all.append(part, static_cast<std::size_t>(n));
+    return all;
   }
+
+ private:
+  const int file_;
 };
 
 // Signals wait until they are asked for, in this process; its children start as it did.
@@ -41,6 +62,9 @@ struct HeldSignals {
     std::signal(SIGCHLD, SIG_DFL);  // ignored, children would end unseen
     sigemptyset(&held);
     for (const int s : {SIGINT, SIGTERM, SIGCHLD}) sigaddset(&held, s);
+    struct sigaction hang_up {};
+    sigaction(SIGHUP, nullptr, &hang_up);
+    if (hang_up.sa_handler != SIG_IGN) sigaddset(&held, SIGHUP);  // not under nohup
     sigprocmask(SIG_BLOCK, &held, &before);
   }
   ~HeldSignals() { sigprocmask(SIG_SETMASK, &before, nullptr); }
@@ -56,8 +80,8 @@ struct Words {
   }
 };
 
-// `errors`: where its stderr goes; empty: to this process's.
-pid_t start(const std::vector<std::string>& arguments, const std::vector<std::string>& settings, const std::string& errors, const sigset_t& mask) {
+// `errors`: where its stderr goes; null: to this process's.
+pid_t start(const std::vector<std::string>& arguments, const std::vector<std::string>& settings, const Errors* errors, const sigset_t& mask) {
   Words words(arguments);
   std::vector<std::string> variables = settings;
   for (char** v = environ; *v; ++v) variables.emplace_back(*v);
@@ -69,19 +93,19 @@ pid_t start(const std::vector<std::string>& arguments, const std::vector<std::st
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != parent) ::_exit(signal_exit + SIGTERM);
-  if (const int file = errors.empty() ? -1 : ::open(errors.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600); file >= 0) ::dup2(file, STDERR_FILENO);
+  if (errors) ::dup2(errors->file(), STDERR_FILENO);
   sigprocmask(SIG_SETMASK, &mask, nullptr);
   ::execve("/proc/self/exe", words.pointers.data(), environment.pointers.data());
   ::_exit(static_cast<int>(ExitCode::io));
 }
 
 // What ranks beside the first had to say: each line once, and no errors where rank 0 has told what was wrong.
-void pass_on(const std::vector<std::string>& files, bool errors_told) {
+void pass_on(const std::list<Errors>& errors, bool errors_told) {
   std::set<std::string> said;
-  for (const std::string& file : files) {
-    std::istringstream lines(std::filesystem::exists(file) ? read_file(file) : "");
+  for (const Errors& e : errors) {
+    std::istringstream lines(e.text());
     for (std::string line; std::getline(lines, line);)
-      if (!(errors_told && line.starts_with("error: ")) && said.insert(line).second) std::cerr << line << '\n';
+      if (!(errors_told && line.starts_with("error: ")) && said.insert(line).second) std::cerr << printable(line, Lines::kept) << '\n';
   }
 }
 
@@ -92,25 +116,26 @@ int code_of(int status) { return WIFSIGNALED(status) ? signal_exit + WTERMSIG(st
 int run_processes(int processes) {
   std::vector<std::string> arguments = split(read_file("/proc/self/cmdline"), '\0');
   arguments.pop_back();  // each ends with a zero
-  const Folder folder;
+  const std::string address = new_address();
   const HeldSignals signals;
   std::vector<pid_t> running;
-  std::vector<std::string> errors{""};  // rank 0 speaks for itself
-  for (int rank = 0; rank < processes; ++rank) {
-    if (rank > 0) errors.push_back(concat(folder.path, "/errors-", rank));
+  std::list<Errors> errors;  // rank 0 speaks for itself
+  for (int rank = 0; rank < processes; ++rank)
     running.push_back(start(arguments,
-                            {concat("TANDEM_RANK=", rank), concat("TANDEM_WORLD_SIZE=", processes),
-                             concat("TANDEM_ADDRESS=unix:", folder.path, "/rank")},
-                            errors.back(), signals.before));
-  }
+                            {concat("TANDEM_RANK=", rank), concat("TANDEM_WORLD_SIZE=", processes), concat("TANDEM_ADDRESS=", address)},
+                            rank > 0 ? &errors.emplace_back() : nullptr, signals.before));
   const pid_t first = running[0];
-  bool told = false;
+  bool told = false, asked = false;
   std::vector<int> codes;
+  const auto pass = [&](int signal) {
+    for (const pid_t child : running) ::kill(child, signal);
+  };
   while (!running.empty()) {
-    siginfo_t info{};
-    const int signal = sigwaitinfo(&signals.held, &info);
-    if (signal == SIGINT || signal == SIGTERM)
-      for (const pid_t child : running) ::kill(child, signal);
+    const int signal = sigtimedwait(&signals.held, nullptr, &patience);
+    if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP) pass(signal == SIGHUP ? SIGTERM : signal);
+    // Ranks that have met end together; those that still wait for one that is no more would wait for long.
+    const bool failed = std::any_of(codes.begin(), codes.end(), [](int c) { return c != 0; });
+    if (signal < 0 && errno == EAGAIN && failed && !std::exchange(asked, true)) pass(SIGTERM);
     std::erase_if(running, [&](pid_t child) {
       int status = 0;
       if (::waitpid(child, &status, WNOHANG) != child) return false;

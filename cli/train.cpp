@@ -14,6 +14,7 @@
 #include "cli/progress.h"
 #include "cli/ranks.h"
 #include "cli/train_events.h"
+#include "graph/printable.h"
 #include "planner/plan/plan_file.h"
 #include "trainer/checkpoint.h"
 #include "trainer/file.h"
@@ -64,6 +65,7 @@ FitOptions fit_options(const Invocation& call, const Model& model, const ModelOp
   o.run_dir_held = true;
   o.resume = a.on("resume");
   o.checkpoint_steps = a.integer("checkpoint-steps");
+  o.check_replicas = a.integer("check-replicas");
   Json::Object config{{"command", "train"}};
   const Json resolved = a.resolved();
   // What the file or the data decided stands there as it was decided.
@@ -145,9 +147,15 @@ Job prepare(const Invocation& call, const Model& model, const BackendSet& backen
 }
 
 // What every rank must have found alike.
-std::vector<World::Fact> facts_of(const RunData& data) {
-  const auto size = [](const Dataset* d) { return text_of(d ? d->size() : 0); };
-  return {{"training samples", size(data.train)}, {"validation samples", size(data.validation)}, {"test samples", size(data.test)}};
+std::vector<World::Fact> facts_of(const Invocation& call, const Model& model, const RunData& data, World* world) {
+  if (!world) return {};
+  const World::Busy busy(world);
+  std::vector<World::Fact> facts{template_fact(model, call)};
+  for (const auto& [name, part] : {std::pair{"training", data.train}, {"validation", data.validation}, {"test", data.test}}) {
+    facts.push_back({concat(name, " samples"), text_of(part ? part->size() : 0)});
+    facts.push_back(data_fact(concat(name, " data"), part));
+  }
+  return facts;
 }
 
 int show_plan(const Invocation& call, const Model& model, ModelOptions options, const BackendSet& backends) {
@@ -302,7 +310,7 @@ int train(const Invocation& call, World* world) {
   const BackendSet backends = BackendSet::load(parse_devices(a.text("devices")));
   Job job = prepare(call, model, backends, world);
   if (dry) return show_plan(call, model, job.options, backends);
-  agree_on(world, facts_of(job.data), job.options.plan.devices, backends);
+  agree_on(world, facts_of(call, model, job.data, world), job.options.plan.devices, backends);
   interrupt.announce(answer_to_signal(call, "stopping the planning: nothing is written; a second signal ends at once"));
   try {
     return train_until_stopped(call, model, job, backends, interrupt, world);
@@ -362,6 +370,7 @@ Command train_command() {
                {"overwrite", "", "off", "start anew in a --run-dir that holds a run; replace a file of external data beside --output"},
                {"keep-external-layout", "", "off", "external data in files of the template's names, not in one named after --output"},
                {"checkpoint-steps", "N", "0", "write a checkpoint every N steps too (0: after epochs only)"},
+               {"check-replicas", "N", "1000", "compare the devices' parameters every N steps and before each checkpoint (0: never)"},
                {"keep", "NAME", "last", "which weights to write: last, or best by validation"},
                {"output", "FILE", "trained.onnx", "the trained model"},
                {"metadata", "", "on", "write into the model how its data was prepared (tandem.* in its metadata), which evaluate and predict go by"},

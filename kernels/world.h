@@ -16,6 +16,7 @@ struct WorldOptions {
   int rank = 0, ranks = 1;
   std::string address;           // where rank 0 listens: "host:port", or "unix:PATH" where all are on one machine
   double timeout_seconds = 120;  // of waiting for another rank
+  std::function<void(const std::string&)> note = {};  // hears, while ranks come, what a user should know
 };
 
 class World {
@@ -38,11 +39,13 @@ class World {
   void all_reduce(std::span<std::byte* const> buffers, std::int64_t elements, DType dtype, int channel);
   // `bytes` is as long everywhere, and zero where another rank's part is: afterwards it is whole. Allocates nothing.
   void gather(std::span<std::byte> bytes);
-  std::string broadcast(const std::string& bytes);  // rank 0's
+  // Rank 0's. Who receives it takes memory as it comes, not as it was announced.
+  std::string broadcast(const std::string& bytes);
   bool any(bool mine);
-  // Fails in every rank where a value is not rank 0's: "rank 1 has batch-size 32, rank 0 has 64".
+  // Fails in every rank where a value is not rank 0's: "rank 1 has batch-size 32, rank 0 has 64". `where` is told, not
+  // compared: "rank 1 has training data 9f.. (/data/b), rank 0 has 3c.. (/data/a)".
   struct Fact {
-    std::string name, value;
+    std::string name, value, where = {};
   };
   void agree(std::span<const Fact> facts);
   void leave();  // the last: no rank goes before all are ready to
@@ -65,6 +68,7 @@ class World {
 
   // At any time, from any thread.
   bool stopped() const;                  // a rank has ended or called stop()
+  bool first_knows() const;              // and rank 0, which is another one, knows why
   void stop(const std::string& reason);  // this rank cannot go on: the others fail with its reason, and where they wait at once
   // Called once, perhaps from another thread, when the ranks stop; at once where they have. An empty one takes it back.
   void on_stop(std::function<void(const std::string& reason)> call);

@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 
+#include "graph/crc32c.h"
 #include "planner/plan/plan_file.h"
 #include "runtime/device_runtime.h"
 #include "runtime/reorder.h"
@@ -315,6 +316,21 @@ std::vector<NamedTensor> Session::optimizer_state(int device) const {
   std::vector<NamedTensor> values;
   each_optimizer_state([&](const NamedTensor& v) { values.push_back(v); }, device);
   return values;
+}
+
+std::vector<std::vector<std::uint32_t>> Session::parameter_checksums() const {
+  const std::vector<PlanParameter>& parameters = state_->plans[0]->parameters;
+  std::vector<std::vector<std::uint32_t>> sums(state_->devices.size(), std::vector<std::uint32_t>(parameters.size()));
+  state_->on_devices([&](std::unique_ptr<DeviceRuntime>& device, std::size_t d) {
+    std::vector<std::byte> bytes;
+    for (std::size_t p = 0; p < parameters.size(); ++p) {
+      if (parameters[p].arena != ArenaKind::parameters) continue;
+      bytes.resize(static_cast<std::size_t>(parameters[p].operand.bytes()));
+      device->read(parameters[p], bytes);
+      sums[d][p] = crc32c(0, bytes);
+    }
+  });
+  return sums;
 }
 
 void Session::check_inputs(std::size_t index, std::span<const std::optional<TensorType>> fed) const {

@@ -57,6 +57,10 @@ class Session {
   void each_parameter(const Visit& visit, int device = 0) const;
   void each_optimizer_state(const Visit& visit, int device = 0) const;
 
+  // CRC-32C of what each device of this process holds, by device and by the first plan's parameters (optimizer state is
+  // zero here): equal on all replicas.
+  std::vector<std::vector<std::uint32_t>> parameter_checksums() const;
+
   // Fails (data) where what is going to be fed as the plan's inputs has another type or shape; absent: no values. Once, before
   // the plan runs: run() gets addresses alone.
   void check_inputs(std::size_t plan, std::span<const std::optional<TensorType>> fed) const;

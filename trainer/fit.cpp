@@ -8,6 +8,7 @@
 #include "trainer/diagnose.h"
 #include "trainer/initialize.h"
 #include "trainer/model_state.h"
+#include "trainer/replicas.h"
 #include "trainer/run_folder.h"
 #include "trainer/share.h"
 
@@ -124,7 +125,9 @@ class Fit {
       if (epoch_ends || at_.step == total)
         end_epoch(rate, epoch_ends);
       else if (stopped_ || (o_.checkpoint_steps > 0 && at_.step % o_.checkpoint_steps == 0))
-        check_weights(rate), save(folder_.last());
+        check_weights(rate), check_same(), save(folder_.last());
+      else if (o_.check_replicas > 0 && at_.step % o_.check_replicas == 0)
+        check_same();
       if (epoch_ends || at_.step == total) before = Clock::now();
     }
   }
@@ -145,6 +148,7 @@ class Fit {
 
   void end_epoch(double rate, bool whole) {
     check_weights(rate);
+    check_same();
     const auto samples = static_cast<double>(at_.samples);
     EpochReport report{.epoch = at_.epoch + 1,
                        .epochs = o_.epochs,
@@ -160,6 +164,10 @@ class Fit {
     folder_.write_metrics(at_.history, at_.trace, static_cast<double>(order_.batches()));
     save(folder_.last());  // before it is measured: that takes its time, and may be broken off
     validate();
+  }
+
+  void check_same() const {
+    if (o_.check_replicas > 0) check_replicas(*s_.session, s_.options.world, at_.step);
   }
 
   // Of the epoch after which the run was stopped, whose validation was broken off.
@@ -371,6 +379,7 @@ class Fit {
 }  // namespace
 
 void Model::check(const FitOptions& o) {
+  if (o.check_replicas < 0) fail(ExitCode::usage, "comparing replicas every ", o.check_replicas, " steps, expected 0 or more");
   if (o.epochs == 0 && o.steps == 0) fail(ExitCode::usage, "training without end: give epochs or steps");
   if (!(o.learning_rate >= 0 && std::isfinite(o.learning_rate)))
     fail(ExitCode::usage, "learning rate ", o.learning_rate, ", expected a finite number of at least 0");

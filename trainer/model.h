@@ -81,6 +81,9 @@ struct FitOptions {
   Json config;                          // what to write to config.json
   bool resume = false;                  // go on from run_dir's last checkpoint
   std::int64_t checkpoint_steps = 0;    // also in between epochs; 0: after each epoch only
+  // Compare the parameters of all replicas (devices, also of other ranks) every so many steps, and before each checkpoint;
+  // fails (device) where they differ, naming device, step and parameter. 0: never.
+  std::int64_t check_replicas = 1000;
   Callbacks callbacks;
 };
 struct History {

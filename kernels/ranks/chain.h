@@ -1,9 +1,11 @@
 // Sums along a chain of ranks: partial sums go up from rank 0 to the last, each rank adding its own, and the whole sums
 // come down again, both at once in a stream. So every element is summed in rank order, and over each line go just its
-// bytes in each direction.
+// bytes in each direction. A checksum follows each stream (CRC-32C): no rank returns from a call before all that came up
+// to the last rank, and all that came down to itself, was found whole.
 #pragma once
 #include <array>
 #include <cstdint>
+#include <span>
 
 #include "kernels/ranks/control.h"
 
@@ -29,14 +31,23 @@ class Chain {
  private:
   static constexpr std::int64_t block = 1 << 16;
 
-  struct Progress {  // bytes
-    std::int64_t folded = 0, sent_up = 0, come_down = 0, sent_down = 0;
+  // What went where, in bytes; but for `folded` each goes on to the checksum behind the stream.
+  struct Progress {
+    std::int64_t come_up = 0, folded = 0, sent_up = 0, come_down = 0, sent_down = 0;
     bool operator==(const Progress&) const = default;
   };
+  // Bytes to be sent or received, and what follows them in the same stream.
+  struct Piece {
+    std::byte* bytes;
+    std::int64_t count;
+    std::span<std::byte> behind = {};
+    std::int64_t all() const { return count + std::ssize(behind); }
+  };
   void announce(const Call& call);
-  std::int64_t receive(const Socket& from, int rank, std::byte* to, std::int64_t bytes);
-  std::int64_t send(const Socket& to, int rank, const std::byte* from, std::int64_t bytes);
+  std::int64_t receive(const Socket& from, int rank, const Piece& piece);
+  std::int64_t send(const Socket& to, int rank, const Piece& piece);
   void wait(bool from_lower, bool to_lower, bool from_upper, bool to_upper);
+  void check(int from, std::uint32_t sum, std::span<const std::byte> told);
 
   const int rank_;
   const double timeout_;

@@ -5,14 +5,25 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
 
+#include "graph/crc32c.h"
 #include "graph/error.h"
+#include "graph/printable.h"
 
 namespace tandem {
 namespace {
 
 constexpr double answer_seconds = 2;  // of a watcher, which does nothing else
 constexpr int poll_milliseconds = 1000;
+constexpr std::size_t most_text = 1 << 16;
+
+// What goes over a line before its text, with checksums of the text and of what stands here before.
+struct Header {
+  std::uint32_t kind = 0, bytes = 0, text_sum = 0, checksum = 0;
+};
+std::uint32_t sum_of(const std::string& text) { return crc32c(0, std::as_bytes(std::span(text))); }
+std::uint32_t sum_of(const Header& h) { return crc32c(0, std::as_bytes(std::span(&h, 1)).first(offsetof(Header, checksum))); }
 
 void signal(int descriptor) {
   const std::uint64_t one = 1;
@@ -20,6 +31,10 @@ void signal(int descriptor) {
 }
 
 }  // namespace
+
+std::string damaged(int from, int to) {
+  return concat("what rank ", from, " sent to rank ", to, " was damaged on the way: its checksum differs");
+}
 
 Control::Control(int rank, std::vector<Line> lines, double timeout_seconds)
     : rank_(rank),
@@ -43,7 +58,10 @@ Control::~Control() {
 void Control::send(const Line& line, Kind kind, const std::string& text) {
   const std::lock_guard lock(send_mutex_);
   const auto end = seconds_from_now(answer_seconds);
-  if (send_all(line.socket, &kind, sizeof kind, end)) send_text(line.socket, text, end);  // a line that broke is seen by the watcher
+  const std::string sent = text.substr(0, most_text);
+  Header header{static_cast<std::uint32_t>(kind), static_cast<std::uint32_t>(sent.size()), sum_of(sent)};
+  header.checksum = sum_of(header);
+  if (send_all(line.socket, &header, sizeof header, end)) send_all(line.socket, sent.data(), sent.size(), end);  // a line that broke is seen by the watcher
 }
 
 // Once for all: the first reason is the cause. `told_by`: a line that need not hear it, or -1.
@@ -52,6 +70,7 @@ void Control::conclude(const std::string& reason, int told_by) {
     const std::lock_guard lock(mutex_);
     if (!reason_.empty()) return;
     reason_ = reason;
+    first_knows_ = rank_ > 0 && !first_lost_;
   }
   for (const Line& line : lines_)
     if (line.rank != told_by) send(line, Kind::stop, reason);
@@ -82,6 +101,11 @@ bool Control::stopped() {
 
 void Control::check() {
   if (stopped()) raise();
+}
+
+bool Control::first_knows() {
+  const std::lock_guard lock(mutex_);
+  return first_knows_;
 }
 
 void Control::end(const std::string& reason) {
@@ -147,13 +171,23 @@ void Control::watch() {
 }
 
 void Control::receive(const Line& line) {
-  Kind kind{};
+  Header header;
   std::string text;
   const auto end = seconds_from_now(answer_seconds);
-  if (!receive_all(line.socket, &kind, sizeof kind, end) || !receive_text(line.socket, text, end)) return ended(line);
+  if (!receive_all(line.socket, &header, sizeof header, end)) return ended(line);
   const auto index = static_cast<std::size_t>(&line - lines_.data());
-  switch (kind) {
-    case Kind::stop: return conclude(text, line.rank);
+  bool whole = sum_of(header) == header.checksum && header.bytes <= most_text;
+  if (whole) {
+    text.resize(header.bytes);
+    if (!receive_all(line.socket, text.data(), text.size(), end)) return ended(line);
+    whole = sum_of(text) == header.text_sum;
+  }
+  if (!whole) {
+    closed_[index] = true;  // where its next message begins is not known
+    return conclude(damaged(line.rank, rank_), -1);
+  }
+  switch (static_cast<Kind>(header.kind)) {
+    case Kind::stop: return conclude(printable(text, Lines::kept), line.rank);
     case Kind::stalled: return inquire();
     case Kind::where: return send(line, Kind::here, own_standing());
     case Kind::here:
@@ -170,6 +204,7 @@ void Control::receive(const Line& line) {
 
 void Control::ended(const Line& line) {
   closed_[static_cast<std::size_t>(&line - lines_.data())] = true;
+  if (line.rank == 0) first_lost_ = true;
   if (!leaving_) conclude(concat("rank ", line.rank, " has ended"), line.rank);
 }
 

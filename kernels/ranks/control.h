@@ -11,6 +11,8 @@
 
 namespace tandem {
 
+std::string damaged(int from, int to);  // what is said where a checksum differs
+
 class Control {
  public:
   Control(int rank, std::vector<Line> lines, double timeout_seconds);
@@ -31,11 +33,12 @@ class Control {
   void stalled();                                          // nothing came within the timeout: fails, or returns to wait on
   void stop(const std::string& reason);
   bool stopped();
+  bool first_knows();  // the ranks have stopped, and rank 0, another one, was there to hear why
   void on_stop(std::function<void(const std::string&)> call);
 
  private:
-  // What goes over the lines: a kind, and a text where there is more to say.
-  enum class Kind : std::uint8_t { stop, stalled, where, here, wait_on };
+  // What goes over the lines: a kind, and a text where there is more to say, with a checksum of both.
+  enum class Kind : std::uint32_t { stop, stalled, where, here, wait_on };
   struct Standing {
     bool known = false, busy = false;
     std::uint64_t calls = 0;
@@ -55,13 +58,14 @@ class Control {
   std::vector<bool> closed_;  // by line; the watcher's alone
   std::atomic<std::uint64_t> calls_{0};
   std::atomic<int> busy_{0};
-  std::atomic<bool> leaving_{false}, ending_{false};
+  std::atomic<bool> leaving_{false}, ending_{false}, first_lost_{false};
   int stopped_signal_, poke_;  // event descriptors
 
   std::mutex send_mutex_;  // whole frames
   std::mutex mutex_;       // of what follows
   std::condition_variable changed_;
   std::string reason_;             // empty: the ranks have not stopped
+  bool first_knows_ = false;
   std::uint64_t patience_ = 0;     // how often rank 0 said to wait on
   bool asked_here_ = false;        // rank 0's own work stalled
 

@@ -1,9 +1,11 @@
 // How ranks find each other: rank 0 listens, the others come, and each is told where its neighbour listens. From then on
-// the lines of control tell who is lost, also to those who still wait for a neighbour.
+// the lines of control tell who is lost, also to those who still wait for a neighbour. Nobody listens elsewhere than at the
+// address given and, for neighbours, where rank 0 was reached from. The lines are not authenticated: who knows the protocol
+// and comes before a rank can take its place.
 #pragma once
 #include <vector>
 
-#include "kernels/ranks/socket.h"
+#include "kernels/ranks/reception.h"
 #include "kernels/world.h"
 
 namespace tandem {
@@ -17,10 +19,12 @@ struct Line {
 struct Greeting {
   std::vector<Line> control;  // rank 0's to all others, theirs to rank 0
   Socket door;                // where the rank after this one comes
-  std::string door_place;     // its port, or its path
+  Place door_place;           // its port, or its path
   Address lower;              // where the rank before this one has its door
+  Token token{};              // rank 0's; who comes to a door has it too
 };
-// Fails (communication) in every rank where one does not come in time, comes twice or counts the ranks differently.
+// Fails (communication) in every rank where one does not come in time. Who comes as a rank that there is not, or that
+// is there already, is told so and sent away; rank 0 goes on waiting, and says it (WorldOptions::note).
 Greeting greet(const WorldOptions& options);
 
 struct Neighbours {
@@ -28,9 +32,5 @@ struct Neighbours {
 };
 // Fails (communication) naming the rank that was lost since it was greeted, with the reason that all ranks hear.
 Neighbours join_neighbours(const WorldOptions& options, Greeting greeting, Control& control);
-
-// A text after its length; false where the line closed, the time is over or the text is too long.
-bool send_text(const Socket& socket, const std::string& text, Clock::time_point end);
-bool receive_text(const Socket& socket, std::string& text, Clock::time_point end);
 
 }  // namespace tandem

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <memory>
 #include <thread>
@@ -24,12 +25,15 @@ namespace {
 
 constexpr std::string_view unix_prefix = "unix:";
 constexpr auto retry_interval = std::chrono::milliseconds(20);
+constexpr auto one_attempt = std::chrono::seconds(5);  // of several addresses that a name stands for
 constexpr int backlog = 128;
 
 struct Endpoint {
   sockaddr_storage address{};
   socklen_t bytes = 0;
 };
+
+bool in_memory(const std::string& path) { return path.starts_with('@'); }
 
 Endpoint unix_endpoint(const std::string& path) {
   Endpoint e;
@@ -38,17 +42,16 @@ Endpoint unix_endpoint(const std::string& path) {
     fail(ExitCode::usage, "address 'unix:", path, "': expected a path of 1 to ", sizeof a->sun_path - 1, " bytes");
   a->sun_family = AF_UNIX;
   std::memcpy(a->sun_path, path.c_str(), path.size() + 1);
-  e.bytes = sizeof *a;
+  if (in_memory(path)) a->sun_path[0] = '\0';
+  e.bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size() + (in_memory(path) ? 0 : 1));
   return e;
 }
 
-// An empty host stands for all of this machine's networks.
 std::vector<Endpoint> resolve(const std::string& host, const std::string& port) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = host.empty() ? AI_PASSIVE : 0;
   addrinfo* list = nullptr;
-  if (const int error = getaddrinfo(host.empty() ? nullptr : host.c_str(), port.c_str(), &hints, &list); error != 0)
+  if (const int error = getaddrinfo(host.c_str(), port.c_str(), &hints, &list); error != 0)
     fail(ExitCode::communication, "address '", host, ':', port, "': ", gai_strerror(error));
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(list, freeaddrinfo);
   std::vector<Endpoint> endpoints;
@@ -57,9 +60,6 @@ std::vector<Endpoint> resolve(const std::string& host, const std::string& port) 
     std::memcpy(&e.address, a->ai_addr, a->ai_addrlen);
     e.bytes = a->ai_addrlen;
   }
-  // Listening on all networks by IPv6 serves IPv4 as well.
-  if (host.empty())
-    std::stable_partition(endpoints.begin(), endpoints.end(), [](const Endpoint& e) { return e.address.ss_family == AF_INET6; });
   return endpoints;
 }
 
@@ -71,9 +71,8 @@ Socket make_socket(const Endpoint& e) {
 }
 
 bool listens(const Socket& s, const Endpoint& e) {
-  const int on = 1, off = 0;
+  const int on = 1;
   if (e.address.ss_family != AF_UNIX) ::setsockopt(s.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (e.address.ss_family == AF_INET6) ::setsockopt(s.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
   return ::bind(s.get(), reinterpret_cast<const sockaddr*>(&e.address), e.bytes) == 0 && ::listen(s.get(), backlog) == 0;
 }
 
@@ -101,8 +100,15 @@ bool connects(const Socket& s, const Endpoint& e, Clock::time_point end) {
   return ::getsockopt(s.get(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0 && !met_itself(s, e);
 }
 
-// Localhost, and addresses written as numbers of it.
-bool names_loopback(const std::string& host) { return host == "localhost" || is_loopback(host); }
+// The address of one end, as numbers.
+std::string name_of(const Socket& socket, int (*ask)(int, sockaddr*, socklen_t*)) {
+  sockaddr_storage address{};
+  socklen_t bytes = sizeof address;
+  char host[NI_MAXHOST] = "";
+  if (ask(socket.get(), reinterpret_cast<sockaddr*>(&address), &bytes) != 0 || address.ss_family == AF_UNIX) return "";
+  ::getnameinfo(reinterpret_cast<const sockaddr*>(&address), bytes, host, sizeof host, nullptr, 0, NI_NUMERICHOST);
+  return host;
+}
 
 Socket listen_on(const std::vector<Endpoint>& endpoints, const std::string& where) {
   int error = 0;
@@ -144,19 +150,28 @@ std::string to_string(const Address& a) { return a.local() ? concat(unix_prefix,
 
 bool is_loopback(const std::string& host) { return host.starts_with("127.") || host == "::1" || host.starts_with("::ffff:127."); }
 
+bool means_loopback(const std::string& host) { return host.empty() || host == "localhost" || is_loopback(host); }
+
 Socket listen_at(const Address& a) {
-  if (!a.local()) return listen_on(resolve(names_loopback(a.host) ? a.host : "", a.port), to_string(a));
+  if (!a.local()) return listen_on(resolve(a.host, a.port), to_string(a));
+  // A file that a run left that was killed is taken; one where somebody listens is not.
   struct stat left {};
-  if (::lstat(a.port.c_str(), &left) == 0 && S_ISSOCK(left.st_mode)) ::unlink(a.port.c_str());  // by a run that was killed
-  return listen_on({unix_endpoint(a.port)}, to_string(a));
+  const Endpoint e = unix_endpoint(a.port);
+  if (!in_memory(a.port) && ::lstat(a.port.c_str(), &left) == 0 && S_ISSOCK(left.st_mode) && !connects(make_socket(e), e, Clock::now()))
+    ::unlink(a.port.c_str());
+  return listen_on({e}, to_string(a));
 }
 
-std::pair<Socket, std::string> listen_beside(const Address& a, int rank) {
+void remove_place(const Address& a) {
+  if (a.local() && !in_memory(a.port)) ::unlink(a.port.c_str());
+}
+
+std::pair<Socket, std::string> listen_beside(const Address& a, const std::string& host, int rank) {
   if (a.local()) {
     const std::string path = concat(a.port, '.', rank);
     return {listen_at({"", path}), path};
   }
-  Socket s = listen_at({a.host, "0"});
+  Socket s = listen_at({host, "0"});
   sockaddr_storage bound{};
   socklen_t bytes = sizeof bound;
   ::getsockname(s.get(), reinterpret_cast<sockaddr*>(&bound), &bytes);
@@ -165,15 +180,21 @@ std::pair<Socket, std::string> listen_beside(const Address& a, int rank) {
   return {std::move(s), std::to_string(ntohs(port))};
 }
 
-Socket accept_from(const Socket& listener, Clock::time_point end) {
-  while (ready(listener, POLLIN, end)) {
-    Socket s(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!s.open()) continue;  // it went away again
-    const int on = 1;
-    ::setsockopt(s.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // refused, and not needed, on Unix sockets
-    return s;
-  }
-  return {};
+Socket accept_from(const Socket& listener) {
+  Socket s(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  const int on = 1;
+  if (s.open()) ::setsockopt(s.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // refused, and not needed, on Unix sockets
+  return s;
+}
+
+bool same_user(const Socket& socket) {
+  ucred peer{};
+  socklen_t bytes = sizeof peer;
+  sockaddr_storage own{};
+  socklen_t own_bytes = sizeof own;
+  ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&own), &own_bytes);
+  if (own.ss_family != AF_UNIX) return true;
+  return ::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 && peer.uid == ::geteuid();
 }
 
 Socket connect_to(const Address& a, Clock::time_point end) {
@@ -181,21 +202,15 @@ Socket connect_to(const Address& a, Clock::time_point end) {
   for (;;) {
     for (const Endpoint& e : endpoints) {
       Socket s = make_socket(e);
-      if (s.open() && connects(s, e, end)) return s;
+      if (s.open() && connects(s, e, std::min(end, Clock::now() + one_attempt)) && same_user(s)) return s;
     }
     if (Clock::now() >= end) return {};
     std::this_thread::sleep_for(retry_interval);
   }
 }
 
-std::string peer_of(const Socket& socket) {
-  sockaddr_storage address{};
-  socklen_t bytes = sizeof address;
-  char host[NI_MAXHOST] = "";
-  if (::getpeername(socket.get(), reinterpret_cast<sockaddr*>(&address), &bytes) != 0 || address.ss_family == AF_UNIX) return "";
-  ::getnameinfo(reinterpret_cast<const sockaddr*>(&address), bytes, host, sizeof host, nullptr, 0, NI_NUMERICHOST);
-  return host;
-}
+std::string peer_of(const Socket& socket) { return name_of(socket, ::getpeername); }
+std::string own_host(const Socket& socket) { return name_of(socket, ::getsockname); }
 
 bool send_all(const Socket& socket, const void* data, std::size_t bytes, Clock::time_point end) {
   const char* from = static_cast<const char*>(data);

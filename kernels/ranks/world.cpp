@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "graph/error.h"
+#include "graph/printable.h"
 #include "kernels/ranks/chain.h"
 
 namespace tandem {
@@ -12,6 +13,8 @@ namespace {
 
 // What the ranks call, told along the chain so that a call that differs is found out.
 enum class Kind : std::uint64_t { sum, gather, broadcast_size, broadcast, any, agree, leave };
+
+constexpr std::uint64_t most_at_once = 16 << 20;  // bytes of a broadcast
 
 WorldOptions checked(const WorldOptions& o) {
   if (o.ranks < 1 || o.rank < 0 || o.rank >= o.ranks) fail(ExitCode::usage, "rank ", o.rank, " of ", o.ranks, " ranks");
@@ -83,8 +86,13 @@ std::string World::broadcast(const std::string& bytes) {
   const bool mine = rank() == 0;
   std::uint64_t size = mine ? bytes.size() : 0;
   state_->gather(Kind::broadcast_size, std::as_writable_bytes(std::span(&size, 1)));
-  std::string all = mine ? bytes : std::string(size, '\0');
-  state_->gather(Kind::broadcast, std::as_writable_bytes(std::span(all)));
+  std::string all = mine ? bytes : "";
+  for (std::uint64_t at = 0; at < size;) {  // no more memory than has come: who announces much must send it
+    const std::uint64_t n = std::min<std::uint64_t>(size - at, most_at_once);
+    if (!mine) all.resize(at + n);
+    state_->gather(Kind::broadcast, std::as_writable_bytes(std::span(all)).subspan(at, n));
+    at += n;
+  }
   return all;
 }
 
@@ -97,25 +105,27 @@ bool World::any(bool mine) {
 void World::agree(std::span<const Fact> facts) {
   constexpr char end = '\0';  // of each name and value
   std::string text;
-  for (const Fact& f : facts) text += concat(f.name, end, f.value, end);
+  for (const Fact& f : facts) text += concat(f.name, end, f.value, end, f.where, end);
   std::istringstream first(broadcast(text));
-  std::map<std::string, std::pair<std::string, std::string>> values;  // by name: rank 0's and this rank's
-  for (std::string name, value; std::getline(first, name, end) && std::getline(first, value, end);) values[name].first = value;
-  for (const Fact& f : facts) values[f.name].second = f.value;
+  std::map<std::string, std::pair<Fact, Fact>> values;  // by name: rank 0's and this rank's
+  for (Fact f; std::getline(first, f.name, end) && std::getline(first, f.value, end) && std::getline(first, f.where, end);) values[f.name].first = f;
+  for (const Fact& f : facts) values[f.name].second = f;
 
   // Each rank says in its own place what differs, and all read the same one.
-  constexpr std::size_t room = 256;
+  constexpr std::size_t room = 512;
   std::string places(room * static_cast<std::size_t>(ranks()), end);
-  const auto shown = [](const std::string& value) { return value.empty() ? "none" : value; };
+  const auto shown = [](const Fact& f) {
+    return printable(concat(f.value.empty() ? "none" : f.value, f.where.empty() ? "" : concat(" (", f.where, ')')));
+  };
   for (const auto& [name, value] : values) {
-    if (value.first == value.second) continue;
-    const std::string difference = concat("rank ", rank(), " has ", name, ' ', shown(value.second), ", rank 0 has ", shown(value.first));
+    if (value.first.value == value.second.value) continue;
+    const std::string difference = concat("rank ", rank(), " has ", printable(name), ' ', shown(value.second), ", rank 0 has ", shown(value.first));
     places.replace(room * static_cast<std::size_t>(rank()), std::min(difference.size(), room - 1), difference, 0, room - 1);
     break;
   }
   state_->gather(Kind::agree, std::as_writable_bytes(std::span(places)));
   for (std::size_t r = 0; r < places.size(); r += room)
-    if (places[r] != end) state_->control.end(places.c_str() + r);  // others may not have read as far
+    if (places[r] != end) state_->control.end(printable(places.c_str() + r));  // others may not have read as far
 }
 
 void World::leave() {
@@ -134,6 +144,7 @@ World::Busy::~Busy() {
 void World::count_call() { state_->control.enter_call(); }
 void World::stalled() { state_->control.stalled(); }
 bool World::stopped() const { return state_->control.stopped(); }
+bool World::first_knows() const { return state_->control.first_knows(); }
 void World::stop(const std::string& reason) { state_->control.stop(reason); }
 void World::on_stop(std::function<void(const std::string&)> call) { state_->control.on_stop(std::move(call)); }
 

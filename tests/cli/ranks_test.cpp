@@ -1,8 +1,13 @@
 // Ranks as processes: what they train, and how they end when one of them does.
 #include "cli/ranks.h"
 
+#include <pty.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <chrono>
 #include <csignal>
+#include <fstream>
 #include <thread>
 
 #include "tests/cli/process.h"
@@ -249,14 +254,17 @@ TEST(RanksInTrouble, OneThatNeverArrivesIsNamed) {
 
 struct Mismatch {
   const char* name;
-  std::string of_rank_1, message;
+  std::string of_rank_1, message, model_of_rank_1 = "mlp";
 };
 class RanksUnlike : public testing::TestWithParam<Mismatch> {};
 TEST_P(RanksUnlike, AreRefusedByName) {
   const TemporaryFolder folder;
   const test::RankAddress address;
-  std::vector<Process> processes =
-      start_ranks(folder, address, 2, forever + "--devices cpu:0-1 ", [&](int r) { return r == 1 ? GetParam().of_rank_1 : ""; });
+  const std::string options = forever.substr(forever.find(" --")) + "--devices cpu:0-1 --rank-timeout 4 ";
+  const auto line = [&](const std::string& model, const std::string& own) { return concat("train MODELS/", model, ".onnx ", options, own); };
+  std::vector<Process> processes;
+  processes.push_back(start_rank(folder, address, 0, 2, line("mlp", "")));
+  processes.push_back(start_rank(folder, address, 1, 2, line(GetParam().model_of_rank_1, GetParam().of_rank_1)));
   for (const Outcome& o : wait_all(processes)) {
     EXPECT_EQ(o.code, 6);
     EXPECT_NE(o.err.find(GetParam().message), std::string::npos) << o.err;
@@ -264,7 +272,9 @@ TEST_P(RanksUnlike, AreRefusedByName) {
 }
 INSTANTIATE_TEST_SUITE_P(Rows, RanksUnlike,
                          testing::Values(Mismatch{"batch", "--batch-size 32", "rank 1 has batch-size 32, rank 0 has 64"},
-                                         Mismatch{"data", "--data synthetic:digits,train=199,test=50", "rank 1 has training samples 199, rank 0 has 200"},
+                                         Mismatch{"size", "--data synthetic:digits,train=199,test=50", "rank 1 has training samples 199, rank 0 has 200"},
+                                         Mismatch{"data", "--data synthetic:digits,train=200,test=50,seed=2", "rank 1 has test data "},
+                                         Mismatch{"template", "", "/models/lenet.onnx), rank 0 has ", "lenet"},
                                          Mismatch{"world", "--world-size 3", "rank 1 counts 3 ranks, rank 0 counts 2"}),
                          [](const auto& info) { return std::string(info.param.name); });
 
@@ -278,6 +288,116 @@ TEST(RanksInTrouble, ARanksOwnFailureIsToldToTheOthers) {
   EXPECT_EQ(o.code, 6);
   EXPECT_NE(o.err.find("rank 1: "), std::string::npos) << o.err;
   EXPECT_NE(o.err.find("none.npz"), std::string::npos) << o.err;
+}
+
+TEST(RanksInTrouble, ThatWriteToOneTerminalSayTheCauseOnce) {
+  const TemporaryFolder folder;
+  const test::RankAddress address;
+  std::vector<Process> processes;
+  for (int r = 0; r < 3; ++r)
+    processes.emplace_back(folder, concat("rank", r), words(forever + "--devices cpu:0-2 --run-dir TMP/run ", folder.text()),
+                           std::map<std::string, std::string>{{"PMI_RANK", text_of(r)}, {"PMI_SIZE", "3"}, {"TANDEM_ADDRESS", address.text()}});
+  wait_for_file(folder / "run/last.checkpoint");
+  processes[1].signal(SIGKILL);
+  const std::vector<Outcome> outcomes = wait_all(processes);
+  EXPECT_EQ(outcomes[0].code, 6);
+  EXPECT_NE(outcomes[0].err.find("error: rank 1 has ended"), std::string::npos) << outcomes[0].err;
+  EXPECT_EQ(outcomes[2].code, 6);
+  EXPECT_EQ(outcomes[2].err, "");
+}
+
+TEST(RankOptions, ProcessesAreComparedWithTheDevicesFirst) {
+  const TemporaryFolder folder;
+  const struct {
+    const char* line;
+    int code;
+    const char* message;
+  } rows[] = {
+      {"--devices cpu:0-3 --processes 3", 2, "--processes 3 for 4 devices (cpu:0, cpu:1, cpu:2, cpu:3): expected as many devices for each process"},
+      {"--devices cpu --processes 2", 2, "--processes 2 for 1 device (cpu:0)"},
+      {"--devices cpu:0-1 --processes 0", 2, "--processes 0 for 2 devices"},
+      {"--devices cpu:0-1 --processes 4000000000000", 2, "--processes 4000000000000 for 2 devices"},
+      {"--devices cpu:0,cpu:99 --processes 2", 5, "device cpu:99 cannot be used: there are 64 cpu devices"},
+      {"--devices tpu:0-1 --processes 2", 5, "tpu"},
+  };
+  for (const auto& row : rows) {
+    const Outcome o = run_tandem(words(concat("train MODELS/mlp.onnx --data synthetic:digits --output TMP/out.onnx ", row.line), folder.text()));
+    EXPECT_EQ(o.code, row.code) << row.line << ": " << o.err;
+    EXPECT_NE(o.err.find(row.message), std::string::npos) << o.err;
+  }
+}
+
+// The processes whose parent is `id`.
+std::vector<int> children_of(int id) {
+  std::istringstream list(read_file(concat("/proc/", id, "/task/", id, "/children")));
+  std::vector<int> ids;
+  for (int child = 0; list >> child;) ids.push_back(child);
+  return ids;
+}
+// It has ended, waited for or not.
+bool has_ended(int id) {
+  const std::string file = concat("/proc/", id, "/stat");
+  if (!std::filesystem::exists(file)) return true;
+  std::ifstream stream(file);
+  std::string stat;
+  std::getline(stream, stat);
+  const std::size_t name = stat.rfind(')');
+  return name == std::string::npos || stat.substr(name + 2, 1) == "Z";
+}
+void expect_all_end(const std::vector<int>& ids) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (!std::all_of(ids.begin(), ids.end(), has_ended) && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  for (const int id : ids) EXPECT_TRUE(has_ended(id)) << id;
+}
+
+TEST(RanksOfALauncher, EndWithItAndLeaveNoFiles) {
+  const TemporaryFolder folder, temporary;
+  Process launcher(folder, "launcher", words(forever + "--devices cpu:0-2 --run-dir TMP/run --processes 3", folder.text()), {{"TMPDIR", temporary.text()}});
+  wait_for_file(folder / "run/last.checkpoint");
+  const std::vector<int> ranks = children_of(launcher.id());
+  ASSERT_EQ(ranks.size(), 3u);
+  launcher.signal(SIGKILL);
+  EXPECT_EQ(launcher.wait().code, 128 + SIGKILL);
+  expect_all_end(ranks);
+  EXPECT_GE(read_checkpoint(folder / "run/last.checkpoint").state.at("step").integer(), 4) << "whole";
+  EXPECT_TRUE(std::filesystem::is_empty(temporary / ".")) << "sockets, messages";
+}
+
+TEST(RanksOfALauncher, EndWithACheckpointWhenTheTerminalIsClosed) {
+  const TemporaryFolder folder;
+  std::vector<std::string> line = words(concat(TANDEM_PROGRAM, ' ', forever, "--quiet --devices cpu:0-1 --run-dir TMP/run --processes 2"), folder.text());
+  std::vector<char*> pointers;
+  for (std::string& w : line) pointers.push_back(w.data());
+  pointers.push_back(nullptr);
+  int terminal = -1;
+  const pid_t launcher = ::forkpty(&terminal, nullptr, nullptr, nullptr);  // at the head of a session whose terminal this is
+  ASSERT_GE(launcher, 0);
+  if (launcher == 0) {
+    ::execv(TANDEM_PROGRAM, pointers.data());
+    ::_exit(1);
+  }
+  wait_for_file(folder / "run/last.checkpoint");
+  const std::vector<int> ranks = children_of(launcher);
+  EXPECT_EQ(ranks.size(), 2u);
+  ::close(terminal);
+  int status = 0;
+  ::waitpid(launcher, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 75) << status;
+  expect_all_end(ranks);
+  EXPECT_FALSE(std::filesystem::exists(folder / "out.onnx"));
+}
+
+TEST(RanksOfALauncher, SayWhichOfThemWasKilled) {
+  const TemporaryFolder folder;
+  Process launcher(folder, "launcher", words(forever + "--devices cpu:0-1 --run-dir TMP/run --processes 2", folder.text()));
+  wait_for_file(folder / "run/last.checkpoint");
+  const std::vector<int> ranks = children_of(launcher.id());
+  ASSERT_EQ(ranks.size(), 2u);
+  ::kill(ranks[1], SIGKILL);
+  const Outcome o = launcher.wait();
+  EXPECT_EQ(o.code, 128 + SIGKILL);
+  EXPECT_NE(o.err.find("error: rank 1 has ended"), std::string::npos) << o.err;
 }
 
 // Who this process is, by flags and by what starts processes.

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <functional>
 
+#include "graph/printable.h"
 #include "tests/cli/run_tandem.h"
 #include "tests/trainer/temporary_folder.h"
 
@@ -115,6 +116,27 @@ TEST(BinaryPlans, AreNotWrittenToATerminal) {
     EXPECT_EQ(code, 2);
     EXPECT_NE(text.find("is binary and not written to a terminal: give --output FILE or redirect"), std::string::npos) << text;
     EXPECT_LT(text.size(), 300u);
+  }
+}
+
+// A name in a file, or a path, does not command the terminal.
+TEST(TerminalText, ShowsControlCharactersAsBytes) {
+  const std::string hostile = "\x1b]0;mine\a\x1b[2Ja.onnx";
+  int code = 0;
+  const std::string text = Terminal(200).run({"summary", hostile}, code);
+  EXPECT_EQ(code, 7);
+  EXPECT_NE(text.find("\\x1b]0;mine\\x07\\x1b[2Ja.onnx"), std::string::npos) << printable(text);
+  EXPECT_EQ(text.find("\x1b]"), std::string::npos) << printable(text);
+  EXPECT_EQ(text.find("\x1b[2J"), std::string::npos) << printable(text);
+
+  std::istringstream in;
+  std::ostringstream out, err;
+  for (const bool terminal : {false, true}) {
+    Streams streams{in, out, err, false, false, terminal};
+    const Arguments none = Arguments::parse({}, {}, {}, [](const std::string&) { return nullptr; }, {});
+    Invocation{none, streams, {}}.write(hostile + "\n");
+    EXPECT_EQ(out.str(), terminal ? "\\x1b]0;mine\\x07\\x1b[2Ja.onnx\n" : hostile + "\n") << "a pipe or a file gets it as it is";
+    out.str("");
   }
 }
 

@@ -13,7 +13,7 @@ class RankAddress {
  public:
   explicit RankAddress(bool tcp = false) {
     if (tcp) {
-      text_ = "127.0.0.1:" + listen_beside({"127.0.0.1", "0"}, 0).second;
+      text_ = "127.0.0.1:" + listen_beside({"127.0.0.1", "0"}, "127.0.0.1", 0).second;
       return;
     }
     folder_ = (std::filesystem::temp_directory_path() / "tandem-ranks-XXXXXX").string();
