@@ -106,7 +106,7 @@ Feed::Source Feed::match(const FeedTarget& target, int index) const {
   };
   const auto no_integers = [&]() {
     fail(ExitCode::data, data_.name(), ": '", field.name, "' is ", field.sample, " per sample, ",
-         target.label ? "the loss takes class indices" : concat("the model's input '", target.name, "' takes indices"),
+         target.label ? "the loss takes class indices" : concat("the model's input '", target.name, "' takes ", target.sample.dtype),
          ", which are integers: store them as int64");
   };
   if (target.label && is_float(target.sample.dtype) && have.elements() == 1 && want.elements() > 1) {
@@ -114,7 +114,7 @@ Feed::Source Feed::match(const FeedTarget& target, int index) const {
     s.one_hot = true;
     return s;
   }
-  if (target.indices.count > 0 && !is_float(target.sample.dtype) && is_float(field.sample.dtype)) no_integers();
+  if (!is_float(target.sample.dtype) && is_float(field.sample.dtype)) no_integers();
   if (have.elements() != want.elements()) mismatch();
 
   // Two orders of axes can be told apart: as the field has them, or with the channels moved.

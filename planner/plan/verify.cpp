@@ -106,7 +106,9 @@ void verify(const Plan& plan) {
   check_whole(plan, breaches);
   for (const DevicePlan& device : plan.devices) {
     const Structure structure = verify_structure(plan, device, breaches);
-    if (structure.sound) verify_memory(plan, device, structure.roots, breaches);
+    if (!structure.sound) continue;
+    verify_launches(device, breaches);
+    verify_memory(plan, device, structure.roots, breaches);
   }
   check_collectives(plan, breaches);
   breaches.raise(plan);

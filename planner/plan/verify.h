@@ -47,6 +47,8 @@ struct Structure {
 };
 // Arenas, buffers and steps each by itself.
 Structure verify_structure(const Plan& plan, const DevicePlan& device, Breaches& breaches);
+// What kernels are launched with, of a sound device.
+void verify_launches(const DevicePlan& device, Breaches& breaches);
 // Which bytes are used when, of a sound device.
 void verify_memory(const Plan& plan, const DevicePlan& device, const std::vector<int>& roots, Breaches& breaches);
 

@@ -180,6 +180,47 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"collectives_on_other_streams", [](Plan& p) { p.devices[1].steps[5].stream = 0; }, "fake:1: all-reduces differ"}),
     [](const auto& info) { return info.param.name; });
 
+// Kernels rely on what their operator's rule says of operands and attributes.
+struct LaunchRow {
+  std::string name, op;
+  std::vector<Shape> inputs;  // an empty list of dims is an operand left out
+  Shape output;
+  Attributes attributes;
+  std::string breach;  // empty: none
+};
+void PrintTo(const LaunchRow& row, std::ostream* out) {
+  *out << row.name;
+}
+
+class Launch : public testing::TestWithParam<LaunchRow> {};
+TEST_P(Launch, IsWhatItsOperatorSays) {
+  const LaunchRow& row = GetParam();
+  DeviceBuilder d(0, 0, 1);
+  std::vector<BufferId> inputs;
+  for (const Shape& s : row.inputs) inputs.push_back(s.rank() == 0 ? BufferId{} : d.constant("in", Tensor(TensorType{DType::float32, s}), Layout::row_major(s.rank())));
+  d.launch(row.op, inputs, {d.floats("out", row.output)}, row.attributes);
+  Plan plan;
+  plan.batch = 1;
+  plan.devices = {d.done()};
+  std::string breach;
+  try {
+    verify(plan);
+  } catch (const Error& e) {
+    breach = e.what();
+  }
+  EXPECT_TRUE(row.breach.empty() ? breach.empty() : breach.find(row.breach) != std::string::npos) << breach;
+}
+
+INSTANTIATE_TEST_SUITE_P(Rows, Launch,
+                         testing::Values(LaunchRow{"sound", "MatMul", {{2, 3}, {3, 4}}, {2, 4}, {}, ""},
+                                         LaunchRow{"output_too_small", "MatMul", {{2, 3}, {3, 4}}, {2, 3}, {}, "output 0 is float32[2,3], expected float32[2,4]"},
+                                         LaunchRow{"operands_that_do_not_fit", "MatMul", {{2, 3}, {4, 4}}, {2, 4}, {}, "step 0 (MatMul): MatMul 'MatMul'"},
+                                         LaunchRow{"operand_left_out", "MatMul", {{2, 3}, {}}, {2, 4}, {}, "input 1 is missing"},
+                                         LaunchRow{"no_operands", "MatMul", {}, {2, 4}, {}, "input 0 is missing"},
+                                         LaunchRow{"attribute_of_another_type", "Softmax", {{2, 3}}, {2, 3}, {{"axis", std::string("1")}}, "attribute 'axis'"},
+                                         LaunchRow{"unknown_operator", "NoSuchOperator", {}, {2}, {}, ""}),  // no backend has it
+                         [](const auto& info) { return info.param.name; });
+
 TEST(Verify, NamesEveryBreachAtOnce) {
   Plan plan = linear_plan({2, 1});
   plan.batch = 4;
@@ -201,11 +242,12 @@ TEST(Verify, AcceptsMemoryReusedAcrossStreamsBehindAWait) {
   plan.batch = 1;
   DeviceBuilder d(0, 0, 1);
   const BufferId a = d.floats("a", {16}), b = d.floats("b", {16});
-  d.launch("Fill", {}, {a});
+  const Attributes filled{{"shape", Ints{16}}};
+  d.launch("Fill", {}, {a}, filled);
   const StepId read = d.launch("See", {a}, {});
   d.last().stream = 1;
   d.last().waits = {{0}};
-  d.launch("Fill", {}, {b});
+  d.launch("Fill", {}, {b}, filled);
   d.last().waits = {read};
   DevicePlan device = d.done();
   device.buffers[1].offset = 0;  // b lies where a lay

@@ -102,6 +102,14 @@ TEST(Feed, BytesStayBytesForAModelThatTakesThem) {
   EXPECT_EQ(out[4], pixel(1, 0, 1, 1));
 }
 
+// What lies outside the integers would become any of them, and halves would be lost without a word.
+TEST(Feed, IntegersAreNotMadeOfFloats) {
+  MemoryDataset data("test numbers");
+  data.add({.name = "x"}, Tensor::of<double>({1, 2}, {0.5, 3e103}));
+  expect_error(ExitCode::data, "'x' is float64[2] per sample, the model's input 'x' takes int64, which are integers: store them as int64",
+               [&] { Feed(data, {{"x", {DType::int64, {2}}}}, {}, 1); });
+}
+
 TEST(Feed, AugmentationMovesAndMirrorsButKeepsPixels) {
   const MemoryDataset data = images(Axes::channels_first, 1);
   Preprocess p;

@@ -1,0 +1,53 @@
+// What a kernel is told of its operands must be what its operator makes of them: kernels rely on it, and check nothing.
+#include "graph/operator.h"
+#include "planner/plan/verify.h"
+
+namespace tandem {
+namespace {
+
+// The step as a graph of one node, its operands and results with the plan's types.
+void check(const DevicePlan& device, const Step& step, const Operator& op) {
+  Graph graph;
+  const auto values = [&](const std::vector<BufferId>& ids) {
+    std::vector<ValueId> list;
+    for (const BufferId id : ids) {
+      if (!id.present()) {
+        list.emplace_back();
+        continue;
+      }
+      const Buffer& b = device.buffers[static_cast<std::size_t>(id.index)];
+      list.push_back(graph.add_value({.name = b.name, .type = {b.operand.dtype, b.operand.shape}}));
+    }
+    return list;
+  };
+  Node node{.op = &op, .name = step.op, .attributes = step.attributes, .inputs = values(step.inputs), .outputs = values(step.outputs)};
+  std::vector<TensorType> stated;
+  for (const ValueId out : node.outputs) stated.push_back(out.present() ? graph[out].type : TensorType{});
+  InferContext context(graph, node);
+  op.infer(context);
+  for (std::size_t i = 0; i < stated.size(); ++i) {
+    const ValueId out = node.outputs[i];
+    if (out.present() && !graph[out].opaque && graph[out].type != stated[i])
+      fail("output ", i, " is ", stated[i], ", expected ", graph[out].type);
+  }
+}
+
+}  // namespace
+
+void verify_launches(const DevicePlan& device, Breaches& breaches) {
+  DeviceBreaches here(device, breaches);
+  for (std::size_t s = 0; s < device.steps.size(); ++s) {
+    const Step& step = device.steps[s];
+    if (step.kind != StepKind::launch) continue;
+    const Operator* op = find_operator(step.op, "tandem");
+    if (!op) op = find_operator(step.op);
+    if (!op || !op->infer) continue;  // a backend's own
+    try {
+      check(device, step, *op);
+    } catch (const Error& e) {
+      here.add(here.step(s), ": ", e.what());
+    }
+  }
+}
+
+}  // namespace tandem

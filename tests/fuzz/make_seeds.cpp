@@ -1,0 +1,162 @@
+// make_seeds OUT [FOLDER...]: what the targets begin with, a folder each: small models of all operators, their plans, a checkpoint,
+// and a sound data file of each format. From folders of ONNX's node tests (NAME/model.onnx, test_data_set_0/input_N.pb) come models
+// that can be trained: their first input is scaled by a weight, the others are initializers.
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+
+#include "graph/operator.h"
+#include "kernels/cpu/backend.h"
+#include "planner/plan/plan_file.h"
+#include "tests/fuzz/data_formats.h"
+#include "tests/fuzz/small_run.h"
+#include "tests/importer/model_builder.h"
+
+namespace tandem::fuzz {
+namespace {
+
+namespace fs = std::filesystem;
+using test::filled_tensor, test::int_tensor, test::node;
+using List = std::vector<std::int64_t>;
+
+constexpr std::size_t most_bytes = 16 << 10;  // of a model
+
+test::Model convolutional() {
+  test::Model m;
+  m.input("x", "N,2,8,8").output("y");
+  m.add(filled_tensor("c", {4, 2, 3, 3})).add(filled_tensor("b", {4})).add(filled_tensor("scale", {4}, 1)).add(filled_tensor("mean", {4}, 0));
+  m.add(filled_tensor("variance", {4}, 1)).add(filled_tensor("w", {64, 3})).add(filled_tensor("d", {4, 1, 3, 3}));
+  m.add(node("Conv", {"x", "c", "b"}, {"h0"}, {{"pads", List{1, 1, 1, 1}}, {"kernel_shape", List{3, 3}}}));
+  m.add(node("BatchNormalization", {"h0", "scale", "b", "mean", "variance"}, {"h1"}, {{"epsilon", 1e-5F}}));
+  m.add(node("Relu", {"h1"}, {"h2"})).add(node("Conv", {"h2", "d"}, {"h3"}, {{"pads", List{1, 1, 1, 1}}, {"group", std::int64_t{4}}}));
+  m.add(node("Add", {"h2", "h3"}, {"h4"})).add(node("MaxPool", {"h4"}, {"h5"}, {{"kernel_shape", List{2, 2}}, {"strides", List{2, 2}}}));
+  m.add(node("Dropout", {"h5"}, {"h6"})).add(node("Flatten", {"h6"}, {"h7"})).add(node("MatMul", {"h7", "w"}, {"h8"}));
+  m.add(node("Softmax", {"h8"}, {"y"}, {{"axis", std::int64_t{-1}}}));
+  return m;
+}
+
+test::Model sequence() {
+  test::Model m;
+  m.input("ids", "N,4", onnx::TensorProto::INT64).output("y");
+  m.add(filled_tensor("table", {9, 6})).add(filled_tensor("q", {6, 6})).add(filled_tensor("k", {6, 6})).add(filled_tensor("scale", {6}, 1));
+  m.add(filled_tensor("w", {6, 5})).add(filled_tensor("b", {5})).add(int_tensor("shape", {4}, {0, 4, 2, 3})).add(int_tensor("flat", {3}, {0, 0, 6}));
+  m.add(node("Gather", {"table", "ids"}, {"e"})).add(node("LayerNormalization", {"e", "scale"}, {"n"}, {{"axis", std::int64_t{-1}}}));
+  for (const char* p : {"q", "k"}) {
+    const std::string s = p;
+    m.add(node("MatMul", {"n", s}, {s + "0"})).add(node("Reshape", {s + "0", "shape"}, {s + "1"}));
+    m.add(node("Transpose", {s + "1"}, {s + "2"}, {{"perm", s == "q" ? List{0, 2, 1, 3} : List{0, 2, 3, 1}}}));
+  }
+  m.add(node("MatMul", {"q2", "k2"}, {"a"})).add(node("Softmax", {"a"}, {"p"})).add(node("MatMul", {"p", "q2"}, {"h"}));
+  m.add(node("Transpose", {"h"}, {"h1"}, {{"perm", List{0, 2, 1, 3}}})).add(node("Reshape", {"h1", "flat"}, {"h2"}));
+  m.add(node("ReduceMean", {"h2"}, {"h3"}, {{"axes", List{1}}, {"keepdims", std::int64_t{0}}})).add(node("Gemm", {"h3", "w", "b"}, {"y"}));
+  return m;
+}
+
+test::Model with_function() {
+  test::Model m;
+  m.input("x", "N,4").output("y").add(filled_tensor("w", {4, 4})).add(int_tensor("one", {1}, {1}));
+  m.add(test::function("Twice", {"a", "b"}, {"c"}, {node("MatMul", {"a", "b"}, {"t"}), node("Elu", {"t"}, {"c"}, {{"alpha", std::string("@alpha")}})}, {"alpha"}));
+  m.add(node("Twice", {"x", "w"}, {"h"}, {{"alpha", 0.5F}}, test::function_domain));
+  m.add(node("Split", {"h"}, {"l", "r"}, {{"axis", std::int64_t{1}}})).add(node("Concat", {"r", "l"}, {"s"}, {{"axis", std::int64_t{1}}}));
+  m.add(node("Slice", {"s", "one", "one"}, {"unread"})).add(node("Tanh", {"s"}, {"y"}));
+  return m;
+}
+
+// An operator of four operands of different kinds: mostly wrong, but there to be exchanged with those of other models.
+test::Model any(const Operator& op) {
+  test::Model m(op.since.back());
+  m.input("x", "N,4").output("y").add(filled_tensor("w", {4, 4})).add(int_tensor("i", {2}, {0, 1})).add(int_tensor("s", {1}, {1}));
+  const char* const kinds[] = {"m", "w", "i", "s"};
+  test::Names operands;
+  for (int k = 0; k < std::min(op.inputs.most, 4); ++k) operands.emplace_back(kinds[k]);
+  m.add(node("MatMul", {"x", "w"}, {"m"})).add(node(std::string(op.name), operands, {"o"})).add(node("Add", {"m", "o"}, {"y"}));
+  return m;
+}
+
+std::string read(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+void write(const fs::path& path, const std::string& bytes) {
+  fs::create_directories(path.parent_path());
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+// Empty where the test is none that can be trained in this way.
+std::string trainable(const fs::path& node_test) {
+  onnx::ModelProto model;
+  if (!model.ParseFromString(read(node_test / "model.onnx")) || model.graph().input_size() == 0) return {};
+  onnx::GraphProto& graph = *model.mutable_graph();
+  const std::string first = graph.input(0).name();
+  if (graph.input(0).type().tensor_type().elem_type() != onnx::TensorProto::FLOAT) return model.SerializeAsString();
+  for (int i = graph.input_size(); i-- > 1;) {
+    onnx::TensorProto values;
+    if (!values.ParseFromString(read(node_test / "test_data_set_0" / concat("input_", i, ".pb"))) || values.data_type() == 0) continue;
+    values.set_name(graph.input(i).name());
+    *graph.add_initializer() = values;
+    graph.mutable_input()->DeleteSubrange(i, 1);
+  }
+  for (onnx::NodeProto& n : *graph.mutable_node())
+    for (std::string& operand : *n.mutable_input())
+      if (operand == first) operand = "scaled";
+  std::vector<std::int64_t> dims;
+  const auto& shape = graph.input(0).type().tensor_type().shape();
+  for (int d = 1; d < shape.dim_size(); ++d) dims.push_back(shape.dim(d).dim_value());
+  std::int64_t elements = 1;
+  for (const std::int64_t d : dims) elements *= d;
+  std::vector<float> values;
+  for (std::int64_t i = 0; i < elements; ++i) values.push_back(0.5F + 0.25F * static_cast<float>(i % 5));
+  *graph.add_initializer() = test::float_tensor("factor", dims, values);
+  onnx::NodeProto scale = node("Mul", {first, "factor"}, {"scaled"});
+  graph.mutable_node()->Add()->Swap(&scale);
+  for (int i = graph.node_size() - 1; i > 0; --i) graph.mutable_node()->SwapElements(i, i - 1);
+  return model.SerializeAsString();
+}
+
+void write_plans(const fs::path& out, const std::string& name, const std::string& model) {
+  static const Backend* const backends[] = {&cpu_backend()};
+  ModelOptions options;
+  options.plan.batch = 4;
+  options.plan.optimizer = optimizer_defaults("adam");
+  options.plan.devices = {{{"cpu", 0}}};
+  const Model m(ModelFile::parse(model, {}));
+  const auto plan = [&](const char* kind) { write(out / (name + kind), serialize(m.make_plan(options, backends))); };
+  plan("");
+  options.plan.precision = Precision::bf16;
+  plan("-bf16");
+  options.plan.precision = Precision::fp32, options.plan.devices.push_back({{"cpu", 1}});
+  plan("-two");
+  options.plan.mode = PlanMode::inference;
+  plan("-inference");
+}
+
+void make(const fs::path& out, std::span<char*> node_tests) {
+  const std::pair<const char*, test::Model> models[] = {{"convolutional", convolutional()}, {"sequence", sequence()}, {"function", with_function()}};
+  for (const auto& [name, model] : models) {
+    write(out / "model" / name, model.bytes());
+    write_plans(out / "plan", name, model.bytes());
+  }
+  for (const Operator& op : operators())
+    if (op.domain.empty()) write(out / "model" / concat("any-", op.name), any(op).bytes());
+  for (const char* folder : node_tests)
+    for (const auto& entry : fs::directory_iterator(folder))
+      if (const std::string model = trainable(entry.path()); !model.empty() && model.size() <= most_bytes)
+        write(out / "model" / entry.path().filename(), model);
+
+  SmallRun run(out / "run");
+  for (const char* name : {"last.checkpoint", "best.checkpoint"}) write(out / "checkpoint" / name, read(out / "run" / name));
+  fs::remove_all(out / "run");
+
+  for (std::size_t f = 0; f < data_formats().size(); ++f)
+    for (const int kind : {0, 1, 2, 3, 0x43, 0xC3, 0xC1, 0x08, 0x10, 0x24})
+      write(out / "data" / concat(data_formats()[f].name, "-", kind), std::string{static_cast<char>(f), static_cast<char>(kind)} + data_formats()[f].sound);
+}
+
+}  // namespace
+}  // namespace tandem::fuzz
+
+int main(int argc, char** argv) {
+  if (argc < 2) return std::fprintf(stderr, "make_seeds OUT [FOLDER_OF_NODE_TESTS...]\n"), 2;
+  tandem::fuzz::make(argv[1], std::span(argv + 2, static_cast<std::size_t>(argc - 2)));
+}

@@ -1,0 +1,25 @@
+// A training run of a few steps whose checkpoints the seeds are made from and the target takes up.
+#pragma once
+#include <filesystem>
+
+#include "trainer/model.h"
+
+namespace tandem::fuzz {
+
+class SmallRun {
+ public:
+  static constexpr std::int64_t steps = 7;  // in epochs of two batches
+
+  // Trains three steps in this folder, made where there is none, and leaves its checkpoint there.
+  explicit SmallRun(std::filesystem::path folder);
+  void go_on();  // from the folder's last checkpoint to the end
+  const Model& model() const { return model_; }
+
+ private:
+  FitOptions options(std::int64_t steps, bool resume) const;
+  std::filesystem::path folder_;
+  Model model_;
+  Splits data_;
+};
+
+}  // namespace tandem::fuzz
