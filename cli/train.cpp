@@ -14,7 +14,6 @@
 #include "cli/progress.h"
 #include "cli/ranks.h"
 #include "cli/train_events.h"
-#include "graph/printable.h"
 #include "planner/plan/plan_file.h"
 #include "trainer/checkpoint.h"
 #include "trainer/file.h"
