@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "planner/labels.h"
+#include "planner/passes/labels.h"
 
 namespace tandem {
 namespace {
