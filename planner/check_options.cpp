@@ -1,12 +1,8 @@
 #include "planner/check_options.h"
 
-#include <algorithm>
-
-#include "graph/pattern.h"
-#include "graph/suggest.h"
-#include "planner/labels.h"
-#include "planner/optimizer.h"
-#include "planner/rewrite.h"
+#include "planner/passes/labels.h"
+#include "planner/passes/optimizer.h"
+#include "planner/passes/passes.h"
 
 namespace tandem {
 
@@ -21,19 +17,6 @@ void check_options(const GraphSource& source, const CompileOptions& o, Backends 
   update_rule(o.optimizer);
   loss_scaling_of(o);
   if (!o.freeze.empty() || !o.unfreeze.empty()) check_patterns(source(1), o);
-}
-
-void check_patterns(const Graph& model, const CompileOptions& o) {
-  for (const auto& [option, patterns] : {std::pair{"freeze", &o.freeze}, {"unfreeze", &o.unfreeze}})
-    for (const std::string& pattern : *patterns) {
-      std::vector<std::string> names = o.tensors;
-      for (const Value& v : model.values)
-        if (v.kind == ValueKind::parameter || v.kind == ValueKind::constant) names.push_back(v.name);
-      if (std::any_of(names.begin(), names.end(), [&](const std::string& name) { return matches_any(name, {pattern}); })) continue;
-      const std::string near = nearest(pattern, names);
-      fail(ExitCode::usage, "--", option, " '", pattern, "': model '", model.name, "' has no parameter of that name",
-           near.empty() ? std::string() : concat(", did you mean '", near, "'?"));
-    }
 }
 
 }  // namespace tandem

@@ -8,10 +8,11 @@
 #include <set>
 
 #include "graph/memory.h"
-#include "planner/assemble.h"
 #include "planner/check_options.h"
-#include "planner/optimizer.h"
-#include "planner/rewrite.h"
+#include "planner/memory/assemble.h"
+#include "planner/passes/graph_copy.h"
+#include "planner/passes/optimizer.h"
+#include "planner/passes/passes.h"
 #include "planner/warnings.h"
 
 namespace tandem {

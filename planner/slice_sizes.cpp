@@ -1,8 +1,9 @@
+// How many samples of a batch each device gets.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
-#include "planner/compile.h"
+#include "planner/options.h"
 
 namespace tandem {
 

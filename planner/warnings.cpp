@@ -5,7 +5,7 @@
 #include <set>
 
 #include "graph/operator.h"
-#include "planner/labels.h"
+#include "planner/passes/labels.h"
 
 namespace tandem {
 namespace {

@@ -3,7 +3,7 @@
 #include <map>
 
 #include "graph/operator.h"
-#include "planner/rewrite.h"
+#include "planner/passes/passes.h"
 
 namespace tandem {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/labels.h"
+#include "planner/passes/labels.h"
 
 namespace tandem {
 

@@ -1,6 +1,6 @@
 // Why a training step gave values that are not finite.
 #pragma once
-#include "planner/labels.h"
+#include "planner/passes/labels.h"
 #include "runtime/session.h"
 
 namespace tandem {

@@ -3,7 +3,7 @@
 #pragma once
 #include <cstdint>
 
-#include "planner/labels.h"
+#include "planner/passes/labels.h"
 
 namespace tandem {
 

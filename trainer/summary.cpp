@@ -4,8 +4,8 @@
 #include <set>
 
 #include "graph/operator.h"
+#include "planner/passes/passes.h"
 #include "planner/plan/units.h"
-#include "planner/rewrite.h"
 
 namespace tandem {
 namespace {

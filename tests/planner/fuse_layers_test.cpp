@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/operator.h"
-#include "planner/rewrite.h"
+#include "planner/passes/passes.h"
 #include "tests/graph/notation.h"
 
 namespace tandem {

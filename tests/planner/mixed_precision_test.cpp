@@ -1,7 +1,7 @@
 // Plans in bf16 and with a scaled loss, trained by the CPU backend.
 #include <set>
 
-#include "planner/rewrite.h"
+#include "planner/passes/passes.h"
 #include "tests/planner/small_models.h"
 
 namespace tandem {

@@ -1,5 +1,5 @@
 // Normalizations that the convolutions behind them apply themselves: which ones, and that training is the same.
-#include "planner/rewrite.h"
+#include "planner/passes/passes.h"
 #include "tests/graph/notation.h"
 #include "tests/planner/small_models.h"
 

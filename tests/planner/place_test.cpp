@@ -1,4 +1,4 @@
-#include "planner/place.h"
+#include "planner/memory/place.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/operator.h"
-#include "planner/rewrite.h"
+#include "planner/passes/passes.h"
 
 namespace tandem {
 namespace {

@@ -1,6 +1,6 @@
 // Convolutions that sum what the normalization behind them takes its statistics from: which ones do, and that training is
 // the same.
-#include "planner/rewrite.h"
+#include "planner/passes/passes.h"
 #include "tests/graph/notation.h"
 #include "tests/planner/small_models.h"
 

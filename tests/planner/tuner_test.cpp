@@ -1,5 +1,5 @@
 // Times of kernels, of a backend that tells them from a list, and the file that keeps them.
-#include "planner/tuner.h"
+#include "planner/lower/tuner.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

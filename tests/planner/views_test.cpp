@@ -1,4 +1,4 @@
-#include "planner/views.h"
+#include "graph/views.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,60 @@
+// One device's steps with their buffers, before memory is placed and collectives are added.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "planner/lower/tuner.h"
+#include "planner/plan/plan.h"
+
+namespace tandem {
+
+struct LoweredParameter {
+  std::string name;
+  BufferId buffer;
+  TensorType type;   // the template's
+  Layout source;     // how the template's values lie, seen in the buffer's shape
+  bool trainable = false;
+  std::string copy_of;
+};
+struct LoweredInput {
+  std::string name;
+  BufferId buffer;
+};
+struct LoweredGraph {
+  std::vector<Buffer> buffers;  // arenas set, offsets not
+  std::vector<Step> steps;
+  std::vector<std::vector<std::pair<int, int>>> in_place;  // by step: output first may use input second's memory
+  std::vector<LoweredParameter> parameters;
+  std::vector<LoweredInput> inputs;
+  std::vector<BufferId> outputs;               // of graph.outputs
+  std::map<std::string, BufferId> reduced;     // value to be summed over devices, by the parameter it belongs to
+  double seconds = 0;
+  std::vector<std::string> warnings;
+};
+
+// Where a parameter lies already: in a plan made before, or on another device.
+using FixedParameters = std::map<std::string, Operand, std::less<>>;
+
+struct SelectOptions {
+  KernelOptions kernel;
+  const DeviceModel* device = nullptr;
+  const FixedParameters* fixed = nullptr;
+};
+
+// Chooses a kernel and layouts for every node, cheapest first, with a Reorder wherever a kernel wants another layout
+// than there is. Views (Reshape, Transpose) cost nothing where layouts allow. `reduced`: values that get memory in the
+// gradient arena.
+LoweredGraph select_kernels(const Graph& graph, const std::map<std::string, ValueId>& reduced, const Backend& backend, const SelectOptions& options, Tuner& tuner);
+
+// The buffer whose memory a buffer shares; itself where it has its own.
+BufferId root_of(const std::vector<Buffer>& buffers, BufferId id);
+
+// Moves every update to right behind the last step that reads its parameter or makes its gradient.
+void schedule_updates(LoweredGraph& program);
+
+// Lets outputs take the memory of inputs that nothing reads later.
+void share_in_place(LoweredGraph& program);
+
+}  // namespace tandem

@@ -1,0 +1,96 @@
+// Orders updates and shares memory once kernels are chosen: what is updated early frees its gradient early, and an output may
+// take the memory of an input that nothing reads later.
+#include <algorithm>
+
+#include "planner/lower/lowered_graph.h"
+
+namespace tandem {
+
+BufferId root_of(const std::vector<Buffer>& buffers, BufferId id) {
+  while (buffers[static_cast<std::size_t>(id.index)].alias.present()) id = buffers[static_cast<std::size_t>(id.index)].alias;
+  return id;
+}
+
+namespace {
+
+bool persistent(const LoweredGraph& p, BufferId id) {
+  const ArenaKind arena = p.buffers[static_cast<std::size_t>(root_of(p.buffers, id).index)].arena;
+  return arena == ArenaKind::parameters || arena == ArenaKind::optimizer;
+}
+
+// The last step that reads or writes each root; the number of steps for the program's outputs.
+std::vector<int> last_uses(const LoweredGraph& p) {
+  std::vector<int> last(p.buffers.size(), -1);
+  const auto use = [&](BufferId id, int step) {
+    if (id.present()) last[static_cast<std::size_t>(root_of(p.buffers, id).index)] = step;
+  };
+  for (std::size_t s = 0; s < p.steps.size(); ++s) {
+    for (const BufferId id : p.steps[s].inputs) use(id, static_cast<int>(s));
+    for (const BufferId id : p.steps[s].outputs) use(id, static_cast<int>(s));
+  }
+  for (const BufferId id : p.outputs) use(id, static_cast<int>(p.steps.size()));
+  return last;
+}
+
+}  // namespace
+
+void schedule_updates(LoweredGraph& p) {
+  const auto is_update = [&](const Step& s) { return !s.outputs.empty() && std::all_of(s.outputs.begin(), s.outputs.end(), [&](BufferId o) { return o.present() && persistent(p, o); }); };
+  // ready[b]: behind which step the memory of root b is final, counting only steps that are no updates.
+  std::vector<int> ready(p.buffers.size(), -1);
+  std::vector<std::size_t> updates;
+  for (std::size_t s = 0; s < p.steps.size(); ++s) {
+    if (is_update(p.steps[s])) {
+      updates.push_back(s);
+      continue;
+    }
+    for (const auto* list : {&p.steps[s].inputs, &p.steps[s].outputs})
+      for (const BufferId id : *list)
+        if (id.present()) ready[static_cast<std::size_t>(root_of(p.buffers, id).index)] = static_cast<int>(s);
+  }
+  std::vector<std::vector<std::size_t>> behind(p.steps.size() + 1);
+  std::vector<bool> moved(p.steps.size());
+  for (const std::size_t u : updates) {
+    int at = -1;
+    for (const BufferId id : p.steps[u].inputs)
+      if (id.present()) at = std::max(at, ready[static_cast<std::size_t>(root_of(p.buffers, id).index)]);
+    behind[static_cast<std::size_t>(at + 1)].push_back(u);
+    moved[u] = true;
+  }
+  std::vector<Step> steps;
+  std::vector<std::vector<std::pair<int, int>>> in_place;
+  const auto take = [&](std::size_t s) {
+    steps.push_back(std::move(p.steps[s]));
+    in_place.push_back(std::move(p.in_place[s]));
+  };
+  for (std::size_t s = 0; s <= moved.size(); ++s) {
+    for (const std::size_t u : behind[s]) take(u);
+    if (s < moved.size() && !moved[s]) take(s);
+  }
+  p.steps = std::move(steps);
+  p.in_place = std::move(in_place);
+}
+
+void share_in_place(LoweredGraph& p) {
+  std::vector<int> last = last_uses(p);
+  for (std::size_t s = 0; s < p.steps.size(); ++s) {
+    const Step& step = p.steps[s];
+    std::vector<BufferId> taken;
+    for (const auto& [o, i] : p.in_place[s]) {
+      const BufferId in = step.inputs[static_cast<std::size_t>(i)], out = step.outputs[static_cast<std::size_t>(o)];
+      if (!in.present() || !out.present()) continue;
+      const BufferId root = root_of(p.buffers, in);
+      const Buffer& memory = p.buffers[static_cast<std::size_t>(root.index)];
+      Buffer& result = p.buffers[static_cast<std::size_t>(out.index)];
+      const auto shares = [&](BufferId other) { return other.present() && other != in && root_of(p.buffers, other) == root; };
+      if (memory.arena != ArenaKind::scratch || result.arena != ArenaKind::scratch || result.alias.present() || result.bytes != memory.bytes) continue;
+      if (last[static_cast<std::size_t>(root.index)] != static_cast<int>(s)) continue;
+      if (std::any_of(step.inputs.begin(), step.inputs.end(), shares) || std::find(taken.begin(), taken.end(), root) != taken.end()) continue;
+      result.alias = root;
+      last[static_cast<std::size_t>(root.index)] = last[static_cast<std::size_t>(out.index)];
+      taken.push_back(root);
+    }
+  }
+}
+
+}  // namespace tandem

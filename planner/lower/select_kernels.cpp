@@ -1,0 +1,243 @@
+// From nodes to steps: for each node, in order, the kernel and the layouts that cost least, counting the conversions that
+// they would need of operands as they lie.
+#include <algorithm>
+
+#include "graph/operator.h"
+#include "graph/views.h"
+#include "planner/lower/value_forms.h"
+
+namespace tandem {
+namespace {
+
+class Selector {
+ public:
+  Selector(const Graph& graph, const std::map<std::string, ValueId>& reduced, const Backend& backend, const SelectOptions& options, Tuner& tuner)
+      : graph_(graph), options_(options), tuner_(tuner), backend_(backend), values_(graph, reduced, backend, options, tuner, program_) {}
+
+  LoweredGraph run(const std::map<std::string, ValueId>& reduced) {
+    for (const ValueId in : graph_.inputs) {
+      const BufferId b = values_.add(in, values_.row_major(in), MemoryClass::inputs);
+      program_.inputs.push_back({graph_[in].name, b});
+    }
+    for (const Node& node : graph_.nodes) {
+      values_.set_origin(node.origin);
+      if (node.op->name == "Reshape" && reshape(node)) continue;
+      if (node.op->name == "Transpose" && transpose(node)) continue;
+      if (node.op->name == "Cast" && values_.cast_of(node.outputs[0]).present()) continue;
+      if (node.op->name == "AllReduce") {
+        all_reduce(node);
+        continue;
+      }
+      launch(node);
+    }
+    static const std::vector<std::string> none;
+    values_.set_origin(none);
+    for (const ValueId out : graph_.outputs) program_.outputs.push_back(values_.form(out, values_.row_major(out).layout));
+    for (const auto& [name, value] : reduced) program_.reduced[name] = values_.of(value).at(0);
+    for (std::size_t i = 0; i < graph_.values.size(); ++i) {
+      const Value& v = graph_.values[i];
+      if (v.kind != ValueKind::parameter) continue;
+      const ValueId id{static_cast<int>(i)};
+      if (values_.of(id).empty()) values_.add_unused_parameter(id);
+      program_.parameters.push_back({v.name, values_.of(id)[0], {v.type.dtype, v.template_shape}, v.source, v.trainable, v.copy_of});
+    }
+    for (const Step& s : program_.steps) program_.seconds += s.seconds;
+    if (!widened_.empty()) {
+      std::string list;
+      for (const auto& [op, count] : widened_) list += concat(list.empty() ? "" : ", ", count, " ", op);
+      program_.warnings.push_back(concat("backend ", backend_.name(), " has no 16-bit kernel for these steps, which run in float32 between casts: ", list));
+    }
+    return std::move(program_);
+  }
+
+ private:
+  bool reshape(const Node& node) {
+    const ValueId x = node.inputs[0], y = node.outputs[0];
+    if (values_.reduced(y)) return false;
+    if (graph_[x].kind == ValueKind::constant || values_.of(x).empty()) values_.form(x, Layout::row_major(graph_[x].type.shape.rank()));
+    Operand to = values_.row_major(y);
+    for (const BufferId b : values_.of(x)) {
+      const std::optional<Layout> layout = reshaped(values_.operand(b).shape, values_.operand(b).layout, to.shape);
+      if (!layout) continue;
+      to.layout = *layout;
+      values_.add(y, to, MemoryClass::activations, b);
+      return true;
+    }
+    values_.add(y, to, MemoryClass::activations, values_.form(x, Layout::row_major(graph_[x].type.shape.rank())));
+    return true;
+  }
+
+  bool transpose(const Node& node) {
+    const ValueId x = node.inputs[0], y = node.outputs[0];
+    if (values_.reduced(y)) return false;
+    if (graph_[x].kind == ValueKind::constant || values_.of(x).empty()) values_.form(x, Layout::row_major(graph_[x].type.shape.rank()));
+    const BufferId b = values_.of(x)[0];
+    Operand to = values_.row_major(y);
+    to.layout = transposed(values_.operand(b).layout, node.attributes.ints("perm"));
+    values_.add(y, to, MemoryClass::activations, b);
+    return true;
+  }
+
+  // In place on memory of its own; which bucket it is, assembling tells.
+  void all_reduce(const Node& node) {
+    const ValueId x = node.inputs[0], y = node.outputs[0];
+    const BufferId from = values_.form(x, Layout::row_major(graph_[x].type.shape.rank()));
+    const BufferId copy = values_.reorder(x, from, values_.operand(from));
+    values_.of(x).pop_back();  // the copy is y's
+    const BufferId b = values_.add(y, values_.operand(copy), MemoryClass::gradients, copy);
+    program_.steps.push_back({.kind = StepKind::all_reduce, .outputs = {b}, .stream = 1, .origin = node.origin});
+    program_.in_place.emplace_back();
+  }
+
+  void launch(const Node& node) {
+    KernelRequest request{node.op->name, &node.attributes, {}, {}, options_.kernel};
+    for (const ValueId in : node.inputs) request.inputs.push_back(values_.requested(in));
+    for (const ValueId out : node.outputs) request.outputs.push_back(wanted_output(out));
+    const double flops = flops_of(graph_, node);
+    const std::vector<KernelDescription>* described = &tuner_.describe(request);
+    const bool widened = described->empty() && widen(node, request);
+    if (widened) described = &tuner_.describe(request);
+    const std::vector<KernelDescription>& all = *described;
+    if (all.empty()) {
+      std::string operands;
+      for (const Operand& o : request.inputs) operands += concat(' ', o);
+      fail(node.op->name, " '", node.name, "' has no kernel in backend ", backend_.name(), " for", operands, " {", node.attributes, "}");
+    }
+    std::size_t best = 0;
+    Cost best_cost;
+    double best_total = 0;
+    bool first = true;
+    for (const std::size_t i : tuner_.promising(all, flops, *options_.device)) {
+      const Cost cost = tuner_.cost(request, all[i], flops, *options_.device);
+      double total = cost.seconds;
+      for (std::size_t k = 0; k < request.inputs.size(); ++k) {
+        const Operand &have = request.inputs[k], &want = all[i].inputs[k];
+        if (!have.present() || have.layout.any() || have.layout == want.layout) continue;
+        const auto& f = values_.of(node.inputs[k]);
+        if (std::none_of(f.begin(), f.end(), [&](BufferId b) { return values_.operand(b).layout == want.layout; })) total += values_.reorder_seconds(have, want);
+      }
+      for (std::size_t k = 0; k < request.outputs.size(); ++k)
+        if (request.outputs[k].present() && !request.outputs[k].layout.any() && request.outputs[k].layout != all[i].outputs[k].layout)
+          total += values_.reorder_seconds(all[i].outputs[k], request.outputs[k]);
+      if (first || total < best_total) best = i, best_total = total, best_cost = cost;
+      first = false;
+    }
+    const KernelDescription chosen = all[best];
+
+    Step step{.kind = StepKind::launch, .op = std::string(node.op->name), .kernel = chosen.kernel, .attributes = node.attributes, .origin = node.origin};
+    for (std::size_t k = 0; k < node.inputs.size(); ++k) {
+      const ValueId in = node.inputs[k];
+      step.inputs.push_back(in.present() ? values_.form(in, chosen.inputs[k].layout) : BufferId{});
+      if (widened && in.present() && values_.operand(step.inputs.back()).dtype != chosen.inputs[k].dtype) step.inputs.back() = wide(in, step.inputs.back(), chosen.inputs[k]);
+    }
+    if (widened) ++widened_[step.op];
+    std::vector<std::pair<BufferId, BufferId>> casts;  // of float32 results to what the graph has
+    for (std::size_t k = 0; k < node.outputs.size(); ++k) {
+      const ValueId out = node.outputs[k];
+      if (!out.present() || graph_[out].opaque || graph_[out].type.dtype == chosen.outputs[k].dtype) {
+        step.outputs.push_back(output(node, k, chosen, request));
+        continue;
+      }
+      Operand narrow = chosen.outputs[k];
+      narrow.dtype = graph_[out].type.dtype;
+      const BufferId named = values_.add(out, narrow, MemoryClass::activations);
+      step.outputs.push_back(values_.unnamed(out, chosen.outputs[k]));
+      casts.push_back({step.outputs.back(), named});
+    }
+    values_.launch(std::move(step), chosen, best_cost, flops);
+    for (const auto& [from, to] : casts) values_.convert("Cast", from, to);
+    for (const auto& [v, from, to] : after_) {
+      const BufferId b = values_.reorder(v, from, to);
+      // The reordered form is the one that consumers and collectives take.
+      auto& f = values_.of(v);
+      std::swap(f.front(), *std::find(f.begin(), f.end(), b));
+      if (values_.reduced(v)) values_.move_to_gradients(b);
+    }
+    after_.clear();
+  }
+
+  // The request with float32 for all 16-bit operands: what a backend without a 16-bit kernel can run between casts.
+  // Parameters are not touched: an update has to write them as they are.
+  bool widen(const Node& node, KernelRequest& request) const {
+    if (!node.op->in_place.empty()) return false;
+    bool any = false;
+    for (std::vector<Operand>* operands : {&request.inputs, &request.outputs})
+      for (Operand& o : *operands)
+        if (is_16_bit(o.dtype)) {
+          o.dtype = DType::float32;
+          any = true;
+        }
+    return any;
+  }
+
+  BufferId wide(ValueId v, BufferId narrow, const Operand& to) {
+    const BufferId b = values_.unnamed(v, to);
+    values_.convert("Cast", narrow, b);
+    return b;
+  }
+
+  Operand wanted_output(ValueId out) {
+    if (!out.present()) return {};
+    Operand o = values_.row_major(out);
+    o.layout = o.shape.rank() == 0 ? o.layout : Layout();
+    if (graph_[out].opaque) return {DType::uint8, Shape{0}, Layout()};
+    const ValueId owner = values_.follows(out);
+    if (owner.present()) {
+      const Operand p = values_.requested(owner);
+      o.layout = p.layout;
+    }
+    return o;
+  }
+
+  BufferId output(const Node& node, std::size_t k, const KernelDescription& d, const KernelRequest& request) {
+    const ValueId out = node.outputs[k];
+    if (!out.present()) return {};
+    if (!node.op->in_place.empty()) {
+      const std::size_t pattern = node.op->in_place.size();
+      std::size_t in = 0;
+      if (node.attributes.has("tensors")) {
+        const auto tensors = static_cast<std::size_t>(std::max<std::int64_t>(1, node.attributes.integer("tensors")));
+        const std::size_t per_out = node.outputs.size() / tensors, per_in = (node.inputs.size() - 1) / tensors;
+        // Outputs are the parameter and its states; the gradient, second of the inputs, is only read.
+        const std::size_t t = k / per_out, i = k % per_out;
+        in = 1 + t * per_in + (i == 0 ? 0 : i + 1);
+      } else {
+        in = static_cast<std::size_t>(node.op->in_place[k % pattern]);
+      }
+      const BufferId kept = values_.of(node.inputs[in])[0];
+      if (values_.operand(kept) != d.outputs[k]) fail("kernel ", d.kernel, " updates '", graph_[node.inputs[in]].name, "' as ", d.outputs[k], ", it is kept as ", values_.operand(kept));
+      return values_.add(out, d.outputs[k], MemoryClass::weights, kept);
+    }
+    const bool reduced = values_.reduced(out);
+    const Operand& want = request.outputs[k];
+    const bool other = !graph_[out].opaque && !want.layout.any() && want.layout != d.outputs[k].layout;
+    const bool is_gradient = reduced || values_.follows(out).present();
+    const BufferId b = values_.add(out, d.outputs[k], is_gradient ? MemoryClass::gradients : MemoryClass::activations);
+    Buffer& buffer = program_.buffers[static_cast<std::size_t>(b.index)];
+    if (!reduced || other) buffer.arena = ArenaKind::scratch;
+    if (other) after_.push_back({out, b, want});
+    return b;
+  }
+
+  struct Reordered {
+    ValueId value;
+    BufferId from;
+    Operand to;
+  };
+  const Graph& graph_;
+  const SelectOptions& options_;
+  Tuner& tuner_;
+  const Backend& backend_;
+  LoweredGraph program_;
+  ValueForms values_;
+  std::map<std::string, int> widened_;  // steps by operator that run in float32 for want of a 16-bit kernel
+  std::vector<Reordered> after_;        // outputs of the step at hand that others want in another layout
+};
+
+}  // namespace
+
+LoweredGraph select_kernels(const Graph& graph, const std::map<std::string, ValueId>& reduced, const Backend& backend, const SelectOptions& options, Tuner& tuner) {
+  return Selector(graph, reduced, backend, options, tuner).run(reduced);
+}
+
+}  // namespace tandem

@@ -1,0 +1,146 @@
+#include "planner/lower/tuner.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace tandem {
+namespace {
+
+// The file's first line: the number rises when kernels are timed in another way, as times of two ways do not compare.
+constexpr std::string_view first_line = "tandem kernel times 3";
+constexpr char disturbed_mark = '~';  // before a time that other programs lengthened
+
+std::string text_of_options(const KernelOptions& o) {
+  return concat(o.threads, o.deterministic ? " deterministic" : "", o.winograd ? "" : " no-winograd", o.tf32 ? " tf32" : "", o.preference == LayoutPreference::channels_last ? " channels-last" : "");
+}
+
+std::string key_of(const KernelRequest& r) {
+  std::string key = concat(r.op, " {", *r.attributes, "}");
+  for (const Operand& o : r.inputs) key += concat(' ', o);
+  key += " ->";
+  for (const Operand& o : r.outputs) key += concat(' ', o);
+  return key += concat(" | ", text_of_options(r.options));
+}
+
+// The cost of a kernel does not depend on what else was asked for: its own operands and threads name it.
+std::string key_of(const KernelRequest& r, const KernelDescription& d, const std::string& version) {
+  std::string key = concat(version, '|', d.kernel, '|', r.options.threads, '|', *r.attributes);
+  for (const Operand& o : d.inputs) key += concat(' ', o);
+  key += " ->";
+  for (const Operand& o : d.outputs) key += concat(' ', o);
+  std::replace(key.begin(), key.end(), '\t', ' ');
+  std::replace(key.begin(), key.end(), '\n', ' ');
+  return key;
+}
+
+Cost estimated(const KernelDescription& d, double flops, const DeviceModel& device) {
+  double bytes = 0;
+  for (const Operand& o : d.inputs) bytes += static_cast<double>(o.bytes());
+  for (const Operand& o : d.outputs) bytes += static_cast<double>(o.bytes());
+  return {estimate(flops, bytes, d.efficiency, device), false};
+}
+
+}  // namespace
+
+double estimate(double flops, double bytes, double efficiency, const DeviceModel& device) {
+  const double compute = device.flops > 0 ? flops / (device.flops * efficiency) : 0;
+  const double memory = device.bandwidth > 0 ? bytes / device.bandwidth : 0;
+  return std::max(compute, memory) + device.launch_seconds;
+}
+
+Tuner::Tuner(const Backend& backend, bool measure, std::string cache_file, bool again, std::function<void()> before_each)
+    : backend_(backend), measure_(measure), cache_file_(std::move(cache_file)), again_(again), before_each_(std::move(before_each)) {
+  if (measure_ && !cache_file_.empty()) read_file();
+}
+
+// What is known already stays: times that were taken here, after the file was last read.
+void Tuner::read_file() {
+  constexpr std::uintmax_t most = 256 << 20;  // bytes
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(cache_file_, error) || std::filesystem::file_size(cache_file_, error) > most) return;  // no device or FIFO
+  std::ifstream in(cache_file_);
+  std::string line;
+  if (!std::getline(in, line) || line != first_line) return;
+  while (std::getline(in, line)) {
+    const auto tab = line.find('\t');
+    if (tab == std::string::npos) continue;
+    const bool disturbed = line[0] == disturbed_mark;
+    char* end = nullptr;
+    const double seconds = std::strtod(line.c_str() + disturbed, &end);
+    if (end == line.c_str() + tab && seconds > 0) timed_.emplace(line.substr(tab + 1), Timed{{seconds, disturbed}});
+  }
+}
+
+Tuner::~Tuner() {
+  if (measure_) backend_.release_scratch();
+  if (!changed_ || cache_file_.empty()) return;
+  std::error_code ignored;
+  const auto status = std::filesystem::status(cache_file_, ignored);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) return;  // a rename would replace a device
+  std::filesystem::create_directories(std::filesystem::path(cache_file_).parent_path(), ignored);
+  read_file();  // what other runs have added meanwhile
+  const std::string temporary = concat(cache_file_, '.', ::getpid());
+  {
+    std::ofstream out(temporary);
+    std::vector<std::string> lines;
+    for (const auto& [key, timed] : timed_) {
+      char seconds[32];  // every digit: whoever reads it chooses as who wrote it
+      std::snprintf(seconds, sizeof seconds, "%.17g", timed.timing.seconds);
+      lines.push_back(concat(timed.timing.disturbed ? std::string(1, disturbed_mark) : "", seconds, '\t', key));
+    }
+    std::sort(lines.begin(), lines.end());
+    out << first_line << '\n';
+    for (const std::string& line : lines) out << line << '\n';
+    if (!out.flush()) {
+      std::filesystem::remove(temporary, ignored);
+      return;
+    }
+  }
+  std::filesystem::rename(temporary, cache_file_, ignored);
+}
+
+const std::vector<KernelDescription>& Tuner::describe(const KernelRequest& request) {
+  const std::string key = key_of(request);
+  const auto it = described_.find(key);
+  if (it != described_.end()) return it->second;
+  if (before_each_) before_each_();
+  KernelRequest timed = request;
+  timed.timed = measure_;
+  return described_.emplace(key, backend_.describe(timed)).first->second;
+}
+
+std::vector<std::size_t> Tuner::promising(const std::vector<KernelDescription>& all, double flops, const DeviceModel& device) const {
+  constexpr double factor = 4;  // estimates are no better than this
+  double best = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const double seconds = estimated(all[i], flops, device).seconds;
+    if (i == 0 || seconds < best) best = seconds;
+  }
+  std::vector<std::size_t> list;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (estimated(all[i], flops, device).seconds <= factor * best) list.push_back(i);
+  return list;
+}
+
+Cost Tuner::cost(const KernelRequest& request, const KernelDescription& d, double flops, const DeviceModel& device) {
+  if (!measure_) return estimated(d, flops, device);
+  const std::string key = key_of(request, d, backend_.version());
+  const auto it = timed_.find(key);
+  if (it != timed_.end() && (it->second.here || !again_)) return {device.sharing * it->second.timing.seconds, true};
+  if (before_each_) before_each_();
+  Timing timing = backend_.measure(d, request.options);
+  if (it != timed_.end()) {
+    const Timing& before = it->second.timing;
+    timing = {std::min(timing.seconds, before.seconds), timing.disturbed && before.disturbed};
+  }
+  timed_[key] = {timing, true};
+  changed_ = true;
+  return {device.sharing * timing.seconds, true};
+}
+
+}  // namespace tandem

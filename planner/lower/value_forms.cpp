@@ -1,0 +1,201 @@
+#include "planner/lower/value_forms.h"
+
+#include <algorithm>
+
+#include "graph/operator.h"
+#include "graph/views.h"
+
+namespace tandem {
+namespace {
+
+constexpr std::int64_t alignment = 64;
+std::int64_t rounded(std::int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
+
+}  // namespace
+
+ValueForms::ValueForms(const Graph& graph, const std::map<std::string, ValueId>& reduced, const Backend& backend, const SelectOptions& options,
+                       Tuner& tuner, LoweredGraph& program)
+    : graph_(graph), options_(options), tuner_(tuner), backend_(backend), program_(program), facts_(graph.values.size()) {
+  for (const auto& [name, value] : reduced) facts(value).reduced = true;
+  for (const Node& node : graph.nodes) note_update(node);
+  for (const Node& node : graph.nodes) note_cast(node);
+}
+
+// Gradients want the layout of the parameter they update, states that of theirs; a copy in 16 bits and its parameter
+// lie alike, as the first of them that is read.
+void ValueForms::note_update(const Node& node) {
+  if (node.op->in_place.empty() || !node.attributes.has("tensors")) return;
+  const auto tensors = static_cast<std::size_t>(node.attributes.integer("tensors"));
+  const std::size_t stride = (node.inputs.size() - 1) / std::max<std::size_t>(1, tensors);
+  for (std::size_t t = 0; t < tensors; ++t)
+    for (std::size_t i = 1; i < stride; ++i) {
+      const ValueId parameter = node.inputs[1 + t * stride], other = node.inputs[1 + t * stride + i];
+      facts(other).follows = parameter;
+      if (!graph_[other].copy_of.empty()) facts(parameter).copy = other;
+    }
+}
+
+// A parameter in 16 bits is cast where it is first read, into the layout that its reader wants; the parameter itself
+// takes that layout where nothing else has decided it. So casting moves no element.
+void ValueForms::note_cast(const Node& node) {
+  if (node.op->name != "Cast" || graph_[node.inputs[0]].kind != ValueKind::parameter) return;
+  if (std::find(graph_.outputs.begin(), graph_.outputs.end(), node.outputs[0]) != graph_.outputs.end()) return;
+  if (!reduced(node.outputs[0])) facts(node.outputs[0]).cast_of = node.inputs[0];
+}
+
+BufferId ValueForms::add(ValueId v, Operand operand, MemoryClass memory, BufferId alias) {
+  Buffer b{.name = graph_[v].name, .operand = std::move(operand), .memory = memory};
+  b.bytes = rounded(b.operand.bytes());
+  if (alias.present()) {
+    const Buffer& root = program_.buffers[static_cast<std::size_t>(alias.index)];
+    b.alias = alias;
+    b.arena = root.arena;
+    b.memory = root.memory;
+  } else if (memory == MemoryClass::weights) {
+    b.arena = ArenaKind::parameters;
+  } else if (memory == MemoryClass::optimizer_state) {
+    b.arena = ArenaKind::optimizer;
+  } else if (memory == MemoryClass::gradients) {
+    b.arena = ArenaKind::gradients;
+  }
+  program_.buffers.push_back(std::move(b));
+  const BufferId id{static_cast<int>(program_.buffers.size()) - 1};
+  of(v).push_back(id);
+  return id;
+}
+
+BufferId ValueForms::add_constant(ValueId v, const Layout& layout) {
+  Operand o = row_major(v);
+  o.layout = layout;
+  const BufferId id = add(v, std::move(o), MemoryClass::weights);
+  Buffer& b = program_.buffers[static_cast<std::size_t>(id.index)];
+  b.arena = ArenaKind::constants;
+  b.constant = graph_[v].data;
+  return id;
+}
+
+const Operand* ValueForms::fixed_operand(ValueId v) const {
+  if (!options_.fixed) return nullptr;
+  const auto it = options_.fixed->find(graph_[v].name);
+  return it == options_.fixed->end() ? nullptr : &it->second;
+}
+
+BufferId ValueForms::add_parameter(ValueId v, const Layout& layout) {
+  Operand o = row_major(v);
+  o.layout = layout;
+  return add(v, std::move(o), graph_[v].optimizer_state ? MemoryClass::optimizer_state : MemoryClass::weights);
+}
+
+void ValueForms::add_unused_parameter(ValueId v) {
+  const Operand* const fixed = fixed_operand(v);
+  add_parameter(v, fixed ? fixed->layout : row_major(v).layout);
+}
+
+Operand ValueForms::requested(ValueId v) {
+  if (!v.present()) return {};
+  if (!of(v).empty()) return operand(of(v)[0]);
+  Operand o = row_major(v);
+  const Value& value = graph_[v];
+  if (const ValueId parameter = cast_of(v); parameter.present()) {
+    o.layout = requested(parameter).layout;
+    return o;
+  }
+  if (value.kind == ValueKind::parameter) {
+    if (const Operand* fixed = fixed_operand(v)) {
+      if (fixed->shape != o.shape)
+        fail("parameter '", value.name, "' is kept as ", fixed->shape, " by the plan this one shares parameters with, here it would be ", o.shape);
+      o.layout = fixed->layout;
+      return o;
+    }
+    for (const ValueId alike : {follows(v), facts(v).copy}) {
+      if (!alike.present() || of(alike).empty()) continue;
+      o.layout = operand(of(alike)[0]).layout;
+      return o;
+    }
+  }
+  if (o.shape.rank() > 0) o.layout = Layout();
+  return o;
+}
+
+BufferId ValueForms::form(ValueId v, const Layout& layout) {
+  for (const BufferId b : of(v))
+    if (operand(b).layout == layout) return b;
+  const Value& value = graph_[v];
+  if (value.kind == ValueKind::constant) return add_constant(v, layout);
+  if (const ValueId parameter = cast_of(v); parameter.present() && of(v).empty()) {
+    const Layout as_kept = requested(parameter).layout.any() ? layout : requested(parameter).layout;
+    Operand to = row_major(v);
+    to.layout = as_kept;
+    const BufferId from = form(parameter, as_kept);
+    convert("Cast", from, add(v, to, MemoryClass::activations));
+    if (as_kept == layout) return of(v)[0];
+  }
+  if (of(v).empty()) {
+    if (value.kind != ValueKind::parameter) fail("planner: '", value.name, "' has no buffer");
+    const BufferId b = add_parameter(v, requested(v).layout.any() ? layout : requested(v).layout);
+    if (operand(b).layout == layout) return b;
+  }
+  const BufferId first = of(v)[0];
+  Operand to = operand(first);
+  to.layout = layout;
+  if (same_memory(operand(first).shape, operand(first).layout, to.shape, to.layout)) return add(v, to, MemoryClass::activations, first);
+  return reorder(v, first, to);
+}
+
+BufferId ValueForms::reorder(ValueId v, BufferId from, const Operand& to) {
+  const BufferId out = add(v, to, MemoryClass::activations);
+  convert("Reorder", from, out);
+  return out;
+}
+
+void ValueForms::convert(std::string_view op, BufferId from, BufferId to) {
+  Attributes attributes;
+  if (op == "Cast") attributes.set("to", static_cast<std::int64_t>(operand(to).dtype));
+  const KernelRequest request{op, &attributes, {operand(from)}, {operand(to)}, options_.kernel};
+  const KernelDescription* best = nullptr;
+  Cost cost;
+  for (const KernelDescription& d : tuner_.describe(request)) {
+    if (d.inputs[0] != operand(from) || d.outputs[0] != operand(to)) continue;
+    const Cost c = tuner_.cost(request, d, 0, *options_.device);
+    if (!best || c.seconds < cost.seconds) best = &d, cost = c;
+  }
+  if (!best) fail("no kernel of backend ", backend_.name(), " makes ", operand(to), " of ", operand(from), " (", op, ")");
+  const KernelDescription chosen = *best;
+  Step step{.kind = StepKind::launch, .op = std::string(op), .kernel = chosen.kernel, .attributes = std::move(attributes), .inputs = {from}, .outputs = {to}, .origin = *origin_};
+  launch(std::move(step), chosen, cost, 0);
+}
+
+double ValueForms::reorder_seconds(const Operand& from, const Operand& to) const {
+  if (same_memory(from.shape, from.layout, to.shape, to.layout)) return 0;
+  return estimate(0, static_cast<double>(from.bytes() + to.bytes()), 1, *options_.device);
+}
+
+void ValueForms::launch(Step step, const KernelDescription& d, Cost cost, double flops) {
+  if (d.workspace > 0) {
+    Buffer w{.name = concat(step.op, " workspace"), .operand = {DType::uint8, Shape{d.workspace}, Layout::row_major(1)}, .memory = MemoryClass::workspace};
+    w.bytes = rounded(d.workspace);
+    program_.buffers.push_back(std::move(w));
+    step.workspace = {static_cast<int>(program_.buffers.size()) - 1};
+  }
+  step.flops = flops;
+  for (const Operand& o : d.inputs) step.bytes += static_cast<double>(o.bytes());
+  for (const Operand& o : d.outputs) step.bytes += static_cast<double>(o.bytes());
+  step.seconds = cost.seconds;
+  step.measured = cost.measured;
+  program_.steps.push_back(std::move(step));
+  program_.in_place.push_back(d.in_place);
+}
+
+BufferId ValueForms::unnamed(ValueId v, const Operand& operand) {
+  const BufferId b = add(v, operand, MemoryClass::activations);
+  of(v).pop_back();
+  return b;
+}
+
+void ValueForms::move_to_gradients(BufferId b) {
+  Buffer& buffer = program_.buffers[static_cast<std::size_t>(b.index)];
+  buffer.arena = ArenaKind::gradients;
+  buffer.memory = MemoryClass::gradients;
+}
+
+}  // namespace tandem

@@ -1,0 +1,65 @@
+// Where the values of a graph lie while kernels are chosen: each in one or more forms, which are buffers with a layout,
+// and the steps that make one form of another.
+#pragma once
+#include "planner/lower/lowered_graph.h"
+
+namespace tandem {
+
+class ValueForms {
+ public:
+  // Buffers and steps go into `program`. `reduced`: the values that are summed over devices.
+  ValueForms(const Graph& graph, const std::map<std::string, ValueId>& reduced, const Backend& backend, const SelectOptions& options, Tuner& tuner,
+             LoweredGraph& program);
+
+  // What conversions that are added from now on come from; it must outlive them.
+  void set_origin(const std::vector<std::string>& origin) { origin_ = &origin; }
+
+  std::vector<BufferId>& of(ValueId v) { return facts_[static_cast<std::size_t>(v.index)].forms; }  // requests name the first one
+  const Operand& operand(BufferId b) const { return program_.buffers[static_cast<std::size_t>(b.index)].operand; }
+  Operand row_major(ValueId v) const { return {graph_[v].type.dtype, graph_[v].type.shape, Layout::row_major(graph_[v].type.shape.rank())}; }
+  ValueId follows(ValueId v) const { return facts(v).follows; }    // the parameter whose layout it takes
+  ValueId cast_of(ValueId v) const { return facts(v).cast_of; }    // the parameter that it is a Cast of
+  bool reduced(ValueId v) const { return facts(v).reduced; }
+
+  // What a request says of a value: the layout it has, or any where nothing has decided it yet.
+  Operand requested(ValueId v);
+  // A buffer that holds the value in this layout: one there is, another name for the same memory, or a Reorder's.
+  BufferId form(ValueId v, const Layout& layout);
+  // A new form, of its own memory or of `alias`'s.
+  BufferId add(ValueId v, Operand operand, MemoryClass memory, BufferId alias = {});
+  void add_unused_parameter(ValueId v);
+  // Memory for one step's use of the value, which is none of its forms.
+  BufferId unnamed(ValueId v, const Operand& operand);
+  BufferId reorder(ValueId v, BufferId from, const Operand& to);
+  // A step that writes the elements of one buffer into another: a Reorder into another layout, or a Cast into another type.
+  void convert(std::string_view op, BufferId from, BufferId to);
+  double reorder_seconds(const Operand& from, const Operand& to) const;  // estimated
+  void move_to_gradients(BufferId b);
+  // Adds a step to the program, with its workspace.
+  void launch(Step step, const KernelDescription& description, Cost cost, double flops);
+
+ private:
+  struct Facts {
+    std::vector<BufferId> forms;
+    ValueId follows, cast_of;
+    ValueId copy;  // of a parameter: its copy in 16 bits
+    bool reduced = false;
+  };
+  Facts& facts(ValueId v) { return facts_[static_cast<std::size_t>(v.index)]; }
+  const Facts& facts(ValueId v) const { return facts_[static_cast<std::size_t>(v.index)]; }
+  void note_update(const Node& node);
+  void note_cast(const Node& node);
+  const Operand* fixed_operand(ValueId v) const;
+  BufferId add_constant(ValueId v, const Layout& layout);
+  BufferId add_parameter(ValueId v, const Layout& layout);
+
+  const Graph& graph_;
+  const SelectOptions& options_;
+  Tuner& tuner_;
+  const Backend& backend_;
+  LoweredGraph& program_;
+  std::vector<Facts> facts_;  // by value
+  const std::vector<std::string>* origin_ = nullptr;
+};
+
+}  // namespace tandem

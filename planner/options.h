@@ -1,0 +1,81 @@
+// What a plan is made of and for: the model, as graphs of any batch size, and what is asked.
+#pragma once
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.h"
+#include "kernels/device.h"
+#include "planner/plan/plan.h"
+
+namespace tandem {
+
+// Makes the model's graph for a number of samples (the importer's work; every call gives the same parameters).
+using GraphSource = std::function<Graph(std::int64_t batch)>;
+
+struct DeviceSpec {
+  DeviceId id;
+  double weight = 1;  // share of the batch; 0: no samples, still takes part in the collectives
+  int logical = 0;    // of several on one device: which. Two of one number are devices of two machines
+};
+
+struct OptimizerOptions {
+  std::string name = "sgd";  // sgd, rmsprop, adam, adamw
+  double momentum = 0;       // sgd, rmsprop
+  bool nesterov = false;     // sgd
+  double weight_decay = 0;
+  double beta1 = 0.9, beta2 = 0.999;  // adam, adamw
+  double rho = 0.9;          // rmsprop
+  double epsilon = 1e-8;
+};
+// The named optimizer with the field's defaults (adamw: weight_decay 0.01; rmsprop: epsilon 1e-7 as Keras).
+// Fails (usage) on an unknown name, naming the nearest.
+OptimizerOptions optimizer_defaults(std::string_view name);
+
+// Scales the loss before it is differentiated, so that small gradients do not vanish in float16: the scale doubles after
+// `interval` steps whose gradients are all finite; a step where one is not is skipped and halves it.
+struct LossScaling {
+  double start = 65536;  // 0: none
+  std::int64_t interval = 2000;
+};
+
+struct CompileOptions {
+  PlanMode mode = PlanMode::training;
+  std::int64_t batch = 32;                 // global
+  std::vector<DeviceSpec> devices;
+  std::string loss = "softmax-cross-entropy";  // softmax-cross-entropy, binary-cross-entropy, mse, l1, "output" (the model computes its loss)
+  std::string loss_on;                     // the model's value that the loss is computed on; empty: its first output
+  std::optional<int> class_axis;           // of that value; absent: a softmax's, else 1
+  bool dense_labels = false;               // labels have the output's shape instead of class indices
+  bool accuracy = true;                    // training: also count correct predictions, where the loss classifies
+  OptimizerOptions optimizer;
+  std::vector<std::string> tensors;        // names that the patterns below may mean besides those of the graph's values
+  std::vector<std::string> freeze;         // glob patterns of parameter names, not updated
+  std::vector<std::string> unfreeze;       // glob patterns: wins over freeze
+  bool synchronize_batch_norm = false;
+  bool autotune = false;                   // time kernels on the device, unless they are to be deterministic; the cost table otherwise
+  bool retune = false;                     // time those kernels too that the cache has times of; the shorter ones stay
+  std::string tuning_cache;                // file; empty: none is kept
+  Precision precision = Precision::fp32;
+  std::optional<LossScaling> loss_scaling; // training; absent: with fp16 as it stands above, in other precisions none
+  KernelOptions kernel;                    // deterministic, winograd; threads, tf32 and preference are the planner's to set
+  std::optional<LayoutPreference> layout;  // absent: whichever is estimated faster
+  std::vector<std::int64_t> free_memory;   // bytes on each of the devices, as below; empty: they are asked
+  std::int64_t bucket_bytes = 25 << 20;
+  std::int64_t first_bucket_bytes = 1 << 20;
+  std::function<bool()> stop;              // asked between kernels, often: true ends compile() with Stopped
+  std::string memory_order;                // for tests: size, lifetime, size*lifetime; empty: the best
+  std::vector<std::string> keep_gradients; // training: parameter names whose gradients become outputs "gradient/NAME"
+};
+
+// Times differ from run to run, and with them the kernels chosen, whose sums are rounded in other places.
+inline bool chooses_by_time(const CompileOptions& o) { return o.autotune && !o.kernel.deterministic; }
+
+// Rows of a batch per device by weight: floor or ceiling of the exact share, sum = batch (largest remainder first,
+// the earlier device first among equals). Fails (usage) where no weight is positive or one is negative.
+std::vector<std::int64_t> slice_sizes(std::int64_t batch, std::span<const double> weights);
+
+}  // namespace tandem

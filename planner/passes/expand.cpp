@@ -1,0 +1,40 @@
+// Replaces composite operators by what their row's `expand` makes of them, again and again until kernels know every node.
+#include "planner/passes/graph_copy.h"
+#include "planner/passes/passes.h"
+
+namespace tandem {
+
+Graph expand(const Graph& graph, bool training) {
+  Graph now = graph;
+  // Composites may expand into composites; no chain of them is longer than this.
+  for (int round = 0; round < 8; ++round) {
+    bool changed = false;
+    GraphCopy copy(now);
+    std::vector<StateUpdate> added;
+    for (const Node& node : now.nodes) {
+      if (!node.op->expand) {
+        copy.copy(node);
+        continue;
+      }
+      ExpandContext context(copy.to, copy.mapped(node));
+      context.training = training;
+      const std::vector<ValueId> outputs = node.op->expand(context);
+      if (!outputs.empty() && outputs.size() < node.outputs.size())
+        fail(node.op->name, " '", node.name, "': its expansion gives ", outputs.size(), " outputs, the node has ", node.outputs.size());
+      if (outputs.empty()) {
+        copy.copy(node);
+      } else {
+        copy.replace(node, outputs);
+        changed = true;
+      }
+    }
+    added = std::move(copy.to.state_updates);
+    copy.to.state_updates.clear();
+    now = copy.finish();
+    now.state_updates.insert(now.state_updates.end(), added.begin(), added.end());
+    if (!changed) return now;
+  }
+  return now;
+}
+
+}  // namespace tandem

@@ -1,0 +1,56 @@
+// A plan that shares its parameters with another one, as prediction does with training, reads them in the shapes that the
+// other plan keeps them in: each parameter takes that shape here, and a view gives it back the one this graph's nodes want.
+#include <algorithm>
+
+#include "planner/passes/graph_copy.h"
+#include "planner/passes/passes.h"
+
+namespace tandem {
+namespace {
+
+// Axes of a value in the order in which `source` has them in memory.
+Ints axes_of(const Layout& source, std::size_t rank) {
+  Ints axes(rank);
+  for (std::size_t i = 0; i < rank; ++i) axes[i] = source.any() ? static_cast<std::int64_t>(i) : source.tag()[i] - 'a';
+  return axes;
+}
+
+Shape in_order(const Shape& shape, const Ints& axes) {
+  Shape out = shape;
+  for (std::size_t i = 0; i < axes.size(); ++i) out[i] = shape[static_cast<std::size_t>(axes[i])];
+  return out;
+}
+
+Ints inverse(const Ints& axes) {
+  Ints out(axes.size());
+  for (std::size_t i = 0; i < axes.size(); ++i) out[static_cast<std::size_t>(axes[i])] = static_cast<std::int64_t>(i);
+  return out;
+}
+
+ValueId transpose(GraphBuilder& b, ValueId value, const Ints& axes) {
+  return std::is_sorted(axes.begin(), axes.end()) ? value : b.transpose(value, axes);
+}
+
+}  // namespace
+
+Graph keep_parameters(const Graph& graph, const Plan& owner) {
+  GraphCopy copy(graph);
+  for (std::size_t v = 0; v < graph.values.size(); ++v) {
+    const Value& wanted = graph.values[v];
+    if (wanted.kind != ValueKind::parameter) continue;
+    const auto kept = std::find_if(owner.parameters.begin(), owner.parameters.end(), [&](const PlanParameter& p) { return p.name == wanted.name; });
+    if (kept == owner.parameters.end()) continue;  // told later, with the plan's other differences
+    const Shape &from = kept->operand.shape, &to = wanted.type.shape;
+    const Ints from_axes = axes_of(kept->source, from.rank()), to_axes = axes_of(wanted.source, to.rank());
+    if (from == to && from_axes == to_axes) continue;
+    const ValueId old{static_cast<int>(v)}, parameter = copy.map(old);
+    copy.to[parameter].type.shape = from;
+    copy.to[parameter].source = kept->source;
+    GraphBuilder b(copy.to, concat("kept/", wanted.name), {});
+    copy.set(old, transpose(b, b.reshape(transpose(b, parameter, from_axes), in_order(to, to_axes)), inverse(to_axes)));
+  }
+  for (const Node& node : graph.nodes) copy.copy(node);
+  return copy.finish();
+}
+
+}  // namespace tandem

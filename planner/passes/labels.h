@@ -1,0 +1,52 @@
+// What a loss sees of a model, and what one sample's labels look like for it. This is derived here and nowhere else: the
+// training graph's loss, the feed of data, the session's check of what it is fed and the metrics of evaluation go by it.
+#pragma once
+#include <optional>
+#include <string>
+
+#include "planner/options.h"
+
+namespace tandem {
+
+struct Labels {
+  // What the value holds, told by the operator that makes it.
+  enum Kind { plain, softmax, log_softmax, sigmoid } kind = plain;
+  std::string loss;           // CompileOptions::loss
+  std::string value;          // of the model, that the loss is computed on
+  Shape scores;               // of one sample: [C], [C,H,W], [S,V]. Where N samples give [N·T,C]: [T,C]
+  int axis = -1;              // of `scores`, that holds the classes; -1: this loss has none
+  std::int64_t classes = 0;   // that a label's index may name; 0: labels are no indices
+  std::optional<TensorType> sample;  // one sample's labels: int64 class indices, or values of the scores' type. Absent: the
+                                     // model computes its loss
+  std::string assumed;        // what was assumed and what overrules it, for the user; empty: nothing
+
+  // What of a sample is right or wrong: 1, or the places that have a class each.
+  std::int64_t positions() const { return axis < 0 || scores[axis] == 0 ? 1 : scores.elements() / scores[axis]; }
+};
+
+// Of options.loss on options.loss_on. Fails (usage) where there is no such loss or value, (model) where the value does not
+// grow with the batch: the model's graphs at two batch sizes show it.
+Labels labels_of(const GraphSource& source, const CompileOptions& options);
+
+// Sets what of dense_labels and class_axis is open so that one sample's labels fit. Returns a line where more than one axis
+// would; where none does nothing is set, and the labels will not fit.
+std::string fit_labels(const GraphSource& source, CompileOptions& options, const TensorType& sample);
+
+// The value that options.loss_on names, or the model's first output. Fails (usage).
+ValueId loss_value(const Graph& model, const CompileOptions& options);
+// The value that the loss is computed from: what goes into a final Softmax, LogSoftmax or Sigmoid, which is exact where
+// log(softmax(x)) would round; else the value itself.
+ValueId logits_of(const Graph& model, const CompileOptions& options);
+
+// How many rows of axis 0 of a value are one sample's, by its shapes for two numbers of samples; 0: it does not grow with
+// the batch, or along another axis.
+std::int64_t rows_per_sample(const Shape& shape, std::int64_t samples, const Shape& other, std::int64_t other_samples);
+
+// The same of all of a model's outputs, in their order. A model that cannot be built for another number of samples is
+// taken at its word: axis 0 is the batch where its size is a multiple.
+std::vector<std::int64_t> output_rows(const GraphSource& source, const Graph& model, std::int64_t samples);
+
+// Fails (usage) on an unknown loss, naming all.
+void check_loss(std::string_view loss);
+
+}  // namespace tandem

@@ -1,0 +1,60 @@
+// BatchNormalizationTraining + Relu of a convolution's sums is not written to memory where only convolutions read it: they get
+// its operands and apply it while they load their input.
+#include <algorithm>
+#include <map>
+
+#include "planner/passes/graph_copy.h"
+#include "planner/passes/passes.h"
+
+namespace tandem {
+namespace {
+
+// A convolution that sums its channels, or the gradient of such a one's weights: what libraries have kernels for.
+bool can_normalize(const Node& node) {
+  if (node.inputs.size() != 2 || node.attributes.integer("group", 1) != 1) return false;
+  return node.op->name == "Conv" ? node.outputs.size() == 3 : node.op->name == "ConvolutionBackwardWeights" && node.outputs.size() == 1;
+}
+
+// How what a normalization wrote is made of its input now.
+struct Factors {
+  ValueId factor, shift;
+};
+
+}  // namespace
+
+Graph normalize_in_convolutions(const Graph& graph, const Fusions& fusions) {
+  if (!fusions.normalized_inputs) return graph;
+  const std::vector<std::vector<NodeId>> readers = graph.consumers();
+  const auto read_by_convolutions = [&](const Node& node) {
+    if (node.op->name != "BatchNormalizationTraining" || node.inputs.size() < 6 || node.inputs[3].present() || !node.attributes.has("activation")) return false;
+    const ValueId y = node.outputs[0];
+    const std::vector<NodeId>& all = readers[static_cast<std::size_t>(y.index)];
+    return !all.empty() && std::find(graph.outputs.begin(), graph.outputs.end(), y) == graph.outputs.end() &&
+           std::all_of(all.begin(), all.end(), [&](NodeId n) { return can_normalize(graph[n]) && graph[n].inputs[0] == y && graph[n].inputs[1] != y; });
+  };
+  std::map<ValueId, Factors> factors;
+  GraphCopy copy(graph);
+  for (const Node& node : graph.nodes) {
+    Node now = copy.mapped(node);
+    if (read_by_convolutions(node)) {
+      const TensorType& x = graph[node.inputs[0]].type;
+      const Attributes attributes{{"epsilon", node.attributes.real("epsilon", 1e-5F)}, {"count", x.shape.elements() / std::max<std::int64_t>(1, x.shape[1])}, {"to", static_cast<std::int64_t>(x.dtype)}};
+      const NodeId id = copy.to.add_node(internal_operator("BatchNormalizationFactors"), node.name, attributes, {now.inputs[4], now.inputs[5], now.inputs[1], now.inputs[2]}, 5, node.origin);
+      const std::vector<ValueId> made = copy.to[id].outputs;
+      for (std::size_t i = 1; i < 4; ++i)
+        if (node.outputs[i].present()) copy.set(node.outputs[i], made[i - 1]);
+      copy.set(node.outputs[0], now.inputs[0]);
+      factors[node.outputs[0]] = {made[3], made[4]};
+    } else if (const auto found = node.inputs.empty() ? factors.end() : factors.find(node.inputs[0]); found != factors.end()) {
+      const auto& [factor, shift] = found->second;
+      if (node.op->name == "Conv") now.inputs.resize(3);  // no bias
+      now.inputs.insert(now.inputs.end(), {factor, shift});
+      copy.copy(node, std::move(now.inputs), node.outputs.size());
+    } else {
+      copy.copy(node);
+    }
+  }
+  return copy.finish();
+}
+
+}  // namespace tandem

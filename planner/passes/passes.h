@@ -1,0 +1,95 @@
+// The passes: each takes a graph and leaves an equivalent one. They keep nodes in topological order.
+#pragma once
+#include <map>
+#include <span>
+#include <string>
+
+#include "graph/operator.h"
+#include "planner/options.h"
+#include "planner/passes/labels.h"
+#include "planner/plan/plan.h"
+
+namespace tandem {
+
+// The model with what --freeze names no longer trainable. A BatchNormalization whose scale and bias are frozen, or whose
+// statistics are, gets the attribute `frozen`: it normalizes with its running statistics, which stay as they are; but not
+// where --unfreeze names those. Fails (usage) where a pattern names nothing.
+Graph freeze(const Graph& model, const CompileOptions& options, std::vector<std::string>& warnings);
+// A pattern that names nothing is a slip of the pen: what it was to freeze would be trained. Fails (usage).
+void check_patterns(const Graph& model, const CompileOptions& options);
+bool is_frozen(const std::string& parameter, const CompileOptions& options);
+
+// Rewrites composite operators into the operators kernels know, until none is left.
+Graph expand(const Graph& graph, bool training);
+
+// Removes nodes that nothing needs, repeats of the same computation, multiplications by one and reshapes that change
+// nothing; views of parameters (Transpose, Reshape) become the parameter's own shape.
+Graph simplify(const Graph& graph);
+
+// Normalises by the statistics of the whole batch: BatchNormalizationTraining becomes its formula with two AllReduces.
+Graph synchronize_batch_norm(const Graph& graph, std::int64_t samples, std::int64_t batch);
+
+// MaxPool(Relu(x)) is Relu(MaxPool(x)), with the same gradient: Relu then works on what pooling leaves, and x need not be
+// kept. BatchNormalization + Relu stay together. Before differentiation.
+Graph pool_before_relu(const Graph& graph);
+
+// Bias and activation into the producing node, BatchNormalization + Add + Relu, flatten + InnerProduct. Before
+// differentiation.
+Graph fuse_layers(const Graph& graph, const Fusions& fusions = {});
+
+// What BatchNormalizationTraining's statistics are computed from is summed by the convolution before it. After
+// mixed_precision, before differentiation.
+Graph sum_channels(const Graph& graph, const Fusions& fusions);
+
+// BatchNormalizationTraining + Relu of what a convolution summed, where only convolutions that sum and the gradients of
+// their weights read it: these apply it themselves, and it is never written. After differentiation.
+Graph normalize_in_convolutions(const Graph& graph, const Fusions& fusions);
+
+// Relu's gradient into that of the convolution behind it. After differentiation.
+Graph fuse_gradients(const Graph& graph, const Fusions& fusions);
+
+// Activations, and the operands of convolutions and products, in 16 bits where the precision has them, with a Cast wherever
+// the types meet. Before differentiation: the gradient of a Cast is a Cast. Fails (model) on 16-bit parameters.
+Graph mixed_precision(const Graph& graph, Precision precision);
+
+// Parameters in the shapes that the plan which keeps them has, with views to the shapes that this graph's own fusions gave
+// them. Of graphs that only read parameters.
+Graph keep_parameters(const Graph& graph, const Plan& owner);
+
+// Takes the Casts between 16-bit kernels and updates out, before the updates are appended. Gradients that would only be cast
+// for their update stay as they are, unless they are summed over devices. What was a Cast of an updated parameter to 16 bits
+// becomes a parameter (Value::copy_of), which the update has to write: by parameter, absent where nothing reads it so.
+std::vector<ValueId> narrow_updates(Graph& graph, std::span<const ValueId> parameters, std::vector<ValueId>& gradients, bool summed);
+
+// Elementwise nodes into programs (Elementwise). After differentiation.
+Graph fuse_elementwise(const Graph& graph);
+
+// Loss on top of a graph whose first output is what logits_of() names. Returns the scalar; `correct` is the count of correct
+// predictions where asked for and where there are classes.
+struct Loss {
+  ValueId loss;
+  ValueId correct;
+};
+// `samples`: of this graph; `scale_batch`: the global batch that the sum of per-sample losses is divided by.
+Loss attach_loss(Graph& graph, const Labels& labels, std::int64_t samples, std::int64_t scale_batch, bool accuracy);
+
+// Appends the backward graph of a scalar; gradients[i] belongs to wanted[i], absent where the scalar does not depend on it.
+std::vector<ValueId> differentiate(Graph& graph, ValueId scalar, std::span<const ValueId> wanted);
+
+// A value of one device that must be summed over all devices before its consumers run.
+struct Reduced {
+  std::string parameter;  // whose gradient, or whose statistics
+  ValueId value;
+};
+// The whole training graph of one device: forward, loss, backward, updates. Outputs: loss, correct (where it is),
+// kept gradients. `share`: this device's part of the batch.
+struct Training {
+  Graph graph;
+  std::vector<Reduced> reduced;
+  std::vector<std::string> outputs;  // names of graph.outputs
+  std::vector<std::string> warnings;
+};
+std::optional<LossScaling> loss_scaling_of(const CompileOptions& options);  // what the options come to
+Training build_training(const Graph& model, const Labels& labels, const CompileOptions& options, std::int64_t samples, bool collective, const Fusions& fusions = {});
+
+}  // namespace tandem
