@@ -89,8 +89,9 @@ std::set<std::string> data_of(const fs::path& output) {
   try {
     onnx::ModelProto model = parse_model(read_regular(output, limits::model_bytes, ExitCode::model));
     for_each_external(model, [&](const onnx::TensorProto& tensor) { names.insert(external_region(tensor).location); });
-  } catch (const Error&) {
-    names.clear();  // no model
+  } catch (const Error& e) {
+    if (e.code() == ExitCode::io) throw;  // one that cannot be read may be a model
+    names.clear();
   }
   return names;
 }
@@ -122,7 +123,7 @@ std::string ExternalExport::choose_name(const std::string& location) {
   const fs::file_status there = fs::symlink_status(path, error);
   if (!fs::exists(there)) return name;
   if (!fs::is_regular_file(there)) fail(ExitCode::usage, "'", path.string(), "', where the model's external data go, is no regular file");
-  const bool ours = read.contains(name) || !replaced_.empty() || fs::exists(mark(), error);
+  const bool ours = read.contains(name) || (!keep && (!replaced_.empty() || fs::exists(mark(), error)));
   if (!options_.overwrite && !ours)
     fail(ExitCode::usage, "'", path.string(), "', where the model's external data go, is there already and belongs to another model: "
          "choose another output, or give --overwrite");

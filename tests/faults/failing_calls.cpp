@@ -165,7 +165,8 @@ ssize_t judged_write(const char* name, int fd, std::size_t size, Write&& write) 
 }
 
 int judged_open(const char* name, int folder, const char* path, int flags, mode_t mode) {
-  return judged(name, path_of(folder, path), (flags & O_CREAT ? takes_space : none) | may_be_interrupted, -1,
+  const unsigned traits = (flags & O_CREAT ? takes_space : none) | (flags & O_DIRECTORY ? none : may_be_interrupted);
+  return judged(name, path_of(folder, path), traits, -1,
                 [&] { return static_cast<int>(syscall(SYS_openat, folder, path, flags, mode)); });
 }
 
