@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 
 #include <atomic>
+#include <csignal>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -219,6 +221,29 @@ TEST(RankPort, InTheSystemsMemoryLeavesNoFileAndIsTakenOnce) {
     EXPECT_THROW(listen_at(parse_address(file.text())), Error);
   }
   EXPECT_NO_THROW(listen_at(parse_address(file.text())));
+}
+
+// A user's processes meet among themselves.
+TEST(RankPort, OnOneMachineIsItsUsersAlone) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs to be root, to become somebody else";
+  const std::string address = concat("unix:@tandem-test-of-others-", ::getpid());
+  const pid_t other = ::fork();
+  if (other == 0) {
+    Socket line;
+    if (::setuid(65534) == 0) line = connect_to(parse_address(address), seconds_from_now(10));
+    ::_exit(line.open() ? 1 : 0);  // it does not take somebody else's rank 0 for its own either
+  }
+  std::string failures[2], note;
+  std::thread first([&] {
+    failures[0] = meet({.rank = 0, .ranks = 2, .address = address, .timeout_seconds = long_time, .note = [&](const std::string& n) { note = n; }});
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  failures[1] = meet({.rank = 1, .ranks = 2, .address = address, .timeout_seconds = long_time});
+  first.join();
+  ::kill(other, SIGKILL);
+  ::waitpid(other, nullptr, 0);
+  EXPECT_EQ(failures[0] + failures[1], "");
+  EXPECT_NE(note.find("somebody came who is no rank of this run"), std::string::npos) << note;
 }
 
 // At the door of a neighbour only who has rank 0's token is let in.
