@@ -34,7 +34,7 @@ Inference open_inference(const Invocation& call, World* world, bool measures) {
   std::vector<World::Fact> facts;
   if (world) {
     const World::Busy busy(world);
-    facts = {template_fact(i.model, call), {"samples", text_of(i.data->size())}, data_fact("data", i.data)};
+    facts = {template_fact(i.model, call), data_fact("data", i.data)};
   }
   agree_on(world, facts, options.plan.devices, i.backends);
   return i;

@@ -120,7 +120,7 @@ World::Fact template_fact(const Model& model, const Invocation& call) {
   return {"template", model.file().fingerprint(), call.arguments.positional("model")};
 }
 World::Fact data_fact(const std::string& name, const Dataset* data) {
-  return {name, data ? fingerprint(*data) : "", data ? data->name() : ""};
+  return {name, data ? fingerprint(*data) : "", data ? concat(data->name(), ": ", data->size(), " samples") : ""};
 }
 
 Model load_model(const std::filesystem::path& path, World* world, const WeightOptions& weights) {

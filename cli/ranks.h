@@ -33,7 +33,7 @@ int run_processes(int processes);
 
 // Parts of such jobs. A null world: this process is alone.
 bool is_first(const World* world);  // the one that writes
-// For agree_on(): the model's structure and what the data hold, as hashes. None where this process is alone.
+// For agree_on(): the model's structure and what the data hold, as hashes.
 World::Fact template_fact(const Model& model, const Invocation& call);
 World::Fact data_fact(const std::string& name, const Dataset* data);
 Model load_model(const std::filesystem::path& path, World* world, const WeightOptions& weights = {});

@@ -150,10 +150,8 @@ std::vector<World::Fact> facts_of(const Invocation& call, const Model& model, co
   if (!world) return {};
   const World::Busy busy(world);
   std::vector<World::Fact> facts{template_fact(model, call)};
-  for (const auto& [name, part] : {std::pair{"training", data.train}, {"validation", data.validation}, {"test", data.test}}) {
-    facts.push_back({concat(name, " samples"), text_of(part ? part->size() : 0)});
-    facts.push_back(data_fact(concat(name, " data"), part));
-  }
+  for (const auto& [name, part] : {std::pair{"training data", data.train}, {"validation data", data.validation}, {"test data", data.test}})
+    facts.push_back(data_fact(name, part));
   return facts;
 }
 

@@ -157,7 +157,8 @@ Socket listen_at(const Address& a) {
   // A file that a run left that was killed is taken; one where somebody listens is not.
   struct stat left {};
   const Endpoint e = unix_endpoint(a.port);
-  if (!in_memory(a.port) && ::lstat(a.port.c_str(), &left) == 0 && S_ISSOCK(left.st_mode) && !connects(make_socket(e), e, Clock::now()))
+  if (!in_memory(a.port) && ::lstat(a.port.c_str(), &left) == 0 && S_ISSOCK(left.st_mode) && !connects(make_socket(e), e, Clock::now()) &&
+      errno == ECONNREFUSED)
     ::unlink(a.port.c_str());
   return listen_on({e}, to_string(a));
 }

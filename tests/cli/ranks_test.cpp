@@ -272,7 +272,7 @@ TEST_P(RanksUnlike, AreRefusedByName) {
 }
 INSTANTIATE_TEST_SUITE_P(Rows, RanksUnlike,
                          testing::Values(Mismatch{"batch", "--batch-size 32", "rank 1 has batch-size 32, rank 0 has 64"},
-                                         Mismatch{"size", "--data synthetic:digits,train=199,test=50", "rank 1 has training samples 199, rank 0 has 200"},
+                                         Mismatch{"size", "--data synthetic:digits,train=199,test=50", " (synthetic:digits, train: 199 samples), rank 0 has "},
                                          Mismatch{"data", "--data synthetic:digits,train=200,test=50,seed=2", "rank 1 has test data "},
                                          Mismatch{"template", "", "/models/lenet.onnx), rank 0 has ", "lenet"},
                                          Mismatch{"world", "--world-size 3", "rank 1 counts 3 ranks, rank 0 counts 2"}),

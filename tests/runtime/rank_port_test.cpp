@@ -2,8 +2,11 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
 
 #include <atomic>
+#include <csignal>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -219,6 +222,47 @@ TEST(RankPort, InTheSystemsMemoryLeavesNoFileAndIsTakenOnce) {
     EXPECT_THROW(listen_at(parse_address(file.text())), Error);
   }
   EXPECT_NO_THROW(listen_at(parse_address(file.text())));
+}
+
+TEST(RankPort, MakesRoomForWhoComesLast) {
+  const RankAddress address(true);
+  Strangers silent;
+  Reception reception(listen_at(parse_address(address.text())));
+  for (int i = 0; i < 100; ++i) silent.come(address.text());
+  silent.say(address.text(), {.rank = 1, .ranks = 2});
+  const std::optional<Reception::Guest> guest = reception.next(seconds_from_now(1));  // before the time of the first is over
+  ASSERT_TRUE(guest.has_value());
+  EXPECT_EQ(guest->hello.rank, 1);
+}
+
+// A user's processes meet among themselves.
+TEST(RankPort, OnOneMachineIsItsUsersAlone) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs to be root, to become somebody else";
+  const std::string address = concat("unix:@tandem-test-of-others-", ::getpid());
+  const pid_t other = ::fork();
+  if (other == 0) {  // says that it is rank 1, and stays
+    sockaddr_un at{.sun_family = AF_UNIX, .sun_path = {}};
+    address.copy(at.sun_path, sizeof at.sun_path, 5), at.sun_path[0] = '\0';
+    const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + address.size() - 5);
+    const Socket line(::socket(AF_UNIX, SOCK_STREAM, 0));
+    const Hello hello{.rank = 1, .ranks = 2};
+    if (::setuid(65534) != 0) ::_exit(1);
+    while (::connect(line.get(), reinterpret_cast<const sockaddr*>(&at), size) != 0) ::usleep(1000);
+    send_all(line, &hello, sizeof hello, seconds_from_now(1));
+    for (;;) ::pause();
+  }
+  std::string failures[2];
+  std::atomic<bool> sent_away = false;
+  std::thread first([&] {
+    failures[0] = meet({.rank = 0, .ranks = 2, .address = address, .timeout_seconds = long_time, .note = [&](const std::string&) { sent_away = true; }});
+  });
+  for (int i = 0; i < 5000 && !sent_away; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  failures[1] = meet({.rank = 1, .ranks = 2, .address = address, .timeout_seconds = long_time});
+  first.join();
+  ::kill(other, SIGKILL);
+  ::waitpid(other, nullptr, 0);
+  EXPECT_EQ(failures[0] + failures[1], "");
+  EXPECT_TRUE(sent_away);
 }
 
 // At the door of a neighbour only who has rank 0's token is let in.
