@@ -56,6 +56,10 @@ LossTrace LossTrace::from(const Json& json) {
   for (const Json& mean : json.at("means").array()) trace.means_.push_back(mean.number());
   trace.sum_ = json.at("sum").number();
   trace.count_ = json.at("count").integer();
+  constexpr std::int64_t longest = std::int64_t{1} << 53;
+  if (trace.window_ < 1 || trace.window_ > longest || trace.count_ < 0 || trace.count_ >= trace.window_ || trace.means_.size() >= most)
+    fail("trace of ", trace.means_.size(), " means, ", trace.count_, " steps of a window of ", trace.window_, ", expected fewer than ", most,
+         " and fewer than the window's, which has 1 to ", longest);
   return trace;
 }
 

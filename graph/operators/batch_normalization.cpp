@@ -106,6 +106,8 @@ Operator batch_normalization_training() {
   return {.name = "BatchNormalizationTraining",
           .domain = "tandem",
           .since = {1},
+          .inputs = {3, 6},
+          .outputs = {4, 4},
           .infer =
               [](InferContext& c) {
                 const std::int64_t channels = channels_of(c);
@@ -128,6 +130,8 @@ Operator batch_normalization_factors() {
   return {.name = "BatchNormalizationFactors",
           .domain = "tandem",
           .since = {1},
+          .inputs = {4, 4},
+          .outputs = {5, 5},
           .infer =
               [](InferContext& c) {
                 for (int i = 1; i < 4; ++i) expect_shape(c, i, c.shape(0));
@@ -142,6 +146,8 @@ Operator batch_normalization_backward() {
   return {.name = "BatchNormalizationBackward",
           .domain = "tandem",
           .since = {1},
+          .inputs = {7, 8},
+          .outputs = {3, 4},
           .infer =
               [](InferContext& c) {
                 c.set_output(0, c.input(0));
@@ -157,6 +163,7 @@ Operator running_statistics() {
   return {.name = "RunningStatistics",
           .domain = "tandem",
           .since = {1},
+          .inputs = {2, 3},
           .infer =
               [](InferContext& c) {
                 expect_shape(c, 1, c.shape(0));

@@ -74,6 +74,7 @@ Operator convolution_backward_data() {
   return {.name = "ConvolutionBackwardData",
           .domain = "tandem",
           .since = {1},
+          .inputs = {2, 3},
           .infer =
               [](InferContext& c) {
                 c.set_output(0, c.input(0).dtype, Shape(c.attributes().ints("input_shape")));
@@ -86,6 +87,8 @@ Operator convolution_backward_weights() {
   return {.name = "ConvolutionBackwardWeights",
           .domain = "tandem",
           .since = {1},
+          .inputs = {2, 4},
+          .outputs = {1, 2},
           .infer =
               [](InferContext& c) {
                 const Shape w(c.attributes().ints("weight_shape"));

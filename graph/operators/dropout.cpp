@@ -68,6 +68,8 @@ Operator dropout_training() {
   return {.name = "DropoutTraining",
           .domain = "tandem",
           .since = {1},
+          .inputs = {2, 2},
+          .outputs = {2, 2},
           .infer =
               [](InferContext& c) {
                 expect_shape(c, 1, Shape{4});
@@ -79,6 +81,6 @@ Operator dropout_training() {
           }};
 }
 
-Operator dropout_backward() { return {.name = "DropoutBackward", .domain = "tandem", .since = {1}, .infer = infer_same}; }
+Operator dropout_backward() { return {.name = "DropoutBackward", .domain = "tandem", .since = {1}, .inputs = {2, 2}, .infer = infer_same}; }
 
 }  // namespace tandem

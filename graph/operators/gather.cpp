@@ -67,7 +67,7 @@ Operator gather() {
 }
 
 Operator gather_backward() {
-  return {.name = "GatherBackward", .domain = "tandem", .since = {1}, .infer = [](InferContext& c) {
+  return {.name = "GatherBackward", .domain = "tandem", .since = {1}, .inputs = {2, 2}, .infer = [](InferContext& c) {
             c.set_output(0, c.input(0).dtype, Shape(c.attributes().ints("input_shape")));
           }};
 }

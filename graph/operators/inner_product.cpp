@@ -15,6 +15,7 @@ Operator inner_product() {
   return {.name = "InnerProduct",
           .domain = "tandem",
           .since = {1},
+          .inputs = {2, 3},
           .infer =
               [](InferContext& c) {
                 const Shape &x = c.shape(0), &w = c.shape(1);
@@ -43,6 +44,7 @@ Operator inner_product_backward_data() {
   return {.name = "InnerProductBackwardData",
           .domain = "tandem",
           .since = {1},
+          .inputs = {2, 2},
           .infer = [](InferContext& c) { c.set_output(0, c.input(0).dtype, Shape(c.attributes().ints("input_shape"))); },
           .flops = [](const Graph& graph, const Node& n) { return inner_product_flops(graph[n.inputs[0]].type.shape, graph[n.inputs[1]].type.shape); }};
 }
@@ -52,6 +54,8 @@ Operator inner_product_backward_weights() {
   return {.name = "InnerProductBackwardWeights",
           .domain = "tandem",
           .since = {1},
+          .inputs = {2, 2},
+          .outputs = {1, 2},
           .infer =
               [](InferContext& c) {
                 const std::int64_t outputs = c.shape(1)[1];

@@ -18,7 +18,7 @@ Operator all_reduce() {
 
 // `value` everywhere, of the type that `shape` and `dtype` name
 Operator fill() {
-  return {.name = "Fill", .domain = "tandem", .since = {1}, .infer = [](InferContext& c) {
+  return {.name = "Fill", .domain = "tandem", .since = {1}, .inputs = {0, 0}, .infer = [](InferContext& c) {
             const DType dtype = static_cast<DType>(c.attributes().integer("dtype", static_cast<std::int64_t>(DType::float32)));
             c.set_output(0, dtype, Shape(c.attributes().ints("shape")));
           }};
@@ -29,6 +29,8 @@ Operator elementwise() {
   return {.name = "Elementwise",
           .domain = "tandem",
           .since = {1},
+          .inputs = {1, Arity::any},
+          .outputs = {1, Arity::any},
           .infer =
               [](InferContext& c) {
                 const std::size_t steps = [&] {

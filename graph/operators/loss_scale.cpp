@@ -14,7 +14,7 @@ const Shape state_shape{3}, scalars_shape{8};
 
 // finite = 1 where all elements of all operands are finite, else 0
 Operator all_finite() {
-  return {.name = "AllFinite", .domain = "tandem", .since = {1}, .infer = [](InferContext& c) { c.set_output(0, DType::float32, Shape{}); }, .flops = [](const Graph& graph, const Node& n) {
+  return {.name = "AllFinite", .domain = "tandem", .since = {1}, .inputs = {1, Arity::any}, .infer = [](InferContext& c) { c.set_output(0, DType::float32, Shape{}); }, .flops = [](const Graph& graph, const Node& n) {
             double elements = 0;
             for (const ValueId in : n.inputs) elements += static_cast<double>(graph[in].type.shape.elements());
             return elements;
@@ -34,6 +34,7 @@ Operator loss_scale_update() {
   return {.name = "LossScaleUpdate",
           .domain = "tandem",
           .since = {1},
+          .inputs = {2, 2},
           .infer =
               [](InferContext& c) {
                 expect_shape(c, 0, state_shape);
@@ -46,7 +47,7 @@ Operator loss_scale_update() {
 // The scalars of a step whose gradients are scaled: its number is less by the steps skipped, so are 1 − βᵗ; the loss
 // scale stands in its place; where `finite` is 0 the step is to be skipped.
 Operator scaled_scalars() {
-  return {.name = "ScaledScalars", .domain = "tandem", .since = {1}, .infer = [](InferContext& c) {
+  return {.name = "ScaledScalars", .domain = "tandem", .since = {1}, .inputs = {3, 3}, .infer = [](InferContext& c) {
             expect_shape(c, 0, scalars_shape);
             expect_shape(c, 1, state_shape);
             expect_shape(c, 2, Shape{});

@@ -61,7 +61,7 @@ Operator negative_log_likelihood_loss() {
 }
 
 Operator negative_log_likelihood_loss_backward() {
-  return {.name = "NegativeLogLikelihoodLossBackward", .domain = "tandem", .since = {1}, .infer = [](InferContext& c) {
+  return {.name = "NegativeLogLikelihoodLossBackward", .domain = "tandem", .since = {1}, .inputs = {2, 3}, .infer = [](InferContext& c) {
             c.set_output(0, c.input(0).dtype, Shape(c.attributes().ints("input_shape")));
           }};
 }
@@ -92,6 +92,8 @@ Operator softmax_cross_entropy_training() {
   return {.name = "SoftmaxCrossEntropyTraining",
           .domain = "tandem",
           .since = {1},
+          .inputs = {2, 2},
+          .outputs = {2, 2},
           .infer =
               [](InferContext& c) {
                 expect_rank(c, 0, 2);
@@ -109,7 +111,7 @@ Operator softmax_cross_entropy_training() {
 
 // How many rows of scores have their largest element at the label
 Operator count_correct() {
-  return {.name = "CountCorrect", .domain = "tandem", .since = {1}, .infer = [](InferContext& c) {
+  return {.name = "CountCorrect", .domain = "tandem", .since = {1}, .inputs = {2, 2}, .infer = [](InferContext& c) {
             expect_rank(c, 0, 2);
             if (c.shape(1)[0] != c.shape(0)[0]) c.fail("labels are ", c.input(1), " for scores ", c.input(0));
             c.set_output(0, DType::float32, Shape{});

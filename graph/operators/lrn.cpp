@@ -44,6 +44,7 @@ Operator lrn_training() {
   return {.name = "LRNTraining",
           .domain = "tandem",
           .since = {1},
+          .outputs = {2, 2},
           .infer =
               [](InferContext& c) {
                 check(c);
@@ -56,7 +57,7 @@ Operator lrn_training() {
 }
 
 Operator lrn_backward() {
-  return {.name = "LRNBackward", .domain = "tandem", .since = {1}, .infer = infer_same, .flops = lrn_flops};
+  return {.name = "LRNBackward", .domain = "tandem", .since = {1}, .inputs = {4, 4}, .infer = infer_same, .flops = lrn_flops};
 }
 
 }  // namespace tandem

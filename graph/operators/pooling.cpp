@@ -64,6 +64,7 @@ Operator max_pool_training() {
   return {.name = "MaxPoolTraining",
           .domain = "tandem",
           .since = {1},
+          .outputs = {2, 2},
           .infer =
               [](InferContext& c) {
                 c.set_output(0, c.input(0).dtype, pooled(c));
@@ -74,7 +75,7 @@ Operator max_pool_training() {
 }
 
 Operator max_pool_backward() {
-  return {.name = "MaxPoolBackward", .domain = "tandem", .since = {1}, .infer = infer_like_input_shape, .flops = pooling_backward_flops};
+  return {.name = "MaxPoolBackward", .domain = "tandem", .since = {1}, .inputs = {2, 2}, .infer = infer_like_input_shape, .flops = pooling_backward_flops};
 }
 
 // y = mean over the window: of all its places (count_include_pad, where ceil_mode's overhang never counts) or of those

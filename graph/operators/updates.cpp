@@ -37,19 +37,23 @@ Operator sgd_update() {
   return {.name = "SgdUpdate",
           .domain = "tandem",
           .since = {1},
+          .inputs = {3, Arity::any},
+          .outputs = {1, Arity::any},
           .infer = [](InferContext& c) { infer_update(c, has_momentum(c) ? 1 : 0); },
           .flops = update_flops,
           .in_place = {1, 3}};
 }
 
 Operator adam_update() {
-  return {.name = "AdamUpdate", .domain = "tandem", .since = {1}, .infer = [](InferContext& c) { infer_update(c, 2); }, .flops = update_flops, .in_place = {1, 3, 4}};
+  return {.name = "AdamUpdate", .domain = "tandem", .since = {1}, .inputs = {5, Arity::any}, .outputs = {3, Arity::any}, .infer = [](InferContext& c) { infer_update(c, 2); }, .flops = update_flops, .in_place = {1, 3, 4}};
 }
 
 Operator rmsprop_update() {
   return {.name = "RmspropUpdate",
           .domain = "tandem",
           .since = {1},
+          .inputs = {4, Arity::any},
+          .outputs = {2, Arity::any},
           .infer = [](InferContext& c) { infer_update(c, has_momentum(c) ? 2 : 1); },
           .flops = update_flops,
           .in_place = {1, 3, 4}};

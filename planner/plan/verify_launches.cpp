@@ -1,12 +1,22 @@
 // What a kernel is told of its operands must be what its operator makes of them: kernels rely on it, and check nothing.
+#include <algorithm>
+
 #include "graph/operator.h"
 #include "planner/plan/verify.h"
 
 namespace tandem {
 namespace {
 
+// What the importer moved into attributes is no operand any more.
+bool is_static(const Operator& op, int input) {
+  return std::any_of(op.static_operands.begin(), op.static_operands.end(), [&](const StaticOperand& s) { return s.input == input; });
+}
+
 // The step as a graph of one node, its operands and results with the plan's types.
 void check(const DevicePlan& device, const Step& step, const Operator& op) {
+  for (int i = 0; i < op.inputs.least; ++i)
+    if (!is_static(op, i) && (i >= std::ssize(step.inputs) || !step.inputs[static_cast<std::size_t>(i)].present())) fail("input ", i, " is missing");
+  if (std::ssize(step.outputs) < op.outputs.least) fail("has ", step.outputs.size(), " outputs, expected at least ", op.outputs.least);
   Graph graph;
   const auto values = [&](const std::vector<BufferId>& ids) {
     std::vector<ValueId> list;

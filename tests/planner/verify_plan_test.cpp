@@ -217,6 +217,8 @@ INSTANTIATE_TEST_SUITE_P(Rows, Launch,
                                          LaunchRow{"operands_that_do_not_fit", "MatMul", {{2, 3}, {4, 4}}, {2, 4}, {}, "step 0 (MatMul): MatMul 'MatMul'"},
                                          LaunchRow{"operand_left_out", "MatMul", {{2, 3}, {}}, {2, 4}, {}, "input 1 is missing"},
                                          LaunchRow{"no_operands", "MatMul", {}, {2, 4}, {}, "input 0 is missing"},
+                                         LaunchRow{"operand_its_rule_does_not_read", "ReluBackward", {{2, 3}, {}}, {2, 3}, {}, "input 1 is missing"},
+                                         LaunchRow{"output_left_out", "MaxPoolTraining", {{1, 1, 2, 2}}, {1, 1, 1, 1}, {{"kernel_shape", Ints{2, 2}}}, "has 1 outputs, expected at least 2"},
                                          LaunchRow{"attribute_of_another_type", "Softmax", {{2, 3}}, {2, 3}, {{"axis", std::string("1")}}, "attribute 'axis'"},
                                          LaunchRow{"unknown_operator", "NoSuchOperator", {}, {2}, {}, ""}),  // no backend has it
                          [](const auto& info) { return info.param.name; });

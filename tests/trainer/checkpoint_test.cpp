@@ -78,6 +78,15 @@ TEST(Metrics, CsvHasARowAnEpoch) {
   EXPECT_TRUE(std::isnan(back.val_accuracy));
 }
 
+TEST(LossTraceOfALongRun, IsNotTakenWhereItsCountsCannotBe) {
+  const auto with = [](std::int64_t window, std::size_t means, std::int64_t count) {
+    return Json(Json::Object{{"window", window}, {"means", Json::Array(means, Json(0.5))}, {"sum", 0.0}, {"count", count}});
+  };
+  EXPECT_EQ(LossTrace::from(with(4, 399, 3)).points().size(), 399u);
+  for (const Json& bad : {with(0, 1, 0), with(-1, 1, 0), with(INT64_MAX, 1, 0), with(4, 400, 0), with(4, 1, 4), with(4, 1, -1)})
+    EXPECT_THROW(LossTrace::from(bad), Error) << bad.dump();
+}
+
 TEST(LossTraceOfALongRun, StaysSmallAndKeepsItsMean) {
   LossTrace trace;
   for (int i = 0; i < 10000; ++i) trace.add(i);

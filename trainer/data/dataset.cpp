@@ -36,6 +36,7 @@ void MemoryDataset::add(Field field, Tensor values) {
 void MemoryDataset::read(std::size_t field, std::span<const std::int64_t> samples, std::byte* to) const {
   const TensorType& type = fields_[field].sample;
   const auto bytes = static_cast<std::size_t>(type.shape.elements()) * size_of(type.dtype);
+  if (bytes == 0) return;
   const std::byte* from = values_[field].bytes().data();
   for (const std::int64_t sample : samples) {
     std::memcpy(to, from + static_cast<std::size_t>(sample) * bytes, bytes);

@@ -41,6 +41,7 @@ class Noise final : public Dataset {
     const auto from = values_[field].bytes();
     const auto distinct = values_[field].shape()[0];
     const std::size_t bytes = from.size() / static_cast<std::size_t>(distinct);
+    if (bytes == 0) return;
     for (const std::int64_t sample : samples) {
       std::memcpy(to, from.data() + static_cast<std::size_t>(sample % distinct) * bytes, bytes);
       to += bytes;
