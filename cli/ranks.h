@@ -19,7 +19,7 @@ std::optional<WorldOptions> world_options(const Invocation& call);
 // before all are done.
 int on_ranks(const Invocation& call, int (*job)(const Invocation&, World* world));
 
-// Starts this program anew as each of --processes ranks and waits for them; passes SIGINT and SIGTERM on. Returns the
+// Starts this program anew as each of --processes ranks and waits for them; passes on the signals that ask to end. Returns the
 // exit code of the rank that failed of itself, or what they agree on.
 int run_processes(int processes);
 

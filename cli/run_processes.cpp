@@ -13,6 +13,7 @@
 #include <set>
 #include <sstream>
 
+#include "cli/interrupt.h"
 #include "cli/ranks.h"
 #include "trainer/file.h"
 #include "trainer/spec.h"
@@ -40,7 +41,9 @@ struct HeldSignals {
   HeldSignals() {
     std::signal(SIGCHLD, SIG_DFL);  // ignored, children would end unseen
     sigemptyset(&held);
-    for (const int s : {SIGINT, SIGTERM, SIGCHLD}) sigaddset(&held, s);
+    sigaddset(&held, SIGCHLD);
+    for (const int s : ending_signals)  // but for those that its starter had it ignore
+      if (struct sigaction now {}; ::sigaction(s, nullptr, &now) == 0 && now.sa_handler != SIG_IGN) sigaddset(&held, s);
     sigprocmask(SIG_BLOCK, &held, &before);
   }
   ~HeldSignals() { sigprocmask(SIG_SETMASK, &before, nullptr); }
@@ -109,7 +112,7 @@ int run_processes(int processes) {
   while (!running.empty()) {
     siginfo_t info{};
     const int signal = sigwaitinfo(&signals.held, &info);
-    if (signal == SIGINT || signal == SIGTERM)
+    if (signal > 0 && signal != SIGCHLD)
       for (const pid_t child : running) ::kill(child, signal);
     std::erase_if(running, [&](pid_t child) {
       int status = 0;
