@@ -49,7 +49,7 @@ std::string overview() {
          "  version     print the version\n  help        show this, or with a command its options\n\n"
          "Options may also be given as environment variables (TANDEM_BATCH_SIZE for --batch-size) or in a file (--config).\n"
          "Exit codes: 0 ok, 2 usage, 3 model or plan, 4 data, 5 device or memory, 6 communication, 7 I/O, 8 diverged,\n"
-         "75 stopped but resumable, 130 and 143 stopped by a signal.\n";
+         "75 stopped but resumable, 128 and a signal's number: ended by it (129, 130, 138, 143).\n";
 }
 
 std::string help_of(const Command& command) {
@@ -62,7 +62,8 @@ std::string help_of(const Command& command) {
     if (!row.value.empty() && !row.absent.empty()) right += concat(" (default ", row.absent, ")");
     text += left.size() > 28 ? fmt::format("  {}\n{:32}{}\n", left, "", right) : fmt::format("  {:<28}  {}\n", left, right);
   }
-  return text + "\nexamples:\n" + std::string(command.examples);
+  text += "\nexamples:\n" + std::string(command.examples);
+  return command.notes.empty() ? text : concat(text, '\n', command.notes);
 }
 
 int dispatch(std::span<const std::string> arguments, Streams& streams, const Environment& environment) {
@@ -131,7 +132,7 @@ int run(std::span<const std::string> arguments, Streams& streams, const Environm
   try {
     const int code = dispatch(arguments, streams, environment);
     streams.out.flush();
-    if (!streams.out) return report("the output could not be written", static_cast<int>(ExitCode::io));
+    if (code == 0 && !streams.out) return report("the output could not be written", static_cast<int>(ExitCode::io));
     return code;
   } catch (const StoppedBySignal& e) {
     return 128 + e.signal;  // it was answered when it came

@@ -42,6 +42,7 @@ struct Command {
   std::vector<std::string_view> positionals;
   std::string_view usage;  // after the command's name
   std::string_view examples;
+  std::string_view notes = "";  // that follow them
   std::vector<OptionRow> options;  // the common ones are added
   int (*run)(const Invocation&);
   bool uses_trained = false;  // of a run's --config it takes as its model what that run wrote

@@ -1,11 +1,18 @@
-// SIGINT and SIGTERM while training: the first asks for a stop and is answered at once on stderr, the next ends the process. One
-// that follows within a third of a second is the same: what starts processes passes on what the terminal has sent already.
+// Signals that ask the program to end: SIGINT (Ctrl-C), SIGTERM, SIGHUP (its terminal was closed) and SIGUSR1 (what Slurm's
+// --signal=USR1@60 sends before the time is over). The first is answered at once on stderr, with what will happen. A second
+// Ctrl-C or SIGTERM ends the process; the other two never do, for they come before what follows them: SIGTERM at the end of
+// Slurm's time, SIGHUP from the system and from the shell. Two within a third of a second are one: what starts processes passes
+// on what the terminal has sent already. A signal that was ignored when the program began stays so (nohup).
 #pragma once
+#include <csignal>
 #include <deque>
 #include <exception>
 #include <string>
+#include <vector>
 
 namespace tandem {
+
+inline constexpr int ending_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
 
 // What a command ends with that a signal stopped before anything was written: exit code 128 and the signal's number.
 struct StoppedBySignal : std::exception {
@@ -16,17 +23,26 @@ struct StoppedBySignal : std::exception {
 
 class Interrupt {
  public:
-  Interrupt();
-  ~Interrupt();  // the handlers from before stand again
+  // When the process ends after the first signal.
+  enum class End {
+    at_once,  // by the signal
+    soon,     // by itself, or after a second: nothing would be lost
+    saved,    // by itself, once what it has is written
+  };
+  Interrupt();  // at once, without an answer
+  ~Interrupt();  // those who stood before stand again
   Interrupt(const Interrupt&) = delete;
   Interrupt& operator=(const Interrupt&) = delete;
   int signal() const;  // 0: none came
-  // What a signal is answered with from now on: what will happen. Empty: nothing is said. `at_once`: the first ends the process.
-  void announce(std::string answer, bool at_once = false);
+  // What a signal is answered with from now on; empty: nothing is said.
+  void announce(std::string answer, End end);
 
  private:
-  void (*before_interrupt_)(int);
-  void (*before_terminate_)(int);
+  struct Handled {
+    int signal;
+    struct sigaction before;
+  };
+  std::vector<Handled> handled_;
   std::deque<std::string> answers_;  // the handler may still write an earlier one
 };
 

@@ -26,9 +26,8 @@ struct ToldByFirst : std::exception {
   ExitCode code;
 };
 
-// Starts this program anew as each of --processes ranks and waits for them; passes SIGINT and SIGTERM on, and SIGHUP, of
-// a terminal that was closed, as SIGTERM. They end with this process, however it ends. Returns the exit code of the rank
-// that failed of itself, or what they agree on.
+// Starts this program anew as each of --processes ranks and waits for them; passes on the signals that ask to end. They end
+// with this process, however it ends. Returns the exit code of the rank that failed of itself, or what they agree on.
 int run_processes(int processes);
 
 // Parts of such jobs. A null world: this process is alone.

@@ -15,6 +15,7 @@
 #include <set>
 #include <sstream>
 
+#include "cli/interrupt.h"
 #include "cli/ranks.h"
 #include "graph/printable.h"
 #include "trainer/file.h"
@@ -61,10 +62,9 @@ struct HeldSignals {
   HeldSignals() {
     std::signal(SIGCHLD, SIG_DFL);  // ignored, children would end unseen
     sigemptyset(&held);
-    for (const int s : {SIGINT, SIGTERM, SIGCHLD}) sigaddset(&held, s);
-    struct sigaction hang_up {};
-    sigaction(SIGHUP, nullptr, &hang_up);
-    if (hang_up.sa_handler != SIG_IGN) sigaddset(&held, SIGHUP);  // not under nohup
+    sigaddset(&held, SIGCHLD);
+    for (const int s : ending_signals)  // but for those that its starter had it ignore
+      if (struct sigaction now {}; ::sigaction(s, nullptr, &now) == 0 && now.sa_handler != SIG_IGN) sigaddset(&held, s);
     sigprocmask(SIG_BLOCK, &held, &before);
   }
   ~HeldSignals() { sigprocmask(SIG_SETMASK, &before, nullptr); }
@@ -132,7 +132,7 @@ int run_processes(int processes) {
   };
   while (!running.empty()) {
     const int signal = sigtimedwait(&signals.held, nullptr, &patience);
-    if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP) pass(signal == SIGHUP ? SIGTERM : signal);
+    if (signal > 0 && signal != SIGCHLD) pass(signal);
     // Ranks that have met end together; those that still wait for one that is no more would wait for long.
     const bool failed = std::any_of(codes.begin(), codes.end(), [](int c) { return c != 0; });
     if (signal < 0 && errno == EAGAIN && failed && !std::exchange(asked, true)) pass(SIGTERM);

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <csignal>
@@ -18,6 +19,7 @@
 #include "trainer/checkpoint.h"
 #include "trainer/file.h"
 #include "trainer/run_lock.h"
+#include "trainer/space.h"
 #include "trainer/spec.h"
 
 namespace tandem {
@@ -90,19 +92,20 @@ void check_run_folder(const std::filesystem::path& folder) {
     fail(ExitCode::usage, "--run-dir ", folder.string(), ": the folder holds ", other, " and no run of tandem: give a new or an empty folder");
 }
 
-// Every file that will be written can be: found out before anything is trained. The run's folder is this process's from here on.
-RunLock check_outputs(const Arguments& a) {
-  check_writable_file(a.text("output"));
-  if (!a.text("also-training-graph").empty()) check_writable_file(a.text("also-training-graph"));
+// Every file that will be written can be: found out before anything is trained. The run's folder is this process's from here
+// on. A dry run finds the same and makes nothing.
+RunLock check_outputs(const Arguments& a, bool dry) {
+  for (const char* option : {"output", "also-training-graph"})
+    if (!a.text(option).empty()) (dry ? check_could_write_file : check_writable_file)(a.text(option));
   const std::filesystem::path run = a.text("run-dir");
   if (run.empty()) {
     if (a.on("resume")) fail(ExitCode::usage, "--resume needs --run-dir");
     if (a.text("keep") == "best") fail(ExitCode::usage, "--keep best needs --run-dir, where the best checkpoint is kept");
     return {};
   }
-  make_writable_folder(run);
-  check_run_folder(run);
-  RunLock lock(run);
+  (dry ? check_could_make_folder : make_writable_folder)(run);
+  if (std::filesystem::exists(run)) check_run_folder(run);
+  RunLock lock = dry && !std::filesystem::exists(run / run_lock_name) ? RunLock() : RunLock(run);
   const bool there = std::filesystem::exists(run / "last.checkpoint");
   if (a.on("resume") && !there) fail(ExitCode::usage, run.string(), " holds no checkpoint to resume");
   if (!a.on("resume") && !a.on("overwrite") && there)
@@ -112,6 +115,27 @@ RunLock check_outputs(const Arguments& a) {
 
 SaveOptions save_options(const Arguments& a) {
   return {.keep_external_layout = a.on("keep-external-layout"), .overwrite = a.on("overwrite")};
+}
+
+// Checks what the export needs. Of several ranks only the first writes.
+void check_export(const Arguments& a, const Model& model) {
+  const WrittenLater files[] = {{"the trained model", a.text("output"), model.file().check_write(a.text("output"), save_options(a))}};
+  check_space(files);
+}
+
+// Room for the model and for the checkpoints beside it: the last, the one before and the next, of which some are there.
+void check_room(const Arguments& a, const Model& model, const Plan& plan) {
+  if (a.text("output").empty()) return;
+  std::vector<WrittenLater> files{{"the trained model", a.text("output"), model.file().check_write(a.text("output"), save_options(a))}};
+  if (const std::filesystem::path run = a.text("run-dir"); !run.empty()) {
+    WrittenLater checkpoints{"a checkpoint", run / "last.checkpoint", 0};
+    for (const PlanParameter& p : plan.parameters)
+      if (p.copy_of.empty()) checkpoints.bytes += p.type.shape.elements() * static_cast<std::int64_t>(size_of(p.type.dtype));
+    if (a.integer("epochs") > 1 || a.integer("checkpoint-steps") > 0)
+      for (const char* name : {"last.checkpoint", "previous.checkpoint"}) checkpoints.files += !std::filesystem::exists(run / name);
+    files.push_back(checkpoints);
+  }
+  check_space(files);
 }
 
 // What the commands' flags come to, before any device is opened.
@@ -159,12 +183,15 @@ int show_plan(const Invocation& call, const Model& model, ModelOptions options, 
   options.plan.autotune = false;
   for (const std::string& note : backends.notes(options.plan.devices)) call.say("note: " + note);
   const Plan plan = model.make_plan(options, backends.all());
+  check_room(call.arguments, model, plan);
   if (call.json())
     call.print(plan_event(plan));
   else
     call.write(text_of_plan(plan, false));
   return 0;
 }
+
+void warn(const Invocation& call, const std::string& warning) { call.note("warning: " + warning); }  // --quiet or not
 
 // What a signal will do, said when it comes: on a line of its own, also where a bar is drawn. A silent rank says nothing.
 std::string answer_to_signal(const Invocation& call, std::string_view what) {
@@ -174,6 +201,30 @@ std::string answer_to_signal(const Invocation& call, std::string_view what) {
 // Where the weights of a run go that was stopped: beside its output.
 std::string unfinished(const std::filesystem::path& output) {
   return (output.parent_path() / concat(output.stem().string(), ".unfinished", output.extension().string())).string();
+}
+
+// What training gave is not lost where it cannot be written as it should be: the run's folder has it, or one that is made
+// beside the output, else here, else among the temporary files.
+[[noreturn]] void keep_and_fail(const Invocation& call, Model& model, const Job& job, const History& history, const Error& cause) {
+  namespace fs = std::filesystem;
+  const fs::path output = call.arguments.text("output"), name = fs::path(unfinished(output)).stem();
+  std::error_code error;
+  std::string kept = history.kept == history.steps ? job.fit.run_dir.string() : "", refused;
+  for (const fs::path& place : {output.parent_path(), fs::path("."), fs::temp_directory_path(error)})
+    for (int n = 1; kept.empty() && n < 100; ++n) {
+      const fs::path folder = (place / (n == 1 ? name.string() : concat(name.string(), '-', n))).lexically_normal();
+      if (fs::exists(fs::symlink_status(folder, error))) continue;  // of another run that ended so
+      try {
+        model.keep(folder, *job.data.train, job.fit);
+        kept = folder.string();
+      } catch (const Error& e) {
+        refused += concat("\n  ", e.what());
+        break;
+      }
+    }
+  if (kept.empty()) fail(cause.code(), cause.what(), "\nthe weights could not be kept anywhere:", refused);
+  fail(cause.code(), cause.what(), "\nthe weights of step ", history.steps, " are kept in ", kept, "; what is left to do is done, here or elsewhere, by\n  tandem train --resume --run-dir ",
+       kept, " --output FILE");
 }
 
 // While rank 0 plans, the others wait for it and would not hear their own signal: a thread tells the ranks of it.
@@ -208,10 +259,13 @@ History fit(const Invocation& call, Model& model, Job& job, Interrupt& interrupt
       call, concat("stopping after this step or batch of validation: ",
                    folder.empty() ? concat("the weights so far go to ", unfinished(call.arguments.text("output"))) : concat("a checkpoint goes to ", folder),
                    "; a second signal ends at once, without it"));
-  job.fit.callbacks.on_note = [&](const std::string& note) { call.note("note: " + note); };  // --quiet or not
-  job.fit.callbacks.stop = [&, begun = false]() mutable {
-    if (!begun) interrupt.announce(answer);  // asked for the first time, all is planned
-    begun = true;
+  job.fit.callbacks.on_warning = [&](const std::string& warning) {
+    progress.clear();
+    warn(call, warning);
+  };
+  std::atomic<bool> begun = false;
+  job.fit.callbacks.stop = [&] {
+    if (!begun.exchange(true)) interrupt.announce(answer, Interrupt::End::saved);  // asked for the first time, all is planned
     return interrupt.signal() != 0;
   };
   call.say(fmt::format("training on {} samples of {}", job.data.train->size(), job.data.train->name()));
@@ -239,13 +293,18 @@ void take_best(Model& model, const std::filesystem::path& file, World* world) {
 }
 
 // Where a run was stopped: with a folder it can go on, else what it has goes beside the output, which stays as it is.
-int stopped(const Invocation& call, const Model& model, const History& history, const Job& job, const Interrupt& interrupt, World* world) {
+int stopped(const Invocation& call, Model& model, const History& history, const Job& job, const Interrupt& interrupt, World* world) {
   const int signal = interrupt.signal() != 0 ? interrupt.signal() : SIGINT;  // or another rank's
   if (history.steps == 0) throw StoppedBySignal(signal);
   const std::string folder = job.fit.run_dir.string(), output = call.arguments.text("output"), beside = unfinished(output);
-  if (folder.empty() && is_first(world)) {
+  if (is_first(world)) {
     const World::Busy busy(world);
-    model.save(beside);
+    try {
+      if (folder.empty()) model.save(beside);
+      if (history.failed > 0 && history.kept != history.steps) fail(ExitCode::io, "no checkpoint of step ", history.steps, ": ", history.failure);
+    } catch (const Error& e) {
+      keep_and_fail(call, model, job, history, e);
+    }
   }
   if (call.json()) call.print(stopped_event(history, folder.empty() ? beside : ""));
   if (folder.empty())
@@ -253,6 +312,15 @@ int stopped(const Invocation& call, const Model& model, const History& history, 
   else
     call.say(fmt::format("stopped after step {}; go on with --resume --run-dir {}", history.steps, folder));
   return folder.empty() ? signal_exit + signal : static_cast<int>(ExitCode::resumable);
+}
+
+void write_training_graph(const Invocation& call, const std::string& path, const std::string& graph) {
+  try {
+    write_atomically(path, graph);
+  } catch (const Error& e) {
+    if (e.code() != ExitCode::io) throw;
+    warn(call, concat(e.what(), "; the run goes on without it"));
+  }
 }
 
 int train_until_stopped(const Invocation& call, Model& model, Job& job, const BackendSet& backends, Interrupt& interrupt, World* world) {
@@ -265,19 +333,29 @@ int train_until_stopped(const Invocation& call, Model& model, Job& job, const Ba
     const PlanningWatch watch(interrupt, world);
     model.compile(job.options, backends.all());
   }
-  if (!graph.empty() && first) write_atomically(graph, model.training_graph(job.options));
+  if (first) check_room(a, model, model.plan());
+  if (!graph.empty() && first) write_training_graph(call, graph, model.training_graph(job.options));
   if (call.json()) call.print(plan_event(model.plan()));
   call.say(text_of_plan(model.plan(), false));
   for (const std::string& note : model.notes()) call.say("note: " + note);
 
   const History history = fit(call, model, job, interrupt);
   if (history.stopped) return stopped(call, model, history, job, interrupt, world);
-  interrupt.announce(answer_to_signal(call, concat("stopping: ", output, " will be whole, what follows is left out; a second signal ends at once")));
-  if (a.text("keep") == "best") take_best(model, job.fit.run_dir / "best.checkpoint", world);
-  if (first) {
-    const World::Busy busy(world);
-    model.save(output, a.on("metadata"), save_options(a));
+  const std::string answer = answer_to_signal(call, concat("stopping: ", output, " will be whole, what follows is left out; a second signal ends at once"));
+  interrupt.announce(answer, Interrupt::End::saved);
+  try {
+    if (a.text("keep") == "best" && first && !std::filesystem::exists(job.fit.run_dir / "best.checkpoint"))
+      warn(call, concat(job.fit.run_dir.string(), " holds no best checkpoint: the last weights are written"));
+    if (a.text("keep") == "best") take_best(model, job.fit.run_dir / "best.checkpoint", world);
+    if (first) {
+      const World::Busy busy(world);
+      model.save(output, a.on("metadata"), save_options(a));
+    }
+  } catch (const Error& e) {
+    if (!first || e.code() == ExitCode::communication) throw;
+    keep_and_fail(call, model, job, history, e);
   }
+  interrupt.announce(answer, Interrupt::End::soon);
 
   const EpochReport last = history.epochs.empty() ? EpochReport{.loss = not_measured} : history.epochs.back();
   const Evaluation test = held_out(call, model, job, last, interrupt);
@@ -291,6 +369,10 @@ int train_until_stopped(const Invocation& call, Model& model, Job& job, const Ba
     if (std::isfinite(test.accuracy)) result += fmt::format(", accuracy {:.2f}%", 100 * test.accuracy);
     call.write(result + fmt::format("\nwrote {}\n", output));
   }
+  if (const std::string run = job.fit.run_dir.string(); history.failed > 0 && history.checkpoints == 0)
+    fail(ExitCode::io, run, ": no checkpoint could be written, ", history.failed, " tried, the last: ", history.failure, "; ", output, " is whole");
+  else if (history.failed > 0 && history.kept != history.steps)
+    warn(call, concat(run, ": the last checkpoint is of step ", history.kept, " of ", history.steps, ", ", output, " is whole"));
   return test.stopped ? signal_exit + (interrupt.signal() != 0 ? interrupt.signal() : SIGINT) : 0;
 }
 
@@ -299,16 +381,15 @@ int train(const Invocation& call, World* world) {
   const Arguments& a = call.arguments;
   const bool dry = a.on("dry-run");
   Interrupt interrupt;
-  interrupt.announce(answer_to_signal(call, "stopped before training: nothing was written"), true);
-  const bool writes = !dry && is_first(world);
-  const RunLock lock = writes ? check_outputs(a) : RunLock();
+  interrupt.announce(answer_to_signal(call, "stopped before training: nothing was written"), Interrupt::End::at_once);
+  const RunLock lock = is_first(world) ? check_outputs(a, dry) : RunLock();
   Model model = load_model(a.positional("model"), world, weight_options(a));
-  if (writes) model.file().check_write(a.text("output"), save_options(a));
+  if (is_first(world) && !a.text("output").empty()) check_export(a, model);
   const BackendSet backends = BackendSet::load(parse_devices(a.text("devices")));
   Job job = prepare(call, model, backends, world);
   if (dry) return show_plan(call, model, job.options, backends);
   agree_on(world, facts_of(call, model, job.data, world), job.options.plan.devices, backends);
-  interrupt.announce(answer_to_signal(call, "stopping the planning: nothing is written; a second signal ends at once"));
+  interrupt.announce(answer_to_signal(call, "stopping the planning: nothing is written"), Interrupt::End::soon);
   try {
     return train_until_stopped(call, model, job, backends, interrupt, world);
   } catch (const Stopped&) {
@@ -347,6 +428,11 @@ Command train_command() {
           "  tandem train models/resnet50.onnx --data random --steps 10 --batch-size 8 --dry-run\n"
           "  tandem train models/lenet.onnx --data synthetic:digits --init he-normal --devices cpu:0-3 --processes 4\n"
           "  mpirun -np 4 tandem train models/lenet.onnx --data synthetic:digits --init he-normal --devices cpu:0-3 --address node1:29500\n",
+      .notes =
+          "signals:\n"
+          "  Ctrl-C, SIGTERM, SIGHUP (the terminal was closed) and SIGUSR1 (Slurm's --signal=USR1@60) end a run after its step or\n"
+          "  within its validation: with --run-dir a checkpoint is written and the exit code is 75 (go on with --resume), without it\n"
+          "  the weights so far go beside --output. A second Ctrl-C or SIGTERM ends at once.\n",
       .options = join(
           {data_rows(),
            training_rows(),

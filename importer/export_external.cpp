@@ -182,7 +182,8 @@ void ExternalExport::store_rest(onnx::ModelProto& model) {
   });
 }
 
-void ExternalExport::check(onnx::ModelProto& model) {
+std::int64_t ExternalExport::check(onnx::ModelProto& model) {
+  std::int64_t bytes = 0;
   for_each_external(model, [&](const onnx::TensorProto& tensor) {
     const ExternalRegion region = external_region(tensor);
     name_for(region.location);
@@ -191,7 +192,9 @@ void ExternalExport::check(onnx::ModelProto& model) {
     open_data(path, size);
     if (region.offset > size || bytes_of(tensor, region) > size - region.offset)
       fail(ExitCode::io, "'", path.string(), "' has become too short: ", size, " bytes");
+    bytes += bytes_of(tensor, region);
   });
+  return bytes;
 }
 
 void ExternalExport::flush() {

@@ -24,8 +24,10 @@ class ExternalExport {
   void store(onnx::TensorProto& proto, const Tensor* values);
   // All tensors of the model that are still in the template's external files: those of attributes and functions too.
   void store_rest(onnx::ModelProto& model);
-  // The same without writing: fails where store_rest would, so that it is known before a training begins.
-  void check(onnx::ModelProto& model);
+  // The same without writing: fails where store_rest would, so that it is known before a training begins. Returns the bytes.
+  std::int64_t check(onnx::ModelProto& model);
+  // Fails where weights that leave the model could not be stored for their file's name.
+  void check_room() { name_for(""); }
   void flush();   // to the disk
   // The files take their names, which no model reads yet. A process that is killed before finish() leaves a mark beside
   // them, by which the next write to the same output knows them for its own.

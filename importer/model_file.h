@@ -108,8 +108,9 @@ class ModelFile {
   };
   void write(const std::filesystem::path& path, std::vector<Weight> weights, const SaveOptions& options = {}) const;
   // Fails as write would, as far as that can be known without the weights: names that are taken, a folder that cannot be
-  // written to, external data of the template that cannot be read any more.
-  void check_write(const std::filesystem::path& path, const SaveOptions& options = {}) const;
+  // written to (one that is not there is taken for one that will be made), external data of the template that cannot be read
+  // any more. Returns about how many bytes write will take.
+  std::int64_t check_write(const std::filesystem::path& path, const SaveOptions& options = {}) const;
 
   struct Impl;
 

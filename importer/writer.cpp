@@ -124,7 +124,25 @@ class Exporter {
     external_.finish();
   }
 
-  void check() { external_.check(model_); }
+  // Returns about how many bytes run() would write.
+  std::int64_t check(const Graph& parameters) {
+    const auto bytes_of = [](const TensorType& t) { return t.shape.elements() * static_cast<std::int64_t>(size_of(t.dtype)); };
+    const std::int64_t outside = external_.check(model_);
+    std::map<std::string, std::int64_t> values;  // bytes of those that the messages here do not hold, and will
+    for (const Value& v : parameters.values)
+      if (v.kind == ValueKind::parameter) values[v.name] = bytes_of(v.type);
+    for (const FlatInitializer& i : impl_.flat.main.initializers)
+      if (i.data) values[impl_.flat.name(i.symbol)] = bytes_of(i.type);
+    for (int i = 0; i < model_.graph().initializer_size(); ++i) {
+      const onnx::TensorProto& proto = model_.graph().initializer(i);
+      const DataForm here = form_of(proto);
+      if (here == DataForm::raw || here == DataForm::typed || here == DataForm::external) values.erase(proto.name());
+    }
+    auto inside = static_cast<std::int64_t>(model_.ByteSizeLong());
+    for (const auto& [name, bytes] : values) inside += bytes;
+    if (inside > options_.inline_bytes) external_.check_room();
+    return inside + outside;
+  }
 
  private:
   // A tensor that follows another has that one's new values.
@@ -225,19 +243,24 @@ class Exporter {
   ExternalExport external_;
 };
 
+Graph parameters_of(const ModelFile::Impl& impl) {
+  return build_graph(impl.flat, {}, batch_of_file(impl.flat.inputs), nullptr, true).graph;
+}
+
 }  // namespace
 
 void ModelFile::write(const std::filesystem::path& path, std::vector<Weight> weights, const SaveOptions& options) const {
-  const Given given = check_weights(weights, build_graph(impl_->flat, {}, batch_of_file(impl_->flat.inputs), nullptr, true).graph);
+  const Given given = check_weights(weights, parameters_of(*impl_));
   Exporter exporter(*impl_, given, path, options);
   if (options.metadata) exporter.set_metadata(*options.metadata);
   exporter.run();
 }
 
-void ModelFile::check_write(const std::filesystem::path& path, const SaveOptions& options) const {
-  const AtomicFile trial(path.parent_path(), path.filename());  // goes again
+std::int64_t ModelFile::check_write(const std::filesystem::path& path, const SaveOptions& options) const {
+  if (std::filesystem::exists(path.has_parent_path() ? path.parent_path() : "."))
+    const AtomicFile trial(path.parent_path(), path.filename());  // goes again
   const Given none;
-  Exporter(*impl_, none, path, options).check();
+  return Exporter(*impl_, none, path, options).check(parameters_of(*impl_));
 }
 
 }  // namespace tandem

@@ -198,7 +198,9 @@ void Program::for_each(List& list, const Execute& call) const {
 }
 
 void Program::queue(const HostBuffers& host) const {
-  for_each(instructions_, [&](const Instruction& i) { execute(i, *i.stream, host); });
+  for_each(instructions_, [&](const Instruction& i) {
+    if (!host.stop || !(*host.stop)()) execute(i, *i.stream, host);
+  });
 }
 
 void Program::announce(std::span<const std::byte* const> inputs) {

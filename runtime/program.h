@@ -1,5 +1,6 @@
 // One plan on one device, ready to run: kernels made and bound, copies and waits laid out as a list of instructions.
 #pragma once
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -16,6 +17,7 @@ struct HostBuffers {
   std::span<const std::byte* const> inputs;
   std::span<std::byte* const> outputs;
   bool announced = false;  // inputs were given to announce() and have not changed since
+  const std::function<bool()>* stop = nullptr;  // asked before every kernel: true leaves out the rest
 };
 
 class Program {

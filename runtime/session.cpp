@@ -85,6 +85,8 @@ struct Session::State {
     int scalars = -1, random = -1;  // index among a plan's inputs
   };
   std::vector<OwnInputs> own_inputs;  // by plan
+  std::vector<bool> can_be_left;      // by plan: nothing waits for its steps' end, and they change nothing
+  std::function<bool()> stop;
 
   // What ranks give each other after a step: the plan's outputs one after another.
   std::vector<std::vector<std::int64_t>> output_bytes;  // by plan and output
@@ -173,6 +175,7 @@ void Session::State::load(Plan plan) {
     claim(own.random, "tandem.random", {DType::int64, {4}});
   }
   own_inputs.push_back(own);
+  can_be_left.push_back(p.mode == PlanMode::inference && !reduces(p));
   for (DeviceInputs& i : inputs) i.inputs.resize(std::max(i.inputs.size(), p.inputs.size()));
 
   if (world) world->agree(std::vector<World::Fact>{{"plan", hash_of(p)}});
@@ -352,6 +355,10 @@ void Session::run(std::size_t index, std::span<const std::byte* const> inputs, s
   });
 }
 
+void Session::set_stop(std::function<bool()> stop) {
+  state_->stop = std::move(stop);
+}
+
 std::vector<std::vector<double>> Session::run_timed(std::size_t index, std::span<const std::byte* const> inputs,
                                                     std::span<std::byte* const> outputs, const StepState& step) {
   std::vector<std::vector<double>> seconds;
@@ -388,9 +395,10 @@ void Session::run_programs(std::size_t index, std::span<const std::byte* const> 
     if (own.scalars >= 0) in.inputs[static_cast<std::size_t>(own.scalars)] = reinterpret_cast<const std::byte*>(s.scalars);
     if (own.random >= 0) in.inputs[static_cast<std::size_t>(own.random)] = reinterpret_cast<const std::byte*>(in.random);
   }
+  const std::function<bool()>* const stop = s.stop && s.can_be_left[index] ? &s.stop : nullptr;
   const auto job = [&](int d) {
     const std::size_t device = static_cast<std::size_t>(d);
-    run(s.devices[device]->program(index), {std::span(s.inputs[device].inputs.data(), plan.inputs.size()), outputs, announced}, device);
+    run(s.devices[device]->program(index), {std::span(s.inputs[device].inputs.data(), plan.inputs.size()), outputs, announced, stop}, device);
   };
   // Wakes the others, which may wait for this device's part of a sum, then lets what this device queued run out.
   const auto failed = [&](int d, const std::exception_ptr& error) {

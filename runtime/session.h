@@ -71,6 +71,10 @@ class Session {
   void run(std::size_t plan, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs, const StepState& state,
            const Ahead& ahead = {});
 
+  // Asked from now on between the kernels of plans that neither train nor sum, by the workers' threads: true leaves out what is
+  // left of the step, whose outputs are not whole then. Empty: never.
+  void set_stop(std::function<bool()> stop);
+
   // The same with a wait after each of the plan's steps: their seconds by device and step. Slower than run, which lets
   // devices work without a pause.
   std::vector<std::vector<double>> run_timed(std::size_t plan, std::span<const std::byte* const> inputs,

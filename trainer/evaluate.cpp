@@ -25,16 +25,21 @@ bool for_each_batch(Model::State& s, Feed& feed, const EvaluateOptions& o, std::
   Loader loader(feed, {.samples = feed.data().size(), .batch = batch}, false, pad, 0, 0, 1, s.rows_here());
   std::int64_t done = 0;
   bool announced = false;
+  struct Stop {  // within a batch too, where one takes long
+    Session& session;
+    Stop(Session& s, const std::function<bool()>& stop) : session(s) { session.set_stop(stop); }
+    ~Stop() { session.set_stop({}); }
+  } const stop(*s.session, o.stop);
   while (const LoadedBatch* loaded = loader.next()) {
     const std::size_t plan = s.plan_for(PlanMode::inference, pad ? batch : loaded->size);
     const LoadedBatch* const next = loader.peek();
     const bool same_plan = next && (pad || next->size == loaded->size);
     s.run(plan, loaded->inputs, 0, {announced, plan, same_plan ? std::span<std::byte* const>(next->inputs) : std::span<std::byte* const>()});
     announced = same_plan;
+    if (o.stop && s.any(o.stop())) return false;
     each(*loaded, plan);
     done += loaded->size;
     if (o.on_batch) o.on_batch(done, feed.data().size());
-    if (o.stop && done < feed.data().size() && s.any(o.stop())) return false;
   }
   return true;
 }
@@ -50,7 +55,7 @@ Evaluation Model::evaluate(const Dataset& data, const EvaluateOptions& o) {
   const std::size_t label = s.targets.size() - 1;
   if (!own_loss && (s.targets.empty() || !s.targets[label].label))
     fail(ExitCode::usage, "model '", s.file.name(), "' takes its labels as an input, so its loss is one of its outputs: expected the loss 'output'");
-  feed.check_indices(s.options.plan.loss);
+  feed.check_values(s.options.plan.loss);
   Measure sum;
   const auto start = std::chrono::steady_clock::now();
   const bool whole = for_each_batch(s, feed, o, batch, [&](const LoadedBatch& loaded, std::size_t plan) {
@@ -80,7 +85,7 @@ std::vector<NamedTensor> Model::predict(const Dataset& data, const EvaluateOptio
   std::vector<FeedTarget> targets = s.targets;
   if (!targets.empty() && targets.back().label) targets.pop_back();
   Feed feed(data, targets, o.preprocess, s.options.seed);
-  for (std::size_t t = 0; t < targets.size(); ++t) feed.check_indices(t);
+  for (std::size_t t = 0; t < targets.size(); ++t) feed.check_values(t);
   std::vector<NamedTensor> results;
   std::vector<std::size_t> written;  // of the plan's outputs, those of the model that are rows of samples
   std::int64_t done = 0;

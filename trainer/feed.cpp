@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "trainer/random.h"
 #include "trainer/spec.h"
@@ -25,6 +26,22 @@ int parse_crop(const std::string& text) {
   const std::int64_t pixels = parse_integer(text, "augment: crop");
   if (pixels < 0 || pixels > most) fail(ExitCode::usage, "augment: crop=", pixels, ", expected 0 to ", most, " pixels");
   return static_cast<int>(pixels);
+}
+
+// What numbers of a type may be that become a target's: such as it can hold, and those that its loss has a meaning for.
+Allowed allowed_in(const FeedTarget& target, DType have, std::string_view loss) {
+  const DType want = target.sample.dtype;
+  Allowed a;
+  if (want == DType::boolean || have == DType::boolean) return a;
+  visit_number(want, [&]<class T>() {
+    if (have == want && !is_float(want)) return;
+    if (is_float(want) && !is_float(have)) return;
+    a = {static_cast<double>(std::numeric_limits<T>::lowest()), static_cast<double>(std::numeric_limits<T>::max()), !is_float(want)};
+    if (std::numeric_limits<T>::digits > std::numeric_limits<double>::digits) a.high = std::nextafter(a.high, 0);  // which rounds it up
+  });
+  if (target.label && loss == "binary-cross-entropy") a.low = 0, a.high = 1;
+  if (target.label && loss == "softmax-cross-entropy") a.low = 0;
+  return a;
 }
 
 }  // namespace
@@ -233,42 +250,53 @@ void Feed::fill(std::span<const std::int64_t> batch, RowRange inputs, std::int64
   }
 }
 
-void Feed::check_indices(std::string_view loss) {
+void Feed::check_values(std::string_view loss) {
   for (std::size_t t = 0; t < targets_.size(); ++t) {
     if (!has(t)) fail(ExitCode::data, data_.name(), " has no labels for the loss '", loss, "'; it has ", names_of(data_.fields()));
-    check_indices(t);
+    check_values(t, loss);
   }
 }
 
-void Feed::check_indices(std::size_t t) {
-  constexpr std::int64_t chunk = 4096;
+void Feed::check_values(std::size_t t, std::string_view loss) {
   const Source& s = sources_[t];
   const FeedTarget& target = targets_[t];
   const Field& field = data_.fields()[static_cast<std::size_t>(s.field)];
+  const bool dense = target.label && is_float(target.sample.dtype) && !s.one_hot;
+  const IndexRange indices = s.one_hot ? IndexRange{.count = target.sample.shape.elements()} : dense ? IndexRange{} : target.indices;
+  const Allowed allowed = indices.count > 0 ? Allowed{static_cast<double>(indices.lowest), static_cast<double>(indices.count - 1), true}
+                                            : allowed_in(target, field.sample.dtype, loss);
+  if (allowed.all()) return;
   const std::int64_t each = field.sample.shape.elements();
-  const IndexRange allowed = s.one_hot ? IndexRange{.count = target.sample.shape.elements()} : target.indices;
-  if (allowed.count == 0 || is_float(field.sample.dtype)) return;
-  const auto refuse = [&](std::int64_t sample, std::int64_t index) {
-    const std::string range = concat("(", allowed.lowest, " to ", allowed.count - 1, ")");
-    if (!target.label)
-      fail(ExitCode::data, data_.describe(sample), " has ", index, " in '", field.name, "', the model's input '", target.name, "' takes one of ",
-           allowed.count, " ", range);
-    fail(ExitCode::data, data_.describe(sample), " has label ", index, ", the model's output has ", allowed.count, " classes ", range,
-         index == -100 ? "; to ignore places by a label of -100, as PyTorch does, is not supported" : "");
-  };
-  std::vector<std::byte> raw(static_cast<std::size_t>(std::min(chunk, data_.size()) * each) * size_of(field.sample.dtype));
+  const std::size_t bytes = static_cast<std::size_t>(each) * size_of(field.sample.dtype);
+  constexpr std::size_t chunk_bytes = std::size_t{4} << 20;
+  const auto chunk = static_cast<std::int64_t>(std::max<std::size_t>(1, chunk_bytes / std::max<std::size_t>(1, bytes)));
+  std::vector<std::byte> raw(static_cast<std::size_t>(std::min(chunk, data_.size())) * bytes);
+  std::vector<std::int64_t> samples;
   for (std::int64_t begin = 0; begin < data_.size(); begin += chunk) {
-    std::vector<std::int64_t> samples;
-    for (std::int64_t i = begin; i < std::min(begin + chunk, data_.size()); ++i) samples.push_back(i);
+    samples.resize(static_cast<std::size_t>(std::min(chunk, data_.size() - begin)));
+    std::iota(samples.begin(), samples.end(), begin);
     data_.read(static_cast<std::size_t>(s.field), samples, raw.data());
     visit_number(field.sample.dtype, [&]<class T>() {
-      const T* given = reinterpret_cast<const T*>(raw.data());
-      for (std::size_t i = 0; i < samples.size() * static_cast<std::size_t>(each); ++i) {
-        const auto index = static_cast<std::int64_t>(given[i]);
-        if ((index < allowed.lowest || index >= allowed.count) && index != allowed.ignored) refuse(samples[i / static_cast<std::size_t>(each)], index);
-      }
+      const std::span given(reinterpret_cast<const T*>(raw.data()), samples.size() * static_cast<std::size_t>(each));
+      const auto bad = std::find_if(given.begin(), given.end(), [&](T v) {
+        return !allowed.has(static_cast<double>(v)) && !(indices.ignored && static_cast<double>(v) == static_cast<double>(*indices.ignored));
+      });
+      if (bad != given.end()) refuse(t, indices, allowed, samples[static_cast<std::size_t>(bad - given.begin()) / static_cast<std::size_t>(each)], static_cast<double>(*bad));
     });
   }
+}
+
+void Feed::refuse(std::size_t t, const IndexRange& indices, const Allowed& allowed, std::int64_t sample, double value) const {
+  const FeedTarget& target = targets_[t];
+  const std::string where = data_.describe(sample), &field = data_.fields()[static_cast<std::size_t>(sources_[t].field)].name;
+  const std::string range = concat("(", indices.lowest, " to ", indices.count - 1, ")");
+  if (target.label && indices.count > 0)
+    fail(ExitCode::data, where, " has label ", text_of(value), ", the model's output has ", indices.count, " classes ", range,
+         value == -100 ? "; to ignore places by a label of -100, as PyTorch does, is not supported" : "");
+  const std::string takes = target.label ? "the loss takes " : concat("the model's input '", target.name, "' takes ");
+  if (indices.count > 0) fail(ExitCode::data, where, " has ", text_of(value), " in '", field, "', ", takes, "one of ", indices.count, ' ', range);
+  fail(ExitCode::data, where, " has ", text_of(value), " in '", field, "', ", takes, target.sample.dtype, 
+       allowed.whole ? concat(": whole numbers from ", text_of(allowed.low), " to ", text_of(allowed.high)) : fmt::format(": finite numbers from {:g} to {:g}", allowed.low, allowed.high));
 }
 
 }  // namespace tandem

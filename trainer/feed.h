@@ -1,6 +1,8 @@
 // From a data set's samples to a plan's inputs: choosing the field, converting numbers, normalising, laying images out
 // as the model wants them, augmenting, one-hot labels.
 #pragma once
+#include <cmath>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,6 +30,14 @@ struct FeedTarget {
   IndexRange indices{};  // that integers may be: classes, rows of a table
 };
 
+// What values of a target may be.
+struct Allowed {
+  double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
+  bool whole = false;
+  bool all() const { return low < -std::numeric_limits<double>::max() && high > std::numeric_limits<double>::max() && !whole; }
+  bool has(double v) const { return v >= low && v <= high && (!whole || v == std::trunc(v)); }
+};
+
 // Some of a batch's samples.
 struct RowRange {
   std::int64_t first = 0, count = 0;
@@ -47,10 +57,11 @@ class Feed {
   }
   // Of the model's inputs only these rows; labels whole.
   void fill(std::span<const std::int64_t> samples, RowRange inputs, std::int64_t epoch, bool augment, std::span<std::byte* const> to);
-  // Reads all labels and indices once. Fails (data) where there are no labels for this loss, or naming the sample, what it
+  // Reads all values once that may not be what the model can take: labels and indices out of range, numbers that are none,
+  // infinite, or beyond the model's type. Fails (data) where there are no labels for this loss, or naming the sample, what it
   // has and what is allowed.
-  void check_indices(std::string_view loss);
-  void check_indices(std::size_t target);
+  void check_values(std::string_view loss);
+  void check_values(std::size_t target, std::string_view loss = "");
 
  private:
   // How a field becomes a target. Images are walked channel by channel, row by row; all else is one row.
@@ -63,6 +74,7 @@ class Feed {
     bool one_hot = false;
     std::vector<double> scale, shift;  // of each channel: x * scale + shift
   };
+  [[noreturn]] void refuse(std::size_t target, const IndexRange& indices, const Allowed& allowed, std::int64_t sample, double value) const;
   Source match(const FeedTarget& target, int field) const;
   void set_scale(Source& source, const FeedTarget& target, const Field& field) const;
   template <class From, class To>

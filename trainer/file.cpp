@@ -12,6 +12,7 @@
 
 #include "graph/memory.h"
 #include "importer/file_descriptor.h"
+#include "trainer/space.h"
 
 namespace tandem {
 namespace {
@@ -103,12 +104,23 @@ void write_atomically(const std::filesystem::path& path, std::string_view conten
   file.commit();
 }
 
+void check_could_make_folder(const std::filesystem::path& path) {
+  const std::filesystem::path there = nearest_folder(path / ".");
+  if (!std::filesystem::is_directory(there)) fail(ExitCode::io, path.string(), ": cannot be created: ", there.string(), " is no folder");
+  if (::access(there.c_str(), W_OK | X_OK) != 0) fail_io(there, "cannot be written to");
+}
+
 void make_writable_folder(const std::filesystem::path& path) {
+  check_could_make_folder(path);
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (error) fail(ExitCode::io, path.string(), ": cannot be created: ", error.message());
-  if (!std::filesystem::is_directory(path)) fail(ExitCode::io, path.string(), ": is no folder");
-  if (::access(path.c_str(), W_OK | X_OK) != 0) fail_io(path, "cannot be written to");
+}
+
+void check_could_write_file(const std::filesystem::path& path) {
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+  check_could_make_folder(folder);
+  if (std::filesystem::is_directory(folder)) const FileWriter trial(path);  // goes again
 }
 
 void check_writable_file(const std::filesystem::path& path) {

@@ -36,5 +36,8 @@ void write_atomically(const std::filesystem::path& path, std::string_view conten
 // which is left as it is.
 void check_writable_file(const std::filesystem::path& path);
 void make_writable_folder(const std::filesystem::path& path);
+// The same without making anything that stays: a folder that is not there could be made.
+void check_could_write_file(const std::filesystem::path& path);
+void check_could_make_folder(const std::filesystem::path& path);
 
 }  // namespace tandem

@@ -40,7 +40,7 @@ class Fit {
         s_(state),
         data_(data),
         o_(options),
-        folder_(state.first() ? options.run_dir : std::filesystem::path(), options.run_dir_held),
+        folder_(state.first() ? options.run_dir : std::filesystem::path(), options.run_dir_held, [this](const std::string& text) { warn(text); }),
         feed_(data, state.targets, options.preprocess, state.options.seed),
         from_initial_(std::exchange(state.initial, false)),
         order_{.samples = data.size(), .batch = state.running().plan(0).batch, .shuffle = options.shuffle, .seed = state.options.seed} {
@@ -60,30 +60,52 @@ class Fit {
       s_.plan_for(PlanMode::inference, batch);
       if (s_.options.plan.loss == "output" && samples % batch > 0) s_.plan_for(PlanMode::inference, samples % batch);
     }
-    if (asked_to_stop()) return {.epochs = std::move(at_.history), .steps = at_.step, .stopped = true};
+    if (asked_to_stop()) return history(true);
+    if (!s_.kept_plans.failure().empty()) warn(concat(s_.kept_plans.failure(), ": a resumed run plans anew"));
+    if (!o_.resume) folder_.start_anew();
     if (!o_.config.is_null()) folder_.write("config.json", o_.config.dump(2) + "\n");
     folder_.write("plan.txt", text_of_plan(model_.plan(), true));
     try {
-      if (validation_is_missing()) validate();
+      if (epoch_is_open()) o_.validation && !std::isfinite(at_.history.back().val_loss) ? finish_epoch() : judge();
       if (!stopped_) train();
     } catch (const Error& e) {
       // Another rank failed. In the midst of a step the parameters are neither those before it nor those after it.
-      if (e.code() == ExitCode::communication && !in_step_ && at_.step > saved_) save(folder_.last());
+      if (e.code() == ExitCode::communication && !in_step_ && at_.step > kept_) keep();
       throw;
     }
-    return {.epochs = std::move(at_.history),
-            .steps = at_.step,
-            .samples_per_second = timed_seconds_ > 0 ? timed_samples_ / timed_seconds_ : 0,
-            .stopped = stopped_};
+    return history(stopped_);
+  }
+
+  // Leaves where the last fit ended in the folder.
+  void keep_position() {
+    take_position(s_.position);
+    write_checkpoint(folder_.last());
+    if (!o_.config.is_null()) write_atomically(o_.run_dir / "config.json", o_.config.dump(2) + "\n");
   }
 
  private:
+  void warn(const std::string& text) const {
+    if (o_.callbacks.on_warning) o_.callbacks.on_warning(text);
+  }
+
+  History history(bool stopped) {
+    s_.position = position();
+    return {.epochs = std::move(at_.history),
+            .steps = at_.step,
+            .samples_per_second = timed_seconds_ > 0 ? timed_samples_ / timed_seconds_ : 0,
+            .stopped = stopped,
+            .kept = kept_,
+            .checkpoints = checkpoints_,
+            .failed = failed_,
+            .failure = failure_};
+  }
+
   void check() {
     if (s_.running().plan(0).mode != PlanMode::training)
       fail(ExitCode::usage, "model '", s_.file.name(), "' is compiled for inference, not for training");
     Model::check(o_);
     if (data_.size() == 0) fail(ExitCode::data, data_.name(), " has no samples");
-    feed_.check_indices(s_.options.plan.loss);
+    feed_.check_values(s_.options.plan.loss);
   }
 
   std::int64_t total_steps() const {
@@ -125,7 +147,7 @@ class Fit {
       if (epoch_ends || at_.step == total)
         end_epoch(rate, epoch_ends);
       else if (stopped_ || (o_.checkpoint_steps > 0 && at_.step % o_.checkpoint_steps == 0))
-        check_weights(rate), check_same(), save(folder_.last());
+        check_weights(rate), check_same(), keep();
       else if (o_.check_replicas > 0 && at_.step % o_.check_replicas == 0)
         check_same();
       if (epoch_ends || at_.step == total) before = Clock::now();
@@ -162,21 +184,19 @@ class Fit {
     if (whole) ++at_.epoch, at_.batch = 0;
     at_.loss = at_.correct = at_.seconds = 0, at_.samples = 0;
     folder_.write_metrics(at_.history, at_.trace, static_cast<double>(order_.batches()));
-    save(folder_.last());  // before it is measured: that takes its time, and may be broken off
-    validate();
+    keep();  // before it is measured: that takes its time, and may be broken off
+    finish_epoch();
   }
 
   void check_same() const {
     if (o_.check_replicas > 0) check_replicas(*s_.session, s_.options.world, at_.step);
   }
 
-  // Of the epoch after which the run was stopped, whose validation was broken off.
-  bool validation_is_missing() const {
-    return o_.validation && !at_.history.empty() && at_.history.back().step == at_.step && !std::isfinite(at_.history.back().val_loss);
-  }
+  // A checkpoint at an epoch's end is written before the epoch is measured and compared with the best: whoever goes on from
+  // it does both.
+  bool epoch_is_open() const { return !at_.history.empty() && at_.history.back().step == at_.step; }
 
-  // Measures what the last epoch has trained, and keeps it where it is the best.
-  void validate() {
+  void finish_epoch() {
     EpochReport& report = at_.history.back();
     if (o_.validation && !stopped_) {
       const Evaluation e = model_.evaluate(
@@ -184,16 +204,17 @@ class Fit {
       report.val_loss = e.loss, report.val_accuracy = e.accuracy, stopped_ = e.stopped;
     }
     if (!stopped_ || !o_.validation) {
-      // Best: the highest validation accuracy, or the lowest loss where there is none.
-      const double score =
-          std::isfinite(report.val_accuracy) ? report.val_accuracy : -(std::isfinite(report.val_loss) ? report.val_loss : report.loss);
-      const bool better = !(score <= at_.best);
-      if (better) at_.best = score;
       if (o_.validation) folder_.write_metrics(at_.history, at_.trace, static_cast<double>(order_.batches()));
-      if (o_.validation || better) save(folder_.last());  // with what was found out
-      if (better) save(folder_.best());
+      judge();
     }
     if (o_.callbacks.on_epoch) o_.callbacks.on_epoch(report);
+  }
+
+  // Best: the highest validation accuracy, or the lowest loss where there is none. `best` is what the best checkpoint has.
+  void judge() {
+    const EpochReport& report = at_.history.back();
+    const double score = std::isfinite(report.val_accuracy) ? report.val_accuracy : -(std::isfinite(report.val_loss) ? report.val_loss : report.loss);
+    if (!(score <= at_.best) && keep_best()) at_.best = score;
   }
 
   // A Relu turns what is not a number into zero: then weights may be lost although the loss is finite.
@@ -222,9 +243,9 @@ class Fit {
   std::string advice(std::int64_t failed) {
     constexpr std::string_view rate = ": try a smaller learning rate or a warm-up";
     constexpr double patience = 60;  // seconds of training that the way back may take
-    const bool kept = folder_.kept() && saved_ > 0;
+    const bool kept = folder_.kept() && kept_ > 0;
     if (s_.options.world || (!kept && !from_initial_)) return std::string(rate);
-    const std::int64_t again = failed - (kept ? saved_ : 0);
+    const std::int64_t again = failed - (kept ? kept_ : 0);
     if (again * seconds(trained_) > patience * static_cast<double>(std::max<std::int64_t>(1, s_.step - started_)))
       return concat(rate, ". The cause is not sought, it lies ", again, " steps behind what was kept (--checkpoint-steps keeps more)");
     try {
@@ -250,6 +271,7 @@ class Fit {
     Loader loader(feed, order_, true, false, at_.epoch, at_.batch, 0);
     const double per_epoch = static_cast<double>(order_.batches());
     for (s_.step = at_.step + 1;; ++s_.step) {
+      if (o_.callbacks.stop && o_.callbacks.stop()) return {s_.step, ""};
       const LoadedBatch* const batch = loader.next();
       const std::size_t plan = s_.plan_for(PlanMode::training, batch->size);
       StepMaterial step{.weights = s_.session->parameters(), .inputs = {}, .batch = batch->size, .state = s_.step_state(0)};
@@ -277,20 +299,47 @@ class Fit {
             {"precision", name_of(s_.options.plan.precision)}, {"data", fingerprint_}};
   }
 
-  void save(const std::filesystem::path& path) {
-    saved_ = at_.step;
-    if (!folder_.kept()) return;
-    const World::Busy busy(s_.options.world);
+  Json::Object position() const {
     Json::Array history;
     for (const EpochReport& e : at_.history) history.push_back(json_of(e));
-    const Json::Object state{{"run", identity()}, {"epoch", at_.epoch},        {"batch", at_.batch},           {"step", at_.step},
-                             {"loss", at_.loss},  {"correct", at_.correct},    {"samples", at_.samples},       {"seconds", at_.seconds},
-                             {"best", at_.best},  {"trace", at_.trace.json()}, {"history", std::move(history)}};
+    return {{"epoch", at_.epoch},     {"batch", at_.batch},     {"step", at_.step}, {"loss", at_.loss},           {"correct", at_.correct},
+            {"samples", at_.samples}, {"seconds", at_.seconds}, {"best", at_.best}, {"trace", at_.trace.json()}, {"history", std::move(history)}};
+  }
+
+  void write_checkpoint(const std::filesystem::path& path) {
+    const World::Busy busy(s_.options.world);
+    Json::Object state = position();
+    state.emplace(state.begin(), "run", identity());
     CheckpointWriter checkpoint(path, state);
     s_.session->each_parameter([&](const NamedTensor& weight) { checkpoint.add_weight(weight); });
     s_.session->each_optimizer_state([&](const NamedTensor& tensor) { checkpoint.add_optimizer(tensor); });
-    if (path == folder_.last()) folder_.keep_last();
+    if (path == folder_.last() && kept_ > 0) folder_.keep_last();  // a damaged one takes nothing's place
     checkpoint.commit();
+  }
+
+  // Whether it could be written. A disk may be full for a while: the run goes on, and tries again at the next interval.
+  bool try_to_write(const std::filesystem::path& path, std::string_view next) {
+    try {
+      write_checkpoint(path);
+      return true;
+    } catch (const Error& e) {
+      if (e.code() != ExitCode::io) throw;
+      failure_ = e.what();
+      warn(concat("no checkpoint of step ", at_.step, ": ", failure_, next));
+      return false;
+    }
+  }
+
+  void keep() {
+    const bool written = !folder_.kept() || try_to_write(folder_.last(), "; the next interval tries again");
+    if (written) kept_ = at_.step;
+    ++(written ? checkpoints_ : failed_);
+  }
+
+  // The last checkpoint has the same weights: a second name for it will do, where it was written.
+  bool keep_best() {
+    if (!folder_.kept() || (kept_ == at_.step && folder_.link_last(folder_.best()))) return true;
+    return try_to_write(folder_.best(), "; it would have been the best");
   }
 
   void resume() {
@@ -298,7 +347,7 @@ class Fit {
     const std::string path = folder_.last().string();
     std::string note;
     const Checkpoint checkpoint = share(s_.options.world, s_.first() ? folder_.read_last(note) : Checkpoint{});
-    if (!note.empty() && o_.callbacks.on_note) o_.callbacks.on_note(note);
+    if (!note.empty()) warn(note);
     std::string differs;
     try {
       const Json& was = checkpoint.state.at("run");
@@ -313,6 +362,7 @@ class Fit {
     }
     if (!differs.empty()) fail(ExitCode::usage, path, differs);
     started_ = at_.step;
+    kept_ = note.empty() ? at_.step : 0;
     Session& session = *s_.session;
     session.each_parameter([&](const NamedTensor& t) { require(checkpoint.weights, t.name, path); });
     session.each_optimizer_state([&](const NamedTensor& t) { require(checkpoint.optimizer, t.name, path); });
@@ -354,7 +404,6 @@ class Fit {
            .best = real("best"),
            .trace = LossTrace::from(state.at("trace")),
            .history = {}};
-    saved_ = at_.step;
     for (const Json& e : state.at("history").array()) at_.history.push_back(epoch_report(e));
     if (at_.batch == order_.batches()) ++at_.epoch, at_.batch = 0;
   }
@@ -373,7 +422,9 @@ class Fit {
   Clock::duration trained_{};  // time of all steps so far
   bool stopped_ = false, in_step_ = false;
   std::int64_t started_ = 0;  // step that the run went on from
-  std::int64_t saved_ = 0;    // step of the last checkpoint
+  std::int64_t kept_ = 0;     // step of the last checkpoint, where that is whole
+  std::int64_t checkpoints_ = 0, failed_ = 0;
+  std::string failure_;
 };
 
 }  // namespace
@@ -390,6 +441,22 @@ History Model::fit(const Dataset& data, const FitOptions& options) {
   state_->preparation.erase("normalize");
   if (!options.preprocess.mean.empty()) state_->preparation["normalize"] = text_of_normalize(options.preprocess);
   return fit.run();
+}
+
+void Model::keep(const std::filesystem::path& folder, const Dataset& data, const FitOptions& options) {
+  std::error_code error;
+  if (!std::filesystem::create_directory(folder, error))
+    fail(ExitCode::io, folder.string(), error ? concat(": cannot be created: ", error.message()) : std::string(": is there already"));
+  FitOptions there = options;
+  there.run_dir = folder;
+  there.run_dir_held = false;
+  there.callbacks = {};
+  try {
+    Fit(*this, *state_, data, there).keep_position();
+  } catch (...) {
+    std::filesystem::remove_all(folder, error);
+    throw;
+  }
 }
 
 }  // namespace tandem

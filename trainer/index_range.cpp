@@ -37,7 +37,7 @@ IndexRange range_of(const Graph& graph, const std::vector<std::vector<NodeId>>& 
 }  // namespace
 
 IndexRange index_range(const Graph& graph, ValueId input) {
-  return is_float(graph[input].type.dtype) ? IndexRange{} : range_of(graph, graph.consumers(), input);
+  return range_of(graph, graph.consumers(), input);
 }
 
 }  // namespace tandem

@@ -28,7 +28,8 @@ KeptPlans::KeptPlans(std::filesystem::path folder, bool resume) : folder_(std::m
   std::vector<std::filesystem::path> old;
   for (const auto& entry : std::filesystem::directory_iterator(folder_))
     if (entry.path().extension() == ending) old.push_back(entry.path());
-  for (const auto& file : old) std::filesystem::remove(file);
+  std::error_code ignored;
+  for (const auto& file : old) std::filesystem::remove(file, ignored);
 }
 
 Plan KeptPlans::compile(const GraphSource& source, const CompileOptions& options, Backends backends, const Plan* parameters_of) {
@@ -48,8 +49,13 @@ Plan KeptPlans::compile(const GraphSource& source, const CompileOptions& options
   }
   made_ = true;
   if (chooses_by_time(options)) plan = tandem::compile(source, options, backends, parameters_of);
-  make_writable_folder(folder_);
-  write_atomically(file, serialize(plan));
+  try {
+    make_writable_folder(folder_);
+    write_atomically(file, serialize(plan));
+  } catch (const Error& e) {
+    if (e.code() != ExitCode::io) throw;
+    failure_ = e.what();
+  }
   return plan;
 }
 

@@ -18,12 +18,15 @@ class KeptPlans {
   // is kept. Plans are the same request where the one that estimates alone would give is the same.
   Plan compile(const GraphSource& source, const CompileOptions& options, Backends backends, const Plan* parameters_of);
 
+  const std::string& failure() const { return failure_; }  // why a plan was not kept; empty: all were
+
   // Whether a resumed run had to make a plan anew.
   bool made_anew() const { return resume_ && made_; }
 
  private:
   std::filesystem::path folder_;
   bool resume_ = false, made_ = false;
+  std::string failure_;
 };
 
 }  // namespace tandem

@@ -287,7 +287,7 @@ std::string Model::fit_labels(ModelOptions& o, const Dataset& data) const {
 }
 
 void Model::check_data(const Dataset& data, const ModelOptions& o, const Preprocess& preprocess) const {
-  Feed(data, targets_of(state_->source(o)(o.plan.batch), state_->labels_for(o)), preprocess, o.seed).check_indices(o.plan.loss);
+  Feed(data, targets_of(state_->source(o)(o.plan.batch), state_->labels_for(o)), preprocess, o.seed).check_values(o.plan.loss);
 }
 
 void Model::check(const ModelOptions& o, Backends backends) const {

@@ -61,9 +61,9 @@ struct Callbacks {
   std::function<void(const StepReport&)> on_step;
   std::function<void(const EpochReport&)> on_epoch;
   std::function<void(std::int64_t done, std::int64_t all)> on_validation;  // samples, after every batch of a validation
-  std::function<void(const std::string&)> on_note;  // what a user should know, such as which checkpoint a run goes on from
-  // Asked before the first step, after every step and after every batch of a validation: true, of any rank, ends the run,
-  // which can be resumed. The metrics of a validation that was broken off stay empty until then.
+  std::function<void(const std::string&)> on_warning;  // what went wrong though the run goes on, such as a file that cannot be written
+  // Asked before the first step, after every step and between the kernels of a validation, by several threads: true, of any
+  // rank, ends the run, which can be resumed. The metrics of a validation that was broken off stay empty until then.
   std::function<bool()> stop;
 };
 
@@ -91,6 +91,9 @@ struct History {
   std::int64_t steps = 0;
   double samples_per_second = 0;  // of this process's training, without its first step
   bool stopped = false;           // by Callbacks::stop
+  std::int64_t kept = 0;          // step of the last checkpoint: this run's, or the one it went on from
+  std::int64_t checkpoints = 0, failed = 0;  // of this run that were written, that could not be
+  std::string failure;            // of the last that could not
 };
 struct Evaluation {
   double loss = not_measured, accuracy = not_measured;
@@ -102,7 +105,7 @@ struct EvaluateOptions {
   std::int64_t batch = 0;  // 0: the compiled plan's
   Preprocess preprocess;
   std::function<void(std::int64_t done, std::int64_t all)> on_batch;
-  std::function<bool()> stop;  // asked after every batch but the last: true, of any rank, ends it
+  std::function<bool()> stop;  // asked after every batch and between kernels, by several threads: true, of any rank, ends it
 };
 
 class Model {
@@ -154,6 +157,9 @@ class Model {
 
   std::vector<NamedTensor> parameters() const;
   void set_parameters(std::span<const NamedTensor> values);  // of several ranks, rank 0's
+  // Makes `folder` one that fit goes on from by FitOptions::resume, where the last fit ended: a checkpoint and options.config.
+  // `data` and `options` are that fit's. Fails (io) where it is there already or cannot be written.
+  void keep(const std::filesystem::path& folder, const Dataset& data, const FitOptions& options);
   // The template with the present values (ModelFile::write). With `metadata` the file says how its data was prepared
   // (`tandem.*` in its metadata_props: normalize, loss, loss_on, class_axis), so that evaluating and further training can
   // go by it.

@@ -36,6 +36,7 @@ struct Model::State {
   Labels labels;                                                   // of the loss
   std::vector<std::string> notes;
   std::int64_t step = 0;
+  Json position;         // where the last fit ended, as its checkpoints say it
   bool initial = false;  // the values are those that compile drew or took of the template
   std::map<std::string, std::string> preparation;  // of the last training: what save() writes as metadata, without "tandem."
 

@@ -118,22 +118,30 @@ std::string curves_of(const std::vector<EpochReport>& epochs, const LossTrace& t
   return svg_of(panels);
 }
 
-RunFolder::RunFolder(std::filesystem::path path, bool held) : path_(std::move(path)) {
+RunFolder::RunFolder(std::filesystem::path path, bool held, std::function<void(const std::string&)> warn)
+    : path_(std::move(path)), warn_(std::move(warn)) {
   if (!kept()) return;
   make_writable_folder(path_);
   if (!held) lock_ = RunLock(path_);
 }
 
-void RunFolder::keep_last() const {
-  if (!kept() || !std::filesystem::exists(last())) return;
-  // A second name for the same file, so that at no moment is there no last one. Where a file system has no such links
-  // the checkpoint goes without a predecessor.
-  const std::filesystem::path link = path_ / ".previous.checkpoint.tandem-0-0";
+void RunFolder::start_anew() const {
+  std::error_code error;
+  if (kept())
+    for (const std::filesystem::path& file : {last(), previous(), best()}) std::filesystem::remove(file, error);
+}
+
+bool RunFolder::link_last(const std::filesystem::path& name) const {
+  // By a name that is renamed, so that at no moment is there none.
+  const std::filesystem::path link = path_ / concat('.', name.filename().string(), ".tandem-0-0");
   std::error_code error;
   std::filesystem::remove(link, error);
   std::filesystem::create_hard_link(last(), link, error);
-  if (!error) std::filesystem::rename(link, previous(), error);
-  std::filesystem::remove(link, error);  // a rename onto the same file leaves both names
+  if (error) return false;
+  std::filesystem::rename(link, name, error);
+  if (error) return false;
+  std::filesystem::remove(link, error);  // renaming one name of a file to another of the same leaves both
+  return true;
 }
 
 Checkpoint RunFolder::read_last(std::string& note) const {
@@ -147,8 +155,14 @@ Checkpoint RunFolder::read_last(std::string& note) const {
   }
 }
 
-void RunFolder::write(std::string_view name, std::string_view contents) const {
-  if (kept()) write_atomically(path_ / name, contents);
+void RunFolder::write(const std::string& name, std::string_view contents) const {
+  if (!kept()) return;
+  try {
+    write_atomically(path_ / name, contents);
+  } catch (const Error& e) {
+    if (e.code() != ExitCode::io) throw;
+    if (told_.insert(name).second && warn_) warn_(concat(e.what(), "; the run goes on without it"));
+  }
 }
 
 void RunFolder::write_metrics(const std::vector<EpochReport>& epochs, const LossTrace& trace, double steps_per_epoch) const {

@@ -2,6 +2,8 @@
 // before (previous.checkpoint) and best.checkpoint.
 #pragma once
 #include <filesystem>
+#include <functional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,22 +39,29 @@ class RunFolder {
  public:
   // Makes the folder, checks that it can be written to, and holds it (RunLock) where the caller does not; empty path:
   // nothing is kept.
-  explicit RunFolder(std::filesystem::path path, bool held = false);
+  // `warn` is told, once a file, of what could not be written beside the checkpoints: the run goes on without it.
+  explicit RunFolder(std::filesystem::path path, bool held = false, std::function<void(const std::string&)> warn = {});
   bool kept() const { return !path_.empty(); }
   std::filesystem::path last() const { return path_ / "last.checkpoint"; }
   std::filesystem::path previous() const { return path_ / "previous.checkpoint"; }
   std::filesystem::path best() const { return path_ / "best.checkpoint"; }
 
+  // Removes what an earlier run has left: none of its checkpoints is this one's.
+  void start_anew() const;
   // Keeps the present last checkpoint as the previous one: to be called right before the last one is replaced.
-  void keep_last() const;
+  void keep_last() const { link_last(previous()); }
+  // Gives the last checkpoint a second name, at once. False where the file system has no such links.
+  bool link_last(const std::filesystem::path& name) const;
   // The last checkpoint, or the one before where that cannot be read: then `note` says so. Fails where neither can.
   Checkpoint read_last(std::string& note) const;
 
-  void write(std::string_view name, std::string_view contents) const;  // whole or not at all
+  void write(const std::string& name, std::string_view contents) const;  // whole or not at all
   void write_metrics(const std::vector<EpochReport>& epochs, const LossTrace& trace, double steps_per_epoch) const;
 
  private:
   std::filesystem::path path_;
+  std::function<void(const std::string&)> warn_;
+  mutable std::set<std::string> told_;  // files that were warned of
   RunLock lock_;
 };
 

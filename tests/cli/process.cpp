@@ -34,9 +34,9 @@ void Process::wait_for(const std::string& file, const std::string& text) {
 }
 
 Process::Process(const TemporaryFolder& folder, const std::string& name, const std::vector<std::string>& arguments,
-                 const std::map<std::string, std::string>& environment)
+                 const std::map<std::string, std::string>& environment, const std::string& program)
     : out_((folder / (name + ".out")).string()), err_((folder / (name + ".err")).string()) {
-  std::vector<std::string> words{TANDEM_PROGRAM}, variables;
+  std::vector<std::string> words{program}, variables;
   words.insert(words.end(), arguments.begin(), arguments.end());
   for (const auto& [key, value] : environment) variables.push_back(concat(key, '=', value));
   for (char** v = environ; *v; ++v) variables.emplace_back(*v);
@@ -50,9 +50,25 @@ Process::Process(const TemporaryFolder& folder, const std::string& name, const s
   posix_spawn_file_actions_init(&files);
   posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, out_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   posix_spawn_file_actions_addopen(&files, STDERR_FILENO, err_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  const int error = posix_spawn(&id_, TANDEM_PROGRAM, &files, nullptr, pointers(words).data(), pointers(variables).data());
+  // Whoever runs the tests in the background may have made them ignore signals.
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t usual;
+  sigfillset(&usual);
+  posix_spawnattr_setsigdefault(&attributes, &usual);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+  const int error = posix_spawn(&id_, program.c_str(), &files, &attributes, pointers(words).data(), pointers(variables).data());
+  posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&files);
-  if (error != 0) throw std::runtime_error(concat(TANDEM_PROGRAM, " cannot be started"));
+  if (error != 0) throw std::runtime_error(concat(program, " cannot be started"));
+}
+
+Process Process::shell(const TemporaryFolder& folder, const std::string& name, std::string line) {
+  for (const auto& [word, path] : {std::pair<std::string, std::string>{"MODELS", std::string(TANDEM_SOURCE_DIR) + "/models"},
+                                   {"TMP", folder.text()},
+                                   {"TANDEM", TANDEM_PROGRAM}})
+    for (std::size_t at = line.find(word); at != std::string::npos; at = line.find(word, at + path.size())) line.replace(at, word.size(), path);
+  return {folder, name, {"-c", line}, {}, "/bin/sh"};
 }
 
 Process::Process(Process&& other) noexcept : out_(other.out_), err_(other.err_), id_(std::exchange(other.id_, -1)) {}

@@ -13,13 +13,16 @@ class Process {
  public:
   // Its output goes to files in `folder` by this name. `environment` is added to this process's own.
   Process(const TemporaryFolder& folder, const std::string& name, const std::vector<std::string>& arguments,
-          const std::map<std::string, std::string>& environment = {});
+          const std::map<std::string, std::string>& environment = {}, const std::string& program = TANDEM_PROGRAM);
+  // A line of the shell, in which TANDEM, MODELS and TMP stand for the program and the folders.
+  static Process shell(const TemporaryFolder& folder, const std::string& name, std::string line);
   ~Process();  // killed if it still runs
   Process(Process&& other) noexcept;
   Process(const Process&) = delete;
 
   int id() const { return id_; }
   void signal(int number) const;
+  int id() const { return id_; }
   // Waits until its output, or its messages, hold a text; fails after five minutes.
   void wait_for_output(const std::string& text) const { wait_for(out_, text); }
   void wait_for_message(const std::string& text) const { wait_for(err_, text); }

@@ -187,6 +187,18 @@ TEST(RanksInTrouble, AnInterruptOfTheLauncherStopsAll) {
   EXPECT_EQ(o.code, 75) << o.err;
 }
 
+// A closed terminal and Slurm's warning come to the starter alone.
+TEST(RanksInTrouble, TheLauncherPassesOnWhatAsksToEnd) {
+  const TemporaryFolder folder;
+  for (const int signal : {SIGHUP, SIGUSR1}) {
+    Process launcher(folder, "launcher", words(concat(forever, "--devices cpu:0-1 --processes 2 --run-dir TMP/run", signal), folder.text()));
+    wait_for_file(folder / concat("run", signal, "/last.checkpoint"));
+    launcher.signal(signal);
+    const Outcome o = launcher.wait();
+    EXPECT_EQ(o.code, 75) << o.err;
+  }
+}
+
 // Nothing was trained, so there is nothing to keep.
 TEST(RanksInTrouble, AnInterruptOfTheLauncherEndsThePlanning) {
   const TemporaryFolder folder;

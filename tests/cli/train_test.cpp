@@ -136,7 +136,8 @@ TEST(Commands, AnInterruptedRunGoesOn) {
 TEST(Interrupts, TwoAtOnceAreOneAndALaterOneEnds) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
   const auto signals = [](std::initializer_list<int> list, std::chrono::milliseconds wait) {
-    const Interrupt interrupt;
+    Interrupt interrupt;
+    interrupt.announce("", Interrupt::End::saved);
     for (const int s : list) std::raise(s);
     std::this_thread::sleep_for(wait);
     if (wait.count() > 0) std::raise(SIGTERM);
@@ -145,6 +146,10 @@ TEST(Interrupts, TwoAtOnceAreOneAndALaterOneEnds) {
   EXPECT_EQ(signals({}, {}), 0);
   EXPECT_EQ(signals({SIGINT, SIGTERM, SIGINT}, {}), SIGINT);
   EXPECT_EXIT(signals({SIGINT, SIGINT}, std::chrono::milliseconds(1100)), testing::ExitedWithCode(128 + SIGTERM), "");
+  EXPECT_EQ(signals({SIGUSR1}, std::chrono::milliseconds(400)), SIGUSR1) << "the end of Slurm's time comes after its warning";
+  EXPECT_EQ(signals({SIGHUP}, std::chrono::milliseconds(400)), SIGHUP);
+  EXPECT_EXIT(Interrupt interrupt; interrupt.announce("", Interrupt::End::soon); std::raise(SIGTERM); std::this_thread::sleep_for(std::chrono::seconds(5)),
+              testing::ExitedWithCode(128 + SIGTERM), "");
 }
 
 TEST(Commands, AWrongLabelIsFoundBeforeTraining) {

@@ -148,6 +148,49 @@ TEST(Feed, LabelsBecomeIndicesOrOneHot) {
   EXPECT_EQ(dense, (std::vector<float>{0, 1, 0, 1, 0, 0}));
 }
 
+// Sample 1 of 3 has what cannot be; it is named with its value before anything is trained.
+struct ValueRow {
+  const char* name;
+  Tensor values;
+  FeedTarget target;
+  const char* loss;
+  const char* message;  // empty: they can be
+};
+void PrintTo(const ValueRow& row, std::ostream* out) { *out << row.name; }
+
+const FeedTarget floats{.name = "x", .sample = {DType::float32, {2}}};
+FeedTarget labels_of(TensorType sample, std::int64_t classes = 0) { return {.name = "labels", .sample = std::move(sample), .label = true, .indices = {.count = classes}}; }
+Tensor with(double value, DType dtype = DType::float64) { return Tensor::of<double>({3, 2}, {0, 1, 0, value, 1, 0}).cast(dtype); }
+
+class Values : public testing::TestWithParam<ValueRow> {};
+TEST_P(Values, AreCheckedByWhoTakesThem) {
+  const ValueRow& row = GetParam();
+  MemoryDataset data("data");
+  data.add({.name = row.target.label ? "y" : "x", .role = row.target.label ? Role::label : Role::input}, row.values);
+  const auto check = [&] { Feed(data, {row.target}, {}, 1).check_values(row.loss); };
+  if (*row.message)
+    expect_error(ExitCode::data, row.message, check);
+  else
+    EXPECT_NO_THROW(check());
+}
+INSTANTIATE_TEST_SUITE_P(
+    Rows, Values,
+    testing::Values(ValueRow{"nan", with(std::nan("")), floats, "mse", "data: sample 1 has nan in 'x', the model's input 'x' takes float32: finite numbers"},
+                    ValueRow{"infinity_in_float32", with(INFINITY, DType::float32), floats, "mse", "sample 1 has inf in 'x'"},
+                    ValueRow{"beyond_float32", with(1e300), floats, "mse", "sample 1 has 1e+300 in 'x'"},
+                    ValueRow{"large", with(-3e38), floats, "mse", ""},
+                    ValueRow{"any_double", with(1e300), {.name = "x", .sample = {DType::float64, {2}}}, "mse", ""},
+                    ValueRow{"a_fraction", with(0.5), {.name = "x", .sample = {DType::int32, {2}}}, "mse", "sample 1 has 0.5 in 'x', the model's input 'x' takes int32: whole numbers"},
+                    ValueRow{"beyond_int32", with(1e10, DType::int64), {.name = "x", .sample = {DType::int32, {2}}}, "mse", "sample 1 has 1e+10 in 'x'"},
+                    ValueRow{"a_regression_target", with(1e300), labels_of({DType::float32, {2}}), "mse", "sample 1 has 1e+300 in 'y', the loss takes float32"},
+                    ValueRow{"bce_above", with(1.5), labels_of({DType::float32, {2}}), "binary-cross-entropy", "sample 1 has 1.5 in 'y', the loss takes float32: finite numbers from 0 to 1"},
+                    ValueRow{"bce_below", with(-1, DType::int64), labels_of({DType::float32, {2}}, 2), "binary-cross-entropy", "sample 1 has -1 in 'y'"},
+                    ValueRow{"bce_soft", with(0.5), labels_of({DType::float32, {2}}, 2), "binary-cross-entropy", ""},
+                    ValueRow{"soft_classes", with(0.25), labels_of({DType::float32, {2}}, 2), "softmax-cross-entropy", ""},
+                    ValueRow{"a_negative_probability", with(-0.25), labels_of({DType::float32, {2}}, 2), "softmax-cross-entropy", "sample 1 has -0.25 in 'y'"},
+                    ValueRow{"classes_as_floats", with(7), {.name = "x", .sample = {DType::float32, {2}}, .indices = {.count = 3}}, "output", "sample 1 has 7 in 'x', the model's input 'x' takes one of 3 (0 to 2)"}),
+    [](const auto& info) { return info.param.name; });
+
 struct MismatchRow {
   const char* name;
   FeedTarget target;
@@ -160,7 +203,7 @@ void PrintTo(const MismatchRow& row, std::ostream* out) {
 class Mismatch : public testing::TestWithParam<MismatchRow> {};
 TEST_P(Mismatch, NamesBothShapes) {
   const MemoryDataset data = images(Axes::channels_first, 1);
-  expect_error(ExitCode::data, GetParam().message, [&] { Feed(data, {GetParam().target}, {}, 1).check_indices("mse"); });
+  expect_error(ExitCode::data, GetParam().message, [&] { Feed(data, {GetParam().target}, {}, 1).check_values("mse"); });
 }
 INSTANTIATE_TEST_SUITE_P(Rows, Mismatch,
                          testing::Values(MismatchRow{"size",

@@ -265,19 +265,6 @@ TEST(Npz, DamageIsNamed) {
   }
 }
 
-TEST(Npz, NumbersMustBeFinite) {
-  const TemporaryFolder folder;
-  for (const double bad : {std::nan(""), std::numeric_limits<double>::infinity()})
-    for (const DType dtype : {DType::float32, DType::float64}) {
-      std::string bytes;
-      ZipWriter zip([&](std::string_view part) { bytes += part; });
-      zip.add("x.npy", npy_of(Tensor::of<double>({3, 2}, {1, 2, 3, bad, 5, 6}).cast(dtype)));
-      zip.finish();
-      const std::string path = folder.write("a.npz", bytes);
-      expect_error(ExitCode::data, concat(path, ": x: sample 1 holds ", bad), [&] { open_data("npz:" + path); });
-    }
-}
-
 TEST(Npz, SamplesMustAgree) {
   const TemporaryFolder folder;
   std::string bytes;

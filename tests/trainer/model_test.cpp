@@ -2,6 +2,7 @@
 #include "trainer/model.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -163,7 +164,7 @@ TEST(ModelApi, ADivergingLossStopsTheRun) {
 TEST(ModelApi, LostWeightsStopTheRunAndSpareTheCheckpoint) {
   MemoryDataset data("poisoned");
   Tensor x(TensorType{DType::float32, {20, 1, 28, 28}});
-  for (float& v : x.write<float>()) v = std::nanf("");
+  for (float& v : x.write<float>()) v = std::numeric_limits<float>::max();
   data.add({.name = "image"}, std::move(x));
   data.add({.name = "y", .role = Role::label}, Tensor(TensorType{DType::int64, {20}}));
   const TemporaryFolder folder;
@@ -246,7 +247,7 @@ TEST(ModelApi, ADamagedCheckpointGivesWayToTheOneBeforeLoudly) {
   const auto weights_after = [&](const std::filesystem::path& at, std::int64_t epochs, bool resume, std::string& note) {
     Model model(compiled("mlp", options(10)));
     FitOptions fit{.epochs = epochs, .run_dir = at, .resume = resume};
-    fit.callbacks.on_note = [&](const std::string& text) { note = text; };
+    fit.callbacks.on_warning = [&](const std::string& text) { note = text; };
     model.fit(*data.train, fit);
     return model.parameters();
   };
@@ -262,6 +263,66 @@ TEST(ModelApi, ADamagedCheckpointGivesWayToTheOneBeforeLoudly) {
   EXPECT_NE(note.find("previous.checkpoint"), std::string::npos) << note;
   for (std::size_t i = 0; i < got.size(); ++i)
     EXPECT_TRUE(std::ranges::equal(got[i].tensor.bytes(), wanted[i].tensor.bytes())) << got[i].name;
+}
+
+// A kill between the last checkpoint and the best, or while the epoch is measured: what was not compared is, on resuming.
+TEST(ModelApi, TheBestCheckpointIsRightAfterAKillBetweenTheTwo) {
+  const Splits data = digits("synthetic:digits,train=40,test=20");
+  const TemporaryFolder folder;
+  for (const bool measured : {false, true}) {
+    const Dataset* const validation = measured ? data.test.get() : nullptr;
+    const std::filesystem::path run = folder / (validation ? "measured" : "by_loss");
+    const auto fit = [&](std::int64_t epochs, bool resume) {
+      return train(options(10), {.epochs = epochs, .validation = validation, .run_dir = run, .resume = resume}, *data.train).history;
+    };
+    const History first = fit(2, false);
+    EXPECT_EQ(first.checkpoints, 2) << "one an epoch, the best under a second name";
+    const std::vector<NamedTensor> best = read_checkpoint(run / "best.checkpoint").weights;
+    std::filesystem::remove(run / "best.checkpoint");
+    fit(2, true);
+    ASSERT_TRUE(std::filesystem::exists(run / "best.checkpoint")) << run;
+    EXPECT_TRUE(same(read_checkpoint(run / "best.checkpoint").weights, best)) << run;
+  }
+}
+
+TEST(ModelApi, ARunThatStartsAnewKeepsNothingOfTheOneBefore) {
+  const Splits data = digits("synthetic:digits,train=20,test=10");
+  const TemporaryFolder folder;
+  train(options(10), {.epochs = 3, .run_dir = folder / "run"}, *data.train);
+  FitOptions fit{.epochs = 1, .run_dir = folder / "run"};
+  fit.callbacks.on_step = [&](const StepReport&) {
+    for (const char* name : {"last.checkpoint", "previous.checkpoint", "best.checkpoint"})
+      EXPECT_FALSE(std::filesystem::exists(folder / "run" / name)) << name;
+  };
+  train(options(10), fit, *data.train);
+}
+
+// A damaged last checkpoint must not push the good one before it away.
+TEST(ModelApi, ADamagedCheckpointNeverBecomesTheOneBefore) {
+  const Splits data = digits("synthetic:digits,train=20,test=10");
+  const TemporaryFolder folder;
+  const std::filesystem::path run = folder / "run";
+  train(options(10), {.epochs = 2, .run_dir = run}, *data.train);
+  const std::string before = read_file(run / "previous.checkpoint");
+  folder.write("run/last.checkpoint", "damaged");
+  train(options(10), {.epochs = 2, .run_dir = run, .resume = true}, *data.train);
+  EXPECT_TRUE(read_file(run / "previous.checkpoint") == before);
+}
+
+TEST(ModelApi, AValidationIsStoppedBetweenKernels) {
+  const Splits data = digits("synthetic:digits,train=20,test=10");
+  Model model = compiled("mlp", options(10));
+  const auto asked_in = [&](int most) {
+    std::atomic<int> asked = 0;
+    const Evaluation e = model.evaluate(*data.test, {.stop = [&] { return ++asked > most; }});
+    EXPECT_EQ(e.stopped, most < 1000);
+    return asked.load();
+  };
+  const int all = asked_in(1000);
+  EXPECT_GT(all, 3) << "of one batch: once a kernel, and after it";
+  EXPECT_TRUE(std::isfinite(model.evaluate(*data.test).loss)) << "it can be measured again";
+  asked_in(1);
+  EXPECT_EQ(asked_in(1000), all);
 }
 
 TEST(ModelApi, OneRunHoldsItsFolder) {

@@ -1,7 +1,6 @@
 // numpy archives. Arrays by the names of the model's inputs (or x for the only one) and y (or label, labels), with _train,
 // _val and _test endings for parts; without an ending it is the training part.
 #include <algorithm>
-#include <cmath>
 
 #include "trainer/data/dataset.h"
 #include "trainer/data/npy.h"
@@ -25,27 +24,11 @@ Field input_field(std::string name, const Tensor& values) {
   return {.name = std::move(name), .axes = axes_of(s), .pixels = values.dtype() == DType::uint8 && s.rank() >= 3};
 }
 
-// One number that is none spoils every weight it reaches, and Relu hides it from the loss.
-void check_finite(const Tensor& values, std::string_view where) {
-  if (values.dtype() != DType::float32 && values.dtype() != DType::float64) return;
-  visit_float(values.dtype(), [&]<class T>() {
-    const auto v = values.values<T>();
-    const auto bad = std::find_if(v.begin(), v.end(), [](T x) { return !std::isfinite(x); });
-    if (bad == v.end()) return;
-    const auto samples = static_cast<std::size_t>(values.shape().rank() ? values.shape()[0] : 1);
-    fail(ExitCode::data, where, ": sample ", static_cast<std::size_t>(bad - v.begin()) / (v.size() / samples), " holds ",
-         static_cast<double>(*bad), ", expected finite numbers");
-  });
-}
-
 std::unique_ptr<Dataset> read_part(ZipReader& zip, const Spec& spec, const DataRequest& request, std::string_view part,
                                    const std::string& ending) {
   const auto member = [&](const std::string& name) { return name + ending + ".npy"; };
   const auto read = [&](const std::string& name) {
-    const std::string where = concat(spec.argument, ": ", name, ending);
-    Tensor values = parse_npy(zip.read(member(name)), where);
-    check_finite(values, where);
-    return values;
+    return parse_npy(zip.read(member(name)), concat(spec.argument, ": ", name, ending));
   };
   auto data = std::make_unique<MemoryDataset>(concat("npz:", spec.argument, ", ", part));
   std::vector<std::string> inputs;
