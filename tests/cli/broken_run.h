@@ -15,7 +15,7 @@ std::string contents_of(const std::filesystem::path& checkpoint);
 std::string values_of(const std::filesystem::path& model);
 
 struct Result {
-  std::string output, last, metrics;  // the model's values; checkpoint and metrics without times
+  std::string output, last, best, metrics;  // the model's values; checkpoints and metrics without times
   bool operator==(const Result&) const = default;
 };
 
