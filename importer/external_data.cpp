@@ -8,6 +8,8 @@
 #include <charconv>
 #include <cstring>
 
+#include "importer/limits.h"
+
 namespace tandem {
 namespace {
 
@@ -109,7 +111,13 @@ Tensor ExternalData::read(const onnx::TensorProto& proto, const TensorType& type
   if (wanted == 0) return Tensor(type);
   // Regions that overlap would let a small file ask for any amount of memory.
   const auto same = file.regions.find(region.offset);
-  if (same != file.regions.end() && same->second.type() == type) return same->second;
+  if (same != file.regions.end() && same->second.type() == type) {
+    shared_bytes_ += wanted;  // they take no memory here, but time wherever values are looked at, and memory once trained
+    if (shared_bytes_ > limits::shared_bytes + limits::shared_factor * bytes_read_)
+      fail("external data '", region.location, "': more tensors share its bytes than the ", limits::shared_bytes, " bytes, and ", limits::shared_factor,
+           " times the ", bytes_read_, " read, that are allowed");
+    return same->second;
+  }
   const auto next = file.regions.lower_bound(region.offset);
   const bool overlaps_next = next != file.regions.end() && next->first < region.offset + wanted;
   const bool overlaps_previous = next != file.regions.begin() &&

@@ -44,7 +44,7 @@ class ExternalData {
   std::filesystem::path folder_;                // the model's, as it was named, resolved
   std::vector<std::filesystem::path> allowed_;  // resolved
   std::map<std::string, File> files_;           // by resolved path
-  std::int64_t bytes_read_ = 0;
+  std::int64_t bytes_read_ = 0, shared_bytes_ = 0;
 };
 
 }  // namespace tandem

@@ -20,6 +20,8 @@ inline constexpr int oldest_opset = 7, newest_opset = 28;  // of an older one on
 // writes; to each are added so many times the bytes of the file.
 inline constexpr std::int64_t constants_bytes = std::int64_t{128} << 20, constants_factor = 4;
 inline constexpr std::int64_t folded_bytes = std::int64_t{512} << 20, folded_factor = 16;
+// Bytes of external data that tensors besides the first one have in common.
+inline constexpr std::int64_t shared_bytes = std::int64_t{1} << 30, shared_factor = 8;
 // Weights made by ConstantOfShape may take this many times ImportOptions::fold_limit, all together.
 inline constexpr std::int64_t weight_factor = 16;
 // An axis of any value: so many elements, or so many times those of the largest input or tensor of the file. Kernels have

@@ -85,6 +85,7 @@ TEST(HostileFiles, PipesDevicesAndFoldersAreRefused) {
   const TemporaryFolder folder;
   const std::string fifo = (folder / "fifo.onnx").string();
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  ASSERT_EQ(::mkfifo((folder / "fifo.npy").c_str(), 0600), 0);
   std::filesystem::create_directories(folder / "idx");
   ASSERT_EQ(::mkfifo((folder / "idx/train-images-idx3-ubyte").c_str(), 0600), 0);
   ASSERT_EQ(::mkfifo((folder / "idx/train-labels-idx1-ubyte").c_str(), 0600), 0);
@@ -102,10 +103,10 @@ TEST(HostileFiles, PipesDevicesAndFoldersAreRefused) {
       {"train MODELS/lenet.onnx --data npz:/dev/zero", 4},
       {"train MODELS/lenet.onnx --data npz:TMP", 4},
       {"train MODELS/lenet.onnx --data idx:TMP/idx", 4},
-      {"predict MODELS/lenet.onnx --data " + fifo + ".npy", 7},
+      {"predict MODELS/lenet.onnx --data TMP/fifo.npy --output TMP/p.npy", 4},
       {"train --config " + fifo, 7},
-      {"train MODELS/lenet.onnx --data random,samples=4 --batch-size 4 --steps 1 --quiet --output TMP/o.onnx --tuning-cache " + fifo, 0},
-      {"train MODELS/lenet.onnx --data random,samples=4 --batch-size 4 --steps 1 --quiet --output TMP/o.onnx --tuning-cache /dev/zero", 0},
+      {"train MODELS/lenet.onnx --data random,samples=4 --batch-size 4 --steps 1 --quiet --output TMP/o.onnx --tuning-cache " + fifo, 7},
+      {"train MODELS/lenet.onnx --data random,samples=4 --batch-size 4 --steps 1 --quiet --output TMP/o.onnx --tuning-cache /dev/zero", 7},
   };
   for (const Row& row : rows) expect_small(row.line, folder, {row.code});
 }
@@ -126,8 +127,9 @@ TEST(HostileFiles, NamesCannotSpeakToTheTerminal) {
   test::write_file(folder / "good.onnx", m.bytes());
   for (const char* line : {"plan TMP/bad.onnx", "summary TMP/bad.onnx", "summary TMP/good.onnx", "plan TMP/good.onnx", "summary TMP/good.onnx --json"}) {
     const Outcome o = run_tandem(words(line, folder.text()));
+    const bool json = std::string_view(line).ends_with("--json");  // which keeps bytes that are no text, as paths may hold them
     for (const std::string& text : {o.out, o.err}) {
-      EXPECT_EQ(text.find_first_of("\x1b\x9b\r"), std::string::npos) << line << ": " << text;
+      EXPECT_EQ(text.find_first_of(json ? "\x1b\r" : "\x1b\x9b\r"), std::string::npos) << line << ": " << text;
       EXPECT_EQ(text.find("\nerror: all"), std::string::npos) << line << ": " << text;
     }
   }

@@ -148,5 +148,23 @@ TEST(External, OverlappingTensorsAreRefusedEqualOnesShared) {
   EXPECT_NE(report("4").find("belong to another tensor"), std::string::npos);
 }
 
+// Sharing costs no memory at first; looking at each, and training each, does.
+TEST(External, ManyTensorsOverOneLargeRegionAreRefused) {
+  const Site site;
+  fs::resize_file(site.folder / "data.bin", 16 << 20);
+  Model m;
+  m.input("x", "N,2048").output("h99");
+  for (int i = 0; i < 100; ++i)
+    m.add(external_tensor(concat("w", i), {2048, 2048}, {{"location", "data.bin"}}))
+        .add(node("MatMul", {i == 0 ? "x" : concat("h", i - 1), concat("w", i)}, {concat("h", i)}));
+  write_file(site.folder / "m.onnx", m.bytes());
+  try {
+    ModelFile::read(site.folder / "m.onnx").graph({.batch = 1});
+    ADD_FAILURE() << "was read";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("more tensors share its bytes"), std::string::npos) << error.what();
+  }
+}
+
 }  // namespace
 }  // namespace tandem::test
