@@ -6,6 +6,7 @@
 #include "graph/suggest.h"
 #include "importer/bind_inputs.h"
 #include "importer/budget.h"
+#include "importer/check_operands.h"
 #include "importer/constant_nodes.h"
 #include "importer/fold_node.h"
 #include "importer/limits.h"
@@ -23,6 +24,7 @@ int definition_at(const Operator& op, std::int64_t opset) {
   return newer == op.since.begin() ? 0 : *(newer - 1);
 }
 
+<<<<<<< HEAD
 // Fails where a node of the file leaves out what its operator needs, or has more than it knows: nothing behind this has to
 // ask again.
 void check_arity(const Arity& takes, const Arity& gives, const FlatNode& node) {
@@ -52,6 +54,8 @@ void check_types(const Operator& op, const Graph& graph, const std::vector<Value
   }
 }
 
+=======
+>>>>>>> bounds
 class Builder {
  public:
   Builder(const FlatModel& model, const ImportOptions& options, std::int64_t batch, const FollowedGraph* own, bool shapes_only)
