@@ -4,18 +4,18 @@
 
 namespace tandem {
 
-void check_arity(const Operator& op, const FlatNode& node) {
+void check_arity(const Arity& takes, const Arity& gives, const FlatNode& node) {
   const auto given = [](const std::vector<Symbol>& list) {  // trailing ones that are left out do not count
     std::size_t n = list.size();
     while (n > 0 && !list[n - 1].present()) --n;
     return static_cast<int>(n);
   };
   const int inputs = given(node.inputs), outputs = given(node.outputs);
-  for (int i = 0; i < std::max(inputs, op.inputs.least); ++i)
-    if ((i < op.inputs.least || op.inputs.most == Arity::any) && (i >= inputs || !node.inputs[static_cast<std::size_t>(i)].present()))
+  for (int i = 0; i < std::max(inputs, takes.least); ++i)
+    if ((i < takes.least || takes.most == Arity::any) && (i >= inputs || !node.inputs[static_cast<std::size_t>(i)].present()))
       fail("its input ", i, " is missing");
-  if (inputs > op.inputs.most) fail("it has ", inputs, " inputs, expected at most ", op.inputs.most);
-  if (outputs > op.outputs.most) fail("it has ", outputs, " outputs, expected at most ", op.outputs.most);
+  if (inputs > takes.most) fail("it has ", inputs, " inputs, expected at most ", takes.most);
+  if (outputs > gives.most) fail("it has ", outputs, " outputs, expected at most ", gives.most);
 }
 
 void check_types(const Operator& op, const Graph& graph, const std::vector<ValueId>& inputs) {
