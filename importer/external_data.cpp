@@ -114,8 +114,8 @@ Tensor ExternalData::read(const onnx::TensorProto& proto, const TensorType& type
   if (same != file.regions.end() && same->second.type() == type) {
     shared_bytes_ += wanted;  // they take no memory here, but time wherever values are looked at, and memory once trained
     if (shared_bytes_ > limits::shared_bytes + limits::shared_factor * bytes_read_)
-      fail("external data '", region.location, "': more tensors share its bytes than the ", limits::shared_bytes, " bytes, and ", limits::shared_factor,
-           " times the ", bytes_read_, " read, that are allowed");
+      fail("external data '", region.location, "': more tensors share its bytes than the ", limits::shared_bytes, " bytes, and ",
+           limits::shared_factor, " times the ", bytes_read_, " read, that are allowed");
     return same->second;
   }
   const auto next = file.regions.lower_bound(region.offset);

@@ -1,5 +1,7 @@
 #include "trainer/checkpoint.h"
 
+#include <algorithm>
+
 #include "trainer/data/npy.h"
 
 namespace tandem {
@@ -43,6 +45,11 @@ Checkpoint read_checkpoint(const std::filesystem::path& path) {
         list->push_back({member.substr(folder.size(), member.size() - folder.size() - ending.size()),
                          parse_npy(zip.read(member), concat(path.string(), ": ", member))});
   return checkpoint;
+}
+
+void require(const std::vector<NamedTensor>& tensors, const std::string& name, const std::filesystem::path& path) {
+  if (std::none_of(tensors.begin(), tensors.end(), [&](const NamedTensor& t) { return t.name == name; }))
+    fail(ExitCode::data, path.string(), ": holds no '", name, "'");
 }
 
 }  // namespace tandem

@@ -33,4 +33,7 @@ class CheckpointWriter {
 // Fails (io) where it cannot be read, (data) where it is no whole checkpoint.
 Checkpoint read_checkpoint(const std::filesystem::path& path);
 
+// Fails (data) where the tensors of the checkpoint at `path` lack one: it would keep its first value in silence.
+void require(const std::vector<NamedTensor>& tensors, const std::string& name, const std::filesystem::path& path);
+
 }  // namespace tandem

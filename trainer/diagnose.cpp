@@ -72,4 +72,17 @@ std::string find_not_finite(const GraphSource& source, const Labels& labels, con
   return "";
 }
 
+std::string lost_parameter(const Session& session) {
+  std::string lost;
+  session.each_parameter([&](const NamedTensor& p) {
+    if (p.tensor.dtype() != DType::float32 && p.tensor.dtype() != DType::float64) return;
+    const bool finite = visit_float(p.tensor.dtype(), [&]<class T>() {
+      const auto values = p.tensor.values<T>();
+      return std::all_of(values.begin(), values.end(), [](T v) { return std::isfinite(v); });
+    });
+    if (!finite && lost.empty()) lost = p.name;
+  });
+  return lost;
+}
+
 }  // namespace tandem

@@ -1,5 +1,6 @@
 // Why a training step gave values that are not finite.
 #pragma once
+#include "planner/compile.h"
 #include "planner/passes/labels.h"
 #include "runtime/session.h"
 
@@ -12,6 +13,9 @@ struct StepMaterial {
   std::int64_t batch = 0;
   StepState state;
 };
+
+// The first parameter that holds what is not finite; empty: none does.
+std::string lost_parameter(const Session& session);
 
 // Runs the step anew on the first device, slice by slice as the devices took it, with every value looked at: "Exp 'x' made
 // inf from 'scores' (-3.1 to 103.2)". Empty: all values of the step are finite, forward and backward.

@@ -8,6 +8,7 @@
 #include "trainer/diagnose.h"
 #include "trainer/initialize.h"
 #include "trainer/model_state.h"
+#include "trainer/position.h"
 #include "trainer/replicas.h"
 #include "trainer/run_folder.h"
 #include "trainer/share.h"
@@ -19,18 +20,6 @@ using Clock = std::chrono::steady_clock;
 double seconds(Clock::duration d) {
   return std::chrono::duration<double>(d).count();
 }
-
-// Where a run stands. Everything a checkpoint must say beside the parameters.
-struct Position {
-  std::int64_t epoch = 0, batch = 0;  // next to be trained on
-  std::int64_t step = 0;              // done
-  double loss = 0, correct = 0;       // sums over the epoch's samples so far
-  std::int64_t samples = 0;
-  double seconds = 0;
-  double best = not_measured;  // of what the best checkpoint is chosen by
-  LossTrace trace;
-  std::vector<EpochReport> history;
-};
 
 // One call of Model::fit.
 class Fit {
@@ -78,7 +67,7 @@ class Fit {
 
   // Leaves where the last fit ended in the folder.
   void keep_position() {
-    take_position(s_.position);
+    at_ = position_of(s_.position, order_.batches());
     write_checkpoint(folder_.last());
     if (!o_.config.is_null()) write_atomically(o_.run_dir / "config.json", o_.config.dump(2) + "\n");
   }
@@ -89,7 +78,7 @@ class Fit {
   }
 
   History history(bool stopped) {
-    s_.position = position();
+    s_.position = json_of(at_);
     return {.epochs = std::move(at_.history),
             .steps = at_.step,
             .samples_per_second = timed_seconds_ > 0 ? timed_samples_ / timed_seconds_ : 0,
@@ -219,23 +208,10 @@ class Fit {
 
   // A Relu turns what is not a number into zero: then weights may be lost although the loss is finite.
   void check_weights(double rate) {
-    const std::string lost = lost_parameter();
+    const std::string lost = lost_parameter(*s_.session);
     if (!lost.empty())
       fail(ExitCode::diverged, "parameter '", lost, "' is no longer finite after step ", at_.step, " (epoch ", at_.epoch + 1, ", learning rate ",
            rate, ")", advice(at_.step));
-  }
-
-  std::string lost_parameter() const {
-    std::string lost;
-    s_.session->each_parameter([&](const NamedTensor& p) {
-      if (p.tensor.dtype() != DType::float32 && p.tensor.dtype() != DType::float64) return;
-      const bool finite = visit_float(p.tensor.dtype(), [&]<class T>() {
-        const auto values = p.tensor.values<T>();
-        return std::all_of(values.begin(), values.end(), [](T v) { return std::isfinite(v); });
-      });
-      if (!finite && lost.empty()) lost = p.name;
-    });
-    return lost;
   }
 
   // Trains anew from the run's start or last checkpoint to the step that first lost a weight or gave no finite loss, and
@@ -277,10 +253,10 @@ class Fit {
       StepMaterial step{.weights = s_.session->parameters(), .inputs = {}, .batch = batch->size, .state = s_.step_state(0)};
       const double rate = tandem::learning_rate(o_.schedule, o_.learning_rate, s_.step - 1, total_steps(), per_epoch);
       s_.run(plan, batch->inputs, rate);
-      if (s_.step < failed && std::isfinite(s_.report(plan, rate).loss) && lost_parameter().empty()) continue;
+      if (s_.step < failed && std::isfinite(s_.report(plan, rate).loss) && lost_parameter(*s_.session).empty()) continue;
       for (std::size_t t = 0; t < s_.targets.size(); ++t) step.inputs.emplace_back(s_.targets[t].name, batch->inputs[t]);
       std::string cause = find_not_finite(s_.source(s_.options), s_.labels, s_.options.plan, s_.backends, step);
-      if (const std::string lost = lost_parameter(); cause.empty() && !lost.empty())
+      if (const std::string lost = lost_parameter(*s_.session); cause.empty() && !lost.empty())
         cause = concat("the update of '", lost, "' by a learning rate of ", rate, " left what float32 can hold");
       return {s_.step, cause};
     }
@@ -299,16 +275,9 @@ class Fit {
             {"precision", name_of(s_.options.plan.precision)}, {"data", fingerprint_}};
   }
 
-  Json::Object position() const {
-    Json::Array history;
-    for (const EpochReport& e : at_.history) history.push_back(json_of(e));
-    return {{"epoch", at_.epoch},     {"batch", at_.batch},     {"step", at_.step}, {"loss", at_.loss},           {"correct", at_.correct},
-            {"samples", at_.samples}, {"seconds", at_.seconds}, {"best", at_.best}, {"trace", at_.trace.json()}, {"history", std::move(history)}};
-  }
-
   void write_checkpoint(const std::filesystem::path& path) {
     const World::Busy busy(s_.options.world);
-    Json::Object state = position();
+    Json::Object state = json_of(at_);
     state.emplace(state.begin(), "run", identity());
     CheckpointWriter checkpoint(path, state);
     s_.session->each_parameter([&](const NamedTensor& weight) { checkpoint.add_weight(weight); });
@@ -356,7 +325,7 @@ class Fit {
           differs = key == "template" ? std::string(" is a checkpoint of another model")
                     : key == "data"   ? concat(" is a checkpoint of a run on other data than ", data_.name())
                                       : concat(": the run was started with ", key, " ", was.at(key).dump(), ", now it is ", value.dump());
-      if (differs.empty()) take_position(checkpoint.state);
+      if (differs.empty()) at_ = position_of(checkpoint.state, order_.batches());
     } catch (const Error& e) {
       fail(ExitCode::data, path, ": ", e.what());
     }
@@ -374,38 +343,10 @@ class Fit {
     }
   }
 
-  // What a checkpoint lacks would keep its first value in silence.
-  static void require(const std::vector<NamedTensor>& list, const std::string& name, const std::string& path) {
-    if (std::none_of(list.begin(), list.end(), [&](const NamedTensor& t) { return t.name == name; }))
-      fail(ExitCode::data, path, ": holds no '", name, "'");
-  }
-
   void restore(const Checkpoint& checkpoint) {
-    take_position(checkpoint.state);
+    at_ = position_of(checkpoint.state, order_.batches());
     s_.session->set_parameters(checkpoint.weights);
     s_.session->set_parameters(checkpoint.optimizer);
-  }
-
-  void take_position(const Json& state) {
-    const auto real = [&](std::string_view key) { return state.at(key).is_null() ? not_measured : state.at(key).number(); };
-    const auto whole = [&](std::string_view key, std::int64_t most) {
-      const std::int64_t n = state.at(key).integer();
-      if (n < 0 || n > most) fail(key, " is ", n, ", expected 0 to ", most);
-      return n;
-    };
-    constexpr std::int64_t most = std::int64_t{1} << 53;  // counts beyond are none
-    at_ = {.epoch = whole("epoch", most),
-           .batch = whole("batch", order_.batches()),
-           .step = whole("step", most),
-           .loss = real("loss"),
-           .correct = real("correct"),
-           .samples = whole("samples", most),
-           .seconds = real("seconds"),
-           .best = real("best"),
-           .trace = LossTrace::from(state.at("trace")),
-           .history = {}};
-    for (const Json& e : state.at("history").array()) at_.history.push_back(epoch_report(e));
-    if (at_.batch == order_.batches()) ++at_.epoch, at_.batch = 0;
   }
 
   Model& model_;

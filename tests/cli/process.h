@@ -20,7 +20,6 @@ class Process {
   Process(Process&& other) noexcept;
   Process(const Process&) = delete;
 
-  int id() const { return id_; }
   void signal(int number) const;
   int id() const { return id_; }
   // Waits until its output, or its messages, hold a text; fails after five minutes.

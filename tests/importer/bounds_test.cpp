@@ -45,7 +45,7 @@ const Row rows[] = {
     {"types_that_differ", [](Model& m) { m.add(node("Add", {"p", "i"}, {"y"})); }, "its input 1 'i' is int64, expected float32 as input 0"},
     {"types_in_a_long_list", [](Model& m) { m.add(node("Concat", {"p", "p", "i"}, {"y"}, {{"axis", std::int64_t{0}}})); }, "its input 2 'i' is int64, expected float32 as input 0"},
     {"types_that_may_differ", [](Model& m) { m.add(node("Pow", {"p", "i"}, {"y"})); }, ""},
-    {"outputs_of_an_old_operator", [](Model& m) { m.proto.mutable_opset_import(0)->set_version(7); m.add(node("Affine", {"p"}, {"y", "z"})).output("z"); }, "it has 2 outputs, but gives 1 here"},
+    {"outputs_of_an_old_operator", [](Model& m) { m.proto.mutable_opset_import(0)->set_version(7); m.add(node("Affine", {"p"}, {"y", "z"})).output("z"); }, "it has 2 outputs, expected at most 1"},
     {"rank", [](Model& m) { m.add(int_tensor("s", {2000}, std::vector<std::int64_t>(2000, 1))).add(node("Reshape", {"b", "s"}, {"y"})); }, "Reshape"},
     {"rank_of_ones", [](Model& m) { m.add(filled_tensor("one", {1})).add(int_tensor("s", {2000}, std::vector<std::int64_t>(2000, 1))).add(node("Reshape", {"one", "s"}, {"y"})); }, "rank 2000, expected at most 1024"},
     {"padded_axis", [](Model& m) { m.add(int_tensor("n", {4}, {0, 0, 0, 1LL << 33})).add(node("Pad", {"p", "n"}, {"y"})); }, "has an axis of 8589934596 elements, expected at most 16777216"},

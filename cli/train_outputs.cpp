@@ -1,0 +1,78 @@
+#include "cli/train_outputs.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "trainer/file.h"
+#include "trainer/space.h"
+
+namespace tandem {
+namespace {
+
+// A folder of other things is not a run's: not even --overwrite would write among them.
+void check_run_folder(const std::filesystem::path& folder) {
+  std::string other;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (name == "last.checkpoint" || name == run_lock_name || (name == "config.json" && is_run_config(entry.path().string()))) return;
+    if (!name.starts_with('.') && (other.empty() || name < other)) other = name;
+  }
+  if (!other.empty())
+    fail(ExitCode::usage, "--run-dir ", folder.string(), ": the folder holds ", other, " and no run of tandem: give a new or an empty folder");
+}
+
+}  // namespace
+
+RunLock check_outputs(const Arguments& a, bool dry) {
+  for (const char* option : {"output", "also-training-graph"})
+    if (!a.text(option).empty()) (dry ? check_could_write_file : check_writable_file)(a.text(option));
+  const std::filesystem::path run = a.text("run-dir");
+  if (run.empty()) {
+    if (a.on("resume")) fail(ExitCode::usage, "--resume needs --run-dir");
+    if (a.text("keep") == "best") fail(ExitCode::usage, "--keep best needs --run-dir, where the best checkpoint is kept");
+    return {};
+  }
+  (dry ? check_could_make_folder : make_writable_folder)(run);
+  if (std::filesystem::exists(run)) check_run_folder(run);
+  RunLock lock = dry && !std::filesystem::exists(run / run_lock_name) ? RunLock() : RunLock(run);
+  const bool there = std::filesystem::exists(run / "last.checkpoint");
+  if (a.on("resume") && !there) fail(ExitCode::usage, run.string(), " holds no checkpoint to resume");
+  if (!a.on("resume") && !a.on("overwrite") && there)
+    fail(ExitCode::usage, run.string(), " holds a run: --resume goes on with it, --overwrite starts anew");
+  return lock;
+}
+
+SaveOptions save_options(const Arguments& a) {
+  return {.keep_external_layout = a.on("keep-external-layout"), .overwrite = a.on("overwrite")};
+}
+
+void check_export(const Arguments& a, const Model& model) {
+  const WrittenLater files[] = {{"the trained model", a.text("output"), model.file().check_write(a.text("output"), save_options(a))}};
+  check_space(files);
+}
+
+void check_room(const Arguments& a, const Model& model, const Plan& plan) {
+  if (a.text("output").empty()) return;
+  std::vector<WrittenLater> files{{"the trained model", a.text("output"), model.file().check_write(a.text("output"), save_options(a))}};
+  if (const std::filesystem::path run = a.text("run-dir"); !run.empty()) {
+    WrittenLater checkpoints{"a checkpoint", run / "last.checkpoint", 0};
+    for (const PlanParameter& p : plan.parameters)
+      if (p.copy_of.empty()) checkpoints.bytes += p.type.shape.elements() * static_cast<std::int64_t>(size_of(p.type.dtype));
+    if (a.integer("epochs") > 1 || a.integer("checkpoint-steps") > 0)
+      for (const char* name : {"last.checkpoint", "previous.checkpoint"}) checkpoints.files += !std::filesystem::exists(run / name);
+    files.push_back(checkpoints);
+  }
+  check_space(files);
+}
+
+void write_training_graph(const Invocation& call, const std::string& path, const std::string& graph) {
+  try {
+    write_atomically(path, graph);
+  } catch (const Error& e) {
+    if (e.code() != ExitCode::io) throw;
+    call.note(concat("warning: ", e.what(), "; the run goes on without it"));
+  }
+}
+
+}  // namespace tandem

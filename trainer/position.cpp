@@ -1,0 +1,37 @@
+#include "trainer/position.h"
+
+#include <utility>
+
+namespace tandem {
+
+Json::Object json_of(const Position& at) {
+  Json::Array history;
+  for (const EpochReport& e : at.history) history.push_back(json_of(e));
+  return {{"epoch", at.epoch},     {"batch", at.batch},     {"step", at.step}, {"loss", at.loss},          {"correct", at.correct},
+          {"samples", at.samples}, {"seconds", at.seconds}, {"best", at.best}, {"trace", at.trace.json()}, {"history", std::move(history)}};
+}
+
+Position position_of(const Json& state, std::int64_t batches) {
+  const auto real = [&](std::string_view key) { return state.at(key).is_null() ? not_measured : state.at(key).number(); };
+  const auto whole = [&](std::string_view key, std::int64_t most) {
+    const std::int64_t n = state.at(key).integer();
+    if (n < 0 || n > most) fail(key, " is ", n, ", expected 0 to ", most);
+    return n;
+  };
+  constexpr std::int64_t most = std::int64_t{1} << 53;  // counts beyond are none
+  Position at{.epoch = whole("epoch", most),
+              .batch = whole("batch", batches),
+              .step = whole("step", most),
+              .loss = real("loss"),
+              .correct = real("correct"),
+              .samples = whole("samples", most),
+              .seconds = real("seconds"),
+              .best = real("best"),
+              .trace = LossTrace::from(state.at("trace")),
+              .history = {}};
+  for (const Json& e : state.at("history").array()) at.history.push_back(epoch_report(e));
+  if (at.batch == batches) ++at.epoch, at.batch = 0;
+  return at;
+}
+
+}  // namespace tandem

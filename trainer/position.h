@@ -1,0 +1,27 @@
+// Where a run stands: all that a checkpoint must say beside the parameters.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "trainer/json.h"
+#include "trainer/model.h"
+#include "trainer/run_folder.h"
+
+namespace tandem {
+
+struct Position {
+  std::int64_t epoch = 0, batch = 0;  // next to be trained on
+  std::int64_t step = 0;              // done
+  double loss = 0, correct = 0;       // sums over the epoch's samples so far
+  std::int64_t samples = 0;
+  double seconds = 0;
+  double best = not_measured;  // of what the best checkpoint is chosen by
+  LossTrace trace;
+  std::vector<EpochReport> history;
+};
+
+Json::Object json_of(const Position& position);
+// `batches`: of an epoch. Fails (model) on counts that no run has.
+Position position_of(const Json& state, std::int64_t batches);
+
+}  // namespace tandem
