@@ -53,7 +53,7 @@ class StructureVerifier {
       if (b.bytes < b.operand.bytes() || b.bytes % plan_alignment != 0)
         breaches_.add(breaches_.buffer(i), " has ", b.bytes, " bytes, expected a multiple of ", plan_alignment, " that holds ",
                       b.operand.bytes());
-      if (b.offset > arena_bytes(b.arena) || b.bytes > arena_bytes(b.arena) - b.offset)
+      else if (b.offset >= 0 && (b.offset > arena_bytes(b.arena) || b.bytes > arena_bytes(b.arena) - b.offset))
         breaches_.add(breaches_.buffer(i), " ends at ", b.offset, "+", b.bytes, ", past arena ", name_of(b.arena), "'s ",
                       arena_bytes(b.arena), " bytes");
       if (b.arena == ArenaKind::scratch && (b.first.index < 0 || b.last < b.first || b.last.index >= steps))

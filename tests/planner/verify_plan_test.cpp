@@ -97,6 +97,8 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"buffer_outside", [](Plan& p) { p.devices[0].buffers[6].offset = 1 << 20; },
             "buffer 6 'loss' ends at 1048576+64, past arena scratch's"},
         Row{"buffer_outside_by_overflow", [](Plan& p) { p.devices[0].buffers[6].offset = INT64_MAX / 64 * 64; }, "past arena scratch's"},
+        Row{"buffer_of_least_bytes", [](Plan& p) { p.devices[0].buffers[6].bytes = INT64_MIN; }, "has -9223372036854775808 bytes"},
+        Row{"buffer_at_least_offset", [](Plan& p) { p.devices[0].buffers[6].offset = INT64_MIN; }, "lies at -9223372036854775808"},
         Row{"buffer_too_small",
             [](Plan& p) {
               p.devices[0].buffers[0].operand.shape = {2, 300};
