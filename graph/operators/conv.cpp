@@ -1,3 +1,4 @@
+#include "graph/operators/gradient_rules.h"
 #include "graph/operators/rows.h"
 #include "graph/operators/window.h"
 
@@ -77,8 +78,10 @@ Operator convolution_backward_data() {
           .inputs = {2, 3},
           .infer =
               [](InferContext& c) {
-                c.set_output(0, c.input(0).dtype, Shape(c.attributes().ints("input_shape")));
-                if (c.has_input(2)) expect_shape(c, 2, Shape(c.attributes().ints("input_shape")));
+                const TensorType x{c.input(0).dtype, Shape(c.attributes().ints("input_shape"))};
+                expect_gradient_of(c, "Conv", {x, c.input(1)}, 0);
+                if (c.has_input(2)) expect_shape(c, 2, x.shape);
+                c.set_output(0, x);
               },
           .flops = [](const Graph& graph, const Node& n) { return convolution_flops(graph[n.inputs[0]].type.shape, graph[n.inputs[1]].type.shape); }};
 }
@@ -92,6 +95,8 @@ Operator convolution_backward_weights() {
           .infer =
               [](InferContext& c) {
                 const Shape w(c.attributes().ints("weight_shape"));
+                expect_dtype(c, 1, c.input(0).dtype);
+                expect_gradient_of(c, "Conv", {c.input(0), {c.input(0).dtype, w}}, 1);
                 for (int i = 2; i < 4; ++i)
                   if (c.has_input(i)) expect_shape(c, i, Shape{c.shape(0)[1]});
                 c.set_output(0, c.input(0).dtype, w);

@@ -1,4 +1,5 @@
 #include "graph/operators/fold.h"
+#include "graph/operators/gradient_rules.h"
 #include "graph/operators/rows.h"
 
 namespace tandem {
@@ -67,9 +68,7 @@ Operator gather() {
 }
 
 Operator gather_backward() {
-  return {.name = "GatherBackward", .domain = "tandem", .since = {1}, .inputs = {2, 2}, .infer = [](InferContext& c) {
-            c.set_output(0, c.input(0).dtype, Shape(c.attributes().ints("input_shape")));
-          }};
+  return {.name = "GatherBackward", .domain = "tandem", .since = {1}, .inputs = {2, 2}, .infer = [](InferContext& c) { infer_gradient(c, "Gather", 1); }};
 }
 
 }  // namespace tandem

@@ -1,3 +1,4 @@
+#include "graph/operators/gradient_rules.h"
 #include "graph/operators/rows.h"
 #include "graph/operators/rules.h"
 
@@ -45,7 +46,7 @@ Operator inner_product_backward_data() {
           .domain = "tandem",
           .since = {1},
           .inputs = {2, 2},
-          .infer = [](InferContext& c) { c.set_output(0, c.input(0).dtype, Shape(c.attributes().ints("input_shape"))); },
+          .infer = [](InferContext& c) { infer_gradient(c, "InnerProduct", 1); },
           .flops = [](const Graph& graph, const Node& n) { return inner_product_flops(graph[n.inputs[0]].type.shape, graph[n.inputs[1]].type.shape); }};
 }
 
@@ -58,6 +59,9 @@ Operator inner_product_backward_weights() {
           .outputs = {1, 2},
           .infer =
               [](InferContext& c) {
+                expect_rank(c, 1, 2);
+                expect_dtype(c, 1, c.input(0).dtype);
+                if (c.shape(0).rank() < 2 || c.shape(0)[0] != c.shape(1)[0]) c.fail("x is ", c.input(0), " and dy ", c.input(1));
                 const std::int64_t outputs = c.shape(1)[1];
                 c.set_output(0, c.input(0).dtype, with_dim(c.shape(0), 0, outputs));
                 c.set_output(1, c.input(0).dtype, Shape{outputs});

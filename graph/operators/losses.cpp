@@ -1,3 +1,4 @@
+#include "graph/operators/gradient_rules.h"
 #include "graph/operators/rows.h"
 #include "graph/operators/rules.h"
 
@@ -61,9 +62,7 @@ Operator negative_log_likelihood_loss() {
 }
 
 Operator negative_log_likelihood_loss_backward() {
-  return {.name = "NegativeLogLikelihoodLossBackward", .domain = "tandem", .since = {1}, .inputs = {2, 3}, .infer = [](InferContext& c) {
-            c.set_output(0, c.input(0).dtype, Shape(c.attributes().ints("input_shape")));
-          }};
+  return {.name = "NegativeLogLikelihoodLossBackward", .domain = "tandem", .since = {1}, .inputs = {2, 3}, .infer = [](InferContext& c) { infer_gradient(c, "NegativeLogLikelihoodLoss", 1); }};
 }
 
 // The loss above of log softmax(scores), which is the second output
@@ -113,7 +112,7 @@ Operator softmax_cross_entropy_training() {
 Operator count_correct() {
   return {.name = "CountCorrect", .domain = "tandem", .since = {1}, .inputs = {2, 2}, .infer = [](InferContext& c) {
             expect_rank(c, 0, 2);
-            if (c.shape(1)[0] != c.shape(0)[0]) c.fail("labels are ", c.input(1), " for scores ", c.input(0));
+            if (c.shape(1).rank() == 0 || c.shape(1)[0] != c.shape(0)[0] || (is_float(c.input(1).dtype) && c.shape(1) != c.shape(0))) c.fail("labels are ", c.input(1), " for scores ", c.input(0));
             c.set_output(0, DType::float32, Shape{});
           }};
 }

@@ -1,3 +1,4 @@
+#include "graph/operators/gradient_rules.h"
 #include "graph/operators/rows.h"
 #include "graph/operators/rules.h"
 
@@ -57,7 +58,11 @@ Operator lrn_training() {
 }
 
 Operator lrn_backward() {
-  return {.name = "LRNBackward", .domain = "tandem", .since = {1}, .inputs = {4, 4}, .infer = infer_same, .flops = lrn_flops};
+  return {.name = "LRNBackward", .domain = "tandem", .since = {1}, .inputs = {4, 4}, .infer = [](InferContext& c) {
+            check(c);
+            expect_same(c, 1, 3);
+            infer_same(c);
+          }, .flops = lrn_flops};
 }
 
 }  // namespace tandem

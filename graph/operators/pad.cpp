@@ -1,3 +1,4 @@
+#include "graph/operators/gradient_rules.h"
 #include "graph/operators/rows.h"
 #include "graph/operators/rules.h"
 
@@ -66,9 +67,7 @@ Operator pad() {
 }
 
 Operator pad_backward() {
-  return {.name = "PadBackward", .domain = "tandem", .since = {1}, .infer = [](InferContext& c) {
-            c.set_output(0, c.input(0).dtype, Shape(c.attributes().ints("input_shape")));
-          }};
+  return {.name = "PadBackward", .domain = "tandem", .since = {1}, .infer = [](InferContext& c) { infer_gradient(c, "Pad", 1); }};
 }
 
 }  // namespace tandem

@@ -1,3 +1,4 @@
+#include "graph/operators/gradient_rules.h"
 #include "graph/operators/rows.h"
 #include "graph/operators/window.h"
 
@@ -33,8 +34,6 @@ Attributes with_input_shape(GradientContext& g) {
   attributes.set("input_shape", g.shape(g.x()).dims);
   return attributes;
 }
-
-void infer_like_input_shape(InferContext& c) { c.set_output(0, c.input(0).dtype, Shape(c.attributes().ints("input_shape"))); }
 
 }  // namespace
 
@@ -75,7 +74,7 @@ Operator max_pool_training() {
 }
 
 Operator max_pool_backward() {
-  return {.name = "MaxPoolBackward", .domain = "tandem", .since = {1}, .inputs = {2, 2}, .infer = infer_like_input_shape, .flops = pooling_backward_flops};
+  return {.name = "MaxPoolBackward", .domain = "tandem", .since = {1}, .inputs = {2, 2}, .infer = [](InferContext& c) { infer_gradient(c, "MaxPoolTraining", 2); }, .flops = pooling_backward_flops};
 }
 
 // y = mean over the window: of all its places (count_include_pad, where ceil_mode's overhang never counts) or of those
@@ -90,7 +89,7 @@ Operator average_pool() {
 }
 
 Operator average_pool_backward() {
-  return {.name = "AveragePoolBackward", .domain = "tandem", .since = {1}, .infer = infer_like_input_shape, .flops = pooling_backward_flops};
+  return {.name = "AveragePoolBackward", .domain = "tandem", .since = {1}, .infer = [](InferContext& c) { infer_gradient(c, "AveragePool", 1); }, .flops = pooling_backward_flops};
 }
 
 }  // namespace tandem

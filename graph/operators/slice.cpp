@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "graph/operators/fold.h"
+#include "graph/operators/gradient_rules.h"
 #include "graph/operators/rows.h"
 
 namespace tandem {
@@ -122,9 +123,7 @@ Operator slice() {
 }
 
 Operator slice_backward() {
-  return {.name = "SliceBackward", .domain = "tandem", .since = {1}, .infer = [](InferContext& c) {
-            c.set_output(0, c.input(0).dtype, Shape(c.attributes().ints("input_shape")));
-          }};
+  return {.name = "SliceBackward", .domain = "tandem", .since = {1}, .infer = [](InferContext& c) { infer_gradient(c, "Slice", 1); }};
 }
 
 Operator split() {

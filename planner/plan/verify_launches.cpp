@@ -35,6 +35,8 @@ void check(const DevicePlan& device, const Step& step, const Operator& op) {
   for (const ValueId out : node.outputs) stated.push_back(out.present() ? graph[out].type : TensorType{});
   InferContext context(graph, node);
   op.infer(context);
+  // The rule has left them as kernels take them: explicit, clamped, not negative.
+  if (to_string(node.attributes) != to_string(step.attributes)) fail("has ", step.attributes, ", expected ", node.attributes);
   for (std::size_t i = 0; i < stated.size(); ++i) {
     const ValueId out = node.outputs[i];
     if (out.present() && !graph[out].opaque && graph[out].type != stated[i])
