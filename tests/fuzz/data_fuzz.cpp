@@ -41,7 +41,7 @@ void feed(const Dataset& data, const DataRequest& request, unsigned kind) {
   if (kind & 128) parse_augment(preprocess, "crop=2,flip");
   Feed feed(data, targets, preprocess, 1);
   for (std::size_t t = 0; t < targets.size(); ++t)
-    if (targets[t].indices.count > 0 && feed.has(t)) feed.check_indices(t);
+    if (feed.has(t)) feed.check_values(t);
   std::vector<std::int64_t> samples(static_cast<std::size_t>(std::min(data.size(), most_samples)));
   std::iota(samples.begin(), samples.end(), 0);
   std::vector<std::vector<std::byte>> memory;
