@@ -15,6 +15,7 @@
 #include "cli/ranks.h"
 #include "cli/train_events.h"
 #include "cli/train_outputs.h"
+#include "graph/printable.h"
 #include "planner/plan/plan_file.h"
 #include "trainer/checkpoint.h"
 #include "trainer/run_lock.h"
@@ -267,7 +268,7 @@ int train_until_stopped(const Invocation& call, Model& model, Job& job, const Ba
   if (first) check_room(a, model, model.plan());
   if (!graph.empty() && first) write_training_graph(call, graph, model.training_graph(job.options));
   if (call.json()) call.print(plan_event(model.plan()));
-  call.say(text_of_plan(model.plan(), false));
+  if (!call.quiet()) call.streams.err << printable(text_of_plan(model.plan(), false), Lines::kept) << std::endl;
   for (const std::string& note : model.notes()) call.say("note: " + note);
 
   const History history = fit(call, model, job, interrupt);

@@ -16,8 +16,9 @@ const std::string options = "--data random,samples=8 --validation-split 0.5 --ba
 struct Fault {
   const char* name;
   bool kills = false, harmless = false;
+  bool once = false;  // one call fails: the run may go on without what it could not write
 };
-constexpr Fault faults[] = {{"eio"}, {"enospc"}, {"full"}, {"dead"}, {"eintr", false, true}, {"short", false, true}, {"kill", true}, {"torn", true}, {"cut", true}};
+constexpr Fault faults[] = {{"eio", false, false, true}, {"enospc", false, false, true}, {"full"}, {"dead"}, {"eintr", false, true}, {"short", false, true}, {"kill", true}, {"torn", true}, {"cut", true}};
 
 enum class Kind { begun, with_external_data, resumed };  // external: the model's weights lie in a file beside it
 struct Row {
@@ -111,7 +112,8 @@ TEST_P(FailingDisk, CostsNoBit) {
       EXPECT_GE(step, before) << "an older checkpoint than one killed earlier has";
       before = step;
     }
-    if (o.code != 0 || !run.leftovers().empty()) {  // what could not be removed goes with the next start
+    // What could not be written is said, and made up for by whoever goes on; what could not be removed goes with the next start.
+    if (o.code != 0 || o.err.find("warning: ") != std::string::npos || !run.leftovers().empty()) {
       resumed += o.code != 0;
       const Outcome again = run.start().wait();
       ASSERT_EQ(again.code, 0) << again.err;
@@ -120,7 +122,7 @@ TEST_P(FailingDisk, CostsNoBit) {
     EXPECT_EQ(run.leftovers(), std::vector<std::string>());
   }
   std::cout << name_of(GetParam()) << ": " << tries(calls).size() << " of " << calls << " calls tried, " << resumed << " runs taken up again\n";
-  EXPECT_EQ(resumed > 0, !fault.harmless);
+  if (!fault.once) EXPECT_EQ(resumed > 0, !fault.harmless);  // a run goes on without one of its checkpoints
 }
 
 INSTANTIATE_TEST_SUITE_P(Faults, FailingDisk, testing::ValuesIn(rows()), [](const auto& info) {

@@ -409,7 +409,7 @@ TEST(RanksOfALauncher, SayWhichOfThemWasKilled) {
   ::kill(ranks[1], SIGKILL);
   const Outcome o = launcher.wait();
   EXPECT_EQ(o.code, 128 + SIGKILL);
-  EXPECT_NE(o.err.find("error: rank 1 has ended"), std::string::npos) << o.err;
+  EXPECT_NE(o.err.find("rank 1 has ended"), std::string::npos) << o.err;
 }
 
 // Who this process is, by flags and by what starts processes.

@@ -180,7 +180,7 @@ INSTANTIATE_TEST_SUITE_P(
                     ValueRow{"beyond_float32", with(1e300), floats, "mse", "sample 1 has 1e+300 in 'x'"},
                     ValueRow{"large", with(-3e38), floats, "mse", ""},
                     ValueRow{"any_double", with(1e300), {.name = "x", .sample = {DType::float64, {2}}}, "mse", ""},
-                    ValueRow{"a_fraction", with(0.5), {.name = "x", .sample = {DType::int32, {2}}}, "mse", "sample 1 has 0.5 in 'x', the model's input 'x' takes int32: whole numbers"},
+                    ValueRow{"a_fraction", with(0.5), {.name = "x", .sample = {DType::int32, {2}}}, "mse", "'x' is float64[2] per sample, the model's input 'x' takes int32, which are integers"},
                     ValueRow{"beyond_int32", with(1e10, DType::int64), {.name = "x", .sample = {DType::int32, {2}}}, "mse", "sample 1 has 1e+10 in 'x'"},
                     ValueRow{"a_regression_target", with(1e300), labels_of({DType::float32, {2}}), "mse", "sample 1 has 1e+300 in 'y', the loss takes float32"},
                     ValueRow{"bce_above", with(1.5), labels_of({DType::float32, {2}}), "binary-cross-entropy", "sample 1 has 1.5 in 'y', the loss takes float32: finite numbers from 0 to 1"},
