@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 
 #include <atomic>
+#include <barrier>
 #include <csignal>
 #include <functional>
 #include <mutex>
@@ -271,6 +272,7 @@ TEST(RankDoor, IsKeptForTheNextRank) {
   const WorldOptions options[] = {{.rank = 0, .ranks = 2, .address = address.text(), .timeout_seconds = long_time},
                                   {.rank = 1, .ranks = 2, .address = address.text(), .timeout_seconds = long_time}};
   std::atomic<bool> came = false;
+  std::barrier together(2);  // who leaves while the other still joins would be missed
   Neighbours neighbours[2];
   std::vector<std::thread> ranks;
   Strangers strangers;
@@ -287,7 +289,9 @@ TEST(RankDoor, IsKeptForTheNextRank) {
       while (!came) std::this_thread::yield();
       Control control(r, std::move(greeting.control), long_time);
       neighbours[r] = join_neighbours(options[r], std::move(greeting), control);
+      together.arrive_and_wait();
       control.be_leaving();
+      together.arrive_and_wait();
     });
   for (std::thread& t : ranks) t.join();
   ASSERT_TRUE(neighbours[0].upper.open() && neighbours[1].lower.open());
