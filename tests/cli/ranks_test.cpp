@@ -313,7 +313,7 @@ TEST(RanksInTrouble, ThatWriteToOneTerminalSayTheCauseOnce) {
   processes[1].signal(SIGKILL);
   const std::vector<Outcome> outcomes = wait_all(processes);
   EXPECT_EQ(outcomes[0].code, 6);
-  EXPECT_NE(outcomes[0].err.find("error: rank 1 has ended"), std::string::npos) << outcomes[0].err;
+  EXPECT_NE(outcomes[0].err.find("rank 1 has ended"), std::string::npos) << outcomes[0].err;
   EXPECT_EQ(outcomes[2].code, 6);
   EXPECT_EQ(outcomes[2].err, "");
 }
