@@ -20,6 +20,16 @@ constexpr Format formats[] = {
     {"plan", serialize},
 };
 
+// One file a pass, in a folder for each size of slice: DIR/8-samples/03-simplify.txt.
+void dump_passes(CompileOptions& o, const std::filesystem::path& folder) {
+  make_writable_folder(folder);
+  o.after_pass = [folder](const PassResult& r) {
+    const std::filesystem::path slice = folder / concat(r.samples, "-samples");
+    make_writable_folder(slice);
+    write_atomically(slice / concat(r.number < 10 ? "0" : "", r.number, '-', r.name, ".txt"), print(r.graph));
+  };
+}
+
 int check(const Invocation& call, const std::string& path) {
   const Plan plan = [&] {
     const std::string bytes = read_file(path, ExitCode::model);
@@ -58,6 +68,8 @@ int run(const Invocation& call) {
   const Model model = Model::load(a.positional("model"), weight_options(a));
   ModelOptions options = model_options(call, mode);
   if (mode == PlanMode::training) take_preparation(call, model, options);
+  options.plan.verify_passes = a.on("verify-passes");
+  if (!a.text("dump-passes").empty()) dump_passes(options.plan, a.text("dump-passes"));
   const BackendSet backends = BackendSet::load(parse_devices(a.text("devices")));
   backends.check(options.plan.devices, chooses_by_time(options.plan));
   for (const std::string& note : backends.notes(options.plan.devices)) call.say("note: " + note);
@@ -101,6 +113,8 @@ Command plan_command() {
                            {"output", "FILE", "", "write there instead of to stdout"},
                            {"check", "FILE", "", "verify a plan file"},
                            {"autotune", "", "off", "time kernels; needs the devices"},
+                           {"verify-passes", "", "off", "check what each of the planner's passes promises of the graph it leaves"},
+                           {"dump-passes", "DIR", "", "write the graph there as it comes and as each pass leaves it, as text"},
                        },
                        training_rows(),
                       weight_rows(),

@@ -53,6 +53,15 @@ std::vector<std::vector<NodeId>> Graph::consumers() const {
   return users;
 }
 
+std::vector<int> Graph::uses() const {
+  std::vector<int> count(values.size());
+  for (const Node& node : nodes)
+    for (const ValueId in : node.inputs)
+      if (in.present()) ++count[static_cast<std::size_t>(in.index)];
+  for (const ValueId out : outputs) ++count[static_cast<std::size_t>(out.index)];
+  return count;
+}
+
 void verify(const Graph& graph) {
   std::vector<bool> ready(graph.values.size());
   for (std::size_t i = 0; i < graph.values.size(); ++i) {
@@ -84,19 +93,29 @@ void verify(const Graph& graph) {
   }
 }
 
+std::string_view name_of(ValueRole role) {
+  static constexpr std::string_view names[] = {"plain", "label", "step state", "optimizer state", "copy", "loss", "metric", "gradient", "statistic"};
+  return names[static_cast<std::size_t>(role)];
+}
+
 std::string print(const Graph& graph) {
   std::string text;
+  const auto one = [&](ValueId id) { return id.present() ? concat('%', id.index, ' ', graph[id].name, ' ', graph[id].type) : std::string("-"); };
   const auto list = [&](const std::vector<ValueId>& ids) {
     std::string s;
-    for (const ValueId id : ids) {
-      if (!s.empty()) s += ", ";
-      s += id.present() ? concat('%', id.index, ' ', graph[id].name, ' ', graph[id].type) : std::string("-");
-    }
+    for (const ValueId id : ids) s += concat(s.empty() ? "" : ", ", one(id));
     return s;
   };
+  const auto role = [](ValueRole r, const std::string& of) { return r == ValueRole::plain ? std::string() : concat(" as ", name_of(r), of.empty() ? "" : " of '", of, of.empty() ? "" : "'"); };
+  for (std::size_t i = 0; i < graph.values.size(); ++i) {
+    const Value& v = graph.values[i];
+    if (v.kind == ValueKind::input) text += concat("given ", one({static_cast<int>(i)}), role(v.role, v.of), '\n');
+    if (v.kind == ValueKind::parameter) text += concat(v.trainable ? "trained " : "kept ", one({static_cast<int>(i)}), role(v.role, v.of), '\n');
+  }
   for (const Node& node : graph.nodes)
     text += concat(list(node.outputs), " = ", node.op->name, '(', list(node.inputs), ") {", node.attributes, "}\n");
-  return text + concat("return ", list(graph.outputs), "\n");
+  for (const GraphOutput& out : graph.outputs) text += concat("gives ", one(out), role(out.role, out.of), '\n');
+  return text;
 }
 
 }  // namespace tandem

@@ -33,15 +33,28 @@ enum class ValueKind {
   constant,    // known now: `data` holds it
 };
 
+// What a value is for, where its kind does not say it. `of` is then what it belongs to.
+enum class ValueRole {
+  plain,            // data, activations, weights and statistics; of what a graph gives: the model's own output
+  label,            // an input that the loss compares with
+  step_state,       // an input that the runtime makes for each step: its rates and counts
+  optimizer_state,  // a parameter that belongs to the optimizer, not to the template
+  copy,             // a parameter that holds those of `of` in 16 bits, kept equal by updates
+  loss,             // a scalar: the sum of the samples' losses over the global batch
+  metric,           // what a step tells besides; `of` is its name
+  gradient,         // of the loss with respect to the parameter `of`
+  statistic,        // what the running statistic `of` moves towards
+};
+
 struct Value {
   std::string name;
   TensorType type;
   ValueKind kind = ValueKind::activation;
+  ValueRole role = ValueRole::plain;
+  std::string of;                 // a parameter's name, where the role is that of one
   NodeId producer;                // of an activation
   std::optional<Tensor> data;     // of a constant; of a parameter where the template gives its values
   bool trainable = false;         // of a parameter: the optimizer updates it
-  bool optimizer_state = false;   // of a parameter: it belongs to the optimizer, not to the template
-  std::string copy_of;            // of a parameter: the one whose values it holds in 16 bits, kept equal by updates
   bool opaque = false;            // dtype, shape and layout are the chosen kernel's affair (masks, indices, workspaces)
   bool depends_on_batch = false;  // computed from an input that holds samples; as read from a file: it holds them itself
   BatchPlace batch;               // as read from a file: where it holds them
@@ -60,11 +73,14 @@ struct Node {
   std::vector<std::string> origin;  // names of the ONNX nodes it came from
 };
 
-// running = momentum * running + (1 - momentum) * value, after every training step.
-struct StateUpdate {
-  ValueId parameter;
+// What a graph gives: a value, and what as. One value may be given as several things: as the gradient of two parameters.
+struct GraphOutput {
   ValueId value;
-  float momentum;
+  ValueRole role = ValueRole::plain;
+  std::string of;
+  GraphOutput(ValueId v, ValueRole r = ValueRole::plain, std::string name = {}) : value(v), role(r), of(std::move(name)) {}  // NOLINT: a value is one
+  operator ValueId() const { return value; }                                                                                 // NOLINT
+  bool operator==(ValueId other) const { return value == other; }
 };
 
 class Graph {
@@ -73,9 +89,8 @@ class Graph {
   std::vector<Value> values;
   std::vector<Node> nodes;
   std::vector<ValueId> inputs;
-  std::vector<ValueId> outputs;
-  std::vector<StateUpdate> state_updates;  // filled by expansions for training
-  std::vector<std::string> warnings;       // what a user should know of how the model was read
+  std::vector<GraphOutput> outputs;
+  std::vector<std::string> warnings;  // what a user should know of how the model was read
 
   Value& operator[](ValueId id) { return values[static_cast<std::size_t>(id.index)]; }
   const Value& operator[](ValueId id) const { return values[static_cast<std::size_t>(id.index)]; }
@@ -91,10 +106,12 @@ class Graph {
                   std::vector<std::string> origin = {});
   std::optional<ValueId> find(std::string_view value_name) const;
   std::vector<std::vector<NodeId>> consumers() const;  // by value
+  std::vector<int> uses() const;                       // of each value: the places where a node reads it, and the outputs
 };
 
 // Fails at the first breach: operands in range, producers before consumers, one producer a value, types known.
 void verify(const Graph& graph);
-std::string print(const Graph& graph);  // one line a node, for dumps and tests
+std::string_view name_of(ValueRole role);
+std::string print(const Graph& graph);  // a line for each input, parameter, node and output, for dumps and tests
 
 }  // namespace tandem

@@ -73,10 +73,12 @@ ValueId GraphBuilder::broadcast_to(ValueId a, Shape to) {
   return emit("Expand", {a}, {{"shape", to.dims}});
 }
 
-ValueId GraphBuilder::input(std::string_view name, TensorType type) {
+ValueId GraphBuilder::input(std::string_view name, TensorType type, ValueRole role) {
   for (const ValueId in : graph_.inputs)
     if (graph_[in].name == name) return in;
-  return graph_.add_input(std::string(name), std::move(type));
+  const ValueId added = graph_.add_input(std::string(name), std::move(type));
+  graph_[added].role = role;
+  return added;
 }
 
 GradientContext::GradientContext(Graph& graph, NodeId node, std::vector<ValueId> dy, std::vector<bool> wanted)

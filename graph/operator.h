@@ -62,7 +62,8 @@ class GraphBuilder {
   ValueId reduce_sum(ValueId a, Ints axes, bool keepdims);
   ValueId sum_to(ValueId a, Shape shape);  // undoes a broadcast: sums the axes along which `shape` was repeated
   ValueId broadcast_to(ValueId a, Shape shape);  // Expand, or `a` where nothing changes
-  ValueId input(std::string_view name, TensorType type);  // the graph input of that name, added where it is not there yet
+  // The graph input of that name, added where it is not there yet.
+  ValueId input(std::string_view name, TensorType type, ValueRole role);
 
  private:
   Graph& graph_;

@@ -39,7 +39,7 @@ void drop_unread(Graph& graph) {
       if (id.present()) id = moved[at(id)];
   };
   renumber(graph.inputs);
-  renumber(graph.outputs);
+  for (GraphOutput& out : graph.outputs) out.value = moved[at(out)];
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     renumber(graph.nodes[n].inputs);
     renumber(graph.nodes[n].outputs);

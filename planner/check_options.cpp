@@ -2,6 +2,7 @@
 
 #include "planner/passes/labels.h"
 #include "planner/passes/optimizer.h"
+#include "planner/passes/loss_scaling.h"
 #include "planner/passes/passes.h"
 
 namespace tandem {

@@ -10,21 +10,15 @@
 #include "graph/memory.h"
 #include "planner/check_options.h"
 #include "planner/memory/assemble.h"
-#include "planner/passes/graph_copy.h"
+#include "planner/memory_limit.h"
+#include "planner/passes/loss_scaling.h"
 #include "planner/passes/optimizer.h"
+#include "planner/passes/pass.h"
 #include "planner/passes/passes.h"
 #include "planner/warnings.h"
 
 namespace tandem {
 namespace {
-
-// What one size of slice needs, whichever device runs it.
-struct Prepared {
-  Graph graph;
-  std::map<std::string, ValueId> reduced;
-  std::vector<std::string> outputs;
-  std::vector<std::string> warnings;
-};
 
 // Numbers that return are those of other machines: what one machine shares out are the different ones.
 int devices_of_a_machine(const std::vector<DeviceSpec>& devices) {
@@ -32,68 +26,6 @@ int devices_of_a_machine(const std::vector<DeviceSpec>& devices) {
   for (const DeviceSpec& d : devices) different.insert({d.id.index, d.logical});
   return static_cast<int>(different.size());
 }
-
-Prepared prepare_training(const Graph& model, const Labels& labels, const CompileOptions& options, std::int64_t samples, bool collective, const Fusions& fusions) {
-  Training t = build_training(model, labels, options, samples, collective, fusions);
-  Prepared p{std::move(t.graph), {}, std::move(t.outputs), model.warnings};
-  p.warnings.insert(p.warnings.end(), t.warnings.begin(), t.warnings.end());
-  for (const Reduced& r : t.reduced) p.reduced[r.parameter] = r.value;
-  return p;
-}
-
-Prepared prepare_inference(const Graph& model, Precision precision, const Plan* parameters_of) {
-  Prepared p;
-  for (const ValueId out : model.outputs) p.outputs.push_back(model[out].name);
-  p.graph = fuse_elementwise(mixed_precision(fuse_layers(simplify(expand(model, false))), precision));
-  if (parameters_of) p.graph = keep_parameters(p.graph, *parameters_of);
-  verify(p.graph);
-  return p;
-}
-
-// A device without samples adds zeros to every sum and updates its replica like the others: what is left are the
-// sums and what the updates compute from them.
-Prepared prepare_idle(const Prepared& busy) {
-  Prepared p{.outputs = busy.outputs};
-  GraphCopy copy(busy.graph);
-  GraphBuilder builder(copy.to, "idle", {});
-  const auto zeros = [&](ValueId v) {
-    const TensorType& t = busy.graph[v].type;
-    const ValueId z = builder.emit("Fill", {}, {{"value", 0.0F}, {"shape", t.shape.dims}, {"dtype", static_cast<std::int64_t>(t.dtype)}});
-    copy.to[z].name = busy.graph[v].name;
-    copy.set(v, z);
-    return z;
-  };
-  std::vector<bool> needed(busy.graph.values.size()), summed(busy.graph.values.size());
-  for (const auto& [name, value] : busy.reduced) {
-    p.reduced[name] = zeros(value);
-    summed[static_cast<std::size_t>(value.index)] = true;
-  }
-  std::vector<bool> kept(busy.graph.nodes.size());
-  for (std::size_t n = kept.size(); n-- > 0;) {
-    const Node& node = busy.graph.nodes[n];
-    const bool all_reduce = node.op->name == "AllReduce";
-    kept[n] = all_reduce || !node.op->in_place.empty();
-    for (const ValueId out : node.outputs) kept[n] = kept[n] || (out.present() && needed[static_cast<std::size_t>(out.index)] && !summed[static_cast<std::size_t>(out.index)]);
-    if (!kept[n] || all_reduce) continue;
-    for (const ValueId in : node.inputs)
-      if (in.present()) needed[static_cast<std::size_t>(in.index)] = true;
-  }
-  for (std::size_t n = 0; n < kept.size(); ++n) {
-    if (!kept[n]) continue;
-    const Node& node = busy.graph.nodes[n];
-    if (node.op->name == "AllReduce") zeros(node.inputs[0]);
-    copy.copy(node);
-  }
-  for (const ValueId out : busy.graph.outputs) copy.to.outputs.push_back(copy.map(out).present() && !busy.graph[out].producer.present() ? copy.map(out) : zeros(out));
-  p.graph = std::move(copy.to);
-  verify(p.graph);
-  return p;
-}
-
-struct Candidate {
-  std::vector<std::unique_ptr<LoweredGraph>> programs;  // by distinct (backend, slice)
-  double seconds = 0;                              // of the slowest
-};
 
 FixedParameters fixed_by(const Plan& plan) {
   FixedParameters fixed;
@@ -107,6 +39,193 @@ FixedParameters fixed_by(const LoweredGraph& program) {
   return fixed;
 }
 
+// What the host calls an output of a plan's graph.
+std::string output_name(const Graph& graph, const GraphOutput& out) {
+  switch (out.role) {
+    case ValueRole::loss: return "loss";
+    case ValueRole::metric: return out.of;
+    default: return graph[out].name;
+  }
+}
+
+// One compilation, in the order of its functions.
+class Compilation {
+ public:
+  Compilation(const GraphSource& source, const CompileOptions& options, Backends backends, const Plan* parameters_of)
+      : source_(source), o_(options), backends_(backends), parameters_of_(parameters_of), training_(options.mode == PlanMode::training),
+        collective_(training_ && options.devices.size() > 1) {}
+
+  Plan run() {
+    begin();
+    make_graphs();
+    find_units();
+    choose_kernels();
+    return assembled();
+  }
+
+ private:
+  // Devices that run the same program.
+  struct Unit {
+    std::string backend;
+    std::int64_t samples;
+    DeviceModel model;
+  };
+  struct Candidate {
+    std::vector<std::unique_ptr<LoweredGraph>> programs;  // by unit
+    double seconds = 0;                                   // of the slowest
+  };
+
+  void begin() {
+    check_options(source_, o_, backends_);
+    std::vector<double> weights;
+    for (const DeviceSpec& d : o_.devices) weights.push_back(d.weight);
+    sizes_ = slice_sizes(o_.batch, weights);
+    plan_.mode = o_.mode;
+    plan_.batch = o_.batch;
+    plan_.precision = o_.precision;
+    plan_.options = o_.kernel;
+    plan_.options.tf32 = o_.precision == Precision::tf32;
+    if (!training_) return;
+    plan_.loss = o_.loss_on.empty() ? o_.loss : concat(o_.loss, " on ", o_.loss_on);
+    plan_.optimizer = to_string(o_.optimizer);
+    if (const auto scaling = loss_scaling_of(o_)) plan_.optimizer += concat(", loss scale from ", scaling->start);
+    labels_ = labels_of(source_, o_);
+  }
+
+  // One graph for each size of slice, the largest first: it says in which order sums are issued.
+  void make_graphs() {
+    PassContext context{.options = o_, .labels = labels_ ? &*labels_ : nullptr, .collective = collective_, .parameters_of = parameters_of_};
+    context.fusions = find_backend(backends_, o_.devices[0].id.backend).fusions(o_.precision);
+    for (const DeviceSpec& d : o_.devices) context.fusions = context.fusions & find_backend(backends_, d.id.backend).fusions(o_.precision);
+    std::vector<std::int64_t> sizes = sizes_;
+    std::sort(sizes.begin(), sizes.end(), std::greater<>());
+    sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+    for (const std::int64_t n : sizes) {
+      if (n == 0) {
+        graphs_[0] = training_ ? idle(graphs_.begin()->second) : Graph();
+        break;
+      }
+      model_ = source_(n);
+      context.samples = n;
+      context.warnings.clear();
+      Graph graph = run_passes(training_ ? training_passes() : inference_passes(), model_, context);
+      verify(graph);
+      if (graphs_.empty()) begin_with(graph, context.warnings);
+      graphs_.emplace(n, std::move(graph));
+    }
+  }
+
+  void begin_with(const Graph& leader, const std::vector<std::string>& warnings) {
+    plan_.model = model_.name;
+    for (const GraphOutput& out : training_ ? leader.outputs : model_.outputs) outputs_.push_back(output_name(training_ ? leader : model_, out));
+    if (!training_) return;
+    plan_.warnings = model_.warnings;
+    plan_.warnings.insert(plan_.warnings.end(), warnings.begin(), warnings.end());
+  }
+
+  void find_units() {
+    for (const DeviceSpec& d : o_.devices) {
+      auto& tuner = tuners_[d.id.backend];
+      if (!tuner) tuner = std::make_unique<Tuner>(find_backend(backends_, d.id.backend), chooses_by_time(o_), o_.tuning_cache, o_.retune, [this] { ask(); });
+    }
+    const int device_count = devices_of_a_machine(o_.devices);
+    for (std::size_t d = 0; d < o_.devices.size(); ++d) {
+      const DeviceId& id = o_.devices[d].id;
+      models_.push_back(backend(id.backend).model(id.index, device_count));
+      const auto same = std::find_if(units_.begin(), units_.end(), [&](const Unit& u) { return u.backend == id.backend && u.samples == sizes_[d] && u.model.threads == models_[d].threads; });
+      unit_of_.push_back(static_cast<std::size_t>(same - units_.begin()));
+      if (same == units_.end()) units_.push_back({id.backend, sizes_[d], models_[d]});
+    }
+    plan_.options.threads = models_[0].threads;
+  }
+
+  // For each layout preference that is open; the estimated faster one is kept. A plan that shares another's parameters keeps
+  // their layouts.
+  void choose_kernels() {
+    std::vector<LayoutPreference> preferences{LayoutPreference::blocked, LayoutPreference::channels_last};
+    if (o_.layout)
+      preferences = {*o_.layout};
+    else if (parameters_of_)
+      preferences = {parameters_of_->options.preference};
+    for (const LayoutPreference preference : preferences) {
+      Candidate c = lowered(preference);
+      if (!best_.programs.empty() && c.seconds >= best_.seconds) continue;
+      best_ = std::move(c);
+      plan_.options.preference = preference;
+    }
+    ask();
+    for (const auto& program : best_.programs)
+      for (const std::string& warning : program->warnings)
+        if (std::find(plan_.warnings.begin(), plan_.warnings.end(), warning) == plan_.warnings.end()) plan_.warnings.push_back(warning);
+  }
+
+  Candidate lowered(LayoutPreference preference) {
+    Candidate c;
+    c.programs.resize(units_.size());
+    FixedParameters fixed = parameters_of_ ? fixed_by(*parameters_of_) : FixedParameters{};
+    KernelOptions kernel = plan_.options;
+    kernel.preference = preference;
+    std::vector<std::size_t> order(units_.size());
+    for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return units_[a].samples > units_[b].samples; });
+    for (const std::size_t u : order) {
+      kernel.threads = units_[u].model.threads;
+      const SelectOptions select{.kernel = kernel, .device = &units_[u].model, .fixed = &fixed};
+      Tuner& tuner = *tuners_.at(units_[u].backend);
+      c.programs[u] = std::make_unique<LoweredGraph>(select_kernels(graphs_.at(units_[u].samples), tuner.backend(), select, tuner));
+      if (fixed.empty()) fixed = fixed_by(*c.programs[u]);
+      c.seconds = std::max(c.seconds, c.programs[u]->seconds);
+    }
+    return c;
+  }
+
+  // Order of updates, memory shared in place, then slices, sums, concats and offsets.
+  Plan assembled() {
+    for (const auto& program : best_.programs) {
+      if (!collective_) schedule_updates(*program);
+      share_in_place(*program);
+    }
+    std::vector<Replica> replicas;
+    std::int64_t begin = 0;
+    for (std::size_t d = 0; d < o_.devices.size(); ++d) {
+      replicas.push_back({o_.devices[d], models_[d], begin, sizes_[d], best_.programs[unit_of_[d]].get(), backend(o_.devices[d].id.backend).stages_inputs()});
+      begin += sizes_[d];
+    }
+    const std::int64_t largest = *std::max_element(sizes_.begin(), sizes_.end());
+    const std::vector<std::int64_t> rows = training_ ? std::vector<std::int64_t>(outputs_.size()) : output_rows(source_, source_(largest), largest);
+    assemble(plan_, replicas, outputs_, rows, o_, parameters_of_);
+    for (std::string& warning : warnings_of(plan_, o_, model_)) plan_.warnings.push_back(std::move(warning));
+    if (labels_ && !labels_->assumed.empty()) plan_.warnings.push_back(labels_->assumed);
+    return std::move(plan_);
+  }
+
+  const Backend& backend(const std::string& name) const { return tuners_.at(name)->backend(); }
+  void ask() const {
+    if (o_.stop && o_.stop()) throw Stopped();
+  }
+
+  const GraphSource& source_;
+  const CompileOptions& o_;
+  const Backends backends_;
+  const Plan* const parameters_of_;
+  const bool training_, collective_;
+  Plan plan_;
+  std::optional<Labels> labels_;
+  std::vector<std::int64_t> sizes_;                              // by device
+  std::map<std::int64_t, Graph, std::greater<>> graphs_;         // by size of slice
+  Graph model_;                                                  // of the smallest of them that has samples
+  std::vector<std::string> outputs_;
+  std::map<std::string, std::unique_ptr<Tuner>, std::less<>> tuners_;  // by backend
+  std::vector<DeviceModel> models_;                              // by device
+  std::vector<Unit> units_;
+  std::vector<std::size_t> unit_of_;                             // by device
+  Candidate best_;
+};
+
+Plan compile_unchecked(const GraphSource& source, const CompileOptions& o, Backends backends, const Plan* parameters_of) {
+  return Compilation(source, o, backends, parameters_of).run();
+}
+
 }  // namespace
 
 const Backend& find_backend(Backends backends, std::string_view name) {
@@ -118,179 +237,6 @@ const Backend& find_backend(Backends backends, std::string_view name) {
   fail(ExitCode::device, "there is no backend '", name, "' in this program: it has ", known);
 }
 
-namespace {
-
-Plan compile_unchecked(const GraphSource& source, const CompileOptions& o, Backends backends, const Plan* parameters_of) {
-  check_options(source, o, backends);
-  std::vector<double> weights;
-  for (const DeviceSpec& d : o.devices) weights.push_back(d.weight);
-  const std::vector<std::int64_t> sizes = slice_sizes(o.batch, weights);
-  const bool training = o.mode == PlanMode::training, collective = training && o.devices.size() > 1;
-
-  Plan plan{.mode = o.mode, .batch = o.batch, .precision = o.precision, .options = o.kernel};
-  plan.options.tf32 = o.precision == Precision::tf32;
-  if (training) {
-    plan.loss = o.loss_on.empty() ? o.loss : concat(o.loss, " on ", o.loss_on);
-    plan.optimizer = to_string(o.optimizer);
-    if (const auto scaling = loss_scaling_of(o)) plan.optimizer += concat(", loss scale from ", scaling->start);
-  }
-
-  Fusions fusions = find_backend(backends, o.devices[0].id.backend).fusions(o.precision);
-  for (const DeviceSpec& d : o.devices) fusions = fusions & find_backend(backends, d.id.backend).fusions(o.precision);
-
-  // 1. One training or inference graph for each size of slice, the largest first: it leads.
-  std::map<std::int64_t, Prepared, std::greater<>> prepared;
-  Graph model;
-  const std::optional<Labels> labels = training ? std::optional(labels_of(source, o)) : std::nullopt;
-  for (const std::int64_t n : sizes) {
-    if (n == 0 || prepared.count(n)) continue;
-    model = source(n);
-    plan.model = model.name;
-    prepared.emplace(n, training ? prepare_training(model, *labels, o, n, collective, fusions) : prepare_inference(model, o.precision, parameters_of));
-  }
-  if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) {
-    if (training)
-      prepared.emplace(0, prepare_idle(prepared.begin()->second));
-    else
-      prepared.emplace(0, Prepared{.outputs = prepared.begin()->second.outputs});
-  }
-  const std::vector<std::string> outputs = prepared.begin()->second.outputs;
-  plan.warnings = prepared.begin()->second.warnings;
-
-  // 2. Kernels and layouts, for each layout preference that is open; the estimated faster one is kept. A plan that
-  //    shares another's parameters keeps their layouts.
-  const auto ask = [&o] {
-    if (o.stop && o.stop()) throw Stopped();
-  };
-  std::map<std::string, std::unique_ptr<Tuner>, std::less<>> tuners;
-  for (const DeviceSpec& d : o.devices) {
-    auto& tuner = tuners[d.id.backend];
-    if (!tuner) tuner = std::make_unique<Tuner>(find_backend(backends, d.id.backend), chooses_by_time(o), o.tuning_cache, o.retune, ask);
-  }
-  struct Unit {  // devices that run the same program
-    std::string backend;
-    std::int64_t samples;
-    DeviceModel model;
-  };
-  std::vector<Unit> units;
-  std::vector<std::size_t> unit_of(o.devices.size());
-  std::vector<DeviceModel> models;
-  const int device_count = devices_of_a_machine(o.devices);
-  for (std::size_t d = 0; d < o.devices.size(); ++d) {
-    const DeviceId& id = o.devices[d].id;
-    models.push_back(tuners.at(id.backend)->backend().model(id.index, device_count));
-    const auto same = std::find_if(units.begin(), units.end(), [&](const Unit& u) { return u.backend == id.backend && u.samples == sizes[d] && u.model.threads == models[d].threads; });
-    unit_of[d] = static_cast<std::size_t>(same - units.begin());
-    if (same == units.end()) units.push_back({id.backend, sizes[d], models[d]});
-  }
-  std::vector<std::size_t> order(units.size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return units[a].samples > units[b].samples; });
-
-  std::vector<LayoutPreference> preferences;
-  if (o.layout)
-    preferences = {*o.layout};
-  else if (parameters_of)
-    preferences = {parameters_of->options.preference};
-  else
-    preferences = {LayoutPreference::blocked, LayoutPreference::channels_last};
-  Candidate best;
-  for (const LayoutPreference preference : preferences) {
-    Candidate c;
-    c.programs.resize(units.size());
-    FixedParameters fixed = parameters_of ? fixed_by(*parameters_of) : FixedParameters{};
-    KernelOptions kernel = plan.options;
-    kernel.preference = preference;
-    for (const std::size_t u : order) {
-      const Prepared& p = prepared.at(units[u].samples);
-      kernel.threads = units[u].model.threads;
-      const SelectOptions select{.kernel = kernel, .device = &units[u].model, .fixed = &fixed};
-      Tuner& tuner = *tuners.at(units[u].backend);
-      c.programs[u] = std::make_unique<LoweredGraph>(select_kernels(p.graph, p.reduced, tuner.backend(), select, tuner));
-      if (fixed.empty()) fixed = fixed_by(*c.programs[u]);
-      c.seconds = std::max(c.seconds, c.programs[u]->seconds);
-    }
-    if (best.programs.empty() || c.seconds < best.seconds) {
-      best = std::move(c);
-      plan.options.preference = preference;
-    }
-  }
-  plan.options.threads = models[0].threads;
-  ask();
-
-  for (const auto& program : best.programs)
-    for (const std::string& warning : program->warnings)
-      if (std::find(plan.warnings.begin(), plan.warnings.end(), warning) == plan.warnings.end()) plan.warnings.push_back(warning);
-
-  // 3. Order of updates, memory shared in place, then slices, all-reduces, concats and offsets.
-  for (const auto& program : best.programs) {
-    if (!collective) schedule_updates(*program);
-    share_in_place(*program);
-  }
-  std::vector<Replica> replicas;
-  std::int64_t begin = 0;
-  for (std::size_t d = 0; d < o.devices.size(); ++d) {
-    replicas.push_back({o.devices[d], models[d], begin, sizes[d], best.programs[unit_of[d]].get(), &prepared.at(sizes[d]).graph, tuners.at(o.devices[d].id.backend)->backend().stages_inputs()});
-    begin += sizes[d];
-  }
-  const std::int64_t largest = *std::max_element(sizes.begin(), sizes.end());
-  assemble(plan, replicas, outputs, training ? std::vector<std::int64_t>(outputs.size()) : output_rows(source, source(largest), largest), o, parameters_of);
-  for (std::string& warning : warnings_of(plan, o, model)) plan.warnings.push_back(std::move(warning));
-  if (labels && !labels->assumed.empty()) plan.warnings.push_back(labels->assumed);
-  return plan;
-}
-
-// A device's memory, with all that the plan puts there: logical devices share one's.
-struct Load {
-  const DevicePlan* device;
-  int replicas = 0;
-  std::int64_t bytes = 0, room = 0;  // room: also of what is free, where that is known
-};
-
-// The first device whose memory the plan exceeds.
-std::optional<Load> too_large(const Plan& plan, const CompileOptions& o) {
-  std::vector<Load> loads;
-  for (std::size_t d = 0; d < plan.devices.size(); ++d) {
-    const DevicePlan& device = plan.devices[d];
-    const auto shared = std::find_if(loads.rbegin(), loads.rend(), [&](const Load& l) { return o.devices[d].logical > 0 && l.device->device == device.device; });
-    Load& load = shared == loads.rend() ? loads.emplace_back(Load{&device, 0, 0, device.model.memory}) : *shared;
-    ++load.replicas;
-    load.bytes += device.peak_bytes();
-    if (!o.free_memory.empty() && o.free_memory[d] >= 0) load.room = std::min(load.room, o.free_memory[d]);
-  }
-  for (const Load& load : loads)
-    if (load.device->model.memory > 0 && load.bytes > load.room) return load;
-  return std::nullopt;
-}
-
-std::string mebibytes(std::int64_t bytes) { return concat((bytes + (1 << 20) - 1) >> 20, " MiB"); }
-
-// Refuses a plan that does not fit, with where the memory goes and the batch that would fit.
-void check_memory(const Plan& plan, const GraphSource& source, CompileOptions o, Backends backends, const Plan* parameters_of) {
-  // A plan with parameters of its own needs memory that is free now.
-  if (parameters_of)
-    o.free_memory.clear();
-  else if (o.free_memory.empty())
-    o.free_memory = free_memory(o.devices, {0, static_cast<int>(o.devices.size())}, backends);
-  const std::optional<Load> load = too_large(plan, o);
-  if (!load) return;
-  std::string where;
-  for (const auto& [c, bytes] : load->device->memory) where += concat(where.empty() ? "" : ", ", name_of(c), ' ', mebibytes(bytes));
-  const std::string each = load->replicas == 1 ? "" : concat(" for each of ", load->replicas, " logical devices");
-  const std::string message = concat("device ", load->device->device, " needs ", mebibytes(load->bytes), " for a batch of ", o.batch, " but has ", mebibytes(load->room), " (", where, each, ")");
-  o.autotune = false;
-  o.layout = plan.options.preference;
-  std::int64_t fits = 0, fails = o.batch;
-  while (fails - fits > 1) {
-    o.batch = fits + (fails - fits) / 2;
-    (too_large(compile_unchecked(source, o, backends, parameters_of), o) ? fails : fits) = o.batch;
-  }
-  if (fits == 0) fail(ExitCode::device, message, ": not even a batch of 1 fits");
-  fail(ExitCode::device, message, ": the largest batch that fits is ", fits);
-}
-
-}  // namespace
-
 std::vector<std::int64_t> free_memory(const std::vector<DeviceSpec>& devices, DeviceRange own, Backends backends) {
   std::vector<std::int64_t> free(devices.size());
   for (std::size_t d = static_cast<std::size_t>(own.first); d < static_cast<std::size_t>(own.first + own.count); ++d)
@@ -300,7 +246,13 @@ std::vector<std::int64_t> free_memory(const std::vector<DeviceSpec>& devices, De
 
 Plan compile(const GraphSource& source, const CompileOptions& o, Backends backends, const Plan* parameters_of) {
   Plan plan = within_memory([&] { return compile_unchecked(source, o, backends, parameters_of); }, "planning for a batch of ", o.batch);
-  check_memory(plan, source, o, backends, parameters_of);
+  // A plan with parameters of its own needs memory that is free now.
+  CompileOptions limits = o;
+  if (parameters_of)
+    limits.free_memory.clear();
+  else if (limits.free_memory.empty())
+    limits.free_memory = free_memory(o.devices, {0, static_cast<int>(o.devices.size())}, backends);
+  check_memory(plan, limits, [&](const CompileOptions& smaller) { return compile_unchecked(source, smaller, backends, parameters_of); });
   verify(plan);
   return plan;
 }

@@ -42,6 +42,14 @@ struct LossScaling {
   std::int64_t interval = 2000;
 };
 
+// A graph as a pass left it.
+struct PassResult {
+  std::int64_t samples;   // the part of the batch that it is for
+  int number;             // in order; 0: what the passes begin with
+  std::string_view name;  // of the pass
+  const Graph& graph;
+};
+
 struct CompileOptions {
   PlanMode mode = PlanMode::training;
   std::int64_t batch = 32;                 // global
@@ -67,6 +75,8 @@ struct CompileOptions {
   std::int64_t bucket_bytes = 25 << 20;
   std::int64_t first_bucket_bytes = 1 << 20;
   std::function<bool()> stop;              // asked between kernels, often: true ends compile() with Stopped
+  std::function<void(const PassResult&)> after_pass;
+  bool verify_passes = false;              // check behind each pass what it promises, too
   std::string memory_order;                // for tests: size, lifetime, size*lifetime; empty: the best
   std::vector<std::string> keep_gradients; // training: parameter names whose gradients become outputs "gradient/NAME"
 };

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "graph/operator.h"
+#include "planner/passes/graph_copy.h"
 #include "planner/passes/passes.h"
 
 namespace tandem {
@@ -23,8 +24,7 @@ Watched watch(const Graph& model, const Labels& labels, const CompileOptions& o,
   std::vector<std::string> said;  // by the plan
   Graph graph = freeze(model, o, said);
   graph.outputs = {logits_of(model, o)};
-  graph = simplify(expand(graph, true));
-  graph.state_updates.clear();
+  graph = without_updates(simplify(expand(graph, true)));
   graph.outputs = {attach_loss(graph, labels, samples, o.batch, false).loss};
   graph = simplify(graph);
   const std::size_t forward = graph.nodes.size();

@@ -147,7 +147,7 @@ bool untrained(const Graph& graph, const Users& users) {
   bool any = false;
   for (std::size_t i = 0; i < graph.values.size(); ++i) {
     const Value& v = graph.values[i];
-    if (v.kind != ValueKind::parameter || v.optimizer_state || !v.trainable || !drawable(v)) continue;
+    if (v.kind != ValueKind::parameter || v.role == ValueRole::optimizer_state || !v.trainable || !drawable(v)) continue;
     if (v.type.shape.elements() < 2 || !start_of(graph, users, {static_cast<int>(i)}).random) continue;
     if (v.data && !all_alike(*v.data)) return false;
     any = true;
@@ -193,7 +193,7 @@ Initial initialize(const Graph& graph, std::string_view how, std::uint64_t seed)
   }
   for (std::size_t i = 0; i < graph.values.size(); ++i) {
     const Value& value = graph.values[i];
-    if (value.kind != ValueKind::parameter || value.optimizer_state) continue;
+    if (value.kind != ValueKind::parameter || value.role == ValueRole::optimizer_state) continue;
     const ValueId id{static_cast<int>(i)};
     if (value.data && (how == "keep" || !drawable(value))) {
       initial.values.push_back({value.name, *value.data});

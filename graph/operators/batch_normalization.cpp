@@ -30,7 +30,7 @@ std::vector<ValueId> expand_training(ExpandContext& e) {
   const std::vector<ValueId>& outputs = e.node().outputs;
   for (int i = 1; i < 3; ++i) {
     const ValueId running = e.x(i + 2), value = cast(e, y[at(i)], e.type(e.x(i + 2)).dtype);
-    if (e.training && e.graph()[running].kind == ValueKind::parameter) e.graph().state_updates.push_back({running, value, momentum});
+    if (e.training && e.graph()[running].kind == ValueKind::parameter) e.emit("RunningStatistics", {running, value}, {{"momentum", momentum}});
     if (static_cast<int>(outputs.size()) <= i) continue;
     results.push_back(outputs[at(i)].present() ? e.add(e.mul(running, momentum), e.mul(value, 1.0 - static_cast<double>(momentum))) : ValueId{});
   }

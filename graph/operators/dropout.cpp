@@ -34,7 +34,7 @@ std::vector<ValueId> expand_dropout(ExpandContext& e) {
     results = {e.x(), mask_wanted ? all_true(e, type.shape) : ValueId{}};
   } else {
     const Attributes attributes{{"ratio", ratio}, {"layer", layer_of(e)}};
-    const ValueId random = e.input("tandem.random", {DType::int64, Shape{4}});
+    const ValueId random = e.input("tandem.random", {DType::int64, Shape{4}}, ValueRole::step_state);
     results = {e.emit("DropoutTraining", {e.x(), random}, attributes, 2)[0], ValueId{}};
     if (mask_wanted) {
       const ValueId ones = e.broadcast_to(e.scalar(1, type.dtype), type.shape);

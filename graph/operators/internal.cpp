@@ -7,13 +7,22 @@ namespace tandem {
 // The same elements in another layout
 Operator reorder() { return {.name = "Reorder", .domain = "tandem", .since = {1}, .infer = infer_same}; }
 
-// y = Σ over devices of x; the loss is a sum over devices too, so dx = Σ over devices of dy
+// y[i] = Σ over devices of x[i]; the loss is a sum over devices too, so dx[i] = Σ over devices of dy[i]
 Operator all_reduce() {
   return {.name = "AllReduce",
           .domain = "tandem",
           .since = {1},
-          .infer = infer_same,
-          .differentiate = [](GradientContext& g) { g.set_dx(g.emit("AllReduce", {g.dy()})); }};
+          .inputs = {1, Arity::any},
+          .outputs = {1, Arity::any},
+          .infer =
+              [](InferContext& c) {
+                for (int i = 0; i < c.outputs(); ++i) c.set_output(i, c.input(i));
+              },
+          .differentiate =
+              [](GradientContext& g) {
+                for (int i = 0; i < g.inputs(); ++i)
+                  if (g.wants(i) && g.has_dy(i)) g.set_dx(i, g.emit("AllReduce", {g.dy(i)}));
+              }};
 }
 
 // `value` everywhere, of the type that `shape` and `dtype` name

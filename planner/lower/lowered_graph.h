@@ -21,15 +21,16 @@ struct LoweredParameter {
 struct LoweredInput {
   std::string name;
   BufferId buffer;
+  ValueRole role = ValueRole::plain;
 };
 struct LoweredGraph {
-  std::vector<Buffer> buffers;  // arenas set, offsets not
+  std::vector<Buffer> buffers;  // arenas set; offsets only of aliases, from where what they alias begins
   std::vector<Step> steps;
   std::vector<std::vector<std::pair<int, int>>> in_place;  // by step: output first may use input second's memory
   std::vector<LoweredParameter> parameters;
   std::vector<LoweredInput> inputs;
   std::vector<BufferId> outputs;               // of graph.outputs
-  std::map<std::string, BufferId> reduced;     // value to be summed over devices, by the parameter it belongs to
+  std::vector<Bucket> buckets;                 // by Step::bucket; seconds not set
   double seconds = 0;
   std::vector<std::string> warnings;
 };
@@ -44,9 +45,9 @@ struct SelectOptions {
 };
 
 // Chooses a kernel and layouts for every node, cheapest first, with a Reorder wherever a kernel wants another layout
-// than there is. Views (Reshape, Transpose) cost nothing where layouts allow. `reduced`: values that get memory in the
-// gradient arena.
-LoweredGraph select_kernels(const Graph& graph, const std::map<std::string, ValueId>& reduced, const Backend& backend, const SelectOptions& options, Tuner& tuner);
+// than there is. Views (Reshape, Transpose) cost nothing where layouts allow. What an AllReduce sums lies side by side, in a
+// bucket in the gradient arena, and is summed there.
+LoweredGraph select_kernels(const Graph& graph, const Backend& backend, const SelectOptions& options, Tuner& tuner);
 
 // The buffer whose memory a buffer shares; itself where it has its own.
 BufferId root_of(const std::vector<Buffer>& buffers, BufferId id);

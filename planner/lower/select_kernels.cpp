@@ -11,13 +11,13 @@ namespace {
 
 class Selector {
  public:
-  Selector(const Graph& graph, const std::map<std::string, ValueId>& reduced, const Backend& backend, const SelectOptions& options, Tuner& tuner)
-      : graph_(graph), options_(options), tuner_(tuner), backend_(backend), values_(graph, reduced, backend, options, tuner, program_) {}
+  Selector(const Graph& graph, const Backend& backend, const SelectOptions& options, Tuner& tuner)
+      : graph_(graph), options_(options), tuner_(tuner), backend_(backend), values_(graph, backend, options, tuner, program_) {}
 
-  LoweredGraph run(const std::map<std::string, ValueId>& reduced) {
+  LoweredGraph run() {
     for (const ValueId in : graph_.inputs) {
       const BufferId b = values_.add(in, values_.row_major(in), MemoryClass::inputs);
-      program_.inputs.push_back({graph_[in].name, b});
+      program_.inputs.push_back({graph_[in].name, b, graph_[in].role});
     }
     for (const Node& node : graph_.nodes) {
       values_.set_origin(node.origin);
@@ -33,13 +33,12 @@ class Selector {
     static const std::vector<std::string> none;
     values_.set_origin(none);
     for (const ValueId out : graph_.outputs) program_.outputs.push_back(values_.form(out, values_.row_major(out).layout));
-    for (const auto& [name, value] : reduced) program_.reduced[name] = values_.of(value).at(0);
     for (std::size_t i = 0; i < graph_.values.size(); ++i) {
       const Value& v = graph_.values[i];
       if (v.kind != ValueKind::parameter) continue;
       const ValueId id{static_cast<int>(i)};
       if (values_.of(id).empty()) values_.add_unused_parameter(id);
-      program_.parameters.push_back({v.name, values_.of(id)[0], {v.type.dtype, v.template_shape}, v.source, v.trainable, v.copy_of});
+      program_.parameters.push_back({v.name, values_.of(id)[0], {v.type.dtype, v.template_shape}, v.source, v.trainable, v.role == ValueRole::copy ? v.of : std::string()});
     }
     for (const Step& s : program_.steps) program_.seconds += s.seconds;
     if (!widened_.empty()) {
@@ -53,7 +52,7 @@ class Selector {
  private:
   bool reshape(const Node& node) {
     const ValueId x = node.inputs[0], y = node.outputs[0];
-    if (values_.reduced(y)) return false;
+    if (values_.summed(y)) return false;
     if (graph_[x].kind == ValueKind::constant || values_.of(x).empty()) values_.form(x, Layout::row_major(graph_[x].type.shape.rank()));
     Operand to = values_.row_major(y);
     for (const BufferId b : values_.of(x)) {
@@ -69,7 +68,7 @@ class Selector {
 
   bool transpose(const Node& node) {
     const ValueId x = node.inputs[0], y = node.outputs[0];
-    if (values_.reduced(y)) return false;
+    if (values_.summed(y)) return false;
     if (graph_[x].kind == ValueKind::constant || values_.of(x).empty()) values_.form(x, Layout::row_major(graph_[x].type.shape.rank()));
     const BufferId b = values_.of(x)[0];
     Operand to = values_.row_major(y);
@@ -78,15 +77,32 @@ class Selector {
     return true;
   }
 
-  // In place on memory of its own; which bucket it is, assembling tells.
+  // In place, in a bucket that holds all that the node sums.
   void all_reduce(const Node& node) {
-    const ValueId x = node.inputs[0], y = node.outputs[0];
-    const BufferId from = values_.form(x, Layout::row_major(graph_[x].type.shape.rank()));
-    const BufferId copy = values_.reorder(x, from, values_.operand(from));
-    values_.of(x).pop_back();  // the copy is y's
-    const BufferId b = values_.add(y, values_.operand(copy), MemoryClass::gradients, copy);
-    program_.steps.push_back({.kind = StepKind::all_reduce, .outputs = {b}, .stream = 1, .origin = node.origin});
+    Bucket bucket{.name = concat("bucket ", program_.buckets.size()), .dtype = graph_[node.inputs[0]].type.dtype};
+    std::vector<BufferId> parts;
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      parts.push_back(part_of_sum(node.inputs[i], node.outputs[i]));
+      values_.add(node.outputs[i], values_.operand(parts.back()), MemoryClass::gradients, parts.back());
+      const Value& whole = graph_[node.outputs[i]];
+      bucket.values.push_back(whole.of.empty() ? whole.name : whole.of);
+    }
+    const BufferId all = values_.gather(bucket, parts);
+    program_.steps.push_back({.kind = StepKind::all_reduce, .outputs = {all}, .bucket = static_cast<int>(program_.buckets.size()), .stream = 1, .origin = node.origin});
     program_.in_place.emplace_back();
+    program_.buckets.push_back(std::move(bucket));
+  }
+
+  // The memory in which a value is summed: its own, or a copy where others read it, too.
+  BufferId part_of_sum(ValueId part, ValueId whole) {
+    if (values_.summed(part)) return values_.of(part).at(0);
+    const ValueId owner = values_.follows(whole);
+    const Layout layout = owner.present() ? values_.requested(owner).layout : values_.row_major(part).layout;
+    const BufferId from = values_.form(part, layout.any() ? values_.row_major(part).layout : layout);
+    const BufferId copy = values_.reorder(part, from, values_.operand(from));
+    values_.of(part).pop_back();  // it is the sum's
+    values_.move_to_gradients(copy);
+    return copy;
   }
 
   void launch(const Node& node) {
@@ -151,7 +167,7 @@ class Selector {
       // The reordered form is the one that consumers and collectives take.
       auto& f = values_.of(v);
       std::swap(f.front(), *std::find(f.begin(), f.end(), b));
-      if (values_.reduced(v)) values_.move_to_gradients(b);
+      if (values_.summed(v)) values_.move_to_gradients(b);
     }
     after_.clear();
   }
@@ -208,13 +224,13 @@ class Selector {
       if (values_.operand(kept) != d.outputs[k]) fail("kernel ", d.kernel, " updates '", graph_[node.inputs[in]].name, "' as ", d.outputs[k], ", it is kept as ", values_.operand(kept));
       return values_.add(out, d.outputs[k], MemoryClass::weights, kept);
     }
-    const bool reduced = values_.reduced(out);
+    const bool summed = values_.summed(out);
     const Operand& want = request.outputs[k];
     const bool other = !graph_[out].opaque && !want.layout.any() && want.layout != d.outputs[k].layout;
-    const bool is_gradient = reduced || values_.follows(out).present();
+    const bool is_gradient = summed || values_.follows(out).present();
     const BufferId b = values_.add(out, d.outputs[k], is_gradient ? MemoryClass::gradients : MemoryClass::activations);
     Buffer& buffer = program_.buffers[static_cast<std::size_t>(b.index)];
-    if (!reduced || other) buffer.arena = ArenaKind::scratch;
+    if (!summed || other) buffer.arena = ArenaKind::scratch;
     if (other) after_.push_back({out, b, want});
     return b;
   }
@@ -236,8 +252,8 @@ class Selector {
 
 }  // namespace
 
-LoweredGraph select_kernels(const Graph& graph, const std::map<std::string, ValueId>& reduced, const Backend& backend, const SelectOptions& options, Tuner& tuner) {
-  return Selector(graph, reduced, backend, options, tuner).run(reduced);
+LoweredGraph select_kernels(const Graph& graph, const Backend& backend, const SelectOptions& options, Tuner& tuner) {
+  return Selector(graph, backend, options, tuner).run();
 }
 
 }  // namespace tandem

@@ -13,11 +13,11 @@ std::int64_t rounded(std::int64_t bytes) { return (bytes + alignment - 1) / alig
 
 }  // namespace
 
-ValueForms::ValueForms(const Graph& graph, const std::map<std::string, ValueId>& reduced, const Backend& backend, const SelectOptions& options,
-                       Tuner& tuner, LoweredGraph& program)
+ValueForms::ValueForms(const Graph& graph, const Backend& backend, const SelectOptions& options, Tuner& tuner, LoweredGraph& program)
     : graph_(graph), options_(options), tuner_(tuner), backend_(backend), program_(program), facts_(graph.values.size()) {
-  for (const auto& [name, value] : reduced) facts(value).reduced = true;
+  const std::vector<int> uses = graph.uses();
   for (const Node& node : graph.nodes) note_update(node);
+  for (const Node& node : graph.nodes) note_sum(node, uses);
   for (const Node& node : graph.nodes) note_cast(node);
 }
 
@@ -31,8 +31,22 @@ void ValueForms::note_update(const Node& node) {
     for (std::size_t i = 1; i < stride; ++i) {
       const ValueId parameter = node.inputs[1 + t * stride], other = node.inputs[1 + t * stride + i];
       facts(other).follows = parameter;
-      if (!graph_[other].copy_of.empty()) facts(parameter).copy = other;
+      if (graph_[other].role == ValueRole::copy) facts(parameter).copy = other;
     }
+}
+
+// Sums are taken in place, and lie as what they update does: a part that only the sum reads, and that a kernel writes, is
+// written there.
+void ValueForms::note_sum(const Node& node, const std::vector<int>& uses) {
+  if (node.op->name != "AllReduce") return;
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    const ValueId part = node.inputs[i];
+    if (uses[static_cast<std::size_t>(part.index)] != 1 || !graph_[part].producer.present()) continue;
+    const std::string_view op = graph_[graph_[part].producer].op->name;
+    if (op == "Reshape" || op == "Transpose" || op == "AllReduce") continue;
+    facts(part).summed = true;
+    facts(part).follows = follows(node.outputs[i]);
+  }
 }
 
 // A parameter in 16 bits is cast where it is first read, into the layout that its reader wants; the parameter itself
@@ -40,7 +54,7 @@ void ValueForms::note_update(const Node& node) {
 void ValueForms::note_cast(const Node& node) {
   if (node.op->name != "Cast" || graph_[node.inputs[0]].kind != ValueKind::parameter) return;
   if (std::find(graph_.outputs.begin(), graph_.outputs.end(), node.outputs[0]) != graph_.outputs.end()) return;
-  if (!reduced(node.outputs[0])) facts(node.outputs[0]).cast_of = node.inputs[0];
+  if (!summed(node.outputs[0])) facts(node.outputs[0]).cast_of = node.inputs[0];
 }
 
 BufferId ValueForms::add(ValueId v, Operand operand, MemoryClass memory, BufferId alias) {
@@ -83,7 +97,7 @@ const Operand* ValueForms::fixed_operand(ValueId v) const {
 BufferId ValueForms::add_parameter(ValueId v, const Layout& layout) {
   Operand o = row_major(v);
   o.layout = layout;
-  return add(v, std::move(o), graph_[v].optimizer_state ? MemoryClass::optimizer_state : MemoryClass::weights);
+  return add(v, std::move(o), graph_[v].role == ValueRole::optimizer_state ? MemoryClass::optimizer_state : MemoryClass::weights);
 }
 
 void ValueForms::add_unused_parameter(ValueId v) {
@@ -190,6 +204,22 @@ BufferId ValueForms::unnamed(ValueId v, const Operand& operand) {
   const BufferId b = add(v, operand, MemoryClass::activations);
   of(v).pop_back();
   return b;
+}
+
+BufferId ValueForms::gather(Bucket& bucket, std::span<const BufferId> parts) {
+  const BufferId id{static_cast<int>(program_.buffers.size())};
+  std::int64_t bytes = 0;
+  for (const BufferId part : parts) {
+    Buffer& b = program_.buffers[static_cast<std::size_t>(part.index)];
+    b.alias = id;
+    b.offset = bytes;
+    bytes += b.bytes;
+  }
+  bucket.elements = bytes / static_cast<std::int64_t>(size_of(bucket.dtype));
+  Buffer all{.name = bucket.name, .operand = {bucket.dtype, Shape{bucket.elements}, Layout::row_major(1)}, .memory = MemoryClass::gradients, .arena = ArenaKind::gradients};
+  all.bytes = bytes;
+  program_.buffers.push_back(std::move(all));
+  return id;
 }
 
 void ValueForms::move_to_gradients(BufferId b) {

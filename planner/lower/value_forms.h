@@ -7,9 +7,8 @@ namespace tandem {
 
 class ValueForms {
  public:
-  // Buffers and steps go into `program`. `reduced`: the values that are summed over devices.
-  ValueForms(const Graph& graph, const std::map<std::string, ValueId>& reduced, const Backend& backend, const SelectOptions& options, Tuner& tuner,
-             LoweredGraph& program);
+  // Buffers and steps go into `program`.
+  ValueForms(const Graph& graph, const Backend& backend, const SelectOptions& options, Tuner& tuner, LoweredGraph& program);
 
   // What conversions that are added from now on come from; it must outlive them.
   void set_origin(const std::vector<std::string>& origin) { origin_ = &origin; }
@@ -19,7 +18,7 @@ class ValueForms {
   Operand row_major(ValueId v) const { return {graph_[v].type.dtype, graph_[v].type.shape, Layout::row_major(graph_[v].type.shape.rank())}; }
   ValueId follows(ValueId v) const { return facts(v).follows; }    // the parameter whose layout it takes
   ValueId cast_of(ValueId v) const { return facts(v).cast_of; }    // the parameter that it is a Cast of
-  bool reduced(ValueId v) const { return facts(v).reduced; }
+  bool summed(ValueId v) const { return facts(v).summed; }  // made in the bucket where it is summed over devices
 
   // What a request says of a value: the layout it has, or any where nothing has decided it yet.
   Operand requested(ValueId v);
@@ -35,6 +34,8 @@ class ValueForms {
   void convert(std::string_view op, BufferId from, BufferId to);
   double reorder_seconds(const Operand& from, const Operand& to) const;  // estimated
   void move_to_gradients(BufferId b);
+  // One buffer in which these lie, one behind the other; sets the bucket's number of elements.
+  BufferId gather(Bucket& bucket, std::span<const BufferId> parts);
   // Adds a step to the program, with its workspace.
   void launch(Step step, const KernelDescription& description, Cost cost, double flops);
 
@@ -43,12 +44,13 @@ class ValueForms {
     std::vector<BufferId> forms;
     ValueId follows, cast_of;
     ValueId copy;  // of a parameter: its copy in 16 bits
-    bool reduced = false;
+    bool summed = false;
   };
   Facts& facts(ValueId v) { return facts_[static_cast<std::size_t>(v.index)]; }
   const Facts& facts(ValueId v) const { return facts_[static_cast<std::size_t>(v.index)]; }
   void note_update(const Node& node);
   void note_cast(const Node& node);
+  void note_sum(const Node& node, const std::vector<int>& uses);
   const Operand* fixed_operand(ValueId v) const;
   BufferId add_constant(ValueId v, const Layout& layout);
   BufferId add_parameter(ValueId v, const Layout& layout);

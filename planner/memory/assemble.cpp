@@ -1,6 +1,7 @@
 #include "planner/memory/assemble.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "planner/memory/place.h"
@@ -14,19 +15,18 @@ constexpr std::int64_t alignment = 64;
 Arena& arena(DevicePlan& d, ArenaKind kind) { return d.arenas[static_cast<std::size_t>(kind)]; }
 Buffer& at(DevicePlan& d, BufferId id) { return d.buffers[static_cast<std::size_t>(id.index)]; }
 bool has_batch(const TensorType& t, std::int64_t samples) { return t.shape.rank() > 0 && t.shape[0] == samples; }
-bool is_state_input(std::string_view name) { return name.starts_with("tandem."); }
+bool is_state(const LoweredInput& in) { return in.role == ValueRole::step_state; }
 
 class DeviceAssembler {
  public:
-  DeviceAssembler(Plan& plan, const Replica& replica, const BucketPlan& buckets, const CompileOptions& options)
-      : plan_(plan), replica_(replica), program_(*replica.program), buckets_(buckets), options_(options) {}
+  DeviceAssembler(Plan& plan, const Replica& replica, const CompileOptions& options)
+      : plan_(plan), replica_(replica), program_(*replica.program), options_(options) {}
 
   DevicePlan run() {
     device_ = {.device = replica_.spec.id, .model = replica_.model, .weight = replica_.spec.weight, .slice_begin = replica_.slice_begin, .slice_size = replica_.slice_size};
     for (const ArenaKind kind : arena_kinds) device_.arenas.push_back({kind, 0, 0});
     device_.buffers = program_.buffers;
     place_persistent();
-    bind_buckets();
     add_slices();
     add_steps();
     add_concats();
@@ -54,34 +54,14 @@ class DeviceAssembler {
         b.offset = constants;
         constants += b.bytes;
       }
-    sizes[static_cast<std::size_t>(ArenaKind::gradients)] = buckets_.bytes;
+    auto& gradients = sizes[static_cast<std::size_t>(ArenaKind::gradients)];
+    for (const Step& s : program_.steps)
+      if (s.kind == StepKind::all_reduce) {
+        at(device_, s.outputs[0]).offset = gradients;
+        gradients += at(device_, s.outputs[0]).bytes;
+      }
     for (const ArenaKind kind : {ArenaKind::parameters, ArenaKind::optimizer, ArenaKind::gradients, ArenaKind::constants})
       arena(device_, kind).bytes = arena(device_, kind).lower_bound = sizes[static_cast<std::size_t>(kind)];
-  }
-
-  // Each bucket is one buffer; the values it carries lie in it.
-  void bind_buckets() {
-    for (std::size_t i = 0; i < buckets_.offsets.size(); ++i) {
-      const Bucket& bucket = buckets_.buckets[i];
-      Buffer b{.name = bucket.name, .operand = {bucket.dtype, Shape{bucket.elements}, Layout::row_major(1)}, .memory = MemoryClass::gradients, .arena = ArenaKind::gradients, .offset = buckets_.offsets[i]};
-      b.bytes = (b.operand.bytes() + alignment - 1) / alignment * alignment;
-      device_.buffers.push_back(std::move(b));
-      bucket_buffers_.push_back({static_cast<int>(device_.buffers.size()) - 1});
-    }
-    for (const auto& [name, id] : program_.reduced) {
-      const BucketPlan::Place& place = buckets_.places.at(name);
-      Buffer& b = at(device_, id);
-      b.alias = bucket_buffers_[static_cast<std::size_t>(place.bucket)];
-      b.offset = buckets_.offsets[static_cast<std::size_t>(place.bucket)] + place.offset;
-      bucket_of_[id.index] = place.bucket;
-    }
-  }
-
-  // The bucket that carries a buffer's value, -1 for none.
-  int bucket_of(BufferId id) const {
-    for (; id.present(); id = device_.buffers[static_cast<std::size_t>(id.index)].alias)
-      if (const auto it = bucket_of_.find(id.index); it != bucket_of_.end()) return it->second;
-    return -1;
   }
 
   void add_slices() {
@@ -96,7 +76,7 @@ class DeviceAssembler {
       Step s{.kind = StepKind::slice, .outputs = {in.buffer}, .host = static_cast<int>(host - plan_.inputs.begin())};
       s.bytes = static_cast<double>(at(device_, in.buffer).operand.bytes());
       s.seconds = estimate(0, 2 * s.bytes, 1, replica_.model);
-      if (replica_.stages_inputs && !is_state_input(in.name)) s.workspace = add_staging(in.buffer);
+      if (replica_.stages_inputs && !is_state(in)) s.workspace = add_staging(in.buffer);
       device_.steps.push_back(std::move(s));
     }
     Arena& staging = arena(device_, ArenaKind::staging);
@@ -114,59 +94,34 @@ class DeviceAssembler {
     return {static_cast<int>(device_.buffers.size()) - 1};
   }
 
-  // A bucket is summed as soon as its last value is there and the sums before it are under way: every device issues
-  // them in the order of `sequence`, the leader's own.
+  // A sum waits for the last step that writes into its bucket, and the first step that reads from that waits for the sum.
   void add_steps() {
-    std::vector<std::size_t> missing(bucket_buffers_.size());
-    for (const auto& [value, bucket] : bucket_of_) ++missing[static_cast<std::size_t>(bucket)];
-    std::vector<StepId> last_value(bucket_buffers_.size(), StepId{-1}), reduced(plan_.buckets.size(), StepId{-1});
-    std::vector<bool>& waited = waited_;
-    waited.assign(plan_.buckets.size(), false);
-    std::size_t next = 0;
-    const auto issue = [&](Step s, std::size_t bucket, StepId after) {
-      s.bucket = static_cast<int>(bucket);
-      s.stream = 1;
-      if (after.index >= 0) s.waits = {after};
-      s.bytes = static_cast<double>(at(device_, s.outputs[0]).operand.bytes());
-      s.seconds = plan_.buckets[bucket].seconds;
-      device_.steps.push_back(std::move(s));
-      reduced[bucket] = last_step();
-      ++next;
-    };
-    const auto issue_ready = [&] {
-      while (next < buckets_.sequence.size()) {
-        const auto bucket = static_cast<std::size_t>(buckets_.sequence[next]);
-        if (bucket >= bucket_buffers_.size() || missing[bucket] > 0) return;
-        issue({.kind = StepKind::all_reduce, .outputs = {bucket_buffers_[bucket]}}, bucket, last_value[bucket]);
-      }
-    };
-    for (const Step& original : program_.steps) {
-      if (original.kind == StepKind::all_reduce) {
-        issue_ready();
-        const auto bucket = static_cast<std::size_t>(buckets_.sequence.at(next));
-        if (bucket < bucket_buffers_.size()) fail("planner: sums over devices are out of order");
-        bucket_of_[original.outputs[0].index] = static_cast<int>(bucket);
-        issue(original, bucket, last_step());
-        issue_ready();
+    const std::size_t buckets = program_.buckets.size();
+    std::vector<int> bucket_of(program_.buffers.size(), -1);  // by the buffer of all
+    for (const Step& s : program_.steps)
+      if (s.kind == StepKind::all_reduce) bucket_of[static_cast<std::size_t>(s.outputs[0].index)] = s.bucket;
+    const auto carried = [&](BufferId id) { return id.present() ? bucket_of[static_cast<std::size_t>(root_of(program_.buffers, id).index)] : -1; };
+    std::vector<StepId> written(buckets, StepId{-1}), summed(buckets, StepId{-1});
+    waited_.assign(buckets, false);
+    for (Step s : program_.steps) {
+      if (s.kind == StepKind::all_reduce) {
+        const auto bucket = static_cast<std::size_t>(s.bucket);
+        if (written[bucket].index >= 0) s.waits = {written[bucket]};
+        s.bytes = static_cast<double>(at(device_, s.outputs[0]).operand.bytes());
+        s.seconds = plan_.buckets[bucket].seconds;
+        device_.steps.push_back(std::move(s));
+        summed[bucket] = last_step();
         continue;
       }
-      Step s = original;
       for (const BufferId in : s.inputs) {
-        const int carried = bucket_of(in);
-        if (carried < 0 || waited[static_cast<std::size_t>(carried)]) continue;
-        const auto bucket = static_cast<std::size_t>(carried);
-        if (reduced[bucket].index < 0) fail("planner: '", at(device_, in).name, "' is read before it is summed over devices");
-        s.waits.push_back(reduced[bucket]);
-        waited[bucket] = true;
+        const int bucket = carried(in);
+        if (bucket < 0 || waited_[static_cast<std::size_t>(bucket)] || summed[static_cast<std::size_t>(bucket)].index < 0) continue;
+        s.waits.push_back(summed[static_cast<std::size_t>(bucket)]);
+        waited_[static_cast<std::size_t>(bucket)] = true;
       }
       device_.steps.push_back(std::move(s));
-      for (const BufferId out : original.outputs) {
-        const auto it = out.present() ? bucket_of_.find(out.index) : bucket_of_.end();
-        if (it == bucket_of_.end()) continue;
-        --missing[static_cast<std::size_t>(it->second)];
-        last_value[static_cast<std::size_t>(it->second)] = last_step();
-      }
-      issue_ready();
+      for (const BufferId out : device_.steps.back().outputs)
+        if (const int bucket = carried(out); bucket >= 0) written[static_cast<std::size_t>(bucket)] = last_step();
     }
   }
 
@@ -204,10 +159,6 @@ class DeviceAssembler {
       for (BufferId& id : s.outputs) renumber(id);
       renumber(s.workspace);
     }
-    std::map<int, int> buckets;
-    for (const auto& [buffer, bucket] : bucket_of_)
-      if (used[static_cast<std::size_t>(buffer)]) buckets[now[static_cast<std::size_t>(buffer)].index] = bucket;
-    bucket_of_ = std::move(buckets);
   }
 
   void find_lives() {
@@ -247,18 +198,18 @@ class DeviceAssembler {
     const Placement placed = place(intervals, options_.memory_order);
     for (std::size_t i = 0; i < owner.size(); ++i) device_.buffers[owner[i]].offset = placed.offsets[i];
     arena(device_, ArenaKind::scratch) = {ArenaKind::scratch, placed.bytes, placed.lower_bound};
-    for (std::size_t i = 0; i < device_.buffers.size(); ++i) {
-      Buffer& b = device_.buffers[i];
-      if (!b.alias.present() || (b.arena == ArenaKind::gradients && bucket_of_.count(static_cast<int>(i)))) continue;
-      if (b.arena == ArenaKind::gradients) {  // another name for a value in a bucket
-        b.offset = at(device_, b.alias).offset;
-        continue;
-      }
-      const Buffer& root = at(device_, root_of(device_.buffers, {static_cast<int>(i)}));
-      b.offset = root.offset;
-      b.arena = root.arena;
-    }
+    place_aliases();
     sum_memory(owner);
+  }
+
+  // An alias's offset is counted from where what it aliases begins, until here.
+  void place_aliases() {
+    const std::vector<Buffer> relative = device_.buffers;
+    for (Buffer& b : device_.buffers)
+      for (BufferId id = b.alias; id.present(); id = relative[static_cast<std::size_t>(id.index)].alias) {
+        b.offset += relative[static_cast<std::size_t>(id.index)].offset;
+        b.arena = relative[static_cast<std::size_t>(id.index)].arena;
+      }
   }
 
   void sum_memory(const std::vector<std::size_t>& roots) {
@@ -290,20 +241,24 @@ class DeviceAssembler {
   Plan& plan_;
   const Replica& replica_;
   const LoweredGraph& program_;
-  const BucketPlan& buckets_;
   const CompileOptions& options_;
   DevicePlan device_;
-  std::vector<BufferId> bucket_buffers_;
-  std::vector<bool> waited_;      // by bucket: some step waits for its sum
-  std::map<int, int> bucket_of_;  // by buffer of a reduced value
+  std::vector<bool> waited_;  // by bucket: some step waits for its sum
 };
+
+// A ring moves every byte twice over each link, less its own share; few bytes cost no less than a kernel does.
+double seconds_of(const Bucket& bucket, const DeviceModel& device, int devices) {
+  if (device.link_bandwidth <= 0) return 0;
+  const double bytes = static_cast<double>(bucket.elements) * static_cast<double>(size_of(bucket.dtype));
+  return device.launch_seconds + 2 * bytes * (devices - 1) / devices / device.link_bandwidth;
+}
 
 void list_host_tensors(Plan& plan, const Replica& leader, const std::vector<std::string>& output_names, std::span<const std::int64_t> rows) {
   const LoweredGraph& p = *leader.program;
   for (const LoweredInput& in : p.inputs) {
     const Operand& o = p.buffers[static_cast<std::size_t>(in.buffer.index)].operand;
     HostInput host{.name = in.name, .type = {o.dtype, o.shape}};
-    host.batched = !is_state_input(in.name) && has_batch(host.type, leader.slice_size);
+    host.batched = !is_state(in) && has_batch(host.type, leader.slice_size);
     if (host.batched) host.type.shape[0] = plan.batch;
     plan.inputs.push_back(std::move(host));
   }
@@ -347,9 +302,9 @@ void assemble(Plan& plan, const std::vector<Replica>& replicas, const std::vecto
   const Replica& leader = *std::max_element(replicas.begin(), replicas.end(), [](const Replica& a, const Replica& b) { return a.slice_size < b.slice_size; });
   place_parameters(plan, *leader.program, parameters_of);
   list_host_tensors(plan, leader, output_names, rows);
-  const BucketPlan buckets = plan_buckets(*leader.program, options, leader.model, static_cast<int>(replicas.size()));
-  plan.buckets = buckets.buckets;
-  for (const Replica& r : replicas) plan.devices.push_back(DeviceAssembler(plan, r, buckets, options).run());
+  plan.buckets = leader.program->buckets;
+  for (Bucket& b : plan.buckets) b.seconds = seconds_of(b, leader.model, static_cast<int>(replicas.size()));
+  for (const Replica& r : replicas) plan.devices.push_back(DeviceAssembler(plan, r, options).run());
   for (const DevicePlan& d : plan.devices) plan.seconds = std::max(plan.seconds, timeline_of(d).seconds);
 }
 

@@ -39,7 +39,7 @@ Shape for_all(const Context& c, const Shape& sample) {
 }
 
 ValueId labels_input(GraphBuilder& b, const Context& c) {
-  return b.input("labels", {c.labels.sample->dtype, for_all(c, c.labels.sample->shape)});
+  return b.input("labels", {c.labels.sample->dtype, for_all(c, c.labels.sample->shape)}, ValueRole::label);
 }
 
 Loss softmax_cross_entropy(GraphBuilder& b, ValueId logits, const Context& c) {

@@ -10,7 +10,6 @@ Graph expand(const Graph& graph, bool training) {
   for (int round = 0; round < 8; ++round) {
     bool changed = false;
     GraphCopy copy(now);
-    std::vector<StateUpdate> added;
     for (const Node& node : now.nodes) {
       if (!node.op->expand) {
         copy.copy(node);
@@ -28,10 +27,7 @@ Graph expand(const Graph& graph, bool training) {
         changed = true;
       }
     }
-    added = std::move(copy.to.state_updates);
-    copy.to.state_updates.clear();
     now = copy.finish();
-    now.state_updates.insert(now.state_updates.end(), added.begin(), added.end());
     if (!changed) return now;
   }
   return now;

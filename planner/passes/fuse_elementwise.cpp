@@ -91,13 +91,7 @@ Attributes attributes_of(const Program& p) {
 }  // namespace
 
 Graph fuse_elementwise(const Graph& graph) {
-  std::vector<int> uses(graph.values.size());
-  for (const Node& n : graph.nodes)
-    for (const ValueId in : n.inputs)
-      if (in.present()) ++uses[static_cast<std::size_t>(in.index)];
-  for (const ValueId out : graph.outputs) ++uses[static_cast<std::size_t>(out.index)];
-  for (const StateUpdate& u : graph.state_updates) ++uses[static_cast<std::size_t>(u.value.index)];
-
+  const std::vector<int> uses = graph.uses();
   std::vector<std::optional<Program>> programs(graph.nodes.size());
   std::vector<bool> absorbed(graph.nodes.size());
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {

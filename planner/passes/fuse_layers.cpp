@@ -10,15 +10,9 @@ namespace {
 
 struct Match {
   const Graph& graph;
-  std::vector<int> uses;  // of each value, graph outputs and state updates included
+  std::vector<int> uses;
 
-  explicit Match(const Graph& g) : graph(g), uses(g.values.size()) {
-    for (const Node& n : g.nodes)
-      for (const ValueId in : n.inputs)
-        if (in.present()) ++uses[static_cast<std::size_t>(in.index)];
-    for (const ValueId out : g.outputs) ++uses[static_cast<std::size_t>(out.index)];
-    for (const StateUpdate& u : g.state_updates) ++uses[static_cast<std::size_t>(u.value.index)];
-  }
+  explicit Match(const Graph& g) : graph(g), uses(g.uses()) {}
   // The node of one of these operators that makes `v`, which nothing else reads.
   NodeId only(ValueId v, std::initializer_list<std::string_view> ops) const {
     if (!v.present() || uses[static_cast<std::size_t>(v.index)] != 1) return {};

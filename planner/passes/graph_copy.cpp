@@ -1,5 +1,7 @@
 #include "planner/passes/graph_copy.h"
 
+#include <algorithm>
+
 #include "graph/operator.h"
 
 namespace tandem {
@@ -42,6 +44,8 @@ NodeId GraphCopy::copy(const Node& node, std::vector<ValueId> inputs, std::size_
       continue;
     }
     to[now].name = from_[node.outputs[i]].name;
+    to[now].role = from_[node.outputs[i]].role;
+    to[now].of = from_[node.outputs[i]].of;
     to[now].depends_on_batch = from_[node.outputs[i]].depends_on_batch;
     to[now].batch = from_[node.outputs[i]].batch;
     set(node.outputs[i], now);
@@ -62,9 +66,69 @@ void GraphCopy::replace(const Node& node, std::span<const ValueId> now) {
 }
 
 Graph GraphCopy::finish() {
-  for (const ValueId out : from_.outputs) to.outputs.push_back(map(out));
-  for (const StateUpdate& u : from_.state_updates) to.state_updates.push_back({map(u.parameter), map(u.value), u.momentum});
+  for (const GraphOutput& out : from_.outputs) to.outputs.emplace_back(map(out), out.role, out.of);
+  put_updates_last(to);
   return std::move(to);
+}
+
+void arrange_nodes(Graph& graph, std::span<const std::size_t> order) {
+  for (const Node& node : graph.nodes)
+    for (const ValueId out : node.outputs)
+      if (out.present()) graph[out].producer = {};
+  std::vector<Node> nodes;
+  nodes.reserve(order.size());
+  for (const std::size_t n : order) {
+    for (const ValueId out : graph.nodes[n].outputs)
+      if (out.present()) graph[out].producer = {static_cast<int>(nodes.size())};
+    nodes.push_back(std::move(graph.nodes[n]));
+  }
+  graph.nodes = std::move(nodes);
+}
+
+namespace {
+
+enum class Place { computes, optimizes, updates };
+
+Place place_of(const Node& node) {
+  if (node.op->in_place.empty()) return Place::computes;
+  return node.attributes.has("tensors") ? Place::optimizes : Place::updates;
+}
+
+std::vector<std::size_t> nodes_of(const Graph& graph, std::initializer_list<Place> places) {
+  std::vector<std::size_t> list;
+  for (const Place place : places)
+    for (std::size_t n = 0; n < graph.nodes.size(); ++n)
+      if (place_of(graph.nodes[n]) == place) list.push_back(n);
+  return list;
+}
+
+}  // namespace
+
+void put_updates_last(Graph& graph) { arrange_nodes(graph, nodes_of(graph, {Place::computes, Place::optimizes, Place::updates})); }
+
+Graph without_updates(Graph graph) {
+  arrange_nodes(graph, nodes_of(graph, {Place::computes}));
+  return graph;
+}
+
+ValueId output_as(const Graph& graph, ValueRole role, std::string_view of) {
+  for (const GraphOutput& out : graph.outputs)
+    if (out.role == role && out.of == of) return out;
+  fail("graph '", graph.name, "' gives no ", name_of(role), of.empty() ? "" : " ", of);
+}
+
+std::vector<ValueId> updated_by(const Node& node) {
+  std::vector<ValueId> list;
+  const std::size_t tensors = node.attributes.has("tensors") ? static_cast<std::size_t>(std::max<std::int64_t>(1, node.attributes.integer("tensors"))) : 0;
+  if (tensors == 0) {
+    for (const int in : node.op->in_place) list.push_back(node.inputs[static_cast<std::size_t>(in)]);
+    return list;
+  }
+  // Of each tensor come the parameter, its gradient, which is only read, its states, and perhaps a copy.
+  const std::size_t stride = (node.inputs.size() - 1) / tensors;
+  for (std::size_t i = 0; i < tensors * stride; ++i)
+    if (i % stride != 1) list.push_back(node.inputs[1 + i]);
+  return list;
 }
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// How a pass makes its graph: node by node from another one.
+// How a pass makes its graph: node by node from another one, or by arranging its nodes anew.
 #pragma once
 #include <span>
 #include <vector>
@@ -19,11 +19,27 @@ class GraphCopy {
   // Appends it with other inputs, from which its types follow, and perhaps with more outputs behind its own.
   NodeId copy(const Node& node, std::vector<ValueId> inputs, std::size_t outputs);
   void replace(const Node& node, std::span<const ValueId> now);  // its outputs are these values of the new graph
-  Graph finish();                                  // maps outputs and state updates
+  Graph finish();                                  // maps the outputs, puts updates last
 
  private:
   const Graph& from_;
   std::vector<ValueId> map_;
 };
+
+// The graph's nodes become those of these numbers, in this order; what the others computed has no producer any more.
+void arrange_nodes(Graph& graph, std::span<const std::size_t> order);
+
+// Nodes that write parameters last, those of the optimizer first of them: whoever reads a parameter reads what it was before
+// the step.
+void put_updates_last(Graph& graph);
+
+// Without the nodes that write parameters.
+Graph without_updates(Graph graph);
+
+// The output of this role, which must be there.
+ValueId output_as(const Graph& graph, ValueRole role, std::string_view of = {});
+
+// What a node writes in place, in the order of its outputs.
+std::vector<ValueId> updated_by(const Node& node);
 
 }  // namespace tandem

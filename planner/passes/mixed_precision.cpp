@@ -64,9 +64,8 @@ class Narrowing {
   Graph run() {
     for (const Node& node : graph_.nodes) add(node);
     Graph& to = copy_.to;
-    for (const ValueId out : graph_.outputs) to.outputs.push_back(as(copy_.map(out), graph_[out].type.dtype));
-    for (const StateUpdate& u : graph_.state_updates)
-      to.state_updates.push_back({copy_.map(u.parameter), as(copy_.map(u.value), graph_[u.value].type.dtype), u.momentum});
+    for (const GraphOutput& out : graph_.outputs) to.outputs.emplace_back(as(copy_.map(out), graph_[out].type.dtype), out.role, out.of);
+    put_updates_last(to);
     return std::move(to);
   }
 

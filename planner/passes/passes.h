@@ -1,6 +1,5 @@
 // The passes: each takes a graph and leaves an equivalent one. They keep nodes in topological order.
 #pragma once
-#include <map>
 #include <span>
 #include <string>
 
@@ -57,9 +56,9 @@ Graph mixed_precision(const Graph& graph, Precision precision);
 Graph keep_parameters(const Graph& graph, const Plan& owner);
 
 // Takes the Casts between 16-bit kernels and updates out, before the updates are appended. Gradients that would only be cast
-// for their update stay as they are, unless they are summed over devices. What was a Cast of an updated parameter to 16 bits
-// becomes a parameter (Value::copy_of), which the update has to write: by parameter, absent where nothing reads it so.
-std::vector<ValueId> narrow_updates(Graph& graph, std::span<const ValueId> parameters, std::vector<ValueId>& gradients, bool summed);
+// for their update stay as they are. What was a Cast of an updated parameter to 16 bits becomes a parameter (role copy), which
+// the update has to write.
+Graph narrow_updates(Graph graph);
 
 // Elementwise nodes into programs (Elementwise). After differentiation.
 Graph fuse_elementwise(const Graph& graph);
@@ -76,20 +75,25 @@ Loss attach_loss(Graph& graph, const Labels& labels, std::int64_t samples, std::
 // Appends the backward graph of a scalar; gradients[i] belongs to wanted[i], absent where the scalar does not depend on it.
 std::vector<ValueId> differentiate(Graph& graph, ValueId scalar, std::span<const ValueId> wanted);
 
-// A value of one device that must be summed over all devices before its consumers run.
-struct Reduced {
-  std::string parameter;  // whose gradient, or whose statistics
-  ValueId value;
-};
-// The whole training graph of one device: forward, loss, backward, updates. Outputs: loss, correct (where it is),
-// kept gradients. `share`: this device's part of the batch.
-struct Training {
-  Graph graph;
-  std::vector<Reduced> reduced;
-  std::vector<std::string> outputs;  // names of graph.outputs
-  std::vector<std::string> warnings;
-};
-std::optional<LossScaling> loss_scaling_of(const CompileOptions& options);  // what the options come to
-Training build_training(const Graph& model, const Labels& labels, const CompileOptions& options, std::int64_t samples, bool collective, const Fusions& fusions = {});
+// The gradients of the loss, or of the scaled loss, become outputs. Says which parameters it does not reach. Fails (model)
+// where there is none that it does.
+Graph add_gradients(Graph graph, const CompileOptions& options, std::vector<std::string>& warnings);
+
+// The gradients that options.keep_gradients names become metrics, each device's part of them.
+Graph keep_gradients(Graph graph, const CompileOptions& options);
+
+struct PassContext;  // planner/passes/pass.h
+
+// Gradients, and what running statistics move towards, are summed over the devices.
+Graph sum_over_devices(Graph graph, const PassContext& context);
+
+// The optimizer's update of each parameter whose gradient is an output; the gradients are none any more.
+Graph append_updates(Graph graph, const CompileOptions& options);
+
+// Gathers sums over devices. Goes by context.sums where that says how, else says it there.
+Graph bucket_sums(Graph graph, PassContext& context);
+
+// A training graph for a device without samples, from another's: it takes part in the sums.
+Graph idle(const Graph& busy);
 
 }  // namespace tandem

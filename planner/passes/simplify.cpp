@@ -13,7 +13,6 @@ namespace {
 std::vector<bool> needed_nodes(const Graph& graph) {
   std::vector<bool> value(graph.values.size()), node(graph.nodes.size());
   for (const ValueId v : graph.outputs) value[static_cast<std::size_t>(v.index)] = true;
-  for (const StateUpdate& u : graph.state_updates) value[static_cast<std::size_t>(u.value.index)] = true;
   for (std::size_t n = graph.nodes.size(); n-- > 0;) {
     const Node& one = graph.nodes[n];
     node[n] = !one.op->in_place.empty();
@@ -105,7 +104,7 @@ bool absorb_views(Graph& graph) {
   for (Node& node : graph.nodes)
     for (ValueId& in : node.inputs)
       if (in.present()) in = alias[static_cast<std::size_t>(in.index)];
-  for (ValueId& out : graph.outputs) out = alias[static_cast<std::size_t>(out.index)];
+  for (GraphOutput& out : graph.outputs) out.value = alias[static_cast<std::size_t>(out.value.index)];
   return true;
 }
 

@@ -10,6 +10,12 @@
 namespace tandem {
 namespace {
 
+// The failing calls, before what the whole suite is run with.
+std::string preloaded() {
+  const char* others = std::getenv("LD_PRELOAD");
+  return concat(TANDEM_FAILING_CALLS, others ? ":" : "", others ? others : "");
+}
+
 // Two epochs of one step, each measured; with a checkpoint of the best.
 const std::string options = "--data random,samples=8 --validation-split 0.5 --batch-size 4 --epochs 2 --steps 2 --momentum 0.9 --devices cpu:0";
 
@@ -59,7 +65,7 @@ class FailingDisk : public testing::TestWithParam<Row> {
   // `call`: where the fault happens; 0: nowhere.
   static Outcome broken(const BrokenRun& run, const TemporaryFolder& folder, const char* fault, int call) {
 #ifdef TANDEM_FAILING_CALLS
-    return run.start({{"LD_PRELOAD", TANDEM_FAILING_CALLS}, {"TANDEM_FAULT_BELOW", run.folder()}, {"TANDEM_FAULT", fault}, {"TANDEM_FAULT_CALL", text_of(call)},
+    return run.start({{"LD_PRELOAD", preloaded()}, {"TANDEM_FAULT_BELOW", run.folder()}, {"TANDEM_FAULT", fault}, {"TANDEM_FAULT_CALL", text_of(call)},
                       {"TANDEM_FAULT_LOG", call == 0 ? (folder / "log").string() : ""}})
         .wait();
 #endif

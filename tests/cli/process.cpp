@@ -16,6 +16,9 @@
 namespace tandem {
 namespace {
 
+// What a shell starts in the background ignores SIGINT from birth; tests send it, to themselves and to their children.
+[[maybe_unused]] const auto heard = std::signal(SIGINT, SIG_DFL);
+
 void wait_until(const std::function<bool()>& there, const std::string& what) {
   for (int i = 0; !there(); ++i) {
     if (i > 60'000) throw std::runtime_error(concat(what, " does not appear"));  // five minutes

@@ -44,7 +44,7 @@ OneNode::OneNode(std::string_view op, const std::vector<std::string>& inputs, At
       operands.push_back(graph.add_input(name, type_of(text)));
   }
   node = graph.add_node(internal_operator(op), "n", std::move(attributes), std::move(operands), outputs);
-  graph.outputs = graph[node].outputs;
+  graph.outputs.assign(graph[node].outputs.begin(), graph[node].outputs.end());
 }
 
 std::string expression(const Graph& graph, ValueId value) {

@@ -122,6 +122,7 @@ inline CompileOptions options_for(std::int64_t batch, const std::vector<double>&
   o.optimizer.momentum = 0.9;
   o.first_bucket_bytes = 1024;
   o.bucket_bytes = 4096;
+  o.verify_passes = true;
   return o;
 }
 

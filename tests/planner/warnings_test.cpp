@@ -39,7 +39,7 @@ TEST_P(Warnings, SayWhatAUserShouldKnow) {
   }
   Graph model;
   for (const std::string& name : row.outputs) {
-    model.outputs.push_back({static_cast<int>(model.values.size())});
+    model.outputs.emplace_back(ValueId{static_cast<int>(model.values.size())});
     model.values.push_back({.name = name, .type = {DType::float32, row.output}, .depends_on_batch = true});
   }
   if (!row.variance.empty()) {

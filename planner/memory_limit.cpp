@@ -1,0 +1,55 @@
+// Whether a plan fits on its devices, and what would.
+#include "planner/memory_limit.h"
+
+#include <algorithm>
+#include <set>
+
+namespace tandem {
+namespace {
+
+// A device's memory, with all that the plan puts there: logical devices share one's.
+struct Load {
+  const DevicePlan* device;
+  int replicas = 0;
+  std::int64_t bytes = 0, room = 0;  // room: also of what is free, where that is known
+};
+
+// The first device whose memory the plan exceeds.
+std::optional<Load> too_large(const Plan& plan, const CompileOptions& o) {
+  std::vector<Load> loads;
+  for (std::size_t d = 0; d < plan.devices.size(); ++d) {
+    const DevicePlan& device = plan.devices[d];
+    const auto shared = std::find_if(loads.rbegin(), loads.rend(), [&](const Load& l) { return o.devices[d].logical > 0 && l.device->device == device.device; });
+    Load& load = shared == loads.rend() ? loads.emplace_back(Load{&device, 0, 0, device.model.memory}) : *shared;
+    ++load.replicas;
+    load.bytes += device.peak_bytes();
+    if (!o.free_memory.empty() && o.free_memory[d] >= 0) load.room = std::min(load.room, o.free_memory[d]);
+  }
+  for (const Load& load : loads)
+    if (load.device->model.memory > 0 && load.bytes > load.room) return load;
+  return std::nullopt;
+}
+
+std::string mebibytes(std::int64_t bytes) { return concat((bytes + (1 << 20) - 1) >> 20, " MiB"); }
+
+}  // namespace
+
+void check_memory(const Plan& plan, CompileOptions o, const std::function<Plan(const CompileOptions&)>& compile) {
+  const std::optional<Load> load = too_large(plan, o);
+  if (!load) return;
+  std::string where;
+  for (const auto& [c, bytes] : load->device->memory) where += concat(where.empty() ? "" : ", ", name_of(c), ' ', mebibytes(bytes));
+  const std::string each = load->replicas == 1 ? "" : concat(" for each of ", load->replicas, " logical devices");
+  const std::string message = concat("device ", load->device->device, " needs ", mebibytes(load->bytes), " for a batch of ", o.batch, " but has ", mebibytes(load->room), " (", where, each, ")");
+  o.autotune = false;
+  o.layout = plan.options.preference;
+  std::int64_t fits = 0, fails = o.batch;
+  while (fails - fits > 1) {
+    o.batch = fits + (fails - fits) / 2;
+    (too_large(compile(o), o) ? fails : fits) = o.batch;
+  }
+  if (fits == 0) fail(ExitCode::device, message, ": not even a batch of 1 fits");
+  fail(ExitCode::device, message, ": the largest batch that fits is ", fits);
+}
+
+}  // namespace tandem

@@ -1,0 +1,22 @@
+// The passes that make a graph for predictions of a model.
+#include "planner/passes/pass.h"
+#include "planner/passes/passes.h"
+
+namespace tandem {
+namespace {
+
+constexpr Pass passes[] = {
+    {"expand", [](Graph g, PassContext&) { return expand(g, false); }, 0, +Property::primitive},
+    {"simplify", [](Graph g, PassContext&) { return simplify(g); }, +Property::primitive},
+    {"fuse_layers", [](Graph g, PassContext&) { return fuse_layers(g); }, +Property::primitive},
+    {"mixed_precision", [](Graph g, PassContext& c) { return mixed_precision(g, c.options.precision); }, +Property::primitive},
+    {"fuse_elementwise", [](Graph g, PassContext&) { return fuse_elementwise(g); }, +Property::primitive},
+    {"keep_parameters", [](Graph g, PassContext& c) { return keep_parameters(g, *c.parameters_of); }, +Property::primitive, 0, 0,
+     [](const PassContext& c) { return c.parameters_of != nullptr; }},
+};
+
+}  // namespace
+
+std::span<const Pass> inference_passes() { return passes; }
+
+}  // namespace tandem

@@ -1,0 +1,37 @@
+// Gradients that the caller asked for are given in their parameters' template form.
+#include <algorithm>
+
+#include "planner/passes/loss_scaling.h"
+#include "planner/passes/graph_copy.h"
+#include "planner/passes/passes.h"
+
+namespace tandem {
+namespace {
+
+// Undoes the view that became the parameter's own shape.
+ValueId in_template_form(Graph& graph, const Value& parameter, ValueId gradient) {
+  GraphBuilder b(graph, concat("gradient/", parameter.name), {});
+  if (!parameter.source.any() && !parameter.source.is_row_major()) {
+    Ints perm;
+    for (const char axis : parameter.source.tag()) perm.push_back(axis - 'a');
+    gradient = b.transpose(gradient, perm);
+  }
+  return b.reshape(gradient, parameter.template_shape);
+}
+
+}  // namespace
+
+Graph keep_gradients(Graph graph, const CompileOptions& o) {
+  const std::vector<GraphOutput> given = graph.outputs;
+  for (const std::string& name : o.keep_gradients)
+    for (const GraphOutput& out : given) {
+      if (out.role != ValueRole::gradient || out.of != name) continue;
+      const Value parameter = graph[*graph.find(name)];
+      ValueId kept = in_template_form(graph, parameter, out);
+      if (loss_scaling_of(o)) kept = unscaled(graph, kept);
+      graph.outputs.emplace_back(kept, ValueRole::metric, concat("gradient/", name));
+    }
+  return graph;
+}
+
+}  // namespace tandem

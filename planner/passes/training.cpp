@@ -1,0 +1,63 @@
+// The passes that make a training graph of a model: forward, loss, backward, updates.
+#include "planner/passes/pass.h"
+#include "planner/passes/passes.h"
+
+namespace tandem {
+namespace {
+
+Graph simplified(Graph g, PassContext&) { return simplify(g); }
+constexpr unsigned with_gradients = Property::primitive | Property::loss | Property::gradients;
+
+// All that the loss sees of the model.
+Graph keep_logits(Graph graph, const CompileOptions& o) {
+  graph.outputs = {logits_of(graph, o)};
+  return graph;
+}
+
+Graph with_loss(Graph graph, const PassContext& c) {
+  const Loss loss = attach_loss(graph, *c.labels, c.samples, c.options.batch, c.options.accuracy);
+  graph.outputs = {{loss.loss, ValueRole::loss}};
+  if (loss.correct.present()) graph.outputs.emplace_back(loss.correct, ValueRole::metric, "correct");
+  return graph;
+}
+
+constexpr Pass passes[] = {
+    {"freeze", [](Graph g, PassContext& c) { return freeze(g, c.options, c.warnings); }},
+    {"keep_logits", [](Graph g, PassContext& c) { return keep_logits(std::move(g), c.options); }},
+    {"expand", [](Graph g, PassContext&) { return expand(g, true); }, 0, +Property::primitive},
+    {"synchronize_batch_norm", [](Graph g, PassContext& c) { return synchronize_batch_norm(g, c.samples, c.options.batch); }, +Property::primitive, 0, 0,
+     [](const PassContext& c) { return c.synchronized(); }},
+    {"simplify", simplified},
+    {"pool_before_relu", [](Graph g, PassContext&) { return pool_before_relu(g); }},
+    {"simplify", simplified},
+    {"fuse_layers", [](Graph g, PassContext& c) { return fuse_layers(g, c.fusions); }, +Property::primitive},
+    {"attach_loss", [](Graph g, PassContext& c) { return with_loss(std::move(g), c); }, +Property::primitive, +Property::loss},
+    {"simplify", simplified},
+    {"mixed_precision", [](Graph g, PassContext& c) { return mixed_precision(g, c.options.precision); }, +Property::primitive},
+    {"sum_channels", [](Graph g, PassContext& c) { return sum_channels(g, c.fusions); }, +Property::primitive},
+    {"add_gradients", [](Graph g, PassContext& c) { return add_gradients(std::move(g), c.options, c.warnings); }, Property::primitive | Property::loss, +Property::gradients},
+    {"simplify", simplified},
+    {"fuse_gradients", [](Graph g, PassContext& c) { return fuse_gradients(g, c.fusions); }, with_gradients},
+    {"normalize_in_convolutions", [](Graph g, PassContext& c) { return normalize_in_convolutions(g, c.fusions); }, with_gradients},
+    {"keep_gradients", [](Graph g, PassContext& c) { return keep_gradients(std::move(g), c.options); }, with_gradients},
+    {"sum_over_devices", [](Graph g, PassContext& c) { return sum_over_devices(std::move(g), c); }, with_gradients, +Property::whole, 0,
+     [](const PassContext& c) { return c.collective; }},
+    {"narrow_updates", [](Graph g, PassContext&) { return narrow_updates(std::move(g)); }, with_gradients, 0, 0,
+     [](const PassContext& c) { return c.fusions.narrow_updates; }},
+    {"append_updates", [](Graph g, PassContext& c) { return append_updates(std::move(g), c.options); }, with_gradients, +Property::updated, +Property::gradients},
+    {"fuse_elementwise", [](Graph g, PassContext&) { return fuse_elementwise(g); }, +Property::updated},
+    {"bucket_sums", [](Graph g, PassContext& c) { return bucket_sums(std::move(g), c); }, Property::updated | Property::whole, 0, 0,
+     [](const PassContext& c) { return c.collective; }},
+};
+
+}  // namespace
+
+std::span<const Pass> training_passes() { return passes; }
+
+Graph training_graph(const GraphSource& source, const CompileOptions& options, std::int64_t samples) {
+  const Labels labels = labels_of(source, options);
+  PassContext context{.options = options, .samples = samples, .labels = &labels};
+  return run_passes(training_passes(), source(samples), context);
+}
+
+}  // namespace tandem

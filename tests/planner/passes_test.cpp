@@ -1,0 +1,347 @@
+// Passes one by one, graph in and graph out, and the runner's own checks. Fusions have files of their own.
+#include <gtest/gtest.h>
+
+#include "planner/passes/graph_copy.h"
+#include "planner/passes/pass.h"
+#include "planner/passes/passes.h"
+#include "tests/graph/notation.h"
+#include "tests/planner/small_models.h"
+
+namespace tandem {
+namespace {
+
+using namespace small_models;
+using test::expression;
+using Names = std::vector<std::string>;
+
+constexpr DType f = DType::float32;
+
+std::vector<std::string> operators_of(const Graph& graph) {
+  std::vector<std::string> names;
+  for (const Node& n : graph.nodes) names.emplace_back(n.op->name);
+  return names;
+}
+
+std::vector<std::string> outputs_of(const Graph& graph) {
+  std::vector<std::string> texts;
+  for (const GraphOutput& out : graph.outputs) texts.push_back(concat(name_of(out.role), ' ', out.of, ": ", expression(graph, out)));
+  return texts;
+}
+
+template <class Action>
+void expect_error(const std::string& part, Action&& action) {
+  try {
+    action();
+    ADD_FAILURE() << "no error";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find(part), std::string::npos) << e.what();
+  }
+}
+
+// Nodes on inputs x [2,3] and y [2,3], and a trained parameter w [3].
+struct Small {
+  Graph graph;
+  ValueId x = graph.add_input("x", {f, {2, 3}}), y = graph.add_input("y", {f, {2, 3}});
+  ValueId w = graph.add_parameter("w", {f, {3}}, Tensor(TensorType{f, {3}}), true);
+  GraphBuilder b{graph, "n", {}};
+};
+
+struct SimplifyRow {
+  const char* name;
+  std::vector<ValueId> (*outputs)(Small&);
+  std::vector<std::string> expected;
+};
+const SimplifyRow simplifications[] = {
+    {"unneeded", [](Small& s) { s.b.neg(s.x); return std::vector{s.b.add(s.x, s.y)}; }, {"Add(x, y)"}},
+    {"times_one", [](Small& s) { return std::vector{s.b.neg(s.b.mul(s.x, 1.0))}; }, {"Neg(x)"}},
+    {"times_one_of_another_shape", [](Small& s) { return std::vector{s.b.mul(s.b.emit("ReduceSum", {s.x}, {{"axes", Ints{0}}, {"keepdims", std::int64_t{1}}}), 1.0)}; }, {"ReduceSum(x)"}},
+    {"times_two", [](Small& s) { return std::vector{s.b.mul(s.x, 2.0)}; }, {"Mul(x, 2)"}},
+    {"there_and_back", [](Small& s) { return std::vector{s.b.neg(s.b.transpose(s.b.transpose(s.x, {1, 0}), {1, 0}))}; }, {"Neg(x)"}},
+    {"reshaped_twice", [](Small& s) { return std::vector{s.b.neg(s.b.reshape(s.b.reshape(s.x, Shape{6}), Shape{3, 2}))}; }, {"Neg(Reshape(x))"}},
+    {"what_is_given_stays_apart", [](Small& s) { return std::vector{s.b.add(s.x, s.y), s.b.sub(s.x, s.y)}; }, {"Add(x, y)", "Sub(x, y)"}},
+};
+
+TEST(Simplify, LeavesTheseExpressions) {
+  for (const SimplifyRow& row : simplifications) {
+    SCOPED_TRACE(row.name);
+    Small s;
+    const std::vector<ValueId> outputs = row.outputs(s);
+    s.graph.outputs.assign(outputs.begin(), outputs.end());
+    const Graph got = simplify(s.graph);
+    verify(got);
+    std::vector<std::string> texts;
+    for (const ValueId out : got.outputs) texts.push_back(expression(got, out));
+    EXPECT_EQ(texts, row.expected);
+    for (std::size_t i = 0; i < outputs.size(); ++i) EXPECT_EQ(got[got.outputs[i]].type, s.graph[outputs[i]].type);
+  }
+}
+
+TEST(Simplify, ComputesOnceAndKeepsUpdatesAndRoles) {
+  Small s;
+  s.graph.outputs = {{s.b.add(s.b.neg(s.x), s.b.neg(s.x)), ValueRole::metric, "twice"}};
+  s.b.emit("RunningStatistics", {s.w, s.graph.add_input("mean", {f, {3}})}, {{"momentum", 0.5F}});
+  const Graph got = simplify(s.graph);
+  EXPECT_EQ(operators_of(got), (Names{"Neg", "Add", "RunningStatistics"}));
+  EXPECT_EQ(outputs_of(got), (Names{"metric twice: Add(Neg(x), Neg(x))"}));
+}
+
+TEST(FuseElementwise, JoinsWhatNothingElseReads) {
+  Small s;
+  const ValueId shared = s.b.neg(s.x);
+  const ValueId chain = s.b.emit("Exp", {s.b.mul(s.b.add(shared, s.y), 2.0)});
+  s.graph.outputs = {s.b.reduce_sum(chain, {0, 1}, false), s.b.reduce_sum(shared, {0, 1}, false)};
+  const Graph got = fuse_elementwise(s.graph);
+  verify(got);
+  EXPECT_EQ(operators_of(got), (Names{"Elementwise", "Elementwise", "ReduceSum", "ReduceSum"}));
+  const Node& program = got.nodes[1];
+  EXPECT_EQ(to_string(*program.attributes.find("ops")), "[Add,Mul,Exp]");
+  EXPECT_EQ(program.inputs[0], got.nodes[0].outputs[0]);
+}
+
+TEST(FuseElementwise, LeavesIntegersAndOtherShapesAlone) {
+  Graph g;
+  GraphBuilder b(g, "n", {});
+  const ValueId i = g.add_input("i", {DType::int64, {2, 3}}), x = g.add_input("x", {f, {3}}), y = g.add_input("y", {f, {2, 3}});
+  g.outputs = {b.add(b.add(i, i), i), b.add(b.neg(x), y)};  // -x has fewer elements than the sum: it is computed once
+  EXPECT_EQ(operators_of(fuse_elementwise(g)), (Names{"Add", "Add", "Elementwise", "Elementwise"}));
+}
+
+struct LossRow {
+  const char* loss;
+  Shape scores;
+  TensorType label;
+  const char* expression;
+  bool counts;
+};
+
+TEST(AttachLoss, IsASumOverTheGlobalBatch) {
+  const std::vector<LossRow> rows{
+      {"softmax-cross-entropy", {5}, {DType::int64, {}}, "SoftmaxCrossEntropyTraining(z, labels)", true},
+      {"mse", {1}, {f, {1}}, "Mul(ReduceSum(Mul(Sub(z, labels), Sub(z, labels))), 0.125)", false},
+      {"l1", {1}, {f, {1}}, "Mul(ReduceSum(Abs(Sub(z, labels))), 0.125)", false},
+  };
+  for (const LossRow& row : rows) {
+    SCOPED_TRACE(row.loss);
+    Graph g;
+    Shape all = row.scores;
+    all.dims.insert(all.dims.begin(), 3);
+    g.outputs = {g.add_input("z", {f, all})};
+    const Labels labels{.loss = row.loss, .value = "z", .scores = row.scores, .axis = row.counts ? 0 : -1, .classes = row.counts ? 5 : 0, .sample = row.label};
+    const Loss loss = attach_loss(g, labels, 3, 8, true);
+    verify(g);
+    EXPECT_EQ(expression(g, loss.loss), row.expression);
+    EXPECT_EQ(g[loss.loss].type.shape, Shape{});
+    EXPECT_EQ(loss.correct.present(), row.counts);
+    EXPECT_EQ(g[*g.find("labels")].role, ValueRole::label);
+  }
+}
+
+// A graph with a loss, the sum of (x · w)².
+Graph squares() {
+  Small s;
+  const ValueId z = s.b.mul(s.x, s.w);
+  s.graph.add_parameter("unread", {f, {3}}, Tensor(TensorType{f, {3}}), true);
+  s.graph.outputs = {{s.b.reduce_sum(s.b.mul(z, z), {0, 1}, false), ValueRole::loss}};
+  return s.graph;
+}
+
+TEST(AddGradients, AreOutputsOfTheirParameters) {
+  std::vector<std::string> warnings;
+  const Graph got = add_gradients(squares(), {}, warnings);
+  ASSERT_EQ(got.outputs.size(), 2U);
+  EXPECT_EQ(got.outputs[1].role, ValueRole::gradient);
+  EXPECT_EQ(got.outputs[1].of, "w");
+  EXPECT_EQ(got[got.outputs[1]].type.shape, Shape{3});
+  EXPECT_EQ(warnings, (Names{"the loss does not depend on 'unread': it keeps its value"}));
+}
+
+TEST(AddGradients, OfAScaledLossTellTheScale) {
+  std::vector<std::string> warnings;
+  CompileOptions o;
+  o.loss_scaling = LossScaling{};
+  const Graph got = add_gradients(squares(), o, warnings);
+  EXPECT_EQ(expression(got, output_as(got, ValueRole::metric, "loss_scale")), "LossScale(tandem.loss_scale)");
+  EXPECT_EQ(got[*got.find("tandem.loss_scale")].role, ValueRole::optimizer_state);
+}
+
+Graph with_gradients() {
+  std::vector<std::string> warnings;
+  return add_gradients(squares(), {}, warnings);
+}
+
+TEST(KeepGradients, AsMetricsBesides) {
+  CompileOptions o;
+  o.keep_gradients = {"w", "unread"};
+  const Graph got = keep_gradients(with_gradients(), o);
+  ASSERT_EQ(got.outputs.size(), 3U);
+  EXPECT_EQ(got.outputs[2].of, "gradient/w");
+  EXPECT_EQ(got.outputs[2].value, got.outputs[1].value);
+}
+
+TEST(SumOverDevices, OfGradientsAndWeightedStatistics) {
+  Graph g = with_gradients();
+  const ValueId statistic = g.add_parameter("running", {f, {3}}, Tensor(TensorType{f, {3}}), false);
+  GraphBuilder(g, "bn", {}).emit("RunningStatistics", {statistic, g.add_input("mean", {f, {3}})}, {{"momentum", 0.5F}});
+  CompileOptions o;
+  o.batch = 8;
+  for (const bool synchronized : {false, true}) {
+    o.synchronize_batch_norm = synchronized;
+    const PassContext c{.options = o, .samples = 2, .collective = true};
+    const Graph got = sum_over_devices(g, c);
+    verify(got);
+    EXPECT_EQ(got[got[got.outputs[1]].producer].op->name, "AllReduce");
+    EXPECT_EQ(got[got.outputs[1]].of, "w");
+    EXPECT_EQ(expression(got, got.nodes.back().outputs[0]), synchronized ? "RunningStatistics(running, mean)" : "RunningStatistics(running, AllReduce(Mul(mean, 0.25)))");
+    EXPECT_EQ(breach_of(Property::whole, got, c), "");
+    EXPECT_NE(breach_of(Property::whole, g, c), "");
+  }
+}
+
+TEST(AppendUpdates, TakeGradientsAndStandLast) {
+  Graph g = with_gradients();
+  CompileOptions o;
+  o.optimizer = optimizer_defaults("adam");
+  const Graph got = append_updates(g, o);
+  verify(got);
+  EXPECT_EQ(got.outputs.size(), 1U);
+  const Node& update = got.nodes.back();
+  EXPECT_EQ(update.op->name, "AdamUpdate");
+  EXPECT_EQ(got[update.inputs[0]].role, ValueRole::step_state);
+  std::vector<std::string> written;
+  for (const ValueId v : updated_by(update)) written.push_back(concat(got[v].name, ' ', name_of(got[v].role)));
+  EXPECT_EQ(written, (Names{"w plain", "adam_m/w optimizer state", "adam_v/w optimizer state"}));
+}
+
+TEST(AppendUpdates, SmallParametersShareOne) {
+  Graph g;
+  GraphBuilder b(g, "n", {});
+  for (const std::int64_t size : {3, 20000, 4}) {
+    const std::string name = concat('w', size);
+    g.add_parameter(name, {f, {size}}, Tensor(TensorType{f, {size}}), true);
+    g.outputs.emplace_back(b.neg(g.add_input(concat('g', size), {f, {size}})), ValueRole::gradient, name);
+  }
+  const Graph got = append_updates(g, {});
+  std::vector<std::string> updates;
+  for (const Node& n : got.nodes) {
+    if (n.op->in_place.empty()) continue;
+    std::string names;
+    for (const ValueId v : updated_by(n)) names += concat(names.empty() ? "" : " ", got[v].name);
+    updates.push_back(names);
+  }
+  EXPECT_EQ(updates, (Names{"w20000", "w3 w4"}));
+}
+
+// Four gradients of 64 bytes or more, one behind the other, and between them a sum that the next node reads.
+Graph with_sums() {
+  Graph g;
+  GraphBuilder b(g, "n", {});
+  ValueId x = g.add_input("x", {f, {16}});
+  const auto sum = [&](ValueId v, const std::string& of) {
+    const ValueId whole = b.emit("AllReduce", {v});
+    g[whole].of = of;
+    return whole;
+  };
+  std::vector<std::pair<std::string, ValueId>> gradients;
+  for (const char* name : {"a", "b", "c", "d"}) {
+    x = b.neg(x);
+    gradients.emplace_back(name, x);
+    if (name == std::string("b")) x = b.neg(sum(b.neg(x), ""));
+  }
+  for (const auto& [name, value] : gradients) {
+    const ValueId parameter = g.add_parameter(name, {f, {16}}, Tensor(TensorType{f, {16}}), true);
+    b.emit("RunningStatistics", {parameter, sum(value, name)}, {{"momentum", 0.5F}});
+  }
+  put_updates_last(g);
+  return g;
+}
+
+TEST(BucketSums, GatherWhatMayWait) {
+  CompileOptions o;
+  o.first_bucket_bytes = 64;
+  o.bucket_bytes = 128;
+  PassContext c{.options = o, .samples = 4, .collective = true};
+  const Graph got = bucket_sums(with_sums(), c);
+  verify(got);
+  std::vector<std::string> sums;
+  for (const std::vector<std::string>& names : c.sums) {
+    sums.emplace_back();
+    for (const std::string& name : names) sums.back() += name;
+  }
+  EXPECT_EQ(sums, (Names{"a", "#0", "bc", "d"}));
+  // Each as soon as its last operand is there.
+  EXPECT_EQ(operators_of(got), (Names{"Neg", "AllReduce", "Neg", "Neg", "AllReduce", "Neg", "Neg", "AllReduce", "Neg", "AllReduce", "RunningStatistics",
+                                             "RunningStatistics", "RunningStatistics", "RunningStatistics"}));
+}
+
+// Another size of slice issues them as the first one did, whatever its own bounds would give.
+TEST(BucketSums, FollowTheFirst) {
+  CompileOptions o;
+  o.first_bucket_bytes = o.bucket_bytes = 1 << 20;
+  PassContext c{.options = o, .samples = 4, .collective = true, .sums = {{"#0"}, {"b", "a"}, {"c"}, {"d"}}};
+  const Graph got = bucket_sums(with_sums(), c);
+  verify(got);
+  EXPECT_EQ(operators_of(got), (Names{"Neg", "Neg", "Neg", "AllReduce", "AllReduce", "Neg", "Neg", "AllReduce", "Neg", "AllReduce", "RunningStatistics",
+                                             "RunningStatistics", "RunningStatistics", "RunningStatistics"}));
+  EXPECT_EQ(got.nodes[4].inputs.size(), 2U);
+  c.sums.pop_back();
+  expect_error("planner: devices sum 4 and 5 values", [&] { bucket_sums(with_sums(), c); });
+  c.sums.push_back({"e"});
+  expect_error("'e' is summed over devices by some of them only", [&] { bucket_sums(with_sums(), c); });
+}
+
+TEST(Idle, AddsZerosAndUpdates) {
+  CompileOptions o;
+  PassContext c{.options = o, .samples = 4, .collective = true};
+  const Graph busy = bucket_sums(append_updates(sum_over_devices(with_gradients(), c), o), c), got = idle(busy);
+  EXPECT_EQ(operators_of(got), (Names{"Fill", "AllReduce", "SgdUpdate", "Fill"}));
+  EXPECT_EQ(got.outputs[0].role, ValueRole::loss);
+  EXPECT_EQ(got[got.outputs[0]].type, busy[busy.outputs[0]].type);
+}
+
+TEST(NarrowUpdates, ReadAndWriteSixteenBits) {
+  Graph g;
+  GraphBuilder b(g, "n", {});
+  const ValueId w = g.add_parameter("w", {f, {3}}, Tensor(TensorType{f, {3}}), true);
+  const auto cast = [&](ValueId v, DType to) { return b.emit("Cast", {v}, {{"to", static_cast<std::int64_t>(to)}}); };
+  const ValueId narrow = cast(w, DType::bfloat16);
+  g.outputs = {b.neg(narrow), {cast(b.neg(narrow), f), ValueRole::gradient, "w"}};
+  const Graph got = append_updates(narrow_updates(g), {});
+  verify(got);
+  EXPECT_EQ(operators_of(got), (Names{"Neg", "Neg", "SgdUpdate"}));
+  std::vector<std::string> written;
+  for (const ValueId v : updated_by(got.nodes.back())) written.push_back(concat(got[v].name, ' ', name_of(got[v].role), ' ', got[v].of));
+  EXPECT_EQ(written, (Names{"w plain ", "w/bfloat16 copy w"}));
+  EXPECT_EQ(got[got.nodes.back().inputs[2]].type.dtype, DType::bfloat16);
+}
+
+TEST(RunPasses, NamesThePassThatBreaksWhatItPromised) {
+  CompileOptions o;
+  o.verify_passes = true;
+  const Labels labels;
+  PassContext c{.options = o, .samples = 2, .labels = &labels};
+  const auto run = [&](Pass pass) { return run_passes(std::span(&pass, 1), squares(), c); };
+  expect_error("pass lose: 0 outputs are the loss", [&] { run({"lose", [](Graph g, PassContext&) { return g.outputs.clear(), g; }, 0, +Property::loss}); });
+  expect_error("pass forget: nothing is updated", [&] { run({"forget", [](Graph g, PassContext&) { return g; }, 0, +Property::updated}); });
+  expect_error("pass tangle: graph: ", [&] { run({"tangle", [](Graph g, PassContext&) { return std::reverse(g.nodes.begin(), g.nodes.end()), g; }}); });
+  expect_error("pass early stands before what it needs", [&] { run({"early", [](Graph g, PassContext&) { return g; }, +Property::loss}); });
+  EXPECT_EQ(run({"left out", [](Graph, PassContext&) -> Graph { throw 1; }, 0, 0, 0, [](const PassContext&) { return false; }}).nodes.size(), squares().nodes.size());
+}
+
+TEST(RunPasses, TellsOfEachGraph) {
+  CompileOptions o = options_for(6, {2, 1, 0});
+  std::map<std::int64_t, std::vector<std::string>> told;
+  o.after_pass = [&](const PassResult& r) {
+    EXPECT_EQ(r.number, static_cast<int>(told[r.samples].size()));
+    told[r.samples].emplace_back(r.name);
+    EXPECT_NE(print(r.graph), "");
+  };
+  const Backend* backends[] = {&cpu_backend()};
+  compile(mlp, o, backends);
+  ASSERT_EQ(told.size(), 2U);  // of 4 and of 2 samples
+  EXPECT_EQ(told[4], told[2]);
+  EXPECT_EQ(told[4].front(), "model");
+  EXPECT_EQ(told[4].back(), "bucket_sums");
+}
+
+}  // namespace
+}  // namespace tandem
