@@ -7,6 +7,7 @@
 
 #include "graph/crc32c.h"
 #include "planner/plan/plan_file.h"
+#include "ranks/world.h"
 #include "runtime/device_runtime.h"
 #include "runtime/reorder.h"
 #include "runtime/workers.h"

@@ -1,4 +1,4 @@
-#include "kernels/ranks/chain.h"
+#include "ranks/chain.h"
 
 #include <poll.h>
 #include <sys/socket.h>

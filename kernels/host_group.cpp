@@ -1,8 +1,9 @@
-#include "kernels/ranks/host_group.h"
+#include "kernels/host_group.h"
 
 #include <cstring>
 
 #include "kernels/meeting.h"
+#include "ranks/world.h"
 
 namespace tandem {
 namespace {

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "graph/error.h"
-#include "kernels/ranks/chain.h"
+#include "ranks/chain.h"
 
 namespace tandem {
 namespace {

@@ -7,9 +7,9 @@
 #include <thread>
 
 #include "kernels/device.h"
-#include "kernels/ranks/host_group.h"
-#include "kernels/ranks/rendezvous.h"
-#include "tests/runtime/rank_address.h"
+#include "kernels/host_group.h"
+#include "ranks/rendezvous.h"
+#include "tests/ranks/address.h"
 
 namespace tandem {
 namespace {

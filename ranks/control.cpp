@@ -1,4 +1,4 @@
-#include "kernels/ranks/control.h"
+#include "ranks/control.h"
 
 #include <poll.h>
 #include <sys/eventfd.h>

@@ -5,8 +5,8 @@
 #pragma once
 #include <vector>
 
-#include "kernels/ranks/reception.h"
-#include "kernels/world.h"
+#include "ranks/reception.h"
+#include "ranks/world.h"
 
 namespace tandem {
 

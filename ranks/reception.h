@@ -10,7 +10,7 @@
 #include <optional>
 #include <string>
 
-#include "kernels/ranks/socket.h"
+#include "ranks/socket.h"
 
 namespace tandem {
 

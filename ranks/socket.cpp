@@ -1,4 +1,4 @@
-#include "kernels/ranks/socket.h"
+#include "ranks/socket.h"
 
 #include <fcntl.h>
 #include <netdb.h>

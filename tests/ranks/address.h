@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-#include "kernels/ranks/socket.h"
+#include "ranks/socket.h"
 
 namespace tandem::test {
 

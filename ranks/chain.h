@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <span>
 
-#include "kernels/ranks/control.h"
+#include "ranks/control.h"
 
 namespace tandem {
 

@@ -1,4 +1,4 @@
-#include "kernels/ranks/reception.h"
+#include "ranks/reception.h"
 
 #include <poll.h>
 #include <sys/socket.h>

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <thread>
 
-#include "kernels/ranks/rendezvous.h"
+#include "ranks/rendezvous.h"
 
 namespace tandem {
 

@@ -12,9 +12,9 @@
 #include <mutex>
 #include <thread>
 
-#include "kernels/ranks/chain.h"
-#include "kernels/world.h"
-#include "tests/runtime/rank_address.h"
+#include "ranks/chain.h"
+#include "ranks/world.h"
+#include "tests/ranks/address.h"
 
 namespace tandem {
 namespace {

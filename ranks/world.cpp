@@ -1,4 +1,4 @@
-#include "kernels/world.h"
+#include "ranks/world.h"
 
 #include <algorithm>
 #include <map>
@@ -6,7 +6,7 @@
 
 #include "graph/error.h"
 #include "graph/printable.h"
-#include "kernels/ranks/chain.h"
+#include "ranks/chain.h"
 
 namespace tandem {
 namespace {

@@ -1,4 +1,4 @@
-#include "kernels/ranks/rendezvous.h"
+#include "ranks/rendezvous.h"
 
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -11,7 +11,7 @@
 
 #include "graph/error.h"
 #include "graph/printable.h"
-#include "kernels/ranks/control.h"
+#include "ranks/control.h"
 
 namespace tandem {
 namespace {
