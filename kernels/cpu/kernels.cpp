@@ -1,7 +1,7 @@
 #include "kernels/cpu/kernels.h"
 
-#include "kernels/cpu/native/dense_rows.h"
-#include "kernels/cpu/onednn/rows.h"
+#include "kernels/cpu/native/families.h"
+#include "kernels/cpu/onednn/families.h"
 
 namespace tandem {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 #include <span>
 
-#include "kernels/cpu/rows.h"
+#include "kernels/cpu/describe.h"
 
 namespace tandem {
 

@@ -3,7 +3,7 @@
 #include "kernels/cuda/cublas/families.h"
 #include "kernels/cuda/cudnn/families.h"
 #include "kernels/cuda/fused/elementwise.h"
-#include "kernels/cuda/native/native.h"
+#include "kernels/cuda/native/families.h"
 
 namespace tandem::cuda {
 namespace {
@@ -112,8 +112,8 @@ constexpr Row rows[] = {
     {"Transpose", "native.transpose", describe_transpose},
 
     // Reductions
-    {"ArgMax", "native.arg_max", describe_arg},
-    {"ArgMin", "native.arg_min", describe_arg},
+    {"ArgMax", "native.arg_max", describe_arg_max},
+    {"ArgMin", "native.arg_min", describe_arg_max},
     {"ReduceMax", "native.reduction", describe_reduction},
     {"ReduceMean", "native.reduction", describe_reduction},
     {"ReduceMin", "native.reduction", describe_reduction},

@@ -7,7 +7,7 @@
 #include "kernels/cpu/kernels.h"
 #include "kernels/cuda/bodies/types.h"
 #include "kernels/cuda/native/elementwise.h"
-#include "kernels/cuda/native/native.h"
+#include "kernels/cuda/native/families.h"
 
 namespace tandem::cuda {
 namespace {
@@ -60,8 +60,8 @@ constexpr EmulatedRow rows[] = {
     {"SliceBackward", describe_slice_backward},
     {"Tile", describe_tile},
     {"Transpose", describe_transpose},
-    {"ArgMax", describe_arg},
-    {"ArgMin", describe_arg},
+    {"ArgMax", describe_arg_max},
+    {"ArgMin", describe_arg_max},
     {"ReduceMax", describe_reduction},
     {"ReduceMean", describe_reduction},
     {"ReduceMin", describe_reduction},

@@ -56,10 +56,6 @@ bool single(const KernelRequest& request) {
   return std::all_of(request.inputs.begin(), request.inputs.end(), known) && known(request.outputs[0]);
 }
 
-KernelDescription plain(std::string kernel, const KernelRequest& request) {
-  return {.kernel = std::move(kernel), .inputs = row_major(request.inputs), .outputs = row_major(request.outputs), .efficiency = 0.1};
-}
-
 }  // namespace
 
 // In whatever layouts the operands lie: their padding is zero.
@@ -79,14 +75,14 @@ Descriptions describe_all_finite(const KernelRequest& request) {
 
 Descriptions describe_loss_scale(const KernelRequest& request) {
   if (!single(request)) return {};
-  KernelDescription d = plain("native.loss_scale", request);
+  KernelDescription d = row_major_description("native.loss_scale", request, 0.1);
   d.make = make_kernel([start = request.attributes->real("start")](const Memory& m) { *m.out<float>(0) = std::ldexp(start, static_cast<int>(m.in<float>(0)[0])); });
   return {d};
 }
 
 Descriptions describe_loss_scale_update(const KernelRequest& request) {
   if (!single(request)) return {};
-  KernelDescription d = plain("native.loss_scale_update", request);
+  KernelDescription d = row_major_description("native.loss_scale_update", request, 0.1);
   d.in_place = {{0, 0}};
   d.make = make_kernel([interval = static_cast<float>(request.attributes->integer("interval"))](const Memory& m) {
     const float *const state = m.in<float>(0), finite = *m.in<float>(1);
@@ -109,7 +105,7 @@ Descriptions describe_loss_scale_update(const KernelRequest& request) {
 
 Descriptions describe_scaled_scalars(const KernelRequest& request) {
   if (!single(request)) return {};
-  KernelDescription d = plain("native.scaled_scalars", request);
+  KernelDescription d = row_major_description("native.scaled_scalars", request, 0.1);
   const Attributes& a = *request.attributes;
   const float start = a.real("start");
   const double beta1 = static_cast<double>(a.real("beta1", 0.0F)), beta2 = static_cast<double>(a.real("beta2", 0.0F));

@@ -1,4 +1,4 @@
-// Optimizer updates of many tensors in one launch, and running statistics. The table of tensors travels as the kernel's
+// Optimizer updates of many tensors in one launch. The table of tensors travels as the kernel's
 // argument; a block takes one piece of one tensor.
 #pragma once
 #include "kernels/cuda/bodies/narrow.h"
@@ -104,25 +104,6 @@ struct UpdateBody {
       }
     }
     return w;
-  }
-};
-
-// running' = momentum · running + (1 − momentum) · value
-template <class T>
-struct RunningBody {
-  static constexpr int threads = 256;
-  static constexpr bool cooperative = false;
-  const T *running, *value;
-  T* result;
-  std::int64_t elements;
-  double momentum;
-  const float* scalars;  // null, or those whose [5] skips the step
-
-  template <class Thread>
-  TANDEM_DEVICE void operator()(const Thread& t) const {
-    const bool skip = scalars && scalars[5] != 0;
-    const T keep = static_cast<T>(momentum), take = static_cast<T>(1 - momentum);
-    for (std::int64_t i = t.block() * threads + t.thread(); i < elements; i += t.blocks() * threads) result[i] = skip ? running[i] : keep * running[i] + take * value[i];
   }
 };
 

@@ -5,7 +5,6 @@
 
 #include "graph/operator.h"
 #include "kernels/cuda/launch/launch.h"
-#include "kernels/cuda/native/native.h"
 
 namespace tandem::cuda {
 namespace {

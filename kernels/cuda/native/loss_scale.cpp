@@ -4,7 +4,6 @@
 #include "kernels/cuda/bodies/loss_scale.h"
 #include "kernels/cuda/launch/launch.h"
 #include "kernels/cuda/native/describe.h"
-#include "kernels/cuda/native/native.h"
 #include "kernels/precision.h"
 
 namespace tandem::cuda {
