@@ -1,5 +1,6 @@
 #include "kernels/cpu/native/elementwise_loops.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <span>
@@ -191,7 +192,15 @@ MicroOp find_cast(DType in, DType out) {
   return found;
 }
 
+std::span<const vector::MicroRow> vector_rows() { return {vector_table().micro_ops, static_cast<std::size_t>(vector_table().micro_op_count)}; }
+
 }  // namespace
+
+bool has_formula(std::string_view op) {
+  const auto named = [&](const Row& row) { return row.op == op; };
+  const auto vector_named = [&](const vector::MicroRow& row) { return row.name == op; };
+  return op == "Cast" || std::any_of(std::begin(rows), std::end(rows), named) || std::ranges::any_of(vector_rows(), vector_named);
+}
 
 std::optional<Micro> find_micro(std::string_view op, DType in, DType out) {
   if (op == "Cast") {
@@ -199,8 +208,7 @@ std::optional<Micro> find_micro(std::string_view op, DType in, DType out) {
     return run ? std::optional(Micro{run, 1}) : std::nullopt;
   }
   if (in == out && (in == DType::float32 || in == DType::float64)) {
-    const vector::Table& table = vector_table();
-    for (const vector::MicroRow& row : std::span(table.micro_ops, static_cast<std::size_t>(table.micro_op_count)))
+    for (const vector::MicroRow& row : vector_rows())
       if (row.name == op) return Micro{in == DType::float32 ? row.float32 : row.float64, row.arity};
   }
   for (const Row& row : rows)

@@ -15,4 +15,6 @@ struct Micro {
 // `in`: the dtype of the (last) input; `out` of the output. None: there is no such operator, or not on these types.
 std::optional<Micro> find_micro(std::string_view op, DType in, DType out);
 
+bool has_formula(std::string_view op);  // an operator that there is a loop for, on some types
+
 }  // namespace tandem::native

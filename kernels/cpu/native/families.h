@@ -29,6 +29,7 @@ Descriptions describe_lrn_backward(const KernelRequest&);
 Descriptions describe_softmax(const KernelRequest&);  // Softmax, LogSoftmax
 
 Descriptions describe_elementwise(const KernelRequest&);
+bool has_formula(std::string_view op);  // which operators that serves
 Descriptions describe_reorder(const KernelRequest&);
 Descriptions describe_fill(const KernelRequest&);
 Descriptions describe_reshape(const KernelRequest&);

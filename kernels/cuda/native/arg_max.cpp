@@ -1,7 +1,6 @@
 // ArgMax and ArgMin.
 #include "kernels/cuda/bodies/arg_max.h"
-#include "kernels/cuda/launch/launch.h"
-#include "kernels/cuda/native/describe.h"
+#include "kernels/cuda/native/launches.h"
 #include "kernels/cuda/native/lines.h"
 
 namespace tandem::cuda {
@@ -20,9 +19,8 @@ Descriptions describe_arg_max(const KernelRequest& request, Libraries*) {
   const std::int64_t count = trips(r.others);
   const bool last = request.attributes->integer("select_last_index", 0) != 0;
   const auto make = [&]<class T>() {
-    d.make = launches([=, length = r.length, stride = r.stride](const Buffers& b) -> Launches {
-      const ArgBody<T> body{b.in<T>(0), b.out<std::int64_t>(0), length, stride, static_cast<std::uint32_t>(count), *nest, largest, last};
-      return [body, blocks = blocks_for(count, ArgBody<T>::threads)](void* stream) { launch(body, blocks, stream); };
+    d.make = launches([=, length = r.length, stride = r.stride](const Buffers& b) {
+      return launches_over(ArgBody<T>{b.in<T>(0), b.out<std::int64_t>(0), length, stride, static_cast<std::uint32_t>(count), *nest, largest, last}, count);
     });
   };
   const DType dtype = d.inputs[0].dtype;

@@ -11,7 +11,7 @@ Descriptions describe_cast(const KernelRequest& request, Libraries*) {
   if (!nest) return {};
   const auto elements = static_cast<std::uint32_t>(d.outputs[0].shape.elements());
   const auto from = static_cast<Number>(d.inputs[0].dtype), to = static_cast<Number>(d.outputs[0].dtype);
-  d.make = launches([=](const Buffers& b) { return launches_over_all(CastBody{b.inputs[0], b.outputs[0], from, to, elements, *nest}); });
+  d.make = launches([=](const Buffers& b) { return launches_over(CastBody{b.inputs[0], b.outputs[0], from, to, elements, *nest}, elements); });
   return {d};
 }
 

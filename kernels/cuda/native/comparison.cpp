@@ -1,4 +1,6 @@
 // Comparisons, logic and Where.
+#include <algorithm>
+
 #include "kernels/cuda/bodies/comparison.h"
 #include "kernels/cuda/native/broadcast.h"
 
@@ -31,6 +33,10 @@ bool visit_comparable(DType dtype, F&& f) {
 
 }  // namespace
 
+bool is_comparison(std::string_view op) {
+  return std::any_of(std::begin(comparisons), std::end(comparisons), [&](const ComparisonRow& row) { return row.op == op; });
+}
+
 Descriptions describe_comparison(const KernelRequest& request, Libraries*) {
   KernelDescription d = broadcast_description(request, "native.comparison");
   if (!fit_index(d)) return {};
@@ -43,7 +49,7 @@ Descriptions describe_comparison(const KernelRequest& request, Libraries*) {
     if (row.op != request.op) continue;
     visit_comparable(d.inputs[0].dtype, [&]<class T>() {
       d.make = launches([=, comparison = row.comparison](const Buffers& b) {
-        return launches_over_all(CompareBody<T>{b.in<T>(0), binary ? b.in<T>(1) : nullptr, b.out<std::uint8_t>(0), elements, comparison, *nest});
+        return launches_over(CompareBody<T>{b.in<T>(0), binary ? b.in<T>(1) : nullptr, b.out<std::uint8_t>(0), elements, comparison, *nest}, elements);
       });
     });
   }
@@ -58,7 +64,7 @@ Descriptions describe_where(const KernelRequest& request, Libraries*) {
   if (!nest) return {};
   const auto elements = static_cast<std::uint32_t>(d.outputs[0].shape.elements());
   visit_bytes(size, [&]<class Unit>() {
-    d.make = launches([=](const Buffers& b) { return launches_over_all(WhereBody<Unit>{b.in<std::uint8_t>(0), b.in<Unit>(1), b.in<Unit>(2), b.out<Unit>(0), elements, *nest}); });
+    d.make = launches([=](const Buffers& b) { return launches_over(WhereBody<Unit>{b.in<std::uint8_t>(0), b.in<Unit>(1), b.in<Unit>(2), b.out<Unit>(0), elements, *nest}, elements); });
   });
   return {d};
 }

@@ -1,10 +1,12 @@
-// The describe functions of our own kernels, which kernels.cpp and the emulated tests list. None needs a library.
+// The describe functions of our own kernels, for kernels.cpp: each source defines its own and includes nothing of this. None
+// needs a library.
 #pragma once
 #include "kernels/cuda/native/describe.h"
 
 namespace tandem::cuda {
 
 Descriptions describe_elementwise(const KernelRequest&, Libraries*);
+bool has_formula(std::string_view op);  // which operators that serves
 Descriptions describe_reduction(const KernelRequest&, Libraries*);  // ReduceSum, Mean, Max, Min, Prod
 Descriptions describe_batch_norm_training(const KernelRequest&, Libraries*);
 Descriptions describe_batch_norm_backward(const KernelRequest&, Libraries*);
@@ -24,6 +26,7 @@ Descriptions describe_pad_backward(const KernelRequest&, Libraries*);
 Descriptions describe_gather(const KernelRequest&, Libraries*);
 Descriptions describe_gather_backward(const KernelRequest&, Libraries*);
 Descriptions describe_comparison(const KernelRequest&, Libraries*);  // and logic
+bool is_comparison(std::string_view op);
 Descriptions describe_where(const KernelRequest&, Libraries*);
 Descriptions describe_cast(const KernelRequest&, Libraries*);
 Descriptions describe_softmax(const KernelRequest&, Libraries*);  // and LogSoftmax

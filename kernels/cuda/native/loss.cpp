@@ -1,7 +1,6 @@
 // Losses, their gradients and metrics.
 #include "kernels/cuda/bodies/loss.h"
-#include "kernels/cuda/launch/launch.h"
-#include "kernels/cuda/native/describe.h"
+#include "kernels/cuda/native/launches.h"
 #include "kernels/cuda/native/reduce.h"
 
 namespace tandem::cuda {
@@ -15,11 +14,6 @@ std::optional<Labels> labels_of(const Operand& labels, const Operand& scores) {
   if (labels.dtype == DType::int64 || labels.dtype == DType::int32) return Labels{true, labels.dtype == DType::int64, false};
   if (labels.dtype == scores.dtype && labels.shape.elements() == scores.shape.elements()) return Labels{false, false, true};
   return std::nullopt;
-}
-
-template <class Body>
-Launches launches_of(const Body& body, std::int64_t blocks) {
-  return [body, blocks](void* stream) { launch(body, blocks, stream); };
 }
 
 // Sum of a vector that holds what T is computed in.

@@ -1,18 +1,12 @@
 // Softmax and LogSoftmax.
 #include "kernels/cuda/bodies/softmax.h"
-#include "kernels/cuda/launch/launch.h"
-#include "kernels/cuda/native/describe.h"
+#include "kernels/cuda/native/launches.h"
 #include "kernels/cuda/native/lines.h"
 
 namespace tandem::cuda {
 namespace {
 
 constexpr std::int64_t longest_thread_line = 64;  // longer contiguous lines take a block each
-
-template <class Body>
-Launches launches_of(const Body& body, std::int64_t blocks) {
-  return [body, blocks](void* stream) { launch(body, blocks, stream); };
-}
 
 }  // namespace
 

@@ -3,8 +3,7 @@
 #include <optional>
 
 #include "kernels/cuda/bodies/window.h"
-#include "kernels/cuda/launch/launch.h"
-#include "kernels/cuda/native/describe.h"
+#include "kernels/cuda/native/launches.h"
 
 namespace tandem::cuda {
 
@@ -13,11 +12,5 @@ namespace tandem::cuda {
 std::optional<WindowGeometry> window_geometry(const Attributes& attributes, const Shape& x, const Shape& y);
 // All operands of the input's rank channels last. Nothing for types that are not floating-point.
 std::optional<KernelDescription> channels_last_description(const KernelRequest& request, std::string_view kernel);
-
-// One launch of a body that loops over so many elements.
-template <class Body>
-Launches launches_over(const Body& body, std::int64_t elements) {
-  return [body, blocks = blocks_for(elements, Body::threads)](void* stream) { launch(body, blocks, stream); };
-}
 
 }  // namespace tandem::cuda
