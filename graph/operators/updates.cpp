@@ -3,6 +3,7 @@
 // 16 bits, are there where the attribute `copies` says so.
 #include "graph/operators/rows.h"
 #include "graph/operators/rules.h"
+#include "graph/step_scalars.h"
 
 namespace tandem {
 namespace {
@@ -11,7 +12,7 @@ void infer_update(InferContext& c, int states) {
   const std::int64_t tensors = c.attributes().integer("tensors");
   states += c.attributes().integer("copies", 0) != 0 ? 1 : 0;  // handled as they are
   const int ins = 2 + states, outs = 1 + states;
-  expect_shape(c, 0, Shape{8});
+  expect_shape(c, 0, Shape{StepScalars::count});
   if (tensors < 1 || c.inputs() != 1 + tensors * ins || c.outputs() != tensors * outs)
     c.fail("has ", c.inputs(), " inputs and ", c.outputs(), " outputs for ", tensors, " tensors, expected ", 1 + tensors * ins, " and ", tensors * outs);
   for (int t = 0; t < tensors; ++t) {

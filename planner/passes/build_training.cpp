@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "graph/step_scalars.h"
 #include "planner/passes/optimizer.h"
 #include "planner/passes/passes.h"
 
@@ -209,7 +210,7 @@ Training build_training(const Graph& whole, const Labels& labels, const CompileO
   std::vector<ValueId> copies(parameters.size());
   if (fusions.narrow_updates) copies = narrow_updates(graph, parameters, gradients, collective);
   GraphBuilder update(graph, "update", {});
-  ValueId scalars = update.input("tandem.scalars", {DType::float32, Shape{8}}), finite;
+  ValueId scalars = update.input("tandem.scalars", {DType::float32, Shape{StepScalars::count}}), finite;
   if (o.loss_scaling) {
     std::vector<ValueId> all;
     for (const ValueId g : gradients)

@@ -4,6 +4,7 @@
 //   dbias = Σ dy, dscale = Σ dy·x̂, dx = scale/√(variance + ε)·(dy − dbias/M − x̂·dscale/M), daddend = dy
 #include <cmath>
 
+#include "graph/step_scalars.h"
 #include "kernels/cpu/native/dense.h"
 
 namespace tandem::native {
@@ -166,7 +167,7 @@ Descriptions describe_running_statistics(const KernelRequest& request) {
   const double momentum = static_cast<double>(request.attributes->real("momentum"));
   visit_float(running.dtype, [&]<class T>() {
     d.make = make_kernel([=](const Memory& m) {
-      const bool skip = may_skip && m.in<float>(2)[5] != 0;
+      const bool skip = may_skip && m.in<StepScalars>(2)->skip != 0;
       const T keep = skip ? T(1) : static_cast<T>(momentum), take = static_cast<T>(1 - momentum);
       if (skip) return void(std::copy_n(m.in<T>(0), n, m.out<T>(0)));
       for (std::int64_t i = 0; i < n; ++i) m.out<T>(0)[i] = keep * m.in<T>(0)[i] + take * m.in<T>(1)[i];

@@ -1,5 +1,6 @@
 // Optimizer updates over all tensors at once, in place and in the parameters' own layouts (padding stays zero: there
 // all operands are).
+#include "graph/step_scalars.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/native/native.h"
 
@@ -48,7 +49,7 @@ class UpdateKernel final : public Kernel {
   }
 
   void bind(std::span<std::byte* const> inputs, std::span<std::byte* const> outputs, std::byte*) override {
-    scalars_ = reinterpret_cast<const float*>(inputs[0]);
+    scalars_ = reinterpret_cast<const StepScalars*>(inputs[0]);
     copies_.clear();
     pieces_.clear();
     const std::size_t in = static_cast<std::size_t>(states_) + 2, out = in - 1;
@@ -68,12 +69,12 @@ class UpdateKernel final : public Kernel {
 
   void run(StreamHandle) override {
     for (const CopyOf& c : copies_) std::memcpy(c.to, c.from, static_cast<std::size_t>(c.bytes));
-    if (scalars_[5] != 0) return;  // the step is skipped
+    if (scalars_->skip != 0) return;
     vector::UpdateNumbers numbers = numbers_;
-    numbers.rate = static_cast<double>(scalars_[0]);
-    numbers.correction1 = static_cast<double>(scalars_[2]);
-    numbers.correction2 = static_cast<double>(scalars_[3]);
-    numbers.unscale = 1 / static_cast<double>(scalars_[4]);
+    numbers.rate = static_cast<double>(scalars_->learning_rate);
+    numbers.correction1 = static_cast<double>(scalars_->correction1);
+    numbers.correction2 = static_cast<double>(scalars_->correction2);
+    numbers.unscale = 1 / static_cast<double>(scalars_->loss_scale);
     parallel(parts_, [&](int k) {
       const Range r = part_of(static_cast<std::int64_t>(pieces_.size()), k, parts_);
       for (std::int64_t i = r.begin; i < r.end; ++i) {
@@ -99,7 +100,7 @@ class UpdateKernel final : public Kernel {
   vector::UpdateNumbers numbers_;
   std::vector<std::int64_t> sizes_;
   int states_, parts_ = 1;
-  const float* scalars_ = nullptr;
+  const StepScalars* scalars_ = nullptr;
   std::vector<Piece> pieces_;
   std::vector<CopyOf> copies_;
 };

@@ -1,6 +1,7 @@
 // Batch normalization on matrices [pixels, channels], which is what tensors laid out channels last are: statistics, their
 // application, its gradient, and running statistics.
 #pragma once
+#include "graph/step_scalars.h"
 #include "kernels/cuda/bodies/types.h"
 
 namespace tandem::cuda {
@@ -328,11 +329,11 @@ struct RunningBody {
   T* result;
   std::int64_t elements;
   double momentum;
-  const float* scalars;  // null, or those whose [5] skips the step
+  const StepScalars* scalars;  // null, or those that may skip the step
 
   template <class Thread>
   TANDEM_DEVICE void operator()(const Thread& t) const {
-    const bool skip = scalars && scalars[5] != 0;
+    const bool skip = scalars && scalars->skip != 0;
     const T keep = static_cast<T>(momentum), take = static_cast<T>(1 - momentum);
     for (std::int64_t i = t.block() * threads + t.thread(); i < elements; i += t.blocks() * threads) result[i] = skip ? running[i] : keep * running[i] + take * value[i];
   }

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/bodies/batch_normalization.h"
-#include "kernels/cuda/launch/launch.h"
+#include "kernels/cuda/native/launches.h"
 
 namespace tandem::cuda {
 namespace {
@@ -54,11 +54,6 @@ Operand opaque_of(const Operand& x) { return opaque_of(x.dtype, x.shape[1]); }
 template <class F>
 auto visit_norm(DType dtype, F&& f) {
   return visit_storage(dtype, [&]<class T>() { return f.template operator()<T, std::conditional_t<std::is_same_v<T, double>, double, float>>(); });
-}
-
-template <class Body>
-Launches launches_of(const Body& body, std::int64_t blocks) {
-  return [body, blocks](void* stream) { launch(body, blocks, stream); };
 }
 
 // 16 bytes at a time where the channels fill them.
@@ -233,7 +228,7 @@ Descriptions describe_running_statistics(const KernelRequest& request, Libraries
   d.in_place = {{0, 0}};
   visit_float(running.dtype, [&]<class T>() {
     d.make = launches([elements = physical_elements(running.shape, layout), momentum = static_cast<double>(request.attributes->real("momentum"))](const Buffers& b) -> Launches {
-      const RunningBody<T> body{b.in<T>(0), b.in<T>(1), b.out<T>(0), elements, momentum, b.in<float>(2)};
+      const RunningBody<T> body{b.in<T>(0), b.in<T>(1), b.out<T>(0), elements, momentum, b.in<StepScalars>(2)};
       return [body, blocks = blocks_for(elements, RunningBody<T>::threads)](void* stream) { launch(body, blocks, stream); };
     });
   });

@@ -53,7 +53,7 @@ Launches update_launches(const Buffers& b, const UpdateNumbers& numbers, const s
       all.push_back({});
       all.back().body.n = numbers;
       all.back().body.narrow = narrow;
-      all.back().body.scalars = b.in<float>(0);
+      all.back().body.scalars = b.in<StepScalars>(0);
     }
     auto& [body, blocks] = all.back();
     const auto read = [&](std::size_t k) { return k < 2 + states ? b.in<T>(1 + t * in + k) : nullptr; };
