@@ -1,11 +1,10 @@
 // Dynamic loss scaling: gradients are taken of loss · scale, so that small ones do not vanish in 16 bits. All of it
 // happens on the device. `state` is a LossScaleState, all zero at first.
 // Source: Micikevicius et al., "Mixed precision training", 2018.
-#include "graph/operators/rows.h"
 #include "graph/operators/rules.h"
 #include "graph/step_scalars.h"
 
-namespace tandem {
+namespace tandem::operator_rows {
 namespace {
 
 const Shape state_shape{LossScaleState::count}, scalars_shape{StepScalars::count};
@@ -55,4 +54,4 @@ Operator scaled_scalars() {
           }};
 }
 
-}  // namespace tandem
+}  // namespace tandem::operator_rows

@@ -1,11 +1,10 @@
 // The optimizers' updates, in place on parameters; see docs/internal-operators.md for the formulas. Inputs after the
 // scalars repeat once a tensor: weight, gradient, state..., copy; outputs: weight, state..., copy. Copies, the weights in
 // 16 bits, are there where the attribute `copies` says so.
-#include "graph/operators/rows.h"
 #include "graph/operators/rules.h"
 #include "graph/step_scalars.h"
 
-namespace tandem {
+namespace tandem::operator_rows {
 namespace {
 
 void infer_update(InferContext& c, int states) {
@@ -60,4 +59,4 @@ Operator rmsprop_update() {
           .in_place = {1, 3, 4}};
 }
 
-}  // namespace tandem
+}  // namespace tandem::operator_rows
