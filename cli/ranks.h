@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "cli/command.h"
-#include "kernels/world.h"
+#include "ranks/world.h"
 #include "trainer/model.h"
 
 namespace tandem {

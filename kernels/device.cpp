@@ -1,6 +1,6 @@
 #include "kernels/device.h"
 
-#include "kernels/ranks/host_group.h"
+#include "kernels/host_group.h"
 
 namespace tandem {
 

@@ -7,9 +7,10 @@
 #include "kernels/collective.h"
 #include "kernels/kernel.h"
 #include "kernels/precision.h"
-#include "kernels/world.h"
 
 namespace tandem {
+
+class World;  // ranks/world.h
 
 // A device as a user names it: "cpu:0", "cuda:3".
 struct DeviceId {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "kernels/device.h"
-#include "kernels/world.h"
 #include "planner/options.h"
 #include "planner/plan/plan.h"
+#include "ranks/world.h"
 
 namespace tandem {
 

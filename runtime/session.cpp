@@ -6,7 +6,9 @@
 #include <numeric>
 
 #include "graph/crc32c.h"
+#include "graph/step_scalars.h"
 #include "planner/plan/plan_file.h"
+#include "ranks/world.h"
 #include "runtime/device_runtime.h"
 #include "runtime/reorder.h"
 #include "runtime/workers.h"
@@ -75,7 +77,7 @@ struct Session::State {
   };
   std::vector<HostMemory> host_memory;  // device 0's
   // Read by the workers during a step: the runtime's own inputs.
-  float scalars[8] = {};
+  StepScalars scalars;
   struct alignas(64) DeviceInputs {
     std::int64_t random[4] = {};
     std::vector<const std::byte*> inputs;  // of the plan, those two replaced
@@ -171,7 +173,7 @@ void Session::State::load(Plan plan) {
         fail(ExitCode::usage, "session: input '", name, "' is ", p.inputs[i].type, ", expected ", type, " without a batch");
       index = static_cast<int>(i);
     };
-    claim(own.scalars, "tandem.scalars", {DType::float32, {8}});
+    claim(own.scalars, "tandem.scalars", {DType::float32, {StepScalars::count}});
     claim(own.random, "tandem.random", {DType::int64, {4}});
   }
   own_inputs.push_back(own);
@@ -380,11 +382,10 @@ void Session::run_programs(std::size_t index, std::span<const std::byte* const> 
     fail(ExitCode::usage, "session: ", inputs.size(), " inputs and ", outputs.size(), " outputs, expected ", plan.inputs.size(), " and ",
          plan.outputs.size());
   const double t = static_cast<double>(step.step);
-  s.scalars[0] = static_cast<float>(step.learning_rate);
-  s.scalars[1] = static_cast<float>(t);
-  s.scalars[2] = static_cast<float>(1 - std::pow(step.beta1, t));
-  s.scalars[3] = static_cast<float>(1 - std::pow(step.beta2, t));
-  s.scalars[4] = 1;  // loss scale
+  s.scalars = {.learning_rate = static_cast<float>(step.learning_rate),
+               .step = static_cast<float>(t),
+               .correction1 = static_cast<float>(1 - std::pow(step.beta1, t)),
+               .correction2 = static_cast<float>(1 - std::pow(step.beta2, t))};
   const State::OwnInputs own = s.own_inputs[index];
   for (std::size_t d = 0; d < s.inputs.size(); ++d) {
     State::DeviceInputs& in = s.inputs[d];
@@ -392,7 +393,7 @@ void Session::run_programs(std::size_t index, std::span<const std::byte* const> 
     in.random[1] = step.step;
     in.random[2] = plan.devices[static_cast<std::size_t>(s.range.first) + d].slice_begin;
     std::copy(inputs.begin(), inputs.end(), in.inputs.begin());
-    if (own.scalars >= 0) in.inputs[static_cast<std::size_t>(own.scalars)] = reinterpret_cast<const std::byte*>(s.scalars);
+    if (own.scalars >= 0) in.inputs[static_cast<std::size_t>(own.scalars)] = reinterpret_cast<const std::byte*>(&s.scalars);
     if (own.random >= 0) in.inputs[static_cast<std::size_t>(own.random)] = reinterpret_cast<const std::byte*>(in.random);
   }
   const std::function<bool()>* const stop = s.stop && s.can_be_left[index] ? &s.stop : nullptr;

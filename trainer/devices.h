@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/world.h"
 #include "planner/compile.h"
+#include "ranks/world.h"
 
 namespace tandem {
 

@@ -1,7 +1,7 @@
 // Whether replicas still hold the same parameters. They do after every step, bit for bit, unless memory or a line is
 // damaged where nothing else sees it, or a device computes wrongly: then they would train on as different models.
 #pragma once
-#include "kernels/world.h"
+#include "ranks/world.h"
 #include "runtime/session.h"
 
 namespace tandem {

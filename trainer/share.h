@@ -1,6 +1,6 @@
 // What rank 0 has and the others need.
 #pragma once
-#include "kernels/world.h"
+#include "ranks/world.h"
 #include "trainer/checkpoint.h"
 
 namespace tandem {

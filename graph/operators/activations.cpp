@@ -1,10 +1,9 @@
 // Activations that are compositions of others.
 #include <cmath>
 
-#include "graph/operators/rows.h"
 #include "graph/operators/rules.h"
 
-namespace tandem {
+namespace tandem::operator_rows {
 
 // y = α · elu(x/α)  (= max(0, x) + min(0, α(e^(x/α) − 1)))
 Operator celu() {
@@ -108,4 +107,4 @@ Operator thresholded_relu() {
           }};
 }
 
-}  // namespace tandem
+}  // namespace tandem::operator_rows

@@ -1,7 +1,6 @@
-#include "graph/operators/rows.h"
 #include "graph/operators/rules.h"
 
-namespace tandem {
+namespace tandem::operator_rows {
 namespace {
 
 std::int64_t channels_of(const InferContext& c) {
@@ -176,4 +175,4 @@ Operator running_statistics() {
           .in_place = {0}};
 }
 
-}  // namespace tandem
+}  // namespace tandem::operator_rows

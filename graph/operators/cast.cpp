@@ -1,7 +1,6 @@
 #include "graph/operators/fold.h"
-#include "graph/operators/rows.h"
 
-namespace tandem {
+namespace tandem::operator_rows {
 namespace {
 
 DType foldable(DType t) { return t == DType::float16 || t == DType::bfloat16 ? DType::undefined : t; }
@@ -52,4 +51,4 @@ Operator cast_like() {
           .operands = {{"input", OperandRole::view}, {"target_type", OperandRole::index}}};
 }
 
-}  // namespace tandem
+}  // namespace tandem::operator_rows

@@ -1,9 +1,8 @@
 #include <limits>
 
-#include "graph/operators/rows.h"
 #include "graph/operators/rules.h"
 
-namespace tandem {
+namespace tandem::operator_rows {
 
 // y = min(max(x, min), max), either bound optional; dx = dy where min < y < max, told from y so that x need not be kept. Integers are clipped by Max and Min,
 // because their bounds do not fit in a float.
@@ -40,4 +39,4 @@ Operator clip() {
           .parameters = {{"min", -inf}, {"max", inf}}};
 }
 
-}  // namespace tandem
+}  // namespace tandem::operator_rows

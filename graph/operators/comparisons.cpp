@@ -1,8 +1,7 @@
 // Comparisons, logic and Where: booleans, through which nothing is differentiated but Where's chosen values.
 #include "graph/operators/fold.h"
-#include "graph/operators/rows.h"
 
-namespace tandem {
+namespace tandem::operator_rows {
 namespace {
 
 void infer_logic(InferContext& c) {
@@ -84,4 +83,4 @@ Operator where() {
           .operands = {{"condition", OperandRole::index}, {"X"}, {"Y"}}};
 }
 
-}  // namespace tandem
+}  // namespace tandem::operator_rows

@@ -1,9 +1,8 @@
 #include <cstring>
 
 #include "graph/operators/fold.h"
-#include "graph/operators/rows.h"
 
-namespace tandem {
+namespace tandem::operator_rows {
 namespace {
 
 void infer_concat(InferContext& c) {
@@ -73,4 +72,4 @@ Operator concat() {
           .operands = {{"inputs", OperandRole::view}}};
 }
 
-}  // namespace tandem
+}  // namespace tandem::operator_rows

@@ -1,8 +1,7 @@
 // Values that are known when the plan is made.
 #include "graph/operators/fold.h"
-#include "graph/operators/rows.h"
 
-namespace tandem {
+namespace tandem::operator_rows {
 namespace {
 
 Tensor constant_value(const Attributes& a) {
@@ -124,4 +123,4 @@ Operator size_operator() {
           .folds_types = true};
 }
 
-}  // namespace tandem
+}  // namespace tandem::operator_rows

@@ -1,8 +1,7 @@
 #include "graph/operators/gradient_rules.h"
-#include "graph/operators/rows.h"
 #include "graph/operators/window.h"
 
-namespace tandem {
+namespace tandem::operator_rows {
 namespace {
 
 Attributes with(const Attributes& attributes, const char* name, const Shape& shape) {
@@ -105,4 +104,4 @@ Operator convolution_backward_weights() {
           .flops = [](const Graph& graph, const Node& n) { return convolution_flops(graph[n.inputs[1]].type.shape, graph[n.outputs[0]].type.shape); }};
 }
 
-}  // namespace tandem
+}  // namespace tandem::operator_rows

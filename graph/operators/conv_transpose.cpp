@@ -1,9 +1,8 @@
 #include <algorithm>
 
-#include "graph/operators/rows.h"
 #include "graph/operators/window.h"
 
-namespace tandem {
+namespace tandem::operator_rows {
 namespace {
 
 // Along each axis: y = stride·(x − 1) + output_padding + extent − pads. An output_shape (or auto_pad SAME) decides
@@ -107,4 +106,4 @@ Operator conv_transpose() {
           .operands = {{"X"}, {"W", OperandRole::transposed_filter}, {"B", OperandRole::bias}}};
 }
 
-}  // namespace tandem
+}  // namespace tandem::operator_rows

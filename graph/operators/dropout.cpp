@@ -1,7 +1,6 @@
-#include "graph/operators/rows.h"
 #include "graph/operators/rules.h"
 
-namespace tandem {
+namespace tandem::operator_rows {
 namespace {
 
 // A number that tells a layer's random stream from the others': from its name, so that it does not depend on the
@@ -83,4 +82,4 @@ Operator dropout_training() {
 
 Operator dropout_backward() { return {.name = "DropoutBackward", .domain = "tandem", .since = {1}, .inputs = {2, 2}, .infer = infer_same}; }
 
-}  // namespace tandem
+}  // namespace tandem::operator_rows

@@ -2,10 +2,9 @@
 // planner fuses them; not differentiable again.
 #include <limits>
 
-#include "graph/operators/rows.h"
 #include "graph/operators/rules.h"
 
-namespace tandem {
+namespace tandem::operator_rows {
 
 // dx = min ≤ x ≤ max ? dy : 0
 Operator clip_backward() {
@@ -37,4 +36,4 @@ Operator sigmoid_backward() { return {.name = "SigmoidBackward", .domain = "tand
 // dx = dy · (1 − y²)
 Operator tanh_backward() { return {.name = "TanhBackward", .domain = "tandem", .since = {1}, .inputs = {2, 2}, .infer = infer_broadcast, .elementwise = true}; }
 
-}  // namespace tandem
+}  // namespace tandem::operator_rows

@@ -1,8 +1,7 @@
 // Functions of two operands of one dtype that broadcast as numpy's. A gradient is summed back to its operand's shape.
 #include "graph/operators/fold.h"
-#include "graph/operators/rows.h"
 
-namespace tandem {
+namespace tandem::operator_rows {
 namespace {
 
 void set_summed(GradientContext& g, int i, ValueId dx) { g.set_dx(i, g.sum_to(dx, g.shape(g.x(i)))); }
@@ -192,4 +191,4 @@ Operator pow() {
           .operands = {{"X"}, {"Y", OperandRole::exponent}}};
 }
 
-}  // namespace tandem
+}  // namespace tandem::operator_rows

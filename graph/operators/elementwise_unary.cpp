@@ -1,8 +1,7 @@
 // Functions of one operand, with gradients in terms of x or y (whichever is cheaper to keep).
 #include "graph/operators/fold.h"
-#include "graph/operators/rows.h"
 
-namespace tandem {
+namespace tandem::operator_rows {
 
 namespace {
 constexpr double two_over_sqrt_pi = 1.1283791670955126;
@@ -187,4 +186,4 @@ Operator tanh() {
           .elementwise = true};
 }
 
-}  // namespace tandem
+}  // namespace tandem::operator_rows

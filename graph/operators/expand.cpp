@@ -1,8 +1,7 @@
 // Repetition: Expand along axes of size 1, Tile along any.
 #include "graph/operators/fold.h"
-#include "graph/operators/rows.h"
 
-namespace tandem {
+namespace tandem::operator_rows {
 namespace {
 
 void follow_expand(FollowContext& c) {
@@ -100,4 +99,4 @@ Operator tile() {
           .operands = {{"input", OperandRole::view}, {"repeats", OperandRole::index}}};
 }
 
-}  // namespace tandem
+}  // namespace tandem::operator_rows

@@ -1,8 +1,7 @@
 #include "graph/operators/fold.h"
 #include "graph/operators/gradient_rules.h"
-#include "graph/operators/rows.h"
 
-namespace tandem {
+namespace tandem::operator_rows {
 namespace {
 
 Folded fold_gather(const FoldContext& c) {
@@ -71,4 +70,4 @@ Operator gather_backward() {
   return {.name = "GatherBackward", .domain = "tandem", .since = {1}, .inputs = {2, 2}, .infer = [](InferContext& c) { infer_gradient(c, "Gather", 1); }};
 }
 
-}  // namespace tandem
+}  // namespace tandem::operator_rows

@@ -1,7 +1,6 @@
-#include "graph/operators/rows.h"
 #include "graph/operators/rules.h"
 
-namespace tandem {
+namespace tandem::operator_rows {
 namespace {
 
 void infer_gemm(InferContext& c) {
@@ -82,4 +81,4 @@ void follow_gemm(FollowContext& c) {
 Operator gemm() { return {.name = "Gemm", .since = {1, 6, 7, 9, 11, 13}, .inputs = {2, 3}, .types = {{"T", types::wide_numbers}}, .infer = infer_gemm, .follow = follow_gemm, .expand = expand_gemm, .flops = gemm_flops,
           .operands = {{"A", OperandRole::matrix}, {"B", OperandRole::matrix}, {"C", OperandRole::bias}}}; }
 
-}  // namespace tandem
+}  // namespace tandem::operator_rows

@@ -1,7 +1,6 @@
-#include "graph/operators/rows.h"
 #include "graph/operators/rules.h"
 
-namespace tandem {
+namespace tandem::operator_rows {
 namespace {
 
 void infer_global(InferContext& c) {
@@ -36,4 +35,4 @@ Operator global_max_pool() {
   return {.name = "GlobalMaxPool", .since = {1, 22}, .types = {{"T", types::floats}}, .infer = infer_global, .follow = follow_rows, .expand = [](ExpandContext& e) { return pool_all(e, "MaxPool", "ReduceMax"); }};
 }
 
-}  // namespace tandem
+}  // namespace tandem::operator_rows

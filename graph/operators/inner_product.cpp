@@ -1,8 +1,7 @@
 #include "graph/operators/gradient_rules.h"
-#include "graph/operators/rows.h"
 #include "graph/operators/rules.h"
 
-namespace tandem {
+namespace tandem::operator_rows {
 namespace {
 
 double inner_product_flops(const Shape& rows, const Shape& w) {
@@ -69,4 +68,4 @@ Operator inner_product_backward_weights() {
           .flops = [](const Graph& graph, const Node& n) { return inner_product_flops(graph[n.inputs[0]].type.shape, graph[n.outputs[0]].type.shape); }};
 }
 
-}  // namespace tandem
+}  // namespace tandem::operator_rows

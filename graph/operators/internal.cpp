@@ -1,8 +1,7 @@
 // What the planner adds of its own: copies between layouts, filled tensors, fused elementwise programs.
-#include "graph/operators/rows.h"
 #include "graph/operators/rules.h"
 
-namespace tandem {
+namespace tandem::operator_rows {
 
 // The same elements in another layout
 Operator reorder() { return {.name = "Reorder", .domain = "tandem", .since = {1}, .infer = infer_same}; }
@@ -66,4 +65,4 @@ Operator elementwise() {
           }};
 }
 
-}  // namespace tandem
+}  // namespace tandem::operator_rows

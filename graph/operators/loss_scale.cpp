@@ -1,14 +1,13 @@
 // Dynamic loss scaling: gradients are taken of loss · scale, so that small ones do not vanish in 16 bits. All of it
-// happens on the device. `state` is float32[3]: the scale's exponent over its start, good steps since it last changed,
-// steps skipped so far; all zero at first.
+// happens on the device. `state` is a LossScaleState, all zero at first.
 // Source: Micikevicius et al., "Mixed precision training", 2018.
-#include "graph/operators/rows.h"
 #include "graph/operators/rules.h"
+#include "graph/step_scalars.h"
 
-namespace tandem {
+namespace tandem::operator_rows {
 namespace {
 
-const Shape state_shape{3}, scalars_shape{8};
+const Shape state_shape{LossScaleState::count}, scalars_shape{StepScalars::count};
 
 }  // namespace
 
@@ -21,7 +20,7 @@ Operator all_finite() {
           }};
 }
 
-// scale = start · 2^state[0]
+// scale = start · 2^state.exponent
 Operator loss_scale() {
   return {.name = "LossScale", .domain = "tandem", .since = {1}, .infer = [](InferContext& c) {
             expect_shape(c, 0, state_shape);
@@ -55,4 +54,4 @@ Operator scaled_scalars() {
           }};
 }
 
-}  // namespace tandem
+}  // namespace tandem::operator_rows

@@ -1,8 +1,7 @@
 #include "graph/operators/gradient_rules.h"
-#include "graph/operators/rows.h"
 #include "graph/operators/rules.h"
 
-namespace tandem {
+namespace tandem::operator_rows {
 namespace {
 
 // x[N,C,...], labels[N,...] as class indices, weight[C]?
@@ -117,4 +116,4 @@ Operator count_correct() {
           }};
 }
 
-}  // namespace tandem
+}  // namespace tandem::operator_rows

@@ -1,8 +1,7 @@
 #include "graph/operators/gradient_rules.h"
-#include "graph/operators/rows.h"
 #include "graph/operators/rules.h"
 
-namespace tandem {
+namespace tandem::operator_rows {
 namespace {
 
 void check(const InferContext& c) {
@@ -65,4 +64,4 @@ Operator lrn_backward() {
           }, .flops = lrn_flops};
 }
 
-}  // namespace tandem
+}  // namespace tandem::operator_rows

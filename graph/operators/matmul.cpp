@@ -1,9 +1,8 @@
 #include <algorithm>
 
-#include "graph/operators/rows.h"
 #include "graph/operators/rules.h"
 
-namespace tandem {
+namespace tandem::operator_rows {
 namespace {
 
 bool transposed(const Attributes& attributes, const char* name) { return attributes.integer(name, 0) != 0; }
@@ -109,4 +108,4 @@ Operator matmul() {
           .operands = {{"A", OperandRole::matrix}, {"B", OperandRole::matrix}}};
 }
 
-}  // namespace tandem
+}  // namespace tandem::operator_rows

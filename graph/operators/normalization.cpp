@@ -1,8 +1,7 @@
 // Normalisations over parts of one sample, composed of reductions and elementwise steps.
-#include "graph/operators/rows.h"
 #include "graph/operators/rules.h"
 
-namespace tandem {
+namespace tandem::operator_rows {
 namespace {
 
 struct Normalized {
@@ -147,4 +146,4 @@ Operator mean_variance_normalization() {
           }};
 }
 
-}  // namespace tandem
+}  // namespace tandem::operator_rows

@@ -1,8 +1,7 @@
 #include "graph/operators/gradient_rules.h"
-#include "graph/operators/rows.h"
 #include "graph/operators/rules.h"
 
-namespace tandem {
+namespace tandem::operator_rows {
 namespace {
 
 void infer_pad(InferContext& c) {
@@ -70,4 +69,4 @@ Operator pad_backward() {
   return {.name = "PadBackward", .domain = "tandem", .since = {1}, .infer = [](InferContext& c) { infer_gradient(c, "Pad", 1); }};
 }
 
-}  // namespace tandem
+}  // namespace tandem::operator_rows

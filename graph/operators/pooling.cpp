@@ -1,8 +1,7 @@
 #include "graph/operators/gradient_rules.h"
-#include "graph/operators/rows.h"
 #include "graph/operators/window.h"
 
-namespace tandem {
+namespace tandem::operator_rows {
 namespace {
 
 // The pooled shape; leaves the attributes as kernels take them.
@@ -92,4 +91,4 @@ Operator average_pool_backward() {
   return {.name = "AveragePoolBackward", .domain = "tandem", .since = {1}, .infer = [](InferContext& c) { infer_gradient(c, "AveragePool", 1); }, .flops = pooling_backward_flops};
 }
 
-}  // namespace tandem
+}  // namespace tandem::operator_rows

@@ -2,9 +2,8 @@
 #include <limits>
 
 #include "graph/operators/fold.h"
-#include "graph/operators/rows.h"
 
-namespace tandem {
+namespace tandem::operator_rows {
 namespace {
 
 // Axes explicit and ascending. Nothing named means all axes, or none with noop_with_empty_axes, which then stays set.
@@ -250,4 +249,4 @@ Operator arg_min() {
           }};
 }
 
-}  // namespace tandem
+}  // namespace tandem::operator_rows

@@ -2,9 +2,8 @@
 #include <algorithm>
 
 #include "graph/operators/fold.h"
-#include "graph/operators/rows.h"
 
-namespace tandem {
+namespace tandem::operator_rows {
 namespace {
 
 // In `wanted` 0 keeps x's dimension (unless allowzero) and one −1 takes what is left.
@@ -165,4 +164,4 @@ Operator identity() {
           .operands = {{"input", OperandRole::view}}};
 }
 
-}  // namespace tandem
+}  // namespace tandem::operator_rows

@@ -2,9 +2,8 @@
 
 #include "graph/operators/fold.h"
 #include "graph/operators/gradient_rules.h"
-#include "graph/operators/rows.h"
 
-namespace tandem {
+namespace tandem::operator_rows {
 namespace {
 
 // Bounds as numpy clamps them. A negative step's "before the first element" is written −size−1, which reads the same
@@ -156,4 +155,4 @@ Operator split() {
           .operands = {{"input", OperandRole::view}, {"split", OperandRole::index}}};
 }
 
-}  // namespace tandem
+}  // namespace tandem::operator_rows

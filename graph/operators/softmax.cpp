@@ -1,9 +1,8 @@
 #include <numeric>
 
-#include "graph/operators/rows.h"
 #include "graph/operators/rules.h"
 
-namespace tandem {
+namespace tandem::operator_rows {
 namespace {
 
 void infer_axis(InferContext& c) {
@@ -62,4 +61,4 @@ Operator hardmax() {
           }};
 }
 
-}  // namespace tandem
+}  // namespace tandem::operator_rows

@@ -1,9 +1,8 @@
 #include <algorithm>
 
 #include "graph/operators/fold.h"
-#include "graph/operators/rows.h"
 
-namespace tandem {
+namespace tandem::operator_rows {
 namespace {
 
 void infer_transpose(InferContext& c) {
@@ -106,4 +105,4 @@ Operator space_to_depth() {
           }};
 }
 
-}  // namespace tandem
+}  // namespace tandem::operator_rows

@@ -1,17 +1,17 @@
 // The optimizers' updates, in place on parameters; see docs/internal-operators.md for the formulas. Inputs after the
 // scalars repeat once a tensor: weight, gradient, state..., copy; outputs: weight, state..., copy. Copies, the weights in
 // 16 bits, are there where the attribute `copies` says so.
-#include "graph/operators/rows.h"
 #include "graph/operators/rules.h"
+#include "graph/step_scalars.h"
 
-namespace tandem {
+namespace tandem::operator_rows {
 namespace {
 
 void infer_update(InferContext& c, int states) {
   const std::int64_t tensors = c.attributes().integer("tensors");
   states += c.attributes().integer("copies", 0) != 0 ? 1 : 0;  // handled as they are
   const int ins = 2 + states, outs = 1 + states;
-  expect_shape(c, 0, Shape{8});
+  expect_shape(c, 0, Shape{StepScalars::count});
   if (tensors < 1 || c.inputs() != 1 + tensors * ins || c.outputs() != tensors * outs)
     c.fail("has ", c.inputs(), " inputs and ", c.outputs(), " outputs for ", tensors, " tensors, expected ", 1 + tensors * ins, " and ", tensors * outs);
   for (int t = 0; t < tensors; ++t) {
@@ -59,4 +59,4 @@ Operator rmsprop_update() {
           .in_place = {1, 3, 4}};
 }
 
-}  // namespace tandem
+}  // namespace tandem::operator_rows

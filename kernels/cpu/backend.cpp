@@ -158,11 +158,7 @@ DeviceModel CpuBackend::model(int index, int devices_in_use) const {
 
 std::int64_t CpuBackend::free_memory(int, int devices_in_use) const { return available_memory() / std::max(1, devices_in_use); }
 
-std::vector<KernelRow> CpuBackend::rows() const {
-  std::vector<KernelRow> rows;
-  for (const CpuKernelRow& row : cpu_kernels()) rows.push_back({row.op, row.kernel});
-  return rows;
-}
+std::vector<KernelRow> CpuBackend::rows() const { return told(cpu_kernels()); }
 
 namespace {
 
@@ -185,7 +181,7 @@ std::optional<KernelDescription> as_kept(const CpuKernelRow& row, const KernelRe
 std::vector<KernelDescription> CpuBackend::describe(const KernelRequest& request) const {
   std::vector<KernelDescription> all;
   for (const CpuKernelRow& row : cpu_kernels())
-    if (row.op == request.op && (request.kernel.empty() || request.kernel.starts_with(row.kernel)))
+    if (row.serves(request.op) && (request.kernel.empty() || request.kernel.starts_with(row.kernel)))
       for (KernelDescription& d : row.describe(request))
         if (request.kernel.empty() || request.kernel == d.kernel)
           if (auto kept = as_kept(row, request, std::move(d))) all.push_back(std::move(*kept));

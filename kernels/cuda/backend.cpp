@@ -106,16 +106,12 @@ std::int64_t CudaBackend::free_memory(int index, int) const {
          }).get();
 }
 
-std::vector<KernelRow> CudaBackend::rows() const {
-  std::vector<KernelRow> rows;
-  for (const Row& row : kernels()) rows.push_back({row.op, row.kernel});
-  return rows;
-}
+std::vector<KernelRow> CudaBackend::rows() const { return told(kernels()); }
 
 std::vector<KernelDescription> CudaBackend::describe(const KernelRequest& request) const {
   std::vector<KernelDescription> all;
   for (const Row& row : kernels()) {
-    if (row.op != request.op || (!request.kernel.empty() && !request.kernel.starts_with(row.kernel))) continue;
+    if (!row.serves(request.op) || (!request.kernel.empty() && !request.kernel.starts_with(row.kernel))) continue;
     for (KernelDescription& d : row.describe(request, libraries_.get()))
       if (request.kernel.empty() || d.kernel == request.kernel) all.push_back(std::move(d));
   }

@@ -1,10 +1,6 @@
 // The list of CUDA kernels and what describing one needs.
 #pragma once
-#include <span>
-#include <string_view>
-#include <vector>
-
-#include "kernels/kernel.h"
+#include "kernels/list.h"
 
 namespace tandem::cuda {
 
@@ -13,12 +9,8 @@ class Libraries;  // cuDNN, cuBLASLt and NVRTC; kernels of our own may be descri
 // Ways to run a request with one family of kernels, best first; empty where the family cannot.
 using Describe = std::vector<KernelDescription> (*)(const KernelRequest& request, Libraries* libraries);
 
-struct Row {
-  std::string_view op;
-  std::string_view kernel;  // descriptions are named this, or this and a suffix that tells a variant: "cudnn.convolution.eng47.k2=1"
-  Describe describe;
-};
-
-std::span<const Row> kernels();  // best first within an operator
+using Row = ListedKernel<Describe>;
+std::span<const Row> native_kernels();  // our own, which need no library
+std::span<const Row> kernels();         // libraries' before our own
 
 }  // namespace tandem::cuda

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 
+#include "graph/step_scalars.h"
 #include "planner/passes/graph_copy.h"
 #include "planner/passes/loss_scaling.h"
 #include "planner/passes/optimizer.h"
@@ -64,7 +65,7 @@ void emit(Graph& graph, const UpdateRule& rule, ValueId scalars, std::span<const
 
 Graph append_updates(Graph graph, const CompileOptions& o) {
   const std::vector<Update> updates = take_gradients(graph);
-  ValueId scalars = GraphBuilder(graph, "update", {}).input("tandem.scalars", {DType::float32, Shape{8}}, ValueRole::step_state);
+  ValueId scalars = GraphBuilder(graph, "update", {}).input("tandem.scalars", {DType::float32, Shape{StepScalars::count}}, ValueRole::step_state);
   if (loss_scaling_of(o)) {
     std::vector<ValueId> gradients;
     for (const Update& u : updates) gradients.push_back(u.gradient);

@@ -1,6 +1,7 @@
 #include "planner/passes/loss_scaling.h"
 
 #include "graph/operator.h"
+#include "graph/step_scalars.h"
 #include "planner/passes/graph_copy.h"
 #include "planner/passes/passes.h"
 
@@ -22,7 +23,7 @@ std::optional<LossScaling> loss_scaling_of(const CompileOptions& o) {
 }
 
 ValueId scaled_loss(Graph& graph, const LossScaling& scaling, ValueId loss) {
-  Value state{.name = state_name, .type = {DType::float32, Shape{3}}, .kind = ValueKind::parameter, .role = ValueRole::optimizer_state, .template_shape = Shape{3}};
+  Value state{.name = state_name, .type = {DType::float32, Shape{LossScaleState::count}}, .kind = ValueKind::parameter, .role = ValueRole::optimizer_state, .template_shape = Shape{LossScaleState::count}};
   const ValueId id = graph.add_value(std::move(state));
   GraphBuilder b(graph, "loss_scale", {});
   const ValueId scale = b.emit("LossScale", {id}, {{"start", static_cast<float>(scaling.start)}});

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "tests/cli/process.h"
-#include "tests/runtime/rank_address.h"
+#include "tests/ranks/address.h"
 #include "trainer/checkpoint.h"
 #include "trainer/file.h"
 

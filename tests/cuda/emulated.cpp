@@ -6,82 +6,10 @@
 
 #include "kernels/cpu/kernels.h"
 #include "kernels/cuda/bodies/types.h"
-#include "kernels/cuda/native/elementwise.h"
-#include "kernels/cuda/native/native.h"
+#include "kernels/cuda/kernels.h"
 
 namespace tandem::cuda {
 namespace {
-
-struct EmulatedRow {
-  std::string_view op;
-  std::vector<KernelDescription> (*describe)(const KernelRequest&, Libraries*);
-};
-// kernels.cpp's rows of our own kernels.
-constexpr EmulatedRow rows[] = {
-    {"Conv", describe_convolution},
-    {"ConvTranspose", describe_convolution_backward_data},
-    {"ConvolutionBackwardData", describe_convolution_backward_data},
-    {"ConvolutionBackwardWeights", describe_convolution_backward_weights},
-    {"AveragePool", describe_average_pool},
-    {"AveragePoolBackward", describe_average_pool},
-    {"BatchNormalization", describe_batch_norm_inference},
-    {"BatchNormalizationBackward", describe_batch_norm_backward},
-    {"BatchNormalizationFactors", describe_batch_norm_factors},
-    {"BatchNormalizationTraining", describe_batch_norm_training},
-    {"LRN", describe_lrn},
-    {"LRNBackward", describe_lrn},
-    {"LRNTraining", describe_lrn},
-    {"LogSoftmax", describe_softmax},
-    {"MaxPool", describe_max_pool},
-    {"MaxPoolBackward", describe_max_pool_backward},
-    {"MaxPoolTraining", describe_max_pool},
-    {"Softmax", describe_softmax},
-    {"And", describe_comparison},
-    {"Cast", describe_cast},
-    {"Equal", describe_comparison},
-    {"Greater", describe_comparison},
-    {"GreaterOrEqual", describe_comparison},
-    {"Less", describe_comparison},
-    {"LessOrEqual", describe_comparison},
-    {"Not", describe_comparison},
-    {"Or", describe_comparison},
-    {"Where", describe_where},
-    {"Xor", describe_comparison},
-    {"Concat", describe_concat},
-    {"Expand", describe_expand},
-    {"Fill", describe_fill},
-    {"Gather", describe_gather},
-    {"GatherBackward", describe_gather_backward},
-    {"Pad", describe_pad},
-    {"PadBackward", describe_pad_backward},
-    {"Reorder", describe_reorder},
-    {"Reshape", describe_reshape},
-    {"Slice", describe_slice},
-    {"SliceBackward", describe_slice_backward},
-    {"Tile", describe_tile},
-    {"Transpose", describe_transpose},
-    {"ArgMax", describe_arg},
-    {"ArgMin", describe_arg},
-    {"ReduceMax", describe_reduction},
-    {"ReduceMean", describe_reduction},
-    {"ReduceMin", describe_reduction},
-    {"ReduceProd", describe_reduction},
-    {"ReduceSum", describe_reduction},
-    {"CountCorrect", describe_count_correct},
-    {"DropoutBackward", describe_dropout_backward},
-    {"DropoutTraining", describe_dropout},
-    {"NegativeLogLikelihoodLoss", describe_negative_log_likelihood},
-    {"NegativeLogLikelihoodLossBackward", describe_negative_log_likelihood},
-    {"SoftmaxCrossEntropyTraining", describe_softmax_cross_entropy},
-    {"AdamUpdate", describe_update},
-    {"RmspropUpdate", describe_update},
-    {"RunningStatistics", describe_running_statistics},
-    {"SgdUpdate", describe_update},
-    {"AllFinite", describe_all_finite},
-    {"LossScale", describe_loss_scale},
-    {"LossScaleUpdate", describe_loss_scale_update},
-    {"ScaledScalars", describe_scaled_scalars},
-};
 
 constexpr int poison = 0xff;  // NaN in every floating-point type
 
@@ -125,18 +53,18 @@ Held empty(const Operand& operand) { return {operand, std::vector<std::byte>(sta
 }  // namespace
 
 std::vector<KernelDescription> describe_emulated(const KernelRequest& request) {
-  for (const EmulatedRow& row : rows)
-    if (row.op == request.op) return row.describe(request, nullptr);
-  return describe_elementwise(request, nullptr);
+  for (const Row& row : native_kernels())
+    if (row.serves(request.op)) return row.describe(request, nullptr);
+  return {};
 }
 
 bool is_emulated(std::string_view op) {
-  return op == "Elementwise" || find_function(op) || std::any_of(std::begin(rows), std::end(rows), [&](const EmulatedRow& row) { return row.op == op; });
+  return std::ranges::any_of(native_kernels(), [&](const Row& row) { return row.serves(op); });
 }
 
 std::vector<KernelDescription> describe_native_cpu(const KernelRequest& request) {
   for (const CpuKernelRow& row : cpu_kernels())
-    if (row.op == request.op && row.kernel.starts_with("native."))
+    if (row.serves(request.op) && row.kernel.starts_with("native."))
       if (auto found = row.describe(request); !found.empty()) return found;
   return {};
 }

@@ -3,6 +3,7 @@
 #include <array>
 #include <set>
 
+#include "graph/operator.h"
 #include "kernels/cuda/bodies/all_reduce.h"
 #include "kernels/cuda/launch/launch.h"
 #include "kernels/cuda/native/describe.h"
@@ -263,6 +264,10 @@ TEST(OtherKernels, Fill) {
     const std::vector<Held> y = run(describe_emulated, {"Fill", {{"value", 1.0F}}, {{dtype, Shape{3, 5}, {}}}}, {});
     EXPECT_EQ(values_of(y[0]), std::vector<double>(15, 1.0)) << to_string(dtype);
   }
+}
+
+TEST(OtherKernels, EveryElementwiseOperatorHasAFormula) {
+  for (const Operator& op : operators()) EXPECT_TRUE(!op.elementwise || is_emulated(op.name)) << op.name;
 }
 
 TEST(OtherKernels, IntegersWrapAround) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <fstream>
+#include <set>
 #include <thread>
 
 #include "kernels/cpu/backend.h"
@@ -172,6 +173,13 @@ TEST(CpuBackend, FindsAKernelAgainByItsName) {
     ASSERT_EQ(found.size(), 1u);
     EXPECT_EQ(found[0].kernel, d.kernel);
   }
+}
+
+TEST(CpuBackend, TellsOfEveryOperatorThatARowServes) {
+  std::set<std::pair<std::string_view, std::string_view>> rows;
+  for (const KernelRow& row : cpu_backend().rows()) EXPECT_TRUE(rows.insert({row.op, row.kernel}).second) << row.op << ' ' << row.kernel;
+  for (const std::string_view op : {"Elementwise", "Tanh", "Less", "Where", "Cast"}) EXPECT_TRUE(rows.contains({op, "native.elementwise"})) << op;
+  EXPECT_TRUE(rows.contains({"Cast", "onednn.cast"}));
 }
 
 TEST(CpuBackend, MeasuresAKernel) {

@@ -1,7 +1,7 @@
 // What convolutions and batch normalizations do for each other: sums by channel that statistics come from, and normalizing
 // what is read. Only the native kernels do, against the same in two steps.
-#include "kernels/cpu/native/dense_rows.h"
-#include "kernels/cpu/onednn/rows.h"
+#include "kernels/cpu/native/families.h"
+#include "kernels/cpu/onednn/families.h"
 #include "tests/kernels/dense_harness.h"
 
 namespace tandem::dense_tests {

@@ -3,7 +3,7 @@
 #include <oneapi/dnnl/dnnl_version.h>
 
 #include "kernels/cpu/isa.h"
-#include "kernels/cpu/onednn/rows.h"
+#include "kernels/cpu/onednn/families.h"
 
 namespace tandem {
 namespace {

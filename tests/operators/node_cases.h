@@ -14,7 +14,7 @@ struct NodeCase {
   std::filesystem::path folder;
 };
 
-// A folder of cases, or why there is none.
+// A folder of cases, or why there is none. Where TANDEM_OPERATOR names an operator, those alone whose model has a node of it.
 struct NodeSuite {
   std::string name;
   std::vector<NodeCase> cases;  // sorted by name

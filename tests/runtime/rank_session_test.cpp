@@ -10,8 +10,8 @@
 #include "planner/compile.h"
 #include "planner/plan/plan_file.h"
 #include "runtime/session.h"
+#include "tests/ranks/address.h"
 #include "tests/runtime/allocations.h"
-#include "tests/runtime/rank_address.h"
 #include "tests/runtime/small_model.h"
 
 namespace tandem {

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "kernels/cpu/backend.h"
-#include "tests/runtime/rank_address.h"
+#include "tests/ranks/address.h"
 #include "tests/trainer/temporary_folder.h"
 #include "trainer/model.h"
 

@@ -4,8 +4,8 @@
 //   dbias = Σ dy, dscale = Σ dy·x̂, dx = scale/√(variance + ε)·(dy − dbias/M − x̂·dscale/M), daddend = dy
 #include <cmath>
 
+#include "graph/step_scalars.h"
 #include "kernels/cpu/native/dense.h"
-#include "kernels/cpu/native/dense_rows.h"
 
 namespace tandem::native {
 namespace {
@@ -148,6 +148,29 @@ Descriptions describe_batch_normalization_backward(const KernelRequest& request)
         m.out<T>(1)[c] = static_cast<T>(dscale);
         m.out<T>(2)[c] = static_cast<T>(dbias);
       });
+    });
+  });
+  return {d};
+}
+
+// running' = momentum·running + (1 − momentum)·value
+Descriptions describe_running_statistics(const KernelRequest& request) {
+  const Operand& running = request.inputs[0];
+  if (running.dtype != DType::float32 && running.dtype != DType::float64) return {};
+  KernelDescription d{.kernel = "native.running_statistics", .inputs = request.inputs, .outputs = request.outputs, .efficiency = 0.2, .in_place = {{0, 0}}};
+  const Layout layout = running.layout.any() ? layout_or_row_major(request.inputs[1]) : running.layout;
+  for (std::size_t i = 0; i < 2; ++i) d.inputs[i].layout = layout;
+  const bool may_skip = d.inputs.size() > 2 && d.inputs[2].present();
+  if (may_skip) d.inputs[2] = row_major(d.inputs[2]);
+  d.outputs[0].layout = layout;
+  const std::int64_t n = physical_elements(running.shape, layout);
+  const double momentum = static_cast<double>(request.attributes->real("momentum"));
+  visit_float(running.dtype, [&]<class T>() {
+    d.make = make_kernel([=](const Memory& m) {
+      const bool skip = may_skip && m.in<StepScalars>(2)->skip != 0;
+      const T keep = skip ? T(1) : static_cast<T>(momentum), take = static_cast<T>(1 - momentum);
+      if (skip) return void(std::copy_n(m.in<T>(0), n, m.out<T>(0)));
+      for (std::int64_t i = 0; i < n; ++i) m.out<T>(0)[i] = keep * m.in<T>(0)[i] + take * m.in<T>(1)[i];
     });
   });
   return {d};

@@ -2,7 +2,6 @@
 // tap meets. y = w·columns, dcolumns = wᵀ·dy, dw = dy·columnsᵀ. Where x is to be normalized first, columns hold
 // max(0, x·factor + shift) by channel, and 0 in the padding.
 #include "kernels/cpu/native/dense.h"
-#include "kernels/cpu/native/dense_rows.h"
 #include "kernels/cpu/native/gemm.h"
 
 namespace tandem::native {

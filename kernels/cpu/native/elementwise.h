@@ -1,7 +1,7 @@
 // Runs a program of elementwise instructions over chunks that stay in the first-level cache.
 #pragma once
 #include "kernels/cpu/native/copy.h"
-#include "kernels/cpu/native/micro.h"
+#include "kernels/cpu/native/elementwise_loops.h"
 
 namespace tandem::native {
 

@@ -1,4 +1,4 @@
-// Gather(x, indices) {axis} → y, GatherBackward(dy, indices) {axis, input_shape} → dx, ArgMax, ArgMin. Row-major.
+// Gather(x, indices) {axis} → y, GatherBackward(dy, indices) {axis, input_shape} → dx. Row-major.
 #include <limits>
 
 #include "graph/half.h"
@@ -6,19 +6,6 @@
 
 namespace tandem::native {
 namespace {
-
-struct Extent {
-  std::int64_t outer = 1, axis = 1, inner = 1;
-};
-Extent extent_of(const Shape& shape, int axis) {
-  Extent e;
-  for (int i = 0; i < shape.rank(); ++i) (i < axis ? e.outer : i == axis ? e.axis : e.inner) *= shape[i];
-  return e;
-}
-
-int axis_of(const KernelRequest& request, const Shape& x) {
-  return normalize_axis(request.attributes->integer("axis", 0), x.rank(), concat(request.op, "'s axis"));
-}
 
 template <class F>
 void visit_index(DType dtype, F&& f) {
@@ -40,18 +27,14 @@ T missing() {
     return std::numeric_limits<T>::has_quiet_NaN ? std::numeric_limits<T>::quiet_NaN() : T(0);
 }
 
-KernelDescription plain(std::string kernel, const KernelRequest& request) {
-  return {.kernel = std::move(kernel), .inputs = row_major(request.inputs), .outputs = row_major(request.outputs), .efficiency = 0.2};
-}
-
 }  // namespace
 
 Descriptions describe_gather(const KernelRequest& request) {
   const Shape& x = request.inputs[0].shape;
-  const Extent e = extent_of(x, axis_of(request, x));
+  const Extent e = extent_of(x, normalize_axis(request.attributes->integer("axis", 0), x.rank(), concat(request.op, "'s axis")));
   const std::int64_t count = request.inputs[1].shape.elements();
   const int parts = threads_for(e.outer * count * e.inner, request.options.threads);
-  KernelDescription d = plain("native.gather", request);
+  KernelDescription d = row_major_description("native.gather", request, 0.2);
   visit_storable(request.inputs[0].dtype, [&]<class T>() {
     visit_index(request.inputs[1].dtype, [&]<class I>() {
       d.make = make_kernel([=](const Memory& m) {
@@ -72,15 +55,15 @@ Descriptions describe_gather(const KernelRequest& request) {
   return d.make ? Descriptions{d} : Descriptions{};
 }
 
-// A thread owns rows of dx and adds what goes there in the order of the indices.
+// A thread owns lines of dx and adds what goes there in the order of the indices.
 Descriptions describe_gather_backward(const KernelRequest& request) {
   const Shape& x = request.outputs[0].shape;
   const DType dtype = request.inputs[0].dtype;
   if (dtype != DType::float32 && dtype != DType::float64) return {};
-  const Extent e = extent_of(x, axis_of(request, x));
+  const Extent e = extent_of(x, normalize_axis(request.attributes->integer("axis", 0), x.rank(), concat(request.op, "'s axis")));
   const std::int64_t count = request.inputs[1].shape.elements();
   const int parts = threads_for(e.outer * count * e.inner, request.options.threads);
-  KernelDescription d = plain("native.gather_backward", request);
+  KernelDescription d = row_major_description("native.gather_backward", request, 0.2);
   visit_float(dtype, [&]<class T>() {
     visit_index(request.inputs[1].dtype, [&]<class I>() {
       d.make = make_kernel([=](const Memory& m) {
@@ -98,36 +81,6 @@ Descriptions describe_gather_backward(const KernelRequest& request) {
         });
       });
     });
-  });
-  return d.make ? Descriptions{d} : Descriptions{};
-}
-
-// The first (or last) of the largest; NaN counts as largest.
-Descriptions describe_arg_max(const KernelRequest& request) {
-  const Shape& x = request.inputs[0].shape;
-  const Extent e = extent_of(x, axis_of(request, x));
-  const bool last = request.attributes->integer("select_last_index", 0) != 0, smallest = request.op == "ArgMin";
-  const int parts = threads_for(e.outer * e.axis * e.inner, request.options.threads);
-  KernelDescription d = plain(smallest ? "native.arg_min" : "native.arg_max", request);
-  if (size_of(request.inputs[0].dtype) == 0 || request.outputs[0].dtype != DType::int64) return {};
-  visit_storable(request.inputs[0].dtype, [&]<class T>() {
-    if constexpr (std::is_arithmetic_v<T>) {
-      d.make = make_kernel([=](const Memory& m) {
-        parallel(parts, [&](int k) {
-          const Range r = part_of(e.outer * e.inner, k, parts);
-          for (std::int64_t row = r.begin; row < r.end; ++row) {
-            const T* const values = m.in<T>(0) + row / e.inner * e.axis * e.inner + row % e.inner;
-            std::int64_t best = 0;
-            for (std::int64_t i = 1; i < e.axis; ++i) {
-              const T now = values[i * e.inner], then = values[best * e.inner];
-              const bool better = smallest ? now < then : now > then;
-              if (better || (now != now && then == then) || (last && now == then)) best = i;
-            }
-            m.out<std::int64_t>(0)[row] = best;
-          }
-        });
-      });
-    }
   });
   return d.make ? Descriptions{d} : Descriptions{};
 }

@@ -1,6 +1,5 @@
 // y = x·wᵀ + b over x[N, K], w[O, K]; dx = dy·w; dw = dyᵀ·x, db = Σ dy.
 #include "kernels/cpu/native/dense.h"
-#include "kernels/cpu/native/dense_rows.h"
 #include "kernels/cpu/native/gemm.h"
 
 namespace tandem::native {

@@ -1,6 +1,7 @@
 // Dynamic loss scaling: AllFinite, LossScale, LossScaleUpdate, ScaledScalars (graph/operators/loss_scale.cpp).
 #include <cmath>
 
+#include "graph/step_scalars.h"
 #include "kernels/cpu/native/native.h"
 
 namespace tandem::native {
@@ -56,10 +57,6 @@ bool single(const KernelRequest& request) {
   return std::all_of(request.inputs.begin(), request.inputs.end(), known) && known(request.outputs[0]);
 }
 
-KernelDescription plain(std::string kernel, const KernelRequest& request) {
-  return {.kernel = std::move(kernel), .inputs = row_major(request.inputs), .outputs = row_major(request.outputs), .efficiency = 0.1};
-}
-
 }  // namespace
 
 // In whatever layouts the operands lie: their padding is zero.
@@ -79,50 +76,47 @@ Descriptions describe_all_finite(const KernelRequest& request) {
 
 Descriptions describe_loss_scale(const KernelRequest& request) {
   if (!single(request)) return {};
-  KernelDescription d = plain("native.loss_scale", request);
-  d.make = make_kernel([start = request.attributes->real("start")](const Memory& m) { *m.out<float>(0) = std::ldexp(start, static_cast<int>(m.in<float>(0)[0])); });
+  KernelDescription d = row_major_description("native.loss_scale", request, 0.1);
+  d.make = make_kernel([start = request.attributes->real("start")](const Memory& m) { *m.out<float>(0) = std::ldexp(start, static_cast<int>(m.in<LossScaleState>(0)->exponent)); });
   return {d};
 }
 
 Descriptions describe_loss_scale_update(const KernelRequest& request) {
   if (!single(request)) return {};
-  KernelDescription d = plain("native.loss_scale_update", request);
+  KernelDescription d = row_major_description("native.loss_scale_update", request, 0.1);
   d.in_place = {{0, 0}};
   d.make = make_kernel([interval = static_cast<float>(request.attributes->integer("interval"))](const Memory& m) {
-    const float *const state = m.in<float>(0), finite = *m.in<float>(1);
-    float exponent = state[0], good = state[1] + 1, skipped = state[2];
-    if (finite == 0) {
-      exponent -= 1;
-      skipped += 1;
-      good = 0;
-    } else if (good >= interval) {
-      exponent += 1;
-      good = 0;
+    LossScaleState state = *m.in<LossScaleState>(0);
+    state.good += 1;
+    if (*m.in<float>(1) == 0) {
+      state.exponent -= 1;
+      state.skipped += 1;
+      state.good = 0;
+    } else if (state.good >= interval) {
+      state.exponent += 1;
+      state.good = 0;
     }
-    float* const now = m.out<float>(0);
-    now[0] = exponent;
-    now[1] = good;
-    now[2] = skipped;
+    *m.out<LossScaleState>(0) = state;
   });
   return {d};
 }
 
 Descriptions describe_scaled_scalars(const KernelRequest& request) {
   if (!single(request)) return {};
-  KernelDescription d = plain("native.scaled_scalars", request);
+  KernelDescription d = row_major_description("native.scaled_scalars", request, 0.1);
   const Attributes& a = *request.attributes;
   const float start = a.real("start");
   const double beta1 = static_cast<double>(a.real("beta1", 0.0F)), beta2 = static_cast<double>(a.real("beta2", 0.0F));
   d.make = make_kernel([=](const Memory& m) {
-    float* const now = m.out<float>(0);
-    std::copy_n(m.in<float>(0), 8, now);
-    const float* const state = m.in<float>(1);
-    const double t = std::max(1.0, static_cast<double>(now[1]) - static_cast<double>(state[2]));
-    now[1] = static_cast<float>(t);
-    now[2] = static_cast<float>(1 - std::pow(beta1, t));
-    now[3] = static_cast<float>(1 - std::pow(beta2, t));
-    now[4] = std::ldexp(start, static_cast<int>(state[0]));
-    now[5] = *m.in<float>(2) == 0 ? 1.0F : 0.0F;
+    StepScalars scalars = *m.in<StepScalars>(0);
+    const LossScaleState& state = *m.in<LossScaleState>(1);
+    const double t = std::max(1.0, static_cast<double>(scalars.step) - static_cast<double>(state.skipped));
+    scalars.step = static_cast<float>(t);
+    scalars.correction1 = static_cast<float>(1 - std::pow(beta1, t));
+    scalars.correction2 = static_cast<float>(1 - std::pow(beta2, t));
+    scalars.loss_scale = std::ldexp(start, static_cast<int>(state.exponent));
+    scalars.skip = *m.in<float>(2) == 0 ? 1.0F : 0.0F;
+    *m.out<StepScalars>(0) = scalars;
   });
   return {d};
 }

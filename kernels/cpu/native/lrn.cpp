@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "kernels/cpu/native/dense.h"
-#include "kernels/cpu/native/dense_rows.h"
 
 namespace tandem::native {
 namespace {

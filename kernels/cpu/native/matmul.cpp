@@ -1,7 +1,6 @@
 // numpy's matmul: the last two axes are matrices, those before broadcast. A vector is a row on the left and a column on
 // the right.
 #include "kernels/cpu/native/dense.h"
-#include "kernels/cpu/native/dense_rows.h"
 #include "kernels/cpu/native/gemm.h"
 
 namespace tandem::native {

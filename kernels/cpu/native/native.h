@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "kernels/cpu/rows.h"
+#include "kernels/cpu/describe.h"
 
 namespace tandem::native {
 
@@ -81,6 +81,16 @@ inline Layout layout_or_row_major(const Operand& operand) {
   return operand.layout.any() ? Layout::row_major(operand.shape.rank()) : operand.layout;
 }
 
+// Of a row-major tensor around an axis: sizes before it, its own, sizes behind it.
+struct Extent {
+  std::int64_t outer = 1, axis = 1, inner = 1;
+};
+inline Extent extent_of(const Shape& shape, int axis) {
+  Extent e;
+  for (int i = 0; i < shape.rank(); ++i) (i < axis ? e.outer : i == axis ? e.axis : e.inner) *= shape[i];
+  return e;
+}
+
 // The operand in a layout; absent ones stay absent.
 inline Operand with_layout(Operand operand, Layout layout) {
   if (operand.present()) operand.layout = std::move(layout);
@@ -91,6 +101,11 @@ inline std::vector<Operand> row_major(const std::vector<Operand>& operands) {
   std::vector<Operand> all;
   for (const Operand& operand : operands) all.push_back(row_major(operand));
   return all;
+}
+
+// All operands row-major.
+inline KernelDescription row_major_description(std::string kernel, const KernelRequest& request, double efficiency) {
+  return {.kernel = std::move(kernel), .inputs = row_major(request.inputs), .outputs = row_major(request.outputs), .efficiency = efficiency};
 }
 
 // visit_size(4, [&]<class T>() { ... }) with T an unsigned integer of that many bytes.

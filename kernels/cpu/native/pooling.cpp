@@ -3,7 +3,6 @@
 #include <limits>
 
 #include "kernels/cpu/native/dense.h"
-#include "kernels/cpu/native/dense_rows.h"
 
 namespace tandem::native {
 namespace {

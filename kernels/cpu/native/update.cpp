@@ -1,5 +1,6 @@
 // Optimizer updates over all tensors at once, in place and in the parameters' own layouts (padding stays zero: there
-// all operands are), and RunningStatistics.
+// all operands are).
+#include "graph/step_scalars.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/native/native.h"
 
@@ -48,7 +49,7 @@ class UpdateKernel final : public Kernel {
   }
 
   void bind(std::span<std::byte* const> inputs, std::span<std::byte* const> outputs, std::byte*) override {
-    scalars_ = reinterpret_cast<const float*>(inputs[0]);
+    scalars_ = reinterpret_cast<const StepScalars*>(inputs[0]);
     copies_.clear();
     pieces_.clear();
     const std::size_t in = static_cast<std::size_t>(states_) + 2, out = in - 1;
@@ -68,12 +69,12 @@ class UpdateKernel final : public Kernel {
 
   void run(StreamHandle) override {
     for (const CopyOf& c : copies_) std::memcpy(c.to, c.from, static_cast<std::size_t>(c.bytes));
-    if (scalars_[5] != 0) return;  // the step is skipped
+    if (scalars_->skip != 0) return;
     vector::UpdateNumbers numbers = numbers_;
-    numbers.rate = static_cast<double>(scalars_[0]);
-    numbers.correction1 = static_cast<double>(scalars_[2]);
-    numbers.correction2 = static_cast<double>(scalars_[3]);
-    numbers.unscale = 1 / static_cast<double>(scalars_[4]);
+    numbers.rate = static_cast<double>(scalars_->learning_rate);
+    numbers.correction1 = static_cast<double>(scalars_->correction1);
+    numbers.correction2 = static_cast<double>(scalars_->correction2);
+    numbers.unscale = 1 / static_cast<double>(scalars_->loss_scale);
     parallel(parts_, [&](int k) {
       const Range r = part_of(static_cast<std::int64_t>(pieces_.size()), k, parts_);
       for (std::int64_t i = r.begin; i < r.end; ++i) {
@@ -99,7 +100,7 @@ class UpdateKernel final : public Kernel {
   vector::UpdateNumbers numbers_;
   std::vector<std::int64_t> sizes_;
   int states_, parts_ = 1;
-  const float* scalars_ = nullptr;
+  const StepScalars* scalars_ = nullptr;
   std::vector<Piece> pieces_;
   std::vector<CopyOf> copies_;
 };
@@ -141,29 +142,6 @@ Descriptions describe_update(const KernelRequest& request) {
     d.make = [=, function = function_of<T>(request.op)]() -> std::unique_ptr<Kernel> {
       return std::make_unique<UpdateKernel<T>>(function, numbers, sizes, states, threads);
     };
-  });
-  return {d};
-}
-
-// running' = momentum·running + (1 − momentum)·value
-Descriptions describe_running_statistics(const KernelRequest& request) {
-  const Operand& running = request.inputs[0];
-  if (running.dtype != DType::float32 && running.dtype != DType::float64) return {};
-  KernelDescription d{.kernel = "native.running_statistics", .inputs = request.inputs, .outputs = request.outputs, .efficiency = 0.2, .in_place = {{0, 0}}};
-  const Layout layout = running.layout.any() ? layout_or_row_major(request.inputs[1]) : running.layout;
-  for (std::size_t i = 0; i < 2; ++i) d.inputs[i].layout = layout;
-  const bool may_skip = d.inputs.size() > 2 && d.inputs[2].present();
-  if (may_skip) d.inputs[2] = row_major(d.inputs[2]);
-  d.outputs[0].layout = layout;
-  const std::int64_t n = physical_elements(running.shape, layout);
-  const double momentum = static_cast<double>(request.attributes->real("momentum"));
-  visit_float(running.dtype, [&]<class T>() {
-    d.make = make_kernel([=](const Memory& m) {
-      const bool skip = may_skip && m.in<float>(2)[5] != 0;
-      const T keep = skip ? T(1) : static_cast<T>(momentum), take = static_cast<T>(1 - momentum);
-      if (skip) return void(std::copy_n(m.in<T>(0), n, m.out<T>(0)));
-      for (std::int64_t i = 0; i < n; ++i) m.out<T>(0)[i] = keep * m.in<T>(0)[i] + take * m.in<T>(1)[i];
-    });
   });
   return {d};
 }

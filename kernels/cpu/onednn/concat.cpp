@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "kernels/cpu/onednn/primitive.h"
-#include "kernels/cpu/onednn/rows.h"
 
 namespace tandem::onednn {
 

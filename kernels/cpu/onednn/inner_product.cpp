@@ -3,7 +3,6 @@
 
 #include "kernels/cpu/native/window.h"
 #include "kernels/cpu/onednn/primitive.h"
-#include "kernels/cpu/onednn/rows.h"
 
 namespace tandem::onednn {
 namespace {

@@ -1,6 +1,5 @@
 // Local response normalisation across channels, in x's own layout.
 #include "kernels/cpu/onednn/primitive.h"
-#include "kernels/cpu/onednn/rows.h"
 
 namespace tandem::onednn {
 namespace {

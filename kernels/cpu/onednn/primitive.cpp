@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "kernels/cpu/native/native.h"
-#include "kernels/cpu/onednn/rows.h"
 
 namespace tandem::onednn {
 

@@ -1,6 +1,5 @@
 // Softmax along one axis, in x's own layout. Not LogSoftmax: oneDNN's logarithm is off by more than float's rounding.
 #include "kernels/cpu/onednn/primitive.h"
-#include "kernels/cpu/onednn/rows.h"
 
 namespace tandem::onednn {
 

@@ -7,55 +7,73 @@
 
 namespace tandem::cuda {
 
+// Every elementwise operator: its name, its formula on real numbers and, of a NUMBER, on integers. Operands are a and b, p and
+// q the parameters in the order of the operator's row; zero and one are of the operands' type. Fmod is Mod with that attribute.
+#define TANDEM_ELEMENTWISE(REAL, NUMBER) \
+  NUMBER(Abs, fabs(a), a < 0 ? wrapped(0 - U(a)) : a) \
+  NUMBER(Add, a + b, wrapped(U(a) + U(b))) \
+  REAL(Ceil, ceil(a)) \
+  REAL(Clip, a < p ? p : a > q ? q : a) \
+  REAL(ClipBackward, b > p && b < q ? a : zero) \
+  REAL(Cos, cos(a)) \
+  NUMBER(Div, a / b, b == 0 ? 0 : b == -1 ? wrapped(0 - U(a)) : a / b) \
+  REAL(Elu, a >= zero ? a : p * expm1(a)) \
+  REAL(EluBackward, b > zero ? a : a * (b + p)) \
+  REAL(Erf, erf(a)) \
+  REAL(Exp, exp(a)) \
+  REAL(Floor, floor(a)) \
+  NUMBER(Fmod, fmod(a, b), integer_remainder(a, b)) \
+  REAL(HardSigmoid, between(p * a + q, zero, one)) \
+  REAL(HardSigmoidBackward, p * b + q > zero && p * b + q < one ? a * p : zero) \
+  NUMBER(Identity, a, a) \
+  REAL(LeakyRelu, a >= zero ? a : p * a) \
+  REAL(LeakyReluBackward, b >= zero ? a : p * a) \
+  REAL(Log, log(a)) \
+  NUMBER(Max, a != a ? a : b != b ? b : a > b ? a : b, a > b ? a : b) \
+  NUMBER(Min, a != a ? a : b != b ? b : a < b ? a : b, a < b ? a : b) \
+  NUMBER(Mod, floored(fmod(a, b), b), floored(integer_remainder(a, b), b)) \
+  NUMBER(Mul, a * b, wrapped(U(a) * U(b))) \
+  NUMBER(Neg, -a, wrapped(0 - U(a))) \
+  NUMBER(Pow, pow(a, b), integer_power(a, b)) \
+  REAL(Reciprocal, one / a) \
+  NUMBER(Relu, a < zero ? zero : a, a < 0 ? 0 : a) \
+  REAL(ReluBackward, b > zero ? a : zero) \
+  REAL(Round, rint(a)) \
+  REAL(Sigmoid, one / (one + exp(-a))) \
+  REAL(SigmoidBackward, a * b * (one - b)) \
+  NUMBER(Sign, a > zero ? one : a < zero ? -one : a, a > 0 ? 1 : a < 0 ? -1 : 0) \
+  REAL(Sin, sin(a)) \
+  REAL(Softplus, (a > zero ? a : zero) + log1p(exp(-fabs(a)))) \
+  REAL(Sqrt, sqrt(a)) \
+  NUMBER(Sub, a - b, wrapped(U(a) - U(b))) \
+  REAL(Tanh, tanh(a)) \
+  REAL(TanhBackward, a * (one - b * b))
+
 enum class Function : unsigned char {
-  Abs, Add, Ceil, Clip, ClipBackward, Cos, Div, Elu, EluBackward, Erf, Exp, Floor, Fmod, HardSigmoid, HardSigmoidBackward, Identity,
-  LeakyRelu, LeakyReluBackward, Log, Max, Min, Mod, Mul, Neg, Pow, Reciprocal, Relu, ReluBackward, Round, Sigmoid, SigmoidBackward,
-  Sign, Sin, Softplus, Sqrt, Sub, Tanh, TanhBackward,
+#define NAME(name, ...) name,
+  TANDEM_ELEMENTWISE(NAME, NAME)
+#undef NAME
 };
 
-// C is float or double; p and q are the function's parameters in the order of its operator's row.
+template <class C>
+TANDEM_DEVICE C between(C v, C low, C high) {
+  return v < low ? low : v > high ? high : v;
+}
+// A remainder with the divisor's sign.
+template <class C>
+TANDEM_DEVICE C floored(C r, C divisor) {
+  return r != C(0) && (r < C(0)) != (divisor < C(0)) ? r + divisor : r;
+}
+
+// C is float or double.
 template <class C>
 TANDEM_DEVICE C apply_real(Function f, C a, C b, C p, C q) {
   const C zero = 0, one = 1;
   switch (f) {
-    case Function::Abs: return fabs(a);
-    case Function::Add: return a + b;
-    case Function::Ceil: return ceil(a);
-    case Function::Clip: return a < p ? p : a > q ? q : a;
-    case Function::ClipBackward: return b > p && b < q ? a : zero;
-    case Function::Cos: return cos(a);
-    case Function::Div: return a / b;
-    case Function::Elu: return a >= zero ? a : p * expm1(a);
-    case Function::EluBackward: return b > zero ? a : a * (b + p);
-    case Function::Erf: return erf(a);
-    case Function::Exp: return exp(a);
-    case Function::Floor: return floor(a);
-    case Function::Fmod: return fmod(a, b);
-    case Function::HardSigmoid: { const C t = p * a + q; return t < zero ? zero : t > one ? one : t; }
-    case Function::HardSigmoidBackward: { const C t = p * b + q; return t > zero && t < one ? a * p : zero; }
-    case Function::Identity: return a;
-    case Function::LeakyRelu: return a >= zero ? a : p * a;
-    case Function::LeakyReluBackward: return b >= zero ? a : p * a;
-    case Function::Log: return log(a);
-    case Function::Max: return a != a ? a : b != b ? b : a > b ? a : b;
-    case Function::Min: return a != a ? a : b != b ? b : a < b ? a : b;
-    case Function::Mod: { const C r = fmod(a, b); return r != zero && (r < zero) != (b < zero) ? r + b : r; }
-    case Function::Mul: return a * b;
-    case Function::Neg: return -a;
-    case Function::Pow: return pow(a, b);
-    case Function::Reciprocal: return one / a;
-    case Function::Relu: return a < zero ? zero : a;
-    case Function::ReluBackward: return b > zero ? a : zero;
-    case Function::Round: return rint(a);
-    case Function::Sigmoid: return one / (one + exp(-a));
-    case Function::SigmoidBackward: return a * b * (one - b);
-    case Function::Sign: return a > zero ? one : a < zero ? -one : a;
-    case Function::Sin: return sin(a);
-    case Function::Softplus: return (a > zero ? a : zero) + log1p(exp(-fabs(a)));
-    case Function::Sqrt: return sqrt(a);
-    case Function::Sub: return a - b;
-    case Function::Tanh: return tanh(a);
-    case Function::TanhBackward: return a * (one - b * b);
+#define CASE(name, formula, ...) \
+  case Function::name: return formula;
+    TANDEM_ELEMENTWISE(CASE, CASE)
+#undef CASE
   }
   return zero;
 }
@@ -70,22 +88,17 @@ TANDEM_DEVICE long long integer_power(long long base, long long exponent) {
 }
 
 // Integers wrap around, divide towards zero, and give 0 where they would divide by it.
+TANDEM_DEVICE long long wrapped(unsigned long long v) { return static_cast<long long>(v); }
+TANDEM_DEVICE long long integer_remainder(long long a, long long b) { return b == 0 || b == -1 ? 0 : a % b; }
 TANDEM_DEVICE long long apply_integer(Function f, long long a, long long b) {
   using U = unsigned long long;
   switch (f) {
-    case Function::Abs: return a < 0 ? static_cast<long long>(0 - static_cast<U>(a)) : a;
-    case Function::Add: return static_cast<long long>(static_cast<U>(a) + static_cast<U>(b));
-    case Function::Div: return b == 0 ? 0 : b == -1 ? static_cast<long long>(0 - static_cast<U>(a)) : a / b;
-    case Function::Fmod: return b == 0 || b == -1 ? 0 : a % b;
-    case Function::Max: return a > b ? a : b;
-    case Function::Min: return a < b ? a : b;
-    case Function::Mod: { const long long r = b == 0 || b == -1 ? 0 : a % b; return r != 0 && (r < 0) != (b < 0) ? r + b : r; }
-    case Function::Mul: return static_cast<long long>(static_cast<U>(a) * static_cast<U>(b));
-    case Function::Neg: return static_cast<long long>(0 - static_cast<U>(a));
-    case Function::Pow: return integer_power(a, b);
-    case Function::Relu: return a < 0 ? 0 : a;
-    case Function::Sign: return a > 0 ? 1 : a < 0 ? -1 : 0;
-    case Function::Sub: return static_cast<long long>(static_cast<U>(a) - static_cast<U>(b));
+#define NONE(...)
+#define CASE(name, formula, integer) \
+  case Function::name: return integer;
+    TANDEM_ELEMENTWISE(NONE, CASE)
+#undef CASE
+#undef NONE
     default: return a;
   }
 }

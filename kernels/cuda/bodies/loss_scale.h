@@ -1,5 +1,6 @@
 // Dynamic loss scaling (graph/operators/loss_scale.cpp): whether gradients are finite, and the state that follows.
 #pragma once
+#include "graph/step_scalars.h"
 #include "kernels/cuda/bodies/narrow.h"
 #include "kernels/cuda/bodies/thread.h"
 
@@ -62,63 +63,64 @@ struct FiniteBody {
   }
 };
 
-// scale = start · 2^state[0]
+// scale = start · 2^state.exponent
 struct LossScaleBody {
   static constexpr int threads = 1;
   static constexpr bool cooperative = false;
-  const float* state;
+  const LossScaleState* state;
   float* scale;
   float start;
 
   template <class Thread>
   TANDEM_DEVICE void operator()(const Thread&) const {
-    *scale = ldexpf(start, static_cast<int>(state[0]));
+    *scale = ldexpf(start, static_cast<int>(state->exponent));
   }
 };
 
 struct LossScaleUpdateBody {
   static constexpr int threads = 1;
   static constexpr bool cooperative = false;
-  const float *state, *finite;
-  float* now;
+  const LossScaleState* state;
+  const float* finite;
+  LossScaleState* now;
   float interval;
 
   template <class Thread>
   TANDEM_DEVICE void operator()(const Thread&) const {
-    float exponent = state[0], good = state[1] + 1, skipped = state[2];
+    LossScaleState s = *state;
+    s.good += 1;
     if (*finite == 0) {
-      exponent -= 1;
-      skipped += 1;
-      good = 0;
-    } else if (good >= interval) {
-      exponent += 1;
-      good = 0;
+      s.exponent -= 1;
+      s.skipped += 1;
+      s.good = 0;
+    } else if (s.good >= interval) {
+      s.exponent += 1;
+      s.good = 0;
     }
-    now[0] = exponent;
-    now[1] = good;
-    now[2] = skipped;
+    *now = s;
   }
 };
 
 struct ScaledScalarsBody {
   static constexpr int threads = 1;
   static constexpr bool cooperative = false;
-  const float *scalars, *state, *finite;
-  float* now;
+  const StepScalars* scalars;
+  const LossScaleState* state;
+  const float* finite;
+  StepScalars* now;
   float start;
   double beta1, beta2;
 
   template <class Thread>
   TANDEM_DEVICE void operator()(const Thread&) const {
-    const double steps = static_cast<double>(scalars[1]) - static_cast<double>(state[2]), t = steps < 1 ? 1 : steps;
-    now[0] = scalars[0];
-    now[1] = static_cast<float>(t);
-    now[2] = static_cast<float>(1 - pow(beta1, t));
-    now[3] = static_cast<float>(1 - pow(beta2, t));
-    now[4] = ldexpf(start, static_cast<int>(state[0]));
-    now[5] = *finite == 0 ? 1.0F : 0.0F;
-    now[6] = scalars[6];
-    now[7] = scalars[7];
+    const double steps = static_cast<double>(scalars->step) - static_cast<double>(state->skipped), t = steps < 1 ? 1 : steps;
+    StepScalars s = *scalars;
+    s.step = static_cast<float>(t);
+    s.correction1 = static_cast<float>(1 - pow(beta1, t));
+    s.correction2 = static_cast<float>(1 - pow(beta2, t));
+    s.loss_scale = ldexpf(start, static_cast<int>(state->exponent));
+    s.skip = *finite == 0 ? 1.0F : 0.0F;
+    *now = s;
   }
 };
 

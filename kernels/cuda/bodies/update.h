@@ -1,6 +1,7 @@
-// Optimizer updates of many tensors in one launch, and running statistics. The table of tensors travels as the kernel's
+// Optimizer updates of many tensors in one launch. The table of tensors travels as the kernel's
 // argument; a block takes one piece of one tensor.
 #pragma once
+#include "graph/step_scalars.h"
 #include "kernels/cuda/bodies/narrow.h"
 
 #if !defined(__CUDACC__)
@@ -37,7 +38,7 @@ struct UpdateBody {
   UpdateNumbers n;
   Narrow narrow;                   // what 16 bits are
   std::uint64_t narrow_gradients;  // by tensor, a bit
-  const float* scalars;  // learning rate, step, 1 − β1ᵗ, 1 − β2ᵗ, loss scale, 1 to skip the step
+  const StepScalars* scalars;
   int count;
   std::int32_t first_block[tensors_a_launch];
   UpdateTensor<T> tensors[tensors_a_launch];
@@ -49,7 +50,7 @@ struct UpdateBody {
     const UpdateTensor<T>& tensor = tensors[k];
     const std::int64_t begin = (t.block() - first_block[k]) * update_piece;
     const std::int64_t end = begin + update_piece < tensor.elements ? begin + update_piece : tensor.elements;
-    const bool skip = scalars[5] != 0;
+    const bool skip = scalars->skip != 0;
     for (std::int64_t i = begin + t.thread(); i < end; i += threads) {
       const T g = (narrow_gradients >> k & 1) != 0 ? static_cast<T>(load_narrow(narrow, tensor.g, i)) : static_cast<const T*>(tensor.g)[i];
       const T w = skip ? keep(tensor, i) : update(tensor, i, g);
@@ -65,9 +66,9 @@ struct UpdateBody {
     return a.w[i];
   }
   TANDEM_DEVICE T update(const UpdateTensor<T>& a, std::int64_t i, T g) const {
-    const T rate = static_cast<T>(scalars[0]);
+    const T rate = static_cast<T>(scalars->learning_rate);
     T w = a.w[i];
-    g /= static_cast<T>(scalars[4]);
+    g /= static_cast<T>(scalars->loss_scale);
     if (n.optimizer == Optimizer::adam && n.decoupled)
       w -= rate * static_cast<T>(n.weight_decay) * w;
     else
@@ -88,7 +89,7 @@ struct UpdateBody {
         const T v = static_cast<T>(n.beta2) * a.second[i] + static_cast<T>(1 - n.beta2) * g * g;
         a.new_first[i] = m;
         a.new_second[i] = v;
-        w -= rate * (m / static_cast<T>(scalars[2])) / (sqrt(v / static_cast<T>(scalars[3])) + static_cast<T>(n.epsilon));
+        w -= rate * (m / static_cast<T>(scalars->correction1)) / (sqrt(v / static_cast<T>(scalars->correction2)) + static_cast<T>(n.epsilon));
         break;
       }
       case Optimizer::rmsprop: {
@@ -104,25 +105,6 @@ struct UpdateBody {
       }
     }
     return w;
-  }
-};
-
-// running' = momentum · running + (1 − momentum) · value
-template <class T>
-struct RunningBody {
-  static constexpr int threads = 256;
-  static constexpr bool cooperative = false;
-  const T *running, *value;
-  T* result;
-  std::int64_t elements;
-  double momentum;
-  const float* scalars;  // null, or those whose [5] skips the step
-
-  template <class Thread>
-  TANDEM_DEVICE void operator()(const Thread& t) const {
-    const bool skip = scalars && scalars[5] != 0;
-    const T keep = static_cast<T>(momentum), take = static_cast<T>(1 - momentum);
-    for (std::int64_t i = t.block() * threads + t.thread(); i < elements; i += t.blocks() * threads) result[i] = skip ? running[i] : keep * running[i] + take * value[i];
   }
 };
 

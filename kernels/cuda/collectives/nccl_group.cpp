@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "kernels/cuda/check.h"
+#include "ranks/world.h"
 
 namespace tandem::cuda {
 namespace {

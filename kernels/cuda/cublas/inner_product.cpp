@@ -1,11 +1,10 @@
 // InnerProduct and its gradients: y[N,O] = x[N,K] · w[O,K]ᵀ in row-major terms, where K runs over x's axes but the first
 // in x's own order, which w shares. cuBLAS sees the transposed, column-major matrices.
-#include "kernels/cuda/cublas/families.h"
 #include "kernels/cuda/cublas/ways.h"
 #include "kernels/cuda/libraries.h"
 #include "kernels/cuda/native/bias.h"
 #include "kernels/cuda/native/describe.h"
-#include "kernels/cuda/native/reduction.h"
+#include "kernels/cuda/native/reduce.h"
 
 namespace tandem::cuda {
 namespace {

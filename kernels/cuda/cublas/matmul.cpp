@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "kernels/cuda/cublas/families.h"
 #include "kernels/cuda/cublas/ways.h"
 #include "kernels/cuda/libraries.h"
 #include "kernels/cuda/native/describe.h"

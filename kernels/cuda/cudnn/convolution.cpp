@@ -1,12 +1,11 @@
 // Convolutions, channels last, in float32, bfloat16 and float16 (accumulated in float32). One spatial axis is treated as
 // two. Bias and Relu behind a convolution, sums by channel, and the normalization of what it reads are part of cuDNN's graph
 // where it has an engine for that, else launches of our own stand before and behind.
-#include "kernels/cuda/cudnn/families.h"
 #include "kernels/cuda/cudnn/kernel.h"
 #include "kernels/cuda/libraries.h"
-#include "kernels/cuda/native/batch_norm.h"
+#include "kernels/cuda/native/batch_normalization.h"
 #include "kernels/cuda/native/bias.h"
-#include "kernels/cuda/native/reduction.h"
+#include "kernels/cuda/native/reduce.h"
 
 namespace tandem::cuda {
 namespace {

@@ -1,5 +1,4 @@
 // Two-dimensional pooling, channels last. Max pooling keeps the place of each maximum in its window as one byte.
-#include "kernels/cuda/cudnn/families.h"
 #include "kernels/cuda/cudnn/kernel.h"
 #include "kernels/cuda/libraries.h"
 

@@ -6,7 +6,7 @@
 #include "kernels/cuda/compiler.h"
 #include "kernels/cuda/libraries.h"
 #include "kernels/cuda/native/elementwise.h"
-#include "kernels/cuda/native/native.h"
+#include "kernels/cuda/native/families.h"
 
 namespace tandem::cuda {
 namespace {

@@ -1,6 +1,6 @@
 #include "kernels/cuda/native/bias.h"
 
-#include "kernels/cuda/bodies/channels.h"
+#include "kernels/cuda/bodies/bias.h"
 #include "kernels/cuda/launch/launch.h"
 
 namespace tandem::cuda {

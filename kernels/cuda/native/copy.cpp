@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <bit>
 
-#include "kernels/cuda/bodies/movement.h"
+#include "kernels/cuda/bodies/copy.h"
+#include "kernels/cuda/bodies/fill.h"
 #include "kernels/cuda/launch/launch.h"
 
 namespace tandem::cuda {
@@ -108,6 +109,22 @@ std::uint64_t pattern_of(DType dtype, double value) {
     case DType::boolean: return value != 0;
     default: return static_cast<std::uint64_t>(static_cast<std::int64_t>(value));
   }
+}
+
+CopyPlan copy_along(const Shape& shape, DType dtype, const std::vector<std::int64_t>& y, const std::vector<std::int64_t>& x) {
+  CopyPlan p;
+  p.size = size_of(dtype);
+  for (std::size_t axis = 0; axis < shape.dims.size(); ++axis) p.dims.push_back({shape.dims[axis], {y[axis], x[axis]}});
+  return p;
+}
+
+Descriptions describe_copy(KernelDescription d, const CopyPlan& plan) {
+  if (!fit_index(d) || plan.size == 0) return {};
+  const std::optional<CopyLauncher> copy = plan_copy(plan);
+  if (!copy) return {};
+  d.efficiency = copy_efficiency;
+  d.make = launches([copy = *copy](const Buffers& b) { return CopyLauncher(copy)(b.inputs[0], b.outputs[0]); });
+  return {d};
 }
 
 }  // namespace tandem::cuda

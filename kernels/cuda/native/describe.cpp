@@ -50,6 +50,21 @@ Layout layout_of(const KernelRequest& request, int rank) {
   return Layout::channels_last(rank);
 }
 
+KernelDescription row_major_description(const KernelRequest& request, std::string_view kernel) {
+  KernelDescription d = description_of(request, kernel, Layout());
+  for (std::vector<Operand>* operands : {&d.inputs, &d.outputs})
+    for (Operand& o : *operands)
+      if (o.present()) o.layout = Layout::row_major(o.shape.rank());
+  d.efficiency = 0.5;
+  return d;
+}
+
+Launches in_turn(std::vector<Launches> all) {
+  return [all = std::move(all)](void* stream) {
+    for (const Launches& one : all) one(stream);
+  };
+}
+
 bool has(const std::vector<Operand>& operands, std::size_t i) { return i < operands.size() && operands[i].present(); }
 
 std::vector<std::int64_t> strides_of(const Shape& shape, const Layout& layout) {

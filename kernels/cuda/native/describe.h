@@ -10,7 +10,8 @@
 
 namespace tandem::cuda {
 
-class Libraries;
+class Libraries;  // cuDNN, cuBLASLt and NVRTC; none of our own kernels needs one
+using Descriptions = std::vector<KernelDescription>;
 
 // Memory a kernel is bound to. Absent operands are null.
 struct Buffers {
@@ -32,10 +33,12 @@ using Binder = std::function<Launches(const Buffers& buffers)>;  // puts the add
 
 // What a description's `make` is for a kernel that is only launches.
 std::function<std::unique_ptr<Kernel>()> launches(Binder binder);
+Launches in_turn(std::vector<Launches> all);
 
 // The request's operands, their open layouts chosen: `layout` for those of its rank, row-major for the others.
 // Layouts that are not plain become `layout` too (the planner then reorders). Absent operands stay as they are.
 KernelDescription description_of(const KernelRequest& request, std::string_view kernel, const Layout& layout);
+KernelDescription row_major_description(const KernelRequest& request, std::string_view kernel);
 // The layout of the first operand of that rank whose layout is chosen and plain; else channels last.
 Layout layout_of(const KernelRequest& request, int rank);
 

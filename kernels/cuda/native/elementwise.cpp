@@ -5,7 +5,6 @@
 
 #include "graph/operator.h"
 #include "kernels/cuda/launch/launch.h"
-#include "kernels/cuda/native/native.h"
 
 namespace tandem::cuda {
 namespace {
@@ -13,50 +12,20 @@ namespace {
 struct FunctionRow {
   std::string_view op;
   Function function;
+  bool integers;  // which have it, too
 };
 constexpr FunctionRow functions[] = {
-    {"Abs", Function::Abs},
-    {"Add", Function::Add},
-    {"Ceil", Function::Ceil},
-    {"Clip", Function::Clip},
-    {"ClipBackward", Function::ClipBackward},
-    {"Cos", Function::Cos},
-    {"Div", Function::Div},
-    {"Elu", Function::Elu},
-    {"EluBackward", Function::EluBackward},
-    {"Erf", Function::Erf},
-    {"Exp", Function::Exp},
-    {"Floor", Function::Floor},
-    {"Fmod", Function::Fmod},
-    {"HardSigmoid", Function::HardSigmoid},
-    {"HardSigmoidBackward", Function::HardSigmoidBackward},
-    {"Identity", Function::Identity},
-    {"LeakyRelu", Function::LeakyRelu},
-    {"LeakyReluBackward", Function::LeakyReluBackward},
-    {"Log", Function::Log},
-    {"Max", Function::Max},
-    {"Min", Function::Min},
-    {"Mod", Function::Mod},
-    {"Mul", Function::Mul},
-    {"Neg", Function::Neg},
-    {"Pow", Function::Pow},
-    {"Reciprocal", Function::Reciprocal},
-    {"Relu", Function::Relu},
-    {"ReluBackward", Function::ReluBackward},
-    {"Round", Function::Round},
-    {"Sigmoid", Function::Sigmoid},
-    {"SigmoidBackward", Function::SigmoidBackward},
-    {"Sign", Function::Sign},
-    {"Sin", Function::Sin},
-    {"Softplus", Function::Softplus},
-    {"Sqrt", Function::Sqrt},
-    {"Sub", Function::Sub},
-    {"Tanh", Function::Tanh},
-    {"TanhBackward", Function::TanhBackward},
+#define REAL(name, ...) {#name, Function::name, false},
+#define NUMBER(name, ...) {#name, Function::name, true},
+    TANDEM_ELEMENTWISE(REAL, NUMBER)
+#undef NUMBER
+#undef REAL
 };
-// What integers have, too.
-constexpr Function integer_functions[] = {Function::Abs, Function::Add, Function::Div, Function::Fmod, Function::Identity, Function::Max, Function::Min,
-                                          Function::Mod, Function::Mul, Function::Neg, Function::Pow, Function::Relu, Function::Sign,     Function::Sub};
+
+const FunctionRow* find_function(std::string_view op) {
+  const auto row = std::find_if(std::begin(functions), std::end(functions), [&](const FunctionRow& f) { return f.op == op; });
+  return row != std::end(functions) ? row : nullptr;
+}
 
 template <class T>
 ElementwiseBody<T> body_of(const ElementwiseProgram& p) {
@@ -113,11 +82,7 @@ std::optional<Binder> binder_of(const ElementwiseProgram& program) {
 
 }  // namespace
 
-std::optional<Function> find_function(std::string_view op) {
-  for (const FunctionRow& row : functions)
-    if (row.op == op) return row.function;
-  return std::nullopt;
-}
+bool has_formula(std::string_view op) { return find_function(op) != nullptr; }
 
 std::optional<ElementwiseProgram> parse_program(const KernelDescription& d, std::string_view op, const Attributes& given) {
   const Attributes attributes = op == "Elementwise" ? given : single_instruction(op, given, d.inputs.size());
@@ -131,12 +96,11 @@ std::optional<ElementwiseProgram> parse_program(const KernelDescription& d, std:
   p.elements = d.outputs[0].shape.elements();
   p.inputs = static_cast<int>(d.inputs.size());
   for (std::size_t j = 0; j < ops.size(); ++j) {
-    const std::optional<Function> f = find_function(ops[j]);
-    if (!f) return std::nullopt;
-    if (!is_float(p.dtype) && std::find(std::begin(integer_functions), std::end(integer_functions), *f) == std::end(integer_functions)) return std::nullopt;
+    const FunctionRow* const f = find_function(ops[j]);
+    if (!f || (!is_float(p.dtype) && !f->integers)) return std::nullopt;
     const auto operand = [&](std::size_t k) { return static_cast<std::uint8_t>(std::max<std::int64_t>(args[3 * j + k], 0)); };
     if (args[3 * j + 2] >= 0) return std::nullopt;  // no operator of three operands
-    p.instructions.push_back({*f, operand(0), operand(1), params[2 * j], params[2 * j + 1]});
+    p.instructions.push_back({f->function, operand(0), operand(1), params[2 * j], params[2 * j + 1]});
   }
   for (const std::int64_t r : results) p.results.push_back(static_cast<std::uint8_t>(r));
 

@@ -19,7 +19,6 @@ struct ElementwiseProgram {
   std::vector<Walk> walks;    // of each input
 };
 
-std::optional<Function> find_function(std::string_view op);
 // The operator Elementwise's program, or one instruction for an elementwise operator by itself. Nothing where the program
 // is longer than the kernels hold, or has an operator that they lack.
 std::optional<ElementwiseProgram> parse_program(const KernelDescription& description, std::string_view op, const Attributes& attributes);

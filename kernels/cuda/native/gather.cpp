@@ -1,10 +1,9 @@
 // Gather and its gradient, row-major.
 #include <limits>
 
-#include "kernels/cuda/bodies/movement.h"
+#include "kernels/cuda/bodies/gather.h"
 #include "kernels/cuda/launch/launch.h"
 #include "kernels/cuda/native/copy.h"
-#include "kernels/cuda/native/native.h"
 
 namespace tandem::cuda {
 namespace {
@@ -18,14 +17,6 @@ Split split_of(const Shape& x, std::int64_t axis, const Shape& indices) {
   for (int d = 0; d < x.rank(); ++d) (d < a ? s.outer : d == a ? s.axis : s.inner) *= x[d];
   s.count = indices.elements();
   return s;
-}
-
-KernelDescription row_major_description(const KernelRequest& request, std::string_view kernel) {
-  KernelDescription d = description_of(request, kernel, Layout());
-  for (std::vector<Operand>* operands : {&d.inputs, &d.outputs})
-    for (Operand& o : *operands) o.layout = Layout::row_major(o.shape.rank());
-  d.efficiency = 0.5;
-  return d;
 }
 
 bool index_type(DType t) { return t == DType::int32 || t == DType::int64; }

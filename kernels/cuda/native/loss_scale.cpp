@@ -4,7 +4,6 @@
 #include "kernels/cuda/bodies/loss_scale.h"
 #include "kernels/cuda/launch/launch.h"
 #include "kernels/cuda/native/describe.h"
-#include "kernels/cuda/native/native.h"
 #include "kernels/precision.h"
 
 namespace tandem::cuda {
@@ -83,7 +82,7 @@ Descriptions describe_loss_scale(const KernelRequest& request, Libraries*) {
   if (!all_single(request)) return {};
   KernelDescription d = plain(request, "native.loss_scale");
   d.make = launches([start = request.attributes->real("start")](const Buffers& b) -> Launches {
-    const LossScaleBody body{b.in<float>(0), b.out<float>(0), start};
+    const LossScaleBody body{b.in<LossScaleState>(0), b.out<float>(0), start};
     return [body](void* stream) { launch(body, 1, stream); };
   });
   return {d};
@@ -94,7 +93,7 @@ Descriptions describe_loss_scale_update(const KernelRequest& request, Libraries*
   KernelDescription d = plain(request, "native.loss_scale_update");
   d.in_place = {{0, 0}};
   d.make = launches([interval = static_cast<float>(request.attributes->integer("interval"))](const Buffers& b) -> Launches {
-    const LossScaleUpdateBody body{b.in<float>(0), b.in<float>(1), b.out<float>(0), interval};
+    const LossScaleUpdateBody body{b.in<LossScaleState>(0), b.in<float>(1), b.out<LossScaleState>(0), interval};
     return [body](void* stream) { launch(body, 1, stream); };
   });
   return {d};
@@ -105,7 +104,7 @@ Descriptions describe_scaled_scalars(const KernelRequest& request, Libraries*) {
   KernelDescription d = plain(request, "native.scaled_scalars");
   const Attributes& a = *request.attributes;
   d.make = launches([start = a.real("start"), beta1 = static_cast<double>(a.real("beta1", 0.0F)), beta2 = static_cast<double>(a.real("beta2", 0.0F))](const Buffers& b) -> Launches {
-    const ScaledScalarsBody body{b.in<float>(0), b.in<float>(1), b.in<float>(2), b.out<float>(0), start, beta1, beta2};
+    const ScaledScalarsBody body{b.in<StepScalars>(0), b.in<LossScaleState>(1), b.in<float>(2), b.out<StepScalars>(0), start, beta1, beta2};
     return [body](void* stream) { launch(body, 1, stream); };
   });
   return {d};

@@ -2,10 +2,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include "kernels/cuda/bodies/movement.h"
+#include "kernels/cuda/bodies/pad.h"
 #include "kernels/cuda/launch/launch.h"
 #include "kernels/cuda/native/copy.h"
-#include "kernels/cuda/native/native.h"
 
 namespace tandem::cuda {
 namespace {

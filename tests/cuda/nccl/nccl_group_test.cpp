@@ -7,8 +7,9 @@
 #include <functional>
 #include <thread>
 
+#include "ranks/world.h"
 #include "tests/cuda/nccl/stand_in.h"
-#include "tests/runtime/rank_address.h"
+#include "tests/ranks/address.h"
 
 namespace tandem::cuda {
 namespace {

@@ -1,0 +1,58 @@
+// Slice {starts, axes, steps} and its gradient.
+#include "kernels/cpu/native/axis_copy.h"
+
+namespace tandem::native {
+namespace {
+
+// What a Slice takes of each axis of x.
+struct SliceAxis {
+  std::int64_t start, step, size;
+};
+std::vector<SliceAxis> slice_axes(const Attributes& attributes, const Shape& x, const Shape& y) {
+  std::vector<SliceAxis> all;
+  for (int axis = 0; axis < x.rank(); ++axis) all.push_back({0, 1, x[axis]});
+  const Ints &starts = attributes.ints("starts"), &axes = attributes.ints("axes");
+  const Ints steps = attributes.ints("steps", Ints(axes.size(), 1));
+  for (std::size_t k = 0; k < axes.size(); ++k) {
+    const int axis = static_cast<int>(axes[k]);
+    all[static_cast<std::size_t>(axis)] = {starts[k], steps[k], y[axis]};
+  }
+  return all;
+}
+
+}  // namespace
+
+Descriptions describe_slice(const KernelRequest& request) {
+  const auto pair = same_layout(request);
+  if (!pair) return {};
+  const auto maps = [slices = slice_axes(*request.attributes, pair->x.shape, pair->y.shape)] {
+    std::vector<AxisMap> maps;
+    int axis = 0;
+    for (const SliceAxis& s : slices) {
+      AxisMap map{axis++, {}};
+      for (std::int64_t i = 0; i < s.size; ++i) map.from.push_back(s.start + i * s.step);
+      maps.push_back(std::move(map));
+    }
+    return maps;
+  };
+  return {axis_copy("native.slice", pair->x, pair->y, maps, 0, request.options.threads)};
+}
+
+Descriptions describe_slice_backward(const KernelRequest& request) {
+  const auto pair = same_layout(request);
+  if (!pair) return {};
+  const auto maps = [y = pair->y.shape, slices = slice_axes(*request.attributes, pair->y.shape, pair->x.shape)] {
+    std::vector<AxisMap> maps;
+    int axis = 0;
+    for (const SliceAxis& s : slices) {
+      AxisMap map{axis, std::vector<std::int64_t>(static_cast<std::size_t>(y[axis]), -1)};
+      for (std::int64_t i = 0; i < s.size; ++i) map.from[static_cast<std::size_t>(s.start + i * s.step)] = i;
+      maps.push_back(std::move(map));
+      ++axis;
+    }
+    return maps;
+  };
+  return {axis_copy("native.slice_backward", pair->x, pair->y, maps, 0, request.options.threads)};
+}
+
+}  // namespace tandem::native

@@ -1,0 +1,64 @@
+// Cast. Elements are counted in the output's packed order.
+#pragma once
+#include "kernels/cuda/bodies/index.h"
+#include "kernels/cuda/bodies/types.h"
+
+namespace tandem::cuda {
+
+// The types that Cast knows, as ONNX numbers them.
+enum class Number : std::uint8_t { f32 = 1, u8 = 2, i8 = 3, u16 = 4, i16 = 5, i32 = 6, i64 = 7, boolean = 9, f16 = 10, f64 = 11, u32 = 12, u64 = 13, bf16 = 16 };
+
+// Converts as C++ does; integers go through 64 bits, the others through double.
+struct CastBody {
+  static constexpr int threads = 256;
+  static constexpr bool cooperative = false;
+  const void* x;
+  void* y;
+  Number from, to;
+  std::uint32_t elements;
+  Nest<1> nest;
+
+  template <class Thread>
+  TANDEM_DEVICE void operator()(const Thread& t) const {
+    for (std::int64_t i = t.block() * threads + t.thread(); i < elements; i += t.blocks() * threads) {
+      const std::int64_t at = nest.offset(static_cast<std::uint32_t>(i));
+      switch (from) {
+        case Number::f32: write(i, static_cast<double>(static_cast<const float*>(x)[at])); break;
+        case Number::f64: write(i, static_cast<const double*>(x)[at]); break;
+        case Number::f16: write(i, static_cast<double>(load(static_cast<const Half*>(x)[at]))); break;
+        case Number::bf16: write(i, static_cast<double>(load(static_cast<const BFloat16*>(x)[at]))); break;
+        case Number::u8: write(i, static_cast<std::int64_t>(static_cast<const std::uint8_t*>(x)[at])); break;
+        case Number::boolean: write(i, static_cast<std::int64_t>(static_cast<const std::uint8_t*>(x)[at] != 0)); break;
+        case Number::i8: write(i, static_cast<std::int64_t>(static_cast<const std::int8_t*>(x)[at])); break;
+        case Number::u16: write(i, static_cast<std::int64_t>(static_cast<const std::uint16_t*>(x)[at])); break;
+        case Number::i16: write(i, static_cast<std::int64_t>(static_cast<const std::int16_t*>(x)[at])); break;
+        case Number::i32: write(i, static_cast<std::int64_t>(static_cast<const std::int32_t*>(x)[at])); break;
+        case Number::u32: write(i, static_cast<std::int64_t>(static_cast<const std::uint32_t*>(x)[at])); break;
+        case Number::i64: write(i, static_cast<const std::int64_t*>(x)[at]); break;
+        case Number::u64: write(i, static_cast<const std::uint64_t*>(x)[at]); break;
+      }
+    }
+  }
+
+ private:
+  template <class V>
+  TANDEM_DEVICE void write(std::int64_t i, V v) const {
+    switch (to) {
+      case Number::f32: static_cast<float*>(y)[i] = static_cast<float>(v); break;
+      case Number::f64: static_cast<double*>(y)[i] = static_cast<double>(v); break;
+      case Number::f16: static_cast<Half*>(y)[i] = store<Half>(static_cast<float>(v)); break;
+      case Number::bf16: static_cast<BFloat16*>(y)[i] = store<BFloat16>(static_cast<float>(v)); break;
+      case Number::boolean: static_cast<std::uint8_t*>(y)[i] = v != V(0); break;
+      case Number::u8: static_cast<std::uint8_t*>(y)[i] = static_cast<std::uint8_t>(v); break;
+      case Number::i8: static_cast<std::int8_t*>(y)[i] = static_cast<std::int8_t>(v); break;
+      case Number::u16: static_cast<std::uint16_t*>(y)[i] = static_cast<std::uint16_t>(v); break;
+      case Number::i16: static_cast<std::int16_t*>(y)[i] = static_cast<std::int16_t>(v); break;
+      case Number::i32: static_cast<std::int32_t*>(y)[i] = static_cast<std::int32_t>(v); break;
+      case Number::u32: static_cast<std::uint32_t*>(y)[i] = static_cast<std::uint32_t>(v); break;
+      case Number::i64: static_cast<std::int64_t*>(y)[i] = static_cast<std::int64_t>(v); break;
+      case Number::u64: static_cast<std::uint64_t*>(y)[i] = static_cast<std::uint64_t>(v); break;
+    }
+  }
+};
+
+}  // namespace tandem::cuda

@@ -1,0 +1,72 @@
+#include "kernels/host_group.h"
+
+#include <cstring>
+
+#include "kernels/meeting.h"
+#include "ranks/world.h"
+
+namespace tandem {
+namespace {
+
+class HostGroup final : public CollectiveGroup {
+ public:
+  explicit HostGroup(const GroupSpec& spec)
+      : world_(*spec.world),
+        first_(spec.first_rank),
+        meeting_(static_cast<int>(spec.devices.size()), spec.first_rank, spec.timeout_seconds),
+        buffers_(spec.devices.size()) {
+    world_.on_stop([this](const std::string& reason) { meeting_.abort(reason); });
+  }
+  ~HostGroup() override { world_.on_stop({}); }
+
+  std::unique_ptr<Kernel> all_reduce(int rank, int channel, std::int64_t elements, DType dtype) override;
+  void abort(const std::string& reason) override {
+    meeting_.abort(reason);
+    world_.stop(reason);
+  }
+
+  // The local devices' buffers come together; the first device's thread sums them with those of other processes.
+  void sum(int local, std::byte* buffer, int channel, std::int64_t elements, DType dtype) {
+    buffers_[static_cast<std::size_t>(local)] = buffer;
+    if (buffers_.size() == 1) return world_.all_reduce(buffers_, elements, dtype, channel);
+    meeting_.meet(local);
+    if (local == 0) world_.all_reduce(buffers_, elements, dtype, channel);
+    meeting_.meet(local);
+    if (local > 0) std::memcpy(buffer, buffers_[0], static_cast<std::size_t>(elements) * size_of(dtype));
+    meeting_.meet(local);
+  }
+
+ private:
+  World& world_;
+  const int first_;
+  Meeting meeting_;
+  std::vector<std::byte*> buffers_;  // by local device
+};
+
+class HostAllReduce final : public Kernel {
+ public:
+  HostAllReduce(HostGroup& group, int local, int channel, std::int64_t elements, DType dtype)
+      : group_(group), local_(local), channel_(channel), elements_(elements), dtype_(dtype) {}
+  void bind(std::span<std::byte* const>, std::span<std::byte* const> outputs, std::byte*) override { buffer_ = outputs[0]; }
+  void run(StreamHandle) override { group_.sum(local_, buffer_, channel_, elements_, dtype_); }
+
+ private:
+  HostGroup& group_;
+  const int local_, channel_;
+  const std::int64_t elements_;
+  const DType dtype_;
+  std::byte* buffer_ = nullptr;
+};
+
+std::unique_ptr<Kernel> HostGroup::all_reduce(int rank, int channel, std::int64_t elements, DType dtype) {
+  const int local = rank - first_;
+  if (local < 0 || local >= meeting_.members()) fail(ExitCode::communication, "all-reduce: device ", rank, " is not of rank ", world_.rank());
+  if (!is_float(dtype)) fail(ExitCode::communication, "all-reduce of ", dtype, ": expected a floating-point type");
+  return std::make_unique<HostAllReduce>(*this, local, channel, elements, dtype);
+}
+
+}  // namespace
+
+std::unique_ptr<CollectiveGroup> host_group(const GroupSpec& spec) { return std::make_unique<HostGroup>(spec); }
+
+}  // namespace tandem

@@ -1,0 +1,245 @@
+#include "ranks/control.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+
+#include "graph/crc32c.h"
+#include "graph/error.h"
+#include "graph/printable.h"
+
+namespace tandem {
+namespace {
+
+constexpr double answer_seconds = 2;  // of a watcher, which does nothing else
+constexpr int poll_milliseconds = 1000;
+constexpr std::size_t most_text = 1 << 16;
+
+// What goes over a line before its text, with checksums of the text and of what stands here before.
+struct Header {
+  std::uint32_t kind = 0, bytes = 0, text_sum = 0, checksum = 0;
+};
+std::uint32_t sum_of(const std::string& text) { return crc32c(0, std::as_bytes(std::span(text))); }
+std::uint32_t sum_of(const Header& h) { return crc32c(0, std::as_bytes(std::span(&h, 1)).first(offsetof(Header, checksum))); }
+
+void signal(int descriptor) {
+  const std::uint64_t one = 1;
+  if (::write(descriptor, &one, sizeof one) < 0) return;  // it is readable already
+}
+
+}  // namespace
+
+std::string damaged(int from, int to) {
+  return concat("what rank ", from, " sent to rank ", to, " was damaged on the way: its checksum differs");
+}
+
+Control::Control(int rank, std::vector<Line> lines, double timeout_seconds)
+    : rank_(rank),
+      timeout_(timeout_seconds),
+      lines_(std::move(lines)),
+      closed_(lines_.size(), false),
+      stopped_signal_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      poke_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (stopped_signal_ < 0 || poke_ < 0) fail(ExitCode::communication, "no event descriptors are left");
+  watcher_ = std::thread([this] { watch(); });
+}
+
+Control::~Control() {
+  ending_ = true;
+  signal(poke_);
+  watcher_.join();
+  ::close(stopped_signal_);
+  ::close(poke_);
+}
+
+void Control::send(const Line& line, Kind kind, const std::string& text) {
+  const std::lock_guard lock(send_mutex_);
+  const auto end = seconds_from_now(answer_seconds);
+  const std::string sent = text.substr(0, most_text);
+  Header header{static_cast<std::uint32_t>(kind), static_cast<std::uint32_t>(sent.size()), sum_of(sent)};
+  header.checksum = sum_of(header);
+  if (send_all(line.socket, &header, sizeof header, end)) send_all(line.socket, sent.data(), sent.size(), end);  // a line that broke is seen by the watcher
+}
+
+// Once for all: the first reason is the cause. `told_by`: a line that need not hear it, or -1.
+void Control::conclude(const std::string& reason, int told_by) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!reason_.empty()) return;
+    reason_ = reason;
+    first_knows_ = rank_ > 0 && !first_lost_;
+  }
+  for (const Line& line : lines_)
+    if (line.rank != told_by) send(line, Kind::stop, reason);
+  signal(stopped_signal_);
+  changed_.notify_all();
+  const std::lock_guard lock(call_mutex_);
+  if (call_) std::exchange(call_, {})(reason);
+}
+
+void Control::stop(const std::string& reason) { conclude(concat("rank ", rank_, ": ", reason), -1); }
+
+void Control::on_stop(std::function<void(const std::string&)> call) {
+  const std::lock_guard calling(call_mutex_);
+  call_ = std::move(call);
+  const std::lock_guard lock(mutex_);
+  if (call_ && !reason_.empty()) std::exchange(call_, {})(reason_);
+}
+
+void Control::raise() {
+  const std::lock_guard lock(mutex_);
+  fail(ExitCode::communication, reason_);
+}
+
+bool Control::stopped() {
+  const std::lock_guard lock(mutex_);
+  return !reason_.empty();
+}
+
+void Control::check() {
+  if (stopped()) raise();
+}
+
+bool Control::first_knows() {
+  const std::lock_guard lock(mutex_);
+  return first_knows_;
+}
+
+void Control::end(const std::string& reason) {
+  conclude(reason, -1);
+  raise();
+}
+
+void Control::missing(int rank) { end(concat("waited ", timeout_, " s for rank ", rank)); }
+
+void Control::lost(int rank) {
+  {
+    // A rank ends its lines also where it ends because of another: rank 0 knows which.
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, std::chrono::duration<double>(answer_seconds), [&] { return !reason_.empty(); });
+  }
+  end(concat("rank ", rank, " has ended"));
+}
+
+void Control::stalled() {
+  {
+    std::unique_lock lock(mutex_);
+    const std::uint64_t before = patience_;
+    asked_here_ = rank_ == 0;
+    lock.unlock();
+    if (rank_ == 0)
+      signal(poke_);
+    else
+      send(lines_[0], Kind::stalled);
+    lock.lock();
+    changed_.wait_for(lock, std::chrono::duration<double>(2 * answer_seconds), [&] { return !reason_.empty() || patience_ != before; });
+    if (reason_.empty() && patience_ != before) return;
+  }
+  end(concat("waited ", timeout_, " s and rank 0 does not answer"));
+}
+
+std::string Control::own_standing() const {
+  return concat(calls_.load(std::memory_order_relaxed), busy_.load(std::memory_order_relaxed) > 0 ? " busy" : "");
+}
+
+void Control::watch() {
+  std::vector<pollfd> sockets;
+  for (const Line& line : lines_) sockets.push_back({line.socket.get(), POLLIN, 0});
+  sockets.push_back({poke_, POLLIN, 0});
+  while (!ending_) {
+    if (::poll(sockets.data(), sockets.size(), inquiring_ ? milliseconds_until(inquiry_end_) : poll_milliseconds) < 0) continue;
+    if (ending_) return;
+    std::uint64_t pokes = 0;
+    if (::read(poke_, &pokes, sizeof pokes) < 0) pokes = 0;
+    for (std::size_t i = 0; i < lines_.size(); ++i) {
+      if (closed_[i] || sockets[i].revents == 0) continue;
+      receive(lines_[i]);
+      if (closed_[i]) sockets[i].fd = -1;
+    }
+    bool asked = false;
+    {
+      const std::lock_guard lock(mutex_);
+      asked = std::exchange(asked_here_, false);
+    }
+    if (asked) inquire();
+    const bool all_known = std::all_of(standings_.begin(), standings_.end(), [](const Standing& s) { return s.known; });
+    if (inquiring_ && (all_known || Clock::now() >= inquiry_end_)) judge();
+  }
+}
+
+void Control::receive(const Line& line) {
+  Header header;
+  std::string text;
+  const auto end = seconds_from_now(answer_seconds);
+  if (!receive_all(line.socket, &header, sizeof header, end)) return ended(line);
+  const auto index = static_cast<std::size_t>(&line - lines_.data());
+  bool whole = sum_of(header) == header.checksum && header.bytes <= most_text;
+  if (whole) {
+    text.resize(header.bytes);
+    if (!receive_all(line.socket, text.data(), text.size(), end)) return ended(line);
+    whole = sum_of(text) == header.text_sum;
+  }
+  if (!whole) {
+    closed_[index] = true;  // where its next message begins is not known
+    return conclude(damaged(line.rank, rank_), -1);
+  }
+  switch (static_cast<Kind>(header.kind)) {
+    case Kind::stop: return conclude(printable(text, Lines::kept), line.rank);
+    case Kind::stalled: return inquire();
+    case Kind::where: return send(line, Kind::here, own_standing());
+    case Kind::here:
+      if (inquiring_) standings_[index] = {true, text.ends_with("busy"), std::strtoull(text.c_str(), nullptr, 10)};
+      return;
+    case Kind::wait_on: {
+      const std::lock_guard lock(mutex_);
+      ++patience_;
+      changed_.notify_all();
+      return;
+    }
+  }
+}
+
+void Control::ended(const Line& line) {
+  closed_[static_cast<std::size_t>(&line - lines_.data())] = true;
+  if (line.rank == 0) first_lost_ = true;
+  if (!leaving_) conclude(concat("rank ", line.rank, " has ended"), line.rank);
+}
+
+void Control::inquire() {
+  if (inquiring_ || rank_ != 0) return;
+  inquiring_ = true;
+  inquiry_end_ = seconds_from_now(answer_seconds);
+  standings_.assign(lines_.size() + 1, {});
+  standings_.back() = {true, busy_ > 0, calls_};
+  for (const Line& line : lines_) send(line, Kind::where);
+}
+
+// Behind is who has made fewer calls than another, or does not even answer. Who is busy may be waited for.
+void Control::judge() {
+  inquiring_ = false;
+  std::uint64_t most = 0;
+  for (const Standing& s : standings_) most = std::max(most, s.calls);
+  std::string behind;
+  bool busy = false;
+  for (std::size_t i = 0; i < standings_.size(); ++i) {
+    const Standing& s = standings_[i];
+    if (s.known && (s.calls == most || s.busy)) {
+      busy = busy || s.calls < most;
+      continue;
+    }
+    behind += concat(behind.empty() ? "rank " : ", rank ", i < lines_.size() ? lines_[i].rank : rank_);
+  }
+  if (!behind.empty()) return conclude(concat("waited ", timeout_, " s for ", behind), -1);
+  // None behind: the last came while this was asked; but twice at the same call, nothing gets through between them.
+  if (!busy && std::exchange(last_calls_, most) == most)
+    return conclude(concat("waited ", timeout_, " s: all ranks are there, but their lines carry nothing"), -1);
+  for (const Line& line : lines_) send(line, Kind::wait_on);
+  const std::lock_guard lock(mutex_);
+  ++patience_;
+  changed_.notify_all();
+}
+
+}  // namespace tandem

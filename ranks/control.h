@@ -1,0 +1,83 @@
+// The lines by which ranks tell each other that something is wrong, watched by a thread of their own. Rank 0 judges: it
+// hears of every failure first and passes one reason on, so that all ranks name the same rank.
+#pragma once
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "ranks/rendezvous.h"
+
+namespace tandem {
+
+std::string damaged(int from, int to);  // what is said where a checksum differs
+
+class Control {
+ public:
+  Control(int rank, std::vector<Line> lines, double timeout_seconds);
+  ~Control();
+  Control(const Control&) = delete;
+
+  // Told by the threads that work, asked for by rank 0 when somebody waits too long.
+  void enter_call() { calls_.fetch_add(1, std::memory_order_relaxed); }
+  void be_busy(bool busy) { busy_.fetch_add(busy ? 1 : -1, std::memory_order_relaxed); }
+  void be_leaving() { leaving_.store(true, std::memory_order_relaxed); }  // from now on others may end
+
+  int stop_descriptor() const { return stopped_signal_; }  // readable as soon as the ranks have stopped
+  [[noreturn]] void raise();                               // fails with the reason, which is known
+  void check();                                            // raises where the ranks have stopped
+  [[noreturn]] void end(const std::string& reason);        // stops all ranks, and fails with the first reason
+  [[noreturn]] void missing(int rank);                     // it does not come within the timeout, before any call
+  [[noreturn]] void lost(int rank);                        // the line to it broke: fails with the reason, once it is known
+  void stalled();                                          // nothing came within the timeout: fails, or returns to wait on
+  void stop(const std::string& reason);
+  bool stopped();
+  bool first_knows();  // the ranks have stopped, and rank 0, another one, was there to hear why
+  void on_stop(std::function<void(const std::string&)> call);
+
+ private:
+  // What goes over the lines: a kind, and a text where there is more to say, with a checksum of both.
+  enum class Kind : std::uint32_t { stop, stalled, where, here, wait_on };
+  struct Standing {
+    bool known = false, busy = false;
+    std::uint64_t calls = 0;
+  };
+  void send(const Line& line, Kind kind, const std::string& text = "");
+  void watch();
+  void receive(const Line& line);
+  void ended(const Line& line);
+  void inquire();
+  void judge();
+  void conclude(const std::string& reason, int told_by);
+  std::string own_standing() const;
+
+  const int rank_;
+  const double timeout_;
+  std::vector<Line> lines_;
+  std::vector<bool> closed_;  // by line; the watcher's alone
+  std::atomic<std::uint64_t> calls_{0};
+  std::atomic<int> busy_{0};
+  std::atomic<bool> leaving_{false}, ending_{false}, first_lost_{false};
+  int stopped_signal_, poke_;  // event descriptors
+
+  std::mutex send_mutex_;  // whole frames
+  std::mutex mutex_;       // of what follows
+  std::condition_variable changed_;
+  std::string reason_;             // empty: the ranks have not stopped
+  bool first_knows_ = false;
+  std::uint64_t patience_ = 0;     // how often rank 0 said to wait on
+  bool asked_here_ = false;        // rank 0's own work stalled
+
+  std::mutex call_mutex_;  // held while it is called: who takes it back is not called any more
+  std::function<void(const std::string&)> call_;
+
+  // Rank 0's inquiry, the watcher's alone.
+  bool inquiring_ = false;
+  Clock::time_point inquiry_end_;
+  std::vector<Standing> standings_;  // by line, then this rank's own
+  std::uint64_t last_calls_ = 0;     // of all ranks, where the last inquiry found none behind
+  std::thread watcher_;
+};
+
+}  // namespace tandem

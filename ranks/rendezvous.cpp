@@ -1,0 +1,202 @@
+#include "ranks/rendezvous.h"
+
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <thread>
+#include <tuple>
+
+#include "graph/error.h"
+#include "graph/printable.h"
+#include "ranks/control.h"
+
+namespace tandem {
+namespace {
+
+constexpr double answer_seconds = 5;    // rank 0 answers when its own time is over
+constexpr auto turn = std::chrono::milliseconds(500);  // longer than a connection takes to be made
+constexpr auto pause = std::chrono::milliseconds(100);
+constexpr int most_notes = 5;  // of strangers: what is sent to a port must not fill a log
+
+// Notes of strangers, not more than a few.
+class Notes {
+ public:
+  explicit Notes(const WorldOptions& o) : o_(o) {}
+  void add(const std::string& note) {
+    if (++count_ > most_notes || !o_.note) return;
+    o_.note(concat(note, count_ == most_notes ? "; no more of this is told" : ""));
+  }
+
+ private:
+  const WorldOptions& o_;
+  int count_ = 0;
+};
+
+std::string from(const Socket& line) {
+  const std::string peer = peer_of(line);
+  return peer.empty() ? "" : concat(" from ", peer);
+}
+
+bool has_closed(const Socket& line) {
+  char byte = 0;
+  const ssize_t got = ::recv(line.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+// Who has come to rank 0, and where each listens for the rank after it.
+class Guests {
+ public:
+  explicit Guests(const WorldOptions& o) : o_(o), notes_(o), lines_(static_cast<std::size_t>(o.ranks)), doors_(lines_.size()) {}
+
+  void gather(Socket listener, Clock::time_point end) {
+    Reception reception(std::move(listener), [&](const std::string& peer) {
+      notes_.add(concat("somebody came", peer.empty() ? "" : " from ", peer, " who is no rank of this run, and was sent away"));
+    });
+    while (!missing().empty()) {
+      std::optional<Reception::Guest> guest = reception.next(end);
+      if (!guest) {
+        refusal_ = concat("waited ", o_.timeout_seconds, " s for ", missing(), refused_.empty() ? "" : "; sent away: ", refused_);
+        return;
+      }
+      const int rank = guest->hello.rank;
+      const std::string wrong = refuse(guest->hello);
+      if (wrong.empty()) {
+        lines_[static_cast<std::size_t>(rank)] = std::move(guest->line), doors_[static_cast<std::size_t>(rank)] = guest->hello.door;
+        continue;
+      }
+      const Answer answer{.refusal = wrong};
+      send_all(guest->line, &answer, sizeof answer, Clock::now());  // fits into an empty line; a stranger is not waited for
+      notes_.add(concat(wrong, from(guest->line), ": it was sent away"));
+      if (refused_.empty()) refused_ = wrong;
+    }
+  }
+
+  // Tells everybody whether the group is made and where the rank before listens; a rank on this machine is where rank 0
+  // is. Who has ended meanwhile is found out by its line of control.
+  std::vector<Line> answer(const Place& own_door, const Token& token) {
+    doors_[0] = own_door;
+    std::vector<Line> lines;
+    for (std::size_t r = 1; r < lines_.size(); ++r) {
+      if (!lines_[r].open()) continue;
+      const std::string host = peer_of(lines_[r - 1]);
+      const Answer answer{.refusal = refusal_, .token = token, .host = is_loopback(host) ? "" : host, .door = doors_[r - 1]};
+      send_all(lines_[r], &answer, sizeof answer, seconds_from_now(answer_seconds));
+      lines.push_back({static_cast<int>(r), std::move(lines_[r])});
+    }
+    if (!refusal_.empty()) fail(ExitCode::communication, refusal_);
+    return lines;
+  }
+
+ private:
+  // Why it cannot be a rank of this run; empty: it can. Who has gone again has left its place.
+  std::string refuse(const Hello& h) {
+    if (h.ranks != o_.ranks) return concat("rank ", h.rank, " counts ", h.ranks, " ranks, rank 0 counts ", o_.ranks);
+    if (h.rank < 1 || h.rank >= o_.ranks) return concat("rank ", h.rank, " came, expected ranks 1 to ", o_.ranks - 1);
+    const Socket& line = lines_[static_cast<std::size_t>(h.rank)];
+    return line.open() && !has_closed(line) ? concat("rank ", h.rank, " came twice") : "";
+  }
+  std::string missing() const {
+    std::string who;
+    for (std::size_t r = 1; r < lines_.size(); ++r)
+      if (!lines_[r].open() || has_closed(lines_[r])) who += concat(who.empty() ? "rank " : ", rank ", r);
+    return who;
+  }
+
+  const WorldOptions& o_;
+  Notes notes_;
+  std::vector<Socket> lines_;  // by rank
+  std::vector<Place> doors_;
+  std::string refusal_, refused_;  // of all; the first who was sent away
+};
+
+Token draw_token() {
+  Token token{};
+  if (::getrandom(token.data(), token.size(), 0) != static_cast<ssize_t>(token.size())) fail(ExitCode::communication, "the system gives no random bytes");
+  return token;
+}
+
+// Goes to rank 0, which answers with where the rank before listens. A line that closes unanswered is made anew as long as
+// somebody listens: this rank may have been held for a stranger.
+Greeting visit(const WorldOptions& o, const Address& address, Clock::time_point end) {
+  const std::string where = printable(to_string(address));
+  Greeting g;
+  for (bool again = false;; again = true) {
+    Socket s = connect_to(address, again ? std::min(end, Clock::now() + turn) : end);
+    if (!s.open() && again) fail(ExitCode::communication, "rank 0 at ", where, " ended before all ranks had come");
+    if (!s.open()) fail(ExitCode::communication, "rank 0 does not answer at ", where, " within ", o.timeout_seconds, " s");
+    if (!g.door.open()) std::tie(g.door, g.door_place) = listen_beside(address, own_host(s), o.rank);
+    const Hello hello{.rank = o.rank, .ranks = o.ranks, .door = g.door_place};
+    const auto answer_end = seconds_from_now(o.timeout_seconds + answer_seconds);  // rank 0's time began before
+    Answer answer;
+    if (!send_all(s, &hello, sizeof hello, end) || !receive_all(s, &answer.magic, sizeof answer.magic, answer_end)) {
+      if (Clock::now() >= end) fail(ExitCode::communication, "rank 0 does not answer at ", where, " within ", o.timeout_seconds, " s");
+      std::this_thread::sleep_for(pause);
+      continue;
+    }
+    constexpr std::size_t rest = sizeof answer - sizeof answer.magic;
+    if (answer.magic != protocol) fail(ExitCode::communication, "what listens at ", where, " is not rank 0 of this version of tandem");
+    if (!receive_all(s, reinterpret_cast<std::byte*>(&answer) + sizeof answer.magic, rest, answer_end))
+      fail(ExitCode::communication, "rank 0 at ", where, " ended before all ranks had come");
+    if (const std::string refusal = answer.refusal.text(); !refusal.empty()) fail(ExitCode::communication, printable(refusal));
+    const std::string host = answer.host.text();
+    g.lower = {address.local() ? "" : host.empty() ? peer_of(s) : host, answer.door.text()};
+    g.token = answer.token;
+    g.control.push_back({0, std::move(s)});
+    return g;
+  }
+}
+
+// `attempt(end)` until it gives a socket, in short turns, so that a rank that is lost meanwhile ends the wait.
+template <class Attempt>
+Socket wait_for(int rank, const WorldOptions& o, Control& control, const Attempt& attempt) {
+  const Clock::time_point end = seconds_from_now(o.timeout_seconds);
+  for (;;) {
+    const Clock::time_point now = Clock::now();
+    if (Socket s = attempt(std::min(end, now + turn)); s.open()) return s;
+    control.check();
+    if (now >= end) control.missing(rank);
+  }
+}
+
+}  // namespace
+
+Greeting greet(const WorldOptions& o) {
+  const Clock::time_point end = seconds_from_now(o.timeout_seconds);
+  const Address address = parse_address(o.address);
+  if (o.rank > 0) return visit(o, address, end);
+  Greeting g;
+  Socket listener = listen_at(address);
+  const std::string host = own_host(listener);
+  if (o.note && !means_loopback(address.host) && is_loopback(host))
+    o.note(concat("'", printable(address.host), "' is ", host, " on this machine, so only its own ranks can come: others need an address of its network"));
+  std::tie(g.door, g.door_place) = listen_beside(address, host, o.rank);
+  g.token = draw_token();
+  Guests guests(o);
+  guests.gather(std::move(listener), end);
+  remove_place(address);
+  g.control = guests.answer(g.door_place, g.token);
+  return g;
+}
+
+Neighbours join_neighbours(const WorldOptions& o, Greeting g, Control& control) {
+  Neighbours n;
+  if (o.rank > 0) {
+    n.lower = wait_for(o.rank - 1, o, control, [&](Clock::time_point end) { return connect_to(g.lower, end); });
+    const Hello hello{.rank = o.rank, .ranks = o.ranks, .token = g.token};
+    if (!send_all(n.lower, &hello, sizeof hello, seconds_from_now(answer_seconds))) control.lost(o.rank - 1);
+  }
+  Reception door(std::move(g.door));
+  if (o.rank + 1 < o.ranks)
+    n.upper = wait_for(o.rank + 1, o, control, [&](Clock::time_point end) {
+      std::optional<Reception::Guest> guest = door.next(end);
+      const bool expected = guest && guest->hello.rank == o.rank + 1 && guest->hello.ranks == o.ranks && guest->hello.token == g.token;
+      return expected ? std::move(guest->line) : Socket();
+    });
+  if (const Address address = parse_address(o.address); address.local()) remove_place({"", g.door_place.text()});
+  return n;
+}
+
+}  // namespace tandem
