@@ -6,7 +6,7 @@
 #include "runtime/session.h"
 #include "trainer/data/zip.h"
 #include "trainer/file.h"
-#include "trainer/json.h"
+#include "graph/json.h"
 
 namespace tandem {
 

@@ -9,7 +9,7 @@
 #include "tests/cli/run_tandem.h"
 #include "tests/trainer/temporary_folder.h"
 #include "trainer/file.h"
-#include "trainer/json.h"
+#include "graph/json.h"
 
 namespace tandem {
 namespace {
