@@ -4,12 +4,11 @@
 
 #include "graph/operator.h"
 #include "graph/views.h"
+#include "planner/plan/format.h"
 
 namespace tandem {
 namespace {
 
-constexpr std::int64_t alignment = 64;
-std::int64_t rounded(std::int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 
 }  // namespace
 
@@ -45,7 +44,7 @@ void ValueForms::note_cast(const Node& node) {
 
 BufferId ValueForms::add(ValueId v, Operand operand, MemoryClass memory, BufferId alias) {
   Buffer b{.name = graph_[v].name, .operand = std::move(operand), .memory = memory};
-  b.bytes = rounded(b.operand.bytes());
+  b.bytes = aligned(b.operand.bytes());
   if (alias.present()) {
     const Buffer& root = program_.buffers[static_cast<std::size_t>(alias.index)];
     b.alias = alias;
@@ -173,7 +172,7 @@ double ValueForms::reorder_seconds(const Operand& from, const Operand& to) const
 void ValueForms::launch(Step step, const KernelDescription& d, Cost cost, double flops) {
   if (d.workspace > 0) {
     Buffer w{.name = concat(step.op, " workspace"), .operand = {DType::uint8, Shape{d.workspace}, Layout::row_major(1)}, .memory = MemoryClass::workspace};
-    w.bytes = rounded(d.workspace);
+    w.bytes = aligned(d.workspace);
     program_.buffers.push_back(std::move(w));
     step.workspace = {static_cast<int>(program_.buffers.size()) - 1};
   }

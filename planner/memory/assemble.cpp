@@ -4,12 +4,11 @@
 #include <set>
 
 #include "planner/memory/place.h"
+#include "planner/plan/format.h"
 #include "planner/plan/timeline.h"
 
 namespace tandem {
 namespace {
-
-constexpr std::int64_t alignment = 64;
 
 Arena& arena(DevicePlan& d, ArenaKind kind) { return d.arenas[static_cast<std::size_t>(kind)]; }
 Buffer& at(DevicePlan& d, BufferId id) { return d.buffers[static_cast<std::size_t>(id.index)]; }
@@ -43,7 +42,7 @@ class DeviceAssembler {
     std::int64_t sizes[std::size(arena_kinds)] = {};
     for (const PlanParameter& p : plan_.parameters) {
       auto& end = sizes[static_cast<std::size_t>(p.arena)];
-      end = std::max(end, p.offset + (p.operand.bytes() + alignment - 1) / alignment * alignment);
+      end = std::max(end, p.offset + aligned(p.operand.bytes()));
     }
     std::map<std::string_view, const PlanParameter*> by_name;
     for (const PlanParameter& p : plan_.parameters) by_name[p.name] = &p;
@@ -64,7 +63,7 @@ class DeviceAssembler {
     for (std::size_t i = 0; i < buckets_.offsets.size(); ++i) {
       const Bucket& bucket = buckets_.buckets[i];
       Buffer b{.name = bucket.name, .operand = {bucket.dtype, Shape{bucket.elements}, Layout::row_major(1)}, .memory = MemoryClass::gradients, .arena = ArenaKind::gradients, .offset = buckets_.offsets[i]};
-      b.bytes = (b.operand.bytes() + alignment - 1) / alignment * alignment;
+      b.bytes = aligned(b.operand.bytes());
       device_.buffers.push_back(std::move(b));
       bucket_buffers_.push_back({static_cast<int>(device_.buffers.size()) - 1});
     }
@@ -125,7 +124,7 @@ class DeviceAssembler {
     std::size_t next = 0;
     const auto issue = [&](Step s, std::size_t bucket, StepId after) {
       s.bucket = static_cast<int>(bucket);
-      s.stream = 1;
+      s.stream = communication_stream;
       if (after.index >= 0) s.waits = {after};
       s.bytes = static_cast<double>(at(device_, s.outputs[0]).operand.bytes());
       s.seconds = plan_.buckets[bucket].seconds;

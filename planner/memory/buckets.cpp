@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "planner/memory/assemble.h"
+#include "planner/plan/format.h"
 
 namespace tandem {
 
 BucketPlan plan_buckets(const LoweredGraph& leader, const CompileOptions& options, const DeviceModel& device, int devices) {
-  constexpr std::int64_t alignment = 64;
   struct Ready {
     std::string name;
     int step;
@@ -29,7 +29,7 @@ BucketPlan plan_buckets(const LoweredGraph& leader, const CompileOptions& option
   for (const Ready& v : values) {
     const std::int64_t limit = plan.buckets.size() == 1 ? options.first_bucket_bytes : options.bucket_bytes;
     const bool fits = !plan.buckets.empty() && plan.buckets.back().dtype == v.dtype &&
-                      plan.buckets.back().elements * static_cast<std::int64_t>(size_of(v.dtype)) + v.bytes <= std::max(limit, alignment);
+                      plan.buckets.back().elements * static_cast<std::int64_t>(size_of(v.dtype)) + v.bytes <= std::max(limit, plan_alignment);
     if (!fits) {
       plan.offsets.push_back(plan.bytes);
       plan.buckets.push_back({.name = concat("bucket ", plan.buckets.size()), .dtype = v.dtype});
