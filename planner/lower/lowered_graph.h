@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "graph/id_vector.h"
 #include "planner/lower/tuner.h"
 #include "planner/plan/plan.h"
 
@@ -23,8 +24,8 @@ struct LoweredInput {
   BufferId buffer;
 };
 struct LoweredGraph {
-  std::vector<Buffer> buffers;  // arenas set, offsets not
-  std::vector<Step> steps;
+  IdVector<BufferId, Buffer> buffers;  // arenas set, offsets not
+  IdVector<StepId, Step> steps;
   std::vector<std::vector<std::pair<int, int>>> in_place;  // by step: output first may use input second's memory
   std::vector<LoweredParameter> parameters;
   std::vector<LoweredInput> inputs;

@@ -46,7 +46,7 @@ BufferId ValueForms::add(ValueId v, Operand operand, MemoryClass memory, BufferI
   Buffer b{.name = graph_[v].name, .operand = std::move(operand), .memory = memory};
   b.bytes = aligned(b.operand.bytes());
   if (alias.present()) {
-    const Buffer& root = program_.buffers[static_cast<std::size_t>(alias.index)];
+    const Buffer& root = program_.buffers[alias];
     b.alias = alias;
     b.arena = root.arena;
     b.memory = root.memory;
@@ -57,8 +57,7 @@ BufferId ValueForms::add(ValueId v, Operand operand, MemoryClass memory, BufferI
   } else if (memory == MemoryClass::gradients) {
     b.arena = ArenaKind::gradients;
   }
-  program_.buffers.push_back(std::move(b));
-  const BufferId id{static_cast<int>(program_.buffers.size()) - 1};
+  const BufferId id = program_.buffers.add(std::move(b));
   of(v).push_back(id);
   return id;
 }
@@ -67,7 +66,7 @@ BufferId ValueForms::add_constant(ValueId v, const Layout& layout) {
   Operand o = row_major(v);
   o.layout = layout;
   const BufferId id = add(v, std::move(o), MemoryClass::weights);
-  Buffer& b = program_.buffers[static_cast<std::size_t>(id.index)];
+  Buffer& b = program_.buffers[id];
   b.arena = ArenaKind::constants;
   b.constant = graph_[v].data;
   return id;
@@ -173,8 +172,7 @@ void ValueForms::launch(Step step, const KernelDescription& d, Cost cost, double
   if (d.workspace > 0) {
     Buffer w{.name = concat(step.op, " workspace"), .operand = {DType::uint8, Shape{d.workspace}, Layout::row_major(1)}, .memory = MemoryClass::workspace};
     w.bytes = aligned(d.workspace);
-    program_.buffers.push_back(std::move(w));
-    step.workspace = {static_cast<int>(program_.buffers.size()) - 1};
+    step.workspace = program_.buffers.add(std::move(w));
   }
   step.flops = flops;
   for (const Operand& o : d.inputs) step.bytes += static_cast<double>(o.bytes());
@@ -192,7 +190,7 @@ BufferId ValueForms::unnamed(ValueId v, const Operand& operand) {
 }
 
 void ValueForms::move_to_gradients(BufferId b) {
-  Buffer& buffer = program_.buffers[static_cast<std::size_t>(b.index)];
+  Buffer& buffer = program_.buffers[b];
   buffer.arena = ArenaKind::gradients;
   buffer.memory = MemoryClass::gradients;
 }

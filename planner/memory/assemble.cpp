@@ -179,14 +179,14 @@ class DeviceAssembler {
   }
 
   void drop_unused_buffers() {
-    std::vector<bool> used(device_.buffers.size());
+    IdVector<BufferId, bool> used(device_.buffers.size());
     for (const Step& s : device_.steps)
       for (const auto* list : {&s.inputs, &s.outputs})
         for (BufferId id : *list)
-          for (; id.present(); id = at(device_, id).alias) used[static_cast<std::size_t>(id.index)] = true;
+          for (; id.present(); id = at(device_, id).alias) used[id] = true;
     for (const Step& s : device_.steps)
-      if (s.workspace.present()) used[static_cast<std::size_t>(s.workspace.index)] = true;
-    std::vector<BufferId> now(used.size());
+      if (s.workspace.present()) used[s.workspace] = true;
+    IdVector<BufferId, BufferId> now(used.size());
     std::vector<Buffer> kept;
     for (std::size_t i = 0; i < used.size(); ++i) {
       if (!used[i]) continue;
@@ -195,7 +195,7 @@ class DeviceAssembler {
     }
     device_.buffers = std::move(kept);
     const auto renumber = [&](BufferId& id) {
-      if (id.present()) id = now[static_cast<std::size_t>(id.index)];
+      if (id.present()) id = now[id];
     };
     for (Buffer& b : device_.buffers) renumber(b.alias);
     for (Step& s : device_.steps) {
@@ -211,11 +211,11 @@ class DeviceAssembler {
 
   void find_lives() {
     const int steps = static_cast<int>(device_.steps.size());
-    std::vector<int> first(device_.buffers.size(), steps), last(device_.buffers.size(), -1);
+    IdVector<BufferId, int> first(device_.buffers.size(), steps), last(device_.buffers.size(), -1);
     const auto use = [&](BufferId id, int s) {
       for (; id.present(); id = at(device_, id).alias) {
-        first[static_cast<std::size_t>(id.index)] = std::min(first[static_cast<std::size_t>(id.index)], s);
-        last[static_cast<std::size_t>(id.index)] = std::max(last[static_cast<std::size_t>(id.index)], s);
+        first[id] = std::min(first[id], s);
+        last[id] = std::max(last[id], s);
       }
     };
     for (int s = 0; s < steps; ++s) {
@@ -300,14 +300,14 @@ class DeviceAssembler {
 void list_host_tensors(Plan& plan, const Replica& leader, const std::vector<std::string>& output_names, std::span<const std::int64_t> rows) {
   const LoweredGraph& p = *leader.program;
   for (const LoweredInput& in : p.inputs) {
-    const Operand& o = p.buffers[static_cast<std::size_t>(in.buffer.index)].operand;
+    const Operand& o = p.buffers[in.buffer].operand;
     HostInput host{.name = in.name, .type = {o.dtype, o.shape}};
     host.batched = !is_state_input(in.name) && has_batch(host.type, leader.slice_size);
     if (host.batched) host.type.shape[0] = plan.batch;
     plan.inputs.push_back(std::move(host));
   }
   for (std::size_t i = 0; i < p.outputs.size(); ++i) {
-    const Operand& o = p.buffers[static_cast<std::size_t>(p.outputs[i].index)].operand;
+    const Operand& o = p.buffers[p.outputs[i]].operand;
     HostOutput host{.name = output_names[i], .type = {o.dtype, o.shape}, .combine = Combine::sum};
     if (rows[i] > 0) {
       host.combine = Combine::rows;
@@ -333,7 +333,7 @@ void place_parameters(Plan& plan, const LoweredGraph& leader, const Plan* parame
   }
   std::int64_t ends[std::size(arena_kinds)] = {};
   for (const LoweredParameter& p : leader.parameters) {
-    const Buffer& b = leader.buffers[static_cast<std::size_t>(p.buffer.index)];
+    const Buffer& b = leader.buffers[p.buffer];
     auto& end = ends[static_cast<std::size_t>(b.arena)];
     plan.parameters.push_back({p.name, p.type, p.source, b.operand, b.arena, end, p.trainable, p.copy_of});
     end += b.bytes;

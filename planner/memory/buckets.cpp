@@ -14,14 +14,14 @@ BucketPlan plan_buckets(const LoweredGraph& leader, const CompileOptions& option
     std::int64_t bytes;
     DType dtype;
   };
-  std::vector<int> written(leader.buffers.size(), -1);
+  IdVector<BufferId, int> written(leader.buffers.size(), -1);
   for (std::size_t s = 0; s < leader.steps.size(); ++s)
     for (const BufferId o : leader.steps[s].outputs)
-      if (o.present()) written[static_cast<std::size_t>(o.index)] = static_cast<int>(s);
+      if (o.present()) written[o] = static_cast<int>(s);
   std::vector<Ready> values;
   for (const auto& [name, id] : leader.reduced) {
-    const Buffer& b = leader.buffers[static_cast<std::size_t>(id.index)];
-    values.push_back({name, written[static_cast<std::size_t>(id.index)], b.bytes, b.operand.dtype});
+    const Buffer& b = leader.buffers[id];
+    values.push_back({name, written[id], b.bytes, b.operand.dtype});
   }
   std::stable_sort(values.begin(), values.end(), [](const Ready& a, const Ready& b) { return a.step < b.step; });
 
@@ -52,7 +52,7 @@ BucketPlan plan_buckets(const LoweredGraph& leader, const CompileOptions& option
     const bool last = s == leader.steps.size();
     for (; next < value_buckets && (last || complete[next] < static_cast<int>(s)); ++next) plan.sequence.push_back(static_cast<int>(next));
     if (last || leader.steps[s].kind != StepKind::all_reduce) continue;
-    const Buffer& b = leader.buffers[static_cast<std::size_t>(leader.steps[s].outputs[0].index)];
+    const Buffer& b = leader.buffers[leader.steps[s].outputs[0]];
     plan.sequence.push_back(static_cast<int>(plan.buckets.size()));
     plan.buckets.push_back({.name = concat("sum of ", b.name), .elements = b.operand.bytes() / static_cast<std::int64_t>(size_of(b.operand.dtype)), .dtype = b.operand.dtype, .values = {b.name}});
   }
