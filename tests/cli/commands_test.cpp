@@ -59,7 +59,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"train a.onnx --dat x", 2, "", "unknown option '--dat', did you mean --data?"},
                     Row{"plan a.onnx --device cpu", 2, "", "unknown option '--device', did you mean --devices?"},
                     Row{"train a.onnx --lr", 2, "", "--lr needs a value: X"},
-                    Row{"train MODELS/mlp.onnx --config TMP/note.txt", 2, "", "note.txt: JSON, byte 0"},
+                    Row{"train MODELS/mlp.onnx --config TMP/note.txt", 2, "", "note.txt: JSON, byte 1"},
                     Row{"train MODELS/mlp.onnx --data random --lr fast", 2, "", "--lr: 'fast' is not a number"},
                     Row{"train MODELS/mlp.onnx --data random --batch-size -4", 2, "", "--batch-size: -4 is negative"},
                     Row{"train MODELS/mlp.onnx --data random --batch-size 0", 2, "", "--batch-size must be at least 1"},
