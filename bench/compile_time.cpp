@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <vector>
 
+#include "graph/json.h"
 #include "graph/operator.h"
 #include "importer/model_file.h"
 #include "kernels/cpu/backend.h"
@@ -65,9 +66,13 @@ Timing measure(const Make& make, CompileOptions options, int runs) {
 }
 
 void print(const std::string& name, const Timing& t) {
-  std::printf("{\"case\": \"%s\", \"nodes\": %zu, \"plan_steps\": %zu, \"import_seconds\": %.4f, \"compile_seconds\": %.4f, "
-              "\"microseconds_per_node\": %.1f}\n",
-              name.c_str(), t.nodes, t.steps, t.import_seconds, t.compile_seconds, 1e6 * t.compile_seconds / static_cast<double>(t.nodes));
+  const Json json = Json::Object{{"case", name},
+                                 {"nodes", t.nodes},
+                                 {"plan_steps", t.steps},
+                                 {"import_seconds", t.import_seconds},
+                                 {"compile_seconds", t.compile_seconds},
+                                 {"microseconds_per_node", 1e6 * t.compile_seconds / static_cast<double>(t.nodes)}};
+  std::printf("%s\n", json.dump().c_str());
   std::fflush(stdout);
 }
 

@@ -17,7 +17,7 @@
 #include "planner/compile.h"
 #include "runtime/session.h"
 #include "trainer/devices.h"
-#include "trainer/json.h"
+#include "graph/json.h"
 #include "trainer/random.h"
 
 namespace tandem {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "graph/error.h"
-#include "trainer/json.h"
+#include "graph/json.h"
 
 namespace tandem {
 

@@ -10,8 +10,8 @@ namespace {
 
 void write_results(const std::string& output, const std::vector<NamedTensor>& results) {
   if (output.ends_with(".npy")) return write_atomically(output, npy_of(results.at(0).tensor));
-  FileWriter file(output);
-  ZipWriter zip([&](std::string_view bytes) { file.write(bytes); });
+  AtomicFile file(output);
+  ZipWriter zip([&](std::string_view bytes) { file.append(bytes); });
   for (const NamedTensor& r : results) zip.add(r.name + ".npy", npy_of(r.tensor));
   zip.finish();
   file.commit();

@@ -42,7 +42,7 @@ Json plan_event(const Plan& plan) {
                       {"predicted_peak_bytes", bytes},
                       {"predicted_step_seconds", plan.seconds},
                       {"devices", std::move(devices)},
-                      {"warnings", Json::Array(plan.warnings.begin(), plan.warnings.end())},
+                      {"warnings", plan.warnings},
                       {"hash", hash_of(plan)}};
 }
 

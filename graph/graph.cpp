@@ -45,25 +45,25 @@ std::optional<ValueId> Graph::find(std::string_view value_name) const {
   return std::nullopt;
 }
 
-std::vector<std::vector<NodeId>> Graph::consumers() const {
-  std::vector<std::vector<NodeId>> users(values.size());
+IdVector<ValueId, std::vector<NodeId>> Graph::consumers() const {
+  IdVector<ValueId, std::vector<NodeId>> users(values.size());
   for (std::size_t n = 0; n < nodes.size(); ++n)
     for (const ValueId in : nodes[n].inputs)
-      if (in.present()) users[static_cast<std::size_t>(in.index)].push_back({static_cast<int>(n)});
+      if (in.present()) users[in].push_back({static_cast<int>(n)});
   return users;
 }
 
-std::vector<int> Graph::uses() const {
-  std::vector<int> count(values.size());
+IdVector<ValueId, int> Graph::uses() const {
+  IdVector<ValueId, int> count(values.size());
   for (const Node& node : nodes)
     for (const ValueId in : node.inputs)
-      if (in.present()) ++count[static_cast<std::size_t>(in.index)];
-  for (const ValueId out : outputs) ++count[static_cast<std::size_t>(out.index)];
+      if (in.present()) ++count[in];
+  for (const ValueId out : outputs) ++count[out];
   return count;
 }
 
 void verify(const Graph& graph) {
-  std::vector<bool> ready(graph.values.size());
+  IdVector<ValueId, bool> ready(graph.values.size());
   for (std::size_t i = 0; i < graph.values.size(); ++i) {
     const Value& v = graph.values[i];
     ready[i] = v.kind != ValueKind::activation;
@@ -76,20 +76,20 @@ void verify(const Graph& graph) {
     const Node& node = graph.nodes[n];
     for (const ValueId in : node.inputs) {
       check(in, node.name);
-      if (in.present() && !ready[static_cast<std::size_t>(in.index)]) fail("graph: ", node.op->name, " '", node.name, "' reads '", graph[in].name, "' before it is computed");
+      if (in.present() && !ready[in]) fail("graph: ", node.op->name, " '", node.name, "' reads '", graph[in].name, "' before it is computed");
     }
     for (const ValueId out : node.outputs) {
       check(out, node.name);
       if (!out.present()) continue;
-      if (ready[static_cast<std::size_t>(out.index)]) fail("graph: '", graph[out].name, "' is computed twice");
+      if (ready[out]) fail("graph: '", graph[out].name, "' is computed twice");
       if (graph[out].producer.index != static_cast<int>(n)) fail("graph: '", graph[out].name, "' names another producer than '", node.name, "'");
       if (graph[out].type.dtype == DType::undefined) fail("graph: '", graph[out].name, "' has no type");
-      ready[static_cast<std::size_t>(out.index)] = true;
+      ready[out] = true;
     }
   }
   for (const ValueId out : graph.outputs) {
     check(out, "outputs");
-    if (!ready[static_cast<std::size_t>(out.index)]) fail("graph: output '", graph[out].name, "' is never computed");
+    if (!ready[out]) fail("graph: output '", graph[out].name, "' is never computed");
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "graph/attributes.h"
 #include "graph/batch.h"
+#include "graph/id_vector.h"
 #include "graph/layout.h"
 #include "graph/shape.h"
 #include "graph/tensor.h"
@@ -86,16 +87,16 @@ struct GraphOutput {
 class Graph {
  public:
   std::string name;
-  std::vector<Value> values;
-  std::vector<Node> nodes;
+  IdVector<ValueId, Value> values;
+  IdVector<NodeId, Node> nodes;
   std::vector<ValueId> inputs;
   std::vector<GraphOutput> outputs;
   std::vector<std::string> warnings;  // what a user should know of how the model was read
 
-  Value& operator[](ValueId id) { return values[static_cast<std::size_t>(id.index)]; }
-  const Value& operator[](ValueId id) const { return values[static_cast<std::size_t>(id.index)]; }
-  Node& operator[](NodeId id) { return nodes[static_cast<std::size_t>(id.index)]; }
-  const Node& operator[](NodeId id) const { return nodes[static_cast<std::size_t>(id.index)]; }
+  Value& operator[](ValueId id) { return values[id]; }
+  const Value& operator[](ValueId id) const { return values[id]; }
+  Node& operator[](NodeId id) { return nodes[id]; }
+  const Node& operator[](NodeId id) const { return nodes[id]; }
 
   ValueId add_value(Value value);
   ValueId add_input(std::string name, TensorType type);
@@ -105,8 +106,8 @@ class Graph {
   NodeId add_node(const Operator& op, std::string name, Attributes attributes, std::vector<ValueId> inputs, int outputs,
                   std::vector<std::string> origin = {});
   std::optional<ValueId> find(std::string_view value_name) const;
-  std::vector<std::vector<NodeId>> consumers() const;  // by value
-  std::vector<int> uses() const;                       // of each value: the places where a node reads it, and the outputs
+  IdVector<ValueId, std::vector<NodeId>> consumers() const;
+  IdVector<ValueId, int> uses() const;  // the places where a node reads a value, and the outputs that it is
 };
 
 // Fails at the first breach: operands in range, producers before consumers, one producer a value, types known.

@@ -1,5 +1,7 @@
-// FNV-1a with 64 bits: tells whether two byte strings are the same where nobody means harm. Not for what must withstand
-// an attacker. Source: Fowler, Noll, Vo; draft-eastlake-fnv.
+// The one hash: FNV-1a with 64 bits. It names things by what they hold (plans, templates, data, compiled kernels, random
+// streams) and tells whether two byte strings are the same where nobody means harm; not for what must withstand an attacker.
+// Source: Fowler, Noll, Vo; draft-eastlake-fnv. Damage of bytes on their way is found by crc32c.h, and in zip archives by the
+// CRC-32 that their format has (zlib's).
 #pragma once
 #include <cstdint>
 #include <span>

@@ -4,14 +4,19 @@
 
 namespace tandem {
 
+Ints inverse(const Ints& perm) {
+  Ints out(perm.size());
+  for (std::size_t i = 0; i < perm.size(); ++i) out[static_cast<std::size_t>(perm[i])] = static_cast<std::int64_t>(i);
+  return out;
+}
+
 Layout transposed(const Layout& layout, const Ints& perm) {
-  std::string inverse(perm.size(), 'a');
-  for (std::size_t i = 0; i < perm.size(); ++i) inverse[static_cast<std::size_t>(perm[i])] = static_cast<char>('a' + i);
+  const Ints places = inverse(perm);
   std::string tag = layout.tag();
   for (char& c : tag) {
     if (!std::isalpha(static_cast<unsigned char>(c))) continue;
     const bool upper = std::isupper(static_cast<unsigned char>(c)) != 0;
-    const char to = inverse[static_cast<std::size_t>(std::tolower(static_cast<unsigned char>(c)) - 'a')];
+    const char to = static_cast<char>('a' + places[static_cast<std::size_t>(std::tolower(static_cast<unsigned char>(c)) - 'a')]);
     c = upper ? static_cast<char>(std::toupper(static_cast<unsigned char>(to))) : to;
   }
   return Layout(tag);

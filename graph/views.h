@@ -7,6 +7,9 @@
 
 namespace tandem {
 
+// The permutation that undoes one.
+Ints inverse(const Ints& perm);
+
 // The layout of transpose(x, perm) that shares x's memory; any layout of x has one.
 Layout transposed(const Layout& layout, const Ints& perm);
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <tuple>
 
-#include "importer/atomic_file.h"
+#include "graph/atomic_file.h"
 #include "importer/external_data.h"
 #include "importer/model_file.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "graph/tensor.h"
-#include "importer/file_descriptor.h"
+#include "graph/file_descriptor.h"
 #include "tandem_onnx.pb.h"
 
 namespace tandem {

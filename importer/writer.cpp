@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "importer/atomic_file.h"
+#include "graph/atomic_file.h"
 #include "importer/bind_inputs.h"
 #include "importer/drop_orphans.h"
 #include "importer/export_external.h"
@@ -60,12 +60,11 @@ class FileStream final : public google::protobuf::io::CopyingOutputStream {
   bool Write(const void* bytes, int size) override {
     if (failure_) return false;
     try {
-      file_.write(static_cast<const char*>(bytes), static_cast<std::size_t>(size), written_);
+      file_.append({static_cast<const char*>(bytes), static_cast<std::size_t>(size)});
     } catch (...) {
       failure_ = std::current_exception();
       return false;
     }
-    written_ += size;
     return true;
   }
   void finish() const {
@@ -74,7 +73,6 @@ class FileStream final : public google::protobuf::io::CopyingOutputStream {
 
  private:
   AtomicFile& file_;
-  std::int64_t written_ = 0;
   std::exception_ptr failure_;
 };
 
@@ -111,7 +109,7 @@ class Exporter {
     external_.store_rest(model_);
     if (!fits()) move_out();
     external_.flush();
-    AtomicFile file(output_.parent_path(), output_.filename());
+    AtomicFile file(output_);
     FileStream stream(file);
     {
       google::protobuf::io::CopyingOutputStreamAdaptor buffered(&stream, 1 << 20);
@@ -258,7 +256,7 @@ void ModelFile::write(const std::filesystem::path& path, std::vector<Weight> wei
 
 std::int64_t ModelFile::check_write(const std::filesystem::path& path, const SaveOptions& options) const {
   if (std::filesystem::exists(path.has_parent_path() ? path.parent_path() : "."))
-    const AtomicFile trial(path.parent_path(), path.filename());  // goes again
+    const AtomicFile trial(path);  // goes again
   const Given none;
   return Exporter(*impl_, none, path, options).check(parameters_of(*impl_));
 }

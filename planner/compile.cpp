@@ -228,15 +228,6 @@ Plan compile_unchecked(const GraphSource& source, const CompileOptions& o, Backe
 
 }  // namespace
 
-const Backend& find_backend(Backends backends, std::string_view name) {
-  std::string known;
-  for (const Backend* b : backends) {
-    if (b->name() == name) return *b;
-    known += concat(known.empty() ? "" : ", ", b->name());
-  }
-  fail(ExitCode::device, "there is no backend '", name, "' in this program: it has ", known);
-}
-
 std::vector<std::int64_t> free_memory(const std::vector<DeviceSpec>& devices, DeviceRange own, Backends backends) {
   std::vector<std::int64_t> free(devices.size());
   for (std::size_t d = static_cast<std::size_t>(own.first); d < static_cast<std::size_t>(own.first + own.count); ++d)

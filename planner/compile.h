@@ -2,10 +2,9 @@
 #pragma once
 #include <exception>
 #include <span>
-#include <string_view>
 #include <vector>
 
-#include "kernels/device.h"
+#include "kernels/backends.h"
 #include "planner/options.h"
 #include "planner/plan/plan.h"
 #include "ranks/world.h"
@@ -16,10 +15,6 @@ namespace tandem {
 struct Stopped : std::exception {
   const char* what() const noexcept override { return "stopped while planning"; }
 };
-
-// Backends by name, as the program was built with.
-using Backends = std::span<const Backend* const>;
-const Backend& find_backend(Backends backends, std::string_view name);  // fails (device) naming those there are
 
 // Bytes that are free now on each device of a process, -1 where it cannot tell; 0 for devices of other processes, which are
 // not asked: that would take memory of a GPU.

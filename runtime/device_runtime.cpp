@@ -2,12 +2,11 @@
 
 #include <algorithm>
 
+#include "planner/plan/format.h"
 #include "runtime/reorder.h"
 
 namespace tandem {
 namespace {
-
-constexpr int stream_count = 3;
 
 // Where a buffer of no bytes lies: not null, which says that an operand is absent.
 std::byte* nowhere() {
@@ -18,13 +17,13 @@ std::byte* nowhere() {
 }  // namespace
 
 DeviceRuntime::DeviceRuntime(const Plan& plan, std::size_t device, const Backend& backend)
-    : backend_(backend), index_(device), streams_(stream_count) {
+    : backend_(backend), index_(device), streams_(plan_streams) {
   const DevicePlan& d = plan.devices[device];
   KernelOptions options = plan.options;
   if (d.model.threads > 0) options.threads = d.model.threads;
   device_ = backend.open(d.device.index, options);
   device_->activate();
-  streams_[0] = device_->create_stream(0);
+  streams_[0] = device_->create_stream(compute_stream);
 }
 
 std::byte* DeviceRuntime::arena(const Arena& arena, bool summed) {
@@ -57,7 +56,7 @@ void DeviceRuntime::add(const Plan& plan, CollectiveGroup* group, int first_chan
   for (const Step& s : device.steps)
     if (auto& stream = streams_[static_cast<std::size_t>(s.stream)]; !stream) stream = device_->create_stream(s.stream);
   const bool stages = std::any_of(device.steps.begin(), device.steps.end(), [](const Step& s) { return s.kind == StepKind::slice && s.workspace.present(); });
-  if (stages && !staging_.stream) staging_ = {device_->create_stream(2), device_->create_event(), device_->create_event()};
+  if (stages && !staging_.stream) staging_ = {device_->create_stream(copy_stream), device_->create_event(), device_->create_event()};
   std::vector<std::byte*> bases;
   for (const Arena& a : device.arenas) bases.push_back(arena(a, group && a.kind == ArenaKind::gradients));
   std::vector<std::byte*> addresses;

@@ -7,6 +7,7 @@
 
 #include "graph/crc32c.h"
 #include "graph/step_scalars.h"
+#include "kernels/backends.h"
 #include "planner/plan/plan_file.h"
 #include "ranks/world.h"
 #include "runtime/device_runtime.h"
@@ -15,19 +16,6 @@
 
 namespace tandem {
 namespace {
-
-const Backend& backend_of(const DeviceId& id, std::span<const Backend* const> backends) {
-  std::string known;
-  for (const Backend* b : backends) {
-    known += concat(known.empty() ? "" : ", ", b->name());
-    if (b->name() != id.backend) continue;
-    if (const std::string why = b->unusable(); !why.empty()) fail(ExitCode::device, "device ", id, ": ", why);
-    if (id.index < 0 || id.index >= b->device_count())
-      fail(ExitCode::device, "device ", id, ": there ", b->device_count() == 1 ? "is" : "are", ' ', b->device_count(), ' ', id.backend, b->device_count() == 1 ? " device" : " devices");
-    return *b;
-  }
-  fail(ExitCode::device, "device ", id, ": this program has no backend '", id.backend, "', only ", known.empty() ? "none" : known);
-}
 
 // The template's tensor as it lies in memory, seen in the device's shape.
 Operand source_of(const PlanParameter& p) {
@@ -133,7 +121,7 @@ Session::Session(Plan plan, std::span<const Backend* const> backends, World* wor
   int threads = 0;
   for (int d = 0; d < s.range.count; ++d) {
     const DevicePlan& device = plan.devices[static_cast<std::size_t>(s.range.first + d)];
-    backend_of(device.device, backends);
+    find_backend(backends, device.device);
     threads += std::max(1, device.model.threads);
   }
   s.devices.resize(static_cast<std::size_t>(s.range.count));
@@ -184,7 +172,7 @@ void Session::State::load(Plan plan) {
   if (!group && p.devices.size() > 1 && reduces(p)) make_group(p);
   on_devices([&](std::unique_ptr<DeviceRuntime>& device, std::size_t d) {
     const std::size_t index = static_cast<std::size_t>(range.first) + d;
-    if (!device) device = std::make_unique<DeviceRuntime>(p, index, backend_of(p.devices[index].device, backends));
+    if (!device) device = std::make_unique<DeviceRuntime>(p, index, find_backend(backends, p.devices[index].device));
     device->add(p, group.get(), channels);
   });
   channels += static_cast<int>(p.buckets.size());
@@ -208,7 +196,7 @@ void Session::State::make_group(const Plan& p) {
   for (int d = 0; d < range.count; ++d) spec.devices.push_back(p.devices[static_cast<std::size_t>(range.first + d)].device.index);
   spec.deterministic = p.options.deterministic;
   if (world) spec.timeout_seconds = world->timeout_seconds();
-  group = backend_of(p.devices[0].device, backends).create_group(spec);
+  group = find_backend(backends, p.devices[0].device).create_group(spec);
 }
 
 // Gives all ranks what each device has written.

@@ -14,9 +14,10 @@ constexpr const char* state_member = "state.json";
 }  // namespace
 
 CheckpointWriter::CheckpointWriter(const std::filesystem::path& path, const Json& state)
-    : file_(path), zip_([this](std::string_view bytes) { file_.write(bytes); }) {
+    : file_(path), zip_([this](std::string_view bytes) { file_.append(bytes); }) {
   Json::Object members{{"version", version}};
-  members.insert(members.end(), state.object().begin(), state.object().end());
+  for (const auto& member : state.object())
+    if (member.first != "version") members.push_back(member);  // a state that was read has it
   zip_.add(state_member, Json(std::move(members)).dump(1));
 }
 

@@ -3,10 +3,10 @@
 #include <filesystem>
 #include <vector>
 
+#include "graph/atomic_file.h"
+#include "graph/json.h"
 #include "runtime/session.h"
 #include "trainer/data/zip.h"
-#include "trainer/file.h"
-#include "trainer/json.h"
 
 namespace tandem {
 
@@ -26,7 +26,7 @@ class CheckpointWriter {
 
  private:
   void add(std::string_view folder, const NamedTensor& tensor);
-  FileWriter file_;
+  AtomicFile file_;
   ZipWriter zip_;
 };
 

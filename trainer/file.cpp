@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "graph/memory.h"
-#include "importer/file_descriptor.h"
+#include "graph/file_descriptor.h"
 #include "trainer/space.h"
 
 namespace tandem {
@@ -19,15 +19,6 @@ namespace {
 
 [[noreturn]] void fail_io(const std::filesystem::path& path, std::string_view what) {
   fail(ExitCode::io, path.string(), ": ", what, ": ", std::strerror(errno));
-}
-
-// Renaming onto a device or a pipe would put a file in its place, for root even onto /dev/null.
-void refuse_special(const std::filesystem::path& path) {
-  std::error_code error;
-  const auto status = std::filesystem::status(path, error);
-  if (std::filesystem::is_directory(status)) fail(ExitCode::io, path.string(), ": is a folder, expected a file's name");
-  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
-    fail(ExitCode::io, path.string(), ": is a device or a pipe, expected a regular file's name");
 }
 
 }  // namespace
@@ -86,24 +77,6 @@ std::vector<std::byte> read_maybe_gzip(const std::filesystem::path& path, std::u
   return contents;
 }
 
-FileWriter::FileWriter(const std::filesystem::path& path) : file_((refuse_special(path), path.parent_path()), path.filename()) {}
-
-void FileWriter::write(std::string_view contents) {
-  file_.write(contents.data(), contents.size(), written_);
-  written_ += static_cast<std::int64_t>(contents.size());
-}
-
-void FileWriter::commit() {
-  file_.flush();
-  file_.commit();
-}
-
-void write_atomically(const std::filesystem::path& path, std::string_view contents) {
-  FileWriter file(path);
-  file.write(contents);
-  file.commit();
-}
-
 void check_could_make_folder(const std::filesystem::path& path) {
   const std::filesystem::path there = nearest_folder(path / ".");
   if (!std::filesystem::is_directory(there)) fail(ExitCode::io, path.string(), ": cannot be created: ", there.string(), " is no folder");
@@ -120,13 +93,13 @@ void make_writable_folder(const std::filesystem::path& path) {
 void check_could_write_file(const std::filesystem::path& path) {
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
   check_could_make_folder(folder);
-  if (std::filesystem::is_directory(folder)) const FileWriter trial(path);  // goes again
+  if (std::filesystem::is_directory(folder)) const AtomicFile trial(path);  // goes again
 }
 
 void check_writable_file(const std::filesystem::path& path) {
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
   make_writable_folder(folder);
-  const FileWriter trial(path);  // goes again
+  const AtomicFile trial(path);  // goes again
 }
 
 }  // namespace tandem

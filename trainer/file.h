@@ -1,4 +1,4 @@
-// Whole files, with errors (io) that name the path and the reason.
+// Whole files read, and whether files can be written, with errors (io) that name the path and the reason.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "importer/atomic_file.h"
+#include "graph/atomic_file.h"
 
 namespace tandem {
 
@@ -18,19 +18,6 @@ inline constexpr std::uint64_t inflated_bytes = std::uint64_t{1} << 30;
 std::uint64_t inflated_limit(std::uint64_t file_bytes, std::uint64_t least = inflated_bytes);
 // Also through gzip where the contents are compressed. Fails (data) where they are damaged, or grow beyond inflated_limit.
 std::vector<std::byte> read_maybe_gzip(const std::filesystem::path& path, std::uint64_t least_limit = inflated_bytes);
-
-// A file written beside its target, which it replaces once it is whole: a failure leaves an existing file as it was.
-class FileWriter {
- public:
-  explicit FileWriter(const std::filesystem::path& path);
-  void write(std::string_view contents);
-  void commit();  // what is not committed is removed
-
- private:
-  AtomicFile file_;
-  std::int64_t written_ = 0;
-};
-void write_atomically(const std::filesystem::path& path, std::string_view contents);
 
 // Fail before any work is done: the path's folder is there (or can be made) and can be written to, and so can the file,
 // which is left as it is.

@@ -21,7 +21,7 @@
 #include "trainer/data/dataset.h"
 #include "trainer/devices.h"
 #include "trainer/feed.h"
-#include "trainer/json.h"
+#include "graph/json.h"
 #include "trainer/schedule.h"
 #include "trainer/summary.h"
 

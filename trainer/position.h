@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "trainer/json.h"
+#include "graph/json.h"
 #include "trainer/model.h"
 #include "trainer/run_folder.h"
 

@@ -47,7 +47,7 @@ std::vector<std::pair<double, double>> LossTrace::points() const {
 }
 
 Json LossTrace::json() const {
-  return Json::Object{{"window", window_}, {"means", Json::Array(means_.begin(), means_.end())}, {"sum", sum_}, {"count", count_}};
+  return Json::Object{{"window", window_}, {"means", means_}, {"sum", sum_}, {"count", count_}};
 }
 
 LossTrace LossTrace::from(const Json& json) {

@@ -13,7 +13,7 @@
 #include <string>
 
 #include "graph/error.h"
-#include "importer/atomic_file.h"
+#include "graph/atomic_file.h"
 
 namespace tandem {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 #include <filesystem>
 
-#include "importer/file_descriptor.h"
+#include "graph/file_descriptor.h"
 
 namespace tandem {
 

@@ -1,19 +1,18 @@
 #include "trainer/share.h"
 
 #include "trainer/data/npy.h"
+#include "trainer/spec.h"
 
 namespace tandem {
 
 std::vector<NamedTensor> share(World* world, std::vector<NamedTensor> values) {
   if (!world) return values;
   if (world->rank() != 0) values.clear();
-  Json::Array names;
-  for (const NamedTensor& v : values) names.emplace_back(v.name);
-  const Json all = Json::parse(world->broadcast(Json(std::move(names)).dump()));
-  values.resize(all.array().size());
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const std::string npy = world->broadcast(world->rank() == 0 ? npy_of(values[i].tensor) : "");
-    if (world->rank() != 0) values[i] = {all.array()[i].text(), parse_npy(std::as_bytes(std::span(npy)), all.array()[i].text())};
+  values.resize(static_cast<std::size_t>(parse_integer(world->broadcast(std::to_string(values.size())), "the number of tensors")));
+  for (NamedTensor& v : values) {
+    v.name = world->broadcast(v.name);  // may be of any bytes
+    const std::string npy = world->broadcast(world->rank() == 0 ? npy_of(v.tensor) : "");
+    if (world->rank() != 0) v.tensor = parse_npy(std::as_bytes(std::span(npy)), v.name);
   }
   return values;
 }

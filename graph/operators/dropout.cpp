@@ -1,3 +1,4 @@
+#include "graph/hash.h"
 #include "graph/operators/rules.h"
 
 namespace tandem::operator_rows {
@@ -6,9 +7,7 @@ namespace {
 // A number that tells a layer's random stream from the others': from its name, so that it does not depend on the
 // batch size or on the order of passes.
 std::int64_t layer_of(ExpandContext& e) {
-  std::uint32_t hash = 2166136261U;
-  for (const char c : e.node().name) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
-  std::int64_t layer = hash & 0x7fffffffU;
+  auto layer = static_cast<std::int64_t>(hash_of(e.node().name) & 0x7fffffff);
   const auto taken = [&] {
     for (const Node& n : e.graph().nodes)
       if (n.op->name == "DropoutTraining" && n.attributes.integer("layer") == layer) return true;

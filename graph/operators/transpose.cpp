@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "graph/operators/fold.h"
+#include "graph/views.h"
 
 namespace tandem::operator_rows {
 namespace {
@@ -16,12 +17,6 @@ void infer_transpose(InferContext& c) {
   for (const std::int64_t axis : perm) y.dims.push_back(x[static_cast<int>(axis)]);
   c.node().attributes.set("perm", perm);
   c.set_output(0, c.input(0).dtype, std::move(y));
-}
-
-Ints inverse(const Ints& perm) {
-  Ints out(perm.size());
-  for (std::size_t i = 0; i < perm.size(); ++i) out[static_cast<std::size_t>(perm[i])] = static_cast<std::int64_t>(i);
-  return out;
 }
 
 // Reshape, Transpose, Reshape: how blocks of pixels and channels trade places.

@@ -3,24 +3,16 @@
 #include <dlfcn.h>
 #include <cuda_runtime_api.h>
 #include <nvrtc.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <thread>
 
-#include "graph/error.h"
+#include "graph/atomic_file.h"
+#include "graph/hash.h"
 
 namespace tandem::cuda {
 namespace {
-
-// The cache's file names: FNV-1a of everything that the machine code depends on.
-std::uint64_t hash_of(const std::string& text) {
-  std::uint64_t h = 0xcbf29ce484222325U;
-  for (const unsigned char c : text) h = (h ^ c) * 0x100000001b3U;
-  return h;
-}
 
 std::filesystem::path cache_folder() {
   if (const char* folder = std::getenv("TANDEM_CACHE")) return folder;
@@ -34,19 +26,14 @@ std::vector<char> read(const std::filesystem::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// Another process, or another GPU's thread, may write the same file: each writes its own and renames what is whole. A
-// cache that cannot be written is no error.
+// Another process, or another GPU's thread, may write the same file. A cache that cannot be written is no error.
 void write(const std::filesystem::path& file, const std::vector<char>& bytes) {
   std::error_code ignored;
   std::filesystem::create_directories(file.parent_path(), ignored);
-  const std::filesystem::path own = concat(file.string(), '.', static_cast<long>(getpid()), '.', std::hash<std::thread::id>()(std::this_thread::get_id()));
-  std::ofstream out(own, std::ios::binary);
-  out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  out.close();
-  if (out)
-    std::filesystem::rename(own, file, ignored);
-  else
-    std::filesystem::remove(own, ignored);
+  try {
+    write_atomically(file, {bytes.data(), bytes.size()});
+  } catch (const Error&) {
+  }
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "graph/id_vector.h"
 #include "planner/lower/tuner.h"
 #include "planner/plan/plan.h"
 
@@ -24,8 +25,8 @@ struct LoweredInput {
   ValueRole role = ValueRole::plain;
 };
 struct LoweredGraph {
-  std::vector<Buffer> buffers;  // arenas set; offsets only of aliases, from where what they alias begins
-  std::vector<Step> steps;
+  IdVector<BufferId, Buffer> buffers;  // arenas set; offsets only of aliases, from where what they alias begins
+  IdVector<StepId, Step> steps;
   std::vector<std::vector<std::pair<int, int>>> in_place;  // by step: output first may use input second's memory
   std::vector<LoweredParameter> parameters;
   std::vector<LoweredInput> inputs;

@@ -7,22 +7,23 @@
 namespace tandem {
 
 BufferId root_of(const std::vector<Buffer>& buffers, BufferId id) {
-  while (buffers[static_cast<std::size_t>(id.index)].alias.present()) id = buffers[static_cast<std::size_t>(id.index)].alias;
+  const auto at = [&](BufferId b) -> const Buffer& { return buffers[static_cast<std::size_t>(b.index)]; };
+  while (at(id).alias.present()) id = at(id).alias;
   return id;
 }
 
 namespace {
 
 bool persistent(const LoweredGraph& p, BufferId id) {
-  const ArenaKind arena = p.buffers[static_cast<std::size_t>(root_of(p.buffers, id).index)].arena;
+  const ArenaKind arena = p.buffers[root_of(p.buffers, id)].arena;
   return arena == ArenaKind::parameters || arena == ArenaKind::optimizer;
 }
 
 // The last step that reads or writes each root; the number of steps for the program's outputs.
-std::vector<int> last_uses(const LoweredGraph& p) {
-  std::vector<int> last(p.buffers.size(), -1);
+IdVector<BufferId, int> last_uses(const LoweredGraph& p) {
+  IdVector<BufferId, int> last(p.buffers.size(), -1);
   const auto use = [&](BufferId id, int step) {
-    if (id.present()) last[static_cast<std::size_t>(root_of(p.buffers, id).index)] = step;
+    if (id.present()) last[root_of(p.buffers, id)] = step;
   };
   for (std::size_t s = 0; s < p.steps.size(); ++s) {
     for (const BufferId id : p.steps[s].inputs) use(id, static_cast<int>(s));
@@ -37,7 +38,7 @@ std::vector<int> last_uses(const LoweredGraph& p) {
 void schedule_updates(LoweredGraph& p) {
   const auto is_update = [&](const Step& s) { return !s.outputs.empty() && std::all_of(s.outputs.begin(), s.outputs.end(), [&](BufferId o) { return o.present() && persistent(p, o); }); };
   // ready[b]: behind which step the memory of root b is final, counting only steps that are no updates.
-  std::vector<int> ready(p.buffers.size(), -1);
+  IdVector<BufferId, int> ready(p.buffers.size(), -1);
   std::vector<std::size_t> updates;
   for (std::size_t s = 0; s < p.steps.size(); ++s) {
     if (is_update(p.steps[s])) {
@@ -46,14 +47,14 @@ void schedule_updates(LoweredGraph& p) {
     }
     for (const auto* list : {&p.steps[s].inputs, &p.steps[s].outputs})
       for (const BufferId id : *list)
-        if (id.present()) ready[static_cast<std::size_t>(root_of(p.buffers, id).index)] = static_cast<int>(s);
+        if (id.present()) ready[root_of(p.buffers, id)] = static_cast<int>(s);
   }
   std::vector<std::vector<std::size_t>> behind(p.steps.size() + 1);
   std::vector<bool> moved(p.steps.size());
   for (const std::size_t u : updates) {
     int at = -1;
     for (const BufferId id : p.steps[u].inputs)
-      if (id.present()) at = std::max(at, ready[static_cast<std::size_t>(root_of(p.buffers, id).index)]);
+      if (id.present()) at = std::max(at, ready[root_of(p.buffers, id)]);
     behind[static_cast<std::size_t>(at + 1)].push_back(u);
     moved[u] = true;
   }
@@ -72,7 +73,7 @@ void schedule_updates(LoweredGraph& p) {
 }
 
 void share_in_place(LoweredGraph& p) {
-  std::vector<int> last = last_uses(p);
+  IdVector<BufferId, int> last = last_uses(p);
   for (std::size_t s = 0; s < p.steps.size(); ++s) {
     const Step& step = p.steps[s];
     std::vector<BufferId> taken;
@@ -80,14 +81,14 @@ void share_in_place(LoweredGraph& p) {
       const BufferId in = step.inputs[static_cast<std::size_t>(i)], out = step.outputs[static_cast<std::size_t>(o)];
       if (!in.present() || !out.present()) continue;
       const BufferId root = root_of(p.buffers, in);
-      const Buffer& memory = p.buffers[static_cast<std::size_t>(root.index)];
-      Buffer& result = p.buffers[static_cast<std::size_t>(out.index)];
+      const Buffer& memory = p.buffers[root];
+      Buffer& result = p.buffers[out];
       const auto shares = [&](BufferId other) { return other.present() && other != in && root_of(p.buffers, other) == root; };
       if (memory.arena != ArenaKind::scratch || result.arena != ArenaKind::scratch || result.alias.present() || result.bytes != memory.bytes) continue;
-      if (last[static_cast<std::size_t>(root.index)] != static_cast<int>(s)) continue;
+      if (last[root] != static_cast<int>(s)) continue;
       if (std::any_of(step.inputs.begin(), step.inputs.end(), shares) || std::find(taken.begin(), taken.end(), root) != taken.end()) continue;
       result.alias = root;
-      last[static_cast<std::size_t>(root.index)] = last[static_cast<std::size_t>(out.index)];
+      last[root] = last[out];
       taken.push_back(root);
     }
   }

@@ -229,7 +229,7 @@ class Selector {
     const bool other = !graph_[out].opaque && !want.layout.any() && want.layout != d.outputs[k].layout;
     const bool is_gradient = summed || values_.follows(out).present();
     const BufferId b = values_.add(out, d.outputs[k], is_gradient ? MemoryClass::gradients : MemoryClass::activations);
-    Buffer& buffer = program_.buffers[static_cast<std::size_t>(b.index)];
+    Buffer& buffer = program_.buffers[b];
     if (!summed || other) buffer.arena = ArenaKind::scratch;
     if (other) after_.push_back({out, b, want});
     return b;

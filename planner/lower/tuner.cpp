@@ -1,12 +1,12 @@
 #include "planner/lower/tuner.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstdio>
+#include <charconv>
+#include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
+
+#include "graph/atomic_file.h"
 
 namespace tandem {
 namespace {
@@ -60,48 +60,47 @@ Tuner::Tuner(const Backend& backend, bool measure, std::string cache_file, bool 
 
 // What is known already stays: times that were taken here, after the file was last read.
 void Tuner::read_file() {
-  constexpr std::uintmax_t most = 256 << 20;  // bytes
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(cache_file_, error) || std::filesystem::file_size(cache_file_, error) > most) return;  // no device or FIFO
-  std::ifstream in(cache_file_);
+  constexpr std::int64_t most = 256 << 20;  // bytes
+  std::istringstream in;
+  try {
+    in.str(read_regular(cache_file_, most, ExitCode::io));
+  } catch (const Error&) {
+    return;
+  }
   std::string line;
   if (!std::getline(in, line) || line != first_line) return;
   while (std::getline(in, line)) {
     const auto tab = line.find('\t');
     if (tab == std::string::npos) continue;
     const bool disturbed = line[0] == disturbed_mark;
-    char* end = nullptr;
-    const double seconds = std::strtod(line.c_str() + disturbed, &end);
-    if (end == line.c_str() + tab && seconds > 0) timed_.emplace(line.substr(tab + 1), Timed{{seconds, disturbed}});
+    double seconds = 0;
+    const auto [end, error] = std::from_chars(line.data() + disturbed, line.data() + tab, seconds);
+    if (error == std::errc{} && end == line.data() + tab && seconds > 0 && std::isfinite(seconds))
+      timed_.emplace(line.substr(tab + 1), Timed{{seconds, disturbed}});
   }
+}
+
+void Tuner::write_file() {
+  std::error_code ignored;
+  std::filesystem::create_directories(std::filesystem::path(cache_file_).parent_path(), ignored);
+  const FileLock lock(cache_file_);
+  read_file();  // what other runs have added meanwhile
+  std::vector<std::string> lines;
+  for (const auto& [key, timed] : timed_)  // every digit: whoever reads it chooses as who wrote it
+    lines.push_back(concat(timed.timing.disturbed ? std::string(1, disturbed_mark) : "", timed.timing.seconds, '\t', key, '\n'));
+  std::sort(lines.begin(), lines.end());
+  std::string text = concat(first_line, '\n');
+  for (const std::string& line : lines) text += line;
+  write_atomically(cache_file_, text);
 }
 
 Tuner::~Tuner() {
   if (measure_) backend_.release_scratch();
   if (!changed_ || cache_file_.empty()) return;
-  std::error_code ignored;
-  const auto status = std::filesystem::status(cache_file_, ignored);
-  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) return;  // a rename would replace a device
-  std::filesystem::create_directories(std::filesystem::path(cache_file_).parent_path(), ignored);
-  read_file();  // what other runs have added meanwhile
-  const std::string temporary = concat(cache_file_, '.', ::getpid());
-  {
-    std::ofstream out(temporary);
-    std::vector<std::string> lines;
-    for (const auto& [key, timed] : timed_) {
-      char seconds[32];  // every digit: whoever reads it chooses as who wrote it
-      std::snprintf(seconds, sizeof seconds, "%.17g", timed.timing.seconds);
-      lines.push_back(concat(timed.timing.disturbed ? std::string(1, disturbed_mark) : "", seconds, '\t', key));
-    }
-    std::sort(lines.begin(), lines.end());
-    out << first_line << '\n';
-    for (const std::string& line : lines) out << line << '\n';
-    if (!out.flush()) {
-      std::filesystem::remove(temporary, ignored);
-      return;
-    }
+  try {
+    write_file();
+  } catch (const Error&) {  // it is timed again
   }
-  std::filesystem::rename(temporary, cache_file_, ignored);
 }
 
 const std::vector<KernelDescription>& Tuner::describe(const KernelRequest& request) {

@@ -24,7 +24,9 @@ class Tuner {
   // has is timed once more, and the shorter time is kept: other work on the machine only adds. `before_each` is called before
   // kernels are described or timed; it may throw.
   Tuner(const Backend& backend, bool measure, std::string cache_file, bool again = false, std::function<void()> before_each = {});
-  ~Tuner();  // writes the file where something was measured; a failure there costs only time in the next run
+  // Writes the file where something was measured, with all that other processes have added meanwhile; a failure there costs only
+  // time in the next run.
+  ~Tuner();
   Tuner(const Tuner&) = delete;
   Tuner& operator=(const Tuner&) = delete;
 
@@ -38,6 +40,7 @@ class Tuner {
 
  private:
   void read_file();
+  void write_file();
   struct Timed {
     Timing timing;
     bool here = false;  // not only read from the file

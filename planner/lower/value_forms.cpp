@@ -4,18 +4,17 @@
 
 #include "graph/operator.h"
 #include "graph/views.h"
+#include "planner/plan/format.h"
 
 namespace tandem {
 namespace {
 
-constexpr std::int64_t alignment = 64;
-std::int64_t rounded(std::int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 
 }  // namespace
 
 ValueForms::ValueForms(const Graph& graph, const Backend& backend, const SelectOptions& options, Tuner& tuner, LoweredGraph& program)
     : graph_(graph), options_(options), tuner_(tuner), backend_(backend), program_(program), facts_(graph.values.size()) {
-  const std::vector<int> uses = graph.uses();
+  const IdVector<ValueId, int> uses = graph.uses();
   for (const Node& node : graph.nodes) note_update(node);
   for (const Node& node : graph.nodes) note_sum(node, uses);
   for (const Node& node : graph.nodes) note_cast(node);
@@ -37,11 +36,11 @@ void ValueForms::note_update(const Node& node) {
 
 // Sums are taken in place, and lie as what they update does: a part that only the sum reads, and that a kernel writes, is
 // written there.
-void ValueForms::note_sum(const Node& node, const std::vector<int>& uses) {
+void ValueForms::note_sum(const Node& node, const IdVector<ValueId, int>& uses) {
   if (node.op->name != "AllReduce") return;
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     const ValueId part = node.inputs[i];
-    if (uses[static_cast<std::size_t>(part.index)] != 1 || !graph_[part].producer.present()) continue;
+    if (uses[part] != 1 || !graph_[part].producer.present()) continue;
     const std::string_view op = graph_[graph_[part].producer].op->name;
     if (op == "Reshape" || op == "Transpose" || op == "AllReduce") continue;
     facts(part).summed = true;
@@ -59,9 +58,9 @@ void ValueForms::note_cast(const Node& node) {
 
 BufferId ValueForms::add(ValueId v, Operand operand, MemoryClass memory, BufferId alias) {
   Buffer b{.name = graph_[v].name, .operand = std::move(operand), .memory = memory};
-  b.bytes = rounded(b.operand.bytes());
+  b.bytes = aligned(b.operand.bytes());
   if (alias.present()) {
-    const Buffer& root = program_.buffers[static_cast<std::size_t>(alias.index)];
+    const Buffer& root = program_.buffers[alias];
     b.alias = alias;
     b.arena = root.arena;
     b.memory = root.memory;
@@ -72,8 +71,7 @@ BufferId ValueForms::add(ValueId v, Operand operand, MemoryClass memory, BufferI
   } else if (memory == MemoryClass::gradients) {
     b.arena = ArenaKind::gradients;
   }
-  program_.buffers.push_back(std::move(b));
-  const BufferId id{static_cast<int>(program_.buffers.size()) - 1};
+  const BufferId id = program_.buffers.add(std::move(b));
   of(v).push_back(id);
   return id;
 }
@@ -82,7 +80,7 @@ BufferId ValueForms::add_constant(ValueId v, const Layout& layout) {
   Operand o = row_major(v);
   o.layout = layout;
   const BufferId id = add(v, std::move(o), MemoryClass::weights);
-  Buffer& b = program_.buffers[static_cast<std::size_t>(id.index)];
+  Buffer& b = program_.buffers[id];
   b.arena = ArenaKind::constants;
   b.constant = graph_[v].data;
   return id;
@@ -187,9 +185,8 @@ double ValueForms::reorder_seconds(const Operand& from, const Operand& to) const
 void ValueForms::launch(Step step, const KernelDescription& d, Cost cost, double flops) {
   if (d.workspace > 0) {
     Buffer w{.name = concat(step.op, " workspace"), .operand = {DType::uint8, Shape{d.workspace}, Layout::row_major(1)}, .memory = MemoryClass::workspace};
-    w.bytes = rounded(d.workspace);
-    program_.buffers.push_back(std::move(w));
-    step.workspace = {static_cast<int>(program_.buffers.size()) - 1};
+    w.bytes = aligned(d.workspace);
+    step.workspace = program_.buffers.add(std::move(w));
   }
   step.flops = flops;
   for (const Operand& o : d.inputs) step.bytes += static_cast<double>(o.bytes());
@@ -210,7 +207,7 @@ BufferId ValueForms::gather(Bucket& bucket, std::span<const BufferId> parts) {
   const BufferId id{static_cast<int>(program_.buffers.size())};
   std::int64_t bytes = 0;
   for (const BufferId part : parts) {
-    Buffer& b = program_.buffers[static_cast<std::size_t>(part.index)];
+    Buffer& b = program_.buffers[part];
     b.alias = id;
     b.offset = bytes;
     bytes += b.bytes;
@@ -223,7 +220,7 @@ BufferId ValueForms::gather(Bucket& bucket, std::span<const BufferId> parts) {
 }
 
 void ValueForms::move_to_gradients(BufferId b) {
-  Buffer& buffer = program_.buffers[static_cast<std::size_t>(b.index)];
+  Buffer& buffer = program_.buffers[b];
   buffer.arena = ArenaKind::gradients;
   buffer.memory = MemoryClass::gradients;
 }

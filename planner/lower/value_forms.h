@@ -13,8 +13,8 @@ class ValueForms {
   // What conversions that are added from now on come from; it must outlive them.
   void set_origin(const std::vector<std::string>& origin) { origin_ = &origin; }
 
-  std::vector<BufferId>& of(ValueId v) { return facts_[static_cast<std::size_t>(v.index)].forms; }  // requests name the first one
-  const Operand& operand(BufferId b) const { return program_.buffers[static_cast<std::size_t>(b.index)].operand; }
+  std::vector<BufferId>& of(ValueId v) { return facts_[v].forms; }  // requests name the first one
+  const Operand& operand(BufferId b) const { return program_.buffers[b].operand; }
   Operand row_major(ValueId v) const { return {graph_[v].type.dtype, graph_[v].type.shape, Layout::row_major(graph_[v].type.shape.rank())}; }
   ValueId follows(ValueId v) const { return facts(v).follows; }    // the parameter whose layout it takes
   ValueId cast_of(ValueId v) const { return facts(v).cast_of; }    // the parameter that it is a Cast of
@@ -46,11 +46,11 @@ class ValueForms {
     ValueId copy;  // of a parameter: its copy in 16 bits
     bool summed = false;
   };
-  Facts& facts(ValueId v) { return facts_[static_cast<std::size_t>(v.index)]; }
-  const Facts& facts(ValueId v) const { return facts_[static_cast<std::size_t>(v.index)]; }
+  Facts& facts(ValueId v) { return facts_[v]; }
+  const Facts& facts(ValueId v) const { return facts_[v]; }
   void note_update(const Node& node);
   void note_cast(const Node& node);
-  void note_sum(const Node& node, const std::vector<int>& uses);
+  void note_sum(const Node& node, const IdVector<ValueId, int>& uses);
   const Operand* fixed_operand(ValueId v) const;
   BufferId add_constant(ValueId v, const Layout& layout);
   BufferId add_parameter(ValueId v, const Layout& layout);
@@ -60,7 +60,7 @@ class ValueForms {
   Tuner& tuner_;
   const Backend& backend_;
   LoweredGraph& program_;
-  std::vector<Facts> facts_;  // by value
+  IdVector<ValueId, Facts> facts_;
   const std::vector<std::string>* origin_ = nullptr;
 };
 

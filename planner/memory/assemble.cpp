@@ -5,12 +5,11 @@
 #include <set>
 
 #include "planner/memory/place.h"
+#include "planner/plan/format.h"
 #include "planner/plan/timeline.h"
 
 namespace tandem {
 namespace {
-
-constexpr std::int64_t alignment = 64;
 
 Arena& arena(DevicePlan& d, ArenaKind kind) { return d.arenas[static_cast<std::size_t>(kind)]; }
 Buffer& at(DevicePlan& d, BufferId id) { return d.buffers[static_cast<std::size_t>(id.index)]; }
@@ -43,7 +42,7 @@ class DeviceAssembler {
     std::int64_t sizes[std::size(arena_kinds)] = {};
     for (const PlanParameter& p : plan_.parameters) {
       auto& end = sizes[static_cast<std::size_t>(p.arena)];
-      end = std::max(end, p.offset + (p.operand.bytes() + alignment - 1) / alignment * alignment);
+      end = std::max(end, p.offset + aligned(p.operand.bytes()));
     }
     std::map<std::string_view, const PlanParameter*> by_name;
     for (const PlanParameter& p : plan_.parameters) by_name[p.name] = &p;
@@ -97,10 +96,10 @@ class DeviceAssembler {
   // A sum waits for the last step that writes into its bucket, and the first step that reads from that waits for the sum.
   void add_steps() {
     const std::size_t buckets = program_.buckets.size();
-    std::vector<int> bucket_of(program_.buffers.size(), -1);  // by the buffer of all
+    IdVector<BufferId, int> bucket_of(program_.buffers.size(), -1);  // by the buffer of all
     for (const Step& s : program_.steps)
-      if (s.kind == StepKind::all_reduce) bucket_of[static_cast<std::size_t>(s.outputs[0].index)] = s.bucket;
-    const auto carried = [&](BufferId id) { return id.present() ? bucket_of[static_cast<std::size_t>(root_of(program_.buffers, id).index)] : -1; };
+      if (s.kind == StepKind::all_reduce) bucket_of[s.outputs[0]] = s.bucket;
+    const auto carried = [&](BufferId id) { return id.present() ? bucket_of[root_of(program_.buffers, id)] : -1; };
     std::vector<StepId> written(buckets, StepId{-1}), summed(buckets, StepId{-1});
     waited_.assign(buckets, false);
     for (Step s : program_.steps) {
@@ -135,14 +134,14 @@ class DeviceAssembler {
   }
 
   void drop_unused_buffers() {
-    std::vector<bool> used(device_.buffers.size());
+    IdVector<BufferId, bool> used(device_.buffers.size());
     for (const Step& s : device_.steps)
       for (const auto* list : {&s.inputs, &s.outputs})
         for (BufferId id : *list)
-          for (; id.present(); id = at(device_, id).alias) used[static_cast<std::size_t>(id.index)] = true;
+          for (; id.present(); id = at(device_, id).alias) used[id] = true;
     for (const Step& s : device_.steps)
-      if (s.workspace.present()) used[static_cast<std::size_t>(s.workspace.index)] = true;
-    std::vector<BufferId> now(used.size());
+      if (s.workspace.present()) used[s.workspace] = true;
+    IdVector<BufferId, BufferId> now(used.size());
     std::vector<Buffer> kept;
     for (std::size_t i = 0; i < used.size(); ++i) {
       if (!used[i]) continue;
@@ -151,7 +150,7 @@ class DeviceAssembler {
     }
     device_.buffers = std::move(kept);
     const auto renumber = [&](BufferId& id) {
-      if (id.present()) id = now[static_cast<std::size_t>(id.index)];
+      if (id.present()) id = now[id];
     };
     for (Buffer& b : device_.buffers) renumber(b.alias);
     for (Step& s : device_.steps) {
@@ -163,11 +162,11 @@ class DeviceAssembler {
 
   void find_lives() {
     const int steps = static_cast<int>(device_.steps.size());
-    std::vector<int> first(device_.buffers.size(), steps), last(device_.buffers.size(), -1);
+    IdVector<BufferId, int> first(device_.buffers.size(), steps), last(device_.buffers.size(), -1);
     const auto use = [&](BufferId id, int s) {
       for (; id.present(); id = at(device_, id).alias) {
-        first[static_cast<std::size_t>(id.index)] = std::min(first[static_cast<std::size_t>(id.index)], s);
-        last[static_cast<std::size_t>(id.index)] = std::max(last[static_cast<std::size_t>(id.index)], s);
+        first[id] = std::min(first[id], s);
+        last[id] = std::max(last[id], s);
       }
     };
     for (int s = 0; s < steps; ++s) {
@@ -204,11 +203,11 @@ class DeviceAssembler {
 
   // An alias's offset is counted from where what it aliases begins, until here.
   void place_aliases() {
-    const std::vector<Buffer> relative = device_.buffers;
+    const IdVector<BufferId, Buffer> relative = device_.buffers;
     for (Buffer& b : device_.buffers)
-      for (BufferId id = b.alias; id.present(); id = relative[static_cast<std::size_t>(id.index)].alias) {
-        b.offset += relative[static_cast<std::size_t>(id.index)].offset;
-        b.arena = relative[static_cast<std::size_t>(id.index)].arena;
+      for (BufferId id = b.alias; id.present(); id = relative[id].alias) {
+        b.offset += relative[id].offset;
+        b.arena = relative[id].arena;
       }
   }
 
@@ -256,14 +255,14 @@ double seconds_of(const Bucket& bucket, const DeviceModel& device, int devices) 
 void list_host_tensors(Plan& plan, const Replica& leader, const std::vector<std::string>& output_names, std::span<const std::int64_t> rows) {
   const LoweredGraph& p = *leader.program;
   for (const LoweredInput& in : p.inputs) {
-    const Operand& o = p.buffers[static_cast<std::size_t>(in.buffer.index)].operand;
+    const Operand& o = p.buffers[in.buffer].operand;
     HostInput host{.name = in.name, .type = {o.dtype, o.shape}};
     host.batched = !is_state(in) && has_batch(host.type, leader.slice_size);
     if (host.batched) host.type.shape[0] = plan.batch;
     plan.inputs.push_back(std::move(host));
   }
   for (std::size_t i = 0; i < p.outputs.size(); ++i) {
-    const Operand& o = p.buffers[static_cast<std::size_t>(p.outputs[i].index)].operand;
+    const Operand& o = p.buffers[p.outputs[i]].operand;
     HostOutput host{.name = output_names[i], .type = {o.dtype, o.shape}, .combine = Combine::sum};
     if (rows[i] > 0) {
       host.combine = Combine::rows;
@@ -289,7 +288,7 @@ void place_parameters(Plan& plan, const LoweredGraph& leader, const Plan* parame
   }
   std::int64_t ends[std::size(arena_kinds)] = {};
   for (const LoweredParameter& p : leader.parameters) {
-    const Buffer& b = leader.buffers[static_cast<std::size_t>(p.buffer.index)];
+    const Buffer& b = leader.buffers[p.buffer];
     auto& end = ends[static_cast<std::size_t>(b.arena)];
     plan.parameters.push_back({p.name, p.type, p.source, b.operand, b.arena, end, p.trainable, p.copy_of});
     end += b.bytes;

@@ -4,15 +4,12 @@
 #include <numeric>
 
 #include "graph/error.h"
+#include "planner/plan/format.h"
 
 namespace tandem {
 namespace {
 
-constexpr std::int64_t alignment = 64;
 constexpr std::size_t many = 5000;  // intervals, above which one per cent over the lower bound is good enough
-std::int64_t rounded(std::int64_t bytes) {
-  return (bytes + alignment - 1) / alignment * alignment;
-}
 
 struct Block {
   std::int64_t begin, end;
@@ -136,7 +133,7 @@ Placement place(std::span<const Interval> intervals, std::string_view order) {
   for (const Interval& i : intervals) {
     const int first = static_cast<int>(std::lower_bound(begins.begin(), begins.end(), i.first) - begins.begin());
     const int last = static_cast<int>(std::upper_bound(begins.begin(), begins.end(), i.last) - begins.begin()) - 1;
-    spans.push_back({rounded(i.bytes), first, last});
+    spans.push_back({aligned(i.bytes), first, last});
     change[static_cast<std::size_t>(first)] += spans.back().bytes;
     change[static_cast<std::size_t>(last) + 1] -= spans.back().bytes;
   }

@@ -4,14 +4,13 @@
 #include <map>
 #include <numeric>
 
+#include "planner/plan/format.h"
 #include "planner/passes/graph_copy.h"
 #include "planner/passes/pass.h"
 #include "planner/passes/passes.h"
 
 namespace tandem {
 namespace {
-
-constexpr std::int64_t alignment = 64;
 
 struct Sum {
   std::size_t node;
@@ -31,11 +30,11 @@ std::vector<Sum> sums_of(const Graph& graph) {
     const Node& node = graph.nodes[n];
     if (node.op->name != "AllReduce") continue;
     const Value& whole = graph[node.outputs[0]];
-    const std::vector<NodeId>& readers = users[static_cast<std::size_t>(node.outputs[0].index)];
+    const std::vector<NodeId>& readers = users[node.outputs[0]];
     const int needed = readers.empty() ? static_cast<int>(graph.nodes.size()) : readers.front().index;
     const std::int64_t bytes = static_cast<std::int64_t>(size_of(whole.type.dtype)) * whole.type.shape.elements();
     list.push_back({n, whole.of.empty() ? concat('#', unnamed++) : whole.of, graph[node.inputs[0]].producer.index, needed, whole.type.dtype,
-                    (bytes + alignment - 1) / alignment * alignment});
+                    aligned(bytes)});
   }
   return list;
 }
@@ -56,7 +55,7 @@ Groups group(const std::vector<Sum>& sums, const CompileOptions& o) {
       groups.push_back({s});
       continue;
     }
-    const std::int64_t limit = std::max(buckets.size() == 1 ? o.first_bucket_bytes : o.bucket_bytes, alignment);
+    const std::int64_t limit = std::max(buckets.size() == 1 ? o.first_bucket_bytes : o.bucket_bytes, plan_alignment);
     if (buckets.empty() || sums[buckets.back()[0]].dtype != sums[s].dtype || bytes + sums[s].bytes > limit) {
       buckets.emplace_back();
       bytes = 0;

@@ -5,15 +5,15 @@ namespace tandem {
 namespace {
 
 // Which values depend, through float operands, on one of the wanted ones.
-std::vector<bool> dependents(const Graph& graph, std::span<const ValueId> wanted) {
-  std::vector<bool> depends(graph.values.size());
-  for (const ValueId w : wanted) depends[static_cast<std::size_t>(w.index)] = true;
+IdVector<ValueId, bool> dependents(const Graph& graph, std::span<const ValueId> wanted) {
+  IdVector<ValueId, bool> depends(graph.values.size());
+  for (const ValueId w : wanted) depends[w] = true;
   for (const Node& node : graph.nodes) {
     bool any = false;
-    for (const ValueId in : node.inputs) any = any || (in.present() && depends[static_cast<std::size_t>(in.index)]);
+    for (const ValueId in : node.inputs) any = any || (in.present() && depends[in]);
     if (!any) continue;
     for (const ValueId out : node.outputs)
-      if (out.present() && is_float(graph[out].type.dtype)) depends[static_cast<std::size_t>(out.index)] = true;
+      if (out.present() && is_float(graph[out].type.dtype)) depends[out] = true;
   }
   return depends;
 }
@@ -21,21 +21,21 @@ std::vector<bool> dependents(const Graph& graph, std::span<const ValueId> wanted
 }  // namespace
 
 std::vector<ValueId> differentiate(Graph& graph, ValueId scalar, std::span<const ValueId> wanted) {
-  const std::vector<bool> depends = dependents(graph, wanted);
-  std::vector<ValueId> gradient(graph.values.size());
+  const IdVector<ValueId, bool> depends = dependents(graph, wanted);
+  IdVector<ValueId, ValueId> gradient(graph.values.size());
   GraphBuilder builder(graph, "grad", {});
-  gradient[static_cast<std::size_t>(scalar.index)] = builder.broadcast_to(builder.scalar(1, graph[scalar].type.dtype), graph[scalar].type.shape);
+  gradient[scalar] = builder.broadcast_to(builder.scalar(1, graph[scalar].type.dtype), graph[scalar].type.shape);
   for (std::size_t n = graph.nodes.size(); n-- > 0;) {
     const std::vector<ValueId> inputs = graph.nodes[n].inputs, outputs = graph.nodes[n].outputs;
     std::vector<ValueId> dy;
     std::vector<bool> wants;
     bool flows = false, wants_any = false;
     for (const ValueId out : outputs) {
-      dy.push_back(out.present() && static_cast<std::size_t>(out.index) < gradient.size() ? gradient[static_cast<std::size_t>(out.index)] : ValueId{});
+      dy.push_back(out.present() && static_cast<std::size_t>(out.index) < gradient.size() ? gradient[out] : ValueId{});
       flows = flows || dy.back().present();
     }
     for (const ValueId in : inputs) {
-      wants.push_back(in.present() && static_cast<std::size_t>(in.index) < depends.size() && depends[static_cast<std::size_t>(in.index)]);
+      wants.push_back(in.present() && static_cast<std::size_t>(in.index) < depends.size() && depends[in]);
       wants_any = wants_any || wants.back();
     }
     if (!flows || !wants_any) continue;
@@ -53,12 +53,12 @@ std::vector<ValueId> differentiate(Graph& graph, ValueId scalar, std::span<const
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const ValueId dx = context.dx()[i];
       if (!dx.present()) continue;
-      ValueId& sum = gradient[static_cast<std::size_t>(inputs[i].index)];
+      ValueId& sum = gradient[inputs[i]];
       sum = sum.present() ? GraphBuilder(graph, concat("grad/", graph[inputs[i]].name), graph.nodes[n].origin).add(sum, dx) : dx;
     }
   }
   std::vector<ValueId> result;
-  for (const ValueId w : wanted) result.push_back(gradient[static_cast<std::size_t>(w.index)]);
+  for (const ValueId w : wanted) result.push_back(gradient[w]);
   return result;
 }
 

@@ -91,22 +91,22 @@ Attributes attributes_of(const Program& p) {
 }  // namespace
 
 Graph fuse_elementwise(const Graph& graph) {
-  const std::vector<int> uses = graph.uses();
-  std::vector<std::optional<Program>> programs(graph.nodes.size());
-  std::vector<bool> absorbed(graph.nodes.size());
+  const IdVector<ValueId, int> uses = graph.uses();
+  IdVector<NodeId, std::optional<Program>> programs(graph.nodes.size());
+  IdVector<NodeId, bool> absorbed(graph.nodes.size());
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
     if (!one_dtype(graph, node)) continue;
     Program p = program_of(node);
     for (const ValueId in : node.inputs) {
       const NodeId from = graph[in].producer;
-      if (!from.present() || !programs[static_cast<std::size_t>(from.index)] || absorbed[static_cast<std::size_t>(from.index)]) continue;
+      if (!from.present() || !programs[from] || absorbed[from]) continue;
       // A value that this node reads twice has two uses, both here.
       const auto here = std::count(node.inputs.begin(), node.inputs.end(), in);
-      if (uses[static_cast<std::size_t>(in.index)] != here || graph[in].type != graph[node.outputs[0]].type) continue;
-      if (auto both = joined(*programs[static_cast<std::size_t>(from.index)], p, in)) {
+      if (uses[in] != here || graph[in].type != graph[node.outputs[0]].type) continue;
+      if (auto both = joined(*programs[from], p, in)) {
         p = std::move(*both);
-        absorbed[static_cast<std::size_t>(from.index)] = true;
+        absorbed[from] = true;
       }
     }
     programs[n] = std::move(p);

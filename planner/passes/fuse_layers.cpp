@@ -10,12 +10,12 @@ namespace {
 
 struct Match {
   const Graph& graph;
-  std::vector<int> uses;
+  IdVector<ValueId, int> uses;
 
   explicit Match(const Graph& g) : graph(g), uses(g.uses()) {}
   // The node of one of these operators that makes `v`, which nothing else reads.
   NodeId only(ValueId v, std::initializer_list<std::string_view> ops) const {
-    if (!v.present() || uses[static_cast<std::size_t>(v.index)] != 1) return {};
+    if (!v.present() || uses[v] != 1) return {};
     const NodeId p = graph[v].producer;
     if (!p.present() || graph[p].outputs[0] != v) return {};
     return std::find(ops.begin(), ops.end(), graph[p].op->name) != ops.end() ? p : NodeId{};
@@ -99,11 +99,9 @@ bool transpose_into_inner_product(const Pair& p, Node& fused) {
   const Ints& perm = p.first.attributes.ints("perm");
   const ValueId w = p.second.inputs[1];
   if (perm[0] != 0 || p.to[w].kind != ValueKind::parameter) return false;
-  Ints inverse(perm.size());
-  for (std::size_t i = 0; i < perm.size(); ++i) inverse[static_cast<std::size_t>(perm[i])] = static_cast<std::int64_t>(i);
   fused = p.second;
   fused.inputs[0] = p.first.inputs[0];
-  fused.inputs[1] = GraphBuilder(p.to, p.second.name, p.second.origin).transpose(w, inverse);
+  fused.inputs[1] = GraphBuilder(p.to, p.second.name, p.second.origin).transpose(w, inverse(perm));
   return true;
 }
 

@@ -12,8 +12,8 @@ class GraphCopy {
  public:
   explicit GraphCopy(const Graph& from);
   Graph to;
-  ValueId map(ValueId old) const { return old.present() ? map_[static_cast<std::size_t>(old.index)] : old; }
-  void set(ValueId old, ValueId now) { map_[static_cast<std::size_t>(old.index)] = now; }
+  ValueId map(ValueId old) const { return old.present() ? map_[old] : old; }
+  void set(ValueId old, ValueId now) { map_[old] = now; }
   Node mapped(const Node& node) const;             // the node with its inputs in the new graph
   void copy(const Node& node);                     // appends it, outputs with their names and types
   // Appends it with other inputs, from which its types follow, and perhaps with more outputs behind its own.
@@ -23,7 +23,7 @@ class GraphCopy {
 
  private:
   const Graph& from_;
-  std::vector<ValueId> map_;
+  IdVector<ValueId, ValueId> map_;
 };
 
 // The graph's nodes become those of these numbers, in this order; what the others computed has no producer any more.

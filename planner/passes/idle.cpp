@@ -10,14 +10,15 @@ bool is_sum(const Node& node) { return node.op->name == "AllReduce"; }
 
 // Sums, updates, and what lies between them.
 std::vector<bool> kept_nodes(const Graph& graph) {
-  std::vector<bool> needed(graph.values.size()), kept(graph.nodes.size());
+  IdVector<ValueId, bool> needed(graph.values.size());
+  std::vector<bool> kept(graph.nodes.size());
   for (std::size_t n = kept.size(); n-- > 0;) {
     const Node& node = graph.nodes[n];
     kept[n] = is_sum(node) || !node.op->in_place.empty();
-    for (const ValueId out : node.outputs) kept[n] = kept[n] || (out.present() && needed[static_cast<std::size_t>(out.index)]);
+    for (const ValueId out : node.outputs) kept[n] = kept[n] || (out.present() && needed[out]);
     if (!kept[n] || is_sum(node)) continue;
     for (const ValueId in : node.inputs)
-      if (in.present()) needed[static_cast<std::size_t>(in.index)] = true;
+      if (in.present()) needed[in] = true;
   }
   return kept;
 }

@@ -2,6 +2,7 @@
 // other plan keeps them in: each parameter takes that shape here, and a view gives it back the one this graph's nodes want.
 #include <algorithm>
 
+#include "graph/views.h"
 #include "planner/passes/graph_copy.h"
 #include "planner/passes/passes.h"
 
@@ -18,12 +19,6 @@ Ints axes_of(const Layout& source, std::size_t rank) {
 Shape in_order(const Shape& shape, const Ints& axes) {
   Shape out = shape;
   for (std::size_t i = 0; i < axes.size(); ++i) out[i] = shape[static_cast<std::size_t>(axes[i])];
-  return out;
-}
-
-Ints inverse(const Ints& axes) {
-  Ints out(axes.size());
-  for (std::size_t i = 0; i < axes.size(); ++i) out[static_cast<std::size_t>(axes[i])] = static_cast<std::int64_t>(i);
   return out;
 }
 

@@ -18,14 +18,14 @@ void drop(Graph& graph, const std::vector<bool>& dropped) {
 
 // A gradient that is only cast to float32 for its update is read by that in 16 bits.
 void take_narrow_gradients(Graph& graph) {
-  const std::vector<int> uses = graph.uses();
-  std::vector<bool> dropped(graph.nodes.size());
+  const IdVector<ValueId, int> uses = graph.uses();
+  IdVector<NodeId, bool> dropped(graph.nodes.size());
   for (GraphOutput& out : graph.outputs) {
     const NodeId producer = graph[out].producer;
-    if (out.role != ValueRole::gradient || !producer.present() || uses[static_cast<std::size_t>(out.value.index)] != 1) continue;
+    if (out.role != ValueRole::gradient || !producer.present() || uses[out] != 1) continue;
     const Node& cast = graph[producer];
     if (cast.op->name != "Cast" || !is_16_bit(graph[cast.inputs[0]].type.dtype)) continue;
-    dropped[static_cast<std::size_t>(producer.index)] = true;
+    dropped[producer] = true;
     out.value = cast.inputs[0];
   }
   drop(graph, dropped);

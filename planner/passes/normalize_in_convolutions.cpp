@@ -24,11 +24,11 @@ struct Factors {
 
 Graph normalize_in_convolutions(const Graph& graph, const Fusions& fusions) {
   if (!fusions.normalized_inputs) return graph;
-  const std::vector<std::vector<NodeId>> readers = graph.consumers();
+  const IdVector<ValueId, std::vector<NodeId>> readers = graph.consumers();
   const auto read_by_convolutions = [&](const Node& node) {
     if (node.op->name != "BatchNormalizationTraining" || node.inputs.size() < 6 || node.inputs[3].present() || !node.attributes.has("activation")) return false;
     const ValueId y = node.outputs[0];
-    const std::vector<NodeId>& all = readers[static_cast<std::size_t>(y.index)];
+    const std::vector<NodeId>& all = readers[y];
     return !all.empty() && std::find(graph.outputs.begin(), graph.outputs.end(), y) == graph.outputs.end() &&
            std::all_of(all.begin(), all.end(), [&](NodeId n) { return can_normalize(graph[n]) && graph[n].inputs[0] == y && graph[n].inputs[1] != y; });
   };

@@ -18,7 +18,7 @@ bool is(const Graph& graph, ValueId value, std::initializer_list<std::string_vie
 Graph pool_before_relu(const Graph& graph) {
   const auto users = graph.consumers();
   const auto alone = [&](ValueId v) {
-    return users[static_cast<std::size_t>(v.index)].size() == 1 && std::find(graph.outputs.begin(), graph.outputs.end(), v) == graph.outputs.end();
+    return users[v].size() == 1 && std::find(graph.outputs.begin(), graph.outputs.end(), v) == graph.outputs.end();
   };
   GraphCopy copy(graph);
   for (const Node& node : graph.nodes) {

@@ -11,15 +11,16 @@ namespace tandem {
 namespace {
 
 std::vector<bool> needed_nodes(const Graph& graph) {
-  std::vector<bool> value(graph.values.size()), node(graph.nodes.size());
-  for (const ValueId v : graph.outputs) value[static_cast<std::size_t>(v.index)] = true;
+  IdVector<ValueId, bool> value(graph.values.size());
+  std::vector<bool> node(graph.nodes.size());
+  for (const ValueId v : graph.outputs) value[v] = true;
   for (std::size_t n = graph.nodes.size(); n-- > 0;) {
     const Node& one = graph.nodes[n];
     node[n] = !one.op->in_place.empty();
-    for (const ValueId out : one.outputs) node[n] = node[n] || (out.present() && value[static_cast<std::size_t>(out.index)]);
+    for (const ValueId out : one.outputs) node[n] = node[n] || (out.present() && value[out]);
     if (!node[n]) continue;
     for (const ValueId in : one.inputs)
-      if (in.present()) value[static_cast<std::size_t>(in.index)] = true;
+      if (in.present()) value[in] = true;
   }
   return node;
 }
@@ -79,9 +80,9 @@ void shorten(const Graph& graph, Node& node) {
 bool absorb_views(Graph& graph) {
   bool changed = false;
   const auto users = graph.consumers();
-  std::vector<bool> is_output(graph.values.size());
-  for (const ValueId v : graph.outputs) is_output[static_cast<std::size_t>(v.index)] = true;
-  std::vector<ValueId> alias(graph.values.size());
+  IdVector<ValueId, bool> is_output(graph.values.size());
+  for (const ValueId v : graph.outputs) is_output[v] = true;
+  IdVector<ValueId, ValueId> alias(graph.values.size());
   for (std::size_t i = 0; i < graph.values.size(); ++i) alias[i] = {static_cast<int>(i)};
   for (std::size_t i = 0; i < graph.values.size(); ++i) {
     Value& v = graph.values[i];
@@ -95,7 +96,7 @@ bool absorb_views(Graph& graph) {
     const Layout now = v.source.any() ? Layout::row_major(v.type.shape.rank()) : v.source;
     const std::optional<Layout> source = transpose ? transposed(now, first.attributes.ints("perm")) : reshaped(v.type.shape, now, to);
     if (!source) continue;
-    for (const NodeId n : users[i]) alias[static_cast<std::size_t>(graph[n].outputs[0].index)] = {static_cast<int>(i)};
+    for (const NodeId n : users[i]) alias[graph[n].outputs[0]] = {static_cast<int>(i)};
     v.type.shape = to;
     v.source = *source;
     changed = true;
@@ -103,8 +104,8 @@ bool absorb_views(Graph& graph) {
   if (!changed) return false;
   for (Node& node : graph.nodes)
     for (ValueId& in : node.inputs)
-      if (in.present()) in = alias[static_cast<std::size_t>(in.index)];
-  for (GraphOutput& out : graph.outputs) out.value = alias[static_cast<std::size_t>(out.value.index)];
+      if (in.present()) in = alias[in];
+  for (GraphOutput& out : graph.outputs) out.value = alias[out];
   return true;
 }
 

@@ -1,13 +1,20 @@
-// What the plan's writer, reader and verifier agree on.
+// What all who make, write, read, verify and run plans agree on.
 #pragma once
+#include <iterator>
+
 #include "planner/plan/plan.h"
 
 namespace tandem {
 
 inline constexpr std::string_view plan_format = "tandem.plan";  // the file's first field
 inline constexpr int plan_version = 1;
-inline constexpr int plan_streams = 3;  // compute, communication, copies
+// Step::stream, and Device::create_stream's index.
+inline constexpr int compute_stream = 0, communication_stream = 1, copy_stream = 2;
+inline constexpr std::string_view stream_names[] = {"compute", "communication", "copies"};
+inline constexpr int plan_streams = static_cast<int>(std::size(stream_names));
+// Of all offsets and sizes in arenas, in bytes: a cache line, and the widest vector of any processor here.
 inline constexpr std::int64_t plan_alignment = 64;
+inline std::int64_t aligned(std::int64_t bytes) { return (bytes + plan_alignment - 1) / plan_alignment * plan_alignment; }
 
 // A plan file's bytes with its last field, the checksum of all before it.
 inline constexpr std::size_t checksum_bytes = 10;  // the field's key and eight bytes

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "planner/plan/format.h"
 #include "planner/plan/plan_file.h"
 #include "planner/plan/timeline.h"
 #include "planner/plan/units.h"
@@ -59,14 +60,13 @@ std::string timeline(const Plan& plan, const DevicePlan& d) {
   const Timeline t = timeline_of(d);
   const double total = t.seconds;
   if (total <= 0) return "";
-  constexpr std::string_view streams[] = {"compute", "communication", "copies"};
   std::string keys, out;
   for (std::size_t k = 0; k < std::size(step_kinds); ++k) keys += key(kind_colours[k], name_of(step_kinds[k]));
   const double height = t.streams * row;
   out += fmt::format("<p>Time of a step, estimated {}</p>\n<svg width=\"{}\" height=\"{}\">\n", keys, left + width + 40,
                      height + below);
   for (std::size_t s = 0; s < static_cast<std::size_t>(t.streams); ++s)
-    out += label(left - 8, static_cast<double>(s) * row + 17, "end", s < std::size(streams) ? streams[s] : "stream");
+    out += label(left - 8, static_cast<double>(s) * row + 17, "end", s < std::size(stream_names) ? stream_names[s] : "stream");
   for (std::size_t i = 0; i < d.steps.size(); ++i)
     out += box(left + t.begins[i] / total * width, d.steps[i].stream * row + 2, (t.ends[i] - t.begins[i]) / total * width, row - 4,
                kind_colours[static_cast<std::size_t>(d.steps[i].kind)], hint_of(plan, d.steps[i], i));

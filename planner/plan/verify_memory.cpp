@@ -16,6 +16,13 @@ bool overlap(const Range& a, const Range& b) {
   return a.arena == b.arena && a.begin < b.end && b.begin < a.end;
 }
 
+using LastSteps = std::array<int, plan_streams>;  // by stream; -1 for none
+constexpr LastSteps none = [] {
+  LastSteps steps{};
+  steps.fill(-1);
+  return steps;
+}();
+
 class MemoryVerifier {
  public:
   MemoryVerifier(const Plan& plan, const DevicePlan& device, const std::vector<int>& roots, Breaches& breaches)
@@ -95,8 +102,8 @@ class MemoryVerifier {
 
   // done_[s][q]: the last step of stream q that has ended when step s starts, -1 for none.
   void order_streams() {
-    done_.assign(device_.steps.size(), {-1, -1, -1});
-    std::array<int, plan_streams> last{-1, -1, -1};
+    done_.assign(device_.steps.size(), none);
+    LastSteps last = none;
     for (std::size_t s = 0; s < device_.steps.size(); ++s) {
       const auto join = [&](int before) {
         if (before < 0) return;
@@ -117,7 +124,7 @@ class MemoryVerifier {
   static constexpr int never = -2, loaded = -1;
   struct Piece {  // of an arena, up to the next piece
     int writer = never;
-    std::array<int, plan_streams> readers{-1, -1, -1};  // last of each stream since the write
+    LastSteps readers = none;  // since the write
   };
   using Memory = std::map<std::int64_t, Piece>;
 
@@ -199,7 +206,7 @@ class MemoryVerifier {
   const DevicePlan& device_;
   const std::vector<int>& roots_;
   DeviceBreaches breaches_;
-  std::vector<std::array<int, plan_streams>> done_;
+  std::vector<LastSteps> done_;
   std::array<Memory, std::size(arena_kinds)> memory_;
 };
 

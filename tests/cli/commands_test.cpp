@@ -59,7 +59,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"train a.onnx --dat x", 2, "", "unknown option '--dat', did you mean --data?"},
                     Row{"plan a.onnx --device cpu", 2, "", "unknown option '--device', did you mean --devices?"},
                     Row{"train a.onnx --lr", 2, "", "--lr needs a value: X"},
-                    Row{"train MODELS/mlp.onnx --config TMP/note.txt", 2, "", "note.txt: JSON, byte 0"},
+                    Row{"train MODELS/mlp.onnx --config TMP/note.txt", 2, "", "note.txt: JSON, byte 1"},
                     Row{"train MODELS/mlp.onnx --data random --lr fast", 2, "", "--lr: 'fast' is not a number"},
                     Row{"train MODELS/mlp.onnx --data random --batch-size -4", 2, "", "--batch-size: -4 is negative"},
                     Row{"train MODELS/mlp.onnx --data random --batch-size 0", 2, "", "--batch-size must be at least 1"},
@@ -124,10 +124,10 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Answers, CommandLines,
     testing::Values(Row{"summary MODELS/lenet.onnx", 0, "parameters 1,256,080 (1,256,080 trainable), 4.79 MiB; 13.1 MFLOP a sample", ""},
-                    Row{"summary MODELS/lenet.onnx --json", 0, "\"parameters\": 1256080", ""}, Row{"operators", 0, "Conv ", ""},
-                    Row{"operators --json", 0, "{\"operator\": \"Conv\"", ""}, Row{"operators --json", 0, "{\"operator\": \"Floor\", \"opsets\": \"1, 6, 13\", \"gradient\": \"zero\"", ""},
+                    Row{"summary MODELS/lenet.onnx --json", 0, "\"parameters\":1256080", ""}, Row{"operators", 0, "Conv ", ""},
+                    Row{"operators --json", 0, "{\"operator\":\"Conv\"", ""}, Row{"operators --json", 0, "{\"operator\":\"Floor\",\"opsets\":\"1, 6, 13\",\"gradient\":\"zero\"", ""},
                     Row{"operators --format markdown", 0, "|---", ""},
-                    Row{"devices", 0, "cpu ", ""}, Row{"devices --json", 0, "\"device\": \"cpu\", \"usable\": true", ""},
+                    Row{"devices", 0, "cpu ", ""}, Row{"devices --json", 0, "\"device\":\"cpu\",\"usable\":true", ""},
                     Row{"plan MODELS/lenet.onnx --devices cpu:0-3 --batch-size 10", 0, "all-reduce", ""},
                     Row{"plan MODELS/mlp.onnx --devices cpu:0-3 --batch-size 3", 0, "no samples for cpu:3: the batch of 3 is too small", ""},
                     Row{"plan MODELS/mini_googlenet.onnx --devices cpu:0-1 --batch-size 6", 0, "(3 at the least, of a batch of 6)", ""},
@@ -138,7 +138,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"plan MODELS/lenet.onnx --format html --devices cpu:0-1", 0, "<h2>cpu:0, 16 of 32 samples</h2>", ""}, Row{"plan MODELS/lenet.onnx --json", 0, "{", ""},
                     Row{"train MODELS/lenet.onnx --data synthetic:digits,train=8,test=8 --dry-run", 0, "Training plan of lenet", ""},
                     Row{"train MODELS/lenet.onnx --data synthetic:digits,train=8,test=8 --dry-run --json", 0,
-                        "\"predicted_peak_bytes\": ", ""}));
+                        "\"predicted_peak_bytes\":", ""}));
 
 }  // namespace
 }  // namespace tandem

@@ -68,7 +68,7 @@ TEST(TheTrainedModel, ThatCannotBeWrittenIsNotLost) {
   const TemporaryFolder folder;
   const std::string line = digits + "--momentum 0.9 --epochs 20 --json --output TMP/";
   Process process(folder, "tandem", words(line + "o.onnx", folder.text()));
-  process.wait_for_output("\"event\": \"step\"");
+  process.wait_for_output("\"event\":\"step\"");
   fs::create_directory(folder / "o.onnx");
   const Outcome o = process.wait();
   EXPECT_EQ(o.code, 7) << o.err;
@@ -86,7 +86,7 @@ TEST(TheTrainedModel, OfAStoppedRunIsNotLostEither) {
   fs::create_directory(folder / "o.unfinished.onnx");
   fs::create_directory(folder / "o.unfinished");  // of another run
   Process process(folder, "tandem", words(digits + "--epochs 1000000 --json --output TMP/o.onnx", folder.text()));
-  process.wait_for_output("\"event\": \"step\"");
+  process.wait_for_output("\"event\":\"step\"");
   process.signal(SIGTERM);
   const Outcome o = process.wait();
   EXPECT_EQ(o.code, 7) << o.err;

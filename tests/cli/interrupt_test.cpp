@@ -48,14 +48,14 @@ TEST_P(Signals, LeaveAnOutputAsItIsAndWriteBesideIt) {
   const TemporaryFolder folder;
   folder.write("out.onnx", "of an earlier run");
   Process process(folder, "tandem", words(forever, folder.text()));
-  process.wait_for_output("\"event\": \"step\"");
+  process.wait_for_output("\"event\":\"step\"");
   process.signal(GetParam().signal);
   const Outcome o = process.wait();
   EXPECT_EQ(o.code, GetParam().code) << o.err;
   const std::string beside = (folder / "out.unfinished.onnx").string();
   EXPECT_NE(o.err.find("stopping after this step or batch of validation: the weights so far go to " + beside), std::string::npos) << o.err;
   EXPECT_NE(o.err.find("the weights so far are in " + beside), std::string::npos) << o.err;
-  EXPECT_NE(o.out.find("\"event\": \"stopped\""), std::string::npos);
+  EXPECT_NE(o.out.find("\"event\":\"stopped\""), std::string::npos);
   EXPECT_EQ(read_file(folder / "out.onnx"), "of an earlier run");
   EXPECT_EQ(run_tandem(words("evaluate TMP/out.unfinished.onnx --data synthetic:digits,train=8,test=8", folder.text())).code, 0);
 }
@@ -63,7 +63,7 @@ TEST_P(Signals, LeaveAnOutputAsItIsAndWriteBesideIt) {
 TEST_P(Signals, LeaveACheckpointThatIsGoneOnFrom) {
   const TemporaryFolder folder;
   Process process(folder, "tandem", words(forever + "--run-dir TMP/run", folder.text()));
-  process.wait_for_output("\"event\": \"step\"");
+  process.wait_for_output("\"event\":\"step\"");
   process.signal(GetParam().signal);
   const Outcome o = process.wait();
   EXPECT_EQ(o.code, 75) << o.err;
@@ -75,7 +75,7 @@ TEST_P(Signals, LeaveACheckpointThatIsGoneOnFrom) {
 TEST(IgnoredSignals, StayIgnored) {
   const TemporaryFolder folder;
   Process process = Process::shell(folder, "tandem", "trap '' HUP; exec TANDEM " + forever);
-  process.wait_for_output("\"event\": \"step\"");
+  process.wait_for_output("\"event\":\"step\"");
   process.signal(SIGHUP);
   process.signal(SIGTERM);
   EXPECT_EQ(process.wait().code, 143);
@@ -159,7 +159,7 @@ TEST(TheSecondSignal, EndsAtOnce) {
   const TemporaryFolder folder;
   // Steps that take a while.
   Process process(folder, "tandem", words("train MODELS/resnet50.onnx --data random,samples=16 --batch-size 16 --no-autotune --epochs 99 --json --output TMP/out.onnx", folder.text()), {{"OMP_WAIT_POLICY", "passive"}});
-  process.wait_for_output("\"event\": \"step\"");
+  process.wait_for_output("\"event\":\"step\"");
   process.signal(SIGINT);
   process.wait_for_message("a second signal ends at once");
   std::this_thread::sleep_for(std::chrono::milliseconds(400));

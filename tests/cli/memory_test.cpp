@@ -6,10 +6,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "graph/json.h"
 #include "tests/cli/run_tandem.h"
 #include "tests/trainer/temporary_folder.h"
 #include "trainer/file.h"
-#include "trainer/json.h"
 
 namespace tandem {
 namespace {

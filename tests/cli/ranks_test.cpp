@@ -233,7 +233,7 @@ TEST(RanksInTrouble, AnUnfinishedRunOfTheLauncherIsWrittenBesideItsOutput) {
   const TemporaryFolder folder;
   folder.write("out.onnx", "of an earlier run");
   Process launcher(folder, "launcher", words(forever + "--devices cpu:0-1 --json --processes 2", folder.text()));
-  launcher.wait_for_output("\"event\": \"step\"");
+  launcher.wait_for_output("\"event\":\"step\"");
   launcher.signal(SIGTERM);
   const Outcome o = launcher.wait();
   EXPECT_EQ(o.code, 143) << o.err;

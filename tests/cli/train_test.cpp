@@ -154,8 +154,8 @@ TEST(Interrupts, TwoAtOnceAreOneAndALaterOneEnds) {
 
 TEST(Commands, AWrongLabelIsFoundBeforeTraining) {
   const TemporaryFolder folder;
-  FileWriter file(folder / "d.npz");
-  ZipWriter zip([&](std::string_view bytes) { file.write(bytes); });
+  AtomicFile file(folder / "d.npz");
+  ZipWriter zip([&](std::string_view bytes) { file.append(bytes); });
   zip.add("x.npy", npy_of(Tensor(TensorType{DType::uint8, {3, 28, 28}})));
   zip.add("y.npy", npy_of(Tensor::of<std::int64_t>({3}, {1, 10, 2})));
   zip.finish();
@@ -169,8 +169,8 @@ TEST(Commands, AWrongLabelIsFoundBeforeTraining) {
 // Of noise, so that the best epoch is not the last.
 TEST(Commands, HeldOutDataIsMeasuredWithTheWeightsThatAreKept) {
   const TemporaryFolder folder;
-  FileWriter file(folder / "noise.npz");
-  ZipWriter zip([&](std::string_view bytes) { file.write(bytes); });
+  AtomicFile file(folder / "noise.npz");
+  ZipWriter zip([&](std::string_view bytes) { file.append(bytes); });
   Tensor x(TensorType{DType::float32, {80, 28, 28}}), y(TensorType{DType::int64, {80}});
   std::mt19937 random(3);
   for (float& v : x.write<float>()) v = std::uniform_real_distribution<float>(-1, 1)(random);

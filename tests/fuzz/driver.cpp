@@ -15,6 +15,7 @@
 #include <iterator>
 #include <map>
 
+#include "graph/hash.h"
 #include "tests/fuzz/fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
@@ -34,10 +35,10 @@ Bytes current;
 
 // Called where nothing may be relied on any more.
 void keep(const char* what) {
-  std::size_t hash = 1469598103934665603U;
-  for (const std::uint8_t b : current) hash = (hash ^ b) * 1099511628211U;
+  tandem::Hash hash;
+  hash.add(std::as_bytes(std::span(current)));
   char name[4096];
-  std::snprintf(name, sizeof name, "%s%s-%016zx", prefix.c_str(), what, hash);
+  std::snprintf(name, sizeof name, "%s%s-%s", prefix.c_str(), what, hash.text().c_str());
   if (FILE* file = std::fopen(name, "wb")) {
     std::fwrite(current.data(), 1, current.size(), file);
     std::fclose(file);

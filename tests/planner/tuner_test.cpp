@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <barrier>
 #include <deque>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 namespace tandem {
 namespace {
@@ -135,6 +137,23 @@ TEST_F(TunerFile, TimesThatOtherRunsAddMeanwhileStay) {
   }
   EXPECT_EQ(ask(Listed({}), "a"), all(0.5));
   EXPECT_EQ(ask(Listed({}), "b"), all(0.25));
+}
+
+// Nor where all of them write at the same moment.
+TEST_F(TunerFile, ProcessesThatEndAtOnceKeepEachOthersTimes) {
+  constexpr int runs = 8;
+  std::barrier together(runs);
+  std::vector<std::jthread> threads;
+  for (int r = 0; r < runs; ++r)
+    threads.emplace_back([&, r] {
+      for (int round = 0; round < 5; ++round) {
+        together.arrive_and_wait();
+        ask(Listed({0.5 + r}), concat(r, '/', round));
+      }
+    });
+  threads.clear();
+  for (int r = 0; r < runs; ++r)
+    for (int round = 0; round < 5; ++round) EXPECT_EQ(ask(Listed({}), concat(r, '/', round)), all(0.5 + r)) << r << '/' << round;
 }
 
 TEST_F(TunerFile, TimesOfDevicesThatTakeTurnsAreAsManyTimesLonger) {

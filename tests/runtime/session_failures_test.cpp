@@ -22,7 +22,7 @@ TEST_P(RefusedPlan, SaysWhy) {
 INSTANTIATE_TEST_SUITE_P(
     Rows, RefusedPlan,
     testing::Values(Refusal{"no_such_backend", [](FakeBackend&, Plan& p) { p.devices[0].device.backend = "cuda"; },
-                            "device cuda:0: this program has no backend 'cuda', only fake"},
+                            "there is no backend 'cuda' in this program: it has fake"},
                     Refusal{"too_few_devices", [](FakeBackend& b, Plan&) { b.devices = 1; }, "device fake:1: there is 1 fake device"},
                     Refusal{"unusable", [](FakeBackend& b, Plan&) { b.reason = "no driver"; }, "device fake:0: no driver"},
                     Refusal{"out_of_memory", [](FakeBackend& b, Plan&) { b.memory_limit = 100; }, "out of memory"},

@@ -1,10 +1,9 @@
-// What users write: specs, JSON, devices, schedules; and what they look at: curves.
+// What users write: specs, devices, schedules; and what they look at: curves.
 #include <cmath>
 
 #include "tests/trainer/temporary_folder.h"
 #include "trainer/curves.h"
 #include "trainer/devices.h"
-#include "trainer/json.h"
 #include "trainer/schedule.h"
 #include "trainer/spec.h"
 
@@ -19,18 +18,6 @@ TEST(Spec, SplitsNameArgumentAndOptions) {
   EXPECT_EQ(spec.number("seed", 0), 7);
   EXPECT_EQ(spec.text("other", "absent"), "absent");
   expect_error(ExitCode::usage, "expected KEY=VALUE in place of 'x'", [] { parse_spec("a,k=1,x"); });
-}
-
-TEST(JsonValue, RoundTrips) {
-  const std::string text = R"({"a": [1, -2.5, true, null, "x\n\"\u0001é"], "b": {}, "c": []})";
-  EXPECT_EQ(Json::parse(text).dump(), text);
-  EXPECT_EQ(Json::parse("\"\\u00e9\\ud83d\\ude00\"").text(), "é😀");
-  EXPECT_EQ(Json::parse(Json::parse(text).dump(2)).dump(), text);
-  EXPECT_EQ(Json(std::nan("")).dump(), "null");
-  EXPECT_EQ(Json::parse("9007199254740993").integer(), 9007199254740993);
-  for (const char* bad : {"", "{", "[1,", "{\"a\" 1}", "tru", "\"a", "1 2", "\"\\x\"", "{1: 2}", "[1 2]", "nan"})
-    expect_error(ExitCode::usage, "JSON, byte", [&] { Json::parse(bad); });
-  expect_error(ExitCode::usage, "nested too deeply", [] { Json::parse(std::string(100000, '[')); });
 }
 
 struct DeviceRow {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "importer/file_descriptor.h"
+#include "graph/file_descriptor.h"
 
 namespace tandem {
 

@@ -1,4 +1,5 @@
-// JSON values: written for people and programs on stdout, read back from a run's config.json.
+// JSON: written for people and programs on stdout, read back from a run's config.json and its checkpoints. Text is made and
+// taken apart by nlohmann-json, in json.cpp alone; these values are what the rest sees, with errors that say what was wanted.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -13,6 +14,7 @@ class Json {
  public:
   using Array = std::vector<Json>;
   using Object = std::vector<std::pair<std::string, Json>>;  // in the order written
+  using Value = std::variant<std::monostate, bool, double, std::int64_t, std::string, Array, Object>;
 
   Json() = default;  // null
   Json(bool v) : value_(v) {}
@@ -25,6 +27,8 @@ class Json {
   Json(const char* v) : value_(std::string(v)) {}
   Json(Array v) : value_(std::move(v)) {}
   Json(Object v) : value_(std::move(v)) {}
+  template <class T>
+  Json(const std::vector<T>& v) : value_(Array(v.begin(), v.end())) {}
 
   bool is_null() const { return std::holds_alternative<std::monostate>(value_); }
   bool is_object() const { return std::holds_alternative<Object>(value_); }
@@ -39,11 +43,17 @@ class Json {
   const Json* find(std::string_view key) const;  // null where absent
   const Json& at(std::string_view key) const;    // fails (usage) where absent
 
-  std::string dump(int indent = -1) const;   // one line where indent < 0. Numbers that are not finite become null
-  static Json parse(std::string_view text);  // fails (usage) naming the byte
+  const Value& value() const { return value_; }
+
+  // One line where indent < 0. Numbers that are not finite become null, bytes that are no UTF-8 the replacement character;
+  // control characters are escaped.
+  std::string dump(int indent = -1) const;
+  // Fails (usage) naming the byte, or the member that is there twice. Whole numbers beyond int64 become real ones; those
+  // beyond double, text that is no UTF-8 and nesting beyond 64 levels are refused.
+  static Json parse(std::string_view text);
 
  private:
-  std::variant<std::monostate, bool, double, std::int64_t, std::string, Array, Object> value_;
+  Value value_;
 };
 
 }  // namespace tandem

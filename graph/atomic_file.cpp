@@ -1,4 +1,4 @@
-#include "importer/atomic_file.h"
+#include "graph/atomic_file.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -6,10 +6,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <thread>
 #include <utility>
 
 #include "graph/error.h"
@@ -71,8 +74,8 @@ AtomicFile::AtomicFile(const fs::path& folder, const fs::path& location)
   }
   struct stat there {};
   const bool replaces = ::fstatat(folder_.get(), name_.c_str(), &there, 0) == 0;
-  if (replaces && !S_ISREG(there.st_mode))
-    fail(ExitCode::io, "cannot replace '", shown_, "': it is a folder, a device or a pipe, expected a regular file");
+  if (replaces && S_ISDIR(there.st_mode)) fail(ExitCode::io, shown_, ": is a folder, expected a file's name");
+  if (replaces && !S_ISREG(there.st_mode)) fail(ExitCode::io, shown_, ": is a device or a pipe, expected a regular file's name");
   remove_abandoned(folder_.get(), name_);
   for (int attempt = 0; temporary_.empty() && attempt < 100; ++attempt) {
     std::string candidate = concat('.', name_, temporary_mark, ::getpid(), '-', attempt);
@@ -97,31 +100,54 @@ AtomicFile::AtomicFile(AtomicFile&& other) noexcept
       temporary_(std::exchange(other.temporary_, {})),
       shown_(std::move(other.shown_)),
       folder_(std::move(other.folder_)),
-      file_(std::move(other.file_)) {}
+      file_(std::move(other.file_)),
+      end_(other.end_),
+      flushed_(other.flushed_) {}
 
 AtomicFile::~AtomicFile() {
   if (!temporary_.empty()) ::unlinkat(folder_.get(), temporary_.c_str(), 0);
 }
 
 void AtomicFile::write(const char* bytes, std::size_t size, std::int64_t offset) {
+  flushed_ = false;
   write_exactly(file_.get(), bytes, size, offset, shown_);
+  end_ = std::max(end_, offset + static_cast<std::int64_t>(size));
 }
 
 void AtomicFile::flush() {
   // Some file systems and special mounts cannot flush; that is no failed write.
   if (uninterrupted([&] { return ::fsync(file_.get()); }) != 0 && errno != EINVAL && errno != EROFS) fail_to("write", shown_);
+  flushed_ = true;
 }
 
 void AtomicFile::commit() {
+  if (!flushed_) flush();
   if (::renameat(folder_.get(), temporary_.c_str(), folder_.get(), name_.c_str()) != 0) fail_to("replace", shown_);
   temporary_.clear();
   // The file is there and whole; that its folder cannot be flushed (some file systems refuse) changes nothing.
   [[maybe_unused]] const int flushed = uninterrupted([&] { return ::fsync(folder_.get()); });
 }
 
+void write_atomically(const fs::path& path, std::string_view contents) {
+  AtomicFile file(path);
+  file.append(contents);
+  file.commit();
+}
+
 void remove_abandoned_files(const fs::path& folder) {
   const FileDescriptor opened(uninterrupted([&] { return ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
   if (opened.get() >= 0) remove_abandoned(opened.get(), "");
+}
+
+FileLock::FileLock(const fs::path& path) {
+  const fs::path beside = path.parent_path() / concat('.', path.filename().string(), ".lock");
+  FileDescriptor file(uninterrupted([&] { return ::open(beside.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666); }));
+  if (file.get() < 0) return;
+  for (const auto begin = std::chrono::steady_clock::now(); std::chrono::steady_clock::now() - begin < std::chrono::seconds(10);
+       std::this_thread::sleep_for(std::chrono::milliseconds(5))) {
+    if (uninterrupted([&] { return ::flock(file.get(), LOCK_EX | LOCK_NB); }) == 0) file_ = std::move(file);
+    if (file_.get() >= 0 || errno != EWOULDBLOCK) return;
+  }
 }
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-#include "importer/file_descriptor.h"
+#include "graph/file_descriptor.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
