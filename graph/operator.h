@@ -1,5 +1,5 @@
-// An operator: one row in operators.cpp, one file in operators/. Everything the importer and the planner know about
-// it stands there: shape rule, gradient rule, expansion, constant folding and cost.
+// An operator: one row of operators/rows.inc, made by a function in its family's file there. What the importer and the planner
+// ask of every operator is in it: shape rule, gradient rule, expansion, constant folding, cost, what its operands are.
 #pragma once
 #include <functional>
 #include <span>

@@ -63,12 +63,25 @@ Tensor read_tensor(const fs::path& path) {
   }
 }
 
+NodeSuite suite_in(const char* name, const fs::path& folder) {
+  NodeSuite suite{name, cases_in(folder), ""};
+  const std::string op = environment("TANDEM_OPERATOR", "");
+  if (op.empty()) return suite;
+  std::erase_if(suite.cases, [&](const NodeCase& one) {
+    onnx::ModelProto proto;
+    const auto is_of = [&](const onnx::NodeProto& node) { return node.op_type() == op; };
+    return !proto.ParseFromString(read_bytes(one.folder / "model.onnx")) || std::none_of(proto.graph().node().begin(), proto.graph().node().end(), is_of);
+  });
+  if (suite.cases.empty()) suite.missing = concat("TANDEM_OPERATOR is '", op, "': ", name, " has no case of it");
+  return suite;
+}
+
 }  // namespace
 
 NodeSuite debian_suite() {
   const fs::path folder = fs::path(environment("TANDEM_ONNX_TESTDATA", "/usr/share/libonnx-testdata/data")) / "node";
   if (!fs::is_directory(folder)) return {"libonnx-testdata", {}, "no folder '" + folder.string() + "': install libonnx-testdata or set TANDEM_ONNX_TESTDATA"};
-  return {"libonnx-testdata", cases_in(folder), ""};
+  return suite_in("libonnx-testdata", folder);
 }
 
 NodeSuite shared_suite() {
@@ -85,7 +98,7 @@ NodeSuite shared_suite() {
     fs::rename(part, folder, taken);
     if (taken) fs::remove_all(part);
   }
-  return {"node-tests.tar.xz", cases_in(folder / "node"), ""};
+  return suite_in("node-tests.tar.xz", folder / "node");
 }
 
 LoadedCase load(const NodeCase& one) {
