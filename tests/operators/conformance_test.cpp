@@ -138,7 +138,7 @@ TEST(Conformance, NewerNodeTests) {
   if (!suite.missing.empty()) GTEST_SKIP() << suite.missing;
   const auto used = run_suite(suite);
   for (const SkippedCase& row : skipped_cases())
-    EXPECT_TRUE(used.count(&row) || row.suite == debian_suite_name) << "no case is skipped by the row " << row.pattern << ": " << row.reason;
+    EXPECT_TRUE(used.count(&row) || row.suite == debian_suite_name || !suite.covers_all()) << "no case is skipped by the row " << row.pattern << ": " << row.reason;
 }
 
 }  // namespace
