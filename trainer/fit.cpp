@@ -286,17 +286,20 @@ class Fit {
     checkpoint.commit();
   }
 
-  // Whether it could be written. A disk may be full for a while: the run goes on, and tries again at the next interval.
+  // Whether it could be written. An error may pass at once: it is tried twice. A disk may be full for a while: the run goes on, and
+  // tries again at the next interval.
   bool try_to_write(const std::filesystem::path& path, std::string_view next) {
-    try {
-      write_checkpoint(path);
-      return true;
-    } catch (const Error& e) {
-      if (e.code() != ExitCode::io) throw;
-      failure_ = e.what();
-      warn(concat("no checkpoint of step ", at_.step, ": ", failure_, next));
-      return false;
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      try {
+        write_checkpoint(path);
+        return true;
+      } catch (const Error& e) {
+        if (e.code() != ExitCode::io) throw;
+        failure_ = e.what();
+      }
     }
+    warn(concat("no checkpoint of step ", at_.step, ": ", failure_, next));
+    return false;
   }
 
   void keep() {
