@@ -123,7 +123,7 @@ std::vector<std::byte> ZipReader::read(std::string_view name) {
          "': such an archive is only read uncompressed (numpy.savez)");
   std::vector<std::byte> out = allocate(m.size, [&] { return std::vector<std::byte>(m.size); }, "member '", name, "' of ", path_);
   if (m.method == 0) {
-    std::memcpy(out.data(), stored.data(), out.size());
+    if (!out.empty()) std::memcpy(out.data(), stored.data(), out.size());
   } else {
     z_stream z{};
     if (inflateInit2(&z, -MAX_WBITS) != Z_OK) fail(ExitCode::io, path_, ": zlib cannot start");
