@@ -53,6 +53,8 @@ Process::Process(const TemporaryFolder& folder, const std::string& name, const s
   posix_spawn_file_actions_init(&files);
   posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, out_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   posix_spawn_file_actions_addopen(&files, STDERR_FILENO, err_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  // What has no other place to go, such as weights that could not be saved, goes into the folder that it is started in.
+  posix_spawn_file_actions_addchdir_np(&files, folder.text().c_str());
   // Whoever runs the tests in the background may have made them ignore signals.
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);

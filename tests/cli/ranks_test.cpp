@@ -225,7 +225,8 @@ TEST(RanksInTrouble, AnInterruptOfOneThatWaitsForThePlanEndsAll) {
   EXPECT_LT(std::chrono::steady_clock::now() - asked, std::chrono::seconds(5));
   EXPECT_EQ(outcomes[1].code, 143) << outcomes[1].err;
   EXPECT_EQ(outcomes[0].code, 6) << outcomes[0].err;
-  EXPECT_NE(outcomes[0].err.find("error: rank 1: stopped by a signal"), std::string::npos) << outcomes[0].err;
+  // On a busy machine rank 1 may get the signal before it hears of any: then it has ended.
+  EXPECT_TRUE(outcomes[0].err.find("error: rank 1: stopped by a signal") != std::string::npos || outcomes[0].err.find("error: rank 1 has ended") != std::string::npos) << outcomes[0].err;
   EXPECT_FALSE(std::filesystem::exists(folder / "out.onnx"));
 }
 
