@@ -134,14 +134,16 @@ void RunFolder::start_anew() const {
 bool RunFolder::link_last(const std::filesystem::path& name) const {
   // By a name that is renamed, so that at no moment is there none.
   const std::filesystem::path link = path_ / concat('.', name.filename().string(), ".tandem-0-0");
-  std::error_code error;
-  std::filesystem::remove(link, error);
-  std::filesystem::create_hard_link(last(), link, error);
-  if (error) return false;
-  std::filesystem::rename(link, name, error);
-  if (error) return false;
-  std::filesystem::remove(link, error);  // renaming one name of a file to another of the same leaves both
-  return true;
+  for (int attempt = 0; attempt < 2; ++attempt) {  // an error may pass at once
+    std::error_code error, ignored;
+    std::filesystem::remove(link, ignored);
+    std::filesystem::create_hard_link(last(), link, error);
+    if (!error) std::filesystem::rename(link, name, error);
+    if (error) continue;
+    std::filesystem::remove(link, ignored);  // renaming one name of a file to another of the same leaves both
+    return true;
+  }
+  return false;
 }
 
 Checkpoint RunFolder::read_last(std::string& note) const {

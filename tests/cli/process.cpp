@@ -42,7 +42,10 @@ Process::Process(const TemporaryFolder& folder, const std::string& name, const s
   std::vector<std::string> words{program}, variables;
   words.insert(words.end(), arguments.begin(), arguments.end());
   for (const auto& [key, value] : environment) variables.push_back(concat(key, '=', value));
-  for (char** v = environ; *v; ++v) variables.emplace_back(*v);
+  for (char** v = environ; *v; ++v) {  // without what is said anew: the loader takes the last of several
+    const std::string variable = *v;
+    if (!environment.contains(variable.substr(0, variable.find('=')))) variables.push_back(variable);
+  }
   const auto pointers = [](std::vector<std::string>& texts) {
     std::vector<char*> list;
     for (std::string& t : texts) list.push_back(t.data());
