@@ -22,7 +22,7 @@ FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
 }
 
 RegularFile open_regular(const std::filesystem::path& path, ExitCode other) {
-  RegularFile file{FileDescriptor(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC))};
+  RegularFile file{FileDescriptor(uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); }))};
   struct stat status {};
   if (file.descriptor.get() < 0 || ::fstat(file.descriptor.get(), &status) != 0)
     fail(ExitCode::io, path.string(), ": cannot be read: ", std::strerror(errno));

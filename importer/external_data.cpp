@@ -89,7 +89,7 @@ ExternalData::File& ExternalData::open(const std::string& location) {
   const fs::path path = resolve(location);
   const auto known = files_.find(path.string());  // one file may have several spellings
   if (known != files_.end()) return known->second;
-  File file{FileDescriptor(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)), 0, {}};
+  File file{FileDescriptor(uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC); })), 0, {}};
   struct stat status {};
   if (file.descriptor.get() < 0 || ::fstat(file.descriptor.get(), &status) != 0)
     fail("external data '", location, "': ", std::strerror(errno));
