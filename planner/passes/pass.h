@@ -52,7 +52,7 @@ struct Pass {
 std::span<const Pass> training_passes();
 std::span<const Pass> inference_passes();
 
-// Runs a list. With options.verify_passes the graph and all that is said to hold are checked behind every pass; a breach names the
+// Runs a list. With options.verify_passes, and in debug builds, the graph and all that is said to hold are checked behind every pass; a breach names the
 // pass. Calls options.after_pass behind each, and for the graph it begins with (number 0, "model").
 Graph run_passes(std::span<const Pass> passes, Graph graph, PassContext& context);
 
