@@ -4,10 +4,10 @@
 #include <map>
 #include <numeric>
 
-#include "planner/plan/format.h"
 #include "planner/passes/graph_copy.h"
 #include "planner/passes/pass.h"
 #include "planner/passes/passes.h"
+#include "planner/plan/format.h"
 
 namespace tandem {
 namespace {
@@ -25,7 +25,7 @@ struct Sum {
 std::vector<Sum> sums_of(const Graph& graph) {
   const auto users = graph.consumers();
   std::vector<Sum> list;
-  int unnamed = 0;
+  std::map<std::string, int> seen;  // a statistic that two layers share is summed for each
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
     if (node.op->name != "AllReduce") continue;
@@ -33,8 +33,9 @@ std::vector<Sum> sums_of(const Graph& graph) {
     const std::vector<NodeId>& readers = users[node.outputs[0]];
     const int needed = readers.empty() ? static_cast<int>(graph.nodes.size()) : readers.front().index;
     const std::int64_t bytes = static_cast<std::int64_t>(size_of(whole.type.dtype)) * whole.type.shape.elements();
-    list.push_back({n, whole.of.empty() ? concat('#', unnamed++) : whole.of, graph[node.inputs[0]].producer.index, needed, whole.type.dtype,
-                    aligned(bytes)});
+    const int before = seen[whole.of]++;
+    list.push_back({n, before == 0 && !whole.of.empty() ? whole.of : concat(whole.of, '#', before), graph[node.inputs[0]].producer.index, needed,
+                    whole.type.dtype, aligned(bytes)});
   }
   return list;
 }

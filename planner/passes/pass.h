@@ -32,7 +32,7 @@ enum class Property : unsigned {
   loss = 2,        // there is one output that is the loss, a scalar
   gradients = 4,   // the gradients of parameters are outputs, in the parameters' shapes
   whole = 8,       // what updates read is that of the whole batch, not of this device's part
-  updated = 16,    // updates stand last, write each parameter once, and no gradient is left for them to take
+  updated = 16,    // updates stand last, the optimizer's write each parameter once, and no gradient is left for them to take
 };
 constexpr unsigned operator|(Property a, Property b) { return static_cast<unsigned>(a) | static_cast<unsigned>(b); }
 constexpr unsigned operator|(unsigned a, Property b) { return a | static_cast<unsigned>(b); }

@@ -289,6 +289,21 @@ TEST(BucketSums, FollowTheFirst) {
   expect_error("'e' is summed over devices by some of them only", [&] { bucket_sums(with_sums(), c); });
 }
 
+// Two layers may share a running statistic: both of its sums are told apart.
+TEST(BucketSums, OfOneStatisticTwice) {
+  Graph g;
+  GraphBuilder b(g, "n", {});
+  const ValueId running = g.add_parameter("running", {f, {3}}, Tensor(TensorType{f, {3}}), false);
+  for (const char* name : {"x", "y"}) b.emit("RunningStatistics", {running, b.neg(g.add_input(name, {f, {3}}))}, {{"momentum", 0.5F}});
+  CompileOptions o;
+  o.batch = 8;
+  PassContext c{.options = o, .samples = 4, .collective = true};
+  const Graph summed = sum_over_devices(g, c), first = bucket_sums(summed, c);
+  EXPECT_EQ(c.sums, (std::vector<std::vector<std::string>>{{"running", "running#1"}}));
+  EXPECT_EQ(print(bucket_sums(summed, c)), print(first));  // as another size of slice does it
+  EXPECT_EQ(breach_of(Property::updated, first, c), "");
+}
+
 TEST(Idle, AddsZerosAndUpdates) {
   CompileOptions o;
   PassContext c{.options = o, .samples = 4, .collective = true};
