@@ -13,7 +13,7 @@ namespace tandem {
 
 class FollowContext {
  public:
-  FollowContext(const Graph& graph, const Node& node, std::span<const BatchPlace> places, std::int64_t batch);
+  FollowContext(const Graph& graph, const Node& node, std::vector<BatchPlace> operands, std::int64_t batch);  // by operand
   const Node& node() const { return node_; }
   const Attributes& attributes() const { return node_.attributes; }
   int inputs() const { return static_cast<int>(node_.inputs.size()); }
@@ -43,7 +43,7 @@ class FollowContext {
  private:
   const Graph& graph_;
   const Node& node_;
-  std::span<const BatchPlace> places_;  // by value
+  std::vector<BatchPlace> operands_;
   std::int64_t batch_;
   std::vector<std::vector<BatchPlace>> results_;
   std::vector<Repeat> repeats_;

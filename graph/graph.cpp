@@ -94,13 +94,17 @@ void verify(const Graph& graph) {
 }
 
 std::string_view name_of(ValueRole role) {
-  static constexpr std::string_view names[] = {"plain", "label", "step state", "optimizer state", "copy", "loss", "metric", "gradient", "statistic"};
+  static constexpr std::string_view names[] = {"plain", "label", "step state", "optimizer state", "copy", "loss", "metric", "gradient", "statistic", "share"};
   return names[static_cast<std::size_t>(role)];
 }
 
 std::string print(const Graph& graph) {
   std::string text;
-  const auto one = [&](ValueId id) { return id.present() ? concat('%', id.index, ' ', graph[id].name, ' ', graph[id].type) : std::string("-"); };
+  const auto one = [&](ValueId id) {
+    if (!id.present()) return std::string("-");
+    const std::string placed = to_string(graph[id].placement, graph.groups);
+    return concat('%', id.index, ' ', graph[id].name, ' ', graph[id].type, placed.empty() ? "" : " on ", placed);
+  };
   const auto list = [&](const std::vector<ValueId>& ids) {
     std::string s;
     for (const ValueId id : ids) s += concat(s.empty() ? "" : ", ", one(id));

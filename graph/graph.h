@@ -9,6 +9,7 @@
 #include "graph/batch.h"
 #include "graph/id_vector.h"
 #include "graph/layout.h"
+#include "graph/placement.h"
 #include "graph/shape.h"
 #include "graph/tensor.h"
 
@@ -45,6 +46,7 @@ enum class ValueRole {
   metric,           // what a step tells besides; `of` is its name
   gradient,         // of the loss with respect to the parameter `of`
   statistic,        // what the running statistic `of` moves towards
+  share,            // a constant that is, on each device, the part of the samples that it has; 1 in the whole graph
 };
 
 struct Value {
@@ -63,6 +65,7 @@ struct Value {
   // exporter speak the template's name, shape and row-major order; physically that is `type.shape` in `source`.
   Layout source;                  // any: row-major
   Shape template_shape;           // of a parameter
+  Placement placement;            // where it lives, in a graph of several devices
 };
 
 struct Node {
@@ -91,6 +94,7 @@ class Graph {
   IdVector<NodeId, Node> nodes;
   std::vector<ValueId> inputs;
   std::vector<GraphOutput> outputs;
+  std::vector<DeviceGroup> groups;    // on which its values are placed; none: it is one device's
   std::vector<std::string> warnings;  // what a user should know of how the model was read
 
   Value& operator[](ValueId id) { return values[id]; }

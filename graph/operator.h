@@ -9,6 +9,7 @@
 namespace tandem {
 
 class FollowContext;  // graph/follow.h
+class PlaceContext;   // graph/place.h
 
 // Where an operator's shape rule reads its node and writes its outputs' types.
 class InferContext {
@@ -192,6 +193,14 @@ struct OperandType {
   TypeSet allowed;
 };
 
+// In which operands an operator is linear: of what is linear in a partial sum, the results are partial sums, too.
+enum class Linear {
+  no,
+  sum,      // in all together: f(a + a', b + b') = f(a, b) + f(a', b')
+  product,  // in each alone
+  first,    // in the first
+};
+
 struct Operator {
   std::string_view name;
   std::string_view domain;                   // "" = ai.onnx, "tandem" = internal
@@ -201,6 +210,9 @@ struct Operator {
   void (*infer)(InferContext&) = nullptr;
   // How a batch's samples pass through it; null: follow_broadcast where it is elementwise, else they cannot be followed.
   void (*follow)(FollowContext&) = nullptr;
+  // Which parts of its results it can compute from which parts of its operands; null: as a batch's samples pass through it.
+  void (*place)(PlaceContext&) = nullptr;
+  Linear linear = Linear::no;
   void (*differentiate)(GradientContext&) = nullptr;             // null: not differentiable (or only through `expand`)
   std::vector<ValueId> (*expand)(ExpandContext&) = nullptr;      // null: has kernels. Runs before differentiation
   std::optional<std::vector<Tensor>> (*fold)(const FoldContext&) = nullptr;

@@ -96,7 +96,9 @@ class Follower {
     if (mixed) fail("it joins what is computed from all samples with single ones: samples would meet");
     const auto rule = node.op->follow ? node.op->follow : node.op->elementwise ? follow_broadcast : nullptr;
     if (!rule) fail("how samples pass through ", node.op->name, " is not known");
-    FollowContext context(graph_, node, found_.places, batch_);
+    std::vector<BatchPlace> operands;
+    for (const ValueId in : node.inputs) operands.push_back(in.present() ? found_.places[static_cast<std::size_t>(in.index)] : BatchPlace{});
+    FollowContext context(graph_, node, std::move(operands), batch_);
     rule(context);
     for (const FollowContext::Repeat& r : context.repeats()) repeat(id, r.input, r.place);
     Choice& choice = choices_[at(id.index)];

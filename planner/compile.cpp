@@ -67,6 +67,7 @@ class Compilation {
   // Devices that run the same program.
   struct Unit {
     std::string backend;
+    std::size_t graph;
     std::int64_t samples;
     DeviceModel model;
   };
@@ -92,35 +93,56 @@ class Compilation {
     labels_ = labels_of(source_, o_);
   }
 
-  // One graph for each size of slice, the largest first: it says in which order sums are issued.
+  // One graph for all devices, and the programs that it is cut into, one for those that do the same.
   void make_graphs() {
-    PassContext context{.options = o_, .labels = labels_ ? &*labels_ : nullptr, .collective = collective_, .parameters_of = parameters_of_};
+    PassContext context{.options = o_, .samples = o_.batch, .labels = labels_ ? &*labels_ : nullptr, .parameters_of = parameters_of_};
     context.fusions = find_backend(backends_, o_.devices[0].id.backend).fusions(o_.precision);
     for (const DeviceSpec& d : o_.devices) context.fusions = context.fusions & find_backend(backends_, d.id.backend).fusions(o_.precision);
-    std::vector<std::int64_t> sizes = sizes_;
-    std::sort(sizes.begin(), sizes.end(), std::greater<>());
-    sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
-    for (const std::int64_t n : sizes) {
-      if (n == 0) {
-        graphs_[0] = training_ ? idle(graphs_.begin()->second) : Graph();
-        break;
-      }
-      model_ = source_(n);
-      context.samples = n;
-      context.warnings.clear();
-      Graph graph = run_passes(training_ ? training_passes() : inference_passes(), model_, context);
-      verify(graph);
-      if (graphs_.empty()) begin_with(graph, context.warnings);
-      graphs_.emplace(n, std::move(graph));
+    model_ = source_(o_.batch);
+    if (o_.devices.size() > 1) context.placement = placement_of(model_);
+    Graph whole = run_passes(training_ ? training_passes() : inference_passes(), model_, context);
+    verify(whole);
+    begin_with(whole, context.warnings);
+    if (!context.placed()) {
+      graphs_.push_back(std::move(whole));
+      graph_of_ = {0};
+      return;
     }
+    place_rest(whole);
+    for (std::size_t d = 0; d < o_.devices.size(); ++d) graph_of_.push_back(graph_for(whole, static_cast<int>(d)));
   }
 
-  void begin_with(const Graph& leader, const std::vector<std::string>& warnings) {
+  void begin_with(const Graph& graph, const std::vector<std::string>& warnings) {
     plan_.model = model_.name;
-    for (const GraphOutput& out : training_ ? leader.outputs : model_.outputs) outputs_.push_back(output_name(training_ ? leader : model_, out));
+    for (const GraphOutput& out : training_ ? graph.outputs : model_.outputs) outputs_.push_back(output_name(training_ ? graph : model_, out));
     if (!training_) return;
     plan_.warnings = model_.warnings;
     plan_.warnings.insert(plan_.warnings.end(), warnings.begin(), warnings.end());
+  }
+
+  PlacementRequest placement_of(const Graph& model) const {
+    if (o_.placement) return *o_.placement;
+    PlacementRequest request = by_samples(model, sizes_);
+    if (!request.values.empty()) {
+      if (training_) request.values["labels"] = {Part::split(0)};
+      return request;
+    }
+    source_(*std::max_element(sizes_.begin(), sizes_.end()));  // says why its batch cannot be followed
+    fail("no input of model '", model.name, "' holds the samples of a batch of ", o_.batch, ": there is nothing to share out over ", o_.devices.size(), " devices");
+  }
+
+  std::size_t graph_for(const Graph& whole, int device) {
+    for (int before = 0; before < device; ++before)
+      if (same_program(whole, before, device)) return graph_of_[static_cast<std::size_t>(before)];
+    const bool none = !o_.placement && sizes_[static_cast<std::size_t>(device)] == 0;
+    if (!none) {
+      graphs_.push_back(cut(whole, device));
+    } else {
+      const auto largest = std::max_element(sizes_.begin(), sizes_.end()) - sizes_.begin();
+      graphs_.push_back(training_ ? idle(cut(whole, static_cast<int>(largest))) : Graph());
+    }
+    verify(graphs_.back());
+    return graphs_.size() - 1;
   }
 
   void find_units() {
@@ -132,9 +154,10 @@ class Compilation {
     for (std::size_t d = 0; d < o_.devices.size(); ++d) {
       const DeviceId& id = o_.devices[d].id;
       models_.push_back(backend(id.backend).model(id.index, device_count));
-      const auto same = std::find_if(units_.begin(), units_.end(), [&](const Unit& u) { return u.backend == id.backend && u.samples == sizes_[d] && u.model.threads == models_[d].threads; });
+      const std::size_t graph = graph_of_[d];
+      const auto same = std::find_if(units_.begin(), units_.end(), [&](const Unit& u) { return u.backend == id.backend && u.graph == graph && u.model.threads == models_[d].threads; });
       unit_of_.push_back(static_cast<std::size_t>(same - units_.begin()));
-      if (same == units_.end()) units_.push_back({id.backend, sizes_[d], models_[d]});
+      if (same == units_.end()) units_.push_back({id.backend, graph, sizes_[d], models_[d]});
     }
     plan_.options.threads = models_[0].threads;
   }
@@ -172,7 +195,7 @@ class Compilation {
       kernel.threads = units_[u].model.threads;
       const SelectOptions select{.kernel = kernel, .device = &units_[u].model, .fixed = &fixed};
       Tuner& tuner = *tuners_.at(units_[u].backend);
-      c.programs[u] = std::make_unique<LoweredGraph>(select_kernels(graphs_.at(units_[u].samples), tuner.backend(), select, tuner));
+      c.programs[u] = std::make_unique<LoweredGraph>(select_kernels(graphs_[units_[u].graph], tuner.backend(), select, tuner));
       if (fixed.empty()) fixed = fixed_by(*c.programs[u]);
       c.seconds = std::max(c.seconds, c.programs[u]->seconds);
     }
@@ -191,8 +214,7 @@ class Compilation {
       replicas.push_back({o_.devices[d], models_[d], begin, sizes_[d], best_.programs[unit_of_[d]].get(), backend(o_.devices[d].id.backend).stages_inputs()});
       begin += sizes_[d];
     }
-    const std::int64_t largest = *std::max_element(sizes_.begin(), sizes_.end());
-    const std::vector<std::int64_t> rows = training_ ? std::vector<std::int64_t>(outputs_.size()) : output_rows(source_, source_(largest), largest);
+    const std::vector<std::int64_t> rows = training_ ? std::vector<std::int64_t>(outputs_.size()) : output_rows(source_, model_, o_.batch);
     assemble(plan_, replicas, outputs_, rows, o_, parameters_of_);
     for (std::string& warning : warnings_of(plan_, o_, model_)) plan_.warnings.push_back(std::move(warning));
     if (labels_ && !labels_->assumed.empty()) plan_.warnings.push_back(labels_->assumed);
@@ -212,8 +234,9 @@ class Compilation {
   Plan plan_;
   std::optional<Labels> labels_;
   std::vector<std::int64_t> sizes_;                              // by device
-  std::map<std::int64_t, Graph, std::greater<>> graphs_;         // by size of slice
-  Graph model_;                                                  // of the smallest of them that has samples
+  Graph model_;                                                  // of the whole batch
+  std::vector<Graph> graphs_;                                    // those that differ
+  std::vector<std::size_t> graph_of_;                            // by device
   std::vector<std::string> outputs_;
   std::map<std::string, std::unique_ptr<Tuner>, std::less<>> tuners_;  // by backend
   std::vector<DeviceModel> models_;                              // by device

@@ -1,6 +1,7 @@
 // What a plan is made of and for: the model, as graphs of any batch size, and what is asked.
 #pragma once
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -42,6 +43,13 @@ struct LossScaling {
   std::int64_t interval = 2000;
 };
 
+// Where values shall live, as far as somebody has said so; the operators' rules say the rest.
+struct PlacementRequest {
+  std::vector<DeviceGroup> groups;                               // devices are numbers of CompileOptions::devices
+  std::map<std::string, int, std::less<>> nodes;                 // an ONNX node's group, by name; other nodes work where their operands are
+  std::map<std::string, std::vector<Part>, std::less<>> values;  // inputs and parameters by name, by their group's mesh axes; others are whole
+};
+
 // A graph as a pass left it.
 struct PassResult {
   std::int64_t samples;   // the part of the batch that it is for
@@ -78,6 +86,7 @@ struct CompileOptions {
   std::function<void(const PassResult&)> after_pass;
   bool verify_passes = false;              // check behind each pass what it promises, too
   std::string memory_order;                // for tests: size, lifetime, size*lifetime; empty: the best
+  std::optional<PlacementRequest> placement;  // absent: every device trains a replica on its slice of the batch
   std::vector<std::string> keep_gradients; // training: parameter names whose gradients become outputs "gradient/NAME"
 };
 

@@ -86,6 +86,20 @@ void follow_channels(FollowContext& c) {
   for (int i = 1; i < c.outputs(); ++i) c.set(i, {.mixed = true});
 }
 
+// Each device normalizes by the statistics of its own samples.
+void place_normalization(PlaceContext& c) {
+  if (!c.split(0, 0) || (c.has_input(3) && !c.split(3, 0))) c.fail("it is not split by samples alone");
+  c.set(0, c.place(0));
+  for (int i = 1; i < 3; ++i) c.own(i);
+}
+
+void place_normalization_backward(PlaceContext& c) {
+  if (!c.split(0, 0) || !c.split(1, 0)) c.fail("it is not split by samples alone");
+  c.set(0, c.place(0));
+  for (int i = 1; i < 3; ++i) c.sum(i);
+  c.set(3, c.place(0));
+}
+
 }  // namespace
 
 // y = (x − mean) / √(var + ε) · scale + bias by channel, with running statistics
@@ -119,6 +133,7 @@ Operator batch_normalization_training() {
                 for (int i = 1; i < 3; ++i) c.set_output(i, c.input(i).dtype, Shape{channels});
                 c.set_opaque_output(3);
               },
+          .place = place_normalization,
           .differentiate = differentiate_training,
           .flops = normalization_flops};
 }
@@ -158,6 +173,7 @@ Operator batch_normalization_backward() {
                 c.set_output(2, c.input(3));
                 if (c.has_output(3)) c.set_output(3, c.input(0));
               },
+          .place = place_normalization_backward,
           .flops = normalization_flops};
 }
 

@@ -32,6 +32,7 @@ Operator cast_operator() {
                 c.set_output(0, to, c.shape(0));
               },
           .follow = follow_broadcast,
+          .linear = Linear::sum,
           .differentiate = differentiate_cast,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             if (e.attributes().integer("to") == static_cast<std::int64_t>(e.type(e.x()).dtype)) return {e.x()};

@@ -57,6 +57,7 @@ Operator concat() {
           .since = {1, 4, 11, 13}, .inputs = {1, Arity::any}, .types = {{"T", types::all}},
           .infer = infer_concat,
           .follow = follow_concat,
+          .linear = Linear::sum,
           .differentiate =
               [](GradientContext& g) {
                 const int axis = static_cast<int>(g.attributes().integer("axis"));

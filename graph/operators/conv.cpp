@@ -40,6 +40,12 @@ void infer_conv(InferContext& c) {
     if (c.has_input(i)) expect_shape(c, i, Shape{x[1]});
 }
 
+// The sums by channel are those of a device's own samples: what it normalizes by.
+void place_conv(PlaceContext& c) {
+  place_rows(c);
+  for (int i = 1; i < c.outputs(); ++i) c.own(i);
+}
+
 }  // namespace
 
 // y[n,m,o] = b[m] + Σ_{c,k} x[n, c of m's group, o·stride + k·dilation − pad] · w[m,c,k]; Σ y and Σ y² by channel where
@@ -50,6 +56,7 @@ Operator conv() {
           .since = {1, 11, 22}, .inputs = {2, 3}, .types = {{"T", types::floats}},
           .infer = infer_conv,
           .follow = follow_rows,
+          .place = place_conv,
           .differentiate =
               [](GradientContext& g) {
                 const ValueId x = g.x(0), w = g.x(1), dy = g.dy();
@@ -82,6 +89,7 @@ Operator convolution_backward_data() {
                 if (c.has_input(2)) expect_shape(c, 2, x.shape);
                 c.set_output(0, x);
               },
+          .place = place_rows,
           .flops = [](const Graph& graph, const Node& n) { return convolution_flops(graph[n.inputs[0]].type.shape, graph[n.inputs[1]].type.shape); }};
 }
 
@@ -101,6 +109,7 @@ Operator convolution_backward_weights() {
                 c.set_output(0, c.input(0).dtype, w);
                 c.set_output(1, c.input(0).dtype, Shape{w[0]});
               },
+          .place = place_summed_rows,
           .flops = [](const Graph& graph, const Node& n) { return convolution_flops(graph[n.inputs[1]].type.shape, graph[n.outputs[0]].type.shape); }};
 }
 

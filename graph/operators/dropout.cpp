@@ -74,11 +74,12 @@ Operator dropout_training() {
                 infer_same(c);
                 c.set_opaque_output(1);
               },
+          .place = place_as_first,
           .differentiate = [](GradientContext& g) {
             g.set_dx(g.emit("DropoutBackward", {g.dy(), g.y(1)}, {{"ratio", g.attributes().real("ratio")}}));
           }};
 }
 
-Operator dropout_backward() { return {.name = "DropoutBackward", .domain = "tandem", .since = {1}, .inputs = {2, 2}, .infer = infer_same}; }
+Operator dropout_backward() { return {.name = "DropoutBackward", .domain = "tandem", .since = {1}, .inputs = {2, 2}, .infer = infer_same, .place = place_as_first}; }
 
 }  // namespace tandem::operator_rows

@@ -9,31 +9,31 @@ namespace tandem::operator_rows {
 // dx = min ≤ x ≤ max ? dy : 0
 Operator clip_backward() {
   constexpr float inf = std::numeric_limits<float>::infinity();
-  return {.name = "ClipBackward", .domain = "tandem", .since = {1}, .inputs = {2, 2}, .infer = infer_broadcast, .elementwise = true, .parameters = {{"min", -inf}, {"max", inf}}};
+  return {.name = "ClipBackward", .domain = "tandem", .since = {1}, .inputs = {2, 2}, .infer = infer_broadcast, .linear = Linear::first, .elementwise = true, .parameters = {{"min", -inf}, {"max", inf}}};
 }
 
 // dx = y > 0 ? dy : dy · (y + α)
 Operator elu_backward() {
-  return {.name = "EluBackward", .domain = "tandem", .since = {1}, .inputs = {2, 2}, .infer = infer_broadcast, .elementwise = true, .parameters = {{"alpha", 1.0F}}};
+  return {.name = "EluBackward", .domain = "tandem", .since = {1}, .inputs = {2, 2}, .infer = infer_broadcast, .linear = Linear::first, .elementwise = true, .parameters = {{"alpha", 1.0F}}};
 }
 
 // dx = 0 < αx + β < 1 ? dy · α : 0
 Operator hard_sigmoid_backward() {
-  return {.name = "HardSigmoidBackward", .domain = "tandem", .since = {1}, .inputs = {2, 2}, .infer = infer_broadcast, .elementwise = true, .parameters = {{"alpha", 0.2F}, {"beta", 0.5F}}};
+  return {.name = "HardSigmoidBackward", .domain = "tandem", .since = {1}, .inputs = {2, 2}, .infer = infer_broadcast, .linear = Linear::first, .elementwise = true, .parameters = {{"alpha", 0.2F}, {"beta", 0.5F}}};
 }
 
 // dx = x ≥ 0 ? dy : α · dy
 Operator leaky_relu_backward() {
-  return {.name = "LeakyReluBackward", .domain = "tandem", .since = {1}, .inputs = {2, 2}, .infer = infer_broadcast, .elementwise = true, .parameters = {{"alpha", 0.01F}}};
+  return {.name = "LeakyReluBackward", .domain = "tandem", .since = {1}, .inputs = {2, 2}, .infer = infer_broadcast, .linear = Linear::first, .elementwise = true, .parameters = {{"alpha", 0.01F}}};
 }
 
 // dx = y > 0 ? dy : 0
-Operator relu_backward() { return {.name = "ReluBackward", .domain = "tandem", .since = {1}, .inputs = {2, 2}, .infer = infer_broadcast, .elementwise = true}; }
+Operator relu_backward() { return {.name = "ReluBackward", .domain = "tandem", .since = {1}, .inputs = {2, 2}, .infer = infer_broadcast, .linear = Linear::first, .elementwise = true}; }
 
 // dx = dy · y · (1 − y)
-Operator sigmoid_backward() { return {.name = "SigmoidBackward", .domain = "tandem", .since = {1}, .inputs = {2, 2}, .infer = infer_broadcast, .elementwise = true}; }
+Operator sigmoid_backward() { return {.name = "SigmoidBackward", .domain = "tandem", .since = {1}, .inputs = {2, 2}, .infer = infer_broadcast, .linear = Linear::first, .elementwise = true}; }
 
 // dx = dy · (1 − y²)
-Operator tanh_backward() { return {.name = "TanhBackward", .domain = "tandem", .since = {1}, .inputs = {2, 2}, .infer = infer_broadcast, .elementwise = true}; }
+Operator tanh_backward() { return {.name = "TanhBackward", .domain = "tandem", .since = {1}, .inputs = {2, 2}, .infer = infer_broadcast, .linear = Linear::first, .elementwise = true}; }
 
 }  // namespace tandem::operator_rows

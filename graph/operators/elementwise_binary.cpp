@@ -33,6 +33,7 @@ Operator add() {
   return {.name = "Add",
           .since = {1, 6, 7, 13, 14}, .inputs = {2, 2}, .types = {{"T", types::numbers}},
           .infer = infer_broadcast,
+          .linear = Linear::sum,
           .differentiate =
               [](GradientContext& g) {
                 for (int i = 0; i < 2; ++i)
@@ -47,6 +48,7 @@ Operator sub() {
   return {.name = "Sub",
           .since = {1, 6, 7, 13, 14}, .inputs = {2, 2}, .types = {{"T", types::numbers}},
           .infer = infer_broadcast,
+          .linear = Linear::sum,
           .differentiate =
               [](GradientContext& g) {
                 if (g.wants(0)) set_summed(g, 0, g.dy());
@@ -61,6 +63,7 @@ Operator mul() {
   return {.name = "Mul",
           .since = {1, 6, 7, 13, 14}, .inputs = {2, 2}, .types = {{"T", types::numbers}},
           .infer = infer_broadcast,
+          .linear = Linear::product,
           .differentiate =
               [](GradientContext& g) {
                 for (int i = 0; i < 2; ++i)
@@ -76,6 +79,7 @@ Operator div() {
   return {.name = "Div",
           .since = {1, 6, 7, 13, 14}, .inputs = {2, 2}, .types = {{"T", types::numbers}},
           .infer = infer_broadcast,
+          .linear = Linear::first,
           .differentiate =
               [](GradientContext& g) {
                 const ValueId da = g.div(g.dy(), g.x(1));

@@ -105,6 +105,7 @@ Operator neg() {
   return {.name = "Neg",
           .since = {1, 6, 13}, .types = {{"T", types::signed_numbers}},
           .infer = infer_same,
+          .linear = Linear::sum,
           .differentiate = [](GradientContext& g) { g.set_dx(g.neg(g.dy())); },
           .fold = fold_unary<[](auto x) { return -wrapping(x); }>,
           .elementwise = true};

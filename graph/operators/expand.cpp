@@ -39,6 +39,7 @@ Operator expand() {
                 c.set_output(0, c.input(0).dtype, std::move(y));
               },
           .follow = follow_expand,
+          .linear = Linear::sum,
           .differentiate = [](GradientContext& g) { g.set_dx(g.sum_to(g.dy(), g.shape(g.x()))); },
           .fold = [](const FoldContext& c) -> Folded {
             const Shape &x = c.inputs[0].shape(), &y = c.outputs[0].shape;

@@ -6,10 +6,10 @@
 
 namespace tandem {
 
-FollowContext::FollowContext(const Graph& graph, const Node& node, std::span<const BatchPlace> places, std::int64_t batch)
-    : graph_(graph), node_(node), places_(places), batch_(batch), results_(node.outputs.size()) {}
+FollowContext::FollowContext(const Graph& graph, const Node& node, std::vector<BatchPlace> operands, std::int64_t batch)
+    : graph_(graph), node_(node), operands_(std::move(operands)), batch_(batch), results_(node.outputs.size()) {}
 
-BatchPlace FollowContext::place(int i) const { return has_input(i) ? places_[at(node_.inputs[at(i)].index)] : BatchPlace{}; }
+BatchPlace FollowContext::place(int i) const { return has_input(i) ? operands_[at(i)] : BatchPlace{}; }
 
 void FollowContext::set(int output, BatchPlace place) {
   if (output < outputs() && node_.outputs[at(output)].present()) results_[at(output)] = {place};

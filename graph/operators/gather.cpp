@@ -39,6 +39,23 @@ void follow_gather(FollowContext& c) {
   c.set(0, place);
 }
 
+// Rows that are picked by parts of the indices are addends of the whole table's gradient.
+void place_gather_backward(PlaceContext& c) {
+  const int axis = static_cast<int>(c.attributes().integer("axis")), picked = c.x(1).rank();
+  BatchPlace dy = c.place(0);
+  const bool by_index = dy.present() && dy.axis >= axis && dy.axis < axis + picked;
+  if (by_index || (c.split(1) && !dy.present())) {
+    const BatchPlace indices = by_index ? BatchPlace{.axis = dy.axis - axis, .outer = dy.outer} : c.place(1);
+    if (c.split(1) && c.place(1) != indices) c.fail("its operands are split at different places");
+    if (!c.split(1)) c.need(1, indices);
+    if (!dy.present()) c.need(0, {.axis = indices.axis + axis, .outer = indices.outer});
+    return c.sum(0);
+  }
+  if (c.split(1)) c.fail("its operands are split at different places");
+  if (dy.axis >= axis + picked) dy.axis -= picked - 1;
+  c.set(0, dy);
+}
+
 }  // namespace
 
 // y = x[..., indices, ...] along axis; dx sums the rows of dy into the places they came from
@@ -67,7 +84,7 @@ Operator gather() {
 }
 
 Operator gather_backward() {
-  return {.name = "GatherBackward", .domain = "tandem", .since = {1}, .inputs = {2, 2}, .infer = [](InferContext& c) { infer_gradient(c, "Gather", 1); }};
+  return {.name = "GatherBackward", .domain = "tandem", .since = {1}, .inputs = {2, 2}, .infer = [](InferContext& c) { infer_gradient(c, "Gather", 1); }, .place = place_gather_backward, .linear = Linear::first};
 }
 
 }  // namespace tandem::operator_rows

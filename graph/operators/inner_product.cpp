@@ -8,6 +8,14 @@ double inner_product_flops(const Shape& rows, const Shape& w) {
   return 2.0 * static_cast<double>(rows[0]) * static_cast<double>(w.elements());
 }
 
+// Both factors are split alike along an axis that is summed over.
+void add_inner(PlaceContext& c, BatchPlace inner) {
+  for (int i = 0; i < 2; ++i) {
+    if (!c.split(i)) c.need(i, inner);
+    if (c.split(i) && c.place(i) != inner) c.fail("its operands are split at different places");
+  }
+}
+
 }  // namespace
 
 // y[n,o] = b[o] + Σ x[n,...] · w[o,...]
@@ -25,6 +33,19 @@ Operator inner_product() {
                 if (c.has_input(2)) expect_shape(c, 2, Shape{w[0]});
                 c.set_output(0, c.input(0).dtype, Shape{x[0], w[0]});
               },
+          .place =
+              [](PlaceContext& c) {
+                if (c.split(0, 0) && !c.split(1)) return c.set(0, {.axis = 0});
+                if (!c.split(0) && c.split(1, 0)) {
+                  if (c.has_input(2) && !c.split(2, 0)) c.need(2, {.axis = 0});
+                  return c.set(0, {.axis = 1});
+                }
+                if (c.place(0).axis < 1 && c.place(1).axis < 1) c.fail("its operands are split by rows and by columns");
+                if (c.has_input(2)) c.fail("the bias would be added once a part");
+                add_inner(c, c.split(0) ? c.place(0) : c.place(1));
+                c.sum(0);
+              },
+          .linear = Linear::product,
           .differentiate =
               [](GradientContext& g) {
                 if (g.wants(0)) g.set_dx(0, g.emit("InnerProductBackwardData", {g.dy(), g.x(1)}, {{"input_shape", g.shape(g.x(0)).dims}}));
@@ -46,6 +67,16 @@ Operator inner_product_backward_data() {
           .since = {1},
           .inputs = {2, 2},
           .infer = [](InferContext& c) { infer_gradient(c, "InnerProduct", 1); },
+          .place =
+              [](PlaceContext& c) {
+                if (c.split(0, 0) && !c.split(1)) return c.set(0, {.axis = 0});
+                if (!c.split(0) && c.place(1).axis >= 1) return c.set(0, c.place(1));
+                if (!c.split(0)) c.need(0, {.axis = 1});
+                if (!c.split(1)) c.need(1, {.axis = 0});
+                if ((c.split(0) && !c.split(0, 1)) || (c.split(1) && !c.split(1, 0))) c.fail("its operands are split at different places");
+                c.sum(0);
+              },
+          .linear = Linear::product,
           .flops = [](const Graph& graph, const Node& n) { return inner_product_flops(graph[n.inputs[0]].type.shape, graph[n.inputs[1]].type.shape); }};
 }
 
@@ -64,6 +95,21 @@ Operator inner_product_backward_weights() {
                 const std::int64_t outputs = c.shape(1)[1];
                 c.set_output(0, c.input(0).dtype, with_dim(c.shape(0), 0, outputs));
                 c.set_output(1, c.input(0).dtype, Shape{outputs});
+              },
+          .place =
+              [](PlaceContext& c) {
+                if (c.split(0, 0) || c.split(1, 0)) {
+                  if (!c.split(0)) c.need(0, {.axis = 0});
+                  if (!c.split(1)) c.need(1, {.axis = 0});
+                  if ((c.split(0) && !c.split(0, 0)) || (c.split(1) && !c.split(1, 0))) c.fail("its operands are split at different places");
+                  for (int i = 0; i < c.outputs(); ++i) c.sum(i);
+                } else if (c.split(0) && !c.split(1)) {
+                  c.set(0, c.place(0));
+                } else if (!c.split(0)) {
+                  c.set_all({.axis = 0});
+                } else {
+                  c.fail("its operands are split at different places");
+                }
               },
           .flops = [](const Graph& graph, const Node& n) { return inner_product_flops(graph[n.inputs[0]].type.shape, graph[n.outputs[0]].type.shape); }};
 }

@@ -24,6 +24,29 @@ Operator all_reduce() {
               }};
 }
 
+namespace {
+
+// A value in other places: its elements stay what they are.
+Operator transfer(std::string_view name) {
+  return {.name = name, .domain = "tandem", .since = {1}, .infer = infer_same, .place = place_as_first, .linear = Linear::sum};
+}
+
+}  // namespace
+
+// Whole on every device from the parts of each; the part of each device of what is whole on all, or of a sum
+Operator all_gather() { return transfer("AllGather"); }
+Operator reduce_scatter() { return transfer("ReduceScatter"); }
+Operator take_part() { return transfer("TakePart"); }
+
+// From the devices of one group to those of another. In one device's program: Send gives nothing, Receive takes nothing, and
+// gives what its attributes say
+Operator send() { return transfer("Send"); }
+Operator receive() {
+  return {.name = "Receive", .domain = "tandem", .since = {1}, .inputs = {0, 0}, .infer = [](InferContext& c) {
+            c.set_output(0, static_cast<DType>(c.attributes().integer("dtype")), Shape(c.attributes().ints("shape")));
+          }};
+}
+
 // `value` everywhere, of the type that `shape` and `dtype` name
 Operator fill() {
   return {.name = "Fill", .domain = "tandem", .since = {1}, .inputs = {0, 0}, .infer = [](InferContext& c) {

@@ -39,6 +39,27 @@ void follow_loss(FollowContext& c) {
   c.set(1, c.place(0));
 }
 
+// Where the samples lie in the scores if they lie there in the labels.
+BatchPlace scores_of(BatchPlace labels) {
+  if (labels.axis >= 1) ++labels.axis;
+  return labels;
+}
+
+// A mean over some of the labels, or one with weights, is none of the parts'.
+void place_loss(PlaceContext& c) {
+  follow_loss(c);
+  const std::string reduction = c.attributes().text("reduction");
+  if (reduction == "mean") c.fail("its mean is over all samples");
+  if (reduction == "sum") c.sum(0);
+}
+
+void place_loss_backward(PlaceContext& c) {
+  if (c.attributes().text("reduction") == "mean") c.fail("its mean is over all samples");
+  if (!c.split(1) || (c.split(0) && c.place(0) != c.place(1)) || c.split(2)) c.fail("labels and gradients are not split alike");
+  if (c.attributes().text("reduction") == "none" && !c.split(0)) c.need(0, c.place(1));
+  c.set(0, scores_of(c.place(1)));
+}
+
 }  // namespace
 
 // loss[n,...] = −weight[label] · logp[n,label,...], 0 where the label is ignore_index; its sum, or (mean) its sum over
@@ -48,6 +69,7 @@ Operator negative_log_likelihood_loss() {
           .since = {12, 13, 22}, .inputs = {2, 3}, .types = {{"T", types::floats}, {"Tind", types::indices}, {"T", types::floats}},
           .infer = infer_loss,
           .follow = follow_loss,
+          .place = place_loss,
           .differentiate = [](GradientContext& g) {
             if (g.wants(2))
               fail(g.node().op->name, " '", g.node().name, "': its class weights depend on a trainable parameter, and there is no gradient with respect to them; freeze that parameter");
@@ -61,7 +83,7 @@ Operator negative_log_likelihood_loss() {
 }
 
 Operator negative_log_likelihood_loss_backward() {
-  return {.name = "NegativeLogLikelihoodLossBackward", .domain = "tandem", .since = {1}, .inputs = {2, 3}, .infer = [](InferContext& c) { infer_gradient(c, "NegativeLogLikelihoodLoss", 1); }};
+  return {.name = "NegativeLogLikelihoodLossBackward", .domain = "tandem", .since = {1}, .inputs = {2, 3}, .infer = [](InferContext& c) { infer_gradient(c, "NegativeLogLikelihoodLoss", 1); }, .place = place_loss_backward};
 }
 
 // The loss above of log softmax(scores), which is the second output
@@ -103,6 +125,11 @@ Operator softmax_cross_entropy_training() {
                 c.set_output(0, c.input(0).dtype, Shape{});
                 c.set_output(1, c.input(0));
               },
+          .place =
+              [](PlaceContext& c) {
+                place_rows(c);
+                c.sum(0);
+              },
           .differentiate = [](GradientContext& g) { g.set_dx(g.mul(g.y(1), g.dy(0))); },
           .flops = [](const Graph& graph, const Node& n) { return 8.0 * static_cast<double>(graph[n.inputs[0]].type.shape.elements()); }};
 }
@@ -113,7 +140,7 @@ Operator count_correct() {
             expect_rank(c, 0, 2);
             if (c.shape(1).rank() == 0 || c.shape(1)[0] != c.shape(0)[0] || (is_float(c.input(1).dtype) && c.shape(1) != c.shape(0))) c.fail("labels are ", c.input(1), " for scores ", c.input(0));
             c.set_output(0, DType::float32, Shape{});
-          }};
+          }, .place = place_summed_rows};
 }
 
 }  // namespace tandem::operator_rows

@@ -52,6 +52,7 @@ Operator lrn_training() {
                 infer_same(c);
                 c.set_opaque_output(1);
               },
+          .place = place_rows,
           .differentiate = [](GradientContext& g) { g.set_dx(g.emit("LRNBackward", {g.x(), g.y(0), g.dy(), g.y(1)}, g.attributes())); },
           .flops = lrn_flops};
 }
@@ -61,7 +62,7 @@ Operator lrn_backward() {
             check(c);
             expect_same(c, 1, 3);
             infer_same(c);
-          }, .flops = lrn_flops};
+          }, .place = place_rows, .flops = lrn_flops};
 }
 
 }  // namespace tandem::operator_rows

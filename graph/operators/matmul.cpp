@@ -89,6 +89,14 @@ void follow_matmul(FollowContext& c) {
   c.set(0, place);
 }
 
+// Over the axis that it sums, split alike in both, each device has an addend.
+void place_matmul(PlaceContext& c) {
+  const int rank_a = c.x(0).rank(), rank_b = c.x(1).rank();
+  const int columns = rank_a - (transposed(c.attributes(), "transA") ? 2 : 1), rows = rank_b - (transposed(c.attributes(), "transB") ? 1 : 2);
+  const bool summed = rank_a > 1 && rank_b > 1 && c.split(0) && c.split(1) && c.place(0).axis == columns && c.place(1).axis == rows && c.place(0).outer == c.place(1).outer;
+  return summed ? c.sum(0) : follow_matmul(c);
+}
+
 }  // namespace
 
 Operator matmul() {
@@ -96,6 +104,8 @@ Operator matmul() {
           .since = {1, 9, 13}, .inputs = {2, 2}, .types = {{"T", types::wide_numbers}},
           .infer = infer_matmul,
           .follow = follow_matmul,
+          .place = place_matmul,
+          .linear = Linear::product,
           .differentiate = differentiate_matmul,
           .expand = expand_matmul,
           .flops =

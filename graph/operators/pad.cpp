@@ -66,7 +66,7 @@ Operator pad() {
 }
 
 Operator pad_backward() {
-  return {.name = "PadBackward", .domain = "tandem", .since = {1}, .infer = [](InferContext& c) { infer_gradient(c, "Pad", 1); }};
+  return {.name = "PadBackward", .domain = "tandem", .since = {1}, .infer = [](InferContext& c) { infer_gradient(c, "Pad", 1); }, .place = place_uncut, .linear = Linear::first};
 }
 
 }  // namespace tandem::operator_rows

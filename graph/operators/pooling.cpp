@@ -68,12 +68,13 @@ Operator max_pool_training() {
                 c.set_output(0, c.input(0).dtype, pooled(c));
                 c.set_opaque_output(1);
               },
+          .place = place_rows,
           .differentiate = [](GradientContext& g) { g.set_dx(g.emit("MaxPoolBackward", {g.dy(), g.y(1)}, with_input_shape(g))); },
           .flops = pooling_flops};
 }
 
 Operator max_pool_backward() {
-  return {.name = "MaxPoolBackward", .domain = "tandem", .since = {1}, .inputs = {2, 2}, .infer = [](InferContext& c) { infer_gradient(c, "MaxPoolTraining", 2); }, .flops = pooling_backward_flops};
+  return {.name = "MaxPoolBackward", .domain = "tandem", .since = {1}, .inputs = {2, 2}, .infer = [](InferContext& c) { infer_gradient(c, "MaxPoolTraining", 2); }, .place = place_rows, .flops = pooling_backward_flops};
 }
 
 // y = mean over the window: of all its places (count_include_pad, where ceil_mode's overhang never counts) or of those
@@ -88,7 +89,7 @@ Operator average_pool() {
 }
 
 Operator average_pool_backward() {
-  return {.name = "AveragePoolBackward", .domain = "tandem", .since = {1}, .infer = [](InferContext& c) { infer_gradient(c, "AveragePool", 1); }, .flops = pooling_backward_flops};
+  return {.name = "AveragePoolBackward", .domain = "tandem", .since = {1}, .infer = [](InferContext& c) { infer_gradient(c, "AveragePool", 1); }, .place = place_rows, .flops = pooling_backward_flops};
 }
 
 }  // namespace tandem::operator_rows

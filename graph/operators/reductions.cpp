@@ -99,6 +99,7 @@ Operator reduce_sum() {
           .since = {1, 11, 13}, .inputs = {1, 2}, .types = {{"T", types::wide_numbers}, {"I", types::integers_64}},
           .infer = infer_reduction,
           .follow = follow_reduction,
+          .linear = Linear::sum,
           .differentiate = [](GradientContext& g) { g.set_dx(g.broadcast_to(keep(g, g.dy()), g.shape(g.x()))); },
           .expand = [](ExpandContext& e) { return expand_reduction(e, "ReduceSum"); },
           .fold = fold_reduction<zero, plus, as_is>,
@@ -111,6 +112,7 @@ Operator reduce_mean() {
           .since = {1, 11, 13, 18}, .inputs = {1, 2}, .types = {{"T", types::wide_numbers}, {"I", types::integers_64}},
           .infer = infer_reduction,
           .follow = follow_reduction,
+          .linear = Linear::sum,
           .differentiate =
               [](GradientContext& g) {
                 const double n = static_cast<double>(g.shape(g.x()).elements()) / static_cast<double>(std::max<std::int64_t>(1, g.shape(g.dy()).elements()));

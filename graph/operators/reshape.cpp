@@ -86,6 +86,7 @@ Operator reshape() {
                 c.set_output(0, c.input(0).dtype, y);
               },
           .follow = follow_view,
+          .linear = Linear::sum,
           .differentiate = [](GradientContext& g) { g.set_dx(g.reshape(g.dy(), g.shape(g.x()))); },
           .fold = fold_reshape,
           .static_operands = {{1, "shape"}},

@@ -2,6 +2,7 @@
 #pragma once
 #include "graph/follow.h"
 #include "graph/operator.h"
+#include "graph/place.h"
 
 namespace tandem {
 

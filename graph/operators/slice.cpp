@@ -110,6 +110,7 @@ Operator slice() {
           .since = {1, 10, 11, 13}, .inputs = {1, 5}, .types = {{"T", types::all}, {"Tind", types::indices}},
           .infer = infer_slice,
           .follow = follow_slice,
+          .linear = Linear::sum,
           .differentiate =
               [](GradientContext& g) {
                 Attributes attributes = g.attributes();
@@ -122,7 +123,7 @@ Operator slice() {
 }
 
 Operator slice_backward() {
-  return {.name = "SliceBackward", .domain = "tandem", .since = {1}, .infer = [](InferContext& c) { infer_gradient(c, "Slice", 1); }};
+  return {.name = "SliceBackward", .domain = "tandem", .since = {1}, .infer = [](InferContext& c) { infer_gradient(c, "Slice", 1); }, .place = place_uncut, .linear = Linear::first};
 }
 
 Operator split() {

@@ -50,6 +50,7 @@ Operator transpose() {
           .since = {1, 13, 21, 23, 24, 25}, .types = {{"T", types::all}},
           .infer = infer_transpose,
           .follow = follow_transpose,
+          .linear = Linear::sum,
           .differentiate = [](GradientContext& g) { g.set_dx(g.transpose(g.dy(), inverse(g.attributes().ints("perm")))); },
           .fold = [](const FoldContext& c) -> Folded {
             const Ints own = row_major_strides(c.inputs[0].shape());

@@ -39,13 +39,13 @@ Operator sgd_update() {
           .since = {1},
           .inputs = {3, Arity::any},
           .outputs = {1, Arity::any},
-          .infer = [](InferContext& c) { infer_update(c, has_momentum(c) ? 1 : 0); },
+          .infer = [](InferContext& c) { infer_update(c, has_momentum(c) ? 1 : 0); }, .place = place_update,
           .flops = update_flops,
           .in_place = {1, 3}};
 }
 
 Operator adam_update() {
-  return {.name = "AdamUpdate", .domain = "tandem", .since = {1}, .inputs = {5, Arity::any}, .outputs = {3, Arity::any}, .infer = [](InferContext& c) { infer_update(c, 2); }, .flops = update_flops, .in_place = {1, 3, 4}};
+  return {.name = "AdamUpdate", .domain = "tandem", .since = {1}, .inputs = {5, Arity::any}, .outputs = {3, Arity::any}, .infer = [](InferContext& c) { infer_update(c, 2); }, .place = place_update, .flops = update_flops, .in_place = {1, 3, 4}};
 }
 
 Operator rmsprop_update() {
@@ -54,7 +54,7 @@ Operator rmsprop_update() {
           .since = {1},
           .inputs = {4, Arity::any},
           .outputs = {2, Arity::any},
-          .infer = [](InferContext& c) { infer_update(c, has_momentum(c) ? 2 : 1); },
+          .infer = [](InferContext& c) { infer_update(c, has_momentum(c) ? 2 : 1); }, .place = place_update,
           .flops = update_flops,
           .in_place = {1, 3, 4}};
 }

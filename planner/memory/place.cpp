@@ -93,14 +93,14 @@ constexpr Order orders[] = {
     {"size*lifetime", [](const Interval& i) { return static_cast<double>(i.bytes) * (static_cast<double>(i.last) - i.first + 1); }},
 };
 
-Placement place_in_order(std::span<const Interval> intervals, const std::vector<Interval>& spans, int times, const Order& order) {
+Packing place_in_order(std::span<const Interval> intervals, const std::vector<Interval>& spans, int times, const Order& order) {
   std::vector<std::size_t> turn(intervals.size());
   std::iota(turn.begin(), turn.end(), std::size_t{0});
   std::stable_sort(turn.begin(), turn.end(), [&](std::size_t a, std::size_t b) {
     const double ka = order.key(intervals[a]), kb = order.key(intervals[b]);
     return ka != kb ? ka > kb : intervals[a].bytes > intervals[b].bytes;
   });
-  Placement p;
+  Packing p;
   p.offsets.assign(intervals.size(), 0);
   Occupancy occupancy(times);
   for (const std::size_t i : turn) {
@@ -116,7 +116,7 @@ Placement place_in_order(std::span<const Interval> intervals, const std::vector<
 
 }  // namespace
 
-Placement place(std::span<const Interval> intervals, std::string_view order) {
+Packing place(std::span<const Interval> intervals, std::string_view order) {
   if (!order.empty() && std::none_of(std::begin(orders), std::end(orders), [&](const Order& o) { return o.name == order; }))
     fail(ExitCode::usage, "memory order '", order, "' is unknown, expected size, lifetime or size*lifetime");
   // Intervals that overlap do so where one of them begins, so time needs no other points.
@@ -140,12 +140,12 @@ Placement place(std::span<const Interval> intervals, std::string_view order) {
   std::int64_t live = 0, bound = 0;
   for (const std::int64_t c : change) bound = std::max(bound, live += c);
 
-  Placement best{std::vector<std::int64_t>(intervals.size(), 0), 0, bound};
+  Packing best{std::vector<std::int64_t>(intervals.size(), 0), 0, bound};
   bool found = false;
   const std::int64_t enough = intervals.size() <= many ? bound : bound + bound / 100;
   for (const Order& o : orders) {
     if (begins.empty() || (!order.empty() && o.name != order) || (found && best.bytes <= enough)) continue;
-    Placement p = place_in_order(intervals, spans, static_cast<int>(begins.size()), o);
+    Packing p = place_in_order(intervals, spans, static_cast<int>(begins.size()), o);
     p.lower_bound = bound;
     if (!found || p.bytes < best.bytes) best = std::move(p);
     found = true;

@@ -13,7 +13,7 @@ struct Interval {
   int first, last;  // steps between which it lives, both included
 };
 
-struct Placement {
+struct Packing {
   std::vector<std::int64_t> offsets;  // multiples of 64, by interval
   std::int64_t bytes = 0;             // of the arena
   std::int64_t lower_bound = 0;       // most bytes live at once, each rounded up to 64
@@ -23,6 +23,6 @@ struct Placement {
 // size*lifetime, the largest first; "" tries all three and keeps the best, until one is at the lower bound. About
 // n log n for n intervals that pack well.
 // Fails (usage) on an unknown order.
-Placement place(std::span<const Interval> intervals, std::string_view order = "");
+Packing place(std::span<const Interval> intervals, std::string_view order = "");
 
 }  // namespace tandem

@@ -50,6 +50,7 @@ void emit(Graph& graph, const UpdateRule& rule, ValueId scalars, std::span<const
       Value v{.name = concat(state, '/', parameter.name), .type = parameter.type, .kind = ValueKind::parameter, .role = ValueRole::optimizer_state, .of = parameter.name};
       v.source = parameter.source;
       v.template_shape = parameter.template_shape;
+      v.placement = parameter.placement;
       inputs.push_back(graph.add_value(std::move(v)));
     }
     if (copied) inputs.push_back(u.copy);
@@ -75,19 +76,19 @@ Graph append_updates(Graph graph, const CompileOptions& o) {
       if (node.op->name == "RunningStatistics") node.inputs.push_back(scalars);
   }
   const UpdateRule rule = update_rule(o.optimizer);
-  std::vector<Update> small[2];  // with and without a copy
+  std::map<std::pair<bool, std::string>, std::vector<Update>> small;  // with and without a copy, by where they are
   for (const Update& u : updates) {
     if (graph[u.parameter].type.shape.elements() > small_parameter) {
       emit(graph, rule, scalars, std::span(&u, 1));
       continue;
     }
-    std::vector<Update>& group = small[u.copy.present() ? 0 : 1];
+    std::vector<Update>& group = small[{!u.copy.present(), to_string(graph[u.parameter].placement, graph.groups)}];
     group.push_back(u);
     if (group.size() < largest_group) continue;
     emit(graph, rule, scalars, group);
     group.clear();
   }
-  for (const std::vector<Update>& group : small)
+  for (const auto& [where, group] : small)
     if (!group.empty()) emit(graph, rule, scalars, group);
   put_updates_last(graph);
   return graph;

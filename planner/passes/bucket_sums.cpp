@@ -1,11 +1,9 @@
 // Sums over devices that may wait are gathered into buckets: one collective moves many small gradients, and starts as soon as
 // the last of them is ready, while the backward pass goes on.
 #include <algorithm>
-#include <map>
 #include <numeric>
 
 #include "planner/passes/graph_copy.h"
-#include "planner/passes/pass.h"
 #include "planner/passes/passes.h"
 #include "planner/plan/format.h"
 
@@ -14,18 +12,24 @@ namespace {
 
 struct Sum {
   std::size_t node;
-  std::string name;  // the same in the graphs of all sizes of slice
   int ready;         // the node behind which its operand is there; -1: at once
   int needed;        // the first node that reads it
   DType dtype;
   std::int64_t bytes;
+  std::pair<int, std::size_t> over;  // a group of devices, and the axis of its mesh
 };
+
+// Along which axis the addends lie.
+std::pair<int, std::size_t> over(const Graph& graph, const Node& node) {
+  const Placement &from = graph[node.inputs[0]].placement, &to = graph[node.outputs[0]].placement;
+  const auto differ = std::mismatch(from.parts.begin(), from.parts.end(), to.parts.begin(), to.parts.end());
+  return {to.group, static_cast<std::size_t>(differ.first - from.parts.begin())};
+}
 
 // The sums of the graph, in its order.
 std::vector<Sum> sums_of(const Graph& graph) {
   const auto users = graph.consumers();
   std::vector<Sum> list;
-  std::map<std::string, int> seen;  // a statistic that two layers share is summed for each
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
     if (node.op->name != "AllReduce") continue;
@@ -33,9 +37,7 @@ std::vector<Sum> sums_of(const Graph& graph) {
     const std::vector<NodeId>& readers = users[node.outputs[0]];
     const int needed = readers.empty() ? static_cast<int>(graph.nodes.size()) : readers.front().index;
     const std::int64_t bytes = static_cast<std::int64_t>(size_of(whole.type.dtype)) * whole.type.shape.elements();
-    const int before = seen[whole.of]++;
-    list.push_back({n, before == 0 && !whole.of.empty() ? whole.of : concat(whole.of, '#', before), graph[node.inputs[0]].producer.index, needed,
-                    whole.type.dtype, aligned(bytes)});
+    list.push_back({n, graph[node.inputs[0]].producer.index, needed, whole.type.dtype, aligned(bytes), over(graph, node)});
   }
   return list;
 }
@@ -57,7 +59,7 @@ Groups group(const std::vector<Sum>& sums, const CompileOptions& o) {
       continue;
     }
     const std::int64_t limit = std::max(buckets.size() == 1 ? o.first_bucket_bytes : o.bucket_bytes, plan_alignment);
-    if (buckets.empty() || sums[buckets.back()[0]].dtype != sums[s].dtype || bytes + sums[s].bytes > limit) {
+    if (buckets.empty() || sums[buckets.back()[0]].dtype != sums[s].dtype || sums[buckets.back()[0]].over != sums[s].over || bytes + sums[s].bytes > limit) {
       buckets.emplace_back();
       bytes = 0;
     }
@@ -66,25 +68,6 @@ Groups group(const std::vector<Sum>& sums, const CompileOptions& o) {
   }
   groups.insert(groups.end(), buckets.begin(), buckets.end());
   std::stable_sort(groups.begin(), groups.end(), [&](const auto& a, const auto& b) { return sums[a.back()].ready < sums[b.back()].ready; });
-  return groups;
-}
-
-// The groups that another size of slice has, in its order.
-Groups as_said(const std::vector<Sum>& sums, const std::vector<std::vector<std::string>>& said) {
-  std::map<std::string_view, std::size_t> by_name;
-  for (std::size_t s = 0; s < sums.size(); ++s) by_name[sums[s].name] = s;
-  Groups groups;
-  std::size_t found = 0;
-  for (const std::vector<std::string>& names : said) {
-    groups.emplace_back();
-    for (const std::string& name : names) {
-      const auto at = by_name.find(name);
-      if (at == by_name.end()) fail("planner: '", name, "' is summed over devices by some of them only");
-      groups.back().push_back(at->second);
-      ++found;
-    }
-  }
-  if (found != sums.size()) fail("planner: devices sum ", found, " and ", sums.size(), " values");
   return groups;
 }
 
@@ -101,14 +84,9 @@ Node merged(const Graph& graph, const std::vector<Sum>& sums, const std::vector<
 
 }  // namespace
 
-Graph bucket_sums(Graph graph, PassContext& c) {
+Graph bucket_sums(Graph graph, const CompileOptions& options) {
   const std::vector<Sum> sums = sums_of(graph);
-  const Groups groups = c.sums.empty() ? group(sums, c.options) : as_said(sums, c.sums);
-  if (c.sums.empty())
-    for (const auto& members : groups) {
-      c.sums.emplace_back();
-      for (const std::size_t s : members) c.sums.back().push_back(sums[s].name);
-    }
+  const Groups groups = group(sums, options);
   // Each group stands in the place of its first member; arranged, it comes behind the last operand and the group before.
   std::vector<bool> gone(graph.nodes.size());
   std::vector<std::size_t> at;   // by group

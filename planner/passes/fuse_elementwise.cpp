@@ -126,6 +126,7 @@ Graph fuse_elementwise(const Graph& graph) {
     const NodeId id = copy.to.add_node(op, node.name, attributes_of(*programs[n]), inputs, 1, programs[n]->origin);
     const ValueId y = copy.to[id].outputs[0];
     copy.to[y].name = graph[node.outputs[0]].name;
+    copy.to[y].placement = graph[node.outputs[0]].placement;
     if (copy.to[y].type != graph[node.outputs[0]].type)
       fail("elementwise program of '", node.name, "' gives ", copy.to[y].type, " instead of ", graph[node.outputs[0]].type);
     copy.set(node.outputs[0], y);

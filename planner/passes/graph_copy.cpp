@@ -8,6 +8,7 @@ namespace tandem {
 
 GraphCopy::GraphCopy(const Graph& from) : from_(from), map_(from.values.size()) {
   to.name = from.name;
+  to.groups = from.groups;
   to.values.reserve(from.values.size());
   to.nodes.reserve(from.nodes.size());
   for (std::size_t i = 0; i < from.values.size(); ++i)
@@ -48,6 +49,7 @@ NodeId GraphCopy::copy(const Node& node, std::vector<ValueId> inputs, std::size_
     to[now].of = from_[node.outputs[i]].of;
     to[now].depends_on_batch = from_[node.outputs[i]].depends_on_batch;
     to[now].batch = from_[node.outputs[i]].batch;
+    to[now].placement = from_[node.outputs[i]].placement;
     set(node.outputs[i], now);
   }
   return id;

@@ -43,18 +43,15 @@ std::string no_gradients(const Graph& graph, const PassContext&) {
   return any ? "" : "no output is a gradient";
 }
 
-// What of an update's operands depends on the samples: parameters, their states and the step's scalars do not.
-std::string not_whole(const Graph& graph, const PassContext& c) {
-  if (!c.collective) return {};
-  const auto partial = [&](ValueId v) {
-    const NodeId p = graph[v].producer;
-    return p.present() && graph[p].op->name != "AllReduce";
+// What updates take is not one device's part of it.
+std::string not_whole(const Graph& graph, const PassContext&) {
+  const auto in_part = [&](ValueId v) {
+    return std::any_of(graph[v].placement.parts.begin(), graph[v].placement.parts.end(), [](const Part& p) { return p.spread == Spread::partial || p.spread == Spread::own; });
   };
   for (const GraphOutput& out : graph.outputs)
-    if (out.role == ValueRole::gradient && partial(out)) return concat("the gradient of '", out.of, "' is this device's alone");
-  if (!c.synchronized())
-    for (const Node& node : graph.nodes)
-      if (node.op->name == "RunningStatistics" && partial(node.inputs[1])) return concat("'", graph[node.inputs[0]].name, "' follows this device's samples alone");
+    if (out.role == ValueRole::gradient && in_part(out)) return concat("the gradient of '", out.of, "' is ", to_string(graph[out].placement, graph.groups));
+  for (const Node& node : graph.nodes)
+    if (node.op->name == "RunningStatistics" && in_part(node.inputs[1])) return concat("'", graph[node.inputs[0]].name, "' follows one device's samples alone");
   return {};
 }
 

@@ -11,19 +11,18 @@
 
 namespace tandem {
 
-// What a list works for: the part of the batch that one or several devices of a plan have.
+// What a list works for: the batch, on one device or on several.
 struct PassContext {
   const CompileOptions& options;
-  std::int64_t samples = 0;            // of this part
+  std::int64_t samples = 0;            // of the graph
   const Labels* labels = nullptr;      // of training
-  bool collective = false;             // other devices have the rest of the batch
+  std::optional<PlacementRequest> placement;  // where there are several devices
   Fusions fusions;                     // what all backends of the plan have kernels for
   const Plan* parameters_of = nullptr; // a plan whose parameters this one reads
-  // Sums over devices, in the order in which every device issues them. Empty: bucket_sums decides, and says it here.
-  std::vector<std::vector<std::string>> sums;
   std::vector<std::string> warnings;   // found on the way
 
-  bool synchronized() const { return collective && options.synchronize_batch_norm; }
+  bool placed() const { return placement.has_value(); }
+  bool synchronized() const { return placed() && options.synchronize_batch_norm; }
 };
 
 // What may hold of a graph beyond what verify() asks of any.

@@ -82,16 +82,26 @@ Graph add_gradients(Graph graph, const CompileOptions& options, std::vector<std:
 // The gradients that options.keep_gradients names become metrics, each device's part of them.
 Graph keep_gradients(Graph graph, const CompileOptions& options);
 
-struct PassContext;  // planner/passes/pass.h
+// The placement of data parallelism: inputs are split by their samples in these sizes, all else is whole on every device.
+PlacementRequest by_samples(const Graph& graph, std::span<const std::int64_t> sizes);
 
-// Gradients, and what running statistics move towards, are summed over the devices.
-Graph sum_over_devices(Graph graph, const PassContext& context);
+// Says of every value where it lives, and puts in the transfers between devices (AllReduce, ReduceScatter, AllGather,
+// TakePart, Send). Gradients are placed as their parameters are; running statistics move towards the mean of the devices' own
+// ones, weighted by their samples; what a node cannot compute by parts is gathered before it.
+Graph place(Graph graph, const PlacementRequest& request);
+// The same of nodes that were added later. Fails where one of them needs a transfer.
+void place_rest(Graph& graph);
+
+// The program of one device: of each value its part, of each transfer what it does in it. Fails (usage) where a parameter
+// cannot be split as asked.
+Graph cut(const Graph& whole, int device);
+bool same_program(const Graph& whole, int a, int b);  // of these two devices
 
 // The optimizer's update of each parameter whose gradient is an output; the gradients are none any more.
 Graph append_updates(Graph graph, const CompileOptions& options);
 
-// Gathers sums over devices. Goes by context.sums where that says how, else says it there.
-Graph bucket_sums(Graph graph, PassContext& context);
+// Gathers sums over the same devices.
+Graph bucket_sums(Graph graph, const CompileOptions& options);
 
 // A training graph for a device without samples, from another's: it takes part in the sums.
 Graph idle(const Graph& busy);

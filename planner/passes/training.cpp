@@ -40,14 +40,14 @@ constexpr Pass passes[] = {
     {"fuse_gradients", [](Graph g, PassContext& c) { return fuse_gradients(g, c.fusions); }, with_gradients},
     {"normalize_in_convolutions", [](Graph g, PassContext& c) { return normalize_in_convolutions(g, c.fusions); }, with_gradients},
     {"keep_gradients", [](Graph g, PassContext& c) { return keep_gradients(std::move(g), c.options); }, with_gradients},
-    {"sum_over_devices", [](Graph g, PassContext& c) { return sum_over_devices(std::move(g), c); }, with_gradients, +Property::whole, 0,
-     [](const PassContext& c) { return c.collective; }},
+    {"place", [](Graph g, PassContext& c) { return place(std::move(g), *c.placement); }, with_gradients, +Property::whole, 0,
+     [](const PassContext& c) { return c.placed(); }},
     {"narrow_updates", [](Graph g, PassContext&) { return narrow_updates(std::move(g)); }, with_gradients, 0, 0,
      [](const PassContext& c) { return c.fusions.narrow_updates; }},
     {"append_updates", [](Graph g, PassContext& c) { return append_updates(std::move(g), c.options); }, with_gradients, +Property::updated, +Property::gradients},
     {"fuse_elementwise", [](Graph g, PassContext&) { return fuse_elementwise(g); }, +Property::updated},
-    {"bucket_sums", [](Graph g, PassContext& c) { return bucket_sums(std::move(g), c); }, Property::updated | Property::whole, 0, 0,
-     [](const PassContext& c) { return c.collective; }},
+    {"bucket_sums", [](Graph g, PassContext& c) { return bucket_sums(std::move(g), c.options); }, Property::updated | Property::whole, 0, 0,
+     [](const PassContext& c) { return c.placed(); }},
 };
 
 }  // namespace

@@ -28,7 +28,7 @@ void PrintTo(const Row& row, std::ostream* out) {
 
 class Place : public testing::TestWithParam<Row> {};
 TEST_P(Place, AsTheRowSays) {
-  const Placement p = place(GetParam().intervals, GetParam().order);
+  const Packing p = place(GetParam().intervals, GetParam().order);
   EXPECT_EQ(p.bytes, GetParam().bytes);
   EXPECT_EQ(p.offsets, GetParam().offsets);
 }
@@ -46,7 +46,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"nested_lives_stack", {live(0, 5, 64), live(1, 4, 128), live(2, 3, 256)}, 448, {0, 64, 192}}),
     [](const auto& info) { return info.param.name; });
 
-void expect_sound(const std::vector<Interval>& v, const Placement& p) {
+void expect_sound(const std::vector<Interval>& v, const Packing& p) {
   ASSERT_EQ(p.offsets.size(), v.size());
   std::int64_t bound = 0;
   for (std::size_t i = 0; i < v.size(); ++i) {
@@ -138,7 +138,7 @@ TEST(Place, StandsAtTheLowerBoundForALongTrainingChain) {
     v.push_back(live(i, 2 * n - i, bytes));
     v.push_back(live(2 * n - i, 2 * n - i + 1, bytes));
   }
-  const Placement p = place(v);
+  const Packing p = place(v);
   EXPECT_LE(p.bytes, p.lower_bound + p.lower_bound / 100);
 }
 

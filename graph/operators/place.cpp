@@ -1,0 +1,147 @@
+#include "graph/place.h"
+
+#include <algorithm>
+
+#include "graph/operators/rules.h"
+
+namespace tandem {
+namespace {
+
+bool present(const Node& node, std::size_t input) { return node.inputs[input].present(); }
+
+// Whether results of partial sums are partial sums; whole operands may stand beside them where the operator says so.
+bool stays_partial(const Graph& graph, const Node& node, std::span<const Part> operands) {
+  if (node.attributes.has("activation")) return false;
+  std::size_t partial = 0, numbers = 0, split = 0;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (!present(node, i)) continue;
+    partial += operands[i].spread == Spread::partial;
+    numbers += is_float(graph[node.inputs[i]].type.dtype);
+    split += operands[i].is_split();
+  }
+  switch (node.op->linear) {
+    case Linear::no: return false;
+    case Linear::sum: return partial == numbers;
+    case Linear::product: return partial == 1 && split == 0;
+    case Linear::first: return partial == 1 && split == 0 && operands[0].spread == Spread::partial;
+  }
+  return false;
+}
+
+void run_rule(PlaceContext& c) {
+  const Operator& op = *c.node().op;
+  if (op.place) return op.place(c);
+  if (op.follow) return op.follow(c);
+  if (op.elementwise) return follow_broadcast(c);
+  c.fail("it works on whole operands alone");
+}
+
+}  // namespace
+
+NodePlacement place_node(const Graph& graph, const Node& node, std::span<const Part> operands, const MeshAxis& mesh) {
+  NodePlacement placed{.inputs = {operands.begin(), operands.end()}};
+  bool any_partial = false, any_own = false, any_split = false;
+  for (const Part& p : operands) {
+    any_partial = any_partial || p.spread == Spread::partial;
+    any_own = any_own || p.spread == Spread::own;
+    any_split = any_split || p.is_split();
+  }
+  const Part whole{any_own ? Spread::own : Spread::broadcast};
+  const auto all_outputs = [&](const Part& part) {
+    placed.outputs.assign(node.outputs.size(), part);
+    for (std::size_t i = 0; i < node.outputs.size(); ++i)
+      if (node.outputs[i].present() && graph[node.outputs[i]].opaque && part != Part{}) placed.outputs[i] = {Spread::own};
+  };
+  if (any_partial && stays_partial(graph, node, placed.inputs)) {
+    all_outputs({Spread::partial});
+    return placed;
+  }
+  for (Part& p : placed.inputs)
+    if (p.spread == Spread::partial) p = {};
+  if (!any_split) {
+    all_outputs(whole);
+    return placed;
+  }
+  std::vector<BatchPlace> places;
+  for (const Part& p : placed.inputs) places.push_back(p.is_split() ? BatchPlace{.axis = p.axis, .outer = p.outer} : BatchPlace{});
+  PlaceContext c(graph, node, std::move(places), mesh.total());
+  try {
+    run_rule(c);
+    all_outputs(whole);
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      if (!node.outputs[i].present()) continue;
+      Part& part = placed.outputs[i];
+      if (graph[node.outputs[i]].opaque) {
+        part = {Spread::own};
+      } else if (const auto& readings = c.results()[i]; !readings.empty()) {
+        if (readings[0].mixed && node.op->linear != Linear::sum) c.fail("its results mix what is split");
+        part = readings[0].mixed ? Part{Spread::partial} : readings[0].present() ? Part::split(readings[0].axis, readings[0].outer) : whole;
+      }
+    }
+    for (const int i : c.sums()) placed.outputs[at(i)] = {Spread::partial};
+    for (const int i : c.owns()) placed.outputs[at(i)] = {Spread::own};
+    for (const FollowContext::Repeat& r : c.repeats()) placed.inputs[at(r.input)] = Part::split(r.place.axis, r.place.outer);
+  } catch (const Error& e) {
+    placed.reason = e.what();
+    for (Part& p : placed.inputs)
+      if (p.is_split()) p = {};
+    all_outputs(whole);
+  }
+  return placed;
+}
+
+Attributes local_attributes(const Node& node, const Shape& whole, const Shape& local) {
+  Attributes a = node.attributes;
+  for (const char* name : {"shape", "input_shape"})
+    if (a.has(name) && Shape(a.ints(name)) == whole) a.set(name, local.dims);
+  if (!a.has("ends") || !a.has("axes")) return a;
+  Ints ends = a.ints("ends");
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    const int axis = static_cast<int>(a.ints("axes")[i]);
+    if (axis < whole.rank() && whole[axis] != local[axis] && ends[i] == whole[axis]) ends[i] = local[axis];
+  }
+  a.set("ends", std::move(ends));
+  return a;
+}
+
+void place_rows(PlaceContext& c) {
+  for (int i = 0; i < c.inputs(); ++i) {
+    if (!c.has_input(i) || c.split(i, 0)) continue;
+    if (c.split(i)) c.fail("input ", i, " is split along axis ", c.place(i).axis, ", which it works on as a whole");
+  }
+  if (!c.split(0)) c.fail("its operand 0 is whole, others are split");
+  c.set_all(c.place(0));
+}
+
+void place_as_first(PlaceContext& c) {
+  if (!c.split(0)) c.fail("its operand 0 is whole, others are split");
+  c.set_all(c.place(0));
+}
+
+void place_uncut(PlaceContext& c) {
+  const int axis = c.place().axis;
+  if (c.x()[axis] != c.y()[axis]) c.fail("axis ", axis, " of ", c.x(), " is cut or padded");
+  c.set(0, c.place());
+}
+
+void place_summed_rows(PlaceContext& c) {
+  if (!c.split(0, 0) || !c.split(1, 0)) c.fail("its operands are not both split by rows");
+  for (int i = 0; i < c.outputs(); ++i) c.sum(i);
+}
+
+void place_update(PlaceContext& c) {
+  const int tensors = static_cast<int>(c.attributes().integer("tensors"));
+  const int ins = (c.inputs() - 1) / tensors, outs = c.outputs() / tensors;
+  for (int t = 0; t < tensors; ++t) {
+    const BatchPlace place = c.place(1 + t * ins);
+    for (int i = 1; i < ins; ++i) {
+      const int operand = 1 + t * ins + i;
+      if (c.place(operand) == place) continue;
+      if (!place.present() || c.split(operand)) c.fail("input ", operand, " is not placed as the parameter that it belongs to");
+      c.need(operand, place);
+    }
+    for (int i = 0; i < outs; ++i) c.set(t * outs + i, place);
+  }
+}
+
+}  // namespace tandem

@@ -1,0 +1,44 @@
+// Where an operator's rule for placement (Operator::place) reads how its operands are split along one axis of a mesh, and
+// says how its results are. The rule holds part by part: a device computes its part of each result from its parts of the
+// operands that are split, and from whole ones, exactly as the operator computes the whole; what it sums over the split axis
+// is an addend. A rule may take for granted that some operand is split and none partial, and sees the whole values' shapes.
+#pragma once
+#include "graph/follow.h"
+#include "graph/operator.h"
+
+namespace tandem {
+
+class PlaceContext : public FollowContext {
+ public:
+  using FollowContext::FollowContext;  // `batch` is then the parts together (MeshAxis::total)
+  bool split(int input) const { return place(input).present(); }
+  bool split(int input, int axis) const { return place(input).axis == axis && place(input).outer == 1; }
+  void sum(int output) { sums_.push_back(output); }  // each device's is an addend
+  void own(int output) { owns_.push_back(output); }  // each device's is its own
+  void need(int input, BatchPlace place) { repeat(input, place.axis, place.outer); }  // this operand must be split so, too
+  const std::vector<int>& sums() const { return sums_; }
+  const std::vector<int>& owns() const { return owns_; }
+
+ private:
+  std::vector<int> sums_, owns_;
+};
+
+// What a node makes of the parts of its operands along a mesh axis.
+struct NodePlacement {
+  std::vector<Part> inputs;   // as it needs them: where an operand is placed otherwise, a transfer has to stand before it
+  std::vector<Part> outputs;
+  std::string reason;         // why an operand that is split has to be whole; empty: none has
+};
+NodePlacement place_node(const Graph& graph, const Node& node, std::span<const Part> operands, const MeshAxis& mesh);
+
+// The attributes of a node as they are for a part of its results: what they say of whole shapes is said of the part's.
+Attributes local_attributes(const Node& node, const Shape& whole, const Shape& local);
+
+// Rules that operators share; they fail where parts would meet.
+void place_rows(PlaceContext& c);     // operand 0 by rows, others that are split as well; every result by rows
+void place_as_first(PlaceContext& c);  // every result as operand 0, of the same shape
+void place_uncut(PlaceContext& c);     // result 0 as operand 0, along an axis that is as long in both
+void place_summed_rows(PlaceContext& c);  // operands 0 and 1 by rows, over which every result is a sum
+void place_update(PlaceContext& c);    // each tensor with its gradient, states and copy
+
+}  // namespace tandem

@@ -1,0 +1,76 @@
+#include "graph/placement.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "graph/error.h"
+
+namespace tandem {
+
+std::string_view name_of(Spread spread) {
+  switch (spread) {
+    case Spread::broadcast: return "broadcast";
+    case Spread::split: return "split";
+    case Spread::partial: return "partial";
+    case Spread::own: return "own";
+  }
+  return "";
+}
+
+std::int64_t MeshAxis::total() const { return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}); }
+
+std::int64_t MeshAxis::begin(int position) const { return std::accumulate(sizes.begin(), sizes.begin() + position, std::int64_t{0}); }
+
+int DeviceGroup::position_of(int device) const {
+  const auto at = std::find(devices.begin(), devices.end(), device);
+  return at == devices.end() ? -1 : static_cast<int>(at - devices.begin());
+}
+
+namespace {
+
+// How far apart two neighbours along an axis stand in the list of devices.
+int stride_of(const DeviceGroup& group, std::size_t axis) {
+  int stride = 1;
+  for (std::size_t a = axis + 1; a < group.axes.size(); ++a) stride *= group.axes[a].length();
+  return stride;
+}
+
+}  // namespace
+
+int DeviceGroup::position_along(int position, std::size_t axis) const { return position / stride_of(*this, axis) % axes[axis].length(); }
+
+std::vector<int> DeviceGroup::row_of(int position, std::size_t axis) const {
+  const int stride = stride_of(*this, axis), first = position - position_along(position, axis) * stride;
+  std::vector<int> row;
+  for (int i = 0; i < axes[axis].length(); ++i) row.push_back(devices[static_cast<std::size_t>(first + i * stride)]);
+  return row;
+}
+
+Shape local_shape(const Shape& shape, const Placement& placement, const DeviceGroup& group, int position) {
+  Shape local = shape;
+  for (std::size_t a = 0; a < placement.parts.size(); ++a) {
+    const Part& part = placement.parts[a];
+    if (!part.is_split()) continue;
+    const MeshAxis& mesh = group.axes[a];
+    const std::int64_t dim = local[part.axis], unit = part.outer * mesh.total();
+    if (unit == 0 || dim % unit != 0) fail(ExitCode::usage, "axis ", part.axis, " of ", shape, " cannot be split as ", mesh.total(), " parts of mesh axis '", mesh.name, "'");
+    local[part.axis] = dim / unit * part.outer * mesh.sizes[static_cast<std::size_t>(group.position_along(position, a))];
+  }
+  return local;
+}
+
+std::string to_string(const Part& part) {
+  if (!part.is_split()) return std::string(name_of(part.spread));
+  return part.outer == 1 ? concat("split(", part.axis, ")") : concat("split(", part.axis, ", ", part.outer, " outside)");
+}
+
+std::string to_string(const Placement& placement, std::span<const DeviceGroup> groups) {
+  if (placement.group < 0) return {};
+  const DeviceGroup& group = groups[static_cast<std::size_t>(placement.group)];
+  std::string text = groups.size() > 1 ? concat(group.name, group.axes.empty() ? "" : ": ") : std::string();
+  for (std::size_t a = 0; a < placement.parts.size(); ++a)
+    text += concat(a > 0 ? ", " : "", group.axes.size() > 1 ? concat(group.axes[a].name, ' ') : std::string(), to_string(placement.parts[a]));
+  return text;
+}
+
+}  // namespace tandem

@@ -1,0 +1,65 @@
+// Where values live. A graph speaks of whole values; which devices hold one, and as what, is its placement. Devices work in
+// groups, and those of a group stand along the axes of a mesh. Along each of these a value is, on the devices,
+//   broadcast  the whole value on each,
+//   split      a part of one of its axes on each, in the proportion that the mesh axis says,
+//   partial    an addend on each: the value is their sum,
+//   own        what each has made of its part of something else, which is no part of a whole (a normalization's statistics
+//              of its own samples, a mask).
+// Source: the split, broadcast and partial-sum signatures of Yuan et al., "OneFlow", 2021; Xu et al., "GSPMD", 2021.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/shape.h"
+
+namespace tandem {
+
+enum class Spread { broadcast, split, partial, own };
+std::string_view name_of(Spread spread);
+
+// A value along one axis of a mesh.
+struct Part {
+  Spread spread = Spread::broadcast;
+  int axis = -1;           // of the value, where it is split: its dimension is outer * (parts together) * inner
+  std::int64_t outer = 1;
+  bool operator==(const Part&) const = default;
+  static Part split(int axis, std::int64_t outer = 1) { return {Spread::split, axis, outer}; }
+  bool is_split() const { return spread == Spread::split; }
+};
+
+// Devices in a row, and the proportion in which what is split along it is shared out; a part may be nothing.
+struct MeshAxis {
+  std::string name;
+  std::vector<std::int64_t> sizes;
+  int length() const { return static_cast<int>(sizes.size()); }
+  std::int64_t total() const;
+  std::int64_t begin(int position) const;  // the sizes before it together
+  bool operator==(const MeshAxis&) const = default;
+};
+
+struct DeviceGroup {
+  std::string name;
+  std::vector<MeshAxis> axes;
+  std::vector<int> devices;              // of the plan; the last axis runs fastest
+  int position_of(int device) const;     // in `devices`; -1: none of them
+  int position_along(int position, std::size_t axis) const;
+  // The devices that differ from this one along that axis alone, in their order: who exchanges with it.
+  std::vector<int> row_of(int position, std::size_t axis) const;
+  bool operator==(const DeviceGroup&) const = default;
+};
+
+struct Placement {
+  int group = -1;           // of the graph's; -1: on whichever device reads it, the same on all
+  std::vector<Part> parts;  // by the group's mesh axis
+  bool operator==(const Placement&) const = default;
+};
+
+// The part of `shape` that the device in that position of the group holds. Fails (usage) where a dimension cannot be shared
+// out so.
+Shape local_shape(const Shape& shape, const Placement& placement, const DeviceGroup& group, int position);
+std::string to_string(const Part& part);                                          // "split(0)", "split(1, 4 outside)"
+std::string to_string(const Placement& placement, std::span<const DeviceGroup> groups);  // "batch: split(0)"; empty where it is placed nowhere
+
+}  // namespace tandem

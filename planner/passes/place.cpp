@@ -1,0 +1,459 @@
+// Where each value lives, and what has to move between devices. Values that were placed on purpose (inputs, parameters) say
+// it of theirs; the operators' rules (Operator::place) say it of all others; where a node needs an operand otherwise than it
+// lies, a transfer is put in before it.
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "graph/place.h"
+#include "planner/passes/graph_copy.h"
+#include "planner/passes/pass.h"
+#include "planner/passes/passes.h"
+
+namespace tandem {
+namespace {
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+// The nodes of a graph in a new order, with those that were put in on the way.
+class Sequence {
+ public:
+  explicit Sequence(Graph& graph) : graph_(graph), taken_(graph.nodes.size()) {}
+  // The node, behind all that were added since the last one.
+  void take(std::size_t node) {
+    for (; taken_ < graph_.nodes.size(); ++taken_) order_.push_back(taken_);
+    order_.push_back(node);
+  }
+  void finish() {
+    for (; taken_ < graph_.nodes.size(); ++taken_) order_.push_back(taken_);
+    arrange_nodes(graph_, order_);
+  }
+
+ private:
+  Graph& graph_;
+  std::size_t taken_;
+  std::vector<std::size_t> order_;
+};
+
+// Assigns groups, where there are several, and sends what one group makes to the others that read it.
+class Groups {
+ public:
+  Groups(Graph& graph, const PlacementRequest& request) : graph_(graph), request_(request) {}
+
+  void run() {
+    find_parameters();
+    Sequence sequence(graph_);
+    const std::size_t nodes = graph_.nodes.size();
+    for (std::size_t n = 0; n < nodes; ++n) {
+      const int group = group_of(graph_.nodes[n]);
+      for (std::size_t i = 0; i < graph_.nodes[n].inputs.size(); ++i) graph_.nodes[n].inputs[i] = sent(graph_.nodes[n].inputs[i], group);
+      for (const ValueId out : graph_.nodes[n].outputs)
+        if (out.present()) graph_[out].placement.group = group;
+      sequence.take(n);
+    }
+    for (GraphOutput& out : graph_.outputs)
+      if (const auto home = parameters_.find(out.of); out.role == ValueRole::gradient && home != parameters_.end()) out.value = sent(out, home->second);
+    sequence.finish();
+  }
+
+ private:
+  int named(const Node& node) const {
+    for (const std::string& origin : node.origin)
+      if (const auto it = request_.nodes.find(origin); it != request_.nodes.end()) return it->second;
+    return -1;
+  }
+
+  // A parameter lives where the first node that was placed by name reads it.
+  void find_parameters() {
+    for (const Node& node : graph_.nodes) {
+      const int group = named(node);
+      for (const ValueId in : node.inputs)
+        if (in.present() && group >= 0 && graph_[in].kind == ValueKind::parameter && graph_[in].placement.group < 0) settle(in, group);
+    }
+    for (std::size_t i = 0; i < graph_.values.size(); ++i)
+      if (const Value& v = graph_.values[i]; v.kind == ValueKind::parameter && v.placement.group < 0) settle({static_cast<int>(i)}, 0);
+  }
+  void settle(ValueId parameter, int group) {
+    graph_[parameter].placement.group = group;
+    parameters_[graph_[parameter].name] = group;
+  }
+
+  int group_of(const Node& node) const {
+    if (request_.groups.size() == 1) return 0;
+    if (!node.op->in_place.empty()) return graph_[node.inputs[at(node.op->in_place[0])]].placement.group;
+    if (const int group = named(node); group >= 0) return group;
+    int group = 0;  // of the operand that is made last
+    for (const ValueId in : node.inputs)
+      if (in.present()) group = std::max(group, graph_[in].placement.group);
+    return group;
+  }
+
+  ValueId sent(ValueId v, int group) {
+    if (!v.present() || graph_[v].placement.group < 0 || graph_[v].placement.group == group) return v;
+    ValueId& there = sent_[{v.index, group}];
+    if (!there.present()) {
+      const int from = graph_[v].placement.group;
+      if (request_.groups[at(from)].devices.size() != request_.groups[at(group)].devices.size())
+        fail(ExitCode::usage, "placement: '", graph_[v].name, "' goes from group '", request_.groups[at(from)].name, "' to '", request_.groups[at(group)].name, "', which has another number of devices");
+      there = graph_[graph_.add_node(internal_operator("Send"), concat("send/", graph_[v].name), {}, {v}, 1)].outputs[0];
+      graph_[there].placement.group = group;
+      graph_[there].role = graph_[v].role;
+      graph_[there].of = graph_[v].of;
+    }
+    return there;
+  }
+
+  Graph& graph_;
+  const PlacementRequest& request_;
+  std::map<std::string, int, std::less<>> parameters_;
+  std::map<std::pair<int, int>, ValueId> sent_;
+};
+
+// Places all values along one axis of the meshes.
+class AxisPlacer {
+ public:
+  AxisPlacer(Graph& graph, std::size_t axis, const PlacementRequest& request, std::map<int, std::size_t>& transfers)
+      : graph_(graph), axis_(axis), request_(request), transfers_(transfers) {}
+
+  void run() {
+    start();
+    Sequence sequence(graph_);
+    const std::size_t nodes = graph_.nodes.size();
+    std::map<int, std::size_t> own;  // numbers of nodes change at the end
+    for (std::size_t n = 0; n < nodes; ++n)
+      if (graph_.nodes[n].op->in_place.empty()) {
+        place(n);
+        sequence.take(n);
+      }
+    place_outputs();
+    for (std::size_t n = 0; n < nodes; ++n)
+      if (!graph_.nodes[n].op->in_place.empty()) {
+        place(n);
+        sequence.take(n);
+      }
+    for (std::size_t i = 0; i < graph_.values.size(); ++i)
+      if (const Value& v = graph_.values[i]; v.placement.group >= 0 && axis_ < axes_of(v).size()) graph_.values[i].placement.parts.push_back(parts_[i]);
+    sequence.finish();
+  }
+
+ private:
+  const std::vector<MeshAxis>& axes_of(const Value& v) const { return graph_.groups[at(v.placement.group)].axes; }
+
+  void start() {
+    moved_.resize(graph_.values.size());
+    parts_.resize(graph_.values.size());
+    for (std::size_t i = 0; i < graph_.values.size(); ++i) {
+      Value& v = graph_.values[i];
+      if (v.kind == ValueKind::activation) continue;
+      if (v.kind == ValueKind::input && v.role == ValueRole::step_state && !is_float(v.type.dtype)) parts_[i] = {Spread::own};  // a device's place in the random stream
+      if (const auto asked = request_.values.find(v.name); asked != request_.values.end() && axis_ < asked->second.size()) parts_[i] = asked->second[axis_];
+      if (parts_[i].is_split() && v.placement.group < 0) v.placement.group = 0;
+    }
+  }
+
+  ValueId now(ValueId v) const { return v.present() && at(v.index) < moved_.size() && moved_[at(v.index)].present() ? moved_[at(v.index)] : v; }
+  Part& part(ValueId v) {
+    if (parts_.size() < graph_.values.size()) parts_.resize(graph_.values.size());
+    return parts_[at(v.index)];
+  }
+  const MeshAxis* mesh_of(const Node& node) const {
+    const auto out = std::find_if(node.outputs.begin(), node.outputs.end(), [](ValueId v) { return v.present(); });
+    const int group = graph_[*out].placement.group;
+    return group >= 0 && axis_ < graph_.groups[at(group)].axes.size() ? &graph_.groups[at(group)].axes[axis_] : nullptr;
+  }
+
+  void place(std::size_t n) {
+    for (ValueId& in : graph_.nodes[n].inputs) in = now(in);
+    const MeshAxis* mesh = mesh_of(graph_.nodes[n]);
+    if (!mesh) return;
+    if (const std::string_view op = graph_.nodes[n].op->name; op == "AllReduce" && !transfers_.contains(graph_.nodes[n].outputs[0].index)) {
+      sum_as_said(n);
+      return;
+    }
+    if (mean_over_parts(n)) return;
+    if (graph_.nodes[n].op->name == "RunningStatistics") {
+      const ValueId mean = mean_of_own(graph_.nodes[n].inputs[1], graph_[graph_.nodes[n].inputs[0]].name);
+      graph_.nodes[n].inputs[1] = mean;
+    }
+    std::vector<Part> operands;
+    for (const ValueId in : graph_.nodes[n].inputs) operands.push_back(in.present() ? part(in) : Part{});
+    const NodePlacement placed = place_node(graph_, graph_.nodes[n], operands, *mesh);
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      const ValueId in = graph_.nodes[n].inputs[i];
+      if (!in.present() || operands[i] == placed.inputs[i]) continue;
+      const ValueId moved = transfer(in, placed.inputs[i], *mesh, graph_[in].placement.group);
+      graph_.nodes[n].inputs[i] = moved;
+    }
+    for (std::size_t i = 0; i < placed.outputs.size(); ++i)
+      if (const ValueId out = graph_.nodes[n].outputs[i]; out.present()) part(out) = placed.outputs[i];
+  }
+
+  // An AllReduce that a pass has put in: it sums addends, and is nothing where the value is whole already.
+  void sum_as_said(std::size_t n) {
+    const Node& node = graph_.nodes[n];
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      const Part have = part(node.inputs[i]);
+      part(node.outputs[i]) = have.spread == Spread::partial ? Part{} : have;
+      if (have.spread != Spread::partial) moved_[at(node.outputs[i].index)] = node.inputs[i];
+    }
+  }
+
+  // A mean over what is split is a sum, and its factor.
+  bool mean_over_parts(std::size_t n) {
+    const Node node = graph_.nodes[n];
+    if (node.op->name != "ReduceMean" || !part(node.inputs[0]).is_split()) return false;
+    const Ints axes = node.attributes.ints("axes");
+    if (std::find(axes.begin(), axes.end(), part(node.inputs[0]).axis) == axes.end()) return false;
+    const TensorType x = graph_[node.inputs[0]].type, y = graph_[node.outputs[0]].type;
+    GraphBuilder b(graph_, node.name, node.origin);
+    const ValueId sum = b.emit("ReduceSum", {node.inputs[0]}, node.attributes);
+    added(sum, {Spread::partial});
+    const ValueId factor = b.scalar(static_cast<double>(y.shape.elements()) / static_cast<double>(std::max<std::int64_t>(1, x.shape.elements())), x.dtype);
+    const ValueId mean = b.mul(sum, factor);
+    added(mean, {Spread::partial});
+    moved_[at(node.outputs[0].index)] = mean;
+    part(node.outputs[0]) = part(mean);
+    return true;
+  }
+
+  // A running statistic moves towards the mean of the devices' own ones, each weighted by its share of the samples.
+  ValueId mean_of_own(ValueId own, const std::string& statistic) {
+    if (part(own).spread != Spread::own) return own;
+    const ValueId addend = by_share(own, concat("statistics/", statistic));
+    return summed(addend, ValueRole::statistic, statistic, graph_[own].placement.group);
+  }
+
+  // What every device has, as an addend of the mean: times its share of the samples.
+  ValueId by_share(ValueId each, std::string name) {
+    const int group = graph_[each].placement.group;
+    GraphBuilder b(graph_, std::move(name), {});
+    const ValueId share = b.scalar(1, b.type(each).dtype);
+    graph_[share].role = ValueRole::share;
+    added(share, {Spread::own}, group);
+    const ValueId addend = b.mul(each, share);
+    graph_[addend].placement = graph_[each].placement;
+    added(addend, {Spread::partial}, group);
+    return addend;
+  }
+
+  // A gradient is placed as its parameter is; of the other outputs, what the model gives is no addend.
+  void place_outputs() {
+    for (GraphOutput& out : graph_.outputs) {
+      out.value = now(out);
+      const int group = graph_[out].placement.group;
+      if (group < 0 || axis_ >= graph_.groups[at(group)].axes.size()) continue;
+      const MeshAxis& mesh = graph_.groups[at(group)].axes[axis_];
+      if (out.role == ValueRole::gradient) {
+        const Part wanted = part(*graph_.find(out.of));
+        if (part(out) == wanted) continue;
+        out.value = part(out).spread == Spread::partial && !wanted.is_split() ? summed(out, out.role, out.of, group) : transfer(out, wanted, mesh, group);
+      } else if (out.role == ValueRole::loss && part(out).spread != Spread::partial) {
+        out.value = by_share(out, "loss/share");  // the host adds what the devices give
+      } else if (out.role == ValueRole::plain && part(out).spread == Spread::partial) {
+        out.value = transfer(out, {}, mesh, group);
+      }
+    }
+  }
+
+  void added(ValueId v, Part where, int group = 0) {
+    graph_[v].placement.group = group;
+    part(v) = where;
+    if (moved_.size() < graph_.values.size()) moved_.resize(graph_.values.size());
+  }
+
+  ValueId moved_by(std::string_view op, std::string name, ValueId v, Part to, int group) {
+    const ValueId there = graph_[graph_.add_node(internal_operator(op), std::move(name), {}, {v}, 1)].outputs[0];
+    graph_[there].placement = graph_[v].placement;  // along the axes that were placed before
+    added(there, to, group);
+    transfers_[there.index] = axis_;
+    return there;
+  }
+
+  ValueId summed(ValueId v, ValueRole role, const std::string& of, int group) {
+    const ValueId whole = moved_by("AllReduce", concat("sum/", of), v, {}, group);
+    graph_[whole].role = role;
+    graph_[whole].of = of;
+    return whole;
+  }
+
+  // The value placed as `to`; put in once.
+  ValueId transfer(ValueId v, Part to, const MeshAxis& mesh, int group) {
+    if (part(v).spread == Spread::own) return v;  // each device goes by its own
+    const std::tuple key(v.index, to.spread, to.axis, to.outer);
+    if (const auto known = known_.find(key); known != known_.end()) return known->second;
+    const ValueId there = moved(v, to, mesh, std::max(group, 0));
+    known_[key] = there;
+    return there;
+  }
+
+  ValueId moved(ValueId v, Part to, const MeshAxis& mesh, int group) {
+    const Part have = part(v);
+    const std::string& name = graph_[v].name;
+    if (to.is_split()) {
+      if (have.is_split()) return transfer(transfer(v, {}, mesh, group), to, mesh, group);
+      if (have.spread == Spread::partial) {
+        if (to == Part::split(0)) return moved_by("ReduceScatter", concat("sum/", name), v, to, group);
+        return transfer(transfer(v, {}, mesh, group), to, mesh, group);
+      }
+      if (const ValueId narrow = narrowed(v, to, mesh); narrow.present()) return narrow;
+      return moved_by("TakePart", concat("part/", name), v, to, group);
+    }
+    if (have.spread == Spread::partial) return moved_by("AllReduce", concat("sum/", name), v, to, group);
+    return gathered(v, group);
+  }
+
+  // Parts come together along the first axis.
+  ValueId gathered(ValueId v, int group) {
+    Part have = part(v);
+    const std::string name = graph_[v].name;
+    GraphBuilder b(graph_, concat("gather/", name), {});
+    const Shape shape = b.shape(v);
+    if (have.outer > 1) {
+      Shape apart = shape;
+      apart[have.axis] /= have.outer;
+      apart.dims.insert(apart.dims.begin() + have.axis, have.outer);
+      v = b.reshape(v, apart);
+      have = Part::split(have.axis + 1);
+      added(v, have, group);
+    }
+    Ints front{have.axis};
+    for (int i = 0; i < b.shape(v).rank(); ++i)
+      if (i != have.axis) front.push_back(i);
+    if (have.axis > 0) added(v = b.transpose(v, front), Part::split(0), group);
+    v = moved_by("AllGather", concat("gather/", name), v, {}, group);
+    if (have.axis > 0) {
+      Ints back(front.size());
+      for (std::size_t i = 0; i < front.size(); ++i) back[at(static_cast<int>(front[i]))] = static_cast<std::int64_t>(i);
+      added(v = b.transpose(v, back), {}, group);
+    }
+    if (b.shape(v) != shape) added(v = b.reshape(v, shape), {}, group);
+    return v;
+  }
+
+  // What is whole only because nothing said otherwise (filled, repeated, constant) is made as a part at once. Absent where it
+  // is none of that.
+  ValueId narrowed(ValueId v, Part to, const MeshAxis& mesh) {
+    if (part(v) == to) return v;
+    if (part(v) != Part{}) return {};
+    const std::tuple key(v.index, to.spread, to.axis, to.outer);
+    if (const auto known = known_.find(key); known != known_.end()) return known->second;
+    const Value value = graph_[v];
+    if (value.type.shape[to.axis] % (to.outer * mesh.total()) != 0) return {};
+    ValueId narrow;
+    if (value.kind == ValueKind::constant) {
+      narrow = graph_.add_value(value);
+    } else if (value.producer.present()) {
+      const Node node = graph_[value.producer];
+      std::vector<ValueId> operands;
+      for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+        const std::optional<Part> needed = operand_for(node, i, to, mesh);
+        if (!needed) return {};
+        operands.push_back(needed->is_split() ? narrowed(node.inputs[i], *needed, mesh) : node.inputs[i]);
+        if (node.inputs[i].present() && !operands.back().present()) return {};
+      }
+      narrow = graph_[graph_.add_node(*node.op, node.name, node.attributes, std::move(operands), 1, node.origin)].outputs[0];
+      const NodeId producer = graph_[narrow].producer;
+      graph_[narrow] = value;
+      graph_[narrow].producer = producer;
+    }
+    if (!narrow.present()) return {};
+    added(narrow, to, std::max(0, value.placement.group));
+    known_[key] = narrow;
+    return narrow;
+  }
+
+  // How an operand has to be placed so that the node's result is split so; absent where it cannot be told.
+  std::optional<Part> operand_for(const Node& node, std::size_t i, Part to, const MeshAxis& mesh) const {
+    const std::string_view op = node.op->name;
+    if (node.outputs.size() != 1) return std::nullopt;
+    if (!node.inputs[i].present()) return Part{};
+    const Shape &x = graph_[node.inputs[i]].type.shape, &y = graph_[node.outputs[0]].type.shape;
+    if (op == "Reshape") {
+      std::int64_t before = to.outer;
+      for (int a = 0; a < to.axis; ++a) before *= std::max<std::int64_t>(1, y[a]);
+      const std::vector<BatchPlace> readings = readings_of_view(before, x, mesh.total());
+      if (readings.empty()) return std::nullopt;
+      return Part::split(readings[0].axis, readings[0].outer);
+    }
+    if (op == "Transpose") return Part::split(static_cast<int>(node.attributes.ints("perm")[at(to.axis)]), to.outer);
+    if (!node.op->elementwise && op != "Expand" && op != "Cast" && op != "Where") return std::nullopt;
+    const int axis = to.axis - (y.rank() - x.rank());
+    return axis < 0 || x[axis] != y[to.axis] ? Part{} : Part::split(axis, to.outer);
+  }
+
+  Graph& graph_;
+  const std::size_t axis_;
+  const PlacementRequest& request_;
+  std::map<int, std::size_t>& transfers_;  // results of those that were put in, by axis
+  std::vector<Part> parts_;                // by value
+  std::vector<ValueId> moved_;             // by value: what stands for it now
+  std::map<std::tuple<int, Spread, int, std::int64_t>, ValueId> known_;
+};
+
+// What nothing reads any more goes.
+void drop_unread(Graph& graph) {
+  IdVector<ValueId, bool> needed(graph.values.size());
+  for (const ValueId out : graph.outputs) needed[out] = true;
+  std::vector<bool> kept(graph.nodes.size());
+  for (std::size_t n = kept.size(); n-- > 0;) {
+    const Node& node = graph.nodes[n];
+    kept[n] = !node.op->in_place.empty() || std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return v.present() && needed[v]; });
+    if (!kept[n]) continue;
+    for (const ValueId in : node.inputs)
+      if (in.present()) needed[in] = true;
+  }
+  std::vector<std::size_t> order;
+  for (std::size_t n = 0; n < kept.size(); ++n)
+    if (kept[n]) order.push_back(n);
+  arrange_nodes(graph, order);
+}
+
+}  // namespace
+
+PlacementRequest by_samples(const Graph& graph, std::span<const std::int64_t> sizes) {
+  PlacementRequest request;
+  DeviceGroup all{.name = "all", .axes = {{"samples", {sizes.begin(), sizes.end()}}}, .devices = {}};
+  for (std::size_t d = 0; d < sizes.size(); ++d) all.devices.push_back(static_cast<int>(d));
+  const std::int64_t batch = all.axes[0].total();
+  request.groups.push_back(std::move(all));
+  for (const ValueId in : graph.inputs) {
+    const Value& v = graph[in];
+    if (v.role != ValueRole::step_state && v.type.shape.rank() > 0 && v.type.shape[0] == batch) request.values[v.name] = {Part::split(0)};
+  }
+  return request;
+}
+
+Graph place(Graph graph, const PlacementRequest& request) {
+  graph.groups = request.groups;
+  Groups(graph, request).run();
+  std::size_t axes = 0;
+  for (const DeviceGroup& group : graph.groups) axes = std::max(axes, group.axes.size());
+  std::map<int, std::size_t> transfers;
+  for (std::size_t a = 0; a < axes; ++a) AxisPlacer(graph, a, request, transfers).run();
+  drop_unread(graph);
+  put_updates_last(graph);
+  return graph;
+}
+
+void place_rest(Graph& graph) {
+  for (Node& node : graph.nodes) {
+    if (std::all_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return !v.present() || graph[v].placement.group >= 0; })) continue;
+    int group = 0;
+    for (const ValueId in : node.inputs)
+      if (in.present()) group = std::max(group, graph[in].placement.group);
+    std::vector<Placement> placed(node.outputs.size(), Placement{group, {}});
+    for (std::size_t a = 0; a < graph.groups[at(group)].axes.size(); ++a) {
+      std::vector<Part> parts;
+      for (const ValueId in : node.inputs) parts.push_back(in.present() && a < graph[in].placement.parts.size() ? graph[in].placement.parts[a] : Part{});
+      const NodePlacement p = place_node(graph, node, parts, graph.groups[at(group)].axes[a]);
+      for (std::size_t i = 0; i < parts.size(); ++i)
+        if (node.inputs[i].present() && parts[i] != p.inputs[i])
+          fail(node.op->name, " '", node.name, "' needs '", graph[node.inputs[i]].name, "' ", to_string(p.inputs[i]), ", it is ", to_string(parts[i]), p.reason.empty() ? "" : ": ", p.reason);
+      for (std::size_t i = 0; i < placed.size(); ++i) placed[i].parts.push_back(p.outputs[i]);
+    }
+    for (std::size_t i = 0; i < placed.size(); ++i)
+      if (node.outputs[i].present()) graph[node.outputs[i]].placement = placed[i];
+  }
+}
+
+}  // namespace tandem
