@@ -12,7 +12,7 @@ class PlaceContext : public FollowContext {
  public:
   using FollowContext::FollowContext;  // `batch` is then the parts together (MeshAxis::total)
   bool split(int input) const { return place(input).present(); }
-  bool split(int input, int axis) const { return place(input).axis == axis && place(input).outer == 1; }
+  bool split(int input, int axis) const { return place(input).axis == axis; }
   void sum(int output) { sums_.push_back(output); }  // each device's is an addend
   void own(int output) { owns_.push_back(output); }  // each device's is its own
   void need(int input, BatchPlace place) { repeat(input, place.axis, place.outer); }  // this operand must be split so, too

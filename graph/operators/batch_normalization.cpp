@@ -88,13 +88,13 @@ void follow_channels(FollowContext& c) {
 
 // Each device normalizes by the statistics of its own samples.
 void place_normalization(PlaceContext& c) {
-  if (!c.split(0, 0) || (c.has_input(3) && !c.split(3, 0))) c.fail("it is not split by samples alone");
+  if (!c.split(0, 0) || (c.has_input(3) && c.place(3) != c.place(0))) c.fail("it is not split by samples alone");
   c.set(0, c.place(0));
   for (int i = 1; i < 3; ++i) c.own(i);
 }
 
 void place_normalization_backward(PlaceContext& c) {
-  if (!c.split(0, 0) || !c.split(1, 0)) c.fail("it is not split by samples alone");
+  if (!c.split(0, 0) || c.place(1) != c.place(0)) c.fail("it is not split by samples alone");
   c.set(0, c.place(0));
   for (int i = 1; i < 3; ++i) c.sum(i);
   c.set(3, c.place(0));

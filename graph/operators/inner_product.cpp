@@ -35,10 +35,10 @@ Operator inner_product() {
               },
           .place =
               [](PlaceContext& c) {
-                if (c.split(0, 0) && !c.split(1)) return c.set(0, {.axis = 0});
+                if (c.split(0, 0) && !c.split(1)) return c.set(0, c.place(0));
                 if (!c.split(0) && c.split(1, 0)) {
-                  if (c.has_input(2) && !c.split(2, 0)) c.need(2, {.axis = 0});
-                  return c.set(0, {.axis = 1});
+                  if (c.has_input(2) && c.place(2) != c.place(1)) c.need(2, c.place(1));
+                  return c.set(0, {.axis = 1, .outer = c.place(1).outer});
                 }
                 if (c.place(0).axis < 1 && c.place(1).axis < 1) c.fail("its operands are split by rows and by columns");
                 if (c.has_input(2)) c.fail("the bias would be added once a part");
@@ -69,11 +69,13 @@ Operator inner_product_backward_data() {
           .infer = [](InferContext& c) { infer_gradient(c, "InnerProduct", 1); },
           .place =
               [](PlaceContext& c) {
-                if (c.split(0, 0) && !c.split(1)) return c.set(0, {.axis = 0});
+                if (c.split(0, 0) && !c.split(1)) return c.set(0, c.place(0));
                 if (!c.split(0) && c.place(1).axis >= 1) return c.set(0, c.place(1));
-                if (!c.split(0)) c.need(0, {.axis = 1});
-                if (!c.split(1)) c.need(1, {.axis = 0});
-                if ((c.split(0) && !c.split(0, 1)) || (c.split(1) && !c.split(1, 0))) c.fail("its operands are split at different places");
+                const std::int64_t outer = c.place(c.split(0) ? 0 : 1).outer;
+                const BatchPlace columns{.axis = 1, .outer = outer}, rows{.axis = 0, .outer = outer};
+                if (!c.split(0)) c.need(0, columns);
+                if (!c.split(1)) c.need(1, rows);
+                if ((c.split(0) && c.place(0) != columns) || (c.split(1) && c.place(1) != rows)) c.fail("its operands are split at different places");
                 c.sum(0);
               },
           .linear = Linear::product,
@@ -99,14 +101,12 @@ Operator inner_product_backward_weights() {
           .place =
               [](PlaceContext& c) {
                 if (c.split(0, 0) || c.split(1, 0)) {
-                  if (!c.split(0)) c.need(0, {.axis = 0});
-                  if (!c.split(1)) c.need(1, {.axis = 0});
-                  if ((c.split(0) && !c.split(0, 0)) || (c.split(1) && !c.split(1, 0))) c.fail("its operands are split at different places");
+                  add_inner(c, c.place(c.split(0, 0) ? 0 : 1));
                   for (int i = 0; i < c.outputs(); ++i) c.sum(i);
                 } else if (c.split(0) && !c.split(1)) {
                   c.set(0, c.place(0));
                 } else if (!c.split(0)) {
-                  c.set_all({.axis = 0});
+                  c.set_all({.axis = 0, .outer = c.place(1).outer});
                 } else {
                   c.fail("its operands are split at different places");
                 }

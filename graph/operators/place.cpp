@@ -105,12 +105,11 @@ Attributes local_attributes(const Node& node, const Shape& whole, const Shape& l
 }
 
 void place_rows(PlaceContext& c) {
-  for (int i = 0; i < c.inputs(); ++i) {
-    if (!c.has_input(i) || c.split(i, 0)) continue;
-    if (c.split(i)) c.fail("input ", i, " is split along axis ", c.place(i).axis, ", which it works on as a whole");
-  }
   if (!c.split(0)) c.fail("its operand 0 is whole, others are split");
-  c.set_all(c.place(0));
+  if (c.place().axis != 0) c.fail("its operand 0 is split along axis ", c.place().axis, ", which it works on as a whole");
+  for (int i = 1; i < c.inputs(); ++i)
+    if (c.split(i) && c.place(i) != c.place()) c.fail("its operands are not split alike");
+  c.set_all(c.place());
 }
 
 void place_as_first(PlaceContext& c) {
@@ -125,7 +124,7 @@ void place_uncut(PlaceContext& c) {
 }
 
 void place_summed_rows(PlaceContext& c) {
-  if (!c.split(0, 0) || !c.split(1, 0)) c.fail("its operands are not both split by rows");
+  if (!c.split(0, 0) || c.place(0) != c.place(1)) c.fail("its operands are not both split by rows");
   for (int i = 0; i < c.outputs(); ++i) c.sum(i);
 }
 

@@ -7,6 +7,8 @@ namespace {
 
 constexpr Pass passes[] = {
     {"expand", [](Graph g, PassContext&) { return expand(g, false); }, 0, +Property::primitive},
+    {"simplify", [](Graph g, PassContext&) { return simplify(g); }, 0, 0, +Property::primitive},  // what was a view of a parameter is a parameter
+    {"expand", [](Graph g, PassContext&) { return expand(g, false); }, 0, +Property::primitive},
     {"simplify", [](Graph g, PassContext&) { return simplify(g); }, +Property::primitive},
     {"fuse_layers", [](Graph g, PassContext&) { return fuse_layers(g); }, +Property::primitive},
     {"mixed_precision", [](Graph g, PassContext& c) { return mixed_precision(g, c.options.precision); }, +Property::primitive},

@@ -247,7 +247,7 @@ class AxisPlacer {
         const Part wanted = part(*graph_.find(out.of));
         if (part(out) == wanted) continue;
         out.value = part(out).spread == Spread::partial && !wanted.is_split() ? summed(out, out.role, out.of, group) : transfer(out, wanted, mesh, group);
-      } else if (out.role == ValueRole::loss && part(out).spread != Spread::partial) {
+      } else if ((out.role == ValueRole::loss || out.role == ValueRole::metric) && graph_[out].depends_on_batch && part(out).spread != Spread::partial && !part(out).is_split()) {
         out.value = by_share(out, "loss/share");  // the host adds what the devices give
       } else if (out.role == ValueRole::plain && part(out).spread == Spread::partial) {
         out.value = transfer(out, {}, mesh, group);
