@@ -111,10 +111,10 @@ void print_profile(Session& session, std::span<const std::byte* const> inputs, s
     const double median = seconds[s][static_cast<std::size_t>(rounds / 2)];
     sum += median;
     expected += step.seconds;
-    const auto text = [&](BufferId id) { return to_string(device.buffers[static_cast<std::size_t>(id.index)].operand); };
+    const auto text = [&](BufferId id) { return to_string(device.buffers[id].operand); };
     std::fprintf(stderr, "%4zu %9.1f us, expected %9.1f, %6.1f GFLOP/s  %s %s", s, 1e6 * median, 1e6 * step.seconds,
-                 1e-9 * static_cast<double>(step.flops) / median, std::string(name_of(step.kind)).c_str(), step.op.c_str());
-    std::fprintf(stderr, " %s ", step.kernel.c_str());
+                 1e-9 * static_cast<double>(step.flops) / median, std::string(kind_of(session.plan(), step)).c_str(), std::string(step.op()).c_str());
+    if (const auto* launch = step.as<LaunchStep>()) std::fprintf(stderr, " %s ", launch->kernel.c_str());
     for (const BufferId id : step.inputs) std::fprintf(stderr, " %s", id.present() ? text(id).c_str() : "-");
     std::fprintf(stderr, " ->");
     for (const BufferId id : step.outputs) std::fprintf(stderr, " %s", id.present() ? text(id).c_str() : "-");

@@ -1,18 +1,36 @@
-// Sums over devices. A group is made once for all ranks of a plan; each rank takes its kernels from it and runs them
-// on its own communication stream, all ranks in the same order.
+// What moves between devices. A group is made once for all ranks of a plan; each rank takes its kernels from it and runs them
+// on its own streams.
 #pragma once
 #include <memory>
+#include <vector>
 
 #include "kernels/kernel.h"
 
 namespace tandem {
 
+// all_reduce: every member has the sum. reduce_scatter: each has its part of the sum. all_gather: each has all parts, one
+// behind the other. broadcast: each has what the first gives. send: the second has what the first gives.
+enum class ExchangeKind { all_reduce, reduce_scatter, all_gather, broadcast, send };
+std::string_view name_of(ExchangeKind kind);
+
+struct ExchangeSpec {
+  ExchangeKind kind = ExchangeKind::all_reduce;
+  std::vector<int> members;         // ranks; sums are taken, and parts lie, in this order
+  std::int64_t elements = 0;        // of the whole value
+  DType dtype = DType::float32;
+  std::vector<std::int64_t> parts;  // elements by member, of a reduce_scatter and an all_gather
+  int channel = 0;                  // numbers the exchanges of a group
+  bool operator==(const ExchangeSpec&) const = default;
+};
+
 class CollectiveGroup {
  public:
   virtual ~CollectiveGroup() = default;
-  // In place: afterwards every rank's buffer holds the element-wise sum over all ranks, bitwise the same on each.
-  // `channel` numbers the plan's all-reduces. bind() takes the buffer as input 0 and output 0.
-  virtual std::unique_ptr<Kernel> all_reduce(int rank, int channel, std::int64_t elements, DType dtype) = 0;
+  // One member's part in an exchange; every member makes one with the same spec and runs it as often. bind() takes what the
+  // member gives as input 0 and what it gets as output 0, null where there is none; a part may lie in its place of the whole.
+  // An all_reduce is in place in output 0, and bitwise the same on each. Fails (device) where the group does not offer the
+  // exchange.
+  virtual std::unique_ptr<Kernel> make(const ExchangeSpec& spec, int rank) = 0;
   // Whether its kernels may be part of a recorded step: they wait on the device alone, and the group learns from the two
   // calls when a step of a rank is under way. Both fail (communication) where the group has stopped.
   virtual bool captures() const { return false; }
@@ -22,8 +40,12 @@ class CollectiveGroup {
   virtual void abort(const std::string& reason) = 0;
 };
 
-// Ranks are threads of this process whose buffers are host memory. Deterministic: every element is summed once, in
-// rank order. Waits longer than the timeout fail naming the rank that is missing.
+// Ranks are threads of this process whose buffers are host memory; any of them may be members of an exchange. Deterministic:
+// every element is summed once, in the members' order. Waits longer than the timeout fail naming the rank that is missing.
 std::unique_ptr<CollectiveGroup> in_process_group(int ranks, double timeout_seconds);
+
+// For groups that offer sums over all of their ranks alone: fails (device) for another exchange, and (communication) for a type
+// that is not summed.
+void check_sums_over_all(const ExchangeSpec& spec, int ranks, std::string_view group);
 
 }  // namespace tandem

@@ -1,5 +1,6 @@
 #include "kernels/host_group.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "kernels/meeting.h"
@@ -13,13 +14,14 @@ class HostGroup final : public CollectiveGroup {
   explicit HostGroup(const GroupSpec& spec)
       : world_(*spec.world),
         first_(spec.first_rank),
+        ranks_(std::max(spec.ranks, static_cast<int>(spec.devices.size()))),
         meeting_(static_cast<int>(spec.devices.size()), spec.first_rank, spec.timeout_seconds),
         buffers_(spec.devices.size()) {
     world_.on_stop([this](const std::string& reason) { meeting_.abort(reason); });
   }
   ~HostGroup() override { world_.on_stop({}); }
 
-  std::unique_ptr<Kernel> all_reduce(int rank, int channel, std::int64_t elements, DType dtype) override;
+  std::unique_ptr<Kernel> make(const ExchangeSpec& spec, int rank) override;
   void abort(const std::string& reason) override {
     meeting_.abort(reason);
     world_.stop(reason);
@@ -38,7 +40,7 @@ class HostGroup final : public CollectiveGroup {
 
  private:
   World& world_;
-  const int first_;
+  const int first_, ranks_;
   Meeting meeting_;
   std::vector<std::byte*> buffers_;  // by local device
 };
@@ -58,11 +60,11 @@ class HostAllReduce final : public Kernel {
   std::byte* buffer_ = nullptr;
 };
 
-std::unique_ptr<Kernel> HostGroup::all_reduce(int rank, int channel, std::int64_t elements, DType dtype) {
+std::unique_ptr<Kernel> HostGroup::make(const ExchangeSpec& spec, int rank) {
+  check_sums_over_all(spec, ranks_, "a group of several processes");
   const int local = rank - first_;
   if (local < 0 || local >= meeting_.members()) fail(ExitCode::communication, "all-reduce: device ", rank, " is not of rank ", world_.rank());
-  if (!is_float(dtype)) fail(ExitCode::communication, "all-reduce of ", dtype, ": expected a floating-point type");
-  return std::make_unique<HostAllReduce>(*this, local, channel, elements, dtype);
+  return std::make_unique<HostAllReduce>(*this, local, spec.channel, spec.elements, spec.dtype);
 }
 
 }  // namespace

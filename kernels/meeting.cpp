@@ -1,8 +1,16 @@
 #include "kernels/meeting.h"
 
+#include <numeric>
+
 #include "graph/error.h"
 
 namespace tandem {
+
+std::vector<int> Meeting::numbered(int members, int first) {
+  std::vector<int> ranks(static_cast<std::size_t>(members));
+  std::iota(ranks.begin(), ranks.end(), first);
+  return ranks;
+}
 
 void Meeting::meet(int member) {
   const std::uint32_t epoch = epoch_.load(std::memory_order_acquire);
@@ -15,7 +23,7 @@ void Meeting::meet(int member) {
     epoch_.fetch_add(2, std::memory_order_acq_rel);
     wake_all(epoch_);
   } else if (!wait_for_change(epoch_, epoch, spins_, timeout_)) {
-    abort(concat("all-reduce: waited ", timeout_, " s for ", missing(turn)));
+    abort(concat(what_, ": waited ", timeout_, " s for ", missing(turn)));
   }
   if (epoch_.load(std::memory_order_acquire) & aborted) raise();
 }
@@ -34,7 +42,7 @@ std::string Meeting::missing(std::uint32_t turn) const {
   std::string who;
   for (std::size_t m = 0; m < members_.size(); ++m)
     if (members_[m].turn.load(std::memory_order_acquire) != turn)
-      who += concat(who.empty() ? "rank " : ", rank ", static_cast<std::size_t>(first_) + m);
+      who += concat(who.empty() ? "rank " : ", rank ", ranks_[m]);
   return who;
 }
 

@@ -3,6 +3,8 @@
 #include <atomic>
 #include <mutex>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "kernels/wait.h"
@@ -11,9 +13,11 @@ namespace tandem {
 
 class Meeting {
  public:
-  // `first`: the number of the first member in messages.
-  Meeting(int members, int first, double timeout_seconds)
-      : timeout_(timeout_seconds), spins_(spins_for(members)), first_(first), members_(static_cast<std::size_t>(members)) {}
+  // `ranks`: the members' numbers in messages; `what` they meet for.
+  Meeting(std::vector<int> ranks, double timeout_seconds, std::string_view what)
+      : timeout_(timeout_seconds), spins_(spins_for(static_cast<int>(ranks.size()))), what_(what), ranks_(std::move(ranks)), members_(ranks_.size()) {}
+  // Members that are numbered from `first`.
+  Meeting(int members, int first, double timeout_seconds) : Meeting(numbered(members, first), timeout_seconds, "all-reduce") {}
   int members() const { return static_cast<int>(members_.size()); }
 
   // Returns when every member has called it once more. Fails (communication) with the reason of abort(), or naming the
@@ -22,6 +26,7 @@ class Meeting {
   void abort(const std::string& reason);  // the first reason counts
 
  private:
+  static std::vector<int> numbered(int members, int first);
   std::string missing(std::uint32_t turn) const;
   [[noreturn]] void raise();
 
@@ -31,7 +36,9 @@ class Meeting {
     std::atomic<std::uint32_t> turn{0};  // meetings it came to
   };
   const double timeout_;
-  const int spins_, first_;
+  const int spins_;
+  const std::string what_;
+  const std::vector<int> ranks_;
   std::vector<Member> members_;
   alignas(64) std::atomic<std::uint32_t> epoch_{0};
   alignas(64) std::atomic<int> arrived_{0};

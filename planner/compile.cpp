@@ -29,7 +29,7 @@ int devices_of_a_machine(const std::vector<DeviceSpec>& devices) {
 
 FixedParameters fixed_by(const Plan& plan) {
   FixedParameters fixed;
-  for (const PlanParameter& p : plan.parameters) fixed[p.name] = p.operand;
+  for (const PlanParameter& p : plan.parameters) fixed[p.name] = p.parts.front().operand;
   return fixed;
 }
 

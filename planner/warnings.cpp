@@ -36,7 +36,7 @@ void warn_of_statistics(std::vector<std::string>& list, const Plan& plan, const 
     if (d.slice_size > 0) ++busy, least = std::min(least, d.slice_size);
   if (busy < 2 || o.synchronize_batch_norm) return;
   for (const DevicePlan& d : plan.devices)
-    if (std::any_of(d.steps.begin(), d.steps.end(), [](const Step& s) { return s.op == "BatchNormalizationTraining"; })) {
+    if (std::any_of(d.steps.begin(), d.steps.end(), [](const Step& s) { return s.op() == "BatchNormalizationTraining"; })) {
       list.push_back(concat("BatchNormalization sees each device's own samples only (", least, " at the least, of a batch of ", plan.batch,
                             "): ", busy, " devices do not train exactly as one, unless --sync-batch-norm is given"));
       return;
@@ -65,10 +65,10 @@ void warn_of_few_values(std::vector<std::string>& list, const Plan& plan) {
   std::set<std::string> seen;
   for (const DevicePlan& d : plan.devices)
     for (const Step& s : d.steps) {
-      if (s.op != "BatchNormalizationTraining" || d.slice_size == 0) continue;
-      const Shape& x = d.buffers[static_cast<std::size_t>(s.inputs[0].index)].operand.shape;
+      if (s.op() != "BatchNormalizationTraining" || d.slice_size == 0) continue;
+      const Shape& x = d.buffers[s.inputs[0]].operand.shape;
       const std::int64_t values = x.rank() < 2 || x[1] == 0 ? 0 : x.elements() / x[1];
-      const std::string name = s.origin.empty() ? s.op : s.origin[0];
+      const std::string name = s.origin.empty() ? std::string(s.op()) : s.origin[0];
       if ((values == 1 || d.slice_size == 1) && seen.insert(name).second) (values == 1 ? lone : single).add(name);
     }
   if (!lone.none())

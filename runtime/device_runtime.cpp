@@ -55,7 +55,7 @@ void DeviceRuntime::add(const Plan& plan, CollectiveGroup* group, int first_chan
   const DevicePlan& device = plan.devices[index_];
   for (const Step& s : device.steps)
     if (auto& stream = streams_[static_cast<std::size_t>(s.stream)]; !stream) stream = device_->create_stream(s.stream);
-  const bool stages = std::any_of(device.steps.begin(), device.steps.end(), [](const Step& s) { return s.kind == StepKind::slice && s.workspace.present(); });
+  const bool stages = std::any_of(device.steps.begin(), device.steps.end(), [](const Step& s) { return s.as<SliceStep>() && s.workspace.present(); });
   if (stages && !staging_.stream) staging_ = {device_->create_stream(copy_stream), device_->create_event(), device_->create_event()};
   std::vector<std::byte*> bases;
   for (const Arena& a : device.arenas) bases.push_back(arena(a, group && a.kind == ArenaKind::gradients));
@@ -68,21 +68,21 @@ void DeviceRuntime::add(const Plan& plan, CollectiveGroup* group, int first_chan
       plan, index_, Program::Place{backend_, *device_, streams_, staging_, group, static_cast<int>(index_), first_channel}, addresses));
 }
 
-std::byte* DeviceRuntime::address_of(const PlanParameter& parameter) const {
+std::byte* DeviceRuntime::address_of(ArenaKind arena, const ParameterPart& part) const {
   for (const Block& b : blocks_)
-    if (b.kind == parameter.arena) return b.memory + parameter.offset;
+    if (b.kind == arena) return b.memory + part.offset;
   return nowhere();
 }
 
-void DeviceRuntime::write(const PlanParameter& parameter, std::span<const std::byte> bytes) {
+void DeviceRuntime::write(ArenaKind arena, const ParameterPart& part, std::span<const std::byte> bytes) {
   if (bytes.empty()) return;
-  streams_[0]->copy_in(address_of(parameter), bytes.data(), std::ssize(bytes));
+  streams_[0]->copy_in(address_of(arena, part), bytes.data(), std::ssize(bytes));
   streams_[0]->synchronize();
 }
 
-void DeviceRuntime::read(const PlanParameter& parameter, std::span<std::byte> bytes) {
+void DeviceRuntime::read(ArenaKind arena, const ParameterPart& part, std::span<std::byte> bytes) {
   if (bytes.empty()) return;
-  streams_[0]->copy_out(bytes.data(), address_of(parameter), std::ssize(bytes));
+  streams_[0]->copy_out(bytes.data(), address_of(arena, part), std::ssize(bytes));
   streams_[0]->synchronize();
 }
 

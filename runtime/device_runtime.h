@@ -15,9 +15,9 @@ class DeviceRuntime {
   void add(const Plan& plan, CollectiveGroup* group, int first_channel);
   Program& program(std::size_t index) { return *programs_[index]; }
 
-  // `bytes` lie as the parameter's operand says.
-  void write(const PlanParameter& parameter, std::span<const std::byte> bytes);
-  void read(const PlanParameter& parameter, std::span<std::byte> bytes);
+  // A part that the device keeps in one of the two persistent arenas; `bytes` lie as its operand says.
+  void write(ArenaKind arena, const ParameterPart& part, std::span<const std::byte> bytes);
+  void read(ArenaKind arena, const ParameterPart& part, std::span<std::byte> bytes);
 
   std::byte* allocate_host(std::int64_t bytes) { return device_->allocate_host(bytes); }
   std::int64_t allocated_bytes() const;
@@ -29,7 +29,7 @@ class DeviceRuntime {
     std::int64_t bytes;
   };
   std::byte* arena(const Arena& arena, bool summed);
-  std::byte* address_of(const PlanParameter& parameter) const;
+  std::byte* address_of(ArenaKind arena, const ParameterPart& part) const;
   void load(const Buffer& constant, std::byte* memory);
 
   const Backend& backend_;

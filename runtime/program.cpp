@@ -5,20 +5,21 @@
 #include <chrono>
 #include <utility>
 
+#include "planner/plan/format.h"
+
 namespace tandem {
 namespace {
 
-constexpr std::size_t stream_count = 3;
-
-std::string name_of_step(const DevicePlan& device, std::size_t s) {
-  const Step& step = device.steps[s];
-  const std::string what = step.kind == StepKind::launch ? concat(step.op, ", ", step.kernel) : std::string(name_of(step.kind));
-  return concat("step ", s, " (", what, step.origin.empty() ? "" : concat(", from '", step.origin.front(), "'"), ")");
+std::string name_of_step(const Plan& plan, const DevicePlan& device, StepId id) {
+  const Step& step = device.steps[id];
+  const auto* launch = step.as<LaunchStep>();
+  const std::string what = launch ? concat(launch->op, ", ", launch->kernel) : std::string(kind_of(plan, step));
+  return concat("step ", id.index, " (", what, step.origin.empty() ? "" : concat(", from '", step.origin.front(), "'"), ")");
 }
 
 std::vector<Operand> operands(const DevicePlan& device, const std::vector<BufferId>& ids) {
   std::vector<Operand> out;
-  for (const BufferId id : ids) out.push_back(id.present() ? device.buffers[static_cast<std::size_t>(id.index)].operand : Operand{});
+  for (const BufferId id : ids) out.push_back(id.present() ? device.buffers[id].operand : Operand{});
   return out;
 }
 
@@ -36,89 +37,99 @@ bool agree(const std::vector<Operand>& wanted, const std::vector<Operand>& got) 
 }
 
 // The kernel of a launch step as the backend makes it. Fails (device) where it has none that matches.
-std::unique_ptr<Kernel> make_kernel(const Backend& backend, const Plan& plan, const DevicePlan& device, const Step& step) {
-  KernelRequest request{.op = step.op,
-                        .attributes = &step.attributes,
+std::unique_ptr<Kernel> make_kernel(const Backend& backend, const Plan& plan, const DevicePlan& device, const Step& step, const LaunchStep& launch) {
+  KernelRequest request{.op = launch.op,
+                        .attributes = &launch.attributes,
                         .inputs = operands(device, step.inputs),
                         .outputs = operands(device, step.outputs),
                         .options = plan.options,
-                        .kernel = step.kernel};
+                        .kernel = launch.kernel};
   if (device.model.threads > 0) request.options.threads = device.model.threads;
   std::string offers;
   for (const KernelDescription& d : backend.describe(request)) {
-    if (d.kernel != step.kernel || !agree(request.inputs, d.inputs) || !agree(request.outputs, d.outputs)) {
+    if (d.kernel != launch.kernel || !agree(request.inputs, d.inputs) || !agree(request.outputs, d.outputs)) {
       offers += concat("\n  ", d.kernel, ": ", text(d.inputs), " → ", text(d.outputs));
       continue;
     }
-    const std::int64_t room = step.workspace.present() ? device.buffers[static_cast<std::size_t>(step.workspace.index)].bytes : 0;
+    const std::int64_t room = step.workspace.present() ? device.buffers[step.workspace].bytes : 0;
     if (d.workspace > room) fail(ExitCode::device, "kernel ", d.kernel, " needs ", d.workspace, " bytes of workspace, the plan has ", room);
     return d.make();
   }
-  fail(ExitCode::device, "the plan wants kernel ", step.kernel, ": ", text(request.inputs), " → ", text(request.outputs), "; backend ",
+  fail(ExitCode::device, "the plan wants kernel ", launch.kernel, ": ", text(request.inputs), " → ", text(request.outputs), "; backend ",
        backend.name(), " ", backend.version(), " offers ", offers.empty() ? "none" : offers);
 }
 
 }  // namespace
 
+struct Program::Adding {
+  const Plan& plan;
+  const DevicePlan& device;
+  const Place& place;
+  std::span<std::byte* const> addresses;
+  StepId id;
+  const Step& step;
+  Stream* stream;
+  std::byte* address(BufferId buffer) const { return buffer.present() ? addresses[static_cast<std::size_t>(buffer.index)] : nullptr; }
+};
+
 Program::Program(const Plan& plan, std::size_t device_index, const Place& place, std::span<std::byte* const> addresses)
     : staging_(place.staging), group_(place.group), rank_(place.rank) {
   const DevicePlan& device = plan.devices[device_index];
-  const auto address = [&](BufferId id) { return id.present() ? addresses[static_cast<std::size_t>(id.index)] : nullptr; };
-  std::vector<Event*> ended(device.steps.size(), nullptr);  // by step: recorded where another stream waits for it
-  for (std::size_t s = 0; s < device.steps.size(); ++s)
-    for (const StepId w : device.steps[s].waits) {
-      Event*& event = ended[static_cast<std::size_t>(w.index)];
-      if (event || device.steps[static_cast<std::size_t>(w.index)].stream == device.steps[s].stream) continue;
+  IdVector<StepId, Event*> ended(device.steps.size(), nullptr);  // recorded where another stream waits for it
+  for (const Step& s : device.steps)
+    for (const StepId w : s.waits) {
+      if (ended[w] || device.steps[w].stream == s.stream) continue;
       events_.push_back(place.device.create_event());
-      event = events_.back().get();
+      ended[w] = events_.back().get();
     }
 
-  std::array<std::array<int, stream_count>, stream_count> known;  // known[a][b]: last step of b that a has waited for
-  for (auto& row : known) row.fill(-1);
-  for (std::size_t s = 0; s < device.steps.size(); ++s) {
-    const Step& step = device.steps[s];
-    const int number = static_cast<int>(s);
-    names_.push_back(name_of_step(device, s));
+  std::array<std::array<StepId, plan_streams>, plan_streams> known{};  // known[a][b]: last step of b that a has waited for
+  for (StepId id{0}; id.index < static_cast<int>(device.steps.size()); ++id.index) {
+    const Step& step = device.steps[id];
+    names_.push_back(name_of_step(plan, device, id));
     Stream* const stream = place.streams[static_cast<std::size_t>(step.stream)].get();
     if (std::find(streams_.begin(), streams_.end(), stream) == streams_.end()) streams_.push_back(stream);
     for (const StepId w : step.waits) {
-      const int other = device.steps[static_cast<std::size_t>(w.index)].stream;
-      int& last = known[static_cast<std::size_t>(step.stream)][static_cast<std::size_t>(other)];
-      if (other == step.stream || w.index <= last) continue;
-      last = w.index;
-      instructions_.push_back(
-          {.kind = Instruction::wait, .step = number, .stream = stream, .event = ended[static_cast<std::size_t>(w.index)]});
+      const int other = device.steps[w].stream;
+      StepId& last = known[static_cast<std::size_t>(step.stream)][static_cast<std::size_t>(other)];
+      if (other == step.stream || w <= last) continue;
+      last = w;
+      instructions_.push_back({.kind = Instruction::wait, .step = id.index, .stream = stream, .event = ended[w]});
     }
-    switch (step.kind) {
-      case StepKind::slice:
-      case StepKind::concat: add_copy(plan, device_index, number, stream, addresses); break;
-      case StepKind::all_reduce: {
-        const Bucket& bucket = plan.buckets[static_cast<std::size_t>(step.bucket)];
-        if (!place.group || bucket.elements == 0) break;
-        kernels_.push_back(place.group->all_reduce(place.rank, place.first_channel + step.bucket, bucket.elements, bucket.dtype));
-        std::byte* const memory = address(step.outputs[0]);
-        kernels_.back()->bind({&memory, 1}, {&memory, 1}, nullptr);
-        instructions_.push_back({.kind = Instruction::launch, .step = number, .stream = stream, .kernel = kernels_.back().get()});
-        break;
-      }
-      case StepKind::launch: {
-        try {
-          kernels_.push_back(make_kernel(place.backend, plan, device, step));
-        } catch (const Error& e) {
-          fail(e.code(), names_.back(), ": ", e.what());
-        }
-        std::vector<std::byte*> inputs, outputs;
-        for (const BufferId id : step.inputs) inputs.push_back(address(id));
-        for (const BufferId id : step.outputs) outputs.push_back(address(id));
-        kernels_.back()->bind(inputs, outputs, address(step.workspace));
-        instructions_.push_back({.kind = Instruction::launch, .step = number, .stream = stream, .kernel = kernels_.back().get()});
-        break;
-      }
-    }
-    if (ended[s]) instructions_.push_back({.kind = Instruction::record, .step = number, .stream = stream, .event = ended[s]});
+    const Adding adding{plan, device, place, addresses, id, step, stream};
+    std::visit([&](const auto& what) { add(adding, what); }, step.what);
+    if (ended[id]) instructions_.push_back({.kind = Instruction::record, .step = id.index, .stream = stream, .event = ended[id]});
   }
   frame_staging();
   prepare_capture(place);
+}
+
+void Program::add_kernel(const Adding& a, std::unique_ptr<Kernel> kernel) {
+  std::vector<std::byte*> inputs, outputs;
+  for (const BufferId id : a.step.inputs) inputs.push_back(a.address(id));
+  for (const BufferId id : a.step.outputs) outputs.push_back(a.address(id));
+  kernel->bind(inputs, outputs, a.address(a.step.workspace));
+  instructions_.push_back({.kind = Instruction::launch, .step = a.id.index, .stream = a.stream, .kernel = kernel.get()});
+  kernels_.push_back(std::move(kernel));
+}
+
+void Program::add(const Adding& a, const LaunchStep& launch) {
+  try {
+    add_kernel(a, make_kernel(a.place.backend, a.plan, a.device, a.step, launch));
+  } catch (const Error& e) {
+    fail(e.code(), names_.back(), ": ", e.what());
+  }
+}
+
+void Program::add(const Adding& a, const ExchangeStep& step) {
+  const Exchange& e = a.plan.exchanges[step.exchange];
+  if (!a.place.group || e.elements == 0 || e.devices.size() < 2) return;
+  const ExchangeSpec spec{e.kind, e.devices, e.elements, e.dtype, parts_of(a.plan, step.exchange), a.place.first_channel + step.exchange.index};
+  try {
+    add_kernel(a, a.place.group->make(spec, a.place.rank));
+  } catch (const Error& error) {
+    fail(error.code(), names_.back(), ": ", error.what());
+  }
 }
 
 // The staged copies wait until the step before has taken its batch, the step's copies until the batch is there.
@@ -133,33 +144,26 @@ void Program::frame_staging() {
   taken_.push_back(instruction(taken_.back(), Instruction::record, *staging_.taken));
 }
 
-// Rows of the global batch that are this device's, or all of what has no batch; a sum's place by device.
-void Program::add_copy(const Plan& plan, std::size_t device_index, int number, Stream* stream, std::span<std::byte* const> addresses) {
-  const DevicePlan& device = plan.devices[device_index];
-  const Step& step = device.steps[static_cast<std::size_t>(number)];
-  const bool in = step.kind == StepKind::slice;
-  const BufferId id = in ? step.outputs[0] : step.inputs[0];
-  const std::int64_t bytes = device.buffers[static_cast<std::size_t>(id.index)].operand.bytes();
-  if (bytes == 0) return;
-  const std::size_t host = static_cast<std::size_t>(step.host);
-  const bool rows = in ? plan.inputs[host].batched : plan.outputs[host].combine == Combine::rows;
-  std::int64_t offset = 0;
-  if (rows)
-    offset = bytes / device.slice_size * device.slice_begin;
-  else if (!in)
-    offset = bytes * static_cast<std::int64_t>(device_index);
-  if (!in) host_parts_.push_back({host, offset, bytes});
-  Instruction copy{.kind = in ? Instruction::copy_in : Instruction::copy_out,
-                   .step = number,
-                   .stream = stream,
-                   .memory = addresses[static_cast<std::size_t>(id.index)],
-                   .host = host,
-                   .offset = offset,
-                   .bytes = bytes};
-  if (in && step.workspace.present()) {
+Program::Instruction Program::copy_of(const Adding& a, BufferId buffer, Instruction::Kind kind, int host, std::int64_t offset) const {
+  return {.kind = kind,
+          .step = a.id.index,
+          .stream = a.stream,
+          .memory = a.address(buffer),
+          .host = static_cast<std::size_t>(host),
+          .offset = offset,
+          .bytes = a.device.buffers[buffer].operand.bytes()};
+}
+
+void Program::add(const Adding& a, const SliceStep& slice) {
+  const BufferId id = a.step.outputs[0];
+  const Operand& operand = a.device.buffers[id].operand;
+  if (operand.bytes() == 0) return;
+  const bool rows = a.plan.inputs[static_cast<std::size_t>(slice.host)].batched;
+  Instruction copy = copy_of(a, id, Instruction::copy_in, slice.host, rows ? operand.bytes() / operand.shape[0] * slice.begin : 0);
+  if (a.step.workspace.present()) {
     Instruction staged = copy;
     staged.stream = staging_.stream.get();
-    staged.memory = addresses[static_cast<std::size_t>(step.workspace.index)];
+    staged.memory = a.address(a.step.workspace);
     copy.kind = Instruction::copy;
     copy.from = staged.memory;
     staged_.push_back(staged);
@@ -167,6 +171,16 @@ void Program::add_copy(const Plan& plan, std::size_t device_index, int number, S
   } else {
     instructions_.push_back(copy);
   }
+}
+
+void Program::add(const Adding& a, const ConcatStep& part) {
+  const BufferId id = a.step.inputs[0];
+  const Operand& operand = a.device.buffers[id].operand;
+  if (operand.bytes() == 0) return;
+  const bool rows = a.plan.outputs[static_cast<std::size_t>(part.host)].combine == Combine::rows;
+  instructions_.push_back(copy_of(a, id, Instruction::copy_out, part.host, operand.bytes() / (rows ? operand.shape[0] : 1) * part.begin));
+  const Instruction& copy = instructions_.back();
+  host_parts_.push_back({copy.host, copy.offset, copy.bytes});
 }
 
 void Program::execute(const Instruction& i, Stream& stream, const HostBuffers& host) {

@@ -28,9 +28,9 @@ class Program {
     Device& device;
     std::span<const std::unique_ptr<Stream>> streams;
     Staging& staging;
-    CollectiveGroup* group;  // null where the plan sums nothing
+    CollectiveGroup* group;  // null where the plan exchanges nothing
     int rank;              // of the device in the group
-    int first_channel;  // of the plan's buckets in the group
+    int first_channel;  // of the plan's exchanges in the group
   };
   // addresses[i]: where buffer i of the plan lies. Fails (device) naming the step whose kernel the backend does not
   // have, or has with other layouts.
@@ -79,7 +79,13 @@ class Program {
   void replay(const HostBuffers& host);
   void prepare_capture(const Place& place);
   void capture();
-  void add_copy(const Plan& plan, std::size_t device, int step, Stream* stream, std::span<std::byte* const> addresses);
+  struct Adding;  // a step that becomes instructions
+  void add(const Adding& a, const SliceStep& step);
+  void add(const Adding& a, const LaunchStep& step);
+  void add(const Adding& a, const ExchangeStep& step);
+  void add(const Adding& a, const ConcatStep& step);
+  Instruction copy_of(const Adding& a, BufferId buffer, Instruction::Kind kind, int host, std::int64_t offset) const;
+  void add_kernel(const Adding& a, std::unique_ptr<Kernel> kernel);
   void frame_staging();
 
   std::vector<Instruction> staged_, taken_;  // staged inputs: from the host, on the copy stream; then to where the step reads

@@ -11,20 +11,14 @@
 #include "planner/plan/plan_file.h"
 #include "ranks/world.h"
 #include "runtime/device_runtime.h"
-#include "runtime/reorder.h"
+#include "runtime/parameter_parts.h"
 #include "runtime/workers.h"
 
 namespace tandem {
 namespace {
 
-// The template's tensor as it lies in memory, seen in the device's shape.
-Operand source_of(const PlanParameter& p) {
-  return {p.operand.dtype, p.operand.shape, p.source.any() ? Layout::row_major(p.operand.shape.rank()) : p.source};
-}
-
-bool reduces(const Plan& plan) {
-  return std::any_of(plan.devices[0].steps.begin(), plan.devices[0].steps.end(),
-                     [](const Step& s) { return s.kind == StepKind::all_reduce; });
+bool exchanges(const Plan& plan) {
+  return std::any_of(plan.exchanges.begin(), plan.exchanges.end(), [](const Exchange& e) { return e.devices.size() > 1; });
 }
 
 [[noreturn]] void rethrow(const DeviceId& device, const Workers::Failure& failure) {
@@ -90,6 +84,11 @@ struct Session::State {
 
   const DeviceId& name_of(int device) const { return plans[0]->devices[static_cast<std::size_t>(range.first + device)].device; }
 
+  // What the device of this number, of this process's, keeps of a parameter; null where it has none.
+  const ParameterPart* part_of(const PlanParameter& p, std::size_t device) const { return p.on(range.first + static_cast<int>(device)); }
+  // Which devices give a parameter's value: the one asked where it has all of it, else another that has, else all with parts.
+  std::vector<std::size_t> holders(const PlanParameter& p, std::size_t asked) const;
+
   // Runs job(device runtime, index) in every worker and rethrows what failed first, with the device's name.
   template <class Job>
   void on_devices(Job&& job) {
@@ -143,9 +142,12 @@ void Session::State::check_same_session(const Plan& plan) const {
     if (it == parameters.end())
       fail(ExitCode::usage, "session: the plan to add has parameter '", p.name, "', which the first plan has not");
     const PlanParameter& q = *it->second;
-    if (p.operand != q.operand || p.arena != q.arena || p.offset != q.offset || p.type != q.type || p.source != q.source)
-      fail(ExitCode::usage, "session: parameter '", p.name, "' is ", p.operand, " at ", p.offset, " in the plan to add, ", q.operand,
-           " at ", q.offset, " in the first");
+    if (p.parts == q.parts && p.arena == q.arena && p.type == q.type && p.source == q.source) continue;
+    const auto [here, there] = std::mismatch(p.parts.begin(), p.parts.end(), q.parts.begin(), q.parts.end());
+    const auto text = [&](const PlanParameter& of, auto part) {
+      return part == of.parts.end() ? concat(of.type, " in ", of.parts.size(), " parts") : concat(part->operand, " at ", part->offset, " of device ", part->device);
+    };
+    fail(ExitCode::usage, "session: parameter '", p.name, "' is ", text(p, here), " in the plan to add, ", text(q, there), " in the first");
   }
 }
 
@@ -165,22 +167,20 @@ void Session::State::load(Plan plan) {
     claim(own.random, "tandem.random", {DType::int64, {4}});
   }
   own_inputs.push_back(own);
-  can_be_left.push_back(p.mode == PlanMode::inference && !reduces(p));
+  can_be_left.push_back(p.mode == PlanMode::inference && !exchanges(p));
   for (DeviceInputs& i : inputs) i.inputs.resize(std::max(i.inputs.size(), p.inputs.size()));
 
   if (world) world->agree(std::vector<World::Fact>{{"plan", hash_of(p)}});
-  if (!group && p.devices.size() > 1 && reduces(p)) make_group(p);
+  if (!group && exchanges(p)) make_group(p);
   on_devices([&](std::unique_ptr<DeviceRuntime>& device, std::size_t d) {
     const std::size_t index = static_cast<std::size_t>(range.first) + d;
     if (!device) device = std::make_unique<DeviceRuntime>(p, index, find_backend(backends, p.devices[index].device));
     device->add(p, group.get(), channels);
   });
-  channels += static_cast<int>(p.buckets.size());
+  channels += static_cast<int>(p.exchanges.size());
 
   std::vector<std::int64_t>& bytes = output_bytes.emplace_back();
-  for (const HostOutput& o : p.outputs)
-    bytes.push_back(o.type.shape.elements() * static_cast<std::int64_t>(size_of(o.type.dtype)) *
-                    (o.combine == Combine::sum ? std::ssize(p.devices) : 1));
+  for (const HostOutput& o : p.outputs) bytes.push_back(o.bytes());
   const auto all = static_cast<std::size_t>(std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0}));
   if (world) exchanged.resize(std::max(exchanged.size(), all));
 }
@@ -188,7 +188,7 @@ void Session::State::load(Plan plan) {
 void Session::State::make_group(const Plan& p) {
   const std::string& backend = p.devices[0].device.backend;
   for (const DevicePlan& d : p.devices)
-    if (d.device.backend != backend) fail(ExitCode::device, "devices ", p.devices[0].device, " and ", d.device, " cannot sum together");
+    if (d.device.backend != backend) fail(ExitCode::device, "devices ", p.devices[0].device, " and ", d.device, " cannot exchange values");
   GroupSpec spec;
   spec.first_rank = range.first;
   spec.ranks = static_cast<int>(p.devices.size());
@@ -261,9 +261,20 @@ void Session::set_parameters(std::span<const NamedTensor> values) {
     targets.push_back(it->second);
   }
   const auto write = [&](const PlanParameter& parameter, const Tensor& value) {
-    std::vector<std::byte> bytes(static_cast<std::size_t>(parameter.operand.bytes()));
-    reorder(source_of(parameter), value.bytes(), parameter.operand, bytes);
-    state_->on_devices([&](std::unique_ptr<DeviceRuntime>& device, std::size_t) { device->write(parameter, bytes); });
+    struct Prepared {
+      const ParameterPart* part;
+      std::vector<std::byte> bytes;
+    };
+    std::vector<Prepared> prepared;  // equal parts once
+    const auto bytes_of = [&](const ParameterPart& part) {
+      return std::find_if(prepared.begin(), prepared.end(), [&](const Prepared& p) { return p.part->alike(part); });
+    };
+    for (std::size_t d = 0; d < state_->devices.size(); ++d)
+      if (const ParameterPart* part = state_->part_of(parameter, d); part && bytes_of(*part) == prepared.end())
+        prepared.push_back({part, cut_part(parameter, *part, value.bytes())});
+    state_->on_devices([&](std::unique_ptr<DeviceRuntime>& device, std::size_t d) {
+      if (const ParameterPart* part = state_->part_of(parameter, d)) device->write(parameter.arena, *part, bytes_of(*part)->bytes);
+    });
   };
   std::map<std::string_view, const Tensor*> set;
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -274,6 +285,17 @@ void Session::set_parameters(std::span<const NamedTensor> values) {
     if (const auto of = set.find(p.copy_of); of != set.end()) write(p, of->second->cast(p.type.dtype));
 }
 
+std::vector<std::size_t> Session::State::holders(const PlanParameter& p, std::size_t asked) const {
+  std::vector<std::size_t> all;
+  for (std::size_t d = 0; d < devices.size(); ++d)
+    if (part_of(p, d)) all.push_back(d);
+  const auto whole = [&](std::size_t d) { return part_of(p, d) && part_of(p, d)->axis < 0; };
+  if (whole(asked)) return {asked};
+  if (const auto one = std::find_if(all.begin(), all.end(), whole); one != all.end()) return {*one};
+  if (all.size() != p.parts.size()) fail(ExitCode::device, "parameter '", p.name, "' has parts on devices of another process, and cannot be read here");
+  return all;
+}
+
 namespace {
 
 template <class State>
@@ -282,12 +304,15 @@ void read_arena(State& state, ArenaKind arena, std::size_t from, const Session::
   if (from >= state.devices.size()) fail(ExitCode::usage, "session: device ", from, " of ", state.devices.size());
   for (const PlanParameter& p : plan.parameters) {
     if (p.arena != arena || !p.copy_of.empty()) continue;
-    std::vector<std::byte> bytes(static_cast<std::size_t>(p.operand.bytes()));
+    const std::vector<std::size_t> holders = state.holders(p, from);
+    std::vector<std::vector<std::byte>> bytes(state.devices.size());
+    for (const std::size_t d : holders) bytes[d].resize(static_cast<std::size_t>(state.part_of(p, d)->operand.bytes()));
     state.on_devices([&](std::unique_ptr<DeviceRuntime>& device, std::size_t d) {
-      if (d == from) device->read(p, bytes);
+      if (std::find(holders.begin(), holders.end(), d) != holders.end()) device->read(p.arena, *state.part_of(p, d), bytes[d]);
     });
     NamedTensor value{p.name, Tensor(p.type)};
-    reorder(p.operand, bytes, source_of(p), value.tensor.write());
+    const std::span<std::byte> whole = value.tensor.write();
+    for (const std::size_t d : holders) put_part(p, *state.part_of(p, d), bytes[d], whole);
     visit(value);
   }
 }
@@ -317,9 +342,10 @@ std::vector<std::vector<std::uint32_t>> Session::parameter_checksums() const {
   state_->on_devices([&](std::unique_ptr<DeviceRuntime>& device, std::size_t d) {
     std::vector<std::byte> bytes;
     for (std::size_t p = 0; p < parameters.size(); ++p) {
-      if (parameters[p].arena != ArenaKind::parameters) continue;
-      bytes.resize(static_cast<std::size_t>(parameters[p].operand.bytes()));
-      device->read(parameters[p], bytes);
+      const ParameterPart* part = state_->part_of(parameters[p], d);
+      if (!part || parameters[p].arena != ArenaKind::parameters) continue;
+      bytes.resize(static_cast<std::size_t>(part->operand.bytes()));
+      device->read(ArenaKind::parameters, *part, bytes);
       sums[d][p] = crc32c(0, bytes);
     }
   });

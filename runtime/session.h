@@ -47,8 +47,9 @@ class Session {
   std::size_t add(Plan plan);
   const Plan& plan(std::size_t index = 0) const;
 
-  // Values by the template's names, row-major in the template's shape. Every replica gets the same. Optimizer state
-  // is zero until it is set. Fails (model) on an unknown name or another type.
+  // Values by the template's names, row-major in the template's shape. Every device gets its part, most often all. Read are the
+  // values of the device asked for; of a parameter that it does not have whole, those of the devices that have it. Optimizer
+  // state is zero until it is set. Fails (model) on an unknown name or another type.
   void set_parameters(std::span<const NamedTensor> values);
   std::vector<NamedTensor> parameters(int device = 0) const;  // weights and running statistics
   std::vector<NamedTensor> optimizer_state(int device = 0) const;
@@ -57,8 +58,8 @@ class Session {
   void each_parameter(const Visit& visit, int device = 0) const;
   void each_optimizer_state(const Visit& visit, int device = 0) const;
 
-  // CRC-32C of what each device of this process holds, by device and by the first plan's parameters (optimizer state is
-  // zero here): equal on all replicas.
+  // CRC-32C of what each device of this process holds, by device and by the first plan's parameters (optimizer state, and what a
+  // device has no part of, is zero here): equal where parts are alike.
   std::vector<std::vector<std::uint32_t>> parameter_checksums() const;
 
   // Fails (data) where what is going to be fed as the plan's inputs has another type or shape; absent: no values. Once, before

@@ -165,10 +165,7 @@ void Model::State::prepare_runner(std::size_t index) {
   session->check_inputs(index, fed);
   r.inputs.resize(r.targets.size());
   r.ahead.resize(r.targets.size());
-  for (const HostOutput& output : plan.outputs) {
-    const std::size_t copies = output.combine == Combine::sum ? plan.devices.size() : 1;
-    r.storage.emplace_back(copies * static_cast<std::size_t>(output.type.shape.elements()) * size_of(output.type.dtype));
-  }
+  for (const HostOutput& output : plan.outputs) r.storage.emplace_back(static_cast<std::size_t>(output.bytes()));
   for (auto& s : r.storage) r.outputs.push_back(s.data());
   if (runners.size() <= index) runners.resize(index + 1);
   runners[index] = std::move(r);

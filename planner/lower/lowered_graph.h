@@ -18,6 +18,8 @@ struct LoweredParameter {
   Layout source;     // how the template's values lie, seen in the buffer's shape
   bool trainable = false;
   std::string copy_of;
+  int axis = -1;     // of the template's tensor, of which this device keeps a part; -1: all of it
+  std::int64_t begin = 0;  // of the part along that axis
 };
 struct LoweredInput {
   std::string name;
@@ -31,7 +33,9 @@ struct LoweredGraph {
   std::vector<LoweredParameter> parameters;
   std::vector<LoweredInput> inputs;
   std::vector<BufferId> outputs;               // of graph.outputs
-  std::vector<Bucket> buckets;                 // by Step::bucket; seconds not set
+  // By ExchangeStep::exchange; the programs of other devices have the same ones by name. Seconds not set, devices only where
+  // it is not all of them.
+  IdVector<ExchangeId, Exchange> exchanges;
   double seconds = 0;
   std::vector<std::string> warnings;
 };

@@ -79,7 +79,7 @@ class Selector {
 
   // In place, in a bucket that holds all that the node sums.
   void all_reduce(const Node& node) {
-    Bucket bucket{.name = concat("bucket ", program_.buckets.size()), .dtype = graph_[node.inputs[0]].type.dtype};
+    Exchange bucket{.name = concat("bucket ", program_.exchanges.size()), .dtype = graph_[node.inputs[0]].type.dtype};
     std::vector<BufferId> parts;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       parts.push_back(part_of_sum(node.inputs[i], node.outputs[i]));
@@ -88,9 +88,8 @@ class Selector {
       bucket.values.push_back(whole.of.empty() ? whole.name : whole.of);
     }
     const BufferId all = values_.gather(bucket, parts);
-    program_.steps.push_back({.kind = StepKind::all_reduce, .outputs = {all}, .bucket = static_cast<int>(program_.buckets.size()), .stream = 1, .origin = node.origin});
+    program_.steps.push_back({.what = ExchangeStep{program_.exchanges.add(std::move(bucket))}, .outputs = {all}, .stream = 1, .origin = node.origin});
     program_.in_place.emplace_back();
-    program_.buckets.push_back(std::move(bucket));
   }
 
   // The memory in which a value is summed: its own, or a copy where others read it, too.
@@ -140,13 +139,13 @@ class Selector {
     }
     const KernelDescription chosen = all[best];
 
-    Step step{.kind = StepKind::launch, .op = std::string(node.op->name), .kernel = chosen.kernel, .attributes = node.attributes, .origin = node.origin};
+    Step step{.what = LaunchStep{std::string(node.op->name), chosen.kernel, node.attributes}, .origin = node.origin};
     for (std::size_t k = 0; k < node.inputs.size(); ++k) {
       const ValueId in = node.inputs[k];
       step.inputs.push_back(in.present() ? values_.form(in, chosen.inputs[k].layout) : BufferId{});
       if (widened && in.present() && values_.operand(step.inputs.back()).dtype != chosen.inputs[k].dtype) step.inputs.back() = wide(in, step.inputs.back(), chosen.inputs[k]);
     }
-    if (widened) ++widened_[step.op];
+    if (widened) ++widened_[std::string(node.op->name)];
     std::vector<std::pair<BufferId, BufferId>> casts;  // of float32 results to what the graph has
     for (std::size_t k = 0; k < node.outputs.size(); ++k) {
       const ValueId out = node.outputs[k];

@@ -173,7 +173,7 @@ void ValueForms::convert(std::string_view op, BufferId from, BufferId to) {
   }
   if (!best) fail("no kernel of backend ", backend_.name(), " makes ", operand(to), " of ", operand(from), " (", op, ")");
   const KernelDescription chosen = *best;
-  Step step{.kind = StepKind::launch, .op = std::string(op), .kernel = chosen.kernel, .attributes = std::move(attributes), .inputs = {from}, .outputs = {to}, .origin = *origin_};
+  Step step{.what = LaunchStep{std::string(op), chosen.kernel, std::move(attributes)}, .inputs = {from}, .outputs = {to}, .origin = *origin_};
   launch(std::move(step), chosen, cost, 0);
 }
 
@@ -184,7 +184,7 @@ double ValueForms::reorder_seconds(const Operand& from, const Operand& to) const
 
 void ValueForms::launch(Step step, const KernelDescription& d, Cost cost, double flops) {
   if (d.workspace > 0) {
-    Buffer w{.name = concat(step.op, " workspace"), .operand = {DType::uint8, Shape{d.workspace}, Layout::row_major(1)}, .memory = MemoryClass::workspace};
+    Buffer w{.name = concat(step.op(), " workspace"), .operand = {DType::uint8, Shape{d.workspace}, Layout::row_major(1)}, .memory = MemoryClass::workspace};
     w.bytes = aligned(d.workspace);
     step.workspace = program_.buffers.add(std::move(w));
   }
@@ -203,7 +203,7 @@ BufferId ValueForms::unnamed(ValueId v, const Operand& operand) {
   return b;
 }
 
-BufferId ValueForms::gather(Bucket& bucket, std::span<const BufferId> parts) {
+BufferId ValueForms::gather(Exchange& bucket, std::span<const BufferId> parts) {
   const BufferId id{static_cast<int>(program_.buffers.size())};
   std::int64_t bytes = 0;
   for (const BufferId part : parts) {

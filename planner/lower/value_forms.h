@@ -35,7 +35,7 @@ class ValueForms {
   double reorder_seconds(const Operand& from, const Operand& to) const;  // estimated
   void move_to_gradients(BufferId b);
   // One buffer in which these lie, one behind the other; sets the bucket's number of elements.
-  BufferId gather(Bucket& bucket, std::span<const BufferId> parts);
+  BufferId gather(Exchange& bucket, std::span<const BufferId> parts);
   // Adds a step to the program, with its workspace.
   void launch(Step step, const KernelDescription& description, Cost cost, double flops);
 

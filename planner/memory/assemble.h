@@ -1,4 +1,4 @@
-// From programs to a plan: slices of the batch, all-reduces, concats, memory.
+// From programs to a plan: slices of the batch, exchanges, concats, memory.
 #pragma once
 #include <string>
 #include <vector>
@@ -13,12 +13,15 @@ struct Replica {
   DeviceModel model;
   std::int64_t slice_begin = 0;
   std::int64_t slice_size = 0;
-  const LoweredGraph* program = nullptr;       // shared by the devices with equal slices
+  const LoweredGraph* program = nullptr;  // may be shared by devices
   bool stages_inputs = false;             // the backend's
+  std::vector<int> outputs;               // by the program's outputs: which of the plan's it is; empty: the same ones
+  int output(std::size_t of_program) const { return outputs.empty() ? static_cast<int>(of_program) : outputs[of_program]; }
 };
 
-// Fills plan.inputs, outputs, parameters, devices and buckets. `rows`: how many rows of each output are one sample's; 0: it
-// is each device's own.
+// Fills plan.inputs, outputs, parameters, devices and exchanges. Programs may differ: an exchange is the same in those that have
+// one of its name, and so are inputs and parameters. `rows`: how many rows of each output are one sample's; 0: each device that
+// has it gives a part of its own.
 void assemble(Plan& plan, const std::vector<Replica>& replicas, const std::vector<std::string>& output_names, std::span<const std::int64_t> rows, const CompileOptions& options, const Plan* parameters_of);
 
 }  // namespace tandem

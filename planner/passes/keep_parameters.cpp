@@ -35,7 +35,7 @@ Graph keep_parameters(const Graph& graph, const Plan& owner) {
     if (wanted.kind != ValueKind::parameter) continue;
     const auto kept = std::find_if(owner.parameters.begin(), owner.parameters.end(), [&](const PlanParameter& p) { return p.name == wanted.name; });
     if (kept == owner.parameters.end()) continue;  // told later, with the plan's other differences
-    const Shape &from = kept->operand.shape, &to = wanted.type.shape;
+    const Shape &from = kept->parts.front().operand.shape, &to = wanted.type.shape;
     const Ints from_axes = axes_of(kept->source, from.rank()), to_axes = axes_of(wanted.source, to.rank());
     if (from == to && from_axes == to_axes) continue;
     const ValueId old{static_cast<int>(v)}, parameter = copy.map(old);

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "planner/plan/plan.h"
 
 namespace tandem {
@@ -26,14 +28,41 @@ std::string_view name_of(ArenaKind k) {
   return "unknown";
 }
 
-std::string_view name_of(StepKind k) {
-  switch (k) {
-    case StepKind::slice: return "slice";
-    case StepKind::launch: return "launch";
-    case StepKind::all_reduce: return "all_reduce";
-    case StepKind::concat: return "concat";
+std::string_view kind_of(const Plan& plan, const Step& step) {
+  struct Kind {
+    const Plan& plan;
+    const Step& step;
+    std::string_view operator()(const SliceStep&) const { return "slice"; }
+    std::string_view operator()(const LaunchStep&) const { return "launch"; }
+    std::string_view operator()(const ConcatStep&) const { return "concat"; }
+    std::string_view operator()(const ExchangeStep& e) const {
+      if (e.exchange.index < 0 || e.exchange.index >= static_cast<int>(plan.exchanges.size())) return "exchange";
+      const ExchangeKind kind = plan.exchanges[e.exchange].kind;
+      return kind == ExchangeKind::send && step.inputs.empty() ? "receive" : name_of(kind);
+    }
+  };
+  return std::visit(Kind{plan, step}, step.what);
+}
+
+std::vector<std::int64_t> parts_of(const Plan& plan, ExchangeId id) {
+  const Exchange& exchange = plan.exchanges[id];
+  const bool gathers = exchange.kind == ExchangeKind::all_gather;
+  std::vector<std::int64_t> parts;
+  if (!gathers && exchange.kind != ExchangeKind::reduce_scatter) return parts;
+  for (const int d : exchange.devices) {
+    const DevicePlan& device = plan.devices[static_cast<std::size_t>(d)];
+    for (const Step& s : device.steps)
+      if (const auto* e = s.as<ExchangeStep>(); e && e->exchange == id) {
+        parts.push_back(device.buffers[(gathers ? s.inputs : s.outputs)[0]].operand.shape.elements());
+        break;
+      }
   }
-  return "unknown";
+  return parts;
+}
+
+const ParameterPart* PlanParameter::on(int device) const {
+  const auto part = std::find_if(parts.begin(), parts.end(), [&](const ParameterPart& p) { return p.device == device; });
+  return part == parts.end() ? nullptr : &*part;
 }
 
 std::int64_t DevicePlan::peak_bytes() const {

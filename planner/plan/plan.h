@@ -1,10 +1,12 @@
 // The plan: everything a training or inference step does on every device, decided. It is a stable, versioned,
-// self-contained format (plan.proto); people read it through print.h, the runtime replays it.
+// self-contained format (tandem_plan.proto); people read it as plan_file.h prints it, the runtime replays it.
 #pragma once
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "graph/graph.h"
+#include "graph/id_vector.h"
 #include "kernels/device.h"
 
 namespace tandem {
@@ -17,6 +19,10 @@ struct BufferId {
 struct StepId {
   int index = -1;
   auto operator<=>(const StepId&) const = default;
+};
+struct ExchangeId {
+  int index = -1;
+  auto operator<=>(const ExchangeId&) const = default;
 };
 
 // Memory by what it is for. The first two persist from step to step and are shared by all plans of a session.
@@ -36,6 +42,7 @@ std::string_view name_of(ArenaKind k);
 struct Buffer {
   std::string name;           // of the value it holds
   Operand operand;            // dtype, shape, layout
+  std::string placement;      // of the value over the devices, for people: "split(0)", "broadcast", "partial", "own"; or empty
   MemoryClass memory = MemoryClass::activations;
   ArenaKind arena = ArenaKind::scratch;
   std::int64_t offset = 0;    // bytes from the arena's start, a multiple of 64
@@ -45,25 +52,47 @@ struct Buffer {
   std::optional<Tensor> constant;  // values to load once; it lies in arena constants
 };
 
-enum class StepKind {
-  slice,       // host input `host` rows [slice_begin, slice_begin+slice_size) → outputs[0]; for a broadcast input all of it.
-               // With a workspace (in arena staging) they come there first, if known while the step before still computes
-  launch,      // run a kernel
-  all_reduce,  // outputs[0] = sum over devices, in place; `bucket` names it
-  concat,      // inputs[0] → rows of host output `host`
+// What moves between devices. Each of its members enters it by one step, and all devices enter theirs in one order. Parts of
+// a value (what a reduce_scatter gives and an all_gather takes) lie one behind the other in the members' order, along the
+// axis that is outermost in memory; they need not be equal.
+struct Exchange {
+  ExchangeKind kind = ExchangeKind::all_reduce;
+  std::string name;
+  std::vector<int> devices;        // its members, as indices into Plan::devices, in rank order; the first of a broadcast gives, of a send too
+  std::int64_t elements = 0;       // of the whole value
+  DType dtype = DType::float32;
+  std::vector<std::string> values; // names of the parameters whose gradients it carries
+  double seconds = 0;              // estimated
 };
-std::string_view name_of(StepKind k);
+
+// Host input `host` → outputs[0]: of a batched one as many rows from `begin` as that holds, else all of it. With a workspace
+// (in arena staging) they come there first, if known while the step before still computes.
+struct SliceStep {
+  int host = -1;                   // index into Plan::inputs
+  std::int64_t begin = 0;
+};
+// Runs a kernel. Absent operands: BufferId{}.
+struct LaunchStep {
+  std::string op;                  // operator
+  std::string kernel;              // chosen kernel
+  Attributes attributes;
+};
+// Takes part in an exchange. all_reduce: in place in outputs[0]. Else inputs[0] → outputs[0]; a sender has no output, a
+// receiver, of a send or a broadcast, no input, and who gives in a broadcast may have one.
+struct ExchangeStep {
+  ExchangeId exchange;
+};
+// inputs[0] → host output `host`: its rows from `begin`, or, of those that are summed, its part number `begin`.
+struct ConcatStep {
+  int host = -1;                   // index into Plan::outputs
+  std::int64_t begin = 0;
+};
 
 struct Step {
-  StepKind kind = StepKind::launch;
-  std::string op;                  // operator, of a launch
-  std::string kernel;              // chosen kernel, of a launch
-  Attributes attributes;
-  std::vector<BufferId> inputs;    // absent operands: BufferId{}
+  std::variant<SliceStep, LaunchStep, ExchangeStep, ConcatStep> what;
+  std::vector<BufferId> inputs;
   std::vector<BufferId> outputs;
   BufferId workspace;
-  int host = -1;                   // index into Plan::inputs or Plan::outputs
-  int bucket = -1;                 // index into Plan::buckets
   int stream = 0;                  // 0 compute, 1 communication
   std::vector<StepId> waits;       // steps of other streams that must have ended
   std::vector<std::string> origin; // names of ONNX nodes
@@ -71,6 +100,12 @@ struct Step {
   double bytes = 0;                // memory traffic
   double seconds = 0;              // estimated, or measured by the autotuner
   bool measured = false;
+
+  template <class What>
+  What* as() { return std::get_if<What>(&what); }
+  template <class What>
+  const What* as() const { return std::get_if<What>(&what); }
+  std::string_view op() const { return as<LaunchStep>() ? std::string_view(as<LaunchStep>()->op) : std::string_view(); }  // empty: no launch
 };
 
 struct Arena {
@@ -83,52 +118,59 @@ struct DevicePlan {
   DeviceId device;
   DeviceModel model;
   double weight = 1;
-  std::int64_t slice_begin = 0;    // rows of the global batch
+  std::int64_t slice_begin = 0;    // rows of the global batch that it works on
   std::int64_t slice_size = 0;
   std::vector<Arena> arenas;       // in arena_kinds' order
-  std::vector<Buffer> buffers;
-  std::vector<Step> steps;         // in issue order; each stream runs its own in this order
+  IdVector<BufferId, Buffer> buffers;
+  IdVector<StepId, Step> steps;    // in issue order; each stream runs its own in this order
   std::int64_t peak_bytes() const; // sum of the arenas
   // At the moment of the largest scratch use, live bytes by class (persistent classes whole).
   std::vector<std::pair<MemoryClass, std::int64_t>> memory;
 };
 
-struct Bucket {
-  std::string name;
-  std::int64_t elements = 0;
-  DType dtype = DType::float32;
-  std::vector<std::string> values; // parameter names whose gradients it carries
-  double seconds = 0;              // estimated
-};
-
 struct HostInput {
   std::string name;
   TensorType type;                 // with the global batch
-  bool batched = true;             // sliced along axis 0; else every device gets all of it
+  bool batched = true;             // sliced along axis 0; else who reads it gets all of it
 };
 enum class Combine { rows, sum };
 struct HostOutput {
   std::string name;
-  TensorType type;                 // rows: of the global batch, as many for each sample; sum: one device's type, one after another per device
+  TensorType type;                 // rows: of the global batch, as many for each sample; sum: that of one part
   Combine combine = Combine::rows;
+  int parts = 1;                   // sum: how many devices give one, one behind the other on the host
+  std::int64_t bytes() const { return type.shape.elements() * static_cast<std::int64_t>(size_of(type.dtype)) * parts; }
 };
 
-// A parameter in the plan: the template's name and shape, and where each device keeps it.
+// What one device keeps of a parameter.
+struct ParameterPart {
+  int device = 0;                  // index into Plan::devices
+  Operand operand;                 // shape and layout there
+  std::int64_t offset = 0;         // in the parameter's arena
+  int axis = -1;                   // of the template's tensor, that is cut there; -1: all of it
+  std::int64_t begin = 0;          // along that axis; the part is as long as the operand has elements for
+  bool operator==(const ParameterPart&) const = default;
+  // Whether another device keeps the same of it: both hold equal bytes.
+  bool alike(const ParameterPart& o) const { return operand == o.operand && axis == o.axis && begin == o.begin; }
+};
+
+// A parameter in the plan: the template's name and shape, and what each device keeps of it.
 struct PlanParameter {
   std::string name;
   TensorType type;                 // the template's
-  Layout source;                   // the row-major template as seen in operand's shape (any: row-major)
-  Operand operand;                 // shape and layout on the device
+  Layout source;                   // the row-major template, or a part of it, as seen in an operand's shape (any: row-major)
   ArenaKind arena = ArenaKind::parameters;
-  std::int64_t offset = 0;
+  std::vector<ParameterPart> parts; // by device, ascending; a device may have none, and some device has one
   bool trainable = false;
   std::string copy_of;             // the parameter whose values this one holds in 16 bits: no value of the template's
+
+  const ParameterPart* on(int device) const;  // null where the device has none
 };
 
 enum class PlanMode { training, inference };
 
 struct Plan {
-  int version = 1;
+  int version = 2;
   std::string model;
   PlanMode mode = PlanMode::training;
   std::int64_t batch = 0;          // global
@@ -139,14 +181,20 @@ struct Plan {
   std::vector<HostInput> inputs;
   std::vector<HostOutput> outputs; // training: "loss" (sum) and metrics first
   std::vector<PlanParameter> parameters;
-  std::vector<Bucket> buckets;
+  IdVector<ExchangeId, Exchange> exchanges;
   std::vector<DevicePlan> devices;
   std::vector<std::string> warnings;
   double seconds = 0;              // estimated step
 };
 
+// "slice", "launch", "concat", or what the step does in its exchange: "all_reduce", "send", "receive".
+std::string_view kind_of(const Plan& plan, const Step& step);
+
+// Elements of each member's part, of an exchange that cuts a value or puts it together; empty for others.
+std::vector<std::int64_t> parts_of(const Plan& plan, ExchangeId exchange);
+
 // Fails (model) with every breach: overlapping live buffers, offsets outside arenas, waits that cycle, operands that
-// do not exist, collectives that differ between devices.
+// do not exist, exchanges that not all members enter or whose members wait for each other.
 void verify(const Plan& plan);
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// Plans as files (plan.proto) and as text.
+// Plans as files (tandem_plan.proto) and as text.
 #pragma once
 #include <string>
 
@@ -6,13 +6,13 @@
 
 namespace tandem {
 
-std::string serialize(const Plan& plan);           // plan.proto's binary form; equal plans give equal bytes
+std::string serialize(const Plan& plan);           // the binary form; equal plans give equal bytes
 Plan parse_plan(const std::string& bytes);         // fails (model) on anything that is not a whole plan
 std::string hash_of(const Plan& plan);             // 16 hex digits
 
-std::string text_of_plan(const Plan& plan, bool steps);  // for people; without steps: summary, memory, buckets, warnings
+std::string text_of_plan(const Plan& plan, bool steps);  // for people; without steps: summary, memory, exchanges, warnings
 std::string json_of(const Plan& plan);
-std::string dot_of(const Plan& plan);              // Graphviz, device 0's steps
+std::string dot_of(const Plan& plan);              // Graphviz: all devices' steps
 std::string html_of(const Plan& plan);             // a page with pictures of time and memory, and the text
 
 }  // namespace tandem

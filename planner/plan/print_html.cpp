@@ -7,6 +7,7 @@
 
 #include "planner/plan/format.h"
 #include "planner/plan/plan_file.h"
+#include "planner/plan/print.h"
 #include "planner/plan/timeline.h"
 #include "planner/plan/units.h"
 
@@ -18,7 +19,7 @@ constexpr std::size_t name_width = 60;
 // By memory class, and by kind of step.
 constexpr std::string_view class_colours[] = {"#2f6fb0", "#6f9fd0", "#d1662b", "#e8a87c", "#3a9a5b", "#8a5fb5"};
 constexpr std::string_view kind_colours[] = {"#3a9a5b", "#2f6fb0", "#d1662b", "#8a5fb5"};
-constexpr StepKind step_kinds[] = {StepKind::slice, StepKind::launch, StepKind::all_reduce, StepKind::concat};
+constexpr std::string_view step_kinds[] = {"slice", "launch", "exchange", "concat"};
 
 constexpr std::string_view style = R"(
   body { font: 14px sans-serif; color: #222; margin: 24px; }
@@ -49,9 +50,8 @@ std::string label(double x, double y, std::string_view anchor, std::string_view 
 }
 
 std::string hint_of(const Plan& plan, const Step& s, std::size_t index) {
-  std::string hint = concat("step ", index, ": ", s.kind == StepKind::launch ? s.op : std::string(name_of(s.kind)));
-  if (s.kind == StepKind::all_reduce && s.bucket >= 0) hint += " " + plan.buckets[static_cast<std::size_t>(s.bucket)].name;
-  if (!s.kernel.empty()) hint += concat(", ", s.kernel);
+  std::string hint = concat("step ", index, ": ", label_of(plan, s));
+  if (const auto* launch = s.as<LaunchStep>()) hint += concat(", ", launch->kernel);
   for (const std::string& o : s.origin) hint += concat("\nfrom ", shorten(o, name_width));
   return hint + concat("\n", text_of_seconds(s.seconds), s.measured ? " measured" : " estimated");
 }
@@ -61,7 +61,7 @@ std::string timeline(const Plan& plan, const DevicePlan& d) {
   const double total = t.seconds;
   if (total <= 0) return "";
   std::string keys, out;
-  for (std::size_t k = 0; k < std::size(step_kinds); ++k) keys += key(kind_colours[k], name_of(step_kinds[k]));
+  for (std::size_t k = 0; k < std::size(step_kinds); ++k) keys += key(kind_colours[k], step_kinds[k]);
   const double height = t.streams * row;
   out += fmt::format("<p>Time of a step, estimated {}</p>\n<svg width=\"{}\" height=\"{}\">\n", keys, left + width + 40,
                      height + below);
@@ -69,7 +69,7 @@ std::string timeline(const Plan& plan, const DevicePlan& d) {
     out += label(left - 8, static_cast<double>(s) * row + 17, "end", s < std::size(stream_names) ? stream_names[s] : "stream");
   for (std::size_t i = 0; i < d.steps.size(); ++i)
     out += box(left + t.begins[i] / total * width, d.steps[i].stream * row + 2, (t.ends[i] - t.begins[i]) / total * width, row - 4,
-               kind_colours[static_cast<std::size_t>(d.steps[i].kind)], hint_of(plan, d.steps[i], i));
+               kind_colours[d.steps[i].what.index()], hint_of(plan, d.steps[i], i));
   return out + label(left, height + 16, "start", "0") + label(left + width, height + 16, "end", text_of_seconds(total)) + "</svg>\n";
 }
 
@@ -85,7 +85,7 @@ std::string memory_map(const DevicePlan& d) {
     classes.insert(b.memory);
     boxes += box(left + b.first.index * x, map_height - static_cast<double>(b.offset + b.bytes) * y, (b.last.index - b.first.index + 1) * x,
                  static_cast<double>(b.bytes) * y, class_colours[static_cast<std::size_t>(b.memory)],
-                 concat(shorten(b.name, name_width), "\n", b.operand, "\n", text_of_bytes(b.bytes), " at ", b.offset, ", steps ", b.first.index,
+                 concat(shorten(b.name, name_width), b.placement.empty() ? "" : ", ", b.placement, "\n", b.operand, "\n", text_of_bytes(b.bytes), " at ", b.offset, ", steps ", b.first.index,
                         " to ", b.last.index));
   }
   std::string keys;
@@ -107,10 +107,12 @@ std::string html_of(const Plan& plan) {
   const std::string title = escaped(concat(kind, " plan of ", shorten(plan.model, name_width)));
   std::string out = fmt::format(
       "<!doctype html>\n<html lang=en><meta charset=utf-8>\n<title>{0}</title>\n<style>{1}</style>\n<h1>{0}</h1>\n", title, style);
-  std::set<std::pair<std::int64_t, std::string>> drawn;  // devices with equal slices run the same steps
+  std::vector<const DevicePlan*> drawn;  // devices that run the same steps are drawn once
   for (const DevicePlan& d : plan.devices)
-    if (drawn.insert({d.slice_size, d.device.backend}).second)
+    if (std::none_of(drawn.begin(), drawn.end(), [&](const DevicePlan* other) { return run_alike(*other, d); })) {
+      drawn.push_back(&d);
       out += concat("<h2>", d.device, ", ", d.slice_size, " of ", plan.batch, " samples</h2>\n", timeline(plan, d), memory_map(d));
+    }
   return out + concat("<h2>The plan</h2>\n<pre>", escaped(text_of_plan(plan, true)), "</pre>\n</html>\n");
 }
 

@@ -54,20 +54,28 @@ Json json_of(const Buffer& b) {
              {"bytes", b.bytes},
              {"first", b.first.index},
              {"last", b.last.index}});
+  if (!b.placement.empty()) o.emplace_back("placement", b.placement);
   if (b.alias.present()) o.emplace_back("alias", b.alias.index);
   if (b.constant) o.emplace_back("constant", true);
   return o;
 }
 
-Json json_of(const Step& s) {
-  Object o{{"kind", name_of(s.kind)}};
-  if (!s.op.empty()) o.emplace_back("op", s.op);
-  if (!s.kernel.empty()) o.emplace_back("kernel", s.kernel);
-  if (!s.attributes.empty()) o.emplace_back("attributes", json_of(s.attributes));
+struct MembersOfAction {
+  Object operator()(const SliceStep& s) const { return {{"host", s.host}, {"begin", s.begin}}; }
+  Object operator()(const ConcatStep& s) const { return {{"host", s.host}, {"begin", s.begin}}; }
+  Object operator()(const ExchangeStep& s) const { return {{"exchange", s.exchange.index}}; }
+  Object operator()(const LaunchStep& s) const {
+    Object o{{"op", s.op}, {"kernel", s.kernel}};
+    if (!s.attributes.empty()) o.emplace_back("attributes", json_of(s.attributes));
+    return o;
+  }
+};
+
+Json json_of(const Plan& plan, const Step& s) {
+  Object o{{"kind", kind_of(plan, s)}};
+  append(o, std::visit(MembersOfAction{}, s.what));
   append(o, {{"inputs", ids(s.inputs)}, {"outputs", ids(s.outputs)}});
   if (s.workspace.present()) o.emplace_back("workspace", s.workspace.index);
-  if (s.host >= 0) o.emplace_back("host", s.host);
-  if (s.bucket >= 0) o.emplace_back("bucket", s.bucket);
   append(o, {{"stream", s.stream},
              {"waits", ids(s.waits)},
              {"origin", s.origin},
@@ -78,7 +86,7 @@ Json json_of(const Step& s) {
   return o;
 }
 
-Json json_of(const DevicePlan& d) {
+Json json_of(const Plan& plan, const DevicePlan& d) {
   std::int64_t bound = 0;
   for (const Arena& a : d.arenas) bound += a.lower_bound;
   Object memory;
@@ -100,7 +108,7 @@ Json json_of(const DevicePlan& d) {
       {"memory", std::move(memory)},
       {"arenas", list(d.arenas, [](const Arena& a) -> Json { return Object{{"kind", name_of(a.kind)}, {"bytes", a.bytes}, {"lower_bound", a.lower_bound}}; })},
       {"buffers", list(d.buffers, [](const Buffer& b) { return json_of(b); })},
-      {"steps", list(d.steps, [](const Step& s) { return json_of(s); })},
+      {"steps", list(d.steps, [&](const Step& s) { return json_of(plan, s); })},
   };
 }
 
@@ -115,6 +123,13 @@ Json json_of(const HostOutput& output) {
   Object o{{"name", output.name}};
   append(o, type_of(output.type));
   o.emplace_back("combine", output.combine == Combine::rows ? "rows" : "sum");
+  o.emplace_back("parts", output.parts);
+  return o;
+}
+
+Json json_of(const ParameterPart& p) {
+  Object o{{"device", p.device}, {"operand", operand_of(p.operand)}, {"offset", p.offset}};
+  if (p.axis >= 0) append(o, {{"axis", p.axis}, {"begin", p.begin}});
   return o;
 }
 
@@ -122,16 +137,15 @@ Json json_of(const PlanParameter& p) {
   Object o{{"name", p.name}};
   append(o, type_of(p.type));
   append(o, {{"source", p.source.tag()},
-             {"operand", operand_of(p.operand)},
              {"arena", name_of(p.arena)},
-             {"offset", p.offset},
-             {"trainable", p.trainable}});
+             {"trainable", p.trainable},
+             {"parts", list(p.parts, [](const ParameterPart& part) { return json_of(part); })}});
   if (!p.copy_of.empty()) o.emplace_back("copy_of", p.copy_of);
   return o;
 }
 
-Json json_of(const Bucket& b) {
-  return Object{{"name", b.name}, {"elements", b.elements}, {"dtype", name_of(b.dtype)}, {"values", b.values}, {"seconds", b.seconds}};
+Json json_of(const Exchange& e) {
+  return Object{{"name", e.name}, {"kind", name_of(e.kind)}, {"devices", e.devices}, {"elements", e.elements}, {"dtype", name_of(e.dtype)}, {"values", e.values}, {"seconds", e.seconds}};
 }
 
 }  // namespace
@@ -155,8 +169,8 @@ std::string json_of(const Plan& plan) {
       {"inputs", list(plan.inputs, [](const HostInput& i) { return json_of(i); })},
       {"outputs", list(plan.outputs, [](const HostOutput& o) { return json_of(o); })},
       {"parameters", list(plan.parameters, [](const PlanParameter& p) { return json_of(p); })},
-      {"buckets", list(plan.buckets, [](const Bucket& b) { return json_of(b); })},
-      {"devices", list(plan.devices, [](const DevicePlan& d) { return json_of(d); })},
+      {"exchanges", list(plan.exchanges, [](const Exchange& e) { return json_of(e); })},
+      {"devices", list(plan.devices, [&](const DevicePlan& d) { return json_of(plan, d); })},
       {"warnings", plan.warnings},
   };
   return json.dump() + "\n";

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "planner/plan/plan_file.h"
+#include "planner/plan/print.h"
 #include "planner/plan/timeline.h"
 #include "planner/plan/units.h"
 
@@ -17,8 +18,7 @@ std::string join(const std::vector<std::string>& parts, std::string_view between
 }
 
 const Buffer* find(const DevicePlan& device, BufferId id) {
-  return id.index >= 0 && id.index < static_cast<int>(device.buffers.size()) ? &device.buffers[static_cast<std::size_t>(id.index)]
-                                                                             : nullptr;
+  return id.present() && id.index < static_cast<int>(device.buffers.size()) ? &device.buffers[id] : nullptr;
 }
 
 std::string header(const Plan& plan) {
@@ -152,29 +152,35 @@ std::string memory(const Plan& plan) {
   return out;
 }
 
-std::string buckets(const Plan& plan) {
-  TextTable table(
-      {{"all-reduce"}, {"values", Align::right}, {"type"}, {"bytes", Align::right}, {"estimate", Align::right}, {"gradients of"}});
-  for (const Bucket& b : plan.buckets) {
-    std::string what = b.values.empty() ? std::string() : shorten(b.values.front(), 32);
-    if (b.values.size() > 1) what += (b.values.size() == 2 ? ", " : " .. ") + shorten(b.values.back(), 32);
-    if (b.values.size() > 2) what += concat(" (", b.values.size(), ")");
-    table.add({shorten(b.name, 24), text_of_integer(b.elements), to_string(b.dtype),
-               text_of_bytes(b.elements * static_cast<std::int64_t>(size_of(b.dtype))), text_of_seconds(b.seconds), what});
+// "all": every device of the plan.
+std::string members(const Plan& plan, const Exchange& e) {
+  if (e.devices.size() == plan.devices.size() && plan.devices.size() > 2) return "all";
+  std::vector<const DevicePlan*> group;
+  for (const int d : e.devices) group.push_back(&plan.devices[static_cast<std::size_t>(d)]);
+  return names(group);
+}
+
+std::string exchanges(const Plan& plan) {
+  TextTable table({{"name"}, {"kind"}, {"among"}, {"values", Align::right}, {"type"}, {"bytes", Align::right}, {"estimate", Align::right}, {"gradients of"}});
+  for (const Exchange& e : plan.exchanges) {
+    std::string what = e.values.empty() ? std::string() : shorten(e.values.front(), 32);
+    if (e.values.size() > 1) what += (e.values.size() == 2 ? ", " : " .. ") + shorten(e.values.back(), 32);
+    if (e.values.size() > 2) what += concat(" (", e.values.size(), ")");
+    table.add({shorten(e.name, 24), std::string(name_of(e.kind)), members(plan, e), text_of_integer(e.elements), to_string(e.dtype),
+               text_of_bytes(e.elements * static_cast<std::int64_t>(size_of(e.dtype))), text_of_seconds(e.seconds), what});
   }
-  return "Buckets\n" + table.text("  ");
+  return "Exchanges\n" + table.text("  ");
 }
 
 // "Conv + Relu" where an activation is fused, "Elementwise: Add, Relu" for a program.
-std::string name_of_operator(const Step& step) {
-  if (step.kind != StepKind::launch) return std::string(name_of(step.kind));
+std::string name_of_operator(const LaunchStep& launch) {
   const auto get = [&]<class T>(std::string_view name) {
-    const AttributeValue* value = step.attributes.find(name);
+    const AttributeValue* value = launch.attributes.find(name);
     return value ? std::get_if<T>(value) : nullptr;
   };
-  if (const Strings* ops = get.operator()<Strings>("ops")) return concat(step.op, ": ", shorten(join(*ops, ", "), 36));
-  if (const std::string* activation = get.operator()<std::string>("activation")) return concat(step.op, " + ", *activation);
-  return step.op;
+  if (const Strings* ops = get.operator()<Strings>("ops")) return concat(launch.op, ": ", shorten(join(*ops, ", "), 36));
+  if (const std::string* activation = get.operator()<std::string>("activation")) return concat(launch.op, " + ", *activation);
+  return launch.op;
 }
 
 // Without the knobs of a library's engine, which the other formats show.
@@ -183,34 +189,9 @@ std::string name_of_kernel(const std::string& kernel) {
   return knobs == std::string::npos ? kernel : kernel.substr(0, knobs) + "..";
 }
 
-// The kernel, or what a step of another kind reads or writes.
-std::string name_of_target(const Plan& plan, const Step& step) {
-  const auto name = [](const auto& list, int index) {
-    return index >= 0 && index < static_cast<int>(list.size()) ? shorten(list[static_cast<std::size_t>(index)].name, 32) : std::string();
-  };
-  switch (step.kind) {
-    case StepKind::launch: return name_of_kernel(step.kernel);
-    case StepKind::slice: return name(plan.inputs, step.host);
-    case StepKind::concat: return name(plan.outputs, step.host);
-    case StepKind::all_reduce: return name(plan.buckets, step.bucket);
-  }
-  return "";
-}
-
 std::string steps(const Plan& plan) {
-  const auto same_step = [](const Step& a, const Step& b) {
-    return a.kind == b.kind && a.op == b.op && a.kernel == b.kernel && a.inputs == b.inputs && a.outputs == b.outputs &&
-           a.stream == b.stream && a.waits == b.waits && a.origin == b.origin && to_string(a.attributes) == to_string(b.attributes);
-  };
-  const auto same_buffer = [](const Buffer& a, const Buffer& b) {
-    return a.operand == b.operand && a.arena == b.arena && a.offset == b.offset && a.bytes == b.bytes;
-  };
-  const auto same = [&](const DevicePlan& a, const DevicePlan& b) {
-    return std::equal(a.buffers.begin(), a.buffers.end(), b.buffers.begin(), b.buffers.end(), same_buffer) &&
-           std::equal(a.steps.begin(), a.steps.end(), b.steps.begin(), b.steps.end(), same_step);
-  };
   std::string out;
-  for (const auto& group : group_by(plan, same)) {
+  for (const auto& group : group_by(plan, run_alike)) {
     const DevicePlan& d = *group[0];
     out += concat("\nSteps of ", names(group), group.size() > 1 ? " (the same)\n" : "\n");
     const bool streams = std::any_of(d.steps.begin(), d.steps.end(), [](const Step& s) { return s.stream != 0; });
@@ -241,6 +222,7 @@ std::string steps(const Plan& plan) {
                      {"kernel"},
                      {"inputs"},
                      {"output"},
+                     {"placement"},
                      {"arena"},
                      {"offset", Align::right},
                      {"bytes", Align::right},
@@ -251,7 +233,8 @@ std::string steps(const Plan& plan) {
       const Step& s = d.steps[i];
       std::vector<std::string> waits;
       for (const StepId w : s.waits) waits.push_back(concat(w.index));
-      const Buffer* made = s.kind == StepKind::launch && !s.outputs.empty() ? find(d, s.outputs[0]) : nullptr;
+      const auto* launch = s.as<LaunchStep>();
+      const Buffer* made = launch && !s.outputs.empty() ? find(d, s.outputs[0]) : nullptr;
       std::string from = !s.origin.empty() ? shorten(s.origin.front(), 28) : made ? shorten(made->name, 28) : std::string();
       if (s.origin.size() > 1) from += concat(" +", s.origin.size() - 1);
       const Buffer* b = find(d, s.outputs.empty() ? (s.inputs.empty() ? BufferId{} : s.inputs[0]) : s.outputs[0]);
@@ -259,8 +242,8 @@ std::string steps(const Plan& plan) {
       if (s.outputs.size() > 1) output += concat(" +", s.outputs.size() - 1);
       std::string estimate = s.seconds > 0 ? text_of_seconds(s.seconds) : "";
       if (measured && !estimate.empty()) estimate += s.measured ? " *" : "  ";
-      table.add({concat(i), streams ? concat(s.stream) : "", from, name_of_operator(s), name_of_target(plan, s), operands(s.inputs), output,
-                 b ? std::string(name_of(b->arena)) : "", b ? concat(b->offset) : "", b ? text_of_bytes(b->bytes) : "",
+      table.add({concat(i), streams ? concat(s.stream) : "", from, launch ? name_of_operator(*launch) : std::string(kind_of(plan, s)),
+                 launch ? name_of_kernel(launch->kernel) : target_of(plan, s), operands(s.inputs), output, b ? b->placement : "", b ? std::string(name_of(b->arena)) : "", b ? concat(b->offset) : "", b ? text_of_bytes(b->bytes) : "",
                  s.flops > 0 ? text_of_count(s.flops) : "", estimate, join(waits, ",")});
     }
     out += table.text("  ");
@@ -273,7 +256,7 @@ std::string steps(const Plan& plan) {
 
 std::string text_of_plan(const Plan& plan, bool with_steps) {
   std::string out = header(plan) + "\n" + devices(plan) + "\n" + memory(plan);
-  if (!plan.buckets.empty()) out += "\n" + buckets(plan);
+  if (!plan.exchanges.empty()) out += "\n" + exchanges(plan);
   if (with_steps) out += steps(plan);
   if (!plan.warnings.empty()) out += "\nWarnings\n";
   for (const std::string& w : plan.warnings) out += "  " + w + "\n";

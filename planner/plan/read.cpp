@@ -65,21 +65,33 @@ Buffer read(const file::Buffer& in) {
   buffer.first = {in.first()};
   buffer.last = {in.last()};
   buffer.alias = {in.alias()};
+  buffer.placement = in.placement();
   if (in.has_constant()) buffer.constant = read(in.constant());
   return buffer;
 }
 
+LaunchStep read(const file::Launch& in) {
+  LaunchStep launch{in.op(), in.kernel(), {}};
+  for (const file::Attribute& attribute : in.attributes()) launch.attributes.set(attribute.name(), read(attribute));
+  return launch;
+}
+
+decltype(Step::what) read_action(const file::Step& in) {
+  switch (in.what_case()) {
+    case file::Step::kSlice: return SliceStep{in.slice().host(), in.slice().begin()};
+    case file::Step::kLaunch: return read(in.launch());
+    case file::Step::kExchange: return ExchangeStep{{in.exchange()}};
+    case file::Step::kConcat: return ConcatStep{in.concat().host(), in.concat().begin()};
+    case file::Step::WHAT_NOT_SET: break;
+  }
+  fail("a step does nothing");
+}
+
 Step read(const file::Step& in) {
-  Step step;
-  step.kind = read_enum(in.kind(), StepKind::concat, "step kind");
-  step.op = in.op();
-  step.kernel = in.kernel();
-  for (const file::Attribute& attribute : in.attributes()) step.attributes.set(attribute.name(), read(attribute));
+  Step step{.what = read_action(in)};
   for (const int b : in.inputs()) step.inputs.push_back({b});
   for (const int b : in.outputs()) step.outputs.push_back({b});
   step.workspace = {in.workspace()};
-  step.host = in.host();
-  step.bucket = in.bucket();
   step.stream = in.stream();
   for (const int s : in.waits()) step.waits.push_back({s});
   step.origin.assign(in.origin().begin(), in.origin().end());
@@ -100,7 +112,6 @@ DevicePlan read(const file::DevicePlan& in) {
   device.slice_size = in.slice_size();
   for (const file::Arena& arena : in.arenas())
     device.arenas.push_back({read_enum(arena.kind(), ArenaKind::staging, "arena"), arena.bytes(), arena.lower_bound()});
-  if (device.arenas.size() + 1 == std::size(arena_kinds)) device.arenas.push_back({ArenaKind::staging, 0, 0});  // a file from before it
   for (const file::Buffer& buffer : in.buffers()) device.buffers.push_back(read(buffer));
   for (const file::Step& step : in.steps()) device.steps.push_back(read(step));
   for (const file::MemoryUse& use : in.memory())
@@ -113,27 +124,28 @@ PlanParameter read(const file::Parameter& in) {
   parameter.name = in.name();
   parameter.type = read(in.type());
   parameter.source = Layout(in.source());
-  parameter.operand = read(in.operand());
   parameter.arena = read_enum(in.arena(), ArenaKind::staging, "arena");
-  parameter.offset = in.offset();
+  for (const file::ParameterPart& part : in.parts()) parameter.parts.push_back({part.device(), read(part.operand()), part.offset(), part.axis(), part.begin()});
   parameter.trainable = in.trainable();
   parameter.copy_of = in.copy_of();
   return parameter;
 }
 
-Bucket read(const file::Bucket& in) {
-  Bucket bucket;
-  bucket.name = in.name();
-  bucket.elements = in.elements();
-  bucket.dtype = static_cast<DType>(in.dtype());
-  bucket.values.assign(in.values().begin(), in.values().end());
-  bucket.seconds = in.seconds();
-  return bucket;
+Exchange read(const file::Exchange& in) {
+  Exchange exchange;
+  exchange.kind = read_enum(in.kind(), ExchangeKind::send, "exchange");
+  exchange.name = in.name();
+  exchange.devices.assign(in.devices().begin(), in.devices().end());
+  exchange.elements = in.elements();
+  exchange.dtype = static_cast<DType>(in.dtype());
+  exchange.values.assign(in.values().begin(), in.values().end());
+  exchange.seconds = in.seconds();
+  return exchange;
 }
 
 Plan read(const file::Plan& in) {
   if (in.format() != plan_format) fail("not a plan file");
-  if (in.version() != plan_version) fail("version ", in.version(), ", expected ", plan_version);
+  if (in.version() != plan_version) fail("version ", in.version(), ", this tandem reads version ", plan_version, ": make the plan again (tandem plan MODEL --format plan)");
   Plan plan;
   plan.version = in.version();
   plan.model = in.model();
@@ -149,9 +161,9 @@ Plan read(const file::Plan& in) {
   plan.options.preference = read_enum(in.options().preference(), LayoutPreference::channels_last, "layout preference");
   for (const file::HostInput& input : in.inputs()) plan.inputs.push_back({input.name(), read(input.type()), input.batched()});
   for (const file::HostOutput& output : in.outputs())
-    plan.outputs.push_back({output.name(), read(output.type()), read_enum(output.combine(), Combine::sum, "combine")});
+    plan.outputs.push_back({output.name(), read(output.type()), read_enum(output.combine(), Combine::sum, "combine"), output.parts()});
   for (const file::Parameter& parameter : in.parameters()) plan.parameters.push_back(read(parameter));
-  for (const file::Bucket& bucket : in.buckets()) plan.buckets.push_back(read(bucket));
+  for (const file::Exchange& exchange : in.exchanges()) plan.exchanges.push_back(read(exchange));
   for (const file::DevicePlan& device : in.devices()) plan.devices.push_back(read(device));
   plan.warnings.assign(in.warnings().begin(), in.warnings().end());
   plan.seconds = in.seconds();

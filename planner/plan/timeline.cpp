@@ -12,7 +12,7 @@ Timeline timeline_of(const DevicePlan& device) {
     if (free.size() <= stream) free.resize(stream + 1);
     double begin = free[stream];
     for (const StepId w : s.waits)
-      if (static_cast<std::size_t>(w.index) < t.ends.size()) begin = std::max(begin, t.ends[static_cast<std::size_t>(w.index)]);
+      if (w.index < static_cast<int>(t.ends.size())) begin = std::max(begin, t.ends[w]);
     t.begins.push_back(begin);
     t.ends.push_back(free[stream] = begin + s.seconds);
     t.seconds = std::max(t.seconds, free[stream]);

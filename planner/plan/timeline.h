@@ -8,7 +8,7 @@
 namespace tandem {
 
 struct Timeline {
-  std::vector<double> begins, ends;  // by step, in seconds
+  IdVector<StepId, double> begins, ends;  // in seconds
   int streams = 0;
   double seconds = 0;  // of all
 };

@@ -24,32 +24,38 @@ std::string brief(const std::string& name);
 // How a device's part and what is in it are named in messages, and where breaches of it go.
 class DeviceBreaches {
  public:
-  DeviceBreaches(const DevicePlan& device, Breaches& breaches) : device_(device), breaches_(breaches) {}
+  DeviceBreaches(const Plan& plan, const DevicePlan& device, Breaches& breaches) : plan_(plan), device_(device), breaches_(breaches) {}
   template <class... Parts>
   void add(const Parts&... parts) {
     breaches_.add(device_.device, ": ", parts...);
     ++count_;
   }
   std::size_t count() const { return count_; }
-  std::string buffer(int index) const;
-  std::string step(std::size_t index) const;
+  std::string buffer(BufferId id) const;
+  std::string step(StepId id) const;
 
  private:
+  const Plan& plan_;
   const DevicePlan& device_;
   Breaches& breaches_;
   std::size_t count_ = 0;
 };
 
-// roots[i]: the buffer whose memory buffer i shares, itself where it has its own.
+// "step 3 (Relu)"
+std::string name_of_step(const Plan& plan, const DevicePlan& device, StepId id);
+
 struct Structure {
   bool sound = false;  // indices and places may be relied on
-  std::vector<int> roots;
+  IdVector<BufferId, BufferId> roots;  // the buffer whose memory a buffer shares, itself where it has its own
 };
 // Arenas, buffers and steps each by itself.
 Structure verify_structure(const Plan& plan, const DevicePlan& device, Breaches& breaches);
 // What kernels are launched with, of a sound device.
-void verify_launches(const DevicePlan& device, Breaches& breaches);
+void verify_launches(const Plan& plan, const DevicePlan& device, Breaches& breaches);
 // Which bytes are used when, of a sound device.
-void verify_memory(const Plan& plan, const DevicePlan& device, const std::vector<int>& roots, Breaches& breaches);
+void verify_memory(const Plan& plan, const DevicePlan& device, const IdVector<BufferId, BufferId>& roots, Breaches& breaches);
+// What passes between devices, and between them and the host, of a plan whose devices are sound.
+void verify_exchanges(const Plan& plan, Breaches& breaches);
+void verify_host(const Plan& plan, Breaches& breaches);
 
 }  // namespace tandem

@@ -13,7 +13,7 @@ bool is_static(const Operator& op, int input) {
 }
 
 // The step as a graph of one node, its operands and results with the plan's types.
-void check(const DevicePlan& device, const Step& step, const Operator& op) {
+void check(const DevicePlan& device, const Step& step, const LaunchStep& launch, const Operator& op) {
   for (int i = 0; i < op.inputs.least; ++i)
     if (!is_static(op, i) && (i >= std::ssize(step.inputs) || !step.inputs[static_cast<std::size_t>(i)].present())) fail("input ", i, " is missing");
   if (std::ssize(step.outputs) < op.outputs.least) fail("has ", step.outputs.size(), " outputs, expected at least ", op.outputs.least);
@@ -25,18 +25,18 @@ void check(const DevicePlan& device, const Step& step, const Operator& op) {
         list.emplace_back();
         continue;
       }
-      const Buffer& b = device.buffers[static_cast<std::size_t>(id.index)];
+      const Buffer& b = device.buffers[id];
       list.push_back(graph.add_value({.name = b.name, .type = {b.operand.dtype, b.operand.shape}}));
     }
     return list;
   };
-  Node node{.op = &op, .name = step.op, .attributes = step.attributes, .inputs = values(step.inputs), .outputs = values(step.outputs)};
+  Node node{.op = &op, .name = launch.op, .attributes = launch.attributes, .inputs = values(step.inputs), .outputs = values(step.outputs)};
   std::vector<TensorType> stated;
   for (const ValueId out : node.outputs) stated.push_back(out.present() ? graph[out].type : TensorType{});
   InferContext context(graph, node);
   op.infer(context);
   // The rule has left them as kernels take them: explicit, clamped, not negative.
-  if (to_string(node.attributes) != to_string(step.attributes)) fail("has ", step.attributes, ", expected ", node.attributes);
+  if (to_string(node.attributes) != to_string(launch.attributes)) fail("has ", launch.attributes, ", expected ", node.attributes);
   for (std::size_t i = 0; i < stated.size(); ++i) {
     const ValueId out = node.outputs[i];
     if (out.present() && !graph[out].opaque && graph[out].type != stated[i])
@@ -46,18 +46,19 @@ void check(const DevicePlan& device, const Step& step, const Operator& op) {
 
 }  // namespace
 
-void verify_launches(const DevicePlan& device, Breaches& breaches) {
-  DeviceBreaches here(device, breaches);
+void verify_launches(const Plan& plan, const DevicePlan& device, Breaches& breaches) {
+  DeviceBreaches here(plan, device, breaches);
   for (std::size_t s = 0; s < device.steps.size(); ++s) {
     const Step& step = device.steps[s];
-    if (step.kind != StepKind::launch) continue;
-    const Operator* op = find_operator(step.op, "tandem");
-    if (!op) op = find_operator(step.op);
+    const auto* launch = step.as<LaunchStep>();
+    if (!launch) continue;
+    const Operator* op = find_operator(launch->op, "tandem");
+    if (!op) op = find_operator(launch->op);
     if (!op || !op->infer) continue;  // a backend's own
     try {
-      check(device, step, *op);
+      check(device, step, *launch, *op);
     } catch (const Error& e) {
-      here.add(here.step(s), ": ", e.what());
+      here.add(here.step({static_cast<int>(s)}), ": ", e.what());
     }
   }
 }

@@ -25,8 +25,8 @@ constexpr LastSteps none = [] {
 
 class MemoryVerifier {
  public:
-  MemoryVerifier(const Plan& plan, const DevicePlan& device, const std::vector<int>& roots, Breaches& breaches)
-      : plan_(plan), device_(device), roots_(roots), breaches_(device, breaches) {}
+  MemoryVerifier(const Plan& plan, const DevicePlan& device, const IdVector<BufferId, BufferId>& roots, Breaches& breaches)
+      : plan_(plan), device_(device), roots_(roots), breaches_(plan, device, breaches) {}
 
   void run() {
     check_lives();
@@ -34,42 +34,37 @@ class MemoryVerifier {
   }
 
  private:
-  const Buffer& at(BufferId id) const { return device_.buffers[static_cast<std::size_t>(id.index)]; }
+  const Buffer& at(BufferId id) const { return device_.buffers[id]; }
   std::int64_t arena_bytes(ArenaKind k) const { return device_.arenas[static_cast<std::size_t>(k)].bytes; }
 
   // No two buffers with memory of their own share bytes while both live. Persistent arenas live always.
   void check_lives() {
-    const std::size_t n = device_.buffers.size();
+    const int n = static_cast<int>(device_.buffers.size());
     const int steps = static_cast<int>(device_.steps.size());
     struct Life {
       int first, last;
     };
-    std::vector<Life> life(n, {steps, -1});
-    for (std::size_t i = 0; i < n; ++i) {
-      const Buffer& b = device_.buffers[i];
-      Life& l = life[static_cast<std::size_t>(roots_[i])];
+    IdVector<BufferId, Life> life(device_.buffers.size(), {steps, -1});
+    for (BufferId i{0}; i.index < n; ++i.index) {
+      const Buffer& b = at(i);
+      Life& l = life[roots_[i]];
       const bool scratch = b.arena == ArenaKind::scratch;
       l.first = std::min(l.first, scratch ? b.first.index : 0);
       l.last = std::max(l.last, scratch ? b.last.index : steps - 1);
     }
-    std::vector<std::vector<int>> begins(static_cast<std::size_t>(steps)), ends(static_cast<std::size_t>(steps));
-    for (std::size_t i = 0; i < n; ++i) {
-      if (roots_[i] != static_cast<int>(i) || device_.buffers[i].bytes == 0 || steps == 0) continue;
-      begins[static_cast<std::size_t>(life[i].first)].push_back(static_cast<int>(i));
-      ends[static_cast<std::size_t>(life[i].last)].push_back(static_cast<int>(i));
+    IdVector<StepId, std::vector<BufferId>> begins(device_.steps.size()), ends(device_.steps.size());
+    for (BufferId i{0}; i.index < n; ++i.index) {
+      if (roots_[i] != i || at(i).bytes == 0 || steps == 0) continue;
+      begins[StepId{life[i].first}].push_back(i);
+      ends[StepId{life[i].last}].push_back(i);
     }
-    std::map<std::pair<ArenaKind, std::int64_t>, int> live;  // by place
-    const auto place = [&](int b) {
-      return std::pair(device_.buffers[static_cast<std::size_t>(b)].arena, device_.buffers[static_cast<std::size_t>(b)].offset);
-    };
-    const auto range = [&](int b) {
-      const Buffer& buffer = device_.buffers[static_cast<std::size_t>(b)];
-      return Range{buffer.arena, buffer.offset, buffer.offset + buffer.bytes};
-    };
-    for (int s = 0; s < steps; ++s) {
-      for (const int b : begins[static_cast<std::size_t>(s)]) {
-        const auto clash = [&](int other) {
-          breaches_.add(breaches_.buffer(b), " and ", breaches_.buffer(other), " share memory and both live at step ", s);
+    std::map<std::pair<ArenaKind, std::int64_t>, BufferId> live;  // by place
+    const auto place = [&](BufferId b) { return std::pair(at(b).arena, at(b).offset); };
+    const auto range = [&](BufferId b) { return Range{at(b).arena, at(b).offset, at(b).offset + at(b).bytes}; };
+    for (StepId s{0}; s.index < steps; ++s.index) {
+      for (const BufferId b : begins[s]) {
+        const auto clash = [&](BufferId other) {
+          breaches_.add(breaches_.buffer(b), " and ", breaches_.buffer(other), " share memory and both live at step ", s.index);
         };
         const auto [it, fresh] = live.try_emplace(place(b), b);
         if (!fresh) {
@@ -79,7 +74,7 @@ class MemoryVerifier {
         if (const auto after = std::next(it); after != live.end() && overlap(range(after->second), range(b))) clash(after->second);
         if (it != live.begin() && overlap(range(std::prev(it)->second), range(b))) clash(std::prev(it)->second);
       }
-      for (const int b : ends[static_cast<std::size_t>(s)])
+      for (const BufferId b : ends[s])
         if (const auto it = live.find(place(b)); it != live.end() && it->second == b) live.erase(it);
     }
   }
@@ -89,11 +84,11 @@ class MemoryVerifier {
   void check_accesses() {
     order_streams();
     seed_memory();
-    for (std::size_t s = 0; s < device_.steps.size(); ++s) {
+    for (StepId s{0}; s.index < static_cast<int>(device_.steps.size()); ++s.index) {
       const Step& step = device_.steps[s];
       for (const BufferId id : step.inputs)
-        if (id.present()) read(s, id, step.kind != StepKind::all_reduce);
-      if (step.kind == StepKind::all_reduce) read(s, step.outputs[0], false);
+        if (id.present()) read(s, id, true);
+      if (const auto* e = step.as<ExchangeStep>(); e && plan_.exchanges[e->exchange].kind == ExchangeKind::all_reduce) read(s, step.outputs[0], false);
       for (const BufferId id : step.outputs)
         if (id.present()) write(s, id);
       if (step.workspace.present()) write(s, step.workspace);
@@ -104,22 +99,21 @@ class MemoryVerifier {
   void order_streams() {
     done_.assign(device_.steps.size(), none);
     LastSteps last = none;
-    for (std::size_t s = 0; s < device_.steps.size(); ++s) {
-      const auto join = [&](int before) {
-        if (before < 0) return;
-        for (std::size_t q = 0; q < plan_streams; ++q) done_[s][q] = std::max(done_[s][q], done_[static_cast<std::size_t>(before)][q]);
-        int& own = done_[s][static_cast<std::size_t>(device_.steps[static_cast<std::size_t>(before)].stream)];
-        own = std::max(own, before);
+    for (StepId s{0}; s.index < static_cast<int>(device_.steps.size()); ++s.index) {
+      const auto join = [&](StepId before) {
+        if (before.index < 0) return;
+        for (std::size_t q = 0; q < plan_streams; ++q) done_[s][q] = std::max(done_[s][q], done_[before][q]);
+        int& own = done_[s][stream_of(before)];
+        own = std::max(own, before.index);
       };
-      int& previous = last[static_cast<std::size_t>(device_.steps[s].stream)];
-      join(previous);
-      for (const StepId w : device_.steps[s].waits) join(w.index);
-      previous = static_cast<int>(s);
+      int& previous = last[stream_of(s)];
+      join({previous});
+      for (const StepId w : device_.steps[s].waits) join(w);
+      previous = s.index;
     }
   }
-  bool ended(int before, std::size_t s) const {
-    return before < 0 || done_[s][static_cast<std::size_t>(device_.steps[static_cast<std::size_t>(before)].stream)] >= before;
-  }
+  std::size_t stream_of(StepId s) const { return static_cast<std::size_t>(device_.steps[s].stream); }
+  bool ended(int before, StepId s) const { return before < 0 || done_[s][stream_of({before})] >= before; }
 
   static constexpr int never = -2, loaded = -1;
   struct Piece {  // of an arena, up to the next piece
@@ -137,8 +131,9 @@ class MemoryVerifier {
       split(memory, arena_bytes(k));
     }
     for (const PlanParameter& p : plan_.parameters)
-      if (problem_of(p.operand).empty() && p.offset >= 0 && p.offset <= arena_bytes(p.arena))
-        load({p.arena, p.offset, std::min(p.offset + p.operand.bytes(), arena_bytes(p.arena))});
+      if (const ParameterPart* part = p.on(static_cast<int>(&device_ - plan_.devices.data())))
+        if (problem_of(part->operand).empty() && part->offset >= 0 && part->offset <= arena_bytes(p.arena))
+          load({p.arena, part->offset, std::min(part->offset + part->operand.bytes(), arena_bytes(p.arena))});
     for (const Buffer& b : device_.buffers)
       if (b.constant) load({b.arena, b.offset, b.offset + b.operand.bytes()});
   }
@@ -160,59 +155,58 @@ class MemoryVerifier {
   }
   Range touched(BufferId id) const { return {at(id).arena, at(id).offset, at(id).offset + at(id).operand.bytes()}; }
 
-  void check_alive(std::size_t s, BufferId id) {
+  void check_alive(StepId s, BufferId id) {
     const Buffer& b = at(id);
-    const int step = static_cast<int>(s);
-    if (b.arena == ArenaKind::scratch && (step < b.first.index || step > b.last.index))
-      breaches_.add(breaches_.step(s), " uses ", breaches_.buffer(id.index), " outside its life, steps ", b.first.index, " to ",
+    if (b.arena == ArenaKind::scratch && (s < b.first || s > b.last))
+      breaches_.add(breaches_.step(s), " uses ", breaches_.buffer(id), " outside its life, steps ", b.first.index, " to ",
                     b.last.index);
   }
-  void read(std::size_t s, BufferId id, bool whole) {
+  void read(StepId s, BufferId id, bool whole) {
     check_alive(s, id);
     bool unwritten = false;
     int unordered = -1;
     for_each_piece(touched(id), [&](Piece& p) {
       unwritten = unwritten || (whole && p.writer == never);
       if (!ended(p.writer, s)) unordered = p.writer;
-      p.readers[static_cast<std::size_t>(device_.steps[s].stream)] = static_cast<int>(s);
+      p.readers[stream_of(s)] = s.index;
     });
-    if (unwritten) breaches_.add(breaches_.step(s), " reads ", breaches_.buffer(id.index), ", which nothing wrote");
+    if (unwritten) breaches_.add(breaches_.step(s), " reads ", breaches_.buffer(id), ", which nothing wrote");
     if (unordered >= 0)
-      breaches_.add(breaches_.step(s), " reads ", breaches_.buffer(id.index), " without waiting for ",
-                    breaches_.step(static_cast<std::size_t>(unordered)), ", which writes it");
+      breaches_.add(breaches_.step(s), " reads ", breaches_.buffer(id), " without waiting for ",
+                    breaches_.step({unordered}), ", which writes it");
   }
-  void write(std::size_t s, BufferId id) {
+  void write(StepId s, BufferId id) {
     check_alive(s, id);
-    if (device_.buffers[static_cast<std::size_t>(roots_[static_cast<std::size_t>(id.index)])].constant)
-      breaches_.add(breaches_.step(s), " writes ", breaches_.buffer(id.index), ", a constant");
+    if (at(roots_[id]).constant)
+      breaches_.add(breaches_.step(s), " writes ", breaches_.buffer(id), ", a constant");
     int unordered = -1;
     const Range r = touched(id);
     for_each_piece(r, [&](Piece& p) {
       if (!ended(p.writer, s)) unordered = p.writer;
       for (const int reader : p.readers)
-        if (reader != static_cast<int>(s) && !ended(reader, s)) unordered = reader;
+        if (reader != s.index && !ended(reader, s)) unordered = reader;
     });
     if (unordered >= 0)
-      breaches_.add(breaches_.step(s), " writes ", breaches_.buffer(id.index), " without waiting for ",
-                    breaches_.step(static_cast<std::size_t>(unordered)), ", which uses that memory");
+      breaches_.add(breaches_.step(s), " writes ", breaches_.buffer(id), " without waiting for ",
+                    breaches_.step({unordered}), ", which uses that memory");
     if (r.begin >= r.end) return;
     Memory& memory = memory_[static_cast<std::size_t>(r.arena)];
     split(memory, r.begin);
     memory.erase(std::next(memory.find(r.begin)), split(memory, r.end));
-    memory[r.begin] = Piece{.writer = static_cast<int>(s)};
+    memory[r.begin] = Piece{.writer = s.index};
   }
 
   const Plan& plan_;
   const DevicePlan& device_;
-  const std::vector<int>& roots_;
+  const IdVector<BufferId, BufferId>& roots_;
   DeviceBreaches breaches_;
-  std::vector<LastSteps> done_;
+  IdVector<StepId, LastSteps> done_;
   std::array<Memory, std::size(arena_kinds)> memory_;
 };
 
 }  // namespace
 
-void verify_memory(const Plan& plan, const DevicePlan& device, const std::vector<int>& roots, Breaches& breaches) {
+void verify_memory(const Plan& plan, const DevicePlan& device, const IdVector<BufferId, BufferId>& roots, Breaches& breaches) {
   MemoryVerifier(plan, device, roots, breaches).run();
 }
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 
 #include "planner/plan/verify.h"
@@ -9,7 +10,7 @@ namespace {
 class StructureVerifier {
  public:
   StructureVerifier(const Plan& plan, const DevicePlan& device, Breaches& breaches)
-      : plan_(plan), device_(device), breaches_(device, breaches) {}
+      : plan_(plan), device_(device), index_(static_cast<int>(&device - plan.devices.data())), breaches_(plan, device, breaches) {}
 
   Structure run() {
     if (!check_arenas()) return {};
@@ -20,7 +21,7 @@ class StructureVerifier {
 
  private:
   bool sound() const { return breaches_.count() == 0; }
-  const Buffer& at(BufferId id) const { return device_.buffers[static_cast<std::size_t>(id.index)]; }
+  const Buffer& at(BufferId id) const { return device_.buffers[id]; }
   bool exists(BufferId id) const { return id.index >= 0 && id.index < static_cast<int>(device_.buffers.size()); }
   std::int64_t arena_bytes(ArenaKind k) const { return device_.arenas[static_cast<std::size_t>(k)].bytes; }
 
@@ -42,8 +43,8 @@ class StructureVerifier {
 
   bool check_buffers() {
     const int steps = static_cast<int>(device_.steps.size());
-    for (int i = 0; i < static_cast<int>(device_.buffers.size()); ++i) {
-      const Buffer& b = device_.buffers[static_cast<std::size_t>(i)];
+    for (BufferId i{0}; exists(i); ++i.index) {
+      const Buffer& b = at(i);
       if (const std::string reason = problem_of(b.operand); !reason.empty()) {
         breaches_.add(breaches_.buffer(i), ": ", reason);
         continue;
@@ -58,7 +59,7 @@ class StructureVerifier {
                       arena_bytes(b.arena), " bytes");
       if (b.arena == ArenaKind::scratch && (b.first.index < 0 || b.last < b.first || b.last.index >= steps))
         breaches_.add(breaches_.buffer(i), " lives from step ", b.first.index, " to ", b.last.index, " of ", steps);
-      if (b.alias.index < -1 || b.alias.index >= static_cast<int>(device_.buffers.size()) || b.alias.index == i)
+      if (b.alias.index < -1 || b.alias.index >= static_cast<int>(device_.buffers.size()) || b.alias == i)
         breaches_.add(breaches_.buffer(i), " shares buffer ", b.alias.index, ", which does not exist");
       if (b.constant) {
         const TensorType type{b.operand.dtype, b.operand.shape};
@@ -71,176 +72,186 @@ class StructureVerifier {
     return find_roots();
   }
 
-  // roots_[i]: the buffer whose memory buffer i shares, itself where it has its own.
   bool find_roots() {
-    const int n = static_cast<int>(device_.buffers.size());
-    roots_.assign(static_cast<std::size_t>(n), -2);
-    for (int i = 0; i < n && sound(); ++i) {
-      std::vector<int> chain;
-      int b = i;
-      while (roots_[static_cast<std::size_t>(b)] == -2) {
-        roots_[static_cast<std::size_t>(b)] = -1;  // on the chain
+    constexpr BufferId unknown{-2}, on_the_chain{-1};
+    roots_.assign(device_.buffers.size(), unknown);
+    for (BufferId i{0}; exists(i) && sound(); ++i.index) {
+      std::vector<BufferId> chain;
+      BufferId b = i;
+      while (roots_[b] == unknown) {
+        roots_[b] = on_the_chain;
         chain.push_back(b);
-        const int next = device_.buffers[static_cast<std::size_t>(b)].alias.index;
-        if (next < 0) {
-          roots_[static_cast<std::size_t>(b)] = b;
+        const BufferId next = at(b).alias;
+        if (!next.present()) {
+          roots_[b] = b;
           break;
         }
         b = next;
       }
-      if (roots_[static_cast<std::size_t>(b)] == -1) {
+      if (roots_[b] == on_the_chain) {
         breaches_.add(breaches_.buffer(i), " shares memory with itself");
         return false;
       }
-      for (const int c : chain) roots_[static_cast<std::size_t>(c)] = roots_[static_cast<std::size_t>(b)];
+      for (const BufferId c : chain) roots_[c] = roots_[b];
     }
-    for (int i = 0; i < n && sound(); ++i) {
-      const Buffer& b = device_.buffers[static_cast<std::size_t>(i)];
-      const Buffer& r = device_.buffers[static_cast<std::size_t>(roots_[static_cast<std::size_t>(i)])];
+    for (BufferId i{0}; exists(i) && sound(); ++i.index) {
+      const Buffer &b = at(i), &r = at(roots_[i]);
       if (b.arena != r.arena || b.offset < r.offset || b.offset + b.bytes > r.offset + r.bytes)
-        breaches_.add(breaches_.buffer(i), " lies outside ", breaches_.buffer(roots_[static_cast<std::size_t>(i)]),
-                      " whose memory it shares");
+        breaches_.add(breaches_.buffer(i), " lies outside ", breaches_.buffer(roots_[i]), " whose memory it shares");
     }
     return sound();
   }
 
   bool check_steps() {
-    for (std::size_t s = 0; s < device_.steps.size(); ++s) {
+    const int steps = static_cast<int>(device_.steps.size());
+    for (StepId s{0}; s.index < steps; ++s.index) {
       const Step& step = device_.steps[s];
       const auto operand = [&](BufferId id, bool optional) {
         if (!exists(id) && !(optional && id.index == -1))
           breaches_.add(breaches_.step(s), " names buffer ", id.index, ", which does not exist");
       };
-      for (const BufferId id : step.inputs) operand(id, step.kind == StepKind::launch);
-      for (const BufferId id : step.outputs) operand(id, step.kind == StepKind::launch);
+      for (const BufferId id : step.inputs) operand(id, step.as<LaunchStep>());
+      for (const BufferId id : step.outputs) operand(id, step.as<LaunchStep>());
       operand(step.workspace, true);
       for (const auto* list : {&step.inputs, &step.outputs})
         for (const BufferId id : *list)
           if (exists(id) && at(id).arena == ArenaKind::staging)
-            breaches_.add(breaches_.step(s), " names ", breaches_.buffer(id.index), " in arena staging, where the next batch may lie");
+            breaches_.add(breaches_.step(s), " names ", breaches_.buffer(id), " in arena staging, where the next batch may lie");
       if (step.stream < 0 || step.stream >= plan_streams)
         breaches_.add(breaches_.step(s), " runs on stream ", step.stream, ", expected 0 to ", plan_streams - 1);
       for (const StepId w : step.waits)
-        if (w.index < 0 || w.index >= static_cast<int>(s))
+        if (w.index < 0 || w >= s)
           breaches_.add(breaches_.step(s), " waits for step ", w.index, ", which is not issued before it");
     }
     if (!sound()) return false;
-    for (std::size_t s = 0; s < device_.steps.size(); ++s) check_kind(s);
+    for (StepId s{0}; s.index < steps; ++s.index) std::visit([&](const auto& what) { check(s, what); }, device_.steps[s].what);
     return sound();
   }
 
-  void check_kind(std::size_t s) {
+  bool counts(StepId s, std::size_t inputs, std::size_t outputs) {
     const Step& step = device_.steps[s];
-    const auto counts = [&](std::size_t inputs, std::size_t outputs) {
-      if (step.inputs.size() == inputs && step.outputs.size() == outputs) return true;
-      breaches_.add(breaches_.step(s), " has ", step.inputs.size(), " inputs and ", step.outputs.size(), " outputs, expected ", inputs,
-                    " and ", outputs);
-      return false;
-    };
-    switch (step.kind) {
-      case StepKind::launch:
-        if (step.op.empty() || step.kernel.empty()) breaches_.add(breaches_.step(s), " names no operator or no kernel");
+    if (step.inputs.size() == inputs && step.outputs.size() == outputs) return true;
+    breaches_.add(breaches_.step(s), " has ", step.inputs.size(), " inputs and ", step.outputs.size(), " outputs, expected ", inputs, " and ", outputs);
+    return false;
+  }
+
+  void check(StepId s, const LaunchStep& launch) {
+    if (launch.op.empty() || launch.kernel.empty()) breaches_.add(breaches_.step(s), " names no operator or no kernel");
+  }
+
+  void check(StepId s, const SliceStep& slice) {
+    if (!counts(s, 0, 1)) return;
+    if (slice.host < 0 || slice.host >= static_cast<int>(plan_.inputs.size()))
+      return breaches_.add(breaches_.step(s), " reads input ", slice.host, " of ", plan_.inputs.size());
+    const HostInput& input = plan_.inputs[static_cast<std::size_t>(slice.host)];
+    check_host(s, input.name, input.type, input.batched, slice.begin, device_.steps[s].outputs[0]);
+    check_staging(s);
+  }
+
+  void check(StepId s, const ConcatStep& concatenates) {
+    if (!counts(s, 1, 0)) return;
+    if (concatenates.host < 0 || concatenates.host >= static_cast<int>(plan_.outputs.size()))
+      return breaches_.add(breaches_.step(s), " writes output ", concatenates.host, " of ", plan_.outputs.size());
+    const HostOutput& output = plan_.outputs[static_cast<std::size_t>(concatenates.host)];
+    const bool rows = output.combine == Combine::rows;
+    if (!rows && (concatenates.begin < 0 || concatenates.begin >= output.parts))
+      breaches_.add(breaches_.step(s), " writes part ", concatenates.begin, " of ", output.parts, " of '", brief(output.name), "'");
+    check_host(s, output.name, output.type, rows, concatenates.begin, device_.steps[s].inputs[0]);
+  }
+
+  void check(StepId s, const ExchangeStep& takes_part) {
+    if (takes_part.exchange.index < 0 || takes_part.exchange.index >= static_cast<int>(plan_.exchanges.size()))
+      return breaches_.add(breaches_.step(s), " names exchange ", takes_part.exchange.index, " of ", plan_.exchanges.size());
+    const Step& step = device_.steps[s];
+    const Exchange& e = plan_.exchanges[takes_part.exchange];
+    const auto member = std::find(e.devices.begin(), e.devices.end(), index_);
+    if (member == e.devices.end()) return breaches_.add(breaches_.step(s), " enters '", brief(e.name), "', of which ", device_.device, " is no member");
+    const bool first = member == e.devices.begin();
+    switch (e.kind) {
+      case ExchangeKind::all_reduce:
+        if (counts(s, 0, 1)) check_held(s, e, step.outputs[0]);
         break;
-      case StepKind::slice:
-        if (!counts(0, 1)) break;
-        if (step.host < 0 || step.host >= static_cast<int>(plan_.inputs.size())) {
-          breaches_.add(breaches_.step(s), " reads input ", step.host, " of ", plan_.inputs.size());
-          break;
-        }
-        {
-          const HostInput& input = plan_.inputs[static_cast<std::size_t>(step.host)];
-          check_host(s, input.name, input.type, input.batched, step.outputs[0]);
-        }
-        check_staging(s);
+      case ExchangeKind::reduce_scatter:
+        if (counts(s, 1, 1)) check_held(s, e, step.inputs[0]);
         break;
-      case StepKind::concat:
-        if (!counts(1, 0)) break;
-        if (step.host < 0 || step.host >= static_cast<int>(plan_.outputs.size())) {
-          breaches_.add(breaches_.step(s), " writes output ", step.host, " of ", plan_.outputs.size());
-          break;
-        }
-        {
-          const HostOutput& output = plan_.outputs[static_cast<std::size_t>(step.host)];
-          check_host(s, output.name, output.type, output.combine == Combine::rows, step.inputs[0]);
-        }
+      case ExchangeKind::all_gather:
+        if (counts(s, 1, 1)) check_held(s, e, step.outputs[0]);
         break;
-      case StepKind::all_reduce: {
-        if (step.outputs.size() != 1 || step.inputs.size() > 1) {
-          breaches_.add(breaches_.step(s), " has ", step.inputs.size(), " inputs and ", step.outputs.size(),
-                        " outputs, expected one buffer in place");
-          break;
-        }
-        if (step.bucket < 0 || step.bucket >= static_cast<int>(plan_.buckets.size())) {
-          breaches_.add(breaches_.step(s), " names bucket ", step.bucket, " of ", plan_.buckets.size());
-          break;
-        }
-        const Bucket& bucket = plan_.buckets[static_cast<std::size_t>(step.bucket)];
-        const Buffer& b = at(step.outputs[0]);
-        if (step.inputs.size() == 1 && (at(step.inputs[0]).arena != b.arena || at(step.inputs[0]).offset != b.offset))
-          breaches_.add(breaches_.step(s), " reads another buffer than it writes");
-        const std::int64_t held = b.bytes / static_cast<std::int64_t>(size_of(b.operand.dtype));
-        if (bucket.dtype != b.operand.dtype || bucket.elements < 0 || bucket.elements > held)
-          breaches_.add(breaches_.step(s), " sums ", bucket.elements, " ", bucket.dtype, " values in ",
-                        breaches_.buffer(step.outputs[0].index), " of ", b.operand);
+      case ExchangeKind::broadcast:
+      case ExchangeKind::send: {
+        const bool keeps = e.kind == ExchangeKind::broadcast && first && step.outputs.size() == 1;
+        if (!counts(s, first ? 1 : 0, first && !keeps ? 0 : 1)) break;
+        for (const auto* list : {&step.inputs, &step.outputs})
+          for (const BufferId id : *list) check_held(s, e, id);
         break;
       }
     }
   }
 
-  // A buffer that holds this device's part of a host tensor.
-  void check_host(std::size_t s, const std::string& host, const TensorType& type, bool rows, BufferId id) {
+  // A buffer that holds the whole of what is exchanged, as it lies in memory.
+  void check_held(StepId s, const Exchange& e, BufferId id) {
+    const Operand& o = at(id).operand;
+    if (e.dtype != o.dtype || e.elements != o.bytes() / static_cast<std::int64_t>(size_of(o.dtype)))
+      breaches_.add(breaches_.step(s), " exchanges ", e.elements, " ", e.dtype, " values by ", breaches_.buffer(id), " of ", o);
+  }
+
+  // A buffer that holds a part of a host tensor: some of its rows, or all of it.
+  void check_host(StepId s, const std::string& host, const TensorType& type, bool rows, std::int64_t begin, BufferId id) {
+    if (rows && type.shape.rank() == 0) return;  // said once for the whole plan
     const Buffer& b = at(id);
     Shape wanted = type.shape;
-    if (rows && wanted.rank() > 0) wanted[0] = wanted[0] / std::max<std::int64_t>(1, plan_.batch) * device_.slice_size;
+    if (rows && wanted.rank() > 0 && b.operand.shape.rank() > 0) wanted[0] = b.operand.shape[0];
     if (b.operand.dtype != type.dtype || b.operand.shape != wanted || !b.operand.layout.is_row_major())
-      breaches_.add(breaches_.step(s), ": ", breaches_.buffer(id.index), " is ", b.operand, ", but '", brief(host), "' has ",
-                    TensorType{type.dtype, wanted}, " here, row-major");
+      breaches_.add(breaches_.step(s), ": ", breaches_.buffer(id), " is ", b.operand, ", but '", brief(host), "' has ", TensorType{type.dtype, wanted}, " here, row-major");
+    else if (rows && (begin < 0 || begin > type.shape[0] || wanted[0] > type.shape[0] - begin))
+      breaches_.add(breaches_.step(s), ": ", breaches_.buffer(id), " has ", wanted[0], " rows from ", begin, ", but '", brief(host), "' has ", type.shape[0]);
   }
 
   // A batch that comes ahead of its step may lie only where no step writes.
-  void check_staging(std::size_t s) {
+  void check_staging(StepId s) {
     const Step& step = device_.steps[s];
     if (!step.workspace.present()) return;
     const Buffer &to = at(step.outputs[0]), &staging = at(step.workspace);
     if (staging.arena != ArenaKind::staging || staging.bytes < to.operand.bytes() || step.stream != 0)
       breaches_.add(breaches_.step(s), " of ", to.operand.bytes(), " bytes on stream ", step.stream, " comes by way of ",
-                    breaches_.buffer(step.workspace.index), " of ", staging.bytes, " bytes in arena ", name_of(staging.arena),
+                    breaches_.buffer(step.workspace), " of ", staging.bytes, " bytes in arena ", name_of(staging.arena),
                     ", expected as many in arena staging, and stream 0");
   }
 
   void check_parameters() {
-    std::map<std::pair<ArenaKind, std::int64_t>, std::pair<std::int64_t, const PlanParameter*>> placed;
+    struct Placed {
+      std::int64_t end;
+      const PlanParameter* parameter;
+    };
+    std::map<std::pair<ArenaKind, std::int64_t>, Placed> placed;
     for (const PlanParameter& p : plan_.parameters) {
-      if (!problem_of(p.operand).empty()) continue;  // said once for the whole plan
-      if (p.offset < 0 || p.offset % plan_alignment != 0 || p.offset > arena_bytes(p.arena) ||
-          p.operand.bytes() > arena_bytes(p.arena) - p.offset) {
-        breaches_.add("parameter '", brief(p.name), "' lies at ", p.offset, "+", p.operand.bytes(), ", outside arena ", name_of(p.arena),
-                      "'s ", arena_bytes(p.arena), " bytes");
+      const ParameterPart* part = p.on(index_);
+      if (!part || !problem_of(part->operand).empty()) continue;  // said once for the whole plan
+      const std::int64_t bytes = part->operand.bytes(), offset = part->offset;
+      if (offset < 0 || offset % plan_alignment != 0 || offset > arena_bytes(p.arena) || bytes > arena_bytes(p.arena) - offset) {
+        breaches_.add("parameter '", brief(p.name), "' lies at ", offset, "+", bytes, ", outside arena ", name_of(p.arena), "'s ", arena_bytes(p.arena), " bytes");
         continue;
       }
-      if (p.operand.bytes() == 0) continue;
-      const auto [it, fresh] = placed.try_emplace({p.arena, p.offset}, p.operand.bytes(), &p);
-      const auto clash = [&](const PlanParameter& other) {
-        breaches_.add("parameter '", brief(p.name), "' overlaps parameter '", brief(other.name), "'");
-      };
+      if (bytes == 0) continue;
+      const auto [it, fresh] = placed.try_emplace({p.arena, offset}, Placed{offset + bytes, &p});
+      const auto clash = [&](const Placed& other) { breaches_.add("parameter '", brief(p.name), "' overlaps parameter '", brief(other.parameter->name), "'"); };
       if (!fresh) {
-        clash(*it->second.second);
+        clash(it->second);
         continue;
       }
       const auto after = std::next(it);
-      if (after != placed.end() && after->first.first == p.arena && after->first.second < p.offset + p.operand.bytes())
-        clash(*after->second.second);
-      if (it != placed.begin()) {
-        const auto before = std::prev(it);
-        if (before->first.first == p.arena && before->first.second + before->second.first > p.offset) clash(*before->second.second);
-      }
+      if (after != placed.end() && after->first.first == p.arena && after->first.second < offset + bytes) clash(after->second);
+      if (it == placed.begin()) continue;
+      const auto before = std::prev(it);
+      if (before->first.first == p.arena && before->second.end > offset) clash(before->second);
     }
   }
 
   const Plan& plan_;
   const DevicePlan& device_;
+  const int index_;  // of the device
   DeviceBreaches breaches_;
-  std::vector<int> roots_;
+  IdVector<BufferId, BufferId> roots_;
 };
 
 }  // namespace

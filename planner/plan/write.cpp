@@ -54,23 +54,36 @@ void write(const Buffer& buffer, file::Buffer* out) {
   out->set_first(buffer.first.index);
   out->set_last(buffer.last.index);
   out->set_alias(buffer.alias.index);
+  out->set_placement(buffer.placement);
   if (buffer.constant) write(*buffer.constant, out->mutable_constant());
 }
 
-void write(const Step& step, file::Step* out) {
-  out->set_kind(static_cast<file::Step::Kind>(step.kind));
-  out->set_op(step.op);
-  out->set_kernel(step.kernel);
-  for (const auto& [name, value] : step.attributes) {
-    file::Attribute* attribute = out->add_attributes();
-    attribute->set_name(name);
-    write(value, attribute);
+struct ActionWriter {
+  file::Step* out;
+  static void write_rows(int host, std::int64_t begin, file::HostRows* rows) {
+    rows->set_host(host);
+    rows->set_begin(begin);
   }
+  void operator()(const SliceStep& s) const { write_rows(s.host, s.begin, out->mutable_slice()); }
+  void operator()(const ConcatStep& s) const { write_rows(s.host, s.begin, out->mutable_concat()); }
+  void operator()(const ExchangeStep& s) const { out->set_exchange(s.exchange.index); }
+  void operator()(const LaunchStep& s) const {
+    file::Launch* launch = out->mutable_launch();
+    launch->set_op(s.op);
+    launch->set_kernel(s.kernel);
+    for (const auto& [name, value] : s.attributes) {
+      file::Attribute* attribute = launch->add_attributes();
+      attribute->set_name(name);
+      write(value, attribute);
+    }
+  }
+};
+
+void write(const Step& step, file::Step* out) {
+  std::visit(ActionWriter{out}, step.what);
   for (const BufferId b : step.inputs) out->add_inputs(b.index);
   for (const BufferId b : step.outputs) out->add_outputs(b.index);
   out->set_workspace(step.workspace.index);
-  out->set_host(step.host);
-  out->set_bucket(step.bucket);
   out->set_stream(step.stream);
   for (const StepId s : step.waits) out->add_waits(s.index);
   for (const std::string& s : step.origin) out->add_origin(s);
@@ -113,19 +126,27 @@ void write(const PlanParameter& parameter, file::Parameter* out) {
   out->set_name(parameter.name);
   write(parameter.type, out->mutable_type());
   out->set_source(parameter.source.tag());
-  write(parameter.operand, out->mutable_operand());
   out->set_arena(static_cast<file::ArenaKind>(parameter.arena));
-  out->set_offset(parameter.offset);
+  for (const ParameterPart& part : parameter.parts) {
+    file::ParameterPart* p = out->add_parts();
+    p->set_device(part.device);
+    write(part.operand, p->mutable_operand());
+    p->set_offset(part.offset);
+    p->set_axis(part.axis);
+    p->set_begin(part.begin);
+  }
   out->set_trainable(parameter.trainable);
   out->set_copy_of(parameter.copy_of);
 }
 
-void write(const Bucket& bucket, file::Bucket* out) {
-  out->set_name(bucket.name);
-  out->set_elements(bucket.elements);
-  out->set_dtype(static_cast<int>(bucket.dtype));
-  for (const std::string& value : bucket.values) out->add_values(value);
-  out->set_seconds(bucket.seconds);
+void write(const Exchange& exchange, file::Exchange* out) {
+  out->set_kind(static_cast<file::Exchange::Kind>(exchange.kind));
+  out->set_name(exchange.name);
+  for (const int device : exchange.devices) out->add_devices(device);
+  out->set_elements(exchange.elements);
+  out->set_dtype(static_cast<int>(exchange.dtype));
+  for (const std::string& value : exchange.values) out->add_values(value);
+  out->set_seconds(exchange.seconds);
 }
 
 }  // namespace
@@ -156,9 +177,10 @@ std::string serialize(const Plan& plan) {
     o->set_name(output.name);
     write(output.type, o->mutable_type());
     o->set_combine(static_cast<file::HostOutput::Combine>(output.combine));
+    o->set_parts(output.parts);
   }
   for (const PlanParameter& parameter : plan.parameters) write(parameter, out.add_parameters());
-  for (const Bucket& bucket : plan.buckets) write(bucket, out.add_buckets());
+  for (const Exchange& exchange : plan.exchanges) write(exchange, out.add_exchanges());
   for (const DevicePlan& device : plan.devices) write(device, out.add_devices());
   for (const std::string& warning : plan.warnings) out.add_warnings(warning);
   out.set_seconds(plan.seconds);

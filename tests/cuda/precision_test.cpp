@@ -57,8 +57,8 @@ TEST(CudaPrecision, UpdatesReadAndWrite16Bits) {
         for (const PlanParameter& p : runs.back().plan.parameters) kept += !p.copy_of.empty();
         const DevicePlan& d = runs.back().plan.devices[0];
         for (const Step& s : d.steps) {
-          if (s.op != "Cast") continue;
-          const Buffer &from = d.buffers[static_cast<std::size_t>(s.inputs[0].index)], &to = d.buffers[static_cast<std::size_t>(s.outputs[0].index)];
+          if (s.op() != "Cast") continue;
+          const Buffer &from = d.buffers[s.inputs[0]], &to = d.buffers[s.outputs[0]];
           casts += from.arena == ArenaKind::parameters && is_16_bit(to.operand.dtype);
           gradients += to.memory == MemoryClass::gradients && to.operand.dtype == DType::float32;
         }
@@ -83,8 +83,8 @@ TEST(CudaPrecision, ConvolutionsAndNormalizationsAreAChain) {
     backend.fused.normalized_inputs = normalized;
     const Trained& run = runs.emplace_back(train_on(backend, chain, o, 3, 0.05));
     const std::vector<Step>& steps = run.plan.devices[0].steps;
-    EXPECT_EQ(std::count_if(steps.begin(), steps.end(), [](const Step& s) { return s.op == "Conv" && s.outputs.size() == 3; }), sums ? 3 : 0);
-    EXPECT_EQ(std::count_if(steps.begin(), steps.end(), [](const Step& s) { return s.op == "BatchNormalizationFactors"; }), normalized ? 1 : 0);
+    EXPECT_EQ(std::count_if(steps.begin(), steps.end(), [](const Step& s) { return s.op() == "Conv" && s.outputs.size() == 3; }), sums ? 3 : 0);
+    EXPECT_EQ(std::count_if(steps.begin(), steps.end(), [](const Step& s) { return s.op() == "BatchNormalizationFactors"; }), normalized ? 1 : 0);
     for (std::size_t s = 0; s < run.losses.size(); ++s) EXPECT_NEAR(run.losses[s], runs[0].losses[s], 0.01F * runs[0].losses[0]) << "step " << s;
     if (normalized) EXPECT_NE(run.losses, runs[0].losses) << "factors are rounded to 16 bits";
   }
@@ -97,7 +97,8 @@ TEST(CudaPrecision, ConvolutionsAndNormalizationsAreAChain) {
     o.precision = precision;
     const Plan plan = compile(chain, o, backends);
     std::map<std::string, int> kernels;
-    for (const Step& s : plan.devices[0].steps) ++kernels[s.kernel.substr(0, s.kernel.find(".eng"))];
+    for (const Step& s : plan.devices[0].steps)
+      if (const auto* launch = s.as<LaunchStep>()) ++kernels[launch->kernel.substr(0, launch->kernel.find(".eng"))];
     const int chained = precision == Precision::fp16;
     EXPECT_EQ(kernels["cudnn.convolution.sums"], 2 * chained);
     EXPECT_EQ(kernels["cudnn.convolution.normalizing"], chained);

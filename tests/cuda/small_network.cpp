@@ -82,7 +82,7 @@ std::vector<float> train_small_network(const Backend& backend, const SmallTraini
     const std::vector<const std::byte*> inputs = inputs_of(step), next = inputs_of(step + 1);
     std::vector<std::vector<float>> rooms;
     std::vector<std::byte*> outputs;
-    for (const HostOutput& out : plan.outputs) rooms.emplace_back(static_cast<std::size_t>(out.type.shape.elements() * (out.combine == Combine::sum ? devices : 1)));
+    for (const HostOutput& out : plan.outputs) rooms.emplace_back(static_cast<std::size_t>(out.type.shape.elements() * out.parts));
     for (auto& room : rooms) outputs.push_back(reinterpret_cast<std::byte*>(room.data()));
     if (before_step) before_step(session);
     session.run(0, inputs, outputs, {.learning_rate = rate, .step = step, .seed = 3}, {.announced = step > 1, .plan = 0, .inputs = next});

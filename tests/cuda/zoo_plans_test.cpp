@@ -49,21 +49,21 @@ constexpr std::string_view served[] = {"Conv", "ConvTranspose", "ConvolutionBack
                                        "AveragePool", "AveragePoolBackward", "BatchNormalizationTraining", "BatchNormalizationBackward"};
 
 // Why a step of these may run on a kernel of our own; empty: it may not.
-std::string excuse(const Step& step, const DevicePlan& device) {
-  const auto operand = [&](BufferId b) -> const Operand& { return device.buffers[static_cast<std::size_t>(b.index)].operand; };
-  if (step.op.starts_with("BatchNormalization") && operand(step.inputs[0]).shape[1] % 8 != 0) return "cuDNN wants channels in eights";
-  if (step.op == "BatchNormalizationTraining" && step.inputs.size() == 6) return "cuDNN's engines take statistics of their own, not a convolution's sums";
-  if (!step.op.ends_with("Pool") && step.op.find("Pool") == std::string::npos) return {};
-  const bool backward = step.op.ends_with("Backward");
+std::string excuse(const Step& step, const LaunchStep& launch, const DevicePlan& device) {
+  const auto operand = [&](BufferId b) -> const Operand& { return device.buffers[b].operand; };
+  if (launch.op.starts_with("BatchNormalization") && operand(step.inputs[0]).shape[1] % 8 != 0) return "cuDNN wants channels in eights";
+  if (launch.op == "BatchNormalizationTraining" && step.inputs.size() == 6) return "cuDNN's engines take statistics of their own, not a convolution's sums";
+  if (!launch.op.ends_with("Pool") && launch.op.find("Pool") == std::string::npos) return {};
+  const bool backward = launch.op.ends_with("Backward");
   const Shape& whole = operand(backward ? step.outputs[0] : step.inputs[0]).shape;
   const Shape& pooled = operand(backward ? step.inputs[0] : step.outputs[0]).shape;
-  const Ints kernel = step.attributes.ints("kernel_shape"), strides = step.attributes.ints("strides", Ints(kernel.size(), 1)), pads = step.attributes.ints("pads", Ints(2 * kernel.size(), 0));
+  const Ints kernel = launch.attributes.ints("kernel_shape"), strides = launch.attributes.ints("strides", Ints(kernel.size(), 1)), pads = launch.attributes.ints("pads", Ints(2 * kernel.size(), 0));
   std::int64_t taps = 1;
   for (std::size_t i = 0; i < kernel.size(); ++i) {
     taps *= kernel[i];
     if ((whole.dims[2 + i] + pads[i] + pads[i + kernel.size()] - kernel[i]) / strides[i] + 1 != pooled.dims[2 + i]) return "ceil_mode adds a window";
   }
-  if (taps > 127 && step.op.starts_with("MaxPool")) return "the window has more places than the index tells apart";
+  if (taps > 127 && launch.op.starts_with("MaxPool")) return "the window has more places than the index tells apart";
   return {};
 }
 
@@ -105,18 +105,19 @@ TEST_P(ZooPlans, CudnnTakesEveryGraph) {
   std::int64_t largest = 0;
   const DevicePlan& device = plan.devices[0];
   for (const Step& step : device.steps) {
-    if (step.kind != StepKind::launch) continue;
-    ++kernels[step.kernel.substr(0, step.kernel.find(".eng"))];
+    const auto* launch = step.as<LaunchStep>();
+    if (!launch) continue;
+    ++kernels[launch->kernel.substr(0, launch->kernel.find(".eng"))];
     // What is fused where libraries have kernels for it.
     const std::size_t inputs = step.inputs.size(), outputs = step.outputs.size();
-    if (step.op == "Conv" && outputs == 3) EXPECT_TRUE(step.kernel.starts_with(inputs == 5 ? "cudnn.convolution.normalizing." : "cudnn.convolution.sums.")) << step.kernel;
-    if (step.op == "ConvolutionBackwardWeights" && inputs == 4) EXPECT_TRUE(step.kernel.starts_with("cudnn.convolution_backward_weights.normalizing.")) << step.kernel;
-    if (step.workspace.present()) largest = std::max(largest, device.buffers[static_cast<std::size_t>(step.workspace.index)].bytes);
-    if (std::find(std::begin(served), std::end(served), step.op) == std::end(served) || step.kernel.starts_with("cudnn.")) continue;
+    if (launch->op == "Conv" && outputs == 3) EXPECT_TRUE(launch->kernel.starts_with(inputs == 5 ? "cudnn.convolution.normalizing." : "cudnn.convolution.sums.")) << launch->kernel;
+    if (launch->op == "ConvolutionBackwardWeights" && inputs == 4) EXPECT_TRUE(launch->kernel.starts_with("cudnn.convolution_backward_weights.normalizing.")) << launch->kernel;
+    if (step.workspace.present()) largest = std::max(largest, device.buffers[step.workspace].bytes);
+    if (std::find(std::begin(served), std::end(served), launch->op) == std::end(served) || launch->kernel.starts_with("cudnn.")) continue;
     std::string operands;
     for (const BufferId b : step.inputs)
-      if (b.present()) operands += concat(' ', device.buffers[static_cast<std::size_t>(b.index)].operand);
-    EXPECT_NE(excuse(step, device), "") << step.op << " {" << to_string(step.attributes) << "} runs on " << step.kernel << ':' << operands;
+      if (b.present()) operands += concat(' ', device.buffers[b].operand);
+    EXPECT_NE(excuse(step, *launch, device), "") << launch->op << " {" << to_string(launch->attributes) << "} runs on " << launch->kernel << ':' << operands;
   }
   std::string report;
   for (const auto& [kernel, count] : kernels) report += concat(kernel, " ", count, "; ");
@@ -133,11 +134,12 @@ TEST_P(ZooInference, FusesConvolutionsIn16Bits) {
   const std::optional<Plan> plan = planned(PlanMode::inference, reason);
   if (!plan) GTEST_SKIP() << reason;
   for (const Step& step : plan->devices[0].steps) {
-    if (step.op != "Conv" || (step.inputs.size() < 3 && !step.attributes.has("activation"))) continue;
-    const Operand& x = plan->devices[0].buffers[static_cast<std::size_t>(step.inputs[0].index)].operand;
+    const auto* launch = step.as<LaunchStep>();
+    if (step.op() != "Conv" || (step.inputs.size() < 3 && !launch->attributes.has("activation"))) continue;
+    const Operand& x = plan->devices[0].buffers[step.inputs[0]].operand;
     // Where each channel is a group of its own, cuDNN fuses Relu only behind a bias.
-    if (step.attributes.integer("group", 1) == x.shape[1] && step.inputs.size() < 3) continue;
-    EXPECT_TRUE(step.kernel.starts_with("cudnn.convolution.fused.")) << to_string(x) << " {" << to_string(step.attributes) << "} runs on " << step.kernel;
+    if (launch->attributes.integer("group", 1) == x.shape[1] && step.inputs.size() < 3) continue;
+    EXPECT_TRUE(launch->kernel.starts_with("cudnn.convolution.fused.")) << to_string(x) << " {" << to_string(launch->attributes) << "} runs on " << launch->kernel;
   }
 }
 

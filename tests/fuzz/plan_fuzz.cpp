@@ -25,7 +25,7 @@ bool is_small(const Plan& plan) {
     if (d.steps.size() > most_steps || d.model.threads > 8) return false;
   }
   for (const HostInput& i : plan.inputs) takes(bytes_of(i.type));
-  for (const HostOutput& o : plan.outputs) takes(bytes_of(o.type));
+  for (const HostOutput& o : plan.outputs) takes(o.bytes());
   return left >= 0 && plan.devices.size() <= most_devices;
 }
 
@@ -40,7 +40,7 @@ void step(const Plan& plan) {
   std::vector<std::byte*> outputs;
   for (const HostInput& i : plan.inputs) inputs.push_back(in.emplace_back(static_cast<std::size_t>(bytes_of(i.type))).data());
   for (const HostOutput& o : plan.outputs)
-    outputs.push_back(out.emplace_back(static_cast<std::size_t>(bytes_of(o.type)) * (o.combine == Combine::sum ? plan.devices.size() : 1)).data());
+    outputs.push_back(out.emplace_back(static_cast<std::size_t>(o.bytes())).data());
   session.run(0, inputs, outputs, {.learning_rate = 0.01});
 }
 

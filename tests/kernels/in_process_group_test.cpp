@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "kernels/collective.h"
+#include "tests/kernels/sum_over.h"
 
 namespace tandem {
 namespace {
@@ -25,8 +26,8 @@ std::vector<std::string> on_ranks(int ranks, const std::function<void(int)>& bod
   return failures;
 }
 
-std::unique_ptr<Kernel> bound(CollectiveGroup& group, int rank, int channel, std::int64_t elements, DType dtype, void* buffer) {
-  auto kernel = group.all_reduce(rank, channel, elements, dtype);
+std::unique_ptr<Kernel> bound(CollectiveGroup& group, int ranks, int rank, int channel, std::int64_t elements, DType dtype, void* buffer) {
+  auto kernel = group.make(test::sum_over(ranks, elements, dtype, channel), rank);
   std::byte* const memory = static_cast<std::byte*>(buffer);
   kernel->bind({&memory, 1}, {&memory, 1}, nullptr);
   return kernel;
@@ -54,7 +55,7 @@ void expect_sums(const Row& row) {
       for (std::int64_t i = 0; i < row.elements; ++i)
         want[static_cast<std::size_t>(i)] += values[static_cast<std::size_t>(r)][static_cast<std::size_t>(i)];
     const auto failures = on_ranks(row.ranks, [&](int r) {
-      bound(*group, r, round, row.elements, dtype_of<T>(), values[static_cast<std::size_t>(r)].data())->run({});
+      bound(*group, row.ranks, r, round, row.elements, dtype_of<T>(), values[static_cast<std::size_t>(r)].data())->run({});
     });
     for (int r = 0; r < row.ranks; ++r) {
       EXPECT_EQ(failures[static_cast<std::size_t>(r)], "");
@@ -77,8 +78,8 @@ TEST(InProcessGroup, NamesTheMissingRanks) {
   const auto group = in_process_group(3, 0.05);
   std::vector<float> values(3);
   const auto failures =
-      on_ranks(2, [&](int r) { bound(*group, r == 0 ? 0 : 2, 0, 1, DType::float32, &values[static_cast<std::size_t>(r)])->run({}); });
-  for (const std::string& f : failures) EXPECT_EQ(f, "all-reduce: waited 0.05 s for rank 1");
+      on_ranks(2, [&](int r) { bound(*group, 3, r == 0 ? 0 : 2, 0, 1, DType::float32, &values[static_cast<std::size_t>(r)])->run({}); });
+  for (const std::string& f : failures) EXPECT_EQ(f, "all_reduce: waited 0.05 s for rank 1");
 }
 
 TEST(InProcessGroup, AbortWakesThoseWhoWait) {
@@ -86,21 +87,26 @@ TEST(InProcessGroup, AbortWakesThoseWhoWait) {
   std::vector<float> values(3);
   const auto failures = on_ranks(3, [&](int r) {
     if (r == 2) return group->abort("device 2 is on fire");
-    bound(*group, r, 0, 1, DType::float32, &values[static_cast<std::size_t>(r)])->run({});
+    bound(*group, 3, r, 0, 1, DType::float32, &values[static_cast<std::size_t>(r)])->run({});
   });
   EXPECT_EQ(failures, (std::vector<std::string>{"device 2 is on fire", "device 2 is on fire", ""}));
   group->abort("a later reason");
-  EXPECT_EQ(on_ranks(1, [&](int) { bound(*group, 2, 0, 1, DType::float32, &values[2])->run({}); })[0], "device 2 is on fire")
+  EXPECT_EQ(on_ranks(1, [&](int) { bound(*group, 3, 2, 0, 1, DType::float32, &values[2])->run({}); })[0], "device 2 is on fire")
       << "it stays aborted, for the first reason";
 }
 
 TEST(InProcessGroup, RefusesCallsThatDiffer) {
   const auto group = in_process_group(2, 30);
-  std::vector<float> values(4);
-  const auto failures =
-      on_ranks(2, [&](int r) { bound(*group, r, r, 2, DType::float32, &values[static_cast<std::size_t>(2 * r)])->run({}); });
-  EXPECT_EQ(failures[0], "all-reduce: rank 0 sums 2 float32 on channel 0, rank 1 2 float32 on channel 1");
-  EXPECT_NE(failures[1], "");
+  const auto first = group->make(test::sum_over(2, 2, DType::float32), 0);
+  for (const ExchangeSpec& other : {test::sum_over(2, 3, DType::float32), test::sum_over(2, 2, DType::float64), ExchangeSpec{ExchangeKind::broadcast, {0, 1}, 2, DType::float32, {}, 0}}) {
+    try {
+      group->make(other, 1);
+      ADD_FAILURE();
+    } catch (const Error& e) {
+      EXPECT_TRUE(std::string(e.what()).starts_with("rank 1 makes ")) << e.what();
+      EXPECT_TRUE(std::string(e.what()).ends_with(", another rank all_reduce of 2 float32 among 2 ranks on channel 0")) << e.what();
+    }
+  }
 }
 
 }  // namespace

@@ -25,12 +25,12 @@ struct Program {
     return id;
   }
   void step(const std::string& op, std::vector<BufferId> inputs, std::vector<BufferId> outputs, std::vector<std::pair<int, int>> in_place = {}) {
-    graph.steps.push_back({.op = op, .inputs = std::move(inputs), .outputs = std::move(outputs)});
+    graph.steps.push_back({.what = LaunchStep{op, {}, {}}, .inputs = std::move(inputs), .outputs = std::move(outputs)});
     graph.in_place.push_back(std::move(in_place));
   }
   Names order() const {
     Names names;
-    for (const Step& s : graph.steps) names.push_back(s.op);
+    for (const Step& s : graph.steps) names.emplace_back(s.op());
     return names;
   }
   // Whose memory a buffer has.
@@ -102,7 +102,7 @@ struct Lowered {
   }
   Names operators() const {
     Names names;
-    for (const Step& s : program.steps) names.push_back(s.kind == StepKind::all_reduce ? "all-reduce" : s.op);
+    for (const Step& s : program.steps) names.emplace_back(s.as<ExchangeStep>() ? "all-reduce" : s.op());
     return names;
   }
   const Buffer& of(const std::string& name) const {
@@ -141,9 +141,9 @@ TEST(SelectKernels, SumsLieSideBySideInTheirBucket) {
   g.outputs = {b.emit("Abs", {sums[0]}), b.add(second, sums[1])};
   const Lowered lowered(g);
   EXPECT_EQ(lowered.operators(), (Names{"Neg", "Neg", "Reorder", "all-reduce", "Abs", "Add"}));
-  ASSERT_EQ(lowered.program.buckets.size(), 1U);
-  EXPECT_EQ(lowered.program.buckets[0].values, (Names{"w", "v"}));
-  EXPECT_EQ(lowered.program.buckets[0].elements, 32 + 16);  // each begins at a multiple of 64 bytes
+  ASSERT_EQ(lowered.program.exchanges.size(), 1U);
+  EXPECT_EQ(lowered.program.exchanges[0].values, (Names{"w", "v"}));
+  EXPECT_EQ(lowered.program.exchanges[0].elements, 32 + 16);  // each begins at a multiple of 64 bytes
   const Buffer& written = lowered.of("first");
   EXPECT_EQ(written.arena, ArenaKind::gradients);
   EXPECT_EQ(written.offset, 0);

@@ -111,8 +111,9 @@ TEST(MemoryLimit, RoomForTheNextBatchCounts) {
   EXPECT_EQ(with.devices[0].peak_bytes(), without.devices[0].peak_bytes() + batch);
   EXPECT_EQ(inputs(with), inputs(without) + batch);
   for (const Step& s : with.devices[0].steps) {
-    if (s.kind != StepKind::slice) continue;
-    const std::string& name = with.inputs[static_cast<std::size_t>(s.host)].name;
+    const auto* slice = s.as<SliceStep>();
+    if (!slice) continue;
+    const std::string& name = with.inputs[static_cast<std::size_t>(slice->host)].name;
     EXPECT_NE(s.workspace.present(), name.starts_with("tandem.")) << name << ": what only the step knows comes with it";
   }
 }

@@ -132,7 +132,7 @@ TEST_F(BFloat16Training, ReplicasAreTheSameBits) {
     for (const std::vector<double>& weights : {std::vector<double>{3, 1}, {1, 0, 2}}) {
       const Trained run = train(row.graph, options(Precision::bf16, weights), 10, 0.05);
       for (std::size_t d = 1; d < run.replicas.size(); ++d) expect_same_bits(run.replicas[0], run.replicas[d]);
-      for (const Bucket& b : run.plan.buckets) EXPECT_EQ(b.dtype, DType::float32) << "sums over devices are float32";
+      for (const Exchange& b : run.plan.exchanges) EXPECT_EQ(b.dtype, DType::float32) << "sums over devices are float32";
       const Trained again = train(row.graph, options(Precision::bf16, weights), 10, 0.05);
       EXPECT_EQ(run.losses, again.losses) << row.name;
     }

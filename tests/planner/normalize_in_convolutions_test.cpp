@@ -81,9 +81,9 @@ TEST(NormalizedInputs, TrainingIsTheSame) {
     const Trained got = train_on(backend, chain, options_for(6, devices), 4, 0.05);
     int factors = 0, forward = 0, backward = 0;
     for (const Step& s : got.plan.devices[0].steps) {
-      factors += s.op == "BatchNormalizationFactors";
-      forward += s.op == "Conv" && s.inputs.size() == 5;
-      backward += s.op == "ConvolutionBackwardWeights" && s.inputs.size() == 4;
+      factors += s.op() == "BatchNormalizationFactors";
+      forward += s.op() == "Conv" && s.inputs.size() == 5;
+      backward += s.op() == "ConvolutionBackwardWeights" && s.inputs.size() == 4;
     }
     EXPECT_EQ(std::tuple(factors, forward, backward), std::tuple(1, 1, 1));
     expect_close(got, wanted);

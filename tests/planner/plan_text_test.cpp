@@ -12,7 +12,8 @@ namespace {
 Plan timed_plan() {
   Plan plan = linear_plan({2, 2, 1});
   plan.seconds = 0.0005;
-  plan.buckets[0].seconds = 1.5e-6;
+  plan.exchanges[0].seconds = 1.5e-6;
+  plan.exchanges[0].devices = {0, 1, 2};
   plan.warnings = {"device fake:2 has one row"};
   for (DevicePlan& d : plan.devices) {
     d.steps[3].flops = 12345;
@@ -50,9 +51,9 @@ Memory
     scratch     320 B          0 B
     peak        448 B          0 B
 
-Buckets
-  all-reduce   values  type     bytes  estimate  gradients of
-  gradients 0       3  float32   12 B   1.50 µs  w
+Exchanges
+  name         kind        among  values  type     bytes  estimate  gradients of
+  gradients 0  all_reduce  all         3  float32   12 B   1.50 µs  w
 
 Warnings
   device fake:2 has one row
@@ -64,7 +65,7 @@ TEST(PlanText, OneTimeOfAStep) {
   Plan plan = timed_plan();
   for (DevicePlan& d : plan.devices)
     for (Step& s : d.steps)
-      if (s.kind == StepKind::all_reduce) s.seconds = 3e-6;
+      if (s.as<ExchangeStep>()) s.seconds = 3e-6;
   EXPECT_DOUBLE_EQ(timeline_of(plan.devices[0]).seconds, 5e-6);
   plan.seconds = timeline_of(plan.devices[0]).seconds;
   const std::string text = text_of_plan(plan, false), html = html_of(plan);
@@ -120,10 +121,12 @@ TEST(PlanText, JsonHoldsEveryPart) {
   EXPECT_EQ(json.find(",,"), std::string::npos);
 }
 
-TEST(PlanText, DotHasTheFlowOfTheFirstDevice) {
+TEST(PlanText, DotHasAllDevicesAndWhatPassesBetweenThem) {
   const std::string dot = dot_of(timed_plan());
   for (const char* part :
-       {"digraph \"linear\" {", "s0 [label=\"slice x\"", "s0 -> s3 [label=\"[2,3]\"]", "s3 -> s4", "s4 -> s5 [style=dashed", "}\n"})
+       {"digraph \"linear\" {", "subgraph cluster_d0 {\n  label=\"fake:0, 2 of 5 samples\"", "d0s0 [label=\"slice x\"", "d0s0 -> d0s3 [label=\"[2,3]\"]", "d0s3 -> d0s4",
+        "d0s4 -> d0s5 [style=dashed", "subgraph cluster_d1", "d1 [label=\"the 9 steps of fake:0\"", "subgraph cluster_d2", "d2s0 -> d2s3 [label=\"[1,3]\"]",
+        "x0 [shape=ellipse", "d0s5 -> x0 [style=bold", "d1 -> x0 [style=bold", "d2s5 -> x0 [style=bold", "}\n"})
     EXPECT_NE(dot.find(part), std::string::npos) << part << " in " << dot;
 }
 

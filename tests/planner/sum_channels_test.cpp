@@ -68,7 +68,7 @@ TEST(ChannelSums, TrainingIsTheSame) {
     backend.asked.channel_sums = true;
     const Trained got = train_on(backend, chain, options_for(6, devices), 4, 0.05);
     const std::vector<Step>& steps = got.plan.devices[0].steps;
-    EXPECT_EQ(std::count_if(steps.begin(), steps.end(), [](const Step& s) { return s.op == "Conv" && s.outputs.size() == 3; }), 3);
+    EXPECT_EQ(std::count_if(steps.begin(), steps.end(), [](const Step& s) { return s.op() == "Conv" && s.outputs.size() == 3; }), 3);
     expect_close(got, wanted);
   }
 }

@@ -45,11 +45,19 @@ TEST_P(BrokenPlan, IsNamed) {
 INSTANTIATE_TEST_SUITE_P(
     Rows, BrokenPlan,
     testing::Values(
-        Row{"version", [](Plan& p) { p.version = 0; }, "version 0, expected 1"},
+        Row{"version", [](Plan& p) { p.version = 0; }, "version 0, expected 2"},
         Row{"no_devices", [](Plan& p) { p.devices.clear(); }, "there are no devices"},
         Row{"negative_batch", [](Plan& p) { p.batch = -1; }, "batch is -1"},
-        Row{"batch_not_sliced", [](Plan& p) { p.batch = 4; }, "slices hold 3 rows, the batch 4"},
-        Row{"slices_overlap", [](Plan& p) { p.devices[1].slice_begin = 1; }, "fake:1: slice of 1 rows at 1 of 3, expected to begin at 2"},
+        Row{"batch_not_sliced", [](Plan& p) { p.batch = p.inputs[0].type.shape[0] = p.outputs[1].type.shape[0] = 4; }, "row 3 of input 'x' is read by no device"},
+        Row{"rows_read_past_the_batch", [](Plan& p) { p.devices[1].steps[0].as<SliceStep>()->begin = 3; }, "step 0 (slice): buffer 0 'x' has 1 rows from 3, but 'x' has 3"},
+        Row{"rows_read_before_the_batch", [](Plan& p) { p.devices[1].steps[0].as<SliceStep>()->begin = -1; }, "has 1 rows from -1, but 'x' has 3"},
+        Row{"rows_left_out", [](Plan& p) { p.devices[1].steps[0].as<SliceStep>()->begin = 1; }, "row 2 of input 'x' is read by no device"},
+        Row{"rows_written_twice", [](Plan& p) { p.devices[1].steps[6].as<ConcatStep>()->begin = 1; }, "row 1 of output 'y' is not written once"},
+        Row{"rows_not_written", [](Plan& p) { p.devices[1].steps[6] = p.devices[1].steps[3]; }, "row 2 of output 'y' is not written once"},
+        Row{"parts_written_twice", [](Plan& p) { p.devices[1].steps[7].as<ConcatStep>()->begin = 0; }, "part 0 of output 'loss' is not written once"},
+        Row{"part_of_none", [](Plan& p) { p.devices[1].steps[7].as<ConcatStep>()->begin = 2; }, "step 7 (concat) writes part 2 of 2 of 'loss'"},
+        Row{"more_parts_than_devices", [](Plan& p) { p.outputs[0].parts = 3; }, "output 'loss' has 3 parts, expected one of each device at most"},
+        Row{"slice_outside_the_batch", [](Plan& p) { p.devices[1].slice_begin = 3; }, "fake:1: works on 1 rows from 3 of 3"},
         Row{"input_without_batch",
             [](Plan& p) {
               p.inputs[0].type.shape = {7, 3};
@@ -59,12 +67,24 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"parameter_twice", [](Plan& p) { p.parameters.push_back(p.parameters[0]); }, "there are two parameters 'w'"},
         Row{"parameters_overlap", [](Plan& p) { (p.parameters.push_back(p.parameters[0]), p.parameters[1].name = "v"); },
             "parameter 'v' overlaps parameter 'w'"},
-        Row{"parameter_outside", [](Plan& p) { p.parameters[0].offset = 64; },
+        Row{"parameter_outside", [](Plan& p) { p.parameters[0].parts[0].offset = 64; },
             "parameter 'w' lies at 64+12, outside arena parameters's 64 bytes"},
         Row{"parameter_in_scratch", [](Plan& p) { p.parameters[0].arena = ArenaKind::scratch; }, "parameter 'w' lies in arena scratch"},
         Row{"parameter_of_other_size", [](Plan& p) { p.parameters[0].type.shape = {4}; },
             "parameter 'w' of float32[4] is kept as float32[3]:a"},
         Row{"parameter_source", [](Plan& p) { p.parameters[0].source = Layout("ba"); }, "source layout ba does not fit [3]"},
+        Row{"parameter_nowhere", [](Plan& p) { p.parameters[0].parts.clear(); }, "parameter 'w' is on no device"},
+        Row{"parameter_on_another_device", [](Plan& p) { p.parameters[0].parts[1].device = 2; }, "parameter 'w' has a part on device 2 of 2"},
+        Row{"parameter_twice_on_a_device", [](Plan& p) { p.parameters[0].parts[1].device = 0; }, "parameter 'w' has a part on device 0 of 2, behind one on 0"},
+        Row{"parameter_not_on_the_device_that_reads_it", [](Plan& p) { p.parameters[0].parts.pop_back(); }, "fake:1: step 3 (Scale) reads buffer 3 'w', which nothing wrote"},
+        Row{"parameter_cut_wrong", [](Plan& p) { p.parameters[0].parts[1].axis = 1; }, "is kept as float32[3]:a from 0 of axis 1"},
+        Row{"parameter_cut_past_its_end", [](Plan& p) { (p.parameters[0].parts[1].axis = 0, p.parameters[0].parts[1].begin = 1); }, "is kept as float32[3]:a from 1 of axis 0"},
+        Row{"parameter_with_a_gap",
+            [](Plan& p) {
+              p.parameters[0].type.shape = {7};
+              for (ParameterPart& part : p.parameters[0].parts) part.axis = 0, part.begin = 4 * part.device;
+            },
+            "parameter 'w' of float32[7]: no device keeps index 3 of axis 0"},
         Row{"copy_of_nothing", [](Plan& p) { p.parameters[0].copy_of = "v"; }, "parameter 'w' of float32[3] is no copy in 16 bits of a parameter 'v'"},
         Row{"copy_of_itself", [](Plan& p) { p.parameters[0].copy_of = "w"; }, "is no copy in 16 bits of a parameter 'w'"},
         Row{"staged_in_scratch", [](Plan& p) { p.devices[0].steps[0].workspace = {5}; }, "comes by way of buffer 5 'y' of 64 bytes in arena scratch"},
@@ -144,18 +164,18 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"operand_missing", [](Plan& p) { p.devices[0].steps[3].inputs[0] = {77}; },
             "step 3 (Scale) names buffer 77, which does not exist"},
         Row{"slice_of_nothing", [](Plan& p) { p.devices[0].steps[0].outputs[0] = {}; }, "step 0 (slice) names buffer -1"},
-        Row{"slice_of_no_input", [](Plan& p) { p.devices[0].steps[0].host = 3; }, "step 0 (slice) reads input 3 of 3"},
+        Row{"slice_of_no_input", [](Plan& p) { p.devices[0].steps[0].as<SliceStep>()->host = 3; }, "step 0 (slice) reads input 3 of 3"},
         Row{"slice_of_other_rows",
             [](Plan& p) {
               p.devices[0].buffers[0].operand.shape = {1, 3};
             },
-            "buffer 0 'x' is float32[1,3]:ab, but 'x' has float32[2,3] here, row-major"},
+            "row 1 of input 'x' is read by no device"},
         Row{"slice_in_another_layout", [](Plan& p) { p.devices[0].buffers[0].operand.layout = Layout("ba"); },
             "buffer 0 'x' is float32[2,3]:ba, but"},
-        Row{"concat_of_no_output", [](Plan& p) { p.devices[0].steps[6].host = -1; }, "step 6 (concat) writes output -1 of 2"},
+        Row{"concat_of_no_output", [](Plan& p) { p.devices[0].steps[6].as<ConcatStep>()->host = -1; }, "step 6 (concat) writes output -1 of 2"},
         Row{"concat_of_other_type", [](Plan& p) { p.devices[0].steps[6].inputs[0] = {6}; },
-            "buffer 6 'loss' is float32[]:a, but 'y' has float32[2,3] here"},
-        Row{"launch_without_kernel", [](Plan& p) { p.devices[0].steps[3].kernel = ""; }, "step 3 (Scale) names no operator or no kernel"},
+            "buffer 6 'loss' is float32[]:a, but 'y' has float32[3,3] here"},
+        Row{"launch_without_kernel", [](Plan& p) { p.devices[0].steps[3].as<LaunchStep>()->kernel = ""; }, "step 3 (Scale) names no operator or no kernel"},
         Row{"stream", [](Plan& p) { p.devices[0].steps[3].stream = 3; }, "step 3 (Scale) runs on stream 3, expected 0 to 2"},
         Row{"waits_for_itself", [](Plan& p) { p.devices[0].steps[5].waits = {{5}}; },
             "step 5 (all_reduce) waits for step 5, which is not issued before it"},
@@ -173,13 +193,10 @@ INSTANTIATE_TEST_SUITE_P(
             "step 8 (Update) writes buffer 5 'y' without waiting for step 6 (concat), which uses that memory"},
         Row{"nothing_wrote_it", [](Plan& p) { std::swap(p.devices[0].steps[3].inputs[0], p.devices[0].steps[3].outputs[0]); },
             "step 3 (Scale) reads buffer 5 'y', which nothing wrote"},
-        Row{"bucket_missing", [](Plan& p) { p.buckets.clear(); }, "step 5 (all_reduce) names bucket 0 of 0"},
-        Row{"bucket_too_large", [](Plan& p) { p.buckets[0].elements = 17; },
-            "step 5 (all_reduce) sums 17 float32 values in buffer 4 'w/gradient'"},
-        Row{"bucket_type", [](Plan& p) { p.buckets[0].dtype = DType::float64; }, "sums 3 float64 values"},
-        Row{"collective_missing", [](Plan& p) { (p.devices[1].steps[5] = p.devices[1].steps[6], p.devices[1].steps[8].waits.clear()); },
-            "fake:1: all-reduces differ from fake:0's from number 0 on (0 and 1 of them)"},
-        Row{"collectives_on_other_streams", [](Plan& p) { p.devices[1].steps[5].stream = 0; }, "fake:1: all-reduces differ"}),
+        Row{"exchange_missing", [](Plan& p) { p.exchanges.clear(); }, "step 5 (exchange) names exchange 0 of 0"},
+        Row{"exchange_too_large", [](Plan& p) { p.exchanges[0].elements = 17; },
+            "step 5 (all_reduce) exchanges 17 float32 values by buffer 4 'w/gradient'"},
+        Row{"exchange_of_another_type", [](Plan& p) { p.exchanges[0].dtype = DType::float64; }, "exchanges 3 float64 values by"}),
     [](const auto& info) { return info.param.name; });
 
 // Kernels rely on what their operator's rule says of operands and attributes.
@@ -235,7 +252,7 @@ TEST(Verify, NamesEveryBreachAtOnce) {
     ADD_FAILURE();
   } catch (const Error& e) {
     const std::string text = e.what();
-    for (const char* part : {"plan of 'linear' breaks ", "slices hold", "lower bound 65", "lives from step 0 to 99"})
+    for (const char* part : {"plan of 'linear' breaks ", "has no batch of 4", "lower bound 65", "lives from step 0 to 99"})
       EXPECT_NE(text.find(part), std::string::npos) << text;
   }
 }

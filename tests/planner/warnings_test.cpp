@@ -32,7 +32,7 @@ TEST_P(Warnings, SayWhatAUserShouldKnow) {
     DevicePlan device{.device = {"cpu", static_cast<int>(d)}, .weight = row.weights[d], .slice_size = row.slices[d]};
     if (row.normalises && row.slices[d] > 0) {
       device.buffers.push_back({.name = "x", .operand = {DType::float32, row.normalised, Layout::row_major(row.normalised.rank())}});
-      device.steps.push_back({.kind = StepKind::launch, .op = "BatchNormalizationTraining", .inputs = {BufferId{0}}, .origin = {"bn1"}});
+      device.steps.push_back({.what = LaunchStep{"BatchNormalizationTraining", {}, {}}, .inputs = {BufferId{0}}, .origin = {"bn1"}});
     }
     device.model.sharing = row.sharing;
     plan.devices.push_back(device);

@@ -66,7 +66,7 @@ TEST(CpuStep, TimedStepByStepItComputesTheSame) {
     const std::vector<Step>& steps = timed.session.plan().devices[d].steps;
     ASSERT_EQ(seconds[d].size(), steps.size());
     for (std::size_t s = 0; s < steps.size(); ++s)
-      if (steps[s].kind == StepKind::launch) {
+      if (steps[s].as<LaunchStep>()) {
         EXPECT_GT(seconds[d][s], 0) << "device " << d << ", step " << s;
       }
   }

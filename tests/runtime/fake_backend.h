@@ -136,7 +136,7 @@ class FakeBackend final : public Backend {
 class CapturedGroup final : public CollectiveGroup {
  public:
   CapturedGroup(std::unique_ptr<CollectiveGroup> group, std::atomic<int>& steps) : group_(std::move(group)), steps_(steps) {}
-  std::unique_ptr<Kernel> all_reduce(int rank, int channel, std::int64_t elements, DType dtype) override { return group_->all_reduce(rank, channel, elements, dtype); }
+  std::unique_ptr<Kernel> make(const ExchangeSpec& spec, int rank) override { return group_->make(spec, rank); }
   void abort(const std::string& reason) override { group_->abort(reason); }
   bool captures() const override { return true; }
   void begin_step(int) override { ++steps_; }

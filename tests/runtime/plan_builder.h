@@ -33,22 +33,20 @@ class DeviceBuilder {
                : arena == ArenaKind::gradients ? MemoryClass::gradients
                                                : MemoryClass::activations;
     d_.arenas[static_cast<std::size_t>(arena)].bytes += b.bytes;
-    d_.buffers.push_back(std::move(b));
-    return {static_cast<int>(d_.buffers.size()) - 1};
+    return d_.buffers.add(std::move(b));
   }
   BufferId floats(std::string name, Shape shape, ArenaKind arena = ArenaKind::scratch) {
     const int rank = shape.rank();
     return buffer(std::move(name), {DType::float32, std::move(shape), Layout::row_major(rank)}, arena);
   }
   BufferId alias(std::string name, BufferId of, Operand operand, std::int64_t offset = 0) {
-    Buffer b = d_.buffers[static_cast<std::size_t>(of.index)];
+    Buffer b = d_.buffers[of];
     b.name = std::move(name);
     b.operand = std::move(operand);
     b.alias = of;
     b.offset += offset;
     b.bytes = rounded(b.operand.bytes());
-    d_.buffers.push_back(std::move(b));
-    return {static_cast<int>(d_.buffers.size()) - 1};
+    return d_.buffers.add(std::move(b));
   }
   BufferId constant(std::string name, Tensor value, Layout layout) {
     const BufferId id = buffer(std::move(name), {value.dtype(), value.shape(), std::move(layout)}, ArenaKind::constants);
@@ -56,33 +54,30 @@ class DeviceBuilder {
     return id;
   }
 
-  StepId slice(int host, BufferId out) { return add({.kind = StepKind::slice, .outputs = {out}, .host = host}); }
-  StepId concat(int host, BufferId in) { return add({.kind = StepKind::concat, .inputs = {in}, .host = host}); }
+  StepId slice(int host, BufferId out, std::int64_t begin = 0) { return add({.what = SliceStep{host, begin}, .outputs = {out}}); }
+  StepId concat(int host, BufferId in, std::int64_t begin = 0) { return add({.what = ConcatStep{host, begin}, .inputs = {in}}); }
   StepId launch(std::string op, std::vector<BufferId> inputs, std::vector<BufferId> outputs, Attributes attributes = {},
                 BufferId workspace = {}) {
     const std::string kernel = "fake." + op;
-    return add({.kind = StepKind::launch,
-                .op = op,
-                .kernel = kernel,
-                .attributes = std::move(attributes),
+    return add({.what = LaunchStep{op, kernel, std::move(attributes)},
                 .inputs = std::move(inputs),
                 .outputs = std::move(outputs),
                 .workspace = workspace,
                 .origin = {op + "_node"}});
   }
-  StepId all_reduce(int bucket, BufferId buffer, std::vector<StepId> waits = {}) {
-    return add({.kind = StepKind::all_reduce, .outputs = {buffer}, .bucket = bucket, .stream = 1, .waits = std::move(waits)});
+  StepId exchange(int number, std::vector<BufferId> inputs, std::vector<BufferId> outputs, std::vector<StepId> waits = {}) {
+    return add({.what = ExchangeStep{{number}}, .inputs = std::move(inputs), .outputs = std::move(outputs), .stream = 1, .waits = std::move(waits)});
   }
   Step& last() { return d_.steps.back(); }
   DevicePlan& device() { return d_; }
 
   // Lives from first to last use; a buffer lives as long as those that share its memory.
   DevicePlan done() {
-    std::vector<std::pair<int, int>> life(d_.buffers.size(), {static_cast<int>(d_.steps.size()), -1});
+    IdVector<BufferId, std::pair<int, int>> life(d_.buffers.size(), {static_cast<int>(d_.steps.size()), -1});
     for (std::size_t s = 0; s < d_.steps.size(); ++s) {
       const auto use = [&](BufferId id) {
-        for (; id.present(); id = d_.buffers[static_cast<std::size_t>(id.index)].alias) {
-          auto& [first, last] = life[static_cast<std::size_t>(id.index)];
+        for (; id.present(); id = d_.buffers[id].alias) {
+          auto& [first, last] = life[id];
           first = std::min(first, static_cast<int>(s));
           last = std::max(last, static_cast<int>(s));
         }
@@ -100,8 +95,7 @@ class DeviceBuilder {
 
  private:
   StepId add(Step step) {
-    d_.steps.push_back(std::move(step));
-    return {static_cast<int>(d_.steps.size()) - 1};
+    return d_.steps.add(std::move(step));
   }
   DevicePlan d_;
 };
@@ -118,30 +112,33 @@ inline Plan linear_plan(std::vector<std::int64_t> slices, std::int64_t columns =
   plan.inputs = {{"x", {DType::float32, {plan.batch, columns}}, true},
                  {"tandem.scalars", {DType::float32, {8}}, false},
                  {"tandem.random", {DType::int64, {4}}, false}};
-  plan.outputs = {{"loss", {DType::float32, {}}, Combine::sum}, {"y", {DType::float32, {plan.batch, columns}}, Combine::rows}};
-  plan.buckets = {{.name = "gradients 0", .elements = columns, .dtype = DType::float32, .values = {"w"}}};
+  plan.outputs = {{"loss", {DType::float32, {}}, Combine::sum, static_cast<int>(slices.size())}, {"y", {DType::float32, {plan.batch, columns}}, Combine::rows}};
+  plan.exchanges = {{.name = "gradients 0", .elements = columns, .dtype = DType::float32, .values = {"w"}}};
   const Operand weight{DType::float32, {columns}, Layout("a")};
-  plan.parameters = {{.name = "w", .type = {DType::float32, {columns}}, .operand = weight, .trainable = true}};
+  plan.parameters = {{.name = "w", .type = {DType::float32, {columns}}, .trainable = true}};
   std::int64_t begin = 0;
   for (std::size_t i = 0; i < slices.size(); ++i) {
-    DeviceBuilder d(static_cast<int>(i), begin, slices[i]);
-    begin += slices[i];
+    const int device = static_cast<int>(i);
+    plan.exchanges[0].devices.push_back(device);
+    plan.parameters[0].parts.push_back({.device = device, .operand = weight});
+    DeviceBuilder d(device, begin, slices[i]);
     const BufferId x = d.floats("x", {slices[i], columns}), scalars = d.floats("tandem.scalars", {8});
     const BufferId random = d.buffer("tandem.random", {DType::int64, {4}, Layout("a")});
     const BufferId w = d.buffer("w", weight, ArenaKind::parameters), g = d.buffer("w/gradient", weight, ArenaKind::gradients);
     const BufferId y = d.floats("y", {slices[i], columns}), loss = d.floats("loss", {}), w2 = d.alias("w'", w, weight);
-    d.slice(0, x);
+    d.slice(0, x, begin);
     if (staged) d.last().workspace = d.floats("x/staging", {slices[i], columns}, ArenaKind::staging);
     d.slice(1, scalars);
     d.slice(2, random);
     d.launch("Scale", {x, w}, {y});
     const StepId gradient = d.launch("Gradient", {x, y}, {g, loss});
-    const StepId sum = d.all_reduce(0, g, {gradient});
-    d.concat(1, y);
-    d.concat(0, loss);
+    const StepId sum = d.exchange(0, {}, {g}, {gradient});
+    d.concat(1, y, begin);
+    d.concat(0, loss, device);
     d.launch("Update", {scalars, w, g}, {w2});
     d.last().waits = {sum};
     plan.devices.push_back(d.done());
+    begin += slices[i];
   }
   return plan;
 }

@@ -55,7 +55,7 @@ struct Host {
     }
     for (const Tensor& t : tensors) inputs.push_back(t.bytes().data());
     for (const HostOutput& h : plan.outputs)
-      room.emplace_back(static_cast<std::size_t>(h.type.shape.elements()) * size_of(h.type.dtype) * (h.combine == Combine::sum ? plan.devices.size() : 1));
+      room.emplace_back(static_cast<std::size_t>(h.bytes()));
     for (auto& r : room) outputs.push_back(r.data());
   }
   std::vector<Tensor> tensors;

@@ -26,9 +26,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Refusal{"too_few_devices", [](FakeBackend& b, Plan&) { b.devices = 1; }, "device fake:1: there is 1 fake device"},
                     Refusal{"unusable", [](FakeBackend& b, Plan&) { b.reason = "no driver"; }, "device fake:0: no driver"},
                     Refusal{"out_of_memory", [](FakeBackend& b, Plan&) { b.memory_limit = 100; }, "out of memory"},
-                    Refusal{"unknown_operator", [](FakeBackend&, Plan& p) { p.devices[1].steps[3].op = "Nothing"; },
+                    Refusal{"unknown_operator", [](FakeBackend&, Plan& p) { p.devices[1].steps[3].as<LaunchStep>()->op = "Nothing"; },
                             "fake:1: step 3 (Nothing, fake.Scale, from 'Scale_node'): the plan wants kernel fake.Scale"},
-                    Refusal{"unknown_kernel", [](FakeBackend&, Plan& p) { p.devices[0].steps[3].kernel = "other.Scale"; },
+                    Refusal{"unknown_kernel", [](FakeBackend&, Plan& p) { p.devices[0].steps[3].as<LaunchStep>()->kernel = "other.Scale"; },
                             "offers \n  fake.Scale: float32[2,3]:ab float32[3]:a → float32[2,3]:ab"},
                     Refusal{"more_workspace", [](FakeBackend& b, Plan&) { b.workspace = 128; },
                             "needs 128 bytes of workspace, the plan has 0"},
@@ -63,13 +63,13 @@ INSTANTIATE_TEST_SUITE_P(Rows, RefusedAddition,
                                                   "parameter 'v', which the first plan has not"},
                                          Addition{"other_place",
                                                   [](Plan& p) {
-                                                    p.parameters[0].offset = 64;
+                                                    for (ParameterPart& part : p.parameters[0].parts) part.offset = 64;
                                                     for (DevicePlan& d : p.devices) {
                                                       d.arenas[0].bytes = 128;
                                                       for (Buffer& b : d.buffers) b.offset += b.arena == ArenaKind::parameters ? 64 : 0;
                                                     }
                                                   },
-                                                  "parameter 'w' is float32[3]:a at 64 in the plan to add, float32[3]:a at 0 in the first"},
+                                                  "parameter 'w' is float32[3]:a at 64 of device 0 in the plan to add, float32[3]:a at 0 of device 0 in the first"},
                                          Addition{"other_type",
                                                   [](Plan& p) {
                                                     p = linear_plan({1, 1}, 4);
@@ -102,7 +102,7 @@ TEST(Session, FailsWhereADeviceIsMissing) {
   };
   const Backend* backends[] = {&fake};
   Session session(linear_plan({2, 1, 1}), backends);
-  EXPECT_TRUE(contains(failure([&] { step(session, 0, numbers(4, 3)); }), "all-reduce: waited 0.05 s for rank 1"));
+  EXPECT_TRUE(contains(failure([&] { step(session, 0, numbers(4, 3)); }), "all_reduce: waited 0.05 s for rank 1"));
 }
 
 TEST(Session, RefusesUnknownParametersAndOtherTypes) {

@@ -84,14 +84,14 @@ TEST(Session, GivesEachDeviceItsStepState) {
   plan.model = "states";
   plan.batch = 5;
   plan.inputs = {{"tandem.random", {DType::int64, {4}}, false}, {"tandem.scalars", {DType::float32, {8}}, false}};
-  plan.outputs = {{"random", {DType::int64, {4}}, Combine::sum}, {"scalars", {DType::float32, {8}}, Combine::sum}};
+  plan.outputs = {{"random", {DType::int64, {4}}, Combine::sum, 2}, {"scalars", {DType::float32, {8}}, Combine::sum, 2}};
   for (int i = 0; i < 2; ++i) {
     DeviceBuilder d(i, i * 3, i == 0 ? 3 : 2);
     const BufferId random = d.buffer("random", {DType::int64, {4}, Layout("a")}), scalars = d.floats("scalars", {8});
     d.slice(0, random);
     d.slice(1, scalars);
-    d.concat(0, random);
-    d.concat(1, scalars);
+    d.concat(0, random, i);
+    d.concat(1, scalars, i);
     plan.devices.push_back(d.done());
   }
   FakeBackend fake;
@@ -178,7 +178,7 @@ TEST(Session, PlansShareParametersAndKeepTheirConstants) {
     plan.batch = 1;
     plan.outputs = {{"y", {DType::float32, {2}}, Combine::sum}};
     const Operand weight{DType::float32, {2}, Layout("a")};
-    plan.parameters = {{.name = "w", .type = {DType::float32, {2}}, .operand = weight}};
+    plan.parameters = {{.name = "w", .type = {DType::float32, {2}}, .parts = {{.operand = weight}}}};
     DeviceBuilder d(0, 0, 1);
     const BufferId w = d.buffer("w", weight, ArenaKind::parameters);
     const BufferId k = d.constant("k", Tensor::of<float>({2}, {constant, -constant}), Layout("a"));
@@ -215,7 +215,7 @@ TEST(Session, ParametersKeepTheTemplatesOrder) {
   Plan plan = linear_plan({1});
   const auto add = [&](std::string name, Shape shape, Layout source, Operand operand, ArenaKind arena) {
     Arena& a = plan.devices[0].arenas[static_cast<std::size_t>(arena)];
-    plan.parameters.push_back({std::move(name), {DType::float32, std::move(shape)}, std::move(source), operand, arena, a.bytes});
+    plan.parameters.push_back({std::move(name), {DType::float32, std::move(shape)}, std::move(source), arena, {{.operand = operand, .offset = a.bytes}}});
     a.bytes += rounded(operand.bytes());
   };
   add("blocked", {3, 5}, {}, {DType::float32, {3, 5}, Layout("AB4a8b")}, ArenaKind::parameters);
@@ -239,7 +239,7 @@ TEST(Session, ParametersKeepTheTemplatesOrder) {
   EXPECT_EQ(session.optimizer_state()[0].name, "momentum/w");
   EXPECT_EQ(floats(session.optimizer_state()[0].tensor), (std::vector<float>{7, 8, 9}));
   // On the device: filter (o,i) of the blocked layout lies at block o/8, then i, then o%8; it is n[i*12 + o].
-  const float* device = reinterpret_cast<const float*>(fake.memory[0][0].data() + plan.parameters[2].offset);
+  const float* device = reinterpret_cast<const float*>(fake.memory[0][0].data() + plan.parameters[2].parts[0].offset);
   EXPECT_EQ(device[(9 / 8) * 16 + 1 * 8 + 9 % 8], n[1 * 12 + 9]);
   EXPECT_EQ(device[(12 / 8) * 16 + 1 * 8 + 12 % 8], 0) << "padding";
 }

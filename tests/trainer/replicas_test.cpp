@@ -56,7 +56,7 @@ class OpenBackend final : public Backend {
     const auto arena = std::find_if(arenas.begin(), arenas.end(), [](const Arena& a) { return a.kind == ArenaKind::parameters; });
     for (const Block& b : blocks_.at(static_cast<std::size_t>(device)))  // the first of this size is that of the parameters
       if (b.bytes == arena->bytes) {
-        b.memory[p->offset + 2] ^= std::byte{0x10};
+        b.memory[p->on(device)->offset + 2] ^= std::byte{0x10};
         return;
       }
     FAIL() << "no block of " << arena->bytes << " bytes";

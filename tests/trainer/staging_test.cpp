@@ -59,7 +59,7 @@ Trained train(const Backend& backend, const std::string& devices, const std::fun
 int unstaged(const Plan& plan) {
   int count = 0;
   for (const DevicePlan& d : plan.devices)
-    for (const Step& s : d.steps) count += s.kind == StepKind::slice && !s.workspace.present();
+    for (const Step& s : d.steps) count += s.as<SliceStep>() && !s.workspace.present();
   return count;
 }
 

@@ -33,7 +33,7 @@ class LocalAllReduce final : public Kernel {
   LocalAllReduce(Meeting& meeting, Channel& channel, int rank, std::int64_t elements, DType dtype)
       : meeting_(meeting), channel_(channel), rank_(rank), elements_(elements), dtype_(dtype) {}
 
-  void bind(std::span<std::byte* const> inputs, std::span<std::byte* const>, std::byte*) override { channel_.buffers[static_cast<std::size_t>(rank_)] = inputs[0]; }
+  void bind(std::span<std::byte* const>, std::span<std::byte* const> outputs, std::byte*) override { channel_.buffers[static_cast<std::size_t>(rank_)] = outputs[0]; }
 
   void run(StreamHandle handle) override {
     auto* const stream = static_cast<cudaStream_t>(handle.native);
@@ -70,13 +70,13 @@ class LocalAllReduce final : public Kernel {
 class LocalGroup final : public CollectiveGroup {
  public:
   LocalGroup(int ranks, double timeout_seconds) : ranks_(ranks), meeting_(ranks, 0, timeout_seconds) {}
-  std::unique_ptr<Kernel> all_reduce(int rank, int channel, std::int64_t elements, DType dtype) override {
-    if (!is_float(dtype)) fail(ExitCode::communication, "all-reduce of ", dtype, ": expected a floating-point type");
+  std::unique_ptr<Kernel> make(const ExchangeSpec& spec, int rank) override {
+    check_sums_over_all(spec, ranks_, "a group of logical devices on one GPU");
     const std::scoped_lock hold(lock_);
-    const auto c = static_cast<std::size_t>(channel);
+    const auto c = static_cast<std::size_t>(spec.channel);
     if (channels_.size() <= c) channels_.resize(c + 1);
     if (!channels_[c]) channels_[c] = std::make_unique<Channel>(ranks_);
-    return std::make_unique<LocalAllReduce>(meeting_, *channels_[c], rank, elements, dtype);
+    return std::make_unique<LocalAllReduce>(meeting_, *channels_[c], rank, spec.elements, spec.dtype);
   }
   void abort(const std::string& reason) override { meeting_.abort(reason); }
 

@@ -53,7 +53,7 @@ class NcclGroup final : public CollectiveGroup {
   NcclGroup(const NcclGroup&) = delete;
   NcclGroup& operator=(const NcclGroup&) = delete;
 
-  std::unique_ptr<Kernel> all_reduce(int rank, int channel, std::int64_t elements, DType dtype) override;
+  std::unique_ptr<Kernel> make(const ExchangeSpec& spec, int rank) override;
   void abort(const std::string& reason) override { stop(reason, true); }
   // Several recorded ranks of one process could wait for each other: NCCL wants a process for each.
   bool captures() const override { return ranks_.size() == 1; }
@@ -78,7 +78,7 @@ class NcclGroup final : public CollectiveGroup {
   std::string reason_of_delay(std::unique_lock<std::mutex>& hold);
 
   double timeout_;
-  int first_rank_;
+  int first_rank_, all_ranks_;
   std::vector<Rank> ranks_;
   World* const world_;  // the other processes, or null
   mutable std::mutex lock_;
@@ -97,8 +97,8 @@ class NcclAllReduce final : public Kernel {
   }
   NcclAllReduce(const NcclAllReduce&) = delete;
   NcclAllReduce& operator=(const NcclAllReduce&) = delete;
-  void bind(std::span<std::byte* const> inputs, std::span<std::byte* const>, std::byte*) override {
-    buffer_ = inputs[0];
+  void bind(std::span<std::byte* const>, std::span<std::byte* const> outputs, std::byte*) override {
+    buffer_ = outputs[0];
     registration_ = group_.register_buffer(local_, buffer_, bytes_);
   }
   void run(StreamHandle stream) override { group_.queue(local_, buffer_, elements_, type_, static_cast<cudaStream_t>(stream.native)); }
@@ -113,8 +113,7 @@ class NcclAllReduce final : public Kernel {
   void* registration_ = nullptr;
 };
 
-NcclGroup::NcclGroup(const GroupSpec& spec) : timeout_(spec.timeout_seconds), first_rank_(spec.first_rank), ranks_(spec.devices.size()), world_(spec.world) {
-  const int here = static_cast<int>(spec.devices.size()), all = std::max(spec.ranks, here);
+NcclGroup::NcclGroup(const GroupSpec& spec) : timeout_(spec.timeout_seconds), first_rank_(spec.first_rank), all_ranks_(std::max(spec.ranks, static_cast<int>(spec.devices.size()))), ranks_(spec.devices.size()), world_(spec.world) {
   // In-switch sums (NVLS) differ in rounding from call to call. NCCL reads this before its first group.
   if (spec.deterministic) setenv("NCCL_NVLS_ENABLE", "0", 1);
   ncclUniqueId id{};
@@ -127,7 +126,7 @@ NcclGroup::NcclGroup(const GroupSpec& spec) : timeout_(spec.timeout_seconds), fi
     std::memcpy(&id, told.data(), sizeof id);
   }
   // In a thread of its own: to set the caller's device back would put a context on device 0 for every process.
-  const ncclResult_t status = std::async(std::launch::async, [&] { return join(spec, id, all); }).get();
+  const ncclResult_t status = std::async(std::launch::async, [&] { return join(spec, id, all_ranks_); }).get();
   for (const Rank& r : ranks_) settle(r.comm, status, "join the group");
   watcher_ = std::thread([this] { watch(); });
   if (world_) world_->on_stop([this](const std::string& reason) { stop(reason, false); });
@@ -195,10 +194,11 @@ void NcclGroup::settle(ncclComm_t comm, ncclResult_t status, std::string_view wh
   fail(ExitCode::communication, reason);
 }
 
-std::unique_ptr<Kernel> NcclGroup::all_reduce(int rank, int, std::int64_t elements, DType dtype) {
+std::unique_ptr<Kernel> NcclGroup::make(const ExchangeSpec& spec, int rank) {
+  check_sums_over_all(spec, all_ranks_, "a group of GPUs");
   const int local = rank - first_rank_;
   if (local < 0 || local >= static_cast<int>(ranks_.size())) fail(ExitCode::communication, "rank ", rank, " is not of this process");
-  return std::make_unique<NcclAllReduce>(*this, static_cast<std::size_t>(local), elements, dtype);
+  return std::make_unique<NcclAllReduce>(*this, static_cast<std::size_t>(local), spec.elements, spec.dtype);
 }
 
 void NcclGroup::queue(std::size_t local, void* buffer, std::int64_t elements, ncclDataType_t type, cudaStream_t stream) {

@@ -9,6 +9,7 @@
 
 #include "ranks/world.h"
 #include "tests/cuda/nccl/stand_in.h"
+#include "tests/kernels/sum_over.h"
 #include "tests/ranks/address.h"
 
 namespace tandem::cuda {
@@ -22,7 +23,8 @@ constexpr std::int64_t elements = 100;
 // One rank's all-reduce of a step, queued or recorded; waits for its end as the device's stream does.
 class RankStep {
  public:
-  RankStep(CollectiveGroup& group, int rank, bool recorded) : group_(group), rank_(rank), recorded_(recorded), kernel_(group.all_reduce(rank, 0, elements, DType::float32)) {
+  RankStep(CollectiveGroup& group, int ranks, int rank, bool recorded)
+      : group_(group), rank_(rank), recorded_(recorded), kernel_(group.make(test::sum_over(ranks, elements, DType::float32), rank)) {
     std::byte* const memory = reinterpret_cast<std::byte*>(buffer_.data());
     kernel_->bind({&memory, 1}, {&memory, 1}, nullptr);
     if (!recorded_) return;
@@ -78,7 +80,7 @@ TEST(NcclGroup, RanksOfOneIdSumAndLeave) {
     constexpr int ranks = 3, steps = 4;
     const auto failures = on_ranks(ranks, long_time, [&](World& world, CollectiveGroup& group) {
       EXPECT_TRUE(group.captures());
-      RankStep step(group, world.rank(), recorded);
+      RankStep step(group, world.ranks(), world.rank(), recorded);
       for (int i = 0; i < steps; ++i) step.run();
       world.leave();
     });
@@ -111,14 +113,14 @@ const Trouble troubles[] = {
     {"ends", true, [](World&, CollectiveGroup&) { fail(ExitCode::communication, "rank 1 has ended"); }, "rank 1 has ended"},
     {"stops_with_a_reason", false, [](World&, CollectiveGroup& group) { group.abort("no more"), group.begin_step(1); }, "no more"},
     {"has_an_error_of_NCCLs", true, [](World& world, CollectiveGroup& group) { nccl::break_rank(1, ncclSystemError), wait_for_the_end(world, group); }, "NCCL: rank 1: stand-in error (nothing more)"},
-    {"cannot_queue", false, [](World& world, CollectiveGroup& group) { nccl::break_rank(1, ncclRemoteError), RankStep(group, world.rank(), false).run(); }, "stand-in error (nothing more)"},
+    {"cannot_queue", false, [](World& world, CollectiveGroup& group) { nccl::break_rank(1, ncclRemoteError), RankStep(group, world.ranks(), world.rank(), false).run(); }, "stand-in error (nothing more)"},
 };
 
 class NcclTrouble : public testing::TestWithParam<Trouble> {};
 
 TEST_P(NcclTrouble, OfOneRankStopsAll) {
   const Trouble& t = GetParam();
-  const auto failures = on_ranks(3, short_time, [&](World& world, CollectiveGroup& group) { world.rank() == 1 ? t.rank_1(world, group) : RankStep(group, world.rank(), t.recorded).run(); });
+  const auto failures = on_ranks(3, short_time, [&](World& world, CollectiveGroup& group) { world.rank() == 1 ? t.rank_1(world, group) : RankStep(group, world.ranks(), world.rank(), t.recorded).run(); });
   for (const std::string& failure : failures) EXPECT_NE(failure.find(t.told), std::string::npos) << failure;
   for (const std::size_t r : {0U, 2U}) {
     EXPECT_NE(failures[r].find("rank 1"), std::string::npos) << failures[r];
@@ -132,7 +134,7 @@ TEST(NcclGroup, RanksOfOneProcessNameTheOneThatIsMissing) {
   const auto group = nccl_group({.devices = {0, 1}, .ranks = 2, .timeout_seconds = short_time});
   EXPECT_FALSE(group->captures());
   try {
-    RankStep(*group, 0, false).run();
+    RankStep(*group, 2, 0, false).run();
     FAIL() << "expected an error";
   } catch (const Error& e) {
     EXPECT_NE(std::string_view(e.what()).find("missing is rank 1"), std::string_view::npos) << e.what();

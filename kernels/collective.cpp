@@ -1,0 +1,24 @@
+#include "kernels/collective.h"
+
+namespace tandem {
+
+std::string_view name_of(ExchangeKind kind) {
+  switch (kind) {
+    case ExchangeKind::all_reduce: return "all_reduce";
+    case ExchangeKind::reduce_scatter: return "reduce_scatter";
+    case ExchangeKind::all_gather: return "all_gather";
+    case ExchangeKind::broadcast: return "broadcast";
+    case ExchangeKind::send: return "send";
+  }
+  return "unknown";
+}
+
+void check_sums_over_all(const ExchangeSpec& spec, int ranks, std::string_view group) {
+  bool all = std::ssize(spec.members) == ranks;
+  for (int r = 0; all && r < ranks; ++r) all = spec.members[static_cast<std::size_t>(r)] == r;
+  if (spec.kind != ExchangeKind::all_reduce || !all)
+    fail(ExitCode::device, name_of(spec.kind), " among ", spec.members.size(), " of ", ranks, " devices: ", group, " offers all_reduce over all devices alone");
+  if (!is_float(spec.dtype)) fail(ExitCode::communication, "all-reduce of ", spec.dtype, ": expected a floating-point type");
+}
+
+}  // namespace tandem

@@ -1,0 +1,17 @@
+// What the ways to print a plan share.
+#pragma once
+#include <string>
+
+#include "planner/plan/plan.h"
+
+namespace tandem {
+
+// Whether two devices run the same steps over the same memory, but for which rows of the batch they take.
+bool run_alike(const DevicePlan& a, const DevicePlan& b);
+
+// "Relu" for a launch, else its kind and what it reads, writes or exchanges: "slice x", "all_reduce bucket 0".
+std::string label_of(const Plan& plan, const Step& step);
+// What a step that is no launch reads, writes or exchanges; else empty.
+std::string target_of(const Plan& plan, const Step& step);
+
+}  // namespace tandem

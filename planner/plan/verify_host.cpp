@@ -1,0 +1,50 @@
+// What passes between devices and the host: no row of the batch is left out, and every row or part of an output comes from one
+// device.
+#include <algorithm>
+
+#include "planner/plan/verify.h"
+
+namespace tandem {
+namespace {
+
+struct Rows {
+  std::int64_t begin, end;
+};
+
+// Sorts rows by where they begin; the first that none of them has, `all` where they have all. `once`: none may be there twice.
+std::int64_t first_missing(std::vector<Rows>& rows, std::int64_t all, bool once) {
+  std::sort(rows.begin(), rows.end(), [](const Rows& a, const Rows& b) { return a.begin != b.begin ? a.begin < b.begin : a.end < b.end; });
+  std::int64_t end = 0;
+  for (const Rows& r : rows) {
+    if (r.begin == r.end) continue;
+    if (once ? r.begin != end : r.begin > end) return std::min(end, r.begin);
+    end = std::max(end, r.end);
+  }
+  return std::min(end, all);
+}
+
+}  // namespace
+
+void verify_host(const Plan& plan, Breaches& breaches) {
+  std::vector<std::vector<Rows>> read(plan.inputs.size()), written(plan.outputs.size());
+  for (const DevicePlan& d : plan.devices)
+    for (const Step& s : d.steps) {
+      const auto rows = [&](std::int64_t begin, BufferId id, bool rows) { return Rows{begin, begin + (rows ? d.buffers[id].operand.shape[0] : 1)}; };
+      if (const auto* slice = s.as<SliceStep>(); slice && plan.inputs[static_cast<std::size_t>(slice->host)].batched && !d.buffers[s.outputs[0]].operand.shape.dims.empty())
+        read[static_cast<std::size_t>(slice->host)].push_back(rows(slice->begin, s.outputs[0], true));
+      if (const auto* part = s.as<ConcatStep>())
+        written[static_cast<std::size_t>(part->host)].push_back(rows(part->begin, s.inputs[0], plan.outputs[static_cast<std::size_t>(part->host)].combine == Combine::rows));
+    }
+  for (std::size_t i = 0; i < read.size(); ++i) {  // what no device needs is left out whole
+    const std::int64_t missing = first_missing(read[i], plan.batch, false);
+    if (!read[i].empty() && missing < plan.batch) breaches.add("row ", missing, " of input '", brief(plan.inputs[i].name), "' is read by no device");
+  }
+  for (std::size_t o = 0; o < written.size(); ++o) {
+    const HostOutput& output = plan.outputs[o];
+    const std::int64_t all = output.combine == Combine::rows ? output.type.shape[0] : output.parts;
+    const std::int64_t missing = first_missing(written[o], all, true);
+    if (missing < all) breaches.add(output.combine == Combine::rows ? "row " : "part ", missing, " of output '", brief(output.name), "' is not written once, by one device");
+  }
+}
+
+}  // namespace tandem

@@ -1,0 +1,48 @@
+#include "runtime/parameter_parts.h"
+
+#include <algorithm>
+
+#include "runtime/reorder.h"
+
+namespace tandem {
+namespace {
+
+// The template's tensor, or what of it the part is, as it lies in memory, seen in the device's shape.
+Operand source_of(const PlanParameter& p, const ParameterPart& part) {
+  return {part.operand.dtype, part.operand.shape, p.source.any() ? Layout::row_major(part.operand.shape.rank()) : p.source};
+}
+
+// Calls move(offset in the whole, offset in the part, bytes) for each range of memory that a part cut along an axis has.
+template <class Move>
+void for_each_range(const PlanParameter& p, const ParameterPart& part, const Move& move) {
+  const Shape& shape = p.type.shape;
+  std::int64_t outer = 1, row = static_cast<std::int64_t>(size_of(p.type.dtype));
+  for (int axis = 0; axis < part.axis; ++axis) outer *= shape[axis];
+  for (int axis = part.axis + 1; axis < shape.rank(); ++axis) row *= shape[axis];
+  const std::int64_t elements = part.operand.shape.elements();
+  if (elements == 0) return;
+  const std::int64_t bytes = elements * static_cast<std::int64_t>(size_of(p.type.dtype)) / outer;
+  for (std::int64_t i = 0; i < outer; ++i) move(static_cast<std::size_t>((i * shape[part.axis] + part.begin) * row), static_cast<std::size_t>(i * bytes), static_cast<std::size_t>(bytes));
+}
+
+}  // namespace
+
+std::vector<std::byte> cut_part(const PlanParameter& p, const ParameterPart& part, std::span<const std::byte> whole) {
+  std::vector<std::byte> kept(static_cast<std::size_t>(part.operand.bytes())), cut;
+  if (part.axis >= 0) {
+    cut.resize(static_cast<std::size_t>(part.operand.shape.elements()) * size_of(p.type.dtype));
+    for_each_range(p, part, [&](std::size_t from, std::size_t to, std::size_t bytes) { std::copy_n(whole.begin() + static_cast<std::ptrdiff_t>(from), bytes, cut.begin() + static_cast<std::ptrdiff_t>(to)); });
+    whole = cut;
+  }
+  reorder(source_of(p, part), whole, part.operand, kept);
+  return kept;
+}
+
+void put_part(const PlanParameter& p, const ParameterPart& part, std::span<const std::byte> kept, std::span<std::byte> whole) {
+  if (part.axis < 0) return reorder(part.operand, kept, source_of(p, part), whole);
+  std::vector<std::byte> cut(static_cast<std::size_t>(part.operand.shape.elements()) * size_of(p.type.dtype));
+  reorder(part.operand, kept, source_of(p, part), cut);
+  for_each_range(p, part, [&](std::size_t to, std::size_t from, std::size_t bytes) { std::copy_n(cut.begin() + static_cast<std::ptrdiff_t>(from), bytes, whole.begin() + static_cast<std::ptrdiff_t>(to)); });
+}
+
+}  // namespace tandem
