@@ -93,6 +93,18 @@ void verify(const Graph& graph) {
   }
 }
 
+int template_axis(const Value& p, int axis) {
+  const int rank = p.type.shape.rank();
+  if (p.template_shape.rank() != rank) return -1;
+  const auto held = [&](int i) { return p.source.any() ? i : p.source.tag()[static_cast<std::size_t>(i)] - 'a'; };  // of the template's axis i
+  int found = -1;
+  for (int i = 0; i < rank; ++i) {
+    if (p.type.shape[held(i)] != p.template_shape[i]) return -1;
+    if (held(i) == axis) found = i;
+  }
+  return found;
+}
+
 std::string_view name_of(ValueRole role) {
   static constexpr std::string_view names[] = {"plain", "label", "step state", "optimizer state", "copy", "loss", "metric", "gradient", "statistic", "share"};
   return names[static_cast<std::size_t>(role)];

@@ -87,6 +87,14 @@ struct GraphOutput {
   bool operator==(ValueId other) const { return value == other; }
 };
 
+// What a graph of one device holds of a parameter that is split.
+struct PartOfParameter {
+  std::string parameter;
+  Shape whole;           // of the template's tensor
+  int axis = 0;
+  std::int64_t begin = 0;
+};
+
 class Graph {
  public:
   std::string name;
@@ -94,6 +102,7 @@ class Graph {
   IdVector<NodeId, Node> nodes;
   std::vector<ValueId> inputs;
   std::vector<GraphOutput> outputs;
+  std::vector<PartOfParameter> parts;
   std::vector<DeviceGroup> groups;    // on which its values are placed; none: it is one device's
   std::vector<std::string> warnings;  // what a user should know of how the model was read
 
@@ -116,6 +125,8 @@ class Graph {
 
 // Fails at the first breach: operands in range, producers before consumers, one producer a value, types known.
 void verify(const Graph& graph);
+// The axis of the template's tensor that this axis of a parameter, as it is held, is; -1: it is none.
+int template_axis(const Value& parameter, int axis);
 std::string_view name_of(ValueRole role);
 std::string print(const Graph& graph);  // a line for each input, parameter, node and output, for dumps and tests
 

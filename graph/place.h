@@ -16,11 +16,13 @@ class PlaceContext : public FollowContext {
   void sum(int output) { sums_.push_back(output); }  // each device's is an addend
   void own(int output) { owns_.push_back(output); }  // each device's is its own
   void need(int input, BatchPlace place) { repeat(input, place.axis, place.outer); }  // this operand must be split so, too
+  void once(int input) { onces_.push_back(input); }  // this whole operand is one device's addend
   const std::vector<int>& sums() const { return sums_; }
   const std::vector<int>& owns() const { return owns_; }
+  const std::vector<int>& onces() const { return onces_; }
 
  private:
-  std::vector<int> sums_, owns_;
+  std::vector<int> sums_, owns_, onces_;
 };
 
 // What a node makes of the parts of its operands along a mesh axis.

@@ -39,6 +39,26 @@ FixedParameters fixed_by(const LoweredGraph& program) {
   return fixed;
 }
 
+// The rows of a batch that a device works on.
+struct SliceOfBatch {
+  std::int64_t begin = 0, size = 0;
+};
+
+// By the first mesh axis along which an input is split.
+std::vector<SliceOfBatch> slices_of(const PlacementRequest& request, std::size_t devices, std::int64_t batch) {
+  std::vector<SliceOfBatch> slices(devices, {0, batch});
+  for (const auto& [name, parts] : request.values)
+    for (std::size_t a = 0; a < parts.size(); ++a) {
+      if (parts[a] != Part::split(0) || request.groups.empty() || a >= request.groups[0].axes.size()) continue;
+      const MeshAxis& axis = request.groups[0].axes[a];
+      for (std::size_t p = 0; p < request.groups[0].devices.size(); ++p) {
+        const int along = request.groups[0].position_along(static_cast<int>(p), a);
+        slices[static_cast<std::size_t>(request.groups[0].devices[p])] = {batch / axis.total() * axis.begin(along), batch / axis.total() * axis.sizes[static_cast<std::size_t>(along)]};
+      }
+    }
+  return slices;
+}
+
 // What the host calls an output of a plan's graph.
 std::string output_name(const Graph& graph, const GraphOutput& out) {
   switch (out.role) {
@@ -80,7 +100,10 @@ class Compilation {
     check_options(source_, o_, backends_);
     std::vector<double> weights;
     for (const DeviceSpec& d : o_.devices) weights.push_back(d.weight);
-    sizes_ = slice_sizes(o_.batch, weights);
+    if (o_.placement)
+      slices_ = slices_of(*o_.placement, o_.devices.size(), o_.batch);
+    else
+      for (const std::int64_t size : slice_sizes(o_.batch, weights)) slices_.push_back({slices_.empty() ? 0 : slices_.back().begin + slices_.back().size, size});
     plan_.mode = o_.mode;
     plan_.batch = o_.batch;
     plan_.precision = o_.precision;
@@ -122,24 +145,25 @@ class Compilation {
 
   PlacementRequest placement_of(const Graph& model) const {
     if (o_.placement) return *o_.placement;
-    PlacementRequest request = by_samples(model, sizes_);
+    std::vector<std::int64_t> sizes;
+    for (const SliceOfBatch& s : slices_) sizes.push_back(s.size);
+    PlacementRequest request = by_samples(model, sizes);
     if (!request.values.empty()) {
       if (training_) request.values["labels"] = {Part::split(0)};
       return request;
     }
-    source_(*std::max_element(sizes_.begin(), sizes_.end()));  // says why its batch cannot be followed
+    source_(slices_[largest()].size);  // says why its batch cannot be followed
     fail("no input of model '", model.name, "' holds the samples of a batch of ", o_.batch, ": there is nothing to share out over ", o_.devices.size(), " devices");
   }
 
   std::size_t graph_for(const Graph& whole, int device) {
     for (int before = 0; before < device; ++before)
       if (same_program(whole, before, device)) return graph_of_[static_cast<std::size_t>(before)];
-    const bool none = !o_.placement && sizes_[static_cast<std::size_t>(device)] == 0;
+    const bool none = slices_[static_cast<std::size_t>(device)].size == 0;
     if (!none) {
       graphs_.push_back(cut(whole, device));
     } else {
-      const auto largest = std::max_element(sizes_.begin(), sizes_.end()) - sizes_.begin();
-      graphs_.push_back(training_ ? idle(cut(whole, static_cast<int>(largest))) : Graph());
+      graphs_.push_back(training_ ? idle(cut(whole, static_cast<int>(largest()))) : Graph());
     }
     verify(graphs_.back());
     return graphs_.size() - 1;
@@ -157,7 +181,7 @@ class Compilation {
       const std::size_t graph = graph_of_[d];
       const auto same = std::find_if(units_.begin(), units_.end(), [&](const Unit& u) { return u.backend == id.backend && u.graph == graph && u.model.threads == models_[d].threads; });
       unit_of_.push_back(static_cast<std::size_t>(same - units_.begin()));
-      if (same == units_.end()) units_.push_back({id.backend, graph, sizes_[d], models_[d]});
+      if (same == units_.end()) units_.push_back({id.backend, graph, slices_[d].size, models_[d]});
     }
     plan_.options.threads = models_[0].threads;
   }
@@ -196,10 +220,22 @@ class Compilation {
       const SelectOptions select{.kernel = kernel, .device = &units_[u].model, .fixed = &fixed};
       Tuner& tuner = *tuners_.at(units_[u].backend);
       c.programs[u] = std::make_unique<LoweredGraph>(select_kernels(graphs_[units_[u].graph], tuner.backend(), select, tuner));
-      if (fixed.empty()) fixed = fixed_by(*c.programs[u]);
+      name_parts(*c.programs[u], graphs_[units_[u].graph]);
+      for (auto& [name, operand] : fixed_by(*c.programs[u])) fixed.emplace(name, std::move(operand));
       c.seconds = std::max(c.seconds, c.programs[u]->seconds);
     }
     return c;
+  }
+
+  // Of parameters that the program holds in part: which.
+  static void name_parts(LoweredGraph& program, const Graph& graph) {
+    for (LoweredParameter& p : program.parameters) {
+      const auto part = std::find_if(graph.parts.begin(), graph.parts.end(), [&](const PartOfParameter& part) { return part.parameter == p.name; });
+      if (part == graph.parts.end()) continue;
+      p.type.shape = part->whole;
+      p.axis = part->axis;
+      p.begin = part->begin;
+    }
   }
 
   // Order of updates, memory shared in place, then slices, sums, concats and offsets.
@@ -209,10 +245,12 @@ class Compilation {
       share_in_place(*program);
     }
     std::vector<Replica> replicas;
-    std::int64_t begin = 0;
     for (std::size_t d = 0; d < o_.devices.size(); ++d) {
-      replicas.push_back({o_.devices[d], models_[d], begin, sizes_[d], best_.programs[unit_of_[d]].get(), backend(o_.devices[d].id.backend).stages_inputs()});
-      begin += sizes_[d];
+      Replica replica{o_.devices[d], models_[d], slices_[d].begin, slices_[d].size, best_.programs[unit_of_[d]].get(), backend(o_.devices[d].id.backend).stages_inputs()};
+      const std::vector<GraphOutput>& outputs = graphs_[graph_of_[d]].outputs;
+      for (std::size_t i = 0; i < outputs.size(); ++i)
+        if (outputs[i].value.present()) replica.outputs.push_back(static_cast<int>(i));
+      replicas.push_back(std::move(replica));
     }
     const std::vector<std::int64_t> rows = training_ ? std::vector<std::int64_t>(outputs_.size()) : output_rows(source_, model_, o_.batch);
     assemble(plan_, replicas, outputs_, rows, o_, parameters_of_);
@@ -221,6 +259,9 @@ class Compilation {
     return std::move(plan_);
   }
 
+  std::size_t largest() const {
+    return static_cast<std::size_t>(std::max_element(slices_.begin(), slices_.end(), [](const SliceOfBatch& a, const SliceOfBatch& b) { return a.size < b.size; }) - slices_.begin());
+  }
   const Backend& backend(const std::string& name) const { return tuners_.at(name)->backend(); }
   void ask() const {
     if (o_.stop && o_.stop()) throw Stopped();
@@ -233,7 +274,7 @@ class Compilation {
   const bool training_, collective_;
   Plan plan_;
   std::optional<Labels> labels_;
-  std::vector<std::int64_t> sizes_;                              // by device
+  std::vector<SliceOfBatch> slices_;                             // by device
   Graph model_;                                                  // of the whole batch
   std::vector<Graph> graphs_;                                    // those that differ
   std::vector<std::size_t> graph_of_;                            // by device

@@ -41,7 +41,7 @@ Operator inner_product() {
                   return c.set(0, {.axis = 1, .outer = c.place(1).outer});
                 }
                 if (c.place(0).axis < 1 && c.place(1).axis < 1) c.fail("its operands are split by rows and by columns");
-                if (c.has_input(2)) c.fail("the bias would be added once a part");
+                if (c.has_input(2)) c.once(2);
                 add_inner(c, c.split(0) ? c.place(0) : c.place(1));
                 c.sum(0);
               },
@@ -111,6 +111,7 @@ Operator inner_product_backward_weights() {
                   c.fail("its operands are split at different places");
                 }
               },
+          .linear = Linear::product,
           .flops = [](const Graph& graph, const Node& n) { return inner_product_flops(graph[n.inputs[0]].type.shape, graph[n.outputs[0]].type.shape); }};
 }
 

@@ -33,8 +33,10 @@ Operator transfer(std::string_view name) {
 
 }  // namespace
 
-// Whole on every device from the parts of each; the part of each device of what is whole on all, or of a sum
+// Whole on every device from the parts of each; the part of each device of what is whole on all, or of a sum; and an addend
+// of what is whole on all: itself on the first, zeros on the others
 Operator all_gather() { return transfer("AllGather"); }
+Operator once() { return transfer("Once"); }
 Operator reduce_scatter() { return transfer("ReduceScatter"); }
 Operator take_part() { return transfer("TakePart"); }
 

@@ -80,6 +80,7 @@ NodePlacement place_node(const Graph& graph, const Node& node, std::span<const P
     }
     for (const int i : c.sums()) placed.outputs[at(i)] = {Spread::partial};
     for (const int i : c.owns()) placed.outputs[at(i)] = {Spread::own};
+    for (const int i : c.onces()) placed.inputs[at(i)] = {Spread::partial};
     for (const FollowContext::Repeat& r : c.repeats()) placed.inputs[at(r.input)] = Part::split(r.place.axis, r.place.outer);
   } catch (const Error& e) {
     placed.reason = e.what();

@@ -28,11 +28,16 @@ class Selector {
         all_reduce(node);
         continue;
       }
+      if (const auto kind = exchange_of(node)) {
+        exchange(node, *kind);
+        continue;
+      }
       launch(node);
     }
     static const std::vector<std::string> none;
     values_.set_origin(none);
-    for (const ValueId out : graph_.outputs) program_.outputs.push_back(values_.form(out, values_.row_major(out).layout));
+    for (const ValueId out : graph_.outputs)
+      if (out.present()) program_.outputs.push_back(values_.form(out, values_.row_major(out).layout));
     for (std::size_t i = 0; i < graph_.values.size(); ++i) {
       const Value& v = graph_.values[i];
       if (v.kind != ValueKind::parameter) continue;
@@ -77,9 +82,40 @@ class Selector {
     return true;
   }
 
+  static std::optional<ExchangeKind> exchange_of(const Node& node) {
+    static constexpr std::pair<std::string_view, ExchangeKind> kinds[] = {{"AllGather", ExchangeKind::all_gather}, {"ReduceScatter", ExchangeKind::reduce_scatter}, {"Send", ExchangeKind::send}, {"Receive", ExchangeKind::send}};
+    for (const auto& [op, kind] : kinds)
+      if (node.op->name == op) return kind;
+    return std::nullopt;
+  }
+
+  // Whole rows of what lies row by row; the compute stream waits for it.
+  void exchange(const Node& node, ExchangeKind kind) {
+    Exchange e = named(node, kind);
+    std::vector<BufferId> in, out;
+    for (const ValueId v : node.inputs) in.push_back(values_.form(v, values_.row_major(v).layout));
+    for (const ValueId v : node.outputs)
+      if (v.present()) out.push_back(values_.add(v, values_.row_major(v), MemoryClass::activations));
+    for (const auto* list : {&in, &out})
+      for (const BufferId b : *list) {
+        e.dtype = values_.operand(b).dtype;
+        e.elements = std::max(e.elements, values_.operand(b).shape.elements());
+      }
+    program_.steps.push_back({.what = ExchangeStep{program_.exchanges.add(std::move(e))}, .inputs = std::move(in), .outputs = std::move(out), .origin = node.origin});
+    program_.in_place.emplace_back();
+  }
+
+  // As the cut has named it and its members; else it is a bucket of all devices.
+  Exchange named(const Node& node, ExchangeKind kind) const {
+    Exchange e{.kind = kind, .name = node.attributes.text("exchange", concat("bucket ", program_.exchanges.size()))};
+    for (const std::int64_t d : node.attributes.ints("devices", {})) e.devices.push_back(static_cast<int>(d));
+    return e;
+  }
+
   // In place, in a bucket that holds all that the node sums.
   void all_reduce(const Node& node) {
-    Exchange bucket{.name = concat("bucket ", program_.exchanges.size()), .dtype = graph_[node.inputs[0]].type.dtype};
+    Exchange bucket = named(node, ExchangeKind::all_reduce);
+    bucket.dtype = graph_[node.inputs[0]].type.dtype;
     std::vector<BufferId> parts;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       parts.push_back(part_of_sum(node.inputs[i], node.outputs[i]));

@@ -57,7 +57,7 @@ void ValueForms::note_cast(const Node& node) {
 }
 
 BufferId ValueForms::add(ValueId v, Operand operand, MemoryClass memory, BufferId alias) {
-  Buffer b{.name = graph_[v].name, .operand = std::move(operand), .memory = memory};
+  Buffer b{.name = graph_[v].name, .operand = std::move(operand), .placement = to_string(graph_[v].placement, graph_.groups), .memory = memory};
   b.bytes = aligned(b.operand.bytes());
   if (alias.present()) {
     const Buffer& root = program_.buffers[alias];
@@ -89,7 +89,7 @@ BufferId ValueForms::add_constant(ValueId v, const Layout& layout) {
 const Operand* ValueForms::fixed_operand(ValueId v) const {
   if (!options_.fixed) return nullptr;
   const auto it = options_.fixed->find(graph_[v].name);
-  return it == options_.fixed->end() ? nullptr : &it->second;
+  return it == options_.fixed->end() || it->second.shape != graph_[v].type.shape ? nullptr : &it->second;
 }
 
 BufferId ValueForms::add_parameter(ValueId v, const Layout& layout) {

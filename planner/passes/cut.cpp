@@ -46,9 +46,16 @@ class Cut {
     if (v.kind == ValueKind::constant && part) v.data = cut_constant(value);
     if (v.kind == ValueKind::constant && v.role == ValueRole::share) v.data = Tensor::scalar(static_cast<float>(share_of(value))).cast(value.type.dtype);
     if (v.kind == ValueKind::parameter && part) {
-      if (!value.source.any() || value.template_shape != value.type.shape)
-        fail(ExitCode::usage, "placement: parameter '", value.name, "' is kept in another form than the template's and cannot be split");
-      v.template_shape = v.type.shape;
+      for (std::size_t a = 0; a < value.placement.parts.size(); ++a) {
+        if (!part_of(value, a).is_split()) continue;
+        const int axis = template_axis(value, part_of(value, a).axis);
+        if (axis < 0) fail(ExitCode::usage, "placement: axis ", part_of(value, a).axis, " of parameter '", value.name, "', held as ", value.type.shape, ", is none of the template's ", value.template_shape);
+        const Range range = range_of(value, value.type.shape, a);
+        if (range.outer > 1 || std::any_of(to_.parts.begin(), to_.parts.end(), [&](const PartOfParameter& p) { return p.parameter == value.name; }))
+          fail(ExitCode::usage, "placement: parameter '", value.name, "' is split in more than one way");
+        to_.parts.push_back({value.name, value.template_shape, axis, range.begin});
+        v.template_shape[axis] = range.size;
+      }
       v.data.reset();
     }
     return to_.add_value(std::move(v));
@@ -107,6 +114,7 @@ class Cut {
     if (node.op->name == "Send") return add_send(node);
     if (!here(whole_[first].placement.group)) return;
     if (node.op->name == "TakePart") return take_part(node);
+    if (node.op->name == "Once") return once(node);
     Node n = node;
     const NodeId id{static_cast<int>(to_.nodes.size())};
     for (ValueId& in : n.inputs) in = in.present() ? map_[in] : in;
@@ -164,6 +172,19 @@ class Cut {
     map_[node.outputs[0]] = v;
   }
 
+  void once(const Node& node) {
+    const Value &from = whole_[node.inputs[0]], &to = whole_[node.outputs[0]];
+    bool first = true;
+    for (std::size_t a = 0; a < to.placement.parts.size(); ++a)
+      if (part_of(from, a) != part_of(to, a)) first = first && position_along(to, a) == 0;
+    map_[node.outputs[0]] = map_[node.inputs[0]];
+    if (first) return;
+    GraphBuilder b(to_, node.name, node.origin);
+    const ValueId zeros = b.emit("Fill", {}, {{"value", 0.0F}, {"shape", local(to).dims}, {"dtype", static_cast<std::int64_t>(to.type.dtype)}});
+    to_[zeros].placement = to.placement;
+    map_[node.outputs[0]] = zeros;
+  }
+
   // The devices of two groups in order: each gives to the other's one.
   void add_send(const Node& node) {
     const Value &from = whole_[node.inputs[0]], &to = whole_[node.outputs[0]];
@@ -206,10 +227,12 @@ bool same_program(const Graph& whole, int a, int b) {
       if (group.axes[axis].sizes[at(group.position_along(p, axis))] != group.axes[axis].sizes[at(group.position_along(q, axis))]) return false;
   }
   if (whole.groups.size() > 1 || whole.groups[0].axes.size() > 1) return a == b;
-  // What a device takes of a whole value depends on where it stands.
-  const bool cuts = std::any_of(whole.nodes.begin(), whole.nodes.end(), [](const Node& n) { return n.op->name == "TakePart"; });
-  const bool constants = std::any_of(whole.values.begin(), whole.values.end(), [](const Value& v) { return v.kind == ValueKind::constant && !v.placement.parts.empty() && v.placement.parts[0].is_split(); });
-  return a == b || (!cuts && !constants);
+  // What a device takes of a whole value, or keeps of a parameter, depends on where it stands.
+  const bool cuts = std::any_of(whole.nodes.begin(), whole.nodes.end(), [](const Node& n) { return n.op->name == "TakePart" || n.op->name == "Once"; });
+  const bool parts = std::any_of(whole.values.begin(), whole.values.end(), [](const Value& v) {
+    return (v.kind == ValueKind::constant || v.kind == ValueKind::parameter) && !v.placement.parts.empty() && v.placement.parts[0].is_split();
+  });
+  return a == b || (!cuts && !parts);
 }
 
 }  // namespace tandem

@@ -146,9 +146,17 @@ class AxisPlacer {
       Value& v = graph_.values[i];
       if (v.kind == ValueKind::activation) continue;
       if (v.kind == ValueKind::input && v.role == ValueRole::step_state && !is_float(v.type.dtype)) parts_[i] = {Spread::own};  // a device's place in the random stream
-      if (const auto asked = request_.values.find(v.name); asked != request_.values.end() && axis_ < asked->second.size()) parts_[i] = asked->second[axis_];
+      if (const auto asked = request_.values.find(v.name); asked != request_.values.end() && axis_ < asked->second.size()) parts_[i] = in_form(v, asked->second[axis_]);
       if (parts_[i].is_split() && v.placement.group < 0) v.placement.group = 0;
     }
+  }
+
+  // What was said of the template's tensor, of the parameter as it is held.
+  static Part in_form(const Value& v, Part part) {
+    if (v.kind != ValueKind::parameter || !part.is_split()) return part;
+    for (int axis = 0; axis < v.type.shape.rank(); ++axis)
+      if (template_axis(v, axis) == part.axis) return Part::split(axis, part.outer);
+    fail(ExitCode::usage, "placement: parameter '", v.name, "' of ", v.template_shape, " is held as ", v.type.shape, ", whose parts are none of its axis ", part.axis);
   }
 
   ValueId now(ValueId v) const { return v.present() && at(v.index) < moved_.size() && moved_[at(v.index)].present() ? moved_[at(v.index)] : v; }
@@ -289,6 +297,7 @@ class AxisPlacer {
   ValueId moved(ValueId v, Part to, const MeshAxis& mesh, int group) {
     const Part have = part(v);
     const std::string& name = graph_[v].name;
+    if (to.spread == Spread::partial) return moved_by("Once", concat("once/", name), v, to, group);
     if (to.is_split()) {
       if (have.is_split()) return transfer(transfer(v, {}, mesh, group), to, mesh, group);
       if (have.spread == Spread::partial) {

@@ -178,23 +178,26 @@ TEST(KeepGradients, AsMetricsBesides) {
   EXPECT_EQ(got.outputs[2].value, got.outputs[1].value);
 }
 
-TEST(SumOverDevices, OfGradientsAndWeightedStatistics) {
+// Two samples, one on each of two devices.
+PlacementRequest two_devices(const Graph& g) { return by_samples(g, std::vector<std::int64_t>{1, 1}); }
+
+TEST(Place, SumsGradientsAndWeightsStatistics) {
   Graph g = with_gradients();
   const ValueId statistic = g.add_parameter("running", {f, {3}}, Tensor(TensorType{f, {3}}), false);
-  GraphBuilder(g, "bn", {}).emit("RunningStatistics", {statistic, g.add_input("mean", {f, {3}})}, {{"momentum", 0.5F}});
-  CompileOptions o;
-  o.batch = 8;
-  for (const bool synchronized : {false, true}) {
-    o.synchronize_batch_norm = synchronized;
-    const PassContext c{.options = o, .samples = 2, .collective = true};
-    const Graph got = sum_over_devices(g, c);
-    verify(got);
-    EXPECT_EQ(got[got[got.outputs[1]].producer].op->name, "AllReduce");
-    EXPECT_EQ(got[got.outputs[1]].of, "w");
-    EXPECT_EQ(expression(got, got.nodes.back().outputs[0]), synchronized ? "RunningStatistics(running, mean)" : "RunningStatistics(running, AllReduce(Mul(mean, 0.25)))");
-    EXPECT_EQ(breach_of(Property::whole, got, c), "");
-    EXPECT_NE(breach_of(Property::whole, g, c), "");
-  }
+  GraphBuilder b(g, "bn", {});
+  const auto ones = [&](const char* name) { return g.add_parameter(name, {f, {3}}, Tensor(TensorType{f, {3}}), false); };
+  const ValueId mean = b.emit("BatchNormalizationTraining", {g.inputs[0], ones("scale"), ones("bias")}, {{"epsilon", 1e-5F}}, 4)[1];
+  b.emit("RunningStatistics", {statistic, mean}, {{"momentum", 0.5F}});
+  const CompileOptions o;
+  const PassContext c{.options = o};
+  const Graph got = place(g, two_devices(g));
+  verify(got);
+  EXPECT_EQ(expression(got, got.outputs[0]), "ReduceSum(Mul(Mul(x, w), Mul(x, w)))");
+  EXPECT_EQ(to_string(got[got.outputs[0]].placement, got.groups), "partial") << "the host adds the losses";
+  EXPECT_EQ(got[got[got.outputs[1]].producer].op->name, "AllReduce");
+  EXPECT_EQ(got[got.outputs[1]].of, "w");
+  EXPECT_EQ(expression(got, got.nodes.back().outputs[0]), "RunningStatistics(running, AllReduce(Mul(BatchNormalizationTraining:1(x, scale, bias), 1)))");
+  EXPECT_EQ(breach_of(Property::whole, got, c), "");
 }
 
 TEST(AppendUpdates, TakeGradientsAndStandLast) {
@@ -234,10 +237,13 @@ TEST(AppendUpdates, SmallParametersShareOne) {
 // Four gradients of 64 bytes or more, one behind the other, and between them a sum that the next node reads.
 Graph with_sums() {
   Graph g;
+  g.groups = two_devices(g).groups;
   GraphBuilder b(g, "n", {});
   ValueId x = g.add_input("x", {f, {16}});
   const auto sum = [&](ValueId v, const std::string& of) {
     const ValueId whole = b.emit("AllReduce", {v});
+    g[v].placement = {0, {{Spread::partial}}};
+    g[whole].placement = {0, {{}}};
     g[whole].of = of;
     return whole;
   };
@@ -259,55 +265,41 @@ TEST(BucketSums, GatherWhatMayWait) {
   CompileOptions o;
   o.first_bucket_bytes = 64;
   o.bucket_bytes = 128;
-  PassContext c{.options = o, .samples = 4, .collective = true};
-  const Graph got = bucket_sums(with_sums(), c);
+  const Graph got = bucket_sums(with_sums(), o);
   verify(got);
   std::vector<std::string> sums;
-  for (const std::vector<std::string>& names : c.sums) {
+  for (const Node& node : got.nodes) {
+    if (node.op->name != "AllReduce") continue;
     sums.emplace_back();
-    for (const std::string& name : names) sums.back() += name;
+    for (const ValueId whole : node.outputs) sums.back() += got[whole].of.empty() ? "-" : got[whole].of;
   }
-  EXPECT_EQ(sums, (Names{"a", "#0", "bc", "d"}));
+  EXPECT_EQ(sums, (Names{"a", "-", "bc", "d"}));
   // Each as soon as its last operand is there.
   EXPECT_EQ(operators_of(got), (Names{"Neg", "AllReduce", "Neg", "Neg", "AllReduce", "Neg", "Neg", "AllReduce", "Neg", "AllReduce", "RunningStatistics",
                                              "RunningStatistics", "RunningStatistics", "RunningStatistics"}));
 }
 
-// Another size of slice issues them as the first one did, whatever its own bounds would give.
-TEST(BucketSums, FollowTheFirst) {
+// Addends that lie along another axis of the mesh are summed by other devices.
+TEST(BucketSums, ApartWhereOtherDevicesSum) {
   CompileOptions o;
   o.first_bucket_bytes = o.bucket_bytes = 1 << 20;
-  PassContext c{.options = o, .samples = 4, .collective = true, .sums = {{"#0"}, {"b", "a"}, {"c"}, {"d"}}};
-  const Graph got = bucket_sums(with_sums(), c);
-  verify(got);
-  EXPECT_EQ(operators_of(got), (Names{"Neg", "Neg", "Neg", "AllReduce", "AllReduce", "Neg", "Neg", "AllReduce", "Neg", "AllReduce", "RunningStatistics",
-                                             "RunningStatistics", "RunningStatistics", "RunningStatistics"}));
-  EXPECT_EQ(got.nodes[4].inputs.size(), 2U);
-  c.sums.pop_back();
-  expect_error("planner: devices sum 4 and 5 values", [&] { bucket_sums(with_sums(), c); });
-  c.sums.push_back({"e"});
-  expect_error("'e' is summed over devices by some of them only", [&] { bucket_sums(with_sums(), c); });
-}
-
-// Two layers may share a running statistic: both of its sums are told apart.
-TEST(BucketSums, OfOneStatisticTwice) {
-  Graph g;
-  GraphBuilder b(g, "n", {});
-  const ValueId running = g.add_parameter("running", {f, {3}}, Tensor(TensorType{f, {3}}), false);
-  for (const char* name : {"x", "y"}) b.emit("RunningStatistics", {running, b.neg(g.add_input(name, {f, {3}}))}, {{"momentum", 0.5F}});
-  CompileOptions o;
-  o.batch = 8;
-  PassContext c{.options = o, .samples = 4, .collective = true};
-  const Graph summed = sum_over_devices(g, c), first = bucket_sums(summed, c);
-  EXPECT_EQ(c.sums, (std::vector<std::vector<std::string>>{{"running", "running#1"}}));
-  EXPECT_EQ(print(bucket_sums(summed, c)), print(first));  // as another size of slice does it
-  EXPECT_EQ(breach_of(Property::updated, first, c), "");
+  Graph g = with_sums();
+  const auto buckets = [&] {
+    const Graph got = bucket_sums(g, o);
+    return std::count_if(got.nodes.begin(), got.nodes.end(), [](const Node& n) { return n.op->name == "AllReduce"; });
+  };
+  EXPECT_EQ(buckets(), 2);
+  g.groups[0].axes.push_back({"columns", {1, 1}});
+  for (std::size_t i = 0; i < g.values.size(); ++i)
+    if (!g.values[i].placement.parts.empty()) g.values[i].placement.parts.push_back(Part{});
+  for (const Node& node : g.nodes)
+    if (node.op->name == "AllReduce" && g[node.outputs[0]].of == "d") std::swap(g[node.inputs[0]].placement.parts[0], g[node.inputs[0]].placement.parts[1]);
+  EXPECT_EQ(buckets(), 3);
 }
 
 TEST(Idle, AddsZerosAndUpdates) {
   CompileOptions o;
-  PassContext c{.options = o, .samples = 4, .collective = true};
-  const Graph busy = bucket_sums(append_updates(sum_over_devices(with_gradients(), c), o), c), got = idle(busy);
+  const Graph g = with_gradients(), busy = bucket_sums(append_updates(place(g, two_devices(g)), o), o), got = idle(busy);
   EXPECT_EQ(operators_of(got), (Names{"Fill", "AllReduce", "SgdUpdate", "Fill"}));
   EXPECT_EQ(got.outputs[0].role, ValueRole::loss);
   EXPECT_EQ(got[got.outputs[0]].type, busy[busy.outputs[0]].type);
@@ -352,10 +344,9 @@ TEST(RunPasses, TellsOfEachGraph) {
   };
   const Backend* backends[] = {&cpu_backend()};
   compile(mlp, o, backends);
-  ASSERT_EQ(told.size(), 2U);  // of 4 and of 2 samples
-  EXPECT_EQ(told[4], told[2]);
-  EXPECT_EQ(told[4].front(), "model");
-  EXPECT_EQ(told[4].back(), "bucket_sums");
+  ASSERT_EQ(told.size(), 1U);  // one graph for all three devices
+  EXPECT_EQ(told[6].front(), "model");
+  EXPECT_EQ(told[6].back(), "bucket_sums");
 }
 
 }  // namespace
