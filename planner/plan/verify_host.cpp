@@ -27,13 +27,18 @@ std::int64_t first_missing(std::vector<Rows>& rows, std::int64_t all, bool once)
 
 void verify_host(const Plan& plan, Breaches& breaches) {
   std::vector<std::vector<Rows>> read(plan.inputs.size()), written(plan.outputs.size());
+  const auto rows_of = [](const DevicePlan& d, BufferId id, std::int64_t begin) {
+    const Shape& shape = d.buffers[id].operand.shape;
+    return Rows{begin, begin + (shape.rank() > 0 ? shape[0] : 0)};
+  };
   for (const DevicePlan& d : plan.devices)
     for (const Step& s : d.steps) {
-      const auto rows = [&](std::int64_t begin, BufferId id, bool rows) { return Rows{begin, begin + (rows ? d.buffers[id].operand.shape[0] : 1)}; };
-      if (const auto* slice = s.as<SliceStep>(); slice && plan.inputs[static_cast<std::size_t>(slice->host)].batched && !d.buffers[s.outputs[0]].operand.shape.dims.empty())
-        read[static_cast<std::size_t>(slice->host)].push_back(rows(slice->begin, s.outputs[0], true));
-      if (const auto* part = s.as<ConcatStep>())
-        written[static_cast<std::size_t>(part->host)].push_back(rows(part->begin, s.inputs[0], plan.outputs[static_cast<std::size_t>(part->host)].combine == Combine::rows));
+      if (const auto* slice = s.as<SliceStep>(); slice && plan.inputs[static_cast<std::size_t>(slice->host)].batched)
+        read[static_cast<std::size_t>(slice->host)].push_back(rows_of(d, s.outputs[0], slice->begin));
+      if (const auto* part = s.as<ConcatStep>()) {
+        const bool rows = plan.outputs[static_cast<std::size_t>(part->host)].combine == Combine::rows;
+        written[static_cast<std::size_t>(part->host)].push_back(rows ? rows_of(d, s.inputs[0], part->begin) : Rows{part->begin, part->begin + 1});
+      }
     }
   for (std::size_t i = 0; i < read.size(); ++i) {  // what no device needs is left out whole
     const std::int64_t missing = first_missing(read[i], plan.batch, false);
@@ -41,9 +46,11 @@ void verify_host(const Plan& plan, Breaches& breaches) {
   }
   for (std::size_t o = 0; o < written.size(); ++o) {
     const HostOutput& output = plan.outputs[o];
-    const std::int64_t all = output.combine == Combine::rows ? output.type.shape[0] : output.parts;
+    const bool rows = output.combine == Combine::rows;
+    if (rows && output.type.shape.rank() == 0) continue;  // said once for the whole plan
+    const std::int64_t all = rows ? output.type.shape[0] : output.parts;
     const std::int64_t missing = first_missing(written[o], all, true);
-    if (missing < all) breaches.add(output.combine == Combine::rows ? "row " : "part ", missing, " of output '", brief(output.name), "' is not written once, by one device");
+    if (missing < all) breaches.add(rows ? "row " : "part ", missing, " of output '", brief(output.name), "' is not written once, by one device");
   }
 }
 
