@@ -102,6 +102,10 @@ OperandRow operand_of(const Operator& op, int input) {
   return op.operands.empty() ? OperandRow{} : op.operands.back();
 }
 
+PrecisionRole precision_of(const Operator& op) {
+  return op.precision == PrecisionRole::unsaid && op.elementwise ? PrecisionRole::follows : op.precision;
+}
+
 const Operator& internal_operator(std::string_view name) {
   if (const Operator* op = find_operator(name, "tandem")) return *op;
   if (const Operator* op = find_operator(name, "")) return *op;

@@ -195,7 +195,7 @@ class Builder {
   }
 
   std::vector<ValueId> add(const FlatNode& node, Draft& draft) {
-    if (options_.float_type == DType::float64) widen(draft.attributes, draft.op);
+    if (options_.float_type == DType::float64) widen(draft.attributes, find_operator(draft.op, draft.domain));
     if (const auto outputs = upgrade(graph(), draft)) return *outputs;
     const Operator* op = find_operator(draft.op, draft.domain);
     move_static_operands(graph(), *op, draft, budget_);

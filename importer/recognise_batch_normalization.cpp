@@ -53,7 +53,7 @@ class Matcher {
       if (!node) return v;
       const std::string_view op = node->op->name;
       ValueId inner;
-      if (op == "Identity" || op == "Unsqueeze" || op == "Squeeze" || op == "Reshape") inner = node->inputs[0];
+      if (!node->inputs.empty() && operand_of(*node->op, 0).role == OperandRole::unchanged) inner = node->inputs[0];
       if (op == "Cast" && graph_[v].type.dtype == graph_[node->inputs[0]].type.dtype) inner = node->inputs[0];
       if (op == "Mul")
         for (const int i : {0, 1})

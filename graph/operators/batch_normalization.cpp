@@ -96,7 +96,12 @@ Operator batch_normalization() {
           .follow = follow_channels,
           .differentiate = differentiate_inference,
           .expand = expand_training,
-          .operands = {{"X"}, {"scale", OperandRole::scale}, {"B", OperandRole::bias}, {"input_mean", OperandRole::mean}, {"input_var", OperandRole::variance}}};
+          .precision = PrecisionRole::follows,
+          .operands = {{"X"},
+                       {"scale", OperandRole::scale, true},
+                       {"B", OperandRole::bias, true},
+                       {"input_mean", OperandRole::mean, true},
+                       {"input_var", OperandRole::variance, true}}};
 }
 
 // The same with the batch's own mean and population variance, which are outputs; then, where there is one, + addend. Where
@@ -120,7 +125,9 @@ Operator batch_normalization_training() {
                 c.set_opaque_output(3);
               },
           .differentiate = differentiate_training,
-          .flops = normalization_flops};
+          .flops = normalization_flops,
+          .precision = PrecisionRole::follows, .undoes_activation = true,
+          .operands = {{"X"}, {"scale", OperandRole::scale, true}, {"B", OperandRole::bias, true}, {"addend"}}};
 }
 
 // What BatchNormalizationTraining applies, for those who apply it themselves: y = x · factor + shift, of the statistics of
@@ -172,7 +179,8 @@ Operator running_statistics() {
                 expect_shape(c, 1, c.shape(0));
                 infer_same(c);
               },
-          .in_place = {0}};
+          .in_place = {0},
+          .precision = PrecisionRole::wide};
 }
 
 }  // namespace tandem::operator_rows

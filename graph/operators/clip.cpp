@@ -36,7 +36,8 @@ Operator clip() {
           },
           .static_operands = {{1, "min"}, {2, "max"}},
           .elementwise = true,
-          .parameters = {{"min", -inf}, {"max", inf}}};
+          .parameters = {{"min", -inf}, {"max", inf}},
+          .rectifies = true};
 }
 
 }  // namespace tandem::operator_rows

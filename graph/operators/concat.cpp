@@ -69,6 +69,7 @@ Operator concat() {
               },
           .expand = [](ExpandContext& e) { return e.node().inputs.size() == 1 ? std::vector<ValueId>{e.x()} : std::vector<ValueId>{}; },
           .fold = fold_concat,
+          .precision = PrecisionRole::follows,
           .operands = {{"inputs", OperandRole::view}}};
 }
 

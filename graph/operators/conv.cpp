@@ -66,6 +66,7 @@ Operator conv() {
                 }
               },
           .flops = [](const Graph& graph, const Node& n) { return convolution_flops(graph[n.outputs[0]].type.shape, graph[n.inputs[1]].type.shape); },
+          .precision = PrecisionRole::narrow,
           .operands = {{"X"}, {"W", OperandRole::filter}, {"B", OperandRole::bias}}};
 }
 

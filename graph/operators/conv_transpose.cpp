@@ -103,6 +103,7 @@ Operator conv_transpose() {
                 const Shape& w = graph[n.inputs[1]].type.shape;
                 return 2.0 * static_cast<double>(graph[n.inputs[0]].type.shape.elements()) * static_cast<double>(product(w, 1, w.rank()));
               },
+          .precision = PrecisionRole::narrow,
           .operands = {{"X"}, {"W", OperandRole::transposed_filter}, {"B", OperandRole::bias}}};
 }
 

@@ -58,7 +58,8 @@ Operator dropout() {
               },
           .follow = follow_broadcast,
           .expand = expand_dropout,
-          .static_operands = {{1, "ratio"}, {2, "training_mode"}}};
+          .static_operands = {{1, "ratio"}, {2, "training_mode"}},
+          .precision = PrecisionRole::parts, .operands = {{"data"}}};
 }
 
 // y = kept ? x / (1 − ratio) : 0; dx the same of dy
@@ -76,7 +77,8 @@ Operator dropout_training() {
               },
           .differentiate = [](GradientContext& g) {
             g.set_dx(g.emit("DropoutBackward", {g.dy(), g.y(1)}, {{"ratio", g.attributes().real("ratio")}}));
-          }};
+          },
+          .precision = PrecisionRole::follows};
 }
 
 Operator dropout_backward() { return {.name = "DropoutBackward", .domain = "tandem", .since = {1}, .inputs = {2, 2}, .infer = infer_same}; }

@@ -63,7 +63,8 @@ Operator gather() {
                 if (g.wants(0)) g.set_dx(0, g.emit("GatherBackward", {g.dy(), g.x(1)}, std::move(attributes)));
               },
           .fold = fold_gather,
-          .operands = {{"data", OperandRole::embedding}, {"indices", OperandRole::index}}};
+          .precision = PrecisionRole::follows,
+          .operands = {{"data", OperandRole::embedding}, {"indices", OperandRole::positions}}};
 }
 
 Operator gather_backward() {

@@ -36,7 +36,8 @@ Operator inner_product() {
                   g.set_dx(2, g.reduce_sum(g.dy(), {0}, false));
                 }
               },
-          .flops = [](const Graph& graph, const Node& n) { return inner_product_flops(graph[n.inputs[0]].type.shape, graph[n.inputs[1]].type.shape); }};
+          .flops = [](const Graph& graph, const Node& n) { return inner_product_flops(graph[n.inputs[0]].type.shape, graph[n.inputs[1]].type.shape); },
+          .precision = PrecisionRole::narrow};
 }
 
 // dx[n,...] = Σ_o dy[n,o] · w[o,...]

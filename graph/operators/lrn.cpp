@@ -37,7 +37,8 @@ Operator lrn() {
             if (!e.training) return {};
             return {e.emit("LRNTraining", {e.x()}, e.attributes(), 2)[0]};
           },
-          .flops = lrn_flops};
+          .flops = lrn_flops,
+          .precision = PrecisionRole::follows, .operands = {{"X"}}};
 }
 
 Operator lrn_training() {
@@ -53,7 +54,8 @@ Operator lrn_training() {
                 c.set_opaque_output(1);
               },
           .differentiate = [](GradientContext& g) { g.set_dx(g.emit("LRNBackward", {g.x(), g.y(0), g.dy(), g.y(1)}, g.attributes())); },
-          .flops = lrn_flops};
+          .flops = lrn_flops,
+          .precision = PrecisionRole::follows};
 }
 
 Operator lrn_backward() {

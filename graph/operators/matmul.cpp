@@ -105,6 +105,7 @@ Operator matmul() {
                 const std::int64_t k = a.rank() == 0 ? 1 : a[ta ? a.rank() - 2 : a.rank() - 1];
                 return 2.0 * static_cast<double>(graph[n.outputs[0]].type.shape.elements()) * static_cast<double>(k);
               },
+          .precision = PrecisionRole::narrow,
           .operands = {{"A", OperandRole::matrix}, {"B", OperandRole::matrix}}};
 }
 

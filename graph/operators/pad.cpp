@@ -62,7 +62,8 @@ Operator pad() {
                 attributes.set("input_shape", g.shape(g.x()).dims);
                 g.set_dx(g.emit("PadBackward", {g.dy()}, attributes));
               },
-          .static_operands = {{1, "pads"}, {2, "value"}, {3, "axes"}}};
+          .static_operands = {{1, "pads"}, {2, "value"}, {3, "axes"}},
+          .precision = PrecisionRole::follows, .operands = {{"data"}}};
 }
 
 Operator pad_backward() {

@@ -54,7 +54,8 @@ Operator max_pool() {
             if (outputs.size() > 1) y.push_back(outputs[1].present() ? e.emit("MaxPool", {e.x()}, e.attributes(), 2)[1] : ValueId{});
             return y;
           },
-          .flops = pooling_flops};
+          .flops = pooling_flops,
+          .precision = PrecisionRole::follows, .operands = {{"X"}}};
 }
 
 // y, and for the backward pass an opaque mask or list of indices
@@ -69,7 +70,8 @@ Operator max_pool_training() {
                 c.set_opaque_output(1);
               },
           .differentiate = [](GradientContext& g) { g.set_dx(g.emit("MaxPoolBackward", {g.dy(), g.y(1)}, with_input_shape(g))); },
-          .flops = pooling_flops};
+          .flops = pooling_flops,
+          .precision = PrecisionRole::follows};
 }
 
 Operator max_pool_backward() {
@@ -84,7 +86,8 @@ Operator average_pool() {
           .infer = [](InferContext& c) { c.set_output(0, c.input(0).dtype, pooled(c)); },
           .follow = follow_rows,
           .differentiate = [](GradientContext& g) { g.set_dx(g.emit("AveragePoolBackward", {g.dy()}, with_input_shape(g))); },
-          .flops = pooling_flops};
+          .flops = pooling_flops,
+          .precision = PrecisionRole::follows, .operands = {{"X"}}};
 }
 
 Operator average_pool_backward() {

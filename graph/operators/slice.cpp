@@ -118,6 +118,7 @@ Operator slice() {
               },
           .fold = fold_slice,
           .static_operands = {{1, "starts"}, {2, "ends"}, {3, "axes"}, {4, "steps"}},
+          .precision = PrecisionRole::follows,
           .operands = {{"data", OperandRole::view}, {"starts", OperandRole::index}, {"ends", OperandRole::index}, {"axes", OperandRole::index}, {"steps", OperandRole::index}}};
 }
 
@@ -152,6 +153,7 @@ Operator split() {
             return parts;
           },
           .static_operands = {{1, "split"}},
+          .precision = PrecisionRole::parts,
           .operands = {{"input", OperandRole::view}, {"split", OperandRole::index}}};
 }
 
