@@ -17,6 +17,16 @@ Operator abs() {
           .elementwise = true};
 }
 
+// dx = dy / (1 + x²)
+Operator atan() {
+  return {.name = "Atan",
+          .since = {7, 22}, .types = {{"T", types::floats}},
+          .infer = infer_same,
+          .differentiate = [](GradientContext& g) { g.set_dx(g.div(g.dy(), g.add(g.mul(g.x(), g.x()), 1.0))); },
+          .fold = fold_unary<[](auto x) { return std::atan(x); }>,
+          .elementwise = true};
+}
+
 Operator ceil() {
   return {.name = "Ceil", .since = {1, 6, 13}, .types = {{"T", types::floats}}, .infer = infer_same, .differentiate = zero_gradient, .fold = fold_unary<[](auto x) { return std::ceil(x); }>, .elementwise = true};
 }

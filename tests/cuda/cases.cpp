@@ -26,6 +26,7 @@ Comparison binary(std::mt19937& random, const char* op, Attributes attributes = 
 const CaseRow elementwise_rows[] = {
     {"abs", [](std::mt19937& r) { return unary(r, "Abs"); }},
     {"add", [](std::mt19937& r) { return binary(r, "Add"); }, {DType::float32, DType::float64, DType::float16, DType::bfloat16}},
+    {"atan", [](std::mt19937& r) { return unary(r, "Atan"); }},
     {"ceil", [](std::mt19937& r) { return unary(r, "Ceil"); }},
     {"clip", [](std::mt19937& r) { return unary(r, "Clip", {{"min", -0.5F}, {"max", 1.25F}}); }},
     {"clip backward", [](std::mt19937& r) { return binary(r, "ClipBackward", {{"min", -0.5F}, {"max", 1.25F}}); }},

@@ -58,6 +58,7 @@ TEST(Folding, GivesTheseValues) {
       {"Size", {matrix(2, 3, {0, 0, 0, 0, 0, 0})}, {}, {Tensor::scalar(I{6})}},
       {"Gather", {ints({5, 6, 7}), ints({-1, 0})}, {}, {ints({7, 5})}},
       {"Gather", {matrix(2, 2, {1, 2, 3, 4}), Tensor::scalar(I{1})}, {{"axis", I{1}}}, {ints({2, 4})}},
+      {"Atan", {floats({0})}, {}, {floats({0})}},
       {"Concat", {ints({1}), ints({2, 3})}, {{"axis", I{0}}}, {ints({1, 2, 3})}},
       {"Concat", {matrix(2, 1, {1, 2}), matrix(2, 2, {3, 4, 5, 6})}, {{"axis", I{1}}}, {matrix(2, 3, {1, 3, 4, 2, 5, 6})}},
       {"Slice", {ints({1, 2, 3, 4, 5})}, {{"starts", Ints{-1}}, {"ends", Ints{-100}}, {"steps", Ints{-2}}}, {ints({5, 3, 1})}},

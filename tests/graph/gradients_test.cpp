@@ -45,6 +45,7 @@ const Row rows[] = {
     {"Tile", {"f[2,3]"}, {{"repeats", Ints{2, 1}}}, {"ReduceSum(Reshape(dy0))"}},
     {"Tile", {"f[2,3]"}, {{"repeats", Ints{1, 1}}}, {"dy0"}},
     {"Gather", {"f[2,3]", "i[4]"}, {}, {"GatherBackward(dy0, x1)"}},
+    {"Atan", {"f[2,3]"}, {}, {"Div(dy0, Add(Mul(x0, x0), 1))"}},
     {"ReduceSum", {"f[2,3]"}, {{"axes", Ints{1}}, {"keepdims", I{0}}}, {"Expand(Reshape(dy0))"}},
     {"ReduceMean", {"f[2,4]"}, {{"axes", Ints{1}}}, {"Expand(Mul(dy0, 0.25))"}},
     {"ReduceMax", {"f[2,3]"}, {{"axes", Ints{1}}}, {"Mul(Cast(Equal(x0, y0)), Div(dy0, ReduceSum(Cast(Equal(x0, y0)))))"}},
