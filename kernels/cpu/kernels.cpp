@@ -66,6 +66,8 @@ constexpr CpuKernelRow rows[] = {
     {"Fill", "native.fill", native::describe_fill},
     {"Gather", "native.gather", native::describe_gather},
     {"GatherBackward", "native.gather_backward", native::describe_gather_backward},
+    {"GatherElements", "native.gather_elements", native::describe_gather_elements},
+    {"GatherElementsBackward", "native.gather_elements_backward", native::describe_gather_elements_backward},
     {"Pad", "native.pad", native::describe_pad},
     {"PadBackward", "native.pad_backward", native::describe_pad_backward},
     {"Reorder", "onednn.reorder", onednn::describe_reorder},

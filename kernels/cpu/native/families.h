@@ -43,6 +43,8 @@ Descriptions describe_tile(const KernelRequest&);
 Descriptions describe_concat(const KernelRequest&);
 Descriptions describe_gather(const KernelRequest&);
 Descriptions describe_gather_backward(const KernelRequest&);
+Descriptions describe_gather_elements(const KernelRequest&);
+Descriptions describe_gather_elements_backward(const KernelRequest&);
 Descriptions describe_reduce(const KernelRequest&);   // ReduceSum, ReduceMean, ReduceMax, ReduceMin, ReduceProd
 Descriptions describe_arg_max(const KernelRequest&);  // ArgMax, ArgMin
 Descriptions describe_softmax_cross_entropy_training(const KernelRequest&);

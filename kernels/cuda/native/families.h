@@ -25,6 +25,8 @@ Descriptions describe_pad(const KernelRequest&, Libraries*);
 Descriptions describe_pad_backward(const KernelRequest&, Libraries*);
 Descriptions describe_gather(const KernelRequest&, Libraries*);
 Descriptions describe_gather_backward(const KernelRequest&, Libraries*);
+Descriptions describe_gather_elements(const KernelRequest&, Libraries*);
+Descriptions describe_gather_elements_backward(const KernelRequest&, Libraries*);
 Descriptions describe_comparison(const KernelRequest&, Libraries*);  // and logic
 bool is_comparison(std::string_view op);
 Descriptions describe_where(const KernelRequest&, Libraries*);

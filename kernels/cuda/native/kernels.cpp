@@ -40,6 +40,8 @@ constexpr Row rows[] = {
     {"Fill", "native.fill", describe_fill},
     {"Gather", "native.gather", describe_gather},
     {"GatherBackward", "native.gather_backward", describe_gather_backward},
+    {"GatherElements", "native.gather_elements", describe_gather_elements},
+    {"GatherElementsBackward", "native.gather_elements_backward", describe_gather_elements_backward},
     {"Pad", "native.pad", describe_pad},
     {"PadBackward", "native.pad_backward", describe_pad_backward},
     {"Reorder", "native.reorder", describe_reorder},
