@@ -1,3 +1,5 @@
+// What the contexts do in which an operator's functions run: shape rules read and write types through InferContext, gradient rules
+// and expansions build nodes through GraphBuilder. The operators themselves stand in operators/, one row each.
 #include "graph/operator.h"
 
 #include <algorithm>

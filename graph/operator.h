@@ -1,5 +1,5 @@
-// An operator: one row of operators/rows.inc, made by a function in its family's file there. What the importer and the planner
-// ask of every operator is in it: shape rule, gradient rule, expansion, constant folding, cost, what its operands are.
+// An operator is one row of operators/rows.inc, which a function in its family's file there returns. All that importer, planner and
+// trainer ask of an operator is in it: shape rule, gradient, expansion, folding, cost, what its operands are, how it runs in 16 bits.
 #pragma once
 #include <functional>
 #include <span>

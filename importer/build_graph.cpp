@@ -1,3 +1,6 @@
+// Goes once through the flat model's nodes, in the order in which they can be computed. Each is lifted to the newest opset, readied
+// for the wanted batch, checked against its operator's row and added; where all it reads is known it is folded right away. What
+// fails becomes a problem and the rest goes on, so that one report holds all.
 #include "importer/build_graph.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Constant has seven forms of its value, of which those with strings and sparse tensors are refused.
 #include "importer/constant_nodes.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// The nodes are walked backwards, so that what an output is used for is known when the inputs ask; what each operand is stands in the
+// operators' rows. A normalization that is written out as arithmetic shows only in several nodes together, and is looked for in a
+// second walk.
 #include "importer/operand_uses.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// From every Add, which may add the bias, the matcher goes back through products, quotients, roots and the views between, and gives
+// up as soon as something does not fit. Where all fits the Add becomes the BatchNormalization; what it no longer reads is dropped
+// later.
 #include "importer/recognise_batch_normalization.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// BatchNormalization in its two forms. A model's file has the one for inference, which divides by running statistics. While it
+// trains it is rewritten into BatchNormalizationTraining, which takes the batch's own, and a RunningStatistics node for each of the
+// two that are kept.
 #include "graph/operators/rules.h"
 
 namespace tandem::operator_rows {

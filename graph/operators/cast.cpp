@@ -1,3 +1,4 @@
+// From one element type to another. Gradients are cast back; nothing flows through integers.
 #include "graph/operators/fold.h"
 
 namespace tandem::operator_rows {

@@ -1,3 +1,4 @@
+// Tensors joined along one axis.
 #include <cstring>
 
 #include "graph/operators/fold.h"

@@ -1,3 +1,4 @@
+// Convolution and its two gradients, which are operators of their own because libraries have kernels for them.
 #include "graph/operators/gradient_rules.h"
 #include "graph/operators/window.h"
 

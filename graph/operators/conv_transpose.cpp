@@ -1,3 +1,5 @@
+// Transposed convolution: what convolution's gradient with respect to its input computes. Its own gradients are a convolution and
+// ConvolutionBackwardWeights with the operands' places exchanged.
 #include <algorithm>
 
 #include "graph/operators/window.h"

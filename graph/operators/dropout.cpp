@@ -1,3 +1,5 @@
+// Dropout is nothing in inference and DropoutTraining while a model trains. A layer's random stream is told by its
+// name, so that it does not depend on the order of passes.
 #include "graph/hash.h"
 #include "graph/operators/rules.h"
 

@@ -1,3 +1,5 @@
+// Picking by indices: Gather takes whole rows of an axis, GatherElements single elements. Their gradients add what was picked to where
+// it came from, in the order of the indices, so that equal runs give equal bits.
 #include "graph/operators/fold.h"
 #include "graph/operators/gradient_rules.h"
 

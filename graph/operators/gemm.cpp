@@ -1,3 +1,5 @@
+// Gemm has no kernel: it becomes an InnerProduct where its right factor is a weight, else a MatMul, with what is left of alpha, beta
+// and the bias as steps of their own.
 #include "graph/operators/rules.h"
 
 namespace tandem::operator_rows {

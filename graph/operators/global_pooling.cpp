@@ -1,3 +1,4 @@
+// Pooling over all of an image: an ordinary pooling with a window of its size, or a reduction.
 #include "graph/operators/rules.h"
 
 namespace tandem::operator_rows {

@@ -1,3 +1,5 @@
+// The product of rows by a weight, with a bias: what Gemm and MatMul become where their right factor is a weight. Libraries have
+// kernels for it and for both of its gradients, and the weight may have any layout they like.
 #include "graph/operators/gradient_rules.h"
 #include "graph/operators/rules.h"
 

@@ -1,3 +1,5 @@
+// Losses over class indices: ONNX's own, which a model may compute itself, and SoftmaxCrossEntropyTraining, which plans put in and
+// which gives loss and gradient in one pass.
 #include "graph/operators/gradient_rules.h"
 #include "graph/operators/rules.h"
 

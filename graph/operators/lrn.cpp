@@ -1,3 +1,4 @@
+// Local response normalization across channels, for training in a form that keeps what its gradient needs.
 #include "graph/operators/gradient_rules.h"
 #include "graph/operators/rules.h"
 

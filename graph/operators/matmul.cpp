@@ -1,3 +1,5 @@
+// Products of matrices, and of stacks of them that broadcast. Attributes transA and transB, which ONNX does not have, let a gradient
+// multiply by a transposed operand without moving it.
 #include <algorithm>
 
 #include "graph/operators/rules.h"

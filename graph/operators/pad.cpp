@@ -1,3 +1,4 @@
+// Padding and cropping, by pads of every axis once the shape rule has settled the node.
 #include "graph/operators/gradient_rules.h"
 #include "graph/operators/rules.h"
 

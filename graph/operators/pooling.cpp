@@ -1,3 +1,5 @@
+// Maximum and mean over sliding windows. While a model trains MaxPool keeps where each maximum was, in a form that its kernel
+// chooses.
 #include "graph/operators/gradient_rules.h"
 #include "graph/operators/window.h"
 

@@ -1,3 +1,4 @@
+// Parts of a tensor: Slice takes one, with steps; Split all of them, and is rewritten into Slices.
 #include <algorithm>
 
 #include "graph/operators/fold.h"

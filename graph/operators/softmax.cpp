@@ -1,3 +1,4 @@
+// Softmax and LogSoftmax along one axis; a loss behind them is computed from their operand (OutputKind). Hardmax is composed.
 #include <numeric>
 
 #include "graph/operators/rules.h"

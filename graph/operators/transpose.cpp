@@ -1,3 +1,4 @@
+// Axes in another order, and the two operators that trade blocks of pixels for channels, which are made of it.
 #include <algorithm>
 
 #include "graph/operators/fold.h"
