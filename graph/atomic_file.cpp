@@ -1,3 +1,5 @@
+// Temporary names hold the process's number, and whoever writes to such a file locks it: one that nobody locks was left by a process
+// that was killed, and is removed by the next that writes to the same target.
 #include "graph/atomic_file.h"
 
 #include <dirent.h>

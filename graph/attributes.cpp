@@ -1,3 +1,5 @@
+// Getters that say which attribute was missing or of another type, and the text by which plans and messages show attributes: there a
+// tensor is told by its type and a hash of its bytes.
 #include "graph/attributes.h"
 
 #include "graph/hash.h"

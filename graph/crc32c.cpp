@@ -1,3 +1,4 @@
+// The processor's instruction where there is one, else a table of 256 entries; both give the same sums.
 #include "graph/crc32c.h"
 
 #include <array>

@@ -1,3 +1,5 @@
+// Nodes and values are appended, and an operator's shape rule runs as soon as its node is added, so that every value has its type
+// from the first.
 #include "graph/graph.h"
 
 #include "graph/operator.h"

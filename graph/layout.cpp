@@ -1,3 +1,5 @@
+// A tag is taken apart into its axes and blocks, and what kernels and plans ask of a layout (strides, padded size, whether two
+// layouts are the same bytes) is computed from these parts.
 #include "graph/layout.h"
 
 #include <algorithm>

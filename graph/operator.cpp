@@ -1,3 +1,5 @@
+// What the contexts do in which an operator's functions run: shape rules read and write types through InferContext, gradient rules
+// and expansions build nodes through GraphBuilder. The operators themselves stand in operators/, one row each.
 #include "graph/operator.h"
 
 #include <algorithm>
@@ -100,6 +102,10 @@ OperandRow operand_of(const Operator& op, int input) {
   for (const StaticOperand& s : op.static_operands)
     if (s.input == input) return {s.attribute, OperandRole::constant};
   return op.operands.empty() ? OperandRow{} : op.operands.back();
+}
+
+PrecisionRole precision_of(const Operator& op) {
+  return op.precision == PrecisionRole::unsaid && op.elementwise ? PrecisionRole::follows : op.precision;
 }
 
 const Operator& internal_operator(std::string_view name) {

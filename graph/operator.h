@@ -1,5 +1,5 @@
-// An operator: one row of operators/rows.inc, made by a function in its family's file there. What the importer and the planner
-// ask of every operator is in it: shape rule, gradient rule, expansion, constant folding, cost, what its operands are.
+// An operator is one row of operators/rows.inc, which a function in its family's file there returns. All that importer, planner and
+// trainer ask of an operator is in it: shape rule, gradient, expansion, folding, cost, what its operands are, how it runs in 16 bits.
 #pragma once
 #include <functional>
 #include <span>
@@ -137,7 +137,8 @@ struct ElementwiseParameter {
 // starts, and whether the loss's gradient flows back through it.
 enum class OperandRole {
   data,               // numbers like any other: a weight may reach the loss through them
-  view,               // the output is the operand in another form: what that is used for, the operand is
+  unchanged,          // the output is the operand, its elements in their order: what that is used for, the operand is
+  view,               // so it is, but some of the elements, or in another order, repeated, or beside others
   mean, variance,     // running statistics, kept by a rule of their own
   filter,             // [M, C/group, ...]
   transposed_filter,  // [C, M/group, ...]
@@ -150,12 +151,30 @@ enum class OperandRole {
   exponent,           // data
   class_weights,      // a constant of the task
   constant,           // of the formula: no gradient
-  index,              // indices, shapes and conditions: no gradient
+  positions,          // along axis `axis` of operand 0, negative ones from its end: no gradient
+  classes,            // positions along axis 1 of operand 0, but for `ignore_index`: no gradient
+  index,              // other indices, shapes and conditions: no gradient
 };
+constexpr bool is_view(OperandRole role) { return role == OperandRole::unchanged || role == OperandRole::view; }
+
+// In which width an operator computes in a plan of mixed precision.
+enum class PrecisionRole {
+  unsaid,   // only internal operators may say nothing: those that are put in after this is chosen
+  narrow,   // in 16 bits, whatever it is given
+  follows,  // in 16 bits where all activations that it reads are; so does an elementwise operator that says nothing
+  wide,     // in float32: its results leave the range of 16 bits or lose their precision
+  parts,    // always expanded: as what it is expanded into
+};
+
 struct OperandRow {
   std::string_view name;  // ONNX's
   OperandRole role = OperandRole::data;
+  bool wide = false;      // float32 also where the operator computes in 16 bits
 };
+
+// What an operator makes of scores, its operand 0. A loss on its output is computed from the scores, which is exact where
+// log(softmax(x)) would round.
+enum class OutputKind { plain, softmax, log_softmax, sigmoid };
 
 // How many operands an operator takes or gives, over all opsets that are read. Those before `least` are never left out; of
 // a list without end (`any`) none is.
@@ -226,12 +245,18 @@ struct Operator {
   // an Elementwise program (docs/internal-operators.md).
   bool elementwise = false;
   std::vector<ElementwiseParameter> parameters;
-  std::vector<OperandRow> operands;  // by place, the last for all that follow; none given: all are data
+  std::string_view type_attribute;                      // names the element type of the output
+  PrecisionRole precision = PrecisionRole::unsaid;
+  OutputKind gives = OutputKind::plain;
+  bool rectifies = false;          // an activation that loses half of the variance, which he-normal makes up for
+  bool undoes_activation = false;  // its gradient rule undoes a fused activation; for others that is done before it
+  std::vector<OperandRow> operands;  // by place, the last for all that follow; an elementwise operator's may be left out: data
 };
 
 std::span<const Operator> operators();  // all rows, ONNX's first, sorted by name within a domain
 const Operator* find_operator(std::string_view name, std::string_view domain = "");  // null: unknown
 OperandRow operand_of(const Operator& op, int input);  // a static operand that is not listed is a constant
+PrecisionRole precision_of(const Operator& op);
 const Operator& internal_operator(std::string_view name);  // ONNX's or internal; fails: a programming error
 
 // Floating-point operations of a node (a multiply-add counts two).

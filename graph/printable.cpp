@@ -1,3 +1,5 @@
+// Text is decoded as UTF-8 character by character; what is no character, or one that a terminal would act on, is written as the
+// numbers of its bytes.
 #include "graph/printable.h"
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// First by a table of names that other programs use, then by how few edits turn the word into a known one.
 #include "graph/suggest.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Storage is shared between copies of a tensor until one of them is written to, so that handing weights and constants on costs
+// nothing.
 #include "graph/tensor.h"
 
 #include "graph/half.h"

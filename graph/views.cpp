@@ -1,3 +1,5 @@
+// A Transpose only names the axes anew, so any layout of x gives one of y. A Reshape shares the memory of a plain layout where each
+// old axis splits into neighbouring new ones, and of any layout whose bytes lie row by row.
 #include "graph/views.h"
 
 #include <cctype>

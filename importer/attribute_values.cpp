@@ -1,3 +1,4 @@
+// Old files leave an attribute's type out; then the field that is filled tells it.
 #include "importer/attribute_values.h"
 
 #include "importer/tensor_data.h"

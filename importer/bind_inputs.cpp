@@ -1,3 +1,5 @@
+// A dimension's size is what the user gave for it, by the input's place or by its symbol, else what the file has. Axis 0 is taken for
+// the batch where it is symbolic, or as long as the first input's; where that is no more than likely, the user is told.
 #include "importer/bind_inputs.h"
 
 #include <algorithm>

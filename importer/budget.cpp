@@ -1,3 +1,4 @@
+// Each limit is a fixed allowance and a multiple of what the file itself holds; limits.h has the numbers.
 #include "importer/budget.h"
 
 #include <algorithm>

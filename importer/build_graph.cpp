@@ -1,3 +1,6 @@
+// Goes once through the flat model's nodes, in the order in which they can be computed. Each is lifted to the newest opset, readied
+// for the wanted batch, checked against its operator's row and added; where all it reads is known it is folded right away. What
+// fails becomes a problem and the rest goes on, so that one report holds all.
 #include "importer/build_graph.h"
 
 #include <algorithm>
@@ -195,7 +198,7 @@ class Builder {
   }
 
   std::vector<ValueId> add(const FlatNode& node, Draft& draft) {
-    if (options_.float_type == DType::float64) widen(draft.attributes, draft.op);
+    if (options_.float_type == DType::float64) widen(draft.attributes, find_operator(draft.op, draft.domain));
     if (const auto outputs = upgrade(graph(), draft)) return *outputs;
     const Operator* op = find_operator(draft.op, draft.domain);
     move_static_operands(graph(), *op, draft, budget_);

@@ -1,3 +1,4 @@
+// An operator's row says how many operands it takes and of which types; the functions in the row rely on it.
 #include "importer/check_operands.h"
 
 #include <algorithm>

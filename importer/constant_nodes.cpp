@@ -1,3 +1,4 @@
+// Constant has seven forms of its value, of which those with strings and sparse tensors are refused.
 #include "importer/constant_nodes.h"
 
 #include <algorithm>
@@ -15,12 +16,6 @@ struct ConstantForm {
   Tensor operator()(const std::string&) const { fail("strings are not supported"); }
   Tensor operator()(const Strings&) const { fail("strings are not supported"); }
 };
-
-// Attributes that name a dtype.
-struct DTypeAttribute {
-  std::string_view op, name;
-};
-constexpr DTypeAttribute dtype_attributes[] = {{"Cast", "to"}, {"EyeLike", "dtype"}};
 
 }  // namespace
 
@@ -56,12 +51,11 @@ Tensor filled(const Fill& fill) {
   return tensor;
 }
 
-void widen(Attributes& attributes, const std::string& op) {
+void widen(Attributes& attributes, const Operator* op) {
   Attributes wide;
   for (const auto& [name, value] : attributes) {
     const Tensor* tensor = std::get_if<Tensor>(&value);
-    const bool dtype = std::any_of(std::begin(dtype_attributes), std::end(dtype_attributes),
-                                   [&, &n = name](const DTypeAttribute& a) { return a.op == op && a.name == n; });
+    const bool dtype = op && op->type_attribute == name;
     if (tensor && tensor->dtype() == DType::float32) {
       wide.set(name, tensor->cast(DType::float64));
     } else if (const auto* number = std::get_if<std::int64_t>(&value);

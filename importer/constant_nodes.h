@@ -14,6 +14,6 @@ struct Fill {
 Fill fill_of(const Graph& graph, const Draft& draft);  // fails where the shape is not known
 Tensor filled(const Fill& fill);
 // float32 tensors in attributes, and float32 as a dtype that an attribute asks for, become float64.
-void widen(Attributes& attributes, const std::string& op);
+void widen(Attributes& attributes, const Operator* op);
 
 }  // namespace tandem

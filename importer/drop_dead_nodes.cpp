@@ -1,14 +1,18 @@
 // Drops nodes whose outputs nobody needs, and the optional outputs of the others that nobody reads.
 #include <algorithm>
 
+#include "graph/operator.h"
 #include "importer/flat_model.h"
 
 namespace tandem {
 namespace {
 
-// Operators whose trailing outputs are optional; elsewhere their number means something (Split).
-constexpr std::string_view optional_outputs[] = {"BatchNormalization", "Dropout", "GRU", "LSTM",
-                                                 "LayerNormalization", "MaxPool", "RNN", "SoftmaxCrossEntropyLoss"};
+// The outputs that a node must give: of those that an operator gives at most, the last may be left out. Where there is no
+// most, their number means something (Split).
+std::size_t least_outputs(const FlatNode& node) {
+  const Operator* op = find_operator(node.op, node.domain);
+  return op && op->outputs.most != Arity::any ? static_cast<std::size_t>(op->outputs.least) : node.outputs.size();
+}
 
 class Liveness {
  public:
@@ -45,9 +49,8 @@ class Liveness {
   void drop_outputs(FlatNode& node) const {
     for (Symbol& out : node.outputs)
       if (!live(out)) out = {};
-    if (!node.domain.empty() || std::find(std::begin(optional_outputs), std::end(optional_outputs), node.op) == std::end(optional_outputs))
-      return;
-    while (node.outputs.size() > 1 && !node.outputs.back().present()) node.outputs.pop_back();
+    const std::size_t least = least_outputs(node);
+    while (node.outputs.size() > least && !node.outputs.back().present()) node.outputs.pop_back();
   }
 
   std::vector<bool> live_;

@@ -1,3 +1,4 @@
+// One walk from the outputs back marks what is needed; then all ids are given out anew.
 #include "importer/drop_unread.h"
 
 namespace tandem {

@@ -1,3 +1,5 @@
+// Tensors are copied region by region, so that those that shared their bytes in the template share them again. Nothing is in its
+// place before all of it is on the disk; what a killed process left is known by the mark beside it.
 #include "importer/export_external.h"
 
 #include <fcntl.h>

@@ -1,3 +1,5 @@
+// A path is judged as it is written, and again with its links resolved. Regions that were read are kept: equal ones are one
+// tensor, and ones that overlap are refused, for they would let a small file ask for any amount of memory.
 #include "importer/external_data.h"
 
 #include <fcntl.h>

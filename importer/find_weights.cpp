@@ -224,12 +224,13 @@ class WeightFinder {
   // A vector added to a product right away.
   bool bias_of_product(const Held& held) const {
     const Uses::Reader& reader = uses(held).reader;
-    if (!reader.node || reader.node->op != "Add" || !uses(held).direct || reader.node->inputs.size() != 2) return false;
+    if (!reader.node || role_of(*reader.node, reader.input) != OperandRole::addend || !uses(held).direct || reader.node->inputs.size() != 2) return false;
     const Symbol other = reader.node->inputs[static_cast<std::size_t>(1 - reader.input)];
     const FlatNode* product = other.present() ? producers_[static_cast<std::size_t>(other.index)] : nullptr;
     const Shape& s = held.type.shape;
-    return product && (product->op == "MatMul" || product->op == "Conv" || product->op == "Gemm") && s.rank() > 0 &&
-           s.elements() == *std::max_element(s.begin(), s.end());
+    if (!product || s.rank() == 0 || s.elements() != *std::max_element(s.begin(), s.end())) return false;
+    const OperandRole right = role_of(*product, 1);
+    return right == OperandRole::matrix || right == OperandRole::filter || right == OperandRole::transposed_filter;
   }
 
   FlatModel& model_;

@@ -1,3 +1,4 @@
+// Runs the operator's own folding function on the host; what is not foldable stays a node.
 #include "importer/fold_node.h"
 
 namespace tandem {

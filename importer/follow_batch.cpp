@@ -1,3 +1,5 @@
+// Goes forward through the graph with the operators' rules. Where a view leaves several readings the likeliest is tried first and the
+// others are remembered; a failure takes back the nearest reading that it depends on, and goes on behind it.
 #include "importer/follow_batch.h"
 
 #include <algorithm>

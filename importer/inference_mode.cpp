@@ -1,3 +1,5 @@
+// What asks for training is found in the flat model, where attributes of functions are resolved, and changed in the copy of the file's
+// own message at the same place.
 #include "importer/inference_mode.h"
 
 #include <set>

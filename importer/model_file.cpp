@@ -1,3 +1,5 @@
+// Reads the message, flattens it (inline_functions.cpp) and keeps both: graphs are built from the flat model, and the message is what
+// goes out again with other weights (writer.cpp).
 #include "importer/model_file.h"
 
 #include "graph/hash.h"

@@ -1,3 +1,4 @@
+// The usual sort by what is still missing, which takes the first node in the file's order whenever there is a choice.
 #include "importer/node_order.h"
 
 #include <functional>

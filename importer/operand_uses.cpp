@@ -1,3 +1,6 @@
+// The nodes are walked backwards, so that what an output is used for is known when the inputs ask; what each operand is stands in the
+// operators' rows. A normalization that is written out as arithmetic shows only in several nodes together, and is looked for in a
+// second walk.
 #include "importer/operand_uses.h"
 
 #include <algorithm>
@@ -12,11 +15,11 @@ using enum OperandRole;
 constexpr std::uint32_t bit(OperandRole role) {
   return std::uint32_t{1} << static_cast<int>(role);
 }
-constexpr std::uint32_t without_gradient = bit(mean) | bit(variance) | bit(class_weights) | bit(constant) | bit(index);
+constexpr std::uint32_t without_gradient = bit(mean) | bit(variance) | bit(class_weights) | bit(constant) | bit(positions) | bit(classes) | bit(index);
 
 // The first that a value is used as says what it is.
-constexpr OperandRole by_strength[] = {variance, mean,  class_weights, constant, filter, transposed_filter, matrix, embedding, scale,
-                                       bias,     slope, radicand,      exponent, addend, factor,            data,   view,      index};
+constexpr OperandRole by_strength[] = {variance, mean,  class_weights, constant, filter, transposed_filter, matrix,    embedding, scale,   bias,
+                                       slope,    radicand, exponent,   addend,   factor, data,              unchanged, view,      positions, classes, index};
 
 std::size_t strength(OperandRole role) {
   return static_cast<std::size_t>(std::find(std::begin(by_strength), std::end(by_strength), role) - std::begin(by_strength));
@@ -31,8 +34,8 @@ const Operator* operator_of(const FlatNode& node) {
 
 // Nothing flows back through these outputs, whatever the operator's rule says of floats.
 bool gives_no_floats(const FlatNode& node) {
-  if (node.op != "Cast") return false;
-  const AttributeValue* to = node.attributes.find("to");
+  const Operator* op = operator_of(node);
+  const AttributeValue* to = op && !op->type_attribute.empty() ? node.attributes.find(op->type_attribute) : nullptr;
   const auto* dtype = to ? std::get_if<std::int64_t>(to) : nullptr;
   return dtype && !is_float(static_cast<DType>(*dtype));
 }
@@ -92,16 +95,16 @@ class Walk {
       const Symbol in = node.inputs[i];
       if (!in.present()) continue;
       const int input = static_cast<int>(i);
-      const OperandRole role = op ? operand_of(*op, input).role : data;
+      const OperandRole role = role_of(node, input);
       ++of(in).readers;
-      if (role == view && flows) {
+      if (is_view(role) && flows) {
         for (const Symbol out : node.outputs)
           if (out.present()) hand_on(in, of(out));
       } else if (bit(role) & without_gradient) {
         add(in, role, {&node, input});
       } else if (flows && (after & ~without_gradient)) {
         add(in, role, {&node, input});
-        const bool under_root = node.op == "Add" && root && node.inputs.size() == 2;
+        const bool under_root = role == addend && root && node.inputs.size() == 2;
         of(in).written_out = of(in).written_out || role == radicand || (under_root && lone(node.inputs[1 - i]));
         of(in).epsilon = of(in).epsilon || (under_root && lone(in));
       } else {
@@ -139,12 +142,13 @@ class Walk {
       if (node.inputs.empty() || !node.inputs[0].present()) continue;
       known[out] = std::all_of(node.inputs.begin(), node.inputs.end(), [&](Symbol s) { return in_set(known, s); });
       const auto first = static_cast<std::size_t>(node.inputs[0].index);
-      const bool product = node.op == "Mul" || node.op == "Div";
-      if (node.op == "Unsqueeze" || node.op == "Reshape" || node.op == "Identity") source[out] = source[first];
+      const OperandRole role = role_of(node, 0);
+      const bool product = role == factor;
+      if (role == unchanged) source[out] = source[first];
       if (node.op == "Sub" && node.inputs.size() == 2 && in_set(known, node.inputs[1]) && !known[out])
         subtracted[out] = source[static_cast<std::size_t>(node.inputs[1].index)];
       const bool any_spread = std::any_of(node.inputs.begin(), node.inputs.end(), [&](Symbol s) { return in_set(spread, s); });
-      spread[out] = known[out] && (node.op == "Sqrt" || any_spread);
+      spread[out] = known[out] && (role == radicand || any_spread);
       if (!product || known[out]) continue;
       for (const Symbol in : node.inputs) {
         const Symbol mean_value = in.present() ? subtracted[static_cast<std::size_t>(in.index)] : Symbol{};
@@ -168,6 +172,11 @@ OperandRole Uses::strongest() const {
   for (const OperandRole role : by_strength)
     if (has(role)) return role;
   return index;
+}
+
+OperandRole role_of(const FlatNode& node, int input) {
+  const Operator* op = operator_of(node);
+  return op ? operand_of(*op, input).role : data;
 }
 
 std::vector<Uses> uses_of(const FlatModel& model) {

@@ -26,6 +26,9 @@ struct Uses {
   OperandRole strongest() const;  // statistics, then constants, then weights, then the numbers of a formula
 };
 
+// What an operand is to the operator, by its row; data where the operator is not known.
+OperandRole role_of(const FlatNode& node, int input);
+
 // By symbol.
 std::vector<Uses> uses_of(const FlatModel& model);
 

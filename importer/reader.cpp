@@ -1,3 +1,4 @@
+// Protocol buffers are parsed by their library; what it does not bound (nesting of graphs, ranks, versions) is checked behind it.
 #include "importer/reader.h"
 
 #include <google/protobuf/io/coded_stream.h>

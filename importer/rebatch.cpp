@@ -1,3 +1,5 @@
+// Where a node holds sizes as numbers (Reshape, Squeeze, Expand, Tile, Slice), these are made anew from the shape that its output has
+// to have. Operands that are to be there once for each sample are repeated by an Expand.
 #include "importer/rebatch.h"
 
 #include <algorithm>

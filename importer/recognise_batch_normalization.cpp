@@ -1,3 +1,6 @@
+// From every Add, which may add the bias, the matcher goes back through products, quotients, roots and the views between, and gives
+// up as soon as something does not fit. Where all fits the Add becomes the BatchNormalization; what it no longer reads is dropped
+// later.
 #include "importer/recognise_batch_normalization.h"
 
 #include <algorithm>
@@ -53,7 +56,7 @@ class Matcher {
       if (!node) return v;
       const std::string_view op = node->op->name;
       ValueId inner;
-      if (op == "Identity" || op == "Unsqueeze" || op == "Squeeze" || op == "Reshape") inner = node->inputs[0];
+      if (!node->inputs.empty() && operand_of(*node->op, 0).role == OperandRole::unchanged) inner = node->inputs[0];
       if (op == "Cast" && graph_[v].type.dtype == graph_[node->inputs[0]].type.dtype) inner = node->inputs[0];
       if (op == "Mul")
         for (const int i : {0, 1})

@@ -1,3 +1,4 @@
+// Problems of one kind at many nodes share a line, and lines are few: a report is read by people.
 #include "importer/report.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The list is ONNX's own, written out, for it is needed where no other of its files is.
 #include "importer/standard_operators.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Which operands those are stands in the operators' rows; their values are constants by now, as shape arithmetic was folded.
 #include "importer/static_operands.h"
 
 namespace tandem {

@@ -1,3 +1,5 @@
+// A TensorProto keeps its values in one of several lists, in a string of bytes or in another file. All are read into one form, and
+// written back into the one that the file had.
 #include "importer/tensor_data.h"
 
 #include <cstring>

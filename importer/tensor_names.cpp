@@ -1,3 +1,4 @@
+// Patterns of names as the exporters of PyTorch, TensorFlow and Keras write them.
 #include "importer/tensor_names.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// What --tie makes of a model: one tensor follows another, transposed where the shapes say so. tie_weights.cpp does it while the
+// model is flattened; here is what the others ask.
 #pragma once
 #include "importer/flat_model.h"
 

@@ -1,3 +1,4 @@
+// The file's own message is changed before anything else reads it, so that all later stages, and the export, see the copies.
 #include "importer/untie.h"
 
 #include <map>

@@ -1,3 +1,5 @@
+// One table: an operator, the opset until which an older meaning held, and the function that turns such a node into today's. Rows are
+// tried in order, and an operator may have several.
 #include "importer/upgrade.h"
 
 #include <algorithm>

@@ -1,14 +1,9 @@
 #include "trainer/index_range.h"
 
-#include <algorithm>
-
 #include "graph/operator.h"
 
 namespace tandem {
 namespace {
-
-// Operators whose output holds elements of their first input and no others.
-constexpr std::string_view passing[] = {"Identity", "Cast", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Expand", "Tile", "Slice", "Split"};
 
 void narrow(IndexRange& range, const IndexRange& other) {
   if (other.count > 0 && (range.count == 0 || other.count < range.count)) range = other;
@@ -18,17 +13,21 @@ IndexRange range_of(const Graph& graph, const std::vector<std::vector<NodeId>>& 
   IndexRange range;
   for (const NodeId user : users[static_cast<std::size_t>(value.index)]) {
     const Node& node = graph[user];
-    const std::string_view op = node.op->name;
-    const bool second = node.inputs.size() > 1 && node.inputs[1] == value;
-    if (op == "Gather" && second) {
-      const std::int64_t rows = graph[node.inputs[0]].type.shape[static_cast<int>(node.attributes.integer("axis", 0))];
-      narrow(range, {.lowest = -rows, .count = rows});
-    } else if ((op == "SoftmaxCrossEntropyLoss" || op == "NegativeLogLikelihoodLoss") && second) {
-      IndexRange classes{.count = graph[node.inputs[0]].type.shape[1]};
-      if (node.attributes.has("ignore_index")) classes.ignored = node.attributes.integer("ignore_index");
-      narrow(range, classes);
-    } else if (node.inputs[0] == value && std::find(std::begin(passing), std::end(passing), op) != std::end(passing)) {
-      for (const ValueId out : node.outputs) narrow(range, range_of(graph, users, out));
+    const auto extent = [&](std::int64_t axis) { return graph[node.inputs[0]].type.shape[static_cast<int>(axis)]; };
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i] != value) continue;
+      const OperandRole role = operand_of(*node.op, static_cast<int>(i)).role;
+      if (role == OperandRole::positions) {
+        const std::int64_t count = extent(node.attributes.integer("axis", 0));
+        narrow(range, {.lowest = -count, .count = count});
+      } else if (role == OperandRole::classes) {
+        IndexRange classes{.count = extent(1)};
+        if (node.attributes.has("ignore_index")) classes.ignored = node.attributes.integer("ignore_index");
+        narrow(range, classes);
+      } else if (is_view(role)) {
+        for (const ValueId out : node.outputs)
+          if (out.present()) narrow(range, range_of(graph, users, out));
+      }
     }
   }
   return range;

@@ -5,8 +5,8 @@
 
 namespace tandem {
 
-// Follows an input, also of floats that are cast, to the tables (Gather) and labels (losses) that read it, through operators that hand its
-// elements on: the smallest of them counts. An input that is computed with, or that nothing such reads, has no range.
+// Follows an input, also of floats that are cast, to the operators that take positions or classes (OperandRole), through those that
+// hand its elements on: the smallest range counts. An input that is computed with, or that nothing such reads, has none.
 IndexRange index_range(const Graph& graph, ValueId input);
 
 }  // namespace tandem

@@ -99,11 +99,11 @@ bool is_number(const Graph& graph, ValueId v) {
   return graph[v].kind == ValueKind::constant && graph[v].type.shape.elements() == 1;
 }
 
-// v + epsilon is to a Sqrt what v is.
+// v + epsilon is to a root what v is.
 bool adds_epsilon(const Graph& graph, const Users& users, const Node& node) {
   const auto& readers = users[static_cast<std::size_t>(node.outputs[0].index)];
-  return node.op->name == "Add" && (is_number(graph, node.inputs[0]) || is_number(graph, node.inputs[1])) &&
-         std::any_of(readers.begin(), readers.end(), [&](NodeId r) { return graph[r].op->name == "Sqrt"; });
+  return node.inputs.size() == 2 && (is_number(graph, node.inputs[0]) || is_number(graph, node.inputs[1])) &&
+         std::any_of(readers.begin(), readers.end(), [&](NodeId r) { return operand_of(*graph[r].op, 0).role == OperandRole::radicand; });
 }
 
 Role role_of(const Graph& graph, const Users& users, ValueId value) {
@@ -115,7 +115,7 @@ Role role_of(const Graph& graph, const Users& users, ValueId value) {
       const OperandRole role = operand_of(*node.op, static_cast<int>(i)).role;
       for (const Row& row : rows)
         if (row.role == role) best.take({&row, &node, static_cast<int>(i), value});
-      if (role != OperandRole::view && !adds_epsilon(graph, users, node)) continue;
+      if (!is_view(role) && !(role == OperandRole::addend && adds_epsilon(graph, users, node))) continue;
       for (const ValueId out : node.outputs)
         if (out.present()) best.take(role_of(graph, users, out));
     }
@@ -155,12 +155,9 @@ bool untrained(const Graph& graph, const Users& users) {
   return any;
 }
 
-// What halves the variance that he-normal makes up for.
+// Whether there is what loses the half of the variance that he-normal makes up for.
 bool rectifies(const Graph& graph) {
-  constexpr std::string_view rectifiers[] = {"Relu", "LeakyRelu", "PRelu", "Clip", "Elu", "Celu", "Selu", "Gelu", "HardSwish", "Mish", "ThresholdedRelu"};
-  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node& n) {
-    return std::find(std::begin(rectifiers), std::end(rectifiers), n.op->name) != std::end(rectifiers);
-  });
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& n) { return n.op->rectifies; });
 }
 
 Tensor draw(const Value& value, const Start& start, bool glorot, std::uint64_t seed) {

@@ -38,9 +38,9 @@ void cross_entropy(Measure& sum, const Labels& labels, const T* x, const std::in
       for (std::int64_t c = 0; c < r.classes; ++c) total += std::exp(value(x, c) - largest);
       for (std::int64_t c = 0; c < r.classes; ++c) {
         const double v = value(x, c);
-        logp[static_cast<std::size_t>(c)] = labels.kind == Labels::softmax
+        logp[static_cast<std::size_t>(c)] = labels.kind == OutputKind::softmax
                                                 ? std::log(std::max(v, static_cast<double>(std::numeric_limits<T>::min())))
-                                            : labels.kind == Labels::log_softmax ? v
+                                            : labels.kind == OutputKind::log_softmax ? v
                                                                                  : v - largest - std::log(total);
       }
       std::int64_t label = 0;
@@ -90,7 +90,7 @@ void measure(Measure& sum, const Labels& labels, DType dtype, const std::byte* v
     if (labels.axis >= 0) {
       cross_entropy(sum, labels, x, indices, dense, samples);
     } else {
-      const bool binary = labels.loss == "binary-cross-entropy", probability = labels.kind == Labels::sigmoid;
+      const bool binary = labels.loss == "binary-cross-entropy", probability = labels.kind == OutputKind::sigmoid;
       const auto each = labels.loss == "mse" ? squared : labels.loss == "l1" ? absolute : probability ? binary_probability : binary_logit;
       const double threshold = probability ? 0.5 : 0.0;
       const std::int64_t per_sample = labels.scores.elements();

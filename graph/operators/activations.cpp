@@ -15,7 +15,8 @@ Operator celu() {
             const double alpha = e.attributes().real("alpha", 1.0F);
             if (alpha == 1) return {e.emit("Elu", {e.x()})};
             return {e.mul(e.emit("Elu", {e.mul(e.x(), 1 / alpha)}), alpha)};
-          }};
+          },
+          .precision = PrecisionRole::parts, .rectifies = true, .operands = {{"X"}}};
 }
 
 // y = x/2 · (1 + erf(x/√2)), or with approximate = tanh: x/2 · (1 + tanh(√(2/π) (x + 0.044715 x³)))
@@ -39,21 +40,24 @@ Operator gelu() {
               bend = e.emit("Erf", {e.mul(x, M_SQRT1_2)});
             }
             return {e.mul(e.mul(x, 0.5), e.add(bend, 1.0))};
-          }};
+          },
+          .precision = PrecisionRole::parts, .rectifies = true, .operands = {{"X"}}};
 }
 
 // y = x · hard_sigmoid(x; 1/6, 1/2)
 Operator hard_swish() {
   return {.name = "HardSwish", .since = {14, 22}, .types = {{"T", types::floats}}, .infer = infer_same, .follow = follow_broadcast, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             return {e.mul(e.x(), e.emit("HardSigmoid", {e.x()}, {{"alpha", 1.0F / 6}, {"beta", 0.5F}}))};
-          }};
+          },
+          .precision = PrecisionRole::parts, .rectifies = true, .operands = {{"X"}}};
 }
 
 // y = x · tanh(softplus(x))
 Operator mish() {
   return {.name = "Mish", .since = {18, 22}, .types = {{"T", types::floats}}, .infer = infer_same, .follow = follow_broadcast, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             return {e.mul(e.x(), e.emit("Tanh", {e.emit("Softplus", {e.x()})}))};
-          }};
+          },
+          .precision = PrecisionRole::parts, .rectifies = true, .operands = {{"X"}}};
 }
 
 // y = max(x, 0) − slope · max(−x, 0); the slope broadcasts to x
@@ -71,6 +75,7 @@ Operator prelu() {
             const ValueId negative = e.emit("Relu", {e.neg(e.x(0))});
             return {e.sub(e.emit("Relu", {e.x(0)}), e.mul(e.x(1), negative))};
           },
+          .precision = PrecisionRole::parts, .rectifies = true,
           .operands = {{"X"}, {"slope", OperandRole::slope}}};
 }
 
@@ -80,14 +85,16 @@ Operator selu() {
             const float alpha = e.attributes().real("alpha", 1.67326319217681884765625F);
             const double gamma = e.attributes().real("gamma", 1.05070102214813232421875F);
             return {e.mul(e.emit("Elu", {e.x()}, {{"alpha", alpha}}), gamma)};
-          }};
+          },
+          .precision = PrecisionRole::parts, .rectifies = true, .operands = {{"X"}}};
 }
 
 // y = x / (1 + |x|)
 Operator softsign() {
   return {.name = "Softsign", .since = {1, 22}, .types = {{"T", types::floats}}, .infer = infer_same, .follow = follow_broadcast, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             return {e.div(e.x(), e.add(e.emit("Abs", {e.x()}), 1.0))};
-          }};
+          },
+          .precision = PrecisionRole::parts, .operands = {{"input"}}};
 }
 
 // y = x · sigmoid(αx)
@@ -95,7 +102,8 @@ Operator swish() {
   return {.name = "Swish", .since = {24}, .types = {{"T", types::floats}}, .infer = infer_same, .follow = follow_broadcast, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             const double alpha = e.attributes().real("alpha", 1.0F);
             return {e.mul(e.x(), e.emit("Sigmoid", {alpha == 1 ? e.x() : e.mul(e.x(), alpha)}))};
-          }};
+          },
+          .precision = PrecisionRole::parts, .operands = {{"X"}}};
 }
 
 // y = x > α ? x : 0
@@ -104,7 +112,8 @@ Operator thresholded_relu() {
             const DType dtype = e.type(e.x()).dtype;
             const ValueId above = e.emit("Greater", {e.x(), e.scalar(e.attributes().real("alpha", 1.0F), dtype)});
             return {e.emit("Where", {above, e.x(), e.scalar(0, dtype)})};
-          }};
+          },
+          .precision = PrecisionRole::parts, .rectifies = true, .operands = {{"X"}}};
 }
 
 }  // namespace tandem::operator_rows

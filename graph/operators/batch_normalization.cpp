@@ -1,3 +1,6 @@
+// BatchNormalization in its two forms. A model's file has the one for inference, which divides by running statistics. While it
+// trains it is rewritten into BatchNormalizationTraining, which takes the batch's own, and a RunningStatistics node for each of the
+// two that are kept.
 #include "graph/operators/rules.h"
 
 namespace tandem::operator_rows {
@@ -110,7 +113,12 @@ Operator batch_normalization() {
           .follow = follow_channels,
           .differentiate = differentiate_inference,
           .expand = expand_training,
-          .operands = {{"X"}, {"scale", OperandRole::scale}, {"B", OperandRole::bias}, {"input_mean", OperandRole::mean}, {"input_var", OperandRole::variance}}};
+          .precision = PrecisionRole::follows,
+          .operands = {{"X"},
+                       {"scale", OperandRole::scale, true},
+                       {"B", OperandRole::bias, true},
+                       {"input_mean", OperandRole::mean, true},
+                       {"input_var", OperandRole::variance, true}}};
 }
 
 // The same with the batch's own mean and population variance, which are outputs; then, where there is one, + addend. Where
@@ -135,7 +143,9 @@ Operator batch_normalization_training() {
               },
           .place = place_normalization,
           .differentiate = differentiate_training,
-          .flops = normalization_flops};
+          .flops = normalization_flops,
+          .precision = PrecisionRole::follows, .undoes_activation = true,
+          .operands = {{"X"}, {"scale", OperandRole::scale, true}, {"B", OperandRole::bias, true}, {"addend"}}};
 }
 
 // What BatchNormalizationTraining applies, for those who apply it themselves: y = x · factor + shift, of the statistics of
@@ -188,7 +198,8 @@ Operator running_statistics() {
                 expect_shape(c, 1, c.shape(0));
                 infer_same(c);
               },
-          .in_place = {0}};
+          .in_place = {0},
+          .precision = PrecisionRole::wide};
 }
 
 }  // namespace tandem::operator_rows

@@ -1,3 +1,4 @@
+// From one element type to another. Gradients are cast back; nothing flows through integers.
 #include "graph/operators/fold.h"
 
 namespace tandem::operator_rows {
@@ -39,6 +40,7 @@ Operator cast_operator() {
             return {};
           },
           .fold = fold_cast,
+          .type_attribute = "to", .precision = PrecisionRole::wide,
           .operands = {{"input", OperandRole::view}}};
 }
 
@@ -49,6 +51,7 @@ Operator cast_like() {
           .follow = [](FollowContext& c) { c.set(0, c.place()); },
           .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {cast(e, e.x(0), e.type(e.x(1)).dtype)}; },
           .fold = fold_cast,
+          .precision = PrecisionRole::parts,
           .operands = {{"input", OperandRole::view}, {"target_type", OperandRole::index}}};
 }
 

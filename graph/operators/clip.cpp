@@ -1,3 +1,5 @@
+// Clip, whose bounds became operands with opset 11. They must be known when the plan is made: the importer moves them into
+// attributes, and kernels see one form.
 #include <limits>
 
 #include "graph/operators/rules.h"
@@ -36,7 +38,8 @@ Operator clip() {
           },
           .static_operands = {{1, "min"}, {2, "max"}},
           .elementwise = true,
-          .parameters = {{"min", -inf}, {"max", inf}}};
+          .parameters = {{"min", -inf}, {"max", inf}},
+          .rectifies = true};
 }
 
 }  // namespace tandem::operator_rows

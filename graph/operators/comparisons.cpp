@@ -23,32 +23,41 @@ Folded fold_logic(const FoldContext& c) {
 }  // namespace
 
 Operator equal() {
-  return {.name = "Equal", .since = {1, 7, 11, 13, 19}, .inputs = {2, 2}, .types = {{"T", types::all}}, .infer = infer_comparison, .follow = follow_broadcast, .fold = fold_binary<[](auto a, auto b) { return a == b; }>};
+  return {.name = "Equal", .since = {1, 7, 11, 13, 19}, .inputs = {2, 2}, .types = {{"T", types::all}}, .infer = infer_comparison, .follow = follow_broadcast, .fold = fold_binary<[](auto a, auto b) { return a == b; }>,
+          .precision = PrecisionRole::wide, .operands = {{"A"}, {"B"}}};
 }
 Operator greater() {
-  return {.name = "Greater", .since = {1, 7, 9, 13}, .inputs = {2, 2}, .types = {{"T", types::numbers}}, .infer = infer_comparison, .follow = follow_broadcast, .fold = fold_binary<[](auto a, auto b) { return b < a; }>};
+  return {.name = "Greater", .since = {1, 7, 9, 13}, .inputs = {2, 2}, .types = {{"T", types::numbers}}, .infer = infer_comparison, .follow = follow_broadcast, .fold = fold_binary<[](auto a, auto b) { return b < a; }>,
+          .precision = PrecisionRole::wide, .operands = {{"A"}, {"B"}}};
 }
 Operator greater_or_equal() {
-  return {.name = "GreaterOrEqual", .since = {12, 16}, .inputs = {2, 2}, .types = {{"T", types::numbers}}, .infer = infer_comparison, .follow = follow_broadcast, .fold = fold_binary<[](auto a, auto b) { return b <= a; }>};
+  return {.name = "GreaterOrEqual", .since = {12, 16}, .inputs = {2, 2}, .types = {{"T", types::numbers}}, .infer = infer_comparison, .follow = follow_broadcast, .fold = fold_binary<[](auto a, auto b) { return b <= a; }>,
+          .precision = PrecisionRole::wide, .operands = {{"A"}, {"B"}}};
 }
 Operator less() {
-  return {.name = "Less", .since = {1, 7, 9, 13}, .inputs = {2, 2}, .types = {{"T", types::numbers}}, .infer = infer_comparison, .follow = follow_broadcast, .fold = fold_binary<[](auto a, auto b) { return a < b; }>};
+  return {.name = "Less", .since = {1, 7, 9, 13}, .inputs = {2, 2}, .types = {{"T", types::numbers}}, .infer = infer_comparison, .follow = follow_broadcast, .fold = fold_binary<[](auto a, auto b) { return a < b; }>,
+          .precision = PrecisionRole::wide, .operands = {{"A"}, {"B"}}};
 }
 Operator less_or_equal() {
-  return {.name = "LessOrEqual", .since = {12, 16}, .inputs = {2, 2}, .types = {{"T", types::numbers}}, .infer = infer_comparison, .follow = follow_broadcast, .fold = fold_binary<[](auto a, auto b) { return a <= b; }>};
+  return {.name = "LessOrEqual", .since = {12, 16}, .inputs = {2, 2}, .types = {{"T", types::numbers}}, .infer = infer_comparison, .follow = follow_broadcast, .fold = fold_binary<[](auto a, auto b) { return a <= b; }>,
+          .precision = PrecisionRole::wide, .operands = {{"A"}, {"B"}}};
 }
 
 Operator logical_and() {
-  return {.name = "And", .since = {1, 7}, .inputs = {2, 2}, .types = {{"T", types::booleans}}, .infer = infer_logic, .follow = follow_broadcast, .fold = fold_logic<[](bool a, bool b) { return a && b; }>};
+  return {.name = "And", .since = {1, 7}, .inputs = {2, 2}, .types = {{"T", types::booleans}}, .infer = infer_logic, .follow = follow_broadcast, .fold = fold_logic<[](bool a, bool b) { return a && b; }>,
+          .precision = PrecisionRole::wide};
 }
 Operator logical_not() {
-  return {.name = "Not", .since = {1}, .types = {{"T", types::booleans}}, .infer = infer_logic, .follow = follow_broadcast, .fold = fold_logic<[](bool a, bool) { return !a; }>};
+  return {.name = "Not", .since = {1}, .types = {{"T", types::booleans}}, .infer = infer_logic, .follow = follow_broadcast, .fold = fold_logic<[](bool a, bool) { return !a; }>,
+          .precision = PrecisionRole::wide};
 }
 Operator logical_or() {
-  return {.name = "Or", .since = {1, 7}, .inputs = {2, 2}, .types = {{"T", types::booleans}}, .infer = infer_logic, .follow = follow_broadcast, .fold = fold_logic<[](bool a, bool b) { return a || b; }>};
+  return {.name = "Or", .since = {1, 7}, .inputs = {2, 2}, .types = {{"T", types::booleans}}, .infer = infer_logic, .follow = follow_broadcast, .fold = fold_logic<[](bool a, bool b) { return a || b; }>,
+          .precision = PrecisionRole::wide};
 }
 Operator logical_xor() {
-  return {.name = "Xor", .since = {1, 7}, .inputs = {2, 2}, .types = {{"T", types::booleans}}, .infer = infer_logic, .follow = follow_broadcast, .fold = fold_logic<[](bool a, bool b) { return a != b; }>};
+  return {.name = "Xor", .since = {1, 7}, .inputs = {2, 2}, .types = {{"T", types::booleans}}, .infer = infer_logic, .follow = follow_broadcast, .fold = fold_logic<[](bool a, bool b) { return a != b; }>,
+          .precision = PrecisionRole::wide};
 }
 
 // y = c ? a : b, all three broadcast; da = c ? dy : 0, db = c ? 0 : dy
@@ -80,6 +89,7 @@ Operator where() {
               return std::vector{out};
             });
           },
+          .precision = PrecisionRole::wide,
           .operands = {{"condition", OperandRole::index}, {"X"}, {"Y"}}};
 }
 

@@ -1,3 +1,4 @@
+// Tensors joined along one axis.
 #include <cstring>
 
 #include "graph/operators/fold.h"
@@ -70,6 +71,7 @@ Operator concat() {
               },
           .expand = [](ExpandContext& e) { return e.node().inputs.size() == 1 ? std::vector<ValueId>{e.x()} : std::vector<ValueId>{}; },
           .fold = fold_concat,
+          .precision = PrecisionRole::follows,
           .operands = {{"inputs", OperandRole::view}}};
 }
 

@@ -71,7 +71,8 @@ Operator constant() {
           .since = {1, 9, 11, 12, 13, 19, 21, 23, 24, 25}, .inputs = {0, 0},
           .infer = [](InferContext& c) { c.set_output(0, constant_value(c.attributes()).type()); },
           .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {known(e, constant_value(e.attributes()))}; },
-          .fold = [](const FoldContext& c) -> Folded { return std::vector{constant_value(c.node.attributes)}; }};
+          .fold = [](const FoldContext& c) -> Folded { return std::vector{constant_value(c.node.attributes)}; },
+          .precision = PrecisionRole::parts};
 }
 
 Operator constant_of_shape() {
@@ -89,7 +90,8 @@ Operator constant_of_shape() {
             const Shape& shape = c.outputs[0].shape;
             return std::vector{strided_copy(fill_value(c.node.attributes), shape, 0, Ints(at(shape.rank()), 0))};
           },
-          .static_operands = {{0, "shape"}}};
+          .static_operands = {{0, "shape"}},
+          .precision = PrecisionRole::parts};
 }
 
 Operator range() {
@@ -100,7 +102,8 @@ Operator range() {
             const auto data = [&](int i) { return *e.graph()[e.x(i)].data; };
             return {known(e, (*range_tensor(data(0), data(1), data(2)))[0])};
           },
-          .fold = [](const FoldContext& c) -> Folded { return range_tensor(c.inputs[0], c.inputs[1], c.inputs[2]); }};
+          .fold = [](const FoldContext& c) -> Folded { return range_tensor(c.inputs[0], c.inputs[1], c.inputs[2]); },
+          .precision = PrecisionRole::parts, .operands = {{"start"}, {"limit"}, {"delta"}}};
 }
 
 Operator shape_operator() {
@@ -110,7 +113,8 @@ Operator shape_operator() {
           .differentiate = zero_gradient,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {known(e, shape_tensor(e.shape(e.x()), e.attributes()))}; },
           .fold = [](const FoldContext& c) -> Folded { return std::vector{shape_tensor(c.input_types[0].shape, c.node.attributes)}; },
-          .folds_types = true};
+          .folds_types = true,
+          .precision = PrecisionRole::parts, .operands = {{"data"}}};
 }
 
 Operator size_operator() {
@@ -120,7 +124,8 @@ Operator size_operator() {
           .differentiate = zero_gradient,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {known(e, Tensor::scalar(e.shape(e.x()).elements()))}; },
           .fold = [](const FoldContext& c) -> Folded { return std::vector{Tensor::scalar(c.input_types[0].shape.elements())}; },
-          .folds_types = true};
+          .folds_types = true,
+          .precision = PrecisionRole::parts, .operands = {{"data"}}};
 }
 
 }  // namespace tandem::operator_rows

@@ -1,3 +1,4 @@
+// Convolution and its two gradients, which are operators of their own because libraries have kernels for them.
 #include "graph/operators/gradient_rules.h"
 #include "graph/operators/window.h"
 
@@ -73,6 +74,7 @@ Operator conv() {
                 }
               },
           .flops = [](const Graph& graph, const Node& n) { return convolution_flops(graph[n.outputs[0]].type.shape, graph[n.inputs[1]].type.shape); },
+          .precision = PrecisionRole::narrow,
           .operands = {{"X"}, {"W", OperandRole::filter}, {"B", OperandRole::bias}}};
 }
 

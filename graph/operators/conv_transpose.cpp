@@ -1,3 +1,5 @@
+// Transposed convolution: what convolution's gradient with respect to its input computes. Its own gradients are a convolution and
+// ConvolutionBackwardWeights with the operands' places exchanged.
 #include <algorithm>
 
 #include "graph/operators/window.h"
@@ -103,6 +105,7 @@ Operator conv_transpose() {
                 const Shape& w = graph[n.inputs[1]].type.shape;
                 return 2.0 * static_cast<double>(graph[n.inputs[0]].type.shape.elements()) * static_cast<double>(product(w, 1, w.rank()));
               },
+          .precision = PrecisionRole::narrow,
           .operands = {{"X"}, {"W", OperandRole::transposed_filter}, {"B", OperandRole::bias}}};
 }
 

@@ -1,3 +1,5 @@
+// Dropout is nothing in inference and DropoutTraining while a model trains. A layer's random stream is told by its
+// name, so that it does not depend on the order of passes.
 #include "graph/hash.h"
 #include "graph/operators/rules.h"
 
@@ -58,7 +60,8 @@ Operator dropout() {
               },
           .follow = follow_broadcast,
           .expand = expand_dropout,
-          .static_operands = {{1, "ratio"}, {2, "training_mode"}}};
+          .static_operands = {{1, "ratio"}, {2, "training_mode"}},
+          .precision = PrecisionRole::parts, .operands = {{"data"}}};
 }
 
 // y = kept ? x / (1 − ratio) : 0; dx the same of dy
@@ -77,7 +80,8 @@ Operator dropout_training() {
           .place = place_as_first,
           .differentiate = [](GradientContext& g) {
             g.set_dx(g.emit("DropoutBackward", {g.dy(), g.y(1)}, {{"ratio", g.attributes().real("ratio")}}));
-          }};
+          },
+          .precision = PrecisionRole::follows};
 }
 
 Operator dropout_backward() { return {.name = "DropoutBackward", .domain = "tandem", .since = {1}, .inputs = {2, 2}, .infer = infer_same, .place = place_as_first}; }

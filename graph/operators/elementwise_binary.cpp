@@ -127,11 +127,13 @@ Operator mean() {
             const ValueId sum = chain(e, "Add")[0];
             const double n = static_cast<double>(e.node().inputs.size());
             return {n == 1 ? sum : e.div(sum, e.scalar(n, e.type(sum).dtype))};
-          }};
+          },
+          .precision = PrecisionRole::parts, .operands = {{"data_0"}}};
 }
 
 Operator sum() {
   return {.name = "Sum", .since = {1, 6, 8, 13}, .inputs = {1, Arity::any}, .types = {{"T", types::floats}}, .infer = infer_broadcast, .follow = follow_broadcast, .expand = [](ExpandContext& e) { return chain(e, "Add"); },
+          .precision = PrecisionRole::parts,
           .operands = {{"data_0", OperandRole::addend}}};
 }
 
@@ -166,7 +168,8 @@ Operator mod() {
                 return static_cast<T>(a - b * std::floor(a / b));
               }
             }>(c);
-          }};
+          },
+          .precision = PrecisionRole::wide, .operands = {{"A"}, {"B"}}};
 }
 
 // y = xᵖ: dx = dy · p · xᵖ⁻¹, dp = dy · y · log x, which is 0 where x = 0. An exponent of another dtype is cast; the
@@ -192,6 +195,7 @@ Operator pow() {
           },
           .fold = fold_binary<[](auto a, auto b) { return std::pow(a, b); }>,
           .elementwise = true,
+          .precision = PrecisionRole::wide,
           .operands = {{"X"}, {"Y", OperandRole::exponent}}};
 }
 

@@ -17,6 +17,16 @@ Operator abs() {
           .elementwise = true};
 }
 
+// dx = dy / (1 + x²)
+Operator atan() {
+  return {.name = "Atan",
+          .since = {7, 22}, .types = {{"T", types::floats}},
+          .infer = infer_same,
+          .differentiate = [](GradientContext& g) { g.set_dx(g.div(g.dy(), g.add(g.mul(g.x(), g.x()), 1.0))); },
+          .fold = fold_unary<[](auto x) { return std::atan(x); }>,
+          .elementwise = true};
+}
+
 Operator ceil() {
   return {.name = "Ceil", .since = {1, 6, 13}, .types = {{"T", types::floats}}, .infer = infer_same, .differentiate = zero_gradient, .fold = fold_unary<[](auto x) { return std::ceil(x); }>, .elementwise = true};
 }
@@ -37,7 +47,8 @@ Operator elu() {
           .infer = infer_same,
           .differentiate = [](GradientContext& g) { g.set_dx(g.emit("EluBackward", {g.dy(), g.y()}, {{"alpha", g.attributes().real("alpha", 1.0F)}})); },
           .elementwise = true,
-          .parameters = {{"alpha", 1.0F}}};
+          .parameters = {{"alpha", 1.0F}},
+          .rectifies = true};
 }
 
 // dx = dy · 2/√π · exp(−x²)
@@ -60,7 +71,8 @@ Operator exp() {
           .infer = infer_same,
           .differentiate = [](GradientContext& g) { g.set_dx(g.mul(g.dy(), g.y())); },
           .fold = fold_unary<[](auto x) { return std::exp(x); }>,
-          .elementwise = true};
+          .elementwise = true,
+          .precision = PrecisionRole::wide};
 }
 
 Operator floor() {
@@ -88,7 +100,8 @@ Operator leaky_relu() {
           .infer = infer_same,
           .differentiate = [](GradientContext& g) { g.set_dx(g.emit("LeakyReluBackward", {g.dy(), g.x()}, {{"alpha", g.attributes().real("alpha", 0.01F)}})); },
           .elementwise = true,
-          .parameters = {{"alpha", 0.01F}}};
+          .parameters = {{"alpha", 0.01F}},
+          .rectifies = true};
 }
 
 // dx = dy / x
@@ -98,7 +111,8 @@ Operator log() {
           .infer = infer_same,
           .differentiate = [](GradientContext& g) { g.set_dx(g.div(g.dy(), g.x())); },
           .fold = fold_unary<[](auto x) { return std::log(x); }>,
-          .elementwise = true};
+          .elementwise = true,
+          .precision = PrecisionRole::wide};
 }
 
 Operator neg() {
@@ -118,7 +132,8 @@ Operator reciprocal() {
           .infer = infer_same,
           .differentiate = [](GradientContext& g) { g.set_dx(g.neg(g.mul(g.dy(), g.mul(g.y(), g.y())))); },
           .fold = fold_unary<[](auto x) { return x == 0 && std::is_integral_v<decltype(x)> ? decltype(x){0} : decltype(x){1} / x; }>,
-          .elementwise = true};
+          .elementwise = true,
+          .precision = PrecisionRole::wide};
 }
 
 // y = max(x, 0); dx = y > 0 ? dy : 0
@@ -128,7 +143,8 @@ Operator relu() {
           .infer = infer_same,
           .differentiate = [](GradientContext& g) { g.set_dx(g.emit("ReluBackward", {g.dy(), g.y()})); },
           .fold = fold_unary<[](auto x) { return 0 < x ? x : 0; }>,
-          .elementwise = true};
+          .elementwise = true,
+          .rectifies = true};
 }
 
 // Halves go to the even neighbour.
@@ -142,7 +158,8 @@ Operator sigmoid() {
           .since = {1, 6, 13}, .types = {{"T", types::floats}},
           .infer = infer_same,
           .differentiate = [](GradientContext& g) { g.set_dx(g.emit("SigmoidBackward", {g.dy(), g.y()})); },
-          .elementwise = true};
+          .elementwise = true,
+          .gives = OutputKind::sigmoid};
 }
 
 Operator sign() {
@@ -164,7 +181,8 @@ Operator softplus() {
           .since = {1, 22}, .types = {{"T", types::floats}},
           .infer = infer_same,
           .differentiate = [](GradientContext& g) { g.set_dx(g.mul(g.dy(), g.emit("Sigmoid", {g.x()}))); },
-          .elementwise = true};
+          .elementwise = true,
+          .precision = PrecisionRole::wide};
 }
 
 // dx = dy / 2y
@@ -175,6 +193,7 @@ Operator sqrt() {
           .differentiate = [](GradientContext& g) { g.set_dx(g.div(g.mul(g.dy(), 0.5), g.y())); },
           .fold = fold_unary<[](auto x) { return std::sqrt(x); }>,
           .elementwise = true,
+          .precision = PrecisionRole::wide,
           .operands = {{"X", OperandRole::radicand}}};
 }
 

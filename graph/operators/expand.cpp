@@ -50,6 +50,7 @@ Operator expand() {
             return std::vector{strided_copy(c.inputs[0], y, 0, strides)};
           },
           .static_operands = {{1, "shape"}},
+          .precision = PrecisionRole::follows,
           .operands = {{"input", OperandRole::view}, {"shape", OperandRole::index}}};
 }
 
@@ -97,6 +98,7 @@ Operator tile() {
             return std::vector{strided_copy(c.inputs[0], interleaved, 0, strides).reshaped(c.outputs[0].shape)};
           },
           .static_operands = {{1, "repeats"}},
+          .precision = PrecisionRole::follows,
           .operands = {{"input", OperandRole::view}, {"repeats", OperandRole::index}}};
 }
 

@@ -1,3 +1,4 @@
+// What the operators' folding functions share: indices of broadcast operands, and copies along strides.
 #include "graph/operators/fold.h"
 
 #include <cstring>

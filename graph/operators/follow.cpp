@@ -1,3 +1,4 @@
+// The rules for the batch that many operators share; graph/follow.h says what a rule must hold to.
 #include "graph/follow.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Picking by indices: Gather takes whole rows of an axis, GatherElements single elements. Their gradients add what was picked to where
+// it came from, in the order of the indices, so that equal runs give equal bits.
 #include "graph/operators/fold.h"
 #include "graph/operators/gradient_rules.h"
 
@@ -56,6 +58,54 @@ void place_gather_backward(PlaceContext& c) {
   c.set(0, dy);
 }
 
+// x as far as the indices reach: along other axes than the picked one they may be shorter.
+Shape reached(const Shape& x, const Shape& indices, int axis) { return with_dim(indices, axis, x[axis]); }
+
+Folded fold_gather_elements(const FoldContext& c) {
+  const int axis = static_cast<int>(c.node.attributes.integer("axis"));
+  const Shape &shape = c.inputs[0].shape(), &y = c.outputs[0].shape;
+  const Tensor x = strided_copy(c.inputs[0], reached(shape, y, axis), 0, row_major_strides(shape));
+  const std::int64_t size = shape[axis], count = y[axis], inner = product(y, axis + 1, y.rank());
+  const std::size_t bytes = size_of(x.dtype());
+  const Ints indices = c.inputs[1].to_int64s();
+  Tensor out(c.outputs[0]);
+  std::byte* const to = out.write().data();
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    const std::int64_t index = indices[i] < 0 ? indices[i] + size : indices[i], place = static_cast<std::int64_t>(i);
+    if (index < 0 || index >= size) fail("GatherElements '", c.node.name, "': an index is outside [", -size, ",", size - 1, "]");
+    const std::int64_t from = (place / inner / count * size + index) * inner + place % inner;
+    std::copy_n(x.bytes().data() + static_cast<std::size_t>(from) * bytes, bytes, to + i * bytes);
+  }
+  return std::vector{out};
+}
+
+// Along other axes than the picked one an element comes from its own place, so x and the indices hold the samples at the same
+// one. Along the picked axis the indices may hold them: then all pick from the same.
+void follow_gather_elements(FollowContext& c) {
+  const int axis = static_cast<int>(c.attributes().integer("axis"));
+  if (c.place(0).present() && c.place(0).axis == axis) c.fail("it picks from axis ", axis, " of ", c.x(), ", which holds the samples");
+  const BatchPlace place = c.place(0).present() ? c.place(0) : c.place(1);
+  if (place.axis == axis) return c.set(0, place);
+  if (c.place(0).present() && c.place(1).present() && c.place(0) != c.place(1)) c.fail("its operands hold the samples at different places: samples would meet");
+  for (int i = 0; i < 2; ++i) {
+    if (c.x(i)[place.axis] != c.y()[place.axis]) c.fail("input ", i, ' ', c.x(i), " and the output ", c.y(), " differ along the axis that holds the samples");
+    if (!c.place(i).present()) c.repeat(i, place.axis, place.outer);
+  }
+  c.set(0, place);
+}
+
+// Parts of the indices along the picked axis reach the whole x: their gradients are addends.
+void place_gather_elements_backward(PlaceContext& c) {
+  const BatchPlace place = c.place(c.split(0) ? 0 : 1);
+  for (int i = 0; i < 2; ++i) {
+    if (!c.split(i)) c.need(i, place);
+    if (c.split(i) && c.place(i) != place) c.fail("its operands are split at different places");
+  }
+  if (place.axis == static_cast<int>(c.attributes().integer("axis"))) return c.sum(0);
+  if (c.x()[place.axis] != c.y()[place.axis]) c.fail("axis ", place.axis, " of its indices is shorter than that of its result");
+  c.set(0, place);
+}
+
 }  // namespace
 
 // y = x[..., indices, ...] along axis; dx sums the rows of dy into the places they came from
@@ -80,11 +130,49 @@ Operator gather() {
                 if (g.wants(0)) g.set_dx(0, g.emit("GatherBackward", {g.dy(), g.x(1)}, std::move(attributes)));
               },
           .fold = fold_gather,
-          .operands = {{"data", OperandRole::embedding}, {"indices", OperandRole::index}}};
+          .precision = PrecisionRole::follows,
+          .operands = {{"data", OperandRole::embedding}, {"indices", OperandRole::positions}}};
+}
+
+// y[i, j, k] = x[indices[i, j, k], j, k] where axis is 0, and so on; dx sums each element of dy into the place it came from
+Operator gather_elements() {
+  return {.name = "GatherElements",
+          .since = {11, 13}, .inputs = {2, 2}, .types = {{"T", types::all}, {"Tind", types::indices}},
+          .infer =
+              [](InferContext& c) {
+                const Shape &x = c.shape(0), &indices = c.shape(1);
+                const int axis = axis_of(c, c.attributes().integer("axis", 0), x.rank());
+                if (c.input(1).dtype != DType::int64 && c.input(1).dtype != DType::int32) c.fail("indices are ", c.input(1), ", expected int32 or int64");
+                expect_rank(c, 1, x.rank());
+                for (int i = 0; i < x.rank(); ++i)
+                  if (i != axis && indices[i] > x[i]) c.fail("indices ", indices, " reach beyond data ", x, " along axis ", i);
+                c.node().attributes.set("axis", std::int64_t{axis});
+                c.set_output(0, c.input(0).dtype, indices);
+              },
+          .follow = follow_gather_elements,
+          .differentiate =
+              [](GradientContext& g) {
+                Attributes attributes{{"axis", g.attributes().integer("axis")}, {"input_shape", g.shape(g.x(0)).dims}};
+                if (g.wants(0)) g.set_dx(0, g.emit("GatherElementsBackward", {g.dy(), g.x(1)}, std::move(attributes)));
+              },
+          .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+            const Shape x = e.shape(e.x(0)), wanted = reached(x, e.shape(e.x(1)), static_cast<int>(e.attributes().integer("axis")));
+            if (wanted == x) return {};
+            ValueId part = e.x(0);
+            for (int i = 0; i < x.rank(); ++i) part = slice_axis(e, part, i, 0, wanted[i]);
+            return {e.emit("GatherElements", {part, e.x(1)}, e.attributes())};
+          },
+          .fold = fold_gather_elements,
+          .precision = PrecisionRole::follows,
+          .operands = {{"data", OperandRole::embedding}, {"indices", OperandRole::positions}}};
 }
 
 Operator gather_backward() {
   return {.name = "GatherBackward", .domain = "tandem", .since = {1}, .inputs = {2, 2}, .infer = [](InferContext& c) { infer_gradient(c, "Gather", 1); }, .place = place_gather_backward, .linear = Linear::first};
+}
+
+Operator gather_elements_backward() {
+  return {.name = "GatherElementsBackward", .domain = "tandem", .since = {1}, .inputs = {2, 2}, .infer = [](InferContext& c) { infer_gradient(c, "GatherElements", 1); }, .place = place_gather_elements_backward, .linear = Linear::first};
 }
 
 }  // namespace tandem::operator_rows

@@ -1,3 +1,5 @@
+// Gemm has no kernel: it becomes an InnerProduct where its right factor is a weight, else a MatMul, with what is left of alpha, beta
+// and the bias as steps of their own.
 #include "graph/operators/rules.h"
 
 namespace tandem::operator_rows {
@@ -79,6 +81,7 @@ void follow_gemm(FollowContext& c) {
 
 // y = alpha · A' · B' + beta · C, where ' transposes if transA, transB say so
 Operator gemm() { return {.name = "Gemm", .since = {1, 6, 7, 9, 11, 13}, .inputs = {2, 3}, .types = {{"T", types::wide_numbers}}, .infer = infer_gemm, .follow = follow_gemm, .expand = expand_gemm, .flops = gemm_flops,
+          .precision = PrecisionRole::parts,
           .operands = {{"A", OperandRole::matrix}, {"B", OperandRole::matrix}, {"C", OperandRole::bias}}}; }
 
 }  // namespace tandem::operator_rows

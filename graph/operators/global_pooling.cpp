@@ -1,3 +1,4 @@
+// Pooling over all of an image: an ordinary pooling with a window of its size, or a reduction.
 #include "graph/operators/rules.h"
 
 namespace tandem::operator_rows {
@@ -28,11 +29,13 @@ std::vector<ValueId> pool_all(ExpandContext& e, std::string_view pool, std::stri
 
 // y[n,c] = mean, or maximum, over all spatial axes, kept as ones
 Operator global_average_pool() {
-  return {.name = "GlobalAveragePool", .since = {1, 22}, .types = {{"T", types::floats}}, .infer = infer_global, .follow = follow_rows, .expand = [](ExpandContext& e) { return pool_all(e, "AveragePool", "ReduceMean"); }};
+  return {.name = "GlobalAveragePool", .since = {1, 22}, .types = {{"T", types::floats}}, .infer = infer_global, .follow = follow_rows, .expand = [](ExpandContext& e) { return pool_all(e, "AveragePool", "ReduceMean"); },
+          .precision = PrecisionRole::parts, .operands = {{"X"}}};
 }
 
 Operator global_max_pool() {
-  return {.name = "GlobalMaxPool", .since = {1, 22}, .types = {{"T", types::floats}}, .infer = infer_global, .follow = follow_rows, .expand = [](ExpandContext& e) { return pool_all(e, "MaxPool", "ReduceMax"); }};
+  return {.name = "GlobalMaxPool", .since = {1, 22}, .types = {{"T", types::floats}}, .infer = infer_global, .follow = follow_rows, .expand = [](ExpandContext& e) { return pool_all(e, "MaxPool", "ReduceMax"); },
+          .precision = PrecisionRole::parts, .operands = {{"X"}}};
 }
 
 }  // namespace tandem::operator_rows

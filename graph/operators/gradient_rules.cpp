@@ -1,3 +1,5 @@
+// A gradient's operator is checked by running the shape rule of its forward operator on a graph of one node: what that gives must be
+// what the gradient was given.
 #include "graph/operators/gradient_rules.h"
 
 namespace tandem {

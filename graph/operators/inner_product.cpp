@@ -1,3 +1,5 @@
+// The product of rows by a weight, with a bias: what Gemm and MatMul become where their right factor is a weight. Libraries have
+// kernels for it and for both of its gradients, and the weight may have any layout they like.
 #include "graph/operators/gradient_rules.h"
 #include "graph/operators/rules.h"
 
@@ -57,7 +59,8 @@ Operator inner_product() {
                   g.set_dx(2, g.reduce_sum(g.dy(), {0}, false));
                 }
               },
-          .flops = [](const Graph& graph, const Node& n) { return inner_product_flops(graph[n.inputs[0]].type.shape, graph[n.inputs[1]].type.shape); }};
+          .flops = [](const Graph& graph, const Node& n) { return inner_product_flops(graph[n.inputs[0]].type.shape, graph[n.inputs[1]].type.shape); },
+          .precision = PrecisionRole::narrow};
 }
 
 // dx[n,...] = Σ_o dy[n,o] · w[o,...]

@@ -21,7 +21,8 @@ Operator all_reduce() {
               [](GradientContext& g) {
                 for (int i = 0; i < g.inputs(); ++i)
                   if (g.wants(i) && g.has_dy(i)) g.set_dx(i, g.emit("AllReduce", {g.dy(i)}));
-              }};
+              },
+          .precision = PrecisionRole::wide};
 }
 
 namespace {

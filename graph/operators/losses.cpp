@@ -1,3 +1,5 @@
+// Losses over class indices: ONNX's own, which a model may compute itself, and SoftmaxCrossEntropyTraining, which plans put in and
+// which gives loss and gradient in one pass.
 #include "graph/operators/gradient_rules.h"
 #include "graph/operators/rules.h"
 
@@ -79,7 +81,8 @@ Operator negative_log_likelihood_loss() {
             if (g.has_x(2)) operands.push_back(g.x(2));
             if (g.wants(0)) g.set_dx(0, g.emit("NegativeLogLikelihoodLossBackward", std::move(operands), std::move(attributes)));
           },
-          .operands = {{"input"}, {"target", OperandRole::index}, {"weight", OperandRole::class_weights}}};
+          .precision = PrecisionRole::wide,
+          .operands = {{"input"}, {"target", OperandRole::classes}, {"weight", OperandRole::class_weights}}};
 }
 
 Operator negative_log_likelihood_loss_backward() {
@@ -104,7 +107,8 @@ Operator softmax_cross_entropy_loss() {
             results.resize(e.node().outputs.size());
             return results;
           },
-          .operands = {{"scores"}, {"labels", OperandRole::index}, {"weights", OperandRole::class_weights}}};
+          .precision = PrecisionRole::parts,
+          .operands = {{"scores"}, {"labels", OperandRole::classes}, {"weights", OperandRole::class_weights}}};
 }
 
 // loss = scale · Σ rows, and its gradient with respect to the logits in one pass
@@ -131,7 +135,8 @@ Operator softmax_cross_entropy_training() {
                 c.sum(0);
               },
           .differentiate = [](GradientContext& g) { g.set_dx(g.mul(g.y(1), g.dy(0))); },
-          .flops = [](const Graph& graph, const Node& n) { return 8.0 * static_cast<double>(graph[n.inputs[0]].type.shape.elements()); }};
+          .flops = [](const Graph& graph, const Node& n) { return 8.0 * static_cast<double>(graph[n.inputs[0]].type.shape.elements()); },
+          .precision = PrecisionRole::wide};
 }
 
 // How many rows of scores have their largest element at the label
@@ -140,7 +145,9 @@ Operator count_correct() {
             expect_rank(c, 0, 2);
             if (c.shape(1).rank() == 0 || c.shape(1)[0] != c.shape(0)[0] || (is_float(c.input(1).dtype) && c.shape(1) != c.shape(0))) c.fail("labels are ", c.input(1), " for scores ", c.input(0));
             c.set_output(0, DType::float32, Shape{});
-          }, .place = place_summed_rows};
+          },
+          .place = place_summed_rows,
+          .precision = PrecisionRole::wide};
 }
 
 }  // namespace tandem::operator_rows

@@ -1,3 +1,4 @@
+// Local response normalization across channels, for training in a form that keeps what its gradient needs.
 #include "graph/operators/gradient_rules.h"
 #include "graph/operators/rules.h"
 
@@ -37,7 +38,8 @@ Operator lrn() {
             if (!e.training) return {};
             return {e.emit("LRNTraining", {e.x()}, e.attributes(), 2)[0]};
           },
-          .flops = lrn_flops};
+          .flops = lrn_flops,
+          .precision = PrecisionRole::follows, .operands = {{"X"}}};
 }
 
 Operator lrn_training() {
@@ -54,7 +56,8 @@ Operator lrn_training() {
               },
           .place = place_rows,
           .differentiate = [](GradientContext& g) { g.set_dx(g.emit("LRNBackward", {g.x(), g.y(0), g.dy(), g.y(1)}, g.attributes())); },
-          .flops = lrn_flops};
+          .flops = lrn_flops,
+          .precision = PrecisionRole::follows};
 }
 
 Operator lrn_backward() {

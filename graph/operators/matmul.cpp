@@ -1,3 +1,5 @@
+// Products of matrices, and of stacks of them that broadcast. Attributes transA and transB, which ONNX does not have, let a gradient
+// multiply by a transposed operand without moving it.
 #include <algorithm>
 
 #include "graph/operators/rules.h"
@@ -115,6 +117,7 @@ Operator matmul() {
                 const std::int64_t k = a.rank() == 0 ? 1 : a[ta ? a.rank() - 2 : a.rank() - 1];
                 return 2.0 * static_cast<double>(graph[n.outputs[0]].type.shape.elements()) * static_cast<double>(k);
               },
+          .precision = PrecisionRole::narrow,
           .operands = {{"A", OperandRole::matrix}, {"B", OperandRole::matrix}}};
 }
 

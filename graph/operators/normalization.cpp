@@ -72,6 +72,7 @@ Operator instance_normalization() {
             const ValueId normal = normalize(e, e.x(), axes_from(2, rank), e.attributes().real("epsilon", 1e-5F)).y;
             return {e.add(e.mul(normal, per_channel(e, e.x(1), rank)), per_channel(e, e.x(2), rank))};
           },
+          .precision = PrecisionRole::parts,
           .operands = {{"input"}, {"scale", OperandRole::scale}, {"B", OperandRole::bias}}};
 }
 
@@ -101,6 +102,7 @@ Operator group_normalization() {
             };
             return {e.add(e.mul(normal, spread(e.x(1))), spread(e.x(2)))};
           },
+          .precision = PrecisionRole::parts,
           .operands = {{"X"}, {"scale", OperandRole::scale}, {"bias", OperandRole::bias}}};
 }
 
@@ -115,6 +117,7 @@ Operator layer_normalization() {
             results.resize(e.node().outputs.size());
             return results;
           },
+          .precision = PrecisionRole::parts,
           .operands = {{"X"}, {"Scale", OperandRole::scale}, {"B", OperandRole::bias}}};
 }
 
@@ -126,6 +129,7 @@ Operator rms_normalization() {
             const ValueId root = e.emit("Sqrt", {e.add(square, e.attributes().real("epsilon", 1e-5F))});
             return {e.mul(e.div(e.x(), root), e.x(1))};
           },
+          .precision = PrecisionRole::parts,
           .operands = {{"X"}, {"scale", OperandRole::scale}}};
 }
 
@@ -143,7 +147,8 @@ Operator mean_variance_normalization() {
             const auto mean = [&](ValueId v) { return e.emit("ReduceMean", {v}, {{"axes", e.attributes().ints("axes")}, {"keepdims", std::int64_t{1}}}); };
             const ValueId centred = e.sub(e.x(), mean(e.x()));
             return {e.div(centred, e.add(e.emit("Sqrt", {mean(e.mul(centred, centred))}), 1e-9))};
-          }};
+          },
+          .precision = PrecisionRole::parts, .operands = {{"X"}}};
 }
 
 }  // namespace tandem::operator_rows

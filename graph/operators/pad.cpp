@@ -1,3 +1,4 @@
+// Padding and cropping, by pads of every axis once the shape rule has settled the node.
 #include "graph/operators/gradient_rules.h"
 #include "graph/operators/rules.h"
 
@@ -62,7 +63,8 @@ Operator pad() {
                 attributes.set("input_shape", g.shape(g.x()).dims);
                 g.set_dx(g.emit("PadBackward", {g.dy()}, attributes));
               },
-          .static_operands = {{1, "pads"}, {2, "value"}, {3, "axes"}}};
+          .static_operands = {{1, "pads"}, {2, "value"}, {3, "axes"}},
+          .precision = PrecisionRole::follows, .operands = {{"data"}}};
 }
 
 Operator pad_backward() {

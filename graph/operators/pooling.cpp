@@ -1,3 +1,5 @@
+// Maximum and mean over sliding windows. While a model trains MaxPool keeps where each maximum was, in a form that its kernel
+// chooses.
 #include "graph/operators/gradient_rules.h"
 #include "graph/operators/window.h"
 
@@ -54,7 +56,8 @@ Operator max_pool() {
             if (outputs.size() > 1) y.push_back(outputs[1].present() ? e.emit("MaxPool", {e.x()}, e.attributes(), 2)[1] : ValueId{});
             return y;
           },
-          .flops = pooling_flops};
+          .flops = pooling_flops,
+          .precision = PrecisionRole::follows, .operands = {{"X"}}};
 }
 
 // y, and for the backward pass an opaque mask or list of indices
@@ -70,7 +73,8 @@ Operator max_pool_training() {
               },
           .place = place_rows,
           .differentiate = [](GradientContext& g) { g.set_dx(g.emit("MaxPoolBackward", {g.dy(), g.y(1)}, with_input_shape(g))); },
-          .flops = pooling_flops};
+          .flops = pooling_flops,
+          .precision = PrecisionRole::follows};
 }
 
 Operator max_pool_backward() {
@@ -85,7 +89,8 @@ Operator average_pool() {
           .infer = [](InferContext& c) { c.set_output(0, c.input(0).dtype, pooled(c)); },
           .follow = follow_rows,
           .differentiate = [](GradientContext& g) { g.set_dx(g.emit("AveragePoolBackward", {g.dy()}, with_input_shape(g))); },
-          .flops = pooling_flops};
+          .flops = pooling_flops,
+          .precision = PrecisionRole::follows, .operands = {{"X"}}};
 }
 
 Operator average_pool_backward() {

@@ -104,7 +104,8 @@ Operator reduce_sum() {
           .expand = [](ExpandContext& e) { return expand_reduction(e, "ReduceSum"); },
           .fold = fold_reduction<zero, plus, as_is>,
           .flops = [](const Graph& graph, const Node& n) { return static_cast<double>(graph[n.inputs[0]].type.shape.elements()); },
-          .static_operands = {{1, "axes"}}};
+          .static_operands = {{1, "axes"}},
+          .precision = PrecisionRole::wide, .operands = {{"data"}}};
 }
 
 Operator reduce_mean() {
@@ -121,7 +122,8 @@ Operator reduce_mean() {
           .expand = [](ExpandContext& e) { return expand_reduction(e, "ReduceMean"); },
           .fold = fold_reduction<zero, plus, [](auto y, auto n) { return y / n; }>,
           .flops = [](const Graph& graph, const Node& n) { return static_cast<double>(graph[n.inputs[0]].type.shape.elements()); },
-          .static_operands = {{1, "axes"}}};
+          .static_operands = {{1, "axes"}},
+          .precision = PrecisionRole::wide, .operands = {{"data"}}};
 }
 
 Operator reduce_max() {
@@ -133,7 +135,8 @@ Operator reduce_max() {
           .expand = [](ExpandContext& e) { return expand_reduction(e, "ReduceMax"); },
           .fold = fold_reduction<lowest, [](auto y, auto x) { return y < x ? x : y; }, as_is>,
           .flops = [](const Graph& graph, const Node& n) { return static_cast<double>(graph[n.inputs[0]].type.shape.elements()); },
-          .static_operands = {{1, "axes"}}};
+          .static_operands = {{1, "axes"}},
+          .precision = PrecisionRole::wide, .operands = {{"data"}}};
 }
 
 Operator reduce_min() {
@@ -145,7 +148,8 @@ Operator reduce_min() {
           .expand = [](ExpandContext& e) { return expand_reduction(e, "ReduceMin"); },
           .fold = fold_reduction<highest, [](auto y, auto x) { return x < y ? x : y; }, as_is>,
           .flops = [](const Graph& graph, const Node& n) { return static_cast<double>(graph[n.inputs[0]].type.shape.elements()); },
-          .static_operands = {{1, "axes"}}};
+          .static_operands = {{1, "axes"}},
+          .precision = PrecisionRole::wide, .operands = {{"data"}}};
 }
 
 Operator reduce_prod() {
@@ -157,7 +161,8 @@ Operator reduce_prod() {
           .expand = [](ExpandContext& e) { return expand_reduction(e, "ReduceProd"); },
           .fold = fold_reduction<one, [](auto y, auto x) { return wrapping(y) * wrapping(x); }, as_is>,
           .flops = [](const Graph& graph, const Node& n) { return static_cast<double>(graph[n.inputs[0]].type.shape.elements()); },
-          .static_operands = {{1, "axes"}}};
+          .static_operands = {{1, "axes"}},
+          .precision = PrecisionRole::wide, .operands = {{"data"}}};
 }
 
 // Σ |x|
@@ -167,7 +172,8 @@ Operator reduce_l1() {
           .infer = infer_reduction,
           .follow = follow_reduction,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {reduce(e, "ReduceSum", e.emit("Abs", {e.x()}))}; },
-          .static_operands = {{1, "axes"}}};
+          .static_operands = {{1, "axes"}},
+          .precision = PrecisionRole::parts, .operands = {{"data"}}};
 }
 
 // √ Σ x²
@@ -177,7 +183,8 @@ Operator reduce_l2() {
           .infer = infer_reduction,
           .follow = follow_reduction,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {e.emit("Sqrt", {reduce(e, "ReduceSum", e.mul(e.x(), e.x()))})}; },
-          .static_operands = {{1, "axes"}}};
+          .static_operands = {{1, "axes"}},
+          .precision = PrecisionRole::parts, .operands = {{"data"}}};
 }
 
 // log Σ x
@@ -187,7 +194,8 @@ Operator reduce_log_sum() {
           .infer = infer_reduction,
           .follow = follow_reduction,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {e.emit("Log", {reduce(e, "ReduceSum", e.x())})}; },
-          .static_operands = {{1, "axes"}}};
+          .static_operands = {{1, "axes"}},
+          .precision = PrecisionRole::parts, .operands = {{"data"}}};
 }
 
 // m + log Σ e^(x − m) with m = max x, so that nothing overflows
@@ -207,7 +215,8 @@ Operator reduce_log_sum_exp() {
             for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) shape.dims.erase(shape.dims.begin() + *axis);
             return {e.reshape(y, shape)};
           },
-          .static_operands = {{1, "axes"}}};
+          .static_operands = {{1, "axes"}},
+          .precision = PrecisionRole::parts, .operands = {{"data"}}};
 }
 
 // Σ x²
@@ -217,7 +226,8 @@ Operator reduce_sum_square() {
           .infer = infer_reduction,
           .follow = follow_reduction,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {reduce(e, "ReduceSum", e.mul(e.x(), e.x()))}; },
-          .static_operands = {{1, "axes"}}};
+          .static_operands = {{1, "axes"}},
+          .precision = PrecisionRole::parts, .operands = {{"data"}}};
 }
 
 namespace {
@@ -242,13 +252,15 @@ void infer_arg(InferContext& c) {
 }  // namespace
 
 // Place of the largest element along axis: the first of equals, or the last with select_last_index
-Operator arg_max() { return {.name = "ArgMax", .since = {1, 11, 12, 13}, .types = {{"T", types::numbers}}, .infer = infer_arg, .follow = follow_reduction, .differentiate = zero_gradient}; }
+Operator arg_max() { return {.name = "ArgMax", .since = {1, 11, 12, 13}, .types = {{"T", types::numbers}}, .infer = infer_arg, .follow = follow_reduction, .differentiate = zero_gradient,
+          .precision = PrecisionRole::wide, .operands = {{"data"}}}; }
 
 // Place of the largest of −x
 Operator arg_min() {
   return {.name = "ArgMin", .since = {1, 11, 12, 13}, .types = {{"T", types::numbers}}, .infer = infer_arg, .follow = follow_reduction, .differentiate = zero_gradient, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             return {e.emit("ArgMax", {e.neg(e.x())}, e.attributes())};
-          }};
+          },
+          .precision = PrecisionRole::parts, .operands = {{"data"}}};
 }
 
 }  // namespace tandem::operator_rows

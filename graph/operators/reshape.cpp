@@ -90,7 +90,8 @@ Operator reshape() {
           .differentiate = [](GradientContext& g) { g.set_dx(g.reshape(g.dy(), g.shape(g.x()))); },
           .fold = fold_reshape,
           .static_operands = {{1, "shape"}},
-          .operands = {{"data", OperandRole::view}, {"shape", OperandRole::index}}};
+          .precision = PrecisionRole::follows,
+          .operands = {{"data", OperandRole::unchanged}, {"shape", OperandRole::index}}};
 }
 
 Operator flatten() {
@@ -108,7 +109,8 @@ Operator flatten() {
           .follow = follow_flatten,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {e.reshape(e.x(), flattened(e.shape(e.x()), e.attributes().integer("axis")))}; },
           .fold = fold_reshape,
-          .operands = {{"input", OperandRole::view}}};
+          .precision = PrecisionRole::parts,
+          .operands = {{"input", OperandRole::unchanged}}};
 }
 
 Operator squeeze() {
@@ -134,7 +136,8 @@ Operator squeeze() {
           .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {e.reshape(e.x(), squeezed(e.shape(e.x()), e.attributes().ints("axes")))}; },
           .fold = fold_reshape,
           .static_operands = {{1, "axes"}},
-          .operands = {{"data", OperandRole::view}, {"axes", OperandRole::index}}};
+          .precision = PrecisionRole::parts,
+          .operands = {{"data", OperandRole::unchanged}, {"axes", OperandRole::index}}};
 }
 
 Operator unsqueeze() {
@@ -152,7 +155,8 @@ Operator unsqueeze() {
           .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {e.reshape(e.x(), unsqueezed(e.shape(e.x()), e.attributes().ints("axes")))}; },
           .fold = fold_reshape,
           .static_operands = {{1, "axes"}},
-          .operands = {{"data", OperandRole::view}, {"axes", OperandRole::index}}};
+          .precision = PrecisionRole::parts,
+          .operands = {{"data", OperandRole::unchanged}, {"axes", OperandRole::index}}};
 }
 
 Operator identity() {
@@ -162,7 +166,8 @@ Operator identity() {
           .follow = follow_broadcast,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {e.x()}; },
           .fold = fold_reshape,
-          .operands = {{"input", OperandRole::view}}};
+          .precision = PrecisionRole::parts,
+          .operands = {{"input", OperandRole::unchanged}}};
 }
 
 }  // namespace tandem::operator_rows

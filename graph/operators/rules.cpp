@@ -1,3 +1,4 @@
+// Checks and small graph fragments that shape, gradient and expansion rules share.
 #include "graph/operators/rules.h"
 
 #include <algorithm>

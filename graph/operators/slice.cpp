@@ -1,3 +1,4 @@
+// Parts of a tensor: Slice takes one, with steps; Split all of them, and is rewritten into Slices.
 #include <algorithm>
 
 #include "graph/operators/fold.h"
@@ -119,6 +120,7 @@ Operator slice() {
               },
           .fold = fold_slice,
           .static_operands = {{1, "starts"}, {2, "ends"}, {3, "axes"}, {4, "steps"}},
+          .precision = PrecisionRole::follows,
           .operands = {{"data", OperandRole::view}, {"starts", OperandRole::index}, {"ends", OperandRole::index}, {"axes", OperandRole::index}, {"steps", OperandRole::index}}};
 }
 
@@ -153,6 +155,7 @@ Operator split() {
             return parts;
           },
           .static_operands = {{1, "split"}},
+          .precision = PrecisionRole::parts,
           .operands = {{"input", OperandRole::view}, {"split", OperandRole::index}}};
 }
 

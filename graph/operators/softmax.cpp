@@ -1,3 +1,4 @@
+// Softmax and LogSoftmax along one axis; a loss behind them is computed from their operand (OutputKind). Hardmax is composed.
 #include <numeric>
 
 #include "graph/operators/rules.h"
@@ -28,7 +29,8 @@ Operator softmax() {
                 const ValueId inner = g.reduce_sum(g.mul(g.dy(), g.y()), {g.attributes().integer("axis")}, true);
                 g.set_dx(g.mul(g.y(), g.sub(g.dy(), inner)));
               },
-          .flops = softmax_flops};
+          .flops = softmax_flops,
+          .precision = PrecisionRole::wide, .gives = OutputKind::softmax, .operands = {{"input"}}};
 }
 
 // y = x − log Σ eˣ along axis; dx = dy − eʸ · Σ dy
@@ -42,7 +44,8 @@ Operator log_softmax() {
                 const ValueId total = g.reduce_sum(g.dy(), {g.attributes().integer("axis")}, true);
                 g.set_dx(g.sub(g.dy(), g.mul(g.emit("Exp", {g.y()}), total)));
               },
-          .flops = softmax_flops};
+          .flops = softmax_flops,
+          .precision = PrecisionRole::wide, .gives = OutputKind::log_softmax, .operands = {{"input"}}};
 }
 
 // y = 1 at the first largest element along axis, else 0
@@ -58,7 +61,8 @@ Operator hardmax() {
             std::iota(values.begin(), values.end(), 0);
             const ValueId equal = e.emit("Equal", {e.graph().add_constant(e.node().name + "/places", places), largest});
             return {cast(e, equal, x.dtype)};
-          }};
+          },
+          .precision = PrecisionRole::parts, .operands = {{"input"}}};
 }
 
 }  // namespace tandem::operator_rows

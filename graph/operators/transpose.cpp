@@ -1,3 +1,4 @@
+// Axes in another order, and the two operators that trade blocks of pixels for channels, which are made of it.
 #include <algorithm>
 
 #include "graph/operators/fold.h"
@@ -58,6 +59,7 @@ Operator transpose() {
             for (const std::int64_t axis : c.node.attributes.ints("perm")) strides.push_back(own[static_cast<std::size_t>(axis)]);
             return std::vector{strided_copy(c.inputs[0], c.outputs[0].shape, 0, strides)};
           },
+          .precision = PrecisionRole::follows,
           .operands = {{"data", OperandRole::view}}};
 }
 
@@ -79,7 +81,8 @@ Operator depth_to_space() {
             const Shape y{x[0], c, x[2] * b, x[3] * b};
             if (depth_first(e)) return {rearrange(e, {x[0], b, b, c, x[2], x[3]}, {0, 3, 4, 1, 5, 2}, y)};
             return {rearrange(e, {x[0], c, b, b, x[2], x[3]}, {0, 1, 4, 2, 5, 3}, y)};
-          }};
+          },
+          .precision = PrecisionRole::parts, .operands = {{"input"}}};
 }
 
 // Blocks of pixels to channels: DepthToSpace undone
@@ -98,7 +101,8 @@ Operator space_to_depth() {
             const Shape x = e.shape(e.x());
             const std::int64_t b = e.attributes().integer("blocksize");
             return {rearrange(e, {x[0], x[1], x[2] / b, b, x[3] / b, b}, depth_first(e) ? Ints{0, 3, 5, 1, 2, 4} : Ints{0, 1, 3, 5, 2, 4}, {x[0], x[1] * b * b, x[2] / b, x[3] / b})};
-          }};
+          },
+          .precision = PrecisionRole::parts, .operands = {{"input"}}};
 }
 
 }  // namespace tandem::operator_rows

@@ -1,3 +1,5 @@
+// The attributes of a window are read once, with ONNX's defaults and auto_pad resolved, and written back: gradients and kernels then
+// see explicit numbers only.
 #include "graph/operators/window.h"
 
 #include <algorithm>

@@ -1,28 +1,19 @@
 #include "kernels/cuda/kernels.h"
 
-#include "kernels/cuda/cublas/families.h"
-#include "kernels/cuda/cudnn/families.h"
 #include "kernels/cuda/fused/elementwise.h"
 #include "kernels/cuda/native/families.h"
 
 namespace tandem::cuda {
+#define KERNEL(op, kernel, describe) std::vector<KernelDescription> describe(const KernelRequest&, Libraries*);
+#include "kernels/cuda/libraries.inc"
+#undef KERNEL
+
 namespace {
 
 constexpr Row libraries_rows[] = {
-    {"Conv", "cudnn.convolution", describe_cudnn_convolution},
-    {"ConvTranspose", "cudnn.convolution_transpose", describe_cudnn_convolution_transpose},
-    {"ConvolutionBackwardData", "cudnn.convolution_backward_data", describe_cudnn_convolution_backward_data},
-    {"ConvolutionBackwardWeights", "cudnn.convolution_backward_weights", describe_cudnn_convolution_backward_weights},
-    {"InnerProduct", "cublaslt.inner_product", describe_inner_product},
-    {"InnerProductBackwardData", "cublaslt.inner_product_backward_data", describe_inner_product_backward_data},
-    {"InnerProductBackwardWeights", "cublaslt.inner_product_backward_weights", describe_inner_product_backward_weights},
-    {"MatMul", "cublaslt.matmul", describe_matmul},
-    {"AveragePool", "cudnn.average_pool", describe_cudnn_pooling},
-    {"AveragePoolBackward", "cudnn.average_pool_backward", describe_cudnn_pooling},
-    {"BatchNormalizationBackward", "cudnn.batch_norm_backward", describe_cudnn_batch_norm_backward},
-    {"BatchNormalizationTraining", "cudnn.batch_norm", describe_cudnn_batch_norm},
-    {"MaxPoolBackward", "cudnn.max_pool_backward", describe_cudnn_pooling},
-    {"MaxPoolTraining", "cudnn.max_pool", describe_cudnn_pooling},
+#define KERNEL(op, kernel, describe) {op, kernel, describe},
+#include "kernels/cuda/libraries.inc"
+#undef KERNEL
 };
 
 }  // namespace

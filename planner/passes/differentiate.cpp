@@ -41,8 +41,8 @@ std::vector<ValueId> differentiate(Graph& graph, ValueId scalar, std::span<const
     if (!flows || !wants_any) continue;
     const Operator& op = *graph.nodes[n].op;
     if (!op.differentiate) fail(op.name, " '", graph.nodes[n].name, "': this operator has no gradient, and the loss depends on a trainable parameter through it");
-    // A fused Relu is undone first, by its output's sign; BatchNormalization's kernels do that themselves.
-    const bool masked = graph.nodes[n].attributes.has("activation") && op.name != "BatchNormalizationTraining";
+    // A fused Relu is undone first, by its output's sign.
+    const bool masked = graph.nodes[n].attributes.has("activation") && !op.undoes_activation;
     if (masked) {
       dy[0] = GraphBuilder(graph, concat("grad/", graph.nodes[n].name), graph.nodes[n].origin).emit("ReluBackward", {dy[0], outputs[0]});
       graph.nodes[n].attributes.erase("activation");

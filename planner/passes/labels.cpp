@@ -9,37 +9,33 @@ namespace tandem {
 namespace {
 
 constexpr std::string_view losses[] = {"softmax-cross-entropy", "binary-cross-entropy", "mse", "l1", "output"};
-// Operators behind a softmax or sigmoid that leave its numbers in their order.
-constexpr std::string_view passing[] = {"Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze"};
-
-struct Row {
-  std::string_view op, loss;  // whose loss takes what goes into the operator
-  Labels::Kind kind;
-};
-constexpr Row rows[] = {{"Softmax", "softmax-cross-entropy", Labels::softmax},
-                        {"LogSoftmax", "softmax-cross-entropy", Labels::log_softmax},
-                        {"Sigmoid", "binary-cross-entropy", Labels::sigmoid}};
+// Whose loss takes the scores that such an output was made of.
+std::string_view loss_on_scores(OutputKind kind) {
+  if (kind == OutputKind::plain) return "";
+  return kind == OutputKind::sigmoid ? "binary-cross-entropy" : "softmax-cross-entropy";
+}
 
 // What stands at the end of a model.
 struct Scores {
-  Labels::Kind kind = Labels::plain;
+  OutputKind kind = OutputKind::plain;
   ValueId logits;
   int axis = -1;  // of the logits: a softmax's
 };
 
+// Behind the operator that makes numbers of scores others may stand that hand these on unchanged.
 Scores find_scores(const Graph& graph, ValueId output, std::string_view loss) {
   for (ValueId v = output; graph[v].producer.present();) {
     const Node& node = graph[graph[v].producer];
-    for (const Row& row : rows) {
-      if (row.op != node.op->name || row.loss != loss) continue;
+    const OutputKind kind = node.op->gives;
+    if (kind != OutputKind::plain && loss_on_scores(kind) == loss) {
       const ValueId x = node.inputs[0];
-      const bool has_axis = row.kind != Labels::sigmoid;
-      return {row.kind, x, has_axis ? normalize_axis(node.attributes.integer("axis", -1), graph[x].type.shape.rank(), node.op->name) : -1};
+      const bool has_axis = kind != OutputKind::sigmoid;
+      return {kind, x, has_axis ? normalize_axis(node.attributes.integer("axis", -1), graph[x].type.shape.rank(), node.op->name) : -1};
     }
-    if (std::find(std::begin(passing), std::end(passing), node.op->name) == std::end(passing)) break;
+    if (node.inputs.empty() || operand_of(*node.op, 0).role != OperandRole::unchanged) break;
     v = node.inputs[0];
   }
-  return {Labels::plain, output, -1};
+  return {OutputKind::plain, output, -1};
 }
 
 Shape without_ones(const Shape& s) {
@@ -133,7 +129,7 @@ void take_classes(Labels& l, const Pair& models, const CompileOptions& o, ValueI
   if (part.shape.rank() == part.first)
     fail(ExitCode::usage, "loss softmax-cross-entropy needs a value [N,classes,...], '", v.name, "' is ", v.type);
   l.axis = part.first;
-  if (l.kind == Labels::plain) {
+  if (l.kind == OutputKind::plain) {
     int wide = 0;
     for (int i = part.shape.rank() - 1; i >= part.first; --i)
       if (part.shape[i] > 1) ++wide, l.axis = i;  // the first axis of more than one element
@@ -196,7 +192,7 @@ std::string fit_labels(const GraphSource& source, CompileOptions& o, const Tenso
   const Shape given = without_ones(sample.shape);
   std::vector<int> fitting;  // axes of the value
   int usual = -1;            // where the classes stand if nothing says otherwise
-  if (l.axis >= 0 && l.kind == Labels::plain && !o.class_axis) {
+  if (l.axis >= 0 && l.kind == OutputKind::plain && !o.class_axis) {
     const Value& value = models.graph[loss_value(models.graph, o)];
     const int last = value.type.shape.rank() - 1, first = l.scores.rank() - last;  // that the value's axis 1 is
     usual = l.axis + 1 - first;

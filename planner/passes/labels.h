@@ -4,13 +4,13 @@
 #include <optional>
 #include <string>
 
+#include "graph/operator.h"
 #include "planner/options.h"
 
 namespace tandem {
 
 struct Labels {
-  // What the value holds, told by the operator that makes it.
-  enum Kind { plain, softmax, log_softmax, sigmoid } kind = plain;
+  OutputKind kind = OutputKind::plain;  // what the value holds, told by the operator that makes it
   std::string loss;           // CompileOptions::loss
   std::string value;          // of the model, that the loss is computed on
   Shape scores;               // of one sample: [C], [C,H,W], [S,V]. Where N samples give [N·T,C]: [T,C]

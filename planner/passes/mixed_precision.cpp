@@ -1,60 +1,21 @@
 // The 16-bit form of a forward graph: convolutions and products take 16-bit operands, what lies between them follows
-// its operands, and what sums or exponentiates stays float32. Parameters stay float32 too and are cast where they are
-// read, so that the gradient of that Cast gives float32 gradients to sum over devices and to update by.
+// its operands, and what sums or exponentiates stays float32, as the operators' rows say (PrecisionRole). Parameters stay
+// float32 too and are cast where they are read, so that the gradient of that Cast gives float32 gradients to sum over
+// devices and to update by.
 #include <map>
 
+#include "graph/operator.h"
 #include "planner/passes/graph_copy.h"
 #include "planner/passes/passes.h"
 
 namespace tandem {
 namespace {
 
-enum class Runs {
-  narrow,   // in 16 bits, whatever it is given
-  follows,  // in 16 bits where all activations that it reads are
-  wide,     // in float32
-};
-struct Row {
-  std::string_view op;
-  Runs runs;
-  unsigned wide_operands = 0;  // inputs of which that is not said, by bit: they stay float32
-  bool said_of(std::size_t operand) const { return operand >= 32 || (wide_operands >> operand & 1) == 0; }
-};
-constexpr Row rows[] = {
-    {"Conv", Runs::narrow},
-    {"ConvTranspose", Runs::narrow},
-    {"InnerProduct", Runs::narrow},
-    {"MatMul", Runs::narrow},
-    // Statistics, scale and bias in float32.
-    {"BatchNormalization", Runs::follows, 0b11110},
-    {"BatchNormalizationTraining", Runs::follows, 0b110},
-    {"AveragePool", Runs::follows},
-    {"MaxPool", Runs::follows},
-    {"MaxPoolTraining", Runs::follows},
-    {"LRN", Runs::follows},
-    {"LRNTraining", Runs::follows},
-    {"DropoutTraining", Runs::follows},
-    {"Concat", Runs::follows},
-    {"Expand", Runs::follows},
-    {"Gather", Runs::follows},
-    {"Pad", Runs::follows},
-    {"Reshape", Runs::follows},
-    {"Slice", Runs::follows},
-    {"Tile", Runs::follows},
-    {"Transpose", Runs::follows},
-    // Elementwise operators follow, but for those whose results leave the range or lose the precision of 16 bits.
-    {"Exp", Runs::wide},
-    {"Log", Runs::wide},
-    {"Pow", Runs::wide},
-    {"Reciprocal", Runs::wide},
-    {"Softplus", Runs::wide},
-    {"Sqrt", Runs::wide},
-};
-
-Row row_of(const Operator& op) {
-  for (const Row& row : rows)
-    if (row.op == op.name) return row;
-  return {op.name, op.elementwise ? Runs::follows : Runs::wide};
+PrecisionRole role_of(const Operator& op) {
+  const PrecisionRole role = precision_of(op);
+  if (role == PrecisionRole::unsaid || role == PrecisionRole::parts)
+    fail(op.name, ": its row does not say in which precision it runs, and it is in a graph where that is chosen");
+  return role;
 }
 
 class Narrowing {
@@ -72,12 +33,15 @@ class Narrowing {
  private:
   bool is_activation(ValueId v) const { return graph_[v].kind == ValueKind::activation || graph_[v].kind == ValueKind::input; }
 
-  bool narrows(const Node& node, const Row& row) const {
-    if (row.runs != Runs::follows) return row.runs == Runs::narrow;
+  static bool stays_wide(const Node& node, std::size_t operand) { return operand_of(*node.op, static_cast<int>(operand)).wide; }
+
+  bool narrows(const Node& node) const {
+    const PrecisionRole role = role_of(*node.op);
+    if (role != PrecisionRole::follows) return role == PrecisionRole::narrow;
     bool any = false;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId in = node.inputs[i];
-      if (!row.said_of(i) || !in.present() || graph_[in].type.dtype != DType::float32 || !is_activation(in)) continue;
+      if (stays_wide(node, i) || !in.present() || graph_[in].type.dtype != DType::float32 || !is_activation(in)) continue;
       if (copy_.to[copy_.map(in)].type.dtype != storage_) return false;
       any = true;
     }
@@ -85,14 +49,13 @@ class Narrowing {
   }
 
   void add(const Node& node) {
-    const Row row = row_of(*node.op);
-    const bool narrow = narrows(node, row);
+    const bool narrow = narrows(node);
     std::vector<ValueId> inputs;
     bool changed = false;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId old = node.inputs[i];
       ValueId now = copy_.map(old);
-      if (old.present() && graph_[old].type.dtype == DType::float32) now = as(now, narrow && row.said_of(i) ? storage_ : DType::float32);
+      if (old.present() && graph_[old].type.dtype == DType::float32) now = as(now, narrow && !stays_wide(node, i) ? storage_ : DType::float32);
       changed = changed || (now.present() && copy_.to[now].type.dtype != graph_[old].type.dtype);
       inputs.push_back(now);
     }

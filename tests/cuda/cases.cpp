@@ -26,6 +26,7 @@ Comparison binary(std::mt19937& random, const char* op, Attributes attributes = 
 const CaseRow elementwise_rows[] = {
     {"abs", [](std::mt19937& r) { return unary(r, "Abs"); }},
     {"add", [](std::mt19937& r) { return binary(r, "Add"); }, {DType::float32, DType::float64, DType::float16, DType::bfloat16}},
+    {"atan", [](std::mt19937& r) { return unary(r, "Atan"); }},
     {"ceil", [](std::mt19937& r) { return unary(r, "Ceil"); }},
     {"clip", [](std::mt19937& r) { return unary(r, "Clip", {{"min", -0.5F}, {"max", 1.25F}}); }},
     {"clip backward", [](std::mt19937& r) { return binary(r, "ClipBackward", {{"min", -0.5F}, {"max", 1.25F}}); }},
@@ -196,6 +197,18 @@ const CaseRow movement_rows[] = {
        const Shape s = image(r);
        return Comparison{"GatherBackward", {{"axis", std::int64_t{1}}, {"input_shape", s.dims}}, {random_tensor(r, {s[0], 7, s[2], s[3]}), random_integers(r, {7}, -s[1], s[1])}, {real(s)}, 7};
      }},
+    {"gather elements",
+     [](std::mt19937& r) {
+       const Shape s = image(r), y{s[0], 7, s[2], s[3]};
+       return Comparison{"GatherElements", {{"axis", std::int64_t{1}}}, {random_tensor(r, s), random_integers(r, y, -s[1], s[1] + 1)}, {real(y)}};
+     },
+     {DType::float32, DType::float16}},
+    {"gather elements backward",
+     [](std::mt19937& r) {
+       const Shape s = image(r), y{s[0], 7, s[2], s[3]};
+       return Comparison{"GatherElementsBackward", {{"axis", std::int64_t{1}}, {"input_shape", s.dims}}, {random_tensor(r, y), random_integers(r, y, -s[1] - 1, s[1] + 1)}, {real(s)}, 7};
+     },
+     {DType::float32, DType::float64, DType::bfloat16}},
 };
 
 Comparison pad(std::mt19937& random, const char* op, const char* mode, bool crop) {

@@ -58,6 +58,9 @@ TEST(Folding, GivesTheseValues) {
       {"Size", {matrix(2, 3, {0, 0, 0, 0, 0, 0})}, {}, {Tensor::scalar(I{6})}},
       {"Gather", {ints({5, 6, 7}), ints({-1, 0})}, {}, {ints({7, 5})}},
       {"Gather", {matrix(2, 2, {1, 2, 3, 4}), Tensor::scalar(I{1})}, {{"axis", I{1}}}, {ints({2, 4})}},
+      {"GatherElements", {matrix(3, 2, {1, 2, 3, 4, 5, 6}), matrix(2, 2, {2, -3, 1, 0})}, {}, {matrix(2, 2, {5, 2, 3, 2})}},
+      {"GatherElements", {matrix(3, 2, {1, 2, 3, 4, 5, 6}), matrix(2, 3, {1, 0, 1, 0, -1, 0})}, {{"axis", I{1}}}, {matrix(2, 3, {2, 1, 2, 3, 4, 3})}},
+      {"Atan", {floats({0})}, {}, {floats({0})}},
       {"Concat", {ints({1}), ints({2, 3})}, {{"axis", I{0}}}, {ints({1, 2, 3})}},
       {"Concat", {matrix(2, 1, {1, 2}), matrix(2, 2, {3, 4, 5, 6})}, {{"axis", I{1}}}, {matrix(2, 3, {1, 3, 4, 2, 5, 6})}},
       {"Slice", {ints({1, 2, 3, 4, 5})}, {{"starts", Ints{-1}}, {"ends", Ints{-100}}, {"steps", Ints{-2}}}, {ints({5, 3, 1})}},
@@ -100,6 +103,7 @@ TEST(Folding, LeavesWhatItCannotSay) {
   const Tensor infinite = floats({std::numeric_limits<float>::infinity()});
   EXPECT_THROW(fold({"Cast", {infinite}, {{"to", I{7}}}, {ints({0})}}), Error);
   EXPECT_THROW(fold({"Gather", {ints({1, 2}), ints({2})}, {}, {ints({0})}}), Error);
+  EXPECT_THROW(fold({"GatherElements", {ints({1, 2}), ints({2})}, {}, {ints({0})}}), Error);
 }
 
 }  // namespace

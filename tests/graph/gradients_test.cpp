@@ -45,6 +45,8 @@ const Row rows[] = {
     {"Tile", {"f[2,3]"}, {{"repeats", Ints{2, 1}}}, {"ReduceSum(Reshape(dy0))"}},
     {"Tile", {"f[2,3]"}, {{"repeats", Ints{1, 1}}}, {"dy0"}},
     {"Gather", {"f[2,3]", "i[4]"}, {}, {"GatherBackward(dy0, x1)"}},
+    {"GatherElements", {"f[2,3]", "i[2,5]"}, {{"axis", I{1}}}, {"GatherElementsBackward(dy0, x1)"}},
+    {"Atan", {"f[2,3]"}, {}, {"Div(dy0, Add(Mul(x0, x0), 1))"}},
     {"ReduceSum", {"f[2,3]"}, {{"axes", Ints{1}}, {"keepdims", I{0}}}, {"Expand(Reshape(dy0))"}},
     {"ReduceMean", {"f[2,4]"}, {{"axes", Ints{1}}}, {"Expand(Mul(dy0, 0.25))"}},
     {"ReduceMax", {"f[2,3]"}, {{"axes", Ints{1}}}, {"Mul(Cast(Equal(x0, y0)), Div(dy0, ReduceSum(Cast(Equal(x0, y0)))))"}},
@@ -135,6 +137,8 @@ const ExpansionRow expansions[] = {
     {"of no axes", "ReduceSum", {"f[2]"}, {{"noop_with_empty_axes", I{1}}}, false, {"x0"}},
     {"of the negative", "ArgMin", {"f[2]"}, {}, false, {"ArgMax(Neg(x0))"}},
     {"shared", "SoftmaxCrossEntropyLoss", {"f[2,3]", "i[2]"}, {}, false, {"NegativeLogLikelihoodLoss(LogSoftmax(x0), x1)"}},
+    {"of all that there is", "GatherElements", {"f[2,3]", "i[2,5]"}, {{"axis", I{1}}}, true, {"GatherElements(x0, x1)"}},
+    {"of a part", "GatherElements", {"f[7,3,4]", "i[2,5,2]"}, {{"axis", I{1}}}, true, {"GatherElements(Slice(Slice(x0)), x1)"}},
     {"with another type's exponent", "Pow", {"f[2]", "i[2]"}, {}, false, {"Pow(x0, Cast(x1))"}},
     {"known", "Size", {"f[2,3]"}, {}, false, {"6"}},
 };

@@ -36,6 +36,32 @@ TEST(Operators, AreWhole) {
   }
 }
 
+bool takes_floats(const Operator& op) {
+  return std::any_of(op.types.begin(), op.types.end(), [](const OperandType& t) { return t.allowed.has(DType::float32); });
+}
+
+bool is_static(const Operator& op, int input) {
+  return std::any_of(op.static_operands.begin(), op.static_operands.end(), [&](const StaticOperand& s) { return s.input == input; });
+}
+
+// Nothing is taken for granted of an operator that reads floats: whether a tensor there is a weight, how it starts, and in
+// which precision the operator runs.
+TEST(Operators, SayWhatTheirOperandsAre) {
+  for (const Operator& op : operators()) {
+    if (!op.domain.empty()) continue;
+    SCOPED_TRACE(op.name);
+    EXPECT_NE(precision_of(op), PrecisionRole::unsaid) << "does it run in 16 bits?";
+    EXPECT_TRUE(op.precision != PrecisionRole::parts || op.expand) << "parts of what?";
+    if (!takes_floats(op) || (op.elementwise && op.operands.empty())) continue;  // data
+    const int last = op.inputs.most == Arity::any ? op.inputs.least : op.inputs.most;
+    for (int i = 0; i < last; ++i) EXPECT_TRUE(i < static_cast<int>(op.operands.size()) || is_static(op, i)) << "what is input " << i << '?';
+  }
+}
+
+TEST(Operators, SayWhichElementTypeAnAttributeNames) {
+  EXPECT_EQ(find_operator("Cast")->type_attribute, "to");
+}
+
 TEST(Operators, AnInternalNameHidesNoneOfOnnx) {
   for (const Operator& op : operators()) EXPECT_TRUE(op.domain.empty() || !find_operator(op.name, "")) << op.name;
 }

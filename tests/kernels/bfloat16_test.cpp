@@ -1,9 +1,7 @@
 // Every kernel that runs in bfloat16 against the native one in double on the same, rounded, inputs. What a kernel may be
 // off by: its float32 sums' error, and half a unit in the last place of bfloat16's 8 digits for every time it rounds.
-#include "kernels/cpu/native/families.h"
+#include "kernels/cpu/families.h"
 #include "kernels/cpu/onednn/primitive.h"
-#include "kernels/cpu/onednn/families.h"
-#include "kernels/cpu/describe.h"
 #include "tests/kernels/dense_harness.h"
 
 namespace tandem::dense_tests {

@@ -50,6 +50,7 @@ const Row rows[] = {
     {"Round", 1, -9, 9, 0, [](double x, double) { return std::nearbyint(x); }},
     {"Sin", 1, -9, 9, 2, [](double x, double) { return std::sin(x); }},
     {"Cos", 1, -9, 9, 2, [](double x, double) { return std::cos(x); }},
+    {"Atan", 1, -9, 9, 2, [](double x, double) { return std::atan(x); }},
     {"Identity", 1, -2, 2, 0, [](double x, double) { return x; }},
     {"Clip", 1, -2, 2, 0, [](double x, double) { return std::clamp(x, -0.5, 0.75); }, {{"min", -0.5F}, {"max", 0.75F}}},
     {"HardSigmoid", 1, -5, 5, 2, [](double x, double) { return std::clamp(0.25 * x + 0.5, 0.0, 1.0); }, {{"alpha", 0.25F}, {"beta", 0.5F}}},

@@ -214,5 +214,33 @@ TEST(NativeMovement, GatherBackwardSumsRepeatedRows) {
   }
 }
 
+TEST(NativeMovement, GatherElementsTakesEachAndNothingFromOutside) {
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  const Case columns{"GatherElements", {{"axis", std::int64_t{0}}}, {plain(DType::float32, {3, 2}), plain(DType::int64, {2, 2})}, {plain(DType::float32, {2, 2})}};
+  expect_near(run_values(columns, {{1, 2, 3, 4, 5, 6}, {2, -3, 3, 0}})[0], {5, 2, nan, 2}, 0, "columns");
+  const Case rows{"GatherElements", {{"axis", std::int64_t{1}}}, {plain(DType::int32, {2, 3}), plain(DType::int32, {2, 2})}, {plain(DType::int32, {2, 2})}};
+  EXPECT_EQ(run_values(rows, {{1, 2, 3, 4, 5, 6}, {2, -4, 0, -1}})[0], (Values{3, 0, 4, 6}));
+}
+
+TEST(NativeMovement, GatherElementsBackwardSumsRepeatedElements) {
+  for (const int threads : {1, 4}) {
+    const std::int64_t outer = 3, n = 50, count = 400, inner = 61;
+    const Case c{"GatherElementsBackward",
+                 {{"axis", std::int64_t{1}}, {"input_shape", ints({outer, n, inner})}},
+                 {plain(DType::float32, {outer, count, inner}), plain(DType::int64, {outer, count, inner})},
+                 {plain(DType::float32, {outer, n, inner})},
+                 threads};
+    const Values dy = random_values(outer * count * inner, 1);
+    Values indices, wanted(static_cast<std::size_t>(outer * n * inner), 0);
+    for (std::int64_t i = 0; i < outer * count * inner; ++i) {
+      const std::int64_t given = i * 7 % (n + 3) - (i % 2 ? n : 0), to = given + (given < 0 ? n : 0);
+      indices.push_back(static_cast<double>(given));
+      if (to < n) wanted[static_cast<std::size_t>((i / inner / count * n + to) * inner + i % inner)] += dy[static_cast<std::size_t>(i)];
+    }
+    const Values got = run_values(c, {dy, indices})[0];
+    for (std::size_t i = 0; i < wanted.size(); ++i) ASSERT_NEAR(got[i], wanted[i], 2e-5) << threads;
+  }
+}
+
 }  // namespace
 }  // namespace tandem::native_tests

@@ -1,7 +1,6 @@
 // What convolutions and batch normalizations do for each other: sums by channel that statistics come from, and normalizing
 // what is read. Only the native kernels do, against the same in two steps.
-#include "kernels/cpu/native/families.h"
-#include "kernels/cpu/onednn/families.h"
+#include "kernels/cpu/families.h"
 #include "tests/kernels/dense_harness.h"
 
 namespace tandem::dense_tests {

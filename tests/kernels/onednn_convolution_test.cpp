@@ -1,8 +1,7 @@
 // Convolutions by oneDNN, and our own fast ones, in float against the native ones in double, forward and backward, in every
 // layout offered.
+#include "kernels/cpu/families.h"
 #include "kernels/cpu/isa.h"
-#include "kernels/cpu/native/families.h"
-#include "kernels/cpu/onednn/families.h"
 #include "tests/kernels/dense_harness.h"
 
 namespace tandem::dense_tests {

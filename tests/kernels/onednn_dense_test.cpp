@@ -1,7 +1,6 @@
 // Inner products, matrix products, pooling, normalisation, softmax and copies by oneDNN in float against the native ones
 // in double, in several layouts.
-#include "kernels/cpu/native/families.h"
-#include "kernels/cpu/onednn/families.h"
+#include "kernels/cpu/families.h"
 #include "tests/kernels/dense_harness.h"
 
 namespace tandem::dense_tests {

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 #include <oneapi/dnnl/dnnl_version.h>
 
+#include "kernels/cpu/families.h"
 #include "kernels/cpu/isa.h"
-#include "kernels/cpu/onednn/families.h"
 
 namespace tandem {
 namespace {

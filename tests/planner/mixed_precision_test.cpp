@@ -59,6 +59,20 @@ TEST(MixedPrecision, OperatorsRunAsTheTableSays) {
     }
 }
 
+// An operator of which nobody has said how it runs in 16 bits is not run by guess.
+TEST(MixedPrecision, WantsItSaidOfEveryOperator) {
+  Graph g;
+  GraphBuilder b(g, "b", {});
+  const ValueId dy = g.add_input("dy", {DType::float32, {2, 3}}), y = g.add_input("y", {DType::int64, {2}});
+  g.outputs = {b.emit("GatherBackward", {dy, y}, {{"axis", std::int64_t{0}}, {"input_shape", Ints{4, 3}}})};
+  try {
+    mixed_precision(g, Precision::bf16);
+    ADD_FAILURE();
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("GatherBackward: its row does not say in which precision it runs"), std::string::npos) << e.what();
+  }
+}
+
 TEST(MixedPrecision, SoftmaxStaysInFloat32) {
   const Graph g = mixed_precision(forward(convnet), Precision::fp16);
   for (const Node& node : g.nodes)

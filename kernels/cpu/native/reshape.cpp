@@ -1,5 +1,5 @@
 // Reshape: where no view will do, a reorder between the two shapes.
-#include "kernels/cpu/native/families.h"
+#include "kernels/cpu/families.h"
 
 namespace tandem::native {
 

@@ -12,6 +12,7 @@ namespace tandem::cuda {
 #define TANDEM_ELEMENTWISE(REAL, NUMBER) \
   NUMBER(Abs, fabs(a), a < 0 ? wrapped(0 - U(a)) : a) \
   NUMBER(Add, a + b, wrapped(U(a) + U(b))) \
+  REAL(Atan, atan(a)) \
   REAL(Ceil, ceil(a)) \
   REAL(Clip, a < p ? p : a > q ? q : a) \
   REAL(ClipBackward, b > p && b < q ? a : zero) \

@@ -1,4 +1,4 @@
-// Gather and its gradient, row-major.
+// Gather and GatherElements, and their gradients, row-major.
 #include <limits>
 
 #include "kernels/cuda/bodies/gather.h"
@@ -53,6 +53,53 @@ Descriptions describe_gather_backward(const KernelRequest& request, Libraries*) 
               blocks = blocks_for(add.elements, GatherBackwardBody<T>::threads)](void* stream) {
         zero(stream);
         launch(link, chains, stream);
+        launch(add, blocks, stream);
+      };
+    });
+  });
+  return {d};
+}
+
+namespace {
+
+// The same of GatherElements, whose indices have x's axes; nothing where other axes than the picked one differ.
+std::optional<Split> split_of_elements(const Shape& x, std::int64_t axis, const Shape& indices) {
+  Shape line = indices;
+  if (indices.rank() != x.rank()) return std::nullopt;
+  const int a = normalize_axis(axis, x.rank(), "axis");
+  line[a] = x[a];
+  if (line != x) return std::nullopt;
+  return split_of(x, axis, Shape{indices[a]});
+}
+
+}  // namespace
+
+Descriptions describe_gather_elements(const KernelRequest& request, Libraries*) {
+  KernelDescription d = row_major_description(request, "native.gather_elements");
+  const DType dtype = d.inputs[0].dtype;
+  const auto split = split_of_elements(d.inputs[0].shape, request.attributes->integer("axis", 0), d.inputs[1].shape);
+  if (!split || !index_type(d.inputs[1].dtype) || size_of(dtype) == 0) return {};
+  const std::uint64_t invalid = is_float(dtype) ? pattern_of(dtype, std::numeric_limits<double>::quiet_NaN()) : 0;
+  visit_bytes(size_of(dtype), [&]<class Unit>() {
+    d.make = launches([s = *split, invalid, wide = d.inputs[1].dtype == DType::int64](const Buffers& b) -> Launches {
+      const GatherElementsBody<Unit> body{b.in<Unit>(0), b.inputs[1], b.out<Unit>(0), static_cast<Unit>(invalid), wide, s.axis, s.count, s.inner, s.outer * s.count * s.inner};
+      return [body, blocks = blocks_for(body.elements, GatherElementsBody<Unit>::threads)](void* stream) { launch(body, blocks, stream); };
+    });
+  });
+  return {d};
+}
+
+Descriptions describe_gather_elements_backward(const KernelRequest& request, Libraries*) {
+  KernelDescription d = row_major_description(request, "native.gather_elements_backward");
+  const DType dtype = d.inputs[0].dtype;
+  const auto split = split_of_elements(d.outputs[0].shape, request.attributes->integer("axis", 0), d.inputs[1].shape);
+  if (!split || !index_type(d.inputs[1].dtype) || !is_storage_float(dtype)) return {};
+  visit_storage(dtype, [&]<class T>() {
+    d.make = launches([s = *split, wide = d.inputs[1].dtype == DType::int64](const Buffers& b) -> Launches {
+      const GatherElementsBackwardBody<T> add{b.in<T>(0), b.inputs[1], b.out<T>(0), wide, s.axis, s.count, s.inner, s.outer * s.count * s.inner};
+      return [add, zero = fill_launches(b.outputs[0], s.outer * s.axis * s.inner, sizeof(T), 0),
+              blocks = blocks_for(add.elements, GatherElementsBackwardBody<T>::threads)](void* stream) {
+        zero(stream);
         launch(add, blocks, stream);
       };
     });

@@ -63,6 +63,8 @@ float sine(float x) { return __builtin_sinf(x); }
 double sine(double x) { return __builtin_sin(x); }
 float cosine(float x) { return __builtin_cosf(x); }
 double cosine(double x) { return __builtin_cos(x); }
+float arctangent(float x) { return __builtin_atanf(x); }
+double arctangent(double x) { return __builtin_atan(x); }
 float power(float x, float y) { return __builtin_powf(x, y); }
 double power(double x, double y) { return __builtin_pow(x, y); }
 
@@ -103,6 +105,7 @@ const MicroRow micro_ops[] = {
     row1("Round", [](auto x) { return nearest(x); }),
     row1("Sin", [](auto x) { return sine(x); }),
     row1("Cos", [](auto x) { return cosine(x); }),
+    row1("Atan", [](auto x) { return arctangent(x); }),
     row2("ReluBackward", [](auto dy, auto y) { return y > 0 ? dy : 0; }),
     row2p("LeakyReluBackward", [](auto dy, auto x, auto alpha, auto) { return x >= 0 ? dy : alpha * dy; }),
     row2p("EluBackward", [](auto dy, auto y, auto alpha, auto) { return y > 0 ? dy : dy * (y + alpha); }),
