@@ -95,8 +95,7 @@ class Compilation {
   // One graph for each size of slice, the largest first: it says in which order sums are issued.
   void make_graphs() {
     PassContext context{.options = o_, .labels = labels_ ? &*labels_ : nullptr, .collective = collective_, .parameters_of = parameters_of_};
-    context.fusions = find_backend(backends_, o_.devices[0].id.backend).fusions(o_.precision);
-    for (const DeviceSpec& d : o_.devices) context.fusions = context.fusions & find_backend(backends_, d.id.backend).fusions(o_.precision);
+    context.fuses = fuses_on(o_, backends_);
     std::vector<std::int64_t> sizes = sizes_;
     std::sort(sizes.begin(), sizes.end(), std::greater<>());
     sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());

@@ -117,18 +117,4 @@ ValueId output_as(const Graph& graph, ValueRole role, std::string_view of) {
   fail("graph '", graph.name, "' gives no ", name_of(role), of.empty() ? "" : " ", of);
 }
 
-std::vector<ValueId> updated_by(const Node& node) {
-  std::vector<ValueId> list;
-  const std::size_t tensors = node.attributes.has("tensors") ? static_cast<std::size_t>(std::max<std::int64_t>(1, node.attributes.integer("tensors"))) : 0;
-  if (tensors == 0) {
-    for (const int in : node.op->in_place) list.push_back(node.inputs[static_cast<std::size_t>(in)]);
-    return list;
-  }
-  // Of each tensor come the parameter, its gradient, which is only read, its states, and perhaps a copy.
-  const std::size_t stride = (node.inputs.size() - 1) / tensors;
-  for (std::size_t i = 0; i < tensors * stride; ++i)
-    if (i % stride != 1) list.push_back(node.inputs[1 + i]);
-  return list;
-}
-
 }  // namespace tandem

@@ -39,7 +39,4 @@ Graph without_updates(Graph graph);
 // The output of this role, which must be there.
 ValueId output_as(const Graph& graph, ValueRole role, std::string_view of = {});
 
-// What a node writes in place, in the order of its outputs.
-std::vector<ValueId> updated_by(const Node& node);
-
 }  // namespace tandem
