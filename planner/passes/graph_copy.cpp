@@ -1,3 +1,4 @@
+// Passes that rewrite node by node map each old value to a new one here; those that only move or drop nodes arrange them.
 #include "planner/passes/graph_copy.h"
 
 #include <algorithm>
@@ -109,6 +110,13 @@ void put_updates_last(Graph& graph) { arrange_nodes(graph, nodes_of(graph, {Plac
 Graph without_updates(Graph graph) {
   arrange_nodes(graph, nodes_of(graph, {Place::computes}));
   return graph;
+}
+
+std::vector<ValueId> trainable_parameters(const Graph& graph) {
+  std::vector<ValueId> list;
+  for (std::size_t i = 0; i < graph.values.size(); ++i)
+    if (graph.values[i].kind == ValueKind::parameter && graph.values[i].trainable) list.push_back({static_cast<int>(i)});
+  return list;
 }
 
 ValueId output_as(const Graph& graph, ValueRole role, std::string_view of) {
