@@ -1,3 +1,4 @@
+// Writes beside the target, flushes, renames; what earlier processes left of that is removed where nobody holds it.
 #include "graph/atomic_file.h"
 
 #include <dirent.h>

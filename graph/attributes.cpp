@@ -1,3 +1,4 @@
+// Attributes by name, each read as the type that its reader wants, with an error where it has another; and their text.
 #include "graph/attributes.h"
 
 #include "graph/hash.h"

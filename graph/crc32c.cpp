@@ -1,3 +1,4 @@
+// By the processor's instruction where it has one, else by tables.
 #include "graph/crc32c.h"
 
 #include <array>

@@ -1,3 +1,4 @@
+// Builds graphs, checks that they hold together, and prints them.
 #include "graph/graph.h"
 
 #include "graph/operator.h"

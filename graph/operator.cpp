@@ -1,3 +1,4 @@
+// The contexts in which operators' rules run, and what is asked of every node alike.
 #include "graph/operator.h"
 
 #include <algorithm>

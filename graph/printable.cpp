@@ -1,3 +1,4 @@
+// Shows control characters, and what is no UTF-8, as escapes.
 #include "graph/printable.h"
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// Tensors' memory, and conversions between element types.
 #include "graph/tensor.h"
 
 #include "graph/half.h"

@@ -1,3 +1,4 @@
+// The CPU's list of kernels. Within an operator the best comes first: oneDNN's, then our own, which take every type and shape.
 #include "kernels/cpu/kernels.h"
 
 #include "kernels/cpu/native/families.h"

@@ -1,3 +1,4 @@
+// Which GPUs can be used and why others cannot, what the planner is told of them, and how kernels are timed on one.
 #include "kernels/cuda/backend.h"
 
 #include <cublasLt.h>

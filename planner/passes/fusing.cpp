@@ -1,3 +1,4 @@
+// Asks the backends in a plan's words: a graph of one node gives the types of its outputs, and the request is made of that.
 #include "planner/passes/fusing.h"
 
 #include <algorithm>

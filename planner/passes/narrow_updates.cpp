@@ -1,4 +1,5 @@
-// Updates of 16-bit plans: what lies between them and the 16-bit kernels goes.
+// Updates of 16-bit plans read gradients as 16-bit kernels write them, and write the copies of the weights that such kernels
+// read, where the plan's backends have updates for that: the Casts in between go.
 #include <algorithm>
 #include <map>
 

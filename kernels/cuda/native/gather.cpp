@@ -1,4 +1,4 @@
-// Gather and its gradient, row-major.
+// Gather picks slices of x by indices, and its gradient adds them up where they came from. Row-major.
 #include <limits>
 
 #include "kernels/cuda/bodies/gather.h"

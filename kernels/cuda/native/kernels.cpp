@@ -1,3 +1,4 @@
+// The list of our own kernels for GPUs, which need no library.
 #include "kernels/cuda/kernels.h"
 
 #include "kernels/cuda/native/families.h"
