@@ -7,6 +7,7 @@
 #include <iostream>
 #include <new>
 
+#include "cli/flags.h"
 #include "cli/interrupt.h"
 #include "cli/ranks.h"
 #include "graph/printable.h"
@@ -95,13 +96,18 @@ int dispatch(std::span<const std::string> arguments, Streams& streams, const Env
 }
 
 // The further lines of our messages are indented: what begins a line otherwise came with a name.
-std::string shown(std::string_view message) {
+std::string shown(std::string_view text) {
+  const std::string in_our_words = in_flags(text);
+  std::string_view message = in_our_words;
   std::string out;
   for (bool more = true; more;) {
     const std::size_t end = message.find("\n  ");
     out += printable(message.substr(0, end));
     more = end != std::string_view::npos;
-    if (more) out += '\n', message.remove_prefix(end + 1);
+    if (more) {
+      out += '\n';
+      message.remove_prefix(end + 1);
+    }
   }
   return out;
 }
@@ -115,10 +121,10 @@ void Invocation::note(std::string_view message) const {
   streams.err << shown(message) << '\n' << std::flush;
 }
 void Invocation::print(const Json& object) const {
-  streams.out << object.dump() << '\n' << std::flush;
+  streams.out << in_flags(object.dump()) << '\n' << std::flush;
 }
 void Invocation::write(std::string_view text) const {
-  write_bytes(printable(text, Lines::kept));
+  write_bytes(printable(in_flags(text), Lines::kept));
 }
 void Invocation::write_bytes(std::string_view bytes) const {
   streams.out << bytes << std::flush;

@@ -1,4 +1,5 @@
 #include "cli/command.h"
+#include "cli/flags.h"
 #include "cli/model_options.h"
 #include "planner/plan/plan_file.h"
 #include "trainer/file.h"
@@ -79,6 +80,7 @@ int run(const Invocation& call) {
     for (const std::string& warning : plan.warnings)
       if (format != "text" && format != "summary") call.say("warning: " + warning);
     text = chosen->write(plan);
+    if (format == "text" || format == "summary" || format == "json") text = in_flags(text);
   } else {
     text = mode == PlanMode::training ? model.training_graph(options)
                                       : onnx_of(model.file().graph({.batch = options.plan.batch, .dims = options.dims, .training = false}));

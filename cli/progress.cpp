@@ -55,7 +55,11 @@ std::string progress_line(double share, std::span<const ProgressPart> parts, int
 
 void Progress::step(const StepReport& report) {
   if (invocation_.quiet()) return;
-  if (report.epoch != epoch_) epoch_ = report.epoch, loss_ = accuracy_ = 0, samples_ = 0;
+  if (report.epoch != epoch_) {
+    epoch_ = report.epoch;
+    loss_ = accuracy_ = 0;
+    samples_ = 0;
+  }
   loss_ += report.loss * static_cast<double>(report.samples);
   accuracy_ += report.accuracy * static_cast<double>(report.samples);
   samples_ += report.samples;

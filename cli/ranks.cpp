@@ -85,7 +85,9 @@ std::optional<WorldOptions> world_options(const Invocation& call) {
   if (rank.empty() != ranks.empty()) fail(ExitCode::usage, "--", rank.empty() ? "rank" : "world-size", " is missing: --rank and --world-size go together");
   for (const Launcher& l : launchers) {
     if (!rank.empty()) break;
-    rank = variable(call, l.rank), ranks = variable(call, l.ranks), told_by = concat(l.name, "'s ", l.rank, " and ", l.ranks);
+    rank = variable(call, l.rank);
+    ranks = variable(call, l.ranks);
+    told_by = concat(l.name, "'s ", l.rank, " and ", l.ranks);
     if (rank.empty() || ranks.empty()) rank.clear();
   }
   if (rank.empty()) return std::nullopt;

@@ -1,3 +1,4 @@
+// `tandem train`: plans, trains, and writes the model, with what a signal or a full disk leaves of that.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -5,15 +6,16 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
-#include <map>
 #include <thread>
 
 #include "cli/command.h"
+#include "cli/flags.h"
 #include "cli/interrupt.h"
 #include "cli/model_options.h"
 #include "cli/progress.h"
 #include "cli/ranks.h"
 #include "cli/train_events.h"
+#include "cli/train_job.h"
 #include "cli/train_outputs.h"
 #include "graph/printable.h"
 #include "planner/plan/plan_file.h"
@@ -25,100 +27,6 @@ namespace tandem {
 namespace {
 
 constexpr int signal_exit = 128;  // plus the signal's number
-
-// The parts of the data that a run uses.
-struct RunData {
-  Splits splits;
-  std::unique_ptr<Dataset> kept, held_out;  // of the training part, with --validation-split
-  const Dataset* train = nullptr;
-  const Dataset* validation = nullptr;  // measured after each epoch: the test part where there is no other
-  const Dataset* test = nullptr;
-};
-
-RunData open_run_data(const Arguments& a, const DataRequest& request) {
-  RunData data{.splits = open_data(a.text("data"), request)};
-  data.train = data.splits.train.get();
-  if (!data.train) fail(ExitCode::data, a.text("data"), " has no training part");
-  data.validation = data.splits.validation.get();
-  data.test = data.splits.test.get();
-  if (const double share = a.number("validation-split"); share != 0) {
-    std::tie(data.kept, data.held_out) = hold_out(*data.train, share, request.seed);
-    data.train = data.kept.get();
-    data.validation = data.held_out.get();
-  }
-  if (!data.validation) data.validation = data.test;
-  return data;
-}
-
-FitOptions fit_options(const Invocation& call, const Model& model, const ModelOptions& options) {
-  const Arguments& a = call.arguments;
-  FitOptions o;
-  o.steps = a.integer("steps");
-  o.epochs = a.given("steps") && !a.given("epochs") ? 0 : a.integer("epochs");
-  o.learning_rate = a.number("lr");
-  o.schedule = parse_schedule(a.text("lr-schedule"));
-  o.preprocess = preprocess(call, model);
-  parse_augment(o.preprocess, a.text("augment"));
-  o.shuffle = a.on("shuffle");
-  o.eval_batch = a.integer("eval-batch-size");
-  o.run_dir = a.text("run-dir");
-  o.run_dir_held = true;
-  o.resume = a.on("resume");
-  o.checkpoint_steps = a.integer("checkpoint-steps");
-  o.check_replicas = a.integer("check-replicas");
-  Json::Object config{{"command", "train"}};
-  const Json resolved = a.resolved();
-  // What the file or the data decided stands there as it was decided.
-  const std::map<std::string, Json, std::less<>> decided{
-      {"epochs", o.epochs}, {"normalize", text_of_normalize(o.preprocess)}, {"loss", options.plan.loss}, {"loss-on", options.plan.loss_on}};
-  for (const auto& [key, value] : resolved.object()) {
-    const auto it = decided.find(key);
-    config.emplace_back(key, it == decided.end() ? value : it->second);
-  }
-  o.config = std::move(config);
-  return o;
-}
-
-// What the commands' flags come to, before any device is opened.
-struct Job {
-  ModelOptions options;
-  FitOptions fit;
-  RunData data;
-};
-
-Job prepare(const Invocation& call, const Model& model, const BackendSet& backends, World* world) {
-  const Arguments& a = call.arguments;
-  const World::Busy busy(world);
-  Job job;
-  job.options = model_options(call, PlanMode::training);
-  job.options.init = a.text("init");
-  job.options.seed = static_cast<std::uint64_t>(a.integer("seed"));
-  job.options.world = world;
-  if (!a.text("run-dir").empty()) job.options.plans = std::filesystem::path(a.text("run-dir")) / "plans";
-  job.options.resume = a.on("resume");
-  const std::vector<DeviceSpec>& devices = job.options.plan.devices;
-  backends.check(a.on("dry-run") ? devices : own_devices(devices, world), !a.on("dry-run"));
-  take_preparation(call, model, job.options);
-  model.check(job.options, backends.all());
-  job.fit = fit_options(call, model, job.options);
-  Model::check(job.fit);
-  job.data = open_run_data(a, model.data_request(job.options));
-  job.fit.validation = job.data.validation;
-  if (const std::string assumed = model.fit_labels(job.options, *job.data.train); !assumed.empty()) call.say("note: " + assumed);
-  for (const Dataset* data : {job.data.train, job.data.validation, job.data.test})
-    if (data && data->size() > 0) model.check_data(*data, job.options, job.fit.preprocess);
-  return job;
-}
-
-// What every rank must have found alike.
-std::vector<World::Fact> facts_of(const Invocation& call, const Model& model, const RunData& data, World* world) {
-  if (!world) return {};
-  const World::Busy busy(world);
-  std::vector<World::Fact> facts{template_fact(model, call)};
-  for (const auto& [name, part] : {std::pair{"training data", data.train}, {"validation data", data.validation}, {"test data", data.test}})
-    facts.push_back(data_fact(name, part));
-  return facts;
-}
 
 int show_plan(const Invocation& call, const Model& model, ModelOptions options, const BackendSet& backends) {
   options.plan.autotune = false;
@@ -268,7 +176,7 @@ int train_until_stopped(const Invocation& call, Model& model, Job& job, const Ba
   if (first) check_room(a, model, model.plan());
   if (!graph.empty() && first) write_training_graph(call, graph, model.training_graph(job.options));
   if (call.json()) call.print(plan_event(model.plan()));
-  if (!call.quiet()) call.streams.err << printable(text_of_plan(model.plan(), false), Lines::kept) << std::endl;
+  if (!call.quiet()) call.streams.err << printable(in_flags(text_of_plan(model.plan(), false)), Lines::kept) << std::endl;
   for (const std::string& note : model.notes()) call.say("note: " + note);
 
   const History history = fit(call, model, job, interrupt);

@@ -1,3 +1,4 @@
+// Names and sizes of element types.
 #include "graph/dtype.h"
 
 namespace tandem {

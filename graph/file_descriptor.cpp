@@ -1,3 +1,4 @@
+// Opens, reads and writes whole pieces, again where a signal interrupts.
 #include "graph/file_descriptor.h"
 
 #include <fcntl.h>

@@ -5,47 +5,20 @@
 #include <algorithm>
 #include <cctype>
 
+#include "graph/layout_tag.h"
+
 namespace tandem {
-namespace {
-
-struct Block {
-  int axis;
-  std::int64_t size;
-};
-struct Parsed {
-  std::vector<int> outer;     // axes, outermost first
-  std::vector<Block> blocks;  // outermost first
-};
-
-Parsed parse(const std::string& tag) {
-  Parsed p;
-  std::size_t i = 0;
-  for (; i < tag.size() && std::isalpha(static_cast<unsigned char>(tag[i])); ++i)
-    p.outer.push_back(std::tolower(static_cast<unsigned char>(tag[i])) - 'a');
-  while (i < tag.size()) {
-    std::int64_t size = 0;
-    for (; i < tag.size() && std::isdigit(static_cast<unsigned char>(tag[i])); ++i) size = size * 10 + (tag[i] - '0');
-    if (i >= tag.size() || size == 0) fail("layout '", tag, "' is not a layout tag");
-    p.blocks.push_back({tag[i++] - 'a', size});
-  }
-  return p;
-}
-
-}  // namespace
 
 Layout Layout::row_major(int rank) {
-  std::string tag(static_cast<std::size_t>(std::max(rank, 1)), 'a');
-  for (std::size_t i = 0; i < tag.size(); ++i) tag[i] = static_cast<char>('a' + i);
-  return Layout(tag);
+  LayoutTag tag;
+  for (int axis = 0; axis < std::max(rank, 1); ++axis) tag.axes.push_back(axis);
+  return tag.layout();
 }
 
 Layout Layout::channels_last(int rank) {
-  std::string tag = row_major(rank).tag();
-  if (rank > 2) {
-    tag.erase(1, 1);
-    tag += 'b';
-  }
-  return Layout(tag);
+  LayoutTag tag = tag_of(row_major(rank));
+  if (rank > 2) std::rotate(tag.axes.begin() + 1, tag.axes.begin() + 2, tag.axes.end());
+  return tag.layout();
 }
 
 bool Layout::plain() const {
@@ -54,17 +27,17 @@ bool Layout::plain() const {
 
 std::vector<PhysicalDim> physical_dims(const Shape& shape, const Layout& layout) {
   if (shape.rank() == 0) return {};
-  const Parsed p = parse(layout.tag());
-  if (static_cast<int>(p.outer.size()) != shape.rank()) fail("layout '", layout, "' does not fit shape ", shape);
-  std::vector<std::int64_t> block(p.outer.size(), 1);
-  for (const Block& b : p.blocks) block[static_cast<std::size_t>(b.axis)] *= b.size;
+  const LayoutTag tag = tag_of(layout);
+  if (static_cast<int>(tag.axes.size()) != shape.rank()) fail("layout '", layout, "' does not fit shape ", shape);
+  std::vector<std::int64_t> block(tag.axes.size(), 1);
+  for (const LayoutTag::Block& b : tag.blocks) block[static_cast<std::size_t>(b.axis)] *= b.size;
   std::vector<PhysicalDim> dims;
-  for (const int axis : p.outer) {
+  for (const int axis : tag.axes) {
     const std::int64_t inner = block[static_cast<std::size_t>(axis)];
     dims.push_back({axis, (shape[axis] + inner - 1) / inner, 0, inner});
   }
   std::vector<std::int64_t> rest = block;
-  for (const Block& b : p.blocks) {
+  for (const LayoutTag::Block& b : tag.blocks) {
     rest[static_cast<std::size_t>(b.axis)] /= b.size;
     dims.push_back({b.axis, b.size, 0, rest[static_cast<std::size_t>(b.axis)]});
   }

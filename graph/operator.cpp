@@ -122,4 +122,19 @@ double flops_of(const Graph& graph, const Node& node) {
   return n;
 }
 
+std::vector<ValueId> updated_by(const Node& node) {
+  std::vector<ValueId> list;
+  if (node.op->in_place.empty()) return list;
+  if (!node.attributes.has("tensors")) {
+    for (const int in : node.op->in_place) list.push_back(node.inputs[static_cast<std::size_t>(in)]);
+    return list;
+  }
+  // Of each tensor come the parameter, its gradient, which is only read, its states, and perhaps a copy.
+  const auto tensors = static_cast<std::size_t>(std::max<std::int64_t>(1, node.attributes.integer("tensors")));
+  const std::size_t stride = (node.inputs.size() - 1) / tensors;
+  for (std::size_t i = 0; i < tensors * stride; ++i)
+    if (i % stride != 1) list.push_back(node.inputs[1 + i]);
+  return list;
+}
+
 }  // namespace tandem

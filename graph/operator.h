@@ -262,4 +262,7 @@ const Operator& internal_operator(std::string_view name);  // ONNX's or internal
 // Floating-point operations of a node (a multiply-add counts two).
 double flops_of(const Graph& graph, const Node& node);
 
+// What the node writes in place, in the order of its outputs (Operator::in_place); nothing for most nodes.
+std::vector<ValueId> updated_by(const Node& node);
+
 }  // namespace tandem

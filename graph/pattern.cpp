@@ -1,3 +1,4 @@
+// Matches a name and a pattern by going back to the last * where they part.
 #include "graph/pattern.h"
 
 #include <string_view>
@@ -10,7 +11,8 @@ bool matches_any(const std::string& name, const std::vector<std::string>& patter
     std::size_t i = 0, j = 0, star = std::string_view::npos, mark = 0;
     while (i < s.size()) {
       if (j < p.size() && (p[j] == '?' || p[j] == s[i])) {
-        ++i, ++j;
+        ++i;
+        ++j;
       } else if (j < p.size() && p[j] == '*') {
         star = j++;
         mark = i;

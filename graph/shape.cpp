@@ -1,3 +1,4 @@
+// Sizes and text of shapes, and how two of them broadcast.
 #include "graph/shape.h"
 
 #include <algorithm>

@@ -80,7 +80,10 @@ std::string nearest(std::string_view word, std::span<const std::string> candidat
   std::string best;
   std::size_t least = std::max<std::size_t>(1, wanted.size() / 3) + 1;
   for (const std::string& candidate : candidates)
-    if (const std::size_t n = edits(wanted, plain(candidate)); n < least) least = n, best = candidate;
+    if (const std::size_t n = edits(wanted, plain(candidate)); n < least) {
+      least = n;
+      best = candidate;
+    }
   constexpr std::size_t telling = 4;  // letters that do not stand in many names by chance
   for (const std::string& candidate : candidates)
     if (best.empty() && wanted.size() >= telling && plain(candidate).find(wanted) != std::string::npos) best = candidate;

@@ -2,7 +2,7 @@
 // old axis splits into neighbouring new ones, and of any layout whose bytes lie row by row.
 #include "graph/views.h"
 
-#include <cctype>
+#include "graph/layout_tag.h"
 
 namespace tandem {
 
@@ -13,15 +13,13 @@ Ints inverse(const Ints& perm) {
 }
 
 Layout transposed(const Layout& layout, const Ints& perm) {
+  if (perm.empty()) return layout;  // a scalar
   const Ints places = inverse(perm);
-  std::string tag = layout.tag();
-  for (char& c : tag) {
-    if (!std::isalpha(static_cast<unsigned char>(c))) continue;
-    const bool upper = std::isupper(static_cast<unsigned char>(c)) != 0;
-    const char to = static_cast<char>('a' + places[static_cast<std::size_t>(std::tolower(static_cast<unsigned char>(c)) - 'a')]);
-    c = upper ? static_cast<char>(std::toupper(static_cast<unsigned char>(to))) : to;
-  }
-  return Layout(tag);
+  const auto place = [&](int axis) { return static_cast<int>(places[static_cast<std::size_t>(axis)]); };
+  LayoutTag tag = tag_of(layout);
+  for (int& axis : tag.axes) axis = place(axis);
+  for (LayoutTag::Block& block : tag.blocks) block.axis = place(block.axis);
+  return tag.layout();
 }
 
 std::optional<Layout> reshaped(const Shape& from, const Layout& layout, const Shape& to) {
@@ -31,14 +29,14 @@ std::optional<Layout> reshaped(const Shape& from, const Layout& layout, const Sh
     return std::nullopt;
   }
   if (layout.is_row_major()) return Layout::row_major(to.rank());
-  // Each old axis may only split into consecutive new axes: then its letter becomes theirs.
-  std::vector<std::string> letters(from.dims.size());
+  // Each old axis may only split into consecutive new axes: then these stand where it stood.
+  std::vector<std::vector<int>> becomes(from.dims.size());
   int j = 0;
   for (int i = 0; i < from.rank(); ++i) {
     std::int64_t product = 1;
     while (j < to.rank() && (product < from[i] || (to[j] == 1 && to.rank() - j > from.rank() - i - 1))) {
       product *= to[j];
-      letters[static_cast<std::size_t>(i)] += static_cast<char>('a' + j++);
+      becomes[static_cast<std::size_t>(i)].push_back(j++);
     }
     if (product != from[i]) {
       if (same_memory(from, layout, to, Layout::row_major(to.rank()))) return Layout::row_major(to.rank());
@@ -46,10 +44,13 @@ std::optional<Layout> reshaped(const Shape& from, const Layout& layout, const Sh
     }
   }
   if (j != to.rank()) return std::nullopt;
-  std::string tag;
-  for (const char c : layout.tag()) tag += letters[static_cast<std::size_t>(c - 'a')];
-  if (static_cast<int>(tag.size()) != to.rank() || !same_memory(from, layout, to, Layout(tag))) return std::nullopt;
-  return Layout(tag);
+  LayoutTag tag;
+  for (const int axis : tag_of(layout).axes) {
+    const std::vector<int>& parts = becomes[static_cast<std::size_t>(axis)];
+    tag.axes.insert(tag.axes.end(), parts.begin(), parts.end());
+  }
+  if (static_cast<int>(tag.axes.size()) != to.rank() || !same_memory(from, layout, to, tag.layout())) return std::nullopt;
+  return tag.layout();
 }
 
 }  // namespace tandem

@@ -67,7 +67,7 @@ class Binder {
       bound.batched = true;
       if (dim.size < 0 && !anonymous(dim.symbol) && dim.symbol != batch_symbol_)
         bound.assumed = concat("input '", input.name, "': its axis 0, '", dim.symbol, "', is taken for the batch '", batch_symbol_,
-                               "'; a size for it (--dim ", dim.symbol, "=SIZE) says otherwise");
+                               "'; a size for it (option dims ", dim.symbol, "=SIZE) says otherwise");
       return batch_;
     }
     if (dim.size >= 0) return dim.size;
@@ -76,7 +76,7 @@ class Binder {
       return 1;
     }
     const std::string place = concat(input.name, ':', axis);
-    problem(bound, input, concat("axis ", axis, " has no size: give one by --dim ", anonymous(dim.symbol) ? place : dim.symbol, "=SIZE"));
+    problem(bound, input, concat("axis ", axis, " has no size: give one by option dims ", anonymous(dim.symbol) ? place : dim.symbol, "=SIZE"));
     return 1;
   }
 

@@ -63,7 +63,10 @@ ExternalRegion external_region(const onnx::TensorProto& proto) {
 ExternalData::ExternalData(const fs::path& model) {
   std::error_code error;
   const fs::path named = fs::canonical(fs::absolute(model).parent_path(), error);
-  if (!error) folder_ = named, allowed_.push_back(named);
+  if (!error) {
+    folder_ = named;
+    allowed_.push_back(named);
+  }
   const fs::path file = fs::canonical(model, error);
   if (!error) allowed_.push_back(file.parent_path());
 }

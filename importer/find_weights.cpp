@@ -146,17 +146,17 @@ class WeightFinder {
     const auto trainable = pattern_of(options_.trainable), constant = pattern_of(options_.constant);
     if (trainable == options_.trainable.end()) {
       if (constant == options_.constant.end()) return std::nullopt;
-      return Verdict{Holding::constant, concat("--constant ", *constant)};
+      return Verdict{Holding::constant, concat("option constant ", *constant)};
     }
     const auto refuse = [&](const auto&... why) {
-      fail(ExitCode::usage, "--trainable '", *trainable, "': '", name(held), "' ", why...);
+      fail(ExitCode::usage, "option trainable '", *trainable, "': '", name(held), "' ", why...);
     };
-    if (constant != options_.constant.end()) refuse("is named by --constant '", *constant, "' too");
+    if (constant != options_.constant.end()) refuse("is named by option constant '", *constant, "' too");
     if (held.source == Source::inner) refuse("stands in a function or a subgraph: only tensors of the model's own graph can be trained");
     if (is_statistic(uses(held).strongest())) refuse("is ", text_of(uses(held).reader), ", a running statistic");
     if (uses(held).has(OperandRole::constant) || uses(held).has(OperandRole::class_weights))
       refuse("is ", text_of(uses(held).reader), ", which must be known when the plan is made");
-    return Verdict{Holding::trained, concat("--trainable ", *trainable)};
+    return Verdict{Holding::trained, concat("option trainable ", *trainable)};
   }
 
   Answer said_by_file(const Held& held) const {
@@ -258,7 +258,7 @@ void find_weights(FlatModel& model, const WeightOptions& options) {
   };
   model.warnings.push_back(concat("by rule, not by the file: ", tensors[1] ? part(1, "trained") : "", tensors[1] && tensors[0] ? ", " : "",
                                   tensors[0] ? part(0, "constant") : "",
-                                  ": tandem summary --weights lists them; --trainable and --constant overrule"));
+                                  ": ModelFile::tensors() lists them; option trainable and option constant overrule"));
 }
 
 }  // namespace tandem

@@ -57,7 +57,7 @@ ModelFile::Impl::Impl(std::string bytes, ExternalData data, std::filesystem::pat
   const int added = untie(proto, external, weights.untie);
   flat = flatten(proto, static_cast<std::int64_t>(bytes.size()), external, weights);
   if (added > 0)
-    flat.warnings.push_back(concat("--untie: the trained model has ", added, added == 1 ? " initializer" : " initializers", " besides the template's"));
+    flat.warnings.push_back(concat("option untie: the trained model has ", added, added == 1 ? " initializer" : " initializers", " besides the template's"));
   forms = take_values(*proto.mutable_graph(), flat);
   for (const auto& entry : proto.metadata_props()) metadata.emplace(entry.key(), entry.value());
 }
@@ -115,7 +115,11 @@ std::vector<OutlineNode> ModelFile::outline(const ImportOptions& options) const 
 std::string ModelFile::fingerprint() const {
   onnx::ModelProto skeleton = impl_->proto;
   for (auto& tensor : *skeleton.mutable_graph()->mutable_initializer())
-    if (is_float(static_cast<DType>(tensor.data_type()))) clear_values(tensor), tensor.clear_external_data(), tensor.clear_data_location();
+    if (is_float(static_cast<DType>(tensor.data_type()))) {
+      clear_values(tensor);
+      tensor.clear_external_data();
+      tensor.clear_data_location();
+    }
   Hash hash;
   hash.add(skeleton.SerializeAsString());
   return hash.text();

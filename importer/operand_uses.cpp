@@ -47,7 +47,10 @@ class Walk {
     for (const FlatInitializer& i : model.main.initializers) note_lone(i.symbol, i.type);
     for (const FlatNode& node : model.main.nodes) note_constant(node);
     for (const Symbol out : model.main.outputs)
-      if (out.present()) of(out).output = true, of(out).roles |= bit(data);
+      if (out.present()) {
+        of(out).output = true;
+        of(out).roles |= bit(data);
+      }
     body(model.main);
     means(model.main);
   }
@@ -115,13 +118,19 @@ class Walk {
 
   void add(Symbol s, OperandRole role, Uses::Reader reader) {
     Uses& u = of(s);
-    if (!u.reader.node || strength(role) < strength(u.strongest())) u.reader = reader, u.direct = true;
+    if (!u.reader.node || strength(role) < strength(u.strongest())) {
+      u.reader = reader;
+      u.direct = true;
+    }
     u.roles |= bit(role);
   }
 
   void hand_on(Symbol to, const Uses& from) {
     Uses& u = of(to);
-    if (from.reader.node && (!u.reader.node || strength(from.strongest()) < strength(u.strongest()))) u.reader = from.reader, u.direct = false;
+    if (from.reader.node && (!u.reader.node || strength(from.strongest()) < strength(u.strongest()))) {
+      u.reader = from.reader;
+      u.direct = false;
+    }
     u.roles |= from.roles;
     u.written_out = u.written_out || from.written_out;
     u.epsilon = u.epsilon || from.epsilon;
@@ -133,7 +142,7 @@ class Walk {
     std::vector<bool> known(uses_.size()), spread(uses_.size());
     std::vector<Symbol> subtracted(uses_.size()), source(uses_.size());  // source: behind views, what is held
     const auto in_set = [](const std::vector<bool>& set, Symbol s) { return s.present() && set[static_cast<std::size_t>(s.index)]; };
-    const auto hold = [&](Symbol s) { known[static_cast<std::size_t>(s.index)] = true, source[static_cast<std::size_t>(s.index)] = s; };
+    const auto hold = [&](Symbol s) { known[static_cast<std::size_t>(s.index)] = true; source[static_cast<std::size_t>(s.index)] = s; };
     for (const FlatInitializer& i : main.initializers) hold(i.symbol);
     for (const FlatNode& node : main.nodes) {
       if (!node.domain.empty() || node.outputs.size() != 1 || !node.outputs[0].present()) continue;

@@ -6,6 +6,6 @@
 namespace tandem {
 
 Tensor transposed(const Tensor& matrix);  // of any dtype; others than matrices stay as they are
-bool follows(const FlatModel& model, Symbol s);  // --tie made it follow another
+bool follows(const FlatModel& model, Symbol s);  // the option tie made it follow another
 
 }  // namespace tandem

@@ -75,7 +75,7 @@ int untie(onnx::ModelProto& model, ExternalData& external, const std::vector<std
         *places[place] = copy;
       }
     }
-    if (!any) fail(ExitCode::usage, "--untie '", pattern, "': the model has no float initializer of that name that several nodes read");
+    if (!any) fail(ExitCode::usage, "option untie '", pattern, "': the model has no float initializer of that name that several nodes read");
   }
   return graph.initializer_size() - initializers;
 }

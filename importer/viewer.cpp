@@ -29,9 +29,9 @@ void set_tensor(const Tensor& tensor, onnx::TensorProto& proto) {
 
 struct AttributeWriter {
   onnx::AttributeProto& proto;
-  void operator()(std::int64_t v) const { proto.set_type(onnx::AttributeProto::INT), proto.set_i(v); }
-  void operator()(float v) const { proto.set_type(onnx::AttributeProto::FLOAT), proto.set_f(v); }
-  void operator()(const std::string& v) const { proto.set_type(onnx::AttributeProto::STRING), proto.set_s(v); }
+  void operator()(std::int64_t v) const { proto.set_type(onnx::AttributeProto::INT); proto.set_i(v); }
+  void operator()(float v) const { proto.set_type(onnx::AttributeProto::FLOAT); proto.set_f(v); }
+  void operator()(const std::string& v) const { proto.set_type(onnx::AttributeProto::STRING); proto.set_s(v); }
   void operator()(const Ints& v) const {
     proto.set_type(onnx::AttributeProto::INTS);
     for (const std::int64_t i : v) proto.add_ints(i);
@@ -44,7 +44,7 @@ struct AttributeWriter {
     proto.set_type(onnx::AttributeProto::STRINGS);
     for (const std::string& s : v) proto.add_strings(s);
   }
-  void operator()(const Tensor& v) const { proto.set_type(onnx::AttributeProto::TENSOR), set_tensor(v, *proto.mutable_t()); }
+  void operator()(const Tensor& v) const { proto.set_type(onnx::AttributeProto::TENSOR); set_tensor(v, *proto.mutable_t()); }
 };
 
 // What a static operand was before the importer made an attribute of it.

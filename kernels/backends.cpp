@@ -1,3 +1,4 @@
+// Looks backends up by name; an error names those that there are.
 #include "kernels/backends.h"
 
 namespace tandem {

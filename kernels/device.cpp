@@ -1,3 +1,4 @@
+// What backends share that need nothing of their own: sums over devices whose buffers are host memory.
 #include "kernels/device.h"
 
 #include "kernels/host_group.h"

@@ -92,19 +92,6 @@ struct KernelRow {
   std::string_view kernel;
 };
 
-// Nodes that a backend gains by where others run several: a plan has them where all of its devices do.
-struct Fusions {
-  bool normalized_sums = false;   // BatchNormalizationTraining with an addend and Relu
-  bool narrow_updates = false;    // updates that read gradients of 16 bits, and write the parameter in 16 bits, too
-  bool masked_gradients = false;  // ConvolutionBackwardData with the gradient of the Relu before the convolution
-  bool channel_sums = false;      // Conv that also sums for BatchNormalizationTraining's statistics
-  bool normalized_inputs = false;  // such a Conv, and ConvolutionBackwardWeights, that normalizes what it reads
-  Fusions operator&(const Fusions& o) const {
-    return {normalized_sums && o.normalized_sums, narrow_updates && o.narrow_updates, masked_gradients && o.masked_gradients, channel_sums && o.channel_sums,
-            normalized_inputs && o.normalized_inputs};
-  }
-};
-
 // Seconds of one run of a kernel. `disturbed`: other programs held up every run that was timed, so it is an upper bound.
 struct Timing {
   double seconds = 0;
@@ -124,13 +111,17 @@ class Backend {
   }
   // Whether a batch is copied to a device while the step before computes: plans then have room for it (arena staging).
   virtual bool stages_inputs() const { return false; }
-  virtual Fusions fusions(Precision) const { return {}; }
   virtual DeviceModel model(int index, int devices_in_use) const = 0;
   // Bytes that are free now for one of `devices_in_use`; -1 where the device is not at hand.
   virtual std::int64_t free_memory(int, int) const { return -1; }
   virtual std::vector<KernelRow> rows() const = 0;
   // Every way to run the request, best guess first; empty where there is none.
   virtual std::vector<KernelDescription> describe(const KernelRequest& request) const = 0;
+  // Whether a step gains by this node, which a pass could make of several or of one that reads and writes more: a Conv that also
+  // sums its channels, an update that takes its gradient in 16 bits. The forms stand in docs/internal-operators.md. A plan has
+  // them where all of its backends say yes. Asked of many nodes and before any layout is chosen: it answers from what the
+  // backend knows of its kernels, at no cost. What it says yes to, describe() must have a kernel for.
+  virtual bool fuses(const KernelRequest&) const { return false; }
   // One run on scratch memory (several runs, the minimum), infinite where it fails. Needs the device.
   virtual Timing measure(const KernelDescription& description, const KernelOptions& options) const = 0;
   // Frees the scratch memory that measure keeps from call to call: fresh pages can cost more than what is measured.

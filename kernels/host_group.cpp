@@ -1,3 +1,4 @@
+// Sums over several processes: the devices of one come together first, and one of their threads exchanges the sums.
 #include "kernels/host_group.h"
 
 #include <algorithm>

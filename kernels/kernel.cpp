@@ -1,3 +1,4 @@
+// How operands are measured and printed.
 #include "kernels/kernel.h"
 
 namespace tandem {

@@ -1,3 +1,4 @@
+// Counts arrivals; the last one changes the word that the others wait for, and so does one that fails, with its reason.
 #include "kernels/meeting.h"
 
 #include <numeric>

@@ -119,8 +119,7 @@ class Compilation {
   // One graph for all devices, and the programs that it is cut into, one for those that do the same.
   void make_graphs() {
     PassContext context{.options = o_, .samples = o_.batch, .labels = labels_ ? &*labels_ : nullptr, .parameters_of = parameters_of_};
-    context.fusions = find_backend(backends_, o_.devices[0].id.backend).fusions(o_.precision);
-    for (const DeviceSpec& d : o_.devices) context.fusions = context.fusions & find_backend(backends_, d.id.backend).fusions(o_.precision);
+    context.fuses = fuses_on(o_, backends_);
     model_ = source_(o_.batch);
     if (o_.devices.size() > 1) context.placement = placement_of(model_);
     Graph whole = run_passes(training_ ? training_passes() : inference_passes(), model_, context);

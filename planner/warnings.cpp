@@ -33,12 +33,15 @@ void warn_of_sharing(std::vector<std::string>& list, const Plan& plan) {
 void warn_of_statistics(std::vector<std::string>& list, const Plan& plan, const CompileOptions& o) {
   std::int64_t busy = 0, least = plan.batch;
   for (const DevicePlan& d : plan.devices)
-    if (d.slice_size > 0) ++busy, least = std::min(least, d.slice_size);
+    if (d.slice_size > 0) {
+      ++busy;
+      least = std::min(least, d.slice_size);
+    }
   if (busy < 2 || o.synchronize_batch_norm) return;
   for (const DevicePlan& d : plan.devices)
     if (std::any_of(d.steps.begin(), d.steps.end(), [](const Step& s) { return s.op() == "BatchNormalizationTraining"; })) {
       list.push_back(concat("BatchNormalization sees each device's own samples only (", least, " at the least, of a batch of ", plan.batch,
-                            "): ", busy, " devices do not train exactly as one, unless --sync-batch-norm is given"));
+                            "): ", busy, " devices do not train exactly as one, unless option synchronize_batch_norm is given"));
       return;
     }
 }
@@ -98,7 +101,7 @@ void warn_of_outputs(std::vector<std::string>& list, const CompileOptions& o, co
   if (model.outputs.size() < 2 || !o.loss_on.empty()) return;
   std::string others;
   for (std::size_t i = 1; i < model.outputs.size(); ++i) others += concat(others.empty() ? "'" : ", '", model[model.outputs[i]].name, '\'');
-  list.push_back(concat("the loss is that of the model's first output '", model[model.outputs[0]].name, "'; not of ", others, " (--loss-on names another)"));
+  list.push_back(concat("the loss is that of the model's first output '", model[model.outputs[0]].name, "'; not of ", others, " (option loss_on names another)"));
 }
 
 // Whoever names an output that is no loss gets what he asked for, and not what he wants.

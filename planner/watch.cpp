@@ -28,12 +28,7 @@ Watched watch(const Graph& model, const Labels& labels, const CompileOptions& o,
   graph.outputs = {attach_loss(graph, labels, samples, o.batch, false).loss};
   graph = simplify(graph);
   const std::size_t forward = graph.nodes.size();
-  std::vector<ValueId> parameters;
-  for (std::size_t i = 0; i < graph.values.size(); ++i) {
-    const Value& v = graph.values[i];
-    if (v.kind == ValueKind::parameter && v.trainable) parameters.push_back({static_cast<int>(i)});
-  }
-  differentiate(graph, graph.outputs[0], parameters);
+  differentiate(graph, graph.outputs[0], trainable_parameters(graph));
 
   Watched w;
   std::vector<ValueId> watched;

@@ -1,3 +1,4 @@
+// Streams partial sums up and whole sums down at once, as the sockets take and give them.
 #include "ranks/chain.h"
 
 #include <poll.h>
@@ -30,7 +31,8 @@ std::int64_t Chain::send(const Socket& to, int rank, const Piece& piece) {
   if (piece.all() == 0) return 0;
   iovec parts[] = {{piece.bytes, static_cast<std::size_t>(piece.count)}, {piece.behind.data(), piece.behind.size()}};
   msghdr message{};
-  message.msg_iov = parts, message.msg_iovlen = std::size(parts);
+  message.msg_iov = parts;
+  message.msg_iovlen = std::size(parts);
   const ssize_t sent = ::sendmsg(to.get(), &message, MSG_NOSIGNAL);
   if (sent >= 0) return sent;
   if (errno == EAGAIN || errno == EINTR) return 0;
@@ -122,7 +124,8 @@ void Chain::run(const Call& call, std::size_t element, std::byte* memory, const 
       const Piece next = piece(staged_.data() + staged, at.come_up, at.come_up + block - staged, told_below, true);
       const std::int64_t got = receive(lower_, rank_ - 1, next), of_data = std::min(got, next.count);
       add(come_up, next.bytes, of_data);
-      staged += of_data, at.come_up += got;
+      staged += of_data;
+      at.come_up += got;
       const std::int64_t whole = staged / size * size;
       if (whole > 0) fold_next(at, whole, staged_.data());
       staged -= whole;

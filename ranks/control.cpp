@@ -1,3 +1,4 @@
+// Watches the lines of control, and tells the first failure to all.
 #include "ranks/control.h"
 
 #include <poll.h>

@@ -1,3 +1,4 @@
+// Serves all visitors of a port at once: whoever is slow, silent or a stranger holds up nobody.
 #include "ranks/reception.h"
 
 #include <poll.h>
@@ -62,7 +63,10 @@ std::optional<Reception::Guest> Reception::next(Clock::time_point end) {
     if (Clock::now() >= end) return std::nullopt;
     std::vector<pollfd> sockets{{listener_.get(), POLLIN, 0}};
     Clock::time_point first = end;
-    for (const Visitor& v : visitors_) sockets.push_back({v.line.get(), POLLIN, 0}), first = std::min(first, v.end);
+    for (const Visitor& v : visitors_) {
+      sockets.push_back({v.line.get(), POLLIN, 0});
+      first = std::min(first, v.end);
+    }
     if (::poll(sockets.data(), sockets.size(), milliseconds_until(first)) > 0 && sockets[0].revents) admit();
   }
 }

@@ -1,3 +1,4 @@
+// Gathers the ranks at rank 0's address and makes the chain of lines between neighbours.
 #include "ranks/rendezvous.h"
 
 #include <sys/random.h>
@@ -64,7 +65,8 @@ class Guests {
       const int rank = guest->hello.rank;
       const std::string wrong = refuse(guest->hello);
       if (wrong.empty()) {
-        lines_[static_cast<std::size_t>(rank)] = std::move(guest->line), doors_[static_cast<std::size_t>(rank)] = guest->hello.door;
+        lines_[static_cast<std::size_t>(rank)] = std::move(guest->line);
+        doors_[static_cast<std::size_t>(rank)] = guest->hello.door;
         continue;
       }
       const Answer answer{.refusal = wrong};

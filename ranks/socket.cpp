@@ -1,3 +1,4 @@
+// Opens, connects and accepts sockets, and turns what the system says into errors.
 #include "ranks/socket.h"
 
 #include <fcntl.h>

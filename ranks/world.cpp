@@ -1,3 +1,4 @@
+// Puts the chain and the lines of control together to what the other folders see of several processes.
 #include "ranks/world.h"
 
 #include <algorithm>

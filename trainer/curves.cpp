@@ -29,8 +29,14 @@ struct Scale {
 };
 
 Scale scale_of(double low, double high, double from, double to) {
-  if (!(low <= high)) low = 0, high = 1;
-  if (low == high) low -= 0.5, high += 0.5;
+  if (!(low <= high)) {
+    low = 0;
+    high = 1;
+  }
+  if (low == high) {
+    low -= 0.5;
+    high += 0.5;
+  }
   return {low, high, from, to};
 }
 
@@ -42,7 +48,12 @@ class Chart {
     double x0 = INFINITY, x1 = -INFINITY, y0 = INFINITY, y1 = -INFINITY;
     for (const Series& s : panel.series)
       for (const auto& p : s.points)
-        if (finite(p)) x0 = std::min(x0, p.first), x1 = std::max(x1, p.first), y0 = std::min(y0, p.second), y1 = std::max(y1, p.second);
+        if (finite(p)) {
+          x0 = std::min(x0, p.first);
+          x1 = std::max(x1, p.first);
+          y0 = std::min(y0, p.second);
+          y1 = std::max(y1, p.second);
+        }
     const double margin = y1 > y0 ? 0.05 * (y1 - y0) : 0;
     const double floor = y0 >= 0 ? std::max(0.0, y0 - margin) : y0 - margin;
     if (x0 > 0) x0 = 0;  // a run begins at 0
@@ -126,7 +137,10 @@ text {{ font: 12px sans-serif; fill: #444 }}
       width, panel_height);
   Chart chart(out);
   double offset = 0;
-  for (const Panel& panel : panels) chart.draw(panel, offset), offset += panel_width;
+  for (const Panel& panel : panels) {
+    chart.draw(panel, offset);
+    offset += panel_width;
+  }
   return out + "</svg>\n";
 }
 

@@ -22,7 +22,7 @@ std::int64_t batch_size(const EvaluateOptions& o, const Plan& plan, const Datase
 template <class Each>
 bool for_each_batch(Model::State& s, Feed& feed, const EvaluateOptions& o, std::int64_t batch, Each&& each) {
   const bool pad = s.options.plan.loss != "output";
-  Loader loader(feed, {.samples = feed.data().size(), .batch = batch}, false, pad, 0, 0, 1, s.rows_here());
+  Loader loader(feed, {.order = {.samples = feed.data().size(), .batch = batch}, .pad = pad, .rows = s.rows_here()});
   std::int64_t done = 0;
   bool announced = false;
   struct Stop {  // within a batch too, where one takes long

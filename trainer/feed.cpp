@@ -39,7 +39,10 @@ Allowed allowed_in(const FeedTarget& target, DType have, std::string_view loss) 
     a = {static_cast<double>(std::numeric_limits<T>::lowest()), static_cast<double>(std::numeric_limits<T>::max()), !is_float(want)};
     if (std::numeric_limits<T>::digits > std::numeric_limits<double>::digits) a.high = std::nextafter(a.high, 0);  // which rounds it up
   });
-  if (target.label && loss == "binary-cross-entropy") a.low = 0, a.high = 1;
+  if (target.label && loss == "binary-cross-entropy") {
+    a.low = 0;
+    a.high = 1;
+  }
   if (target.label && loss == "softmax-cross-entropy") a.low = 0;
   return a;
 }
@@ -55,7 +58,8 @@ std::string text_of_normalize(const Preprocess& p) {
 
 void parse_normalize(Preprocess& p, std::string_view text) {
   if (text == "none") {
-    p.mean.clear(), p.deviation.clear();
+    p.mean.clear();
+    p.deviation.clear();
     return;
   }
   std::vector<double> values;
@@ -89,7 +93,10 @@ Feed::Feed(const Dataset& data, std::vector<FeedTarget> targets, Preprocess prep
   std::vector<bool> used(fields.size());
   const auto choose = [&](std::size_t target, auto&& fits) {
     for (std::size_t f = 0; f < fields.size() && chosen[target] < 0; ++f)
-      if (!used[f] && fits(fields[f])) chosen[target] = static_cast<int>(f), used[f] = true;
+      if (!used[f] && fits(fields[f])) {
+        chosen[target] = static_cast<int>(f);
+        used[f] = true;
+      }
   };
   // By name first; then labels take the label field, then what is left goes together in order, inputs before labels
   // (a model that computes its own loss takes labels as an input).
@@ -150,7 +157,9 @@ Feed::Source Feed::match(const FeedTarget& target, int index) const {
     const bool from_first = move == same ? first : move == to_last;
     const bool to_channels_first = move == same ? from_first : move == to_first;
     s.image = true;
-    s.c = have[from_first ? 0 : 2], s.h = have[from_first ? 1 : 0], s.w = have[from_first ? 2 : 1];
+    s.c = have[from_first ? 0 : 2];
+    s.h = have[from_first ? 1 : 0];
+    s.w = have[from_first ? 2 : 1];
     const auto strides = [&](std::int64_t* out, bool channels_first) {
       out[0] = channels_first ? s.h * s.w : 1;
       out[1] = channels_first ? s.w : s.w * s.c;

@@ -1,3 +1,4 @@
+// The training loop: one call of Model::fit.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -10,8 +11,8 @@
 #include "trainer/model_state.h"
 #include "trainer/position.h"
 #include "trainer/replicas.h"
+#include "trainer/run_checkpoints.h"
 #include "trainer/run_folder.h"
-#include "trainer/share.h"
 
 namespace tandem {
 namespace {
@@ -32,15 +33,15 @@ class Fit {
         folder_(state.first() ? options.run_dir : std::filesystem::path(), options.run_dir_held, [this](const std::string& text) { warn(text); }),
         feed_(data, state.targets, options.preprocess, state.options.seed),
         from_initial_(std::exchange(state.initial, false)),
-        order_{.samples = data.size(), .batch = state.running().plan(0).batch, .shuffle = options.shuffle, .seed = state.options.seed} {
-    if (options.run_dir.empty()) return;
-    template_ = state.file.fingerprint();
-    fingerprint_ = fingerprint(data);
-  }
+        order_{.samples = data.size(), .batch = state.running().plan(0).batch, .shuffle = options.shuffle, .seed = state.options.seed},
+        checkpoints_(folder_, state, data, order_, options) {}
 
   History run() {
     check();
-    if (o_.resume) resume();
+    if (o_.resume) {
+      at_ = checkpoints_.resume();
+      started_ = at_.step;
+    }
     for (std::size_t i = 0; i < 2; ++i)  // the plans of whole and of short batches, before anything is trained
       if (const std::int64_t size = i == 0 ? std::min(order_.batch, order_.samples) : order_.samples % order_.batch; size > 0)
         s_.plan_for(PlanMode::training, size);
@@ -59,7 +60,7 @@ class Fit {
       if (!stopped_) train();
     } catch (const Error& e) {
       // Another rank failed. In the midst of a step the parameters are neither those before it nor those after it.
-      if (e.code() == ExitCode::communication && !in_step_ && at_.step > kept_) keep();
+      if (e.code() == ExitCode::communication && !in_step_ && at_.step > checkpoints_.step()) checkpoints_.keep(at_);
       throw;
     }
     return history(stopped_);
@@ -68,7 +69,7 @@ class Fit {
   // Leaves where the last fit ended in the folder.
   void keep_position() {
     at_ = position_of(s_.position, order_.batches());
-    write_checkpoint(folder_.last());
+    checkpoints_.write(at_, folder_.last());
     if (!o_.config.is_null()) write_atomically(o_.run_dir / "config.json", o_.config.dump(2) + "\n");
   }
 
@@ -83,10 +84,10 @@ class Fit {
             .steps = at_.step,
             .samples_per_second = timed_seconds_ > 0 ? timed_samples_ / timed_seconds_ : 0,
             .stopped = stopped,
-            .kept = kept_,
-            .checkpoints = checkpoints_,
-            .failed = failed_,
-            .failure = failure_};
+            .kept = checkpoints_.step(),
+            .checkpoints = checkpoints_.written(),
+            .failed = checkpoints_.failed(),
+            .failure = checkpoints_.failure()};
   }
 
   void check() {
@@ -106,8 +107,13 @@ class Fit {
   void train() {
     const std::int64_t total = total_steps(), per_epoch = order_.batches();
     if (at_.step >= total) return;
-    Loader loader(feed_, order_, true, false, at_.epoch, at_.batch, 0, s_.rows_here(),
-                  [&](std::size_t number, std::int64_t bytes) { return s_.running().host_memory(number, bytes); });
+    Loader loader(feed_, {.order = order_,
+                          .augment = true,
+                          .epoch = at_.epoch,
+                          .batch = at_.batch,
+                          .epochs = 0,
+                          .rows = s_.rows_here(),
+                          .memory = [&](std::size_t number, std::int64_t bytes) { return s_.running().host_memory(number, bytes); }});
     auto before = Clock::now();
     bool announced = false;
     for (bool first = true; at_.step < total && !stopped_; first = false) {
@@ -118,27 +124,36 @@ class Fit {
       in_step_ = true;
       const LoadedBatch* const next = at_.step + 1 < total ? loader.peek() : nullptr;
       BatchAhead ahead{.announced = announced};
-      if (next) ahead.plan = s_.plan_for(PlanMode::training, next->size), ahead.inputs = next->inputs;
+      if (next) {
+        ahead.plan = s_.plan_for(PlanMode::training, next->size);
+        ahead.inputs = next->inputs;
+      }
       s_.run(plan, batch->inputs, rate, ahead);
       announced = next != nullptr;
       in_step_ = false;
       StepReport report = s_.report(plan, rate);
       const auto now = Clock::now();
-      report.epoch = batch->epoch + 1, report.steps = total, report.seconds = seconds(now - before);
+      report.epoch = batch->epoch + 1;
+      report.steps = total;
+      report.seconds = seconds(now - before);
       trained_ += now - before;
       before = now;
       if (!std::isfinite(report.loss)) diverged(report);
       count(report, first);
-      at_.epoch = batch->epoch, at_.batch = batch->index + 1;
+      at_.epoch = batch->epoch;
+      at_.batch = batch->index + 1;
       if (o_.callbacks.on_step) o_.callbacks.on_step(report);
       stopped_ = at_.step < total && asked_to_stop();
       const bool epoch_ends = at_.batch == per_epoch;
-      if (epoch_ends || at_.step == total)
+      if (epoch_ends || at_.step == total) {
         end_epoch(rate, epoch_ends);
-      else if (stopped_ || (o_.checkpoint_steps > 0 && at_.step % o_.checkpoint_steps == 0))
-        check_weights(rate), check_same(), keep();
-      else if (o_.check_replicas > 0 && at_.step % o_.check_replicas == 0)
+      } else if (stopped_ || (o_.checkpoint_steps > 0 && at_.step % o_.checkpoint_steps == 0)) {
+        check_weights(rate);
         check_same();
+        checkpoints_.keep(at_);
+      } else if (o_.check_replicas > 0 && at_.step % o_.check_replicas == 0) {
+        check_same();
+      }
       if (epoch_ends || at_.step == total) before = Clock::now();
     }
   }
@@ -170,10 +185,14 @@ class Fit {
                        .seconds = at_.seconds,
                        .samples_per_second = samples / at_.seconds};
     at_.history.push_back(report);
-    if (whole) ++at_.epoch, at_.batch = 0;
-    at_.loss = at_.correct = at_.seconds = 0, at_.samples = 0;
+    if (whole) {
+      ++at_.epoch;
+      at_.batch = 0;
+    }
+    at_.loss = at_.correct = at_.seconds = 0;
+    at_.samples = 0;
     folder_.write_metrics(at_.history, at_.trace, static_cast<double>(order_.batches()));
-    keep();  // before it is measured: that takes its time, and may be broken off
+    checkpoints_.keep(at_);  // before it is measured: that takes its time, and may be broken off
     finish_epoch();
   }
 
@@ -190,7 +209,9 @@ class Fit {
     if (o_.validation && !stopped_) {
       const Evaluation e = model_.evaluate(
           *o_.validation, {.batch = o_.eval_batch, .preprocess = o_.preprocess, .on_batch = o_.callbacks.on_validation, .stop = o_.callbacks.stop});
-      report.val_loss = e.loss, report.val_accuracy = e.accuracy, stopped_ = e.stopped;
+      report.val_loss = e.loss;
+      report.val_accuracy = e.accuracy;
+      stopped_ = e.stopped;
     }
     if (!stopped_ || !o_.validation) {
       if (o_.validation) folder_.write_metrics(at_.history, at_.trace, static_cast<double>(order_.batches()));
@@ -203,7 +224,7 @@ class Fit {
   void judge() {
     const EpochReport& report = at_.history.back();
     const double score = std::isfinite(report.val_accuracy) ? report.val_accuracy : -(std::isfinite(report.val_loss) ? report.val_loss : report.loss);
-    if (!(score <= at_.best) && keep_best()) at_.best = score;
+    if (!(score <= at_.best) && checkpoints_.keep_best(at_)) at_.best = score;
   }
 
   // A Relu turns what is not a number into zero: then weights may be lost although the loss is finite.
@@ -219,11 +240,11 @@ class Fit {
   std::string advice(std::int64_t failed) {
     constexpr std::string_view rate = ": try a smaller learning rate or a warm-up";
     constexpr double patience = 60;  // seconds of training that the way back may take
-    const bool kept = folder_.kept() && kept_ > 0;
+    const bool kept = folder_.kept() && checkpoints_.step() > 0;
     if (s_.options.world || (!kept && !from_initial_)) return std::string(rate);
-    const std::int64_t again = failed - (kept ? kept_ : 0);
+    const std::int64_t again = failed - (kept ? checkpoints_.step() : 0);
     if (again * seconds(trained_) > patience * static_cast<double>(std::max<std::int64_t>(1, s_.step - started_)))
-      return concat(rate, ". The cause is not sought, it lies ", again, " steps behind what was kept (--checkpoint-steps keeps more)");
+      return concat(rate, ". The cause is not sought, it lies ", again, " steps behind what was kept (option checkpoint_steps keeps more)");
     try {
       const auto [step, cause] = find_cause(kept, failed);
       if (!cause.empty()) return concat(": at step ", step, " ", cause, rate);
@@ -235,7 +256,7 @@ class Fit {
 
   std::pair<std::int64_t, std::string> find_cause(bool kept, std::int64_t failed) {
     if (kept) {
-      restore(read_checkpoint(folder_.last()));
+      at_ = checkpoints_.go_back();
     } else {
       at_ = {};
       s_.session->set_parameters(initialize(s_.source(s_.options)(s_.options.plan.batch), s_.options.init, s_.options.seed).values);
@@ -244,7 +265,7 @@ class Fit {
       s_.session->set_parameters(zeros);
     }
     Feed feed(data_, s_.targets, o_.preprocess, s_.options.seed);  // the run's own is in use by its loader
-    Loader loader(feed, order_, true, false, at_.epoch, at_.batch, 0);
+    Loader loader(feed, {.order = order_, .augment = true, .epoch = at_.epoch, .batch = at_.batch, .epochs = 0});
     const double per_epoch = static_cast<double>(order_.batches());
     for (s_.step = at_.step + 1;; ++s_.step) {
       if (o_.callbacks.stop && o_.callbacks.stop()) return {s_.step, ""};
@@ -268,107 +289,20 @@ class Fit {
          report.epoch, ", learning rate ", report.learning_rate, ")", advice(s_.step));
   }
 
-  // What must be the same for a resumed run to go on as if it had never stopped.
-  Json::Object identity() const {
-    return {{"template", template_},      {"batch_size", order_.batch},   {"samples", order_.samples}, {"seed", static_cast<std::int64_t>(order_.seed)},
-            {"shuffle", order_.shuffle},  {"loss", s_.options.plan.loss}, {"optimizer", s_.options.plan.optimizer.name},
-            {"precision", name_of(s_.options.plan.precision)}, {"data", fingerprint_}};
-  }
-
-  void write_checkpoint(const std::filesystem::path& path) {
-    const World::Busy busy(s_.options.world);
-    Json::Object state = json_of(at_);
-    state.emplace(state.begin(), "run", identity());
-    CheckpointWriter checkpoint(path, state);
-    s_.session->each_parameter([&](const NamedTensor& weight) { checkpoint.add_weight(weight); });
-    s_.session->each_optimizer_state([&](const NamedTensor& tensor) { checkpoint.add_optimizer(tensor); });
-    if (path == folder_.last() && kept_ > 0) folder_.keep_last();  // a damaged one takes nothing's place
-    checkpoint.commit();
-  }
-
-  // Whether it could be written. An error may pass at once: it is tried twice. A disk may be full for a while: the run goes on, and
-  // tries again at the next interval.
-  bool try_to_write(const std::filesystem::path& path, std::string_view next) {
-    for (int attempt = 0; attempt < 2; ++attempt) {
-      try {
-        write_checkpoint(path);
-        return true;
-      } catch (const Error& e) {
-        if (e.code() != ExitCode::io) throw;
-        failure_ = e.what();
-      }
-    }
-    warn(concat("no checkpoint of step ", at_.step, ": ", failure_, next));
-    return false;
-  }
-
-  void keep() {
-    const bool written = !folder_.kept() || try_to_write(folder_.last(), "; the next interval tries again");
-    if (written) kept_ = at_.step;
-    ++(written ? checkpoints_ : failed_);
-  }
-
-  // The last checkpoint has the same weights: a second name for it will do, where it was written.
-  bool keep_best() {
-    if (!folder_.kept() || (kept_ == at_.step && folder_.link_last(folder_.best()))) return true;
-    return try_to_write(folder_.best(), "; it would have been the best");
-  }
-
-  void resume() {
-    if (s_.first() && !folder_.kept()) fail(ExitCode::usage, "resuming needs the run's folder");
-    const std::string path = folder_.last().string();
-    std::string note;
-    const Checkpoint checkpoint = share(s_.options.world, s_.first() ? folder_.read_last(note) : Checkpoint{});
-    if (!note.empty()) warn(note);
-    std::string differs;
-    try {
-      const Json& was = checkpoint.state.at("run");
-      for (const auto& [key, value] : identity())
-        if (differs.empty() && was.at(key).dump() != value.dump())
-          differs = key == "template" ? std::string(" is a checkpoint of another model")
-                    : key == "data"   ? concat(" is a checkpoint of a run on other data than ", data_.name())
-                                      : concat(": the run was started with ", key, " ", was.at(key).dump(), ", now it is ", value.dump());
-      if (differs.empty()) at_ = position_of(checkpoint.state, order_.batches());
-    } catch (const Error& e) {
-      fail(ExitCode::data, path, ": ", e.what());
-    }
-    if (!differs.empty()) fail(ExitCode::usage, path, differs);
-    started_ = at_.step;
-    kept_ = note.empty() ? at_.step : 0;
-    Session& session = *s_.session;
-    session.each_parameter([&](const NamedTensor& t) { require(checkpoint.weights, t.name, path); });
-    session.each_optimizer_state([&](const NamedTensor& t) { require(checkpoint.optimizer, t.name, path); });
-    try {
-      s_.session->set_parameters(checkpoint.weights);
-      s_.session->set_parameters(checkpoint.optimizer);
-    } catch (const Error& e) {
-      fail(ExitCode::usage, path, " is a checkpoint of another model: ", e.what());
-    }
-  }
-
-  void restore(const Checkpoint& checkpoint) {
-    at_ = position_of(checkpoint.state, order_.batches());
-    s_.session->set_parameters(checkpoint.weights);
-    s_.session->set_parameters(checkpoint.optimizer);
-  }
-
   Model& model_;
   Model::State& s_;
   const Dataset& data_;
   const FitOptions& o_;
   RunFolder folder_;
   Feed feed_;
-  std::string template_, fingerprint_;  // of the model and the data, where checkpoints are kept
   const bool from_initial_;  // the run starts with the model's first values
   BatchOrder order_;
+  RunCheckpoints checkpoints_;
   Position at_;
   double timed_samples_ = 0, timed_seconds_ = 0;
   Clock::duration trained_{};  // time of all steps so far
   bool stopped_ = false, in_step_ = false;
   std::int64_t started_ = 0;  // step that the run went on from
-  std::int64_t kept_ = 0;     // step of the last checkpoint, where that is whole
-  std::int64_t checkpoints_ = 0, failed_ = 0;
-  std::string failure_;
 };
 
 }  // namespace

@@ -176,7 +176,7 @@ Tensor draw(const Value& value, const Start& start, bool glorot, std::uint64_t s
 void check_initialization(std::string_view how) {
   const std::vector<std::string> known{"auto", "keep", "he-normal", "glorot-uniform"};
   if (std::find(known.begin(), known.end(), how) == known.end())
-    fail(ExitCode::usage, "--init: unknown initialisation '", how, "'", suggestion(how, known));
+    fail(ExitCode::usage, "option init: unknown initialisation '", how, "'", suggestion(how, known));
 }
 
 Initial initialize(const Graph& graph, std::string_view how, std::uint64_t seed) {

@@ -17,19 +17,17 @@ std::vector<std::int64_t> BatchOrder::epoch(std::int64_t number) const {
   return order;
 }
 
-Loader::Loader(Feed& feed, BatchOrder order, bool augment, bool pad, std::int64_t first_epoch, std::int64_t first_batch,
-               std::int64_t epochs, RowsOf rows, const Memory& memory)
-    : feed_(feed), order_(order), augment_(augment), pad_(pad), rows_(std::move(rows)) {
+Loader::Loader(Feed& feed, LoaderOptions options) : feed_(feed), o_(std::move(options)) {
   std::size_t number = 0;
   for (Slot& slot : slots_)
     for (std::size_t t = 0; t < feed.targets().size(); ++t) {
       const TensorType& sample = feed.targets()[t].sample;
-      const auto bytes = static_cast<std::size_t>(sample.shape.elements() * order.batch) * size_of(sample.dtype);
+      const auto bytes = static_cast<std::size_t>(sample.shape.elements() * o_.order.batch) * size_of(sample.dtype);
       std::byte* place = nullptr;
-      if (feed.has(t)) place = memory ? memory(number++, static_cast<std::int64_t>(bytes)) : slot.storage.emplace_back(bytes).data();
+      if (feed.has(t)) place = o_.memory ? o_.memory(number++, static_cast<std::int64_t>(bytes)) : slot.storage.emplace_back(bytes).data();
       slot.batch.inputs.push_back(place);
     }
-  thread_ = std::thread([=, this] { work(first_epoch, first_batch, epochs); });
+  thread_ = std::thread([this] { work(); });
 }
 
 Loader::~Loader() {
@@ -47,19 +45,23 @@ Loader::Slot* Loader::wait_for_free() {
   return stop_ ? nullptr : &slots_[filled_ % depth];
 }
 
-void Loader::work(std::int64_t epoch, std::int64_t index, std::int64_t epochs) {
+void Loader::work() {
+  const BatchOrder& batches = o_.order;
   try {
-    for (; epochs == 0 || epoch < epochs; ++epoch, index = 0) {
-      const std::vector<std::int64_t> order = order_.epoch(epoch);
-      for (; index < order_.batches(); ++index) {
+    std::int64_t index = o_.batch;
+    for (std::int64_t epoch = o_.epoch; o_.epochs == 0 || epoch < o_.epochs; ++epoch, index = 0) {
+      const std::vector<std::int64_t> order = batches.epoch(epoch);
+      for (; index < batches.batches(); ++index) {
         Slot* slot = wait_for_free();
         if (!slot) return;
-        const auto begin = order.begin() + index * order_.batch;
-        const std::int64_t size = std::min(order_.batch, order_.samples - index * order_.batch);
+        const auto begin = order.begin() + index * batches.batch;
+        const std::int64_t size = std::min(batches.batch, batches.samples - index * batches.batch);
         std::vector<std::int64_t> samples(begin, begin + size);
-        if (pad_) samples.resize(static_cast<std::size_t>(order_.batch), samples[0]);
-        feed_.fill(samples, rows_ ? rows_(std::ssize(samples)) : RowRange{0, std::ssize(samples)}, epoch, augment_, slot->batch.inputs);
-        slot->batch.epoch = epoch, slot->batch.index = index, slot->batch.size = size;
+        if (o_.pad) samples.resize(static_cast<std::size_t>(batches.batch), samples[0]);
+        feed_.fill(samples, o_.rows ? o_.rows(std::ssize(samples)) : RowRange{0, std::ssize(samples)}, epoch, o_.augment, slot->batch.inputs);
+        slot->batch.epoch = epoch;
+        slot->batch.index = index;
+        slot->batch.size = size;
         const std::lock_guard lock(mutex_);
         ++filled_;
         changed_.notify_all();

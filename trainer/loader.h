@@ -30,15 +30,21 @@ struct LoadedBatch {
   std::vector<std::byte*> inputs;  // of the feed's targets; null where the data has none
 };
 
+// Which batches a loader makes, and where it puts them.
+struct LoaderOptions {
+  using RowsOf = std::function<RowRange(std::int64_t batch)>;
+  BatchOrder order;
+  bool augment = false;
+  bool pad = false;              // batches are filled up to order.batch samples by repeating the first; `size` tells how many count
+  std::int64_t epoch = 0, batch = 0;  // it begins with this batch of this epoch
+  std::int64_t epochs = 1;       // it ends before the epoch of this number; 0: never
+  RowsOf rows;                   // which of a batch of so many the model's inputs are wanted of; empty: all
+  std::function<std::byte*(std::size_t number, std::int64_t bytes)> memory;  // buffers, by number; empty: the loader's own
+};
+
 class Loader {
  public:
-  // Begins at a batch of an epoch and ends after `epochs` (0: never). Batches are filled up to `order.batch` samples by
-  // repeating the first where `pad` is set; `size` tells how many count. `rows`: which of a batch of so many the model's
-  // inputs are wanted of; empty: all. Buffers are taken from `memory`, by number, where that is given.
-  using RowsOf = std::function<RowRange(std::int64_t batch)>;
-  using Memory = std::function<std::byte*(std::size_t number, std::int64_t bytes)>;
-  Loader(Feed& feed, BatchOrder order, bool augment, bool pad, std::int64_t first_epoch = 0, std::int64_t first_batch = 0,
-         std::int64_t epochs = 1, RowsOf rows = {}, const Memory& memory = {});
+  Loader(Feed& feed, LoaderOptions options);
   ~Loader();
   // Waits for the next batch; null at the end. The batch given before goes back to be filled anew.
   const LoadedBatch* next();
@@ -51,13 +57,11 @@ class Loader {
     LoadedBatch batch;
     std::vector<std::vector<std::byte>> storage;
   };
-  void work(std::int64_t epoch, std::int64_t index, std::int64_t epochs);
+  void work();
   Slot* wait_for_free();  // null: stop
 
   Feed& feed_;
-  BatchOrder order_;
-  bool augment_, pad_;
-  RowsOf rows_;
+  const LoaderOptions o_;
   Slot slots_[depth];
   std::size_t filled_ = 0, taken_ = 0;  // batches so far; slot = number % depth
   bool holding_ = false, stop_ = false, done_ = false;

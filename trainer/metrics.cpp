@@ -34,7 +34,10 @@ void cross_entropy(Measure& sum, const Labels& labels, const T* x, const std::in
       double largest = -std::numeric_limits<double>::infinity(), total = 0;
       std::int64_t best = 0;
       for (std::int64_t c = 0; c < r.classes; ++c)
-        if (value(x, c) > largest) largest = value(x, c), best = c;
+        if (value(x, c) > largest) {
+          largest = value(x, c);
+          best = c;
+        }
       for (std::int64_t c = 0; c < r.classes; ++c) total += std::exp(value(x, c) - largest);
       for (std::int64_t c = 0; c < r.classes; ++c) {
         const double v = value(x, c);
@@ -98,7 +101,10 @@ void measure(Measure& sum, const Labels& labels, DType dtype, const std::byte* v
         const double t = indices ? static_cast<double>(indices[i]) : static_cast<double>(dense[i]);
         const auto v = static_cast<double>(x[i]);
         sum.loss += each(v, t) / static_cast<double>(per_sample);
-        if (binary && per_sample == 1) sum.correct += (v > threshold) == (t > 0.5), ++sum.rows;
+        if (binary && per_sample == 1) {
+          sum.correct += (v > threshold) == (t > 0.5);
+          ++sum.rows;
+        }
       }
     }
   });

@@ -71,7 +71,9 @@ void keep_values(Initial& initial, const std::vector<NamedTensor>& had) {
   for (const NamedTensor& v : had) known[v.name] = &v.tensor;
   for (NamedTensor& v : initial.values)
     if (const auto it = known.find(v.name); it != known.end() && it->second->type() == v.tensor.type()) v.tensor = *it->second;
-  initial.missing.clear(), initial.constant.clear(), initial.chosen.clear();
+  initial.missing.clear();
+  initial.constant.clear();
+  initial.chosen.clear();
 }
 
 std::string list_some(const std::vector<std::string>& names) {
@@ -110,7 +112,7 @@ Labels Model::State::labels_for(const ModelOptions& o) const {
     for (const Value& v : graph.values)
       if (v.depends_on_batch) names.push_back(v.name);
     if (std::find(names.begin(), names.end(), o.plan.loss_on) == names.end()) {
-      const std::string near = nearest(o.plan.loss_on, names), of = concat("--loss-on ", o.plan.loss_on, ": model '", graph.name, "' computes no value of that name");
+      const std::string near = nearest(o.plan.loss_on, names), of = concat("option loss_on ", o.plan.loss_on, ": model '", graph.name, "' computes no value of that name");
       if (!near.empty()) fail(ExitCode::usage, of, ", did you mean '", near, "'?");
       std::vector<std::string> outputs;
       for (const ValueId out : graph.outputs) outputs.push_back(graph[out].name);
@@ -120,7 +122,7 @@ Labels Model::State::labels_for(const ModelOptions& o) const {
   return labels_of(source(o), o.plan);
 }
 
-Loader::RowsOf Model::State::rows_here() const {
+LoaderOptions::RowsOf Model::State::rows_here() const {
   if (!options.world) return {};
   std::vector<double> weights;
   for (const DeviceSpec& d : options.plan.devices) weights.push_back(d.weight);
@@ -216,8 +218,8 @@ Model Model::load(const std::filesystem::path& path, const WeightOptions& weight
     for (const std::string& pattern : *patterns)
       if (std::none_of(names.begin(), names.end(), [&, &p = pattern](const std::string& name) { return matches_any(name, {p}); })) {
         const std::string near = nearest(pattern, names);
-        fail(ExitCode::usage, "--", option, " '", pattern, "': model '", file.name(), "' holds no float tensor of that name",
-             near.empty() ? ": tandem summary --weights lists them" : concat(", did you mean '", near, "'?"));
+        fail(ExitCode::usage, "option ", option, " '", pattern, "': model '", file.name(), "' holds no float tensor of that name",
+             near.empty() ? ": ModelFile::tensors() lists them" : concat(", did you mean '", near, "'?"));
       }
   return Model(std::move(file));
 }
@@ -259,7 +261,8 @@ std::string Model::training_graph(const ModelOptions& o) const {
 }
 
 DataRequest Model::data_request() const {
-  return state_->running(), data_request(state_->options);
+  state_->running();  // fails where nothing was compiled
+  return data_request(state_->options);
 }
 
 DataRequest Model::data_request(const ModelOptions& o) const {
@@ -320,12 +323,12 @@ void Model::compile(const ModelOptions& options, Backends backends) {
     s.notes.push_back(concat(options.plans.string(), " keeps no plan for this model with these devices and options: it is planned anew, "
                              "and results may differ in their last bits from those of a run without the break"));
   if (!initial.missing.empty())
-    s.notes.push_back(concat("the template has no values for ", list_some(initial.missing), ": they start as he-normal (--init names another)"));
+    s.notes.push_back(concat("the template has no values for ", list_some(initial.missing), ": they start as he-normal (option init names another)"));
   if (!initial.chosen.empty())
-    s.notes.push_back(concat("the template holds no trained weights: they start as ", initial.chosen, " (--init names another, --init keep takes the template's)"));
+    s.notes.push_back(concat("the template holds no trained weights: they start as ", initial.chosen, " (option init names another, option init keep takes the template's)"));
   if (!initial.constant.empty())
     s.notes.push_back(concat("all values are alike in ", list_some(initial.constant),
-                             ": no training tells such weights apart (--init he-normal or glorot-uniform draws them)"));
+                             ": no training tells such weights apart (option init he-normal or glorot-uniform draws them)"));
 
   s.preparation = {{"loss", options.plan.loss}};
   if (!options.plan.loss_on.empty()) s.preparation["loss_on"] = options.plan.loss_on;

@@ -47,7 +47,7 @@ struct Model::State {
   bool any(bool mine) const { return options.world ? options.world->any(mine) : mine; }  // of the ranks
   CompileOptions plan_options(const ModelOptions& o) const;  // with the names of the template's tensors
   bool first() const { return !options.world || options.world->rank() == 0; }  // the one that writes
-  Loader::RowsOf rows_here() const;                         // those of a batch that this process's devices take
+  LoaderOptions::RowsOf rows_here() const;                         // those of a batch that this process's devices take
   Session& running() const;                                 // fails (usage) before compile
   std::size_t plan_for(PlanMode mode, std::int64_t batch);  // compiled when first asked for
   void prepare_runner(std::size_t plan);

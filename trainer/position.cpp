@@ -30,7 +30,10 @@ Position position_of(const Json& state, std::int64_t batches) {
               .trace = LossTrace::from(state.at("trace")),
               .history = {}};
   for (const Json& e : state.at("history").array()) at.history.push_back(epoch_report(e));
-  if (at.batch == batches) ++at.epoch, at.batch = 0;
+  if (at.batch == batches) {
+    ++at.epoch;
+    at.batch = 0;
+  }
   return at;
 }
 

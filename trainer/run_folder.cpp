@@ -32,7 +32,8 @@ void LossTrace::add(double loss) {
   sum_ += loss;
   if (++count_ < window_) return;
   means_.push_back(sum_ / static_cast<double>(count_));
-  sum_ = 0, count_ = 0;
+  sum_ = 0;
+  count_ = 0;
   if (means_.size() < most) return;
   for (std::size_t i = 0; i < most / 2; ++i) means_[i] = (means_[2 * i] + means_[2 * i + 1]) / 2;
   means_.resize(most / 2);

@@ -177,7 +177,10 @@ Operator batch_normalization_backward() {
                 const std::int64_t channels = channels_of(c);
                 for (int i = 2; i < 6; ++i) expect_shape(c, i, Shape{channels});
                 for (const int i : {1, 7})
-                  if (c.has_input(i)) expect_shape(c, i, c.shape(0)), expect_dtype(c, i, c.input(0).dtype);
+                  if (c.has_input(i)) {
+                    expect_shape(c, i, c.shape(0));
+                    expect_dtype(c, i, c.input(0).dtype);
+                  }
                 c.set_output(0, c.input(0));
                 c.set_output(1, c.input(2));
                 c.set_output(2, c.input(3));

@@ -1,3 +1,5 @@
+// What the CPU tells the planner of itself, its kernels by description, and how they are timed: with cold caches, in a team of
+// threads of its own.
 #include "kernels/cpu/backend.h"
 
 #include <omp.h>

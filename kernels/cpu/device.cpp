@@ -1,3 +1,4 @@
+// Opens a share of the cores: pins its threads and takes its arenas from the system.
 #include "kernels/cpu/device.h"
 
 #include <omp.h>

@@ -1,3 +1,4 @@
+// Asks the processor what it has, once.
 #include "kernels/cpu/isa.h"
 
 #include <cstdlib>

@@ -1,3 +1,4 @@
+// Reads the machine's cores, name and memory from Linux, under the limits that control groups set.
 #include "kernels/cpu/machine.h"
 
 #include <omp.h>

@@ -1,3 +1,4 @@
+// A stream is a thread that works off a ring of commands, but for a device's first one, which runs them where they are queued.
 #include "kernels/cpu/streams.h"
 
 #include <array>

@@ -1,3 +1,4 @@
+// Which GPUs can be used and why others cannot, what the planner is told of them, and how kernels are timed on one.
 #include "kernels/cuda/backend.h"
 
 #include <cublasLt.h>
@@ -81,12 +82,6 @@ std::string CudaBackend::version() const {
   return concat("CUDA ", version_text(runtime), ", cuDNN ", cudnnGetVersion(), ", cuBLASLt ", cublasLtGetVersion(), ", ", libraries_->device().model.name);
 }
 
-// Convolutions that sum what they write and normalize what they read: cuDNN has kernels made for them in float16 on Hopper.
-Fusions CudaBackend::fusions(Precision precision) const {
-  const bool chain = precision == Precision::fp16 && libraries_->device().capability == 90;
-  return {.normalized_sums = true, .narrow_updates = true, .masked_gradients = true, .channel_sums = chain, .normalized_inputs = chain};
-}
-
 DeviceModel CudaBackend::model(int index, int devices_in_use) const {
   if (!unusable_.empty()) return libraries_->device().model;
   if (index < 0 || index >= device_count_) fail(ExitCode::device, "cuda:", index, ": there are devices cuda:0 to cuda:", device_count_ - 1);
@@ -117,6 +112,8 @@ std::vector<KernelDescription> CudaBackend::describe(const KernelRequest& reques
   }
   return all;
 }
+
+bool CudaBackend::fuses(const KernelRequest& request) const { return cuda::fuses(request, libraries_->device().capability); }
 
 Timing CudaBackend::measure(const KernelDescription& description, const KernelOptions& options) const try {
   constexpr int runs = 8;

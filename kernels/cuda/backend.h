@@ -14,12 +14,12 @@ class CudaBackend final : public Backend {
   std::string unusable() const override { return unusable_; }
   std::string declines(Precision) const override { return {}; }
   bool stages_inputs() const override { return true; }
-  Fusions fusions(Precision precision) const override;
   int device_count() const override { return device_count_; }
   DeviceModel model(int index, int devices_in_use) const override;
   std::int64_t free_memory(int index, int devices_in_use) const override;
   std::vector<KernelRow> rows() const override;
   std::vector<KernelDescription> describe(const KernelRequest& request) const override;
+  bool fuses(const KernelRequest& request) const override;
   Timing measure(const KernelDescription& description, const KernelOptions& options) const override;
   std::unique_ptr<Device> open(int index, const KernelOptions& options) const override;
   std::unique_ptr<CollectiveGroup> create_group(const GroupSpec& spec) const override;

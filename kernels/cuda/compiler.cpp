@@ -1,3 +1,4 @@
+// Opens NVRTC, compiles a source for a device, and keeps what came out in memory and on disk.
 #include "kernels/cuda/compiler.h"
 
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+// Memory, streams and events by the CUDA runtime; a step recorded as a CUDA graph is started by one call.
 #include "kernels/cuda/device.h"
 
 #include <cuda_runtime_api.h>

@@ -1,3 +1,4 @@
+// Reads what a GPU says of itself; what it does not say (float32 peak, links) follows from its generation.
 #include "kernels/cuda/device_description.h"
 
 #include <cuda_runtime_api.h>

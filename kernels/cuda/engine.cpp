@@ -1,3 +1,4 @@
+// Reads and writes the part of a kernel's name that says which engine runs it.
 #include "kernels/cuda/engine.h"
 
 #include <charconv>

@@ -1,3 +1,4 @@
+// CUDA's list of kernels: the libraries' first, then our own (native/kernels.cpp), which need none.
 #include "kernels/cuda/kernels.h"
 
 #include "kernels/cuda/fused/elementwise.h"

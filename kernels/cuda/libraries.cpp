@@ -1,3 +1,4 @@
+// Makes a thread's handles when it first asks for them.
 #include "kernels/cuda/libraries.h"
 
 #include <cublasLt.h>

@@ -170,7 +170,11 @@ class Selector {
       for (std::size_t k = 0; k < request.outputs.size(); ++k)
         if (request.outputs[k].present() && !request.outputs[k].layout.any() && request.outputs[k].layout != all[i].outputs[k].layout)
           total += values_.reorder_seconds(all[i].outputs[k], request.outputs[k]);
-      if (first || total < best_total) best = i, best_total = total, best_cost = cost;
+      if (first || total < best_total) {
+        best = i;
+        best_total = total;
+        best_cost = cost;
+      }
       first = false;
     }
     const KernelDescription chosen = all[best];
@@ -243,20 +247,9 @@ class Selector {
   BufferId output(const Node& node, std::size_t k, const KernelDescription& d, const KernelRequest& request) {
     const ValueId out = node.outputs[k];
     if (!out.present()) return {};
-    if (!node.op->in_place.empty()) {
-      const std::size_t pattern = node.op->in_place.size();
-      std::size_t in = 0;
-      if (node.attributes.has("tensors")) {
-        const auto tensors = static_cast<std::size_t>(std::max<std::int64_t>(1, node.attributes.integer("tensors")));
-        const std::size_t per_out = node.outputs.size() / tensors, per_in = (node.inputs.size() - 1) / tensors;
-        // Outputs are the parameter and its states; the gradient, second of the inputs, is only read.
-        const std::size_t t = k / per_out, i = k % per_out;
-        in = 1 + t * per_in + (i == 0 ? 0 : i + 1);
-      } else {
-        in = static_cast<std::size_t>(node.op->in_place[k % pattern]);
-      }
-      const BufferId kept = values_.of(node.inputs[in])[0];
-      if (values_.operand(kept) != d.outputs[k]) fail("kernel ", d.kernel, " updates '", graph_[node.inputs[in]].name, "' as ", d.outputs[k], ", it is kept as ", values_.operand(kept));
+    if (const std::vector<ValueId> updated = updated_by(node); !updated.empty()) {
+      const BufferId kept = values_.of(updated[k])[0];
+      if (values_.operand(kept) != d.outputs[k]) fail("kernel ", d.kernel, " updates '", graph_[updated[k]].name, "' as ", d.outputs[k], ", it is kept as ", values_.operand(kept));
       return values_.add(out, d.outputs[k], MemoryClass::weights, kept);
     }
     const bool summed = values_.summed(out);

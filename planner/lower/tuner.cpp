@@ -1,3 +1,5 @@
+// Asks a backend for the kernels of each request once, estimates or times them, and keeps times in a file by what they depend
+// on.
 #include "planner/lower/tuner.h"
 
 #include <algorithm>

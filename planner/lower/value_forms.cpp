@@ -1,3 +1,4 @@
+// Keeps, for each value of a graph, the buffers that hold it, and adds a Reorder or a Cast where a kernel wants another form.
 #include "planner/lower/value_forms.h"
 
 #include <algorithm>
@@ -169,7 +170,10 @@ void ValueForms::convert(std::string_view op, BufferId from, BufferId to) {
   for (const KernelDescription& d : tuner_.describe(request)) {
     if (d.inputs[0] != operand(from) || d.outputs[0] != operand(to)) continue;
     const Cost c = tuner_.cost(request, d, 0, *options_.device);
-    if (!best || c.seconds < cost.seconds) best = &d, cost = c;
+    if (!best || c.seconds < cost.seconds) {
+      best = &d;
+      cost = c;
+    }
   }
   if (!best) fail("no kernel of backend ", backend_.name(), " makes ", operand(to), " of ", operand(from), " (", op, ")");
   const KernelDescription chosen = *best;

@@ -1,19 +1,12 @@
 // The backward graph of the loss, for all trainable parameters: their gradients become outputs.
 #include <algorithm>
 
-#include "planner/passes/loss_scaling.h"
 #include "planner/passes/graph_copy.h"
+#include "planner/passes/loss_scaling.h"
 #include "planner/passes/passes.h"
 
 namespace tandem {
 namespace {
-
-std::vector<ValueId> trainable_parameters(const Graph& graph) {
-  std::vector<ValueId> list;
-  for (std::size_t i = 0; i < graph.values.size(); ++i)
-    if (graph.values[i].kind == ValueKind::parameter && graph.values[i].trainable) list.push_back({static_cast<int>(i)});
-  return list;
-}
 
 // The parameters without a gradient, in one line.
 std::string unreached(const Graph& graph, std::span<const ValueId> parameters, std::span<const ValueId> gradients) {
@@ -35,8 +28,8 @@ Graph add_gradients(Graph graph, const CompileOptions& o, std::vector<std::strin
   const std::vector<ValueId> parameters = trainable_parameters(graph);
   for (const ValueId p : parameters)
     if (is_16_bit(graph[p].type.dtype))
-      fail("parameter '", graph[p].name, "' is ", graph[p].type.dtype, ": training keeps weights in float32, a template has to hold them so (--precision says what is computed in)");
-  if (parameters.empty()) fail("model '", graph.name, "' has no trainable parameter", o.freeze.empty() ? "" : " left after --freeze");
+      fail("parameter '", graph[p].name, "' is ", graph[p].type.dtype, ": training keeps weights in float32, a template has to hold them so (option precision says what is computed in)");
+  if (parameters.empty()) fail("model '", graph.name, "' has no trainable parameter", o.freeze.empty() ? "" : " left after option freeze");
   const ValueId loss = output_as(graph, ValueRole::loss);
   const std::optional<LossScaling> scaling = loss_scaling_of(o);
   const std::vector<ValueId> gradients = differentiate(graph, scaling ? scaled_loss(graph, *scaling, loss) : loss, parameters);

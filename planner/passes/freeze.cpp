@@ -1,4 +1,4 @@
-// --freeze: which parameters stay as they are.
+// Which parameters stay as they are, by the patterns of freeze and unfreeze, and what that means for normalizations.
 #include <algorithm>
 
 #include "graph/pattern.h"
@@ -29,7 +29,7 @@ void check_patterns(const Graph& model, const CompileOptions& o) {
         if (v.kind == ValueKind::parameter || v.kind == ValueKind::constant) names.push_back(v.name);
       if (std::any_of(names.begin(), names.end(), [&](const std::string& name) { return matches_any(name, {pattern}); })) continue;
       const std::string near = nearest(pattern, names);
-      fail(ExitCode::usage, "--", option, " '", pattern, "': model '", model.name, "' has no parameter of that name",
+      fail(ExitCode::usage, "option ", option, " '", pattern, "': model '", model.name, "' has no parameter of that name",
            near.empty() ? std::string() : concat(", did you mean '", near, "'?"));
     }
 }
@@ -52,7 +52,7 @@ Graph freeze(const Graph& model, const CompileOptions& o, std::vector<std::strin
     if (v.trainable && is_frozen(v.name, o)) v.trainable = false;
   if (normalizations > 0)
     warnings.push_back(concat("frozen: ", normalizations, normalizations == 1 ? " BatchNormalization normalizes" : " BatchNormalizations normalize",
-                              " with running statistics, which stay as they are (to train with those of the batch: --unfreeze their names)"));
+                              " with running statistics, which stay as they are (to train with those of the batch: option unfreeze their names)"));
   return graph;
 }
 

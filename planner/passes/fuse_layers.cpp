@@ -1,4 +1,5 @@
-// What one kernel can do at once becomes one node.
+// What one kernel can do at once becomes one node. Every backend has kernels for layers with a bias and an activation; of other
+// forms the backends of the plan are asked.
 #include <algorithm>
 
 #include "graph/views.h"
@@ -118,28 +119,28 @@ struct Row {
   std::string_view second;
   std::initializer_list<std::string_view> first;
   Rule rule;
-  bool Fusions::*where = nullptr;  // null: always
+  bool asked = false;  // the plan's backends decide
 };
 const Row layer_rows[] = {
     {"Add", {"Conv", "InnerProduct"}, add_bias},
-    {"Relu", {"Add"}, add_relu_to_normalized, &Fusions::normalized_sums},
+    {"Relu", {"Add"}, add_relu_to_normalized, true},
     {"Relu", {"Conv", "InnerProduct", "BatchNormalization", "BatchNormalizationTraining"}, add_relu},
     {"InnerProduct", {"Reshape"}, flatten_into_inner_product},
     {"InnerProduct", {"Transpose"}, transpose_into_inner_product},
 };
 
 const Row gradient_rows[] = {
-    {"ReluBackward", {"ConvolutionBackwardData"}, mask_gradient, &Fusions::masked_gradients},
+    {"ReluBackward", {"ConvolutionBackwardData"}, mask_gradient, true},
 };
 
-Graph round(const Graph& graph, std::span<const Row> rows, const Fusions& fusions, bool& changed) {
+Graph round(const Graph& graph, std::span<const Row> rows, const Fuses& fuses, bool& changed) {
   const Match match(graph);
   GraphCopy copy(graph);
   changed = false;
   for (const Node& node : graph.nodes) {
     bool fused_here = false;
     for (const Row& row : rows) {
-      if (row.second != node.op->name || fused_here || (row.where && !(fusions.*row.where))) continue;
+      if (row.second != node.op->name || fused_here || (row.asked && !fuses)) continue;
       for (const ValueId in : node.inputs) {
         NodeId before = match.only(in, row.first);
         if (!before.present() || fused_here) continue;
@@ -151,6 +152,7 @@ Graph round(const Graph& graph, std::span<const Row> rows, const Fusions& fusion
         const Node first = copy.to[copy.to[mapped].producer];
         Node fused;
         if (!row.rule({copy.to, first, second, match, before}, fused)) continue;
+        if (row.asked && !offered(fuses, copy.to, fused, fused.outputs.size())) continue;
         // The fused node makes the second one's output and the first one's others; the first stays, unread, until
         // simplify removes it.
         std::vector<std::string> origin = fused.origin;  // people look for the node that does the work
@@ -171,10 +173,10 @@ Graph round(const Graph& graph, std::span<const Row> rows, const Fusions& fusion
   return copy.finish();
 }
 
-Graph fuse(const Graph& graph, std::span<const Row> rows, const Fusions& fusions) {
+Graph fuse(const Graph& graph, std::span<const Row> rows, const Fuses& fuses) {
   Graph now = graph;
   for (bool changed = true; changed;) {
-    now = round(now, rows, fusions, changed);
+    now = round(now, rows, fuses, changed);
     if (changed) now = simplify(now);
   }
   return now;
@@ -182,7 +184,7 @@ Graph fuse(const Graph& graph, std::span<const Row> rows, const Fusions& fusions
 
 }  // namespace
 
-Graph fuse_layers(const Graph& graph, const Fusions& fusions) { return fuse(graph, layer_rows, fusions); }
-Graph fuse_gradients(const Graph& graph, const Fusions& fusions) { return fuse(graph, gradient_rows, fusions); }
+Graph fuse_layers(const Graph& graph, const Fuses& fuses) { return fuse(graph, layer_rows, fuses); }
+Graph fuse_gradients(const Graph& graph, const Fuses& fuses) { return fuse(graph, gradient_rows, fuses); }
 
 }  // namespace tandem

@@ -1,3 +1,4 @@
+// Passes that rewrite node by node map each old value to a new one here; those that only move or drop nodes arrange them.
 #include "planner/passes/graph_copy.h"
 
 #include <algorithm>
@@ -113,24 +114,17 @@ Graph without_updates(Graph graph) {
   return graph;
 }
 
+std::vector<ValueId> trainable_parameters(const Graph& graph) {
+  std::vector<ValueId> list;
+  for (std::size_t i = 0; i < graph.values.size(); ++i)
+    if (graph.values[i].kind == ValueKind::parameter && graph.values[i].trainable) list.push_back({static_cast<int>(i)});
+  return list;
+}
+
 ValueId output_as(const Graph& graph, ValueRole role, std::string_view of) {
   for (const GraphOutput& out : graph.outputs)
     if (out.role == role && out.of == of) return out;
   fail("graph '", graph.name, "' gives no ", name_of(role), of.empty() ? "" : " ", of);
-}
-
-std::vector<ValueId> updated_by(const Node& node) {
-  std::vector<ValueId> list;
-  const std::size_t tensors = node.attributes.has("tensors") ? static_cast<std::size_t>(std::max<std::int64_t>(1, node.attributes.integer("tensors"))) : 0;
-  if (tensors == 0) {
-    for (const int in : node.op->in_place) list.push_back(node.inputs[static_cast<std::size_t>(in)]);
-    return list;
-  }
-  // Of each tensor come the parameter, its gradient, which is only read, its states, and perhaps a copy.
-  const std::size_t stride = (node.inputs.size() - 1) / tensors;
-  for (std::size_t i = 0; i < tensors * stride; ++i)
-    if (i % stride != 1) list.push_back(node.inputs[1 + i]);
-  return list;
 }
 
 }  // namespace tandem

@@ -36,10 +36,10 @@ void put_updates_last(Graph& graph);
 // Without the nodes that write parameters.
 Graph without_updates(Graph graph);
 
+// What the optimizer may update, in the order of the values.
+std::vector<ValueId> trainable_parameters(const Graph& graph);
+
 // The output of this role, which must be there.
 ValueId output_as(const Graph& graph, ValueRole role, std::string_view of = {});
-
-// What a node writes in place, in the order of its outputs.
-std::vector<ValueId> updated_by(const Node& node);
 
 }  // namespace tandem

@@ -1,8 +1,9 @@
 // Gradients that the caller asked for are given in their parameters' template form.
 #include <algorithm>
 
-#include "planner/passes/loss_scaling.h"
+#include "graph/layout_tag.h"
 #include "planner/passes/graph_copy.h"
+#include "planner/passes/loss_scaling.h"
 #include "planner/passes/passes.h"
 
 namespace tandem {
@@ -13,7 +14,7 @@ ValueId in_template_form(Graph& graph, const Value& parameter, ValueId gradient)
   GraphBuilder b(graph, concat("gradient/", parameter.name), {});
   if (!parameter.source.any() && !parameter.source.is_row_major()) {
     Ints perm;
-    for (const char axis : parameter.source.tag()) perm.push_back(axis - 'a');
+    for (const int axis : tag_of(parameter.source).axes) perm.push_back(axis);
     gradient = b.transpose(gradient, perm);
   }
   return b.reshape(gradient, parameter.template_shape);

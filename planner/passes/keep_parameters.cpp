@@ -2,6 +2,7 @@
 // other plan keeps them in: each parameter takes that shape here, and a view gives it back the one this graph's nodes want.
 #include <algorithm>
 
+#include "graph/layout_tag.h"
 #include "graph/views.h"
 #include "planner/passes/graph_copy.h"
 #include "planner/passes/passes.h"
@@ -11,9 +12,8 @@ namespace {
 
 // Axes of a value in the order in which `source` has them in memory.
 Ints axes_of(const Layout& source, std::size_t rank) {
-  Ints axes(rank);
-  for (std::size_t i = 0; i < rank; ++i) axes[i] = source.any() ? static_cast<std::int64_t>(i) : source.tag()[i] - 'a';
-  return axes;
+  const std::vector<int> axes = tag_of(source.any() ? Layout::row_major(static_cast<int>(rank)) : source).axes;
+  return {axes.begin(), axes.begin() + static_cast<std::ptrdiff_t>(rank)};
 }
 
 Shape in_order(const Shape& shape, const Ints& axes) {

@@ -1,3 +1,5 @@
+// Finds the value that the loss stands on, the axis of its classes, and the shape of one sample's labels, and says which of
+// that was taken for want of a word in the model or the options.
 #include "planner/passes/labels.h"
 
 #include <algorithm>
@@ -104,14 +106,17 @@ Part part_of(const Pair& models, ValueId value, ValueId in_larger) {
   const std::int64_t count = rows_of(v, models.samples, larger);
   if (apart(v))
     fail("'", v.name, "' ", v.type, " holds its ", models.samples, " samples along axis ", v.batch.axis, v.batch.outer > 1 ? concat(", ", v.batch.outer, " times") : "",
-         "; the loss wants the rows of each sample together, along axis 0: --loss-on names another value");
+         "; the loss wants the rows of each sample together, along axis 0: option loss_on names another value");
   if (count < 1) {
     const std::string other = larger ? concat(", ", *larger, " for ", 2 * models.samples) : "";
     fail("'", v.name, "' does not grow with the batch along axis 0: it is ", v.type, " for ", models.samples, models.samples == 1 ? " sample" : " samples", other,
-         "; the loss wants rows of each sample: --loss-on names another value, --loss output takes a loss that the model computes");
+         "; the loss wants rows of each sample: option loss_on names another value, option loss output takes a loss that the model computes");
   }
   Part part{.shape = Shape(Ints(v.type.shape.begin() + 1, v.type.shape.end()))};
-  if (count > 1) part.shape.dims.insert(part.shape.dims.begin(), count), part.first = 1;
+  if (count > 1) {
+    part.shape.dims.insert(part.shape.dims.begin(), count);
+    part.first = 1;
+  }
   return part;
 }
 
@@ -119,7 +124,7 @@ Part part_of(const Pair& models, ValueId value, ValueId in_larger) {
 int asked_axis(const CompileOptions& o, const Value& value, const Part& part) {
   const int rank = value.type.shape.rank(), axis = *o.class_axis < 0 ? *o.class_axis + rank : *o.class_axis;
   if (axis < 1 || axis >= rank)
-    fail(ExitCode::usage, "--class-axis ", *o.class_axis, ": '", value.name, "' is ", value.type, ", expected an axis of 1 to ", rank - 1);
+    fail(ExitCode::usage, "option class_axis ", *o.class_axis, ": '", value.name, "' is ", value.type, ", expected an axis of 1 to ", rank - 1);
   return axis - 1 + part.first;
 }
 
@@ -132,17 +137,20 @@ void take_classes(Labels& l, const Pair& models, const CompileOptions& o, ValueI
   if (l.kind == OutputKind::plain) {
     int wide = 0;
     for (int i = part.shape.rank() - 1; i >= part.first; --i)
-      if (part.shape[i] > 1) ++wide, l.axis = i;  // the first axis of more than one element
+      if (part.shape[i] > 1) {  // the first axis of more than one element
+        ++wide;
+        l.axis = i;
+      }
     if (wide > 1) l.axis = part.first;
     if (o.class_axis)
       l.axis = asked_axis(o, v, part);
     else if (wide > 1)
-      l.assumed = concat("the classes of '", v.name, "' ", v.type, " are taken to stand on axis 1; --class-axis names another");
+      l.assumed = concat("the classes of '", v.name, "' ", v.type, " are taken to stand on axis 1; option class_axis names another");
   } else {
     if (s.axis == 0) fail("'", v.name, "': its softmax is over the batch, there are no classes");
     l.axis = s.axis - 1 + part.first;
     if (o.class_axis && v.type.shape == models.graph[s.logits].type.shape && asked_axis(o, v, part) != l.axis)
-      fail(ExitCode::usage, "--class-axis ", *o.class_axis, ": the softmax of '", v.name, "' ", v.type, " is over axis ", s.axis);
+      fail(ExitCode::usage, "option class_axis ", *o.class_axis, ": the softmax of '", v.name, "' ", v.type, " is over axis ", s.axis);
   }
   l.classes = l.scores[l.axis];
   if (o.dense_labels)
@@ -208,7 +216,7 @@ std::string fit_labels(const GraphSource& source, CompileOptions& o, const Tenso
   const std::string assumed = fitting.size() == 1 || l.assumed.empty()
                                   ? ""
                                   : concat("labels ", sample, " fit classes on axis ", fitting[0], " and on axis ", fitting[1], " of '", l.value,
-                                           "': axis ", fitting[0], " is taken; --class-axis names another");
+                                           "': axis ", fitting[0], " is taken; option class_axis names another");
   if (fitting[0] != usual || !l.assumed.empty()) o.class_axis = fitting[0];
   return assumed;
 }
@@ -219,8 +227,8 @@ ValueId loss_value(const Graph& model, const CompileOptions& o) {
   for (const ValueId out : model.outputs)
     if (model[out].name == o.loss_on) return out;
   const auto found = model.find(o.loss_on);
-  if (!found) fail(ExitCode::usage, "--loss-on ", o.loss_on, ": model '", model.name, "' has no value of that name");
-  if (!is_float(model[*found].type.dtype)) fail(ExitCode::usage, "--loss-on ", o.loss_on, ": it is ", model[*found].type, ", expected floating point");
+  if (!found) fail(ExitCode::usage, "option loss_on ", o.loss_on, ": model '", model.name, "' has no value of that name");
+  if (!is_float(model[*found].type.dtype)) fail(ExitCode::usage, "option loss_on ", o.loss_on, ": it is ", model[*found].type, ", expected floating point");
   return *found;
 }
 

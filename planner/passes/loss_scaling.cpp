@@ -1,3 +1,5 @@
+// The nodes of a scaled loss: its product with the scale, the check that all gradients are finite, and what follows for the
+// scale.
 #include "planner/passes/loss_scaling.h"
 
 #include "graph/operator.h"

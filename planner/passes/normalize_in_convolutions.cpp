@@ -9,10 +9,14 @@
 namespace tandem {
 namespace {
 
-// A convolution that sums its channels, or the gradient of such a one's weights: what libraries have kernels for.
-bool can_normalize(const Node& node) {
-  if (node.inputs.size() != 2 || node.attributes.integer("group", 1) != 1) return false;
-  return node.op->name == "Conv" ? node.outputs.size() == 3 : node.op->name == "ConvolutionBackwardWeights" && node.outputs.size() == 1;
+// A convolution, or the gradient of one's weights, with these two operands more; by a backend's offer.
+bool can_normalize(const Graph& graph, const Node& node, const Fuses& fuses) {
+  const bool forward = node.op->name == "Conv";
+  if (node.inputs.size() != 2 || (!forward && node.op->name != "ConvolutionBackwardWeights")) return false;
+  std::vector<TensorType> inputs{graph[node.inputs[0]].type, graph[node.inputs[1]].type};
+  if (forward) inputs.emplace_back();  // no bias
+  inputs.insert(inputs.end(), 2, {inputs[0].dtype, Shape{inputs[0].shape[1]}});
+  return offered(fuses, *node.op, node.attributes, inputs, node.outputs.size());
 }
 
 // How what a normalization wrote is made of its input now.
@@ -22,15 +26,15 @@ struct Factors {
 
 }  // namespace
 
-Graph normalize_in_convolutions(const Graph& graph, const Fusions& fusions) {
-  if (!fusions.normalized_inputs) return graph;
+Graph normalize_in_convolutions(const Graph& graph, const Fuses& fuses) {
+  if (!fuses) return graph;
   const IdVector<ValueId, std::vector<NodeId>> readers = graph.consumers();
   const auto read_by_convolutions = [&](const Node& node) {
     if (node.op->name != "BatchNormalizationTraining" || node.inputs.size() < 6 || node.inputs[3].present() || !node.attributes.has("activation")) return false;
     const ValueId y = node.outputs[0];
     const std::vector<NodeId>& all = readers[y];
     return !all.empty() && std::find(graph.outputs.begin(), graph.outputs.end(), y) == graph.outputs.end() &&
-           std::all_of(all.begin(), all.end(), [&](NodeId n) { return can_normalize(graph[n]) && graph[n].inputs[0] == y && graph[n].inputs[1] != y; });
+           std::all_of(all.begin(), all.end(), [&](NodeId n) { return graph[n].inputs[0] == y && graph[n].inputs[1] != y && can_normalize(graph, graph[n], fuses); });
   };
   std::map<ValueId, Factors> factors;
   GraphCopy copy(graph);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "planner/options.h"
+#include "planner/passes/fusing.h"
 #include "planner/passes/labels.h"
 
 namespace tandem {
@@ -17,7 +18,7 @@ struct PassContext {
   std::int64_t samples = 0;            // of the graph
   const Labels* labels = nullptr;      // of training
   std::optional<PlacementRequest> placement;  // where there are several devices
-  Fusions fusions;                     // what all backends of the plan have kernels for
+  Fuses fuses;                         // which nodes the backends of the plan offer in place of several
   const Plan* parameters_of = nullptr; // a plan whose parameters this one reads
   std::vector<std::string> warnings;   // found on the way
 

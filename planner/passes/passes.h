@@ -5,6 +5,7 @@
 
 #include "graph/operator.h"
 #include "planner/options.h"
+#include "planner/passes/fusing.h"
 #include "planner/passes/labels.h"
 #include "planner/plan/plan.h"
 
@@ -32,20 +33,20 @@ Graph synchronize_batch_norm(const Graph& graph, std::int64_t samples, std::int6
 // kept. BatchNormalization + Relu stay together. Before differentiation.
 Graph pool_before_relu(const Graph& graph);
 
-// Bias and activation into the producing node, BatchNormalization + Add + Relu, flatten + InnerProduct. Before
-// differentiation.
-Graph fuse_layers(const Graph& graph, const Fusions& fusions = {});
+// Bias and activation into the producing node, flatten + InnerProduct; BatchNormalization + Add + Relu where that is offered.
+// Before differentiation.
+Graph fuse_layers(const Graph& graph, const Fuses& fuses = {});
 
-// What BatchNormalizationTraining's statistics are computed from is summed by the convolution before it. After
-// mixed_precision, before differentiation.
-Graph sum_channels(const Graph& graph, const Fusions& fusions);
+// What BatchNormalizationTraining's statistics are computed from is summed by the convolution before it, where that is
+// offered. After mixed_precision, before differentiation.
+Graph sum_channels(const Graph& graph, const Fuses& fuses);
 
-// BatchNormalizationTraining + Relu of what a convolution summed, where only convolutions that sum and the gradients of
-// their weights read it: these apply it themselves, and it is never written. After differentiation.
-Graph normalize_in_convolutions(const Graph& graph, const Fusions& fusions);
+// BatchNormalizationTraining + Relu of what a convolution summed, where only convolutions and the gradients of their weights
+// read it, and all of them are offered with that: they apply it themselves, and it is never written. After differentiation.
+Graph normalize_in_convolutions(const Graph& graph, const Fuses& fuses);
 
-// Relu's gradient into that of the convolution behind it. After differentiation.
-Graph fuse_gradients(const Graph& graph, const Fusions& fusions);
+// Relu's gradient into that of the convolution behind it, where that is offered. After differentiation.
+Graph fuse_gradients(const Graph& graph, const Fuses& fuses);
 
 // Activations, and the operands of convolutions and products, in 16 bits where the precision has them, with a Cast wherever
 // the types meet. Before differentiation: the gradient of a Cast is a Cast. Fails (model) on 16-bit parameters.
@@ -55,10 +56,10 @@ Graph mixed_precision(const Graph& graph, Precision precision);
 // them. Of graphs that only read parameters.
 Graph keep_parameters(const Graph& graph, const Plan& owner);
 
-// Takes the Casts between 16-bit kernels and updates out, before the updates are appended. Gradients that would only be cast
-// for their update stay as they are. What was a Cast of an updated parameter to 16 bits becomes a parameter (role copy), which
-// the update has to write.
-Graph narrow_updates(Graph graph);
+// Takes the Casts between 16-bit kernels and updates out, where updates are offered that do without, before they are appended.
+// Gradients that would only be cast for their update stay as they are. What was a Cast of an updated parameter to 16 bits
+// becomes a parameter (role copy), which the update has to write.
+Graph narrow_updates(Graph graph, const OptimizerOptions& optimizer, const Fuses& fuses);
 
 // Elementwise nodes into programs (Elementwise). After differentiation.
 Graph fuse_elementwise(const Graph& graph);

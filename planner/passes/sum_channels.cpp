@@ -1,6 +1,7 @@
 // Lets a convolution sum each channel of its output, and the squares, while it writes it; BatchNormalizationTraining behind it
 // then takes the sums and reads the tensor once less.
 #include <map>
+#include <set>
 
 #include "planner/passes/graph_copy.h"
 #include "planner/passes/passes.h"
@@ -8,30 +9,34 @@
 namespace tandem {
 namespace {
 
-// Tensor cores take channels in eights; others cost the convolution more than the statistics' own pass over its output.
-bool sums(const Graph& graph, const Node& conv) {
-  const Shape &x = graph[conv.inputs[0]].type.shape, &y = graph[conv.outputs[0]].type.shape;
-  return conv.inputs.size() == 2 && !conv.attributes.has("activation") && conv.attributes.integer("group") == 1 && x[1] % 8 == 0 && y[1] % 8 == 0;
+// Whether this normalization is to take its statistics from sums of the convolution before it.
+bool summed(const Graph& graph, const Node& node, const Fuses& fuses) {
+  if (node.op->name != "BatchNormalizationTraining" || node.inputs.size() > 4) return false;
+  const NodeId conv = graph[node.inputs[0]].producer;
+  if (!conv.present() || graph[conv].op->name != "Conv" || graph[conv].outputs.size() != 1 || !offered(fuses, graph, graph[conv], 3)) return false;
+  Node takes = node;
+  takes.inputs.resize(4);
+  takes.inputs.insert(takes.inputs.end(), 2, node.inputs[1]);  // sums are of the scale's type
+  return offered(fuses, graph, takes, takes.outputs.size());
 }
 
 }  // namespace
 
-Graph sum_channels(const Graph& graph, const Fusions& fusions) {
-  if (!fusions.channel_sums) return graph;
-  const auto summed = [&](const Node& node) -> NodeId {  // the convolution that sums for this node
-    if (node.op->name != "BatchNormalizationTraining" || node.inputs.size() > 4) return {};
-    const NodeId conv = graph[node.inputs[0]].producer;
-    return conv.present() && graph[conv].op->name == "Conv" && graph[conv].outputs.size() == 1 && sums(graph, graph[conv]) ? conv : NodeId{};
-  };
-  std::map<ValueId, NodeId> now;  // by what such a convolution writes
-  for (const Node& node : graph.nodes)
-    if (summed(node).present()) now[node.inputs[0]] = {};
+Graph sum_channels(const Graph& graph, const Fuses& fuses) {
+  std::map<ValueId, NodeId> now;  // by what a convolution that sums writes
+  std::set<ValueId> normalized;   // by such normalizations
+  for (const Node& node : graph.nodes) {
+    if (!summed(graph, node, fuses)) continue;
+    now[node.inputs[0]] = {};
+    normalized.insert(node.outputs[0]);
+  }
+  if (now.empty()) return graph;
   GraphCopy copy(graph);
   for (const Node& node : graph.nodes) {
     std::vector<ValueId> inputs = copy.mapped(node).inputs;
     if (const auto conv = now.find(node.outputs[0]); conv != now.end()) {
       conv->second = copy.copy(node, std::move(inputs), 3);
-    } else if (summed(node).present()) {
+    } else if (normalized.contains(node.outputs[0])) {
       const Node conv = copy.to[now[node.inputs[0]]];
       inputs.resize(4);
       inputs.insert(inputs.end(), {conv.outputs[1], conv.outputs[2]});

@@ -1,9 +1,9 @@
 #include "planner/plan/format.h"
 
 #include <array>
-#include <cctype>
 
 #include "graph/hash.h"
+#include "graph/layout_tag.h"
 
 namespace tandem {
 namespace {
@@ -39,28 +39,19 @@ std::string problem_of(const TensorType& type) {
 std::string problem_of(const Operand& operand) {
   if (std::string reason = problem_of(TensorType{operand.dtype, operand.shape}); !reason.empty()) return reason;
   if (operand.layout.opaque()) return "";
-  const std::string& tag = operand.layout.tag();
-  const int rank = std::max(operand.shape.rank(), 1);  // a scalar lies as "a"
   const auto misfit = [&] { return concat("layout '", operand.layout, "' does not fit shape ", operand.shape); };
-
+  const std::optional<LayoutTag> tag = LayoutTag::read(operand.layout.tag());
+  const int rank = std::max(operand.shape.rank(), 1);  // a scalar lies as "a"
+  if (!tag || std::ssize(tag->axes) != rank) return misfit();
   std::array<bool, most_axes> seen{};
-  std::size_t i = 0;
-  for (; i < tag.size() && std::isalpha(static_cast<unsigned char>(tag[i])); ++i) {
-    const int axis = std::tolower(static_cast<unsigned char>(tag[i])) - 'a';
+  for (const int axis : tag->axes) {
     if (axis >= rank || seen[static_cast<std::size_t>(axis)]) return misfit();
     seen[static_cast<std::size_t>(axis)] = true;
   }
-  if (static_cast<int>(i) != rank) return misfit();
   std::array<std::int64_t, most_axes> block;
   block.fill(1);
-  while (i < tag.size()) {
-    std::int64_t size = 0;
-    for (; i < tag.size() && std::isdigit(static_cast<unsigned char>(tag[i])); ++i)
-      if ((size = size * 10 + (tag[i] - '0')) > 4096) return misfit();
-    if (i == tag.size() || size == 0 || tag[i] < 'a' || tag[i] - 'a' >= operand.shape.rank()) return misfit();
-    std::int64_t& axis = block[static_cast<std::size_t>(tag[i++] - 'a')];
-    if ((axis *= size) > 1 << 20) return misfit();
-  }
+  for (const LayoutTag::Block& b : tag->blocks)
+    if (b.axis >= operand.shape.rank() || (block[static_cast<std::size_t>(b.axis)] *= b.size) > 1 << 20) return misfit();
   std::int64_t bytes = static_cast<std::int64_t>(size_of(operand.dtype));
   for (int axis = 0; axis < operand.shape.rank(); ++axis) {
     const std::int64_t b = block[static_cast<std::size_t>(axis)];

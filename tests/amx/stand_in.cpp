@@ -55,8 +55,14 @@ void answer_cpuid(greg_t* r) {
     c = part == 0 ? 0 : max_rows;
     d = 0;
   }
-  if (leaf == 0x1e) a = c = d = 0, b = 16 | row_bytes << 8;
-  r[REG_RAX] = a, r[REG_RBX] = b, r[REG_RCX] = c, r[REG_RDX] = d;
+  if (leaf == 0x1e) {
+    a = c = d = 0;
+    b = 16 | row_bytes << 8;
+  }
+  r[REG_RAX] = a;
+  r[REG_RBX] = b;
+  r[REG_RCX] = c;
+  r[REG_RDX] = d;
   r[REG_RIP] += 2;
 }
 

@@ -106,10 +106,14 @@ TEST_P(DryRun, SaysWhatTheRunWouldSay) {
   const TemporaryFolder folder;
   test::Model m;
   onnx::TensorProto w;
-  w.set_name("w"), w.set_data_type(onnx::TensorProto::FLOAT), w.add_dims(4), w.add_dims(3);
+  w.set_name("w");
+  w.set_data_type(onnx::TensorProto::FLOAT);
+  w.add_dims(4);
+  w.add_dims(3);
   w.set_data_location(onnx::TensorProto::EXTERNAL);
   auto& location = *w.add_external_data();
-  location.set_key("location"), location.set_value("w.bin");
+  location.set_key("location");
+  location.set_value("w.bin");
   m.input("x", "N,4").add(w).add(test::node("MatMul", {"x", "w"}, {"y"})).output("y");
   folder.write("m.onnx", m.bytes());
   folder.write("w.bin", std::string(48, '\1'));

@@ -141,7 +141,8 @@ TEST(SignalsInAValidation, BreakItOff) {
   const auto measures = [&](const std::string& run) {  // of the only epoch: loss, accuracy, val_loss, val_accuracy
     std::istringstream csv(read_file(folder / (run + "/metrics.csv")));
     std::string title, row, measures;
-    std::getline(csv, title), std::getline(csv, row);
+    std::getline(csv, title);
+    std::getline(csv, row);
     std::istringstream cells(row);
     for (int i = 0; std::getline(cells, row, ',') && i < 6; ++i)
       if (i >= 2) measures += row + ',';

@@ -100,7 +100,10 @@ TEST(TerminalThatIsResized, IsAskedAnew) {
   const Terminal terminal(120);
   std::size_t before = 0;
   const std::string text = terminal.run(words(training, folder.text()), code, [&](const std::string& so_far) {
-    if (before == 0 && bars(so_far).size() > 1) terminal.resize(40), before = so_far.size();
+    if (before == 0 && bars(so_far).size() > 1) {
+      terminal.resize(40);
+      before = so_far.size();
+    }
   });
   ASSERT_GT(before, 0u);
   const std::vector<std::string> wide = bars(text.substr(0, before)), narrow = bars(text.substr(before));

@@ -51,7 +51,7 @@ TEST(CudaPrecision, UpdatesReadAndWrite16Bits) {
       o.loss_scaling = LossScaling{.start = 0x1p20};
       std::vector<Trained> runs;
       for (const bool copies : {true, false}) {
-        backend.fused.narrow_updates = copies;
+        backend.refused = [copies = copies](const KernelRequest& r) { return !copies && r.op.ends_with("Update"); };
         runs.push_back(train_on(backend, mlp, o, 3, 0.05));
         int casts = 0, gradients = 0, kept = 0;
         for (const PlanParameter& p : runs.back().plan.parameters) kept += !p.copy_of.empty();
@@ -79,8 +79,9 @@ TEST(CudaPrecision, ConvolutionsAndNormalizationsAreAChain) {
   o.loss_scaling = LossScaling{.start = 256};
   std::vector<Trained> runs;
   for (const auto& [sums, normalized] : {std::pair{false, false}, {true, false}, {true, true}}) {
-    backend.fused.channel_sums = sums;
-    backend.fused.normalized_inputs = normalized;
+    backend.refused = [sums = sums, normalized = normalized](const KernelRequest& r) {
+      return (!sums && r.op == "Conv") || (!normalized && (r.op == "Conv" ? r.inputs.size() > 3 : r.op == "ConvolutionBackwardWeights"));
+    };
     const Trained& run = runs.emplace_back(train_on(backend, chain, o, 3, 0.05));
     const std::vector<Step>& steps = run.plan.devices[0].steps;
     EXPECT_EQ(std::count_if(steps.begin(), steps.end(), [](const Step& s) { return s.op() == "Conv" && s.outputs.size() == 3; }), sums ? 3 : 0);

@@ -14,7 +14,10 @@ template <class T>
 Tensor counted(DType dtype, const Shape& shape) {
   Tensor t(TensorType{dtype, shape});
   T next = 0;
-  for (T& v : t.write<T>()) v = next, next = static_cast<T>(next < 9 ? next + 1 : 0);
+  for (T& v : t.write<T>()) {
+    v = next;
+    next = static_cast<T>(next < 9 ? next + 1 : 0);
+  }
   return t;
 }
 
@@ -47,8 +50,10 @@ std::string gzip(const std::string& contents) {
   std::string out(contents.size() + contents.size() / 1000 + 64, '\0');
   z_stream z{};
   if (deflateInit2(&z, 6, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY) != Z_OK) return {};
-  z.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(contents.data())), z.avail_in = static_cast<uInt>(contents.size());
-  z.next_out = reinterpret_cast<Bytef*>(out.data()), z.avail_out = static_cast<uInt>(out.size());
+  z.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(contents.data()));
+  z.avail_in = static_cast<uInt>(contents.size());
+  z.next_out = reinterpret_cast<Bytef*>(out.data());
+  z.avail_out = static_cast<uInt>(out.size());
   deflate(&z, Z_FINISH);
   out.resize(out.size() - z.avail_out);
   deflateEnd(&z);

@@ -59,8 +59,10 @@ std::string gunzip(const std::string& bytes) {
   std::string out(1 << 16, '\0');
   z_stream z{};
   if (inflateInit2(&z, 16 + MAX_WBITS) != Z_OK) return {};
-  z.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data())), z.avail_in = static_cast<uInt>(bytes.size());
-  z.next_out = reinterpret_cast<Bytef*>(out.data()), z.avail_out = static_cast<uInt>(out.size());
+  z.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
+  z.avail_in = static_cast<uInt>(bytes.size());
+  z.next_out = reinterpret_cast<Bytef*>(out.data());
+  z.avail_out = static_cast<uInt>(out.size());
   inflate(&z, Z_FINISH);
   out.resize(out.size() - z.avail_out);
   inflateEnd(&z);

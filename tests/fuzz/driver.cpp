@@ -119,9 +119,10 @@ int main(int argc, char** argv) {
   unsigned seed = static_cast<unsigned>(number("seed"));
   if (seed == 0) seed = std::random_device()();
   shared_random = tandem::fuzz::Random(seed);
-  prefix = options["artifact_prefix"], timeout = static_cast<int>(number("timeout"));
+  prefix = options["artifact_prefix"];
+  timeout = static_cast<int>(number("timeout"));
   __sanitizer_set_death_callback([] { keep("crash"); });
-  signal(SIGALRM, [](int) { keep("timeout"), _exit(70); });
+  signal(SIGALRM, [](int) { keep("timeout"); _exit(70); });
 
   for (std::size_t i = 0; i < as_they_are; ++i) run(corpus[i]);
   std::fprintf(stderr, "seed %u: %zu inputs run in %.1f s, %zu to change\n", seed, as_they_are, seconds(), corpus.size());

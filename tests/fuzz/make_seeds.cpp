@@ -125,7 +125,8 @@ void write_plans(const fs::path& out, const std::string& name, const std::string
   plan("");
   options.plan.precision = Precision::bf16;
   plan("-bf16");
-  options.plan.precision = Precision::fp32, options.plan.devices.push_back({{"cpu", 1}});
+  options.plan.precision = Precision::fp32;
+  options.plan.devices.push_back({{"cpu", 1}});
   plan("-two");
   options.plan.mode = PlanMode::inference;
   plan("-inference");

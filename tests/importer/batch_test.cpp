@@ -79,8 +79,8 @@ TEST(Dims, ComeFromOptionsBySymbolOrPlace) {
   Model m;
   m.input("x", "N,H,?").output("y").add(node("Relu", {"x"}, {"y"}));
   const std::string report = m.report({.batch = 2});
-  EXPECT_NE(report.find("input 'x' axis 1 has no size: give one by --dim H=SIZE"), std::string::npos) << report;
-  EXPECT_NE(report.find("input 'x' axis 2 has no size: give one by --dim x:2=SIZE"), std::string::npos) << report;
+  EXPECT_NE(report.find("input 'x' axis 1 has no size: give one by option dims H=SIZE"), std::string::npos) << report;
+  EXPECT_NE(report.find("input 'x' axis 2 has no size: give one by option dims x:2=SIZE"), std::string::npos) << report;
   EXPECT_EQ(shape_of(m.parse().graph({.batch = 2, .dims = {{"H", 5}, {"x:2", 7}}}), "y"), (Shape{2, 5, 7}));
   EXPECT_EQ(shape_of(m.parse().graph({.batch = 2, .dims = {{"H", 0}, {"x:2", 7}}}), "y"), (Shape{2, 0, 7}));
   EXPECT_NE(m.report({.batch = 2, .dims = {{"H", -1}, {"x:2", 7}}}).find("axis 1 is given the size -1"), std::string::npos);
@@ -118,7 +118,7 @@ TEST(Dims, ABatchBehindTheSequenceIsReported) {
 TEST(Dims, ASymbolThatAlsoStandsElsewhereIsNoBatch) {
   Model m;
   m.input("x", "N,nodes").input("adjacent", "nodes,nodes").output("y").add(node("MatMul", {"x", "adjacent"}, {"y"}));
-  EXPECT_NE(m.report({.batch = 2}).find("input 'adjacent' axis 0 has no size: give one by --dim nodes=SIZE"), std::string::npos);
+  EXPECT_NE(m.report({.batch = 2}).find("input 'adjacent' axis 0 has no size: give one by option dims nodes=SIZE"), std::string::npos);
   EXPECT_EQ(shape_of(m.parse().graph({.batch = 2, .dims = {{"nodes", 5}}}), "adjacent"), (Shape{5, 5}));
 }
 

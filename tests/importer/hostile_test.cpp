@@ -248,7 +248,7 @@ TEST(Hostile, AllProblemsAtOnce) {
       .add(node("Foo", {"g"}, {"h"}))
       .output("h");
   const std::string report = m.report();
-  for (const char* part : {"--dim height=SIZE", "--dim width=SIZE", "nodes 'node_f', 'node_h': ai.onnx::Foo", "ai.onnx::Bar"})
+  for (const char* part : {"option dims height=SIZE", "option dims width=SIZE", "nodes 'node_f', 'node_h': ai.onnx::Foo", "ai.onnx::Bar"})
     EXPECT_NE(report.find(part), std::string::npos) << part << " in\n" << report;
   EXPECT_EQ(m.parse().problems({.batch = 0}).size(), 5U);
 }

@@ -18,13 +18,14 @@ void set_dims(onnx::TensorProto& tensor, const std::string& name, const std::vec
 
 struct AttributeSetter {
   onnx::AttributeProto& a;
-  void operator()(std::int64_t v) const { a.set_type(onnx::AttributeProto::INT), a.set_i(v); }
-  void operator()(float v) const { a.set_type(onnx::AttributeProto::FLOAT), a.set_f(v); }
+  void operator()(std::int64_t v) const { a.set_type(onnx::AttributeProto::INT); a.set_i(v); }
+  void operator()(float v) const { a.set_type(onnx::AttributeProto::FLOAT); a.set_f(v); }
   void operator()(const std::string& v) const {
     if (v.starts_with('@')) {
       a.set_ref_attr_name(v.substr(1));
     } else {
-      a.set_type(onnx::AttributeProto::STRING), a.set_s(v);
+      a.set_type(onnx::AttributeProto::STRING);
+      a.set_s(v);
     }
   }
   void operator()(const std::vector<std::int64_t>& v) const {
@@ -35,8 +36,8 @@ struct AttributeSetter {
     a.set_type(onnx::AttributeProto::FLOATS);
     for (const float f : v) a.add_floats(f);
   }
-  void operator()(const onnx::TensorProto& v) const { a.set_type(onnx::AttributeProto::TENSOR), *a.mutable_t() = v; }
-  void operator()(const onnx::GraphProto& v) const { a.set_type(onnx::AttributeProto::GRAPH), *a.mutable_g() = v; }
+  void operator()(const onnx::TensorProto& v) const { a.set_type(onnx::AttributeProto::TENSOR); *a.mutable_t() = v; }
+  void operator()(const onnx::GraphProto& v) const { a.set_type(onnx::AttributeProto::GRAPH); *a.mutable_g() = v; }
 };
 
 }  // namespace

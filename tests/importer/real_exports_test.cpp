@@ -81,7 +81,10 @@ void take_weights_out(onnx::ModelProto& model, onnx::ModelProto& exported, const
   remove_where(*to.mutable_input(), [&](const onnx::ValueInfoProto& input) { return made.contains(input.name()); });
   for (onnx::GraphProto* graph : {&from, &to})
     for (onnx::TensorProto& t : *graph->mutable_initializer())
-      if (weights.contains(t.name())) t.clear_raw_data(), t.clear_float_data();
+      if (weights.contains(t.name())) {
+        t.clear_raw_data();
+        t.clear_float_data();
+      }
 }
 
 class RealExport : public testing::TestWithParam<const char*> {};

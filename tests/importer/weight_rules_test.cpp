@@ -77,7 +77,8 @@ const Row rows[] = {
     {"stated_of_the_initializer", [](Model& m) {
        onnx::TensorProto w = vector_of(drawn(8));
        auto& entry = *w.add_metadata_props();
-       entry.set_key(kind_key), entry.set_value("BUFFER");
+       entry.set_key(kind_key);
+       entry.set_value("BUFFER");
        binary(m, "Mul", w);
      }, Holding::constant, "BUFFER"},
     {"of_a_function", [](Model& m) {
@@ -138,10 +139,10 @@ const Row rows[] = {
     {"bias_in_a_node", [](Model& m) { m.add(constant(float_tensor("", {8, 8}, drawn(64)), "k")).add(constant(vector_of(drawn(8), ""), "w")).add(node("MatMul", {"x", "k"}, {"h"})).add(node("Add", {"h", "w"}, {"y"})); }, Holding::trained, "the gradient reaches it"},
     {"matrix_in_a_node_beside_initializers", [](Model& m) { m.add(constant(float_tensor("", {8, 8}, drawn(64)), "w")).add(float_tensor("k", {8, 8}, drawn(64))).add(node("MatMul", {"x", "w"}, {"h"})).add(node("MatMul", {"h", "k"}, {"y"})); }, Holding::constant, "the model's weights are initializers", false},
     // What users say
-    {"said_trainable", [](Model& m) { binary(m, "Add", vector_of({0, -1e4F, 1, 0, 0, 0, 0, 0})); }, Holding::trained, "--trainable w*", true, "w", {.trainable = {"w*"}}},
-    {"said_constant", [](Model& m) { m.add(float_tensor("w", {8, 8}, drawn(64))).add(node("MatMul", {"x", "w"}, {"y"})); }, Holding::constant, "--constant ?", true, "w", {.constant = {"?"}}},
-    {"said_against_the_file", [](Model& m) { binary(m, "Mul", vector_of(drawn(8))); state(m, "w", "BUFFER"); }, Holding::trained, "--trainable w", true, "w", {.trainable = {"w"}}},
-    {"node_said_trainable", [](Model& m) { m.add(constant(vector_of(drawn(8), ""), "w")).add(node("Mul", {"x", "w"}, {"y"})); }, Holding::trained, "--trainable w", true, "w", {.trainable = {"w"}}},
+    {"said_trainable", [](Model& m) { binary(m, "Add", vector_of({0, -1e4F, 1, 0, 0, 0, 0, 0})); }, Holding::trained, "option trainable w*", true, "w", {.trainable = {"w*"}}},
+    {"said_constant", [](Model& m) { m.add(float_tensor("w", {8, 8}, drawn(64))).add(node("MatMul", {"x", "w"}, {"y"})); }, Holding::constant, "option constant ?", true, "w", {.constant = {"?"}}},
+    {"said_against_the_file", [](Model& m) { binary(m, "Mul", vector_of(drawn(8))); state(m, "w", "BUFFER"); }, Holding::trained, "option trainable w", true, "w", {.trainable = {"w"}}},
+    {"node_said_trainable", [](Model& m) { m.add(constant(vector_of(drawn(8), ""), "w")).add(node("Mul", {"x", "w"}, {"y"})); }, Holding::trained, "option trainable w", true, "w", {.trainable = {"w"}}},
 };
 // clang-format on
 
@@ -182,7 +183,7 @@ TEST(WeightOptions, ThatContradictTheModelAreRefused) {
   m.add(node("MatMul", {"x", "w"}, {"h"})).add(node("Clip", {"h", "", "top"}, {"c"})).add(node("BatchNormalization", {"c", "one", "b", "mean", "one"}, {"n"}));
   m.add(node("MatMul", {"n", "v"}, {"y"}));
   const Refused refused[] = {
-      {"both", {.trainable = {"w"}, .constant = {"w"}}, "'w' is named by --constant 'w' too"},
+      {"both", {.trainable = {"w"}, .constant = {"w"}}, "'w' is named by option constant 'w' too"},
       {"a bound", {.trainable = {"top"}}, "max of Clip"},
       {"a statistic", {.trainable = {"mean"}}, "a running statistic"},
       {"an unknown leader", {.tie = {{"q", "w"}}}, "no initializer 'q'"},
@@ -230,7 +231,7 @@ TEST(MergedTensors, AreUntiedAndWrittenSo) {
   const ModelFile file = ModelFile::parse(merged().bytes(), {}, {.untie = {"*"}});
   const Graph graph = file.graph({.batch = 2});
   EXPECT_EQ(said(graph, "read by several nodes"), "");
-  EXPECT_EQ(said(graph, "--untie: "), "--untie: the trained model has 2 initializers besides the template's");
+  EXPECT_EQ(said(graph, "option untie: "), "option untie: the trained model has 2 initializers besides the template's");
   for (const char* name : {"one", "one@2", "zero", "zero@2"}) {
     ASSERT_TRUE(graph.find(name)) << name;
     EXPECT_TRUE(graph[*graph.find(name)].trainable) << name;

@@ -13,7 +13,10 @@ CrossEntropy cross_entropy(const Values& x, const Values& target, std::size_t cl
     const double* const p = x.data() + row * classes;
     const double* const t = target.data() + row * classes;
     double sum = 0, weight = 0;
-    for (std::size_t c = 0; c < classes; ++c) sum += std::exp(p[c]), weight += t[c];
+    for (std::size_t c = 0; c < classes; ++c) {
+      sum += std::exp(p[c]);
+      weight += t[c];
+    }
     for (std::size_t c = 0; c < classes; ++c) {
       r.loss += scale * t[c] * (std::log(sum) - p[c]);
       r.gradient.push_back(scale * (weight * std::exp(p[c]) / sum - t[c]));
@@ -105,7 +108,10 @@ TEST(NativeLoss, NegativeLogLikelihoodAndItsGradient) {
     }
     std::vector<Operand> inputs = {plain(DType::float64, x), plain(DType::int64, places)};
     std::vector<Values> values = {logp, labels};
-    if (l.weighted) inputs.push_back(plain(DType::float64, {4})), values.push_back(weight);
+    if (l.weighted) {
+      inputs.push_back(plain(DType::float64, {4}));
+      values.push_back(weight);
+    }
     const Operand y = plain(DType::float64, none ? places : Shape{});
     expect_near(run_values({"NegativeLogLikelihoodLoss", attributes, inputs, {y}}, values)[0], none ? each : Values{mean ? loss / total : loss}, 1e-14, l.reduction);
 

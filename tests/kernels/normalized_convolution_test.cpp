@@ -23,7 +23,10 @@ TEST(BatchNormalization, StatisticsFromAConvolutionsSums) {
     for (std::size_t m = 0; m < 6; ++m) {
       double sum = 0, squares = 0;
       for (std::size_t n = 0; n < 3; ++n)
-        for (std::size_t i = 0; i < 12; ++i) sum += values[(n * 6 + m) * 12 + i], squares += values[(n * 6 + m) * 12 + i] * values[(n * 6 + m) * 12 + i];
+        for (std::size_t i = 0; i < 12; ++i) {
+          sum += values[(n * 6 + m) * 12 + i];
+          squares += values[(n * 6 + m) * 12 + i] * values[(n * 6 + m) * 12 + i];
+        }
       EXPECT_NEAR(out[1].values()[m], sum, dtype == DType::float32 ? 1e-5 : 1e-13);
       EXPECT_NEAR(out[2].values()[m], squares, dtype == DType::float32 ? 1e-5 : 1e-13);
     }

@@ -45,8 +45,14 @@ TEST(Implementations, ConvolutionsAreCompiledKernels) {
     for (const Direction& d : directions) {
       if (l.in == 3 && d.op == "ConvolutionBackwardData") continue;  // the gradient of the image is not wanted
       KernelRequest request{d.op, &attributes, {x, w}, {y}, {.threads = 2}, {}};
-      if (d.op == "ConvolutionBackwardData") request.inputs = {y, w}, request.outputs = {x};
-      if (d.op == "ConvolutionBackwardWeights") request.inputs = {x, y}, request.outputs = {w};
+      if (d.op == "ConvolutionBackwardData") {
+        request.inputs = {y, w};
+        request.outputs = {x};
+      }
+      if (d.op == "ConvolutionBackwardWeights") {
+        request.inputs = {x, y};
+        request.outputs = {w};
+      }
       const auto descriptions = d.describe(request);
       ASSERT_FALSE(descriptions.empty());
       const std::string name = onednn::implementation_of(*descriptions[0].make());

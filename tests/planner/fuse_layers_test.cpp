@@ -18,6 +18,10 @@ struct Network {
   ValueId normalized(ValueId v, const std::string& name) { return node("BatchNormalizationTraining", {v, parameter(name + "_scale", {3}), parameter(name + "_bias", {3})}, 4); }
 };
 
+const Fuses none = [](const KernelRequest&) { return false; };
+const Fuses adds = [](const KernelRequest& r) { return r.op == "BatchNormalizationTraining" && r.inputs.size() == 4 && r.attributes->text("activation", "") == "Relu"; };
+const Fuses masks = [](const KernelRequest& r) { return r.op == "ConvolutionBackwardData" && r.inputs.size() == 3; };
+
 struct Row {
   const char* name;
   bool wanted;  // by the plan's backends
@@ -63,7 +67,7 @@ TEST_P(NormalizedSums, BecomeOneNode) {
   Network n;
   const std::vector<ValueId> outputs = GetParam().outputs(n);
   n.graph.outputs.assign(outputs.begin(), outputs.end());
-  const Graph got = fuse_layers(n.graph, {.normalized_sums = GetParam().wanted});
+  const Graph got = fuse_layers(n.graph, GetParam().wanted ? adds : none);
   EXPECT_EQ(test::expression(got, got.outputs[0]), GetParam().first);
   EXPECT_EQ(got[got.outputs[0]].type, n.graph[n.graph.outputs[0]].type);
 }
@@ -76,7 +80,7 @@ TEST(NormalizedSums, KeepTheirStatistics) {
   const ValueId mean = n.graph[n.graph[y].producer].outputs[1];
   n.graph.outputs = {n.node("Relu", {n.node("Add", {y, n.z})})};
   GraphBuilder(n.graph, "a", {}).emit("RunningStatistics", {n.parameter("running", {3}), mean}, {{"momentum", 0.9F}});
-  const Graph got = fuse_layers(n.graph, {.normalized_sums = true});
+  const Graph got = fuse_layers(n.graph, adds);
   ASSERT_EQ(got.nodes.size(), 2U);
   const Node& fused = got[got[got.outputs[0]].producer];
   EXPECT_EQ(fused.attributes.text("activation", ""), "Relu");
@@ -124,7 +128,7 @@ TEST(MaskedGradients, BetweenConvolutions) {
       g.outputs = {z};
       const ValueId parameters[] = {*g.find("first")};
       g.outputs = {differentiate(g, z, parameters)[0]};
-      const Graph got = fuse_gradients(simplify(g), {.masked_gradients = wanted});
+      const Graph got = fuse_gradients(simplify(g), wanted ? masks : none);
       const Node& dw = got[got[got.outputs[0]].producer];
       const Node& masked = got[got[dw.inputs[1]].producer];
       if (wanted && !read_elsewhere) {

@@ -90,9 +90,9 @@ const Row rows[] = {
     {"images_softmax", {5, 4, 3}, first_softmax, ce, {}, false, "[5,4,3] 0 int64[4,3] 5"},
     {"classes_last_by_softmax", {6, 20}, softmax, ce, {}, false, "[6,20] 1 int64[6] 20"},
     {"classes_last_asked", {6, 20}, same, ce, -1, false, "[6,20] 1 int64[6] 20"},
-    {"axis_out_of_range", {6, 20}, same, ce, 3, false, "--class-axis 3: 'y' is float32[4,6,20], expected an axis of 1 to 2"},
-    {"axis_of_the_batch", {6, 20}, same, ce, 0, false, "--class-axis 0"},
-    {"axis_against_softmax", {6, 20}, softmax, ce, 1, false, "--class-axis 1: the softmax of 'y' float32[4,6,20] is over axis 2"},
+    {"axis_out_of_range", {6, 20}, same, ce, 3, false, "option class_axis 3: 'y' is float32[4,6,20], expected an axis of 1 to 2"},
+    {"axis_of_the_batch", {6, 20}, same, ce, 0, false, "option class_axis 0"},
+    {"axis_against_softmax", {6, 20}, softmax, ce, 1, false, "option class_axis 1: the softmax of 'y' float32[4,6,20] is over axis 2"},
     {"flattened", {7, 5}, flat, ce, {}, false, "[7,5] 1 int64[7] 5"},
     {"flattened_behind_softmax", {7, 5}, softmax_flat, ce, {}, false, "[7,5] 1 int64[7] 5"},
     {"flattened_before_softmax", {7, 5}, flat_softmax, ce, {}, false, "[7,5] 1 int64[7] 5"},
@@ -158,14 +158,14 @@ TEST_P(FitRows, ChooseTheAxisByTheLabels) {
   EXPECT_EQ(o.class_axis, row.class_axis);
   EXPECT_EQ(o.dense_labels, row.dense);
   EXPECT_EQ(!assumed.empty(), row.says) << assumed;
-  if (row.says) EXPECT_NE(assumed.find("axis 1 is taken; --class-axis names another"), std::string::npos) << assumed;
+  if (row.says) EXPECT_NE(assumed.find("axis 1 is taken; option class_axis names another"), std::string::npos) << assumed;
 }
 INSTANTIATE_TEST_SUITE_P(All, FitRows, testing::ValuesIn(fit_rows), [](const auto& info) { return info.param.name; });
 
 TEST(Labels, AnAssumedAxisIsSaid) {
   const Row row{"", {6, 20}, same, ce, {}, false, ""};
   EXPECT_EQ(labels_of(source_of(row), options_of(row)).assumed,
-            "the classes of 'y' float32[4,6,20] are taken to stand on axis 1; --class-axis names another");
+            "the classes of 'y' float32[4,6,20] are taken to stand on axis 1; option class_axis names another");
   const Row plain{"", {6}, same, ce, {}, false, ""}, images{"", {6, 1, 1}, same, ce, {}, false, ""};
   EXPECT_EQ(labels_of(source_of(plain), options_of(plain)).assumed, "");
   EXPECT_EQ(labels_of(source_of(images), options_of(images)).assumed, "");

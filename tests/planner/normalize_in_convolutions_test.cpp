@@ -6,6 +6,8 @@
 namespace tandem {
 namespace {
 
+using small_models::chains;
+
 struct Network {
   Graph graph;
   ValueId x = graph.add_input("x", {DType::float32, {2, 8, 4, 4}});
@@ -54,15 +56,16 @@ TEST_P(NormalizedInputs, OfConvolutions) {
     Network n;
     const ValueId y = GetParam().output(n);
     n.graph.outputs = {GraphBuilder(n.graph, "loss", {}).reduce_sum(y, {0, 1, 2, 3}, false)};
-    const Fusions fusions{.channel_sums = true, .normalized_inputs = wanted};
-    Graph graph = sum_channels(n.graph, fusions);
+    // Convolutions that normalize sum, too.
+    const Fuses sums = [](const KernelRequest& r) { return chains(r) && (r.op != "Conv" || r.outputs.size() == 3); };
+    Graph graph = sum_channels(n.graph, sums);
     const ValueId weights[] = {*graph.find("v")};
     graph.outputs.push_back(differentiate(graph, graph.outputs[0], weights)[0]);
-    const Graph got = normalize_in_convolutions(simplify(graph), fusions);
+    const Graph got = normalize_in_convolutions(simplify(graph), wanted ? sums : Fuses());
     verify(got);
     const std::string gradient = test::expression(got, got.outputs[1]);
     const bool normalizes = wanted && GetParam().normalizes;
-    const std::string sums = "Conv:1(x, u), Conv:2(x, u), a_scale, a_bias", factors = "BatchNormalizationFactors:3(" + sums + "), BatchNormalizationFactors:4(" + sums + ")";
+    const std::string operands = "Conv:1(x, u), Conv:2(x, u), a_scale, a_bias", factors = "BatchNormalizationFactors:3(" + operands + "), BatchNormalizationFactors:4(" + operands + ")";
     // Both directions read what the first convolution wrote.
     EXPECT_EQ(gradient.starts_with("ConvolutionBackwardWeights(Conv(x, u), "), normalizes) << gradient;
     EXPECT_EQ(gradient.ends_with(", " + factors + ")"), normalizes) << gradient;
@@ -77,7 +80,7 @@ TEST(NormalizedInputs, TrainingIsTheSame) {
   for (const std::vector<double>& devices : {std::vector<double>{1}, {2, 1}, {1, 0}}) {
     AskedCpu backend;
     const Trained wanted = train_on(backend, chain, options_for(6, devices), 4, 0.05);
-    backend.asked = {.channel_sums = true, .normalized_inputs = true};
+    backend.gains = [](const KernelRequest& r) { return chains(r) && (r.op != "Conv" || r.outputs.size() == 3); };
     const Trained got = train_on(backend, chain, options_for(6, devices), 4, 0.05);
     int factors = 0, forward = 0, backward = 0;
     for (const Step& s : got.plan.devices[0].steps) {

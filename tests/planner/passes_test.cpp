@@ -312,13 +312,53 @@ TEST(NarrowUpdates, ReadAndWriteSixteenBits) {
   const auto cast = [&](ValueId v, DType to) { return b.emit("Cast", {v}, {{"to", static_cast<std::int64_t>(to)}}); };
   const ValueId narrow = cast(w, DType::bfloat16);
   g.outputs = {b.neg(narrow), {cast(b.neg(narrow), f), ValueRole::gradient, "w"}};
-  const Graph got = append_updates(narrow_updates(g), {});
+  const auto all = [](const KernelRequest&) { return true; };
+  const Graph got = append_updates(narrow_updates(g, {}, all), {});
   verify(got);
   EXPECT_EQ(operators_of(got), (Names{"Neg", "Neg", "SgdUpdate"}));
   std::vector<std::string> written;
   for (const ValueId v : updated_by(got.nodes.back())) written.push_back(concat(got[v].name, ' ', name_of(got[v].role), ' ', got[v].of));
   EXPECT_EQ(written, (Names{"w plain ", "w/bfloat16 copy w"}));
   EXPECT_EQ(got[got.nodes.back().inputs[2]].type.dtype, DType::bfloat16);
+
+  // An update that writes no copy still reads 16 bits.
+  const auto reads = [](const KernelRequest& r) { return !r.attributes->has("copies"); };
+  EXPECT_EQ(operators_of(append_updates(narrow_updates(g, {}, reads), {})), (Names{"Cast", "Neg", "Neg", "SgdUpdate"}));
+  EXPECT_EQ(print(narrow_updates(g, {}, {})), print(g));
+}
+
+// What a pass asks the backends of is the node that it would make.
+TEST(Fusing, DescribesTheNode) {
+  std::vector<KernelRequest> asked;
+  const Fuses fuses = [&](const KernelRequest& r) {
+    asked.push_back(r);
+    return r.op == "Conv";
+  };
+  const TensorType x{DType::float16, {2, 8, 4, 4}}, w{DType::float16, {16, 8, 1, 1}}, c{DType::float16, {8}};
+  EXPECT_TRUE(offered(fuses, internal_operator("Conv"), {}, {x, w, {}, c, c}, 3));
+  EXPECT_FALSE(offered(fuses, internal_operator("Relu"), {}, {x}, 1));
+  EXPECT_FALSE(offered({}, internal_operator("Conv"), {}, {x, w}, 3));
+  ASSERT_EQ(asked.size(), 2U);
+  EXPECT_FALSE(asked[0].inputs[2].present());
+  EXPECT_EQ(asked[0].outputs, (std::vector<Operand>{{DType::float16, {2, 16, 4, 4}, {}}, {f, {16}, {}}, {f, {16}, {}}}));
+}
+
+// A plan has what all of its backends gain by.
+TEST(Fusing, AsksAllBackends) {
+  AskedCpu one, other;
+  other.called = "other";
+  one.gains = [](const KernelRequest& r) { return r.options.deterministic; };
+  const Backend* backends[] = {&one, &other};
+  CompileOptions o;
+  o.kernel.deterministic = true;
+  const Attributes none;
+  const KernelRequest request{.op = "Relu", .attributes = &none};
+  o.devices = {{{"cpu", 0}}, {{"cpu", 1}}};
+  EXPECT_TRUE(fuses_on(o, backends)(request));
+  o.devices.push_back({{"other", 0}});
+  EXPECT_FALSE(fuses_on(o, backends)(request));
+  other.gains = one.gains;
+  EXPECT_TRUE(fuses_on(o, backends)(request));
 }
 
 TEST(RunPasses, NamesThePassThatBreaksWhatItPromised) {
@@ -327,9 +367,17 @@ TEST(RunPasses, NamesThePassThatBreaksWhatItPromised) {
   const Labels labels;
   PassContext c{.options = o, .samples = 2, .labels = &labels};
   const auto run = [&](Pass pass) { return run_passes(std::span(&pass, 1), squares(), c); };
-  expect_error("pass lose: 0 outputs are the loss", [&] { run({"lose", [](Graph g, PassContext&) { return g.outputs.clear(), g; }, 0, +Property::loss}); });
+  const auto lose = [](Graph g, PassContext&) {
+    g.outputs.clear();
+    return g;
+  };
+  const auto tangle = [](Graph g, PassContext&) {
+    std::reverse(g.nodes.begin(), g.nodes.end());
+    return g;
+  };
+  expect_error("pass lose: 0 outputs are the loss", [&] { run({"lose", lose, 0, +Property::loss}); });
   expect_error("pass forget: nothing is updated", [&] { run({"forget", [](Graph g, PassContext&) { return g; }, 0, +Property::updated}); });
-  expect_error("pass tangle: graph: ", [&] { run({"tangle", [](Graph g, PassContext&) { return std::reverse(g.nodes.begin(), g.nodes.end()), g; }}); });
+  expect_error("pass tangle: graph: ", [&] { run({"tangle", tangle}); });
   expect_error("pass early stands before what it needs", [&] { run({"early", [](Graph g, PassContext&) { return g; }, +Property::loss}); });
   EXPECT_EQ(run({"left out", [](Graph, PassContext&) -> Graph { throw 1; }, 0, 0, 0, [](const PassContext&) { return false; }}).nodes.size(), squares().nodes.size());
 }

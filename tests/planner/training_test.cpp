@@ -88,7 +88,7 @@ TEST(Training, WarnsOfParametersThatTheLossDoesNotReach) {
   o.devices = {{{"cpu", 0}}};
   using Warnings = std::vector<std::string>;
   EXPECT_EQ(compile(mlp, o, backends).warnings, Warnings{});
-  const std::string one_output = "the loss is that of the model's first output 'Gemm0'; not of 'Gemm1' (--loss-on names another)";
+  const std::string one_output = "the loss is that of the model's first output 'Gemm0'; not of 'Gemm1' (option loss_on names another)";
   EXPECT_EQ(compile(two_heads, o, backends).warnings,
             (Warnings{"of the model", "the loss does not depend on 'w2': it keeps its value", one_output}));
   o.freeze = {"w2"};  // asked for

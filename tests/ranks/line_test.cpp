@@ -29,7 +29,8 @@ class BadLine {
   explicit BadLine(Flip flip) : flip_(flip) {
     auto [a, b] = connected();
     auto [c, d] = connected();
-    lower = std::move(a), upper = std::move(d);
+    lower = std::move(a);
+    upper = std::move(d);
     thread_ = std::thread([this, b = std::move(b), c = std::move(c)]() mutable { carry(b, c); });
   }
   ~BadLine() {
@@ -81,7 +82,8 @@ std::array<std::string, 2> sum_over(BadLine& line, std::vector<float> (&values)[
   lines[0].push_back({1, std::move(first)});
   lines[1].push_back({0, std::move(second)});
   Neighbours neighbours[2];
-  neighbours[0].upper = std::move(line.lower), neighbours[1].lower = std::move(line.upper);
+  neighbours[0].upper = std::move(line.lower);
+  neighbours[1].lower = std::move(line.upper);
   std::vector<std::thread> ranks;
   std::atomic<int> done = 0;
   for (int r = 0; r < 2; ++r)
@@ -146,7 +148,8 @@ TEST(RankLine, AMessageThatIsDamagedIsTold) {
     for (int i = 0; i < 10000 && !stopped; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     zero.on_stop({});
     EXPECT_EQ(heard, byte < 0 ? told : "what rank 1 sent to rank 0 was damaged on the way: its checksum differs") << "byte " << byte;
-    one.be_leaving(), zero.be_leaving();
+    one.be_leaving();
+    zero.be_leaving();
   }
 }
 
@@ -163,7 +166,8 @@ TEST(RankLine, WhatAnotherRankSaysDoesNotCommandTheTerminal) {
   for (int i = 0; i < 10000 && !stopped; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   zero.on_stop({});
   EXPECT_EQ(heard, "rank 1: \\x1b[2Jgone\nand more");
-  one.be_leaving(), zero.be_leaving();
+  one.be_leaving();
+  zero.be_leaving();
 }
 
 }  // namespace

@@ -91,7 +91,12 @@ const Row rows[] = {
     {"another_count", [](Strangers& s, const std::string& a) { s.say(a, {.rank = 1, .ranks = 3}); }, "rank 1 counts 3 ranks, rank 0 counts 2"},
     {"many_of_all",
      [](Strangers& s, const std::string& a) {
-       for (int i = 0; i < 20; ++i) s.come(a), s.trickle(a), s.say(a, {.rank = 2, .ranks = 2}), s.say(a, {.rank = 1, .ranks = 1 << 30});
+       for (int i = 0; i < 20; ++i) {
+         s.come(a);
+         s.trickle(a);
+         s.say(a, {.rank = 2, .ranks = 2});
+         s.say(a, {.rank = 1, .ranks = 1 << 30});
+       }
      },
      "no more of this is told"},
 };
@@ -133,7 +138,8 @@ TEST(RankPort, GivesAPlaceAnewThatIsFreeAgain) {
     strangers.say(address.text(), {.rank = 1, .ranks = 3});
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
-  start(2), start(1);
+  start(2);
+  start(1);
   for (std::thread& t : ranks) t.join();
   for (const std::string& f : failures) EXPECT_EQ(f, "");
 }
@@ -147,7 +153,10 @@ TEST(RankPortTimeout, HoldsWhoeverElseComes) {
     EXPECT_LT(took, 2);
     EXPECT_GE(took, 1);
   });
-  for (int i = 0; i < 10; ++i) strangers.trickle(address.text()), strangers.come(address.text());
+  for (int i = 0; i < 10; ++i) {
+    strangers.trickle(address.text());
+    strangers.come(address.text());
+  }
   strangers.say(address.text(), {.rank = 1, .ranks = 3});
   first.join();
   EXPECT_EQ(failure, "waited 1 s for rank 1; sent away: rank 1 counts 3 ranks, rank 0 counts 2");
@@ -243,7 +252,8 @@ TEST(RankPort, OnOneMachineIsItsUsersAlone) {
   const pid_t other = ::fork();
   if (other == 0) {  // says that it is rank 1, and stays
     sockaddr_un at{.sun_family = AF_UNIX, .sun_path = {}};
-    address.copy(at.sun_path, sizeof at.sun_path, 5), at.sun_path[0] = '\0';
+    address.copy(at.sun_path, sizeof at.sun_path, 5);
+    at.sun_path[0] = '\0';
     const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + address.size() - 5);
     const Socket line(::socket(AF_UNIX, SOCK_STREAM, 0));
     const Hello hello{.rank = 1, .ranks = 2};

@@ -78,7 +78,11 @@ TEST(Digits, ALinearModelStaysUnder90Percent) {
         for (std::size_t c = 0; c < classes; ++c)
           g[p * classes + c] += static_cast<float>(train.images[n * pixels + p]) / 255 * s[c] / batch;
       if ((i + 1) % batch != 0) continue;
-      for (std::size_t k = 0; k < w.size(); ++k) m[k] = 0.9f * m[k] + g[k], w[k] -= 0.05f * m[k], g[k] = 0;
+      for (std::size_t k = 0; k < w.size(); ++k) {
+        m[k] = 0.9f * m[k] + g[k];
+        w[k] -= 0.05f * m[k];
+        g[k] = 0;
+      }
     }
   }
   EXPECT_GT(accuracy(train), 0.6);  // it does learn

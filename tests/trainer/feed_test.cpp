@@ -248,7 +248,7 @@ TEST(Loader, BringsEveryBatchInOrder) {
   const MemoryDataset data = numbers(10);
   Feed feed(data, {{.name = "x", .sample = {DType::int64, {}}}}, {}, 1);
   const BatchOrder order{.samples = 10, .batch = 4, .shuffle = true, .seed = 5};
-  Loader loader(feed, order, false, false, 1, 1, 3);  // from the second batch of the second epoch, to the third epoch's end
+  Loader loader(feed, {.order = order, .epoch = 1, .batch = 1, .epochs = 3});  // from the second batch of the second epoch, to the third epoch's end
   std::vector<std::int64_t> got, wanted = order.epoch(1);
   wanted.erase(wanted.begin(), wanted.begin() + 4);
   const std::vector<std::int64_t> third = order.epoch(2);
@@ -267,7 +267,7 @@ TEST(Loader, BringsEveryBatchInOrder) {
 TEST(Loader, ShowsTheNextBatchBeforeItIsTaken) {
   const MemoryDataset data = numbers(12);
   Feed feed(data, {{.name = "x", .sample = {DType::int64, {}}}}, {}, 1);
-  Loader loader(feed, {.samples = 12, .batch = 2}, false, false);
+  Loader loader(feed, {.order = {.samples = 12, .batch = 2}});
   const auto values = [](const LoadedBatch* batch) {
     const auto* x = reinterpret_cast<const std::int64_t*>(batch->inputs[0]);
     return std::vector<std::int64_t>(x, x + batch->size);
@@ -290,7 +290,7 @@ TEST(Loader, ShowsTheNextBatchBeforeItIsTaken) {
 TEST(Loader, FillsUpTheLastBatchAndCanBeLeftEarly) {
   const MemoryDataset data = numbers(5);
   Feed feed(data, {{.name = "x", .sample = {DType::int64, {}}}}, {}, 1);
-  Loader loader(feed, {.samples = 5, .batch = 3}, false, true, 0, 0, 0);
+  Loader loader(feed, {.order = {.samples = 5, .batch = 3}, .pad = true, .epochs = 0});
   loader.next();
   const LoadedBatch* last = loader.next();
   const auto* x = reinterpret_cast<const std::int64_t*>(last->inputs[0]);
@@ -303,7 +303,7 @@ TEST(Loader, BringsSomeRowsOfInputsAndAllLabels) {
   data.add({.name = "x"}, Tensor::of<std::int64_t>({4}, {1, 2, 3, 4}));
   data.add({.name = "y", .role = Role::label}, Tensor::of<std::int64_t>({4}, {5, 6, 7, 8}));
   Feed feed(data, {{.name = "x", .sample = {DType::int64, {}}}, {.name = "labels", .sample = {DType::int64, {}}, .label = true, .indices = {.count = 9}}}, {}, 1);
-  Loader loader(feed, {.samples = 4, .batch = 3}, false, false, 0, 0, 1, [](std::int64_t batch) { return RowRange{batch - 1, 1}; });
+  Loader loader(feed, {.order = {.samples = 4, .batch = 3}, .rows = [](std::int64_t batch) { return RowRange{batch - 1, 1}; }});
   for (const auto& [x, y] : std::vector<std::pair<std::vector<std::int64_t>, std::vector<std::int64_t>>>{{{0, 0, 3}, {5, 6, 7}}, {{4}, {8}}}) {
     const LoadedBatch* batch = loader.next();
     const auto* got_x = reinterpret_cast<const std::int64_t*>(batch->inputs[0]);
@@ -327,7 +327,7 @@ class Failing final : public Dataset {
 TEST(Loader, PassesItsThreadsErrorOn) {
   const Failing data;
   Feed feed(data, {{.name = "x", .sample = {DType::int64, {}}}}, {}, 1);
-  Loader loader(feed, {.samples = 4, .batch = 2}, false, false);
+  Loader loader(feed, {.order = {.samples = 4, .batch = 2}});
   expect_error(ExitCode::io, "the disk is gone", [&] { loader.next(); });
 }
 

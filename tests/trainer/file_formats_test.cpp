@@ -158,7 +158,9 @@ TEST(Idx, AMissingFileIsNamed) {
 TEST(Cifar10, HoldsRecordsAndRefusesParts) {
   const TemporaryFolder folder;
   std::string record(3073, '\0');
-  record[0] = 7, record[1] = 11, record[3072] = 13;
+  record[0] = 7;
+  record[1] = 11;
+  record[3072] = 13;
   for (int i = 1; i <= 5; ++i) folder.write("data_batch_" + std::to_string(i) + ".bin", record + record);
   folder.write("test_batch.bin", record);
   const Splits splits = open_data("cifar10:" + folder.text());

@@ -54,7 +54,10 @@ struct FanRow {
 // A sample variance of n values has a relative deviation of about √(2/n) for normal values, less for uniform ones.
 void expect_spread(const std::vector<double>& values, double variance) {
   double sum = 0, squares = 0;
-  for (const double v : values) sum += v, squares += v * v;
+  for (const double v : values) {
+    sum += v;
+    squares += v * v;
+  }
   const auto n = static_cast<double>(values.size());
   EXPECT_NEAR(sum / n, 0, 5 * std::sqrt(variance / n));
   EXPECT_NEAR(squares / n / variance, 1, 5 * std::sqrt(2 / n));

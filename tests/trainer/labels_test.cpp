@@ -256,7 +256,7 @@ TEST(LossOn, AnyValueTrainsAndIsMeasured) {
   ASSERT_EQ(results.size(), 2u);
   EXPECT_EQ(results[0].name, "other");
   o.plan.loss_on = "mm";
-  expect_error(ExitCode::usage, "--loss-on mm: model '", [&] { model.check_data(dataset(x, y), o, {}); });
+  expect_error(ExitCode::usage, "option loss_on mm: model '", [&] { model.check_data(dataset(x, y), o, {}); });
   expect_error(ExitCode::usage, "did you mean 'm'?", [&] { model.check_data(dataset(x, y), o, {}); });
 }
 

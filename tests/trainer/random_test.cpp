@@ -26,7 +26,8 @@ TEST(Random, NormalHasMean0AndVariance1) {
   double sum = 0, squares = 0;
   for (int i = 0; i < n; ++i) {
     const double v = random.normal();
-    sum += v, squares += v * v;
+    sum += v;
+    squares += v * v;
     ASSERT_LE(std::abs(v), 6);
   }
   EXPECT_NEAR(sum / n, 0, 5 / std::sqrt(n));

@@ -87,7 +87,10 @@ Tensor from_fortran(const Tensor& stored, const Shape& shape) {
   std::byte* to = out.write().data();
   std::vector<std::int64_t> strides, index(static_cast<std::size_t>(shape.rank()));
   std::int64_t stride = 1;
-  for (const std::int64_t dim : shape) strides.push_back(stride), stride *= dim;
+  for (const std::int64_t dim : shape) {
+    strides.push_back(stride);
+    stride *= dim;
+  }
   for (std::int64_t i = 0, n = shape.elements(); i < n; ++i) {
     std::int64_t at = 0;
     for (std::size_t a = 0; a < index.size(); ++a) at += index[a] * strides[a];

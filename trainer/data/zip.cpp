@@ -27,6 +27,10 @@ std::uint64_t get(std::string_view s, std::size_t at, std::size_t bytes) {
 void put(std::string& s, std::uint64_t v, int bytes) {
   for (int i = 0; i < bytes; ++i) s += static_cast<char>(v >> (8 * i));
 }
+using Field = std::pair<std::uint64_t, int>;  // a number and its bytes
+void put(std::string& to, std::initializer_list<Field> fields) {
+  for (const auto& [value, bytes] : fields) put(to, value, bytes);
+}
 
 std::uint32_t crc_of(const void* data, std::size_t size, std::uint32_t before = 0) {
   return static_cast<std::uint32_t>(crc32_z(before, static_cast<const Bytef*>(data), size));
@@ -54,7 +58,9 @@ ZipReader::ZipReader(const std::filesystem::path& path) : path_(path.string()), 
   if (at >= locator_size && get(tail, at - locator_size, 4) == locator_mark) {
     const std::string end64 = bytes(get(tail, at - locator_size + 8, 8), end64_size);
     if (get(end64, 0, 4) != end64_mark) fail(ExitCode::data, path_, ": the zip64 end record is damaged");
-    members = get(end64, 32, 8), size = get(end64, 40, 8), offset = get(end64, 48, 8);
+    members = get(end64, 32, 8);
+    size = get(end64, 40, 8);
+    offset = get(end64, 48, 8);
   }
   read_directory(offset, size, members);
 }
@@ -91,7 +97,10 @@ void ZipReader::read_directory(std::uint64_t offset, std::uint64_t size, std::ui
       if (length > fields.size() - f) break;
       std::size_t p = f;
       for (std::uint64_t* value : {&m.size, &m.stored, &m.offset})  // zip64 holds those that were full, in this order
-        if (id == 1 && *value == 0xFFFFFFFF && p + 8 <= f + length) *value = get(fields, p, 8), p += 8;
+        if (id == 1 && *value == 0xFFFFFFFF && p + 8 <= f + length) {
+          *value = get(fields, p, 8);
+          p += 8;
+        }
       f += length;
     }
     at += name_size + extra + comment;
@@ -134,9 +143,11 @@ std::vector<std::byte> ZipReader::read(std::string_view name) {
     while (state == Z_OK) {
       const auto in = static_cast<uInt>(std::min<std::size_t>(in_left, 1u << 30));
       const auto room = static_cast<uInt>(std::min<std::size_t>(out_left, 1u << 30));
-      z.avail_in = in, z.avail_out = room;
+      z.avail_in = in;
+      z.avail_out = room;
       state = inflate(&z, Z_NO_FLUSH);
-      in_left -= in - z.avail_in, out_left -= room - z.avail_out;
+      in_left -= in - z.avail_in;
+      out_left -= room - z.avail_out;
     }
     inflateEnd(&z);
     if (state != Z_STREAM_END || out_left != 0) fail(ExitCode::data, path_, ": member '", name, "' is damaged (deflate)");
@@ -167,29 +178,27 @@ void ZipWriter::add(std::string_view name, std::string_view contents) {
   const std::uint32_t crc = crc_of(contents.data(), contents.size());
   // The fields that both headers share: version 4.5, no flags, stored, 1980-01-01, sizes in a zip64 field.
   std::string shared;
-  for (const auto& [value, bytes] : std::initializer_list<std::pair<std::uint64_t, int>>{
-           {45, 2}, {0, 2}, {0, 2}, {0, 2}, {33, 2}, {crc, 4}, {0xFFFFFFFF, 4}, {0xFFFFFFFF, 4}, {name.size(), 2}})
-    put(shared, value, bytes);
+  put(shared, {{45, 2}, {0, 2}, {0, 2}, {0, 2}, {33, 2}, {crc, 4}, {0xFFFFFFFF, 4}, {0xFFFFFFFF, 4}, {name.size(), 2}});
   std::string sizes;
-  put(sizes, contents.size(), 8), put(sizes, contents.size(), 8);
+  put(sizes, {{contents.size(), 8}, {contents.size(), 8}});
 
   std::string header;
   put(header, local_mark, 4);
   header += shared;
   put(header, 4 + sizes.size(), 2);
   header += name;
-  put(header, 1, 2), put(header, sizes.size(), 2);
+  put(header, {{1, 2}, {sizes.size(), 2}});
   header += sizes;
   out(header);
   out(contents);
 
-  put(directory_, entry_mark, 4), put(directory_, 45, 2);
+  put(directory_, {{entry_mark, 4}, {45, 2}});
   directory_ += shared;
   put(directory_, 4 + sizes.size() + 8, 2);                             // extra field
-  put(directory_, 0, 2), put(directory_, 0, 2), put(directory_, 0, 2);  // comment, disk, internal attributes
-  put(directory_, 0, 4), put(directory_, 0xFFFFFFFF, 4);                // external attributes, offset: see zip64
+  put(directory_, {{0, 2}, {0, 2}, {0, 2}});  // comment, disk, internal attributes
+  put(directory_, {{0, 4}, {0xFFFFFFFF, 4}});   // external attributes, offset: see zip64
   directory_ += name;
-  put(directory_, 1, 2), put(directory_, sizes.size() + 8, 2);
+  put(directory_, {{1, 2}, {sizes.size() + 8, 2}});
   directory_ += sizes;
   put(directory_, offset, 8);
   ++members_;
@@ -198,11 +207,11 @@ void ZipWriter::add(std::string_view name, std::string_view contents) {
 void ZipWriter::finish() {
   const std::uint64_t offset = written_, end64 = offset + directory_.size();
   std::string end = directory_;
-  put(end, end64_mark, 4), put(end, end64_size - 12, 8), put(end, 45, 2), put(end, 45, 2), put(end, 0, 4), put(end, 0, 4);
-  put(end, members_, 8), put(end, members_, 8), put(end, directory_.size(), 8), put(end, offset, 8);
-  put(end, locator_mark, 4), put(end, 0, 4), put(end, end64, 8), put(end, 1, 4);
-  put(end, end_mark, 4), put(end, 0, 4), put(end, 0xFFFF, 2), put(end, 0xFFFF, 2);
-  put(end, 0xFFFFFFFF, 4), put(end, 0xFFFFFFFF, 4), put(end, comment_size, 2);
+  put(end, {{end64_mark, 4}, {end64_size - 12, 8}, {45, 2}, {45, 2}, {0, 4}, {0, 4}});
+  put(end, {{members_, 8}, {members_, 8}, {directory_.size(), 8}, {offset, 8}});
+  put(end, {{locator_mark, 4}, {0, 4}, {end64, 8}, {1, 4}});
+  put(end, {{end_mark, 4}, {0, 4}, {0xFFFF, 2}, {0xFFFF, 2}});
+  put(end, {{0xFFFFFFFF, 4}, {0xFFFFFFFF, 4}, {comment_size, 2}});
   out(end);
   out(comment_of(crc_));
 }

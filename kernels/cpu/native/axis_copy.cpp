@@ -1,3 +1,4 @@
+// Turns the maps of the axes into the offsets that copy.h loops over; elements without a source are filled first.
 #include "kernels/cpu/native/axis_copy.h"
 
 #include "graph/half.h"

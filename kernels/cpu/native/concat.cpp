@@ -1,4 +1,4 @@
-// Concat {axis}.
+// Concat {axis}: each input is copied to its place in the output.
 #include "kernels/cpu/native/copy.h"
 
 namespace tandem::native {

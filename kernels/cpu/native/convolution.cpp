@@ -160,7 +160,10 @@ void sum_channels(const Problem& p, const T* y, T* sum, T* squares) {
   for (std::int64_t c = 0; c < channels; ++c) {
     double s = 0, q = 0;
     for (std::int64_t n = 0; n < p.samples; ++n)
-      for (const T* v = y + (n * channels + c) * plane, *end = v + plane; v < end; ++v) s += *v, q += static_cast<double>(*v) * *v;
+      for (const T* v = y + (n * channels + c) * plane, *end = v + plane; v < end; ++v) {
+        s += *v;
+        q += static_cast<double>(*v) * *v;
+      }
     sum[c] = static_cast<T>(s);
     squares[c] = static_cast<T>(q);
   }

@@ -1,3 +1,4 @@
+// Finds the nest of loops for a pair of arrangements, orders it for the caches, and shares it out to threads.
 #include "kernels/cpu/native/copy.h"
 
 namespace tandem::native {

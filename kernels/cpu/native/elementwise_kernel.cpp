@@ -1,3 +1,5 @@
+// Runs a program chunk by chunk: each instruction over a chunk that stays in the first-level cache, each thread its own
+// chunks.
 #include "kernels/cpu/native/elementwise.h"
 
 namespace tandem::native {

@@ -1,3 +1,5 @@
+// The loops of elementwise operators on integers, booleans and mixed types; those on float and double are compiled for each
+// instruction set (vector/elementwise.cpp).
 #include "kernels/cpu/native/elementwise_loops.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Expand and Tile.
+// Expand and Tile: copies that read the same indices of an axis again and again.
 #include "kernels/cpu/native/axis_copy.h"
 
 namespace tandem::native {

@@ -1,3 +1,4 @@
+// Keeps the padding of blocked layouts zero, whatever a kernel leaves there.
 #include "kernels/cpu/native/native.h"
 
 namespace tandem::native {

@@ -1,10 +1,10 @@
-// Pad {pads, mode, value} and its gradient.
+// Pad {pads, mode, value}: a copy whose border is a value, or elements read again. Its gradient adds those up.
 #include "kernels/cpu/native/axis_copy.h"
 
 namespace tandem::native {
 namespace {
 
-// std::int64_t of y along a padded axis as an index of x, by the mode; −1: the value.
+// The index of y along a padded axis as one of x, by the mode; −1: the value.
 std::int64_t unpadded(std::int64_t i, std::int64_t begin, std::int64_t n, std::string_view mode) {
   std::int64_t j = i - begin;
   if (j >= 0 && j < n) return j;

@@ -1,4 +1,4 @@
-// Slice {starts, axes, steps} and its gradient.
+// Slice {starts, axes, steps} copies a part of a tensor; its gradient puts that back among zeros.
 #include "kernels/cpu/native/axis_copy.h"
 
 namespace tandem::native {

@@ -1,4 +1,4 @@
-// Transpose {perm}.
+// Transpose {perm}: a copy, where no view of the same memory will do.
 #include "kernels/cpu/native/axis_copy.h"
 
 namespace tandem::native {

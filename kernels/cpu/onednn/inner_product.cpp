@@ -1,6 +1,7 @@
 // Fully connected layers. The source may be a convolution's output in any layout: the flattening is part of the sum.
 #include <algorithm>
 
+#include "graph/layout_tag.h"
 #include "kernels/cpu/native/window.h"
 #include "kernels/cpu/onednn/primitive.h"
 
@@ -56,8 +57,10 @@ std::vector<KernelDescription> attempts(const KernelRequest& request, const Prob
 // dx = dy·w as a matrix product, where w lies as [features of x..., O]: in the inner product's own kernels that costs half
 // as much again.
 void add_product(const KernelRequest& request, const Problem& p, std::vector<KernelDescription>& found) {
-  const std::string tag = p.w.layout.plain() ? p.w.layout.tag() : "";
-  if (!tag.ends_with('a') || !float_operands(request)) return;
+  if (!p.w.layout.plain() || !float_operands(request)) return;
+  LayoutTag tag = tag_of(p.w.layout);
+  if (tag.axes.back() != 0) return;
+  std::rotate(tag.axes.begin(), tag.axes.end() - 1, tag.axes.end());
   const std::int64_t samples = p.y.shape[0], outputs = p.y.shape[1], features = p.w.shape.elements() / outputs;
   const auto type = data_type_of(p.x.dtype);
   const Desc dy({samples, outputs}, type, Dims{outputs, 1}), w({outputs, features}, type, Dims{1, outputs}), dx({samples, features}, type, Dims{features, 1});
@@ -67,7 +70,7 @@ void add_product(const KernelRequest& request, const Problem& p, std::vector<Ker
   Candidate c(request, "onednn.inner_product_backward_data.product", pd);
   c.input(0, DNNL_ARG_SRC, dy, Layout::row_major(2));
   c.input(1, DNNL_ARG_WEIGHTS, w, p.w.layout);
-  c.output(0, DNNL_ARG_DST, dx, Layout("a" + tag.substr(0, tag.size() - 1)));
+  c.output(0, DNNL_ARG_DST, dx, tag.layout());
   std::move(c).add_to(found);
 }
 

@@ -1,53 +1,19 @@
+// A layout's tag is one of oneDNN's own tags, or strides; filters in groups have an axis more in the library than in ONNX.
 #include "kernels/cpu/onednn/layouts.h"
 
 #include <oneapi/dnnl/dnnl_debug.h>
 
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <numeric>
+
+#include "graph/layout_tag.h"
 
 namespace tandem::onednn {
 namespace {
 
 using DataType = dnnl::memory::data_type;
 using FormatTag = dnnl::memory::format_tag;
-
-// A tag in parts: the axes outermost first, then the blocks.
-struct Tag {
-  std::vector<int> outer;
-  std::vector<std::pair<int, std::int64_t>> blocks;  // axis, size
-
-  bool blocked(int axis) const {
-    return std::any_of(blocks.begin(), blocks.end(), [&](const auto& b) { return b.first == axis; });
-  }
-  std::int64_t block(int axis) const {
-    std::int64_t n = 1;
-    for (const auto& [a, size] : blocks)
-      if (a == axis) n *= size;
-    return n;
-  }
-};
-
-Tag parse(const std::string& text) {
-  Tag tag;
-  std::size_t i = 0;
-  for (; i < text.size() && std::isalpha(static_cast<unsigned char>(text[i])); ++i)
-    tag.outer.push_back(std::tolower(static_cast<unsigned char>(text[i])) - 'a');
-  while (i < text.size()) {
-    std::int64_t size = 0;
-    for (; i + 1 < text.size() && std::isdigit(static_cast<unsigned char>(text[i])); ++i) size = size * 10 + (text[i] - '0');
-    tag.blocks.emplace_back(text[i++] - 'a', size);
-  }
-  return tag;
-}
-
-std::string print(const Tag& tag) {
-  std::string text;
-  for (const int axis : tag.outer) text += static_cast<char>((tag.blocked(axis) ? 'A' : 'a') + axis);
-  for (const auto& [axis, size] : tag.blocks) text += concat(size, static_cast<char>('a' + axis));
-  return text;
-}
 
 // oneDNN's own tags by name.
 const std::map<std::string, FormatTag, std::less<>>& library_tags() {
@@ -66,8 +32,9 @@ std::optional<Desc> to_desc(const Dims& dims, const Layout& layout, DataType typ
   if (layout.plain()) {
     Dims strides(dims.size());
     std::int64_t stride = 1;
-    for (auto c = layout.tag().rbegin(); c != layout.tag().rend(); ++c) {
-      const auto axis = static_cast<std::size_t>(*c - 'a');
+    const LayoutTag tag = tag_of(layout);
+    for (auto a = tag.axes.rbegin(); a != tag.axes.rend(); ++a) {
+      const auto axis = static_cast<std::size_t>(*a);
       if (axis >= dims.size()) return std::nullopt;
       strides[axis] = stride;
       stride *= dims[axis];
@@ -80,10 +47,10 @@ std::optional<Desc> to_desc(const Dims& dims, const Layout& layout, DataType typ
 }
 
 // Strides that this tag would give, so that a name is only believed where it describes the same memory.
-bool describes(const Tag& tag, const Blocking& b) {
+bool describes(const LayoutTag& tag, const Blocking& b) {
   std::int64_t stride = 1;
   for (const std::int64_t block : b.blocks) stride *= block;
-  for (auto axis = tag.outer.rbegin(); axis != tag.outer.rend(); ++axis) {
+  for (auto axis = tag.axes.rbegin(); axis != tag.axes.rend(); ++axis) {
     const auto i = static_cast<std::size_t>(*axis);
     if (b.strides[i] != stride) return false;
     stride *= b.padded[i] / tag.block(*axis);
@@ -96,40 +63,40 @@ bool describes(const Tag& tag, const Blocking& b) {
 // has one trip and may stand on either side: the library knows some layouts by the one name, some by the other.
 std::optional<Layout> split_groups(const Layout& layout, std::int64_t rest, bool rest_first) {
   if (layout.any()) return layout;
-  const Tag whole = parse(layout.tag());
+  const LayoutTag whole = tag_of(layout);
   const bool by_group = rest == 1;  // blocks of M are blocks of groups
   if (!by_group && rest % whole.block(0) != 0) return std::nullopt;
-  Tag tag;
-  for (const int axis : whole.outer) {
-    if (axis == 0 && rest_first) tag.outer.push_back(1);
-    tag.outer.push_back(axis == 0 ? 0 : axis + 1);
-    if (axis == 0 && !rest_first) tag.outer.push_back(1);
+  LayoutTag tag;
+  for (const int axis : whole.axes) {
+    if (axis == 0 && rest_first) tag.axes.push_back(1);
+    tag.axes.push_back(axis == 0 ? 0 : axis + 1);
+    if (axis == 0 && !rest_first) tag.axes.push_back(1);
   }
-  for (const auto& [axis, size] : whole.blocks) tag.blocks.emplace_back(axis == 0 && by_group ? 0 : axis + 1, size);
-  return Layout(print(tag));
+  for (const auto& [axis, size] : whole.blocks) tag.blocks.push_back({axis == 0 && by_group ? 0 : axis + 1, size});
+  return tag.layout();
 }
 
 std::optional<Layout> join_groups(const Layout& layout, std::int64_t rest) {
-  const Tag split = parse(layout.tag());
+  const LayoutTag split = tag_of(layout);
   const bool by_group = rest == 1;
   if (by_group ? split.blocked(1) : split.blocked(0) || rest % split.block(1) != 0) return std::nullopt;
-  Tag tag;
-  for (std::size_t i = 0; i < split.outer.size(); ++i) {
-    const int axis = split.outer[i];
-    if (axis == 0 && !by_group && (i + 1 == split.outer.size() || split.outer[i + 1] != 1)) return std::nullopt;
-    if (axis != 1) tag.outer.push_back(std::max(axis - 1, 0));
+  LayoutTag tag;
+  for (std::size_t i = 0; i < split.axes.size(); ++i) {
+    const int axis = split.axes[i];
+    if (axis == 0 && !by_group && (i + 1 == split.axes.size() || split.axes[i + 1] != 1)) return std::nullopt;
+    if (axis != 1) tag.axes.push_back(std::max(axis - 1, 0));
   }
-  for (const auto& [axis, size] : split.blocks) tag.blocks.emplace_back(std::max(axis - 1, 0), size);
-  return Layout(print(tag));
+  for (const auto& [axis, size] : split.blocks) tag.blocks.push_back({std::max(axis - 1, 0), size});
+  return tag.layout();
 }
 
 Layout swap_axes(const Layout& layout, int a, int b) {
   if (layout.any()) return layout;
-  Tag tag = parse(layout.tag());
+  LayoutTag tag = tag_of(layout);
   const auto swapped = [&](int axis) { return axis == a ? b : axis == b ? a : axis; };
-  for (int& axis : tag.outer) axis = swapped(axis);
+  for (int& axis : tag.axes) axis = swapped(axis);
   for (auto& [axis, size] : tag.blocks) axis = swapped(axis);
-  return Layout(print(tag));
+  return tag.layout();
 }
 
 }  // namespace
@@ -145,25 +112,25 @@ std::optional<Desc> to_desc(const Shape& shape, const Layout& layout, DType dtyp
 std::optional<Layout> to_layout(const Desc& desc) {
   const std::optional<Blocking> b = compat::blocking_of(desc);
   if (!b || b->dims.empty()) return std::nullopt;
-  Tag tag;
-  for (std::size_t i = 0; i < b->blocks.size(); ++i) tag.blocks.emplace_back(static_cast<int>(b->axes[i]), b->blocks[i]);
-  tag.outer.resize(b->dims.size());
-  std::iota(tag.outer.begin(), tag.outer.end(), 0);
+  LayoutTag tag;
+  for (std::size_t i = 0; i < b->blocks.size(); ++i) tag.blocks.push_back({static_cast<int>(b->axes[i]), b->blocks[i]});
+  tag.axes.resize(b->dims.size());
+  std::iota(tag.axes.begin(), tag.axes.end(), 0);
   // Outermost first: larger strides; among equal ones the loop of several trips, then those of one trip, in order.
   const auto key = [&](int axis) {
     const auto i = static_cast<std::size_t>(axis);
     return std::pair(-b->strides[i], b->padded[i] == tag.block(axis));
   };
-  std::stable_sort(tag.outer.begin(), tag.outer.end(), [&](int l, int r) { return key(l) < key(r); });
+  std::stable_sort(tag.axes.begin(), tag.axes.end(), [&](int l, int r) { return key(l) < key(r); });
   if (!describes(tag, *b)) return std::nullopt;
-  Layout layout(print(tag));
+  Layout layout = tag.layout();
   if (!layout.plain() && !library_tags().contains(layout.tag())) {
     // The order of axes of one trip is free: take the library's name for this memory.
     const auto named = std::find_if(library_tags().begin(), library_tags().end(), [&](const auto& entry) {
       const auto [name, unused] = entry;
-      if (!std::isalpha(static_cast<unsigned char>(name[0])) || name == "any" || name == "undef") return false;
-      const Tag other = parse(name);
-      return other.outer.size() == tag.outer.size() && other.blocks == tag.blocks && describes(other, *b);
+      if (name == "any" || name == "undef") return false;
+      const std::optional<LayoutTag> other = LayoutTag::read(name);
+      return other && other->axes.size() == tag.axes.size() && other->blocks == tag.blocks && describes(*other, *b);
     });
     if (named == library_tags().end()) return std::nullopt;
     layout = Layout(named->first);
@@ -187,6 +154,7 @@ Dims Filter::dims() const {
 }
 
 std::optional<Desc> to_desc(const Filter& filter, const Layout& layout) {
+  if (layout.opaque()) return std::nullopt;
   const std::int64_t rest = filter.shape[0] / filter.group;
   for (const bool rest_first : {false, true}) {
     std::optional<Layout> l = layout;

@@ -1,9 +1,11 @@
+// Fills descriptions from oneDNN's primitive descriptors, and makes kernels of them that hold all that a run passes.
 #include "kernels/cpu/onednn/primitive.h"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
+#include "graph/layout_tag.h"
 #include "kernels/cpu/native/native.h"
 
 namespace tandem::onednn {
@@ -41,10 +43,10 @@ bool float_operands(const KernelRequest& request) {
 Layout preferred_layout(int rank, const KernelOptions& options) {
   if (rank < 3) return Layout::row_major(rank);
   if (options.preference == LayoutPreference::channels_last) return Layout::channels_last(rank);
-  std::string tag = Layout::row_major(rank).tag();
-  tag[1] = 'B';
   const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa()), avx512 = static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
-  return Layout(tag + ((isa & avx512) == avx512 ? "16b" : "8b"));
+  LayoutTag tag = tag_of(Layout::row_major(rank));
+  tag.blocks = {{1, (isa & avx512) == avx512 ? 16 : 8}};
+  return tag.layout();
 }
 
 bool is_reference(const dnnl::primitive_desc_base& pd) { return std::string_view(pd.impl_info_str()).find("ref") != std::string_view::npos; }

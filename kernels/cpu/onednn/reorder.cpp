@@ -1,3 +1,4 @@
+// Reorders by oneDNN, where it knows both layouts.
 #include "kernels/cpu/onednn/reorder.h"
 
 namespace tandem::onednn {

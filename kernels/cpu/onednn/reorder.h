@@ -1,4 +1,4 @@
-// Copies by the library.
+// Copies by the library: from one memory descriptor to another, as Reorder and as what other operators come to.
 #pragma once
 #include "kernels/cpu/onednn/primitive.h"
 

@@ -1,4 +1,4 @@
-// Slice of whole blocks.
+// Slice by oneDNN, where the part begins and ends with whole blocks of its layout.
 #include "kernels/cpu/onednn/reorder.h"
 
 namespace tandem::onednn {

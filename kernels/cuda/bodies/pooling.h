@@ -8,6 +8,20 @@
 
 namespace tandem::cuda {
 
+// An element of a tensor [N, places..., C].
+struct PoolingElement {
+  std::int64_t number, sample, place, channel, channels;
+  // The element of the same sample and channel at a place of a tensor that has so many.
+  TANDEM_DEVICE std::int64_t at(std::int64_t other, std::int64_t places) const { return (sample * places + other) * channels + channel; }
+};
+
+// f(element): a thread's part of them.
+template <int threads, class Thread, class F>
+TANDEM_DEVICE void each_element(const Thread& t, std::int64_t elements, std::int64_t places, std::int64_t channels, F&& f) {
+  for (std::int64_t i = t.block() * threads + t.thread(); i < elements; i += t.blocks() * threads)
+    f(PoolingElement{i, i / channels / places, i / channels % places, i % channels, channels});
+}
+
 // y = the largest of each window, places = where it lies in its plane, indices = ONNX's Indices; both may be null.
 template <class T>
 struct MaxPoolBody {
@@ -23,25 +37,24 @@ struct MaxPoolBody {
 
   template <class Thread>
   TANDEM_DEVICE void operator()(const Thread& t) const {
-    const std::int64_t outputs = volume(g.output), inputs = volume(g.input), taps = volume(g.kernel);
-    for (std::int64_t i = t.block() * threads + t.thread(); i < elements; i += t.blocks() * threads) {
-      const std::int64_t c = i % channels, o = i / channels % outputs, n = i / channels / outputs;
-      const Place3 at = Place3::of(o, g.output);
+    const std::int64_t inputs = volume(g.input);
+    each_element<threads>(t, elements, volume(g.output), channels, [&](const PoolingElement& e) {
       std::int64_t place = -1;
       Compute<T> best = 0;
-      for (std::int64_t k = 0; k < taps; ++k) {
-        const std::int64_t p = input_place(g, at, Place3::of(k, g.kernel));
-        if (p < 0) continue;
-        const Compute<T> v = load(x[(n * inputs + p) * channels + c]);
-        if (place < 0 || v > best) best = v, place = p;
-      }
-      y[i] = place < 0 ? store<T>(-Compute<T>(INFINITY)) : x[(n * inputs + place) * channels + c];
-      if (places) places[i] = static_cast<std::int32_t>(place);
+      each_input(g, e.place, [&](std::int64_t p) {
+        const Compute<T> v = load(x[e.at(p, inputs)]);
+        if (place >= 0 && !(v > best)) return;
+        best = v;
+        place = p;
+      });
+      y[e.number] = place < 0 ? store<T>(-Compute<T>(INFINITY)) : x[e.at(place, inputs)];
+      if (places) places[e.number] = static_cast<std::int32_t>(place);
       if (indices) {
         const Place3 p = Place3::of(place, g.input);
-        indices[i] = (n * channels + c) * inputs + (column_major ? (static_cast<std::int64_t>(p.at[2]) * g.input[1] + p.at[1]) * g.input[0] + p.at[0] : place);
+        const std::int64_t in_plane = column_major ? (static_cast<std::int64_t>(p.at[2]) * g.input[1] + p.at[1]) * g.input[0] + p.at[0] : place;
+        indices[e.number] = (e.sample * channels + e.channel) * inputs + in_plane;
       }
-    }
+    });
   }
 };
 
@@ -58,17 +71,14 @@ struct MaxPoolBackwardBody {
 
   template <class Thread>
   TANDEM_DEVICE void operator()(const Thread& t) const {
-    const std::int64_t outputs = volume(g.output), inputs = volume(g.input), taps = volume(g.kernel);
-    for (std::int64_t i = t.block() * threads + t.thread(); i < elements; i += t.blocks() * threads) {
-      const std::int64_t c = i % channels, own = i / channels % inputs, n = i / channels / inputs;
-      const Place3 at = Place3::of(own, g.input);
+    const std::int64_t outputs = volume(g.output);
+    each_element<threads>(t, elements, volume(g.input), channels, [&](const PoolingElement& e) {
       Compute<T> sum = 0;
-      for (std::int64_t k = taps; k-- > 0;) {  // the windows in their order
-        const std::int64_t o = output_place(g, at, Place3::of(k, g.kernel));
-        if (o >= 0 && places[(n * outputs + o) * channels + c] == own) sum += load(dy[(n * outputs + o) * channels + c]);
-      }
-      dx[i] = store<T>(sum);
-    }
+      each_output(g, e.place, [&](std::int64_t o) {
+        if (places[e.at(o, outputs)] == e.place) sum += load(dy[e.at(o, outputs)]);
+      });
+      dx[e.number] = store<T>(sum);
+    });
   }
 };
 
@@ -94,18 +104,13 @@ struct AveragePoolBody {
 
   template <class Thread>
   TANDEM_DEVICE void operator()(const Thread& t) const {
-    const std::int64_t outputs = volume(g.output), inputs = volume(g.input), taps = volume(g.kernel);
-    for (std::int64_t i = t.block() * threads + t.thread(); i < elements; i += t.blocks() * threads) {
-      const std::int64_t c = i % channels, o = i / channels % outputs, n = i / channels / outputs;
-      const Place3 at = Place3::of(o, g.output);
+    const std::int64_t inputs = volume(g.input);
+    each_element<threads>(t, elements, volume(g.output), channels, [&](const PoolingElement& e) {
       Compute<T> sum = 0;
-      for (std::int64_t k = 0; k < taps; ++k) {
-        const std::int64_t p = input_place(g, at, Place3::of(k, g.kernel));
-        if (p >= 0) sum += load(x[(n * inputs + p) * channels + c]);
-      }
-      const std::int64_t count = averaged(g, at, include_padding);
-      y[i] = store<T>(count > 0 ? sum / static_cast<Compute<T>>(count) : Compute<T>(0));
-    }
+      each_input(g, e.place, [&](std::int64_t p) { sum += load(x[e.at(p, inputs)]); });
+      const std::int64_t count = averaged(g, Place3::of(e.place, g.output), include_padding);
+      y[e.number] = store<T>(count > 0 ? sum / static_cast<Compute<T>>(count) : Compute<T>(0));
+    });
   }
 };
 
@@ -121,19 +126,14 @@ struct AveragePoolBackwardBody {
 
   template <class Thread>
   TANDEM_DEVICE void operator()(const Thread& t) const {
-    const std::int64_t outputs = volume(g.output), inputs = volume(g.input), taps = volume(g.kernel);
-    for (std::int64_t i = t.block() * threads + t.thread(); i < elements; i += t.blocks() * threads) {
-      const std::int64_t c = i % channels, own = i / channels % inputs, n = i / channels / inputs;
-      const Place3 at = Place3::of(own, g.input);
+    const std::int64_t outputs = volume(g.output);
+    each_element<threads>(t, elements, volume(g.input), channels, [&](const PoolingElement& e) {
       Compute<T> sum = 0;
-      for (std::int64_t k = taps; k-- > 0;) {
-        const std::int64_t o = output_place(g, at, Place3::of(k, g.kernel));
-        if (o < 0) continue;
-        const std::int64_t count = averaged(g, Place3::of(o, g.output), include_padding);
-        sum += load(dy[(n * outputs + o) * channels + c]) / static_cast<Compute<T>>(count);
-      }
-      dx[i] = store<T>(sum);
-    }
+      each_output(g, e.place, [&](std::int64_t o) {
+        sum += load(dy[e.at(o, outputs)]) / static_cast<Compute<T>>(averaged(g, Place3::of(o, g.output), include_padding));
+      });
+      dx[e.number] = store<T>(sum);
+    });
   }
 };
 

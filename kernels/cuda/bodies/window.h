@@ -43,4 +43,20 @@ TANDEM_DEVICE std::int64_t output_place(const WindowGeometry& g, const Place3& i
 }
 TANDEM_DEVICE std::int64_t volume(const std::int32_t (&size)[3]) { return static_cast<std::int64_t>(size[0]) * size[1] * size[2]; }
 
+// f(place): each input place that the window at an output place meets, the padding left out, in order.
+template <class F>
+TANDEM_DEVICE void each_input(const WindowGeometry& g, std::int64_t output, F&& f) {
+  const Place3 at = Place3::of(output, g.output);
+  const std::int64_t taps = volume(g.kernel);
+  for (std::int64_t k = 0; k < taps; ++k)
+    if (const std::int64_t p = input_place(g, at, Place3::of(k, g.kernel)); p >= 0) f(p);
+}
+// f(place): each output place whose window meets an input place, in order.
+template <class F>
+TANDEM_DEVICE void each_output(const WindowGeometry& g, std::int64_t input, F&& f) {
+  const Place3 at = Place3::of(input, g.input);
+  for (std::int64_t k = volume(g.kernel); k-- > 0;)
+    if (const std::int64_t o = output_place(g, at, Place3::of(k, g.kernel)); o >= 0) f(o);
+}
+
 }  // namespace tandem::cuda

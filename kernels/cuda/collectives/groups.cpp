@@ -1,3 +1,4 @@
+// Chooses who sums: NCCL where each rank has a GPU of its own, our own kernel where ranks of this process share one.
 #include "kernels/cuda/collectives/groups.h"
 
 #include <set>

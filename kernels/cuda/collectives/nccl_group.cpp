@@ -1,3 +1,4 @@
+// All-reduces by NCCL. While a rank waits it looks after the others: one that fails or is lost ends the wait of all.
 #include "kernels/cuda/collectives/nccl_group.h"
 
 #include <cuda_runtime_api.h>

@@ -1,3 +1,4 @@
+// Describes a product to cuBLASLt and asks which of its algorithms can run it, and with what workspace.
 #include "kernels/cuda/cublas/gemm.h"
 
 #include <algorithm>

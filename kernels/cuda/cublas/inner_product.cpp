@@ -1,5 +1,6 @@
 // InnerProduct and its gradients: y[N,O] = x[N,K] · w[O,K]ᵀ in row-major terms, where K runs over x's axes but the first
 // in x's own order, which w shares. cuBLAS sees the transposed, column-major matrices.
+#include "graph/layout_tag.h"
 #include "kernels/cuda/cublas/ways.h"
 #include "kernels/cuda/libraries.h"
 #include "kernels/cuda/native/bias.h"
@@ -10,7 +11,9 @@ namespace tandem::cuda {
 namespace {
 
 bool samples_outermost(const Operand& o) {
-  return o.layout.plain() && static_cast<int>(o.layout.tag().size()) == o.shape.rank() && o.layout.tag()[0] == 'a';
+  if (!o.layout.plain()) return false;
+  const std::vector<int> axes = tag_of(o.layout).axes;
+  return std::ssize(axes) == o.shape.rank() && axes[0] == 0;
 }
 
 // The layout that x (or dx) and w (or dw) share: the first one's that is chosen and has axis 0 outermost.

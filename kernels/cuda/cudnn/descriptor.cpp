@@ -1,3 +1,4 @@
+// Owns a descriptor and sets its attributes; what cuDNN refuses is an error that says what it was.
 #include "kernels/cuda/cudnn/descriptor.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Builds cuDNN's operation graphs, an operation a function.
 #include "kernels/cuda/cudnn/graph.h"
 
 namespace tandem::cuda {

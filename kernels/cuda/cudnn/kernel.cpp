@@ -1,3 +1,4 @@
+// Makes kernels of what cuDNN planned: binds its tensors to memory, and starts launches of our own around it.
 #include "kernels/cuda/cudnn/kernel.h"
 
 #include "kernels/cuda/libraries.h"

@@ -1,3 +1,4 @@
+// Asks cuDNN's heuristics for engines, builds the plans that fit the request, and finds one again by the name it was given.
 #include "kernels/cuda/cudnn/plan.h"
 
 #include <dlfcn.h>

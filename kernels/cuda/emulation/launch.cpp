@@ -1,3 +1,4 @@
+// Starts a body's threads on the host, with barriers and shared memory that the sanitizers understand.
 #include "kernels/cuda/emulation/launch.h"
 
 #include <array>

@@ -1,3 +1,4 @@
+// Programs compiled by NVRTC when they are loaded; where it is missing the interpreter of native/elementwise.cpp runs them.
 #include "kernels/cuda/fused/elementwise.h"
 
 #include <cuda_runtime_api.h>

@@ -1,3 +1,4 @@
+// What a launch that CUDA refuses fails with.
 #include <cuda_runtime_api.h>
 
 #include "kernels/cuda/check.h"

@@ -1,4 +1,4 @@
-// ArgMax and ArgMin.
+// ArgMax and ArgMin {axis, select_last_index}: where the largest or least element of each line lies.
 #include "kernels/cuda/bodies/arg_max.h"
 #include "kernels/cuda/native/launches.h"
 #include "kernels/cuda/native/lines.h"

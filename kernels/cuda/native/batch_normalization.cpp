@@ -1,3 +1,4 @@
+// Batch normalization as launches: moments by tiles of the matrix [pixels, channels], what follows from them, its application.
 #include "kernels/cuda/native/batch_normalization.h"
 
 #include <algorithm>

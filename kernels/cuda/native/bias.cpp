@@ -1,3 +1,4 @@
+// Launches that add a bias, apply Relu or mask a gradient, behind a library's kernel.
 #include "kernels/cuda/native/bias.h"
 
 #include "kernels/cuda/bodies/bias.h"

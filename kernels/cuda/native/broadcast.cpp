@@ -1,3 +1,4 @@
+// Describes kernels whose operands broadcast: the loops that all of them walk, merged where they can be.
 #include "kernels/cuda/native/broadcast.h"
 
 namespace tandem::cuda {

@@ -1,4 +1,4 @@
-// Cast.
+// Cast between all types of numbers, element by element in the output's packed order.
 #include "kernels/cuda/bodies/cast.h"
 #include "kernels/cuda/native/broadcast.h"
 

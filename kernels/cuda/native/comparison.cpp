@@ -1,4 +1,4 @@
-// Comparisons, logic and Where.
+// Comparisons, logic and Where, whose result is of another type than their operands.
 #include <algorithm>
 
 #include "kernels/cuda/bodies/comparison.h"

@@ -1,4 +1,4 @@
-// Concat.
+// Concat: each input is copied to its place in the output.
 #include "kernels/cuda/native/copy.h"
 
 namespace tandem::cuda {

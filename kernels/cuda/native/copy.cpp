@@ -1,3 +1,5 @@
+// Chooses how a copy runs: as the widest elements that both sides' alignment allows, or in tiles where their innermost axes
+// differ.
 #include "kernels/cuda/native/copy.h"
 
 #include <algorithm>

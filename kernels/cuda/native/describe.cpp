@@ -1,6 +1,9 @@
+// Fills a description from a request, operands in the layouts that they have or in one that is given.
 #include "kernels/cuda/native/describe.h"
 
 #include <algorithm>
+
+#include "graph/layout_tag.h"
 
 namespace tandem::cuda {
 namespace {
@@ -19,7 +22,7 @@ class LaunchKernel final : public Kernel {
 };
 
 bool usable(const Layout& layout, int rank) {
-  return layout.plain() && static_cast<int>(layout.tag().size()) == std::max(rank, 1);
+  return layout.plain() && std::ssize(tag_of(layout).axes) == std::max(rank, 1);
 }
 
 void settle(Operand& operand, const Layout& layout) {

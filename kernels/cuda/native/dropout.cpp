@@ -1,4 +1,4 @@
-// Dropout and its gradient.
+// Dropout and its gradient. The mask between them has a byte for every element of x's memory, in x's layout.
 #include <algorithm>
 
 #include "kernels/cuda/bodies/dropout.h"

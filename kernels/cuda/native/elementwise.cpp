@@ -1,3 +1,4 @@
+// Elementwise programs by the interpreter that is compiled beforehand.
 #include "kernels/cuda/native/elementwise.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Writes the source of a fused elementwise kernel, an instruction a line.
 #include <bit>
 
 #include "kernels/cuda/elementwise_operators_text.h"

@@ -1,4 +1,4 @@
-// Expand and Tile.
+// Expand and Tile: copies that read the same elements again and again.
 #include "kernels/cuda/native/copy.h"
 
 namespace tandem::cuda {

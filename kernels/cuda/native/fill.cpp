@@ -1,4 +1,4 @@
-// Fill.
+// Fill writes one value into every element.
 #include "kernels/cuda/native/copy.h"
 
 namespace tandem::cuda {

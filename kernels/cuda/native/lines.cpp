@@ -1,3 +1,4 @@
+// Where the lines along an axis begin, and how far apart their elements lie.
 #include "kernels/cuda/native/lines.h"
 
 #include "kernels/cuda/native/describe.h"

@@ -1,4 +1,4 @@
-// Losses, their gradients and metrics.
+// Losses, their gradients and the count of correct predictions, a line of scores at a time.
 #include "kernels/cuda/bodies/loss.h"
 #include "kernels/cuda/native/launches.h"
 #include "kernels/cuda/native/reduce.h"

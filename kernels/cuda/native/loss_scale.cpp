@@ -1,4 +1,4 @@
-// AllFinite, LossScale, LossScaleUpdate, ScaledScalars.
+// The nodes of a scaled loss (graph/operators/loss_scale.cpp): AllFinite, LossScale, LossScaleUpdate, ScaledScalars.
 #include <algorithm>
 
 #include "kernels/cuda/bodies/loss_scale.h"

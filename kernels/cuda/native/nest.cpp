@@ -1,3 +1,4 @@
+// Drops and merges loops, and prepares their divisions.
 #include "kernels/cuda/native/nest.h"
 
 #include <algorithm>

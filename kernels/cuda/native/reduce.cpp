@@ -1,3 +1,4 @@
+// Reductions as one launch or two: how many blocks share an output depends on shapes alone.
 #include "kernels/cuda/native/reduce.h"
 
 #include <algorithm>

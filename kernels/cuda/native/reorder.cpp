@@ -1,4 +1,4 @@
-// Reorder.
+// Reorder copies a tensor into another layout.
 #include "kernels/cuda/native/copy.h"
 
 namespace tandem::cuda {

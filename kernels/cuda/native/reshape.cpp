@@ -1,4 +1,4 @@
-// Reshape, where no view will do.
+// Reshape copies, where no view of the same memory will do.
 #include "kernels/cuda/native/copy.h"
 
 namespace tandem::cuda {

@@ -1,4 +1,4 @@
-// Slice and its gradient.
+// Slice copies a part of a tensor; its gradient puts that back among zeros.
 #include "kernels/cuda/native/copy.h"
 
 namespace tandem::cuda {

@@ -1,4 +1,4 @@
-// Softmax and LogSoftmax.
+// Softmax and LogSoftmax along one axis, a line of elements at a time.
 #include "kernels/cuda/bodies/softmax.h"
 #include "kernels/cuda/native/launches.h"
 #include "kernels/cuda/native/lines.h"

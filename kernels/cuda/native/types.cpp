@@ -1,3 +1,4 @@
+// Half and BFloat16 on the host, bit for bit as a GPU converts them.
 #include <bit>
 
 #include "kernels/cuda/bodies/types.h"

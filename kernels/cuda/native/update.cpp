@@ -1,4 +1,4 @@
-// Optimizer updates.
+// Optimizer updates of many tensors, in as few launches as their tables need.
 #include <algorithm>
 
 #include "kernels/cuda/bodies/update.h"

@@ -1,3 +1,4 @@
+// A node's attributes as the geometry of a window over three spatial axes.
 #include "kernels/cuda/native/window.h"
 
 namespace tandem::cuda {
@@ -6,7 +7,10 @@ std::optional<WindowGeometry> window_geometry(const Attributes& a, const Shape& 
   const auto n = static_cast<std::size_t>(x.rank() - 2);
   if (n < 1 || n > 3) return std::nullopt;
   WindowGeometry g;
-  for (int d = 0; d < 3; ++d) g.input[d] = g.output[d] = g.kernel[d] = g.stride[d] = g.dilation[d] = 1, g.begin[d] = g.end[d] = 0;
+  for (int d = 0; d < 3; ++d) {
+    g.input[d] = g.output[d] = g.kernel[d] = g.stride[d] = g.dilation[d] = 1;
+    g.begin[d] = g.end[d] = 0;
+  }
   const Ints kernel = a.ints("kernel_shape"), strides = a.ints("strides", Ints(n, 1)), pads = a.ints("pads", Ints(2 * n, 0)), dilations = a.ints("dilations", Ints(n, 1));
   for (std::size_t i = 0; i < n; ++i) {
     const std::size_t d = 3 - n + i;

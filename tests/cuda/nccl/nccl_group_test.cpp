@@ -111,9 +111,9 @@ const Trouble troubles[] = {
     {"does_not_come_to_a_sum", false, wait_for_the_end, "waited 0.5 s for rank 1"},
     {"does_not_come_to_a_recorded_step", true, wait_for_the_end, "waited 0.5 s for rank 1"},
     {"ends", true, [](World&, CollectiveGroup&) { fail(ExitCode::communication, "rank 1 has ended"); }, "rank 1 has ended"},
-    {"stops_with_a_reason", false, [](World&, CollectiveGroup& group) { group.abort("no more"), group.begin_step(1); }, "no more"},
-    {"has_an_error_of_NCCLs", true, [](World& world, CollectiveGroup& group) { nccl::break_rank(1, ncclSystemError), wait_for_the_end(world, group); }, "NCCL: rank 1: stand-in error (nothing more)"},
-    {"cannot_queue", false, [](World& world, CollectiveGroup& group) { nccl::break_rank(1, ncclRemoteError), RankStep(group, world.ranks(), world.rank(), false).run(); }, "stand-in error (nothing more)"},
+    {"stops_with_a_reason", false, [](World&, CollectiveGroup& group) { group.abort("no more"); group.begin_step(1); }, "no more"},
+    {"has_an_error_of_NCCLs", true, [](World& world, CollectiveGroup& group) { nccl::break_rank(1, ncclSystemError); wait_for_the_end(world, group); }, "NCCL: rank 1: stand-in error (nothing more)"},
+    {"cannot_queue", false, [](World& world, CollectiveGroup& group) { nccl::break_rank(1, ncclRemoteError); RankStep(group, world.ranks(), world.rank(), false).run(); }, "stand-in error (nothing more)"},
 };
 
 class NcclTrouble : public testing::TestWithParam<Trouble> {};

@@ -1,3 +1,4 @@
+// The functions that this instruction set's copy of the folder has; compiled once for each.
 #include "kernels/cpu/native/vector/parts.h"
 
 namespace tandem::vector::TANDEM_ISA {

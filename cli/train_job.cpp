@@ -1,0 +1,91 @@
+#include "cli/train_job.h"
+
+#include <map>
+
+#include "cli/model_options.h"
+#include "cli/ranks.h"
+#include "trainer/spec.h"
+
+namespace tandem {
+namespace {
+
+RunData open_run_data(const Arguments& a, const DataRequest& request) {
+  RunData data{.splits = open_data(a.text("data"), request)};
+  data.train = data.splits.train.get();
+  if (!data.train) fail(ExitCode::data, a.text("data"), " has no training part");
+  data.validation = data.splits.validation.get();
+  data.test = data.splits.test.get();
+  if (const double share = a.number("validation-split"); share != 0) {
+    std::tie(data.kept, data.held_out) = hold_out(*data.train, share, request.seed);
+    data.train = data.kept.get();
+    data.validation = data.held_out.get();
+  }
+  if (!data.validation) data.validation = data.test;
+  return data;
+}
+
+FitOptions fit_options(const Invocation& call, const Model& model, const ModelOptions& options) {
+  const Arguments& a = call.arguments;
+  FitOptions o;
+  o.steps = a.integer("steps");
+  o.epochs = a.given("steps") && !a.given("epochs") ? 0 : a.integer("epochs");
+  o.learning_rate = a.number("lr");
+  o.schedule = parse_schedule(a.text("lr-schedule"));
+  o.preprocess = preprocess(call, model);
+  parse_augment(o.preprocess, a.text("augment"));
+  o.shuffle = a.on("shuffle");
+  o.eval_batch = a.integer("eval-batch-size");
+  o.run_dir = a.text("run-dir");
+  o.run_dir_held = true;
+  o.resume = a.on("resume");
+  o.checkpoint_steps = a.integer("checkpoint-steps");
+  o.check_replicas = a.integer("check-replicas");
+  Json::Object config{{"command", "train"}};
+  const Json resolved = a.resolved();
+  // What the file or the data decided stands there as it was decided.
+  const std::map<std::string, Json, std::less<>> decided{
+      {"epochs", o.epochs}, {"normalize", text_of_normalize(o.preprocess)}, {"loss", options.plan.loss}, {"loss-on", options.plan.loss_on}};
+  for (const auto& [key, value] : resolved.object()) {
+    const auto it = decided.find(key);
+    config.emplace_back(key, it == decided.end() ? value : it->second);
+  }
+  o.config = std::move(config);
+  return o;
+}
+
+}  // namespace
+
+Job prepare(const Invocation& call, const Model& model, const BackendSet& backends, World* world) {
+  const Arguments& a = call.arguments;
+  const World::Busy busy(world);
+  Job job;
+  job.options = model_options(call, PlanMode::training);
+  job.options.init = a.text("init");
+  job.options.seed = static_cast<std::uint64_t>(a.integer("seed"));
+  job.options.world = world;
+  if (!a.text("run-dir").empty()) job.options.plans = std::filesystem::path(a.text("run-dir")) / "plans";
+  job.options.resume = a.on("resume");
+  const std::vector<DeviceSpec>& devices = job.options.plan.devices;
+  backends.check(a.on("dry-run") ? devices : own_devices(devices, world), !a.on("dry-run"));
+  take_preparation(call, model, job.options);
+  model.check(job.options, backends.all());
+  job.fit = fit_options(call, model, job.options);
+  Model::check(job.fit);
+  job.data = open_run_data(a, model.data_request(job.options));
+  job.fit.validation = job.data.validation;
+  if (const std::string assumed = model.fit_labels(job.options, *job.data.train); !assumed.empty()) call.say("note: " + assumed);
+  for (const Dataset* data : {job.data.train, job.data.validation, job.data.test})
+    if (data && data->size() > 0) model.check_data(*data, job.options, job.fit.preprocess);
+  return job;
+}
+
+std::vector<World::Fact> facts_of(const Invocation& call, const Model& model, const RunData& data, World* world) {
+  if (!world) return {};
+  const World::Busy busy(world);
+  std::vector<World::Fact> facts{template_fact(model, call)};
+  for (const auto& [name, part] : {std::pair{"training data", data.train}, {"validation data", data.validation}, {"test data", data.test}})
+    facts.push_back(data_fact(name, part));
+  return facts;
+}
+
+}  // namespace tandem

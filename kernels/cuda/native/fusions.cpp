@@ -1,0 +1,47 @@
+// The forms of nodes by which a step on a GPU gains: what passes may make of several nodes, or of one that reads and writes more.
+// A row says of which forms that is true; all of them have kernels, of our own or of a library.
+#include <algorithm>
+
+#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/native/describe.h"
+#include "kernels/precision.h"
+
+namespace tandem::cuda {
+namespace {
+
+bool in_eights(std::int64_t channels) { return channels % 8 == 0; }
+
+// A convolution that sums what it writes and perhaps normalizes what it reads, and the gradient of such a one's weights: cuDNN has
+// kernels made for that in float16 on Hopper. Tensor cores take channels in eights; others cost the convolution more than the
+// pass over memory that it saves.
+bool is_chained(const KernelRequest& request, int capability) {
+  const bool forward = request.op == "Conv";
+  const Operand &x = request.inputs[0], &y = forward ? request.outputs[0] : request.inputs[1];
+  if (capability != 90 || x.dtype != DType::float16 || has(request.outputs, 1) != forward) return false;
+  if ((forward && has(request.inputs, 2)) || request.attributes->has("activation") || request.attributes->integer("group", 1) != 1) return false;
+  return in_eights(x.shape[1]) && in_eights(y.shape[1]);
+}
+
+bool always(const KernelRequest&, int) { return true; }
+
+struct Form {
+  std::string_view op;
+  bool (*gains)(const KernelRequest& request, int capability);
+};
+constexpr Form forms[] = {
+    {"BatchNormalizationTraining", always},  // adds another tensor, or has its statistics from sums
+    {"Conv", is_chained},
+    {"ConvolutionBackwardData", always},     // masks what it writes
+    {"ConvolutionBackwardWeights", is_chained},
+    {"AdamUpdate", always},                  // read gradients in 16 bits and write a copy in them
+    {"RmspropUpdate", always},
+    {"SgdUpdate", always},
+};
+
+}  // namespace
+
+bool fuses(const KernelRequest& request, int capability) {
+  return std::any_of(std::begin(forms), std::end(forms), [&](const Form& form) { return form.op == request.op && form.gains(request, capability); });
+}
+
+}  // namespace tandem::cuda

@@ -1,0 +1,38 @@
+// Asks the backends in a plan's words: a graph of one node gives the types of its outputs, and the request is made of that.
+#include "planner/passes/fusing.h"
+
+#include <algorithm>
+
+namespace tandem {
+
+Fuses fuses_on(const CompileOptions& options, Backends backends) {
+  std::vector<const Backend*> used;
+  for (const DeviceSpec& d : options.devices)
+    if (const Backend* const b = &find_backend(backends, d.id.backend); std::find(used.begin(), used.end(), b) == used.end()) used.push_back(b);
+  return [used = std::move(used), kernel = options.kernel](const KernelRequest& asked) {
+    KernelRequest request = asked;
+    request.options = kernel;
+    return !used.empty() && std::all_of(used.begin(), used.end(), [&](const Backend* b) { return b->fuses(request); });
+  };
+}
+
+bool offered(const Fuses& fuses, const Operator& op, const Attributes& attributes, const std::vector<TensorType>& inputs, std::size_t outputs) {
+  if (!fuses) return false;
+  Graph graph;  // of this node alone
+  std::vector<ValueId> in;
+  for (const TensorType& type : inputs) in.push_back(type.dtype == DType::undefined ? ValueId{} : graph.add_input({}, type));
+  const Node& node = graph[graph.add_node(op, {}, attributes, std::move(in), static_cast<int>(outputs))];
+  KernelRequest request{.op = op.name, .attributes = &node.attributes};
+  const auto operand = [&](ValueId v) { return v.present() ? Operand{graph[v].type.dtype, graph[v].type.shape, {}} : Operand{}; };
+  for (const ValueId v : node.inputs) request.inputs.push_back(operand(v));
+  for (const ValueId v : node.outputs) request.outputs.push_back(operand(v));
+  return fuses(request);
+}
+
+bool offered(const Fuses& fuses, const Graph& graph, const Node& node, std::size_t outputs) {
+  std::vector<TensorType> inputs;
+  for (const ValueId v : node.inputs) inputs.push_back(v.present() ? graph[v].type : TensorType{});
+  return offered(fuses, *node.op, node.attributes, inputs, outputs);
+}
+
+}  // namespace tandem

@@ -1,0 +1,52 @@
+// Which forms of nodes the CUDA backend gains by; that there are kernels for each of them is seen by the tests of these.
+#include <gtest/gtest.h>
+
+#include "graph/operator.h"
+#include "kernels/cuda/kernels.h"
+
+namespace tandem::cuda {
+namespace {
+
+constexpr DType half = DType::float16, wide = DType::float32;
+
+struct Row {
+  const char* name;
+  std::string_view op;
+  Attributes attributes;
+  std::vector<Operand> inputs, outputs;
+  bool gains;
+  int capability = 90;
+};
+Operand image(DType dtype, std::int64_t channels) { return {dtype, {2, channels, 4, 4}, {}}; }
+const Operand absent, sums{wide, {16}, {}}, factor{half, {8}, {}}, filter{half, {16, 8, 3, 3}, {}}, x = image(half, 8), y = image(half, 16);
+const Row rows[] = {
+    {"sums", "Conv", {}, {x, filter}, {y, sums, sums}, true},
+    {"sums_and_normalizes", "Conv", {}, {x, filter, absent, factor, factor}, {y, sums, sums}, true},
+    {"normalizes_alone", "Conv", {}, {x, filter, absent, factor, factor}, {y}, false},
+    {"sums_on_ampere", "Conv", {}, {x, filter}, {y, sums, sums}, false, 80},
+    {"sums_of_float32", "Conv", {}, {image(wide, 8), {wide, {16, 8, 3, 3}, {}}}, {image(wide, 16), sums, sums}, false},
+    {"sums_of_bfloat16", "Conv", {}, {image(DType::bfloat16, 8), filter}, {image(DType::bfloat16, 16), sums, sums}, false},
+    {"sums_in_groups", "Conv", {{"group", std::int64_t{8}}}, {x, filter}, {y, sums, sums}, false},
+    {"sums_behind_an_activation", "Conv", {{"activation", std::string("Relu")}}, {x, filter}, {y, sums, sums}, false},
+    {"sums_with_a_bias", "Conv", {}, {x, filter, {half, {16}, {}}}, {y, sums, sums}, false},
+    {"sums_of_an_image", "Conv", {}, {image(half, 3), filter}, {y, sums, sums}, false},
+    {"sums_of_odd_channels", "Conv", {}, {x, filter}, {image(half, 12), sums, sums}, false},
+    {"weights_of_what_is_normalized", "ConvolutionBackwardWeights", {}, {x, y, factor, factor}, {filter}, true},
+    {"and_of_a_bias", "ConvolutionBackwardWeights", {}, {x, y, factor, factor}, {filter, sums}, false},
+    {"masks", "ConvolutionBackwardData", {}, {image(wide, 16), filter, image(wide, 3)}, {image(wide, 3)}, true, 80},
+    {"adds", "BatchNormalizationTraining", {}, {x, sums, sums, x}, {x, sums, sums, absent}, true, 80},
+    {"updates", "AdamUpdate", {}, {sums, filter, filter, sums, sums}, {filter, sums, sums}, true, 80},
+    {"what_has_no_such_form", "Relu", {}, {x}, {x}, false},
+};
+void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
+
+class CudaFusions : public testing::TestWithParam<Row> {};
+
+TEST_P(CudaFusions, AreThoseThatStepsGainBy) {
+  const Row& row = GetParam();
+  EXPECT_EQ(fuses({.op = row.op, .attributes = &row.attributes, .inputs = row.inputs, .outputs = row.outputs}, row.capability), row.gains);
+}
+INSTANTIATE_TEST_SUITE_P(Rows, CudaFusions, testing::ValuesIn(rows), [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace tandem::cuda
