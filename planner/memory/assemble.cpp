@@ -412,7 +412,7 @@ void assemble(Plan& plan, const std::vector<Replica>& replicas, const std::vecto
   assembler.list_outputs(output_names, rows);
   assembler.list_exchanges();
   for (std::size_t d = 0; d < replicas.size(); ++d) plan.devices.push_back(DeviceAssembler(plan, static_cast<int>(d), replicas[d], rows, options).run());
-  for (const DevicePlan& d : plan.devices) plan.seconds = std::max(plan.seconds, timeline_of(d).seconds);
+  for (const Timeline& t : timelines_of(plan)) plan.seconds = std::max(plan.seconds, t.seconds);
 }
 
 }  // namespace tandem

@@ -56,8 +56,7 @@ std::string hint_of(const Plan& plan, const Step& s, std::size_t index) {
   return hint + concat("\n", text_of_seconds(s.seconds), s.measured ? " measured" : " estimated");
 }
 
-std::string timeline(const Plan& plan, const DevicePlan& d) {
-  const Timeline t = timeline_of(d);
+std::string timeline(const Plan& plan, const DevicePlan& d, const Timeline& t) {
   const double total = t.seconds;
   if (total <= 0) return "";
   std::string keys, out;
@@ -108,10 +107,11 @@ std::string html_of(const Plan& plan) {
   std::string out = fmt::format(
       "<!doctype html>\n<html lang=en><meta charset=utf-8>\n<title>{0}</title>\n<style>{1}</style>\n<h1>{0}</h1>\n", title, style);
   std::vector<const DevicePlan*> drawn;  // devices that run the same steps are drawn once
+  const std::vector<Timeline> lines = timelines_of(plan);
   for (const DevicePlan& d : plan.devices)
     if (std::none_of(drawn.begin(), drawn.end(), [&](const DevicePlan* other) { return run_alike(*other, d); })) {
       drawn.push_back(&d);
-      out += concat("<h2>", d.device, ", ", d.slice_size, " of ", plan.batch, " samples</h2>\n", timeline(plan, d), memory_map(d));
+      out += concat("<h2>", d.device, ", ", d.slice_size, " of ", plan.batch, " samples</h2>\n", timeline(plan, d, lines[static_cast<std::size_t>(&d - plan.devices.data())]), memory_map(d));
     }
   return out + concat("<h2>The plan</h2>\n<pre>", escaped(text_of_plan(plan, true)), "</pre>\n</html>\n");
 }

@@ -90,13 +90,14 @@ std::string devices(const Plan& plan) {
     std::vector<const DevicePlan*> devices;
     std::vector<std::string> alike;
   };
+  const std::vector<Timeline> lines = timelines_of(plan);
   std::vector<Row> rows;  // of devices one after another that are alike in all but their name and which rows they take
   for (const DevicePlan& d : plan.devices) {
     double flops = 0;
     for (const Step& s : d.steps) flops += s.flops;
     std::int64_t bound = 0;
     for (const Arena& a : d.arenas) bound += a.lower_bound;
-    std::vector<std::string> alike{concat(d.steps.size()), text_of_count(flops) + "FLOP", text_of_seconds(timeline_of(d).seconds),
+    std::vector<std::string> alike{concat(d.steps.size()), text_of_count(flops) + "FLOP", text_of_seconds(lines[static_cast<std::size_t>(&d - plan.devices.data())].seconds),
                                    text_of_bytes(d.peak_bytes()), text_of_bytes(bound)};
     const bool joins = !rows.empty() && rows.back().alike == alike && rows.back().devices[0]->slice_size == d.slice_size &&
                        rows.back().devices[0]->model.name == d.model.name;

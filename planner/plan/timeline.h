@@ -1,5 +1,5 @@
-// When each step of a device is estimated to run: each stream's one after another, no sooner than what they wait for has
-// ended. The one place that says how long a step of the plan takes.
+// When each step is estimated to run: each stream's one after another, no sooner than what they wait for has ended, and an
+// exchange when all of its members have come. The one place that says how long a step of the plan takes.
 #pragma once
 #include <vector>
 
@@ -12,6 +12,6 @@ struct Timeline {
   int streams = 0;
   double seconds = 0;  // of all
 };
-Timeline timeline_of(const DevicePlan& device);
+std::vector<Timeline> timelines_of(const Plan& plan);  // by device
 
 }  // namespace tandem

@@ -66,12 +66,31 @@ TEST(PlanText, OneTimeOfAStep) {
   for (DevicePlan& d : plan.devices)
     for (Step& s : d.steps)
       if (s.as<ExchangeStep>()) s.seconds = 3e-6;
-  EXPECT_DOUBLE_EQ(timeline_of(plan.devices[0]).seconds, 5e-6);
-  plan.seconds = timeline_of(plan.devices[0]).seconds;
+  EXPECT_DOUBLE_EQ(timelines_of(plan)[0].seconds, 5e-6);
+  plan.seconds = timelines_of(plan)[0].seconds;
   const std::string text = text_of_plan(plan, false), html = html_of(plan);
   EXPECT_NE(text.find("estimated step  5.00 µs"), std::string::npos) << text;
   EXPECT_NE(text.find("   5.00 µs        448 B"), std::string::npos) << text;
   EXPECT_NE(html.find(">5.00 µs</text>"), std::string::npos) << html;
+}
+
+// A device that waits for another ends later than its own steps take.
+TEST(PlanText, ExchangesBeginWhenAllMembersHaveCome) {
+  Plan plan = linear_plan({2, 1});
+  for (DevicePlan& d : plan.devices) d.steps[StepId{5}].seconds = 3;
+  plan.devices[0].steps[StepId{4}].seconds = 10;
+  plan.devices[1].steps[StepId{4}].seconds = 1;
+  plan.devices[1].steps[StepId{6}].seconds = 4;  // goes on beside the sum
+  plan.devices[1].steps[StepId{8}].seconds = 2;
+  const std::vector<Timeline> lines = timelines_of(plan);
+  for (const Timeline& t : lines) {
+    EXPECT_DOUBLE_EQ(t.begins[StepId{5}], 10);
+    EXPECT_DOUBLE_EQ(t.ends[StepId{5}], 13);
+  }
+  EXPECT_DOUBLE_EQ(lines[0].seconds, 13);
+  EXPECT_DOUBLE_EQ(lines[1].ends[StepId{6}], 5);
+  EXPECT_DOUBLE_EQ(lines[1].begins[StepId{8}], 13);
+  EXPECT_DOUBLE_EQ(lines[1].seconds, 15);
 }
 
 struct Named {
@@ -107,13 +126,25 @@ TEST(PlanText, StepsOfEqualDevicesAreShownOnce) {
       << text;
 }
 
+// Where the planner has said so: a column that is not there else.
+TEST(PlanText, PlacementIsAColumn) {
+  Plan plan = timed_plan();
+  EXPECT_EQ(text_of_plan(plan, true).find("placement"), std::string::npos);
+  for (DevicePlan& d : plan.devices) d.buffers[BufferId{5}].placement = "split(0)";
+  const std::string text = text_of_plan(plan, true);
+  EXPECT_NE(text.find("output    placement  arena"), std::string::npos) << text;
+  EXPECT_NE(text.find("[2,3]:ab  split(0)   scratch"), std::string::npos) << text;
+  EXPECT_NE(json_of(plan).find(R"x("placement":"split(0)")x"), std::string::npos);
+  EXPECT_NE(html_of(plan).find("y, split(0)"), std::string::npos);
+}
+
 TEST(PlanText, JsonHoldsEveryPart) {
   Plan plan = timed_plan();
   plan.model = "a \"name\"\n\x01 with \xc3\xa9 and \xff";
   const std::string json = json_of(plan);
   for (const char* part :
        {R"("model":"a \"name\"\n\u0001 with é and �")", R"("batch":5)", R"("peak_bytes":448)", R"("device":"fake:2")",
-        R"("name":"tandem.scalars")", R"("hash":")", R"("waits":[4])", R"("kernel":"fake.Scale")",
+        R"("name":"tandem.scalars")", R"("exchanges":[{"name":"gradients 0","kind":"all_reduce","devices":[0,1,2])", R"("parts":[{"device":0,"operand")", R"("kind":"slice","host":0,"begin":2)", R"("kind":"all_reduce","exchange":0)", R"("hash":")", R"("waits":[4])", R"("kernel":"fake.Scale")",
         R"("memory":{"weights":64,"activations":320})", R"("warnings":["device fake:2 has one row"])"})
     EXPECT_NE(json.find(part), std::string::npos) << part << " in " << json;
   EXPECT_EQ(std::count(json.begin(), json.end(), '{'), std::count(json.begin(), json.end(), '}'));

@@ -143,4 +143,25 @@ inline Plan linear_plan(std::vector<std::int64_t> slices, std::int64_t columns =
   return plan;
 }
 
+// Device 0 reads x [4,2] and sends it to device 1, which gives it back as y.
+inline Plan relay_plan(const std::string& backend) {
+  Plan plan;
+  plan.model = "relay";
+  plan.mode = PlanMode::inference;
+  plan.batch = 4;
+  const TensorType type{DType::float32, {4, 2}};
+  plan.inputs = {{"x", type, true}};
+  plan.outputs = {{"y", type, Combine::rows}};
+  plan.exchanges = {{.kind = ExchangeKind::send, .name = "x over", .devices = {0, 1}, .elements = 8}};
+  DeviceBuilder giver(0, 0, 4), taker(1, 0, 4);
+  const BufferId x = giver.floats("x", type.shape), y = taker.floats("x", type.shape);
+  giver.exchange(0, {x}, {}, {giver.slice(0, x)});
+  const StepId received = taker.exchange(0, {}, {y});
+  taker.concat(0, y);
+  taker.last().waits = {received};
+  plan.devices = {giver.done(), taker.done()};
+  for (DevicePlan& d : plan.devices) d.device.backend = backend;
+  return plan;
+}
+
 }  // namespace tandem::test

@@ -12,6 +12,7 @@
 #include "runtime/session.h"
 #include "tests/ranks/address.h"
 #include "tests/runtime/allocations.h"
+#include "tests/runtime/plan_builder.h"
 #include "tests/runtime/small_model.h"
 
 namespace tandem {
@@ -143,6 +144,11 @@ TEST(RankSession, RefusesPlansThatDiffer) {
   const Plan plans[] = {plan_of({"", {1, 1}, 2, 8}), plan_of({"", {3, 1}, 2, 8})};
   const auto failures = on_ranks(2, [&](World& world) { Session session(plans[world.rank()], backends, &world); });
   for (const std::string& f : failures) EXPECT_TRUE(f.starts_with("rank 1 has plan ")) << f;
+}
+
+TEST(RankSession, OffersSumsOverAllDevicesAlone) {
+  const auto failures = on_ranks(2, [&](World& world) { Session session(test::relay_plan("cpu"), backends, &world); });
+  for (const std::string& f : failures) EXPECT_NE(f.find("send among 2 of 2 devices: a group of several processes offers all_reduce over all devices alone"), std::string::npos) << f;
 }
 
 TEST(RankSession, AllocatesNothingInAStep) {

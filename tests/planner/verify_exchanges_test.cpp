@@ -1,0 +1,152 @@
+// Plans of two and three devices that pass values to each other, each broken in one way.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "tests/runtime/plan_builder.h"
+
+namespace tandem::test {
+namespace {
+
+// Device 0 sends x [2,3] to device 1, which sends it on to device 2 and back to device 0. Exchanges: 0 "there" 0→1, 1 "on" 1→2, 2 "back" 1→0.
+// Steps of device 0: 0 slice, 1 send, 2 receive; of 1: 0 receive, 1 send on, 2 send back; of 2: 0 receive.
+Plan chain() {
+  Plan plan;
+  plan.model = "chain";
+  plan.batch = 2;
+  const TensorType type{DType::float32, {2, 3}};
+  plan.inputs = {{"x", type, true}};
+  plan.exchanges = {{.kind = ExchangeKind::send, .name = "there", .devices = {0, 1}, .elements = 6},
+                    {.kind = ExchangeKind::send, .name = "on", .devices = {1, 2}, .elements = 6},
+                    {.kind = ExchangeKind::send, .name = "back", .devices = {1, 0}, .elements = 6}};
+  DeviceBuilder a(0, 0, 2), b(1, 0, 2), c(2, 0, 2);
+  const BufferId x = a.floats("x", {2, 3}), again = a.floats("again", {2, 3});
+  const StepId in = a.slice(0, x);
+  a.exchange(0, {x}, {}, {in});
+  a.exchange(2, {}, {again});
+  const BufferId y = b.floats("y", {2, 3});
+  b.exchange(0, {}, {y});
+  b.exchange(1, {y}, {});
+  b.exchange(2, {y}, {});
+  c.exchange(1, {}, {c.floats("z", {2, 3})});
+  plan.devices = {a.done(), b.done(), c.done()};
+  return plan;
+}
+
+// Two devices that gather parts [1,3] and [2,3] of a value, scatter the sum of two of its size, and take what the first has.
+// Buffers of each: 0 part, 1 whole, 2 part of the sum, 3 what is given to all. Exchanges: 0 gather, 1 scatter, 2 broadcast.
+Plan parted() {
+  Plan plan;
+  plan.model = "parted";
+  plan.batch = 3;
+  plan.inputs = {{"x", {DType::float32, {3, 3}}, true}};
+  plan.exchanges = {{.kind = ExchangeKind::all_gather, .name = "gather", .devices = {0, 1}, .elements = 9},
+                    {.kind = ExchangeKind::reduce_scatter, .name = "scatter", .devices = {0, 1}, .elements = 9},
+                    {.kind = ExchangeKind::broadcast, .name = "spread", .devices = {0, 1}, .elements = 9}};
+  for (int i = 0; i < 2; ++i) {
+    DeviceBuilder d(i, i, i + 1);
+    const BufferId part = d.floats("part", {i + 1, 3}), whole = d.floats("whole", {3, 3}), sum = d.floats("sum", {2 - i, 3}), given = d.floats("given", {3, 3});
+    const StepId in = d.slice(0, part, i);
+    const StepId gathered = d.exchange(0, {part}, {whole}, {in});
+    d.exchange(1, {whole}, {sum}, {gathered});
+    i == 0 ? d.exchange(2, {whole}, {}) : d.exchange(2, {}, {given});
+    plan.devices.push_back(d.done());
+  }
+  return plan;
+}
+
+struct Row {
+  std::string name;
+  Plan (*plan)();
+  std::function<void(Plan&)> change;
+  std::string breach;
+};
+void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
+
+Step& step(Plan& p, int device, int index) { return p.devices[static_cast<std::size_t>(device)].steps[StepId{index}]; }
+Buffer& buffer(Plan& p, int device, int index) { return p.devices[static_cast<std::size_t>(device)].buffers[BufferId{index}]; }
+void swap_steps(Plan& p, int device, int a, int b) { std::swap(step(p, device, a), step(p, device, b)); }
+void live_throughout(Plan& p) {
+  for (DevicePlan& d : p.devices)
+    for (Buffer& b : d.buffers) b.first = {0}, b.last = {static_cast<int>(d.steps.size()) - 1};
+}
+
+class BrokenExchange : public testing::TestWithParam<Row> {};
+TEST_P(BrokenExchange, IsNamed) {
+  Plan plan = GetParam().plan();
+  ASSERT_NO_THROW(verify(plan));
+  GetParam().change(plan);
+  try {
+    verify(plan);
+    ADD_FAILURE() << "passed";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::model);
+    EXPECT_NE(std::string(e.what()).find(GetParam().breach), std::string::npos) << e.what();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Rows, BrokenExchange,
+    testing::Values(
+        Row{"no_members", chain, [](Plan& p) { p.exchanges[0].devices.clear(); }, "fake:0: step 1 (send) enters 'there', of which fake:0 is no member"},
+        Row{"member_twice", chain, [](Plan& p) { p.exchanges[0].devices = {0, 1, 1}; }, "exchange 0 'there' (send) is not among different devices of the plan's 3"},
+        Row{"member_that_is_no_device", chain, [](Plan& p) { p.exchanges[0].devices = {0, 1, 3}; }, "exchange 0 'there' (send) is not among different devices"},
+        Row{"send_to_several", parted, [](Plan& p) { p.exchanges[2].kind = ExchangeKind::send, p.exchanges[2].devices = {0, 1}, p.exchanges.push_back({.kind = ExchangeKind::send, .name = "more", .devices = {0}}); },
+            "exchange 3 'more' (send) has 1 members, expected one that gives and one that gets"},
+        Row{"gather_of_one", parted, [](Plan& p) { p.exchanges.push_back({.kind = ExchangeKind::all_gather, .name = "alone", .devices = {1}}); }, "exchange 3 'alone' (all_gather) has 1 members, expected two at least"},
+        Row{"never_entered", chain, [](Plan& p) { p.devices[2].steps.clear(); p.devices[2].buffers.clear(); }, "exchange 1 'on' (send) is never entered by fake:2"},
+        Row{"entered_by_none", chain, [](Plan& p) { p.exchanges.push_back({.name = "nobody", .devices = {0, 2}}); }, "exchange 3 'nobody' (all_reduce) is never entered by fake:2"},
+        Row{"entered_twice", chain, [](Plan& p) { step(p, 1, 2) = step(p, 1, 1); }, "fake:1: step 2 (send) enters exchange 1 'on' (send) again, after step 1"},
+        Row{"entered_by_a_stranger", chain, [](Plan& p) { step(p, 2, 0).as<ExchangeStep>()->exchange = {0}; }, "fake:2: step 0 (receive) enters 'there', of which fake:2 is no member"},
+        Row{"sender_that_gets", chain, [](Plan& p) { step(p, 0, 1).outputs = {{1}}; }, "step 1 (send) has 1 inputs and 1 outputs, expected 1 and 0"},
+        Row{"receiver_that_gives", chain, [](Plan& p) { std::swap(step(p, 2, 0).inputs, step(p, 2, 0).outputs); }, "step 0 (send) has 1 inputs and 0 outputs, expected 0 and 1"},
+        Row{"receives_another_shape", chain, [](Plan& p) { buffer(p, 2, 0).operand = {DType::float32, {3, 2}, Layout("ab")}; }, "exchange 1 'on' (send): fake:2 has float32[3,2]:ab, another member float32[2,3]:ab"},
+        Row{"receives_in_another_layout", chain, [](Plan& p) { buffer(p, 2, 0).operand.layout = Layout("ba"); }, "fake:2 has float32[2,3]:ba, another member float32[2,3]:ab"},
+        Row{"receives_another_type", chain, [](Plan& p) { buffer(p, 2, 0).operand.dtype = DType::int32; }, "fake:2: step 0 (receive) exchanges 6 float32 values by buffer 0 'z' of int32[2,3]:ab"},
+        Row{"receives_less", chain, [](Plan& p) { buffer(p, 2, 0).operand.shape = {1, 3}; }, "exchanges 6 float32 values by buffer 0 'z' of float32[1,3]:ab"},
+        Row{"sent_before_it_is_there", chain, [](Plan& p) { step(p, 0, 1).waits.clear(); }, "fake:0: step 1 (send) reads buffer 0 'x' without waiting for step 0 (slice), which writes it"},
+        Row{"sent_but_not_received", chain, [](Plan& p) { (swap_steps(p, 1, 0, 1), live_throughout(p)); }, "fake:1: step 0 (send) reads buffer 0 'y', which nothing wrote"},
+        Row{"wait_for_each_other", chain, [](Plan& p) { swap_steps(p, 0, 1, 2); },
+            "fake:0: step 1 (receive) waits in exchange 2 'back' (send) for fake:1, which waits in exchange 0 'there' (send)"},
+        Row{"wait_in_a_circle", chain, [](Plan& p) { swap_steps(p, 0, 1, 2); }, "fake:2: step 0 (receive) waits in exchange 1 'on' (send) for fake:1, which waits in exchange 0 'there' (send)"},
+        Row{"parts_that_are_less_than_the_whole", parted, [](Plan& p) { buffer(p, 1, 2).operand.shape = {0, 3}; }, "exchange 1 'scatter' (reduce_scatter): the parts have 2 of 3 along axis 0"},
+        Row{"part_of_another_width", parted, [](Plan& p) { buffer(p, 1, 2).operand.shape = {1, 2}; }, "float32[1,2]:ab is no part of float32[3,3]:ab along the axis that is outermost in memory"},
+        Row{"part_in_another_layout", parted, [](Plan& p) { buffer(p, 0, 2).operand.layout = Layout("ba"); }, "float32[2,3]:ba is no part of float32[3,3]:ab"},
+        Row{"part_of_another_type", parted, [](Plan& p) { buffer(p, 0, 2).operand.dtype = DType::int32; }, "int32[2,3]:ab is no part of float32[3,3]:ab"},
+        Row{"part_at_another_place", parted, [](Plan& p) { (buffer(p, 1, 2).alias = {1}, buffer(p, 1, 2).offset = buffer(p, 1, 1).offset); }, "member 1's part shares memory with the whole, but not at its place there"}),
+    [](const auto& info) { return info.param.name; });
+
+// A wait across devices is one of exchanges alone: streams do not help where two devices enter two exchanges in opposite order.
+TEST(VerifyExchanges, WantsOneOrderOnAllStreams) {
+  Plan plan = linear_plan({1, 1});
+  plan.exchanges.push_back({.name = "more", .devices = {0, 1}, .elements = 3});
+  for (DevicePlan& d : plan.devices) {
+    Step more = d.steps[StepId{5}];
+    more.what = ExchangeStep{{1}};
+    d.steps.push_back(more);
+    d.steps.back().waits = {{8}};
+  }
+  EXPECT_NO_THROW(verify(plan));
+  std::swap(*plan.devices[1].steps[StepId{5}].as<ExchangeStep>(), *plan.devices[1].steps[StepId{9}].as<ExchangeStep>());
+  try {
+    verify(plan);
+    ADD_FAILURE() << "passed";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("fake:0: step 5 (all_reduce) waits in exchange 0 'gradients 0' (all_reduce) for fake:1, which waits in exchange 1 'more'"), std::string::npos) << e.what();
+  }
+}
+
+// Devices may differ in their exchanges and in their streams.
+TEST(VerifyExchanges, AcceptsDevicesThatDiffer) {
+  Plan plan = linear_plan({2, 1, 1});
+  plan.exchanges[0].devices = {0, 2};
+  DevicePlan& alone = plan.devices[1];
+  alone.steps[StepId{8}].waits.clear();
+  alone.steps[StepId{5}] = alone.steps[StepId{4}];
+  alone.buffers[BufferId{0}].last = alone.buffers[BufferId{5}].last = alone.buffers[BufferId{6}].last = {8};
+  plan.devices[2].steps[StepId{5}].stream = 0;
+  EXPECT_NO_THROW(verify(plan));
+}
+
+}  // namespace
+}  // namespace tandem::test
