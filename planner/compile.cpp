@@ -131,6 +131,8 @@ class Compilation {
       return;
     }
     place_rest(whole);
+    if (o_.placement)
+      for (std::size_t d = 0; d < o_.devices.size(); ++d) outputs_on_.push_back(outputs_on(whole, static_cast<int>(d)));
     for (std::size_t d = 0; d < o_.devices.size(); ++d) graph_of_.push_back(graph_for(whole, static_cast<int>(d)));
   }
 
@@ -246,9 +248,7 @@ class Compilation {
     std::vector<Replica> replicas;
     for (std::size_t d = 0; d < o_.devices.size(); ++d) {
       Replica replica{o_.devices[d], models_[d], slices_[d].begin, slices_[d].size, best_.programs[unit_of_[d]].get(), backend(o_.devices[d].id.backend).stages_inputs()};
-      const std::vector<GraphOutput>& outputs = graphs_[graph_of_[d]].outputs;
-      for (std::size_t i = 0; i < outputs.size(); ++i)
-        if (outputs[i].value.present()) replica.outputs.push_back(static_cast<int>(i));
+      if (o_.placement) replica.outputs = outputs_on_[d];
       replicas.push_back(std::move(replica));
     }
     const std::vector<std::int64_t> rows = training_ ? std::vector<std::int64_t>(outputs_.size()) : output_rows(source_, model_, o_.batch);
@@ -277,6 +277,7 @@ class Compilation {
   Graph model_;                                                  // of the whole batch
   std::vector<Graph> graphs_;                                    // those that differ
   std::vector<std::size_t> graph_of_;                            // by device
+  std::vector<std::vector<int>> outputs_on_;                     // by device, where not all give all
   std::vector<std::string> outputs_;
   std::map<std::string, std::unique_ptr<Tuner>, std::less<>> tuners_;  // by backend
   std::vector<DeviceModel> models_;                              // by device

@@ -36,8 +36,7 @@ class Selector {
     }
     static const std::vector<std::string> none;
     values_.set_origin(none);
-    for (const ValueId out : graph_.outputs)
-      if (out.present()) program_.outputs.push_back(values_.form(out, values_.row_major(out).layout));
+    for (const ValueId out : graph_.outputs) program_.outputs.push_back(values_.form(out, values_.row_major(out).layout));
     for (std::size_t i = 0; i < graph_.values.size(); ++i) {
       const Value& v = graph_.values[i];
       if (v.kind != ValueKind::parameter) continue;

@@ -27,7 +27,8 @@ class Cut {
     for (const ValueId in : whole_.inputs)
       if (map_[in].present()) to_.inputs.push_back(map_[in]);
     for (const Node& node : whole_.nodes) add(node);
-    for (const GraphOutput& out : whole_.outputs) to_.outputs.emplace_back(map_[out], out.role, out.of);
+    for (const GraphOutput& out : whole_.outputs)
+      if (map_[out].present()) to_.outputs.emplace_back(map_[out], out.role, out.of);
     return std::move(to_);
   }
 
@@ -217,6 +218,15 @@ class Cut {
 }  // namespace
 
 Graph cut(const Graph& whole, int device) { return Cut(whole, device).run(); }
+
+std::vector<int> outputs_on(const Graph& whole, int device) {
+  std::vector<int> given;
+  for (std::size_t i = 0; i < whole.outputs.size(); ++i) {
+    const int group = whole[whole.outputs[i]].placement.group;
+    if (group < 0 || whole.groups[at(group)].position_of(device) >= 0) given.push_back(static_cast<int>(i));
+  }
+  return given;
+}
 
 bool same_program(const Graph& whole, int a, int b) {
   for (const DeviceGroup& group : whole.groups) {

@@ -97,6 +97,7 @@ void place_rest(Graph& graph);
 // cannot be split as asked.
 Graph cut(const Graph& whole, int device);
 bool same_program(const Graph& whole, int a, int b);  // of these two devices
+std::vector<int> outputs_on(const Graph& whole, int device);  // those of the graph that the device gives
 
 // The optimizer's update of each parameter whose gradient is an output; the gradients are none any more.
 Graph append_updates(Graph graph, const CompileOptions& options);

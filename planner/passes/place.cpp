@@ -119,7 +119,6 @@ class AxisPlacer {
     start();
     Sequence sequence(graph_);
     const std::size_t nodes = graph_.nodes.size();
-    std::map<int, std::size_t> own;  // numbers of nodes change at the end
     for (std::size_t n = 0; n < nodes; ++n)
       if (graph_.nodes[n].op->in_place.empty()) {
         place(n);
@@ -132,7 +131,10 @@ class AxisPlacer {
         sequence.take(n);
       }
     for (std::size_t i = 0; i < graph_.values.size(); ++i)
-      if (const Value& v = graph_.values[i]; v.placement.group >= 0 && axis_ < axes_of(v).size()) graph_.values[i].placement.parts.push_back(parts_[i]);
+      if (Value& v = graph_.values[i]; v.placement.group >= 0 && axis_ < axes_of(v).size()) {
+        v.placement.parts.resize(axis_);  // what was put in for this axis is whole along those before, if nothing else was said
+        v.placement.parts.push_back(parts_[i]);
+      }
     sequence.finish();
   }
 
@@ -189,7 +191,7 @@ class AxisPlacer {
     for (std::size_t i = 0; i < operands.size(); ++i) {
       const ValueId in = graph_.nodes[n].inputs[i];
       if (!in.present() || operands[i] == placed.inputs[i]) continue;
-      const ValueId moved = transfer(in, placed.inputs[i], *mesh, graph_[in].placement.group);
+      const ValueId moved = transfer(in, placed.inputs[i], *mesh);
       graph_.nodes[n].inputs[i] = moved;
     }
     for (std::size_t i = 0; i < placed.outputs.size(); ++i)
@@ -215,10 +217,10 @@ class AxisPlacer {
     const TensorType x = graph_[node.inputs[0]].type, y = graph_[node.outputs[0]].type;
     GraphBuilder b(graph_, node.name, node.origin);
     const ValueId sum = b.emit("ReduceSum", {node.inputs[0]}, node.attributes);
-    added(sum, {Spread::partial});
+    added(sum, {Spread::partial}, node.inputs[0]);
     const ValueId factor = b.scalar(static_cast<double>(y.shape.elements()) / static_cast<double>(std::max<std::int64_t>(1, x.shape.elements())), x.dtype);
     const ValueId mean = b.mul(sum, factor);
-    added(mean, {Spread::partial});
+    added(mean, {Spread::partial}, sum);
     moved_[at(node.outputs[0].index)] = mean;
     part(node.outputs[0]) = part(mean);
     return true;
@@ -228,19 +230,18 @@ class AxisPlacer {
   ValueId mean_of_own(ValueId own, const std::string& statistic) {
     if (part(own).spread != Spread::own) return own;
     const ValueId addend = by_share(own, concat("statistics/", statistic));
-    return summed(addend, ValueRole::statistic, statistic, graph_[own].placement.group);
+    return summed(addend, ValueRole::statistic, statistic);
   }
 
   // What every device has, as an addend of the mean: times its share of the samples.
   ValueId by_share(ValueId each, std::string name) {
-    const int group = graph_[each].placement.group;
     GraphBuilder b(graph_, std::move(name), {});
     const ValueId share = b.scalar(1, b.type(each).dtype);
     graph_[share].role = ValueRole::share;
-    added(share, {Spread::own}, group);
+    graph_[share].placement.group = graph_[each].placement.group;
+    part(share) = {Spread::own};
     const ValueId addend = b.mul(each, share);
-    graph_[addend].placement = graph_[each].placement;
-    added(addend, {Spread::partial}, group);
+    added(addend, {Spread::partial}, each);
     return addend;
   }
 
@@ -254,65 +255,66 @@ class AxisPlacer {
       if (out.role == ValueRole::gradient) {
         const Part wanted = part(*graph_.find(out.of));
         if (part(out) == wanted) continue;
-        out.value = part(out).spread == Spread::partial && !wanted.is_split() ? summed(out, out.role, out.of, group) : transfer(out, wanted, mesh, group);
+        out.value = part(out).spread == Spread::partial && !wanted.is_split() ? summed(out, out.role, out.of) : transfer(out, wanted, mesh);
       } else if ((out.role == ValueRole::loss || out.role == ValueRole::metric) && graph_[out].depends_on_batch && part(out).spread != Spread::partial && !part(out).is_split()) {
         out.value = by_share(out, "loss/share");  // the host adds what the devices give
       } else if (out.role == ValueRole::plain && part(out).spread == Spread::partial) {
-        out.value = transfer(out, {}, mesh, group);
+        out.value = transfer(out, {}, mesh);
       }
     }
   }
 
-  void added(ValueId v, Part where, int group = 0) {
-    graph_[v].placement.group = group;
+  // A value that was put in: placed so along this axis, and along the others as `like`.
+  void added(ValueId v, Part where, ValueId like) {
+    graph_[v].placement = graph_[like].placement;
     part(v) = where;
     if (moved_.size() < graph_.values.size()) moved_.resize(graph_.values.size());
   }
 
-  ValueId moved_by(std::string_view op, std::string name, ValueId v, Part to, int group) {
+  ValueId moved_by(std::string_view op, std::string name, ValueId v, Part to) {
     const ValueId there = graph_[graph_.add_node(internal_operator(op), std::move(name), {}, {v}, 1)].outputs[0];
-    graph_[there].placement = graph_[v].placement;  // along the axes that were placed before
-    added(there, to, group);
+    added(there, to, v);
     transfers_[there.index] = axis_;
     return there;
   }
 
-  ValueId summed(ValueId v, ValueRole role, const std::string& of, int group) {
-    const ValueId whole = moved_by("AllReduce", concat("sum/", of), v, {}, group);
+  ValueId summed(ValueId v, ValueRole role, const std::string& of) {
+    const ValueId whole = moved_by("AllReduce", concat("sum/", of), v, {});
     graph_[whole].role = role;
     graph_[whole].of = of;
     return whole;
   }
 
   // The value placed as `to`; put in once.
-  ValueId transfer(ValueId v, Part to, const MeshAxis& mesh, int group) {
+  ValueId transfer(ValueId v, Part to, const MeshAxis& mesh) {
     if (part(v).spread == Spread::own) return v;  // each device goes by its own
     const std::tuple key(v.index, to.spread, to.axis, to.outer);
     if (const auto known = known_.find(key); known != known_.end()) return known->second;
-    const ValueId there = moved(v, to, mesh, std::max(group, 0));
+    const ValueId there = moved(v, to, mesh);
     known_[key] = there;
     return there;
   }
 
-  ValueId moved(ValueId v, Part to, const MeshAxis& mesh, int group) {
+  ValueId moved(ValueId v, Part to, const MeshAxis& mesh) {
     const Part have = part(v);
     const std::string& name = graph_[v].name;
-    if (to.spread == Spread::partial) return moved_by("Once", concat("once/", name), v, to, group);
+    if (to.spread == Spread::partial) return moved_by("Once", concat("once/", name), v, to);
     if (to.is_split()) {
-      if (have.is_split()) return transfer(transfer(v, {}, mesh, group), to, mesh, group);
+      if (have.is_split()) return transfer(transfer(v, {}, mesh), to, mesh);
       if (have.spread == Spread::partial) {
-        if (to == Part::split(0)) return moved_by("ReduceScatter", concat("sum/", name), v, to, group);
-        return transfer(transfer(v, {}, mesh, group), to, mesh, group);
+        if (to == Part::split(0)) return moved_by("ReduceScatter", concat("sum/", name), v, to);
+        return transfer(transfer(v, {}, mesh), to, mesh);
       }
       if (const ValueId narrow = narrowed(v, to, mesh); narrow.present()) return narrow;
-      return moved_by("TakePart", concat("part/", name), v, to, group);
+      return moved_by("TakePart", concat("part/", name), v, to);
     }
-    if (have.spread == Spread::partial) return moved_by("AllReduce", concat("sum/", name), v, to, group);
-    return gathered(v, group);
+    if (have.spread == Spread::partial) return moved_by("AllReduce", concat("sum/", name), v, to);
+    return gathered(v);
   }
 
   // Parts come together along the first axis.
-  ValueId gathered(ValueId v, int group) {
+  ValueId gathered(ValueId v) {
+    const ValueId from = v;
     Part have = part(v);
     const std::string name = graph_[v].name;
     GraphBuilder b(graph_, concat("gather/", name), {});
@@ -323,19 +325,19 @@ class AxisPlacer {
       apart.dims.insert(apart.dims.begin() + have.axis, have.outer);
       v = b.reshape(v, apart);
       have = Part::split(have.axis + 1);
-      added(v, have, group);
+      added(v, have, from);
     }
     Ints front{have.axis};
     for (int i = 0; i < b.shape(v).rank(); ++i)
       if (i != have.axis) front.push_back(i);
-    if (have.axis > 0) added(v = b.transpose(v, front), Part::split(0), group);
-    v = moved_by("AllGather", concat("gather/", name), v, {}, group);
+    if (have.axis > 0) added(v = b.transpose(v, front), Part::split(0), from);
+    v = moved_by("AllGather", concat("gather/", name), v, {});
     if (have.axis > 0) {
       Ints back(front.size());
       for (std::size_t i = 0; i < front.size(); ++i) back[at(static_cast<int>(front[i]))] = static_cast<std::int64_t>(i);
-      added(v = b.transpose(v, back), {}, group);
+      added(v = b.transpose(v, back), {}, from);
     }
-    if (b.shape(v) != shape) added(v = b.reshape(v, shape), {}, group);
+    if (b.shape(v) != shape) added(v = b.reshape(v, shape), {}, from);
     return v;
   }
 
@@ -366,7 +368,8 @@ class AxisPlacer {
       graph_[narrow].producer = producer;
     }
     if (!narrow.present()) return {};
-    added(narrow, to, std::max(0, value.placement.group));
+    if (value.placement.group < 0) graph_[v].placement.group = 0;
+    added(narrow, to, v);
     known_[key] = narrow;
     return narrow;
   }
