@@ -134,8 +134,16 @@ class Cut {
       return;
     }
     n.attributes = local_attributes(node, whole_[first].type.shape, to_[n.outputs[static_cast<std::size_t>(std::find(node.outputs.begin(), node.outputs.end(), first) - node.outputs.begin())]].type.shape);
+    if (n.attributes.has("count")) n.attributes.set("count", counted(n.attributes.integer("count"), whole_[first]));
     to_.nodes.push_back(std::move(n));
     check(to_.nodes.back());
+  }
+
+  // Elements that a device's own statistics are of.
+  std::int64_t counted(std::int64_t count, const Value& statistic) const {
+    for (std::size_t a = 0; a < statistic.placement.parts.size(); ++a)
+      if (part_of(statistic, a).spread == Spread::own) count = count / group_of(statistic).axes[a].total() * size_along(statistic, a);
+    return count;
   }
 
   // The operator's own shape rule, of the parts of its operands, gives the parts of its results.
