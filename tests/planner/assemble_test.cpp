@@ -130,6 +130,19 @@ TEST(Assemble, NothingWritesWhatIsStillSent) {
   EXPECT_NO_THROW(verify(got.plan));
 }
 
+TEST(Assemble, AnInputIsSentOnceItIsThere) {
+  Program first, second;
+  const BufferId x = first.input("x", 8), t = first.input("t", 8), y = first.value("y", 8), b = second.value("b", 8);
+  first.exchange(send("x over", {0, 1}, 8), {x}, {});
+  first.launch("Y", {x, t}, {y});
+  first.graph.outputs = {y};
+  second.exchange(send("x over", {0, 1}, 8), {}, {b});
+  second.graph.outputs = {b};
+  const Assembled got({{.slice_size = 8, .program = &first.graph, .outputs = {0}}, {.slice_size = 8, .program = &second.graph, .outputs = {1}}}, {"y", "b"}, {1, 1});
+  EXPECT_EQ(got.step(0, 2).waits, (std::vector<StepId>{{0}}));
+  EXPECT_NO_THROW(verify(got.plan));
+}
+
 TEST(Assemble, PartsOfAParameterAndOfASum) {
   Program programs[3];
   const std::int64_t begins[] = {0, 5, 5};
