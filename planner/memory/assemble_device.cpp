@@ -132,12 +132,13 @@ class DeviceAssembler {
     }
   }
 
-  // Makes a step of the compute stream wait for one beside it, where nothing has yet.
+  // Makes a step of the compute stream wait for one beside it, where nothing has yet, and so for those before that.
   void wait_for(Step& s, StepId beside) {
     if (beside.index < 0) return;
     s.waits.push_back(beside);
     for (auto* pending : {&reads_, &writes_})
-      for (const BufferId b : touched_[beside]) (*pending)[b] = {};
+      for (const BufferId b : touched_[beside])
+        if ((*pending)[b] <= beside) (*pending)[b] = {};
   }
 
   // The program's exchange becomes the plan's of that name.
