@@ -45,4 +45,22 @@ void put_part(const PlanParameter& p, const ParameterPart& part, std::span<const
   for_each_range(p, part, [&](std::size_t to, std::size_t from, std::size_t bytes) { std::copy_n(cut.begin() + static_cast<std::ptrdiff_t>(from), bytes, whole.begin() + static_cast<std::ptrdiff_t>(to)); });
 }
 
+CutParameter::CutParameter(const PlanParameter& parameter, std::span<const ParameterPart* const> parts, std::span<const std::byte> whole) {
+  for (const ParameterPart* part : parts)
+    if (part && std::none_of(cut_.begin(), cut_.end(), [&](const auto& c) { return c.first->alike(*part); })) cut_.emplace_back(part, cut_part(parameter, *part, whole));
+}
+
+std::span<const std::byte> CutParameter::bytes_of(const ParameterPart& part) const {
+  return std::find_if(cut_.begin(), cut_.end(), [&](const auto& c) { return c.first->alike(part); })->second;
+}
+
+std::string difference(const PlanParameter& to_add, const PlanParameter& first) {
+  if (to_add.parts == first.parts && to_add.arena == first.arena && to_add.type == first.type && to_add.source == first.source) return "";
+  const auto [here, there] = std::mismatch(to_add.parts.begin(), to_add.parts.end(), first.parts.begin(), first.parts.end());
+  const auto text = [](const PlanParameter& of, auto part) {
+    return part == of.parts.end() ? concat(of.type, " in ", of.parts.size(), " parts") : concat(part->operand, " at ", part->offset, " of device ", part->device);
+  };
+  return concat(text(to_add, here), " in the plan to add, ", text(first, there));
+}
+
 }  // namespace tandem

@@ -1,6 +1,8 @@
 // Between the template's tensor and what a device keeps of it; never in a step.
 #pragma once
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "planner/plan/plan.h"
@@ -11,5 +13,18 @@ namespace tandem {
 std::vector<std::byte> cut_part(const PlanParameter& parameter, const ParameterPart& part, std::span<const std::byte> whole);
 // Puts what the device keeps to its place in the template's tensor.
 void put_part(const PlanParameter& parameter, const ParameterPart& part, std::span<const std::byte> kept, std::span<std::byte> whole);
+
+// The same for several devices; those that keep the same share it. Null parts: nothing.
+class CutParameter {
+ public:
+  CutParameter(const PlanParameter& parameter, std::span<const ParameterPart* const> parts, std::span<const std::byte> whole);
+  std::span<const std::byte> bytes_of(const ParameterPart& part) const;
+
+ private:
+  std::vector<std::pair<const ParameterPart*, std::vector<std::byte>>> cut_;
+};
+
+// "float32[3]:a at 64 of device 0 in the plan to add, float32[3]:a at 0 of device 0", where two plans keep a parameter differently.
+std::string difference(const PlanParameter& to_add, const PlanParameter& first);
 
 }  // namespace tandem

@@ -31,16 +31,6 @@ bool exchanges(const Plan& plan) {
   }
 }
 
-std::string reason_of(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const std::exception& e) {
-    return e.what();
-  } catch (...) {
-    return "unknown failure";
-  }
-}
-
 }  // namespace
 
 struct Session::State {
@@ -142,12 +132,7 @@ void Session::State::check_same_session(const Plan& plan) const {
     if (it == parameters.end())
       fail(ExitCode::usage, "session: the plan to add has parameter '", p.name, "', which the first plan has not");
     const PlanParameter& q = *it->second;
-    if (p.parts == q.parts && p.arena == q.arena && p.type == q.type && p.source == q.source) continue;
-    const auto [here, there] = std::mismatch(p.parts.begin(), p.parts.end(), q.parts.begin(), q.parts.end());
-    const auto text = [&](const PlanParameter& of, auto part) {
-      return part == of.parts.end() ? concat(of.type, " in ", of.parts.size(), " parts") : concat(part->operand, " at ", part->offset, " of device ", part->device);
-    };
-    fail(ExitCode::usage, "session: parameter '", p.name, "' is ", text(p, here), " in the plan to add, ", text(q, there), " in the first");
+    if (const std::string how = difference(p, q); !how.empty()) fail(ExitCode::usage, "session: parameter '", p.name, "' is ", how, " in the first");
   }
 }
 
@@ -225,12 +210,8 @@ std::size_t Session::add(Plan plan) {
   return state_->plans.size() - 1;
 }
 
-const Plan& Session::plan(std::size_t index) const {
-  return *state_->plans.at(index);
-}
-int Session::devices() const {
-  return static_cast<int>(state_->devices.size());
-}
+const Plan& Session::plan(std::size_t index) const { return *state_->plans.at(index); }
+int Session::devices() const { return static_cast<int>(state_->devices.size()); }
 
 std::int64_t Session::allocated_bytes(int device) const {
   return state_->devices.at(static_cast<std::size_t>(device))->allocated_bytes();
@@ -261,19 +242,11 @@ void Session::set_parameters(std::span<const NamedTensor> values) {
     targets.push_back(it->second);
   }
   const auto write = [&](const PlanParameter& parameter, const Tensor& value) {
-    struct Prepared {
-      const ParameterPart* part;
-      std::vector<std::byte> bytes;
-    };
-    std::vector<Prepared> prepared;  // equal parts once
-    const auto bytes_of = [&](const ParameterPart& part) {
-      return std::find_if(prepared.begin(), prepared.end(), [&](const Prepared& p) { return p.part->alike(part); });
-    };
-    for (std::size_t d = 0; d < state_->devices.size(); ++d)
-      if (const ParameterPart* part = state_->part_of(parameter, d); part && bytes_of(*part) == prepared.end())
-        prepared.push_back({part, cut_part(parameter, *part, value.bytes())});
+    std::vector<const ParameterPart*> parts;
+    for (std::size_t d = 0; d < state_->devices.size(); ++d) parts.push_back(state_->part_of(parameter, d));
+    const CutParameter cut(parameter, parts, value.bytes());
     state_->on_devices([&](std::unique_ptr<DeviceRuntime>& device, std::size_t d) {
-      if (const ParameterPart* part = state_->part_of(parameter, d)) device->write(parameter.arena, *part, bytes_of(*part)->bytes);
+      if (parts[d]) device->write(parameter.arena, *parts[d], cut.bytes_of(*parts[d]));
     });
   };
   std::map<std::string_view, const Tensor*> set;

@@ -6,6 +6,16 @@
 
 namespace tandem {
 
+std::string reason_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& e) {
+    return e.what();
+  } catch (...) {
+    return "unknown failure";
+  }
+}
+
 Workers::Workers(int workers, int threads) : spins_(spins_for(threads + 1)) {
   for (int w = 0; w < workers; ++w) threads_.emplace_back([this, w] { work(w); });
 }

@@ -3,11 +3,15 @@
 #pragma once
 #include <atomic>
 #include <exception>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 namespace tandem {
+
+// What an exception says.
+std::string reason_of(const std::exception_ptr& error);
 
 class Workers {
  public:

@@ -203,7 +203,7 @@ StepReport Model::State::report(std::size_t index, double rate) const {
     if (plan.outputs[i].name == "loss") report.loss = value;
     if (plan.outputs[i].name == "loss_scale") {  // the same on all devices; one without samples says 0
       const auto* scales = reinterpret_cast<const float*>(r.storage[i].data());
-      report.loss_scale = static_cast<double>(*std::max_element(scales, scales + plan.devices.size()));
+      report.loss_scale = static_cast<double>(*std::max_element(scales, scales + plan.outputs[i].parts));
     }
     if (plan.outputs[i].name == "correct") report.accuracy = value / static_cast<double>(plan.batch * labels.positions());
   }

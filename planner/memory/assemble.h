@@ -24,4 +24,7 @@ struct Replica {
 // has it gives a part of its own.
 void assemble(Plan& plan, const std::vector<Replica>& replicas, const std::vector<std::string>& output_names, std::span<const std::int64_t> rows, const CompileOptions& options, const Plan* parameters_of);
 
+// The part of one device, of a plan that has its inputs, outputs, parameters, exchanges and the devices before this one.
+DevicePlan assemble_device(const Plan& plan, int device, const Replica& replica, std::span<const std::int64_t> rows, const CompileOptions& options);
+
 }  // namespace tandem

@@ -73,6 +73,9 @@ void check_whole(const Plan& plan, Breaches& breaches) {
     if (const std::string reason = problem_of(o.type); !reason.empty()) breaches.add("output '", brief(o.name), "': ", reason);
     if (o.parts < 1 || o.parts > std::max(1, static_cast<int>(plan.devices.size())) || (o.combine == Combine::rows && o.parts != 1))
       breaches.add("output '", brief(o.name), "' has ", o.parts, " parts, ", o.combine == Combine::rows ? "expected one" : "expected one of each device at most");
+    TensorType all = o.type;  // of all parts
+    all.shape.dims.insert(all.shape.dims.begin(), std::max(1, o.parts));
+    if (const std::string reason = problem_of(all); problem_of(o.type).empty() && !reason.empty()) breaches.add("output '", brief(o.name), "' in ", o.parts, " parts: ", reason);
     if (o.combine == Combine::rows && (o.type.shape.rank() == 0 || o.type.shape[0] % std::max<std::int64_t>(1, plan.batch) != 0))
       breaches.add("output '", brief(o.name), "' of ", o.type, " has no batch of ", plan.batch, " along axis 0");
   }

@@ -130,6 +130,39 @@ TEST(Assemble, NothingWritesWhatIsStillSent) {
   EXPECT_NO_THROW(verify(got.plan));
 }
 
+// Who has waited for one exchange of a value has not waited for a later one of it.
+TEST(Assemble, EveryExchangeOfAValueIsWaitedFor) {
+  Program programs[2];
+  for (int d = 0; d < 2; ++d) {
+    Program& p = programs[d];
+    const BufferId x = p.input("x", 8), a = p.value("a", 8), all = p.value("all", 16), b = p.value("b", 8), u = p.value("u", 8), y = p.value("y", 8);
+    p.launch("A", {x}, {a});
+    p.exchange({.kind = ExchangeKind::all_gather, .name = "all", .elements = 16}, {a}, {all});
+    d == 0 ? p.exchange(send("a over", {0, 1}, 8), {a}, {}) : p.exchange(send("a over", {0, 1}, 8), {}, {b});
+    p.launch("Use", {all}, {u});
+    p.launch("Again", {u}, {a});
+    p.launch("Y", {a}, {y});
+    p.graph.outputs = {y};
+  }
+  const Assembled got({{.slice_size = 8, .program = &programs[0].graph}, {.slice_size = 8, .program = &programs[1].graph, .outputs = {1}}}, {"y", "z"}, {1, 1});
+  EXPECT_EQ(got.step(0, 4).waits, (std::vector<StepId>{{2}}));
+  EXPECT_EQ(got.step(0, 5).waits, (std::vector<StepId>{{3}}));
+  EXPECT_NO_THROW(verify(got.plan));
+}
+
+TEST(Assemble, AnInputIsSentOnceItIsThere) {
+  Program first, second;
+  const BufferId x = first.input("x", 8), t = first.input("t", 8), y = first.value("y", 8), b = second.value("b", 8);
+  first.exchange(send("x over", {0, 1}, 8), {x}, {});
+  first.launch("Y", {x, t}, {y});
+  first.graph.outputs = {y};
+  second.exchange(send("x over", {0, 1}, 8), {}, {b});
+  second.graph.outputs = {b};
+  const Assembled got({{.slice_size = 8, .program = &first.graph, .outputs = {0}}, {.slice_size = 8, .program = &second.graph, .outputs = {1}}}, {"y", "b"}, {1, 1});
+  EXPECT_EQ(got.step(0, 2).waits, (std::vector<StepId>{{0}}));
+  EXPECT_NO_THROW(verify(got.plan));
+}
+
 TEST(Assemble, PartsOfAParameterAndOfASum) {
   Program programs[3];
   const std::int64_t begins[] = {0, 5, 5};

@@ -26,11 +26,13 @@ Plan full_plan() {
   for (ParameterPart& part : copy.parts) part.operand.dtype = DType::bfloat16, part.offset = 64;
   copy.copy_of = "w";
   plan.parameters.push_back(copy);
+  const auto part = [](int device, std::int64_t n, std::int64_t begin) { return ParameterPart{device, {DType::float32, {n}, Layout("a")}, 128, 0, begin}; };
+  plan.parameters.push_back({.name = "cut", .type = {DType::float32, {5}}, .parts = {part(0, 2, 0), part(2, 3, 2)}});
   plan.exchanges[0].seconds = 1e-5;
   for (DevicePlan& d : plan.devices) {
     d.model = {"a model", 123456789, 1e12, 2e10, 3e-6, 4e9, 3};
     d.weight = 2.5;
-    d.arenas[0].bytes = 128;
+    d.arenas[0].bytes = 192;
     d.buffers[0].placement = "split(0)";
     d.memory = {{MemoryClass::weights, 64}, {MemoryClass::workspace, 12}};
     d.arenas[3].lower_bound = d.arenas[3].bytes;
@@ -71,6 +73,10 @@ TEST(PlanFile, KeepsEverything) {
   EXPECT_EQ(read.devices[0].buffers[0].alias, BufferId{});
   EXPECT_EQ(read.warnings, plan.warnings);
   EXPECT_EQ(read.parameters[1].copy_of, "w");
+  EXPECT_EQ(read.parameters[2].parts, plan.parameters[2].parts);
+  EXPECT_EQ(read.devices[0].buffers[BufferId{0}].placement, "split(0)");
+  EXPECT_EQ(read.devices[2].steps[StepId{6}].as<ConcatStep>()->begin, 3);
+  EXPECT_EQ(read.exchanges[ExchangeId{0}].devices, (std::vector<int>{0, 1, 2}));
   EXPECT_EQ(read.options.preference, LayoutPreference::channels_last);
   EXPECT_TRUE(read.options.tf32);
   EXPECT_EQ(read.devices[2].model.threads, 3);

@@ -1,0 +1,311 @@
+// One device's part of a plan: its program's steps with slices, waits and concats around them, and where every buffer lies.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "planner/memory/assemble.h"
+#include "planner/memory/place.h"
+#include "planner/plan/format.h"
+
+namespace tandem {
+namespace {
+
+Arena& arena(DevicePlan& d, ArenaKind kind) { return d.arenas[static_cast<std::size_t>(kind)]; }
+bool is_state(const LoweredInput& in) { return in.role == ValueRole::step_state; }
+
+class DeviceAssembler {
+ public:
+  DeviceAssembler(const Plan& plan, int index, const Replica& replica, std::span<const std::int64_t> rows, const CompileOptions& options)
+      : plan_(plan), index_(index), replica_(replica), program_(*replica.program), rows_(rows), options_(options) {}
+
+  DevicePlan run() {
+    device_ = {.device = replica_.spec.id, .model = replica_.model, .weight = replica_.spec.weight, .slice_begin = replica_.slice_begin, .slice_size = replica_.slice_size};
+    for (const ArenaKind kind : arena_kinds) device_.arenas.push_back({kind, 0, 0});
+    device_.buffers = program_.buffers;
+    place_persistent();
+    add_slices();
+    add_steps();
+    add_concats();
+    drop_unused_buffers();
+    find_lives();
+    place_scratch();
+    return std::move(device_);
+  }
+
+ private:
+  StepId last_step() const { return {static_cast<int>(device_.steps.size()) - 1}; }
+
+  void place_persistent() {
+    std::int64_t sizes[std::size(arena_kinds)] = {};
+    std::map<std::string_view, const ParameterPart*> by_name;
+    for (const PlanParameter& p : plan_.parameters) {
+      const ParameterPart* part = p.on(index_);
+      if (!part) continue;
+      by_name[p.name] = part;
+      auto& end = sizes[static_cast<std::size_t>(p.arena)];
+      end = std::max(end, part->offset + aligned(part->operand.bytes()));
+    }
+    for (const LoweredParameter& p : program_.parameters) device_.buffers[p.buffer].offset = by_name.at(p.name)->offset;
+    auto& constants = sizes[static_cast<std::size_t>(ArenaKind::constants)];
+    for (Buffer& b : device_.buffers)
+      if (b.arena == ArenaKind::constants && !b.alias.present()) {
+        b.offset = constants;
+        constants += b.bytes;
+      }
+    auto& gradients = sizes[static_cast<std::size_t>(ArenaKind::gradients)];
+    for (Buffer& b : device_.buffers)
+      if (b.arena == ArenaKind::gradients && !b.alias.present()) {
+        b.offset = gradients;
+        gradients += b.bytes;
+      }
+    for (const ArenaKind kind : {ArenaKind::parameters, ArenaKind::optimizer, ArenaKind::gradients, ArenaKind::constants})
+      arena(device_, kind).bytes = arena(device_, kind).lower_bound = sizes[static_cast<std::size_t>(kind)];
+  }
+
+  void add_slices() {
+    std::set<int> read;
+    for (const Step& s : program_.steps)
+      for (const BufferId in : s.inputs)
+        if (in.present()) read.insert(root_of(program_.buffers, in).index);
+    for (const BufferId out : program_.outputs) read.insert(root_of(program_.buffers, out).index);
+    for (const LoweredInput& in : program_.inputs) {
+      if (!read.count(in.buffer.index)) continue;
+      const auto host = std::find_if(plan_.inputs.begin(), plan_.inputs.end(), [&](const HostInput& h) { return h.name == in.name; });
+      Step s{.what = SliceStep{static_cast<int>(host - plan_.inputs.begin()), host->batched ? replica_.slice_begin : 0}, .outputs = {in.buffer}};
+      s.bytes = static_cast<double>(device_.buffers[in.buffer].operand.bytes());
+      s.seconds = estimate(0, 2 * s.bytes, 1, replica_.model);
+      if (replica_.stages_inputs && !is_state(in)) s.workspace = add_staging(in.buffer);
+      device_.steps.push_back(std::move(s));
+    }
+    Arena& staging = arena(device_, ArenaKind::staging);
+    staging.lower_bound = staging.bytes;
+  }
+
+  BufferId add_staging(BufferId input) {
+    Buffer b = device_.buffers[input];
+    if (b.bytes == 0) return {};
+    b.name += "/staging";
+    b.arena = ArenaKind::staging;
+    b.offset = arena(device_, ArenaKind::staging).bytes;
+    arena(device_, ArenaKind::staging).bytes += b.bytes;
+    return device_.buffers.add(std::move(b));
+  }
+
+  // What runs beside the compute stream waits for the last step there that writes what it takes; into scratch memory, which
+  // others had before, it writes when all issued before has ended. The first step that needs its result, or the memory it
+  // reads, waits for it.
+  void add_steps() {
+    IdVector<BufferId, StepId> written(program_.buffers.size());  // by root: the last step of the compute stream that did
+    reads_ = writes_ = written;
+    const auto root = [&](BufferId id) { return root_of(program_.buffers, id); };
+    StepId computed = last_step();
+    for (StepId s{0}; s <= computed; ++s.index) written[root(device_.steps[s].outputs[0])] = s;  // slices
+    for (Step s : program_.steps) {
+      if (auto* exchange = s.as<ExchangeStep>()) take_from_plan(s, *exchange);
+      std::vector<BufferId> in, out;
+      for (const BufferId id : s.inputs)
+        if (id.present()) in.push_back(root(id));
+      for (const BufferId id : s.outputs)
+        if (id.present()) out.push_back(root(id));
+      if (s.stream != compute_stream) {
+        StepId last;
+        for (const BufferId b : in) last = std::max(last, written[b]);
+        for (const BufferId b : out) last = std::max(last, program_.buffers[b].arena == ArenaKind::scratch ? computed : written[b]);
+        if (last.index >= 0) s.waits.push_back(last);
+      } else {
+        for (const BufferId b : in) wait_for(s, writes_[b]);
+        for (const BufferId b : out) {
+          wait_for(s, writes_[b]);
+          wait_for(s, reads_[b]);
+        }
+      }
+      const bool beside = s.stream != compute_stream;
+      device_.steps.push_back(std::move(s));
+      if (!beside) computed = last_step();
+      for (const BufferId b : in)
+        if (beside) reads_[b] = last_step();
+      for (const BufferId b : out) (beside ? writes_ : written)[b] = last_step();
+      if (beside) {
+        in.insert(in.end(), out.begin(), out.end());
+        touched_[last_step()] = std::move(in);
+      }
+    }
+  }
+
+  // Makes a step of the compute stream wait for one beside it, where nothing has yet, and so for those before that.
+  void wait_for(Step& s, StepId beside) {
+    if (beside.index < 0) return;
+    s.waits.push_back(beside);
+    for (auto* pending : {&reads_, &writes_})
+      for (const BufferId b : touched_[beside])
+        if ((*pending)[b] <= beside) (*pending)[b] = {};
+  }
+
+  // The program's exchange becomes the plan's of that name.
+  void take_from_plan(Step& s, ExchangeStep& step) {
+    const std::string& name = program_.exchanges[step.exchange].name;
+    const auto found = std::find_if(plan_.exchanges.begin(), plan_.exchanges.end(), [&](const Exchange& e) { return e.name == name; });
+    step.exchange = {static_cast<int>(found - plan_.exchanges.begin())};
+    s.seconds = found->seconds;
+    for (const auto* list : {&s.inputs, &s.outputs})
+      for (const BufferId id : *list) s.bytes = std::max(s.bytes, static_cast<double>(device_.buffers[id].operand.bytes()));
+  }
+
+  void add_concats() {
+    for (std::size_t i = 0; i < program_.outputs.size(); ++i) {
+      const auto host = static_cast<std::size_t>(replica_.output(i));
+      const HostOutput& output = plan_.outputs[host];
+      const std::int64_t begin = output.combine == Combine::rows ? rows_[host] * replica_.slice_begin : parts_before(host);
+      Step s{.what = ConcatStep{static_cast<int>(host), begin}, .inputs = {program_.outputs[i]}};
+      s.bytes = static_cast<double>(device_.buffers[program_.outputs[i]].operand.bytes());
+      s.seconds = estimate(0, 2 * s.bytes, 1, replica_.model);
+      wait_for(s, writes_[root_of(program_.buffers, program_.outputs[i])]);
+      device_.steps.push_back(std::move(s));
+    }
+  }
+
+  // How many of the devices before this one give the output, too.
+  std::int64_t parts_before(std::size_t host) const {
+    std::int64_t count = 0;
+    for (const DevicePlan& d : plan_.devices)
+      for (const Step& s : d.steps)
+        if (const auto* part = s.as<ConcatStep>()) count += part->host == static_cast<int>(host);
+    return count;
+  }
+
+  void drop_unused_buffers() {
+    IdVector<BufferId, bool> used(device_.buffers.size());
+    for (const Step& s : device_.steps)
+      for (const auto* list : {&s.inputs, &s.outputs})
+        for (BufferId id : *list)
+          for (; id.present(); id = device_.buffers[id].alias) used[id] = true;
+    for (const Step& s : device_.steps)
+      if (s.workspace.present()) used[s.workspace] = true;
+    IdVector<BufferId, BufferId> now(used.size());
+    IdVector<BufferId, Buffer> kept;
+    for (std::size_t i = 0; i < used.size(); ++i)
+      if (used[i]) now[i] = kept.add(std::move(device_.buffers[i]));
+    device_.buffers = std::move(kept);
+    const auto renumber = [&](BufferId& id) {
+      if (id.present()) id = now[id];
+    };
+    for (Buffer& b : device_.buffers) renumber(b.alias);
+    for (Step& s : device_.steps) {
+      for (BufferId& id : s.inputs) renumber(id);
+      for (BufferId& id : s.outputs) renumber(id);
+      renumber(s.workspace);
+    }
+  }
+
+  void find_lives() {
+    const int steps = static_cast<int>(device_.steps.size());
+    IdVector<BufferId, int> first(device_.buffers.size(), steps), last(device_.buffers.size(), -1);
+    const auto use = [&](BufferId id, int s) {
+      for (; id.present(); id = device_.buffers[id].alias) {
+        first[id] = std::min(first[id], s);
+        last[id] = std::max(last[id], s);
+      }
+    };
+    const IdVector<StepId, int> ended = known_to_have_ended();
+    for (StepId s{0}; s.index < steps; ++s.index) {
+      const Step& step = device_.steps[s];
+      for (const int at : {s.index, ended[s]}) {
+        for (const BufferId id : step.inputs) use(id, at);
+        for (const BufferId id : step.outputs) use(id, at);
+        use(step.workspace, at);
+      }
+    }
+    for (std::size_t i = 0; i < device_.buffers.size(); ++i) {
+      Buffer& b = device_.buffers[i];
+      const bool whole = b.arena != ArenaKind::scratch;
+      b.first = {whole ? 0 : first[i]};
+      b.last = {whole ? std::max(0, steps - 1) : last[i]};
+    }
+  }
+
+  // When a step's memory may be another's: at once on the compute stream; beside it, when a step there has waited for it, or for
+  // what follows it in its stream.
+  IdVector<StepId, int> known_to_have_ended() const {
+    const int steps = static_cast<int>(device_.steps.size());
+    IdVector<StepId, int> ended(device_.steps.size(), steps - 1);
+    for (StepId s{steps - 1}; s.index >= 0; --s.index)
+      for (const StepId w : device_.steps[s].waits)
+        if (device_.steps[s].stream == compute_stream) ended[w] = s.index;
+    std::vector<int> next(plan_streams, steps - 1);  // by stream
+    for (StepId s{steps - 1}; s.index >= 0; --s.index) {
+      int& later = next[static_cast<std::size_t>(device_.steps[s].stream)];
+      later = ended[s] = device_.steps[s].stream == compute_stream ? s.index : std::min(ended[s], later);
+    }
+    return ended;
+  }
+
+  void place_scratch() {
+    std::vector<Interval> intervals;
+    std::vector<std::size_t> owner;
+    for (std::size_t i = 0; i < device_.buffers.size(); ++i) {
+      const Buffer& b = device_.buffers[i];
+      if (b.arena != ArenaKind::scratch || b.alias.present()) continue;
+      intervals.push_back({b.bytes, b.first.index, b.last.index});
+      owner.push_back(i);
+    }
+    const Packing placed = place(intervals, options_.memory_order);
+    for (std::size_t i = 0; i < owner.size(); ++i) device_.buffers[owner[i]].offset = placed.offsets[i];
+    arena(device_, ArenaKind::scratch) = {ArenaKind::scratch, placed.bytes, placed.lower_bound};
+    place_aliases();
+    sum_memory(owner);
+  }
+
+  // An alias's offset is counted from where what it aliases begins, until here.
+  void place_aliases() {
+    const IdVector<BufferId, Buffer> relative = device_.buffers;
+    for (Buffer& b : device_.buffers)
+      for (BufferId id = b.alias; id.present(); id = relative[id].alias) {
+        b.offset += relative[id].offset;
+        b.arena = relative[id].arena;
+      }
+  }
+
+  void sum_memory(const std::vector<std::size_t>& roots) {
+    // Live scratch bytes step by step, to find the moment of the peak.
+    std::vector<std::int64_t> change(device_.steps.size() + 2);
+    for (const std::size_t i : roots) {
+      const Buffer& b = device_.buffers[i];
+      change[static_cast<std::size_t>(b.first.index)] += b.bytes;
+      change[static_cast<std::size_t>(b.last.index) + 1] -= b.bytes;
+    }
+    int peak = 0;
+    std::int64_t live = 0, most = -1;
+    for (std::size_t s = 0; s < device_.steps.size(); ++s) {
+      live += change[s];
+      if (live > most) most = live, peak = static_cast<int>(s);
+    }
+    std::map<MemoryClass, std::int64_t> sum;
+    sum[MemoryClass::weights] = arena(device_, ArenaKind::parameters).bytes + arena(device_, ArenaKind::constants).bytes;
+    sum[MemoryClass::optimizer_state] = arena(device_, ArenaKind::optimizer).bytes;
+    sum[MemoryClass::gradients] = arena(device_, ArenaKind::gradients).bytes;
+    sum[MemoryClass::inputs] = arena(device_, ArenaKind::staging).bytes;
+    for (const std::size_t i : roots) {
+      const Buffer& b = device_.buffers[i];
+      if (b.first.index <= peak && peak <= b.last.index) sum[b.memory] += b.bytes;
+    }
+    for (const MemoryClass c : memory_classes) device_.memory.push_back({c, sum[c]});
+  }
+
+  const Plan& plan_;
+  const int index_;
+  const Replica& replica_;
+  const LoweredGraph& program_;
+  const std::span<const std::int64_t> rows_;
+  const CompileOptions& options_;
+  DevicePlan device_;
+  IdVector<BufferId, StepId> reads_, writes_;        // by root: the step beside the compute stream that nothing has waited for yet
+  std::map<StepId, std::vector<BufferId>> touched_;  // by step beside the compute stream: roots of its operands
+};
+
+}  // namespace
+
+DevicePlan assemble_device(const Plan& plan, int device, const Replica& replica, std::span<const std::int64_t> rows, const CompileOptions& options) {
+  return DeviceAssembler(plan, device, replica, rows, options).run();
+}
+
+}  // namespace tandem
