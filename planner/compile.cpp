@@ -15,6 +15,7 @@
 #include "planner/passes/optimizer.h"
 #include "planner/passes/pass.h"
 #include "planner/passes/passes.h"
+#include "planner/programs.h"
 #include "planner/warnings.h"
 
 namespace tandem {
@@ -37,26 +38,6 @@ FixedParameters fixed_by(const LoweredGraph& program) {
   FixedParameters fixed;
   for (const LoweredParameter& p : program.parameters) fixed[p.name] = program.buffers[static_cast<std::size_t>(p.buffer.index)].operand;
   return fixed;
-}
-
-// The rows of a batch that a device works on.
-struct SliceOfBatch {
-  std::int64_t begin = 0, size = 0;
-};
-
-// By the first mesh axis along which an input is split.
-std::vector<SliceOfBatch> slices_of(const PlacementRequest& request, std::size_t devices, std::int64_t batch) {
-  std::vector<SliceOfBatch> slices(devices, {0, batch});
-  for (const auto& [name, parts] : request.values)
-    for (std::size_t a = 0; a < parts.size(); ++a) {
-      if (parts[a] != Part::split(0) || request.groups.empty() || a >= request.groups[0].axes.size()) continue;
-      const MeshAxis& axis = request.groups[0].axes[a];
-      for (std::size_t p = 0; p < request.groups[0].devices.size(); ++p) {
-        const int along = request.groups[0].position_along(static_cast<int>(p), a);
-        slices[static_cast<std::size_t>(request.groups[0].devices[p])] = {batch / axis.total() * axis.begin(along), batch / axis.total() * axis.sizes[static_cast<std::size_t>(along)]};
-      }
-    }
-  return slices;
 }
 
 // What the host calls an output of a plan's graph.
@@ -98,12 +79,7 @@ class Compilation {
 
   void begin() {
     check_options(source_, o_, backends_);
-    std::vector<double> weights;
-    for (const DeviceSpec& d : o_.devices) weights.push_back(d.weight);
-    if (o_.placement)
-      slices_ = slices_of(*o_.placement, o_.devices.size(), o_.batch);
-    else
-      for (const std::int64_t size : slice_sizes(o_.batch, weights)) slices_.push_back({slices_.empty() ? 0 : slices_.back().begin + slices_.back().size, size});
+    slices_ = slices_of(o_);
     plan_.mode = o_.mode;
     plan_.batch = o_.batch;
     plan_.precision = o_.precision;
@@ -116,24 +92,16 @@ class Compilation {
     labels_ = labels_of(source_, o_);
   }
 
-  // One graph for all devices, and the programs that it is cut into, one for those that do the same.
+  // One graph for all devices, and the programs that it is cut into.
   void make_graphs() {
     PassContext context{.options = o_, .samples = o_.batch, .labels = labels_ ? &*labels_ : nullptr, .parameters_of = parameters_of_};
     context.fuses = fuses_on(o_, backends_);
     model_ = source_(o_.batch);
-    if (o_.devices.size() > 1) context.placement = placement_of(model_);
+    if (o_.devices.size() > 1) context.placement = placement_of(source_, model_, o_);
     Graph whole = run_passes(training_ ? training_passes() : inference_passes(), model_, context);
     verify(whole);
     begin_with(whole, context.warnings);
-    if (!context.placed()) {
-      graphs_.push_back(std::move(whole));
-      graph_of_ = {0};
-      return;
-    }
-    place_rest(whole);
-    if (o_.placement)
-      for (std::size_t d = 0; d < o_.devices.size(); ++d) outputs_on_.push_back(outputs_on(whole, static_cast<int>(d)));
-    for (std::size_t d = 0; d < o_.devices.size(); ++d) graph_of_.push_back(graph_for(whole, static_cast<int>(d)));
+    programs_ = programs_of(std::move(whole), o_);
   }
 
   void begin_with(const Graph& graph, const std::vector<std::string>& warnings) {
@@ -142,32 +110,6 @@ class Compilation {
     if (!training_) return;
     plan_.warnings = model_.warnings;
     plan_.warnings.insert(plan_.warnings.end(), warnings.begin(), warnings.end());
-  }
-
-  PlacementRequest placement_of(const Graph& model) const {
-    if (o_.placement) return *o_.placement;
-    std::vector<std::int64_t> sizes;
-    for (const SliceOfBatch& s : slices_) sizes.push_back(s.size);
-    PlacementRequest request = by_samples(model, sizes);
-    if (!request.values.empty()) {
-      if (training_) request.values["labels"] = {Part::split(0)};
-      return request;
-    }
-    source_(slices_[largest()].size);  // says why its batch cannot be followed
-    fail("no input of model '", model.name, "' holds the samples of a batch of ", o_.batch, ": there is nothing to share out over ", o_.devices.size(), " devices");
-  }
-
-  std::size_t graph_for(const Graph& whole, int device) {
-    for (int before = 0; before < device; ++before)
-      if (same_program(whole, before, device)) return graph_of_[static_cast<std::size_t>(before)];
-    const bool none = slices_[static_cast<std::size_t>(device)].size == 0;
-    if (!none) {
-      graphs_.push_back(cut(whole, device));
-    } else {
-      graphs_.push_back(training_ ? idle(cut(whole, static_cast<int>(largest()))) : Graph());
-    }
-    verify(graphs_.back());
-    return graphs_.size() - 1;
   }
 
   void find_units() {
@@ -179,7 +121,7 @@ class Compilation {
     for (std::size_t d = 0; d < o_.devices.size(); ++d) {
       const DeviceId& id = o_.devices[d].id;
       models_.push_back(backend(id.backend).model(id.index, device_count));
-      const std::size_t graph = graph_of_[d];
+      const std::size_t graph = programs_.of[d];
       const auto same = std::find_if(units_.begin(), units_.end(), [&](const Unit& u) { return u.backend == id.backend && u.graph == graph && u.model.threads == models_[d].threads; });
       unit_of_.push_back(static_cast<std::size_t>(same - units_.begin()));
       if (same == units_.end()) units_.push_back({id.backend, graph, slices_[d].size, models_[d]});
@@ -220,8 +162,8 @@ class Compilation {
       kernel.threads = units_[u].model.threads;
       const SelectOptions select{.kernel = kernel, .device = &units_[u].model, .fixed = &fixed};
       Tuner& tuner = *tuners_.at(units_[u].backend);
-      c.programs[u] = std::make_unique<LoweredGraph>(select_kernels(graphs_[units_[u].graph], tuner.backend(), select, tuner));
-      name_parts(*c.programs[u], graphs_[units_[u].graph]);
+      c.programs[u] = std::make_unique<LoweredGraph>(select_kernels(programs_.graphs[units_[u].graph], tuner.backend(), select, tuner));
+      name_parts(*c.programs[u], programs_.graphs[units_[u].graph]);
       for (auto& [name, operand] : fixed_by(*c.programs[u])) fixed.emplace(name, std::move(operand));
       c.seconds = std::max(c.seconds, c.programs[u]->seconds);
     }
@@ -248,7 +190,7 @@ class Compilation {
     std::vector<Replica> replicas;
     for (std::size_t d = 0; d < o_.devices.size(); ++d) {
       Replica replica{o_.devices[d], models_[d], slices_[d].begin, slices_[d].size, best_.programs[unit_of_[d]].get(), backend(o_.devices[d].id.backend).stages_inputs()};
-      if (o_.placement) replica.outputs = outputs_on_[d];
+      if (!programs_.outputs.empty()) replica.outputs = programs_.outputs[d];
       replicas.push_back(std::move(replica));
     }
     const std::vector<std::int64_t> rows = training_ ? std::vector<std::int64_t>(outputs_.size()) : output_rows(source_, model_, o_.batch);
@@ -258,9 +200,6 @@ class Compilation {
     return std::move(plan_);
   }
 
-  std::size_t largest() const {
-    return static_cast<std::size_t>(std::max_element(slices_.begin(), slices_.end(), [](const SliceOfBatch& a, const SliceOfBatch& b) { return a.size < b.size; }) - slices_.begin());
-  }
   const Backend& backend(const std::string& name) const { return tuners_.at(name)->backend(); }
   void ask() const {
     if (o_.stop && o_.stop()) throw Stopped();
@@ -275,9 +214,7 @@ class Compilation {
   std::optional<Labels> labels_;
   std::vector<SliceOfBatch> slices_;                             // by device
   Graph model_;                                                  // of the whole batch
-  std::vector<Graph> graphs_;                                    // those that differ
-  std::vector<std::size_t> graph_of_;                            // by device
-  std::vector<std::vector<int>> outputs_on_;                     // by device, where not all give all
+  Programs programs_;
   std::vector<std::string> outputs_;
   std::map<std::string, std::unique_ptr<Tuner>, std::less<>> tuners_;  // by backend
   std::vector<DeviceModel> models_;                              // by device
@@ -291,6 +228,15 @@ Plan compile_unchecked(const GraphSource& source, const CompileOptions& o, Backe
 }
 
 }  // namespace
+
+Graph training_graph(const GraphSource& source, const CompileOptions& options) {
+  const Labels labels = labels_of(source, options);
+  PassContext context{.options = options, .samples = options.batch, .labels = &labels};
+  const Graph model = source(options.batch);
+  if (options.devices.size() > 1) context.placement = placement_of(source, model, options);
+  Graph whole = run_passes(training_passes(), model, context);
+  return context.placed() ? joined(programs_of(std::move(whole), options), options) : whole;
+}
 
 std::vector<std::int64_t> free_memory(const std::vector<DeviceSpec>& devices, DeviceRange own, Backends backends) {
   std::vector<std::int64_t> free(devices.size());

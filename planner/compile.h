@@ -23,7 +23,7 @@ std::vector<std::int64_t> free_memory(const std::vector<DeviceSpec>& devices, De
 // `parameters_of`: a plan of the same session whose parameters' places and layouts this one keeps.
 Plan compile(const GraphSource& source, const CompileOptions& options, Backends backends, const Plan* parameters_of = nullptr);
 
-// The training graph of one device, for a viewer: forward, loss, backward and updates before kernels are chosen.
-Graph training_graph(const GraphSource& source, const CompileOptions& options, std::int64_t samples);
+// The training graph of all devices, for a viewer: forward, loss, backward, sums and updates before kernels are chosen.
+Graph training_graph(const GraphSource& source, const CompileOptions& options);
 
 }  // namespace tandem

@@ -252,12 +252,7 @@ Plan Model::make_plan(const ModelOptions& o, Backends backends) const {
 }
 
 std::string Model::training_graph(const ModelOptions& o) const {
-  const auto samples = slice_sizes(o.plan.batch, [&] {
-    std::vector<double> weights;
-    for (const DeviceSpec& d : o.plan.devices) weights.push_back(d.weight);
-    return weights;
-  }());
-  return onnx_of(tandem::training_graph(state_->source(o), state_->plan_options(o), samples.at(0)));
+  return onnx_of(tandem::training_graph(state_->source(o), state_->plan_options(o)));
 }
 
 DataRequest Model::data_request() const {

@@ -55,10 +55,4 @@ constexpr Pass passes[] = {
 
 std::span<const Pass> training_passes() { return passes; }
 
-Graph training_graph(const GraphSource& source, const CompileOptions& options, std::int64_t samples) {
-  const Labels labels = labels_of(source, options);
-  PassContext context{.options = options, .samples = samples, .labels = &labels};
-  return run_passes(training_passes(), source(samples), context);
-}
-
 }  // namespace tandem

@@ -80,8 +80,8 @@ TEST(GatherElements, RunsIn16Bits) {
   const auto operand = [&](BufferId b) { return device.buffers[static_cast<std::size_t>(b.index)].operand; };
   std::set<DType> picked;
   for (const Step& step : device.steps) {
-    if (step.op == "GatherElements") picked.insert(operand(step.outputs[0]).dtype);
-    if (step.op == "MatMul" || step.op == "InnerProduct") {
+    if (step.op() == "GatherElements") picked.insert(operand(step.outputs[0]).dtype);
+    if (step.op() == "MatMul" || step.op() == "InnerProduct") {
       EXPECT_EQ(operand(step.inputs[0]).dtype, DType::bfloat16) << "what was picked from the weight";
     }
   }

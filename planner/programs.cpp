@@ -1,0 +1,185 @@
+// Which device computes what: the slices of a batch, the placement that they are, the programs that follow, and all of these
+// drawn as one graph.
+#include "planner/programs.h"
+
+#include <algorithm>
+#include <map>
+
+#include "planner/passes/passes.h"
+
+namespace tandem {
+namespace {
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+// By the first mesh axis along which an input is split.
+std::vector<SliceOfBatch> slices_of(const PlacementRequest& request, std::size_t devices, std::int64_t batch) {
+  std::vector<SliceOfBatch> slices(devices, {0, batch});
+  for (const auto& [name, parts] : request.values)
+    for (std::size_t a = 0; a < parts.size(); ++a) {
+      if (parts[a] != Part::split(0) || request.groups.empty() || a >= request.groups[0].axes.size()) continue;
+      const MeshAxis& axis = request.groups[0].axes[a];
+      for (std::size_t p = 0; p < request.groups[0].devices.size(); ++p) {
+        const int along = request.groups[0].position_along(static_cast<int>(p), a);
+        slices[at(request.groups[0].devices[p])] = {batch / axis.total() * axis.begin(along), batch / axis.total() * axis.sizes[at(along)]};
+      }
+    }
+  return slices;
+}
+
+std::size_t largest_of(const std::vector<SliceOfBatch>& slices) {
+  return static_cast<std::size_t>(std::max_element(slices.begin(), slices.end(), [](const SliceOfBatch& a, const SliceOfBatch& b) { return a.size < b.size; }) - slices.begin());
+}
+
+// Joins programs by going on with each as far as what it reads is there.
+class Joiner {
+ public:
+  Joiner(const Programs& programs, const CompileOptions& options) : programs_(programs), devices_(options.devices.size()) {
+    for (std::size_t d = 0; d < devices_; ++d) {
+      const Graph& graph = graph_of(d);
+      maps_.emplace_back(graph.values.size());
+      std::string name = to_string(options.devices[d].id);
+      if (options.devices[d].logical > 0) name += concat('#', options.devices[d].logical);
+      names_.push_back(std::move(name));
+      for (std::size_t i = 0; i < graph.values.size(); ++i)
+        if (const ValueId v{static_cast<int>(i)}; graph[v].kind != ValueKind::activation) maps_[d][v] = add(d, graph[v]);
+      for (const ValueId in : graph.inputs) to_.inputs.push_back(maps_[d][in]);
+      list_exchanges(d);
+    }
+    to_.name = graph_of(0).name;
+    next_.assign(devices_, 0);
+  }
+
+  Graph run() {
+    for (bool going = true; going;) {
+      going = false;
+      for (std::size_t d = 0; d < devices_; ++d)
+        while (next_[d] < graph_of(d).nodes.size() && take(d)) going = true;
+    }
+    for (std::size_t d = 0; d < devices_; ++d)
+      for (const GraphOutput& out : graph_of(d).outputs) to_.outputs.emplace_back(maps_[d][out], out.role, out.of);
+    verify(to_);
+    return std::move(to_);
+  }
+
+ private:
+  const Graph& graph_of(std::size_t device) const { return programs_.graphs[programs_.of[device]]; }
+
+  ValueId add(std::size_t device, Value value) {
+    value.name = concat(names_[device], '/', value.name);
+    return to_.add_value(std::move(value));
+  }
+
+  static bool is_exchange(const Node& node) {
+    static constexpr std::string_view names[] = {"AllReduce", "AllGather", "ReduceScatter", "Send", "Receive"};
+    return std::find(std::begin(names), std::end(names), node.op->name) != std::end(names);
+  }
+
+  // Those of all devices have no name of their own: they are entered in one order.
+  void list_exchanges(std::size_t device) {
+    std::size_t number = 0;
+    const Graph& graph = graph_of(device);
+    for (std::size_t n = 0; n < graph.nodes.size(); ++n)
+      if (is_exchange(graph.nodes[n])) {
+        const std::string name = graph.nodes[n].attributes.text("exchange", concat(number++));
+        members_[name].push_back({device, n});
+        exchange_[{device, n}] = name;
+      }
+  }
+
+  bool take(std::size_t device) {
+    const Node& node = graph_of(device).nodes[next_[device]];
+    std::vector<ValueId> inputs;
+    if (is_exchange(node)) {
+      for (const auto& [member, n] : members_.at(exchange_.at({device, next_[device]})))
+        for (const ValueId in : graph_of(member).nodes[n].inputs) inputs.push_back(maps_[member][in]);
+    } else {
+      for (const ValueId in : node.inputs) inputs.push_back(in.present() ? maps_[device][in] : in);
+      for (std::size_t i = 0; i < inputs.size(); ++i)
+        if (!node.inputs[i].present()) inputs[i] = {};
+    }
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      if (!inputs[i].present() && (is_exchange(node) || node.inputs[i].present())) return false;
+    ++next_[device];
+    if (std::none_of(node.outputs.begin(), node.outputs.end(), [](ValueId v) { return v.present(); })) return true;
+    Node joined{node.op, concat(names_[device], '/', node.name), node.attributes, std::move(inputs), {}, node.origin};
+    for (const ValueId out : node.outputs) {
+      if (!out.present()) {
+        joined.outputs.emplace_back();
+        continue;
+      }
+      Value value = graph_of(device)[out];
+      value.producer = {static_cast<int>(to_.nodes.size())};
+      joined.outputs.push_back(maps_[device][out] = add(device, std::move(value)));
+    }
+    to_.nodes.push_back(std::move(joined));
+    return true;
+  }
+
+  const Programs& programs_;
+  const std::size_t devices_;
+  Graph to_;
+  std::vector<std::string> names_;                       // by device
+  std::vector<IdVector<ValueId, ValueId>> maps_;         // by device
+  std::vector<std::size_t> next_;                        // by device: the node that is next
+  std::map<std::string, std::vector<std::pair<std::size_t, std::size_t>>> members_;  // of an exchange: device and node
+  std::map<std::pair<std::size_t, std::size_t>, std::string> exchange_;
+};
+
+}  // namespace
+
+std::vector<SliceOfBatch> slices_of(const CompileOptions& o) {
+  if (o.placement) return slices_of(*o.placement, o.devices.size(), o.batch);
+  std::vector<double> weights;
+  for (const DeviceSpec& d : o.devices) weights.push_back(d.weight);
+  std::vector<SliceOfBatch> slices;
+  for (const std::int64_t size : slice_sizes(o.batch, weights)) slices.push_back({slices.empty() ? 0 : slices.back().begin + slices.back().size, size});
+  return slices;
+}
+
+PlacementRequest placement_of(const GraphSource& source, const Graph& model, const CompileOptions& o) {
+  if (o.placement) return *o.placement;
+  const std::vector<SliceOfBatch> slices = slices_of(o);
+  std::vector<std::int64_t> sizes;
+  for (const SliceOfBatch& s : slices) sizes.push_back(s.size);
+  PlacementRequest request = by_samples(model, sizes);
+  if (!request.values.empty()) {
+    if (o.mode == PlanMode::training) request.values["labels"] = {Part::split(0)};
+    return request;
+  }
+  source(slices[largest_of(slices)].size);  // says why its batch cannot be followed
+  fail("no input of model '", model.name, "' holds the samples of a batch of ", o.batch, ": there is nothing to share out over ", o.devices.size(), " devices");
+}
+
+Programs programs_of(Graph whole, const CompileOptions& o) {
+  Programs programs;
+  if (whole.groups.empty()) {
+    programs.graphs.push_back(std::move(whole));
+    programs.of = {0};
+    return programs;
+  }
+  place_rest(whole);
+  const std::vector<SliceOfBatch> slices = slices_of(o);
+  const bool training = o.mode == PlanMode::training;
+  for (std::size_t d = 0; d < slices.size(); ++d) {
+    const int device = static_cast<int>(d);
+    if (o.placement) programs.outputs.push_back(outputs_on(whole, device));
+    int same = 0;
+    while (same < device && !same_program(whole, same, device)) ++same;
+    if (same < device) {
+      programs.of.push_back(programs.of[at(same)]);
+      continue;
+    }
+    programs.of.push_back(programs.graphs.size());
+    if (slices[d].size > 0)
+      programs.graphs.push_back(cut(whole, device));
+    else
+      programs.graphs.push_back(training ? idle(cut(whole, static_cast<int>(largest_of(slices)))) : Graph());
+    verify(programs.graphs.back());
+  }
+  return programs;
+}
+
+Graph joined(const Programs& programs, const CompileOptions& options) { return Joiner(programs, options).run(); }
+
+}  // namespace tandem

@@ -1,0 +1,31 @@
+// From the graph of all devices to the program of each.
+#pragma once
+#include <vector>
+
+#include "planner/options.h"
+
+namespace tandem {
+
+// The rows of a batch that a device works on.
+struct SliceOfBatch {
+  std::int64_t begin = 0, size = 0;
+};
+std::vector<SliceOfBatch> slices_of(const CompileOptions& options);  // by device
+
+// Where the values of a plan's graph shall live: as options.placement says, else the inputs by their samples. Fails where no
+// input holds samples, with what the model's source has to say of a part of the batch.
+PlacementRequest placement_of(const GraphSource& source, const Graph& model, const CompileOptions& options);
+
+struct Programs {
+  std::vector<Graph> graphs;              // those that differ
+  std::vector<std::size_t> of;            // by device: its own
+  std::vector<std::vector<int>> outputs;  // by device: which of the whole graph's outputs it gives; empty: all of them
+};
+// Cuts a placed graph. A device without samples takes part in sums and updates alone, and in predictions not at all.
+Programs programs_of(Graph whole, const CompileOptions& options);
+
+// All devices' programs as one graph, for a viewer: names begin with the device's, and what devices exchange is read by each of
+// those that get it.
+Graph joined(const Programs& programs, const CompileOptions& options);
+
+}  // namespace tandem
