@@ -180,7 +180,7 @@ class AxisPlacer {
       sum_as_said(n);
       return;
     }
-    if (mean_over_parts(n)) return;
+    if (mean_over_parts(n) || mean_of_losses(n)) return;
     if (graph_.nodes[n].op->name == "RunningStatistics") {
       const ValueId mean = mean_of_own(graph_.nodes[n].inputs[1], graph_[graph_.nodes[n].inputs[0]].name);
       graph_.nodes[n].inputs[1] = mean;
@@ -224,6 +224,50 @@ class AxisPlacer {
     moved_[at(node.outputs[0].index)] = mean;
     part(node.outputs[0]) = part(mean);
     return true;
+  }
+
+  // A mean of losses, or its gradient: their sum, divided by that of the labels' weights on all devices.
+  bool mean_of_losses(std::size_t n) {
+    const Node node = graph_.nodes[n];
+    const bool backward = node.op->name == "NegativeLogLikelihoodLossBackward";
+    if (!backward && node.op->name != "NegativeLogLikelihoodLoss") return false;
+    const Part labels = part(node.inputs[1]);
+    const Part scores = Part::split(labels.axis > 0 ? labels.axis + 1 : labels.axis, labels.outer);
+    if (node.attributes.text("reduction") != "mean" || !labels.is_split() || part(node.inputs[0]) != (backward ? Part{} : scores)) return false;
+    GraphBuilder b(graph_, node.name, node.origin);
+    Attributes sum = node.attributes;
+    sum.set("reduction", std::string("sum"));
+    const ValueId weights = sum_of_weights(node, scores);
+    std::vector<ValueId> operands = node.inputs;
+    if (backward) added(operands[0] = b.div(operands[0], weights), {}, weights);
+    ValueId result = b.emit(node.op->name, std::move(operands), sum);
+    added(result, backward ? scores : Part{Spread::partial}, node.inputs[1]);
+    if (!backward) {
+      const ValueId addend = result;
+      added(result = b.div(addend, weights), {Spread::partial}, addend);
+    }
+    moved_[at(node.outputs[0].index)] = result;
+    part(node.outputs[0]) = part(result);
+    return true;
+  }
+
+  // The loss of scores that are all -1.
+  ValueId sum_of_weights(const Node& node, Part scores) {
+    ValueId& whole = weights_[node.inputs[1]];
+    if (whole.present()) return whole;
+    const bool backward = node.attributes.has("input_shape");
+    GraphBuilder b(graph_, concat("weights/", graph_[node.inputs[1]].name), node.origin);
+    const TensorType type = b.type(node.inputs[0]);
+    const ValueId ones = b.emit("Fill", {}, {{"value", -1.0F}, {"shape", backward ? node.attributes.ints("input_shape") : type.shape.dims}, {"dtype", static_cast<std::int64_t>(type.dtype)}});
+    added(ones, scores, node.inputs[1]);
+    Attributes sum = node.attributes;
+    sum.set("reduction", std::string("sum"));
+    sum.erase("input_shape");
+    std::vector<ValueId> operands = node.inputs;
+    operands[0] = ones;
+    const ValueId addend = b.emit("NegativeLogLikelihoodLoss", std::move(operands), sum);
+    added(addend, {Spread::partial}, ones);
+    return whole = moved_by("AllReduce", concat("sum/", graph_[addend].name), addend, {});
   }
 
   // A running statistic moves towards the mean of the devices' own ones, each weighted by its share of the samples.
@@ -400,6 +444,7 @@ class AxisPlacer {
   std::vector<Part> parts_;                // by value
   std::vector<ValueId> moved_;             // by value: what stands for it now
   std::map<std::tuple<int, Spread, int, std::int64_t>, ValueId> known_;
+  std::map<ValueId, ValueId> weights_;     // by labels: the sum of their weights
 };
 
 // What nothing reads any more goes.

@@ -103,6 +103,43 @@ TEST(Placement, PlansOfProgramsThatDifferAreReadAsWritten) {
   EXPECT_NE(text.find("receive"), std::string::npos);
 }
 
+Graph with_loss(std::int64_t n, ValueId (*loss)(Builder&, ValueId scores, ValueId labels)) {
+  Builder b;
+  b.graph.name = "own loss";
+  const ValueId x = b.graph.add_input("x", {DType::float32, {n, 20}}), labels = b.graph.add_input("labels", {DType::int64, {n}});
+  b.graph.outputs = {loss(b, b.node("Gemm", {x, b.weight("w", {20, 5}, 0.3F), b.weight("b", {5}, 0.1F)}), labels)};
+  return b.graph;
+}
+// Labels are 0 to 3: those of 0 do not count.
+Graph mean_of_some(std::int64_t n) {
+  return with_loss(n, [](Builder& b, ValueId scores, ValueId labels) { return b.node("SoftmaxCrossEntropyLoss", {scores, labels}, {{"reduction", std::string("mean")}, {"ignore_index", std::int64_t{0}}}); });
+}
+Graph mean_of_squares(std::int64_t n) {
+  return with_loss(n, [](Builder& b, ValueId scores, ValueId) { return b.node("ReduceMean", {b.node("Mul", {scores, scores})}, {{"axes", Ints{0, 1}}, {"keepdims", std::int64_t{0}}}); });
+}
+// By the largest score of the batch, which no part of it knows.
+Graph by_the_largest(std::int64_t n) {
+  return with_loss(n, [](Builder& b, ValueId scores, ValueId) {
+    const ValueId largest = b.node("ReduceMax", {scores}, {{"axes", Ints{0}}, {"keepdims", std::int64_t{1}}});
+    return b.node("ReduceMean", {b.node("Mul", {b.node("Sub", {scores, largest}), scores})}, {{"axes", Ints{0, 1}}, {"keepdims", std::int64_t{0}}});
+  });
+}
+
+// A model's own loss is that of the whole batch, however samples meet in it.
+TEST(Placement, OwnLossesAreOfTheWholeBatch) {
+  struct {
+    Graph (*model)(std::int64_t);
+    std::size_t gathers;
+  } const rows[] = {{mean_of_some, 0}, {mean_of_squares, 0}, {by_the_largest, 1}};
+  for (const auto& row : rows) {
+    CompileOptions one = options_for(6, {1}), two = options_for(6, {2, 1});
+    one.loss = two.loss = "output";
+    const Trained got = train(row.model, two, 5, 0.1);
+    expect_close(got, train(row.model, one, 5, 0.1));
+    EXPECT_EQ(exchanges_of(got.plan)[0].count("all_gather"), row.gathers);
+  }
+}
+
 // Inputs by their samples, gradients summed: what every plan for several devices does.
 TEST(Placement, OfSamplesIsAsTheRulesSay) {
   std::map<std::string, std::string> placements;
