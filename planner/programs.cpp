@@ -144,7 +144,14 @@ PlacementRequest placement_of(const GraphSource& source, const Graph& model, con
   for (const SliceOfBatch& s : slices) sizes.push_back(s.size);
   PlacementRequest request = by_samples(model, sizes);
   if (!request.values.empty()) {
-    if (o.mode == PlanMode::training) request.values["labels"] = {Part::split(0)};
+    if (o.mode == PlanMode::training) {
+      request.values["labels"] = {Part::split(0)};
+      return request;
+    }
+    // What has rows for each sample is given row by row.
+    const std::vector<std::int64_t> rows = output_rows(source, model, o.batch);
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      if (rows[i] > 0) request.values[model[model.outputs[i]].name] = {Part::split(0)};
     return request;
   }
   source(slices[largest_of(slices)].size);  // says why its batch cannot be followed

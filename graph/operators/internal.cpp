@@ -17,6 +17,8 @@ Operator all_reduce() {
               [](InferContext& c) {
                 for (int i = 0; i < c.outputs(); ++i) c.set_output(i, c.input(i));
               },
+          .place = place_as_first,  // along another axis of the mesh than that of its addends
+          .linear = Linear::sum,
           .differentiate =
               [](GradientContext& g) {
                 for (int i = 0; i < g.inputs(); ++i)

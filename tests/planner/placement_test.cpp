@@ -90,7 +90,10 @@ TEST(Placement, SamplesAndColumnsTogether) {
   expect_close(four, one);
   EXPECT_EQ(four.plan.devices[0].slice_size, 4);
   EXPECT_EQ(four.plan.devices[3].slice_begin, 4);
-  for (const Exchange& e : four.plan.exchanges) EXPECT_EQ(e.devices.size(), 2U) << e.name;
+  for (const Exchange& e : four.plan.exchanges) {
+    EXPECT_EQ(e.devices.size(), 2U) << e.name;
+    EXPECT_EQ(e.kind, ExchangeKind::all_reduce) << e.name;
+  }
 }
 
 TEST(Placement, PlansOfProgramsThatDifferAreReadAsWritten) {

@@ -81,6 +81,7 @@ void expect_sums(const Row& row) {
     GroupSpec spec;
     spec.devices.resize(static_cast<std::size_t>(row.devices));
     spec.first_rank = world.rank() * row.devices;
+    spec.ranks = row.ranks * row.devices;
     spec.world = &world;
     const auto group = host_group(spec);
     sum(*group, got, spec.first_rank, row.devices);
