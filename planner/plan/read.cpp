@@ -145,7 +145,7 @@ Exchange read(const file::Exchange& in) {
 
 Plan read(const file::Plan& in) {
   if (in.format() != plan_format) fail("not a plan file");
-  if (in.version() != plan_version) fail("version ", in.version(), ", this tandem reads version ", plan_version, ": make the plan again (tandem plan MODEL --format plan)");
+  if (in.version() != plan_version) fail("version ", in.version(), ", this tandem reads version ", plan_version, ": make the plan again from its model");
   Plan plan;
   plan.version = in.version();
   plan.model = in.model();

@@ -146,7 +146,7 @@ TEST(PlanFile, RefusesAnotherVersion) {
       parse_plan(serialize(plan));
       ADD_FAILURE();
     } catch (const Error& e) {
-      EXPECT_EQ(e.what(), concat("plan file: version ", version, ", this tandem reads version 2: make the plan again (tandem plan MODEL --format plan)"));
+      EXPECT_EQ(e.what(), concat("plan file: version ", version, ", this tandem reads version 2: make the plan again from its model"));
     }
   }
 }
