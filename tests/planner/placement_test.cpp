@@ -3,8 +3,10 @@
 
 #include <set>
 
+#include "graph/place.h"
 #include "planner/passes/passes.h"
 #include "planner/plan/plan_file.h"
+#include "tests/graph/notation.h"
 #include "tests/planner/small_models.h"
 
 namespace tandem {
@@ -12,6 +14,84 @@ namespace {
 
 using namespace small_models;
 using Kinds = std::multiset<std::string>;
+
+// How a node's results lie where its operands lie so: "b" broadcast, "p" partial, "o" own, "0" split along axis 0, "0/4" with 4
+// outside. An operand that has to be moved first is written as it is needed, behind ">".
+struct Rule {
+  const char* name;
+  const char* op;
+  std::vector<std::string> inputs;  // in tests/graph/notation.h's form
+  Attributes attributes;
+  int outputs;
+  std::vector<std::string> operands, results;
+};
+const Ints three{3, 3}, ones{1, 1}, pads{1, 1, 1, 1};
+const Attributes window{{"kernel_shape", three}, {"strides", ones}, {"pads", pads}, {"dilations", ones}, {"group", std::int64_t{1}}};
+Attributes with_shape(Attributes a, const char* name, Ints shape) {
+  a.set(name, std::move(shape));
+  return a;
+}
+const Attributes along_0{{"axes", Ints{0}}, {"keepdims", std::int64_t{0}}}, along_1{{"axes", Ints{1}}, {"keepdims", std::int64_t{0}}};
+const Rule rules[] = {
+    {"elementwise", "Mul", {"f[6,4]", "f[4]"}, {}, 1, {"0", "b"}, {"0"}},
+    {"elementwise_of_a_part_and_all", "Mul", {"f[6,4]", "f[6,4]"}, {}, 1, {"0", "b>0"}, {"0"}},
+    {"product_of_an_addend", "Mul", {"f[6,4]", "f[4]"}, {}, 1, {"p", "b"}, {"p"}},
+    {"product_of_addends", "Mul", {"f[6,4]", "f[6,4]"}, {}, 1, {"p>b", "p>b"}, {"b"}},
+    {"sum_of_addends", "Add", {"f[6,4]", "f[6,4]"}, {}, 1, {"p", "p"}, {"p"}},
+    {"sum_of_an_addend_and_all", "Add", {"f[6,4]", "f[6,4]"}, {}, 1, {"p>b", "b"}, {"b"}},
+    {"not_linear", "Exp", {"f[6,4]"}, {}, 1, {"p>b"}, {"b"}},
+    {"of_its_own", "Exp", {"f[6,4]"}, {}, 1, {"o"}, {"o"}},
+    {"view", "Reshape", {"f[6,4]"}, {{"shape", Ints{24}}}, 1, {"0"}, {"0"}},
+    {"view_with_rows_outside", "Reshape", {"f[2,6,4]"}, {{"shape", Ints{12, 4}}}, 1, {"1"}, {"0/2"}},
+    {"transpose", "Transpose", {"f[6,4]"}, {{"perm", Ints{1, 0}}}, 1, {"0"}, {"1"}},
+    {"reduced_apart", "ReduceSum", {"f[6,4]"}, along_1, 1, {"0"}, {"0"}},
+    {"summed", "ReduceSum", {"f[6,4]"}, along_0, 1, {"0"}, {"p"}},
+    {"largest", "ReduceMax", {"f[6,4]"}, along_0, 1, {"0>b"}, {"b"}},
+    {"product_by_rows", "MatMul", {"f[6,4]", "f[4,5]"}, {}, 1, {"0", "b"}, {"0"}},
+    {"product_by_columns", "MatMul", {"f[4,5]", "f[5,6]"}, {}, 1, {"b", "1"}, {"1"}},
+    {"product_over_parts", "MatMul", {"f[4,6]", "f[6,5]"}, {}, 1, {"1", "0"}, {"p"}},
+    {"dense_by_samples", "InnerProduct", {"f[6,4]", "f[5,4]", "f[5]"}, {}, 1, {"0", "b", "b"}, {"0"}},
+    {"dense_by_outputs", "InnerProduct", {"f[4,4]", "f[6,4]", "f[6]"}, {}, 1, {"b", "0", "b>0"}, {"1"}},
+    {"dense_over_inputs", "InnerProduct", {"f[4,6]", "f[5,6]", "f[5]"}, {}, 1, {"1", "b>1", "b>p"}, {"p"}},
+    {"dense_backward", "InnerProductBackwardWeights", {"f[6,4]", "f[6,5]"}, {}, 2, {"0", "0"}, {"p", "p"}},
+    {"convolution", "Conv", {"f[6,3,4,4]", "f[5,3,3,3]"}, window, 1, {"0", "b"}, {"0"}},
+    {"convolution_backward_data", "ConvolutionBackwardData", {"f[6,5,4,4]", "f[5,3,3,3]"}, with_shape(window, "input_shape", {6, 3, 4, 4}), 1, {"0", "b"}, {"0"}},
+    {"convolution_backward_weights", "ConvolutionBackwardWeights", {"f[6,3,4,4]", "f[6,5,4,4]"}, with_shape(window, "weight_shape", {5, 3, 3, 3}), 1, {"0", "0"}, {"p"}},
+    {"normalization", "BatchNormalizationTraining", {"f[6,3]", "f[3]", "f[3]"}, {{"epsilon", 1e-5F}}, 4, {"0", "b", "b"}, {"0", "o", "o", "o"}},
+    {"loss", "SoftmaxCrossEntropyTraining", {"f[6,5]", "i[6]"}, {{"scale", 1.0F}}, 2, {"0", "0"}, {"p", "0"}},
+    {"embedding", "Gather", {"f[9,4]", "i[6,2]"}, {{"axis", std::int64_t{0}}}, 1, {"b", "0"}, {"0"}},
+    {"embedding_backward", "GatherBackward", {"f[6,2,4]", "i[6,2]"}, {{"axis", std::int64_t{0}}, {"input_shape", Ints{9, 4}}}, 1, {"0", "0"}, {"p"}},
+    {"softmax", "Softmax", {"f[6,4]"}, {{"axis", std::int64_t{1}}}, 1, {"0"}, {"0"}},
+    {"softmax_over_parts", "Softmax", {"f[6,4]"}, {{"axis", std::int64_t{0}}}, 1, {"0>b"}, {"b"}},
+    {"update", "SgdUpdate", {"f[8]", "f[6,4]!", "f[6,4]"}, {{"tensors", std::int64_t{1}}}, 1, {"b", "b", "p>b"}, {"b"}},
+    {"update_of_a_part", "SgdUpdate", {"f[8]", "f[6,4]!", "f[6,4]"}, {{"tensors", std::int64_t{1}}}, 1, {"b", "0", "p>0"}, {"0"}},
+};
+
+Part part_of(const std::string& text) {
+  if (text == "b") return {};
+  if (text == "p") return {Spread::partial};
+  if (text == "o") return {Spread::own};
+  const std::size_t slash = text.find('/');
+  return Part::split(std::stoi(text), slash == std::string::npos ? 1 : std::stoi(text.substr(slash + 1)));
+}
+
+class PlaceRules : public testing::TestWithParam<Rule> {};
+
+TEST_P(PlaceRules, SayWhatLiesWhere) {
+  const Rule& rule = GetParam();
+  const test::OneNode one(rule.op, rule.inputs, rule.attributes, rule.outputs);
+  std::vector<Part> have, need;
+  for (const std::string& text : rule.operands) {
+    const std::size_t moved = text.find('>');
+    have.push_back(part_of(text.substr(0, moved)));
+    need.push_back(moved == std::string::npos ? have.back() : part_of(text.substr(moved + 1)));
+  }
+  const NodePlacement placed = place_node(one.graph, one.graph[one.node], have, {"parts", {2, 1}});
+  ASSERT_EQ(placed.outputs.size(), rule.results.size());
+  for (std::size_t i = 0; i < need.size(); ++i) EXPECT_EQ(to_string(placed.inputs[i]), to_string(need[i])) << "operand " << i << ' ' << placed.reason;
+  for (std::size_t i = 0; i < rule.results.size(); ++i) EXPECT_EQ(to_string(placed.outputs[i]), to_string(part_of(rule.results[i]))) << "result " << i << ' ' << placed.reason;
+}
+INSTANTIATE_TEST_SUITE_P(Rows, PlaceRules, testing::ValuesIn(rules), [](const auto& info) { return std::string(info.param.name); });
 
 // What each device exchanges in a step.
 std::vector<Kinds> exchanges_of(const Plan& plan) {
@@ -141,6 +221,29 @@ TEST(Placement, OwnLossesAreOfTheWholeBatch) {
     expect_close(got, train(row.model, one, 5, 0.1));
     EXPECT_EQ(exchanges_of(got.plan)[0].count("all_gather"), row.gathers);
   }
+}
+
+// For a viewer: every device's nodes, and each exchange read by all who get it.
+TEST(Placement, IsDrawnAsOneGraph) {
+  const auto drawn = [](const CompileOptions& o) {
+    const Graph g = training_graph(mlp, o);
+    verify(g);
+    std::map<std::string, std::size_t> nodes;
+    for (const Node& n : g.nodes) {
+      ++nodes[n.name.substr(0, n.name.find('/'))];
+      if (n.op->name == "AllReduce") EXPECT_EQ(n.inputs.size(), o.devices.size() * n.outputs.size());
+      if (n.op->name == "Receive") {
+        EXPECT_NE(g[n.inputs.at(0)].name.substr(0, 5), n.name.substr(0, 5)) << "what another device gives";
+      }
+    }
+    return nodes;
+  };
+  std::map<std::string, std::size_t> three = drawn(options_for(6, {2, 1, 0}));
+  EXPECT_EQ(three["cpu:0"], three["cpu:1"]);
+  EXPECT_GT(three["cpu:0"], three["cpu:2"]);
+  EXPECT_GT(three["cpu:2"], 2U) << "zeros, sums and updates";
+  const PlacementRequest stages{.groups = {{"first", {}, {0}}, {"second", {}, {1}}}, .nodes = {{"Gemm0", 0}, {"Relu1", 0}, {"Gemm2", 1}}, .values = {}};
+  EXPECT_EQ(drawn(placed(2, stages)).size(), 2U);
 }
 
 // Inputs by their samples, gradients summed: what every plan for several devices does.
