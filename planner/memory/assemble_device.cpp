@@ -277,7 +277,9 @@ class DeviceAssembler {
     std::int64_t live = 0, most = -1;
     for (std::size_t s = 0; s < device_.steps.size(); ++s) {
       live += change[s];
-      if (live > most) most = live, peak = static_cast<int>(s);
+      if (live <= most) continue;
+      most = live;
+      peak = static_cast<int>(s);
     }
     std::map<MemoryClass, std::int64_t> sum;
     sum[MemoryClass::weights] = arena(device_, ArenaKind::parameters).bytes + arena(device_, ArenaKind::constants).bytes;
