@@ -34,7 +34,7 @@ Graph normalize_in_convolutions(const Graph& graph, const Fuses& fuses) {
     const ValueId y = node.outputs[0];
     const std::vector<NodeId>& all = readers[y];
     return !all.empty() && std::find(graph.outputs.begin(), graph.outputs.end(), y) == graph.outputs.end() &&
-           std::all_of(all.begin(), all.end(), [&](NodeId n) { return graph[n].inputs[0] == y && graph[n].inputs[1] != y && can_normalize(graph, graph[n], fuses); });
+           std::all_of(all.begin(), all.end(), [&](NodeId n) { return can_normalize(graph, graph[n], fuses) && graph[n].inputs[0] == y && graph[n].inputs[1] != y; });
   };
   std::map<ValueId, Factors> factors;
   GraphCopy copy(graph);
