@@ -32,6 +32,7 @@ std::vector<PhysicalDim> physical_dims(const Shape& shape, const Layout& layout)
   std::vector<std::int64_t> block(tag.axes.size(), 1);
   for (const LayoutTag::Block& b : tag.blocks) block[static_cast<std::size_t>(b.axis)] *= b.size;
   std::vector<PhysicalDim> dims;
+  dims.reserve(tag.axes.size() + tag.blocks.size());
   for (const int axis : tag.axes) {
     const std::int64_t inner = block[static_cast<std::size_t>(axis)];
     dims.push_back({axis, (shape[axis] + inner - 1) / inner, 0, inner});
@@ -51,6 +52,7 @@ std::vector<PhysicalDim> physical_dims(const Shape& shape, const Layout& layout)
 
 std::int64_t physical_elements(const Shape& shape, const Layout& layout) {
   if (layout.any() || layout.opaque()) return shape.elements();
+  if (layout.plain() && static_cast<int>(layout.tag().size()) == shape.rank()) return shape.elements();
   std::int64_t n = 1;
   for (const PhysicalDim& d : physical_dims(shape, layout)) n *= d.size;
   return n;

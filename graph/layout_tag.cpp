@@ -2,16 +2,15 @@
 #include "graph/layout_tag.h"
 
 #include <algorithm>
-#include <cctype>
 
 namespace tandem {
 namespace {
 
 constexpr std::int64_t largest_block = 4096;  // of one block; processors' are far smaller
 
-bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
-bool is_letter(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; }
-int axis_of(char c) { return std::tolower(static_cast<unsigned char>(c)) - 'a'; }
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+int axis_of(char c) { return c - (c >= 'a' ? 'a' : 'A'); }
 
 }  // namespace
 
@@ -35,6 +34,7 @@ Layout LayoutTag::layout() const {
 
 std::optional<LayoutTag> LayoutTag::read(std::string_view text) {
   LayoutTag tag;
+  tag.axes.reserve(text.size());
   std::size_t i = 0;
   for (; i < text.size() && is_letter(text[i]); ++i) tag.axes.push_back(axis_of(text[i]));
   while (i < text.size()) {

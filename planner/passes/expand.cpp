@@ -1,10 +1,13 @@
 // Replaces composite operators by what their row's `expand` makes of them, again and again until kernels know every node.
+#include <algorithm>
+
 #include "planner/passes/graph_copy.h"
 #include "planner/passes/passes.h"
 
 namespace tandem {
 
 Graph expand(const Graph& graph, bool training) {
+  if (std::none_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& n) { return n.op->expand != nullptr; })) return graph;
   Graph now = graph;
   // Composites may expand into composites; no chain of them is longer than this.
   for (int round = 0; round < 8; ++round) {
@@ -31,6 +34,13 @@ Graph expand(const Graph& graph, bool training) {
     if (!changed) return now;
   }
   return now;
+}
+
+Graph expand_again(Graph graph, bool training) {
+  const Graph expanded = expand(graph, training);
+  const auto same = [](const Node& a, const Node& b) { return a.op == b.op; };
+  const bool changed = !std::equal(graph.nodes.begin(), graph.nodes.end(), expanded.nodes.begin(), expanded.nodes.end(), same);
+  return changed ? simplify(expanded) : std::move(graph);
 }
 
 }  // namespace tandem

@@ -8,8 +8,7 @@ namespace {
 constexpr Pass passes[] = {
     {"expand", [](Graph g, PassContext&) { return expand(g, false); }, 0, +Property::primitive},
     {"simplify", [](Graph g, PassContext&) { return simplify(g); }, 0, 0, +Property::primitive},  // what was a view of a parameter is a parameter
-    {"expand", [](Graph g, PassContext&) { return expand(g, false); }, 0, +Property::primitive},
-    {"simplify", [](Graph g, PassContext&) { return simplify(g); }, +Property::primitive},
+    {"expand_again", [](Graph g, PassContext&) { return expand_again(std::move(g), false); }, 0, +Property::primitive},
     {"fuse_layers", [](Graph g, PassContext&) { return fuse_layers(g); }, +Property::primitive},
     {"mixed_precision", [](Graph g, PassContext& c) { return mixed_precision(g, c.options.precision); }, +Property::primitive},
     {"place", [](Graph g, PassContext& c) { return place(std::move(g), *c.placement); }, +Property::primitive, 0, 0,

@@ -21,6 +21,8 @@ bool is_frozen(const std::string& parameter, const CompileOptions& options);
 
 // Rewrites composite operators into the operators kernels know, until none is left.
 Graph expand(const Graph& graph, bool training);
+// The same once views of parameters have become parameters: products with these are others. Simplifies what it has changed.
+Graph expand_again(Graph graph, bool training);
 
 // Removes nodes that nothing needs, repeats of the same computation, multiplications by one and reshapes that change
 // nothing; views of parameters (Transpose, Reshape) become the parameter's own shape.

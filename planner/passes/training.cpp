@@ -28,8 +28,7 @@ constexpr Pass passes[] = {
     {"synchronize_batch_norm", [](Graph g, PassContext& c) { return synchronize_batch_norm(g, c.samples, c.options.batch); }, +Property::primitive, 0, 0,
      [](const PassContext& c) { return c.synchronized(); }},
     {"simplify", simplified, 0, 0, +Property::primitive},  // what was a view of a parameter is a parameter, by which products go
-    {"expand", [](Graph g, PassContext&) { return expand(g, true); }, 0, +Property::primitive},
-    {"simplify", simplified},
+    {"expand_again", [](Graph g, PassContext&) { return expand_again(std::move(g), true); }, 0, +Property::primitive},
     {"pool_before_relu", [](Graph g, PassContext&) { return pool_before_relu(g); }},
     {"simplify", simplified},
     {"fuse_layers", [](Graph g, PassContext& c) { return fuse_layers(g, c.fuses); }, +Property::primitive},
