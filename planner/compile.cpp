@@ -97,7 +97,8 @@ class Compilation {
     PassContext context{.options = o_, .samples = o_.batch, .labels = labels_ ? &*labels_ : nullptr, .parameters_of = parameters_of_};
     context.fuses = fuses_on(o_, backends_);
     model_ = source_(o_.batch);
-    if (o_.devices.size() > 1) context.placement = placement_of(source_, model_, o_);
+    if (!training_) rows_ = output_rows(source_, model_, o_.batch);
+    if (o_.devices.size() > 1) context.placement = placement_of(source_, model_, rows_, o_);
     Graph whole = run_passes(training_ ? training_passes() : inference_passes(), model_, context);
     verify(whole);
     begin_with(whole, context.warnings);
@@ -107,8 +108,7 @@ class Compilation {
   void begin_with(const Graph& graph, const std::vector<std::string>& warnings) {
     plan_.model = model_.name;
     for (const GraphOutput& out : training_ ? graph.outputs : model_.outputs) outputs_.push_back(output_name(training_ ? graph : model_, out));
-    if (!training_) return;
-    plan_.warnings = model_.warnings;
+    if (training_) plan_.warnings = model_.warnings;
     plan_.warnings.insert(plan_.warnings.end(), warnings.begin(), warnings.end());
   }
 
@@ -193,8 +193,8 @@ class Compilation {
       if (!programs_.outputs.empty()) replica.outputs = programs_.outputs[d];
       replicas.push_back(std::move(replica));
     }
-    const std::vector<std::int64_t> rows = training_ ? std::vector<std::int64_t>(outputs_.size()) : output_rows(source_, model_, o_.batch);
-    assemble(plan_, replicas, outputs_, rows, o_, parameters_of_);
+    rows_.resize(outputs_.size());
+    assemble(plan_, replicas, outputs_, rows_, o_, parameters_of_);
     for (std::string& warning : warnings_of(plan_, o_, model_)) plan_.warnings.push_back(std::move(warning));
     if (labels_ && !labels_->assumed.empty()) plan_.warnings.push_back(labels_->assumed);
     return std::move(plan_);
@@ -216,6 +216,7 @@ class Compilation {
   Graph model_;                                                  // of the whole batch
   Programs programs_;
   std::vector<std::string> outputs_;
+  std::vector<std::int64_t> rows_;                               // by output: how many are one sample's; 0: it is no rows
   std::map<std::string, std::unique_ptr<Tuner>, std::less<>> tuners_;  // by backend
   std::vector<DeviceModel> models_;                              // by device
   std::vector<Unit> units_;
@@ -233,7 +234,7 @@ Graph training_graph(const GraphSource& source, const CompileOptions& options) {
   const Labels labels = labels_of(source, options);
   PassContext context{.options = options, .samples = options.batch, .labels = &labels};
   const Graph model = source(options.batch);
-  if (options.devices.size() > 1) context.placement = placement_of(source, model, options);
+  if (options.devices.size() > 1) context.placement = placement_of(source, model, {}, options);
   Graph whole = run_passes(training_passes(), model, context);
   return context.placed() ? joined(programs_of(std::move(whole), options), options) : whole;
 }

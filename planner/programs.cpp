@@ -137,19 +137,14 @@ std::vector<SliceOfBatch> slices_of(const CompileOptions& o) {
   return slices;
 }
 
-PlacementRequest placement_of(const GraphSource& source, const Graph& model, const CompileOptions& o) {
+PlacementRequest placement_of(const GraphSource& source, const Graph& model, std::span<const std::int64_t> rows, const CompileOptions& o) {
   if (o.placement) return *o.placement;
   const std::vector<SliceOfBatch> slices = slices_of(o);
   std::vector<std::int64_t> sizes;
   for (const SliceOfBatch& s : slices) sizes.push_back(s.size);
   PlacementRequest request = by_samples(model, sizes);
   if (!request.values.empty()) {
-    if (o.mode == PlanMode::training) {
-      request.values["labels"] = {Part::split(0)};
-      return request;
-    }
-    // What has rows for each sample is given row by row.
-    const std::vector<std::int64_t> rows = output_rows(source, model, o.batch);
+    if (o.mode == PlanMode::training) request.values["labels"] = {Part::split(0)};
     for (std::size_t i = 0; i < rows.size(); ++i)
       if (rows[i] > 0) request.values[model[model.outputs[i]].name] = {Part::split(0)};
     return request;

@@ -1,5 +1,6 @@
 // From the graph of all devices to the program of each.
 #pragma once
+#include <span>
 #include <vector>
 
 #include "planner/options.h"
@@ -13,8 +14,9 @@ struct SliceOfBatch {
 std::vector<SliceOfBatch> slices_of(const CompileOptions& options);  // by device
 
 // Where the values of a plan's graph shall live: as options.placement says, else the inputs by their samples. Fails where no
-// input holds samples, with what the model's source has to say of a part of the batch.
-PlacementRequest placement_of(const GraphSource& source, const Graph& model, const CompileOptions& options);
+// input holds samples, with what the model's source has to say of a part of the batch. `rows`: of each output how many are one
+// sample's, which are given row by row; 0: none.
+PlacementRequest placement_of(const GraphSource& source, const Graph& model, std::span<const std::int64_t> rows, const CompileOptions& options);
 
 struct Programs {
   std::vector<Graph> graphs;              // those that differ

@@ -11,7 +11,7 @@ constexpr Pass passes[] = {
     {"expand_again", [](Graph g, PassContext&) { return expand_again(std::move(g), false); }, 0, +Property::primitive},
     {"fuse_layers", [](Graph g, PassContext&) { return fuse_layers(g); }, +Property::primitive},
     {"mixed_precision", [](Graph g, PassContext& c) { return mixed_precision(g, c.options.precision); }, +Property::primitive},
-    {"place", [](Graph g, PassContext& c) { return place(std::move(g), *c.placement); }, +Property::primitive, 0, 0,
+    {"place", [](Graph g, PassContext& c) { return place(std::move(g), *c.placement, c.warnings); }, +Property::primitive, 0, 0,
      [](const PassContext& c) { return c.placed(); }},
     {"fuse_elementwise", [](Graph g, PassContext&) { return fuse_elementwise(g); }, +Property::primitive},
     {"keep_parameters", [](Graph g, PassContext& c) { return keep_parameters(g, *c.parameters_of); }, +Property::primitive, 0, 0,

@@ -91,7 +91,8 @@ PlacementRequest by_samples(const Graph& graph, std::span<const std::int64_t> si
 // Says of every value where it lives, and puts in the transfers between devices (AllReduce, ReduceScatter, AllGather,
 // TakePart, Send). Gradients are placed as their parameters are; running statistics move towards the mean of the devices' own
 // ones, weighted by their samples; what a node cannot compute by parts is gathered before it.
-Graph place(Graph graph, const PlacementRequest& request);
+// Warns of what is gathered.
+Graph place(Graph graph, const PlacementRequest& request, std::vector<std::string>& warnings);
 // The same of nodes that were added later. Fails where one of them needs a transfer.
 void place_rest(Graph& graph);
 

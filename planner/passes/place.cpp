@@ -47,13 +47,17 @@ PlacementRequest by_samples(const Graph& graph, std::span<const std::int64_t> si
   return request;
 }
 
-Graph place(Graph graph, const PlacementRequest& request) {
+Graph place(Graph graph, const PlacementRequest& request, std::vector<std::string>& warnings) {
   graph.groups = request.groups;
   assign_groups(graph, request);
   std::size_t axes = 0;
   for (const DeviceGroup& group : graph.groups) axes = std::max(axes, group.axes.size());
   std::map<ValueId, std::size_t> transfers;
-  for (std::size_t a = 0; a < axes; ++a) place_along(graph, a, request, transfers);
+  for (std::size_t a = 0; a < axes; ++a) {
+    const std::vector<std::string> whole = place_along(graph, a, request, transfers);
+    if (!whole.empty())
+      warnings.push_back(concat(whole.size(), whole.size() == 1 ? " node is" : " nodes are", " computed of the whole batch on every device, which gather it, as by parts it would be something else: ", whole[0], whole.size() > 1 ? ", ..." : ""));
+  }
   drop_unread(graph);
   put_updates_last(graph);
   return graph;

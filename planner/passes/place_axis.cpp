@@ -18,7 +18,7 @@ class AxisPlacer {
   AxisPlacer(Graph& graph, std::size_t axis, const PlacementRequest& request, std::map<ValueId, std::size_t>& transfers)
       : graph_(graph), axis_(axis), request_(request), transfers_(transfers) {}
 
-  void run() {
+  std::vector<std::string> run() {
     start();
     Sequence sequence(graph_);
     const std::size_t nodes = graph_.nodes.size();
@@ -39,6 +39,7 @@ class AxisPlacer {
         v.placement.parts.push_back(parts_[i]);
       }
     sequence.finish();
+    return std::move(gathered_for_);
   }
 
  private:
@@ -91,6 +92,7 @@ class AxisPlacer {
     std::vector<Part> operands;
     for (const ValueId in : graph_.nodes[n].inputs) operands.push_back(in.present() ? part(in) : Part{});
     const NodePlacement placed = place_node(graph_, graph_.nodes[n], operands, *mesh);
+    if (!placed.reason.empty()) gathered_for_.push_back(concat(graph_.nodes[n].op->name, " '", graph_.nodes[n].name, "': ", placed.reason));
     for (std::size_t i = 0; i < operands.size(); ++i) {
       const ValueId in = graph_.nodes[n].inputs[i];
       if (!in.present() || operands[i] == placed.inputs[i]) continue;
@@ -357,12 +359,13 @@ class AxisPlacer {
   std::map<std::tuple<int, Spread, int, std::int64_t>, ValueId> known_;
   std::map<std::tuple<ValueId, ValueId, std::string>, ValueId> weights_;  // sums of labels' weights: by labels, weights by class and the label that does not count
   std::map<std::string, ValueId, std::less<>> parameters_;
+  std::vector<std::string> gathered_for_;  // nodes that need whole operands, and why
 };
 
 }  // namespace
 
-void place_along(Graph& graph, std::size_t axis, const PlacementRequest& request, std::map<ValueId, std::size_t>& transfers) {
-  AxisPlacer(graph, axis, request, transfers).run();
+std::vector<std::string> place_along(Graph& graph, std::size_t axis, const PlacementRequest& request, std::map<ValueId, std::size_t>& transfers) {
+  return AxisPlacer(graph, axis, request, transfers).run();
 }
 
 }  // namespace tandem

@@ -34,7 +34,7 @@ class Sequence {
 void assign_groups(Graph& graph, const PlacementRequest& request);
 
 // Says of each value how it lies along one axis of its group's mesh, and puts in the transfers that this needs. `transfers`:
-// the results of those, by value, and for which axis.
-void place_along(Graph& graph, std::size_t axis, const PlacementRequest& request, std::map<ValueId, std::size_t>& transfers);
+// the results of those, by value, and for which axis. Returns, for each node that has to be computed of whole operands, why.
+std::vector<std::string> place_along(Graph& graph, std::size_t axis, const PlacementRequest& request, std::map<ValueId, std::size_t>& transfers);
 
 }  // namespace tandem

@@ -41,7 +41,7 @@ constexpr Pass passes[] = {
     {"fuse_gradients", [](Graph g, PassContext& c) { return fuse_gradients(g, c.fuses); }, with_gradients},
     {"normalize_in_convolutions", [](Graph g, PassContext& c) { return normalize_in_convolutions(g, c.fuses); }, with_gradients},
     {"keep_gradients", [](Graph g, PassContext& c) { return keep_gradients(std::move(g), c.options); }, with_gradients},
-    {"place", [](Graph g, PassContext& c) { return place(std::move(g), *c.placement); }, with_gradients, +Property::whole, 0,
+    {"place", [](Graph g, PassContext& c) { return place(std::move(g), *c.placement, c.warnings); }, with_gradients, +Property::whole, 0,
      [](const PassContext& c) { return c.placed(); }},
     {"narrow_updates", [](Graph g, PassContext& c) { return narrow_updates(std::move(g), c.options.optimizer, c.fuses); }, with_gradients},
     {"append_updates", [](Graph g, PassContext& c) { return append_updates(std::move(g), c.options); }, with_gradients, +Property::updated, +Property::gradients},

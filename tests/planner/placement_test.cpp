@@ -220,6 +220,8 @@ TEST(Placement, OwnLossesAreOfTheWholeBatch) {
     const Trained got = train(row.model, two, 5, 0.1);
     expect_close(got, train(row.model, one, 5, 0.1));
     EXPECT_EQ(exchanges_of(got.plan)[0].count("all_gather"), row.gathers);
+    const auto warned = std::count_if(got.plan.warnings.begin(), got.plan.warnings.end(), [](const std::string& w) { return w.find("computed of the whole batch on every device") != std::string::npos; });
+    EXPECT_EQ(warned, row.gathers > 0 ? 1 : 0);
   }
 }
 

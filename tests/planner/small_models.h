@@ -10,6 +10,7 @@
 #include "graph/operator.h"
 #include "kernels/cpu/backend.h"
 #include "planner/compile.h"
+#include "planner/passes/passes.h"
 #include "runtime/session.h"
 
 namespace tandem::small_models {
@@ -21,6 +22,15 @@ inline Tensor noise(const Shape& shape, unsigned seed, float scale = 1) {
   for (float& v : t.write<float>()) v = scale * normal(g);
   return t;
 }
+
+inline std::vector<std::string> operators_of(const Graph& graph) {
+  std::vector<std::string> names;
+  for (const Node& n : graph.nodes) names.emplace_back(n.op->name);
+  return names;
+}
+
+// Two samples, one on each of two devices.
+inline PlacementRequest two_devices(const Graph& g) { return by_samples(g, std::vector<std::int64_t>{1, 1}); }
 
 struct Builder {
   Graph graph;
