@@ -49,7 +49,27 @@ void check(const Case& c, Describe onednn, Describe native, const std::vector<La
       expect_found_again(onednn, request, d);
     }
   }
-  compare(native(request_of(c, DType::float32, {}))[0]);
+  for (const Layout& layout : layouts) {
+    const KernelRequest request = request_of(c, DType::float32, layout);
+    for (const KernelDescription& d : native(request)) {
+      compare(d);
+      expect_found_again(native, request, d);
+    }
+  }
+}
+
+// Products of 16-bit numbers: of operands that are exact in 16 bits (eight of them significant), rounded once.
+void check_bfloat16(const Case& c, Describe native) {
+  const auto values = [&](DType dtype) {
+    std::vector<Buffer> buffers;
+    for (Buffer& b : values_for(c, DType::bfloat16)) buffers.emplace_back(operand(dtype, b.operand().shape, b.operand().layout), b.values());
+    return buffers;
+  };
+  const auto narrow = native(request_of(c, DType::bfloat16, {}));
+  ASSERT_EQ(narrow.size(), 1u) << c.name;
+  std::vector<Buffer> wanted = run(native(request_of(c, DType::float64, {}))[0], values(DType::float64));
+  std::vector<Buffer> got = run(narrow[0], values(DType::bfloat16));
+  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_LE(error_of(got[i].values(), wanted[i].values()), 0x1p-8 + tolerance(c.reduction)) << c.name << ": output " << i << " of " << describe_operands(narrow[0]);
 }
 
 const Layout any, ab("ab"), abcd("abcd"), acdb("acdb"), blocks("aBcd16b");
@@ -65,6 +85,10 @@ TEST(InnerProduct, AgreesWithDouble) {
       {"rows of 784 to 64", {32, 784}, {64, 784}, true, true, {any, ab}},
       {"odd sizes", {7, 33}, {5, 33}, true, false, {any, ab}},
       {"one sample, no bias", {1, 64}, {10, 64}, false, false, {ab}},
+      {"a sum in two parts", {70, 1500}, {37, 1500}, true, true, {any, ab}},
+      {"more outputs than a chunk of panels holds", {60, 1000}, {600, 1000}, true, false, {any, ab}},
+      {"few samples, many outputs", {3, 300}, {130, 300}, true, true, {any, ab}},
+      {"many samples, few outputs", {1100, 40}, {3, 40}, true, true, {any, ab}},
       {"images of 64 channels", {4, 64, 5, 5}, {40, 64, 5, 5}, true, true, {any, abcd, acdb, blocks}},
       {"images of 50 channels", {4, 50, 5, 5}, {33, 50, 5, 5}, true, false, {any, abcd, acdb, blocks}},
   };
@@ -74,6 +98,7 @@ TEST(InnerProduct, AgreesWithDouble) {
     Case forward{row.name, "InnerProduct", attributes, {row.x, row.w}, {y}, row.w.elements() / row.w[0]};
     if (row.bias) forward.inputs.push_back({row.w[0]});
     check(forward, onednn::describe_inner_product, native::describe_inner_product, row.layouts);
+    check_bfloat16(forward, native::describe_inner_product);
     const Attributes shape{{"input_shape", row.x.dims}};
     check({row.name, "InnerProductBackwardData", shape, {y, row.w}, {row.x}, row.w[0], {}}, onednn::describe_inner_product_backward_data,
           native::describe_inner_product_backward_data, {any});
@@ -85,6 +110,8 @@ TEST(InnerProduct, AgreesWithDouble) {
     Case weights{row.name, "InnerProductBackwardWeights", {}, {row.x, y}, {row.w}, row.x[0]};
     if (row.bias) weights.outputs.push_back({row.w[0]});
     check(weights, onednn::describe_inner_product_backward_weights, native::describe_inner_product_backward_weights, row.layouts);
+    check_bfloat16(weights, native::describe_inner_product_backward_weights);
+    check_bfloat16({row.name, "InnerProductBackwardData", shape, {y, row.w}, {row.x}, row.w[0], {}}, native::describe_inner_product_backward_data);
   }
 }
 
@@ -99,6 +126,8 @@ TEST(MatMul, AgreesWithDouble) {
       {"left transposed", {65, 33}, {65, 17}, {33, 17}, 1, 0},
       {"right transposed", {33, 65}, {17, 65}, {33, 17}, 0, 1},
       {"both transposed", {65, 33}, {17, 65}, {33, 17}, 1, 1},
+      {"large, right transposed", {70, 1100}, {65, 1100}, {70, 65}, 0, 1},
+      {"large, left transposed", {1100, 70}, {1100, 65}, {70, 65}, 1, 0},
       {"batches", {3, 2, 8, 16}, {3, 2, 16, 9}, {3, 2, 8, 9}},
       {"batches, right transposed", {3, 2, 8, 16}, {3, 2, 9, 16}, {3, 2, 8, 9}, 0, 1},
       {"batch by matrix", {5, 8, 16}, {16, 9}, {5, 8, 9}},
@@ -110,9 +139,11 @@ TEST(MatMul, AgreesWithDouble) {
       {"vector by batch", {16}, {5, 16, 9}, {5, 9}},
       {"vectors", {16}, {16}, {}},
   };
-  for (const Row& row : rows)
-    check({row.name, "MatMul", {{"transA", row.trans_a}, {"transB", row.trans_b}}, {row.a, row.b}, {row.y}, row.a.elements(), {}},
-          onednn::describe_matmul, native::describe_matmul, {any});
+  for (const Row& row : rows) {
+    const Case c{row.name, "MatMul", {{"transA", row.trans_a}, {"transB", row.trans_b}}, {row.a, row.b}, {row.y}, row.a.elements(), {}};
+    check(c, onednn::describe_matmul, native::describe_matmul, {any});
+    check_bfloat16(c, native::describe_matmul);
+  }
 }
 
 struct PoolRow {

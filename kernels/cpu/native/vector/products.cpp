@@ -65,7 +65,8 @@ struct Some {
 #endif
 };
 
-template <int vectors, int rows, bool packed>
+// panel_a, panel_b: the operand is packed; else it lies in memory with any strides, b's columns one after another.
+template <int vectors, int rows, bool panel_a, bool panel_b>
 void tile(const Product& t) {
   Lanes sum[rows][vectors];
   const Some last{static_cast<int>(t.columns - (vectors - 1) * lanes)};
@@ -78,23 +79,46 @@ void tile(const Product& t) {
       const float* const from = t.accumulate ? c + i * t.c_row + v * lanes : t.bias ? t.bias + v * lanes : nullptr;
       sum[i][v] = !from ? Lanes{} : v + 1 < vectors || whole ? load(from) : last.load(from);
     }
-  const float *a = t.a, *b = t.b;
+  // An address for every five rows: the others are some multiples of a row away, which an instruction can add.
+  constexpr int each = 5;
+  const int64_t row = t.a_row;
+  const float *a = t.a, *b = t.b, *a5 = a + (rows > each ? each * row : 0), *a10 = a + (rows > 2 * each ? 2 * each * row : 0);
+  // Between steps memory is fetched: what will be written, each row's both ends, and what others will read.
+  constexpr int64_t stride = 4;
+  const int64_t size = t.narrow ? sizeof(std::uint16_t) : sizeof(float), row_bytes = t.c_row * size, row_end = (t.columns - 1) * size;
+  const char* line_of_c = static_cast<const char*>(t.c);
+  const char* ahead[2] = {static_cast<const char*>(t.ahead[0]), static_cast<const char*>(t.ahead[1])};
+  int left_of_c = rows;
   const auto steps = [&](auto&& load_last) {
     for (int64_t p = 0; p < t.inner; ++p) {
+      if (panel_b && p % stride == 0) {
+        if (left_of_c > 0) {
+          __builtin_prefetch(line_of_c, 1);
+          __builtin_prefetch(line_of_c + row_end, 1);
+          line_of_c += row_bytes;
+          --left_of_c;
+        }
+        __builtin_prefetch(ahead[0]);
+        __builtin_prefetch(ahead[1]);
+        ahead[0] += stride * sizeof(float);
+        ahead[1] += stride * sizeof(float);
+      }
       Lanes line[vectors];
 #pragma GCC unroll 4
       for (int v = 0; v < vectors; ++v) line[v] = v + 1 < vectors ? load(b + v * lanes) : load_last(b + v * lanes);
 #pragma GCC unroll 16
       for (int i = 0; i < rows; ++i) {
-        const float one = packed ? a[i] : a[i * t.a_row];
+        const float one = panel_a ? a[i] : (i < each ? a : i < 2 * each ? a5 : a10)[i % each * row];
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; ++v) sum[i][v] += one * line[v];
       }
-      a += packed ? panel_rows : t.a_step;
-      b += packed ? panel_columns : t.b_step;
+      a += panel_a ? panel_rows : t.a_step;
+      a5 += t.a_step;
+      a10 += t.a_step;
+      b += panel_b ? panel_columns : t.b_step;
     }
   };
-  if (packed || whole)
+  if (panel_b || whole)
     steps([](const float* p) { return load(p); });
   else
     steps([&](const float* p) { return last.load(p); });
@@ -111,18 +135,21 @@ void tile(const Product& t) {
 }
 
 using Tile = void (*)(const Product&);
-template <int vectors, bool packed, int rows, int most>
+template <int vectors, bool panel_a, bool panel_b, int rows, int most>
 void fill(Tile* tiles) {
-  tiles[rows - 1] = tile<vectors, rows, packed>;
-  if constexpr (rows < most) fill<vectors, packed, rows + 1, most>(tiles);
+  tiles[rows - 1] = tile<vectors, rows, panel_a, panel_b>;
+  if constexpr (rows < most) fill<vectors, panel_a, panel_b, rows + 1, most>(tiles);
 }
-struct Tiles {
-  Tile packed[panel_vectors][panel_rows], block[block_vectors][block_rows];  // by vectors − 1 and rows − 1
+struct Tiles {  // by vectors − 1 and rows − 1
+  Tile panels[panel_vectors][panel_rows], panel_of_b[panel_vectors][panel_rows], block[block_vectors][block_rows];
 };
 template <int vectors = 1>
 void fill(Tiles& tiles) {
-  if constexpr (vectors <= panel_vectors) fill<vectors, true, 1, panel_rows>(tiles.packed[vectors - 1]);
-  fill<vectors, false, 1, block_rows>(tiles.block[vectors - 1]);
+  if constexpr (vectors <= panel_vectors) {
+    fill<vectors, true, true, 1, panel_rows>(tiles.panels[vectors - 1]);
+    fill<vectors, false, true, 1, panel_rows>(tiles.panel_of_b[vectors - 1]);
+  }
+  fill<vectors, false, false, 1, block_rows>(tiles.block[vectors - 1]);
   if constexpr (vectors < block_vectors) fill<vectors + 1>(tiles);
 }
 const Tiles& tiles() {
@@ -134,7 +161,7 @@ const Tiles& tiles() {
   return all;
 }
 
-void packed(const Product& p) { tiles().packed[(p.columns - 1) / lanes][p.rows - 1](p); }
+void panels(const Product& p) { (p.a_row == 0 ? tiles().panels : tiles().panel_of_b)[(p.columns - 1) / lanes][p.rows - 1](p); }
 
 // Tiles from the top down in columns of tiles: a strip of b stays in the nearest cache.
 void block(const Product& p) {
@@ -155,58 +182,120 @@ void block(const Product& p) {
     }
 }
 
-// v[i] lane k and v[k] lane i change places: lanes a distance apart, for each power of two.
-void transpose(Lanes (&v)[lanes]) {
+// A processor's own fetching ahead stops at the ends of short lines.
+constexpr int64_t lines_ahead = 16, squares_ahead = 4;
+
+// `width` numbers of every line k: whole vectors, and what is left.
+template <int width, class T>
+void copy_lines(const T* from, int64_t step, int64_t inner, float* to) {
+  constexpr int whole = width / lanes * lanes;
+  constexpr Some rest{width - whole};
+  for (int64_t k = 0; k < inner; ++k, from += step, to += width) {
+    __builtin_prefetch(from + lines_ahead * step + width - 1);
 #pragma GCC unroll 4
-  for (int distance = lanes / 2; distance > 0; distance /= 2) {
-    using Index = Words;
-    Index low, high;
-#pragma GCC unroll 16
-    for (int k = 0; k < lanes; ++k) {
-      low[k] = static_cast<std::uint32_t>(k & distance ? lanes + k - distance : k);
-      high[k] = static_cast<std::uint32_t>(k & distance ? lanes + k : k + distance);
+    for (int i = 0; i < whole; i += lanes) {
+      __builtin_prefetch(from + lines_ahead * step + i);
+      store(to + i, load(from + i));
     }
-#pragma GCC unroll 16
-    for (int i = 0; i < lanes; ++i)
-      if (!(i & distance)) {
-        const Lanes x = v[i], y = v[i + distance];
-        v[i] = __builtin_shuffle(x, y, low);
-        v[i + distance] = __builtin_shuffle(x, y, high);
-      }
+    if constexpr (whole < width) rest.store(to + whole, rest.load(from + whole));
   }
 }
 
-// Rows one after another in memory: whole lines are copied.
+// Lines one after another in memory: some of all panels are copied at a time, so that what is read together lies together.
 template <class T>
-void pack_lines(const Panel& p, const T* from) {
-  for (int64_t k = 0; k < p.inner; ++k)
-    for (int64_t i = 0; i < p.width; i += lanes) {
-      const int64_t room = p.width - i < lanes ? p.width - i : lanes, left = p.rows - i < room ? p.rows - i : room;
-      const T* const line = from + k * p.step + i;
-      const Lanes v = left >= lanes ? load(line) : left > 0 ? Some{static_cast<int>(left)}.load(line) : Lanes{};
-      float* const to = p.to + k * p.width + i;
-      room == lanes ? store(to, v) : Some{static_cast<int>(room)}.store(to, v);
+void pack_lines(const Panels& p, const T* from) {
+  constexpr int64_t some = 16;
+  for (int64_t k = 0; k < p.inner; k += some) {
+    const int64_t deep = p.inner - k < some ? p.inner - k : some;
+    for (int64_t top = 0; top < p.lines; top += p.width) {
+      const int64_t left = p.lines - top < p.width ? p.lines - top : p.width;
+      const T* const corner = from + k * p.step + top;
+      float* const to = p.to + top / p.width * p.panel_step + k * p.width;
+      if (left == panel_columns && p.width == panel_columns)
+        copy_lines<panel_columns>(corner, p.step, deep, to);
+      else if (left == panel_rows && p.width == panel_rows)
+        copy_lines<panel_rows>(corner, p.step, deep, to);
+      else
+        for (int64_t r = 0; r < deep; ++r)
+          for (int64_t i = 0; i < p.width; i += lanes) {
+            const int64_t room = p.width - i < lanes ? p.width - i : lanes, some_left = left - i < room ? left - i : room;
+            const Lanes v = some_left > 0 ? Some{static_cast<int>(some_left)}.load(corner + r * p.step + i) : Lanes{};
+            Some{static_cast<int>(room)}.store(to + r * p.width + i, v);
+          }
     }
+  }
 }
 
-// Each row's numbers one after another: turned by squares.
+// A square of `lanes` lines, each `row` numbers behind the last, turned: column k into to[k].
+#if defined(__AVX512F__)
+void turn(const float* from, int64_t row, Lanes (&to)[lanes]) {
+  const auto quarter = [&](int line, int k) { return _mm_loadu_ps(from + line * row + k); };
+#pragma GCC unroll 4
+  for (int k = 0; k < lanes; k += 4) {
+    __m512 line[4];  // i, i + 4, i + 8, i + 12, four numbers of each
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      line[i] = _mm512_castps128_ps512(quarter(i, k));
+      line[i] = _mm512_insertf32x4(line[i], quarter(i + 4, k), 1);
+      line[i] = _mm512_insertf32x4(line[i], quarter(i + 8, k), 2);
+      line[i] = _mm512_insertf32x4(line[i], quarter(i + 12, k), 3);
+    }
+    const __m512d a = _mm512_castps_pd(_mm512_unpacklo_ps(line[0], line[1])), b = _mm512_castps_pd(_mm512_unpacklo_ps(line[2], line[3]));
+    const __m512d c = _mm512_castps_pd(_mm512_unpackhi_ps(line[0], line[1])), d = _mm512_castps_pd(_mm512_unpackhi_ps(line[2], line[3]));
+    to[k] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b));
+    to[k + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
+    to[k + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(c, d));
+    to[k + 3] = _mm512_castpd_ps(_mm512_unpackhi_pd(c, d));
+  }
+}
+#elif defined(__AVX2__)
+void turn(const float* from, int64_t row, Lanes (&to)[lanes]) {
+  const auto half = [&](int line, int k) { return _mm_loadu_ps(from + line * row + k); };
+#pragma GCC unroll 2
+  for (int k = 0; k < lanes; k += 4) {
+    __m256 line[4];  // i and i + 4, four numbers of each
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) line[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(half(i, k)), half(i + 4, k), 1);
+    const __m256d a = _mm256_castps_pd(_mm256_unpacklo_ps(line[0], line[1])), b = _mm256_castps_pd(_mm256_unpacklo_ps(line[2], line[3]));
+    const __m256d c = _mm256_castps_pd(_mm256_unpackhi_ps(line[0], line[1])), d = _mm256_castps_pd(_mm256_unpackhi_ps(line[2], line[3]));
+    to[k] = _mm256_castpd_ps(_mm256_unpacklo_pd(a, b));
+    to[k + 1] = _mm256_castpd_ps(_mm256_unpackhi_pd(a, b));
+    to[k + 2] = _mm256_castpd_ps(_mm256_unpacklo_pd(c, d));
+    to[k + 3] = _mm256_castpd_ps(_mm256_unpackhi_pd(c, d));
+  }
+}
+#else
+void turn(const float* from, int64_t row, Lanes (&to)[lanes]) {
+  for (int k = 0; k < lanes; ++k)
+    for (int i = 0; i < lanes; ++i) to[k][i] = from[i * row + k];
+}
+#endif
+
+// Each line's numbers one after another: turned by squares. What is not a whole square of floats is made one first.
 template <class T>
-void pack_rows(const Panel& p, const T* from) {
-  for (int64_t i = 0; i < p.width; i += lanes) {
-    const int64_t room = p.width - i < lanes ? p.width - i : lanes;
-    for (int64_t k = 0; k < p.inner; k += lanes) {
-      const int64_t deep = p.inner - k < lanes ? p.inner - k : lanes;
-      Lanes square[lanes];
+void pack_rows(const Panels& p, const T* from) {
+  for (int64_t top = 0; top < p.lines; top += p.width) {
+    float* const panel = p.to + top / p.width * p.panel_step;
+    for (int64_t i = 0; i < p.width; i += lanes) {
+      const int64_t room = p.width - i < lanes ? p.width - i : lanes, left = p.lines - top - i;
+      for (int64_t k = 0; k < p.inner; k += lanes) {
+        const int64_t deep = p.inner - k < lanes ? p.inner - k : lanes;
+        const T* const corner = from + (top + i) * p.line + k;
+        for (int64_t r = 0; r < lanes; ++r) __builtin_prefetch(corner + r * p.line + squares_ahead * lanes);
+        Lanes columns[lanes];
+        if (sizeof(T) == sizeof(float) && left >= lanes && deep == lanes) {
+          turn(reinterpret_cast<const float*>(corner), p.line, columns);
+        } else {
+          float square[lanes * lanes];
+          for (int64_t r = 0; r < lanes; ++r)
+            store(square + r * lanes, r >= left ? Lanes{} : deep == lanes ? load(corner + r * p.line) : Some{static_cast<int>(deep)}.load(corner + r * p.line));
+          turn(square, lanes, columns);
+        }
+        float* const to = panel + k * p.width + i;
 #pragma GCC unroll 16
-      for (int r = 0; r < lanes; ++r) {
-        const T* const row = from + (i + r) * p.row + k;
-        square[r] = i + r >= p.rows ? Lanes{} : deep == lanes ? load(row) : Some{static_cast<int>(deep)}.load(row);
+        for (int r = 0; r < lanes; ++r)
+          if (r < deep) room == lanes ? store(to + r * p.width, columns[r]) : Some{static_cast<int>(room)}.store(to + r * p.width, columns[r]);
       }
-      transpose(square);
-      float* const to = p.to + k * p.width + i;
-#pragma GCC unroll 16
-      for (int r = 0; r < lanes; ++r)
-        if (r < deep) room == lanes ? store(to + r * p.width, square[r]) : Some{static_cast<int>(room)}.store(to + r * p.width, square[r]);
     }
   }
 }
@@ -215,21 +304,23 @@ inline float number(float x) { return x; }
 inline float number(std::uint16_t x) { return __builtin_bit_cast(float, static_cast<std::uint32_t>(x) << 16); }
 
 template <class T>
-void pack_any(const Panel& p, const T* from) {
-  for (int64_t k = 0; k < p.inner; ++k)
-    for (int64_t i = 0; i < p.width; ++i) p.to[k * p.width + i] = i < p.rows ? number(from[i * p.row + k * p.step]) : 0.0F;
+void pack_any(const Panels& p, const T* from) {
+  for (int64_t top = 0; top < p.lines; top += p.width)
+    for (int64_t k = 0; k < p.inner; ++k)
+      for (int64_t i = 0; i < p.width; ++i)
+        p.to[top / p.width * p.panel_step + k * p.width + i] = top + i < p.lines ? number(from[(top + i) * p.line + k * p.step]) : 0.0F;
 }
 
 template <class T>
-void pack(const Panel& p) {
+void pack(const Panels& p) {
   const T* const from = static_cast<const T*>(p.from);
-  (p.row == 1 ? pack_lines<T> : p.step == 1 ? pack_rows<T> : pack_any<T>)(p, from);
+  (p.line == 1 ? pack_lines<T> : p.step == 1 ? pack_rows<T> : pack_any<T>)(p, from);
 }
 
 }  // namespace
 
 const Products& products() {
-  static const Products all{panel_rows, panel_columns, block, packed, [](const Panel& p) { p.narrow ? pack<std::uint16_t>(p) : pack<float>(p); }};
+  static const Products all{panel_rows, panel_columns, block, panels, [](const Panels& p) { p.narrow ? pack<std::uint16_t>(p) : pack<float>(p); }};
   return all;
 }
 

@@ -76,19 +76,23 @@ struct Product {
   std::int64_t a_row, a_step, b_step, c_row;
   const float* bias;
   bool accumulate, relu, narrow;
+  const void* ahead[2];  // memory of `inner` floats each that will be read next: fetched meanwhile, by `panels`
 };
-// What is packed for it: to[p·width + i] = from[i·row + p·step], 0 for i from `rows` up to `width`.
-struct Panel {
-  const void* from;
-  bool narrow;  // `from` is bfloat16
-  std::int64_t row, step, rows, width, inner;
+// Panels of one of its sides: line i, number p of its sum go to[i/width·panel_step + p·width + i%width], and 0 where the last panel has
+// no line.
+struct Panels {
+  const void* from;           // line i, number p at from[i·line + p·step]
+  bool narrow;                // it is bfloat16
+  std::int64_t line, step, lines, inner;
+  std::int64_t width;
   float* to;
+  std::int64_t panel_step = 0;
 };
 struct Products {
   int panel_rows, panel_columns;   // the widths of a's and b's panels
   void (*block)(const Product&);   // of operands that lie in the nearest caches as they are; rows, columns > 0
-  void (*packed)(const Product&);  // of one panel of a and one of b (a_row, a_step and b_step are not read)
-  void (*pack)(const Panel&);
+  void (*panels)(const Product&);  // of a panel of b, and one of a, where a_row is 0, or a as it lies; b_step is not read
+  void (*pack)(const Panels&);
 };
 
 template <class T>

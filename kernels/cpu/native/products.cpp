@@ -1,0 +1,179 @@
+// The walk over a product's blocks: panels of b are packed by all threads together and kept while rows of a pass by them; where a has
+// few rows, the threads share those and go through b, each its columns.
+#include "kernels/cpu/native/products.h"
+
+#include "kernels/cpu/isa.h"
+
+namespace tandem::native {
+namespace {
+
+constexpr std::int64_t most_depth = 1024;      // numbers of a sum at a time: panels of both sides fit the second cache
+constexpr std::int64_t chunk_bytes = 1 << 20;  // of packed b: half of a large second cache
+constexpr std::int64_t line_numbers = 160;     // of a's lines that lie side by side, read together
+
+std::int64_t parts_of(std::int64_t n, std::int64_t size) { return (n + size - 1) / size; }
+std::int64_t to_line(std::int64_t bytes) { return parts_of(bytes, 64) * 64; }
+constexpr std::int64_t float_bytes = sizeof(float);
+
+// Where in a side its block begins.
+const void* at(const void* data, const Side& side, std::int64_t line, std::int64_t step) {
+  const std::int64_t elements = line * side.line + step * side.step;
+  return static_cast<const std::byte*>(data) + elements * static_cast<std::int64_t>(side.narrow ? sizeof(std::uint16_t) : sizeof(float));
+}
+
+void narrow_numbers(void* to, const float* from, std::int64_t n) { vector_table().narrow_bfloat16(to, from, nullptr, nullptr, n, nullptr); }
+
+}  // namespace
+
+// How a product is cut, and where its parts lie in the workspace.
+struct MatrixProduct::Cut {
+  const MatrixProduct& p;
+  const vector::Table& table = vector_table();
+  const vector::Products& loops = *table.products;
+  std::int64_t height = loops.panel_rows, width = loops.panel_columns;
+  std::int64_t depths = std::max<std::int64_t>(1, parts_of(p.inner, most_depth));
+  std::int64_t depth = parts_of(p.inner, depths);                      // at most so many at a time
+  std::int64_t panels = parts_of(p.columns, width);                    // of b
+  bool by_rows = parts_of(p.rows, height) >= 2 * p.threads || panels < p.threads;
+  std::int64_t chunk = std::clamp<std::int64_t>(chunk_bytes / std::max<std::int64_t>(1, depth * width * float_bytes), 1, std::max<std::int64_t>(1, panels));  // panels at a time
+  std::int64_t down = parts_of(p.rows, height);                        // tiles
+  // Of float32 numbers in rows a tile is read where it lies.
+  bool direct = !p.a.narrow && p.a.step == 1 && !p.sums;
+  std::int64_t tiles = p.a.line == 1 ? std::max<std::int64_t>(1, line_numbers / height) : 1;  // packed together
+  std::int64_t groups = std::clamp<std::int64_t>(parts_of(p.threads, std::max<std::int64_t>(1, panels)), 1, std::max<std::int64_t>(1, down));  // of tiles, where b has few panels
+  std::int64_t panel_a = to_line(height * depth * float_bytes), panel_b = to_line(width * depth * float_bytes);
+  bool gathers = p.narrow_c && depths > 1;                             // sums that do not fit c's type until they are whole
+
+  std::int64_t a = 0, b = a + (direct ? 0 : by_rows ? p.threads * tiles : down) * panel_a;  // offsets
+  std::int64_t bias = b + (by_rows ? chunk : p.threads) * panel_b;
+  std::int64_t sums = bias + (p.narrow_c ? to_line(p.columns * float_bytes) : 0);
+  std::int64_t c = sums + (p.narrow_c ? to_line(p.rows * float_bytes) : 0);
+  std::int64_t bytes = c + (gathers ? to_line(p.rows * p.columns * float_bytes) : 0);
+};
+
+MatrixProduct::Cut MatrixProduct::cut() const { return {*this}; }
+std::int64_t MatrixProduct::workspace() const { return cut().bytes; }
+
+// One run: its operands, and the buffers in the workspace.
+struct MatrixProduct::Run {
+  const MatrixProduct& p;
+  const Cut cut;
+  const void *a, *b;
+  void* c;
+  const float* bias;
+  float *totals, *whole;  // sums; c in float32 until it is whole
+  std::byte* workspace;
+  std::int64_t k = 0, deep = 0;  // the numbers of each sum at hand
+
+  float* floats(std::int64_t offset) const { return reinterpret_cast<float*>(workspace + offset); }
+  std::int64_t high(std::int64_t top, std::int64_t end) const { return std::min(cut.height, end - top); }
+
+  // Tiles from row `top` on, up to row `end`, one panel after another at `to`.
+  void pack_a(std::int64_t top, std::int64_t end, float* to, bool summed) const {
+    const std::int64_t step = cut.panel_a / float_bytes;
+    if (p.a.step == 1 && !summed) {  // rows: widened as they are
+      for (std::int64_t i = top; i < end; ++i) cut.table.widen_bfloat16(to + (i - top) * deep, at(a, p.a, i, k), nullptr, nullptr, deep, nullptr);
+      return;
+    }
+    cut.loops.pack({at(a, p.a, top, k), p.a.narrow, p.a.line, p.a.step, end - top, deep, cut.height, to, step});
+    if (!summed) return;
+    for (std::int64_t i = top; i < end; i += cut.height, to += step)
+      cut.table.float32.reductions->rows[vector::reduce_sum](totals + i, to, high(i, end), deep, cut.height);
+  }
+  // Panels `first` to `end`, numbers [from, to) of their sums.
+  void pack_b(std::int64_t first, std::int64_t end, std::int64_t from, std::int64_t to, float* at_first) const {
+    const std::int64_t left = first * cut.width;
+    cut.loops.pack({at(b, p.b, left, k + from), p.b.narrow, p.b.line, p.b.step, std::min(end * cut.width, p.columns) - left, to - from, cut.width,
+                  at_first + from * cut.width, cut.panel_b / float_bytes});
+  }
+  // Rows from `top` on, of a tile that lies at `packed` (or where it is), and a panel of b.
+  // `turn`: how many panels have passed this tile; rows of the tile below are fetched, two at each turn.
+  void tile(std::int64_t top, std::int64_t rows, std::int64_t panel, const float* packed, const float* pb, std::int64_t turn) const {
+    const std::int64_t left = panel * cut.width;
+    const bool last = k + deep == p.inner, narrow = p.narrow_c && !whole;
+    const std::int64_t c_row = whole ? p.columns : p.c_row, element = top * c_row + left;
+    void* const to = whole ? static_cast<void*>(whole + element) : static_cast<std::byte*>(c) + element * static_cast<std::int64_t>(narrow ? sizeof(std::uint16_t) : sizeof(float));
+    const float* const pa = cut.direct ? static_cast<const float*>(at(a, p.a, top, k)) : packed;
+    const auto below = [&](std::int64_t i) { return cut.direct ? at(a, p.a, std::min(p.rows - 1, top + cut.height + (2 * turn + i) % cut.height), k) : pa; };
+    const std::int64_t a_row = cut.direct ? p.a.line : p.a.step == 1 && !totals ? deep : 0;
+    cut.loops.panels({pa, pb, to, rows, std::min(cut.width, p.columns - left), deep, a_row, 1, 0, c_row, bias ? bias + left : nullptr, k > 0, p.relu && last, narrow, {below(0), below(1)}});
+  }
+
+  // The threads pack b together, then each goes over rows of its own.
+  void by_rows(int parts) const {
+    for (std::int64_t first = 0; first < cut.panels; first += cut.chunk) {
+      const std::int64_t count = std::min(cut.chunk, cut.panels - first);
+      const auto panel = [&](std::int64_t i) { return floats(cut.b + i * cut.panel_b); };
+      parallel(parts, [&](int part) {
+        if (p.b.line == 1) {
+          const Range mine = part_of(deep, part, parts);
+          constexpr std::int64_t together = 8;  // panels; more lines of them would not stay in the first cache until they are whole
+          for (std::int64_t i = 0; i < count; i += together) pack_b(first + i, first + std::min(count, i + together), mine.begin, mine.end, panel(i));
+        } else {
+          const Range mine = part_of(count, part, parts);
+          if (mine.begin < mine.end) pack_b(first + mine.begin, first + mine.end, 0, deep, panel(mine.begin));
+        }
+      });
+      parallel(parts, [&](int part) {
+        const Range mine = part_of(p.rows, part, parts);
+        float* const pa = floats(cut.a + (cut.direct ? 0 : part * cut.tiles * cut.panel_a));
+        for (std::int64_t top = mine.begin; top < mine.end; top += cut.tiles * cut.height) {
+          const std::int64_t end = std::min(mine.end, top + cut.tiles * cut.height);
+          if (!cut.direct) pack_a(top, end, pa, totals && first == 0);
+          for (std::int64_t i = top; i < end; i += cut.height)
+            for (std::int64_t n = 0; n < count; ++n) tile(i, high(i, end), first + n, pa + (i - top) / cut.height * cut.panel_a / float_bytes, panel(n), n);
+        }
+      });
+    }
+  }
+
+  // The threads pack a together, then each goes over panels of b of its own.
+  void by_columns(int parts) const {
+    const auto packed = [&](std::int64_t t) { return floats(cut.a + (cut.direct ? 0 : t * cut.panel_a)); };
+    if (!cut.direct)
+      parallel(parts, [&](int part) {
+        const Range mine = part_of(cut.down, part, parts);
+        for (std::int64_t t = mine.begin; t < mine.end; ++t) pack_a(t * cut.height, std::min(p.rows, (t + 1) * cut.height), packed(t), totals != nullptr);
+      });
+    parallel(parts, [&](int part) {
+      const Range mine = part_of(cut.panels * cut.groups, part, parts);
+      float* const pb = floats(cut.b + part * cut.panel_b);
+      for (std::int64_t i = mine.begin; i < mine.end; ++i) {
+        const std::int64_t panel = i / cut.groups;
+        if (i == mine.begin || i % cut.groups == 0) pack_b(panel, panel + 1, 0, deep, pb);
+        const Range group = part_of(cut.down, static_cast<int>(i % cut.groups), static_cast<int>(cut.groups));
+        for (std::int64_t t = group.begin; t < group.end; ++t) tile(t * cut.height, high(t * cut.height, p.rows), panel, packed(t), pb, panel);
+      }
+    });
+  }
+};
+
+void MatrixProduct::run(const void* a, const void* b, void* c, const void* bias_at, void* sums_at, std::byte* workspace) const {
+  if (rows == 0 || columns == 0) return;
+  Run run{*this, cut(), a, b, c, static_cast<const float*>(bias_at), static_cast<float*>(sums_at), nullptr, workspace};
+  if (bias_at && narrow_c) {
+    vector_table().widen_bfloat16(run.floats(run.cut.bias), bias_at, nullptr, nullptr, columns, nullptr);
+    run.bias = run.floats(run.cut.bias);
+  }
+  if (sums_at && narrow_c) run.totals = run.floats(run.cut.sums);
+  if (run.totals) std::fill_n(run.totals, rows, 0.0F);
+  if (run.cut.gathers) run.whole = run.floats(run.cut.c);
+
+  const int parts = threads_for(rows * columns * std::max<std::int64_t>(1, inner), threads);
+  do {  // once where there is nothing to sum
+    run.deep = std::min(run.cut.depth, inner - run.k);
+    run.cut.by_rows ? run.by_rows(parts) : run.by_columns(parts);
+    run.k += run.deep;
+  } while (run.k < inner);
+
+  if (run.whole)
+    parallel(parts, [&](int part) {
+      const Range mine = part_of(rows, part, parts);
+      for (std::int64_t i = mine.begin; i < mine.end; ++i) narrow_numbers(static_cast<std::uint16_t*>(c) + i * c_row, run.whole + i * columns, columns);
+    });
+  if (sums_at && narrow_c) narrow_numbers(sums_at, run.totals, rows);
+}
+
+double product_efficiency() { return machine_isa() == Isa::baseline ? 0.05 : 0.8; }
+
+}  // namespace tandem::native
