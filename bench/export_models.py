@@ -26,7 +26,11 @@ def main():
         network = MODELS[name]
         axes = {"input": {0: "N"}, "logits": {0: "N"}}
         path = folder / f"{name}.onnx"
-        torch.onnx.export(network.make().eval(), (network.inputs(2),), path, input_names=["input"], output_names=["logits"],
+        model = network.make().eval()
+        with torch.no_grad():
+            for weight in model.parameters():  # the exporter makes one weight of two that are equal, as norms' first values are
+                weight += 1e-4 * torch.randn_like(weight)
+        torch.onnx.export(model, (network.inputs(2),), path, input_names=["input"], output_names=["logits"],
                           opset_version=OPSET, dynamo=False, dynamic_axes=axes)
         print(f"{name}: {path.stat().st_size / 2**20:.1f} MiB")
 

@@ -6,8 +6,8 @@
     build/venv-ort/bin/python bench/onnxruntime_steps.py --model models/lenet.onnx --batch 128 --threads 2
 
 The training artifacts are made first, by a process of its own so that its memory counts nowhere: weights without values
-get He et al.'s, BatchNormalization and Dropout train. ONNX Runtime has no SGD with momentum for CPUs: its AdamW-less step is
-SGD (SGDOptimizerV2), which reads and writes less. It has no mixed precision on CPUs.
+get He et al.'s, BatchNormalization and Dropout train. ONNX Runtime's SGD has no momentum, so that its update reads and writes
+less than the others'. It has no mixed precision on CPUs.
 """
 import argparse
 import json
@@ -18,9 +18,15 @@ import subprocess
 import sys
 import tempfile
 import time
+import types
 
 import numpy
 import onnxruntime
+
+# Front ends for PyTorch, which the package imports and would need PyTorch for: nothing here uses them.
+for name in ("optim", "amp"):
+    sys.modules[f"onnxruntime.training.{name}"] = types.ModuleType(name)
+sys.modules["onnxruntime.training.ortmodule"] = None
 
 
 def peak_rss():
@@ -29,7 +35,6 @@ def peak_rss():
 
 def with_weights(graph):
     """The ConstantOfShape nodes that stand for weights in models/ become initializers, and all matrices get random values."""
-    import onnx
     from onnx import numpy_helper
     random = numpy.random.default_rng(0)
     values = {i.name: numpy_helper.to_array(i) for i in graph.initializer}
@@ -45,8 +50,7 @@ def with_weights(graph):
 
 
 def in_training_mode(graph):
-    """BatchNormalization gets its outputs for the running statistics, Dropout its switch."""
-    import onnx
+    """What only training has: running statistics, Dropout's switch, and the outputs that gradients read."""
     from onnx import helper, numpy_helper
     for node in graph.node:
         if node.op_type == "BatchNormalization":
@@ -55,12 +59,27 @@ def in_training_mode(graph):
         if node.op_type == "Dropout":
             graph.initializer.append(numpy_helper.from_array(numpy.array(True), node.name + ".training"))
             node.input.append(node.name + ".training")
+            node.output.append(node.name + ".mask")
+        if node.op_type == "LayerNormalization":
+            node.output.extend([node.output[0] + ".mean", node.output[0] + ".inverse"])
+
+
+def with_global_pools(model):
+    """AveragePool over the whole image becomes GlobalAveragePool: the gradient of the former crashes (1.19.2)."""
+    import onnx
+    sizes = {v.name: [d.dim_value for d in v.type.tensor_type.shape.dim[2:]]
+             for v in onnx.shape_inference.infer_shapes(model).graph.value_info}
+    for node in model.graph.node:
+        if node.op_type == "AveragePool" and set(sizes.get(node.output[0], [0])) == {1}:
+            node.op_type = "GlobalAveragePool"
+            del node.attribute[:]
 
 
 def make_artifacts(path, folder):
     import onnx
     from onnxruntime.training import artifacts
     model = onnx.load(path)
+    with_global_pools(model)
     graph = model.graph
     with_weights(graph)
     in_training_mode(graph)
@@ -124,8 +143,9 @@ def main():
         x, labels = make_batch(arguments.model, arguments.batch, classes)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = arguments.threads
+        options.log_severity_level = 3  # errors
         state = api.CheckpointState.load_checkpoint(f"{folder}/checkpoint")
-        module = api.Module(f"{folder}/training_model.onnx", state, f"{folder}/eval_model.onnx", session_options=options)
+        module = api.Module(f"{folder}/training_model.onnx", state, session_options=options)
         optimizer = api.Optimizer(f"{folder}/optimizer_model.onnx", module)
     optimizer.set_learning_rate(1e-3)
     module.train()
