@@ -125,7 +125,7 @@ int run(const Invocation& call) {
 Command devices_command() {
   return {
       .name = "devices",
-      .help = "list the devices of this machine, and why some cannot be used",
+      .help = "list the devices of this machine, what they can do, and why some cannot be used",
       .usage = "[options]",
       .examples = "  tandem devices\n  tandem devices --json\n",
       .options = {},
