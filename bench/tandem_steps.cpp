@@ -2,7 +2,10 @@
 //   tandem_steps --model models/resnet50.onnx --batch 8 --threads 2 --steps 20
 //   tandem_steps --model models/resnet50.onnx --batch 256 --device cuda:0 --precision bf16
 // A step is forward, softmax cross-entropy, backward and SGD with momentum on one fixed batch of noise.
-#include <malloc.h>
+//   --profile N        the time of each kernel, from N steps with a wait after each part of a step
+//   --profile-steps N  the same of each part alone
+//   --floor N          each kernel N times in a row, where the step has it: what the step would take if nothing lay between
+//                      its kernels and they got in each other's way nowhere
 #include <sched.h>
 #include <sys/resource.h>
 
@@ -12,12 +15,16 @@
 #include <cstdio>
 #include <map>
 
+#include "bench/profile.h"
 #include "cli/backends.h"
+#include "cli/prepare_process.h"
+#include "graph/json.h"
 #include "importer/model_file.h"
 #include "planner/compile.h"
+#include "planner/passes/labels.h"
 #include "runtime/session.h"
 #include "trainer/devices.h"
-#include "graph/json.h"
+#include "trainer/index_range.h"
 #include "trainer/random.h"
 
 namespace tandem {
@@ -28,7 +35,7 @@ using Options = std::map<std::string, std::string>;
 Options parse(int argc, char** argv) {
   Options options = {{"--model", ""},  {"--batch", "8"},    {"--threads", "0"}, {"--devices", "1"}, {"--device", ""},
                      {"--warmup", "5"}, {"--steps", "20"}, {"--autotune", "1"}, {"--cache", ""}, {"--layout", "auto"},
-                     {"--precision", "fp32"}, {"--profile", "0"}};
+                     {"--precision", "fp32"}, {"--class-axis", ""}, {"--profile", "0"}, {"--profile-steps", "0"}, {"--floor", "0"}};
   for (int i = 1; i + 1 < argc; i += 2) {
     if (!options.contains(argv[i])) fail(ExitCode::usage, "unknown option '", argv[i], "'");
     options[argv[i]] = argv[i + 1];
@@ -69,12 +76,25 @@ void initialize(Session& session, const Graph& graph) {
   }
 }
 
-// Noise for a float input, class numbers for an integer one.
-Tensor make_input(const HostInput& input, std::int64_t classes) {
+// How many classes or rows of a table the integers of an input choose from.
+std::int64_t choices(const HostInput& input, const Graph& graph, const Labels& labels) {
+  for (const ValueId id : graph.inputs)
+    if (graph[id].name == input.name) return std::max<std::int64_t>(2, index_range(graph, id).count);  // as a mask: 0 and 1
+  return labels.classes;
+}
+
+// Noise for a float input, class numbers and token ids for an integer one.
+Tensor make_input(const HostInput& input, const Graph& graph, const Labels& labels) {
   Tensor tensor(input.type);
   Random random(2, stream_of(input.name));
+  const auto fill = [&]<class T>() {
+    const std::int64_t count = choices(input, graph, labels);
+    for (T& index : tensor.write<T>()) index = static_cast<T>(random.below(count));
+  };
   if (input.type.dtype == DType::int64)
-    for (std::int64_t& label : tensor.write<std::int64_t>()) label = random.below(classes);
+    fill.operator()<std::int64_t>();
+  else if (input.type.dtype == DType::int32)
+    fill.operator()<std::int32_t>();
   else
     for (float& x : tensor.write<float>()) x = static_cast<float>(random.normal());
   return tensor;
@@ -95,34 +115,6 @@ std::int64_t free_memory(const Plan& plan, Backends backends) {
   return sum;
 }
 
-// Median time of each of the first device's steps beside what the plan expects of it, on stderr.
-void print_profile(Session& session, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
-                   const StepState& state, long long rounds) {
-  const DevicePlan& device = session.plan().devices[0];
-  std::vector<std::vector<double>> seconds(device.steps.size());
-  for (long long round = 0; round < rounds; ++round) {
-    const std::vector<double> times = session.run_timed(0, inputs, outputs, state)[0];
-    for (std::size_t s = 0; s < times.size(); ++s) seconds[s].push_back(times[s]);
-  }
-  double sum = 0, expected = 0;
-  for (std::size_t s = 0; s < seconds.size(); ++s) {
-    const Step& step = device.steps[s];
-    std::nth_element(seconds[s].begin(), seconds[s].begin() + rounds / 2, seconds[s].end());
-    const double median = seconds[s][static_cast<std::size_t>(rounds / 2)];
-    sum += median;
-    expected += step.seconds;
-    const auto text = [&](BufferId id) { return to_string(device.buffers[id].operand); };
-    std::fprintf(stderr, "%4zu %9.1f us, expected %9.1f, %6.1f GFLOP/s  %s %s", s, 1e6 * median, 1e6 * step.seconds,
-                 1e-9 * static_cast<double>(step.flops) / median, std::string(kind_of(session.plan(), step)).c_str(), std::string(step.op()).c_str());
-    if (const auto* launch = step.as<LaunchStep>()) std::fprintf(stderr, " %s ", launch->kernel.c_str());
-    for (const BufferId id : step.inputs) std::fprintf(stderr, " %s", id.present() ? text(id).c_str() : "-");
-    std::fprintf(stderr, " ->");
-    for (const BufferId id : step.outputs) std::fprintf(stderr, " %s", id.present() ? text(id).c_str() : "-");
-    std::fprintf(stderr, "\n");
-  }
-  std::fprintf(stderr, "sum %.1f us, expected %.1f\n", 1e6 * sum, 1e6 * expected);
-}
-
 void measure(Options options) {
   const auto number = [&](const char* name) { return std::stoll(options.at(name)); };
   if (number("--threads") > 0) limit_cores(static_cast<int>(number("--threads")));
@@ -138,6 +130,7 @@ void measure(Options options) {
   compile_options.autotune = number("--autotune") != 0;
   compile_options.tuning_cache = options["--cache"];
   compile_options.precision = precision_of(options["--precision"]);
+  if (!options["--class-axis"].empty()) compile_options.class_axis = static_cast<int>(number("--class-axis"));
   if (options["--layout"] != "auto")
     compile_options.layout = options["--layout"] == "blocked" ? LayoutPreference::blocked : LayoutPreference::channels_last;
   const BackendSet set = BackendSet::load();
@@ -151,18 +144,15 @@ void measure(Options options) {
   Session session(std::move(made), backends);
   const double compile_seconds = seconds();
   const Plan& plan = session.plan();
-  Shape logits;
-  {
-    const Graph graph = source(1);
-    initialize(session, graph);
-    logits = graph[graph.outputs[0]].type.shape;
-  }
+  const Graph graph = source(1);
+  initialize(session, graph);
+  const Labels labels = labels_of(source, compile_options);
 
   std::vector<const std::byte*> inputs;
   for (const HostInput& input : plan.inputs) {
     inputs.push_back(nullptr);
     if (input.name.starts_with("tandem.")) continue;
-    const Tensor values = make_input(input, logits[logits.rank() - 1]);
+    const Tensor values = make_input(input, graph, labels);
     std::byte* const memory = session.host_memory(inputs.size() - 1, std::ssize(values.bytes()));
     std::copy(values.bytes().begin(), values.bytes().end(), memory);
     inputs.back() = memory;
@@ -180,10 +170,17 @@ void measure(Options options) {
     session.run(0, inputs, outputs, state, {.announced = state.step > 1, .plan = 0, .inputs = inputs});  // as a loader that keeps up
     if (step >= 0) times.push_back(seconds());
   }
-  if (number("--profile") > 0) print_profile(session, inputs, outputs, state, number("--profile"));
   std::sort(times.begin(), times.end());
-  double loss = 0;
+  const double median = times[times.size() / 2];
+  const auto timed = [&](int repeats) -> TimedRun { return [&, repeats] { return session.run_timed(0, inputs, outputs, state, repeats)[0]; }; };
+  if (const int rounds = static_cast<int>(number("--profile")); rounds > 0) print_by_kernel(plan, median_seconds(timed(1), rounds));
+  if (const int rounds = static_cast<int>(number("--profile-steps")); rounds > 0) print_by_step(plan, median_seconds(timed(1), rounds));
+  double loss = 0, floor = 0;
   for (float part : losses) loss += part;
+  if (const int repeats = static_cast<int>(number("--floor")); repeats > 0) {
+    for (const double part : timed(repeats)()) floor += part;
+    std::fprintf(stderr, "kernels alone %.3f ms, step %.3f ms: %.1f%%\n", 1e3 * floor, 1e3 * median, 100 * floor / median);
+  }
   std::int64_t arena_bytes = 0;
   for (int i = 0; i < session.devices(); ++i) arena_bytes += session.allocated_bytes(i);
   const std::int64_t device_bytes = free_before - free_memory(plan, backends);  // what the session took, where devices can tell
@@ -194,8 +191,9 @@ void measure(Options options) {
                                    {"threads", plan.devices[0].model.threads},
                                    {"devices", session.devices()},
                                    {"steps", times.size()},
-                                   {"median_ms", 1e3 * times[times.size() / 2]},
+                                   {"median_ms", 1e3 * median},
                                    {"min_ms", 1e3 * times[0]},
+                                   {"floor_ms", 1e3 * floor},
                                    {"predicted_ms", 1e3 * plan.seconds},
                                    {"loss", loss},
                                    {"compile_seconds", compile_seconds},
@@ -211,7 +209,7 @@ void measure(Options options) {
 }  // namespace tandem
 
 int main(int argc, char** argv) {
-  mallopt(M_MMAP_THRESHOLD, 1 << 20);  // as the program does
+  tandem::prepare_process(argv);
   try {
     tandem::measure(tandem::parse(argc, argv));
     return 0;

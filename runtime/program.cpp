@@ -235,12 +235,19 @@ void Program::take(const HostBuffers& host) {
   staging_.holder = nullptr;
 }
 
-void Program::run_timed(const HostBuffers& host, std::span<double> seconds) {
+void Program::run_timed(const HostBuffers& host, std::span<double> seconds, int repeats) {
+  std::vector<double> times;
   const auto timed = [&](const Instruction& i) {
-    const auto begin = std::chrono::steady_clock::now();
-    execute(i, *i.stream, host);
-    i.stream->synchronize();
-    seconds[static_cast<std::size_t>(i.step)] += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    times.assign(i.kind == Instruction::launch ? static_cast<std::size_t>(repeats) : 1, 0);
+    for (double& time : times) {
+      const auto begin = std::chrono::steady_clock::now();
+      execute(i, *i.stream, host);
+      i.stream->synchronize();
+      time = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    }
+    const auto middle = times.begin() + std::ssize(times) / 2;
+    std::nth_element(times.begin(), middle, times.end());
+    seconds[static_cast<std::size_t>(i.step)] += *middle;
   };
   staging_.holder = nullptr;
   for (const auto* list : {&staged_, &taken_, &instructions_}) for_each(*list, timed);

@@ -43,8 +43,9 @@ class Program {
   // Begins to copy what the next run will read, as soon as the step before has taken its own; nothing where the plan
   // stages no inputs.
   void announce(std::span<const std::byte* const> inputs);
-  // Runs the step with a wait after each of its parts and adds each part's seconds to the plan's step it belongs to.
-  void run_timed(const HostBuffers& host, std::span<double> seconds);
+  // Runs the step with a wait after each of its parts and adds each part's seconds to the plan's step it belongs to. A kernel
+  // runs `repeats` times in a row, and the median counts.
+  void run_timed(const HostBuffers& host, std::span<double> seconds, int repeats = 1);
   // Where each step writes to the host.
   struct HostPart {
     std::size_t output;  // index into HostBuffers

@@ -349,12 +349,13 @@ void Session::set_stop(std::function<bool()> stop) {
 }
 
 std::vector<std::vector<double>> Session::run_timed(std::size_t index, std::span<const std::byte* const> inputs,
-                                                    std::span<std::byte* const> outputs, const StepState& step) {
+                                                    std::span<std::byte* const> outputs, const StepState& step, int repeats) {
+  if (repeats > 1 && !plan(index).exchanges.empty()) fail(ExitCode::usage, "session: kernels of a plan that exchanges cannot be repeated");
   std::vector<std::vector<double>> seconds;
   for (int d = 0; d < devices(); ++d)
     seconds.emplace_back(plan(index).devices[static_cast<std::size_t>(state_->range.first + d)].steps.size(), 0.0);
   run_programs(index, inputs, outputs, step, false, [&](Program& program, const HostBuffers& host, std::size_t device) {
-    program.run_timed(host, seconds[device]);
+    program.run_timed(host, seconds[device], repeats);
   });
   return seconds;
 }

@@ -77,9 +77,11 @@ class Session {
   void set_stop(std::function<bool()> stop);
 
   // The same with a wait after each of the plan's steps: their seconds by device and step. Slower than run, which lets
-  // devices work without a pause.
+  // devices work without a pause. With `repeats` each kernel runs so often in a row, where the step has it and on what the step
+  // has there, and the median counts: what it takes alone. Parameters are then updated as often. Fails (usage) for plans that
+  // exchange.
   std::vector<std::vector<double>> run_timed(std::size_t plan, std::span<const std::byte* const> inputs,
-                                             std::span<std::byte* const> outputs, const StepState& state);
+                                             std::span<std::byte* const> outputs, const StepState& state, int repeats = 1);
 
   // Memory of the host that devices copy from fast (pinned, for GPUs), to prepare inputs in. The same number gives the same
   // memory again where that is large enough; it lives as long as the session.

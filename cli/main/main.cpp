@@ -1,4 +1,3 @@
-#include <malloc.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -7,12 +6,12 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
-#include <filesystem>
 #include <iostream>
 #include <streambuf>
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
+#include "cli/prepare_process.h"
 
 namespace {
 
@@ -56,24 +55,10 @@ class Output final : public std::streambuf {
   bool unread_ = false;
 };
 
-// OpenMP's threads spin while they wait, by default for longer than the system's time slices: beside other programs each
-// waits for threads that wait their turn behind one that only spins. A short while bridges what lies between two kernels. The
-// library reads its settings before main, so the program starts once more with this one, unless the user has chosen.
-void spin_briefly(char** argv) {
-  for (const char* name : {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"})
-    if (std::getenv(name)) return;
-  std::error_code error;
-  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error || setenv("GOMP_SPINCOUNT", "2000", 0) != 0) return;
-  execv(program.c_str(), argv);  // returns where that cannot be: all works without it
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  spin_briefly(argv);
-  // Freed tensors go back to the system; by default the C library keeps ever larger ones once it has freed one.
-  mallopt(M_MMAP_THRESHOLD, 1 << 20);
+  tandem::prepare_process(argv);
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   const bool terminal = isatty(STDERR_FILENO) != 0;
   const char* no_colour = std::getenv("NO_COLOR");

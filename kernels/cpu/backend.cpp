@@ -20,6 +20,7 @@
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/machine.h"
 #include "kernels/cpu/onednn/primitive.h"
+#include "kernels/cpu/peak.h"
 
 namespace tandem {
 namespace {
@@ -134,8 +135,9 @@ std::string CpuBackend::declines(Precision precision) const {
   switch (precision) {
     case Precision::fp32: return {};
     case Precision::tf32: return "TF32 is a format of NVIDIA's tensor cores, a CPU has none: use fp32";
-    case Precision::bf16: return onednn::has_bf16() ? "" : concat("bf16 needs AVX512_BF16, which this CPU (", cpu_name(), ") does not have or oneDNN may not use");
-    case Precision::fp16: return "oneDNN has no training in float16 on CPUs: use bf16 or fp32";
+    case Precision::bf16:
+      return onednn::has_bf16() ? "" : concat("bf16 needs AVX512_BF16 or AMX-BF16, and ", cpu_name(), " has neither or oneDNN may not use it (it uses ", onednn_isa(), ')');
+    case Precision::fp16: return "tandem trains in float16 on GPUs alone (oneDNN 2 has no training in it, for CPUs with AVX512_FP16 or without): use bf16 or fp32";
   }
   return {};
 }

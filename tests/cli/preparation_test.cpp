@@ -43,7 +43,7 @@ INSTANTIATE_TEST_SUITE_P(All, Early,
                                          EarlyRow{"--lr -1", 2, "learning rate -1, expected a finite number of at least 0"},
                                          EarlyRow{"--loss cross-entropy", 2, "loss 'cross-entropy' is unknown, did you mean 'softmax-cross-entropy'?"},
                                          EarlyRow{"--freeze nosuch*", 2, "--freeze 'nosuch*': model 'lenet' has no parameter of that name"},
-                                         EarlyRow{"--precision fp16", 5, "precision fp16 on device cpu:0: oneDNN has no training in float16"},
+                                         EarlyRow{"--precision fp16", 5, "precision fp16 on device cpu:0: tandem trains in float16 on GPUs alone"},
                                          EarlyRow{"--momentum 2", 2, "momentum is 2, expected a number of at least 0 and below 1"},
                                          EarlyRow{"--loss-on fc3", 2, "--loss-on fc3: model 'lenet' computes no value of that name"},
                                          EarlyRow{"--class-axis 2", 2, "--class-axis 2: 'logits' is"}));

@@ -24,7 +24,7 @@ struct Case {
 class BFloat16Kernels : public testing::Test {
  protected:
   void SetUp() override {
-    if (!onednn::has_bf16()) GTEST_SKIP() << "this CPU has no AVX512_BF16";
+    if (!onednn::has_bf16()) GTEST_SKIP() << "this CPU has neither AVX512_BF16 nor AMX-BF16, or oneDNN may not use it";
   }
 };
 

@@ -72,5 +72,21 @@ TEST(CpuStep, TimedStepByStepItComputesTheSame) {
   }
 }
 
+TEST(CpuStep, TimedKernelByKernelEachIsRepeated) {
+  Training run(1);
+  const auto seconds = run.session.run_timed(0, run.inputs, run.outputs, {.learning_rate = 0.01, .step = 1}, 5);
+  Training once(1);
+  once.step(1);
+  EXPECT_EQ(run.room, once.room) << "the loss is of the weights before any update";
+  const auto updated = run.session.parameters(0), updated_once = once.session.parameters(0);
+  bool differ = false;
+  for (std::size_t p = 0; p < updated.size(); ++p) differ |= !std::ranges::equal(updated[p].tensor.bytes(), updated_once[p].tensor.bytes());
+  EXPECT_TRUE(differ) << "five updates are not one";
+  EXPECT_EQ(seconds[0].size(), run.session.plan().devices[0].steps.size());
+
+  Training two(2);
+  EXPECT_THROW(two.session.run_timed(0, two.inputs, two.outputs, {}, 5), Error);
+}
+
 }  // namespace
 }  // namespace tandem
