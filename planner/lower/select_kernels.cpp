@@ -45,10 +45,10 @@ class Selector {
       program_.parameters.push_back({v.name, values_.of(id)[0], {v.type.dtype, v.template_shape}, v.source, v.trainable, v.role == ValueRole::copy ? v.of : std::string()});
     }
     for (const Step& s : program_.steps) program_.seconds += s.seconds;
-    if (!widened_.empty()) {
+    for (const auto& [steps, why] : {std::pair{&widened_, "has no 16-bit kernel for these steps, which run in float32 between casts: "}, std::pair{&faster_wide_, "runs these steps in less time in float32 between casts: "}}) {
       std::string list;
-      for (const auto& [op, count] : widened_) list += concat(list.empty() ? "" : ", ", count, " ", op);
-      program_.warnings.push_back(concat("backend ", backend_.name(), " has no 16-bit kernel for these steps, which run in float32 between casts: ", list));
+      for (const auto& [op, count] : *steps) list += concat(list.empty() ? "" : ", ", count, " ", op);
+      if (!list.empty()) program_.warnings.push_back(concat("backend ", backend_.name(), ' ', why, list));
     }
     return std::move(program_);
   }
@@ -144,39 +144,21 @@ class Selector {
     for (const ValueId in : node.inputs) request.inputs.push_back(values_.requested(in));
     for (const ValueId out : node.outputs) request.outputs.push_back(wanted_output(out));
     const double flops = flops_of(graph_, node);
-    const std::vector<KernelDescription>* described = &tuner_.describe(request);
-    const bool widened = described->empty() && widen(node, request);
-    if (widened) described = &tuner_.describe(request);
-    const std::vector<KernelDescription>& all = *described;
-    if (all.empty()) {
+    std::optional<Choice> choice = cheapest(node, request, flops);
+    bool widened = false;
+    if (KernelRequest wide = request; worth_widening(choice, flops) && widen(node, wide))
+      if (const std::optional<Choice> other = cheapest(node, wide, flops); other && (!choice || other->total + cast_seconds(request, other->kernel) < choice->total)) {
+        ++(choice ? faster_wide_ : widened_)[std::string(node.op->name)];
+        choice = other;
+        request = std::move(wide);
+        widened = true;
+      }
+    if (!choice) {
       std::string operands;
       for (const Operand& o : request.inputs) operands += concat(' ', o);
       fail(node.op->name, " '", node.name, "' has no kernel in backend ", backend_.name(), " for", operands, " {", node.attributes, "}");
     }
-    std::size_t best = 0;
-    Cost best_cost;
-    double best_total = 0;
-    bool first = true;
-    for (const std::size_t i : tuner_.promising(all, flops, *options_.device)) {
-      const Cost cost = tuner_.cost(request, all[i], flops, *options_.device);
-      double total = cost.seconds;
-      for (std::size_t k = 0; k < request.inputs.size(); ++k) {
-        const Operand &have = request.inputs[k], &want = all[i].inputs[k];
-        if (!have.present() || have.layout.any() || have.layout == want.layout) continue;
-        const auto& f = values_.of(node.inputs[k]);
-        if (std::none_of(f.begin(), f.end(), [&](BufferId b) { return values_.operand(b).layout == want.layout; })) total += values_.reorder_seconds(have, want);
-      }
-      for (std::size_t k = 0; k < request.outputs.size(); ++k)
-        if (request.outputs[k].present() && !request.outputs[k].layout.any() && request.outputs[k].layout != all[i].outputs[k].layout)
-          total += values_.reorder_seconds(all[i].outputs[k], request.outputs[k]);
-      if (first || total < best_total) {
-        best = i;
-        best_total = total;
-        best_cost = cost;
-      }
-      first = false;
-    }
-    const KernelDescription chosen = all[best];
+    const KernelDescription& chosen = choice->kernel;
 
     Step step{.what = LaunchStep{std::string(node.op->name), chosen.kernel, node.attributes}, .origin = node.origin};
     for (std::size_t k = 0; k < node.inputs.size(); ++k) {
@@ -184,7 +166,6 @@ class Selector {
       step.inputs.push_back(in.present() ? values_.form(in, chosen.inputs[k].layout) : BufferId{});
       if (widened && in.present() && values_.operand(step.inputs.back()).dtype != chosen.inputs[k].dtype) step.inputs.back() = wide(in, step.inputs.back(), chosen.inputs[k]);
     }
-    if (widened) ++widened_[std::string(node.op->name)];
     std::vector<std::pair<BufferId, BufferId>> casts;  // of float32 results to what the graph has
     for (std::size_t k = 0; k < node.outputs.size(); ++k) {
       const ValueId out = node.outputs[k];
@@ -198,7 +179,7 @@ class Selector {
       step.outputs.push_back(values_.unnamed(out, chosen.outputs[k]));
       casts.push_back({step.outputs.back(), named});
     }
-    values_.launch(std::move(step), chosen, best_cost, flops);
+    values_.launch(std::move(step), chosen, choice->cost, flops);
     for (const auto& [from, to] : casts) values_.convert("Cast", from, to);
     for (const auto& [v, from, to] : after_) {
       const BufferId b = values_.reorder(v, from, to);
@@ -208,6 +189,55 @@ class Selector {
       if (values_.summed(v)) values_.move_to_gradients(b);
     }
     after_.clear();
+  }
+
+  // A kernel for a node, its own time, and that with the reorders which it asks for.
+  struct Choice {
+    KernelDescription kernel;
+    Cost cost;
+    double total = 0;
+  };
+  std::optional<Choice> cheapest(const Node& node, const KernelRequest& request, double flops) {
+    const std::vector<KernelDescription>& all = tuner_.describe(request);
+    std::optional<Choice> best;
+    for (const std::size_t i : tuner_.promising(all, flops, *options_.device)) {
+      const Cost cost = tuner_.cost(request, all[i], flops, *options_.device);
+      double total = cost.seconds;
+      for (std::size_t k = 0; k < request.inputs.size(); ++k) {
+        const Operand &have = request.inputs[k], &want = all[i].inputs[k];
+        if (!have.present() || have.layout.any() || have.layout == want.layout) continue;
+        const auto& f = values_.of(node.inputs[k]);
+        if (std::none_of(f.begin(), f.end(), [&](BufferId b) { return values_.operand(b).layout == want.layout; })) total += values_.reorder_seconds(have, want);
+      }
+      for (std::size_t k = 0; k < request.outputs.size(); ++k)
+        if (request.outputs[k].present() && !request.outputs[k].layout.any() && request.outputs[k].layout != all[i].outputs[k].layout)
+          total += values_.reorder_seconds(all[i].outputs[k], request.outputs[k]);
+      if (!best || total < best->total) best = Choice{all[i], cost, total};
+    }
+    return best;
+  }
+
+  // Where there is no 16-bit kernel; and where the best one was timed, and is slower than float32's ought to be at what is bound by
+  // arithmetic: a processor may have 16-bit products that are slower than its others.
+  bool worth_widening(const std::optional<Choice>& narrow, double flops) const {
+    if (!narrow) return true;
+    constexpr double share = 0.8;  // of the peak, which a good kernel reaches
+    double bytes = 0;
+    for (const auto* operands : {&narrow->kernel.inputs, &narrow->kernel.outputs})
+      for (const Operand& o : *operands) bytes += static_cast<double>(o.bytes());
+    const double arithmetic = flops / (share * options_.device->flops), memory = bytes / options_.device->bandwidth;
+    return narrow->cost.measured && arithmetic > memory && narrow->cost.seconds > arithmetic;
+  }
+
+  double cast_seconds(const KernelRequest& narrow, const KernelDescription& wide) {
+    double seconds = 0;
+    const auto add = [&](const std::vector<Operand>& have, const std::vector<Operand>& want) {
+      for (std::size_t k = 0; k < have.size(); ++k)
+        if (have[k].present() && have[k].dtype != want[k].dtype && !want[k].layout.opaque()) seconds += values_.cast_seconds({have[k].dtype, want[k].shape, want[k].layout}, want[k].dtype);
+    };
+    add(narrow.inputs, wide.inputs);
+    add(narrow.outputs, wide.outputs);
+    return seconds;
   }
 
   // The request with float32 for all 16-bit operands: what a backend without a 16-bit kernel can run between casts.
@@ -224,9 +254,13 @@ class Selector {
     return any;
   }
 
+  // The next steps share it (a gradient goes into two); for a later one it is made again, rather than kept.
   BufferId wide(ValueId v, BufferId narrow, const Operand& to) {
+    constexpr std::size_t near = 8;  // steps
+    if (const auto it = wide_.find(narrow); it != wide_.end() && values_.operand(it->second.buffer) == to && program_.steps.size() - it->second.step <= near) return it->second.buffer;
     const BufferId b = values_.unnamed(v, to);
     values_.convert("Cast", narrow, b);
+    wide_[narrow] = {b, program_.steps.size()};
     return b;
   }
 
@@ -273,7 +307,13 @@ class Selector {
   const Backend& backend_;
   LoweredGraph program_;
   ValueForms values_;
-  std::map<std::string, int> widened_;  // steps by operator that run in float32 for want of a 16-bit kernel
+  std::map<std::string, int> widened_;      // steps by operator that run in float32 for want of a 16-bit kernel,
+  std::map<std::string, int> faster_wide_;  // and because they take less time so
+  struct Wide {
+    BufferId buffer;
+    std::size_t step = 0;
+  };
+  std::map<BufferId, Wide> wide_;           // 16-bit buffers that were widened
   std::vector<Reordered> after_;        // outputs of the step at hand that others want in another layout
 };
 

@@ -161,24 +161,34 @@ BufferId ValueForms::reorder(ValueId v, BufferId from, const Operand& to) {
   return out;
 }
 
-void ValueForms::convert(std::string_view op, BufferId from, BufferId to) {
-  Attributes attributes;
-  if (op == "Cast") attributes.set("to", static_cast<std::int64_t>(operand(to).dtype));
-  const KernelRequest request{op, &attributes, {operand(from)}, {operand(to)}, options_.kernel};
-  const KernelDescription* best = nullptr;
-  Cost cost;
+ValueForms::Conversion ValueForms::conversion(std::string_view op, const Operand& from, const Operand& to) {
+  Conversion found;
+  if (op == "Cast") found.attributes.set("to", static_cast<std::int64_t>(to.dtype));
+  const KernelRequest request{op, &found.attributes, {from}, {to}, options_.kernel};
   for (const KernelDescription& d : tuner_.describe(request)) {
-    if (d.inputs[0] != operand(from) || d.outputs[0] != operand(to)) continue;
+    if (d.inputs[0] != from || d.outputs[0] != to) continue;
     const Cost c = tuner_.cost(request, d, 0, *options_.device);
-    if (!best || c.seconds < cost.seconds) {
-      best = &d;
-      cost = c;
-    }
+    if (found.kernel && found.cost.seconds <= c.seconds) continue;
+    found.kernel = d;
+    found.cost = c;
   }
-  if (!best) fail("no kernel of backend ", backend_.name(), " makes ", operand(to), " of ", operand(from), " (", op, ")");
-  const KernelDescription chosen = *best;
-  Step step{.what = LaunchStep{std::string(op), chosen.kernel, std::move(attributes)}, .inputs = {from}, .outputs = {to}, .origin = *origin_};
-  launch(std::move(step), chosen, cost, 0);
+  if (!found.kernel) fail("no kernel of backend ", backend_.name(), " makes ", to, " of ", from, " (", op, ")");
+  return found;
+}
+
+void ValueForms::convert(std::string_view op, BufferId from, BufferId to) {
+  Conversion c = conversion(op, operand(from), operand(to));
+  Step step{.what = LaunchStep{std::string(op), c.kernel->kernel, std::move(c.attributes)}, .inputs = {from}, .outputs = {to}, .origin = *origin_};
+  launch(std::move(step), *c.kernel, c.cost, 0);
+}
+
+double ValueForms::cast_seconds(const Operand& from, DType to) {
+  Operand other = from;
+  other.dtype = to;
+  if (other.layout.any()) other.layout = Layout::row_major(other.shape.rank());
+  Operand have = other;
+  have.dtype = from.dtype;
+  return conversion("Cast", have, other).cost.seconds;
 }
 
 double ValueForms::reorder_seconds(const Operand& from, const Operand& to) const {

@@ -33,6 +33,7 @@ class ValueForms {
   // A step that writes the elements of one buffer into another: a Reorder into another layout, or a Cast into another type.
   void convert(std::string_view op, BufferId from, BufferId to);
   double reorder_seconds(const Operand& from, const Operand& to) const;  // estimated
+  double cast_seconds(const Operand& from, DType to);  // of elements that lie as they are
   void move_to_gradients(BufferId b);
   // One buffer in which these lie, one behind the other; sets the bucket's number of elements.
   BufferId gather(Exchange& bucket, std::span<const BufferId> parts);
@@ -40,6 +41,13 @@ class ValueForms {
   void launch(Step step, const KernelDescription& description, Cost cost, double flops);
 
  private:
+  // The cheapest kernel that converts.
+  struct Conversion {
+    std::optional<KernelDescription> kernel;
+    Attributes attributes;
+    Cost cost;
+  };
+  Conversion conversion(std::string_view op, const Operand& from, const Operand& to);
   struct Facts {
     std::vector<BufferId> forms;
     ValueId follows, cast_of;

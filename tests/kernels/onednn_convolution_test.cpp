@@ -23,6 +23,8 @@ const Row rows[] = {
     {"2-D 3x3 with Relu", {2, 32, 9, 9}, {48, 32, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 1, true, true},
     {"2-D 3x3 of 64 channels", {1, 64, 12, 12}, {64, 64, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 1, false},
     {"2-D 1x1", {2, 64, 5, 5}, {96, 64, 1, 1}, {1, 1}, {0, 0, 0, 0}, {1, 1}, 1, false},
+    {"2-D 1x1 of odd channels, with Relu", {3, 37, 5, 7}, {19, 37, 1, 1}, {1, 1}, {0, 0, 0, 0}, {1, 1}, 1, true, true},
+    {"1-D of one tap", {2, 24, 33}, {40, 24, 1}, {1}, {0, 0}, {1}},
     {"2-D 1x1 strided", {2, 64, 8, 8}, {32, 64, 1, 1}, {2, 2}, {0, 0, 0, 0}, {1, 1}, 1, false},
     {"stem: 3 channels, 7x7 strided", {1, 3, 18, 18}, {64, 3, 7, 7}, {2, 2}, {3, 3, 3, 3}, {1, 1}, 1, false},
     {"one channel", {3, 1, 12, 12}, {20, 1, 5, 5}, {1, 1}, {2, 2, 2, 2}, {1, 1}, 1, true, true},
@@ -84,7 +86,7 @@ struct Direction {
   Describe onednn, native;
   std::vector<Shape> inputs, outputs;
   std::int64_t reduction;
-  Describe channels_last = nullptr;  // where it wants to
+  std::vector<Describe> fast = {};  // our own, where they want to
 };
 
 KernelRequest request_of(const Direction& d, const Attributes& attributes, DType dtype, LayoutPreference preference) {
@@ -108,8 +110,9 @@ void check(const std::string& name, const Direction& d, const Attributes& attrib
   for (const LayoutPreference preference : {LayoutPreference::blocked, LayoutPreference::channels_last}) {
     const KernelRequest request = request_of(d, attributes, DType::float32, preference);
     EXPECT_FALSE(d.onednn(request).empty()) << name << ": " << d.op;
-    for (const Describe describe : {d.onednn, d.channels_last}) {
-      if (!describe) continue;
+    std::vector<Describe> all = d.fast;
+    all.push_back(d.onednn);
+    for (const Describe describe : all) {
       for (const KernelDescription& description : describe(request)) {
         const bool winograd = description.kernel.ends_with(".winograd");
         std::vector<Buffer> got = run(description, inputs_in(DType::float32));
@@ -129,7 +132,7 @@ TEST(Convolution, ForwardAgreesWithDouble) {
   for (const Row& row : rows) {
     const Shape y = output_of(row, false);
     Direction d{"Conv", onednn::describe_convolution, native::describe_convolution, {row.x, row.w}, {y}, row.w.elements() / row.w[0],
-                native::describe_channels_last_convolution};
+                {native::describe_channels_last_convolution, native::describe_pointwise_convolution}};
     if (row.bias) d.inputs.push_back({row.w[0]});
     check(row.name, d, attributes_of(row));
   }
@@ -141,7 +144,7 @@ TEST(Convolution, BackwardDataAgreesWithDouble) {
     attributes.erase("activation");
     attributes.set("input_shape", row.x.dims);
     check(row.name, {"ConvolutionBackwardData", onednn::describe_convolution_backward_data, native::describe_convolution_backward_data,
-                     {output_of(row, false), row.w}, {row.x}, row.w.elements() / row.w[1], native::describe_channels_last_convolution_backward_data}, attributes);
+                     {output_of(row, false), row.w}, {row.x}, row.w.elements() / row.w[1], {native::describe_channels_last_convolution_backward_data, native::describe_pointwise_convolution_backward_data}}, attributes);
   }
 }
 
@@ -152,7 +155,7 @@ TEST(Convolution, BackwardWeightsAgreesWithDouble) {
     attributes.erase("activation");
     attributes.set("weight_shape", row.w.dims);
     Direction d{"ConvolutionBackwardWeights", onednn::describe_convolution_backward_weights, native::describe_convolution_backward_weights,
-                {row.x, y}, {row.w}, y.elements() / y[1]};
+                {row.x, y}, {row.w}, y.elements() / y[1], {native::describe_pointwise_convolution_backward_weights}};
     if (row.bias) d.outputs.push_back({row.w[0]});
     check(row.name, d, attributes);
   }
@@ -203,6 +206,21 @@ TEST(Convolution, BlocksOfEightAreOfferedWhereTheyWasteLess) {
   EXPECT_TRUE(native::describe_channels_last_convolution({"Conv", &same, {x, w, {}, c, c}, {x}, {}, {}}).empty());
   EXPECT_TRUE(native::describe_channels_last_convolution({"Conv", &same, {x, w}, {x, c, c}, {}, {}}).empty());
   EXPECT_TRUE(native::describe_channels_last_convolution_backward_data({"ConvolutionBackwardData", &same, {x, w, x}, {x}, {}, {}}).empty());
+}
+
+TEST(Convolution, OfOneTapAreProductsOfPlaces) {
+  const Attributes one{{"kernel_shape", Ints{1, 1}}}, strided{{"kernel_shape", Ints{1, 1}}, {"strides", Ints{2, 2}}}, padded{{"kernel_shape", Ints{1, 1}}, {"pads", Ints{0, 1, 0, 0}}};
+  const Attributes grouped{{"kernel_shape", Ints{1, 1}}, {"group", std::int64_t{2}}}, three{{"kernel_shape", Ints{3, 3}}};
+  const auto offered = [](const Attributes& a, const Shape& w, DType type) {
+    return !native::describe_pointwise_convolution({"Conv", &a, {operand(type, {2, 8, 5, 5}), operand(type, w)}, {operand(type, {2, 6, 5, 5})}, {}, {}}).empty();
+  };
+  EXPECT_TRUE(offered(one, {6, 8, 1, 1}, DType::float32));
+  EXPECT_TRUE(offered(one, {6, 8, 1, 1}, DType::bfloat16));
+  EXPECT_FALSE(offered(one, {6, 8, 1, 1}, DType::float64));
+  EXPECT_FALSE(offered(strided, {6, 8, 1, 1}, DType::float32));
+  EXPECT_FALSE(offered(padded, {6, 8, 1, 1}, DType::float32));
+  EXPECT_FALSE(offered(grouped, {6, 4, 1, 1}, DType::float32));
+  EXPECT_FALSE(offered(three, {6, 8, 3, 3}, DType::float32));
 }
 
 TEST(Convolution, WinogradIsOfferedOnlyWhereAllowedAndFitting) {
