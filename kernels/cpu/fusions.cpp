@@ -14,7 +14,6 @@ struct Form {
   bool (*gains)(const KernelRequest& request);
 };
 constexpr Form forms[] = {
-    {"Attention", always},          // of operands as projections write them (domain tandem)
     {"AttentionTraining", always},
 };
 

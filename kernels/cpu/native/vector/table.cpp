@@ -16,8 +16,8 @@ const Table& table() {
                                   micro_op_count,
                                   widen_bfloat16,
                                   narrow_bfloat16,
-                                  {&reductions<float>(), &updates<float>(), &dropping<float>()},
-                                  {&reductions<double>(), &updates<double>(), &dropping<double>()},
+                                  {&reductions<float>(), &updates<float>(), &dropping<float>(), &attending<float>()},
+                                  {&reductions<double>(), &updates<double>(), &dropping<double>(), &attending<double>()},
                                   philox_run,
                                   philox_at,
                                   &convolution_tiles()};

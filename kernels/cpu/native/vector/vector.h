@@ -65,11 +65,37 @@ struct ConvolutionTiles {
   int rows[4];  // the most of so many vectors
 };
 
+// A query's scores of a block of keys: at first the products q·k. `width` is a whole number of lanes (16); keys from `visible` on
+// are out of reach. Where `keep` is given a score is `fill` where that is 0, else `bias` is added if it is given.
+template <class T>
+struct ScoreRow {
+  T* scores;
+  std::int64_t visible, width;
+  T scale, fill;
+  const T* bias;
+  const std::uint8_t* keep;
+  const std::uint32_t* words;  // random ones of dropout, or null: none is dropped
+  std::uint32_t threshold;
+  T kept;                      // what is not dropped is multiplied by
+};
+template <class T>
+struct Attending {
+  // c[rows×columns] = a[rows×inner]·b[inner×columns], + c where `add`; b and c are written and read up to a whole number of lanes.
+  void (*product)(std::int64_t rows, std::int64_t columns, std::int64_t inner, const T* a, std::int64_t a_row, std::int64_t a_column, const T* b, std::int64_t b_row, T* c,
+                  std::int64_t c_row, bool add);
+  // Scores become e^(score − maximum), dropped; maximum and sum, of the keys before, go on. Gives what theirs are multiplied by.
+  T (*attend)(const ScoreRow<T>& row, T* maximum, T* sum);
+  // Scores become dropped probabilities e^(score − log_sum), and `gradients`, of the dropped ones, those of the products q·k.
+  // A log_sum of ∞ means a row of zeros.
+  void (*attend_backward)(const ScoreRow<T>& row, T* gradients, T log_sum, T delta);
+};
+
 template <class T>
 struct Functions {
   const Reductions<T>* reductions;
   const Updates<T>* updates;
   const Dropping<T>* dropping;
+  const Attending<T>* attending;
 };
 
 struct Table {
