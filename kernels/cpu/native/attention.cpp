@@ -86,26 +86,44 @@ void narrow(const vector::Table& table, Stored* to, const T* from, std::int64_t 
     table.narrow_bfloat16(to, from, nullptr, nullptr, n, nullptr);
 }
 
-// Rows of `width`, each with zeros up to whole lanes.
+// Rows of `width` one behind the other.
 template <class Stored, class T>
 void pack(const vector::Table& table, T* to, const Stored* from, std::int64_t stride, std::int64_t rows, std::int64_t width) {
-  const std::int64_t step = padded(width);
-  for (std::int64_t r = 0; r < rows; ++r) {
-    widen(table, to + r * step, from + r * stride, width);
-    std::fill(to + r * step + width, to + (r + 1) * step, T(0));
+  for (std::int64_t r = 0; r < rows; ++r) widen(table, to + r * width, from + r * stride, width);
+}
+// Rows as columns: to[d·columns + r] = from[r·stride + d].
+template <class Stored, class T>
+void turn(const vector::Table& table, T* to, const Stored* from, std::int64_t stride, std::int64_t rows, std::int64_t width, std::int64_t columns) {
+  if constexpr (std::is_same_v<T, float>)
+    table.products->pack({.from = from, .narrow = !std::is_same_v<Stored, T>, .row = stride, .step = 1, .rows = rows, .width = columns, .inner = width, .to = to});
+  else
+    for (std::int64_t d = 0; d < width; ++d)
+      for (std::int64_t r = 0; r < rows; ++r) to[d * columns + r] = from[r * stride + d];
+}
+
+template <class T>
+struct Block {
+  T* data;
+  std::int64_t row, step = 1;
+};
+// c[rows×columns] = a[rows×inner]·b[inner×columns], + c where `add`.
+template <class T>
+void product(const vector::Table& table, std::int64_t rows, std::int64_t columns, std::int64_t inner, Block<const T> a, Block<const T> b, Block<T> c, bool add) {
+  if constexpr (std::is_same_v<T, float>) {
+    table.products->block({.a = a.data, .b = b.data, .c = c.data, .rows = rows, .columns = columns, .inner = inner, .a_row = a.row, .a_step = a.step, .b_step = b.row, .c_row = c.row, .accumulate = add});
+  } else {
+    for (std::int64_t i = 0; i < rows; ++i) {
+      T* const out = c.data + i * c.row;
+      if (!add) std::fill_n(out, columns, T(0));
+      for (std::int64_t k = 0; k < inner; ++k)
+        for (std::int64_t j = 0; j < columns; ++j) out[j] += a.data[i * a.row + k * a.step] * b.data[k * b.row + j];
+    }
   }
 }
-// Packed rows as columns, zeros in those that are missing.
-template <class T>
-void turn(T* to, const T* rows, std::int64_t count, std::int64_t width, std::int64_t columns) {
-  const std::int64_t step = padded(width);
-  for (std::int64_t j = 0; j < columns; j += lanes)
-    for (std::int64_t d = 0; d < width; ++d)
-      for (std::int64_t l = 0; l < lanes; ++l) to[d * columns + j + l] = j + l < count ? rows[(j + l) * step + d] : T(0);
-}
+
 template <class Stored, class T>
 void unpack(const vector::Table& table, Stored* to, std::int64_t stride, const T* from, std::int64_t rows, std::int64_t width) {
-  for (std::int64_t r = 0; r < rows; ++r) narrow(table, to + r * stride, from + r * padded(width), width);
+  for (std::int64_t r = 0; r < rows; ++r) narrow(table, to + r * stride, from + r * width, width);
 }
 
 // Pieces of a thread's workspace, one behind the other, each on a cache line.
@@ -175,17 +193,16 @@ class Scores {
 // What a thread of the forward kernel works in.
 template <class T>
 struct Forward {
-  T *keys, *values, *row, *query, *scores, *sum, *maximum, *total;
+  T *keys, *values, *query, *scores, *sum, *maximum, *total;
   std::uint32_t* words;
   std::int64_t bytes;
   Forward(const Problem& p, std::byte* at) {
     Pieces pieces(at);
     keys = pieces.take<T>(padded(p.T + forward_keys) * p.D);    // by blocks, turned
-    values = pieces.take<T>(p.T * padded(p.V));
-    row = pieces.take<T>(forward_keys * padded(p.D));
-    query = pieces.take<T>(queries * padded(p.D));
+    values = pieces.take<T>(p.T * p.V);
+    query = pieces.take<T>(queries * p.D);
     scores = pieces.take<T>(queries * forward_keys);
-    sum = pieces.take<T>(queries * padded(p.V));
+    sum = pieces.take<T>(queries * p.V);
     maximum = pieces.take<T>(queries);
     total = pieces.take<T>(queries);
     words = pieces.take<std::uint32_t>(forward_keys);
@@ -219,38 +236,36 @@ class AttentionForward {
   void pack_head(const Memory& m, const Forward<T>& w, std::int64_t b, std::int64_t h) const {
     for (std::int64_t j = 0; j < p_.T; j += forward_keys) {
       const std::int64_t count = std::min(forward_keys, p_.T - j);
-      pack(table_, w.row, m.in<Stored>(1) + k_.at(b, h, j), k_.stride[2], count, p_.D);
-      turn(w.keys + j * p_.D, w.row, count, p_.D, padded(count));
+      turn(table_, w.keys + j * p_.D, m.in<Stored>(1) + k_.at(b, h, j), k_.stride[2], count, p_.D, padded(count));
     }
     pack(table_, w.values, m.in<Stored>(2) + v_.at(b, h, 0), v_.stride[2], p_.T, p_.V);
   }
 
   void attend(const Memory& m, const Forward<T>& w, const Scores<T>& scores, std::int64_t b, std::int64_t h, std::int64_t first) const {
     const auto& f = *table_.of<T>().attending;
-    const std::int64_t rows = std::min(queries, p_.S - first), d = padded(p_.D), v = padded(p_.V);
+    const std::int64_t rows = std::min(queries, p_.S - first);
     pack(table_, w.query, m.in<Stored>(0) + q_.at(b, h, first), q_.stride[2], rows, p_.D);
     std::fill_n(w.maximum, rows, -std::numeric_limits<T>::infinity());
     std::fill_n(w.total, rows, T(0));
     for (std::int64_t j = 0; j < p_.reach(first + rows - 1) || j == 0; j += forward_keys) {
       const std::int64_t count = std::min(forward_keys, p_.T - j), step = padded(count);
-      f.product(rows, step, p_.D, w.query, d, 1, w.keys + j * p_.D, step, w.scores, step, false);
+      product<T>(table_, rows, count, p_.D, {w.query, p_.D}, {w.keys + j * p_.D, step}, {w.scores, step}, false);
       for (std::int64_t i = 0; i < rows; ++i) {
         const T before = f.attend(scores.row(w.scores + i * step, b, h, first + i, j, count), w.maximum + i, w.total + i);
         if (j > 0 && before != T(1))
-          for (std::int64_t c = 0; c < v; ++c) w.sum[i * v + c] *= before;
+          for (std::int64_t c = 0; c < p_.V; ++c) w.sum[i * p_.V + c] *= before;
       }
-      f.product(rows, v, count, w.scores, step, 1, w.values + j * v, v, w.sum, v, j > 0);
+      product<T>(table_, rows, p_.V, count, {w.scores, step}, {w.values + j * p_.V, p_.V}, {w.sum, p_.V}, j > 0);
     }
     finish(m, w, b, h, first, rows);
   }
 
   // y = sum / total, and log_sum: NaN in a row that reaches no key, or zeros and ∞ where it is guarded.
   void finish(const Memory& m, const Forward<T>& w, std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t rows) const {
-    const std::int64_t v = padded(p_.V);
     for (std::int64_t i = 0; i < rows; ++i) {
       const T total = w.total[i];
       const bool zeros = (p_.guarded > 0 && total == T(0)) || (p_.guarded > 1 && std::isnan(total));
-      T* const row = w.sum + i * v;
+      T* const row = w.sum + i * p_.V;
       for (std::int64_t c = 0; c < p_.V; ++c) row[c] = zeros ? T(0) : row[c] / total;
       narrow(table_, m.out<Stored>(0) + y_.at(b, h, first + i), row, p_.V);
       if (m.outputs.size() < 2 || !m.outputs[1]) continue;
@@ -268,23 +283,22 @@ class AttentionForward {
 // What a thread of the backward kernel works in.
 template <class T>
 struct Backward {
-  T *query, *dy, *delta, *keys, *turned_keys, *turned_values, *values, *scores, *gradients, *dq, *dk, *dv;
+  T *query, *dy, *delta, *keys, *turned_keys, *turned_values, *scores, *gradients, *dq, *dk, *dv;
   std::uint32_t* words;
   std::int64_t bytes;
   Backward(const Problem& p, std::int64_t chunks, std::byte* at) {
     Pieces pieces(at);
-    query = pieces.take<T>(p.S * padded(p.D));
-    dy = pieces.take<T>(p.S * padded(p.V));
+    query = pieces.take<T>(p.S * p.D);
+    dy = pieces.take<T>(p.S * p.V);
     delta = pieces.take<T>(p.S);
-    keys = pieces.take<T>(backward_keys * padded(p.D));
-    values = pieces.take<T>(backward_keys * padded(p.V));
+    keys = pieces.take<T>(backward_keys * p.D);
     turned_keys = pieces.take<T>(backward_keys * p.D);
     turned_values = pieces.take<T>(backward_keys * p.V);
     scores = pieces.take<T>(queries * backward_keys);
     gradients = pieces.take<T>(queries * backward_keys);
-    dq = pieces.take<T>(chunks > 1 ? 0 : p.shared * p.S * padded(p.D));
-    dk = pieces.take<T>(backward_keys * padded(p.D));
-    dv = pieces.take<T>(backward_keys * padded(p.V));
+    dq = pieces.take<T>(chunks > 1 ? 0 : p.shared * p.S * p.D);
+    dk = pieces.take<T>(backward_keys * p.D);
+    dv = pieces.take<T>(backward_keys * p.V);
     words = pieces.take<std::uint32_t>(backward_keys);
     bytes = pieces.bytes();
   }
@@ -297,7 +311,7 @@ std::int64_t chunks_of(const Problem& p) {
   const std::int64_t heads = std::max<std::int64_t>(1, p.B * p.key_heads());
   return std::clamp<std::int64_t>(blocks_of(enough, heads), 1, std::max<std::int64_t>(1, blocks_of(p.T, backward_keys)));
 }
-std::int64_t partial_elements(const Problem& p, std::int64_t chunks) { return chunks > 1 ? chunks * p.B * p.H * p.S * padded(p.D) : 0; }
+std::int64_t partial_elements(const Problem& p, std::int64_t chunks) { return chunks > 1 ? chunks * p.B * p.H * p.S * p.D : 0; }
 
 template <class Stored, class T>
 class AttentionBackward {
@@ -321,7 +335,7 @@ class AttentionBackward {
 
  private:
   void run_chunk(const Memory& m, const Backward<T>& w, const Scores<T>& scores, T* partial, std::int64_t b, std::int64_t head, std::int64_t chunk) const {
-    const std::int64_t d = padded(p_.D), blocks = blocks_of(p_.T, backward_keys);
+    const std::int64_t d = p_.D, blocks = blocks_of(p_.T, backward_keys);
     const std::int64_t first = blocks * chunk / chunks_, last = blocks * (chunk + 1) / chunks_;
     T* const dq = chunks_ > 1 ? partial + ((chunk * p_.B + b) * p_.H + head * p_.shared) * p_.S * d : w.dq;
     std::fill_n(dq, p_.shared * p_.S * d, T(0));
@@ -329,11 +343,10 @@ class AttentionBackward {
     for (std::int64_t block = first; block < last; ++block) {
       const std::int64_t j = block * backward_keys, count = std::min(backward_keys, p_.T - j);
       pack(table_, w.keys, m.in<Stored>(1) + k_.at(b, head, j), k_.stride[2], count, p_.D);
-      pack(table_, w.values, m.in<Stored>(2) + v_.at(b, head, j), v_.stride[2], count, p_.V);
-      turn(w.turned_keys, w.keys, count, p_.D, padded(count));
-      turn(w.turned_values, w.values, count, p_.V, padded(count));
+      turn(table_, w.turned_keys, m.in<Stored>(1) + k_.at(b, head, j), k_.stride[2], count, p_.D, padded(count));
+      turn(table_, w.turned_values, m.in<Stored>(2) + v_.at(b, head, j), v_.stride[2], count, p_.V, padded(count));
       std::fill_n(w.dk, backward_keys * d, T(0));
-      std::fill_n(w.dv, backward_keys * padded(p_.V), T(0));
+      std::fill_n(w.dv, backward_keys * p_.V, T(0));
       for (std::int64_t s = 0; s < p_.shared; ++s) {
         const std::int64_t h = head * p_.shared + s;
         if (h != packed) pack_queries(m, w, b, h);
@@ -350,7 +363,7 @@ class AttentionBackward {
 
   // Queries and what comes back to them, with delta = Σ dy·y.
   void pack_queries(const Memory& m, const Backward<T>& w, std::int64_t b, std::int64_t h) const {
-    const std::int64_t v = padded(p_.V);
+    const std::int64_t v = p_.V;
     pack(table_, w.query, m.in<Stored>(0) + q_.at(b, h, 0), q_.stride[2], p_.S, p_.D);
     pack(table_, w.dy, m.in<Stored>(5) + dy_.at(b, h, 0), dy_.stride[2], p_.S, p_.V);
     for (std::int64_t i = 0; i < p_.S; ++i) {
@@ -369,22 +382,22 @@ class AttentionBackward {
   // A block of queries and one of keys: what each gives the gradients of the other.
   void meet(const Memory& m, const Backward<T>& w, const Scores<T>& scores, T* dq, std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t j, std::int64_t count) const {
     const auto& f = *table_.of<T>().attending;
-    const std::int64_t rows = std::min(queries, p_.S - first), step = padded(count), d = padded(p_.D), v = padded(p_.V);
+    const std::int64_t rows = std::min(queries, p_.S - first), step = padded(count), d = p_.D, v = p_.V;
     if (p_.reach(first + rows - 1) <= j) return;
     const T *const query = w.query + first * d, *const dy = w.dy + first * v;
-    f.product(rows, step, p_.D, query, d, 1, w.turned_keys, step, w.scores, step, false);
-    f.product(rows, step, p_.V, dy, v, 1, w.turned_values, step, w.gradients, step, false);
+    product<T>(table_, rows, count, d, {query, d}, {w.turned_keys, step}, {w.scores, step}, false);
+    product<T>(table_, rows, count, v, {dy, v}, {w.turned_values, step}, {w.gradients, step}, false);
     const T* const log_sum = m.in<T>(4) + (b * p_.H + h) * p_.S + first;
     for (std::int64_t i = 0; i < rows; ++i)
       f.attend_backward(scores.row(w.scores + i * step, b, h, first + i, j, count), w.gradients + i * step, log_sum[i], w.delta[first + i]);
-    f.product(count, v, rows, w.scores, 1, step, dy, v, w.dv, v, true);
-    f.product(count, d, rows, w.gradients, 1, step, query, d, w.dk, d, true);
-    f.product(rows, d, count, w.gradients, step, 1, w.keys, d, dq + first * d, d, true);
+    product<T>(table_, count, v, rows, {w.scores, 1, step}, {dy, v}, {w.dv, v}, true);
+    product<T>(table_, count, d, rows, {w.gradients, 1, step}, {query, d}, {w.dk, d}, true);
+    product<T>(table_, rows, d, count, {w.gradients, step}, {w.keys, d}, {dq + first * d, d}, true);
   }
 
   // Chunk after chunk.
   void sum_partial(const Memory& m, T* partial) const {
-    const std::int64_t d = padded(p_.D), heads = p_.B * p_.H, whole = heads * p_.S * d;
+    const std::int64_t d = p_.D, heads = p_.B * p_.H, whole = heads * p_.S * d;
     parallel(parts_, [&](int part) {
       const Range range = part_of(heads, part, parts_);
       for (std::int64_t head = range.begin; head < range.end; ++head) {

@@ -1,4 +1,4 @@
-// Blocks of attention: small products, and what is done to a row of scores between them.
+// What attention does to a row of scores, between the products that make it and those that read it.
 #include "kernels/cpu/native/vector/math.h"
 #include "kernels/cpu/native/vector/parts.h"
 
@@ -6,69 +6,6 @@ namespace tandem::vector::TANDEM_ISA {
 namespace {
 
 using std::int64_t;
-
-#if defined(__AVX512F__)
-constexpr int lanes = 16, most_vectors = 4, most_rows = 6;
-#elif defined(__AVX2__)
-constexpr int lanes = 8, most_vectors = 2, most_rows = 6;
-#else
-constexpr int lanes = 4, most_vectors = 2, most_rows = 4;
-#endif
-using Lanes [[gnu::vector_size(lanes * sizeof(float)), gnu::aligned(alignof(float)), gnu::may_alias]] = float;
-
-Lanes load(const float* p) { return *reinterpret_cast<const Lanes*>(p); }
-void store(float* p, Lanes v) { *reinterpret_cast<Lanes*>(p) = v; }
-
-// Sums stay in registers: every loop over vectors and rows is unrolled whole.
-template <int rows, int vectors>
-void tile(int64_t inner, const float* a, int64_t a_row, int64_t a_column, const float* b, int64_t b_row, float* c, int64_t c_row, bool add) {
-  Lanes sum[rows][vectors];
-#pragma GCC unroll 8
-  for (int r = 0; r < rows; ++r)
-#pragma GCC unroll 8
-    for (int v = 0; v < vectors; ++v) sum[r][v] = add ? load(c + r * c_row + v * lanes) : Lanes{};
-  for (int64_t k = 0; k < inner; ++k) {
-    Lanes right[vectors];
-#pragma GCC unroll 8
-    for (int v = 0; v < vectors; ++v) right[v] = load(b + k * b_row + v * lanes);
-#pragma GCC unroll 8
-    for (int r = 0; r < rows; ++r) {
-      const float left = a[r * a_row + k * a_column];
-#pragma GCC unroll 8
-      for (int v = 0; v < vectors; ++v) sum[r][v] += left * right[v];
-    }
-  }
-#pragma GCC unroll 8
-  for (int r = 0; r < rows; ++r)
-#pragma GCC unroll 8
-    for (int v = 0; v < vectors; ++v) store(c + r * c_row + v * lanes, sum[r][v]);
-}
-
-template <int rows, int vectors>
-void tiles(int64_t height, int64_t inner, const float* a, int64_t a_row, int64_t a_column, const float* b, int64_t b_row, float* c, int64_t c_row, bool add) {
-  int64_t i = 0;
-  for (; i + rows <= height; i += rows) tile<rows, vectors>(inner, a + i * a_row, a_row, a_column, b, b_row, c + i * c_row, c_row, add);
-  if constexpr (rows > 1)
-    if (i < height) tiles<rows - 1, vectors>(height - i, inner, a + i * a_row, a_row, a_column, b, b_row, c + i * c_row, c_row, add);
-}
-
-void product(int64_t rows, int64_t columns, int64_t inner, const float* a, int64_t a_row, int64_t a_column, const float* b, int64_t b_row, float* c, int64_t c_row, bool add) {
-  int64_t j = 0;
-  for (; j + most_vectors * lanes <= columns; j += most_vectors * lanes) tiles<most_rows, most_vectors>(rows, inner, a, a_row, a_column, b + j, b_row, c + j, c_row, add);
-  for (; j < columns; j += lanes) tiles<most_rows, 1>(rows, inner, a, a_row, a_column, b + j, b_row, c + j, c_row, add);
-}
-void product(int64_t rows, int64_t columns, int64_t inner, const double* a, int64_t a_row, int64_t a_column, const double* b, int64_t b_row, double* c, int64_t c_row, bool add) {
-  for (int64_t i = 0; i < rows; ++i) {
-    double* const out = c + i * c_row;
-    if (!add)
-      for (int64_t j = 0; j < columns; ++j) out[j] = 0;
-    for (int64_t k = 0; k < inner; ++k) {
-      const double left = a[i * a_row + k * a_column];
-#pragma GCC ivdep
-      for (int64_t j = 0; j < columns; ++j) out[j] += left * b[k * b_row + j];
-    }
-  }
-}
 
 // Lanes side by side are the order of summation, as in reduce.cpp; rows of scores are padded to whole ones.
 constexpr int row_lanes = 16;
@@ -155,7 +92,7 @@ void attend_backward(const ScoreRow<T>& r, T* gradients, T log_sum, T delta) {
 
 template <class T>
 const Attending<T>& attending() {
-  static constexpr Attending<T> all = {product, attend<T>, attend_backward<T>};
+  static constexpr Attending<T> all = {attend<T>, attend_backward<T>};
   return all;
 }
 template const Attending<float>& attending<float>();

@@ -19,5 +19,6 @@ const Attending<T>& attending();
 void philox_run(std::uint32_t* words, std::int64_t first, std::int64_t n, const PhiloxState& state);
 void philox_at(std::uint32_t* words, const std::int64_t* elements, std::int64_t n, const PhiloxState& state);
 const ConvolutionTiles& convolution_tiles();
+const Products& products();
 
 }  // namespace tandem::vector::TANDEM_ISA

@@ -20,7 +20,8 @@ const Table& table() {
                                   {&reductions<double>(), &updates<double>(), &dropping<double>(), &attending<double>()},
                                   philox_run,
                                   philox_at,
-                                  &convolution_tiles()};
+                                  &convolution_tiles(),
+                                  &products()};
   return the_table;
 }
 

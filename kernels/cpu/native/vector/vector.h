@@ -65,6 +65,32 @@ struct ConvolutionTiles {
   int rows[4];  // the most of so many vectors
 };
 
+// A block of a matrix product, of float32:
+//   c[i·c_row + j] = start + Σ a[i·a_row + p·a_step] · b[p·b_step + j] over p < inner, for i < rows and j < columns,
+// where start is c's own value (`accumulate`), bias[j], or 0 where `bias` is null; then max(0, ·) with `relu`. With `narrow`, c is
+// bfloat16 (and does not accumulate).
+struct Product {
+  const float *a, *b;
+  void* c;
+  std::int64_t rows, columns, inner;
+  std::int64_t a_row, a_step, b_step, c_row;
+  const float* bias;
+  bool accumulate, relu, narrow;
+};
+// What is packed for it: to[p·width + i] = from[i·row + p·step], 0 for i from `rows` up to `width`.
+struct Panel {
+  const void* from;
+  bool narrow;  // `from` is bfloat16
+  std::int64_t row, step, rows, width, inner;
+  float* to;
+};
+struct Products {
+  int panel_rows, panel_columns;   // the widths of a's and b's panels
+  void (*block)(const Product&);   // of operands that lie in the nearest caches as they are; rows, columns > 0
+  void (*packed)(const Product&);  // of one panel of a and one of b (a_row, a_step and b_step are not read)
+  void (*pack)(const Panel&);
+};
+
 // A query's scores of a block of keys: at first the products q·k. `width` is a whole number of lanes (16); keys from `visible` on
 // are out of reach. Where `keep` is given a score is `fill` where that is 0, else `bias` is added if it is given.
 template <class T>
@@ -80,9 +106,6 @@ struct ScoreRow {
 };
 template <class T>
 struct Attending {
-  // c[rows×columns] = a[rows×inner]·b[inner×columns], + c where `add`; b and c are written and read up to a whole number of lanes.
-  void (*product)(std::int64_t rows, std::int64_t columns, std::int64_t inner, const T* a, std::int64_t a_row, std::int64_t a_column, const T* b, std::int64_t b_row, T* c,
-                  std::int64_t c_row, bool add);
   // Scores become e^(score − maximum), dropped; maximum and sum, of the keys before, go on. Gives what theirs are multiplied by.
   T (*attend)(const ScoreRow<T>& row, T* maximum, T* sum);
   // Scores become dropped probabilities e^(score − log_sum), and `gradients`, of the dropped ones, those of the products q·k.
@@ -110,6 +133,7 @@ struct Table {
   void (*philox_run)(std::uint32_t* words, std::int64_t first, std::int64_t n, const PhiloxState& state);
   void (*philox_at)(std::uint32_t* words, const std::int64_t* elements, std::int64_t n, const PhiloxState& state);
   const ConvolutionTiles* convolution;
+  const Products* products;
 
   template <class T>
   const Functions<T>& of() const {
