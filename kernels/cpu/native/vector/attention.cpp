@@ -7,8 +7,35 @@ namespace {
 
 using std::int64_t;
 
-// Lanes side by side are the order of summation, as in reduce.cpp; rows of scores are padded to whole ones.
+// Sixteen numbers side by side are the order of summation on every machine; rows of scores are padded to whole lines.
 constexpr int row_lanes = 16;
+template <class T, int lanes>
+struct Vector {
+  typedef T type [[gnu::vector_size(lanes * sizeof(T)), gnu::aligned(alignof(T)), gnu::may_alias]];
+};
+template <class T>
+using Line = typename Vector<T, row_lanes>::type;
+template <class T>
+Line<T>& line(T* p) { return *reinterpret_cast<Line<T>*>(p); }
+template <class T>
+Line<T> all(T x) { return x - Line<T>{}; }
+
+struct Sum {
+  template <class V>
+  static V of(V a, V b) { return a + b; }
+};
+struct Max {
+  template <class V>
+  static V of(V a, V b) { return a > b ? a : b; }
+};
+template <class Op, class T>
+T across(Line<T> v) {
+  using Half = typename Vector<T, 8>::type;
+  using Quarter = typename Vector<T, 4>::type;
+  const Half h = Op::of(Half(__builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7)), Half(__builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15)));
+  const Quarter q = Op::of(Quarter(__builtin_shufflevector(h, h, 0, 1, 2, 3)), Quarter(__builtin_shufflevector(h, h, 4, 5, 6, 7)));
+  return Op::of(Op::of(T(q[0]), T(q[2])), Op::of(T(q[1]), T(q[3])));
+}
 
 template <class T>
 T minus_infinity() { return static_cast<T>(-__builtin_inf()); }
@@ -36,22 +63,16 @@ T attend(const ScoreRow<T>& r, T* maximum, T* sum) {
   finish_scores(r);
   T* const s = r.scores;
   const int64_t n = r.width;
-  T part[row_lanes];
-  for (int k = 0; k < row_lanes; ++k) part[k] = *maximum;
-  for (int64_t j = 0; j < n; j += row_lanes)
-    for (int k = 0; k < row_lanes; ++k) part[k] = s[j + k] > part[k] ? s[j + k] : part[k];
-  T top = part[0];
-  for (int k = 1; k < row_lanes; ++k) top = part[k] > top ? part[k] : top;
+  Line<T> most = all(*maximum);
+  for (int64_t j = 0; j < n; j += row_lanes) most = Max::of(Line<T>(line(s + j)), most);
+  const T top = across<Max, T>(most);
   const T base = top == minus_infinity<T>() ? T(0) : top;
-  for (int k = 0; k < row_lanes; ++k) part[k] = 0;
 #pragma GCC ivdep
   for (int64_t j = 0; j < n; ++j) s[j] = math::exp(s[j] - base);
-  for (int64_t j = 0; j < n; j += row_lanes)
-    for (int k = 0; k < row_lanes; ++k) part[k] += s[j + k];
-  for (int width = row_lanes / 2; width > 0; width /= 2)
-    for (int k = 0; k < width; ++k) part[k] += part[k + width];
+  Line<T> total{};
+  for (int64_t j = 0; j < n; j += row_lanes) total += line(s + j);
   const T before = *maximum == top ? T(1) : math::exp(*maximum - base);  // what earlier keys are multiplied by
-  *sum = *sum * before + part[0];
+  *sum = *sum * before + across<Sum, T>(total);
   *maximum = top;
   if (r.words) {
 #pragma GCC ivdep
