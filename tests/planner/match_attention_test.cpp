@@ -173,6 +173,58 @@ TEST(MatchAttention, TakesALearnedMaskInInference) {
   EXPECT_EQ(got[got[got.outputs[0]].producer].outputs.size(), 1U) << "nothing is kept for a gradient";
 }
 
+// ONNX's operator, by way of what it expands to.
+struct OnnxRow {
+  const char* name;
+  Attributes attributes;
+  ValueId (*output)(Network&, const Attributes&);
+  std::string expected;  // empty: it is composed
+  std::string written = {};
+};
+ValueId onnx(Network& n, std::vector<ValueId> in, const Attributes& a, int outputs = 1) { return n.node("Attention", std::move(in), a, outputs); }
+const OnnxRow onnx_rows[] = {
+    {"plain", {}, [](Network& n, const Attributes& a) { return onnx(n, {n.q, n.k, n.v}, a); }, plain, half},
+    {"scaled", {{"scale", 0.25F}}, [](Network& n, const Attributes& a) { return onnx(n, {n.q, n.k, n.v}, a); }, plain, "scale=0.25"},
+    {"causal", {{"is_causal", std::int64_t{1}}}, [](Network& n, const Attributes& a) { return onnx(n, {n.q, n.k, n.v}, a); }, plain, "causal=1"},
+    {"masked", {}, [](Network& n, const Attributes& a) { return onnx(n, {n.q, n.k, n.v, n.mask}, a); }, "AttentionTraining(q, k, v, mask)", "guarded=1"},
+    {"masked_by_truth", {}, [](Network& n, const Attributes& a) { return onnx(n, {n.q, n.k, n.v, n.keep}, a); }, "AttentionTraining(q, k, v, keep)", "guarded=1"},
+    {"masked_and_causal", {{"is_causal", std::int64_t{1}}}, [](Network& n, const Attributes& a) { return onnx(n, {n.q, n.k, n.v, n.keep}, a); }, "AttentionTraining(q, k, v, keep)", "causal=1"},
+    {"shared_keys", {},
+     [](Network& n, const Attributes& a) {
+       const TensorType few{DType::float32, {B, 1, S, D}};
+       return onnx(n, {n.q, n.graph.add_input("few_keys", few), n.graph.add_input("few_values", few)}, a);
+     },
+     "AttentionTraining(q, few_keys, few_values)"},
+    {"heads_together", {{"q_num_heads", std::int64_t{2}}, {"kv_num_heads", std::int64_t{2}}},
+     [](Network& n, const Attributes& a) {
+       const ValueId x = n.graph.add_input("x", {DType::float32, {B, S, 8}});
+       return onnx(n, {x, x, x}, a);
+     },
+     "Reshape(Transpose(AttentionTraining(Transpose(Reshape(x)), Transpose(Reshape(x)), Transpose(Reshape(x)))))"},
+    {"capped", {{"softcap", 2.0F}}, [](Network& n, const Attributes& a) { return onnx(n, {n.q, n.k, n.v}, a); }, ""},
+    {"with_its_probabilities", {{"qk_matmul_output_mode", std::int64_t{3}}},
+     [](Network& n, const Attributes& a) {
+       const ValueId y = onnx(n, {n.q, n.k, n.v}, a, 4);
+       return n.node("Concat", {y, n.graph[n.graph[y].producer].outputs[3]}, {{"axis", std::int64_t{3}}});
+     },
+     ""},
+};
+
+TEST(MatchAttention, FindsOnnxsOwn) {
+  for (const OnnxRow& row : onnx_rows) {
+    SCOPED_TRACE(row.name);
+    Network n;
+    n.graph.outputs = {row.output(n, row.attributes)};
+    const Graph got = match_attention(simplify(expand(n.graph, true)), all, true);
+    verify(got);
+    const auto one = std::find_if(got.nodes.begin(), got.nodes.end(), [](const Node& node) { return node.op->name == "AttentionTraining"; });
+    EXPECT_EQ(one != got.nodes.end(), !row.expected.empty());
+    if (one == got.nodes.end()) continue;
+    EXPECT_EQ(test::expression(got, got.outputs[0]), row.expected);
+    EXPECT_NE(concat(' ', one->attributes, ' ').find(row.written), std::string::npos) << one->attributes;
+  }
+}
+
 // Two blocks on sequences of tokens: the first masked by what is fed, the second causal and dropped.
 Graph transformer(std::int64_t n) {
   constexpr std::int64_t tokens = 20, width = 24, heads = 3;

@@ -12,10 +12,19 @@
 namespace tandem::native {
 namespace {
 
-constexpr std::int64_t queries = 64, forward_keys = 128, backward_keys = 64;  // of a block; whole numbers of lanes
 constexpr std::int64_t lanes = 16;
 std::int64_t padded(std::int64_t n) { return (n + lanes - 1) / lanes * lanes; }
-std::int64_t blocks_of(std::int64_t n, std::int64_t size) { return (n + size - 1) / size; }
+
+// Rows in blocks of a size; the last one has what is left over where that is less than half a block.
+struct Blocks {
+  std::int64_t n, size, count = std::max<std::int64_t>(1, (n + size / 2) / size);
+  std::int64_t begin(std::int64_t block) const { return block * size; }
+  std::int64_t length(std::int64_t block) const { return (block + 1 < count ? size : n - begin(block)); }
+  std::int64_t longest() const { return padded(std::min(n, size + size / 2)); }
+};
+Blocks query_blocks(std::int64_t n) { return {n, 64}; }
+Blocks forward_blocks(std::int64_t n) { return {n, 128}; }   // of keys
+Blocks backward_blocks(std::int64_t n) { return {n, 64}; }
 
 // Where rows of an operand [B,H,S,D] begin; the numbers of a row lie side by side.
 struct Rows {
@@ -198,14 +207,15 @@ struct Forward {
   std::int64_t bytes;
   Forward(const Problem& p, std::byte* at) {
     Pieces pieces(at);
-    keys = pieces.take<T>(padded(p.T + forward_keys) * p.D);    // by blocks, turned
+    const std::int64_t queries = query_blocks(p.S).longest(), keys_at_once = forward_blocks(p.T).longest();
+    keys = pieces.take<T>((p.T + lanes) * p.D);  // by blocks, turned
     values = pieces.take<T>(p.T * p.V);
     query = pieces.take<T>(queries * p.D);
-    scores = pieces.take<T>(queries * forward_keys);
+    scores = pieces.take<T>(queries * keys_at_once);
     sum = pieces.take<T>(queries * p.V);
     maximum = pieces.take<T>(queries);
     total = pieces.take<T>(queries);
-    words = pieces.take<std::uint32_t>(forward_keys);
+    words = pieces.take<std::uint32_t>(keys_at_once);
     bytes = pieces.bytes();
   }
 };
@@ -217,7 +227,7 @@ class AttentionForward {
       : p_(p), q_(d.inputs[0]), k_(d.inputs[1]), v_(d.inputs[2]), y_(d.outputs[0]), parts_(parts), table_(vector_table()) {}
 
   void operator()(const Memory& m) const {
-    const std::int64_t blocks = blocks_of(p_.S, queries), tasks = p_.B * p_.H * blocks, size = Forward<T>(p_, nullptr).bytes;
+    const std::int64_t blocks = query_blocks(p_.S).count, tasks = p_.B * p_.H * blocks, size = Forward<T>(p_, nullptr).bytes;
     parallel(parts_, [&](int part) {
       const Forward<T> w(p_, m.workspace + part * size);
       const Scores<T> scores(p_, m, table_, w.words);
@@ -227,28 +237,31 @@ class AttentionForward {
         const std::int64_t b = task / blocks / p_.H, h = task / blocks % p_.H, head = b * p_.key_heads() + h / p_.shared;
         if (head != packed) pack_head(m, w, b, h / p_.shared);
         packed = head;
-        attend(m, w, scores, b, h, task % blocks * queries);
+        attend(m, w, scores, b, h, task % blocks);
       }
     });
   }
 
  private:
   void pack_head(const Memory& m, const Forward<T>& w, std::int64_t b, std::int64_t h) const {
-    for (std::int64_t j = 0; j < p_.T; j += forward_keys) {
-      const std::int64_t count = std::min(forward_keys, p_.T - j);
+    const Blocks blocks = forward_blocks(p_.T);
+    for (std::int64_t block = 0; block < blocks.count; ++block) {
+      const std::int64_t j = blocks.begin(block), count = blocks.length(block);
       turn(table_, w.keys + j * p_.D, m.in<Stored>(1) + k_.at(b, h, j), k_.stride[2], count, p_.D, padded(count));
     }
     pack(table_, w.values, m.in<Stored>(2) + v_.at(b, h, 0), v_.stride[2], p_.T, p_.V);
   }
 
-  void attend(const Memory& m, const Forward<T>& w, const Scores<T>& scores, std::int64_t b, std::int64_t h, std::int64_t first) const {
+  void attend(const Memory& m, const Forward<T>& w, const Scores<T>& scores, std::int64_t b, std::int64_t h, std::int64_t of_queries) const {
     const auto& f = *table_.of<T>().attending;
-    const std::int64_t rows = std::min(queries, p_.S - first);
+    const Blocks blocks = forward_blocks(p_.T);
+    const std::int64_t first = query_blocks(p_.S).begin(of_queries), rows = query_blocks(p_.S).length(of_queries);
     pack(table_, w.query, m.in<Stored>(0) + q_.at(b, h, first), q_.stride[2], rows, p_.D);
     std::fill_n(w.maximum, rows, -std::numeric_limits<T>::infinity());
     std::fill_n(w.total, rows, T(0));
-    for (std::int64_t j = 0; j < p_.reach(first + rows - 1) || j == 0; j += forward_keys) {
-      const std::int64_t count = std::min(forward_keys, p_.T - j), step = padded(count);
+    for (std::int64_t block = 0; block < blocks.count; ++block) {
+      const std::int64_t j = blocks.begin(block), count = blocks.length(block), step = padded(count);
+      if (j > 0 && j >= p_.reach(first + rows - 1)) break;
       product<T>(table_, rows, count, p_.D, {w.query, p_.D}, {w.keys + j * p_.D, step}, {w.scores, step}, false);
       for (std::int64_t i = 0; i < rows; ++i) {
         const T before = f.attend(scores.row(w.scores + i * step, b, h, first + i, j, count), w.maximum + i, w.total + i);
@@ -288,6 +301,7 @@ struct Backward {
   std::int64_t bytes;
   Backward(const Problem& p, std::int64_t chunks, std::byte* at) {
     Pieces pieces(at);
+    const std::int64_t queries = query_blocks(p.S).longest(), backward_keys = backward_blocks(p.T).longest();
     query = pieces.take<T>(p.S * p.D);
     dy = pieces.take<T>(p.S * p.V);
     delta = pieces.take<T>(p.S);
@@ -309,7 +323,7 @@ struct Backward {
 std::int64_t chunks_of(const Problem& p) {
   constexpr std::int64_t enough = 16;  // tasks
   const std::int64_t heads = std::max<std::int64_t>(1, p.B * p.key_heads());
-  return std::clamp<std::int64_t>(blocks_of(enough, heads), 1, std::max<std::int64_t>(1, blocks_of(p.T, backward_keys)));
+  return std::clamp<std::int64_t>((enough + heads - 1) / heads, 1, backward_blocks(p.T).count);
 }
 std::int64_t partial_elements(const Problem& p, std::int64_t chunks) { return chunks > 1 ? chunks * p.B * p.H * p.S * p.D : 0; }
 
@@ -335,23 +349,23 @@ class AttentionBackward {
 
  private:
   void run_chunk(const Memory& m, const Backward<T>& w, const Scores<T>& scores, T* partial, std::int64_t b, std::int64_t head, std::int64_t chunk) const {
-    const std::int64_t d = p_.D, blocks = blocks_of(p_.T, backward_keys);
-    const std::int64_t first = blocks * chunk / chunks_, last = blocks * (chunk + 1) / chunks_;
+    const Blocks blocks = backward_blocks(p_.T), rows = query_blocks(p_.S);
+    const std::int64_t d = p_.D, first = blocks.count * chunk / chunks_, last = blocks.count * (chunk + 1) / chunks_;
     T* const dq = chunks_ > 1 ? partial + ((chunk * p_.B + b) * p_.H + head * p_.shared) * p_.S * d : w.dq;
     std::fill_n(dq, p_.shared * p_.S * d, T(0));
     std::int64_t packed = -1;
     for (std::int64_t block = first; block < last; ++block) {
-      const std::int64_t j = block * backward_keys, count = std::min(backward_keys, p_.T - j);
+      const std::int64_t j = blocks.begin(block), count = blocks.length(block);
       pack(table_, w.keys, m.in<Stored>(1) + k_.at(b, head, j), k_.stride[2], count, p_.D);
       turn(table_, w.turned_keys, m.in<Stored>(1) + k_.at(b, head, j), k_.stride[2], count, p_.D, padded(count));
       turn(table_, w.turned_values, m.in<Stored>(2) + v_.at(b, head, j), v_.stride[2], count, p_.V, padded(count));
-      std::fill_n(w.dk, backward_keys * d, T(0));
-      std::fill_n(w.dv, backward_keys * p_.V, T(0));
+      std::fill_n(w.dk, count * d, T(0));
+      std::fill_n(w.dv, count * p_.V, T(0));
       for (std::int64_t s = 0; s < p_.shared; ++s) {
         const std::int64_t h = head * p_.shared + s;
         if (h != packed) pack_queries(m, w, b, h);
         packed = h;
-        for (std::int64_t i = 0; i < p_.S; i += queries) meet(m, w, scores, dq + s * p_.S * d, b, h, i, j, count);
+        for (std::int64_t i = 0; i < rows.count; ++i) meet(m, w, scores, dq + s * p_.S * d, b, h, rows.begin(i), rows.length(i), j, count);
       }
       unpack(table_, m.out<Stored>(1) + dk_.at(b, head, j), dk_.stride[2], w.dk, count, p_.D);
       unpack(table_, m.out<Stored>(2) + dv_.at(b, head, j), dv_.stride[2], w.dv, count, p_.V);
@@ -380,9 +394,9 @@ class AttentionBackward {
   }
 
   // A block of queries and one of keys: what each gives the gradients of the other.
-  void meet(const Memory& m, const Backward<T>& w, const Scores<T>& scores, T* dq, std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t j, std::int64_t count) const {
+  void meet(const Memory& m, const Backward<T>& w, const Scores<T>& scores, T* dq, std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t rows, std::int64_t j, std::int64_t count) const {
     const auto& f = *table_.of<T>().attending;
-    const std::int64_t rows = std::min(queries, p_.S - first), step = padded(count), d = p_.D, v = p_.V;
+    const std::int64_t step = padded(count), d = p_.D, v = p_.V;
     if (p_.reach(first + rows - 1) <= j) return;
     const T *const query = w.query + first * d, *const dy = w.dy + first * v;
     product<T>(table_, rows, count, d, {query, d}, {w.turned_keys, step}, {w.scores, step}, false);
@@ -439,7 +453,7 @@ Descriptions describe_attention(const KernelRequest& request) {
   if (!d) return {};
   d->outputs[0] = result(request.outputs[0], like(d->inputs[0]));
   const Problem p(request, 3);
-  const int parts = static_cast<int>(std::min<std::int64_t>(threads_for(p.B * p.H * p.S * p.T, request.options.threads, 4096), p.B * p.H * blocks_of(p.S, queries)));
+  const int parts = static_cast<int>(std::min<std::int64_t>(threads_for(p.B * p.H * p.S * p.T, request.options.threads, 4096), p.B * p.H * query_blocks(p.S).count));
   visit_stored(request.inputs[0].dtype, [&]<class Stored, class T>() {
     d->workspace = parts * Forward<T>(p, nullptr).bytes;
     d->make = make_kernel(AttentionForward<Stored, T>(p, *d, parts));
