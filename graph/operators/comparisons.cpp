@@ -43,6 +43,24 @@ Operator less_or_equal() {
           .precision = PrecisionRole::wide, .operands = {{"A"}, {"B"}}};
 }
 
+// What is no number; all else is one.
+Operator is_nan() {
+  return {.name = "IsNaN",
+          .since = {9, 13, 20}, .types = {{"T1", types::floats}},
+          .infer = [](InferContext& c) { c.set_output(0, DType::boolean, c.shape(0)); },
+          .follow = follow_broadcast,
+          .fold = [](const FoldContext& c) -> Folded {
+            return visit_foldable(c.inputs[0].dtype(), [&]<class T>() -> Folded {
+              Tensor out(c.outputs[0]);
+              const auto x = c.inputs[0].values<T>();
+              const auto y = out.write<bool>();
+              for (std::size_t i = 0; i < y.size(); ++i) y[i] = x[i] != x[i];
+              return std::vector{out};
+            });
+          },
+          .precision = PrecisionRole::wide, .operands = {{"X"}}};
+}
+
 Operator logical_and() {
   return {.name = "And", .since = {1, 7}, .inputs = {2, 2}, .types = {{"T", types::booleans}}, .infer = infer_logic, .follow = follow_broadcast, .fold = fold_logic<[](bool a, bool b) { return a && b; }>,
           .precision = PrecisionRole::wide};

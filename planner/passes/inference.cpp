@@ -9,6 +9,7 @@ constexpr Pass passes[] = {
     {"expand", [](Graph g, PassContext&) { return expand(g, false); }, 0, +Property::primitive},
     {"simplify", [](Graph g, PassContext&) { return simplify(g); }, 0, 0, +Property::primitive},  // what was a view of a parameter is a parameter
     {"expand_again", [](Graph g, PassContext&) { return expand_again(std::move(g), false); }, 0, +Property::primitive},
+    {"match_attention", [](Graph g, PassContext& c) { return match_attention(g, c.fuses, false); }, +Property::primitive},
     {"fuse_layers", [](Graph g, PassContext&) { return fuse_layers(g); }, +Property::primitive},
     {"mixed_precision", [](Graph g, PassContext& c) { return mixed_precision(g, c.options.precision); }, +Property::primitive},
     {"place", [](Graph g, PassContext& c) { return place(std::move(g), *c.placement, c.warnings); }, +Property::primitive, 0, 0,

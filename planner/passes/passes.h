@@ -35,6 +35,10 @@ Graph synchronize_batch_norm(const Graph& graph, std::int64_t samples, std::int6
 // kept. BatchNormalization + Relu stay together. Before differentiation.
 Graph pool_before_relu(const Graph& graph);
 
+// Attention that a model writes out (products, scale, masks, softmax, dropout) becomes AttentionTraining where that is offered and computes
+// the same. Once composites are expanded, before differentiation.
+Graph match_attention(const Graph& graph, const Fuses& fuses, bool training);
+
 // Bias and activation into the producing node, flatten + InnerProduct; BatchNormalization + Add + Relu where that is offered.
 // Before differentiation.
 Graph fuse_layers(const Graph& graph, const Fuses& fuses = {});

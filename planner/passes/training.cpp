@@ -29,6 +29,7 @@ constexpr Pass passes[] = {
      [](const PassContext& c) { return c.synchronized(); }},
     {"simplify", simplified, 0, 0, +Property::primitive},  // what was a view of a parameter is a parameter, by which products go
     {"expand_again", [](Graph g, PassContext&) { return expand_again(std::move(g), true); }, 0, +Property::primitive},
+    {"match_attention", [](Graph g, PassContext& c) { return match_attention(g, c.fuses, true); }, +Property::primitive},
     {"pool_before_relu", [](Graph g, PassContext&) { return pool_before_relu(g); }},
     {"simplify", simplified},
     {"fuse_layers", [](Graph g, PassContext& c) { return fuse_layers(g, c.fuses); }, +Property::primitive},

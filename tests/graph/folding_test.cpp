@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tests/graph/notation.h"
 
 namespace tandem {
@@ -52,6 +54,10 @@ TEST(Folding, GivesTheseValues) {
       {"Equal", {ints({1, 2}), ints({2})}, {}, {Tensor::of<bool>(Shape{2}, {false, true})}},
       {"Less", {floats({1, 2}), floats({2})}, {}, {Tensor::of<bool>(Shape{2}, {true, false})}},
       {"Not", {Tensor::of<bool>(Shape{1}, {true})}, {}, {Tensor::of<bool>(Shape{1}, {false})}},
+      {"IsNaN", {floats({1, NAN, INFINITY})}, {}, {Tensor::of<bool>(Shape{3}, {false, true, false})}},
+      {"Trilu", {matrix(2, 3, {1, 2, 3, 4, 5, 6})}, {}, {matrix(2, 3, {1, 2, 3, 0, 5, 6})}},
+      {"Trilu", {matrix(2, 3, {1, 2, 3, 4, 5, 6})}, {{"upper", I{0}}, {"k", I{1}}}, {matrix(2, 3, {1, 2, 0, 4, 5, 6})}},
+      {"Trilu", {matrix(2, 2, {1, 2, 3, 4})}, {{"k", INT64_MIN}}, {matrix(2, 2, {1, 2, 3, 4})}},
       {"Where", {Tensor::of<bool>(Shape{2}, {true, false}), ints({1, 2}), ints({3})}, {}, {ints({1, 3})}},
       {"Cast", {floats({-1.7F})}, {{"to", I{7}}}, {ints({-1})}},
       {"Shape", {matrix(2, 3, {0, 0, 0, 0, 0, 0})}, {{"start", I{-1}}}, {ints({3})}},

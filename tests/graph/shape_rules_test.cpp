@@ -53,6 +53,12 @@ const Row rows[] = {
     {"a column", "MatMul", {"f[4,2,3]", "f[3]"}, {}, {"f[4,2]"}},
     {"two vectors", "MatMul", {"f[3]", "f[3]"}, {}, {"f[]"}},
 
+    {"apart", "Attention", {"f[2,4,5,8]", "f[2,2,7,8]", "f[2,2,7,6]"}, {}, {"f[2,4,5,6]", "f[2,2,7,8]", "f[2,2,7,6]", "f[2,4,5,7]"}},
+    {"heads together", "Attention", {"f[2,5,32]", "f[2,7,16]", "f[2,7,12]"}, {{"q_num_heads", I{4}}, {"kv_num_heads", I{2}}}, {"f[2,5,24]"}},
+    {"behind a past", "Attention", {"f[2,4,5,8]", "f[2,4,7,8]", "f[2,4,7,6]", "b[5,9]", "f[2,4,2,8]", "f[2,4,2,6]"}, {}, {"f[2,4,5,6]", "f[2,4,9,8]", "f[2,4,9,6]", "f[2,4,5,9]"}},
+    {"log sums", "AttentionTraining", {"f[2,4,5,8]", "f[2,2,7,8]", "f[2,2,7,6]", "f[1,4,1,7]"}, {{"scale", 1.0F}}, {"f[2,4,5,6]", "f[2,4,5]"}},
+    {"a triangle", "Trilu", {"f[2,3,4]"}, {{"k", I{1}}}, {"f[2,3,4]"}},
+    {"what is no number", "IsNaN", {"f[2,3]"}, {}, {"b[2,3]"}},
     {"running statistics", "BatchNormalization", {"f[2,3,4]", "f[3]", "f[3]", "f[3]", "f[3]"}, {}, {"f[2,3,4]"}},
     {"training outputs", "BatchNormalizationTraining", {"f[2,3,4]", "f[3]", "f[3]"}, {{"epsilon", 1e-5F}}, {"f[2,3,4]", "f[3]", "f[3]", "u[0]"}},
     {"factors", "BatchNormalizationFactors", {"f[3]", "f[3]", "f[3]", "f[3]"}, {{"count", I{8}}, {"to", I{11}}}, {"f[3]", "f[3]", "u[0]", "d[3]", "d[3]"}},

@@ -63,6 +63,12 @@ const Rule rules[] = {
     {"embedding_backward", "GatherBackward", {"f[6,2,4]", "i[6,2]"}, {{"axis", std::int64_t{0}}, {"input_shape", Ints{9, 4}}}, 1, {"0", "0"}, {"p"}},
     {"softmax", "Softmax", {"f[6,4]"}, {{"axis", std::int64_t{1}}}, 1, {"0"}, {"0"}},
     {"softmax_over_parts", "Softmax", {"f[6,4]"}, {{"axis", std::int64_t{0}}}, 1, {"0>b"}, {"b"}},
+    {"attention_by_samples", "AttentionTraining", {"f[6,3,4,2]", "f[6,3,5,2]", "f[6,3,5,2]", "f[6,1,1,5]"}, {{"scale", 1.0F}}, 2, {"0", "0", "b>0", "b>0"}, {"0", "0"}},
+    {"attention_with_one_mask", "AttentionTraining", {"f[6,3,4,2]", "f[6,3,5,2]", "f[6,3,5,2]", "f[1,1,4,5]"}, {{"scale", 1.0F}}, 2, {"0", "0", "0", "b"}, {"0", "0"}},
+    {"attention_by_heads", "AttentionTraining", {"f[2,6,4,2]", "f[2,6,5,2]", "f[2,6,5,2]"}, {{"scale", 1.0F}}, 2, {"1", "1", "1"}, {"1", "1"}},
+    {"attention_of_shared_keys_by_heads", "AttentionTraining", {"f[2,6,4,2]", "f[2,3,5,2]", "f[2,3,5,2]"}, {{"scale", 1.0F}}, 2, {"1>b", "b", "b"}, {"b", "b"}},
+    {"attention_by_tokens", "AttentionTraining", {"f[2,3,6,2]", "f[2,3,5,2]", "f[2,3,5,2]"}, {{"scale", 1.0F}}, 2, {"2>b", "b", "b"}, {"b", "b"}},
+    {"attention_backward", "AttentionBackward", {"f[6,3,4,2]", "f[6,3,5,2]", "f[6,3,5,2]", "f[6,3,4,2]", "f[6,3,4]", "f[6,3,4,2]"}, {{"scale", 1.0F}}, 3, {"0", "0", "0", "0", "0", "0"}, {"0", "0", "0"}},
     {"update", "SgdUpdate", {"f[8]", "f[6,4]!", "f[6,4]"}, {{"tensors", std::int64_t{1}}}, 1, {"b", "b", "p>b"}, {"b"}},
     {"update_of_a_part", "SgdUpdate", {"f[8]", "f[6,4]!", "f[6,4]"}, {{"tensors", std::int64_t{1}}}, 1, {"b", "0", "p>0"}, {"0"}},
 };

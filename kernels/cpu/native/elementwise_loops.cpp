@@ -128,6 +128,24 @@ template <class F>
 MicroOp logic(DType in) {
   return in == DType::boolean ? loop2<bool, bool, F> : nullptr;
 }
+template <class T>
+void nan_loop(void* y, const void* a, const void*, const void*, std::int64_t n, const double*) {
+  for (std::int64_t i = 0; i < n; ++i) static_cast<bool*>(y)[i] = static_cast<const T*>(a)[i] != static_cast<const T*>(a)[i];
+}
+// Of 16 bits by their magnitude: what lies above infinity's.
+template <std::uint16_t infinity>
+void narrow_nan_loop(void* y, const void* a, const void*, const void*, std::int64_t n, const double*) {
+  for (std::int64_t i = 0; i < n; ++i) static_cast<bool*>(y)[i] = (static_cast<const std::uint16_t*>(a)[i] & 0x7fffu) > infinity;
+}
+MicroOp not_a_number(DType in) {
+  switch (in) {
+    case DType::float32: return nan_loop<float>;
+    case DType::float64: return nan_loop<double>;
+    case DType::bfloat16: return narrow_nan_loop<0x7f80>;
+    case DType::float16: return narrow_nan_loop<0x7c00>;
+    default: return nullptr;
+  }
+}
 template <template <class> class Of>
 MicroOp by_size(DType in) {
   switch (size_of(in)) {
@@ -182,6 +200,7 @@ const Row rows[] = {
     logical("Or", [](bool a, bool b) { return a || b; }),
     logical("Xor", [](bool a, bool b) { return a != b; }),
     {"Not", 1, [](DType in) -> MicroOp { return in == DType::boolean ? loop1<bool, decltype([](bool a) { return !a; })> : nullptr; }},
+    {"IsNaN", 1, not_a_number},
     {"Where", 3, by_size<Choose>},
     {"Identity", 1, by_size<Move>},
 };

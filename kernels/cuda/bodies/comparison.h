@@ -6,13 +6,13 @@
 
 namespace tandem::cuda {
 
-enum class Comparison : std::uint8_t { equal, greater, greater_or_equal, less, less_or_equal, both, either, one, negation };
+enum class Comparison : std::uint8_t { equal, greater, greater_or_equal, less, less_or_equal, both, either, one, negation, no_number };
 
 template <class T>
 struct CompareBody {
   static constexpr int threads = 256;
   static constexpr bool cooperative = false;
-  const T *a, *b;  // b null for the negation
+  const T *a, *b;  // b null for those of one operand
   std::uint8_t* y;
   std::uint32_t elements;
   Comparison comparison;
@@ -41,6 +41,7 @@ struct CompareBody {
       case Comparison::either: return left != zero || right != zero;
       case Comparison::one: return (left != zero) != (right != zero);
       case Comparison::negation: return left == zero;
+      case Comparison::no_number: return left != left;
     }
     return false;
   }

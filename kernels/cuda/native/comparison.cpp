@@ -15,6 +15,7 @@ constexpr ComparisonRow comparisons[] = {
     {"Equal", Comparison::equal}, {"Greater", Comparison::greater}, {"GreaterOrEqual", Comparison::greater_or_equal},
     {"Less", Comparison::less},   {"LessOrEqual", Comparison::less_or_equal}, {"And", Comparison::both},
     {"Or", Comparison::either},   {"Xor", Comparison::one}, {"Not", Comparison::negation},
+    {"IsNaN", Comparison::no_number},
 };
 
 template <class F>

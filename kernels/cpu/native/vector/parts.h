@@ -14,6 +14,8 @@ template <class T>
 const Updates<T>& updates();
 template <class T>
 const Dropping<T>& dropping();
+template <class T>
+const Attending<T>& attending();
 void philox_run(std::uint32_t* words, std::int64_t first, std::int64_t n, const PhiloxState& state);
 void philox_at(std::uint32_t* words, const std::int64_t* elements, std::int64_t n, const PhiloxState& state);
 const ConvolutionTiles& convolution_tiles();

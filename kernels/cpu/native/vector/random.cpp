@@ -8,8 +8,6 @@ using std::int64_t;
 using std::uint32_t;
 using std::uint64_t;
 
-constexpr int group = 64;  // counters side by side
-
 struct Words {
   uint32_t w[4];
 };
@@ -30,22 +28,26 @@ inline Words philox(uint64_t number, const PhiloxState& state) {
   return {{c0, c1, c2, c3}};
 }
 
+// The words of `group` counters side by side; gives how many of them were wanted.
+template <int group>
+int64_t philox_group(uint32_t* words, int64_t first, int64_t left, const PhiloxState& s) {
+  const uint64_t begin = static_cast<uint64_t>(first), number = begin / 4;
+  uint32_t all[4 * group];
+  for (int k = 0; k < group; ++k) {
+    const Words w = philox(number + static_cast<uint64_t>(k), s);
+    for (int word = 0; word < 4; ++word) all[4 * k + word] = w.w[word];
+  }
+  const int64_t skip = static_cast<int64_t>(begin % 4), have = 4 * group - skip;
+  const int64_t count = left < have ? left : have;
+  for (int64_t k = 0; k < count; ++k) words[k] = all[skip + k];
+  return count;
+}
+
 }  // namespace
 
 void philox_run(uint32_t* words, int64_t first, int64_t n, const PhiloxState& state) {
   const PhiloxState s = state;
-  for (int64_t i = 0; i < n;) {
-    const uint64_t begin = static_cast<uint64_t>(first + i), number = begin / 4;
-    uint32_t all[4 * group];
-    for (int k = 0; k < group; ++k) {
-      const Words w = philox(number + static_cast<uint64_t>(k), s);
-      for (int word = 0; word < 4; ++word) all[4 * k + word] = w.w[word];
-    }
-    const int64_t skip = static_cast<int64_t>(begin % 4), left = n - i, have = 4 * group - skip;
-    const int64_t count = left < have ? left : have;
-    for (int64_t k = 0; k < count; ++k) words[i + k] = all[skip + k];
-    i += count;
-  }
+  for (int64_t i = 0; i < n;) i += n - i > 128 ? philox_group<64>(words + i, first + i, n - i, s) : philox_group<16>(words + i, first + i, n - i, s);
 }
 
 void philox_at(uint32_t* words, const int64_t* elements, int64_t n, const PhiloxState& state) {

@@ -95,11 +95,34 @@ struct Products {
   void (*pack)(const Panels&);
 };
 
+// A query's scores of a block of keys: at first the products q·k. `width` is a whole number of lanes (16); keys from `visible` on
+// are out of reach. Where `keep` is given a score is `fill` where that is 0, else `bias` is added if it is given.
+template <class T>
+struct ScoreRow {
+  T* scores;
+  std::int64_t visible, width;
+  T scale, fill;
+  const T* bias;
+  const std::uint8_t* keep;
+  const std::uint32_t* words;  // random ones of dropout, or null: none is dropped
+  std::uint32_t threshold;
+  T kept;                      // what is not dropped is multiplied by
+};
+template <class T>
+struct Attending {
+  // Scores become e^(score − maximum), dropped; maximum and sum, of the keys before, go on. Gives what theirs are multiplied by.
+  T (*attend)(const ScoreRow<T>& row, T* maximum, T* sum);
+  // Scores become dropped probabilities e^(score − log_sum), and `gradients`, of the dropped ones, those of the products q·k.
+  // A log_sum of ∞ means a row of zeros.
+  void (*attend_backward)(const ScoreRow<T>& row, T* gradients, T log_sum, T delta);
+};
+
 template <class T>
 struct Functions {
   const Reductions<T>* reductions;
   const Updates<T>* updates;
   const Dropping<T>* dropping;
+  const Attending<T>* attending;
 };
 
 struct Table {
