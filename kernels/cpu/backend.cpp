@@ -16,6 +16,7 @@
 
 #include "graph/half.h"
 #include "kernels/cpu/device.h"
+#include "kernels/cpu/fusions.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/machine.h"
@@ -189,6 +190,8 @@ std::vector<KernelDescription> CpuBackend::describe(const KernelRequest& request
           if (auto kept = as_kept(row, request, std::move(d))) all.push_back(std::move(*kept));
   return all;
 }
+
+bool CpuBackend::fuses(const KernelRequest& request) const { return cpu_fuses(request); }
 
 std::byte* CpuBackend::scratch(std::int64_t bytes) const {
   if (bytes > scratch_bytes_) {

@@ -96,6 +96,13 @@ const MicroRow micro_ops[] = {
     row1("Log", [](auto x) { return math::log(x); }),
     row1("Sqrt", [](auto x) { return math::sqrt(x); }),
     row1("Erf", [](auto x) { return math::erf(x); }),
+    row1("GeluErf", [](auto x) { return x * math::normal_below(x); }),
+    row1("GeluTanh", [](auto x) { return x * math::sigmoid(2 * math::gelu_bend(x)); }),
+    row1("HardSwish", [](auto x) {
+      const auto y = x / 6 + decltype(x)(0.5);
+      return x * (y < 0 ? 0 : y > 1 ? 1 : y);
+    }),
+    row1p("Swish", [](auto x, auto alpha, auto) { return x * math::sigmoid(alpha * x); }),
     row1("Abs", [](auto x) { return math::abs(x); }),
     row1("Neg", [](auto x) { return -x; }),
     row1("Reciprocal", [](auto x) { return 1 / x; }),
@@ -114,6 +121,17 @@ const MicroRow micro_ops[] = {
     row2p("HardSigmoidBackward", [](auto dy, auto x, auto alpha, auto beta) {
       const auto y = alpha * x + beta;
       return y > 0 && y < 1 ? alpha * dy : 0;
+    }),
+    row2("GeluErfBackward", [](auto dy, auto x) { return dy * (math::normal_below(x) + x * (decltype(x)(0.3989422804014327) * math::exp(decltype(x)(-0.5) * x * x))); }),
+    // With s = ½ (1 + t): ½ (1 + t) = s and ½ (1 − t²) = 2 s (1 − s).
+    row2("GeluTanhBackward", [](auto dy, auto x) {
+      const auto s = math::sigmoid(2 * math::gelu_bend(x));
+      return dy * (s + x * (2 * s * (1 - s)) * (decltype(x)(0.7978845608028654) + decltype(x)(0.10703222440890037) * x * x));
+    }),
+    row2("HardSwishBackward", [](auto dy, auto x) { return x <= -3 ? 0 : x >= 3 ? dy : dy * (x / 3 + decltype(x)(0.5)); }),
+    row2p("SwishBackward", [](auto dy, auto x, auto alpha, auto) {
+      const auto s = math::sigmoid(alpha * x);
+      return dy * s * (1 + alpha * x * (1 - s));
     }),
     row2p("ClipBackward", [](auto dy, auto y, auto low, auto high) { return y > low && y < high ? dy : 0; }),
 };

@@ -124,6 +124,17 @@ inline T sigmoid(T x) {
   return T(1) / (T(1) + exp(-x));
 }
 
+// The normal distribution: ½ (1 + erf(x/√2))
+template <class T>
+inline T normal_below(T x) {
+  return T(0.5) + T(0.5) * erf(x * T(0.7071067811865476));
+}
+// √(2/π) (x + 0.044715 x³)
+template <class T>
+inline T gelu_bend(T x) {
+  return x * (T(0.7978845608028654) + T(0.035677408136300125) * x * x);
+}
+
 inline float sqrt(float x) { return __builtin_sqrtf(x); }
 inline double sqrt(double x) { return __builtin_sqrt(x); }
 inline float abs(float x) { return __builtin_fabsf(x); }

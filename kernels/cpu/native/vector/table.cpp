@@ -20,7 +20,8 @@ const Table& table() {
                                   {&reductions<double>(), &updates<double>(), &dropping<double>()},
                                   philox_run,
                                   philox_at,
-                                  &convolution_tiles()};
+                                  &convolution_tiles(),
+                                  row_normalizations};
   return the_table;
 }
 

@@ -65,6 +65,29 @@ struct ConvolutionTiles {
   int rows[4];  // the most of so many vectors
 };
 
+// Rows of n elements, one after the other. Scale, bias and the statistics are float where elements are bfloat16, else as these.
+struct NormalizedRows {
+  const void *x, *addend;        // addend and sum: both or none
+  void *sum, *y;
+  const void *scale, *bias;      // of n
+  void *mean, *inverse_deviation;  // of rows
+  std::int64_t rows, n;
+  double epsilon;
+  bool rms;
+};
+struct NormalizedRowsBackward {
+  const void *dy, *x, *dsum;
+  void* dx;                      // may be dy or dsum
+  const void *scale, *mean, *inverse_deviation;
+  void *dscale, *dbias;          // of n, added to; both or none
+  std::int64_t rows, n;
+  bool rms;
+};
+struct RowNormalizations {
+  void (*forward[2])(const NormalizedRows&);               // without addend, with it
+  void (*backward[2][2])(const NormalizedRowsBackward&);   // the same of dsum; without dscale and dbias, with them
+};
+
 template <class T>
 struct Functions {
   const Reductions<T>* reductions;
@@ -84,6 +107,7 @@ struct Table {
   void (*philox_run)(std::uint32_t* words, std::int64_t first, std::int64_t n, const PhiloxState& state);
   void (*philox_at)(std::uint32_t* words, const std::int64_t* elements, std::int64_t n, const PhiloxState& state);
   const ConvolutionTiles* convolution;
+  const RowNormalizations* row_normalizations;  // of float, double, bfloat16
 
   template <class T>
   const Functions<T>& of() const {

@@ -1,0 +1,27 @@
+// The forms of nodes by which a step on a CPU gains: what passes may make of several nodes. A row says of which forms that is
+// true; all of them have kernels.
+#include "kernels/cpu/fusions.h"
+
+#include <algorithm>
+
+namespace tandem {
+namespace {
+
+// Not of float16, which no kernel reads.
+bool is_row_normalization(const KernelRequest& request) { return request.inputs[0].dtype != DType::float16; }
+
+struct Form {
+  std::string_view op;
+  bool (*gains)(const KernelRequest& request);
+};
+constexpr Form forms[] = {
+    {"RowNormalization", is_row_normalization},
+};
+
+}  // namespace
+
+bool cpu_fuses(const KernelRequest& request) {
+  return std::any_of(std::begin(forms), std::end(forms), [&](const Form& form) { return form.op == request.op && form.gains(request); });
+}
+
+}  // namespace tandem
