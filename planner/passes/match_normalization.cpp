@@ -30,16 +30,18 @@ class Matcher {
 
   // What the node's first output is, where it is a normalization; scale and bias where it is such a one's end.
   std::optional<Normal> match(const Node& node) const {
-    if (!node.op->domain.empty()) return std::nullopt;
-    const std::string_view op = node.op->name;
-    if (op == "LayerNormalization" || op == "RMSNormalization") return written(node);
-    if (!is_float(graph_[node.outputs[0]].type.dtype)) return std::nullopt;
-    if (op == "Add") {
-      if (auto found = folded(node)) return found;
-      return biased(node);
-    }
-    if (op == "Mul" || op == "Div") return scaled(node);
-    return std::nullopt;
+    if (!node.op->domain.empty() || !is_float(graph_[node.outputs[0]].type.dtype)) return std::nullopt;
+    auto found = [&]() -> std::optional<Normal> {
+      const std::string_view op = node.op->name;
+      if (op == "LayerNormalization" || op == "RMSNormalization") return written(node);
+      if (op == "Mul" || op == "Div") return scaled(node);
+      if (op != "Add") return std::nullopt;
+      auto sum = folded(node);
+      return sum ? sum : biased(node);
+    }();
+    if (found)
+      for (ValueId* const v : {&found->x, &found->scale, &found->bias}) *v = p_.through(*v);
+    return found;
   }
 
  private:

@@ -8,6 +8,8 @@ namespace {
 // Of one operand: so short that the processor still loads for one instruction while it stores for another (measured:
 // a program of four on large tensors runs twice as fast as with 8192).
 constexpr std::int64_t chunk_bytes = 2048;
+// One instruction alone keeps nothing between instructions: what counts is how rarely it begins.
+constexpr std::int64_t long_chunk_bytes = 16384;
 constexpr std::int64_t line = 64;
 
 std::int64_t to_line(std::int64_t bytes) { return (bytes + line - 1) / line * line; }
@@ -101,7 +103,7 @@ Schedule schedule(const Program& p) {
   std::size_t widest = 1;
   for (const Operand& in : p.inputs) widest = std::max(widest, size_of(in.dtype));
   for (const Instruction& code : p.code) widest = std::max(widest, size_of(code.dtype));
-  const std::int64_t room = chunk_bytes / static_cast<std::int64_t>(widest);
+  const std::int64_t room = (p.code.size() == 1 ? long_chunk_bytes : chunk_bytes) / static_cast<std::int64_t>(widest);
   s.chunk = room;
 
   for (Operand in : p.inputs) {

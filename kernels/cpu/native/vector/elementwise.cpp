@@ -96,7 +96,7 @@ const MicroRow micro_ops[] = {
     row1("Log", [](auto x) { return math::log(x); }),
     row1("Sqrt", [](auto x) { return math::sqrt(x); }),
     row1("Erf", [](auto x) { return math::erf(x); }),
-    row1("GeluErf", [](auto x) { return x * math::normal_below(x); }),
+    row1("GeluErf", [](auto x) { return x * math::normal_below(x, math::bell(x)); }),
     row1("GeluTanh", [](auto x) { return x * math::sigmoid(2 * math::gelu_bend(x)); }),
     row1("HardSwish", [](auto x) {
       const auto y = x / 6 + decltype(x)(0.5);
@@ -122,7 +122,10 @@ const MicroRow micro_ops[] = {
       const auto y = alpha * x + beta;
       return y > 0 && y < 1 ? alpha * dy : 0;
     }),
-    row2("GeluErfBackward", [](auto dy, auto x) { return dy * (math::normal_below(x) + x * (decltype(x)(0.3989422804014327) * math::exp(decltype(x)(-0.5) * x * x))); }),
+    row2("GeluErfBackward", [](auto dy, auto x) {
+      const auto bell = math::bell(x);
+      return dy * (math::normal_below(x, bell) + x * (decltype(x)(0.3989422804014327) * bell));
+    }),
     // With s = ½ (1 + t): ½ (1 + t) = s and ½ (1 − t²) = 2 s (1 − s).
     row2("GeluTanhBackward", [](auto dy, auto x) {
       const auto s = math::sigmoid(2 * math::gelu_bend(x));
