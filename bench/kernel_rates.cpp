@@ -29,6 +29,12 @@ Attributes updates(std::initializer_list<std::pair<const std::string, AttributeV
   return a;
 }
 
+// The last instruction's result.
+Attributes program(Strings ops, Ints args) {
+  const std::int64_t steps = static_cast<std::int64_t>(ops.size()), last = *std::max_element(args.begin(), args.end()) + 1;
+  return {{"ops", std::move(ops)}, {"args", std::move(args)}, {"params", Floats(static_cast<std::size_t>(2 * steps), 0.0F)}, {"results", Ints{last}}};
+}
+
 struct Row {
   const char* name;
   const char* op;
@@ -57,6 +63,9 @@ std::vector<Row> rows() {
       {"Gelu's gradient, tanh", "GeluTanhBackward", {}, {wide, wide}, {wide}},
       {"Swish", "Swish", {}, {wide}, {wide}},
       {"Swish's gradient", "SwishBackward", {}, {wide, wide}, {wide}},
+      {"max(a·b + c, 0)·a", "Elementwise", program({"Mul", "Add", "Relu", "Mul"}, {0, 1, -1, 3, 2, -1, 4, -1, -1, 5, 0, -1}), {wide, wide, wide}, {wide}},
+      {"max(a·b + c, 0)·a, bfloat16", "Elementwise", program({"Mul", "Add", "Relu", "Mul"}, {0, 1, -1, 3, 2, -1, 4, -1, -1, 5, 0, -1}), {narrow, narrow, narrow}, {narrow}},
+      {"a·sigmoid(b)", "Elementwise", program({"Sigmoid", "Mul"}, {1, -1, -1, 0, 2, -1}), {wide, wide}, {wide}},
       {"Cast to bfloat16", "Cast", {{"to", static_cast<std::int64_t>(DType::bfloat16)}}, {wide}, {narrow}},
       {"Cast to float32", "Cast", {{"to", static_cast<std::int64_t>(DType::float32)}}, {narrow}, {wide}},
       {"RowNormalization", "RowNormalization", norm, {wide, of(row), of(row)}, {wide, of(column), of(column)}},

@@ -9,6 +9,7 @@
 #include <limits>
 #include <random>
 
+#include "graph/half.h"
 #include "kernels/cpu/backend.h"
 
 namespace tandem::native_tests {
@@ -42,14 +43,14 @@ class Buffer {
   }
   Buffer(Operand operand, const Values& values) : Buffer(std::move(operand)) {
     std::memset(data(), 0, bytes_);
-    each([&]<class T>(T& at, std::size_t i) { at = static_cast<T>(values.at(i)); });
+    each([&]<class T>(T& at, std::size_t i) { at = number_as<T>(values.at(i)); });
   }
   const Operand& operand() const { return operand_; }
   std::byte* data() { return operand_.present() ? memory_.data() + start_ : nullptr; }
   std::size_t bytes() const { return bytes_; }
   Values values() {
     Values values(static_cast<std::size_t>(operand_.shape.elements()));
-    each([&]<class T>(T& at, std::size_t i) { values[i] = static_cast<double>(at); });
+    each([&]<class T>(T& at, std::size_t i) { values[i] = number_as<double>(at); });
     return values;
   }
   bool guards_intact() {
@@ -69,9 +70,9 @@ class Buffer {
   static constexpr unsigned char poison = 0xff;
   template <class F>
   void each(F&& f) {
-    if (operand_.layout.opaque()) return;
+    if (operand_.layout.opaque() || !operand_.present()) return;
     const std::vector<std::int64_t> offsets = offsets_of(operand_.shape, operand_.layout);
-    visit_number(operand_.dtype, [&]<class T>() {
+    visit_storable(operand_.dtype, [&]<class T>() {
       for (std::size_t i = 0; i < offsets.size(); ++i) f(reinterpret_cast<T*>(data())[offsets[i]], i);
     });
   }

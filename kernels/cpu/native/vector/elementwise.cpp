@@ -126,10 +126,10 @@ const MicroRow micro_ops[] = {
       const auto bell = math::bell(x);
       return dy * (math::normal_below(x, bell) + x * (decltype(x)(0.3989422804014327) * bell));
     }),
-    // With s = ½ (1 + t): ½ (1 + t) = s and ½ (1 − t²) = 2 s (1 − s).
+    // With s = 1/(1 + e): ½ (1 + t) = s and ½ (1 − t²) = 2 e s².
     row2("GeluTanhBackward", [](auto dy, auto x) {
-      const auto s = math::sigmoid(2 * math::gelu_bend(x));
-      return dy * (s + x * (2 * s * (1 - s)) * (decltype(x)(0.7978845608028654) + decltype(x)(0.10703222440890037) * x * x));
+      const auto below = -2 * math::gelu_bend(x), e = math::exp(below > 80 ? decltype(x)(80) : below), s = 1 / (1 + e);
+      return dy * (s + x * (2 * (e * s) * s) * (decltype(x)(0.7978845608028654) + decltype(x)(0.10703222440890037) * x * x));
     }),
     row2("HardSwishBackward", [](auto dy, auto x) { return x <= -3 ? 0 : x >= 3 ? dy : dy * (x / 3 + decltype(x)(0.5)); }),
     row2p("SwishBackward", [](auto dy, auto x, auto alpha, auto) {
