@@ -155,5 +155,58 @@ TEST_P(Normalizations, StayWhereNothingIsOffered) {
 }
 INSTANTIATE_TEST_SUITE_P(Rows, Normalizations, testing::ValuesIn(normalizations), [](const auto& info) { return std::string(info.param.name); });
 
+// A block of a transformer without its attention: norms before and after a residual, Gelu between products of tokens.
+Graph tokens(std::int64_t n) {
+  Builder b;
+  b.graph.name = "tokens";
+  const auto norm = [&](ValueId v, const std::string& name) {
+    return b.node("LayerNormalization", {v, b.weight(name + "_scale", {8}, 0.5F), b.weight(name + "_bias", {8}, 0.1F)});
+  };
+  const auto dense = [&](ValueId v, const std::string& name, std::int64_t in, std::int64_t out) {
+    return b.node("Add", {b.node("MatMul", {v, b.weight(name, {in, out}, 0.3F)}), b.weight(name + "_b", {out}, 0.1F)});
+  };
+  ValueId x = b.graph.add_input("x", {DType::float32, {n, 6, 8}});
+  x = dense(x, "embed", 8, 8);
+  x = b.node("Add", {x, dense(b.node("Gelu", {dense(norm(x, "n1"), "up", 8, 24)}), "down", 24, 8)});
+  x = norm(x, "n2");
+  x = b.node("Add", {x, dense(b.node("Swish", {dense(x, "up2", 8, 16)}), "down2", 16, 8)});
+  x = b.node("RMSNormalization", {x, b.weight("n3", {8}, 1)});
+  x = b.node("ReduceMean", {x}, {{"axes", Ints{1}}, {"keepdims", std::int64_t{0}}});
+  b.graph.outputs = {dense(x, "head", 8, 5)};
+  return b.graph;
+}
+
+TEST(Normalizations, TrainOnSeveralDevicesAsOnOneAndAsTheirParts) {
+  using namespace small_models;
+  AskedCpu expands;
+  expands.gains = [](const KernelRequest&) { return false; };
+  const Trained one = train(tokens, options_for(8, {1}), 6, 0.05);
+  const std::vector<Step>& steps = one.plan.devices[0].steps;
+  const auto count = [&](std::string_view op, std::size_t outputs) {
+    return std::count_if(steps.begin(), steps.end(), [&](const Step& s) { return s.op() == op && s.outputs.size() == outputs; });
+  };
+  EXPECT_EQ(count("RowNormalization", 4), 2);  // behind a residual's sum
+  EXPECT_EQ(count("RowNormalization", 3), 1);
+  EXPECT_EQ(count("RowNormalizationBackward", 3), 2);
+  EXPECT_EQ(count("RowNormalizationBackward", 2), 1);
+  EXPECT_EQ(count("ReduceSum", 1), 0) << "a bias's gradient is the product's";
+  expect_close(one, train_on(expands, tokens, options_for(8, {1}), 6, 0.05));
+  for (const std::vector<double>& devices : {std::vector<double>{1, 1}, {2, 1}, {1, 1, 1, 1}, {1, 0}}) expect_close(train(tokens, options_for(8, devices), 6, 0.05), one);
+  const Trained again = train(tokens, options_for(8, {1}), 6, 0.05);
+  EXPECT_EQ(again.losses, one.losses);
+}
+
+TEST(FuseLayers, TheBiasOfAProductOfTokensIsTheProducts) {
+  Network n;
+  const ValueId rows = n.node("Reshape", {n.x}, {{"shape", Ints{6, 8}}});
+  const ValueId product = n.node("Reshape", {n.node("InnerProduct", {rows, n.parameter("w", {4, 8})})}, {{"shape", Ints{2, 3, 4}}});
+  n.graph.outputs = {n.op("Add", product, n.parameter("b", {4}))};
+  const Graph got = fuse_layers(n.graph);
+  EXPECT_EQ(test::expression(got, got.outputs[0]), "Reshape(InnerProduct(Reshape(x), w, b))");
+  n.graph.outputs = {n.op("Add", product, n.parameter("c", {3, 1}))};
+  const Graph other = fuse_layers(n.graph);
+  EXPECT_EQ(test::expression(other, other.outputs[0]), "Add(Reshape(InnerProduct(Reshape(x), w)), c)");
+}
+
 }  // namespace
 }  // namespace tandem
