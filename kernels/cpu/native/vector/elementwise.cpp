@@ -44,14 +44,39 @@ void binary_with(void* y, const void* a, const void* b, const void*, int64_t n, 
   for (int64_t i = 0; i < n; ++i) out[i] = F{}(first[i], second[i], p, q);
 }
 
+// bfloat16, the upper half of a float.
+using Half = std::uint16_t;
+inline float widened(Half h) { return math::from_bits(static_cast<std::int32_t>(static_cast<std::uint32_t>(h) << 16)); }
+inline Half narrowed(float x) {
+  const std::uint32_t b = static_cast<std::uint32_t>(math::bits(x)), rounded = (b + 0x7fffu + (b >> 16 & 1u)) >> 16, quiet = b >> 16 | 0x40u;
+  return static_cast<Half>((b & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
+}
+template <class F, bool two, bool with>
+void halves(void* y, const void* a, const void* b, const void*, int64_t n, const double* params) {
+  Half* const out = static_cast<Half*>(y);
+  const Half *const first = static_cast<const Half*>(a), *const second = static_cast<const Half*>(b);
+  [[maybe_unused]] const float p = with ? static_cast<float>(params[0]) : 0, q = with ? static_cast<float>(params[1]) : 0;
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    if constexpr (two && with)
+      out[i] = narrowed(F{}(widened(first[i]), widened(second[i]), p, q));
+    else if constexpr (two)
+      out[i] = narrowed(F{}(widened(first[i]), widened(second[i])));
+    else if constexpr (with)
+      out[i] = narrowed(F{}(widened(first[i]), p, q));
+    else
+      out[i] = narrowed(F{}(widened(first[i])));
+  }
+}
+
 template <class F>
-constexpr MicroRow row1(const char* name, F) { return {name, 1, unary<float, F>, unary<double, F>}; }
+constexpr MicroRow row1(const char* name, F) { return {name, 1, unary<float, F>, unary<double, F>, halves<F, false, false>}; }
 template <class F>
-constexpr MicroRow row1p(const char* name, F) { return {name, 1, unary_with<float, F>, unary_with<double, F>}; }
+constexpr MicroRow row1p(const char* name, F) { return {name, 1, unary_with<float, F>, unary_with<double, F>, halves<F, false, true>}; }
 template <class F>
-constexpr MicroRow row2(const char* name, F) { return {name, 2, binary<float, F>, binary<double, F>}; }
+constexpr MicroRow row2(const char* name, F) { return {name, 2, binary<float, F>, binary<double, F>, halves<F, true, false>}; }
 template <class F>
-constexpr MicroRow row2p(const char* name, F) { return {name, 2, binary_with<float, F>, binary_with<double, F>}; }
+constexpr MicroRow row2p(const char* name, F) { return {name, 2, binary_with<float, F>, binary_with<double, F>, halves<F, true, true>}; }
 
 float floor(float x) { return __builtin_floorf(x); }
 double floor(double x) { return __builtin_floor(x); }

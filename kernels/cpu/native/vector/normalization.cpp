@@ -3,6 +3,10 @@
 #include "kernels/cpu/native/vector/math.h"
 #include "kernels/cpu/native/vector/parts.h"
 
+#if defined(__AVX512BW__)
+#include <immintrin.h>
+#endif
+
 namespace tandem::vector::TANDEM_ISA {
 namespace {
 
@@ -29,6 +33,17 @@ struct Plain {
 struct Bfloat16 {
   using Element = std::uint16_t;
   using Sum = float;
+#if defined(__AVX512BW__)
+  static Lanes<float> load(const Element* p) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))), 16));
+  }
+  static void store(Element* p, Lanes<float> v) {
+    const __m512i b = _mm512_castps_si512(v), high = _mm512_srli_epi32(b, 16);
+    const __m512i rounded = _mm512_srli_epi32(_mm512_add_epi32(b, _mm512_add_epi32(_mm512_set1_epi32(0x7fff), _mm512_and_si512(high, _mm512_set1_epi32(1)))), 16);
+    const __m512i result = _mm512_mask_or_epi32(rounded, _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), high, _mm512_set1_epi32(0x40));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(result));
+  }
+#else
   static Lanes<float> load(const Element* p) {
     const Words wide = __builtin_convertvector(*reinterpret_cast<const Halves*>(p), Words) << 16;
     return reinterpret_cast<const Lanes<float>&>(wide);
@@ -37,6 +52,7 @@ struct Bfloat16 {
     const Words b = reinterpret_cast<const Words&>(v), rounded = (b + 0x7fffu + (b >> 16 & 1u)) >> 16, quiet = b >> 16 | 0x40u;
     *reinterpret_cast<Halves*>(p) = __builtin_convertvector((b & 0x7fffffffu) > 0x7f800000u ? quiet : rounded, Halves);
   }
+#endif
   static float get(const Element* p) { return math::from_bits(static_cast<std::int32_t>(static_cast<std::uint32_t>(*p) << 16)); }
   static void put(Element* p, float v) {
     const std::uint32_t b = static_cast<std::uint32_t>(math::bits(v)), rounded = (b + 0x7fffu + (b >> 16 & 1u)) >> 16, quiet = b >> 16 | 0x40u;

@@ -11,7 +11,7 @@ using MicroOp = void (*)(void* y, const void* a, const void* b, const void* c, s
 struct MicroRow {
   const char* name;   // the operator's
   int arity;
-  MicroOp float32, float64;
+  MicroOp float32, float64, bfloat16;  // the last computes in float and rounds what it gives
 };
 
 enum Reduction { reduce_sum, reduce_max, reduce_min, reduce_prod };
