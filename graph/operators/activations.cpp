@@ -1,6 +1,4 @@
-// Activations that are compositions of others.
-#include <cmath>
-
+// Activations that are compositions of others, in one step where it pays.
 #include "graph/operators/rules.h"
 
 namespace tandem::operator_rows {
@@ -31,25 +29,40 @@ Operator gelu() {
               },
           .follow = follow_broadcast,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> {
-            const ValueId x = e.x();
-            ValueId bend;
-            if (e.attributes().text("approximate", "none") == "tanh") {
-              const ValueId cube = e.mul(e.mul(x, x), e.mul(x, 0.044715));
-              bend = e.emit("Tanh", {e.mul(e.add(x, cube), std::sqrt(2 / M_PI))});
-            } else {
-              bend = e.emit("Erf", {e.mul(x, M_SQRT1_2)});
-            }
-            return {e.mul(e.mul(x, 0.5), e.add(bend, 1.0))};
+            return {e.emit(e.attributes().text("approximate", "none") == "tanh" ? "GeluTanh" : "GeluErf", {e.x()})};
           },
           .precision = PrecisionRole::parts, .rectifies = true, .operands = {{"X"}}};
 }
 
+// Gelu's two forms, for one pass over memory each way
+Operator gelu_erf() {
+  return {.name = "GeluErf",
+          .domain = "tandem",
+          .since = {1},
+          .infer = infer_same,
+          .differentiate = [](GradientContext& g) { g.set_dx(g.emit("GeluErfBackward", {g.dy(), g.x()})); },
+          .elementwise = true,
+          .precision = PrecisionRole::follows};
+}
+Operator gelu_tanh() {
+  return {.name = "GeluTanh",
+          .domain = "tandem",
+          .since = {1},
+          .infer = infer_same,
+          .differentiate = [](GradientContext& g) { g.set_dx(g.emit("GeluTanhBackward", {g.dy(), g.x()})); },
+          .elementwise = true,
+          .precision = PrecisionRole::follows};
+}
+
 // y = x · hard_sigmoid(x; 1/6, 1/2)
 Operator hard_swish() {
-  return {.name = "HardSwish", .since = {14, 22}, .types = {{"T", types::floats}}, .infer = infer_same, .follow = follow_broadcast, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
-            return {e.mul(e.x(), e.emit("HardSigmoid", {e.x()}, {{"alpha", 1.0F / 6}, {"beta", 0.5F}}))};
-          },
-          .precision = PrecisionRole::parts, .rectifies = true, .operands = {{"X"}}};
+  return {.name = "HardSwish",
+          .since = {14, 22}, .types = {{"T", types::floats}},
+          .infer = infer_same,
+          .differentiate = [](GradientContext& g) { g.set_dx(g.emit("HardSwishBackward", {g.dy(), g.x()})); },
+          .elementwise = true,
+          .rectifies = true,
+          .operands = {{"X"}}};
 }
 
 // y = x · tanh(softplus(x))
@@ -99,11 +112,13 @@ Operator softsign() {
 
 // y = x · sigmoid(αx)
 Operator swish() {
-  return {.name = "Swish", .since = {24}, .types = {{"T", types::floats}}, .infer = infer_same, .follow = follow_broadcast, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
-            const double alpha = e.attributes().real("alpha", 1.0F);
-            return {e.mul(e.x(), e.emit("Sigmoid", {alpha == 1 ? e.x() : e.mul(e.x(), alpha)}))};
-          },
-          .precision = PrecisionRole::parts, .operands = {{"X"}}};
+  return {.name = "Swish",
+          .since = {24}, .types = {{"T", types::floats}},
+          .infer = infer_same,
+          .differentiate = [](GradientContext& g) { g.set_dx(g.emit("SwishBackward", {g.dy(), g.x()}, {{"alpha", g.attributes().real("alpha", 1.0F)}})); },
+          .elementwise = true,
+          .parameters = {{"alpha", 1.0F}},
+          .operands = {{"X"}}};
 }
 
 // y = x > α ? x : 0

@@ -57,6 +57,27 @@ bool add_bias(const Pair& p, Node& fused) {
   return true;
 }
 
+// A product of tokens [N,T,I] is that of rows [N·T,I], reshaped: a bias along the last axis is the product's.
+bool add_bias_before_reshape(const Pair& p, Node& fused) {
+  if (!p.match.only(p.match.graph[p.before].inputs[0], {"InnerProduct"}).present()) return false;
+  const Node product = p.to[p.to[p.first.inputs[0]].producer];
+  if (product.op->name != "InnerProduct" || product.inputs.size() > 2 || product.attributes.has("activation")) return false;
+  const ValueId y = p.first.outputs[0], bias = p.second.inputs[0] == y ? p.second.inputs[1] : p.second.inputs[0];
+  const Shape out = p.to[y].type.shape, of = p.to[bias].type.shape;
+  const std::int64_t features = p.to[product.outputs[0]].type.shape[1];
+  if (p.to[p.second.outputs[0]].type != p.to[y].type || p.to[bias].kind != ValueKind::parameter) return false;
+  if (out.rank() == 0 || out[out.rank() - 1] != features || of.rank() == 0 || of.elements() != features || of[of.rank() - 1] != features) return false;
+  GraphBuilder b(p.to, p.second.name, p.second.origin);
+  std::vector<ValueId> inputs = product.inputs;
+  inputs.push_back(b.reshape(bias, Shape{features}));
+  std::vector<std::string> origin = product.origin;
+  origin.insert(origin.end(), p.second.origin.begin(), p.second.origin.end());
+  const NodeId id = p.to.add_node(*product.op, product.name, product.attributes, std::move(inputs), 1, origin);
+  fused = p.first;
+  fused.inputs[0] = p.to[id].outputs[0];
+  return true;
+}
+
 bool add_relu(const Pair& p, Node& fused) {
   if (p.first.attributes.has("activation")) return false;
   fused = p.first;
@@ -123,6 +144,7 @@ struct Row {
 };
 const Row layer_rows[] = {
     {"Add", {"Conv", "InnerProduct"}, add_bias},
+    {"Add", {"Reshape"}, add_bias_before_reshape},
     {"Relu", {"Add"}, add_relu_to_normalized, true},
     {"Relu", {"Conv", "InnerProduct", "BatchNormalization", "BatchNormalizationTraining"}, add_relu},
     {"InnerProduct", {"Reshape"}, flatten_into_inner_product},

@@ -19,6 +19,13 @@ Graph freeze(const Graph& model, const CompileOptions& options, std::vector<std:
 void check_patterns(const Graph& model, const CompileOptions& options);
 bool is_frozen(const std::string& parameter, const CompileOptions& options);
 
+// Activations that are written out (Gelu, Swish, HardSwish) become the operators that they are. Before expand.
+Graph match_activations(const Graph& graph);
+
+// LayerNormalization, RMSNormalization and what exporters write for them, with the residual's sum before it, become
+// RowNormalization where that is offered. Before expand.
+Graph match_normalization(const Graph& graph, const Fuses& fuses);
+
 // Rewrites composite operators into the operators kernels know, until none is left.
 Graph expand(const Graph& graph, bool training);
 // The same once views of parameters have become parameters: products with these are others. Simplifies what it has changed.

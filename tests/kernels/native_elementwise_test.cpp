@@ -16,6 +16,8 @@ struct Row {
 };
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+double normal_below(double x) { return 0.5 * std::erfc(-x * M_SQRT1_2); }
+double gelu_bend(double x) { return std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x); }
 
 // Errors in units of float's epsilon relative to the result.
 const Row rows[] = {
@@ -54,6 +56,19 @@ const Row rows[] = {
     {"Identity", 1, -2, 2, 0, [](double x, double) { return x; }},
     {"Clip", 1, -2, 2, 0, [](double x, double) { return std::clamp(x, -0.5, 0.75); }, {{"min", -0.5F}, {"max", 0.75F}}},
     {"HardSigmoid", 1, -5, 5, 2, [](double x, double) { return std::clamp(0.25 * x + 0.5, 0.0, 1.0); }, {{"alpha", 0.25F}, {"beta", 0.5F}}},
+    {"GeluErf", 1, -5, 9, 6, [](double x, double) { return x * normal_below(x); }},
+    {"GeluTanh", 1, -2, 9, 12, [](double x, double) { return 0.5 * x * (1 + std::tanh(gelu_bend(x))); }},
+    {"HardSwish", 1, -2.9, 5, 3, [](double x, double) { return x * std::clamp(x / 6 + 0.5, 0.0, 1.0); }},
+    {"Swish", 1, -20, 20, 6, [](double x, double) { return x * sigmoid(x); }},
+    {"Swish", 1, -9, 9, 12, [](double x, double) { return x * sigmoid(1.5 * x); }, {{"alpha", 1.5F}}},
+    {"GeluErfBackward", 2, -0.4, 6, 6, [](double dy, double x) { return dy * (normal_below(x) + x * std::exp(-0.5 * x * x) / std::sqrt(2 * M_PI)); }},
+    {"GeluTanhBackward", 2, -0.4, 6, 8,
+     [](double dy, double x) {
+       const double t = std::tanh(gelu_bend(x));
+       return dy * 0.5 * (1 + t + x * (1 - t * t) * std::sqrt(2 / M_PI) * (1 + 3 * 0.044715 * x * x));
+     }},
+    {"HardSwishBackward", 2, -1.2, 5, 4, [](double dy, double x) { return x >= 3 ? dy : dy * (x / 3 + 0.5); }},
+    {"SwishBackward", 2, -1, 9, 8, [](double dy, double x) { return dy * sigmoid(x) * (1 + x * (1 - sigmoid(x))); }},
     {"ReluBackward", 2, -2, 2, 0, [](double dy, double y) { return y > 0 ? dy : 0; }},
     {"LeakyReluBackward", 2, -2, 2, 1, [](double dy, double x) { return x >= 0 ? dy : 0.25 * dy; }, {{"alpha", 0.25F}}},
     {"EluBackward", 2, -2, 2, 3, [](double dy, double y) { return y > 0 ? dy : dy * (y + 4); }, {{"alpha", 4.0F}}},

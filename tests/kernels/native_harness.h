@@ -70,7 +70,7 @@ class Buffer {
   static constexpr unsigned char poison = 0xff;
   template <class F>
   void each(F&& f) {
-    if (operand_.layout.opaque()) return;
+    if (operand_.layout.opaque() || !operand_.present()) return;
     const std::vector<std::int64_t> offsets = offsets_of(operand_.shape, operand_.layout);
     visit_storable(operand_.dtype, [&]<class T>() {
       for (std::size_t i = 0; i < offsets.size(); ++i) f(reinterpret_cast<T*>(data())[offsets[i]], i);

@@ -52,14 +52,14 @@ std::vector<Micro> loops_of(const std::vector<Call>& calls, DType in, DType out)
 DType widened(DType t) { return is_16_bit(t) ? DType::float32 : t; }
 
 // Without what depends on layouts. Nothing where an instruction has no loop for its types. 16-bit floats become float32
-// as they are loaded, and are rounded once, when the result is stored.
+// as they are loaded, and are rounded once, when the result is stored; an instruction by itself may do that in one loop.
 std::optional<Program> program_of(const KernelRequest& request) {
   Program p{.inputs = request.inputs, .outputs = request.outputs, .code = {}, .results = {}, .threads = request.options.threads};
   for (const Operand& in : p.inputs)
     if (!in.present()) return std::nullopt;
   const std::vector<Call> calls = calls_of(request);
   const DType in = p.inputs.back().dtype, out = p.outputs[0].dtype;
-  std::vector<Micro> loops = loops_of(calls, in, out);
+  std::vector<Micro> loops = calls.size() > 1 && is_16_bit(in) ? std::vector<Micro>{} : loops_of(calls, in, out);
   const bool widen = loops.empty() && is_16_bit(in);
   if (widen) loops = loops_of(calls, DType::float32, widened(out));
   if (loops.empty()) return std::nullopt;

@@ -228,9 +228,9 @@ std::optional<Micro> find_micro(std::string_view op, DType in, DType out) {
     const MicroOp run = find_cast(in, out);
     return run ? std::optional(Micro{run, 1}) : std::nullopt;
   }
-  if (in == out && (in == DType::float32 || in == DType::float64)) {
+  if (in == out && (in == DType::float32 || in == DType::float64 || in == DType::bfloat16)) {
     for (const vector::MicroRow& row : vector_rows())
-      if (row.name == op) return Micro{in == DType::float32 ? row.float32 : row.float64, row.arity};
+      if (row.name == op) return Micro{in == DType::float32 ? row.float32 : in == DType::float64 ? row.float64 : row.bfloat16, row.arity};
   }
   for (const Row& row : rows)
     if (row.op == op)

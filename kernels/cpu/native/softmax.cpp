@@ -1,9 +1,25 @@
 // Softmax: exp(x − max)/Σ exp(x − max) along one axis; LogSoftmax: x − max − log Σ exp(x − max).
 #include <cmath>
 
+#include "kernels/cpu/isa.h"
 #include "kernels/cpu/native/dense.h"
 
 namespace tandem::native {
+namespace {
+
+// A row whose elements lie side by side.
+template <class T>
+void softmax_row(const vector::Reductions<T>& v, const T* x, T* y, std::int64_t n, bool log) {
+  T top, sum;
+  v.exponentials(x, y, n, &top, &sum);
+  const T log_sum = log ? std::log(sum) : T(0);
+  if (log)
+    for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] - top - log_sum;
+  else
+    for (std::int64_t i = 0; i < n; ++i) y[i] /= sum;
+}
+
+}  // namespace
 
 Descriptions describe_softmax(const KernelRequest& request) {
   const Operand& x = request.inputs[0];
@@ -23,6 +39,10 @@ Descriptions describe_softmax(const KernelRequest& request) {
           const std::int64_t first = line / inner * inner * size + line % inner;
           const T* const in = m.in<T>(0) + first;
           T* const out = m.out<T>(0) + first;
+          if (inner == 1) {
+            softmax_row(*vector_table().of<T>().reductions, in, out, size, log);
+            continue;
+          }
           T largest = in[0];
           for (std::int64_t i = 1; i < size; ++i) largest = std::max(largest, in[i * inner]);
           T sum = 0;

@@ -24,8 +24,14 @@ namespace tandem::cuda {
   REAL(Exp, exp(a)) \
   REAL(Floor, floor(a)) \
   NUMBER(Fmod, fmod(a, b), integer_remainder(a, b)) \
+  REAL(GeluErf, a * normal_below(a)) \
+  REAL(GeluErfBackward, a * (normal_below(b) + b * C(0.3989422804014327) * exp(C(-0.5) * b * b))) \
+  REAL(GeluTanh, C(0.5) * a * (one + tanh(gelu_bend(a)))) \
+  REAL(GeluTanhBackward, C(0.5) * a * gelu_tanh_slope(b, tanh(gelu_bend(b)))) \
   REAL(HardSigmoid, between(p * a + q, zero, one)) \
   REAL(HardSigmoidBackward, p * b + q > zero && p * b + q < one ? a * p : zero) \
+  REAL(HardSwish, a * between(a / C(6) + C(0.5), zero, one)) \
+  REAL(HardSwishBackward, b <= C(-3) ? zero : b >= C(3) ? a : a * (b / C(3) + C(0.5))) \
   NUMBER(Identity, a, a) \
   REAL(LeakyRelu, a >= zero ? a : p * a) \
   REAL(LeakyReluBackward, b >= zero ? a : p * a) \
@@ -47,6 +53,8 @@ namespace tandem::cuda {
   REAL(Softplus, (a > zero ? a : zero) + log1p(exp(-fabs(a)))) \
   REAL(Sqrt, sqrt(a)) \
   NUMBER(Sub, a - b, wrapped(U(a) - U(b))) \
+  REAL(Swish, a / (one + exp(-p * a))) \
+  REAL(SwishBackward, swish_slope(a, p * b, one / (one + exp(-p * b)))) \
   REAL(Tanh, tanh(a)) \
   REAL(TanhBackward, a * (one - b * b))
 
@@ -59,6 +67,23 @@ enum class Function : unsigned char {
 template <class C>
 TANDEM_DEVICE C between(C v, C low, C high) {
   return v < low ? low : v > high ? high : v;
+}
+// The normal distribution, what Gelu's other form bends by, and slopes of activations.
+template <class C>
+TANDEM_DEVICE C normal_below(C x) {
+  return C(0.5) * (C(1) + erf(x * C(0.7071067811865476)));
+}
+template <class C>
+TANDEM_DEVICE C gelu_bend(C x) {
+  return C(0.7978845608028654) * x * (C(1) + C(0.044715) * x * x);
+}
+template <class C>
+TANDEM_DEVICE C gelu_tanh_slope(C x, C t) {
+  return C(1) + t + x * (C(1) - t * t) * C(0.7978845608028654) * (C(1) + C(0.134145) * x * x);
+}
+template <class C>
+TANDEM_DEVICE C swish_slope(C dy, C x, C s) {
+  return dy * s * (C(1) + x * (C(1) - s));
 }
 // A remainder with the divisor's sign.
 template <class C>

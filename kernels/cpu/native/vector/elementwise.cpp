@@ -44,14 +44,39 @@ void binary_with(void* y, const void* a, const void* b, const void*, int64_t n, 
   for (int64_t i = 0; i < n; ++i) out[i] = F{}(first[i], second[i], p, q);
 }
 
+// bfloat16, the upper half of a float.
+using Half = std::uint16_t;
+inline float widened(Half h) { return math::from_bits(static_cast<std::int32_t>(static_cast<std::uint32_t>(h) << 16)); }
+inline Half narrowed(float x) {
+  const std::uint32_t b = static_cast<std::uint32_t>(math::bits(x)), rounded = (b + 0x7fffu + (b >> 16 & 1u)) >> 16, quiet = b >> 16 | 0x40u;
+  return static_cast<Half>((b & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
+}
+template <class F, bool two, bool with>
+void halves(void* y, const void* a, const void* b, const void*, int64_t n, const double* params) {
+  Half* const out = static_cast<Half*>(y);
+  const Half *const first = static_cast<const Half*>(a), *const second = static_cast<const Half*>(b);
+  [[maybe_unused]] const float p = with ? static_cast<float>(params[0]) : 0, q = with ? static_cast<float>(params[1]) : 0;
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    if constexpr (two && with)
+      out[i] = narrowed(F{}(widened(first[i]), widened(second[i]), p, q));
+    else if constexpr (two)
+      out[i] = narrowed(F{}(widened(first[i]), widened(second[i])));
+    else if constexpr (with)
+      out[i] = narrowed(F{}(widened(first[i]), p, q));
+    else
+      out[i] = narrowed(F{}(widened(first[i])));
+  }
+}
+
 template <class F>
-constexpr MicroRow row1(const char* name, F) { return {name, 1, unary<float, F>, unary<double, F>}; }
+constexpr MicroRow row1(const char* name, F) { return {name, 1, unary<float, F>, unary<double, F>, halves<F, false, false>}; }
 template <class F>
-constexpr MicroRow row1p(const char* name, F) { return {name, 1, unary_with<float, F>, unary_with<double, F>}; }
+constexpr MicroRow row1p(const char* name, F) { return {name, 1, unary_with<float, F>, unary_with<double, F>, halves<F, false, true>}; }
 template <class F>
-constexpr MicroRow row2(const char* name, F) { return {name, 2, binary<float, F>, binary<double, F>}; }
+constexpr MicroRow row2(const char* name, F) { return {name, 2, binary<float, F>, binary<double, F>, halves<F, true, false>}; }
 template <class F>
-constexpr MicroRow row2p(const char* name, F) { return {name, 2, binary_with<float, F>, binary_with<double, F>}; }
+constexpr MicroRow row2p(const char* name, F) { return {name, 2, binary_with<float, F>, binary_with<double, F>, halves<F, true, true>}; }
 
 float floor(float x) { return __builtin_floorf(x); }
 double floor(double x) { return __builtin_floor(x); }
@@ -96,6 +121,13 @@ const MicroRow micro_ops[] = {
     row1("Log", [](auto x) { return math::log(x); }),
     row1("Sqrt", [](auto x) { return math::sqrt(x); }),
     row1("Erf", [](auto x) { return math::erf(x); }),
+    row1("GeluErf", [](auto x) { return x * math::normal_below(x, math::bell(x)); }),
+    row1("GeluTanh", [](auto x) { return x * math::sigmoid(2 * math::gelu_bend(x)); }),
+    row1("HardSwish", [](auto x) {
+      const auto y = x / 6 + decltype(x)(0.5);
+      return x * (y < 0 ? 0 : y > 1 ? 1 : y);
+    }),
+    row1p("Swish", [](auto x, auto alpha, auto) { return x * math::sigmoid(alpha * x); }),
     row1("Abs", [](auto x) { return math::abs(x); }),
     row1("Neg", [](auto x) { return -x; }),
     row1("Reciprocal", [](auto x) { return 1 / x; }),
@@ -114,6 +146,20 @@ const MicroRow micro_ops[] = {
     row2p("HardSigmoidBackward", [](auto dy, auto x, auto alpha, auto beta) {
       const auto y = alpha * x + beta;
       return y > 0 && y < 1 ? alpha * dy : 0;
+    }),
+    row2("GeluErfBackward", [](auto dy, auto x) {
+      const auto bell = math::bell(x);
+      return dy * (math::normal_below(x, bell) + x * (decltype(x)(0.3989422804014327) * bell));
+    }),
+    // With s = 1/(1 + e): ½ (1 + t) = s and ½ (1 − t²) = 2 e s².
+    row2("GeluTanhBackward", [](auto dy, auto x) {
+      const auto below = -2 * math::gelu_bend(x), e = math::exp(below > 80 ? decltype(x)(80) : below), s = 1 / (1 + e);
+      return dy * (s + x * (2 * (e * s) * s) * (decltype(x)(0.7978845608028654) + decltype(x)(0.10703222440890037) * x * x));
+    }),
+    row2("HardSwishBackward", [](auto dy, auto x) { return x <= -3 ? 0 : x >= 3 ? dy : dy * (x / 3 + decltype(x)(0.5)); }),
+    row2p("SwishBackward", [](auto dy, auto x, auto alpha, auto) {
+      const auto s = math::sigmoid(alpha * x);
+      return dy * s * (1 + alpha * x * (1 - s));
     }),
     row2p("ClipBackward", [](auto dy, auto y, auto low, auto high) { return y > low && y < high ? dy : 0; }),
 };

@@ -124,6 +124,56 @@ inline T sigmoid(T x) {
   return T(1) / (T(1) + exp(-x));
 }
 
+// eˣ for x ≤ 0, 0 from −87 on: in one factor
+inline float exp_below_zero(float x) {
+  x = x < -87.0F ? -87.0F : x;
+  const float shifted = x * 1.44269504F + round_magic;
+  const float n = shifted - round_magic;
+  const float r = (x - n * ln2_high) - n * ln2_low;
+  float p = 0.00139504788F;
+  p = p * r + 0.00836888235F;
+  p = p * r + 0.041666206F;
+  p = p * r + 0.166665196F;
+  p = p * r + 0.5F;
+  p = p * (r * r) + r + 1.0F;
+  return p * power_of_two(bits(shifted) - bits(round_magic));
+}
+inline double exp_below_zero(double x) { return __builtin_exp(x); }
+
+// e^(−x²/2)
+template <class T>
+inline T bell(T x) {
+  return exp_below_zero(T(-0.5) * x * x);
+}
+
+// The normal distribution Φ(x), given bell(x): below zero bell · Q(−x), with Q fitted where it matters, to a relative 2·10⁻⁷.
+inline float normal_below(float x, float bell) {
+  const float a = __builtin_fabsf(x), t = (a < 5.2F ? a : 5.2F) * (2 / 5.2F) - 1.0F;
+  float q = -0.000467582315F;
+  q = q * t + 0.0010754657F;
+  q = q * t - 0.000586301612F;
+  q = q * t + 0.000714152178F;
+  q = q * t - 0.0032459721F;
+  q = q * t + 0.00628819503F;
+  q = q * t - 0.0097513739F;
+  q = q * t + 0.0161443818F;
+  q = q * t - 0.0264700167F;
+  q = q * t + 0.0410641655F;
+  q = q * t - 0.0606158487F;
+  q = q * t + 0.0848860964F;
+  q = q * t - 0.111787654F;
+  q = q * t + 0.136902705F;
+  const float tail = q * bell;
+  return x > 0.0F ? 1.0F - tail : tail;
+}
+inline double normal_below(double x, double) { return 0.5 * __builtin_erfc(-x * 0.7071067811865476); }
+
+// √(2/π) (x + 0.044715 x³)
+template <class T>
+inline T gelu_bend(T x) {
+  return x * (T(0.7978845608028654) + T(0.035677408136300125) * x * x);
+}
+
 inline float sqrt(float x) { return __builtin_sqrtf(x); }
 inline double sqrt(double x) { return __builtin_sqrt(x); }
 inline float abs(float x) { return __builtin_fabsf(x); }

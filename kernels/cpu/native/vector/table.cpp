@@ -21,7 +21,8 @@ const Table& table() {
                                   philox_run,
                                   philox_at,
                                   &convolution_tiles(),
-                                  &products()};
+                                  &products(),
+                                  row_normalizations};
   return the_table;
 }
 

@@ -11,7 +11,7 @@ using MicroOp = void (*)(void* y, const void* a, const void* b, const void* c, s
 struct MicroRow {
   const char* name;   // the operator's
   int arity;
-  MicroOp float32, float64;
+  MicroOp float32, float64, bfloat16;  // the last computes in float and rounds what it gives
 };
 
 enum Reduction { reduce_sum, reduce_max, reduce_min, reduce_prod };
@@ -115,6 +115,27 @@ struct Attending {
   // Scores become dropped probabilities e^(score − log_sum), and `gradients`, of the dropped ones, those of the products q·k.
   // A log_sum of ∞ means a row of zeros.
   void (*attend_backward)(const ScoreRow<T>& row, T* gradients, T log_sum, T delta);
+// Rows of n elements, one after the other. Scale, bias and the statistics are float where elements are bfloat16, else as these.
+struct NormalizedRows {
+  const void *x, *addend;        // addend and sum: both or none
+  void *sum, *y;
+  const void *scale, *bias;      // of n
+  void *mean, *inverse_deviation;  // of rows
+  std::int64_t rows, n;
+  double epsilon;
+  bool rms;
+};
+struct NormalizedRowsBackward {
+  const void *dy, *x, *dsum;
+  void* dx;                      // may be dy or dsum
+  const void *scale, *mean, *inverse_deviation;
+  void *dscale, *dbias;          // of n, added to; both or none
+  std::int64_t rows, n;
+  bool rms;
+};
+struct RowNormalizations {
+  void (*forward[2])(const NormalizedRows&);               // without addend, with it
+  void (*backward[2][2])(const NormalizedRowsBackward&);   // the same of dsum; without dscale and dbias, with them
 };
 
 template <class T>
@@ -138,6 +159,7 @@ struct Table {
   void (*philox_at)(std::uint32_t* words, const std::int64_t* elements, std::int64_t n, const PhiloxState& state);
   const ConvolutionTiles* convolution;
   const Products* products;
+  const RowNormalizations* row_normalizations;  // of float, double, bfloat16
 
   template <class T>
   const Functions<T>& of() const {

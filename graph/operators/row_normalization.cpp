@@ -1,0 +1,126 @@
+// Normalization of rows as one kernel: what LayerNormalization and RMSNormalization become, written out or not, where backends
+// offer it. A row is everything from axis `axis` on.
+#include <algorithm>
+
+#include "graph/operators/gradient_rules.h"
+
+namespace tandem::operator_rows {
+namespace {
+
+int first_axis(const InferContext& c) {
+  const int rank = c.shape(0).rank();
+  const std::int64_t axis = c.attributes().integer("axis");
+  if (axis < 0 || axis >= rank) c.fail("axis is ", axis, ", expected 0 to ", rank - 1);
+  return static_cast<int>(axis);
+}
+
+Shape row_of(const Shape& x, int axis) { return Shape(Ints(x.begin() + axis, x.end())); }
+Shape statistics_of(Shape x, int axis) {
+  for (int i = axis; i < x.rank(); ++i) x[i] = 1;
+  return x;
+}
+DType statistics_type(DType x) { return size_of(x) == 2 ? DType::float32 : x; }
+
+// The operand, where it is given, is of what statistics are held in.
+void expect_wide(const InferContext& c, int input, const Shape& shape) {
+  if (!c.has_input(input)) return;
+  expect_shape(c, input, shape);
+  expect_dtype(c, input, statistics_type(c.input(0).dtype));
+}
+
+void infer_forward(InferContext& c) {
+  const int axis = first_axis(c);
+  const TensorType x = c.input(0);
+  for (int i = 1; i < 3; ++i) expect_wide(c, i, row_of(x.shape, axis));
+  if (c.has_input(3) != (c.outputs() > 3)) c.fail("it has an addend and no output for the sum, or such an output and no addend");
+  if (c.has_input(3)) {
+    expect_shape(c, 3, x.shape);
+    expect_dtype(c, 3, x.dtype);
+    c.set_output(3, x);
+  }
+  c.set_output(0, x);
+  for (int i = 1; i < 3; ++i) c.set_output(i, statistics_type(x.dtype), statistics_of(x.shape, axis));
+}
+
+void infer_backward(InferContext& c) {
+  const int axis = first_axis(c);
+  const TensorType x = c.input(0);
+  expect_same(c, 1, 2);
+  expect_same(c, 5, 6);
+  expect_wide(c, 2, row_of(x.shape, axis));
+  for (int i = 3; i < 5; ++i) expect_wide(c, i, statistics_of(x.shape, axis));
+  c.set_output(0, x);
+  for (int i = 1; i < 3; ++i)
+    if (c.has_output(i)) c.set_output(i, statistics_type(x.dtype), row_of(x.shape, axis));
+}
+
+// Rows are split, none is cut; operands of x's shape lie as x does, and so do the statistics.
+void place_split_rows(PlaceContext& c, std::initializer_list<int> like_x) {
+  if (!c.split(0) || c.place().axis >= c.attributes().integer("axis")) c.fail("a row of it is split");
+  for (int i = 1; i < c.inputs(); ++i) {
+    const bool like = std::find(like_x.begin(), like_x.end(), i) != like_x.end();
+    if (c.has_input(i) && like && c.place(i) != c.place()) {
+      if (c.split(i)) c.fail("its operands are split along different axes");
+      c.need(i, c.place());
+    }
+    if (!like && c.split(i)) c.fail("its input ", i, " is split");
+  }
+}
+
+double normalization_flops(const Graph& graph, const Node& n) { return 8.0 * static_cast<double>(graph[n.inputs[0]].type.shape.elements()); }
+
+}  // namespace
+
+// y = (s − mean) / √(variance + ε) · scale + bias by rows of s = x + addend, and s, where there is one. With `rms` = 1 the mean
+// is 0. dx = r·(g − Σg/n − x̂·Σ(g·x̂)/n) + dsum with g = dy·scale, r the inverse deviation, x̂ = (s − mean)·r
+Operator row_normalization() {
+  return {.name = "RowNormalization",
+          .domain = "tandem",
+          .since = {1},
+          .inputs = {1, 4},
+          .outputs = {3, 4},
+          .infer = infer_forward,
+          .place =
+              [](PlaceContext& c) {
+                place_split_rows(c, {3});
+                c.set_all(c.place());
+              },
+          .differentiate =
+              [](GradientContext& g) {
+                if (g.has_dy(1) || g.has_dy(2)) fail("RowNormalization '", g.node().name, "': the loss reads its statistics");
+                const bool sums = g.has_x(3);
+                if (!g.has_dy(0)) {
+                  for (const int i : {0, 3})
+                    if (g.wants(i)) g.set_dx(i, g.dy(3));
+                  return;
+                }
+                std::vector<ValueId> inputs{g.dy(0), sums ? g.y(3) : g.x(0), g.has_x(1) ? g.x(1) : ValueId{}, g.y(1), g.y(2)};
+                if (sums && g.has_dy(3)) inputs.push_back(g.dy(3));
+                const std::vector<ValueId> d = g.emit("RowNormalizationBackward", std::move(inputs), g.attributes(), g.wants(2) ? 3 : g.wants(1) ? 2 : 1);
+                for (const int i : {0, 3})
+                  if (g.wants(i)) g.set_dx(i, d[0]);
+                for (const int i : {1, 2})
+                  if (g.wants(i)) g.set_dx(i, d[at(i)]);
+              },
+          .flops = normalization_flops,
+          .precision = PrecisionRole::follows,
+          .operands = {{"x"}, {"scale", OperandRole::scale, true}, {"bias", OperandRole::bias, true}, {"addend"}}};
+}
+
+Operator row_normalization_backward() {
+  return {.name = "RowNormalizationBackward",
+          .domain = "tandem",
+          .since = {1},
+          .inputs = {5, 6},
+          .outputs = {1, 3},
+          .infer = infer_backward,
+          .place =
+              [](PlaceContext& c) {
+                place_split_rows(c, {1, 3, 4, 5});
+                c.set(0, c.place());
+                for (int i = 1; i < c.outputs(); ++i) c.sum(i);
+              },
+          .flops = normalization_flops};
+}
+
+}  // namespace tandem::operator_rows

@@ -1,0 +1,198 @@
+// Normalization of rows and its gradient. Sixteen lanes in four vectors are the order of summation within a piece of a row, pieces
+// and rows are summed in double or in blocks: what is summed in which order depends on shapes alone.
+#include "kernels/cpu/native/vector/math.h"
+#include "kernels/cpu/native/vector/parts.h"
+
+#if defined(__AVX512BW__)
+#include <immintrin.h>
+#endif
+
+namespace tandem::vector::TANDEM_ISA {
+namespace {
+
+using std::int64_t;
+
+constexpr int lanes = 16, vectors = 4, step = lanes * vectors;
+constexpr int64_t piece = 4096;
+
+template <class S>
+using Lanes [[gnu::vector_size(lanes * sizeof(S)), gnu::aligned(alignof(S)), gnu::may_alias]] = S;
+using Halves [[gnu::vector_size(lanes * 2), gnu::aligned(2), gnu::may_alias]] = std::uint16_t;
+using Words [[gnu::vector_size(lanes * 4), gnu::aligned(4), gnu::may_alias]] = std::uint32_t;
+
+// How elements are read and written. `Sum`: what they are computed in.
+template <class T>
+struct Plain {
+  using Element = T;
+  using Sum = T;
+  static Lanes<T> load(const T* p) { return *reinterpret_cast<const Lanes<T>*>(p); }
+  static void store(T* p, Lanes<T> v) { *reinterpret_cast<Lanes<T>*>(p) = v; }
+  static T get(const T* p) { return *p; }
+  static void put(T* p, T v) { *p = v; }
+};
+struct Bfloat16 {
+  using Element = std::uint16_t;
+  using Sum = float;
+#if defined(__AVX512BW__)
+  static Lanes<float> load(const Element* p) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))), 16));
+  }
+  static void store(Element* p, Lanes<float> v) {
+    const __m512i b = _mm512_castps_si512(v), high = _mm512_srli_epi32(b, 16);
+    const __m512i rounded = _mm512_srli_epi32(_mm512_add_epi32(b, _mm512_add_epi32(_mm512_set1_epi32(0x7fff), _mm512_and_si512(high, _mm512_set1_epi32(1)))), 16);
+    const __m512i result = _mm512_mask_or_epi32(rounded, _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), high, _mm512_set1_epi32(0x40));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(result));
+  }
+#else
+  static Lanes<float> load(const Element* p) {
+    const Words wide = __builtin_convertvector(*reinterpret_cast<const Halves*>(p), Words) << 16;
+    return reinterpret_cast<const Lanes<float>&>(wide);
+  }
+  static void store(Element* p, Lanes<float> v) {
+    const Words b = reinterpret_cast<const Words&>(v), rounded = (b + 0x7fffu + (b >> 16 & 1u)) >> 16, quiet = b >> 16 | 0x40u;
+    *reinterpret_cast<Halves*>(p) = __builtin_convertvector((b & 0x7fffffffu) > 0x7f800000u ? quiet : rounded, Halves);
+  }
+#endif
+  static float get(const Element* p) { return math::from_bits(static_cast<std::int32_t>(static_cast<std::uint32_t>(*p) << 16)); }
+  static void put(Element* p, float v) {
+    const std::uint32_t b = static_cast<std::uint32_t>(math::bits(v)), rounded = (b + 0x7fffu + (b >> 16 & 1u)) >> 16, quiet = b >> 16 | 0x40u;
+    *p = static_cast<Element>((b & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
+  }
+};
+
+template <class S>
+double total(const Lanes<S> (&part)[vectors]) {
+  const Lanes<S> sum = (part[0] + part[1]) + (part[2] + part[3]);
+  double all = 0;
+  for (int k = 0; k < lanes; ++k) all += static_cast<double>(sum[k]);
+  return all;
+}
+
+// Σ f(i) for i < n: `wide` gives f of the sixteen from i on, `one` of one.
+template <class S, class Wide, class One>
+double sum_of(int64_t n, const Wide& wide, const One& one) {
+  double all = 0;
+  for (int64_t begin = 0; begin < n; begin += piece) {
+    const int64_t end = begin + piece < n ? begin + piece : n;
+    Lanes<S> part[vectors] = {};
+    int64_t i = begin;
+    for (; i + step <= end; i += step)
+      for (int v = 0; v < vectors; ++v) part[v] += wide(i + v * lanes);
+    for (; i + lanes <= end; i += lanes) part[0] += wide(i);
+    for (; i < end; ++i) all += static_cast<double>(one(i));
+    all += total<S>(part);
+  }
+  return all;
+}
+
+template <class E, bool adds>
+void forward(const NormalizedRows& r) {
+  using T = typename E::Element;
+  using S = typename E::Sum;
+  const S *const scale = static_cast<const S*>(r.scale), *const bias = static_cast<const S*>(r.bias);
+  const double count = static_cast<double>(r.n);
+  for (int64_t row = 0; row < r.rows; ++row) {
+    const T* x = static_cast<const T*>(r.x) + row * r.n;
+    if constexpr (adds) {
+      const T* const addend = static_cast<const T*>(r.addend) + row * r.n;
+      T* const sum = static_cast<T*>(r.sum) + row * r.n;
+      int64_t i = 0;
+      for (; i + lanes <= r.n; i += lanes) E::store(sum + i, E::load(x + i) + E::load(addend + i));
+      for (; i < r.n; ++i) E::put(sum + i, E::get(x + i) + E::get(addend + i));
+      x = sum;
+    }
+    double middle = 0;
+    if (!r.rms) middle = sum_of<S>(r.n, [&](int64_t i) { return E::load(x + i); }, [&](int64_t i) { return E::get(x + i); }) / count;
+    const S mean = static_cast<S>(middle);
+    const double variance = sum_of<S>(
+                                r.n,
+                                [&](int64_t i) {
+                                  const Lanes<S> d = E::load(x + i) - mean;
+                                  return d * d;
+                                },
+                                [&](int64_t i) {
+                                  const S d = E::get(x + i) - mean;
+                                  return d * d;
+                                }) /
+                            count;
+    const S inverse = static_cast<S>(1 / __builtin_sqrt(variance + r.epsilon));
+    static_cast<S*>(r.mean)[row] = mean;
+    static_cast<S*>(r.inverse_deviation)[row] = inverse;
+    T* const y = static_cast<T*>(r.y) + row * r.n;
+    int64_t i = 0;
+    for (; i + lanes <= r.n; i += lanes) E::store(y + i, (E::load(x + i) - mean) * inverse * Plain<S>::load(scale + i) + Plain<S>::load(bias + i));
+    for (; i < r.n; ++i) E::put(y + i, (E::get(x + i) - mean) * inverse * scale[i] + bias[i]);
+  }
+}
+
+// What a row gives to the gradients of scale and bias is added to dscale and dbias.
+template <class E, bool adds, bool scales>
+void backward(const NormalizedRowsBackward& r) {
+  using T = typename E::Element;
+  using S = typename E::Sum;
+  const S* const scale = static_cast<const S*>(r.scale);
+  S *const dscale = static_cast<S*>(r.dscale), *const dbias = static_cast<S*>(r.dbias);
+  const double count = static_cast<double>(r.n);
+  for (int64_t row = 0; row < r.rows; ++row) {
+    const T *const dy = static_cast<const T*>(r.dy) + row * r.n, *const x = static_cast<const T*>(r.x) + row * r.n;
+    const T* const dsum = adds ? static_cast<const T*>(r.dsum) + row * r.n : nullptr;
+    T* const dx = static_cast<T*>(r.dx) + row * r.n;
+    const S mean = static_cast<const S*>(r.mean)[row], inverse = static_cast<const S*>(r.inverse_deviation)[row];
+    double plain = 0, along = 0;  // Σ g, Σ g·x̂
+    for (int64_t begin = 0; begin < r.n; begin += piece) {
+      const int64_t end = begin + piece < r.n ? begin + piece : r.n;
+      Lanes<S> part[2][vectors] = {};
+      const auto add = [&](int64_t i, int v) {
+        const Lanes<S> d = E::load(dy + i), normal = (E::load(x + i) - mean) * inverse, g = d * Plain<S>::load(scale + i);
+        part[0][v] += g;
+        part[1][v] += g * normal;
+        if constexpr (scales) {
+          Plain<S>::store(dscale + i, Plain<S>::load(dscale + i) + d * normal);
+          Plain<S>::store(dbias + i, Plain<S>::load(dbias + i) + d);
+        }
+      };
+      int64_t i = begin;
+      for (; i + step <= end; i += step)
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; ++v) add(i + v * lanes, v);
+      for (; i + lanes <= end; i += lanes) add(i, 0);
+      for (; i < end; ++i) {
+        const S d = E::get(dy + i), normal = (E::get(x + i) - mean) * inverse, g = d * scale[i];
+        plain += static_cast<double>(g);
+        along += static_cast<double>(g * normal);
+        if constexpr (scales) {
+          dscale[i] += d * normal;
+          dbias[i] += d;
+        }
+      }
+      plain += total<S>(part[0]);
+      along += total<S>(part[1]);
+    }
+    const S shift = r.rms ? S(0) : static_cast<S>(plain / count), tilt = static_cast<S>(along / count);
+    int64_t i = 0;
+    for (; i + lanes <= r.n; i += lanes) {
+      const Lanes<S> normal = (E::load(x + i) - mean) * inverse;
+      Lanes<S> d = (E::load(dy + i) * Plain<S>::load(scale + i) - shift - normal * tilt) * inverse;
+      if constexpr (adds) d += E::load(dsum + i);
+      E::store(dx + i, d);
+    }
+    for (; i < r.n; ++i) {
+      const S normal = (E::get(x + i) - mean) * inverse;
+      S d = (E::get(dy + i) * scale[i] - shift - normal * tilt) * inverse;
+      if constexpr (adds) d += E::get(dsum + i);
+      E::put(dx + i, d);
+    }
+  }
+}
+
+template <class E>
+constexpr RowNormalizations normalizations = {
+    {forward<E, false>, forward<E, true>},
+    {{backward<E, false, false>, backward<E, false, true>}, {backward<E, true, false>, backward<E, true, true>}},
+};
+
+}  // namespace
+
+const RowNormalizations row_normalizations[] = {normalizations<Plain<float>>, normalizations<Plain<double>>, normalizations<Bfloat16>};
+
+}  // namespace tandem::vector::TANDEM_ISA
