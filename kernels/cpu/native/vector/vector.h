@@ -115,6 +115,8 @@ struct Attending {
   // Scores become dropped probabilities e^(score − log_sum), and `gradients`, of the dropped ones, those of the products q·k.
   // A log_sum of ∞ means a row of zeros.
   void (*attend_backward)(const ScoreRow<T>& row, T* gradients, T log_sum, T delta);
+};
+
 // Rows of n elements, one after the other. Scale, bias and the statistics are float where elements are bfloat16, else as these.
 struct NormalizedRows {
   const void *x, *addend;        // addend and sum: both or none
