@@ -102,7 +102,7 @@ void pack(const vector::Table& table, T* to, const Stored* from, std::int64_t st
 template <class Stored, class T>
 void turn(const vector::Table& table, T* to, const Stored* from, std::int64_t stride, std::int64_t rows, std::int64_t width, std::int64_t columns) {
   if constexpr (std::is_same_v<T, float>)
-    table.products->pack({.from = from, .narrow = !std::is_same_v<Stored, T>, .row = stride, .step = 1, .rows = rows, .width = columns, .inner = width, .to = to});
+    table.products->pack({.from = from, .narrow = !std::is_same_v<Stored, T>, .line = stride, .step = 1, .lines = rows, .inner = width, .width = columns, .to = to});
   else
     for (std::int64_t d = 0; d < width; ++d)
       for (std::int64_t r = 0; r < rows; ++r) to[d * columns + r] = from[r * stride + d];
@@ -117,7 +117,7 @@ struct Block {
 template <class T>
 void product(const vector::Table& table, std::int64_t rows, std::int64_t columns, std::int64_t inner, Block<const T> a, Block<const T> b, Block<T> c, bool add) {
   if constexpr (std::is_same_v<T, float>) {
-    table.products->block({.a = a.data, .b = b.data, .c = c.data, .rows = rows, .columns = columns, .inner = inner, .a_row = a.row, .a_step = a.step, .b_step = b.row, .c_row = c.row, .accumulate = add});
+    table.products->block({.a = a.data, .b = b.data, .c = c.data, .rows = rows, .columns = columns, .inner = inner, .a_row = a.row, .a_step = a.step, .b_step = b.row, .c_row = c.row, .bias = nullptr, .accumulate = add, .relu = false, .narrow = false, .ahead = {}});
   } else {
     for (std::int64_t i = 0; i < rows; ++i) {
       T* const out = c.data + i * c.row;
