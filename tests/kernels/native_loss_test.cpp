@@ -129,6 +129,25 @@ TEST(NativeLoss, CountsRowsWhoseFirstLargestScoreIsTheLabel) {
   const Values x = {1, 2, 3, 5, 5, 1, 0, 9, 1, 3, 2, 1};
   EXPECT_EQ(run_values({"CountCorrect", {}, {scores, plain(DType::int64, {4})}, {count}}, {x, {2, 1, 1, 0}})[0], Values{3});
   EXPECT_EQ(run_values({"CountCorrect", {}, {scores, scores}, {count}}, {x, {0, 0, 1, 1, 0, 0, 0, 0, 1, 1, 0, 0}})[0], Values{3});
+  EXPECT_EQ(run_values({"CountCorrect", {}, {scores, plain(DType::int64, {4})}, {count}}, {x, {-1, 3, 1, 0}})[0], Values{2}) << "labels outside count for nothing";
+}
+
+TEST(NativeLoss, CountsRowsOfManyScores) {
+  constexpr std::int64_t n = 40, classes = 700;
+  Values x = random_values(n * classes, 3), labels(n);
+  double correct = 0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    double* const row = x.data() + i * classes;
+    const std::int64_t at = i * 97 % (classes - 1);
+    labels[static_cast<std::size_t>(i)] = static_cast<double>(at);
+    row[at] = 5;
+    if (i % 4 == 1) row[classes - 1] = 5;                                              // behind it: it is the first yet
+    if (i % 4 == 2) row[0] = 5;                                                        // before it
+    if (i % 4 == 3) row[(at + 1) % classes] = std::numeric_limits<double>::quiet_NaN();  // there is no largest
+    correct += i % 4 < 2 || (i % 4 == 2 && at == 0);
+  }
+  for (const int threads : {1, 3})
+    EXPECT_EQ(run_values({"CountCorrect", {}, {plain(DType::float32, {n, classes}), plain(DType::int64, {n})}, {plain(DType::float32, {})}, threads}, {x, labels})[0], Values{correct}) << threads << " threads";
 }
 
 }  // namespace

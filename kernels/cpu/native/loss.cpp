@@ -1,5 +1,6 @@
 // Losses and CountCorrect, row-major. Each row's part is stored and the parts are summed in order, in double, so that
 // the result does not depend on threads.
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -194,14 +195,24 @@ Descriptions describe_count_correct(const KernelRequest& request) {
   const std::int64_t classes = scores.shape[scores.shape.rank() - 1];
   const std::int64_t rows = classes == 0 ? 0 : scores.shape.elements() / classes;
   KernelDescription d = plain("native.count_correct", request);
+  const int parts = threads_for(rows * classes, request.options.threads);
   const auto kernel = [&]<class T>(auto label_of) {
     d.make = make_kernel([=](const Memory& m) {
-      std::int64_t correct = 0;
-      for (std::int64_t row = 0; row < rows; ++row) {
-        const T* const x = m.in<T>(0) + row * classes;
-        correct += std::max_element(x, x + classes) - x == label_of(m, row);
-      }
-      *m.out<float>(0) = static_cast<float>(correct);
+      std::atomic<std::int64_t> correct = 0;
+      const auto largest = vector_table().of<T>().reductions->row[vector::reduce_max];
+      parallel(parts, [&](int part) {
+        const Range range = part_of(rows, part, parts);
+        std::int64_t mine = 0;
+        for (std::int64_t row = range.begin; row < range.end; ++row) {
+          const T* const x = m.in<T>(0) + row * classes;
+          const std::int64_t label = label_of(m, row), behind = label + 1;
+          if (label < 0 || label >= classes) continue;
+          const T score = x[label];  // none before it is as large, none behind it larger, and none is NaN
+          mine += score == score && (label == 0 || largest(x, label, x[0]) < score) && (behind == classes || largest(x + behind, classes - behind, x[behind]) <= score);
+        }
+        correct += mine;
+      });
+      *m.out<float>(0) = static_cast<float>(correct.load());
     });
   };
   visit_float(scores.dtype, [&]<class T>() {
