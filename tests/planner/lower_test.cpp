@@ -152,5 +152,63 @@ TEST(SelectKernels, SumsLieSideBySideInTheirBucket) {
   EXPECT_EQ(root_of(lowered.program.buffers, copy.outputs[0]), lowered.program.steps[3].outputs[0]);
 }
 
+// The CPU, but its kernels take as long as is said here.
+class Said final : public Backend {
+ public:
+  double narrow_product = 0, wide_product = 0, cast = 0;
+  std::string name() const override { return "said"; }
+  std::string version() const override { return "1"; }
+  std::string unusable() const override { return ""; }
+  int device_count() const override { return 1; }
+  DeviceModel model(int, int) const override { return {.flops = 1e12, .bandwidth = 1e12}; }
+  std::vector<KernelRow> rows() const override { return {}; }
+  std::vector<KernelDescription> describe(const KernelRequest& request) const override {
+    std::vector<KernelDescription> all;
+    for (KernelDescription& d : cpu_backend().describe(request))
+      if (d.kernel.starts_with("native.")) all.push_back(std::move(d));
+    return all;
+  }
+  std::unique_ptr<Device> open(int, const KernelOptions&) const override { return nullptr; }
+  std::unique_ptr<CollectiveGroup> create_group(const GroupSpec&) const override { return nullptr; }
+  Timing measure(const KernelDescription& d, const KernelOptions&) const override {
+    const bool product = d.kernel.starts_with("native.matmul");
+    return {product ? d.inputs[0].dtype == DType::bfloat16 ? narrow_product : wide_product : cast};
+  }
+};
+
+// Two products of one 16-bit operand, of 0.27 GFLOP each: 0.34 ms at the rate that float32 ought to reach.
+TEST(SelectKernels, RunsIn32BitsWhatTakesLessTimeSo) {
+  struct Row {
+    std::string name;
+    double narrow, wide, cast;
+    bool widened;
+  };
+  const Row rows[] = {
+      {"16 bits are fast", 1e-4, 1e-5, 1e-6, false},
+      {"16 bits are slow", 1e-3, 5e-4, 1e-5, true},
+      {"16 bits are slow, casts too", 1e-3, 5e-4, 2e-4, false},
+      {"32 bits are slower yet", 1e-3, 2e-3, 1e-6, false},
+  };
+  for (const Row& row : rows) {
+    Graph g;
+    GraphBuilder b(g, "n", {});
+    const ValueId x = g.add_input("x", {DType::bfloat16, {512, 512}});
+    const ValueId y = b.emit("MatMul", {x, x}, {{"transB", std::int64_t{1}}});
+    g.outputs = {y, b.emit("MatMul", {x, y})};
+    Said backend;
+    backend.narrow_product = row.narrow;
+    backend.wide_product = row.wide;
+    backend.cast = row.cast;
+    Tuner tuner(backend, true, "");
+    const DeviceModel device = backend.model(0, 1);
+    const LoweredGraph program = select_kernels(g, backend, {.kernel = {}, .device = &device}, tuner);
+    Names names;
+    for (const Step& s : program.steps) names.emplace_back(s.op());
+    // x is widened once, y is what the first product's is rounded to.
+    EXPECT_EQ(names, row.widened ? (Names{"Cast", "MatMul", "Cast", "Cast", "MatMul", "Cast"}) : (Names{"MatMul", "MatMul"})) << row.name;
+    EXPECT_EQ(program.warnings, row.widened ? Names{"backend said runs these steps in less time in float32 between casts: 2 MatMul"} : Names{}) << row.name;
+  }
+}
+
 }  // namespace
 }  // namespace tandem
