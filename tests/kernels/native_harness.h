@@ -42,7 +42,7 @@ class Buffer {
     start_ = guard / 2 + (64 - reinterpret_cast<std::uintptr_t>(memory_.data()) % 64) % 64;
   }
   Buffer(Operand operand, const Values& values) : Buffer(std::move(operand)) {
-    std::memset(data(), 0, bytes_);
+    if (bytes_ > 0) std::memset(data(), 0, bytes_);
     each([&]<class T>(T& at, std::size_t i) { at = number_as<T>(values.at(i)); });
   }
   const Operand& operand() const { return operand_; }

@@ -98,8 +98,7 @@ void check(const Form& f, const Size& size, DType dtype, int threads, const std:
   expect_close(got[0], e.y, error + far * exact, what + ", y");
   expect_close(got[1], e.mean, exact, what + ", mean");
   expect_close(got[2], e.inverse, far * exact, what + ", inverse deviation");
-  if (f.addend)
-    for (std::size_t i = 0; i < sum.size(); ++i) ASSERT_LE(std::abs(sum[i] - x[i] - addend[i]), error * std::abs(x[i] + addend[i]) + exact * 100) << what << ", sum";
+  for (std::size_t i = 0; f.addend && i < sum.size(); ++i) ASSERT_LE(std::abs(sum[i] - x[i] - addend[i]), error * std::abs(x[i] + addend[i]) + exact * 100) << what << ", sum";
 
   Case backward{"RowNormalizationBackward", a, {like_x, like_x, with(f.scale, like_row), statistic, statistic}, {like_x}, threads};
   std::vector<Values> gradients{dy, sum, f.scale ? scale : Values{}, got[1], got[2]};

@@ -82,7 +82,7 @@ void tile(const Product& t) {
   // An address for every five rows: the others are some multiples of a row away, which an instruction can add.
   constexpr int each = 5;
   const int64_t row = t.a_row;
-  const float *a = t.a, *b = t.b, *a5 = a + (rows > each ? each * row : 0), *a10 = a + (rows > 2 * each ? 2 * each * row : 0);
+  const float *a[] = {t.a, t.a + (rows > each ? each * row : 0), t.a + (rows > 2 * each ? 2 * each * row : 0)}, *b = t.b;
   // Between steps memory is fetched: what will be written, each row's both ends, and what others will read.
   constexpr int64_t stride = 4;
   const int64_t size = t.narrow ? sizeof(std::uint16_t) : sizeof(float), row_bytes = t.c_row * size, row_end = (t.columns - 1) * size;
@@ -108,13 +108,12 @@ void tile(const Product& t) {
       for (int v = 0; v < vectors; ++v) line[v] = v + 1 < vectors ? load(b + v * lanes) : load_last(b + v * lanes);
 #pragma GCC unroll 16
       for (int i = 0; i < rows; ++i) {
-        const float one = panel_a ? a[i] : (i < each ? a : i < 2 * each ? a5 : a10)[i % each * row];
+        const float one = panel_a ? a[0][i] : a[i / each][i % each * row];
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; ++v) sum[i][v] += one * line[v];
       }
-      a += panel_a ? panel_rows : t.a_step;
-      a5 += t.a_step;
-      a10 += t.a_step;
+#pragma GCC unroll 3
+      for (const float*& at : a) at += panel_a ? panel_rows : t.a_step;
       b += panel_b ? panel_columns : t.b_step;
     }
   };

@@ -1,0 +1,86 @@
+// Blocks of products and their packing, of every size that a tile has, on every instruction set of this machine: each element is its
+// sum, in order, wherever the operands lie. Nothing outside of them is read or written.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "kernels/cpu/isa.h"
+#include "kernels/cpu/native/products.h"
+#include "tests/kernels/native_harness.h"
+
+namespace tandem::native_tests {
+namespace {
+
+constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+
+// `n` numbers, and NaN behind them.
+std::vector<float> numbers(std::int64_t n, unsigned seed) {
+  std::vector<float> all;
+  for (const double v : random_values(n, seed)) all.push_back(static_cast<float>(v));
+  all.resize(all.size() + 64, nan);
+  return all;
+}
+
+float summed(const std::vector<float>& a, const std::vector<float>& b, std::int64_t i, std::int64_t j, std::int64_t inner, std::int64_t columns, float start) {
+  for (std::int64_t p = 0; p < inner; ++p) start = std::fma(a[static_cast<std::size_t>(i * inner + p)], b[static_cast<std::size_t>(p * columns + j)], start);
+  return start;
+}
+
+// With multiply-adds the sums are exactly these; without, they are rounded once more a number.
+void expect_products(const std::vector<float>& c, const std::vector<float>& a, const std::vector<float>& b, std::int64_t rows, std::int64_t columns, std::int64_t inner, const std::string& what) {
+  for (std::int64_t i = 0; i < rows; ++i)
+    for (std::int64_t j = 0; j < columns; ++j) {
+      const float wanted = summed(a, b, i, j, inner, columns, 0);
+      ASSERT_NEAR(c[static_cast<std::size_t>(i * columns + j)], wanted, machine_isa() == Isa::baseline ? 1e-4 : 0) << what << " at " << i << ", " << j;
+    }
+  for (std::size_t i = static_cast<std::size_t>(rows * columns); i < c.size(); ++i) ASSERT_TRUE(std::isnan(c[i])) << what << " wrote behind its end";
+}
+
+TEST(NativeProducts, BlocksOfEverySizeAreTheirSums) {
+  for (const char* isa : isas) {
+    const WithIsa with(isa);
+    const vector::Products& loops = *vector_table().products;
+    for (const std::int64_t rows : {1, 2, 3, 4, 5, 6, 7, 11, 13, 14, 64, 86})
+      for (const std::int64_t columns : {1, 4, 7, 8, 15, 16, 17, 31, 32, 33, 48, 64, 72})
+        for (const std::int64_t inner : {1, 3, 16, 24}) {
+          const std::string what = concat(isa, ": ", rows, " by ", columns, " by ", inner);
+          const std::vector<float> a = numbers(rows * inner, 1), b = numbers(inner * columns, 2);
+          const std::vector<float> empty(static_cast<std::size_t>(rows * columns) + 64, nan);
+          std::vector<float> c = empty;
+          loops.block({a.data(), b.data(), c.data(), rows, columns, inner, inner, 1, columns, columns, nullptr, false, false, false, {}});
+          expect_products(c, a, b, rows, columns, inner, what + ", as it lies");
+          if (rows > loops.panel_rows || columns > loops.panel_columns) continue;
+          std::vector<float> pa(static_cast<std::size_t>(loops.panel_rows * inner)), pb(static_cast<std::size_t>(loops.panel_columns * inner));
+          loops.pack({a.data(), false, inner, 1, rows, inner, loops.panel_rows, pa.data()});
+          loops.pack({b.data(), false, 1, columns, columns, inner, loops.panel_columns, pb.data()});
+          c = empty;
+          loops.panels({pa.data(), pb.data(), c.data(), rows, columns, inner, 0, 0, 0, columns, nullptr, false, false, false, {a.data(), a.data()}});
+          expect_products(c, a, b, rows, columns, inner, what + ", packed");
+          c = empty;
+          loops.panels({a.data(), pb.data(), c.data(), rows, columns, inner, inner, 1, 0, columns, nullptr, false, false, false, {a.data(), a.data()}});
+          expect_products(c, a, b, rows, columns, inner, what + ", a as it lies");
+        }
+  }
+}
+
+TEST(NativeProducts, DoNotDependOnTheThreads) {
+  // Few rows and many, few columns and many, a sum in parts.
+  for (const auto& [rows, columns, inner] : {std::array<std::int64_t, 3>{5, 300, 40}, {200, 20, 40}, {130, 130, 2100}, {1, 1, 1}, {40, 3, 1030}}) {
+    const std::vector<float> a = numbers(rows * inner, 3), b = numbers(columns * inner, 4);
+    std::vector<float> first;
+    for (const int threads : {1, 2, 3, 7}) {
+      const native::MatrixProduct p{rows, columns, inner, {false, inner, 1}, {false, inner, 1}, columns, false, false, true, threads};
+      std::vector<float> c(static_cast<std::size_t>(rows * columns + rows), nan);
+      std::vector<std::byte> workspace(static_cast<std::size_t>(p.workspace()) + 64);
+      const auto at = reinterpret_cast<std::uintptr_t>(workspace.data());
+      p.run(a.data(), b.data(), c.data(), nullptr, c.data() + rows * columns, workspace.data() + (64 - at % 64) % 64);
+      if (first.empty()) first = c;
+      EXPECT_EQ(c, first) << rows << " by " << columns << " by " << inner << ", " << threads << " threads";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tandem::native_tests
