@@ -6,7 +6,7 @@
 namespace tandem::cuda {
 
 Divider divider(std::int64_t divisor) {
-  const auto d = static_cast<std::uint32_t>(divisor);
+  const auto d = static_cast<std::uint32_t>(std::max<std::int64_t>(1, divisor));  // of an axis without elements nothing is divided
   std::uint32_t shift = 0;
   while (shift < 32 && (std::uint64_t{1} << shift) < d) ++shift;
   const std::uint64_t multiplier = ((std::uint64_t{1} << 32) * ((std::uint64_t{1} << shift) - d)) / d + 1;
