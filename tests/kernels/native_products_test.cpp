@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "kernels/cpu/isa.h"
@@ -66,17 +67,26 @@ TEST(NativeProducts, BlocksOfEverySizeAreTheirSums) {
 }
 
 TEST(NativeProducts, DoNotDependOnTheThreads) {
-  // Few rows and many, few columns and many, a sum in parts.
-  for (const auto& [rows, columns, inner] : {std::array<std::int64_t, 3>{5, 300, 40}, {200, 20, 40}, {130, 130, 2100}, {1, 1, 1}, {40, 3, 1030}}) {
+  // Few rows and many, few columns and many, a sum in parts, columns in parts.
+  for (const auto& [rows, columns, inner] : {std::array<std::int64_t, 3>{5, 300, 40}, {200, 20, 40}, {130, 130, 2100}, {60, 300, 1024}, {1, 1, 1}, {40, 3, 1030}}) {
     const std::vector<float> a = numbers(rows * inner, 3), b = numbers(columns * inner, 4);
-    std::vector<float> first;
+    std::vector<float> first(static_cast<std::size_t>(rows * columns + rows));
+    for (std::int64_t i = 0; i < rows; ++i)
+      for (std::int64_t p = 0; p < inner; ++p) {
+        const float one = a[static_cast<std::size_t>(i * inner + p)];
+        first[static_cast<std::size_t>(rows * columns + i)] += one;
+        for (std::int64_t j = 0; j < columns; ++j) first[static_cast<std::size_t>(i * columns + j)] += one * b[static_cast<std::size_t>(j * inner + p)];
+      }
+    bool plain = true;  // sums of rounded products, at first
     for (const int threads : {1, 2, 3, 7}) {
       const native::MatrixProduct p{rows, columns, inner, {false, inner, 1}, {false, inner, 1}, columns, false, false, true, threads};
       std::vector<float> c(static_cast<std::size_t>(rows * columns + rows), nan);
       std::vector<std::byte> workspace(static_cast<std::size_t>(p.workspace()) + 64);
       const auto at = reinterpret_cast<std::uintptr_t>(workspace.data());
       p.run(a.data(), b.data(), c.data(), nullptr, c.data() + rows * columns, workspace.data() + (64 - at % 64) % 64);
-      if (first.empty()) first = c;
+      if (plain)
+        for (std::size_t i = 0; i < c.size(); ++i) ASSERT_NEAR(c[i], first[i], 2e-3) << rows << " by " << columns << " by " << inner << " at " << i;
+      if (std::exchange(plain, false)) first = c;
       EXPECT_EQ(c, first) << rows << " by " << columns << " by " << inner << ", " << threads << " threads";
     }
   }

@@ -39,6 +39,7 @@ struct MatrixProduct::Cut {
   std::int64_t down = parts_of(p.rows, height);                        // tiles
   // Of float32 numbers in rows a tile is read where it lies.
   bool direct = !p.a.narrow && p.a.step == 1 && !p.sums;
+  bool widened = p.a.narrow && p.a.step == 1 && !p.sums;               // 16-bit ones stay rows
   std::int64_t tiles = p.a.line == 1 ? std::max<std::int64_t>(1, line_numbers / height) : 1;  // packed together
   std::int64_t groups = std::clamp<std::int64_t>(parts_of(p.threads, std::max<std::int64_t>(1, panels)), 1, std::max<std::int64_t>(1, down));  // of tiles, where b has few panels
   std::int64_t panel_a = to_line(height * depth * float_bytes), panel_b = to_line(width * depth * float_bytes);
@@ -71,7 +72,7 @@ struct MatrixProduct::Run {
   // Tiles from row `top` on, up to row `end`, one panel after another at `to`.
   void pack_a(std::int64_t top, std::int64_t end, float* to, bool summed) const {
     const std::int64_t step = cut.panel_a / float_bytes;
-    if (p.a.step == 1 && !summed) {  // rows: widened as they are
+    if (cut.widened) {
       for (std::int64_t i = top; i < end; ++i) cut.table.widen_bfloat16(to + (i - top) * deep, at(a, p.a, i, k), nullptr, nullptr, deep, nullptr);
       return;
     }
@@ -95,7 +96,7 @@ struct MatrixProduct::Run {
     void* const to = whole ? static_cast<void*>(whole + element) : static_cast<std::byte*>(c) + element * static_cast<std::int64_t>(narrow ? sizeof(std::uint16_t) : sizeof(float));
     const float* const pa = cut.direct ? static_cast<const float*>(at(a, p.a, top, k)) : packed;
     const auto below = [&](std::int64_t i) { return cut.direct ? at(a, p.a, std::min(p.rows - 1, top + cut.height + (2 * turn + i) % cut.height), k) : pa; };
-    const std::int64_t a_row = cut.direct ? p.a.line : p.a.step == 1 && !totals ? deep : 0;
+    const std::int64_t a_row = cut.direct ? p.a.line : cut.widened ? deep : 0;
     cut.loops.panels({pa, pb, to, rows, std::min(cut.width, p.columns - left), deep, a_row, 1, 0, c_row, bias ? bias + left : nullptr, k > 0, p.relu && last, narrow, {below(0), below(1)}});
   }
 
