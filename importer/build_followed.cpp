@@ -26,9 +26,9 @@ Problem problem_of(const FlatModel& model, const FollowedGraph& own) {
   const std::string reason =
       batch_is_symbolic(model.inputs) ? concat(own.followed.reason, "; shapes are for ", own.samples, " samples") : own.followed.reason;
   for (const auto& [id, made] : own.built.nodes)
-    if (made == own.followed.node)
-      if (const FlatNode* node = find_node(model.main, id)) return {node->name, qualified_op(*node), node->opset, reason};
-  const Node& node = own.built.graph[own.followed.node];  // one that lifting an old opset put in
+    if (made == own.followed.node && id.second.empty())
+      if (const FlatNode* node = find_node(model.main, id.first)) return {node->name, qualified_op(*node), node->opset, reason};
+  const Node& node = own.built.graph[own.followed.node];  // one that lifting an old opset or unrolling a loop put in
   return {.reason = concat(node.op->name, " '", node.name, "': ", reason)};
 }
 

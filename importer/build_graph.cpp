@@ -1,19 +1,17 @@
 // Goes once through the flat model's nodes, in the order in which they can be computed. Each is lifted to the newest opset, readied
 // for the wanted batch, checked against its operator's row and added; where all it reads is known it is folded right away. What
 // fails becomes a problem and the rest goes on, so that one report holds all.
-#include "importer/build_graph.h"
+#include "importer/builder.h"
 
 #include <algorithm>
 #include <new>
 
 #include "graph/suggest.h"
 #include "importer/bind_inputs.h"
-#include "importer/budget.h"
 #include "importer/check_operands.h"
 #include "importer/constant_nodes.h"
 #include "importer/fold_node.h"
 #include "importer/limits.h"
-#include "importer/rebatch.h"
 #include "importer/standard_operators.h"
 #include "importer/static_operands.h"
 #include "importer/upgrade.h"
@@ -27,349 +25,329 @@ int definition_at(const Operator& op, std::int64_t opset) {
   return newer == op.since.begin() ? 0 : *(newer - 1);
 }
 
-class Builder {
- public:
-  Builder(const FlatModel& model, const ImportOptions& options, std::int64_t batch, const FollowedGraph* own, bool shapes_only)
-      : model_(model),
-        options_(options),
-        batch_(batch),
-        own_(own),
-        shapes_only_(shapes_only),
-        budget_(model.bytes, options.fold_limit),
-        values_(model.symbols.size()) {
-    if (own) rebatch_.emplace(own->built.graph, own->followed, own->samples, batch);
-  }
-
-  BuiltGraph run(const std::string& name) {
-    built_.problems = model_.problems;
-    graph().name = name;
-    if (options_.training) graph().warnings = model_.warnings;
-    inputs();
-    run(model_.main);
-    outputs();
-    if (own_) mark_samples();
-    built_.values = std::move(values_);
-    return std::move(built_);
-  }
-
- private:
-  Graph& graph() { return built_.graph; }
-  ValueId& value(Symbol s) { return values_[static_cast<std::size_t>(s.index)]; }
-
-  void problem(const FlatNode& node, std::string reason) {
-    const std::string where = concat(node.op, " '", node.name, "': ");  // the line begins with it already
-    if (reason.starts_with(where)) reason.erase(0, where.size());
-    built_.problems.push_back({node.name, qualified_op(node), node.opset, std::move(reason)});
-  }
-
-  DType wanted(DType dtype) const { return dtype == DType::float32 && options_.float_type == DType::float64 ? DType::float64 : dtype; }
-  Tensor wanted(const Tensor& tensor) const { return tensor.cast(wanted(tensor.dtype())); }
-
-  void inputs() {
-    for (const auto& [name, tensor] : options_.constants)
-      if (std::none_of(model_.inputs.begin(), model_.inputs.end(), [&, &n = name](const ModelInput& i) { return i.name == n; }))
-        built_.problems.push_back({.reason = concat("has no input '", name, "', for which a value is given")});
-    check_dims(model_.inputs, options_, built_.problems);
-    std::vector<ModelInput> free;
-    std::vector<Symbol> symbols;
-    for (std::size_t i = 0; i < model_.inputs.size(); ++i) {
-      const auto known = options_.constants.find(model_.inputs[i].name);
-      if (known != options_.constants.end()) {
-        value(model_.main.inputs[i]) = graph().add_constant(known->first, wanted(known->second));
-      } else {
-        free.push_back(model_.inputs[i]);
-        symbols.push_back(model_.main.inputs[i]);
-      }
-    }
-    const std::vector<BoundInput> bound = bind_inputs(free, options_, batch_, built_.problems);
-    for (std::size_t i = 0; i < free.size(); ++i) {
-      if (!bound[i].usable) continue;
-      if (!bound[i].assumed.empty()) graph().warnings.push_back(bound[i].assumed);
-      const ValueId id = graph().add_input(free[i].name, {wanted(bound[i].type.dtype), bound[i].type.shape});
-      graph()[id].depends_on_batch = bound[i].batched;
-      widest_ = std::max(widest_, bound[i].type.shape.elements());
-      value(symbols[i]) = id;
-    }
-  }
-
-  void initializer(const FlatInitializer& i) {
-    hold(i);
-    repeat_copies(i.symbol);
-  }
-
-  void hold(const FlatInitializer& i) {
-    widest_ = std::max(widest_, i.type.shape.elements());
-    std::optional<Tensor> data = i.data;
-    if (data) data = wanted(*data);
-    if (model_.holding(i.symbol) == Holding::constant && data) {
-      value(i.symbol) = graph().add_constant(model_.name(i.symbol), *data);
-    } else if (is_float(i.type.dtype)) {
-      value(i.symbol) = parameter(i.symbol, {wanted(i.type.dtype), i.type.shape}, std::move(data));
-    } else {
-      built_.problems.push_back({.reason = concat("initializer '", model_.name(i.symbol), "' of ", i.type, " has no values")});
-    }
-  }
-
-  bool follows(Symbol s) const {
-    return std::any_of(model_.ties.begin(), model_.ties.end(), [&](const Tie& t) { return t.follower == s; });
-  }
-  void follow(const Tie& tie) {
-    const ValueId leader = value(tie.leader);
-    if (!leader.present()) return;
-    value(tie.follower) = leader;
-    if (!tie.transposed) return;
-    const NodeId id = graph().add_node(*find_operator("Transpose"), model_.name(tie.follower), {{"perm", Ints{1, 0}}}, {leader}, 1);
-    value(tie.follower) = graph()[id].outputs[0];
-    graph()[value(tie.follower)].name = model_.name(tie.follower);
-  }
-
-  ValueId parameter(Symbol symbol, TensorType type, std::optional<Tensor> data) {
-    return graph().add_parameter(model_.name(symbol), std::move(type), std::move(data),
-                                 options_.training && model_.holding(symbol) == Holding::trained);
-  }
-
-  void run(const FlatBody& body) {
-    for (const FlatInitializer& i : body.initializers)
-      if (!follows(i.symbol)) initializer(i);
-    if (&body == &model_.main)
-      for (const Tie& tie : model_.ties) follow(tie);
-    for (const FlatNode& node : body.nodes) attempt(node);
-  }
-
-  // A node that fails leaves nothing behind but its problem.
-  void attempt(const FlatNode& node) {
-    const std::size_t nodes = graph().nodes.size(), values = graph().values.size();
-    std::string reason;
-    try {
-      return run(node);
-    } catch (const Error& error) {
-      reason = error.what();
-    } catch (const std::bad_alloc&) {
-      reason = "takes more memory than there is";
-    } catch (const std::length_error&) {
-      reason = "takes more memory than there is";
-    } catch (const std::out_of_range&) {
-      reason = concat("has too few operands: ", node.inputs.size());
-    }
-    graph().nodes.erase(graph().nodes.begin() + static_cast<std::ptrdiff_t>(nodes), graph().nodes.end());
-    graph().values.erase(graph().values.begin() + static_cast<std::ptrdiff_t>(values), graph().values.end());
-    problem(node, std::move(reason));
-  }
-
-  // An exporter's operator, or a slip of the pen.
-  static std::string unsupported(const FlatNode& node) {
-    const std::string reason = "the operator is not supported";
-    if (!node.domain.empty() || is_standard_operator(node.op)) return reason;
-    std::vector<std::string> names;
-    for (const Operator& op : operators())
-      if (op.domain.empty()) names.emplace_back(op.name);
-    const std::string near = nearest(node.op, names);
-    return near.empty() ? concat(reason, "; ONNX has none of this name") : concat(reason, ", did you mean '", near, "'?");
-  }
-
-  void run(const FlatNode& node) {
-    const bool standard = node.domain.empty();
-    if (standard && node.op == "Constant") return constant(node);
-    if (standard && node.op == "If") return choose(node);
-    const std::optional<Renamed> now = standard ? renamed(node.op, node.opset) : std::nullopt;
-    const Operator* op = find_operator(now ? now->op : node.op, node.domain);
-    if (!op) fail(unsupported(node));
-    if (node.opset > 0 && node.opset < op->since.front() && !now)
-      fail("the operator exists since opset ", op->since.front());
-    if (standard && node.opset > 0 && node.opset < limits::oldest_opset &&
-        (now || definition_at(*op, node.opset) != definition_at(*op, limits::oldest_opset)))
-      fail("opset ", node.opset, " defines the operator otherwise than opset ", limits::oldest_opset, ", the oldest that is read");
-    if (!node.faults.empty()) fail(node.faults.front());
-    if (!op->domain.empty()) fail("it is an operator of plans, which no model may hold");
-    check_arity(now ? now->inputs : op->inputs, now ? now->outputs : op->outputs, node);
-    Draft draft{.op = node.op,
-                .domain = node.domain,
-                .opset = node.opset,
-                .name = node.name,
-                .attributes = node.attributes,
-                .outputs = static_cast<int>(node.outputs.size())};
-    for (const Symbol in : node.inputs) {
-      if (in.present() && !value(in).present()) return;  // what it reads could not be built: one problem is enough
-      draft.inputs.push_back(in.present() ? value(in) : ValueId{});
-    }
-    if (op->name == node.op) check_types(*op, graph(), draft.inputs);
-    if (standard && node.op == "ConstantOfShape") return constant_of_shape(node, draft);
-    bind(node, add(node, draft));
-  }
-
-  std::vector<ValueId> add(const FlatNode& node, Draft& draft) {
-    if (options_.float_type == DType::float64) widen(draft.attributes, find_operator(draft.op, draft.domain));
-    if (const auto outputs = upgrade(graph(), draft)) return *outputs;
-    const Operator* op = find_operator(draft.op, draft.domain);
-    move_static_operands(graph(), *op, draft, budget_);
-    if (own_)
-      if (const auto known = own_->built.nodes.find(node.id); known != own_->built.nodes.end()) {
-        rebatch_->apply(graph(), known->second, draft);
-        op = find_operator(draft.op, draft.domain);
-      }
-    const NodeId id = graph().add_node(*op, draft.name, std::move(draft.attributes), std::move(draft.inputs), draft.outputs, {node.name});
-    const std::vector<ValueId> outputs = graph()[id].outputs;
-    for (const ValueId out : outputs) check_extent(graph()[out].type);
-    fold_last_node(graph(), budget_);
-    if (graph()[outputs[0]].producer.present()) built_.nodes[node.id] = id;
-    return outputs;
-  }
-
-  // A few numbers of an attribute must not ask for gigabytes.
-  void check_extent(const TensorType& type) const {
-    if (type.shape.rank() > limits::rank) fail("its output has rank ", type.shape.rank(), ", expected at most ", limits::rank);
-    const std::int64_t most = std::max(limits::axis, limits::axis_factor * std::min(widest_, std::int64_t{1} << 50));
-    for (const std::int64_t d : type.shape)
-      if (d > most)
-        fail("its output ", type, " has an axis of ", d, " elements, expected at most ", most, " (", limits::axis, ", or ", limits::axis_factor,
-             " times the elements of the largest input or tensor of the file)");
-  }
-
-  // The node's symbols stand for these values from here on, and values made for it take their names.
-  void bind(const FlatNode& node, const std::vector<ValueId>& outputs) {
-    const std::size_t named = std::min(node.outputs.size(), outputs.size());
-    for (std::size_t i = named; i < node.outputs.size(); ++i)
-      if (node.outputs[i].present()) fail("it has ", node.outputs.size(), " outputs, but gives ", outputs.size(), " here");
-    for (std::size_t i = 0; i < named; ++i)
-      if (node.outputs[i].present()) check_batch(node.outputs[i], outputs[i]);
-    for (std::size_t i = 0; i < named; ++i) {
-      if (!node.outputs[i].present()) continue;
-      value(node.outputs[i]) = outputs[i];
-      rename(outputs[i], node.outputs[i]);
-      repeat_copies(node.outputs[i]);
-    }
-  }
-
-  // The value of the same symbol in the graph for another batch; absent: there is none.
-  ValueId own(Symbol s) const { return own_ ? own_->built.values[static_cast<std::size_t>(s.index)] : ValueId{}; }
-
-  // What holds the same for every sample of the file's batch holds it once, and is repeated.
-  void repeat_copies(Symbol s) {
-    if (own(s).present() && value(s).present()) value(s) = rebatch_->once(graph(), value(s), own(s), budget_);
-  }
-
-  // What holds samples must agree in all but the batch.
-  void check_batch(Symbol s, ValueId now) {
-    const ValueId known = own(s);
-    if (!known.present() || !own_->followed.places[static_cast<std::size_t>(known.index)].present()) return;
-    const Shape wanted = rebatch_->shape(known), &got = graph()[now].type.shape;
-    if (got != wanted)
-      fail("gives ", got, " for ", batch_, " samples and ", own_->built.graph[known].type.shape, " for ", own_->samples,
-           ": how its size follows the batch is not known");
-  }
-
-  void mark_samples() {
-    for (std::size_t s = 0; s < values_.size(); ++s) {
-      const ValueId known = own_->built.values[s];
-      if (!known.present() || !values_[s].present()) continue;
-      mark(graph()[values_[s]], own_->followed.places[static_cast<std::size_t>(known.index)]);
-    }
-    for (const ValueId out : graph().outputs)
-      if (const Value& v = graph()[out]; v.producer.present() && graph()[v.producer].op->name == "Identity")
-        mark(graph()[out], graph()[graph()[v.producer].inputs[0]].batch);
-  }
-  static void mark(Value& v, const BatchPlace& place) {
-    v.batch = place;
-    v.depends_on_batch = place.present();
-  }
-
-  // An input or an initializer keeps its own name.
-  void rename(ValueId id, Symbol symbol) {
-    Value& v = graph()[id];
-    if (v.kind == ValueKind::activation || (v.kind == ValueKind::constant && !named_in_file(v.name))) v.name = model_.name(symbol);
-  }
-  bool named_in_file(const std::string& name) const { return options_.constants.contains(name); }
-
-  // Of a node that makes a constant.
-  static Symbol only_output(const FlatNode& node) {
-    if (node.outputs.size() != 1 || !node.outputs[0].present()) fail("it has ", node.outputs.size(), " outputs, expected one with a name");
-    return node.outputs[0];
-  }
-
-  void constant(const FlatNode& node) {
-    if (!node.faults.empty()) fail(node.faults.front());
-    const Symbol out = only_output(node);
-    const Tensor tensor = wanted(constant_value(node.attributes));
-    widest_ = std::max(widest_, tensor.elements());
-    if (node.top_level && model_.holding(out) != Holding::constant) {
-      value(out) = parameter(out, tensor.type(), tensor);
-    } else {
-      value(out) = graph().add_constant(model_.name(out), tensor);
-    }
-    repeat_copies(out);
-  }
-
-  void constant_of_shape(const FlatNode& node, const Draft& draft) {
-    const Symbol out = only_output(node);
-    const Fill fill = fill_of(graph(), draft);
-    if (!node.top_level || model_.holding(out) == Holding::constant) {
-      budget_.make_constant(bytes_of({fill.element.dtype(), fill.shape}));
-      value(out) = graph().add_constant(model_.name(out), wanted(filled(fill)));
-      return repeat_copies(out);
-    }
-    std::optional<Tensor> data;
-    if (!shapes_only_) {
-      budget_.make_weight(bytes_of({fill.element.dtype(), fill.shape}));
-      data = wanted(filled(fill));
-    }
-    value(out) = parameter(out, {wanted(fill.element.dtype()), fill.shape}, std::move(data));
-    repeat_copies(out);
-  }
-
-  // An If whose condition is known is the branch that it takes.
-  void choose(const FlatNode& node) {
-    const Symbol in = node.inputs.at(0);
-    if (!in.present()) fail("its condition is missing");
-    if (!value(in).present()) return;
-    const Value& condition = graph()[value(in)];
-    if (condition.kind != ValueKind::constant)
-      fail("its condition is computed from data; only conditions known when the plan is made are supported");
-    if (condition.data->elements() != 1) fail("its condition has the shape ", condition.type.shape);
-    const std::string_view wanted_branch = condition.data->to_int64s()[0] ? "then_branch" : "else_branch";
-    const auto body = std::find_if(node.bodies.begin(), node.bodies.end(), [&](const FlatBody& b) { return b.attribute == wanted_branch; });
-    if (body == node.bodies.end()) fail("it has no ", wanted_branch);
-    if (body->outputs.size() < node.outputs.size())
-      fail("its ", wanted_branch, " gives ", body->outputs.size(), " outputs, expected ", node.outputs.size());
-    run(*body);
-    std::vector<Symbol> made;
-    for (const FlatNode& inner : body->nodes) made.insert(made.end(), inner.outputs.begin(), inner.outputs.end());
-    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-      const Symbol from = body->outputs[i], to = node.outputs[i];
-      if (!from.present() || !to.present() || !value(from).present()) continue;
-      value(to) = value(from);
-      if (std::find(made.begin(), made.end(), from) != made.end()) rename(value(to), to);
-    }
-  }
-
-  void outputs() {
-    for (std::size_t i = 0; i < model_.main.outputs.size(); ++i) {
-      const Symbol out = model_.main.outputs[i];
-      if (out.present() && value(out).present()) graph().outputs.push_back(output(out, model_.output_names[i]));
-    }
-    if (model_.main.outputs.empty()) built_.problems.push_back({.reason = "has no outputs"});
-  }
-
-  // An output that is an input's or another output's own value goes by that one's name: it gets a node of its own.
-  ValueId output(Symbol out, const std::string& name) {
-    const ValueId id = value(out);
-    const Operator* identity = find_operator("Identity");
-    if (graph()[id].name == name || !identity) return id;
-    return graph()[graph().add_node(*identity, name, {}, {id}, 1)].outputs[0];
-  }
-
-  const FlatModel& model_;
-  const ImportOptions& options_;
-  std::int64_t batch_;
-  const FollowedGraph* own_;
-  std::optional<Rebatch> rebatch_;  // where `own_` is
-  bool shapes_only_;
-  BuiltGraph built_;
-  Budget budget_;
-  std::int64_t widest_ = 0;      // elements of the largest input or tensor of the file
-  std::vector<ValueId> values_;  // by symbol; absent: not built
-};
+void mark(Value& v, const BatchPlace& place) {
+  v.batch = place;
+  v.depends_on_batch = place.present();
+}
 
 }  // namespace
+
+Builder::Builder(const FlatModel& model, const ImportOptions& options, std::int64_t batch, const FollowedGraph* own, bool shapes_only)
+    : model_(model),
+      options_(options),
+      batch_(batch),
+      own_(own),
+      shapes_only_(shapes_only),
+      budget_(model.bytes, options.fold_limit),
+      values_(model.symbols.size()) {
+  if (own) rebatch_.emplace(own->built.graph, own->followed, own->samples, batch);
+}
+
+BuiltGraph Builder::run(const std::string& name) {
+  built_.problems = model_.problems;
+  graph().name = name;
+  if (options_.training) graph().warnings = model_.warnings;
+  inputs();
+  run(model_.main);
+  outputs();
+  if (own_) mark_samples();
+  for (std::size_t i = 0; i < made_.size(); ++i)
+    if (const ValueId v = values_[model_.symbols.size() + i]; v.present()) built_.made[{made_[i].original.index, made_[i].turn}] = v;
+  values_.resize(model_.symbols.size());
+  built_.values = std::move(values_);
+  return std::move(built_);
+}
+
+void Builder::problem(const FlatNode& node, std::string reason) {
+  const std::string where = concat(node.op, " '", node.name, "': ");  // the line begins with it already
+  if (reason.starts_with(where)) reason.erase(0, where.size());
+  built_.problems.push_back({node.name, qualified_op(node), node.opset, std::move(reason)});
+}
+
+DType Builder::wanted(DType dtype) const { return dtype == DType::float32 && options_.float_type == DType::float64 ? DType::float64 : dtype; }
+
+void Builder::inputs() {
+  for (const auto& [name, tensor] : options_.constants)
+    if (std::none_of(model_.inputs.begin(), model_.inputs.end(), [&, &n = name](const ModelInput& i) { return i.name == n; }))
+      built_.problems.push_back({.reason = concat("has no input '", name, "', for which a value is given")});
+  check_dims(model_.inputs, options_, built_.problems);
+  std::vector<ModelInput> free;
+  std::vector<Symbol> symbols;
+  for (std::size_t i = 0; i < model_.inputs.size(); ++i) {
+    const auto known = options_.constants.find(model_.inputs[i].name);
+    if (known != options_.constants.end()) {
+      value(model_.main.inputs[i]) = graph().add_constant(known->first, wanted(known->second));
+    } else {
+      free.push_back(model_.inputs[i]);
+      symbols.push_back(model_.main.inputs[i]);
+    }
+  }
+  const std::vector<BoundInput> bound = bind_inputs(free, options_, batch_, built_.problems);
+  for (std::size_t i = 0; i < free.size(); ++i) {
+    if (!bound[i].usable) continue;
+    if (!bound[i].assumed.empty()) graph().warnings.push_back(bound[i].assumed);
+    const ValueId id = graph().add_input(free[i].name, {wanted(bound[i].type.dtype), bound[i].type.shape});
+    graph()[id].depends_on_batch = bound[i].batched;
+    widest_ = std::max(widest_, bound[i].type.shape.elements());
+    value(symbols[i]) = id;
+  }
+}
+
+void Builder::initializer(const FlatInitializer& i) {
+  hold(i);
+  repeat_copies(i.symbol);
+}
+
+void Builder::hold(const FlatInitializer& i) {
+  widest_ = std::max(widest_, i.type.shape.elements());
+  std::optional<Tensor> data = i.data;
+  if (data) data = wanted(*data);
+  if (holding(i.symbol) == Holding::constant && data) {
+    value(i.symbol) = graph().add_constant(name(i.symbol), *data);
+  } else if (is_float(i.type.dtype)) {
+    value(i.symbol) = parameter(i.symbol, {wanted(i.type.dtype), i.type.shape}, std::move(data));
+  } else {
+    built_.problems.push_back({.reason = concat("initializer '", name(i.symbol), "' of ", i.type, " has no values")});
+  }
+}
+
+bool Builder::follows(Symbol s) const {
+  return std::any_of(model_.ties.begin(), model_.ties.end(), [&](const Tie& t) { return t.follower == s; });
+}
+void Builder::follow(const Tie& tie) {
+  const ValueId leader = value(tie.leader);
+  if (!leader.present()) return;
+  value(tie.follower) = leader;
+  if (!tie.transposed) return;
+  const NodeId id = graph().add_node(*find_operator("Transpose"), name(tie.follower), {{"perm", Ints{1, 0}}}, {leader}, 1);
+  value(tie.follower) = graph()[id].outputs[0];
+  graph()[value(tie.follower)].name = name(tie.follower);
+}
+
+ValueId Builder::parameter(Symbol symbol, TensorType type, std::optional<Tensor> data) {
+  return graph().add_parameter(name(symbol), std::move(type), std::move(data),
+                               options_.training && holding(symbol) == Holding::trained);
+}
+
+void Builder::run(const FlatBody& body) {
+  for (const FlatInitializer& i : body.initializers)
+    if (!follows(i.symbol) && !value(i.symbol).present()) initializer(i);  // of a body: once for all turns
+  if (&body == &model_.main)
+    for (const Tie& tie : model_.ties) follow(tie);
+  for (const FlatNode& node : body.nodes) attempt(node);
+}
+
+// A node that fails leaves nothing behind but its problem.
+void Builder::attempt(const FlatNode& node) {
+  const std::size_t nodes = graph().nodes.size(), values = graph().values.size();
+  std::string reason;
+  try {
+    return run(node);
+  } catch (const Error& error) {
+    reason = error.what();
+  } catch (const std::bad_alloc&) {
+    reason = "takes more memory than there is";
+  } catch (const std::length_error&) {
+    reason = "takes more memory than there is";
+  } catch (const std::out_of_range&) {
+    reason = concat("has too few operands: ", node.inputs.size());
+  }
+  graph().nodes.erase(graph().nodes.begin() + static_cast<std::ptrdiff_t>(nodes), graph().nodes.end());
+  graph().values.erase(graph().values.begin() + static_cast<std::ptrdiff_t>(values), graph().values.end());
+  problem(node, std::move(reason));
+}
+
+// An exporter's operator, or a slip of the pen.
+std::string Builder::unsupported(const FlatNode& node) {
+  const std::string reason = "the operator is not supported";
+  if (!node.domain.empty() || is_standard_operator(node.op)) return reason;
+  std::vector<std::string> names;
+  for (const Operator& op : operators())
+    if (op.domain.empty()) names.emplace_back(op.name);
+  const std::string near = nearest(node.op, names);
+  return near.empty() ? concat(reason, "; ONNX has none of this name") : concat(reason, ", did you mean '", near, "'?");
+}
+
+void Builder::run(const FlatNode& node) {
+  const bool standard = node.domain.empty();
+  if (standard && node.op == "Constant") return constant(node);
+  if (standard && node.op == "If") return choose(node);
+  if (standard && (node.op == "Loop" || node.op == "Scan")) return loop(node);
+  if (const ListRow* row = list_row(node)) return run_list(node, *row);
+  if (standard && node.op == "Identity" && node.inputs.size() == 1 && node.outputs.size() == 1 && node.inputs[0].present() && lists_.contains(node.inputs[0].index))
+    return hand(node.inputs[0], node.outputs[0]);
+  const std::optional<Renamed> now = standard ? renamed(node.op, node.opset) : std::nullopt;
+  const Operator* op = find_operator(now ? now->op : node.op, node.domain);
+  if (!op) fail(unsupported(node));
+  if (node.opset > 0 && node.opset < op->since.front() && !now)
+    fail("the operator exists since opset ", op->since.front());
+  if (standard && node.opset > 0 && node.opset < limits::oldest_opset &&
+      (now || definition_at(*op, node.opset) != definition_at(*op, limits::oldest_opset)))
+    fail("opset ", node.opset, " defines the operator otherwise than opset ", limits::oldest_opset, ", the oldest that is read");
+  if (!node.faults.empty()) fail(node.faults.front());
+  if (!op->domain.empty()) fail("it is an operator of plans, which no model may hold");
+  check_arity(now ? now->inputs : op->inputs, now ? now->outputs : op->outputs, node);
+  Draft draft{.op = node.op,
+              .domain = node.domain,
+              .opset = node.opset,
+              .name = node.name,
+              .attributes = node.attributes,
+              .outputs = static_cast<int>(node.outputs.size())};
+  for (const Symbol in : node.inputs) {
+    if (in.present() && lists_.contains(in.index)) fail("its input '", name(in), "' is a list of tensors");
+    if (in.present() && !value(in).present()) return;  // what it reads could not be built: one problem is enough
+    draft.inputs.push_back(in.present() ? value(in) : ValueId{});
+  }
+  if (op->name == node.op) check_types(*op, graph(), draft.inputs);
+  if (standard && node.op == "ConstantOfShape") return constant_of_shape(node, draft);
+  bind(node, add(node, draft));
+}
+
+std::vector<ValueId> Builder::add(const FlatNode& node, Draft& draft) {
+  if (options_.float_type == DType::float64) widen(draft.attributes, find_operator(draft.op, draft.domain));
+  if (const auto outputs = upgrade(graph(), draft)) return *outputs;
+  const Operator* op = find_operator(draft.op, draft.domain);
+  move_static_operands(graph(), *op, draft, budget_);
+  if (own_)
+    if (const auto known = own_->built.nodes.find({node.id, node.turn}); known != own_->built.nodes.end()) {
+      rebatch_->apply(graph(), known->second, draft);
+      op = find_operator(draft.op, draft.domain);
+    }
+  const NodeId id = graph().add_node(*op, draft.name, std::move(draft.attributes), std::move(draft.inputs), draft.outputs, {node.name});
+  const std::vector<ValueId> outputs = graph()[id].outputs;
+  for (const ValueId out : outputs) check_extent(graph()[out].type);
+  fold_last_node(graph(), budget_);
+  if (graph()[outputs[0]].producer.present()) built_.nodes[{node.id, node.turn}] = id;
+  return outputs;
+}
+
+// A few numbers of an attribute must not ask for gigabytes.
+void Builder::check_extent(const TensorType& type) const {
+  if (type.shape.rank() > limits::rank) fail("its output has rank ", type.shape.rank(), ", expected at most ", limits::rank);
+  const std::int64_t most = std::max(limits::axis, limits::axis_factor * std::min(widest_, std::int64_t{1} << 50));
+  for (const std::int64_t d : type.shape)
+    if (d > most)
+      fail("its output ", type, " has an axis of ", d, " elements, expected at most ", most, " (", limits::axis, ", or ", limits::axis_factor,
+           " times the elements of the largest input or tensor of the file)");
+}
+
+// The node's symbols stand for these values from here on, and values made for it take their names.
+void Builder::bind(const FlatNode& node, const std::vector<ValueId>& outputs) {
+  const std::size_t named = std::min(node.outputs.size(), outputs.size());
+  for (std::size_t i = named; i < node.outputs.size(); ++i)
+    if (node.outputs[i].present()) fail("it has ", node.outputs.size(), " outputs, but gives ", outputs.size(), " here");
+  for (std::size_t i = 0; i < named; ++i)
+    if (node.outputs[i].present()) check_batch(node.outputs[i], outputs[i]);
+  for (std::size_t i = 0; i < named; ++i) {
+    if (!node.outputs[i].present()) continue;
+    value(node.outputs[i]) = outputs[i];
+    rename(outputs[i], node.outputs[i]);
+    repeat_copies(node.outputs[i]);
+  }
+}
+
+// The value of the same symbol in the graph for another batch; absent: there is none.
+ValueId Builder::own(Symbol s) const {
+  if (!own_) return {};
+  if (!is_made(s)) return own_->built.values[static_cast<std::size_t>(s.index)];
+  const Made& m = made(s);
+  const auto found = own_->built.made.find({m.original.index, m.turn});
+  return found == own_->built.made.end() ? ValueId{} : found->second;
+}
+
+const std::string& Builder::name(Symbol s) const {
+  return is_made(s) ? made(s).name : model_.name(s);
+}
+
+Holding Builder::holding(Symbol s) const {
+  while (s.present() && is_made(s)) s = made(s).original;
+  return s.present() ? model_.holding(s) : Holding::constant;
+}
+
+// What holds the same for every sample of the file's batch holds it once, and is repeated.
+void Builder::repeat_copies(Symbol s) {
+  if (own(s).present() && value(s).present()) value(s) = rebatch_->once(graph(), value(s), own(s), budget_);
+}
+
+// What holds samples must agree in all but the batch.
+void Builder::check_batch(Symbol s, ValueId now) {
+  const ValueId known = own(s);
+  if (!known.present() || !own_->followed.places[static_cast<std::size_t>(known.index)].present()) return;
+  const Shape wanted = rebatch_->shape(known), &got = graph()[now].type.shape;
+  if (got != wanted)
+    fail("gives ", got, " for ", batch_, " samples and ", own_->built.graph[known].type.shape, " for ", own_->samples,
+         ": how its size follows the batch is not known");
+}
+
+void Builder::mark_samples() {
+  for (std::size_t s = 0; s < values_.size(); ++s) {
+    const ValueId known = own({static_cast<int>(s)});
+    if (!known.present() || !values_[s].present()) continue;
+    mark(graph()[values_[s]], own_->followed.places[static_cast<std::size_t>(known.index)]);
+  }
+  for (const ValueId out : graph().outputs)
+    if (const Value& v = graph()[out]; v.producer.present() && graph()[v.producer].op->name == "Identity")
+      mark(graph()[out], graph()[graph()[v.producer].inputs[0]].batch);
+}
+
+// An input or an initializer keeps its own name.
+void Builder::rename(ValueId id, Symbol symbol) {
+  Value& v = graph()[id];
+  if (v.kind == ValueKind::activation || (v.kind == ValueKind::constant && !named_in_file(v.name))) v.name = name(symbol);
+}
+
+// Of a node that makes a constant.
+Symbol Builder::only_output(const FlatNode& node) {
+  if (node.outputs.size() != 1 || !node.outputs[0].present()) fail("it has ", node.outputs.size(), " outputs, expected one with a name");
+  return node.outputs[0];
+}
+
+void Builder::constant(const FlatNode& node) {
+  if (!node.faults.empty()) fail(node.faults.front());
+  const Symbol out = only_output(node);
+  const Tensor tensor = wanted(constant_value(node.attributes));
+  widest_ = std::max(widest_, tensor.elements());
+  if (node.top_level && holding(out) != Holding::constant) {
+    value(out) = parameter(out, tensor.type(), tensor);
+  } else {
+    value(out) = graph().add_constant(name(out), tensor);
+  }
+  repeat_copies(out);
+}
+
+void Builder::constant_of_shape(const FlatNode& node, const Draft& draft) {
+  const Symbol out = only_output(node);
+  const Fill fill = fill_of(graph(), draft);
+  if (!node.top_level || holding(out) == Holding::constant) {
+    budget_.make_constant(bytes_of({fill.element.dtype(), fill.shape}));
+    value(out) = graph().add_constant(name(out), wanted(filled(fill)));
+    return repeat_copies(out);
+  }
+  std::optional<Tensor> data;
+  if (!shapes_only_) {
+    budget_.make_weight(bytes_of({fill.element.dtype(), fill.shape}));
+    data = wanted(filled(fill));
+  }
+  value(out) = parameter(out, {wanted(fill.element.dtype()), fill.shape}, std::move(data));
+  repeat_copies(out);
+}
+
+void Builder::outputs() {
+  for (std::size_t i = 0; i < model_.main.outputs.size(); ++i) {
+    const Symbol out = model_.main.outputs[i];
+    if (out.present() && value(out).present()) graph().outputs.push_back(output(out, model_.output_names[i]));
+    if (out.present() && lists_.contains(out.index)) built_.problems.push_back({.reason = concat("its output '", model_.output_names[i], "' is a list of tensors, which is not supported")});
+  }
+  if (model_.main.outputs.empty()) built_.problems.push_back({.reason = "has no outputs"});
+}
+
+// An output that is an input's or another output's own value goes by that one's name: it gets a node of its own.
+ValueId Builder::output(Symbol out, const std::string& name) {
+  const ValueId id = value(out);
+  const Operator* identity = find_operator("Identity");
+  if (graph()[id].name == name || !identity) return id;
+  return graph()[graph().add_node(*identity, name, {}, {id}, 1)].outputs[0];
+}
 
 BuiltGraph build_graph(const FlatModel& model, const ImportOptions& options, std::int64_t batch, const FollowedGraph* own,
                        bool shapes_only) {

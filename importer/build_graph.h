@@ -1,5 +1,7 @@
 // A graph for one batch size from a flat model.
 #pragma once
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "importer/flat_model.h"
@@ -11,7 +13,9 @@ struct BuiltGraph {
   Graph graph;
   std::vector<Problem> problems;  // empty: the graph is whole
   std::vector<ValueId> values;   // by the model's symbols; absent: not built
-  std::map<int, NodeId> nodes;   // that gives a node's outputs, by FlatNode::id; those that were folded are not there
+  // That gives a node's outputs, by FlatNode::id and turn; those that were folded are not there.
+  std::map<std::pair<int, std::string>, NodeId> nodes;
+  std::map<std::pair<int, std::string>, ValueId> made;  // of symbols that unrolling made, by what they are copies of, and the turn
 };
 
 // A graph whose samples were followed.

@@ -23,7 +23,17 @@ constexpr std::int64_t most_work = 2'000'000;  // nodes visited until the search
 
 class Follower {
  public:
-  Follower(const Graph& graph, std::int64_t batch) : graph_(graph), batch_(batch), choices_(graph.nodes.size()) {}
+  Follower(const Graph& graph, std::int64_t batch) : graph_(graph), batch_(batch), choices_(graph.nodes.size()), read_(graph.nodes.size()) {
+    std::vector<bool> wanted(graph.values.size());
+    for (const ValueId out : graph.outputs) wanted[at(out.index)] = true;
+    for (int n = nodes() - 1; n >= 0; --n) {
+      const Node& node = graph.nodes[at(n)];
+      for (const ValueId out : node.outputs) read_[at(n)] = read_[at(n)] || (out.present() && wanted[at(out.index)]);
+      if (!read_[at(n)]) continue;
+      for (const ValueId in : node.inputs)
+        if (in.present()) wanted[at(in.index)] = true;
+    }
+  }
 
   // With `leading`, an output whose axis 0 is as long as the batch must hold the samples there.
   bool run(bool leading) {
@@ -42,7 +52,7 @@ class Follower {
           found_.reason.clear();
           return true;
         } else {
-          step(node);
+          if (read_[at(n)]) step(node);
           ++n;
           if (std::exchange(adopted_, false)) {
             restart();
@@ -266,6 +276,7 @@ class Follower {
   const Graph& graph_;
   std::int64_t batch_;
   std::vector<Choice> choices_;  // by node
+  std::vector<bool> read_;       // by node: an output of the graph is computed from it
   FollowedBatch found_;
   std::int64_t work_ = 0;
   bool adopted_ = false;     // a copy was found: all is followed anew
