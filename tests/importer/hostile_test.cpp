@@ -174,7 +174,7 @@ const Row rows[] = {
     {"input_beyond_memory", [](Model& m) { m.input("s", "N,4611686018427387904,4611686018427387904"); }, "input 's'"},
     {"nested_32", [](Model& m) { m.add(node("If", {"c"}, {"q"}, {{"then_branch", nested(33)}, {"else_branch", nested(0)}})).output("q"); }, "nest deeper than 32"},
     {"deeper_than_protobuf_reads", [](Model& m) { m.add(node("If", {"c"}, {"q"}, {{"then_branch", nested(90)}})).output("q"); }, "not an ONNX model"},
-    {"condition_from_data", [](Model& m) { m.input("cond", "", onnx::TensorProto::BOOL).add(node("If", {"cond"}, {"q"}, {{"then_branch", nested(0)}, {"else_branch", nested(0)}})).output("q"); }, "condition is computed from data"},
+    {"condition_from_data", [](Model& m) { m.input("cond", "", onnx::TensorProto::BOOL).add(float_tensor("two", {2}, {1, 2})).add(node("If", {"cond"}, {"q"}, {{"then_branch", branch({}, {"x"})}, {"else_branch", branch({}, {"two"})}})).output("q"); }, "condition is computed from data, and its branches give float32[1,3,8,8] and float32[2]"},
     {"function_calls_itself", [](Model& m) { m.add(function("F", {"a"}, {"b"}, {node("F", {"a"}, {"b"}, {}, function_domain)})).add(node("F", {"x"}, {"q"}, {}, function_domain)).output("q"); }, "calls itself"},
     {"function_twice", [](Model& m) { m.add(function("F", {"a"}, {"a"}, {})).add(function("F", {"a"}, {"a"}, {})); }, "'F' is defined twice"},
     {"function_without_its_output", [](Model& m) { m.add(function("F", {"a"}, {"b"}, {})).add(node("F", {"x"}, {"q"}, {}, function_domain)).output("q"); }, "computes no 'b'"},

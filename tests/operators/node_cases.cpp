@@ -44,6 +44,9 @@ struct Reader {
         if (s.input < node.input_size()) known.insert(node.input(s.input));
       if (op->name == "Range") known.insert(node.input().begin(), node.input().end());
     }
+    if (node.op_type() == "Loop")  // the number of turns, and whether there is a first
+      for (int i = 0; i < std::min(2, node.input_size()); ++i) known.insert(node.input(i));
+    if (node.op_type() == "SplitToSequence" && node.input_size() > 1) known.insert(node.input(1));
     for (const onnx::AttributeProto& a : node.attribute())
       if (a.has_g())
         for (const onnx::NodeProto& inner : a.g().node()) read(inner);
@@ -111,6 +114,9 @@ LoadedCase load(const NodeCase& one) {
   for (const onnx::FunctionProto& function : proto.functions())
     for (const onnx::NodeProto& node : function.node()) reader.read(node);
   loaded.operators.assign(reader.operators.begin(), reader.operators.end());
+  if (reader.operators.contains("Loop"))  // what its number of turns is computed from
+    for (const onnx::ValueInfoProto& input : proto.graph().input())
+      if (input.type().has_tensor_type() && input.type().tensor_type().shape().dim_size() == 0) reader.known.insert(input.name());
   loaded.known.assign(reader.known.begin(), reader.known.end());
   const fs::path data = one.folder / "test_data_set_0";
   for (int i = 0; i < proto.graph().input_size(); ++i) {
