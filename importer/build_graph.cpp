@@ -6,14 +6,13 @@
 #include <algorithm>
 #include <new>
 
-#include "graph/suggest.h"
 #include "importer/bind_inputs.h"
 #include "importer/check_operands.h"
 #include "importer/constant_nodes.h"
 #include "importer/fold_node.h"
 #include "importer/limits.h"
-#include "importer/standard_operators.h"
 #include "importer/static_operands.h"
+#include "importer/unsupported.h"
 #include "importer/upgrade.h"
 
 namespace tandem {
@@ -155,17 +154,6 @@ void Builder::attempt(const FlatNode& node) {
   graph().nodes.erase(graph().nodes.begin() + static_cast<std::ptrdiff_t>(nodes), graph().nodes.end());
   graph().values.erase(graph().values.begin() + static_cast<std::ptrdiff_t>(values), graph().values.end());
   problem(node, std::move(reason));
-}
-
-// An exporter's operator, or a slip of the pen.
-std::string Builder::unsupported(const FlatNode& node) {
-  const std::string reason = "the operator is not supported";
-  if (!node.domain.empty() || is_standard_operator(node.op)) return reason;
-  std::vector<std::string> names;
-  for (const Operator& op : operators())
-    if (op.domain.empty()) names.emplace_back(op.name);
-  const std::string near = nearest(node.op, names);
-  return near.empty() ? concat(reason, "; ONNX has none of this name") : concat(reason, ", did you mean '", near, "'?");
 }
 
 void Builder::run(const FlatNode& node) {

@@ -54,7 +54,6 @@ class Builder {
   void run(const FlatBody& body);
   void attempt(const FlatNode& node);
   void run(const FlatNode& node);
-  static std::string unsupported(const FlatNode& node);
   std::vector<ValueId> add(const FlatNode& node, Draft& draft);
   void check_extent(const TensorType& type) const;
   void bind(const FlatNode& node, const std::vector<ValueId>& outputs);
