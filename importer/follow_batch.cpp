@@ -155,7 +155,7 @@ class Follower {
     for (const ValueId s : sources) {
       const Shape& shape = graph_[s].type.shape;
       for (int axis = 0; axis < shape.rank(); ++axis) {
-        if (shape[axis] != batch_ || !copied_along(s, axis) || !leads_to(s, {.axis = axis}, way, v, wanted)) continue;
+        if (!copied_along(s, axis) || !leads_to(s, {.axis = axis}, way, v, wanted)) continue;
         found_.copies[s] = {.axis = axis};
         adopted_ = true;
         return;
@@ -164,16 +164,18 @@ class Follower {
     fail("'", graph_[v].name, "' ", graph_[v].type.shape, " may be different for each of the file's ", batch_, " samples");
   }
 
-  // Whether the value is the same at every place of an axis: because it was repeated along it, or by its numbers.
+  // Whether the value holds the same for every sample along an axis: because it was repeated along it, or by its numbers.
   bool copied_along(ValueId v, int axis) const {
     const Value& value = graph_[v];
+    const std::int64_t length = value.type.shape[axis];
     if (value.kind == ValueKind::input) return false;
-    if (value.kind != ValueKind::activation) return !value.data || holds_copies(*value.data, {.axis = axis}, batch_);
+    if (value.kind != ValueKind::activation) return length == batch_ && (!value.data || holds_copies(*value.data, {.axis = axis}, batch_));
     const Node& node = graph_[value.producer];
     if (node.op->name != "Expand" && node.op->name != "Tile") return false;
     const Shape& x = graph_[node.inputs[0]].type.shape;
     const int own = axis - (value.type.shape.rank() - x.rank());
-    return own < 0 || x[own] == 1;
+    const std::int64_t repeated = own < 0 ? 1 : x[own];  // a Tile repeats several elements, too, one behind the other
+    return (repeated == 1 || node.op->name == "Tile") && length == batch_ * repeated;
   }
 
   bool leads_to(ValueId source, const BatchPlace& start, const std::vector<int>& way, ValueId v, const BatchPlace& wanted) {
