@@ -92,9 +92,9 @@ class Direction {
   ValueId but_one(ValueId x) const { return e_.sub(e_.scalar(1, dtype_), x); }
   ValueId peephole(int gate, ValueId cell) const { return p_.present() ? times(gates(p_, 1, gate, gate + 1), cell) : p_; }
 
-  // ONNX clips what goes into an activation.
+  // ONNX clips what goes into an activation; as ONNX Runtime reads that, an LSTM's cell on its way to h is none of it.
   ValueId activated(int function, ValueId x) const {
-    if (a_.has("clip")) x = e_.emit("Clip", {x}, {{"min", -a_.real("clip")}, {"max", a_.real("clip")}});
+    if (a_.has("clip") && function < 2) x = e_.emit("Clip", {x}, {{"min", -a_.real("clip")}, {"max", a_.real("clip")}});
     const std::size_t i = static_cast<std::size_t>(d_ * cell_.functions + function);
     const std::string& name = std::get<Strings>(*a_.find("activations"))[i];
     const float alpha = a_.floats("alphas")[i], beta = a_.floats("betas")[i];
