@@ -11,12 +11,16 @@ bool always(const KernelRequest&) { return true; }
 // Not of float16, which no kernel reads.
 bool is_row_normalization(const KernelRequest& request) { return request.inputs[0].dtype != DType::float16; }
 
+// Of types whose steps it has loops for; 16-bit templates are written out.
+bool is_recurrence(const KernelRequest& request) { return request.inputs[0].dtype == DType::float32 || request.inputs[0].dtype == DType::float64; }
+
 struct Form {
   std::string_view op;
   bool (*gains)(const KernelRequest& request);
 };
 constexpr Form forms[] = {
     {"AttentionTraining", always},
+    {"RecurrentTraining", is_recurrence},
     {"RowNormalization", is_row_normalization},
 };
 

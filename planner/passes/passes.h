@@ -46,6 +46,9 @@ Graph pool_before_relu(const Graph& graph);
 // the same. Once composites are expanded, before differentiation.
 Graph match_attention(const Graph& graph, const Fuses& fuses, bool training);
 
+// LSTM, GRU and RNN become RecurrentTraining where that is offered and computes the same. Before they are expanded.
+Graph match_recurrent(const Graph& graph, const Fuses& fuses, bool training);
+
 // Bias and activation into the producing node, flatten + InnerProduct; BatchNormalization + Add + Relu where that is offered.
 // Before differentiation.
 Graph fuse_layers(const Graph& graph, const Fuses& fuses = {});

@@ -16,6 +16,8 @@ template <class T>
 const Dropping<T>& dropping();
 template <class T>
 const Attending<T>& attending();
+template <class T>
+const Recurring<T>& recurring();
 void philox_run(std::uint32_t* words, std::int64_t first, std::int64_t n, const PhiloxState& state);
 void philox_at(std::uint32_t* words, const std::int64_t* elements, std::int64_t n, const PhiloxState& state);
 const ConvolutionTiles& convolution_tiles();

@@ -140,12 +140,37 @@ struct RowNormalizations {
   void (*backward[2][2])(const NormalizedRowsBackward&);   // the same of dsum; without dscale and dbias, with them
 };
 
+// n units in one step of an LSTM, GRU or RNN. `saved` holds slots of n numbers: an LSTM's gates i, o, f, c, and the states c and h before;
+// a GRU's gates z, r, h, then r∘h, or h·Rhᵀ + b where its product comes first, and the state before; an RNN's h, and the one before. Gates
+// are sums at first.
+template <class T>
+struct RecurrentRow {
+  T *saved, *hidden, *cell, *y;  // states become those behind the step; y is the same h
+  std::int64_t n;
+};
+// From the gradients of the states behind the step come those of the gates' sums, of r∘h or h·Rhᵀ + b (`inner`), and of the states
+// before it, as far as no product gives them.
+template <class T>
+struct RecurrentRowBackward {
+  const T* saved;
+  T *gates, *inner, *hidden, *cell;
+  std::int64_t n;
+};
+template <class T>
+struct Recurring {
+  using Forward = void (*)(const RecurrentRow<T>&);
+  using Backward = void (*)(const RecurrentRowBackward<T>&);
+  Forward lstm, gru_gates, gru, gru_linear, rnn[2];  // rnn: by tanh, by max(0, ·)
+  Backward lstm_backward, gru_backward, gru_reset_backward, gru_linear_backward, rnn_backward[2];
+};
+
 template <class T>
 struct Functions {
   const Reductions<T>* reductions;
   const Updates<T>* updates;
   const Dropping<T>* dropping;
   const Attending<T>* attending;
+  const Recurring<T>* recurring;
 };
 
 struct Table {

@@ -1,0 +1,90 @@
+// What the two kernels of an LSTM, GRU or RNN share: sizes, which rows a thread has, where a step's numbers lie.
+#pragma once
+#include "kernels/cpu/native/dense.h"
+#include "kernels/cpu/native/products.h"
+#include "kernels/cpu/native/right_factor.h"
+
+namespace tandem::native::recurrence {
+
+enum class Cell { lstm, gru, gru_linear, rnn };
+
+struct Problem {
+  Cell cell;
+  bool relu, backwards, bidirectional;
+  std::int64_t T = 0, B = 0, H = 0, D, gates, slots;  // slots: numbers a unit that a step saves
+  int threads;
+
+  // `steps`: [T,B,...] or [D,T,B,...], its first of these axes at `first`.
+  Problem(const KernelRequest& r, const Shape& steps, int first, const Shape& matrix)
+      : cell(cell_of(*r.attributes)), relu(r.attributes->integer("relu", 0) != 0), backwards(r.attributes->text("direction") == "reverse"), bidirectional(r.attributes->text("direction") == "bidirectional"),
+        T(steps[first]), B(steps[first + 1]), H(matrix[2]), D(matrix[0]), gates(matrix[1] / matrix[2]), slots(cell == Cell::lstm ? 6 : cell == Cell::rnn ? 2 : 5), threads(r.options.threads) {}
+
+  bool lstm() const { return cell == Cell::lstm; }
+  bool gru() const { return cell == Cell::gru || cell == Cell::gru_linear; }
+  std::int64_t columns() const { return D * gates * H; }   // of the products of all directions
+  // Step n of a direction.
+  std::int64_t time(std::int64_t direction, std::int64_t n) const { return backwards || direction == 1 ? T - 1 - n : n; }
+
+  // Rows are shared out by direction and sample: no thread waits for another.
+  std::int64_t blocks() const { return std::clamp<std::int64_t>((wanted_threads() + D - 1) / D, 1, std::max<std::int64_t>(1, B)); }
+  int parts() const { return static_cast<int>(std::min<std::int64_t>(wanted_threads(), D * blocks())); }
+
+  // The gates that R's products by the state are for, and, of a GRU, the last one.
+  std::int64_t first_gates() const { return gru() ? 2 : gates; }
+  template <class T>
+  RightFactor<T> forward_factor(bool last) const { return {H, (last ? gates - first_gates() : first_gates()) * H, 1, H}; }
+  template <class T>
+  RightFactor<T> backward_factor(bool last) const { return {(last ? gates - first_gates() : first_gates()) * H, H, H, 1}; }
+
+ private:
+  std::int64_t wanted_threads() const { return threads_for(T * B * D * gates * H * H, threads, 262144); }
+  static Cell cell_of(const Attributes& a) {
+    const std::string& name = a.text("cell");
+    return name == "LSTM" ? Cell::lstm : name == "RNN" ? Cell::rnn : a.integer("linear_before_reset", 0) != 0 ? Cell::gru_linear : Cell::gru;
+  }
+};
+
+inline std::int64_t to_line(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+// R of both directions, packed: both factors of each.
+template <class T>
+struct Factors {
+  RightFactor<T> first, last;
+  std::int64_t D, rows, H, first_bytes, bytes, first_gates;
+  bool two;
+  Factors(const Problem& p, bool backward)
+      : first(backward ? p.backward_factor<T>(false) : p.forward_factor<T>(false)), last(backward ? p.backward_factor<T>(true) : p.forward_factor<T>(true)), D(p.D), rows(p.gates * p.H), H(p.H),
+        first_bytes(to_line(first.workspace())), bytes(p.D * (first_bytes + (p.gru() ? to_line(last.workspace()) : 0))), first_gates(p.first_gates()), two(p.gru()) {}
+
+  const T* first_of(const T* r, std::int64_t d) const { return r + d * rows * H; }
+  const T* last_of(const T* r, std::int64_t d) const { return first_of(r, d) + first_gates * H * H; }
+  std::byte* first_at(std::byte* workspace, std::int64_t d) const { return workspace + d * (bytes / D); }
+  std::byte* last_at(std::byte* workspace, std::int64_t d) const { return first_at(workspace, d) + first_bytes; }
+  void pack(const T* r, std::byte* workspace, int parts) const {
+    parallel(parts, [&](int part) {
+      for (std::int64_t d = 0; d < D; ++d) {
+        first.pack(first_of(r, d), first_at(workspace, d), part, parts);
+        if (two) last.pack(last_of(r, d), last_at(workspace, d), part, parts);
+      }
+    });
+  }
+};
+
+// Calls each(direction, rows) for the rows that belong together, each in one thread.
+template <class Each>
+void by_rows(const Problem& p, const Each& each) {
+  const std::int64_t blocks = p.blocks();
+  parallel(p.parts(), [&](int part) {
+    const Range tasks = part_of(p.D * blocks, part, p.parts());
+    for (std::int64_t task = tasks.begin; task < tasks.end; ++task) each(task / blocks, part_of(p.B, static_cast<int>(task % blocks), static_cast<int>(blocks)));
+  });
+}
+
+// visit_type(dtype, [&]<class T>() { ... })
+template <class F>
+void visit_type(DType dtype, F&& f) {
+  if (dtype == DType::float32) f.template operator()<float>();
+  if (dtype == DType::float64) f.template operator()<double>();
+}
+
+}  // namespace tandem::native::recurrence

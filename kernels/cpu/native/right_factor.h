@@ -1,0 +1,59 @@
+// The right factor of many products: packed once, then multiplied by rows as they come, by every thread its own.
+#pragma once
+#include "kernels/cpu/isa.h"
+#include "kernels/cpu/native/gemm.h"
+#include "kernels/cpu/native/native.h"
+
+namespace tandem::native {
+
+// b[p, j] of inner × columns lies at from[p·step + j·line].
+template <class T>
+struct RightFactor {
+  std::int64_t inner = 0, columns = 0, step = 0, line = 0;
+
+  std::int64_t workspace() const { return packs ? panels() * width() * inner * static_cast<std::int64_t>(sizeof(T)) : 0; }  // bytes
+
+  // Part `part` of `parts` of the packing.
+  void pack(const T* from, std::byte* workspace, int part, int parts) const {
+    if constexpr (packs) {
+      const Range mine = part_of(panels(), part, parts);
+      if (mine.begin == mine.end) return;
+      for (std::int64_t k = 0; k < inner; k += most_depth) {
+        const std::int64_t deep = std::min(most_depth, inner - k), left = mine.begin * width();
+        loops().pack({from + k * step + left * line, false, line, step, std::min(mine.end * width(), columns) - left, deep, width(), panel(workspace, k, deep, mine.begin), deep * width()});
+      }
+    }
+  }
+
+  // c = a·b, or c + a·b where `accumulate`: of `rows` rows of a, whose numbers lie side by side.
+  void multiply(const T* from, const std::byte* workspace, std::int64_t rows, const T* a, std::int64_t a_row, T* c, std::int64_t c_row, bool accumulate) const {
+    if constexpr (packs) {
+      const std::int64_t height = loops().panel_rows, tiles = (rows + height - 1) / height;
+      for (std::int64_t k = 0; k < inner; k += most_depth) {
+        const std::int64_t deep = std::min(most_depth, inner - k);
+        for (std::int64_t n = 0; n < panels(); ++n) {
+          const std::int64_t left = n * width();
+          const T* const b = panel(const_cast<std::byte*>(workspace), k, deep, n);
+          for (std::int64_t t = 0; t < tiles; ++t) {
+            const auto [begin, end] = part_of(rows, static_cast<int>(t), static_cast<int>(tiles));
+            const T* const from_a = a + begin * a_row + k;
+            loops().panels({from_a, b, c + begin * c_row + left, end - begin, std::min(width(), columns - left), deep, a_row, 1, 0, c_row, nullptr, accumulate || k > 0, false, false, {b + deep * width() * (t + 1) / tiles, from_a}});
+          }
+        }
+      }
+    } else {
+      gemm<T>(rows, columns, inner, {a, a_row, 1}, {from, step, line}, c, c_row, accumulate);
+    }
+  }
+
+ private:
+  static constexpr bool packs = std::is_same_v<T, float>;
+  static constexpr std::int64_t most_depth = 1024;
+  static const vector::Products& loops() { return *vector_table().products; }
+  static std::int64_t width() { return loops().panel_columns; }
+  std::int64_t panels() const { return (columns + width() - 1) / width(); }
+  // Panel n of the numbers from k on, `deep` of them.
+  T* panel(std::byte* workspace, std::int64_t k, std::int64_t deep, std::int64_t n) const { return reinterpret_cast<T*>(workspace) + k * panels() * width() + n * deep * width(); }
+};
+
+}  // namespace tandem::native
