@@ -1,4 +1,4 @@
-// Where a node holds sizes as numbers (Reshape, Squeeze, Expand, Tile, Slice), these are made anew from the shape that its output has
+// Where a node holds sizes as numbers (Reshape, Squeeze, Expand, Tile, Slice, Resize), these are made anew from the shape that its output has
 // to have. Operands that are to be there once for each sample are repeated by an Expand.
 #include "importer/rebatch.h"
 
@@ -68,12 +68,22 @@ void size_slice(const Sizes& s, Draft& draft) {
   draft.attributes.set("ends", std::move(ends));
 }
 
+void size_resize(const Sizes& s, Draft& draft) {
+  Ints sizes = draft.attributes.ints("sizes", {});
+  const Ints axes = draft.attributes.ints("axes", {});
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const std::int64_t axis = axes.empty() ? static_cast<std::int64_t>(i) : i < axes.size() ? axes[i] : -1;
+    if ((axis < 0 ? axis + s.own.rank() : axis) == s.place.axis) sizes[i] = s.y[s.place.axis];
+  }
+  if (!sizes.empty()) draft.attributes.set("sizes", std::move(sizes));
+}
+
 struct Row {
   std::string_view op;
   void (*apply)(const Sizes&, Draft&);
 };
 constexpr Row rows[] = {
-    {"Reshape", size_reshape}, {"Squeeze", size_reshape}, {"Expand", size_expand}, {"Tile", size_tile}, {"Slice", size_slice}};
+    {"Reshape", size_reshape}, {"Squeeze", size_reshape}, {"Expand", size_expand}, {"Tile", size_tile}, {"Slice", size_slice}, {"Resize", size_resize}};
 
 }  // namespace
 

@@ -219,6 +219,21 @@ const CaseRow movement_rows[] = {
      {DType::float32, DType::float64, DType::bfloat16}},
 };
 
+// Tables with entries of `least` to `most` terms, some of them outside of the axis.
+Comparison resample(std::mt19937& random, int axis, int axes, bool weighted, std::int64_t least, std::int64_t most) {
+  const Shape s = image(random);
+  Comparison c{"Resample", {{"axis", std::int64_t{axis}}}, {random_tensor(random, s)}, {real(s)}, 36};
+  for (int a = 0; a < axes; ++a) {
+    std::vector<std::int32_t> starts{0};
+    for (std::int64_t i = between(random, 1, 9); i > 0; --i) starts.push_back(starts.back() + static_cast<std::int32_t>(between(random, least, most)));
+    c.inputs.push_back(Tensor::of<std::int32_t>(Shape{std::ssize(starts)}, starts));
+    c.inputs.push_back(random_integers(random, {starts.back()}, -1, s[axis + a]).cast(DType::int32));
+    if (weighted || a + 1 < axes) c.inputs.push_back(weighted ? random_tensor(random, {starts.back()}) : Tensor());
+    c.outputs[0].shape[axis + a] = std::ssize(starts) - 1;
+  }
+  return c;
+}
+
 Comparison pad(std::mt19937& random, const char* op, const char* mode, bool crop) {
   const Shape s = image(random);
   Ints pads{0, 0, between(random, 0, 2), between(random, 0, 2), 0, 0, between(random, 0, 2), between(random, 0, 2)};
@@ -230,6 +245,14 @@ Comparison pad(std::mt19937& random, const char* op, const char* mode, bool crop
   if (backward) a.set("input_shape", s.dims);
   return {op, a, {random_tensor(random, backward ? y : s)}, {real(backward ? s : y)}, 16};
 }
+
+const CaseRow resample_rows[] = {
+    {"resample two axes, moved", [](std::mt19937& r) { return resample(r, 2, 2, false, 1, 1); }, {DType::float32, DType::float16}},
+    {"resample two axes, summed", [](std::mt19937& r) { return resample(r, 2, 2, false, 0, 3); }},
+    {"resample two axes, weighted", [](std::mt19937& r) { return resample(r, 2, 2, true, 0, 4); }},
+    {"resample the last axis", [](std::mt19937& r) { return resample(r, 3, 1, true, 1, 2); }},
+    {"resample channels and lines", [](std::mt19937& r) { return resample(r, 1, 2, true, 1, 2); }},
+};
 
 const CaseRow pad_rows[] = {
     {"constant", [](std::mt19937& r) { return pad(r, "Pad", "constant", false); }, {DType::float32, DType::float16}},
@@ -495,7 +518,7 @@ std::vector<CaseRow> list(const CaseRow (&rows)[N]) {
 
 const std::vector<CaseFamily>& case_families() {
   static const std::vector<CaseFamily> families = {
-      {"Elementwise", list(elementwise_rows)}, {"Reductions", list(reduction_rows)}, {"Movement", list(movement_rows)}, {"Pad", list(pad_rows)},
+      {"Elementwise", list(elementwise_rows)}, {"Reductions", list(reduction_rows)}, {"Movement", list(movement_rows)}, {"Pad", list(pad_rows)}, {"Resample", list(resample_rows)},
       {"Choices", list(choice_rows)},          {"Losses", list(loss_rows)},          {"Windows", list(window_rows)},   {"Products", list(product_rows), false},
   };
   return families;

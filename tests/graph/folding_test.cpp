@@ -66,6 +66,8 @@ TEST(Folding, GivesTheseValues) {
       {"Gather", {matrix(2, 2, {1, 2, 3, 4}), Tensor::scalar(I{1})}, {{"axis", I{1}}}, {ints({2, 4})}},
       {"GatherElements", {matrix(3, 2, {1, 2, 3, 4, 5, 6}), matrix(2, 2, {2, -3, 1, 0})}, {}, {matrix(2, 2, {5, 2, 3, 2})}},
       {"GatherElements", {matrix(3, 2, {1, 2, 3, 4, 5, 6}), matrix(2, 3, {1, 0, 1, 0, -1, 0})}, {{"axis", I{1}}}, {matrix(2, 3, {2, 1, 2, 3, 4, 3})}},
+      {"Resample", {floats({1, 2, 4}), Tensor::of<std::int32_t>(Shape{3}, {0, 2, 2}), Tensor::of<std::int32_t>(Shape{2}, {2, 0}), floats({0.5F, 3})}, {{"axis", I{0}}}, {floats({5, 0})}},
+      {"Resample", {ints({1, INT64_MAX}), Tensor::of<std::int32_t>(Shape{3}, {0, 1, 2}), Tensor::of<std::int32_t>(Shape{2}, {1, 1})}, {{"axis", I{0}}}, {ints({INT64_MAX, INT64_MAX})}},
       {"Atan", {floats({0})}, {}, {floats({0})}},
       {"Concat", {ints({1}), ints({2, 3})}, {{"axis", I{0}}}, {ints({1, 2, 3})}},
       {"Concat", {matrix(2, 1, {1, 2}), matrix(2, 2, {3, 4, 5, 6})}, {{"axis", I{1}}}, {matrix(2, 3, {1, 3, 4, 2, 5, 6})}},

@@ -39,7 +39,7 @@ struct Reader {
 
   void read(const onnx::NodeProto& node) {
     operators.insert(node.domain().empty() || node.domain() == "ai.onnx" ? node.op_type() : node.domain() + "::" + node.op_type());
-    if (const Operator* op = find_operator(node.op_type(), node.domain())) {
+    if (const Operator* op = find_operator(node.op_type() == "Upsample" ? "Resize" : node.op_type(), node.domain())) {
       for (const StaticOperand& s : op->static_operands)
         if (s.input < node.input_size()) known.insert(node.input(s.input));
       if (op->name == "Range") known.insert(node.input().begin(), node.input().end());
