@@ -102,6 +102,19 @@ Operator selu() {
           .precision = PrecisionRole::parts, .rectifies = true, .operands = {{"X"}}};
 }
 
+// y = x < −λ ? x + bias : x > λ ? x − bias : 0; integers by way of float32
+Operator shrink() {
+  return {.name = "Shrink", .since = {9}, .types = {{"T", types::numbers}}, .infer = infer_same, .follow = follow_broadcast, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+            const DType dtype = e.type(e.x()).dtype, real = is_float(dtype) ? dtype : DType::float32;
+            const double bias = e.attributes().real("bias", 0.0F), lambda = e.attributes().real("lambd", 0.5F);
+            const ValueId x = real == dtype ? e.x() : cast(e, e.x(), real);
+            const ValueId above = e.emit("Where", {e.emit("Greater", {x, e.scalar(lambda, real)}), e.add(x, -bias), e.scalar(0, real)});
+            const ValueId y = e.emit("Where", {e.emit("Less", {x, e.scalar(-lambda, real)}), e.add(x, bias), above});
+            return {real == dtype ? y : cast(e, y, dtype)};
+          },
+          .precision = PrecisionRole::parts, .operands = {{"input"}}};
+}
+
 // y = x / (1 + |x|)
 Operator softsign() {
   return {.name = "Softsign", .since = {1, 22}, .types = {{"T", types::floats}}, .infer = infer_same, .follow = follow_broadcast, .expand = [](ExpandContext& e) -> std::vector<ValueId> {

@@ -1,4 +1,6 @@
 // Comparisons, logic and Where: booleans, through which nothing is differentiated but Where's chosen values.
+#include <limits>
+
 #include "graph/operators/fold.h"
 
 namespace tandem::operator_rows {
@@ -41,6 +43,23 @@ Operator less() {
 Operator less_or_equal() {
   return {.name = "LessOrEqual", .since = {12, 16}, .inputs = {2, 2}, .types = {{"T", types::numbers}}, .infer = infer_comparison, .follow = follow_broadcast, .fold = fold_binary<[](auto a, auto b) { return a <= b; }>,
           .precision = PrecisionRole::wide, .operands = {{"A"}, {"B"}}};
+}
+
+// |x| = ∞, or of one sign alone
+Operator is_inf() {
+  return {.name = "IsInf",
+          .since = {10, 20}, .types = {{"T1", types::floats}},
+          .infer = [](InferContext& c) { c.set_output(0, DType::boolean, c.shape(0)); },
+          .follow = follow_broadcast,
+          .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+            constexpr double infinity = std::numeric_limits<double>::infinity();
+            const bool negative = e.attributes().integer("detect_negative", 1) != 0, positive = e.attributes().integer("detect_positive", 1) != 0;
+            const DType dtype = e.type(e.x()).dtype;
+            if (negative != positive) return {e.emit("Equal", {e.x(), e.scalar(positive ? infinity : -infinity, dtype)})};
+            const ValueId size = e.emit("Abs", {e.x()});
+            return {e.emit(positive ? "Equal" : "Less", {size, e.scalar(positive ? infinity : 0, dtype)})};
+          },
+          .precision = PrecisionRole::parts, .operands = {{"X"}}};
 }
 
 // What is no number; all else is one.

@@ -17,6 +17,50 @@ Operator abs() {
           .elementwise = true};
 }
 
+// dx = −dy / √(1 − x²)
+Operator acos() {
+  return {.name = "Acos",
+          .since = {7, 22}, .types = {{"T", types::floats}},
+          .infer = infer_same,
+          .differentiate = [](GradientContext& g) { g.set_dx(g.neg(g.div(g.dy(), g.emit("Sqrt", {g.sub(g.scalar(1, g.type(g.x()).dtype), g.mul(g.x(), g.x()))})))); },
+          .fold = fold_unary<[](auto x) { return std::acos(x); }>,
+          .elementwise = true,
+          .precision = PrecisionRole::wide};
+}
+
+// dx = dy / √(x² − 1)
+Operator acosh() {
+  return {.name = "Acosh",
+          .since = {9, 22}, .types = {{"T", types::floats}},
+          .infer = infer_same,
+          .differentiate = [](GradientContext& g) { g.set_dx(g.div(g.dy(), g.emit("Sqrt", {g.add(g.mul(g.x(), g.x()), -1.0)}))); },
+          .fold = fold_unary<[](auto x) { return std::acosh(x); }>,
+          .elementwise = true,
+          .precision = PrecisionRole::wide};
+}
+
+// dx = dy / √(1 − x²)
+Operator asin() {
+  return {.name = "Asin",
+          .since = {7, 22}, .types = {{"T", types::floats}},
+          .infer = infer_same,
+          .differentiate = [](GradientContext& g) { g.set_dx(g.div(g.dy(), g.emit("Sqrt", {g.sub(g.scalar(1, g.type(g.x()).dtype), g.mul(g.x(), g.x()))}))); },
+          .fold = fold_unary<[](auto x) { return std::asin(x); }>,
+          .elementwise = true,
+          .precision = PrecisionRole::wide};
+}
+
+// dx = dy / √(x² + 1)
+Operator asinh() {
+  return {.name = "Asinh",
+          .since = {9, 22}, .types = {{"T", types::floats}},
+          .infer = infer_same,
+          .differentiate = [](GradientContext& g) { g.set_dx(g.div(g.dy(), g.emit("Sqrt", {g.add(g.mul(g.x(), g.x()), 1.0)}))); },
+          .fold = fold_unary<[](auto x) { return std::asinh(x); }>,
+          .elementwise = true,
+          .precision = PrecisionRole::wide};
+}
+
 // dx = dy / (1 + x²)
 Operator atan() {
   return {.name = "Atan",
@@ -25,6 +69,17 @@ Operator atan() {
           .differentiate = [](GradientContext& g) { g.set_dx(g.div(g.dy(), g.add(g.mul(g.x(), g.x()), 1.0))); },
           .fold = fold_unary<[](auto x) { return std::atan(x); }>,
           .elementwise = true};
+}
+
+// dx = dy / (1 − x²)
+Operator atanh() {
+  return {.name = "Atanh",
+          .since = {9, 22}, .types = {{"T", types::floats}},
+          .infer = infer_same,
+          .differentiate = [](GradientContext& g) { g.set_dx(g.div(g.dy(), g.sub(g.scalar(1, g.type(g.x()).dtype), g.mul(g.x(), g.x())))); },
+          .fold = fold_unary<[](auto x) { return std::atanh(x); }>,
+          .elementwise = true,
+          .precision = PrecisionRole::wide};
 }
 
 Operator ceil() {
@@ -37,7 +92,19 @@ Operator cos() {
           .since = {7, 22}, .types = {{"T", types::floats}},
           .infer = infer_same,
           .differentiate = [](GradientContext& g) { g.set_dx(g.neg(g.mul(g.dy(), g.emit("Sin", {g.x()})))); },
+          .fold = fold_unary<[](auto x) { return std::cos(x); }>,
           .elementwise = true};
+}
+
+// dx = dy · sinh(x)
+Operator cosh() {
+  return {.name = "Cosh",
+          .since = {9, 22}, .types = {{"T", types::floats}},
+          .infer = infer_same,
+          .differentiate = [](GradientContext& g) { g.set_dx(g.mul(g.dy(), g.emit("Sinh", {g.x()}))); },
+          .fold = fold_unary<[](auto x) { return std::cosh(x); }>,
+          .elementwise = true,
+          .precision = PrecisionRole::wide};
 }
 
 // y = x ≥ 0 ? x : α(eˣ − 1); dx = dy · (x ≥ 0 ? 1 : y + α)
@@ -172,7 +239,19 @@ Operator sin() {
           .since = {7, 22}, .types = {{"T", types::floats}},
           .infer = infer_same,
           .differentiate = [](GradientContext& g) { g.set_dx(g.mul(g.dy(), g.emit("Cos", {g.x()}))); },
+          .fold = fold_unary<[](auto x) { return std::sin(x); }>,
           .elementwise = true};
+}
+
+// dx = dy · cosh(x)
+Operator sinh() {
+  return {.name = "Sinh",
+          .since = {9, 22}, .types = {{"T", types::floats}},
+          .infer = infer_same,
+          .differentiate = [](GradientContext& g) { g.set_dx(g.mul(g.dy(), g.emit("Cosh", {g.x()}))); },
+          .fold = fold_unary<[](auto x) { return std::sinh(x); }>,
+          .elementwise = true,
+          .precision = PrecisionRole::wide};
 }
 
 // y = log(1 + eˣ); dx = dy · sigmoid(x)
@@ -195,6 +274,17 @@ Operator sqrt() {
           .elementwise = true,
           .precision = PrecisionRole::wide,
           .operands = {{"X", OperandRole::radicand}}};
+}
+
+// dx = dy · (1 + y²)
+Operator tan() {
+  return {.name = "Tan",
+          .since = {7, 22}, .types = {{"T", types::floats}},
+          .infer = infer_same,
+          .differentiate = [](GradientContext& g) { g.set_dx(g.mul(g.dy(), g.add(g.mul(g.y(), g.y()), 1.0))); },
+          .fold = fold_unary<[](auto x) { return std::tan(x); }>,
+          .elementwise = true,
+          .precision = PrecisionRole::wide};
 }
 
 // dx = dy · (1 − y²)

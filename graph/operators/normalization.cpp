@@ -133,6 +133,29 @@ Operator rms_normalization() {
           .operands = {{"X"}, {"scale", OperandRole::scale}}};
 }
 
+// x / (Σ |x|ᵖ)^(1/p) along an axis, p = 1 or 2; lines of zeros stay zero, and so is the gradient of their length.
+Operator lp_normalization() {
+  return {.name = "LpNormalization",
+          .since = {1, 22}, .types = {{"T", types::floats}},
+          .infer =
+              [](InferContext& c) {
+                const std::int64_t p = c.attributes().integer("p", 2);
+                if (p != 1 && p != 2) c.fail("p is ", p, ", expected 1 or 2");
+                c.node().attributes.set("axis", std::int64_t{axis_of(c, c.attributes().integer("axis", -1), c.shape(0).rank())});
+                infer_same(c);
+              },
+          .follow = follow_along_axis,
+          .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+            const bool square = e.attributes().integer("p", 2) == 2;
+            const DType dtype = e.type(e.x()).dtype;
+            const ValueId terms = square ? e.mul(e.x(), e.x()) : e.emit("Abs", {e.x()});
+            const ValueId sum = e.reduce_sum(terms, {e.attributes().integer("axis")}, true);
+            const ValueId some = e.emit("Where", {e.emit("Equal", {sum, e.scalar(0, dtype)}), e.scalar(1, dtype), sum});
+            return {e.div(e.x(), square ? e.emit("Sqrt", {some}) : some)};
+          },
+          .precision = PrecisionRole::parts, .operands = {{"input"}}};
+}
+
 // (x − mean) / (deviation + 1e-9) over `axes`
 Operator mean_variance_normalization() {
   return {.name = "MeanVarianceNormalization",

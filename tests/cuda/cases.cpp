@@ -27,6 +27,14 @@ const CaseRow elementwise_rows[] = {
     {"abs", [](std::mt19937& r) { return unary(r, "Abs"); }},
     {"add", [](std::mt19937& r) { return binary(r, "Add"); }, {DType::float32, DType::float64, DType::float16, DType::bfloat16}},
     {"atan", [](std::mt19937& r) { return unary(r, "Atan"); }},
+    {"acos", [](std::mt19937& r) { return unary(r, "Acos", {}, -1, 1); }},
+    {"acosh", [](std::mt19937& r) { return unary(r, "Acosh", {}, 1.01, 9); }},
+    {"asin", [](std::mt19937& r) { return unary(r, "Asin", {}, -1, 1); }},
+    {"asinh", [](std::mt19937& r) { return unary(r, "Asinh", {}, -9, 9); }},
+    {"atanh", [](std::mt19937& r) { return unary(r, "Atanh", {}, -0.9, 0.9); }},
+    {"cosh", [](std::mt19937& r) { return unary(r, "Cosh", {}, -9, 9); }},
+    {"sinh", [](std::mt19937& r) { return unary(r, "Sinh", {}, -9, 9); }},
+    {"tan", [](std::mt19937& r) { return unary(r, "Tan", {}, -1.4, 1.4); }},
     {"ceil", [](std::mt19937& r) { return unary(r, "Ceil"); }},
     {"clip", [](std::mt19937& r) { return unary(r, "Clip", {{"min", -0.5F}, {"max", 1.25F}}); }},
     {"clip backward", [](std::mt19937& r) { return binary(r, "ClipBackward", {{"min", -0.5F}, {"max", 1.25F}}); }},
@@ -50,6 +58,13 @@ const CaseRow elementwise_rows[] = {
      [](std::mt19937& r) {
        const Shape s = image(r);
        return Comparison{"Mod", {{"fmod", between(r, 0, 1)}}, {random_integers(r, s, -9, 9), random_integers(r, s, -3, 4)}, {{DType::int64, s}}};
+     },
+     {DType::float32}},
+    {"bits of integers",
+     [](std::mt19937& r) {
+       const char* const ops[] = {"BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitShift"};
+       const Shape s = image(r);
+       return Comparison{ops[between(r, 0, 3)], {{"direction", std::string(between(r, 0, 1) ? "LEFT" : "RIGHT")}}, {random_integers(r, s, -99, 99), random_integers(r, s, -3, 70)}, {{DType::int64, s}}};
      },
      {DType::float32}},
     {"mul", [](std::mt19937& r) { return binary(r, "Mul"); }, {DType::float32, DType::float16, DType::bfloat16}},

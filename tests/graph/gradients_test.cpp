@@ -47,6 +47,11 @@ const Row rows[] = {
     {"Gather", {"f[2,3]", "i[4]"}, {}, {"GatherBackward(dy0, x1)"}},
     {"GatherElements", {"f[2,3]", "i[2,5]"}, {{"axis", I{1}}}, {"GatherElementsBackward(dy0, x1)"}},
     {"Atan", {"f[2,3]"}, {}, {"Div(dy0, Add(Mul(x0, x0), 1))"}},
+    {"Acos", {"f[2]"}, {}, {"Neg(Div(dy0, Sqrt(Sub(1, Mul(x0, x0)))))"}},
+    {"Acosh", {"f[2]"}, {}, {"Div(dy0, Sqrt(Add(Mul(x0, x0), -1)))"}},
+    {"Atanh", {"f[2]"}, {}, {"Div(dy0, Sub(1, Mul(x0, x0)))"}},
+    {"Sinh", {"f[2]"}, {}, {"Mul(dy0, Cosh(x0))"}},
+    {"Tan", {"f[2]"}, {}, {"Mul(dy0, Add(Mul(y0, y0), 1))"}},
     {"ReduceSum", {"f[2,3]"}, {{"axes", Ints{1}}, {"keepdims", I{0}}}, {"Expand(Reshape(dy0))"}},
     {"ReduceMean", {"f[2,4]"}, {{"axes", Ints{1}}}, {"Expand(Mul(dy0, 0.25))"}},
     {"ReduceMax", {"f[2,3]"}, {{"axes", Ints{1}}}, {"Mul(Cast(Equal(x0, y0)), Div(dy0, ReduceSum(Cast(Equal(x0, y0)))))"}},
@@ -143,6 +148,11 @@ const ExpansionRow expansions[] = {
     {"of a part", "GatherElements", {"f[7,3,4]", "i[2,5,2]"}, {{"axis", I{1}}}, true, {"GatherElements(Slice(Slice(x0)), x1)"}},
     {"with another type's exponent", "Pow", {"f[2]", "i[2]"}, {}, false, {"Pow(x0, Cast(x1))"}},
     {"known", "Size", {"f[2,3]"}, {}, false, {"6"}},
+    {"of both signs", "IsInf", {"f[2]"}, {}, false, {"Equal(Abs(x0), inf)"}},
+    {"of one sign", "IsInf", {"f[2]"}, {{"detect_positive", I{0}}}, false, {"Equal(x0, -inf)"}},
+    {"of none", "IsInf", {"f[2]"}, {{"detect_positive", I{0}}, {"detect_negative", I{0}}}, false, {"Less(Abs(x0), 0)"}},
+    {"to booleans", "BitCast", {"u[2]"}, {{"to", I{9}}}, false, {"Cast(x0)"}},
+    {"of length 1", "LpNormalization", {"f[2,3]"}, {{"p", I{1}}}, false, {"Div(x0, Where(Equal(ReduceSum(Abs(x0)), 0), 1, ReduceSum(Abs(x0))))"}},
 };
 
 TEST(Expansions, AreTheseExpressions) {

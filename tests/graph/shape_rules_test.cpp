@@ -103,6 +103,9 @@ const Row rows[] = {
     {"channels to pixels", "DepthToSpace", {"f[1,8,2,3]"}, {{"blocksize", I{2}}}, {"f[1,2,4,6]"}},
     {"pixels to channels", "SpaceToDepth", {"f[1,2,4,6]"}, {{"blocksize", I{2}}}, {"f[1,8,2,3]"}},
 
+    {"bits as another type", "BitCast", {"d[2]"}, {{"to", I{7}}}, {"i[2]"}},
+    {"infinite", "IsInf", {"f[2,3]"}, {}, {"b[2,3]"}},
+
     {"all axes", "ReduceSum", {"f[2,3]"}, {{"keepdims", I{0}}}, {"f[]"}},
     {"some axes", "ReduceMean", {"f[2,3,4]"}, {{"axes", Ints{-1, 0}}}, {"f[1,3,1]"}},
     {"no axes", "ReduceSum", {"f[2,3]"}, {{"axes", Ints{}}, {"noop_with_empty_axes", I{1}}}, {"f[2,3]"}},
@@ -232,6 +235,9 @@ TEST(ShapeRules, SayWhatIsWrong) {
       {"DepthToSpace", {"f[1,6,2,2]"}, {{"blocksize", I{2}}}, 1, "expected a multiple of 4"},
       {"SpaceToDepth", {"f[1,6,2,2]"}, {{"blocksize", I{2}}, {"mode", std::string("RCD")}}, 1, "mode is 'RCD'"},
       {"GroupNormalization", {"f[1,6,2]", "f[6]", "f[6]"}, {{"num_groups", I{4}}}, 1, "which does not divide 6 channels"},
+      {"BitCast", {"f[2]"}, {{"to", I{7}}}, 1, "to is int64, of 8 bytes, and an element of input 0 float32[2] has 4"},
+      {"BitShift", {"i[2]", "i[2]"}, {}, 1, "direction is '', expected LEFT or RIGHT"},
+      {"LpNormalization", {"f[2]"}, {{"p", I{3}}}, 1, "p is 3, expected 1 or 2"},
       {"SgdUpdate", {"f[8]", "f[2]", "f[2]"}, {{"tensors", I{2}}}, 2, "expected 5 and 2"},
   };
   for (const FailureRow& row : failures) {

@@ -53,6 +53,14 @@ const Row rows[] = {
     {"Sin", 1, -9, 9, 2, [](double x, double) { return std::sin(x); }},
     {"Cos", 1, -9, 9, 2, [](double x, double) { return std::cos(x); }},
     {"Atan", 1, -9, 9, 2, [](double x, double) { return std::atan(x); }},
+    {"Acos", 1, -1, 1, 8, [](double x, double) { return std::acos(x); }},
+    {"Acosh", 1, 1.01, 9, 64, [](double x, double) { return std::acosh(x); }},
+    {"Asin", 1, -1, 1, 2, [](double x, double) { return std::asin(x); }},
+    {"Asinh", 1, -9, 9, 2, [](double x, double) { return std::asinh(x); }},
+    {"Atanh", 1, -0.9, 0.9, 4, [](double x, double) { return std::atanh(x); }},
+    {"Cosh", 1, -9, 9, 2, [](double x, double) { return std::cosh(x); }},
+    {"Sinh", 1, -9, 9, 2, [](double x, double) { return std::sinh(x); }},
+    {"Tan", 1, -1.4, 1.4, 2, [](double x, double) { return std::tan(x); }},
     {"Identity", 1, -2, 2, 0, [](double x, double) { return x; }},
     {"Clip", 1, -2, 2, 0, [](double x, double) { return std::clamp(x, -0.5, 0.75); }, {{"min", -0.5F}, {"max", 0.75F}}},
     {"HardSigmoid", 1, -5, 5, 2, [](double x, double) { return std::clamp(0.25 * x + 0.5, 0.0, 1.0); }, {{"alpha", 0.25F}, {"beta", 0.5F}}},
@@ -100,9 +108,10 @@ TEST(NativeElementwise, EveryOperatorOnEveryInstructionSet) {
 }
 
 TEST(NativeElementwise, EveryElementwiseOperatorRunsByItselfAndInAProgram) {
-  const Operand x = plain(DType::float32, {3});
   for (const Operator& op : operators()) {
     if (!op.elementwise) continue;
+    const bool real = op.types.empty() || op.types[0].allowed.has(DType::float32);
+    const Operand x = plain(real ? DType::float32 : DType::int64, {3});
     bool alone = false, fused = false;
     for (std::size_t arity = 1; arity <= 2; ++arity) {
       const std::vector<Operand> inputs(arity, x);

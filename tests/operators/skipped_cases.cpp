@@ -14,8 +14,6 @@ constexpr const char* random_numbers = "expects the random numbers of numpy";
 constexpr const char* rough_pi = "the expected values were computed with 3.1415 for π";
 constexpr const char* no_tensor = "its inputs or outputs are lists of tensors or optional values";
 
-constexpr const char* small_integers = "integers of 8 and 16 bits and unsigned ones are moved, cast and compared, but not computed with";
-
 constexpr SkippedCase rows[] = {
     {"test_cast*FLOAT4*", small_types},
     {"test_cast*FLOAT8*", small_types},
@@ -33,12 +31,6 @@ constexpr SkippedCase rows[] = {
     {"test_training_dropout_default", random_numbers},
     {"test_training_dropout_default_mask", random_numbers},
     {"test_training_dropout_mask", random_numbers},
-
-    {"test_[adms][diu][dvlb]_uint8", small_integers, {}, "cuda"},
-    {"test_m[aio][xnd]*_*int8", small_integers, {}, "cuda"},
-    {"test_m[aio][xnd]*_*int16", small_integers, {}, "cuda"},
-    {"test_m[aio][xnd]_uint[36]*", small_integers, {}, "cuda"},
-    {"test_clip_default_int8_m*", small_integers, {}, "cuda"},
 
     {"test_identity_opt", no_tensor},
     {"test_identity_sequence", no_tensor},

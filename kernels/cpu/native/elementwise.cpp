@@ -14,6 +14,13 @@ struct Call {
   double params[2];
 };
 
+// Operators whose attribute chooses between two formulas.
+std::string_view formula_of(std::string_view op, const Attributes& attributes) {
+  if (op == "Mod" && attributes.integer("fmod", 0) != 0) return "fmod";
+  if (op == "BitShift" && attributes.text("direction", "") == "RIGHT") return "BitShiftRight";
+  return op;
+}
+
 std::vector<Call> calls_of(const KernelRequest& request) {
   const Attributes& attributes = *request.attributes;
   std::vector<Call> calls;
@@ -28,8 +35,7 @@ std::vector<Call> calls_of(const KernelRequest& request) {
     }
     return calls;
   }
-  const bool fmod = request.op == "Mod" && attributes.integer("fmod", 0) != 0;
-  Call call{fmod ? "fmod" : request.op, {-1, -1, -1}, {0, 0}};
+  Call call{formula_of(request.op, attributes), {-1, -1, -1}, {0, 0}};
   for (int k = 0; k < 3 && k < static_cast<int>(request.inputs.size()); ++k) call.args[k] = k;
   const auto& parameters = internal_operator(request.op).parameters;
   for (std::size_t k = 0; k < parameters.size() && k < 2; ++k)

@@ -191,6 +191,12 @@ const Row rows[] = {
     row1("Abs", [](auto a) { return a < 0 ? 0u - wrapping(a) : wrapping(a); }),
     row1("Neg", [](auto a) { return 0u - wrapping(a); }),
     row1("Sign", [](auto a) { return (a > 0) - (a < 0); }),
+    row2("BitShift", [](auto a, auto b) { return wrapping(b) < 8 * sizeof a ? wrapping(a) << b : 0; }),
+    row2("BitShiftRight", [](auto a, auto b) { return wrapping(b) < 8 * sizeof a ? a >> b : a < 0 ? -1 : 0; }),
+    row2("BitwiseAnd", [](auto a, auto b) { return a & b; }),
+    row1("BitwiseNot", [](auto a) { return ~a; }),
+    row2("BitwiseOr", [](auto a, auto b) { return a | b; }),
+    row2("BitwiseXor", [](auto a, auto b) { return a ^ b; }),
     compare("Equal", [](auto a, auto b) { return a == b; }),
     compare("Greater", [](auto a, auto b) { return a > b; }),
     compare("GreaterOrEqual", [](auto a, auto b) { return a >= b; }),
@@ -220,12 +226,16 @@ std::span<const vector::MicroRow> vector_rows() { return {vector_table().micro_o
 bool has_formula(std::string_view op) {
   const auto named = [&](const Row& row) { return row.op == op; };
   const auto vector_named = [&](const vector::MicroRow& row) { return row.name == op; };
-  return op == "Cast" || std::any_of(std::begin(rows), std::end(rows), named) || std::ranges::any_of(vector_rows(), vector_named);
+  return op == "Cast" || op == "BitCast" || std::any_of(std::begin(rows), std::end(rows), named) || std::ranges::any_of(vector_rows(), vector_named);
 }
 
 std::optional<Micro> find_micro(std::string_view op, DType in, DType out) {
   if (op == "Cast") {
     const MicroOp run = find_cast(in, out);
+    return run ? std::optional(Micro{run, 1}) : std::nullopt;
+  }
+  if (op == "BitCast") {
+    const MicroOp run = size_of(in) == size_of(out) ? by_size<Move>(in) : nullptr;
     return run ? std::optional(Micro{run, 1}) : std::nullopt;
   }
   if (in == out && (in == DType::float32 || in == DType::float64 || in == DType::bfloat16)) {

@@ -10,14 +10,26 @@ namespace tandem::cuda {
 // Every elementwise operator: its name, its formula on real numbers and, of a NUMBER, on integers. Operands are a and b, p and
 // q the parameters in the order of the operator's row; zero and one are of the operands' type. Fmod is Mod with that attribute.
 #define TANDEM_ELEMENTWISE(REAL, NUMBER) \
-  NUMBER(Abs, fabs(a), a < 0 ? wrapped(0 - U(a)) : a) \
-  NUMBER(Add, a + b, wrapped(U(a) + U(b))) \
+  NUMBER(Abs, fabs(a), a < 0 ? C(0 - U(a)) : a) \
+  REAL(Acos, acos(a)) \
+  REAL(Acosh, acosh(a)) \
+  NUMBER(Add, a + b, C(U(a) + U(b))) \
+  REAL(Asin, asin(a)) \
+  REAL(Asinh, asinh(a)) \
   REAL(Atan, atan(a)) \
+  REAL(Atanh, atanh(a)) \
+  NUMBER(BitShift, a, U(b) < 64 ? C(U(a) << U(b)) : C(0)) \
+  NUMBER(BitShiftRight, a, U(b) < 64 ? a >> b : C(a < 0 ? -1 : 0)) \
+  NUMBER(BitwiseAnd, a, a & b) \
+  NUMBER(BitwiseNot, a, ~a) \
+  NUMBER(BitwiseOr, a, a | b) \
+  NUMBER(BitwiseXor, a, a ^ b) \
   REAL(Ceil, ceil(a)) \
-  REAL(Clip, a < p ? p : a > q ? q : a) \
+  REAL(Clip, (a < p ? p : a) > q ? q : a < p ? p : a) \
   REAL(ClipBackward, b > p && b < q ? a : zero) \
   REAL(Cos, cos(a)) \
-  NUMBER(Div, a / b, b == 0 ? 0 : b == -1 ? wrapped(0 - U(a)) : a / b) \
+  REAL(Cosh, cosh(a)) \
+  NUMBER(Div, a / b, integer_quotient(a, b)) \
   REAL(Elu, a >= zero ? a : p * expm1(a)) \
   REAL(EluBackward, b > zero ? a : a * (b + p)) \
   REAL(Erf, erf(a)) \
@@ -39,8 +51,8 @@ namespace tandem::cuda {
   NUMBER(Max, a != a ? a : b != b ? b : a > b ? a : b, a > b ? a : b) \
   NUMBER(Min, a != a ? a : b != b ? b : a < b ? a : b, a < b ? a : b) \
   NUMBER(Mod, floored(fmod(a, b), b), floored(integer_remainder(a, b), b)) \
-  NUMBER(Mul, a * b, wrapped(U(a) * U(b))) \
-  NUMBER(Neg, -a, wrapped(0 - U(a))) \
+  NUMBER(Mul, a * b, C(U(a) * U(b))) \
+  NUMBER(Neg, -a, C(0 - U(a))) \
   NUMBER(Pow, pow(a, b), integer_power(a, b)) \
   REAL(Reciprocal, one / a) \
   NUMBER(Relu, a < zero ? zero : a, a < 0 ? 0 : a) \
@@ -50,11 +62,13 @@ namespace tandem::cuda {
   REAL(SigmoidBackward, a * b * (one - b)) \
   NUMBER(Sign, a > zero ? one : a < zero ? -one : a, a > 0 ? 1 : a < 0 ? -1 : 0) \
   REAL(Sin, sin(a)) \
+  REAL(Sinh, sinh(a)) \
   REAL(Softplus, (a > zero ? a : zero) + log1p(exp(-fabs(a)))) \
   REAL(Sqrt, sqrt(a)) \
-  NUMBER(Sub, a - b, wrapped(U(a) - U(b))) \
+  NUMBER(Sub, a - b, C(U(a) - U(b))) \
   REAL(Swish, a / (one + exp(-p * a))) \
   REAL(SwishBackward, swish_slope(a, p * b, one / (one + exp(-p * b)))) \
+  REAL(Tan, tan(a)) \
   REAL(Tanh, tanh(a)) \
   REAL(TanhBackward, a * (one - b * b))
 
@@ -104,19 +118,27 @@ TANDEM_DEVICE C apply_real(Function f, C a, C b, C p, C q) {
   return zero;
 }
 
-// Negative powers are 0, but of 1 and -1.
-TANDEM_DEVICE long long integer_power(long long base, long long exponent) {
-  if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent % 2 != 0 ? -1 : 1) : 0;
+// Integers are computed in 64 bits with or without a sign: I is long long or unsigned long long. They wrap around, divide towards
+// zero, and give 0 where they would divide by it. Negative powers are 0, but of 1 and -1.
+template <class I>
+TANDEM_DEVICE I integer_power(I base, I exponent) {
+  if (exponent < 0) return base == 1 ? 1 : base == I(-1) ? (exponent % 2 != 0 ? I(-1) : 1) : 0;
   unsigned long long result = 1, factor = static_cast<unsigned long long>(base);
   for (; exponent != 0; exponent >>= 1, factor *= factor)
     if (exponent & 1) result *= factor;
-  return static_cast<long long>(result);
+  return static_cast<I>(result);
 }
 
-// Integers wrap around, divide towards zero, and give 0 where they would divide by it.
-TANDEM_DEVICE long long wrapped(unsigned long long v) { return static_cast<long long>(v); }
-TANDEM_DEVICE long long integer_remainder(long long a, long long b) { return b == 0 || b == -1 ? 0 : a % b; }
-TANDEM_DEVICE long long apply_integer(Function f, long long a, long long b) {
+template <class I>
+TANDEM_DEVICE I integer_quotient(I a, I b) {
+  return b == 0 ? 0 : I(-1) < I(0) && b == I(-1) ? I(0 - static_cast<unsigned long long>(a)) : a / b;
+}
+template <class I>
+TANDEM_DEVICE I integer_remainder(I a, I b) {
+  return b == 0 || (I(-1) < I(0) && b == I(-1)) ? 0 : a % b;
+}
+template <class C>
+TANDEM_DEVICE C apply_integer(Function f, C a, C b) {
   using U = unsigned long long;
   switch (f) {
 #define NONE(...)

@@ -18,20 +18,6 @@ constexpr ComparisonRow comparisons[] = {
     {"IsNaN", Comparison::no_number},
 };
 
-template <class F>
-bool visit_comparable(DType dtype, F&& f) {
-  switch (dtype) {
-    case DType::boolean:
-    case DType::uint8: f.template operator()<std::uint8_t>(); return true;
-    case DType::int32: f.template operator()<std::int32_t>(); return true;
-    case DType::int64: f.template operator()<std::int64_t>(); return true;
-    default:
-      if (!is_float(dtype)) return false;
-      visit_storage(dtype, f);
-      return true;
-  }
-}
-
 }  // namespace
 
 bool is_comparison(std::string_view op) {
@@ -48,7 +34,7 @@ Descriptions describe_comparison(const KernelRequest& request, Libraries*) {
   const auto elements = static_cast<std::uint32_t>(d.outputs[0].shape.elements());
   for (const ComparisonRow& row : comparisons) {
     if (row.op != request.op) continue;
-    visit_comparable(d.inputs[0].dtype, [&]<class T>() {
+    visit_stored_number(d.inputs[0].dtype, [&]<class T>() {
       d.make = launches([=, comparison = row.comparison](const Buffers& b) {
         return launches_over(CompareBody<T>{b.in<T>(0), binary ? b.in<T>(1) : nullptr, b.out<std::uint8_t>(0), elements, comparison, *nest}, elements);
       });

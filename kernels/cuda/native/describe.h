@@ -69,6 +69,26 @@ decltype(auto) visit_storage(DType dtype, F&& f) {
   }
 }
 
+// visit_stored_number(dtype, [&]<class T>() {...}) with T as above or an integer, booleans as bytes; false for others.
+template <class F>
+bool visit_stored_number(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::int8: f.template operator()<std::int8_t>(); return true;
+    case DType::int16: f.template operator()<std::int16_t>(); return true;
+    case DType::int32: f.template operator()<std::int32_t>(); return true;
+    case DType::int64: f.template operator()<std::int64_t>(); return true;
+    case DType::boolean:
+    case DType::uint8: f.template operator()<std::uint8_t>(); return true;
+    case DType::uint16: f.template operator()<std::uint16_t>(); return true;
+    case DType::uint32: f.template operator()<std::uint32_t>(); return true;
+    case DType::uint64: f.template operator()<std::uint64_t>(); return true;
+    default:
+      if (!is_float(dtype)) return false;
+      visit_storage(dtype, f);
+      return true;
+  }
+}
+
 // visit_bytes(size, [&]<class T>() {...}) with T an unsigned integer of 1, 2, 4 or 8 bytes: for moving elements.
 template <class F>
 decltype(auto) visit_bytes(std::size_t size, F&& f) {

@@ -59,6 +59,13 @@ Binder binder_of(ElementwiseProgram program) {
   };
 }
 
+// Operators whose attribute chooses between two formulas.
+std::string_view formula_of(std::string_view op, const Attributes& attributes) {
+  if (op == "Mod" && attributes.integer("fmod", 0) != 0) return "Fmod";
+  if (op == "BitShift" && attributes.text("direction", "") == "RIGHT") return "BitShiftRight";
+  return op;
+}
+
 // An operator by itself as a program of one instruction.
 Attributes single_instruction(std::string_view op, const Attributes& given, std::size_t inputs) {
   Floats params(2, 0.0F);
@@ -67,18 +74,13 @@ Attributes single_instruction(std::string_view op, const Attributes& given, std:
   for (std::size_t i = 0; row && i < row->parameters.size() && i < params.size(); ++i) params[i] = given.real(row->parameters[i].attribute, row->parameters[i].absent);
   Ints args(3, -1);
   for (std::size_t i = 0; i < inputs && i < args.size(); ++i) args[i] = static_cast<std::int64_t>(i);
-  const bool fmod = op == "Mod" && given.integer("fmod", 0) != 0;
-  return {{"ops", Strings{fmod ? "Fmod" : std::string(op)}}, {"args", args}, {"params", params}, {"results", Ints{static_cast<std::int64_t>(inputs)}}};
+  return {{"ops", Strings{std::string(formula_of(op, given))}}, {"args", args}, {"params", params}, {"results", Ints{static_cast<std::int64_t>(inputs)}}};
 }
 
 std::optional<Binder> binder_of(const ElementwiseProgram& program) {
-  switch (program.dtype) {
-    case DType::int32: return binder_of<std::int32_t>(program);
-    case DType::int64: return binder_of<std::int64_t>(program);
-    default:
-      if (!is_float(program.dtype)) return std::nullopt;
-      return visit_storage(program.dtype, [&]<class T>() { return binder_of<T>(program); });
-  }
+  std::optional<Binder> binder;
+  if (program.dtype != DType::boolean) visit_stored_number(program.dtype, [&]<class T>() { binder = binder_of<T>(program); });
+  return binder;
 }
 
 }  // namespace

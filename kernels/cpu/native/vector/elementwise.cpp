@@ -90,6 +90,22 @@ float cosine(float x) { return __builtin_cosf(x); }
 double cosine(double x) { return __builtin_cos(x); }
 float arctangent(float x) { return __builtin_atanf(x); }
 double arctangent(double x) { return __builtin_atan(x); }
+float arccosine(float x) { return __builtin_acosf(x); }
+double arccosine(double x) { return __builtin_acos(x); }
+float area_cosine(float x) { return __builtin_acoshf(x); }
+double area_cosine(double x) { return __builtin_acosh(x); }
+float arcsine(float x) { return __builtin_asinf(x); }
+double arcsine(double x) { return __builtin_asin(x); }
+float area_sine(float x) { return __builtin_asinhf(x); }
+double area_sine(double x) { return __builtin_asinh(x); }
+float area_tangent(float x) { return __builtin_atanhf(x); }
+double area_tangent(double x) { return __builtin_atanh(x); }
+float hyperbolic_cosine(float x) { return __builtin_coshf(x); }
+double hyperbolic_cosine(double x) { return __builtin_cosh(x); }
+float hyperbolic_sine(float x) { return __builtin_sinhf(x); }
+double hyperbolic_sine(double x) { return __builtin_sinh(x); }
+float tangent(float x) { return __builtin_tanf(x); }
+double tangent(double x) { return __builtin_tan(x); }
 float power(float x, float y) { return __builtin_powf(x, y); }
 double power(double x, double y) { return __builtin_pow(x, y); }
 
@@ -138,6 +154,14 @@ const MicroRow micro_ops[] = {
     row1("Sin", [](auto x) { return sine(x); }),
     row1("Cos", [](auto x) { return cosine(x); }),
     row1("Atan", [](auto x) { return arctangent(x); }),
+    row1("Acos", [](auto x) { return arccosine(x); }),
+    row1("Acosh", [](auto x) { return area_cosine(x); }),
+    row1("Asin", [](auto x) { return arcsine(x); }),
+    row1("Asinh", [](auto x) { return area_sine(x); }),
+    row1("Atanh", [](auto x) { return area_tangent(x); }),
+    row1("Cosh", [](auto x) { return hyperbolic_cosine(x); }),
+    row1("Sinh", [](auto x) { return hyperbolic_sine(x); }),
+    row1("Tan", [](auto x) { return tangent(x); }),
     row2("ReluBackward", [](auto dy, auto y) { return y > 0 ? dy : 0; }),
     row2p("LeakyReluBackward", [](auto dy, auto x, auto alpha, auto) { return x >= 0 ? dy : alpha * dy; }),
     row2p("EluBackward", [](auto dy, auto y, auto alpha, auto) { return y > 0 ? dy : dy * (y + alpha); }),
