@@ -87,6 +87,7 @@ const CaseRow elementwise_rows[] = {
     {"reciprocal", [](std::mt19937& r) { return unary(r, "Reciprocal", {}, 0.5, 4); }},
     {"relu", [](std::mt19937& r) { return unary(r, "Relu"); }},
     {"relu backward", [](std::mt19937& r) { return binary(r, "ReluBackward"); }},
+    {"quantize levels", [](std::mt19937& r) { return binary(r, "QuantizeLevels", {{"min", -2.0F}, {"max", 3.0F}}, 0.5, 9); }},
     {"round", [](std::mt19937& r) { return unary(r, "Round"); }},
     {"sigmoid", [](std::mt19937& r) { return unary(r, "Sigmoid"); }},
     {"sigmoid backward", [](std::mt19937& r) { return binary(r, "SigmoidBackward"); }},

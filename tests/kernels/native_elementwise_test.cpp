@@ -50,6 +50,7 @@ const Row rows[] = {
     {"Floor", 1, -9, 9, 0, [](double x, double) { return std::floor(x); }},
     {"Ceil", 1, -9, 9, 0, [](double x, double) { return std::ceil(x); }},
     {"Round", 1, -9, 9, 0, [](double x, double) { return std::nearbyint(x); }},
+    {"QuantizeLevels", 2, 0.5, 9, 0, [](double x, double s) { return std::clamp(std::nearbyint(x / s), 1.0, 4.0); }, {{"min", 1.0F}, {"max", 4.0F}}},
     {"Sin", 1, -9, 9, 2, [](double x, double) { return std::sin(x); }},
     {"Cos", 1, -9, 9, 2, [](double x, double) { return std::cos(x); }},
     {"Atan", 1, -9, 9, 2, [](double x, double) { return std::atan(x); }},

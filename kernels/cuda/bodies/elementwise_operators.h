@@ -54,6 +54,7 @@ namespace tandem::cuda {
   NUMBER(Mul, a * b, C(U(a) * U(b))) \
   NUMBER(Neg, -a, C(0 - U(a))) \
   NUMBER(Pow, pow(a, b), integer_power(a, b)) \
+  REAL(QuantizeLevels, between(rint(a / b), p, q)) \
   REAL(Reciprocal, one / a) \
   NUMBER(Relu, a < zero ? zero : a, a < 0 ? 0 : a) \
   REAL(ReluBackward, b > zero ? a : zero) \

@@ -151,6 +151,11 @@ const MicroRow micro_ops[] = {
     row1("Floor", [](auto x) { return floor(x); }),
     row1("Ceil", [](auto x) { return ceil(x); }),
     row1("Round", [](auto x) { return nearest(x); }),
+    row2p("QuantizeLevels", [](auto x, auto scale, auto low, auto high) {
+      const auto level = nearest(x / scale);
+      const auto y = level < low ? low : level;
+      return y > high ? high : y;
+    }),
     row1("Sin", [](auto x) { return sine(x); }),
     row1("Cos", [](auto x) { return cosine(x); }),
     row1("Atan", [](auto x) { return arctangent(x); }),
