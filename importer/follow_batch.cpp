@@ -23,7 +23,10 @@ constexpr std::int64_t most_work = 2'000'000;  // nodes visited until the search
 
 class Follower {
  public:
-  Follower(const Graph& graph, std::int64_t batch) : graph_(graph), batch_(batch), choices_(graph.nodes.size()) {}
+  Follower(const Graph& graph, std::int64_t batch) : graph_(graph), batch_(batch), choices_(graph.nodes.size()), needed_(graph.nodes.size()) {
+    for (const ValueId out : graph.outputs)
+      for (const int n : ancestors(out)) needed_[at(n)] = true;
+  }
 
   // With `leading`, an output whose axis 0 is as long as the batch must hold the samples there.
   bool run(bool leading) {
@@ -82,6 +85,7 @@ class Follower {
   // The places of a node's outputs from those of its operands.
   void step(NodeId id) {
     const Node& node = graph_[id];
+    if (!needed_[at(id.index)]) return;
     ++work_;
     found_.repeats.erase(id);
     bool holds = false, mixed = false;
@@ -266,6 +270,7 @@ class Follower {
   const Graph& graph_;
   std::int64_t batch_;
   std::vector<Choice> choices_;  // by node
+  std::vector<bool> needed_;     // by node: what the graph gives is computed from it; lifting old opsets leaves others
   FollowedBatch found_;
   std::int64_t work_ = 0;
   bool adopted_ = false;     // a copy was found: all is followed anew

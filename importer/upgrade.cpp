@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "importer/counted_indices.h"
+
 namespace tandem {
 namespace {
 
@@ -108,6 +110,16 @@ Outputs cast_like(UpgradeContext& c) {
   return std::nullopt;
 }
 
+Outputs counted_indices(UpgradeContext& c) {
+  count_as_batch(c);
+  return std::nullopt;
+}
+
+Outputs scatter(UpgradeContext& c) {
+  c.draft.op = "ScatterElements";
+  return std::nullopt;
+}
+
 struct Row {
   std::string_view op;
   std::int64_t before;  // for opsets below this one
@@ -121,12 +133,15 @@ constexpr Row rows[] = {
     {"BatchNormalization", always, batch_normalization_mode},
     {"CastLike", always, cast_like, {{"Cast", {2, 2}}}},
     {"Crop", 10, crop, {{"Slice", {1, 1}}}},
+    {"GatherND", always, counted_indices},
     {"Hardmax", 13, softmax_over_rest},
     {"Hardmax", always, softmax_default_axis},
     {"ImageScaler", 10, image_scaler, {{"Mul", {1, 1}}}},
     {"LogSoftmax", 13, softmax_over_rest},
     {"LogSoftmax", always, softmax_default_axis},
     {"Resize", 11, resize_10},
+    {"Scatter", always, scatter, {{"ScatterElements", {3, 3}}}},
+    {"ScatterND", always, counted_indices},
     {"Softmax", 13, softmax_over_rest},
     {"Softmax", always, softmax_default_axis},
     {"Upsample", 10, upsample, {{"Resize", {1, 2}}}},
