@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "importer/counted_indices.h"
+
 namespace tandem {
 namespace {
 
@@ -108,23 +110,18 @@ Outputs cast_like(UpgradeContext& c) {
   return std::nullopt;
 }
 
-// Rows that are picked all and in order are the same elements in another shape: how PyTorch's exporter writes as_strided.
-Outputs gather_of_all(UpgradeContext& c) {
-  if (c.draft.inputs.size() != 2 || !c.draft.inputs[1].present() || c.graph()[c.draft.inputs[1]].kind != ValueKind::constant) return std::nullopt;
-  const Tensor& indices = *c.graph()[c.draft.inputs[1]].data;
-  const Shape& x = c.shape(0);
-  if (x.rank() == 0 || indices.shape().rank() == 0) return std::nullopt;
-  const int axis = normalize_axis(c.draft.attributes.integer("axis", 0), x.rank(), "axis");
-  if (indices.elements() != x[axis] || x[axis] < 2) return std::nullopt;
-  const Ints places = indices.to_int64s();
-  for (std::size_t i = 0; i < places.size(); ++i)
-    if (places[i] != static_cast<std::int64_t>(i)) return std::nullopt;
-  Shape y(Ints(x.begin(), x.begin() + axis));
-  y.dims.insert(y.dims.end(), indices.shape().begin(), indices.shape().end());
-  y.dims.insert(y.dims.end(), x.begin() + axis + 1, x.end());
-  c.draft.op = "Reshape";
-  c.draft.attributes = {{"shape", y.dims}, {"allowzero", std::int64_t{1}}};
-  c.draft.inputs.pop_back();
+Outputs counted_indices(UpgradeContext& c) {
+  count_as_batch(c);
+  return std::nullopt;
+}
+
+Outputs counted_rows(UpgradeContext& c) {
+  count_as_parts(c);
+  return std::nullopt;
+}
+
+Outputs scatter(UpgradeContext& c) {
+  c.draft.op = "ScatterElements";
   return std::nullopt;
 }
 
@@ -141,13 +138,16 @@ constexpr Row rows[] = {
     {"BatchNormalization", always, batch_normalization_mode},
     {"CastLike", always, cast_like, {{"Cast", {2, 2}}}},
     {"Crop", 10, crop, {{"Slice", {1, 1}}}},
-    {"Gather", always, gather_of_all},
+    {"Gather", always, counted_rows},
+    {"GatherND", always, counted_indices},
     {"Hardmax", 13, softmax_over_rest},
     {"Hardmax", always, softmax_default_axis},
     {"ImageScaler", 10, image_scaler, {{"Mul", {1, 1}}}},
     {"LogSoftmax", 13, softmax_over_rest},
     {"LogSoftmax", always, softmax_default_axis},
     {"Resize", 11, resize_10},
+    {"Scatter", always, scatter, {{"ScatterElements", {3, 3}}}},
+    {"ScatterND", always, counted_indices},
     {"Softmax", 13, softmax_over_rest},
     {"Softmax", always, softmax_default_axis},
     {"Upsample", 10, upsample, {{"Resize", {1, 2}}}},

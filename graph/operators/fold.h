@@ -21,6 +21,12 @@ Folded visit_foldable(DType dtype, F&& f) {
   }
 }
 
+// The same with booleans, which are moved and compared.
+template <class F>
+Folded visit_foldable_or_boolean(DType dtype, F&& f) {
+  return dtype == DType::boolean ? f.template operator()<bool>() : visit_foldable(dtype, f);
+}
+
 // Element numbers of a tensor of `from` that lie under each element of its broadcast `to`, in row-major order.
 std::vector<std::size_t> broadcast_index(const Shape& from, const Shape& to);
 // out[i...] = in[offset + Σ i·stride], strides in elements; any type with a fixed size.

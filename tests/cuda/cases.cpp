@@ -221,6 +221,34 @@ const CaseRow movement_rows[] = {
        const Shape s = image(r);
        return Comparison{"GatherBackward", {{"axis", std::int64_t{1}}, {"input_shape", s.dims}}, {random_tensor(r, {s[0], 7, s[2], s[3]}), random_integers(r, {7}, -s[1], s[1])}, {real(s)}, 7};
      }},
+    {"gather nd",
+     [](std::mt19937& r) {
+       const Shape s = image(r);
+       return Comparison{"GatherND", {{"batch_dims", std::int64_t{1}}}, {random_tensor(r, s), random_integers(r, {s[0], 5, 2}, -s[1], s[1] + 1)}, {real({s[0], 5, s[3]})}};
+     },
+     {DType::float32, DType::float16}},
+    {"scatter nd",
+     [](std::mt19937& r) {
+       const Shape s = image(r);
+       const char* const reductions[] = {"none", "add", "mul", "max", "min"};
+       return Comparison{"ScatterND", {{"reduction", std::string(reductions[between(r, 0, 4)])}, {"batch_dims", std::int64_t{1}}},
+                         {random_tensor(r, s), random_integers(r, {s[0], 9, 1}, -s[1], s[1] + 1), random_tensor(r, {s[0], 9, s[2], s[3]})}, {real(s)}, 9};
+     },
+     {DType::float32, DType::float64, DType::float16}},
+    {"scatter elements",
+     [](std::mt19937& r) {
+       const Shape s = image(r), u{s[0], 7, s[2] - 1, s[3]};
+       const char* const reductions[] = {"none", "add", "mul", "max", "min"};
+       return Comparison{"ScatterElements", {{"reduction", std::string(reductions[between(r, 0, 4)])}, {"axis", std::int64_t{1}}},
+                         {random_tensor(r, s), random_integers(r, u, -s[1] - 1, s[1] + 1), random_tensor(r, u)}, {real(s)}, 7};
+     },
+     {DType::float32, DType::float64, DType::bfloat16}},
+    {"scatter elements of integers",
+     [](std::mt19937& r) {
+       const Shape s = image(r), u{s[0], s[1], 5, s[3]};
+       return Comparison{"ScatterElements", {{"reduction", std::string("add")}, {"axis", std::int64_t{2}}}, {random_integers(r, s, -9, 9), random_integers(r, u, -s[2], s[2]), random_integers(r, u, -9, 9)}, {{DType::int64, s}}};
+     },
+     {DType::float32}},
     {"gather elements",
      [](std::mt19937& r) {
        const Shape s = image(r), y{s[0], 7, s[2], s[3]};

@@ -1,0 +1,167 @@
+#include "importer/counted_indices.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "graph/operators/rules.h"
+
+namespace tandem {
+namespace {
+
+// Whether the first coordinate of every tuple is its place along `axis`.
+bool counts(const Tensor& tuples, int axis) {
+  const Shape& shape = tuples.shape();
+  const std::int64_t length = shape[axis], inner = product(shape, axis + 1, shape.rank()), step = shape[shape.rank() - 1];
+  const auto values = tuples.values<std::int64_t>();
+  for (std::int64_t i = 0; i < tuples.elements(); i += step)
+    if (values[static_cast<std::size_t>(i)] != i / inner % length) return false;
+  return true;
+}
+
+// The tuples without their first coordinate.
+Tensor rest_of(const Tensor& tuples) {
+  Shape shape = tuples.shape();
+  const auto step = static_cast<std::size_t>(shape.dims.back()--);
+  Tensor rest(TensorType{DType::int64, shape});
+  const auto from = tuples.values<std::int64_t>();
+  const auto to = rest.write<std::int64_t>();
+  for (std::size_t i = 0, j = 0; i < from.size(); ++i)
+    if (i % step != 0) to[j++] = from[i];
+  return rest;
+}
+
+// What the tuples' coordinates are joined from.
+std::vector<ValueId> parts_of(const Graph& graph, ValueId indices) {
+  const NodeId made = graph[indices].producer;
+  const int last = graph[indices].type.shape.rank() - 1;
+  if (made.present() && graph[made].op->name == "Concat" && graph[made].attributes.integer("axis") == last) return graph[made].inputs;
+  return {indices};
+}
+
+// y = x[..., all places of axis `axis` in order, ...] is x in another shape: how PyTorch's exporter writes as_strided and masks.
+void become_view(UpgradeContext& c, int axis, const Shape& places) {
+  const Shape x = c.shape(0);
+  Shape y(Ints(x.begin(), x.begin() + axis));
+  y.dims.insert(y.dims.end(), places.begin(), places.end());
+  y.dims.insert(y.dims.end(), x.begin() + axis + 1, x.end());
+  c.draft.op = "Reshape";
+  c.draft.attributes = {{"shape", y.dims}, {"allowzero", std::int64_t{1}}};
+  c.draft.inputs.resize(1);
+}
+
+// Whether the numbers are 0, 1, … `length` − 1, again and again.
+bool counts_through(const Tensor& numbers, std::int64_t length) {
+  if (numbers.elements() % std::max<std::int64_t>(1, length) != 0) return false;
+  const Ints values = numbers.to_int64s();
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (values[i] != static_cast<std::int64_t>(i) % length) return false;
+  return !values.empty();
+}
+
+// Axis `axis` of x as [parts, rows].
+ValueId in_parts(UpgradeContext& c, int axis, std::int64_t rows) {
+  Shape shape = c.shape(0);
+  const std::int64_t parts = shape[axis] / rows;
+  shape.dims[static_cast<std::size_t>(axis)] = rows;
+  shape.dims.insert(shape.dims.begin() + axis, parts);
+  return c.reshape(c.draft.inputs[0], shape);
+}
+
+// Rows that numbers [parts, ...] reach into where number i of the axis begins behind i · rows; 0: they are not of that kind.
+std::int64_t rows_of_parts(const Ints& numbers, std::int64_t parts, std::int64_t length) {
+  if (parts < 1 || numbers.empty() || length % parts != 0) return 0;
+  const std::int64_t rows = length / parts;
+  const std::size_t inner = numbers.size() / static_cast<std::size_t>(parts);
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const std::int64_t within = numbers[i % inner];
+    if (within < 0 || within >= rows || numbers[i] != within + static_cast<std::int64_t>(i / inner) * rows) return 0;
+  }
+  return rows;
+}
+
+// The sum of which the indices are another view, where one addend is known.
+struct Offset {
+  ValueId indices, known;
+  Shape shape;
+};
+std::optional<Offset> offset_of(const Graph& graph, ValueId v) {
+  while (graph[v].producer.present()) {
+    const Node& node = graph[graph[v].producer];
+    const std::string_view op = node.op->name;
+    if (op == "Add" && node.inputs.size() == 2) {
+      for (const int k : {0, 1})
+        if (graph[node.inputs[static_cast<std::size_t>(k)]].kind == ValueKind::constant)
+          return Offset{node.inputs[static_cast<std::size_t>(1 - k)], node.inputs[static_cast<std::size_t>(k)], graph[v].type.shape};
+      return std::nullopt;
+    }
+    if (op != "Reshape" && op != "Unsqueeze" && op != "Squeeze" && op != "Flatten" && op != "Identity") return std::nullopt;
+    v = node.inputs[0];
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void count_as_parts(UpgradeContext& c) {
+  if (c.draft.inputs.size() != 2 || !c.draft.inputs[1].present()) return;
+  const Shape x = c.shape(0), indices = c.shape(1);
+  if (x.rank() == 0 || indices.rank() == 0 || !c.graph()[c.draft.inputs[0]].depends_on_batch) return;
+  const int axis = normalize_axis(c.draft.attributes.integer("axis", 0), x.rank(), "axis");
+  const ValueId given = c.draft.inputs[1];
+  if (c.graph()[given].kind == ValueKind::constant) {
+    const Tensor numbers = *c.graph()[given].data;
+    if (numbers.elements() == x[axis] && counts_through(numbers, x[axis])) return become_view(c, axis, indices);
+    const std::int64_t rows = indices.rank() > 1 ? rows_of_parts(numbers.to_int64s(), indices[0], x[axis]) : 0;
+    if (rows == 0) return;
+    Ints within = numbers.to_int64s();
+    const Shape each(Ints(indices.begin() + 1, indices.end()));
+    within.resize(static_cast<std::size_t>(each.elements()));
+    c.draft.inputs = {in_parts(c, axis, rows), c.graph().add_constant(concat(c.draft.name, "/within"), Tensor::of<std::int64_t>(each, within))};
+    c.draft.attributes.set("axis", std::int64_t{axis + 1});
+    return;
+  }
+  const std::optional<Offset> sum = axis == 0 ? offset_of(c.graph(), given) : std::nullopt;
+  if (!sum || sum->shape.rank() < 2 || c.type(sum->indices).dtype != DType::int64) return;
+  const Value& known = c.graph()[sum->known];
+  const int missing = sum->shape.rank() - known.type.shape.rank();
+  const std::int64_t parts = missing == 0 ? known.type.shape[0] : 1;
+  if (parts != sum->shape[0] || known.type.shape.elements() != parts) return;
+  const std::int64_t rows = rows_of_parts(known.data->to_int64s(), parts, x[0]);
+  if (rows == 0) return;
+  const std::int64_t picked = sum->shape.elements() / std::max<std::int64_t>(1, parts);
+  const ValueId within = c.reshape(c.broadcast_to(sum->indices, sum->shape), Shape{parts, picked, 1});
+  c.draft.inputs[0] = c.emit("GatherND", {in_parts(c, 0, rows), within}, {{"batch_dims", std::int64_t{1}}});
+  Shape y = indices;
+  y.dims.insert(y.dims.end(), x.begin() + 1, x.end());
+  c.draft.op = "Reshape";
+  c.draft.attributes = {{"shape", y.dims}, {"allowzero", std::int64_t{1}}};
+  c.draft.inputs.resize(1);
+}
+
+void count_as_batch(UpgradeContext& c) {
+  const Shape x = c.shape(0), indices = c.shape(1);
+  const int last = indices.rank() - 1;
+  if (last < 0 || c.type(c.draft.inputs[1]).dtype != DType::int64) return;  // the shape rule says what is wrong
+  std::vector<ValueId> parts = parts_of(c.graph(), c.draft.inputs[1]);
+  const std::int64_t given = c.draft.attributes.integer("batch_dims", 0);
+  std::int64_t counted = given;
+  for (std::int64_t left = indices[last]; left > 1 && counted < std::min(last, x.rank()); --left, ++counted) {
+    const int axis = static_cast<int>(counted);
+    const Value& first = c.graph()[parts[0]];
+    if (counted < 0 || !first.data || first.kind != ValueKind::constant || x[axis] != indices[axis] || !counts(*first.data, axis)) break;
+    if (first.type.shape[last] == 1)
+      parts.erase(parts.begin());
+    else
+      parts[0] = c.graph().add_constant(concat(c.draft.name, "/coordinates"), rest_of(*first.data));
+  }
+  if (counted != given) {
+    c.draft.inputs[1] = parts.size() == 1 ? parts[0] : c.emit("Concat", parts, {{"axis", std::int64_t{last}}});
+    c.draft.attributes.set("batch_dims", counted);
+  }
+  const Value& left = c.graph()[c.draft.inputs[1]];
+  const Shape places(Ints(indices.begin() + std::min<std::int64_t>(std::max<std::int64_t>(counted, 0), last), indices.end() - 1));
+  if (c.draft.op != "GatherND" || counted < 1 || left.kind != ValueKind::constant || left.type.shape[last] != 1) return;
+  if (places.elements() == x[static_cast<int>(counted)] && counts_through(*left.data, places.elements())) become_view(c, static_cast<int>(counted), places);
+}
+
+}  // namespace tandem

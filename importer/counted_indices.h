@@ -1,0 +1,15 @@
+// Indices that exporters make of positions in the batch.
+#pragma once
+#include "importer/upgrade.h"
+
+namespace tandem {
+
+// x[arange(N), i] comes as a GatherND or ScatterND whose tuples begin with the place that they stand at themselves. Such leading
+// coordinates, as far as they are known, become batch_dims: the same for every batch, and then samples do not meet.
+void count_as_batch(UpgradeContext& c);
+
+// x.view(N·R, ...)[i + R·arange(N)] comes as a Gather from rows of all samples. Where the numbers' part of the sample is known it is
+// taken out: each picks from its own rows of x [N, R, ...]. All rows in order are x in another shape.
+void count_as_parts(UpgradeContext& c);
+
+}  // namespace tandem
