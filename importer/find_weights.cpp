@@ -182,6 +182,8 @@ class WeightFinder {
   Answer said_by_role(const Held& held) const {
     const OperandRole role = uses(held).strongest();
     if (!is_weight(role)) return std::nullopt;
+    if (unnamed(held) && held.type.shape.rank() == 0)  // zeros or ones that are expanded to a state
+      return Verdict{Holding::constant, "the file names its parameters, and this number is none"};
     if (held.source == Source::node && !nodes_hold_weights_)
       return Verdict{Holding::constant, "a Constant node, and the model's weights are initializers", lone(held)};
     const bool of_normalization = role == OperandRole::scale || role == OperandRole::bias;
@@ -204,6 +206,7 @@ class WeightFinder {
     if (!all_finite(values)) return Verdict{Holding::constant, "it holds values that are not finite"};
     if (is_mask(values)) return Verdict{Holding::constant, "its values are a mask", by_rule};
     if (is_table(values)) return Verdict{Holding::constant, "its values are a table of sines or a progression", by_rule};
+    if (unnamed(held) && is_grid(values)) return Verdict{Holding::constant, "the file names its parameters and not this one, and its values are whole numbers", by_rule};
     if (!lone(held) && unnamed(held) && is_creations_name(name(held)) && all_alike(values))
       return Verdict{Holding::constant, "the file names its parameters and not this one, and all its values are alike", by_rule};
     return std::nullopt;

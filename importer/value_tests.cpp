@@ -60,6 +60,15 @@ bool is_mask(const Tensor& tensor) {
   });
 }
 
+bool is_grid(const Tensor& tensor) {
+  constexpr std::int64_t least_of_whole_numbers = 4;
+  return visit_float(tensor.dtype(), [&]<class T>() {
+    const auto values = tensor.values<T>();
+    const bool whole = std::all_of(values.begin(), values.end(), [](T v) { return std::nearbyint(static_cast<double>(v)) == static_cast<double>(v); });
+    return whole && tensor.elements() >= least_of_whole_numbers && !all_alike(tensor);
+  });
+}
+
 bool is_table(const Tensor& tensor) {
   Shape shape;
   for (const std::int64_t d : tensor.shape())

@@ -8,6 +8,8 @@ bool all_alike(const Tensor& tensor);   // one number, however often
 bool all_finite(const Tensor& tensor);
 // Some entries are −1e4 or less (−∞ too) and all others 0 or 1; or there are just two values and one of them is 0.
 bool is_mask(const Tensor& tensor);
+// Whole numbers, four at least and not all one: places in a grid, sizes, numbers of things.
+bool is_grid(const Tensor& tensor);
 // Along the last axis but one (of a vector: the only one) each column follows v[i+1] + v[i−1] = k · v[i]: a sine or cosine
 // (a table of positions), or an arithmetic or geometric progression (positions, frequencies). Five entries at least, and
 // columns that do not change are few.

@@ -48,7 +48,11 @@ Operator max_pool() {
                 c.set_output(0, c.input(0).dtype, y);
                 c.set_output(1, DType::int64, y);
               },
-          .follow = follow_rows,
+          .follow =
+              [](FollowContext& c) {
+                follow_rows(c);
+                c.set(1, c.place());
+              },
           .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             if (!e.training || !is_float(e.type(e.x()).dtype)) return {};
             std::vector<ValueId> y{e.emit("MaxPoolTraining", {e.x()}, e.attributes(), 2)[0]};

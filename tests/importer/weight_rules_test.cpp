@@ -86,6 +86,8 @@ const Row rows[] = {
        state(m, "w", "BUFFER");
      }, Holding::constant, "BUFFER"},
     {"computed_from_a_parameter", [](Model& m) { m.add(vector_of(drawn(8), "p")).add(vector_of(drawn(8))).add(node("Mul", {"x", "p"}, {"h"})).add(node("Mul", {"h", "w"}, {"y"})); state(m, "p", "PARAMETER"); }, Holding::trained, "the gradient reaches it", false},
+    {"number_expanded_to_a_matrix", [](Model& m) { m.add(vector_of(drawn(8), "p")).add(number("zero", 0)).add(int_tensor("s", {2}, {8, 3})).add(node("Mul", {"x", "p"}, {"h"})).add(node("Expand", {"zero", "s"}, {"e"})).add(node("MatMul", {"h", "e"}, {"y"})); state(m, "p", "PARAMETER"); }, Holding::constant, "this number is none", true, "zero"},
+    {"grid", [](Model& m) { m.add(vector_of(drawn(8), "p")).add(vector_of({3, 4, 6, 5, 4, 3, 6, 5})).add(node("Mul", {"x", "p"}, {"h"})).add(node("Mul", {"h", "w"}, {"y"})); state(m, "p", "PARAMETER"); }, Holding::constant, "whole numbers", false},
     {"number_of_the_exporter", [](Model& m) { m.add(vector_of(drawn(8), "p")).add(number("val_3", 0.5F)).add(node("Mul", {"x", "p"}, {"h"})).add(node("Mul", {"h", "val_3"}, {"y"})); state(m, "p", "PARAMETER"); }, Holding::constant, "this number is none", true, "val_3"},
     {"number_computed_from_a_parameter", [](Model& m) { m.add(vector_of(drawn(8), "p")).add(number("tanh_1", 0.5F)).add(node("Mul", {"x", "p"}, {"h"})).add(node("Mul", {"h", "tanh_1"}, {"y"})); state(m, "p", "PARAMETER"); }, Holding::trained, "the gradient reaches it", false, "tanh_1"},
     {"type_of_a_cast", [](Model& m) { m.add(vector_of(drawn(8))).add(number("one", 1)).add(node("CastLike", {"one", "w"}, {"c"})).add(node("Clip", {"w", "", "c"}, {"k"})).add(node("Mul", {"x", "k"}, {"y"})); }, Holding::trained, "the gradient reaches it", false},

@@ -42,7 +42,7 @@ struct Reader {
     if (const Operator* op = find_operator(node.op_type() == "Upsample" ? "Resize" : node.op_type(), node.domain())) {
       for (const StaticOperand& s : op->static_operands)
         if (s.input < node.input_size()) known.insert(node.input(s.input));
-      if (op->name == "Range") known.insert(node.input().begin(), node.input().end());
+      if (op->name == "Range" || op->name == "Unique" || op->name == "NonMaxSuppression") known.insert(node.input().begin(), node.input().end());
     }
     if (node.op_type() == "Loop")  // the number of turns, and whether there is a first
       for (int i = 0; i < std::min(2, node.input_size()); ++i) known.insert(node.input(i));
