@@ -186,7 +186,11 @@ class WeightFinder {
       return Verdict{Holding::constant, "the file names its parameters, and this number is none"};
     if (held.source == Source::node && !nodes_hold_weights_)
       return Verdict{Holding::constant, "a Constant node, and the model's weights are initializers", lone(held)};
-    const bool of_normalization = role == OperandRole::scale || role == OperandRole::bias;
+    // What a recurrence starts from is often written where it is nothing; the bias beside its two matrices never is.
+    const Uses::Reader& reader = uses(held).reader;
+    const bool recurrent = role == OperandRole::bias && role_of(*reader.node, 2) == OperandRole::matrix, state = recurrent && reader.input > 3;
+    if (state && alike(held)) return Verdict{Holding::constant, "the first state of a recurrence, and all its values are alike", by_rule};
+    const bool of_normalization = role == OperandRole::scale || (role == OperandRole::bias && !recurrent);
     if (held.source == Source::initializer && unnamed(held) && of_normalization && uses(held).direct && alike(held))
       return Verdict{Holding::constant, "the file names its parameters and not this one, and all its values are alike", by_rule};
     if (role == OperandRole::embedding && held.data && is_table(comparable(*held.data)))

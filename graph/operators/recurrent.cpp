@@ -156,7 +156,7 @@ Operator recurrent_row(std::string_view name, std::vector<int> since, Arity inpu
           .follow = follow_recurrent,
           .expand = expand_recurrent,
           .precision = PrecisionRole::parts,
-          .operands = {{"X"}, {"W", OperandRole::matrix}, {"R", OperandRole::matrix}, {"B", OperandRole::bias}, {"sequence_lens", OperandRole::index}, {"initial_h"}}};
+          .operands = {{"X"}, {"W", OperandRole::matrix}, {"R", OperandRole::matrix}, {"B", OperandRole::bias}, {"sequence_lens", OperandRole::index}, {"initial_h", OperandRole::bias}}};
 }
 
 }  // namespace
@@ -169,7 +169,7 @@ Operator gru() { return recurrent_row("GRU", {1, 3, 7, 14, 22}, {3, 6}, 2); }
 // c ← f∘c + i∘c', o = f(x·Woᵀ + h·Roᵀ + Po∘c + b) of the new c, h ← o∘h(c)
 Operator lstm() {
   Operator op = recurrent_row("LSTM", {1, 7, 14, 22}, {3, 8}, 3);
-  op.operands.push_back({"initial_c"});
+  op.operands.push_back({"initial_c", OperandRole::bias});
   op.operands.push_back({"P", OperandRole::scale});
   return op;
 }
