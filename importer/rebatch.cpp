@@ -1,4 +1,4 @@
-// Where a node holds sizes as numbers (Reshape, Squeeze, Expand, Tile, Slice, Resize), these are made anew from the shape that its output has
+// Where a node holds sizes as numbers (Reshape, Squeeze, Expand, Tile, Slice, ...), these are made anew from the shape that its output has
 // to have. Operands that are to be there once for each sample are repeated by an Expand.
 #include "importer/rebatch.h"
 
@@ -68,6 +68,12 @@ void size_slice(const Sizes& s, Draft& draft) {
   draft.attributes.set("ends", std::move(ends));
 }
 
+void size_affine_grid(const Sizes& s, Draft& draft) {
+  Ints size = draft.attributes.ints("size");
+  if (!size.empty()) size[0] = s.y[0];
+  draft.attributes.set("size", std::move(size));
+}
+
 void size_resize(const Sizes& s, Draft& draft) {
   Ints sizes = draft.attributes.ints("sizes", {});
   const Ints axes = draft.attributes.ints("axes", {});
@@ -83,7 +89,7 @@ struct Row {
   void (*apply)(const Sizes&, Draft&);
 };
 constexpr Row rows[] = {
-    {"Reshape", size_reshape}, {"Squeeze", size_reshape}, {"Expand", size_expand}, {"Tile", size_tile}, {"Slice", size_slice}, {"Resize", size_resize}};
+    {"Reshape", size_reshape}, {"Squeeze", size_reshape}, {"Expand", size_expand}, {"Tile", size_tile}, {"Slice", size_slice}, {"Resize", size_resize}, {"AffineGrid", size_affine_grid}};
 
 }  // namespace
 

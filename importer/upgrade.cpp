@@ -75,6 +75,17 @@ Outputs resize_10(UpgradeContext& c) {
   return upsample(c);
 }
 
+// Before opset 20 the axis is an attribute.
+Outputs dft_axis(UpgradeContext& c) {
+  if (!c.draft.attributes.has("axis")) c.draft.attributes.set("axis", std::int64_t{1});
+  return std::nullopt;
+}
+
+Outputs roi_align_coordinates(UpgradeContext& c) {
+  c.draft.attributes.set("coordinate_transformation_mode", std::string("output_half_pixel"));
+  return std::nullopt;
+}
+
 // y = scale · x + bias[channel]; an experiment that left ONNX with opset 10.
 Outputs image_scaler(UpgradeContext& c) {
   ValueId y = c.draft.inputs.at(0);
@@ -140,6 +151,7 @@ constexpr Row rows[] = {
     {"Crop", 10, crop, {{"Slice", {1, 1}}}},
     {"Gather", always, counted_rows},
     {"GatherND", always, counted_indices},
+    {"DFT", 20, dft_axis},
     {"Hardmax", 13, softmax_over_rest},
     {"Hardmax", always, softmax_default_axis},
     {"ImageScaler", 10, image_scaler, {{"Mul", {1, 1}}}},
@@ -148,6 +160,7 @@ constexpr Row rows[] = {
     {"Resize", 11, resize_10},
     {"Scatter", always, scatter, {{"ScatterElements", {3, 3}}}},
     {"ScatterND", always, counted_indices},
+    {"RoiAlign", 16, roi_align_coordinates},
     {"Softmax", 13, softmax_over_rest},
     {"Softmax", always, softmax_default_axis},
     {"Upsample", 10, upsample, {{"Resize", {1, 2}}}},

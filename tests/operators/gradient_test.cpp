@@ -34,6 +34,8 @@ struct FixedOperand {
 constexpr FixedOperand fixed_operands[] = {
     {"BatchNormalization", 3, 4},         // running statistics
     {"NegativeLogLikelihoodLoss", 2, 2},  // weights of the classes
+    {"MaxRoiPool", 1, 1},                 // regions
+    {"RoiAlign", 1, 1},
     {"SoftmaxCrossEntropyLoss", 2, 2},
 };
 
