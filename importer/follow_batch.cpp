@@ -113,6 +113,7 @@ class Follower {
     FollowContext context(graph_, node, std::move(operands), batch_);
     rule(context);
     for (const FollowContext::Repeat& r : context.repeats()) repeat(id, r.input, r.place);
+    if (batch_ == 1 && rule == follow_broadcast) draw_for_one(node, context.results()[0]);
     Choice& choice = choices_[at(id.index)];
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       if (!node.outputs[i].present()) continue;
@@ -133,11 +134,35 @@ class Follower {
     const std::int64_t dim = value.type.shape[wanted.axis];
     if (dim % (wanted.outer * batch_) != 0)
       fail("'", value.name, "' ", value.type.shape, " has no part for each of ", batch_, " samples along axis ", wanted.axis);
-    const bool copies = batch_ == 1 || (value.kind == ValueKind::constant && holds_copies(*value.data, wanted, batch_));
+    const bool copies = (batch_ == 1 && !drawn(v)) || (value.kind == ValueKind::constant && holds_copies(*value.data, wanted, batch_));
     if (!copies && value.kind == ValueKind::constant)
       fail("the constant '", value.name, "' ", value.type.shape, " is different for each of the file's ", batch_, " samples");
     if (!copies) return adopt(v, wanted);
     found_.repeats[node].push_back({input, wanted});
+  }
+
+  // Each sample draws its own numbers, whichever axis the samples turn out to lie along.
+  static bool is_random(const Node& node) { return node.op->name.starts_with("Random"); }
+  // Whether `v` is computed from random numbers of which it is not known that they are drawn for each sample.
+  bool drawn(ValueId v) {
+    if (std::none_of(graph_.nodes.begin(), graph_.nodes.end(), is_random)) return false;
+    for (const int n : ancestors(v))
+      if (is_random(graph_.nodes[at(n)]) && !found_.copies.contains(graph_.nodes[at(n)].outputs[0])) return true;
+    return false;
+  }
+
+  // Of a single sample nothing tells numbers that it draws for itself from such that all samples share. They are its own where
+  // they lie along its axis, as they are at any other batch.
+  void draw_for_one(const Node& node, const std::vector<BatchPlace>& result) {
+    if (result.empty() || !result[0].present()) return;
+    for (const ValueId v : node.inputs) {
+      const int axis = result[0].axis - (graph_[node.outputs[0]].type.shape.rank() - graph_[v].type.shape.rank());
+      if (axis < 0 || place(v).present() || !drawn(v)) continue;
+      try {
+        adopt(v, {.axis = axis});
+      } catch (const Error&) {  // they lie along none of its axes: shared
+      }
+    }
   }
 
   // `v` is computed from something that holds the same for every sample of the file's batch: finds it.
@@ -171,6 +196,7 @@ class Follower {
     if (value.kind == ValueKind::input) return false;
     if (value.kind != ValueKind::activation) return length == batch_ && (!value.data || holds_copies(*value.data, {.axis = axis}, batch_));
     const Node& node = graph_[value.producer];
+    if (is_random(node)) return true;
     if (node.op->name != "Expand" && node.op->name != "Tile") return false;
     const Shape& x = graph_[node.inputs[0]].type.shape;
     const int own = axis - (value.type.shape.rank() - x.rank());

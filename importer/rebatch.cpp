@@ -116,6 +116,7 @@ void Rebatch::apply(Graph& graph, NodeId node, Draft& draft) const {
       in = repeated(graph, draft.name, in, own.inputs[at(r.input)], r.place);
     }
   const BatchPlace& out = followed_.places[at(own.outputs[0].index)];
+  if (out.present() && draft.op.starts_with("Random") && (own.inputs.empty() || !followed_.places[at(own.inputs[0].index)].present())) return draw(own.outputs[0], draft);
   if (!out.present() || own.inputs.empty() || !own.inputs[0].present() || !draft.inputs.at(0).present()) return;
   for (const Row& row : rows)
     if (row.op == draft.op) {
@@ -123,6 +124,14 @@ void Rebatch::apply(Graph& graph, NodeId node, Draft& draft) const {
       row.apply({x, y, own_[own.inputs[0]].type.shape, followed_.places[at(own.inputs[0].index)]}, draft);
       return;
     }
+}
+
+// Numbers that every sample draws, where the node's own sizes, or its operand's, are those of the file.
+void Rebatch::draw(ValueId own, Draft& draft) const {
+  if (!draft.inputs.empty()) draft.op.resize(draft.op.size() - std::strlen("Like"));
+  draft.inputs.clear();
+  draft.attributes.set("shape", shape(own).dims);
+  draft.attributes.set("dtype", static_cast<std::int64_t>(own_[own].type.dtype));
 }
 
 ValueId Rebatch::repeated(Graph& graph, const std::string& name, ValueId value, ValueId own, const BatchPlace& place) const {

@@ -379,7 +379,7 @@ void Session::run_programs(std::size_t index, std::span<const std::byte* const> 
     State::DeviceInputs& in = s.inputs[d];
     in.random[0] = static_cast<std::int64_t>(step.seed);
     in.random[1] = step.step;
-    in.random[2] = plan.devices[static_cast<std::size_t>(s.range.first) + d].slice_begin;
+    in.random[2] = plan.devices[static_cast<std::size_t>(s.range.first) + d].slice_begin + step.first;
     std::copy(inputs.begin(), inputs.end(), in.inputs.begin());
     if (own.scalars >= 0) in.inputs[static_cast<std::size_t>(own.scalars)] = reinterpret_cast<const std::byte*>(&s.scalars);
     if (own.random >= 0) in.inputs[static_cast<std::size_t>(own.random)] = reinterpret_cast<const std::byte*>(in.random);

@@ -25,6 +25,7 @@ struct StepState {
   std::int64_t step = 1;  // from 1
   double beta1 = 0.9, beta2 = 0.999;
   std::uint64_t seed = 0;
+  std::int64_t first = 0;  // number of the batch's first row: by it, seed and step random numbers are drawn
 };
 
 // What a caller knows of the step that follows, so that devices can copy its batch while they compute.

@@ -34,7 +34,7 @@ bool for_each_batch(Model::State& s, Feed& feed, const EvaluateOptions& o, std::
     const std::size_t plan = s.plan_for(PlanMode::inference, pad ? batch : loaded->size);
     const LoadedBatch* const next = loader.peek();
     const bool same_plan = next && (pad || next->size == loaded->size);
-    s.run(plan, loaded->inputs, 0, {announced, plan, same_plan ? std::span<std::byte* const>(next->inputs) : std::span<std::byte* const>()});
+    s.run(plan, loaded->inputs, 0, {announced, plan, same_plan ? std::span<std::byte* const>(next->inputs) : std::span<std::byte* const>()}, done);
     announced = same_plan;
     if (o.stop && s.any(o.stop())) return false;
     each(*loaded, plan);

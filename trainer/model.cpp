@@ -173,7 +173,7 @@ void Model::State::prepare_runner(std::size_t index) {
   runners[index] = std::move(r);
 }
 
-void Model::State::run(std::size_t plan, std::span<std::byte* const> inputs, double rate, const BatchAhead& ahead) {
+void Model::State::run(std::size_t plan, std::span<std::byte* const> inputs, double rate, const BatchAhead& ahead, std::int64_t first) {
   Runner& r = runners[plan];
   const auto list = [](const Runner& runner, std::span<std::byte* const> from, std::vector<const std::byte*>& to) {
     for (std::size_t i = 0; i < to.size(); ++i)
@@ -186,7 +186,9 @@ void Model::State::run(std::size_t plan, std::span<std::byte* const> inputs, dou
     list(follows, ahead.inputs, follows.ahead);
     next.inputs = follows.ahead;
   }
-  session->run(plan, r.inputs, r.outputs, step_state(rate), next);
+  StepState state = step_state(rate);
+  state.first = first;
+  session->run(plan, r.inputs, r.outputs, state, next);
 }
 
 StepState Model::State::step_state(double rate) const {

@@ -51,8 +51,8 @@ struct Model::State {
   Session& running() const;                                 // fails (usage) before compile
   std::size_t plan_for(PlanMode mode, std::int64_t batch);  // compiled when first asked for
   void prepare_runner(std::size_t plan);
-  // One step of plan `plan`; inputs[i] belongs to targets[i].
-  void run(std::size_t plan, std::span<std::byte* const> inputs, double rate, const BatchAhead& ahead = {});
+  // One step of plan `plan`; inputs[i] belongs to targets[i]. `first`: as StepState::first.
+  void run(std::size_t plan, std::span<std::byte* const> inputs, double rate, const BatchAhead& ahead = {}, std::int64_t first = 0);
   StepState step_state(double rate) const;
   StepReport report(std::size_t plan, double rate) const;  // of the training step just run
 };

@@ -1,23 +1,9 @@
 // Dropout is nothing in inference and DropoutTraining while a model trains. A layer's random stream is told by its
 // name, so that it does not depend on the order of passes.
-#include "graph/hash.h"
-#include "graph/operators/rules.h"
+#include "graph/operators/random.h"
 
 namespace tandem::operator_rows {
 namespace {
-
-// A number that tells a layer's random stream from the others': from its name, so that it does not depend on the
-// batch size or on the order of passes.
-std::int64_t layer_of(ExpandContext& e) {
-  auto layer = static_cast<std::int64_t>(hash_of(e.node().name) & 0x7fffffff);
-  const auto taken = [&] {
-    for (const Node& n : e.graph().nodes)
-      if (n.op->name == "DropoutTraining" && n.attributes.integer("layer") == layer) return true;
-    return false;
-  };
-  while (taken()) layer = (layer + 1) & 0x7fffffff;
-  return layer;
-}
 
 ValueId all_true(ExpandContext& e, const Shape& shape) {
   return e.broadcast_to(e.graph().add_constant(e.node().name + "/true", Tensor::scalar(true)), shape);
@@ -33,8 +19,8 @@ std::vector<ValueId> expand_dropout(ExpandContext& e) {
   if (!random_wanted || ratio == 0) {
     results = {e.x(), mask_wanted ? all_true(e, type.shape) : ValueId{}};
   } else {
-    const Attributes attributes{{"ratio", ratio}, {"layer", layer_of(e)}};
-    const ValueId random = e.input("tandem.random", {DType::int64, Shape{4}}, ValueRole::step_state);
+    const Attributes attributes{{"ratio", ratio}, {"layer", random_stream(e)}};
+    const ValueId random = random_state(e);
     results = {e.emit("DropoutTraining", {e.x(), random}, attributes, 2)[0], ValueId{}};
     if (mask_wanted) {
       const ValueId ones = e.broadcast_to(e.scalar(1, type.dtype), type.shape);

@@ -1,10 +1,23 @@
 // Replaces composite operators by what their row's `expand` makes of them, again and again until kernels know every node.
 #include <algorithm>
+#include <string_view>
 
 #include "planner/passes/graph_copy.h"
 #include "planner/passes/passes.h"
 
 namespace tandem {
+namespace {
+
+// What draws random numbers draws them by sample: its expansion has to know where the node's result holds these.
+constexpr std::string_view drawing[] = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"};
+
+Node placed(Node node, const Value& result) {
+  if (result.batch.present() && std::ranges::find(drawing, node.op->name) != std::end(drawing))
+    node.attributes.set("samples", Ints{result.batch.axis, result.batch.outer});
+  return node;
+}
+
+}  // namespace
 
 Graph expand(const Graph& graph, bool training) {
   if (std::none_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& n) { return n.op->expand != nullptr; })) return graph;
@@ -18,7 +31,7 @@ Graph expand(const Graph& graph, bool training) {
         copy.copy(node);
         continue;
       }
-      ExpandContext context(copy.to, copy.mapped(node));
+      ExpandContext context(copy.to, placed(copy.mapped(node), now[node.outputs[0]]));
       context.training = training;
       const std::vector<ValueId> outputs = node.op->expand(context);
       if (!outputs.empty() && outputs.size() < node.outputs.size())

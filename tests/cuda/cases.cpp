@@ -146,6 +146,14 @@ const CaseRow reduction_rows[] = {
      },
      {DType::float32},
      {"ab"}},
+    {"random numbers",
+     [](std::mt19937& r) {
+       const std::int64_t samples = between(r, 1, 5), outer = between(r, 1, 3), inner = between(r, 1, 3);
+       const Shape s{between(r, 1, 4), samples * outer * inner, between(r, 1, 9)};
+       Attributes a{{"layer", between(r, 0, 1 << 30)}, {"axis", std::int64_t{1}}, {"outer", outer}, {"inner", inner}};
+       if (between(r, 0, 1)) a.set("seed", between(r, 0, 1 << 30));
+       return Comparison{"RandomNumbers", a, {random_integers(r, {4}, 0, 1 << 20)}, {real(s)}};
+     }},
     {"place of the largest",
      [](std::mt19937& r) {
        const Shape s = image(r);

@@ -105,6 +105,10 @@ const Row rows[] = {
 
     {"bits as another type", "BitCast", {"d[2]"}, {{"to", I{7}}}, {"i[2]"}},
     {"infinite", "IsInf", {"f[2,3]"}, {}, {"b[2,3]"}},
+    {"drawn", "RandomNormal", {}, {{"shape", Ints{2, 3}}}, {"f[2,3]"}},
+    {"drawn alike", "RandomUniformLike", {"i[2,3]"}, {{"dtype", I{11}}}, {"d[2,3]"}},
+    {"drawn booleans", "Bernoulli", {"f[2]"}, {{"dtype", I{9}}}, {"b[2]"}},
+    {"drawn classes", "Multinomial", {"f[2,5]"}, {{"sample_size", I{4}}}, {"s[2,4]"}},
 
     {"all axes", "ReduceSum", {"f[2,3]"}, {{"keepdims", I{0}}}, {"f[]"}},
     {"some axes", "ReduceMean", {"f[2,3,4]"}, {{"axes", Ints{-1, 0}}}, {"f[1,3,1]"}},
@@ -237,6 +241,11 @@ TEST(ShapeRules, SayWhatIsWrong) {
       {"GroupNormalization", {"f[1,6,2]", "f[6]", "f[6]"}, {{"num_groups", I{4}}}, 1, "which does not divide 6 channels"},
       {"BitCast", {"f[2]"}, {{"to", I{7}}}, 1, "to is int64, of 8 bytes, and an element of input 0 float32[2] has 4"},
       {"BitShift", {"i[2]", "i[2]"}, {}, 1, "direction is '', expected LEFT or RIGHT"},
+      {"RandomNormal", {}, {}, 1, "the attribute shape is missing"},
+      {"RandomNormalLike", {"i[2]"}, {}, 1, "dtype is int64, expected a floating-point type"},
+      {"Multinomial", {"f[2,3]"}, {{"dtype", I{1}}}, 1, "dtype is float32, expected int32 or int64"},
+      {"Multinomial", {"f[2,3]"}, {{"sample_size", I{0}}}, 1, "sample_size is 0, expected at least 1"},
+      {"RandomNumbers", {"i[4]"}, {{"shape", Ints{6}}, {"dtype", I{1}}, {"axis", I{0}}, {"outer", I{4}}}, 1, "axis is 0, outer 4 and inner 1 of [6]"},
       {"LpNormalization", {"f[2]"}, {{"p", I{3}}}, 1, "p is 3, expected 1 or 2"},
       {"SgdUpdate", {"f[8]", "f[2]", "f[2]"}, {{"tensors", I{2}}}, 2, "expected 5 and 2"},
   };

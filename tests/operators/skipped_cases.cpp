@@ -31,6 +31,7 @@ constexpr SkippedCase rows[] = {
     {"test_range_bfloat16_type_positive_delta_expanded", half_range},
     {"test_range_float16_type_positive_delta_expanded", half_range},
 
+    {"test_bernoulli*", random_numbers},
     {"test_training_dropout", random_numbers},
     {"test_training_dropout_default", random_numbers},
     {"test_training_dropout_default_mask", random_numbers},

@@ -76,6 +76,8 @@ const Rule rules[] = {
     {"attention_of_shared_keys_by_heads", "AttentionTraining", {"f[2,6,4,2]", "f[2,3,5,2]", "f[2,3,5,2]"}, {{"scale", 1.0F}}, 2, {"1>b", "b", "b"}, {"b", "b"}},
     {"attention_by_tokens", "AttentionTraining", {"f[2,3,6,2]", "f[2,3,5,2]", "f[2,3,5,2]"}, {{"scale", 1.0F}}, 2, {"2>b", "b", "b"}, {"b", "b"}},
     {"attention_backward", "AttentionBackward", {"f[6,3,4,2]", "f[6,3,5,2]", "f[6,3,5,2]", "f[6,3,4,2]", "f[6,3,4]", "f[6,3,4,2]"}, {{"scale", 1.0F}}, 3, {"0", "0", "0", "0", "0", "0"}, {"0", "0", "0"}},
+    {"drawn_by_samples", "RandomNumbers", {"i[4]", "f[3,2]"}, {{"shape", Ints{4, 6}}, {"dtype", std::int64_t{1}}, {"axis", std::int64_t{1}}, {"outer", std::int64_t{2}}}, 1, {"o", "0"}, {"1/2"}},
+    {"drawn_by_samples_on_other_parts", "RandomNumbers", {"i[4]", "f[2,3]"}, {{"shape", Ints{4, 6}}, {"dtype", std::int64_t{1}}, {"axis", std::int64_t{1}}, {"outer", std::int64_t{2}}}, 1, {"o", "1>b"}, {"o"}},
     {"update", "SgdUpdate", {"f[8]", "f[6,4]!", "f[6,4]"}, {{"tensors", std::int64_t{1}}}, 1, {"b", "b", "p>b"}, {"b"}},
     {"update_of_a_part", "SgdUpdate", {"f[8]", "f[6,4]!", "f[6,4]"}, {{"tensors", std::int64_t{1}}}, 1, {"b", "0", "p>0"}, {"0"}},
 };
