@@ -16,6 +16,7 @@
 #include "importer/rebatch.h"
 #include "importer/standard_operators.h"
 #include "importer/static_operands.h"
+#include "importer/tensor_data.h"
 #include "importer/upgrade.h"
 
 namespace tandem {
@@ -62,7 +63,10 @@ class Builder {
     built_.problems.push_back({node.name, qualified_op(node), node.opset, std::move(reason)});
   }
 
-  DType wanted(DType dtype) const { return dtype == DType::float32 && options_.float_type == DType::float64 ? DType::float64 : dtype; }
+  DType wanted(DType dtype) const {
+    if (is_half(dtype) && !options_.keep_halves) dtype = DType::float32;
+    return dtype == DType::float32 && options_.float_type == DType::float64 ? DType::float64 : dtype;
+  }
   Tensor wanted(const Tensor& tensor) const { return tensor.cast(wanted(tensor.dtype())); }
 
   void inputs() {
@@ -106,7 +110,7 @@ class Builder {
     } else if (is_float(i.type.dtype)) {
       value(i.symbol) = parameter(i.symbol, {wanted(i.type.dtype), i.type.shape}, std::move(data));
     } else {
-      built_.problems.push_back({.reason = concat("initializer '", model_.name(i.symbol), "' of ", i.type, " has no values")});
+      built_.problems.push_back({.reason = concat("initializer '", model_.name(i.symbol), "' ", i.type.dtype == DType::string ? "holds strings, which are not supported" : concat("of ", i.type, " has no values"))});
     }
   }
 
@@ -158,6 +162,7 @@ class Builder {
 
   // An exporter's operator, or a slip of the pen.
   static std::string unsupported(const FlatNode& node) {
+    if (const std::string_view why = why_unsupported(node.op, node.domain); !why.empty()) return concat("the operator is not supported: ", why);
     const std::string reason = "the operator is not supported";
     if (!node.domain.empty() || is_standard_operator(node.op)) return reason;
     std::vector<std::string> names;
@@ -180,7 +185,7 @@ class Builder {
         (now || definition_at(*op, node.opset) != definition_at(*op, limits::oldest_opset)))
       fail("opset ", node.opset, " defines the operator otherwise than opset ", limits::oldest_opset, ", the oldest that is read");
     if (!node.faults.empty()) fail(node.faults.front());
-    if (!op->domain.empty()) fail("it is an operator of plans, which no model may hold");
+    if (op->domain == "tandem") fail("it is an operator of plans, which no model may hold");
     check_arity(now ? now->inputs : op->inputs, now ? now->outputs : op->outputs, node);
     Draft draft{.op = node.op,
                 .domain = node.domain,
@@ -198,7 +203,7 @@ class Builder {
   }
 
   std::vector<ValueId> add(const FlatNode& node, Draft& draft) {
-    if (options_.float_type == DType::float64) widen(draft.attributes, find_operator(draft.op, draft.domain));
+    retype_floats(draft.attributes, find_operator(draft.op, draft.domain), [&](DType dtype) { return wanted(dtype); });
     if (const auto outputs = upgrade(graph(), draft)) return *outputs;
     const Operator* op = find_operator(draft.op, draft.domain);
     move_static_operands(graph(), *op, draft, budget_);

@@ -33,6 +33,14 @@ constexpr std::string_view names[] = {
 
 }  // namespace
 
+std::string_view why_unsupported(std::string_view name, std::string_view domain) {
+  if (domain != "ai.onnx.ml") return {};
+  if (name.starts_with("TreeEnsemble")) return "trees have no gradient, so that no step could train them";
+  if (name.starts_with("SVM")) return "support vectors are not trained by gradients; LinearSVC, LogisticRegression and MLPClassifier are";
+  if (name.starts_with("Linear")) return "of linear models those in the model's own graph are, with post_transform NONE, LOGISTIC or SOFTMAX";
+  return {};
+}
+
 bool is_standard_operator(std::string_view name) { return std::binary_search(std::begin(names), std::end(names), name); }
 
 }  // namespace tandem
