@@ -31,7 +31,7 @@ std::string gradient_of(const Operator& op) {
 std::string kernels_of(const Operator& op, const Backend& backend) {
   std::string text;
   for (const KernelRow& row : backend.rows())
-    if (row.op == op.name) text += concat(text.empty() ? "" : ", ", row.kernel);
+    if (row.op == op.name && op.domain.empty()) text += concat(text.empty() ? "" : ", ", row.kernel);
   if (!text.empty()) return text;
   if (op.expand) return "composed";
   if (op.elementwise) return "elementwise";
@@ -41,8 +41,8 @@ std::string kernels_of(const Operator& op, const Backend& backend) {
 std::vector<Row> table(Backends backends) {
   std::vector<Row> rows;
   for (const Operator& op : operators()) {
-    if (!op.domain.empty()) continue;
-    Row row{std::string(op.name), opsets_of(op), gradient_of(op), {}};
+    if (op.domain == "tandem") continue;
+    Row row{op.domain.empty() ? std::string(op.name) : concat(op.domain, "::", op.name), opsets_of(op), gradient_of(op), {}};
     for (const Backend* b : backends) row.kernels.push_back(kernels_of(op, *b));
     rows.push_back(std::move(row));
   }

@@ -12,6 +12,7 @@
 #include "importer/fold_node.h"
 #include "importer/limits.h"
 #include "importer/static_operands.h"
+#include "importer/tensor_data.h"
 #include "importer/unsupported.h"
 #include "importer/upgrade.h"
 
@@ -63,7 +64,10 @@ void Builder::problem(const FlatNode& node, std::string reason) {
   built_.problems.push_back({node.name, qualified_op(node), node.opset, std::move(reason)});
 }
 
-DType Builder::wanted(DType dtype) const { return dtype == DType::float32 && options_.float_type == DType::float64 ? DType::float64 : dtype; }
+DType Builder::wanted(DType dtype) const {
+  if (is_half(dtype) && !options_.keep_halves) dtype = DType::float32;
+  return dtype == DType::float32 && options_.float_type == DType::float64 ? DType::float64 : dtype;
+}
 
 void Builder::inputs() {
   for (const auto& [name, tensor] : options_.constants)
@@ -106,7 +110,7 @@ void Builder::hold(const FlatInitializer& i) {
   } else if (is_float(i.type.dtype)) {
     value(i.symbol) = parameter(i.symbol, {wanted(i.type.dtype), i.type.shape}, std::move(data));
   } else {
-    built_.problems.push_back({.reason = concat("initializer '", name(i.symbol), "' of ", i.type, " has no values")});
+    built_.problems.push_back({.reason = concat("initializer '", name(i.symbol), "' ", i.type.dtype == DType::string ? "holds strings, which are not supported" : concat("of ", i.type, " has no values"))});
   }
 }
 
@@ -173,7 +177,7 @@ void Builder::run(const FlatNode& node) {
       (now || definition_at(*op, node.opset) != definition_at(*op, limits::oldest_opset)))
     fail("opset ", node.opset, " defines the operator otherwise than opset ", limits::oldest_opset, ", the oldest that is read");
   if (!node.faults.empty()) fail(node.faults.front());
-  if (!op->domain.empty()) fail("it is an operator of plans, which no model may hold");
+  if (op->domain == "tandem") fail("it is an operator of plans, which no model may hold");
   check_arity(now ? now->inputs : op->inputs, now ? now->outputs : op->outputs, node);
   Draft draft{.op = node.op,
               .domain = node.domain,
@@ -192,7 +196,7 @@ void Builder::run(const FlatNode& node) {
 }
 
 std::vector<ValueId> Builder::add(const FlatNode& node, Draft& draft) {
-  if (options_.float_type == DType::float64) widen(draft.attributes, find_operator(draft.op, draft.domain));
+  retype_floats(draft.attributes, find_operator(draft.op, draft.domain), [&](DType dtype) { return wanted(dtype); });
   if (const auto outputs = upgrade(graph(), draft)) return *outputs;
   const Operator* op = find_operator(draft.op, draft.domain);
   move_static_operands(graph(), *op, draft, budget_);

@@ -51,21 +51,15 @@ Tensor filled(const Fill& fill) {
   return tensor;
 }
 
-void widen(Attributes& attributes, const Operator* op) {
-  Attributes wide;
-  for (const auto& [name, value] : attributes) {
-    const Tensor* tensor = std::get_if<Tensor>(&value);
-    const bool dtype = op && op->type_attribute == name;
-    if (tensor && tensor->dtype() == DType::float32) {
-      wide.set(name, tensor->cast(DType::float64));
-    } else if (const auto* number = std::get_if<std::int64_t>(&value);
-               dtype && number && *number == static_cast<std::int64_t>(DType::float32)) {
-      wide.set(name, static_cast<std::int64_t>(DType::float64));
-    } else {
-      wide.set(name, value);
-    }
+void retype_floats(Attributes& attributes, const Operator* op, const std::function<DType(DType)>& wanted) {
+  if (op && op->domain == "ai.onnx.ml" && !op->type_attribute.empty() && wanted(DType::float32) != DType::float32)
+    attributes.set(std::string(op->type_attribute), static_cast<std::int64_t>(DType::float32));  // what its absence means
+  for (const auto& [name, value] : Attributes(attributes)) {
+    if (const Tensor* tensor = std::get_if<Tensor>(&value); tensor && is_float(tensor->dtype())) attributes.set(name, tensor->cast(wanted(tensor->dtype())));
+    const auto* number = std::get_if<std::int64_t>(&value);
+    if (number && op && op->type_attribute == name && is_float(static_cast<DType>(*number)))
+      attributes.set(name, static_cast<std::int64_t>(wanted(static_cast<DType>(*number))));
   }
-  attributes = std::move(wide);
 }
 
 }  // namespace tandem

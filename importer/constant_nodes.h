@@ -1,5 +1,7 @@
-// What Constant and ConstantOfShape hold, and the widening of a model to double.
+// What Constant and ConstantOfShape hold, and the types of floats that attributes hold or ask for.
 #pragma once
+#include <functional>
+
 #include "importer/draft.h"
 
 namespace tandem {
@@ -13,7 +15,7 @@ struct Fill {
 };
 Fill fill_of(const Graph& graph, const Draft& draft);  // fails where the shape is not known
 Tensor filled(const Fill& fill);
-// float32 tensors in attributes, and float32 as a dtype that an attribute asks for, become float64.
-void widen(Attributes& attributes, const Operator* op);
+// Tensors of floats in attributes, and floats as a dtype that an attribute asks for, become of the type that is wanted of them.
+void retype_floats(Attributes& attributes, const Operator* op, const std::function<DType(DType)>& wanted);
 
 }  // namespace tandem

@@ -100,6 +100,36 @@ std::optional<Offset> offset_of(const Graph& graph, ValueId v) {
   return std::nullopt;
 }
 
+// Indices of one coordinate, of shape `places`, into rows of all samples: where the sample's offset is a known addend, each sample picks
+// from, or adds to, its own rows.
+void take_out_offset(UpgradeContext& c, ValueId indices, const Shape& places) {
+  const Shape x = c.shape(0);
+  const std::optional<Offset> sum = offset_of(c.graph(), indices);
+  if (!sum || sum->shape.rank() < 2 || c.type(sum->indices).dtype != DType::int64 || sum->shape.elements() != places.elements()) return;
+  const Value& known = c.graph()[sum->known];
+  const bool leading = known.type.shape.rank() == sum->shape.rank() && known.type.shape[0] == sum->shape[0];
+  const std::int64_t parts = leading ? sum->shape[0] : 1;
+  if (parts != sum->shape[0] || known.type.shape.elements() != parts) return;
+  const std::int64_t rows = rows_of_parts(known.data->to_int64s(), parts, x[0]);
+  if (rows == 0) return;
+  Shape own{parts, sum->shape.elements() / parts}, y = places;
+  const ValueId within = c.reshape(c.broadcast_to(sum->indices, sum->shape), Shape{own[0], own[1], 1});
+  for (int i = 1; i < x.rank(); ++i) own.dims.push_back(x[i]);
+  y.dims.insert(y.dims.end(), x.begin() + 1, x.end());
+  Attributes attributes{{"batch_dims", std::int64_t{1}}};
+  ValueId result;
+  if (c.draft.op == "ScatterND") {
+    attributes.set("reduction", c.draft.attributes.text("reduction", "none"));
+    result = c.emit("ScatterND", {in_parts(c, 0, rows), within, c.reshape(c.draft.inputs[2], own)}, std::move(attributes));
+    y = x;
+  } else {
+    result = c.emit("GatherND", {in_parts(c, 0, rows), within}, std::move(attributes));
+  }
+  c.draft.op = "Reshape";
+  c.draft.attributes = {{"shape", y.dims}, {"allowzero", std::int64_t{1}}};
+  c.draft.inputs = {result};
+}
+
 }  // namespace
 
 void count_as_parts(UpgradeContext& c) {
@@ -120,22 +150,7 @@ void count_as_parts(UpgradeContext& c) {
     c.draft.attributes.set("axis", std::int64_t{axis + 1});
     return;
   }
-  const std::optional<Offset> sum = axis == 0 ? offset_of(c.graph(), given) : std::nullopt;
-  if (!sum || sum->shape.rank() < 2 || c.type(sum->indices).dtype != DType::int64) return;
-  const Value& known = c.graph()[sum->known];
-  const int missing = sum->shape.rank() - known.type.shape.rank();
-  const std::int64_t parts = missing == 0 ? known.type.shape[0] : 1;
-  if (parts != sum->shape[0] || known.type.shape.elements() != parts) return;
-  const std::int64_t rows = rows_of_parts(known.data->to_int64s(), parts, x[0]);
-  if (rows == 0) return;
-  const std::int64_t picked = sum->shape.elements() / std::max<std::int64_t>(1, parts);
-  const ValueId within = c.reshape(c.broadcast_to(sum->indices, sum->shape), Shape{parts, picked, 1});
-  c.draft.inputs[0] = c.emit("GatherND", {in_parts(c, 0, rows), within}, {{"batch_dims", std::int64_t{1}}});
-  Shape y = indices;
-  y.dims.insert(y.dims.end(), x.begin() + 1, x.end());
-  c.draft.op = "Reshape";
-  c.draft.attributes = {{"shape", y.dims}, {"allowzero", std::int64_t{1}}};
-  c.draft.inputs.resize(1);
+  if (axis == 0) take_out_offset(c, given, indices);
 }
 
 void count_as_batch(UpgradeContext& c) {
@@ -144,6 +159,8 @@ void count_as_batch(UpgradeContext& c) {
   if (last < 0 || c.type(c.draft.inputs[1]).dtype != DType::int64) return;  // the shape rule says what is wrong
   std::vector<ValueId> parts = parts_of(c.graph(), c.draft.inputs[1]);
   const std::int64_t given = c.draft.attributes.integer("batch_dims", 0);
+  if (given == 0 && indices[last] == 1 && x.rank() > 0 && (c.draft.op == "GatherND" || c.draft.inputs.size() == 3))
+    if (take_out_offset(c, c.draft.inputs[1], Shape(Ints(indices.begin(), indices.end() - 1))); c.draft.op == "Reshape") return;
   std::int64_t counted = given;
   for (std::int64_t left = indices[last]; left > 1 && counted < std::min(last, x.rank()); --left, ++counted) {
     const int axis = static_cast<int>(counted);

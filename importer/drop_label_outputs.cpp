@@ -7,48 +7,72 @@
 namespace tandem {
 namespace {
 
-// Operators that give what is no tensor of numbers; `scores` is the input that holds the numbers, -1: there is none.
+// Operators that give labels where an attribute or an operand says strings.
 struct LabelOp {
-  std::string_view domain, op;
-  int scores;
+  std::string_view domain, op, strings;
 };
 constexpr LabelOp label_ops[] = {
-    {"ai.onnx.ml", "ZipMap", 0},
-    {"ai.onnx.ml", "ArrayFeatureExtractor", -1},
-    {"ai.onnx.ml", "LabelEncoder", -1},
+    {"ai.onnx.ml", "LabelEncoder", "values_strings"},
+    {"ai.onnx.ml", "LinearClassifier", "classlabels_strings"},
+    {"ai.onnx.ml", "SVMClassifier", "classlabels_strings"},
+    {"ai.onnx.ml", "TreeEnsembleClassifier", "classlabels_strings"},
 };
+constexpr std::string_view hand_strings_on[] = {"ArrayFeatureExtractor", "Concat", "Flatten", "Gather", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze", "Where"};
+
+bool is_constant_of_strings(const FlatNode& node) {
+  if (node.op != "Constant" || !node.domain.empty()) return false;
+  const auto& list = node.proto->attribute();
+  return std::any_of(list.begin(), list.end(), [](const onnx::AttributeProto& a) {
+    return a.name() == "value_string" || a.name() == "value_strings" || (a.name() == "value" && a.t().data_type() == onnx::TensorProto::STRING);
+  });
+}
+
+bool is_map(const FlatNode& node) { return node.domain == "ai.onnx.ml" && node.op == "ZipMap"; }
+
+// Which symbols stand for strings.
+std::vector<bool> strings_of(const FlatModel& model) {
+  std::vector<bool> strings(model.symbols.size());
+  const auto is_string = [&](Symbol s) { return s.present() && strings[static_cast<std::size_t>(s.index)]; };
+  const auto note = [&](Symbol s) {
+    if (s.present()) strings[static_cast<std::size_t>(s.index)] = true;
+  };
+  for (std::size_t i = 0; i < model.inputs.size() && i < model.main.inputs.size(); ++i)
+    if (model.inputs[i].dtype == DType::string) note(model.main.inputs[i]);
+  for (const FlatInitializer& i : model.main.initializers)
+    if (i.type.dtype == DType::string) note(i.symbol);
+  for (const FlatNode& node : model.main.nodes) {
+    const bool hands_on = std::find(std::begin(hand_strings_on), std::end(hand_strings_on), node.op) != std::end(hand_strings_on);
+    const bool gives = std::any_of(std::begin(label_ops), std::end(label_ops), [&](const LabelOp& r) {
+      return r.domain == node.domain && r.op == node.op && node.attributes.has(r.strings);
+    });
+    if ((gives || is_constant_of_strings(node)) && !node.outputs.empty()) note(node.outputs[0]);
+    if (hands_on && std::any_of(node.inputs.begin(), node.inputs.end(), is_string))
+      for (const Symbol out : node.outputs) note(out);
+  }
+  return strings;
+}
 
 }  // namespace
 
 void drop_label_outputs(FlatModel& model) {
-  std::vector<const LabelOp*> rows(model.symbols.size());
-  std::vector<const FlatNode*> producers(model.symbols.size());
-  for (const FlatNode& node : model.main.nodes) {
-    const auto row = std::find_if(std::begin(label_ops), std::end(label_ops),
-                                  [&](const LabelOp& r) { return r.domain == node.domain && r.op == node.op; });
-    for (const Symbol out : node.outputs) {
-      if (!out.present()) continue;
-      producers[static_cast<std::size_t>(out.index)] = &node;
-      if (row != std::end(label_ops)) rows[static_cast<std::size_t>(out.index)] = &*row;
-    }
-  }
+  const std::vector<bool> strings = strings_of(model);
   std::vector<Symbol> outputs;
   std::vector<std::string> names;
+  const auto keep = [&](Symbol s, const std::string& name) {
+    outputs.push_back(s);
+    names.push_back(name);
+  };
   for (std::size_t i = 0; i < model.main.outputs.size(); ++i) {
     const Symbol out = model.main.outputs[i];
-    const LabelOp* row = out.present() ? rows[static_cast<std::size_t>(out.index)] : nullptr;
-    if (!row) {
-      outputs.push_back(out);
-      names.push_back(model.output_names[i]);
+    if (out.present() && strings[static_cast<std::size_t>(out.index)]) continue;
+    const auto map = std::find_if(model.main.nodes.begin(), model.main.nodes.end(), [&](const FlatNode& n) { return is_map(n) && std::find(n.outputs.begin(), n.outputs.end(), out) != n.outputs.end(); });
+    if (map == model.main.nodes.end() || !out.present()) {
+      keep(out, model.output_names[i]);
       continue;
     }
-    const FlatNode& node = *producers[static_cast<std::size_t>(out.index)];
-    const Symbol scores = row->scores >= 0 && row->scores < static_cast<int>(node.inputs.size())
-                              ? node.inputs[static_cast<std::size_t>(row->scores)]
-                              : Symbol{};
-    if (!scores.present() || std::find(model.main.outputs.begin(), model.main.outputs.end(), scores) != model.main.outputs.end()) continue;
-    outputs.push_back(scores);
-    names.push_back(model.name(scores));
+    const Symbol scores = map->inputs.empty() ? Symbol{} : map->inputs[0];
+    const bool given = std::find(model.main.outputs.begin(), model.main.outputs.end(), scores) != model.main.outputs.end();
+    if (scores.present() && !given) keep(scores, model.name(scores));
   }
   // A model of nothing but labels stays as it is, and is reported.
   if (outputs.empty()) return;

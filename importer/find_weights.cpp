@@ -7,6 +7,7 @@
 #include "graph/pattern.h"
 #include "importer/constant_nodes.h"
 #include "importer/operand_uses.h"
+#include "importer/tensor_data.h"
 #include "importer/tensor_names.h"
 #include "importer/value_tests.h"
 
@@ -125,7 +126,8 @@ class WeightFinder {
     return is_statistic(uses(held).strongest()) || (!lone(held) && (uses(held).written_out || is_statistics_name(name(held))));
   }
   bool alike(const Held& held) const { return held.data && all_alike(comparable(*held.data)); }
-  static Tensor comparable(const Tensor& t) { return size_of(t.dtype()) < size_of(DType::float32) ? t.cast(DType::float32) : t; }
+  static Tensor comparable(const Tensor& t) { return is_half(t.dtype()) ? t.cast(DType::float32) : t; }
+  static double rounding(const Held& held) { return held.type.dtype == DType::float16 ? 0x1p-11 : held.type.dtype == DType::bfloat16 ? 0x1p-8 : 0; }
   // The exporter made it: a file that names its parameters does not name this one.
   bool unnamed(const Held& held) const { return states_kinds_ && stated(held) == Stated::nothing; }
 
@@ -193,7 +195,7 @@ class WeightFinder {
     const bool of_normalization = role == OperandRole::scale || (role == OperandRole::bias && !recurrent);
     if (held.source == Source::initializer && unnamed(held) && of_normalization && uses(held).direct && alike(held))
       return Verdict{Holding::constant, "the file names its parameters and not this one, and all its values are alike", by_rule};
-    if (role == OperandRole::embedding && held.data && is_table(comparable(*held.data)))
+    if (role == OperandRole::embedding && held.data && is_table(comparable(*held.data), rounding(held)))
       return Verdict{Holding::constant, "its values are a table of sines or a progression", by_rule};
     const bool vector_of_product = role == OperandRole::matrix && held.type.shape.rank() < 2;
     return Verdict{Holding::trained, text_of(uses(held).reader), !vector_of_product};
@@ -209,7 +211,7 @@ class WeightFinder {
     const Tensor values = comparable(*held.data);
     if (!all_finite(values)) return Verdict{Holding::constant, "it holds values that are not finite"};
     if (is_mask(values)) return Verdict{Holding::constant, "its values are a mask", by_rule};
-    if (is_table(values)) return Verdict{Holding::constant, "its values are a table of sines or a progression", by_rule};
+    if (is_table(values, rounding(held))) return Verdict{Holding::constant, "its values are a table of sines or a progression", by_rule};
     if (unnamed(held) && is_grid(values)) return Verdict{Holding::constant, "the file names its parameters and not this one, and its values are whole numbers", by_rule};
     if (!lone(held) && unnamed(held) && is_creations_name(name(held)) && all_alike(values))
       return Verdict{Holding::constant, "the file names its parameters and not this one, and all its values are alike", by_rule};

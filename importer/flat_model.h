@@ -62,6 +62,14 @@ struct Tie {
   bool transposed = false;
 };
 
+// A weight that the file holds as an attribute of a node; `mirrored`: there, its negative stands before it.
+struct AttributeWeight {
+  Symbol symbol;
+  const onnx::NodeProto* node = nullptr;
+  std::string attribute;
+  bool mirrored = false;
+};
+
 struct FlatModel {
   std::string name_of_graph;
   std::vector<std::string> symbols;  // their names
@@ -69,6 +77,7 @@ struct FlatModel {
   std::vector<int> held;             // by symbol: its place in `tensors`, -1: none
   std::vector<TemplateTensor> tensors;  // every float tensor of the file, in its order
   std::vector<Tie> ties;
+  std::vector<AttributeWeight> attribute_weights;
   std::vector<ModelInput> inputs;    // of main, in its order, without initializers
   std::vector<FlatInitializer> unread;  // initializers of main that no output needs, without their values
   FlatBody main;
@@ -92,9 +101,11 @@ FlatModel flatten(const onnx::ModelProto& model, std::int64_t bytes, ExternalDat
 // Its passes, in order:
 FlatModel inline_functions(const onnx::ModelProto& model, std::int64_t bytes, ExternalData& external);
 void drop_label_outputs(FlatModel& model);  // of classifiers: strings and maps of label to score, which no graph holds
+void lift_linear_models(FlatModel& model);  // whose weights are attributes
 void drop_dead_nodes(FlatModel& model);
 void find_weights(FlatModel& model, const WeightOptions& options);
 void tie_weights(FlatModel& model, const WeightOptions& options);
 void warn_of_equal_tensors(FlatModel& model);
+void warn_of_halves(FlatModel& model);  // weights of 16 bits
 
 }  // namespace tandem

@@ -206,6 +206,7 @@ class Follower {
 
   bool leads_to(ValueId source, const BatchPlace& start, const std::vector<int>& way, ValueId v, const BatchPlace& wanted) {
     const FollowedBatch before = found_;
+    const bool adopted = std::exchange(adopted_, false);  // by an operand before this one
     bool led = false;
     try {
       place(source) = start;
@@ -215,7 +216,7 @@ class Follower {
     } catch (const Error&) {
     }
     found_ = before;
-    adopted_ = false;
+    adopted_ = adopted;
     return led;
   }
 

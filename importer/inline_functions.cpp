@@ -126,6 +126,10 @@ class Inliner {
   void initializers(const onnx::GraphProto& graph, Scope& scope, const Frame& frame, FlatBody& body) {
     for (const auto& tensor : graph.initializer()) {
       const Symbol symbol = define(tensor.name(), scope, frame, "initializer");
+      if (tensor.data_type() == onnx::TensorProto::STRING) {  // labels, mostly: a problem only where they are needed
+        body.initializers.push_back({symbol, {DType::string, {}}, {}});
+        continue;
+      }
       try {
         body.initializers.push_back({symbol, type_of(tensor), tensor_of(tensor, external_)});
       } catch (const Error& error) {
@@ -277,10 +281,12 @@ FlatModel inline_functions(const onnx::ModelProto& model, std::int64_t bytes, Ex
 FlatModel flatten(const onnx::ModelProto& model, std::int64_t bytes, ExternalData& external, const WeightOptions& options) {
   FlatModel flat = inline_functions(model, bytes, external);
   drop_label_outputs(flat);
+  lift_linear_models(flat);
   drop_dead_nodes(flat);
   find_weights(flat, options);
   tie_weights(flat, options);
   warn_of_equal_tensors(flat);
+  warn_of_halves(flat);
   return flat;
 }
 

@@ -120,6 +120,11 @@ std::string ModelFile::fingerprint() const {
       tensor.clear_external_data();
       tensor.clear_data_location();
     }
+  for (const AttributeWeight& weight : impl_->flat.attribute_weights)
+    for (int i = 0; i < skeleton.graph().node_size(); ++i)
+      if (&impl_->proto.graph().node(i) == weight.node)
+        for (auto& attribute : *skeleton.mutable_graph()->mutable_node(i)->mutable_attribute())
+          if (attribute.name() == weight.attribute) attribute.clear_floats();
   Hash hash;
   hash.add(skeleton.SerializeAsString());
   return hash.text();

@@ -47,6 +47,7 @@ struct ImportOptions {
   std::map<std::string, Tensor> constants;           // graph inputs to be treated as known
   bool training = true;                              // weights become trainable
   DType float_type = DType::undefined;               // float64: the whole graph in double (gradient checks)
+  bool keep_halves = false;                          // else what the file holds or computes in 16 bits is float32 in the graph
   std::int64_t fold_limit = std::int64_t{64} << 20;  // bytes one folded tensor may take
 };
 

@@ -20,4 +20,6 @@ std::optional<Tensor> tensor_of(const onnx::TensorProto& proto, ExternalData& ex
 void store(const Tensor& tensor, DataForm form, onnx::TensorProto& proto);
 void clear_values(onnx::TensorProto& proto);
 
+inline bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
+
 }  // namespace tandem

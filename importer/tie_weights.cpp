@@ -3,6 +3,7 @@
 #include <map>
 
 #include "importer/operand_uses.h"
+#include "importer/tensor_data.h"
 #include "importer/tie_weights.h"
 #include "importer/value_tests.h"
 
@@ -25,11 +26,6 @@ Shape reversed(const Shape& s) {
 
 constexpr std::size_t most = 4;
 
-// Weights of 16 bits are not trained.
-bool is_narrow(DType dtype) {
-  return size_of(dtype) < size_of(DType::float32);
-}
-
 // "'a', 'b', ... (7 in all)"
 std::string listed(const std::vector<std::string>& items) {
   std::string s;
@@ -42,7 +38,7 @@ void warn_of_merged(FlatModel& model, const std::vector<Uses>& uses) {
   std::int64_t values = 0;
   for (const FlatInitializer& i : model.main.initializers) {
     const int readers = uses[static_cast<std::size_t>(i.symbol.index)].readers;
-    if (model.holding(i.symbol) != Holding::trained || readers < 2 || !i.data || is_narrow(i.type.dtype) || !all_alike(*i.data)) continue;
+    if (model.holding(i.symbol) != Holding::trained || readers < 2 || !i.data || !all_alike(is_half(i.type.dtype) ? i.data->cast(DType::float32) : *i.data)) continue;
     names.push_back(concat('\'', model.name(i.symbol), "' (", readers, " times)"));
     values += i.type.shape.elements();
   }
@@ -66,7 +62,7 @@ std::string ends_of(const FlatInitializer& i) {
 // A weight by its role or by the file, not a table of a formula.
 bool may_be_twin(const FlatModel& model, const FlatInitializer& i) {
   return model.holding(i.symbol) == Holding::trained && model.tensors[static_cast<std::size_t>(model.held[static_cast<std::size_t>(i.symbol.index)])].certain &&
-         i.data && !is_narrow(i.type.dtype) && i.type.shape.elements() > 1 && i.type.shape.rank() > 1;
+         i.data && i.type.shape.elements() > 1 && i.type.shape.rank() > 1;
 }
 
 void warn_of_twins(FlatModel& model) {
@@ -131,6 +127,19 @@ void tie_weights(FlatModel& model, const WeightOptions& options) {
     if (both && !equal(transpose ? transposed(*leader->data) : *leader->data, *follower->data))
       model.warnings.push_back(concat("option tie: '", b, "' starts with the values of '", a, "', which are not its own"));
   }
+}
+
+void warn_of_halves(FlatModel& model) {
+  std::int64_t tensors = 0;
+  DType dtype = DType::undefined;
+  for (const TemplateTensor& t : model.tensors)
+    if (is_half(t.type.dtype) && t.holding != Holding::constant) {
+      ++tensors;
+      dtype = t.type.dtype;
+    }
+  if (tensors > 0)
+    model.warnings.push_back(concat("the file holds ", tensors, tensors == 1 ? " weight" : " weights", " in ", dtype, ": they are trained in float32 and written back in ", dtype,
+                                    "; option precision says what steps compute in"));
 }
 
 void warn_of_equal_tensors(FlatModel& model) {

@@ -11,7 +11,7 @@ constexpr std::int64_t least_of_two_values = 5, least_rows = 5;
 
 // Whether one column follows the recurrence; `changes` tells those that hold more than one value.
 template <class At>
-bool follows(std::int64_t rows, At&& at, bool& changes) {
+bool follows(std::int64_t rows, At&& at, double rounding, bool& changes) {
   double products = 0, squares = 0, largest = 0;
   for (std::int64_t i = 1; i + 1 < rows; ++i) {
     products += at(i) * (at(i + 1) + at(i - 1));
@@ -21,7 +21,7 @@ bool follows(std::int64_t rows, At&& at, bool& changes) {
     largest = std::max(largest, std::abs(at(i)));
     changes = changes || at(i) != at(0);
   }
-  const double k = squares > 0 ? products / squares : 0, error = (1e-5 + 2e-7 * static_cast<double>(rows)) * largest;  // angles grow, and with them what float32 rounds off
+  const double k = squares > 0 ? products / squares : 0, error = (1e-5 + 2e-7 * static_cast<double>(rows) + 4 * rounding) * largest;  // angles grow, and with them what float32 rounds off
   for (std::int64_t i = 1; i + 1 < rows; ++i)
     if (std::abs(at(i + 1) + at(i - 1) - k * at(i)) > error) return false;
   return true;
@@ -69,7 +69,7 @@ bool is_grid(const Tensor& tensor) {
   });
 }
 
-bool is_table(const Tensor& tensor) {
+bool is_table(const Tensor& tensor, double rounding) {
   Shape shape;
   for (const std::int64_t d : tensor.shape())
     if (d != 1) shape.dims.push_back(d);
@@ -81,7 +81,7 @@ bool is_table(const Tensor& tensor) {
     for (std::int64_t c = 0; c < columns; ++c) {
       bool changes = false;
       const auto at = [&](std::int64_t i) { return static_cast<double>(values[static_cast<std::size_t>(i * columns + c)]); };
-      if (!follows(rows, at, changes)) return false;
+      if (!follows(rows, at, rounding, changes)) return false;
       changing += changes;
     }
     return 4 * changing >= columns;

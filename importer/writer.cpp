@@ -52,6 +52,14 @@ Given check_weights(std::vector<ModelFile::Weight>& weights, const Graph& parame
   return given;
 }
 
+// Weights are trained in float32 or double, whatever the file holds them in.
+void to_types_of_file(std::vector<ModelFile::Weight>& weights, const FlatModel& flat) {
+  std::map<std::string_view, DType> types;
+  for (const TemplateTensor& t : flat.tensors) types[t.name] = t.type.dtype;
+  for (ModelFile::Weight& w : weights)
+    if (const auto it = types.find(w.name); it != types.end()) w.tensor = w.tensor.cast(it->second);
+}
+
 // Serialized piece by piece: the file's bytes never lie in memory as a whole. A failure waits for finish(), as nothing
 // may be thrown through the serializer.
 class FileStream final : public google::protobuf::io::CopyingOutputStream {
@@ -105,6 +113,7 @@ class Exporter {
     tied();
     set_inference_mode(impl_.flat, impl_.proto, model_);
     initializers();
+    attributes();
     constant_nodes();
     external_.store_rest(model_);
     if (!fits()) move_out();
@@ -181,6 +190,25 @@ class Exporter {
     }
   }
 
+  // Weights that the file holds as attributes go back into them.
+  void attributes() {
+    for (const AttributeWeight& weight : impl_.flat.attribute_weights) {
+      Tensor* const value = given(impl_.flat.name(weight.symbol));
+      if (!value) continue;
+      for (int i = 0; i < model_.graph().node_size(); ++i) {
+        if (&impl_.proto.graph().node(i) != weight.node) continue;
+        for (onnx::AttributeProto& attribute : *model_.mutable_graph()->mutable_node(i)->mutable_attribute()) {
+          if (attribute.name() != weight.attribute) continue;
+          attribute.clear_floats();
+          if (weight.mirrored)
+            for (const double v : value->to_doubles()) attribute.add_floats(static_cast<float>(-v));
+          for (const double v : value->to_doubles()) attribute.add_floats(static_cast<float>(v));
+        }
+      }
+      *value = {};
+    }
+  }
+
   // Weights that a node made become initializers; the node goes, and its shape where nothing else reads it.
   void constant_nodes() {
     std::set<const onnx::NodeProto*> replaced;
@@ -249,6 +277,7 @@ Graph parameters_of(const ModelFile::Impl& impl) {
 
 void ModelFile::write(const std::filesystem::path& path, std::vector<Weight> weights, const SaveOptions& options) const {
   const Given given = check_weights(weights, parameters_of(*impl_));
+  to_types_of_file(weights, impl_->flat);
   Exporter exporter(*impl_, given, path, options);
   if (options.metadata) exporter.set_metadata(*options.metadata);
   exporter.run();

@@ -99,9 +99,11 @@ void warn_of_variances(std::vector<std::string>& list, const Graph& model) {
 
 void warn_of_outputs(std::vector<std::string>& list, const CompileOptions& o, const Graph& model) {
   if (model.outputs.size() < 2 || !o.loss_on.empty()) return;
+  const ValueId taken = loss_value(model, o);
   std::string others;
-  for (std::size_t i = 1; i < model.outputs.size(); ++i) others += concat(others.empty() ? "'" : ", '", model[model.outputs[i]].name, '\'');
-  list.push_back(concat("the loss is that of the model's first output '", model[model.outputs[0]].name, "'; not of ", others, " (option loss_on names another)"));
+  for (const GraphOutput& out : model.outputs)
+    if (out.value != taken) others += concat(others.empty() ? "'" : ", '", model[out.value].name, '\'');
+  list.push_back(concat("the loss is that of the model's ", taken == model.outputs[0].value ? "first output '" : "first output of floats '", model[taken].name, "'; not of ", others, " (option loss_on names another)"));
 }
 
 // Whoever names an output that is no loss gets what he asked for, and not what he wants.

@@ -123,6 +123,20 @@ Operator softsign() {
           .precision = PrecisionRole::parts, .operands = {{"input"}}};
 }
 
+// y = swish(A; α) · B
+Operator swiglu() {
+  return {.name = "SwiGLU",
+          .since = {28}, .inputs = {2, 2}, .types = {{"T", types::floats}},
+          .infer =
+              [](InferContext& c) {
+                expect_shape(c, 1, c.shape(0));
+                infer_same(c);
+              },
+          .follow = follow_broadcast,
+          .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {e.mul(e.emit("Swish", {e.x(0)}, {{"alpha", e.attributes().real("alpha", 1.0F)}}), e.x(1))}; },
+          .precision = PrecisionRole::parts, .operands = {{"A"}, {"B"}}};
+}
+
 // y = x · sigmoid(αx)
 Operator swish() {
   return {.name = "Swish",

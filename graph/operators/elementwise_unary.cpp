@@ -131,6 +131,17 @@ Operator erf() {
           .elementwise = true};
 }
 
+// 1 − erf(x). None of ONNX's: TensorFlow's, as tf2onnx leaves it
+Operator erfc() {
+  return {.name = "Erfc",
+          .since = {1}, .types = {{"T", types::floats}},
+          .infer = infer_same,
+          .follow = follow_broadcast,
+          .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {e.sub(e.scalar(1, e.type(e.x()).dtype), e.emit("Erf", {e.x()}))}; },
+          .precision = PrecisionRole::parts,
+          .operands = {{"x"}}};
+}
+
 // dx = dy · y
 Operator exp() {
   return {.name = "Exp",

@@ -106,9 +106,10 @@ Operator group_normalization() {
           .operands = {{"X"}, {"scale", OperandRole::scale}, {"bias", OperandRole::bias}}};
 }
 
-// Over the axes from `axis` on, then · scale + bias; also gives the mean and 1/√(variance + ε)
+// Over the axes from `axis` on, then · scale + bias; also gives the mean and 1/√(variance + ε). ONNX has it since opset 17; ONNX
+// Runtime's optimizer writes it under ONNX's name into files of any opset.
 Operator layer_normalization() {
-  return {.name = "LayerNormalization", .since = {17}, .inputs = {2, 3}, .outputs = {1, 3}, .types = {{"T", types::floats}}, .infer = infer_layer, .follow = follow_last_axes, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+  return {.name = "LayerNormalization", .since = {1, 17}, .inputs = {2, 3}, .outputs = {1, 3}, .types = {{"T", types::floats}}, .infer = infer_layer, .follow = follow_last_axes, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             const int rank = e.shape(e.x()).rank();
             const Normalized n = normalize(e, e.x(), axes_from(first_axis(e.attributes(), rank), rank), e.attributes().real("epsilon", 1e-5F));
             ValueId y = e.mul(n.y, e.x(1));

@@ -183,8 +183,23 @@ Operator dequantize_linear() {
           .infer = infer_dequantize,
           .follow = follow_quantization,
           .expand = expand_dequantize,
+          .type_attribute = "output_dtype",
           .precision = PrecisionRole::parts,
           .operands = {{"x"}, {"x_scale", OperandRole::constant}, {"x_zero_point", OperandRole::index}}};
+}
+
+// The same under ONNX Runtime's domain, which had 16 bits first
+Operator microsoft_quantize_linear() {
+  Operator row = quantize_linear();
+  row.domain = "com.microsoft";
+  row.since = {1};
+  return row;
+}
+Operator microsoft_dequantize_linear() {
+  Operator row = dequantize_linear();
+  row.domain = "com.microsoft";
+  row.since = {1};
+  return row;
 }
 
 // To uint8, with a scale and a zero point from the least and the greatest of x and 0

@@ -28,7 +28,7 @@ Graph add_gradients(Graph graph, const CompileOptions& o, std::vector<std::strin
   const std::vector<ValueId> parameters = trainable_parameters(graph);
   for (const ValueId p : parameters)
     if (is_16_bit(graph[p].type.dtype))
-      fail("parameter '", graph[p].name, "' is ", graph[p].type.dtype, ": training keeps weights in float32, a template has to hold them so (option precision says what is computed in)");
+      fail("parameter '", graph[p].name, "' is ", graph[p].type.dtype, ": training keeps weights in float32 (option precision says what is computed in)");
   if (parameters.empty()) fail("model '", graph.name, "' has no trainable parameter", o.freeze.empty() ? "" : " left after option freeze");
   const ValueId loss = output_as(graph, ValueRole::loss);
   const std::optional<LossScaling> scaling = loss_scaling_of(o);

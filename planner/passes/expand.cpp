@@ -17,17 +17,15 @@ Node placed(Node node, const Value& result) {
   return node;
 }
 
-}  // namespace
-
-Graph expand(const Graph& graph, bool training) {
-  if (std::none_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& n) { return n.op->expand != nullptr; })) return graph;
+Graph expand_those(const Graph& graph, bool training, bool (*meant)(const Operator&)) {
+  if (std::none_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node& n) { return meant(*n.op); })) return graph;
   Graph now = graph;
   // Composites may expand into composites; no chain of them is longer than this.
   for (int round = 0; round < 8; ++round) {
     bool changed = false;
     GraphCopy copy(now);
     for (const Node& node : now.nodes) {
-      if (!node.op->expand) {
+      if (!meant(*node.op)) {
         copy.copy(node);
         continue;
       }
@@ -48,6 +46,15 @@ Graph expand(const Graph& graph, bool training) {
   }
   return now;
 }
+
+bool is_composite(const Operator& op) { return op.expand != nullptr; }
+bool is_of_another_domain(const Operator& op) { return is_composite(op) && !op.domain.empty() && op.domain != "tandem"; }
+
+}  // namespace
+
+Graph expand(const Graph& graph, bool training) { return expand_those(graph, training, is_composite); }
+
+Graph expand_dialects(const Graph& graph, bool training) { return expand_those(graph, training, is_of_another_domain); }
 
 Graph expand_again(Graph graph, bool training) {
   const Graph expanded = expand(graph, training);

@@ -6,6 +6,7 @@ namespace tandem {
 namespace {
 
 constexpr Pass passes[] = {
+    {"expand_dialects", [](Graph g, PassContext&) { return expand_dialects(g, false); }},
     {"match_activations", [](Graph g, PassContext&) { return match_activations(g); }},
     {"match_normalization", [](Graph g, PassContext& c) { return match_normalization(g, c.fuses); }},
     {"match_recurrent", [](Graph g, PassContext& c) { return match_recurrent(g, c.fuses, false); }},

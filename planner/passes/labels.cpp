@@ -153,6 +153,8 @@ void take_classes(Labels& l, const Pair& models, const CompileOptions& o, ValueI
       fail(ExitCode::usage, "option class_axis ", *o.class_axis, ": the softmax of '", v.name, "' ", v.type, " is over axis ", s.axis);
   }
   l.classes = l.scores[l.axis];
+  if (l.classes == 1 && l.kind == OutputKind::plain && !o.class_axis)
+    fail(ExitCode::usage, "loss softmax-cross-entropy needs scores of several classes, '", v.name, "' is ", v.type, ": option loss mse is for numbers, binary-cross-entropy for yes and no");
   if (o.dense_labels)
     l.sample = TensorType{v.type.dtype, l.scores};
   else
@@ -223,7 +225,10 @@ std::string fit_labels(const GraphSource& source, CompileOptions& o, const Tenso
 
 ValueId loss_value(const Graph& model, const CompileOptions& o) {
   if (model.outputs.empty()) fail("model '", model.name, "' has no output to compute a loss on");
-  if (o.loss_on.empty()) return model.outputs[0];
+  if (o.loss_on.empty()) {  // labels that a classifier gives as integers are no scores
+    const auto floats = std::find_if(model.outputs.begin(), model.outputs.end(), [&](const GraphOutput& out) { return is_float(model[out.value].type.dtype); });
+    return floats == model.outputs.end() ? model.outputs[0].value : floats->value;
+  }
   for (const ValueId out : model.outputs)
     if (model[out].name == o.loss_on) return out;
   const auto found = model.find(o.loss_on);

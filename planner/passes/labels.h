@@ -32,7 +32,7 @@ Labels labels_of(const GraphSource& source, const CompileOptions& options);
 // would; where none does nothing is set, and the labels will not fit.
 std::string fit_labels(const GraphSource& source, CompileOptions& options, const TensorType& sample);
 
-// The value that options.loss_on names, or the model's first output. Fails (usage).
+// The value that options.loss_on names, or the model's first output of floats. Fails (usage).
 ValueId loss_value(const Graph& model, const CompileOptions& options);
 // The value that the loss is computed from: what goes into a final Softmax, LogSoftmax or Sigmoid, which is exact where
 // log(softmax(x)) would round; else the value itself.

@@ -24,6 +24,7 @@ Graph with_loss(Graph graph, const PassContext& c) {
 constexpr Pass passes[] = {
     {"freeze", [](Graph g, PassContext& c) { return freeze(g, c.options, c.warnings); }},
     {"keep_logits", [](Graph g, PassContext& c) { return keep_logits(std::move(g), c.options); }},
+    {"expand_dialects", [](Graph g, PassContext&) { return expand_dialects(g, true); }},
     {"match_activations", [](Graph g, PassContext&) { return match_activations(g); }},
     {"match_normalization", [](Graph g, PassContext& c) { return match_normalization(g, c.fuses); }},
     {"match_recurrent", [](Graph g, PassContext& c) { return match_recurrent(g, c.fuses, true); }},

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <iostream>
 #include <map>
@@ -139,6 +140,24 @@ TEST(Conformance, NewerNodeTests) {
   const auto used = run_suite(suite);
   for (const SkippedCase& row : skipped_cases())
     EXPECT_TRUE(used.count(&row) || row.suite == debian_suite_name || !suite.covers_all()) << "no case is skipped by the row " << row.pattern << ": " << row.reason;
+}
+
+// Of ONNX Runtime's operators and ai.onnx.ml's, each has a case; those without need a device that ONNX Runtime is not run on.
+TEST(Conformance, OnnxRuntimesOperators) {
+  const NodeSuite suite = onnxruntime_suite();
+  if (!suite.missing.empty()) GTEST_SKIP() << suite.missing;
+  std::set<std::string> passed;
+  for (const NodeCase& one : suite.cases) {
+    const Result r = run_case(one);
+    EXPECT_EQ(r.outcome, Outcome::passed) << one.name << ": " << r.reason;
+    passed.insert(r.operators.begin(), r.operators.end());
+  }
+  if (std::getenv("TANDEM_OPERATOR")) return;
+  const std::set<std::string_view> for_devices{"BiasAdd", "BiasSplitGelu"}, also_under_onnxs_name{"SimplifiedLayerNormalization"};
+  for (const Operator& op : operators()) {
+    if (op.domain.empty() || op.domain == "tandem" || for_devices.contains(op.name) || also_under_onnxs_name.contains(op.name)) continue;
+    EXPECT_TRUE(passed.contains(concat(op.domain, "::", op.name))) << "no case of " << op.domain << "::" << op.name;
+  }
 }
 
 }  // namespace

@@ -192,18 +192,20 @@ Result run_case(const NodeCase& one) {
     const ImportOptions options = import_options(loaded, true, DType::float64);
     if (!loaded.model.problems(options).empty()) return {Outcome::nothing_to_check, "not importable", {}};
     const Graph graph = loaded.model.graph(options);
-    for (const Value& v : graph.values)
-      if (v.type.dtype == DType::float16 || v.type.dtype == DType::bfloat16) return {Outcome::nothing_to_check, "16-bit floats", {}};
-    std::vector<NamedTensor> inputs;
-    for (const NamedTensor& t : loaded.inputs) inputs.push_back(t.tensor.dtype() == DType::float32 ? NamedTensor{t.name, t.tensor.cast(DType::float64)} : t);
+    std::vector<NamedTensor> inputs, singles;
+    for (const NamedTensor& t : loaded.inputs) {
+      const bool is_single = t.tensor.dtype() == DType::float32 || t.tensor.dtype() == DType::float16 || t.tensor.dtype() == DType::bfloat16;
+      inputs.push_back(is_single ? NamedTensor{t.name, t.tensor.cast(DType::float64)} : t);
+      singles.push_back(is_single ? NamedTensor{t.name, t.tensor.cast(DType::float32)} : t);
+    }
     const std::optional<Problem> p = make_problem(graph, inputs, DType::float64);
     if (!p) return {Outcome::nothing_to_check, "no float goes in or none comes out", {}};
     std::vector<NamedTensor> in_double;
     std::string wrong = check_gradients(*p, inputs, in_double);
     const bool compares = std::find(std::begin(saturated), std::end(saturated), one.name) == std::end(saturated);
     if (wrong.empty() && compares)
-      if (const std::optional<Problem> single = make_problem(loaded.model.graph(import_options(loaded, true)), loaded.inputs, DType::float32))
-        wrong = compare_gradients(*single, loaded.inputs, in_double);
+      if (const std::optional<Problem> single = make_problem(loaded.model.graph(import_options(loaded, true)), singles, DType::float32))
+        wrong = compare_gradients(*single, singles, in_double);
     return {wrong.empty() ? Outcome::passed : Outcome::failed, wrong, operators_of(graph)};
   } catch (const std::exception& e) {
     std::string text = e.what();
@@ -259,6 +261,12 @@ TEST(Gradients, OfNewerNodeTests) {
   std::erase_if(suite.cases, [&](const NodeCase& one) { return old.count(one.name) > 0; });
   const std::set<std::string> checked = run_suite(suite);
   if (suite.covers_all()) expect_all_rules(checked, [](int opset) { return opset > debians_opset; });
+}
+
+TEST(Gradients, OfOnnxRuntimesOperators) {
+  const NodeSuite suite = onnxruntime_suite();
+  if (!suite.missing.empty()) GTEST_SKIP() << suite.missing;
+  run_suite(suite);
 }
 
 }  // namespace

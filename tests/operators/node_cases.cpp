@@ -1,5 +1,7 @@
 #include "tests/operators/node_cases.h"
 
+#include <sys/wait.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
@@ -67,7 +69,7 @@ Tensor read_tensor(const fs::path& path) {
 }
 
 NodeSuite suite_in(const char* name, const fs::path& folder) {
-  NodeSuite suite{name, cases_in(folder), ""};
+  NodeSuite suite{name, cases_in(folder), "", {}};
   const std::string op = environment("TANDEM_OPERATOR", "");
   if (op.empty()) return suite;
   std::erase_if(suite.cases, [&](const NodeCase& one) {
@@ -104,6 +106,26 @@ NodeSuite shared_suite() {
   return suite_in("node-tests.tar.xz", folder / "node");
 }
 
+NodeSuite onnxruntime_suite() {
+  constexpr const char* name = "onnxruntime_cases.py";
+  const std::string python = environment("TANDEM_PYTHON", "");
+  if (python.empty()) return {name, {}, "TANDEM_PYTHON does not name a Python with onnx, onnxruntime and numpy (./run-tests makes one)"};
+  std::string folder = (fs::temp_directory_path() / "tandem-onnxruntime-cases.XXXXXX").string();
+  if (!mkdtemp(folder.data())) return {name, {}, "cannot make a folder like '" + folder + "'"};
+  const std::string log = folder + "/log", command = concat('\'', python, "' '", TANDEM_SOURCE_DIR, "/tests/operators/", name, "' '", folder, "/node' > '", log, "' 2>&1");
+  const int status = std::system(command.c_str());
+  NodeSuite suite{name, {}, ""};
+  constexpr int packages_missing = 77;
+  if (WIFEXITED(status) && WEXITSTATUS(status) == packages_missing) suite.missing = "TANDEM_PYTHON: " + read_bytes(log);
+  else if (status != 0) fail(command, ": ", read_bytes(log));
+  else suite = suite_in(name, fs::path(folder) / "node");
+  suite.folder = std::shared_ptr<const fs::path>(new fs::path(folder), [](const fs::path* made) {
+    fs::remove_all(*made);
+    delete made;
+  });
+  return suite;
+}
+
 LoadedCase load(const NodeCase& one) {
   const std::string bytes = read_bytes(one.folder / "model.onnx");
   onnx::ModelProto proto;
@@ -136,6 +158,7 @@ ImportOptions options_for(const LoadedCase& one, bool training, DType float_type
   options.batch = 0;  // the file's own
   options.training = training;
   options.float_type = float_type;
+  options.keep_halves = !training;
   for (const NamedTensor& input : one.inputs) {
     if (std::find(one.known.begin(), one.known.end(), input.name) != one.known.end() || (integers_known && !is_float(input.tensor.dtype()))) {
       options.constants[input.name] = input.tensor;
