@@ -64,6 +64,8 @@ ValueId in_parts(UpgradeContext& c, int axis, std::int64_t rows) {
   const std::int64_t parts = shape[axis] / rows;
   shape.dims[static_cast<std::size_t>(axis)] = rows;
   shape.dims.insert(shape.dims.begin() + axis, parts);
+  const Value& x = c.graph()[c.draft.inputs[0]];
+  if (x.kind == ValueKind::constant) return c.graph().add_constant(concat(c.draft.name, "/parts"), x.data->reshaped(shape));
   return c.reshape(c.draft.inputs[0], shape);
 }
 

@@ -43,6 +43,7 @@ constexpr Hint hints[] = {
     {"ai.onnx.ml", "CategoryMapper", text},
     {"ai.onnx.preview.training", "*", optimizer},
     {"ai.onnx.training", "*", optimizer},
+    {"com.microsoft", "*Internal", "it stands in ONNX Runtime Training's own graph: give the model that was written before it"},
     {"com.microsoft", "*Grad", "it is the gradient of ONNX Runtime Training's own graph: give the model that was written before it"},
     {"com.microsoft", "*", "ONNX Runtime's optimizer wrote it for inference: give the model before it was optimised, or save it at ORT_ENABLE_BASIC"},
     {"com.microsoft.*", "*", "ONNX Runtime's optimizer wrote it for one processor: give the model before it was optimised, or save it at ORT_ENABLE_BASIC"},

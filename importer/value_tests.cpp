@@ -73,18 +73,22 @@ bool is_table(const Tensor& tensor, double rounding) {
   Shape shape;
   for (const std::int64_t d : tensor.shape())
     if (d != 1) shape.dims.push_back(d);
-  if (shape.rank() < 1 || shape.rank() > 2 || shape[0] < least_rows) return false;
-  const std::int64_t rows = shape[0], columns = shape.rank() == 2 ? shape[1] : 1;
+  if (shape.rank() < 1) return false;
+  const int matrix = std::max(0, shape.rank() - 2);  // where its two axes begin
+  const std::int64_t rows = shape[matrix], columns = shape.rank() == 1 ? 1 : shape[matrix + 1];
+  if (rows < least_rows) return false;
   return visit_float(tensor.dtype(), [&]<class T>() {
     const auto values = tensor.values<T>();
     std::int64_t changing = 0;
-    for (std::int64_t c = 0; c < columns; ++c) {
+    const std::int64_t matrices = tensor.elements() / std::max<std::int64_t>(1, rows * columns);
+    for (std::int64_t c = 0; c < matrices * columns; ++c) {
       bool changes = false;
-      const auto at = [&](std::int64_t i) { return static_cast<double>(values[static_cast<std::size_t>(i * columns + c)]); };
+      const std::int64_t first = c / columns * rows * columns + c % columns;
+      const auto at = [&](std::int64_t i) { return static_cast<double>(values[static_cast<std::size_t>(first + i * columns)]); };
       if (!follows(rows, at, rounding, changes)) return false;
       changing += changes;
     }
-    return 4 * changing >= columns;
+    return 4 * changing >= matrices * columns;
   });
 }
 

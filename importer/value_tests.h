@@ -12,7 +12,7 @@ bool is_mask(const Tensor& tensor);
 bool is_grid(const Tensor& tensor);
 // Along the last axis but one (of a vector: the only one) each column follows v[i+1] + v[i−1] = k · v[i]: a sine or cosine
 // (a table of positions), or an arithmetic or geometric progression (positions, frequencies). Five entries at least, and
-// columns that do not change are few. `rounding`: how far, relative to the largest, entries may lie beside it.
+// columns that do not change are few. Axes before these two count matrices (ALiBi's slopes times distances, by head). `rounding`: how far, relative to the largest, entries may lie beside it.
 bool is_table(const Tensor& tensor, double rounding = 0);
 
 }  // namespace tandem

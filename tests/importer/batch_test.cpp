@@ -27,6 +27,27 @@ std::function<void(Model&)> reshape(List target) {
   };
 }
 
+// Rows of all samples' x [N·6,3] that edges i [N,4] name, the sample's offset added: "picked" [N·4]; and "i" as ONNX's tuples.
+Model& with_edges(Model& m) {
+  return m.input("i", "N,4", onnx::TensorProto::INT64)
+      .add(int_tensor("flat", {2}, {-1, 3}))
+      .add(int_tensor("line", {1}, {-1}))
+      .add(int_tensor("none", {}, {0}))
+      .add(int_tensor("one", {}, {1}))
+      .add(int_tensor("rows", {}, {6}))
+      .add(node("Reshape", {"x", "flat"}, {"all"}))
+      .add(node("Shape", {"i"}, {"s"}))
+      .add(node("Gather", {"s", "none"}, {"n"}))
+      .add(node("Range", {"none", "n", "one"}, {"sample"}))
+      .add(node("Mul", {"sample", "rows"}, {"offset"}))
+      .add(node("Unsqueeze", {"offset", "line"}, {"column"}))
+      .add(node("Add", {"i", "column"}, {"edge"}))
+      .add(node("Reshape", {"edge", "line"}, {"picked"}))
+      .add(node("Unsqueeze", {"picked", "line"}, {"tuples"}))
+      .add(int_tensor("four", {3}, {-1, 4, 3}))
+      .add(int_tensor("six", {3}, {-1, 6, 3}));
+}
+
 // clang-format off
 const Row rows[] = {
     {"symbolic", "N,6", reshape({-1, 3}), 4, "[8,3]"},
@@ -49,6 +70,11 @@ const Row rows[] = {
     {"computed_target", "1,6", [](Model& m) { m.add(node("Shape", {"x"}, {"s"})).add(int_tensor("z", {1}, {0})).add(node("Gather", {"s", "z"}, {"n"})).add(int_tensor("r", {2}, {2, 3})).add(node("Concat", {"n", "r"}, {"t"}, {{"axis", std::int64_t{0}}})).add(node("Reshape", {"x", "t"}, {"y"})); }, 4, "[4,2,3]"},
     {"expand", "2,1,3", [](Model& m) { m.add(int_tensor("t", {3}, {2, 5, 3})).add(node("Expand", {"x", "t"}, {"y"})); }, 4, "[4,5,3]"},
     {"all_rows_picked_in_order", "N,2,3", [](Model& m) { m.add(int_tensor("f", {1}, {-1})).add(node("Reshape", {"x", "f"}, {"flat"})).add(node("Size", {"x"}, {"n"})).add(int_tensor("z", {}, {0})).add(int_tensor("o", {}, {1})).add(node("Range", {"z", "n", "o"}, {"r"})).add(int_tensor("t", {2}, {-1, 6})).add(node("Reshape", {"r", "t"}, {"i"})).add(node("Gather", {"flat", "i"}, {"y"})); }, 4, "[4,6]"},
+    {"rows_behind_the_samples_offset", "N,6,3", [](Model& m) { with_edges(m).add(node("Gather", {"all", "picked"}, {"g"})).add(node("Reshape", {"g", "four"}, {"y"})); }, 4, "[4,4,3]"},
+    {"tuples_behind_the_samples_offset", "N,6,3", [](Model& m) { with_edges(m).add(node("GatherND", {"all", "tuples"}, {"g"})).add(node("Reshape", {"g", "four"}, {"y"})); }, 4, "[4,4,3]"},
+    {"added_behind_the_samples_offset", "N,6,3", [](Model& m) { with_edges(m).add(float_tensor("zero", {}, {0})).add(node("Shape", {"all"}, {"as"})).add(node("Expand", {"zero", "as"}, {"zeros"})).add(node("GatherND", {"all", "tuples"}, {"g"})).add(node("ScatterND", {"zeros", "tuples", "g"}, {"sums"}, {{"reduction", std::string("add")}})).add(node("Reshape", {"sums", "six"}, {"y"})); }, 4, "[4,6,3]"},
+    {"the_samples_number_among_the_indices", "N,6,3", [](Model& m) { with_edges(m).add(node("Unsqueeze", {"sample", "line"}, {"own"})).add(node("Shape", {"i"}, {"is"})).add(node("Expand", {"own", "is"}, {"owns"})).add(node("Unsqueeze", {"owns", "line"}, {"owns1"})).add(node("Unsqueeze", {"i", "line"}, {"i1"})).add(node("Concat", {"owns1", "i1"}, {"pairs"}, {{"axis", std::int64_t{-1}}})).add(node("GatherND", {"x", "pairs"}, {"y"})); }, 4, "[4,4,3]"},
+    {"two_tokens_for_each_sample", "N,2,3", [](Model& m) { m.add(filled_tensor("a", {1, 1, 3})).add(filled_tensor("b", {1, 1, 3})).add(node("Shape", {"x"}, {"s"}, {{"end", std::int64_t{1}}})).add(int_tensor("o", {2}, {1, 3})).add(node("Concat", {"s", "o"}, {"t"}, {{"axis", std::int64_t{0}}})).add(node("Expand", {"a", "t"}, {"as"})).add(node("Expand", {"b", "t"}, {"bs"})).add(node("Concat", {"as", "bs", "x"}, {"y"}, {{"axis", std::int64_t{1}}})); }, 4, "[4,4,3]"},
     {"tiled_heads_for_each_sample", "N,2,5,3", [](Model& m) { m.add(filled_tensor("w", {2, 3, 5})).add(int_tensor("f", {3}, {-1, 5, 3})).add(node("Reshape", {"x", "f"}, {"h"})).add(node("Shape", {"x"}, {"s"}, {{"end", std::int64_t{1}}})).add(int_tensor("o", {2}, {1, 1})).add(node("Concat", {"s", "o"}, {"r"}, {{"axis", std::int64_t{0}}})).add(node("Tile", {"w", "r"}, {"k"})).add(node("MatMul", {"h", "k"}, {"y"})); }, 4, "[8,5,5]"},
     {"slice_of_all", "2,3", [](Model& m) { m.add(int_tensor("s", {1}, {0})).add(int_tensor("e", {1}, {2})).add(int_tensor("a", {1}, {0})).add(node("Slice", {"x", "s", "e", "a"}, {"y"})); }, 4, "[4,3]"},
     {"weight_reshaped", "1,6", [](Model& m) { m.add(filled_tensor("w", {1, 6, 2})).add(int_tensor("t", {2}, {6, 2})).add(node("Reshape", {"w", "t"}, {"v"})).add(node("MatMul", {"x", "v"}, {"y"})); }, 4, "[4,2]"},

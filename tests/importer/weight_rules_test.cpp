@@ -87,6 +87,13 @@ const Row rows[] = {
      }, Holding::constant, "BUFFER"},
     {"computed_from_a_parameter", [](Model& m) { m.add(vector_of(drawn(8), "p")).add(vector_of(drawn(8))).add(node("Mul", {"x", "p"}, {"h"})).add(node("Mul", {"h", "w"}, {"y"})); state(m, "p", "PARAMETER"); }, Holding::trained, "the gradient reaches it", false},
     {"number_expanded_to_a_matrix", [](Model& m) { m.add(vector_of(drawn(8), "p")).add(number("zero", 0)).add(int_tensor("s", {2}, {8, 3})).add(node("Mul", {"x", "p"}, {"h"})).add(node("Expand", {"zero", "s"}, {"e"})).add(node("MatMul", {"h", "e"}, {"y"})); state(m, "p", "PARAMETER"); }, Holding::constant, "this number is none", true, "zero"},
+    {"distances_by_head", [](Model& m) {
+       std::vector<float> slopes;
+       for (int h = 0; h < 3; ++h)
+         for (int i = 0; i < 8; ++i)
+           for (int j = 0; j < 8; ++j) slopes.push_back(static_cast<float>(j - i) * std::pow(0.5F, static_cast<float>(h)));
+       m.add(float_tensor("w", {3, 8, 8}, slopes)).add(node("Add", {"x", "w"}, {"y"}));
+     }, Holding::constant, "a table of sines or a progression", false},
     {"grid", [](Model& m) { m.add(vector_of(drawn(8), "p")).add(vector_of({3, 4, 6, 5, 4, 3, 6, 5})).add(node("Mul", {"x", "p"}, {"h"})).add(node("Mul", {"h", "w"}, {"y"})); state(m, "p", "PARAMETER"); }, Holding::constant, "whole numbers", false},
     {"number_of_the_exporter", [](Model& m) { m.add(vector_of(drawn(8), "p")).add(number("val_3", 0.5F)).add(node("Mul", {"x", "p"}, {"h"})).add(node("Mul", {"h", "val_3"}, {"y"})); state(m, "p", "PARAMETER"); }, Holding::constant, "this number is none", true, "val_3"},
     {"number_computed_from_a_parameter", [](Model& m) { m.add(vector_of(drawn(8), "p")).add(number("tanh_1", 0.5F)).add(node("Mul", {"x", "p"}, {"h"})).add(node("Mul", {"h", "tanh_1"}, {"y"})); state(m, "p", "PARAMETER"); }, Holding::trained, "the gradient reaches it", false, "tanh_1"},
