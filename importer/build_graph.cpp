@@ -11,6 +11,7 @@
 #include "importer/budget.h"
 #include "importer/check_operands.h"
 #include "importer/constant_nodes.h"
+#include "importer/counted_indices.h"
 #include "importer/fold_node.h"
 #include "importer/limits.h"
 #include "importer/rebatch.h"
@@ -211,7 +212,9 @@ class Builder {
     const std::vector<ValueId> outputs = graph()[id].outputs;
     for (const ValueId out : outputs) check_extent(graph()[out].type);
     fold_last_node(graph(), budget_);
-    if (graph()[outputs[0]].producer.present()) built_.nodes[node.id] = id;
+    if (!graph()[outputs[0]].producer.present()) return outputs;
+    built_.nodes[node.id] = id;
+    for (const Counted& counted : draft.counted) built_.counted.push_back({counted, id});
     return outputs;
   }
 
@@ -245,7 +248,21 @@ class Builder {
 
   // What holds the same for every sample of the file's batch holds it once, and is repeated.
   void repeat_copies(Symbol s) {
-    if (own(s).present() && value(s).present()) value(s) = rebatch_->once(graph(), value(s), own(s), budget_);
+    if (!own(s).present() || !value(s).present()) return;
+    value(s) = rebatch_->once(graph(), value(s), own(s), budget_);
+    for (const auto& [counted, node] : own_->built.counted)
+      if (counted.constant == own(s)) count_on(graph()[value(s)], counted, node);
+  }
+
+  // What counts the samples of the file's batch counts those of the wanted one.
+  void count_on(Value& v, const Counted& counted, NodeId node) {
+    const Graph& own = own_->built.graph;
+    const std::int64_t length = own_->samples;
+    const BatchPlace& samples = own_->followed.places[static_cast<std::size_t>(own[node].outputs[0].index)];
+    if (v.kind != ValueKind::constant || v.type.shape != own[counted.constant].type.shape || v.type.shape[counted.axis] != length || samples != BatchPlace{.axis = counted.axis}) return;
+    v.data = counted_to(*v.data, counted.axis, batch_);
+    v.type = v.data->type();
+    budget_.make_constant(bytes_of(v.type));
   }
 
   // What holds samples must agree in all but the batch.

@@ -2,6 +2,7 @@
 #pragma once
 #include <vector>
 
+#include "importer/draft.h"
 #include "importer/flat_model.h"
 #include "importer/follow_batch.h"
 
@@ -11,6 +12,7 @@ struct BuiltGraph {
   Graph graph;
   std::vector<Problem> problems;  // empty: the graph is whole
   std::vector<ValueId> values;   // by the model's symbols; absent: not built
+  std::vector<std::pair<Counted, NodeId>> counted;  // constants that nodes take for positions in the batch
   std::map<int, NodeId> nodes;   // that gives a node's outputs, by FlatNode::id; those that were folded are not there
 };
 

@@ -39,6 +39,19 @@ std::vector<ValueId> parts_of(const Graph& graph, ValueId indices) {
 
 }  // namespace
 
+Tensor counted_to(const Tensor& tuples, int axis, std::int64_t length) {
+  const Shape& shape = tuples.shape();
+  const std::int64_t step = shape[shape.rank() - 1], inner = product(shape, axis + 1, shape.rank());
+  Tensor out(TensorType{DType::int64, with_dim(shape, axis, length)});
+  const auto from = tuples.values<std::int64_t>();
+  const auto to = out.write<std::int64_t>();
+  for (std::int64_t i = 0; i < out.elements(); ++i) {
+    const std::int64_t outer = i / inner / length;  // the first part again, but for its place
+    to[static_cast<std::size_t>(i)] = i % step == 0 ? i / inner % length : from[static_cast<std::size_t>(outer * shape[axis] * inner + i % inner)];
+  }
+  return out;
+}
+
 void count_as_batch(UpgradeContext& c) {
   const Shape x = c.shape(0), indices = c.shape(1);
   const int last = indices.rank() - 1;
@@ -50,6 +63,7 @@ void count_as_batch(UpgradeContext& c) {
     const int axis = static_cast<int>(counted);
     const Value& first = c.graph()[parts[0]];
     if (counted < 0 || !first.data || first.kind != ValueKind::constant || x[axis] != indices[axis] || !counts(*first.data, axis)) break;
+    c.draft.counted.push_back({parts[0], axis});
     if (first.type.shape[last] == 1)
       parts.erase(parts.begin());
     else

@@ -8,4 +8,7 @@ namespace tandem {
 // coordinates, as far as they are known, become batch_dims: the same for every batch, and then samples do not meet.
 void count_as_batch(UpgradeContext& c);
 
+// Such a constant for another number of places along the axis; its further coordinates are those of the first place.
+Tensor counted_to(const Tensor& tuples, int axis, std::int64_t length);
+
 }  // namespace tandem

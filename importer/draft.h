@@ -7,6 +7,12 @@
 
 namespace tandem {
 
+// A constant whose parts count along an axis: read as positions in the batch, if that is what lies there.
+struct Counted {
+  ValueId constant;
+  int axis;
+};
+
 struct Draft {
   std::string op;
   std::string domain;
@@ -15,6 +21,7 @@ struct Draft {
   Attributes attributes;
   std::vector<ValueId> inputs;
   int outputs = 1;
+  std::vector<Counted> counted = {};  // what lifting the node took for positions
 };
 
 }  // namespace tandem
