@@ -260,7 +260,7 @@ class Builder {
     const std::int64_t length = own_->samples;
     const BatchPlace& samples = own_->followed.places[static_cast<std::size_t>(own[node].outputs[0].index)];
     if (v.kind != ValueKind::constant || v.type.shape != own[counted.constant].type.shape || v.type.shape[counted.axis] != length || samples != BatchPlace{.axis = counted.axis}) return;
-    v.data = counted_to(*v.data, counted.axis, batch_);
+    v.data = counted_to(*v.data, counted, batch_);
     v.type = v.data->type();
     budget_.make_constant(bytes_of(v.type));
   }

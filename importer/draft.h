@@ -7,10 +7,12 @@
 
 namespace tandem {
 
-// A constant whose parts count along an axis: read as positions in the batch, if that is what lies there.
+// A constant that counts along an axis, read as positions in the batch, if that is what lies there: every element in steps of
+// `stride`, or, where that is 0, the first coordinate of tuples.
 struct Counted {
   ValueId constant;
   int axis;
+  std::int64_t stride = 0;
 };
 
 struct Draft {

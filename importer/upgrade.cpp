@@ -115,6 +115,11 @@ Outputs counted_indices(UpgradeContext& c) {
   return std::nullopt;
 }
 
+Outputs counted_rows(UpgradeContext& c) {
+  gather_within_samples(c);
+  return std::nullopt;
+}
+
 Outputs scatter(UpgradeContext& c) {
   c.draft.op = "ScatterElements";
   return std::nullopt;
@@ -133,6 +138,7 @@ constexpr Row rows[] = {
     {"BatchNormalization", always, batch_normalization_mode},
     {"CastLike", always, cast_like, {{"Cast", {2, 2}}}},
     {"Crop", 10, crop, {{"Slice", {1, 1}}}},
+    {"Gather", always, counted_rows},
     {"GatherND", always, counted_indices},
     {"Hardmax", 13, softmax_over_rest},
     {"Hardmax", always, softmax_default_axis},

@@ -43,6 +43,13 @@ void arange(Model& m, const std::string& x) {
   m.add(int_tensor("zero", {}, {0})).add(int_tensor("step", {}, {1})).add(node("Range", {"zero", "count", "step"}, {"n"})).add(int_tensor("last", {1}, {-1}));
 }
 
+// All samples' rows "f" [N·3,2], and the place "i" [N] of one of each sample's.
+void rows_of_each(Model& m) {
+  arange(m, "x");
+  m.add(node("ArgMax", {"x"}, {"a"}, {{"axis", std::int64_t{1}}, {"keepdims", std::int64_t{0}}})).add(node("Gather", {"a", "zero"}, {"i"}, {{"axis", std::int64_t{1}}}));
+  reshape(m, "x", "f", {-1, 2});
+}
+
 // The tuples (batch, key) [N,1,1,3,2] by which PyTorch's exporter reads a padding mask [N,3].
 void mask_of(Model& m) {
   arange(m, "x");
@@ -94,6 +101,9 @@ const Row rows[] = {
     {"elements_of_a_table", "N,3", [](Model& m) { m.add(filled_tensor("t", {7, 3})).add(node("Cast", {"x"}, {"i"}, {{"to", std::int64_t{7}}})).add(node("GatherElements", {"t", "i"}, {"y"})); }, "y", "[4,3]"},
     {"elements_of_the_batch", "N,3", [](Model& m) { m.add(int_tensor("i", {1, 3}, {0, 0, 0})).add(node("GatherElements", {"x", "i"}, {"y"})); }, "", "it picks from axis 0 of [11,3], which holds the samples"},
     {"tuples_that_count", "N,3,2", [](Model& m) { arange(m, "x"); m.add(node("Unsqueeze", {"n", "last"}, {"n1"})).add(node("ArgMax", {"x"}, {"a"}, {{"axis", std::int64_t{1}}, {"keepdims", std::int64_t{0}}})).add(int_tensor("z", {1}, {0})).add(node("Gather", {"a", "z"}, {"b"}, {{"axis", std::int64_t{1}}})).add(node("Concat", {"n1", "b"}, {"t"}, {{"axis", std::int64_t{-1}}})).add(node("GatherND", {"x", "t"}, {"y"})); }, "y", "[4,2]"},
+    {"rows_of_each_sample", "N,3,2", [](Model& m) { rows_of_each(m); m.add(int_tensor("three", {1}, {3})).add(node("Mul", {"n", "three"}, {"c"})).add(node("Add", {"i", "c"}, {"t"})).add(node("Gather", {"f", "t"}, {"y"})); }, "y", "[4,2]"},
+    {"rows_of_each_of_two_samples", "2,3,2", [](Model& m) { rows_of_each(m); m.add(int_tensor("c", {2}, {0, 3})).add(node("Add", {"c", "i"}, {"t"})).add(node("Gather", {"f", "t"}, {"y"})); }, "y", "[4,2]"},
+    {"rows_that_do_not_count", "N,3,2", [](Model& m) { rows_of_each(m); m.add(int_tensor("two", {1}, {2})).add(node("Mul", {"n", "two"}, {"c"})).add(node("Add", {"i", "c"}, {"t"})).add(node("Gather", {"f", "t"}, {"y"})); }, "", "is different for each of the file's 11 samples"},
     {"tuples_that_count_two", "2,3", [](Model& m) { m.add(int_tensor("n", {2, 1}, {0, 1})).add(node("ArgMax", {"x"}, {"i"}, {{"axis", std::int64_t{1}}})).add(node("Concat", {"n", "i"}, {"t"}, {{"axis", std::int64_t{1}}})).add(node("GatherND", {"x", "t"}, {"y"})); }, "y", "[4]"},
     {"tuples_of_a_mask_of_two", "2,3", [](Model& m) { m.add(int_tensor("t", {2, 2, 2}, {0, 2, 0, 1, 1, 2, 1, 1})).add(node("GatherND", {"x", "t"}, {"y"})); }, "y", "[4,2]"},
     {"tuples_that_differ", "2,3", [](Model& m) { m.add(int_tensor("t", {2, 2, 2}, {0, 2, 0, 1, 1, 2, 1, 0})).add(node("GatherND", {"x", "t"}, {"y"})); }, "", "is different for each of the file's 2 samples"},
