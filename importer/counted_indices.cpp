@@ -37,6 +37,45 @@ std::vector<ValueId> parts_of(const Graph& graph, ValueId indices) {
   return {indices};
 }
 
+// Rows within each sample, and the constant that counts the samples in steps of a sample's rows.
+struct Within {
+  ValueId rows, places;
+};
+
+// Known indices into what joins the samples' rows, each among the rows of the sample in whose place it stands.
+std::optional<Within> known_within(UpgradeContext& c, ValueId data, ValueId indices, std::int64_t size) {
+  const Value& known = c.graph()[indices];
+  const std::string_view made_by = c.graph()[c.graph()[data].producer].op->name;
+  if (known.kind != ValueKind::constant || known.type.shape.rank() < 2 || (made_by != "Reshape" && made_by != "Flatten")) return std::nullopt;
+  Tensor rows = *known.data;
+  const std::int64_t each = rows.elements() / rows.shape()[0];
+  const auto values = rows.write<std::int64_t>();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] -= static_cast<std::int64_t>(i) / each * size;
+    if (values[i] < 0 || values[i] >= size) return std::nullopt;
+  }
+  return Within{c.graph().add_constant(concat(c.draft.name, "/rows"), std::move(rows)), indices};
+}
+
+// arange(N)·size + i
+std::optional<Within> added_within(UpgradeContext& c, ValueId indices, std::int64_t size) {
+  const NodeId sum = c.graph()[indices].producer;
+  if (!sum.present() || c.graph()[sum].op->name != "Add") return std::nullopt;
+  const Shape shape = c.shape(indices), line = with_dim(Shape(Ints(at(shape.rank()), 1)), 0, shape[0]);
+  for (const int first : {0, 1}) {
+    const ValueId places = c.graph()[sum].inputs[at(first)], rows = c.graph()[sum].inputs[at(1 - first)];
+    const Value& counting = c.graph()[places];
+    if (shape[0] < 2 || counting.kind != ValueKind::constant || counting.type.shape != line || c.shape(rows) != shape) continue;
+    const auto values = counting.data->values<std::int64_t>();
+    std::size_t sample = 0;
+    while (sample < values.size() && values[sample] == static_cast<std::int64_t>(sample) * size) ++sample;
+    if (sample < values.size()) continue;
+    c.graph().warnings.push_back(concat("Gather '", c.draft.name, "' picks from ", size, " rows of each sample: '", c.graph()[rows].name, "' is taken to be 0 to ", size - 1));
+    return Within{rows, places};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Tensor counted_to(const Tensor& tensor, const Counted& counted, std::int64_t length) {
@@ -49,36 +88,29 @@ Tensor counted_to(const Tensor& tensor, const Counted& counted, std::int64_t len
   const auto to = out.write<std::int64_t>();
   for (std::int64_t i = 0; i < out.elements(); ++i) {
     const std::int64_t outer = i / inner / length;  // the first part again, but for its place
-    to[static_cast<std::size_t>(i)] = i % step == 0 ? i / inner % length * stride : from[static_cast<std::size_t>(outer * shape[axis] * inner + i % inner)];
+    const std::int64_t place = i % step == 0 ? i / inner % length * stride : 0;
+    to[static_cast<std::size_t>(i)] = place + from[static_cast<std::size_t>(outer * shape[axis] * inner + i % inner)];
   }
   return out;
 }
 
 void gather_within_samples(UpgradeContext& c) {
-  const Shape x = c.shape(0), indices = c.shape(1);
-  const NodeId sum = c.graph()[c.draft.inputs[1]].producer;
-  if (c.graph()[c.draft.inputs[0]].kind != ValueKind::activation || c.draft.attributes.integer("axis", 0) != 0 || x.rank() == 0 || indices.rank() == 0) return;
-  if (c.type(c.draft.inputs[1]).dtype != DType::int64 || !sum.present() || c.graph()[sum].op->name != "Add") return;
-  const std::vector<ValueId> addends = c.graph()[sum].inputs;
-  const std::int64_t samples = indices[0], size = samples < 2 || x[0] % samples != 0 ? 0 : x[0] / samples;
-  for (const int first : {0, 1}) {
-    const Value &places = c.graph()[addends[at(first)]], &within = c.graph()[addends[at(1 - first)]];
-    if (size == 0 || places.kind != ValueKind::constant || within.type.shape != indices || places.type.shape != with_dim(Shape(Ints(at(indices.rank()), 1)), 0, samples)) continue;
-    const auto values = places.data->values<std::int64_t>();
-    std::int64_t sample = 0;
-    while (sample < samples && values[static_cast<std::size_t>(sample)] == sample * size) ++sample;
-    if (sample < samples) continue;
-    c.graph().warnings.push_back(concat("Gather '", c.draft.name, "' picks from ", size, " rows of each sample: '", within.name, "' is taken to be 0 to ", size - 1));
-    c.draft.counted.push_back({addends[at(first)], 0, size});
-    Shape parts = x, tuples = indices;
-    parts[0] = size;
-    parts.dims.insert(parts.dims.begin(), samples);
-    tuples.dims.push_back(1);
-    c.draft.inputs = {c.reshape(c.draft.inputs[0], parts), c.reshape(addends[at(1 - first)], tuples)};
-    c.draft.op = "GatherND";
-    c.draft.attributes = {{"batch_dims", std::int64_t{1}}};
-    return;
-  }
+  const ValueId data = c.draft.inputs[0], indices = c.draft.inputs[1];
+  const Shape x = c.shape(0), picked = c.shape(1);
+  if (c.graph()[data].kind != ValueKind::activation || c.draft.attributes.integer("axis", 0) != 0 || x.rank() == 0 || picked.rank() == 0) return;
+  if (c.type(indices).dtype != DType::int64 || picked[0] == 0 || x[0] == 0 || x[0] % picked[0] != 0) return;
+  const std::int64_t size = x[0] / picked[0];
+  std::optional<Within> within = known_within(c, data, indices, size);
+  if (!within) within = added_within(c, indices, size);
+  if (!within) return;
+  c.draft.counted.push_back({within->places, 0, size});
+  Shape parts = x, tuples = picked;
+  parts[0] = size;
+  parts.dims.insert(parts.dims.begin(), picked[0]);
+  tuples.dims.push_back(1);
+  c.draft.inputs = {c.reshape(data, parts), c.reshape(within->rows, tuples)};
+  c.draft.op = "GatherND";
+  c.draft.attributes = {{"batch_dims", std::int64_t{1}}};
 }
 
 void count_as_batch(UpgradeContext& c) {
