@@ -51,8 +51,9 @@ std::optional<Within> known_within(UpgradeContext& c, ValueId data, ValueId indi
   const std::int64_t each = rows.elements() / rows.shape()[0];
   const auto values = rows.write<std::int64_t>();
   for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] -= static_cast<std::int64_t>(i) / each * size;
-    if (values[i] < 0 || values[i] >= size) return std::nullopt;
+    const std::int64_t begin = static_cast<std::int64_t>(i) / each * size;
+    if (values[i] < begin || values[i] - begin >= size) return std::nullopt;
+    values[i] -= begin;
   }
   return Within{c.graph().add_constant(concat(c.draft.name, "/rows"), std::move(rows)), indices};
 }
@@ -123,7 +124,7 @@ void count_as_batch(UpgradeContext& c) {
   for (std::int64_t left = indices[last]; left > 1 && counted < std::min(last, x.rank()); --left, ++counted) {
     const int axis = static_cast<int>(counted);
     const Value& first = c.graph()[parts[0]];
-    if (counted < 0 || !first.data || first.kind != ValueKind::constant || x[axis] != indices[axis] || !counts(*first.data, axis)) break;
+    if (counted < 0 || !first.data || first.kind != ValueKind::constant || first.type.shape[last] == 0 || x[axis] != indices[axis] || !counts(*first.data, axis)) break;
     c.draft.counted.push_back({parts[0], axis});
     if (first.type.shape[last] == 1)
       parts.erase(parts.begin());
