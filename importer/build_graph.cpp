@@ -9,6 +9,7 @@
 #include "importer/bind_inputs.h"
 #include "importer/check_operands.h"
 #include "importer/constant_nodes.h"
+#include "importer/counted_indices.h"
 #include "importer/fold_node.h"
 #include "importer/limits.h"
 #include "importer/static_operands.h"
@@ -209,7 +210,9 @@ std::vector<ValueId> Builder::add(const FlatNode& node, Draft& draft) {
   const std::vector<ValueId> outputs = graph()[id].outputs;
   for (const ValueId out : outputs) check_extent(graph()[out].type);
   fold_last_node(graph(), budget_);
-  if (graph()[outputs[0]].producer.present()) built_.nodes[{node.id, node.turn}] = id;
+  if (!graph()[outputs[0]].producer.present()) return outputs;
+  built_.nodes[{node.id, node.turn}] = id;
+  for (const Counted& counted : draft.counted) built_.counted.push_back({counted, id});
   return outputs;
 }
 
@@ -258,7 +261,21 @@ Holding Builder::holding(Symbol s) const {
 
 // What holds the same for every sample of the file's batch holds it once, and is repeated.
 void Builder::repeat_copies(Symbol s) {
-  if (own(s).present() && value(s).present()) value(s) = rebatch_->once(graph(), value(s), own(s), budget_);
+  if (!own(s).present() || !value(s).present()) return;
+  value(s) = rebatch_->once(graph(), value(s), own(s), budget_);
+  for (const auto& [counted, node] : own_->built.counted)
+    if (counted.constant == own(s)) count_on(graph()[value(s)], counted, node);
+}
+
+// What counts the samples of the file's batch counts those of the wanted one.
+void Builder::count_on(Value& v, const Counted& counted, NodeId node) {
+  const Graph& own = own_->built.graph;
+  const BatchPlace& samples = own_->followed.places[static_cast<std::size_t>(own[node].outputs[0].index)];
+  if (v.kind != ValueKind::constant || v.type.shape != own[counted.constant].type.shape || v.type.shape[counted.axis] != own_->samples) return;
+  if (samples != BatchPlace{.axis = counted.axis}) return;
+  v.data = counted_to(*v.data, counted, batch_);
+  v.type = v.data->type();
+  budget_.make_constant(bytes_of(v.type));
 }
 
 // What holds samples must agree in all but the batch.

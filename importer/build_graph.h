@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "importer/draft.h"
 #include "importer/flat_model.h"
 #include "importer/follow_batch.h"
 
@@ -16,6 +17,7 @@ struct BuiltGraph {
   // That gives a node's outputs, by FlatNode::id and turn; those that were folded are not there.
   std::map<std::pair<int, std::string>, NodeId> nodes;
   std::map<std::pair<int, std::string>, ValueId> made;  // of symbols that unrolling made, by what they are copies of, and the turn
+  std::vector<std::pair<Counted, NodeId>> counted;  // constants that nodes take for positions in the batch
 };
 
 // A graph whose samples were followed.

@@ -59,6 +59,7 @@ class Builder {
   void bind(const FlatNode& node, const std::vector<ValueId>& outputs);
   ValueId own(Symbol s) const;
   void repeat_copies(Symbol s);
+  void count_on(Value& v, const Counted& counted, NodeId node);
   void check_batch(Symbol s, ValueId now);
   void mark_samples();
   bool named_in_file(const std::string& name) const { return options_.constants.contains(name); }

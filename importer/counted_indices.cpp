@@ -107,13 +107,16 @@ std::optional<Offset> offset_of(const Graph& graph, ValueId v) {
 void take_out_offset(UpgradeContext& c, ValueId indices, const Shape& places) {
   const Shape x = c.shape(0);
   const std::optional<Offset> sum = offset_of(c.graph(), indices);
-  if (!sum || sum->shape.rank() < 2 || c.type(sum->indices).dtype != DType::int64 || sum->shape.elements() != places.elements()) return;
+  if (!sum || sum->shape.rank() < 1 || c.type(sum->indices).dtype != DType::int64 || sum->shape.elements() != places.elements()) return;
   const Value& known = c.graph()[sum->known];
   const bool leading = known.type.shape.rank() == sum->shape.rank() && known.type.shape[0] == sum->shape[0];
   const std::int64_t parts = leading ? sum->shape[0] : 1;
   if (parts != sum->shape[0] || known.type.shape.elements() != parts) return;
   const std::int64_t rows = rows_of_parts(known.data->to_int64s(), parts, x[0]);
   if (rows == 0) return;
+  c.draft.counted.push_back({sum->known, 0, rows});
+  const std::string assumed = concat("'", c.graph()[sum->indices].name, "' is taken to name rows 0 to ", rows - 1, " of its own sample: the sample's number times ", rows, " is added to it");
+  if (std::find(c.graph().warnings.begin(), c.graph().warnings.end(), assumed) == c.graph().warnings.end()) c.graph().warnings.push_back(assumed);
   Shape own{parts, sum->shape.elements() / parts}, y = places;
   const ValueId within = c.reshape(c.broadcast_to(sum->indices, sum->shape), Shape{own[0], own[1], 1});
   for (int i = 1; i < x.rank(); ++i) own.dims.push_back(x[i]);
@@ -134,6 +137,22 @@ void take_out_offset(UpgradeContext& c, ValueId indices, const Shape& places) {
 
 }  // namespace
 
+Tensor counted_to(const Tensor& tensor, const Counted& counted, std::int64_t length) {
+  const Shape& shape = tensor.shape();
+  const int axis = counted.axis;
+  const std::int64_t step = counted.stride > 0 ? 1 : shape[shape.rank() - 1], stride = std::max<std::int64_t>(1, counted.stride);
+  const std::int64_t inner = product(shape, axis + 1, shape.rank());
+  Tensor out(TensorType{DType::int64, with_dim(shape, axis, length)});
+  const auto from = tensor.values<std::int64_t>();
+  const auto to = out.write<std::int64_t>();
+  for (std::int64_t i = 0; i < out.elements(); ++i) {
+    const std::int64_t outer = i / inner / length;  // the first part again, but for its place
+    const std::int64_t place = i % step == 0 ? i / inner % length * stride : 0;
+    to[static_cast<std::size_t>(i)] = place + from[static_cast<std::size_t>(outer * shape[axis] * inner + i % inner)];
+  }
+  return out;
+}
+
 void count_as_parts(UpgradeContext& c) {
   if (c.draft.inputs.size() != 2 || !c.draft.inputs[1].present()) return;
   const Shape x = c.shape(0), indices = c.shape(1);
@@ -142,8 +161,9 @@ void count_as_parts(UpgradeContext& c) {
   const ValueId given = c.draft.inputs[1];
   if (c.graph()[given].kind == ValueKind::constant) {
     const Tensor numbers = *c.graph()[given].data;
+    const std::int64_t rows = numbers.dtype() == DType::int64 ? rows_of_parts(numbers.to_int64s(), indices[0], x[axis]) : 0;
+    if (rows > 0) c.draft.counted.push_back({given, 0, rows});
     if (numbers.elements() == x[axis] && counts_through(numbers, x[axis])) return become_view(c, axis, indices);
-    const std::int64_t rows = indices.rank() > 1 ? rows_of_parts(numbers.to_int64s(), indices[0], x[axis]) : 0;
     if (rows == 0) return;
     Ints within = numbers.to_int64s();
     const Shape each(Ints(indices.begin() + 1, indices.end()));
@@ -167,7 +187,8 @@ void count_as_batch(UpgradeContext& c) {
   for (std::int64_t left = indices[last]; left > 1 && counted < std::min(last, x.rank()); --left, ++counted) {
     const int axis = static_cast<int>(counted);
     const Value& first = c.graph()[parts[0]];
-    if (counted < 0 || !first.data || first.kind != ValueKind::constant || x[axis] != indices[axis] || !counts(*first.data, axis)) break;
+    if (counted < 0 || !first.data || first.kind != ValueKind::constant || first.type.shape[last] == 0 || x[axis] != indices[axis] || !counts(*first.data, axis)) break;
+    c.draft.counted.push_back({parts[0], axis});
     if (first.type.shape[last] == 1)
       parts.erase(parts.begin());
     else

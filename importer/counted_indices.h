@@ -10,6 +10,10 @@ void count_as_batch(UpgradeContext& c);
 
 // x.view(N·R, ...)[i + R·arange(N)] comes as a Gather from rows of all samples. Where the numbers' part of the sample is known it is
 // taken out: each picks from its own rows of x [N, R, ...]. All rows in order are x in another shape.
+// An i that comes from data is then taken to name rows 0 to R−1, which a warning says.
 void count_as_parts(UpgradeContext& c);
+
+// A constant that counts places along an axis (Draft::counted) for another number of them; further coordinates are those of the first.
+Tensor counted_to(const Tensor& tensor, const Counted& counted, std::int64_t length);
 
 }  // namespace tandem

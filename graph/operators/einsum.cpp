@@ -187,7 +187,7 @@ class Contraction {
       perm.insert(perm.end(), {static_cast<std::int64_t>(i), static_cast<std::int64_t>(j)});
       Shape shape = e_.shape(x.value);
       const std::int64_t n = shape[static_cast<int>(i)];
-      const ValueId turned = e_.transpose(x.value, perm);
+      const ValueId turned = perm == all_axes(shape.rank()) ? x.value : e_.transpose(x.value, perm);
       shape = e_.shape(turned);
       shape.dims.pop_back();
       shape.dims.back() = n * n;

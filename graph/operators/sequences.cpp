@@ -67,7 +67,7 @@ void infer_max_unpool(InferContext& c) {
   for (int i = 0; i < spatial; ++i) {
     constexpr std::int64_t most = std::int64_t{1} << 30;
     const std::int64_t k = kernel[at(i)], s = strides[at(i)], before = pads[at(i)], behind = pads[at(i + spatial)];
-    if (k < 1 || k > most || s < 1 || s > most || before < 0 || before > most || behind < 0 || behind > most) c.fail("kernel_shape, strides and pads are ", Shape(kernel), ", ", Shape(strides), " and ", Shape(pads));
+    if (x[i + 2] > most || k < 1 || k > most || s < 1 || s > most || before < 0 || before > most || behind < 0 || behind > most) c.fail("kernel_shape, strides and pads are ", Shape(kernel), ", ", Shape(strides), " and ", Shape(pads));
     pooled[i + 2] = (x[i + 2] - 1) * s + k - before - behind;
     if (pooled[i + 2] < 0) c.fail("pads ", Shape(pads), " leave nothing along axis ", i + 2);
   }

@@ -229,6 +229,29 @@ const CaseRow movement_rows[] = {
        const Shape s = image(r);
        return Comparison{"GatherBackward", {{"axis", std::int64_t{1}}, {"input_shape", s.dims}}, {random_tensor(r, {s[0], 7, s[2], s[3]}), random_integers(r, {7}, -s[1], s[1])}, {real(s)}, 7};
      }},
+    {"cumulative sum",
+     [](std::mt19937& r) {
+       const Shape s = image(r);
+       return Comparison{"CumSum", {{"axis", between(r, 0, 3)}, {"exclusive", between(r, 0, 1)}, {"reverse", between(r, 0, 1)}}, {random_tensor(r, s)}, {real(s)}, 9};
+     },
+     {DType::float32, DType::float64, DType::float16}},
+    {"cumulative product",
+     [](std::mt19937& r) {
+       const Shape s = image(r);
+       return Comparison{"CumProd", {{"axis", between(r, 0, 3)}, {"exclusive", between(r, 0, 1)}, {"reverse", between(r, 0, 1)}}, {random_tensor(r, s)}, {real(s)}, 9};
+     }},
+    {"cumulative product backward",
+     [](std::mt19937& r) {
+       const Shape s = image(r);
+       return Comparison{"CumProdBackward", {{"axis", between(r, 0, 3)}, {"exclusive", between(r, 0, 1)}, {"reverse", between(r, 0, 1)}}, {random_tensor(r, s), random_tensor(r, s)}, {real(s)}, 18};
+     }},
+    {"top k",
+     [](std::mt19937& r) {
+       const Shape s = image(r);
+       const Shape y{s[0], s[1], 2, s[3]};
+       return Comparison{"TopK", {{"axis", std::int64_t{2}}, {"k", std::int64_t{2}}, {"largest", between(r, 0, 1)}}, {random_tensor(r, s)}, {real(y), {DType::int64, y}}};
+     },
+     {DType::float32, DType::float64}},
     {"gather nd",
      [](std::mt19937& r) {
        const Shape s = image(r);

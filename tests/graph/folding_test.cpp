@@ -68,6 +68,25 @@ TEST(Folding, GivesTheseValues) {
       {"GatherElements", {matrix(3, 2, {1, 2, 3, 4, 5, 6}), matrix(2, 3, {1, 0, 1, 0, -1, 0})}, {{"axis", I{1}}}, {matrix(2, 3, {2, 1, 2, 3, 4, 3})}},
       {"Resample", {floats({1, 2, 4}), Tensor::of<std::int32_t>(Shape{3}, {0, 2, 2}), Tensor::of<std::int32_t>(Shape{2}, {2, 0}), floats({0.5F, 3})}, {{"axis", I{0}}}, {floats({5, 0})}},
       {"Resample", {ints({1, INT64_MAX}), Tensor::of<std::int32_t>(Shape{3}, {0, 1, 2}), Tensor::of<std::int32_t>(Shape{2}, {1, 1})}, {{"axis", I{0}}}, {ints({INT64_MAX, INT64_MAX})}},
+      {"GatherND", {matrix(2, 3, {1, 2, 3, 4, 5, 6}), matrix(2, 2, {1, -1, 0, 1})}, {}, {ints({6, 2})}},
+      {"GatherND", {matrix(2, 3, {1, 2, 3, 4, 5, 6}), matrix(2, 1, {-1, 0})}, {{"batch_dims", I{1}}}, {ints({3, 4})}},
+      {"ScatterND", {matrix(2, 3, {1, 2, 3, 4, 5, 6}), matrix(1, 1, {-1}), matrix(1, 3, {7, 8, 9})}, {}, {matrix(2, 3, {1, 2, 3, 7, 8, 9})}},
+      {"ScatterND", {ints({1, 2, 3}), matrix(3, 1, {2, 0, 2}), ints({10, 20, 30})}, {{"reduction", std::string("add")}}, {ints({21, 2, 43})}},
+      {"ScatterND", {Tensor::of<bool>(Shape{2}, {false, false}), matrix(1, 1, {1}), Tensor::of<bool>(Shape{1}, {true})}, {}, {Tensor::of<bool>(Shape{2}, {false, true})}},
+      {"ScatterElements", {matrix(3, 2, {1, 2, 3, 4, 5, 6}), matrix(1, 2, {2, -3}), matrix(1, 2, {7, 8})}, {}, {matrix(3, 2, {1, 8, 3, 4, 7, 6})}},
+      {"ScatterElements", {floats({1, 2, 3}), ints({0, 0, 1}), floats({5, 4, 1})}, {{"reduction", std::string("max")}}, {floats({5, 2, 3})}},
+      {"ScatterElements", {floats({1, 2, 3}), ints({0, 0, 1}), floats({5, 4, 1})}, {{"reduction", std::string("mul")}}, {floats({20, 2, 3})}},
+      {"CumSum", {ints({1, 2, 3})}, {{"axis", I{0}}}, {ints({1, 3, 6})}},
+      {"CumSum", {matrix(2, 2, {1, 2, 3, 4})}, {{"axis", I{0}}, {"reverse", I{1}}}, {matrix(2, 2, {4, 6, 3, 4})}},
+      {"CumSum", {ints({INT64_MAX, 1, 3})}, {{"axis", I{-1}}, {"exclusive", I{1}}}, {ints({0, INT64_MAX, INT64_MIN})}},
+      {"CumProd", {ints({2, 3, 4})}, {{"axis", I{0}}, {"exclusive", I{1}}, {"reverse", I{1}}}, {ints({12, 4, 1})}},
+      {"TopK", {ints({3, 9, 3, 1})}, {{"k", I{3}}}, {ints({9, 3, 3}), ints({1, 0, 2})}},
+      {"TopK", {matrix(2, 2, {3, 9, 4, 1})}, {{"k", I{1}}, {"axis", I{0}}, {"largest", I{0}}}, {matrix(1, 2, {3, 1}), matrix(1, 2, {0, 1})}},
+      {"EyeLike", {matrix(2, 3, {9, 9, 9, 9, 9, 9})}, {{"k", I{1}}}, {matrix(2, 3, {0, 1, 0, 0, 0, 1})}},
+      {"EyeLike", {matrix(2, 2, {9, 9, 9, 9})}, {{"k", INT64_MIN}, {"dtype", I{1}}}, {Tensor::of<float>(Shape{2, 2}, {0, 0, 0, 0})}},
+      {"NonZero", {matrix(2, 2, {0, 5, 6, 7})}, {}, {matrix(2, 3, {0, 1, 1, 1, 0, 1})}},
+      {"Unique", {ints({3, 1, 3})}, {}, {ints({1, 3}), ints({1, 0}), ints({1, 0, 1}), ints({1, 2})}},
+      {"Unique", {floats({3, NAN, 3})}, {{"sorted", I{0}}, {"axis", I{0}}}, {floats({3, NAN}), ints({0, 1}), ints({0, 1, 0}), ints({2, 1})}},
       {"Atan", {floats({0})}, {}, {floats({0})}},
       {"Cos", {floats({0})}, {}, {floats({1})}},
       {"Sinh", {floats({0})}, {}, {floats({0})}},
@@ -109,7 +128,8 @@ TEST(Folding, GivesTheseValues) {
       ASSERT_EQ(results.size(), row.outputs.size());
       for (std::size_t i = 0; i < results.size(); ++i) {
         EXPECT_EQ(results[i].type(), row.outputs[i].type());
-        EXPECT_EQ(results[i].to_doubles(), row.outputs[i].to_doubles());
+        const std::vector<double> got = results[i].to_doubles(), wanted = row.outputs[i].to_doubles();
+        for (std::size_t k = 0; k < wanted.size(); ++k) EXPECT_TRUE(got[k] == wanted[k] || (std::isnan(got[k]) && std::isnan(wanted[k]))) << k << ": " << got[k];
       }
     } catch (const Error& e) {
       ADD_FAILURE() << e.what();
@@ -122,6 +142,9 @@ TEST(Folding, LeavesWhatItCannotSay) {
   EXPECT_THROW(fold({"Cast", {infinite}, {{"to", I{7}}}, {ints({0})}}), Error);
   EXPECT_THROW(fold({"Gather", {ints({1, 2}), ints({2})}, {}, {ints({0})}}), Error);
   EXPECT_THROW(fold({"GatherElements", {ints({1, 2}), ints({2})}, {}, {ints({0})}}), Error);
+  EXPECT_THROW(fold({"GatherND", {ints({1, 2}), matrix(1, 1, {-3})}, {}, {ints({0})}}), Error);
+  EXPECT_THROW(fold({"ScatterND", {ints({1, 2}), matrix(1, 1, {2}), ints({1})}, {}, {ints({0, 0})}}), Error);
+  EXPECT_THROW(fold({"ScatterElements", {ints({1, 2}), ints({2}), ints({1})}, {}, {ints({0, 0})}}), Error);
 }
 
 }  // namespace

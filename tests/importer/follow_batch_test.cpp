@@ -37,6 +37,28 @@ void attention(Model& m, std::int64_t batch) {
   transpose(m, "sequence", "y", {1, 0, 2});
 }
 
+// arange(N) as exporters write it: "n"; and "last", an axis.
+void arange(Model& m, const std::string& x) {
+  m.add(node("Shape", {x}, {"shape"}, {{"start", std::int64_t{0}}, {"end", std::int64_t{1}}})).add(node("Squeeze", {"shape"}, {"count"}));
+  m.add(int_tensor("zero", {}, {0})).add(int_tensor("step", {}, {1})).add(node("Range", {"zero", "count", "step"}, {"n"})).add(int_tensor("last", {1}, {-1}));
+}
+
+// All samples' rows "f" [N·3,2], and the place "i" [N] of one of each sample's.
+void rows_of_each(Model& m) {
+  arange(m, "x");
+  m.add(node("ArgMax", {"x"}, {"a"}, {{"axis", std::int64_t{1}}, {"keepdims", std::int64_t{0}}})).add(node("Gather", {"a", "zero"}, {"i"}, {{"axis", std::int64_t{1}}}));
+  reshape(m, "x", "f", {-1, 2});
+}
+
+// The tuples (batch, key) [N,1,1,3,2] by which PyTorch's exporter reads a padding mask [N,3].
+void mask_of(Model& m) {
+  arange(m, "x");
+  m.add(int_tensor("axes", {3}, {1, 2, 3})).add(node("Unsqueeze", {"n", "axes"}, {"batch"})).add(int_tensor("keys", {1, 1, 1, 3}, {0, 1, 2}));
+  m.add(node("Max", {"batch", "keys"}, {"most"})).add(node("Shape", {"most"}, {"to"}));
+  for (const std::string part : {"batch", "keys"}) m.add(node("Expand", {part, "to"}, {"e." + part})).add(node("Unsqueeze", {"e." + part, "last"}, {"u." + part}));
+  m.add(node("Concat", {"u.batch", "u.keys"}, {"t"}, {{"axis", std::int64_t{-1}}}));
+}
+
 struct Row {
   std::string name;
   std::string input;  // dims of x
@@ -83,6 +105,33 @@ const Row rows[] = {
     {"elements_picked_of_one", "1,3", [](Model& m) { m.add(int_tensor("i", {1, 2}, {2, 0})).add(node("GatherElements", {"x", "i"}, {"y"}, {{"axis", std::int64_t{1}}})); }, "y", "[4,2]"},
     {"elements_of_a_table", "N,3", [](Model& m) { m.add(filled_tensor("t", {7, 3})).add(node("Cast", {"x"}, {"i"}, {{"to", std::int64_t{7}}})).add(node("GatherElements", {"t", "i"}, {"y"})); }, "y", "[4,3]"},
     {"elements_of_the_batch", "N,3", [](Model& m) { m.add(int_tensor("i", {1, 3}, {0, 0, 0})).add(node("GatherElements", {"x", "i"}, {"y"})); }, "", "it picks from axis 0 of [11,3], which holds the samples"},
+    {"tuples_that_count", "N,3,2", [](Model& m) { arange(m, "x"); m.add(node("Unsqueeze", {"n", "last"}, {"n1"})).add(node("ArgMax", {"x"}, {"a"}, {{"axis", std::int64_t{1}}, {"keepdims", std::int64_t{0}}})).add(int_tensor("z", {1}, {0})).add(node("Gather", {"a", "z"}, {"b"}, {{"axis", std::int64_t{1}}})).add(node("Concat", {"n1", "b"}, {"t"}, {{"axis", std::int64_t{-1}}})).add(node("GatherND", {"x", "t"}, {"y"})); }, "y", "[4,2]"},
+    {"rows_of_each_sample", "N,3,2", [](Model& m) { rows_of_each(m); m.add(int_tensor("three", {1}, {3})).add(node("Mul", {"n", "three"}, {"c"})).add(node("Add", {"i", "c"}, {"t"})).add(node("Gather", {"f", "t"}, {"y"})); }, "y", "[4,2]"},
+    {"rows_of_each_of_two_samples", "2,3,2", [](Model& m) { rows_of_each(m); m.add(int_tensor("c", {2}, {0, 3})).add(node("Add", {"c", "i"}, {"t"})).add(node("Gather", {"f", "t"}, {"y"})); }, "y", "[4,2]"},
+    {"known_rows_of_each_sample", "N,3,2", [](Model& m) { rows_of_each(m); m.add(int_tensor("three", {1}, {3})).add(node("Mul", {"n", "three"}, {"c"})).add(node("Unsqueeze", {"c", "last"}, {"u"})).add(int_tensor("k", {1, 2}, {2, 1})).add(node("Add", {"u", "k"}, {"t"})).add(node("Gather", {"f", "t"}, {"y"})); }, "y", "[4,2,2]"},
+    {"known_rows_of_one_sample", "1,3,2", [](Model& m) { rows_of_each(m); m.add(int_tensor("t", {1, 2}, {2, 1})).add(node("Gather", {"f", "t"}, {"y"})); }, "y", "[4,2,2]"},
+    {"known_rows_of_another_sample", "2,3,2", [](Model& m) { rows_of_each(m); m.add(int_tensor("t", {2, 2}, {2, 3, 4, 5})).add(node("Gather", {"f", "t"}, {"y"})); }, "", "it picks from axis 0 of [6,2], which holds the samples"},
+    {"rows_that_do_not_count", "N,3,2", [](Model& m) { rows_of_each(m); m.add(int_tensor("two", {1}, {2})).add(node("Mul", {"n", "two"}, {"c"})).add(node("Add", {"i", "c"}, {"t"})).add(node("Gather", {"f", "t"}, {"y"})); }, "", "is different for each of the file's 11 samples"},
+    {"tuples_that_count_two", "2,3", [](Model& m) { m.add(int_tensor("n", {2, 1}, {0, 1})).add(node("ArgMax", {"x"}, {"i"}, {{"axis", std::int64_t{1}}})).add(node("Concat", {"n", "i"}, {"t"}, {{"axis", std::int64_t{1}}})).add(node("GatherND", {"x", "t"}, {"y"})); }, "y", "[4]"},
+    {"tuples_of_a_mask_of_two", "2,3", [](Model& m) { m.add(int_tensor("t", {2, 2, 2}, {0, 2, 0, 1, 1, 2, 1, 1})).add(node("GatherND", {"x", "t"}, {"y"})); }, "y", "[4,2]"},
+    {"tuples_with_a_part_of_nothing", "2,3", [](Model& m) { m.add(int_tensor("e", {2, 0}, {})).add(int_tensor("n", {2, 1}, {0, 1})).add(node("ArgMax", {"x"}, {"i"}, {{"axis", std::int64_t{1}}})).add(node("Concat", {"e", "n", "i"}, {"t"}, {{"axis", std::int64_t{1}}})).add(node("GatherND", {"x", "t"}, {"y"})); }, "", "is different for each of the file's 2 samples"},
+    {"tuples_that_differ", "2,3", [](Model& m) { m.add(int_tensor("t", {2, 2, 2}, {0, 2, 0, 1, 1, 2, 1, 0})).add(node("GatherND", {"x", "t"}, {"y"})); }, "", "is different for each of the file's 2 samples"},
+    {"tuples_of_a_mask", "N,3", [](Model& m) { mask_of(m); m.add(node("GatherND", {"x", "t"}, {"y"})); }, "y", "[4,1,1,3]"},
+    {"tuples_written", "N,3", [](Model& m) { mask_of(m); m.add(node("GatherND", {"x", "t"}, {"g"})).add(node("ScatterND", {"x", "t", "g"}, {"y"})); }, "y", "[4,3]"},
+    {"tuples_of_places", "N,3,2", [](Model& m) { m.add(int_tensor("t", {2, 1}, {0, 2})).add(node("GatherND", {"x", "t"}, {"y"})); }, "", "it picks from axis 0 of [11,3,2], which holds the samples"},
+    {"rows_of_a_table", "N,3", [](Model& m) { m.add(filled_tensor("w", {7, 5})).add(node("Cast", {"x"}, {"i"}, {{"to", std::int64_t{7}}})).add(int_tensor("last", {1}, {-1})).add(node("Unsqueeze", {"i", "last"}, {"t"})).add(node("GatherND", {"w", "t"}, {"y"})); }, "y", "[4,3,5]"},
+    {"rows_added_beside_samples", "N,3", [](Model& m) { transpose(m, "x", "u", {1, 0}); m.add(filled_tensor("z", {4, 1})).add(node("Shape", {"u"}, {"s"})).add(int_tensor("f", {1}, {4})).add(int_tensor("one", {1}, {1})).add(node("Gather", {"s", "one"}, {"n"})).add(node("Concat", {"f", "n"}, {"to"}, {{"axis", std::int64_t{0}}})).add(node("Expand", {"z", "to"}, {"e"})).add(int_tensor("t", {3, 1}, {0, 3, 0})).add(node("ScatterND", {"e", "t", "u"}, {"g"}, {{"reduction", std::string("add")}})); transpose(m, "g", "y", {1, 0}); }, "y", "[4,4]"},
+    {"rows_added_over_samples", "N,3", [](Model& m) { m.add(filled_tensor("w", {7, 3})).add(node("ArgMax", {"x"}, {"i"}, {{"axis", std::int64_t{1}}})).add(node("ScatterND", {"w", "i", "x"}, {"y"}, {{"reduction", std::string("add")}})); }, "", "samples would write to the same"},
+    {"elements_written", "N,3", [](Model& m) { m.add(node("ArgMax", {"x"}, {"i"}, {{"axis", std::int64_t{1}}})).add(node("ReduceMax", {"x"}, {"u"}, {{"axes", List{1}}})).add(node("ScatterElements", {"x", "i", "u"}, {"y"}, {{"axis", std::int64_t{1}}})); }, "y", "[4,3]"},
+    {"elements_written_over_samples", "N,3", [](Model& m) { m.add(node("Cast", {"x"}, {"i"}, {{"to", std::int64_t{7}}})).add(node("ScatterElements", {"x", "i", "x"}, {"y"})); }, "", "samples would write to the same"},
+    {"running_sums", "N,3", [](Model& m) { m.add(int_tensor("a", {}, {1})).add(node("CumSum", {"x", "a"}, {"y"})); }, "y", "[4,3]"},
+    {"running_sums_of_samples", "N,3", [](Model& m) { m.add(int_tensor("a", {}, {0})).add(node("CumSum", {"x", "a"}, {"y"})); }, "", "it works along axis 0, which holds the samples"},
+    {"largest_of_each", "N,3", [](Model& m) { m.add(int_tensor("k", {1}, {2})).add(node("TopK", {"x", "k"}, {"v", "y"})); }, "y", "[4,2]"},
+    {"einsum_of_samples", "N,3,2", [](Model& m) { m.add(filled_tensor("w", {3, 5})).add(node("Einsum", {"x", "w"}, {"y"}, {{"equation", std::string("bij,ik->kbj")}})); }, "y", "[5,4,2]"},
+    {"einsum_over_samples", "N,3", [](Model& m) { m.add(node("Einsum", {"x", "x"}, {"y"}, {{"equation", std::string("bi,bj->ij")}})); }, "", "it sums over axis 0, which holds the samples"},
+    {"hot_places", "N,3", [](Model& m) { m.add(int_tensor("d", {}, {5})).add(float_tensor("v", {2}, {0, 1})).add(node("ArgMax", {"x"}, {"i"}, {{"axis", std::int64_t{1}}, {"keepdims", std::int64_t{0}}})).add(node("OneHot", {"i", "d", "v"}, {"y"})); }, "y", "[4,5]"},
+    {"sequences_reversed", "2,3,2", [](Model& m) { m.add(int_tensor("n", {2}, {3, 3})).add(node("ReverseSequence", {"x", "n"}, {"y"}, {{"batch_axis", std::int64_t{0}}, {"time_axis", std::int64_t{1}}})); }, "y", "[4,3,2]"},
+    {"unpooled", "N,1,4,4", [](Model& m) { m.add(node("MaxPool", {"x"}, {"p", "i"}, {{"kernel_shape", List{2, 2}}, {"strides", List{2, 2}}})).add(node("MaxUnpool", {"p", "i"}, {"y"}, {{"kernel_shape", List{2, 2}}, {"strides", List{2, 2}}})); }, "y", "[4,1,4,4]"},
     {"samples_sliced", "8,3", [](Model& m) { m.add(int_tensor("s", {1}, {0})).add(int_tensor("e", {1}, {2})).add(node("Slice", {"x", "s", "e"}, {"y"})); }, "", "it cuts axis 0 of [8,3], which holds the samples"},
     {"samples_turned", "N,3", [](Model& m) { m.add(int_tensor("s", {1}, {-1})).add(int_tensor("e", {1}, {-100})).add(int_tensor("a", {1}, {0})).add(int_tensor("p", {1}, {-1})).add(node("Slice", {"x", "s", "e", "a", "p"}, {"y"})); }, "", "it cuts axis 0"},
     {"images_resized_to_sizes_of_the_file", "2,3,4,4", [](Model& m) { m.add(int_tensor("s", {4}, {2, 3, 8, 6})).add(node("Resize", {"x", "", "", "s"}, {"y"})); }, "y", "[4,3,8,6]"},
