@@ -37,6 +37,12 @@ void attention(Model& m, std::int64_t batch) {
   transpose(m, "sequence", "y", {1, 0, 2});
 }
 
+// A GRU of two units for three features, and perhaps its first state.
+void recurrence(Model& m, const std::string& from, AttributeList attributes, const std::string& state = "") {
+  attributes.push_back({"hidden_size", std::int64_t{2}});
+  m.add(filled_tensor("W", {1, 6, 3})).add(filled_tensor("R", {1, 6, 2})).add(node("GRU", {from, "W", "R", "", "", state}, {"y"}, attributes));
+}
+
 struct Row {
   std::string name;
   std::string input;  // dims of x
@@ -67,6 +73,11 @@ const Row rows[] = {
     {"state_expanded", "2,3", [](Model& m) { m.add(filled_tensor("h", {1, 3}, 1)).add(int_tensor("s", {2}, {2, 3})).add(node("Mul", {"h", "x"}, {"hx"})).add(node("Relu", {"h"}, {"r"})).add(node("Expand", {"r", "s"}, {"e"})).add(node("Concat", {"hx", "e"}, {"y"}, {{"axis", std::int64_t{1}}})); }, "y", "[4,6]"},
     {"table_repeated_by_rows", "1,3,2", [](Model& m) { transpose(m, "x", "t", {1, 0, 2}); reshape(m, "t", "r", {3, 2}); m.add(float_tensor("p", {3, 2}, {1, 2, 3, 4, 5, 6})).add(float_tensor("w", {2, 2}, {1, 2, 3, 4})).add(node("MatMul", {"r", "w"}, {"rw"})).add(node("Add", {"rw", "p"}, {"s"})); reshape(m, "s", "u", {3, 1, 2}); transpose(m, "u", "y", {1, 0, 2}); }, "s", "[12,2]"},
     {"squeezed_out_and_back", "1,3,2", [](Model& m) { m.add(int_tensor("a", {1}, {0})).add(node("Squeeze", {"x", "a"}, {"s"})).add(node("Relu", {"s"}, {"r"})).add(node("Unsqueeze", {"r", "a"}, {"y"})); }, "s", "[12,2]"},
+    {"recurrence_of_steps_first", "N,5,3", [](Model& m) { transpose(m, "x", "t", {1, 0, 2}); recurrence(m, "t", {}); }, "y", "[5,1,4,2]"},
+    {"recurrence_of_samples_first", "N,5,3", [](Model& m) { recurrence(m, "x", {{"layout", std::int64_t{1}}}); }, "y", "[4,5,1,2]"},
+    {"recurrence_with_states_of_two", "2,5,3", [](Model& m) { m.add(filled_tensor("h", {2, 1, 2}, 0)); recurrence(m, "x", {{"layout", std::int64_t{1}}}, "h"); }, "y", "[4,5,1,2]"},
+    {"recurrence_with_a_state_read_twice", "2,5,3", [](Model& m) { transpose(m, "x", "t", {1, 0, 2}); m.add(filled_tensor("h", {1, 2, 2}, 0)); recurrence(m, "t", {}, "h"); transpose(m, "y", "z", {2, 0, 1, 3}); reshape(m, "z", "v", {2, 5, 2}); transpose(m, "v", "u", {1, 0, 2}); m.add(filled_tensor("W2", {1, 6, 2})).add(node("GRU", {"u", "W2", "R", "", "", "h"}, {"y2"}, {{"hidden_size", std::int64_t{2}}})); }, "y2", "[5,1,4,2]"},
+    {"recurrence_over_samples", "N,5,3", [](Model& m) { recurrence(m, "x", {}); }, "", "axis 0 of [11,5,3] holds the samples, and with layout 0 it is time"},
     {"mean_loss", "N,3", [](Model& m) { m.add(node("ReduceMean", {"x"}, {"y"}, {{"keepdims", std::int64_t{0}}})); }, "y", "[]"},
     {"softmax_over_samples", "N,3", one("Softmax", {{"axis", std::int64_t{0}}}), "", "node 'node_y': ai.onnx::Softmax (opset 17): it works along axis 0, which holds the samples; its samples come from 'x'"},
     {"sum_over_samples", "2,2", [](Model& m) { m.add(float_tensor("w", {2, 2}, {1, 2, 3, 4})).add(node("MatMul", {"w", "x"}, {"y"})); }, "", "it sums over axis 0 of [2,2], which holds the samples"},

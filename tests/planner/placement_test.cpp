@@ -32,6 +32,7 @@ Attributes with_shape(Attributes a, const char* name, Ints shape) {
   return a;
 }
 const Attributes along_0{{"axes", Ints{0}}, {"keepdims", std::int64_t{0}}}, along_1{{"axes", Ints{1}}, {"keepdims", std::int64_t{0}}};
+const Attributes lstm{{"cell", std::string("LSTM")}, {"direction", std::string("bidirectional")}};
 const Rule rules[] = {
     {"elementwise", "Mul", {"f[6,4]", "f[4]"}, {}, 1, {"0", "b"}, {"0"}},
     {"elementwise_of_a_part_and_all", "Mul", {"f[6,4]", "f[6,4]"}, {}, 1, {"0", "b>0"}, {"0"}},
@@ -73,6 +74,10 @@ const Rule rules[] = {
     {"attention_of_shared_keys_by_heads", "AttentionTraining", {"f[2,6,4,2]", "f[2,3,5,2]", "f[2,3,5,2]"}, {{"scale", 1.0F}}, 2, {"1>b", "b", "b"}, {"b", "b"}},
     {"attention_by_tokens", "AttentionTraining", {"f[2,3,6,2]", "f[2,3,5,2]", "f[2,3,5,2]"}, {{"scale", 1.0F}}, 2, {"2>b", "b", "b"}, {"b", "b"}},
     {"attention_backward", "AttentionBackward", {"f[6,3,4,2]", "f[6,3,5,2]", "f[6,3,5,2]", "f[6,3,4,2]", "f[6,3,4]", "f[6,3,4,2]"}, {{"scale", 1.0F}}, 3, {"0", "0", "0", "0", "0", "0"}, {"0", "0", "0"}},
+    {"recurrence_by_samples", "RecurrentTraining", {"f[5,6,24]", "f[2,12,3]", "f[2,6,3]", "f[2,6,3]", "s[6]"}, lstm, 4, {"1", "b", "1", "b>1", "b>0"}, {"2", "1", "1", "2"}},
+    {"recurrence_by_gates", "RecurrentTraining", {"f[5,6,24]", "f[2,12,3]"}, lstm, 4, {"2>b", "b"}, {"b", "b", "b", "b"}},
+    {"recurrence_by_steps", "RecurrentTraining", {"f[6,5,24]", "f[2,12,3]"}, lstm, 4, {"0>b", "b"}, {"b", "b", "b", "b"}},
+    {"recurrence_backward", "RecurrentBackward", {"f[2,12,3]", "f[2,5,6,18]", "s[6]", "f[5,2,6,3]", "f[2,6,3]"}, lstm, 4, {"b", "2", "0", "2", "1"}, {"1", "1", "1", "p"}},
     {"update", "SgdUpdate", {"f[8]", "f[6,4]!", "f[6,4]"}, {{"tensors", std::int64_t{1}}}, 1, {"b", "b", "p>b"}, {"b"}},
     {"update_of_a_part", "SgdUpdate", {"f[8]", "f[6,4]!", "f[6,4]"}, {{"tensors", std::int64_t{1}}}, 1, {"b", "0", "p>0"}, {"0"}},
 };
