@@ -7,7 +7,7 @@
 namespace tandem {
 namespace {
 
-constexpr std::int64_t most_steps = 8192;  // that are written out
+constexpr std::int64_t most_steps = 4096;  // that are written out
 
 RecurrentSizes sizes_of(const Graph& graph, const Node& node) {
   const Shape &x = graph[node.inputs[0]].type.shape, &r = graph[node.inputs[2]].type.shape;
