@@ -157,7 +157,7 @@ const Row rows[] = {
     {"node_over_initializer", [](Model& m) { m.add(node("Relu", {"x"}, {"w"})); }, "'w' is defined twice"},
     {"unknown_operator", [](Model& m) { m.add(node("Frobnicate", {"x"}, {"f"})).output("f"); }, "ai.onnx::Frobnicate (opset 17): the operator is not supported; ONNX has none of this name"},
     {"misspelled_operator", [](Model& m) { m.add(node("Relluu", {"x"}, {"f"})).output("f"); }, "ai.onnx::Relluu (opset 17): the operator is not supported, did you mean 'Relu'?"},
-    {"standard_operator", [](Model& m) { m.add(node("RNN", {"x"}, {"f"})).output("f"); }, "ai.onnx::RNN (opset 17): the operator is not supported"},
+    {"standard_operator", [](Model& m) { m.add(node("StringNormalizer", {"x"}, {"f"})).output("f"); }, "ai.onnx::StringNormalizer (opset 17): the operator is not supported"},
     {"rank_beyond_limit", [](Model& m) { m.add(dims_only("huge", std::vector<std::int64_t>(1025, 1))); }, "rank 1025"},
     {"dims_overflow", [](Model& m) { m.add(dims_only("huge", {1LL << 40, 1LL << 40})).add(node("Add", {"x", "huge"}, {"s"})).output("s"); }, "initializer 'huge'"},
     {"dims_negative", [](Model& m) { m.add(dims_only("bad", {-4})); }, "negative dimension"},
