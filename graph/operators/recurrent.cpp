@@ -51,10 +51,8 @@ std::string lower(std::string_view s) {
 void settle_activations(InferContext& c, const CellFacts& cell, std::int64_t directions) {
   Attributes& a = c.node().attributes;
   const std::size_t count = static_cast<std::size_t>(cell.functions * directions);
-  if (a.has("alphas")) {  // settled before
-    if (!a.has("betas") || !a.has("activations") || a.floats("alphas").size() != count || a.floats("betas").size() != count) c.fail("alphas and betas are not those of ", count, " activations");
-    return;
-  }
+  const bool settled = a.has("alphas");  // before
+  if (settled && (!a.has("betas") || a.floats("alphas").size() != count || a.floats("betas").size() != count)) c.fail("alphas and betas are not those of ", count, " activations");
   Strings names;
   if (const AttributeValue* given = a.find("activations")) {
     if (!std::holds_alternative<Strings>(*given)) c.fail("activations is ", to_string(*given), ", expected names");
@@ -76,6 +74,7 @@ void settle_activations(InferContext& c, const CellFacts& cell, std::int64_t dir
   a.erase("activation_alpha");
   a.erase("activation_beta");
   a.set("activations", std::move(names));
+  if (settled) return;
   a.set("alphas", std::move(alphas));
   a.set("betas", std::move(betas));
 }

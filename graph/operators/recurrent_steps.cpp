@@ -7,7 +7,7 @@
 namespace tandem {
 namespace {
 
-constexpr std::int64_t most_steps = 8192;  // that are written out
+constexpr std::int64_t most_steps = 4096;  // that are written out
 
 RecurrentSizes sizes_of(const Graph& graph, const Node& node) {
   const Shape &x = graph[node.inputs[0]].type.shape, &r = graph[node.inputs[2]].type.shape;
@@ -159,6 +159,7 @@ FusedRecurrence fused_recurrence(ExpandContext& e) {
                   {"linear_before_reset", std::int64_t{cell.cell == Cell::gru && e.attributes().integer("linear_before_reset") != 0}},
                   {"relu", std::int64_t{names[0] == "Relu"}}};
   f.inputs = {projected(e, cell, s, bias.of_products), e.x(2), state(e, 5), state(e, 6), lengths(e, s.T), bias.of_reset};
+  while (!f.inputs.back().present()) f.inputs.pop_back();
   return f;
 }
 

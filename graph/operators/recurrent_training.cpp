@@ -114,6 +114,7 @@ Operator recurrent_training() {
                 const int states = lstm ? 2 : 1;
                 const auto dy = [&](int i) { return g.has_dy(i) ? g.dy(i) : ValueId{}; };
                 std::vector<ValueId> inputs{g.x(1), g.y(states + 1), g.has_x(4) ? g.x(4) : ValueId{}, dy(0), dy(1), lstm ? dy(2) : ValueId{}};
+                while (!inputs.back().present()) inputs.pop_back();
                 const int outputs = 1 + states + (g.wants(5) ? 2 : g.wants(1) ? 1 : 0);
                 const std::vector<ValueId> d = g.emit("RecurrentBackward", std::move(inputs), g.attributes(), outputs);
                 if (g.wants(0)) g.set_dx(0, d[0]);

@@ -1,4 +1,6 @@
 // LSTM, GRU and RNN as one node for all steps, where that is offered; others are written out by `expand`.
+#include <algorithm>
+
 #include "graph/operators/recurrent.h"
 #include "planner/passes/graph_copy.h"
 #include "planner/passes/passes.h"

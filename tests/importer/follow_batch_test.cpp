@@ -59,6 +59,12 @@ void mask_of(Model& m) {
   m.add(node("Concat", {"u.batch", "u.keys"}, {"t"}, {{"axis", std::int64_t{-1}}}));
 }
 
+// A GRU of two units for three features, and perhaps its first state.
+void recurrence(Model& m, const std::string& from, AttributeList attributes, const std::string& state = "", const std::string& to = "y") {
+  attributes.push_back({"hidden_size", std::int64_t{2}});
+  m.add(filled_tensor("W", {1, 6, 3})).add(filled_tensor("R", {1, 6, 2})).add(node("GRU", {from, "W", "R", "", "", state}, {to}, attributes));
+}
+
 struct Row {
   std::string name;
   std::string input;  // dims of x
@@ -89,6 +95,11 @@ const Row rows[] = {
     {"state_expanded", "2,3", [](Model& m) { m.add(filled_tensor("h", {1, 3}, 1)).add(int_tensor("s", {2}, {2, 3})).add(node("Mul", {"h", "x"}, {"hx"})).add(node("Relu", {"h"}, {"r"})).add(node("Expand", {"r", "s"}, {"e"})).add(node("Concat", {"hx", "e"}, {"y"}, {{"axis", std::int64_t{1}}})); }, "y", "[4,6]"},
     {"table_repeated_by_rows", "1,3,2", [](Model& m) { transpose(m, "x", "t", {1, 0, 2}); reshape(m, "t", "r", {3, 2}); m.add(float_tensor("p", {3, 2}, {1, 2, 3, 4, 5, 6})).add(float_tensor("w", {2, 2}, {1, 2, 3, 4})).add(node("MatMul", {"r", "w"}, {"rw"})).add(node("Add", {"rw", "p"}, {"s"})); reshape(m, "s", "u", {3, 1, 2}); transpose(m, "u", "y", {1, 0, 2}); }, "s", "[12,2]"},
     {"squeezed_out_and_back", "1,3,2", [](Model& m) { m.add(int_tensor("a", {1}, {0})).add(node("Squeeze", {"x", "a"}, {"s"})).add(node("Relu", {"s"}, {"r"})).add(node("Unsqueeze", {"r", "a"}, {"y"})); }, "s", "[12,2]"},
+    {"recurrence_of_steps_first", "N,5,3", [](Model& m) { transpose(m, "x", "t", {1, 0, 2}); recurrence(m, "t", {}); }, "y", "[5,1,4,2]"},
+    {"recurrence_of_samples_first", "N,5,3", [](Model& m) { recurrence(m, "x", {{"layout", std::int64_t{1}}}); }, "y", "[4,5,1,2]"},
+    {"recurrence_with_states_of_two", "2,5,3", [](Model& m) { m.add(filled_tensor("h", {2, 1, 2}, 0)); recurrence(m, "x", {{"layout", std::int64_t{1}}}, "h"); }, "y", "[4,5,1,2]"},
+    {"recurrence_with_a_state_read_twice", "2,5,3", [](Model& m) { transpose(m, "x", "t", {1, 0, 2}); m.add(filled_tensor("h", {1, 2, 2}, 0)); recurrence(m, "t", {}, "h", "y1"); reshape(m, "y1", "u", {5, 2, 2}); m.add(filled_tensor("W2", {1, 6, 2})).add(node("GRU", {"u", "W2", "R", "", "", "h"}, {"y"}, {{"hidden_size", std::int64_t{2}}})); }, "y", "[5,1,4,2]"},
+    {"recurrence_over_samples", "N,5,3", [](Model& m) { recurrence(m, "x", {}); }, "", "axis 0 of [11,5,3] holds the samples, and with layout 0 it is time"},
     {"mean_loss", "N,3", [](Model& m) { m.add(node("ReduceMean", {"x"}, {"y"}, {{"keepdims", std::int64_t{0}}})); }, "y", "[]"},
     {"drawn_for_one", "1,3", [](Model& m) { m.add(node("RandomNormal", {}, {"r"}, {{"shape", List{1, 3}}})).add(node("Add", {"x", "r"}, {"y"})); }, "r", "[4,3]"},
     {"drawn_for_two", "2,3", [](Model& m) { m.add(node("RandomUniform", {}, {"r"}, {{"shape", List{2, 1}}})).add(node("Exp", {"r"}, {"e"})).add(node("Mul", {"x", "e"}, {"y"})); }, "e", "[4,1]"},

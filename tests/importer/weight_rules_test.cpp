@@ -65,6 +65,15 @@ onnx::TensorProto vector_of(const std::vector<float>& values, const std::string&
 }
 onnx::TensorProto number(const std::string& name, float value) { return float_tensor(name, {}, {value}); }
 
+// A GRU of two units over the eight numbers of x as steps; without a bias or a first state where they have no name.
+void recurrence(Model& m, onnx::TensorProto bias, onnx::TensorProto first) {
+  m.add(int_tensor("s", {3}, {0, 8, 1})).add(node("Reshape", {"x", "s"}, {"r"})).add(node("Transpose", {"r"}, {"t"}, {{"perm", std::vector<std::int64_t>{1, 0, 2}}}));
+  m.add(float_tensor("W", {1, 6, 1}, drawn(6))).add(float_tensor("R", {1, 6, 2}, drawn(12)));
+  for (const onnx::TensorProto* t : {&bias, &first})
+    if (!t->name().empty()) m.add(*t);
+  m.add(node("GRU", {"t", "W", "R", bias.name(), "", first.name()}, {"", "y"}, {{"hidden_size", std::int64_t{2}}}));
+}
+
 // clang-format off
 const Row rows[] = {
     // What the file says
@@ -109,6 +118,11 @@ const Row rows[] = {
     {"bound_of_a_clip", [](Model& m) { m.add(number("w", 1)).add(node("Clip", {"x", "", "w"}, {"y"})); }, Holding::constant, "max of Clip"},
     {"only_compared", [](Model& m) { m.add(vector_of(drawn(8))).add(number("z", 0)).add(node("Greater", {"x", "w"}, {"c"})).add(node("Where", {"c", "x", "x"}, {"y"})); }, Holding::constant, "the gradient does not reach it"},
     {"cast_to_integers", [](Model& m) { m.add(vector_of(drawn(8))).add(node("Cast", {"w"}, {"i"}, {{"to", std::int64_t{7}}})).add(node("Cast", {"i"}, {"f"}, {{"to", std::int64_t{1}}})).add(node("Mul", {"x", "f"}, {"y"})); }, Holding::constant, "the gradient does not reach it"},
+    {"bias_of_a_recurrence", [](Model& m) { recurrence(m, filled_tensor("w", {1, 12}, 0), {}); }, Holding::trained, "B of GRU"},
+    {"unnamed_bias_of_a_recurrence", [](Model& m) { recurrence(m, filled_tensor("w", {1, 12}, 0), {}); state(m, "W", "PARAMETER"); }, Holding::trained, "B of GRU"},
+    {"first_state_of_zeros", [](Model& m) { recurrence(m, {}, filled_tensor("w", {1, 1, 2}, 0)); }, Holding::constant, "the first state of a recurrence", false},
+    {"learned_first_state", [](Model& m) { recurrence(m, {}, float_tensor("w", {1, 1, 2}, drawn(2))); }, Holding::trained, "initial_h of GRU"},
+    {"first_state_of_zeros_that_is_a_parameter", [](Model& m) { recurrence(m, {}, filled_tensor("w", {1, 1, 2}, 0)); state(m, "w", "PARAMETER"); }, Holding::trained, "the file: PARAMETER"},
     {"unread", [](Model& m) { m.add(vector_of(drawn(8))).add(node("Relu", {"x"}, {"y"})); }, Holding::constant, "no output of the model depends on it"},
     {"matrix_through_a_view", [](Model& m) { m.add(float_tensor("w", {8, 8}, drawn(64))).add(node("Transpose", {"w"}, {"t"})).add(node("MatMul", {"x", "t"}, {"y"})); }, Holding::trained, "B of MatMul"},
     {"matrix_with_values_not_finite", [](Model& m) { m.add(filled_tensor("w", {8, 8}, inf)).add(node("MatMul", {"x", "w"}, {"y"})); }, Holding::trained, "B of MatMul"},

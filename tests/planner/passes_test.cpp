@@ -149,6 +149,39 @@ TEST(AddGradients, AreOutputsOfTheirParameters) {
   EXPECT_EQ(warnings, (Names{"the loss does not depend on 'unread': it keeps its value"}));
 }
 
+// What was cut into parts gets their gradients side by side; where they overlap or leave something out, their sum.
+TEST(AddGradients, OfPartsAreJoined) {
+  struct {
+    const char* name;
+    std::vector<std::pair<std::int64_t, std::int64_t>> parts;
+    std::size_t joins;
+  } const rows[] = {{"whole", {{2, 6}, {0, 2}}, 1}, {"with_a_gap", {{3, 6}, {0, 2}}, 0}, {"overlapping", {{1, 6}, {0, 2}}, 0}, {"one", {{1, 6}}, 0}};
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.name);
+    Graph graph;
+    GraphBuilder b(graph, "parts", {});
+    const ValueId w = graph.add_parameter("w", {f, {2, 6}}, Tensor(TensorType{f, {2, 6}}), true);
+    const ValueId x = b.emit("Exp", {w});
+    ValueId loss;
+    for (const auto& [begin, end] : row.parts) {
+      const ValueId part = b.emit("Slice", {x}, {{"starts", Ints{begin}}, {"ends", Ints{end}}, {"axes", Ints{1}}});
+      const ValueId sum = b.reduce_sum(b.mul(part, part), {0, 1}, false);
+      loss = loss.present() ? b.add(loss, sum) : sum;
+    }
+    graph.outputs = {{loss, ValueRole::loss}};
+    std::vector<std::string> warnings;
+    const Graph got = simplify(add_gradients(graph, {}, warnings));
+    const std::string gradient = expression(got, got.outputs[1]);
+    const auto count = [&](const std::string& op) {
+      std::size_t n = 0;
+      for (std::size_t at = gradient.find(op); at != std::string::npos; at = gradient.find(op, at + 1)) ++n;
+      return n;
+    };
+    EXPECT_EQ(count("Concat("), row.joins) << gradient;
+    EXPECT_EQ(count("SliceBackward("), row.joins ? 0 : row.parts.size()) << gradient;
+  }
+}
+
 TEST(AddGradients, OfAScaledLossTellTheScale) {
   std::vector<std::string> warnings;
   CompileOptions o;

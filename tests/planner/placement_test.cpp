@@ -32,6 +32,7 @@ Attributes with_shape(Attributes a, const char* name, Ints shape) {
   return a;
 }
 const Attributes along_0{{"axes", Ints{0}}, {"keepdims", std::int64_t{0}}}, along_1{{"axes", Ints{1}}, {"keepdims", std::int64_t{0}}};
+const Attributes lstm{{"cell", std::string("LSTM")}, {"direction", std::string("bidirectional")}};
 const Rule rules[] = {
     {"elementwise", "Mul", {"f[6,4]", "f[4]"}, {}, 1, {"0", "b"}, {"0"}},
     {"elementwise_of_a_part_and_all", "Mul", {"f[6,4]", "f[6,4]"}, {}, 1, {"0", "b>0"}, {"0"}},
@@ -90,6 +91,10 @@ const Rule rules[] = {
     {"attention_backward", "AttentionBackward", {"f[6,3,4,2]", "f[6,3,5,2]", "f[6,3,5,2]", "f[6,3,4,2]", "f[6,3,4]", "f[6,3,4,2]"}, {{"scale", 1.0F}}, 3, {"0", "0", "0", "0", "0", "0"}, {"0", "0", "0"}},
     {"drawn_by_samples", "RandomNumbers", {"i[4]", "f[3,2]"}, {{"shape", Ints{4, 6}}, {"dtype", std::int64_t{1}}, {"axis", std::int64_t{1}}, {"outer", std::int64_t{2}}}, 1, {"o", "0"}, {"1/2"}},
     {"drawn_by_samples_on_other_parts", "RandomNumbers", {"i[4]", "f[2,3]"}, {{"shape", Ints{4, 6}}, {"dtype", std::int64_t{1}}, {"axis", std::int64_t{1}}, {"outer", std::int64_t{2}}}, 1, {"o", "1>b"}, {"o"}},
+    {"recurrence_by_samples", "RecurrentTraining", {"f[5,6,24]", "f[2,12,3]", "f[2,6,3]", "f[2,6,3]", "s[6]"}, lstm, 4, {"1", "b", "1", "b>1", "b>0"}, {"2", "1", "1", "2"}},
+    {"recurrence_by_gates", "RecurrentTraining", {"f[5,6,24]", "f[2,12,3]"}, lstm, 4, {"2>b", "b"}, {"b", "b", "b", "b"}},
+    {"recurrence_by_steps", "RecurrentTraining", {"f[6,5,24]", "f[2,12,3]"}, lstm, 4, {"0>b", "b"}, {"b", "b", "b", "b"}},
+    {"recurrence_backward", "RecurrentBackward", {"f[2,12,3]", "f[2,5,6,18]", "s[6]", "f[5,2,6,3]", "f[2,6,3]"}, lstm, 4, {"b", "2", "0", "2", "1"}, {"1", "1", "1", "p"}},
     {"update", "SgdUpdate", {"f[8]", "f[6,4]!", "f[6,4]"}, {{"tensors", std::int64_t{1}}}, 1, {"b", "b", "p>b"}, {"b"}},
     {"update_of_a_part", "SgdUpdate", {"f[8]", "f[6,4]!", "f[6,4]"}, {{"tensors", std::int64_t{1}}}, 1, {"b", "0", "p>0"}, {"0"}},
 };
