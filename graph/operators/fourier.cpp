@@ -157,7 +157,7 @@ std::vector<ValueId> expand_dft(ExpandContext& e) {
   ValueId y;
   if (length > longest_table && factor_near_root(length) > 1) {
     if (real) x = e.mul(x, known(e, half_factors(taken, length), dtype));  // whose inverse's real part is the signal
-    const ValueId whole = taken == length ? x : e.emit("Pad", {x}, {{"pads", Ints{length - taken}}, {"axes", Ints{rank - 2}}});
+    const ValueId whole = taken == length ? x : e.emit("Pad", {x}, {{"pads", Ints{0, length - taken}}, {"axes", Ints{rank - 2}}});
     y = slice_axis(e, transform(e, e.reshape(whole, Shape{rows, length, in}), length, inverse), 1, 0, frequencies);
     if (real) y = slice_axis(e, y, 2, 0, 1);
   } else {
