@@ -123,6 +123,9 @@ std::vector<ValueId> expand_roi_align(ExpandContext& e) {
   };
   const auto [by, ty] = axis(1, height, width, rows);    // [R, rows, samples, 2]
   const auto [bx, tx] = axis(0, width, 1, columns);      // [R, columns, samples, 2]
+  if (const double all = 4.0 * static_cast<double>(regions * rows * columns) * static_cast<double>(by.samples * bx.samples); all > 1 << 27)
+    fail("RoiAlign '", e.node().name, "': with sampling_ratio 0 and regions that are ", known ? "as long as these" : "not known before", " a bin takes up to ", by.samples, " x ", bx.samples,
+         " samples, together ", all, " elements; give it a sampling_ratio");
   // [R, rows, 1, samples, 1, 2, 1] with [R, 1, columns, 1, samples, 1, 2], and from where a region's image begins
   const Shape down{regions, rows, 1, by.samples, 1, 2, 1}, right{regions, 1, columns, 1, bx.samples, 1, 2};
   const ValueId image = e.reshape(e.mul(cast(e, e.x(2), DType::float64), static_cast<double>(pixels)), Shape{regions, 1, 1, 1, 1, 1, 1});

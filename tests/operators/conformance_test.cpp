@@ -32,7 +32,7 @@ constexpr const char* required[] = {
     "Conv", "Gemm", "MatMul", "Add", "Sub", "Mul", "Div", "Sum", "Relu", "LeakyRelu", "PRelu", "Elu", "Sigmoid", "HardSigmoid", "HardSwish", "Tanh", "Clip", "MaxPool",
     "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "BatchNormalization", "LRN", "Dropout", "Softmax", "LogSoftmax", "Reshape", "Flatten", "Transpose", "Concat",
     "Split", "Slice", "Squeeze", "Unsqueeze", "Identity", "Pad", "ReduceMean", "ReduceSum", "Cast", "Constant", "ConstantOfShape", "Shape", "Gather", "Expand",
-    "GatherElements", "Atan", "SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss",
+    "GatherElements", "Atan", "DFT", "GridSample", "MelWeightMatrix", "Resize", "STFT", "SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss",
 };
 
 // 16-bit floats, which Tensor does not convert.

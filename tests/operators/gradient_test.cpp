@@ -171,8 +171,8 @@ std::set<std::string> operators_of(const Graph& graph) {
 
 // Differentiated through what they expand to.
 constexpr const char* composites[] = {
-    "Celu", "DepthToSpace", "Dropout", "Flatten", "Gemm", "GlobalAveragePool", "GlobalMaxPool", "HardSwish", "Identity", "InstanceNormalization", "LRN", "LayerNormalization",
-    "MaxPool", "Mean", "PRelu", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare", "Selu", "SoftmaxCrossEntropyLoss", "Softsign", "SpaceToDepth",
+    "Celu", "DFT", "DepthToSpace", "Dropout", "Flatten", "Gemm", "GlobalAveragePool", "GlobalMaxPool", "GridSample", "HardSwish", "Identity", "InstanceNormalization", "LRN", "LayerNormalization",
+    "MaxPool", "Mean", "PRelu", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare", "Resize", "STFT", "Selu", "SoftmaxCrossEntropyLoss", "Softsign", "SpaceToDepth",
     "Split", "Squeeze", "Sum", "ThresholdedRelu", "Unsqueeze",
 };
 

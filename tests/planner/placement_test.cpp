@@ -265,6 +265,31 @@ TEST(Placement, IsDrawnAsOneGraph) {
   EXPECT_EQ(drawn(placed(2, stages)).size(), 2U);
 }
 
+// Images that are resized, read at places that they say themselves, and pooled.
+Graph sampled(std::int64_t n) {
+  Builder b;
+  b.graph.name = "sampled";
+  const Attributes conv{{"kernel_shape", three}, {"strides", ones}, {"pads", pads}, {"dilations", ones}, {"group", std::int64_t{1}}};
+  ValueId x = b.graph.add_input("x", {DType::float32, {n, 3, 8, 8}});
+  x = b.node("Relu", {b.node("Conv", {x, b.weight("c1", {6, 3, 3, 3}, 0.3F)}, conv)});
+  x = b.node("Resize", {x}, {{"scales", Floats{1, 1, 1.5F, 2}}, {"mode", std::string("linear")}});
+  const ValueId means = b.node("Flatten", {b.node("GlobalAveragePool", {x})}, {{"axis", std::int64_t{1}}});
+  const ValueId theta = b.node("Reshape", {b.node("Gemm", {means, b.weight("t", {6, 6}, 0.3F), b.weight("tb", {6}, 0.5F)})}, {{"shape", Ints{n, 2, 3}}});
+  x = b.node("GridSample", {x, b.node("AffineGrid", {theta}, {{"size", Ints{n, 6, 7, 7}}})});
+  const ValueId offset = b.node("Conv", {x, b.weight("o", {18, 6, 3, 3}, 0.2F)}, conv);
+  x = b.node("DeformConv", {x, b.weight("d", {6, 6, 3, 3}, 0.3F), offset}, {{"kernel_shape", three}, {"pads", pads}});
+  x = b.node("LpPool", {b.node("Resize", {x}, {{"sizes", Ints{n, 6, 3, 9}}})}, {{"kernel_shape", Ints{2, 2}}});
+  x = b.node("Flatten", {b.node("GlobalAveragePool", {x})}, {{"axis", std::int64_t{1}}});
+  b.graph.outputs = {b.node("Gemm", {x, b.weight("w", {6, 5}, 0.5F), b.weight("b", {5}, 0.1F)})};
+  return b.graph;
+}
+
+TEST(Placement, SampledImagesTrainByTheirSamples) {
+  const Trained one = train(sampled, options_for(6, {1}), 6, 0.05), two = train(sampled, options_for(6, {2, 1}), 6, 0.05);
+  expect_close(two, one);
+  for (const Kinds& kinds : exchanges_of(two.plan)) EXPECT_EQ(kinds.count("all_reduce"), kinds.size()) << "something works on all samples";
+}
+
 // Inputs by their samples, gradients summed: what every plan for several devices does.
 TEST(Placement, OfSamplesIsAsTheRulesSay) {
   std::map<std::string, std::string> placements;
