@@ -35,6 +35,16 @@ Tensor transform_table(std::int64_t entries, std::int64_t in, std::int64_t frequ
   return table;
 }
 
+// How often each frequency of the first half of a real signal's spectrum stands in the whole one.
+double times(std::int64_t k, std::int64_t length) { return k == 0 || 2 * k == length ? 1 : 2; }
+
+Tensor half_factors(std::int64_t entries, std::int64_t length) {
+  Tensor factors(TensorType{DType::float64, Shape{entries, 1}});
+  const auto f = factors.write<double>();
+  for (std::size_t k = 0; k < f.size(); ++k) f[k] = times(static_cast<std::int64_t>(k), length);
+  return factors;
+}
+
 // A real signal from the first half of its spectrum: what is not given is the conjugate of what is.
 Tensor half_inverse_table(std::int64_t entries, std::int64_t in, std::int64_t length) {
   Tensor table(TensorType{DType::float64, Shape{entries * in, length}});
@@ -42,9 +52,9 @@ Tensor half_inverse_table(std::int64_t entries, std::int64_t in, std::int64_t le
   for (std::int64_t k = 0; k < entries; ++k)
     for (std::int64_t n = 0; n < length; ++n) {
       const Turn w = turn(k * n, length, true);
-      const double factor = (k == 0 || 2 * k == length ? 1.0 : 2.0) / static_cast<double>(length);
+      const double factor = times(k, length) / static_cast<double>(length);
       t[static_cast<std::size_t>(k * in * length + n)] = w.cosine * factor;
-      if (in == 2) t[static_cast<std::size_t>((k * in + 1) * length + n)] = k == 0 || 2 * k == length ? 0 : -w.sine * factor;
+      if (in == 2) t[static_cast<std::size_t>((k * in + 1) * length + n)] = times(k, length) == 1 ? 0 : -w.sine * factor;
     }
   return table;
 }
@@ -57,6 +67,12 @@ std::int64_t factor_near_root(std::int64_t n) {
   for (auto f = static_cast<std::int64_t>(std::sqrt(static_cast<double>(n))); f > 1; --f)
     if (n % f == 0) return f;
   return 1;
+}
+
+// Of the tables that a transform takes, the longest.
+std::int64_t table_length(std::int64_t length) {
+  const std::int64_t a = length > longest_table ? factor_near_root(length) : 1;
+  return a == 1 ? length : std::max(table_length(a), table_length(length / a));
 }
 
 // All frequencies of rows [R, length, in] as [R, length, 2].
@@ -91,6 +107,12 @@ std::int64_t length_of(const InferContext& c, const char* name, std::int64_t abs
   return n;
 }
 
+// Beyond this a table takes half a gigabyte.
+void expect_moderate(const InferContext& c, const char* name, std::int64_t table) {
+  constexpr std::int64_t limit = 8192;
+  if (table > limit) c.fail(name, " has a part of ", table, " that does not factor; expected at most ", limit, ": pad the signal to a length with small factors");
+}
+
 void infer_dft(InferContext& c) {
   const Shape& x = c.shape(0);
   Attributes& a = c.node().attributes;
@@ -100,6 +122,7 @@ void infer_dft(InferContext& c) {
   if (axis == x.rank() - 1) c.fail("axis is ", axis, ", which holds the real and imaginary parts");
   const bool inverse = a.integer("inverse", 0) != 0, onesided = a.integer("onesided", 0) != 0;
   const std::int64_t length = length_of(c, "dft_length", inverse && onesided ? 2 * (x[axis] - 1) : x[axis]);
+  expect_moderate(c, "dft_length", table_length(length));
   if (onesided && !inverse && x[x.rank() - 1] == 2) c.fail("onesided is for real signals, x is ", x);
   a.set("axis", std::int64_t{axis});
   a.set("inverse", std::int64_t{inverse});
@@ -132,9 +155,11 @@ std::vector<ValueId> expand_dft(ExpandContext& e) {
   const std::int64_t frequencies = real ? length : onesided ? length / 2 + 1 : length, parts = real ? 1 : 2;
   const DType dtype = e.type(x).dtype;
   ValueId y;
-  if (!real && length > longest_table && factor_near_root(length) > 1) {
-    const ValueId whole = taken == length ? x : e.emit("Pad", {x}, {{"pads", Ints{length - taken}}, {"axes", Ints{rank - 2}}});
+  if (length > longest_table && factor_near_root(length) > 1) {
+    if (real) x = e.mul(x, known(e, half_factors(taken, length), dtype));  // whose inverse's real part is the signal
+    const ValueId whole = taken == length ? x : e.emit("Pad", {x}, {{"pads", Ints{0, length - taken}}, {"axes", Ints{rank - 2}}});
     y = slice_axis(e, transform(e, e.reshape(whole, Shape{rows, length, in}), length, inverse), 1, 0, frequencies);
+    if (real) y = slice_axis(e, y, 2, 0, 1);
   } else {
     const Tensor table = real ? half_inverse_table(taken, in, length) : transform_table(taken, in, frequencies, parts, length, inverse);
     y = e.emit("MatMul", {e.reshape(x, Shape{rows, taken * in}), known(e, table, dtype)});
@@ -163,6 +188,7 @@ void infer_stft(InferContext& c) {
   const std::int64_t length = length_of(c, "frame_length", c.has_input(2) ? c.shape(2)[0] : x[1]);
   if (c.has_input(2) && c.shape(2)[0] != length) c.fail("the window is ", c.shape(2), ", but frame_length is ", length);
   if (length > x[1]) c.fail("frame_length is ", length, ", longer than the signal ", x);
+  expect_moderate(c, "frame_length", length);
   const bool onesided = a.integer("onesided", 1) != 0;
   if (onesided && in == 2) c.fail("onesided is for real signals, the signal is ", x);
   a.set("frame_step", step);

@@ -96,21 +96,16 @@ void place_resample(PlaceContext& c) {
 
 template <class T>
 void resample_axis(std::span<const T> x, std::span<T> y, const Shape& shape, int axis, const ResampleTable& t) {
-  const std::int64_t inner = product(shape, axis + 1, shape.rank()), outer = product(shape, 0, axis), n = shape[axis];
-  for (std::int64_t i = 0; i < outer * t.size() * inner; ++i) {
-    const std::int64_t o = i / inner / t.size(), c = i % inner;
-    const auto entry = static_cast<std::size_t>(i / inner % t.size());
-    double sum = 0;
+  const std::int64_t inner = product(shape, axis + 1, shape.rank()), n = shape[axis];
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    const std::int64_t place = static_cast<std::int64_t>(i), outer = place / inner / t.size();
+    const auto entry = static_cast<std::size_t>(place / inner % t.size());
+    T sum = 0;
     for (auto k = static_cast<std::size_t>(t.starts[entry]); k < static_cast<std::size_t>(t.starts[entry + 1]); ++k) {
-      const T value = x[static_cast<std::size_t>((o * n + t.index[k]) * inner + c)];
-      if (t.weight.empty() && t.starts[entry + 1] - t.starts[entry] == 1) {
-        y[static_cast<std::size_t>(i)] = value;  // integers of 64 bits, too
-        sum = static_cast<double>(value);
-      } else {
-        sum += (t.weight.empty() ? 1 : t.weight[k]) * static_cast<double>(value);
-      }
+      const T value = x[static_cast<std::size_t>((outer * n + t.index[k]) * inner + place % inner)];
+      sum += t.weight.empty() ? value : static_cast<T>(t.weight[k] * static_cast<double>(value));
     }
-    if (!t.weight.empty() || t.starts[entry + 1] - t.starts[entry] != 1) y[static_cast<std::size_t>(i)] = static_cast<T>(sum);
+    y[i] = sum;
   }
 }
 

@@ -105,12 +105,8 @@ AxisTable make_table(const Axis& axis, const Attributes& a) {
   for (std::int64_t i = 0; i < axis.size; ++i) {
     const double place = place_of.place(axis, static_cast<double>(i));
     made.outside.push_back(crops && (place < 0 || place > last));
-    if (made.outside.back()) {
-    } else if (filter) {
-      add_filtered(made.table, *filter, place, axis.n, stretch, a.real("cubic_coeff_a"), a.integer("exclude_outside") != 0);
-    } else {
-      made.table.add(static_cast<std::int64_t>(std::clamp(nearest.round(place), 0.0, last)));
-    }
+    if (!made.outside.back() && filter) add_filtered(made.table, *filter, place, axis.n, stretch, a.real("cubic_coeff_a"), a.integer("exclude_outside") != 0);
+    if (!made.outside.back() && !filter) made.table.add(static_cast<std::int64_t>(std::clamp(nearest.round(place), 0.0, last)));
     made.table.end_entry();
   }
   return made;

@@ -48,9 +48,6 @@ Taps taps_at(GraphBuilder& b, ValueId place, const TapAxis& axis, TapMode mode, 
   if (mode != TapMode::cubic && outside != Outside::zeros) {
     if (outside == Outside::reflection) place = reflect(b, place, axis.low, axis.high);
     place = clip(b, place, 0, last);
-  } else if (outside == Outside::border) {  // as ONNX has it: a place outside is the border's
-    const ValueId beyond = b.emit("Or", {b.emit("Less", {place, b.scalar(axis.low, dtype)}), b.emit("Greater", {place, b.scalar(axis.high, dtype)})});
-    place = b.emit("Where", {beyond, clip(b, place, 0, last), place});
   }
   Taps taps;
   ValueId index;

@@ -329,6 +329,21 @@ const CaseRow resample_rows[] = {
     {"resample channels and lines", [](std::mt19937& r) { return resample(r, 1, 2, true, 1, 2); }},
 };
 
+Comparison sample_rows(std::mt19937& random, const char* op) {
+  const std::int64_t b = between(random, 1, 3), m = between(random, 1, 9), p = between(random, 1, 7), k = between(random, 1, 4), c = between(random, 1, 40);
+  const Tensor index = random_integers(random, {b, p, k}, -2, m + 1);
+  const Shape x{b, m, c}, y{b, p, c}, taps{b, p, k};
+  const std::string_view name = op;
+  if (name == "SampleRows") return {op, {}, {random_tensor(random, x), index, random_tensor(random, taps)}, {real(y)}, k};
+  if (name == "SampleRowsBackwardData") return {op, {{"input_shape", x.dims}}, {random_tensor(random, y), index, random_tensor(random, taps)}, {real(x)}, p * k};
+  return {op, {}, {random_tensor(random, x), random_tensor(random, y), index}, {real(taps)}, c};
+}
+const CaseRow sampling_rows[] = {
+    {"sample rows", [](std::mt19937& r) { return sample_rows(r, "SampleRows"); }},
+    {"sample rows backward data", [](std::mt19937& r) { return sample_rows(r, "SampleRowsBackwardData"); }},
+    {"sample rows backward weights", [](std::mt19937& r) { return sample_rows(r, "SampleRowsBackwardWeights"); }},
+};
+
 const CaseRow pad_rows[] = {
     {"constant", [](std::mt19937& r) { return pad(r, "Pad", "constant", false); }, {DType::float32, DType::float16}},
     {"constant, cropping", [](std::mt19937& r) { return pad(r, "Pad", "constant", true); }},
@@ -593,7 +608,7 @@ std::vector<CaseRow> list(const CaseRow (&rows)[N]) {
 
 const std::vector<CaseFamily>& case_families() {
   static const std::vector<CaseFamily> families = {
-      {"Elementwise", list(elementwise_rows)}, {"Reductions", list(reduction_rows)}, {"Movement", list(movement_rows)}, {"Pad", list(pad_rows)}, {"Resample", list(resample_rows)},
+      {"Elementwise", list(elementwise_rows)}, {"Reductions", list(reduction_rows)}, {"Movement", list(movement_rows)}, {"Pad", list(pad_rows)}, {"Resample", list(resample_rows)}, {"Sampling", list(sampling_rows)},
       {"Choices", list(choice_rows)},          {"Losses", list(loss_rows)},          {"Windows", list(window_rows)},   {"Products", list(product_rows), false},
   };
   return families;

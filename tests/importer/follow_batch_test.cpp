@@ -145,6 +145,10 @@ const Row rows[] = {
     {"unpooled", "N,1,4,4", [](Model& m) { m.add(node("MaxPool", {"x"}, {"p", "i"}, {{"kernel_shape", List{2, 2}}, {"strides", List{2, 2}}})).add(node("MaxUnpool", {"p", "i"}, {"y"}, {{"kernel_shape", List{2, 2}}, {"strides", List{2, 2}}})); }, "y", "[4,1,4,4]"},
     {"samples_sliced", "8,3", [](Model& m) { m.add(int_tensor("s", {1}, {0})).add(int_tensor("e", {1}, {2})).add(node("Slice", {"x", "s", "e"}, {"y"})); }, "", "it cuts axis 0 of [8,3], which holds the samples"},
     {"samples_turned", "N,3", [](Model& m) { m.add(int_tensor("s", {1}, {-1})).add(int_tensor("e", {1}, {-100})).add(int_tensor("a", {1}, {0})).add(int_tensor("p", {1}, {-1})).add(node("Slice", {"x", "s", "e", "a", "p"}, {"y"})); }, "", "it cuts axis 0"},
+    {"one_grid_for_all_images", "N,3,4,4", [](Model& m) { m.add(filled_tensor("g", {1, 2, 2, 2})).add(node("GridSample", {"x", "g"}, {"y"})); }, "y", "[4,3,2,2]"},
+    {"a_grid_for_the_image_of_the_file", "1,3,4,4", [](Model& m) { m.add(filled_tensor("g", {1, 2, 2, 2})).add(node("GridSample", {"x", "g"}, {"y"})); }, "y", "[4,3,2,2]"},
+    {"frames_of_signals", "N,20,1", [](Model& m) { m.add(int_tensor("t", {}, {5})).add(filled_tensor("w", {8})).add(node("STFT", {"x", "t", "w"}, {"y"})); }, "y", "[4,3,5,2]"},
+    {"samples_transformed", "N,20,1", [](Model& m) { m.add(node("DFT", {"x"}, {"y"}, {{"axis", std::int64_t{0}}})); }, "", "it transforms axis 0, which holds the samples"},
     {"images_resized_to_sizes_of_the_file", "2,3,4,4", [](Model& m) { m.add(int_tensor("s", {4}, {2, 3, 8, 6})).add(node("Resize", {"x", "", "", "s"}, {"y"})); }, "y", "[4,3,8,6]"},
     {"images_resized_by_scales", "N,3,4,4", [](Model& m) { m.add(float_tensor("s", {4}, {1, 1, 2, 2})).add(node("Resize", {"x", "", "s"}, {"y"}, {{"mode", std::string("linear")}})); }, "y", "[4,3,8,8]"},
     {"samples_resized", "N,3", [](Model& m) { m.add(float_tensor("s", {2}, {2, 1})).add(node("Resize", {"x", "", "s"}, {"y"})); }, "", "it resizes axis 0 of [11,3], which holds the samples"},
@@ -168,6 +172,12 @@ TEST_P(FollowBatch, GoesSampleBySample) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(Rows, FollowBatch, testing::ValuesIn(rows), [](const auto& row) { return row.param.name; });
+
+TEST(FollowBatch, GridsAreMadeForEachSample) {
+  Model m(20);
+  m.input("x", "2,2,3").output("y").add(int_tensor("s", {4}, {2, 3, 5, 6})).add(node("AffineGrid", {"x", "s"}, {"y"}));
+  EXPECT_EQ(to_string(shape_of(m.graph(4), "y")), "[4,5,6,2]");
+}
 
 TEST(FollowBatch, OutputsSayWhereTheirSamplesLie) {
   Model m;

@@ -108,6 +108,25 @@ TEST(NativeResample, LeavesOutWhatIsOutsideOfTheAxis) {
   EXPECT_EQ(run_values(c, {{1, 2, 4}, {2, 0, 3, 3, 3}, {0, 1, 2}})[0], (Values{0, 7, 0, 0}));
 }
 
+// Twice as long and back, which have loops of their own.
+TEST(NativeResample, DoublesAndAddsUpPairs) {
+  for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16, DType::int64}) {
+    for (const std::int64_t size : {6, 5}) {
+      Values starts{0}, index, wanted;
+      for (std::int64_t i = 0; i < size; ++i) {
+        index.push_back(static_cast<double>(i / 2));
+        starts.push_back(static_cast<double>(index.size()));
+        wanted.push_back(static_cast<double>(1 + i / 2));
+      }
+      const Case twice{"Resample", {{"axis", std::int64_t{1}}}, {plain(dtype, {1, 3}), plain(DType::int32, {size + 1}), plain(DType::int32, {size})}, {plain(dtype, {1, size})}};
+      EXPECT_EQ(run_values(twice, {{1, 2, 3}, starts, index})[0], wanted);
+    }
+    if (!is_float(dtype)) continue;
+    const Case pairs{"Resample", {{"axis", std::int64_t{1}}}, {plain(dtype, {2, 5}), plain(DType::int32, {3}), plain(DType::int32, {4})}, {plain(dtype, {2, 2})}};
+    EXPECT_EQ(run_values(pairs, {{1, 2, 4, 8, 16, 3, 5, 7, 9, 11}, {0, 2, 4}, {0, 1, 2, 3}})[0], (Values{3, 12, 8, 16}));
+  }
+}
+
 TEST(NativeResample, KeepsTheLayoutsOfConvolutions) {
   for (const char* tag : {"acdb", "aBcd16b"}) {
     const Case c{"Resample", {{"axis", std::int64_t{2}}}, {operand(DType::float32, {2, 32, 4, 4}, tag), plain(DType::int32, {9}), plain(DType::int32, {8}), {}, plain(DType::int32, {9}), plain(DType::int32, {8})},

@@ -33,7 +33,8 @@ constexpr const char* required[] = {
     "Conv", "Gemm", "MatMul", "Add", "Sub", "Mul", "Div", "Sum", "Relu", "LeakyRelu", "PRelu", "Elu", "Sigmoid", "HardSigmoid", "HardSwish", "Tanh", "Clip", "MaxPool",
     "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "BatchNormalization", "LRN", "Dropout", "Softmax", "LogSoftmax", "Reshape", "Flatten", "Transpose", "Concat",
     "Split", "Slice", "Squeeze", "Unsqueeze", "Identity", "Pad", "ReduceMean", "ReduceSum", "Cast", "Constant", "ConstantOfShape", "Shape", "Gather", "Expand",
-    "GatherElements", "GatherND", "ScatterElements", "ScatterND", "CumSum", "OneHot", "TopK", "Einsum", "ReverseSequence", "MaxUnpool", "Compress", "Unique", "NonZero", "Atan", "SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss",
+    "GatherElements", "GatherND", "ScatterElements", "ScatterND", "CumSum", "OneHot", "TopK", "Einsum", "ReverseSequence", "MaxUnpool", "Compress", "Unique",
+    "NonZero", "Atan", "SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss", "DFT", "GridSample", "MelWeightMatrix", "Resize", "STFT",
 };
 
 // 16-bit floats, which Tensor does not convert.

@@ -64,7 +64,6 @@ constexpr SkippedCase rows[] = {
     {"test_averagepool_2d_ceil_last_window_starts_on_pad", four_digits},
     {"test_gridsample_bicubic", four_digits},
     {"test_roialign_aligned_*", four_digits},
-    {"test_roialign_mode_max", "the expected values were computed with the regions' places rounded to float32"},
 };
 
 }  // namespace

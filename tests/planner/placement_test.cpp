@@ -66,6 +66,10 @@ const Rule rules[] = {
     {"loss", "SoftmaxCrossEntropyTraining", {"f[6,5]", "i[6]"}, {{"scale", 1.0F}}, 2, {"0", "0"}, {"p", "0"}},
     {"embedding", "Gather", {"f[9,4]", "i[6,2]"}, {{"axis", std::int64_t{0}}}, 1, {"b", "0"}, {"0"}},
     {"embedding_backward", "GatherBackward", {"f[6,2,4]", "i[6,2]"}, {{"axis", std::int64_t{0}}, {"input_shape", Ints{9, 4}}}, 1, {"0", "0"}, {"p"}},
+    {"sampled_by_samples", "SampleRows", {"f[6,4,5]", "i[6,3,2]", "f[6,3,2]"}, {}, 1, {"0", "0", "b>0"}, {"0"}},
+    {"sampled_over_parts", "SampleRows", {"f[2,6,5]", "i[2,3,2]", "f[2,3,2]"}, {}, 1, {"1>b", "b", "b"}, {"b"}},
+    {"sampled_backward_data", "SampleRowsBackwardData", {"f[6,3,5]", "i[6,3,2]", "f[6,3,2]"}, {{"input_shape", Ints{6, 4, 5}}}, 1, {"0", "0", "0"}, {"0"}},
+    {"sampled_backward_weights", "SampleRowsBackwardWeights", {"f[6,4,5]", "f[6,3,5]", "i[6,3,2]"}, {}, 1, {"0", "0", "0"}, {"0"}},
     {"resampled_by_samples", "Resample", {"f[6,4]", "s[4]", "s[5]", "f[5]"}, {{"axis", std::int64_t{1}}}, 1, {"0", "b", "b", "b"}, {"0"}},
     {"resampled_over_parts", "Resample", {"f[6,4]", "s[4]", "s[5]", "f[5]"}, {{"axis", std::int64_t{0}}}, 1, {"0>b", "b", "b", "b"}, {"b"}},
     {"resampled_addend", "Resample", {"f[6,4]", "s[4]", "s[5]", "f[5]"}, {{"axis", std::int64_t{0}}}, 1, {"p", "b", "b", "b"}, {"p"}},
@@ -278,6 +282,31 @@ TEST(Placement, IsDrawnAsOneGraph) {
   EXPECT_GT(three["cpu:2"], 2U) << "zeros, sums and updates";
   const PlacementRequest stages{.groups = {{"first", {}, {0}}, {"second", {}, {1}}}, .nodes = {{"Gemm0", 0}, {"Relu1", 0}, {"Gemm2", 1}}, .values = {}};
   EXPECT_EQ(drawn(placed(2, stages)).size(), 2U);
+}
+
+// Images that are resized, read at places that they say themselves, and pooled.
+Graph sampled(std::int64_t n) {
+  Builder b;
+  b.graph.name = "sampled";
+  const Attributes conv{{"kernel_shape", three}, {"strides", ones}, {"pads", pads}, {"dilations", ones}, {"group", std::int64_t{1}}};
+  ValueId x = b.graph.add_input("x", {DType::float32, {n, 3, 8, 8}});
+  x = b.node("Relu", {b.node("Conv", {x, b.weight("c1", {6, 3, 3, 3}, 0.3F)}, conv)});
+  x = b.node("Resize", {x}, {{"scales", Floats{1, 1, 1.5F, 2}}, {"mode", std::string("linear")}});
+  const ValueId means = b.node("Flatten", {b.node("GlobalAveragePool", {x})}, {{"axis", std::int64_t{1}}});
+  const ValueId theta = b.node("Reshape", {b.node("Gemm", {means, b.weight("t", {6, 6}, 0.3F), b.weight("tb", {6}, 0.5F)})}, {{"shape", Ints{n, 2, 3}}});
+  x = b.node("GridSample", {x, b.node("AffineGrid", {theta}, {{"size", Ints{n, 6, 7, 7}}})});
+  const ValueId offset = b.node("Conv", {x, b.weight("o", {18, 6, 3, 3}, 0.2F)}, conv);
+  x = b.node("DeformConv", {x, b.weight("d", {6, 6, 3, 3}, 0.3F), offset}, {{"kernel_shape", three}, {"pads", pads}});
+  x = b.node("LpPool", {b.node("Resize", {x}, {{"sizes", Ints{n, 6, 3, 9}}})}, {{"kernel_shape", Ints{2, 2}}});
+  x = b.node("Flatten", {b.node("GlobalAveragePool", {x})}, {{"axis", std::int64_t{1}}});
+  b.graph.outputs = {b.node("Gemm", {x, b.weight("w", {6, 5}, 0.5F), b.weight("b", {5}, 0.1F)})};
+  return b.graph;
+}
+
+TEST(Placement, SampledImagesTrainByTheirSamples) {
+  const Trained one = train(sampled, options_for(6, {1}), 6, 0.05), two = train(sampled, options_for(6, {2, 1}), 6, 0.05);
+  expect_close(two, one);
+  for (const Kinds& kinds : exchanges_of(two.plan)) EXPECT_EQ(kinds.count("all_reduce"), kinds.size()) << "something works on all samples";
 }
 
 // Inputs by their samples, gradients summed: what every plan for several devices does.

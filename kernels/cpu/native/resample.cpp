@@ -66,6 +66,7 @@ struct Regularity {
   bool inside = false;  // nothing is left out
   int terms = 0;        // of each entry, where all have as many
   bool twice = false;   // entry i is x[i / 2]
+  bool pairs = false;   // entry i is x[2i] + x[2i + 1]
 };
 
 template <class W>
@@ -73,13 +74,14 @@ Regularity regularity_of(const Table<W>& t, std::int64_t size) {
   Regularity found;
   if (!t.starts || size == 0) return found;
   found.terms = t.starts[1] - t.starts[0];
-  found.twice = !t.weight;
+  found.twice = found.pairs = !t.weight;
   for (std::int64_t i = 0; i < size; ++i) {
     const std::int64_t begin = t.starts[i], end = t.starts[i + 1];
     if (begin < 0 || end < begin || end > t.entries) return {};
     for (std::int64_t k = begin; k < end; ++k)
       if (t.from(k) < 0) return {};
     if (end - begin != found.terms) found.terms = 0;
+    found.pairs = found.pairs && end - begin == 2 && begin == 2 * i && t.from(begin) == 2 * i && t.from(begin + 1) == 2 * i + 1;
     found.twice = found.twice && end - begin == 1 && t.from(begin) == i / 2;
   }
   if (t.starts[0] != 0) found.terms = 0;
@@ -102,6 +104,10 @@ bool resample_elements(const Table<W>& t, const Regularity& all, const F* row, T
     }
   }
   if (!all.inside) return false;
+  if (all.pairs) {
+    for (std::int64_t j = 0; j < size; ++j) y[j] = number_as<T>(static_cast<A>(number_as<A>(row[2 * j]) + number_as<A>(row[2 * j + 1])));
+    return true;
+  }
   const auto sum_of = [&](std::int64_t begin, std::int64_t end) {
     A sum(0);
     if (t.weight)
