@@ -17,6 +17,7 @@ struct Form {
 };
 constexpr Form forms[] = {
     {"AttentionTraining", always},
+    {"GroupNormalizationTraining", is_row_normalization},
     {"RowNormalization", is_row_normalization},
 };
 

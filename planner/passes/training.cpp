@@ -26,6 +26,7 @@ constexpr Pass passes[] = {
     {"keep_logits", [](Graph g, PassContext& c) { return keep_logits(std::move(g), c.options); }},
     {"match_activations", [](Graph g, PassContext&) { return match_activations(g); }},
     {"match_normalization", [](Graph g, PassContext& c) { return match_normalization(g, c.fuses); }},
+    {"match_group_normalization", [](Graph g, PassContext& c) { return match_group_normalization(g, c.fuses); }},
     {"expand", [](Graph g, PassContext&) { return expand(g, true); }, 0, +Property::primitive},
     {"synchronize_batch_norm", [](Graph g, PassContext& c) { return synchronize_batch_norm(g, c.samples, c.options.batch); }, +Property::primitive, 0, 0,
      [](const PassContext& c) { return c.synchronized(); }},
