@@ -59,7 +59,6 @@ const Row rows[] = {
      {"AttentionBackward(x0, x1, x2, y0, y1, dy0)", "AttentionBackward:1(x0, x1, x2, y0, y1, dy0)", "AttentionBackward:2(x0, x1, x2, y0, y1, dy0)"}},
     {"DropoutTraining", {"f[2,3]", "i[4]"}, {{"ratio", 0.5F}, {"layer", I{1}}}, {"DropoutBackward(dy0, y1)"}},
     {"Det", {"f[2,3,3]"}, {}, {"DetBackward(x0, dy0)"}},
-    {"GroupNormalizationTraining", {"f[2,4,3]", "f[4]", "f[4]"}, {{"groups", I{2}}}, {"GroupNormalizationBackward(dy0, x0, x1, y1, y2)", "GroupNormalizationBackward:1(dy0, x0, x1, y1, y2)", "GroupNormalizationBackward:2(dy0, x0, x1, y1, y2)"}},
     {"NegativeLogLikelihoodLoss", {"f[2,3]", "i[2]"}, {}, {"NegativeLogLikelihoodLossBackward(dy0, x1)"}},
 };
 
