@@ -40,7 +40,7 @@ std::vector<Row> rows() {
   const Shape x{tokens, width}, row{width}, column{tokens, 1}, heads{8, 256, 16, 64}, turned{8, 16, 256, 64}, image{8, 64, 112, 112};
   const std::int64_t last = 1;
   const Ints second{1}, first{0};
-  const Attributes norm{{"axis", last}, {"epsilon", 1e-5F}}, kept{{"axes", second}, {"keepdims", last}};
+  const Attributes norm{{"axis", last}, {"epsilon", 1e-5F}}, kept{{"axes", second}, {"keepdims", last}}, groups{{"groups", std::int64_t{8}}, {"epsilon", 1e-5F}};
   const Operand wide = of(x), narrow = half(x);
   return {
       {"Add", "Add", {}, {wide, wide}, {wide}},
@@ -68,6 +68,8 @@ std::vector<Row> rows() {
       {"RowNormalizationBackward", "RowNormalizationBackward", norm, {wide, wide, of(row), of(column), of(column)}, {wide, of(row), of(row)}},
       {"RowNormalizationBackward with dsum", "RowNormalizationBackward", norm, {wide, wide, of(row), of(column), of(column), wide}, {wide, of(row), of(row)}},
       {"RowNormalizationBackward, bfloat16", "RowNormalizationBackward", norm, {narrow, narrow, of(row), of(column), of(column)}, {narrow, of(row), of(row)}},
+      {"GroupNormalizationTraining", "GroupNormalizationTraining", groups, {of(image), of({64}), of({64})}, {of(image), of({8, 8}), of({8, 8})}},
+      {"GroupNormalizationBackward", "GroupNormalizationBackward", groups, {of(image), of(image), of({64}), of({8, 8}), of({8, 8})}, {of(image), of({64}), of({64})}},
       {"ReduceSum over rows", "ReduceSum", {{"axes", first}, {"keepdims", std::int64_t{0}}}, {wide}, {of(row)}},
       {"ReduceSum of rows", "ReduceSum", kept, {wide}, {of(column)}},
       {"ReduceMean of rows of 49", "ReduceMean", {{"axes", Ints{2, 3}}, {"keepdims", last}}, {of({8, 2048, 7, 7})}, {of({8, 2048, 1, 1})}},

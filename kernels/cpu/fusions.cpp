@@ -21,6 +21,7 @@ struct Form {
 constexpr Form forms[] = {
     {"AttentionTraining", always},
     {"RecurrentTraining", is_recurrence},
+    {"GroupNormalizationTraining", is_row_normalization},
     {"RowNormalization", is_row_normalization},
 };
 

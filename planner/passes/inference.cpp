@@ -10,6 +10,7 @@ constexpr Pass passes[] = {
     {"match_activations", [](Graph g, PassContext&) { return match_activations(g); }},
     {"match_normalization", [](Graph g, PassContext& c) { return match_normalization(g, c.fuses); }},
     {"match_recurrent", [](Graph g, PassContext& c) { return match_recurrent(g, c.fuses, false); }},
+    {"match_group_normalization", [](Graph g, PassContext& c) { return match_group_normalization(g, c.fuses); }},
     {"expand", [](Graph g, PassContext&) { return expand(g, false); }, 0, +Property::primitive},
     {"simplify", [](Graph g, PassContext&) { return simplify(g); }, 0, 0, +Property::primitive},  // what was a view of a parameter is a parameter
     {"expand_again", [](Graph g, PassContext&) { return expand_again(std::move(g), false); }, 0, +Property::primitive},

@@ -28,6 +28,9 @@ Graph match_activations(const Graph& graph);
 // LayerNormalization, RMSNormalization and what exporters write for them, with the residual's sum before it, become
 // RowNormalization where that is offered. Before expand.
 Graph match_normalization(const Graph& graph, const Fuses& fuses);
+// InstanceNormalization, GroupNormalization and what exporters write for the latter become GroupNormalizationTraining where that is
+// offered. Before expand.
+Graph match_group_normalization(const Graph& graph, const Fuses& fuses);
 
 // Rewrites composite operators into the operators kernels know, until none is left.
 Graph expand(const Graph& graph, bool training);

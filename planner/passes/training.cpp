@@ -28,6 +28,7 @@ constexpr Pass passes[] = {
     {"match_activations", [](Graph g, PassContext&) { return match_activations(g); }},
     {"match_normalization", [](Graph g, PassContext& c) { return match_normalization(g, c.fuses); }},
     {"match_recurrent", [](Graph g, PassContext& c) { return match_recurrent(g, c.fuses, true); }},
+    {"match_group_normalization", [](Graph g, PassContext& c) { return match_group_normalization(g, c.fuses); }},
     {"expand", [](Graph g, PassContext&) { return expand(g, true); }, 0, +Property::primitive},
     {"synchronize_batch_norm", [](Graph g, PassContext& c) { return synchronize_batch_norm(g, c.samples, c.options.batch); }, +Property::primitive, 0, 0,
      [](const PassContext& c) { return c.synchronized(); }},

@@ -146,6 +146,16 @@ const CaseRow reduction_rows[] = {
      },
      {DType::float32},
      {"ab"}},
+    {"determinants",
+     [](std::mt19937& r) {
+       const std::int64_t n = between(r, 1, 6), count = between(r, 1, 70);
+       return Comparison{"Det", {}, {random_tensor(r, {count, n, n})}, {real({count})}, 64};
+     }},
+    {"determinants backward",
+     [](std::mt19937& r) {
+       const std::int64_t n = between(r, 1, 6), count = between(r, 1, 70);
+       return Comparison{"DetBackward", {}, {random_tensor(r, {count, n, n}), random_tensor(r, {count})}, {real({count, n, n})}, 64};
+     }},
     {"random numbers",
      [](std::mt19937& r) {
        const std::int64_t samples = between(r, 1, 5), outer = between(r, 1, 3), inner = between(r, 1, 3);

@@ -67,6 +67,7 @@ const Row rows[] = {
     {"RecurrentTraining", {"f[7,2,9]", "f[1,9,3]", "f[1,2,3]", "-", "s[2]"}, {{"cell", std::string("GRU")}},
      {"RecurrentBackward(x1, y2, x4, dy0, dy1)", "RecurrentBackward:2(x1, y2, x4, dy0, dy1)", "RecurrentBackward:1(x1, y2, x4, dy0, dy1)"}},
     {"DropoutTraining", {"f[2,3]", "i[4]"}, {{"ratio", 0.5F}, {"layer", I{1}}}, {"DropoutBackward(dy0, y1)"}},
+    {"Det", {"f[2,3,3]"}, {}, {"DetBackward(x0, dy0)"}},
     {"NegativeLogLikelihoodLoss", {"f[2,3]", "i[2]"}, {}, {"NegativeLogLikelihoodLossBackward(dy0, x1)"}},
 };
 

@@ -138,6 +138,8 @@ const Row rows[] = {
 
     {"bits as another type", "BitCast", {"d[2]"}, {{"to", I{7}}}, {"i[2]"}},
     {"infinite", "IsInf", {"f[2,3]"}, {}, {"b[2,3]"}},
+    {"of the last two axes", "Det", {"f[2,5,3,3]"}, {}, {"f[2,5]"}},
+    {"statistics of groups", "GroupNormalizationTraining", {"f[2,6,4]", "f[6]", "f[6]"}, {{"groups", I{3}}}, {"f[2,6,4]", "f[2,3]", "f[2,3]"}},
     {"drawn", "RandomNormal", {}, {{"shape", Ints{2, 3}}}, {"f[2,3]"}},
     {"drawn alike", "RandomUniformLike", {"i[2,3]"}, {{"dtype", I{11}}}, {"d[2,3]"}},
     {"drawn booleans", "Bernoulli", {"f[2]"}, {{"dtype", I{9}}}, {"b[2]"}},
@@ -312,6 +314,8 @@ TEST(ShapeRules, SayWhatIsWrong) {
       {"GroupNormalization", {"f[1,6,2]", "f[6]", "f[6]"}, {{"num_groups", I{4}}}, 1, "which does not divide 6 channels"},
       {"BitCast", {"f[2]"}, {{"to", I{7}}}, 1, "to is int64, of 8 bytes, and an element of input 0 float32[2] has 4"},
       {"BitShift", {"i[2]", "i[2]"}, {}, 1, "direction is '', expected LEFT or RIGHT"},
+      {"Det", {"f[2,3]"}, {}, 1, "input 0 is float32[2,3], expected [...,n,n]"},
+      {"GroupNormalizationTraining", {"f[2,6,4]"}, {{"groups", I{4}}}, 3, "groups is 4, which does not divide 6 channels"},
       {"RandomNormal", {}, {}, 1, "the attribute shape is missing"},
       {"RandomNormalLike", {"i[2]"}, {}, 1, "dtype is int64, expected a floating-point type"},
       {"Multinomial", {"f[2,3]"}, {{"dtype", I{1}}}, 1, "dtype is float32, expected int32 or int64"},

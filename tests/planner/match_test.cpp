@@ -155,6 +155,55 @@ TEST_P(Normalizations, StayWhereNothingIsOffered) {
 }
 INSTANTIATE_TEST_SUITE_P(Rows, Normalizations, testing::ValuesIn(normalizations), [](const auto& info) { return std::string(info.param.name); });
 
+// As PyTorch writes a GroupNorm of one group.
+ValueId of_one_group(Network& n, float scale = 1) {
+  const auto numbers = [&](float v) { return n.graph.add_constant("c", Tensor::of<float>(Shape{1}, std::vector{v})); };
+  const ValueId apart = n.node("Reshape", {n.x}, {{"shape", Ints{2, 1, 24}}});
+  return n.node("Reshape", {n.node("InstanceNormalization", {apart, numbers(scale), numbers(0)}, {{"epsilon", 1e-3F}})}, {{"shape", Ints{2, 3, 8}}});
+}
+const std::string grouped = "GroupNormalizationTraining(x, s, b)";
+const Row groups[] = {
+    {"instance_norm", [](Network& n) { return n.node("InstanceNormalization", {n.x, n.parameter("s", {3}), n.parameter("b", {3})}); }, grouped},
+    {"group_norm", [](Network& n) { return n.node("GroupNormalization", {n.x, n.parameter("s", {3}), n.parameter("b", {3})}, {{"num_groups", std::int64_t{1}}}); }, grouped},
+    {"group_norm_with_a_scale_a_group", [](Network& n) { return n.node("GroupNormalization", {n.x, n.parameter("s", {1}), n.parameter("b", {1})}, {{"num_groups", std::int64_t{1}}}); },
+     "GroupNormalizationTraining(x, Reshape(Expand(s)), Reshape(Expand(b)))"},
+    {"written_out", [](Network& n) { return n.op("Add", n.op("Mul", of_one_group(n), n.parameter("s", {3, 1})), n.parameter("b", {3, 1})); }, grouped},
+    {"written_out_the_other_way", [](Network& n) { return n.op("Add", n.parameter("b", {1, 3, 1}), n.op("Mul", n.parameter("s", {1, 3, 1}), of_one_group(n))); }, grouped},
+    {"written_out_without_bias", [](Network& n) { return n.op("Relu", n.op("Mul", of_one_group(n), n.parameter("s", {3, 1}))); }, "Relu(GroupNormalizationTraining(x, s))"},
+    {"written_out_alone", [](Network& n) { return of_one_group(n); }, "GroupNormalizationTraining(x)"},
+    {"not_a_scale_of_samples", [](Network& n) { return n.op("Mul", of_one_group(n), n.z); }, "Mul(GroupNormalizationTraining(x), z)"},
+    {"not_a_scale_of_places", [](Network& n) { return n.op("Mul", of_one_group(n), n.parameter("s", {8})); }, "Mul(GroupNormalizationTraining(x), s)"},
+    {"not_a_scale_of_groups_as_ones", [](Network& n) { return of_one_group(n, 2); }, "Reshape(GroupNormalizationTraining(Reshape(x), 2, 0))"},
+};
+const Fuses groups_offered = [](const KernelRequest& r) { return r.op == "GroupNormalizationTraining"; };
+class Groups : public testing::TestWithParam<Row> {};
+TEST_P(Groups, Become) { expect(GetParam(), [](const Graph& g) { return match_group_normalization(g, groups_offered); }); }
+INSTANTIATE_TEST_SUITE_P(Rows, Groups, testing::ValuesIn(groups), [](const auto& info) { return std::string(info.param.name); });
+
+Graph images(std::int64_t n) {
+  Builder b;
+  b.graph.name = "images";
+  ValueId x = b.graph.add_input("x", {DType::float32, {n, 4, 6}});
+  x = b.node("Conv", {x, b.weight("c", {6, 4, 3}, 0.4F)}, {{"kernel_shape", Ints{3}}, {"pads", Ints{1, 1}}});
+  x = b.node("Relu", {b.node("GroupNormalization", {x, b.weight("g_scale", {6}, 0.5F), b.weight("g_bias", {6}, 0.1F)}, {{"num_groups", std::int64_t{3}}})});
+  x = b.node("InstanceNormalization", {x, b.weight("i_scale", {6}, 0.7F), b.weight("i_bias", {6}, 0.2F)});
+  x = b.node("ReduceMax", {x}, {{"axes", Ints{2}}, {"keepdims", std::int64_t{0}}});
+  b.graph.outputs = {b.node("Gemm", {x, b.weight("head", {5, 6}, 0.3F), b.weight("head_b", {5}, 0.1F)}, {{"transB", std::int64_t{1}}})};
+  return b.graph;
+}
+
+TEST(Groups, TrainOnSeveralDevicesAsOnOneAndAsTheirParts) {
+  using namespace small_models;
+  AskedCpu expands;
+  expands.gains = [](const KernelRequest&) { return false; };
+  const Trained one = train(images, options_for(8, {1}), 6, 0.05);
+  const std::vector<Step>& steps = one.plan.devices[0].steps;
+  EXPECT_EQ(std::count_if(steps.begin(), steps.end(), [](const Step& s) { return s.op() == "GroupNormalizationTraining"; }), 2);
+  EXPECT_EQ(std::count_if(steps.begin(), steps.end(), [](const Step& s) { return s.op() == "GroupNormalizationBackward"; }), 2);
+  expect_close(one, train_on(expands, images, options_for(8, {1}), 6, 0.05));
+  for (const std::vector<double>& devices : {std::vector<double>{1, 1}, {2, 1}, {1, 1, 1, 1}, {1, 0}}) expect_close(train(images, options_for(8, devices), 6, 0.05), one);
+}
+
 // A block of a transformer without its attention: norms before and after a residual, Gelu between products of tokens.
 Graph tokens(std::int64_t n) {
   Builder b;

@@ -185,10 +185,82 @@ void backward(const NormalizedRowsBackward& r) {
   }
 }
 
+// Σ x / n and Σ (x − mean)² / n
+template <class E>
+double mean_of(const typename E::Element* x, int64_t n) {
+  using S = typename E::Sum;
+  return sum_of<S>(n, [&](int64_t i) { return E::load(x + i); }, [&](int64_t i) { return E::get(x + i); }) / static_cast<double>(n);
+}
+template <class E>
+double variance_of(const typename E::Element* x, int64_t n, typename E::Sum mean) {
+  using S = typename E::Sum;
+  const auto wide = [&](int64_t i) {
+    const Lanes<S> d = E::load(x + i) - mean;
+    return d * d;
+  };
+  const auto one = [&](int64_t i) {
+    const S d = E::get(x + i) - mean;
+    return d * d;
+  };
+  return sum_of<S>(n, wide, one) / static_cast<double>(n);
+}
+
+template <class E>
+void forward_channels(const NormalizedChannels& g) {
+  using T = typename E::Element;
+  using S = typename E::Sum;
+  const S *const scale = static_cast<const S*>(g.scale), *const bias = static_cast<const S*>(g.bias);
+  const S mean = static_cast<S>(mean_of<E>(static_cast<const T*>(g.x), g.channels * g.n));
+  const S inverse = static_cast<S>(1 / __builtin_sqrt(variance_of<E>(static_cast<const T*>(g.x), g.channels * g.n, mean) + g.epsilon));
+  *static_cast<S*>(g.mean) = mean;
+  *static_cast<S*>(g.inverse_deviation) = inverse;
+  for (int64_t c = 0; c < g.channels; ++c) {
+    const T* const x = static_cast<const T*>(g.x) + c * g.n;
+    T* const y = static_cast<T*>(g.y) + c * g.n;
+    const S factor = scale ? inverse * scale[c] : inverse, shift = bias ? bias[c] : S(0);
+    int64_t i = 0;
+    for (; i + lanes <= g.n; i += lanes) E::store(y + i, (E::load(x + i) - mean) * factor + shift);
+    for (; i < g.n; ++i) E::put(y + i, (E::get(x + i) - mean) * factor + shift);
+  }
+}
+
+template <class E>
+void backward_channels(const NormalizedChannelsBackward& g) {
+  using T = typename E::Element;
+  using S = typename E::Sum;
+  const S* const scale = static_cast<const S*>(g.scale);
+  const S mean = *static_cast<const S*>(g.mean), inverse = *static_cast<const S*>(g.inverse_deviation);
+  double plain = 0, along = 0;  // Σ g, Σ g·x̂
+  for (int64_t c = 0; c < g.channels; ++c) {
+    const T *const dy = static_cast<const T*>(g.dy) + c * g.n, *const x = static_cast<const T*>(g.x) + c * g.n;
+    const double sum = sum_of<S>(g.n, [&](int64_t i) { return E::load(dy + i); }, [&](int64_t i) { return E::get(dy + i); });
+    const double product = static_cast<double>(inverse) * sum_of<S>(g.n, [&](int64_t i) { return E::load(dy + i) * (E::load(x + i) - mean); }, [&](int64_t i) { return E::get(dy + i) * (E::get(x + i) - mean); });
+    const double factor = scale ? static_cast<double>(scale[c]) : 1;
+    plain += factor * sum;
+    along += factor * product;
+    if (g.dscale) {
+      g.dscale[c] += product;
+      g.dbias[c] += sum;
+    }
+  }
+  const double count = static_cast<double>(g.channels * g.n);
+  const S shift = static_cast<S>(plain / count), tilt = static_cast<S>(along / count);
+  for (int64_t c = 0; c < g.channels; ++c) {
+    const T *const dy = static_cast<const T*>(g.dy) + c * g.n, *const x = static_cast<const T*>(g.x) + c * g.n;
+    T* const dx = static_cast<T*>(g.dx) + c * g.n;
+    const S factor = scale ? scale[c] : S(1);
+    int64_t i = 0;
+    for (; i + lanes <= g.n; i += lanes) E::store(dx + i, (E::load(dy + i) * factor - shift - (E::load(x + i) - mean) * inverse * tilt) * inverse);
+    for (; i < g.n; ++i) E::put(dx + i, (E::get(dy + i) * factor - shift - (E::get(x + i) - mean) * inverse * tilt) * inverse);
+  }
+}
+
 template <class E>
 constexpr RowNormalizations normalizations = {
     {forward<E, false>, forward<E, true>},
     {{backward<E, false, false>, backward<E, false, true>}, {backward<E, true, false>, backward<E, true, true>}},
+    forward_channels<E>,
+    backward_channels<E>,
 };
 
 }  // namespace

@@ -135,9 +135,27 @@ struct NormalizedRowsBackward {
   std::int64_t rows, n;
   bool rms;
 };
+// A group of channels, of n elements each, one after the other: a row whose scale and bias are its channels'.
+struct NormalizedChannels {
+  const void* x;
+  void* y;
+  const void *scale, *bias;        // of channels; null: 1 and 0
+  void *mean, *inverse_deviation;  // of the group
+  std::int64_t channels, n;
+  double epsilon;
+};
+struct NormalizedChannelsBackward {
+  const void *dy, *x;
+  void* dx;                        // may be dy
+  const void *scale, *mean, *inverse_deviation;
+  double *dscale, *dbias;          // of channels, added to; both or none
+  std::int64_t channels, n;
+};
 struct RowNormalizations {
   void (*forward[2])(const NormalizedRows&);               // without addend, with it
   void (*backward[2][2])(const NormalizedRowsBackward&);   // the same of dsum; without dscale and dbias, with them
+  void (*forward_channels)(const NormalizedChannels&);
+  void (*backward_channels)(const NormalizedChannelsBackward&);
 };
 
 // n units in one step of an LSTM, GRU or RNN. `saved` holds slots of n numbers: an LSTM's gates i, o, f, c, and the states c and h before;
