@@ -29,33 +29,35 @@ bool is_constant_of_strings(const FlatNode& node) {
 
 bool is_map(const FlatNode& node) { return node.domain == "ai.onnx.ml" && node.op == "ZipMap"; }
 
-// Which symbols stand for strings.
-std::vector<bool> strings_of(const FlatModel& model) {
-  std::vector<bool> strings(model.symbols.size());
-  const auto is_string = [&](Symbol s) { return s.present() && strings[static_cast<std::size_t>(s.index)]; };
-  const auto note = [&](Symbol s) {
-    if (s.present()) strings[static_cast<std::size_t>(s.index)] = true;
+// Which symbols stand for strings that nodes give: labels.
+std::vector<bool> labels_of(const FlatModel& model) {
+  std::vector<bool> held(model.symbols.size()), given(model.symbols.size());  // in the file or by the user; by nodes
+  const auto note = [](std::vector<bool>& set, Symbol s) {
+    if (s.present()) set[static_cast<std::size_t>(s.index)] = true;
   };
+  const auto is_string = [&](Symbol s) { return s.present() && (held[static_cast<std::size_t>(s.index)] || given[static_cast<std::size_t>(s.index)]); };
   for (std::size_t i = 0; i < model.inputs.size() && i < model.main.inputs.size(); ++i)
-    if (model.inputs[i].dtype == DType::string) note(model.main.inputs[i]);
+    if (model.inputs[i].dtype == DType::string) note(held, model.main.inputs[i]);
   for (const FlatInitializer& i : model.main.initializers)
-    if (i.type.dtype == DType::string) note(i.symbol);
+    if (i.type.dtype == DType::string) note(held, i.symbol);
   for (const FlatNode& node : model.main.nodes) {
-    const bool hands_on = std::find(std::begin(hand_strings_on), std::end(hand_strings_on), node.op) != std::end(hand_strings_on);
+    if (node.outputs.empty()) continue;
     const bool gives = std::any_of(std::begin(label_ops), std::end(label_ops), [&](const LabelOp& r) {
       return r.domain == node.domain && r.op == node.op && node.attributes.has(r.strings);
     });
-    if ((gives || is_constant_of_strings(node)) && !node.outputs.empty()) note(node.outputs[0]);
+    const bool hands_on = std::find(std::begin(hand_strings_on), std::end(hand_strings_on), node.op) != std::end(hand_strings_on);
+    if (is_constant_of_strings(node)) note(held, node.outputs[0]);
+    if (gives) note(given, node.outputs[0]);
     if (hands_on && std::any_of(node.inputs.begin(), node.inputs.end(), is_string))
-      for (const Symbol out : node.outputs) note(out);
+      for (const Symbol out : node.outputs) note(given, out);
   }
-  return strings;
+  return given;
 }
 
 }  // namespace
 
 void drop_label_outputs(FlatModel& model) {
-  const std::vector<bool> strings = strings_of(model);
+  const std::vector<bool> labels = labels_of(model);
   std::vector<Symbol> outputs;
   std::vector<std::string> names;
   const auto keep = [&](Symbol s, const std::string& name) {
@@ -64,7 +66,7 @@ void drop_label_outputs(FlatModel& model) {
   };
   for (std::size_t i = 0; i < model.main.outputs.size(); ++i) {
     const Symbol out = model.main.outputs[i];
-    if (out.present() && strings[static_cast<std::size_t>(out.index)]) continue;
+    if (out.present() && labels[static_cast<std::size_t>(out.index)]) continue;
     const auto map = std::find_if(model.main.nodes.begin(), model.main.nodes.end(), [&](const FlatNode& n) { return is_map(n) && std::find(n.outputs.begin(), n.outputs.end(), out) != n.outputs.end(); });
     if (map == model.main.nodes.end() || !out.present()) {
       keep(out, model.output_names[i]);

@@ -105,7 +105,7 @@ class Lifter {
       result = softmax_of_two(node, score, given);
     else if (!plain)
       result = add(node, post == "SOFTMAX" ? "Softmax" : "Sigmoid", {score}, post == "SOFTMAX" ? Attributes{{"axis", std::int64_t{1}}} : Attributes{}, given);
-    if (classifier && node.outputs[0].present() && a.has("classlabels_ints")) {
+    if (classifier && !node.outputs.empty() && node.outputs[0].present() && a.has("classlabels_ints")) {
       const Symbol best = add(node, "ArgMax", {result}, {{"axis", std::int64_t{1}}, {"keepdims", std::int64_t{0}}});
       add(node, "Gather", {constant(node, Tensor::of<std::int64_t>(Shape{labels}, a.ints("classlabels_ints"))), best}, {{"axis", std::int64_t{0}}}, node.outputs[0]);
     }

@@ -33,6 +33,8 @@ void infer_linear_attention(InferContext& c) {
   for (const int i : {query, key, value}) expect_rank(c, i, 3);
   if (c.shape(query)[2] % heads != 0 || c.shape(value)[2] % groups != 0) c.fail("heads do not divide ", c.shape(query), " and ", c.shape(value));
   const Sizes s = sizes_of(a, c.shape(query), c.shape(value));
+  constexpr std::int64_t longest = 1 << 15;  // each chunk of tokens is nodes of its own
+  if (s.tokens < 1 || s.tokens > longest || s.keys < 1) c.fail("query is ", c.shape(query), ": expected 1 to ", longest, " tokens with keys");
   expect_shape(c, key, {s.samples, s.tokens, s.groups * s.keys});
   expect_shape(c, value, {s.samples, s.tokens, s.groups * s.values});
   const Shape state{s.samples, s.groups, s.keys, s.values};

@@ -37,7 +37,10 @@ void infer_matmul(InferContext& c) {
 }
 
 // Vectors become matrices; a two-dimensional parameter on the right makes it an InnerProduct over all rows of a.
+// Integers are multiplied as doubles, exact up to 2^53.
 std::vector<ValueId> expand_matmul(ExpandContext& e) {
+  const DType dtype = e.type(e.x(0)).dtype;
+  if (!is_float(dtype)) return {cast(e, e.emit("MatMul", {cast(e, e.x(0), DType::float64), cast(e, e.x(1), DType::float64)}, e.attributes()), dtype)};
   const Shape a = e.shape(e.x(0)), b = e.shape(e.x(1));
   const bool ta = transposed(e.attributes(), "transA"), tb = transposed(e.attributes(), "transB");
   const bool weight = e.graph()[e.x(1)].kind == ValueKind::parameter && b.rank() == 2 && is_float(e.type(e.x(0)).dtype) && !(ta && a.rank() > 1);

@@ -24,7 +24,9 @@ const Tensor& known(const InferContext& c, int input, const char* name) {
 void infer_matmul_nbits(InferContext& c) {
   const Blocks b = blocks_of(c.attributes());
   if (b.bits != 2 && b.bits != 4 && b.bits != 8) c.fail("bits is ", b.bits, ", expected 2, 4 or 8");
-  if (b.k < 1 || b.n < 1 || b.size < 8 || (b.size & (b.size - 1)) != 0) c.fail("K is ", b.k, ", N is ", b.n, ", block_size is ", b.size, ": expected positive numbers, the last a power of 2");
+  constexpr std::int64_t most = 1 << 30, longest = 1 << 16;
+  const bool sized = b.k >= 1 && b.k <= most && b.n >= 1 && b.n <= most && b.size >= 8 && b.size <= longest && (b.size & (b.size - 1)) == 0;
+  if (!sized) c.fail("K is ", b.k, ", N is ", b.n, ", block_size is ", b.size, ": expected 1 to ", most, ", and a power of 2 from 8 to ", longest);
   if (c.attributes().integer("weight_prepacked", 0) != 0) c.fail("weight_prepacked: its weights are laid out for one kind of device");
   if (c.has_input(group)) c.fail("g_idx, rows in another order, is not supported");
   const Shape& a = c.shape(0);

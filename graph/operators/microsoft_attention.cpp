@@ -69,7 +69,8 @@ void refuse(const InferContext& c, int input, const char* what) {
 }
 std::int64_t heads_of(const InferContext& c, const char* attribute = "num_heads") {
   const std::int64_t heads = c.attributes().integer(attribute);
-  if (heads < 1) c.fail(attribute, " is ", heads, ", expected 1 or more");
+  constexpr std::int64_t most = 1 << 16;
+  if (heads < 1 || heads > most) c.fail(attribute, " is ", heads, ", expected 1 to ", most);
   return heads;
 }
 void expect_divided(const InferContext& c, std::int64_t size, std::int64_t heads) {
@@ -205,6 +206,7 @@ void infer_multi_head(InferContext& c) {
   if (c.has_input(3)) expect_shape(c, 3, Shape{2 * heads * width + heads * v[3]});
   if (c.has_input(6) != c.has_input(7)) c.fail("past_key and past_value are given together or not at all");
   if (c.has_input(6)) {
+    for (const int i : {6, 7}) expect_rank(c, i, 4);
     if (c.shape(6) != with_dim(k, 2, c.shape(6)[2]) || c.shape(7) != with_dim(v, 2, c.shape(6)[2])) c.fail("past_key is ", c.shape(6), ", past_value is ", c.shape(7), ", which do not continue ", k, " and ", v);
     v[2] = k[2] += c.shape(6)[2];
   }

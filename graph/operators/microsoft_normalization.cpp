@@ -101,7 +101,7 @@ void infer_embed(InferContext& c) {
   const Shape& x = c.shape(ids);
   expect_rank(c, ids, 2);
   const Shape table = c.shape(words);
-  expect_rank(c, words, 2);
+  for (const int i : {words, places}) expect_rank(c, i, 2);
   for (const int i : {places, kinds})
     if (c.has_input(i) && (c.shape(i).rank() != 2 || c.shape(i)[1] != table[1])) c.fail("input ", i, " is ", c.shape(i), ", expected rows of ", table[1]);
   if (c.has_input(segments) != c.has_input(kinds)) c.fail("segment_ids and segment_embedding are given together or not at all");

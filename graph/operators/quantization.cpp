@@ -24,11 +24,12 @@ DType attribute_type(InferContext& c, const char* name, DType absent) {
 void infer_granularity(InferContext& c) {
   const Shape &x = c.shape(0), &scale = c.shape(1);
   Attributes& a = c.node().attributes;
-  const std::int64_t block = a.integer("block_size", 0);
+  std::int64_t block = a.integer("block_size", 0);
   if (block < 0) c.fail("block_size is ", block, ", expected 0 or more");
-  a.set("block_size", block);
   const bool lone = scale.elements() == 1 && scale.rank() <= 1;
   const int axis = lone ? 0 : axis_of(c, a.integer("axis", 1), x.rank());
+  if (!lone) block = std::min(block, std::max<std::int64_t>(1, x[axis]));  // a longer one is one
+  a.set("block_size", block);
   a.set("axis", std::int64_t{axis});
   if (c.has_input(2) && c.shape(2) != scale && !(lone && c.shape(2).elements() == 1)) c.fail("the zero point is ", c.shape(2), ", expected the scale's shape ", scale);
   if (lone) return;

@@ -153,8 +153,8 @@ void take_classes(Labels& l, const Pair& models, const CompileOptions& o, ValueI
       fail(ExitCode::usage, "option class_axis ", *o.class_axis, ": the softmax of '", v.name, "' ", v.type, " is over axis ", s.axis);
   }
   l.classes = l.scores[l.axis];
-  if (l.classes == 1 && l.kind == OutputKind::plain && !o.class_axis)
-    fail(ExitCode::usage, "loss softmax-cross-entropy needs scores of several classes, '", v.name, "' is ", v.type, ": option loss mse is for numbers, binary-cross-entropy for yes and no");
+  if (l.classes == 1 && l.kind == OutputKind::plain)
+    l.assumed = concat("'", v.name, "' ", v.type, " holds scores of one class alone, of which softmax-cross-entropy is always 0; option loss mse is for numbers, binary-cross-entropy for yes and no");
   if (o.dense_labels)
     l.sample = TensorType{v.type.dtype, l.scores};
   else

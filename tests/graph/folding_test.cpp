@@ -50,6 +50,7 @@ TEST(Folding, GivesTheseValues) {
       {"Neg", {ints({3, INT64_MIN})}, {}, {ints({-3, INT64_MIN})}},
       {"Floor", {floats({1.5F, -1.5F})}, {}, {floats({1, -2})}},
       {"Round", {floats({0.5F, 1.5F, 2.5F})}, {}, {floats({0, 2, 2})}},
+      {"QuantizeLevels", {floats({0.5F, 3, 9, -9}), floats({1, 2, 2, 2})}, {{"min", -1.0F}, {"max", 3.0F}}, {floats({0, 2, 3, -1})}},
       {"Sqrt", {floats({9})}, {}, {floats({3})}},
       {"Equal", {ints({1, 2}), ints({2})}, {}, {Tensor::of<bool>(Shape{2}, {false, true})}},
       {"Less", {floats({1, 2}), floats({2})}, {}, {Tensor::of<bool>(Shape{2}, {true, false})}},

@@ -20,6 +20,8 @@ const Row rows[] = {
     {"Relu", {"f[2]"}, {}, {"ReluBackward(dy0, y0)"}},
     {"Clip", {"f[2]"}, {{"min", 0.0F}}, {"ClipBackward(dy0, y0)"}},
     {"Floor", {"f[2]"}, {}, {"-"}},
+    {"QuantizeLevels", {"f[2]", "f[2]"}, {{"min", 0.0F}, {"max", 5.0F}},
+     {"Div(ClipBackward(dy0, Round(Div(x0, x1))), x1)", "Neg(Mul(Div(ClipBackward(dy0, Round(Div(x0, x1))), x1), Div(x0, x1)))"}},
     {"Sqrt", {"f[2]"}, {}, {"Div(Mul(dy0, 0.5), y0)"}},
     {"Add", {"f[2,3]", "f[3]"}, {}, {"dy0", "Reshape(ReduceSum(dy0))"}},
     {"Sub", {"f[1]", "f[3]"}, {}, {"ReduceSum(dy0)", "Neg(dy0)"}},

@@ -64,6 +64,12 @@ const Row rows[] = {
     {"all steps", "RecurrentTraining", {"f[7,2,24]", "f[2,12,3]", "f[2,2,3]", "-", "s[2]"}, {{"cell", std::string("LSTM")}, {"direction", std::string("bidirectional")}}, {"f[7,2,2,3]", "f[2,2,3]", "f[2,2,3]", "f[2,7,2,18]"}},
     {"their gradients", "RecurrentBackward", {"f[1,9,3]", "f[1,7,2,15]", "-", "f[7,1,2,3]"}, {{"cell", std::string("GRU")}}, {"f[7,2,9]", "f[1,2,3]", "f[1,9,3]", "f[1,3]"}},
     {"a triangle", "Trilu", {"f[2,3,4]"}, {{"k", I{1}}}, {"f[2,3,4]"}},
+    {"by columns", "DequantizeLinear", {"s[3,4]", "f[4]"}, {{"axis", I{-1}}}, {"f[3,4]"}},
+    {"by blocks, the last a part", "DequantizeLinear", {"s[3,5]", "f[3,3]"}, {{"axis", I{1}}, {"block_size", I{2}}}, {"f[3,5]"}},
+    {"to 16 bits", "QuantizeLinear", {"f[3,4]", "f[]"}, {{"output_dtype", I{5}}}, {"int16[3,4]"}},
+    {"heads apart, and some of the numbers", "RotaryEmbedding", {"f[2,3,5,8]", "f[9,2]", "f[9,2]", "i[2,5]"}, {{"rotary_embedding_dim", I{4}}}, {"f[2,3,5,8]"}},
+    {"a state of keys by values", "LinearAttention", {"f[2,5,12]", "f[2,5,6]", "f[2,5,8]", "-", "f[2,5,2]", "f[2,5,1]"}, {{"q_num_heads", I{4}}, {"kv_num_heads", I{2}}}, {"f[2,5,16]", "f[2,2,3,4]"}},
+    {"what came before", "CausalConvWithState", {"f[2,3,7]", "f[3,1,4]"}, {}, {"f[2,3,7]", "f[2,3,3]"}},
     {"what is no number", "IsNaN", {"f[2,3]"}, {}, {"b[2,3]"}},
     {"running statistics", "BatchNormalization", {"f[2,3,4]", "f[3]", "f[3]", "f[3]", "f[3]"}, {}, {"f[2,3,4]"}},
     {"training outputs", "BatchNormalizationTraining", {"f[2,3,4]", "f[3]", "f[3]"}, {{"epsilon", 1e-5F}}, {"f[2,3,4]", "f[3]", "f[3]", "u[0]"}},
@@ -332,6 +338,14 @@ TEST(ShapeRules, SayWhatIsWrong) {
       {"RNN", {"f[7,2,5]", "f[1,3,5]", "f[1,3,3]"}, {{"clip", -1.0F}}, 1, "clip is -1, expected a positive number"},
       {"RNN", {"f[7,2,5]", "f[1,3,5]", "f[1,3,3]"}, {{"layout", I{2}}}, 1, "layout is 2, expected 0 or 1"},
       {"SgdUpdate", {"f[8]", "f[2]", "f[2]"}, {{"tensors", I{2}}}, 2, "expected 5 and 2"},
+      {"QuantizeLinear", {"f[3,4]", "f[3]"}, {{"axis", I{1}}}, 1, "the scale is [3], expected one number, or 4 along axis 1 of [3,4]"},
+      {"QuantizeLinear", {"f[3,4]", "f[]"}, {{"output_dtype", I{22}}}, 1, "4 bits and floats of 8 are not supported"},
+      {"DequantizeLinear", {"s[3,5]", "f[3,2]"}, {{"axis", I{1}}, {"block_size", I{2}}}, 1, "expected [3,3] for blocks of 2 along axis 1"},
+      {"DequantizeLinear", {"s[3,5]", "f[]", "s[5]"}, {}, 1, "the zero point is [5], expected the scale's shape []"},
+      {"MatMulInteger", {"u[3,4]", "u[4,2]", "u[5]"}, {}, 1, "expected one number or 3"},
+      {"RotaryEmbedding", {"f[2,5,8]", "f[9,2]", "f[9,2]", "i[2,5]"}, {{"num_heads", I{3}}}, 1, "num_heads is 3, which does not divide the last axis of [2,5,8]"},
+      {"LinearAttention", {"f[2,5,4]", "f[2,5,4]", "f[2,5,4]"}, {{"q_num_heads", I{2}}, {"kv_num_heads", I{2}}}, 1, "update_rule gated_delta wants a decay"},
+      {"SwiGLU", {"f[2,4]", "f[4]"}, {}, 1, "input 1 is float32[4], expected shape [2,4]"},
   };
   for (const FailureRow& row : failures) {
     SCOPED_TRACE(concat(row.op, ": ", row.message));

@@ -154,6 +154,14 @@ const Row rows[] = {
     {"samples_resized", "N,3", [](Model& m) { m.add(float_tensor("s", {2}, {2, 1})).add(node("Resize", {"x", "", "s"}, {"y"})); }, "", "it resizes axis 0 of [11,3], which holds the samples"},
     {"samples_padded", "N,3", [](Model& m) { m.add(int_tensor("p", {4}, {1, 0, 0, 0})).add(node("Pad", {"x", "p"}, {"y"})); }, "", "it pads axis 0 of [11,3], which holds the samples"},
     {"samples_as_channels", "N,3,4,4", [](Model& m) { transpose(m, "x", "t", {1, 0, 2, 3}); m.add(node("GlobalAveragePool", {"t"}, {"y"})); }, "", "the samples lie along axis 1, which it works on as a whole; its samples come from 'x' [11,3,4,4], Transpose 'node_t' [3,11,4,4]; shapes are for 11 samples"},
+    {"scales_by_samples", "3,4", [](Model& m) { m.add(float_tensor("s", {3}, {1, 2, 3})).add(node("QuantizeLinear", {"x", "s"}, {"q"}, {{"axis", std::int64_t{0}}})).add(node("DequantizeLinear", {"q", "s"}, {"y"}, {{"axis", std::int64_t{0}}})); }, "", "its scales are different along axis 0, which holds the samples"},
+    {"scales_by_columns", "3,4", [](Model& m) { m.add(float_tensor("s", {4}, {1, 2, 3, 4})).add(node("QuantizeLinear", {"x", "s"}, {"q"}, {{"axis", std::int64_t{1}}})).add(node("DequantizeLinear", {"q", "s"}, {"y"}, {{"axis", std::int64_t{1}}})); }, "q", "[4,4]"},
+    {"a_scale_of_all_samples", "N,4", [](Model& m) { m.add(node("DynamicQuantizeLinear", {"x"}, {"q", "s", "z"})).add(node("DequantizeLinear", {"q", "s", "z"}, {"y"})); }, "", "its scale is that of all samples together"},
+    {"positions_of_one", "1,5,8", [](Model& m) { m.add(filled_tensor("c", {9, 2})).add(filled_tensor("s", {9, 2})).add(int_tensor("p", {1, 5}, {0, 1, 2, 3, 4})).add(node("RotaryEmbedding", {"x", "p", "c", "s"}, {"y"}, {{"num_heads", std::int64_t{2}}}, "com.microsoft")); }, "y", "[4,5,8]"},
+    {"positions_of_two", "2,5,8", [](Model& m) { m.add(filled_tensor("c", {9, 2})).add(filled_tensor("s", {9, 2})).add(int_tensor("p", {2, 5}, {0, 1, 2, 3, 4, 0, 1, 2, 3, 4})).add(node("RotaryEmbedding", {"x", "p", "c", "s"}, {"y"}, {{"num_heads", std::int64_t{2}}}, "com.microsoft")); }, "y", "[4,5,8]"},
+    {"heads_of_packed_weights", "2,5,8", [](Model& m) { m.add(filled_tensor("w", {8, 24})).add(filled_tensor("b", {24})).add(node("Attention", {"x", "w", "b"}, {"y"}, {{"num_heads", std::int64_t{2}}}, "com.microsoft")); }, "y", "[4,5,8]"},
+    {"rows_of_features", "2,3", [](Model& m) { m.add(node("Scaler", {"x"}, {"y"}, {{"offset", std::vector<float>{1, 2, 3}}}, "ai.onnx.ml")); }, "y", "[4,3]"},
+    {"rows_by_their_sum", "N,3", [](Model& m) { transpose(m, "x", "t", {1, 0}); m.add(node("Normalizer", {"t"}, {"y"}, {{"norm", std::string("L1")}}, "ai.onnx.ml")); }, "", "the samples lie along axis 1, its features"},
     {"normalised_over_samples", "N,3,4,4", one("MeanVarianceNormalization", {}), "", "it normalises axis 0, which holds the samples"},
 };
 // clang-format on

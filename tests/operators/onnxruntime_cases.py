@@ -221,6 +221,41 @@ def tables(folder):
     one("regressor_bare", "LinearRegressor", [x], coefficients=[1.0, 2.0, 3.0])
 
 
+def integers(folder):
+    """What exporters compute of counts, lengths and masks, where ONNX's own tests have floats alone."""
+    for dtype in (np.int32, np.int64):
+        def one(name, op, operands, opset=17, **more):
+            case(folder, f"{name}_{np.dtype(dtype).name}", "", op, operands, opset=opset, **more)
+
+        def numbers(*shape):
+            return random.integers(-9, 10, shape).astype(dtype)
+
+        for reduce in ("ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceMean"):
+            axes = {} if reduce == "ReduceSum" else {"axes": [1]}
+            operands = [numbers(3, 4)] + ([Known(i64([1]))] if reduce == "ReduceSum" else [])
+            one(reduce.lower(), reduce, operands, keepdims=0, **axes)
+        one("argmax", "ArgMax", [numbers(3, 5)], axis=1)
+        one("matmul", "MatMul", [numbers(2, 3, 4), numbers(4, 5)])
+        one("clip", "Clip", [numbers(3, 4), Known(np.array(-3, dtype)), Known(np.array(4, dtype))])
+        one("max_of_three", "Max", [numbers(3, 4), numbers(4), numbers(3, 1)])
+        one("sign", "Sign", [numbers(3, 4)])
+        one("mod", "Mod", [numbers(3, 4), np.array([3, -2, 5, 7], dtype)])
+        one("div", "Div", [numbers(3, 4), np.array([3, -2, 5, 7], dtype)])
+        one("pow", "Pow", [numbers(3, 4), np.array([0, 1, 2, 3], dtype)])
+        one("pad", "Pad", [numbers(2, 3), Known(i64([1, 0, 0, 2])), Known(np.array(7, dtype))])
+        one("tile", "Tile", [numbers(2, 3), Known(i64([2, 1]))])
+        one("where", "Where", [np.array([True, False, True]), numbers(2, 3), numbers(3)])
+        one("equal", "Equal", [numbers(3, 4), numbers(4)])
+        one("to_bool", "Cast", [np.array([[0, 2, -1], [1, 0, 0]], dtype)], to=TensorProto.BOOL)
+        one("from_bool", "Cast", [np.array([[True, False]])], to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+    flags = [random.integers(0, 2, s).astype(bool) for s in ((2, 3), (3,))]
+    for op in ("And", "Or", "Xor", "Equal"):
+        case(folder, op.lower() + "_of_booleans", "", op, flags)
+    case(folder, "not_of_booleans", "", "Not", flags[:1])
+    case(folder, "expand_of_booleans", "", "Expand", [flags[1], Known(i64([2, 3]))])
+    case(folder, "concat_of_booleans", "", "Concat", [flags[0], flags[0]], axis=1)
+
+
 if __name__ == "__main__":
-    for group in (fused, attention, tables):
+    for group in (fused, attention, tables, integers):
         group(sys.argv[1])

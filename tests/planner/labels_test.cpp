@@ -171,6 +171,24 @@ TEST(Labels, AnAssumedAxisIsSaid) {
   EXPECT_EQ(labels_of(source_of(images), options_of(images)).assumed, "");
 }
 
+TEST(Labels, ScoresOfOneClassAreSaid) {
+  const Row row{"", {1}, same, ce, {}, false, ""};
+  EXPECT_EQ(labels_of(source_of(row), options_of(row)).assumed,
+            "'y' float32[4,1] holds scores of one class alone, of which softmax-cross-entropy is always 0; option loss mse is for numbers, binary-cross-entropy for yes and no");
+}
+
+// As classifiers have it that give the class before the scores.
+TEST(Labels, IntegersAreNoScores) {
+  Graph graph;
+  const ValueId x = graph.add_input("x", {DType::float32, {4, 3}});
+  const ValueId best = graph[graph.add_node(*find_operator("ArgMax"), "best", {{"axis", std::int64_t{1}}}, {x}, 1)].outputs[0];
+  const ValueId y = graph[graph.add_node(*find_operator("Relu"), "y", {}, {x}, 1)].outputs[0];
+  graph.outputs = {best, y};
+  EXPECT_EQ(loss_value(graph, {}), y);
+  graph.outputs = {best};
+  EXPECT_EQ(loss_value(graph, {}), best);
+}
+
 TEST(Labels, TheLossMayStandOnAnyValue) {
   const Row row{"", {6}, mean, ce, {}, false, ""};
   CompileOptions o = options_of(row);
