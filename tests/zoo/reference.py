@@ -5,9 +5,7 @@ import numpy
 import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
-
-from row import Call  # noqa: F401  puts tests/exports on the path
-from architecture import as_exported
+from torch.overrides import TorchFunctionMode
 
 STEPS, BATCH = 3, 4
 
@@ -62,12 +60,51 @@ def fuse(layer, norm):
     norm.train = lambda mode=True: norm
 
 
+class Weights(TorchFunctionMode):
+    """Counts the layers' weights that are computed, and puts those of `known` (by their number) in their place."""
+
+    FUNCTIONS = {nn.functional.conv1d: 1, nn.functional.conv2d: 1, nn.functional.conv3d: 1, nn.functional.linear: 1, nn.functional.batch_norm: 3}
+
+    def __init__(self, known, seen=None):
+        super().__init__()
+        self.known, self.seen, self.count = known, seen, 0
+
+    def __torch_function__(self, function, types, arguments=(), options=None):
+        arguments, options, place = list(arguments), dict(options or {}), self.FUNCTIONS.get(function)
+        if place is not None:
+            where, key = (options, "weight") if "weight" in options else (arguments, place)
+            weight = where[key] if where is options or len(arguments) > place else None
+            if weight is not None and weight.requires_grad and not weight.is_leaf:
+                number = str(self.count)
+                self.count += 1
+                if self.seen is not None:
+                    self.seen[number] = weight
+                if number in self.known:
+                    where[key] = self.known[number]
+        return function(*arguments, **options)
+
+
+class WithoutFormulas(nn.Module):
+    """A model of which the exporter computed what does not depend on the input: weights behind formulas are weights."""
+
+    def __init__(self, model, inputs, present):
+        super().__init__()
+        self.model, seen = model, {}
+        with Weights({}, seen):
+            model(*inputs)
+        self.weights = nn.ParameterDict({n: nn.Parameter(w.detach().clone()) for n, w in seen.items() if present(w)})
+
+    def forward(self, *inputs):
+        with Weights(self.weights):
+            return self.model(*inputs)
+
+
 def as_in_file(row, tensors):
     """The row's model with what the exporter computed: normalizations that became part of layers, weights behind formulas."""
-    model, present = row.model().eval(), holds(tensors)
-    for layer, norm in fused_pairs(model, row.data(2)[0].values(), present):
+    model, present, inputs = row.model().eval(), holds(tensors), row.data(2)[0].values()
+    for layer, norm in fused_pairs(model, inputs, present):
         fuse(layer, norm)
-    return as_exported(model, present)
+    return WithoutFormulas(model, inputs, present)
 
 
 def steps(row, model, inputs, labels, count, rate):

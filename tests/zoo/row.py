@@ -7,6 +7,7 @@ from typing import Callable
 
 import torch
 from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "exports"))
 from architecture import Call, Values  # noqa: E402, F401
@@ -47,7 +48,9 @@ class Row:
     class_axis: int = -1             # of the output; images of classes have 1
     dims: str = ""                   # sizes of symbolic dimensions other than the batch, as --dim takes them
     options: tuple = ()              # for the program: what a file cannot say
-    only: tuple = ()                 # exporters that can write it; none: all
+    calibrated: bool = False         # give normalizations the statistics of a batch: without them deep branches overflow
+    variants: tuple = ()             # that an exporter other than PyTorch's writes
+    write: Callable = None           # (row, opset, batch, path): that exporter
 
     @property
     def loss(self):
@@ -67,7 +70,11 @@ class Row:
             for name, buffer in model.named_buffers():
                 if name.endswith(("running_mean", "running_var")):
                     buffer.add_(0.2 * torch.rand_like(buffer))
+        if self.calibrated:
+            self.calibrate(model)
         for module in model.modules():
+            if isinstance(module, nn.Embedding):
+                module.padding_idx = None  # PyTorch's alone: no file says that a row has no gradient
             if type(module).__name__.startswith(("Dropout", "AlphaDropout")):
                 module.p = 0.0
             if type(module).__name__ == "DropPath":
@@ -75,6 +82,16 @@ class Row:
             if type(module).__name__ == "StochasticDepth":
                 module.p = 0.0
         return model
+
+    def calibrate(self, model):
+        norms = [m for m in model.modules() if isinstance(m, _BatchNorm)]
+        kept = [m.momentum for m in norms]
+        for m in norms:
+            m.momentum = 1.0
+        with torch.no_grad():
+            model.train()(*self.data(8)[0].values())
+        for m, momentum in zip(norms, kept):
+            m.momentum = momentum
 
     def data(self, batch):
         generator = torch.Generator().manual_seed(self.seed() + 1)

@@ -59,12 +59,17 @@ def main():
     a = p.parse_args()
     torch.set_num_threads(1)
     rows, absent = zoo.load(a.family or zoo.FAMILIES)
+    done = set()
+    if a.results and a.results.exists():
+        done = {f"{r['name']}.{r['variant']}" for r in map(json.loads, a.results.read_text().splitlines())}
     first = next(iter(rows.values()))
     reference.reference(first, {})  # what PyTorch loads when it is first used it loads once for all
     for name in zoo.variants(rows) if not a.variants else [f"{r}.{v}" for r in rows for v in a.variants.split(",")]:
         if not any(fnmatch.fnmatch(name, q) for q in a.patterns):
             continue
         row, variant = name.split(".", 1)
+        if name in done:
+            continue
         if a.only_exported and not (a.exports / f"{name}.onnx").exists():
             continue
         start = time.time()

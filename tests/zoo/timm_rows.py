@@ -65,6 +65,7 @@ BY_CLASS = {
     "mvitv2": (64, lambda: mvitv2.MultiScaleVit(mvitv2.MultiScaleVitCfg(depths=(1, 1, 1), embed_dim=(24, 48, 96), num_heads=(1, 2, 4)), (64, 64),
                                                 num_classes=10)),
 }
-ROWS = [Row(f"timm_{name}", "timm", partial(timm.create_model, name, num_classes=10, **options), {"x": image(size)})
+BRANCHED = ("repvgg_a0", "mobileone_s0", "fastvit_t8", "repghostnet_050", "repvit_m0_9")
+ROWS = [Row(f"timm_{name}", "timm", partial(timm.create_model, name, num_classes=10, **options), {"x": image(size)}, calibrated=name in BRANCHED)
         for name, (size, options) in MODELS.items()] + [
     Row(f"timm_{name}", "timm", make, {"x": image(size)}) for name, (size, make) in BY_CLASS.items()]

@@ -2,7 +2,7 @@
 
 A variant is NAME.EXPORTER.BATCH.
 EXPORTER: dynamo18, dynamo20, dynamo23 (eval(), of that opset), train17 (TorchScript in training mode, nothing folded), eval13 and
-eval17 (TorchScript in inference mode, constants folded).
+eval17 (TorchScript in inference mode, constants folded), tf2onnx13 and tf2onnx18, skl2onnx13 and skl2onnx17.
 BATCH: dyn (symbolic, traced with 2 samples), b2 (the batch is 2)."""
 import contextlib
 import importlib
@@ -17,7 +17,7 @@ import torch
 DEFAULT = "dynamo18.dyn"
 ROTATING = ("eval17.b2", "train17.dyn", "dynamo23.dyn", "eval13.dyn", "dynamo20.b2")
 TRACED = 2
-FAMILIES = ("small", "torchvision", "timm", "transformers")
+FAMILIES = ("small", "torchvision", "timm", "transformers", "keras", "sklearn")
 
 
 def load(families=FAMILIES):
@@ -37,8 +37,7 @@ def variants(rows):
     """Of each row its default export and one that its place in the list says."""
     names = []
     for i, row in enumerate(rows.values()):
-        second = [ROTATING[(i + k) % len(ROTATING)] for k in range(len(ROTATING))]
-        names += [f"{row.name}.{v}" for v in (DEFAULT, second[0])]
+        names += [f"{row.name}.{v}" for v in row.variants or (DEFAULT, ROTATING[i % len(ROTATING)])]
     return names
 
 
@@ -53,6 +52,9 @@ def silence():
 def export(row, exporter, batch, path):
     """Writes the export; raises what PyTorch's exporter raises."""
     kind, opset, dynamic = exporter.rstrip("0123456789"), int(exporter[-2:]), batch == "dyn"
+    if row.write:
+        row.write(row, opset, batch, path)
+        return
     model = row.model()
     inputs = row.data(TRACED)[0]
     common = {"input_names": list(inputs), "output_names": ["y"], "opset_version": opset}
