@@ -13,6 +13,7 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "exports"))
 from architecture import Call, Values  # noqa: E402, F401
 
 CLASSES = Values((), below=10)
+UNFOLDED = ("plain18.dyn", "train17.dyn")  # variants of rows whose weights stand in formulas, which other exports hold computed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,8 +50,8 @@ class Row:
     dims: str = ""                   # sizes of symbolic dimensions other than the batch, as --dim takes them
     options: tuple = ()              # for the program: what a file cannot say
     calibrated: bool = False         # give normalizations the statistics of a batch: without them deep branches overflow
-    variants: tuple = ()             # that an exporter other than PyTorch's writes
-    write: Callable = None           # (row, opset, batch, path): that exporter
+    variants: tuple = ()             # in place of the usual ones
+    write: Callable = None           # (row, opset, batch, path): an exporter other than PyTorch's
 
     @property
     def loss(self):
@@ -66,7 +67,8 @@ class Row:
         model = self.make()
         with torch.no_grad():
             for p in model.parameters():
-                p.add_(0.02 * torch.randn_like(p))
+                if p.requires_grad:  # what does not learn may be a table of sines, which is known by its values
+                    p.add_(0.02 * torch.randn_like(p))
             for name, buffer in model.named_buffers():
                 if name.endswith(("running_mean", "running_var")):
                     buffer.add_(0.2 * torch.rand_like(buffer))

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from row import Call, Row, Uniform, Values
+from row import UNFOLDED, Call, Row, Uniform, Values
 
 FEW = Values((), below=4)
 TABLE = {"x": Values((12,))}
@@ -320,21 +320,21 @@ ROWS = [
                                        encoder=nn.TransformerEncoderLayer(16, 2, 32, 0.0, batch_first=True)), MIXED, Values((), below=2)),
     row("tab_net", lambda: Call(tab_net, norm=nn.BatchNorm1d(12), choose=each(lambda: nn.Linear(12, 12)), gate=each(lambda: nn.Linear(12, 16)), head=nn.Linear(8, 4))),
     row("n_beats", lambda: Call(n_beats, blocks=each(lambda: layers(12, 16, 16)), backs=each(lambda: nn.Linear(16, 12)), aheads=each(lambda: nn.Linear(16, 4))), None, Values((4,))),
-    row("n_beats_trend", lambda: Call(n_beats_trend, net=layers(12, 16, 3)), None, Values((4,))),
+    row("n_beats_trend", lambda: Call(n_beats_trend, net=layers(12, 16, 3)), None, Values((4,)), variants=UNFOLDED),
     row("kan", lambda: Call(kan, splines=nn.ModuleList([nn.Linear(12 * 8, 6, False), nn.Linear(6 * 8, 4, False)]), bases=nn.ModuleList([nn.Linear(12, 6), nn.Linear(6, 4)]))),
     row("neural_ode", lambda: Call(neural_ode, f=layers(12, 16, 12, act=nn.Tanh), head=nn.Linear(12, 4))),
     row("real_nvp", lambda: Call(real_nvp, nets=each(lambda: layers(6, 16, 12))), None, None),
     row("glow", lambda: Call(glow, shift=nn.Parameter(torch.randn(1, 4, 1, 1) * 0.1), scale=nn.Parameter(torch.randn(1, 4, 1, 1) * 0.1),
-                             turn=nn.Parameter(torch.linalg.qr(torch.randn(4, 4))[0]), net=nn.Conv2d(2, 4, 3, padding=1)), {"x": Values((4, 8, 8))}, None, rate=0.0001),
+                             turn=nn.Parameter(torch.linalg.qr(torch.randn(4, 4))[0]), net=nn.Conv2d(2, 4, 3, padding=1)), {"x": Values((4, 8, 8))}, None, rate=0.0001, variants=UNFOLDED),
     row("deep_q", lambda: Call(deep_q, net=layers(12, 16, 16), advantage=nn.Linear(16, 4), value=nn.Linear(16, 1)), None, Values((4,))),
     row("gaussian_policy", lambda: Two(gaussian_policy, net=layers(12, 16, 16, act=nn.Tanh), mean=nn.Linear(16, 2), log_deviation=nn.Parameter(torch.randn(2) * 0.1)),
-        {"x": Values((12,)), "action": Values((2,))}, Values((1,)), rate=0.001),
+        {"x": Values((12,)), "action": Values((2,))}, Values((1,)), rate=0.001, variants=UNFOLDED),
     row("hyper_network", lambda: Two(hyper_network, make=nn.Linear(3, 48), bias=nn.Parameter(torch.randn(4))), {"x": Values((12,)), "task": Values((3,))}),
     row("maxout", lambda: Call(maxout, wide=nn.Linear(12, 24), head=nn.Linear(8, 4))),
     row("rbf", lambda: Call(rbf, centres=nn.Parameter(torch.randn(6, 12)), gamma=nn.Parameter(torch.tensor(-2.5)), head=nn.Linear(6, 4))),
     row("siren", lambda: Call(physics, first=nn.Linear(2, 16), second=nn.Linear(16, 16), third=nn.Linear(16, 1)), {"x": Uniform((2,))}, Values((1,))),
     row("nerf", lambda: Call(nerf, first=layers(24, 16, 16), second=layers(40, 16, 4)), {"x": Uniform((3,))}, Uniform((4,))),
-    row("soft_tree", lambda: Call(decision_tree, split=nn.Linear(12, 3), leaves=nn.Parameter(torch.randn(4, 4)))),
+    row("soft_tree", lambda: Call(decision_tree, split=nn.Linear(12, 3), leaves=nn.Parameter(torch.randn(4, 4))), variants=UNFOLDED),
     row("mixture_density", lambda: Call(mixture_density, net=layers(12, 16), shares=nn.Linear(16, 3), mean=nn.Linear(16, 3), deviation=nn.Linear(16, 3)), None, None),
     row("actor_critic", lambda: Call(actor_critic, net=layers(12, 16, 16), actor=nn.Linear(16, 3), critic=nn.Linear(16, 1)), None, Values((4,))),
 ]

@@ -1,7 +1,7 @@
 """The zoo's rows and their variants, and how a row is exported.
 
 A variant is NAME.EXPORTER.BATCH.
-EXPORTER: dynamo18, dynamo20, dynamo23 (eval(), of that opset), train17 (TorchScript in training mode, nothing folded), eval13 and
+EXPORTER: dynamo18, dynamo20, dynamo23 (eval(), of that opset), plain18 (as dynamo18, but nothing is computed), train17 (TorchScript in training mode, nothing folded), eval13 and
 eval17 (TorchScript in inference mode, constants folded), tf2onnx13 and tf2onnx18, skl2onnx13 and skl2onnx17.
 BATCH: dyn (symbolic, traced with 2 samples), b2 (the batch is 2)."""
 import contextlib
@@ -33,11 +33,12 @@ def load(families=FAMILIES):
     return rows, absent
 
 
-def variants(rows):
-    """Of each row its default export and one that its place in the list says."""
+def variants(rows, sample=False):
+    """Of each row its default export and one that its place in the list says; as a sample one of these, in turn."""
     names = []
     for i, row in enumerate(rows.values()):
-        names += [f"{row.name}.{v}" for v in row.variants or (DEFAULT, ROTATING[i % len(ROTATING)])]
+        both = row.variants or (DEFAULT, ROTATING[i % len(ROTATING)])
+        names += [f"{row.name}.{v}" for v in (both[i // 2 % 2:][:1] if sample else both)]
     return names
 
 
@@ -59,12 +60,12 @@ def export(row, exporter, batch, path):
     inputs = row.data(TRACED)[0]
     common = {"input_names": list(inputs), "output_names": ["y"], "opset_version": opset}
     with silence():
-        if kind == "dynamo":
+        if kind in ("dynamo", "plain"):
             shapes = tuple({0: torch.export.Dim("batch")} for _ in inputs) if dynamic else None
             if shapes and any(p.kind == inspect.Parameter.VAR_POSITIONAL for p in inspect.signature(model.forward).parameters.values()):
                 shapes = (shapes,)
             torch.onnx.export(model.eval(), tuple(inputs.values()), str(path), dynamo=True, dynamic_shapes=shapes,
-                              external_data=False, **common)
+                              external_data=False, optimize=kind == "dynamo", **common)
             return
         training = kind == "train"
         axes = {name: {0: "batch"} for name in [*inputs, "y"]} if dynamic else None
