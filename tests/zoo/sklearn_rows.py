@@ -85,9 +85,9 @@ def mlp(kind):
     return kind(hidden_layer_sizes=(8, 8), max_iter=3, random_state=1)
 
 
-def row(name, parts, before=None, regression=False):
-    labels, options = (Values((1,)), ()) if regression else (Values((), below=KINDS), ("--loss-on", "probabilities"))
-    return Row(f"sklearn_{name}", "sklearn", lambda: Estimator(fitted(*parts), before), {"x": Values((WIDTH,))}, labels, options=options,
+def row(name, parts, before=None, regression=False, options=()):
+    labels, loss = (Values((1,)), ()) if regression else (Values((), below=KINDS), ("--loss-on", "probabilities"))
+    return Row(f"sklearn_{name}", "sklearn", lambda: Estimator(fitted(*parts), before), {"x": Values((WIDTH,))}, labels, options=(*loss, *options),
                variants=VARIANTS, write=write)
 
 
@@ -100,5 +100,5 @@ ROWS = [
     row("standard_scaler_mlp", [StandardScaler(), mlp(MLPClassifier)], standard),
     row("min_max_scaler_mlp", [MinMaxScaler(), mlp(MLPClassifier)], min_max),
     row("normalizer_logistic", [Normalizer(), LogisticRegression(max_iter=5)], unit),
-    row("pca_mlp", [PCA(whiten=False), mlp(MLPRegressor)], principal, True),
+    row("pca_mlp", [PCA(whiten=False), mlp(MLPRegressor)], principal, True, ("--constant", "transform_matrix,mean")),  # fitted before, not trained
 ]

@@ -1,12 +1,12 @@
 """Asks PyTorch and ONNX Runtime what they make of the zoo's architectures, and tandem of their exports.
 
-survey.py [--family NAME]... [--sample] [--variants LIST] [--steps N] [--exports FOLDER] [--results FILE [--table FILE]] [PATTERN...]
+survey.py [--family NAME]... [--sample | --parity] [--variants LIST] [--exports FOLDER] [--results FILE [--table FILE]] [PATTERN...]
 
 For each NAME.VARIANT (zoo.py says which there are) that fits a pattern, as in a shell: it is exported; the program that TANDEM
-names plans it and trains it; its first loss, the norm of its first gradient and the losses of three steps (--steps) are compared
+names plans it and trains it; its first loss, the norm of its first gradient and the losses of three steps are compared
 with PyTorch's from the same weights and batches (1e-4 of them; PyTorch's float64 tells how well float32 can do), and the trained
 model's output with ONNX Runtime's (1e-5 of the largest value).
---sample: one variant of each row, in turn. --exports keeps the files there and takes those that are there. --results appends what
+--sample: one variant of each row, in turn. --parity: twenty steps of zoo.PARITY's default exports. --exports keeps the files there and takes those that are there. --results appends what
 was found out to a file, a line of JSON for each, and skips what is in it; --table writes the table of docs/models.md from all of it.
 What is known to fail stands in known.py with its reason; when it passes, that is a failure too.
 Exit code 3: a package is missing, 1: something fails.
@@ -76,7 +76,7 @@ def why_not(result):
 def kept(path):
     """{NAME.VARIANT: result} of a file of results; the last one of each counts."""
     lines = path.read_text().splitlines() if path and path.exists() else ()
-    return {f"{r['name']}.{r['variant']}": r for r in map(json.loads, lines)}
+    return {(f"{r['name']}.{r['variant']}", r["steps"]): r for r in map(json.loads, lines)}
 
 
 def main():
@@ -84,7 +84,7 @@ def main():
     parser.add_argument("--family", action="append", choices=zoo.FAMILIES)
     parser.add_argument("--sample", action="store_true")
     parser.add_argument("--variants", default="")
-    parser.add_argument("--steps", type=int, default=reference.STEPS)
+    parser.add_argument("--parity", action="store_true")
     parser.add_argument("--exports", type=pathlib.Path)
     parser.add_argument("--only-exported", action="store_true", help="pass over what is not in --exports")
     parser.add_argument("--results", type=pathlib.Path)
@@ -96,11 +96,14 @@ def main():
     if arguments.exports:
         arguments.exports.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
+    steps = 20 if arguments.parity else reference.STEPS
     rows, absent = zoo.load(arguments.family or zoo.FAMILIES)
     for family, missing in absent.items():
         print(f"{family}: passed over: {missing}")
     if arguments.family and not rows:
         return 3
+    if arguments.parity:
+        rows, arguments.variants = {n: rows[n] for n in zoo.PARITY if n in rows}, zoo.DEFAULT
     names = [f"{row}.{v}" for row in rows for v in arguments.variants.split(",")] if arguments.variants else zoo.variants(rows, arguments.sample)
     chosen = [n for n in names if any(fnmatch.fnmatch(n, p) for p in arguments.patterns)]
     done = kept(arguments.results)
@@ -109,10 +112,11 @@ def main():
     failures, well = [], 0
     for name in chosen:
         row, variant = name.split(".", 1)
-        if name in done or (arguments.only_exported and not (arguments.exports / f"{name}.onnx").exists()):
+        if (name, steps) in done or (arguments.only_exported and not (arguments.exports / f"{name}.onnx").exists()):
             continue
         start = time.time()
-        result = {"name": row, "family": rows[row].family, "variant": variant, **apart(lambda: trial(rows[row], variant, arguments.exports, arguments.steps))}
+        result = {"name": row, "family": rows[row].family, "variant": variant, "steps": steps}
+        result.update(apart(lambda: trial(rows[row], variant, arguments.exports, steps)))
         why, known = why_not(result), next((reason for pattern, reason in KNOWN if fnmatch.fnmatch(name, pattern)), None)
         if why and known:
             result["known"] = known

@@ -27,7 +27,17 @@ def line(result, why_not):
     return f"| {result['name']} | {result['variant']} | " + " | ".join(cells) + " |"
 
 
+def twenty(results, why_not):
+    """The runs of more than three steps."""
+    out = "\n## Twenty steps\n\nThe largest relative difference of twenty losses from PyTorch's, from the same weights and batches.\n\n"
+    out += "| architecture | export | steps | why not |\n|---|---|---|---|\n"
+    for r in results:
+        out += f"| {r['name']} | {r['variant']} | {size(r, 'losses')} | {' '.join(why_not(r).split())[:200]} |\n"
+    return out
+
+
 def text(results, why_not):
+    long, results = [r for r in results if r["steps"] > 3], [r for r in results if r["steps"] == 3]
     results = sorted((r for r in results), key=lambda r: (r["family"], r["name"], not r["variant"].startswith(("dynamo18", "tf2onnx18", "skl2onnx17")), r["variant"]))
     exported = [r for r in results if "not_exported" not in r]
     well = [r for r in exported if not why_not(r)]
@@ -40,4 +50,4 @@ def text(results, why_not):
     for family in dict.fromkeys(r["family"] for r in results):
         out += f"\n## {family}\n\n| architecture | export | imports | trains | loss | gradient | steps | export | samples/s | why not |\n|---|---|---|---|---|---|---|---|---|---|\n"
         out += "".join(line(r, why_not) + "\n" for r in results if r["family"] == family)
-    return out
+    return out + (twenty(long, why_not) if long else "")
