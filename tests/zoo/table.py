@@ -1,5 +1,6 @@
 """docs/models.md from the survey's results."""
 import collections
+import re
 
 HEAD = """# Architectures that were tried
 
@@ -13,6 +14,8 @@ samples/s is the fastest of three steps on one thread of a busy machine: read it
 
 """
 
+WHERE = re.compile(r"tandem \w+: exit code \d+: error: (model '[^']*' cannot be used, \d+ problems?: )?")
+
 
 def size(result, key):
     return f"{result[key]:.0e}" if key in result else ""
@@ -20,7 +23,7 @@ def size(result, key):
 
 def line(result, why_not):
     why = why_not(result)
-    reason = " ".join((result.get("known") or why).split()).replace("|", "\\|")
+    reason = WHERE.sub("", " ".join((result.get("known") or why).split())).replace("|", "\\|")
     reason = reason if len(reason) < 240 else reason[:237] + "..."
     rate = f"{result['samples_per_second']:,.0f}" if "samples_per_second" in result else ""
     cells = ["yes" if result.get("imports") else "no", "yes" if result.get("trains") else "no", *(size(result, k) for k in ("loss", "norm", "losses", "export")), rate, reason]
@@ -32,7 +35,7 @@ def twenty(results, why_not):
     out = "\n## Twenty steps\n\nThe largest relative difference of twenty losses from PyTorch's, from the same weights and batches.\n\n"
     out += "| architecture | export | steps | why not |\n|---|---|---|---|\n"
     for r in results:
-        out += f"| {r['name']} | {r['variant']} | {size(r, 'losses')} | {' '.join(why_not(r).split())[:200]} |\n"
+        out += f"| {r['name']} | {r['variant']} | {size(r, 'losses')} | {WHERE.sub('', ' '.join(why_not(r).split()))[:200]} |\n"
     return out
 
 
