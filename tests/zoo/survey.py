@@ -48,6 +48,8 @@ def apart(work):
     if child == 0:
         os.close(read)
         signal.alarm(LIMIT)
+        for stream in (1, 2):  # exporters print from C++, too
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
         try:
             result = work()
         except BaseException:

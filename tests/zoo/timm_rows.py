@@ -2,6 +2,7 @@
 from functools import partial
 
 import timm
+from timm import layers
 from timm.layers import GatedMlp
 from timm.models import convmixer, focalnet, gcvit, metaformer, mlp_mixer, mvitv2, nest, volo
 
@@ -65,7 +66,18 @@ BY_CLASS = {
     "mvitv2": (64, lambda: mvitv2.MultiScaleVit(mvitv2.MultiScaleVitCfg(depths=(1, 1, 1), embed_dim=(24, 48, 96), num_heads=(1, 2, 4)), (64, 64),
                                                 num_classes=10)),
 }
+UNFUSED = ("beit_base_patch16_224", "test_maxvit", "test_vit_relpos", "vit_relpos_small_patch16_224")  # dynamo cannot take PyTorch's attention with a bias apart
+
+
+def make(name, options):
+    layers.set_fused_attn(name not in UNFUSED)
+    try:
+        return timm.create_model(name, num_classes=10, **options)
+    finally:
+        layers.set_fused_attn(True)
+
+
 BRANCHED = ("repvgg_a0", "mobileone_s0", "fastvit_t8", "repghostnet_050", "repvit_m0_9")
-ROWS = [Row(f"timm_{name}", "timm", partial(timm.create_model, name, num_classes=10, **options), {"x": image(size)}, calibrated=name in BRANCHED)
+ROWS = [Row(f"timm_{name}", "timm", partial(make, name, options), {"x": image(size)}, calibrated=name in BRANCHED)
         for name, (size, options) in MODELS.items()] + [
-    Row(f"timm_{name}", "timm", make, {"x": image(size)}) for name, (size, make) in BY_CLASS.items()]
+    Row(f"timm_{name}", "timm", build, {"x": image(size)}) for name, (size, build) in BY_CLASS.items()]

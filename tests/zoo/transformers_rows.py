@@ -14,6 +14,8 @@ FEATURES = Values((STEPS, WIDTH))
 
 WHAT = {"vocab_size": WORDS, "hidden_size": WIDTH, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64,
         "max_position_embeddings": 32}
+# What dynamo cannot take apart: attention by PyTorch's function with a bias, and experts by a function of transformers' own.
+EAGER, EXPERTS = {"attn_implementation": "eager"}, {"experts_implementation": "batched_mm"}
 NONE = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 GROUPED = {**WHAT, "num_key_value_heads": 2, "head_dim": 8, "pad_token_id": None, "bos_token_id": 1, "eos_token_id": 2}
 SMALL_IMAGE = {"image_size": 32, "patch_size": 8}
@@ -69,7 +71,7 @@ GPT = {"vocab_size": WORDS, "n_embd": WIDTH, "n_layer": 2, "n_head": 4, "n_posit
 BART = {"vocab_size": WORDS, "d_model": WIDTH, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 4, "decoder_attention_heads": 4,
         "encoder_ffn_dim": 64, "decoder_ffn_dim": 64, "max_position_embeddings": 32, "dropout": 0.0, "attention_dropout": 0.0,
         "activation_dropout": 0.0}
-T5 = {"vocab_size": WORDS, "d_model": WIDTH, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4, "dropout_rate": 0.0}
+T5 = {"vocab_size": WORDS, "d_model": WIDTH, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4, "dropout_rate": 0.0, **EAGER}
 WAV = {"vocab_size": 32, "hidden_size": WIDTH, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64,
        "conv_dim": (16, 16), "conv_kernel": (10, 3), "conv_stride": (5, 2), "num_feat_extract_layers": 2, "num_conv_pos_embeddings": 8,
        "num_conv_pos_embedding_groups": 4, "mask_time_prob": 0.0, "mask_feature_prob": 0.0, "layerdrop": 0.0, "hidden_dropout": 0.0,
@@ -140,8 +142,8 @@ TEXTS = [
     lm("starcoder2", ("Starcoder2Config", GROUPED), "Starcoder2ForCausalLM"),
     lm("smollm3", ("SmolLM3Config", GROUPED), "SmolLM3ForCausalLM"),
     lm("granite", ("GraniteConfig", GROUPED), "GraniteForCausalLM"),
-    lm("mixtral", ("MixtralConfig", {**GROUPED, "num_local_experts": 4, "num_experts_per_tok": 2}), "MixtralForCausalLM"),
-    lm("qwen2_moe", ("Qwen2MoeConfig", {**GROUPED, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32,
+    lm("mixtral", ("MixtralConfig", {**GROUPED, **EXPERTS, "num_local_experts": 4, "num_experts_per_tok": 2}), "MixtralForCausalLM"),
+    lm("qwen2_moe", ("Qwen2MoeConfig", {**GROUPED, **EXPERTS, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32,
                      "shared_expert_intermediate_size": 32}), "Qwen2MoeForCausalLM"),
     lm("mamba", ("MambaConfig", {"vocab_size": WORDS, "hidden_size": WIDTH, "num_hidden_layers": 1, "state_size": 4}), "MambaForCausalLM"),
     lm("rwkv", ("RwkvConfig", {"vocab_size": WORDS, "hidden_size": WIDTH, "num_hidden_layers": 1, "attention_hidden_size": WIDTH}),
@@ -152,7 +154,7 @@ HIERARCHY = {"depths": [1, 1], "num_labels": 10}
 PICTURES = [
     picture("vit", ("ViTConfig", VISION), "ViTForImageClassification"),
     picture("deit", ("DeiTConfig", VISION), "DeiTForImageClassification"),
-    picture("beit", ("BeitConfig", {**VISION, "drop_path_rate": 0.0, "use_relative_position_bias": True}), "BeitForImageClassification"),
+    picture("beit", ("BeitConfig", {**VISION, **EAGER, "drop_path_rate": 0.0, "use_relative_position_bias": True}), "BeitForImageClassification"),
     picture("dinov2", ("Dinov2Config", VISION), "Dinov2ForImageClassification"),
     picture("swin", ("SwinConfig", {"image_size": 32, "patch_size": 4, "embed_dim": 24, "depths": [2, 2], "num_heads": [2, 4], "window_size": 4,
                      "num_labels": 10, "drop_path_rate": 0.0, **NONE}), "SwinForImageClassification"),
