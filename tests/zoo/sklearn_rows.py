@@ -98,7 +98,7 @@ ROWS = [
     row("linear_regression", [LinearRegression()], None, True),
     row("ridge", [Ridge()], None, True),
     row("standard_scaler_mlp", [StandardScaler(), mlp(MLPClassifier)], standard),
-    row("min_max_scaler_mlp", [MinMaxScaler(), mlp(MLPClassifier)], min_max),
+    row("min_max_scaler_mlp", [MinMaxScaler(), mlp(MLPClassifier)], min_max, options=("--constant", "Mu_Mulcst,Ad_Addcst")),
     row("normalizer_logistic", [Normalizer(), LogisticRegression(max_iter=5)], unit),
     row("pca_mlp", [PCA(whiten=False), mlp(MLPRegressor)], principal, True, ("--constant", "transform_matrix,mean")),  # fitted before, not trained
 ]

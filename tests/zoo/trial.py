@@ -33,12 +33,14 @@ def tandem(*arguments):
 
 
 def tensors_of(path):
-    """Every float tensor of the file's graph: initializers and Constant nodes."""
+    """Every float tensor of the file's graph: initializers, Constant nodes and lists of numbers in attributes."""
     graph = onnx.load(path).graph
     tensors = {t.name: onnx.numpy_helper.to_array(t) for t in graph.initializer}
     for node in graph.node:
         if node.op_type == "Constant" and node.attribute and node.attribute[0].name == "value":
             tensors[node.output[0]] = onnx.numpy_helper.to_array(node.attribute[0].t)
+        if node.domain == "ai.onnx.ml":  # weights as attributes
+            tensors.update({f"{node.name}.{a.name}": numpy.array(a.floats, dtype=numpy.float32) for a in node.attribute if a.floats})
     return {name: t for name, t in tensors.items() if t.dtype == numpy.float32}
 
 
