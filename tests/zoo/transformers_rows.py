@@ -156,7 +156,7 @@ PICTURES = [
     picture("deit", ("DeiTConfig", VISION), "DeiTForImageClassification"),
     picture("beit", ("BeitConfig", {**VISION, **EAGER, "drop_path_rate": 0.0, "use_relative_position_bias": True}), "BeitForImageClassification"),
     picture("dinov2", ("Dinov2Config", VISION), "Dinov2ForImageClassification"),
-    picture("swin", ("SwinConfig", {"image_size": 32, "patch_size": 4, "embed_dim": 24, "depths": [2, 2], "num_heads": [2, 4], "window_size": 4,
+    picture("swin", ("SwinConfig", {**EAGER, "image_size": 32, "patch_size": 4, "embed_dim": 24, "depths": [2, 2], "num_heads": [2, 4], "window_size": 4,
                      "num_labels": 10, "drop_path_rate": 0.0, **NONE}), "SwinForImageClassification"),
     picture("swinv2", ("Swinv2Config", {"image_size": 32, "patch_size": 4, "embed_dim": 24, "depths": [2, 2], "num_heads": [2, 4], "window_size": 4,
                        "num_labels": 10, "drop_path_rate": 0.0, **NONE}), "Swinv2ForImageClassification"),
