@@ -96,7 +96,7 @@ class Transformer(nn.Module):
     def forward(self, tokens, present=None):
         mask = nn.Transformer.generate_square_subsequent_mask(STEPS) if self.causal else None
         x = self.words(tokens) + self.positions
-        return self.head(self.encoder(x, mask, src_key_padding_mask=present == 0 if self.padded else None))
+        return self.head(self.encoder(x, mask, src_key_padding_mask=present == 0 if self.padded else None, is_causal=self.causal))
 
 
 class EncoderDecoder(nn.Module):
@@ -107,7 +107,7 @@ class EncoderDecoder(nn.Module):
 
     def forward(self, source, target):
         mask = nn.Transformer.generate_square_subsequent_mask(STEPS)
-        return self.head(self.net(self.words(source), self.words(target), tgt_mask=mask))
+        return self.head(self.net(self.words(source), self.words(target), tgt_mask=mask, tgt_is_causal=True))
 
 
 def scaled(m, x):

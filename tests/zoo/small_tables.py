@@ -231,8 +231,8 @@ def maxout(m, x):
 
 
 def rbf(m, x):
-    distance = torch.cdist(x.unsqueeze(1), m.centres.unsqueeze(0).expand(x.shape[0], -1, -1)).squeeze(1)
-    return m.head(torch.exp(-(distance ** 2) * torch.exp(m.gamma)))
+    distance = ((x.unsqueeze(1) - m.centres) ** 2).sum(2)
+    return m.head(torch.exp(-distance * torch.exp(m.gamma)))
 
 
 def physics(m, x):
@@ -331,7 +331,7 @@ ROWS = [
         {"x": Values((12,)), "action": Values((2,))}, Values((1,)), rate=0.001, variants=UNFOLDED),
     row("hyper_network", lambda: Two(hyper_network, make=nn.Linear(3, 48), bias=nn.Parameter(torch.randn(4))), {"x": Values((12,)), "task": Values((3,))}),
     row("maxout", lambda: Call(maxout, wide=nn.Linear(12, 24), head=nn.Linear(8, 4))),
-    row("rbf", lambda: Call(rbf, centres=nn.Parameter(torch.randn(6, 12)), gamma=nn.Parameter(torch.tensor(-2.5)), head=nn.Linear(6, 4))),
+    row("rbf", lambda: Call(rbf, centres=nn.Parameter(torch.randn(6, 12)), gamma=nn.Parameter(torch.tensor(-2.5)), head=nn.Linear(6, 4)), variants=UNFOLDED),
     row("siren", lambda: Call(physics, first=nn.Linear(2, 16), second=nn.Linear(16, 16), third=nn.Linear(16, 1)), {"x": Uniform((2,))}, Values((1,))),
     row("nerf", lambda: Call(nerf, first=layers(24, 16, 16), second=layers(40, 16, 4)), {"x": Uniform((3,))}, Uniform((4,))),
     row("soft_tree", lambda: Call(decision_tree, split=nn.Linear(12, 3), leaves=nn.Parameter(torch.randn(4, 4))), variants=UNFOLDED),

@@ -16,7 +16,7 @@ MODELS = {
     "test_resnet": (64, {}), "test_vit": (64, {"img_size": 64}), "test_vit2": (64, {"img_size": 64}), "test_vit3": (64, {"img_size": 64}),
     "test_vit4": (64, {"img_size": 64}), "test_vit_relpos": (64, {"img_size": 64}),
     "repvgg_a0": (64, {}), "mobileone_s0": (64, {}), "fastvit_t8": (64, {}), "repghostnet_050": (64, {}), "repvit_m0_9": (64, {}),
-    "ghostnet_050": (64, {}), "ghostnetv2_100": (64, {}), "nf_regnet_b0": (64, {}), "nf_resnet26": (64, {}),
+    "ghostnet_050": (64, {}), "ghostnetv2_100": (64, {"drop_rate": 0.0}), "nf_regnet_b0": (64, {}), "nf_resnet26": (64, {}),
     "coatnet_pico_rw_224": (64, {"img_size": 64}), "coat_lite_tiny": (64, {"img_size": 64}),
     "beit_base_patch16_224": (32, {"img_size": 32, "patch_size": 8, "embed_dim": 32, "depth": 2, "num_heads": 4}),
     "deit_tiny_distilled_patch16_224": (32, {"img_size": 32, "patch_size": 8, "embed_dim": 48, "depth": 2}),

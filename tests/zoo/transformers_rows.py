@@ -146,7 +146,7 @@ TEXTS = [
     lm("qwen2_moe", ("Qwen2MoeConfig", {**GROUPED, **EXPERTS, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32,
                      "shared_expert_intermediate_size": 32}), "Qwen2MoeForCausalLM"),
     lm("mamba", ("MambaConfig", {"vocab_size": WORDS, "hidden_size": WIDTH, "num_hidden_layers": 1, "state_size": 4}), "MambaForCausalLM"),
-    lm("rwkv", ("RwkvConfig", {"vocab_size": WORDS, "hidden_size": WIDTH, "num_hidden_layers": 1, "attention_hidden_size": WIDTH}),
+    lm("rwkv", ("RwkvConfig", {"vocab_size": WORDS, "hidden_size": WIDTH, "num_hidden_layers": 2, "attention_hidden_size": WIDTH}),
        "RwkvForCausalLM"),
 ]
 VISION = {"hidden_size": WIDTH, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64, "num_labels": 10, **SMALL_IMAGE, **NONE}
