@@ -1,0 +1,161 @@
+"""One variant of a row: what tandem makes of the file, beside PyTorch and ONNX Runtime."""
+import json
+import os
+import pathlib
+import re
+import subprocess
+
+import numpy
+import onnx
+import onnx.numpy_helper
+import onnxruntime
+
+from reference import BATCH, STEPS, error_of, reference
+from zoo import TRACED, export
+
+TOLERANCE, EXPORT_TOLERANCE = 1e-4, 1e-5
+SECONDS = 300  # that one run of the program may take
+
+
+class Fails(Exception):
+    """What the program says, or where it differs."""
+
+
+def tandem(*arguments):
+    environment = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive", **os.environ}
+    try:
+        run = subprocess.run([os.environ["TANDEM"], *map(str, arguments)], capture_output=True, text=True, env=environment, timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        raise Fails(f"tandem {arguments[0]} took more than {SECONDS} s") from None
+    if run.returncode:
+        raise Fails(f"tandem {arguments[0]}: exit code {run.returncode}: {' '.join(run.stderr.split())[:600]}")
+    return run.stdout
+
+
+def tensors_of(path):
+    """Every float tensor of the file's graph: initializers, Constant nodes and lists of numbers in attributes."""
+    graph = onnx.load(path).graph
+    tensors = {t.name: onnx.numpy_helper.to_array(t) for t in graph.initializer}
+    for node in graph.node:
+        if node.op_type == "Constant" and node.attribute and node.attribute[0].name == "value":
+            tensors[node.output[0]] = onnx.numpy_helper.to_array(node.attribute[0].t)
+        if node.domain == "ai.onnx.ml":  # weights as attributes
+            tensors.update({f"{node.name}.{a.name}": numpy.array(a.floats, dtype=numpy.float32) for a in node.attribute if a.floats})
+    return {name: t for name, t in tensors.items() if t.dtype == numpy.float32}
+
+
+def statistics_of(path):
+    """Names of running means and variances."""
+    return {name for node in onnx.load(path, load_external_data=False).graph.node if node.op_type == "BatchNormalization" for name in node.input[3:5]}
+
+
+class Trial:
+    def __init__(self, row, variant, folder, exports, count=STEPS):
+        self.row, self.count = row, count
+        self.exporter, self.batch = variant.split(".")
+        self.folder = pathlib.Path(folder)
+        self.file = pathlib.Path(exports) / f"{row.name}.{variant}.onnx"
+        self.result = {"name": row.name, "family": row.family, "variant": variant}
+        self.options = list(row.options)
+
+    def run(self):
+        """What was found out, as the table and the findings want it."""
+        r = self.result
+        try:
+            if not self.file.exists():
+                export(self.row, self.exporter, self.batch, self.file)
+        except Exception as error:  # the exporter's own
+            r["not_exported"] = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+            return r
+        try:
+            self.names = self.write_data()
+            self.plan()
+            r["imports"] = True
+            wanted = self.wanted()
+            self.first_step(wanted)
+            self.steps(wanted)
+            self.exported()
+        except Fails as why:
+            r["fails"] = str(why)
+        return r
+
+    def write_data(self):
+        graph = onnx.load(self.file, load_external_data=False).graph
+        held = {t.name for t in graph.initializer}
+        names = [i.name for i in graph.input if i.name not in held]
+        inputs, labels = self.row.data(self.count * BATCH)
+        self.inputs = {name: inputs[name].numpy() for name in names}
+        arrays = dict(self.inputs) if labels is None else {**self.inputs, "y": labels.numpy()}
+        numpy.savez(self.folder / "data.npz", **arrays)
+        return names
+
+    def common(self):
+        axis = ["--class-axis", self.row.class_axis] if self.row.class_axis > 0 else []
+        return ["--loss", self.row.loss, "--batch-size", BATCH, *axis, *self.options]
+
+    def plan(self):
+        found = json.loads(tandem("plan", self.file, "--format", "json", *self.common()))
+        for warning in found.get("warnings", ()):
+            ties = re.match(r"equal values that are trained apart: (.*); exporters", warning)
+            if ties:  # what the model shares and the file has twice
+                self.options += ["--tie", ties[1].replace(", ", ",")]
+        self.copies = {pair.split("=")[1] for option in self.options for pair in option.split(",") if "=" in pair}
+
+    def wanted(self):
+        kept = self.file.with_suffix(f".{self.count}.json")
+        if not kept.exists():
+            kept.write_text(json.dumps(reference(self.row, tensors_of(self.file), self.count)))
+        return json.loads(kept.read_text())
+
+    def train(self, steps, rate):
+        """The losses; the trained model is trained.onnx."""
+        lines = tandem("train", self.file, "--data", f"npz:{self.folder / 'data.npz'}", "--lr", rate, "--steps", steps, "--no-shuffle",
+                       "--no-autotune", "--output", self.folder / "trained.onnx", "--quiet", "--json", *self.common())
+        events = [json.loads(line) for line in lines.splitlines()]
+        return [e for e in events if e["event"] == "step"]
+
+    def compare(self, what, got, wanted, own):
+        error, allowed = error_of(got, wanted), max(TOLERANCE, 4 * (own or 0))
+        self.result[what] = error
+        if not error <= allowed:
+            self.result.setdefault("differs", []).append(f"{what} {got:.7g} in place of {wanted:.7g}")
+
+    def first_step(self, wanted):
+        """At a rate of 1 the weights change by the gradient."""
+        own = wanted["own"] or {}
+        loss = self.train(1, 1)[0]["loss"]
+        self.result["trains"] = True
+        self.compare("loss", loss, wanted["losses"][0], own.get("loss"))
+        before, after, skip = tensors_of(self.file), tensors_of(self.folder / "trained.onnx"), statistics_of(self.file) | self.copies
+        changed = [n for n in before if n in after and n not in skip and not numpy.array_equal(after[n], before[n])]  # inf, too, is equal to itself
+        square = sum(((after[n].astype(numpy.float64) - before[n]) ** 2).sum() for n in changed)
+        self.compare("norm", float(numpy.sqrt(square)), wanted["norm"], own.get("norm"))
+
+    def steps(self, wanted):
+        events = self.train(self.count, self.row.rate)
+        losses, own = [e["loss"] for e in events], (wanted["own"] or {}).get("losses")
+        worst = max(range(self.count), key=lambda i: error_of(losses[i], wanted["losses"][i]))
+        self.compare("losses", losses[worst], wanted["losses"][worst], own)
+        self.result["samples_per_second"] = max(e["samples_per_second"] for e in events)
+
+    def exported(self):
+        """The trained model's output here and in ONNX Runtime, at the file's own batch."""
+        if self.exporter.startswith("train") and statistics_of(self.file):
+            return  # normalizes by the batch that ONNX Runtime is given
+        n = TRACED if self.batch != "dyn" else BATCH
+        arrays = {name: x[:n] for name, x in self.inputs.items()}
+        numpy.savez(self.folder / "x.npz", **arrays)
+        trained = self.folder / "trained.onnx"
+        tandem("predict", trained, "--data", f"npz:{self.folder / 'x.npz'}", "--batch-size", n, "--output", self.folder / "y.npy", "--quiet")
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level, options.intra_op_num_threads = 4, 1
+        try:
+            wanted = onnxruntime.InferenceSession(str(trained), options, providers=["CPUExecutionProvider"]).run(None, arrays)[0]
+        except Exception as error:
+            self.result["onnx_runtime"] = str(error).split("\n")[0][:200]
+            return
+        got = numpy.load(self.folder / "y.npy")
+        error = float(numpy.abs(got.reshape(wanted.shape) - wanted).max() / max(1e-30, numpy.abs(wanted).max()))
+        self.result["export"] = error
+        if not error <= EXPORT_TOLERANCE:
+            self.result.setdefault("differs", []).append(f"its export differs from ONNX Runtime by {error:.1e}")
