@@ -201,11 +201,14 @@ std::vector<ValueId> Builder::add(const FlatNode& node, Draft& draft) {
   if (const auto outputs = upgrade(graph(), draft)) return *outputs;
   const Operator* op = find_operator(draft.op, draft.domain);
   move_static_operands(graph(), *op, draft, budget_);
-  if (own_)
+  if (own_) {
     if (const auto known = own_->built.nodes.find({node.id, node.turn}); known != own_->built.nodes.end()) {
       rebatch_->apply(graph(), known->second, draft);
       op = find_operator(draft.op, draft.domain);
+    } else {
+      follow_folded(draft);
     }
+  }
   const NodeId id = graph().add_node(*op, draft.name, std::move(draft.attributes), std::move(draft.inputs), draft.outputs, {node.name});
   const std::vector<ValueId> outputs = graph()[id].outputs;
   for (const ValueId out : outputs) check_extent(graph()[out].type);
@@ -214,6 +217,25 @@ std::vector<ValueId> Builder::add(const FlatNode& node, Draft& draft) {
   built_.nodes[{node.id, node.turn}] = id;
   for (const Counted& counted : draft.counted) built_.counted.push_back({counted, id});
   return outputs;
+}
+
+// What the file expands to its own batch, a constant of that size already, was folded there and has no node to go by: it is the same for
+// every sample, and is repeated for as many as its shape now asks for.
+void Builder::follow_folded(Draft& draft) {
+  if (draft.op != "Expand" || !draft.domain.empty() || !draft.attributes.has("shape")) return;
+  const Ints target = draft.attributes.ints("shape");
+  Value& x = graph()[draft.inputs.at(0)];
+  if (x.kind != ValueKind::constant) return;
+  const int rank = x.type.shape.rank(), missing = static_cast<int>(target.size()) - rank;
+  for (int axis = std::max(0, -missing); axis < rank; ++axis) {
+    const std::int64_t wanted = target[static_cast<std::size_t>(axis + missing)];
+    const BatchPlace place{.axis = axis};
+    if (x.type.shape[axis] != own_->samples || wanted != batch_ || wanted == own_->samples || !holds_copies(*x.data, place, own_->samples)) continue;
+    const Tensor repeated = repeat_samples(*x.data, place, own_->samples, batch_);
+    budget_.make_constant(bytes_of(repeated.type()));
+    draft.inputs[0] = graph().add_constant(concat(draft.name, "/repeated"), repeated);
+    return;
+  }
 }
 
 // A few numbers of an attribute must not ask for gigabytes.

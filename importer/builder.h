@@ -55,6 +55,7 @@ class Builder {
   void attempt(const FlatNode& node);
   void run(const FlatNode& node);
   std::vector<ValueId> add(const FlatNode& node, Draft& draft);
+  void follow_folded(Draft& draft);
   void check_extent(const TensorType& type) const;
   void bind(const FlatNode& node, const std::vector<ValueId>& outputs);
   ValueId own(Symbol s) const;

@@ -212,7 +212,8 @@ class WeightFinder {
     if (!all_finite(values)) return Verdict{Holding::constant, "it holds values that are not finite"};
     if (is_mask(values)) return Verdict{Holding::constant, "its values are a mask", by_rule};
     if (is_table(values, rounding(held))) return Verdict{Holding::constant, "its values are a table of sines or a progression", by_rule};
-    if (unnamed(held) && is_grid(values)) return Verdict{Holding::constant, "the file names its parameters and not this one, and its values are whole numbers", by_rule};
+    if (unnamed(held) && (is_grid(values) || is_lattice(values)))
+      return Verdict{Holding::constant, "the file names its parameters and not this one, and its values are whole numbers or a grid of places", by_rule};
     if (!lone(held) && unnamed(held) && is_creations_name(name(held)) && all_alike(values))
       return Verdict{Holding::constant, "the file names its parameters and not this one, and all its values are alike", by_rule};
     return std::nullopt;

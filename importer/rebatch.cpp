@@ -116,7 +116,7 @@ void Rebatch::apply(Graph& graph, NodeId node, Draft& draft) const {
       in = repeated(graph, draft.name, in, own.inputs[at(r.input)], r.place);
     }
   const BatchPlace& out = followed_.places[at(own.outputs[0].index)];
-  if (out.present() && draft.op.starts_with("Random") && (own.inputs.empty() || !followed_.places[at(own.inputs[0].index)].present())) return draw(own.outputs[0], draft);
+  if (out.present() && draft.op.starts_with("Random") && (own.inputs.empty() || !followed_.places[at(own.inputs[0].index)].present())) return draw(graph, own.outputs[0], draft);
   if (!out.present() || own.inputs.empty() || !own.inputs[0].present() || !draft.inputs.at(0).present()) return;
   for (const Row& row : rows)
     if (row.op == draft.op) {
@@ -127,7 +127,10 @@ void Rebatch::apply(Graph& graph, NodeId node, Draft& draft) const {
 }
 
 // Numbers that every sample draws, where the node's own sizes, or its operand's, are those of the file.
-void Rebatch::draw(ValueId own, Draft& draft) const {
+void Rebatch::draw(Graph& graph, ValueId own, Draft& draft) const {
+  if (from_ == 1)
+    graph.warnings.push_back(concat(draft.op, " '", draft.name, "': its numbers ", own_[own].type.shape,
+                                    " are taken for those of one sample and drawn for each anew; a file made for a batch of one does not tell"));
   if (!draft.inputs.empty()) draft.op.resize(draft.op.size() - std::strlen("Like"));
   draft.inputs.clear();
   draft.attributes.set("shape", shape(own).dims);

@@ -25,7 +25,7 @@ class Rebatch {
   ValueId once(Graph& graph, ValueId value, ValueId own, Budget& budget) const;
 
  private:
-  void draw(ValueId own, Draft& draft) const;
+  void draw(Graph& graph, ValueId own, Draft& draft) const;
   ValueId repeated(Graph& graph, const std::string& name, ValueId value, ValueId own, const BatchPlace& place) const;
 
   const Graph& own_;

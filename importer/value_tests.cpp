@@ -69,6 +69,33 @@ bool is_grid(const Tensor& tensor) {
   });
 }
 
+bool is_lattice(const Tensor& tensor) {
+  constexpr std::size_t least_steps = 4;
+  std::int64_t columns = 1;
+  for (const std::int64_t d : tensor.shape())
+    if (d > 1) columns = d;
+  if (columns == tensor.elements()) return false;
+  return visit_float(tensor.dtype(), [&]<class T>() {
+    const auto values = tensor.values<T>();
+    bool lattice = false;
+    for (std::int64_t c = 0; c < columns; ++c) {
+      std::vector<double> steps;
+      for (std::size_t i = static_cast<std::size_t>(c); i < values.size(); i += static_cast<std::size_t>(columns)) steps.push_back(static_cast<double>(values[i]));
+      const std::size_t rows = steps.size();
+      std::sort(steps.begin(), steps.end());
+      const double range = steps.back() - steps.front(), error = 1e-6 * std::max(std::abs(steps.back()), std::abs(steps.front()));
+      steps.erase(std::unique(steps.begin(), steps.end(), [&](double a, double b) { return b - a <= error; }), steps.end());
+      if (steps.size() == 1) continue;
+      const double step = range / static_cast<double>(steps.size() - 1);
+      for (std::size_t i = 1; i < steps.size(); ++i)
+        if (std::abs(steps[i] - steps[i - 1] - step) > 4 * error) return false;
+      if (steps.size() < least_steps || 2 * steps.size() > rows) return false;
+      lattice = true;
+    }
+    return lattice;
+  });
+}
+
 bool is_table(const Tensor& tensor, double rounding) {
   Shape shape;
   for (const std::int64_t d : tensor.shape())

@@ -10,6 +10,9 @@ bool all_finite(const Tensor& tensor);
 bool is_mask(const Tensor& tensor);
 // Whole numbers, four at least and not all one: places in a grid, sizes, numbers of things.
 bool is_grid(const Tensor& tensor);
+// Along the last axis with more than one element (of one: none) each column takes evenly spaced values, each several times, as a
+// grid of places does; or one value.
+bool is_lattice(const Tensor& tensor);
 // Along the last axis but one (of a vector: the only one) each column follows v[i+1] + v[i−1] = k · v[i]: a sine or cosine
 // (a table of positions), or an arithmetic or geometric progression (positions, frequencies). Five entries at least, and
 // columns that do not change are few. Axes before these two count matrices (ALiBi's slopes times distances, by head). `rounding`: how far, relative to the largest, entries may lie beside it.

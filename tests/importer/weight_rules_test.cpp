@@ -103,6 +103,13 @@ const Row rows[] = {
            for (int j = 0; j < 8; ++j) slopes.push_back(static_cast<float>(j - i) * std::pow(0.5F, static_cast<float>(h)));
        m.add(float_tensor("w", {3, 8, 8}, slopes)).add(node("Add", {"x", "w"}, {"y"}));
      }, Holding::constant, "a table of sines or a progression", false},
+    {"places_on_a_plane", [](Model& m) {
+       std::vector<float> places;
+       for (int y = 0; y < 6; ++y)
+         for (int x = 0; x < 8; ++x) places.insert(places.end(), {(2.0F * static_cast<float>(x) + 1) / 8 - 1, (2.0F * static_cast<float>(y) + 1) / 6 - 1, 1});
+       m.add(vector_of(drawn(8), "p")).add(float_tensor("w", {48, 3, 1}, places)).add(node("Mul", {"x", "p"}, {"h"})).add(node("Mul", {"h", "w"}, {"y"}));
+       state(m, "p", "PARAMETER");
+     }, Holding::constant, "a grid of places", false},
     {"grid", [](Model& m) { m.add(vector_of(drawn(8), "p")).add(vector_of({3, 4, 6, 5, 4, 3, 6, 5})).add(node("Mul", {"x", "p"}, {"h"})).add(node("Mul", {"h", "w"}, {"y"})); state(m, "p", "PARAMETER"); }, Holding::constant, "whole numbers", false},
     {"number_of_the_exporter", [](Model& m) { m.add(vector_of(drawn(8), "p")).add(number("val_3", 0.5F)).add(node("Mul", {"x", "p"}, {"h"})).add(node("Mul", {"h", "val_3"}, {"y"})); state(m, "p", "PARAMETER"); }, Holding::constant, "this number is none", true, "val_3"},
     {"number_computed_from_a_parameter", [](Model& m) { m.add(vector_of(drawn(8), "p")).add(number("tanh_1", 0.5F)).add(node("Mul", {"x", "p"}, {"h"})).add(node("Mul", {"h", "tanh_1"}, {"y"})); state(m, "p", "PARAMETER"); }, Holding::trained, "the gradient reaches it", false, "tanh_1"},
