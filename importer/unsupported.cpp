@@ -49,7 +49,7 @@ constexpr Hint hints[] = {
     {"com.microsoft.*", "*", "ONNX Runtime's optimizer wrote it for one processor: give the model before it was optimised, or save it at ORT_ENABLE_BASIC"},
     {"ai.onnx.contrib", "*", "it is a custom operator of onnxruntime-extensions: leave the preparation of data out of the export"},
     {"mmcv", "*", "it is a custom operator of mmcv: export with the ONNX backend's own operators"},
-    {"*?", "Flex*", "tf2onnx found no operator for it: give --opset a newer one"},
+    {"*?", "Flex*", "tf2onnx found no operator for it: export for a newer opset"},
 };
 
 }  // namespace
