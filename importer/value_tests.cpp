@@ -74,7 +74,7 @@ bool is_lattice(const Tensor& tensor) {
   std::int64_t columns = 1;
   for (const std::int64_t d : tensor.shape())
     if (d > 1) columns = d;
-  if (columns == tensor.elements()) return false;
+  if (columns >= tensor.elements()) return false;
   return visit_float(tensor.dtype(), [&]<class T>() {
     const auto values = tensor.values<T>();
     bool lattice = false;

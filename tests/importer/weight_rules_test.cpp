@@ -103,6 +103,7 @@ const Row rows[] = {
            for (int j = 0; j < 8; ++j) slopes.push_back(static_cast<float>(j - i) * std::pow(0.5F, static_cast<float>(h)));
        m.add(float_tensor("w", {3, 8, 8}, slopes)).add(node("Add", {"x", "w"}, {"y"}));
      }, Holding::constant, "a table of sines or a progression", false},
+    {"nothing_at_all", [](Model& m) { m.add(vector_of(drawn(8), "p")).add(filled_tensor("w", {0, 3})).add(int_tensor("s", {1}, {-1})).add(node("Mul", {"x", "p"}, {"h"})).add(node("Reshape", {"w", "s"}, {"e"})).add(node("ReduceSum", {"e"}, {"n"})).add(node("Mul", {"h", "n"}, {"y"})); state(m, "p", "PARAMETER"); }, Holding::trained, "the gradient reaches it", false},
     {"places_on_a_plane", [](Model& m) {
        std::vector<float> places;
        for (int y = 0; y < 6; ++y)
