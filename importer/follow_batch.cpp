@@ -18,6 +18,7 @@ std::size_t at(int i) {
 }
 
 constexpr int most_sources = 64;    // that are tried for one operand
+constexpr int most_met = 3;       // copies looked for on the way from others
 constexpr int chain_shown = 12;     // nodes of the way that a message shows
 constexpr std::int64_t most_work = 2'000'000;  // nodes visited until the search is given up
 
@@ -181,7 +182,6 @@ class Follower {
       const Shape& shape = graph_[s].type.shape;
       for (int axis = 0; axis < shape.rank(); ++axis) {
         if (!copied_along(s, axis) || !leads_to(s, {.axis = axis}, way, v, wanted)) continue;
-        found_.copies[s] = {.axis = axis};
         adopted_ = true;
         return;
       }
@@ -204,18 +204,26 @@ class Follower {
     return (repeated == 1 || node.op->name == "Tile") && length == batch_ * repeated;
   }
 
+  // Whether samples that lie so in `source` lie as wanted in `v`. What meets them on the way may be copies, too, and is adopted with it.
   bool leads_to(ValueId source, const BatchPlace& start, const std::vector<int>& way, ValueId v, const BatchPlace& wanted) {
-    const FollowedBatch before = found_;
+    FollowedBatch before = found_;
     const bool adopted = std::exchange(adopted_, false);  // by an operand before this one
     bool led = false;
+    ++depth_;
     try {
-      place(source) = start;
+      if (depth_ > most_met) fail("too many copies meet");
       found_.copies[source] = start;
-      for (const int n : way) step({n});
+      do {
+        adopted_ = false;
+        for (const auto& [copy, copied] : found_.copies) place(copy) = copied;
+        for (const int n : way) step({n});
+      } while (adopted_ && found_.copies.size() <= before.copies.size() + most_sources);
       led = place(v) == wanted && !adopted_;
     } catch (const Error&) {
     }
-    found_ = before;
+    --depth_;
+    if (led) before.copies = std::move(found_.copies);
+    found_ = std::move(before);
     adopted_ = adopted;
     return led;
   }
@@ -309,6 +317,7 @@ class Follower {
   FollowedBatch found_;
   std::int64_t work_ = 0;
   bool adopted_ = false;     // a copy was found: all is followed anew
+  int depth_ = 0;            // of copies that are looked for on the way from others
   bool at_outputs_ = false;
 };
 
