@@ -25,8 +25,10 @@ IndexRange range_of(const Graph& graph, const std::vector<std::vector<NodeId>>& 
         if (node.attributes.has("ignore_index")) classes.ignored = node.attributes.integer("ignore_index");
         narrow(range, classes);
       } else if (is_view(role)) {
-        for (const ValueId out : node.outputs)
-          if (out.present()) narrow(range, range_of(graph, users, out));
+        // Of a list of outputs all are parts of the operand, of others the first: TopK's second are places.
+        const std::size_t parts = node.op->outputs.most == Arity::any ? node.outputs.size() : 1;
+        for (std::size_t o = 0; o < parts; ++o)
+          if (node.outputs[o].present()) narrow(range, range_of(graph, users, node.outputs[o]));
       }
     }
   }

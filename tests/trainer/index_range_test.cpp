@@ -30,6 +30,12 @@ const Row rows[] = {
     {"the smaller of two tables",
      [](GraphBuilder& b, ValueId i) { return b.add(b.emit("Gather", {table(b, {7, 3}), i}), b.emit("Gather", {table(b, {5, 3}), i})); },
      {.lowest = -5, .count = 5}},
+    {"what is sorted is no place",
+     [](GraphBuilder& b, ValueId i) {
+       const std::vector<ValueId> sorted = b.emit("TopK", {i}, {{"k", std::int64_t{2}}, {"axis", std::int64_t{0}}}, 2);
+       return b.emit("Gather", {table(b, {7, 3}), sorted[1]});
+     },
+     {}},
     {"labels",
      [](GraphBuilder& b, ValueId i) { return b.emit("NegativeLogLikelihoodLoss", {table(b, {4, 9}), i}, {{"ignore_index", std::int64_t{-100}}}); },
      {.count = 9, .ignored = -100}},
