@@ -104,6 +104,8 @@ class WithoutFormulas(nn.Module):
 def as_in_file(row, tensors):
     """The row's model with what the exporter computed: normalizations that became part of layers, weights behind formulas."""
     model, present, inputs = row.model().eval(), holds(tensors), row.data(2)[0].values()
+    if hasattr(model, "as_exported"):
+        model.as_exported(present)
     for layer, norm in fused_pairs(model, inputs, present):
         fuse(layer, norm)
     return WithoutFormulas(model, inputs, present)
@@ -151,8 +153,9 @@ def rounding(row, tensors, count, wanted):
     normalizations of a few numbers make more of it in each step."""
     inputs, labels = row.data(count * BATCH)
     found = []
-    for _ in range(NUDGED):
+    for seed in range(NUDGED):
         model = as_in_file(row, tensors)
+        torch.manual_seed(seed)
         with torch.no_grad():
             for p in model.parameters():
                 p.mul_(1 + torch.randn_like(p) * torch.finfo(torch.float32).eps)

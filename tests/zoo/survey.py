@@ -6,7 +6,7 @@ For each NAME.VARIANT (zoo.py says which there are) that fits a pattern, as in a
 names plans it and trains it; its first loss, the norm of its first gradient and the losses of three steps are compared
 with PyTorch's from the same weights and batches (1e-4 of them; PyTorch's float64 tells how well float32 can do), and the trained
 model's output with ONNX Runtime's (1e-5 of the largest value).
---sample: one variant of each row, in turn. --parity: twenty steps of zoo.PARITY's default exports. --exports keeps the files there and takes those that are there. --results appends what
+--sample: one variant of every second row, in turn. --parity: twenty steps of zoo.PARITY's default exports. --exports keeps the files there and takes those that are there. --results appends what
 was found out to a file, a line of JSON for each, and skips what is in it; --table writes the table of docs/models.md from all of it.
 What is known to fail stands in known.py with its reason; when it passes, that is a failure too.
 Exit code 3: a package is missing, 1: something fails.
