@@ -13,10 +13,9 @@ KNOWN = [
     ("timm_mobileone_s0.dynamo18.dyn", "untrained it makes much of rounding: ONNX Runtime differs by 1.3e-4 from itself without its optimizations, tandem from float64 by 7e-5"),
     ("timm_lambda_resnet26rpt_256.dynamo18.dyn", "dynamo looks the table of relative positions up itself, and the file holds what it found in the table's place (optimize=False keeps it)"),
     ("timm_dla46_c.dynamo18.dyn", "the input of a ReLU is zero but for rounding: gradients behind it agree to 1e-6, those before it to 1e-3"),
-    ("timm_edgenext_xx_small.*", "what is alike for every sample is not followed through the Conv that projects it"),
     ("hf_swin.dynamo18.dyn", "what is alike for every sample, a mask of the windows, is not followed through the Add of a weight"),
     ("keras_separable.*", "tf2onnx writes the normalization behind a separable layer as a scale and an offset, which train as they stand"),
-    ("hf_vit_mae.*", "a float input that is sorted is taken for an index, because the places are gathered by"),
+    ("tv_swin3d.*", "training takes more than five minutes; the cause is not known yet"),
     ("yolo.train17.dyn", "a TorchScript file does not say that the anchors are a buffer: --constant anchors"),
     ("timm_deit_tiny_distilled_patch16_224.eval13.dyn", "scaled_dot_product_attention needs opset 14"),
     *((f"{name}.dynamo*", "dynamo cannot export it") for name in (
