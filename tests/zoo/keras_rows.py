@@ -8,6 +8,7 @@ from functools import partial
 os.environ.setdefault("KERAS_BACKEND", "torch")
 import keras  # noqa: E402
 import numpy  # noqa: E402
+import torch  # noqa: E402
 from torch import nn  # noqa: E402
 
 from keras_models import IMAGE, MODELS, SERIES, WORDS  # noqa: E402
@@ -29,6 +30,24 @@ class Keras(nn.Module):
 
     def forward(self, x):
         return self.model(x, training=self.training)
+
+    def as_exported(self, present):
+        """Normalizations that tf2onnx made part of the layers before them: those are scaled, and an offset is left."""
+        with torch.no_grad():
+            for norm in self.model.layers:
+                if isinstance(norm, keras.layers.BatchNormalization) and not present(norm.moving_mean.value):
+                    self.fuse(norm._inbound_nodes[0].parent_nodes[0].operation, norm)
+
+    def fuse(self, layer, norm):
+        filters = layer.pointwise_kernel if isinstance(layer, keras.layers.SeparableConv2D) else layer.kernel
+        scale = norm.gamma.value / torch.sqrt(norm.moving_variance.value + norm.epsilon)
+        bias = layer.bias.value.clone() if layer.bias is not None else 0
+        norm.trainable = False  # now it takes its statistics while training, too
+        norm.beta.value.copy_(norm.beta.value + (bias - norm.moving_mean.value) * scale).requires_grad_(True)
+        filters.value.mul_(scale.view(filters.shape[2:]) if isinstance(layer, keras.layers.DepthwiseConv2D) else scale)
+        for variable, value in ((norm.gamma, 1), (norm.moving_mean, 0), (norm.moving_variance, 1 - norm.epsilon), (layer.bias, 0)):
+            if variable is not None:
+                variable.value.fill_(value).requires_grad_(False)
 
 
 def write(row, opset, batch, path):

@@ -8,6 +8,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.overrides import TorchFunctionMode
 
 STEPS, BATCH = 3, 4
+NUDGED = 8  # copies with other roundings
 
 
 def holds(tensors):
@@ -74,7 +75,8 @@ class Weights(TorchFunctionMode):
         if place is not None:
             where, key = (options, "weight") if "weight" in options else (arguments, place)
             weight = where[key] if where is options or len(arguments) > place else None
-            if weight is not None and weight.requires_grad and not weight.is_leaf:
+            base = weight if weight is None or weight._base is None else weight._base  # a parameter that is only reshaped is no formula
+            if base is not None and base.requires_grad and not base.is_leaf:
                 number = str(self.count)
                 self.count += 1
                 if self.seen is not None:
@@ -102,6 +104,8 @@ class WithoutFormulas(nn.Module):
 def as_in_file(row, tensors):
     """The row's model with what the exporter computed: normalizations that became part of layers, weights behind formulas."""
     model, present, inputs = row.model().eval(), holds(tensors), row.data(2)[0].values()
+    if hasattr(model, "as_exported"):
+        model.as_exported(present)
     for layer, norm in fused_pairs(model, inputs, present):
         fuse(layer, norm)
     return WithoutFormulas(model, inputs, present)
@@ -137,11 +141,30 @@ def reference(row, tensors, count=STEPS):
     own = None
     try:
         wide = [x.double() if x.is_floating_point() else x for x in inputs]
-        true, true_norm = steps(row, double, wide, labels.double() if labels is not None and labels.is_floating_point() else labels, count, row.rate)
-        own = {"loss": error_of(losses[0], true[0]), "norm": error_of(norm, true_norm), "losses": max(map(error_of, losses, true))}
+        true = steps(row, double, wide, labels.double() if labels is not None and labels.is_floating_point() else labels, count, row.rate)
+        own = apart_by(losses, norm, *true)
     except RuntimeError:
         pass
     return {"losses": losses, "norm": norm, "own": own}
+
+
+def rounding(row, tensors, count, wanted):
+    """How far PyTorch is from itself, `wanted`, where the weights are rounded otherwise: a ReLU's bend may lie between, and many
+    normalizations of a few numbers make more of it in each step."""
+    inputs, labels = row.data(count * BATCH)
+    found = []
+    for seed in range(NUDGED):
+        model = as_in_file(row, tensors)
+        torch.manual_seed(seed)
+        with torch.no_grad():
+            for p in model.parameters():
+                p.mul_(1 + torch.randn_like(p) * torch.finfo(torch.float32).eps)
+        found.append(apart_by(wanted["losses"], wanted["norm"], *steps(row, model, list(inputs.values()), labels, count, row.rate)))
+    return {what: max(f[what] for f in found) for what in found[0]}
+
+
+def apart_by(losses, norm, other_losses, other_norm):
+    return {"loss": error_of(losses[0], other_losses[0]), "norm": error_of(norm, other_norm), "losses": max(map(error_of, losses, other_losses))}
 
 
 def error_of(got, wanted):

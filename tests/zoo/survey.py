@@ -6,7 +6,7 @@ For each NAME.VARIANT (zoo.py says which there are) that fits a pattern, as in a
 names plans it and trains it; its first loss, the norm of its first gradient and the losses of three steps are compared
 with PyTorch's from the same weights and batches (1e-4 of them; PyTorch's float64 tells how well float32 can do), and the trained
 model's output with ONNX Runtime's (1e-5 of the largest value).
---sample: one variant of each row, in turn. --parity: twenty steps of zoo.PARITY's default exports. --exports keeps the files there and takes those that are there. --results appends what
+--sample: one variant of every second row, in turn. --parity: twenty steps of zoo.PARITY's default exports. --exports keeps the files there and takes those that are there. --results appends what
 was found out to a file, a line of JSON for each, and skips what is in it; --table writes the table of docs/models.md from all of it.
 What is known to fail stands in known.py with its reason; when it passes, that is a failure too.
 Exit code 3: a package is missing, 1: something fails.
@@ -75,8 +75,12 @@ def why_not(result):
     return words or result.get("fails") or "; ".join(result.get("differs", ()))
 
 
+def known_to_fail(name):
+    return next((reason for pattern, reason in KNOWN if fnmatch.fnmatch(name, pattern)), None)
+
+
 def kept(path):
-    """{NAME.VARIANT: result} of a file of results; the last one of each counts."""
+    """{(NAME.VARIANT, steps): result} of a file of results; the last one of each counts."""
     lines = path.read_text().splitlines() if path and path.exists() else ()
     return {(f"{r['name']}.{r['variant']}", r["steps"]): r for r in map(json.loads, lines)}
 
@@ -119,9 +123,7 @@ def main():
         start = time.time()
         result = {"name": row, "family": rows[row].family, "variant": variant, "steps": steps}
         result.update(apart(lambda: trial(rows[row], variant, arguments.exports, steps)))
-        why, known = why_not(result), next((reason for pattern, reason in KNOWN if fnmatch.fnmatch(name, pattern)), None)
-        if why and known:
-            result["known"] = known
+        why, known = why_not(result), known_to_fail(name)
         well += not why
         if bool(why) != bool(known):
             failures.append(f"{name}: {why or 'passes, but known.py says: ' + known}")
@@ -130,7 +132,7 @@ def main():
             with open(arguments.results, "a") as file:
                 file.write(json.dumps(result) + "\n")
     if arguments.table:
-        arguments.table.write_text(table.text(kept(arguments.results).values(), why_not))
+        arguments.table.write_text(table.text(kept(arguments.results).values(), why_not, known_to_fail))
     print(f"{well} well, {len(failures)} not\n" + "\n".join(failures))
     return 1 if failures else 0
 

@@ -8,9 +8,11 @@ Written by `tests/zoo/survey.py --results FILE --table docs/models.md`; do not e
 PyTorch's exporters (dynamo of opset 18 by default; TorchScript, other opsets, static batches and training mode in turn), tf2onnx and skl2onnx:
 `tests/zoo/zoo.py` says what the names of exports mean. Each file is planned and trained for three steps of SGD at a batch of 4 from the file's
 weights. **loss**, **gradient** (its norm) and **steps** (the worst of three losses) are relative differences from PyTorch with the same
-weights and batches, at most 1e-4 (or four times what PyTorch's float32 differs from its float64); **export** is how far the trained model's
+weights and batches, at most 1e-4 (or four times what PyTorch's float32 differs from its float64, or from itself where the weights'
+last bits are others); **export** is how far the trained model's
 output is from ONNX Runtime's, relative to the largest value, at most 1e-5. Where there is no number there was nothing to compare with.
-samples/s is the fastest of three steps on one thread of a busy machine: read it as an order of magnitude.
+samples/s is the fastest of three steps on one thread of a busy machine: read it as an order of magnitude. All rows come from programs of one
+hour, some from before its last three fixes.
 
 """
 
@@ -21,9 +23,9 @@ def size(result, key):
     return f"{result[key]:.0e}" if key in result else ""
 
 
-def line(result, why_not):
+def line(result, why_not, known):
     why = why_not(result)
-    reason = WHERE.sub("", " ".join((result.get("known") or why).split())).replace("|", "\\|")
+    reason = WHERE.sub("", " ".join((why and known(f"{result['name']}.{result['variant']}") or why).split())).replace("|", "\\|")
     reason = reason if len(reason) < 240 else reason[:237] + "..."
     rate = f"{result['samples_per_second']:,.0f}" if "samples_per_second" in result else ""
     cells = ["yes" if result.get("imports") else "no", "yes" if result.get("trains") else "no", *(size(result, k) for k in ("loss", "norm", "losses", "export")), rate, reason]
@@ -39,7 +41,7 @@ def twenty(results, why_not):
     return out
 
 
-def text(results, why_not):
+def text(results, why_not, known):
     long, results = [r for r in results if r["steps"] > 3], [r for r in results if r["steps"] == 3]
     results = sorted((r for r in results), key=lambda r: (r["family"], r["name"], not r["variant"].startswith(("dynamo18", "tf2onnx18", "skl2onnx17")), r["variant"]))
     exported = [r for r in results if "not_exported" not in r]
@@ -52,5 +54,5 @@ def text(results, why_not):
     out += "".join(f"| {v} | {n} | {good[v]} |\n" for v, n in counts.most_common())
     for family in dict.fromkeys(r["family"] for r in results):
         out += f"\n## {family}\n\n| architecture | export | imports | trains | loss | gradient | steps | export | samples/s | why not |\n|---|---|---|---|---|---|---|---|---|---|\n"
-        out += "".join(line(r, why_not) + "\n" for r in results if r["family"] == family)
+        out += "".join(line(r, why_not, known) + "\n" for r in results if r["family"] == family)
     return out + (twenty(long, why_not) if long else "")

@@ -211,7 +211,8 @@ SOUNDS = [
     row("patchtst", ("PatchTSTConfig", {"num_input_channels": 3, "context_length": 16, "patch_length": 4, "patch_stride": 4, "d_model": WIDTH,
                      "num_attention_heads": 4, "num_hidden_layers": 2, "ffn_dim": 64, "prediction_length": 4, "loss": "mse",
                      "attention_dropout": 0.0, "ff_dropout": 0.0, "head_dropout": 0.0, "scaling": None}), "PatchTSTForPrediction",
-        {"past_values": Values((16, 3))}, Values((4, 3)), lambda y: y.prediction_outputs),
+        {"past_values": Values((16, 3))}, Values((4, 3)), lambda y: y.prediction_outputs,
+        options=("--freeze", "*position_enc")),  # requires_grad stands in no file
 ]
 # Whisper's encoder alone: its own module, from the model's parts.
 WHISPER = next(r for r in SOUNDS if r.name == "hf_whisper_encoder")
