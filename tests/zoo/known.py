@@ -13,6 +13,13 @@ KNOWN = [
     ("timm_mobileone_s0.dynamo18.dyn", "untrained it makes much of rounding: ONNX Runtime differs by 1.3e-4 from itself without its optimizations, tandem from float64 by 7e-5"),
     ("timm_lambda_resnet26rpt_256.dynamo18.dyn", "dynamo looks the table of relative positions up itself, and the file holds what it found in the table's place (optimize=False keeps it)"),
     ("timm_dla46_c.dynamo18.dyn", "the input of a ReLU is zero but for rounding: gradients behind it agree to 1e-6, those before it to 1e-3"),
+    *((f"{name}.dynamo18.dyn", "untrained it makes so much of rounding that PyTorch differs from itself by more than 1e-3 where the weights' last bits are others") for name in (
+        "timm_ghostnet_050", "timm_repghostnet_050", "timm_repvgg_a0", "hf_levit")),
+    ("hf_vit_mae.dynamo18.dyn", "the gradient's norm differs by 5e-3: not looked into yet"),
+    ("keras_autoencoder.*", "the loss differs by 4e-2: not looked into yet"),
+    ("keras_residual.*", "the gradient's norm differs by 2e-2: not looked into yet"),
+    ("keras_simple_rnn.*", "its Loop is not followed through the batch"),
+    *((f"keras_{name}.*", "the comparison with Keras fails for want of weights' names: not looked into yet") for name in ("lstm", "bilstm", "lstm_stack")),
     ("hf_swin.dynamo18.dyn", "what is alike for every sample, a mask of the windows, is not followed through the Add of a weight"),
     ("keras_separable.*", "tf2onnx writes the normalization behind a separable layer as a scale and an offset, which train as they stand"),
     ("tv_swin3d.*", "training takes more than five minutes; the cause is not known yet"),
