@@ -25,7 +25,9 @@ Folded fold_logic(const FoldContext& c) {
 }  // namespace
 
 Operator equal() {
-  return {.name = "Equal", .since = {1, 7, 11, 13, 19}, .inputs = {2, 2}, .types = {{"T", types::all}}, .infer = infer_comparison, .follow = follow_broadcast, .fold = fold_binary<[](auto a, auto b) { return a == b; }>,
+  return {.name = "Equal", .since = {1, 7, 11, 13, 19}, .inputs = {2, 2}, .types = {{"T", types::all}}, .infer = infer_comparison, .follow = follow_broadcast, .fold = [](const FoldContext& c) {
+            return c.inputs[0].dtype() == DType::boolean ? fold_logic<[](bool a, bool b) { return a == b; }>(c) : fold_binary<[](auto a, auto b) { return a == b; }>(c);
+          },
           .precision = PrecisionRole::wide, .operands = {{"A"}, {"B"}}};
 }
 Operator greater() {

@@ -83,6 +83,7 @@ TEST(Folding, GivesTheseValues) {
       {"CumProd", {ints({2, 3, 4})}, {{"axis", I{0}}, {"exclusive", I{1}}, {"reverse", I{1}}}, {ints({12, 4, 1})}},
       {"TopK", {ints({3, 9, 3, 1})}, {{"k", I{3}}}, {ints({9, 3, 3}), ints({1, 0, 2})}},
       {"TopK", {matrix(2, 2, {3, 9, 4, 1})}, {{"k", I{1}}, {"axis", I{0}}, {"largest", I{0}}}, {matrix(1, 2, {3, 1}), matrix(1, 2, {0, 1})}},
+      {"Equal", {Tensor::of<bool>(Shape{2}, {true, false}), Tensor::of<bool>(Shape{1}, {false})}, {}, {Tensor::of<bool>(Shape{2}, {false, true})}},
       {"EyeLike", {matrix(2, 3, {9, 9, 9, 9, 9, 9})}, {{"k", I{1}}}, {matrix(2, 3, {0, 1, 0, 0, 0, 1})}},
       {"EyeLike", {matrix(2, 2, {9, 9, 9, 9})}, {{"k", INT64_MIN}, {"dtype", I{1}}}, {Tensor::of<float>(Shape{2, 2}, {0, 0, 0, 0})}},
       {"NonZero", {matrix(2, 2, {0, 5, 6, 7})}, {}, {matrix(2, 3, {0, 1, 1, 1, 0, 1})}},
