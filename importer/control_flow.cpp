@@ -141,7 +141,7 @@ void Builder::both_branches(const FlatNode& node) {
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     if (!node.outputs[i].present()) continue;
     const Symbol a = taken.outputs[i], b = other.outputs[i];
-    if (!value(a).present() || !value(b).present()) return problem(node, "its condition is computed from data, and its branches give lists of tensors");
+    if (!a.present() || !b.present() || !value(a).present() || !value(b).present()) return problem(node, "its condition is computed from data, and its branches give lists of tensors");
     const TensorType of_taken = graph()[value(a)].type, of_other = graph()[value(b)].type;
     if (!(of_taken == of_other))
       return problem(node, concat("its condition is computed from data, and its branches give ", of_taken, " and ", of_other,
@@ -168,7 +168,7 @@ bool Builder::turn(const FlatNode& node, const FlatBody& body, Turns& turns) {
     Symbol now = body.outputs[first + i];
     if (turns.active.present()) {
       const Symbol before = turns.carried[i];
-      if (!value(now).present() || !value(before).present()) fail("its end is computed from data, and it carries a list of tensors");
+      if (!now.present() || !before.present() || !value(now).present() || !value(before).present()) fail("its end is computed from data, and it carries a list of tensors");
       if (!(graph()[value(now)].type == graph()[value(before)].type))
         fail("its end is computed from data, and what it carries changes from ", graph()[value(before)].type, " to ", graph()[value(now)].type);
       if (now != before) now = emit(node, "Where", {turns.active, now, before}, {}, concat("carried", i, "#", name(now)));
@@ -210,6 +210,7 @@ void Builder::take_turns(const FlatNode& node) {
   std::int64_t turn_number = 0;
   for (; limit < 0 || turn_number < limit; ++turn_number) {
     if (condition.present()) {
+      if (!value(condition).present()) fail("its condition is a list of tensors");
       if (graph()[value(condition)].type.shape.elements() != 1) fail("its condition has the shape ", graph()[value(condition)].type.shape);
       if (const Tensor* c = known(condition)) {
         if (!c->to_int64s()[0]) break;

@@ -101,6 +101,7 @@ const Refused refused[] = {
     {"turns_from_data", [](Model& m) { m.input("turns", "", onnx::TensorProto::INT64).add(counted(1, doubling, {"y"})); }, "its number of turns is computed from data"},
     {"endless", [](Model& m) { m.add(node("Constant", {}, {"yes"}, {{"value_int", one}})).add(counted(0, doubling, {"y"})); }, "hold more than 65536 nodes"},
     {"never_ends", [](Model& m) { m.add(node("Loop", {"", "", "x"}, {"y"}, {{"body", doubling}})); }, "neither a number of turns nor a condition"},
+    {"a_list_for_a_condition", [](Model& m) { m.add(int_tensor("turns", {}, {2})).add(node("SequenceConstruct", {"x"}, {"l"})).add(node("Loop", {"turns", "l", "x"}, {"y"}, {{"body", doubling}})); }, "its condition is a list of tensors"},
     {"no_body", [](Model& m) { m.add(int_tensor("turns", {}, {2})).add(node("Loop", {"turns", "", "x"}, {"y"})); }, "it has no body"},
     {"body_of_other_arity", [](Model& m) { m.add(int_tensor("turns", {}, {2})).add(node("Loop", {"turns", "", "x", "x"}, {"y"}, {{"body", doubling}})); }, "its body takes 3 inputs, expected 4"},
     {"grows", [](Model& m) { m.add(int_tensor("turns", {}, {64})).add(counted(1, body({"i", "c", "v"}, {node("Identity", {"c"}, {"c2"}), node("Concat", {"v", "v"}, {"v2"}, {{"axis", one}})}, {"c2", "v2"}), {"y"})); }, "its output"},
