@@ -53,6 +53,14 @@ void Subset::read(std::size_t field, std::span<const std::int64_t> samples, std:
   }
 }
 
+void Dataset::encoded(std::size_t field, std::int64_t, std::vector<std::byte>&) const {
+  fail(ExitCode::data, name(), ": field '", fields()[field].name, "' holds no image files");
+}
+
+void Subset::encoded(std::size_t field, std::int64_t sample, std::vector<std::byte>& to) const {
+  whole_.encoded(field, samples_[static_cast<std::size_t>(sample)], to);
+}
+
 std::string Subset::describe(std::int64_t sample) const {
   return whole_.describe(samples_[static_cast<std::size_t>(sample)]);
 }

@@ -11,7 +11,7 @@
 
 namespace tandem {
 
-enum class Role { input, label };
+enum class Role { input, label, weight };  // weight: how much a sample counts in the loss, one number
 // What a sample's axes mean, so that images can be laid out as the model wants them.
 enum class Axes { plain, channels_first, channels_last };
 
@@ -28,6 +28,7 @@ struct Field {
   TensorType sample;  // of one sample, without the batch
   Axes axes = Axes::plain;
   bool pixels = false;  // uint8 0..255 that stand for 0..1
+  bool encoded = false;  // image files (JPEG, PNG, ...) of any size: Dataset::encoded gives their bytes, the feed decodes them
   IndexRange indices{};  // of a model's input, in a request
 };
 
@@ -39,8 +40,10 @@ class Dataset {
   virtual std::string name() const = 0;  // as errors call it: "idx:data/mnist, train"
   virtual std::int64_t size() const = 0;
   virtual std::span<const Field> fields() const = 0;
-  // Copies samples[i] of a field to `to`, one after another. Called from the loader's thread.
+  // Copies samples[i] of a field to `to`, one after another. Called by several threads at once, as `encoded` is.
   virtual void read(std::size_t field, std::span<const std::int64_t> samples, std::byte* to) const = 0;
+  // The file that a sample of an encoded field is; `to` is overwritten. Fails (io, data).
+  virtual void encoded(std::size_t field, std::int64_t sample, std::vector<std::byte>& to) const;
   // The labels were made as the request has them: they tell nothing of the model's.
   virtual bool follows_request() const { return false; }
   // "idx:data/mnist, train: sample 17", with the file where it is known.
@@ -79,6 +82,7 @@ class Subset final : public Dataset {
   std::int64_t size() const override { return static_cast<std::int64_t>(samples_.size()); }
   std::span<const Field> fields() const override { return whole_.fields(); }
   void read(std::size_t field, std::span<const std::int64_t> samples, std::byte* to) const override;
+  void encoded(std::size_t field, std::int64_t sample, std::vector<std::byte>& to) const override;
   bool follows_request() const override { return whole_.follows_request(); }
   std::string describe(std::int64_t sample) const override;
 
