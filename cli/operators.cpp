@@ -5,6 +5,7 @@
 #include "cli/command.h"
 #include "graph/operator.h"
 #include "graph/operators/rules.h"
+#include "importer/taken_apart.h"
 #include "trainer/spec.h"
 
 namespace tandem {
@@ -15,7 +16,7 @@ struct Row {
   std::vector<std::string> kernels;  // by backend
 };
 
-std::string opsets_of(const Operator& op) {
+std::string opsets_of(const auto& op) {
   std::string text;
   for (const int since : op.since) text += concat(text.empty() ? "" : ", ", since);
   return text;
@@ -38,14 +39,22 @@ std::string kernels_of(const Operator& op, const Backend& backend) {
   return op.fold ? "folded" : "none";
 }
 
+std::string name_of(std::string_view domain, std::string_view op) { return domain.empty() ? std::string(op) : concat(domain, "::", op); }
+
 std::vector<Row> table(Backends backends) {
   std::vector<Row> rows;
   for (const Operator& op : operators()) {
     if (op.domain == "tandem") continue;
-    Row row{op.domain.empty() ? std::string(op.name) : concat(op.domain, "::", op.name), opsets_of(op), gradient_of(op), {}};
+    Row row{name_of(op.domain, op.name), opsets_of(op), gradient_of(op), {}};
     for (const Backend* b : backends) row.kernels.push_back(kernels_of(op, *b));
     rows.push_back(std::move(row));
   }
+  for (const TakenApart& op : taken_apart())
+    rows.push_back({name_of(op.domain, op.op), opsets_of(op), op.differentiable ? "composed" : "none", std::vector<std::string>(backends.size(), "taken apart")});
+  std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
+    const auto key = [](const Row& row) { return std::pair(row.op.find("::") != std::string::npos, std::string_view(row.op)); };
+    return key(a) < key(b);  // ai.onnx's own first
+  });
   return rows;
 }
 
@@ -93,7 +102,6 @@ int run(const Invocation& call) {
     lines.back().insert(lines.back().end(), row.kernels.begin(), row.kernels.end());
   }
   call.write(lay_out(lines, format == "markdown"));
-  if (format == "text") call.write("\nTaken apart when a model is read: If, Loop, Scan, operators on lists of tensors and optional values; ai.onnx.ml's LinearClassifier, LinearRegressor\n");
   return 0;
 }
 

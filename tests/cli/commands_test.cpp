@@ -125,7 +125,7 @@ INSTANTIATE_TEST_SUITE_P(
     Answers, CommandLines,
     testing::Values(Row{"summary MODELS/lenet.onnx", 0, "parameters 1,256,080 (1,256,080 trainable), 4.79 MiB; 13.1 MFLOP a sample", ""},
                     Row{"summary MODELS/lenet.onnx --json", 0, "\"parameters\":1256080", ""}, Row{"operators", 0, "Conv ", ""},
-                    Row{"operators --json", 0, "{\"operator\":\"Conv\"", ""}, Row{"operators", 0, "com.microsoft::Attention ", ""}, Row{"operators --json", 0, "{\"operator\":\"Floor\",\"opsets\":\"1, 6, 13\",\"gradient\":\"zero\"", ""},
+                    Row{"operators --json", 0, "{\"operator\":\"Conv\"", ""}, Row{"operators", 0, "com.microsoft::Attention ", ""}, Row{"operators --json", 0, "{\"operator\":\"Loop\",\"opsets\":\"1, 11, 13, 16, 19, 21, 23, 24, 25\",\"gradient\":\"composed\",\"kernels\":{\"cpu\":\"taken apart\"", ""}, Row{"operators --json", 0, "{\"operator\":\"Floor\",\"opsets\":\"1, 6, 13\",\"gradient\":\"zero\"", ""},
                     Row{"operators --format markdown", 0, "|---", ""},
                     Row{"devices", 0, "cpu ", ""}, Row{"devices", 0, "GFLOP/s measured", ""}, Row{"devices --json", 0, "\"device\":\"cpu\",\"usable\":true", ""},
                     Row{"devices --json", 0, "\"peaks\":[{\"format\":\"fp32\"", ""},
