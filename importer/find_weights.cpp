@@ -210,6 +210,7 @@ class WeightFinder {
     if (!held.data) return std::nullopt;
     const Tensor values = comparable(*held.data);
     if (!all_finite(values)) return Verdict{Holding::constant, "it holds values that are not finite"};
+    if (first_state_of_loop(held) && all_alike(values)) return Verdict{Holding::constant, "the first state of a loop, and all its values are alike", by_rule};
     if (is_mask(values)) return Verdict{Holding::constant, "its values are a mask", by_rule};
     if (is_table(values, rounding(held))) return Verdict{Holding::constant, "its values are a table of sines or a progression", by_rule};
     if (unnamed(held) && (is_grid(values) || is_lattice(values)))
@@ -229,6 +230,23 @@ class WeightFinder {
     const bool usual = value == std::round(value) || std::abs(value) == 0.5;
     if (uses(held).has(OperandRole::exponent) && usual && !is_path(name(held))) return Verdict{Holding::constant, "an exponent", by_rule};
     return std::nullopt;
+  }
+
+  // A value that a loop begins with and that its body replaces; what the body hands on as it is may be a weight.
+  bool first_state_of_loop(const Held& held) const {
+    const Uses::Reader& reader = uses(held).reader;
+    if (!reader.node || !reader.node->domain.empty() || reader.node->bodies.size() != 1) return false;
+    const FlatBody& body = reader.node->bodies[0];
+    const bool loop = reader.node->op == "Loop", scan = reader.node->op == "Scan";
+    const auto input = static_cast<std::size_t>(reader.input), first = std::size_t{loop ? 2U : 0U}, output = loop ? input - 1 : input;
+    const auto states = scan ? body.inputs.size() - static_cast<std::size_t>(std::clamp<std::int64_t>(
+                                                       reader.node->attributes.integer("num_scan_inputs", 0), 0, static_cast<std::int64_t>(body.inputs.size())))
+                             : body.inputs.size();
+    if ((!loop && !scan) || input < first || input >= states || output >= body.outputs.size()) return false;
+    Symbol made = body.outputs[output];
+    for (auto node = body.nodes.rbegin(); node != body.nodes.rend(); ++node)  // later nodes first
+      if (node->op == "Identity" && node->inputs.size() == 1 && node->outputs.size() == 1 && node->outputs[0] == made) made = node->inputs[0];
+    return made != body.inputs[input];
   }
 
   // A vector added to a product right away.

@@ -74,6 +74,9 @@ void follow_gemm(FollowContext& c) {
     const int axis = place.axis - (2 - c.x(2).rank());
     if (axis >= 0 && c.x(2)[axis] != 1) c.repeat(2, axis, place.outer);
   }
+  // A first state that is alike for every sample, times a matrix, plus what differs.
+  if (place.axis == 0 && !c.place(0).present()) c.repeat(0, rows, place.outer);
+  if (place.axis == 1 && !c.place(1).present()) c.repeat(1, columns, place.outer);
   c.set(0, place);
 }
 

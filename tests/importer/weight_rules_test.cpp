@@ -74,6 +74,17 @@ void recurrence(Model& m, onnx::TensorProto bias, onnx::TensorProto first) {
   m.add(node("GRU", {"t", "W", "R", bias.name(), "", first.name()}, {"", "y"}, {{"hidden_size", std::int64_t{2}}}));
 }
 
+// Two turns of v = v + w·x from v = w, or, where the body hands it on as it is, v = w itself.
+void loop(Model& m, const onnx::TensorProto& first, bool handed_on) {
+  onnx::GraphProto body;
+  for (const char* name : {"i", "c", "v"}) body.add_input()->set_name(name);
+  *body.add_node() = node("Identity", {"c"}, {"c2"});
+  *body.add_node() = node("Add", {"v", "x"}, {"s"});
+  *body.add_node() = node("Identity", {handed_on ? "v" : "s"}, {"v2"});
+  for (const char* name : {"c2", "v2", "s"}) body.add_output()->set_name(name);
+  m.add(int_tensor("turns", {}, {2})).add(first).add(node("Loop", {"turns", "", "w"}, {handed_on ? "" : "y", handed_on ? "y" : ""}, {{"body", body}}));
+}
+
 // clang-format off
 const Row rows[] = {
     // What the file says
@@ -129,6 +140,9 @@ const Row rows[] = {
     {"bias_of_a_recurrence", [](Model& m) { recurrence(m, filled_tensor("w", {1, 12}, 0), {}); }, Holding::trained, "B of GRU"},
     {"unnamed_bias_of_a_recurrence", [](Model& m) { recurrence(m, filled_tensor("w", {1, 12}, 0), {}); state(m, "W", "PARAMETER"); }, Holding::trained, "B of GRU"},
     {"first_state_of_zeros", [](Model& m) { recurrence(m, {}, filled_tensor("w", {1, 1, 2}, 0)); }, Holding::constant, "the first state of a recurrence", false},
+    {"first_state_of_a_loop", [](Model& m) { loop(m, vector_of(std::vector<float>(8, 0)), false); }, Holding::constant, "the first state of a loop", false},
+    {"learned_first_state_of_a_loop", [](Model& m) { loop(m, vector_of(drawn(8)), false); }, Holding::trained, "input 2 of Loop", false},
+    {"zeros_that_a_loop_hands_on", [](Model& m) { loop(m, vector_of(std::vector<float>(8, 0)), true); }, Holding::trained, "input 2 of Loop", false},
     {"learned_first_state", [](Model& m) { recurrence(m, {}, float_tensor("w", {1, 1, 2}, drawn(2))); }, Holding::trained, "initial_h of GRU"},
     {"first_state_of_zeros_that_is_a_parameter", [](Model& m) { recurrence(m, {}, filled_tensor("w", {1, 1, 2}, 0)); state(m, "w", "PARAMETER"); }, Holding::trained, "the file: PARAMETER"},
     {"unread", [](Model& m) { m.add(vector_of(drawn(8))).add(node("Relu", {"x"}, {"y"})); }, Holding::constant, "no output of the model depends on it"},

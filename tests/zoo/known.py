@@ -16,7 +16,6 @@ KNOWN = [
     *((f"{name}.dynamo18.dyn", "untrained it makes so much of rounding that PyTorch differs from itself by more than 1e-3 where the weights' last bits are others") for name in (
         "timm_ghostnet_050", "timm_repghostnet_050", "timm_repvgg_a0", "hf_levit")),
     ("hf_vit_mae.dynamo18.dyn", "the gradient's norm differs by 5e-3: not looked into yet"),
-    ("keras_simple_rnn.*", "its Loop is not followed through the batch"),
     *((f"keras_{name}.*", "Keras's LSTM has one bias, ONNX's the sum of two: both train, so that their sum moves twice as far") for name in ("lstm", "bilstm", "lstm_stack")),
     ("hf_swin.dynamo18.dyn", "what is alike for every sample, a mask of the windows, is not followed through the Add of a weight"),
     *((f"keras_{name}.*", "tf2onnx writes a normalization that it cannot fuse as a scale and an offset, which train as they stand") for name in ("separable", "residual")),
