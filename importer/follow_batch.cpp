@@ -180,21 +180,26 @@ class Follower {
     }
     for (const ValueId s : sources) {
       const Shape& shape = graph_[s].type.shape;
-      for (int axis = 0; axis < shape.rank(); ++axis) {
-        if (!copied_along(s, axis) || !leads_to(s, {.axis = axis}, way, v, wanted)) continue;
-        adopted_ = true;
-        return;
-      }
+      for (int axis = 0; axis < shape.rank(); ++axis)
+        for (const std::int64_t outer : std::set{std::int64_t{1}, wanted.outer}) {
+          if (!copied_along(s, {.axis = axis, .outer = outer}) || !leads_to(s, {.axis = axis, .outer = outer}, way, v, wanted)) continue;
+          adopted_ = true;
+          return;
+        }
     }
     fail("'", graph_[v].name, "' ", graph_[v].type.shape, " may be different for each of the file's ", batch_, " samples");
   }
 
   // Whether the value holds the same for every sample along an axis: because it was repeated along it, or by its numbers.
-  bool copied_along(ValueId v, int axis) const {
+  bool copied_along(ValueId v, const BatchPlace& place) const {
     const Value& value = graph_[v];
+    const int axis = place.axis;
     const std::int64_t length = value.type.shape[axis];
     if (value.kind == ValueKind::input) return false;
-    if (value.kind != ValueKind::activation) return length == batch_ && (!value.data || holds_copies(*value.data, {.axis = axis}, batch_));
+    if (value.kind != ValueKind::activation && !value.trainable && value.data)  // of a dimension that is not the batch alone, every sample's part
+      return length > 0 && length % (place.outer * batch_) == 0 && holds_copies(*value.data, place, batch_);
+    if (place.outer != 1) return false;
+    if (value.kind != ValueKind::activation) return length == batch_ && (!value.data || holds_copies(*value.data, place, batch_));
     const Node& node = graph_[value.producer];
     if (is_random(node)) return true;
     if (node.op->name != "Expand" && node.op->name != "Tile") return false;

@@ -15,7 +15,7 @@ KNOWN = [
     ("timm_dla46_c.dynamo18.dyn", "the input of a ReLU is zero but for rounding: gradients behind it agree to 1e-6, those before it to 1e-3"),
     *((f"{name}.dynamo18.dyn", "untrained it makes so much of rounding that PyTorch differs from itself by more than 1e-3 where the weights' last bits are others") for name in (
         "timm_ghostnet_050", "timm_repghostnet_050", "timm_repvgg_a0", "hf_levit")),
-    ("hf_vit_mae.dynamo18.dyn", "the gradient's norm differs by 5e-3: not looked into yet"),
+    ("hf_vit_mae.*", "PyTorch does not train the tables of places, which a file cannot say: PARAMETER, and zeros until weights are loaded"),
     *((f"keras_{name}.*", "Keras's LSTM has one bias, ONNX's the sum of two: both train, so that their sum moves twice as far") for name in ("lstm", "bilstm", "lstm_stack")),
     ("hf_swin.dynamo18.dyn", "what is alike for every sample, a mask of the windows, is not followed through the Add of a weight"),
     *((f"keras_{name}.*", "tf2onnx writes a normalization that it cannot fuse as a scale and an offset, which train as they stand") for name in ("separable", "residual")),
