@@ -9,6 +9,7 @@
 
 #include "graph/follow.h"
 #include "graph/operator.h"
+#include "importer/value_tests.h"
 
 namespace tandem {
 namespace {
@@ -196,7 +197,7 @@ class Follower {
     const int axis = place.axis;
     const std::int64_t length = value.type.shape[axis];
     if (value.kind == ValueKind::input) return false;
-    if (value.kind != ValueKind::activation && !value.trainable && value.data)  // of a dimension that is not the batch alone, every sample's part
+    if (value.kind != ValueKind::activation && value.data && !(value.trainable && all_alike(*value.data)))  // every sample's part, perhaps of more
       return length > 0 && length % (place.outer * batch_) == 0 && holds_copies(*value.data, place, batch_);
     if (place.outer != 1) return false;
     if (value.kind != ValueKind::activation) return length == batch_ && (!value.data || holds_copies(*value.data, place, batch_));

@@ -172,7 +172,9 @@ ValueId Rebatch::once(Graph& graph, ValueId value, ValueId own, Budget& budget) 
   if (v.data) v.data = repeat_samples(*v.data, place, from_, 1);
   const std::string name = v.name;
   GraphBuilder b(graph, name, {});
-  return b.broadcast_to(value, shape(own));
+  if (held[place.axis] == 1) return b.broadcast_to(value, shape(own));
+  const Shape parts = around_samples(held, place, 1);
+  return b.reshape(b.broadcast_to(b.reshape(value, parts), Shape{parts[0], to_, parts[2]}), shape(own));
 }
 
 }  // namespace tandem
