@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "graph/operator.h"
 #include "trainer/random.h"
@@ -106,8 +107,10 @@ bool adds_epsilon(const Graph& graph, const Users& users, const Node& node) {
          std::any_of(readers.begin(), readers.end(), [&](NodeId r) { return operand_of(*graph[r].op, 0).role == OperandRole::radicand; });
 }
 
-Role role_of(const Graph& graph, const Users& users, ValueId value) {
+// `seen`: values on whose readers it was asked already; many ways of views may lead to one.
+Role role_of(const Graph& graph, const Users& users, ValueId value, std::set<ValueId>& seen) {
   Role best;
+  if (!seen.insert(value).second) return best;
   for (const NodeId user : users[static_cast<std::size_t>(value.index)]) {
     const Node& node = graph[user];
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
@@ -117,14 +120,15 @@ Role role_of(const Graph& graph, const Users& users, ValueId value) {
         if (row.role == role) best.take({&row, &node, static_cast<int>(i), value});
       if (!is_view(role) && !(role == OperandRole::addend && adds_epsilon(graph, users, node))) continue;
       for (const ValueId out : node.outputs)
-        if (out.present()) best.take(role_of(graph, users, out));
+        if (out.present()) best.take(role_of(graph, users, out, seen));
     }
   }
   return best;
 }
 
 Start start_of(const Graph& graph, const Users& users, ValueId value) {
-  if (const Role role = role_of(graph, users, value); role.row) return role.row->rule(*role.node, role.input, graph[role.value].type.shape);
+  std::set<ValueId> seen;
+  if (const Role role = role_of(graph, users, value, seen); role.row) return role.row->rule(*role.node, role.input, graph[role.value].type.shape);
   const Shape& s = graph[value].type.shape;  // no consumer says more: a matrix or filter by its shape, a vector as a bias
   return s.rank() < 2
              ? zeros

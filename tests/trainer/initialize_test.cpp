@@ -81,6 +81,25 @@ TEST(Initialize, BiasesScalesAndStatisticsAreConstants) {
     for (const double v : values.at(name)) EXPECT_EQ(v, value) << name;
 }
 
+// As a tensor shifted around again and again: 2^40 ways lead to the product.
+TEST(Initialize, ManyWaysOfViewsAreGoneOnce) {
+  Graph g;
+  const DType f = DType::float32;
+  const ValueId x = g.add_input("x", {f, {2, 8}});
+  const auto node = [&](std::string_view op, std::vector<ValueId> inputs, Attributes attributes = {}) {
+    const std::string name = concat(op, g.nodes.size());
+    return g[g.add_node(*find_operator(op), name, std::move(attributes), std::move(inputs), 1)].outputs[0];
+  };
+  ValueId w = g.add_parameter("w", {f, {8, 4}}, std::nullopt, true);
+  for (int i = 0; i < 40; ++i) {
+    const auto part = [&](std::int64_t from, std::int64_t to) { return node("Slice", {w}, {{"starts", Ints{from}}, {"ends", Ints{to}}, {"axes", Ints{0}}}); };
+    const ValueId back = part(3, 8), front = part(0, 3);
+    w = node("Concat", {back, front}, {{"axis", std::int64_t{0}}});
+  }
+  g.outputs = {node("MatMul", {x, w})};
+  expect_spread(drawn(g, "he-normal").at("w"), 2.0 / 8);
+}
+
 // Which operand a parameter is decides, whatever it is called and whatever else reads it.
 struct RoleRow {
   const char* name;
