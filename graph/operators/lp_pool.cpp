@@ -41,11 +41,7 @@ Operator lp_pool() {
               [](InferContext& c) {
                 settle_p(c);
                 const Shape& x = c.shape(0);
-                WindowAttributes window = read_window(c, {});
-                const bool ceil_mode = c.attributes().integer("ceil_mode", 0) != 0 && c.attributes().text("auto_pad", "NOTSET") == "NOTSET";
-                resolve_pads(c, window, x);
-                Shape y = window_counts(c, window, x, ceil_mode);
-                y.dims.insert(y.dims.begin(), {x[0], x[1]});
+                auto [window, y] = pool_input(c);
                 // All that the windows reach counts as padding, so that every mean is one of a whole window.
                 for (int i = 0; i < window.rank(); ++i) {
                   const std::int64_t reach = (y[i + 2] - 1) * window.strides[at(i)] + window.extent(i);

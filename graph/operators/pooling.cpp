@@ -8,12 +8,7 @@ namespace {
 
 // The pooled shape; leaves the attributes as kernels take them.
 Shape pooled(InferContext& c) {
-  const Shape& x = c.shape(0);
-  WindowAttributes window = read_window(c, {});
-  const bool ceil_mode = c.attributes().integer("ceil_mode", 0) != 0 && c.attributes().text("auto_pad", "NOTSET") == "NOTSET";
-  resolve_pads(c, window, x);
-  Shape y = window_counts(c, window, x, ceil_mode);
-  y.dims.insert(y.dims.begin(), {x[0], x[1]});
+  auto [window, y] = pool_input(c);
   write_window(c, window);
   return y;
 }

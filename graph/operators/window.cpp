@@ -83,4 +83,14 @@ Shape window_counts(const InferContext& c, const WindowAttributes& window, const
   return counts;
 }
 
+Pooled pool_input(InferContext& c) {
+  const Shape& x = c.shape(0);
+  WindowAttributes window = read_window(c, {});
+  const bool ceil_mode = c.attributes().integer("ceil_mode", 0) != 0 && c.attributes().text("auto_pad", "NOTSET") == "NOTSET";
+  resolve_pads(c, window, x);
+  Shape y = window_counts(c, window, x, ceil_mode);
+  y.dims.insert(y.dims.begin(), {x[0], x[1]});
+  return {std::move(window), std::move(y)};
+}
+
 }  // namespace tandem

@@ -20,5 +20,11 @@ void resolve_pads(InferContext& c, WindowAttributes& window, const Shape& x);
 // Windows along each spatial axis: floor((x + pads − extent) / stride) + 1. With ceil_mode the ceiling, less a last
 // window that would start in the end padding.
 Shape window_counts(const InferContext& c, const WindowAttributes& window, const Shape& x, bool ceil_mode);
+// Of a pooling node {ceil_mode, auto_pad, ...}: its window with pads resolved, and the shape of what the windows of input 0 give. Attributes stay.
+struct Pooled {
+  WindowAttributes window;
+  Shape y;
+};
+Pooled pool_input(InferContext& c);
 
 }  // namespace tandem

@@ -1,21 +1,11 @@
 // GroupNormalizationTraining(x, scale?, bias?) {groups, epsilon} → y, mean, inverse_deviation and its gradient
 // (docs/internal-operators.md), row-major: a group is a run of channels. Each part of the groups sums dscale and dbias into sums of
 // its own, which are then added in order: they do not depend on threads.
-#include "graph/half.h"
-#include "kernels/cpu/isa.h"
 #include "kernels/cpu/native/dense.h"
+#include "kernels/cpu/native/row_loops.h"
 
 namespace tandem::native {
 namespace {
-
-// The loops for elements of this type, and what their statistics are.
-template <class F>
-void visit_element(DType dtype, F&& f) {
-  const vector::RowNormalizations* const loops = vector_table().row_normalizations;
-  if (dtype == DType::float32) f.template operator()<float, float>(loops[0]);
-  if (dtype == DType::float64) f.template operator()<double, double>(loops[1]);
-  if (dtype == DType::bfloat16) f.template operator()<BFloat16, float>(loops[2]);
-}
 
 struct Groups {
   std::int64_t groups, all, channels, n;  // of a sample, of all samples; channels of a group, elements of a channel
@@ -39,7 +29,7 @@ Descriptions describe_group_normalization(const KernelRequest& request) {
   const double epsilon = static_cast<double>(request.attributes->real("epsilon", 1e-5F));
   KernelDescription d = row_major_description("native.group_normalization", request, 0.8);
   d.in_place = {{0, 0}};
-  visit_element(request.inputs[0].dtype, [&]<class T, class S>(const vector::RowNormalizations& loops) {
+  visit_rows(request.inputs[0].dtype, [&]<class T, class S>(const vector::RowNormalizations& loops) {
     d.make = make_kernel([=, run = loops.forward_channels](const Memory& m) {
       parallel(g.parts, [&](int k) {
         const Range r = part_of(g.all, k, g.parts);
@@ -68,7 +58,7 @@ Descriptions describe_group_normalization_backward(const KernelRequest& request)
   d.in_place = {{0, 0}};
   // Of each part the sums of dscale and dbias.
   if (sums) d.workspace = g.parts * 2 * channels * static_cast<std::int64_t>(sizeof(double));
-  visit_element(request.inputs[0].dtype, [&]<class T, class S>(const vector::RowNormalizations& loops) {
+  visit_rows(request.inputs[0].dtype, [&]<class T, class S>(const vector::RowNormalizations& loops) {
     d.make = make_kernel([=, run = loops.backward_channels](const Memory& m) {
       double* const partial = reinterpret_cast<double*>(m.workspace);
       parallel(g.parts, [&](int k) {

@@ -17,8 +17,8 @@ class Recurrent {
   void operator()(const Memory& m) const {
     factors_.pack(m.in<T>(1), m.workspace, p_.parts());
     by_rows(p_, [&](std::int64_t d, Range rows) {
-      start(m, 2, 1, d, rows);
-      if (p_.lstm()) start(m, 3, 2, d, rows);
+      start_state<T>(p_, m, 2, 1, d, rows);
+      if (p_.lstm()) start_state<T>(p_, m, 3, 2, d, rows);
       for (std::int64_t n = 0; n < p_.T; ++n) step(m, d, p_.time(d, n), rows);
     });
   }
@@ -29,17 +29,7 @@ class Recurrent {
     if (!training_) return reinterpret_cast<T*>(m.workspace + factors_.bytes) + (d * p_.B + b) * width();
     return m.out<T>(p_.lstm() ? 3 : 2) + ((d * p_.T + t) * p_.B + b) * width();
   }
-  T* state(const Memory& m, int output, std::int64_t d, std::int64_t b) const { return m.out<T>(output) + (d * p_.B + b) * p_.H; }
-
-  void start(const Memory& m, int input, int output, std::int64_t d, Range rows) const {
-    const std::int64_t n = (rows.end - rows.begin) * p_.H;
-    T* const to = state(m, output, d, rows.begin);
-    if (given(m, input))
-      std::copy_n(m.in<T>(input) + (d * p_.B + rows.begin) * p_.H, n, to);
-    else
-      std::fill_n(to, n, T(0));
-  }
-  static bool given(const Memory& m, int input) { return static_cast<std::size_t>(input) < m.inputs.size() && m.inputs[static_cast<std::size_t>(input)]; }
+  T* state(const Memory& m, int output, std::int64_t d, std::int64_t b) const { return state_of<T>(p_, m, output, d, b); }
 
   void step(const Memory& m, std::int64_t d, std::int64_t t, Range rows) const {
     const vector::Recurring<T>& cell = *vector_table().of<T>().recurring;

@@ -87,4 +87,23 @@ void visit_type(DType dtype, F&& f) {
   if (dtype == DType::float64) f.template operator()<double>();
 }
 
+// Whether an operand that may be left out is there.
+inline bool given(const Memory& m, int input) { return static_cast<std::size_t>(input) < m.inputs.size() && m.inputs[static_cast<std::size_t>(input)]; }
+
+// A sample's part of a state [D,B,H] that is kept in an output from step to step.
+template <class T>
+T* state_of(const Problem& p, const Memory& m, int output, std::int64_t d, std::int64_t b) {
+  return m.out<T>(output) + (d * p.B + b) * p.H;
+}
+// What it begins with for these samples: an input, or zeros where that is left out.
+template <class T>
+void start_state(const Problem& p, const Memory& m, int input, int output, std::int64_t d, Range rows) {
+  const std::int64_t n = (rows.end - rows.begin) * p.H;
+  T* const to = state_of<T>(p, m, output, d, rows.begin);
+  if (given(m, input))
+    std::copy_n(m.in<T>(input) + (d * p.B + rows.begin) * p.H, n, to);
+  else
+    std::fill_n(to, n, T(0));
+}
+
 }  // namespace tandem::native::recurrence

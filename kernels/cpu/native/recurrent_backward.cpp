@@ -23,8 +23,8 @@ class RecurrentBackward {
   void operator()(const Memory& m) const {
     factors_.pack(m.in<T>(0), m.workspace, p_.parts());
     by_rows(p_, [&](std::int64_t d, Range rows) {
-      start(m, 4, 1, d, rows);
-      if (p_.lstm()) start(m, 5, 2, d, rows);
+      start_state<T>(p_, m, 4, 1, d, rows);
+      if (p_.lstm()) start_state<T>(p_, m, 5, 2, d, rows);
       for (std::int64_t n = p_.T; n-- > 0;) step(m, d, p_.time(d, n), rows);
     });
     for (std::int64_t d = 0; of_r_ && d < p_.D; ++d) {
@@ -37,20 +37,10 @@ class RecurrentBackward {
   std::int64_t width() const { return p_.slots * p_.H; }
   const T* saved(const Memory& m, std::int64_t d, std::int64_t t, std::int64_t b) const { return m.in<T>(1) + ((d * p_.T + t) * p_.B + b) * width(); }
   T* gates(const Memory& m, std::int64_t d, std::int64_t t, std::int64_t b) const { return m.out<T>(0) + (t * p_.B + b) * p_.columns() + d * p_.gates * p_.H; }
-  T* state(const Memory& m, int output, std::int64_t d, std::int64_t b) const { return m.out<T>(output) + (d * p_.B + b) * p_.H; }
+  T* state(const Memory& m, int output, std::int64_t d, std::int64_t b) const { return state_of<T>(p_, m, output, d, b); }
   T* inner(const Memory& m, std::int64_t d, std::int64_t t, std::int64_t b) const {
     const std::int64_t row = p_.cell == Cell::gru_linear ? (d * p_.T + t) * p_.B + b : d * p_.B + b;
     return reinterpret_cast<T*>(m.workspace + inner_) + row * p_.H;
-  }
-  static bool given(const Memory& m, int input) { return static_cast<std::size_t>(input) < m.inputs.size() && m.inputs[static_cast<std::size_t>(input)]; }
-
-  void start(const Memory& m, int input, int output, std::int64_t d, Range rows) const {
-    const std::int64_t n = (rows.end - rows.begin) * p_.H;
-    T* const to = state(m, output, d, rows.begin);
-    if (given(m, input))
-      std::copy_n(m.in<T>(input) + (d * p_.B + rows.begin) * p_.H, n, to);
-    else
-      std::fill_n(to, n, T(0));
   }
 
   void step(const Memory& m, std::int64_t d, std::int64_t t, Range rows) const {

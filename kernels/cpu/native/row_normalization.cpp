@@ -1,23 +1,13 @@
 // RowNormalization(x, scale?, bias?, addend?) {axis, epsilon, rms} → y, mean, inverse_deviation, sum? and its gradient
 // (docs/internal-operators.md), row-major. Each part of the rows sums dscale and dbias in blocks into sums of its own, which are
 // then added in order: they do not depend on threads.
-#include "graph/half.h"
-#include "kernels/cpu/isa.h"
 #include "kernels/cpu/native/dense.h"
+#include "kernels/cpu/native/row_loops.h"
 
 namespace tandem::native {
 namespace {
 
 constexpr std::int64_t rows_a_block = 64;  // summed before they are added to a part's sums
-
-// The loops for elements of this type, and what their statistics are.
-template <class F>
-void visit_element(DType dtype, F&& f) {
-  const vector::RowNormalizations* const loops = vector_table().row_normalizations;
-  if (dtype == DType::float32) f.template operator()<float, float>(loops[0]);
-  if (dtype == DType::float64) f.template operator()<double, double>(loops[1]);
-  if (dtype == DType::bfloat16) f.template operator()<BFloat16, float>(loops[2]);
-}
 
 struct Rows {
   std::int64_t rows = 1, n = 1;
@@ -39,7 +29,7 @@ Descriptions describe_row_normalization(const KernelRequest& request) {
   const bool rms = request.attributes->integer("rms", 0) != 0;
   KernelDescription d = row_major_description("native.row_normalization", request, 0.8);
   if (adds) d.in_place = {{3, 0}, {3, 3}};
-  visit_element(request.inputs[0].dtype, [&]<class T, class S>(const vector::RowNormalizations& loops) {
+  visit_rows(request.inputs[0].dtype, [&]<class T, class S>(const vector::RowNormalizations& loops) {
     d.make = [=, run = loops.forward[adds]] {
       const std::vector<S> ones(static_cast<std::size_t>(scales ? 0 : all.n), S(1)), zeros(static_cast<std::size_t>(shifts ? 0 : all.n), S(0));
       return make_kernel([=](const Memory& m) {
@@ -73,7 +63,7 @@ Descriptions describe_row_normalization_backward(const KernelRequest& request) {
   KernelDescription d = row_major_description("native.row_normalization_backward", request, 0.8);
   d.in_place = {{0, 0}};
   if (adds) d.in_place.push_back({0, 5});
-  visit_element(request.inputs[0].dtype, [&]<class T, class S>(const vector::RowNormalizations& loops) {
+  visit_rows(request.inputs[0].dtype, [&]<class T, class S>(const vector::RowNormalizations& loops) {
     // Of each part: the sums of its rows and those of a block, of dscale and dbias each.
     if (sums) d.workspace = all.parts * 4 * all.n * static_cast<std::int64_t>(sizeof(S));
     d.make = [=, run = loops.backward[adds][sums]] {
