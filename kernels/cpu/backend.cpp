@@ -220,6 +220,7 @@ Timing CpuBackend::measure(const KernelDescription& description, const KernelOpt
 }
 
 Timing CpuBackend::time_kernel(const KernelDescription& description, const KernelOptions& options) const {
+  flush_subnormals();
   omp_set_num_threads(team_size(options.threads));
   const std::lock_guard lock(scratch_lock_);
   // One block, operand after operand, as in a plan's arena.

@@ -35,6 +35,7 @@ CpuDevice::~CpuDevice() {
 }
 
 void CpuDevice::activate() {
+  flush_subnormals();
   omp_set_num_threads(threads_);
   if (!cores_.empty()) pin_thread(cores_);
 }

@@ -2,6 +2,7 @@
 #include "kernels/cpu/machine.h"
 
 #include <omp.h>
+#include <pmmintrin.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -83,5 +84,7 @@ void pin_thread(const std::vector<int>& cores) {
   for (const int core : cores) CPU_SET(static_cast<std::size_t>(core), &set);
   sched_setaffinity(0, sizeof set, &set);
 }
+
+void flush_subnormals() { _mm_setcsr(_mm_getcsr() | _MM_FLUSH_ZERO_ON | _MM_DENORMALS_ZERO_ON); }
 
 }  // namespace tandem

@@ -107,6 +107,7 @@ class QueueStream final : public Stream {
   }
 
   void work() {
+    flush_subnormals();
     if (!cores_.empty()) pin_thread(cores_);
     std::unique_lock lock(mutex_);
     for (;;) {

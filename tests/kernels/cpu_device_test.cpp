@@ -38,6 +38,20 @@ constexpr bool resident_is_the_programs_own = false;
 constexpr bool resident_is_the_programs_own = true;
 #endif
 
+volatile float tiny = 1e-20F;
+
+// As in the gradients of a long recurrence, by every thread that computes.
+TEST(CpuDevice, SubnormalsAreZero) {
+  std::vector<float> products(4, -1);
+  std::thread([&] {
+    const std::unique_ptr<Device> device = cpu_backend().open(0, {.threads = 2});
+    device->activate();
+#pragma omp parallel for num_threads(2) schedule(static)
+    for (std::size_t i = 0; i < products.size(); ++i) products[i] = tiny * tiny;  // 1e-40
+  }).join();
+  EXPECT_EQ(products, std::vector<float>(4, 0));
+}
+
 TEST(CpuDevice, MemoryIsZeroedAlignedAndNoMoreThanAsked) {
   const auto device = cpu_backend().open(0, {});
   for (const std::int64_t bytes : {std::int64_t{0}, std::int64_t{1}, std::int64_t{4096}, std::int64_t{(5 << 20) + 12345}, std::int64_t{64} << 20}) {
