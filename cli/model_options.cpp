@@ -118,7 +118,7 @@ std::vector<OptionRow> weight_rows() {
       {"unfreeze", "PATTERNS", "", "exceptions to --freeze"},
       {"trainable", "PATTERNS", "", "tensors of the file that are weights, whatever tandem takes them for (summary --weights)"},
       {"constant", "PATTERNS", "", "tensors of the file that are constants"},
-      {"untie", "PATTERNS", "", "tensors that several nodes read: each gets its own, also in the trained model ('*': all)"},
+      {"untie", "PATTERNS", "", "tensors that several nodes read: each gets its own, also in the trained model ('*': all, none; default: scales and biases that the exporter merged)"},
       {"tie", "A=B", "", "train B as A (transposed where shapes say so), both are written; pairs separated by commas"},
   };
 }

@@ -11,6 +11,7 @@
 #include "importer/recognise_batch_normalization.h"
 #include "importer/report.h"
 #include "importer/tensor_data.h"
+#include "importer/tie_weights.h"
 #include "importer/untie.h"
 
 namespace tandem {
@@ -29,6 +30,22 @@ std::vector<DataForm> take_values(onnx::GraphProto& graph, const FlatModel& flat
     if (taken) clear_values(tensor);
   }
   return forms;
+}
+
+// With the tensors told apart that the user, or the file's own values, say were merged.
+FlatModel flatten_untied(onnx::ModelProto& proto, std::int64_t bytes, ExternalData& external, const WeightOptions& weights) {
+  const auto count = [](int added) { return concat(added, added == 1 ? " initializer" : " initializers"); };
+  const bool as_in_file = weights.untie == std::vector<std::string>{"none"};
+  const int asked = as_in_file ? 0 : untie(proto, external, weights.untie);
+  FlatModel flat = flatten(proto, bytes, external, weights);
+  if (asked > 0) flat.warnings.push_back(concat("option untie: the trained model has ", count(asked), " besides the template's"));
+  const std::vector<std::string> merged = weights.untie.empty() ? merged_by_exporter(flat) : std::vector<std::string>{};
+  if (merged.empty()) return flat;
+  const int added = untie(proto, external, merged);
+  flat = flatten(proto, bytes, external, weights);
+  flat.warnings.push_back(concat("read by several nodes, all values alike: ", listed(merged), "; taken for merged by the exporter, since no matrix is shared: each reader trains its own (",
+                                 count(added), " more in the trained model); option untie none trains them as one"));
+  return flat;
 }
 
 }  // namespace
@@ -54,10 +71,7 @@ ModelFile ModelFile::parse(std::string bytes, const std::filesystem::path& folde
 
 ModelFile::Impl::Impl(std::string bytes, ExternalData data, std::filesystem::path file, const WeightOptions& weights)
     : path(std::move(file)), external(std::move(data)), proto(parse_model(bytes)) {
-  const int added = untie(proto, external, weights.untie);
-  flat = flatten(proto, static_cast<std::int64_t>(bytes.size()), external, weights);
-  if (added > 0)
-    flat.warnings.push_back(concat("option untie: the trained model has ", added, added == 1 ? " initializer" : " initializers", " besides the template's"));
+  flat = flatten_untied(proto, static_cast<std::int64_t>(bytes.size()), external, weights);
   forms = take_values(*proto.mutable_graph(), flat);
   for (const auto& entry : proto.metadata_props()) metadata.emplace(entry.key(), entry.value());
 }

@@ -37,7 +37,8 @@ struct ModelInput {
 struct WeightOptions {
   std::vector<std::string> trainable;
   std::vector<std::string> constant;
-  std::vector<std::string> untie;                           // each operand that reads such an initializer gets one of its own
+  std::vector<std::string> untie;                           // each operand that reads such an initializer gets one of its own; empty: those
+                                                            // that an exporter merged, {"none"}: none
   std::vector<std::pair<std::string, std::string>> tie;     // A, B: the second follows the first, transposed where shapes say so
 };
 

@@ -24,15 +24,6 @@ Shape reversed(const Shape& s) {
   return Shape(std::vector<std::int64_t>(s.dims.rbegin(), s.dims.rend()));
 }
 
-constexpr std::size_t most = 4;
-
-// "'a', 'b', ... (7 in all)"
-std::string listed(const std::vector<std::string>& items) {
-  std::string s;
-  for (std::size_t i = 0; i < std::min(most, items.size()); ++i) s += concat(i ? ", " : "", items[i]);
-  return items.size() > most ? concat(s, ", ... (", items.size(), " in all)") : s;
-}
-
 void warn_of_merged(FlatModel& model, const std::vector<Uses>& uses) {
   std::vector<std::string> names;
   std::int64_t values = 0;
@@ -83,6 +74,13 @@ void warn_of_twins(FlatModel& model) {
 }
 
 }  // namespace
+
+std::string listed(const std::vector<std::string>& items) {
+  constexpr std::size_t most = 4;
+  std::string s;
+  for (std::size_t i = 0; i < std::min(most, items.size()); ++i) s += concat(i ? ", " : "", items[i]);
+  return items.size() > most ? concat(s, ", ... (", items.size(), " in all)") : s;
+}
 
 Tensor transposed(const Tensor& matrix) {
   if (matrix.shape().rank() != 2) return matrix;

@@ -5,6 +5,7 @@
 
 namespace tandem {
 
+std::string listed(const std::vector<std::string>& items);  // "a, b, ... (7 in all)"
 Tensor transposed(const Tensor& matrix);  // of any dtype; others than matrices stay as they are
 bool follows(const FlatModel& model, Symbol s);  // the option tie made it follow another
 

@@ -1,11 +1,14 @@
 // The file's own message is changed before anything else reads it, so that all later stages, and the export, see the copies.
 #include "importer/untie.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
 #include "graph/pattern.h"
+#include "importer/operand_uses.h"
 #include "importer/tensor_data.h"
+#include "importer/value_tests.h"
 
 namespace tandem {
 namespace {
@@ -78,6 +81,26 @@ int untie(onnx::ModelProto& model, ExternalData& external, const std::vector<std
     if (!any) fail(ExitCode::usage, "option untie '", pattern, "': the model has no float initializer of that name that several nodes read");
   }
   return graph.initializer_size() - initializers;
+}
+
+std::vector<std::string> merged_by_exporter(const FlatModel& model) {
+  const std::vector<Uses> all = uses_of(model);
+  std::vector<int> readers(model.symbols.size());  // of the model's own graph: those of a branch cannot be told apart
+  for (const FlatNode& node : model.main.nodes)
+    for (const Symbol in : node.inputs)
+      if (in.present() && node.top_level) ++readers[static_cast<std::size_t>(in.index)];
+  std::vector<std::string> names;
+  for (const FlatInitializer& i : model.main.initializers) {
+    const Uses& uses = all[static_cast<std::size_t>(i.symbol.index)];
+    if (model.holding(i.symbol) != Holding::trained || uses.readers < 2 || !i.data) continue;
+    const bool alike = all_alike(is_half(i.type.dtype) ? i.data->cast(DType::float32) : *i.data);
+    const bool of_layer = uses.has(OperandRole::matrix) || uses.has(OperandRole::filter) || uses.has(OperandRole::transposed_filter);
+    if (of_layer && !uses.has(OperandRole::embedding)) return {};  // a layer that is used twice
+    const Shape& s = i.type.shape;
+    const bool vector = s.rank() > 0 && s.elements() > 1 && s.elements() == *std::max_element(s.begin(), s.end());
+    if (alike && vector && readers[static_cast<std::size_t>(i.symbol.index)] == uses.readers) names.push_back(model.name(i.symbol));
+  }
+  return names;
 }
 
 }  // namespace tandem

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "importer/external_data.h"
+#include "importer/flat_model.h"
 #include "tandem_onnx.pb.h"
 
 namespace tandem {
@@ -12,5 +13,9 @@ namespace tandem {
 // of the others gets a copy, "NAME@2" and so on, with what the file says of it. The model then holds these initializers, and
 // so does its export. Returns how many were added. Fails (usage) where a pattern names nothing that several operands read.
 int untie(onnx::ModelProto& model, ExternalData& external, const std::vector<std::string>& patterns);
+
+// Names of the scales and biases that an exporter is taken to have merged: trained, read by several nodes, all values alike, in a
+// model that shares no matrix or filter, as one does that uses a layer twice.
+std::vector<std::string> merged_by_exporter(const FlatModel& model);
 
 }  // namespace tandem

@@ -266,8 +266,22 @@ std::string said(const Graph& graph, const std::string& begin) {
   return "";
 }
 
-TEST(MergedTensors, AreTold) {
+TEST(MergedTensors, AreToldApart) {
   const Graph graph = merged().graph(2);
+  EXPECT_NE(said(graph, "read by several nodes").find("all values alike: one, zero; taken for merged by the exporter"), std::string::npos) << testing::PrintToString(graph.warnings);
+  for (const char* name : {"one@2", "zero@2"}) EXPECT_TRUE(graph.find(name)) << name;
+}
+
+TEST(MergedTensors, OfALayerThatIsUsedTwiceStayOne) {
+  Model m = merged();
+  m.add(node("MatMul", {"d", "w"}, {"again"})).add(node("LayerNormalization", {"again", "one", "zero"}, {"z"})).output("z");
+  const Graph graph = m.graph(2);
+  EXPECT_NE(said(graph, "read by several nodes").find("'one' (3 times), 'zero' (3 times), 16 values"), std::string::npos) << testing::PrintToString(graph.warnings);
+  EXPECT_FALSE(graph.find("one@2"));
+}
+
+TEST(MergedTensors, AreTold) {
+  const Graph graph = ModelFile::parse(merged().bytes(), {}, {.untie = {"none"}}).graph({.batch = 2});
   EXPECT_NE(said(graph, "read by several nodes").find("'one' (2 times), 'zero' (2 times), 16 values"), std::string::npos) << testing::PrintToString(graph.warnings);
   EXPECT_NE(said(graph, "equal values that are trained apart").find("e=head"), std::string::npos) << testing::PrintToString(graph.warnings);
 }
