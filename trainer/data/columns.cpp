@@ -51,7 +51,7 @@ class Chooser {
       const Field input = request_.inputs.empty() ? Field{.name = "x", .sample = {DType::undefined, {}}} : request_.inputs[0];
       if (rest.empty()) fail(ExitCode::data, file_, ": no column is left for the model's input; it has ", list());
       if (request_.inputs.size() <= 1) {
-        assumed += concat(", input ", rest.size() == 1 ? concat("'", columns_[rest[0]], "'") : concat("the other ", rest.size(), " columns"));
+        assumed += concat(", input ", rest.size() == 1 ? concat("'", columns_[rest[0]], "'") : concat(rest.size() == columns_.size() ? "all " : "the other ", rest.size(), " columns"));
         add({input.name, Role::input, rest, input.sample});
       }
     }

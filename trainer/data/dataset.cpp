@@ -97,7 +97,8 @@ std::span<const DataSource> data_sources() {
       {"idx", "idx:DIR", "MNIST's files (train-*, t10k-*), .gz too", open_idx},
       {"cifar10", "cifar10:DIR", "CIFAR-10's binary batches", open_cifar10},
       {"csv", "csv:FILE[,x=A,B,...][,y=LABEL]", "a table with a header; columns by name (val=, test=, weight=, missing=mean|drop|0, sep=)", open_csv},
-      {"npz", "npz:FILE", "numpy arrays x and y, or x_train, y_train, x_test, y_test (x_val, y_val)", open_npz},
+      {"npy", "npy:X,Y", "numpy arrays of inputs and labels, also larger than memory (INPUT=FILE, weight=FILE, val=X,Y, test=X,Y)", open_npy_files},
+      {"npz", "npz:FILE", "numpy arrays by the inputs' names (or x), y, sample_weight; or x_train, y_train, x_test, ...", open_npz},
       {"synthetic", "synthetic:digits[,train=12000][,test=2000]", "digits drawn with random distortions, 28x28", open_synthetic},
       {"random", "random[,samples=1024]", "noise of the model's input shapes, for benchmarks", open_random},
   };

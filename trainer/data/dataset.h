@@ -72,9 +72,12 @@ class MemoryDataset final : public Dataset {
   std::span<const Field> fields() const override { return fields_; }
   void read(std::size_t field, std::span<const std::int64_t> samples, std::byte* to) const override;
   const Tensor& values(std::size_t field) const { return values_[field]; }
+  std::vector<std::string> notes() const override { return notes_; }
+  void add_note(std::string note) { notes_.push_back(std::move(note)); }
 
  private:
   std::string name_;
+  std::vector<std::string> notes_;
   std::vector<Field> fields_;
   std::vector<Tensor> values_;
   std::int64_t size_ = 0;
@@ -144,6 +147,12 @@ Splits open_data(std::string_view spec, const DataRequest& request = {});
 Splits open_idx(const Spec& spec, const DataRequest& request);
 Splits open_cifar10(const Spec& spec, const DataRequest& request);
 Splits open_csv(const Spec& spec, const DataRequest& request);
+Splits open_npy_files(const Spec& spec, const DataRequest& request);
+Splits open_text(const Spec& spec, const DataRequest& request);
+Splits open_json_lines(const Spec& spec, const DataRequest& request);
+Splits open_webdataset(const Spec& spec, const DataRequest& request);
+Splits open_tfrecord(const Spec& spec, const DataRequest& request);
+Splits open_parquet(const Spec& spec, const DataRequest& request);
 Splits open_npz(const Spec& spec, const DataRequest& request);
 Splits open_synthetic(const Spec& spec, const DataRequest& request);
 Splits open_random(const Spec& spec, const DataRequest& request);
