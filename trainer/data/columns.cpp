@@ -5,7 +5,7 @@
 namespace tandem {
 namespace {
 
-constexpr std::string_view label_names[] = {"label", "labels", "target", "class", "y"};
+constexpr std::string_view label_names[] = {"label", "labels", "target", "class", "cls", "y"};
 
 std::string lower(std::string s) {
   std::transform(s.begin(), s.end(), s.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
@@ -14,8 +14,8 @@ std::string lower(std::string s) {
 
 class Chooser {
  public:
-  Chooser(const Spec& spec, const DataRequest& request, const std::vector<std::string>& columns, const std::string& file)
-      : spec_(spec), request_(request), columns_(columns), file_(file), used_(columns.size()) {}
+  Chooser(const Spec& spec, const DataRequest& request, const std::vector<std::string>& columns, const std::vector<bool>& images, const std::string& file)
+      : spec_(spec), request_(request), columns_(columns), images_(images), file_(file), used_(columns.size()) {}
 
   std::vector<ColumnField> choose(std::vector<std::string>& notes) {
     for (const auto& [key, text] : spec_.options) {  // said by options
@@ -42,12 +42,17 @@ class Chooser {
         add({input.name, Role::input, {at}, input.sample});
         assumed += concat(", input '", input.name, "' the column of its name");
       }
-    const bool inputs_known = has(Role::input);
+    const bool pictures = std::find(images_.begin(), images_.end(), true) != images_.end();
+    const bool inputs_known = has(Role::input) || pictures;
     if (!has(Role::label)) choose_label(inputs_known, assumed);
     if (!has(Role::input)) {
-      std::vector<std::size_t> rest;
-      for (std::size_t i = 0; i < columns_.size(); ++i)
+      std::vector<std::size_t> rest, images;
+      for (std::size_t i = 0; i < columns_.size(); ++i) {
         if (!used_[i]) rest.push_back(i);
+        if (!used_[i] && i < images_.size() && images_[i]) images.push_back(i);
+      }
+      if (images.size() > 1) fail(ExitCode::data, file_, ": '", columns_[images[0]], "' and '", columns_[images[1]], "' both hold images: x=COLUMN says which");
+      if (!images.empty()) rest = images;
       const Field input = request_.inputs.empty() ? Field{.name = "x", .sample = {DType::undefined, {}}} : request_.inputs[0];
       if (rest.empty()) fail(ExitCode::data, file_, ": no column is left for the model's input; it has ", list());
       if (request_.inputs.size() <= 1) {
@@ -95,11 +100,18 @@ class Chooser {
     fields_.push_back(std::move(field));
   }
   void choose_label(bool inputs_known, std::string& assumed) {
-    std::vector<std::size_t> fitting, rest;
+    std::vector<std::size_t> fitting, ending, rest;
     for (std::size_t i = 0; i < columns_.size(); ++i) {
       if (used_[i]) continue;
-      rest.push_back(i);
+      if (i >= images_.size() || !images_[i]) rest.push_back(i);
       if (std::find(std::begin(label_names), std::end(label_names), lower(columns_[i])) != std::end(label_names)) fitting.push_back(i);
+      const std::string last = lower(columns_[i].substr(columns_[i].find_last_of("./") + 1));  // "image/class/label"
+      if (std::find(std::begin(label_names), std::end(label_names), last) != std::end(label_names)) ending.push_back(i);
+    }
+    if (fitting.empty()) fitting = ending;
+    if (fitting.empty() && !images_.empty() && rest.size() > 1) {  // whose order tells nothing
+      if (!request_.training) return;
+      fail(ExitCode::data, file_, ": y=COLUMN says which holds the labels; it has ", list());
     }
     // A table of inputs alone, as prediction takes it.
     const bool counted = !inputs_known && request_.inputs.size() == 1 && static_cast<std::int64_t>(rest.size()) == request_.inputs[0].sample.shape.elements();
@@ -128,6 +140,7 @@ class Chooser {
   const Spec& spec_;
   const DataRequest& request_;
   const std::vector<std::string>& columns_;
+  const std::vector<bool>& images_;
   const std::string& file_;
   std::vector<bool> used_;
   std::vector<ColumnField> fields_;
@@ -136,8 +149,8 @@ class Chooser {
 }  // namespace
 
 std::vector<ColumnField> choose_columns(const Spec& spec, const DataRequest& request, const std::vector<std::string>& columns,
-                                        const std::string& file, std::vector<std::string>& notes) {
-  return Chooser(spec, request, columns, file).choose(notes);
+                                        const std::vector<bool>& images, const std::string& file, std::vector<std::string>& notes) {
+  return Chooser(spec, request, columns, images, file).choose(notes);
 }
 
 void allow_columns(const Spec& spec, const DataRequest& request, std::vector<std::string> others) {

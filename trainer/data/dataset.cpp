@@ -99,6 +99,11 @@ std::span<const DataSource> data_sources() {
       {"csv", "csv:FILE[,x=A,B,...][,y=LABEL]", "a table with a header; columns by name (val=, test=, weight=, missing=mean|drop|0, sep=)", open_csv},
       {"npy", "npy:X,Y", "numpy arrays of inputs and labels, also larger than memory (INPUT=FILE, weight=FILE, val=X,Y, test=X,Y)", open_npy_files},
       {"npz", "npz:FILE", "numpy arrays by the inputs' names (or x), y, sample_weight; or x_train, y_train, x_test, ...", open_npz},
+      {"text", "text:FILE[,unit=chars]", "windows of bytes or characters, each one's label the next (window=, stride=, val=SHARE, test=)", open_text},
+      {"jsonl", "jsonl:FILE", "an object a line, members by name as csv's columns", open_json_lines},
+      {"webdataset", "webdataset:FILES", "tar shards: x-{000..009}.tar; members by ending (jpg, png, webp, cls, txt, json, npy) as csv's columns", open_webdataset},
+      {"tfrecord", "tfrecord:FILES", "TensorFlow's records of Examples, features by name as csv's columns", open_tfrecord},
+      {"parquet", "parquet:FILES", "Parquet files, columns by name as csv's", open_parquet},
       {"synthetic", "synthetic:digits[,train=12000][,test=2000]", "digits drawn with random distortions, 28x28", open_synthetic},
       {"random", "random[,samples=1024]", "noise of the model's input shapes, for benchmarks", open_random},
   };

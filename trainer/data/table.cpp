@@ -58,7 +58,7 @@ class Table final : public Dataset {
   Table(std::string name, std::vector<Field> fields) : name_(std::move(name)), fields_(std::move(fields)), places_(name_) {
     for (const Field& f : fields_) {
       const auto bytes = f.encoded ? 0 : static_cast<std::size_t>(f.sample.shape.elements()) * size_of(f.sample.dtype);
-      stores_.push_back({Spool(concat(name_, ", ", f.name)), bytes, {0}});
+      stores_.push_back({Spool(concat(name_, ", ", f.name)), bytes, {}});
     }
   }
   std::string name() const override { return name_; }
@@ -75,15 +75,17 @@ class Table final : public Dataset {
   void encoded(std::size_t field, std::int64_t sample, std::vector<std::byte>& to) const override {
     if (!fields_[field].encoded) return Dataset::encoded(field, sample, to);
     const Store& store = stores_[field];
-    const std::uint64_t begin = store.ends[static_cast<std::size_t>(sample)];
-    to.resize(store.ends[static_cast<std::size_t>(sample) + 1] - begin);
-    store.values.read(begin, to.size(), to.data());
+    const Blob& blob = store.blobs[static_cast<std::size_t>(sample)];
+    to.resize(blob.size);
+    if (!blob.in_place) return store.values.read(blob.offset, to.size(), to.data());
+    const std::string& path = file_of(sample);  // opened anew: there may be more shards than a process may have open
+    const RegularFile file = open_regular(path, ExitCode::data);
+    read_exactly(file.descriptor.get(), reinterpret_cast<char*>(to.data()), to.size(), static_cast<std::int64_t>(blob.offset), path);
   }
   std::string describe(std::int64_t sample) const override {
     std::uint64_t place = 0;
     places_.read(static_cast<std::uint64_t>(sample) * sizeof place, sizeof place, reinterpret_cast<std::byte*>(&place));
-    const auto file = std::upper_bound(files_.begin(), files_.end(), sample, [](std::int64_t s, const auto& f) { return s < f.first; }) - 1;
-    return concat(file->second, ": ", place_, ' ', place);
+    return concat(file_of(sample), ": ", place_, ' ', place);
   }
   std::vector<std::string> classes(std::size_t field) const override { return static_cast<int>(field) == named_ ? classes_ : std::vector<std::string>{}; }
   std::vector<std::string> notes() const override { return notes_; }
@@ -93,9 +95,11 @@ class Table final : public Dataset {
     files_.emplace_back(size_, file);
     place_ = place;
   }
-  void add(std::size_t field, std::span<const std::byte> bytes) {
-    stores_[field].values.append(bytes);
-    if (fields_[field].encoded) stores_[field].ends.push_back(stores_[field].values.size());
+  void add(std::size_t field, std::span<const std::byte> bytes) { stores_[field].values.append(bytes); }
+  void add_blob(std::size_t field, const TableCell& cell) {
+    Store& store = stores_[field];
+    store.blobs.push_back({cell.offset.value_or(store.values.size()), cell.offset ? cell.size : cell.text.size(), cell.offset.has_value()});
+    if (!cell.offset) store.values.append(std::as_bytes(std::span(cell.text)));
   }
   void end_row(std::uint64_t place) {
     places_.append(std::as_bytes(std::span(&place, 1)));
@@ -110,11 +114,18 @@ class Table final : public Dataset {
   }
 
  private:
+  struct Blob {
+    std::uint64_t offset, size;
+    bool in_place;  // in the data's own file
+  };
   struct Store {
     Spool values;
-    std::size_t bytes;                // of a sample
-    std::vector<std::uint64_t> ends;  // of encoded ones: where each begins, and the end
+    std::size_t bytes;        // of a sample
+    std::vector<Blob> blobs;  // of encoded ones
   };
+  const std::string& file_of(std::int64_t sample) const {
+    return (std::upper_bound(files_.begin(), files_.end(), sample, [](std::int64_t s, const auto& f) { return s < f.first; }) - 1)->second;
+  }
   std::string name_;
   std::vector<Field> fields_;
   std::vector<Store> stores_;
@@ -166,7 +177,7 @@ class Builder {
         settled_.file = file, settled_.columns = columns_;
       else if (columns_ != settled_.columns)
         fail(ExitCode::data, file, ": its columns are not those of ", settled_.file);
-      chosen_ = choose_columns(spec_, request_, columns_, file, notes_);
+      chosen_ = choose_columns(spec_, request_, columns_, table->images(), file, notes_);
       wanted_.resize(columns_.size());
       role_.resize(columns_.size());
       for (const ColumnField& c : chosen_)
@@ -196,14 +207,13 @@ class Builder {
     if (f.width < 0) f.width = width;
     if (f.width != width) refuse(where(), column, concat("a list of ", width, " numbers, those before have ", f.width));
     if (value.kind == Kind::list) {
-      for (const TableCell& v : value.list) look_at_number(f, v, column, where);
+      for (const double v : value.list) look_at_number(f, {.kind = Kind::real, .real = v}, column, where);
       return;
     }
     look_at_number(f, value, column, where);
   }
   template <class Where>
   void look_at_number(Found& f, const TableCell& value, std::size_t column, const Where& where) {
-    if (value.kind == Kind::missing || value.kind == Kind::list) refuse(where(), column, "a list with what is no number");
     const TableCell v = number_of(value);
     if (v.kind == Kind::text) {
       if (f.first_text.empty()) {
@@ -309,6 +319,12 @@ class Builder {
             return;
           }
       for (std::size_t f = 0; f < fields.size(); ++f) {
+        if (fields[f].encoded) {
+          const TableCell& cell = row[chosen_[f].columns[0]];
+          if (cell.kind != Kind::text || !is_image(cell.text)) refuse(concat(file, ": ", source->place(), ' ', place), chosen_[f].columns[0], "no JPEG, PNG, WebP, GIF or BMP file, as those before are");
+          table.add_blob(f, cell);
+          continue;
+        }
         bytes.clear();
         for (const std::size_t at : chosen_[f].columns) append(fields[f], static_cast<int>(f) == named_, row[at], at, bytes, [&] { return concat(file, ": ", source->place(), ' ', place); });
         table.add(f, bytes);
@@ -324,19 +340,14 @@ class Builder {
       to.insert(to.end(), raw.begin(), raw.end());
     };
     const auto changed = [&] { refuse(where(), column, "the file changed while it was read"); };
-    if (field.encoded || named) {
+    if (named) {
       if (value.kind != Kind::text) changed();
-      if (field.encoded) {
-        const auto raw = std::as_bytes(std::span(value.text));
-        to.assign(raw.begin(), raw.end());
-        return;
-      }
       const auto found = places_.find(value.text);
       if (found == places_.end()) changed();
       return put(found->second);
     }
     if (value.kind == Kind::list) {
-      for (const TableCell& v : value.list) append(field, false, v, column, to, where);
+      for (const double v : value.list) append(field, false, {.kind = Kind::real, .real = v}, column, to, where);
       return;
     }
     TableCell v = number_of(value);
