@@ -73,6 +73,7 @@ Job prepare(const Invocation& call, const Model& model, const BackendSet& backen
   Model::check(job.fit);
   job.data = open_run_data(a, model.data_request(job.options));
   job.fit.validation = job.data.validation;
+  for (const std::string& note : job.data.train->notes()) call.say("note: " + note);
   if (const std::string assumed = model.fit_labels(job.options, *job.data.train); !assumed.empty()) call.say("note: " + assumed);
   for (const Dataset* data : {job.data.train, job.data.validation, job.data.test})
     if (data && data->size() > 0) model.check_data(*data, job.options, job.fit.preprocess);

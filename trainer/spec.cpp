@@ -16,11 +16,11 @@ T parse(std::string_view text, std::string_view what, std::string_view kind) {
   return value;
 }
 
-bool is_option(std::string_view part) {
+bool is_option(std::string_view part, bool lists) {
   const std::size_t equals = part.find('=');
   if (equals == 0 || equals == std::string_view::npos) return false;
   return std::all_of(part.begin(), part.begin() + static_cast<std::ptrdiff_t>(equals),
-                     [](unsigned char c) { return std::isalnum(c) || c == '-' || c == '_'; });
+                     [&](unsigned char c) { return std::isalnum(c) || c == '-' || c == '_' || (lists && (c == '.' || c == ':')); });
 }
 
 }  // namespace
@@ -67,13 +67,16 @@ void Spec::allow(std::initializer_list<std::string_view> keys, std::string_view 
       fail(ExitCode::usage, what, " '", name, "' has no option '", key, "'", known.empty() ? std::string() : suggestion(key, known));
 }
 
-Spec parse_spec(std::string_view text) {
+Spec parse_spec(std::string_view text, bool lists) {
   Spec spec;
-  std::string head;
+  std::string head, last;
   for (const std::string& part : split(text, ',')) {
-    if (is_option(part) && !head.empty()) {
+    if (is_option(part, lists) && !head.empty()) {
       const std::size_t equals = part.find('=');
-      spec.options[part.substr(0, equals)] = part.substr(equals + 1);
+      last = part.substr(0, equals);
+      spec.options[last] = part.substr(equals + 1);
+    } else if (lists && !spec.options.empty()) {
+      spec.options[last] += ',' + part;
     } else {
       if (!spec.options.empty()) fail(ExitCode::usage, "'", text, "': expected KEY=VALUE in place of '", part, "'");
       head += (head.empty() ? "" : ",") + part;

@@ -29,6 +29,7 @@ struct Spec {
   // Fails (usage) on any other key, naming the nearest.
   void allow(std::initializer_list<std::string_view> keys, std::string_view what) const;
 };
-Spec parse_spec(std::string_view text);
+// With `lists` values may be lists, too: "csv:FILE,x=a,b,c,y=d"; keys, which may be names of a model's inputs, then hold . and : as well.
+Spec parse_spec(std::string_view text, bool lists = false);
 
 }  // namespace tandem

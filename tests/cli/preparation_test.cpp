@@ -169,9 +169,9 @@ TEST(Arrays, AreFoundByTheInputsNames) {
     return o.code == 0 ? concat(Json::parse(o.out).at("loss").number()) : o.err;
   };
   EXPECT_NE(loss({{"x", ramp({6, 4})}, {"z", zeros}, {"y", labels}}), loss({{"x", zeros}, {"z", ramp({6, 4})}, {"y", labels}}));
-  EXPECT_NE(loss({{"x", zeros}, {"y", labels}}).find("has nothing for the model's input 'z'"), std::string::npos);
+  EXPECT_NE(loss({{"x", zeros}, {"y", labels}}).find("no array z for the model's input 'z'"), std::string::npos);
   EXPECT_NE(loss({{"a", zeros}, {"y", labels}}).find("expected arrays x, z and y"), std::string::npos);
-  EXPECT_NE(loss({{"x", zeros}, {"z", zeros}, {"y", labels}, {"sample_weight", zeros}}).find("holds sample_weight, but samples cannot be weighted"), std::string::npos);
+  EXPECT_NE(loss({{"x", zeros}, {"z", zeros}, {"y", labels}, {"class_weight", zeros}}).find("holds class_weight, which is no array of samples"), std::string::npos);
 }
 
 TEST(Evaluate, ReadsTheFilesItUsesAndNoOthers) {

@@ -22,6 +22,16 @@ std::string Dataset::describe(std::int64_t sample) const {
   return concat(name(), ": sample ", sample);
 }
 
+std::vector<std::string> class_names(const Dataset& data) {
+  std::vector<std::string> first;
+  for (std::size_t f = 0; f < data.fields().size(); ++f) {
+    std::vector<std::string> names = data.classes(f);
+    if (!names.empty() && data.fields()[f].role == Role::label) return names;
+    if (first.empty()) first = std::move(names);
+  }
+  return first;
+}
+
 void MemoryDataset::add(Field field, Tensor values) {
   const Shape& shape = values.shape();
   if (shape.rank() == 0) fail(ExitCode::data, name_, ": '", field.name, "' is a scalar, expected samples along axis 0");
@@ -86,7 +96,14 @@ std::span<const DataSource> data_sources() {
   static constexpr DataSource rows[] = {
       {"idx", "idx:DIR", "MNIST's files (train-*, t10k-*), .gz too", open_idx},
       {"cifar10", "cifar10:DIR", "CIFAR-10's binary batches", open_cifar10},
-      {"npz", "npz:FILE", "numpy arrays x and y, or x_train, y_train, x_test, y_test (x_val, y_val)", open_npz},
+      {"csv", "csv:FILE[,x=A,B,...][,y=LABEL]", "a table with a header; columns by name (val=, test=, weight=, missing=mean|drop|0, sep=)", open_csv},
+      {"npy", "npy:X,Y", "numpy arrays of inputs and labels, also larger than memory (INPUT=FILE, weight=FILE, val=X,Y, test=X,Y)", open_npy_files},
+      {"npz", "npz:FILE", "numpy arrays by the inputs' names (or x), y, sample_weight; or x_train, y_train, x_test, ...", open_npz},
+      {"text", "text:FILE[,unit=chars]", "windows of bytes or characters, each one's label the next (window=, stride=, val=SHARE, test=)", open_text},
+      {"jsonl", "jsonl:FILE", "an object a line, members by name as csv's columns", open_json_lines},
+      {"webdataset", "webdataset:FILES", "tar shards: x-{000..009}.tar; members by ending (jpg, png, webp, cls, txt, json, npy) as csv's columns", open_webdataset},
+      {"tfrecord", "tfrecord:FILES", "TensorFlow's records of Examples, features by name as csv's columns", open_tfrecord},
+      {"parquet", "parquet:FILES", "Parquet files, columns by name as csv's", open_parquet},
       {"synthetic", "synthetic:digits[,train=12000][,test=2000]", "digits drawn with random distortions, 28x28", open_synthetic},
       {"random", "random[,samples=1024]", "noise of the model's input shapes, for benchmarks", open_random},
   };
@@ -101,7 +118,7 @@ bool wants_part(const DataRequest& request, std::string_view part, const std::fu
 }
 
 Splits open_data(std::string_view text, const DataRequest& request) {
-  const Spec spec = parse_spec(text);
+  const Spec spec = parse_spec(text, true);
   std::vector<std::string> names;
   for (const DataSource& source : data_sources()) {
     if (source.name == spec.name) return within_memory([&] { return source.open(spec, request); }, "reading data ", text);
@@ -130,6 +147,13 @@ std::string fingerprint(const Dataset& data) {
     for (std::int64_t k = i; k < std::min(wanted, i + chunk); ++k)  // k · size / wanted without the product, which may not fit
       samples.push_back(data.size() / wanted * k + data.size() % wanted * k / wanted);
     for (std::size_t f = 0; f < data.fields().size(); ++f) {
+      if (data.fields()[f].encoded) {
+        for (const std::int64_t sample : samples) {
+          data.encoded(f, sample, bytes);
+          hash.add(bytes);
+        }
+        continue;
+      }
       bytes.resize(samples.size() * static_cast<std::size_t>(bytes_of(data.fields()[f])));
       data.read(f, samples, bytes.data());
       hash.add(bytes);

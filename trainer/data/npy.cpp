@@ -102,7 +102,7 @@ Tensor from_fortran(const Tensor& stored, const Shape& shape) {
 
 }  // namespace
 
-Tensor parse_npy(std::span<const std::byte> bytes, std::string_view what) {
+NpyHeader parse_npy_header(std::span<const std::byte> bytes, std::uint64_t file_bytes, std::string_view what) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (!text.starts_with(magic) || text.size() < 10) fail(ExitCode::data, what, ": not an npy array (no \\x93NUMPY at its start)");
   const int major = text[6];
@@ -116,31 +116,37 @@ Tensor parse_npy(std::span<const std::byte> bytes, std::string_view what) {
 
   Header header(text.substr(begin, length), what);
   const std::string_view code = header.quoted("descr");
-  DType dtype = DType::undefined;
+  NpyHeader h{.begin = begin + length};
   for (const TypeRow& row : types)
-    if (row.code == code) dtype = row.dtype;
-  if (dtype == DType::undefined)
+    if (row.code == code) h.stored = row.dtype;
+  if (h.stored == DType::undefined)
     fail(ExitCode::data, what, ": elements of type '", code, "', expected little-endian numbers (|u1, <i8, <f4, ...)");
-  const Shape shape = header.shape();
-  const std::span<const std::byte> data = bytes.subspan(begin + length);
-  const std::size_t size = dtype == DType::float16 ? 2 : size_of(dtype);
-  unsigned __int128 wanted = size;  // a product beyond 2^64 is only known to be too large
-  for (const std::int64_t dim : shape) wanted = wanted >> 64 && dim ? wanted : wanted * static_cast<std::uint64_t>(dim);
-  if (wanted != data.size())
-    fail(ExitCode::data, what, ": ", shape, " of '", code, "' does not fit the ", data.size(), " bytes that follow the header");
+  h.shape = header.shape();
+  h.fortran = header.boolean("fortran_order") && h.shape.rank() > 1;
+  unsigned __int128 wanted = size_of(h.stored);  // a product beyond 2^64 is only known to be too large
+  for (const std::int64_t dim : h.shape) wanted = wanted >> 64 && dim ? wanted : wanted * static_cast<std::uint64_t>(dim);
+  if (wanted != file_bytes - h.begin)
+    fail(ExitCode::data, what, ": ", h.shape, " of '", code, "' does not fit the ", file_bytes - h.begin, " bytes that follow the header");
+  return h;
+}
 
-  Tensor tensor(TensorType{dtype == DType::float16 ? DType::float32 : dtype, shape});
-  if (dtype == DType::float16) {
-    const auto out = tensor.write<float>();
-    for (std::size_t i = 0; i < out.size(); ++i) {
-      std::uint16_t half;
-      std::memcpy(&half, data.data() + 2 * i, 2);
-      out[i] = float_of_half(half);
-    }
-  } else if (!data.empty()) {
-    std::memcpy(tensor.write().data(), data.data(), data.size());
+void floats_of_halves(const std::byte* halves, std::size_t count, float* to) {
+  for (std::size_t i = 0; i < count; ++i) {
+    std::uint16_t half;
+    std::memcpy(&half, halves + 2 * i, 2);
+    to[i] = float_of_half(half);
   }
-  return header.boolean("fortran_order") && shape.rank() > 1 ? from_fortran(tensor, shape) : tensor;
+}
+
+Tensor parse_npy(std::span<const std::byte> bytes, std::string_view what) {
+  const NpyHeader header = parse_npy_header(bytes, bytes.size(), what);
+  const std::span<const std::byte> data = bytes.subspan(header.begin);
+  Tensor tensor(TensorType{header.dtype(), header.shape});
+  if (header.stored == DType::float16)
+    floats_of_halves(data.data(), data.size() / 2, tensor.write<float>().data());
+  else if (!data.empty())
+    std::memcpy(tensor.write().data(), data.data(), data.size());
+  return header.fortran ? from_fortran(tensor, header.shape) : tensor;
 }
 
 std::string npy_of(const Tensor& tensor) {

@@ -1,79 +1,177 @@
-// numpy archives. Arrays by the names of the model's inputs (or x for the only one) and y (or label, labels), with _train,
-// _val and _test endings for parts; without an ending it is the training part.
+// numpy archives: arrays by the names of the model's inputs (or x for the only one, or for the one that no array is named as), y
+// (or label, labels) or y_NAME for several labels, sample_weight; with the endings _train, _val and _test for parts; without an
+// ending it is the training part. Options name others: INPUT=ARRAY, y=ARRAY, y.NAME=ARRAY, weight=ARRAY, val=FILE, test=FILE.
+// All arrays of the parts that are read lie in memory (npy: reads what is larger).
 #include <algorithm>
+#include <cstring>
+#include <set>
 
-#include "trainer/data/dataset.h"
+#include "trainer/data/columns.h"
+#include "trainer/data/data_file.h"
 #include "trainer/data/npy.h"
 #include "trainer/data/zip.h"
-#include "trainer/file.h"
-#include "trainer/spec.h"
 
 namespace tandem {
 namespace {
 
-// Images are told by their shape: a small last (or first) axis holds the channels.
-Axes axes_of(const Shape& samples) {
-  const auto channels = [](std::int64_t n) { return n == 1 || n == 3 || n == 4; };
-  if (samples.rank() != 4) return Axes::plain;
-  if (channels(samples[3]) && !channels(samples[1])) return Axes::channels_last;
-  return channels(samples[1]) ? Axes::channels_first : Axes::plain;
-}
+using Archives = std::vector<std::unique_ptr<ZipReader>>;
 
-Field input_field(std::string name, const Tensor& values) {
-  const Shape& s = values.shape();
-  return {.name = std::move(name), .axes = axes_of(s), .pixels = values.dtype() == DType::uint8 && s.rank() >= 3};
-}
+struct Part {
+  std::string_view name;    // "train"
+  std::string ending;       // "_train"
+};
+constexpr std::string_view endings[] = {"_train", "_val", "_test"};
 
-std::unique_ptr<Dataset> read_part(ZipReader& zip, const Spec& spec, const DataRequest& request, std::string_view part,
-                                   const std::string& ending) {
-  const auto member = [&](const std::string& name) { return name + ending + ".npy"; };
-  const auto read = [&](const std::string& name) {
-    return parse_npy(zip.read(member(name)), concat(spec.argument, ": ", name, ending));
-  };
-  auto data = std::make_unique<MemoryDataset>(concat("npz:", spec.argument, ", ", part));
-  std::vector<std::string> inputs;
-  for (const Field& input : request.inputs)
-    if (zip.has(member(input.name))) inputs.push_back(input.name);
-  if (inputs.empty() && request.inputs.size() <= 1 && zip.has(member("x"))) inputs.emplace_back("x");
-  if (inputs.empty()) return nullptr;
-  for (const char* name : {"sample_weight", "sample_weights", "class_weight"})
-    if (zip.has(member(name)))
-      fail(ExitCode::data, spec.argument, ": holds ", name, ending, ", but samples cannot be weighted: leave the array out to train on all alike");
-  for (const std::string& name : inputs) {
-    Tensor values = read(name);
-    Field field = input_field(name, values);
-    data->add(std::move(field), std::move(values));
+Tensor joined(const std::vector<Tensor>& parts, const std::string& what) {
+  if (parts.size() == 1) return parts[0];
+  TensorType type = parts[0].type();
+  if (type.shape.rank() == 0) fail(ExitCode::data, what, " is a scalar, expected samples along axis 0");
+  type.shape[0] = 0;
+  for (const Tensor& t : parts) {
+    TensorType other = t.type();
+    if (other.shape.rank() > 0) type.shape[0] += other.shape[0], other.shape[0] = type.shape[0];
+    if (other != type) fail(ExitCode::data, what, " is ", t.type(), " in one file and ", parts[0].type(), " in the first");
   }
-  for (const char* name : {"y", "label", "labels"})
-    if (zip.has(member(name)) && std::find(inputs.begin(), inputs.end(), name) == inputs.end()) {
-      Tensor labels = read(name);
-      // Those of a head [N·T,C] may be given as [N·T].
-      const Shape& s = labels.shape();
-      if (request.label_rows > 1 && s.rank() > 0 && s[0] == data->size() * request.label_rows && s[0] != data->size()) {
-        Shape each = s;
-        each[0] = request.label_rows;
-        each.dims.insert(each.dims.begin(), data->size());
-        labels = labels.reshaped(each);
-      }
-      data->add({.name = name, .role = Role::label}, std::move(labels));
-      break;
+  Tensor all(type);
+  std::byte* to = all.write().data();
+  for (const Tensor& t : parts) {
+    if (!t.bytes().empty()) std::memcpy(to, t.bytes().data(), t.bytes().size());
+    to += t.bytes().size();
+  }
+  return all;
+}
+
+class Reader {
+ public:
+  Reader(Archives& archives, const Spec& spec, const DataRequest& request, const std::string& path, Part part)
+      : archives_(archives), spec_(spec), request_(request), path_(path), part_(std::move(part)) {
+    for (std::string name : archives[0]->names()) {
+      if (!name.ends_with(".npy")) continue;
+      name.resize(name.size() - 4);
+      if (!name.ends_with(part_.ending)) continue;
+      name.resize(name.size() - part_.ending.size());
+      if (!part_.ending.empty() || std::none_of(std::begin(endings), std::end(endings), [&](std::string_view e) { return name.ends_with(e); }))
+        unused_.insert(name);
     }
-  return data;
+  }
+
+  std::unique_ptr<Dataset> read() {
+    if (unused_.empty()) return nullptr;
+    auto data = std::make_unique<MemoryDataset>(concat("npz:", path_, ", ", part_.name));
+    for (const auto& [key, array] : spec_.options) {
+      if (key == "y") labels_.emplace_back("y", take(array));
+      if (key.starts_with("y.")) labels_.emplace_back(key.substr(2), take(array));
+      if (key == "weight") weight_ = take(array);
+    }
+    const bool labels_given = !labels_.empty();
+    std::vector<std::pair<std::string, std::string>> inputs;  // by array
+    std::vector<const Field*> lacking;
+    for (const Field& input : request_.inputs) {
+      const std::string given = spec_.text(input.name, "");
+      if (!given.empty())
+        inputs.emplace_back(input.name, take(given));
+      else if (unused_.erase(input.name))
+        inputs.emplace_back(input.name, input.name);
+      else
+        lacking.push_back(&input);
+    }
+    if (lacking.size() == 1 || request_.inputs.empty())
+      if (const std::string array = spec_.text("x", "x"); unused_.erase(array))
+        inputs.emplace_back(lacking.empty() ? "x" : lacking[0]->name, array), lacking.clear();
+    for (const char* name : {"y", "label", "labels"})
+      if (!labels_given && labels_.empty() && unused_.erase(name)) labels_.emplace_back(name, name);
+    if (!labels_given && labels_.empty())
+      for (const std::string& name : std::set(unused_))
+        if (name.starts_with("y_")) labels_.emplace_back(name.substr(2), take(name));
+    for (const char* name : {"sample_weight", "sample_weights"})
+      if (weight_.empty() && unused_.erase(name)) weight_ = name;
+    if (lacking.size() == 1 && unused_.size() == 1 && !inputs.empty()) {
+      notes_.push_back(concat(path_, ": the model's input '", lacking[0]->name, "' takes the array '", *unused_.begin(), "' (", lacking[0]->name, "=ARRAY names another)"));
+      inputs.emplace_back(lacking[0]->name, *unused_.begin());
+      unused_.clear();
+      lacking.clear();
+    }
+    if (inputs.empty()) return nullptr;
+    if (unused_.count("class_weight"))
+      fail(ExitCode::data, path_, ": holds class_weight", part_.ending, ", which is no array of samples: option class_weights gives classes their weights");
+    if (!lacking.empty())
+      fail(ExitCode::data, path_, ": no array ", lacking[0]->name, part_.ending, " for the model's input '", lacking[0]->name, "' ", lacking[0]->sample, ": ", lacking[0]->name,
+           "=ARRAY names another; not used are ", list(unused_));
+
+    for (const auto& [name, array] : inputs) {
+      Tensor values = load(array);
+      data->add(array_field(name, values.dtype(), values.shape()), std::move(values));
+    }
+    for (const auto& [name, array] : labels_) data->add({.name = name, .role = Role::label}, rows_of(load(array), data->size()));
+    if (!weight_.empty()) data->add({.name = "sample_weight", .role = Role::weight}, load(weight_).cast(DType::float32));
+    if (!unused_.empty()) notes_.push_back(concat(path_, ": not used: ", list(unused_)));
+    for (std::string& note : notes_) data->add_note(std::move(note));
+    return data;
+  }
+
+ private:
+  std::string take(const std::string& array) {
+    if (!archives_[0]->has(concat(array, part_.ending, ".npy")))
+      fail(ExitCode::usage, path_, ": no array '", array, part_.ending, "'", suggestion(array, std::vector<std::string>(unused_.begin(), unused_.end())));
+    unused_.erase(array);
+    return array;
+  }
+  Tensor load(const std::string& array) {
+    std::vector<Tensor> parts;
+    for (const auto& archive : archives_) parts.push_back(parse_npy(archive->read(concat(array, part_.ending, ".npy")), concat(path_, ": ", array, part_.ending)));
+    return joined(parts, concat(path_, ": ", array, part_.ending));
+  }
+  // Labels of a head [N·T,C] may be given as [N·T].
+  Tensor rows_of(Tensor labels, std::int64_t samples) const {
+    const Shape& s = labels.shape();
+    if (request_.label_rows <= 1 || s.rank() == 0 || s[0] != samples * request_.label_rows || s[0] == samples) return labels;
+    Shape each = s;
+    each[0] = request_.label_rows;
+    each.dims.insert(each.dims.begin(), samples);
+    return labels.reshaped(each);
+  }
+  static std::string list(const std::set<std::string>& names) {
+    std::string s;
+    for (const std::string& name : names) s += (s.empty() ? "" : ", ") + name;
+    return s.empty() ? "none" : s;
+  }
+
+  Archives& archives_;
+  const Spec& spec_;
+  const DataRequest& request_;
+  const std::string& path_;
+  const Part part_;
+  std::set<std::string> unused_;  // arrays of this part, without the ending
+  std::vector<std::pair<std::string, std::string>> labels_;
+  std::string weight_;
+  std::vector<std::string> notes_;
+};
+
+Archives open_archives(const std::string& argument) {
+  Archives archives;
+  for (const std::string& file : files_of(argument)) archives.push_back(std::make_unique<ZipReader>(file));
+  return archives;
 }
 
 }  // namespace
 
 Splits open_npz(const Spec& spec, const DataRequest& request) {
-  spec.allow({}, "data");
+  allow_columns(spec, request, {"val", "test"});
   if (spec.argument.empty()) fail(ExitCode::usage, "data 'npz' needs a file: npz:FILE");
-  ZipReader zip(spec.argument);
-  Splits splits{.train = read_part(zip, spec, request, "train", "_train"),
-                .validation = read_part(zip, spec, request, "validation", "_val"),
-                .test = read_part(zip, spec, request, "test", "_test")};
-  if (!splits.train) splits.train = read_part(zip, spec, request, "samples", "");
+  Archives archives = open_archives(spec.argument);
+  const auto read = [&](std::string_view name, std::string ending) { return Reader(archives, spec, request, spec.argument, {name, std::move(ending)}).read(); };
+  Splits splits{.train = read("train", "_train"), .validation = read("validation", "_val"), .test = read("test", "_test")};
+  if (!splits.train) splits.train = read("samples", "");
+  for (auto [key, part] : {std::pair{"val", &splits.validation}, {"test", &splits.test}}) {
+    const std::string path = spec.text(key, "");
+    if (path.empty()) continue;
+    Archives others = open_archives(path);
+    *part = Reader(others, spec, request, path, {key, ""}).read();
+    if (!*part) fail(ExitCode::data, path, ": holds no arrays for the model's inputs");
+  }
   if (!splits.train && !splits.test) {
     std::string names;
-    for (const std::string& name : zip.names()) names += (names.empty() ? "" : ", ") + name;
+    for (const std::string& name : archives[0]->names()) names += (names.empty() ? "" : ", ") + name;
     std::string wanted = request.inputs.size() > 1 ? "" : "x";
     if (wanted.empty())
       for (const Field& input : request.inputs) wanted += (wanted.empty() ? "" : ", ") + input.name;
@@ -81,15 +179,6 @@ Splits open_npz(const Spec& spec, const DataRequest& request) {
          " and y, or with the endings _train, _val and _test");
   }
   return splits;
-}
-
-std::unique_ptr<Dataset> open_npy(const std::string& path, const DataRequest&) {
-  const std::string contents = read_file(path, ExitCode::data);
-  Tensor values = parse_npy(std::as_bytes(std::span(contents)), path);
-  auto data = std::make_unique<MemoryDataset>(path);
-  Field field = input_field("x", values);
-  data->add(std::move(field), std::move(values));
-  return data;
 }
 
 }  // namespace tandem

@@ -1,0 +1,169 @@
+// parquet:SHARDS: Apache Parquet files as pyarrow and pandas write them: columns of numbers, booleans, text and image files, lists of
+// one length, and members of structs (image.bytes); nulls are missing values. A row group's wanted columns are in memory at a time.
+// What columns become, and the bound on memory beyond that: table.h. Source: parquet.thrift, Apache Parquet 2.10.
+#include <algorithm>
+#include <map>
+
+#include "trainer/data/data_file.h"
+#include "trainer/data/parquet_column.h"
+#include "trainer/data/table.h"
+#include "trainer/data/thrift.h"
+#include "trainer/file.h"
+
+namespace tandem {
+namespace {
+
+using Kind = TableCell::Kind;
+enum Repetition { required, optional, repeated };
+constexpr std::int64_t decimal = 5, uint8_type = 11, uint64_type = 14, float16_type = 15;
+constexpr std::uint64_t tail = 8;
+
+class ParquetFile final : public TableFile {
+ public:
+  explicit ParquetFile(const std::string& path) : file_(path) {
+    if (file_.size() < tail + 4 || file_.read(0, 4) != "PAR1") bad("no Parquet file (PAR1 at its start)");
+    const std::string end = file_.read(file_.size() - tail, tail);
+    if (end.substr(4) == "PARE") bad("its footer is encrypted");
+    if (end.substr(4) != "PAR1") bad("truncated: no PAR1 at its end");
+    std::uint64_t length = 0;
+    for (std::size_t i = 0; i < 4; ++i) length |= std::uint64_t{static_cast<unsigned char>(end[i])} << (8 * i);
+    if (length > file_.size() - tail - 4) bad(concat("a footer of ", length, " bytes in a file of ", file_.size()));
+    footer_ = file_.read(file_.size() - tail - length, length);
+    std::string_view bytes = footer_;
+    if (!parse_thrift(bytes, meta_)) bad("its footer is damaged");
+    const std::vector<Thrift>& schema = meta_[2].list;
+    std::size_t at = 0;
+    if (!schema.empty()) add_leaves(schema, at, "", 0, 0, false);
+    if (leaves_.empty()) bad("it has no columns");
+    for (const ParquetLeaf& leaf : leaves_) columns_.push_back(leaf.name);
+  }
+  const std::vector<std::string>& columns() const override { return columns_; }
+  std::string_view place() const override { return "row"; }
+
+  // By the first row group's first values.
+  std::vector<bool> images() const override {
+    std::vector<bool> are(leaves_.size());
+    if (!meta_[4].list.empty())
+      for (std::size_t c = 0; c < leaves_.size(); ++c) {
+        if (leaves_[c].type != ParquetType::bytes || !leaves_[c].unread.empty()) continue;
+        const ParquetValues v = column(0, c);
+        are[c] = !v.text.empty() && is_image(v.text[0]);
+      }
+    return std::find(are.begin(), are.end(), true) == are.end() ? std::vector<bool>{} : are;
+  }
+
+  void rows(const std::vector<bool>& wanted, const Each& each) override {
+    std::uint64_t number = 0;
+    std::vector<TableCell> row(leaves_.size());
+    for (std::size_t g = 0; g < meta_[4].list.size(); ++g) {
+      const std::int64_t count = meta_[4].list[g][3].number;
+      if (count < 0) bad("a negative number of rows");
+      std::vector<Reader> readers(leaves_.size());
+      for (std::size_t c = 0; c < leaves_.size(); ++c) {
+        if (!wanted[c]) continue;
+        if (!leaves_[c].unread.empty()) bad(concat("column '", columns_[c], "': ", leaves_[c].unread));
+        readers[c].values = column(g, c);
+      }
+      for (std::int64_t r = 0; r < count; ++r, ++number) {
+        for (std::size_t c = 0; c < leaves_.size(); ++c)
+          if (wanted[c] && !next(readers[c], leaves_[c], row[c])) bad(concat("column '", columns_[c], "' has less than the ", count, " rows of row group ", g));
+        each(row, number);
+      }
+    }
+  }
+
+ private:
+  struct Reader {
+    ParquetValues values;
+    std::size_t level = 0, value = 0;
+  };
+
+  // A schema's tree, depth first. Lists are called as the field that holds them.
+  void add_leaves(const std::vector<Thrift>& schema, std::size_t& at, const std::string& name, int definition, int repetition, bool in_list) {
+    if (at >= schema.size()) bad("its schema is damaged");
+    const Thrift& e = schema[at++];
+    const bool root = at == 1;
+    const std::int64_t kind = root ? std::int64_t{required} : e[3].number, children = e[5].number;
+    definition += kind != required;
+    repetition += kind == repeated;
+    if (definition > 100 || children < 0 || static_cast<std::uint64_t>(children) > schema.size()) bad("its schema is damaged");
+    const bool hidden = root || kind == repeated || (in_list && (e[4].text == "element" || e[4].text == "item" || e[4].text == "array_element"));
+    const std::string own = hidden && !(kind == repeated && name.empty()) ? name : concat(name, name.empty() ? "" : ".", e[4].text);
+    if (children > 0) {
+      for (std::int64_t i = 0; i < children; ++i) add_leaves(schema, at, own, definition, repetition, in_list || kind == repeated);
+      return;
+    }
+    ParquetLeaf leaf{.name = own, .length = e[2].number, .definition = definition, .repetition = repetition};
+    const std::int64_t type = e[1].number, converted = e.has(6) ? e[6].number : -1;
+    if (type < 0 || type > static_cast<std::int64_t>(ParquetType::fixed) || !e.has(1)) bad(concat("column '", own, "' has an unknown type"));
+    leaf.type = static_cast<ParquetType>(type);
+    leaf.is_unsigned = converted >= uint8_type && converted <= uint64_type;
+    leaf.half = leaf.type == ParquetType::fixed && leaf.length == 2 && e[10].has(float16_type);
+    if (leaf.type == ParquetType::fixed && (leaf.length < 1 || leaf.length > 1 << 20)) bad(concat("column '", own, "' has values of ", leaf.length, " bytes"));
+    if (converted == decimal) leaf.unread = "decimals are not read: store them as float64";
+    if (leaf.type == ParquetType::int96) leaf.unread = "times of 96 bits are not read";
+    leaves_.push_back(std::move(leaf));
+  }
+
+  ParquetValues column(std::size_t group, std::size_t c) const {
+    const std::vector<Thrift>& chunks = meta_[4].list[group][1].list;
+    if (chunks.size() != leaves_.size()) bad(concat("row group ", group, " has ", chunks.size(), " columns, the schema ", leaves_.size()));
+    const Thrift& m = chunks[c][3];
+    const std::string where = concat(file_.name(), ": row group ", group, ", column '", columns_[c], "'");
+    std::int64_t begin = m[9].number;
+    if (m.has(11) && m[11].number > 0) begin = std::min(begin, m[11].number);
+    const std::int64_t bytes = m[7].number, values = m[5].number;
+    if (begin < 0 || bytes < 0 || values < 0 || static_cast<std::uint64_t>(begin) > file_.size() || static_cast<std::uint64_t>(bytes) > file_.size() - static_cast<std::uint64_t>(begin))
+      fail(ExitCode::data, where, ": bytes ", begin, " to ", begin + std::max<std::int64_t>(0, bytes), " of a file of ", file_.size());
+    std::string chunk = file_.read(static_cast<std::uint64_t>(begin), static_cast<std::size_t>(bytes));
+    return read_column(leaves_[c], std::move(chunk), static_cast<int>(m[4].number), static_cast<std::uint64_t>(values), inflated_limit(file_.size()), where);
+  }
+
+  static TableCell scalar(const Reader& r, std::size_t i) {
+    if (i < r.values.whole.size()) return {.kind = Kind::whole, .whole = r.values.whole[i]};
+    if (i < r.values.real.size()) return r.values.real[i] != r.values.real[i] ? TableCell{} : TableCell{.kind = Kind::real, .real = r.values.real[i]};  // pandas' NaN
+    return {.kind = Kind::text, .text = r.values.text[i]};
+  }
+  // False where there are no more rows.
+  bool next(Reader& r, const ParquetLeaf& leaf, TableCell& cell) const {
+    const std::size_t values = r.values.whole.size() + r.values.real.size() + r.values.text.size();
+    const auto there = [&] { return leaf.definition == 0 || r.values.definition[r.level] == leaf.definition; };
+    const std::size_t levels = leaf.definition == 0 ? values : r.values.definition.size();
+    if (r.level >= levels) return false;
+    cell = {};
+    if (leaf.repetition == 0) {
+      if (there()) cell = scalar(r, r.value++);
+      ++r.level;
+      return true;
+    }
+    bool nulls = false;
+    do {
+      if (there()) {
+        const TableCell one = scalar(r, r.value++);
+        if (one.kind == Kind::text) bad(concat("column '", leaf.name, "' holds lists of texts, expected lists of numbers"));
+        cell.list.push_back(one.kind == Kind::whole ? static_cast<double>(one.whole) : one.real);
+      } else {
+        nulls = true;  // of an empty list, of none, or in a list
+      }
+      ++r.level;
+    } while (r.level < levels && r.values.repetition[r.level] > 0);
+    if (!cell.list.empty()) cell.kind = Kind::list;
+    if (nulls && !cell.list.empty()) bad(concat("column '", leaf.name, "' holds lists with nulls in them"));
+    return true;
+  }
+  [[noreturn]] void bad(std::string_view what) const { fail(ExitCode::data, file_.name(), ": ", what); }
+
+  DataFile file_;
+  std::string footer_;
+  Thrift meta_;
+  std::vector<ParquetLeaf> leaves_;
+  std::vector<std::string> columns_;
+};
+
+}  // namespace
+
+Splits open_parquet(const Spec& spec, const DataRequest& request) {
+  return open_tables(spec, request, {}, [](const std::string& file) { return std::make_unique<ParquetFile>(file); });
+}
+
+}  // namespace tandem

@@ -1,0 +1,343 @@
+#include "trainer/data/parquet_column.h"
+
+#include <zlib.h>
+#ifdef TANDEM_SNAPPY
+#include <snappy.h>
+#endif
+#ifdef TANDEM_ZSTD
+#include <zstd.h>
+#endif
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "graph/error.h"
+#include "trainer/data/npy.h"
+#include "trainer/data/thrift.h"
+
+namespace tandem {
+namespace {
+
+enum Codec { uncompressed, snappy_codec, gzip_codec, zstd_codec = 6 };
+enum Encoding { plain = 0, plain_dictionary = 2, rle = 3, delta_packed = 5, delta_length = 6, delta_bytes = 7, rle_dictionary = 8, byte_stream_split = 9 };
+enum PageKind { data_page = 0, index_page = 1, dictionary_page = 2, data_page_2 = 3 };
+constexpr std::string_view codec_names[] = {"none", "snappy", "gzip", "LZO", "Brotli", "LZ4", "zstd", "LZ4"};
+
+int bits_for(int highest) { return std::bit_width(static_cast<unsigned>(highest)); }
+
+template <class T>
+T little(std::string_view s, std::size_t at) {
+  T v;
+  std::memcpy(&v, s.data() + at, sizeof v);
+  return v;
+}
+
+class Column {
+ public:
+  Column(const ParquetLeaf& leaf, int codec, std::uint64_t values, std::uint64_t most_bytes, const std::string& where)
+      : leaf_(leaf), codec_(codec), wanted_(values), most_bytes_(most_bytes), where_(where) {}
+
+  ParquetValues read(std::string bytes) {
+    std::string_view chunk = out_.pages.emplace_back(std::move(bytes));  // values refer to it
+    if (wanted_ > most_bytes_ / 8) bad(concat(wanted_, " values are too many for a file of its size"));
+    while (seen_ < wanted_) {
+      Thrift header;
+      if (chunk.empty()) bad(concat(seen_, " values, expected ", wanted_));
+      if (!parse_thrift(chunk, header)) bad("a page's header is damaged");
+      const std::int64_t stored = header[3].number, size = header[2].number;
+      if (stored < 0 || size < 0 || static_cast<std::uint64_t>(stored) > chunk.size()) bad("a page is longer than its column");
+      const std::string_view body = chunk.substr(0, static_cast<std::size_t>(stored));
+      chunk.remove_prefix(body.size());
+      switch (header[1].number) {
+        case data_page: page_1(header[5], body, static_cast<std::uint64_t>(size)); break;
+        case data_page_2: page_2(header[8], body, static_cast<std::uint64_t>(size)); break;
+        case dictionary_page: dictionary(header[7], unpack(body, static_cast<std::uint64_t>(size))); break;
+        case index_page: break;
+        default: bad("a page of an unknown kind");
+      }
+    }
+    return std::move(out_);
+  }
+
+ private:
+  [[noreturn]] void bad(std::string_view what) const { fail(ExitCode::data, where_, ": ", what); }
+
+  std::string_view unpack(std::string_view body, std::uint64_t size) {
+    unpacked_ += size;
+    if (unpacked_ > most_bytes_) bad(concat("it grows beyond ", most_bytes_, " bytes"));
+    if (codec_ == uncompressed) {
+      if (body.size() != size) bad("a page's size contradicts itself");
+      return body;
+    }
+    std::string& to = out_.pages.emplace_back(size, '\0');
+    if (codec_ == gzip_codec) {
+      z_stream z{};
+      if (inflateInit2(&z, 32 + MAX_WBITS) != Z_OK) bad("zlib cannot start");
+      z.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(body.data()));
+      z.avail_in = static_cast<uInt>(body.size());
+      z.next_out = reinterpret_cast<Bytef*>(to.data());
+      z.avail_out = static_cast<uInt>(to.size());
+      const int state = inflate(&z, Z_FINISH);
+      inflateEnd(&z);
+      if (state != Z_STREAM_END || z.avail_out != 0) bad("a page is damaged (gzip)");
+      return to;
+    }
+#ifdef TANDEM_SNAPPY
+    if (codec_ == snappy_codec) {
+      std::size_t length = 0;
+      if (!snappy::GetUncompressedLength(body.data(), body.size(), &length) || length != size || !snappy::RawUncompress(body.data(), body.size(), to.data()))
+        bad("a page is damaged (snappy)");
+      return to;
+    }
+#endif
+#ifdef TANDEM_ZSTD
+    if (codec_ == zstd_codec) {
+      if (ZSTD_decompress(to.data(), to.size(), body.data(), body.size()) != size) bad("a page is damaged (zstd)");
+      return to;
+    }
+#endif
+    const bool known = codec_ >= 0 && codec_ < static_cast<int>(std::size(codec_names));
+    bad(concat("compressed by ", known ? codec_names[codec_] : "an unknown codec", codec_ == snappy_codec || codec_ == zstd_codec ? ", which this build is without" : "",
+               ": write it with snappy, gzip, zstd or none"));
+  }
+
+  // Bits packed from the lowest on.
+  static std::uint64_t packed(std::string_view s, std::uint64_t bit, int width) {
+    std::uint64_t v = 0;
+    for (int got = 0; got < width;) {
+      const auto byte = static_cast<unsigned char>(s[(bit + static_cast<unsigned>(got)) / 8]);
+      const int skip = static_cast<int>((bit + static_cast<unsigned>(got)) % 8), take = std::min(8 - skip, width - got);
+      v |= static_cast<std::uint64_t>(byte >> skip & ((1 << take) - 1)) << got;
+      got += take;
+    }
+    return v;
+  }
+
+  // Runs and bit-packed groups, `count` values.
+  template <class Each>
+  void hybrid(std::string_view s, int width, std::uint64_t count, const Each& each) const {
+    if (width > 32) bad("levels or indices of more than 32 bits");
+    while (count > 0) {
+      std::uint64_t head = 0;
+      if (!read_varint(s, head)) bad("its levels or indices are cut");
+      std::uint64_t run = head >> 1;
+      if (head & 1) {
+        const auto bits = static_cast<unsigned>(width);
+        const std::uint64_t take = run > count / 8 ? count : run * 8;
+        if (take == 0 || (bits > 0 && take > s.size() * 8 / bits)) bad("its levels or indices are cut");
+        for (std::uint64_t i = 0; i < take; ++i) each(packed(s, i * bits, width));
+        s.remove_prefix(run > s.size() ? s.size() : std::min<std::uint64_t>(s.size(), run * bits));  // the last group may be cut
+        count -= take;
+      } else {
+        const auto bytes = static_cast<std::size_t>((width + 7) / 8);
+        if (s.size() < bytes || run == 0) bad("its levels or indices are cut");
+        const std::uint64_t value = packed(s, 0, static_cast<int>(bytes) * 8);
+        s.remove_prefix(bytes);
+        run = std::min(run, count);
+        for (std::uint64_t i = 0; i < run; ++i) each(value);
+        count -= run;
+      }
+    }
+  }
+
+  std::uint64_t levels(std::string_view s, int highest, std::uint64_t count, std::vector<std::uint8_t>& to) const {
+    std::uint64_t full = 0;
+    hybrid(s, bits_for(highest), count, [&](std::uint64_t v) {
+      if (v > static_cast<std::uint64_t>(highest)) bad("a level beyond the highest");
+      to.push_back(static_cast<std::uint8_t>(v));
+      full += v == static_cast<std::uint64_t>(highest);
+    });
+    return full;
+  }
+  std::uint64_t counted(const Thrift& header) {
+    const std::int64_t n = header[1].number;
+    if (n < 0 || static_cast<std::uint64_t>(n) > wanted_ - seen_) bad("more values than the row group has");
+    seen_ += static_cast<std::uint64_t>(n);
+    if (n == 0 && ++empty_ > 1000) bad("empty pages without end");
+    return static_cast<std::uint64_t>(n);
+  }
+
+  void page_1(const Thrift& header, std::string_view body, std::uint64_t size) {
+    const std::uint64_t n = counted(header);
+    std::uint64_t there = n;
+    std::string_view s = unpack(body, size);
+    for (const bool repetition : {true, false}) {
+      const int highest = repetition ? leaf_.repetition : leaf_.definition;
+      if (highest == 0) continue;
+      if (header[repetition ? 4 : 3].number != rle) bad("levels in an encoding that is no longer written");
+      if (s.size() < 4 || little<std::uint32_t>(s, 0) > s.size() - 4) bad("its levels are cut");
+      const auto length = little<std::uint32_t>(s, 0);
+      const std::uint64_t full = levels(s.substr(4, length), highest, n, repetition ? out_.repetition : out_.definition);
+      if (!repetition) there = full;
+      s.remove_prefix(4 + length);
+    }
+    values(s, header[2].number, there);
+  }
+  void page_2(const Thrift& header, std::string_view body, std::uint64_t size) {
+    const std::uint64_t n = counted(header);
+    const std::int64_t repetition = header[6].number, definition = header[5].number;
+    if (repetition < 0 || definition < 0 || static_cast<std::uint64_t>(repetition) > body.size() || static_cast<std::uint64_t>(definition) > body.size() - static_cast<std::uint64_t>(repetition))
+      bad("its levels are cut");
+    const auto head = static_cast<std::size_t>(repetition + definition);
+    if (size < head) bad("a page's size contradicts itself");
+    std::uint64_t there = n;
+    if (leaf_.repetition > 0) levels(body.substr(0, static_cast<std::size_t>(repetition)), leaf_.repetition, n, out_.repetition);
+    if (leaf_.definition > 0) there = levels(body.substr(static_cast<std::size_t>(repetition), static_cast<std::size_t>(definition)), leaf_.definition, n, out_.definition);
+    const bool packed = !header.has(7) || header[7].number != 0;
+    values(packed && size > head ? unpack(body.substr(head), size - head) : body.substr(head), header[4].number, there);
+  }
+  void dictionary(const Thrift& header, std::string_view s) {
+    if (has_dictionary_) bad("two dictionaries");
+    has_dictionary_ = true;
+    const std::int64_t n = header[1].number;
+    if (n < 0 || static_cast<std::uint64_t>(n) > s.size() + 1) bad("its dictionary is cut");
+    read_plain(s, static_cast<std::uint64_t>(n), dictionary_);
+  }
+
+  void values(std::string_view s, std::int64_t encoding, std::uint64_t n) {
+    if (n == 0) return;
+    const bool bytes = leaf_.type == ParquetType::bytes, whole = leaf_.type == ParquetType::int32 || leaf_.type == ParquetType::int64;
+    if (encoding == plain) return read_plain(s, n, out_);
+    if (encoding == plain_dictionary || encoding == rle_dictionary) {
+      if (!has_dictionary_ || s.empty()) bad("indices without a dictionary");
+      const std::size_t entries = dictionary_.whole.size() + dictionary_.real.size() + dictionary_.text.size();
+      return hybrid(s.substr(1), static_cast<unsigned char>(s[0]), n, [&](std::uint64_t i) {
+        if (i >= entries) bad(concat("index ", i, " of a dictionary of ", entries));
+        if (!dictionary_.whole.empty()) out_.whole.push_back(dictionary_.whole[i]);
+        if (!dictionary_.real.empty()) out_.real.push_back(dictionary_.real[i]);
+        if (!dictionary_.text.empty()) out_.text.push_back(dictionary_.text[i]);
+      });
+    }
+    if (encoding == rle && leaf_.type == ParquetType::boolean) {
+      if (s.size() < 4) bad("its values are cut");
+      return hybrid(s.substr(4), 1, n, [&](std::uint64_t v) { out_.whole.push_back(static_cast<std::int64_t>(v)); });
+    }
+    if (encoding == delta_packed && whole) {
+      const std::vector<std::int64_t> numbers = deltas(s, n);
+      for (const std::int64_t v : numbers) out_.whole.push_back(as_type(v));
+      return;
+    }
+    if (encoding == delta_length && bytes) return lengths_then_bytes(s, n, out_.text);
+    if (encoding == delta_bytes && bytes) return prefixes(s, n);
+    if (encoding == byte_stream_split && !bytes && leaf_.type != ParquetType::boolean) {
+      const std::size_t width = width_of();
+      if (s.size() / width < n || s.size() % width != 0) bad("its values are cut");
+      std::string& joined = out_.pages.emplace_back(s.size(), '\0');
+      const std::size_t count = s.size() / width;
+      for (std::size_t k = 0; k < width; ++k)
+        for (std::size_t i = 0; i < count; ++i) joined[i * width + k] = s[k * count + i];
+      return read_plain(joined, n, out_);
+    }
+    bad(concat("encoding ", encoding, ", expected plain, a dictionary, RLE, DELTA or BYTE_STREAM_SPLIT"));
+  }
+
+  std::size_t width_of() const {
+    switch (leaf_.type) {
+      case ParquetType::int32: case ParquetType::float32: return 4;
+      case ParquetType::fixed: return static_cast<std::size_t>(leaf_.length);
+      default: return 8;
+    }
+  }
+  std::int64_t as_type(std::int64_t v) const {
+    if (leaf_.type == ParquetType::int64) return v;
+    return leaf_.is_unsigned ? static_cast<std::int64_t>(static_cast<std::uint32_t>(v)) : static_cast<std::int64_t>(static_cast<std::int32_t>(v));
+  }
+
+  void read_plain(std::string_view s, std::uint64_t n, ParquetValues& to) const {
+    if (leaf_.type == ParquetType::bytes) {
+      for (std::uint64_t i = 0; i < n; ++i) {
+        if (s.size() < 4 || little<std::uint32_t>(s, 0) > s.size() - 4) bad("its values are cut");
+        const auto length = little<std::uint32_t>(s, 0);
+        to.text.push_back(s.substr(4, length));
+        s.remove_prefix(4 + length);
+      }
+      return;
+    }
+    if (leaf_.type == ParquetType::boolean) {
+      if (n > s.size() * 8) bad("its values are cut");
+      for (std::uint64_t i = 0; i < n; ++i) to.whole.push_back(static_cast<std::int64_t>(packed(s, i, 1)));
+      return;
+    }
+    const std::size_t width = width_of();
+    if (n > s.size() / width) bad("its values are cut");
+    for (std::size_t i = 0; i < n; ++i) switch (leaf_.type) {
+        case ParquetType::int32: to.whole.push_back(as_type(little<std::int32_t>(s, i * width))); break;
+        case ParquetType::int64: to.whole.push_back(little<std::int64_t>(s, i * width)); break;
+        case ParquetType::float32: to.real.push_back(static_cast<double>(little<float>(s, i * width))); break;
+        case ParquetType::float64: to.real.push_back(little<double>(s, i * width)); break;
+        default:
+          if (leaf_.half) {
+            float v = 0;
+            floats_of_halves(reinterpret_cast<const std::byte*>(s.data()) + i * width, 1, &v);
+            to.real.push_back(static_cast<double>(v));
+          } else {
+            to.text.push_back(s.substr(i * width, width));
+          }
+      }
+  }
+
+  // DELTA_BINARY_PACKED, taken off the front.
+  std::vector<std::int64_t> deltas(std::string_view& s, std::uint64_t n) const {
+    std::uint64_t block = 0, minis = 0, count = 0;
+    std::int64_t value = 0;
+    if (!read_varint(s, block) || !read_varint(s, minis) || !read_varint(s, count) || !read_zigzag(s, value)) bad("its deltas are cut");
+    if (minis == 0 || block == 0 || block > 1 << 20 || minis > block || block % minis != 0 || block / minis % 8 != 0 || count != n) bad("its deltas contradict themselves");
+    const std::uint64_t each = block / minis;
+    std::vector<std::int64_t> out;
+    if (n > 0) out.push_back(value);
+    while (out.size() < n) {
+      std::int64_t least = 0;
+      if (!read_zigzag(s, least) || s.size() < minis) bad("its deltas are cut");
+      const std::string_view widths = s.substr(0, minis);
+      s.remove_prefix(minis);
+      for (std::uint64_t m = 0; m < minis && out.size() < n; ++m) {
+        const int width = static_cast<unsigned char>(widths[m]);
+        const std::uint64_t bytes = each / 8 * static_cast<unsigned>(width);
+        if (width > 64 || bytes > s.size()) bad("its deltas are cut");
+        for (std::uint64_t i = 0; i < each && out.size() < n; ++i) {
+          value = static_cast<std::int64_t>(static_cast<std::uint64_t>(value) + static_cast<std::uint64_t>(least) + packed(s, i * static_cast<unsigned>(width), width));
+          out.push_back(value);
+        }
+        s.remove_prefix(bytes);
+      }
+    }
+    return out;
+  }
+  void lengths_then_bytes(std::string_view s, std::uint64_t n, std::vector<std::string_view>& to) const {
+    for (const std::int64_t length : deltas(s, n)) {
+      if (length < 0 || static_cast<std::uint64_t>(length) > s.size()) bad("its values are cut");
+      to.push_back(s.substr(0, static_cast<std::size_t>(length)));
+      s.remove_prefix(static_cast<std::size_t>(length));
+    }
+  }
+  void prefixes(std::string_view s, std::uint64_t n) {
+    const std::vector<std::int64_t> shared = deltas(s, n);
+    std::vector<std::string_view> rest;
+    lengths_then_bytes(s, n, rest);
+    std::string_view before;
+    for (std::size_t i = 0; i < rest.size(); ++i) {
+      if (shared[i] < 0 || static_cast<std::uint64_t>(shared[i]) > before.size()) bad("its values contradict themselves");
+      unpacked_ += static_cast<std::uint64_t>(shared[i]) + rest[i].size();
+      if (unpacked_ > most_bytes_) bad(concat("it grows beyond ", most_bytes_, " bytes"));
+      before = out_.pages.emplace_back(concat(before.substr(0, static_cast<std::size_t>(shared[i])), rest[i]));
+      out_.text.push_back(before);
+    }
+  }
+
+  const ParquetLeaf& leaf_;
+  int codec_;
+  std::uint64_t wanted_, most_bytes_, seen_ = 0, unpacked_ = 0;
+  int empty_ = 0;
+  const std::string& where_;
+  bool has_dictionary_ = false;
+  ParquetValues dictionary_, out_;
+};
+
+}  // namespace
+
+ParquetValues read_column(const ParquetLeaf& leaf, std::string chunk, int codec, std::uint64_t values, std::uint64_t most_bytes, const std::string& where) {
+  return Column(leaf, codec, values, most_bytes, where).read(std::move(chunk));
+}
+
+}  // namespace tandem

@@ -1,0 +1,410 @@
+#include "trainer/data/table.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "trainer/data/data_file.h"
+#include "trainer/data/spool.h"
+
+namespace tandem {
+namespace {
+
+using Kind = TableCell::Kind;
+constexpr std::size_t most_classes = 100'000, listed = 10;
+
+// A text's number, else the text.
+TableCell number_of(const TableCell& v) {
+  if (v.kind != Kind::text) return v;
+  std::string_view s = v.text;
+  while (!s.empty() && (s.front() == ' ' || s.front() == '\t')) s.remove_prefix(1);
+  while (!s.empty() && (s.back() == ' ' || s.back() == '\t')) s.remove_suffix(1);
+  if (s.size() > 1 && s[0] == '+' && s[1] != '-') s.remove_prefix(1);
+  const char* end = s.data() + s.size();
+  TableCell n{.kind = Kind::whole};
+  if (const auto r = std::from_chars(s.data(), end, n.whole); !s.empty() && r.ec == std::errc{} && r.ptr == end) return n;
+  n.kind = Kind::real;
+  if (const auto r = std::from_chars(s.data(), end, n.real); !s.empty() && r.ec == std::errc{} && r.ptr == end) return n;
+  return v;
+}
+
+double as_double(const TableCell& v) { return v.kind == Kind::whole ? static_cast<double>(v.whole) : v.real; }
+bool is_whole(const TableCell& v) { return v.kind == Kind::whole || (v.real == std::trunc(v.real) && std::abs(v.real) < 0x1p53); }
+std::string in_quotes(std::string_view text) { return concat('\'', text.substr(0, 40), text.size() > 40 ? "...'" : "'"); }
+
+// What a column holds.
+struct Found {
+  std::int64_t width = -1, missing = 0, numbers = 0;
+  double sum = 0;
+  bool whole = true, image = false;
+  std::string first_text, first_missing;  // with their places
+  std::set<std::string, std::less<>> names;  // of labels
+};
+
+// What the training part settles for the others.
+struct Settled {
+  bool there = false;
+  std::string file;                     // whose columns they are
+  std::vector<std::string> columns;
+  std::vector<double> means;            // of each column
+  std::vector<std::string> classes;     // of a label column that is text
+};
+
+class Table final : public Dataset {
+ public:
+  Table(std::string name, std::vector<Field> fields) : name_(std::move(name)), fields_(std::move(fields)), places_(name_) {
+    for (const Field& f : fields_) {
+      const auto bytes = f.encoded ? 0 : static_cast<std::size_t>(f.sample.shape.elements()) * size_of(f.sample.dtype);
+      stores_.push_back({Spool(concat(name_, ", ", f.name)), bytes, {}});
+    }
+  }
+  std::string name() const override { return name_; }
+  std::int64_t size() const override { return size_; }
+  std::span<const Field> fields() const override { return fields_; }
+  void read(std::size_t field, std::span<const std::int64_t> samples, std::byte* to) const override {
+    const Store& store = stores_[field];
+    if (fields_[field].encoded) fail(ExitCode::data, name_, ": '", fields_[field].name, "' holds image files, not numbers");
+    for (const std::int64_t sample : samples) {
+      store.values.read(static_cast<std::uint64_t>(sample) * store.bytes, store.bytes, to);
+      to += store.bytes;
+    }
+  }
+  void encoded(std::size_t field, std::int64_t sample, std::vector<std::byte>& to) const override {
+    if (!fields_[field].encoded) return Dataset::encoded(field, sample, to);
+    const Store& store = stores_[field];
+    const Blob& blob = store.blobs[static_cast<std::size_t>(sample)];
+    to.resize(blob.size);
+    if (!blob.in_place) return store.values.read(blob.offset, to.size(), to.data());
+    const std::string& path = file_of(sample);  // opened anew: there may be more shards than a process may have open
+    const RegularFile file = open_regular(path, ExitCode::data);
+    read_exactly(file.descriptor.get(), reinterpret_cast<char*>(to.data()), to.size(), static_cast<std::int64_t>(blob.offset), path);
+  }
+  std::string describe(std::int64_t sample) const override {
+    std::uint64_t place = 0;
+    places_.read(static_cast<std::uint64_t>(sample) * sizeof place, sizeof place, reinterpret_cast<std::byte*>(&place));
+    return concat(file_of(sample), ": ", place_, ' ', place);
+  }
+  std::vector<std::string> classes(std::size_t field) const override { return static_cast<int>(field) == named_ ? classes_ : std::vector<std::string>{}; }
+  std::vector<std::string> notes() const override { return notes_; }
+
+  // The building of it.
+  void begin_file(const std::string& file, std::string_view place) {
+    files_.emplace_back(size_, file);
+    place_ = place;
+  }
+  void add(std::size_t field, std::span<const std::byte> bytes) { stores_[field].values.append(bytes); }
+  void add_blob(std::size_t field, const TableCell& cell) {
+    Store& store = stores_[field];
+    store.blobs.push_back({cell.offset.value_or(store.values.size()), cell.offset ? cell.size : cell.text.size(), cell.offset.has_value()});
+    if (!cell.offset) store.values.append(std::as_bytes(std::span(cell.text)));
+  }
+  void end_row(std::uint64_t place) {
+    places_.append(std::as_bytes(std::span(&place, 1)));
+    ++size_;
+  }
+  void finish(std::vector<std::string> notes, int named, std::vector<std::string> classes) {
+    for (Store& store : stores_) store.values.finish();
+    places_.finish();
+    notes_ = std::move(notes);
+    named_ = named;
+    classes_ = std::move(classes);
+  }
+
+ private:
+  struct Blob {
+    std::uint64_t offset, size;
+    bool in_place;  // in the data's own file
+  };
+  struct Store {
+    Spool values;
+    std::size_t bytes;        // of a sample
+    std::vector<Blob> blobs;  // of encoded ones
+  };
+  const std::string& file_of(std::int64_t sample) const {
+    return (std::upper_bound(files_.begin(), files_.end(), sample, [](std::int64_t s, const auto& f) { return s < f.first; }) - 1)->second;
+  }
+  std::string name_;
+  std::vector<Field> fields_;
+  std::vector<Store> stores_;
+  Spool places_;
+  std::vector<std::pair<std::int64_t, std::string>> files_;  // by first sample
+  std::string_view place_;
+  std::int64_t size_ = 0;
+  int named_ = -1;  // the field with classes
+  std::vector<std::string> classes_, notes_;
+};
+
+class Builder {
+ public:
+  Builder(const Spec& spec, const DataRequest& request, const OpenTable& open, std::string_view part, const std::string& argument, Settled& settled)
+      : spec_(spec), request_(request), open_(open), name_(concat(spec.name, ':', spec.argument, ", ", part)), files_(files_of(argument)), settled_(settled) {
+    const std::string missing = spec.text("missing", "");
+    drop_ = missing == "drop";
+    mean_ = missing == "mean";
+    if (!missing.empty() && !drop_ && !mean_) fill_ = parse_number(missing, concat(spec.name, ": missing (mean, drop or a number)"));
+    if (files_.empty()) fail(ExitCode::usage, "data '", spec.name, "' needs a file: ", spec.name, ":FILE");
+  }
+
+  std::unique_ptr<Dataset> build() {
+    for (const std::string& file : files_) scan(file);
+    std::vector<Field> fields;
+    for (const ColumnField& c : chosen_) fields.push_back(field_of(c));
+    auto table = std::make_unique<Table>(name_, fields);
+    if (mean_ && !settled_.there)
+      for (const Found& f : found_) settled_.means.push_back(f.numbers ? f.sum / static_cast<double>(f.numbers) : 0);
+    for (const std::string& file : files_) fill(*table, fields, file);
+    if (table->size() == 0) fail(ExitCode::data, files_[0], ": holds no rows", dropped_ ? concat(" without missing values (", dropped_, " were dropped)") : "");
+    if (filled_) notes_.push_back(concat(name_, ": ", filled_, " missing values are ", mean_ ? "their column's mean" : text_of(fill_.value_or(0)), " (missing=)"));
+    if (dropped_) notes_.push_back(concat(name_, ": ", dropped_, " rows with missing values are left out (missing=drop), ", table->size(), " are kept"));
+    settled_.there = true;
+    table->finish(std::move(notes_), named_, settled_.classes);
+    return table;
+  }
+
+ private:
+  [[noreturn]] void refuse(std::string_view place, std::size_t column, std::string_view what) const {
+    fail(ExitCode::data, place, ", column '", columns_[column], "': ", what);
+  }
+
+  void scan(const std::string& file) {
+    const std::unique_ptr<TableFile> table = open_(file);
+    if (columns_.empty()) {
+      columns_ = table->columns();
+      if (!settled_.there)
+        settled_.file = file, settled_.columns = columns_;
+      else if (columns_ != settled_.columns)
+        fail(ExitCode::data, file, ": its columns are not those of ", settled_.file);
+      chosen_ = choose_columns(spec_, request_, columns_, table->images(), file, notes_);
+      wanted_.resize(columns_.size());
+      role_.resize(columns_.size());
+      for (const ColumnField& c : chosen_)
+        for (const std::size_t at : c.columns) {
+          wanted_[at] = true;
+          role_[at] = c.role;
+        }
+      found_.resize(columns_.size());
+    } else if (table->columns() != columns_) {
+      fail(ExitCode::data, file, ": its columns are not those of ", files_[0]);
+    }
+    table->rows(wanted_, [&](std::span<const TableCell> row, std::uint64_t place) {
+      const auto where = [&] { return concat(file, ": ", table->place(), ' ', place); };
+      for (std::size_t i = 0; i < row.size(); ++i)
+        if (wanted_[i]) look_at(i, row[i], where);
+    });
+  }
+
+  template <class Where>
+  void look_at(std::size_t column, const TableCell& value, const Where& where) {
+    Found& f = found_[column];
+    const auto width = value.kind == Kind::list ? static_cast<std::int64_t>(value.list.size()) : 1;
+    if (value.kind == Kind::missing) {
+      if (f.missing++ == 0) f.first_missing = where();
+      return;
+    }
+    if (f.width < 0) f.width = width;
+    if (f.width != width) refuse(where(), column, concat("a list of ", width, " numbers, those before have ", f.width));
+    if (value.kind == Kind::list) {
+      for (const double v : value.list) look_at_number(f, {.kind = Kind::real, .real = v}, column, where);
+      return;
+    }
+    look_at_number(f, value, column, where);
+  }
+  template <class Where>
+  void look_at_number(Found& f, const TableCell& value, std::size_t column, const Where& where) {
+    const TableCell v = number_of(value);
+    if (v.kind == Kind::text) {
+      if (f.first_text.empty()) {
+        f.first_text = where();
+        f.image = is_image(v.text);
+        if (!f.image && role_[column] != Role::label)
+          refuse(where(), column, concat(in_quotes(v.text), " is no number", role_[column] == Role::input ? ": leave the column out (x=...), or write it as numbers" : ""));
+      }
+    } else {
+      ++f.numbers;
+      f.sum += as_double(v);
+      f.whole = f.whole && is_whole(v);
+    }
+    if (role_[column] != Role::label || f.image) return;
+    // Also of numbers: a later text makes them names.
+    if (f.names.size() <= most_classes && value.kind == Kind::text && f.names.find(value.text) == f.names.end()) f.names.emplace(value.text);
+    if (!f.first_text.empty() && value.kind != Kind::text) refuse(where(), column, "a number among texts");
+    if (!f.first_text.empty() && f.names.size() > most_classes)
+      refuse(where(), column, concat("more than ", most_classes, " different texts are no classes"));
+  }
+
+  Field field_of(const ColumnField& c) {
+    Field field{.name = c.name, .role = c.role};
+    std::int64_t width = 0;
+    bool text = false, whole = true;
+    for (const std::size_t at : c.columns) {
+      const Found& f = found_[at];
+      width += std::max<std::int64_t>(1, f.width);
+      const bool known_elsewhere = c.role == Role::input && (fill_ || (mean_ && settled_.there));
+      if (f.width < 0 && !known_elsewhere) fail(ExitCode::data, files_[0], ": column '", columns_[at], "' holds no values at all");
+      if (f.missing > 0 && !drop_ && (c.role != Role::input || (!mean_ && !fill_)))
+        refuse(f.first_missing, at, concat("no value (", f.missing, " of them in all); ",
+                                           c.role == Role::input ? "missing=mean, missing=drop or missing=NUMBER says what to do"
+                                                                 : "missing=drop leaves such rows out"));
+      if (f.image) {
+        if (c.columns.size() > 1 || c.role != Role::input || f.numbers > 0) refuse(f.first_text, at, "an image file among other values");
+        field.encoded = true;
+        field.sample = {DType::uint8, {}};
+        return field;
+      }
+      text = text || !f.first_text.empty();
+      whole = whole && f.whole;
+    }
+    const bool single = width == 1;
+    if (c.role == Role::label && single && (text || knows(found_[c.columns[0]]))) {
+      settle_classes(c);
+      field.sample = {DType::int64, {}};
+      return field;
+    }
+    if (text) refuse(found_[c.columns[0]].first_text.empty() ? files_[0] : found_[c.columns[0]].first_text, c.columns[0], "text among numbers: several label columns are numbers");
+    const DType want = c.wanted.dtype;
+    const bool known = want != DType::undefined;
+    const DType floats = known && want == DType::float64 ? DType::float64 : DType::float32;
+    const bool takes_floats = known ? is_float(want) : c.role != Role::label;
+    DType dtype = takes_floats ? floats : DType::int64;
+    // Labels of one number are what the data says they are: whether they are classes or amounts, the loss decides.
+    if (c.role == Role::label && !whole) dtype = floats;
+    if (c.role == Role::label && known && is_float(want) && single && whole && c.wanted.shape.elements() > 1) dtype = DType::int64;
+    field.sample = {dtype, single ? Shape{} : Shape{width}};
+    if (known && c.wanted.shape.elements() == width) field.sample.shape = c.wanted.shape;
+    return field;
+  }
+
+  // Whether these labels, though they look like numbers, are among names that are known already.
+  bool knows(const Found& f) const {
+    const std::vector<std::string>& known = settled_.classes.empty() ? request_.class_names : settled_.classes;
+    return !known.empty() && !f.names.empty() && std::all_of(f.names.begin(), f.names.end(), [&](const std::string& n) { return std::find(known.begin(), known.end(), n) != known.end(); });
+  }
+
+  void settle_classes(const ColumnField& c) {
+    const Found& f = found_[c.columns[0]];
+    const bool own = settled_.classes.empty() && request_.class_names.empty();
+    if (named_ >= 0) refuse(f.first_text, c.columns[0], "a second column of classes as text: write one of them as numbers");
+    named_ = static_cast<int>(&c - chosen_.data());
+    if (settled_.classes.empty()) settled_.classes = request_.class_names;
+    for (const std::string& name : f.names) {
+      if (own || std::find(settled_.classes.begin(), settled_.classes.end(), name) != settled_.classes.end()) continue;
+      if (settled_.there || !request_.training)
+        refuse(files_[0], c.columns[0], concat("class ", in_quotes(name), " is not among those trained on: ", list_of(settled_.classes)));
+      notes_.push_back(concat(name_, ": class ", in_quotes(name), " is not among the model's, so classes are numbered anew"));
+      settled_.classes.clear();
+      break;
+    }
+    if (settled_.classes.empty()) settled_.classes.assign(f.names.begin(), f.names.end());
+    notes_.push_back(concat(name_, ": '", columns_[c.columns[0]], "' holds ", settled_.classes.size(), " classes: ", list_of(settled_.classes)));
+    for (std::size_t i = 0; i < settled_.classes.size(); ++i) places_.emplace(settled_.classes[i], static_cast<std::int64_t>(i));
+  }
+  static std::string list_of(const std::vector<std::string>& names) {
+    std::string s;
+    for (std::size_t i = 0; i < std::min(names.size(), listed); ++i) s += concat(i ? ", " : "", names[i], "=", i);
+    return names.size() > listed ? s + ", ..." : s;
+  }
+
+  void fill(Table& table, const std::vector<Field>& fields, const std::string& file) {
+    const std::unique_ptr<TableFile> source = open_(file);
+    table.begin_file(file, source->place());
+    std::vector<std::byte> bytes;
+    source->rows(wanted_, [&](std::span<const TableCell> row, std::uint64_t place) {
+      if (drop_)
+        for (std::size_t i = 0; i < row.size(); ++i)
+          if (wanted_[i] && row[i].kind == Kind::missing) {
+            ++dropped_;
+            return;
+          }
+      for (std::size_t f = 0; f < fields.size(); ++f) {
+        if (fields[f].encoded) {
+          const TableCell& cell = row[chosen_[f].columns[0]];
+          if (cell.kind != Kind::text || !is_image(cell.text)) refuse(concat(file, ": ", source->place(), ' ', place), chosen_[f].columns[0], "no JPEG, PNG, WebP, GIF or BMP file, as those before are");
+          table.add_blob(f, cell);
+          continue;
+        }
+        bytes.clear();
+        for (const std::size_t at : chosen_[f].columns) append(fields[f], static_cast<int>(f) == named_, row[at], at, bytes, [&] { return concat(file, ": ", source->place(), ' ', place); });
+        table.add(f, bytes);
+      }
+      table.end_row(place);
+    });
+  }
+
+  template <class Where>
+  void append(const Field& field, bool named, const TableCell& value, std::size_t column, std::vector<std::byte>& to, const Where& where) {
+    const auto put = [&](const auto& v) {
+      const auto raw = std::as_bytes(std::span(&v, 1));
+      to.insert(to.end(), raw.begin(), raw.end());
+    };
+    const auto changed = [&] { refuse(where(), column, "the file changed while it was read"); };
+    if (named) {
+      if (value.kind != Kind::text) changed();
+      const auto found = places_.find(value.text);
+      if (found == places_.end()) changed();
+      return put(found->second);
+    }
+    if (value.kind == Kind::list) {
+      for (const double v : value.list) append(field, false, {.kind = Kind::real, .real = v}, column, to, where);
+      return;
+    }
+    TableCell v = number_of(value);
+    if (v.kind == Kind::missing) {
+      ++filled_;
+      v = {.kind = Kind::real, .real = mean_ ? settled_.means[column] : fill_.value_or(0)};
+      for (std::int64_t i = 1; i < found_[column].width; ++i) append(field, false, v, column, to, where);
+    }
+    if (v.kind == Kind::text) changed();
+    if (field.sample.dtype == DType::float32) return put(static_cast<float>(as_double(v)));
+    if (field.sample.dtype == DType::float64) return put(as_double(v));
+    if (!is_whole(v)) refuse(where(), column, concat(text_of(as_double(v)), " is no whole number, as the model's input '", field.name, "' takes"));
+    put(v.kind == Kind::whole ? v.whole : static_cast<std::int64_t>(v.real));
+  }
+
+  const Spec& spec_;
+  const DataRequest& request_;
+  const OpenTable& open_;
+  std::string name_;
+  std::vector<std::string> files_, columns_, notes_;
+  Settled& settled_;
+  bool drop_ = false, mean_ = false;
+  std::optional<double> fill_;
+  std::vector<ColumnField> chosen_;
+  std::vector<bool> wanted_;
+  std::vector<Role> role_;  // of each column
+  std::vector<Found> found_;
+  std::map<std::string, std::int64_t, std::less<>> places_;  // of classes
+  int named_ = -1;
+  std::int64_t filled_ = 0, dropped_ = 0;
+};
+
+}  // namespace
+
+bool is_image(std::string_view b) {
+  return b.starts_with("\xff\xd8\xff") || b.starts_with("\x89PNG\r\n\x1a\n") || (b.size() > 12 && b.starts_with("RIFF") && b.substr(8, 4) == "WEBP") ||
+         b.starts_with("GIF8") || (b.size() > 14 && b.starts_with("BM") && b.substr(6, 4) == std::string_view("\0\0\0\0", 4));
+}
+
+Splits open_tables(const Spec& spec, const DataRequest& request, const std::vector<std::string>& options, const OpenTable& open) {
+  std::vector<std::string> known{"val", "test", "missing"};
+  known.insert(known.end(), options.begin(), options.end());
+  allow_columns(spec, request, known);
+  const auto argument = [&](std::string_view part) {
+    return part == "train" ? spec.argument : part == "validation" ? spec.text("val", "") : part == "test" ? spec.text("test", "") : std::string();
+  };
+  const auto wanted = [&](std::string_view part) {
+    return wants_part(request, part, [&](std::string_view p) { return !argument(p).empty(); });
+  };
+  Settled settled;
+  // What names and means are, the training part says.
+  const bool settles = wanted("train") || request.class_names.empty() || spec.text("missing", "") == "mean";
+  Splits splits;
+  if (settles) splits.train = Builder(spec, request, open, "train", spec.argument, settled).build();
+  for (auto [part, to] : {std::pair{"validation", &splits.validation}, {"test", &splits.test}})
+    if (!argument(part).empty() && wanted(part)) *to = Builder(spec, request, open, part, argument(part), settled).build();
+  return splits;
+}
+
+}  // namespace tandem
