@@ -18,7 +18,7 @@ namespace {
 
 std::vector<Command> commands() {
   return {train_command(),   plan_command(),      evaluate_command(), predict_command(),
-          summary_command(), operators_command(), devices_command()};
+          summary_command(), runs_command(),      operators_command(), devices_command()};
 }
 
 constexpr OptionRow common[] = {

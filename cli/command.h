@@ -55,6 +55,7 @@ Command predict_command();
 Command summary_command();
 Command operators_command();
 Command devices_command();
+Command runs_command();
 
 // The whole program: `arguments` without the program's name. Returns the exit code.
 int run(std::span<const std::string> arguments, Streams& streams, const Environment& environment);

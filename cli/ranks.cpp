@@ -40,7 +40,7 @@ std::vector<World::Fact> facts_of(const Arguments& a) {
   const Json resolved = a.resolved();
   for (const auto& [name, value] : resolved.object()) {
     if (std::find(std::begin(own_options), std::end(own_options), name) != std::end(own_options)) continue;
-    facts.push_back({name, name == "run-dir" ? "given" : value.dump()});  // its place is rank 0's matter
+    facts.push_back({name, name == "run-dir" && value.dump() != "\"none\"" ? "given" : value.dump()});  // its place is rank 0's matter
   }
   return facts;
 }

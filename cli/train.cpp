@@ -14,6 +14,7 @@
 #include "cli/model_options.h"
 #include "cli/progress.h"
 #include "cli/ranks.h"
+#include "cli/run_place.h"
 #include "cli/train_events.h"
 #include "cli/train_job.h"
 #include "cli/train_outputs.h"
@@ -217,9 +218,11 @@ int train_until_stopped(const Invocation& call, Model& model, Job& job, const Ba
 }
 
 // `world`: the other ranks, which do the same, or null. Only rank 0 writes.
-int train(const Invocation& call, World* world) {
-  const Arguments& a = call.arguments;
-  const bool dry = a.on("dry-run");
+int train(const Invocation& asked, World* world) {
+  const bool dry = asked.arguments.on("dry-run");
+  const RunPlace place(asked, world, dry);
+  const Arguments& a = place.arguments();
+  const Invocation call{a, asked.streams, asked.environment};
   Interrupt interrupt;
   interrupt.announce(answer_to_signal(call, "stopped before training: nothing was written"), Interrupt::End::at_once);
   const RunLock lock = is_first(world) ? check_outputs(a, dry) : RunLock();
@@ -229,6 +232,7 @@ int train(const Invocation& call, World* world) {
   Job job = prepare(call, model, backends, world);
   if (dry) return show_plan(call, model, job.options, backends);
   agree_on(world, facts_of(call, model, job.data, world), job.options.plan.devices, backends);
+  place.say(call);
   interrupt.announce(answer_to_signal(call, "stopping the planning: nothing is written"), Interrupt::End::soon);
   try {
     return train_until_stopped(call, model, job, backends, interrupt, world);
@@ -271,8 +275,8 @@ Command train_command() {
       .notes =
           "signals:\n"
           "  Ctrl-C, SIGTERM, SIGHUP (the terminal was closed) and SIGUSR1 (Slurm's --signal=USR1@60) end a run after its step or\n"
-          "  within its validation: with --run-dir a checkpoint is written and the exit code is 75 (go on with --resume), without it\n"
-          "  the weights so far go beside --output. A second Ctrl-C or SIGTERM ends at once.\n",
+          "  within its validation: a checkpoint is written and the exit code is 75 (go on with --resume --run-dir DIR); with --run-dir\n"
+          "  none the weights so far go beside --output. A second Ctrl-C or SIGTERM ends at once.\n",
       .options = join(
           {data_rows(),
            training_rows(),
@@ -288,7 +292,7 @@ Command train_command() {
                {"init", "NAME", "auto", "first weights: keep (the template's), he-normal, glorot-uniform, or auto: keep them unless the template holds none"},
                {"seed", "N", "1", "of weights, order, augmentation and dropout"},
                {"eval-batch-size", "N", "0", "batch of evaluations (0: as in training)"},
-               {"run-dir", "DIR", "", "keep checkpoints, metrics.csv, curves.svg, plan.txt, the plans and config.json there"},
+               {"run-dir", "DIR", "", "keep checkpoints, metrics, curves, the plans and config.json there (default runs/MODEL-N, none for none)"},
                {"resume", "", "off", "go on from --run-dir's last checkpoint, with the options of that run where none are given and with its plans"},
                {"overwrite", "", "off", "start anew in a --run-dir that holds a run; replace a file of external data beside --output"},
                {"keep-external-layout", "", "off", "external data in files of the template's names, not in one named after --output"},

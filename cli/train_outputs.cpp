@@ -29,8 +29,8 @@ RunLock check_outputs(const Arguments& a, bool dry) {
     if (!a.text(option).empty()) (dry ? check_could_write_file : check_writable_file)(a.text(option));
   const std::filesystem::path run = a.text("run-dir");
   if (run.empty()) {
-    if (a.on("resume")) fail(ExitCode::usage, "--resume needs --run-dir");
-    if (a.text("keep") == "best") fail(ExitCode::usage, "--keep best needs --run-dir, where the best checkpoint is kept");
+    if (a.on("resume")) fail(ExitCode::usage, "--resume needs --run-dir, the folder of the run to go on with (tandem runs lists them)");
+    if (a.text("keep") == "best") fail(ExitCode::usage, "--keep best needs a run folder, where the best checkpoint is kept: give --run-dir another than none");
     return {};
   }
   (dry ? check_could_make_folder : make_writable_folder)(run);

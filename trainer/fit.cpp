@@ -13,6 +13,7 @@
 #include "trainer/replicas.h"
 #include "trainer/run_checkpoints.h"
 #include "trainer/run_folder.h"
+#include "trainer/run_log.h"
 
 namespace tandem {
 namespace {
@@ -31,12 +32,33 @@ class Fit {
         data_(data),
         o_(options),
         folder_(state.first() ? options.run_dir : std::filesystem::path(), options.run_dir_held, [this](const std::string& text) { warn(text); }),
+        log_(folder_.path(), [this](const std::string& text) { warn(text); }),
         feed_(data, state.targets, options.preprocess, state.options.seed),
         from_initial_(std::exchange(state.initial, false)),
         order_{.samples = data.size(), .batch = state.running().plan(0).batch, .shuffle = options.shuffle, .seed = state.options.seed},
         checkpoints_(folder_, state, data, order_, options) {}
 
+  // Leaves word in the folder of how it ended.
   History run() {
+    try {
+      History history = run_to_its_end();
+      folder_.write_end(history.stopped ? "stopped" : "done");
+      return history;
+    } catch (const Error& e) {
+      if (begun_) folder_.write_end("failed", e.what());
+      throw;
+    }
+  }
+
+  // Leaves where the last fit ended in the folder.
+  void keep_position() {
+    at_ = position_of(s_.position, order_.batches());
+    checkpoints_.write(at_, folder_.last());
+    if (!o_.config.is_null()) write_atomically(o_.run_dir / "config.json", o_.config.dump(2) + "\n");
+  }
+
+ private:
+  History run_to_its_end() {
     check();
     if (o_.resume) {
       at_ = checkpoints_.resume();
@@ -53,8 +75,11 @@ class Fit {
     if (asked_to_stop()) return history(true);
     if (!s_.kept_plans.failure().empty()) warn(concat(s_.kept_plans.failure(), ": a resumed run plans anew"));
     if (!o_.resume) folder_.start_anew();
+    folder_.take_up();
+    begun_ = true;
     if (!o_.config.is_null()) folder_.write("config.json", o_.config.dump(2) + "\n");
     folder_.write("plan.txt", text_of_plan(model_.plan(), true));
+    log_.begin(at_.step);
     try {
       if (epoch_is_open()) o_.validation && !std::isfinite(at_.history.back().val_loss) ? finish_epoch() : judge();
       if (!stopped_) train();
@@ -66,14 +91,6 @@ class Fit {
     return history(stopped_);
   }
 
-  // Leaves where the last fit ended in the folder.
-  void keep_position() {
-    at_ = position_of(s_.position, order_.batches());
-    checkpoints_.write(at_, folder_.last());
-    if (!o_.config.is_null()) write_atomically(o_.run_dir / "config.json", o_.config.dump(2) + "\n");
-  }
-
- private:
   void warn(const std::string& text) const {
     if (o_.callbacks.on_warning) o_.callbacks.on_warning(text);
   }
@@ -142,6 +159,7 @@ class Fit {
       count(report, first);
       at_.epoch = batch->epoch;
       at_.batch = batch->index + 1;
+      log_.step(report);
       if (o_.callbacks.on_step) o_.callbacks.on_step(report);
       stopped_ = at_.step < total && asked_to_stop();
       const bool epoch_ends = at_.batch == per_epoch;
@@ -167,6 +185,7 @@ class Fit {
     at_.samples += report.samples;
     at_.seconds += report.seconds;
     at_.trace.add(report.loss);
+    at_.rates.add(report.learning_rate);
     if (first) return;  // the first step waits for its data and for cold memory
     timed_samples_ += static_cast<double>(report.samples);
     timed_seconds_ += report.seconds;
@@ -191,9 +210,14 @@ class Fit {
     }
     at_.loss = at_.correct = at_.seconds = 0;
     at_.samples = 0;
-    folder_.write_metrics(at_.history, at_.trace, static_cast<double>(order_.batches()));
+    write_metrics();
     checkpoints_.keep(at_);  // before it is measured: that takes its time, and may be broken off
     finish_epoch();
+  }
+
+  void write_metrics() {
+    log_.flush();
+    folder_.write_metrics(at_.history, {at_.trace, at_.rates, static_cast<double>(order_.batches())});
   }
 
   void check_same() const {
@@ -214,7 +238,7 @@ class Fit {
       stopped_ = e.stopped;
     }
     if (!stopped_ || !o_.validation) {
-      if (o_.validation) folder_.write_metrics(at_.history, at_.trace, static_cast<double>(order_.batches()));
+      if (o_.validation) write_metrics();
       judge();
     }
     if (o_.callbacks.on_epoch) o_.callbacks.on_epoch(report);
@@ -284,7 +308,7 @@ class Fit {
   }
 
   [[noreturn]] void diverged(const StepReport& report) {
-    folder_.write_metrics(at_.history, at_.trace, static_cast<double>(order_.batches()));
+    write_metrics();
     fail(ExitCode::diverged, "the loss is ", std::isnan(report.loss) ? "not a number" : "infinite", " at step ", s_.step, " (epoch ",
          report.epoch, ", learning rate ", report.learning_rate, ")", advice(s_.step));
   }
@@ -294,6 +318,7 @@ class Fit {
   const Dataset& data_;
   const FitOptions& o_;
   RunFolder folder_;
+  StepLog log_;
   Feed feed_;
   const bool from_initial_;  // the run starts with the model's first values
   BatchOrder order_;
@@ -301,7 +326,7 @@ class Fit {
   Position at_;
   double timed_samples_ = 0, timed_seconds_ = 0;
   Clock::duration trained_{};  // time of all steps so far
-  bool stopped_ = false, in_step_ = false;
+  bool begun_ = false, stopped_ = false, in_step_ = false;
   std::int64_t started_ = 0;  // step that the run went on from
 };
 

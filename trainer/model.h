@@ -55,6 +55,7 @@ struct EpochReport {
   double learning_rate = 0;
   double seconds = 0;  // of training, without validation
   double samples_per_second = 0;
+  std::map<std::string, double> metrics;  // further ones by name, "f1" and of the validation "val_f1": records and curves show them
 };
 // Called from the thread that called fit.
 struct Callbacks {
