@@ -14,6 +14,7 @@
 
 namespace tandem {
 
+// A row without a name is a heading of the help, its `value`.
 struct OptionRow {
   std::string_view name;
   std::string_view value;   // placeholder; empty: a switch, --name and --no-name

@@ -71,6 +71,7 @@ int run_as_rank(const Invocation& call, WorldOptions options, int (*job)(const I
 
 std::vector<OptionRow> rank_rows() {
   return {
+      {"", "several processes", "", ""},
       {"processes", "N", "", "start N ranks on this machine, each with its share of --devices"},
       {"rank", "N", "", "which rank this process is (mpirun, srun and torchrun tell by themselves)"},
       {"world-size", "N", "", "how many ranks there are"},

@@ -60,9 +60,9 @@ void list(const Invocation& call, const std::vector<RunRecord>& runs) {
                     duration(run.seconds()), date(run.modified), fs::path(run.option("model")).filename().string(), run.option("data")});
   }
   call.write(table({{"run"}, {"state"}, {"epoch", true}, {"best", false, 1}, {"time", true, 3}, {"last written", false, 5}, {"model", false, 2}, {"data", false, 4}},
-                   rows, output_columns(call)));
+                   rows, output_columns(call.streams, call.environment)));
   for (const RunRecord& run : runs)
-    if (!run.error.empty()) call.write(concat(run.folder.string(), ": ", run.error, '\n'));
+    if (!run.error.empty()) call.write(concat(wrapped(concat(run.folder.string(), ": ", run.error), output_columns(call.streams, call.environment) - 2, 2), '\n'));
 }
 
 // Those that the runs do not all have alike.
@@ -112,8 +112,8 @@ void compare_options(const Invocation& call, const std::vector<RunRecord>& runs,
     const BestEpoch best = best_of(run);
     rows.back().push_back(best.epoch == 0 ? "-" : fmt::format("{} {} (epoch {})", best.metric, number(best.value), best.epoch));
   }
-  std::string text = table(head, rows, output_columns(call));
-  if (text.find('\n') > output_columns(call)) {
+  std::string text = table(head, rows, output_columns(call.streams, call.environment));
+  if (text.find('\n') > output_columns(call.streams, call.environment)) {
     text.clear();
     for (const auto& row : rows) {
       text += row[0] + '\n';

@@ -47,11 +47,11 @@ std::string table(const std::vector<TableColumn>& head, const std::vector<std::v
   return text;
 }
 
-std::size_t output_columns(const Invocation& call) {
+std::size_t output_columns(const Streams& streams, const Environment& environment) {
   constexpr std::size_t usual = 100, least = 40;
-  const int here = call.streams.out_terminal && call.streams.columns ? call.streams.columns() : 0;
+  const int here = streams.out_terminal && streams.columns ? streams.columns() : 0;
   if (here > 0) return std::max(least, static_cast<std::size_t>(here));
-  if (const char* said = call.environment("COLUMNS"); said && *said) {
+  if (const char* said = environment("COLUMNS"); said && *said) {
     try {
       return std::max(least, static_cast<std::size_t>(std::max<std::int64_t>(0, parse_integer(said, "COLUMNS"))));
     } catch (const Error&) {

@@ -17,7 +17,7 @@ struct TableColumn {
 std::string table(const std::vector<TableColumn>& head, const std::vector<std::vector<std::string>>& rows, std::size_t columns);
 
 // How wide output may be: the terminal's width, else COLUMNS, else 100.
-std::size_t output_columns(const Invocation& call);
+std::size_t output_columns(const Streams& streams, const Environment& environment);
 
 // Text broken at blanks into lines of at most `columns` characters; those after the first stand behind `indent` blanks more.
 std::string wrapped(std::string_view text, std::size_t columns, std::size_t indent = 0);

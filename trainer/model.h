@@ -85,6 +85,12 @@ struct FitOptions {
   // Compare the parameters of all replicas (devices, also of other ranks) every so many steps, and before each checkpoint;
   // fails (device) where they differ, naming device, step and parameter. 0: never.
   std::int64_t check_replicas = 1000;
+  // Records, in run_dir.
+  double checkpoint_seconds = 0;      // also so often; 0: not
+  std::int64_t keep_checkpoints = 0;  // beside the last and the best so many of the latest, as step-N.checkpoint
+  bool tensorboard = false;           // TensorBoard's event files
+  bool histograms = false;            // in these, of all weights after every epoch
+  bool check_nan = false;             // look at all weights after every step; seek the cause of what is not finite however far back it lies
   Callbacks callbacks;
 };
 struct History {

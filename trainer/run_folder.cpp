@@ -1,8 +1,10 @@
 #include "trainer/run_folder.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <iterator>
+#include <map>
 
 #include "trainer/file.h"
 
@@ -157,8 +159,30 @@ RunFolder::RunFolder(std::filesystem::path path, bool held, std::function<void(c
 
 void RunFolder::start_anew() const {
   std::error_code error;
-  if (kept())
-    for (const std::filesystem::path& file : {last(), previous(), best()}) std::filesystem::remove(file, error);
+  if (!kept()) return;
+  for (const std::filesystem::path& file : {last(), previous(), best()}) std::filesystem::remove(file, error);
+  keep_latest(0);
+  for (std::filesystem::directory_iterator at(path_, error), end; !error && at != end; at.increment(error))
+    if (std::error_code ignored; at->path().filename().string().starts_with("events.out.tfevents.")) std::filesystem::remove(at->path(), ignored);
+}
+
+void RunFolder::keep_latest(std::int64_t most) const {
+  std::map<std::int64_t, std::filesystem::path> steps;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(path_, error), end; !error && at != end; at.increment(error)) {
+    constexpr std::string_view before = "step-", after = ".checkpoint";
+    const std::string name = at->path().filename().string();
+    std::int64_t step = 0;
+    if (!name.starts_with(before) || !name.ends_with(after) || name.size() <= before.size() + after.size()) continue;
+    const char *first = name.data() + before.size(), *last = name.data() + name.size() - after.size();
+    if (std::from_chars(first, last, step).ptr == last) steps[step] = at->path();
+  }
+  for (auto it = steps.begin(); it != steps.end() && std::ssize(steps) > most; it = steps.erase(it)) std::filesystem::remove(it->second, error);
+}
+
+void RunFolder::keep_step(std::int64_t step, std::int64_t most) const {
+  link_last(path_ / concat("step-", step, ".checkpoint"));
+  keep_latest(most);
 }
 
 void RunFolder::take_up() const {

@@ -61,6 +61,8 @@ class RunFolder {
   void take_up() const;  // the run goes on: it has not ended
   // Keeps the present last checkpoint as the previous one: to be called right before the last one is replaced.
   void keep_last() const { link_last(previous()); }
+  // Keeps the last checkpoint as one of the `most` latest, step-N.checkpoint; the oldest go.
+  void keep_step(std::int64_t step, std::int64_t most) const;
   // Gives the last checkpoint a second name, at once. False where the file system has no such links.
   bool link_last(const std::filesystem::path& name) const;
   // The last checkpoint, or the one before where that cannot be read: then `note` says so. Fails where neither can.
@@ -71,6 +73,7 @@ class RunFolder {
   void write_metrics(const std::vector<EpochReport>& epochs, const Traces& traces) const;
 
  private:
+  void keep_latest(std::int64_t most) const;
   std::filesystem::path path_;
   std::function<void(const std::string&)> warn_;
   mutable std::set<std::string> told_;  // files that were warned of
