@@ -8,20 +8,18 @@
 #include <new>
 
 #include "cli/flags.h"
+#include "cli/help.h"
 #include "cli/interrupt.h"
 #include "cli/ranks.h"
+#include "cli/table.h"
 #include "graph/printable.h"
 #include "trainer/spec.h"
 
 namespace tandem {
 namespace {
 
-std::vector<Command> commands() {
-  return {train_command(),   plan_command(),      evaluate_command(), predict_command(),
-          summary_command(), operators_command(), devices_command()};
-}
-
 constexpr OptionRow common[] = {
+    {"", "general", "", ""},
     {"config", "FILE", "", "read options from a JSON file, such as a run's config.json"},
     {"json", "", "off", "write machine-readable results to stdout"},
     {"quiet", "", "off", "write no messages, only results and errors"},
@@ -29,8 +27,8 @@ constexpr OptionRow common[] = {
 };
 
 std::vector<OptionRow> rows_of(const Command& command) {
-  std::vector<OptionRow> rows = command.options;
-  rows.insert(rows.end(), std::begin(common), std::end(common));
+  std::vector<OptionRow> rows = help_rows(command);
+  std::erase_if(rows, [](const OptionRow& row) { return row.name.empty(); });
   return rows;
 }
 
@@ -43,30 +41,6 @@ ConfigRules config_rules(const Command& command) {
   return rules;
 }
 
-std::string overview() {
-  std::string text = "tandem trains ONNX models on many devices by a compiled plan.\n\nusage: tandem COMMAND [options]\n\ncommands:\n";
-  for (const Command& c : commands()) text += fmt::format("  {:<11} {}\n", c.name, c.help);
-  return text +
-         "  version     print the version\n  help        show this, or with a command its options\n\n"
-         "Options may also be given as environment variables (TANDEM_BATCH_SIZE for --batch-size) or in a file (--config).\n"
-         "Exit codes: 0 ok, 2 usage, 3 model or plan, 4 data, 5 device or memory, 6 communication, 7 I/O, 8 diverged,\n"
-         "75 stopped but resumable, 128 and a signal's number: ended by it (129, 130, 138, 143).\n";
-}
-
-std::string help_of(const Command& command) {
-  std::string text = fmt::format("{}\n\nusage: tandem {} {}\n\noptions:\n", command.help, command.name, command.usage);
-  for (const OptionRow& row : rows_of(command)) {
-    const bool on = row.value.empty() && row.absent == "on";
-    std::string left = concat(on ? "--no-" : "--", row.name);
-    if (!row.value.empty()) left += concat(' ', row.value);
-    std::string right = concat(on ? "do not " : "", row.help);
-    if (!row.value.empty() && !row.absent.empty()) right += concat(" (default ", row.absent, ")");
-    text += left.size() > 28 ? fmt::format("  {}\n{:32}{}\n", left, "", right) : fmt::format("  {:<28}  {}\n", left, right);
-  }
-  text += "\nexamples:\n" + std::string(command.examples);
-  return command.notes.empty() ? text : concat(text, '\n', command.notes);
-}
-
 int dispatch(std::span<const std::string> arguments, Streams& streams, const Environment& environment) {
   const std::string name = arguments.empty() ? "help" : arguments[0];
   if (name == "version" || name == "--version") {
@@ -75,7 +49,7 @@ int dispatch(std::span<const std::string> arguments, Streams& streams, const Env
   }
   const bool asks_help = name == "help" || name == "--help" || name == "-h";
   if (asks_help && arguments.size() < 2) {
-    (arguments.empty() ? streams.err : streams.out) << overview();
+    (arguments.empty() ? streams.err : streams.out) << overview(std::min<std::size_t>(100, output_columns(streams, environment)));
     return arguments.empty() ? static_cast<int>(ExitCode::usage) : 0;
   }
   const std::string wanted = asks_help ? arguments[1] : name;
@@ -86,7 +60,7 @@ int dispatch(std::span<const std::string> arguments, Streams& streams, const Env
     const auto given = arguments.subspan(1);
     const bool help = asks_help || std::any_of(given.begin(), given.end(), [](const std::string& a) { return a == "--help" || a == "-h"; });
     if (help) {
-      streams.out << help_of(command);
+      streams.out << help_of(command, std::min<std::size_t>(100, output_columns(streams, environment)));
       return 0;
     }
     const Arguments parsed = Arguments::parse(given, command.positionals, rows_of(command), environment, config_rules(command));
@@ -114,6 +88,17 @@ std::string shown(std::string_view text) {
 
 }  // namespace
 
+std::vector<Command> commands() {
+  return {train_command(), plan_command(),      evaluate_command(), predict_command(),    summary_command(),
+          runs_command(),  operators_command(), devices_command(),  completion_command(), man_command()};
+}
+
+std::vector<OptionRow> help_rows(const Command& command) {
+  std::vector<OptionRow> rows = command.options;
+  rows.insert(rows.end(), std::begin(common), std::end(common));
+  return rows;
+}
+
 void Invocation::say(std::string_view message) const {
   if (!quiet()) note(message);
 }
@@ -131,7 +116,11 @@ void Invocation::write_bytes(std::string_view bytes) const {
 }
 
 int run(std::span<const std::string> arguments, Streams& streams, const Environment& environment) {
+  // With --json whoever reads the output finds the error there too, as its last line.
+  const char* const asked = environment("TANDEM_JSON");
+  const bool json = std::find(arguments.begin(), arguments.end(), "--json") != arguments.end() || (asked && std::string_view(asked) == "on");
   const auto report = [&](std::string_view message, int code) {
+    if (json) streams.out << Json(Json::Object{{"event", "error"}, {"code", code}, {"error", in_flags(message)}}).dump() << '\n' << std::flush;
     streams.err << (streams.colour ? "\033[31merror:\033[0m " : "error: ") << shown(message) << '\n' << std::flush;
     return code;
   };

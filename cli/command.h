@@ -48,6 +48,11 @@ struct Command {
   bool uses_trained = false;  // of a run's --config it takes as its model what that run wrote
 };
 
+// All that there are, in the order of the help.
+std::vector<Command> commands();
+// A command's options with those that all have; headings (rows without a name) among them.
+std::vector<OptionRow> help_rows(const Command& command);
+
 Command train_command();
 Command plan_command();
 Command evaluate_command();
@@ -55,6 +60,9 @@ Command predict_command();
 Command summary_command();
 Command operators_command();
 Command devices_command();
+Command runs_command();
+Command completion_command();
+Command man_command();
 
 // The whole program: `arguments` without the program's name. Returns the exit code.
 int run(std::span<const std::string> arguments, Streams& streams, const Environment& environment);

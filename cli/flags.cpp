@@ -6,7 +6,8 @@ namespace tandem {
 namespace {
 
 constexpr FlagName names[] = {
-    {"checkpoint_steps", "--checkpoint-steps"},
+    {"check_nan", "--check-nan"},
+    {"checkpoint_steps", "--checkpoint-every"},
     {"class_axis", "--class-axis"},
     {"constant", "--constant"},
     {"dims", "--dim"},

@@ -79,6 +79,7 @@ std::vector<OptionRow> join(std::initializer_list<std::vector<OptionRow>> parts)
 
 std::vector<OptionRow> device_rows() {
   return {
+      {"", "devices, batch and kernels", "", ""},
       {"devices", "LIST", "cpu", "devices: cpu, cpu:0-3, cuda:0, cuda:0*4, /GPU:0, separated by commas"},
       {"slice-weights", "LIST", "", "each device's share of a batch, such as 2,1,1 (default equal)"},
       {"batch-size", "N", "32", "samples of a batch, over all devices"},
@@ -94,6 +95,7 @@ std::vector<OptionRow> device_rows() {
 
 std::vector<OptionRow> training_rows() {
   return {
+      {"", "loss and optimizer", "", ""},
       {"loss", "NAME", "softmax-cross-entropy", "softmax-cross-entropy, binary-cross-entropy, mse, l1, or output (the model computes it)"},
       {"loss-on", "VALUE", "", "the model's value that the loss is computed on (default its first output)"},
       {"class-axis", "N", "", "axis of that value that holds the classes (default: as labels and softmax say, else 1)"},
@@ -114,6 +116,7 @@ std::vector<OptionRow> training_rows() {
 
 std::vector<OptionRow> weight_rows() {
   return {
+      {"", "which weights are trained", "", ""},
       {"freeze", "PATTERNS", "", "weights not to train, by name with * and ?, separated by commas; a BatchNormalization's statistics stay with it"},
       {"unfreeze", "PATTERNS", "", "exceptions to --freeze"},
       {"trainable", "PATTERNS", "", "tensors of the file that are weights, whatever tandem takes them for (summary --weights)"},
@@ -136,6 +139,7 @@ WeightOptions weight_options(const Arguments& a) {
 std::vector<OptionRow> data_rows() {
   std::string_view help = "idx:DIR, cifar10:DIR, npz:FILE (arrays x, or the model's inputs by name, and y; or x_train, y_train, x_test, y_test), synthetic:digits[,train=N], random[,samples=N]";
   return {
+      {"", "data", "", ""},
       {"data", "SPEC", "", help},
       {"normalize", "MEAN,DEV", "", "x becomes (x - MEAN) / DEV, after bytes became 0..1; also one mean, then one deviation, a channel; none (default: as the file says it was trained)"},
   };

@@ -101,8 +101,11 @@ Arguments Arguments::parse(std::span<const std::string> given, std::span<const s
       unknown("option", word.substr(0, equals), rows, "--");
     }
   }
-  if (bare.size() > positionals.size()) fail(ExitCode::usage, "unexpected argument '", bare[positionals.size()], "'");
-  for (std::size_t i = 0; i < bare.size(); ++i) a.positionals_.emplace(positionals[i], bare[i]);
+  const bool any_number = !positionals.empty() && positionals.back().ends_with("...");
+  const std::size_t named = positionals.size() - any_number;
+  if (bare.size() > named && !any_number) fail(ExitCode::usage, "unexpected argument '", bare[named], "'");
+  for (std::size_t i = 0; i < std::min(named, bare.size()); ++i) a.positionals_.emplace(positionals[i], bare[i]);
+  if (bare.size() > named) a.rest_.assign(bare.begin() + static_cast<std::ptrdiff_t>(named), bare.end());
 
   for (const OptionRow& row : rows) {
     const char* value = a.values_.contains(row.name) ? nullptr : environment(variable_of(row.name));
@@ -189,6 +192,9 @@ const std::string& Arguments::positional(std::string_view name) const {
   return found->second;
 }
 
+void Arguments::set(std::string_view option, std::string text) { values_[std::string(option)] = {std::move(text), true}; }
+void Arguments::choose(std::string_view option, std::string text) { values_[std::string(option)] = {std::move(text), false, true}; }
+
 void Arguments::require(std::string_view option) const {
   if (text(option).empty()) fail(ExitCode::usage, "--", option, " is missing, see --help");
 }
@@ -199,7 +205,7 @@ Json Arguments::resolved() const {
   Json::Object object;
   for (const auto& [name, value] : positionals_) object.emplace_back(name, value);
   for (const auto& [name, value] : values_) {
-    if (of_one_call.contains(name) || value.text.empty()) continue;
+    if (of_one_call.contains(name) || value.text.empty() || value.chosen) continue;
     object.emplace_back(name, json_of_text(value.text));
   }
   return object;

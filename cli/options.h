@@ -14,6 +14,7 @@
 
 namespace tandem {
 
+// A row without a name is a heading of the help, its `value`.
 struct OptionRow {
   std::string_view name;
   std::string_view value;   // placeholder; empty: a switch, --name and --no-name
@@ -32,7 +33,8 @@ using Environment = std::function<const char*(const std::string&)>;
 
 class Arguments {
  public:
-  // `given`: what follows the command's name; `positionals`: names of those that are not options. Fails (usage) on unknown
+  // `given`: what follows the command's name; `positionals`: names of those that are not options, the last with "..." where any
+  // number may follow. Fails (usage) on unknown
   // options and keys, naming the nearest.
   static Arguments parse(std::span<const std::string> given, std::span<const std::string_view> positionals, std::span<const OptionRow> rows,
                          const Environment& environment, const ConfigRules& rules = {});
@@ -46,19 +48,23 @@ class Arguments {
   // The n-th positional; fails (usage) where it is missing.
   const std::string& positional(std::string_view name) const;
   bool has_positional(std::string_view name) const { return positionals_.find(name) != positionals_.end(); }
+  const std::vector<std::string>& rest() const { return rest_; }  // what "..." stands for
   const std::string& trained() const { return trained_; }  // the model, where a run's file gave it (ConfigRules::uses_trained)
+  void set(std::string_view option, std::string text);     // as if given so
+  void choose(std::string_view option, std::string text);  // what the program chose: resolved() leaves it out
   Json resolved() const;                        // what --config reads back: all but what concerns one call only
   void require(std::string_view option) const;  // fails (usage) where it is empty
 
  private:
   struct Value {
     std::string text;
-    bool given = false;
+    bool given = false, chosen = false;
   };
   std::string config_file() const;  // empty: none
   void read_config_file(const std::string& path, std::span<const std::string_view> positionals, std::span<const OptionRow> rows, const ConfigRules& rules);
   std::map<std::string, Value, std::less<>> values_;
   std::map<std::string, std::string, std::less<>> positionals_;
+  std::vector<std::string> rest_;
   std::string trained_;
 };
 

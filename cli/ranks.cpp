@@ -40,7 +40,7 @@ std::vector<World::Fact> facts_of(const Arguments& a) {
   const Json resolved = a.resolved();
   for (const auto& [name, value] : resolved.object()) {
     if (std::find(std::begin(own_options), std::end(own_options), name) != std::end(own_options)) continue;
-    facts.push_back({name, name == "run-dir" ? "given" : value.dump()});  // its place is rank 0's matter
+    facts.push_back({name, name == "run-dir" && value.dump() != "\"none\"" ? "given" : value.dump()});  // its place is rank 0's matter
   }
   return facts;
 }
@@ -71,6 +71,7 @@ int run_as_rank(const Invocation& call, WorldOptions options, int (*job)(const I
 
 std::vector<OptionRow> rank_rows() {
   return {
+      {"", "several processes", "", ""},
       {"processes", "N", "", "start N ranks on this machine, each with its share of --devices"},
       {"rank", "N", "", "which rank this process is (mpirun, srun and torchrun tell by themselves)"},
       {"world-size", "N", "", "how many ranks there are"},

@@ -3,21 +3,27 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <csignal>
 #include <thread>
 
+#include "cli/choices.h"
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/interrupt.h"
 #include "cli/model_options.h"
 #include "cli/progress.h"
 #include "cli/ranks.h"
+#include "cli/record_options.h"
+#include "cli/run_place.h"
+#include "cli/table.h"
 #include "cli/train_events.h"
 #include "cli/train_job.h"
 #include "cli/train_outputs.h"
 #include "graph/printable.h"
+#include "planner/memory_limit.h"
 #include "planner/plan/plan_file.h"
 #include "trainer/checkpoint.h"
 #include "trainer/run_lock.h"
@@ -28,13 +34,35 @@ namespace {
 
 constexpr int signal_exit = 128;  // plus the signal's number
 
-int show_plan(const Invocation& call, const Model& model, ModelOptions options, const BackendSet& backends) {
+// Where nobody asked for a batch it is one that fits: `plan` is made again with the power of two below what does.
+void with_a_batch_that_fits(const Invocation& call, Job& job, const World* world, const std::function<void()>& plan) {
+  try {
+    plan();
+  } catch (const BatchTooLarge& e) {
+    if (call.arguments.given("batch-size") || world) throw;
+    job.options.plan.batch = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(e.fits)));
+    call.say(concat("note: ", e.what(), "; the batch size is ", job.options.plan.batch, " (--batch-size overrules it)"));
+    set_in_config(job.fit, "batch-size", job.options.plan.batch);
+    plan();
+  }
+}
+
+std::vector<Choice> choices(const Invocation& call, const Model& model, const Job& job) { return choices_of(call.arguments, model, job.options, job.fit, job.data); }
+
+void show_choices(const Invocation& call, const Model& model, const Job& job) {
+  if (!call.json()) call.say(text_of(choices(call, model, job), output_columns(call.streams, call.environment)));
+}
+
+int show_plan(const Invocation& call, const Model& model, Job& job, const BackendSet& backends) {
+  ModelOptions& options = job.options;
   options.plan.autotune = false;
   for (const std::string& note : backends.notes(options.plan.devices)) call.say("note: " + note);
-  const Plan plan = model.make_plan(options, backends.all());
+  Plan plan;
+  with_a_batch_that_fits(call, job, nullptr, [&] { plan = model.make_plan(options, backends.all()); });
   check_room(call.arguments, model, plan);
+  show_choices(call, model, job);
   if (call.json())
-    call.print(plan_event(plan));
+    call.print(plan_event(plan, choices(call, model, job)));
   else
     call.write(text_of_plan(plan, false));
   return 0;
@@ -171,13 +199,14 @@ int train_until_stopped(const Invocation& call, Model& model, Job& job, const Ba
   if (chooses_by_time(job.options.plan)) call.say("planning (kernels are timed; times are kept for the next run)");
   {
     const PlanningWatch watch(interrupt, world);
-    model.compile(job.options, backends.all());
+    with_a_batch_that_fits(call, job, world, [&] { model.compile(job.options, backends.all()); });
   }
   if (first) check_room(a, model, model.plan());
   if (!graph.empty() && first) write_training_graph(call, graph, model.training_graph(job.options));
-  if (call.json()) call.print(plan_event(model.plan()));
+  if (call.json()) call.print(plan_event(model.plan(), choices(call, model, job)));
   if (!call.quiet()) call.streams.err << printable(in_flags(text_of_plan(model.plan(), false)), Lines::kept) << std::endl;
   for (const std::string& note : model.notes()) call.say("note: " + note);
+  show_choices(call, model, job);
 
   const History history = fit(call, model, job, interrupt);
   if (history.stopped) return stopped(call, model, history, job, interrupt, world);
@@ -217,9 +246,11 @@ int train_until_stopped(const Invocation& call, Model& model, Job& job, const Ba
 }
 
 // `world`: the other ranks, which do the same, or null. Only rank 0 writes.
-int train(const Invocation& call, World* world) {
-  const Arguments& a = call.arguments;
-  const bool dry = a.on("dry-run");
+int train(const Invocation& asked, World* world) {
+  const bool dry = asked.arguments.on("dry-run");
+  const RunPlace place(asked, world, dry);
+  const Arguments& a = place.arguments();
+  const Invocation call{a, asked.streams, asked.environment};
   Interrupt interrupt;
   interrupt.announce(answer_to_signal(call, "stopped before training: nothing was written"), Interrupt::End::at_once);
   const RunLock lock = is_first(world) ? check_outputs(a, dry) : RunLock();
@@ -227,8 +258,9 @@ int train(const Invocation& call, World* world) {
   if (is_first(world) && !a.text("output").empty()) check_export(a, model);
   const BackendSet backends = BackendSet::load(parse_devices(a.text("devices")));
   Job job = prepare(call, model, backends, world);
-  if (dry) return show_plan(call, model, job.options, backends);
+  if (dry) return show_plan(call, model, job, backends);
   agree_on(world, facts_of(call, model, job.data, world), job.options.plan.devices, backends);
+  place.say(call);
   interrupt.announce(answer_to_signal(call, "stopping the planning: nothing is written"), Interrupt::End::soon);
   try {
     return train_until_stopped(call, model, job, backends, interrupt, world);
@@ -271,13 +303,13 @@ Command train_command() {
       .notes =
           "signals:\n"
           "  Ctrl-C, SIGTERM, SIGHUP (the terminal was closed) and SIGUSR1 (Slurm's --signal=USR1@60) end a run after its step or\n"
-          "  within its validation: with --run-dir a checkpoint is written and the exit code is 75 (go on with --resume), without it\n"
-          "  the weights so far go beside --output. A second Ctrl-C or SIGTERM ends at once.\n",
+          "  within its validation: a checkpoint is written and the exit code is 75 (go on with --resume --run-dir DIR); with --run-dir\n"
+          "  none the weights so far go beside --output. A second Ctrl-C or SIGTERM ends at once.\n",
       .options = join(
           {data_rows(),
            training_rows(),
-           weight_rows(),
            {
+               {"", "training", "", ""},
                {"lr", "X", "0.01", "learning rate"},
                {"lr-schedule", "SPEC", "constant", "constant, step[,every=10][,factor=0.1] or cosine[,final=0]; with [,warmup=EPOCHS]"},
                {"epochs", "N", "1", "times through the data (with --steps alone: as many as those take)"},
@@ -288,12 +320,9 @@ Command train_command() {
                {"init", "NAME", "auto", "first weights: keep (the template's), he-normal, glorot-uniform, or auto: keep them unless the template holds none"},
                {"seed", "N", "1", "of weights, order, augmentation and dropout"},
                {"eval-batch-size", "N", "0", "batch of evaluations (0: as in training)"},
-               {"run-dir", "DIR", "", "keep checkpoints, metrics.csv, curves.svg, plan.txt, the plans and config.json there"},
-               {"resume", "", "off", "go on from --run-dir's last checkpoint, with the options of that run where none are given and with its plans"},
-               {"overwrite", "", "off", "start anew in a --run-dir that holds a run; replace a file of external data beside --output"},
-               {"keep-external-layout", "", "off", "external data in files of the template's names, not in one named after --output"},
-               {"checkpoint-steps", "N", "0", "write a checkpoint every N steps too (0: after epochs only)"},
                {"check-replicas", "N", "1000", "compare the devices' parameters every N steps and before each checkpoint (0: never)"},
+               {"", "output", "", ""},
+               {"keep-external-layout", "", "off", "external data in files of the template's names, not in one named after --output"},
                {"keep", "NAME", "last", "which weights to write: last, or best by validation"},
                {"output", "FILE", "trained.onnx", "the trained model"},
                {"metadata", "", "on", "write into the model how its data was prepared (tandem.* in its metadata), which evaluate and predict go by"},
@@ -301,6 +330,8 @@ Command train_command() {
                {"autotune", "", "on", "time kernels and choose the fastest (not with --deterministic)"},
                {"dry-run", "", "off", "check everything and show the plan, train nothing"},
            },
+           record_rows(),
+           weight_rows(),
            device_rows(),
            rank_rows()}),
       .run = run,

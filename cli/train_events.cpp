@@ -27,7 +27,7 @@ Json epoch_event(const EpochReport& r) {
                       {"samples_per_second", r.samples_per_second}};
 }
 
-Json plan_event(const Plan& plan) {
+Json plan_event(const Plan& plan, const std::vector<Choice>& choices) {
   std::int64_t bytes = 0;  // of the fullest device
   Json::Array devices;
   for (const DevicePlan& d : plan.devices) {
@@ -43,6 +43,7 @@ Json plan_event(const Plan& plan) {
                       {"predicted_step_seconds", plan.seconds},
                       {"devices", std::move(devices)},
                       {"warnings", plan.warnings},
+                      {"choices", json_of(choices)},
                       {"hash", hash_of(plan)}};
 }
 

@@ -2,11 +2,12 @@
 #pragma once
 #include <string>
 
+#include "cli/choices.h"
 #include "trainer/model.h"
 
 namespace tandem {
 
-Json plan_event(const Plan& plan);
+Json plan_event(const Plan& plan, const std::vector<Choice>& choices);
 Json step_event(const StepReport& report);
 Json epoch_event(const EpochReport& report);
 // `output`: where the weights so far are; empty: in the checkpoint.

@@ -4,6 +4,7 @@
 
 #include "cli/model_options.h"
 #include "cli/ranks.h"
+#include "cli/record_options.h"
 #include "trainer/spec.h"
 
 namespace tandem {
@@ -38,7 +39,7 @@ FitOptions fit_options(const Invocation& call, const Model& model, const ModelOp
   o.run_dir = a.text("run-dir");
   o.run_dir_held = true;
   o.resume = a.on("resume");
-  o.checkpoint_steps = a.integer("checkpoint-steps");
+  read_record_options(o, a);
   o.check_replicas = a.integer("check-replicas");
   Json::Object config{{"command", "train"}};
   const Json resolved = a.resolved();
@@ -78,6 +79,13 @@ Job prepare(const Invocation& call, const Model& model, const BackendSet& backen
   for (const Dataset* data : {job.data.train, job.data.validation, job.data.test})
     if (data && data->size() > 0) model.check_data(*data, job.options, job.fit.preprocess);
   return job;
+}
+
+void set_in_config(FitOptions& fit, std::string_view option, Json value) {
+  Json::Object config = fit.config.object();
+  for (auto& [key, held] : config)
+    if (key == option) held = value;
+  fit.config = std::move(config);
 }
 
 std::vector<World::Fact> facts_of(const Invocation& call, const Model& model, const RunData& data, World* world) {

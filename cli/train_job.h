@@ -27,6 +27,9 @@ struct Job {
 // Fails as the parts of the API do that it asks.
 Job prepare(const Invocation& call, const Model& model, const BackendSet& backends, World* world);
 
+// An option as it was settled after all, in what config.json will say.
+void set_in_config(FitOptions& fit, std::string_view option, Json value);
+
 // What every rank must have found alike.
 std::vector<World::Fact> facts_of(const Invocation& call, const Model& model, const RunData& data, World* world);
 

@@ -29,8 +29,8 @@ RunLock check_outputs(const Arguments& a, bool dry) {
     if (!a.text(option).empty()) (dry ? check_could_write_file : check_writable_file)(a.text(option));
   const std::filesystem::path run = a.text("run-dir");
   if (run.empty()) {
-    if (a.on("resume")) fail(ExitCode::usage, "--resume needs --run-dir");
-    if (a.text("keep") == "best") fail(ExitCode::usage, "--keep best needs --run-dir, where the best checkpoint is kept");
+    if (a.on("resume")) fail(ExitCode::usage, "--resume needs --run-dir, the folder of the run to go on with (tandem runs lists them)");
+    if (a.text("keep") == "best") fail(ExitCode::usage, "--keep best needs a run folder, where the best checkpoint is kept: give --run-dir another than none");
     return {};
   }
   (dry ? check_could_make_folder : make_writable_folder)(run);
@@ -59,7 +59,8 @@ void check_room(const Arguments& a, const Model& model, const Plan& plan) {
     WrittenLater checkpoints{"a checkpoint", run / "last.checkpoint", 0};
     for (const PlanParameter& p : plan.parameters)
       if (p.copy_of.empty()) checkpoints.bytes += p.type.shape.elements() * static_cast<std::int64_t>(size_of(p.type.dtype));
-    if (a.integer("epochs") > 1 || a.integer("checkpoint-steps") > 0)
+    checkpoints.files += static_cast<int>(std::min<std::int64_t>(a.integer("keep-checkpoints"), 1000));
+    if (a.integer("epochs") > 1 || a.integer("checkpoint-steps") > 0 || !a.text("checkpoint-every").empty())
       for (const char* name : {"last.checkpoint", "previous.checkpoint"}) checkpoints.files += !std::filesystem::exists(run / name);
     files.push_back(checkpoints);
   }

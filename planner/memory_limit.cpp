@@ -49,7 +49,7 @@ void check_memory(const Plan& plan, CompileOptions o, const std::function<Plan(c
     (too_large(compile(o), o) ? fails : fits) = o.batch;
   }
   if (fits == 0) fail(ExitCode::device, message, ": not even a batch of 1 fits");
-  fail(ExitCode::device, message, ": the largest batch that fits is ", fits);
+  throw BatchTooLarge(concat(message, ": the largest batch that fits is ", fits), fits);
 }
 
 }  // namespace tandem

@@ -6,7 +6,13 @@
 
 namespace tandem {
 
-// Fails (device) where a device has less memory than the plan puts there, or less that is free (options.free_memory, where
+class BatchTooLarge final : public Error {
+ public:
+  BatchTooLarge(const std::string& message, std::int64_t fitting) : Error(ExitCode::device, message), fits(fitting) {}
+  std::int64_t fits;  // the largest batch that does, at least 1
+};
+
+// Fails (BatchTooLarge; device where not even one sample fits) where a device has less memory than the plan puts there, or less that is free (options.free_memory, where
 // that is known), with where the memory goes and the largest batch that fits, which `compile` is asked for.
 void check_memory(const Plan& plan, CompileOptions options, const std::function<Plan(const CompileOptions&)>& compile);
 

@@ -1,12 +1,12 @@
-// All that a run needs to go on, as one file: a zip archive that numpy's load() reads too.
+// All that a run needs to go on, as one file: safetensors, whose metadata hold where the run stands. Python's safetensors
+// reads it: tensors "weights/NAME" and "optimizer/NAME". Those that earlier versions wrote (zip archives of npy) are read too.
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <vector>
 
-#include "graph/atomic_file.h"
 #include "graph/json.h"
 #include "runtime/session.h"
-#include "trainer/data/zip.h"
 
 namespace tandem {
 
@@ -16,19 +16,13 @@ struct Checkpoint {
   std::vector<NamedTensor> optimizer;  // by the planner's names: "momentum/WEIGHT"
 };
 
-// Writes a checkpoint tensor by tensor. commit() replaces the file at once: a failure (io) leaves the earlier one whole.
-class CheckpointWriter {
- public:
-  CheckpointWriter(const std::filesystem::path& path, const Json& state);
-  void add_weight(const NamedTensor& weight) { add("weights/", weight); }
-  void add_optimizer(const NamedTensor& tensor) { add("optimizer/", tensor); }
-  void commit();
+// Hands over tensors one by one, the same ones whenever it is asked.
+using TensorSource = std::function<void(const Session::Visit&)>;
 
- private:
-  void add(std::string_view folder, const NamedTensor& tensor);
-  AtomicFile file_;
-  ZipWriter zip_;
-};
+// Replaces the file at once: a failure (io) leaves the earlier one whole. The sources are asked twice, for what there is and
+// to write it, and no more than one tensor is kept at a time.
+void write_checkpoint(const std::filesystem::path& path, const Json& state, const TensorSource& weights, const TensorSource& optimizer);
+void write_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint);
 
 // Fails (io) where it cannot be read, (data) where it is no whole checkpoint.
 Checkpoint read_checkpoint(const std::filesystem::path& path);

@@ -4,19 +4,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <initializer_list>
 #include <iterator>
+#include <memory>
+
+#include "trainer/canvas.h"
 
 namespace tandem {
 namespace {
 
 constexpr double panel_width = 460, panel_height = 320, left = 62, right = 18, top = 40, bottom = 46;
-constexpr const char* colours[] = {"#2f6fb0", "#d1662b", "#3a9a5b", "#8a5fb5"};
-
-std::string escape(std::string_view text) {
-  std::string out;
-  for (const char c : text) out += c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : c == '"' ? "&quot;" : std::string(1, c);
-  return out;
-}
+constexpr std::uint32_t colours[] = {0x2f6fb0, 0xd1662b, 0x3a9a5b, 0x8a5fb5, 0xb5484f, 0x6b6b6b, 0x1f9ea8, 0xb08f1f};
 
 bool finite(const std::pair<double, double>& p) {
   return std::isfinite(p.first) && std::isfinite(p.second);
@@ -42,9 +41,9 @@ Scale scale_of(double low, double high, double from, double to) {
 
 class Chart {
  public:
-  explicit Chart(std::string& out) : out_(out) {}
+  explicit Chart(Canvas& out) : out_(out) {}
 
-  void draw(const Panel& panel, double offset) {
+  void draw(const Panel& panel, double left_edge, double top_edge) {
     double x0 = INFINITY, x1 = -INFINITY, y0 = INFINITY, y1 = -INFINITY;
     for (const Series& s : panel.series)
       for (const auto& p : s.points)
@@ -57,57 +56,72 @@ class Chart {
     const double margin = y1 > y0 ? 0.05 * (y1 - y0) : 0;
     const double floor = y0 >= 0 ? std::max(0.0, y0 - margin) : y0 - margin;
     if (x0 > 0) x0 = 0;  // a run begins at 0
-    const Scale x = scale_of(x0, x1, offset + left, offset + panel_width - right);
-    const Scale y = scale_of(floor, y1 + margin, panel_height - bottom, top);
-    add(R"(<text x="{:.1f}" y="22" class="title">{}</text>)", offset + left, escape(panel.title));
+    const Scale x = scale_of(x0, x1, left_edge + left, left_edge + panel_width - right);
+    const Scale y = scale_of(floor, y1 + margin, top_edge + panel_height - bottom, top_edge + top);
+    const double base = top_edge + 22;
+    out_.text(x.from, base, panel.title, Anchor::start, true);
     for (const double v : ticks(y.low, y.high, 6)) {
-      add(R"(<line x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}" class="grid"/>)", x.from, y(v), x.to, y(v));
-      add(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="end">{:g}</text>)", x.from - 8, y(v) + 4, v);
+      stroke({{x.from, y(v)}, {x.to, y(v)}}, {0xe4e4e4});
+      out_.text(x.from - 8, y(v) + 4, fmt::format("{:g}", v), Anchor::end, false);
     }
     for (const double v : ticks(x.low, x.high, 6)) {
-      add(R"(<line x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}" class="axis"/>)", x(v), y.from, x(v), y.from + 5);
-      add(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="middle">{:g}</text>)", x(v), y.from + 19, v);
+      stroke({{x(v), y.from}, {x(v), y.from + 5}}, {0x888888});
+      out_.text(x(v), y.from + 19, fmt::format("{:g}", v), Anchor::middle, false);
     }
-    add(R"(<path d="M{:.1f} {:.1f}V{:.1f}H{:.1f}" class="axis"/>)", x.from, y.to, y.from, x.to);
-    add(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="middle">{}</text>)", (x.from + x.to) / 2, panel_height - 8, escape(panel.x_label));
+    stroke({{x.from, y.to}, {x.from, y.from}, {x.to, y.from}}, {0x888888});
+    out_.text((x.from + x.to) / 2, top_edge + panel_height - 8, panel.x_label, Anchor::middle, false);
     for (std::size_t i = 0; i < panel.series.size(); ++i) line(panel.series[i], colour(i), x, y);
-    legend(panel, x.to);
+    legend(panel, x.from + 9.0 * static_cast<double>(panel.title.size()), x.to, base);
   }
 
  private:
-  static const char* colour(std::size_t i) { return colours[i % std::size(colours)]; }
+  static std::uint32_t colour(std::size_t i) { return colours[i % std::size(colours)]; }
 
-  void line(const Series& s, const char* paint, const Scale& x, const Scale& y) {
-    std::string path;
-    bool pen_down = false;
-    for (const auto& p : s.points) {
-      if (finite(p)) path += fmt::format("{}{:.1f} {:.1f}", pen_down ? 'L' : 'M', x(p.first), y(p.second));
-      pen_down = finite(p);
-    }
-    if (!path.empty()) add(R"(<path d="{}" class="line" stroke="{}"/>)", path, paint);
+  void stroke(std::initializer_list<std::pair<double, double>> points, Ink ink) { out_.lines({points.begin(), points.size()}, ink); }
+
+  void line(const Series& s, std::uint32_t rgb, const Scale& x, const Scale& y) {
+    std::vector<std::pair<double, double>> piece;
+    const auto lift = [&] {
+      if (piece.size() > 1) out_.lines(piece, {rgb, 2});
+      piece.clear();
+    };
     for (const auto& p : s.points)
-      if (s.marks && finite(p)) add(R"(<circle cx="{:.1f}" cy="{:.1f}" r="3" fill="{}"/>)", x(p.first), y(p.second), paint);
+      if (finite(p))
+        piece.emplace_back(x(p.first), y(p.second));
+      else
+        lift();
+    lift();
+    for (const auto& p : s.points)
+      if (finite(p) && (s.marks || s.points.size() == 1)) out_.dot(x(p.first), y(p.second), 3, rgb);
   }
 
-  // To the right of the title, names from right to left.
-  void legend(const Panel& panel, double end) {
+  // To the right of the title, names from right to left; where there is no room for them, one below the other.
+  void legend(const Panel& panel, double begin, double end, double base) {
+    const auto width = [](const std::string& name) { return 7.0 * static_cast<double>(name.size()); };
+    double all = 0;
+    for (const Series& s : panel.series) all += s.name.empty() ? 0 : width(s.name) + 40;
+    const bool below = all > end - begin;
     for (std::size_t i = panel.series.size(); i-- > 0;) {
       const std::string& name = panel.series[i].name;
-      end -= 7.0 * static_cast<double>(name.size());
-      add(R"(<text x="{:.1f}" y="22">{}</text>)", end, escape(name));
-      add(R"(<line x1="{:.1f}" y1="18" x2="{:.1f}" y2="18" class="line" stroke="{}"/>)", end - 24, end - 6, colour(i));
-      end -= 40;
+      if (name.empty()) continue;
+      const double y = below ? base + 18 + 14 * static_cast<double>(i) : base, x = end - width(name);
+      out_.text(x, y, name, Anchor::start, false);
+      stroke({{x - 24, y - 4}, {x - 6, y - 4}}, {colour(i), 2});
+      if (!below) end = x - 40;
     }
   }
 
-  template <class... Values>
-  void add(fmt::format_string<Values...> format, Values&&... values) {
-    fmt::format_to(std::back_inserter(out_), format, std::forward<Values>(values)...);
-    out_ += '\n';
-  }
-
-  std::string& out_;
+  Canvas& out_;
 };
+
+std::string file_of(std::span<const Panel> panels, std::unique_ptr<Canvas> (*canvas)(double, double)) {
+  const std::size_t count = std::max<std::size_t>(1, panels.size()), columns = std::min<std::size_t>(count, 3), rows = (count + columns - 1) / columns;
+  const std::unique_ptr<Canvas> out = canvas(panel_width * static_cast<double>(columns), panel_height * static_cast<double>(rows));
+  Chart chart(*out);
+  for (std::size_t i = 0; i < panels.size(); ++i)
+    chart.draw(panels[i], panel_width * static_cast<double>(i % columns), panel_height * static_cast<double>(i / columns));
+  return out->file();
+}
 
 }  // namespace
 
@@ -121,27 +135,7 @@ std::vector<double> ticks(double low, double high, int count) {
   return out;
 }
 
-std::string svg_of(std::span<const Panel> panels) {
-  const double width = panel_width * static_cast<double>(std::max<std::size_t>(1, panels.size()));
-  std::string out = fmt::format(
-      R"(<svg xmlns="http://www.w3.org/2000/svg" width="{0:g}" height="{1:g}" viewBox="0 0 {0:g} {1:g}">
-<style>
-text {{ font: 12px sans-serif; fill: #444 }}
-.title {{ font-size: 15px; font-weight: bold; fill: #222 }}
-.grid {{ stroke: #e4e4e4 }}
-.axis {{ stroke: #888; fill: none }}
-.line {{ stroke-width: 2; fill: none; stroke-linejoin: round }}
-</style>
-<rect width="100%" height="100%" fill="white"/>
-)",
-      width, panel_height);
-  Chart chart(out);
-  double offset = 0;
-  for (const Panel& panel : panels) {
-    chart.draw(panel, offset);
-    offset += panel_width;
-  }
-  return out + "</svg>\n";
-}
+std::string svg_of(std::span<const Panel> panels) { return file_of(panels, Canvas::svg); }
+std::string png_of(std::span<const Panel> panels) { return file_of(panels, Canvas::png); }
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// Line charts as SVG: panels side by side, each with axes, a light grid and a legend.
+// Line charts as SVG or PNG: panels, three in a row, each with axes, a light grid and a legend.
 #pragma once
 #include <span>
 #include <string>
@@ -18,6 +18,7 @@ struct Panel {
   std::vector<Series> series;
 };
 std::string svg_of(std::span<const Panel> panels);
+std::string png_of(std::span<const Panel> panels);
 
 // Round numbers (1, 2 or 5 times a power of ten) that divide [low, high] into about `count` parts.
 std::vector<double> ticks(double low, double high, int count);

@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "graph/atomic_file.h"
 #include "planner/plan/plan_file.h"
 #include "trainer/diagnose.h"
 #include "trainer/initialize.h"
@@ -13,6 +14,8 @@
 #include "trainer/replicas.h"
 #include "trainer/run_checkpoints.h"
 #include "trainer/run_folder.h"
+#include "trainer/run_log.h"
+#include "trainer/tensorboard.h"
 
 namespace tandem {
 namespace {
@@ -31,12 +34,34 @@ class Fit {
         data_(data),
         o_(options),
         folder_(state.first() ? options.run_dir : std::filesystem::path(), options.run_dir_held, [this](const std::string& text) { warn(text); }),
+        log_(folder_.path(), [this](const std::string& text) { warn(text); }),
+        events_([this](const std::string& text) { warn(text); }),
         feed_(data, state.targets, options.preprocess, state.options.seed),
         from_initial_(std::exchange(state.initial, false)),
         order_{.samples = data.size(), .batch = state.running().plan(0).batch, .shuffle = options.shuffle, .seed = state.options.seed},
         checkpoints_(folder_, state, data, order_, options) {}
 
+  // Leaves word in the folder of how it ended.
   History run() {
+    try {
+      History history = run_to_its_end();
+      folder_.write_end(history.stopped ? "stopped" : "done");
+      return history;
+    } catch (const Error& e) {
+      if (begun_) folder_.write_end("failed", e.what());
+      throw;
+    }
+  }
+
+  // Leaves where the last fit ended in the folder.
+  void keep_position() {
+    at_ = position_of(s_.position, order_.batches());
+    checkpoints_.write(at_, folder_.last());
+    if (!o_.config.is_null()) write_atomically(o_.run_dir / "config.json", o_.config.dump(2) + "\n");
+  }
+
+ private:
+  History run_to_its_end() {
     check();
     if (o_.resume) {
       at_ = checkpoints_.resume();
@@ -53,32 +78,34 @@ class Fit {
     if (asked_to_stop()) return history(true);
     if (!s_.kept_plans.failure().empty()) warn(concat(s_.kept_plans.failure(), ": a resumed run plans anew"));
     if (!o_.resume) folder_.start_anew();
+    folder_.take_up();
+    begun_ = true;
     if (!o_.config.is_null()) folder_.write("config.json", o_.config.dump(2) + "\n");
     folder_.write("plan.txt", text_of_plan(model_.plan(), true));
+    log_.begin(at_.step);
+    if (o_.tensorboard && folder_.kept()) {
+      events_.begin(folder_.path(), at_.step);
+      events_.graph(s_.file.graph({.batch = order_.batch, .dims = s_.options.dims, .training = false}));
+    }
     try {
       if (epoch_is_open()) o_.validation && !std::isfinite(at_.history.back().val_loss) ? finish_epoch() : judge();
       if (!stopped_) train();
     } catch (const Error& e) {
       // Another rank failed. In the midst of a step the parameters are neither those before it nor those after it.
-      if (e.code() == ExitCode::communication && !in_step_ && at_.step > checkpoints_.step()) checkpoints_.keep(at_);
+      checkpoints_.finish();
+      if (e.code() == ExitCode::communication && !in_step_ && at_.step > checkpoints_.step()) keep();
+      checkpoints_.finish();
       throw;
     }
     return history(stopped_);
   }
 
-  // Leaves where the last fit ended in the folder.
-  void keep_position() {
-    at_ = position_of(s_.position, order_.batches());
-    checkpoints_.write(at_, folder_.last());
-    if (!o_.config.is_null()) write_atomically(o_.run_dir / "config.json", o_.config.dump(2) + "\n");
-  }
-
- private:
   void warn(const std::string& text) const {
     if (o_.callbacks.on_warning) o_.callbacks.on_warning(text);
   }
 
   History history(bool stopped) {
+    checkpoints_.finish();
     s_.position = json_of(at_);
     return {.epochs = std::move(at_.history),
             .steps = at_.step,
@@ -142,15 +169,19 @@ class Fit {
       count(report, first);
       at_.epoch = batch->epoch;
       at_.batch = batch->index + 1;
+      log_.step(report);
+      events_.step(report);
+      if (o_.check_nan) check_weights(rate);
       if (o_.callbacks.on_step) o_.callbacks.on_step(report);
+      checkpoints_.poll();
       stopped_ = at_.step < total && asked_to_stop();
       const bool epoch_ends = at_.batch == per_epoch;
       if (epoch_ends || at_.step == total) {
         end_epoch(rate, epoch_ends);
-      } else if (stopped_ || (o_.checkpoint_steps > 0 && at_.step % o_.checkpoint_steps == 0)) {
+      } else if (stopped_ || (o_.checkpoint_steps > 0 && at_.step % o_.checkpoint_steps == 0) || time_for_checkpoint()) {
         check_weights(rate);
         check_same();
-        checkpoints_.keep(at_);
+        keep();
       } else if (o_.check_replicas > 0 && at_.step % o_.check_replicas == 0) {
         check_same();
       }
@@ -167,6 +198,7 @@ class Fit {
     at_.samples += report.samples;
     at_.seconds += report.seconds;
     at_.trace.add(report.loss);
+    at_.rates.add(report.learning_rate);
     if (first) return;  // the first step waits for its data and for cold memory
     timed_samples_ += static_cast<double>(report.samples);
     timed_seconds_ += report.seconds;
@@ -191,9 +223,24 @@ class Fit {
     }
     at_.loss = at_.correct = at_.seconds = 0;
     at_.samples = 0;
-    folder_.write_metrics(at_.history, at_.trace, static_cast<double>(order_.batches()));
-    checkpoints_.keep(at_);  // before it is measured: that takes its time, and may be broken off
+    write_metrics();
+    keep();  // before it is measured: that takes its time, and may be broken off
     finish_epoch();
+  }
+
+  void keep() {
+    checkpoints_.keep(at_);
+    kept_at_ = Clock::now();
+  }
+
+  // All ranks go by the first one's clock.
+  bool time_for_checkpoint() {
+    return o_.checkpoint_seconds > 0 && s_.any(s_.first() && seconds(Clock::now() - kept_at_) >= o_.checkpoint_seconds);
+  }
+
+  void write_metrics() {
+    log_.flush();
+    folder_.write_metrics(at_.history, {at_.trace, at_.rates, static_cast<double>(order_.batches())});
   }
 
   void check_same() const {
@@ -214,10 +261,19 @@ class Fit {
       stopped_ = e.stopped;
     }
     if (!stopped_ || !o_.validation) {
-      if (o_.validation) folder_.write_metrics(at_.history, at_.trace, static_cast<double>(order_.batches()));
+      if (o_.validation) write_metrics();
       judge();
     }
+    if (!stopped_) record(report);
     if (o_.callbacks.on_epoch) o_.callbacks.on_epoch(report);
+  }
+
+  void record(const EpochReport& report) {
+    if (events_.open() && o_.histograms)
+      s_.session->each_parameter([&](const NamedTensor& p) {
+        if (is_float(p.tensor.dtype())) events_.histogram(concat("weights/", p.name), report.step, p.tensor.to_doubles());
+      });
+    events_.epoch(report);
   }
 
   // Best: the highest validation accuracy, or the lowest loss where there is none. `best` is what the best checkpoint has.
@@ -238,13 +294,17 @@ class Fit {
   // Trains anew from the run's start or last checkpoint to the step that first lost a weight or gave no finite loss, and
   // looks into that one. A run's steps give the same bits again.
   std::string advice(std::int64_t failed) {
+    checkpoints_.finish();
+    const bool kept = folder_.kept() && checkpoints_.step() > 0;
+    return concat(cause_of(failed, kept), kept ? concat("\n  the checkpoint of step ", checkpoints_.step(), " in ", folder_.path().string(), " is from before that") : "");
+  }
+  std::string cause_of(std::int64_t failed, bool kept) {
     constexpr std::string_view rate = ": try a smaller learning rate or a warm-up";
     constexpr double patience = 60;  // seconds of training that the way back may take
-    const bool kept = folder_.kept() && checkpoints_.step() > 0;
     if (s_.options.world || (!kept && !from_initial_)) return std::string(rate);
     const std::int64_t again = failed - (kept ? checkpoints_.step() : 0);
-    if (again * seconds(trained_) > patience * static_cast<double>(std::max<std::int64_t>(1, s_.step - started_)))
-      return concat(rate, ". The cause is not sought, it lies ", again, " steps behind what was kept (option checkpoint_steps keeps more)");
+    if (!o_.check_nan && again * seconds(trained_) > patience * static_cast<double>(std::max<std::int64_t>(1, s_.step - started_)))
+      return concat(rate, ". The cause is not sought, it lies ", again, " steps behind what was kept (option check_nan seeks it, option checkpoint_steps keeps more)");
     try {
       const auto [step, cause] = find_cause(kept, failed);
       if (!cause.empty()) return concat(": at step ", step, " ", cause, rate);
@@ -284,7 +344,7 @@ class Fit {
   }
 
   [[noreturn]] void diverged(const StepReport& report) {
-    folder_.write_metrics(at_.history, at_.trace, static_cast<double>(order_.batches()));
+    write_metrics();
     fail(ExitCode::diverged, "the loss is ", std::isnan(report.loss) ? "not a number" : "infinite", " at step ", s_.step, " (epoch ",
          report.epoch, ", learning rate ", report.learning_rate, ")", advice(s_.step));
   }
@@ -294,6 +354,8 @@ class Fit {
   const Dataset& data_;
   const FitOptions& o_;
   RunFolder folder_;
+  StepLog log_;
+  EventFile events_;
   Feed feed_;
   const bool from_initial_;  // the run starts with the model's first values
   BatchOrder order_;
@@ -301,7 +363,8 @@ class Fit {
   Position at_;
   double timed_samples_ = 0, timed_seconds_ = 0;
   Clock::duration trained_{};  // time of all steps so far
-  bool stopped_ = false, in_step_ = false;
+  Clock::time_point kept_at_ = Clock::now();  // the last checkpoint
+  bool begun_ = false, stopped_ = false, in_step_ = false;
   std::int64_t started_ = 0;  // step that the run went on from
 };
 

@@ -55,6 +55,7 @@ struct EpochReport {
   double learning_rate = 0;
   double seconds = 0;  // of training, without validation
   double samples_per_second = 0;
+  std::map<std::string, double> metrics;  // further ones by name, "f1" and of the validation "val_f1": records and curves show them
 };
 // Called from the thread that called fit.
 struct Callbacks {
@@ -84,6 +85,12 @@ struct FitOptions {
   // Compare the parameters of all replicas (devices, also of other ranks) every so many steps, and before each checkpoint;
   // fails (device) where they differ, naming device, step and parameter. 0: never.
   std::int64_t check_replicas = 1000;
+  // Records, in run_dir.
+  double checkpoint_seconds = 0;      // also so often; 0: not
+  std::int64_t keep_checkpoints = 0;  // beside the last and the best so many of the latest, as step-N.checkpoint
+  bool tensorboard = false;           // TensorBoard's event files
+  bool histograms = false;            // in these, of all weights after every epoch
+  bool check_nan = false;             // look at all weights after every step; seek the cause of what is not finite however far back it lies
   Callbacks callbacks;
 };
 struct History {

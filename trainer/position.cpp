@@ -8,7 +8,7 @@ Json::Object json_of(const Position& at) {
   Json::Array history;
   for (const EpochReport& e : at.history) history.push_back(json_of(e));
   return {{"epoch", at.epoch},     {"batch", at.batch},     {"step", at.step}, {"loss", at.loss},          {"correct", at.correct},
-          {"samples", at.samples}, {"seconds", at.seconds}, {"best", at.best}, {"trace", at.trace.json()}, {"history", std::move(history)}};
+          {"samples", at.samples}, {"seconds", at.seconds}, {"best", at.best}, {"trace", at.trace.json()}, {"rates", at.rates.json()}, {"history", std::move(history)}};
 }
 
 Position position_of(const Json& state, std::int64_t batches) {
@@ -28,6 +28,7 @@ Position position_of(const Json& state, std::int64_t batches) {
               .seconds = real("seconds"),
               .best = real("best"),
               .trace = LossTrace::from(state.at("trace")),
+              .rates = state.find("rates") ? LossTrace::from(state.at("rates")) : LossTrace(),
               .history = {}};
   for (const Json& e : state.at("history").array()) at.history.push_back(epoch_report(e));
   if (at.batch == batches) {

@@ -16,7 +16,7 @@ struct Position {
   std::int64_t samples = 0;
   double seconds = 0;
   double best = not_measured;  // of what the best checkpoint is chosen by
-  LossTrace trace;
+  LossTrace trace, rates;  // of the losses, of the learning rates
   std::vector<EpochReport> history;
 };
 

@@ -1,6 +1,10 @@
 #include "trainer/run_checkpoints.h"
 
+#include <utility>
+
+#include "trainer/file.h"
 #include "trainer/share.h"
+#include "trainer/space.h"
 
 namespace tandem {
 
@@ -22,43 +26,119 @@ Json::Object RunCheckpoints::identity() const {
           {"precision", name_of(s_.options.plan.precision)}, {"data", fingerprint_}};
 }
 
-void RunCheckpoints::write(const Position& at, const std::filesystem::path& path) {
-  const World::Busy busy(s_.options.world);
+Json RunCheckpoints::state_of(const Position& at) const {
   Json::Object state = json_of(at);
   state.emplace(state.begin(), "run", identity());
-  CheckpointWriter checkpoint(path, state);
-  s_.session->each_parameter([&](const NamedTensor& weight) { checkpoint.add_weight(weight); });
-  s_.session->each_optimizer_state([&](const NamedTensor& tensor) { checkpoint.add_optimizer(tensor); });
-  if (path == folder_.last() && step_ > 0) folder_.keep_last();  // a damaged one takes nothing's place
-  checkpoint.commit();
+  return state;
 }
 
-// An error may pass at once: it is tried twice. A disk may be full for a while: the run goes on, and tries again at the next
-// interval.
-bool RunCheckpoints::try_to_write(const Position& at, const std::filesystem::path& path, std::string_view next) {
-  for (int attempt = 0; attempt < 2; ++attempt) {
+Checkpoint RunCheckpoints::snapshot(const Position& at) const {
+  return {.state = state_of(at), .weights = s_.session->parameters(), .optimizer = s_.session->optimizer_state()};
+}
+
+// A copy may take half of what is free.
+bool RunCheckpoints::room_for_snapshot() const {
+  std::int64_t bytes = 0;
+  for (const PlanParameter& p : s_.session->plan(0).parameters) bytes += p.type.shape.elements() * static_cast<std::int64_t>(size_of(p.type.dtype));
+  return bytes < free_host_memory() / 2;
+}
+
+std::string RunCheckpoints::attempt(const std::function<void()>& write) const {
+  std::string failure;
+  for (int time = 0; time < 2; ++time) {
     try {
-      write(at, path);
-      return true;
-    } catch (const Error& e) {
-      if (e.code() != ExitCode::io) throw;
-      failure_ = e.what();
+      write();
+      return "";
+    } catch (const std::exception& e) {  // of whatever kind: a thread has nobody to pass it to
+      failure = e.what();
     }
   }
-  warn(concat("no checkpoint of step ", at.step, ": ", failure_, next));
-  return false;
+  return failure;
 }
 
-void RunCheckpoints::keep(const Position& at) {
-  const bool whole = !folder_.kept() || try_to_write(at, folder_.last(), "; the next interval tries again");
-  if (whole) step_ = at.step;
+void RunCheckpoints::write(const Position& at, const std::filesystem::path& path) {
+  const World::Busy busy(s_.options.world);
+  finish();
+  write_checkpoint(path, state_of(at), [&](const Session::Visit& v) { s_.session->each_parameter(v); },
+                   [&](const Session::Visit& v) { s_.session->each_optimizer_state(v); });
+}
+
+// A disk may be full for a while: the run goes on, and tries again at the next interval.
+void RunCheckpoints::write_last(std::int64_t step, const std::function<void()>& write) {
+  write_failure_ = attempt([&] {
+    write();
+    if (o_.keep_checkpoints > 0) folder_.keep_step(step, o_.keep_checkpoints);
+  });
+}
+
+void RunCheckpoints::keep(Position& at) {
+  finish();
+  if (std::exchange(best_lost_, false)) at.best = not_measured;
+  if (!folder_.kept()) {
+    step_ = at.step;
+    ++written_;
+    return;
+  }
+  const World::Busy busy(s_.options.world);
+  const bool room = room_for_snapshot(), replaces = step_ > 0;  // a damaged one takes nothing's place
+  Checkpoint copy;
+  if (room) copy = snapshot(at);
+  writing_ = true;
+  done_ = false;
+  writing_step_ = at.step;
+  if (!room) {
+    write_last(at.step, [&] {
+      if (replaces) folder_.keep_last();
+      write_checkpoint(folder_.last(), state_of(at), [&](const Session::Visit& v) { s_.session->each_parameter(v); },
+                       [&](const Session::Visit& v) { s_.session->each_optimizer_state(v); });
+    });
+    return finish();
+  }
+  writer_ = std::thread([this, replaces, step = at.step, copy = std::move(copy)] {
+    write_last(step, [&] {
+      if (replaces) folder_.keep_last();
+      write_checkpoint(folder_.last(), copy);
+    });
+    done_ = true;
+  });
+}
+
+void RunCheckpoints::poll() {
+  if (writing_ && done_) finish();
+}
+
+void RunCheckpoints::join() {
+  if (writer_.joinable()) writer_.join();
+}
+
+void RunCheckpoints::finish() {
+  if (!writing_) return;
+  const World::Busy busy(s_.options.world);
+  join();
+  writing_ = false;
+  const bool whole = write_failure_.empty();
+  if (whole) step_ = writing_step_;
   ++(whole ? written_ : failed_);
+  if (!whole) {
+    failure_ = write_failure_;
+    warn(concat("no checkpoint of step ", writing_step_, ": ", failure_, "; the next interval tries again"));
+  }
+  if (!std::exchange(best_wanted_, false)) return;
+  const std::string lost = !whole ? failure_ : folder_.link_last(folder_.best()) ? "" : attempt([&] { write_atomically(folder_.best(), read_file(folder_.last())); });
+  if (lost.empty()) return;
+  best_lost_ = true;
+  warn(concat("the checkpoint of step ", writing_step_, " is not kept as the best: ", lost));
 }
 
-// The last checkpoint has the same weights: a second name for it will do, where it was written.
+// The last checkpoint has the same weights: a second name for it will do, once it is written.
 bool RunCheckpoints::keep_best(const Position& at) {
-  if (!folder_.kept() || (step_ == at.step && folder_.link_last(folder_.best()))) return true;
-  return try_to_write(at, folder_.best(), "; it would have been the best");
+  if (!folder_.kept()) return true;
+  if (writing_ && writing_step_ == at.step) return best_wanted_ = true;
+  finish();
+  if (step_ == at.step && folder_.link_last(folder_.best())) return true;
+  const std::string failure = attempt([&] { write(at, folder_.best()); });
+  if (!failure.empty()) warn(concat("no checkpoint of step ", at.step, ": ", failure, "; it would have been the best"));
+  return failure.empty();
 }
 
 Position RunCheckpoints::resume() {
@@ -94,6 +174,7 @@ Position RunCheckpoints::resume() {
 }
 
 Position RunCheckpoints::go_back() {
+  finish();
   const Checkpoint checkpoint = read_checkpoint(folder_.last());
   s_.session->set_parameters(checkpoint.weights);
   s_.session->set_parameters(checkpoint.optimizer);

@@ -1,8 +1,11 @@
 #include "trainer/run_folder.h"
 
+#include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <iterator>
+#include <map>
 
-#include "trainer/curves.h"
 #include "trainer/file.h"
 
 namespace tandem {
@@ -66,57 +69,85 @@ LossTrace LossTrace::from(const Json& json) {
 
 Json json_of(const EpochReport& report) {
   Json::Object object;
-  for (const Column& c : columns) object.emplace_back(c.name, c.whole ? Json(report.*c.whole) : Json(report.*c.real));
+  for (const Column& c : columns) {
+    if (c.real == &EpochReport::learning_rate)  // times stay last
+      for (const auto& [name, value] : report.metrics) object.emplace_back(name, value);
+    object.emplace_back(c.name, c.whole ? Json(report.*c.whole) : Json(report.*c.real));
+  }
   return object;
 }
 
 EpochReport epoch_report(const Json& json) {
   EpochReport report;
+  const auto real = [](const Json& value) { return value.is_null() ? not_measured : value.number(); };
   for (const Column& c : columns) {
     const Json& value = json.at(c.name);
     if (c.whole)
       report.*c.whole = value.integer();
     else
-      report.*c.real = value.is_null() ? not_measured : value.number();
+      report.*c.real = real(value);
   }
+  for (const auto& [name, value] : json.object())
+    if (std::none_of(std::begin(columns), std::end(columns), [&](const Column& c) { return c.name == name; })) report.metrics[name] = real(value);
   return report;
 }
 
 std::string csv_of(const std::vector<EpochReport>& epochs) {
+  std::set<std::string> metrics;
+  for (const EpochReport& e : epochs)
+    for (const auto& [name, value] : e.metrics) metrics.insert(name);
   std::string csv;
-  for (const Column& c : columns) csv += concat(csv.empty() ? "" : ",", c.name);
-  csv += '\n';
-  for (const EpochReport& e : epochs) {
+  const auto row = [&](const EpochReport* e) {  // null: the header
+    std::string line;
+    const auto cell = [&](const std::string& text) { line += text + ','; };
+    const auto number = [](double value) { return std::isfinite(value) ? text_of(value) : std::string(); };
     for (const Column& c : columns) {
-      if (&c != columns) csv += ',';
-      if (c.whole)
-        csv += std::to_string(e.*c.whole);
-      else if (std::isfinite(e.*c.real))
-        csv += text_of(e.*c.real);
+      if (c.real == &EpochReport::learning_rate)
+        for (const std::string& name : metrics) cell(!e ? name : e->metrics.contains(name) ? number(e->metrics.at(name)) : "");
+      cell(!e ? std::string(c.name) : c.whole ? std::to_string(e->*c.whole) : number(e->*c.real));
     }
-    csv += '\n';
-  }
+    line.back() = '\n';
+    csv += line;
+  };
+  row(nullptr);
+  for (const EpochReport& e : epochs) row(&e);
   return csv;
 }
 
-std::string curves_of(const std::vector<EpochReport>& epochs, const LossTrace& trace, double steps_per_epoch) {
-  Series steps{.name = "training"}, val_loss{.name = "validation", .marks = true};
-  Series accuracy{.name = "training", .marks = true}, val_accuracy{.name = "validation", .marks = true};
-  for (const auto& [step, loss] : trace.points()) steps.points.emplace_back(step / steps_per_epoch, loss);
-  for (const EpochReport& e : epochs) {
-    const double x = static_cast<double>(e.step) / steps_per_epoch;
-    if (std::isfinite(e.val_loss)) val_loss.points.emplace_back(x, e.val_loss);
-    if (std::isfinite(e.accuracy)) accuracy.points.emplace_back(x, e.accuracy);
-    if (std::isfinite(e.val_accuracy)) val_accuracy.points.emplace_back(x, e.val_accuracy);
-  }
+std::vector<Panel> panels_of(const std::vector<EpochReport>& epochs, const Traces& traces) {
   std::vector<Panel> panels;
   const auto add = [&](std::string title, std::vector<Series> series) {
     std::erase_if(series, [](const Series& s) { return s.points.empty(); });
     if (!series.empty()) panels.push_back({std::move(title), "epoch", std::move(series)});
   };
-  add("Loss", {steps, val_loss});
-  add("Accuracy", {accuracy, val_accuracy});
-  return svg_of(panels);
+  const auto in_epochs = [&](const LossTrace& trace) {
+    std::vector<std::pair<double, double>> points = trace.points();
+    for (auto& p : points) p.first /= traces.steps_per_epoch;
+    return points;
+  };
+  const auto measured = [&](const std::string& name, const auto& value_of) {
+    Series s{.name = name, .points = {}, .marks = true};
+    for (const EpochReport& e : epochs)
+      if (const double v = value_of(e); std::isfinite(v)) s.points.emplace_back(static_cast<double>(e.step) / traces.steps_per_epoch, v);
+    return s;
+  };
+  const auto metric = [](std::string name) {
+    return [name = std::move(name)](const EpochReport& e) {
+      const auto found = e.metrics.find(name);
+      return found == e.metrics.end() ? not_measured : found->second;
+    };
+  };
+  add("Loss", {{.name = "training", .points = in_epochs(traces.losses)}, measured("validation", [](const EpochReport& e) { return e.val_loss; })});
+  add("Accuracy", {measured("training", [](const EpochReport& e) { return e.accuracy; }),
+                   measured("validation", [](const EpochReport& e) { return e.val_accuracy; })});
+  constexpr std::string_view of_validation = "val_";
+  std::set<std::string> names;
+  for (const EpochReport& e : epochs)
+    for (const auto& [name, value] : e.metrics) names.insert(name.starts_with(of_validation) ? name.substr(of_validation.size()) : name);
+  for (const std::string& name : names)
+    add(name, {measured("training", metric(name)), measured("validation", metric(concat(of_validation, name)))});
+  add("Learning rate", {{.name = "", .points = in_epochs(traces.rates)}});
+  return panels;
 }
 
 RunFolder::RunFolder(std::filesystem::path path, bool held, std::function<void(const std::string&)> warn)
@@ -128,8 +159,41 @@ RunFolder::RunFolder(std::filesystem::path path, bool held, std::function<void(c
 
 void RunFolder::start_anew() const {
   std::error_code error;
-  if (kept())
-    for (const std::filesystem::path& file : {last(), previous(), best()}) std::filesystem::remove(file, error);
+  if (!kept()) return;
+  for (const std::filesystem::path& file : {last(), previous(), best()}) std::filesystem::remove(file, error);
+  keep_latest(0);
+  for (std::filesystem::directory_iterator at(path_, error), end; !error && at != end; at.increment(error))
+    if (std::error_code ignored; at->path().filename().string().starts_with("events.out.tfevents.")) std::filesystem::remove(at->path(), ignored);
+}
+
+void RunFolder::keep_latest(std::int64_t most) const {
+  std::map<std::int64_t, std::filesystem::path> steps;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(path_, error), end; !error && at != end; at.increment(error)) {
+    constexpr std::string_view before = "step-", after = ".checkpoint";
+    const std::string name = at->path().filename().string();
+    std::int64_t step = 0;
+    if (!name.starts_with(before) || !name.ends_with(after) || name.size() <= before.size() + after.size()) continue;
+    const char *first = name.data() + before.size(), *last = name.data() + name.size() - after.size();
+    if (std::from_chars(first, last, step).ptr == last) steps[step] = at->path();
+  }
+  for (auto it = steps.begin(); it != steps.end() && std::ssize(steps) > most; it = steps.erase(it)) std::filesystem::remove(it->second, error);
+}
+
+void RunFolder::keep_step(std::int64_t step, std::int64_t most) const {
+  link_last(path_ / concat("step-", step, ".checkpoint"));
+  keep_latest(most);
+}
+
+void RunFolder::take_up() const {
+  std::error_code error;
+  if (kept()) std::filesystem::remove(path_ / run_end_name, error);
+}
+
+void RunFolder::write_end(std::string_view state, const std::string& error) const {
+  Json::Object end{{"state", state}};
+  if (!error.empty()) end.emplace_back("error", error);
+  write(run_end_name, Json(std::move(end)).dump() + "\n");
 }
 
 bool RunFolder::link_last(const std::filesystem::path& name) const {
@@ -168,9 +232,15 @@ void RunFolder::write(const std::string& name, std::string_view contents) const 
   }
 }
 
-void RunFolder::write_metrics(const std::vector<EpochReport>& epochs, const LossTrace& trace, double steps_per_epoch) const {
+void RunFolder::write_metrics(const std::vector<EpochReport>& epochs, const Traces& traces) const {
+  if (!kept()) return;
+  std::string lines;
+  for (const EpochReport& e : epochs) lines += json_of(e).dump() + '\n';
+  const std::vector<Panel> panels = panels_of(epochs, traces);
   write("metrics.csv", csv_of(epochs));
-  write("curves.svg", curves_of(epochs, trace, steps_per_epoch));
+  write("metrics.jsonl", lines);
+  write("curves.svg", svg_of(panels));
+  write("curves.png", png_of(panels));
 }
 
 }  // namespace tandem

@@ -35,6 +35,11 @@ std::string holder(int fd) {
 
 }  // namespace
 
+bool is_locked(const std::filesystem::path& folder) {
+  const FileDescriptor file(uninterrupted([&] { return ::open((folder / run_lock_name).c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC); }));
+  return file.get() >= 0 && uninterrupted([&] { return ::flock(file.get(), LOCK_SH | LOCK_NB); }) != 0 && errno == EWOULDBLOCK;
+}
+
 RunLock::RunLock(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / run_lock_name;
   file_ = FileDescriptor(uninterrupted([&] { return ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666); }));

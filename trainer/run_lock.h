@@ -8,6 +8,9 @@ namespace tandem {
 
 inline constexpr const char* run_lock_name = "run.lock";
 
+// Whether a process holds the folder now.
+bool is_locked(const std::filesystem::path& folder);
+
 class RunLock {
  public:
   RunLock() = default;

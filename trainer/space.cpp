@@ -5,6 +5,8 @@
 #include <sys/statvfs.h>
 
 #include <algorithm>
+#include <fstream>
+#include <limits>
 #include <map>
 
 #include "graph/error.h"
@@ -17,6 +19,14 @@ std::filesystem::path nearest_folder(const std::filesystem::path& path) {
   std::filesystem::path folder = std::filesystem::absolute(path, error).parent_path();
   while (!std::filesystem::exists(folder, error) && folder.has_relative_path()) folder = folder.parent_path();
   return folder;
+}
+
+std::int64_t free_host_memory() {
+  std::ifstream file("/proc/meminfo");
+  std::int64_t kib = 0;
+  for (std::string word; file >> word;)
+    if (word == "MemAvailable:" && file >> kib) return kib * 1024;
+  return std::numeric_limits<std::int64_t>::max();
 }
 
 void check_space(std::span<const WrittenLater> files) {

@@ -18,6 +18,9 @@ struct WrittenLater {
 // write. What cannot be asked, such as quotas, is not.
 void check_space(std::span<const WrittenLater> files);
 
+// Bytes of memory that programs may still take, as the system says; without word of it all there could be.
+std::int64_t free_host_memory();
+
 // A path's folder, or the nearest above it that is there.
 std::filesystem::path nearest_folder(const std::filesystem::path& path);
 

@@ -40,7 +40,8 @@ Process::Process(const TemporaryFolder& folder, const std::string& name, const s
                  const std::map<std::string, std::string>& environment, const std::string& program)
     : out_((folder / (name + ".out")).string()), err_((folder / (name + ".err")).string()) {
   std::vector<std::string> words{program}, variables;
-  words.insert(words.end(), arguments.begin(), arguments.end());
+  const std::vector<std::string> given = without_run_folder(arguments);
+  words.insert(words.end(), given.begin(), given.end());
   for (const auto& [key, value] : environment) variables.push_back(concat(key, '=', value));
   for (char** v = environ; *v; ++v) {  // without what is said anew: the loader takes the last of several
     const std::string variable = *v;
@@ -76,7 +77,9 @@ Process Process::shell(const TemporaryFolder& folder, const std::string& name, s
                                    {"TMP", folder.text()},
                                    {"TANDEM", TANDEM_PROGRAM}})
     for (std::size_t at = line.find(word); at != std::string::npos; at = line.find(word, at + path.size())) line.replace(at, word.size(), path);
-  return {folder, name, {"-c", line}, {}, "/bin/sh"};
+  std::map<std::string, std::string> environment;
+  if (line.find("--run-dir") == std::string::npos && line.find("--config") == std::string::npos) environment["TANDEM_RUN_DIR"] = "none";
+  return {folder, name, {"-c", line}, environment, "/bin/sh"};
 }
 
 Process::Process(Process&& other) noexcept : out_(other.out_), err_(other.err_), id_(std::exchange(other.id_, -1)) {}

@@ -15,7 +15,7 @@ failed() { echo "FAILED: $*" >&2; exit 1; }
 
 train() {  # NAME OPTION...
   "$tandem" train "$models/lenet.onnx" --data synthetic:digits,train=160,test=16 --init he-normal --batch-size 64 --devices cpu:0 \
-    --output "$folder/$1.onnx" "${@:2}" 2> "$folder/$1.log" > /dev/null || { cat "$folder/$1.log" >&2; failed "$1"; }
+    --run-dir none --output "$folder/$1.onnx" "${@:2}" 2> "$folder/$1.log" > /dev/null || { cat "$folder/$1.log" >&2; failed "$1"; }
 }
 same() { cmp "$folder/$1.onnx" "$folder/$2.onnx" || failed "$1 and $2 differ"; }
 

@@ -30,7 +30,7 @@ def require(condition, *words):
 
 def tandem(*arguments):
     """The program's standard output; its message where it fails."""
-    environment = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive", **os.environ}
+    environment = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive", "TANDEM_RUN_DIR": "none", **os.environ}
     run = subprocess.run([os.environ["TANDEM"], *map(str, arguments)], capture_output=True, text=True, env=environment)
     message = " ".join(run.stderr.split())
     require(run.returncode == 0, f"tandem {arguments[0]}: exit code {run.returncode}: {message[:300]}")

@@ -1,4 +1,10 @@
 // Any bytes as a run's last checkpoint: read, and where it is one of `small_run`'s, taken up for what is left of `steps` steps.
+#include <zlib.h>
+
+#include <array>
+#include <cstdio>
+#include <cstring>
+
 #include "kernels/cpu/backend.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/small_run.h"
@@ -11,11 +17,29 @@ void mutate_member(const std::string& name, std::string& contents, Random& rando
   name.ends_with(".npy") ? mutate_npy(contents, random) : mutate_text(contents, random);
 }
 
-// The last bytes of the archive's comment are a checksum over all before it: cut off, the archive is written anew with
-// a right one, which is what mutate_zip does. Bytes changed as bytes keep a wrong one.
+// The header's text, or the tensors' bytes; its length and the checksum are then made right again.
+void mutate_checkpoint(std::string& checkpoint, Random& random) {
+  constexpr std::string_view before_sum = "\"crc32\":\"";
+  std::uint64_t length = 0;
+  if (checkpoint.size() > sizeof length) std::memcpy(&length, checkpoint.data(), sizeof length);
+  if (random() % 4 == 0 || length == 0 || length > checkpoint.size() - sizeof length) return mutate_bytes(checkpoint, random);
+  std::string header = checkpoint.substr(sizeof length, length), data = checkpoint.substr(sizeof length + length);
+  random() % 4 == 0 ? mutate_bytes(data, random) : mutate_text(header, random);
+  length = header.size();
+  checkpoint.assign(reinterpret_cast<const char*>(&length), sizeof length);
+  checkpoint += header + data;
+  const std::size_t sum = checkpoint.find(before_sum);
+  if (sum == std::string::npos || sum + before_sum.size() + 8 > checkpoint.size()) return;
+  checkpoint.replace(sum + before_sum.size(), 8, "00000000");
+  std::array<char, 9> text{};
+  std::snprintf(text.data(), text.size(), "%08lx", crc32_z(0, reinterpret_cast<const Bytef*>(checkpoint.data()), checkpoint.size()));
+  checkpoint.replace(sum + before_sum.size(), 8, text.data());
+}
+
+// Of the former form the last bytes of the archive's comment are a checksum over all before it, which mutate_zip makes right.
 std::size_t mutate(std::string checkpoint, std::uint8_t* data, std::size_t room, unsigned seed) {
   Random random(seed);
-  mutate_zip(checkpoint, mutate_member, random);
+  checkpoint.starts_with("PK") ? mutate_zip(checkpoint, mutate_member, random) : mutate_checkpoint(checkpoint, random);
   return give(checkpoint, data, room);
 }
 

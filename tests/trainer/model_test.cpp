@@ -212,10 +212,7 @@ TEST(ModelApi, ACheckpointThatDoesNotFitIsRefusedByName) {
   train(options(10), {.epochs = 1, .run_dir = folder / "run"}, *data.train);
   const Checkpoint good = read_checkpoint(path);
   const auto resume = [&](const std::string& model, const Checkpoint& changed) {
-    CheckpointWriter writer(path, changed.state);
-    for (const NamedTensor& t : changed.weights) writer.add_weight(t);
-    for (const NamedTensor& t : changed.optimizer) writer.add_optimizer(t);
-    writer.commit();
+    write_checkpoint(path, changed);
     Model(compiled(model, options(10))).fit(*data.train, {.epochs = 2, .run_dir = folder / "run", .resume = true});
   };
   const auto with = [&](std::string_view key, Json value) {

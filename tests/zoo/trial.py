@@ -25,7 +25,7 @@ class Fails(Exception):
 
 
 def tandem(*arguments):
-    environment = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive", **os.environ}
+    environment = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive", "TANDEM_RUN_DIR": "none", **os.environ}
     try:
         run = subprocess.run([os.environ["TANDEM"], *map(str, arguments)], capture_output=True, text=True, env=environment, timeout=SECONDS)
     except subprocess.TimeoutExpired:

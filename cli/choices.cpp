@@ -1,0 +1,55 @@
+#include "cli/choices.h"
+
+#include <algorithm>
+
+#include "cli/options.h"
+#include "cli/table.h"
+#include "cli/train_job.h"
+#include "trainer/spec.h"
+
+namespace tandem {
+
+std::vector<Choice> choices_of(const Arguments& a, const Model& model, const ModelOptions& options, const FitOptions& fit, const RunData& data) {
+  const auto& metadata = model.file().metadata();
+  const auto by_file = [&](const char* key, const char* otherwise) { return metadata.contains(concat("tandem.", key)) ? "as the model was trained" : otherwise; };
+  const std::string normalize = text_of_normalize(fit.preprocess);
+  const bool measured = data.validation && data.validation->size() > 0;
+  // A row each, by its option.
+  const std::vector<Choice> all = {
+      {"loss", options.plan.loss, by_file("loss", "the usual one of a classifier"), "loss"},
+      {"classes", concat(model.data_request(options).classes), "as many as the model's output has", "loss"},
+      {"computed on", options.plan.loss_on.empty() ? "the model's first output" : options.plan.loss_on, by_file("loss_on", "the usual place"), "loss-on"},
+      {"optimizer", options.plan.optimizer.name, "the default", "optimizer"},
+      {"learning rate", text_of(fit.learning_rate), concat("the default of ", options.plan.optimizer.name), "lr"},
+      {"schedule", a.text("lr-schedule"), "the default", "lr-schedule"},
+      {"epochs", concat(fit.epochs), fit.epochs == 0 ? "as many as the steps take" : "the default", "epochs"},
+      {"batch size", concat(options.plan.batch), "the default where it fits in memory", "batch-size"},
+      {"normalisation", normalize.empty() ? "none" : normalize, by_file("normalize", "values as the data has them, bytes as 0 to 1"), "normalize"},
+      {"held out", measured ? concat(data.validation->size(), " samples") : "nothing", measured ? concat("of ", data.validation->name()) : "the data has no such part", "validation-split"},
+      {"first weights", options.init, "the file's, drawn where it has none", "init"},
+      {"devices", a.text("devices"), "the default", "devices"},
+  };
+  std::vector<Choice> chosen;
+  for (Choice c : all) {
+    if (c.what == "classes" && c.value == "0") continue;  // the loss knows none
+    if (a.given(c.option) || (c.option == "epochs" && a.given("steps"))) continue;
+    c.option.insert(0, "--");
+    chosen.push_back(std::move(c));
+  }
+  return chosen;
+}
+
+std::string text_of(const std::vector<Choice>& choices, std::size_t columns) {
+  if (choices.empty()) return "";
+  std::vector<std::vector<std::string>> rows;
+  for (const Choice& c : choices) rows.push_back({"  " + c.what, c.value, c.why, c.option});
+  return table({{"  chosen"}, {"value"}, {"because", false, 1}, {"overruled by"}}, rows, columns);
+}
+
+Json json_of(const std::vector<Choice>& choices) {
+  Json::Array list;
+  for (const Choice& c : choices) list.push_back(Json::Object{{"what", c.what}, {"value", c.value}, {"why", c.why}, {"option", c.option}});
+  return list;
+}
+
+}  // namespace tandem

@@ -1,0 +1,185 @@
+#include "cli/help.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "cli/table.h"
+
+namespace tandem {
+namespace {
+
+// What most calls of `tandem train` say comes first.
+constexpr std::string_view most_used[] = {"data", "epochs", "batch-size", "lr", "optimizer", "loss", "devices", "run-dir", "resume", "output"};
+constexpr std::size_t many_options = 30;
+
+std::vector<std::string> lines_of(std::string_view text) {
+  std::vector<std::string> lines;
+  std::istringstream stream{std::string(text)};
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+bool is_switch_that_is_on(const OptionRow& row) { return row.value.empty() && row.absent == "on"; }
+
+std::string left_of(const OptionRow& row) {
+  return concat(is_switch_that_is_on(row) ? "--no-" : "--", row.name, row.value.empty() ? "" : " ", row.value);
+}
+std::string right_of(const OptionRow& row) {
+  return concat(is_switch_that_is_on(row) ? "do not " : "", row.help, row.value.empty() || row.absent.empty() ? std::string() : concat(" (default ", row.absent, ")"));
+}
+
+std::string option_text(const OptionRow& row, std::size_t columns) {
+  const bool narrow = columns < 80;
+  const std::size_t indent = narrow ? 6 : 32;
+  const std::string left = left_of(row), right = wrapped(right_of(row), columns - indent, indent);
+  return narrow || left.size() > 28 ? fmt::format("  {}\n{:{}}{}\n", left, "", indent, right) : fmt::format("  {:<28}  {}\n", left, right);
+}
+
+// A command line that is too long goes on behind a backslash, what a comment says of it stands before it.
+std::string example_text(const std::string& line, std::size_t columns) {
+  if (line.size() <= columns) return line + '\n';
+  if (const std::size_t comment = line.find("  #"); comment != std::string::npos) {
+    const std::string command = line.substr(0, line.find_last_not_of(' ', comment) + 1), note = line.substr(line.find('#', comment));
+    return concat("  ", wrapped(note, columns - 4, 4), '\n', example_text(command, columns));
+  }
+  std::string out, now = " ";
+  std::istringstream words(line);
+  for (std::string word; words >> word;) {
+    std::string piece = ' ' + word;
+    if (word.starts_with("--")) {  // its value stays with it
+      const auto at = words.tellg();
+      if (std::string value; words >> value && !value.starts_with("-") && value != "\\")
+        piece += ' ' + value;
+      else {
+        words.clear();
+        words.seekg(at);
+      }
+    }
+    if (now.size() > 4 && now.size() + piece.size() + 2 > columns) {
+      out += now + " \\\n";
+      now = "   ";
+    }
+    now += piece;
+  }
+  return out + now + '\n';
+}
+
+// Indented lines are one paragraph, broken anew.
+std::string notes_text(std::string_view notes, std::size_t columns) {
+  std::string out, paragraph;
+  const auto end = [&] {
+    if (!paragraph.empty()) out += concat("  ", wrapped(paragraph, columns - 2, 2), '\n');
+    paragraph.clear();
+  };
+  for (const std::string& line : lines_of(notes)) {
+    if (line.starts_with("  ")) {
+      paragraph += line.substr(1);
+      continue;
+    }
+    end();
+    out += line + '\n';
+  }
+  end();
+  return out;
+}
+
+// What examples say over several lines is one command line.
+std::vector<std::string> examples_of(const Command& command) {
+  std::vector<std::string> list;
+  bool goes_on = false;
+  for (std::string line : lines_of(command.examples)) {
+    const bool more = line.ends_with(" \\");
+    if (more) line.resize(line.size() - 2);
+    if (goes_on)
+      list.back() += ' ' + line.substr(std::min(line.find_first_not_of(' '), line.size()));
+    else
+      list.push_back(line);
+    goes_on = more;
+  }
+  return list;
+}
+
+const char* exit_codes =
+    "Exit codes: 0 ok, 2 usage, 3 model or plan, 4 data, 5 device or memory, 6 communication, 7 I/O, 8 diverged, 75 stopped but resumable, "
+    "128 and a signal's number: ended by it (129, 130, 138, 143).";
+const char* sources = "Options may also be given as environment variables (TANDEM_BATCH_SIZE for --batch-size) or in a file (--config).";
+
+}  // namespace
+
+std::string overview(std::size_t columns) {
+  std::string text = concat(wrapped("tandem trains ONNX models on many devices by a compiled plan.", columns), "\n\nusage: tandem COMMAND [options]\n\ncommands:\n");
+  const auto row = [&](std::string_view name, std::string_view help) { text += fmt::format("  {:<11} {}\n", name, wrapped(help, columns - 14, 14)); };
+  for (const Command& c : commands()) row(c.name, c.help);
+  row("version", "print the version");
+  row("help", "show this, or with a command its options");
+  return concat(text, "\nto begin with:\n", example_text("  tandem train MODEL.onnx --data SPEC", columns), '\n', wrapped(sources, columns), '\n', wrapped(exit_codes, columns), '\n');
+}
+
+std::string help_of(const Command& command, std::size_t columns) {
+  std::string text = concat(wrapped(command.help, columns), "\n\n");
+  for (const std::string& line : lines_of(concat("usage: tandem ", command.name, ' ', command.usage)))
+    text += concat(line.starts_with(' ') ? "       " : "", wrapped(line, columns - 9, 9), '\n');
+  const std::vector<OptionRow> rows = help_rows(command);
+  const bool many = rows.size() > many_options && command.name == "train";
+  const auto is_first = [&](const OptionRow& row) { return many && std::find(std::begin(most_used), std::end(most_used), row.name) != std::end(most_used); };
+  if (many) {
+    text += "\nmost used:\n";
+    for (const std::string_view name : most_used)
+      for (const OptionRow& row : rows)
+        if (row.name == name) text += option_text(row, columns);
+  }
+  std::string heading = "options";
+  for (const OptionRow& row : rows) {
+    if (row.name.empty()) {
+      heading = row.value;
+      continue;
+    }
+    if (is_first(row)) continue;
+    if (!heading.empty()) text += concat('\n', heading, ":\n");
+    heading.clear();
+    text += option_text(row, columns);
+  }
+  text += "\nexamples:\n";
+  for (const std::string& line : examples_of(command)) text += example_text(line, columns);
+  return command.notes.empty() ? text : concat(text, '\n', notes_text(command.notes, columns));
+}
+
+// Source: man-pages(7).
+std::string man_page(const Command* command) {
+  const auto plain = [](std::string_view text) {
+    std::string out;
+    bool at_start = true;
+    for (const char c : text) {
+      if (at_start && (c == '.' || c == '\'')) out += "\\&";
+      if (c == '\\')
+        out += "\\e";
+      else if (c == '-')
+        out += "\\-";
+      else
+        out += c;
+      at_start = c == '\n';
+    }
+    return out;
+  };
+  const std::string name = command ? concat("tandem-", command->name) : "tandem";
+  std::string text = concat(".TH ", name, " 1 \"\" \"tandem ", TANDEM_VERSION, "\" \"tandem\"\n.SH NAME\n", plain(name), " \\- ",
+                            plain(command ? command->help : "train ONNX models on many devices by a compiled plan"), "\n.SH SYNOPSIS\n.nf\n",
+                            plain(command ? concat("tandem ", command->name, ' ', command->usage) : "tandem COMMAND [options]"), "\n.fi\n");
+  if (!command) {
+    text += ".SH COMMANDS\n";
+    for (const Command& c : commands()) text += concat(".TP\n.B ", plain(c.name), "\n", plain(c.help), " (see tandem\\-", plain(c.name), "(1))\n");
+    return concat(text, ".SH OPTIONS\n", plain(sources), "\n.SH EXIT STATUS\n", plain(exit_codes), '\n');
+  }
+  text += ".SH OPTIONS\n";
+  for (const OptionRow& row : help_rows(*command))
+    text += row.name.empty() ? concat(".SS ", plain(row.value), '\n') : concat(".TP\n.B ", plain(left_of(row)), '\n', plain(right_of(row)), '\n');
+  text += ".SH EXAMPLES\n.nf\n";
+  for (const std::string& line : examples_of(*command)) text += plain(line) + '\n';
+  text += ".fi\n";
+  if (!command->notes.empty()) text += concat(".SH NOTES\n.nf\n", plain(command->notes), ".fi\n");
+  return text + ".SH SEE ALSO\ntandem(1)\n";
+}
+
+}  // namespace tandem

@@ -1,0 +1,67 @@
+#include "cli/run_place.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "cli/ranks.h"
+
+namespace tandem {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* runs = "runs";
+
+// One more than the largest N of the folders PREFIX-N: numbers tell the order in which runs were begun.
+std::int64_t next_number(const fs::path& folder, const std::string& prefix) {
+  std::int64_t next = 1;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    std::int64_t number = 0;
+    if (name.size() <= prefix.size() + 1 || !name.starts_with(prefix) || name[prefix.size()] != '-') continue;
+    const char *first = name.data() + prefix.size() + 1, *last = name.data() + name.size();
+    if (std::from_chars(first, last, number).ptr == last && number < 1'000'000'000) next = std::max(next, number + 1);
+  }
+  return next;
+}
+
+fs::path make_folder(const std::string& name, std::error_code& error) {
+  fs::create_directories(runs, error);
+  for (std::int64_t n = next_number(runs, name); !error; ++n)  // another run may take the same number at the same time
+    if (const fs::path folder = fs::path(runs) / concat(name, '-', n); fs::create_directory(folder, error)) return folder;
+  return {};
+}
+
+}  // namespace
+
+RunPlace::RunPlace(const Invocation& call, const World* world, bool dry) : arguments_(call.arguments) {
+  const std::string asked = arguments_.text("run-dir");
+  if (asked == "none") arguments_.set("run-dir", "");
+  if (!asked.empty() || dry || arguments_.on("resume")) return;
+  const std::string name = fs::path(arguments_.positional("model")).stem().string();
+  if (!is_first(world)) {  // that there is one is all it needs to know
+    arguments_.choose("run-dir", concat(runs, '/', name));
+    return;
+  }
+  std::error_code error;
+  made_ = make_folder(name, error);
+  if (made_.empty()) {
+    call.say(concat("note: no run folder: ", runs, ": ", error.message(), " (--run-dir DIR makes one elsewhere)"));
+    return;
+  }
+  arguments_.choose("run-dir", made_.string());
+}
+
+void RunPlace::say(const Invocation& call) const {
+  if (!made_.empty()) call.say(concat("run folder: ", made_.string(), " (--run-dir DIR for another, none for none)"));
+}
+
+RunPlace::~RunPlace() {
+  std::error_code error;
+  if (made_.empty() || fs::exists(made_ / "config.json", error)) return;
+  fs::remove_all(made_, error);
+  fs::remove(runs, error);  // where it is empty
+}
+
+}  // namespace tandem
