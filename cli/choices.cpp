@@ -20,7 +20,7 @@ std::vector<Choice> choices_of(const Arguments& a, const Model& model, const Mod
       {"classes", concat(model.data_request(options).classes), "as many as the model's output has", "loss"},
       {"computed on", options.plan.loss_on.empty() ? "the model's first output" : options.plan.loss_on, by_file("loss_on", "the usual place"), "loss-on"},
       {"optimizer", options.plan.optimizer.name, "the default", "optimizer"},
-      {"learning rate", text_of(fit.learning_rate), concat("the default of ", options.plan.optimizer.name), "lr"},
+      {"learning rate", concat(fit.learning_rate.value_or(default_learning_rate(options.plan.optimizer))), concat(options.plan.optimizer.name, "'s usual one"), "lr"},
       {"schedule", a.text("lr-schedule"), "the default", "lr-schedule"},
       {"epochs", concat(fit.epochs), fit.epochs == 0 ? "as many as the steps take" : "the default", "epochs"},
       {"batch size", concat(options.plan.batch), "the default where it fits in memory", "batch-size"},

@@ -6,12 +6,19 @@ namespace tandem {
 namespace {
 
 constexpr FlagName names[] = {
+    {"accumulate", "--accumulate"},
+    {"average_from", "--average-from"},
     {"check_nan", "--check-nan"},
     {"checkpoint_steps", "--checkpoint-every"},
     {"class_axis", "--class-axis"},
+    {"clip_norm", "--clip-norm"},
+    {"clip_parameter_norm", "--clip-parameter-norm"},
     {"constant", "--constant"},
     {"dims", "--dim"},
+    {"early_stopping", "--early-stopping"},
+    {"ema", "--ema"},
     {"freeze", "--freeze"},
+    {"groups", "--group"},
     {"init", "--init"},
     {"keep_external_layout", "--keep-external-layout"},
     {"loss", "--loss"},
@@ -19,6 +26,7 @@ constexpr FlagName names[] = {
     {"overwrite", "--overwrite"},
     {"precision", "--precision"},
     {"resume", "--resume"},
+    {"swa", "--swa"},
     {"synchronize_batch_norm", "--sync-batch-norm"},
     {"tie", "--tie"},
     {"trainable", "--trainable"},

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "cli/optimizer_options.h"
 #include "trainer/file.h"
 #include "trainer/spec.h"
 
@@ -46,29 +47,6 @@ Precision precision_of(const std::string& text) {
   fail(ExitCode::usage, "--precision: unknown number format '", text, "'", suggestion(text, names));
 }
 
-void read_optimizer(OptimizerOptions& o, const Arguments& a) {
-  o = optimizer_defaults(a.text("optimizer"));
-  struct Number {
-    std::string_view name;
-    double* value;
-    std::vector<std::string> optimizers;  // that take it
-  };
-  const Number numbers[] = {{"momentum", &o.momentum, {"sgd", "rmsprop"}},
-                            {"weight-decay", &o.weight_decay, {"sgd", "rmsprop", "adam", "adamw"}},
-                            {"beta1", &o.beta1, {"adam", "adamw"}},
-                            {"beta2", &o.beta2, {"adam", "adamw"}},
-                            {"rho", &o.rho, {"rmsprop"}},
-                            {"epsilon", &o.epsilon, {"rmsprop", "adam", "adamw"}}};
-  for (const Number& n : numbers) {
-    if (!a.given(n.name)) continue;
-    if (std::find(n.optimizers.begin(), n.optimizers.end(), o.name) == n.optimizers.end())
-      fail(ExitCode::usage, "--", n.name, ": the optimizer ", o.name, " has none");
-    *n.value = a.number(n.name);
-  }
-  o.nesterov = a.on("nesterov");
-  if (o.nesterov && o.name != "sgd") fail(ExitCode::usage, "--nesterov: the optimizer ", o.name, " has none");
-}
-
 }  // namespace
 
 std::vector<OptionRow> join(std::initializer_list<std::vector<OptionRow>> parts) {
@@ -95,18 +73,10 @@ std::vector<OptionRow> device_rows() {
 
 std::vector<OptionRow> training_rows() {
   return {
-      {"", "loss and optimizer", "", ""},
+      {"", "loss", "", ""},
       {"loss", "NAME", "softmax-cross-entropy", "softmax-cross-entropy, binary-cross-entropy, mse, l1, or output (the model computes it)"},
       {"loss-on", "VALUE", "", "the model's value that the loss is computed on (default its first output)"},
       {"class-axis", "N", "", "axis of that value that holds the classes (default: as labels and softmax say, else 1)"},
-      {"optimizer", "NAME", "sgd", "sgd, rmsprop, adam or adamw"},
-      {"momentum", "X", "", "sgd, rmsprop: momentum (default 0)"},
-      {"nesterov", "", "off", "sgd: Nesterov's momentum"},
-      {"weight-decay", "X", "", "weight decay (default 0, adamw 0.01)"},
-      {"beta1", "X", "", "adam, adamw: decay of the first moment (default 0.9)"},
-      {"beta2", "X", "", "adam, adamw: decay of the second moment (default 0.999)"},
-      {"rho", "X", "", "rmsprop: decay of the mean square (default 0.9)"},
-      {"epsilon", "X", "", "adam, adamw, rmsprop: added to the denominator"},
       {"loss-scale", "X", "", "start of the loss scale, 0 for none (default 65536 with fp16, else none); it follows the gradients"},
       {"dense-labels", "", "off", "labels have the output's shape (found out from the data where there is some)"},
       {"bucket-bytes", "N", "26214400", "largest all-reduce bucket"},
@@ -170,7 +140,7 @@ ModelOptions model_options(const Invocation& invocation, PlanMode mode) {
   if (a.given("loss-on")) o.plan.loss_on = a.text("loss-on");
   if (a.given("class-axis") && !a.text("class-axis").empty()) o.plan.class_axis = static_cast<int>(parse_integer(a.text("class-axis"), "--class-axis"));
   if (mode == PlanMode::training) {
-    read_optimizer(o.plan.optimizer, a);
+    o.plan.optimizer = optimizer_options(a);
     o.plan.freeze = a.list("freeze");
     o.plan.unfreeze = a.list("unfreeze");
     o.plan.dense_labels = a.on("dense-labels");

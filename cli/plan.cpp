@@ -1,6 +1,7 @@
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/model_options.h"
+#include "cli/optimizer_options.h"
 #include "planner/plan/plan_file.h"
 #include "trainer/file.h"
 #include "trainer/spec.h"
@@ -119,6 +120,7 @@ Command plan_command() {
                            {"dump-passes", "DIR", "", "write the graph there as it comes and as each pass leaves it, as text"},
                        },
                        training_rows(),
+                       optimizer_rows(),
                       weight_rows(),
                        device_rows()}),
       .run = run,

@@ -14,6 +14,7 @@
 #include "cli/flags.h"
 #include "cli/interrupt.h"
 #include "cli/model_options.h"
+#include "cli/optimizer_options.h"
 #include "cli/progress.h"
 #include "cli/ranks.h"
 #include "cli/record_options.h"
@@ -154,7 +155,8 @@ Evaluation held_out(const Invocation& call, Model& model, const Job& job, const 
   const Arguments& a = call.arguments;
   const Dataset *const validation = job.data.validation, *const data = job.data.test ? job.data.test : validation;
   if (!data || data->size() == 0) return {};
-  if (data == validation && a.text("keep") == "last" && std::isfinite(last.val_loss))
+  const bool as_measured = a.text("keep") == "last" && (a.text("export") != "last" || !job.fit.averaging.any());
+  if (data == validation && as_measured && std::isfinite(last.val_loss))
     return {.loss = last.val_loss, .accuracy = last.val_accuracy, .samples = data->size()};
   Progress progress(call);
   return model.evaluate(*data, {.batch = job.fit.eval_batch,
@@ -166,7 +168,11 @@ Evaluation held_out(const Invocation& call, Model& model, const Job& job, const 
 // The weights of the best checkpoint, if one was kept; only rank 0 has the run's folder.
 void take_best(Model& model, const std::filesystem::path& file, World* world) {
   const bool here = is_first(world) && std::filesystem::exists(file);
-  if (world ? world->any(here) : here) model.set_parameters(here ? read_checkpoint(file).weights : std::vector<NamedTensor>{});
+  if (!(world ? world->any(here) : here)) return;
+  Checkpoint checkpoint = here ? read_checkpoint(file) : Checkpoint{};
+  for (NamedTensor& t : checkpoint.optimizer)
+    if (t.name.starts_with("average/")) checkpoint.weights.push_back(std::move(t));
+  model.set_parameters(checkpoint.weights);
 }
 
 // Where a run was stopped: with a folder it can go on, else what it has goes beside the output, which stays as it is.
@@ -191,6 +197,9 @@ int stopped(const Invocation& call, Model& model, const History& history, const 
   return folder.empty() ? signal_exit + signal : static_cast<int>(ExitCode::resumable);
 }
 
+// Where the last weights go beside an average of them.
+std::string last_beside(const std::filesystem::path& output) { return (output.parent_path() / concat(output.stem().string(), ".last", output.extension().string())).string(); }
+
 int train_until_stopped(const Invocation& call, Model& model, Job& job, const BackendSet& backends, Interrupt& interrupt, World* world) {
   const Arguments& a = call.arguments;
   const bool first = is_first(world);
@@ -208,6 +217,12 @@ int train_until_stopped(const Invocation& call, Model& model, Job& job, const Ba
   for (const std::string& note : model.notes()) call.say("note: " + note);
   show_choices(call, model, job);
 
+  if (!a.text("find-lr").empty()) {
+    interrupt.announce(answer_to_signal(call, "stopping the test of learning rates"), Interrupt::End::saved);
+    job.fit.callbacks.stop = [&interrupt] { return interrupt.signal() != 0; };
+    find_rate(call, model, *job.data.train, job.fit);
+    return interrupt.signal() != 0 ? signal_exit + interrupt.signal() : 0;
+  }
   const History history = fit(call, model, job, interrupt);
   if (history.stopped) return stopped(call, model, history, job, interrupt, world);
   const std::string answer = answer_to_signal(call, concat("stopping: ", output, " will be whole, what follows is left out; a second signal ends at once"));
@@ -216,6 +231,11 @@ int train_until_stopped(const Invocation& call, Model& model, Job& job, const Ba
     if (a.text("keep") == "best" && first && !std::filesystem::exists(job.fit.run_dir / "best.checkpoint"))
       warn(call, concat(job.fit.run_dir.string(), " holds no best checkpoint: the last weights are written"));
     if (a.text("keep") == "best") take_best(model, job.fit.run_dir / "best.checkpoint", world);
+    if (first) {
+      const World::Busy busy(world);
+      if (a.text("export") == "both") model.save(last_beside(output), a.on("metadata"), save_options(a));
+    }
+    if (job.fit.averaging.any() && a.text("export") != "last") model.swap_averages();
     if (first) {
       const World::Busy busy(world);
       model.save(output, a.on("metadata"), save_options(a));
@@ -228,6 +248,7 @@ int train_until_stopped(const Invocation& call, Model& model, Job& job, const Ba
 
   const EpochReport last = history.epochs.empty() ? EpochReport{.loss = not_measured} : history.epochs.back();
   const Evaluation test = held_out(call, model, job, last, interrupt);
+  if (history.stopped_early) call.say(fmt::format("stopped early: {} epochs without a better measure", a.integer("early-stopping")));
   if (call.json()) {
     call.print(done_event(model, history, last, test, output));
   } else {
@@ -308,10 +329,10 @@ Command train_command() {
       .options = join(
           {data_rows(),
            training_rows(),
+           optimizer_rows(),
+           rate_rows(),
            {
                {"", "training", "", ""},
-               {"lr", "X", "0.01", "learning rate"},
-               {"lr-schedule", "SPEC", "constant", "constant, step[,every=10][,factor=0.1] or cosine[,final=0]; with [,warmup=EPOCHS]"},
                {"epochs", "N", "1", "times through the data (with --steps alone: as many as those take)"},
                {"steps", "N", "0", "stop after so many steps (0: no limit)"},
                {"validation-split", "SHARE", "0", "hold out this share of the training data and measure it after each epoch"},

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "cli/model_options.h"
+#include "cli/optimizer_options.h"
 #include "cli/ranks.h"
 #include "cli/record_options.h"
 #include "trainer/spec.h"
@@ -30,8 +31,7 @@ FitOptions fit_options(const Invocation& call, const Model& model, const ModelOp
   FitOptions o;
   o.steps = a.integer("steps");
   o.epochs = a.given("steps") && !a.given("epochs") ? 0 : a.integer("epochs");
-  o.learning_rate = a.number("lr");
-  o.schedule = parse_schedule(a.text("lr-schedule"));
+  rate_options(call, options.plan.optimizer, o);
   o.preprocess = preprocess(call, model);
   parse_augment(o.preprocess, a.text("augment"));
   o.shuffle = a.on("shuffle");

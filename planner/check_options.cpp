@@ -16,6 +16,10 @@ void check_options(const GraphSource& source, const CompileOptions& o, Backends 
   check_loss(o.loss);
   if (o.mode != PlanMode::training) return;
   update_rule(o.optimizer);
+  if (!o.optimizer.groups.empty()) {
+    std::vector<std::string> lines;
+    check_groups(source(1), o.optimizer, lines);
+  }
   loss_scaling_of(o);
   if (!o.freeze.empty() || !o.unfreeze.empty()) check_patterns(source(1), o);
 }

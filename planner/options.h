@@ -23,18 +23,43 @@ struct DeviceSpec {
   int logical = 0;    // of several on one device: which. Two of one number are devices of two machines
 };
 
-struct OptimizerOptions {
-  std::string name = "sgd";  // sgd, rmsprop, adam, adamw
-  double momentum = 0;       // sgd, rmsprop
-  bool nesterov = false;     // sgd
-  double weight_decay = 0;
-  double beta1 = 0.9, beta2 = 0.999;  // adam, adamw
-  double rho = 0.9;          // rmsprop
-  double epsilon = 1e-8;
+// Parameters that are updated otherwise than the rest: the first group with a pattern that names one has it.
+struct UpdateGroup {
+  std::vector<std::string> patterns;   // of parameters' names, or of what stands behind their last '.' or '/' ("bias")
+  std::optional<double> weight_decay;  // absent: the optimizer's
+  double rate = 1;                     // times the learning rate
+  double from = 0;                     // epochs before they move
 };
-// The named optimizer with the field's defaults (adamw: weight_decay 0.01; rmsprop: epsilon 1e-7 as Keras).
+
+struct OptimizerOptions {
+  std::string name = "sgd";  // of optimizer_names()
+  double momentum = 0;       // sgd, rmsprop, lars, muon
+  bool nesterov = false;     // sgd, muon
+  double weight_decay = 0;
+  double beta1 = 0.9, beta2 = 0.999;  // adam and its kin
+  double rho = 0.9;          // rmsprop, adadelta
+  double epsilon = 1e-8;
+  double dampening = 0;      // sgd: what of a gradient does not go into the momentum
+  bool amsgrad = false;      // adam, adamw
+  bool centered = false;     // rmsprop: the variance in place of the mean square
+  bool decoupled = false;    // nadam, radam: weight decay as AdamW's
+  double rate_decay = 0;     // adagrad: the rate is divided by 1 + rate_decay·(t − 1)
+  double trust = 0.001;      // lars: its coefficient
+  std::vector<UpdateGroup> groups;
+  bool decay_vectors = true;  // biases, scales of normalizations: whatever has one axis; false: no weight decay
+  double clip_norm = 0;       // largest norm of all gradients together; 0: any
+  double clip_value = 0;      // gradients are cut to ± this
+  double clip_parameter_norm = 0;  // largest norm of each parameter's gradient
+  bool accumulate = false;    // several batches may make a step (StepState)
+  bool average = false;       // averages of the parameters are kept (StepState::average)
+};
+// The named optimizer with the field's defaults. Keras's and PyTorch's names are taken too ("AdamW", "torch.optim.RMSprop").
 // Fails (usage) on an unknown name, naming the nearest.
 OptimizerOptions optimizer_defaults(std::string_view name);
+double default_learning_rate(const OptimizerOptions& options);  // the field's
+std::vector<std::string> optimizer_names();
+// Whether the optimizer goes by a number of OptimizerOptions: "momentum", "beta1", ...
+bool optimizer_takes(const OptimizerOptions& options, std::string_view option);
 
 // Scales the loss before it is differentiated, so that small gradients do not vanish in float16: the scale doubles after
 // `interval` steps whose gradients are all finite; a step where one is not is skipped and halves it.

@@ -369,11 +369,9 @@ void Session::run_programs(std::size_t index, std::span<const std::byte* const> 
   if (inputs.size() != plan.inputs.size() || outputs.size() != plan.outputs.size())
     fail(ExitCode::usage, "session: ", inputs.size(), " inputs and ", outputs.size(), " outputs, expected ", plan.inputs.size(), " and ",
          plan.outputs.size());
-  const double t = static_cast<double>(step.step);
-  s.scalars = {.learning_rate = static_cast<float>(step.learning_rate),
-               .step = static_cast<float>(t),
-               .correction1 = static_cast<float>(1 - std::pow(step.beta1, t)),
-               .correction2 = static_cast<float>(1 - std::pow(step.beta2, t))};
+  s.scalars = {.learning_rate = static_cast<float>(step.learning_rate), .epoch = static_cast<float>(step.epoch), .share = static_cast<float>(step.share),
+               .fresh = step.fresh ? 1.0F : 0.0F, .hold = step.hold ? 1.0F : 0.0F, .average = static_cast<float>(step.average)};
+  set_step(s.scalars, step.kind, static_cast<double>(step.step), step.beta1, step.beta2);
   const State::OwnInputs own = s.own_inputs[index];
   for (std::size_t d = 0; d < s.inputs.size(); ++d) {
     State::DeviceInputs& in = s.inputs[d];

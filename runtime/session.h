@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/step_scalars.h"
 #include "kernels/collective.h"
 #include "kernels/device.h"
 #include "planner/plan/plan.h"
@@ -26,6 +27,11 @@ struct StepState {
   double beta1 = 0.9, beta2 = 0.999;
   std::uint64_t seed = 0;
   std::int64_t first = 0;  // number of the batch's first row: by it, seed and step random numbers are drawn
+  UpdateKind kind = UpdateKind::sgd;      // of the optimizer
+  double epoch = 0;                       // from 0, with its fraction
+  double share = 1;                       // of the batch's samples among the step's, where several batches make a step
+  bool fresh = true, hold = false;        // of these, this is the first; this is not the last
+  double average = 0;                     // how far averages of the parameters move towards them
 };
 
 // What a caller knows of the step that follows, so that devices can copy its batch while they compute.

@@ -67,6 +67,7 @@ class Fit {
       at_ = checkpoints_.resume();
       started_ = at_.step;
     }
+    if (o_.averaging.any() && at_.step == 0) s_.start_averages();
     for (std::size_t i = 0; i < 2; ++i)  // the plans of whole and of short batches, before anything is trained
       if (const std::int64_t size = i == 0 ? std::min(order_.batch, order_.samples) : order_.samples % order_.batch; size > 0)
         s_.plan_for(PlanMode::training, size);
@@ -89,7 +90,7 @@ class Fit {
     }
     try {
       if (epoch_is_open()) o_.validation && !std::isfinite(at_.history.back().val_loss) ? finish_epoch() : judge();
-      if (!stopped_) train();
+      if (!stopped_ && !stopped_early_) train();
     } catch (const Error& e) {
       // Another rank failed. In the midst of a step the parameters are neither those before it nor those after it.
       checkpoints_.finish();
@@ -111,6 +112,7 @@ class Fit {
             .steps = at_.step,
             .samples_per_second = timed_seconds_ > 0 ? timed_samples_ / timed_seconds_ : 0,
             .stopped = stopped,
+            .stopped_early = stopped_early_,
             .kept = checkpoints_.step(),
             .checkpoints = checkpoints_.written(),
             .failed = checkpoints_.failed(),
@@ -123,12 +125,55 @@ class Fit {
     Model::check(o_);
     if (data_.size() == 0) fail(ExitCode::data, data_.name(), " has no samples");
     feed_.check_values(s_.options.plan.loss);
+    if (o_.accumulate > 1 && !s_.options.plan.optimizer.accumulate)
+      fail(ExitCode::usage, "option accumulate: the model is compiled for steps of one batch (OptimizerOptions::accumulate)");
+    if (o_.averaging.any() && !s_.options.plan.optimizer.average)
+      fail(ExitCode::usage, "averages of the weights: the model is compiled without them (OptimizerOptions::average)");
   }
+
+  std::int64_t steps_per_epoch() const { return (order_.batches() + o_.accumulate - 1) / o_.accumulate; }
 
   std::int64_t total_steps() const {
     const bool endless = o_.epochs > std::numeric_limits<std::int64_t>::max() / order_.batches();
-    const std::int64_t all = endless ? std::numeric_limits<std::int64_t>::max() : o_.epochs * order_.batches();
+    const std::int64_t all = endless ? std::numeric_limits<std::int64_t>::max() : o_.epochs * steps_per_epoch();
     return o_.epochs == 0 ? o_.steps : o_.steps == 0 ? all : std::min(all, o_.steps);
+  }
+
+  double base_rate() const { return o_.learning_rate.value_or(default_learning_rate(s_.options.plan.optimizer)); }
+
+  double rate_of(std::int64_t step) const {
+    return at_.plateau.factor * tandem::learning_rate(o_.schedule, base_rate(), step, total_steps(), static_cast<double>(steps_per_epoch()));
+  }
+
+  // How far averages move in the step (from 0) whose last batch this is.
+  double average_of(std::int64_t step, const LoadedBatch& batch) {
+    const Averaging& a = o_.averaging;
+    if (!a.any()) return 0;
+    if (static_cast<double>(step) < a.from * static_cast<double>(steps_per_epoch())) return 1;
+    if (a.ema > 0) return at_.averaged++ == 0 ? 1 : 1 - a.ema;
+    if (batch.index + 1 < order_.batches()) return at_.averaged == 0 ? 1 : 0;
+    return 1.0 / static_cast<double>(++at_.averaged);
+  }
+
+  // A batch's part in the step (from 0) that it belongs to. Random numbers are those of one batch of all the step's samples.
+  StepState state_of(const LoadedBatch& batch, std::int64_t step, double rate) {
+    const std::int64_t begin = batch.index - batch.index % o_.accumulate, end = std::min(begin + o_.accumulate, order_.batches());
+    const std::int64_t samples = std::min(end * order_.batch, order_.samples) - begin * order_.batch;
+    StepState state = s_.step_state(rate);
+    state.first = (batch.index - begin) * order_.batch;
+    state.epoch = static_cast<double>(step) / static_cast<double>(steps_per_epoch());
+    state.share = static_cast<double>(batch.size) / static_cast<double>(samples);
+    state.fresh = batch.index == begin;
+    state.hold = batch.index + 1 < end;
+    if (!state.hold) state.average = average_of(step, batch);
+    return state;
+  }
+
+  // What one more batch adds to a step's report.
+  static void add(StepReport& sum, const StepReport& part, double share) {
+    sum.samples += part.samples;
+    sum.loss += share * part.loss;
+    sum.accuracy = share * part.accuracy + (std::isnan(sum.accuracy) ? 0 : sum.accuracy);
   }
 
   void train() {
@@ -143,32 +188,46 @@ class Fit {
                           .memory = [&](std::size_t number, std::int64_t bytes) { return s_.running().host_memory(number, bytes); }});
     auto before = Clock::now();
     bool announced = false;
-    for (bool first = true; at_.step < total && !stopped_; first = false) {
-      const LoadedBatch* batch = loader.next();
-      const std::size_t plan = s_.plan_for(PlanMode::training, batch->size);
-      const double rate = tandem::learning_rate(o_.schedule, o_.learning_rate, at_.step, total, static_cast<double>(per_epoch));
+    for (bool first = true; at_.step < total && !stopped_ && !stopped_early_; first = false) {
+      const double rate = rate_of(at_.step);
       s_.step = at_.step + 1;
       in_step_ = true;
-      const LoadedBatch* const next = at_.step + 1 < total ? loader.peek() : nullptr;
-      BatchAhead ahead{.announced = announced};
-      if (next) {
-        ahead.plan = s_.plan_for(PlanMode::training, next->size);
-        ahead.inputs = next->inputs;
+      StepReport report{.learning_rate = rate};
+      std::int64_t epoch = 0, index = 0;  // of the last batch
+      for (bool more = true; more;) {
+        const LoadedBatch* batch = loader.next();
+        epoch = batch->epoch;
+        index = batch->index;
+        const std::size_t plan = s_.plan_for(PlanMode::training, batch->size);
+        const StepState state = state_of(*batch, at_.step, rate);
+        more = state.hold;
+        const LoadedBatch* const next = more || at_.step + 1 < total ? loader.peek() : nullptr;
+        BatchAhead ahead{.announced = announced};
+        if (next) {
+          ahead.plan = s_.plan_for(PlanMode::training, next->size);
+          ahead.inputs = next->inputs;
+        }
+        s_.run(plan, batch->inputs, state, ahead);
+        announced = next != nullptr;
+        const StepReport part = s_.report(plan, rate);
+        if (state.fresh && !more)
+          report = part;
+        else
+          add(report, part, state.share);
+        report.loss_scale = part.loss_scale;
       }
-      s_.run(plan, batch->inputs, rate, ahead);
-      announced = next != nullptr;
+      report.step = s_.step;
       in_step_ = false;
-      StepReport report = s_.report(plan, rate);
       const auto now = Clock::now();
-      report.epoch = batch->epoch + 1;
+      report.epoch = epoch + 1;
       report.steps = total;
       report.seconds = seconds(now - before);
       trained_ += now - before;
       before = now;
       if (!std::isfinite(report.loss)) diverged(report);
       count(report, first);
-      at_.epoch = batch->epoch;
-      at_.batch = batch->index + 1;
+      at_.epoch = epoch;
+      at_.batch = index + 1;
       log_.step(report);
       events_.step(report);
       if (o_.check_nan) check_weights(rate);
@@ -254,8 +313,10 @@ class Fit {
   void finish_epoch() {
     EpochReport& report = at_.history.back();
     if (o_.validation && !stopped_) {
+      const bool averages = o_.averaging.any() && model_.swap_averages();
       const Evaluation e = model_.evaluate(
           *o_.validation, {.batch = o_.eval_batch, .preprocess = o_.preprocess, .on_batch = o_.callbacks.on_validation, .stop = o_.callbacks.stop});
+      if (averages) model_.swap_averages();
       report.val_loss = e.loss;
       report.val_accuracy = e.accuracy;
       stopped_ = e.stopped;
@@ -281,6 +342,9 @@ class Fit {
     const EpochReport& report = at_.history.back();
     const double score = std::isfinite(report.val_accuracy) ? report.val_accuracy : -(std::isfinite(report.val_loss) ? report.val_loss : report.loss);
     if (!(score <= at_.best) && checkpoints_.keep_best(at_)) at_.best = score;
+    const bool measured = std::isfinite(report.val_loss);
+    follow_measure(o_.schedule, base_rate(), measured ? report.val_loss : report.loss, at_.plateau);
+    if (o_.early_stopping.patience > 0 && at_.early.add(-score, o_.early_stopping.min_delta, false, o_.early_stopping.patience - 1)) stopped_early_ = true;
   }
 
   // A Relu turns what is not a number into zero: then weights may be lost although the loss is finite.
@@ -326,15 +390,18 @@ class Fit {
     }
     Feed feed(data_, s_.targets, o_.preprocess, s_.options.seed);  // the run's own is in use by its loader
     Loader loader(feed, {.order = order_, .augment = true, .epoch = at_.epoch, .batch = at_.batch, .epochs = 0});
-    const double per_epoch = static_cast<double>(order_.batches());
-    for (s_.step = at_.step + 1;; ++s_.step) {
+    for (s_.step = at_.step + 1;;) {
       if (o_.callbacks.stop && o_.callbacks.stop()) return {s_.step, ""};
       const LoadedBatch* const batch = loader.next();
       const std::size_t plan = s_.plan_for(PlanMode::training, batch->size);
-      StepMaterial step{.weights = s_.session->parameters(), .inputs = {}, .batch = batch->size, .state = s_.step_state(0)};
-      const double rate = tandem::learning_rate(o_.schedule, o_.learning_rate, s_.step - 1, total_steps(), per_epoch);
-      s_.run(plan, batch->inputs, rate);
-      if (s_.step < failed && std::isfinite(s_.report(plan, rate).loss) && lost_parameter(*s_.session).empty()) continue;
+      const double rate = rate_of(s_.step - 1);
+      StepMaterial step{.weights = s_.session->parameters(), .inputs = {}, .batch = batch->size, .state = state_of(*batch, s_.step - 1, rate)};
+      s_.run(plan, batch->inputs, step.state);
+      const bool hold = step.state.hold;
+      if ((s_.step < failed || hold) && std::isfinite(s_.report(plan, rate).loss) && (hold || lost_parameter(*s_.session).empty())) {
+        s_.step += !hold;
+        continue;
+      }
       for (std::size_t t = 0; t < s_.targets.size(); ++t) step.inputs.emplace_back(s_.targets[t].name, batch->inputs[t]);
       std::string cause = find_not_finite(s_.source(s_.options), s_.labels, s_.options.plan, s_.backends, step);
       if (const std::string lost = lost_parameter(*s_.session); cause.empty() && !lost.empty())
@@ -364,7 +431,7 @@ class Fit {
   double timed_samples_ = 0, timed_seconds_ = 0;
   Clock::duration trained_{};  // time of all steps so far
   Clock::time_point kept_at_ = Clock::now();  // the last checkpoint
-  bool begun_ = false, stopped_ = false, in_step_ = false;
+  bool begun_ = false, stopped_ = false, stopped_early_ = false, in_step_ = false;
   std::int64_t started_ = 0;  // step that the run went on from
 };
 
@@ -373,8 +440,13 @@ class Fit {
 void Model::check(const FitOptions& o) {
   if (o.check_replicas < 0) fail(ExitCode::usage, "comparing replicas every ", o.check_replicas, " steps, expected 0 or more");
   if (o.epochs == 0 && o.steps == 0) fail(ExitCode::usage, "training without end: give epochs or steps");
-  if (!(o.learning_rate >= 0 && std::isfinite(o.learning_rate)))
-    fail(ExitCode::usage, "learning rate ", o.learning_rate, ", expected a finite number of at least 0");
+  if (o.learning_rate && !(*o.learning_rate >= 0 && std::isfinite(*o.learning_rate)))
+    fail(ExitCode::usage, "learning rate ", *o.learning_rate, ", expected a finite number of at least 0");
+  if (o.accumulate < 1) fail(ExitCode::usage, "option accumulate: ", o.accumulate, " batches a step, expected 1 or more");
+  if (!(o.averaging.ema >= 0 && o.averaging.ema < 1)) fail(ExitCode::usage, "option ema: a decay of ", o.averaging.ema, ", expected at least 0 and below 1, such as 0.999");
+  if (o.averaging.ema > 0 && o.averaging.swa) fail(ExitCode::usage, "option ema and option swa: one average is kept, give one of them");
+  if (!(o.averaging.from >= 0)) fail(ExitCode::usage, "option average_from: ", o.averaging.from, " epochs, expected 0 or more");
+  if (o.early_stopping.patience < 0 || !(o.early_stopping.min_delta >= 0)) fail(ExitCode::usage, "option early_stopping: patience and min_delta may not be negative");
 }
 
 History Model::fit(const Dataset& data, const FitOptions& options) {

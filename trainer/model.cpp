@@ -6,6 +6,7 @@
 
 #include "graph/pattern.h"
 #include "planner/check_options.h"
+#include "planner/passes/optimizer.h"
 #include "planner/plan/plan_file.h"
 #include "trainer/initialize.h"
 #include "trainer/index_range.h"
@@ -174,6 +175,12 @@ void Model::State::prepare_runner(std::size_t index) {
 }
 
 void Model::State::run(std::size_t plan, std::span<std::byte* const> inputs, double rate, const BatchAhead& ahead, std::int64_t first) {
+  StepState state = step_state(rate);
+  state.first = first;
+  run(plan, inputs, state, ahead);
+}
+
+void Model::State::run(std::size_t plan, std::span<std::byte* const> inputs, const StepState& state, const BatchAhead& ahead) {
   Runner& r = runners[plan];
   const auto list = [](const Runner& runner, std::span<std::byte* const> from, std::vector<const std::byte*>& to) {
     for (std::size_t i = 0; i < to.size(); ++i)
@@ -186,14 +193,12 @@ void Model::State::run(std::size_t plan, std::span<std::byte* const> inputs, dou
     list(follows, ahead.inputs, follows.ahead);
     next.inputs = follows.ahead;
   }
-  StepState state = step_state(rate);
-  state.first = first;
   session->run(plan, r.inputs, r.outputs, state, next);
 }
 
 StepState Model::State::step_state(double rate) const {
   const OptimizerOptions& o = options.plan.optimizer;
-  return {.learning_rate = rate, .step = step, .beta1 = o.beta1, .beta2 = o.beta2, .seed = options.seed};
+  return {.learning_rate = rate, .step = step, .beta1 = o.beta1, .beta2 = o.beta2, .seed = options.seed, .kind = update_rule(o).kind};
 }
 
 StepReport Model::State::report(std::size_t index, double rate) const {

@@ -12,6 +12,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -68,10 +69,34 @@ struct Callbacks {
   std::function<bool()> stop;
 };
 
+// Averages of the weights beside the weights; the model is compiled with OptimizerOptions::average. Epochs are measured with them.
+struct Averaging {
+  double ema = 0;      // decay of a moving average, moved after every step: 0 none
+  bool swa = false;    // the mean of the weights at the ends of epochs
+  double from = 0;     // epochs before it begins; until then the averages are the weights
+  bool any() const { return ema > 0 || swa; }
+};
+// Ends a run where the measure that the best checkpoint is chosen by has not been better by more than `min_delta` for so many epochs.
+struct EarlyStopping {
+  std::int64_t patience = 0;  // 0: never
+  double min_delta = 0;
+};
+// How the loss goes while the learning rate grows from step to step.
+struct RateTestOptions {
+  double least = 1e-7, most = 10;  // rates
+  std::int64_t steps = 100;
+  double smoothing = 0.9;          // of the loss: what of it is carried on
+  double ends_at = 4;              // times the least smoothed loss: the rest is not tried
+};
+struct RateTest {
+  std::vector<double> rates, losses, smoothed;
+  double suggestion = not_measured;  // the rate at which the smoothed loss falls fastest; not finite: it never does
+};
+
 struct FitOptions {
   std::int64_t epochs = 1;  // 0: as many as `steps` take
   std::int64_t steps = 0;   // at most; 0: no limit
-  double learning_rate = 0.01;
+  std::optional<double> learning_rate;  // absent: the optimizer's default
   Schedule schedule;
   Preprocess preprocess;
   bool shuffle = true;
@@ -92,12 +117,19 @@ struct FitOptions {
   bool histograms = false;            // in these, of all weights after every epoch
   bool check_nan = false;             // look at all weights after every step; seek the cause of what is not finite however far back it lies
   Callbacks callbacks;
+
+  // Batches that make one step, as one batch of all their samples would (not BatchNormalization, which sees each by itself). The
+  // last step of an epoch may have fewer. Above 1 the model is compiled with OptimizerOptions::accumulate.
+  std::int64_t accumulate = 1;
+  Averaging averaging;
+  EarlyStopping early_stopping;
 };
 struct History {
   std::vector<EpochReport> epochs;
   std::int64_t steps = 0;
   double samples_per_second = 0;  // of this process's training, without its first step
   bool stopped = false;           // by Callbacks::stop
+  bool stopped_early = false;     // by EarlyStopping
   std::int64_t kept = 0;          // step of the last checkpoint: this run's, or the one it went on from
   std::int64_t checkpoints = 0, failed = 0;  // of this run that were written, that could not be
   std::string failure;            // of the last that could not
@@ -155,12 +187,17 @@ class Model {
 
   // compile and fit throw Stopped where CompileOptions::stop ended the planning.
   History fit(const Dataset& data, const FitOptions& options);
+  // Trains for a while with growing rates, then puts everything back: weights, states and step number are those before.
+  RateTest test_rates(const Dataset& data, const FitOptions& options, const RateTestOptions& test = {});
   Evaluation evaluate(const Dataset& data, const EvaluateOptions& options = {});
   std::vector<NamedTensor> predict(const Dataset& data, const EvaluateOptions& options = {});  // one tensor an output; stopped: none
 
   // One batch, values as the model takes them: inputs in the model's order, then the loss's labels.
   StepReport train_on_batch(std::span<const Tensor> inputs, double learning_rate);
   std::vector<Tensor> predict_on_batch(std::span<const Tensor> inputs);
+
+  // Exchanges the weights with their averages: what is evaluated or saved then are these. False where none are kept.
+  bool swap_averages();
 
   std::vector<NamedTensor> parameters() const;
   void set_parameters(std::span<const NamedTensor> values);  // of several ranks, rank 0's

@@ -54,7 +54,9 @@ struct Model::State {
   // One step of plan `plan`; inputs[i] belongs to targets[i]. `first`: as StepState::first.
   void run(std::size_t plan, std::span<std::byte* const> inputs, double rate, const BatchAhead& ahead = {}, std::int64_t first = 0);
   std::vector<std::string> class_names() const;  // as the last training's data had them, or the file says
+  void run(std::size_t plan, std::span<std::byte* const> inputs, const StepState& state, const BatchAhead& ahead = {});
   StepState step_state(double rate) const;
+  void start_averages();  // those that the updates keep become the weights
   StepReport report(std::size_t plan, double rate) const;  // of the training step just run
 };
 

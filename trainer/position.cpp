@@ -4,11 +4,25 @@
 
 namespace tandem {
 
+namespace {
+
+Json json_of(const Waiting& w) {
+  return Json::Object{{"best", w.best}, {"any", w.any}, {"bad", w.bad}, {"cooldown", w.cooldown}, {"factor", w.factor}};
+}
+Waiting waiting_of(const Json* state) {  // absent in checkpoints of earlier versions
+  if (!state) return {};
+  return {.best = state->at("best").number(), .any = state->at("any").boolean(), .bad = state->at("bad").integer(), .cooldown = state->at("cooldown").integer(),
+          .factor = state->at("factor").number()};
+}
+
+}  // namespace
+
 Json::Object json_of(const Position& at) {
   Json::Array history;
   for (const EpochReport& e : at.history) history.push_back(json_of(e));
   return {{"epoch", at.epoch},     {"batch", at.batch},     {"step", at.step}, {"loss", at.loss},          {"correct", at.correct},
-          {"samples", at.samples}, {"seconds", at.seconds}, {"best", at.best}, {"trace", at.trace.json()}, {"rates", at.rates.json()}, {"history", std::move(history)}};
+          {"samples", at.samples}, {"seconds", at.seconds}, {"best", at.best}, {"plateau", json_of(at.plateau)}, {"early", json_of(at.early)}, {"averaged", at.averaged},
+          {"trace", at.trace.json()}, {"rates", at.rates.json()}, {"history", std::move(history)}};
 }
 
 Position position_of(const Json& state, std::int64_t batches) {
@@ -27,6 +41,9 @@ Position position_of(const Json& state, std::int64_t batches) {
               .samples = whole("samples", most),
               .seconds = real("seconds"),
               .best = real("best"),
+              .plateau = waiting_of(state.find("plateau")),
+              .early = waiting_of(state.find("early")),
+              .averaged = state.find("averaged") ? whole("averaged", most) : 0,
               .trace = LossTrace::from(state.at("trace")),
               .rates = state.find("rates") ? LossTrace::from(state.at("rates")) : LossTrace(),
               .history = {}};

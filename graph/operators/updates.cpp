@@ -1,15 +1,18 @@
 // The optimizers' updates, in place on parameters; see docs/internal-operators.md for the formulas. Inputs after the
-// scalars repeat once a tensor: weight, gradient, state..., copy; outputs: weight, state..., copy. Copies, the weights in
-// 16 bits, are there where the attribute `copies` says so.
+// scalars repeat once a tensor: weight, gradient, state..., copy; outputs: weight, state..., copy. Which states there are
+// graph/updates.h says. Copies, the weights in 16 bits, are there where the attribute `copies` says so.
 #include "graph/operators/rules.h"
 #include "graph/step_scalars.h"
+#include "graph/updates.h"
 
 namespace tandem::operator_rows {
 namespace {
 
-void infer_update(InferContext& c, int states) {
+template <UpdateKind kind>
+void infer_update(InferContext& c) {
   const std::int64_t tensors = c.attributes().integer("tensors");
-  states += c.attributes().integer("copies", 0) != 0 ? 1 : 0;  // handled as they are
+  const UpdateNumbers numbers = update_numbers(kind, c.attributes());
+  const int states = numbers.states + (numbers.copies ? 1 : 0);  // a copy is handled as they are
   const int ins = 2 + states, outs = 1 + states;
   expect_shape(c, 0, Shape{StepScalars::count});
   if (tensors < 1 || c.inputs() != 1 + tensors * ins || c.outputs() != tensors * outs)
@@ -22,8 +25,6 @@ void infer_update(InferContext& c, int states) {
   }
 }
 
-bool has_momentum(const InferContext& c) { return c.attributes().real("momentum", 0) != 0; }
-
 // Work per weight: about one multiply-add a state and three more.
 double update_flops(const Graph& graph, const Node& n) {
   double total = 0;
@@ -31,32 +32,44 @@ double update_flops(const Graph& graph, const Node& n) {
   return total;
 }
 
-}  // namespace
-
-Operator sgd_update() {
-  return {.name = "SgdUpdate",
+template <UpdateKind kind>
+Operator update() {
+  return {.name = update_rows()[static_cast<std::size_t>(kind)].op,
           .domain = "tandem",
           .since = {1},
           .inputs = {3, Arity::any},
           .outputs = {1, Arity::any},
-          .infer = [](InferContext& c) { infer_update(c, has_momentum(c) ? 1 : 0); }, .place = place_update,
+          .infer = infer_update<kind>,
+          .place = place_update,
           .flops = update_flops,
-          .in_place = {1, 3}};
+          .in_place = {1, 3, 4, 5}};  // all but the gradient
 }
 
-Operator adam_update() {
-  return {.name = "AdamUpdate", .domain = "tandem", .since = {1}, .inputs = {5, Arity::any}, .outputs = {3, Arity::any}, .infer = [](InferContext& c) { infer_update(c, 2); }, .place = place_update, .flops = update_flops, .in_place = {1, 3, 4}};
-}
+}  // namespace
 
-Operator rmsprop_update() {
-  return {.name = "RmspropUpdate",
-          .domain = "tandem",
-          .since = {1},
-          .inputs = {4, Arity::any},
-          .outputs = {2, Arity::any},
-          .infer = [](InferContext& c) { infer_update(c, has_momentum(c) ? 2 : 1); }, .place = place_update,
-          .flops = update_flops,
-          .in_place = {1, 3, 4}};
+Operator adadelta_update() { return update<UpdateKind::adadelta>(); }
+Operator adagrad_update() { return update<UpdateKind::adagrad>(); }
+Operator adam_update() { return update<UpdateKind::adam>(); }
+Operator adamax_update() { return update<UpdateKind::adamax>(); }
+Operator lamb_update() { return update<UpdateKind::lamb>(); }
+Operator lars_update() { return update<UpdateKind::lars>(); }
+Operator lion_update() { return update<UpdateKind::lion>(); }
+Operator nadam_update() { return update<UpdateKind::nadam>(); }
+Operator radam_update() { return update<UpdateKind::radam>(); }
+Operator rmsprop_update() { return update<UpdateKind::rmsprop>(); }
+Operator sgd_update() { return update<UpdateKind::sgd>(); }
+
+// The scalars of a step whose gradients are multiplied by `clip`: min(1, limit / (norm + 1e-6)), as PyTorch's clip_grad_norm_, where
+// norm² is the sum over all gradients. With `accumulate` gradients and the sums of those of the step's batches before alternate.
+Operator clip_scalars() {
+  return {.name = "ClipScalars", .domain = "tandem", .since = {1}, .inputs = {2, Arity::any}, .infer = [](InferContext& c) {
+            expect_shape(c, 0, Shape{StepScalars::count});
+            c.set_output(0, c.input(0));
+          }, .flops = [](const Graph& graph, const Node& n) {
+            double elements = 0;
+            for (const ValueId in : n.inputs) elements += 2 * static_cast<double>(graph[in].type.shape.elements());
+            return elements;
+          }};
 }
 
 }  // namespace tandem::operator_rows

@@ -1,6 +1,7 @@
 // The optimizer's nodes, last of all: they take the gradients, which are no outputs any more.
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "graph/step_scalars.h"
 #include "planner/passes/graph_copy.h"
@@ -17,6 +18,7 @@ constexpr std::size_t largest_group = 64;
 
 struct Update {
   ValueId parameter, gradient, copy;  // copy: in 16 bits; absent where there is none
+  std::vector<ValueId> states;
 };
 
 // In the order in which gradients become ready, so that an update can follow its gradient.
@@ -32,64 +34,106 @@ std::vector<Update> take_gradients(Graph& graph) {
   for (const GraphOutput& out : graph.outputs) {
     if (out.role != ValueRole::gradient) continue;
     const auto copy = copies.find(out.of);
-    list.push_back({parameters.at(out.of), out, copy == copies.end() ? ValueId{} : copy->second});
+    list.push_back({parameters.at(out.of), out, copy == copies.end() ? ValueId{} : copy->second, {}});
   }
   std::erase_if(graph.outputs, [](const GraphOutput& out) { return out.role == ValueRole::gradient; });
   std::stable_sort(list.begin(), list.end(), [&](const Update& a, const Update& b) { return graph[a.gradient].producer < graph[b.gradient].producer; });
   return list;
 }
 
-void emit(Graph& graph, const UpdateRule& rule, ValueId scalars, std::span<const Update> group) {
+// States lie as their parameters do.
+void add_states(Graph& graph, const UpdateRule& rule, Update& update) {
+  const Value parameter = graph[update.parameter];
+  for (const std::string& state : rule.states) {
+    Value v{.name = concat(state, '/', parameter.name), .type = parameter.type, .kind = ValueKind::parameter, .role = ValueRole::optimizer_state, .of = parameter.name};
+    v.source = parameter.source;
+    v.template_shape = parameter.template_shape;
+    v.placement = parameter.placement;
+    update.states.push_back(graph.add_value(std::move(v)));
+  }
+}
+
+// The sum of a step's gradients so far, absent where each batch is a step.
+ValueId sum_of(const Graph& graph, const Update& update) {
+  for (const ValueId state : update.states)
+    if (graph[state].name.starts_with(concat(gradient_sum_state, '/'))) return state;
+  return {};
+}
+
+void emit(Graph& graph, const UpdateRule& rule, Attributes attributes, ValueId scalars, std::span<const Update> group) {
   std::vector<ValueId> inputs{scalars};
   const bool copied = group[0].copy.present();
   for (const Update& u : group) {
-    const Value parameter = graph[u.parameter];
     inputs.push_back(u.parameter);
     inputs.push_back(u.gradient);
-    for (const std::string& state : rule.states) {
-      Value v{.name = concat(state, '/', parameter.name), .type = parameter.type, .kind = ValueKind::parameter, .role = ValueRole::optimizer_state, .of = parameter.name};
-      v.source = parameter.source;
-      v.template_shape = parameter.template_shape;
-      v.placement = parameter.placement;
-      inputs.push_back(graph.add_value(std::move(v)));
-    }
+    inputs.insert(inputs.end(), u.states.begin(), u.states.end());
     if (copied) inputs.push_back(u.copy);
   }
-  Attributes attributes = rule.attributes;
   attributes.set("tensors", static_cast<std::int64_t>(group.size()));
   if (copied) attributes.set("copies", std::int64_t{1});
   const int outputs = static_cast<int>(group.size() * (1 + rule.states.size() + copied));
   graph.add_node(internal_operator(rule.op), concat("update/", graph[group[0].parameter].name), std::move(attributes), std::move(inputs), outputs);
 }
 
+bool is_split(const Placement& placement) {
+  return std::any_of(placement.parts.begin(), placement.parts.end(), [](const Part& p) { return p.is_split(); });
+}
+
+// Norms are those of whole parameters.
+void check_whole(const Graph& graph, const UpdateRule& rule, const OptimizerOptions& o, const Update& update) {
+  const char* const what = o.clip_norm > 0                 ? "option clip_norm"
+                           : o.clip_parameter_norm > 0     ? "option clip_parameter_norm"
+                           : rule.kind == UpdateKind::lamb ? "optimizer lamb"
+                           : rule.kind == UpdateKind::lars ? "optimizer lars"
+                                                           : nullptr;
+  if (what && is_split(graph[update.parameter].placement))
+    fail(ExitCode::usage, what, " needs the norm of '", graph[update.parameter].name, "', of which each device has a part");
+}
+
 }  // namespace
 
-Graph append_updates(Graph graph, const CompileOptions& o) {
-  const std::vector<Update> updates = take_gradients(graph);
+Graph append_updates(Graph graph, const CompileOptions& o, std::vector<std::string>* notes) {
+  const UpdateRule rule = update_rule(o.optimizer);
+  std::vector<std::string> lines;
+  check_groups(graph, o.optimizer, lines);
+  if (notes) notes->insert(notes->end(), lines.begin(), lines.end());
+  std::vector<Update> updates = take_gradients(graph);
+  for (Update& u : updates) {
+    check_whole(graph, rule, o.optimizer, u);
+    add_states(graph, rule, u);
+  }
   ValueId scalars = GraphBuilder(graph, "update", {}).input("tandem.scalars", {DType::float32, Shape{StepScalars::count}}, ValueRole::step_state);
+  std::vector<ValueId> gradients;  // with their sums behind them
+  for (const Update& u : updates) {
+    gradients.push_back(u.gradient);
+    if (const ValueId sum = sum_of(graph, u); sum.present()) gradients.push_back(sum);
+  }
   if (loss_scaling_of(o)) {
-    std::vector<ValueId> gradients;
-    for (const Update& u : updates) gradients.push_back(u.gradient);
-    scalars = scaled_scalars(graph, o, scalars, std::move(gradients));
+    scalars = scaled_scalars(graph, o, scalars, gradients);
     // A step that does not count leaves the running statistics, too.
     for (Node& node : graph.nodes)
       if (node.op->name == "RunningStatistics") node.inputs.push_back(scalars);
   }
-  const UpdateRule rule = update_rule(o.optimizer);
-  std::map<std::pair<bool, std::string>, std::vector<Update>> small;  // with and without a copy, by where they are
+  if (o.optimizer.clip_norm > 0) {
+    gradients.insert(gradients.begin(), scalars);
+    scalars = GraphBuilder(graph, "clip", {}).emit("ClipScalars", gradients, {{"clip_norm", static_cast<float>(o.optimizer.clip_norm)}, {"accumulate", std::int64_t{o.optimizer.accumulate}}});
+  }
+  // Small ones together, by what their group makes of the rule, with and without a copy, by where they are.
+  std::map<std::tuple<bool, std::string, std::string>, std::vector<Update>> small;
   for (const Update& u : updates) {
+    const Attributes attributes = attributes_for(graph[u.parameter], rule, o.optimizer);
     if (graph[u.parameter].type.shape.elements() > small_parameter) {
-      emit(graph, rule, scalars, std::span(&u, 1));
+      emit(graph, rule, attributes, scalars, std::span(&u, 1));
       continue;
     }
-    std::vector<Update>& group = small[{!u.copy.present(), to_string(graph[u.parameter].placement, graph.groups)}];
+    std::vector<Update>& group = small[{!u.copy.present(), to_string(graph[u.parameter].placement, graph.groups), to_string(attributes)}];
     group.push_back(u);
     if (group.size() < largest_group) continue;
-    emit(graph, rule, scalars, group);
+    emit(graph, rule, attributes, scalars, group);
     group.clear();
   }
   for (const auto& [where, group] : small)
-    if (!group.empty()) emit(graph, rule, scalars, group);
+    if (!group.empty()) emit(graph, rule, attributes_for(graph[group[0].parameter], rule, o.optimizer), scalars, group);
   put_updates_last(graph);
   return graph;
 }

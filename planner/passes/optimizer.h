@@ -1,5 +1,7 @@
 // What an optimizer's options mean for the training graph.
 #pragma once
+#include "graph/graph.h"
+#include "graph/updates.h"
 #include "planner/options.h"
 
 namespace tandem {
@@ -7,10 +9,19 @@ namespace tandem {
 // One update node per group of parameters: inputs scalars, then (w, g, states...) for each; see docs/internal-operators.md.
 struct UpdateRule {
   std::string op;
+  UpdateKind kind = UpdateKind::sgd;
   Attributes attributes;
   std::vector<std::string> states;  // names of the state tensors kept for each parameter: state "momentum/WEIGHT"
 };
-UpdateRule update_rule(const OptimizerOptions& options);
+UpdateRule update_rule(const OptimizerOptions& options);  // fails (usage)
 std::string to_string(const OptimizerOptions& options);  // "sgd momentum=0.9"
+
+// States that are no formula's: the sum of a step's gradients so far, and the average of the parameter.
+inline constexpr std::string_view gradient_sum_state = "gradient_sum", average_state = "average";
+
+// What a parameter's group makes of the rule's attributes.
+Attributes attributes_for(const Value& parameter, const UpdateRule& rule, const OptimizerOptions& options);
+// Fails (usage) where a group's pattern names no parameter that is trained. Adds what the groups come to, for the user.
+void check_groups(const Graph& graph, const OptimizerOptions& options, std::vector<std::string>& lines);
 
 }  // namespace tandem

@@ -122,8 +122,9 @@ Graph cut(const Graph& whole, int device);
 bool same_program(const Graph& whole, int a, int b);  // of these two devices
 std::vector<int> outputs_on(const Graph& whole, int device);  // those of the graph that the device gives
 
-// The optimizer's update of each parameter whose gradient is an output; the gradients are none any more.
-Graph append_updates(Graph graph, const CompileOptions& options);
+// The optimizer's update of each parameter whose gradient is an output; the gradients are none any more. `notes`: what groups of
+// parameters come to, for the user. Fails (usage) where a group names nothing.
+Graph append_updates(Graph graph, const CompileOptions& options, std::vector<std::string>* notes = nullptr);
 
 // Gathers sums over the same devices.
 Graph bucket_sums(Graph graph, const CompileOptions& options);

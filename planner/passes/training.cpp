@@ -50,7 +50,7 @@ constexpr Pass passes[] = {
     {"place", [](Graph g, PassContext& c) { return place(std::move(g), *c.placement, c.warnings); }, with_gradients, +Property::whole, 0,
      [](const PassContext& c) { return c.placed(); }},
     {"narrow_updates", [](Graph g, PassContext& c) { return narrow_updates(std::move(g), c.options.optimizer, c.fuses); }, with_gradients},
-    {"append_updates", [](Graph g, PassContext& c) { return append_updates(std::move(g), c.options); }, with_gradients, +Property::updated, +Property::gradients},
+    {"append_updates", [](Graph g, PassContext& c) { return append_updates(std::move(g), c.options, &c.warnings); }, with_gradients, +Property::updated, +Property::gradients},
     {"fuse_elementwise", [](Graph g, PassContext&) { return fuse_elementwise(g); }, +Property::updated},
     {"bucket_sums", [](Graph g, PassContext& c) { return bucket_sums(std::move(g), c.options); }, Property::updated | Property::whole, 0, 0,
      [](const PassContext& c) { return c.placed(); }},

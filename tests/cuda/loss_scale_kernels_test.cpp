@@ -35,26 +35,26 @@ TEST(LossScaleKernels, AllFiniteSeesEveryElement) {
 }
 
 TEST(LossScaleKernels, StateFollowsAsOnTheCpu) {
-  const Held scalars = floats({8}, {0.5F, 7, 0, 0, 1, 0, 0, 0});
+  const Held scalars = floats({16}, {0.5F, 7, 0, 0, 1, 0, 0, 0, 1, 0, 1, 1, 0, 0, 0, 0});
   for (const float good : {0.0F, 2.0F})
     for (const float finite : {0.0F, 1.0F}) {
       const Held state = floats({3}, {-2, good, 3}), flag = floats({}, {finite});
       const Attributes attributes{{"start", 65536.0F}, {"interval", std::int64_t{3}}, {"beta1", 0.5F}, {"beta2", 0.75F}};
       for (const auto& [op, y, inputs] : {std::tuple<std::string, Shape, std::vector<Held>>{"LossScale", {}, {state}},
-                                          {"LossScaleUpdate", {3}, {state, flag}},
-                                          {"ScaledScalars", {8}, {scalars, state, flag}}})
+                                          {"LossScaleUpdate", {3}, {state, flag, scalars}},
+                                          {"ScaledScalars", {16}, {scalars, state, flag}}})
         EXPECT_EQ(result(describe_emulated, op, attributes, y, inputs), result(describe_native_cpu, op, attributes, y, inputs)) << op;
     }
 }
 
 TEST(LossScaleKernels, SkippedStepsChangeNothing) {
   const Held w = floats({3}, {1, 2, 3}), g = floats({3}, {4, 5, std::numeric_limits<float>::infinity()}), m = floats({3}, {6, 7, 8});
-  const Held skip = floats({8}, {0.5F, 1, 1, 1, 1024, 1, 0, 0});
+  const Held skip = floats({16}, {0.5F, 1, 1, 1, 1024, 1, 0, 0, 1, 0, 1, 1, 0, 0, 0, 0});
   const std::vector<Held> now = run(describe_emulated, {"SgdUpdate", {{"tensors", std::int64_t{1}}, {"momentum", 0.5F}}, {{DType::float32, Shape{3}, {}}, {DType::float32, Shape{3}, {}}}}, {skip, w, g, m});
   EXPECT_EQ(values_of(now[0]), values_of(w));
   EXPECT_EQ(values_of(now[1]), values_of(m));
   EXPECT_EQ(result(describe_emulated, "RunningStatistics", {{"momentum", 0.5F}}, {3}, {w, g, skip}), values_of(w));
-  const Held take = floats({8}, {0.5F, 1, 1, 1, 2, 0, 0, 0});
+  const Held take = floats({16}, {0.5F, 1, 1, 1, 2, 0, 0, 0, 1, 0, 1, 1, 0, 0, 0, 0});
   EXPECT_EQ(result(describe_emulated, "SgdUpdate", {{"tensors", std::int64_t{1}}, {"momentum", 0.0F}}, {3}, {take, w, m}), (std::vector<double>{-0.5, 0.25, 1}));
 }
 

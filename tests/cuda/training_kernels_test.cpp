@@ -167,6 +167,21 @@ const UpdateCase updates[] = {
     {"adamw", "AdamUpdate", {{"beta1", 0.875F}, {"beta2", 0.9375F}, {"epsilon", 0.0078125F}, {"weight_decay", 0.125F}, {"decoupled", std::int64_t{1}}}, 2},
     {"rmsprop", "RmspropUpdate", {{"rho", 0.875F}, {"epsilon", 0.0078125F}}, 1},
     {"rmsprop_with_momentum", "RmspropUpdate", {{"rho", 0.875F}, {"epsilon", 0.0078125F}, {"momentum", 0.5F}}, 2},
+    {"sgd_with_dampening", "SgdUpdate", {{"momentum", 0.875F}, {"dampening", 0.25F}, {"rate", 0.5F}, {"clip_value", 0.5F}}, 1},
+    {"rmsprop_centered", "RmspropUpdate", {{"rho", 0.875F}, {"epsilon", 2.0F}, {"momentum", 0.5F}, {"centered", std::int64_t{1}}}, 3},
+    {"amsgrad", "AdamUpdate", {{"beta1", 0.875F}, {"beta2", 0.9375F}, {"epsilon", 0.0078125F}, {"amsgrad", std::int64_t{1}}}, 3},
+    {"nadam", "NadamUpdate", {{"beta1", 0.875F}, {"beta2", 0.9375F}, {"epsilon", 0.0078125F}, {"weight_decay", 0.125F}, {"decoupled", std::int64_t{1}}}, 2},
+    {"radam", "RadamUpdate", {{"beta1", 0.875F}, {"beta2", 0.9375F}, {"epsilon", 0.0078125F}, {"weight_decay", 0.125F}}, 2},
+    {"adagrad", "AdagradUpdate", {{"epsilon", 0.0078125F}, {"rate_decay", 0.5F}}, 1},
+    {"adadelta", "AdadeltaUpdate", {{"rho", 0.875F}, {"epsilon", 0.0078125F}}, 2},
+    {"adamax", "AdamaxUpdate", {{"beta1", 0.875F}, {"beta2", 0.9375F}, {"epsilon", 0.0078125F}}, 2},
+    {"lion", "LionUpdate", {{"beta1", 0.875F}, {"beta2", 0.9375F}, {"weight_decay", 0.125F}}, 1},
+    {"lamb", "LambUpdate", {{"beta1", 0.875F}, {"beta2", 0.9375F}, {"epsilon", 0.0078125F}, {"weight_decay", 0.125F}}, 2},
+    {"lars", "LarsUpdate", {{"momentum", 0.5F}, {"trust", 0.25F}, {"weight_decay", 0.125F}}, 1},
+    {"clipped_lamb", "LambUpdate", {{"beta1", 0.875F}, {"beta2", 0.9375F}, {"epsilon", 0.0078125F}, {"clip_norm", 1.0F}}, 2},
+    {"clipped", "SgdUpdate", {{"momentum", 0.5F}, {"clip_norm", 0.5F}}, 1},
+    {"accumulating_with_average", "AdamUpdate", {{"beta1", 0.875F}, {"beta2", 0.9375F}, {"epsilon", 0.0078125F}, {"accumulate", std::int64_t{1}}, {"average", std::int64_t{1}}}, 4},
+    {"accumulating_and_clipped", "LarsUpdate", {{"momentum", 0.5F}, {"trust", 0.25F}, {"accumulate", std::int64_t{1}}, {"clip_norm", 1.0F}}, 2},
 };
 class Updates : public testing::TestWithParam<UpdateCase> {};
 
@@ -176,7 +191,7 @@ TEST_P(Updates, AgreeWithTheCpu) {
   std::mt19937 random(5);
   Attributes a = c.attributes;
   a.set("tensors", std::int64_t{tensors});
-  std::vector<Tensor> given{Tensor::of<float>({8}, {0.0625F, 3, 0.5F, 0.25F, 1, 0, 0, 0})};
+  std::vector<Tensor> given{Tensor::of<float>({16}, {0.0625F, 3, 0.5F, 0.25F, 1, 0, 1.5F, 0.75F, 0.5F, 0, 0.25F, 0, 0, 0.125F, 0, 0})};
   std::vector<Shape> shapes;
   for (int t = 0; t < tensors; ++t) {
     shapes.push_back({between(random, 1, 60), t == 7 ? 90 : 3});
@@ -202,7 +217,7 @@ TEST_P(Updates, ReadAndWrite16Bits) {
     for (const float skip : {0.0F, 1.0F}) {
       std::vector<std::vector<Held>> results;
       const std::vector<Shape> shapes{{40, 3}, {5000}};
-      std::vector<Held> given{hold(Tensor::of<float>({8}, {0.0625F, 3, 0.5F, 0.25F, 1, skip, 0, 0}), DType::float32)};
+      std::vector<Held> given{hold(Tensor::of<float>({16}, {0.0625F, 3, 0.5F, 0.25F, 1, skip, 1.5F, 0.75F, 0.5F, 0, 1, 1, 0, 0, 0, 0}), DType::float32)};
       for (const Shape& s : shapes)
         for (int k = 0; k < 2 + c.states; ++k) given.push_back(hold(random_tensor(random, s, k < 2 ? -2 : 0.5, 2), k == 1 ? narrow : DType::float32));
       const std::size_t in = static_cast<std::size_t>(c.states) + 2, out = in - 1;
@@ -240,6 +255,21 @@ TEST_P(Updates, ReadAndWrite16Bits) {
     }
 }
 INSTANTIATE_TEST_SUITE_P(Optimizers, Updates, testing::ValuesIn(updates), [](const auto& info) { return info.param.name; });
+
+// The norm of more tensors than a launch holds, some of more elements than a block, with and without sums of batches before.
+TEST(OtherKernels, ClipScalars) {
+  std::mt19937 random(9);
+  for (const bool accumulate : {false, true})
+    for (const float fresh : {0.0F, 1.0F}) {
+      std::vector<Held> inputs{hold(Tensor::of<float>({16}, {0.0625F, 3, 0.5F, 0.25F, 4, 0, 0, 0, 1, 0, 0.25F, fresh, 0, 0, 0, 0}), DType::float32)};
+      for (int t = 0; t < 30; ++t)
+        for (int k = 0; k < 1 + accumulate; ++k) inputs.push_back(hold(random_tensor(random, {t == 11 ? 9000 : 7 + t}), DType::float32));
+      const Job job{"ClipScalars", {{"clip_norm", 0.75F}, {"accumulate", std::int64_t{accumulate}}}, {wanted(DType::float32, {16})}};
+      const std::vector<double> ours = values_of(run(describe_emulated, job, inputs)[0]), cpu = values_of(run(describe_native_cpu, job, inputs)[0]);
+      EXPECT_LT(ours[8], 0.5);
+      for (std::size_t i = 0; i < ours.size(); ++i) EXPECT_NEAR(ours[i], cpu[i], 1e-6) << i;
+    }
+}
 
 TEST(OtherKernels, RunningStatistics) {
   std::mt19937 random(3);

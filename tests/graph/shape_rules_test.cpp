@@ -163,7 +163,7 @@ const Row rows[] = {
     {"one number", "NegativeLogLikelihoodLoss", {"f[2,3,4]", "i[2,4]", "f[3]"}, {}, {"f[]"}},
     {"one a label, and log probabilities", "SoftmaxCrossEntropyLoss", {"f[2,3]", "s[2]"}, {{"reduction", std::string("none")}}, {"f[2]", "f[2,3]"}},
     {"loss and gradient", "SoftmaxCrossEntropyTraining", {"f[4,10]", "i[4]"}, {{"scale", 0.25F}}, {"f[]", "f[4,10]"}},
-    {"two tensors with momentum", "SgdUpdate", {"f[8]", "f[2]", "f[2]", "f[2]", "f[3]", "f[3]", "f[3]"}, {{"tensors", I{2}}, {"momentum", 0.9F}}, {"f[2]", "f[2]", "f[3]", "f[3]"}},
+    {"two tensors with momentum", "SgdUpdate", {"f[16]", "f[2]", "f[2]", "f[2]", "f[3]", "f[3]", "f[3]"}, {{"tensors", I{2}}, {"momentum", 0.9F}}, {"f[2]", "f[2]", "f[3]", "f[3]"}},
     {"a fused program", "Elementwise", {"f[2,1]", "f[3]"},
      {{"ops", Strings{"Mul", "Relu"}}, {"args", Ints{0, 1, -1, 2, -1, -1}}, {"params", Floats{0, 0, 0, 0}}, {"results", Ints{2, 3}}}, {"f[2,3]", "f[2,3]"}},
 };
@@ -337,7 +337,7 @@ TEST(ShapeRules, SayWhatIsWrong) {
       {"GRU", {"f[7,2,5]", "f[1,9,5]", "f[1,9,3]", "-", "i[2]"}, {}, 1, "sequence_lens is int64[2], expected int32"},
       {"RNN", {"f[7,2,5]", "f[1,3,5]", "f[1,3,3]"}, {{"clip", -1.0F}}, 1, "clip is -1, expected a positive number"},
       {"RNN", {"f[7,2,5]", "f[1,3,5]", "f[1,3,3]"}, {{"layout", I{2}}}, 1, "layout is 2, expected 0 or 1"},
-      {"SgdUpdate", {"f[8]", "f[2]", "f[2]"}, {{"tensors", I{2}}}, 2, "expected 5 and 2"},
+      {"SgdUpdate", {"f[16]", "f[2]", "f[2]"}, {{"tensors", I{2}}}, 2, "expected 5 and 2"},
       {"QuantizeLinear", {"f[3,4]", "f[3]"}, {{"axis", I{1}}}, 1, "the scale is [3], expected one number, or 4 along axis 1 of [3,4]"},
       {"QuantizeLinear", {"f[3,4]", "f[]"}, {{"output_dtype", I{22}}}, 1, "4 bits and floats of 8 are not supported"},
       {"DequantizeLinear", {"s[3,5]", "f[3,2]"}, {{"axis", I{1}}, {"block_size", I{2}}}, 1, "expected [3,3] for blocks of 2 along axis 1"},

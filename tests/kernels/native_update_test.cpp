@@ -12,7 +12,7 @@ struct Row {
   void (*step)(double& w, double g, double& first, double& second);
 };
 
-constexpr double rate = 0.125, correction1 = 0.271, correction2 = 0.0199;  // of step 3, say
+constexpr double rate = 0.125, correction1 = 0.271, correction2 = 0.0199, factor1 = 0.75, factor2 = 1.25;  // of step 3, say
 
 const Row rows[] = {
     {"SgdUpdate", "plain", {}, 0, [](double& w, double g, double&, double&) { w -= rate * g; }},
@@ -53,9 +53,9 @@ const Operand tensors[] = {operand(DType::float32, {20, 7, 3, 3}, "ABcd16b16a"),
 
 // All tensors at once, each in its own layout, against the formula; `shared`: outputs in the inputs' memory.
 void check(const Row& row, DType dtype, int threads, bool shared) {
-  Case c{row.op, row.attributes, {plain(DType::float32, {8})}, {}, threads};
+  Case c{row.op, row.attributes, {plain(DType::float32, {16})}, {}, threads};
   c.attributes.set("tensors", static_cast<std::int64_t>(std::size(tensors)));
-  std::vector<Values> values = {{rate, 3, correction1, correction2, 1, 0, 0, 0}};
+  std::vector<Values> values = {{rate, 3, correction1, correction2, 1, 0, factor1, factor2, 1, 0, 1, 1, 0, 0, 0, 0}};
   for (Operand t : tensors) {
     t.dtype = dtype;
     for (int k = 0; k < 2 + row.states; ++k) {

@@ -103,8 +103,8 @@ const Rule rules[] = {
     {"recurrence_by_gates", "RecurrentTraining", {"f[5,6,24]", "f[2,12,3]"}, lstm, 4, {"2>b", "b"}, {"b", "b", "b", "b"}},
     {"recurrence_by_steps", "RecurrentTraining", {"f[6,5,24]", "f[2,12,3]"}, lstm, 4, {"0>b", "b"}, {"b", "b", "b", "b"}},
     {"recurrence_backward", "RecurrentBackward", {"f[2,12,3]", "f[2,5,6,18]", "s[6]", "f[5,2,6,3]", "f[2,6,3]"}, lstm, 4, {"b", "2", "0", "2", "1"}, {"1", "1", "1", "p"}},
-    {"update", "SgdUpdate", {"f[8]", "f[6,4]!", "f[6,4]"}, {{"tensors", std::int64_t{1}}}, 1, {"b", "b", "p>b"}, {"b"}},
-    {"update_of_a_part", "SgdUpdate", {"f[8]", "f[6,4]!", "f[6,4]"}, {{"tensors", std::int64_t{1}}}, 1, {"b", "0", "p>0"}, {"0"}},
+    {"update", "SgdUpdate", {"f[16]", "f[6,4]!", "f[6,4]"}, {{"tensors", std::int64_t{1}}}, 1, {"b", "b", "p>b"}, {"b"}},
+    {"update_of_a_part", "SgdUpdate", {"f[16]", "f[6,4]!", "f[6,4]"}, {{"tensors", std::int64_t{1}}}, 1, {"b", "0", "p>0"}, {"0"}},
 };
 
 Part part_of(const std::string& text) {

@@ -110,7 +110,7 @@ inline Plan linear_plan(std::vector<std::int64_t> slices, std::int64_t columns =
   plan.optimizer = "sgd";
   for (const std::int64_t s : slices) plan.batch += s;
   plan.inputs = {{"x", {DType::float32, {plan.batch, columns}}, true},
-                 {"tandem.scalars", {DType::float32, {8}}, false},
+                 {"tandem.scalars", {DType::float32, {16}}, false},
                  {"tandem.random", {DType::int64, {4}}, false}};
   plan.outputs = {{"loss", {DType::float32, {}}, Combine::sum, static_cast<int>(slices.size())}, {"y", {DType::float32, {plan.batch, columns}}, Combine::rows}};
   plan.exchanges = {{.name = "gradients 0", .elements = columns, .dtype = DType::float32, .values = {"w"}}};
@@ -122,7 +122,7 @@ inline Plan linear_plan(std::vector<std::int64_t> slices, std::int64_t columns =
     plan.exchanges[0].devices.push_back(device);
     plan.parameters[0].parts.push_back({.device = device, .operand = weight});
     DeviceBuilder d(device, begin, slices[i]);
-    const BufferId x = d.floats("x", {slices[i], columns}), scalars = d.floats("tandem.scalars", {8});
+    const BufferId x = d.floats("x", {slices[i], columns}), scalars = d.floats("tandem.scalars", {16});
     const BufferId random = d.buffer("tandem.random", {DType::int64, {4}, Layout("a")});
     const BufferId w = d.buffer("w", weight, ArenaKind::parameters), g = d.buffer("w/gradient", weight, ArenaKind::gradients);
     const BufferId y = d.floats("y", {slices[i], columns}), loss = d.floats("loss", {}), w2 = d.alias("w'", w, weight);

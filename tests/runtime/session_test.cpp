@@ -83,11 +83,11 @@ TEST(Session, GivesEachDeviceItsStepState) {
   Plan plan;
   plan.model = "states";
   plan.batch = 5;
-  plan.inputs = {{"tandem.random", {DType::int64, {4}}, false}, {"tandem.scalars", {DType::float32, {8}}, false}};
-  plan.outputs = {{"random", {DType::int64, {4}}, Combine::sum, 2}, {"scalars", {DType::float32, {8}}, Combine::sum, 2}};
+  plan.inputs = {{"tandem.random", {DType::int64, {4}}, false}, {"tandem.scalars", {DType::float32, {16}}, false}};
+  plan.outputs = {{"random", {DType::int64, {4}}, Combine::sum, 2}, {"scalars", {DType::float32, {16}}, Combine::sum, 2}};
   for (int i = 0; i < 2; ++i) {
     DeviceBuilder d(i, i * 3, i == 0 ? 3 : 2);
-    const BufferId random = d.buffer("random", {DType::int64, {4}, Layout("a")}), scalars = d.floats("scalars", {8});
+    const BufferId random = d.buffer("random", {DType::int64, {4}, Layout("a")}), scalars = d.floats("scalars", {16});
     d.slice(0, random);
     d.slice(1, scalars);
     d.concat(0, random, i);
@@ -98,7 +98,7 @@ TEST(Session, GivesEachDeviceItsStepState) {
   const Backend* backends[] = {&fake};
   Session session(plan, backends);
   std::int64_t random[2][4];
-  float scalars[2][8];
+  float scalars[2][16];
   const std::byte* inputs[] = {nullptr, nullptr};
   std::byte* outputs[] = {reinterpret_cast<std::byte*>(random), reinterpret_cast<std::byte*>(scalars)};
   session.run(0, inputs, outputs, {.learning_rate = 0.25, .step = 2, .beta1 = 0.5, .beta2 = 0.75, .seed = 77});
@@ -106,7 +106,7 @@ TEST(Session, GivesEachDeviceItsStepState) {
     EXPECT_EQ(random[d][0], 77);
     EXPECT_EQ(random[d][1], 2);
     EXPECT_EQ(random[d][2], d * 3);
-    EXPECT_EQ(std::vector<float>(scalars[d], scalars[d] + 8), (std::vector<float>{0.25f, 2, 0.75f, 0.4375f, 1, 0, 0, 0}));
+    EXPECT_EQ(std::vector<float>(scalars[d], scalars[d] + 16), (std::vector<float>{0.25f, 2, 0.75f, 0.4375f, 1, 0, 0, 0, 1, 0, 1, 1, 0, 0, 0, 0}));
   }
 }
 

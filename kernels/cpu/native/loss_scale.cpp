@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "graph/step_scalars.h"
+#include "graph/updates.h"
 #include "kernels/cpu/native/native.h"
 
 namespace tandem::native {
@@ -87,6 +88,10 @@ Descriptions describe_loss_scale_update(const KernelRequest& request) {
   d.in_place = {{0, 0}};
   d.make = make_kernel([interval = static_cast<float>(request.attributes->integer("interval"))](const Memory& m) {
     LossScaleState state = *m.in<LossScaleState>(0);
+    if (m.in<StepScalars>(2)->hold != 0) {
+      *m.out<LossScaleState>(0) = state;
+      return;
+    }
     state.good += 1;
     if (*m.in<float>(1) == 0) {
       state.exponent -= 1;
@@ -106,14 +111,12 @@ Descriptions describe_scaled_scalars(const KernelRequest& request) {
   KernelDescription d = row_major_description("native.scaled_scalars", request, 0.1);
   const Attributes& a = *request.attributes;
   const float start = a.real("start");
-  const double beta1 = static_cast<double>(a.real("beta1", 0.0F)), beta2 = static_cast<double>(a.real("beta2", 0.0F));
+  const UpdateNumbers numbers = update_numbers(static_cast<UpdateKind>(a.integer("kind", 0)), a);
   d.make = make_kernel([=](const Memory& m) {
     StepScalars scalars = *m.in<StepScalars>(0);
     const LossScaleState& state = *m.in<LossScaleState>(1);
     const double t = std::max(1.0, static_cast<double>(scalars.step) - static_cast<double>(state.skipped));
-    scalars.step = static_cast<float>(t);
-    scalars.correction1 = static_cast<float>(1 - std::pow(beta1, t));
-    scalars.correction2 = static_cast<float>(1 - std::pow(beta2, t));
+    set_step(scalars, numbers.kind, t, numbers.beta1, numbers.beta2);
     scalars.loss_scale = std::ldexp(start, static_cast<int>(state.exponent));
     scalars.skip = *m.in<float>(2) == 0 ? 1.0F : 0.0F;
     *m.out<StepScalars>(0) = scalars;

@@ -84,12 +84,15 @@ struct LossScaleUpdateBody {
   const float* finite;
   LossScaleState* now;
   float interval;
+  const StepScalars* scalars;
 
   template <class Thread>
   TANDEM_DEVICE void operator()(const Thread&) const {
     LossScaleState s = *state;
     s.good += 1;
-    if (*finite == 0) {
+    if (scalars->hold != 0) {
+      s = *state;
+    } else if (*finite == 0) {
       s.exponent -= 1;
       s.skipped += 1;
       s.good = 0;
@@ -109,15 +112,14 @@ struct ScaledScalarsBody {
   const float* finite;
   StepScalars* now;
   float start;
+  UpdateKind kind;
   double beta1, beta2;
 
   template <class Thread>
   TANDEM_DEVICE void operator()(const Thread&) const {
     const double steps = static_cast<double>(scalars->step) - static_cast<double>(state->skipped), t = steps < 1 ? 1 : steps;
     StepScalars s = *scalars;
-    s.step = static_cast<float>(t);
-    s.correction1 = static_cast<float>(1 - pow(beta1, t));
-    s.correction2 = static_cast<float>(1 - pow(beta2, t));
+    set_step(s, kind, t, beta1, beta2);
     s.loss_scale = ldexpf(start, static_cast<int>(state->exponent));
     s.skip = *finite == 0 ? 1.0F : 0.0F;
     *now = s;

@@ -2,6 +2,7 @@
 // A row says of which forms that is true; all of them have kernels, of our own or of a library.
 #include <algorithm>
 
+#include "graph/updates.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/native/describe.h"
 #include "kernels/precision.h"
@@ -33,14 +34,12 @@ constexpr Form forms[] = {
     {"Conv", is_chained},
     {"ConvolutionBackwardData", always},     // masks what it writes
     {"ConvolutionBackwardWeights", is_chained},
-    {"AdamUpdate", always},                  // read gradients in 16 bits and write a copy in them
-    {"RmspropUpdate", always},
-    {"SgdUpdate", always},
 };
 
 }  // namespace
 
 bool fuses(const KernelRequest& request, int capability) {
+  if (find_update(request.op)) return true;  // reads gradients in 16 bits and writes a copy in them
   return std::any_of(std::begin(forms), std::end(forms), [&](const Form& form) { return form.op == request.op && form.gains(request, capability); });
 }
 

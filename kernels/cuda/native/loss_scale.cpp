@@ -1,6 +1,7 @@
 // The nodes of a scaled loss (graph/operators/loss_scale.cpp): AllFinite, LossScale, LossScaleUpdate, ScaledScalars.
 #include <algorithm>
 
+#include "graph/updates.h"
 #include "kernels/cuda/bodies/loss_scale.h"
 #include "kernels/cuda/launch/launch.h"
 #include "kernels/cuda/native/describe.h"
@@ -93,7 +94,7 @@ Descriptions describe_loss_scale_update(const KernelRequest& request, Libraries*
   KernelDescription d = plain(request, "native.loss_scale_update");
   d.in_place = {{0, 0}};
   d.make = launches([interval = static_cast<float>(request.attributes->integer("interval"))](const Buffers& b) -> Launches {
-    const LossScaleUpdateBody body{b.in<LossScaleState>(0), b.in<float>(1), b.out<LossScaleState>(0), interval};
+    const LossScaleUpdateBody body{b.in<LossScaleState>(0), b.in<float>(1), b.out<LossScaleState>(0), interval, b.in<StepScalars>(2)};
     return [body](void* stream) { launch(body, 1, stream); };
   });
   return {d};
@@ -103,8 +104,8 @@ Descriptions describe_scaled_scalars(const KernelRequest& request, Libraries*) {
   if (!all_single(request)) return {};
   KernelDescription d = plain(request, "native.scaled_scalars");
   const Attributes& a = *request.attributes;
-  d.make = launches([start = a.real("start"), beta1 = static_cast<double>(a.real("beta1", 0.0F)), beta2 = static_cast<double>(a.real("beta2", 0.0F))](const Buffers& b) -> Launches {
-    const ScaledScalarsBody body{b.in<StepScalars>(0), b.in<LossScaleState>(1), b.in<float>(2), b.out<StepScalars>(0), start, beta1, beta2};
+  d.make = launches([start = a.real("start"), n = update_numbers(static_cast<UpdateKind>(a.integer("kind", 0)), a)](const Buffers& b) -> Launches {
+    const ScaledScalarsBody body{b.in<StepScalars>(0), b.in<LossScaleState>(1), b.in<float>(2), b.out<StepScalars>(0), start, n.kind, n.beta1, n.beta2};
     return [body](void* stream) { launch(body, 1, stream); };
   });
   return {d};

@@ -7,73 +7,321 @@ namespace {
 
 using std::int64_t;
 
+template <class Step>
+void each(int64_t n, const Step& step) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) step(i);
+}
+
+// The gradient of the loss, cut, with the decay that is part of it.
 template <class T>
-void sgd(T* w, const T* g, T* m, T*, int64_t n, const UpdateNumbers& u) {
-  const T rate = static_cast<T>(u.rate), decay = static_cast<T>(u.weight_decay), momentum = static_cast<T>(u.momentum);
-  const T unscale = static_cast<T>(u.unscale);
-  if (m == nullptr) {
-#pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) w[i] -= rate * (unscale * g[i] + decay * w[i]);
-  } else if (u.nesterov) {
-#pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) {
-      const T slope = unscale * g[i] + decay * w[i];
-      m[i] = momentum * m[i] + slope;
-      w[i] -= rate * (slope + momentum * m[i]);
-    }
-  } else {
-#pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) {
-      m[i] = momentum * m[i] + (unscale * g[i] + decay * w[i]);
-      w[i] -= rate * m[i];
-    }
+struct Slope {
+  T unscale, bound, decay;
+  Slope(const UpdateFactors& u, bool coupled) : unscale(static_cast<T>(u.unscale)), bound(static_cast<T>(u.bound)), decay(static_cast<T>(coupled ? u.weight_decay : 0)) {}
+  T operator()(T g, T w) const {
+    T x = unscale * g;
+    x = x > bound ? bound : x;
+    x = x < -bound ? -bound : x;
+    return x + decay * w;
   }
+};
+
+// What decoupled decay leaves of a weight.
+template <class T>
+T shrink_of(const UpdateFactors& u, bool decoupled) {
+  return static_cast<T>(decoupled ? 1 - u.rate * u.weight_decay : 1);
 }
 
 template <class T>
-void adam(T* w, const T* g, T* m, T* v, int64_t n, const UpdateNumbers& u) {
+T magnitude(T x) {
+  return x < 0 ? -x : x;
+}
+
+template <class T>
+void sgd(const Updated<T>& a, const UpdateFactors& u) {
+  T *const w = a.w, *const m = a.state[0];
+  const T* const g = a.g;
+  const Slope<T> slope(u, true);
+  const T rate = static_cast<T>(u.rate), momentum = static_cast<T>(u.momentum), rest = static_cast<T>(1 - u.dampening);
+  if (m == nullptr)
+    each(a.n, [=](int64_t i) { w[i] -= rate * slope(g[i], w[i]); });
+  else if (u.nesterov)
+    each(a.n, [=](int64_t i) {
+      const T x = slope(g[i], w[i]);
+      m[i] = momentum * m[i] + rest * x;
+      w[i] -= rate * (x + momentum * m[i]);
+    });
+  else
+    each(a.n, [=](int64_t i) {
+      m[i] = momentum * m[i] + rest * slope(g[i], w[i]);
+      w[i] -= rate * m[i];
+    });
+}
+
+template <class T>
+void rmsprop(const Updated<T>& a, const UpdateFactors& u) {
+  T *const w = a.w, *const s = a.state[0], *const mean = a.state[1], *const m = a.state[2];
+  const T* const g = a.g;
+  const Slope<T> slope(u, true);
+  const T rate = static_cast<T>(u.rate), rho = static_cast<T>(u.beta1), rest = static_cast<T>(1 - u.beta1);
+  const T epsilon = static_cast<T>(u.epsilon), momentum = static_cast<T>(u.momentum);
+  const auto step = [=](int64_t i) {
+    const T x = slope(g[i], w[i]);
+    s[i] = rho * s[i] + rest * x * x;
+    return x / (math::sqrt(s[i]) + epsilon);
+  };
+  const auto centered = [=](int64_t i) {
+    const T x = slope(g[i], w[i]);
+    s[i] = rho * s[i] + rest * x * x;
+    mean[i] = rho * mean[i] + rest * x;
+    return x / (math::sqrt(s[i] - mean[i] * mean[i]) + epsilon);
+  };
+  const auto plain = [=](const auto& of) { each(a.n, [=](int64_t i) { w[i] -= rate * of(i); }); };
+  const auto moving = [=](const auto& of) {
+    each(a.n, [=](int64_t i) {
+      m[i] = momentum * m[i] + of(i);
+      w[i] -= rate * m[i];
+    });
+  };
+  const auto both = [&](const auto& of) { m == nullptr ? plain(of) : moving(of); };
+  mean == nullptr ? both(step) : both(centered);
+}
+
+template <class T>
+void adam(const Updated<T>& a, const UpdateFactors& u) {
+  T *const w = a.w, *const m = a.state[0], *const v = a.state[1], *const most = a.state[2];
+  const T* const g = a.g;
+  const Slope<T> slope(u, !u.decoupled);
   const T rate = static_cast<T>(u.rate / u.correction1), beta1 = static_cast<T>(u.beta1), beta2 = static_cast<T>(u.beta2);
   const T rest1 = static_cast<T>(1 - u.beta1), rest2 = static_cast<T>(1 - u.beta2), epsilon = static_cast<T>(u.epsilon);
-  const T scale = static_cast<T>(1 / u.correction2), unscale = static_cast<T>(u.unscale);
-  const T decay = static_cast<T>(u.decoupled ? 0 : u.weight_decay);
-  const T shrink = static_cast<T>(u.decoupled ? 1 - u.rate * u.weight_decay : 1);
-#pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) {
-    const T slope = unscale * g[i] + decay * w[i];
-    m[i] = beta1 * m[i] + rest1 * slope;
-    v[i] = beta2 * v[i] + rest2 * slope * slope;
-    w[i] = shrink * w[i] - rate * m[i] / (math::sqrt(v[i] * scale) + epsilon);
-  }
+  const T scale = static_cast<T>(1 / u.correction2), shrink = shrink_of<T>(u, u.decoupled);
+  if (most == nullptr)
+    each(a.n, [=](int64_t i) {
+      const T x = slope(g[i], w[i]);
+      m[i] = beta1 * m[i] + rest1 * x;
+      v[i] = beta2 * v[i] + rest2 * x * x;
+      w[i] = shrink * w[i] - rate * m[i] / (math::sqrt(v[i] * scale) + epsilon);
+    });
+  else
+    each(a.n, [=](int64_t i) {
+      const T x = slope(g[i], w[i]);
+      m[i] = beta1 * m[i] + rest1 * x;
+      v[i] = beta2 * v[i] + rest2 * x * x;
+      most[i] = v[i] > most[i] ? v[i] : most[i];
+      w[i] = shrink * w[i] - rate * m[i] / (math::sqrt(most[i] * scale) + epsilon);
+    });
+}
+
+// Adam with Nesterov's momentum, whose weight grows over the steps.
+template <class T>
+void nadam(const Updated<T>& a, const UpdateFactors& u) {
+  T *const w = a.w, *const m = a.state[0], *const v = a.state[1];
+  const T* const g = a.g;
+  const Slope<T> slope(u, !u.decoupled);
+  const T beta1 = static_cast<T>(u.beta1), beta2 = static_cast<T>(u.beta2);
+  const T rest1 = static_cast<T>(1 - u.beta1), rest2 = static_cast<T>(1 - u.beta2), epsilon = static_cast<T>(u.epsilon);
+  const T scale = static_cast<T>(1 / u.correction2), shrink = shrink_of<T>(u, u.decoupled);
+  const T of_slope = static_cast<T>(u.rate * u.factor1), of_mean = static_cast<T>(u.rate * u.factor2);
+  each(a.n, [=](int64_t i) {
+    const T x = slope(g[i], w[i]);
+    m[i] = beta1 * m[i] + rest1 * x;
+    v[i] = beta2 * v[i] + rest2 * x * x;
+    w[i] = shrink * w[i] - (of_slope * x + of_mean * m[i]) / (math::sqrt(v[i] * scale) + epsilon);
+  });
+}
+
+// Adam whose early steps are rectified, and are plain momentum where the variance is not known yet.
+template <class T>
+void radam(const Updated<T>& a, const UpdateFactors& u) {
+  T *const w = a.w, *const m = a.state[0], *const v = a.state[1];
+  const T* const g = a.g;
+  const Slope<T> slope(u, !u.decoupled);
+  const T beta1 = static_cast<T>(u.beta1), beta2 = static_cast<T>(u.beta2);
+  const T rest1 = static_cast<T>(1 - u.beta1), rest2 = static_cast<T>(1 - u.beta2), epsilon = static_cast<T>(u.epsilon);
+  const T shrink = shrink_of<T>(u, u.decoupled), rate = static_cast<T>(u.rate / u.correction1);
+  const T rectified = static_cast<T>(u.rate / u.correction1 * u.factor1 * __builtin_sqrt(u.correction2));
+  const auto moments = [=](int64_t i) {
+    const T x = slope(g[i], w[i]);
+    m[i] = beta1 * m[i] + rest1 * x;
+    v[i] = beta2 * v[i] + rest2 * x * x;
+  };
+  if (u.factor1 == 0)
+    each(a.n, [=](int64_t i) {
+      moments(i);
+      w[i] = shrink * w[i] - rate * m[i];
+    });
+  else
+    each(a.n, [=](int64_t i) {
+      moments(i);
+      w[i] = shrink * w[i] - rectified * m[i] / (math::sqrt(v[i]) + epsilon);
+    });
 }
 
 template <class T>
-void rmsprop(T* w, const T* g, T* s, T* m, int64_t n, const UpdateNumbers& u) {
-  const T rate = static_cast<T>(u.rate), rho = static_cast<T>(u.beta1), rest = static_cast<T>(1 - u.beta1);
-  const T epsilon = static_cast<T>(u.epsilon), decay = static_cast<T>(u.weight_decay), momentum = static_cast<T>(u.momentum);
-  const T unscale = static_cast<T>(u.unscale);
-  if (m == nullptr) {
-#pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) {
-      const T slope = unscale * g[i] + decay * w[i];
-      s[i] = rho * s[i] + rest * slope * slope;
-      w[i] -= rate * (slope / (math::sqrt(s[i]) + epsilon));
+void adagrad(const Updated<T>& a, const UpdateFactors& u) {
+  T *const w = a.w, *const s = a.state[0];
+  const T* const g = a.g;
+  const Slope<T> slope(u, true);
+  const T rate = static_cast<T>(u.rate), epsilon = static_cast<T>(u.epsilon);
+  each(a.n, [=](int64_t i) {
+    const T x = slope(g[i], w[i]);
+    s[i] += x * x;
+    w[i] -= rate * x / (math::sqrt(s[i]) + epsilon);
+  });
+}
+
+template <class T>
+void adadelta(const Updated<T>& a, const UpdateFactors& u) {
+  T *const w = a.w, *const s = a.state[0], *const d = a.state[1];
+  const T* const g = a.g;
+  const Slope<T> slope(u, true);
+  const T rate = static_cast<T>(u.rate), rho = static_cast<T>(u.beta1), rest = static_cast<T>(1 - u.beta1), epsilon = static_cast<T>(u.epsilon);
+  each(a.n, [=](int64_t i) {
+    const T x = slope(g[i], w[i]);
+    s[i] = rho * s[i] + rest * x * x;
+    const T delta = math::sqrt(d[i] + epsilon) / math::sqrt(s[i] + epsilon) * x;
+    d[i] = rho * d[i] + rest * delta * delta;
+    w[i] -= rate * delta;
+  });
+}
+
+template <class T>
+void adamax(const Updated<T>& a, const UpdateFactors& u) {
+  T *const w = a.w, *const m = a.state[0], *const most = a.state[1];
+  const T* const g = a.g;
+  const Slope<T> slope(u, true);
+  const T rate = static_cast<T>(u.rate / u.correction1), beta1 = static_cast<T>(u.beta1), beta2 = static_cast<T>(u.beta2);
+  const T rest1 = static_cast<T>(1 - u.beta1), epsilon = static_cast<T>(u.epsilon);
+  each(a.n, [=](int64_t i) {
+    const T x = slope(g[i], w[i]), now = magnitude(x) + epsilon, before = beta2 * most[i];
+    m[i] = beta1 * m[i] + rest1 * x;
+    most[i] = before > now ? before : now;
+    w[i] -= rate * m[i] / most[i];
+  });
+}
+
+template <class T>
+void lion(const Updated<T>& a, const UpdateFactors& u) {
+  T *const w = a.w, *const m = a.state[0];
+  const T* const g = a.g;
+  const Slope<T> slope(u, false);
+  const T rate = static_cast<T>(u.rate), beta1 = static_cast<T>(u.beta1), beta2 = static_cast<T>(u.beta2), shrink = shrink_of<T>(u, true);
+  const T rest1 = static_cast<T>(1 - u.beta1), rest2 = static_cast<T>(1 - u.beta2);
+  each(a.n, [=](int64_t i) {
+    const T x = slope(g[i], w[i]), c = beta1 * m[i] + rest1 * x;
+    w[i] = shrink * w[i] - rate * (c > 0 ? T{1} : c < 0 ? T{-1} : c);
+    m[i] = beta2 * m[i] + rest2 * x;
+  });
+}
+
+// Sums of squares in eight lanes, so that they are the same in every run and quick.
+template <class T, class Value>
+double sum_of_squares(int64_t n, const Value& value) {
+  constexpr int64_t lanes = 8;
+  double sums[lanes] = {};
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes)
+    for (int64_t k = 0; k < lanes; ++k) {
+      const double x = static_cast<double>(value(i + k));
+      sums[k] += x * x;
     }
-  } else {
-#pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) {
-      const T slope = unscale * g[i] + decay * w[i];
-      s[i] = rho * s[i] + rest * slope * slope;
-      m[i] = momentum * m[i] + slope / (math::sqrt(s[i]) + epsilon);
-      w[i] -= rate * m[i];
-    }
+  for (; i < n; ++i) {
+    const double x = static_cast<double>(value(i));
+    sums[0] += x * x;
   }
+  double sum = 0;
+  for (const double s : sums) sum += s;
+  return sum;
+}
+
+// LAMB's step before its rate, from moments that are this step's already.
+template <class T>
+struct LambStep {
+  const T *w, *m, *v;
+  T of_mean, scale, epsilon, decay;
+  LambStep(const Updated<T>& a, const UpdateFactors& u)
+      : w(a.w), m(a.state[0]), v(a.state[1]), of_mean(static_cast<T>(1 / u.correction1)), scale(static_cast<T>(1 / u.correction2)),
+        epsilon(static_cast<T>(u.epsilon)), decay(static_cast<T>(u.weight_decay)) {}
+  T operator()(int64_t i) const { return of_mean * m[i] / (math::sqrt(v[i] * scale) + epsilon) + decay * w[i]; }
+};
+
+template <class T>
+void measure_lamb(const Updated<T>& a, const UpdateFactors& u, double* sums) {
+  T *const w = a.w, *const m = a.state[0], *const v = a.state[1];
+  const T* const g = a.g;
+  const Slope<T> slope(u, false);
+  const T beta1 = static_cast<T>(u.beta1), beta2 = static_cast<T>(u.beta2), rest1 = static_cast<T>(1 - u.beta1), rest2 = static_cast<T>(1 - u.beta2);
+  each(a.n, [=](int64_t i) {
+    const T x = slope(g[i], w[i]);
+    m[i] = beta1 * m[i] + rest1 * x;
+    v[i] = beta2 * v[i] + rest2 * x * x;
+  });
+  sums[0] += sum_of_squares<T>(a.n, [=](int64_t i) { return w[i]; });
+  sums[1] += sum_of_squares<T>(a.n, LambStep<T>(a, u));
+}
+
+template <class T>
+void lamb(const Updated<T>& a, const UpdateFactors& u) {
+  T* const w = a.w;
+  const LambStep<T> step(a, u);
+  const T rate = static_cast<T>(u.rate);
+  each(a.n, [=](int64_t i) { w[i] -= rate * step(i); });
+}
+
+template <class T>
+void measure_lars(const Updated<T>& a, const UpdateFactors& u, double* sums) {
+  const T *const w = a.w, *const g = a.g;
+  const Slope<T> slope(u, false);
+  sums[0] += sum_of_squares<T>(a.n, [=](int64_t i) { return w[i]; });
+  sums[1] += sum_of_squares<T>(a.n, [=](int64_t i) { return slope(g[i], w[i]); });
+}
+
+// The momentum holds steps, with their rates.
+template <class T>
+void lars(const Updated<T>& a, const UpdateFactors& u) {
+  T *const w = a.w, *const m = a.state[0];
+  const T* const g = a.g;
+  const Slope<T> slope(u, true);
+  const T rate = static_cast<T>(u.rate), momentum = static_cast<T>(u.momentum);
+  if (m == nullptr)
+    each(a.n, [=](int64_t i) { w[i] -= rate * slope(g[i], w[i]); });
+  else
+    each(a.n, [=](int64_t i) {
+      m[i] = momentum * m[i] + rate * slope(g[i], w[i]);
+      w[i] -= m[i];
+    });
+}
+
+template <class T>
+void accumulate(T* sum, const T* g, int64_t n, double share, bool fresh) {
+  const T of = static_cast<T>(share);
+  if (fresh)
+    each(n, [=](int64_t i) { sum[i] = of * g[i]; });
+  else
+    each(n, [=](int64_t i) { sum[i] += of * g[i]; });
+}
+
+template <class T>
+void average(T* average, const T* w, int64_t n, double share) {
+  const T of = static_cast<T>(share);
+  each(n, [=](int64_t i) { average[i] += of * (w[i] - average[i]); });
+}
+
+// Of x, or of x + share·y where there is a y.
+template <class T>
+double squares(const T* x, const T* y, double share, int64_t n) {
+  const T of = static_cast<T>(share);
+  return y ? sum_of_squares<T>(n, [=](int64_t i) { return x[i] + of * y[i]; }) : sum_of_squares<T>(n, [=](int64_t i) { return x[i]; });
 }
 
 }  // namespace
 
 template <class T>
 const Updates<T>& updates() {
-  static constexpr Updates<T> all = {sgd<T>, adam<T>, rmsprop<T>};
+  static constexpr Updates<T> all = {
+      {sgd<T>, rmsprop<T>, adam<T>, nadam<T>, radam<T>, adagrad<T>, adadelta<T>, adamax<T>, lion<T>, lamb<T>, lars<T>},
+      {nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, measure_lamb<T>, measure_lars<T>},
+      accumulate<T>, average<T>, squares<T>};
   return all;
 }
 template const Updates<float>& updates<float>();

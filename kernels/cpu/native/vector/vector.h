@@ -24,19 +24,30 @@ struct Reductions {
   void (*exponentials)(const T* x, T* y, std::int64_t n, T* maximum, T* sum);
 };
 
-struct UpdateNumbers {
-  double rate, correction1, correction2;                   // of this step
-  double unscale;                                          // what the gradient is multiplied by: 1 / loss scale
-  double weight_decay, momentum, beta1, beta2, epsilon;    // beta1 is RMSprop's rho
+inline constexpr int kinds_of_update = 11;  // UpdateKind's
+// Of a step, for one tensor.
+struct UpdateFactors {
+  double rate;                                             // the learning rate, with the group's and the norms' factors
+  double correction1, correction2, factor1, factor2;       // StepScalars
+  double unscale, bound;                                   // what the gradient is multiplied by, then cut to ± bound
+  double weight_decay, momentum, dampening, beta1, beta2, epsilon;
   bool nesterov, decoupled;
 };
 template <class T>
-using Update = void (*)(T* w, const T* g, T* first, T* second, std::int64_t n, const UpdateNumbers& numbers);
+struct Updated {  // part of a tensor, with its states by slot (graph/updates.h), null where there is none
+  T* w;
+  const T* g;
+  T* state[3];
+  std::int64_t n;
+};
 template <class T>
 struct Updates {
-  Update<T> sgd;      // first: momentum or null
-  Update<T> adam;     // first, second: the moments
-  Update<T> rmsprop;  // first: mean square; second: momentum or null
+  void (*apply[kinds_of_update])(const Updated<T>& part, const UpdateFactors& factors);  // by UpdateKind
+  // Where the rate goes by norms: adds those of the weight and of the step to sums, squared; may move the states on. Else null.
+  void (*measure[kinds_of_update])(const Updated<T>& part, const UpdateFactors& factors, double* sums);
+  void (*accumulate)(T* sum, const T* g, std::int64_t n, double share, bool fresh);
+  void (*average)(T* average, const T* w, std::int64_t n, double share);
+  double (*squares)(const T* x, const T* y, double share, std::int64_t n);  // Σ (x + share·y)²; y may be null
 };
 
 struct PhiloxState {

@@ -1,0 +1,24 @@
+// Options of the optimizer, of what is done to gradients, of the learning rate and of averages.
+#pragma once
+#include <vector>
+
+#include "cli/command.h"
+#include "trainer/model.h"
+
+namespace tandem {
+
+std::vector<OptionRow> optimizer_rows();  // of commands that plan a training
+std::vector<OptionRow> rate_rows();       // of those that train
+
+// Reads those of the rows above that the command has.
+OptimizerOptions optimizer_options(const Arguments& arguments);
+// The rate, its schedule, averages and early stopping. Says what the rate is where none is given.
+void rate_options(const Invocation& call, const OptimizerOptions& optimizer, FitOptions& options);
+
+// 'bias,*norm*: weight-decay=0,lr=0.1x; head*: lr=0.01': groups by patterns. `rate`: what an lr without x is a part of. Fails (usage).
+std::vector<UpdateGroup> parse_groups(const std::string& text, double rate);
+
+// --find-lr: tests rates, prints what was found and writes the picture.
+void find_rate(const Invocation& call, Model& model, const Dataset& data, const FitOptions& options);
+
+}  // namespace tandem

@@ -1,0 +1,48 @@
+// What an optimizer's update node is: which states it keeps of each tensor, and the numbers of its formula. The operators, the
+// planner and the kernels of every backend go by this.
+#pragma once
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "graph/attributes.h"
+#include "graph/step_scalars.h"
+
+namespace tandem {
+
+struct UpdateRow {
+  std::string_view op, kernel;
+  UpdateKind kind;
+};
+std::span<const UpdateRow> update_rows();
+const UpdateRow* find_update(std::string_view op);  // null: no optimizer's
+
+// A state of each tensor, in the order of the node's operands. `slot`: where the kernels' functions take it.
+struct UpdateState {
+  std::string_view name;  // "momentum": the parameter "momentum/WEIGHT"
+  int slot;
+};
+inline constexpr int update_slots = 3;
+std::vector<UpdateState> update_states(UpdateKind kind, const Attributes& attributes);
+
+// An update node's attributes, all of them optional. Attributes are float32: a number is taken as it is written shortest, so
+// that 0.999 is 0.999, and 1 − 0.999 is right to all digits.
+struct UpdateNumbers {
+  UpdateKind kind = UpdateKind::sgd;
+  bool nesterov = false, decoupled = false, amsgrad = false, centered = false;
+  bool accumulate = false;  // several batches make a step: a state more, the sum of their gradients
+  bool average = false;     // a state more, the last: an average of the parameter
+  bool copies = false;      // the parameter is kept in 16 bits, too
+  double rate = 1;          // times the step's learning rate
+  double from = 0;          // the epoch from which on the parameter moves
+  double weight_decay = 0, momentum = 0, dampening = 0, beta1 = 0, beta2 = 0, epsilon = 0;  // beta1 is rho, too
+  double rate_decay = 0, trust = 0;
+  double clip_value = 0;    // gradients are cut to ± this; 0: they are not
+  double clip_norm = 0;     // largest norm of each parameter's gradient; 0: any
+
+  int states = 0;  // of all kinds, without the copy
+  std::vector<UpdateState> own;  // of the formula: those before the sum and the average
+};
+UpdateNumbers update_numbers(UpdateKind kind, const Attributes& attributes);
+
+}  // namespace tandem

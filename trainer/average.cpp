@@ -1,0 +1,35 @@
+// Averages of the weights, which the updates keep as states: "average/WEIGHT".
+#include "planner/passes/optimizer.h"
+#include "trainer/model_state.h"
+
+namespace tandem {
+
+void Model::State::start_averages() {
+  std::vector<NamedTensor> weights;
+  std::map<std::string, bool, std::less<>> kept;
+  session->each_optimizer_state([&](const NamedTensor& t) { kept[t.name] = true; });
+  session->each_parameter([&](const NamedTensor& t) {
+    if (std::string name = concat(average_state, '/', t.name); kept.contains(name)) weights.push_back({std::move(name), t.tensor});
+  });
+  session->set_parameters(weights);
+}
+
+bool Model::swap_averages() {
+  Session& session = state_->running();
+  const std::string prefix = concat(average_state, '/');
+  std::map<std::string, Tensor, std::less<>> averages;  // by weight
+  session.each_optimizer_state([&](const NamedTensor& t) {
+    if (t.name.starts_with(prefix)) averages.emplace(t.name.substr(prefix.size()), t.tensor);
+  });
+  std::vector<NamedTensor> exchanged;
+  session.each_parameter([&](const NamedTensor& t) {
+    const auto average = averages.find(t.name);
+    if (average == averages.end()) return;
+    exchanged.push_back({t.name, average->second});
+    exchanged.push_back({prefix + t.name, t.tensor});
+  });
+  session.set_parameters(exchanged);
+  return !exchanged.empty();
+}
+
+}  // namespace tandem
