@@ -68,6 +68,10 @@ std::span<const DataFormat> data_formats() {
       {"idx_images", "idx", "t10k-images-idx3-ubyte", Coding::plain, images, "t10k-labels-idx1-ubyte", labels},
       {"idx_labels", "idx", "t10k-labels-idx1-ubyte", Coding::plain, labels, "t10k-images-idx3-ubyte", images},
       {"idx_gzip", "idx", "t10k-images-idx3-ubyte.gz", Coding::gzip, gzip(images), "t10k-labels-idx1-ubyte", labels},
+      {"npy_files", "npy", "x.npy", Coding::npy, npy_of(counted<double>(DType::float64, {3, 4})), "", ""},
+      {"csv", "csv", "x.csv", Coding::plain, "a,b,\"c\",d,label\r\n1,2.5,-3e1,4,cat\n5,,\"7\",8,\"a \"\"dog\"\"\"\n", "", ""},
+      {"jsonl", "jsonl", "x.jsonl", Coding::plain, "{\"x\": [1, 2, 3, 4], \"label\": \"cat\"}\n{\"x\": [5, 6.5, 7, 8], \"label\": \"ant\", \"m\": {\"n\": null}}\n", "", ""},
+      {"text", "text", "x.txt", Coding::plain, "the quick brown f\xc3\xb6x jumps over the lazy dog", "", ""},
       {"cifar10", "cifar10", "test_batch.bin", Coding::plain, batch, "", ""},
       {"cifar10_gzip", "cifar10", "test_batch.bin.gz", Coding::gzip, gzip(batch), "", ""},
   };

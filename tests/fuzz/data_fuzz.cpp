@@ -109,7 +109,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       if (part) fuzz::run([&] { fuzz::feed(*part, request, kind); });
     };
     if (format.source.empty()) return read(open_npy(file.string(), request));
-    const Splits splits = open_data(concat(format.source, ":", (format.source == "npz" ? file : file.parent_path()).string()), request);
+    const Splits splits = open_data(concat(format.source, ":", (format.source == "idx" || format.source == "cifar10" ? file.parent_path() : file).string()), request);
     for (const auto* part : {&splits.train, &splits.validation, &splits.test}) read(*part);
   });
 }

@@ -58,6 +58,7 @@ INSTANTIATE_TEST_SUITE_P(
         CsvRow{"weights by name", "a,w,y\n1,3,0\n", ",weight=w", {}, "weight sample_weight float32[]: 3; label y int64[]: 0; x float32[]: 1"},
         CsvRow{"as many columns as the model takes", "a,b,c,d\n1,2,3,4\n", "", four_numbers(), "x float32[4]: 1 2 3 4"},
         CsvRow{"CRLF, a mark and spaces", "\xef\xbb\xbf" "a, b ,y\r\n 1,+2 ,0\r\n\r\n3,4,1\r\n", "", {}, "label y int64[]: 1, 0; x float32[2]: 3 4, 1 2"},
+        CsvRow{"true and false", "a,y\nTrue,yes\nfalse,no\n", "", {}, "label y int64[]: 0, 1; x float32[]: 0, 1"},
         CsvRow{"semicolons", "a;b;y\n1.5;2;0\n", "", {}, "label y int64[]: 0; x float32[2]: 1.5 2"},
         CsvRow{"tabs", "a\tb\ty\n1\t2\t0\n", "", {}, "label y int64[]: 0; x float32[2]: 1 2"},
         CsvRow{"another separator", "a:b:y\n1:2:0\n", ",sep=:", {}, "label y int64[]: 0; x float32[2]: 1 2"},

@@ -2,6 +2,7 @@
 #include <zlib.h>
 
 #include <bit>
+#include <random>
 
 #include "graph/crc32c.h"
 #include "tests/trainer/data_reading.h"
@@ -91,6 +92,29 @@ TEST(WebDataset, DamageIsNamedByByteOrSample) {
   for (const auto& [bytes, message] : rows) {
     const std::string path = folder.write("a.tar", bytes);
     expect_error(ExitCode::data, message, [&] { open_data("webdataset:" + path); });
+  }
+  // Headers and contents that are damaged where the sums are right.
+  std::mt19937 random(5);
+  for (int i = 0; i < 400; ++i) {
+    std::string bad = pax_name("0001.jpg") + good;
+    for (int k = 0; k < 3; ++k) {
+      const std::size_t at = random() % (bad.size() - 1024);
+      bad[at % 3 ? at / 512 * 512 + at % 160 : at] = static_cast<char>(random() % 2 ? random() : '0' + random() % 8);
+    }
+    for (std::size_t at = 0; at < bad.size(); at += 512) {
+      if (bad.compare(at + 257, 5, "ustar") != 0) continue;
+      unsigned sum = 8 * ' ';
+      for (std::size_t b = 0; b < 512; ++b) sum += b >= 148 && b < 156 ? 0 : static_cast<unsigned char>(bad[at + b]);
+      char text[8];
+      std::snprintf(text, sizeof text, "%06o", sum);
+      bad.replace(at + 148, 7, std::string(text, 7));
+    }
+    const std::string path = folder.write("a.tar", bad);
+    try {
+      open_data("webdataset:" + path);
+    } catch (const Error& e) {
+      EXPECT_TRUE(e.code() == ExitCode::data || e.code() == ExitCode::usage) << e.what();
+    }
   }
 }
 
@@ -183,6 +207,19 @@ TEST(TfRecord, DamageIsNamedByRecord) {
   for (const auto& [bytes, message] : rows) {
     const std::string path = folder.write("a.tfrecord", bytes);
     expect_error(ExitCode::data, message, [&] { open_data("tfrecord:" + path + ",x=x,y=label"); });
+  }
+  // Messages that are damaged where the sums are right.
+  const std::string sound = example({{"label", whole({2})}, {"x", floats({1, 2})}});
+  std::mt19937 random(5);
+  for (int i = 0; i < 400; ++i) {
+    std::string bad = sound;
+    for (int k = 0; k < 3; ++k) bad[random() % bad.size()] = static_cast<char>(random());
+    const std::string path = folder.write("a.tfrecord", record(bad));
+    try {
+      open_data("tfrecord:" + path + ",x=x,y=label");
+    } catch (const Error& e) {
+      EXPECT_TRUE(e.code() == ExitCode::data || e.code() == ExitCode::usage) << e.what();
+    }
   }
   // Every cut and every flipped byte is found: both sums are checked.
   for (std::size_t i = 0; i < good.size(); ++i) {

@@ -107,6 +107,35 @@ TEST(NpyFiles, AreReadWhereTheyStand) {
   expect_error(ExitCode::data, "x-2.npy: float32[1,3], the first of its shards is float32[2,2]", [&] { open_data(both); });
 }
 
+// 64 GiB of zeros that take no room on the disk: only what is read comes into memory.
+TEST(NpyFiles, MayBeLargerThanMemory) {
+  const TemporaryFolder folder;
+  std::string header = npy_of(Tensor::of<float>({1, 1024}, std::vector<float>(1024)));
+  header.resize(header.size() - 4096);
+  const std::string from = "(1, 1024), }", to = "(16777216, 1024), }";
+  header.replace(header.find(from), from.size(), to);
+  header.erase(header.size() - 1 - (to.size() - from.size()), to.size() - from.size());
+  const std::string path = folder.write("x.npy", header);
+  std::error_code error;
+  std::filesystem::resize_file(path, header.size() + (std::uintmax_t{64} << 30), error);
+  if (error) GTEST_SKIP() << "no sparse file of 64 GiB can be made: " << error.message();
+  const auto resident = [] {
+    std::int64_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages >> pages;
+    return pages * 4096;
+  };
+  const std::int64_t before = resident();
+  const Splits data = open_data("npy:" + path);
+  ASSERT_EQ(data.train->size(), 16777216);
+  std::vector<float> row(1024, 1);
+  for (std::int64_t i = 0; i < 10'000; ++i) {
+    const std::int64_t sample = i * 1677;
+    data.train->read(0, {&sample, 1}, reinterpret_cast<std::byte*>(row.data()));
+    ASSERT_EQ(row[1023], 0);
+  }
+  EXPECT_LT(resident() - before, 16 << 20);
+}
+
 // A header that says more, or less, than the file has; Fortran's order; half floats.
 TEST(NpyFiles, HeadersMustFitTheirFiles) {
   const TemporaryFolder folder;

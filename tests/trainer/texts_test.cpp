@@ -20,6 +20,14 @@ TEST(Spec, SplitsNameArgumentAndOptions) {
   expect_error(ExitCode::usage, "expected KEY=VALUE in place of 'x'", [] { parse_spec("a,k=1,x"); });
 }
 
+TEST(Spec, ValuesMayBeListsWhereTheyAreAskedFor) {
+  const Spec spec = parse_spec("csv:a,b.csv,x=p,q r,in.put:0=s,y=t,u", true);
+  EXPECT_EQ(spec.argument, "a,b.csv");
+  EXPECT_EQ(spec.text("x", ""), "p,q r");
+  EXPECT_EQ(spec.text("in.put:0", ""), "s");
+  EXPECT_EQ(spec.text("y", ""), "t,u");
+}
+
 struct DeviceRow {
   const char* text;
   const char* weights;

@@ -27,6 +27,7 @@ class CsvFile final : public TableFile {
       for (const char c : {';', '\t', '|'})
         if (std::count(header.begin(), header.end(), c) > std::count(header.begin(), header.end(), separator_)) separator_ = c;
     }
+    for (const char c : {separator_, '"', '\r', '\n'}) stops_[static_cast<unsigned char>(c)] = true;
     skip_mark(reader);
     if (!record(reader, line)) fail(ExitCode::data, file_.name(), ": empty, expected a header and rows");
     for (std::size_t i = 0; i < fields_; ++i) {
@@ -54,7 +55,8 @@ class CsvFile final : public TableFile {
         fail(ExitCode::data, file_.name(), ": line ", begin, " has ", fields_, fields_ == 1 ? " field" : " fields", ", the header has ", columns_.size());
       for (std::size_t i = 0; i < fields_; ++i) {
         if (!wanted[i]) continue;
-        const bool none = !quoted_[i] && std::find(std::begin(missing_texts), std::end(missing_texts), trimmed(text_[i])) != std::end(missing_texts);
+        const char first = text_[i].empty() ? ' ' : text_[i][0];
+        const bool none = !quoted_[i] && (first < '0' || first > '9') && std::find(std::begin(missing_texts), std::end(missing_texts), trimmed(text_[i])) != std::end(missing_texts);
         row[i].kind = none ? TableCell::Kind::missing : TableCell::Kind::text;
         row[i].text = text_[i];
       }
@@ -81,6 +83,10 @@ class CsvFile final : public TableFile {
     std::string* field = &start_field();
     bool inside = false;
     while (!reader.done()) {
+      if (!inside) {
+        field->append(reader.run(stops_));
+        if (reader.done()) break;
+      }
       const char c = reader.next();
       if (c == '\n') ++line;
       if (inside) {
@@ -117,6 +123,7 @@ class CsvFile final : public TableFile {
 
   DataFile file_;
   char separator_;
+  std::array<bool, 256> stops_{};
   std::vector<std::string> columns_;
   std::vector<std::string> text_;  // of the last record, its first fields_
   std::vector<bool> quoted_;

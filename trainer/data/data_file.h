@@ -2,6 +2,7 @@
 // what the system caches. One that is compressed (gzip, zstd; told by its first bytes) is unpacked once, into a Spool.
 // Reads are plain ones, not of mapped memory: a file that shrinks or a disk that fails is an error that way, not a signal.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -41,6 +42,12 @@ class FileReader {
   bool done() { return at_ == end_ && !fill(); }
   char peek() { return buffer_[at_]; }  // not when done
   char next() { return buffer_[at_++]; }
+  // The bytes before the next one of `stops`, or the end of what is in memory: of a piece that done() brought.
+  std::string_view run(const std::array<bool, 256>& stops) {
+    const std::size_t begin = at_;
+    while (at_ < end_ && !stops[static_cast<unsigned char>(buffer_[at_])]) ++at_;
+    return std::string_view(buffer_).substr(begin, at_ - begin);
+  }
   // The rest of the line, without its end (\n or \r\n); false when done.
   bool line(std::string& to);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstring>
 #include <map>
 #include <optional>
 #include <set>
@@ -16,7 +17,7 @@ namespace {
 using Kind = TableCell::Kind;
 constexpr std::size_t most_classes = 100'000, listed = 10;
 
-// A text's number, else the text.
+// A text's number (of true and false 1 and 0), else the text.
 TableCell number_of(const TableCell& v) {
   if (v.kind != Kind::text) return v;
   std::string_view s = v.text;
@@ -26,6 +27,8 @@ TableCell number_of(const TableCell& v) {
   const char* end = s.data() + s.size();
   TableCell n{.kind = Kind::whole};
   if (const auto r = std::from_chars(s.data(), end, n.whole); !s.empty() && r.ec == std::errc{} && r.ptr == end) return n;
+  for (const auto& [name, value] : {std::pair{"true", 1}, {"True", 1}, {"TRUE", 1}, {"false", 0}, {"False", 0}, {"FALSE", 0}})
+    if (s == name) return {.kind = Kind::whole, .whole = value};
   n.kind = Kind::real;
   if (const auto r = std::from_chars(s.data(), end, n.real); !s.empty() && r.ec == std::errc{} && r.ptr == end) return n;
   return v;
@@ -336,8 +339,8 @@ class Builder {
   template <class Where>
   void append(const Field& field, bool named, const TableCell& value, std::size_t column, std::vector<std::byte>& to, const Where& where) {
     const auto put = [&](const auto& v) {
-      const auto raw = std::as_bytes(std::span(&v, 1));
-      to.insert(to.end(), raw.begin(), raw.end());
+      to.resize(to.size() + sizeof v);
+      std::memcpy(to.data() + to.size() - sizeof v, &v, sizeof v);
     };
     const auto changed = [&] { refuse(where(), column, "the file changed while it was read"); };
     if (named) {
