@@ -50,7 +50,7 @@ void with_a_batch_that_fits(const Invocation& call, Job& job, const World* world
 std::vector<Choice> choices(const Invocation& call, const Model& model, const Job& job) { return choices_of(call.arguments, model, job.options, job.fit, job.data); }
 
 void show_choices(const Invocation& call, const Model& model, const Job& job) {
-  if (!call.json()) call.say(text_of(choices(call, model, job), output_columns(call.streams, call.environment)));
+  if (!call.json() && !choices(call, model, job).empty()) call.say(text_of(choices(call, model, job), output_columns(call.streams, call.environment)));
 }
 
 int show_plan(const Invocation& call, const Model& model, Job& job, const BackendSet& backends) {
