@@ -24,8 +24,8 @@ std::vector<Choice> choices_of(const Arguments& a, const Model& model, const Mod
       {"schedule", a.text("lr-schedule"), "the default", "lr-schedule"},
       {"epochs", concat(fit.epochs), fit.epochs == 0 ? "as many as the steps take" : "the default", "epochs"},
       {"batch size", concat(options.plan.batch), "the default where it fits in memory", "batch-size"},
-      {"normalisation", normalize.empty() ? "none" : normalize, by_file("normalize", "values as the data has them, bytes as 0 to 1"), "normalize"},
-      {"held out", measured ? concat(data.validation->size(), " samples") : "nothing", measured ? concat("of ", data.validation->name()) : "the data has no such part", "validation-split"},
+      {"normalisation", normalize.empty() ? "none" : normalize, by_file("normalize", "as the data has it, bytes as 0 to 1"), "normalize"},
+      {"held out", measured ? concat(data.validation->size(), " samples") : "nothing", measured ? "the data has such a part" : "the data has no such part", "validation-split"},
       {"first weights", options.init, "the file's, drawn where it has none", "init"},
       {"devices", a.text("devices"), "the default", "devices"},
   };
@@ -40,10 +40,11 @@ std::vector<Choice> choices_of(const Arguments& a, const Model& model, const Mod
 }
 
 std::string text_of(const std::vector<Choice>& choices, std::size_t columns) {
-  if (choices.empty()) return "";
   std::vector<std::vector<std::string>> rows;
   for (const Choice& c : choices) rows.push_back({"  " + c.what, c.value, c.why, c.option});
-  return table({{"  chosen"}, {"value"}, {"because", false, 1}, {"overruled by"}}, rows, columns);
+  std::string text = table({{"  chosen"}, {"value"}, {"because", false, 1}, {"overruled by"}}, rows, columns);
+  text.pop_back();  // the last line's end
+  return text;
 }
 
 Json json_of(const std::vector<Choice>& choices) {

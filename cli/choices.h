@@ -18,7 +18,7 @@ struct Choice {
 // Those of a run whose options are settled, without what the command line, the environment or a file gave.
 std::vector<Choice> choices_of(const Arguments& arguments, const Model& model, const ModelOptions& options, const FitOptions& fit, const RunData& data);
 
-std::string text_of(const std::vector<Choice>& choices, std::size_t columns);
+std::string text_of(const std::vector<Choice>& choices, std::size_t columns);  // at least one; its last line has no end
 Json json_of(const std::vector<Choice>& choices);
 
 }  // namespace tandem

@@ -14,8 +14,7 @@
 #include "trainer/replicas.h"
 #include "trainer/run_checkpoints.h"
 #include "trainer/run_folder.h"
-#include "trainer/run_log.h"
-#include "trainer/tensorboard.h"
+#include "trainer/run_records.h"
 
 namespace tandem {
 namespace {
@@ -34,8 +33,7 @@ class Fit {
         data_(data),
         o_(options),
         folder_(state.first() ? options.run_dir : std::filesystem::path(), options.run_dir_held, [this](const std::string& text) { warn(text); }),
-        log_(folder_.path(), [this](const std::string& text) { warn(text); }),
-        events_([this](const std::string& text) { warn(text); }),
+        records_(folder_, options, [this](const std::string& text) { warn(text); }),
         feed_(data, state.targets, options.preprocess, state.options.seed),
         from_initial_(std::exchange(state.initial, false)),
         order_{.samples = data.size(), .batch = state.running().plan(0).batch, .shuffle = options.shuffle, .seed = state.options.seed},
@@ -83,11 +81,7 @@ class Fit {
     begun_ = true;
     if (!o_.config.is_null()) folder_.write("config.json", o_.config.dump(2) + "\n");
     folder_.write("plan.txt", text_of_plan(model_.plan(), true));
-    log_.begin(at_.step);
-    if (o_.tensorboard && folder_.kept()) {
-      events_.begin(folder_.path(), at_.step);
-      events_.graph(s_.file.graph({.batch = order_.batch, .dims = s_.options.dims, .training = false}));
-    }
+    records_.begin(at_.step, [&] { return s_.file.graph({.batch = order_.batch, .dims = s_.options.dims, .training = false}); });
     try {
       if (epoch_is_open()) o_.validation && !std::isfinite(at_.history.back().val_loss) ? finish_epoch() : judge();
       if (!stopped_ && !stopped_early_) train();
@@ -107,6 +101,7 @@ class Fit {
 
   History history(bool stopped) {
     checkpoints_.finish();
+    records_.flush();
     s_.position = json_of(at_);
     return {.epochs = std::move(at_.history),
             .steps = at_.step,
@@ -228,8 +223,7 @@ class Fit {
       count(report, first);
       at_.epoch = epoch;
       at_.batch = index + 1;
-      log_.step(report);
-      events_.step(report);
+      records_.step(report);
       if (o_.check_nan) check_weights(rate);
       if (o_.callbacks.on_step) o_.callbacks.on_step(report);
       checkpoints_.poll();
@@ -288,6 +282,7 @@ class Fit {
   }
 
   void keep() {
+    records_.flush();  // what a resumed run does not write again
     checkpoints_.keep(at_);
     kept_at_ = Clock::now();
   }
@@ -298,7 +293,7 @@ class Fit {
   }
 
   void write_metrics() {
-    log_.flush();
+    records_.flush();
     folder_.write_metrics(at_.history, {at_.trace, at_.rates, static_cast<double>(order_.batches())});
   }
 
@@ -325,16 +320,8 @@ class Fit {
       if (o_.validation) write_metrics();
       judge();
     }
-    if (!stopped_) record(report);
+    if (!stopped_) records_.epoch(report, *s_.session);
     if (o_.callbacks.on_epoch) o_.callbacks.on_epoch(report);
-  }
-
-  void record(const EpochReport& report) {
-    if (events_.open() && o_.histograms)
-      s_.session->each_parameter([&](const NamedTensor& p) {
-        if (is_float(p.tensor.dtype())) events_.histogram(concat("weights/", p.name), report.step, p.tensor.to_doubles());
-      });
-    events_.epoch(report);
   }
 
   // Best: the highest validation accuracy, or the lowest loss where there is none. `best` is what the best checkpoint has.
@@ -421,8 +408,7 @@ class Fit {
   const Dataset& data_;
   const FitOptions& o_;
   RunFolder folder_;
-  StepLog log_;
-  EventFile events_;
+  RunRecords records_;
   Feed feed_;
   const bool from_initial_;  // the run starts with the model's first values
   BatchOrder order_;

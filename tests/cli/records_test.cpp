@@ -122,6 +122,23 @@ TEST(Runs, LeaveTheirMetricsAsTheyWereMeasured) {
   EXPECT_FALSE(std::getline(csv, line));
 }
 
+struct Interval {
+  const char *every, *kept, *says;  // step-N.checkpoint of four steps; where it is refused: why
+};
+TEST(CheckpointEvery, TakesStepsAndTimes) {
+  for (const Interval& row : {Interval{"2", "2 4", ""}, {"3", "3 4", ""}, {"1h", "4", ""}, {"0.000001s", "1 2 3 4", ""}, {"5x", "", "--checkpoint-every: "},
+                              {"-1", "", "expected a number of steps, or a time"}, {"0m", "", "expected more than no time"}}) {
+    const TemporaryFolder folder;
+    const Outcome o = run_tandem(words(concat("train ", digits, "--batch-size 16 --keep-checkpoints 9 --run-dir TMP/run --output TMP/o.onnx --checkpoint-every ", row.every), folder.text()));
+    EXPECT_EQ(o.code, *row.says ? 2 : 0) << row.every << ": " << o.err;
+    EXPECT_NE(o.err.find(row.says), std::string::npos) << o.err;
+    std::string kept;
+    for (int step = 1; step <= 4; ++step)
+      if (fs::exists(folder / concat("run/step-", step, ".checkpoint"))) kept += concat(kept.empty() ? "" : " ", step);
+    EXPECT_EQ(kept, row.kept) << row.every;
+  }
+}
+
 // The last line of the output, too, for whoever reads that.
 TEST(JsonErrors, StandOnTheOutput) {
   for (const auto& [line, code] : {std::pair<const char*, int>{"train nowhere.onnx --data random --json", 7}, {"plan --json --lrr 1 x", 2}, {"runs /nowhere --json", 7}}) {
@@ -140,6 +157,8 @@ TEST(Choices, AreThoseThatNobodyMadeWithTheOptionThatOverrulesEach) {
   ASSERT_EQ(o.code, 0) << o.err;
   for (const char* part : {"overruled by", "--loss", "softmax-cross-entropy", "classes", "--batch-size", "--normalize", "16 samples", "--epochs"})
     EXPECT_NE(o.err.find(part), std::string::npos) << part << '\n' << o.err;
+  EXPECT_NE(o.err.find("because"), std::string::npos) << "there is room for it in 100 columns: " << o.err;
+  EXPECT_EQ(o.err.find("\\x0a"), std::string::npos) << o.err;
   EXPECT_EQ(o.err.find("learning rate"), std::string::npos) << "it was given: " << o.err;
   const Outcome json = run_tandem(words("train " + digits + "--lr 0.3 --dry-run --json --output TMP/o.onnx", folder.text()));
   const Json plan = Json::parse(json.out);

@@ -22,9 +22,9 @@ void mutate_checkpoint(std::string& checkpoint, Random& random) {
   constexpr std::string_view before_sum = "\"crc32\":\"";
   std::uint64_t length = 0;
   if (checkpoint.size() > sizeof length) std::memcpy(&length, checkpoint.data(), sizeof length);
-  if (random() % 4 == 0 || length == 0 || length > checkpoint.size() - sizeof length) return mutate_bytes(checkpoint, random);
+  if (random.one_in(4) || length == 0 || length > checkpoint.size() - sizeof length) return mutate_bytes(checkpoint, random);
   std::string header = checkpoint.substr(sizeof length, length), data = checkpoint.substr(sizeof length + length);
-  random() % 4 == 0 ? mutate_bytes(data, random) : mutate_text(header, random);
+  random.one_in(4) ? mutate_bytes(data, random) : mutate_text(header, random);
   length = header.size();
   checkpoint.assign(reinterpret_cast<const char*>(&length), sizeof length);
   checkpoint += header + data;
