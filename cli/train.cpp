@@ -11,6 +11,7 @@
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/interrupt.h"
+#include "cli/loss_options.h"
 #include "cli/model_options.h"
 #include "cli/progress.h"
 #include "cli/ranks.h"
@@ -131,6 +132,7 @@ Evaluation held_out(const Invocation& call, Model& model, const Job& job, const 
   Progress progress(call);
   return model.evaluate(*data, {.batch = job.fit.eval_batch,
                                 .preprocess = job.fit.preprocess,
+                                .metrics = job.fit.metrics,
                                 .on_batch = [&](std::int64_t done, std::int64_t all) { progress.samples(done, all); },
                                 .stop = [&] { return interrupt.signal() != 0; }});
 }
@@ -277,6 +279,7 @@ Command train_command() {
           {data_rows(),
            training_rows(),
            weight_rows(),
+           metric_rows(),
            {
                {"lr", "X", "0.01", "learning rate"},
                {"lr-schedule", "SPEC", "constant", "constant, step[,every=10][,factor=0.1] or cosine[,final=0]; with [,warmup=EPOCHS]"},

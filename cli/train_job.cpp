@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "cli/model_options.h"
+#include "cli/loss_options.h"
 #include "cli/ranks.h"
 #include "trainer/spec.h"
 
@@ -35,6 +35,7 @@ FitOptions fit_options(const Invocation& call, const Model& model, const ModelOp
   parse_augment(o.preprocess, a.text("augment"));
   o.shuffle = a.on("shuffle");
   o.eval_batch = a.integer("eval-batch-size");
+  o.metrics = metrics_of(a);
   o.run_dir = a.text("run-dir");
   o.run_dir_held = true;
   o.resume = a.on("resume");
@@ -74,6 +75,7 @@ Job prepare(const Invocation& call, const Model& model, const BackendSet& backen
   job.data = open_run_data(a, model.data_request(job.options));
   job.fit.validation = job.data.validation;
   if (const std::string assumed = model.fit_labels(job.options, *job.data.train); !assumed.empty()) call.say("note: " + assumed);
+  take_class_weights(call, model, job.options, *job.data.train);
   for (const Dataset* data : {job.data.train, job.data.validation, job.data.test})
     if (data && data->size() > 0) model.check_data(*data, job.options, job.fit.preprocess);
   return job;

@@ -48,7 +48,7 @@ class Fit {
     if (o_.validation && o_.validation->size() > 0) {
       const std::int64_t samples = o_.validation->size(), batch = std::min(o_.eval_batch > 0 ? o_.eval_batch : order_.batch, samples);
       s_.plan_for(PlanMode::inference, batch);
-      if (s_.options.plan.loss == "output" && samples % batch > 0) s_.plan_for(PlanMode::inference, samples % batch);
+      if (s_.own_loss() && samples % batch > 0) s_.plan_for(PlanMode::inference, samples % batch);
     }
     if (asked_to_stop()) return history(true);
     if (!s_.kept_plans.failure().empty()) warn(concat(s_.kept_plans.failure(), ": a resumed run plans anew"));
@@ -96,6 +96,10 @@ class Fit {
     Model::check(o_);
     if (data_.size() == 0) fail(ExitCode::data, data_.name(), " has no samples");
     feed_.check_values(s_.options.plan.loss);
+    const auto fields = data_.fields();
+    const bool weights = std::any_of(fields.begin(), fields.end(), [](const Field& f) { return f.role == Role::weight; });
+    if (weights && !s_.options.plan.sample_weights)
+      fail(ExitCode::usage, data_.name(), " has weights of samples, and the model is compiled without: set option sample_weights");
   }
 
   std::int64_t total_steps() const {
@@ -165,6 +169,7 @@ class Fit {
     at_.loss += report.loss * static_cast<double>(report.samples);
     at_.correct += report.accuracy * static_cast<double>(report.samples);
     at_.samples += report.samples;
+    for (const auto& [name, value] : report.metrics) at_.metrics[name] += value * static_cast<double>(report.samples);
     at_.seconds += report.seconds;
     at_.trace.add(report.loss);
     if (first) return;  // the first step waits for its data and for cold memory
@@ -184,6 +189,7 @@ class Fit {
                        .learning_rate = rate,
                        .seconds = at_.seconds,
                        .samples_per_second = samples / at_.seconds};
+    for (const auto& [name, sum] : std::exchange(at_.metrics, {})) report.metrics[name] = sum / samples;
     at_.history.push_back(report);
     if (whole) {
       ++at_.epoch;
@@ -208,9 +214,10 @@ class Fit {
     EpochReport& report = at_.history.back();
     if (o_.validation && !stopped_) {
       const Evaluation e = model_.evaluate(
-          *o_.validation, {.batch = o_.eval_batch, .preprocess = o_.preprocess, .on_batch = o_.callbacks.on_validation, .stop = o_.callbacks.stop});
+          *o_.validation, {.batch = o_.eval_batch, .preprocess = o_.preprocess, .metrics = o_.metrics, .on_batch = o_.callbacks.on_validation, .stop = o_.callbacks.stop});
       report.val_loss = e.loss;
       report.val_accuracy = e.accuracy;
+      for (const auto& [name, value] : e.metrics) report.metrics["val_" + name] = value;
       stopped_ = e.stopped;
     }
     if (!stopped_ || !o_.validation) {
@@ -276,7 +283,7 @@ class Fit {
       s_.run(plan, batch->inputs, rate);
       if (s_.step < failed && std::isfinite(s_.report(plan, rate).loss) && lost_parameter(*s_.session).empty()) continue;
       for (std::size_t t = 0; t < s_.targets.size(); ++t) step.inputs.emplace_back(s_.targets[t].name, batch->inputs[t]);
-      std::string cause = find_not_finite(s_.source(s_.options), s_.labels, s_.options.plan, s_.backends, step);
+      std::string cause = find_not_finite(s_.source(s_.options), s_.losses, s_.options.plan, s_.backends, step);
       if (const std::string lost = lost_parameter(*s_.session); cause.empty() && !lost.empty())
         cause = concat("the update of '", lost, "' by a learning rate of ", rate, " left what float32 can hold");
       return {s_.step, cause};

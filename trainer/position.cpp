@@ -7,8 +7,10 @@ namespace tandem {
 Json::Object json_of(const Position& at) {
   Json::Array history;
   for (const EpochReport& e : at.history) history.push_back(json_of(e));
+  Json::Object metrics;
+  for (const auto& [name, sum] : at.metrics) metrics.emplace_back(name, sum);
   return {{"epoch", at.epoch},     {"batch", at.batch},     {"step", at.step}, {"loss", at.loss},          {"correct", at.correct},
-          {"samples", at.samples}, {"seconds", at.seconds}, {"best", at.best}, {"trace", at.trace.json()}, {"history", std::move(history)}};
+          {"samples", at.samples}, {"seconds", at.seconds}, {"best", at.best}, {"trace", at.trace.json()}, {"history", std::move(history)}, {"metrics", std::move(metrics)}};
 }
 
 Position position_of(const Json& state, std::int64_t batches) {
@@ -30,6 +32,8 @@ Position position_of(const Json& state, std::int64_t batches) {
               .trace = LossTrace::from(state.at("trace")),
               .history = {}};
   for (const Json& e : state.at("history").array()) at.history.push_back(epoch_report(e));
+  if (const Json* metrics = state.find("metrics"))
+    for (const auto& [name, sum] : metrics->object()) at.metrics[name] = sum.is_null() ? not_measured : sum.number();
   if (at.batch == batches) {
     ++at.epoch;
     at.batch = 0;

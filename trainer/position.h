@@ -18,6 +18,7 @@ struct Position {
   double best = not_measured;  // of what the best checkpoint is chosen by
   LossTrace trace;
   std::vector<EpochReport> history;
+  std::map<std::string, double> metrics{};  // sums as of the loss, by StepReport::metrics' names
 };
 
 Json::Object json_of(const Position& position);
