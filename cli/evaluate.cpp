@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "cli/inference.h"
+#include "cli/loss_options.h"
 #include "cli/model_options.h"
 #include "cli/progress.h"
 
@@ -16,21 +17,24 @@ int evaluate(const Invocation& call, World* world) {
   model.compile(options, backends.all());
   for (const std::string& note : model.notes()) call.say("note: " + note);
   const Preprocess preparation = preprocess(call, model);
+  const std::vector<std::string> metrics = metrics_of(call.arguments);
   Progress progress(call);
   const Evaluation e = model.evaluate(
-      data, {.preprocess = preparation, .on_batch = [&](std::int64_t done, std::int64_t all) { progress.samples(done, all); }});
+      data, {.preprocess = preparation, .metrics = metrics, .on_batch = [&](std::int64_t done, std::int64_t all) { progress.samples(done, all); }});
   progress.clear();
   if (call.json()) {
     call.print(Json::Object{{"data", data.name()},
                             {"samples", e.samples},
                             {"loss", e.loss},
                             {"accuracy", e.accuracy},
-                            {"samples_per_second", e.samples_per_second}});
+                            {"samples_per_second", e.samples_per_second},
+                            {"metrics", json_of(e).at("metrics")},
+                            {"tables", json_of(e).at("tables")}});
     return 0;
   }
   std::string text = fmt::format("{}: {} samples, loss {:.4f}", data.name(), e.samples, e.loss);
   if (std::isfinite(e.accuracy)) text += fmt::format(", accuracy {:.2f}%", 100 * e.accuracy);
-  call.write(text + "\n");
+  call.write(text + "\n" + text_of(e, metrics));
   return 0;
 }
 
@@ -45,20 +49,20 @@ int run(const Invocation& call) {
 Command evaluate_command() {
   return {
       .name = "evaluate",
-      .help = "measure a model's loss and accuracy on data",
+      .help = "measure a model's loss, accuracy and other metrics on data",
       .positionals = {"model"},
       .usage = "MODEL.onnx --data SPEC [options]",
       .examples =
           "  tandem evaluate trained.onnx --data idx:data/mnist --normalize 0.1307,0.3081\n"
           "  tandem evaluate trained.onnx --data npz:data.npz --split train --json\n"
+          "  tandem evaluate trained.onnx --data idx:data/mnist --metrics f1,top5,per-class,confusion\n"
           "  tandem evaluate --config runs/mnist/config.json    # what that run wrote, on its data\n"
           "  tandem evaluate trained.onnx --data idx:data/mnist --devices cpu:0-3 --processes 2\n",
       .options = join({data_rows(),
                        split_rows(),
+                       loss_rows_of_evaluation(),
+                       metric_rows(),
                        {
-                           {"loss", "NAME", "softmax-cross-entropy", "softmax-cross-entropy, binary-cross-entropy, mse, l1 or output"},
-                           {"loss-on", "VALUE", "", "the model's value that the loss is computed on (default its first output)"},
-                           {"class-axis", "N", "", "axis of that value that holds the classes (default: as labels and softmax say, else 1)"},
                            {"autotune", "", "off", "time kernels and choose the fastest"},
                        },
                        device_rows(),

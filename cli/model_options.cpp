@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "cli/loss_options.h"
 #include "cli/optimizer_options.h"
 #include "trainer/file.h"
 #include "trainer/spec.h"
@@ -72,16 +73,12 @@ std::vector<OptionRow> device_rows() {
 }
 
 std::vector<OptionRow> training_rows() {
-  return {
-      {"", "loss", "", ""},
-      {"loss", "NAME", "softmax-cross-entropy", "softmax-cross-entropy, binary-cross-entropy, mse, l1, or output (the model computes it)"},
-      {"loss-on", "VALUE", "", "the model's value that the loss is computed on (default its first output)"},
-      {"class-axis", "N", "", "axis of that value that holds the classes (default: as labels and softmax say, else 1)"},
+  return join({loss_rows_of_training(), {
       {"loss-scale", "X", "", "start of the loss scale, 0 for none (default 65536 with fp16, else none); it follows the gradients"},
       {"dense-labels", "", "off", "labels have the output's shape (found out from the data where there is some)"},
       {"bucket-bytes", "N", "26214400", "largest all-reduce bucket"},
       {"sync-batch-norm", "", "off", "BatchNormalization over all devices' samples"},
-  };
+  }});
 }
 
 std::vector<OptionRow> weight_rows() {
@@ -136,9 +133,7 @@ ModelOptions model_options(const Invocation& invocation, PlanMode mode) {
   o.plan.retune = a.on("retune");
   if (o.plan.retune && !o.plan.autotune) fail(ExitCode::usage, "--retune needs --autotune");
   if (o.plan.retune && o.plan.kernel.deterministic) fail(ExitCode::usage, "--retune: --deterministic chooses kernels without timing them");
-  o.plan.loss = a.text("loss");
-  if (a.given("loss-on")) o.plan.loss_on = a.text("loss-on");
-  if (a.given("class-axis") && !a.text("class-axis").empty()) o.plan.class_axis = static_cast<int>(parse_integer(a.text("class-axis"), "--class-axis"));
+  read_loss(a, o);
   if (mode == PlanMode::training) {
     o.plan.optimizer = optimizer_options(a);
     o.plan.freeze = a.list("freeze");
@@ -165,6 +160,8 @@ void take_preparation(const Invocation& call, const Model& model, ModelOptions& 
   take("loss", "loss", [&](const std::string& text) { o.plan.loss = text; });
   take("loss-on", "loss_on", [&](const std::string& text) { o.plan.loss_on = text; });
   take("class-axis", "class_axis", [&](const std::string& text) { o.plan.class_axis = static_cast<int>(parse_integer(text, "class axis")); });
+  take("ignore-index", "ignore_index", [&](const std::string& text) { o.plan.ignore_index = parse_integer(text, "ignore index"); });
+  take("shift-labels", "shift_labels", [&](const std::string& text) { o.plan.shift_labels = text == "on"; });
 }
 
 Preprocess preprocess(const Invocation& call, const Model& model) {

@@ -13,6 +13,7 @@
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/interrupt.h"
+#include "cli/loss_options.h"
 #include "cli/model_options.h"
 #include "cli/optimizer_options.h"
 #include "cli/progress.h"
@@ -162,6 +163,7 @@ Evaluation held_out(const Invocation& call, Model& model, const Job& job, const 
   Progress progress(call);
   return model.evaluate(*data, {.batch = job.fit.eval_batch,
                                 .preprocess = job.fit.preprocess,
+                                .metrics = job.fit.metrics,
                                 .on_batch = [&](std::int64_t done, std::int64_t all) { progress.samples(done, all); },
                                 .stop = [&] { return interrupt.signal() != 0; }});
 }
@@ -330,6 +332,7 @@ Command train_command() {
       .options = join(
           {data_rows(),
            training_rows(),
+           metric_rows(),
            optimizer_rows(),
            rate_rows(),
            {

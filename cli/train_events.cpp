@@ -7,15 +7,17 @@
 namespace tandem {
 
 Json step_event(const StepReport& r) {
-  return Json::Object{{"event", "step"},        {"step", r.step},
+  Json::Object event{{"event", "step"},        {"step", r.step},
                       {"epoch", r.epoch},       {"loss", r.loss},
                       {"accuracy", r.accuracy}, {"learning_rate", r.learning_rate},
                       {"loss_scale", r.loss_scale},
                       {"seconds", r.seconds},   {"samples_per_second", static_cast<double>(r.samples) / r.seconds}};
+  for (const auto& [name, value] : r.metrics) event.emplace_back(name, value);
+  return event;
 }
 
 Json epoch_event(const EpochReport& r) {
-  return Json::Object{{"event", "epoch"},
+  Json::Object event{{"event", "epoch"},
                       {"epoch", r.epoch},
                       {"step", r.step},
                       {"loss", r.loss},
@@ -25,6 +27,8 @@ Json epoch_event(const EpochReport& r) {
                       {"learning_rate", r.learning_rate},
                       {"seconds", r.seconds},
                       {"samples_per_second", r.samples_per_second}};
+  for (const auto& [name, value] : r.metrics) event.emplace_back(name, value);
+  return event;
 }
 
 Json plan_event(const Plan& plan, const std::vector<Choice>& choices) {

@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "cli/loss_options.h"
 #include "cli/model_options.h"
 #include "cli/optimizer_options.h"
 #include "cli/ranks.h"
@@ -36,6 +37,7 @@ FitOptions fit_options(const Invocation& call, const Model& model, const ModelOp
   parse_augment(o.preprocess, a.text("augment"));
   o.shuffle = a.on("shuffle");
   o.eval_batch = a.integer("eval-batch-size");
+  o.metrics = metrics_of(a);
   o.run_dir = a.text("run-dir");
   o.run_dir_held = true;
   o.resume = a.on("resume");
@@ -76,6 +78,7 @@ Job prepare(const Invocation& call, const Model& model, const BackendSet& backen
   job.fit.validation = job.data.validation;
   for (const std::string& note : job.data.train->notes()) call.say("note: " + note);
   if (const std::string assumed = model.fit_labels(job.options, *job.data.train); !assumed.empty()) call.say("note: " + assumed);
+  take_class_weights(call, model, job.options, *job.data.train);
   for (const Dataset* data : {job.data.train, job.data.validation, job.data.test})
     if (data && data->size() > 0) model.check_data(*data, job.options, job.fit.preprocess);
   return job;

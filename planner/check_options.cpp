@@ -13,7 +13,7 @@ void check_options(const GraphSource& source, const CompileOptions& o, Backends 
   for (const DeviceSpec& d : o.devices)
     if (const std::string reason = find_backend(backends, d.id.backend).declines(o.precision); !reason.empty())
       fail(ExitCode::device, "precision ", o.precision, " on device ", d.id, ": ", reason);
-  check_loss(o.loss);
+  parse_loss(o.loss);
   if (o.mode != PlanMode::training) return;
   update_rule(o.optimizer);
   if (!o.optimizer.groups.empty()) {

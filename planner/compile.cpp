@@ -89,12 +89,12 @@ class Compilation {
     plan_.loss = o_.loss_on.empty() ? o_.loss : concat(o_.loss, " on ", o_.loss_on);
     plan_.optimizer = to_string(o_.optimizer);
     if (const auto scaling = loss_scaling_of(o_)) plan_.optimizer += concat(", loss scale from ", scaling->start);
-    labels_ = labels_of(source_, o_);
+    losses_ = losses_of(source_, o_);
   }
 
   // One graph for all devices, and the programs that it is cut into.
   void make_graphs() {
-    PassContext context{.options = o_, .samples = o_.batch, .labels = labels_ ? &*labels_ : nullptr, .parameters_of = parameters_of_};
+    PassContext context{.options = o_, .samples = o_.batch, .losses = losses_, .parameters_of = parameters_of_};
     context.fuses = fuses_on(o_, backends_);
     model_ = source_(o_.batch);
     if (!training_) rows_ = output_rows(source_, model_, o_.batch);
@@ -196,7 +196,8 @@ class Compilation {
     rows_.resize(outputs_.size());
     assemble(plan_, replicas, outputs_, rows_, o_, parameters_of_);
     for (std::string& warning : warnings_of(plan_, o_, model_)) plan_.warnings.push_back(std::move(warning));
-    if (labels_ && !labels_->assumed.empty()) plan_.warnings.push_back(labels_->assumed);
+    for (const Labels& l : losses_)
+      if (!l.assumed.empty()) plan_.warnings.push_back(l.assumed);
     return std::move(plan_);
   }
 
@@ -211,7 +212,7 @@ class Compilation {
   const Plan* const parameters_of_;
   const bool training_, collective_;
   Plan plan_;
-  std::optional<Labels> labels_;
+  Losses losses_;  // of training
   std::vector<SliceOfBatch> slices_;                             // by device
   Graph model_;                                                  // of the whole batch
   Programs programs_;
@@ -231,8 +232,8 @@ Plan compile_unchecked(const GraphSource& source, const CompileOptions& o, Backe
 }  // namespace
 
 Graph training_graph(const GraphSource& source, const CompileOptions& options) {
-  const Labels labels = labels_of(source, options);
-  PassContext context{.options = options, .samples = options.batch, .labels = &labels};
+  const Losses losses = losses_of(source, options);
+  PassContext context{.options = options, .samples = options.batch, .losses = losses};
   const Graph model = source(options.batch);
   if (options.devices.size() > 1) context.placement = placement_of(source, model, {}, options);
   Graph whole = run_passes(training_passes(), model, context);

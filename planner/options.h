@@ -83,14 +83,26 @@ struct PassResult {
   const Graph& graph;
 };
 
+// What labels of one of several outputs look like.
+struct LabelForm {
+  bool dense = false;
+  std::optional<int> class_axis;
+};
+
 struct CompileOptions {
   PlanMode mode = PlanMode::training;
   std::int64_t batch = 32;                 // global
   std::vector<DeviceSpec> devices;
-  std::string loss = "softmax-cross-entropy";  // softmax-cross-entropy, binary-cross-entropy, mse, l1, "output" (the model computes its loss)
+  std::string loss = "softmax-cross-entropy";  // planner/passes/losses.h: a name, or OUTPUT=NAME*WEIGHT,... of several outputs
   std::string loss_on;                     // the model's value that the loss is computed on; empty: its first output
   std::optional<int> class_axis;           // of that value; absent: a softmax's, else 1
   bool dense_labels = false;               // labels have the output's shape instead of class indices
+  std::map<std::string, LabelForm, std::less<>> label_forms;  // the same two of several outputs, by their names
+  double label_smoothing = 0;              // of softmax- and binary-cross-entropy: so much of a label is shared out evenly
+  std::optional<std::int64_t> ignore_index;  // a class index that does not count: the loss is the mean over the others
+  bool shift_labels = false;               // labels are one ahead: place t's is that which is given for t+1 (the trainer shifts them)
+  std::vector<double> class_weights;       // of each class; the loss is divided by the weights' sum, as in PyTorch
+  std::optional<bool> sample_weights;      // each sample counts by its weight, an input "sample_weights"; absent: where data has some
   bool accuracy = true;                    // training: also count correct predictions, where the loss classifies
   OptimizerOptions optimizer;
   std::vector<std::string> tensors;        // names that the patterns below may mean besides those of the graph's values

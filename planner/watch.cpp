@@ -20,12 +20,14 @@ std::string maker(const Graph& graph, const Value& v, std::size_t forward_nodes)
 
 }  // namespace
 
-Watched watch(const Graph& model, const Labels& labels, const CompileOptions& o, std::int64_t samples) {
+Watched watch(const Graph& model, std::span<const Labels> losses, const CompileOptions& o, std::int64_t samples) {
   std::vector<std::string> said;  // by the plan
   Graph graph = freeze(model, o, said);
-  graph.outputs = {logits_of(model, o)};
+  const std::vector<ValueId> logits = logits_of(model, o);
+  graph.outputs.assign(logits.begin(), logits.end());
   graph = without_updates(simplify(expand(graph, true)));
-  graph.outputs = {attach_loss(graph, labels, samples, o.batch, false).loss};
+  attach_loss(graph, losses, samples, o.batch, false);
+  graph.outputs.erase(graph.outputs.begin() + 1, graph.outputs.end());
   graph = simplify(graph);
   const std::size_t forward = graph.nodes.size();
   differentiate(graph, graph.outputs[0], trainable_parameters(graph));

@@ -20,6 +20,6 @@ struct Watched {
   std::vector<Watch> watches;  // inputs and parameters, then all else in the order in which it is computed
 };
 // `model`: for training, of so many samples. Every call for the same model gives the same watches.
-Watched watch(const Graph& model, const Labels& labels, const CompileOptions& options, std::int64_t samples);
+Watched watch(const Graph& model, std::span<const Labels> losses, const CompileOptions& options, std::int64_t samples);
 
 }  // namespace tandem

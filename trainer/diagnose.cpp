@@ -48,7 +48,7 @@ std::string sentence(const std::vector<Watch>& watches, const std::vector<double
 
 }  // namespace
 
-std::string find_not_finite(const GraphSource& source, const Labels& labels, const CompileOptions& options, Backends backends,
+std::string find_not_finite(const GraphSource& source, std::span<const Labels> losses, const CompileOptions& options, Backends backends,
                             const StepMaterial& step) {
   std::vector<double> weights;
   for (const DeviceSpec& d : options.devices) weights.push_back(d.weight);
@@ -57,7 +57,7 @@ std::string find_not_finite(const GraphSource& source, const Labels& labels, con
     if (samples == 0) continue;
     CompileOptions o = options;
     o.batch = step.batch;
-    const auto watched = [&](std::int64_t n) { return watch(source(n), labels, o, n); };
+    const auto watched = [&](std::int64_t n) { return watch(source(n), losses, o, n); };
     CompileOptions inference;
     inference.mode = PlanMode::inference;
     inference.batch = samples;

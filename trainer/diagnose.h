@@ -19,7 +19,7 @@ std::string lost_parameter(const Session& session);
 
 // Runs the step anew on the first device, slice by slice as the devices took it, with every value looked at: "Exp 'x' made
 // inf from 'scores' (-3.1 to 103.2)". Empty: all values of the step are finite, forward and backward.
-std::string find_not_finite(const GraphSource& source, const Labels& labels, const CompileOptions& options, Backends backends,
+std::string find_not_finite(const GraphSource& source, std::span<const Labels> losses, const CompileOptions& options, Backends backends,
                             const StepMaterial& step);
 
 }  // namespace tandem

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 
+#include "trainer/loss_measures.h"
 #include "trainer/model_state.h"
 
 namespace tandem {
@@ -21,7 +23,7 @@ std::int64_t batch_size(const EvaluateOptions& o, const Plan& plan, const Datase
 // Returns whether all of it was run.
 template <class Each>
 bool for_each_batch(Model::State& s, Feed& feed, const EvaluateOptions& o, std::int64_t batch, Each&& each) {
-  const bool pad = s.options.plan.loss != "output";
+  const bool pad = !s.own_loss();
   Loader loader(feed, {.order = {.samples = feed.data().size(), .batch = batch}, .pad = pad, .rows = s.rows_here()});
   std::int64_t done = 0;
   bool announced = false;
@@ -46,44 +48,88 @@ bool for_each_batch(Model::State& s, Feed& feed, const EvaluateOptions& o, std::
 
 }  // namespace
 
+LossMeasures::LossMeasures(const Losses& losses, const std::vector<std::string>& metrics) : losses_(losses), sums_(losses.size()) {
+  for (const Labels& l : losses) scores_.emplace_back(l, metrics, losses.size() > 1);
+}
+
+void LossMeasures::add(const Plan& plan, const Runner& runner, const BatchLabels& batch) {
+  for (std::size_t i = 0; i < losses_.size(); ++i) {
+    const Labels& l = losses_[i];
+    const auto on = std::find_if(plan.outputs.begin(), plan.outputs.end(), [&](const HostOutput& h) { return h.name == l.value; });
+    if (on == plan.outputs.end()) fail("plan of '", plan.model, "' has no output '", l.value, "' to measure");
+    const std::byte* const values = runner.storage[static_cast<std::size_t>(on - plan.outputs.begin())].data();
+    const TensorType& type = on->type;
+    if (!l.own()) {
+      const Measured measured{.dtype = type.dtype, .values = values, .given = batch.labels[i], .samples = batch.size, .weights = batch.weights};
+      measure(sums_[i], l, measured);
+      scores_[i].add(measured);
+      continue;
+    }
+    double mean = 0;
+    visit_float(type.dtype, [&]<class T>() {
+      for (std::int64_t k = 0; k < type.shape.elements(); ++k) mean += static_cast<double>(reinterpret_cast<const T*>(values)[k]);
+    });
+    sums_[i].loss += mean / static_cast<double>(type.shape.elements()) * static_cast<double>(batch.size);
+    sums_[i].weight += static_cast<double>(batch.size);
+    sums_[i].samples += batch.size;
+  }
+}
+
+Evaluation LossMeasures::result() const {
+  Evaluation e{.loss = 0, .samples = sums_[0].samples};
+  for (std::size_t i = 0; i < losses_.size(); ++i) {
+    const Labels& l = losses_[i];
+    const std::string prefix = losses_.size() == 1 ? "" : l.output + "_";
+    e.loss += l.share * sums_[i].mean_loss();
+    if (std::isnan(e.accuracy)) e.accuracy = sums_[i].accuracy();
+    if (!prefix.empty()) e.metrics[prefix + "loss"] = sums_[i].mean_loss();
+    if (!prefix.empty() && sums_[i].rows > 0) e.metrics[prefix + "accuracy"] = sums_[i].accuracy();
+    for (const auto& [name, value] : scores_[i].values()) e.metrics[prefix + name] = value;
+    if (scores_[i].table()) e.tables[l.output] = *scores_[i].table();
+  }
+  return e;
+}
+
+BatchLabels labels_in(const Losses& losses, std::span<const FeedTarget> targets, std::span<std::byte* const> inputs, std::int64_t size) {
+  BatchLabels batch{.labels = std::vector<const std::byte*>(losses.size()), .size = size};
+  for (std::size_t t = 0; t < targets.size(); ++t) {
+    if (targets[t].weight) batch.weights = reinterpret_cast<const float*>(inputs[t]);
+    for (std::size_t i = 0; i < losses.size(); ++i)
+      if (targets[t].label && targets[t].name == losses[i].input) batch.labels[i] = inputs[t];
+  }
+  return batch;
+}
+
 Evaluation Model::evaluate(const Dataset& data, const EvaluateOptions& o) {
   State& s = *state_;
   const std::int64_t batch = batch_size(o, s.running().plan(0), data);
-  if (s.labels.value.empty()) s.labels_for(s.options);  // says why there is no loss
-  Feed feed(data, s.targets, o.preprocess, s.options.seed);
-  const bool own_loss = s.options.plan.loss == "output";
-  const std::size_t label = s.targets.size() - 1;
-  if (!own_loss && (s.targets.empty() || !s.targets[label].label))
-    fail(ExitCode::usage, "model '", s.file.name(), "' takes its labels as an input, so its loss is one of its outputs: expected the loss 'output'");
+  if (s.losses.empty()) s.losses_for(s.options);  // says why there is no loss
+  // The weights are those of this data, whatever that was trained on had.
+  std::vector<FeedTarget> targets = s.targets;
+  std::erase_if(targets, [](const FeedTarget& t) { return t.weight; });
+  const auto fields = data.fields();
+  if (s.options.plan.sample_weights.value_or(true) && std::any_of(fields.begin(), fields.end(), [](const Field& f) { return f.role == Role::weight; }))
+    targets.push_back(weights_target());
+  Feed feed(data, targets, o.preprocess, s.options.seed);
+  for (const Labels& l : s.losses)
+    if (l.sample && std::none_of(targets.begin(), targets.end(), [&](const FeedTarget& t) { return t.label && t.name == l.input; }))
+      fail(ExitCode::usage, "model '", s.file.name(), "' takes its labels as an input, so its loss is one of its outputs: expected the loss 'output'");
   feed.check_values(s.options.plan.loss);
-  Measure sum;
+  LossMeasures measures(s.losses, o.metrics);
   const auto start = std::chrono::steady_clock::now();
   const bool whole = for_each_batch(s, feed, o, batch, [&](const LoadedBatch& loaded, std::size_t plan) {
-    const auto& outputs = s.session->plan(plan).outputs;
-    const auto on = std::find_if(outputs.begin(), outputs.end(), [&](const HostOutput& h) { return h.name == s.labels.value; });
-    if (on == outputs.end()) fail("plan of '", s.file.name(), "' has no output '", s.labels.value, "' to measure");
-    const TensorType& output = on->type;
-    const std::byte* values = s.runners[plan].storage[static_cast<std::size_t>(on - outputs.begin())].data();
-    if (!own_loss) return measure(sum, s.labels, output.dtype, values, loaded.inputs[label], loaded.size);
-    double mean = 0;
-    visit_float(output.dtype, [&]<class T>() {
-      for (std::int64_t i = 0; i < output.shape.elements(); ++i) mean += static_cast<double>(reinterpret_cast<const T*>(values)[i]);
-    });
-    sum.loss += mean / static_cast<double>(output.shape.elements()) * static_cast<double>(loaded.size);
-    sum.samples += loaded.size;
+    measures.add(s.session->plan(plan), s.runners[plan], labels_in(s.losses, targets, loaded.inputs, loaded.size));
   });
   if (!whole) return {.stopped = true};
-  return {.loss = sum.mean_loss(),
-          .accuracy = sum.accuracy(),
-          .samples = sum.samples,
-          .samples_per_second = static_cast<double>(sum.samples) / seconds_since(start)};
+  Evaluation e = measures.result();
+  e.samples_per_second = static_cast<double>(e.samples) / seconds_since(start);
+  return e;
 }
 
 std::vector<NamedTensor> Model::predict(const Dataset& data, const EvaluateOptions& o) {
   State& s = *state_;
   const std::int64_t batch = batch_size(o, s.running().plan(0), data);
-  std::vector<FeedTarget> targets = s.targets;
-  if (!targets.empty() && targets.back().label) targets.pop_back();
+  const std::vector<FeedTarget> targets(s.inputs().begin(), s.inputs().end());
   Feed feed(data, targets, o.preprocess, s.options.seed);
   for (std::size_t t = 0; t < targets.size(); ++t) feed.check_values(t);
   std::vector<NamedTensor> results;

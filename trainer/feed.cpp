@@ -6,6 +6,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "planner/passes/losses.h"
 #include "trainer/random.h"
 #include "trainer/spec.h"
 
@@ -39,11 +40,13 @@ Allowed allowed_in(const FeedTarget& target, DType have, std::string_view loss) 
     a = {static_cast<double>(std::numeric_limits<T>::lowest()), static_cast<double>(std::numeric_limits<T>::max()), !is_float(want)};
     if (std::numeric_limits<T>::digits > std::numeric_limits<double>::digits) a.high = std::nextafter(a.high, 0);  // which rounds it up
   });
-  if (target.label && loss == "binary-cross-entropy") {
-    a.low = 0;
-    a.high = 1;
-  }
-  if (target.label && loss == "softmax-cross-entropy") a.low = 0;
+  if (target.weight) a.low = 0;
+  if (!target.label || target.weight) return a;
+  for (const LossRow& row : loss_rows())
+    if (row.name == (target.loss.empty() ? loss : target.loss)) {
+      a.low = std::max(a.low, row.low);
+      a.high = std::min(a.high, row.high);
+    }
   return a;
 }
 
@@ -101,14 +104,20 @@ Feed::Feed(const Dataset& data, std::vector<FeedTarget> targets, Preprocess prep
   // By name first; then labels take the label field, then what is left goes together in order, inputs before labels
   // (a model that computes its own loss takes labels as an input).
   for (std::size_t t = 0; t < targets_.size(); ++t)
-    if (targets_[t].label)
-      choose(t, [](const Field& f) { return f.role == Role::label; });
-    else
+    if (!targets_[t].label)
       choose(t, [&](const Field& f) { return f.name == targets_[t].name; });
+    else if (!targets_[t].field.empty())
+      choose(t, [&](const Field& f) { return f.role == Role::label && f.name == targets_[t].field; });
+  for (std::size_t t = 0; t < targets_.size(); ++t)
+    if (targets_[t].label) choose(t, [&](const Field& f) { return f.role == (targets_[t].weight ? Role::weight : Role::label); });
   for (std::size_t t = 0; t < targets_.size(); ++t)
     if (!targets_[t].label) choose(t, [](const Field& f) { return f.role == Role::input; });
   for (std::size_t t = 0; t < targets_.size(); ++t)
-    if (!targets_[t].label) choose(t, [](const Field&) { return true; });
+    if (!targets_[t].label) choose(t, [](const Field& f) { return f.role != Role::weight; });
+  for (std::size_t t = 0; t < targets_.size(); ++t)
+    for (std::size_t f = 0; f < fields.size() && targets_[t].ahead && chosen[t] < 0; ++f)
+      if (fields[f].role == Role::input && !is_float(fields[f].sample.dtype) && fields[f].sample.shape.elements() == targets_[t].sample.shape.elements())
+        chosen[t] = static_cast<int>(f);
   for (std::size_t t = 0; t < targets_.size(); ++t) {
     if (chosen[t] < 0 && !targets_[t].label)
       fail(ExitCode::data, data.name(), " has nothing for the model's input '", targets_[t].name, "' ", targets_[t].sample, "; it has ",
@@ -225,6 +234,7 @@ void Feed::fill(std::span<const std::int64_t> batch, RowRange inputs, std::int64
     const bool copies = have.dtype == want.dtype && !s.image && !s.one_hot && s.scale.empty();
     if (copies) {
       data_.read(static_cast<std::size_t>(s.field), samples, target);
+      look_ahead(t, target, std::ssize(samples));
       continue;
     }
     const auto have_elements = have.shape.elements(), want_elements = want.shape.elements();
@@ -256,12 +266,25 @@ void Feed::fill(std::span<const std::int64_t> batch, RowRange inputs, std::int64
         }
       });
     });
+    look_ahead(t, target, std::ssize(samples));
+  }
+}
+
+void Feed::look_ahead(std::size_t t, std::byte* to, std::int64_t samples) const {
+  if (!targets_[t].ahead) return;
+  const std::int64_t places = targets_[t].sample.shape.elements();
+  auto* label = reinterpret_cast<std::int64_t*>(to);
+  for (std::int64_t n = 0; n < samples && places > 0; ++n, label += places) {
+    std::copy(label + 1, label + places, label);
+    label[places - 1] = *targets_[t].ahead;
   }
 }
 
 void Feed::check_values(std::string_view loss) {
   for (std::size_t t = 0; t < targets_.size(); ++t) {
-    if (!has(t)) fail(ExitCode::data, data_.name(), " has no labels for the loss '", loss, "'; it has ", names_of(data_.fields()));
+    if (!has(t) && targets_[t].weight) fail(ExitCode::data, data_.name(), " has no weights of samples (option sample_weights); it has ", names_of(data_.fields()));
+    if (!has(t))
+      fail(ExitCode::data, data_.name(), " has no labels for the loss '", loss, "'", targets_[t].field.empty() ? "" : concat(" of '", targets_[t].field, "'"), "; it has ", names_of(data_.fields()));
     check_values(t, loss);
   }
 }
@@ -301,7 +324,7 @@ void Feed::refuse(std::size_t t, const IndexRange& indices, const Allowed& allow
   const std::string range = concat("(", indices.lowest, " to ", indices.count - 1, ")");
   if (target.label && indices.count > 0)
     fail(ExitCode::data, where, " has label ", text_of(value), ", the model's output has ", indices.count, " classes ", range,
-         value == -100 ? "; to ignore places by a label of -100, as PyTorch does, is not supported" : "");
+         value == -100 ? "; option ignore_index -100 leaves such places out, as PyTorch does" : "");
   const std::string takes = target.label ? "the loss takes " : concat("the model's input '", target.name, "' takes ");
   if (indices.count > 0) fail(ExitCode::data, where, " has ", text_of(value), " in '", field, "', ", takes, "one of ", indices.count, ' ', range);
   fail(ExitCode::data, where, " has ", text_of(value), " in '", field, "', ", takes, target.sample.dtype, 

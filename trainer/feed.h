@@ -3,6 +3,7 @@
 #pragma once
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,6 +29,12 @@ struct FeedTarget {
   TensorType sample;
   bool label = false;   // the labels that the loss takes, not an input of the model
   IndexRange indices{};  // that integers may be: classes, rows of a table
+  std::string loss{};    // of labels: the row of planner/passes/losses.h that says what they may be
+  std::string field{};   // of labels: the data set's field that goes first, where there are several
+  bool weight = false;   // how much samples count in the loss: a "label" from a field of role weight
+  // Class indices become those one ahead, the last one this. Where the data set has no labels they are those of its first
+  // input of as many integers.
+  std::optional<std::int64_t> ahead{};
 };
 
 // What values of a target may be.
@@ -77,6 +84,7 @@ class Feed {
   [[noreturn]] void refuse(std::size_t target, const IndexRange& indices, const Allowed& allowed, std::int64_t sample, double value) const;
   Source match(const FeedTarget& target, int field) const;
   void set_scale(Source& source, const FeedTarget& target, const Field& field) const;
+  void look_ahead(std::size_t target, std::byte* to, std::int64_t samples) const;
   template <class From, class To>
   void convert(const Source& source, const From* from, To* to, std::int64_t dy, std::int64_t dx, bool mirror) const;
 

@@ -72,7 +72,7 @@ class Fit {
     if (o_.validation && o_.validation->size() > 0) {
       const std::int64_t samples = o_.validation->size(), batch = std::min(o_.eval_batch > 0 ? o_.eval_batch : order_.batch, samples);
       s_.plan_for(PlanMode::inference, batch);
-      if (s_.options.plan.loss == "output" && samples % batch > 0) s_.plan_for(PlanMode::inference, samples % batch);
+      if (s_.own_loss() && samples % batch > 0) s_.plan_for(PlanMode::inference, samples % batch);
     }
     if (asked_to_stop()) return history(true);
     if (!s_.kept_plans.failure().empty()) warn(concat(s_.kept_plans.failure(), ": a resumed run plans anew"));
@@ -124,6 +124,10 @@ class Fit {
       fail(ExitCode::usage, "option accumulate: the model is compiled for steps of one batch (OptimizerOptions::accumulate)");
     if (o_.averaging.any() && !s_.options.plan.optimizer.average)
       fail(ExitCode::usage, "averages of the weights: the model is compiled without them (OptimizerOptions::average)");
+    const auto fields = data_.fields();
+    const bool weights = std::any_of(fields.begin(), fields.end(), [](const Field& f) { return f.role == Role::weight; });
+    if (weights && !s_.options.plan.sample_weights)
+      fail(ExitCode::usage, data_.name(), " has weights of samples, and the model is compiled without: set option sample_weights");
   }
 
   std::int64_t steps_per_epoch() const { return (order_.batches() + o_.accumulate - 1) / o_.accumulate; }
@@ -249,6 +253,7 @@ class Fit {
     at_.loss += report.loss * static_cast<double>(report.samples);
     at_.correct += report.accuracy * static_cast<double>(report.samples);
     at_.samples += report.samples;
+    for (const auto& [name, value] : report.metrics) at_.metrics[name] += value * static_cast<double>(report.samples);
     at_.seconds += report.seconds;
     at_.trace.add(report.loss);
     at_.rates.add(report.learning_rate);
@@ -269,6 +274,7 @@ class Fit {
                        .learning_rate = rate,
                        .seconds = at_.seconds,
                        .samples_per_second = samples / at_.seconds};
+    for (const auto& [name, sum] : std::exchange(at_.metrics, {})) report.metrics[name] = sum / samples;
     at_.history.push_back(report);
     if (whole) {
       ++at_.epoch;
@@ -310,10 +316,11 @@ class Fit {
     if (o_.validation && !stopped_) {
       const bool averages = o_.averaging.any() && model_.swap_averages();
       const Evaluation e = model_.evaluate(
-          *o_.validation, {.batch = o_.eval_batch, .preprocess = o_.preprocess, .on_batch = o_.callbacks.on_validation, .stop = o_.callbacks.stop});
+          *o_.validation, {.batch = o_.eval_batch, .preprocess = o_.preprocess, .metrics = o_.metrics, .on_batch = o_.callbacks.on_validation, .stop = o_.callbacks.stop});
       if (averages) model_.swap_averages();
       report.val_loss = e.loss;
       report.val_accuracy = e.accuracy;
+      for (const auto& [name, value] : e.metrics) report.metrics["val_" + name] = value;
       stopped_ = e.stopped;
     }
     if (!stopped_ || !o_.validation) {
@@ -390,7 +397,7 @@ class Fit {
         continue;
       }
       for (std::size_t t = 0; t < s_.targets.size(); ++t) step.inputs.emplace_back(s_.targets[t].name, batch->inputs[t]);
-      std::string cause = find_not_finite(s_.source(s_.options), s_.labels, s_.options.plan, s_.backends, step);
+      std::string cause = find_not_finite(s_.source(s_.options), s_.losses, s_.options.plan, s_.backends, step);
       if (const std::string lost = lost_parameter(*s_.session); cause.empty() && !lost.empty())
         cause = concat("the update of '", lost, "' by a learning rate of ", rate, " left what float32 can hold");
       return {s_.step, cause};

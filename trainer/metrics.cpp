@@ -8,107 +8,124 @@
 namespace tandem {
 namespace {
 
-// Where the classes of a sample's positions stand.
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+
+// Where the numbers of a sample's places stand.
 struct Rows {
-  std::int64_t classes, stride, per_sample;
+  std::int64_t length, stride, per_sample;
   std::int64_t start(std::int64_t sample, std::int64_t row) const {
-    return (sample * per_sample + row / stride * stride) * classes + row % stride;
+    return (sample * per_sample + row / stride * stride) * length + row % stride;
   }
 };
 
-Rows rows_of(const Labels& labels) {
-  Rows r{labels.scores[labels.axis], 1, labels.positions()};
-  for (int i = labels.axis + 1; i < labels.scores.rank(); ++i) r.stride *= labels.scores[i];
-  return r;
-}
-
-template <class T>
-void cross_entropy(Measure& sum, const Labels& labels, const T* x, const std::int64_t* indices, const T* dense, std::int64_t samples) {
-  const Rows r = rows_of(labels);
-  std::vector<double> logp(static_cast<std::size_t>(r.classes));
-  for (std::int64_t n = 0; n < samples; ++n) {
-    double loss = 0;
-    for (std::int64_t row = 0; row < r.per_sample; ++row) {
-      const std::int64_t at = r.start(n, row);
-      const auto value = [&](const T* from, std::int64_t c) { return static_cast<double>(from[at + c * r.stride]); };
-      double largest = -std::numeric_limits<double>::infinity(), total = 0;
-      std::int64_t best = 0;
-      for (std::int64_t c = 0; c < r.classes; ++c)
-        if (value(x, c) > largest) {
-          largest = value(x, c);
-          best = c;
-        }
-      for (std::int64_t c = 0; c < r.classes; ++c) total += std::exp(value(x, c) - largest);
-      for (std::int64_t c = 0; c < r.classes; ++c) {
-        const double v = value(x, c);
-        logp[static_cast<std::size_t>(c)] = labels.kind == OutputKind::softmax
-                                                ? std::log(std::max(v, static_cast<double>(std::numeric_limits<T>::min())))
-                                            : labels.kind == OutputKind::log_softmax ? v
-                                                                                 : v - largest - std::log(total);
-      }
-      std::int64_t label = 0;
-      if (indices) {
-        label = indices[n * r.per_sample + row];
-        const bool inside = label >= 0 && label < r.classes;
-        loss -= inside ? logp[static_cast<std::size_t>(label)] : std::numeric_limits<double>::quiet_NaN();
-      } else {
-        for (std::int64_t c = 0; c < r.classes; ++c) {
-          if (value(dense, c) > value(dense, label)) label = c;
-          loss -= value(dense, c) * logp[static_cast<std::size_t>(c)];
-        }
-      }
-      sum.correct += best == label;
-    }
-    sum.loss += loss / static_cast<double>(r.per_sample);
-    sum.rows += r.per_sample;
+Rows rows_of(const Labels& l) {
+  const LossRow& row = loss_row(l.loss);
+  if (l.axis >= 0) {
+    Rows r{l.scores[l.axis], 1, l.positions()};
+    for (int i = l.axis + 1; i < l.scores.rank(); ++i) r.stride *= l.scores[i];
+    return r;
   }
+  const std::int64_t all = l.scores.elements();
+  if (row.over != LossOver::last) return {all, 1, 1};
+  const std::int64_t last = l.scores[l.scores.rank() - 1];
+  return {last, 1, last == 0 ? 0 : all / last};
 }
 
-// Losses of single elements: x the output, t the label.
-double squared(double x, double t) {
-  return (x - t) * (x - t);
+// What the model made of scores, as scores again: the losses take them.
+void undo(OutputKind kind, double least, std::vector<double>& x) {
+  if (kind != OutputKind::softmax && kind != OutputKind::sigmoid) return;
+  for (double& v : x) v = std::log(std::max(v, least)) - (kind == OutputKind::sigmoid ? std::log(std::max(1 - v, least)) : 0);
 }
-double absolute(double x, double t) {
-  return std::abs(x - t);
-}
-double binary_logit(double x, double t) {
-  return std::max(x, 0.0) - x * t + std::log1p(std::exp(-std::abs(x)));
-}
-double binary_probability(double x, double t) {
-  constexpr double least = std::numeric_limits<float>::min();
-  return -t * std::log(std::max(x, least)) - (1 - t) * std::log(std::max(1 - x, least));
-}
+
+std::size_t best(std::span<const double> v) { return static_cast<std::size_t>(std::max_element(v.begin(), v.end()) - v.begin()); }
 
 }  // namespace
 
-double Measure::accuracy() const {
-  return rows == 0 ? std::numeric_limits<double>::quiet_NaN() : correct / static_cast<double>(rows);
+double Measure::mean_loss() const { return weight == 0 ? 0 : loss / weight; }
+
+double Measure::accuracy() const { return rows == 0 ? nan : correct / static_cast<double>(rows); }
+
+void each_place(const Labels& l, const Measured& batch, const std::function<void(const Place&)>& each) {
+  const Rows r = rows_of(l);
+  const bool classes = l.axis >= 0, indices = l.sample && l.sample->dtype == DType::int64;
+  std::vector<double> x(static_cast<std::size_t>(r.length)), t(x.size());
+  visit_float(batch.dtype, [&]<class T>() {
+    const T* values = reinterpret_cast<const T*>(batch.values);
+    const auto* index = indices ? reinterpret_cast<const std::int64_t*>(batch.given) : nullptr;
+    const T* dense = indices ? nullptr : reinterpret_cast<const T*>(batch.given);
+    for (std::int64_t n = 0; n < batch.samples; ++n)
+      for (std::int64_t row = 0; row < r.per_sample; ++row) {
+        const std::int64_t at = r.start(n, row);
+        for (std::int64_t c = 0; c < r.length; ++c) {
+          x[static_cast<std::size_t>(c)] = static_cast<double>(values[at + c * r.stride]);
+          if (dense) t[static_cast<std::size_t>(c)] = static_cast<double>(dense[at + c * r.stride]);
+        }
+        undo(l.kind, static_cast<double>(std::numeric_limits<T>::min()), x);
+        Place place{n, x, t};
+        if (index) {
+          const std::int64_t label = index[n * r.per_sample + row];
+          place.ignored = l.ignore && label == *l.ignore;
+          const bool inside = label >= 0 && label < (classes ? r.length : 2);
+          place.label = inside ? label : -1;
+          std::fill(t.begin(), t.end(), 0.0);
+          if (classes && inside) t[static_cast<std::size_t>(label)] = 1;
+          if (!classes) t[0] = static_cast<double>(label);
+        } else if (classes) {
+          place.label = static_cast<std::int64_t>(best(t));
+        }
+        each(place);
+      }
+  });
 }
 
-void measure(Measure& sum, const Labels& labels, DType dtype, const std::byte* values, const std::byte* given, std::int64_t samples) {
-  visit_float(dtype, [&]<class T>() {
-    const T* x = reinterpret_cast<const T*>(values);
-    const auto* indices = labels.sample->dtype == DType::int64 ? reinterpret_cast<const std::int64_t*>(given) : nullptr;
-    const T* dense = indices ? nullptr : reinterpret_cast<const T*>(given);
-    if (labels.axis >= 0) {
-      cross_entropy(sum, labels, x, indices, dense, samples);
-    } else {
-      const bool binary = labels.loss == "binary-cross-entropy", probability = labels.kind == OutputKind::sigmoid;
-      const auto each = labels.loss == "mse" ? squared : labels.loss == "l1" ? absolute : probability ? binary_probability : binary_logit;
-      const double threshold = probability ? 0.5 : 0.0;
-      const std::int64_t per_sample = labels.scores.elements();
-      for (std::int64_t i = 0; i < samples * per_sample; ++i) {
-        const double t = indices ? static_cast<double>(indices[i]) : static_cast<double>(dense[i]);
-        const auto v = static_cast<double>(x[i]);
-        sum.loss += each(v, t) / static_cast<double>(per_sample);
-        if (binary && per_sample == 1) {
-          sum.correct += (v > threshold) == (t > 0.5);
-          ++sum.rows;
-        }
+void measure(Measure& sum, const Labels& l, const Measured& batch) {
+  const LossRow& row = loss_row(l.loss);
+  const LossValues values = l.values();
+  const Rows r = rows_of(l);
+  const bool classes = l.axis >= 0, indices = l.sample && l.sample->dtype == DType::int64, inside = l.loss == "softmax-cross-entropy";
+  const bool yes_or_no = row.labels == LabelKind::binary && l.scores.elements() == 1;
+  std::vector<double> t;
+  const auto smoothed = [&](double v, double count) { return v * (1 - l.smoothing) + l.smoothing / count; };
+  each_place(l, batch, [&](const Place& p) {
+    const double of_sample = (batch.weights ? static_cast<double>(batch.weights[p.sample]) : 1.0) / static_cast<double>(r.per_sample);
+    if (classes) {
+      if (p.ignored) return;
+      const auto own = [&](std::size_t c) { return l.class_weights.empty() ? 1.0 : l.class_weights[c]; };
+      t.assign(p.t.begin(), p.t.end());
+      double weight = 1, factor = 1;
+      if (indices && p.label >= 0 && !l.class_weights.empty()) weight = own(static_cast<std::size_t>(p.label));
+      for (double& v : t)
+        if (l.smoothing > 0) v = smoothed(v, static_cast<double>(t.size()));
+      if (!l.class_weights.empty() && !inside) {
+        factor = 0;
+        for (std::size_t c = 0; c < t.size(); ++c) factor += t[c] * own(c);
       }
+      if (inside)
+        for (std::size_t c = 0; c < t.size(); ++c) t[c] *= own(c);
+      const double loss = indices && p.label < 0 ? nan : row.host({p.x, t}, values);
+      sum.loss += of_sample * factor * loss;
+      sum.weight += of_sample * weight;
+      sum.correct += static_cast<std::int64_t>(best(p.x)) == p.label;
+      ++sum.rows;
+      return;
     }
+    double loss = 0, weight = 1;
+    if (row.over == LossOver::elements) {
+      for (std::size_t i = 0; i < p.x.size(); ++i) {
+        const double label = l.smoothing > 0 ? smoothed(p.t[i], 2) : p.t[i];
+        loss += row.host({p.x.subspan(i, 1), std::span(&label, 1)}, values) / static_cast<double>(p.x.size());
+      }
+      if (!l.class_weights.empty()) weight = l.class_weights[0] + p.t[0] * (l.class_weights[1] - l.class_weights[0]);
+    } else {
+      loss = row.host({p.x, p.t}, values);
+    }
+    sum.loss += of_sample * weight * loss;
+    sum.weight += of_sample * weight;
+    if (!yes_or_no) return;
+    sum.correct += (p.x[0] > 0) == (p.t[0] > 0.5);
+    ++sum.rows;
   });
-  sum.samples += samples;
+  sum.samples += batch.samples;
 }
 
 }  // namespace tandem

@@ -1,22 +1,41 @@
 // Loss and accuracy of predictions, on the host and in double: for evaluation, which runs the inference plan. The
-// meanings are those of the training graph's losses: a mean over samples of each sample's mean.
+// meanings are those of the training graph's losses: of samples, or of what counts of them, the mean by their weights.
 #pragma once
 #include <cstdint>
+#include <functional>
+#include <span>
 
 #include "planner/passes/labels.h"
 
 namespace tandem {
 
 struct Measure {
-  double loss = 0;  // sum over samples
+  double loss = 0;        // sum over samples
+  double weight = 0;      // what the sum is divided by
   double correct = 0;
   std::int64_t rows = 0;  // what `correct` counts; 0: accuracy has no meaning for this loss
   std::int64_t samples = 0;
 
-  double mean_loss() const { return loss / static_cast<double>(samples); }
-  double accuracy() const;  // NaN where rows is 0
+  double mean_loss() const;  // 0 where nothing counts
+  double accuracy() const;   // NaN where rows is 0
 };
-// Adds the first `samples` of a batch. `values`: labels.value's, of type `dtype`; `given`: labels as labels.sample says.
-void measure(Measure& sum, const Labels& labels, DType dtype, const std::byte* values, const std::byte* given, std::int64_t samples);
+// A batch of a value on the host and its labels.
+struct Measured {
+  DType dtype;              // of the value
+  const std::byte* values;  // labels.value's
+  const std::byte* given;   // labels as labels.sample says; null where there are none
+  std::int64_t samples;     // the first so many count
+  const float* weights = nullptr;  // of samples
+};
+// What a loss sees at a time: the classes of a place, the last axis, else all of a sample.
+struct Place {
+  std::int64_t sample;
+  std::span<const double> x, t;  // logits, labels
+  std::int64_t label = -1;       // class index; -1: t has no single one that is a class
+  bool ignored = false;
+};
+void each_place(const Labels& labels, const Measured& batch, const std::function<void(const Place&)>& each);
+
+void measure(Measure& sum, const Labels& labels, const Measured& batch);
 
 }  // namespace tandem

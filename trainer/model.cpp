@@ -1,6 +1,7 @@
 #include "trainer/model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 
@@ -51,8 +52,8 @@ Plan plan_together(World* world, KeptPlans& kept, const GraphSource& source, Com
   return parse_plan(world->broadcast(bytes));
 }
 
-// What a model takes of each sample: its inputs, then the labels that the loss takes.
-std::vector<FeedTarget> targets_of(const Graph& graph, const Labels& labels) {
+// What a model takes of each sample: its inputs, then the labels and weights that its losses take.
+std::vector<FeedTarget> targets_of(const Graph& graph, const Losses& losses, const CompileOptions& o) {
   std::vector<FeedTarget> targets;
   bool own_labels = false;  // an input of the model that goes by that name
   for (const ValueId in : graph.inputs) {
@@ -61,9 +62,48 @@ std::vector<FeedTarget> targets_of(const Graph& graph, const Labels& labels) {
     own_labels = own_labels || value.name == labels_name;
     targets.push_back({.name = value.name, .sample = {value.type.dtype, without_batch(value.type.shape)}, .indices = index_range(graph, in)});
   }
-  if (!labels.sample || own_labels) return targets;
-  targets.push_back({.name = std::string(labels_name), .sample = *labels.sample, .label = true, .indices = {.count = labels.classes}});
+  bool weighted = false;
+  for (const Labels& l : losses) {
+    weighted = weighted || l.weighted;
+    if (!l.sample || (own_labels && l.input == labels_name)) continue;
+    FeedTarget target{.name = l.input, .sample = *l.sample, .label = true, .indices = {.count = l.classes, .ignored = l.ignore}, .loss = l.loss, .field = l.output};
+    if (o.shift_labels && l.axis >= 0) target.ahead = l.ignore;
+    targets.push_back(std::move(target));
+  }
+  if (weighted) targets.push_back(weights_target());
   return targets;
+}
+
+// Data that is only measured need not have the weights that the training's had.
+Losses unweighted(Losses losses, const Dataset& data) {
+  const auto fields = data.fields();
+  if (std::none_of(fields.begin(), fields.end(), [](const Field& f) { return f.role == Role::weight; }))
+    for (Labels& l : losses) l.weighted = false;
+  return losses;
+}
+
+// Three outputs "a+b+c" of one shape [N,...] as one value [N,3,...] of that name; none where they are not there.
+std::optional<ValueId> three_as_one(Graph& graph, const std::string& name) {
+  std::vector<ValueId> parts;
+  for (const std::string& part : split(name, '+'))
+    if (const auto value = graph.find(part)) parts.push_back(*value);
+  if (parts.size() != 3) return std::nullopt;
+  const Value first = graph[parts[0]];
+  Shape one = first.type.shape;
+  if (one.rank() == 0) return std::nullopt;
+  one.dims.insert(one.dims.begin() + 1, 1);
+  GraphBuilder b(graph, name, {});
+  for (ValueId& part : parts) {
+    if (b.type(part) != first.type) fail(ExitCode::usage, "loss on ", name, ": '", graph[part].name, "' is ", b.type(part), ", '", first.name, "' is ", first.type, ", expected three alike");
+    part = b.reshape(part, one);
+  }
+  const ValueId all = b.emit("Concat", parts, {{"axis", std::int64_t{1}}});
+  graph[all].name = name;
+  for (const ValueId v : {parts[0], parts[1], parts[2], all}) {
+    graph[v].depends_on_batch = first.depends_on_batch;
+    graph[v].batch = first.batch;
+  }
+  return all;
 }
 
 // Values that a model had before go on.
@@ -86,41 +126,59 @@ std::string list_some(const std::vector<std::string>& names) {
 
 }  // namespace
 
+FeedTarget weights_target() {
+  return {.name = "sample_weights", .sample = {DType::float32, {}}, .label = true, .weight = true};
+}
+
 GraphSource Model::State::source(const ModelOptions& o) const {
   const bool training = o.plan.mode == PlanMode::training;
-  return [this, dims = o.dims, training, loss_on = o.plan.loss_on](std::int64_t batch) {
+  std::vector<std::string> values;
+  for (const CompileOptions& one : options_of_losses(o.plan))
+    if (!one.loss_on.empty()) values.push_back(one.loss_on);
+  return [this, dims = o.dims, training, values](std::int64_t batch) {
     Graph graph = file.graph({.batch = batch, .dims = dims, .training = training});
-    // What the loss is measured on is an output of the plan that evaluates; one that trains goes by the loss alone.
-    const auto value = loss_on.empty() ? std::nullopt : graph.find(loss_on);
-    if (value && std::find(graph.outputs.begin(), graph.outputs.end(), *value) == graph.outputs.end()) graph.outputs.push_back(*value);
+    // What a loss is measured on is an output of the plan that evaluates; one that trains goes by the losses alone.
+    for (const std::string& name : values) {
+      const auto value = graph.find(name) ? graph.find(name) : three_as_one(graph, name);
+      if (value && std::find(graph.outputs.begin(), graph.outputs.end(), *value) == graph.outputs.end()) graph.outputs.push_back(*value);
+    }
     return graph;
   };
 }
 
-Labels Model::State::labels_if_any(const ModelOptions& o) const {
+Losses Model::State::losses_if_any(const ModelOptions& o) const {
   try {
-    return labels_for(o);
+    return losses_for(o);
   } catch (const Error&) {
     if (o.plan.mode == PlanMode::training) throw;
     return {};
   }
 }
 
-Labels Model::State::labels_for(const ModelOptions& o) const {
-  if (!o.plan.loss_on.empty()) {
+bool Model::State::own_loss() const {
+  return std::any_of(losses.begin(), losses.end(), [](const Labels& l) { return l.own(); });
+}
+
+std::span<const FeedTarget> Model::State::inputs() const {
+  const auto labels = std::find_if(targets.begin(), targets.end(), [](const FeedTarget& t) { return t.label; });
+  return {targets.begin(), labels};
+}
+
+Losses Model::State::losses_for(const ModelOptions& o) const {
+  for (const CompileOptions& one : options_of_losses(o.plan)) {
+    if (one.loss_on.empty()) continue;
     const Graph graph = source(o)(std::max<std::int64_t>(1, o.plan.batch));
     std::vector<std::string> names;
     for (const Value& v : graph.values)
       if (v.depends_on_batch) names.push_back(v.name);
-    if (std::find(names.begin(), names.end(), o.plan.loss_on) == names.end()) {
-      const std::string near = nearest(o.plan.loss_on, names), of = concat("option loss_on ", o.plan.loss_on, ": model '", graph.name, "' computes no value of that name");
-      if (!near.empty()) fail(ExitCode::usage, of, ", did you mean '", near, "'?");
-      std::vector<std::string> outputs;
-      for (const ValueId out : graph.outputs) outputs.push_back(graph[out].name);
-      fail(ExitCode::usage, of, " (its outputs: ", list_some(outputs), ")");
-    }
+    if (std::find(names.begin(), names.end(), one.loss_on) != names.end()) continue;
+    const std::string near = nearest(one.loss_on, names), of = concat("option loss_on ", one.loss_on, ": model '", graph.name, "' computes no value of that name");
+    if (!near.empty()) fail(ExitCode::usage, of, ", did you mean '", near, "'?");
+    std::vector<std::string> outputs;
+    for (const ValueId out : graph.outputs) outputs.push_back(graph[out].name);
+    fail(ExitCode::usage, of, " (its outputs: ", list_some(outputs), ")");
   }
-  return labels_of(source(o), o.plan);
+  return tandem::losses_of(source(o), o.plan);
 }
 
 LoaderOptions::RowsOf Model::State::rows_here() const {
@@ -205,15 +263,22 @@ StepReport Model::State::report(std::size_t index, double rate) const {
   const Plan& plan = session->plan(index);
   const Runner& r = runners[index];
   StepReport report{.step = step, .samples = plan.batch, .learning_rate = rate};
+  constexpr std::string_view part_of_loss = "loss/";
+  double counted = not_measured;
   for (std::size_t i = 0; i < plan.outputs.size(); ++i) {
-    const double value = plan.outputs[i].name == "loss" || plan.outputs[i].name == "correct" ? sum_of(plan.outputs[i], r.storage[i]) : 0;
+    const std::string& name = plan.outputs[i].name;
+    const double value = name == "loss" || name == "correct" || name == "counted" || name.starts_with(part_of_loss) ? sum_of(plan.outputs[i], r.storage[i]) : 0;
     if (plan.outputs[i].name == "loss") report.loss = value;
     if (plan.outputs[i].name == "loss_scale") {  // the same on all devices; one without samples says 0
       const auto* scales = reinterpret_cast<const float*>(r.storage[i].data());
       report.loss_scale = static_cast<double>(*std::max_element(scales, scales + plan.outputs[i].parts));
     }
-    if (plan.outputs[i].name == "correct") report.accuracy = value / static_cast<double>(plan.batch * labels.positions());
+    if (plan.outputs[i].name == "correct") report.accuracy = value;
+    if (plan.outputs[i].name == "counted") counted = value;
+    if (plan.outputs[i].name.starts_with(part_of_loss)) report.metrics[concat(plan.outputs[i].name.substr(part_of_loss.size()), "_loss")] = value;
   }
+  const auto classes = std::find_if(losses.begin(), losses.end(), [](const Labels& l) { return l.axis >= 0; });
+  report.accuracy /= std::isnan(counted) ? static_cast<double>(plan.batch * (classes == losses.end() ? 1 : classes->positions())) : counted;
   return report;
 }
 
@@ -283,10 +348,11 @@ DataRequest Model::data_request() const {
 
 DataRequest Model::data_request(const ModelOptions& o) const {
   DataRequest request{.seed = o.seed, .class_names = state_->class_names(), .training = o.plan.mode == PlanMode::training};
-  for (const FeedTarget& target : targets_of(state_->source(o)(o.plan.batch), {}))
+  for (const FeedTarget& target : targets_of(state_->source(o)(o.plan.batch), {}, o.plan))
     request.inputs.push_back({.name = target.name, .sample = target.sample, .indices = target.indices});
-  const Labels labels = state_->labels_if_any(o);
-  if (!labels.sample) return request;
+  const Losses losses = state_->losses_if_any(o);
+  if (losses.empty() || !losses[0].sample) return request;
+  const Labels& labels = losses[0];
   request.label = *labels.sample;
   request.classes = labels.classes;
   request.label_rows = labels.positions();
@@ -294,28 +360,49 @@ DataRequest Model::data_request(const ModelOptions& o) const {
 }
 
 std::string Model::fit_labels(ModelOptions& o, const Dataset& data) const {
-  const Labels labels = state_->labels_for(o);  // names what is wrong
-  if (data.follows_request()) return o.plan.mode == PlanMode::training ? "" : labels.assumed;  // a plan for training says it itself
-  for (const Field& field : data.fields())
-    if (field.role == Role::label) return tandem::fit_labels(state_->source(o), o.plan, field.sample);
-  o.plan.dense_labels = o.plan.dense_labels || (labels.sample && is_float(labels.sample->dtype));
-  return "";
+  const auto fields = data.fields();
+  if (!o.plan.sample_weights) o.plan.sample_weights = std::any_of(fields.begin(), fields.end(), [](const Field& f) { return f.role == Role::weight; });
+  ModelOptions plain = o;  // whether labels are indices, which other options want, is found out here
+  plain.plan.ignore_index.reset();
+  plain.plan.shift_labels = false;
+  plain.plan.class_weights.clear();
+  const Losses losses = state_->losses_for(plain);  // names what is wrong
+  const bool one = losses.size() == 1;
+  std::vector<CompileOptions> forms = options_of_losses(o.plan);
+  std::string assumed;
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    if (data.follows_request()) {
+      assumed += o.plan.mode == PlanMode::training ? "" : losses[i].assumed;  // a plan for training says it itself
+      continue;
+    }
+    const auto with = [&](bool named) {
+      return std::find_if(fields.begin(), fields.end(), [&](const Field& f) { return f.role == Role::label && (!named || f.name == losses[i].output); });
+    };
+    const auto field = one || with(true) == fields.end() ? with(false) : with(true);
+    CompileOptions& form = one ? o.plan : forms[i];
+    if (field == fields.end())
+      form.dense_labels = form.dense_labels || (losses[i].sample && is_float(losses[i].sample->dtype));
+    else
+      assumed += tandem::fit_labels(state_->source(o), form, field->sample);
+    if (!one) o.plan.label_forms[losses[i].output] = {form.dense_labels, form.class_axis};
+  }
+  return assumed;
 }
 
 void Model::check_data(const Dataset& data, const ModelOptions& o, const Preprocess& preprocess) const {
-  Feed(data, targets_of(state_->source(o)(o.plan.batch), state_->labels_for(o)), preprocess, o.seed).check_values(o.plan.loss);
+  Feed(data, targets_of(state_->source(o)(o.plan.batch), unweighted(state_->losses_for(o), data), o.plan), preprocess, o.seed).check_values(o.plan.loss);
 }
 
 void Model::check(const ModelOptions& o, Backends backends) const {
   check_initialization(o.init);
   tandem::check_options(state_->source(o), state_->plan_options(o), backends);
-  state_->labels_if_any(o);
+  state_->losses_if_any(o);
 }
 
 void Model::compile(const ModelOptions& options, Backends backends) {
   State& s = *state_;
   own_devices(options.plan.devices, options.world);
-  Labels labels = s.labels_if_any(options);
+  Losses losses = s.losses_if_any(options);
   check_initialization(options.init);
   const bool keeps = !options.plans.empty() && (!options.world || options.world->rank() == 0);
   KeptPlans kept = keeps ? KeptPlans(options.plans, options.resume) : KeptPlans();
@@ -349,8 +436,10 @@ void Model::compile(const ModelOptions& options, Backends backends) {
   s.preparation = {{"loss", options.plan.loss}};
   if (!options.plan.loss_on.empty()) s.preparation["loss_on"] = options.plan.loss_on;
   if (options.plan.class_axis) s.preparation["class_axis"] = std::to_string(*options.plan.class_axis);
-  s.labels = std::move(labels);
-  s.targets = targets_of(graph, s.labels);
+  if (options.plan.ignore_index) s.preparation["ignore_index"] = std::to_string(*options.plan.ignore_index);
+  if (options.plan.shift_labels) s.preparation["shift_labels"] = "on";
+  s.losses = std::move(losses);
+  s.targets = targets_of(graph, s.losses, options.plan);
   s.session = std::make_unique<Session>(std::move(plan), s.backends, options.world);
   s.session->set_parameters(share(options.world, initial.values));
   s.prepare_runner(0);

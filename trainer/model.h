@@ -24,6 +24,7 @@
 #include "trainer/feed.h"
 #include "graph/json.h"
 #include "trainer/schedule.h"
+#include "trainer/scores.h"
 #include "trainer/summary.h"
 
 namespace tandem {
@@ -48,6 +49,7 @@ struct StepReport {
   double accuracy = not_measured;
   double learning_rate = 0;
   double loss_scale = not_measured;  // of this step, where the loss is scaled
+  std::map<std::string, double> metrics;  // of several losses: "OUTPUT_loss", each without its weight in the total
   double seconds = 0;                // since the step before
 };
 struct EpochReport {
@@ -123,6 +125,7 @@ struct FitOptions {
   std::int64_t accumulate = 1;
   Averaging averaging;
   EarlyStopping early_stopping;
+  std::vector<std::string> metrics{"auto"};  // of validations: as EvaluateOptions::metrics
 };
 struct History {
   std::vector<EpochReport> epochs;
@@ -139,10 +142,13 @@ struct Evaluation {
   std::int64_t samples = 0;
   double samples_per_second = 0;
   bool stopped = false;  // by EvaluateOptions::stop: nothing was measured
+  std::map<std::string, double> metrics;  // by name; of several losses "OUTPUT_loss", "OUTPUT_f1"
+  std::map<std::string, ClassTable> tables;  // by output, "" of the only one: where there are classes
 };
 struct EvaluateOptions {
   std::int64_t batch = 0;  // 0: the compiled plan's
   Preprocess preprocess;
+  std::vector<std::string> metrics{"auto"};  // trainer/scores.h: auto takes those that people look at with this loss; empty: loss and accuracy
   std::function<void(std::int64_t done, std::int64_t all)> on_batch;
   std::function<bool()> stop;  // asked after every batch and between kernels, by several threads: true, of any rank, ends it
 };
@@ -182,6 +188,9 @@ class Model {
   // Sets what is open of options.plan's dense_labels and class_axis as this data's labels have it. Returns what had to be
   // assumed, for the user; empty: nothing.
   std::string fit_labels(ModelOptions& options, const Dataset& data) const;
+  // "balanced" (samples / (classes * samples of the class), as scikit-learn), numbers separated by commas, or a file of one
+  // number a line, as CompileOptions::class_weights. Options as fit_labels left them. Fails (usage, data).
+  std::vector<double> class_weights(std::string_view text, const ModelOptions& options, const Dataset& data) const;
   // Fails (data) where a model trained with these options could not take this data, before anything is compiled.
   void check_data(const Dataset& data, const ModelOptions& options, const Preprocess& preprocess) const;
 
@@ -191,10 +200,18 @@ class Model {
   RateTest test_rates(const Dataset& data, const FitOptions& options, const RateTestOptions& test = {});
   Evaluation evaluate(const Dataset& data, const EvaluateOptions& options = {});
   std::vector<NamedTensor> predict(const Dataset& data, const EvaluateOptions& options = {});  // one tensor an output; stopped: none
+  // Of the value that the loss is computed on: probabilities (softmax or sigmoid of scores, unless the model has taken it), and
+  // the class of each place: the largest, or of one element 1 where it is probable. Fail (usage) where the loss has no classes.
+  Tensor predict_proba(const Dataset& data, const EvaluateOptions& options = {});
+  Tensor predict_classes(const Dataset& data, const EvaluateOptions& options = {});  // int64
 
   // One batch, values as the model takes them: inputs in the model's order, then the loss's labels.
   StepReport train_on_batch(std::span<const Tensor> inputs, double learning_rate);
+  Evaluation test_on_batch(std::span<const Tensor> inputs, const std::vector<std::string>& metrics = {"auto"});
   std::vector<Tensor> predict_on_batch(std::span<const Tensor> inputs);
+  // The gradients of the loss over this batch with respect to trainable parameters, by name, in their template form; those of
+  // CompileOptions::keep_gradients, or of all. Changes nothing.
+  std::vector<NamedTensor> gradients(std::span<const Tensor> inputs);
 
   // Exchanges the weights with their averages: what is evaluated or saved then are these. False where none are kept.
   bool swap_averages();

@@ -1,7 +1,7 @@
 // Steps on batches that a caller brings.
 #include <algorithm>
 
-#include "trainer/model_state.h"
+#include "trainer/loss_measures.h"
 
 namespace tandem {
 namespace {
@@ -39,8 +39,7 @@ std::vector<Tensor> Model::predict_on_batch(std::span<const Tensor> inputs) {
   State& s = *state_;
   s.running();
   std::int64_t batch = 0;
-  const std::span<const FeedTarget> targets(s.targets.data(), s.targets.size() - (!s.targets.empty() && s.targets.back().label));
-  std::vector<std::byte*> list = pointers(inputs, targets, batch);
+  std::vector<std::byte*> list = pointers(inputs, s.inputs(), batch);
   list.resize(s.targets.size());
   const std::size_t plan = s.plan_for(PlanMode::inference, batch);
   s.run(plan, list, 0);
@@ -51,6 +50,19 @@ std::vector<Tensor> Model::predict_on_batch(std::span<const Tensor> inputs) {
     std::copy_n(s.runners[plan].storage[i].begin(), to.size(), to.begin());
   }
   return outputs;
+}
+
+Evaluation Model::test_on_batch(std::span<const Tensor> inputs, const std::vector<std::string>& metrics) {
+  State& s = *state_;
+  s.running();
+  if (s.losses.empty()) s.losses_for(s.options);  // says why there is no loss
+  std::int64_t batch = 0;
+  const std::vector<std::byte*> list = pointers(inputs, s.targets, batch);
+  const std::size_t plan = s.plan_for(PlanMode::inference, batch);
+  s.run(plan, list, 0);
+  LossMeasures measures(s.losses, metrics);
+  measures.add(s.session->plan(plan), s.runners[plan], labels_in(s.losses, s.targets, list, batch));
+  return measures.result();
 }
 
 }  // namespace tandem

@@ -15,6 +15,9 @@ struct Runner {
   std::vector<std::byte*> outputs;
 };
 
+// How much each sample counts.
+FeedTarget weights_target();
+
 // What is known of the batch that follows: Session's Ahead, by feed target.
 struct BatchAhead {
   bool announced = false;
@@ -32,8 +35,8 @@ struct Model::State {
   std::unique_ptr<Session> session;
   std::vector<Runner> runners;                                     // by plan
   std::map<std::pair<PlanMode, std::int64_t>, std::size_t> plans;  // by mode and batch
-  std::vector<FeedTarget> targets;                                 // the model's inputs, then the labels
-  Labels labels;                                                   // of the loss
+  std::vector<FeedTarget> targets;                                 // the model's inputs, then the labels, then the samples' weights
+  Losses losses;                                                   // none: of an inference plan of a model that has none
   std::vector<std::string> notes;
   std::int64_t step = 0;
   Json position;         // where the last fit ended, as its checkpoints say it
@@ -41,9 +44,11 @@ struct Model::State {
   std::map<std::string, std::string> preparation;  // of the last training: what save() writes as metadata, without "tandem."
 
   GraphSource source(const ModelOptions& o) const;
-  Labels labels_for(const ModelOptions& o) const;  // fails (usage) on a value that is not there, naming the nearest
-  // The same for what needs no loss: an inference plan of a model that has none gives labels of none.
-  Labels labels_if_any(const ModelOptions& o) const;
+  Losses losses_for(const ModelOptions& o) const;  // fails (usage) on a value that is not there, naming the nearest
+  // The same for what needs no loss: an inference plan of a model that has none gives none.
+  Losses losses_if_any(const ModelOptions& o) const;
+  bool own_loss() const;  // the model computes one of its losses itself, over its batch
+  std::span<const FeedTarget> inputs() const;  // the targets without labels and weights
   bool any(bool mine) const { return options.world ? options.world->any(mine) : mine; }  // of the ranks
   CompileOptions plan_options(const ModelOptions& o) const;  // with the names of the template's tensors
   bool first() const { return !options.world || options.world->rank() == 0; }  // the one that writes

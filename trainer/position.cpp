@@ -20,9 +20,11 @@ Waiting waiting_of(const Json* state) {  // absent in checkpoints of earlier ver
 Json::Object json_of(const Position& at) {
   Json::Array history;
   for (const EpochReport& e : at.history) history.push_back(json_of(e));
+  Json::Object metrics;
+  for (const auto& [name, sum] : at.metrics) metrics.emplace_back(name, sum);
   return {{"epoch", at.epoch},     {"batch", at.batch},     {"step", at.step}, {"loss", at.loss},          {"correct", at.correct},
           {"samples", at.samples}, {"seconds", at.seconds}, {"best", at.best}, {"plateau", json_of(at.plateau)}, {"early", json_of(at.early)}, {"averaged", at.averaged},
-          {"trace", at.trace.json()}, {"rates", at.rates.json()}, {"history", std::move(history)}};
+          {"trace", at.trace.json()}, {"rates", at.rates.json()}, {"history", std::move(history)}, {"metrics", std::move(metrics)}};
 }
 
 Position position_of(const Json& state, std::int64_t batches) {
@@ -48,6 +50,8 @@ Position position_of(const Json& state, std::int64_t batches) {
               .rates = state.find("rates") ? LossTrace::from(state.at("rates")) : LossTrace(),
               .history = {}};
   for (const Json& e : state.at("history").array()) at.history.push_back(epoch_report(e));
+  if (const Json* metrics = state.find("metrics"))
+    for (const auto& [name, sum] : metrics->object()) at.metrics[name] = sum.is_null() ? not_measured : sum.number();
   if (at.batch == batches) {
     ++at.epoch;
     at.batch = 0;

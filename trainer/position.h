@@ -20,6 +20,7 @@ struct Position {
   std::int64_t averaged = 0;   // weights that a mean over epochs has
   LossTrace trace, rates;  // of the losses, of the learning rates
   std::vector<EpochReport> history;
+  std::map<std::string, double> metrics{};  // sums as of the loss, by StepReport::metrics' names
 };
 
 Json::Object json_of(const Position& position);

@@ -1,6 +1,8 @@
-// Puts a loss on top of the model: from the value that labels.cpp chose and an input for the labels to one number, the sum of
-// the samples' losses over the global batch, and the count of correct predictions.
+// Puts the losses on top of the model: from the values that labels.cpp chose and inputs for the labels to one number, the mean
+// over the global batch, and the count of correct predictions. What a mean is divided by is summed over all devices where it
+// depends on labels or weights: one device and several compute the same.
 #include <algorithm>
+#include <limits>
 
 #include "planner/passes/passes.h"
 
@@ -24,12 +26,18 @@ ValueId as_rows(GraphBuilder& b, ValueId x, int axis) {
   return b.reshape(x, Shape{classes == 0 ? 0 : b.shape(x).elements() / classes, classes});
 }
 
-// What a loss is attached to: the logits of all samples, each as labels.scores says.
+// One loss and what it is attached to: the logits of all samples, each as l.scores says.
 struct Context {
-  const Labels& labels;
+  GraphBuilder& b;
+  const Labels& l;
+  const LossRow& row;
   std::int64_t samples;
-  double scale;
-  bool accuracy;
+  double scale;  // 1 / global batch
+};
+
+// A loss as rows, so many of each sample, with the weight of each row; absent: all count alike.
+struct Rows {
+  ValueId losses, weights;
 };
 
 Shape for_all(const Context& c, const Shape& sample) {
@@ -38,86 +46,203 @@ Shape for_all(const Context& c, const Shape& sample) {
   return all;
 }
 
-ValueId labels_input(GraphBuilder& b, const Context& c) {
-  return b.input("labels", {c.labels.sample->dtype, for_all(c, c.labels.sample->shape)}, ValueRole::label);
+ValueId labels_input(const Context& c) {
+  return c.b.input(c.l.input, {c.l.sample->dtype, for_all(c, c.l.sample->shape)}, ValueRole::label);
 }
 
-Loss softmax_cross_entropy(GraphBuilder& b, ValueId logits, const Context& c) {
-  const int axis = c.labels.axis + 1;
-  const ValueId rows = as_rows(b, b.reshape(logits, for_all(c, c.labels.scores)), axis);
-  const ValueId given = labels_input(b, c);
-  const bool dense = is_float(c.labels.sample->dtype);
-  const ValueId labels = dense ? as_rows(b, given, axis) : b.reshape(given, Shape{b.shape(rows)[0]});
-  const auto scale = static_cast<float>(c.scale / static_cast<double>(c.labels.positions()));
-  Loss loss;
-  loss.loss = b.emit("SoftmaxCrossEntropyTraining", {rows, labels}, {{"scale", scale}}, 2)[0];
-  if (c.accuracy) loss.correct = b.emit("CountCorrect", {rows, labels});
-  return loss;
+ValueId constant(GraphBuilder& b, const std::vector<double>& values, DType dtype) {
+  Tensor t(TensorType{DType::float64, Shape{static_cast<std::int64_t>(values.size())}});
+  std::copy(values.begin(), values.end(), t.write<double>().begin());
+  return b.graph().add_constant(concat("loss/constant", b.graph().values.size()), t.cast(dtype));
 }
 
-// scale · Σ |all elements of a sample|, divided by their number per sample.
-ValueId mean_over_sample(GraphBuilder& b, ValueId each, const Context& c) {
-  const Shape shape = b.shape(each);
-  const double per_sample = static_cast<double>(shape.elements()) / static_cast<double>(std::max<std::int64_t>(1, c.samples));
-  Ints axes;
-  for (int i = 0; i < shape.rank(); ++i) axes.push_back(i);
-  return b.mul(b.reduce_sum(each, axes, false), c.scale / per_sample);
+ValueId cast(GraphBuilder& b, ValueId x, DType dtype) {
+  return b.type(x).dtype == dtype ? x : b.emit("Cast", {x}, {{"to", static_cast<std::int64_t>(dtype)}});
 }
 
-// max(z,0) − z·t + log(1+exp(−|z|)) = softplus(z) − z·t
-Loss binary_cross_entropy(GraphBuilder& b, ValueId logits, const Context& c) {
-  const ValueId z = b.reshape(logits, for_all(c, c.labels.scores));
-  ValueId t = labels_input(b, c);
-  if (!is_float(b.type(t).dtype))  // one output a sample: class indices 0 and 1
-    t = b.reshape(b.emit("Cast", {t}, {{"to", static_cast<std::int64_t>(b.type(z).dtype)}}), b.shape(z));
-  Loss loss{.loss = mean_over_sample(b, b.sub(b.emit("Softplus", {z}), b.mul(z, t)), c)};
-  if (c.accuracy && c.labels.scores.elements() == 1) {
-    const ValueId two = b.reshape(z, Shape{c.samples, 1});
-    const ValueId rows = b.emit("Concat", {b.mul(two, 0.0), two}, {{"axis", std::int64_t{1}}});
-    const ValueId want = b.reshape(t, Shape{c.samples, 1});
-    const ValueId want_rows = b.emit("Concat", {b.add(b.neg(want), 1.0), want}, {{"axis", std::int64_t{1}}});
-    loss.correct = b.emit("CountCorrect", {rows, want_rows});
+// 1 where the label counts
+ValueId counted(const Context& c, ValueId labels, DType dtype) {
+  const ValueId ignored = c.b.emit("Equal", {labels, c.b.scalar(static_cast<double>(*c.l.ignore), DType::int64)});
+  return c.b.add(c.b.neg(cast(c.b, ignored, dtype)), 1.0);
+}
+
+// [M,C] of indices [M]: 1 at the class; nowhere for one that is ignored
+ValueId one_hot(GraphBuilder& b, ValueId labels, std::int64_t classes, DType dtype) {
+  Tensor all(TensorType{DType::int64, Shape{1, classes}});
+  std::int64_t i = 0;
+  for (std::int64_t& v : all.write<std::int64_t>()) v = i++;
+  const ValueId numbers = b.graph().add_constant(concat("loss/classes", b.graph().values.size()), all);
+  return cast(b, b.emit("Equal", {b.reshape(labels, Shape{b.shape(labels)[0], 1}), numbers}), dtype);
+}
+
+Rows class_rows(const Context& c, ValueId rows, ValueId labels) {
+  GraphBuilder& b = c.b;
+  const DType dtype = b.type(rows).dtype;
+  const bool dense = is_float(b.type(labels).dtype);
+  const std::int64_t classes = b.shape(rows)[1];
+  Rows r;
+  ValueId t = dense ? labels : one_hot(b, labels, classes, dtype);
+  const ValueId weights = c.l.class_weights.empty() ? ValueId{} : constant(b, c.l.class_weights, dtype);
+  const ValueId mask = c.l.ignore ? counted(c, labels, dtype) : ValueId{};
+  if (mask.present() && *c.l.ignore >= 0 && *c.l.ignore < classes) t = b.mul(t, b.reshape(mask, Shape{b.shape(rows)[0], 1}));  // it names a class
+  if (weights.present() && !dense) r.weights = b.reduce_sum(b.mul(t, weights), {1}, false);
+  if (mask.present() && !weights.present()) r.weights = mask;
+  if (c.l.smoothing > 0) {
+    const double even = c.l.smoothing / static_cast<double>(classes);
+    t = b.mul(t, 1 - c.l.smoothing);
+    t = mask.present() ? b.add(t, b.reshape(b.mul(mask, even), Shape{b.shape(rows)[0], 1})) : b.add(t, even);
   }
+  const bool inside = c.l.loss == "softmax-cross-entropy";  // is linear in its labels
+  if (weights.present() && inside) t = b.mul(t, weights);
+  r.losses = c.row.build(b, rows, t, c.l.values());
+  if (inside) return r;
+  if (r.weights.present())
+    r.losses = b.mul(r.losses, r.weights);
+  else if (weights.present())
+    r.losses = b.mul(r.losses, b.reduce_sum(b.mul(t, weights), {1}, false));
+  return r;
+}
+
+// The mean of all elements, of samples that count alike.
+ValueId element_mean(const Context& c, ValueId each) {
+  Ints axes;
+  for (int i = 0; i < c.b.shape(each).rank(); ++i) axes.push_back(i);
+  return c.b.mul(c.b.reduce_sum(each, axes, false), c.scale / static_cast<double>(std::max<std::int64_t>(1, c.l.scores.elements())));
+}
+
+// The mean over each sample's elements; where samples count alike, the elements themselves.
+Rows element_rows(const Context& c, ValueId value) {
+  GraphBuilder& b = c.b;
+  const ValueId x = b.reshape(value, for_all(c, c.l.scores));
+  const DType dtype = b.type(x).dtype;
+  ValueId t = labels_input(c);
+  if (!is_float(b.type(t).dtype)) t = b.reshape(cast(b, t, dtype), b.shape(x));  // one output a sample: class indices 0 and 1
+  Rows r;
+  const std::int64_t each = c.l.scores.elements();
+  const Shape flat{c.samples, each};
+  if (!c.l.class_weights.empty()) {
+    const std::vector<double>& w = c.l.class_weights;
+    r.weights = b.reshape(b.add(b.mul(t, w[1] - w[0]), w[0]), Shape{c.samples});
+  }
+  if (c.l.smoothing > 0) t = b.add(b.mul(t, 1 - c.l.smoothing), c.l.smoothing / 2);
+  r.losses = c.row.build(b, x, t, c.l.values());
+  if (!c.l.weighted && !r.weights.present()) return r;
+  r.losses = b.reshape(r.losses, flat);
+  r.losses = each == 1 ? b.reshape(r.losses, Shape{c.samples}) : b.mul(b.reduce_sum(r.losses, {1}, false), 1.0 / static_cast<double>(std::max<std::int64_t>(1, each)));
+  if (r.weights.present()) r.losses = b.mul(r.losses, r.weights);
+  return r;
+}
+
+// Of a value [N,...] as rows of its last axis, or of all of a sample.
+Rows axis_rows(const Context& c, ValueId value) {
+  GraphBuilder& b = c.b;
+  const std::int64_t each = c.row.over == LossOver::last ? c.l.scores[c.l.scores.rank() - 1] : c.l.scores.elements();
+  const Shape flat{each == 0 ? 0 : b.shape(value).elements() / each, each};
+  return {.losses = c.row.build(b, b.reshape(value, flat), c.l.sample ? b.reshape(labels_input(c), flat) : ValueId{}, c.l.values()), .weights = {}};
+}
+
+// sum(losses) / sum(weights), by samples' weights too; with none of them the sum times scale, by rows of a sample.
+ValueId mean_of(const Context& c, Rows r) {
+  GraphBuilder& b = c.b;
+  const std::int64_t all = b.shape(r.losses)[0], each = c.samples == 0 ? 1 : all / c.samples;
+  const auto total = [&](ValueId x) { return b.reduce_sum(x, {0}, false); };
+  if (!c.l.weighted && !r.weights.present()) return b.mul(total(r.losses), c.scale / static_cast<double>(std::max<std::int64_t>(1, each)));
+  ValueId divisor;
+  const DType dtype = b.type(r.losses).dtype;
+  if (c.l.weighted) {
+    const ValueId weights = b.reshape(cast(b, b.input("sample_weights", {DType::float32, Shape{c.samples}}, ValueRole::label), dtype), Shape{c.samples, 1});
+    const auto times = [&](ValueId x) { return b.reshape(b.mul(b.reshape(x, Shape{c.samples, each}), weights), Shape{all}); };
+    r.losses = times(r.losses);
+    divisor = r.weights.present() ? total(times(r.weights)) : b.mul(total(b.reshape(weights, Shape{c.samples})), static_cast<double>(each));
+  } else {
+    divisor = total(r.weights);
+  }
+  constexpr double least = std::numeric_limits<float>::min();  // where nothing counts the loss is 0
+  return b.div(total(r.losses), b.emit("Max", {divisor, b.scalar(least, dtype)}));
+}
+
+struct Loss {
+  ValueId loss, correct, counted;
+};
+
+Loss classes_loss(const Context& c, ValueId logits, bool accuracy) {
+  GraphBuilder& b = c.b;
+  const int axis = c.l.axis + 1;
+  const ValueId rows = as_rows(b, b.reshape(logits, for_all(c, c.l.scores)), axis);
+  const ValueId given = labels_input(c);
+  const bool dense = is_float(c.l.sample->dtype);
+  const ValueId labels = dense ? as_rows(b, given, axis) : b.reshape(given, Shape{b.shape(rows)[0]});
+  Loss loss;
+  const bool plain = c.l.loss == "softmax-cross-entropy" && !c.l.weighted && c.l.smoothing == 0 && c.l.class_weights.empty();
+  const auto sum = [&](double scale, Attributes attributes) {  // gives loss and gradient in one pass
+    attributes.set("scale", static_cast<float>(scale));
+    return b.emit("SoftmaxCrossEntropyTraining", {rows, labels}, std::move(attributes), 2)[0];
+  };
+  if (plain && !c.l.ignore)
+    loss.loss = sum(c.scale / static_cast<double>(c.l.positions()), {});
+  else if (plain)
+    loss.loss = b.div(sum(1, {{"ignore_index", *c.l.ignore}}), b.emit("Max", {b.reduce_sum(counted(c, labels, b.type(rows).dtype), {0}, false), b.scalar(1, b.type(rows).dtype)}));
+  else
+    loss.loss = mean_of(c, class_rows(c, rows, labels));
+  if (!accuracy) return loss;
+  loss.correct = b.emit("CountCorrect", {rows, labels});
+  if (c.l.ignore) loss.counted = b.reduce_sum(counted(c, labels, DType::float32), {0}, false);
   return loss;
 }
 
-ValueId difference(GraphBuilder& b, ValueId output, const Context& c) {
-  return b.sub(b.reshape(output, for_all(c, c.labels.scores)), labels_input(b, c));
-}
-
-Loss mean_squared_error(GraphBuilder& b, ValueId output, const Context& c) {
-  const ValueId d = difference(b, output, c);
-  return {.loss = mean_over_sample(b, b.mul(d, d), c)};
-}
-
-Loss mean_absolute_error(GraphBuilder& b, ValueId output, const Context& c) {
-  return {.loss = mean_over_sample(b, b.emit("Abs", {difference(b, output, c)}), c)};
+// Right where a value above 0 meets a label above a half.
+ValueId count_binary(const Context& c, ValueId value) {
+  GraphBuilder& b = c.b;
+  const ValueId x = b.reshape(value, Shape{c.samples, 1}), t = b.reshape(cast(b, labels_input(c), b.type(x).dtype), Shape{c.samples, 1});
+  const ValueId rows = b.emit("Concat", {b.mul(x, 0.0), x}, {{"axis", std::int64_t{1}}});
+  return b.emit("CountCorrect", {rows, b.emit("Concat", {b.add(b.neg(t), 1.0), t}, {{"axis", std::int64_t{1}}})});
 }
 
 // The value is the model's own loss: a mean over the samples it was given, so each device counts by its share.
-Loss model_loss(GraphBuilder& b, ValueId output, const Context& c) {
-  if (b.shape(output).elements() == 1) return {.loss = b.mul(b.reshape(output, Shape{}), c.scale * static_cast<double>(c.samples))};
-  return {.loss = mean_over_sample(b, output, c)};
+ValueId model_loss(const Context& c, ValueId value) {
+  GraphBuilder& b = c.b;
+  const double samples = static_cast<double>(c.samples);
+  if (b.shape(value).elements() == 1) return b.mul(b.reshape(value, Shape{}), c.scale * samples);
+  Ints axes;
+  for (int i = 0; i < b.shape(value).rank(); ++i) axes.push_back(i);
+  return b.mul(b.reduce_sum(value, axes, false), c.scale * std::max(1.0, samples) / static_cast<double>(b.shape(value).elements()));
 }
 
-struct Row {
-  std::string_view name;
-  Loss (*build)(GraphBuilder&, ValueId logits, const Context&);
-};
-constexpr Row rows[] = {
-    {"softmax-cross-entropy", softmax_cross_entropy}, {"binary-cross-entropy", binary_cross_entropy},
-    {"mse", mean_squared_error},                      {"l1", mean_absolute_error},
-    {"output", model_loss},
-};
+Loss loss_of(const Context& c, ValueId value, bool accuracy) {
+  switch (c.row.over) {
+    case LossOver::batch: return {.loss = model_loss(c, value), .correct = {}, .counted = {}};
+    case LossOver::classes: return classes_loss(c, value, accuracy);
+    case LossOver::elements: {
+      const Rows rows = element_rows(c, value);
+      Loss loss{.loss = c.l.weighted || rows.weights.present() ? mean_of(c, rows) : element_mean(c, rows.losses), .correct = {}, .counted = {}};
+      if (accuracy && c.row.labels == LabelKind::binary && c.l.scores.elements() == 1) loss.correct = count_binary(c, value);
+      return loss;
+    }
+    default: return {.loss = mean_of(c, axis_rows(c, value)), .correct = {}, .counted = {}};
+  }
+}
 
 }  // namespace
 
-Loss attach_loss(Graph& graph, const Labels& labels, std::int64_t samples, std::int64_t scale_batch, bool accuracy) {
-  check_loss(labels.loss);
+void attach_loss(Graph& graph, std::span<const Labels> losses, std::int64_t samples, std::int64_t scale_batch, bool accuracy) {
   const double scale = 1.0 / static_cast<double>(std::max<std::int64_t>(1, scale_batch));
-  GraphBuilder builder(graph, "loss", {});
-  const auto row = std::find_if(std::begin(rows), std::end(rows), [&](const Row& r) { return r.name == labels.loss; });
-  return row->build(builder, graph.outputs[0], {labels, samples, scale, accuracy});
+  GraphBuilder b(graph, "loss", {});
+  const std::vector<GraphOutput> values = graph.outputs;
+  graph.outputs.erase(graph.outputs.begin() + 1, graph.outputs.end());
+  ValueId total;
+  bool counts = false;
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    const Labels& l = losses[i];
+    const Loss loss = loss_of({b, l, loss_row(l.loss), samples, scale}, values[i], accuracy && !counts);
+    const ValueId part = l.share == 1 ? loss.loss : b.mul(loss.loss, l.share);
+    total = total.present() ? b.add(total, part) : part;
+    if (losses.size() > 1) graph.outputs.emplace_back(loss.loss, ValueRole::metric, concat("loss/", l.output));
+    if (!loss.correct.present()) continue;
+    counts = true;
+    graph.outputs.emplace_back(loss.correct, ValueRole::metric, "correct");
+    if (loss.counted.present()) graph.outputs.emplace_back(loss.counted, ValueRole::metric, "counted");
+  }
+  graph.outputs[0] = {total, ValueRole::loss};
 }
 
 }  // namespace tandem

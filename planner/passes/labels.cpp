@@ -3,6 +3,7 @@
 #include "planner/passes/labels.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "graph/operator.h"
 #include "graph/suggest.h"
@@ -10,11 +11,9 @@
 namespace tandem {
 namespace {
 
-constexpr std::string_view losses[] = {"softmax-cross-entropy", "binary-cross-entropy", "mse", "l1", "output"};
-// Whose loss takes the scores that such an output was made of.
-std::string_view loss_on_scores(OutputKind kind) {
-  if (kind == OutputKind::plain) return "";
-  return kind == OutputKind::sigmoid ? "binary-cross-entropy" : "softmax-cross-entropy";
+// Whether the loss takes the scores that such an output was made of.
+bool takes_scores(const LossRow& loss, OutputKind kind) {
+  return kind != OutputKind::plain && loss.scores == (kind == OutputKind::log_softmax ? OutputKind::softmax : kind);
 }
 
 // What stands at the end of a model.
@@ -25,11 +24,11 @@ struct Scores {
 };
 
 // Behind the operator that makes numbers of scores others may stand that hand these on unchanged.
-Scores find_scores(const Graph& graph, ValueId output, std::string_view loss) {
+Scores find_scores(const Graph& graph, ValueId output, const LossRow& loss) {
   for (ValueId v = output; graph[v].producer.present();) {
     const Node& node = graph[graph[v].producer];
     const OutputKind kind = node.op->gives;
-    if (kind != OutputKind::plain && loss_on_scores(kind) == loss) {
+    if (takes_scores(loss, kind)) {
       const ValueId x = node.inputs[0];
       const bool has_axis = kind != OutputKind::sigmoid;
       return {kind, x, has_axis ? normalize_axis(node.attributes.integer("axis", -1), graph[x].type.shape.rank(), node.op->name) : -1};
@@ -132,7 +131,7 @@ void take_classes(Labels& l, const Pair& models, const CompileOptions& o, ValueI
   const Value& v = models.graph[value];
   l.scores = part.shape;
   if (part.shape.rank() == part.first)
-    fail(ExitCode::usage, "loss softmax-cross-entropy needs a value [N,classes,...], '", v.name, "' is ", v.type);
+    fail(ExitCode::usage, "loss ", l.loss, " needs a value [N,classes,...], '", v.name, "' is ", v.type);
   l.axis = part.first;
   if (l.kind == OutputKind::plain) {
     int wide = 0;
@@ -153,27 +152,31 @@ void take_classes(Labels& l, const Pair& models, const CompileOptions& o, ValueI
       fail(ExitCode::usage, "option class_axis ", *o.class_axis, ": the softmax of '", v.name, "' ", v.type, " is over axis ", s.axis);
   }
   l.classes = l.scores[l.axis];
-  if (l.classes == 1 && l.kind == OutputKind::plain)
+  if (l.classes == 1 && l.kind == OutputKind::plain && l.loss == "softmax-cross-entropy")
     l.assumed = concat("'", v.name, "' ", v.type, " holds scores of one class alone, of which softmax-cross-entropy is always 0; option loss mse is for numbers, binary-cross-entropy for yes and no");
-  if (o.dense_labels)
+  if (o.dense_labels || loss_row(l.loss).labels == LabelKind::shares)
     l.sample = TensorType{v.type.dtype, l.scores};
   else
     l.sample = TensorType{DType::int64, l.positions() == 1 ? Shape{} : without(l.scores, l.axis)};
 }
 
 Labels labels_of(const Pair& models, const CompileOptions& o) {
-  check_loss(o.loss);
+  const LossTerm term = parse_loss(o.loss)[0];
+  const LossRow& row = loss_row(term.loss);
   const Graph& graph = models.graph;
   const ValueId value = loss_value(graph, o);
-  const Scores s = find_scores(graph, value, o.loss);
-  Labels l{.kind = s.kind, .loss = o.loss, .value = graph[value].name};
-  if (o.loss == "output") return l;
-  const bool classes = o.loss == "softmax-cross-entropy";
+  const Scores s = find_scores(graph, value, row);
+  Labels l{.kind = s.kind, .loss = term.loss, .value = graph[value].name};
+  l.share = term.weight;
+  l.parameters = term.parameters;
+  if (l.own()) return l;
+  l.weighted = o.sample_weights.value_or(false);
+  const bool classes = row.over == LossOver::classes;
   const ValueId seen = classes ? s.logits : value;
   ValueId in_larger;
   if (models.larger) {
     const ValueId v = loss_value(*models.larger, o);
-    in_larger = classes ? find_scores(*models.larger, v, o.loss).logits : v;
+    in_larger = classes ? find_scores(*models.larger, v, row).logits : v;
   }
   const Part part = part_of(models, seen, in_larger);
   if (classes) {
@@ -181,29 +184,120 @@ Labels labels_of(const Pair& models, const CompileOptions& o) {
     return l;
   }
   l.scores = part.shape;
-  const bool indices = o.loss == "binary-cross-entropy" && l.scores.elements() == 1;  // 0 and 1
+  const TensorType alike{graph[value].type.dtype, l.scores};
+  if (row.over == LossOver::last && l.scores.rank() == 0)
+    fail(ExitCode::usage, "loss ", l.loss, " needs a value [N,...,D], '", l.value, "' is ", graph[value].type);
+  if (row.labels == LabelKind::none) {
+    if (l.scores.rank() == 0 || l.scores[0] != 3)
+      fail(ExitCode::usage, "loss ", l.loss, " needs a value [N,3,...], each sample's anchor, positive and negative, '", l.value, "' is ", graph[value].type,
+           "; of three outputs that hold them: a+p+n=", l.loss);
+    return l;
+  }
+  const bool indices = row.labels == LabelKind::binary && l.scores.elements() == 1;  // 0 and 1
   l.classes = indices ? 2 : 0;
-  l.sample = indices && !o.dense_labels ? TensorType{DType::int64, {}} : TensorType{graph[value].type.dtype, l.scores};
+  l.sample = indices && !o.dense_labels ? TensorType{DType::int64, {}} : alike;
   return l;
+}
+
+bool is_index(const Labels& l) { return l.classes > 0 && l.sample && l.sample->dtype == DType::int64; }
+
+constexpr std::int64_t ignored_ahead = -100;  // behind the last place, as PyTorch has it
+
+// The options that only some losses take.
+void take_options(Losses& losses, const CompileOptions& o) {
+  std::string names;
+  for (const Labels& l : losses) names += concat(names.empty() ? "" : ", ", l.loss);
+  if (!(o.label_smoothing >= 0 && o.label_smoothing < 1)) fail(ExitCode::usage, "option label_smoothing ", o.label_smoothing, ", expected 0 or more, below 1");
+  for (const double w : o.class_weights)
+    if (!(w >= 0 && w < std::numeric_limits<float>::max())) fail(ExitCode::usage, "option class_weights: ", w, ", expected numbers of 0 or more");
+  bool smooth = o.label_smoothing == 0, ignores = !o.ignore_index && !o.shift_labels, weighs = o.class_weights.empty(), samples = !o.sample_weights.value_or(false);
+  for (Labels& l : losses) {
+    samples = samples || !l.own();
+    if (o.label_smoothing > 0 && (l.loss == "softmax-cross-entropy" || l.loss == "binary-cross-entropy")) {
+      l.smoothing = o.label_smoothing;
+      smooth = true;
+    }
+    if ((o.ignore_index || o.shift_labels) && l.axis >= 0 && is_index(l)) {
+      if (o.shift_labels && l.sample->shape.rank() != 1)
+        fail(ExitCode::usage, "option shift_labels: labels of '", l.value, "' are ", *l.sample, " per sample, expected one for each of a row of places");
+      l.ignore = o.ignore_index.value_or(ignored_ahead);
+      ignores = true;
+    }
+    if (!o.class_weights.empty() && l.classes > 0) {
+      if (static_cast<std::int64_t>(o.class_weights.size()) != l.classes)
+        fail(ExitCode::usage, "option class_weights: ", o.class_weights.size(), " weights, '", l.value, "' has ", l.classes, " classes");
+      l.class_weights = o.class_weights;
+      weighs = true;
+    }
+  }
+  if (!smooth) fail(ExitCode::usage, "option label_smoothing: loss ", names, " takes none; softmax-cross-entropy and binary-cross-entropy do");
+  if (!ignores) fail(ExitCode::usage, o.ignore_index ? "option ignore_index" : "option shift_labels", ": loss ", names, " has no labels that are class indices");
+  if (!weighs) fail(ExitCode::usage, "option class_weights: loss ", names, " has no classes");
+  if (!samples) fail(ExitCode::usage, "option sample_weights: the model computes its loss itself, which cannot be weighted");
 }
 
 }  // namespace
 
+std::vector<CompileOptions> options_of_losses(const CompileOptions& o) {
+  const std::vector<LossTerm> terms = parse_loss(o.loss);
+  std::vector<CompileOptions> list(terms.size(), o);
+  for (std::size_t i = 0; i < terms.size(); ++i) {
+    CompileOptions& one = list[i];
+    const LossTerm& term = terms[i];
+    if (!term.output.empty() && !o.loss_on.empty() && o.loss_on != term.output)
+      fail(ExitCode::usage, "option loss_on ", o.loss_on, ": the loss says that it is computed on '", term.output, "'");
+    if (!term.output.empty()) one.loss_on = term.output;
+    if (terms.size() == 1) continue;
+    one.loss = term.loss;
+    const auto form = o.label_forms.find(term.output);
+    one.class_axis = form == o.label_forms.end() ? std::nullopt : form->second.class_axis;
+    one.dense_labels = form != o.label_forms.end() && form->second.dense;
+  }
+  return list;
+}
+
+namespace {
+
+Losses losses_of(const Pair& models, const CompileOptions& o) {
+  const std::vector<LossTerm> terms = parse_loss(o.loss);
+  Losses losses;
+  for (const CompileOptions& one : options_of_losses(o)) {
+    const LossTerm& term = terms[losses.size()];
+    losses.push_back(labels_of(models, one));
+    Labels& l = losses.back();
+    l.share = term.weight;
+    l.parameters = term.parameters;
+    if (terms.size() == 1) continue;
+    l.output = term.output;
+    l.input = concat("labels/", term.output);
+  }
+  take_options(losses, o);
+  return losses;
+}
+
+}  // namespace
+
+Losses losses_of(const GraphSource& source, const CompileOptions& o) {
+  parse_loss(o.loss);
+  return losses_of(pair_of(source, o), o);
+}
+
 Labels labels_of(const GraphSource& source, const CompileOptions& o) {
-  check_loss(o.loss);
-  return labels_of(pair_of(source, o), o);
+  return losses_of(source, o)[0];
 }
 
 std::string fit_labels(const GraphSource& source, CompileOptions& o, const TensorType& sample) {
-  if (o.loss == "output") return "";
+  const LossRow& row = loss_row(parse_loss(o.loss)[0].loss);
+  if (row.labels == LabelKind::none) return "";
   const Pair models = pair_of(source, o);
-  const Labels l = labels_of(models, o);
+  const CompileOptions first = options_of_losses(o)[0];
+  const Labels l = labels_of(models, first);
   const std::int64_t have = sample.shape.elements();
   const Shape given = without_ones(sample.shape);
   std::vector<int> fitting;  // axes of the value
   int usual = -1;            // where the classes stand if nothing says otherwise
   if (l.axis >= 0 && l.kind == OutputKind::plain && !o.class_axis) {
-    const Value& value = models.graph[loss_value(models.graph, o)];
+    const Value& value = models.graph[loss_value(models.graph, first)];
     const int last = value.type.shape.rank() - 1, first = l.scores.rank() - last;  // that the value's axis 1 is
     usual = l.axis + 1 - first;
     for (int axis = 1; axis <= last; ++axis)
@@ -237,8 +331,10 @@ ValueId loss_value(const Graph& model, const CompileOptions& o) {
   return *found;
 }
 
-ValueId logits_of(const Graph& model, const CompileOptions& o) {
-  return find_scores(model, loss_value(model, o), o.loss).logits;
+std::vector<ValueId> logits_of(const Graph& model, const CompileOptions& o) {
+  std::vector<ValueId> logits;
+  for (const CompileOptions& one : options_of_losses(o)) logits.push_back(find_scores(model, loss_value(model, one), loss_row(parse_loss(one.loss)[0].loss)).logits);
+  return logits;
 }
 
 std::int64_t rows_per_sample(const Shape& shape, std::int64_t samples, const Shape& other, std::int64_t other_samples) {
@@ -257,11 +353,6 @@ std::vector<std::int64_t> output_rows(const GraphSource& source, const Graph& mo
     list.push_back(rows_of(v, samples, larger ? &(*larger)[larger->outputs[i]].type.shape : nullptr));
   }
   return list;
-}
-
-void check_loss(std::string_view loss) {
-  if (std::find(std::begin(losses), std::end(losses), loss) != std::end(losses)) return;
-  fail(ExitCode::usage, "loss '", loss, "' is unknown", suggestion(loss, std::vector<std::string>(std::begin(losses), std::end(losses))));
 }
 
 }  // namespace tandem

@@ -6,12 +6,13 @@
 
 #include "graph/operator.h"
 #include "planner/options.h"
+#include "planner/passes/losses.h"
 
 namespace tandem {
 
 struct Labels {
   OutputKind kind = OutputKind::plain;  // what the value holds, told by the operator that makes it
-  std::string loss;           // CompileOptions::loss
+  std::string loss;           // a row's name
   std::string value;          // of the model, that the loss is computed on
   Shape scores;               // of one sample: [C], [C,H,W], [S,V]. Where N samples give [N·T,C]: [T,C]
   int axis = -1;              // of `scores`, that holds the classes; -1: this loss has none
@@ -19,12 +20,27 @@ struct Labels {
   std::optional<TensorType> sample;  // one sample's labels: int64 class indices, or values of the scores' type. Absent: the
                                      // model computes its loss
   std::string assumed;        // what was assumed and what overrules it, for the user; empty: nothing
+  std::string input = "labels";  // of the training graph: "labels/OUTPUT" where there are several losses
+  std::string output;            // whose labels they are where there are several losses
+  double share = 1;              // of this loss in the total
+  std::map<std::string, double, std::less<>> parameters;
+  double smoothing = 0;
+  std::optional<std::int64_t> ignore;  // a class index that does not count
+  std::vector<double> class_weights;   // of class indices; empty: all count alike
+  bool weighted = false;               // samples count by the input "sample_weights"
+
+  LossValues values() const { return {loss_row(loss), parameters}; }
+  bool own() const { return loss == "output"; }  // the model computes its loss
 
   // What of a sample is right or wrong: 1, or the places that have a class each.
   std::int64_t positions() const { return axis < 0 || scores[axis] == 0 ? 1 : scores.elements() / scores[axis]; }
 };
 
-// Of options.loss on options.loss_on. Fails (usage) where there is no such loss or value, (model) where the value does not
+// Of each of the losses that options.loss names. Fails as below, and (usage) on options that none of them takes.
+using Losses = std::vector<Labels>;
+Losses losses_of(const GraphSource& source, const CompileOptions& options);
+
+// Of the first loss that options.loss names, on its output or options.loss_on. Fails (usage) where there is no such loss or value, (model) where the value does not
 // grow with the batch: the model's graphs at two batch sizes show it.
 Labels labels_of(const GraphSource& source, const CompileOptions& options);
 
@@ -32,11 +48,14 @@ Labels labels_of(const GraphSource& source, const CompileOptions& options);
 // would; where none does nothing is set, and the labels will not fit.
 std::string fit_labels(const GraphSource& source, CompileOptions& options, const TensorType& sample);
 
+// The options of each loss alone: its name as `loss`, its output as `loss_on`, its labels' form.
+std::vector<CompileOptions> options_of_losses(const CompileOptions& options);
+
 // The value that options.loss_on names, or the model's first output of floats. Fails (usage).
 ValueId loss_value(const Graph& model, const CompileOptions& options);
-// The value that the loss is computed from: what goes into a final Softmax, LogSoftmax or Sigmoid, which is exact where
+// The values that the losses are computed from: what goes into a final Softmax, LogSoftmax or Sigmoid, which is exact where
 // log(softmax(x)) would round; else the value itself.
-ValueId logits_of(const Graph& model, const CompileOptions& options);
+std::vector<ValueId> logits_of(const Graph& model, const CompileOptions& options);
 
 // How many rows of axis 0 of a value are one sample's, by its shapes for two numbers of samples; 0: it does not grow with
 // the batch, or along another axis.
@@ -45,8 +64,5 @@ std::int64_t rows_per_sample(const Shape& shape, std::int64_t samples, const Sha
 // The same of all of a model's outputs, in their order. A model that cannot be built for another number of samples is
 // taken at its word: axis 0 is the batch where its size is a multiple.
 std::vector<std::int64_t> output_rows(const GraphSource& source, const Graph& model, std::int64_t samples);
-
-// Fails (usage) on an unknown loss, naming all.
-void check_loss(std::string_view loss);
 
 }  // namespace tandem

@@ -19,7 +19,7 @@ constexpr bool debugging = true;
 constexpr Property properties[] = {Property::primitive, Property::loss, Property::gradients, Property::whole, Property::updated};
 
 std::string not_primitive(const Graph& graph, const PassContext& c) {
-  const Graph expanded = expand(graph, c.labels != nullptr);
+  const Graph expanded = expand(graph, !c.losses.empty());
   if (expanded.nodes.size() != graph.nodes.size()) return "an operator is left that is made of others";
   return {};
 }

@@ -16,7 +16,7 @@ namespace tandem {
 struct PassContext {
   const CompileOptions& options;
   std::int64_t samples = 0;            // of the graph
-  const Labels* labels = nullptr;      // of training
+  std::span<const Labels> losses{};    // of training
   std::optional<PlacementRequest> placement;  // where there are several devices
   Fuses fuses;                         // which nodes the backends of the plan offer in place of several
   const Plan* parameters_of = nullptr; // a plan whose parameters this one reads

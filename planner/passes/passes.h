@@ -86,14 +86,12 @@ Graph narrow_updates(Graph graph, const OptimizerOptions& optimizer, const Fuses
 // Elementwise nodes into programs (Elementwise). After differentiation.
 Graph fuse_elementwise(const Graph& graph);
 
-// Loss on top of a graph whose first output is what logits_of() names. Returns the scalar; `correct` is the count of correct
-// predictions where asked for and where there are classes.
-struct Loss {
-  ValueId loss;
-  ValueId correct;
-};
-// `samples`: of this graph; `scale_batch`: the global batch that the sum of per-sample losses is divided by.
-Loss attach_loss(Graph& graph, const Labels& labels, std::int64_t samples, std::int64_t scale_batch, bool accuracy);
+// Losses on top of a graph whose outputs are what logits_of() names, each summed over the samples by their weights and divided
+// by the weights' sum over the whole batch (without weights by `scale_batch`), and the sum of them by their shares, which
+// becomes the first output. What a step tells besides become metrics: "correct", the count of correct predictions of the first
+// loss that has classes, where asked for; "counted", of how many, where some are ignored; "loss/OUTPUT" of several losses.
+// `samples`: of this graph.
+void attach_loss(Graph& graph, std::span<const Labels> losses, std::int64_t samples, std::int64_t scale_batch, bool accuracy);
 
 // Appends the backward graph of a scalar; gradients[i] belongs to wanted[i], absent where the scalar does not depend on it.
 std::vector<ValueId> differentiate(Graph& graph, ValueId scalar, std::span<const ValueId> wanted);

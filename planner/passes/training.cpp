@@ -10,14 +10,13 @@ constexpr unsigned with_gradients = Property::primitive | Property::loss | Prope
 
 // All that the loss sees of the model.
 Graph keep_logits(Graph graph, const CompileOptions& o) {
-  graph.outputs = {logits_of(graph, o)};
+  const std::vector<ValueId> logits = logits_of(graph, o);
+  graph.outputs.assign(logits.begin(), logits.end());
   return graph;
 }
 
 Graph with_loss(Graph graph, const PassContext& c) {
-  const Loss loss = attach_loss(graph, *c.labels, c.samples, c.options.batch, c.options.accuracy);
-  graph.outputs = {{loss.loss, ValueRole::loss}};
-  if (loss.correct.present()) graph.outputs.emplace_back(loss.correct, ValueRole::metric, "correct");
+  attach_loss(graph, c.losses, c.samples, c.options.batch, c.options.accuracy);
   return graph;
 }
 

@@ -16,7 +16,7 @@ Measure measured(std::string_view loss, OutputKind kind, Shape scores, std::vect
   if (loss == "softmax-cross-entropy") labels.axis = axis;
   labels.sample = TensorType{dtype_of<Label>(), {}};
   Measure sum;
-  measure(sum, labels, DType::float32, reinterpret_cast<const std::byte*>(output.data()), reinterpret_cast<const std::byte*>(given.data()), samples);
+  measure(sum, labels, {.dtype = DType::float32, .values = reinterpret_cast<const std::byte*>(output.data()), .given = reinterpret_cast<const std::byte*>(given.data()), .samples = samples});
   return sum;
 }
 

@@ -1,0 +1,136 @@
+#include "cli/loss_options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "planner/passes/losses.h"
+#include "trainer/spec.h"
+
+namespace tandem {
+namespace {
+
+const std::string& loss_help() {
+  static const std::string text = concat(loss_names(), " (the model computes it); PyTorch's and Keras's names, too. With parameters: huber:delta=0.5. Of several outputs, with weights: out1=mse*0.3,out2=softmax-cross-entropy");
+  return text;
+}
+const std::string& metric_help() {
+  static const std::string text = concat("metrics besides loss and accuracy, separated by commas: ", metric_names(), " (auto: what is usual for the loss)");
+  return text;
+}
+bool has(const std::vector<std::string>& list, std::string_view name) { return std::find(list.begin(), list.end(), name) != list.end(); }
+
+// Widest first column that leaves a row in 60 columns.
+constexpr std::size_t most_columns = 60;
+
+std::string table_of(const ClassTable& t) {
+  std::string text = fmt::format("  {:>8}  {:>9}  {:>7}  {:>7}  {:>7}  {:>9}\n", "class", "precision", "recall", "f1", "iou", "count");
+  for (std::size_t c = 0; c < t.right.size(); ++c)
+    text += fmt::format("  {:>8}  {:>9.4f}  {:>7.4f}  {:>7.4f}  {:>7.4f}  {:>9}\n", c, t.precision(c), t.recall(c), t.f1(c), t.iou(c), t.support[c]);
+  return text;
+}
+
+std::string matrix_of(const ClassTable& t) {
+  const auto n = static_cast<std::size_t>(t.classes);
+  if (t.confusion.empty()) return "  confusion: a yes or no of each class has no matrix, nor have more than 1000 classes\n";
+  const std::int64_t most = *std::max_element(t.confusion.begin(), t.confusion.end());
+  const std::size_t width = std::max(std::to_string(most).size(), std::to_string(n - 1).size()) + 1;
+  std::string text = "  confusion: rows are labels, columns predictions\n";
+  if (7 + n * width > most_columns) {  // the cells that hold something beside the diagonal, the fullest first
+    std::vector<std::size_t> cells;
+    for (std::size_t i = 0; i < n * n; ++i)
+      if (t.confusion[i] > 0 && i / n != i % n) cells.push_back(i);
+    std::sort(cells.begin(), cells.end(), [&](std::size_t a, std::size_t b) { return std::pair(-t.confusion[a], a) < std::pair(-t.confusion[b], b); });
+    constexpr std::size_t shown = 20;
+    text = fmt::format("  most confused of {} classes (all: --json)\n", n);
+    for (std::size_t i = 0; i < std::min(shown, cells.size()); ++i)
+      text += fmt::format("  {:>8} taken for {:>8}  {:>9}\n", cells[i] / n, cells[i] % n, t.confusion[cells[i]]);
+    return text;
+  }
+  text += fmt::format("  {:>5}", "");
+  for (std::size_t c = 0; c < n; ++c) text += fmt::format("{:>{}}", c, width);
+  for (std::size_t r = 0; r < n; ++r) {
+    text += fmt::format("\n  {:>5}", r);
+    for (std::size_t c = 0; c < n; ++c) text += fmt::format("{:>{}}", t.confusion[r * n + c], width);
+  }
+  return text + "\n";
+}
+
+}  // namespace
+
+std::vector<OptionRow> loss_rows_of_evaluation() {
+  return {
+      {"loss", "NAME", "softmax-cross-entropy", loss_help()},
+      {"loss-on", "VALUE", "", "the model's value that the loss is computed on (default its first output)"},
+      {"class-axis", "N", "", "axis of that value that holds the classes (default: as labels and softmax say, else 1)"},
+      {"ignore-index", "N", "", "a class index that does not count, such as -100 or a padding's: the loss is the mean over the others"},
+      {"shift-labels", "", "off", "next-token prediction: labels are one ahead; without labels in the data they are the model's input of tokens"},
+  };
+}
+
+std::vector<OptionRow> loss_rows_of_training() {
+  return join({loss_rows_of_evaluation(),
+               {
+                   {"label-smoothing", "X", "0", "share of a label that is spread evenly, with softmax- and binary-cross-entropy"},
+                   {"class-weights", "LIST", "", "balanced, a weight for each class (1,2,0.5), or a file of them: the loss is divided by the weights' sum, as in PyTorch"},
+                   {"sample-weights", "", "on", "samples count by their weights in the loss where the data has some; it is divided by their sum"},
+               }});
+}
+
+std::vector<OptionRow> metric_rows() { return {{"metrics", "LIST", "auto", metric_help()}}; }
+
+void read_loss(const Arguments& a, ModelOptions& o) {
+  o.plan.loss = a.text("loss");
+  parse_loss(o.plan.loss);
+  if (a.given("loss-on")) o.plan.loss_on = a.text("loss-on");
+  if (a.given("class-axis") && !a.text("class-axis").empty()) o.plan.class_axis = static_cast<int>(parse_integer(a.text("class-axis"), "--class-axis"));
+  if (a.given("ignore-index") && !a.text("ignore-index").empty()) o.plan.ignore_index = parse_integer(a.text("ignore-index"), "--ignore-index");
+  if (a.given("shift-labels")) o.plan.shift_labels = a.on("shift-labels");
+  if (o.plan.mode != PlanMode::training) return;
+  if (a.given("label-smoothing")) o.plan.label_smoothing = a.number("label-smoothing");
+  if (a.given("sample-weights") && !a.on("sample-weights")) o.plan.sample_weights = false;
+}
+
+void take_class_weights(const Invocation& call, const Model& model, ModelOptions& o, const Dataset& data) {
+  const std::string& text = call.arguments.text("class-weights");
+  o.plan.class_weights = model.class_weights(text, o, data);
+  if (text != "balanced") return;
+  std::string list;
+  constexpr std::size_t most = 10;
+  for (std::size_t i = 0; i < std::min(most, o.plan.class_weights.size()); ++i) list += fmt::format("{}{:.4g}", i ? ", " : "", o.plan.class_weights[i]);
+  call.say(concat("note: the classes' weights are ", list, o.plan.class_weights.size() > most ? ", ..." : ""));
+}
+
+std::vector<std::string> metrics_of(const Arguments& a) {
+  std::vector<std::string> names = a.list("metrics");
+  check_metrics(names);
+  return names;
+}
+
+Json json_of(const Evaluation& e) {
+  Json::Object metrics, tables;
+  for (const auto& [name, value] : e.metrics) metrics.emplace_back(name, value);
+  for (const auto& [output, t] : e.tables) {
+    Json::Array classes, confusion;
+    for (std::size_t c = 0; c < t.right.size(); ++c)
+      classes.push_back(Json::Object{{"precision", t.precision(c)}, {"recall", t.recall(c)}, {"f1", t.f1(c)}, {"iou", t.iou(c)}, {"count", t.support[c]}});
+    const auto n = static_cast<std::ptrdiff_t>(t.classes);
+    for (auto row = t.confusion.begin(); row != t.confusion.end(); row += n) confusion.push_back(std::vector<std::int64_t>(row, row + n));
+    tables.emplace_back(output, Json::Object{{"classes", std::move(classes)}, {"confusion", std::move(confusion)}});
+  }
+  return Json::Object{{"metrics", std::move(metrics)}, {"tables", std::move(tables)}};
+}
+
+std::string text_of(const Evaluation& e, const std::vector<std::string>& metrics) {
+  std::string text;
+  for (const auto& [name, value] : e.metrics) text += fmt::format("  {:<30}  {:>12.6g}\n", name, value);
+  for (const auto& [output, table] : e.tables) {
+    if (!output.empty() && (has(metrics, "per-class") || has(metrics, "confusion"))) text += concat(output, ":\n");
+    if (has(metrics, "per-class")) text += table_of(table);
+    if (has(metrics, "confusion")) text += matrix_of(table);
+  }
+  return text;
+}
+
+}  // namespace tandem

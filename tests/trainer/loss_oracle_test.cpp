@@ -1,0 +1,207 @@
+// Losses, their gradients and the metrics of evaluation against PyTorch's and scikit-learn's, on one device and on three with
+// uneven slices: a model y = x * w, whose gradient of w a step of size 1 without momentum gives.
+#include <cstdlib>
+#include <random>
+
+#include "kernels/cpu/backend.h"
+#include "tests/importer/model_builder.h"
+#include "tests/trainer/temporary_folder.h"
+#include "trainer/data/npy.h"
+#include "trainer/data/zip.h"
+#include "trainer/file.h"
+#include "trainer/model.h"
+
+namespace tandem {
+namespace {
+
+using test::float_tensor, test::node;
+
+const Backend* const backends[] = {&cpu_backend()};
+constexpr std::int64_t samples = 11;
+constexpr int packages_missing = 3;  // loss_oracle.py's exit code
+
+enum class Given { classes, shares, bits, dense_bits, numbers, counts, none };
+struct Row {
+  const char* name;
+  const char* loss;
+  Shape x;  // of one sample
+  Given labels;
+  void (*options)(CompileOptions&) = nullptr;
+  bool weighted = false;
+  std::vector<std::string> metrics{};
+};
+
+const auto smooth = [](CompileOptions& o) { o.label_smoothing = 0.1; };
+const auto weighted = [](CompileOptions& o) { o.class_weights = {1, 2, 0.5, 0, 3}; };
+const auto ignoring = [](CompileOptions& o) { o.ignore_index = -100; };
+const auto last_axis = [](CompileOptions& o) {
+  o.ignore_index = -100;
+  o.class_axis = -1;
+};
+const std::vector<std::string> of_classes{"f1", "f1-micro", "precision", "recall", "balanced-accuracy", "iou", "top2", "roc-auc", "pr-auc", "perplexity"};
+const std::vector<std::string> of_bits{"f1", "precision", "recall", "iou", "roc-auc", "pr-auc"}, of_numbers{"mae", "rmse", "r2"};
+
+const Row rows[] = {
+    {"cross_entropy", "softmax-cross-entropy", {5}, Given::classes, nullptr, false, of_classes},
+    {"cross_entropy_smooth", "CrossEntropyLoss", {5}, Given::classes, smooth},
+    {"cross_entropy_weighted", "cross-entropy", {5}, Given::classes, weighted},
+    {"cross_entropy_weighted_smooth_ignored", "cross-entropy", {5}, Given::classes,
+     [](CompileOptions& o) {
+       smooth(o);
+       weighted(o);
+       o.ignore_index = 1;
+     }},
+    {"cross_entropy_dense_weighted_smooth", "cross-entropy", {5}, Given::shares,
+     [](CompileOptions& o) {
+       smooth(o);
+       weighted(o);
+     }},
+    {"cross_entropy_samples", "cross-entropy", {5}, Given::classes, nullptr, true},
+    {"tokens_last", "cross-entropy", {6, 5}, Given::classes, last_axis},
+    {"tokens_first", "cross-entropy", {5, 6}, Given::classes, ignoring},
+    {"tokens_samples", "cross-entropy", {5, 6}, Given::classes, ignoring, true},
+    {"next_token", "cross-entropy", {6, 5}, Given::classes,
+     [](CompileOptions& o) {
+       o.shift_labels = true;
+       o.class_axis = -1;
+     }},
+    {"bce", "BCEWithLogitsLoss", {3}, Given::dense_bits},
+    {"bce_pos", "bce:pos-weight=3", {3}, Given::dense_bits},
+    {"bce_samples", "bce", {1}, Given::bits, nullptr, true, of_bits},
+    {"multi_label", "MultiLabelSoftMarginLoss", {4}, Given::dense_bits},
+    {"mse", "mean_squared_error", {3}, Given::numbers, nullptr, false, of_numbers},
+    {"mse_samples", "MSELoss", {2, 3}, Given::numbers, nullptr, true},
+    {"l1", "L1Loss", {3}, Given::numbers},
+    {"smooth_l1", "smooth-l1:beta=0.5", {3}, Given::numbers},
+    {"huber", "huber:delta=0.7", {3}, Given::numbers},
+    {"log_cosh", "log_cosh", {3}, Given::numbers},
+    {"poisson", "PoissonNLLLoss", {3}, Given::counts},
+    {"focal", "focal", {5}, Given::classes},
+    {"binary_focal", "binary-focal", {3}, Given::dense_bits},
+    {"kl", "KLDivLoss", {5}, Given::shares},
+    {"hinge", "hinge", {3}, Given::dense_bits},
+    {"squared_hinge", "squared_hinge", {3}, Given::dense_bits},
+    {"soft_margin", "SoftMarginLoss", {3}, Given::dense_bits},
+    {"categorical_hinge", "categorical_hinge", {5}, Given::classes},
+    {"multi_margin", "MultiMarginLoss", {5}, Given::classes},
+    {"cosine", "cosine", {5}, Given::numbers},
+    {"triplet", "triplet:margin=2", {3, 4}, Given::none},
+};
+
+std::mt19937 random_of(const Row& row) { return std::mt19937(static_cast<unsigned>(std::hash<std::string>()(row.name))); }
+
+Tensor floats(const Shape& sample, std::mt19937& random) {
+  Shape all = sample;
+  all.dims.insert(all.dims.begin(), samples);
+  Tensor t(TensorType{DType::float32, all});
+  for (float& v : t.write<float>()) v = std::normal_distribution<float>()(random);
+  return t;
+}
+
+Tensor labels_of(const Row& row, std::mt19937& random) {
+  if (row.labels == Given::classes || row.labels == Given::bits) {
+    Shape all{samples};
+    for (const std::int64_t d : row.x)
+      if (d == 6) all.dims.push_back(d);
+    Tensor t(TensorType{DType::int64, all});
+    std::int64_t i = 0;
+    for (std::int64_t& v : t.write<std::int64_t>()) {
+      v = row.labels == Given::bits ? static_cast<std::int64_t>(random() % 2) : i % 5;
+      if (all.rank() == 2) v = static_cast<std::int64_t>(random() % 5);
+      if (all.rank() == 2 && row.name != std::string("next_token") && random() % 3 == 0) v = -100;
+      ++i;
+    }
+    return t;
+  }
+  Tensor t = floats(row.x, random);
+  for (float& v : t.write<float>()) {
+    if (row.labels == Given::dense_bits) v = v > 0 ? 1.0F : 0.0F;
+    if (row.labels == Given::counts) v = std::floor(std::abs(3 * v));
+    if (row.labels == Given::shares) v = std::abs(v);
+  }
+  if (row.labels == Given::shares)
+    for (std::int64_t n = 0; n < samples; ++n) {
+      const auto of = t.write<float>().subspan(static_cast<std::size_t>(5 * n), 5);
+      const float sum = of[0] + of[1] + of[2] + of[3] + of[4];
+      for (float& v : of) v /= sum;
+    }
+  return t;
+}
+
+// Writes what the row's loss gives on these devices.
+void compute(const Row& row, const std::string& devices, std::int64_t batch, const std::filesystem::path& file) {
+  std::mt19937 random = random_of(row);
+  const Tensor x = floats(row.x, random), t = labels_of(row, random);
+  Tensor s(TensorType{DType::float32, Shape{samples}});
+  for (float& v : s.write<float>()) v = static_cast<float>(random() % 4);
+  std::vector<float> start(static_cast<std::size_t>(row.x.elements()));
+  for (float& v : start) v = 0.5F + static_cast<float>(random() % 100) / 100;
+  test::Model m;
+  std::string dims = "N";
+  std::vector<std::int64_t> shape;
+  for (const std::int64_t d : row.x) {
+    dims += concat(",", d);
+    shape.push_back(d);
+  }
+  m.input("x", dims).add(float_tensor("w", shape, start)).add(node("Mul", {"x", "w"}, {"y"})).output("y");
+  Model model(ModelFile::parse(m.bytes(), {}));
+  MemoryDataset data("made here");
+  data.add({.name = "x"}, x);
+  if (row.labels != Given::none) data.add({.name = "t", .role = Role::label}, t);
+  if (row.weighted) data.add({.name = "s", .role = Role::weight}, s);
+  ModelOptions o{.init = "keep"};
+  o.plan.batch = batch;
+  o.plan.devices = parse_devices(devices);
+  o.plan.loss = row.loss;
+  if (row.options) row.options(o.plan);
+  model.fit_labels(o, data);
+  model.compile(o, backends);
+  const Evaluation e = model.evaluate(data, {.batch = 4, .metrics = row.metrics});
+  double loss = 0;
+  FitOptions fit{.steps = 1, .learning_rate = 1, .shuffle = false};
+  fit.epochs = 0;
+  fit.callbacks.on_step = [&](const StepReport& r) { loss = r.loss; };
+  model.fit(data, fit);
+  Tensor gradient(TensorType{DType::float32, row.x});
+  const Tensor after = model.parameters()[0].tensor;
+  for (std::size_t i = 0; i < start.size(); ++i) gradient.write<float>()[i] = start[i] - after.values<float>()[i];
+  std::string bytes;
+  ZipWriter out([&](std::string_view part) { bytes += part; });
+  const auto number = [](double v) {
+    Tensor one(TensorType{DType::float64, Shape{}});
+    one.write<double>()[0] = v;
+    return one;
+  };
+  Tensor w(TensorType{DType::float32, row.x});
+  std::copy(start.begin(), start.end(), w.write<float>().begin());
+  out.add("x.npy", npy_of(x));
+  out.add("w.npy", npy_of(w));
+  out.add("t.npy", npy_of(t));
+  out.add("s.npy", npy_of(s));
+  out.add("loss.npy", npy_of(number(loss)));
+  out.add("evaluated.npy", npy_of(number(e.loss)));
+  out.add("gradient.npy", npy_of(gradient));
+  for (const auto& [name, value] : e.metrics) out.add(concat("metric.", name, ".npy"), npy_of(number(value)));
+  out.finish();
+  write_atomically(file, bytes);
+}
+
+TEST(LossOracle, AreThoseOfPyTorchAndScikitLearn) {
+  const char* python = std::getenv("TANDEM_PYTHON");
+  if (!python) GTEST_SKIP() << "TANDEM_PYTHON does not name a Python with torch, scikit-learn and numpy (./run-tests makes one)";
+  for (const std::string devices : {"cpu", "cpu:0-2"}) {
+    SCOPED_TRACE(devices);
+    const TemporaryFolder folder;
+    for (const Row& row : rows) {
+      SCOPED_TRACE(row.name);
+      compute(row, devices, samples, folder / (std::string(row.name) + ".npz"));
+    }
+    const std::string log = (folder / "log").string();
+    const int status = std::system(concat(python, ' ', TANDEM_SOURCE_DIR, "/tests/trainer/loss_oracle.py ", folder.text(), " >", log, " 2>&1").c_str());
+    if (WIFEXITED(status) && WEXITSTATUS(status) == packages_missing) GTEST_SKIP() << "TANDEM_PYTHON: " << read_file(log);
+    EXPECT_EQ(status, 0) << read_file(log);
+  }
+}
+
+}  // namespace
+}  // namespace tandem
