@@ -21,7 +21,7 @@ Json::Object json_of(const Position& at) {
   Json::Array history;
   for (const EpochReport& e : at.history) history.push_back(json_of(e));
   return {{"epoch", at.epoch},     {"batch", at.batch},     {"step", at.step}, {"loss", at.loss},          {"correct", at.correct},
-          {"samples", at.samples}, {"seconds", at.seconds}, {"best", at.best}, {"plateau", json_of(at.plateau)}, {"early", json_of(at.early)}, {"averaged", at.averaged},
+          {"samples", at.samples}, {"seconds", at.seconds}, {"best", at.best}, {"plateau", json_of(at.plateau)}, {"early", json_of(at.early)}, {"judged", at.judged}, {"averaged", at.averaged},
           {"trace", at.trace.json()}, {"history", std::move(history)}};
 }
 
@@ -43,6 +43,7 @@ Position position_of(const Json& state, std::int64_t batches) {
               .best = real("best"),
               .plateau = waiting_of(state.find("plateau")),
               .early = waiting_of(state.find("early")),
+              .judged = state.find("judged") ? whole("judged", most) : 0,
               .averaged = state.find("averaged") ? whole("averaged", most) : 0,
               .trace = LossTrace::from(state.at("trace")),
               .history = {}};
