@@ -64,8 +64,8 @@ TEST(Optimizer, SumsAndAveragesAreStates) {
   OptimizerOptions o = optimizer_defaults("sgd");
   o.accumulate = o.average = true;
   o.groups = {{.patterns = {"*bias", "norm*"}, .from = 2}};
-  EXPECT_EQ(updates(o, "from"), (Lines{"SgdUpdate layer/weight gradient_sum/layer/weight average/layer/weight",
-                                       "SgdUpdate layer/bias gradient_sum/layer/bias average/layer/bias norm.scale gradient_sum/norm.scale average/norm.scale from=2"}));
+  EXPECT_EQ(updates(o, "from"), (Lines{"SgdUpdate layer/bias gradient_sum/layer/bias average/layer/bias norm.scale gradient_sum/norm.scale average/norm.scale from=2",
+                                       "SgdUpdate layer/weight gradient_sum/layer/weight average/layer/weight"}));
 }
 
 TEST(Optimizer, NormsAreOfAllGradients) {
