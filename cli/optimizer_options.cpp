@@ -177,13 +177,14 @@ void rate_options(const Invocation& call, const OptimizerOptions& optimizer, Fit
   if (a.given("min-delta") && o.early_stopping.patience == 0) fail(ExitCode::usage, "--min-delta needs --early-stopping");
 }
 
-void find_rate(const Invocation& call, Model& model, const Dataset& data, const FitOptions& options) {
+void find_rate(const Invocation& call, Model& model, const Dataset& data, const FitOptions& options, bool writes) {
   const Arguments& a = call.arguments;
   const std::vector<std::string> range = split(a.text("find-lr-range"), ',');
   if (range.size() != 3) fail(ExitCode::usage, "--find-lr-range ", a.text("find-lr-range"), ": expected A,B,N");
   const RateTestOptions test{.least = parse_number(range[0], "--find-lr-range"), .most = parse_number(range[1], "--find-lr-range"), .steps = parse_integer(range[2], "--find-lr-range")};
   call.say(fmt::format("testing learning rates from {} to {} in {} steps", test.least, test.most, test.steps));
   const RateTest found = model.test_rates(data, options, test);
+  if (!writes) return;
   const bool any = std::isfinite(found.suggestion);
   Panel panel{.title = any ? fmt::format("suggested learning rate {:.2g}", found.suggestion) : "no rate makes the loss fall", .x_label = "log10 of the learning rate", .series = {{.name = "loss", .points = {}}, {.name = "smoothed", .points = {}}}};
   double least = std::numeric_limits<double>::infinity();

@@ -18,7 +18,7 @@ void rate_options(const Invocation& call, const OptimizerOptions& optimizer, Fit
 // 'bias,*norm*: weight-decay=0,lr=0.1x; head*: lr=0.01': groups by patterns. `rate`: what an lr without x is a part of. Fails (usage).
 std::vector<UpdateGroup> parse_groups(const std::string& text, double rate);
 
-// --find-lr: tests rates, prints what was found and writes the picture.
-void find_rate(const Invocation& call, Model& model, const Dataset& data, const FitOptions& options);
+// --find-lr: tests rates, and where it `writes` prints what was found and draws the picture.
+void find_rate(const Invocation& call, Model& model, const Dataset& data, const FitOptions& options, bool writes);
 
 }  // namespace tandem

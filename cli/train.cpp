@@ -223,7 +223,7 @@ int train_until_stopped(const Invocation& call, Model& model, Job& job, const Ba
   if (!a.text("find-lr").empty()) {
     interrupt.announce(answer_to_signal(call, "stopping the test of learning rates"), Interrupt::End::saved);
     job.fit.callbacks.stop = [&interrupt] { return interrupt.signal() != 0; };
-    find_rate(call, model, *job.data.train, job.fit);
+    find_rate(call, model, *job.data.train, job.fit, first);
     return interrupt.signal() != 0 ? signal_exit + interrupt.signal() : 0;
   }
   const History history = fit(call, model, job, interrupt);

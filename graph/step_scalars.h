@@ -14,8 +14,8 @@
 namespace tandem {
 
 // The formulas that weights are updated by; docs/internal-operators.md has them.
-enum class UpdateKind : std::uint8_t { sgd, rmsprop, adam, nadam, radam, adagrad, adadelta, adamax, lion, lamb, lars };
-inline constexpr int update_kinds = 11;
+enum class UpdateKind : std::uint8_t { sgd, rmsprop, adam, nadam, radam, adagrad, adadelta, adamax, lion, lamb, lars, assign };
+inline constexpr int update_kinds = 12;
 
 struct StepScalars {
   float learning_rate = 0;

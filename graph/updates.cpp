@@ -12,7 +12,7 @@ constexpr UpdateRow rows[] = {
     {"RadamUpdate", "native.radam", UpdateKind::radam},    {"AdagradUpdate", "native.adagrad", UpdateKind::adagrad},
     {"AdadeltaUpdate", "native.adadelta", UpdateKind::adadelta}, {"AdamaxUpdate", "native.adamax", UpdateKind::adamax},
     {"LionUpdate", "native.lion", UpdateKind::lion},       {"LambUpdate", "native.lamb", UpdateKind::lamb},
-    {"LarsUpdate", "native.lars", UpdateKind::lars},
+    {"LarsUpdate", "native.lars", UpdateKind::lars},       {"AssignUpdate", "native.assign", UpdateKind::assign},
 };
 
 // The number that was written: the shortest that gives this float.
@@ -57,6 +57,7 @@ std::vector<UpdateState> update_states(UpdateKind kind, const Attributes& a) {
     case UpdateKind::adamax: return {{"adamax_m", 0}, {"adamax_u", 1}};
     case UpdateKind::lion: return {{"lion_m", 0}};
     case UpdateKind::lamb: return {{"lamb_m", 0}, {"lamb_v", 1}};
+    case UpdateKind::assign: return {};
   }
   return list;
 }
@@ -66,7 +67,7 @@ UpdateNumbers update_numbers(UpdateKind kind, const Attributes& a) {
   const auto flag = [&](std::string_view name) { return a.integer(name, 0) != 0; };
   UpdateNumbers n{.kind = kind,
                   .nesterov = flag("nesterov"), .decoupled = flag("decoupled"), .amsgrad = flag("amsgrad"), .centered = flag("centered"),
-                  .accumulate = flag("accumulate"), .average = flag("average"), .copies = flag("copies"),
+                  .accumulate = flag("accumulate"), .average = flag("average"), .copies = flag("copies"), .always = flag("always"),
                   .rate = real("rate", 1), .from = real("from"),
                   .weight_decay = real("weight_decay"), .momentum = real("momentum"), .dampening = real("dampening"),
                   .beta1 = a.has("rho") ? real("rho") : real("beta1"), .beta2 = real("beta2"), .epsilon = real("epsilon"),

@@ -33,6 +33,7 @@ struct UpdateNumbers {
   bool accumulate = false;  // several batches make a step: a state more, the sum of their gradients
   bool average = false;     // a state more, the last: an average of the parameter
   bool copies = false;      // the parameter is kept in 16 bits, too
+  bool always = false;      // AssignUpdate: also in steps that are skipped, and where other batches of the step follow
   double rate = 1;          // times the step's learning rate
   double from = 0;          // the epoch from which on the parameter moves
   double weight_decay = 0, momentum = 0, dampening = 0, beta1 = 0, beta2 = 0, epsilon = 0;  // beta1 is rho, too

@@ -7,6 +7,7 @@ namespace tandem {
 void Model::State::start_averages() {
   std::vector<NamedTensor> weights;
   std::map<std::string, bool, std::less<>> kept;
+  if (!options.plan.optimizer.average) return;
   session->each_optimizer_state([&](const NamedTensor& t) { kept[t.name] = true; });
   session->each_parameter([&](const NamedTensor& t) {
     if (std::string name = concat(average_state, '/', t.name); kept.contains(name)) weights.push_back({std::move(name), t.tensor});

@@ -15,6 +15,7 @@
 #include "trainer/run_checkpoints.h"
 #include "trainer/run_folder.h"
 #include "trainer/run_records.h"
+#include "trainer/step_plan.h"
 
 namespace tandem {
 namespace {
@@ -37,6 +38,7 @@ class Fit {
         feed_(data, state.targets, options.preprocess, state.options.seed),
         from_initial_(std::exchange(state.initial, false)),
         order_{.samples = data.size(), .batch = state.running().plan(0).batch, .shuffle = options.shuffle, .seed = state.options.seed},
+        steps_(state, options, order_),
         checkpoints_(folder_, state, data, order_, options) {}
 
   // Leaves word in the folder of how it ended.
@@ -65,7 +67,7 @@ class Fit {
       at_ = checkpoints_.resume();
       started_ = at_.step;
     }
-    if (o_.averaging.any() && at_.step == 0) s_.start_averages();
+    if (at_.step == 0) s_.start_averages();
     for (std::size_t i = 0; i < 2; ++i)  // the plans of whole and of short batches, before anything is trained
       if (const std::int64_t size = i == 0 ? std::min(order_.batch, order_.samples) : order_.samples % order_.batch; size > 0)
         s_.plan_for(PlanMode::training, size);
@@ -130,44 +132,6 @@ class Fit {
       fail(ExitCode::usage, data_.name(), " has weights of samples, and the model is compiled without: set option sample_weights");
   }
 
-  std::int64_t steps_per_epoch() const { return (order_.batches() + o_.accumulate - 1) / o_.accumulate; }
-
-  std::int64_t total_steps() const {
-    const bool endless = o_.epochs > std::numeric_limits<std::int64_t>::max() / order_.batches();
-    const std::int64_t all = endless ? std::numeric_limits<std::int64_t>::max() : o_.epochs * steps_per_epoch();
-    return o_.epochs == 0 ? o_.steps : o_.steps == 0 ? all : std::min(all, o_.steps);
-  }
-
-  double base_rate() const { return o_.learning_rate.value_or(default_learning_rate(s_.options.plan.optimizer)); }
-
-  double rate_of(std::int64_t step) const {
-    return at_.plateau.factor * tandem::learning_rate(o_.schedule, base_rate(), step, total_steps(), static_cast<double>(steps_per_epoch()));
-  }
-
-  // How far averages move in the step (from 0) whose last batch this is.
-  double average_of(std::int64_t step, const LoadedBatch& batch) {
-    const Averaging& a = o_.averaging;
-    if (!a.any()) return 0;
-    if (static_cast<double>(step) < a.from * static_cast<double>(steps_per_epoch())) return 1;
-    if (a.ema > 0) return at_.averaged++ == 0 ? 1 : 1 - a.ema;
-    if (batch.index + 1 < order_.batches()) return at_.averaged == 0 ? 1 : 0;
-    return 1.0 / static_cast<double>(++at_.averaged);
-  }
-
-  // A batch's part in the step (from 0) that it belongs to. Random numbers are those of one batch of all the step's samples.
-  StepState state_of(const LoadedBatch& batch, std::int64_t step, double rate) {
-    const std::int64_t begin = batch.index - batch.index % o_.accumulate, end = std::min(begin + o_.accumulate, order_.batches());
-    const std::int64_t samples = std::min(end * order_.batch, order_.samples) - begin * order_.batch;
-    StepState state = s_.step_state(rate);
-    state.first = (batch.index - begin) * order_.batch;
-    state.epoch = static_cast<double>(step) / static_cast<double>(steps_per_epoch());
-    state.share = static_cast<double>(batch.size) / static_cast<double>(samples);
-    state.fresh = batch.index == begin;
-    state.hold = batch.index + 1 < end;
-    if (!state.hold) state.average = average_of(step, batch);
-    return state;
-  }
-
   // What one more batch adds to a step's report.
   static void add(StepReport& sum, const StepReport& part, double share) {
     sum.samples += part.samples;
@@ -176,7 +140,7 @@ class Fit {
   }
 
   void train() {
-    const std::int64_t total = total_steps(), per_epoch = order_.batches();
+    const std::int64_t total = steps_.total(), per_epoch = order_.batches();
     if (at_.step >= total) return;
     Loader loader(feed_, {.order = order_,
                           .augment = true,
@@ -188,7 +152,7 @@ class Fit {
     auto before = Clock::now();
     bool announced = false;
     for (bool first = true; at_.step < total && !stopped_ && !stopped_early_; first = false) {
-      const double rate = rate_of(at_.step);
+      const double rate = steps_.rate(at_.step, at_.plateau);
       s_.step = at_.step + 1;
       in_step_ = true;
       StepReport report{.learning_rate = rate};
@@ -198,7 +162,7 @@ class Fit {
         epoch = batch->epoch;
         index = batch->index;
         const std::size_t plan = s_.plan_for(PlanMode::training, batch->size);
-        const StepState state = state_of(*batch, at_.step, rate);
+        const StepState state = steps_.state(*batch, at_.step, rate, at_.averaged);
         more = state.hold;
         const LoadedBatch* const next = more || at_.step + 1 < total ? loader.peek() : nullptr;
         BatchAhead ahead{.announced = announced};
@@ -336,9 +300,11 @@ class Fit {
     const EpochReport& report = at_.history.back();
     const double score = std::isfinite(report.val_accuracy) ? report.val_accuracy : -(std::isfinite(report.val_loss) ? report.val_loss : report.loss);
     if (!(score <= at_.best) && checkpoints_.keep_best(at_)) at_.best = score;
-    const bool measured = std::isfinite(report.val_loss);
-    follow_measure(o_.schedule, base_rate(), measured ? report.val_loss : report.loss, at_.plateau);
-    if (o_.early_stopping.patience > 0 && at_.early.add(-score, o_.early_stopping.min_delta, false, o_.early_stopping.patience - 1)) stopped_early_ = true;
+    if (std::exchange(at_.judged, at_.step) != at_.step) {
+      follow_measure(o_.schedule, steps_.base_rate(), std::isfinite(report.val_loss) ? report.val_loss : report.loss, at_.plateau);
+      if (o_.early_stopping.patience > 0) at_.early.add(-score, o_.early_stopping.min_delta, false, 0);
+    }
+    stopped_early_ = o_.early_stopping.patience > 0 && at_.early.bad >= o_.early_stopping.patience;
   }
 
   // A Relu turns what is not a number into zero: then weights may be lost although the loss is finite.
@@ -388,8 +354,8 @@ class Fit {
       if (o_.callbacks.stop && o_.callbacks.stop()) return {s_.step, ""};
       const LoadedBatch* const batch = loader.next();
       const std::size_t plan = s_.plan_for(PlanMode::training, batch->size);
-      const double rate = rate_of(s_.step - 1);
-      StepMaterial step{.weights = s_.session->parameters(), .inputs = {}, .batch = batch->size, .state = state_of(*batch, s_.step - 1, rate)};
+      const double rate = steps_.rate(s_.step - 1, at_.plateau);
+      StepMaterial step{.weights = s_.session->parameters(), .inputs = {}, .batch = batch->size, .state = steps_.state(*batch, s_.step - 1, rate, at_.averaged)};
       s_.run(plan, batch->inputs, step.state);
       const bool hold = step.state.hold;
       if ((s_.step < failed || hold) && std::isfinite(s_.report(plan, rate).loss) && (hold || lost_parameter(*s_.session).empty())) {
@@ -419,6 +385,7 @@ class Fit {
   Feed feed_;
   const bool from_initial_;  // the run starts with the model's first values
   BatchOrder order_;
+  StepPlan steps_;
   RunCheckpoints checkpoints_;
   Position at_;
   double timed_samples_ = 0, timed_seconds_ = 0;

@@ -442,6 +442,7 @@ void Model::compile(const ModelOptions& options, Backends backends) {
   s.targets = targets_of(graph, s.losses, options.plan);
   s.session = std::make_unique<Session>(std::move(plan), s.backends, options.world);
   s.session->set_parameters(share(options.world, initial.values));
+  s.start_averages();
   s.prepare_runner(0);
 }
 

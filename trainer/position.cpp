@@ -23,7 +23,7 @@ Json::Object json_of(const Position& at) {
   Json::Object metrics;
   for (const auto& [name, sum] : at.metrics) metrics.emplace_back(name, sum);
   return {{"epoch", at.epoch},     {"batch", at.batch},     {"step", at.step}, {"loss", at.loss},          {"correct", at.correct},
-          {"samples", at.samples}, {"seconds", at.seconds}, {"best", at.best}, {"plateau", json_of(at.plateau)}, {"early", json_of(at.early)}, {"averaged", at.averaged},
+          {"samples", at.samples}, {"seconds", at.seconds}, {"best", at.best}, {"plateau", json_of(at.plateau)}, {"early", json_of(at.early)}, {"judged", at.judged}, {"averaged", at.averaged},
           {"trace", at.trace.json()}, {"rates", at.rates.json()}, {"history", std::move(history)}, {"metrics", std::move(metrics)}};
 }
 
@@ -45,6 +45,7 @@ Position position_of(const Json& state, std::int64_t batches) {
               .best = real("best"),
               .plateau = waiting_of(state.find("plateau")),
               .early = waiting_of(state.find("early")),
+              .judged = state.find("judged") ? whole("judged", most) : 0,
               .averaged = state.find("averaged") ? whole("averaged", most) : 0,
               .trace = LossTrace::from(state.at("trace")),
               .rates = state.find("rates") ? LossTrace::from(state.at("rates")) : LossTrace(),

@@ -22,7 +22,7 @@ void RunCheckpoints::warn(const std::string& text) const {
 // What must be the same for a resumed run to go on as if it had never stopped.
 Json::Object RunCheckpoints::identity() const {
   return {{"template", template_},      {"batch_size", order_.batch},   {"samples", order_.samples}, {"seed", static_cast<std::int64_t>(order_.seed)},
-          {"shuffle", order_.shuffle},  {"loss", s_.options.plan.loss}, {"optimizer", s_.options.plan.optimizer.name},
+          {"shuffle", order_.shuffle},  {"loss", s_.options.plan.loss}, {"optimizer", s_.options.plan.optimizer.name}, {"accumulate", o_.accumulate},
           {"precision", name_of(s_.options.plan.precision)}, {"data", fingerprint_}};
 }
 
@@ -151,11 +151,14 @@ Position RunCheckpoints::resume() {
   std::string differs;
   try {
     const Json& was = checkpoint.state.at("run");
-    for (const auto& [key, value] : identity())
-      if (differs.empty() && was.at(key).dump() != value.dump())
+    for (const auto& [key, value] : identity()) {
+      const Json absent = std::int64_t{1};  // in checkpoints of earlier versions
+      const Json& had = key == "accumulate" && !was.find(key) ? absent : was.at(key);
+      if (differs.empty() && had.dump() != value.dump())
         differs = key == "template" ? std::string(" is a checkpoint of another model")
                   : key == "data"   ? concat(" is a checkpoint of a run on other data than ", data_.name())
-                                    : concat(": the run was started with ", key, " ", was.at(key).dump(), ", now it is ", value.dump());
+                                    : concat(": the run was started with ", key, " ", had.dump(), ", now it is ", value.dump());
+    }
     if (differs.empty()) at = position_of(checkpoint.state, order_.batches());
   } catch (const Error& e) {
     fail(ExitCode::data, path, ": ", e.what());

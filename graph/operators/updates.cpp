@@ -51,6 +51,7 @@ Operator adadelta_update() { return update<UpdateKind::adadelta>(); }
 Operator adagrad_update() { return update<UpdateKind::adagrad>(); }
 Operator adam_update() { return update<UpdateKind::adam>(); }
 Operator adamax_update() { return update<UpdateKind::adamax>(); }
+Operator assign_update() { return update<UpdateKind::assign>(); }  // takes its "gradient" as it is
 Operator lamb_update() { return update<UpdateKind::lamb>(); }
 Operator lars_update() { return update<UpdateKind::lars>(); }
 Operator lion_update() { return update<UpdateKind::lion>(); }

@@ -42,9 +42,10 @@ std::vector<Update> take_gradients(Graph& graph) {
 }
 
 // States lie as their parameters do.
-void add_states(Graph& graph, const UpdateRule& rule, Update& update) {
+void add_states(Graph& graph, const UpdateRule& rule, bool composed, Update& update) {
   const Value parameter = graph[update.parameter];
   for (const std::string& state : rule.states) {
+    if (composed && state != gradient_sum_state && state != average_state) continue;
     Value v{.name = concat(state, '/', parameter.name), .type = parameter.type, .kind = ValueKind::parameter, .role = ValueRole::optimizer_state, .of = parameter.name};
     v.source = parameter.source;
     v.template_shape = parameter.template_shape;
@@ -53,10 +54,10 @@ void add_states(Graph& graph, const UpdateRule& rule, Update& update) {
   }
 }
 
-// The sum of a step's gradients so far, absent where each batch is a step.
-ValueId sum_of(const Graph& graph, const Update& update) {
+// Absent where there is none.
+ValueId state_of(const Graph& graph, const Update& update, std::string_view kind) {
   for (const ValueId state : update.states)
-    if (graph[state].name.starts_with(concat(gradient_sum_state, '/'))) return state;
+    if (graph[state].name.starts_with(concat(kind, '/'))) return state;
   return {};
 }
 
@@ -85,6 +86,7 @@ void check_whole(const Graph& graph, const UpdateRule& rule, const OptimizerOpti
                            : o.clip_parameter_norm > 0     ? "option clip_parameter_norm"
                            : rule.kind == UpdateKind::lamb ? "optimizer lamb"
                            : rule.kind == UpdateKind::lars ? "optimizer lars"
+                           : is_composed(graph[update.parameter], o) ? "the optimizer"
                                                            : nullptr;
   if (what && is_split(graph[update.parameter].placement))
     fail(ExitCode::usage, what, " needs the norm of '", graph[update.parameter].name, "', of which each device has a part");
@@ -100,13 +102,13 @@ Graph append_updates(Graph graph, const CompileOptions& o, std::vector<std::stri
   std::vector<Update> updates = take_gradients(graph);
   for (Update& u : updates) {
     check_whole(graph, rule, o.optimizer, u);
-    add_states(graph, rule, u);
+    add_states(graph, rule, is_composed(graph[u.parameter], o.optimizer), u);
   }
   ValueId scalars = GraphBuilder(graph, "update", {}).input("tandem.scalars", {DType::float32, Shape{StepScalars::count}}, ValueRole::step_state);
   std::vector<ValueId> gradients;  // with their sums behind them
   for (const Update& u : updates) {
     gradients.push_back(u.gradient);
-    if (const ValueId sum = sum_of(graph, u); sum.present()) gradients.push_back(sum);
+    if (const ValueId sum = state_of(graph, u, gradient_sum_state); sum.present()) gradients.push_back(sum);
   }
   if (loss_scaling_of(o)) {
     scalars = scaled_scalars(graph, o, scalars, gradients);
@@ -122,6 +124,10 @@ Graph append_updates(Graph graph, const CompileOptions& o, std::vector<std::stri
   std::map<std::tuple<bool, std::string, std::string>, std::vector<Update>> small;
   for (const Update& u : updates) {
     const Attributes attributes = attributes_for(graph[u.parameter], rule, o.optimizer);
+    if (is_composed(graph[u.parameter], o.optimizer)) {
+      compose_update(graph, o.optimizer, attributes, scalars, u.parameter, u.gradient, state_of(graph, u, gradient_sum_state), state_of(graph, u, average_state));
+      continue;
+    }
     if (graph[u.parameter].type.shape.elements() > small_parameter) {
       emit(graph, rule, attributes, scalars, std::span(&u, 1));
       continue;

@@ -35,6 +35,8 @@ const std::vector<Row>& rows() {
       {"adamax", UpdateKind::adamax, 0.002, {.name = "adamax"}, {"beta1", "beta2", "epsilon"}},
       {"lion", UpdateKind::lion, 0.0001, {.name = "lion", .beta2 = 0.99}, {"beta1", "beta2"}},
       {"lamb", UpdateKind::lamb, 0.001, {.name = "lamb", .weight_decay = 0.01, .epsilon = 1e-6}, {"beta1", "beta2", "epsilon"}},
+      {"adafactor", UpdateKind::assign, 0.01, {.name = "adafactor", .epsilon = 0.001}, {"epsilon"}},
+      {"muon", UpdateKind::adam, 0.001, {.name = "muon", .momentum = 0.95, .nesterov = true, .weight_decay = 0.1, .decoupled = true}, {"momentum", "nesterov", "beta1", "beta2", "epsilon"}},
       {"lars", UpdateKind::lars, 1, {.name = "lars", .momentum = 0.9, .weight_decay = 0.0001, .epsilon = 0}, {"momentum", "trust", "epsilon"}},
   };
   return list;

@@ -19,6 +19,11 @@ std::string to_string(const OptimizerOptions& options);  // "sgd momentum=0.9"
 // States that are no formula's: the sum of a step's gradients so far, and the average of the parameter.
 inline constexpr std::string_view gradient_sum_state = "gradient_sum", average_state = "average";
 
+// Whether the parameter's step is composed of the operators that kernels know: Adafactor's, and Muon's of a matrix.
+bool is_composed(const Value& parameter, const OptimizerOptions& options);
+// Adds the nodes of such a step, and those that assign what they give. `attributes`: as its group has them.
+void compose_update(Graph& graph, const OptimizerOptions& options, const Attributes& attributes, ValueId scalars, ValueId parameter, ValueId gradient, ValueId sum, ValueId average);
+
 // What a parameter's group makes of the rule's attributes.
 Attributes attributes_for(const Value& parameter, const UpdateRule& rule, const OptimizerOptions& options);
 // Fails (usage) where a group's pattern names no parameter that is trained. Adds what the groups come to, for the user.

@@ -178,6 +178,7 @@ const UpdateCase updates[] = {
     {"lion", "LionUpdate", {{"beta1", 0.875F}, {"beta2", 0.9375F}, {"weight_decay", 0.125F}}, 1},
     {"lamb", "LambUpdate", {{"beta1", 0.875F}, {"beta2", 0.9375F}, {"epsilon", 0.0078125F}, {"weight_decay", 0.125F}}, 2},
     {"lars", "LarsUpdate", {{"momentum", 0.5F}, {"trust", 0.25F}, {"weight_decay", 0.125F}}, 1},
+    {"assign", "AssignUpdate", {{"average", std::int64_t{1}}}, 1},
     {"clipped_lamb", "LambUpdate", {{"beta1", 0.875F}, {"beta2", 0.9375F}, {"epsilon", 0.0078125F}, {"clip_norm", 1.0F}}, 2},
     {"clipped", "SgdUpdate", {{"momentum", 0.5F}, {"clip_norm", 0.5F}}, 1},
     {"accumulating_with_average", "AdamUpdate", {{"beta1", 0.875F}, {"beta2", 0.9375F}, {"epsilon", 0.0078125F}, {"accumulate", std::int64_t{1}}, {"average", std::int64_t{1}}}, 4},

@@ -53,6 +53,29 @@ class Lars(Paper):  # You et al., "Large batch training of convolutional network
         p -= v
 
 
+class Muon:
+    """torch.optim.Muon, whose products are in bfloat16, with those of the weights; other tensors by AdamW."""
+
+    def __init__(self, matrices, others, lr):
+        self.rate, self.matrices, self.moments = lr, matrices, {}
+        self.others = torch.optim.AdamW(others, lr=lr, weight_decay=0.1)
+
+    @torch.no_grad()
+    def step(self):
+        self.others.step()
+        for p in self.matrices:
+            m = self.moments[p] = torch.lerp(self.moments.get(p, torch.zeros_like(p)), p.grad, 0.05)
+            x = torch.lerp(p.grad, m, 0.95)
+            x = x.T if x.shape[0] > x.shape[1] else x
+            x = x / x.norm().clamp(min=1e-7)
+            for _ in range(5):
+                gram = x @ x.T
+                x = 3.4445 * x + (-4.775 * gram + 2.0315 * gram @ gram) @ x
+            x = x.T if p.shape[0] > p.shape[1] else x
+            p *= 1 - self.rate * 0.1
+            p -= self.rate * max(1, p.shape[0] / p.shape[1]) ** 0.5 * x
+
+
 def clip_values(limit):
     return lambda parameters: torch.nn.utils.clip_grad_value_(parameters, limit)
 

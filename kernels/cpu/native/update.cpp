@@ -18,6 +18,7 @@ constexpr std::int64_t piece = 16384;  // elements a thread takes at a time
 // Of one step, for all tensors.
 vector::UpdateFactors factors_of(const UpdateNumbers& n, const StepScalars& s) {
   double rate = static_cast<double>(s.epoch) < n.from ? 0 : static_cast<double>(s.learning_rate) * n.rate;
+  if (n.kind == UpdateKind::assign) rate = static_cast<double>(s.epoch) < n.from ? 0 : 1;
   if (n.rate_decay != 0) rate /= 1 + (static_cast<double>(s.step) - 1) * n.rate_decay;
   return {.rate = rate,
           .correction1 = static_cast<double>(s.correction1), .correction2 = static_cast<double>(s.correction2),
@@ -76,7 +77,7 @@ class UpdateKernel final : public Kernel {
     for (const CopyOf& c : copies_) std::memcpy(c.to, c.from, static_cast<std::size_t>(c.bytes));
     const StepScalars& s = *scalars_;
     if (numbers_.accumulate) each([&](Piece& p, double*) { functions_.accumulate(p.sum, p.gradient, p.part.n, static_cast<double>(s.share), s.fresh != 0); });
-    if (s.hold != 0 || s.skip != 0) return;
+    if ((s.hold != 0 || s.skip != 0) && !numbers_.always) return;
     const auto kind = static_cast<std::size_t>(numbers_.kind);
     std::fill(factors_.begin(), factors_.end(), factors_of(numbers_, s));
     if (numbers_.clip_norm > 0) {

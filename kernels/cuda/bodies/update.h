@@ -10,7 +10,7 @@ namespace tandem::cuda {
 // What the node's attributes say (graph/updates.h).
 struct UpdateRule {
   UpdateKind kind = UpdateKind::sgd;
-  bool nesterov = false, decoupled = false;
+  bool nesterov = false, decoupled = false, always = false;
   double rate = 1, from = 0, weight_decay = 0, momentum = 0, dampening = 0, beta1 = 0, beta2 = 0, epsilon = 0;
   double rate_decay = 0, trust = 0, bound = 0;  // bound 0: none
 };
@@ -53,7 +53,7 @@ struct UpdateTable {
     const std::int64_t begin = (t.block() - first_block[k]) * update_piece, elements = tensors[k].elements;
     return {k, begin, begin + update_piece < elements ? begin + update_piece : elements};
   }
-  TANDEM_DEVICE bool stays() const { return scalars->skip != 0 || scalars->hold != 0; }
+  TANDEM_DEVICE bool stays() const { return (scalars->skip != 0 || scalars->hold != 0) && !rule.always; }
   TANDEM_DEVICE T given(int k, std::int64_t i) const {
     return (narrow_gradients >> k & 1) != 0 ? static_cast<T>(load_narrow(narrow, tensors[k].g, i)) : static_cast<const T*>(tensors[k].g)[i];
   }
@@ -205,6 +205,7 @@ struct UpdateBody {
     const T beta1 = static_cast<T>(n.beta1), beta2 = static_cast<T>(n.beta2), rest1 = static_cast<T>(1 - n.beta1), rest2 = static_cast<T>(1 - n.beta2);
     const T correction1 = static_cast<T>(s.correction1), correction2 = static_cast<T>(s.correction2);
     T w = a.w[i];
+    if (n.kind == UpdateKind::assign) return static_cast<double>(s.epoch) < n.from ? w : static_cast<const T*>(a.g)[i];
     if (n.kind == UpdateKind::lamb) return w - rate * table.lamb(w, a.new_state[0][i], a.new_state[1][i]);
     if (n.decoupled || n.kind == UpdateKind::lion)
       w -= rate * decay * w;
@@ -259,7 +260,8 @@ struct UpdateBody {
         const T step = rate * g;
         return w - (a.state[0] ? keep_one(momentum * one + step) : step);
       }
-      case UpdateKind::lamb: break;
+      case UpdateKind::lamb:
+      case UpdateKind::assign: break;
     }
     return w;
   }

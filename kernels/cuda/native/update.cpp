@@ -12,7 +12,7 @@ namespace tandem::cuda {
 namespace {
 
 UpdateRule rule_of(const UpdateNumbers& n) {
-  return {.kind = n.kind, .nesterov = n.nesterov, .decoupled = n.decoupled, .rate = n.rate, .from = n.from, .weight_decay = n.weight_decay,
+  return {.kind = n.kind, .nesterov = n.nesterov, .decoupled = n.decoupled, .always = n.always, .rate = n.rate, .from = n.from, .weight_decay = n.weight_decay,
           .momentum = n.momentum, .dampening = n.dampening, .beta1 = n.beta1, .beta2 = n.beta2, .epsilon = n.epsilon,
           .rate_decay = n.rate_decay, .trust = n.trust, .bound = n.clip_value};
 }

@@ -292,6 +292,14 @@ void lars(const Updated<T>& a, const UpdateFactors& u) {
     });
 }
 
+// What was computed elsewhere, in place of the gradient; a rate of 0: not yet.
+template <class T>
+void assign(const Updated<T>& a, const UpdateFactors& u) {
+  T* const w = a.w;
+  const T* const now = a.g;
+  if (u.rate != 0) each(a.n, [=](int64_t i) { w[i] = now[i]; });
+}
+
 template <class T>
 void accumulate(T* sum, const T* g, int64_t n, double share, bool fresh) {
   const T of = static_cast<T>(share);
@@ -319,8 +327,8 @@ double squares(const T* x, const T* y, double share, int64_t n) {
 template <class T>
 const Updates<T>& updates() {
   static constexpr Updates<T> all = {
-      {sgd<T>, rmsprop<T>, adam<T>, nadam<T>, radam<T>, adagrad<T>, adadelta<T>, adamax<T>, lion<T>, lamb<T>, lars<T>},
-      {nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, measure_lamb<T>, measure_lars<T>},
+      {sgd<T>, rmsprop<T>, adam<T>, nadam<T>, radam<T>, adagrad<T>, adadelta<T>, adamax<T>, lion<T>, lamb<T>, lars<T>, assign<T>},
+      {nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, measure_lamb<T>, measure_lars<T>, nullptr},
       accumulate<T>, average<T>, squares<T>};
   return all;
 }

@@ -24,7 +24,7 @@ struct Reductions {
   void (*exponentials)(const T* x, T* y, std::int64_t n, T* maximum, T* sum);
 };
 
-inline constexpr int kinds_of_update = 11;  // UpdateKind's
+inline constexpr int kinds_of_update = 12;  // UpdateKind's
 // Of a step, for one tensor.
 struct UpdateFactors {
   double rate;                                             // the learning rate, with the group's and the norms' factors
