@@ -20,7 +20,7 @@ namespace {
 
 constexpr OptionRow common[] = {
     {"", "general", "", ""},
-    {"config", "FILE", "", "read options from a JSON file, such as a run's config.json"},
+    {"config", "FILE", "", "read options from a JSON file, such as a run's config.json, or from a run's folder"},
     {"json", "", "off", "write machine-readable results to stdout"},
     {"quiet", "", "off", "write no messages, only results and errors"},
     {"help", "", "off", "show this help"},

@@ -153,6 +153,7 @@ std::string Arguments::config_file() const {
     const auto found = values_.find(name);
     return found == values_.end() ? std::string() : found->second.text;
   };
+  if (const std::filesystem::path given = text("config"); std::filesystem::is_directory(given)) return (given / "config.json").string();  // a run's folder
   if (!text("config").empty() || text("resume") != "on" || text("run-dir").empty()) return text("config");
   const std::filesystem::path left = std::filesystem::path(text("run-dir")) / "config.json";
   return std::filesystem::exists(left) ? left.string() : "";

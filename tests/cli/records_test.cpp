@@ -139,6 +139,18 @@ TEST(CheckpointEvery, TakesStepsAndTimes) {
   }
 }
 
+TEST(Configurations, MayBeARunsFolder) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(run_tandem(words("train " + digits + "--run-dir TMP/run --output TMP/o.onnx", folder.text())).code, 0);
+  for (const char* line : {"evaluate --config TMP/run", "predict --config TMP/run --output TMP/y.npy", "plan --config TMP/run --format summary"}) {
+    const Outcome o = run_tandem(words(line, folder.text()));
+    EXPECT_EQ(o.code, 0) << line << ": " << o.err;
+  }
+  const Outcome other = run_tandem(words("evaluate --config TMP", folder.text()));
+  EXPECT_EQ(other.code, 7);
+  EXPECT_NE(other.err.find("config.json"), std::string::npos) << other.err;
+}
+
 // The last line of the output, too, for whoever reads that.
 TEST(JsonErrors, StandOnTheOutput) {
   for (const auto& [line, code] : {std::pair<const char*, int>{"train nowhere.onnx --data random --json", 7}, {"plan --json --lrr 1 x", 2}, {"runs /nowhere --json", 7}}) {
