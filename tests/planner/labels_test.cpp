@@ -106,7 +106,7 @@ const Row rows[] = {
     {"no_batch_of_its_size", {4}, mean, "l1", {}, false, "'y' does not grow with the batch"},
     {"batch_elsewhere", {4}, elsewhere, "mse", {}, false, "'y' does not grow with the batch along axis 0"},
     {"own_loss", {3}, mean, "output", {}, false, "[] -1 none 0"},
-    {"unknown_loss", {3}, same, "softmax-entropy", {}, false, "loss 'softmax-entropy' is unknown, did you mean 'softmax-cross-entropy'?"},
+    {"unknown_loss", {3}, same, "softmax-cros-entropy", {}, false, "loss 'softmax-cros-entropy' is unknown, did you mean 'softmax-cross-entropy'?"},
     {"of_keras", {10}, same, "sparse_categorical_crossentropy", {}, false, "[10] 0 int64[] 10"},
     {"of_pytorch", {1}, same, "BCEWithLogitsLoss", {}, false, "[1] -1 int64[] 2"},
     {"shares", {10}, same, "KLDivLoss", {}, false, "[10] 0 float32[10] 10"},
@@ -114,9 +114,9 @@ const Row rows[] = {
     {"not_three", {4}, same, "triplet", {}, false, "loss triplet needs a value [N,3,...]"},
     {"ctc", {4}, same, "CTCLoss", {}, false, "there is no loss 'CTCLoss'"},
     {"a_parameter", {4}, same, "huber:delta=0.5", {}, false, "[4] -1 float32[4] 0"},
-    {"not_its_parameter", {4}, same, "huber:beta=0.5", {}, false, "huber takes no 'beta=0.5'"},
+    {"not_its_parameter", {4}, same, "huber:beta=0.5", {}, false, "loss 'huber:beta=0.5': huber takes no 'beta=0.5'"},
     {"of_an_output", {4}, same, "y=mse*0.3", {}, false, "[4] -1 float32[4] 0"},
-    {"outputs_unsaid", {4}, same, "mse,l1", {}, false, "of several losses each says its output"},
+    {"outputs_unsaid", {4}, same, "mse,l1", {}, false, "loss 'mse,l1': of several losses each says its output"},
 };
 // clang-format on
 
