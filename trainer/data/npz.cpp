@@ -29,7 +29,10 @@ Tensor joined(const std::vector<Tensor>& parts, const std::string& what) {
   type.shape[0] = 0;
   for (const Tensor& t : parts) {
     TensorType other = t.type();
-    if (other.shape.rank() > 0) type.shape[0] += other.shape[0], other.shape[0] = type.shape[0];
+    if (other.shape.rank() > 0) {
+      type.shape[0] += other.shape[0];
+      other.shape[0] = type.shape[0];
+    }
     if (other != type) fail(ExitCode::data, what, " is ", t.type(), " in one file and ", parts[0].type(), " in the first");
   }
   Tensor all(type);
@@ -76,8 +79,10 @@ class Reader {
         lacking.push_back(&input);
     }
     if (lacking.size() == 1 || request_.inputs.empty())
-      if (const std::string array = spec_.text("x", "x"); unused_.erase(array))
-        inputs.emplace_back(lacking.empty() ? "x" : lacking[0]->name, array), lacking.clear();
+      if (const std::string array = spec_.text("x", "x"); unused_.erase(array)) {
+        inputs.emplace_back(lacking.empty() ? "x" : lacking[0]->name, array);
+        lacking.clear();
+      }
     for (const char* name : {"y", "label", "labels"})
       if (!labels_given && labels_.empty() && unused_.erase(name)) labels_.emplace_back(name, name);
     if (!labels_given && labels_.empty())
