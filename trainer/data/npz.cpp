@@ -98,7 +98,7 @@ class Reader {
     }
     if (inputs.empty()) return nullptr;
     if (unused_.count("class_weight"))
-      fail(ExitCode::data, path_, ": holds class_weight", part_.ending, ", which is no array of samples: option class_weights gives classes their weights");
+      fail(ExitCode::data, path_, ": holds class_weight", part_.ending, ", which is no array of samples: leave it out; how much classes count is told to training itself");
     if (!lacking.empty())
       fail(ExitCode::data, path_, ": no array ", lacking[0]->name, part_.ending, " for the model's input '", lacking[0]->name, "' ", lacking[0]->sample, ": ", lacking[0]->name,
            "=ARRAY names another; not used are ", list(unused_));
