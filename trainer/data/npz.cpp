@@ -29,7 +29,10 @@ Tensor joined(const std::vector<Tensor>& parts, const std::string& what) {
   type.shape[0] = 0;
   for (const Tensor& t : parts) {
     TensorType other = t.type();
-    if (other.shape.rank() > 0) type.shape[0] += other.shape[0], other.shape[0] = type.shape[0];
+    if (other.shape.rank() > 0) {
+      type.shape[0] += other.shape[0];
+      other.shape[0] = type.shape[0];
+    }
     if (other != type) fail(ExitCode::data, what, " is ", t.type(), " in one file and ", parts[0].type(), " in the first");
   }
   Tensor all(type);
@@ -76,8 +79,10 @@ class Reader {
         lacking.push_back(&input);
     }
     if (lacking.size() == 1 || request_.inputs.empty())
-      if (const std::string array = spec_.text("x", "x"); unused_.erase(array))
-        inputs.emplace_back(lacking.empty() ? "x" : lacking[0]->name, array), lacking.clear();
+      if (const std::string array = spec_.text("x", "x"); unused_.erase(array)) {
+        inputs.emplace_back(lacking.empty() ? "x" : lacking[0]->name, array);
+        lacking.clear();
+      }
     for (const char* name : {"y", "label", "labels"})
       if (!labels_given && labels_.empty() && unused_.erase(name)) labels_.emplace_back(name, name);
     if (!labels_given && labels_.empty())
@@ -93,7 +98,7 @@ class Reader {
     }
     if (inputs.empty()) return nullptr;
     if (unused_.count("class_weight"))
-      fail(ExitCode::data, path_, ": holds class_weight", part_.ending, ", which is no array of samples: option class_weights gives classes their weights");
+      fail(ExitCode::data, path_, ": holds class_weight", part_.ending, ", which is no array of samples: leave it out; how much classes count is told to training itself");
     if (!lacking.empty())
       fail(ExitCode::data, path_, ": no array ", lacking[0]->name, part_.ending, " for the model's input '", lacking[0]->name, "' ", lacking[0]->sample, ": ", lacking[0]->name,
            "=ARRAY names another; not used are ", list(unused_));

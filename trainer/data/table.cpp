@@ -9,7 +9,7 @@
 #include <set>
 
 #include "trainer/data/data_file.h"
-#include "trainer/data/spool.h"
+#include "trainer/data/table_rows.h"
 
 namespace tandem {
 namespace {
@@ -56,90 +56,6 @@ struct Settled {
   std::vector<std::string> classes;     // of a label column that is text
 };
 
-class Table final : public Dataset {
- public:
-  Table(std::string name, std::vector<Field> fields) : name_(std::move(name)), fields_(std::move(fields)), places_(name_) {
-    for (const Field& f : fields_) {
-      const auto bytes = f.encoded ? 0 : static_cast<std::size_t>(f.sample.shape.elements()) * size_of(f.sample.dtype);
-      stores_.push_back({Spool(concat(name_, ", ", f.name)), bytes, {}});
-    }
-  }
-  std::string name() const override { return name_; }
-  std::int64_t size() const override { return size_; }
-  std::span<const Field> fields() const override { return fields_; }
-  void read(std::size_t field, std::span<const std::int64_t> samples, std::byte* to) const override {
-    const Store& store = stores_[field];
-    if (fields_[field].encoded) fail(ExitCode::data, name_, ": '", fields_[field].name, "' holds image files, not numbers");
-    for (const std::int64_t sample : samples) {
-      store.values.read(static_cast<std::uint64_t>(sample) * store.bytes, store.bytes, to);
-      to += store.bytes;
-    }
-  }
-  void encoded(std::size_t field, std::int64_t sample, std::vector<std::byte>& to) const override {
-    if (!fields_[field].encoded) return Dataset::encoded(field, sample, to);
-    const Store& store = stores_[field];
-    const Blob& blob = store.blobs[static_cast<std::size_t>(sample)];
-    to.resize(blob.size);
-    if (!blob.in_place) return store.values.read(blob.offset, to.size(), to.data());
-    const std::string& path = file_of(sample);  // opened anew: there may be more shards than a process may have open
-    const RegularFile file = open_regular(path, ExitCode::data);
-    read_exactly(file.descriptor.get(), reinterpret_cast<char*>(to.data()), to.size(), static_cast<std::int64_t>(blob.offset), path);
-  }
-  std::string describe(std::int64_t sample) const override {
-    std::uint64_t place = 0;
-    places_.read(static_cast<std::uint64_t>(sample) * sizeof place, sizeof place, reinterpret_cast<std::byte*>(&place));
-    return concat(file_of(sample), ": ", place_, ' ', place);
-  }
-  std::vector<std::string> classes(std::size_t field) const override { return static_cast<int>(field) == named_ ? classes_ : std::vector<std::string>{}; }
-  std::vector<std::string> notes() const override { return notes_; }
-
-  // The building of it.
-  void begin_file(const std::string& file, std::string_view place) {
-    files_.emplace_back(size_, file);
-    place_ = place;
-  }
-  void add(std::size_t field, std::span<const std::byte> bytes) { stores_[field].values.append(bytes); }
-  void add_blob(std::size_t field, const TableCell& cell) {
-    Store& store = stores_[field];
-    store.blobs.push_back({cell.offset.value_or(store.values.size()), cell.offset ? cell.size : cell.text.size(), cell.offset.has_value()});
-    if (!cell.offset) store.values.append(std::as_bytes(std::span(cell.text)));
-  }
-  void end_row(std::uint64_t place) {
-    places_.append(std::as_bytes(std::span(&place, 1)));
-    ++size_;
-  }
-  void finish(std::vector<std::string> notes, int named, std::vector<std::string> classes) {
-    for (Store& store : stores_) store.values.finish();
-    places_.finish();
-    notes_ = std::move(notes);
-    named_ = named;
-    classes_ = std::move(classes);
-  }
-
- private:
-  struct Blob {
-    std::uint64_t offset, size;
-    bool in_place;  // in the data's own file
-  };
-  struct Store {
-    Spool values;
-    std::size_t bytes;        // of a sample
-    std::vector<Blob> blobs;  // of encoded ones
-  };
-  const std::string& file_of(std::int64_t sample) const {
-    return (std::upper_bound(files_.begin(), files_.end(), sample, [](std::int64_t s, const auto& f) { return s < f.first; }) - 1)->second;
-  }
-  std::string name_;
-  std::vector<Field> fields_;
-  std::vector<Store> stores_;
-  Spool places_;
-  std::vector<std::pair<std::int64_t, std::string>> files_;  // by first sample
-  std::string_view place_;
-  std::int64_t size_ = 0;
-  int named_ = -1;  // the field with classes
-  std::vector<std::string> classes_, notes_;
-};
-
 class Builder {
  public:
   Builder(const Spec& spec, const DataRequest& request, const OpenTable& open, std::string_view part, const std::string& argument, Settled& settled)
@@ -155,7 +71,7 @@ class Builder {
     for (const std::string& file : files_) scan(file);
     std::vector<Field> fields;
     for (const ColumnField& c : chosen_) fields.push_back(field_of(c));
-    auto table = std::make_unique<Table>(name_, fields);
+    auto table = std::make_unique<TableRows>(name_, fields);
     if (mean_ && !settled_.there)
       for (const Found& f : found_) settled_.means.push_back(f.numbers ? f.sum / static_cast<double>(f.numbers) : 0);
     for (const std::string& file : files_) fill(*table, fields, file);
@@ -176,10 +92,11 @@ class Builder {
     const std::unique_ptr<TableFile> table = open_(file);
     if (columns_.empty()) {
       columns_ = table->columns();
-      if (!settled_.there)
-        settled_.file = file, settled_.columns = columns_;
-      else if (columns_ != settled_.columns)
-        fail(ExitCode::data, file, ": its columns are not those of ", settled_.file);
+      if (settled_.there && columns_ != settled_.columns) fail(ExitCode::data, file, ": its columns are not those of ", settled_.file);
+      if (!settled_.there) {
+        settled_.file = file;
+        settled_.columns = columns_;
+      }
       chosen_ = choose_columns(spec_, request_, columns_, table->images(), file, notes_);
       wanted_.resize(columns_.size());
       role_.resize(columns_.size());
@@ -310,7 +227,7 @@ class Builder {
     return names.size() > listed ? s + ", ..." : s;
   }
 
-  void fill(Table& table, const std::vector<Field>& fields, const std::string& file) {
+  void fill(TableRows& table, const std::vector<Field>& fields, const std::string& file) {
     const std::unique_ptr<TableFile> source = open_(file);
     table.begin_file(file, source->place());
     std::vector<std::byte> bytes;

@@ -42,10 +42,10 @@ class Wire {
       number_ = varint();
     } else if (kind_ == 1 || kind_ == 5 || kind_ == 2) {
       const std::uint64_t length = kind_ == 2 ? varint() : kind_ == 1 ? 8 : 4;
-      if (length > bytes_.size() - at_)
-        sound_ = false;
-      else
-        value_ = bytes_.substr(at_, length), at_ += length;
+      sound_ = sound_ && length <= bytes_.size() - at_;
+      if (!sound_) return false;
+      value_ = bytes_.substr(at_, length);
+      at_ += length;
     } else {
       sound_ = false;
     }
