@@ -1,0 +1,118 @@
+"""Runs every command of docs/training.md, in its order, on small files made here.
+
+Exit code 3: a package is missing, 1: a command fails.
+"""
+import json
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import tarfile
+import tempfile
+
+try:
+    import numpy
+    import onnx
+    import pyarrow
+    import pyarrow.parquet
+    from PIL import Image, ImageDraw
+except ImportError as missing:
+    print(missing)
+    sys.exit(3)
+from onnx import TensorProto, helper, numpy_helper
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+COLUMNS = ["sepal_length", "sepal_width", "petal_length", "petal_width"]
+KINDS = ["iris", "lily", "rose"]
+random = numpy.random.default_rng(1)
+
+
+def drawn(name, *shape):
+    return numpy_helper.from_array((random.standard_normal(shape) / shape[0] ** 0.5).astype(numpy.float32), name)
+
+
+def zeros(name, n):
+    return numpy_helper.from_array(numpy.zeros(n, numpy.float32), name)
+
+
+def save(path, nodes, x, outputs, weights):
+    graph = helper.make_graph(nodes, path.stem, [helper.make_tensor_value_info("x", *x)],
+                              [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in outputs.items()], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
+def models(folder):
+    hidden = [helper.make_node("Gemm", ["x", "w1", "b1"], ["h"]), helper.make_node("Relu", ["h"], ["r"])]
+    both = [drawn("w1", 4, 16), zeros("b1", 16)]
+    rows = (TensorProto.FLOAT, ["N", 4])
+    save(folder / "flowers.onnx", [*hidden, helper.make_node("Gemm", ["r", "w2", "b2"], ["y"])], rows, {"y": ["N", 3]}, [*both, drawn("w2", 16, 3), zeros("b2", 3)])
+    save(folder / "two.onnx", [*hidden, helper.make_node("Gemm", ["r", "w2", "b2"], ["kind"]), helper.make_node("Gemm", ["r", "w3", "b3"], ["box"])], rows,
+         {"kind": ["N", 3], "box": ["N", 2]}, [*both, drawn("w2", 16, 3), zeros("b2", 3), drawn("w3", 16, 2), zeros("b3", 2)])
+    save(folder / "letters.onnx", [helper.make_node("Gather", ["e", "x"], ["g"]), helper.make_node("MatMul", ["g", "w"], ["y"])],
+         (TensorProto.INT64, ["N", 16]), {"y": ["N", 16, 256]}, [drawn("e", 256, 16), drawn("w", 16, 256)])
+
+
+def tables(folder):
+    kinds = numpy.arange(120) % 3
+    x = (random.standard_normal((120, 4)) + 2 * numpy.eye(4)[kinds]).astype(numpy.float32)
+    names = [KINDS[k] for k in kinds]
+    (folder / "flowers.csv").write_text("\n".join([",".join([*COLUMNS, "species"]), *(",".join([*map(str, r), n]) for r, n in zip(x, names))]) + "\n")
+    (folder / "flowers.jsonl").write_text("".join(json.dumps({"numbers": r.tolist(), "species": n}) + "\n" for r, n in zip(x, names)))
+    for i in range(2):
+        part = slice(60 * i, 60 * i + 60)
+        pyarrow.parquet.write_table(pyarrow.table({**{c: x[part, k] for k, c in enumerate(COLUMNS)}, "species": names[part]}), folder / f"flowers-{i}.parquet")
+    numpy.savez(folder / "flowers.npz", x=x, y=kinds)
+    numpy.save(folder / "x.npy", x)
+    numpy.save(folder / "y.npy", kinds)
+    numpy.savez(folder / "two.npz", x=x, y_kind=kinds, y_box=x[:, :2] * 2)
+    (folder / "book.txt").write_bytes((ROOT / "docs/architecture.md").read_bytes()[:20000])
+
+
+def images(folder):
+    for part, count in (("train", 12), ("val", 3)):
+        for digit in range(10):
+            place = folder / "digits" / part / str(digit)
+            place.mkdir(parents=True)
+            for i in range(count):
+                image = Image.new("L", (30 + i, 32))
+                ImageDraw.Draw(image).text((8 + int(random.integers(5)), 6 + int(random.integers(8))), str(digit), fill=255)
+                image.save(place / f"{i}.{'png' if i % 2 else 'jpg'}")
+    for shard in range(2):
+        with tarfile.open(folder / f"digits-{shard}.tar", "w") as tar:
+            for i, file in enumerate(sorted((folder / "digits/train").rglob(f"*[{'02468' if shard == 0 else '13579'}].*"))):
+                label = folder / "label"
+                label.write_text(file.parent.name)
+                tar.add(file, f"{i}{file.suffix}")
+                tar.add(label, f"{i}.cls")
+
+
+def commands():
+    blocks = re.findall(r"^```sh\n(.*?)^```", (ROOT / "docs/training.md").read_text(), re.M | re.S)
+    return [line for block in blocks for line in block.replace("\\\n", " ").splitlines() if line and not line.startswith("#")]
+
+
+def main():
+    environment = {**os.environ, "OMP_WAIT_POLICY": "passive"}
+    environment.pop("TANDEM_RUN_DIR", None)
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        (folder / "models").symlink_to(ROOT / "models")
+        for make in (models, tables, images):
+            make(folder)
+        failed = 0
+        for command in commands():
+            words = shlex.split(command)
+            if words[0] != "tandem":
+                sys.exit(f"docs/training.md: only tandem is run here: {command}")
+            run = subprocess.run([os.environ["TANDEM"], *words[1:]], cwd=folder, env=environment, capture_output=True, text=True, errors="replace")
+            print(f"{'ok' if run.returncode == 0 else 'FAILS (' + str(run.returncode) + ')'}  {command}", flush=True)
+            if run.returncode:
+                print(run.stdout + run.stderr)
+                failed += 1
+        print(f"{len(commands())} commands, {failed} failed")
+        return failed > 0
+
+
+sys.exit(main())
