@@ -317,6 +317,8 @@ void Model::check(const FitOptions& o) {
 History Model::fit(const Dataset& data, const FitOptions& options) {
   Fit fit(*this, *state_, data, options);
   state_->preparation.erase("normalize");
+  state_->preparation.erase("classes");
+  if (const std::vector<std::string> names = class_names(data); !names.empty()) state_->preparation["classes"] = Json(names).dump();
   if (!options.preprocess.mean.empty()) state_->preparation["normalize"] = text_of_normalize(options.preprocess);
   return fit.run();
 }

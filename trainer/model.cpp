@@ -257,13 +257,27 @@ std::string Model::training_graph(const ModelOptions& o) const {
   return onnx_of(tandem::training_graph(state_->source(o), state_->plan_options(o)));
 }
 
+std::vector<std::string> Model::State::class_names() const {
+  const auto own = preparation.find("classes");
+  const auto given = file.metadata().find(concat(metadata_prefix, "classes"));
+  const std::string text = own != preparation.end() ? own->second : given != file.metadata().end() ? given->second : "[]";
+  std::vector<std::string> names;
+  try {
+    const Json list = Json::parse(text);
+    for (const Json& name : list.array()) names.push_back(name.text());
+  } catch (const Error&) {
+    return {};  // others' entry
+  }
+  return names;
+}
+
 DataRequest Model::data_request() const {
   state_->running();  // fails where nothing was compiled
   return data_request(state_->options);
 }
 
 DataRequest Model::data_request(const ModelOptions& o) const {
-  DataRequest request{.seed = o.seed};
+  DataRequest request{.seed = o.seed, .class_names = state_->class_names(), .training = o.plan.mode == PlanMode::training};
   for (const FeedTarget& target : targets_of(state_->source(o)(o.plan.batch), {}))
     request.inputs.push_back({.name = target.name, .sample = target.sample, .indices = target.indices});
   const Labels labels = state_->labels_if_any(o);

@@ -53,6 +53,7 @@ struct Model::State {
   void prepare_runner(std::size_t plan);
   // One step of plan `plan`; inputs[i] belongs to targets[i]. `first`: as StepState::first.
   void run(std::size_t plan, std::span<std::byte* const> inputs, double rate, const BatchAhead& ahead = {}, std::int64_t first = 0);
+  std::vector<std::string> class_names() const;  // as the last training's data had them, or the file says
   StepState step_state(double rate) const;
   StepReport report(std::size_t plan, double rate) const;  // of the training step just run
 };

@@ -22,6 +22,16 @@ std::string Dataset::describe(std::int64_t sample) const {
   return concat(name(), ": sample ", sample);
 }
 
+std::vector<std::string> class_names(const Dataset& data) {
+  std::vector<std::string> first;
+  for (std::size_t f = 0; f < data.fields().size(); ++f) {
+    std::vector<std::string> names = data.classes(f);
+    if (!names.empty() && data.fields()[f].role == Role::label) return names;
+    if (first.empty()) first = std::move(names);
+  }
+  return first;
+}
+
 void MemoryDataset::add(Field field, Tensor values) {
   const Shape& shape = values.shape();
   if (shape.rank() == 0) fail(ExitCode::data, name_, ": '", field.name, "' is a scalar, expected samples along axis 0");
@@ -86,6 +96,7 @@ std::span<const DataSource> data_sources() {
   static constexpr DataSource rows[] = {
       {"idx", "idx:DIR", "MNIST's files (train-*, t10k-*), .gz too", open_idx},
       {"cifar10", "cifar10:DIR", "CIFAR-10's binary batches", open_cifar10},
+      {"images", "images:DIR", "image files, a folder a class, below train/ and val/ (validation/, test/) or at once", open_images},
       {"npz", "npz:FILE", "numpy arrays x and y, or x_train, y_train, x_test, y_test (x_val, y_val)", open_npz},
       {"synthetic", "synthetic:digits[,train=12000][,test=2000]", "digits drawn with random distortions, 28x28", open_synthetic},
       {"random", "random[,samples=1024]", "noise of the model's input shapes, for benchmarks", open_random},
@@ -120,7 +131,8 @@ std::string fingerprint(const Dataset& data) {
   hash.add(names_of(data.fields()));
   hash.add(std::to_string(data.size()));
   std::int64_t sample_bytes = 0;
-  const auto bytes_of = [](const Field& f) { return f.sample.shape.elements() * static_cast<std::int64_t>(size_of(f.sample.dtype)); };
+  constexpr std::int64_t file_bytes = std::int64_t{1} << 16;  // an image's, about
+  const auto bytes_of = [](const Field& f) { return f.encoded ? file_bytes : f.sample.shape.elements() * static_cast<std::int64_t>(size_of(f.sample.dtype)); };
   for (const Field& f : data.fields()) sample_bytes += bytes_of(f);
   const std::int64_t wanted = std::min(data.size(), std::max<std::int64_t>(1, most / std::max<std::int64_t>(1, sample_bytes)));
   std::vector<std::int64_t> samples;
@@ -130,6 +142,13 @@ std::string fingerprint(const Dataset& data) {
     for (std::int64_t k = i; k < std::min(wanted, i + chunk); ++k)  // k · size / wanted without the product, which may not fit
       samples.push_back(data.size() / wanted * k + data.size() % wanted * k / wanted);
     for (std::size_t f = 0; f < data.fields().size(); ++f) {
+      if (data.fields()[f].encoded) {
+        for (const std::int64_t sample : samples) {
+          data.encoded(f, sample, bytes);
+          hash.add(bytes);
+        }
+        continue;
+      }
       bytes.resize(samples.size() * static_cast<std::size_t>(bytes_of(data.fields()[f])));
       data.read(f, samples, bytes.data());
       hash.add(bytes);

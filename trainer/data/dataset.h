@@ -48,7 +48,14 @@ class Dataset {
   virtual bool follows_request() const { return false; }
   // "idx:data/mnist, train: sample 17", with the file where it is known.
   virtual std::string describe(std::int64_t sample) const;
+  // What the indices of a field are called, by index, where the data names them: classes, a text's characters.
+  virtual std::vector<std::string> classes(std::size_t /*field*/) const { return {}; }
+  // What was assumed, left out or found while it was opened: a sentence each, for the user.
+  virtual std::vector<std::string> notes() const { return {}; }
 };
+
+// Of the labels, or of the first field that has any.
+std::vector<std::string> class_names(const Dataset& data);
 
 // What tells two data sets apart: a hash of the fields and of the samples, or, beyond 64 MiB, of as many of them as that
 // takes, spread evenly.
@@ -85,6 +92,8 @@ class Subset final : public Dataset {
   void encoded(std::size_t field, std::int64_t sample, std::vector<std::byte>& to) const override;
   bool follows_request() const override { return whole_.follows_request(); }
   std::string describe(std::int64_t sample) const override;
+  std::vector<std::string> classes(std::size_t field) const override { return whole_.classes(field); }
+  std::vector<std::string> notes() const override { return whole_.notes(); }
 
  private:
   const Dataset& whole_;
@@ -109,6 +118,10 @@ struct DataRequest {
   std::int64_t classes = 0;   // of class indices
   std::int64_t label_rows = 1;  // labels may lie one after another, so many of a sample
   std::uint64_t seed = 1;
+  // What the model's classes (characters) were called by the data it was trained on: names have these indices again. Data that
+  // has others is refused, or, where it is to be trained on, numbered anew.
+  std::vector<std::string> class_names;
+  bool training = true;
   // The parts that are wanted, the first that there is; empty: all. Files of others are not read.
   std::vector<std::string> parts;
 };
@@ -130,6 +143,7 @@ Splits open_data(std::string_view spec, const DataRequest& request = {});
 
 Splits open_idx(const Spec& spec, const DataRequest& request);
 Splits open_cifar10(const Spec& spec, const DataRequest& request);
+Splits open_images(const Spec& spec, const DataRequest& request);
 Splits open_npz(const Spec& spec, const DataRequest& request);
 Splits open_synthetic(const Spec& spec, const DataRequest& request);
 Splits open_random(const Spec& spec, const DataRequest& request);
