@@ -31,6 +31,7 @@ Inference open_inference(const Invocation& call, World* world, bool measures) {
       i.splits = open_data(source, request);
     i.data = &split_of(i.splits, array ? "" : a.text("split"));
   }
+  for (const std::string& note : i.data->notes()) call.say("note: " + note);
   std::vector<World::Fact> facts;
   if (world) {
     const World::Busy busy(world);

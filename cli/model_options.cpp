@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "cli/image_options.h"
 #include "trainer/file.h"
 #include "trainer/spec.h"
 
@@ -134,11 +135,11 @@ WeightOptions weight_options(const Arguments& a) {
 }
 
 std::vector<OptionRow> data_rows() {
-  std::string_view help = "idx:DIR, cifar10:DIR, npz:FILE (arrays x, or the model's inputs by name, and y; or x_train, y_train, x_test, y_test), synthetic:digits[,train=N], random[,samples=N]";
-  return {
+  std::string_view help = "idx:DIR, cifar10:DIR, images:DIR, npz:FILE (arrays x, or the model's inputs by name, and y; or x_train, y_train, x_test, y_test), synthetic:digits[,train=N], random[,samples=N]";
+  return join({{
       {"data", "SPEC", "", help},
-      {"normalize", "MEAN,DEV", "", "x becomes (x - MEAN) / DEV, after bytes became 0..1; also one mean, then one deviation, a channel; none (default: as the file says it was trained)"},
-  };
+      {"normalize", "MEAN,DEV", "", "x becomes (x - MEAN) / DEV, after bytes became 0..1; also one mean, then one deviation, a channel; imagenet (its own), auto (measured), none (default: as the file says it was trained)"},
+  }, image_rows()});
 }
 
 ModelOptions model_options(const Invocation& invocation, PlanMode mode) {
@@ -195,6 +196,7 @@ void take_preparation(const Invocation& call, const Model& model, ModelOptions& 
 
 Preprocess preprocess(const Invocation& call, const Model& model) {
   Preprocess p;
+  read_image_options(call, model, p);
   const std::string& asked = call.arguments.text("normalize");
   const auto entry = model.file().metadata().find("tandem.normalize");
   if (!asked.empty() || entry == model.file().metadata().end()) {

@@ -4,9 +4,12 @@
 #include <filesystem>
 #include <mutex>
 
+#include "kernels/cpu/backend.h"
 #include "tests/trainer/temporary_folder.h"
 #include "trainer/feed.h"
 #include "trainer/loader.h"
+#include "trainer/model.h"
+#include "trainer/preprocess.h"
 
 namespace tandem {
 namespace {
@@ -140,6 +143,47 @@ TEST(ImageFeed, RefusesWhatCannotBe) {
   write(folder, "a/7.ppm", "P6 9 9 255\nshort");
   const auto broken = open_data("images:" + folder.text()).train;
   expect_error(ExitCode::data, (folder / "a/7.ppm").string() + ": broken PPM", [&] { fed(*broken, {}, 6); });
+}
+
+TEST(ImageFeed, MeasuresMeanAndDeviation) {
+  const TemporaryFolder folder;
+  for (const int red : {0, 102}) write(folder, concat("a/", red, ".ppm"), picture(8, 8, red, red == 0 ? 51 : 153));
+  const auto data = open_data("images:" + folder.text()).train;
+  DataRequest request;
+  request.inputs.push_back({.name = "x", .sample = target.sample});
+  Preprocess p;
+  parse_normalize(p, "auto");
+  ASSERT_TRUE(p.measure);
+  EXPECT_EQ(measure_normalize(p, *data, request), 2);
+  EXPECT_FALSE(p.measure);
+  ASSERT_EQ(p.mean.size(), 3u);
+  EXPECT_NEAR(p.mean[0], 0.2, 1e-6);
+  EXPECT_NEAR(p.deviation[0], 0.2, 1e-6);
+  EXPECT_NEAR(p.mean[1], 0.4, 1e-6);
+  EXPECT_NEAR(p.deviation[1], 0.2, 1e-6);
+  parse_normalize(p, "imagenet");
+  EXPECT_EQ(p.deviation, (std::vector<double>{0.229, 0.224, 0.225}));
+  // One colour everywhere has no deviation to divide by.
+  std::filesystem::remove(folder / "a/102.ppm");
+  expect_error(ExitCode::data, "is the same everywhere", [&] { measure_normalize(p, *open_data("images:" + folder.text()).train, request); });
+}
+
+// What images were prepared with is kept in the file that was trained, where evaluate and predict find it.
+TEST(ImageModel, KeepsWhatItsDataWasPreparedWith) {
+  const TemporaryFolder folder;
+  make_classes(folder);
+  Model model = Model::load(std::filesystem::path(TANDEM_SOURCE_DIR) / "models/lenet.onnx");
+  const Backend* const backends[] = {&cpu_backend()};
+  model.compile({.plan = {.batch = 5}, .init = "he-normal"}, backends);
+  const auto data = open_data("images:" + folder.text(), model.data_request()).train;
+  model.fit(*data, {.preprocess = {.mean = {0.5}, .deviation = {0.25}, .resizing = {.shorter = 30}}});
+  EXPECT_EQ(model.data_request().class_names, (std::vector<std::string>{"a", "b"}));
+  model.save(folder / "trained.onnx");
+  const Model saved = Model::load(folder / "trained.onnx");
+  const auto& kept = saved.file().metadata();
+  EXPECT_EQ(kept.at("tandem.normalize"), "0.5,0.25");
+  EXPECT_EQ(kept.at("tandem.resize"), "30");
+  EXPECT_EQ(kept.at("tandem.classes"), R"(["a","b"])");
 }
 
 // All batches of two epochs, as one text of bytes.
