@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "cli/image_options.h"
 #include "cli/inference.h"
 #include "cli/loss_options.h"
 #include "cli/model_options.h"
@@ -16,12 +17,14 @@ int evaluate(const Invocation& call, World* world) {
   if (const std::string assumed = model.fit_labels(options, data); !assumed.empty()) call.say("note: " + assumed);
   model.compile(options, backends.all());
   for (const std::string& note : model.notes()) call.say("note: " + note);
-  const Preprocess preparation = preprocess(call, model);
+  Preprocess preparation = preprocess(call, model);
+  settle_preparation(call, data, model.data_request(), preparation);
   const std::vector<std::string> metrics = metrics_of(call.arguments);
   Progress progress(call);
   const Evaluation e = model.evaluate(
       data, {.preprocess = preparation, .metrics = metrics, .on_batch = [&](std::int64_t done, std::int64_t all) { progress.samples(done, all); }});
   progress.clear();
+  tell_bad_samples(call, preparation);
   if (call.json()) {
     call.print(Json::Object{{"data", data.name()},
                             {"samples", e.samples},

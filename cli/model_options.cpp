@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "cli/image_options.h"
 #include "cli/loss_options.h"
 #include "cli/optimizer_options.h"
 #include "trainer/file.h"
@@ -104,12 +105,16 @@ WeightOptions weight_options(const Arguments& a) {
 }
 
 std::vector<OptionRow> data_rows() {
-  std::string_view help = "idx:DIR, cifar10:DIR, npz:FILE (arrays x, or the model's inputs by name, and y; or x_train, y_train, x_test, y_test), synthetic:digits[,train=N], random[,samples=N]";
-  return {
+  static const std::string help = [] {
+    std::string usages;
+    for (const DataSource& source : data_sources()) usages += concat(usages.empty() ? "" : ", ", source.usage);
+    return concat("what to read, see docs/training.md: ", usages);
+  }();
+  return join({{
       {"", "data", "", ""},
       {"data", "SPEC", "", help},
-      {"normalize", "MEAN,DEV", "", "x becomes (x - MEAN) / DEV, after bytes became 0..1; also one mean, then one deviation, a channel; none (default: as the file says it was trained)"},
-  };
+      {"normalize", "MEAN,DEV", "", "x becomes (x - MEAN) / DEV, after bytes became 0..1; also one mean, then one deviation, a channel; imagenet (its own), auto (measured), none (default: as the file says it was trained)"},
+  }, image_rows()});
 }
 
 ModelOptions model_options(const Invocation& invocation, PlanMode mode) {
@@ -166,6 +171,7 @@ void take_preparation(const Invocation& call, const Model& model, ModelOptions& 
 
 Preprocess preprocess(const Invocation& call, const Model& model) {
   Preprocess p;
+  read_image_options(call, model, p);
   const std::string& asked = call.arguments.text("normalize");
   const auto entry = model.file().metadata().find("tandem.normalize");
   if (!asked.empty() || entry == model.file().metadata().end()) {

@@ -1,3 +1,4 @@
+#include "cli/image_options.h"
 #include "cli/inference.h"
 #include "cli/model_options.h"
 #include "cli/progress.h"
@@ -24,12 +25,14 @@ int predict(const Invocation& call, World* world) {
   auto [options, model, backends, splits, data] = open_inference(call, world, false);
   model.compile(options, backends.all());
   for (const std::string& note : model.notes()) call.say("note: " + note);
-  const Preprocess preparation = preprocess(call, model);
+  Preprocess preparation = preprocess(call, model);
+  settle_preparation(call, *data, model.data_request(), preparation);
   const std::size_t told = model.notes().size();
   Progress progress(call);
   const std::vector<NamedTensor> results = model.predict(
       *data, {.preprocess = preparation, .on_batch = [&](std::int64_t done, std::int64_t all) { progress.samples(done, all); }});
   progress.clear();
+  tell_bad_samples(call, preparation);
   for (std::size_t i = told; i < model.notes().size(); ++i) call.say("note: " + model.notes()[i]);
   if (is_first(world)) {
     const World::Busy busy(world);
@@ -43,6 +46,7 @@ int predict(const Invocation& call, World* world) {
     call.print(Json::Object{{"output", output}, {"outputs", std::move(outputs)}});
   } else {
     for (const NamedTensor& r : results) call.say(concat(output, ": ", r.name, ' ', r.tensor.type()));
+    tell_classes(call, model, *data, results);
   }
   return 0;
 }

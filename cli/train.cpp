@@ -13,6 +13,7 @@
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/interrupt.h"
+#include "cli/image_options.h"
 #include "cli/loss_options.h"
 #include "cli/model_options.h"
 #include "cli/optimizer_options.h"
@@ -227,6 +228,7 @@ int train_until_stopped(const Invocation& call, Model& model, Job& job, const Ba
     return interrupt.signal() != 0 ? signal_exit + interrupt.signal() : 0;
   }
   const History history = fit(call, model, job, interrupt);
+  tell_bad_samples(call, job.fit.preprocess);
   if (history.stopped) return stopped(call, model, history, job, interrupt, world);
   const std::string answer = answer_to_signal(call, concat("stopping: ", output, " will be whole, what follows is left out; a second signal ends at once"));
   interrupt.announce(answer, Interrupt::End::saved);
@@ -340,7 +342,7 @@ Command train_command() {
                {"epochs", "N", "1", "times through the data (with --steps alone: as many as those take)"},
                {"steps", "N", "0", "stop after so many steps (0: no limit)"},
                {"validation-split", "SHARE", "0", "hold out this share of the training data and measure it after each epoch"},
-               {"augment", "LIST", "", "crop[=PIXELS] (pad 4, then crop at random) and flip"},
+               {"augment", "LIST", "", "crop[=PIXELS] (of image files a random box; else, or with PIXELS, pad, 4, then crop at random), flip, vflip, rotate[=DEGREES], jitter, grey, erase, randaugment[=MAGNITUDE]"},
                {"shuffle", "", "on", "shuffle the data anew for every epoch"},
                {"init", "NAME", "auto", "first weights: keep (the template's), he-normal, glorot-uniform, or auto: keep them unless the template holds none"},
                {"seed", "N", "1", "of weights, order, augmentation and dropout"},

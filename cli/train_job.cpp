@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "cli/image_options.h"
 #include "cli/loss_options.h"
 #include "cli/model_options.h"
 #include "cli/optimizer_options.h"
@@ -47,7 +48,7 @@ FitOptions fit_options(const Invocation& call, const Model& model, const ModelOp
   const Json resolved = a.resolved();
   // What the file or the data decided stands there as it was decided.
   const std::map<std::string, Json, std::less<>> decided{
-      {"epochs", o.epochs}, {"normalize", text_of_normalize(o.preprocess)}, {"loss", options.plan.loss}, {"loss-on", options.plan.loss_on}};
+      {"epochs", o.epochs}, {"normalize", text_of_normalize(o.preprocess)}, {"resize", text_of(o.preprocess.resizing)}, {"loss", options.plan.loss}, {"loss-on", options.plan.loss_on}};
   for (const auto& [key, value] : resolved.object()) {
     const auto it = decided.find(key);
     config.emplace_back(key, it == decided.end() ? value : it->second);
@@ -74,9 +75,17 @@ Job prepare(const Invocation& call, const Model& model, const BackendSet& backen
   model.check(job.options, backends.all());
   job.fit = fit_options(call, model, job.options);
   Model::check(job.fit);
-  job.data = open_run_data(a, model.data_request(job.options));
+  if (world && job.fit.preprocess.bad_samples > 0)
+    fail(ExitCode::usage, "--on-bad-sample skip: of several processes each reads its own rows alone and would leave others out");
+  const DataRequest request = model.data_request(job.options);
+  job.data = open_run_data(a, request);
   job.fit.validation = job.data.validation;
   for (const std::string& note : job.data.train->notes()) call.say("note: " + note);
+  settle_preparation(call, *job.data.train, request, job.fit.preprocess);
+  Json::Object config = job.fit.config.object();
+  for (auto& [key, value] : config)
+    if (key == "normalize") value = text_of_normalize(job.fit.preprocess);
+  job.fit.config = std::move(config);
   if (const std::string assumed = model.fit_labels(job.options, *job.data.train); !assumed.empty()) call.say("note: " + assumed);
   take_class_weights(call, model, job.options, *job.data.train);
   for (const Dataset* data : {job.data.train, job.data.validation, job.data.test})

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <thread>
 
 #include "planner/passes/losses.h"
 #include "trainer/random.h"
@@ -20,6 +21,16 @@ Shape without_ones(const Shape& s) {
   for (const std::int64_t d : s)
     if (d != 1) out.dims.push_back(d);
   return out;
+}
+
+// An image as its field lays it out, with the channels last.
+template <class Source>
+void gather(const Source& s, const std::uint8_t* from, Image& to) {
+  to.reshape(s.h, s.w, s.c);
+  std::uint8_t* out = to.pixels.data();
+  for (std::int64_t y = 0; y < s.h; ++y)
+    for (std::int64_t x = 0; x < s.w; ++x)
+      for (std::int64_t c = 0; c < s.c; ++c) *out++ = from[c * s.from[0] + y * s.from[1] + x * s.from[2]];
 }
 
 int parse_crop(const std::string& text) {
@@ -60,11 +71,11 @@ std::string text_of_normalize(const Preprocess& p) {
 }
 
 void parse_normalize(Preprocess& p, std::string_view text) {
-  if (text == "none") {
-    p.mean.clear();
-    p.deviation.clear();
-    return;
-  }
+  p.mean.clear();
+  p.deviation.clear();
+  p.measure = text == "auto";
+  if (text == "none" || p.measure) return;
+  if (text == "imagenet") text = "0.485,0.456,0.406,0.229,0.224,0.225";
   std::vector<double> values;
   for (const std::string& part : split(text, ',')) values.push_back(parse_number(part, "normalize"));
   if (values.empty() || values.size() % 2 != 0)
@@ -77,15 +88,24 @@ void parse_normalize(Preprocess& p, std::string_view text) {
 }
 
 void parse_augment(Preprocess& p, std::string_view text) {
+  std::vector<std::string> names{"crop", "flip"};
+  for (const AugmentationRow& row : augmentations()) names.emplace_back(row.name);
   for (const std::string& part : split(text, ',')) {
     const std::size_t equals = part.find('=');
     const std::string name = part.substr(0, equals);
     if (name == "flip" && equals == std::string::npos)
       p.flip = true;
-    else if (name == "crop")
-      p.crop = equals == std::string::npos ? default_crop : parse_crop(part.substr(equals + 1));
-    else
-      fail(ExitCode::usage, "unknown augmentation '", part, "'", suggestion(name, std::vector<std::string>{"crop", "flip"}));
+    else if (name == "crop") {
+      p.random_box = equals == std::string::npos;
+      p.crop = p.random_box ? default_crop : parse_crop(part.substr(equals + 1));
+    } else if (const auto row = std::ranges::find(augmentations(), name, &AugmentationRow::name); row != augmentations().end()) {
+      const double amount = equals == std::string::npos ? row->absent : parse_number(part.substr(equals + 1), concat("augment: ", name));
+      if (amount < row->low || amount > row->high)
+        fail(ExitCode::usage, "augment: ", part, ", expected ", row->low, " to ", row->high, " (", row->help, ')');
+      p.recipe.push_back({name, amount});
+    } else {
+      fail(ExitCode::usage, "unknown augmentation '", part, "'", suggestion(name, names));
+    }
   }
 }
 
@@ -127,11 +147,23 @@ Feed::Feed(const Dataset& data, std::vector<FeedTarget> targets, Preprocess prep
 }
 
 Feed::Source Feed::match(const FeedTarget& target, int index) const {
-  const Field& field = data_.fields()[static_cast<std::size_t>(index)];
-  const Shape& have = field.sample.shape;
   const Shape& want = target.sample.shape;
   Source s;
   s.field = index;
+  Field field = data_.fields()[static_cast<std::size_t>(index)];
+  if (field.encoded) {  // decoded to what the target wants, the channels last
+    const auto colours = [](std::int64_t n) { return n == 1 || n == 3; };
+    const bool first = want.rank() == 3 && colours(want[0]), last = want.rank() == 3 && colours(want[2]);
+    if (target.label || !(first || last || want.rank() == 2) || want.elements() < 1)
+      fail(ExitCode::data, data_.name(), ": samples of '", field.name, "' are image files, the model's ", target.label ? "labels take " : concat("input '", target.name, "' takes "),
+           target.sample, " per sample: an image takes [channels, height, width] or [height, width, channels], with 1 or 3 channels");
+    s.encoded = true;
+    field.axes = Axes::channels_last;
+    field.pixels = true;
+    field.sample = {DType::uint8, want.rank() == 2 ? Shape{want[0], want[1], 1} : first ? Shape{want[1], want[2], want[0]} : want};
+  }
+  s.have = field.sample;
+  const Shape& have = s.have.shape;
   s.w = have.elements();
   const auto mismatch = [&]() {
     fail(ExitCode::data, data_.name(), ": samples of '", field.name, "' are ", field.sample, ", the model's ",
@@ -178,6 +210,8 @@ Feed::Source Feed::match(const FeedTarget& target, int index) const {
     strides(s.to, to_channels_first);
   }
   if (!target.label) set_scale(s, target, field);
+  if (s.image && !preprocess_.recipe.empty() && s.have.dtype != DType::uint8)
+    fail(ExitCode::data, data_.name(), ": '", field.name, "' is ", field.sample, ", the augmentation ", preprocess_.recipe[0].name, " takes images of bytes (uint8)");
   return s;
 }
 
@@ -222,14 +256,55 @@ void Feed::convert(const Source& s, const From* from, To* to, std::int64_t dy, s
   }
 }
 
-void Feed::fill(std::span<const std::int64_t> batch, RowRange inputs, std::int64_t epoch, bool augment, std::span<std::byte* const> to) {
-  const bool moving = augment && (preprocess_.crop > 0 || preprocess_.flip);
+std::int64_t Feed::workers() const {
+  constexpr std::int64_t most = 8;
+  if (preprocess_.workers > 0) return preprocess_.workers;
+  const bool decodes = std::any_of(sources_.begin(), sources_.end(), [](const Source& s) { return s.encoded; });
+  return decodes ? std::clamp<std::int64_t>(std::thread::hardware_concurrency() / 4, 1, most) : 1;
+}
+
+// An image file at the target's size, augmented but for what `convert` does.
+void Feed::prepare(const Source& s, std::int64_t sample, std::int64_t epoch, bool augment, Image& to) const {
+  thread_local std::vector<std::byte> file;
+  thread_local Image whole;
+  const bool box = augment && preprocess_.random_box;
+  data_.encoded(static_cast<std::size_t>(s.field), sample, file);
+  const std::int64_t room = box ? 2 : 1;  // a box is of a part alone
+  const std::int64_t shorter = std::max(preprocess_.resizing.shorter, std::int64_t{0});
+  decode_image(file, {s.c, room * std::max(s.h, shorter), room * std::max(s.w, shorter)}, data_.describe(sample), whole);
+  if (!box) return fit_image(whole, preprocess_.resizing, s.h, s.w, to);
+  Random random(seed_, stream_of(concat("box/", epoch, '/', sample)));
+  resize_image(whole, random_box(whole.height, whole.width, random), s.h, s.w, to);
+}
+
+std::vector<std::int64_t> Feed::without_bad(std::span<const std::int64_t> batch) {
+  std::vector<std::int64_t> samples(batch.begin(), batch.end());
+  if (preprocess_.bad_samples == 0) return samples;
+  const std::lock_guard lock(bad_mutex_);
+  for (std::int64_t& sample : samples)
+    while (bad_.contains(sample)) sample = (sample + 1) % data_.size();
+  return samples;
+}
+
+void Feed::set_aside(std::int64_t sample, const Error& error) {
+  const std::lock_guard lock(bad_mutex_);
+  if (!bad_.insert(sample).second) return;  // by another thread
+  if (std::ssize(bad_) > preprocess_.bad_samples || std::ssize(bad_) == data_.size())
+    fail(error.code(), error.what(), preprocess_.bad_samples > 0 ? concat(" (and ", bad_.size() - 1, " others before, which is all that may be left out)") : "");
+  if (preprocess_.on_bad_sample) preprocess_.on_bad_sample(error.what());
+}
+
+void Feed::fill(std::span<const std::int64_t> whole_batch, RowRange inputs, std::int64_t epoch, bool augment, std::span<std::byte* const> to) {
+  const std::vector<std::int64_t> batch = without_bad(whole_batch);
+  const bool moving = augment && (preprocess_.crop > 0 || preprocess_.flip), painting = augment && !preprocess_.recipe.empty();
+  thread_local std::vector<std::byte> scratch;  // one batch of one field as the data set holds it, or one image
+  thread_local Image image;
   for (std::size_t t = 0; t < targets_.size(); ++t) {
     const Source& s = sources_[t];
     if (s.field < 0 || !to[t]) continue;
-    const TensorType &have = data_.fields()[static_cast<std::size_t>(s.field)].sample, &want = targets_[t].sample;
+    const TensorType &have = s.have, &want = targets_[t].sample;
     const RowRange rows = targets_[t].label ? RowRange{0, std::ssize(batch)} : inputs;
-    const auto samples = batch.subspan(static_cast<std::size_t>(rows.first), static_cast<std::size_t>(rows.count));
+    const auto samples = std::span(batch).subspan(static_cast<std::size_t>(rows.first), static_cast<std::size_t>(rows.count));
     std::byte* const target = to[t] + rows.first * want.shape.elements() * static_cast<std::int64_t>(size_of(want.dtype));
     const bool copies = have.dtype == want.dtype && !s.image && !s.one_hot && s.scale.empty();
     if (copies) {
@@ -238,34 +313,50 @@ void Feed::fill(std::span<const std::int64_t> batch, RowRange inputs, std::int64
       continue;
     }
     const auto have_elements = have.shape.elements(), want_elements = want.shape.elements();
-    const std::size_t bytes = samples.size() * static_cast<std::size_t>(have_elements) * size_of(have.dtype);
-    if (scratch_.size() < bytes) scratch_.resize(bytes);
-    data_.read(static_cast<std::size_t>(s.field), samples, scratch_.data());
-    visit_number(have.dtype, [&]<class From>() {
-      visit_number(want.dtype, [&]<class To>() {
-        const From* from = reinterpret_cast<const From*>(scratch_.data());
-        To* out = reinterpret_cast<To*>(target);
-        for (const std::int64_t sample : samples) {
-          if (s.one_hot) {
-            std::fill_n(out, want_elements, To{});
-            const auto label = static_cast<std::int64_t>(*from);
-            if (label >= 0 && label < want_elements) out[label] = To{1};
-          } else {
-            std::int64_t dy = 0, dx = 0;
-            bool mirror = false;
-            if (moving && s.image) {
-              Random random(seed_, stream_of(concat("augment/", epoch, '/', sample)));
-              dy = random.below(2 * preprocess_.crop + 1) - preprocess_.crop;
-              dx = random.below(2 * preprocess_.crop + 1) - preprocess_.crop;
-              mirror = preprocess_.flip && random.below(2) == 1;
-            }
-            convert(s, from, out, dy, dx, mirror);
-          }
-          from += have_elements;
-          out += want_elements;
+    const std::size_t each = static_cast<std::size_t>(have_elements) * size_of(have.dtype);
+    scratch.resize(std::max(scratch.size(), s.encoded ? 0 : samples.size() * each));
+    if (!s.encoded) data_.read(static_cast<std::size_t>(s.field), samples, scratch.data());
+    Source last = s;  // of images that were made one by one, which have their channels last
+    last.from[0] = 1;
+    last.from[1] = s.w * s.c;
+    last.from[2] = s.c;
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      const std::int64_t sample = samples[i];
+      const bool alone = s.image && (s.encoded || painting);
+      if (s.encoded) try {
+          prepare(s, sample, epoch, augment, image);
+        } catch (const Error& error) {
+          if (error.code() != ExitCode::data && error.code() != ExitCode::io) throw;
+          if (preprocess_.bad_samples == 0) throw;
+          set_aside(sample, error);
+          return fill(whole_batch, inputs, epoch, augment, to);
         }
+      else if (alone)
+        gather(s, reinterpret_cast<const std::uint8_t*>(scratch.data() + i * each), image);
+      if (alone && painting) {
+        Random random(seed_, stream_of(concat("recipe/", epoch, '/', sample)));
+        augment_image(image, preprocess_.recipe, random);
+      }
+      std::int64_t dy = 0, dx = 0;
+      bool mirror = false;
+      if (moving && s.image) {
+        Random random(seed_, stream_of(concat("augment/", epoch, '/', sample)));
+        dy = random.below(2 * preprocess_.crop + 1) - preprocess_.crop;
+        dx = random.below(2 * preprocess_.crop + 1) - preprocess_.crop;
+        mirror = preprocess_.flip && random.below(2) == 1;
+        if (s.encoded && preprocess_.random_box) dy = dx = 0;
+      }
+      visit_number(have.dtype, [&]<class From>() {
+        visit_number(want.dtype, [&]<class To>() {
+          const From* from = alone ? reinterpret_cast<const From*>(image.pixels.data()) : reinterpret_cast<const From*>(scratch.data() + i * each);
+          To* out = reinterpret_cast<To*>(target) + static_cast<std::int64_t>(i) * want_elements;
+          if (!s.one_hot) return convert(alone ? last : s, from, out, dy, dx, mirror);
+          std::fill_n(out, want_elements, To{});
+          const auto label = static_cast<std::int64_t>(*from);
+          if (label >= 0 && label < want_elements) out[label] = To{1};
+        });
       });
-    });
+    }
     look_ahead(t, target, std::ssize(samples));
   }
 }
@@ -291,6 +382,7 @@ void Feed::check_values(std::string_view loss) {
 
 void Feed::check_values(std::size_t t, std::string_view loss) {
   const Source& s = sources_[t];
+  if (s.encoded) return;
   const FeedTarget& target = targets_[t];
   const Field& field = data_.fields()[static_cast<std::size_t>(s.field)];
   const bool dense = target.label && is_float(target.sample.dtype) && !s.one_hot;

@@ -2,13 +2,17 @@
 // as the model wants them, augmenting, one-hot labels.
 #pragma once
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "trainer/data/dataset.h"
+#include "trainer/data/prepare.h"
 
 namespace tandem {
 
@@ -16,11 +20,20 @@ struct Preprocess {
   std::vector<double> mean, deviation;  // of each channel, or one for all; x becomes (x - mean) / deviation
   int crop = 0;                         // pad by so many pixels, then crop at a random place
   bool flip = false;                    // mirror half of the images
+  bool random_box = false;              // of image files: random_box of the whole, instead of `crop`
+  std::vector<Augmentation> recipe;     // then these, in this order, of images of bytes
+  Resizing resizing;                    // of image files
+  bool measure = false;                 // mean and deviation are to be measured: measure_normalize
+  std::int64_t workers = 0;             // threads that prepare batches; 0: one, or as many as a quarter of the cores for image files
+  // Image files that cannot be decoded: so many at most are replaced by the next sample that can, with a call for each.
+  std::int64_t bad_samples = 0;
+  std::function<void(const std::string& why)> on_bad_sample;
 };
-// "0.1307,0.3081", or all means and then all deviations: "m1,m2,m3,d1,d2,d3"; "none". Fails (usage).
+// "0.1307,0.3081", or all means and then all deviations: "m1,m2,m3,d1,d2,d3"; "imagenet"; "auto"; "none". Fails (usage).
 void parse_normalize(Preprocess& preprocess, std::string_view text);
 std::string text_of_normalize(const Preprocess& preprocess);  // as it is read above
-// "crop", "flip", "crop=2,flip" (crop alone pads 4 pixels). Fails (usage).
+// A list of "crop", "flip" and the names of augmentations(), each with =AMOUNT where it is to be another: "crop=2,flip",
+// "crop,flip,rotate=10,jitter". crop alone pads 4 pixels, or, of image files, takes a random box. Fails (usage).
 void parse_augment(Preprocess& preprocess, std::string_view text);
 
 // One input of a plan, as one sample of it.
@@ -57,8 +70,10 @@ class Feed {
   const Dataset& data() const { return data_; }
   const std::vector<FeedTarget>& targets() const { return targets_; }
   bool has(std::size_t target) const { return sources_[target].field >= 0; }
+  std::int64_t workers() const;  // as asked for, or what this data needs
 
-  // Writes the samples of every target, one after another. Augmentation depends on seed, epoch and sample only.
+  // Writes the samples of every target, one after another. Augmentation depends on seed, epoch and sample only. Called by
+  // several threads at once.
   void fill(std::span<const std::int64_t> samples, std::int64_t epoch, bool augment, std::span<std::byte* const> to) {
     fill(samples, {0, static_cast<std::int64_t>(samples.size())}, epoch, augment, to);
   }
@@ -77,7 +92,8 @@ class Feed {
     std::int64_t c = 1, h = 1, w = 1;
     std::int64_t from[3] = {0, 0, 1};  // strides in the field
     std::int64_t to[3] = {0, 0, 1};    // strides in the target
-    bool image = false;
+    bool image = false, encoded = false;
+    TensorType have;  // of one sample as it is read, or decoded
     bool one_hot = false;
     std::vector<double> scale, shift;  // of each channel: x * scale + shift
   };
@@ -88,12 +104,17 @@ class Feed {
   template <class From, class To>
   void convert(const Source& source, const From* from, To* to, std::int64_t dy, std::int64_t dx, bool mirror) const;
 
+  void prepare(const Source& source, std::int64_t sample, std::int64_t epoch, bool augment, Image& to) const;
+  std::vector<std::int64_t> without_bad(std::span<const std::int64_t> batch);
+  void set_aside(std::int64_t sample, const Error& error);
+
   const Dataset& data_;
   std::vector<FeedTarget> targets_;
   std::vector<Source> sources_;
   Preprocess preprocess_;
   std::uint64_t seed_;
-  std::vector<std::byte> scratch_;  // one batch of one field as the data set holds it
+  std::mutex bad_mutex_;
+  std::set<std::int64_t> bad_;  // samples that are replaced
 };
 
 }  // namespace tandem

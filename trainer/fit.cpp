@@ -413,6 +413,8 @@ History Model::fit(const Dataset& data, const FitOptions& options) {
   Fit fit(*this, *state_, data, options);
   state_->preparation.erase("normalize");
   state_->preparation.erase("classes");
+  state_->preparation.erase("resize");
+  if (std::ranges::any_of(data.fields(), &Field::encoded)) state_->preparation["resize"] = text_of(options.preprocess.resizing);
   if (const std::vector<std::string> names = class_names(data); !names.empty()) state_->preparation["classes"] = Json(names).dump();
   if (!options.preprocess.mean.empty()) state_->preparation["normalize"] = text_of_normalize(options.preprocess);
   return fit.run();

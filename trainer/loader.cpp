@@ -1,6 +1,7 @@
 #include "trainer/loader.h"
 
 #include <algorithm>
+#include <memory>
 #include <numeric>
 
 #include "trainer/random.h"
@@ -17,7 +18,9 @@ std::vector<std::int64_t> BatchOrder::epoch(std::int64_t number) const {
   return order;
 }
 
-Loader::Loader(Feed& feed, LoaderOptions options) : feed_(feed), o_(std::move(options)) {
+Loader::Loader(Feed& feed, LoaderOptions options) : feed_(feed), o_(std::move(options)), epoch_(o_.epoch), index_(o_.batch) {
+  const std::int64_t workers = o_.workers > 0 ? o_.workers : feed.workers();
+  slots_.resize(static_cast<std::size_t>(workers) + 2);
   std::size_t number = 0;
   for (Slot& slot : slots_)
     for (std::size_t t = 0; t < feed.targets().size(); ++t) {
@@ -27,53 +30,74 @@ Loader::Loader(Feed& feed, LoaderOptions options) : feed_(feed), o_(std::move(op
       if (feed.has(t)) place = o_.memory ? o_.memory(number++, static_cast<std::int64_t>(bytes)) : slot.storage.emplace_back(bytes).data();
       slot.batch.inputs.push_back(place);
     }
-  thread_ = std::thread([this] { work(); });
+  try {
+    for (std::int64_t i = 0; i < workers; ++i) threads_.emplace_back([this] { work(); });
+  } catch (...) {  // no thread more
+    stop();
+    throw;
+  }
 }
 
 Loader::~Loader() {
+  stop();
+}
+
+void Loader::stop() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
   }
   changed_.notify_all();
-  thread_.join();
+  for (std::thread& thread : threads_) thread.join();
 }
 
-Loader::Slot* Loader::wait_for_free() {
+Loader::Ticket Loader::wait_for_ticket() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return stop_ || filled_ - taken_ + (holding_ ? 1 : 0) < depth; });
-  return stop_ ? nullptr : &slots_[filled_ % depth];
+  changed_.wait(lock, [&] { return stop_ || begun_ - taken_ + (holding_ ? 1 : 0) < slots_.size(); });
+  if (!stop_ && index_ >= o_.order.batches()) {
+    ++epoch_;
+    index_ = 0;
+    order_.reset();
+  }
+  const bool ended = o_.order.batches() == 0 || (o_.epochs != 0 && epoch_ >= o_.epochs);
+  if (stop_ || ended) return {};
+  if (!order_) order_ = std::make_shared<const std::vector<std::int64_t>>(o_.order.epoch(epoch_));
+  Slot& slot = slot_of(begun_++);
+  slot.ready = false;
+  return {&slot, epoch_, index_++, order_};
+}
+
+void Loader::make(const Ticket& ticket) {
+  const BatchOrder& batches = o_.order;
+  const auto begin = ticket.order->begin() + ticket.index * batches.batch;
+  const std::int64_t size = std::min(batches.batch, batches.samples - ticket.index * batches.batch);
+  std::vector<std::int64_t> samples(begin, begin + size);
+  if (o_.pad) samples.resize(static_cast<std::size_t>(batches.batch), samples[0]);
+  LoadedBatch& batch = ticket.slot->batch;
+  feed_.fill(samples, o_.rows ? o_.rows(std::ssize(samples)) : RowRange{0, std::ssize(samples)}, ticket.epoch, o_.augment, batch.inputs);
+  batch.epoch = ticket.epoch;
+  batch.index = ticket.index;
+  batch.size = size;
 }
 
 void Loader::work() {
-  const BatchOrder& batches = o_.order;
-  try {
-    std::int64_t index = o_.batch;
-    for (std::int64_t epoch = o_.epoch; o_.epochs == 0 || epoch < o_.epochs; ++epoch, index = 0) {
-      const std::vector<std::int64_t> order = batches.epoch(epoch);
-      for (; index < batches.batches(); ++index) {
-        Slot* slot = wait_for_free();
-        if (!slot) return;
-        const auto begin = order.begin() + index * batches.batch;
-        const std::int64_t size = std::min(batches.batch, batches.samples - index * batches.batch);
-        std::vector<std::int64_t> samples(begin, begin + size);
-        if (o_.pad) samples.resize(static_cast<std::size_t>(batches.batch), samples[0]);
-        feed_.fill(samples, o_.rows ? o_.rows(std::ssize(samples)) : RowRange{0, std::ssize(samples)}, epoch, o_.augment, slot->batch.inputs);
-        slot->batch.epoch = epoch;
-        slot->batch.index = index;
-        slot->batch.size = size;
-        const std::lock_guard lock(mutex_);
-        ++filled_;
-        changed_.notify_all();
-      }
+  while (true) {
+    Ticket ticket;
+    std::exception_ptr error;
+    try {
+      ticket = wait_for_ticket();
+      if (!ticket.slot) return;
+      make(ticket);
+    } catch (...) {
+      error = std::current_exception();
     }
-  } catch (...) {
     const std::lock_guard lock(mutex_);
-    error_ = std::current_exception();
+    if (!ticket.slot) ticket.slot = &slot_of(begun_++);  // no memory for an epoch's order
+    ticket.slot->error = error;
+    ticket.slot->ready = true;
+    if (error) stop_ = true;  // no batch after it is begun
+    changed_.notify_all();
   }
-  const std::lock_guard lock(mutex_);
-  done_ = true;
-  changed_.notify_all();
 }
 
 const LoadedBatch* Loader::next() {
@@ -82,18 +106,20 @@ const LoadedBatch* Loader::next() {
     holding_ = false;
     changed_.notify_all();
   }
-  changed_.wait(lock, [&] { return filled_ > taken_ || done_; });
-  if (filled_ == taken_) {
-    if (error_) std::rethrow_exception(error_);
-    return nullptr;
-  }
+  const auto ended = [&] { return stop_ || o_.order.batches() == 0 || (o_.epochs != 0 && epoch_ + (index_ >= o_.order.batches() ? 1 : 0) >= o_.epochs); };
+  changed_.wait(lock, [&] { return begun_ > taken_ ? slot_of(taken_).ready : ended(); });
+  if (begun_ == taken_) return nullptr;
+  Slot& slot = slot_of(taken_);
+  if (slot.error) std::rethrow_exception(slot.error);
   holding_ = true;
-  return &slots_[taken_++ % depth].batch;
+  ++taken_;
+  return &slot.batch;
 }
 
 const LoadedBatch* Loader::peek() {
   const std::lock_guard lock(mutex_);
-  return filled_ > taken_ ? &slots_[taken_ % depth].batch : nullptr;
+  const bool there = begun_ > taken_ && slot_of(taken_).ready && !slot_of(taken_).error;
+  return there ? &slot_of(taken_).batch : nullptr;
 }
 
 }  // namespace tandem

@@ -1,9 +1,11 @@
-// Prepares the next batches on a thread of its own, into buffers made once.
+// Prepares the next batches on threads of its own, into buffers made once. What is in them, and their order, is the same for
+// any number of threads.
 #pragma once
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -38,6 +40,7 @@ struct LoaderOptions {
   bool pad = false;              // batches are filled up to order.batch samples by repeating the first; `size` tells how many count
   std::int64_t epoch = 0, batch = 0;  // it begins with this batch of this epoch
   std::int64_t epochs = 1;       // it ends before the epoch of this number; 0: never
+  std::int64_t workers = 0;      // threads, each at a batch of its own; 0: Feed::workers
   RowsOf rows;                   // which of a batch of so many the model's inputs are wanted of; empty: all
   std::function<std::byte*(std::size_t number, std::int64_t bytes)> memory;  // buffers, by number; empty: the loader's own
 };
@@ -52,23 +55,33 @@ class Loader {
   const LoadedBatch* peek();
 
  private:
-  static constexpr std::size_t depth = 3;
   struct Slot {
     LoadedBatch batch;
     std::vector<std::vector<std::byte>> storage;
+    bool ready = false;
+    std::exception_ptr error;  // instead of a batch
+  };
+  struct Ticket {  // one batch to make
+    Slot* slot = nullptr;  // null: stop
+    std::int64_t epoch = 0, index = 0;
+    std::shared_ptr<const std::vector<std::int64_t>> order;  // of that epoch
   };
   void work();
-  Slot* wait_for_free();  // null: stop
+  void make(const Ticket& ticket);
+  Ticket wait_for_ticket();
+  void stop();
+  Slot& slot_of(std::size_t number) { return slots_[number % slots_.size()]; }
 
   Feed& feed_;
   const LoaderOptions o_;
-  Slot slots_[depth];
-  std::size_t filled_ = 0, taken_ = 0;  // batches so far; slot = number % depth
-  bool holding_ = false, stop_ = false, done_ = false;
-  std::exception_ptr error_;
+  std::vector<Slot> slots_;                // two more than threads: the one in use and the next
+  std::size_t begun_ = 0, taken_ = 0;      // batches so far
+  std::int64_t epoch_ = 0, index_ = 0;     // of the next to be begun
+  std::shared_ptr<const std::vector<std::int64_t>> order_;
+  bool holding_ = false, stop_ = false;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::thread thread_;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace tandem

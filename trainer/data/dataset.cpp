@@ -96,6 +96,7 @@ std::span<const DataSource> data_sources() {
   static constexpr DataSource rows[] = {
       {"idx", "idx:DIR", "MNIST's files (train-*, t10k-*), .gz too", open_idx},
       {"cifar10", "cifar10:DIR", "CIFAR-10's binary batches", open_cifar10},
+      {"images", "images:DIR", "image files, a folder a class, below train/ and val/ (validation/, test/) or at once", open_images},
       {"csv", "csv:FILE[,x=A,B,...][,y=LABEL]", "a table with a header; columns by name (val=, test=, weight=, missing=mean|drop|0, sep=)", open_csv},
       {"npy", "npy:X,Y", "numpy arrays of inputs and labels, also larger than memory (INPUT=FILE, weight=FILE, val=X,Y, test=X,Y)", open_npy_files},
       {"npz", "npz:FILE", "numpy arrays by the inputs' names (or x), y, sample_weight; or x_train, y_train, x_test, ...", open_npz},
@@ -137,7 +138,8 @@ std::string fingerprint(const Dataset& data) {
   hash.add(names_of(data.fields()));
   hash.add(std::to_string(data.size()));
   std::int64_t sample_bytes = 0;
-  const auto bytes_of = [](const Field& f) { return f.sample.shape.elements() * static_cast<std::int64_t>(size_of(f.sample.dtype)); };
+  constexpr std::int64_t file_bytes = std::int64_t{1} << 16;  // an image's, about
+  const auto bytes_of = [](const Field& f) { return f.encoded ? file_bytes : f.sample.shape.elements() * static_cast<std::int64_t>(size_of(f.sample.dtype)); };
   for (const Field& f : data.fields()) sample_bytes += bytes_of(f);
   const std::int64_t wanted = std::min(data.size(), std::max<std::int64_t>(1, most / std::max<std::int64_t>(1, sample_bytes)));
   std::vector<std::int64_t> samples;

@@ -153,6 +153,7 @@ Splits open_json_lines(const Spec& spec, const DataRequest& request);
 Splits open_webdataset(const Spec& spec, const DataRequest& request);
 Splits open_tfrecord(const Spec& spec, const DataRequest& request);
 Splits open_parquet(const Spec& spec, const DataRequest& request);
+Splits open_images(const Spec& spec, const DataRequest& request);
 Splits open_npz(const Spec& spec, const DataRequest& request);
 Splits open_synthetic(const Spec& spec, const DataRequest& request);
 Splits open_random(const Spec& spec, const DataRequest& request);

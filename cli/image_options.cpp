@@ -1,0 +1,109 @@
+#include "cli/image_options.h"
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <set>
+
+#include "trainer/preprocess.h"
+#include "trainer/spec.h"
+
+namespace tandem {
+namespace {
+
+constexpr std::int64_t most_bad = 100, most_workers = 64;
+
+// What Preprocess::on_bad_sample is: every sample once, though an epoch and an evaluation meet it again. Called by threads.
+struct BadSamples {
+  struct Found {
+    std::mutex mutex;
+    std::set<std::string> why;
+  };
+  std::shared_ptr<Found> found = std::make_shared<Found>();
+  void operator()(const std::string& why) const {
+    const std::lock_guard lock(found->mutex);
+    found->why.insert(why);
+  }
+};
+
+void read_bad_samples(const std::string& text, Preprocess& p) {
+  if (text == "fail") return;
+  const std::size_t equals = text.find('=');
+  if (text.substr(0, equals) != "skip") fail(ExitCode::usage, "--on-bad-sample '", text, "': expected fail, skip or skip=N");
+  p.bad_samples = equals == std::string::npos ? most_bad : parse_integer(text.substr(equals + 1), "--on-bad-sample: skip");
+  if (p.bad_samples < 1) fail(ExitCode::usage, "--on-bad-sample ", text, ": expected at least 1");
+  p.on_bad_sample = BadSamples{};
+}
+
+bool has_image_files(const Dataset& data) {
+  return std::ranges::any_of(data.fields(), &Field::encoded);
+}
+
+}  // namespace
+
+std::vector<OptionRow> image_rows() {
+  return {
+      {"resize", "RULE", "", "of image files: crop (cover the model's size, then its middle; the default), PIXELS (of the shorter side, then the middle) or stretch"},
+      {"workers", "N", "0", "threads that read, decode and augment (0: one, or a quarter of the cores for image files)"},
+      {"on-bad-sample", "fail|skip[=N]", "fail", "an image file that cannot be decoded ends the run, or the next sample takes its place, N (100) times at most"},
+  };
+}
+
+void read_image_options(const Invocation& call, const Model& model, Preprocess& p) {
+  const Arguments& a = call.arguments;
+  p.workers = a.integer("workers");
+  if (p.workers > most_workers) fail(ExitCode::usage, "--workers ", p.workers, ", expected 0 to ", most_workers);
+  read_bad_samples(a.text("on-bad-sample"), p);
+  const auto entry = model.file().metadata().find("tandem.resize");
+  if (!a.text("resize").empty()) {
+    p.resizing = parse_resizing(a.text("resize"));
+  } else if (entry != model.file().metadata().end()) {
+    try {
+      p.resizing = parse_resizing(entry->second);
+    } catch (const Error& e) {
+      fail(ExitCode::model, "the model's metadata tandem.resize: ", e.what());
+    }
+    call.say(concat("note: resize is ", entry->second, ", as the model was trained (--resize overrules it)"));
+  }
+}
+
+void settle_preparation(const Invocation& call, const Dataset& data, const DataRequest& request, Preprocess& p) {
+  if (p.measure) {
+    const std::int64_t samples = measure_normalize(p, data, request);
+    call.say(concat("note: normalize is ", text_of_normalize(p), ", as measured on ", samples, " samples of ", data.name()));
+  }
+  if (!has_image_files(data)) return;
+  const bool trains_on_boxes = request.training && p.random_box;
+  const std::string how = p.resizing.stretch         ? "stretched to the model's size"
+                          : p.resizing.shorter > 0   ? concat("resized to ", p.resizing.shorter, " pixels of the shorter side and cropped in the middle")
+                                                     : "resized to cover the model's size and cropped in the middle";
+  call.say(concat("note: images are ", how, trains_on_boxes ? ", in training random boxes of 8 to 100% (--augment crop)" : "", " (--resize overrules it)",
+                  p.mean.empty() ? "; their values are 0 to 1 (--normalize)" : ""));
+}
+
+void tell_bad_samples(const Invocation& call, const Preprocess& p) {
+  constexpr std::size_t most = 5;
+  const BadSamples* bad = p.on_bad_sample.target<BadSamples>();
+  if (!bad || bad->found->why.empty()) return;
+  std::size_t told = 0;
+  for (const std::string& why : bad->found->why)
+    if (told++ < most) call.say("note: left out: " + why);
+  call.say(concat("note: ", told, told == 1 ? " sample that cannot be decoded had its place taken by another" : " samples that cannot be decoded had their places taken by others", " (--on-bad-sample)"));
+}
+
+void tell_classes(const Invocation& call, const Model& model, const Dataset& data, const std::vector<NamedTensor>& results) {
+  constexpr std::int64_t most = 10;
+  const std::vector<std::string> names = model.data_request().class_names;
+  if (results.empty() || names.empty() || call.json()) return;
+  const Tensor& scores = results[0].tensor;
+  if (scores.dtype() != DType::float32 || scores.shape().rank() != 2 || scores.shape()[1] != std::ssize(names)) return;
+  const auto values = scores.values<float>();
+  const std::int64_t samples = std::min(most, scores.shape()[0]);
+  for (std::int64_t i = 0; i < samples; ++i) {
+    const auto row = values.subspan(static_cast<std::size_t>(i) * names.size(), names.size());
+    call.say(concat(data.describe(i), ": ", names[static_cast<std::size_t>(std::max_element(row.begin(), row.end()) - row.begin())]));
+  }
+  if (scores.shape()[0] > most) call.say(concat("... and ", scores.shape()[0] - most, " more"));
+}
+
+}  // namespace tandem

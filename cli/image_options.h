@@ -1,0 +1,21 @@
+// Options of how data reaches the model beside --normalize: --resize, --workers, --on-bad-sample; and what is known only
+// once the data is open.
+#pragma once
+#include <vector>
+
+#include "cli/command.h"
+#include "trainer/model.h"
+
+namespace tandem {
+
+std::vector<OptionRow> image_rows();
+// Reads them; --resize, where it is not given, as the file says its training did, with a line.
+void read_image_options(const Invocation& call, const Model& model, Preprocess& preprocess);
+// Measures what --normalize auto asks for and says how image files are brought to the model's size.
+void settle_preparation(const Invocation& call, const Dataset& data, const DataRequest& request, Preprocess& preprocess);
+// What was left out by --on-bad-sample skip, at the end.
+void tell_bad_samples(const Invocation& call, const Preprocess& preprocess);
+// The class that scores highest of the first samples, by its name where the model keeps names.
+void tell_classes(const Invocation& call, const Model& model, const Dataset& data, const std::vector<NamedTensor>& results);
+
+}  // namespace tandem

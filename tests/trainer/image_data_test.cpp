@@ -1,0 +1,230 @@
+// Folders of images as a data set, and image files on their way to a model.
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <mutex>
+
+#include "kernels/cpu/backend.h"
+#include "tests/trainer/temporary_folder.h"
+#include "trainer/feed.h"
+#include "trainer/loader.h"
+#include "trainer/model.h"
+#include "trainer/preprocess.h"
+
+namespace tandem {
+namespace {
+
+// A PPM of one red, with a gradient along x in blue and along y, `step` a row, in green.
+std::string picture(int height, int width, int red, int green, int step = 0) {
+  std::string file = concat("P6 ", width, ' ', height, " 255\n");
+  for (int y = 0; y < height; ++y)
+    for (int x = 0; x < width; ++x) file += {static_cast<char>(red), static_cast<char>(green + step * y), static_cast<char>(x * 255 / width)};
+  return file;
+}
+
+void write(const TemporaryFolder& folder, const std::string& path, const std::string& file) {
+  std::filesystem::create_directories((folder / path).parent_path());
+  folder.write(path, file);
+}
+
+// Of a and b, six and four images of different sizes.
+void make_classes(const TemporaryFolder& folder, const std::string& below = "") {
+  for (int i = 0; i < 6; ++i) write(folder, concat(below, "a/", i, ".ppm"), picture(8 + i, 20 - i, 10 * i, 100, 3));
+  for (int i = 0; i < 4; ++i) write(folder, concat(below, "b/deep/", i, ".PPM"), picture(30, 9 + i, 255, 10 * i));
+  write(folder, below + "a/notes.txt", "no image");
+}
+
+const FeedTarget target{.name = "x", .sample = {DType::float32, {3, 8, 8}}};
+const FeedTarget labels{.name = "labels", .sample = {DType::int64, {}}, .label = true, .indices = {.count = 2}};
+
+TEST(ImageFolder, HasAClassAFolder) {
+  const TemporaryFolder folder;
+  make_classes(folder);
+  const Splits splits = open_data("images:" + folder.text());
+  ASSERT_TRUE(splits.train && !splits.validation && !splits.test);
+  EXPECT_EQ(splits.train->size(), 10);
+  EXPECT_EQ(class_names(*splits.train), (std::vector<std::string>{"a", "b"}));
+  std::vector<std::int64_t> all{0, 5, 6, 9}, got(4);
+  splits.train->read(1, all, reinterpret_cast<std::byte*>(got.data()));
+  EXPECT_EQ(got, (std::vector<std::int64_t>{0, 0, 1, 1}));
+  EXPECT_EQ(splits.train->describe(6), (folder / "b/deep/0.PPM").string());
+}
+
+TEST(ImageFolder, HasPartsWhereItsFoldersAreCalledSo) {
+  const TemporaryFolder folder;
+  make_classes(folder, "train/");
+  write(folder, "val/b/1.ppm", picture(8, 8, 1, 1));
+  const Splits splits = open_data("images:" + folder.text());
+  ASSERT_TRUE(splits.train && splits.validation && !splits.test);
+  std::int64_t label = 0;
+  const std::int64_t first = 0;
+  splits.validation->read(1, {&first, 1}, reinterpret_cast<std::byte*>(&label));
+  EXPECT_EQ(label, 1);  // as the training part counts
+  write(folder, "val/c/1.ppm", picture(8, 8, 1, 1));
+  expect_error(ExitCode::data, "a class that 2 others are not: a, b", [&] { open_data("images:" + folder.text()); });
+}
+
+TEST(ImageFolder, CountsClassesAsTheModelDoes) {
+  const TemporaryFolder folder;
+  make_classes(folder);
+  const Splits splits = open_data("images:" + folder.text(), {.class_names = {"b", "x", "a"}, .training = false});
+  std::vector<std::int64_t> all{0, 9}, got(2);
+  splits.train->read(1, all, reinterpret_cast<std::byte*>(got.data()));
+  EXPECT_EQ(got, (std::vector<std::int64_t>{2, 0}));
+}
+
+TEST(ImageFolder, SaysWhatIsMissing) {
+  const TemporaryFolder folder;
+  expect_error(ExitCode::usage, "images:DIR", [] { open_data("images:"); });
+  expect_error(ExitCode::io, "no such folder", [] { open_data("images:/nowhere"); });
+  expect_error(ExitCode::data, "no images in it", [&] { open_data("images:" + folder.text()); });
+  make_classes(folder);
+  std::filesystem::create_directory(folder / "none");
+  const Splits splits = open_data("images:" + folder.text());
+  ASSERT_EQ(splits.train->notes().size(), 1u);
+  EXPECT_NE(splits.train->notes()[0].find("no images of the class none"), std::string::npos);
+}
+
+std::vector<float> fed(const Dataset& data, const Preprocess& p, std::int64_t sample, bool augment = false, std::int64_t epoch = 0, FeedTarget to_feed = target) {
+  Feed feed(data, {to_feed}, p, 1);
+  std::vector<float> out(static_cast<std::size_t>(to_feed.sample.shape.elements()));
+  std::byte* to[] = {reinterpret_cast<std::byte*>(out.data())};
+  feed.fill({&sample, 1}, epoch, augment, to);
+  return out;
+}
+
+TEST(ImageFeed, ResizesTheShorterSideAndCropsTheMiddle) {
+  const TemporaryFolder folder;
+  write(folder, "a/1.ppm", picture(16, 64, 51, 102));
+  const auto data = open_data("images:" + folder.text()).train;
+  const std::vector<float> x = fed(*data, {}, 0);
+  EXPECT_FLOAT_EQ(x[0], 0.2f);   // red, channels first
+  EXPECT_FLOAT_EQ(x[64], 0.4f);
+  EXPECT_NEAR(x[128], 0.38f, 0.02f);  // blue of the middle's left end: 24 of 64
+  const std::vector<float> stretched = fed(*data, {.resizing = {.stretch = true}}, 0);
+  EXPECT_NEAR(stretched[128], 0.05f, 0.02f);
+  const std::vector<float> twice = fed(*data, {.resizing = {.shorter = 16}}, 0);
+  EXPECT_NEAR(twice[128], 0.44f, 0.02f);  // 28 of 64
+  const std::vector<float> last = fed(*data, {.mean = {0.2, 0.4, 0}, .deviation = {1, 1, 1}}, 0, false, 0, {.name = "x", .sample = {DType::float32, {8, 8, 3}}});
+  EXPECT_NEAR(last[0], 0, 1e-6);
+  EXPECT_NEAR(last[1], 0, 1e-6);
+  EXPECT_GT(last[2], 0.3f);
+}
+
+TEST(ImageFeed, AugmentsBySeedEpochAndSample) {
+  const TemporaryFolder folder;
+  make_classes(folder);
+  const auto data = open_data("images:" + folder.text()).train;
+  for (const char* recipe : {"crop", "crop=2", "flip", "rotate", "jitter", "erase=1", "randaugment=15", "vflip", "crop,flip,rotate,jitter,erase,randaugment,grey"}) {
+    SCOPED_TRACE(recipe);
+    Preprocess p;
+    parse_augment(p, recipe);
+    const std::vector<float> plain = fed(*data, p, 2);
+    EXPECT_EQ(plain, fed(*data, {}, 2));  // measured as it is
+    int differs = 0;
+    for (std::int64_t epoch = 0; epoch < 12; ++epoch) {
+      const std::vector<float> once = fed(*data, p, 2, true, epoch);
+      EXPECT_EQ(once, fed(*data, p, 2, true, epoch));
+      differs += once != plain ? 1 : 0;
+    }
+    EXPECT_GE(differs, 2);
+  }
+}
+
+TEST(ImageFeed, RefusesWhatCannotBe) {
+  const TemporaryFolder folder;
+  make_classes(folder);
+  const auto data = open_data("images:" + folder.text()).train;
+  expect_error(ExitCode::data, "an image takes [channels, height, width]", [&] { fed(*data, {}, 0, false, 0, {.name = "x", .sample = {DType::float32, {5}}}); });
+  Preprocess p;
+  expect_error(ExitCode::usage, "unknown augmentation 'rotat'", [&] { parse_augment(p, "flip,rotat"); });
+  expect_error(ExitCode::usage, "expected 0 to 180", [&] { parse_augment(p, "rotate=200"); });
+  expect_error(ExitCode::usage, "crop, stretch or", [] { parse_resizing("big"); });
+  write(folder, "a/7.ppm", "P6 9 9 255\nshort");
+  const auto broken = open_data("images:" + folder.text()).train;
+  expect_error(ExitCode::data, (folder / "a/7.ppm").string() + ": broken PPM", [&] { fed(*broken, {}, 6); });
+}
+
+TEST(ImageFeed, MeasuresMeanAndDeviation) {
+  const TemporaryFolder folder;
+  for (const int red : {0, 102}) write(folder, concat("a/", red, ".ppm"), picture(8, 8, red, red == 0 ? 51 : 153));
+  const auto data = open_data("images:" + folder.text()).train;
+  DataRequest request;
+  request.inputs.push_back({.name = "x", .sample = target.sample});
+  Preprocess p;
+  parse_normalize(p, "auto");
+  ASSERT_TRUE(p.measure);
+  EXPECT_EQ(measure_normalize(p, *data, request), 2);
+  EXPECT_FALSE(p.measure);
+  ASSERT_EQ(p.mean.size(), 3u);
+  EXPECT_NEAR(p.mean[0], 0.2, 1e-6);
+  EXPECT_NEAR(p.deviation[0], 0.2, 1e-6);
+  EXPECT_NEAR(p.mean[1], 0.4, 1e-6);
+  EXPECT_NEAR(p.deviation[1], 0.2, 1e-6);
+  parse_normalize(p, "imagenet");
+  EXPECT_EQ(p.deviation, (std::vector<double>{0.229, 0.224, 0.225}));
+  // One colour everywhere has no deviation to divide by.
+  std::filesystem::remove(folder / "a/102.ppm");
+  expect_error(ExitCode::data, "is the same everywhere", [&] { measure_normalize(p, *open_data("images:" + folder.text()).train, request); });
+}
+
+// What images were prepared with is kept in the file that was trained, where evaluate and predict find it.
+TEST(ImageModel, KeepsWhatItsDataWasPreparedWith) {
+  const TemporaryFolder folder;
+  make_classes(folder);
+  Model model = Model::load(std::filesystem::path(TANDEM_SOURCE_DIR) / "models/lenet.onnx");
+  const Backend* const backends[] = {&cpu_backend()};
+  model.compile({.plan = {.batch = 5}, .init = "he-normal"}, backends);
+  const auto data = open_data("images:" + folder.text(), model.data_request()).train;
+  model.fit(*data, {.preprocess = {.mean = {0.5}, .deviation = {0.25}, .resizing = {.shorter = 30}}});
+  EXPECT_EQ(model.data_request().class_names, (std::vector<std::string>{"a", "b"}));
+  model.save(folder / "trained.onnx");
+  const Model saved = Model::load(folder / "trained.onnx");
+  const auto& kept = saved.file().metadata();
+  EXPECT_EQ(kept.at("tandem.normalize"), "0.5,0.25");
+  EXPECT_EQ(kept.at("tandem.resize"), "30");
+  EXPECT_EQ(kept.at("tandem.classes"), R"(["a","b"])");
+}
+
+// All batches of two epochs, as one text of bytes.
+std::string batches(const Dataset& data, std::int64_t workers, Preprocess p = {}) {
+  parse_augment(p, "crop,flip,jitter");
+  Feed feed(data, {target, labels}, p, 3);
+  Loader loader(feed, {.order = {.samples = data.size(), .batch = 3, .shuffle = true, .seed = 3}, .augment = true, .epochs = 2, .workers = workers});
+  std::string all;
+  while (const LoadedBatch* batch = loader.next()) {
+    all += concat(batch->epoch, ':', batch->index, ':', batch->size);
+    all.append(reinterpret_cast<const char*>(batch->inputs[0]), static_cast<std::size_t>(batch->size) * 3 * 8 * 8 * sizeof(float));
+    all.append(reinterpret_cast<const char*>(batch->inputs[1]), static_cast<std::size_t>(batch->size) * sizeof(std::int64_t));
+  }
+  return all;
+}
+
+TEST(ImageLoader, MakesTheSameBatchesByAnyNumberOfWorkers) {
+  const TemporaryFolder folder;
+  make_classes(folder);
+  const auto data = open_data("images:" + folder.text()).train;
+  const std::string one = batches(*data, 1);
+  EXPECT_GT(one.size(), 10u * 3 * 8 * 8 * 4 * 2);
+  EXPECT_EQ(one, batches(*data, 2));
+  EXPECT_EQ(one, batches(*data, 4));
+}
+
+TEST(ImageLoader, LeavesBadSamplesOutWhereItMay) {
+  const TemporaryFolder folder;
+  make_classes(folder);
+  write(folder, "a/2.ppm", "P6 broken");
+  write(folder, "a/3.ppm", "");
+  const auto data = open_data("images:" + folder.text()).train;
+  expect_error(ExitCode::data, "a/", [&] { batches(*data, 2); });
+  std::vector<std::string> told;
+  Preprocess p{.bad_samples = 2, .on_bad_sample = [&](const std::string& why) { told.push_back(why); }};
+  const std::string one = batches(*data, 1, p);
+  EXPECT_EQ(told.size(), 2u);
+  EXPECT_EQ(one, batches(*data, 4, p));
+  p.bad_samples = 1;
+  expect_error(ExitCode::data, "(and 1 others before, which is all that may be left out)", [&] { batches(*data, 1, p); });
+}
+
+}  // namespace
+}  // namespace tandem

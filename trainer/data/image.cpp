@@ -1,0 +1,126 @@
+#include "trainer/data/image.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+#include "trainer/data/image_codecs.h"
+
+namespace tandem {
+namespace {
+
+constexpr std::uint64_t most_pixels = std::uint64_t{1} << 27;
+
+using Decoder = void (*)(std::span<const std::byte> file, const ImageRequest& request, const ImagePlace& place, Image& to);
+
+struct Format {
+  const char* name;
+  std::string_view begins;   // at byte `at`
+  std::size_t at;
+  const char* library;       // that reads it; null: tandem itself, or nothing does
+  Decoder decode;            // null: not read
+};
+
+using namespace std::string_view_literals;
+constexpr Format formats[] = {
+#ifdef TANDEM_JPEG
+    {"JPEG", "\xff\xd8\xff"sv, 0, "libjpeg", decode_jpeg},
+#else
+    {"JPEG", "\xff\xd8\xff"sv, 0, "libjpeg", nullptr},
+#endif
+#ifdef TANDEM_PNG
+    {"PNG", "\x89PNG\r\n\x1a\n"sv, 0, "libpng", decode_png},
+#else
+    {"PNG", "\x89PNG\r\n\x1a\n"sv, 0, "libpng", nullptr},
+#endif
+#ifdef TANDEM_WEBP
+    {"WebP", "WEBP"sv, 8, "libwebp", decode_webp},
+#else
+    {"WebP", "WEBP"sv, 8, "libwebp", nullptr},
+#endif
+    {"PPM", "P6"sv, 0, nullptr, decode_pnm},
+    {"PGM", "P5"sv, 0, nullptr, decode_pnm},
+    {"GIF", "GIF8"sv, 0, nullptr, nullptr},
+    {"BMP", "BM"sv, 0, nullptr, nullptr},
+    {"TIFF", "II*\0"sv, 0, nullptr, nullptr},
+    {"TIFF", "MM\0*"sv, 0, nullptr, nullptr},
+    {"AVIF or HEIC", "ftyp"sv, 4, nullptr, nullptr},
+};
+
+// As Pillow converts: ITU-R 601, in 16 bits.
+void set_channels(Image& image, std::int64_t channels) {
+  if (image.channels == channels) return;
+  const std::int64_t pixels = image.height * image.width;
+  if (channels == 1) {
+    for (std::int64_t i = 0; i < pixels; ++i) {
+      const std::uint8_t* p = image.pixels.data() + 3 * i;
+      image.pixels[static_cast<std::size_t>(i)] = static_cast<std::uint8_t>((p[0] * 19595 + p[1] * 38470 + p[2] * 7471 + 0x8000) >> 16);
+    }
+    image.reshape(image.height, image.width, 1);
+  } else {
+    image.reshape(image.height, image.width, 3);
+    for (std::int64_t i = pixels - 1; i >= 0; --i) std::memset(image.pixels.data() + 3 * i, image.pixels[static_cast<std::size_t>(i)], 3);
+  }
+}
+
+}  // namespace
+
+void ImagePlace::check_size(std::uint64_t height, std::uint64_t width) const {
+  if (height == 0 || width == 0) broken(concat("it is ", width, 'x', height, " pixels"));
+  if (height > most_pixels || width > most_pixels || height * width > most_pixels)
+    fail(ExitCode::data, where, ": a ", format, " of ", width, 'x', height, " pixels, more than ", most_pixels, " are not read");
+}
+
+// P5 or P6, width, height, the largest value, one space, then bytes (two each, high first, beyond 255).
+// Source: netpbm's descriptions of ppm and pgm.
+void decode_pnm(std::span<const std::byte> file, const ImageRequest&, const ImagePlace& place, Image& to) {
+  const auto at = [&](std::size_t i) -> unsigned { return i < file.size() ? std::to_integer<unsigned>(file[i]) : 0; };
+  const auto space = [](unsigned c) { return c == ' ' || (c >= '\t' && c <= '\r'); };
+  std::size_t i = 2;
+  const auto number = [&] {
+    for (; i < file.size() && (space(at(i)) || at(i) == '#'); ++i)
+      if (at(i) == '#')
+        while (i < file.size() && at(i) != '\n') ++i;
+    std::uint64_t n = 0;
+    const std::size_t begin = i;
+    for (; at(i) >= '0' && at(i) <= '9' && i < begin + 10; ++i) n = n * 10 + (at(i) - '0');
+    if (i == begin) place.broken("its header holds no three numbers");
+    return n;
+  };
+  const std::uint64_t width = number(), height = number(), most = number();
+  place.check_size(height, width);
+  if (most == 0 || most > 65535) place.broken(concat("its largest value is ", most));
+  const std::uint64_t channels = at(1) == '6' ? 3 : 1, values = height * width * channels, each = most > 255 ? 2 : 1;
+  ++i;
+  if (i > file.size() || file.size() - i < values * each)
+    place.broken(concat("the file ends too early: ", width, 'x', height, " pixels take ", values * each, " bytes, ", file.size() - std::min(i, file.size()), " follow"));
+  to.reshape(static_cast<std::int64_t>(height), static_cast<std::int64_t>(width), static_cast<std::int64_t>(channels));
+  for (std::uint64_t v = 0; v < values; ++v, i += each) {
+    const std::uint64_t value = each == 2 ? at(i) << 8 | at(i + 1) : at(i);
+    to.pixels[v] = static_cast<std::uint8_t>(most == 255 ? value : (std::min(value, most) * 255 + most / 2) / most);
+  }
+}
+
+std::string image_formats() {
+  std::string names;
+  for (const Format& f : formats)
+    if (f.decode) names += concat(names.empty() ? "" : ", ", f.name);
+  return names;
+}
+
+void decode_image(std::span<const std::byte> file, const ImageRequest& request, const std::string& where, Image& to) {
+  const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
+  if (text.empty()) fail(ExitCode::data, where, ": an empty file, expected an image");
+  for (const Format& f : formats) {
+    if (text.size() < f.at || !text.substr(f.at).starts_with(f.begins)) continue;
+    if (f.decode) {
+      f.decode(file, request, {where, f.name}, to);
+      return set_channels(to, request.channels);
+    }
+    if (f.library) fail(ExitCode::data, where, ": a ", f.name, ", for which this tandem was built without ", f.library, "; it reads ", image_formats());
+    fail(ExitCode::data, where, ": a ", f.name, ", which is not read: convert it to one of ", image_formats());
+  }
+  fail(ExitCode::data, where, ": not an image (", image_formats(), ')');
+}
+
+}  // namespace tandem

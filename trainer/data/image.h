@@ -1,0 +1,49 @@
+// Image files to pixels: JPEG, PNG, WebP, PPM and PGM, told apart by their contents; resizing and cropping as Pillow does.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/error.h"
+
+namespace tandem {
+
+struct Image {
+  std::int64_t height = 0, width = 0, channels = 0;
+  std::vector<std::uint8_t> pixels;  // [height, width, channels]
+
+  void reshape(std::int64_t h, std::int64_t w, std::int64_t c) {
+    height = h;
+    width = w;
+    channels = c;
+    pixels.resize(static_cast<std::size_t>(h * w * c));
+  }
+};
+
+struct ImageRequest {
+  std::int64_t channels = 3;  // 1: grey, by Pillow's weights; 3: RGB
+  // A larger JPEG may be decoded at 1/2, 1/4 or 1/8 of its size while both sides stay at least twice these; 0: never.
+  std::int64_t height = 0, width = 0;
+};
+
+// Decodes one image into `to`, of which the memory is used again. Palettes, 16 bits, CMYK and alpha (dropped: the colour
+// below it stays) become 8 bit grey or RGB. The orientation in a photograph's Exif is not applied, as in torchvision.
+// Fails (data), naming `where`, on what is no image, on formats that are not read or of which the library is missing, on
+// truncated and broken files, and on more than 2^27 pixels.
+void decode_image(std::span<const std::byte> file, const ImageRequest& request, const std::string& where, Image& to);
+
+// The formats read, as errors and --version list them: "JPEG, PNG, WebP, PPM, PGM".
+std::string image_formats();
+
+struct Box {
+  std::int64_t top = 0, left = 0, height = 0, width = 0;
+};
+
+// The box of `from`, resized by a triangle filter as wide as the ratio where it shrinks: Pillow's BILINEAR, the width first.
+void resize_image(const Image& from, const Box& box, std::int64_t height, std::int64_t width, Image& to);
+
+// The box in the middle, as torchvision's CenterCrop has it; it must not be larger than the image.
+Box centre_box(std::int64_t height, std::int64_t width, std::int64_t box_height, std::int64_t box_width);
+
+}  // namespace tandem

@@ -1,0 +1,131 @@
+// Folders of image files, a folder a class, as torchvision's ImageFolder reads them: DIR/train/cat/1.jpg, DIR/val/dog/2.png,
+// or DIR/cat/1.jpg where there are no such parts. Files are found when the data is opened and read when they are wanted.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "trainer/data/dataset.h"
+#include "trainer/spec.h"
+
+namespace tandem {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view endings[] = {".jpg", ".jpeg", ".png", ".webp", ".ppm", ".pgm", ".pnm", ".bmp", ".gif", ".tif", ".tiff"};
+
+bool is_image(const fs::path& path) {
+  std::string ending = path.extension().string();
+  for (char& c : ending) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  return std::find(std::begin(endings), std::end(endings), ending) != std::end(endings);
+}
+
+std::vector<std::string> folders_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (auto it = fs::directory_iterator(folder, error); !error && it != fs::directory_iterator(); it.increment(error))
+    if (it->is_directory() && !it->path().filename().string().starts_with('.')) names.push_back(it->path().filename().string());
+  if (error) fail(ExitCode::io, folder.string(), ": cannot be read: ", error.message());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::vector<std::string> images_below(const fs::path& folder) {
+  std::vector<std::string> paths;
+  std::error_code error;
+  for (auto it = fs::recursive_directory_iterator(folder, fs::directory_options::follow_directory_symlink, error);
+       !error && it != fs::recursive_directory_iterator(); it.increment(error))
+    if (is_image(it->path()) && it->is_regular_file()) paths.push_back(it->path().lexically_relative(folder).string());
+  if (error) fail(ExitCode::io, folder.string(), ": cannot be read: ", error.message());
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+class ImageFolder final : public Dataset {
+ public:
+  // `classes`: by index; folders of other names are refused.
+  ImageFolder(std::string name, fs::path folder, std::vector<std::string> classes)
+      : name_(std::move(name)), folder_(std::move(folder)), classes_(std::move(classes)) {
+    std::string empty;
+    for (const std::string& label : folders_in(folder_)) {
+      const auto at = std::find(classes_.begin(), classes_.end(), label);
+      if (at == classes_.end())
+        fail(ExitCode::data, (folder_ / label).string(), ": a class that ", classes_.size(), " others are not: ", list_of(classes_));
+      const std::vector<std::string> files = images_below(folder_ / label);
+      if (files.empty()) empty += concat(empty.empty() ? "" : ", ", label);
+      for (const std::string& file : files) {
+        files_.push_back(concat(label, '/', file));
+        labels_.push_back(at - classes_.begin());
+      }
+    }
+    if (files_.empty()) fail(ExitCode::data, folder_.string(), ": no images in it: expected a folder a class, with files that end in .jpg, .png, .webp, .ppm or .pgm");
+    if (!empty.empty()) notes_.push_back(concat(folder_.string(), ": no images of the class", empty.find(',') == std::string::npos ? " " : "es ", empty));
+    fields_[0] = {.name = "images", .sample = {DType::uint8, {}}, .axes = Axes::channels_last, .pixels = true, .encoded = true};
+    fields_[1] = {.name = "labels", .role = Role::label, .sample = {DType::int64, {}}};
+  }
+  static std::string list_of(const std::vector<std::string>& names) {
+    constexpr std::size_t most = 10;
+    std::string text;
+    for (std::size_t i = 0; i < std::min(most, names.size()); ++i) text += concat(text.empty() ? "" : ", ", names[i]);
+    return names.size() > most ? text + ", ..." : text;
+  }
+  std::string name() const override { return name_; }
+  std::int64_t size() const override { return std::ssize(files_); }
+  std::span<const Field> fields() const override { return fields_; }
+  void read(std::size_t field, std::span<const std::int64_t> samples, std::byte* to) const override {
+    if (field != 1) fail(ExitCode::data, name_, ": '", fields_[field].name, "' holds image files, not numbers");
+    auto* out = reinterpret_cast<std::int64_t*>(to);
+    for (const std::int64_t sample : samples) *out++ = labels_[static_cast<std::size_t>(sample)];
+  }
+  void encoded(std::size_t field, std::int64_t sample, std::vector<std::byte>& to) const override {
+    if (field != 0) return Dataset::encoded(field, sample, to);
+    const fs::path path = folder_ / files_[static_cast<std::size_t>(sample)];
+    std::ifstream file(path, std::ios::binary | std::ios::ate);
+    const std::streamoff bytes = file ? static_cast<std::streamoff>(file.tellg()) : -1;
+    if (bytes > most_bytes) fail(ExitCode::data, path.string(), ": ", bytes, " bytes, more than ", most_bytes, " are not read as an image");
+    if (bytes >= 0) to.resize(static_cast<std::size_t>(bytes));
+    if (bytes < 0 || !file.seekg(0) || !file.read(reinterpret_cast<char*>(to.data()), bytes)) fail(ExitCode::io, path.string(), ": cannot be read");
+  }
+  std::string describe(std::int64_t sample) const override { return (folder_ / files_[static_cast<std::size_t>(sample)]).string(); }
+  std::vector<std::string> classes(std::size_t field) const override { return field == 1 ? classes_ : std::vector<std::string>{}; }
+  std::vector<std::string> notes() const override { return notes_; }
+
+ private:
+  static constexpr std::streamoff most_bytes = std::streamoff{1} << 30;
+  std::string name_;
+  fs::path folder_;
+  std::vector<std::string> classes_;
+  Field fields_[2];
+  std::vector<std::string> files_;  // below folder_
+  std::vector<std::int64_t> labels_;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace
+
+Splits open_images(const Spec& spec, const DataRequest& request) {
+  spec.allow({}, "data");
+  if (spec.argument.empty()) fail(ExitCode::usage, "data 'images' needs a folder: images:DIR");
+  const fs::path root = spec.argument;
+  if (!fs::is_directory(root)) fail(ExitCode::io, root.string(), fs::exists(root) ? ": not a folder" : ": no such folder");
+  std::map<std::string, fs::path, std::less<>> parts;
+  for (const auto& [folder, part] : {std::pair{"train", "train"}, {"val", "validation"}, {"valid", "validation"}, {"validation", "validation"}, {"test", "test"}})
+    if (fs::is_directory(root / folder))
+      if (const auto [it, added] = parts.try_emplace(part, root / folder); !added)
+        fail(ExitCode::data, root.string(), ": has both ", it->second.filename().string(), "/ and ", folder, '/');
+  if (parts.empty()) parts["train"] = root;
+  // Classes have their numbers by their names' order: of the model that was trained, else of the training part.
+  const fs::path& first = parts.contains("train") ? parts["train"] : parts.begin()->second;
+  std::vector<std::string> classes = folders_in(first);
+  const auto known = [&](const std::string& name) { return std::find(request.class_names.begin(), request.class_names.end(), name) != request.class_names.end(); };
+  if (!request.class_names.empty() && (!request.training || std::all_of(classes.begin(), classes.end(), known))) classes = request.class_names;
+  const auto there = [&](std::string_view part) { return parts.find(part) != parts.end(); };
+  Splits splits;
+  for (const auto& [part, to] : {std::pair{"train", &splits.train}, {"validation", &splits.validation}, {"test", &splits.test}})
+    if (there(part) && wants_part(request, part, there))
+      *to = std::make_unique<ImageFolder>(concat("images:", spec.argument, ", ", part), parts.find(part)->second, classes);
+  return splits;
+}
+
+}  // namespace tandem
