@@ -173,8 +173,8 @@ void rate_options(const Invocation& call, const OptimizerOptions& optimizer, Fit
   const std::string& which = a.text("export");
   if (which != "" && which != "last" && which != "average" && which != "both") fail(ExitCode::usage, "--export ", which, ": expected last, average or both");
   if ((which == "average" || which == "both") && !o.averaging.any()) fail(ExitCode::usage, "--export ", which, ": no average is kept (--ema or --swa keep one)");
-  if (a.given("average-from") && !o.averaging.any()) fail(ExitCode::usage, "--average-from needs --ema or --swa");
-  if (a.given("min-delta") && o.early_stopping.patience == 0) fail(ExitCode::usage, "--min-delta needs --early-stopping");
+  if (o.averaging.from > 0 && !o.averaging.any()) fail(ExitCode::usage, "--average-from needs --ema or --swa");
+  if (o.early_stopping.min_delta > 0 && o.early_stopping.patience == 0) fail(ExitCode::usage, "--min-delta needs --early-stopping");
 }
 
 void find_rate(const Invocation& call, Model& model, const Dataset& data, const FitOptions& options, bool writes) {
