@@ -83,7 +83,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"train MODELS/mlp.onnx --data random --resize big --output TMP/o.onnx", 2, "", "resize 'big': expected crop, stretch or the pixels of the shorter side"},
                     Row{"train MODELS/mlp.onnx --data random --workers 65 --output TMP/o.onnx", 2, "", "--workers 65, expected 0 to 64"},
                     Row{"train MODELS/mlp.onnx --data random --on-bad-sample skip=0 --output TMP/o.onnx", 2, "", "--on-bad-sample skip=0: expected at least 1"},
-                    Row{"train MODELS/mlp.onnx --data images:TMP/nowhere --output TMP/o.onnx", 3, "", "nowhere: no such folder"},
+                    Row{"train MODELS/mlp.onnx --data images:TMP/nowhere --output TMP/o.onnx", 7, "", "nowhere: no such folder"},
                     Row{"train MODELS/mlp.onnx --data random --normalize nan,1 --output TMP/o.onnx", 2, "", "normalize: 'nan' is not finite"},
                     Row{"train MODELS/mlp.onnx --data random --lr-schedule step,every=0 --output TMP/o.onnx", 2, "", "every and factor must be positive"},
                     Row{"train MODELS/mlp.onnx --data random --config TMP/bad.json", 2, "", "bad.json: JSON, byte 7"},
