@@ -15,6 +15,8 @@ Inference open_inference(const Invocation& call, World* world, bool measures) {
   ModelOptions options = model_options(call, PlanMode::inference);
   options.world = world;
   Inference i{.options = options, .model = load_model(a.positional("model"), world), .backends = BackendSet::load(options.plan.devices)};
+  if (world && a.text("on-bad-sample") != "fail")
+    fail(ExitCode::usage, "--on-bad-sample skip: of several processes each reads its own rows alone and would leave others out");
   if (measures) take_preparation(call, i.model, i.options);
   i.backends.check(own_devices(options.plan.devices, world), true);
   {

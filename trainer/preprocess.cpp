@@ -1,8 +1,71 @@
 #include "trainer/preprocess.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "trainer/spec.h"
+
 namespace tandem {
+namespace {
+
+constexpr int default_crop = 4;
+
+int parse_crop(const std::string& text) {
+  constexpr std::int64_t most = 1024;
+  const std::int64_t pixels = parse_integer(text, "augment: crop");
+  if (pixels < 0 || pixels > most) fail(ExitCode::usage, "augment: crop=", pixels, ", expected 0 to ", most, " pixels");
+  return static_cast<int>(pixels);
+}
+
+}  // namespace
+
+std::string text_of_normalize(const Preprocess& p) {
+  std::string text;
+  for (const std::vector<double>* list : {&p.mean, &p.deviation})
+    for (const double v : *list) text += fmt::format("{}{}", text.empty() ? "" : ",", v);  // the shortest that reads back alike
+  return text.empty() ? "none" : text;
+}
+
+void parse_normalize(Preprocess& p, std::string_view text) {
+  p.mean.clear();
+  p.deviation.clear();
+  p.measure = text == "auto";
+  if (text == "none" || p.measure) return;
+  if (text == "imagenet") text = "0.485,0.456,0.406,0.229,0.224,0.225";
+  std::vector<double> values;
+  for (const std::string& part : split(text, ',')) values.push_back(parse_number(part, "normalize"));
+  if (values.empty() || values.size() % 2 != 0)
+    fail(ExitCode::usage, "normalize '", text, "': expected MEAN,DEVIATION, or the means of all channels and then their deviations");
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  p.mean.assign(values.begin(), middle);
+  p.deviation.assign(middle, values.end());
+  for (const double d : p.deviation)
+    if (!(d > 0)) fail(ExitCode::usage, "normalize '", text, "': a deviation of ", d, ", expected a positive number");
+}
+
+void parse_augment(Preprocess& p, std::string_view text) {
+  std::vector<std::string> names{"crop", "flip"};
+  for (const AugmentationRow& row : augmentations()) names.emplace_back(row.name);
+  for (const std::string& part : split(text, ',')) {
+    const std::size_t equals = part.find('=');
+    const std::string name = part.substr(0, equals);
+    if (name == "flip" && equals == std::string::npos)
+      p.flip = true;
+    else if (name == "crop") {
+      p.random_box = equals == std::string::npos;
+      p.crop = p.random_box ? default_crop : parse_crop(part.substr(equals + 1));
+    } else if (const auto row = std::ranges::find(augmentations(), name, &AugmentationRow::name); row != augmentations().end()) {
+      const double amount = equals == std::string::npos ? row->absent : parse_number(part.substr(equals + 1), concat("augment: ", name));
+      if (amount < row->low || amount > row->high)
+        fail(ExitCode::usage, "augment: ", part, ", expected ", row->low, " to ", row->high, " (", row->help, ')');
+      p.recipe.push_back({name, amount});
+    } else {
+      fail(ExitCode::usage, "unknown augmentation '", part, "'", suggestion(name, names));
+    }
+  }
+}
+
 
 std::int64_t measure_normalize(Preprocess& p, const Dataset& data, const DataRequest& request) {
   constexpr std::int64_t most = 2000, chunk = 50;

@@ -1,4 +1,4 @@
-// What --normalize auto measures.
+// What mean and deviation are measured as.
 #pragma once
 #include "trainer/feed.h"
 

@@ -131,6 +131,31 @@ TEST(ImageFeed, AugmentsBySeedEpochAndSample) {
   }
 }
 
+// Images that are bytes in memory take the same recipes, however they are laid out.
+TEST(ImageFeed, AugmentsBytesInMemory) {
+  std::vector<std::uint8_t> pixels(2 * 3 * 2);
+  for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<std::uint8_t>(i);
+  Preprocess p;
+  parse_augment(p, "vflip=1");
+  for (const Axes axes : {Axes::channels_first, Axes::channels_last}) {
+    const bool first = axes == Axes::channels_first;
+    MemoryDataset data("images");
+    const Shape shape = first ? Shape{1, 3, 2, 2} : Shape{1, 2, 2, 3};
+    data.add({.name = "x", .axes = axes, .pixels = true}, Tensor::of(shape, std::span<const std::uint8_t>(pixels)));
+    const FeedTarget same{.name = "x", .sample = {DType::uint8, first ? Shape{3, 2, 2} : Shape{2, 2, 3}}};
+    Feed feed(data, {same}, p, 1);
+    std::vector<std::uint8_t> out(pixels.size());
+    std::byte* to[] = {reinterpret_cast<std::byte*>(out.data())};
+    const std::int64_t sample = 0;
+    feed.fill({&sample, 1}, 0, true, to);
+    EXPECT_EQ(out, first ? (std::vector<std::uint8_t>{2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9})
+                         : (std::vector<std::uint8_t>{6, 7, 8, 9, 10, 11, 0, 1, 2, 3, 4, 5}));
+  }
+  MemoryDataset floats("floats");
+  floats.add({.name = "x", .axes = Axes::channels_first}, Tensor(TensorType{DType::float32, {1, 3, 8, 8}}));
+  expect_error(ExitCode::data, "the augmentation vflip takes images of bytes", [&] { Feed(floats, {target}, p, 1); });
+}
+
 TEST(ImageFeed, RefusesWhatCannotBe) {
   const TemporaryFolder folder;
   make_classes(folder);
@@ -174,7 +199,7 @@ TEST(ImageModel, KeepsWhatItsDataWasPreparedWith) {
   make_classes(folder);
   Model model = Model::load(std::filesystem::path(TANDEM_SOURCE_DIR) / "models/lenet.onnx");
   const Backend* const backends[] = {&cpu_backend()};
-  model.compile({.plan = {.batch = 5}, .init = "he-normal"}, backends);
+  model.compile({.plan = {.batch = 5, .devices = parse_devices("cpu")}, .init = "he-normal"}, backends);
   const auto data = open_data("images:" + folder.text(), model.data_request()).train;
   model.fit(*data, {.preprocess = {.mean = {0.5}, .deviation = {0.25}, .resizing = {.shorter = 30}}});
   EXPECT_EQ(model.data_request().class_names, (std::vector<std::string>{"a", "b"}));

@@ -42,6 +42,8 @@ struct Box {
 
 // The box of `from`, resized by a triangle filter as wide as the ratio where it shrinks: Pillow's BILINEAR, the width first.
 void resize_image(const Image& from, const Box& box, std::int64_t height, std::int64_t width, Image& to);
+// Of such a result this window alone.
+void resize_image(const Image& from, const Box& box, std::int64_t height, std::int64_t width, const Box& window, Image& to);
 
 // The box in the middle, as torchvision's CenterCrop has it; it must not be larger than the image.
 Box centre_box(std::int64_t height, std::int64_t width, std::int64_t box_height, std::int64_t box_width);

@@ -10,13 +10,6 @@ namespace {
 
 constexpr std::int64_t most_side = 16384;
 
-void crop(const Image& from, const Box& box, Image& to) {
-  to.reshape(box.height, box.width, from.channels);
-  const std::int64_t row = box.width * from.channels;
-  for (std::int64_t y = 0; y < box.height; ++y)
-    std::copy_n(from.pixels.data() + ((box.top + y) * from.width + box.left) * from.channels, row, to.pixels.data() + y * row);
-}
-
 }  // namespace
 
 Resizing parse_resizing(std::string_view text) {
@@ -47,10 +40,7 @@ void fit_image(const Image& from, const Resizing& r, std::int64_t height, std::i
   }
   h = std::max(h, height);  // for a model larger than the shorter side that was asked for, and rounding
   w = std::max(w, width);
-  if (h == height && w == width) return resize_image(from, whole, h, w, to);
-  Image resized;
-  resize_image(from, whole, h, w, resized);
-  crop(resized, centre_box(h, w, height, width), to);
+  resize_image(from, whole, h, w, centre_box(h, w, height, width), to);
 }
 
 Box random_box(std::int64_t height, std::int64_t width, Random& random) {

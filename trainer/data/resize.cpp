@@ -15,14 +15,15 @@ struct Taps {
   std::size_t width = 0;
 };
 
-Taps taps_of(std::int64_t from, std::int64_t to) {
+// Of outputs begin ... begin + wanted - 1 of `to`.
+Taps taps_of(std::int64_t from, std::int64_t to, std::int64_t begin, std::int64_t wanted) {
   const double scale = static_cast<double>(from) / static_cast<double>(to), stretch = std::max(1.0, scale), support = stretch;
   Taps t;
   t.width = static_cast<std::size_t>(std::ceil(support)) * 2 + 1;
-  t.weights.resize(static_cast<std::size_t>(to) * t.width);
+  t.weights.resize(static_cast<std::size_t>(wanted) * t.width);
   std::vector<double> weights(t.width);
-  for (std::int64_t i = 0; i < to; ++i) {
-    const double centre = (static_cast<double>(i) + 0.5) * scale;
+  for (std::int64_t i = 0; i < wanted; ++i) {
+    const double centre = (static_cast<double>(begin + i) + 0.5) * scale;
     const auto low = std::max<std::int64_t>(0, static_cast<std::int64_t>(centre - support + 0.5));
     const auto high = std::min(from, static_cast<std::int64_t>(centre + support + 0.5));
     double sum = 0;
@@ -61,36 +62,41 @@ void across(const std::uint8_t* from, const Taps& taps, std::uint8_t* to) {
 }  // namespace
 
 void resize_image(const Image& from, const Box& box, std::int64_t height, std::int64_t width, Image& to) {
-  const std::int64_t c = from.channels;
-  to.reshape(height, width, c);
-  const auto row_of = [&](std::int64_t y) { return from.pixels.data() + ((box.top + y) * from.width + box.left) * c; };
-  thread_local std::vector<std::uint8_t> middle;  // [box.height, width, c]
+  resize_image(from, box, height, width, {0, 0, height, width}, to);
+}
+
+void resize_image(const Image& from, const Box& box, std::int64_t height, std::int64_t width, const Box& window, Image& to) {
+  const std::int64_t c = from.channels, row = window.width * c;
+  to.reshape(window.height, window.width, c);
+  const bool across_too = width != box.width, down_too = height != box.height;
+  const Taps down = down_too ? taps_of(box.height, height, window.top, window.height) : Taps{};
+  const std::int64_t first = down_too ? down.first.front() : window.top;
+  const std::int64_t lines = down_too ? down.first.back() + down.count.back() - first : window.height;  // that are needed
+  thread_local std::vector<std::uint8_t> middle;  // [lines, row]
   thread_local std::vector<std::int32_t> sums;    // of one row of the output
-  const std::int64_t row = width * c;
-  const bool narrows = width != box.width, flattens = height != box.height;
-  std::uint8_t* const rows = flattens ? (middle.resize(static_cast<std::size_t>(box.height * row)), middle.data()) : to.pixels.data();
-  if (narrows) {
-    const Taps taps = taps_of(box.width, width);
-    for (std::int64_t y = 0; y < box.height; ++y)
-      if (c == 1)
-        across<1>(row_of(y), taps, rows + y * row);
-      else
-        across<3>(row_of(y), taps, rows + y * row);
-  } else {
-    for (std::int64_t y = 0; y < box.height; ++y) std::copy_n(row_of(y), row, rows + y * row);
+  if (down_too) middle.resize(static_cast<std::size_t>(lines * row));
+  std::uint8_t* const rows = down_too ? middle.data() : to.pixels.data();
+  const Taps taps = across_too ? taps_of(box.width, width, window.left, window.width) : Taps{};
+  for (std::int64_t y = 0; y < lines; ++y) {
+    const std::uint8_t* const line = from.pixels.data() + ((box.top + first + y) * from.width + box.left) * c;
+    if (!across_too)
+      std::copy_n(line + window.left * c, row, rows + y * row);
+    else if (c == 1)
+      across<1>(line, taps, rows + y * row);
+    else
+      across<3>(line, taps, rows + y * row);
   }
-  if (!flattens) return;
-  const Taps taps = taps_of(box.height, height);
+  if (!down_too) return;
   sums.resize(static_cast<std::size_t>(row));
-  for (std::int64_t y = 0; y < height; ++y) {
+  for (std::size_t y = 0; y < down.first.size(); ++y) {
     std::fill(sums.begin(), sums.end(), 1 << (precision - 1));
     std::int32_t* const sum = sums.data();
-    for (std::int32_t k = 0; k < taps.count[static_cast<std::size_t>(y)]; ++k) {
-      const std::uint8_t* const line = rows + (taps.first[static_cast<std::size_t>(y)] + k) * row;
-      const std::int32_t w = taps.weights[static_cast<std::size_t>(y) * taps.width + static_cast<std::size_t>(k)];
+    for (std::int32_t k = 0; k < down.count[y]; ++k) {
+      const std::uint8_t* const line = rows + (down.first[y] - first + k) * row;
+      const std::int32_t w = down.weights[y * down.width + static_cast<std::size_t>(k)];
       for (std::int64_t x = 0; x < row; ++x) sum[x] += line[x] * w;
     }
-    std::uint8_t* const out = to.pixels.data() + y * row;
+    std::uint8_t* const out = to.pixels.data() + static_cast<std::int64_t>(y) * row;
     for (std::int64_t x = 0; x < row; ++x) out[x] = clip(sum[x]);
   }
 }
