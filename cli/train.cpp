@@ -17,6 +17,7 @@
 #include "cli/train_events.h"
 #include "cli/train_job.h"
 #include "cli/train_outputs.h"
+#include "cli/tune_options.h"
 #include "graph/printable.h"
 #include "planner/plan/plan_file.h"
 #include "trainer/checkpoint.h"
@@ -277,6 +278,7 @@ Command train_command() {
           {data_rows(),
            training_rows(),
            weight_rows(),
+           tune_rows(),
            {
                {"lr", "X", "0.01", "learning rate"},
                {"lr-schedule", "SPEC", "constant", "constant, step[,every=10][,factor=0.1] or cosine[,final=0]; with [,warmup=EPOCHS]"},

@@ -300,7 +300,7 @@ void Feed::refuse(std::size_t t, const IndexRange& indices, const Allowed& allow
   const std::string where = data_.describe(sample), &field = data_.fields()[static_cast<std::size_t>(sources_[t].field)].name;
   const std::string range = concat("(", indices.lowest, " to ", indices.count - 1, ")");
   if (target.label && indices.count > 0)
-    fail(ExitCode::data, where, " has label ", text_of(value), ", the model's output has ", indices.count, " classes ", range,
+    fail(ExitCode::data, where, " has label ", text_of(value), ", the model's output has ", indices.count, " classes ", range, ": option head gives it another number",
          value == -100 ? "; to ignore places by a label of -100, as PyTorch does, is not supported" : "");
   const std::string takes = target.label ? "the loss takes " : concat("the model's input '", target.name, "' takes ");
   if (indices.count > 0) fail(ExitCode::data, where, " has ", text_of(value), " in '", field, "', ", takes, "one of ", indices.count, ' ', range);
