@@ -7,6 +7,7 @@
 #include "cli/image_options.h"
 #include "cli/loss_options.h"
 #include "cli/optimizer_options.h"
+#include "cli/tune_options.h"
 #include "trainer/file.h"
 #include "trainer/spec.h"
 
@@ -95,12 +96,13 @@ std::vector<OptionRow> weight_rows() {
 }
 
 WeightOptions weight_options(const Arguments& a) {
-  WeightOptions o{.trainable = a.list("trainable"), .constant = a.list("constant"), .untie = a.list("untie"), .tie = {}};
+  WeightOptions o{.trainable = a.list("trainable"), .constant = a.list("constant"), .untie = a.list("untie"), .tie = {}, .head = {}, .replace_head = {}};
   for (const std::string& pair : a.list("tie")) {
     const std::size_t equals = pair.find('=');
     if (equals == 0 || equals == std::string::npos || equals + 1 == pair.size()) fail(ExitCode::usage, "--tie ", pair, ": expected A=B");
     o.tie.emplace_back(pair.substr(0, equals), pair.substr(equals + 1));
   }
+  read_head(a, o);
   return o;
 }
 

@@ -2,6 +2,7 @@
 #include "cli/flags.h"
 #include "cli/model_options.h"
 #include "cli/optimizer_options.h"
+#include "cli/tune_options.h"
 #include "planner/plan/plan_file.h"
 #include "trainer/file.h"
 #include "trainer/spec.h"
@@ -70,6 +71,7 @@ int run(const Invocation& call) {
   const Model model = Model::load(a.positional("model"), weight_options(a));
   ModelOptions options = model_options(call, mode);
   if (mode == PlanMode::training) take_preparation(call, model, options);
+  read_train_only(a, model, options.plan.freeze, options.plan.unfreeze);
   options.plan.verify_passes = a.on("verify-passes");
   if (!a.text("dump-passes").empty()) dump_passes(options.plan, a.text("dump-passes"));
   const BackendSet backends = BackendSet::load(parse_devices(a.text("devices")));
@@ -122,6 +124,7 @@ Command plan_command() {
                        training_rows(),
                        optimizer_rows(),
                       weight_rows(),
+                      tune_rows(),
                        device_rows()}),
       .run = run,
   };

@@ -1,5 +1,6 @@
 #include "cli/command.h"
 #include "cli/model_options.h"
+#include "cli/tune_options.h"
 #include "importer/report.h"
 #include "trainer/spec.h"
 
@@ -10,6 +11,7 @@ int run(const Invocation& call) {
   const Arguments& a = call.arguments;
   const Model model = Model::load(a.positional("model"), weight_options(a));
   SummaryOptions options{.dims = {}, .freeze = a.list("freeze"), .unfreeze = a.list("unfreeze")};
+  read_train_only(a, model, options.freeze, options.unfreeze);
   for (const std::string& dim : a.list("dim")) {
     const std::size_t equals = dim.rfind('=');
     if (equals == std::string::npos) fail(ExitCode::usage, "--dim ", dim, ": expected NAME=SIZE");
@@ -63,7 +65,7 @@ Command summary_command() {
       .examples = "  tandem summary models/lenet.onnx\n  tandem summary models/resnet50.onnx --weights\n  tandem summary models/resnet50.onnx --json\n",
       .options = join({{{"weights", "", "off", "list every float tensor of the file: trained or constant, and because of what"},
                         {"dim", "NAME=SIZE", "", "sizes of symbolic dimensions other than the batch, separated by commas"}},
-                       weight_rows()}),
+                       weight_rows(), tune_rows()}),
       .run = run,
   };
 }

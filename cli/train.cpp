@@ -25,6 +25,7 @@
 #include "cli/train_events.h"
 #include "cli/train_job.h"
 #include "cli/train_outputs.h"
+#include "cli/tune_options.h"
 #include "graph/printable.h"
 #include "planner/memory_limit.h"
 #include "planner/plan/plan_file.h"
@@ -337,6 +338,7 @@ Command train_command() {
            metric_rows(),
            optimizer_rows(),
            rate_rows(),
+           tune_rows(),
            {
                {"", "training", "", ""},
                {"epochs", "N", "1", "times through the data (with --steps alone: as many as those take)"},

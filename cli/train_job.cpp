@@ -8,6 +8,7 @@
 #include "cli/optimizer_options.h"
 #include "cli/ranks.h"
 #include "cli/record_options.h"
+#include "cli/tune_options.h"
 #include "trainer/spec.h"
 
 namespace tandem {
@@ -72,6 +73,7 @@ Job prepare(const Invocation& call, const Model& model, const BackendSet& backen
   const std::vector<DeviceSpec>& devices = job.options.plan.devices;
   backends.check(a.on("dry-run") ? devices : own_devices(devices, world), !a.on("dry-run"));
   take_preparation(call, model, job.options);
+  read_train_only(a, model, job.options.plan.freeze, job.options.plan.unfreeze);
   model.check(job.options, backends.all());
   job.fit = fit_options(call, model, job.options);
   Model::check(job.fit);

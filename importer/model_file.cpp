@@ -9,6 +9,7 @@
 #include "importer/model_file_impl.h"
 #include "importer/reader.h"
 #include "importer/recognise_batch_normalization.h"
+#include "importer/replace_head.h"
 #include "importer/report.h"
 #include "importer/tensor_data.h"
 #include "importer/tie_weights.h"
@@ -71,7 +72,16 @@ ModelFile ModelFile::parse(std::string bytes, const std::filesystem::path& folde
 
 ModelFile::Impl::Impl(std::string bytes, ExternalData data, std::filesystem::path file, const WeightOptions& weights)
     : path(std::move(file)), external(std::move(data)), proto(parse_model(bytes)) {
+  std::string changed;
+  if (weights.head) {
+    NewHead made = replace_head(proto, *weights.head, weights.replace_head);
+    head = std::move(made.names);
+    changed = std::move(made.line);
+  } else if (!weights.replace_head.empty()) {
+    fail(ExitCode::usage, "option replace_head needs option head, the number of classes");
+  }
   flat = flatten_untied(proto, static_cast<std::int64_t>(bytes.size()), external, weights);
+  if (!changed.empty()) flat.warnings.push_back(changed);
   forms = take_values(*proto.mutable_graph(), flat);
   for (const auto& entry : proto.metadata_props()) metadata.emplace(entry.key(), entry.value());
 }
@@ -102,6 +112,10 @@ std::string ModelFile::producer() const {
 
 std::vector<std::string> ModelFile::outputs() const {
   return impl_->flat.output_names;
+}
+
+const std::vector<std::string>& ModelFile::head() const {
+  return impl_->head;
 }
 
 const std::vector<TemplateTensor>& ModelFile::tensors() const {

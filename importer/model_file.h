@@ -40,6 +40,8 @@ struct WeightOptions {
   std::vector<std::string> untie;                           // each operand that reads such an initializer gets one of its own; empty: those
                                                             // that an exporter merged, {"none"}: none
   std::vector<std::pair<std::string, std::string>> tie;     // A, B: the second follows the first, transposed where shapes say so
+  std::optional<std::int64_t> head;                         // so many classes: the layer that makes the scores gets new weights (replace_head.h)
+  std::string replace_head;                                 // the node that is meant, by name or output, where several are possible
 };
 
 struct ImportOptions {
@@ -86,6 +88,7 @@ class ModelFile {
   const std::map<std::string, std::string>& metadata() const;  // metadata_props; of equal keys the first
   std::vector<ModelInput> inputs() const;  // without initializers
   std::vector<std::string> outputs() const;
+  const std::vector<std::string>& head() const;  // weight and bias that WeightOptions::head made anew; empty: nothing
   const std::vector<TemplateTensor>& tensors() const;  // every float tensor, in the file's order
 
   // What tells two templates apart but for their weights: a hash of all else in the file.

@@ -15,6 +15,7 @@ struct ModelFile::Impl {
   ExternalData external;
   onnx::ModelProto proto;
   std::map<std::string, std::string> metadata;
+  std::vector<std::string> head;
   FlatModel flat;
   std::vector<DataForm> forms;  // of the initializers whose values were taken out of the proto; else none
 };

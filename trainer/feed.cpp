@@ -360,7 +360,7 @@ void Feed::refuse(std::size_t t, const IndexRange& indices, const Allowed& allow
   const std::string range = concat("(", indices.lowest, " to ", indices.count - 1, ")");
   if (target.label && indices.count > 0)
     fail(ExitCode::data, where, " has label ", text_of(value), ", the model's output has ", indices.count, " classes ", range,
-         value == -100 ? "; option ignore_index -100 leaves such places out, as PyTorch does" : "");
+         value == -100 ? "; option ignore_index -100 leaves such places out, as PyTorch does" : ": option head gives it another number");
   const std::string takes = target.label ? "the loss takes " : concat("the model's input '", target.name, "' takes ");
   if (indices.count > 0) fail(ExitCode::data, where, " has ", text_of(value), " in '", field, "', ", takes, "one of ", indices.count, ' ', range);
   fail(ExitCode::data, where, " has ", text_of(value), " in '", field, "', ", takes, target.sample.dtype, 
