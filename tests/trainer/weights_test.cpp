@@ -104,7 +104,7 @@ INSTANTIATE_TEST_SUITE_P(Rows, TrainedValues,
                                          Row{"w_MatMul_where", 65}, Row{"w_Max_x_p", 8}, Row{"w_Mul_p", 8}, Row{"w_Neg_p", 8}, Row{"w_Pow_x_p", 8},
                                          Row{"w_Sigmoid_p", 8}, Row{"w_Softmax_p", 8}, Row{"w_Softplus_p", 8}, Row{"w_Sub_p_x", 8}, Row{"w_Sub_x_p", 8},
                                          Row{"w_Tanh_p", 8}, Row{"w_Where_p", 8}, Row{"mask_1e4", 88}, Row{"mask_inf", 88}, Row{"table", 232},
-                                         Row{"groupnorm_ts", 8}, Row{"shared_norm", 104}),
+                                         Row{"groupnorm_ts", 8}, Row{"shared_norm", 120}),
                          [](const auto& row) { return std::string(row.param.file); });
 
 std::string template_path(const std::string& name) {
