@@ -61,6 +61,7 @@ std::string matrix_of(const ClassTable& t) {
 
 std::vector<OptionRow> loss_rows_of_evaluation() {
   return {
+      {"", "loss and metrics", "", ""},
       {"loss", "NAME", "softmax-cross-entropy", loss_help()},
       {"loss-on", "VALUE", "", "the model's value that the loss is computed on (default its first output)"},
       {"class-axis", "N", "", "axis of that value that holds the classes (default: as labels and softmax say, else 1)"},
@@ -74,7 +75,7 @@ std::vector<OptionRow> loss_rows_of_training() {
                {
                    {"label-smoothing", "X", "0", "share of a label that is spread evenly, with softmax- and binary-cross-entropy"},
                    {"class-weights", "LIST", "", "balanced, a weight for each class (1,2,0.5), or a file of them: the loss is divided by the weights' sum, as in PyTorch"},
-                   {"sample-weights", "", "on", "samples count by their weights in the loss where the data has some; it is divided by their sum"},
+                   {"sample-weights", "", "on", "count samples by their weights in the loss where the data has some; it is divided by their sum"},
                }});
 }
 

@@ -117,7 +117,7 @@ std::vector<OptionRow> optimizer_rows() {
   };
   for (const Number& n : numbers) rows.push_back({n.option, "X", "", kept(help_of(n.name, n.help))});
   for (const Flag& f : flags) rows.push_back({f.option, "", "off", kept(help_of(f.name, f.help))});
-  rows.push_back({"decay-on-vectors", "", "on", "weight decay also on biases, scales and shifts of normalizations: whatever has one axis"});
+  rows.push_back({"decay-on-vectors", "", "on", "let biases, scales and shifts of normalizations decay, too: whatever has one axis"});
   rows.push_back({"group", "GROUPS", "", "parameters with numbers of their own, groups separated by ';', such as 'bias,*norm*: weight-decay=0; head*: lr=10x,from=2'"});
   rows.push_back({"clip-norm", "X", "0", "largest norm of all gradients together (0: any)"});
   rows.push_back({"clip-value", "X", "0", "cut gradients to at most X in size (0: not)"});

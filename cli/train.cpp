@@ -338,7 +338,6 @@ Command train_command() {
            metric_rows(),
            optimizer_rows(),
            rate_rows(),
-           tune_rows(),
            {
                {"", "training", "", ""},
                {"epochs", "N", "1", "times through the data (with --steps alone: as many as those take)"},
@@ -361,6 +360,7 @@ Command train_command() {
            },
            record_rows(),
            weight_rows(),
+           tune_rows(),
            device_rows(),
            rank_rows()}),
       .run = run,

@@ -4,6 +4,7 @@ namespace tandem {
 
 std::vector<OptionRow> tune_rows() {
   return {
+      {"", "fine-tuning", "", ""},
       {"head", "N", "0", "so many classes: the layer that makes the scores gets new weights, the others stay (0: the model's own)"},
       {"replace-head", "NODE", "", "the node that --head means, by name or output, where several are possible"},
       {"train-only", "head", "", "train the new head alone: everything else is frozen, but for what --unfreeze names"},

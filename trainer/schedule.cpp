@@ -130,11 +130,11 @@ Schedule parse_schedule(std::string_view text) {
 std::string help_of_schedules() {
   std::string s;
   for (const Row& row : rows()) {
-    s += concat(s.empty() ? "" : ", ", row.name);
-    if (row.name == "multistep") s += ",at=E+E";
-    for (const Key& key : row.keys) s += concat("[,", key.name, '=', key.absent, ']');
+    std::string keys = row.name == "multistep" ? "at=E+E" : "";
+    for (const Key& key : row.keys) keys += concat(keys.empty() ? "" : ", ", key.name, '=', key.absent);
+    s += concat(s.empty() ? "" : "; ", row.name, keys.empty() ? "" : concat(" (", keys, ')'));
   }
-  return s + "; each with [,warmup=EPOCHS]";
+  return s + ". Options follow a name: step,every=5,warmup=1, where warmup is epochs with any";
 }
 
 double learning_rate(const Schedule& s, double base, std::int64_t step, std::int64_t steps, double steps_per_epoch) {

@@ -47,7 +47,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"train a.onnx --momentun 1", 2, "", "unknown option '--momentun', did you mean --momentum?"},
                     Row{"train a.onnx --learning-rate 1", 2, "", "unknown option '--learning-rate', did you mean --lr?"},
                     Row{"evaluate a.onnx --batch 4", 2, "", "unknown option '--batch', did you mean --batch-size?"},
-                    Row{"train MODELS/mlp.onnx --data random --loss crossentropy --output TMP/o.onnx", 2, "", "did you mean 'softmax-cross-entropy'?"},
+                    Row{"train MODELS/mlp.onnx --data random --loss softmax-cross-entrop --output TMP/o.onnx", 2, "", "did you mean 'softmax-cross-entropy'?"},
                     Row{"train MODELS/mlp.onnx --data random --init xavier --no-autotune --output TMP/o.onnx", 2, "", "did you mean 'glorot-uniform'?"},
                     Row{"plan MODELS/mlp.onnx --optimizer adan", 2, "", "optimizer 'adan' is unknown, did you mean 'adam'?"},
                     Row{"plan MODELS/mlp.onnx --precision bfloat16", 2, "", "did you mean 'bf16'?"},

@@ -117,10 +117,10 @@ TEST(PlanText, StepsOfEqualDevicesAreShownOnce) {
   EXPECT_NE(text.find("Steps of fake:2\n"), std::string::npos);
   EXPECT_NE(
       text.find(
-          "  3       0  Scale_node     Scale       fake.Scale      [2,3]:ab [3]:a  [2,3]:ab  scratch        192   64 B  12.3 k  2.00 µs *"),
+          "  3       0  Scale_node     Scale       fake.Scale      [2,3]:ab [3]:a   [2,3]:ab  scratch        192   64 B  12.3 k  2.00 µs *"),
       std::string::npos)
       << text;
-  EXPECT_NE(text.find("  5       1                 all_reduce  gradients 0                     [3]:a     gradients        0   64 B         "
+  EXPECT_NE(text.find("  5       1                 all_reduce  gradients 0                      [3]:a     gradients        0   64 B         "
                       "                    4"),
             std::string::npos)
       << text;

@@ -38,7 +38,7 @@ INSTANTIATE_TEST_SUITE_P(
                             [](FakeBackend&, Plan& p) {
                               p.inputs[0] = {"tandem.scalars", {DType::float32, {3, 3}}, true};
                             },
-                            "expected float32[8] without a batch"}),
+                            "expected float32[16] without a batch"}),
     [](const auto& info) { return info.param.name; });
 
 struct Addition {
