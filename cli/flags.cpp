@@ -31,6 +31,7 @@ constexpr FlagName names[] = {
     {"precision", "--precision"},
     {"replace_head", "--replace-head"},
     {"resume", "--resume"},
+    {"sample_weights", "--sample-weights"},
     {"shift_labels", "--shift-labels"},
     {"swa", "--swa"},
     {"synchronize_batch_norm", "--sync-batch-norm"},

@@ -213,6 +213,7 @@ TEST_P(Updates, AgreeWithTheCpu) {
 // A copy in 16 bits is the new weight, rounded; a gradient of 16 bits is what it is in float32. All else is as without them.
 TEST_P(Updates, ReadAndWrite16Bits) {
   const UpdateCase& c = GetParam();
+  if (c.op == std::string_view("AssignUpdate")) GTEST_SKIP() << "what it writes is cast by nodes of its own in plans of 16 bits (narrow_updates.cpp)";
   std::mt19937 random(6);
   for (const DType narrow : {DType::bfloat16, DType::float16})
     for (const float skip : {0.0F, 1.0F}) {
@@ -220,7 +221,7 @@ TEST_P(Updates, ReadAndWrite16Bits) {
       const std::vector<Shape> shapes{{40, 3}, {5000}};
       std::vector<Held> given{hold(Tensor::of<float>({16}, {0.0625F, 3, 0.5F, 0.25F, 1, skip, 1.5F, 0.75F, 0.5F, 0, 1, 1, 0, 0, 0, 0}), DType::float32)};
       for (const Shape& s : shapes)
-        for (int k = 0; k < 2 + c.states; ++k) given.push_back(hold(random_tensor(random, s, k < 2 ? -2 : 0.5, 2), k == 1 ? narrow : DType::float32));
+        for (int k = 0; k < 2 + c.states; ++k) given.push_back(hold(random_tensor(random, s, k < 2 ? -2 : k == 2 ? 1 : 0.5, k < 3 ? 2 : 0.9), k == 1 ? narrow : DType::float32));  // a mean square is above a mean's square
       const std::size_t in = static_cast<std::size_t>(c.states) + 2, out = in - 1;
       for (const bool copies : {false, true}) {
         // The first tensor's gradient has 16 bits where there are copies, the second one's never.
