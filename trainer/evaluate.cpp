@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "trainer/decodable.h"
 #include "trainer/loss_measures.h"
 #include "trainer/model_state.h"
 
@@ -102,6 +103,11 @@ BatchLabels labels_in(const Losses& losses, std::span<const FeedTarget> targets,
 
 Evaluation Model::evaluate(const Dataset& data, const EvaluateOptions& o) {
   State& s = *state_;
+  if (o.preprocess.bad_samples > 0) {  // in place of a broken one another would count twice
+    EvaluateOptions strict = o;
+    strict.preprocess.bad_samples = 0;
+    return evaluate(Subset(data, decodable_samples(data, o.preprocess), data.name()), strict);
+  }
   const std::int64_t batch = batch_size(o, s.running().plan(0), data);
   if (s.losses.empty()) s.losses_for(s.options);  // says why there is no loss
   // The weights are those of this data, whatever that was trained on had.
@@ -128,6 +134,7 @@ Evaluation Model::evaluate(const Dataset& data, const EvaluateOptions& o) {
 
 std::vector<NamedTensor> Model::predict(const Dataset& data, const EvaluateOptions& o) {
   State& s = *state_;
+  if (o.preprocess.bad_samples > 0) fail(ExitCode::usage, "samples are not left out of a prediction, which has a row for each: skip bad ones in training and evaluation alone");
   const std::int64_t batch = batch_size(o, s.running().plan(0), data);
   const std::vector<FeedTarget> targets(s.inputs().begin(), s.inputs().end());
   Feed feed(data, targets, o.preprocess, s.options.seed);

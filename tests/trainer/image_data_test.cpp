@@ -85,6 +85,18 @@ TEST(ImageFolder, SaysWhatIsMissing) {
   EXPECT_NE(splits.train->notes()[0].find("no images of the class none"), std::string::npos);
 }
 
+TEST(ImageFolder, FollowsLinksOnceAndSaysWhatIsNoPart) {
+  const TemporaryFolder folder;
+  make_classes(folder, "train/");
+  std::filesystem::create_directory_symlink("..", folder / "train/a/up");
+  std::filesystem::create_symlink("self.ppm", folder / "train/a/self.ppm");
+  std::filesystem::create_directory(folder / "extra");
+  const Splits splits = open_data("images:" + folder.text());
+  EXPECT_EQ(splits.train->size(), 6 + 4 + 4 + 1);  // those of b by way of a/up, too, and a link that leads nowhere
+  ASSERT_FALSE(splits.train->notes().empty());
+  EXPECT_NE(splits.train->notes()[0].find("extra/ is none of its parts"), std::string::npos) << splits.train->notes()[0];
+}
+
 std::vector<float> fed(const Dataset& data, const Preprocess& p, std::int64_t sample, bool augment = false, std::int64_t epoch = 0, FeedTarget to_feed = target) {
   Feed feed(data, {to_feed}, p, 1);
   std::vector<float> out(static_cast<std::size_t>(to_feed.sample.shape.elements()));
@@ -249,6 +261,24 @@ TEST(ImageLoader, LeavesBadSamplesOutWhereItMay) {
   EXPECT_EQ(one, batches(*data, 4, p));
   p.bad_samples = 1;
   expect_error(ExitCode::data, "(and 1 others before, which is all that may be left out)", [&] { batches(*data, 1, p); });
+}
+
+// A measure counts what there is once; a prediction has a row for each sample.
+TEST(ImageModel, MeasuresNothingInPlaceOfABrokenFile) {
+  const TemporaryFolder folder;
+  make_classes(folder);
+  Model model = Model::load(std::filesystem::path(TANDEM_SOURCE_DIR) / "models/lenet.onnx");
+  const Backend* const backends[] = {&cpu_backend()};
+  model.compile({.plan = {.batch = 5, .devices = parse_devices("cpu")}, .init = "he-normal"}, backends);
+  const auto whole = open_data("images:" + folder.text()).train;
+  const Evaluation without = model.evaluate(Subset(*whole, {0, 1, 3, 4, 5, 6, 7, 8, 9}, "without"));
+  write(folder, "a/2.ppm", "P6 broken");
+  const auto data = open_data("images:" + folder.text()).train;
+  const Preprocess skip{.bad_samples = 1};
+  const Evaluation e = model.evaluate(*data, {.preprocess = skip});
+  EXPECT_EQ(e.samples, 9);
+  EXPECT_EQ(e.loss, without.loss);
+  expect_error(ExitCode::usage, "a row for each", [&] { model.predict(*data, {.preprocess = skip}); });
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 
 #include "trainer/data/dataset.h"
 #include "trainer/spec.h"
@@ -31,13 +32,24 @@ std::vector<std::string> folders_in(const fs::path& folder) {
   return names;
 }
 
+// Links are followed; a folder that was met before, as by a link to one above it, is not entered again.
+void add_images(const fs::path& root, const fs::path& folder, std::set<fs::path>& met, std::vector<std::string>& paths) {
+  std::error_code error;
+  if (!met.insert(fs::canonical(folder, error)).second || error) return;
+  for (auto it = fs::directory_iterator(folder, error); !error && it != fs::directory_iterator(); it.increment(error)) {
+    std::error_code of_entry;  // a link to nothing, or to itself
+    if (it->is_directory(of_entry))
+      add_images(root, it->path(), met, paths);
+    else if (is_image(it->path()) && (it->is_regular_file(of_entry) || it->is_symlink()))
+      paths.push_back(it->path().lexically_relative(root).string());
+  }
+  if (error) fail(ExitCode::io, folder.string(), ": cannot be read: ", error.message());
+}
+
 std::vector<std::string> images_below(const fs::path& folder) {
   std::vector<std::string> paths;
-  std::error_code error;
-  for (auto it = fs::recursive_directory_iterator(folder, fs::directory_options::follow_directory_symlink, error);
-       !error && it != fs::recursive_directory_iterator(); it.increment(error))
-    if (is_image(it->path()) && it->is_regular_file()) paths.push_back(it->path().lexically_relative(folder).string());
-  if (error) fail(ExitCode::io, folder.string(), ": cannot be read: ", error.message());
+  std::set<fs::path> met;
+  add_images(folder, folder, met, paths);
   std::sort(paths.begin(), paths.end());
   return paths;
 }
@@ -45,8 +57,8 @@ std::vector<std::string> images_below(const fs::path& folder) {
 class ImageFolder final : public Dataset {
  public:
   // `classes`: by index; folders of other names are refused.
-  ImageFolder(std::string name, fs::path folder, std::vector<std::string> classes)
-      : name_(std::move(name)), folder_(std::move(folder)), classes_(std::move(classes)) {
+  ImageFolder(std::string name, fs::path folder, std::vector<std::string> classes, std::vector<std::string> notes)
+      : name_(std::move(name)), folder_(std::move(folder)), classes_(std::move(classes)), notes_(std::move(notes)) {
     std::string empty;
     for (const std::string& label : folders_in(folder_)) {
       const auto at = std::find(classes_.begin(), classes_.end(), label);
@@ -59,7 +71,7 @@ class ImageFolder final : public Dataset {
         labels_.push_back(at - classes_.begin());
       }
     }
-    if (files_.empty()) fail(ExitCode::data, folder_.string(), ": no images in it: expected a folder a class, with files that end in .jpg, .png, .webp, .ppm or .pgm");
+    if (files_.empty()) fail(ExitCode::data, folder_.string(), ": no images in it: expected a folder a class, with files that end in .jpg, .png, .webp, .ppm or .pgm (folders called train, val, valid, validation and test are parts of the data, not classes)");
     if (!empty.empty()) notes_.push_back(concat(folder_.string(), ": no images of the class", empty.find(',') == std::string::npos ? " " : "es ", empty));
     fields_[0] = {.name = "images", .sample = {DType::uint8, {}}, .axes = Axes::channels_last, .pixels = true, .encoded = true};
     fields_[1] = {.name = "labels", .role = Role::label, .sample = {DType::int64, {}}};
@@ -96,10 +108,10 @@ class ImageFolder final : public Dataset {
   std::string name_;
   fs::path folder_;
   std::vector<std::string> classes_;
+  std::vector<std::string> notes_;
   Field fields_[2];
   std::vector<std::string> files_;  // below folder_
   std::vector<std::int64_t> labels_;
-  std::vector<std::string> notes_;
 };
 
 }  // namespace
@@ -114,7 +126,14 @@ Splits open_images(const Spec& spec, const DataRequest& request) {
     if (fs::is_directory(root / folder))
       if (const auto [it, added] = parts.try_emplace(part, root / folder); !added)
         fail(ExitCode::data, root.string(), ": has both ", it->second.filename().string(), "/ and ", folder, '/');
-  if (parts.empty()) parts["train"] = root;
+  std::vector<std::string> notes;
+  if (parts.empty()) {
+    parts["train"] = root;
+  } else {
+    for (const std::string& folder : folders_in(root))
+      if (std::none_of(parts.begin(), parts.end(), [&](const auto& part) { return part.second.filename() == folder; }))
+        notes.push_back(concat(root.string(), ": ", folder, "/ is none of its parts and left out"));
+  }
   // Classes have their numbers by their names' order: of the model that was trained, else of the training part.
   const fs::path& first = parts.contains("train") ? parts["train"] : parts.begin()->second;
   std::vector<std::string> classes = folders_in(first);
@@ -124,7 +143,7 @@ Splits open_images(const Spec& spec, const DataRequest& request) {
   Splits splits;
   for (const auto& [part, to] : {std::pair{"train", &splits.train}, {"validation", &splits.validation}, {"test", &splits.test}})
     if (there(part) && wants_part(request, part, there))
-      *to = std::make_unique<ImageFolder>(concat("images:", spec.argument, ", ", part), parts.find(part)->second, classes);
+      *to = std::make_unique<ImageFolder>(concat("images:", spec.argument, ", ", part), parts.find(part)->second, classes, notes);
   return splits;
 }
 

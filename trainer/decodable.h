@@ -1,0 +1,15 @@
+// Which samples have image files that can be decoded.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "trainer/data/dataset.h"
+#include "trainer/preprocess.h"
+
+namespace tandem {
+
+// All samples but those of a broken file, which preprocess.on_bad_sample hears of. Every file is decoded: for what measures and may
+// not count a sample twice. Fails as decoding does where more than preprocess.bad_samples are broken, or all.
+std::vector<std::int64_t> decodable_samples(const Dataset& data, const Preprocess& preprocess);
+
+}  // namespace tandem
