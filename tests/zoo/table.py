@@ -11,8 +11,8 @@ weights. **loss**, **gradient** (its norm) and **steps** (the worst of three los
 weights and batches, at most 1e-4 (or four times what PyTorch's float32 differs from its float64, or from itself where the weights'
 last bits are others, but 1e-3 at most); **export** is how far the trained model's
 output is from ONNX Runtime's, relative to the largest value, at most 1e-5. Where there is no number there was nothing to compare with.
-samples/s is the fastest of three steps on one thread of a busy machine: read it as an order of magnitude. All rows come from programs of one
-hour, some from before its last three fixes.
+samples/s is the fastest of three steps on one thread of a busy machine: read it as an order of magnitude. All rows come from one program, but
+for those that a fix after it was for.
 
 """
 
