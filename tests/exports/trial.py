@@ -169,11 +169,11 @@ class Trial:
         if frozen:
             self.options += ["--freeze", ",".join(frozen)]
         for p in sorted({p for _, p in pairs}):
-            first, *copies = [name for name, q in pairs if q == p]
+            first, *copies = [name for name, q in pairs if q == p and "@" not in name] or [""]  # what tandem told apart is alike until it trains
             for copy in copies:
                 self.notes.add("untied")
                 self.options += ["--tie", f"{first}={copy}"]
-        self.merged = sorted({name for name, _ in pairs if sum(name == n for n, _ in pairs) > 1})
+        self.merged = sorted({name.partition("@")[0] for name, _ in pairs if sum(name == n for n, _ in pairs) > 1})
         if self.merged:
             self.notes.add("merged")
             self.options += ["--untie", ",".join(self.merged)]
