@@ -55,7 +55,7 @@ std::vector<Choice> choices(const Invocation& call, const Model& model, const Jo
 
 void show_choices(const Invocation& call, const Model& model, const Job& job) {
   const std::string table = call.json() ? "" : text_of(choices(call, model, job), output_columns(call.streams, call.environment));
-  if (!table.empty() && !call.quiet()) call.streams.err << printable(table, Lines::kept) << std::flush;
+  if (!table.empty()) call.say(table);
 }
 
 int show_plan(const Invocation& call, const Model& model, Job& job, const BackendSet& backends) {
