@@ -281,7 +281,9 @@ int train(const Invocation& asked, World* world) {
   Interrupt interrupt;
   interrupt.announce(answer_to_signal(call, "stopped before training: nothing was written"), Interrupt::End::at_once);
   const RunLock lock = is_first(world) ? check_outputs(a, dry) : RunLock();
-  Model model = load_model(a.positional("model"), world, weight_options(a));
+  WeightOptions weights = weight_options(a);
+  if (weights.lora) weights.lora->seed = static_cast<std::uint64_t>(a.integer("seed"));
+  Model model = load_model(a.positional("model"), world, weights);
   if (is_first(world) && !a.text("output").empty()) check_export(a, model);
   const BackendSet backends = BackendSet::load(parse_devices(a.text("devices")));
   Job job = prepare(call, model, backends, world);

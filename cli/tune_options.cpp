@@ -1,5 +1,7 @@
 #include "cli/tune_options.h"
 
+#include "trainer/spec.h"
+
 namespace tandem {
 
 std::vector<OptionRow> tune_rows() {
@@ -8,15 +10,35 @@ std::vector<OptionRow> tune_rows() {
       {"head", "N", "0", "so many classes: the layer that makes the scores gets new weights, the others stay (0: the model's own)"},
       {"replace-head", "NODE", "", "the node that --head means, by name or output, where several are possible"},
       {"train-only", "head", "", "train the new head alone: everything else is frozen, but for what --unfreeze names"},
+      {"lora", "r=N,...", "", "train low-rank adapters alone, written merged: r=8,alpha=16,targets=PATTERN; alpha 8 if absent, targets all matrices of MatMul and Gemm (targets= may stand several times)"},
   };
 }
 
 void read_head(const Arguments& a, WeightOptions& weights) {
   if (const std::int64_t classes = a.integer("head"); classes != 0) weights.head = classes;
   weights.replace_head = a.text("replace-head");
+  const auto entries = a.list("lora");
+  if (entries.empty()) return;
+  LoraOptions lora;
+  for (const std::string& entry : entries) {
+    const std::size_t equals = entry.find('=');
+    const std::string key = entry.substr(0, equals), value = equals == std::string::npos ? "" : entry.substr(equals + 1);
+    if (value.empty() || (key != "r" && key != "alpha" && key != "targets")) fail(ExitCode::usage, "--lora ", entry, ": expected r=N, alpha=X or targets=PATTERN");
+    if (key == "r") lora.rank = parse_integer(value, "--lora r");
+    if (key == "alpha") lora.alpha = parse_number(value, "--lora alpha");
+    if (key == "targets") lora.targets.push_back(value);
+  }
+  weights.lora = std::move(lora);
 }
 
 void read_train_only(const Arguments& a, const Model& model, std::vector<std::string>& freeze, std::vector<std::string>& unfreeze) {
+  if (!model.file().adapters().empty()) {
+    if (!a.text("train-only").empty()) fail(ExitCode::usage, "--train-only and --lora each say what is trained: one of them");
+    freeze = {"*"};
+    for (const LoraAdapter& adapter : model.file().adapters()) unfreeze.insert(unfreeze.end(), {adapter.a, adapter.b});
+    for (const std::string& name : model.file().head()) unfreeze.push_back(name);
+    return;
+  }
   const std::string& what = a.text("train-only");
   if (what.empty()) return;
   if (what != "head") fail(ExitCode::usage, "--train-only ", what, ": expected head");

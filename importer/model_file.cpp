@@ -6,6 +6,7 @@
 #include "graph/memory.h"
 #include "importer/build_graph.h"
 #include "importer/drop_unread.h"
+#include "importer/lora.h"
 #include "importer/model_file_impl.h"
 #include "importer/reader.h"
 #include "importer/recognise_batch_normalization.h"
@@ -80,8 +81,11 @@ ModelFile::Impl::Impl(std::string bytes, ExternalData data, std::filesystem::pat
   } else if (!weights.replace_head.empty()) {
     fail(ExitCode::usage, "option replace_head needs option head, the number of classes");
   }
+  std::string adapted;
+  if (weights.lora) adapters = add_adapters(proto, *weights.lora, head, adapted);
   flat = flatten_untied(proto, static_cast<std::int64_t>(bytes.size()), external, weights);
   if (!changed.empty()) flat.warnings.push_back(changed);
+  if (!adapted.empty()) flat.warnings.push_back(adapted);
   forms = take_values(*proto.mutable_graph(), flat);
   for (const auto& entry : proto.metadata_props()) metadata.emplace(entry.key(), entry.value());
 }
@@ -116,6 +120,10 @@ std::vector<std::string> ModelFile::outputs() const {
 
 const std::vector<std::string>& ModelFile::head() const {
   return impl_->head;
+}
+
+const std::vector<LoraAdapter>& ModelFile::adapters() const {
+  return impl_->adapters;
 }
 
 const std::vector<TemplateTensor>& ModelFile::tensors() const {

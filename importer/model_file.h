@@ -33,6 +33,19 @@ struct ModelInput {
   bool shape_known = true;
 };
 
+// Low-rank adapters (lora.h).
+struct LoraOptions {
+  std::int64_t rank = 8;
+  double alpha = 8;
+  std::vector<std::string> targets;  // by name with * and ?; empty: all that can have one
+  std::uint64_t seed = 1;
+};
+struct LoraAdapter {
+  std::string weight, a, b, result;
+  double scale = 1;
+  bool turned = false;  // the weight is [out, in], as with Gemm's transB
+};
+
 // What a user says of a template's float tensors, by name with * and ?; the rules of docs/weights.md judge the others.
 struct WeightOptions {
   std::vector<std::string> trainable;
@@ -42,6 +55,7 @@ struct WeightOptions {
   std::vector<std::pair<std::string, std::string>> tie;     // A, B: the second follows the first, transposed where shapes say so
   std::optional<std::int64_t> head;                         // so many classes: the layer that makes the scores gets new weights (replace_head.h)
   std::string replace_head;                                 // the node that is meant, by name or output, where several are possible
+  std::optional<LoraOptions> lora;
 };
 
 struct ImportOptions {
@@ -89,6 +103,7 @@ class ModelFile {
   std::vector<ModelInput> inputs() const;  // without initializers
   std::vector<std::string> outputs() const;
   const std::vector<std::string>& head() const;  // weight and bias that WeightOptions::head made anew; empty: nothing
+  const std::vector<LoraAdapter>& adapters() const;  // WeightOptions::lora's; write merges them into their weights
   const std::vector<TemplateTensor>& tensors() const;  // every float tensor, in the file's order
 
   // What tells two templates apart but for their weights: a hash of all else in the file.

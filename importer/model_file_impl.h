@@ -16,6 +16,7 @@ struct ModelFile::Impl {
   onnx::ModelProto proto;
   std::map<std::string, std::string> metadata;
   std::vector<std::string> head;
+  std::vector<LoraAdapter> adapters;
   FlatModel flat;
   std::vector<DataForm> forms;  // of the initializers whose values were taken out of the proto; else none
 };

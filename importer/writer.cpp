@@ -11,6 +11,7 @@
 #include "importer/drop_orphans.h"
 #include "importer/export_external.h"
 #include "importer/inference_mode.h"
+#include "importer/lora.h"
 #include "importer/model_file_impl.h"
 #include "importer/rebatch.h"
 #include "importer/tie_weights.h"
@@ -115,6 +116,7 @@ class Exporter {
     initializers();
     attributes();
     constant_nodes();
+    remove_adapters(model_, impl_.adapters);
     external_.store_rest(model_);
     if (!fits()) move_out();
     external_.flush();
@@ -277,6 +279,11 @@ Graph parameters_of(const ModelFile::Impl& impl) {
 
 void ModelFile::write(const std::filesystem::path& path, std::vector<Weight> weights, const SaveOptions& options) const {
   const Given given = check_weights(weights, parameters_of(*impl_));
+  for (const LoraAdapter& adapter : impl_->adapters) {
+    const auto a = given.find(adapter.a), b = given.find(adapter.b), w = given.find(adapter.weight);
+    if (a == given.end() || b == given.end() || w == given.end()) fail("weight '", adapter.weight, "' and its adapter are not all given");
+    merge(adapter, *a->second, *b->second, *w->second);
+  }
   to_types_of_file(weights, impl_->flat);
   Exporter exporter(*impl_, given, path, options);
   if (options.metadata) exporter.set_metadata(*options.metadata);

@@ -198,7 +198,7 @@ Initial initialize(const Graph& graph, std::string_view how, std::uint64_t seed)
     const ValueId id{static_cast<int>(i)};
     if (value.data && (how == "keep" || !drawable(value))) {
       initial.values.push_back({value.name, *value.data});
-      if (drawable(value) && value.trainable && start_of(graph, users, id).random && all_alike(*value.data))
+      if (!value.name.ends_with(".lora_B") && drawable(value) && value.trainable && start_of(graph, users, id).random && all_alike(*value.data))
         initial.constant.push_back(value.name);
       continue;
     }
