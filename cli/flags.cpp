@@ -25,6 +25,7 @@ constexpr FlagName names[] = {
     {"init", "--init"},
     {"keep_external_layout", "--keep-external-layout"},
     {"label_smoothing", "--label-smoothing"},
+    {"lora", "--lora"},
     {"loss", "--loss"},
     {"loss_on", "--loss-on"},
     {"overwrite", "--overwrite"},
