@@ -28,6 +28,7 @@ void read_head(const Arguments& a, WeightOptions& weights) {
     if (key == "alpha") lora.alpha = parse_number(value, "--lora alpha");
     if (key == "targets") lora.targets.push_back(value);
   }
+  lora.except = a.list("freeze");
   weights.lora = std::move(lora);
 }
 

@@ -14,6 +14,7 @@ namespace {
 
 struct Uses {
   bool straight = false, turned = false, other = false;  // as a product's second operand, as its transpose, otherwise
+  std::vector<std::string> readers;                      // names of the products, and of the modules that they are of
 };
 
 void use_names(const onnx::GraphProto& graph, bool top, std::map<std::string, Uses>& uses) {
@@ -29,6 +30,9 @@ void use_names(const onnx::GraphProto& graph, bool top, std::map<std::string, Us
       bool turned = false;
       for (const auto& a : node.attribute()) turned = turned || (gemm && a.name() == "transB" && a.i() != 0);
       (turned ? u.turned : u.straight) = true;
+      u.readers.push_back(node.name());
+      for (const auto& entry : node.metadata_props())
+        if (entry.key() == "pkg.torch.onnx.name_scopes") u.readers.push_back(entry.value());
     }
     for (const auto& attribute : node.attribute()) {
       if (attribute.has_g()) use_names(attribute.g(), false, uses);
@@ -68,6 +72,7 @@ void set_integer(onnx::NodeProto& node, const char* name) {
 std::vector<LoraAdapter> add_adapters(onnx::ModelProto& model, const LoraOptions& options, const std::vector<std::string>& except, std::string& line) {
   onnx::GraphProto& graph = *model.mutable_graph();
   if (options.rank < 1) fail(ExitCode::usage, "option lora: r is ", options.rank, ", expected at least 1");
+  if (!(options.alpha > 0 && std::isfinite(options.alpha))) fail(ExitCode::usage, "option lora: alpha is ", options.alpha, ", expected a positive number");
   std::map<std::string, Uses> uses;
   use_names(graph, true, uses);
   std::vector<LoraAdapter> adapters;
@@ -85,14 +90,16 @@ std::vector<LoraAdapter> add_adapters(onnx::ModelProto& model, const LoraOptions
     const Uses u = uses[name];
     if (w.data_type() != onnx::TensorProto::FLOAT || w.dims_size() != 2 || elements < 1 || u.straight == u.turned || u.other) continue;
     if (std::find(except.begin(), except.end(), name) != except.end()) continue;
+    if (matches_any(name, options.except)) continue;
     bool wanted = options.targets.empty();
     for (const std::string& pattern : options.targets)
-      if (matches_any(name, {pattern})) {
+      if (matches_any(name, {pattern}) || std::any_of(u.readers.begin(), u.readers.end(), [&](const std::string& reader) { return matches_any(reader, {pattern}); })) {
         met.insert(pattern);
         wanted = true;
       }
     if (!wanted) continue;
     const std::int64_t in = w.dims(u.turned ? 1 : 0), out = w.dims(u.turned ? 0 : 1), r = options.rank;
+    if (r > std::min(in, out)) fail(ExitCode::usage, "option lora: r is ", r, ", and '", name, "' has ", in, " inputs and ", out, " outputs: expected at most the smaller of these");
     LoraAdapter adapter{.weight = name, .a = name + ".lora_A", .b = name + ".lora_B", .result = name + ".lora_W", .scale = scale, .turned = u.turned};
     for (const std::string& fresh : {adapter.a, adapter.b, adapter.result})
       if (uses.contains(fresh)) fail(ExitCode::usage, "option lora: the model has a '", fresh, "' already");
@@ -119,7 +126,7 @@ std::vector<LoraAdapter> add_adapters(onnx::ModelProto& model, const LoraOptions
   }
   for (const std::string& pattern : options.targets)
     if (!met.contains(pattern))
-      fail(ExitCode::usage, "option lora: targets '", pattern, "': the model has no float32 matrix of that name that MatMul or Gemm alone read");
+      fail(ExitCode::usage, "option lora: targets '", pattern, "': no float32 matrix that MatMul or Gemm alone read goes by that name, nor does a node that reads one");
   if (adapters.empty()) fail(ExitCode::usage, "option lora: the model has no float32 matrix that MatMul or Gemm alone read");
   for (int i = 0; i < nodes; ++i)
     if (auto& n = *graph.mutable_node(i); n.input_size() > 1)

@@ -9,7 +9,7 @@
 
 namespace tandem {
 
-// Every initializer that LoraOptions::targets names, that is a float32 matrix and that nothing but MatMul and Gemm reads, as their
+// Every initializer that LoraOptions::targets names, or of which they name a reader (by the node's name or its PyTorch module), that is a float32 matrix and that nothing but MatMul and Gemm reads, as their
 // second operand and all alike, gets `NAME.lora_A` [r, in], uniform within 1/sqrt(in), and `NAME.lora_B` [out, r], zeros. A Gemm in front of all
 // nodes makes NAME.lora_W = NAME + alpha / r * B·A, laid out as NAME, and the readers read that. `except`: initializers left as they
 // are. Fails (usage) where a pattern names no such matrix. `line` says what was done.

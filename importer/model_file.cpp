@@ -82,6 +82,8 @@ ModelFile::Impl::Impl(std::string bytes, ExternalData data, std::filesystem::pat
     fail(ExitCode::usage, "option replace_head needs option head, the number of classes");
   }
   std::string adapted;
+  if (weights.lora && !(weights.tie.empty() && weights.untie.empty()))
+    fail(ExitCode::usage, "option lora does not go with option tie or option untie: train with those first, and with adapters after that");
   if (weights.lora) adapters = add_adapters(proto, *weights.lora, head, adapted);
   flat = flatten_untied(proto, static_cast<std::int64_t>(bytes.size()), external, weights);
   if (!changed.empty()) flat.warnings.push_back(changed);

@@ -33,11 +33,12 @@ struct ModelInput {
   bool shape_known = true;
 };
 
-// Low-rank adapters (lora.h).
+// Low-rank adapters (lora.h). What is to be trained beside them is for CompileOptions::freeze and unfreeze to say.
 struct LoraOptions {
   std::int64_t rank = 8;
   double alpha = 8;
-  std::vector<std::string> targets;  // by name with * and ?; empty: all that can have one
+  std::vector<std::string> targets;  // by name with * and ?, also of the nodes that read them; empty: all that can have one
+  std::vector<std::string> except;   // these get none
   std::uint64_t seed = 1;
 };
 struct LoraAdapter {

@@ -221,7 +221,7 @@ class Head {
   }
 
   void check_what_follows() {
-    std::vector<std::pair<std::string, std::string>> open{{result_, name_of(graph_.node(makers_[result_]))}};
+    std::vector<std::pair<std::string, std::string>> open{{result_, name_of(graph_.node(makers_[result_]))}}, met;
     values_.insert(result_);
     while (!open.empty()) {
       const auto [value, chain] = open.back();
@@ -239,8 +239,22 @@ class Head {
         }
         for (const auto& out : node.output())
           if (!out.empty() && values_.insert(out).second) open.emplace_back(out, way);
+        for (const auto& in : node.input()) met.emplace_back(in, way);
       }
     }
+    // Two heads whose scores are joined: the other one would keep its classes.
+    std::set<std::string> seen;
+    for (const auto& [in, way] : met)
+      if (!values_.contains(in) && from_input(in, seen))
+        fail(ExitCode::usage, "option head: '", in, "' is computed from the model's input too, beside this head: ", way, ": a model of several heads keeps its classes");
+  }
+
+  bool from_input(const std::string& value, std::set<std::string>& seen) {
+    if (!seen.insert(value).second) return false;
+    const auto maker = makers_.find(value);
+    if (maker == makers_.end()) return !value.empty() && !held_.contains(value);
+    const auto& inputs = graph_.node(maker->second).input();
+    return graph_.node(maker->second).op_type() != "Shape" && std::any_of(inputs.begin(), inputs.end(), [&](const std::string& in) { return from_input(in, seen); });
   }
 
   void resize(onnx::TensorProto& tensor, int axis) {

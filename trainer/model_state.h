@@ -65,4 +65,10 @@ struct Model::State {
   StepReport report(std::size_t plan, double rate) const;  // of the training step just run
 };
 
+inline constexpr std::string_view metadata_prefix = "tandem.";  // of what a file says of its training
+bool is_step_state(std::string_view input);  // of a plan: given by StepState, not by data
+std::string list_some(const std::vector<std::string>& names);  // "a, b, ... (7 in all)"
+// Rank 0 plans, for kernels may be timed, with what the ranks say is free on their devices; the others take its plan.
+Plan plan_together(World* world, KeptPlans& kept, const GraphSource& source, CompileOptions options, Backends backends, const Plan* parameters_of);
+
 }  // namespace tandem

@@ -125,8 +125,20 @@ TEST(Lora, KeepsStatesForWhatItTrains) {
   EXPECT_EQ(states, 2 * (24 + 20) + 3 * 20 + 3);
 }
 
+TEST(Lora, TargetsAreWeightsOrTheirReaders) {
+  EXPECT_EQ(base(adapted(4, {"node_a"})).adapters().at(0).weight, "first");
+  WeightOptions kept = adapted(4);
+  kept.lora->except = {"fir*"};
+  ASSERT_EQ(base(kept).adapters().size(), 1U);
+  EXPECT_EQ(base(kept).adapters()[0].weight, "second.weight");
+}
+
 TEST(Lora, RefusesWhatHasNoMatrix) {
-  for (const auto& [options, says] : {std::pair{adapted(0), "r is 0"}, {adapted(4, {"second.bias"}), "targets 'second.bias': the model has no float32 matrix"}}) try {
+  WeightOptions tied = adapted(), still = adapted();
+  tied.tie = {{"first", "second.weight"}};
+  still.lora->alpha = 0;
+  for (const auto& [options, says] : {std::pair{adapted(0), "r is 0"}, {adapted(17), "has 16 inputs and 24 outputs"}, {still, "alpha is 0"}, {tied, "option tie"},
+                                      {adapted(4, {"second.bias"}), "targets 'second.bias': no float32 matrix"}}) try {
       base(options);
       ADD_FAILURE() << "nothing was refused";
     } catch (const Error& e) {

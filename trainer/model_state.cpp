@@ -1,0 +1,253 @@
+// What a Model's functions share: its graph as options ask for it, plans as they are needed, and one step of one of them.
+#include "trainer/model_state.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "planner/passes/optimizer.h"
+#include "planner/plan/plan_file.h"
+#include "trainer/spec.h"
+
+namespace tandem {
+namespace {
+
+// The sum over devices of a scalar output.
+double sum_of(const HostOutput& output, const std::vector<std::byte>& values) {
+  double sum = 0;
+  visit_float(output.type.dtype, [&]<class T>() {
+    const T* v = reinterpret_cast<const T*>(values.data());
+    for (std::size_t i = 0; i < values.size() / sizeof(T); ++i) sum += static_cast<double>(v[i]);
+  });
+  return sum;
+}
+
+// Three outputs "a+b+c" of one shape [N,...] as one value [N,3,...] of that name; none where they are not there.
+std::optional<ValueId> three_as_one(Graph& graph, const std::string& name) {
+  std::vector<ValueId> parts;
+  for (const std::string& part : split(name, '+'))
+    if (const auto value = graph.find(part)) parts.push_back(*value);
+  if (parts.size() != 3) return std::nullopt;
+  const Value first = graph[parts[0]];
+  Shape one = first.type.shape;
+  if (one.rank() == 0) return std::nullopt;
+  one.dims.insert(one.dims.begin() + 1, 1);
+  GraphBuilder b(graph, name, {});
+  for (ValueId& part : parts) {
+    if (b.type(part) != first.type) fail(ExitCode::usage, "loss on ", name, ": '", graph[part].name, "' is ", b.type(part), ", '", first.name, "' is ", first.type, ", expected three alike");
+    part = b.reshape(part, one);
+  }
+  const ValueId all = b.emit("Concat", parts, {{"axis", std::int64_t{1}}});
+  graph[all].name = name;
+  for (const ValueId v : {parts[0], parts[1], parts[2], all}) {
+    graph[v].depends_on_batch = first.depends_on_batch;
+    graph[v].batch = first.batch;
+  }
+  return all;
+}
+
+}  // namespace
+
+bool is_step_state(std::string_view input) {
+  return input.starts_with("tandem.");
+}
+
+// Rank 0 plans, for kernels may be timed, with what the ranks say is free on their devices; the others take its plan.
+Plan plan_together(World* world, KeptPlans& kept, const GraphSource& source, CompileOptions options, Backends backends, const Plan* parameters_of) {
+  if (!world) return kept.compile(source, options, backends, parameters_of);
+  if (!parameters_of) {
+    options.free_memory = free_memory(options.devices, devices_of(world, static_cast<int>(options.devices.size())), backends);
+    world->gather(std::as_writable_bytes(std::span(options.free_memory)));
+  }
+  std::string bytes;
+  if (world->rank() == 0) {
+    const World::Busy busy(world);
+    bytes = serialize(kept.compile(source, options, backends, parameters_of));
+  }
+  return parse_plan(world->broadcast(bytes));
+}
+
+std::string list_some(const std::vector<std::string>& names) {
+  constexpr std::size_t most = 4;
+  std::string s;
+  for (std::size_t i = 0; i < std::min(most, names.size()); ++i) s += (i ? ", " : "") + names[i];
+  return names.size() > most ? concat(s, ", ... (", names.size(), " in all)") : s;
+}
+
+FeedTarget weights_target() {
+  return {.name = "sample_weights", .sample = {DType::float32, {}}, .label = true, .weight = true};
+}
+
+GraphSource Model::State::source(const ModelOptions& o) const {
+  const bool training = o.plan.mode == PlanMode::training;
+  std::vector<std::string> values;
+  for (const CompileOptions& one : options_of_losses(o.plan))
+    if (!one.loss_on.empty()) values.push_back(one.loss_on);
+  return [this, dims = o.dims, training, values](std::int64_t batch) {
+    Graph graph = file.graph({.batch = batch, .dims = dims, .training = training});
+    // What a loss is measured on is an output of the plan that evaluates; one that trains goes by the losses alone.
+    for (const std::string& name : values) {
+      const auto value = graph.find(name) ? graph.find(name) : three_as_one(graph, name);
+      if (value && std::find(graph.outputs.begin(), graph.outputs.end(), *value) == graph.outputs.end()) graph.outputs.push_back(*value);
+    }
+    return graph;
+  };
+}
+
+Losses Model::State::losses_if_any(const ModelOptions& o) const {
+  try {
+    return losses_for(o);
+  } catch (const Error&) {
+    if (o.plan.mode == PlanMode::training) throw;
+    return {};
+  }
+}
+
+bool Model::State::own_loss() const {
+  return std::any_of(losses.begin(), losses.end(), [](const Labels& l) { return l.own(); });
+}
+
+std::span<const FeedTarget> Model::State::inputs() const {
+  const auto labels = std::find_if(targets.begin(), targets.end(), [](const FeedTarget& t) { return t.label; });
+  return {targets.begin(), labels};
+}
+
+Losses Model::State::losses_for(const ModelOptions& o) const {
+  for (const CompileOptions& one : options_of_losses(o.plan)) {
+    if (one.loss_on.empty()) continue;
+    const Graph graph = source(o)(std::max<std::int64_t>(1, o.plan.batch));
+    std::vector<std::string> names;
+    for (const Value& v : graph.values)
+      if (v.depends_on_batch) names.push_back(v.name);
+    if (std::find(names.begin(), names.end(), one.loss_on) != names.end()) continue;
+    const std::string near = nearest(one.loss_on, names), of = concat("option loss_on ", one.loss_on, ": model '", graph.name, "' computes no value of that name");
+    if (!near.empty()) fail(ExitCode::usage, of, ", did you mean '", near, "'?");
+    std::vector<std::string> outputs;
+    for (const ValueId out : graph.outputs) outputs.push_back(graph[out].name);
+    fail(ExitCode::usage, of, " (its outputs: ", list_some(outputs), ")");
+  }
+  return tandem::losses_of(source(o), o.plan);
+}
+
+LoaderOptions::RowsOf Model::State::rows_here() const {
+  if (!options.world) return {};
+  std::vector<double> weights;
+  for (const DeviceSpec& d : options.plan.devices) weights.push_back(d.weight);
+  return [weights, own = devices_of(options.world, static_cast<int>(weights.size()))](std::int64_t batch) {
+    const std::vector<std::int64_t> sizes = slice_sizes(batch, weights);
+    const auto first = sizes.begin() + own.first, last = first + own.count;
+    return RowRange{std::accumulate(sizes.begin(), first, std::int64_t{0}), std::accumulate(first, last, std::int64_t{0})};
+  };
+}
+
+Session& Model::State::running() const {
+  if (!session) fail(ExitCode::usage, "model '", file.name(), "' is not compiled");
+  return *session;
+}
+
+std::size_t Model::State::plan_for(PlanMode mode, std::int64_t batch) {
+  const auto found = plans.find({mode, batch});
+  if (found != plans.end()) return found->second;
+  CompileOptions o = plan_options(options);
+  o.mode = mode;
+  o.batch = batch;
+  const std::size_t index = running().add(plan_together(options.world, kept_plans, source(options), o, backends, &running().plan(0)));
+  plans[{mode, batch}] = index;
+  prepare_runner(index);
+  return index;
+}
+
+void Model::State::prepare_runner(std::size_t index) {
+  const Plan& plan = session->plan(index);
+  Runner r;
+  std::vector<std::optional<TensorType>> fed;
+  for (const HostInput& input : plan.inputs) {
+    const auto target = std::find_if(targets.begin(), targets.end(), [&](const FeedTarget& t) { return t.name == input.name; });
+    if (target == targets.end() && !is_step_state(input.name))
+      fail("plan of '", plan.model, "': nothing feeds its input '", input.name, "'");
+    r.targets.push_back(target == targets.end() ? -1 : static_cast<int>(target - targets.begin()));
+    fed.push_back({});
+    if (target == targets.end()) continue;
+    fed.back() = target->sample;
+    fed.back()->shape.dims.insert(fed.back()->shape.dims.begin(), plan.batch);
+  }
+  session->check_inputs(index, fed);
+  r.inputs.resize(r.targets.size());
+  r.ahead.resize(r.targets.size());
+  for (const HostOutput& output : plan.outputs) r.storage.emplace_back(static_cast<std::size_t>(output.bytes()));
+  for (auto& s : r.storage) r.outputs.push_back(s.data());
+  if (runners.size() <= index) runners.resize(index + 1);
+  runners[index] = std::move(r);
+}
+
+void Model::State::run(std::size_t plan, std::span<std::byte* const> inputs, double rate, const BatchAhead& ahead, std::int64_t first) {
+  StepState state = step_state(rate);
+  state.first = first;
+  run(plan, inputs, state, ahead);
+}
+
+void Model::State::run(std::size_t plan, std::span<std::byte* const> inputs, const StepState& state, const BatchAhead& ahead) {
+  Runner& r = runners[plan];
+  const auto list = [](const Runner& runner, std::span<std::byte* const> from, std::vector<const std::byte*>& to) {
+    for (std::size_t i = 0; i < to.size(); ++i)
+      to[i] = runner.targets[i] < 0 ? nullptr : from[static_cast<std::size_t>(runner.targets[i])];
+  };
+  list(r, inputs, r.inputs);
+  Ahead next{.announced = ahead.announced, .plan = ahead.plan};
+  if (!ahead.inputs.empty()) {
+    Runner& follows = runners[ahead.plan];
+    list(follows, ahead.inputs, follows.ahead);
+    next.inputs = follows.ahead;
+  }
+  session->run(plan, r.inputs, r.outputs, state, next);
+}
+
+StepState Model::State::step_state(double rate) const {
+  const OptimizerOptions& o = options.plan.optimizer;
+  return {.learning_rate = rate, .step = step, .beta1 = o.beta1, .beta2 = o.beta2, .seed = options.seed, .kind = update_rule(o).kind};
+}
+
+StepReport Model::State::report(std::size_t index, double rate) const {
+  const Plan& plan = session->plan(index);
+  const Runner& r = runners[index];
+  StepReport report{.step = step, .samples = plan.batch, .learning_rate = rate};
+  constexpr std::string_view part_of_loss = "loss/";
+  double counted = not_measured;
+  for (std::size_t i = 0; i < plan.outputs.size(); ++i) {
+    const std::string& name = plan.outputs[i].name;
+    const double value = name == "loss" || name == "correct" || name == "counted" || name.starts_with(part_of_loss) ? sum_of(plan.outputs[i], r.storage[i]) : 0;
+    if (plan.outputs[i].name == "loss") report.loss = value;
+    if (plan.outputs[i].name == "loss_scale") {  // the same on all devices; one without samples says 0
+      const auto* scales = reinterpret_cast<const float*>(r.storage[i].data());
+      report.loss_scale = static_cast<double>(*std::max_element(scales, scales + plan.outputs[i].parts));
+    }
+    if (plan.outputs[i].name == "correct") report.accuracy = value;
+    if (plan.outputs[i].name == "counted") counted = value;
+    if (plan.outputs[i].name.starts_with(part_of_loss)) report.metrics[concat(plan.outputs[i].name.substr(part_of_loss.size()), "_loss")] = value;
+  }
+  const auto classes = std::find_if(losses.begin(), losses.end(), [](const Labels& l) { return l.axis >= 0; });
+  report.accuracy /= std::isnan(counted) ? static_cast<double>(plan.batch * (classes == losses.end() ? 1 : classes->positions())) : counted;
+  return report;
+}
+
+CompileOptions Model::State::plan_options(const ModelOptions& o) const {
+  CompileOptions plan = o.plan;
+  for (const TemplateTensor& t : file.tensors()) plan.tensors.push_back(t.name);
+  return plan;
+}
+
+std::vector<std::string> Model::State::class_names() const {
+  const auto own = preparation.find("classes");
+  const auto given = file.metadata().find(concat(metadata_prefix, "classes"));
+  const std::string text = own != preparation.end() ? own->second : given != file.metadata().end() ? given->second : "[]";
+  std::vector<std::string> names;
+  try {
+    const Json list = Json::parse(text);
+    for (const Json& name : list.array()) names.push_back(name.text());
+  } catch (const Error&) {
+    return {};  // others' entry
+  }
+  return names;
+}
+
+}  // namespace tandem
