@@ -80,7 +80,7 @@ TEST_P(ReplaceHead, HasFiveClassesOrSaysWhyNot) {
     EXPECT_EQ(v.kind == ValueKind::parameter && !v.data, head) << v.name;
   }
   ASSERT_FALSE(graph.warnings.empty());
-  EXPECT_NE(graph.warnings[0].find("now has 5 classes, 7 before"), std::string::npos) << graph.warnings[0];
+  EXPECT_TRUE(std::any_of(graph.warnings.begin(), graph.warnings.end(), [](const std::string& w) { return w.find("now has 5 classes, 7 before") != std::string::npos; }));
 }
 
 INSTANTIATE_TEST_SUITE_P(Heads, ReplaceHead, testing::ValuesIn(rows), [](const auto& info) { return info.param.name; });
