@@ -28,6 +28,7 @@ constexpr FlagName names[] = {
     {"lora", "--lora"},
     {"loss", "--loss"},
     {"loss_on", "--loss-on"},
+    {"max_turns", "--max-turns"},
     {"overwrite", "--overwrite"},
     {"precision", "--precision"},
     {"replace_head", "--replace-head"},

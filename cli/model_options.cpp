@@ -58,13 +58,29 @@ std::vector<OptionRow> join(std::initializer_list<std::vector<OptionRow>> parts)
   return all;
 }
 
+void read_dims(const Arguments& a, std::map<std::string, std::int64_t>& dims, std::map<std::string, std::vector<std::int64_t>>& buckets) {
+  for (const std::string& dim : a.list("dim")) {
+    const std::size_t equals = dim.rfind('=');
+    if (equals == std::string::npos) fail(ExitCode::usage, "--dim ", dim, ": expected NAME=SIZE");
+    const std::string name = dim.substr(0, equals), text = dim.substr(equals + 1);
+    std::vector<std::int64_t> sizes;
+    for (const std::string& size : split(text, '|')) sizes.push_back(parse_integer(size, concat("--dim ", name)));
+    if (sizes.empty()) fail(ExitCode::usage, "--dim ", dim, ": expected NAME=SIZE");
+    if (sizes.size() > 1)
+      buckets[name] = std::move(sizes);
+    else
+      dims[name] = sizes[0];
+  }
+}
+
 std::vector<OptionRow> device_rows() {
   return {
       {"", "devices, batch and kernels", "", ""},
       {"devices", "LIST", "cpu", "devices: cpu, cpu:0-3, cuda:0, cuda:0*4, /GPU:0, separated by commas"},
       {"slice-weights", "LIST", "", "each device's share of a batch, such as 2,1,1 (default equal)"},
       {"batch-size", "N", "32", "samples of a batch, over all devices"},
-      {"dim", "NAME=SIZE", "", "sizes of other symbolic dimensions, separated by commas"},
+      {"dim", "NAME=SIZE", "", "sizes of other symbolic dimensions, separated by commas; 'NAME=32|64|128': each training batch takes the smallest that holds it"},
+      {"max-turns", "N", "", "most turns of loops whose end is computed from data and which do not say how many they can take"},
       {"layout", "NAME", "auto", "memory layout: auto, blocked or channels-last"},
       {"winograd", "", "on", "use Winograd's convolution, which rounds a little differently"},
       {"deterministic", "", "off", "the same result in every run: only kernels that give it, chosen by estimates, without timing them"},
@@ -127,11 +143,8 @@ ModelOptions model_options(const Invocation& invocation, PlanMode mode) {
   o.plan.batch = a.integer("batch-size");
   if (o.plan.batch == 0) fail(ExitCode::usage, "--batch-size must be at least 1");
   o.plan.devices = parse_devices(a.text("devices"), a.text("slice-weights"));
-  for (const std::string& dim : a.list("dim")) {
-    const std::size_t equals = dim.rfind('=');
-    if (equals == std::string::npos) fail(ExitCode::usage, "--dim ", dim, ": expected NAME=SIZE");
-    o.dims[dim.substr(0, equals)] = parse_integer(dim.substr(equals + 1), concat("--dim ", dim.substr(0, equals)));
-  }
+  read_dims(a, o.dims, o.buckets);
+  if (a.given("max-turns")) o.max_turns = a.integer("max-turns");
   o.plan.kernel.winograd = a.on("winograd");
   o.plan.kernel.deterministic = a.on("deterministic");
   o.plan.layout = layout_of(a.text("layout"));

@@ -15,6 +15,8 @@ std::vector<OptionRow> data_rows();      // --data, --normalize
 
 // Reads those of the rows above that the command has.
 WeightOptions weight_options(const Arguments& arguments);
+// --dim: sizes of dimensions, and of those that batches choose from.
+void read_dims(const Arguments& arguments, std::map<std::string, std::int64_t>& dims, std::map<std::string, std::vector<std::int64_t>>& buckets);
 ModelOptions model_options(const Invocation& invocation, PlanMode mode);
 // What the options leave open of loss, its value and the classes' axis is taken as the training had it that the file tells
 // of (`tandem.*` in its metadata), with a line for what is not the default.

@@ -4,6 +4,7 @@
 #include "cli/optimizer_options.h"
 #include "cli/tune_options.h"
 #include "planner/plan/plan_file.h"
+#include "planner/plan/units.h"
 #include "trainer/file.h"
 #include "trainer/spec.h"
 
@@ -50,6 +51,21 @@ int check(const Invocation& call, const std::string& path) {
   return 0;
 }
 
+// Each of the smaller sizes has a plan of its own.
+std::string text_of_buckets(const Model& model, const ModelOptions& options, Backends backends) {
+  const auto& [name, sizes] = *options.buckets.begin();
+  std::string text = concat("the plan shown is that of ", name, '=', sizes.back());
+  for (std::size_t b = 0; b + 1 < sizes.size(); ++b) {
+    ModelOptions smaller = options;
+    smaller.buckets.clear();
+    for (const auto& [dim, all] : options.buckets) smaller.dims[dim] = all[b];
+    std::int64_t most = 0;
+    for (const DevicePlan& device : model.make_plan(smaller, backends).devices) most = std::max(most, device.peak_bytes());
+    text += concat("; ", name, '=', sizes[b], " takes ", text_of_bytes(most), " of the fullest device");
+  }
+  return text;
+}
+
 int run(const Invocation& call) {
   const Arguments& a = call.arguments;
   if (!a.text("check").empty()) return check(call, a.text("check"));
@@ -82,11 +98,11 @@ int run(const Invocation& call) {
     const Plan plan = model.make_plan(options, backends.all());
     for (const std::string& warning : plan.warnings)
       if (format != "text" && format != "summary") call.say("warning: " + warning);
+    if (!options.buckets.empty()) call.say("note: " + text_of_buckets(model, options, backends.all()));
     text = chosen->write(plan);
     if (format == "text" || format == "summary" || format == "json") text = in_flags(text);
   } else {
-    text = mode == PlanMode::training ? model.training_graph(options)
-                                      : onnx_of(model.file().graph({.batch = options.plan.batch, .dims = options.dims, .training = false}));
+    text = model.training_graph(options);
   }
   if (!a.text("output").empty())
     write_atomically(a.text("output"), text);

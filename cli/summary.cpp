@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "cli/command.h"
 #include "cli/model_options.h"
 #include "cli/tune_options.h"
@@ -12,11 +14,10 @@ int run(const Invocation& call) {
   const Model model = Model::load(a.positional("model"), weight_options(a));
   SummaryOptions options{.dims = {}, .freeze = a.list("freeze"), .unfreeze = a.list("unfreeze")};
   read_train_only(a, model, options.freeze, options.unfreeze);
-  for (const std::string& dim : a.list("dim")) {
-    const std::size_t equals = dim.rfind('=');
-    if (equals == std::string::npos) fail(ExitCode::usage, "--dim ", dim, ": expected NAME=SIZE");
-    options.dims[dim.substr(0, equals)] = parse_integer(dim.substr(equals + 1), concat("--dim ", dim.substr(0, equals)));
-  }
+  if (a.given("max-turns")) options.max_turns = a.integer("max-turns");
+  std::map<std::string, std::vector<std::int64_t>> buckets;
+  read_dims(a, options.dims, buckets);
+  for (const auto& [name, sizes] : buckets) options.dims[name] = *std::max_element(sizes.begin(), sizes.end());
   const Summary s = model.summary(options);
   for (const std::string& warning : s.warnings) call.say("warning: " + warning);
   if (!s.problems.empty()) call.say(concat("warning: ", report_of(a.positional("model"), s.problems)));
@@ -64,7 +65,8 @@ Command summary_command() {
       .usage = "MODEL.onnx [options]",
       .examples = "  tandem summary models/lenet.onnx\n  tandem summary models/resnet50.onnx --weights\n  tandem summary models/resnet50.onnx --json\n",
       .options = join({{{"weights", "", "off", "list every float tensor of the file: trained or constant, and because of what"},
-                        {"dim", "NAME=SIZE", "", "sizes of symbolic dimensions other than the batch, separated by commas"}},
+                        {"dim", "NAME=SIZE", "", "sizes of symbolic dimensions other than the batch, separated by commas"},
+                        {"max-turns", "N", "", "most turns of loops whose end is computed from data and which do not say how many they can take"}},
                        weight_rows(), tune_rows()}),
       .run = run,
   };

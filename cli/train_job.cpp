@@ -93,7 +93,8 @@ Job prepare(const Invocation& call, const Model& model, const BackendSet& backen
   if (const std::string assumed = model.fit_labels(job.options, *job.data.train); !assumed.empty()) call.say("note: " + assumed);
   take_class_weights(call, model, job.options, *job.data.train);
   for (const Dataset* data : {job.data.train, job.data.validation, job.data.test})
-    if (data && data->size() > 0) model.check_data(*data, job.options, job.fit.preprocess);
+    if (data && data->size() > 0)
+      if (const std::string found = model.check_data(*data, job.options, job.fit.preprocess); data == job.data.train && !found.empty()) call.say("note: " + found);
   return job;
 }
 

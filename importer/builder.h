@@ -79,6 +79,7 @@ class Builder {
   void both_branches(const FlatNode& node);
   void loop(const FlatNode& node);
   void take_turns(const FlatNode& node);
+  void mark_unfinished(const FlatNode& node, Turns& turns);
   void scan(const FlatNode& node);
   bool turn(const FlatNode& node, const FlatBody& body, Turns& turns);  // false: it has problems of its own
   void finish(const FlatNode& node, Turns& turns, const Ints& axes, const Ints& reversed);

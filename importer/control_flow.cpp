@@ -1,7 +1,9 @@
 // If, Loop and Scan: a graph has no branches and no turns. Where a condition is known the branch that it takes stands in the If's place,
 // where it is not both are computed and Where chooses. A Loop or Scan becomes its turns, one behind the other, each with symbols of its
-// own; their number must be known, or at least the most there can be: then turns behind the end change nothing.
+// own; their number must be known, or at least the most there can be: then turns behind the end change nothing. Where the model
+// does not say how many those are, ImportOptions::max_turns does, and results of loops that would go on beyond it are not numbers.
 #include <algorithm>
+#include <limits>
 
 #include "importer/builder.h"
 #include "importer/limits.h"
@@ -202,25 +204,44 @@ void Builder::take_turns(const FlatNode& node) {
     fail("its body gives ", body.outputs.size(), " outputs, expected ", 1 + std::max(carried, node.outputs.size()));
   turns.gathered.resize(body.outputs.size() - 1 - carried);
   const Tensor* count = known(most);
-  if (most.present() && !count) fail("its number of turns is computed from data; it must be known when the plan is made");
+  const bool counted_by_data = most.present() && !count;
+  constexpr std::string_view bound = "option max_turns says how many are planned at most";
+  if (counted_by_data && options_.max_turns <= 0) fail("its number of turns is computed from data: ", bound);
   if (count && count->elements() != 1) fail("its number of turns has the shape ", count->shape());
   const std::int64_t limit = count ? count->to_int64s()[0] : -1;
   Symbol condition = first_condition;
   if (!most.present() && !condition.present()) fail("it has neither a number of turns nor a condition: it never ends");
+  Symbol turns_left;  // of what data counts
+  const auto scalar = [&](Symbol s, std::int64_t turn) {
+    if (graph()[value(s)].type.shape.elements() != 1) fail("its end has the shape ", graph()[value(s)].type.shape);
+    const Symbol none = constant(node, Tensor::of<std::int64_t>(Shape{0}, Ints{}), concat("scalar#", turn));
+    return emit(node, "Reshape", {s, none}, {}, concat("end#", turn));
+  };
+  const auto narrow = [&](Symbol now, std::int64_t turn) {
+    turns.active = turns.active.present() ? emit(node, "And", {turns.active, now}, {}, concat("active#", turn)) : now;
+  };
+  if (counted_by_data) turns_left = scalar(most, -1);
   std::int64_t turn_number = 0;
+  bool capped = false;  // there may be turns that are not planned
   for (; limit < 0 || turn_number < limit; ++turn_number) {
+    capped = turns.active.present() && options_.max_turns > 0 && turn_number >= options_.max_turns;
+    if (turns_left.present())
+      narrow(emit(node, "Less", {constant(node, Tensor::scalar(turn_number), concat("turn#", turn_number)), turns_left}, {}, concat("counted#", turn_number)), turn_number);
     if (condition.present()) {
       if (!value(condition).present()) fail("its condition is a list of tensors");
       if (graph()[value(condition)].type.shape.elements() != 1) fail("its condition has the shape ", graph()[value(condition)].type.shape);
       if (const Tensor* c = known(condition)) {
-        if (!c->to_int64s()[0]) break;
+        if (!c->to_int64s()[0]) {
+          capped = false;
+          break;
+        }
       } else {
-        if (limit < 0) fail("its condition is computed from data, and it has no number of turns; the most it can take must be known when the plan is made");
-        const Symbol none = constant(node, Tensor::of<std::int64_t>(Shape{0}, Ints{}), concat("scalar#", turn_number));
-        const Symbol now = emit(node, "Reshape", {condition, none}, {}, concat("condition#", turn_number));
-        turns.active = turns.active.present() ? emit(node, "And", {turns.active, now}, {}, concat("active#", turn_number)) : now;
+        if (options_.max_turns <= 0 && limit < 0) fail("its condition is computed from data, and it has no number of turns: ", bound);
+        if (options_.max_turns <= 0 && limit > limits::unrolled_nodes) fail("its condition is computed from data, and it may take ", limit, " turns: ", bound);
+        narrow(scalar(condition, turn_number), turn_number);
       }
     }
+    if (capped) break;
     count_turn(body);
     const FlatBody now = instantiate(body, concat('#', turn_number));
     value(now.inputs[0]) = graph().add_constant(name(now.inputs[0]), Tensor::scalar(turn_number));
@@ -230,10 +251,28 @@ void Builder::take_turns(const FlatNode& node) {
     condition = now.outputs[0];
     if (!condition.present() || !value(condition).present()) fail("its body gives no condition");
   }
+  if (capped) mark_unfinished(node, turns);
   if (turns.active.present())
-    graph().warnings.push_back(concat("Loop '", node.name, "': its end is computed from data, so all of its ", limit,
-                                      " turns are computed; those behind the end change nothing"));
+    graph().warnings.push_back(concat("Loop '", node.name, "': its end is computed from data, so ", capped ? "" : "all of its ", turn_number,
+                                      capped ? " turns are computed (option max_turns); those behind the end change nothing, and where there would be more its results are not numbers"
+                                             : " turns are computed; those behind the end change nothing"));
   finish(node, turns, std::vector<std::int64_t>(turns.gathered.size()), std::vector<std::int64_t>(turns.gathered.size()));
+}
+
+// Behind the last turn that is planned `active` says that there is another.
+void Builder::mark_unfinished(const FlatNode& node, Turns& turns) {
+  bool marked = false;
+  for (std::size_t i = 0; i < turns.carried.size(); ++i) {
+    Symbol& carried = turns.carried[i];
+    if (!carried.present() || !value(carried).present()) continue;
+    const DType dtype = graph()[value(carried)].type.dtype;
+    if (!is_float(dtype)) continue;
+    const Symbol none = emit(node, "Cast", {constant(node, Tensor::scalar(std::numeric_limits<float>::quiet_NaN()), concat("nan#", i))},
+                             {{"to", static_cast<std::int64_t>(dtype)}}, concat("unfinished#", i));
+    carried = emit(node, "Where", {turns.active, none, carried}, {}, concat("finished#", i));
+    marked = true;
+  }
+  if (!marked) fail("its end is computed from data, and none of what it carries could show that its turns were too few");
 }
 
 void Builder::scan(const FlatNode& node) {

@@ -253,7 +253,7 @@ void Feed::fill(std::span<const std::int64_t> whole_batch, RowRange inputs, std:
     const bool copies = have.dtype == want.dtype && !s.image && !s.one_hot && s.scale.empty();
     if (copies) {
       data_.read(static_cast<std::size_t>(s.field), samples, target);
-      look_ahead(t, target, std::ssize(samples));
+      look_ahead(t, samples, target);
       continue;
     }
     const auto have_elements = have.shape.elements(), want_elements = want.shape.elements();
@@ -301,17 +301,22 @@ void Feed::fill(std::span<const std::int64_t> whole_batch, RowRange inputs, std:
         });
       });
     }
-    look_ahead(t, target, std::ssize(samples));
+    look_ahead(t, samples, target);
   }
 }
 
-void Feed::look_ahead(std::size_t t, std::byte* to, std::int64_t samples) const {
+std::optional<std::int64_t> Feed::length(std::size_t target, std::int64_t sample) const {
+  return data_.length(static_cast<std::size_t>(sources_[target].field), sample);
+}
+
+void Feed::look_ahead(std::size_t t, std::span<const std::int64_t> samples, std::byte* to) const {
   if (!targets_[t].ahead) return;
   const std::int64_t places = targets_[t].sample.shape.elements();
   auto* label = reinterpret_cast<std::int64_t*>(to);
-  for (std::int64_t n = 0; n < samples && places > 0; ++n, label += places) {
+  for (std::size_t n = 0; n < samples.size() && places > 0; ++n, label += places) {
     std::copy(label + 1, label + places, label);
-    label[places - 1] = *targets_[t].ahead;
+    const std::int64_t filled = std::clamp<std::int64_t>(length(t, samples[n]).value_or(places), 1, places);
+    std::fill(label + filled - 1, label + places, *targets_[t].ahead);
   }
 }
 

@@ -70,6 +70,8 @@ class Feed {
   const Dataset& data() const { return data_; }
   const std::vector<FeedTarget>& targets() const { return targets_; }
   bool has(std::size_t target) const { return sources_[target].field >= 0; }
+  // How much of the target's axis 0 a sample fills, where the data set knows.
+  std::optional<std::int64_t> length(std::size_t target, std::int64_t sample) const;
   std::int64_t workers() const;  // as asked for, or what this data needs
 
   // Writes the samples of every target, one after another. Augmentation depends on seed, epoch and sample only. Called by
@@ -100,7 +102,7 @@ class Feed {
   [[noreturn]] void refuse(std::size_t target, const IndexRange& indices, const Allowed& allowed, std::int64_t sample, double value) const;
   Source match(const FeedTarget& target, int field) const;
   void set_scale(Source& source, const FeedTarget& target, const Field& field) const;
-  void look_ahead(std::size_t target, std::byte* to, std::int64_t samples) const;
+  void look_ahead(std::size_t target, std::span<const std::int64_t> samples, std::byte* to) const;
   template <class From, class To>
   void convert(const Source& source, const From* from, To* to, std::int64_t dy, std::int64_t dx, bool mirror) const;
 

@@ -36,8 +36,9 @@ class Fit {
         folder_(state.first() ? options.run_dir : std::filesystem::path(), options.run_dir_held, [this](const std::string& text) { warn(text); }),
         records_(folder_, options, [this](const std::string& text) { warn(text); }),
         feed_(data, state.targets, options.preprocess, state.options.seed),
+        buckets_(state.buckets_for(feed_)),
         from_initial_(std::exchange(state.initial, false)),
-        order_{.samples = data.size(), .batch = state.running().plan(0).batch, .shuffle = options.shuffle, .seed = state.options.seed},
+        order_{.samples = data.size(), .batch = state.running().plan(0).batch, .shuffle = options.shuffle, .seed = state.options.seed, .buckets = buckets_.by_sample()},
         steps_(state, options, order_),
         checkpoints_(folder_, state, data, order_, options) {}
 
@@ -70,7 +71,7 @@ class Fit {
     if (at_.step == 0) s_.start_averages();
     for (std::size_t i = 0; i < 2; ++i)  // the plans of whole and of short batches, before anything is trained
       if (const std::int64_t size = i == 0 ? std::min(order_.batch, order_.samples) : order_.samples % order_.batch; size > 0)
-        s_.plan_for(PlanMode::training, size);
+        for (std::size_t bucket = 0; bucket < buckets_.count(); ++bucket) s_.plan_for(PlanMode::training, size, bucket);
     if (o_.validation && o_.validation->size() > 0) {
       const std::int64_t samples = o_.validation->size(), batch = std::min(o_.eval_batch > 0 ? o_.eval_batch : order_.batch, samples);
       s_.plan_for(PlanMode::inference, batch);
@@ -83,7 +84,7 @@ class Fit {
     begun_ = true;
     if (!o_.config.is_null()) folder_.write("config.json", o_.config.dump(2) + "\n");
     folder_.write("plan.txt", text_of_plan(model_.plan(), true));
-    records_.begin(at_.step, [&] { return s_.file.graph({.batch = order_.batch, .dims = s_.options.dims, .training = false}); });
+    records_.begin(at_.step, [&] { return s_.file.graph({.batch = order_.batch, .dims = dims_of(s_.options), .training = false, .max_turns = s_.options.max_turns}); });
     try {
       if (epoch_is_open()) o_.validation && !std::isfinite(at_.history.back().val_loss) ? finish_epoch() : judge();
       if (!stopped_ && !stopped_early_) train();
@@ -147,6 +148,7 @@ class Fit {
                           .epoch = at_.epoch,
                           .batch = at_.batch,
                           .epochs = 0,
+                          .buckets = &buckets_,
                           .rows = s_.rows_here(),
                           .memory = [&](std::size_t number, std::int64_t bytes) { return s_.running().host_memory(number, bytes); }});
     auto before = Clock::now();
@@ -161,13 +163,13 @@ class Fit {
         const LoadedBatch* batch = loader.next();
         epoch = batch->epoch;
         index = batch->index;
-        const std::size_t plan = s_.plan_for(PlanMode::training, batch->size);
+        const std::size_t plan = s_.plan_for(PlanMode::training, batch->size, batch->bucket);
         const StepState state = steps_.state(*batch, at_.step, rate, at_.averaged);
         more = state.hold;
         const LoadedBatch* const next = more || at_.step + 1 < total ? loader.peek() : nullptr;
         BatchAhead ahead{.announced = announced};
         if (next) {
-          ahead.plan = s_.plan_for(PlanMode::training, next->size);
+          ahead.plan = s_.plan_for(PlanMode::training, next->size, next->bucket);
           ahead.inputs = next->inputs;
         }
         s_.run(plan, batch->inputs, state, ahead);
@@ -349,11 +351,11 @@ class Fit {
       s_.session->set_parameters(zeros);
     }
     Feed feed(data_, s_.targets, o_.preprocess, s_.options.seed);  // the run's own is in use by its loader
-    Loader loader(feed, {.order = order_, .augment = true, .epoch = at_.epoch, .batch = at_.batch, .epochs = 0});
+    Loader loader(feed, {.order = order_, .augment = true, .epoch = at_.epoch, .batch = at_.batch, .epochs = 0, .buckets = &buckets_});
     for (s_.step = at_.step + 1;;) {
       if (o_.callbacks.stop && o_.callbacks.stop()) return {s_.step, ""};
       const LoadedBatch* const batch = loader.next();
-      const std::size_t plan = s_.plan_for(PlanMode::training, batch->size);
+      const std::size_t plan = s_.plan_for(PlanMode::training, batch->size, batch->bucket);
       const double rate = steps_.rate(s_.step - 1, at_.plateau);
       StepMaterial step{.weights = s_.session->parameters(), .inputs = {}, .batch = batch->size, .state = steps_.state(*batch, s_.step - 1, rate, at_.averaged)};
       s_.run(plan, batch->inputs, step.state);
@@ -363,7 +365,7 @@ class Fit {
         continue;
       }
       for (std::size_t t = 0; t < s_.targets.size(); ++t) step.inputs.emplace_back(s_.targets[t].name, batch->inputs[t]);
-      std::string cause = find_not_finite(s_.source(s_.options), s_.losses, s_.options.plan, s_.backends, step);
+      std::string cause = find_not_finite(s_.source(s_.options, batch->bucket), s_.losses_if_any(s_.options, batch->bucket), s_.options.plan, s_.backends, step);
       if (const std::string lost = lost_parameter(*s_.session); cause.empty() && !lost.empty())
         cause = concat("the update of '", lost, "' by a learning rate of ", rate, " left what float32 can hold");
       return {s_.step, cause};
@@ -383,6 +385,7 @@ class Fit {
   RunFolder folder_;
   RunRecords records_;
   Feed feed_;
+  const Buckets buckets_;
   const bool from_initial_;  // the run starts with the model's first values
   BatchOrder order_;
   StepPlan steps_;

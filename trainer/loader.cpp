@@ -14,8 +14,22 @@ std::vector<std::int64_t> BatchOrder::epoch(std::int64_t number) const {
   if (shuffle) {
     Random random(seed, stream_of(concat("order/", number)));
     tandem::shuffle(order, random);
+    if (buckets) group(order, random);
   }
   return order;
+}
+
+// Within every so many batches, samples of a bucket next to each other, then the batches in any order; the short one stays the last.
+void BatchOrder::group(std::vector<std::int64_t>& order, Random& random) const {
+  constexpr std::int64_t together = 50;
+  const auto bucket = [&](std::int64_t sample) { return (*buckets)[static_cast<std::size_t>(sample)]; };
+  for (std::int64_t begin = 0; begin < samples; begin += together * batch)
+    std::stable_sort(order.begin() + begin, order.begin() + std::min(samples, begin + together * batch), [&](std::int64_t a, std::int64_t b) { return bucket(a) < bucket(b); });
+  std::vector<std::int64_t> whole(static_cast<std::size_t>(samples / batch)), moved;
+  std::iota(whole.begin(), whole.end(), std::int64_t{0});
+  tandem::shuffle(whole, random);
+  for (const std::int64_t b : whole) moved.insert(moved.end(), order.begin() + b * batch, order.begin() + (b + 1) * batch);
+  std::copy(moved.begin(), moved.end(), order.begin());
 }
 
 Loader::Loader(Feed& feed, LoaderOptions options) : feed_(feed), o_(std::move(options)), epoch_(o_.epoch), index_(o_.batch) {
@@ -74,7 +88,10 @@ void Loader::make(const Ticket& ticket) {
   std::vector<std::int64_t> samples(begin, begin + size);
   if (o_.pad) samples.resize(static_cast<std::size_t>(batches.batch), samples[0]);
   LoadedBatch& batch = ticket.slot->batch;
-  feed_.fill(samples, o_.rows ? o_.rows(std::ssize(samples)) : RowRange{0, std::ssize(samples)}, ticket.epoch, o_.augment, batch.inputs);
+  const RowRange rows = o_.rows ? o_.rows(std::ssize(samples)) : RowRange{0, std::ssize(samples)};
+  feed_.fill(samples, rows, ticket.epoch, o_.augment, batch.inputs);
+  batch.bucket = o_.buckets ? o_.buckets->of(samples) : 0;
+  if (o_.buckets) o_.buckets->cut(batch.bucket, std::ssize(samples), rows, batch.inputs);
   batch.epoch = ticket.epoch;
   batch.index = ticket.index;
   batch.size = size;

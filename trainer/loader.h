@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "trainer/feed.h"
+#include "trainer/buckets.h"
 
 namespace tandem {
 
@@ -21,14 +21,19 @@ struct BatchOrder {
   std::int64_t batch = 1;
   bool shuffle = false;
   std::uint64_t seed = 1;
+  SampleBuckets buckets;  // null: all alike. Shuffled samples of a bucket come together, within some tens of batches
 
   std::int64_t batches() const { return (samples + batch - 1) / batch; }
   std::vector<std::int64_t> epoch(std::int64_t number) const;  // all samples of an epoch
+
+ private:
+  void group(std::vector<std::int64_t>& order, class Random& random) const;
 };
 
 struct LoadedBatch {
   std::int64_t epoch = 0, index = 0;  // from 0; index within the epoch
   std::int64_t size = 0;
+  std::size_t bucket = 0;  // that it is cut to
   std::vector<std::byte*> inputs;  // of the feed's targets; null where the data has none
 };
 
@@ -41,6 +46,7 @@ struct LoaderOptions {
   std::int64_t epoch = 0, batch = 0;  // it begins with this batch of this epoch
   std::int64_t epochs = 1;       // it ends before the epoch of this number; 0: never
   std::int64_t workers = 0;      // threads, each at a batch of its own; 0: Feed::workers
+  const Buckets* buckets = nullptr;  // outlives the loader; null: batches are not cut
   RowsOf rows;                   // which of a batch of so many the model's inputs are wanted of; empty: all
   std::function<std::byte*(std::size_t number, std::int64_t bytes)> memory;  // buffers, by number; empty: the loader's own
 };

@@ -84,7 +84,7 @@ const ModelFile& Model::file() const {
 
 Summary Model::summary(const SummaryOptions& options) const {
   const ModelFile& file = state_->file;
-  const ImportOptions import{.batch = 1, .dims = options.dims};
+  const ImportOptions import{.batch = 1, .dims = options.dims, .max_turns = options.max_turns};
   CompileOptions names{.freeze = options.freeze, .unfreeze = options.unfreeze};
   for (const TemplateTensor& t : file.tensors()) names.tensors.push_back(t.name);
   std::vector<Problem> problems = file.problems(import);
@@ -93,10 +93,12 @@ Summary Model::summary(const SummaryOptions& options) const {
 }
 
 Plan Model::make_plan(const ModelOptions& o, Backends backends) const {
+  state_->check_buckets(o);
   return tandem::compile(state_->source(o), state_->plan_options(o), backends);
 }
 
 std::string Model::training_graph(const ModelOptions& o) const {
+  if (o.plan.mode == PlanMode::inference) return onnx_of(state_->source(o)(o.plan.batch));
   return onnx_of(tandem::training_graph(state_->source(o), state_->plan_options(o)));
 }
 
@@ -114,6 +116,7 @@ DataRequest Model::data_request(const ModelOptions& o) const {
   const Labels& labels = losses[0];
   request.label = *labels.sample;
   request.classes = labels.classes;
+  request.label_pad = labels.ignore;
   request.label_rows = labels.positions();
   return request;
 }
@@ -148,12 +151,23 @@ std::string Model::fit_labels(ModelOptions& o, const Dataset& data) const {
   return assumed;
 }
 
-void Model::check_data(const Dataset& data, const ModelOptions& o, const Preprocess& preprocess) const {
-  Feed(data, targets_of(state_->source(o)(o.plan.batch), unweighted(state_->losses_for(o), data), o.plan), preprocess, o.seed).check_values(o.plan.loss);
+std::string Model::check_data(const Dataset& data, const ModelOptions& o, const Preprocess& preprocess) const {
+  const auto targets = [&](std::size_t bucket) {
+    return targets_of(state_->source(o, bucket)(o.plan.batch), unweighted(state_->losses_for(o, bucket), data), o.plan);
+  };
+  Feed feed(data, targets(0), preprocess, o.seed);
+  feed.check_values(o.plan.loss);
+  std::vector<std::vector<Shape>> shapes;
+  for (std::size_t bucket = 0; bucket < bucket_count(o); ++bucket) {
+    shapes.emplace_back();
+    for (const FeedTarget& target : targets(bucket)) shapes.back().push_back(target.sample.shape);
+  }
+  return Buckets(feed, std::move(shapes)).text();
 }
 
 void Model::check(const ModelOptions& o, Backends backends) const {
   check_initialization(o.init);
+  state_->check_buckets(o);
   tandem::check_options(state_->source(o), state_->plan_options(o), backends);
   state_->losses_if_any(o);
 }
@@ -161,6 +175,7 @@ void Model::check(const ModelOptions& o, Backends backends) const {
 void Model::compile(const ModelOptions& options, Backends backends) {
   State& s = *state_;
   own_devices(options.plan.devices, options.world);
+  s.check_buckets(options);
   Losses losses = s.losses_if_any(options);
   check_initialization(options.init);
   const bool keeps = !options.plans.empty() && (!options.world || options.world->rank() == 0);
@@ -177,7 +192,7 @@ void Model::compile(const ModelOptions& options, Backends backends) {
   s.options = options;
   s.backends.assign(backends.begin(), backends.end());
   s.runners.clear();
-  s.plans = {{{options.plan.mode, options.plan.batch}, 0}};
+  s.plans = {{{options.plan.mode, options.plan.batch, 0}, 0}};
   s.kept_plans = std::move(kept);
   s.notes.clear();
   s.step = 0;
@@ -199,10 +214,18 @@ void Model::compile(const ModelOptions& options, Backends backends) {
   if (options.plan.shift_labels) s.preparation["shift_labels"] = "on";
   s.losses = std::move(losses);
   s.targets = targets_of(graph, s.losses, options.plan);
+  s.bucket_forms.clear();
+  for (std::size_t bucket = 0; bucket < bucket_count(options); ++bucket) {
+    const Losses at = bucket == 0 ? s.losses : s.losses_if_any(options, bucket);
+    const auto classes = std::find_if(at.begin(), at.end(), [](const Labels& l) { return l.axis >= 0; });
+    s.bucket_forms.push_back({.shapes = {}, .positions = classes == at.end() ? 1 : classes->positions()});
+    for (const FeedTarget& target : bucket == 0 ? s.targets : targets_of(s.source(options, bucket)(options.plan.batch), at, options.plan))
+      s.bucket_forms.back().shapes.push_back(target.sample.shape);
+  }
   s.session = std::make_unique<Session>(std::move(plan), s.backends, options.world);
   s.session->set_parameters(share(options.world, initial.values));
   s.start_averages();
-  s.prepare_runner(0);
+  s.prepare_runner(0, 0);
 }
 
 const Plan& Model::plan() const {

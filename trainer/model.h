@@ -34,6 +34,10 @@ inline constexpr double not_measured = std::numeric_limits<double>::quiet_NaN();
 struct ModelOptions {
   CompileOptions plan;                       // mode, batch, devices, loss, optimizer, ...
   std::map<std::string, std::int64_t> dims;  // sizes of symbolic dimensions other than the batch
+  // Dimensions of which each training batch takes the smallest size that holds its longest sample: their sizes, rising, as many of
+  // each. A plan is made for every one. All else goes by the largest, as `dims` would give it.
+  std::map<std::string, std::vector<std::int64_t>> buckets;
+  std::int64_t max_turns = 0;                // ImportOptions::max_turns
   std::string init = "auto";                 // auto (keep, or draw the weights of an untrained template), keep, he-normal, glorot-uniform
   std::uint64_t seed = 1;                    // of initial values, order, augmentation and dropout
   World* world = nullptr;                    // the processes that share the devices; all of them call the model alike
@@ -167,7 +171,8 @@ class Model {
 
   // Plans only: opens no device.
   Plan make_plan(const ModelOptions& options, Backends backends) const;
-  std::string training_graph(const ModelOptions& options) const;  // as an ONNX file for a viewer
+  // The graph of a training step, or the model as it was imported, as an ONNX file for a viewer.
+  std::string training_graph(const ModelOptions& options) const;
 
   // Fails where these options cannot be used with this model, before anything is read, timed or opened.
   void check(const ModelOptions& options, Backends backends) const;
@@ -191,8 +196,9 @@ class Model {
   // "balanced" (samples / (classes * samples of the class), as scikit-learn), numbers separated by commas, or a file of one
   // number a line, as CompileOptions::class_weights. Options as fit_labels left them. Fails (usage, data).
   std::vector<double> class_weights(std::string_view text, const ModelOptions& options, const Dataset& data) const;
-  // Fails (data) where a model trained with these options could not take this data, before anything is compiled.
-  void check_data(const Dataset& data, const ModelOptions& options, const Preprocess& preprocess) const;
+  // Fails (data) where a model trained with these options could not take this data, before anything is compiled. Returns what was
+  // found of it that the user should know, such as how many samples each bucket has; empty: nothing.
+  std::string check_data(const Dataset& data, const ModelOptions& options, const Preprocess& preprocess) const;
 
   // compile and fit throw Stopped where CompileOptions::stop ended the planning.
   History fit(const Dataset& data, const FitOptions& options);

@@ -74,17 +74,25 @@ std::string list_some(const std::vector<std::string>& names) {
   return names.size() > most ? concat(s, ", ... (", names.size(), " in all)") : s;
 }
 
+std::size_t bucket_count(const ModelOptions& o) { return o.buckets.empty() ? 1 : o.buckets.begin()->second.size(); }
+
+std::map<std::string, std::int64_t> dims_of(const ModelOptions& o, std::size_t bucket) {
+  std::map<std::string, std::int64_t> dims = o.dims;
+  for (const auto& [name, sizes] : o.buckets) dims[name] = sizes.at(sizes.size() - 1 - bucket);
+  return dims;
+}
+
 FeedTarget weights_target() {
   return {.name = "sample_weights", .sample = {DType::float32, {}}, .label = true, .weight = true};
 }
 
-GraphSource Model::State::source(const ModelOptions& o) const {
+GraphSource Model::State::source(const ModelOptions& o, std::size_t bucket) const {
   const bool training = o.plan.mode == PlanMode::training;
   std::vector<std::string> values;
   for (const CompileOptions& one : options_of_losses(o.plan))
     if (!one.loss_on.empty()) values.push_back(one.loss_on);
-  return [this, dims = o.dims, training, values](std::int64_t batch) {
-    Graph graph = file.graph({.batch = batch, .dims = dims, .training = training});
+  return [this, dims = dims_of(o, bucket), max_turns = o.max_turns, training, values](std::int64_t batch) {
+    Graph graph = file.graph({.batch = batch, .dims = dims, .training = training, .max_turns = max_turns});
     // What a loss is measured on is an output of the plan that evaluates; one that trains goes by the losses alone.
     for (const std::string& name : values) {
       const auto value = graph.find(name) ? graph.find(name) : three_as_one(graph, name);
@@ -94,9 +102,9 @@ GraphSource Model::State::source(const ModelOptions& o) const {
   };
 }
 
-Losses Model::State::losses_if_any(const ModelOptions& o) const {
+Losses Model::State::losses_if_any(const ModelOptions& o, std::size_t bucket) const {
   try {
-    return losses_for(o);
+    return losses_for(o, bucket);
   } catch (const Error&) {
     if (o.plan.mode == PlanMode::training) throw;
     return {};
@@ -112,10 +120,10 @@ std::span<const FeedTarget> Model::State::inputs() const {
   return {targets.begin(), labels};
 }
 
-Losses Model::State::losses_for(const ModelOptions& o) const {
+Losses Model::State::losses_for(const ModelOptions& o, std::size_t bucket) const {
   for (const CompileOptions& one : options_of_losses(o.plan)) {
     if (one.loss_on.empty()) continue;
-    const Graph graph = source(o)(std::max<std::int64_t>(1, o.plan.batch));
+    const Graph graph = source(o, bucket)(std::max<std::int64_t>(1, o.plan.batch));
     std::vector<std::string> names;
     for (const Value& v : graph.values)
       if (v.depends_on_batch) names.push_back(v.name);
@@ -126,7 +134,7 @@ Losses Model::State::losses_for(const ModelOptions& o) const {
     for (const ValueId out : graph.outputs) outputs.push_back(graph[out].name);
     fail(ExitCode::usage, of, " (its outputs: ", list_some(outputs), ")");
   }
-  return tandem::losses_of(source(o), o.plan);
+  return tandem::losses_of(source(o, bucket), o.plan);
 }
 
 LoaderOptions::RowsOf Model::State::rows_here() const {
@@ -145,21 +153,40 @@ Session& Model::State::running() const {
   return *session;
 }
 
-std::size_t Model::State::plan_for(PlanMode mode, std::int64_t batch) {
-  const auto found = plans.find({mode, batch});
+void Model::State::check_buckets(const ModelOptions& o) const {
+  for (const auto& [name, sizes] : o.buckets) {
+    if (sizes.size() != bucket_count(o))
+      fail(ExitCode::usage, "option dims: '", name, "' has ", sizes.size(), " sizes, '", o.buckets.begin()->first, "' ", bucket_count(o), ": expected as many, the first ones for the first bucket and so on");
+    if (std::adjacent_find(sizes.begin(), sizes.end(), std::greater_equal<>()) != sizes.end() || sizes.empty() || sizes[0] < 1 || sizes.size() > 255)
+      fail(ExitCode::usage, "option dims: the sizes of '", name, "' must rise, from 1 on; there may be 255 of them");
+  }
+  std::map<std::string, Shape> whole;
+  for (std::size_t bucket = 0; bucket < bucket_count(o) && bucket_count(o) > 1; ++bucket)
+    for (const Graph graph = source(o, bucket)(o.plan.batch); const Value& v : graph.values) {
+      if (v.kind != ValueKind::parameter) continue;
+      const auto [it, added] = whole.emplace(v.name, v.type.shape);
+      const auto& [dim, sizes] = *o.buckets.begin();
+      if (it->second != v.type.shape || (added && bucket > 0))
+        fail(ExitCode::usage, "option dims: the sizes of '", dim, "' cannot share the weight '", v.name, "', which is ", v.type.shape, " at ", sizes[sizes.size() - 1 - bucket],
+             added ? std::string(" and absent") : concat(" and ", it->second), " at ", sizes.back(), ": expected one size");
+    }
+}
+
+std::size_t Model::State::plan_for(PlanMode mode, std::int64_t batch, std::size_t bucket) {
+  const auto found = plans.find({mode, batch, bucket});
   if (found != plans.end()) return found->second;
   CompileOptions o = plan_options(options);
   o.mode = mode;
   o.batch = batch;
-  const std::size_t index = running().add(plan_together(options.world, kept_plans, source(options), o, backends, &running().plan(0)));
-  plans[{mode, batch}] = index;
-  prepare_runner(index);
+  const std::size_t index = running().add(plan_together(options.world, kept_plans, source(options, bucket), o, backends, &running().plan(0)));
+  plans[{mode, batch, bucket}] = index;
+  prepare_runner(index, bucket);
   return index;
 }
 
-void Model::State::prepare_runner(std::size_t index) {
+void Model::State::prepare_runner(std::size_t index, std::size_t bucket) {
   const Plan& plan = session->plan(index);
-  Runner r;
+  Runner r{.bucket = bucket};
   std::vector<std::optional<TensorType>> fed;
   for (const HostInput& input : plan.inputs) {
     const auto target = std::find_if(targets.begin(), targets.end(), [&](const FeedTarget& t) { return t.name == input.name; });
@@ -168,7 +195,7 @@ void Model::State::prepare_runner(std::size_t index) {
     r.targets.push_back(target == targets.end() ? -1 : static_cast<int>(target - targets.begin()));
     fed.push_back({});
     if (target == targets.end()) continue;
-    fed.back() = target->sample;
+    fed.back() = TensorType{target->sample.dtype, bucket_forms[bucket].shapes[static_cast<std::size_t>(r.targets.back())]};
     fed.back()->shape.dims.insert(fed.back()->shape.dims.begin(), plan.batch);
   }
   session->check_inputs(index, fed);
@@ -225,8 +252,7 @@ StepReport Model::State::report(std::size_t index, double rate) const {
     if (plan.outputs[i].name == "counted") counted = value;
     if (plan.outputs[i].name.starts_with(part_of_loss)) report.metrics[concat(plan.outputs[i].name.substr(part_of_loss.size()), "_loss")] = value;
   }
-  const auto classes = std::find_if(losses.begin(), losses.end(), [](const Labels& l) { return l.axis >= 0; });
-  report.accuracy /= std::isnan(counted) ? static_cast<double>(plan.batch * (classes == losses.end() ? 1 : classes->positions())) : counted;
+  report.accuracy /= std::isnan(counted) ? static_cast<double>(plan.batch * bucket_forms[r.bucket].positions) : counted;
   return report;
 }
 
@@ -234,6 +260,12 @@ CompileOptions Model::State::plan_options(const ModelOptions& o) const {
   CompileOptions plan = o.plan;
   for (const TemplateTensor& t : file.tensors()) plan.tensors.push_back(t.name);
   return plan;
+}
+
+Buckets Model::State::buckets_for(Feed& feed) const {
+  std::vector<std::vector<Shape>> shapes;
+  for (const BucketForm& form : bucket_forms) shapes.push_back(form.shapes);
+  return {feed, std::move(shapes)};
 }
 
 std::vector<std::string> Model::State::class_names() const {

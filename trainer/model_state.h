@@ -1,5 +1,8 @@
 // What a Model holds, shared by its .cpp files.
 #pragma once
+#include <tuple>
+
+#include "trainer/buckets.h"
 #include "trainer/kept_plans.h"
 #include "trainer/loader.h"
 #include "trainer/metrics.h"
@@ -13,10 +16,17 @@ struct Runner {
   std::vector<const std::byte*> inputs, ahead;  // of a step, and of the one that follows
   std::vector<std::vector<std::byte>> storage;  // of each plan output
   std::vector<std::byte*> outputs;
+  std::size_t bucket = 0;
 };
 
 // How much each sample counts.
 FeedTarget weights_target();
+
+// What a bucket makes of a sample.
+struct BucketForm {
+  std::vector<Shape> shapes;   // of each target
+  std::int64_t positions = 1;  // that have a class each
+};
 
 // What is known of the batch that follows: Session's Ahead, by feed target.
 struct BatchAhead {
@@ -34,8 +44,9 @@ struct Model::State {
   KeptPlans kept_plans;
   std::unique_ptr<Session> session;
   std::vector<Runner> runners;                                     // by plan
-  std::map<std::pair<PlanMode, std::int64_t>, std::size_t> plans;  // by mode and batch
+  std::map<std::tuple<PlanMode, std::int64_t, std::size_t>, std::size_t> plans;  // by mode, batch and bucket
   std::vector<FeedTarget> targets;                                 // the model's inputs, then the labels, then the samples' weights
+  std::vector<BucketForm> bucket_forms;                            // the largest first
   Losses losses;                                                   // none: of an inference plan of a model that has none
   std::vector<std::string> notes;
   std::int64_t step = 0;
@@ -43,21 +54,23 @@ struct Model::State {
   bool initial = false;  // the values are those that compile drew or took of the template
   std::map<std::string, std::string> preparation;  // of the last training: what save() writes as metadata, without "tandem."
 
-  GraphSource source(const ModelOptions& o) const;
-  Losses losses_for(const ModelOptions& o) const;  // fails (usage) on a value that is not there, naming the nearest
+  GraphSource source(const ModelOptions& o, std::size_t bucket = 0) const;
+  Losses losses_for(const ModelOptions& o, std::size_t bucket = 0) const;  // fails (usage) on a value that is not there, naming the nearest
   // The same for what needs no loss: an inference plan of a model that has none gives none.
-  Losses losses_if_any(const ModelOptions& o) const;
+  Losses losses_if_any(const ModelOptions& o, std::size_t bucket = 0) const;
   bool own_loss() const;  // the model computes one of its losses itself, over its batch
   std::span<const FeedTarget> inputs() const;  // the targets without labels and weights
   bool any(bool mine) const { return options.world ? options.world->any(mine) : mine; }  // of the ranks
+  void check_buckets(const ModelOptions& o) const;  // fails (usage) where they cannot share their weights
   CompileOptions plan_options(const ModelOptions& o) const;  // with the names of the template's tensors
   bool first() const { return !options.world || options.world->rank() == 0; }  // the one that writes
   LoaderOptions::RowsOf rows_here() const;                         // those of a batch that this process's devices take
   Session& running() const;                                 // fails (usage) before compile
-  std::size_t plan_for(PlanMode mode, std::int64_t batch);  // compiled when first asked for
-  void prepare_runner(std::size_t plan);
+  std::size_t plan_for(PlanMode mode, std::int64_t batch, std::size_t bucket = 0);  // compiled when first asked for
+  void prepare_runner(std::size_t plan, std::size_t bucket);
   // One step of plan `plan`; inputs[i] belongs to targets[i]. `first`: as StepState::first.
   void run(std::size_t plan, std::span<std::byte* const> inputs, double rate, const BatchAhead& ahead = {}, std::int64_t first = 0);
+  Buckets buckets_for(Feed& feed) const;  // of what trains
   std::vector<std::string> class_names() const;  // as the last training's data had them, or the file says
   void run(std::size_t plan, std::span<std::byte* const> inputs, const StepState& state, const BatchAhead& ahead = {});
   StepState step_state(double rate) const;
@@ -65,6 +78,9 @@ struct Model::State {
   StepReport report(std::size_t plan, double rate) const;  // of the training step just run
 };
 
+std::size_t bucket_count(const ModelOptions& o);
+// Sizes of the dimensions in a bucket, 0 the largest.
+std::map<std::string, std::int64_t> dims_of(const ModelOptions& o, std::size_t bucket = 0);
 inline constexpr std::string_view metadata_prefix = "tandem.";  // of what a file says of its training
 bool is_step_state(std::string_view input);  // of a plan: given by StepState, not by data
 std::string list_some(const std::vector<std::string>& names);  // "a, b, ... (7 in all)"

@@ -14,6 +14,7 @@ namespace tandem {
 struct SummaryOptions {
   std::map<std::string, std::int64_t> dims;  // sizes of symbolic dimensions other than the batch
   std::vector<std::string> freeze, unfreeze;
+  std::int64_t max_turns = 0;                // ImportOptions::max_turns
 };
 struct SummaryRow {
   std::string node;

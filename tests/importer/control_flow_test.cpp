@@ -98,7 +98,7 @@ void PrintTo(const Refused& row, std::ostream* out) {
 
 // clang-format off
 const Refused refused[] = {
-    {"turns_from_data", [](Model& m) { m.input("turns", "", onnx::TensorProto::INT64).add(counted(1, doubling, {"y"})); }, "its number of turns is computed from data"},
+    {"turns_from_data", [](Model& m) { m.input("turns", "", onnx::TensorProto::INT64).add(counted(1, doubling, {"y"})); }, "its number of turns is computed from data: option max_turns says"},
     {"endless", [](Model& m) { m.add(node("Constant", {}, {"yes"}, {{"value_int", one}})).add(counted(0, doubling, {"y"})); }, "hold more than 65536 nodes"},
     {"never_ends", [](Model& m) { m.add(node("Loop", {"", "", "x"}, {"y"}, {{"body", doubling}})); }, "neither a number of turns nor a condition"},
     {"a_list_for_a_condition", [](Model& m) { m.add(int_tensor("turns", {}, {2})).add(node("SequenceConstruct", {"x"}, {"l"})).add(node("Loop", {"turns", "l", "x"}, {"y"}, {{"body", doubling}})); }, "its condition is a list of tensors"},

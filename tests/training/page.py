@@ -54,12 +54,23 @@ def models(folder):
          (TensorProto.INT64, ["N", 16]), {"y": ["N", 16, 256]}, [drawn("e", 256, 16), drawn("w", 16, 256)])
 
 
+    tokens = [helper.make_tensor_value_info(name, TensorProto.INT64, ["N", "T"]) for name in ("ids", "attention_mask")]
+    nodes = [helper.make_node("Gather", ["e", "ids"], ["g"]), helper.make_node("Cast", ["attention_mask"], ["f"], to=TensorProto.FLOAT),
+             helper.make_node("Unsqueeze", ["f", "two"], ["m"]), helper.make_node("Mul", ["g", "m"], ["kept"]), helper.make_node("ReduceSum", ["kept", "one"], ["sum"], keepdims=0),
+             helper.make_node("ReduceSum", ["m", "one"], ["count"], keepdims=0), helper.make_node("Div", ["sum", "count"], ["mean"]), helper.make_node("MatMul", ["mean", "w"], ["y"])]
+    weights = [drawn("e", 50, 16), drawn("w", 16, 3), *(numpy_helper.from_array(numpy.array([v]), name) for v, name in ((1, "one"), (2, "two")))]
+    graph = helper.make_graph(nodes, "sentences", tokens, [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 3])], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "sentences.onnx")
+
+
 def tables(folder):
     kinds = numpy.arange(120) % 3
     x = (random.standard_normal((120, 4)) + 2 * numpy.eye(4)[kinds]).astype(numpy.float32)
     names = [KINDS[k] for k in kinds]
     (folder / "flowers.csv").write_text("\n".join([",".join([*COLUMNS, "species"]), *(",".join([*map(str, r), n]) for r, n in zip(x, names))]) + "\n")
     (folder / "flowers.jsonl").write_text("".join(json.dumps({"numbers": r.tolist(), "species": n}) + "\n" for r, n in zip(x, names)))
+    sentences = [random.integers(1, 50, random.integers(1, 33)).tolist() for _ in kinds]
+    (folder / "sentences.jsonl").write_text("".join(json.dumps({"ids": ids, "kind": n}) + "\n" for ids, n in zip(sentences, names)))
     for i in range(2):
         part = slice(60 * i, 60 * i + 60)
         pyarrow.parquet.write_table(pyarrow.table({**{c: x[part, k] for k, c in enumerate(COLUMNS)}, "species": names[part]}), folder / f"flowers-{i}.parquet")

@@ -61,7 +61,7 @@ class Chooser {
       }
     }
     for (const Field& input : request_.inputs)
-      if (!has(input))
+      if (!has(input) && !add_of_lengths(input, assumed))
         fail(ExitCode::data, file_, ": no column for the model's input '", input.name, "' ", input.sample, ": name them by ", input.name,
              "=COLUMN,COLUMN,...; it has ", list());
     if (!assumed.empty()) notes.push_back(concat(file_, ": ", assumed.substr(2), " (", spec_.name, ":FILE,x=...,y=... names others)"));
@@ -98,6 +98,22 @@ class Chooser {
   void add(ColumnField field) {
     for (const std::size_t at : field.columns) used_[at] = true;
     fields_.push_back(std::move(field));
+  }
+  // Of the first input's lists that are as long as a mask must be, or of the first at all.
+  bool add_of_lengths(const Field& input, std::string& assumed) {
+    const std::string name = lower(input.name);
+    const auto named = [&](std::string_view part) { return name.find(part) != std::string::npos; };
+    const bool mask = named("mask") && input.sample.shape.rank() == 1, length = !mask && (named("length") || named("_lens")) && input.sample.shape.elements() == 1;
+    if (!mask && !length) return false;
+    const auto of = std::find_if(fields_.begin(), fields_.end(), [&](const ColumnField& f) {
+      return f.role == Role::input && f.columns.size() == 1 && f.of_lengths == OfLengths::none && (mask ? f.wanted.shape == input.sample.shape : f.wanted.shape.rank() == 1);
+    });
+    if (of == fields_.end()) return false;
+    const OfLengths kind = length ? OfLengths::length : named("padding") ? OfLengths::padding_mask : OfLengths::mask;
+    assumed += concat(", input '", input.name, "' ", length ? "how many numbers '" : kind == OfLengths::mask ? "1 where there are numbers, 0 where there are none, in '" : "0 where there are numbers, 1 where there are none, in '",
+                      columns_[of->columns[0]], "'");
+    fields_.push_back({input.name, Role::input, of->columns, input.sample, kind});
+    return true;
   }
   void choose_label(bool inputs_known, std::string& assumed) {
     std::vector<std::size_t> fitting, ending, rest;

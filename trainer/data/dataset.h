@@ -44,6 +44,8 @@ class Dataset {
   virtual void read(std::size_t field, std::span<const std::int64_t> samples, std::byte* to) const = 0;
   // The file that a sample of an encoded field is; `to` is overwritten. Fails (io, data).
   virtual void encoded(std::size_t field, std::int64_t sample, std::vector<std::byte>& to) const;
+  // How many numbers of a field along its first axis are the sample's own, where the others fill it up.
+  virtual std::optional<std::int64_t> length(std::size_t /*field*/, std::int64_t /*sample*/) const { return {}; }
   // The labels were made as the request has them: they tell nothing of the model's.
   virtual bool follows_request() const { return false; }
   // "idx:data/mnist, train: sample 17", with the file where it is known.
@@ -93,6 +95,7 @@ class Subset final : public Dataset {
   std::span<const Field> fields() const override { return whole_.fields(); }
   void read(std::size_t field, std::span<const std::int64_t> samples, std::byte* to) const override;
   void encoded(std::size_t field, std::int64_t sample, std::vector<std::byte>& to) const override;
+  std::optional<std::int64_t> length(std::size_t field, std::int64_t sample) const override { return whole_.length(field, samples_[static_cast<std::size_t>(sample)]); }
   bool follows_request() const override { return whole_.follows_request(); }
   std::string describe(std::int64_t sample) const override;
   std::vector<std::string> classes(std::size_t field) const override { return whole_.classes(field); }
@@ -119,6 +122,7 @@ struct DataRequest {
   std::vector<Field> inputs;  // the model's, by name
   TensorType label;           // of one sample: int64[] for class indices, else dense
   std::int64_t classes = 0;   // of class indices
+  std::optional<std::int64_t> label_pad;  // stands where a sample has no label: what the loss ignores
   std::int64_t label_rows = 1;  // labels may lie one after another, so many of a sample
   std::uint64_t seed = 1;
   // What the model's classes (characters) were called by the data it was trained on: names have these indices again. Data that

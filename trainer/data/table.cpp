@@ -40,7 +40,10 @@ std::string in_quotes(std::string_view text) { return concat('\'', text.substr(0
 
 // What a column holds.
 struct Found {
-  std::int64_t width = -1, missing = 0, numbers = 0;
+  std::int64_t width = -1, missing = 0, numbers = 0;  // width: the most numbers of a row
+  std::int64_t least = -1;                            // and the fewest
+  bool lists = false, single = false;                 // there are such rows
+  std::string longest, other, other_width;            // places of the widest row, of the first of another width; what it has
   double sum = 0;
   bool whole = true, image = false;
   std::string first_text, first_missing;  // with their places
@@ -64,18 +67,31 @@ class Builder {
     drop_ = missing == "drop";
     mean_ = missing == "mean";
     if (!missing.empty() && !drop_ && !mean_) fill_ = parse_number(missing, concat(spec.name, ": missing (mean, drop or a number)"));
+    if (const std::string pad = spec.text("pad", ""); !pad.empty()) pad_ = parse_number(pad, concat(spec.name, ": pad (a number)"));
+    const std::string truncate = spec.text("truncate", "off");
+    if (truncate != "on" && truncate != "off") fail(ExitCode::usage, spec.name, ": truncate=", truncate, ", expected on or off");
+    truncate_ = truncate == "on";
     if (files_.empty()) fail(ExitCode::usage, "data '", spec.name, "' needs a file: ", spec.name, ":FILE");
   }
 
   std::unique_ptr<Dataset> build() {
     for (const std::string& file : files_) scan(file);
     std::vector<Field> fields;
-    for (const ColumnField& c : chosen_) fields.push_back(field_of(c));
+    places_of_.resize(chosen_.size());
+    for (const bool labels : {false, true})  // labels may go by the inputs
+      for (std::size_t f = 0; f < chosen_.size(); ++f)
+        if (const ColumnField& c = chosen_[f]; (c.role == Role::label) == labels && c.of_lengths == OfLengths::none)
+          for (const std::size_t at : c.columns) places_of_[f] = places_for(c, found_[at]);
+    for (std::size_t f = 0; f < chosen_.size(); ++f) {
+      const ColumnField& c = chosen_[f];
+      fields.push_back(c.of_lengths == OfLengths::none ? field_of(c, places_of_[f]) : Field{.name = c.name, .role = c.role, .sample = c.wanted});
+    }
     auto table = std::make_unique<TableRows>(name_, fields);
     if (mean_ && !settled_.there)
       for (const Found& f : found_) settled_.means.push_back(f.numbers ? f.sum / static_cast<double>(f.numbers) : 0);
     for (const std::string& file : files_) fill(*table, fields, file);
     if (table->size() == 0) fail(ExitCode::data, files_[0], ": holds no rows", dropped_ ? concat(" without missing values (", dropped_, " were dropped)") : "");
+    if (cut_) notes_.push_back(concat(name_, ": ", cut_, " lists are longer than what the model takes and cut behind (truncate=on)"));
     if (filled_) notes_.push_back(concat(name_, ": ", filled_, " missing values are ", mean_ ? "their column's mean" : text_of(fill_.value_or(0)), " (missing=)"));
     if (dropped_) notes_.push_back(concat(name_, ": ", dropped_, " rows with missing values are left out (missing=drop), ", table->size(), " are kept"));
     settled_.there = true;
@@ -124,8 +140,14 @@ class Builder {
       if (f.missing++ == 0) f.first_missing = where();
       return;
     }
-    if (f.width < 0) f.width = width;
-    if (f.width != width) refuse(where(), column, concat("a list of ", width, " numbers, those before have ", f.width));
+    (value.kind == Kind::list ? f.lists : f.single) = true;
+    if (f.width >= 0 && f.width != width && f.other.empty()) {
+      f.other = where();
+      f.other_width = concat("a list of ", width, " numbers, those before have ", f.width);
+    }
+    if (width > f.width) f.longest = where();
+    f.width = std::max(f.width, width);
+    f.least = f.least < 0 ? width : std::min(f.least, width);
     if (value.kind == Kind::list) {
       for (const double v : value.list) look_at_number(f, {.kind = Kind::real, .real = v}, column, where);
       return;
@@ -155,13 +177,13 @@ class Builder {
       refuse(where(), column, concat("more than ", most_classes, " different texts are no classes"));
   }
 
-  Field field_of(const ColumnField& c) {
+  Field field_of(const ColumnField& c, std::int64_t places) {
     Field field{.name = c.name, .role = c.role};
     std::int64_t width = 0;
     bool text = false, whole = true;
     for (const std::size_t at : c.columns) {
       const Found& f = found_[at];
-      width += std::max<std::int64_t>(1, f.width);
+      width += places > 0 ? places : std::max<std::int64_t>(1, f.width);
       const bool known_elsewhere = c.role == Role::input && (fill_ || (mean_ && settled_.there));
       if (f.width < 0 && !known_elsewhere) fail(ExitCode::data, files_[0], ": column '", columns_[at], "' holds no values at all");
       if (f.missing > 0 && !drop_ && (c.role != Role::input || (!mean_ && !fill_)))
@@ -195,6 +217,27 @@ class Builder {
     field.sample = {dtype, single ? Shape{} : Shape{width}};
     if (known && c.wanted.shape.elements() == width) field.sample.shape = c.wanted.shape;
     return field;
+  }
+
+  // The places that lists take which are filled up to the model's size; 0: they are as they are.
+  std::int64_t places_for(const ColumnField& c, const Found& f) {
+    const Shape& want = c.wanted.shape;
+    const bool known = c.wanted.dtype != DType::undefined, label = c.role == Role::label;
+    std::int64_t places = known ? want.elements() : f.width;
+    for (std::size_t i = 0; label && i < chosen_.size(); ++i)  // a label a token: as many as the tokens become
+      if (const Found& input = found_[chosen_[i].columns[0]]; places_of_[i] > 0 && chosen_[i].role == Role::input && input.width == f.width && input.least == f.least) places = places_of_[i];
+    if (!f.lists || (f.other.empty() && (f.width == places || (want.rank() != 1 && !label)))) return 0;
+    const bool tokens = known && !is_float(c.wanted.dtype);
+    const bool fills = c.columns.size() == 1 && !f.single && (!known || label || want.rank() == 1) && (label ? request_.label_pad.has_value() : tokens || pad_);
+    const std::size_t at = c.columns[0];
+    if (!fills && f.other.empty()) return 0;
+    if (!fills)
+      refuse(f.other, at, concat(f.other_width, f.single || (known && !label && want.rank() != 1) || c.columns.size() > 1 ? "" : label ? ": option ignore_index fills them up" : ": pad=NUMBER fills them up"));
+    if (f.width > places && !truncate_)
+      refuse(f.longest, at, concat("a list of ", f.width, " numbers, the model takes ", places, ": truncate=on cuts such lists behind, option dims may give the model another size"));
+    notes_.push_back(concat(name_, ": '", columns_[at], "' holds lists of ", f.least, " to ", f.width, " numbers: filled up to ", places, " with ", text_of(label ? static_cast<double>(*request_.label_pad) : pad_.value_or(0)),
+                            label ? ", which the loss ignores" : " (pad=)"));
+    return places;
   }
 
   // Whether these labels, though they look like numbers, are among names that are known already.
@@ -246,10 +289,45 @@ class Builder {
           continue;
         }
         bytes.clear();
+        const TableCell& first = row[chosen_[f].columns[0]];
+        if (chosen_[f].of_lengths != OfLengths::none) {
+          append_of_lengths(fields[f], chosen_[f].of_lengths, first, bytes);
+          table.add(f, bytes);
+          continue;
+        }
+        if (places_of_[f] > 0) {
+          append_filled(fields[f], places_of_[f], chosen_[f].role == Role::label ? static_cast<double>(*request_.label_pad) : pad_.value_or(0), first, chosen_[f].columns[0], bytes,
+                        [&] { return concat(file, ": ", source->place(), ' ', place); });
+          table.add(f, bytes);
+          table.add_length(f, std::min(length_of(first), places_of_[f]));
+          continue;
+        }
         for (const std::size_t at : chosen_[f].columns) append(fields[f], static_cast<int>(f) == named_, row[at], at, bytes, [&] { return concat(file, ": ", source->place(), ' ', place); });
         table.add(f, bytes);
       }
       table.end_row(place);
+    });
+  }
+
+  static std::int64_t length_of(const TableCell& cell) { return cell.kind == Kind::list ? std::ssize(cell.list) : cell.kind != Kind::missing; }
+
+  template <class Where>
+  void append_filled(const Field& field, std::int64_t places, double pad, const TableCell& value, std::size_t column, std::vector<std::byte>& to, const Where& where) {
+    TableCell number{.kind = Kind::real};
+    const std::int64_t length = length_of(value);
+    cut_ += length > places;
+    for (std::int64_t i = 0; i < places; ++i) {
+      number.real = i < length ? (value.kind == Kind::list ? value.list[static_cast<std::size_t>(i)] : as_double(number_of(value))) : pad;
+      append(field, false, number, column, to, where);
+    }
+  }
+  // A mask's places, or a length.
+  void append_of_lengths(const Field& field, OfLengths kind, const TableCell& value, std::vector<std::byte>& to) {
+    const std::int64_t places = field.sample.shape.elements();
+    visit_number(field.sample.dtype, [&]<class T>() {
+      const auto put = [&](T v) { to.insert(to.end(), reinterpret_cast<const std::byte*>(&v), reinterpret_cast<const std::byte*>(&v + 1)); };
+      if (kind == OfLengths::length) return put(static_cast<T>(length_of(value)));
+      for (std::int64_t i = 0; i < places; ++i) put(static_cast<T>((i < length_of(value)) != (kind == OfLengths::padding_mask)));
     });
   }
 
@@ -290,7 +368,10 @@ class Builder {
   std::vector<std::string> files_, columns_, notes_;
   Settled& settled_;
   bool drop_ = false, mean_ = false;
-  std::optional<double> fill_;
+  std::optional<double> fill_, pad_;
+  bool truncate_ = false;
+  std::vector<std::int64_t> places_of_;  // of each field's lists that are filled up, else 0
+  std::int64_t cut_ = 0;
   std::vector<ColumnField> chosen_;
   std::vector<bool> wanted_;
   std::vector<Role> role_;  // of each column
@@ -308,7 +389,7 @@ bool is_image(std::string_view b) {
 }
 
 Splits open_tables(const Spec& spec, const DataRequest& request, const std::vector<std::string>& options, const OpenTable& open) {
-  std::vector<std::string> known{"val", "test", "missing"};
+  std::vector<std::string> known{"val", "test", "missing", "pad", "truncate"};
   known.insert(known.end(), options.begin(), options.end());
   allow_columns(spec, request, known);
   const auto argument = [&](std::string_view part) {

@@ -12,7 +12,7 @@ class TableRows final : public Dataset {
   TableRows(std::string name, std::vector<Field> fields) : name_(std::move(name)), fields_(std::move(fields)), places_(name_) {
     for (const Field& f : fields_) {
       const auto bytes = f.encoded ? 0 : static_cast<std::size_t>(f.sample.shape.elements()) * size_of(f.sample.dtype);
-      stores_.push_back({Spool(concat(name_, ", ", f.name)), bytes, {}});
+      stores_.push_back({Spool(concat(name_, ", ", f.name)), bytes, {}, {}});
     }
   }
   std::string name() const override { return name_; }
@@ -43,6 +43,10 @@ class TableRows final : public Dataset {
   }
   std::vector<std::string> classes(std::size_t field) const override { return static_cast<int>(field) == named_ ? classes_ : std::vector<std::string>{}; }
   std::vector<std::string> notes() const override { return notes_; }
+  std::optional<std::int64_t> length(std::size_t field, std::int64_t sample) const override {
+    const std::vector<std::int32_t>& lengths = stores_[field].lengths;
+    return lengths.empty() ? std::nullopt : std::optional<std::int64_t>(lengths[static_cast<std::size_t>(sample)]);
+  }
 
   // The building of it.
   void begin_file(const std::string& file, std::string_view place) {
@@ -50,6 +54,7 @@ class TableRows final : public Dataset {
     place_ = place;
   }
   void add(std::size_t field, std::span<const std::byte> bytes) { stores_[field].values.append(bytes); }
+  void add_length(std::size_t field, std::int64_t length) { stores_[field].lengths.push_back(static_cast<std::int32_t>(length)); }
   void add_blob(std::size_t field, const TableCell& cell) {
     Store& store = stores_[field];
     store.blobs.push_back({cell.offset.value_or(store.values.size()), cell.offset ? cell.size : cell.text.size(), cell.offset.has_value()});
@@ -76,6 +81,7 @@ class TableRows final : public Dataset {
     Spool values;
     std::size_t bytes;        // of a sample
     std::vector<Blob> blobs;  // of encoded ones
+    std::vector<std::int32_t> lengths;  // of lists that are filled up
   };
   const std::string& file_of(std::int64_t sample) const {
     return (std::upper_bound(files_.begin(), files_.end(), sample, [](std::int64_t s, const auto& f) { return s < f.first; }) - 1)->second;
