@@ -43,7 +43,7 @@ bool has_image_files(const Dataset& data) {
 
 std::vector<OptionRow> image_rows() {
   return {
-      {"resize", "RULE", "", "of image files: crop (cover the model's size, then its middle; the default), PIXELS (of the shorter side, then the middle) or stretch"},
+      {"resize", "RULE", "", "of image files: crop (cover the model's size, then its middle; the default), PIXELS (of the shorter side, then the middle) or stretch; with ,bicubic behind it by that filter, not by bilinear"},
       {"workers", "N", "0", "threads that read, decode and augment (0: one, or a quarter of the cores for image files)"},
       {"on-bad-sample", "fail|skip[=N]", "fail", "an image file that cannot be decoded ends the run, or the next sample takes its place, N (100) times at most"},
   };

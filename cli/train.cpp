@@ -345,7 +345,7 @@ Command train_command() {
                {"epochs", "N", "1", "times through the data (with --steps alone: as many as those take)"},
                {"steps", "N", "0", "stop after so many steps (0: no limit)"},
                {"validation-split", "SHARE", "0", "hold out this share of the training data and measure it after each epoch"},
-               {"augment", "LIST", "", "crop[=PIXELS] (of image files a random box; else, or with PIXELS, pad, 4, then crop at random), flip, vflip, rotate[=DEGREES], jitter, grey, erase, randaugment[=MAGNITUDE]"},
+               {"augment", "LIST", "", "crop[=PIXELS] (of image files a random box; else, or with PIXELS, pad, 4, then crop at random), flip, vflip, rotate[=DEGREES], jitter, hue, grey, erase, randaugment[=[TIMESx]MAGNITUDE], trivial, mixup[=ALPHA], cutmix[=ALPHA]; or a recipe: imagenet (crop,flip), cifar (crop=4,flip), torchvision (crop,flip,trivial,erase=0.1,mixup,cutmix)"},
                {"shuffle", "", "on", "shuffle the data anew for every epoch"},
                {"init", "NAME", "auto", "first weights: keep (the template's), he-normal, glorot-uniform, or auto: keep them unless the template holds none"},
                {"seed", "N", "1", "of weights, order, augmentation and dropout"},

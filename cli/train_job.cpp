@@ -90,6 +90,10 @@ Job prepare(const Invocation& call, const Model& model, const BackendSet& backen
   for (auto& [key, value] : config)
     if (key == "normalize") value = text_of_normalize(job.fit.preprocess);
   job.fit.config = std::move(config);
+  if (job.fit.preprocess.mixes()) {
+    job.options.plan.dense_labels = true;
+    call.say("note: labels of mixed samples are shares of classes (--augment mixup, cutmix); the accuracy in training counts the class of the larger share");
+  }
   if (const std::string assumed = model.fit_labels(job.options, *job.data.train); !assumed.empty()) call.say("note: " + assumed);
   take_class_weights(call, model, job.options, *job.data.train);
   for (const Dataset* data : {job.data.train, job.data.validation, job.data.test})

@@ -40,10 +40,12 @@ struct Box {
   std::int64_t top = 0, left = 0, height = 0, width = 0;
 };
 
-// The box of `from`, resized by a triangle filter as wide as the ratio where it shrinks: Pillow's BILINEAR, the width first.
-void resize_image(const Image& from, const Box& box, std::int64_t height, std::int64_t width, Image& to);
+// Pillow's BILINEAR and BICUBIC: filters that are as wide as the ratio where an image shrinks.
+enum class Filter { bilinear, bicubic };
+// The box of `from`, resized, the width first.
+void resize_image(const Image& from, const Box& box, std::int64_t height, std::int64_t width, Image& to, Filter filter = Filter::bilinear);
 // Of such a result this window alone.
-void resize_image(const Image& from, const Box& box, std::int64_t height, std::int64_t width, const Box& window, Image& to);
+void resize_image(const Image& from, const Box& box, std::int64_t height, std::int64_t width, const Box& window, Image& to, Filter filter = Filter::bilinear);
 
 // The box in the middle, as torchvision's CenterCrop has it; it must not be larger than the image.
 Box centre_box(std::int64_t height, std::int64_t width, std::int64_t box_height, std::int64_t box_width);
