@@ -30,6 +30,7 @@ constexpr FlagName names[] = {
     {"lora", "--lora"},
     {"loss", "--loss"},
     {"loss_on", "--loss-on"},
+    {"on_bad_sample", "--on-bad-sample"},
     {"overwrite", "--overwrite"},
     {"precision", "--precision"},
     {"replace_head", "--replace-head"},

@@ -259,7 +259,7 @@ int train_until_stopped(const Invocation& call, Model& model, Job& job, const Ba
     call.print(done_event(model, history, last, test, output));
   } else {
     std::string result = fmt::format("trained {} {}", history.steps, history.steps == 1 ? "step" : "steps");
-    if (history.samples_per_second > 0) result += fmt::format(", {:.0f} samples/s", history.samples_per_second);
+    if (history.samples_per_second > 0) result += fmt::format(", {:.0f} samples/s ({:.1f}% of the time waiting for data)", history.samples_per_second, 100 * history.waiting_share);
     if (std::isfinite(last.loss)) result += fmt::format(", loss {:.4f}", last.loss);
     if (std::isfinite(test.loss)) result += fmt::format("\nheld-out data ({} samples): loss {:.4f}", test.samples, test.loss);
     if (std::isfinite(test.accuracy)) result += fmt::format(", accuracy {:.2f}%", 100 * test.accuracy);

@@ -59,6 +59,7 @@ struct Model::State {
   // One step of plan `plan`; inputs[i] belongs to targets[i]. `first`: as StepState::first.
   void run(std::size_t plan, std::span<std::byte* const> inputs, double rate, const BatchAhead& ahead = {}, std::int64_t first = 0);
   std::vector<std::string> class_names() const;  // as the last training's data had them, or the file says
+  std::map<std::string, double> means() const;   // of columns, by the same
   void run(std::size_t plan, std::span<std::byte* const> inputs, const StepState& state, const BatchAhead& ahead = {});
   StepState step_state(double rate) const;
   void start_averages();  // those that the updates keep become the weights

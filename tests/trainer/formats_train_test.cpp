@@ -175,6 +175,43 @@ TEST(Formats, NamesOfClassesStayWithTheModel) {
   expect_error(ExitCode::data, "class 'w' is not among those trained on: x=0, y=1, z=2", [&] { open_data(other, model.data_request()); });
 }
 
+// What stood for missing values in training stands for them wherever the model is used.
+TEST(Formats, MeansOfColumnsStayWithTheModel) {
+  const TemporaryFolder folder;
+  std::string csv = "a,b,c,d,kind\n", other = csv;
+  for (std::int64_t i = 0; i < samples; ++i) csv += concat(i % 3 == 0, ',', i % 3 == 1, ',', i % 3 == 2, ',', i % 5 == 0 ? "NA" : i % 2 ? "1" : "5", ',', "xyz"[i % 3], '\n');
+  other += "1,0,0,NA,x\n0,1,0,40,y\n";
+  const std::string trained = (folder / "trained.onnx").string(), path = folder.write("other.csv", other);
+  {
+    Model model(ModelFile::parse(linear(), {}));
+    const Splits data = open_data("csv:" + folder.write("a.csv", csv) + ",missing=mean", model.data_request(options()));
+    model.compile(options(), backends);
+    model.fit(*data.train, {.epochs = 2, .learning_rate = 0.05});
+    EXPECT_EQ(data.train->means().at("d"), 3);
+    model.save(trained);
+  }
+  Model model = Model::load(trained);
+  ModelOptions o = options();
+  o.plan.mode = PlanMode::inference;
+  model.compile(o, backends);
+  EXPECT_EQ(model.data_request().means.at("d"), 3);
+  const auto fourth = [](const Dataset& data) {  // number of the first row
+    std::vector<float> x(4);
+    const std::int64_t first = 0;
+    const auto input = std::ranges::find(data.fields(), Role::input, &Field::role);
+    data.read(static_cast<std::size_t>(input - data.fields().begin()), {&first, 1}, reinterpret_cast<std::byte*>(x.data()));
+    return x[3];
+  };
+  for (const char* how : {"", ",missing=mean"}) {
+    const Splits data = open_data("csv:" + path + how, model.data_request());
+    EXPECT_EQ(fourth(*data.train), 3) << how;
+    bool told = false;
+    for (const std::string& note : data.train->notes()) told = told || note.find("1 missing values are their column's mean (as the model was trained)") != std::string::npos;
+    EXPECT_TRUE(told);
+  }
+  EXPECT_EQ(fourth(*open_data("csv:" + path + ",missing=7", model.data_request()).train), 7);
+}
+
 TEST(Formats, ATextTrainsAModelOfItsCharacters) {
   // ids [N,8] → a row of a table each → logits [N,8,4]
   test::Model m;

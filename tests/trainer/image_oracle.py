@@ -1,6 +1,7 @@
 """Writes image files and what Pillow makes of them: image_oracle.py FOLDER. A line of FOLDER/cases is NAME FILE WANTED CHANNELS
 HEIGHT WIDTH FILTER; HEIGHT 0: decoded alone, else resized. A line of FOLDER/operations is NAME AMOUNT FILE WANTED. Exits 3 where a
 package is missing."""
+import operator
 import sys
 
 try:
@@ -83,7 +84,7 @@ def hue(image, share):  # torchvision's adjust_hue of a Pillow image
 
 
 def affine(matrix):
-    return lambda image, v: image.transform(image.size, Image.Transform.AFFINE, [v if m is None else m for m in matrix], Image.Resampling.NEAREST)
+    return lambda image, v: image.transform(image.size, Image.Transform.AFFINE, [m(v) if callable(m) else m for m in matrix], Image.Resampling.NEAREST)
 
 
 def enhance(kind):
@@ -92,8 +93,8 @@ def enhance(kind):
 
 # By torchvision's names, as its _apply_op calls Pillow.
 operations = {
-    "ShearX": (affine((1, None, 0, 0, 1, 0)), (0.2, -0.9)), "ShearY": (affine((1, 0, 0, None, 1, 0)), (0.2, -0.9)),
-    "TranslateX": (affine((1, 0, None, 0, 1, 0)), (7, -12)), "TranslateY": (affine((1, 0, 0, 0, 1, None)), (7, -12)),
+    "ShearX": (affine((1, float, 0, 0, 1, 0)), (0.2, -0.9)), "ShearY": (affine((1, 0, 0, float, 1, 0)), (0.2, -0.9)),
+    "TranslateX": (affine((1, 0, operator.neg, 0, 1, 0)), (7, -12)), "TranslateY": (affine((1, 0, 0, 0, 1, operator.neg)), (7, -12)),
     "Rotate": (lambda image, v: image.rotate(v), (25, -100)),
     "Brightness": (enhance(ImageEnhance.Brightness), (0.7, -0.4, -0.99)), "Color": (enhance(ImageEnhance.Color), (0.7, -0.4, -0.99)),
     "Contrast": (enhance(ImageEnhance.Contrast), (0.7, -0.4, -0.99)), "Sharpness": (enhance(ImageEnhance.Sharpness), (0.7, -0.4, -0.99)),
