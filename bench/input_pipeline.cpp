@@ -1,5 +1,5 @@
-// How fast image files become batches: input_pipeline [images] [seconds]. Makes 500 x 375 JPEGs in a temporary folder (two
-// classes), then measures, on this machine, JPEG decoding alone, and the loader by numbers of threads: decoded, resized and
+// How fast image files become batches: input_pipeline [images] [seconds] [FOLDER]. Makes 500 x 375 JPEGs in a temporary folder (two
+// classes), or takes a folder of classes, then measures, on this machine, JPEG decoding alone, and the loader by numbers of threads: decoded, resized and
 // cropped to 224 x 224, normalized; as in training (random boxes, mirrored) and as in evaluation.
 #include <unistd.h>
 
@@ -88,6 +88,15 @@ double loaded_a_second(const Dataset& data, std::int64_t workers, const char* au
   return static_cast<double>(images) / seconds_since(start);
 }
 
+void measure(const std::string& folder, double seconds) {
+  const auto data = open_data("images:" + folder).train;
+  fmt::print("decoded, one thread: {:.0f} images/s\n", decoded_a_second(*data, seconds));
+  for (const char* augment : {"", "crop,flip"})
+    for (const std::int64_t workers : {1, 2, 4})
+      fmt::print("{}, {} worker{}: {:.0f} images/s\n", *augment ? "training (crop,flip)" : "evaluation", workers, workers == 1 ? "" : "s",
+                 loaded_a_second(*data, workers, augment, seconds));
+}
+
 int run(int images, double seconds) {
   std::string name = (std::filesystem::temp_directory_path() / "tandem_images_XXXXXX").string();
   if (!mkdtemp(name.data())) fail(ExitCode::io, name, ": cannot be made");
@@ -102,13 +111,8 @@ int run(int images, double seconds) {
     write_jpeg(path, picture(i));
     bytes += std::filesystem::file_size(path);
   }
-  const auto data = open_data("images:" + name).train;
   fmt::print("{} JPEGs of {}x{}, {:.0f} KB each\n", images, width, height, static_cast<double>(bytes) / images / 1000);
-  fmt::print("decoded, one thread: {:.0f} images/s\n", decoded_a_second(*data, seconds));
-  for (const char* augment : {"", "crop,flip"})
-    for (const std::int64_t workers : {1, 2, 4})
-      fmt::print("{}, {} worker{}: {:.0f} images/s\n", *augment ? "training (crop,flip)" : "evaluation", workers, workers == 1 ? "" : "s",
-                 loaded_a_second(*data, workers, augment, seconds));
+  measure(name, seconds);
   return 0;
 }
 
@@ -116,6 +120,7 @@ int run(int images, double seconds) {
 
 int main(int argc, char** argv) {
   try {
+    if (argc > 3) return measure(argv[3], std::atof(argv[2])), 0;
     return run(argc > 1 ? std::atoi(argv[1]) : 200, argc > 2 ? std::atof(argv[2]) : 3);
   } catch (const std::exception& e) {
     fmt::print(stderr, "error: {}\n", e.what());

@@ -13,6 +13,8 @@
 #include "cli/ranks.h"
 #include "cli/table.h"
 #include "graph/printable.h"
+#include "trainer/data/data_file.h"
+#include "trainer/data/image.h"
 #include "trainer/spec.h"
 
 namespace tandem {
@@ -44,7 +46,7 @@ ConfigRules config_rules(const Command& command) {
 int dispatch(std::span<const std::string> arguments, Streams& streams, const Environment& environment) {
   const std::string name = arguments.empty() ? "help" : arguments[0];
   if (name == "version" || name == "--version") {
-    streams.out << "tandem " << TANDEM_VERSION << '\n';
+    streams.out << "tandem " << TANDEM_VERSION << "\nreads images: " << image_formats() << "\nunpacks: " << compressions() << '\n';
     return 0;
   }
   const bool asks_help = name == "help" || name == "--help" || name == "-h";

@@ -4,6 +4,8 @@
 
 #include "cli/command.h"
 #include "kernels/cpu/peak.h"
+#include "trainer/data/data_file.h"
+#include "trainer/data/image.h"
 
 namespace tandem {
 namespace {
@@ -116,7 +118,7 @@ int run(const Invocation& call) {
   if (call.json())
     call.print(Json(std::move(listing.list)));
   else
-    call.write(listing.text);
+    call.write(listing.text + headline("data", concat("reads images: ", image_formats())) + line("", concat("unpacks ", compressions())));
   return 0;
 }
 

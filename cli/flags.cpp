@@ -7,6 +7,7 @@ namespace {
 
 constexpr FlagName names[] = {
     {"accumulate", "--accumulate"},
+    {"augment", "--augment"},
     {"average_from", "--average-from"},
     {"check_nan", "--check-nan"},
     {"checkpoint_steps", "--checkpoint-every"},
@@ -15,6 +16,7 @@ constexpr FlagName names[] = {
     {"clip_norm", "--clip-norm"},
     {"clip_parameter_norm", "--clip-parameter-norm"},
     {"constant", "--constant"},
+    {"dense_labels", "--dense-labels"},
     {"dims", "--dim"},
     {"early_stopping", "--early-stopping"},
     {"ema", "--ema"},
@@ -29,6 +31,7 @@ constexpr FlagName names[] = {
     {"loss", "--loss"},
     {"loss_on", "--loss-on"},
     {"max_turns", "--max-turns"},
+    {"on_bad_sample", "--on-bad-sample"},
     {"overwrite", "--overwrite"},
     {"precision", "--precision"},
     {"replace_head", "--replace-head"},

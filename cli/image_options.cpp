@@ -43,7 +43,7 @@ bool has_image_files(const Dataset& data) {
 
 std::vector<OptionRow> image_rows() {
   return {
-      {"resize", "RULE", "", "of image files: crop (cover the model's size, then its middle; the default), PIXELS (of the shorter side, then the middle) or stretch"},
+      {"resize", "RULE", "", "of image files: crop (cover the model's size, then its middle; the default), PIXELS (of the shorter side, then the middle) or stretch; with ,bicubic behind it by that filter, not by bilinear"},
       {"workers", "N", "0", "threads that read, decode and augment (0: one, or a quarter of the cores for image files)"},
       {"on-bad-sample", "fail|skip[=N]", "fail", "an image file that cannot be decoded ends the run, or the next sample takes its place, N (100) times at most"},
   };
@@ -81,14 +81,14 @@ void settle_preparation(const Invocation& call, const Dataset& data, const DataR
                   p.mean.empty() ? "; their values are 0 to 1 (--normalize)" : ""));
 }
 
-void tell_bad_samples(const Invocation& call, const Preprocess& p) {
+void tell_bad_samples(const Invocation& call, const Preprocess& p, std::string_view one, std::string_view several) {
   constexpr std::size_t most = 5;
   const BadSamples* bad = p.on_bad_sample.target<BadSamples>();
   if (!bad || bad->found->why.empty()) return;
   std::size_t told = 0;
   for (const std::string& why : bad->found->why)
     if (told++ < most) call.say("note: left out: " + why);
-  call.say(concat("note: ", told, told == 1 ? " sample that cannot be decoded had its place taken by another" : " samples that cannot be decoded had their places taken by others", " (--on-bad-sample)"));
+  call.say(concat("note: ", told, told == 1 ? " sample" : " samples", " that cannot be decoded ", told == 1 ? one : several, " (--on-bad-sample)"));
 }
 
 void tell_classes(const Invocation& call, const Model& model, const Dataset& data, const std::vector<NamedTensor>& results) {
@@ -101,6 +101,7 @@ void tell_classes(const Invocation& call, const Model& model, const Dataset& dat
   const std::int64_t samples = std::min(most, scores.shape()[0]);
   for (std::int64_t i = 0; i < samples; ++i) {
     const auto row = values.subspan(static_cast<std::size_t>(i) * names.size(), names.size());
+    if (!(row[0] == row[0])) continue;  // it could not be decoded
     call.say(concat(data.describe(i), ": ", names[static_cast<std::size_t>(std::max_element(row.begin(), row.end()) - row.begin())]));
   }
   if (scores.shape()[0] > most) call.say(concat("... and ", scores.shape()[0] - most, " more"));

@@ -13,8 +13,9 @@ std::vector<OptionRow> image_rows();
 void read_image_options(const Invocation& call, const Model& model, Preprocess& preprocess);
 // Measures what --normalize auto asks for and says how image files are brought to the model's size.
 void settle_preparation(const Invocation& call, const Dataset& data, const DataRequest& request, Preprocess& preprocess);
-// What was left out by --on-bad-sample skip, at the end.
-void tell_bad_samples(const Invocation& call, const Preprocess& preprocess);
+// What was left out by --on-bad-sample skip, at the end, and what became of one, or of several.
+void tell_bad_samples(const Invocation& call, const Preprocess& preprocess, std::string_view one = "had its place taken by another",
+                      std::string_view several = "had their places taken by others");
 // The class that scores highest of the first samples, by its name where the model keeps names.
 void tell_classes(const Invocation& call, const Model& model, const Dataset& data, const std::vector<NamedTensor>& results);
 

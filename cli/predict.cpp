@@ -32,7 +32,7 @@ int predict(const Invocation& call, World* world) {
   const std::vector<NamedTensor> results = model.predict(
       *data, {.preprocess = preparation, .on_batch = [&](std::int64_t done, std::int64_t all) { progress.samples(done, all); }});
   progress.clear();
-  tell_bad_samples(call, preparation);
+  tell_bad_samples(call, preparation, "has a row of NaN (-1 of whole numbers)", "have rows of NaN (-1 of whole numbers)");
   for (std::size_t i = told; i < model.notes().size(); ++i) call.say("note: " + model.notes()[i]);
   if (is_first(world)) {
     const World::Busy busy(world);

@@ -259,7 +259,7 @@ int train_until_stopped(const Invocation& call, Model& model, Job& job, const Ba
     call.print(done_event(model, history, last, test, output));
   } else {
     std::string result = fmt::format("trained {} {}", history.steps, history.steps == 1 ? "step" : "steps");
-    if (history.samples_per_second > 0) result += fmt::format(", {:.0f} samples/s", history.samples_per_second);
+    if (history.samples_per_second > 0) result += fmt::format(", {:.0f} samples/s ({:.1f}% of the time waiting for data)", history.samples_per_second, 100 * history.waiting_share);
     if (std::isfinite(last.loss)) result += fmt::format(", loss {:.4f}", last.loss);
     if (std::isfinite(test.loss)) result += fmt::format("\nheld-out data ({} samples): loss {:.4f}", test.samples, test.loss);
     if (std::isfinite(test.accuracy)) result += fmt::format(", accuracy {:.2f}%", 100 * test.accuracy);
@@ -345,7 +345,7 @@ Command train_command() {
                {"epochs", "N", "1", "times through the data (with --steps alone: as many as those take)"},
                {"steps", "N", "0", "stop after so many steps (0: no limit)"},
                {"validation-split", "SHARE", "0", "hold out this share of the training data and measure it after each epoch"},
-               {"augment", "LIST", "", "crop[=PIXELS] (of image files a random box; else, or with PIXELS, pad, 4, then crop at random), flip, vflip, rotate[=DEGREES], jitter, grey, erase, randaugment[=MAGNITUDE]"},
+               {"augment", "LIST", "", "crop[=PIXELS] (of image files a random box; else, or with PIXELS, pad, 4, then crop at random), flip, vflip, rotate[=DEGREES], jitter, hue, grey, erase, randaugment[=[TIMESx]MAGNITUDE], trivial, mixup[=ALPHA], cutmix[=ALPHA]; or a recipe: imagenet (crop,flip), cifar (crop=4,flip), torchvision (crop,flip,trivial,erase=0.1,mixup,cutmix)"},
                {"shuffle", "", "on", "shuffle the data anew for every epoch"},
                {"init", "NAME", "auto", "first weights: keep (the template's), he-normal, glorot-uniform, or auto: keep them unless the template holds none"},
                {"seed", "N", "1", "of weights, order, augmentation and dropout"},

@@ -66,6 +66,7 @@ Json done_event(const Model& model, const History& history, const EpochReport& l
                       {"test_loss", test.loss},
                       {"test_accuracy", test.accuracy},
                       {"samples_per_second", history.samples_per_second},
+                      {"waiting_share", history.waiting_share},
                       {"peak_bytes", model.allocated_bytes()},
                       {"predicted_peak_bytes", model.predicted_peak_bytes()},
                       {"output", output}};

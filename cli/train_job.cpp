@@ -85,11 +85,17 @@ Job prepare(const Invocation& call, const Model& model, const BackendSet& backen
   job.data = open_run_data(a, request);
   job.fit.validation = job.data.validation;
   for (const std::string& note : job.data.train->notes()) call.say("note: " + note);
+  if (const auto named = std::ssize(class_names(*job.data.train)); named > 0 && named < request.classes && request.label_rows == 1)
+    call.say(concat("note: the data has ", named, named == 1 ? " class" : " classes", ", the model's output has ", request.classes, ": the others are never right (--head ", named, " trains a classifier of these alone)"));
   settle_preparation(call, *job.data.train, request, job.fit.preprocess);
   Json::Object config = job.fit.config.object();
   for (auto& [key, value] : config)
     if (key == "normalize") value = text_of_normalize(job.fit.preprocess);
   job.fit.config = std::move(config);
+  if (job.fit.preprocess.mixes()) {
+    job.options.plan.dense_labels = true;
+    call.say("note: labels of mixed samples are shares of classes (--augment mixup, cutmix); the accuracy in training counts the class of the larger share");
+  }
   if (const std::string assumed = model.fit_labels(job.options, *job.data.train); !assumed.empty()) call.say("note: " + assumed);
   take_class_weights(call, model, job.options, *job.data.train);
   for (const Dataset* data : {job.data.train, job.data.validation, job.data.test})

@@ -1,5 +1,7 @@
 #include "trainer/decodable.h"
 
+#include <algorithm>
+
 #include "trainer/data/image.h"
 
 namespace tandem {
@@ -22,6 +24,23 @@ std::vector<std::int64_t> decodable_samples(const Dataset& data, const Preproces
     }
   if (good.empty()) fail(ExitCode::data, data.name(), ": no image file of it can be decoded");
   return good;
+}
+
+void check_image_files(const Dataset& data, const Preprocess& preprocess) {
+  constexpr std::int64_t most_files = 1000, most_bytes = std::int64_t{256} << 20;
+  if (preprocess.bad_samples > 0) return;
+  std::vector<std::byte> file;
+  const std::int64_t files = std::min(most_files, data.size());
+  for (std::size_t f = 0; f < data.fields().size(); ++f)
+    for (std::int64_t i = 0, bytes = 0; data.fields()[f].encoded && i < files && bytes < most_bytes; ++i, bytes += std::ssize(file)) {
+      const std::int64_t sample = i * data.size() / files;
+      data.encoded(f, sample, file);
+      try {
+        check_image(file, data.describe(sample));
+      } catch (const Error& e) {
+        fail(e.code(), e.what(), " (found before training: ", files == data.size() ? "all" : concat(files, " of ", data.size()), " files are looked at; option on_bad_sample leaves such out)");
+      }
+    }
 }
 
 }  // namespace tandem

@@ -47,6 +47,21 @@ bool for_each_batch(Model::State& s, Feed& feed, const EvaluateOptions& o, std::
   return true;
 }
 
+// Rows as those of these samples, of so many in all; the others hold NaN, or -1 where they are whole numbers.
+Tensor spread_rows(const Tensor& rows, std::span<const std::int64_t> samples, std::int64_t all) {
+  TensorType type = rows.type();
+  const std::int64_t each = samples.empty() ? 0 : rows.shape().elements() / std::ssize(samples);
+  type.shape[0] = rows.shape()[0] / std::ssize(samples) * all;
+  Tensor spread(type);
+  visit_number(type.dtype, [&]<class T>() {
+    const auto to = spread.write<T>();
+    std::fill(to.begin(), to.end(), std::is_floating_point_v<T> ? std::numeric_limits<T>::quiet_NaN() : static_cast<T>(-1));
+    const auto from = rows.values<T>();
+    for (std::size_t i = 0; i < samples.size(); ++i) std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(i) * each, each, to.begin() + samples[i] * each);
+  });
+  return spread;
+}
+
 }  // namespace
 
 LossMeasures::LossMeasures(const Losses& losses, const std::vector<std::string>& metrics) : losses_(losses), sums_(losses.size()) {
@@ -134,7 +149,14 @@ Evaluation Model::evaluate(const Dataset& data, const EvaluateOptions& o) {
 
 std::vector<NamedTensor> Model::predict(const Dataset& data, const EvaluateOptions& o) {
   State& s = *state_;
-  if (o.preprocess.bad_samples > 0) fail(ExitCode::usage, "samples are not left out of a prediction, which has a row for each: skip bad ones in training and evaluation alone");
+  if (o.preprocess.bad_samples > 0) {
+    EvaluateOptions strict = o;
+    strict.preprocess.bad_samples = 0;
+    const std::vector<std::int64_t> good = decodable_samples(data, o.preprocess);
+    std::vector<NamedTensor> results = predict(Subset(data, good, data.name()), strict);
+    for (NamedTensor& r : results) r.tensor = spread_rows(r.tensor, good, data.size());
+    return results;
+  }
   const std::int64_t batch = batch_size(o, s.running().plan(0), data);
   const std::vector<FeedTarget> targets(s.inputs().begin(), s.inputs().end());
   Feed feed(data, targets, o.preprocess, s.options.seed);

@@ -1,17 +1,29 @@
 #include "trainer/feed.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 #include <thread>
+#include <type_traits>
 
-#include "planner/passes/losses.h"
+#include "trainer/data/mix.h"
 #include "trainer/random.h"
 
 namespace tandem {
 namespace {
+
+std::int64_t bytes_of(const TensorType& type) { return type.shape.elements() * static_cast<std::int64_t>(size_of(type.dtype)); }
+
+// At least so large; a buffer of a thread is used again and again.
+void take_size(std::vector<std::byte>& buffer, std::size_t bytes) {
+  if (buffer.size() < bytes) buffer.resize(bytes);
+}
+
+// A thread keeps no memory of an image that was larger than others.
+template <class T>
+void give_back(std::vector<T>& buffer) {
+  constexpr std::size_t kept = std::size_t{64} << 20;
+  if (buffer.capacity() * sizeof(T) > kept) std::vector<T>().swap(buffer);
+}
 
 Shape without_ones(const Shape& s) {
   Shape out;
@@ -28,27 +40,6 @@ void gather(const Source& s, const std::uint8_t* from, Image& to) {
   for (std::int64_t y = 0; y < s.h; ++y)
     for (std::int64_t x = 0; x < s.w; ++x)
       for (std::int64_t c = 0; c < s.c; ++c) *out++ = from[c * s.from[0] + y * s.from[1] + x * s.from[2]];
-}
-
-// What numbers of a type may be that become a target's: such as it can hold, and those that its loss has a meaning for.
-Allowed allowed_in(const FeedTarget& target, DType have, std::string_view loss) {
-  const DType want = target.sample.dtype;
-  Allowed a;
-  if (want == DType::boolean || have == DType::boolean) return a;
-  visit_number(want, [&]<class T>() {
-    if (have == want && !is_float(want)) return;
-    if (is_float(want) && !is_float(have)) return;
-    a = {static_cast<double>(std::numeric_limits<T>::lowest()), static_cast<double>(std::numeric_limits<T>::max()), !is_float(want)};
-    if (std::numeric_limits<T>::digits > std::numeric_limits<double>::digits) a.high = std::nextafter(a.high, 0);  // which rounds it up
-  });
-  if (target.weight) a.low = 0;
-  if (!target.label || target.weight) return a;
-  for (const LossRow& row : loss_rows())
-    if (row.name == (target.loss.empty() ? loss : target.loss)) {
-      a.low = std::max(a.low, row.low);
-      a.high = std::min(a.high, row.high);
-    }
-  return a;
 }
 
 }  // namespace
@@ -87,6 +78,7 @@ Feed::Feed(const Dataset& data, std::vector<FeedTarget> targets, Preprocess prep
       fail(ExitCode::data, data.name(), " has nothing for the model's input '", targets_[t].name, "' ", targets_[t].sample, "; it has ",
            names_of(fields));
     sources_.push_back(chosen[t] < 0 ? Source{} : match(targets_[t], chosen[t]));
+    if (sources_[t].image && mixed_[0] == 0) mixed_ = {sources_[t].h, sources_[t].w};
   }
 }
 
@@ -172,30 +164,51 @@ void Feed::set_scale(Source& s, const FeedTarget& target, const Field& field) co
     const double mean = given ? preprocess_.mean[i] : 0, deviation = given ? preprocess_.deviation[i] : 1;
     s.scale.push_back(unit / deviation);
     s.shift.push_back(-mean / deviation);
+    for (int v = 0; v < 256 && s.have.dtype == DType::uint8; ++v)
+      s.of_bytes.push_back(static_cast<float>(v) * static_cast<float>(s.scale.back()) + static_cast<float>(s.shift.back()));
   }
+}
+
+// A line of one channel: to[x · out] = value(from[x · step]). The usual steps are the compiler's to see.
+template <class From, class To, class Value>
+void convert_line(const From* from, std::int64_t step, To* to, std::int64_t out, std::int64_t count, Value&& value) {
+  const auto along = [&](auto s, auto o) {
+    for (std::int64_t x = 0; x < count; ++x) to[x * o] = value(from[x * s]);
+  };
+  const std::integral_constant<std::int64_t, 1> one;
+  const std::integral_constant<std::int64_t, 3> three;
+  if (out == 1 && step == 1) return along(one, one);
+  if (out == 1 && step == 3) return along(three, one);
+  along(step, out);
 }
 
 template <class From, class To>
 void Feed::convert(const Source& s, const From* from, To* to, std::int64_t dy, std::int64_t dx, bool mirror) const {
+  // x in the target is base + direction · x in the field; from `begin` to `end` that is inside.
+  const std::int64_t direction = mirror ? -1 : 1, base = mirror ? s.w - 1 + dx : dx;
+  const std::int64_t begin = std::clamp<std::int64_t>(mirror ? dx : -dx, 0, s.w), end = std::clamp<std::int64_t>(mirror ? s.w + dx : s.w - dx, begin, s.w);
   for (std::int64_t c = 0; c < s.c; ++c) {
-    const bool scaled = !s.scale.empty();
-    const auto scale = static_cast<float>(scaled ? s.scale[static_cast<std::size_t>(c)] : 1);
-    const auto shift = static_cast<float>(scaled ? s.shift[static_cast<std::size_t>(c)] : 0);
-    const auto value = [&](From v) { return scaled ? static_cast<To>(static_cast<float>(v) * scale + shift) : static_cast<To>(v); };
-    for (std::int64_t y = 0; y < s.h; ++y) {
-      To* row = to + c * s.to[0] + y * s.to[1];
-      const std::int64_t from_y = y + dy;
-      const From* line = from + c * s.from[0] + from_y * s.from[1];
-      if (from_y < 0 || from_y >= s.h) {
-        for (std::int64_t x = 0; x < s.w; ++x) row[x * s.to[2]] = value(From{});
-      } else if (dx == 0 && !mirror && s.from[2] == 1 && s.to[2] == 1) {
-        for (std::int64_t x = 0; x < s.w; ++x) row[x] = value(line[x]);
-      } else {
-        for (std::int64_t x = 0; x < s.w; ++x) {
-          const std::int64_t from_x = (mirror ? s.w - 1 - x : x) + dx;
-          row[x * s.to[2]] = value(from_x < 0 || from_x >= s.w ? From{} : line[from_x * s.from[2]]);
-        }
+    const auto channel = [&](auto&& value) {
+      for (std::int64_t y = 0; y < s.h; ++y) {
+        To* row = to + c * s.to[0] + y * s.to[1];
+        const bool inside = y + dy >= 0 && y + dy < s.h;
+        const From* line = from + c * s.from[0] + (y + dy) * s.from[1] + base * s.from[2];
+        const auto outside = [&](std::int64_t x, std::int64_t to_x) {
+          for (; x < to_x; ++x) row[x * s.to[2]] = value(From{});
+        };
+        outside(0, inside ? begin : s.w);
+        if (!inside) continue;
+        convert_line(line + direction * begin * s.from[2], direction * s.from[2], row + begin * s.to[2], s.to[2], end - begin, value);
+        outside(end, s.w);
       }
+    };
+    const auto at = static_cast<std::size_t>(c);
+    if (s.scale.empty()) {
+      channel([](From v) { return static_cast<To>(v); });
+    } else if constexpr (std::is_same_v<From, std::uint8_t>) {
+      channel([table = s.of_bytes.data() + 256 * at](From v) { return static_cast<To>(table[v]); });
+    } else {
+      channel([scale = static_cast<float>(s.scale[at]), shift = static_cast<float>(s.shift[at])](From v) { return static_cast<To>(static_cast<float>(v) * scale + shift); });
     }
   }
 }
@@ -216,9 +229,14 @@ void Feed::prepare(const Source& s, std::int64_t sample, std::int64_t epoch, boo
   const std::int64_t room = box ? 2 : 1;  // a box is of a part alone
   const std::int64_t shorter = std::max(preprocess_.resizing.shorter, std::int64_t{0});
   decode_image(file, {s.c, room * std::max(s.h, shorter), room * std::max(s.w, shorter)}, data_.describe(sample), whole);
-  if (!box) return fit_image(whole, preprocess_.resizing, s.h, s.w, to);
-  Random random(seed_, stream_of(concat("box/", epoch, '/', sample)));
-  resize_image(whole, random_box(whole.height, whole.width, random), s.h, s.w, to);
+  if (box) {
+    Random random(seed_, stream_of(concat("box/", epoch, '/', sample)));
+    resize_image(whole, random_box(whole.height, whole.width, random), s.h, s.w, to, preprocess_.resizing.filter);
+  } else {
+    fit_image(whole, preprocess_.resizing, s.h, s.w, to);
+  }
+  give_back(file);
+  give_back(whole.pixels);
 }
 
 std::vector<std::int64_t> Feed::without_bad(std::span<const std::int64_t> batch) {
@@ -238,71 +256,122 @@ void Feed::set_aside(std::int64_t sample, const Error& error) {
   if (preprocess_.on_bad_sample) preprocess_.on_bad_sample(error.what());
 }
 
-void Feed::fill(std::span<const std::int64_t> whole_batch, RowRange inputs, std::int64_t epoch, bool augment, std::span<std::byte* const> to) {
+void Feed::fill(std::span<const std::int64_t> batch, RowRange inputs, std::int64_t epoch, bool augment, std::span<std::byte* const> to) {
+  while (!try_fill(batch, inputs, epoch, augment, to)) {}  // again, without samples that could not be decoded
+}
+
+bool Feed::try_fill(std::span<const std::int64_t> whole_batch, RowRange inputs, std::int64_t epoch, bool augment, std::span<std::byte* const> to) {
   const std::vector<std::int64_t> batch = without_bad(whole_batch);
-  const bool moving = augment && (preprocess_.crop > 0 || preprocess_.flip), painting = augment && !preprocess_.recipe.empty();
-  thread_local std::vector<std::byte> scratch;  // one batch of one field as the data set holds it, or one image
-  thread_local Image image;
-  for (std::size_t t = 0; t < targets_.size(); ++t) {
-    const Source& s = sources_[t];
-    if (s.field < 0 || !to[t]) continue;
-    const TensorType &have = s.have, &want = targets_[t].sample;
-    const RowRange rows = targets_[t].label ? RowRange{0, std::ssize(batch)} : inputs;
-    const auto samples = std::span(batch).subspan(static_cast<std::size_t>(rows.first), static_cast<std::size_t>(rows.count));
-    std::byte* const target = to[t] + rows.first * want.shape.elements() * static_cast<std::int64_t>(size_of(want.dtype));
-    const bool copies = have.dtype == want.dtype && !s.image && !s.one_hot && s.scale.empty();
-    if (copies) {
-      data_.read(static_cast<std::size_t>(s.field), samples, target);
-      look_ahead(t, samples, target);
-      continue;
-    }
-    const auto have_elements = have.shape.elements(), want_elements = want.shape.elements();
-    const std::size_t each = static_cast<std::size_t>(have_elements) * size_of(have.dtype);
-    scratch.resize(std::max(scratch.size(), s.encoded ? 0 : samples.size() * each));
-    if (!s.encoded) data_.read(static_cast<std::size_t>(s.field), samples, scratch.data());
-    Source last = s;  // of images that were made one by one, which have their channels last
-    last.from[0] = 1;
-    last.from[1] = s.w * s.c;
-    last.from[2] = s.c;
-    for (std::size_t i = 0; i < samples.size(); ++i) {
-      const std::int64_t sample = samples[i];
-      const bool alone = s.image && (s.encoded || painting);
-      if (s.encoded) try {
-          prepare(s, sample, epoch, augment, image);
-        } catch (const Error& error) {
-          if (error.code() != ExitCode::data && error.code() != ExitCode::io) throw;
-          if (preprocess_.bad_samples == 0) throw;
-          set_aside(sample, error);
-          return fill(whole_batch, inputs, epoch, augment, to);
-        }
-      else if (alone)
-        gather(s, reinterpret_cast<const std::uint8_t*>(scratch.data() + i * each), image);
-      if (alone && painting) {
-        Random random(seed_, stream_of(concat("recipe/", epoch, '/', sample)));
-        augment_image(image, preprocess_.recipe, random);
-      }
-      std::int64_t dy = 0, dx = 0;
-      bool mirror = false;
-      if (moving && s.image) {
-        Random random(seed_, stream_of(concat("augment/", epoch, '/', sample)));
-        dy = random.below(2 * preprocess_.crop + 1) - preprocess_.crop;
-        dx = random.below(2 * preprocess_.crop + 1) - preprocess_.crop;
-        mirror = preprocess_.flip && random.below(2) == 1;
-        if (s.encoded && preprocess_.random_box) dy = dx = 0;
-      }
-      visit_number(have.dtype, [&]<class From>() {
-        visit_number(want.dtype, [&]<class To>() {
-          const From* from = alone ? reinterpret_cast<const From*>(image.pixels.data()) : reinterpret_cast<const From*>(scratch.data() + i * each);
-          To* out = reinterpret_cast<To*>(target) + static_cast<std::int64_t>(i) * want_elements;
-          if (!s.one_hot) return convert(alone ? last : s, from, out, dy, dx, mirror);
-          std::fill_n(out, want_elements, To{});
-          const auto label = static_cast<std::int64_t>(*from);
-          if (label >= 0 && label < want_elements) out[label] = To{1};
-        });
-      });
-    }
-    look_ahead(t, samples, target);
+  const bool mixes = augment && preprocess_.mixes() && !batch.empty();
+  Mix mix;
+  if (mixes) {
+    Random random(seed_, stream_of(concat("mix/", epoch, '/', whole_batch[0])));  // an epoch has that sample in one batch alone
+    mix = draw_mix(preprocess_.mixup, preprocess_.cutmix, random);
   }
+  for (std::size_t t = 0; t < targets_.size(); ++t) {
+    if (!has(t) || !to[t]) continue;
+    const RowRange rows = targets_[t].label ? RowRange{0, std::ssize(batch)} : inputs;
+    std::byte* const target = to[t] + rows.first * bytes_of(targets_[t].sample);
+    if (!fill_rows(t, std::span(batch).subspan(static_cast<std::size_t>(rows.first), static_cast<std::size_t>(rows.count)), epoch, augment, target)) return false;
+    if (mixes && rows.count > 0 && !mix_rows(t, mix, batch, rows, epoch, target)) return false;
+  }
+  return true;
+}
+
+bool Feed::fill_rows(std::size_t t, std::span<const std::int64_t> samples, std::int64_t epoch, bool augment, std::byte* target) {
+  const bool moving = augment && (preprocess_.crop > 0 || preprocess_.flip), painting = augment && !preprocess_.recipe.empty();
+  thread_local std::vector<std::byte> scratch;  // these samples of one field as the data set holds them
+  thread_local Image image;
+  const Source& s = sources_[t];
+  const TensorType &have = s.have, &want = targets_[t].sample;
+  if (have.dtype == want.dtype && !s.image && !s.one_hot && s.scale.empty()) {
+    data_.read(static_cast<std::size_t>(s.field), samples, target);
+    look_ahead(t, samples, target);
+    return true;
+  }
+  const std::int64_t want_elements = want.shape.elements();
+  const auto each = static_cast<std::size_t>(bytes_of(have));
+  if (!s.encoded) {
+    take_size(scratch, samples.size() * each);
+    data_.read(static_cast<std::size_t>(s.field), samples, scratch.data());
+  }
+  Source last = s;  // of images that were made one by one, which have their channels last
+  last.from[0] = 1;
+  last.from[1] = s.w * s.c;
+  last.from[2] = s.c;
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    const std::int64_t sample = samples[i];
+    const bool alone = s.image && (s.encoded || painting);
+    if (s.encoded) try {
+        prepare(s, sample, epoch, augment, image);
+      } catch (const Error& error) {
+        if (error.code() != ExitCode::data && error.code() != ExitCode::io) throw;
+        if (preprocess_.bad_samples == 0) throw;
+        set_aside(sample, error);
+        return false;
+      }
+    else if (alone)
+      gather(s, reinterpret_cast<const std::uint8_t*>(scratch.data() + i * each), image);
+    if (alone && painting) {
+      Random random(seed_, stream_of(concat("recipe/", epoch, '/', sample)));
+      augment_image(image, preprocess_.recipe, random);
+    }
+    std::int64_t dy = 0, dx = 0;
+    bool mirror = false;
+    if (moving && s.image) {
+      Random random(seed_, stream_of(concat("augment/", epoch, '/', sample)));
+      dy = random.below(2 * preprocess_.crop + 1) - preprocess_.crop;
+      dx = random.below(2 * preprocess_.crop + 1) - preprocess_.crop;
+      mirror = preprocess_.flip && random.below(2) == 1;
+      if (s.encoded && preprocess_.random_box) dy = dx = 0;
+    }
+    visit_number(have.dtype, [&]<class From>() {
+      visit_number(want.dtype, [&]<class To>() {
+        const From* from = alone ? reinterpret_cast<const From*>(image.pixels.data()) : reinterpret_cast<const From*>(scratch.data() + i * each);
+        To* out = reinterpret_cast<To*>(target) + static_cast<std::int64_t>(i) * want_elements;
+        if (!s.one_hot) return convert(alone ? last : s, from, out, dy, dx, mirror);
+        std::fill_n(out, want_elements, To{});
+        const auto label = static_cast<std::int64_t>(*from);
+        if (label >= 0 && label < want_elements) out[label] = To{1};
+      });
+    });
+  }
+  look_ahead(t, samples, target);
+  return true;
+}
+
+// Rows are mixed from the last on, so that the one before is as it was read; the first one's is the batch's last, or, of a rank that has
+// other rows, read for it.
+bool Feed::mix_rows(std::size_t t, const Mix& mix, std::span<const std::int64_t> batch, RowRange rows, std::int64_t epoch, std::byte* target) {
+  thread_local std::vector<std::byte> before;
+  const Source& s = sources_[t];
+  const std::int64_t bytes = bytes_of(targets_[t].sample);
+  take_size(before, static_cast<std::size_t>(bytes));
+  if (rows.count == std::ssize(batch)) {
+    std::copy_n(target + (rows.count - 1) * bytes, bytes, before.data());
+  } else {
+    const std::int64_t sample = batch[static_cast<std::size_t>((rows.first + std::ssize(batch) - 1) % std::ssize(batch))];
+    if (!fill_rows(t, {&sample, 1}, epoch, true, before.data())) return false;
+  }
+  visit_float(targets_[t].sample.dtype, [&]<class T>() {
+    const auto elements = static_cast<std::size_t>(targets_[t].sample.shape.elements());
+    for (std::int64_t i = rows.count; i-- > 0;) {
+      const std::span to(reinterpret_cast<T*>(target + i * bytes), elements);
+      const std::span from(reinterpret_cast<const T*>(i > 0 ? target + (i - 1) * bytes : before.data()), elements);
+      if (targets_[t].label || !mix.cut) {
+        blend<T>(to, from, mix.share(mixed_[0], mixed_[1]));
+        continue;
+      }
+      const Box box = mix.box(s.h, s.w);
+      for (std::int64_t c = 0; c < s.c; ++c)
+        for (std::int64_t y = box.top; y < box.top + box.height; ++y)
+          for (std::int64_t x = box.left; x < box.left + box.width; ++x) {
+            const auto at = static_cast<std::size_t>(c * s.to[0] + y * s.to[1] + x * s.to[2]);
+            to[at] = from[at];
+          }
+    }
+  });
+  return true;
 }
 
 std::optional<std::int64_t> Feed::length(std::size_t target, std::int64_t sample) const {
@@ -318,58 +387,6 @@ void Feed::look_ahead(std::size_t t, std::span<const std::int64_t> samples, std:
     const std::int64_t filled = std::clamp<std::int64_t>(length(t, samples[n]).value_or(places), 1, places);
     std::fill(label + filled - 1, label + places, *targets_[t].ahead);
   }
-}
-
-void Feed::check_values(std::string_view loss) {
-  for (std::size_t t = 0; t < targets_.size(); ++t) {
-    if (!has(t) && targets_[t].weight) fail(ExitCode::data, data_.name(), " has no weights of samples (option sample_weights); it has ", names_of(data_.fields()));
-    if (!has(t))
-      fail(ExitCode::data, data_.name(), " has no labels for the loss '", loss, "'", targets_[t].field.empty() ? "" : concat(" of '", targets_[t].field, "'"), "; it has ", names_of(data_.fields()));
-    check_values(t, loss);
-  }
-}
-
-void Feed::check_values(std::size_t t, std::string_view loss) {
-  const Source& s = sources_[t];
-  if (s.encoded) return;
-  const FeedTarget& target = targets_[t];
-  const Field& field = data_.fields()[static_cast<std::size_t>(s.field)];
-  const bool dense = target.label && is_float(target.sample.dtype) && !s.one_hot;
-  const IndexRange indices = s.one_hot ? IndexRange{.count = target.sample.shape.elements()} : dense ? IndexRange{} : target.indices;
-  const Allowed allowed = indices.count > 0 ? Allowed{static_cast<double>(indices.lowest), static_cast<double>(indices.count - 1), true}
-                                            : allowed_in(target, field.sample.dtype, loss);
-  if (allowed.all()) return;
-  const std::int64_t each = field.sample.shape.elements();
-  const std::size_t bytes = static_cast<std::size_t>(each) * size_of(field.sample.dtype);
-  constexpr std::size_t chunk_bytes = std::size_t{4} << 20;
-  const auto chunk = static_cast<std::int64_t>(std::max<std::size_t>(1, chunk_bytes / std::max<std::size_t>(1, bytes)));
-  std::vector<std::byte> raw(static_cast<std::size_t>(std::min(chunk, data_.size())) * bytes);
-  std::vector<std::int64_t> samples;
-  for (std::int64_t begin = 0; begin < data_.size(); begin += chunk) {
-    samples.resize(static_cast<std::size_t>(std::min(chunk, data_.size() - begin)));
-    std::iota(samples.begin(), samples.end(), begin);
-    data_.read(static_cast<std::size_t>(s.field), samples, raw.data());
-    visit_number(field.sample.dtype, [&]<class T>() {
-      const std::span given(reinterpret_cast<const T*>(raw.data()), samples.size() * static_cast<std::size_t>(each));
-      const auto bad = std::find_if(given.begin(), given.end(), [&](T v) {
-        return !allowed.has(static_cast<double>(v)) && !(indices.ignored && static_cast<double>(v) == static_cast<double>(*indices.ignored));
-      });
-      if (bad != given.end()) refuse(t, indices, allowed, samples[static_cast<std::size_t>(bad - given.begin()) / static_cast<std::size_t>(each)], static_cast<double>(*bad));
-    });
-  }
-}
-
-void Feed::refuse(std::size_t t, const IndexRange& indices, const Allowed& allowed, std::int64_t sample, double value) const {
-  const FeedTarget& target = targets_[t];
-  const std::string where = data_.describe(sample), &field = data_.fields()[static_cast<std::size_t>(sources_[t].field)].name;
-  const std::string range = concat("(", indices.lowest, " to ", indices.count - 1, ")");
-  if (target.label && indices.count > 0)
-    fail(ExitCode::data, where, " has label ", text_of(value), ", the model's output has ", indices.count, " classes ", range,
-         value == -100 ? "; option ignore_index -100 leaves such places out, as PyTorch does" : ": option head gives it another number");
-  const std::string takes = target.label ? "the loss takes " : concat("the model's input '", target.name, "' takes ");
-  if (indices.count > 0) fail(ExitCode::data, where, " has ", text_of(value), " in '", field, "', ", takes, "one of ", indices.count, ' ', range);
-  fail(ExitCode::data, where, " has ", text_of(value), " in '", field, "', ", takes, target.sample.dtype, 
-       allowed.whole ? concat(": whole numbers from ", text_of(allowed.low), " to ", text_of(allowed.high)) : fmt::format(": finite numbers from {:g} to {:g}", allowed.low, allowed.high));
 }
 
 }  // namespace tandem

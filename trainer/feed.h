@@ -1,6 +1,7 @@
 // From a data set's samples to a plan's inputs: choosing the field, converting numbers, normalising, laying images out
 // as the model wants them, augmenting, one-hot labels.
 #pragma once
+#include <array>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -22,6 +23,10 @@ struct Preprocess {
   bool flip = false;                    // mirror half of the images
   bool random_box = false;              // of image files: random_box of the whole, instead of `crop`
   std::vector<Augmentation> recipe;     // then these, in this order, of images of bytes
+  // Samples of a batch are mixed in training, by shares from Beta(alpha, alpha): torchvision's MixUp and CutMix (of both one is drawn for
+  // each batch). Labels become shares of classes. 0: not.
+  double mixup = 0, cutmix = 0;
+  bool mixes() const { return mixup > 0 || cutmix > 0; }
   Resizing resizing;                    // of image files
   bool measure = false;                 // mean and deviation are to be measured: measure_normalize
   std::int64_t workers = 0;             // threads that prepare batches; 0: one, or as many as a quarter of the cores for image files
@@ -33,8 +38,13 @@ struct Preprocess {
 void parse_normalize(Preprocess& preprocess, std::string_view text);
 std::string text_of_normalize(const Preprocess& preprocess);  // as it is read above
 // A list of "crop", "flip" and the names of augmentations(), each with =AMOUNT where it is to be another: "crop=2,flip",
-// "crop,flip,rotate=10,jitter". crop alone pads 4 pixels, or, of image files, takes a random box. Fails (usage).
+// "crop,flip,rotate=10,jitter", "randaugment=2x9" (twice); and the names of recipes. crop alone pads 4 pixels, or, of image
+// files, takes a random box. Fails (usage).
 void parse_augment(Preprocess& preprocess, std::string_view text);
+struct Recipe {
+  std::string_view name, steps;
+};
+std::span<const Recipe> augmentation_recipes();
 
 // One input of a plan, as one sample of it.
 struct FeedTarget {
@@ -49,6 +59,8 @@ struct FeedTarget {
   // input of as many integers.
   std::optional<std::int64_t> ahead{};
 };
+
+struct Mix;
 
 // What values of a target may be.
 struct Allowed {
@@ -98,6 +110,7 @@ class Feed {
     TensorType have;  // of one sample as it is read, or decoded
     bool one_hot = false;
     std::vector<double> scale, shift;  // of each channel: x * scale + shift
+    std::vector<float> of_bytes;       // the same of each byte: 256 a channel
   };
   [[noreturn]] void refuse(std::size_t target, const IndexRange& indices, const Allowed& allowed, std::int64_t sample, double value) const;
   Source match(const FeedTarget& target, int field) const;
@@ -106,6 +119,11 @@ class Feed {
   template <class From, class To>
   void convert(const Source& source, const From* from, To* to, std::int64_t dy, std::int64_t dx, bool mirror) const;
 
+  bool try_fill(std::span<const std::int64_t> batch, RowRange inputs, std::int64_t epoch, bool augment, std::span<std::byte* const> to);
+  // Of one target; false: one of the samples cannot be decoded and was set aside.
+  bool fill_rows(std::size_t target, std::span<const std::int64_t> samples, std::int64_t epoch, bool augment, std::byte* to);
+  bool mix_rows(std::size_t target, const Mix& mix, std::span<const std::int64_t> batch, RowRange rows, std::int64_t epoch, std::byte* to);
+  void check_mixing(std::string_view loss) const;
   void prepare(const Source& source, std::int64_t sample, std::int64_t epoch, bool augment, Image& to) const;
   std::vector<std::int64_t> without_bad(std::span<const std::int64_t> batch);
   void set_aside(std::int64_t sample, const Error& error);
@@ -115,6 +133,7 @@ class Feed {
   std::vector<Source> sources_;
   Preprocess preprocess_;
   std::uint64_t seed_;
+  std::array<std::int64_t, 2> mixed_{};  // height and width of the first images
   std::mutex bad_mutex_;
   std::set<std::int64_t> bad_;  // samples that are replaced
 };

@@ -109,6 +109,7 @@ class Fit {
     return {.epochs = std::move(at_.history),
             .steps = at_.step,
             .samples_per_second = timed_seconds_ > 0 ? timed_samples_ / timed_seconds_ : 0,
+            .waiting_share = timed_seconds_ > 0 ? waited_seconds_ / timed_seconds_ : 0,
             .stopped = stopped,
             .stopped_early = stopped_early_,
             .kept = checkpoints_.step(),
@@ -160,7 +161,9 @@ class Fit {
       StepReport report{.learning_rate = rate};
       std::int64_t epoch = 0, index = 0;  // of the last batch
       for (bool more = true; more;) {
+        const auto asked = Clock::now();
         const LoadedBatch* batch = loader.next();
+        if (!first) waited_seconds_ += seconds(Clock::now() - asked);
         epoch = batch->epoch;
         index = batch->index;
         const std::size_t plan = s_.plan_for(PlanMode::training, batch->size, batch->bucket);
@@ -391,7 +394,7 @@ class Fit {
   StepPlan steps_;
   RunCheckpoints checkpoints_;
   Position at_;
-  double timed_samples_ = 0, timed_seconds_ = 0;
+  double timed_samples_ = 0, timed_seconds_ = 0, waited_seconds_ = 0;
   Clock::duration trained_{};  // time of all steps so far
   Clock::time_point kept_at_ = Clock::now();  // the last checkpoint
   bool begun_ = false, stopped_ = false, stopped_early_ = false, in_step_ = false;
@@ -417,8 +420,14 @@ History Model::fit(const Dataset& data, const FitOptions& options) {
   state_->preparation.erase("normalize");
   state_->preparation.erase("classes");
   state_->preparation.erase("resize");
+  state_->preparation.erase("missing");
   if (std::ranges::any_of(data.fields(), &Field::encoded)) state_->preparation["resize"] = text_of(options.preprocess.resizing);
   if (const std::vector<std::string> names = class_names(data); !names.empty()) state_->preparation["classes"] = Json(names).dump();
+  if (const auto means = data.means(); !means.empty()) {
+    Json::Object object;
+    for (const auto& [column, mean] : means) object.emplace_back(column, mean);
+    state_->preparation["missing"] = Json(std::move(object)).dump();
+  }
   if (!options.preprocess.mean.empty()) state_->preparation["normalize"] = text_of_normalize(options.preprocess);
   return fit.run();
 }

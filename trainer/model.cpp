@@ -4,6 +4,7 @@
 
 #include "graph/pattern.h"
 #include "planner/check_options.h"
+#include "trainer/decodable.h"
 #include "trainer/initialize.h"
 #include "trainer/index_range.h"
 #include "trainer/model_state.h"
@@ -108,7 +109,7 @@ DataRequest Model::data_request() const {
 }
 
 DataRequest Model::data_request(const ModelOptions& o) const {
-  DataRequest request{.seed = o.seed, .class_names = state_->class_names(), .training = o.plan.mode == PlanMode::training};
+  DataRequest request{.seed = o.seed, .class_names = state_->class_names(), .means = state_->means(), .training = o.plan.mode == PlanMode::training};
   for (const FeedTarget& target : targets_of(state_->source(o)(o.plan.batch), {}, o.plan))
     request.inputs.push_back({.name = target.name, .sample = target.sample, .indices = target.indices});
   const Losses losses = state_->losses_if_any(o);
@@ -152,6 +153,7 @@ std::string Model::fit_labels(ModelOptions& o, const Dataset& data) const {
 }
 
 std::string Model::check_data(const Dataset& data, const ModelOptions& o, const Preprocess& preprocess) const {
+  check_image_files(data, preprocess);
   const auto targets = [&](std::size_t bucket) {
     return targets_of(state_->source(o, bucket)(o.plan.batch), unweighted(state_->losses_for(o, bucket), data), o.plan);
   };

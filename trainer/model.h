@@ -135,6 +135,7 @@ struct History {
   std::vector<EpochReport> epochs;
   std::int64_t steps = 0;
   double samples_per_second = 0;  // of this process's training, without its first step
+  double waiting_share = 0;       // of that training's time, in which a step waited for its data
   bool stopped = false;           // by Callbacks::stop
   bool stopped_early = false;     // by EarlyStopping
   std::int64_t kept = 0;          // step of the last checkpoint: this run's, or the one it went on from

@@ -268,18 +268,42 @@ Buckets Model::State::buckets_for(Feed& feed) const {
   return {feed, std::move(shapes)};
 }
 
+namespace {
+
+// What the last training left word of, or the file; null: nothing, or what is none of ours.
+Json prepared(const Model::State& s, const std::string& key) {
+  const auto own = s.preparation.find(key);
+  const auto given = s.file.metadata().find(concat(metadata_prefix, key));
+  try {
+    if (own != s.preparation.end()) return Json::parse(own->second);
+    if (given != s.file.metadata().end()) return Json::parse(given->second);
+  } catch (const Error&) {
+  }
+  return {};
+}
+
+}  // namespace
+
 std::vector<std::string> Model::State::class_names() const {
-  const auto own = preparation.find("classes");
-  const auto given = file.metadata().find(concat(metadata_prefix, "classes"));
-  const std::string text = own != preparation.end() ? own->second : given != file.metadata().end() ? given->second : "[]";
   std::vector<std::string> names;
   try {
-    const Json list = Json::parse(text);
-    for (const Json& name : list.array()) names.push_back(name.text());
+    const Json list = prepared(*this, "classes");
+    for (const Json& name : list.is_null() ? Json::Array{} : list.array()) names.push_back(name.text());
   } catch (const Error&) {
     return {};  // others' entry
   }
   return names;
+}
+
+std::map<std::string, double> Model::State::means() const {
+  std::map<std::string, double> means;
+  try {
+    const Json object = prepared(*this, "missing");
+    for (const auto& [column, mean] : object.is_null() ? Json::Object{} : object.object()) means[column] = mean.number();
+  } catch (const Error&) {
+    return {};
+  }
+  return means;
 }
 
 }  // namespace tandem

@@ -72,6 +72,7 @@ struct Model::State {
   void run(std::size_t plan, std::span<std::byte* const> inputs, double rate, const BatchAhead& ahead = {}, std::int64_t first = 0);
   Buckets buckets_for(Feed& feed) const;  // of what trains
   std::vector<std::string> class_names() const;  // as the last training's data had them, or the file says
+  std::map<std::string, double> means() const;   // of columns, by the same
   void run(std::size_t plan, std::span<std::byte* const> inputs, const StepState& state, const BatchAhead& ahead = {});
   StepState step_state(double rate) const;
   void start_averages();  // those that the updates keep become the weights

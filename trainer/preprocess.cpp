@@ -10,12 +10,27 @@ namespace tandem {
 namespace {
 
 constexpr int default_crop = 4;
+constexpr double default_mixup = 0.2, default_cutmix = 1, most_alpha = 100;  // as torchvision trains
 
 int parse_crop(const std::string& text) {
   constexpr std::int64_t most = 1024;
   const std::int64_t pixels = parse_integer(text, "augment: crop");
   if (pixels < 0 || pixels > most) fail(ExitCode::usage, "augment: crop=", pixels, ", expected 0 to ", most, " pixels");
   return static_cast<int>(pixels);
+}
+
+// "AMOUNT" or "TIMESxAMOUNT".
+Augmentation parse_step(const AugmentationRow& row, const std::string& part, const std::string& text) {
+  constexpr std::int64_t most_times = 20;
+  Augmentation step{row.name, row.absent, row.times};
+  const std::string where = concat("augment: ", row.name);
+  const std::size_t x = text.find('x');
+  if (x != std::string::npos) step.times = parse_integer(text.substr(0, x), where);
+  if (!text.empty()) step.amount = parse_number(x == std::string::npos ? text : text.substr(x + 1), where);
+  if (!(step.amount >= row.low && step.amount <= row.high))
+    fail(ExitCode::usage, "augment: ", part, ", expected ", row.low, " to ", row.high, " (", row.help, ')');
+  if (step.times < 1 || step.times > most_times) fail(ExitCode::usage, "augment: ", part, ", expected 1 to ", most_times, " times");
+  return step;
 }
 
 }  // namespace
@@ -45,27 +60,42 @@ void parse_normalize(Preprocess& p, std::string_view text) {
 }
 
 void parse_augment(Preprocess& p, std::string_view text) {
-  std::vector<std::string> names{"crop", "flip"};
+  std::vector<std::string> names{"crop", "flip", "mixup", "cutmix"};
+  for (const Recipe& recipe : augmentation_recipes()) names.emplace_back(recipe.name);
   for (const AugmentationRow& row : augmentations()) names.emplace_back(row.name);
   for (const std::string& part : split(text, ',')) {
     const std::size_t equals = part.find('=');
-    const std::string name = part.substr(0, equals);
-    if (name == "flip" && equals == std::string::npos)
+    const bool given = equals != std::string::npos;
+    const std::string name = part.substr(0, equals), amount = given ? part.substr(equals + 1) : "";
+    const auto row = std::ranges::find(augmentations(), name, &AugmentationRow::name);
+    const auto recipe = std::ranges::find(augmentation_recipes(), name, &Recipe::name);
+    if (name == "flip" && !given) {
       p.flip = true;
-    else if (name == "crop") {
-      p.random_box = equals == std::string::npos;
-      p.crop = p.random_box ? default_crop : parse_crop(part.substr(equals + 1));
-    } else if (const auto row = std::ranges::find(augmentations(), name, &AugmentationRow::name); row != augmentations().end()) {
-      const double amount = equals == std::string::npos ? row->absent : parse_number(part.substr(equals + 1), concat("augment: ", name));
-      if (amount < row->low || amount > row->high)
-        fail(ExitCode::usage, "augment: ", part, ", expected ", row->low, " to ", row->high, " (", row->help, ')');
-      p.recipe.push_back({name, amount});
+    } else if (name == "crop") {
+      p.random_box = !given;
+      p.crop = given ? parse_crop(amount) : default_crop;
+    } else if (name == "mixup" || name == "cutmix") {
+      double& alpha = name == "mixup" ? p.mixup : p.cutmix;
+      alpha = given ? parse_number(amount, concat("augment: ", name)) : name == "mixup" ? default_mixup : default_cutmix;
+      if (!(alpha > 0 && alpha <= most_alpha)) fail(ExitCode::usage, "augment: ", part, ", expected the alpha of Beta(alpha, alpha), above 0, at most ", most_alpha);
+    } else if (recipe != augmentation_recipes().end() && !given) {
+      parse_augment(p, recipe->steps);
+    } else if (row != augmentations().end()) {
+      p.recipe.push_back(parse_step(*row, part, amount));
     } else {
       fail(ExitCode::usage, "unknown augmentation '", part, "'", suggestion(name, names));
     }
   }
 }
 
+std::span<const Recipe> augmentation_recipes() {
+  static constexpr Recipe rows[] = {
+      {"imagenet", "crop,flip"},
+      {"cifar", "crop=4,flip"},
+      {"torchvision", "crop,flip,trivial,erase=0.1,mixup=0.2,cutmix=1"},
+  };
+  return rows;
+}
 
 std::int64_t measure_normalize(Preprocess& p, const Dataset& data, const DataRequest& request) {
   constexpr std::int64_t most = 2000, chunk = 50;

@@ -76,7 +76,8 @@ BrokenRun::BrokenRun(const TemporaryFolder& all, const std::string& name, std::s
   for (std::size_t i = 0; i < weight.size(); ++i) weight[i] = static_cast<float>(static_cast<int>(i * 7 % 11) - 5) / 8;
   all.write("weight", {reinterpret_cast<const char*>(weight.data()), weight.size() * sizeof(float)});
   test::Model model;
-  model.input("x", "N,6").output("y").add(test::filled_tensor("b", {5})).add(test::node("Gemm", {"x", "w", "b"}, {"y"}));
+  model.input("x", "N,2,3").output("y").add(test::filled_tensor("b", {5}));  // six numbers, or a grey image
+  model.add(test::node("Flatten", {"x"}, {"f"})).add(test::node("Gemm", {"f", "w", "b"}, {"y"}));
   model.add(external ? test::external_tensor("w", {6, 5}, {{"location", "weight"}}) : test::float_tensor("w", {6, 5}, weight));
   all.write(template_, model.bytes());
 }

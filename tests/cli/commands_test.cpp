@@ -36,7 +36,7 @@ TEST_P(CommandLines, Answer) {
 }
 INSTANTIATE_TEST_SUITE_P(Help, CommandLines,
                          testing::Values(Row{"", 2, "", "usage: tandem COMMAND"}, Row{"help", 0, "usage: tandem COMMAND", ""},
-                                         Row{"--help", 0, "Exit codes", ""}, Row{"version", 0, "tandem 0.", ""},
+                                         Row{"--help", 0, "Exit codes", ""}, Row{"version", 0, "tandem 0.", ""}, Row{"--version", 0, "reads images: ", ""}, Row{"--version", 0, "unpacks: gzip", ""},
                                          Row{"train --help", 0, "usage: tandem train MODEL.onnx --data SPEC", ""},
                                          Row{"help plan", 0, "--bucket-bytes N", ""}, Row{"evaluate -h", 0, "examples:", ""},
                                          Row{"train --help", 0, "--no-winograd", ""},

@@ -21,7 +21,22 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-const std::string options = "--data random,samples=60 --validation-split 0.2 --batch-size 4 --epochs 5 --checkpoint-steps 3 --momentum 0.9 ";
+const std::string settings = "--validation-split 0.2 --batch-size 4 --epochs 5 --checkpoint-steps 3 --momentum 0.9 ";
+const std::string options = "--data random,samples=60 " + settings;
+// Files that are decoded, cropped and mixed by threads.
+const std::string pictures = "--data images:TMP/pictures --augment crop,flip,jitter,mixup --workers 3 ";
+
+// Twelve pictures of each of five classes, of different sizes.
+void write_pictures(const TemporaryFolder& folder) {
+  for (int i = 0; i < 60; ++i) {
+    const int height = 10 + i % 7, width = 9 + i % 5;
+    std::string file = concat("P5 ", width, ' ', height, " 255\n");
+    for (int k = 0; k < height * width; ++k) file += static_cast<char>((k * (i % 5 + 1) * 3 + i) % 256);
+    const std::string name = concat("pictures/", i % 5);
+    std::filesystem::create_directories(folder / name);
+    folder.write(concat(name, '/', i, ".pgm"), file);
+  }
+}
 
 int from_environment(const char* name, int otherwise) {
   const char* text = std::getenv(name);
@@ -45,6 +60,7 @@ struct Row {
   const char* name;
   const char* options;
   bool starter = true, ranks = false;  // who is killed; with several processes
+  bool pictures = false;
 };
 void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
 
@@ -58,7 +74,9 @@ TEST_P(RandomKills, CostNoBit) {
   SCOPED_TRACE(concat("TANDEM_SEED=", seed));
   const TemporaryFolder folder;
   const std::map<std::string, std::string> environment{{"TMPDIR", folder.text()}};
-  const BrokenRun whole(folder, "whole", options + row.options);
+  if (row.pictures) write_pictures(folder);
+  const std::string line = (row.pictures ? pictures + settings : options) + row.options;
+  const BrokenRun whole(folder, "whole", line);
   const auto begun = Clock::now();
   const Outcome unbroken = whole.start(environment).wait();
   const double seconds = std::chrono::duration<double>(Clock::now() - begun).count();
@@ -68,7 +86,7 @@ TEST_P(RandomKills, CostNoBit) {
   int kills = 0, resumed = 0, runs = 0, waits = 0;
   std::int64_t step = 0;
   while (kills < wanted_kills) {
-    const BrokenRun run(folder, concat("run", ++runs), options + row.options);
+    const BrokenRun run(folder, concat("run", ++runs), line);
     for (;;) {
       Process process = run.start(environment);
       const auto end = Clock::now() + std::chrono::duration<double>(seconds * std::uniform_real_distribution<double>(0, 1)(random));
@@ -103,7 +121,7 @@ TEST_P(RandomKills, CostNoBit) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Rows, RandomKills,
-                         testing::Values(Row{"one", "--devices cpu:0"}, Row{"two_the_starter", "--devices cpu:0-1 --processes 2"},
+                         testing::Values(Row{"one", "--devices cpu:0"}, Row{"pictures", "--devices cpu:0", true, false, true}, Row{"two_the_starter", "--devices cpu:0-1 --processes 2"},
                                          Row{"two_a_rank", "--devices cpu:0-1 --processes 2", false, true},
                                          Row{"two_all", "--devices cpu:0-1 --processes 2", true, true},
                                          Row{"four_the_starter", "--devices cpu:0-3 --processes 4"},

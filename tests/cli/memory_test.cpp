@@ -6,8 +6,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <fstream>
+
 #include "graph/json.h"
 #include "tests/cli/run_tandem.h"
+#include "tests/importer/model_builder.h"
 #include "tests/trainer/temporary_folder.h"
 #include "trainer/file.h"
 
@@ -66,6 +69,63 @@ TEST(Memory, OfTheProcessIsThePlansArenasAndAFixedBase) {
   EXPECT_LT(static_cast<double>(child.peak_bytes), tolerance * static_cast<double>(predicted) + base + weights);
   EXPECT_GT(static_cast<double>(child.peak_bytes), static_cast<double>(predicted) / tolerance);
 }
+
+// docs/training.md states it.
+constexpr std::int64_t most_growth = 8 << 20;
+
+// Files of 48 KB: 7 MB of them, and four times as many.
+std::string write_data(const TemporaryFolder& folder, const std::string& format, int samples) {
+  constexpr int side = 128;
+  const std::string name = concat(format, samples);
+  std::string pixels(3 * side * side, '\0');
+  const auto draw = [&](int i) {
+    for (std::size_t k = 0; k < pixels.size(); ++k) pixels[k] = static_cast<char>(k * 7 + static_cast<std::size_t>(i) * 13);
+  };
+  if (format == "images") {
+    for (int i = 0; i < samples; ++i) {
+      std::filesystem::create_directories(folder / concat(name, '/', i % 2));
+      draw(i);
+      folder.write(concat(name, '/', i % 2, '/', i, ".ppm"), concat("P6 ", side, ' ', side, " 255\n", pixels));
+    }
+    return "images:TMP/" + name;
+  }
+  // Written as they come: what this process takes at most counts for those it starts.
+  const auto header = [&](std::ofstream& file, const std::string& shape) {
+    std::string text = concat("{'descr': '|u1', 'fortran_order': False, 'shape': (", samples, shape, "), }");
+    text.resize(117, ' ');
+    file << std::string("\x93NUMPY\1\0\x76\0", 10) << text << '\n';
+  };
+  std::ofstream x(folder / (name + "-x.npy"), std::ios::binary), y(folder / (name + "-y.npy"), std::ios::binary);
+  header(x, concat(", 3, ", side, ", ", side));
+  header(y, ",");
+  for (int i = 0; i < samples; ++i) {
+    draw(i);
+    x << pixels;
+    y << static_cast<char>(i % 2);
+  }
+  return concat("npy:TMP/", name, "-x.npy,TMP/", name, "-y.npy");
+}
+
+class DataMemory : public testing::TestWithParam<const char*> {};
+TEST_P(DataMemory, IsThatOfBatchesWhateverTheNumberOfSamples) {
+#ifdef TANDEM_SANITIZED
+  GTEST_SKIP() << "a sanitizer's own memory cannot be told from the program's";
+#endif
+  const TemporaryFolder folder;
+  test::Model model;
+  model.input("x", "N,3,128,128").output("y").add(test::filled_tensor("w", {3 * 128 * 128, 2}));
+  model.add(test::node("Flatten", {"x"}, {"f"})).add(test::node("MatMul", {"f", "w"}, {"y"}));
+  folder.write("m.onnx", model.bytes());
+  std::int64_t peaks[2];
+  for (const int i : {0, 1}) {
+    const std::string data = write_data(folder, GetParam(), i == 0 ? 150 : 600);
+    const Child child = run_program(words(concat("train TMP/m.onnx --data ", data, " --batch-size 8 --workers 2 --lr 1e-6 --no-autotune --quiet --run-dir none --output TMP/t.onnx"), folder.text()), folder.text() + "/log");
+    ASSERT_TRUE(WIFEXITED(child.status) && WEXITSTATUS(child.status) == 0) << child.status;
+    peaks[i] = child.peak_bytes;
+  }
+  EXPECT_LT(peaks[1], peaks[0] + most_growth) << peaks[0];
+}
+INSTANTIATE_TEST_SUITE_P(Formats, DataMemory, testing::Values("images", "npy"));
 
 }  // namespace
 }  // namespace tandem

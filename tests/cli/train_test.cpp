@@ -35,7 +35,7 @@ TEST(Commands, TrainEvaluateAndPredict) {
   std::map<std::string, int> count;
   for (const Json& e : events) ++count[e.at("event").text()];
   EXPECT_EQ(count, (std::map<std::string, int>{{"plan", 1}, {"step", 14}, {"epoch", 2}, {"done", 1}}));
-  for (const char* key : {"step", "loss", "epoch", "accuracy", "val_accuracy", "samples_per_second", "peak_bytes", "predicted_peak_bytes"})
+  for (const char* key : {"step", "loss", "epoch", "accuracy", "val_accuracy", "samples_per_second", "waiting_share", "peak_bytes", "predicted_peak_bytes"})
     EXPECT_TRUE(events.back().at(key).number() >= 0) << key;
   EXPECT_EQ(events.back().at("peak_bytes").integer(), events.back().at("predicted_peak_bytes").integer());
   EXPECT_LT(events.back().at("loss").number(), events[1].at("loss").number());

@@ -1,6 +1,6 @@
 """Writes data files as Python's own writers do, into the folder given, and expected.tsv: a data set's name and what it holds, a line
 each, as tests/trainer/data_reading.h shows it. Exit code 3 where a package is missing."""
-import csv, gzip, io, json, os, random, struct, sys, tarfile
+import csv, decimal, gzip, io, json, os, random, struct, sys, tarfile
 
 try:
     import numpy as np
@@ -9,6 +9,8 @@ try:
 except ImportError as e:
     print(e)
     sys.exit(3)
+
+from records import masked, message, varint
 
 folder = sys.argv[1]
 expected = []
@@ -80,6 +82,17 @@ expect("parquet:TMP/shard-*.parquet,y=name", field("label y int64[]", labels),
 kept = [i for i in range(n) if i % 5 != 1]
 expect("parquet:TMP/plain.parquet,x=holes,y=b,missing=drop", field("x float32[]", [[i] for i in kept]), field("label y int64[]", [[i % 3 == 0] for i in kept]))
 
+# Decimals in each of the forms they are stored in, times of 96 bits, and LZ4.
+cents = [decimal.Decimal(i * 7919 % 100003 - 50000) / 100 for i in range(n)]
+exact = pa.table({"d9": pa.array(cents, pa.decimal128(9, 2)), "d18": pa.array(cents, pa.decimal128(18, 4)), "d38": pa.array(cents, pa.decimal128(38, 10)), "d70": pa.array(cents, pa.decimal256(70, 3)), "y": columns["i4"]})
+forms = [[float(np.float32(float(c)))] * 4 for c in cents]
+for name, how in {"fixed": dict(), "whole": dict(store_decimal_as_integer=True, compression="lz4"), "delta": dict(use_dictionary=False, compression="lz4", data_page_version="2.0")}.items():
+    pq.write_table(exact, path("decimals-%s.parquet" % name), data_page_size=2000, **how)
+    expect("parquet:TMP/decimals-%s.parquet,y=y" % name, field("label y int64[]", [[v] for v in columns["i4"].to_pylist()]), field("x float32[4]", forms))
+times = np.array([i * 86_400_000_000_000 * 9 + i * 1000 for i in range(-20, 20)])
+pq.write_table(pa.table({"t": pa.array(times, pa.timestamp("ns")), "y": pa.array([i % 2 for i in range(40)])}), path("times.parquet"), use_deprecated_int96_timestamps=True)
+expect("parquet:TMP/times.parquet,y=y", field("label y int64[]", [[i % 2] for i in range(40)]), field("x float32[]", [[np.float32(v)] for v in times]))
+
 # numpy
 x = np.arange(24, dtype=np.float32).reshape(6, 4) / 4
 y = np.array([2, 0, 1, 1, 2, 0])
@@ -129,35 +142,7 @@ for name, how in (("pax", tarfile.PAX_FORMAT), ("gnu", tarfile.GNU_FORMAT), ("us
                field("label y int64[]", [[i % 3] for i in range(20)]), "x image:" + ",".join(" %d bytes" % (8 + i) for i in reversed(range(20))))
         expect("webdataset:TMP/%s.tar%s,x=v.npy,y=cls" % (name, suffix), field("x float32[2]", [[i, i / 4] for i in range(20)]), field("label y int64[]", [[i % 3] for i in range(20)]))
 
-
-# TFRecords, by the lines of TensorFlow's description
-def crc32c(data):
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
-    return crc ^ 0xFFFFFFFF
-
-
-def masked(data):
-    crc = crc32c(data)
-    return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
-
-
-def varint(v):
-    v &= 2**64 - 1
-    out = b""
-    while v > 127:
-        out += bytes([v & 127 | 128])
-        v >>= 7
-    return out + bytes([v])
-
-
-def message(number, body):
-    return varint(number << 3 | 2) + varint(len(body)) + body
-
-
+# TFRecords
 for name, opener in (("a.tfrecord", open), ("a.tfrecord.gz", gzip.open)):
     with opener(path(name), "wb") as f:
         for i in range(30):

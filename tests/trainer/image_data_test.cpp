@@ -263,6 +263,20 @@ TEST(ImageLoader, LeavesBadSamplesOutWhereItMay) {
   expect_error(ExitCode::data, "(and 1 others before, which is all that may be left out)", [&] { batches(*data, 1, p); });
 }
 
+// What is told before anything is compiled.
+TEST(ImageModel, LooksAtFilesBeforeItIsCompiled) {
+  const TemporaryFolder folder;
+  make_classes(folder);
+  const Model model = Model::load(std::filesystem::path(TANDEM_SOURCE_DIR) / "models/lenet.onnx");
+  const ModelOptions o{.plan = {.batch = 5, .devices = parse_devices("cpu")}};
+  model.check_data(*open_data("images:" + folder.text()).train, o, {});
+  write(folder, "b/9.ppm", "P6 3 3 255\nshort");
+  const auto data = open_data("images:" + folder.text()).train;
+  expect_error(ExitCode::data, "b/9.ppm: broken PPM: the file ends too early", [&] { model.check_data(*data, o, {}); });
+  expect_error(ExitCode::data, "(found before training: all files are looked at; option on_bad_sample leaves such out)", [&] { model.check_data(*data, o, {}); });
+  model.check_data(*data, o, {.bad_samples = 1});
+}
+
 // A measure counts what there is once; a prediction has a row for each sample.
 TEST(ImageModel, MeasuresNothingInPlaceOfABrokenFile) {
   const TemporaryFolder folder;
@@ -278,7 +292,14 @@ TEST(ImageModel, MeasuresNothingInPlaceOfABrokenFile) {
   const Evaluation e = model.evaluate(*data, {.preprocess = skip});
   EXPECT_EQ(e.samples, 9);
   EXPECT_EQ(e.loss, without.loss);
-  expect_error(ExitCode::usage, "a row for each", [&] { model.predict(*data, {.preprocess = skip}); });
+  const Tensor rows = model.predict(*data, {.preprocess = skip})[0].tensor, good = model.predict(Subset(*data, {0, 1, 3, 4, 5, 6, 7, 8, 9}, "good"))[0].tensor;
+  ASSERT_EQ(rows.shape(), (Shape{10, 10}));
+  for (std::size_t i = 0; i < 10; ++i)
+    for (std::size_t c = 0; c < 10; ++c) {
+      const float v = rows.values<float>()[10 * i + c];
+      if (i == 2) EXPECT_TRUE(std::isnan(v));
+      else EXPECT_EQ(v, good.values<float>()[10 * (i < 2 ? i : i - 1) + c]);
+    }
 }
 
 }  // namespace

@@ -1,83 +1,18 @@
-// What --augment may do to an image beside crop and flip. Sources: torchvision's transforms (ColorJitter, RandomErasing),
-// Pillow's ImageEnhance and ImageOps, and Cubuk et al., "RandAugment", 2019.
+// What --augment may do to an image beside crop and flip. Sources: torchvision's transforms (ColorJitter, RandomErasing, RandAugment,
+// TrivialAugmentWide); Cubuk et al., "RandAugment", 2019; Mueller and Hutter, "TrivialAugment", 2021.
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <numbers>
+#include <string_view>
 
+#include "trainer/data/operations.h"
 #include "trainer/data/prepare.h"
 
 namespace tandem {
 namespace {
 
-std::uint8_t byte(double v) {
-  return static_cast<std::uint8_t>(std::clamp(v + 0.5, 0.0, 255.0));
-}
-
-int grey_of(const std::uint8_t* p) {
-  return (p[0] * 19595 + p[1] * 38470 + p[2] * 7471 + 0x8000) >> 16;
-}
-
-// Every value through a table.
-template <class Map>
-void each_value(Image& image, Map&& map) {
-  std::array<std::uint8_t, 256> table;
-  for (int v = 0; v < 256; ++v) table[static_cast<std::size_t>(v)] = map(v);
-  for (std::uint8_t& v : image.pixels) v = table[v];
-}
-
-void brightness(Image& image, double factor) {
-  each_value(image, [&](int v) { return byte(v * factor); });
-}
-
-void contrast(Image& image, double factor) {
-  double sum = 0;
-  const std::int64_t pixels = image.height * image.width;
-  for (std::int64_t i = 0; i < pixels; ++i) {
-    const std::uint8_t* p = image.pixels.data() + i * image.channels;
-    sum += image.channels == 3 ? grey_of(p) : *p;
-  }
-  const double mean = std::floor(sum / static_cast<double>(pixels) + 0.5);
-  each_value(image, [&](int v) { return byte(mean + (v - mean) * factor); });
-}
-
-void saturation(Image& image, double factor) {
-  if (image.channels != 3) return;
-  for (std::size_t i = 0; i < image.pixels.size(); i += 3) {
-    std::uint8_t* p = image.pixels.data() + i;
-    const double grey = grey_of(p);
-    for (int c = 0; c < 3; ++c) p[c] = byte(grey + (p[c] - grey) * factor);
-  }
-}
-
-// out(x, y) is in(a x + b y + c, d x + e y + f) about the middle, between pixels linear, black outside.
-void move(Image& image, double a, double b, double c, double d, double e, double f) {
-  const Image from = image;
-  const double middle_x = static_cast<double>(image.width - 1) / 2, middle_y = static_cast<double>(image.height - 1) / 2;
-  for (std::int64_t y = 0; y < image.height; ++y)
-    for (std::int64_t x = 0; x < image.width; ++x) {
-      const double dx = static_cast<double>(x) - middle_x, dy = static_cast<double>(y) - middle_y;
-      const double sx = a * dx + b * dy + c + middle_x, sy = d * dx + e * dy + f + middle_y;
-      const double left = std::floor(sx), top = std::floor(sy), right_share = sx - left, low_share = sy - top;
-      for (std::int64_t k = 0; k < image.channels; ++k) {
-        const auto at = [&](double py, double px) -> double {
-          if (!(py >= 0 && px >= 0 && py < static_cast<double>(image.height) && px < static_cast<double>(image.width))) return 0;
-          return from.pixels[static_cast<std::size_t>((static_cast<std::int64_t>(py) * image.width + static_cast<std::int64_t>(px)) * image.channels + k)];
-        };
-        const double upper = at(top, left) * (1 - right_share) + at(top, left + 1) * right_share;
-        const double lower = at(top + 1, left) * (1 - right_share) + at(top + 1, left + 1) * right_share;
-        image.pixels[static_cast<std::size_t>((y * image.width + x) * image.channels + k)] = byte(upper * (1 - low_share) + lower * low_share);
-      }
-    }
-}
-
-void turn(Image& image, double degrees) {
-  const double angle = degrees * std::numbers::pi / 180, c = std::cos(angle), s = std::sin(angle);
-  move(image, c, s, 0, -s, c, 0);
-}
-
 void rotate(Image& image, double most, Random& random) {
-  turn(image, random.uniform(-most, most));
+  turn(image, random.uniform(-most, most), Between::linear);
 }
 
 void turn_over(Image& image, double share, Random& random) {
@@ -115,77 +50,70 @@ void erase(Image& image, double share, Random& random) {
   }
 }
 
-void auto_contrast(Image& image) {
-  for (std::int64_t c = 0; c < image.channels; ++c) {
-    int low = 255, high = 0;
-    for (std::size_t i = static_cast<std::size_t>(c); i < image.pixels.size(); i += static_cast<std::size_t>(image.channels)) {
-      low = std::min<int>(low, image.pixels[i]);
-      high = std::max<int>(high, image.pixels[i]);
-    }
-    if (high <= low) continue;
-    for (std::size_t i = static_cast<std::size_t>(c); i < image.pixels.size(); i += static_cast<std::size_t>(image.channels))
-      image.pixels[i] = static_cast<std::uint8_t>((image.pixels[i] - low) * 255 / (high - low));
-  }
+void turn_hue(Image& image, double most, Random& random) {
+  hue(image, random.uniform(-most, most));
 }
 
-// Every channel's values spread evenly, by Pillow's rule.
-void equalize(Image& image) {
-  for (std::size_t c = 0; c < static_cast<std::size_t>(image.channels); ++c) {
-    std::array<std::int64_t, 256> count{};
-    for (std::size_t i = c; i < image.pixels.size(); i += static_cast<std::size_t>(image.channels)) ++count[image.pixels[i]];
-    const auto last = std::find_if(count.rbegin(), count.rend(), [](std::int64_t n) { return n > 0; });
-    const std::int64_t step = (image.height * image.width - *last) / 255;
-    if (step == 0) continue;
-    std::array<std::uint8_t, 256> table;
-    std::int64_t below = step / 2;
-    for (std::size_t v = 0; v < 256; below += count[v++]) table[v] = static_cast<std::uint8_t>(std::min<std::int64_t>(255, below / step));
-    for (std::size_t i = c; i < image.pixels.size(); i += static_cast<std::size_t>(image.channels)) image.pixels[i] = table[image.pixels[i]];
-  }
+// One of torchvision's operations: by how much at most in RandAugment, and in TrivialAugmentWide; what is signed goes either way.
+struct Operation {
+  const char* name;
+  double most, widest;
+  bool sign;
+  void (*apply)(Image& image, double amount);
+  std::int64_t Image::* unit = nullptr;  // what `most` is a share of; `widest` is in pixels
+};
+constexpr double all = 255, shift = 150.0 / 331;
+constexpr Operation operations[] = {
+    {"Identity", 0, 0, false, [](Image&, double) {}},
+    {"ShearX", 0.3, 0.99, true, [](Image& i, double v) { transform(i, {1, v, 0, 0, 1, 0}, Between::nearest); }},
+    {"ShearY", 0.3, 0.99, true, [](Image& i, double v) { transform(i, {1, 0, 0, v, 1, 0}, Between::nearest); }},
+    {"TranslateX", shift, 32, true, [](Image& i, double v) { transform(i, {1, 0, -std::trunc(v), 0, 1, 0}, Between::nearest); }, &Image::width},
+    {"TranslateY", shift, 32, true, [](Image& i, double v) { transform(i, {1, 0, 0, 0, 1, -std::trunc(v)}, Between::nearest); }, &Image::height},
+    {"Rotate", 30, 135, true, [](Image& i, double v) { turn(i, v, Between::nearest); }},
+    {"Brightness", 0.9, 0.99, true, [](Image& i, double v) { brightness(i, 1 + v); }},
+    {"Color", 0.9, 0.99, true, [](Image& i, double v) { saturation(i, 1 + v); }},
+    {"Contrast", 0.9, 0.99, true, [](Image& i, double v) { contrast(i, 1 + v); }},
+    {"Sharpness", 0.9, 0.99, true, [](Image& i, double v) { sharpness(i, 1 + v); }},
+    {"Posterize", 4, 6, false, [](Image& i, double v) { posterize(i, 8 - static_cast<int>(std::nearbyint(v))); }},
+    {"Solarize", all, all, false, [](Image& i, double v) { solarize(i, all - v); }},
+    {"AutoContrast", 0, 0, false, [](Image& i, double) { auto_contrast(i); }},
+    {"Equalize", 0, 0, false, [](Image& i, double) { equalize(i); }},
+};
+constexpr double magnitudes = 30;  // the largest
+
+const Operation& draw_operation(Random& random) { return operations[random.below(std::ssize(operations))]; }
+void apply(const Operation& o, Image& image, double amount, Random& random) {
+  o.apply(image, o.sign && random.below(2) == 1 ? -amount : amount);
 }
 
-// Two operations of the paper's but sharpness, drawn with replacement; `magnitude` is of 30 steps as torchvision counts them, signs are drawn.
 void rand_augment(Image& image, double magnitude, Random& random) {
-  constexpr int operations = 2;
-  const double m = magnitude / 30;
-  for (int i = 0; i < operations; ++i) {
-    const std::int64_t kind = random.below(13);
-    const double sign = random.below(2) == 1 ? 1 : -1;
-    switch (kind) {
-      case 0: break;  // as it is
-      case 1: move(image, 1, sign * 0.3 * m, 0, 0, 1, 0); break;
-      case 2: move(image, 1, 0, 0, sign * 0.3 * m, 1, 0); break;
-      case 3: move(image, 1, 0, sign * 150.0 / 331 * m * static_cast<double>(image.width), 0, 1, 0); break;
-      case 4: move(image, 1, 0, 0, 0, 1, sign * 150.0 / 331 * m * static_cast<double>(image.height)); break;
-      case 5: turn(image, sign * 30 * m); break;
-      case 6: brightness(image, 1 + sign * 0.9 * m); break;
-      case 7: saturation(image, 1 + sign * 0.9 * m); break;
-      case 8: contrast(image, 1 + sign * 0.9 * m); break;
-      case 9: {  // fewer bits
-        const int drop = static_cast<int>(std::lround(4 * m));
-        each_value(image, [&](int v) { return static_cast<std::uint8_t>(v >> drop << drop); });
-        break;
-      }
-      case 10: {
-        const int above = static_cast<int>(255 - 255 * m);
-        each_value(image, [&](int v) { return static_cast<std::uint8_t>(v >= above ? 255 - v : v); });
-        break;
-      }
-      case 11: auto_contrast(image); break;
-      default: equalize(image); break;
-    }
-  }
+  const Operation& o = draw_operation(random);
+  apply(o, image, o.most * (o.unit ? static_cast<double>(image.*o.unit) : 1) * magnitude / magnitudes, random);
+}
+
+void trivial_augment(Image& image, double, Random& random) {
+  const Operation& o = draw_operation(random);
+  apply(o, image, o.widest * static_cast<double>(random.below(31)) / magnitudes, random);
 }
 
 }  // namespace
+
+void apply_operation(Image& image, std::string_view name, double amount) {
+  for (const Operation& o : operations)
+    if (o.name == name) return o.apply(image, amount);
+  fail("no operation '", name, "'");
+}
 
 std::span<const AugmentationRow> augmentations() {
   static constexpr AugmentationRow rows[] = {
       {"vflip", 0.5, 0, 1, "turn over so large a share", turn_over},
       {"rotate", 15, 0, 180, "by up to so many degrees", rotate},
+      {"hue", 0.1, 0, 0.5, "colours turned by up to this share of the circle", turn_hue},
       {"jitter", 0.4, 0, 1, "brightness, contrast and colour by up to this share", jitter},
       {"grey", 0.1, 0, 1, "no colours in so large a share", grey},
       {"erase", 0.25, 0, 1, "noise in a box of so large a share", erase},
-      {"randaugment", 9, 0, 30, "two of 13 operations of this magnitude", rand_augment},
+      {"randaugment", 9, 0, 30, "two of 14 operations of this magnitude", rand_augment, 2},
+      {"trivial", 1, 1, 1, "one of these operations of any magnitude", trivial_augment},
   };
   return rows;
 }

@@ -49,6 +49,17 @@ std::vector<std::string> without_braces(const std::string& pattern) {
 
 }  // namespace
 
+std::string compressions() {
+  std::string names = "gzip", pages = "lz4";
+#ifdef TANDEM_ZSTD
+  names += ", zstd";
+#endif
+#ifdef TANDEM_SNAPPY
+  pages = "snappy, " + pages;
+#endif
+  return concat(names, "; pages of Parquet also ", pages);
+}
+
 std::vector<std::string> files_of(const std::string& argument) {
   std::error_code ignored;
   if (std::filesystem::exists(argument, ignored)) return {argument};

@@ -35,6 +35,9 @@ class DataFile {
   std::uint64_t size_ = 0;
 };
 
+// What files, and pages of Parquet, may be compressed by in this build: "gzip, zstd; pages of Parquet also snappy, lz4".
+std::string compressions();
+
 // Walks through a file from its beginning, a piece of memory at a time.
 class FileReader {
  public:

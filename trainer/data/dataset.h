@@ -1,6 +1,7 @@
 // What the trainer learns from: samples with fields (images, labels, ...). One small interface; a reader per format.
 #pragma once
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -52,6 +53,8 @@ class Dataset {
   virtual std::string describe(std::int64_t sample) const;
   // What the indices of a field are called, by index, where the data names them: classes, a text's characters.
   virtual std::vector<std::string> classes(std::size_t /*field*/) const { return {}; }
+  // What stands for values that are missing, by the name of their column: what other data of the model is filled with, too.
+  virtual std::map<std::string, double> means() const { return {}; }
   // What was assumed, left out or found while it was opened: a sentence each, for the user.
   virtual std::vector<std::string> notes() const { return {}; }
 };
@@ -99,6 +102,7 @@ class Subset final : public Dataset {
   bool follows_request() const override { return whole_.follows_request(); }
   std::string describe(std::int64_t sample) const override;
   std::vector<std::string> classes(std::size_t field) const override { return whole_.classes(field); }
+  std::map<std::string, double> means() const override { return whole_.means(); }
   std::vector<std::string> notes() const override { return whole_.notes(); }
 
  private:
@@ -128,6 +132,7 @@ struct DataRequest {
   // What the model's classes (characters) were called by the data it was trained on: names have these indices again. Data that
   // has others is refused, or, where it is to be trained on, numbered anew.
   std::vector<std::string> class_names;
+  std::map<std::string, double> means;  // as the data that the model was trained on had them (Dataset::means); used where it is not to train
   bool training = true;
   // The parts that are wanted, the first that there is; empty: all. Files of others are not read.
   std::vector<std::string> parts;

@@ -19,17 +19,18 @@ struct Format {
   std::size_t at;
   const char* library;       // that reads it; null: tandem itself, or nothing does
   Decoder decode;            // null: not read
+  std::string_view ends{};   // where its data does; what follows is not looked at
 };
 
 using namespace std::string_view_literals;
 constexpr Format formats[] = {
 #ifdef TANDEM_JPEG
-    {"JPEG", "\xff\xd8\xff"sv, 0, "libjpeg", decode_jpeg},
+    {"JPEG", "\xff\xd8\xff"sv, 0, "libjpeg", decode_jpeg, "\xff\xd9"sv},
 #else
     {"JPEG", "\xff\xd8\xff"sv, 0, "libjpeg", nullptr},
 #endif
 #ifdef TANDEM_PNG
-    {"PNG", "\x89PNG\r\n\x1a\n"sv, 0, "libpng", decode_png},
+    {"PNG", "\x89PNG\r\n\x1a\n"sv, 0, "libpng", decode_png, "IEND"sv},
 #else
     {"PNG", "\x89PNG\r\n\x1a\n"sv, 0, "libpng", nullptr},
 #endif
@@ -73,7 +74,7 @@ void ImagePlace::check_size(std::uint64_t height, std::uint64_t width) const {
 
 // P5 or P6, width, height, the largest value, one space, then bytes (two each, high first, beyond 255).
 // Source: netpbm's descriptions of ppm and pgm.
-void decode_pnm(std::span<const std::byte> file, const ImageRequest&, const ImagePlace& place, Image& to) {
+void decode_pnm(std::span<const std::byte> file, const ImageRequest& request, const ImagePlace& place, Image& to) {
   const auto at = [&](std::size_t i) -> unsigned { return i < file.size() ? std::to_integer<unsigned>(file[i]) : 0; };
   const auto space = [](unsigned c) { return c == ' ' || (c >= '\t' && c <= '\r'); };
   std::size_t i = 2;
@@ -94,6 +95,7 @@ void decode_pnm(std::span<const std::byte> file, const ImageRequest&, const Imag
   ++i;
   if (i > file.size() || file.size() - i < values * each)
     place.broken(concat("the file ends too early: ", width, 'x', height, " pixels take ", values * each, " bytes, ", file.size() - std::min(i, file.size()), " follow"));
+  if (request.header_only) return;
   to.reshape(static_cast<std::int64_t>(height), static_cast<std::int64_t>(width), static_cast<std::int64_t>(channels));
   for (std::uint64_t v = 0; v < values; ++v, i += each) {
     const std::uint64_t value = each == 2 ? at(i) << 8 | at(i + 1) : at(i);
@@ -108,6 +110,11 @@ std::string image_formats() {
   return names;
 }
 
+void check_image(std::span<const std::byte> file, const std::string& where) {
+  Image none;
+  decode_image(file, {.header_only = true}, where, none);
+}
+
 void decode_image(std::span<const std::byte> file, const ImageRequest& request, const std::string& where, Image& to) {
   const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
   if (text.empty()) fail(ExitCode::data, where, ": an empty file, expected an image");
@@ -115,7 +122,9 @@ void decode_image(std::span<const std::byte> file, const ImageRequest& request, 
     if (text.size() < f.at || !text.substr(f.at).starts_with(f.begins)) continue;
     if (f.decode) {
       f.decode(file, request, {where, f.name}, to);
-      return set_channels(to, request.channels);
+      if (!request.header_only) return set_channels(to, request.channels);
+      if (text.rfind(f.ends) == std::string_view::npos) ImagePlace{where, f.name}.broken("the file ends too early");
+      return;
     }
     if (f.library) fail(ExitCode::data, where, ": a ", f.name, ", for which this tandem was built without ", f.library, "; it reads ", image_formats());
     fail(ExitCode::data, where, ": a ", f.name, ", which is not read: convert it to one of ", image_formats());

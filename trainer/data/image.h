@@ -25,6 +25,7 @@ struct ImageRequest {
   std::int64_t channels = 3;  // 1: grey, by Pillow's weights; 3: RGB
   // A larger JPEG may be decoded at 1/2, 1/4 or 1/8 of its size while both sides stay at least twice these; 0: never.
   std::int64_t height = 0, width = 0;
+  bool header_only = false;  // of check_image: no pixels are wanted
 };
 
 // Decodes one image into `to`, of which the memory is used again. Palettes, 16 bits, CMYK and alpha (dropped: the colour
@@ -33,6 +34,10 @@ struct ImageRequest {
 // truncated and broken files, and on more than 2^27 pixels.
 void decode_image(std::span<const std::byte> file, const ImageRequest& request, const std::string& where, Image& to);
 
+// What can be told of a file without decoding it: fails as decode_image does on what is no image that is read, on a broken header, on
+// too many pixels, and on JPEG and PNG files without their end.
+void check_image(std::span<const std::byte> file, const std::string& where);
+
 // The formats read, as errors and --version list them: "JPEG, PNG, WebP, PPM, PGM".
 std::string image_formats();
 
@@ -40,10 +45,12 @@ struct Box {
   std::int64_t top = 0, left = 0, height = 0, width = 0;
 };
 
-// The box of `from`, resized by a triangle filter as wide as the ratio where it shrinks: Pillow's BILINEAR, the width first.
-void resize_image(const Image& from, const Box& box, std::int64_t height, std::int64_t width, Image& to);
+// Pillow's BILINEAR and BICUBIC: filters that are as wide as the ratio where an image shrinks.
+enum class Filter { bilinear, bicubic };
+// The box of `from`, resized, the width first.
+void resize_image(const Image& from, const Box& box, std::int64_t height, std::int64_t width, Image& to, Filter filter = Filter::bilinear);
 // Of such a result this window alone.
-void resize_image(const Image& from, const Box& box, std::int64_t height, std::int64_t width, const Box& window, Image& to);
+void resize_image(const Image& from, const Box& box, std::int64_t height, std::int64_t width, const Box& window, Image& to, Filter filter = Filter::bilinear);
 
 // The box in the middle, as torchvision's CenterCrop has it; it must not be larger than the image.
 Box centre_box(std::int64_t height, std::int64_t width, std::int64_t box_height, std::int64_t box_width);

@@ -90,6 +90,7 @@ void decode_jpeg(std::span<const std::byte> file, const ImageRequest& request, c
   const auto broken = [&] { place.broken(r.message); };
   if (!open(r, reinterpret_cast<const unsigned char*>(file.data()), file.size())) broken();
   place.check_size(r.info.image_height, r.info.image_width);
+  if (request.header_only) return;
   unsigned shrink = 1;
   if (request.height > 0 && request.width > 0)
     while (shrink < 8 && r.info.image_height / (2 * shrink) >= 2 * request.height && r.info.image_width / (2 * shrink) >= 2 * request.width)

@@ -72,7 +72,7 @@ bool read(PngReader& r, png_bytep* rows) {
 
 }  // namespace
 
-void decode_png(std::span<const std::byte> file, const ImageRequest&, const ImagePlace& place, Image& to) {
+void decode_png(std::span<const std::byte> file, const ImageRequest& request, const ImagePlace& place, Image& to) {
   PngReader r;
   r.next = file.data();
   r.left = file.size();
@@ -84,6 +84,10 @@ void decode_png(std::span<const std::byte> file, const ImageRequest&, const Imag
   } const close{r};
   if (!open(r)) place.broken(r.png ? r.message : "libpng does not start");
   place.check_size(r.height, r.width);
+  constexpr std::uint64_t most_packing = 1100;  // of deflate, bytes for one
+  if (std::uint64_t{r.height} * ((std::uint64_t{r.width} * png_get_bit_depth(r.png, r.info) + 7) / 8) > most_packing * file.size())
+    place.broken(concat("its header says ", r.width, 'x', r.height, " pixels, which ", file.size(), " bytes cannot hold"));
+  if (request.header_only) return;
   if (!start(r)) place.broken(r.message);
   to.reshape(r.height, r.width, r.channels);
   std::vector<png_bytep> rows(r.height);

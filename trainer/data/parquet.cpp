@@ -1,5 +1,5 @@
 // parquet:SHARDS: Apache Parquet files as pyarrow and pandas write them: columns of numbers, booleans, text and image files, lists of
-// one length, and members of structs (image.bytes); nulls are missing values. A row group's wanted columns are in memory at a time.
+// one length, and members of structs (image.bytes); decimals are numbers, times of 96 bits nanoseconds since 1970; nulls are missing values. A row group's wanted columns are in memory at a time.
 // What columns become, and the bound on memory beyond that: table.h. Source: parquet.thrift, Apache Parquet 2.10.
 #include <algorithm>
 #include <map>
@@ -15,7 +15,7 @@ namespace {
 
 using Kind = TableCell::Kind;
 enum Repetition { required, optional, repeated };
-constexpr std::int64_t decimal = 5, uint8_type = 11, uint64_type = 14, float16_type = 15;
+constexpr std::int64_t decimal = 5, decimal_type = 5, max_scale = 100, uint8_type = 11, uint64_type = 14, float16_type = 15;
 constexpr std::uint64_t tail = 8;
 
 class ParquetFile final : public TableFile {
@@ -45,7 +45,7 @@ class ParquetFile final : public TableFile {
     std::vector<bool> are(leaves_.size());
     if (!meta_[4].list.empty())
       for (std::size_t c = 0; c < leaves_.size(); ++c) {
-        if (leaves_[c].type != ParquetType::bytes || !leaves_[c].unread.empty()) continue;
+        if (leaves_[c].type != ParquetType::bytes || leaves_[c].scale) continue;
         const ParquetValues v = column(0, c);
         are[c] = !v.text.empty() && is_image(v.text[0]);
       }
@@ -59,11 +59,8 @@ class ParquetFile final : public TableFile {
       const std::int64_t count = meta_[4].list[g][3].number;
       if (count < 0) bad("a negative number of rows");
       std::vector<Reader> readers(leaves_.size());
-      for (std::size_t c = 0; c < leaves_.size(); ++c) {
-        if (!wanted[c]) continue;
-        if (!leaves_[c].unread.empty()) bad(concat("column '", columns_[c], "': ", leaves_[c].unread));
-        readers[c].values = column(g, c);
-      }
+      for (std::size_t c = 0; c < leaves_.size(); ++c)
+        if (wanted[c]) readers[c].values = column(g, c);
       for (std::int64_t r = 0; r < count; ++r, ++number) {
         for (std::size_t c = 0; c < leaves_.size(); ++c)
           if (wanted[c] && !next(readers[c], leaves_[c], row[c])) bad(concat("column '", columns_[c], "' has less than the ", count, " rows of row group ", g));
@@ -100,8 +97,8 @@ class ParquetFile final : public TableFile {
     leaf.is_unsigned = converted >= uint8_type && converted <= uint64_type;
     leaf.half = leaf.type == ParquetType::fixed && leaf.length == 2 && e[10].has(float16_type);
     if (leaf.type == ParquetType::fixed && (leaf.length < 1 || leaf.length > 1 << 20)) bad(concat("column '", own, "' has values of ", leaf.length, " bytes"));
-    if (converted == decimal) leaf.unread = "decimals are not read: store them as float64";
-    if (leaf.type == ParquetType::int96) leaf.unread = "times of 96 bits are not read";
+    if (converted == decimal || e[10].has(decimal_type)) leaf.scale = converted == decimal ? e[7].number : e[10][decimal_type][1].number;
+    if (leaf.scale && (*leaf.scale < -max_scale || *leaf.scale > max_scale)) bad(concat("column '", own, "' has decimals of scale ", *leaf.scale));
     leaves_.push_back(std::move(leaf));
   }
 

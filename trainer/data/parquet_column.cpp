@@ -10,19 +10,21 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 
 #include "graph/error.h"
+#include "trainer/data/lz4.h"
 #include "trainer/data/npy.h"
 #include "trainer/data/thrift.h"
 
 namespace tandem {
 namespace {
 
-enum Codec { uncompressed, snappy_codec, gzip_codec, zstd_codec = 6 };
+enum Codec { uncompressed, snappy_codec, gzip_codec, zstd_codec = 6, lz4_codec };
 enum Encoding { plain = 0, plain_dictionary = 2, rle = 3, delta_packed = 5, delta_length = 6, delta_bytes = 7, rle_dictionary = 8, byte_stream_split = 9 };
 enum PageKind { data_page = 0, index_page = 1, dictionary_page = 2, data_page_2 = 3 };
-constexpr std::string_view codec_names[] = {"none", "snappy", "gzip", "LZO", "Brotli", "LZ4", "zstd", "LZ4"};
+constexpr std::string_view codec_names[] = {"none", "snappy", "gzip", "LZO", "Brotli", "Hadoop's LZ4", "zstd", "LZ4"};
 
 int bits_for(int highest) { return std::bit_width(static_cast<unsigned>(highest)); }
 
@@ -97,9 +99,13 @@ class Column {
       return to;
     }
 #endif
+    if (codec_ == lz4_codec) {
+      if (!unpack_lz4(body, to)) bad("a page is damaged (LZ4)");
+      return to;
+    }
     const bool known = codec_ >= 0 && codec_ < static_cast<int>(std::size(codec_names));
     bad(concat("compressed by ", known ? codec_names[codec_] : "an unknown codec", codec_ == snappy_codec || codec_ == zstd_codec ? ", which this build is without" : "",
-               ": write it with snappy, gzip, zstd or none"));
+               ": write it with snappy, gzip, zstd, lz4 or none"));
   }
 
   // Bits packed from the lowest on.
@@ -236,6 +242,7 @@ class Column {
     switch (leaf_.type) {
       case ParquetType::int32: case ParquetType::float32: return 4;
       case ParquetType::fixed: return static_cast<std::size_t>(leaf_.length);
+      case ParquetType::int96: return 12;
       default: return 8;
     }
   }
@@ -264,6 +271,7 @@ class Column {
     for (std::size_t i = 0; i < n; ++i) switch (leaf_.type) {
         case ParquetType::int32: to.whole.push_back(as_type(little<std::int32_t>(s, i * width))); break;
         case ParquetType::int64: to.whole.push_back(little<std::int64_t>(s, i * width)); break;
+        case ParquetType::int96: to.whole.push_back(nanoseconds(s.substr(i * width, width))); break;
         case ParquetType::float32: to.real.push_back(static_cast<double>(little<float>(s, i * width))); break;
         case ParquetType::float64: to.real.push_back(little<double>(s, i * width)); break;
         default:
@@ -275,6 +283,14 @@ class Column {
             to.text.push_back(s.substr(i * width, width));
           }
       }
+  }
+
+  // Of the day, and the day by Julian's count: since 1970.
+  std::int64_t nanoseconds(std::string_view s) const {
+    constexpr std::int64_t first = 2440588, of_day = std::int64_t{86400} * 1'000'000'000, most_days = 106751;
+    const std::int64_t day = little<std::int32_t>(s, 8) - first, rest = little<std::int64_t>(s, 0);
+    if (day > most_days || day < -most_days || rest < 0 || rest >= of_day) bad("a time beyond the years 1678 to 2262, in which nanoseconds count");
+    return day * of_day + rest;
   }
 
   // DELTA_BINARY_PACKED, taken off the front.
@@ -334,10 +350,28 @@ class Column {
   ParquetValues dictionary_, out_;
 };
 
+// Two's complement, the highest byte first, of any length: of a negative one the complement is one less than its amount.
+double big_endian(std::string_view s) {
+  const bool negative = !s.empty() && static_cast<unsigned char>(s[0]) >= 128;
+  double v = 0;
+  for (const char c : s) v = v * 256 + static_cast<unsigned char>(negative ? ~c : c);
+  return negative ? -v - 1 : v;
+}
+
+void scale_decimals(ParquetValues& v, std::int64_t scale) {
+  const double by = std::pow(10.0, static_cast<double>(scale));
+  for (const std::int64_t whole : v.whole) v.real.push_back(static_cast<double>(whole) / by);
+  for (const std::string_view text : v.text) v.real.push_back(big_endian(text) / by);
+  v.whole.clear();
+  v.text.clear();
+}
+
 }  // namespace
 
 ParquetValues read_column(const ParquetLeaf& leaf, std::string chunk, int codec, std::uint64_t values, std::uint64_t most_bytes, const std::string& where) {
-  return Column(leaf, codec, values, most_bytes, where).read(std::move(chunk));
+  ParquetValues v = Column(leaf, codec, values, most_bytes, where).read(std::move(chunk));
+  if (leaf.scale) scale_decimals(v, *leaf.scale);
+  return v;
 }
 
 }  // namespace tandem

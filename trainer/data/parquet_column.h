@@ -1,8 +1,9 @@
 // A column of one row group of a Parquet file, decoded: pages of version 1 and 2; PLAIN, dictionaries, RLE, the three DELTA
-// encodings and BYTE_STREAM_SPLIT; uncompressed, snappy, gzip and zstd. Source: Apache Parquet's Encodings.md and parquet.thrift.
+// encodings and BYTE_STREAM_SPLIT; uncompressed, snappy, gzip, zstd and LZ4. Source: Apache Parquet's Encodings.md and parquet.thrift.
 #pragma once
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,7 +17,7 @@ struct ParquetLeaf {
   ParquetType type = ParquetType::boolean;
   std::int64_t length = 0;      // of fixed
   bool is_unsigned = false, half = false;
-  std::string unread;           // why its values are not read; empty: they are
+  std::optional<std::int64_t> scale;  // of decimals: whole numbers, by 10 to the power of minus this
   int definition = 0, repetition = 0;  // highest levels
 };
 

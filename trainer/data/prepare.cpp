@@ -13,22 +13,32 @@ constexpr std::int64_t most_side = 16384;
 }  // namespace
 
 Resizing parse_resizing(std::string_view text) {
-  if (text == "crop") return {};
-  if (text == "stretch") return {.stretch = true};
-  if (text.empty() || text.find_first_not_of("0123456789") != std::string_view::npos)
-    fail(ExitCode::usage, "resize '", text, "': expected crop, stretch or the pixels of the shorter side");
-  const std::int64_t side = parse_integer(text, "resize");
-  if (side < 1 || side > most_side) fail(ExitCode::usage, "resize: ", side, " pixels, expected 1 to ", most_side);
-  return {.shorter = side};
+  Resizing r;
+  std::string_view how = text;
+  if (const std::size_t comma = text.find(','); comma != std::string_view::npos) {
+    const std::string_view filter = text.substr(comma + 1);
+    how = text.substr(0, comma);
+    if (filter != "bicubic" && filter != "bilinear") fail(ExitCode::usage, "resize '", text, "': expected bilinear or bicubic behind the comma");
+    if (filter == "bicubic") r.filter = Filter::bicubic;
+  }
+  if (how == "crop") return r;
+  r.stretch = how == "stretch";
+  if (r.stretch) return r;
+  if (how.empty() || how.find_first_not_of("0123456789") != std::string_view::npos)
+    fail(ExitCode::usage, "resize '", text, "': expected crop, stretch or the pixels of the shorter side, and bicubic behind a comma");
+  r.shorter = parse_integer(std::string(how), "resize");
+  if (r.shorter < 1 || r.shorter > most_side) fail(ExitCode::usage, "resize: ", r.shorter, " pixels, expected 1 to ", most_side);
+  return r;
 }
 
 std::string text_of(const Resizing& r) {
-  return r.stretch ? "stretch" : r.shorter > 0 ? std::to_string(r.shorter) : "crop";
+  const std::string how = r.stretch ? "stretch" : r.shorter > 0 ? std::to_string(r.shorter) : "crop";
+  return r.filter == Filter::bicubic ? how + ",bicubic" : how;
 }
 
 void fit_image(const Image& from, const Resizing& r, std::int64_t height, std::int64_t width, Image& to) {
   const Box whole{0, 0, from.height, from.width};
-  if (r.stretch) return resize_image(from, whole, height, width, to);
+  if (r.stretch) return resize_image(from, whole, height, width, to, r.filter);
   std::int64_t h = r.shorter, w = r.shorter;
   // The side that decides is exact, the other one rounded down.
   if (r.shorter == 0 ? from.height * width <= from.width * height : from.height <= from.width) {
@@ -40,7 +50,7 @@ void fit_image(const Image& from, const Resizing& r, std::int64_t height, std::i
   }
   h = std::max(h, height);  // for a model larger than the shorter side that was asked for, and rounding
   w = std::max(w, width);
-  resize_image(from, whole, h, w, centre_box(h, w, height, width), to);
+  resize_image(from, whole, h, w, centre_box(h, w, height, width), to, r.filter);
 }
 
 Box random_box(std::int64_t height, std::int64_t width, Random& random) {
@@ -64,7 +74,7 @@ Box random_box(std::int64_t height, std::int64_t width, Random& random) {
 void augment_image(Image& image, const std::vector<Augmentation>& recipe, Random& random) {
   for (const Augmentation& step : recipe)
     for (const AugmentationRow& row : augmentations())
-      if (row.name == step.name) row.apply(image, step.amount, random);
+      for (std::int64_t i = 0; i < step.times && row.name == step.name; ++i) row.apply(image, step.amount, random);
 }
 
 }  // namespace tandem

@@ -14,8 +14,9 @@ struct Resizing {
   // The shorter side becomes so many pixels before the middle is cropped; 0: what covers the model's size.
   std::int64_t shorter = 0;
   bool stretch = false;  // both sides at once, without a crop
+  Filter filter = Filter::bilinear;
 };
-// "crop", "stretch", "256". Fails (usage).
+// "crop", "stretch", "256", "256,bicubic". Fails (usage).
 Resizing parse_resizing(std::string_view text);
 std::string text_of(const Resizing& resizing);
 
@@ -29,6 +30,7 @@ Box random_box(std::int64_t height, std::int64_t width, Random& random);
 struct Augmentation {
   std::string name;
   double amount = 0;
+  std::int64_t times = 1;
 };
 // One row an augmentation, for --help and errors.
 struct AugmentationRow {
@@ -37,8 +39,11 @@ struct AugmentationRow {
   double low, high;         // that it may be
   const char* help;
   void (*apply)(Image& image, double amount, Random& random);
+  std::int64_t times = 1;   // where none are given
 };
 std::span<const AugmentationRow> augmentations();
 void augment_image(Image& image, const std::vector<Augmentation>& recipe, Random& random);
+// One of RandAugment's, by torchvision's name; `amount` as its table has it, with its sign.
+void apply_operation(Image& image, std::string_view name, double amount);
 
 }  // namespace tandem

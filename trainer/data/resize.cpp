@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <span>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -20,9 +21,25 @@ struct Taps {
   std::size_t width = 0;
 };
 
+// What a value at distance x counts, of as far as `support`.
+struct Curve {
+  double support;
+  double (*at)(double x);
+};
+constexpr Curve curves[] = {  // by Filter
+    {1, [](double x) { return std::max(0.0, 1 - std::abs(x)); }},
+    {2,
+     [](double x) {  // Keys' cubic, a = -1/2
+       constexpr double a = -0.5;
+       x = std::abs(x);
+       return x < 1 ? ((a + 2) * x - (a + 3)) * x * x + 1 : x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
+     }},
+};
+
 // Of outputs begin ... begin + wanted - 1 of `to`.
-Taps taps_of(std::int64_t from, std::int64_t to, std::int64_t begin, std::int64_t wanted) {
-  const double scale = static_cast<double>(from) / static_cast<double>(to), stretch = std::max(1.0, scale), support = stretch;
+Taps taps_of(std::int64_t from, std::int64_t to, std::int64_t begin, std::int64_t wanted, Filter filter) {
+  const Curve& curve = curves[static_cast<std::size_t>(filter)];
+  const double scale = static_cast<double>(from) / static_cast<double>(to), stretch = std::max(1.0, scale), support = curve.support * stretch;
   Taps t;
   t.width = static_cast<std::size_t>(std::ceil(support)) * 2 + 1;
   t.weights.resize(static_cast<std::size_t>(wanted) * t.width);
@@ -33,13 +50,13 @@ Taps taps_of(std::int64_t from, std::int64_t to, std::int64_t begin, std::int64_
     const auto high = std::min(from, static_cast<std::int64_t>(centre + support + 0.5));
     double sum = 0;
     for (std::int64_t x = low; x < high; ++x) {
-      const double w = std::max(0.0, 1 - std::abs((static_cast<double>(x) - centre + 0.5) * (1 / stretch)));
+      const double w = curve.at((static_cast<double>(x) - centre + 0.5) * (1 / stretch));
       weights[static_cast<std::size_t>(x - low)] = w;
       sum += w;
     }
     for (std::int64_t x = 0; x < high - low; ++x) {
       const double w = weights[static_cast<std::size_t>(x)] / (sum != 0 ? sum : 1);
-      t.weights[static_cast<std::size_t>(i) * t.width + static_cast<std::size_t>(x)] = static_cast<std::int32_t>(0.5 + w * (1 << precision));
+      t.weights[static_cast<std::size_t>(i) * t.width + static_cast<std::size_t>(x)] = static_cast<std::int32_t>((w < 0 ? -0.5 : 0.5) + w * (1 << precision));
     }
     t.first.push_back(static_cast<std::int32_t>(low));
     t.count.push_back(static_cast<std::int32_t>(high - low));
@@ -68,58 +85,115 @@ void across(const std::uint8_t* from, std::ptrdiff_t stride, std::int64_t lines,
     }
 }
 
-// Adds a row's share to the sums.
-[[gnu::always_inline]] inline void add_row(const std::uint8_t* line, std::int32_t w, std::int32_t* sum, std::int64_t row) {
-  for (std::int64_t x = 0; x < row; ++x) sum[x] += line[x] * w;
+// Values x ... of a row of the result: lines, `row` apart, by their weights.
+void down_from(std::int64_t x, const std::uint8_t* lines, std::int64_t row, std::span<const std::int32_t> weights, std::uint8_t* to) {
+  constexpr std::int64_t chunk = 256;
+  for (; x < row; x += chunk) {
+    std::int32_t sums[chunk];
+    const std::int64_t size = std::min(chunk, row - x);
+    std::fill_n(sums, size, 1 << (precision - 1));
+    for (std::size_t k = 0; k < weights.size(); ++k) {
+      const std::uint8_t* const line = lines + static_cast<std::int64_t>(k) * row + x;
+      for (std::int64_t i = 0; i < size; ++i) sums[i] += line[i] * weights[k];
+    }
+    for (std::int64_t i = 0; i < size; ++i) to[x + i] = clip(sums[i]);
+  }
 }
-[[gnu::always_inline]] inline void clip_row(const std::int32_t* sum, std::uint8_t* to, std::int64_t row) {
-  for (std::int64_t x = 0; x < row; ++x) to[x] = clip(sum[x]);
-}
-
-void add(const std::uint8_t* line, std::int32_t w, std::int32_t* sum, std::int64_t row) { add_row(line, w, sum, row); }
-void clip_all(const std::int32_t* sum, std::uint8_t* to, std::int64_t row) { clip_row(sum, to, row); }
+void down(const std::uint8_t* lines, std::int64_t row, std::span<const std::int32_t> weights, std::uint8_t* to) { down_from(0, lines, row, weights, to); }
 
 // The same sums by other instructions, where the machine has them.
 struct Loops {
   Across across1, across3;
-  void (*add)(const std::uint8_t* line, std::int32_t w, std::int32_t* sum, std::int64_t row);
-  void (*clip)(const std::int32_t* sum, std::uint8_t* to, std::int64_t row);
+  void (*down)(const std::uint8_t* lines, std::int64_t row, std::span<const std::int32_t> weights, std::uint8_t* to);
 };
-constexpr Loops baseline{across<1>, across<3>, add, clip_all};
+constexpr Loops baseline{across<1>, across<3>, down};
 #if defined(__x86_64__)
-// A pixel and the byte behind it are one vector; four rows at once, whose sums do not wait for one another.
+// Weights as two numbers of 16 bits, high · 2^11 + low: products of two pixels are summed at once, and exactly.
+constexpr int low_bits = 11;
+std::int32_t pair_of(std::int32_t a, std::int32_t b) {
+  return static_cast<std::int32_t>(static_cast<std::uint32_t>(a) & 0xFFFF) | static_cast<std::int32_t>(static_cast<std::uint32_t>(b) << 16);
+}
+struct Pair {
+  std::int32_t high, low;
+};
+Pair split_pair(std::int32_t a, std::int32_t b) {
+  constexpr std::int32_t mask = (1 << low_bits) - 1;
+  return {pair_of(a >> low_bits, b >> low_bits), pair_of(a & mask, b & mask)};
+}
+
+inline __m128i load(const std::uint8_t* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
+
+struct Sums {
+  __m256i high, low;
+};
+[[gnu::target("avx2"), gnu::always_inline]] inline void add_products(Sums& s, __m256i words, Pair w) {
+  s.high = _mm256_add_epi32(s.high, _mm256_madd_epi16(words, _mm256_set1_epi32(w.high)));
+  s.low = _mm256_add_epi32(s.low, _mm256_madd_epi16(words, _mm256_set1_epi32(w.low)));
+}
+[[gnu::target("avx2"), gnu::always_inline]] inline __m256i rounded(const Sums& s) {
+  return _mm256_srai_epi32(_mm256_add_epi32(_mm256_slli_epi32(s.high, low_bits), s.low), precision);
+}
+
+// A lane is a row; four rows at once. Of 16 bytes four pixels are used.
 [[gnu::target("avx2")]] void across3_avx2(const std::uint8_t* from, std::ptrdiff_t stride, std::int64_t lines, const std::uint8_t* end, const Taps& taps, std::uint8_t* to, std::ptrdiff_t out) {
-  constexpr int at_once = 4;
+  constexpr int at_once = 4, beyond = 16;
+  const std::size_t outputs = taps.first.size(), quads = (taps.width + 3) / 4;
+  std::vector<Pair> weights(outputs * quads * 2);
+  for (std::size_t i = 0; i < outputs; ++i)
+    for (std::size_t k = 0; k < quads * 2; ++k) {
+      const auto weight = [&](std::size_t tap) { return tap < static_cast<std::size_t>(taps.count[i]) ? taps.weights[i * taps.width + tap] : 0; };
+      weights[i * quads * 2 + k] = split_pair(weight(2 * k), weight(2 * k + 1));
+    }
+  const __m256i first = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1));
+  const __m256i second = _mm256_broadcastsi128_si256(_mm_setr_epi8(6, -1, 9, -1, 7, -1, 10, -1, 8, -1, 11, -1, -1, -1, -1, -1));
   std::int64_t y = 0;
   for (; y + at_once <= lines; y += at_once) {
     const std::uint8_t* const row = from + y * stride;
-    if (end - row < at_once * stride + 1) break;  // the byte behind the last pixel would be beyond the image
+    if (end - row < at_once * stride + beyond) break;  // bytes behind the last pixels would be beyond the image
     std::uint8_t* t = to + y * out;
-    for (std::size_t i = 0; i < taps.first.size(); ++i, t += 3) {
+    for (std::size_t i = 0; i < outputs; ++i, t += 3) {
       const std::uint8_t* p = row + static_cast<std::ptrdiff_t>(taps.first[i]) * 3;
-      const std::int32_t* w = taps.weights.data() + i * taps.width;
-      const __m128i half = _mm_set1_epi32(1 << (precision - 1));
-      __m128i sum[at_once] = {half, half, half, half};
-      for (std::int32_t k = 0; k < taps.count[i]; ++k, p += 3) {
-        const __m128i weight = _mm_set1_epi32(w[k]);
-        for (int l = 0; l < at_once; ++l) {
-          std::int32_t pixel = 0;
-          std::memcpy(&pixel, p + l * stride, sizeof pixel);
-          sum[l] = _mm_add_epi32(sum[l], _mm_mullo_epi32(_mm_cvtepu8_epi32(_mm_cvtsi32_si128(pixel)), weight));
+      const Pair* w = weights.data() + i * quads * 2;
+      Sums sums[2];
+      for (Sums& s : sums) s = {_mm256_setzero_si256(), _mm256_set1_epi32(1 << (precision - 1))};
+      for (std::int32_t k = 0; k < taps.count[i]; k += 4, p += 12, w += 2)
+        for (int l = 0; l < 2; ++l) {
+          const __m256i pixels = _mm256_inserti128_si256(_mm256_castsi128_si256(load(p + 2 * l * stride)), load(p + (2 * l + 1) * stride), 1);
+          add_products(sums[l], _mm256_shuffle_epi8(pixels, first), w[0]);
+          add_products(sums[l], _mm256_shuffle_epi8(pixels, second), w[1]);
         }
-      }
-      for (int l = 0; l < at_once; ++l) {
-        const __m128i words = _mm_packs_epi32(_mm_srai_epi32(sum[l], precision), _mm_setzero_si128());
-        const std::int32_t bytes = _mm_cvtsi128_si32(_mm_packus_epi16(words, words));
-        std::memcpy(t + l * out, &bytes, 3);
-      }
+      const __m256i words = _mm256_packs_epi32(rounded(sums[0]), rounded(sums[1])), bytes = _mm256_packus_epi16(words, words);
+      const std::int64_t even = _mm_cvtsi128_si64(_mm256_castsi256_si128(bytes)), odd = _mm_cvtsi128_si64(_mm256_extracti128_si256(bytes, 1));
+      const std::int64_t rows[at_once] = {even, odd, even >> 32, odd >> 32};
+      for (int l = 0; l < at_once; ++l)  // the byte behind a pixel is written again, but for a line's last
+        if (i + 1 < outputs)
+          std::memcpy(t + l * out, &rows[l], 4);
+        else
+          std::memcpy(t + l * out, &rows[l], 3);
     }
   }
   across<3>(from + y * stride, stride, lines - y, end, taps, to + y * out, out);
 }
-[[gnu::target("avx2")]] void add_avx2(const std::uint8_t* line, std::int32_t w, std::int32_t* sum, std::int64_t row) { add_row(line, w, sum, row); }
-[[gnu::target("avx2")]] void clip_avx2(const std::int32_t* sum, std::uint8_t* to, std::int64_t row) { clip_row(sum, to, row); }
-constexpr Loops avx2{across<1>, across3_avx2, add_avx2, clip_avx2};
+[[gnu::target("avx2")]] void down_avx2(const std::uint8_t* lines, std::int64_t row, std::span<const std::int32_t> weights, std::uint8_t* to) {
+  std::int64_t x = 0;
+  for (; x + 16 <= row; x += 16) {
+    Sums sums[2];
+    for (Sums& s : sums) s = {_mm256_setzero_si256(), _mm256_set1_epi32(1 << (precision - 1))};
+    for (std::size_t k = 0; k < weights.size(); k += 2) {
+      const bool two = k + 1 < weights.size();
+      const std::uint8_t* const line = lines + static_cast<std::int64_t>(k) * row + x;
+      const __m256i a = _mm256_cvtepu8_epi16(load(line)), b = _mm256_cvtepu8_epi16(load(two ? line + row : line));
+      const Pair w = split_pair(weights[k], two ? weights[k + 1] : 0);
+      add_products(sums[0], _mm256_unpacklo_epi16(a, b), w);
+      add_products(sums[1], _mm256_unpackhi_epi16(a, b), w);
+    }
+    const __m256i words = _mm256_packs_epi32(rounded(sums[0]), rounded(sums[1]));  // in order again
+    const __m256i bytes = _mm256_permute4x64_epi64(_mm256_packus_epi16(words, words), 0b1000);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + x), _mm256_castsi256_si128(bytes));
+  }
+  down_from(x, lines, row, weights, to);
+}
+constexpr Loops avx2{across<1>, across3_avx2, down_avx2};
 const Loops& loops() { return __builtin_cpu_supports("avx2") ? avx2 : baseline; }
 #else
 const Loops& loops() { return baseline; }
@@ -127,40 +201,33 @@ const Loops& loops() { return baseline; }
 
 }  // namespace
 
-void resize_image(const Image& from, const Box& box, std::int64_t height, std::int64_t width, Image& to) {
-  resize_image(from, box, height, width, {0, 0, height, width}, to);
+void resize_image(const Image& from, const Box& box, std::int64_t height, std::int64_t width, Image& to, Filter filter) {
+  resize_image(from, box, height, width, {0, 0, height, width}, to, filter);
 }
 
-void resize_image(const Image& from, const Box& box, std::int64_t height, std::int64_t width, const Box& window, Image& to) {
+void resize_image(const Image& from, const Box& box, std::int64_t height, std::int64_t width, const Box& window, Image& to, Filter filter) {
   const std::int64_t c = from.channels, row = window.width * c;
   to.reshape(window.height, window.width, c);
   const bool across_too = width != box.width, down_too = height != box.height;
-  const Taps down = down_too ? taps_of(box.height, height, window.top, window.height) : Taps{};
+  const Taps down = down_too ? taps_of(box.height, height, window.top, window.height, filter) : Taps{};
   const std::int64_t first = down_too ? down.first.front() : window.top;
   const std::int64_t lines = down_too ? down.first.back() + down.count.back() - first : window.height;  // that are needed
   thread_local std::vector<std::uint8_t> middle;  // [lines, row]
-  thread_local std::vector<std::int32_t> sums;    // of one row of the output
   if (down_too) middle.resize(static_cast<std::size_t>(lines * row));
   std::uint8_t* const rows = down_too ? middle.data() : to.pixels.data();
-  const Taps taps = across_too ? taps_of(box.width, width, window.left, window.width) : Taps{};
+  const Taps taps = across_too ? taps_of(box.width, width, window.left, window.width, filter) : Taps{};
   const std::uint8_t* const start = from.pixels.data() + ((box.top + first) * from.width + box.left) * c;
   if (across_too)
     (c == 1 ? loops().across1 : loops().across3)(start, from.width * c, lines, from.pixels.data() + from.pixels.size(), taps, rows, row);
   else
     for (std::int64_t y = 0; y < lines; ++y) std::copy_n(start + (y * from.width + window.left) * c, row, rows + y * row);
   if (!down_too) return;
-  sums.resize(static_cast<std::size_t>(row));
   for (std::size_t y = 0; y < down.first.size(); ++y) {
-    std::fill(sums.begin(), sums.end(), 1 << (precision - 1));
-    std::int32_t* const sum = sums.data();
-    for (std::int32_t k = 0; k < down.count[y]; ++k) {
-      const std::uint8_t* const line = rows + (down.first[y] - first + k) * row;
-      const std::int32_t w = down.weights[y * down.width + static_cast<std::size_t>(k)];
-      loops().add(line, w, sum, row);
-    }
-    std::uint8_t* const out = to.pixels.data() + static_cast<std::int64_t>(y) * row;
-    loops().clip(sum, out, row);
+    const std::span weights(down.weights.data() + y * down.width, static_cast<std::size_t>(down.count[y]));
+    loops().down(rows + (down.first[y] - first) * row, row, weights, to.pixels.data() + static_cast<std::int64_t>(y) * row);
   }
+  constexpr std::size_t kept = std::size_t{64} << 20;
+  if (middle.capacity() > kept) std::vector<std::uint8_t>().swap(middle);  // of an image that was larger than others
 }
 
 Box centre_box(std::int64_t height, std::int64_t width, std::int64_t box_height, std::int64_t box_width) {

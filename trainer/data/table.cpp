@@ -65,7 +65,8 @@ class Builder {
       : spec_(spec), request_(request), open_(open), name_(concat(spec.name, ':', spec.argument, ", ", part)), files_(files_of(argument)), settled_(settled) {
     const std::string missing = spec.text("missing", "");
     drop_ = missing == "drop";
-    mean_ = missing == "mean";
+    trained_ = !request.training && !request.means.empty() && (missing.empty() || missing == "mean");
+    mean_ = missing == "mean" || trained_;
     if (!missing.empty() && !drop_ && !mean_) fill_ = parse_number(missing, concat(spec.name, ": missing (mean, drop or a number)"));
     if (const std::string pad = spec.text("pad", ""); !pad.empty()) pad_ = parse_number(pad, concat(spec.name, ": pad (a number)"));
     const std::string truncate = spec.text("truncate", "off");
@@ -88,18 +89,28 @@ class Builder {
     }
     auto table = std::make_unique<TableRows>(name_, fields);
     if (mean_ && !settled_.there)
-      for (const Found& f : found_) settled_.means.push_back(f.numbers ? f.sum / static_cast<double>(f.numbers) : 0);
+      for (std::size_t i = 0; i < found_.size(); ++i) settled_.means.push_back(mean_of(i));
     for (const std::string& file : files_) fill(*table, fields, file);
     if (table->size() == 0) fail(ExitCode::data, files_[0], ": holds no rows", dropped_ ? concat(" without missing values (", dropped_, " were dropped)") : "");
     if (cut_) notes_.push_back(concat(name_, ": ", cut_, " lists are longer than what the model takes and cut behind (truncate=on)"));
-    if (filled_) notes_.push_back(concat(name_, ": ", filled_, " missing values are ", mean_ ? "their column's mean" : text_of(fill_.value_or(0)), " (missing=)"));
+    if (filled_) notes_.push_back(concat(name_, ": ", filled_, " missing values are ", mean_ ? "their column's mean" : text_of(fill_.value_or(0)), " (", trained_ ? "as the model was trained" : "missing=", ')'));
     if (dropped_) notes_.push_back(concat(name_, ": ", dropped_, " rows with missing values are left out (missing=drop), ", table->size(), " are kept"));
     settled_.there = true;
-    table->finish(std::move(notes_), named_, settled_.classes);
+    std::map<std::string, double> means;
+    for (std::size_t i = 0; i < columns_.size() && mean_; ++i)
+      if (wanted_[i] && role_[i] == Role::input) means[columns_[i]] = settled_.means[i];
+    table->finish(std::move(notes_), named_, settled_.classes, std::move(means));
     return table;
   }
 
  private:
+  // The model's, where it knows the column.
+  double mean_of(std::size_t column) const {
+    const auto known = request_.means.find(columns_[column]);
+    if (trained_ && known != request_.means.end()) return known->second;
+    const Found& f = found_[column];
+    return f.numbers ? f.sum / static_cast<double>(f.numbers) : 0;
+  }
   [[noreturn]] void refuse(std::string_view place, std::size_t column, std::string_view what) const {
     fail(ExitCode::data, place, ", column '", columns_[column], "': ", what);
   }
@@ -184,7 +195,7 @@ class Builder {
     for (const std::size_t at : c.columns) {
       const Found& f = found_[at];
       width += places > 0 ? places : std::max<std::int64_t>(1, f.width);
-      const bool known_elsewhere = c.role == Role::input && (fill_ || (mean_ && settled_.there));
+      const bool known_elsewhere = c.role == Role::input && (fill_ || (mean_ && (settled_.there || trained_)));
       if (f.width < 0 && !known_elsewhere) fail(ExitCode::data, files_[0], ": column '", columns_[at], "' holds no values at all");
       if (f.missing > 0 && !drop_ && (c.role != Role::input || (!mean_ && !fill_)))
         refuse(f.first_missing, at, concat("no value (", f.missing, " of them in all); ",
@@ -372,6 +383,7 @@ class Builder {
   bool truncate_ = false;
   std::vector<std::int64_t> places_of_;  // of each field's lists that are filled up, else 0
   std::int64_t cut_ = 0;
+  bool trained_ = false;  // the means are the model's
   std::vector<ColumnField> chosen_;
   std::vector<bool> wanted_;
   std::vector<Role> role_;  // of each column

@@ -42,6 +42,7 @@ class TableRows final : public Dataset {
     return concat(file_of(sample), ": ", place_, ' ', place);
   }
   std::vector<std::string> classes(std::size_t field) const override { return static_cast<int>(field) == named_ ? classes_ : std::vector<std::string>{}; }
+  std::map<std::string, double> means() const override { return means_; }
   std::vector<std::string> notes() const override { return notes_; }
   std::optional<std::int64_t> length(std::size_t field, std::int64_t sample) const override {
     const std::vector<std::int32_t>& lengths = stores_[field].lengths;
@@ -64,7 +65,8 @@ class TableRows final : public Dataset {
     places_.append(std::as_bytes(std::span(&place, 1)));
     ++size_;
   }
-  void finish(std::vector<std::string> notes, int named, std::vector<std::string> classes) {
+  void finish(std::vector<std::string> notes, int named, std::vector<std::string> classes, std::map<std::string, double> means) {
+    means_ = std::move(means);
     for (Store& store : stores_) store.values.finish();
     places_.finish();
     notes_ = std::move(notes);
@@ -95,6 +97,7 @@ class TableRows final : public Dataset {
   std::int64_t size_ = 0;
   int named_ = -1;  // the field with classes
   std::vector<std::string> classes_, notes_;
+  std::map<std::string, double> means_;
 };
 
 }  // namespace tandem
