@@ -358,7 +358,7 @@ Command train_command() {
                {"keep-external-layout", "", "off", "external data in files of the template's names, not in one named after --output"},
                {"keep", "NAME", "last", "which weights to write: last, or best by validation"},
                {"output", "FILE", "trained.onnx", "the trained model"},
-               {"lora-export", "LIST", "merged", "how adapters are written: merged (into the weights), inputs (the model takes them as inputs; NAME.inputs.onnx beside a merged one), adapter (NAME.onnx_adapter, ONNX Runtime's format)"},
+               {"lora-export", "LIST", "merged", "how adapters are written: merged (into the weights), inputs (the model takes them as inputs, with their file; NAME.inputs.onnx beside a merged one), adapter (their file alone, NAME.onnx_adapter, ONNX Runtime's format)"},
                {"metadata", "", "on", "write into the model how its data was prepared (tandem.* in its metadata), which evaluate and predict go by"},
                {"also-training-graph", "FILE", "", "write the training graph as ONNX, for a viewer"},
                {"autotune", "", "on", "time kernels and choose the fastest (not with --deterministic)"},

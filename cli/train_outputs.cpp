@@ -63,6 +63,7 @@ LoraExport lora_export(const Arguments& a, const Model& model) {
     if (a.given("lora-export")) fail(ExitCode::usage, "--lora-export says how adapters are written, and the model has none: --lora adds them");
     return {.merged = true};
   }
+  e.adapter = e.adapter || e.inputs;  // without them that model is the base
   if (e.adapter && !e.merged && !e.inputs && !model.file().head().empty())
     fail(ExitCode::usage, "--lora-export adapter writes the adapters alone, and the new head would be lost: name merged or inputs besides");
   return e;
@@ -71,7 +72,7 @@ LoraExport lora_export(const Arguments& a, const Model& model) {
 std::filesystem::path inputs_path(const std::filesystem::path& path, const LoraExport& e) {
   return e.merged ? path.parent_path() / concat(path.stem().string(), ".inputs", path.extension().string()) : path;
 }
-std::filesystem::path adapter_path(std::filesystem::path path) { return path.replace_extension(".onnx_adapter"); }
+std::filesystem::path adapter_path(std::filesystem::path path) { return path.replace_extension(adapter_extension); }
 
 // The models that are going to be written.
 std::vector<WrittenLater> models_to_write(const Arguments& a, const Model& model) {
@@ -100,7 +101,7 @@ std::vector<std::string> save_outputs(const Arguments& a, const Model& model, co
 }
 
 void check_export(const Arguments& a, const Model& model) {
-  if (lora_export(a, model).adapter) check_writable_file(adapter_path(a.text("output")).string());
+  if (lora_export(a, model).adapter) (a.on("dry-run") ? check_could_write_file : check_writable_file)(adapter_path(a.text("output")).string());
   check_space(models_to_write(a, model));
 }
 

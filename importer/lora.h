@@ -37,8 +37,13 @@ Lora add_adapters(onnx::ModelProto& model, const LoraOptions& options, const std
 // The model without them: nodes, initializers and names as they were.
 void remove_adapters(onnx::ModelProto& model, const Lora& lora);
 
+// A model that takes adapters as inputs, as the next makes it, becomes the model without any; others stay as they are.
+void take_off_inputs(onnx::ModelProto& model);
+
 // The model with A, B and lora.scale as graph inputs that have initializers: zeros, and the scale. The rank is a symbol.
 void adapters_to_inputs(onnx::ModelProto& model, const Lora& lora);
+
+void add_initializer(onnx::GraphProto& graph, const std::string& name, const Tensor& value);
 
 // weight += scale · A · B, in the file's layout of the weight.
 void merge(const LoraAdapter& adapter, const AdaptableWeight& place, const Tensor& a, const Tensor& b, Tensor& weight);

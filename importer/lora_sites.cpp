@@ -194,6 +194,14 @@ class Finder {
 
 }  // namespace
 
+AdapterShapes adapter_shapes(const AdaptableWeight& w, std::int64_t r) {
+  if (w.form != LoraForm::filter) return {w.shape[0], w.shape[1], Shape{w.shape[0], r}, Shape{r, w.shape[1]}};
+  Shape a = w.shape, b = w.shape;
+  a[0] = b[1] = r;
+  std::fill(b.dims.begin() + 2, b.dims.end(), 1);
+  return {w.shape.elements() / w.shape[0], w.shape[0], a, b};
+}
+
 std::vector<AdaptableWeight> adaptable_weights(const onnx::GraphProto& graph) { return Finder(graph).run(); }
 
 }  // namespace tandem

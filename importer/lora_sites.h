@@ -34,6 +34,13 @@ struct AdaptableWeight {
   std::vector<std::string> names;    // of the readers and of the modules that they are of
 };
 
+// What an adapter of rank r of such a weight looks like.
+struct AdapterShapes {
+  std::int64_t in, out;  // of the weight as a matrix
+  Shape a, b;
+};
+AdapterShapes adapter_shapes(const AdaptableWeight& weight, std::int64_t r);
+
 std::vector<AdaptableWeight> adaptable_weights(const onnx::GraphProto& graph);
 
 }  // namespace tandem

@@ -88,6 +88,9 @@ ModelFile::Impl::Impl(std::string bytes, ExternalData data, std::filesystem::pat
   WeightOptions judged = weights;
   for (const LoraAdapter& adapter : lora.adapters) judged.trainable.insert(judged.trainable.end(), {adapter.a, adapter.b});
   flat = flatten_untied(proto, static_cast<std::int64_t>(bytes.size()), external, judged);
+  for (TemplateTensor& t : flat.tensors)
+    for (const LoraAdapter& adapter : lora.adapters)
+      if (t.name == adapter.a || t.name == adapter.b) t.reason = concat("an adapter of '", adapter.weight, "'");
   if (!changed.empty()) flat.warnings.push_back(changed);
   if (!adapted.empty()) flat.warnings.push_back(adapted);
   forms = take_values(*proto.mutable_graph(), flat);

@@ -243,6 +243,7 @@ def vision(folder):
     tandem("train", base, "--data", f"npz:{folder / 'train.npz'}", "--head", 3, "--lora", "r=4,alpha=8,targets=*attn*,targets=*mlp*", "--optimizer", "adamw", "--lr", "5e-3",
            "--batch-size", 30, "--epochs", 12, "--no-autotune", "--quiet", "--lora-export", "merged,inputs,adapter", "--output", out)
     result = json.loads(tandem("evaluate", out, "--data", f"npz:{folder / 'test.npz'}", "--split", "train", "--json", "--quiet"))
+    # A new head alone gets to two thirds: the adapters are what learns.
     print(f"vision transformer: {100 * result['accuracy']:.1f}% of 150 held-out images")
     if not result["accuracy"] > 0.9:
         sys.exit("expected more than 90%")
