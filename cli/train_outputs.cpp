@@ -60,7 +60,7 @@ LoraExport lora_export(const Arguments& a, const Model& model) {
     *asked = true;
   }
   if (model.file().adapters().empty()) {
-    if (a.given("lora-export")) fail(ExitCode::usage, "--lora-export says how adapters are written, and the model has none: --lora adds them");
+    if (e.inputs || e.adapter) fail(ExitCode::usage, "--lora-export says how adapters are written, and the model has none: --lora adds them");
     return {.merged = true};
   }
   e.adapter = e.adapter || e.inputs;  // without them that model is the base

@@ -198,6 +198,20 @@ def compare(folder, name, make, base, x):
         close(f"{name}: predict --adapter on {template.name}", numpy.load(folder / "p.npy"), scores)
 
 
+def by_config(folder):
+    """What a run wrote is found by its folder, also where that are adapters alone; and such a run goes on."""
+    model, data, run, out = (folder / name for name in ("tokens_float.onnx", "tokens_float.npz", "run", "small.onnx"))
+    tandem("train", model, "--data", f"npz:{data}", "--lora", "r=2,targets=*", "--lora-export", "adapter", "--optimizer", "adam", "--steps", 20, "--no-autotune", "--quiet",
+           "--run-dir", run, "--output", out)
+    held_out = ["--data", f"npz:{data}", "--split", "train", "--json", "--quiet"]
+    base, wanted, found = (json.loads(tandem("evaluate", *which, *held_out))["loss"] for which in
+                           ([model], [model, "--adapter", out.with_suffix(".onnx_adapter")], ["--config", run]))
+    print(f"loss {base:.4f}, with adapters {wanted:.4f}, by --config {found:.4f}")
+    if out.exists() or found != wanted or not wanted < base - 0.01:
+        sys.exit("evaluate --config: expected the loss with adapters")
+    tandem("train", "--resume", "--run-dir", run, "--steps", 30, "--quiet")
+
+
 # A vision transformer.
 
 class Block(nn.Module):
@@ -262,6 +276,7 @@ def main():
         for base in ("float", "half", "int8", "blocks"):
             compare(folder, f"tokens_{base}", token_model, base, tokens)
         compare(folder, "images", image_model, "float", random.standard_normal((BATCH * STEPS, 3, 8, 8)).astype(numpy.float32))
+        by_config(folder)
         vision(folder)
 
 
