@@ -7,6 +7,7 @@
 #include "cli/loss_options.h"
 #include "cli/model_options.h"
 #include "cli/progress.h"
+#include "cli/tune_options.h"
 
 namespace tandem {
 namespace {
@@ -63,6 +64,7 @@ Command evaluate_command() {
           "  tandem evaluate trained.onnx --data idx:data/mnist --devices cpu:0-3 --processes 2\n",
       .options = join({data_rows(),
                        split_rows(),
+                       {adapter_row()},
                        loss_rows_of_evaluation(),
                        metric_rows(),
                        {

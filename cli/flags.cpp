@@ -7,6 +7,7 @@ namespace {
 
 constexpr FlagName names[] = {
     {"accumulate", "--accumulate"},
+    {"adapter", "--adapter"},
     {"augment", "--augment"},
     {"average_from", "--average-from"},
     {"check_nan", "--check-nan"},
@@ -28,6 +29,7 @@ constexpr FlagName names[] = {
     {"keep_external_layout", "--keep-external-layout"},
     {"label_smoothing", "--label-smoothing"},
     {"lora", "--lora"},
+    {"lora_export", "--lora-export"},
     {"loss", "--loss"},
     {"loss_on", "--loss-on"},
     {"max_turns", "--max-turns"},

@@ -116,6 +116,25 @@ Arguments Arguments::parse(std::span<const std::string> given, std::span<const s
   return a;
 }
 
+namespace {
+
+// What a run wrote: its output, or, where adapters were not merged, what they belong to and their file.
+struct TrainedFiles {
+  std::string model, adapter;
+};
+TrainedFiles trained_files(const Json::Object& config) {
+  const auto text = [&](std::string_view key) {
+    const auto it = std::find_if(config.begin(), config.end(), [&](const auto& pair) { return pair.first == key; });
+    return it == config.end() ? std::string() : text_of_json(it->second);
+  };
+  const std::string output = text("output"), how = text("lora-export");
+  const bool adapted = !text("lora").empty() || !text("adapter").empty();
+  if (!adapted || how.empty() || how.find("merged") != std::string::npos) return {output, ""};
+  return {how.find("inputs") == std::string::npos ? text("model") : output, std::filesystem::path(output).replace_extension(adapter_extension).string()};
+}
+
+}  // namespace
+
 void Arguments::read_config_file(const std::string& path, std::span<const std::string_view> positionals, std::span<const OptionRow> rows,
                                  const ConfigRules& rules) {
   // Of another command's call: where it wrote and how it spoke.
@@ -124,9 +143,15 @@ void Arguments::read_config_file(const std::string& path, std::span<const std::s
   const auto is = [](const auto& list, std::string_view key) { return std::find(std::begin(list), std::end(list), key) != std::end(list); };
   const bool another = std::any_of(config.begin(), config.end(), [&](const auto& pair) { return pair.first == "command" && text_of_json(pair.second) != rules.command; });
   const bool trained = another && rules.uses_trained;
+  if (trained) {
+    const TrainedFiles files = trained_files(config);
+    if (!files.model.empty() && positionals_.emplace("model", files.model).second) {
+      trained_ = files.adapter.empty() ? files.model : concat(files.model, " with ", files.adapter);
+      if (!files.adapter.empty()) values_.emplace("adapter", Value{files.adapter, true});
+    }
+  }
   for (const auto& [key, value] : config) {
-    if (key == "command" || (trained && key == "model")) continue;
-    if (trained && key == "output" && positionals_.emplace("model", text_of_json(value)).second) trained_ = text_of_json(value);
+    if (key == "command" || (trained && (key == "model" || key == "adapter"))) continue;
     if (another && is(of_its_call, key)) continue;
     if (is(positionals, key)) {
       positionals_.emplace(key, text_of_json(value));

@@ -14,6 +14,8 @@
 
 namespace tandem {
 
+inline constexpr const char* adapter_extension = ".onnx_adapter";  // of what --lora-export adapter writes, in place of the output's
+
 // A row without a name is a heading of the help, its `value`.
 struct OptionRow {
   std::string_view name;

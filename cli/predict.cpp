@@ -2,6 +2,7 @@
 #include "cli/inference.h"
 #include "cli/model_options.h"
 #include "cli/progress.h"
+#include "cli/tune_options.h"
 #include "trainer/data/npy.h"
 #include "trainer/data/zip.h"
 #include "trainer/file.h"
@@ -76,6 +77,7 @@ Command predict_command() {
       .options = join({data_rows(),
                        split_rows(),
                        {
+                           adapter_row(),
                            {"output", "FILE", "", "FILE.npy for the first output, FILE.npz for all"},
                            {"loss", "NAME", "softmax-cross-entropy", "what labels mean for the data set; they are not used"},
                            {"autotune", "", "off", "time kernels and choose the fastest"},

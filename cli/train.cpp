@@ -188,7 +188,7 @@ int stopped(const Invocation& call, Model& model, const History& history, const 
   if (is_first(world)) {
     const World::Busy busy(world);
     try {
-      if (folder.empty()) model.save(beside);
+      if (folder.empty()) save_outputs(call.arguments, model, beside);
       if (history.failed > 0 && history.kept != history.steps) fail(ExitCode::io, "no checkpoint of step ", history.steps, ": ", history.failure);
     } catch (const Error& e) {
       keep_and_fail(call, model, job, history, e);
@@ -233,18 +233,19 @@ int train_until_stopped(const Invocation& call, Model& model, Job& job, const Ba
   if (history.stopped) return stopped(call, model, history, job, interrupt, world);
   const std::string answer = answer_to_signal(call, concat("stopping: ", output, " will be whole, what follows is left out; a second signal ends at once"));
   interrupt.announce(answer, Interrupt::End::saved);
+  std::vector<std::string> written{output};
   try {
     if (a.text("keep") == "best" && first && !std::filesystem::exists(job.fit.run_dir / "best.checkpoint"))
       warn(call, concat(job.fit.run_dir.string(), " holds no best checkpoint: the last weights are written"));
     if (a.text("keep") == "best") take_best(model, job.fit.run_dir / "best.checkpoint", world);
     if (first) {
       const World::Busy busy(world);
-      if (a.text("export") == "both") model.save(last_beside(output), a.on("metadata"), save_options(a));
+      if (a.text("export") == "both") save_outputs(a, model, last_beside(output));
     }
     if (job.fit.averaging.any() && a.text("export") != "last") model.swap_averages();
     if (first) {
       const World::Busy busy(world);
-      model.save(output, a.on("metadata"), save_options(a));
+      written = save_outputs(a, model, output);
     }
   } catch (const Error& e) {
     if (!first || e.code() == ExitCode::communication) throw;
@@ -256,14 +257,16 @@ int train_until_stopped(const Invocation& call, Model& model, Job& job, const Ba
   const Evaluation test = held_out(call, model, job, last, interrupt);
   if (history.stopped_early) call.say(fmt::format("stopped early: {} epochs without a better measure", a.integer("early-stopping")));
   if (call.json()) {
-    call.print(done_event(model, history, last, test, output));
+    call.print(done_event(model, history, last, test, written[0]));
   } else {
     std::string result = fmt::format("trained {} {}", history.steps, history.steps == 1 ? "step" : "steps");
     if (history.samples_per_second > 0) result += fmt::format(", {:.0f} samples/s ({:.1f}% of the time waiting for data)", history.samples_per_second, 100 * history.waiting_share);
     if (std::isfinite(last.loss)) result += fmt::format(", loss {:.4f}", last.loss);
     if (std::isfinite(test.loss)) result += fmt::format("\nheld-out data ({} samples): loss {:.4f}", test.samples, test.loss);
     if (std::isfinite(test.accuracy)) result += fmt::format(", accuracy {:.2f}%", 100 * test.accuracy);
-    call.write(result + fmt::format("\nwrote {}\n", output));
+    result += "\nwrote ";
+    for (const std::string& file : written) result += (&file == &written[0] ? "" : ", ") + file;
+    call.write(result + "\n");
   }
   if (const std::string run = job.fit.run_dir.string(); history.failed > 0 && history.checkpoints == 0)
     fail(ExitCode::io, run, ": no checkpoint could be written, ", history.failed, " tried, the last: ", history.failure, "; ", output, " is whole");
@@ -355,6 +358,7 @@ Command train_command() {
                {"keep-external-layout", "", "off", "external data in files of the template's names, not in one named after --output"},
                {"keep", "NAME", "last", "which weights to write: last, or best by validation"},
                {"output", "FILE", "trained.onnx", "the trained model"},
+               {"lora-export", "LIST", "merged", "how adapters are written: merged (into the weights), inputs (the model takes them as inputs, with their file; NAME.inputs.onnx beside a merged one), adapter (their file alone, NAME.onnx_adapter, ONNX Runtime's format)"},
                {"metadata", "", "on", "write into the model how its data was prepared (tandem.* in its metadata), which evaluate and predict go by"},
                {"also-training-graph", "FILE", "", "write the training graph as ONNX, for a viewer"},
                {"autotune", "", "on", "time kernels and choose the fastest (not with --deterministic)"},

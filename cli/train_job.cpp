@@ -66,8 +66,6 @@ Job prepare(const Invocation& call, const Model& model, const BackendSet& backen
   Job job;
   job.options = model_options(call, PlanMode::training);
   job.options.init = a.text("init");
-  if (!model.file().adapters().empty() && job.options.init != "auto" && job.options.init != "keep")
-    fail(ExitCode::usage, "--init ", job.options.init, " draws weights anew that --lora would build upon: leave one of them out");
   job.options.seed = static_cast<std::uint64_t>(a.integer("seed"));
   job.options.world = world;
   if (!a.text("run-dir").empty()) job.options.plans = std::filesystem::path(a.text("run-dir")) / "plans";

@@ -47,14 +47,67 @@ SaveOptions save_options(const Arguments& a) {
   return {.keep_external_layout = a.on("keep-external-layout"), .overwrite = a.on("overwrite")};
 }
 
+namespace {
+
+struct LoraExport {
+  bool merged = false, inputs = false, adapter = false;
+};
+LoraExport lora_export(const Arguments& a, const Model& model) {
+  LoraExport e;
+  for (const std::string& what : a.list("lora-export")) {
+    bool* const asked = what == "merged" ? &e.merged : what == "inputs" ? &e.inputs : what == "adapter" ? &e.adapter : nullptr;
+    if (!asked) fail(ExitCode::usage, "--lora-export ", what, ": expected merged, inputs or adapter, or several separated by commas");
+    *asked = true;
+  }
+  if (model.file().adapters().empty()) {
+    if (e.inputs || e.adapter) fail(ExitCode::usage, "--lora-export says how adapters are written, and the model has none: --lora adds them");
+    return {.merged = true};
+  }
+  e.adapter = e.adapter || e.inputs;  // without them that model is the base
+  if (e.adapter && !e.merged && !e.inputs && !model.file().head().empty())
+    fail(ExitCode::usage, "--lora-export adapter writes the adapters alone, and the new head would be lost: name merged or inputs besides");
+  return e;
+}
+
+std::filesystem::path inputs_path(const std::filesystem::path& path, const LoraExport& e) {
+  return e.merged ? path.parent_path() / concat(path.stem().string(), ".inputs", path.extension().string()) : path;
+}
+std::filesystem::path adapter_path(std::filesystem::path path) { return path.replace_extension(adapter_extension); }
+
+// The models that are going to be written.
+std::vector<WrittenLater> models_to_write(const Arguments& a, const Model& model) {
+  const LoraExport e = lora_export(a, model);
+  const std::filesystem::path output = a.text("output");
+  SaveOptions options = save_options(a);
+  std::vector<WrittenLater> files;
+  if (e.merged) files.push_back({"the trained model", output, model.file().check_write(output, options)});
+  options.adapters_as_inputs = true;
+  if (e.inputs) files.push_back({"the trained model", inputs_path(output, e), model.file().check_write(inputs_path(output, e), options)});
+  return files;
+}
+
+}  // namespace
+
+std::vector<std::string> save_outputs(const Arguments& a, const Model& model, const std::filesystem::path& path) {
+  const LoraExport e = lora_export(a, model);
+  SaveOptions options = save_options(a);
+  std::vector<std::string> written;
+  const auto note = [&](const std::filesystem::path& file) { written.push_back(file.string()); };
+  if (e.merged) model.save(path, a.on("metadata"), options), note(path);
+  options.adapters_as_inputs = true;
+  if (e.inputs) model.save(inputs_path(path, e), a.on("metadata"), options), note(inputs_path(path, e));
+  if (e.adapter) model.save_adapter(adapter_path(path)), note(adapter_path(path));
+  return written;
+}
+
 void check_export(const Arguments& a, const Model& model) {
-  const WrittenLater files[] = {{"the trained model", a.text("output"), model.file().check_write(a.text("output"), save_options(a))}};
-  check_space(files);
+  if (lora_export(a, model).adapter) (a.on("dry-run") ? check_could_write_file : check_writable_file)(adapter_path(a.text("output")).string());
+  check_space(models_to_write(a, model));
 }
 
 void check_room(const Arguments& a, const Model& model, const Plan& plan) {
   if (a.text("output").empty()) return;
-  std::vector<WrittenLater> files{{"the trained model", a.text("output"), model.file().check_write(a.text("output"), save_options(a))}};
+  std::vector<WrittenLater> files = models_to_write(a, model);
   if (const std::filesystem::path run = a.text("run-dir"); !run.empty()) {
     WrittenLater checkpoints{"a checkpoint", run / "last.checkpoint", 0};
     for (const PlanParameter& p : plan.parameters)

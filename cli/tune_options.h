@@ -7,7 +7,9 @@
 
 namespace tandem {
 
-std::vector<OptionRow> tune_rows();  // --head, --replace-head, --train-only
+std::vector<OptionRow> tune_rows();  // --head, --replace-head, --train-only, --lora, --adapter
+OptionRow adapter_row();
+WeightOptions adapter_options(const Arguments& arguments);  // of commands that have only that row
 
 void read_head(const Arguments& arguments, WeightOptions& weights);
 // --train-only head: all is frozen but the new head and what --unfreeze names.

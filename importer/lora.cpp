@@ -4,185 +4,262 @@
 #include <cmath>
 #include <map>
 #include <random>
-#include <set>
 
 #include "graph/error.h"
 #include "graph/pattern.h"
+#include "importer/adapter_file.h"
+#include "importer/tensor_data.h"
 
 namespace tandem {
 namespace {
 
-struct Uses {
-  bool straight = false, turned = false, other = false;  // as a product's second operand, as its transpose, otherwise
-  std::vector<std::string> readers;                      // names of the products, and of the modules that they are of
-};
-
-void use_names(const onnx::GraphProto& graph, bool top, std::map<std::string, Uses>& uses) {
-  for (const auto& output : graph.output()) uses[output.name()].other = true;
-  for (const auto& node : graph.node()) {
-    const bool gemm = node.op_type() == "Gemm", product = top && node.domain().empty() && (gemm || node.op_type() == "MatMul");
-    for (int i = 0; i < node.input_size(); ++i) {
-      Uses& u = uses[node.input(i)];
-      if (!product || i != 1) {
-        u.other = true;
-        continue;
-      }
-      bool turned = false;
-      for (const auto& a : node.attribute()) turned = turned || (gemm && a.name() == "transB" && a.i() != 0);
-      (turned ? u.turned : u.straight) = true;
-      u.readers.push_back(node.name());
-      for (const auto& entry : node.metadata_props())
-        if (entry.key() == "pkg.torch.onnx.name_scopes") u.readers.push_back(entry.value());
-    }
-    for (const auto& attribute : node.attribute()) {
-      if (attribute.has_g()) use_names(attribute.g(), false, uses);
-      for (const auto& g : attribute.graphs()) use_names(g, false, uses);
-    }
-  }
-}
-
-void add_matrix(onnx::GraphProto& graph, const std::string& name, std::int64_t rows, std::int64_t columns, std::vector<float> values) {
-  onnx::TensorProto& t = *graph.add_initializer();
-  t.set_name(name);
-  t.set_data_type(onnx::TensorProto::FLOAT);
-  t.add_dims(rows);
-  t.add_dims(columns);
-  t.set_raw_data(values.data(), values.size() * sizeof(float));
-}
-
 // The same on every machine, unlike the standard library's distributions.
-std::vector<float> uniform(std::size_t count, double limit, std::uint64_t seed, const std::string& name) {
+Tensor uniform(Shape shape, double limit, std::uint64_t seed, const std::string& name) {
   std::uint64_t mixed = seed * 0x9E3779B97F4A7C15ULL;
   for (const char c : name) mixed = (mixed ^ static_cast<unsigned char>(c)) * 0x100000001B3ULL;
   std::mt19937_64 random(mixed);
-  std::vector<float> values(count);
-  for (float& v : values) v = static_cast<float>(limit * (static_cast<double>(random() >> 11) * 0x1p-52 - 1));
-  return values;
+  Tensor tensor(TensorType{DType::float32, std::move(shape)});
+  for (float& v : tensor.write<float>()) v = static_cast<float>(limit * (static_cast<double>(random() >> 11) * 0x1p-52 - 1));
+  return tensor;
 }
 
-void set_integer(onnx::NodeProto& node, const char* name) {
+onnx::AttributeProto& add_attribute(onnx::NodeProto& node, const char* name, onnx::AttributeProto::AttributeType type) {
   auto& a = *node.add_attribute();
   a.set_name(name);
-  a.set_type(onnx::AttributeProto::INT);
-  a.set_i(1);
+  a.set_type(type);
+  return a;
 }
+
+class Adding {
+ public:
+  Adding(onnx::ModelProto& model, const LoraOptions& options, const std::vector<std::string>& except)
+      : graph_(*model.mutable_graph()), options_(options), except_(except), weights_(adaptable_weights(graph_)) {
+    for (const auto& import : model.opset_import())
+      if (import.domain().empty() || import.domain() == "ai.onnx") opset_ = import.version();
+    for (const auto& t : graph_.initializer()) taken_.insert(t.name());
+    for (const auto& n : graph_.node()) taken_.insert(n.output().begin(), n.output().end());
+    for (const auto& i : graph_.input()) taken_.insert(i.name());
+  }
+
+  Lora run(std::string& line) {
+    if (options_.from.empty()) choose();
+    else choose_as_in_file();
+    std::int64_t all = 0, trained = 0;
+    for (const auto& t : graph_.initializer()) {
+      std::int64_t elements = 1;
+      for (const auto d : t.dims()) elements *= d;
+      if (is_float(static_cast<DType>(t.data_type()))) all += elements;
+    }
+    behind_.resize(static_cast<std::size_t>(graph_.node_size()));
+    take(lora_scale);
+    for (std::size_t i = 0; i < lora_.adapters.size(); ++i) {
+      const LoraAdapter& adapter = lora_.adapters[i];
+      const AdaptableWeight& weight = lora_.weights[i];
+      take(adapter.a);
+      take(adapter.b);
+      add_initializer(graph_, adapter.a, values_[i].first.cast(weight.type));
+      add_initializer(graph_, adapter.b, values_[i].second.cast(weight.type));
+      trained += values_[i].first.elements() + values_[i].second.elements();
+      for (const int reader : weight.readers) beside(reader, adapter, weight);
+    }
+    rewrite();
+    line = concat("lora: ", lora_.adapters.size(), lora_.adapters.size() == 1 ? " weight has an adapter" : " weights have adapters", text_, ": ", trained,
+                  " numbers are trained beside the template's ", all, ", which stay but for a new head and what unfreeze names");
+    return std::move(lora_);
+  }
+
+ private:
+  bool kept(const AdaptableWeight& w) const {
+    return std::find(except_.begin(), except_.end(), w.name) != except_.end() || matches_any(w.name, options_.except);
+  }
+
+  void choose() {
+    const std::int64_t r = options_.rank;
+    if (r < 1) fail(ExitCode::usage, "option lora: r is ", r, ", expected at least 1");
+    if (!(options_.alpha > 0 && std::isfinite(options_.alpha))) fail(ExitCode::usage, "option lora: alpha is ", options_.alpha, ", expected a positive number");
+    const double scale = options_.alpha / static_cast<double>(r);
+    std::set<std::string> met;
+    std::string small;
+    int left = 0;
+    for (AdaptableWeight& w : weights_) {
+      if (kept(w)) continue;
+      const AdapterShapes sizes = adapter_shapes(w, r);
+      if (options_.targets.empty()) {
+        if (w.form != LoraForm::matrix) continue;
+        if (r > std::min(sizes.in, sizes.out)) {
+          if (left++ == 0) small = too_small(w, sizes);
+          continue;
+        }
+      } else {
+        bool wanted = false;
+        for (const std::string& pattern : options_.targets)
+          if (matches_any(w.name, {pattern}) || std::any_of(w.names.begin(), w.names.end(), [&](const std::string& name) { return matches_any(name, {pattern}); })) {
+            met.insert(pattern);
+            wanted = true;
+          }
+        if (!wanted) continue;
+        if (r > std::min(sizes.in, sizes.out)) fail(ExitCode::usage, too_small(w, sizes));
+      }
+      const double within = 1 / std::sqrt(static_cast<double>(sizes.in));
+      const bool table = w.form == LoraForm::embedding;
+      values_.emplace_back(table ? Tensor(TensorType{DType::float32, sizes.a}) : uniform(sizes.a, within, options_.seed, w.name),
+                           table ? uniform(sizes.b, std::sqrt(3.0), options_.seed, w.name) : Tensor(TensorType{DType::float32, sizes.b}));
+      add(w, r, scale);
+    }
+    for (const std::string& pattern : options_.targets)
+      if (!met.contains(pattern))
+        fail(ExitCode::usage, "option lora: targets '", pattern, "': no weight goes by that name, nor does a node that reads one, that can have an adapter: a float or quantized tensor ",
+             "that MatMul, Gemm, MatMulNBits, Gather or Conv (of one group) alone read");
+    if (lora_.adapters.empty() && left > 0) fail(ExitCode::usage, small);
+    if (lora_.adapters.empty()) fail(ExitCode::usage, "option lora: the model has no matrix that MatMul, Gemm or MatMulNBits alone read; targets names other weights ('*': all)");
+    text_ = concat(options_.targets.empty() ? " (all matrices of products)" : "", ", r ", r, ", alpha ", options_.alpha,
+                   left > 0 ? concat(" (", left, left == 1 ? " matrix of fewer rows or columns than r has none)" : " matrices of fewer rows or columns than r have none)") : "");
+  }
+
+  std::string too_small(const AdaptableWeight& w, const AdapterShapes& sizes) const {
+    return concat("option lora: r is ", options_.rank, ", and '", w.name, "' has ", sizes.in, " inputs and ", sizes.out, " outputs: expected at most the smaller of these");
+  }
+
+  void choose_as_in_file() {
+    const std::string file = concat("'", options_.from.string(), "'");
+    std::map<std::string, Tensor> given;
+    for (AdapterParameter& p : read_adapter(options_.from))
+      if (std::string name = p.name; !given.emplace(std::move(name), std::move(p.tensor)).second) fail(ExitCode::model, file, " holds '", p.name, "' twice");
+    double scale = 1;
+    if (const auto it = given.find(lora_scale); it != given.end()) {
+      if (it->second.elements() != 1 || !is_float(it->second.dtype())) fail(ExitCode::model, file, ": ", lora_scale, " is ", it->second.type(), ", expected one number");
+      scale = it->second.to_doubles()[0];
+      given.erase(it);
+    }
+    for (AdaptableWeight& w : weights_) {
+      const auto a = given.find(w.name + ".lora_A"), b = given.find(w.name + ".lora_B");
+      if (a == given.end() || b == given.end()) continue;
+      if (!is_float(a->second.dtype()) || !is_float(b->second.dtype())) fail(ExitCode::model, file, ": the adapter of '", w.name, "' is not of floats");
+      const Shape& first = a->second.shape();
+      const int axis = w.form == LoraForm::filter ? 0 : 1;
+      const std::int64_t r = first.rank() > axis ? first[axis] : 0;
+      const AdapterShapes sizes = adapter_shapes(w, r);
+      if (r < 1 || first != sizes.a || b->second.shape() != sizes.b)
+        fail(ExitCode::model, file, ": the adapter of '", w.name, "' is ", first, " and ", b->second.shape(), ", which is none of a weight that is read as ", w.shape);
+      values_.emplace_back(a->second, b->second);
+      given.erase(a);
+      given.erase(b);
+      add(w, r, scale);
+    }
+    if (!given.empty())
+      fail(ExitCode::usage, file, " holds '", given.begin()->first, "', which belongs to no weight of the model that can have an adapter: it was made for another model");
+    if (lora_.adapters.empty()) fail(ExitCode::usage, file, " holds no adapter");
+    text_ = concat(" from ", file, ", alpha / r ", scale);
+  }
+
+  void add(const AdaptableWeight& w, std::int64_t r, double scale) {
+    lora_.adapters.push_back({.weight = w.name, .a = w.name + ".lora_A", .b = w.name + ".lora_B", .rank = r, .scale = scale, .quantized = w.quantized});
+    lora_.weights.push_back(w);
+    scale_ = scale;
+  }
+
+  void take(const std::string& fresh) {
+    if (!taken_.insert(fresh).second) fail(ExitCode::usage, "option lora: the model has a '", fresh, "' already: adapters go beside the weights of a model without any");
+  }
+
+  std::string fresh(const std::string& name) {
+    take(name);
+    lora_.added.insert(name);
+    return name;
+  }
+
+  // One number a type: operators take operands of one type only.
+  std::string scale_of(DType type) {
+    const std::string name = type == DType::float32 ? lora_scale : concat(lora_scale, '.', name_of(type));
+    if (lora_.added.contains(name)) return name;
+    if (type == DType::float32) {
+      lora_.added.insert(name);
+      onnx::NodeProto& node = front_.emplace_back();
+      node.set_op_type("Constant");
+      node.set_name(name);
+      node.add_output(name);
+      auto& value = *add_attribute(node, "value", onnx::AttributeProto::TENSOR).mutable_t();
+      value.set_data_type(onnx::TensorProto::FLOAT);
+      value.add_dims(1);
+      store(Tensor::of<float>(Shape{1}, {static_cast<float>(scale_)}), DataForm::raw, value);
+      return name;
+    }
+    scale_of(DType::float32);
+    add_attribute(node_of(front_, "Cast", {lora_scale}, fresh(name)), "to", onnx::AttributeProto::INT).set_i(static_cast<int>(type));
+    return name;
+  }
+
+  static onnx::NodeProto& node_of(std::vector<onnx::NodeProto>& list, const char* op, const std::vector<std::string>& inputs, const std::string& output) {
+    onnx::NodeProto& node = list.emplace_back();
+    node.set_op_type(op);
+    node.set_name(output);
+    for (const std::string& in : inputs) node.add_input(in);
+    node.add_output(output);
+    return node;
+  }
+
+  // result = reader + scale · (x A) B
+  void beside(int index, const LoraAdapter& adapter, const AdaptableWeight& weight) {
+    onnx::NodeProto& reader = *graph_.mutable_node(index);
+    std::vector<onnx::NodeProto>& list = behind_[static_cast<std::size_t>(index)];
+    const std::string result = reader.output(0), base = result + ".lora_base", down = fresh(result + ".lora_down"), scaled = fresh(result + ".lora_scaled");
+    const bool gemm = reader.op_type() == "Gemm", table = weight.form == LoraForm::embedding, filter = weight.form == LoraForm::filter;
+    take(base);
+    reader.set_output(0, base);
+    lora_.sites.push_back({base, result});
+    const std::vector<std::string> operands = table ? std::vector{adapter.a, reader.input(1)} : std::vector{reader.input(0), adapter.a};
+    onnx::NodeProto& first = node_of(list, table ? "Gather" : filter ? "Conv" : gemm ? "Gemm" : "MatMul", operands, down);
+    for (const auto& a : reader.attribute())
+      if (filter || (gemm && a.name() == "transA")) *first.add_attribute() = a;
+    old_broadcast(node_of(list, "Mul", {down, scale_of(weight.type)}, scaled));
+    if (gemm) {
+      onnx::NodeProto& second = node_of(list, "Gemm", {scaled, adapter.b, base}, result);
+      for (const auto& a : reader.attribute())
+        if (a.name() == "alpha") *second.add_attribute() = a;
+      return;
+    }
+    const std::string up = fresh(result + ".lora_up");
+    onnx::NodeProto& second = node_of(list, filter ? "Conv" : "MatMul", {scaled, adapter.b}, up);
+    if (filter) {
+      auto& kernel = add_attribute(second, "kernel_shape", onnx::AttributeProto::INTS);
+      for (int i = 2; i < weight.shape.rank(); ++i) kernel.add_ints(1);
+    }
+    node_of(list, "Add", {base, up}, result);
+  }
+
+  void old_broadcast(onnx::NodeProto& node) const {
+    if (opset_ < 7) add_attribute(node, "broadcast", onnx::AttributeProto::INT).set_i(1);
+  }
+
+  void rewrite() {
+    onnx::GraphProto ordered;
+    for (auto& node : front_) *ordered.add_node() = std::move(node);
+    for (int i = 0; i < static_cast<int>(behind_.size()); ++i) {
+      *ordered.add_node() = std::move(*graph_.mutable_node(i));
+      for (auto& node : behind_[static_cast<std::size_t>(i)]) *ordered.add_node() = std::move(node);
+    }
+    graph_.mutable_node()->Swap(ordered.mutable_node());
+  }
+
+  onnx::GraphProto& graph_;
+  const LoraOptions& options_;
+  const std::vector<std::string>& except_;
+  std::vector<AdaptableWeight> weights_;
+  std::int64_t opset_ = 0;
+  std::set<std::string> taken_;
+  Lora lora_;
+  std::vector<std::pair<Tensor, Tensor>> values_;  // A and B of each adapter
+  double scale_ = 1;
+  std::string text_;
+  std::vector<onnx::NodeProto> front_;
+  std::vector<std::vector<onnx::NodeProto>> behind_;  // by node of the template
+};
 
 }  // namespace
 
-std::vector<LoraAdapter> add_adapters(onnx::ModelProto& model, const LoraOptions& options, const std::vector<std::string>& except, std::string& line) {
-  onnx::GraphProto& graph = *model.mutable_graph();
-  if (options.rank < 1) fail(ExitCode::usage, "option lora: r is ", options.rank, ", expected at least 1");
-  if (!(options.alpha > 0 && std::isfinite(options.alpha))) fail(ExitCode::usage, "option lora: alpha is ", options.alpha, ", expected a positive number");
-  std::map<std::string, Uses> uses;
-  use_names(graph, true, uses);
-  std::vector<LoraAdapter> adapters;
-  std::map<std::string, std::string> adapted;
-  std::set<std::string> met;
-  std::int64_t trained = 0, all = 0;
-  const int initializers = graph.initializer_size(), nodes = graph.node_size();
-  const double scale = options.alpha / static_cast<double>(options.rank);
-  for (int i = 0; i < initializers; ++i) {
-    const onnx::TensorProto& w = graph.initializer(i);
-    const std::string name = w.name();
-    std::int64_t elements = 1;
-    for (const auto d : w.dims()) elements *= d;
-    if (w.data_type() == onnx::TensorProto::FLOAT) all += elements;
-    const Uses u = uses[name];
-    if (w.data_type() != onnx::TensorProto::FLOAT || w.dims_size() != 2 || elements < 1 || u.straight == u.turned || u.other) continue;
-    if (std::find(except.begin(), except.end(), name) != except.end()) continue;
-    if (matches_any(name, options.except)) continue;
-    bool wanted = options.targets.empty();
-    for (const std::string& pattern : options.targets)
-      if (matches_any(name, {pattern}) || std::any_of(u.readers.begin(), u.readers.end(), [&](const std::string& reader) { return matches_any(reader, {pattern}); })) {
-        met.insert(pattern);
-        wanted = true;
-      }
-    if (!wanted) continue;
-    const std::int64_t in = w.dims(u.turned ? 1 : 0), out = w.dims(u.turned ? 0 : 1), r = options.rank;
-    if (r > std::min(in, out)) fail(ExitCode::usage, "option lora: r is ", r, ", and '", name, "' has ", in, " inputs and ", out, " outputs: expected at most the smaller of these");
-    LoraAdapter adapter{.weight = name, .a = name + ".lora_A", .b = name + ".lora_B", .result = name + ".lora_W", .scale = scale, .turned = u.turned};
-    for (const std::string& fresh : {adapter.a, adapter.b, adapter.result})
-      if (uses.contains(fresh)) fail(ExitCode::usage, "option lora: the model has a '", fresh, "' already");
-    add_matrix(graph, adapter.a, r, in, uniform(static_cast<std::size_t>(r * in), 1 / std::sqrt(static_cast<double>(in)), options.seed, name));
-    add_matrix(graph, adapter.b, out, r, std::vector<float>(static_cast<std::size_t>(out * r)));
-    onnx::NodeProto& node = *graph.add_node();
-    node.set_name(adapter.result);
-    node.set_op_type("Gemm");
-    node.add_input(u.turned ? adapter.b : adapter.a);
-    node.add_input(u.turned ? adapter.a : adapter.b);
-    node.add_input(name);
-    node.add_output(adapter.result);
-    if (!u.turned) {
-      set_integer(node, "transA");
-      set_integer(node, "transB");
-    }
-    auto& alpha = *node.add_attribute();
-    alpha.set_name("alpha");
-    alpha.set_type(onnx::AttributeProto::FLOAT);
-    alpha.set_f(static_cast<float>(scale));
-    adapted[name] = adapter.result;
-    trained += r * (in + out);
-    adapters.push_back(std::move(adapter));
-  }
-  for (const std::string& pattern : options.targets)
-    if (!met.contains(pattern))
-      fail(ExitCode::usage, "option lora: targets '", pattern, "': no float32 matrix that MatMul or Gemm alone read goes by that name, nor does a node that reads one");
-  if (adapters.empty()) fail(ExitCode::usage, "option lora: the model has no float32 matrix that MatMul or Gemm alone read");
-  for (int i = 0; i < nodes; ++i)
-    if (auto& n = *graph.mutable_node(i); n.input_size() > 1)
-      if (const auto it = adapted.find(n.input(1)); it != adapted.end()) n.set_input(1, it->second);
-  // They read initializers alone: in front of all else.
-  onnx::GraphProto ordered;
-  for (int i = nodes; i < graph.node_size(); ++i) *ordered.add_node() = std::move(*graph.mutable_node(i));
-  for (int i = 0; i < nodes; ++i) *ordered.add_node() = std::move(*graph.mutable_node(i));
-  graph.mutable_node()->Swap(ordered.mutable_node());
-  line = concat("lora: ", adapters.size(), adapters.size() == 1 ? " weight has an adapter" : " weights have adapters", options.targets.empty() ? " (all matrices of MatMul and Gemm)" : "",
-                ", r ", options.rank, ", alpha ", options.alpha, ": ", trained, " numbers are trained beside the template's ", all, ", which stay but for a new head and what unfreeze names");
-  return adapters;
-}
-
-void remove_adapters(onnx::ModelProto& model, const std::vector<LoraAdapter>& adapters) {
-  if (adapters.empty()) return;
-  onnx::GraphProto& graph = *model.mutable_graph();
-  std::map<std::string, std::string> back;
-  std::set<std::string> added;
-  for (const LoraAdapter& a : adapters) {
-    back[a.result] = a.weight;
-    added.insert({a.a, a.b});
-  }
-  auto& nodes = *graph.mutable_node();
-  int kept = 0;
-  for (int i = 0; i < nodes.size(); ++i) {
-    if (nodes[i].output_size() > 0 && back.contains(nodes[i].output(0))) continue;
-    for (auto& in : *nodes[i].mutable_input())
-      if (const auto it = back.find(in); it != back.end()) in = it->second;
-    nodes.SwapElements(kept++, i);
-  }
-  nodes.DeleteSubrange(kept, nodes.size() - kept);
-  auto& held = *graph.mutable_initializer();
-  kept = 0;
-  for (int i = 0; i < held.size(); ++i)
-    if (!added.contains(held[i].name())) held.SwapElements(kept++, i);
-  held.DeleteSubrange(kept, held.size() - kept);
-}
-
-void merge(const LoraAdapter& adapter, const Tensor& a, const Tensor& b, Tensor& weight) {
-  const std::int64_t r = a.shape()[0], in = a.shape()[1], out = b.shape()[0];
-  visit_float(weight.dtype(), [&]<class T>() {
-    const auto x = a.values<T>();
-    const auto y = b.values<T>();
-    auto w = weight.write<T>();
-    std::vector<double> row(static_cast<std::size_t>(in));
-    for (std::int64_t o = 0; o < out; ++o) {
-      std::fill(row.begin(), row.end(), 0.0);
-      for (std::int64_t k = 0; k < r; ++k)
-        for (std::int64_t i = 0; i < in; ++i) row[static_cast<std::size_t>(i)] += static_cast<double>(y[static_cast<std::size_t>(o * r + k)]) * static_cast<double>(x[static_cast<std::size_t>(k * in + i)]);
-      for (std::int64_t i = 0; i < in; ++i) {
-        T& v = w[static_cast<std::size_t>(adapter.turned ? o * in + i : i * out + o)];
-        v = static_cast<T>(static_cast<double>(v) + adapter.scale * row[static_cast<std::size_t>(i)]);
-      }
-    }
-  });
+Lora add_adapters(onnx::ModelProto& model, const LoraOptions& options, const std::vector<std::string>& except, std::string& line) {
+  take_off_inputs(model);
+  return Adding(model, options, except).run(line);
 }
 
 }  // namespace tandem

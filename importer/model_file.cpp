@@ -84,8 +84,13 @@ ModelFile::Impl::Impl(std::string bytes, ExternalData data, std::filesystem::pat
   std::string adapted;
   if (weights.lora && !(weights.tie.empty() && weights.untie.empty()))
     fail(ExitCode::usage, "option lora does not go with option tie or option untie: train with those first, and with adapters after that");
-  if (weights.lora) adapters = add_adapters(proto, *weights.lora, head, adapted);
-  flat = flatten_untied(proto, static_cast<std::int64_t>(bytes.size()), external, weights);
+  if (weights.lora) lora = add_adapters(proto, *weights.lora, head, adapted);
+  WeightOptions judged = weights;
+  for (const LoraAdapter& adapter : lora.adapters) judged.trainable.insert(judged.trainable.end(), {adapter.a, adapter.b});
+  flat = flatten_untied(proto, static_cast<std::int64_t>(bytes.size()), external, judged);
+  for (TemplateTensor& t : flat.tensors)
+    for (const LoraAdapter& adapter : lora.adapters)
+      if (t.name == adapter.a || t.name == adapter.b) t.reason = concat("an adapter of '", adapter.weight, "'");
   if (!changed.empty()) flat.warnings.push_back(changed);
   if (!adapted.empty()) flat.warnings.push_back(adapted);
   forms = take_values(*proto.mutable_graph(), flat);
@@ -125,7 +130,7 @@ const std::vector<std::string>& ModelFile::head() const {
 }
 
 const std::vector<LoraAdapter>& ModelFile::adapters() const {
-  return impl_->adapters;
+  return impl_->lora.adapters;
 }
 
 const std::vector<TemplateTensor>& ModelFile::tensors() const {

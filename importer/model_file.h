@@ -33,18 +33,22 @@ struct ModelInput {
   bool shape_known = true;
 };
 
-// Low-rank adapters (lora.h). What is to be trained beside them is for CompileOptions::freeze and unfreeze to say.
+// Low-rank adapters (importer/lora.h): what is asked of them.
 struct LoraOptions {
   std::int64_t rank = 8;
   double alpha = 8;
-  std::vector<std::string> targets;  // by name with * and ?, also of the nodes that read them; empty: all that can have one
+  std::vector<std::string> targets;  // weights by name with * and ?, also by the nodes that read them; empty: all matrices of products
   std::vector<std::string> except;   // these get none
   std::uint64_t seed = 1;
+  std::filesystem::path from;        // an adapter file: its adapters, values, ranks and scale; all above but `except` is left as it is
 };
+// One of them. A and B are laid out as the products read them: of a matrix [in, r] and [r, out], of a table [rows, r] and [r, columns],
+// of a convolution's filters [r, C, ...] and [M, r, 1, ...].
 struct LoraAdapter {
-  std::string weight, a, b, result;
-  double scale = 1;
-  bool turned = false;  // the weight is [out, in], as with Gemm's transB
+  std::string weight, a, b;
+  std::int64_t rank = 0;
+  double scale = 1;        // alpha / rank
+  bool quantized = false;  // the weight is held in integers: nothing can be merged into it
 };
 
 // What a user says of a template's float tensors, by name with * and ?; the rules of docs/weights.md judge the others.
@@ -84,6 +88,7 @@ struct SaveOptions {
   bool keep_external_layout = false;
   bool overwrite = false;                                   // external data may replace any regular file of that name
   std::int64_t inline_bytes = (std::int64_t{1} << 31) - 1;  // a larger model keeps its weights in external data
+  bool adapters_as_inputs = false;                          // adapters are inputs of the model, zero where nothing is fed; else they are merged
 };
 
 class ModelFile {
@@ -105,7 +110,7 @@ class ModelFile {
   std::vector<ModelInput> inputs() const;  // without initializers
   std::vector<std::string> outputs() const;
   const std::vector<std::string>& head() const;  // weight and bias that WeightOptions::head made anew; empty: nothing
-  const std::vector<LoraAdapter>& adapters() const;  // WeightOptions::lora's; write merges them into their weights
+  const std::vector<LoraAdapter>& adapters() const;  // WeightOptions::lora's
   const std::vector<TemplateTensor>& tensors() const;  // every float tensor, in the file's order
 
   // What tells two templates apart but for their weights: a hash of all else in the file.
@@ -129,6 +134,9 @@ class ModelFile {
     Tensor tensor;
   };
   void write(const std::filesystem::path& path, std::vector<Weight> weights, const SaveOptions& options = {}) const;
+  // The adapters alone, in ONNX Runtime's format (importer/adapter_file.h): parameters NAME.lora_A and NAME.lora_B of each adapted
+  // weight, in its type, and lora.scale, alpha / r. They are named as the inputs of the model that SaveOptions::adapters_as_inputs gives.
+  void write_adapter(const std::filesystem::path& path, const std::vector<Weight>& weights) const;
   // Fails as write would, as far as that can be known without the weights: names that are taken, a folder that cannot be
   // written to (one that is not there is taken for one that will be made), external data of the template that cannot be read
   // any more. Returns about how many bytes write will take.

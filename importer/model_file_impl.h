@@ -3,6 +3,7 @@
 #include "importer/build_graph.h"
 #include "importer/flat_model.h"
 #include "importer/limits.h"
+#include "importer/lora.h"
 #include "importer/model_file.h"
 #include "importer/tensor_data.h"
 
@@ -16,7 +17,7 @@ struct ModelFile::Impl {
   onnx::ModelProto proto;
   std::map<std::string, std::string> metadata;
   std::vector<std::string> head;
-  std::vector<LoraAdapter> adapters;
+  Lora lora;
   FlatModel flat;
   std::vector<DataForm> forms;  // of the initializers whose values were taken out of the proto; else none
 };

@@ -7,7 +7,9 @@
 #include <set>
 
 #include "graph/atomic_file.h"
+#include "importer/adapter_file.h"
 #include "importer/bind_inputs.h"
+#include "importer/constant_nodes.h"
 #include "importer/drop_orphans.h"
 #include "importer/export_external.h"
 #include "importer/inference_mode.h"
@@ -116,7 +118,7 @@ class Exporter {
     initializers();
     attributes();
     constant_nodes();
-    remove_adapters(model_, impl_.adapters);
+    (options_.adapters_as_inputs ? adapters_to_inputs : remove_adapters)(model_, impl_.lora);
     external_.store_rest(model_);
     if (!fits()) move_out();
     external_.flush();
@@ -271,6 +273,35 @@ class Exporter {
   ExternalExport external_;
 };
 
+void refuse_merging(const Lora& lora) {
+  for (const LoraAdapter& a : lora.adapters)
+    if (a.quantized)
+      fail(ExitCode::usage, "option lora: '", a.weight, "' is of integers, into which an adapter cannot be merged: option lora_export adapter writes the adapters alone, ",
+           "option lora_export inputs a model that takes them as inputs");
+}
+
+// What the model holds where nothing else is given: constants too may have adapters.
+Tensor held_by_template(const FlatModel& flat, const std::string& name) {
+  for (const FlatInitializer& i : flat.main.initializers)
+    if (flat.name(i.symbol) == name && i.data) return *i.data;
+  for (const FlatNode& n : flat.main.nodes)
+    if (n.op == "Constant" && n.outputs.size() == 1 && n.outputs[0].present() && flat.name(n.outputs[0]) == name) return constant_value(n.attributes);
+  fail("weight '", name, "' has no value, neither in the template nor given");
+}
+
+// The adapted weights with their adapters added; those that are constants are returned.
+std::vector<ModelFile::Weight> merge_all(const ModelFile::Impl& impl, const Given& given) {
+  std::vector<ModelFile::Weight> constants;
+  for (std::size_t i = 0; i < impl.lora.adapters.size(); ++i) {
+    const LoraAdapter& adapter = impl.lora.adapters[i];
+    const auto a = given.find(adapter.a), b = given.find(adapter.b), w = given.find(adapter.weight);
+    if (a == given.end() || b == given.end()) fail("the adapter of '", adapter.weight, "' is not given");
+    if (w == given.end()) constants.push_back({adapter.weight, held_by_template(impl.flat, adapter.weight).cast(a->second->dtype())});
+    merge(adapter, impl.lora.weights[i], *a->second, *b->second, w == given.end() ? constants.back().tensor : *w->second);
+  }
+  return constants;
+}
+
 Graph parameters_of(const ModelFile::Impl& impl) {
   return build_graph(impl.flat, {}, batch_of_file(impl.flat.inputs), nullptr, true).graph;
 }
@@ -278,19 +309,35 @@ Graph parameters_of(const ModelFile::Impl& impl) {
 }  // namespace
 
 void ModelFile::write(const std::filesystem::path& path, std::vector<Weight> weights, const SaveOptions& options) const {
-  const Given given = check_weights(weights, parameters_of(*impl_));
-  for (const LoraAdapter& adapter : impl_->adapters) {
-    const auto a = given.find(adapter.a), b = given.find(adapter.b), w = given.find(adapter.weight);
-    if (a == given.end() || b == given.end() || w == given.end()) fail("weight '", adapter.weight, "' and its adapter are not all given");
-    merge(adapter, *a->second, *b->second, *w->second);
+  Given given = check_weights(weights, parameters_of(*impl_));
+  std::vector<ModelFile::Weight> merged;
+  if (!options.adapters_as_inputs) {
+    refuse_merging(impl_->lora);
+    merged = merge_all(*impl_, given);
   }
   to_types_of_file(weights, impl_->flat);
+  to_types_of_file(merged, impl_->flat);
+  for (ModelFile::Weight& w : merged) given[w.name] = &w.tensor;
   Exporter exporter(*impl_, given, path, options);
   if (options.metadata) exporter.set_metadata(*options.metadata);
   exporter.run();
 }
 
+void ModelFile::write_adapter(const std::filesystem::path& path, const std::vector<Weight>& weights) const {
+  if (impl_->lora.adapters.empty()) fail(ExitCode::usage, "model '", name(), "' has no adapters to write: option lora adds them");
+  std::vector<AdapterParameter> parameters;
+  for (std::size_t i = 0; i < impl_->lora.adapters.size(); ++i)
+    for (const std::string& wanted : {impl_->lora.adapters[i].a, impl_->lora.adapters[i].b}) {
+      const auto it = std::find_if(weights.begin(), weights.end(), [&](const Weight& w) { return w.name == wanted; });
+      if (it == weights.end()) fail("'", wanted, "' is not given");
+      parameters.push_back({wanted, it->tensor.cast(impl_->lora.weights[i].type)});
+    }
+  parameters.push_back({lora_scale, Tensor::of<float>(Shape{1}, {static_cast<float>(impl_->lora.adapters[0].scale)})});
+  write_atomically(path, adapter_bytes(parameters));
+}
+
 std::int64_t ModelFile::check_write(const std::filesystem::path& path, const SaveOptions& options) const {
+  if (!options.adapters_as_inputs) refuse_merging(impl_->lora);
   if (std::filesystem::exists(path.has_parent_path() ? path.parent_path() : "."))
     const AtomicFile trial(path);  // goes again
   const Given none;

@@ -88,9 +88,15 @@ Summary Model::summary(const SummaryOptions& options) const {
   const ImportOptions import{.batch = 1, .dims = options.dims, .max_turns = options.max_turns};
   CompileOptions names{.freeze = options.freeze, .unfreeze = options.unfreeze};
   for (const TemplateTensor& t : file.tensors()) names.tensors.push_back(t.name);
+  freeze_base(file, names.freeze, names.unfreeze);
   std::vector<Problem> problems = file.problems(import);
   if (!problems.empty()) return outline(file.name(), file.outline(import), file.tensors(), std::move(problems), names);
-  return summarize(file.graph(import), file.tensors(), names);
+  Summary summary = summarize(file.graph(import), file.tensors(), names);
+  summary.adapters = static_cast<std::int64_t>(file.adapters().size());
+  for (const TemplateTensor& t : file.tensors())
+    for (const LoraAdapter& adapter : file.adapters())
+      if (t.name == adapter.a || t.name == adapter.b) summary.in_adapters += t.type.shape.elements();
+  return summary;
 }
 
 Plan Model::make_plan(const ModelOptions& o, Backends backends) const {
@@ -170,6 +176,8 @@ std::string Model::check_data(const Dataset& data, const ModelOptions& o, const 
 void Model::check(const ModelOptions& o, Backends backends) const {
   check_initialization(o.init);
   state_->check_buckets(o);
+  if (!file().adapters().empty() && o.init != "auto" && o.init != "keep")
+    fail(ExitCode::usage, "option init ", o.init, " draws weights anew that option lora would build upon: leave one of them out");
   tandem::check_options(state_->source(o), state_->plan_options(o), backends);
   state_->losses_if_any(o);
 }
@@ -281,6 +289,12 @@ void Model::save(const std::filesystem::path& path, bool metadata, SaveOptions o
     for (const auto& [key, value] : state_->preparation) entries[concat(metadata_prefix, key)] = value;
   options.metadata = std::move(entries);
   state_->file.write(path, std::move(weights), options);
+}
+
+void Model::save_adapter(const std::filesystem::path& path) const {
+  std::vector<ModelFile::Weight> weights;
+  for (NamedTensor& p : parameters()) weights.push_back({std::move(p.name), std::move(p.tensor)});
+  state_->file.write_adapter(path, weights);
 }
 
 }  // namespace tandem

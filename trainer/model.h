@@ -232,6 +232,7 @@ class Model {
   // (`tandem.*` in its metadata_props: normalize, loss, loss_on, class_axis), so that evaluating and further training can
   // go by it.
   void save(const std::filesystem::path& path, bool metadata = true, SaveOptions options = {}) const;
+  void save_adapter(const std::filesystem::path& path) const;  // ModelFile::write_adapter
 
   struct State;  // the implementation's
  private:

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "graph/pattern.h"
 #include "planner/passes/optimizer.h"
 #include "planner/plan/plan_file.h"
 #include "trainer/spec.h"
@@ -259,6 +260,7 @@ StepReport Model::State::report(std::size_t index, double rate) const {
 CompileOptions Model::State::plan_options(const ModelOptions& o) const {
   CompileOptions plan = o.plan;
   for (const TemplateTensor& t : file.tensors()) plan.tensors.push_back(t.name);
+  freeze_base(file, plan.freeze, plan.unfreeze);
   return plan;
 }
 
@@ -283,6 +285,15 @@ Json prepared(const Model::State& s, const std::string& key) {
 }
 
 }  // namespace
+
+void freeze_base(const ModelFile& file, std::vector<std::string>& freeze, std::vector<std::string>& unfreeze) {
+  if (file.adapters().empty()) return;
+  for (const LoraAdapter& adapter : file.adapters())
+    for (const std::string& name : {adapter.a, adapter.b})
+      if (!matches_any(name, freeze)) unfreeze.push_back(name);
+  unfreeze.insert(unfreeze.end(), file.head().begin(), file.head().end());
+  freeze.push_back("*");
+}
 
 std::vector<std::string> Model::State::class_names() const {
   std::vector<std::string> names;

@@ -19,7 +19,11 @@ std::vector<SummaryTensor> tensors_of(const std::vector<TemplateTensor>& tensors
 }
 
 std::string sum_of(const Summary& s) {
-  return concat("parameters ", text_of_integer(s.parameters), " (", text_of_integer(s.trainable), " trainable), ", text_of_bytes(s.bytes));
+  std::string what = concat(text_of_integer(s.trainable), " trainable");
+  if (s.adapters > 0)
+    what += concat(": ", text_of_integer(s.in_adapters), s.adapters == 1 ? " in 1 adapter" : concat(" in ", s.adapters, " adapters"), s.trainable > s.in_adapters ? ", the rest beside them" : "", "; ",
+                   text_of_integer(s.frozen), " frozen");
+  return concat("parameters ", text_of_integer(s.parameters), " (", what, "), ", text_of_bytes(s.bytes));
 }
 
 }  // namespace
@@ -43,6 +47,7 @@ Summary summarize(const Graph& given, const std::vector<TemplateTensor>& tensors
       const std::int64_t n = value.type.shape.elements();
       row.parameters += n;
       summary.trainable += value.trainable ? n : 0;
+      summary.frozen += !value.trainable && is_frozen(value.name, names) ? n : 0;
       summary.bytes += n * static_cast<std::int64_t>(size_of(value.type.dtype));
     }
     summary.parameters += row.parameters;

@@ -32,6 +32,8 @@ struct Summary {
   std::vector<SummaryRow> rows;
   std::int64_t parameters = 0;  // in all, running statistics included
   std::int64_t trainable = 0;   // without those that are frozen
+  std::int64_t frozen = 0;      // of the weights
+  std::int64_t adapters = 0, in_adapters = 0;  // adapted weights, and the values of their adapters
   std::int64_t bytes = 0;       // of the parameters
   double flops = 0;
   std::vector<SummaryTensor> tensors;  // every float tensor of the file

@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <map>
 #include <random>
 
+#include "importer/adapter_file.h"
 #include "kernels/cpu/backend.h"
 #include "planner/compile.h"
 #include "tests/importer/model_builder.h"
@@ -60,14 +62,11 @@ MemoryDataset clouds(std::int64_t samples, unsigned seed) {
   return data;
 }
 
-ModelOptions options_for(const ModelFile& file) {
+ModelOptions training() {
   ModelOptions o;
   o.plan.batch = 20;
   o.plan.devices = parse_devices("cpu");
   o.plan.optimizer.momentum = 0.9;
-  o.plan.freeze = {"*"};
-  o.plan.unfreeze = file.head();
-  for (const LoraAdapter& a : file.adapters()) o.plan.unfreeze.insert(o.plan.unfreeze.end(), {a.a, a.b});
   return o;
 }
 
@@ -82,7 +81,7 @@ TEST(Lora, BeginsAsTheBaseModel) {
   WeightOptions o = adapted();
   o.head.reset();
   Model with(base(o)), without(base());
-  ModelOptions options = options_for(with.file());
+  ModelOptions options = training();
   options.plan.mode = PlanMode::inference;
   with.compile(options, backends);
   without.compile({.plan = {.mode = PlanMode::inference, .batch = 20, .devices = parse_devices("cpu")}}, backends);
@@ -93,7 +92,7 @@ TEST(Lora, BeginsAsTheBaseModel) {
 TEST(Lora, TrainsAdaptersAndTheHeadAloneAndIsWrittenMerged) {
   const TemporaryFolder folder;
   Model model(base(adapted()));
-  model.compile(options_for(model.file()), backends);
+  model.compile(training(), backends);
   std::map<std::string, std::vector<double>> before;
   for (const NamedTensor& p : model.parameters()) before[p.name] = p.tensor.to_doubles();
   for (const double b : before.at("first.lora_B")) EXPECT_EQ(b, 0);
@@ -114,10 +113,11 @@ TEST(Lora, TrainsAdaptersAndTheHeadAloneAndIsWrittenMerged) {
 TEST(Lora, KeepsStatesForWhatItTrains) {
   const ModelFile file = base(adapted(2, {"sec*"}));
   ASSERT_EQ(file.adapters().size(), 1U);
-  EXPECT_TRUE(file.adapters()[0].turned);
   const GraphSource source = [&](std::int64_t batch) { return file.graph({.batch = batch}); };
-  CompileOptions options = options_for(file).plan;
+  CompileOptions options = training().plan;
   options.mode = PlanMode::training;
+  options.freeze = {"*"};  // what a Model does by itself
+  options.unfreeze = {"*lora_?", "fc.*"};
   const Graph graph = training_graph(source, options);
   std::int64_t states = 0;
   for (const Value& v : graph.values)
@@ -133,12 +133,171 @@ TEST(Lora, TargetsAreWeightsOrTheirReaders) {
   EXPECT_EQ(base(kept).adapters()[0].weight, "second.weight");
 }
 
+std::vector<std::string> adapted_weights(const test::Model& m, LoraOptions lora) {
+  std::vector<std::string> names;
+  const ModelFile file = ModelFile::parse(m.bytes(), {}, {.lora = std::move(lora)});
+  for (const LoraAdapter& a : file.adapters()) names.push_back(a.weight);
+  return names;
+}
+
+// x · W [side, side], its one weight.
+test::Model one_product(std::int64_t side) {
+  test::Model m;
+  m.input("x", "N," + std::to_string(side)).output("y").add(float_tensor("w", {side, side}, drawn(side * side, 0.05, 1))).add(node("MatMul", {"x", "w"}, {"y"}));
+  return m;
+}
+
+std::int64_t planned_bytes(const WeightOptions& weights, PlanMode mode) {
+  ModelOptions o = training();
+  o.plan.mode = mode;
+  o.plan.batch = 4;
+  const Plan plan = Model(ModelFile::parse(one_product(768).bytes(), {}, weights)).make_plan(o, backends);
+  std::int64_t bytes = 0;
+  for (const Arena& arena : plan.devices[0].arenas) bytes += arena.bytes;
+  return bytes;
+}
+
+TEST(Lora, HoldsTheWeightOnce) {
+  const std::int64_t weight = 768 * 768 * 4, with = planned_bytes({.lora = LoraOptions{.rank = 4}}, PlanMode::training);
+  EXPECT_LT(with, planned_bytes({}, PlanMode::inference) + weight / 4);  // the adapter, its gradients and states, and some activations
+  EXPECT_GT(planned_bytes({}, PlanMode::training), 3 * weight);          // weight, gradient, momentum
+}
+
+TEST(Lora, AModelFreezesItsBase) {
+  Model model(base(adapted(2, {"first"})));
+  Summary summary = model.summary();
+  EXPECT_EQ(summary.adapters, 1);
+  EXPECT_EQ(summary.in_adapters, 2 * (16 + 24));
+  EXPECT_EQ(summary.trainable, 2 * (16 + 24) + 3 * 20 + 3);
+  EXPECT_EQ(summary.frozen, 16 * 24 + 20 * 24 + 20);
+  EXPECT_NE(text_of(summary).find("143 trainable: 80 in 1 adapter, the rest beside them; 884 frozen"), std::string::npos) << text_of(summary);
+  EXPECT_EQ(model.summary({.dims = {}, .freeze = {"*.lora_A"}, .unfreeze = {"second.bias"}}).trainable, 2 * 24 + 3 * 20 + 3 + 20);
+  ModelOptions o = training();
+  o.init = "he-normal";
+  EXPECT_THROW(model.check(o, backends), Error);
+}
+
+// What each of these is trained to, merged and with the adapter from its file: where the weight lies, and what reads it.
+TEST(Lora, MergesWhereverTheWeightLies) {
+  using Build = std::function<void(test::Model&)>;
+  const auto weight = [](const char* name, std::vector<std::int64_t> dims) {
+    std::int64_t n = 1;
+    for (const auto d : dims) n *= d;
+    return float_tensor(name, dims, drawn(n, 0.3, 5));
+  };
+  const std::vector<std::pair<const char*, Build>> rows{
+      {"behind Transpose", [&](test::Model& m) { m.add(weight("w", {3, 16})).add(node("Transpose", {"w"}, {"t"})).add(node("MatMul", {"x", "t"}, {"y"})); }},
+      {"behind Reshape and Transpose",
+       [&](test::Model& m) {
+         m.add(weight("w", {3, 4, 4})).add(test::int_tensor("s", {2}, {0, -1})).add(node("Transpose", {"w"}, {"t"}, {{"perm", std::vector<std::int64_t>{0, 2, 1}}}));
+         m.add(node("Reshape", {"t", "s"}, {"r"})).add(node("Transpose", {"r"}, {"u"})).add(node("MatMul", {"x", "u"}, {"y"}));
+       }},
+      {"in a Constant node", [&](test::Model& m) { m.add(node("Constant", {}, {"w"}, {{"value", weight("", {16, 3})}})).add(node("MatMul", {"x", "w"}, {"y"})); }},
+      {"Gemm by a factor", [&](test::Model& m) { m.add(weight("w", {3, 16})).add(weight("b", {3})).add(node("Gemm", {"x", "w", "b"}, {"y"}, {{"alpha", 0.5F}, {"beta", 2.0F}, {"transB", std::int64_t{1}}})); }},
+      {"Gemm of a transposed x",
+       [&](test::Model& m) { m.add(weight("w", {16, 3})).add(node("Transpose", {"x"}, {"t"})).add(node("Gemm", {"t", "w"}, {"y"}, {{"transA", std::int64_t{1}}})); }},
+      {"read twice",
+       [&](test::Model& m) {
+         m.add(weight("w", {16, 16})).add(weight("v", {16, 3})).add(node("MatMul", {"x", "w"}, {"a"})).add(node("Tanh", {"a"}, {"b"})).add(node("MatMul", {"b", "w"}, {"c"}));
+         m.add(node("MatMul", {"c", "v"}, {"y"}));
+       }},
+      {"filters",
+       [&](test::Model& m) {
+         m.add(weight("w", {3, 1, 4, 4})).add(test::int_tensor("s", {4}, {-1, 1, 4, 4})).add(test::int_tensor("z", {2}, {-1, 3})).add(node("Reshape", {"x", "s"}, {"i"}));
+         m.add(node("Conv", {"i", "w"}, {"c"}, {{"auto_pad", std::string("VALID")}})).add(node("Reshape", {"c", "z"}, {"y"}));
+       }},
+  };
+  for (const auto& [name, build] : rows) {
+    SCOPED_TRACE(name);
+    const TemporaryFolder folder;
+    test::Model m;
+    m.input("x", "N,16").output("y");
+    build(m);
+    Model model(ModelFile::parse(m.bytes(), {}, {.lora = LoraOptions{.rank = 2, .alpha = 3, .targets = {"w"}}}));
+    ASSERT_EQ(model.file().adapters().size(), 1U);
+    model.compile(training(), backends);
+    const std::vector<double> untrained = scores(model, clouds(40, 3));
+    model.fit(clouds(200, 1), {.epochs = 2, .learning_rate = 0.02});
+    const std::vector<double> wanted = scores(model, clouds(40, 3));
+    double moved = 0;
+    for (std::size_t i = 0; i < wanted.size(); ++i) moved = std::max(moved, std::abs(wanted[i] - untrained[i]));
+    EXPECT_GT(moved, 0.1);
+    model.save(folder / "merged.onnx");
+    model.save(folder / "inputs.onnx", true, {.adapters_as_inputs = true});
+    model.save_adapter(folder / "a.onnx_adapter");
+    const ModelOptions inference{.plan = {.mode = PlanMode::inference, .batch = 20, .devices = parse_devices("cpu")}};
+    Model merged = Model::load(folder / "merged.onnx"), with = Model::load(folder / "inputs.onnx", {.lora = LoraOptions{.from = folder / "a.onnx_adapter"}});
+    EXPECT_EQ(merged.file().tensors().size(), ModelFile::parse(m.bytes(), {}).tensors().size());
+    for (Model* again : {&merged, &with}) {
+      again->compile(inference, backends);
+      expect_close(scores(*again, clouds(40, 3)), wanted, 2e-5);
+    }
+  }
+}
+
+TEST(Lora, AdaptsWhatProductsAloneRead) {
+  test::Model m;
+  m.input("x", "N,16").output("y").add(float_tensor("w", {16, 16}, drawn(256, 0.1, 1))).add(float_tensor("v", {16, 16}, drawn(256, 0.1, 2)));
+  m.add(node("Transpose", {"w"}, {"t"})).add(node("MatMul", {"x", "t"}, {"a"})).add(node("MatMul", {"a", "w"}, {"b"})).add(node("MatMul", {"b", "v"}, {"y"}));
+  EXPECT_EQ(adapted_weights(m, {}), std::vector<std::string>{"v"});  // w is read in two ways
+  EXPECT_THROW(adapted_weights(m, {.targets = {"w"}}), Error);
+  m.add(node("Relu", {"v"}, {"z"})).output("z");
+  EXPECT_THROW(adapted_weights(m, {}), Error);
+}
+
+TEST(Lora, OfHalvesIsOfHalves) {
+  const TemporaryFolder folder;
+  test::Model m = one_product(16);
+  auto& w = *m.proto.mutable_graph()->mutable_initializer(0);
+  const Tensor halves = Tensor::of<float>(Shape{16, 16}, drawn(256, 0.05, 1)).cast(DType::float16);
+  w.set_data_type(onnx::TensorProto::FLOAT16);
+  w.clear_float_data();
+  w.set_raw_data(halves.bytes().data(), halves.bytes().size());
+  m.proto.mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type()->set_elem_type(onnx::TensorProto::FLOAT16);
+  Model model(ModelFile::parse(m.bytes(), {}, {.lora = LoraOptions{.rank = 2}}));
+  model.compile({.plan = {.mode = PlanMode::inference, .batch = 20, .devices = parse_devices("cpu")}}, backends);
+  model.save(folder / "inputs.onnx", true, {.adapters_as_inputs = true});
+  model.save_adapter(folder / "a.onnx_adapter");
+  for (const AdapterParameter& p : read_adapter(folder / "a.onnx_adapter")) EXPECT_EQ(p.tensor.dtype(), p.name == "lora.scale" ? DType::float32 : DType::float16) << p.name;
+  const std::string written = test::read_whole(folder / "inputs.onnx");
+  EXPECT_NE(written.find(w.raw_data()), std::string::npos);  // the base, to the bit
+}
+
+TEST(Lora, RefusesFilesOfAdaptersThatAreNone) {
+  const TemporaryFolder folder;
+  const std::string bytes = adapter_bytes({{"a.lora_A", Tensor::of<float>(Shape{2, 3}, {1, 2, 3, 4, 5, 6})}, {"b", Tensor::of<std::int64_t>(Shape{}, {7})}});
+  const std::vector<AdapterParameter> read = parse_adapter(bytes);
+  ASSERT_EQ(read.size(), 2U);
+  EXPECT_EQ(read[0].name, "a.lora_A");
+  EXPECT_EQ(read[0].tensor.shape(), (Shape{2, 3}));
+  EXPECT_EQ(read[0].tensor.to_doubles(), (std::vector<double>{1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(read[1].tensor.to_int64s(), std::vector<std::int64_t>{7});
+  for (std::size_t n = 0; n + 8 < bytes.size(); ++n) EXPECT_THROW(parse_adapter(std::string_view(bytes).substr(0, n)), Error) << n;
+  for (std::size_t n = 0; n < bytes.size(); ++n)
+    for (const char c : {'\0', '\x01', '\x7f', '\xff'}) {
+      std::string changed = bytes;
+      changed[n] = c;
+      try {
+        parse_adapter(changed);  // some bytes are values
+      } catch (const Error& e) {
+        EXPECT_EQ(e.code(), ExitCode::model);
+      }
+    }
+  test::write_file(folder / "other.onnx_adapter", bytes);
+  for (const auto& [file, says] : {std::pair{"other.onnx_adapter", "made for another model"}, {"none.onnx_adapter", "none.onnx_adapter"}}) try {
+      base({.lora = LoraOptions{.from = folder / file}});
+      ADD_FAILURE() << "nothing was refused";
+    } catch (const Error& e) {
+      EXPECT_NE(std::string(e.what()).find(says), std::string::npos) << e.what();
+    }
+}
+
 TEST(Lora, RefusesWhatHasNoMatrix) {
   WeightOptions tied = adapted(), still = adapted();
   tied.tie = {{"first", "second.weight"}};
   still.lora->alpha = 0;
-  for (const auto& [options, says] : {std::pair{adapted(0), "r is 0"}, {adapted(17), "has 16 inputs and 24 outputs"}, {still, "alpha is 0"}, {tied, "option tie"},
-                                      {adapted(4, {"second.bias"}), "targets 'second.bias': no float32 matrix"}}) try {
+  for (const auto& [options, says] : {std::pair{adapted(0), "r is 0"}, {adapted(17, {"first"}), "has 16 inputs and 24 outputs"}, {still, "alpha is 0"}, {tied, "option tie"},
+                                      {adapted(4, {"second.bias"}), "targets 'second.bias': no weight goes by that name"}}) try {
       base(options);
       ADD_FAILURE() << "nothing was refused";
     } catch (const Error& e) {
