@@ -92,7 +92,7 @@ std::string shown(std::string_view text) {
 
 std::vector<Command> commands() {
   return {train_command(), plan_command(),      evaluate_command(), predict_command(),    summary_command(),
-          runs_command(),  operators_command(), devices_command(),  completion_command(), man_command()};
+          cut_command(),   runs_command(),  operators_command(), devices_command(),  completion_command(), man_command()};
 }
 
 std::vector<OptionRow> help_rows(const Command& command) {

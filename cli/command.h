@@ -58,6 +58,7 @@ Command plan_command();
 Command evaluate_command();
 Command predict_command();
 Command summary_command();
+Command cut_command();
 Command operators_command();
 Command devices_command();
 Command runs_command();

@@ -112,7 +112,7 @@ std::vector<OptionRow> weight_rows() {
 }
 
 WeightOptions weight_options(const Arguments& a) {
-  WeightOptions o{.trainable = a.list("trainable"), .constant = a.list("constant"), .untie = a.list("untie"), .tie = {}, .head = {}, .replace_head = {}, .lora = {}};
+  WeightOptions o{.trainable = a.list("trainable"), .constant = a.list("constant"), .untie = a.list("untie"), .tie = {}, .outputs = {}, .head = {}, .replace_head = {}, .lora = {}};
   for (const std::string& pair : a.list("tie")) {
     const std::size_t equals = pair.find('=');
     if (equals == 0 || equals == std::string::npos || equals + 1 == pair.size()) fail(ExitCode::usage, "--tie ", pair, ": expected A=B");

@@ -31,7 +31,9 @@ int predict(const Invocation& call, World* world) {
   const std::size_t told = model.notes().size();
   Progress progress(call);
   const std::vector<NamedTensor> results = model.predict(
-      *data, {.preprocess = preparation, .on_batch = [&](std::int64_t done, std::int64_t all) { progress.samples(done, all); }});
+      *data, {.preprocess = preparation,
+              .on_batch = [&](std::int64_t done, std::int64_t all) { progress.samples(done, all); },
+              .outputs = call.arguments.list("outputs")});
   progress.clear();
   tell_bad_samples(call, preparation, "has a row of NaN (-1 of whole numbers)", "have rows of NaN (-1 of whole numbers)");
   for (std::size_t i = told; i < model.notes().size(); ++i) call.say("note: " + model.notes()[i]);
@@ -73,12 +75,14 @@ Command predict_command() {
       .usage = "MODEL.onnx --data SPEC|FILE.npy --output FILE.npy [options]",
       .examples =
           "  tandem predict trained.onnx --data images.npy --output scores.npy\n"
-          "  tandem predict trained.onnx --data idx:data/mnist --split test --normalize 0.1307,0.3081 --output scores.npy\n",
+          "  tandem predict trained.onnx --data idx:data/mnist --split test --normalize 0.1307,0.3081 --output scores.npy\n"
+          "  tandem predict models/lenet.onnx --data images.npy --outputs relu3 --output features.npy\n",
       .options = join({data_rows(),
                        split_rows(),
                        {
                            adapter_row(),
                            {"output", "FILE", "", "FILE.npy for the first output, FILE.npz for all"},
+                           {"outputs", "VALUES", "", "write these values of the model, such as features, by name and separated by commas (default: its outputs)"},
                            {"loss", "NAME", "softmax-cross-entropy", "what labels mean for the data set; they are not used"},
                            {"autotune", "", "off", "time kernels and choose the fastest"},
                        },

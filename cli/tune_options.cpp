@@ -8,7 +8,8 @@ std::vector<OptionRow> tune_rows() {
   return {
       {"", "fine-tuning", "", ""},
       {"head", "N", "0", "so many classes: the layer that makes the scores gets new weights, the others stay (0: the model's own)"},
-      {"replace-head", "NODE", "", "the node that --head means, by name or output, where several are possible"},
+      {"replace-head", "NAME", "", "which layer --head means where several are possible: its node, module or weight, or the output that it makes"},
+      {"cut", "VALUES", "", "end the model at these values, or nodes, separated by commas; what lies behind is left out, of the written model too"},
       {"train-only", "head", "", "train the new head alone: everything else is frozen, but for what --unfreeze names"},
       {"lora", "r=N,...", "", "train low-rank adapters alone: r=8,alpha=16,targets=PATTERN; alpha 8 if absent, targets all matrices of products ('*': convolutions and embeddings too; targets= may stand several times)"},
       adapter_row(),
@@ -26,6 +27,7 @@ WeightOptions adapter_options(const Arguments& a) {
 void read_head(const Arguments& a, WeightOptions& weights) {
   if (const std::int64_t classes = a.integer("head"); classes != 0) weights.head = classes;
   weights.replace_head = a.text("replace-head");
+  weights.outputs = a.list("cut");
   const auto entries = a.list("lora");
   const std::string& from = a.text("adapter");
   if (!entries.empty() && !from.empty()) fail(ExitCode::usage, "--lora makes new adapters, --adapter ", from, " has its own: one of them");

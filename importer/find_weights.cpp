@@ -49,7 +49,8 @@ class WeightFinder {
     for (const Held& held : held_) {
       if (!is_large(uses(held).strongest())) continue;
       in_nodes = in_nodes || held.source == Source::node;
-      in_initializers = in_initializers || held.source == Source::initializer;
+      const bool made_anew = !held.data && matches_any(name(held), options_.trainable);  // a new head, which is an initializer in any model
+      in_initializers = in_initializers || (held.source == Source::initializer && !made_anew);
     }
     nodes_hold_weights_ = in_nodes && !in_initializers;
     model_.held.assign(model_.symbols.size(), -1);

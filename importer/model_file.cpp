@@ -4,7 +4,9 @@
 
 #include "graph/hash.h"
 #include "graph/memory.h"
+#include "importer/bind_inputs.h"
 #include "importer/build_graph.h"
+#include "importer/cut_model.h"
 #include "importer/drop_unread.h"
 #include "importer/lora.h"
 #include "importer/model_file_impl.h"
@@ -50,6 +52,30 @@ FlatModel flatten_untied(onnx::ModelProto& proto, std::int64_t bytes, ExternalDa
   return flat;
 }
 
+// Types of outputs that the file does not declare, where the graph tells them.
+void declare_outputs(onnx::GraphProto& graph, const FlatModel& flat) {
+  const bool symbolic = batch_is_symbolic(flat.inputs);
+  std::vector<BuiltGraph> built;
+  for (const std::int64_t batch : symbolic ? std::vector<std::int64_t>{2, 3} : std::vector<std::int64_t>{0}) {
+    built.push_back(build_followed(flat, {.batch = batch, .training = false, .keep_halves = true}));
+    if (!built.back().problems.empty()) return;
+  }
+  for (int i = 0; i < graph.output_size(); ++i) {
+    if (graph.output(i).has_type()) continue;
+    const auto symbol = static_cast<std::size_t>(flat.main.outputs[static_cast<std::size_t>(i)].index);
+    auto& type = *graph.mutable_output(i)->mutable_type()->mutable_tensor_type();
+    const TensorType &first = built.front().graph[built.front().values[symbol]].type, &last = built.back().graph[built.back().values[symbol]].type;
+    type.set_elem_type(static_cast<int>(first.dtype));
+    for (int d = 0; d < first.shape.rank(); ++d) {
+      auto& dim = *type.mutable_shape()->add_dim();
+      if (first.shape[d] == last.shape[d])
+        dim.set_dim_value(first.shape[d]);
+      else if (first.shape[d] == 2 && !flat.inputs[0].dims[0].symbol.empty())
+        dim.set_dim_param(flat.inputs[0].dims[0].symbol);
+    }
+  }
+}
+
 }  // namespace
 
 ModelFile::ModelFile(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -73,10 +99,13 @@ ModelFile ModelFile::parse(std::string bytes, const std::filesystem::path& folde
 
 ModelFile::Impl::Impl(std::string bytes, ExternalData data, std::filesystem::path file, const WeightOptions& weights)
     : path(std::move(file)), external(std::move(data)), proto(parse_model(bytes)) {
-  std::string changed;
+  std::string cut, changed;
+  if (!weights.outputs.empty()) cut = cut_model(proto, weights.outputs);
+  WeightOptions rules = weights;
   if (weights.head) {
     NewHead made = replace_head(proto, *weights.head, weights.replace_head);
     head = std::move(made.names);
+    rules.trainable.insert(rules.trainable.end(), head.begin(), head.end());  // where all others are Constant nodes, too
     changed = std::move(made.line);
   } else if (!weights.replace_head.empty()) {
     fail(ExitCode::usage, "option replace_head needs option head, the number of classes");
@@ -85,12 +114,14 @@ ModelFile::Impl::Impl(std::string bytes, ExternalData data, std::filesystem::pat
   if (weights.lora && !(weights.tie.empty() && weights.untie.empty()))
     fail(ExitCode::usage, "option lora does not go with option tie or option untie: train with those first, and with adapters after that");
   if (weights.lora) lora = add_adapters(proto, *weights.lora, head, adapted);
-  WeightOptions judged = weights;
+  WeightOptions judged = rules;
   for (const LoraAdapter& adapter : lora.adapters) judged.trainable.insert(judged.trainable.end(), {adapter.a, adapter.b});
   flat = flatten_untied(proto, static_cast<std::int64_t>(bytes.size()), external, judged);
   for (TemplateTensor& t : flat.tensors)
     for (const LoraAdapter& adapter : lora.adapters)
       if (t.name == adapter.a || t.name == adapter.b) t.reason = concat("an adapter of '", adapter.weight, "'");
+  if (!cut.empty()) declare_outputs(*proto.mutable_graph(), flat);
+  if (!cut.empty()) flat.warnings.push_back(cut);
   if (!changed.empty()) flat.warnings.push_back(changed);
   if (!adapted.empty()) flat.warnings.push_back(adapted);
   forms = take_values(*proto.mutable_graph(), flat);

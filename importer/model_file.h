@@ -58,6 +58,7 @@ struct WeightOptions {
   std::vector<std::string> untie;                           // each operand that reads such an initializer gets one of its own; empty: those
                                                             // that an exporter merged, {"none"}: none
   std::vector<std::pair<std::string, std::string>> tie;     // A, B: the second follows the first, transposed where shapes say so
+  std::vector<std::string> outputs;                         // the model ends at these values, or nodes, and is cut there (cut_model.h); empty: at its own outputs
   std::optional<std::int64_t> head;                         // so many classes: the layer that makes the scores gets new weights (replace_head.h)
   std::string replace_head;                                 // the node that is meant, by name or output, where several are possible
   std::optional<LoraOptions> lora;

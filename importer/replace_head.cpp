@@ -2,12 +2,16 @@
 #include "importer/replace_head.h"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "graph/error.h"
 #include "graph/suggest.h"
+#include "importer/class_axis.h"
+#include "importer/limits.h"
+#include "importer/message_values.h"
+#include "importer/write_out_call.h"
 
 namespace tandem {
 namespace {
@@ -20,86 +24,107 @@ const std::set<std::string> follows = {
 // What only reads a shape or a result of all classes: nothing behind it has them.
 const std::set<std::string> ends = {"Shape", "Size", "ArgMax", "TopK"};
 
-std::string name_of(const onnx::NodeProto& node) {
-  return concat(node.op_type(), " '", node.name().empty() && node.output_size() > 0 ? node.output(0) : node.name(), "'");
-}
+bool makes_scores(const onnx::NodeProto& n) { return n.output_size() > 0 && (is_op(n, "Gemm") || is_op(n, "MatMul") || is_op(n, "Conv")); }
+bool is_pair(const onnx::NodeProto& n) { return is_op(n, "Add") || is_op(n, "Sub") || is_op(n, "Mul") || is_op(n, "Div"); }
+
+using Dims = std::vector<std::int64_t>;
+
+// Of one number a class: [C], [1, C], and for what is added to Conv's result [C, 1, 1].
+int axis_of_bias(const Dims& dims) { return static_cast<int>(std::max_element(dims.begin(), dims.end()) - dims.begin()); }
+
+// A call was written out: what was found so far may stand elsewhere.
+struct Changed {};
 
 class Head {
  public:
-  Head(onnx::ModelProto& model, std::int64_t wanted, const std::string& asked) : graph_(*model.mutable_graph()), wanted_(wanted), asked_(asked) {
-    for (int i = 0; i < graph_.node_size(); ++i) {
-      for (const auto& out : graph_.node(i).output())
-        if (!out.empty()) makers_[out] = i;
-      for (const auto& in : graph_.node(i).input())
-        if (!in.empty()) readers_[in].push_back(i);
-    }
-    for (int i = 0; i < graph_.initializer_size(); ++i) held_[graph_.initializer(i).name()] = i;
-  }
+  Head(onnx::ModelProto& model, std::int64_t wanted, const std::string& asked) : model_(model), graph_(*model.mutable_graph()), values_(model), wanted_(wanted), asked_(asked) {}
 
   NewHead replace() {
     if (wanted_ < 1) fail(ExitCode::usage, "option head: ", wanted_, " classes");
-    const int at = find();
-    onnx::NodeProto& node = *graph_.mutable_node(at);
-    find_weight(node);
-    find_bias(node);
-    check_what_follows();
-    NewHead head{.line = concat("head: ", name_of(node), " now has ", wanted_, wanted_ == 1 ? " class, " : " classes, ", classes_, " before; ", name_of(weight()), with_bias(),
-                                " start anew (option replace_head names another node)"),
-                 .names = {weight().name()}};
-    resize(weight(), axis_);
-    if (bias_ >= 0) {
-      own_bias();
-      head.names.push_back(bias().name());
-      resize(bias(), bias().dims_size() - 1);
+    for (bool found = false; !found;) try {
+        look();
+        found = true;
+      } catch (const Changed&) {
+      }
+    own_bias();
+    NewHead head{.line = concat("head: ", name_of(graph_.node(values_.maker(result_))), " now has ", wanted_, wanted_ == 1 ? " class, " : " classes, ", classes_, " before; '", weight_, "'",
+                                bias_.empty() ? "" : concat(" and '", bias_, "'"), " start anew (option replace_head names another node)"),
+                 .names = {weight_}};
+    resize(values_.take(weight_), axis_);
+    if (!bias_.empty()) {
+      head.names.push_back(bias_);
+      resize(values_.take(bias_), classes_ > 1 ? axis_of_bias(*values_.dims(bias_)) : static_cast<int>(values_.dims(bias_)->size()) - 1);
     }
-    for (const std::string& value : values_) declare(value);
+    for (const auto& [reshape, shape] : shapes_) {
+      set_shape(*graph_.mutable_node(values_.maker(reshape)), shape);
+      head.line += concat("; '", shape, "' says so, too");
+    }
+    if (!written_out_.empty()) head.line += concat("; written out on the way to it: ", written_out_);
+    for (const std::string& value : behind_) declare(value);
+    values_.drop_replaced();
     return head;
   }
 
  private:
-  onnx::TensorProto& weight() { return *graph_.mutable_initializer(weight_); }
-  onnx::TensorProto& bias() { return *graph_.mutable_initializer(bias_); }
-  static std::string name_of(const onnx::TensorProto& tensor) { return concat("'", tensor.name(), "'"); }
-  static std::string name_of(const onnx::NodeProto& node) { return tandem::name_of(node); }
-  std::string with_bias() { return bias_ < 0 ? "" : concat(" and ", name_of(bias())); }
-
-  static bool makes_scores(const onnx::NodeProto& n) { return n.domain().empty() && (n.op_type() == "Gemm" || n.op_type() == "MatMul" || n.op_type() == "Conv"); }
-  static const onnx::AttributeProto* attribute(const onnx::NodeProto& n, std::string_view name) {
-    for (const auto& a : n.attribute())
-      if (a.name() == name) return &a;
-    return nullptr;
+  // Finds all that is to be changed, and changes nothing but that calls are written out.
+  void look() {
+    values_.index();
+    behind_.clear(), shapes_.clear(), bias_.clear();
+    const onnx::NodeProto& node = graph_.node(find());
+    find_weight(node);
+    find_bias(node);
+    check_what_follows();
   }
-  static std::int64_t integer(const onnx::NodeProto& n, std::string_view name, std::int64_t otherwise) {
-    const auto* a = attribute(n, name);
-    return a ? a->i() : otherwise;
+
+  // A call of a local function that stands in the way.
+  void enter(int at) {
+    const onnx::NodeProto& node = graph_.node(at);
+    if (!called_by(node, model_)) return;
+    if (++calls_ > limits::function_depth) fail(ExitCode::usage, "option head: more than ", limits::function_depth, " calls of local functions on the way, at ", name_of(node));
+    written_out_ += concat(written_out_.empty() ? "" : ", ", name_of(node));
+    if (asked_ == node.name() && !asked_.empty()) inside_ = concat(node.name(), '/');
+    write_out_call(model_, at);
+    throw Changed();
   }
 
   // From a value back; `chain` says what was met.
   int back(const std::string& value, std::string& chain, std::set<std::string>& seen) {
-    const auto maker = makers_.find(value);
-    if (maker == makers_.end() || !seen.insert(value).second) return -1;
-    const onnx::NodeProto& node = graph_.node(maker->second);
+    const int maker = values_.maker(value);
+    if (maker < 0 || !seen.insert(value).second) return -1;
+    enter(maker);
+    const onnx::NodeProto& node = graph_.node(maker);
     chain += concat(chain.empty() ? "" : " <- ", name_of(node));
-    if (makes_scores(node)) return maker->second;
+    if (makes_scores(node)) return maker;
     if (!node.domain().empty() || !follows.contains(node.op_type())) return -1;
     for (const auto& in : node.input())  // the first that a node computes from something
-      if (makers_.contains(in) && graph_.node(makers_[in]).op_type() != "Constant") return back(in, chain, seen);
+      if (values_.maker(in) >= 0 && !values_.constant_node(in)) return back(in, chain, seen);
     return -1;
   }
 
+  // By its name or one of its values', by its weight's ("fc.weight") or module's ("fc").
+  bool goes_by(const onnx::NodeProto& n, const std::string& name) const {
+    if (n.name() == name || n.output(0) == name) return true;
+    for (int i = 1; i < n.input_size(); ++i)
+      if (n.input(i) == name || (n.input(i).starts_with(name) && n.input(i).find_first_of("./", name.size()) == name.size() && n.input(i).find_first_of("./", name.size() + 1) == std::string::npos))
+        return true;
+    return false;
+  }
+
   int find() {
-    std::vector<std::string> names;
-    for (int i = 0; i < graph_.node_size(); ++i) {
-      const auto& n = graph_.node(i);
-      if (!makes_scores(n)) continue;
-      if (!asked_.empty() && (n.name() == asked_ || (n.output_size() > 0 && n.output(0) == asked_))) return i;
-      names.push_back(n.name().empty() ? n.output(0) : n.name());
-    }
-    if (!asked_.empty())
-      fail(ExitCode::usage, "option replace_head '", asked_, "': the model's graph has no Gemm, MatMul or Conv of that name", suggestion(asked_, names));
     std::set<int> heads;
-    std::string chains, list;
+    std::string chains;
+    std::vector<std::string> names;
+    if (!asked_.empty()) {
+      for (int i = 0; i < graph_.node_size(); ++i) {
+        const auto& n = graph_.node(i);
+        if (n.name() == asked_ || (asked_.starts_with(n.name() + "/") && !n.name().empty())) enter(i);
+        if (!makes_scores(n)) continue;
+        if (goes_by(n, asked_) || (!inside_.empty() && n.name().starts_with(inside_))) heads.insert(i);
+        names.push_back(n.name().empty() ? n.output(0) : n.name());
+      }
+    }
     for (const auto& output : graph_.output()) {
+      if (!asked_.empty() && (!heads.empty() || output.name() != asked_)) continue;
       std::string chain;
       std::set<std::string> seen;
       if (const int at = back(output.name(), chain, seen); at >= 0) {
@@ -108,16 +133,21 @@ class Head {
         chains += concat("\n  ", output.name(), " <- ", chain.empty() ? "an input or initializer" : chain);
       }
     }
+    if (heads.empty() && !asked_.empty() && chains.empty())
+      fail(ExitCode::usage, "option replace_head '", asked_, "': the model's graph has no Gemm, MatMul or Conv of that name", suggestion(asked_, names));
     if (heads.empty())
       fail(ExitCode::usage, "option head: no Gemm, MatMul or Conv was found from which an output's scores come (option replace_head names one); from the outputs back:", chains);
-    for (const int at : heads) list += concat(list.empty() ? "" : ", ", name_of(graph_.node(at)));
-    if (heads.size() > 1) fail(ExitCode::usage, "option head: ", heads.size(), " nodes make outputs: option replace_head names which of ", list);
+    std::string list;
+    for (const int at : heads) list += concat(list.empty() ? "" : ", ", name_of(graph_.node(at)), made_by(graph_.node(at)));
+    if (heads.size() > 1) fail(ExitCode::usage, "option head: ", heads.size(), asked_.empty() ? " nodes make outputs" : concat(" nodes go by '", asked_, "'"), ": option replace_head names which of ", list);
+    result_ = graph_.node(*heads.begin()).output(0);
     return *heads.begin();
   }
+  static std::string made_by(const onnx::NodeProto& node) { return node.input_size() < 2 ? "" : concat(" (of '", node.input(1), "')"); }
 
   // Readers other than `node`.
-  std::string other_reader(const std::string& value, const onnx::NodeProto& node) {
-    for (const int r : readers_[value])
+  std::string other_reader(const std::string& value, const onnx::NodeProto& node) const {
+    for (const int r : values_.readers(value))
       if (&graph_.node(r) != &node) return name_of(graph_.node(r));
     return "";
   }
@@ -126,135 +156,146 @@ class Head {
     const std::string what = concat("option head: ", name_of(node));
     const bool gemm = node.op_type() == "Gemm", conv = node.op_type() == "Conv";
     if (node.input_size() < 2) fail(ExitCode::usage, what, " has no weight");
-    if (conv && integer(node, "group", 1) != 1) fail(ExitCode::usage, what, " has ", integer(node, "group", 1), " groups: how many classes each makes is not known");
-    bool turned = gemm && integer(node, "transB", 0) != 0;
-    std::string value = node.input(1);
+    if (conv && integer_of(node, "group", 1) != 1) fail(ExitCode::usage, what, " has ", integer_of(node, "group", 1), " groups: how many classes each makes is not known");
+    bool turned = gemm && integer_of(node, "transB", 0) != 0;
+    weight_ = node.input(1);
     const onnx::NodeProto* reader = &node;
-    while (!held_.contains(value)) {
-      const auto maker = makers_.find(value);
-      const onnx::NodeProto* from = maker == makers_.end() ? nullptr : &graph_.node(maker->second);
-      const bool turn = from && from->op_type() == "Transpose" && !conv;
-      if (!from || (!turn && from->op_type() != "Identity"))
-        fail(ExitCode::usage, what, " takes its weight from ", from ? name_of(*from) : concat("the input '", value, "'"), ", not from an initializer");
-      if (const std::string other = other_reader(value, *reader); !other.empty()) fail(ExitCode::usage, what, " shares its weight with ", other);
+    while (!values_.dims(weight_)) {
+      const int maker = values_.maker(weight_);
+      if (maker >= 0) enter(maker);
+      const onnx::NodeProto* from = maker < 0 ? nullptr : &graph_.node(maker);
+      const bool turn = from && is_op(*from, "Transpose") && !conv;
+      if (!from || (!turn && !is_op(*from, "Identity")))
+        fail(ExitCode::usage, what, " takes its weight from ", from ? name_of(*from) : concat("the input '", weight_, "'"), ", not from an initializer or a constant node");
+      if (const std::string other = other_reader(weight_, *reader); !other.empty()) fail(ExitCode::usage, what, " shares its weight with ", other);
       turned ^= turn;
       reader = from;
-      value = from->input(0);
+      weight_ = from->input(0);
     }
-    weight_ = held_[value];
-    if (const std::string other = other_reader(value, *reader); !other.empty())
-      fail(ExitCode::usage, what, " shares its weight '", value, "' with ", other, ", which goes on having the old number of rows (option untie gives each its own)");
-    const int rank = weight().dims_size();
+    if (const std::string other = other_reader(weight_, *reader); !other.empty())
+      fail(ExitCode::usage, what, " shares its weight '", weight_, "' with ", other, ", which goes on having the old number of rows (option untie gives each its own)");
+    const Dims dims = *values_.dims(weight_);
+    const int rank = static_cast<int>(dims.size());
     if (conv ? rank < 3 : rank != 2) fail(ExitCode::usage, what, " has a weight of rank ", rank);
     axis_ = conv || turned ? 0 : 1;
-    class_axis_ = conv ? 1 : -1;
-    classes_ = weight().dims(axis_);
-    result_ = node.output(0);
+    place_.rank = conv ? rank : gemm ? 2 : -1;
+    place_.axis = conv || gemm ? 1 : -1;
+    classes_ = dims[static_cast<std::size_t>(axis_)];
   }
 
-  // Of one number a class: [C], [1, C], and for what is added to Conv's result [C, 1, 1].
-  bool is_bias(const std::string& name) {
-    if (!held_.contains(name)) return false;
-    const auto& t = graph_.initializer(held_[name]);
-    std::int64_t elements = 1;
-    for (const auto d : t.dims()) elements *= d;
-    return t.dims_size() > 0 && elements == classes_ && t.dims(t.dims_size() - 1) == classes_;
+  bool is_bias(const std::string& name, bool of_conv) const {
+    const auto dims = values_.dims(name);
+    if (!dims || dims->empty()) return false;
+    const int rank = static_cast<int>(dims->size()), axis = classes_ > 1 ? axis_of_bias(*dims) : rank - 1;
+    const auto elements = std::accumulate(dims->begin(), dims->end(), std::int64_t{1}, std::multiplies<>());
+    return elements == classes_ && (*dims)[static_cast<std::size_t>(axis)] == classes_ && rank - axis == (of_conv ? place_.rank - 1 : 1);
   }
 
-  void find_bias(onnx::NodeProto& node) {
-    if (node.op_type() != "MatMul") {
-      if (node.input_size() < 3 || node.input(2).empty()) return;
-      if (held_.contains(node.input(2)) && !is_bias(node.input(2)) && one_number(node.input(2))) return;
-      if (!is_bias(node.input(2)))
+  void find_bias(const onnx::NodeProto& node) {
+    if (node.op_type() != "MatMul" && node.input_size() > 2 && !node.input(2).empty()) {
+      const auto dims = values_.dims(node.input(2));
+      const bool one_number = dims && std::all_of(dims->begin(), dims->end(), [](std::int64_t d) { return d == 1; });
+      if (!is_bias(node.input(2), false) && !one_number)
         fail(ExitCode::usage, "option head: ", name_of(node), " takes its bias from '", node.input(2), "', which is no initializer of ", classes_, " numbers");
-      bias_ = held_[node.input(2)];
-      bias_reader_ = &node;
+      if (is_bias(node.input(2), false)) take_bias(node.input(2), node);
       return;
     }
-    if (readers_[result_].size() != 1) return;
-    onnx::NodeProto& add = *graph_.mutable_node(readers_[result_][0]);
-    if (add.op_type() != "Add") return;
+    if (values_.readers(result_).size() != 1) return;
+    enter(values_.readers(result_)[0]);
+    const onnx::NodeProto& add = graph_.node(values_.readers(result_)[0]);
+    if (!is_op(add, "Add")) return;
     for (const auto& in : add.input())
-      if (in != result_ && is_bias(in)) {
-        bias_ = held_[in];
-        bias_reader_ = &add;
-      }
+      if (in != result_ && is_bias(in, node.op_type() == "Conv")) take_bias(in, add);
   }
-  bool one_number(const std::string& name) {
-    std::int64_t elements = 1;
-    for (const auto d : graph_.initializer(held_[name]).dims()) elements *= d;
-    return elements == 1;
+  void take_bias(const std::string& name, const onnx::NodeProto& reader) {
+    bias_ = name;
+    bias_reader_ = reader.output(0);
   }
 
   void own_bias() {
-    const std::string name = bias().name();
-    if (readers_[name].size() < 2) return;
-    auto copy = bias();
-    copy.set_name(name + "@head");
-    bias_ = graph_.initializer_size();
-    *graph_.add_initializer() = std::move(copy);
-    for (auto& in : *bias_reader_->mutable_input())
-      if (in == name) in = name + "@head";
+    if (bias_.empty() || values_.readers(bias_).size() < 2) return;
+    const std::string name = bias_;
+    bias_ += "@head";
+    values_.copy(name, bias_);
+    for (auto& in : *graph_.mutable_node(values_.maker(bias_reader_))->mutable_input())
+      if (in == name) in = bias_;
   }
 
-  bool holds_old(const onnx::TensorProto& t, const onnx::NodeProto& reader) const {
-    if (t.data_type() == onnx::TensorProto::INT64 && reader.op_type() != "Gather" && reader.op_type() != "Slice") {
-      for (const auto v : t.int64_data())
-        if (v == classes_ && classes_ > 1) return true;
-      for (std::size_t i = 0; i + 8 <= t.raw_data().size(); i += 8) {
-        std::int64_t v = 0;
-        std::memcpy(&v, t.raw_data().data() + i, 8);
-        if (v == classes_ && classes_ > 1) return true;
-      }
-      return false;
+  // What a node behind the head holds of the old number beside its operand `value`: a Reshape's is set anew.
+  void check_constants(const onnx::NodeProto& node, const std::string& value, const std::string& way) {
+    const auto refuse = [&](const std::string& in) { fail(ExitCode::usage, "option head: '", in, "' holds the old number of classes, ", classes_, ": ", way); };
+    const auto shape = values_.integers_of(node)(is_op(node, "Resize") ? 3 : 1, "shape");
+    const std::int64_t times = shape && classes_ > 1 ? std::count(shape->begin() + !shape->empty(), shape->end(), classes_) : 0;
+    if (is_op(node, "Reshape") && times == 1 && node.input_size() > 1) shapes_[node.output(0)] = node.input(1);
+    if ((is_op(node, "Reshape") && times > 1) || (is_op(node, "Resize") && times > 0)) refuse(node.input(node.input_size() - 1));
+    if (!is_pair(node)) return;
+    for (const auto& in : node.input()) {
+      const auto dims = in == value ? std::nullopt : values_.dims(in);
+      const bool bias = in == bias_ && node.output(0) == bias_reader_;
+      if (dims && !bias && classes_ > 1 && std::find(dims->begin(), dims->end(), classes_) != dims->end()) refuse(in);
     }
-    for (const auto d : t.dims())
-      if (d == classes_ && d > 1) return true;
-    return false;
   }
-  const onnx::TensorProto* constant(const std::string& name) {
-    if (const auto it = held_.find(name); it != held_.end()) return &graph_.initializer(it->second);
-    const auto maker = makers_.find(name);
-    if (maker == makers_.end() || graph_.node(maker->second).op_type() != "Constant") return nullptr;
-    const auto* value = attribute(graph_.node(maker->second), "value");
-    return value && value->has_t() ? &value->t() : nullptr;
+
+  // A constant of its own, with the new number.
+  void set_shape(onnx::NodeProto& node, const std::string& name) {
+    Dims shape = *values_.integers_of(node)(1, "shape");
+    *std::find(shape.begin() + 1, shape.end(), classes_) = wanted_;
+    onnx::TensorProto fresh;
+    fresh.set_name(name + "@head");
+    fresh.set_data_type(onnx::TensorProto::INT64);
+    fresh.add_dims(static_cast<std::int64_t>(shape.size()));
+    for (const std::int64_t d : shape) fresh.add_int64_data(d);
+    if (values_.is_initializer(name) && values_.readers(name).size() == 1) {
+      fresh.set_name(name);
+      values_.initializer(name) = std::move(fresh);
+    } else {
+      values_.add(std::move(fresh));
+      node.set_input(1, name + "@head");
+    }
   }
+
+  struct Open {
+    std::string value, chain;
+    ClassAxis place;
+  };
 
   void check_what_follows() {
-    std::vector<std::pair<std::string, std::string>> open{{result_, name_of(graph_.node(makers_[result_]))}}, met;
-    values_.insert(result_);
+    std::vector<Open> open{{result_, name_of(graph_.node(values_.maker(result_))), place_}};
+    std::vector<std::pair<std::string, std::string>> met;
+    behind_.insert(result_);
     while (!open.empty()) {
-      const auto [value, chain] = open.back();
+      const Open from = open.back();
       open.pop_back();
-      for (const int r : readers_[value]) {
+      for (const int r : values_.readers(from.value)) {
+        enter(r);
         const onnx::NodeProto& node = graph_.node(r);
-        const std::string way = concat(chain, " -> ", name_of(node));
-        if (ends.contains(node.op_type())) continue;
+        const std::string way = concat(from.chain, " -> ", name_of(node));
+        if (node.domain().empty() && ends.contains(node.op_type())) continue;
         if (!node.domain().empty() || !follows.contains(node.op_type()))
           fail(ExitCode::usage, "option head: what follows may be made for ", classes_, " classes: ", way, " (option replace_head names another node)");
-        for (const auto& in : node.input()) {
-          const onnx::TensorProto* t = in == value ? nullptr : constant(in);
-          if (!t || (bias_ >= 0 && &node == bias_reader_ && in == bias().name())) continue;
-          if (holds_old(*t, node)) fail(ExitCode::usage, "option head: '", in, "' holds the old number of classes, ", classes_, ": ", way);
-        }
+        check_constants(node, from.value, way);
+        const IntegersOf integers = values_.integers_of(node);
+        if (const auto part = takes_part(node, from.place, integers); !part || *part)
+          fail(ExitCode::usage, "option head: ", name_of(node), part ? " takes a part" : " may take a part", " of the ", classes_, " classes: ", way);
+        const auto place = classes_behind(node, from.place, classes_, integers);
         for (const auto& out : node.output())
-          if (!out.empty() && values_.insert(out).second) open.emplace_back(out, way);
+          if (place && !out.empty() && behind_.insert(out).second) open.push_back({out, way, *place});
         for (const auto& in : node.input()) met.emplace_back(in, way);
       }
     }
     // Two heads whose scores are joined: the other one would keep its classes.
     std::set<std::string> seen;
     for (const auto& [in, way] : met)
-      if (!values_.contains(in) && from_input(in, seen))
+      if (!behind_.contains(in) && from_input(in, seen))
         fail(ExitCode::usage, "option head: '", in, "' is computed from the model's input too, beside this head: ", way, ": a model of several heads keeps its classes");
   }
 
   bool from_input(const std::string& value, std::set<std::string>& seen) {
-    if (!seen.insert(value).second) return false;
-    const auto maker = makers_.find(value);
-    if (maker == makers_.end()) return !value.empty() && !held_.contains(value);
-    const auto& inputs = graph_.node(maker->second).input();
-    return graph_.node(maker->second).op_type() != "Shape" && std::any_of(inputs.begin(), inputs.end(), [&](const std::string& in) { return from_input(in, seen); });
+    if (behind_.contains(value) || !seen.insert(value).second) return false;
+    const int maker = values_.maker(value);
+    if (maker < 0) return !value.empty() && !values_.is_initializer(value);
+    const auto& inputs = graph_.node(maker).input();
+    return graph_.node(maker).op_type() != "Shape" && std::any_of(inputs.begin(), inputs.end(), [&](const std::string& in) { return from_input(in, seen); });
   }
 
   void resize(onnx::TensorProto& tensor, int axis) {
@@ -282,21 +323,22 @@ class Head {
         for (int i = 0; i < shape.dim_size(); ++i)
           if (shape.dim(i).dim_value() == classes_) places.push_back(i);
         if (places.empty()) continue;
-        const bool second = class_axis_ == 1 && std::find(places.begin(), places.end(), 1) != places.end();
+        const bool second = place_.rank > 2 && std::find(places.begin(), places.end(), 1) != places.end();
         shape.mutable_dim(second ? 1 : places.back())->set_dim_value(wanted_);
       }
   }
 
+  onnx::ModelProto& model_;
   onnx::GraphProto& graph_;
+  MessageValues values_;
   const std::int64_t wanted_;
   const std::string& asked_;
-  std::map<std::string, int> makers_, held_;
-  std::map<std::string, std::vector<int>> readers_;
-  int weight_ = -1, bias_ = -1, axis_ = 0, class_axis_ = -1;
+  int axis_ = 0, calls_ = 0;
+  ClassAxis place_;
   std::int64_t classes_ = 0;
-  std::string result_;
-  onnx::NodeProto* bias_reader_ = nullptr;
-  std::set<std::string> values_;
+  std::string result_, weight_, bias_, bias_reader_, inside_, written_out_;
+  std::set<std::string> behind_;               // values that have the classes
+  std::map<std::string, std::string> shapes_;  // by Reshape's result, constants that hold the old number
 };
 
 }  // namespace

@@ -34,7 +34,7 @@ bool for_each_batch(Model::State& s, Feed& feed, const EvaluateOptions& o, std::
     ~Stop() { session.set_stop({}); }
   } const stop(*s.session, o.stop);
   while (const LoadedBatch* loaded = loader.next()) {
-    const std::size_t plan = s.plan_for(PlanMode::inference, pad ? batch : loaded->size);
+    const std::size_t plan = s.plan_for(PlanMode::inference, pad ? batch : loaded->size, 0, o.outputs);
     const LoadedBatch* const next = loader.peek();
     const bool same_plan = next && (pad || next->size == loaded->size);
     s.run(plan, loaded->inputs, 0, {announced, plan, same_plan ? std::span<std::byte* const>(next->inputs) : std::span<std::byte* const>()}, done);
@@ -125,6 +125,7 @@ Evaluation Model::evaluate(const Dataset& data, const EvaluateOptions& o) {
   }
   const std::int64_t batch = batch_size(o, s.running().plan(0), data);
   if (s.losses.empty()) s.losses_for(s.options);  // says why there is no loss
+  if (!o.outputs.empty()) fail(ExitCode::usage, "option outputs is for predictions: what is measured is the loss's value");
   // The weights are those of this data, whatever that was trained on had.
   std::vector<FeedTarget> targets = s.targets;
   std::erase_if(targets, [](const FeedTarget& t) { return t.weight; });
@@ -168,7 +169,7 @@ std::vector<NamedTensor> Model::predict(const Dataset& data, const EvaluateOptio
     const Plan& p = s.session->plan(plan);
     if (results.empty()) {
       std::string left_out;
-      const std::vector<std::string> own = s.file.outputs();
+      const std::vector<std::string> own = o.outputs.empty() ? s.file.outputs() : o.outputs;
       for (std::size_t i = 0; i < p.outputs.size(); ++i) {
         TensorType type = p.outputs[i].type;
         if (std::find(own.begin(), own.end(), p.outputs[i].name) == own.end()) continue;

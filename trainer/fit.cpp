@@ -69,6 +69,7 @@ class Fit {
       started_ = at_.step;
     }
     if (at_.step == 0) s_.start_averages();
+    s_.fitted = Json::Object{{"learning_rate", steps_.base_rate()}, {"schedule", o_.schedule.name}, {"epochs", o_.epochs}, {"accumulate", o_.accumulate}};
     for (std::size_t i = 0; i < 2; ++i)  // the plans of whole and of short batches, before anything is trained
       if (const std::int64_t size = i == 0 ? std::min(order_.batch, order_.samples) : order_.samples % order_.batch; size > 0)
         for (std::size_t bucket = 0; bucket < buckets_.count(); ++bucket) s_.plan_for(PlanMode::training, size, bucket);

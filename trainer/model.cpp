@@ -202,7 +202,8 @@ void Model::compile(const ModelOptions& options, Backends backends) {
   s.options = options;
   s.backends.assign(backends.begin(), backends.end());
   s.runners.clear();
-  s.plans = {{{options.plan.mode, options.plan.batch, 0}, 0}};
+  s.plans = {{{options.plan.mode, options.plan.batch, 0, {}}, 0}};
+  s.gradient_sessions.clear();
   s.kept_plans = std::move(kept);
   s.notes.clear();
   s.step = 0;

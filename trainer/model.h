@@ -156,6 +156,15 @@ struct EvaluateOptions {
   std::vector<std::string> metrics{"auto"};  // trainer/scores.h: auto takes those that people look at with this loss; empty: loss and accuracy
   std::function<void(std::int64_t done, std::int64_t all)> on_batch;
   std::function<bool()> stop;  // asked after every batch and between kernels, by several threads: true, of any rank, ends it
+  std::vector<std::string> outputs;  // of predict: values of the model by name, such as features, in place of its outputs
+};
+
+// A node, or all nodes and weights of a module ("layer1" of "layer1.conv.weight").
+struct Layer {
+  std::string name;
+  std::vector<std::string> nodes, operators;  // in the graph's order
+  std::vector<std::string> outputs;  // values that others, or the model's outputs, take of it
+  std::vector<NamedTensor> weights;  // present values; of a template that is not compiled: those it has
 };
 
 class Model {
@@ -212,12 +221,18 @@ class Model {
   Tensor predict_proba(const Dataset& data, const EvaluateOptions& options = {});
   Tensor predict_classes(const Dataset& data, const EvaluateOptions& options = {});  // int64
 
+  // By the name of a node, of a value that it makes, or of a module. Fails (usage) where nothing goes by it, naming the nearest. What the
+  // layer gives is predict's, by EvaluateOptions::outputs.
+  Layer get_layer(const std::string& name) const;
+  // What the model is compiled for: {"model", "inputs", "outputs", "loss", "optimizer", "batch", "devices", "precision", "layers"} and, of the last fit, "fit".
+  Json get_config() const;
+
   // One batch, values as the model takes them: inputs in the model's order, then the loss's labels.
   StepReport train_on_batch(std::span<const Tensor> inputs, double learning_rate);
   Evaluation test_on_batch(std::span<const Tensor> inputs, const std::vector<std::string>& metrics = {"auto"});
-  std::vector<Tensor> predict_on_batch(std::span<const Tensor> inputs);
+  std::vector<Tensor> predict_on_batch(std::span<const Tensor> inputs, const std::vector<std::string>& outputs = {});  // as EvaluateOptions::outputs
   // The gradients of the loss over this batch with respect to trainable parameters, by name, in their template form; those of
-  // CompileOptions::keep_gradients, or of all. Changes nothing.
+  // CompileOptions::keep_gradients, or of all. Changes nothing. Planned when a batch size first asks for it; that plan has weights of its own.
   std::vector<NamedTensor> gradients(std::span<const Tensor> inputs);
 
   // Exchanges the weights with their averages: what is evaluated or saved then are these. False where none are kept.

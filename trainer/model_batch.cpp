@@ -35,13 +35,13 @@ StepReport Model::train_on_batch(std::span<const Tensor> inputs, double rate) {
   return s.report(plan, rate);
 }
 
-std::vector<Tensor> Model::predict_on_batch(std::span<const Tensor> inputs) {
+std::vector<Tensor> Model::predict_on_batch(std::span<const Tensor> inputs, const std::vector<std::string>& wanted) {
   State& s = *state_;
   s.running();
   std::int64_t batch = 0;
   std::vector<std::byte*> list = pointers(inputs, s.inputs(), batch);
   list.resize(s.targets.size());
-  const std::size_t plan = s.plan_for(PlanMode::inference, batch);
+  const std::size_t plan = s.plan_for(PlanMode::inference, batch, 0, wanted);
   s.run(plan, list, 0);
   std::vector<Tensor> outputs;
   for (std::size_t i = 0; i < s.runners[plan].storage.size(); ++i) {

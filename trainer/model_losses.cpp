@@ -87,16 +87,24 @@ Tensor Model::predict_classes(const Dataset& data, const EvaluateOptions& o) {
   return classes;
 }
 
+// Of its own, for a step moves statistics and states, too.
+Session& Model::State::gradient_session(std::int64_t batch) {
+  std::unique_ptr<Session>& session = gradient_sessions[batch];
+  if (session) return *session;
+  CompileOptions o = plan_options(options);
+  o.batch = batch;
+  if (o.keep_gradients.empty())
+    for (const Graph graph = source(options)(batch); const Value& v : graph.values)
+      if (v.kind == ValueKind::parameter) o.keep_gradients.push_back(v.name);
+  session = std::make_unique<Session>(tandem::compile(source(options), o, backends), backends);
+  return *session;
+}
+
 std::vector<NamedTensor> Model::gradients(std::span<const Tensor> inputs) {
   State& s = *state_;
   if (s.running().plan(0).mode != PlanMode::training) fail(ExitCode::usage, "model '", s.file.name(), "' is compiled for inference: it has no gradients");
   if (s.options.world) fail(ExitCode::usage, "gradients are given in one process alone, this model trains in several");
-  CompileOptions o = s.plan_options(s.options);
-  o.batch = inputs.empty() || inputs[0].shape().rank() == 0 ? 0 : inputs[0].shape()[0];
-  if (o.keep_gradients.empty())
-    for (const Graph graph = s.source(s.options)(o.batch); const Value& v : graph.values)
-      if (v.kind == ValueKind::parameter) o.keep_gradients.push_back(v.name);
-  Session session(tandem::compile(s.source(s.options), o, s.backends), s.backends);
+  Session& session = s.gradient_session(inputs.empty() || inputs[0].shape().rank() == 0 ? 0 : inputs[0].shape()[0]);
   session.set_parameters(s.session->parameters());
   const Plan& plan = session.plan(0);
   std::vector<const std::byte*> fed;

@@ -47,6 +47,15 @@ std::optional<ValueId> three_as_one(Graph& graph, const std::string& name) {
   return all;
 }
 
+ValueId value_named(const Graph& graph, const std::string& name) {
+  if (const auto value = graph.find(name); value && graph[*value].depends_on_batch) return *value;
+  std::vector<std::string> names;
+  for (const Value& v : graph.values)
+    if (v.depends_on_batch) names.push_back(v.name);
+  const std::string near = nearest(name, names);
+  fail(ExitCode::usage, "option outputs '", name, "': model '", graph.name, "' computes no value of that name", near.empty() ? "" : concat(", did you mean '", near, "'?"));
+}
+
 }  // namespace
 
 bool is_step_state(std::string_view input) {
@@ -87,13 +96,18 @@ FeedTarget weights_target() {
   return {.name = "sample_weights", .sample = {DType::float32, {}}, .label = true, .weight = true};
 }
 
-GraphSource Model::State::source(const ModelOptions& o, std::size_t bucket) const {
+GraphSource Model::State::source(const ModelOptions& o, std::size_t bucket, const std::vector<std::string>& outputs) const {
   const bool training = o.plan.mode == PlanMode::training;
   std::vector<std::string> values;
   for (const CompileOptions& one : options_of_losses(o.plan))
     if (!one.loss_on.empty()) values.push_back(one.loss_on);
-  return [this, dims = dims_of(o, bucket), max_turns = o.max_turns, training, values](std::int64_t batch) {
+  return [this, dims = dims_of(o, bucket), max_turns = o.max_turns, training, values, outputs](std::int64_t batch) {
     Graph graph = file.graph({.batch = batch, .dims = dims, .training = training, .max_turns = max_turns});
+    if (!outputs.empty()) {
+      graph.outputs.clear();
+      for (const std::string& name : outputs) graph.outputs.push_back(value_named(graph, name));
+      return graph;
+    }
     // What a loss is measured on is an output of the plan that evaluates; one that trains goes by the losses alone.
     for (const std::string& name : values) {
       const auto value = graph.find(name) ? graph.find(name) : three_as_one(graph, name);
@@ -173,14 +187,14 @@ void Model::State::check_buckets(const ModelOptions& o) const {
     }
 }
 
-std::size_t Model::State::plan_for(PlanMode mode, std::int64_t batch, std::size_t bucket) {
-  const auto found = plans.find({mode, batch, bucket});
+std::size_t Model::State::plan_for(PlanMode mode, std::int64_t batch, std::size_t bucket, const std::vector<std::string>& outputs) {
+  const auto found = plans.find({mode, batch, bucket, outputs});
   if (found != plans.end()) return found->second;
   CompileOptions o = plan_options(options);
   o.mode = mode;
   o.batch = batch;
-  const std::size_t index = running().add(plan_together(options.world, kept_plans, source(options, bucket), o, backends, &running().plan(0)));
-  plans[{mode, batch, bucket}] = index;
+  const std::size_t index = running().add(plan_together(options.world, kept_plans, source(options, bucket, outputs), o, backends, &running().plan(0)));
+  plans[{mode, batch, bucket, outputs}] = index;
   prepare_runner(index, bucket);
   return index;
 }

@@ -44,17 +44,20 @@ struct Model::State {
   KeptPlans kept_plans;
   std::unique_ptr<Session> session;
   std::vector<Runner> runners;                                     // by plan
-  std::map<std::tuple<PlanMode, std::int64_t, std::size_t>, std::size_t> plans;  // by mode, batch and bucket
+  // By mode, batch, bucket, and the values that an inference plan gives in place of the model's outputs.
+  std::map<std::tuple<PlanMode, std::int64_t, std::size_t, std::vector<std::string>>, std::size_t> plans;
+  std::map<std::int64_t, std::unique_ptr<Session>> gradient_sessions;  // by batch
   std::vector<FeedTarget> targets;                                 // the model's inputs, then the labels, then the samples' weights
   std::vector<BucketForm> bucket_forms;                            // the largest first
   Losses losses;                                                   // none: of an inference plan of a model that has none
   std::vector<std::string> notes;
   std::int64_t step = 0;
+  Json fitted;           // rate and schedule of the last fit
   Json position;         // where the last fit ended, as its checkpoints say it
   bool initial = false;  // the values are those that compile drew or took of the template
   std::map<std::string, std::string> preparation;  // of the last training: what save() writes as metadata, without "tandem."
 
-  GraphSource source(const ModelOptions& o, std::size_t bucket = 0) const;
+  GraphSource source(const ModelOptions& o, std::size_t bucket = 0, const std::vector<std::string>& outputs = {}) const;
   Losses losses_for(const ModelOptions& o, std::size_t bucket = 0) const;  // fails (usage) on a value that is not there, naming the nearest
   // The same for what needs no loss: an inference plan of a model that has none gives none.
   Losses losses_if_any(const ModelOptions& o, std::size_t bucket = 0) const;
@@ -66,8 +69,10 @@ struct Model::State {
   bool first() const { return !options.world || options.world->rank() == 0; }  // the one that writes
   LoaderOptions::RowsOf rows_here() const;                         // those of a batch that this process's devices take
   Session& running() const;                                 // fails (usage) before compile
-  std::size_t plan_for(PlanMode mode, std::int64_t batch, std::size_t bucket = 0);  // compiled when first asked for
+  // Compiled when first asked for.
+  std::size_t plan_for(PlanMode mode, std::int64_t batch, std::size_t bucket = 0, const std::vector<std::string>& outputs = {});
   void prepare_runner(std::size_t plan, std::size_t bucket);
+  Session& gradient_session(std::int64_t batch);
   // One step of plan `plan`; inputs[i] belongs to targets[i]. `first`: as StepState::first.
   void run(std::size_t plan, std::span<std::byte* const> inputs, double rate, const BatchAhead& ahead = {}, std::int64_t first = 0);
   Buckets buckets_for(Feed& feed) const;  // of what trains
