@@ -246,21 +246,23 @@ TEST(Lora, AdaptsWhatProductsAloneRead) {
 }
 
 TEST(Lora, OfHalvesIsOfHalves) {
-  const TemporaryFolder folder;
-  test::Model m = one_product(16);
-  auto& w = *m.proto.mutable_graph()->mutable_initializer(0);
-  const Tensor halves = Tensor::of<float>(Shape{16, 16}, drawn(256, 0.05, 1)).cast(DType::float16);
-  w.set_data_type(onnx::TensorProto::FLOAT16);
-  w.clear_float_data();
-  w.set_raw_data(halves.bytes().data(), halves.bytes().size());
-  m.proto.mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type()->set_elem_type(onnx::TensorProto::FLOAT16);
-  Model model(ModelFile::parse(m.bytes(), {}, {.lora = LoraOptions{.rank = 2}}));
-  model.compile({.plan = {.mode = PlanMode::inference, .batch = 20, .devices = parse_devices("cpu")}}, backends);
-  model.save(folder / "inputs.onnx", true, {.adapters_as_inputs = true});
-  model.save_adapter(folder / "a.onnx_adapter");
-  for (const AdapterParameter& p : read_adapter(folder / "a.onnx_adapter")) EXPECT_EQ(p.tensor.dtype(), p.name == "lora.scale" ? DType::float32 : DType::float16) << p.name;
-  const std::string written = test::read_whole(folder / "inputs.onnx");
-  EXPECT_NE(written.find(w.raw_data()), std::string::npos);  // the base, to the bit
+  for (const DType type : {DType::float16, DType::bfloat16}) {
+    const TemporaryFolder folder;
+    test::Model m = one_product(16);
+    auto& w = *m.proto.mutable_graph()->mutable_initializer(0);
+    const Tensor halves = Tensor::of<float>(Shape{16, 16}, drawn(256, 0.05, 1)).cast(type);
+    w.set_data_type(static_cast<int>(type));
+    w.clear_float_data();
+    w.set_raw_data(halves.bytes().data(), halves.bytes().size());
+    m.proto.mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type()->set_elem_type(static_cast<int>(type));
+    Model model(ModelFile::parse(m.bytes(), {}, {.lora = LoraOptions{.rank = 2}}));
+    model.compile({.plan = {.mode = PlanMode::inference, .batch = 20, .devices = parse_devices("cpu")}}, backends);
+    model.save(folder / "inputs.onnx", true, {.adapters_as_inputs = true});
+    model.save_adapter(folder / "a.onnx_adapter");
+    for (const AdapterParameter& p : read_adapter(folder / "a.onnx_adapter")) EXPECT_EQ(p.tensor.dtype(), p.name == "lora.scale" ? DType::float32 : type) << p.name;
+    const std::string written = test::read_whole(folder / "inputs.onnx");
+    EXPECT_NE(written.find(w.raw_data()), std::string::npos);  // the base, to the bit
+  }
 }
 
 TEST(Lora, RefusesFilesOfAdaptersThatAreNone) {
