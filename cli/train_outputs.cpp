@@ -67,6 +67,13 @@ void check_room(const Arguments& a, const Model& model, const Plan& plan) {
   check_space(files);
 }
 
+void check_training_info(const Arguments& a, const Model& model, double rate) {
+  if (a.text("keep") == "best") fail(ExitCode::usage, "--export-training-info: the optimizer's states are those of the last weights: not with --keep best");
+  SaveOptions options = save_options(a);
+  options.training = model.training_step(rate);
+  model.file().check_write(a.text("output"), options);
+}
+
 void write_training_graph(const Invocation& call, const std::string& path, const std::string& graph) {
   try {
     write_atomically(path, graph);

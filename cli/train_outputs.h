@@ -18,6 +18,8 @@ void check_export(const Arguments& a, const Model& model);
 // Fails (io) where there is no room for the model and for the checkpoints beside it: the last, the one before and the next.
 void check_room(const Arguments& a, const Model& model, const Plan& plan);
 
+// Fails (usage) where the step cannot be written into the model, before it is trained.
+void check_training_info(const Arguments& arguments, const Model& model, double rate);
 // The graph that --also-training-graph asks for. A disk that refuses it is a warning: training goes on.
 void write_training_graph(const Invocation& call, const std::string& path, const std::string& graph);
 

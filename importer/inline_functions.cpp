@@ -41,6 +41,10 @@ class Inliner {
     for (const auto& tensor : proto_.graph().initializer()) note_stated(tensor, scope);
     for (const auto& value : proto_.graph().value_info()) note_stated(value, scope);
     for (const auto& input : proto_.graph().input()) note_stated(input, scope);
+    for (const auto& info : proto_.training_info())
+      for (const auto& binding : info.update_binding())
+        if (const Symbol* symbol = scope.find(binding.key()))
+          if (Stated& stated = flat_.stated[static_cast<std::size_t>(symbol->index)]; stated == Stated::nothing) stated = Stated::updated;
     flat_.bytes += external_.bytes_read();
     return std::move(flat_);
   }

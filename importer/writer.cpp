@@ -15,6 +15,7 @@
 #include "importer/model_file_impl.h"
 #include "importer/rebatch.h"
 #include "importer/tie_weights.h"
+#include "importer/training_export.h"
 
 namespace tandem {
 namespace {
@@ -117,6 +118,8 @@ class Exporter {
     attributes();
     constant_nodes();
     remove_adapters(model_, impl_.adapters);
+    remove_loss(model_, impl_.loss);
+    if (options_.training) write_training_info(model_, *options_.training);
     external_.store_rest(model_);
     if (!fits()) move_out();
     external_.flush();
@@ -136,6 +139,7 @@ class Exporter {
   // Returns about how many bytes run() would write.
   std::int64_t check(const Graph& parameters) {
     const auto bytes_of = [](const TensorType& t) { return t.shape.elements() * static_cast<std::int64_t>(size_of(t.dtype)); };
+    if (options_.training) check_training();
     const std::int64_t outside = external_.check(model_);
     std::map<std::string, std::int64_t> values;  // bytes of those that the messages here do not hold, and will
     for (const Value& v : parameters.values)
@@ -154,6 +158,20 @@ class Exporter {
   }
 
  private:
+  void check_training() const {
+    if (!impl_.adapters.empty() || !impl_.flat.ties.empty())
+      fail(ExitCode::usage, "option export_training_info: a step of ", impl_.adapters.empty() ? "tied weights" : "adapters", " is not written: the file has the weights that come of them");
+    onnx::ModelProto trial = model_;
+    remove_loss(trial, impl_.loss);
+    for (const FlatNode& node : impl_.flat.main.nodes)  // what nodes made becomes initializers
+      if (node.top_level && (node.op == "Constant" || node.op == "ConstantOfShape") && node.outputs.at(0).present()) {
+        onnx::TensorProto& made = *trial.mutable_graph()->add_initializer();
+        made.set_name(impl_.flat.name(node.outputs[0]));
+        made.set_data_type(onnx::TensorProto::FLOAT);
+      }
+    write_training_info(trial, *options_.training);
+  }
+
   // A tensor that follows another has that one's new values.
   void tied() {
     for (const Tie& tie : impl_.flat.ties)

@@ -168,7 +168,7 @@ void Model::compile(const ModelOptions& options, Backends backends) {
   Plan plan = plan_together(options.world, kept, s.source(options), s.plan_options(options), backends, nullptr);
   const Graph graph = s.source(options)(options.plan.batch);
   const bool inference = options.plan.mode == PlanMode::inference;
-  Initial initial = initialize(graph, inference && options.init == "auto" ? "keep" : options.init, options.seed);
+  Initial initial = s.first_values(graph, options, backends);
   s.initial = !s.session;
   if (s.session) keep_values(initial, parameters());
   if (!initial.missing.empty() && inference)
@@ -201,6 +201,7 @@ void Model::compile(const ModelOptions& options, Backends backends) {
   s.targets = targets_of(graph, s.losses, options.plan);
   s.session = std::make_unique<Session>(std::move(plan), s.backends, options.world);
   s.session->set_parameters(share(options.world, initial.values));
+  s.start_states();
   s.start_averages();
   s.prepare_runner(0);
 }

@@ -1,5 +1,6 @@
 // What a Model holds, shared by its .cpp files.
 #pragma once
+#include "trainer/initialize.h"
 #include "trainer/kept_plans.h"
 #include "trainer/loader.h"
 #include "trainer/metrics.h"
@@ -61,6 +62,9 @@ struct Model::State {
   std::vector<std::string> class_names() const;  // as the last training's data had them, or the file says
   void run(std::size_t plan, std::span<std::byte* const> inputs, const StepState& state, const BatchAhead& ahead = {});
   StepState step_state(double rate) const;
+  // First values of the weights as options.init says, by the template's own initialization where it is asked for or drawn by.
+  Initial first_values(const Graph& graph, const ModelOptions& o, Backends on) const;
+  void start_states();    // the optimizer's, as options.states has them
   void start_averages();  // those that the updates keep become the weights
   StepReport report(std::size_t plan, double rate) const;  // of the training step just run
 };
