@@ -85,6 +85,9 @@ struct SaveOptions {
   // folder, no leading dot), which the file's author chose and not you.
   bool keep_external_layout = false;
   std::optional<TrainingStep> training;                     // written as training_info, in place of the template's; absent: that stays
+  // Of the template's own training_info that was followed: its states now, and the steps since. They are values of it, as weights are.
+  std::map<std::string, Tensor> training_states;
+  std::int64_t training_steps = 0;
   bool overwrite = false;                                   // external data may replace any regular file of that name
   std::int64_t inline_bytes = (std::int64_t{1} << 31) - 1;  // a larger model keeps its weights in external data
 };

@@ -39,6 +39,12 @@ std::string text(const onnx::NodeProto& node, std::string_view name, const char*
     if (a.name() == name) return a.s();
   return absent;
 }
+// Empty where there is none.
+const std::string& in(const onnx::NodeProto& node, int i) {
+  static const std::string none;
+  return i < node.input_size() ? node.input(i) : none;
+}
+const std::string& in(const onnx::NodeProto* node, int i) { return in(*node, i); }
 std::vector<std::string> strings(const onnx::NodeProto& node, std::string_view name) {
   for (const auto& a : node.attribute())
     if (a.name() == name) return {a.strings().begin(), a.strings().end()};
@@ -109,7 +115,7 @@ class Reader {
       const auto found = makers_.find(value);
       if (found == makers_.end()) return nullptr;
       if (found->second->op_type() != "Identity") return found->second;
-      value = found->second->input(0);
+      value = in(found->second, 0);
     }
     return nullptr;
   }
@@ -140,13 +146,16 @@ class Reader {
     if (!node) fail("training_info: update_binding gives '", variable, "' the value '", value, "', which no node computes");
     if (is_training(*node) && !is_gradient(*node)) return step_of(variable, value, *node);
     if (is(node, "Sub") && plain_step(variable, *node)) return;
-    if (is_count(variable, *node)) return void(counted_.insert(variable));
+    if (is_count(variable, *node)) {
+      counted_.insert(variable);
+      return step_.counters.push_back(variable);
+    }
     if (is(node, "BatchNormalization") && node->output(0) != value) return;  // running statistics, which tandem moves by the same rule
     refuse(*node, "computes what '", variable, "' becomes, which is none of Adam, Adagrad, Momentum and w - r*g");
   }
 
   bool is_count(const std::string& variable, const onnx::NodeProto& node) const {
-    return is(&node, "Add") && ((node.input(0) == variable && is_number(node.input(1), 1)) || (node.input(1) == variable && is_number(node.input(0), 1)));
+    return is(&node, "Add") && ((in(node, 0) == variable && is_number(in(node, 1), 1)) || (in(node, 1) == variable && is_number(in(node, 0), 1)));
   }
 
   // The Gradient that gives this variable's, whose y is the loss.
@@ -184,20 +193,20 @@ class Reader {
 
   // w - r·g, g perhaps with decay·w
   bool plain_step(const std::string& variable, const onnx::NodeProto& node) {
-    const onnx::NodeProto* product = maker(node.input(1));
-    if (node.input(0) != variable || !is(product, "Mul")) return false;
+    const onnx::NodeProto* product = maker(in(node, 1));
+    if (in(node, 0) != variable || !is(product, "Mul")) return false;
     for (const int i : {0, 1}) {
-      const std::string &r = product->input(i), &g = product->input(1 - i);
+      const std::string &r = in(product, i), &g = in(product, 1 - i);
       TrainingStep::Trained trained{.weight = variable};
       const onnx::NodeProto* sum = maker(g);
       bool gradient = is_gradient_of(g, variable);
       for (const int k : {0, 1}) {
-        if (gradient || !is(sum, "Add") || !is_gradient_of(sum->input(k), variable)) continue;
-        const onnx::NodeProto* decay = maker(sum->input(1 - k));
+        if (gradient || !is(sum, "Add") || !is_gradient_of(in(sum, k), variable)) continue;
+        const onnx::NodeProto* decay = maker(in(sum, 1 - k));
         if (!is(decay, "Mul")) continue;
         for (const int d : {0, 1})
-          if (decay->input(d) == variable)
-            if (const auto wd = number(decay->input(1 - d))) {
+          if (in(decay, d) == variable)
+            if (const auto wd = number(in(decay, 1 - d))) {
               trained.weight_decay = *wd;
               gradient = true;
             }
@@ -219,13 +228,13 @@ class Reader {
     const auto at = static_cast<int>(std::ranges::find(node.output(), value) - node.output().begin());
     if (n < 1 || node.input_size() != 2 + n * (2 + states) || at >= n * (1 + states)) refuse(node, "has ", node.input_size(), " inputs and ", node.output_size(), " outputs, which do not go together");
     const int tensor = at % n, kind = at / n;
-    const std::string& taken = node.input(2 + (kind == 0 ? 0 : 1 + kind) * n + tensor);
+    const std::string& taken = in(node, 2 + (kind == 0 ? 0 : 1 + kind) * n + tensor);
     if (taken != variable) refuse(node, "gives '", variable, "' a new value, but reads '", taken, "' in its place");
-    const std::string& weight = node.input(2 + tensor);
+    const std::string& weight = in(node, 2 + tensor);
     if (kind > 0) return state(row->states[static_cast<std::size_t>(kind - 1)], weight, variable);
-    if (!is_gradient_of(node.input(2 + n + tensor), weight)) refuse(node, "takes '", node.input(2 + n + tensor), "' for the gradient of '", weight, "', which is none of a Gradient's");
+    if (!is_gradient_of(in(node, 2 + n + tensor), weight)) refuse(node, "takes '", in(node, 2 + n + tensor), "' for the gradient of '", weight, "', which is none of a Gradient's");
     for (int k = 0; k < states; ++k)
-      if (!updates_.contains(node.input(2 + (2 + k) * n + tensor))) refuse(node, "keeps '", node.input(2 + (2 + k) * n + tensor), "' from step to step, which no update_binding updates");
+      if (!updates_.contains(in(node, 2 + (2 + k) * n + tensor))) refuse(node, "keeps '", in(node, 2 + (2 + k) * n + tensor), "' from step to step, which no update_binding updates");
     std::map<std::string, double> numbers;
     for (const Number& number : row->numbers) numbers[number.name] = real(node, number.attribute, number.absent);
     if (row->optimizer == std::string("sgd")) momentum(node, numbers);
@@ -235,10 +244,10 @@ class Reader {
     }
     same(node, row->optimizer, numbers);
     TrainingStep::Trained trained{.weight = weight, .weight_decay = real(node, "norm_coefficient", 0)};
-    rate(node, node.input(0), trained.rate);
+    rate(node, in(node, 0), trained.rate);
     step_.trained.push_back(std::move(trained));
     const bool matters = !row->counts || (numbers.contains(row->counts) && numbers.at(row->counts) != 0);
-    if (matters) count(node, node.input(1), row->first);
+    if (matters) count(node, in(node, 1), row->first);
   }
 
   static void momentum(const onnx::NodeProto& node, std::map<std::string, double>& numbers) {
@@ -252,6 +261,7 @@ class Reader {
   void state(const char* kind, const std::string& weight, const std::string& variable) {
     const std::optional<Tensor> tensor = tensor_of(*held_.at(variable), external_);
     if (tensor) step_.states[concat(kind, '/', weight)] = *tensor;
+    step_.variables[concat(kind, '/', weight)] = variable;
   }
 
   void count(const onnx::NodeProto& node, const std::string& t, int first) {
@@ -284,7 +294,7 @@ class Reader {
     if (!node) fail("training_info: the loss '", y_, "' is computed by no node");
     if (of_model_.contains(y_) || !(cross_entropy(*node) || mean(*node))) take("output", y_, "");
     if (step_.loss != "output") return;
-    const bool weighted = node->input_size() > 2 && !node->input(2).empty();
+    const bool weighted = node->input_size() > 2 && !in(node, 2).empty();
     const bool of_classes = is(node, "SoftmaxCrossEntropyLoss") || is(node, "NegativeLogLikelihoodLoss");
     step_.mean_of_samples = (of_classes && !weighted && text(*node, "reduction", "mean") == "mean" && !has(*node, "ignore_index")) || is_mean(*node);
   }
@@ -292,21 +302,21 @@ class Reader {
   static bool has(const onnx::NodeProto& node, std::string_view name) {
     return std::ranges::any_of(node.attribute(), [&](const auto& a) { return a.name() == name; });
   }
-  static bool is_mean(const onnx::NodeProto& node) { return is(&node, "ReduceMean") && !has(node, "axes") && (node.input_size() == 1 || node.input(1).empty()) && integer(node, "noop_with_empty_axes", 0) == 0; }
+  static bool is_mean(const onnx::NodeProto& node) { return is(&node, "ReduceMean") && !has(node, "axes") && (node.input_size() == 1 || in(node, 1).empty()) && integer(node, "noop_with_empty_axes", 0) == 0; }
 
   bool cross_entropy(const onnx::NodeProto& node) {
     const bool nll = is(&node, "NegativeLogLikelihoodLoss");
-    if ((!nll && !is(&node, "SoftmaxCrossEntropyLoss")) || text(node, "reduction", "mean") != "mean" || !is_label(node.input(1)) || (node.input_size() > 2 && !node.input(2).empty())) return false;
-    std::string scores = node.input(0);
+    if ((!nll && !is(&node, "SoftmaxCrossEntropyLoss")) || text(node, "reduction", "mean") != "mean" || !is_label(in(node, 1)) || (node.input_size() > 2 && !in(node, 2).empty())) return false;
+    std::string scores = in(node, 0);
     const onnx::NodeProto* before = maker(scores);
     if (nll) {
       if (!is(before, "LogSoftmax")) return false;
-      if (!is_value(scores)) scores = before->input(0);
+      if (!is_value(scores)) scores = in(before, 0);
     } else if (is(before, "Softmax")) {
       return false;  // a softmax of probabilities, where softmax-cross-entropy would take their logarithms
     }
     if (!is_value(scores)) return false;
-    take("softmax-cross-entropy", scores, node.input(1));
+    take("softmax-cross-entropy", scores, in(node, 1));
     step_.class_axis = true;
     if (has(node, "ignore_index")) step_.ignore_index = integer(node, "ignore_index", 0);
     return true;
@@ -317,9 +327,9 @@ class Reader {
     if (!is(node, op)) return false;
     for (const int i : {0, 1}) {
       if (i == 1 && !turns) break;
-      if (!is_value(node->input(i)) || !is_label(node->input(1 - i))) continue;
-      x_ = node->input(i);
-      t_ = node->input(1 - i);
+      if (!is_value(in(node, i)) || !is_label(in(node, 1 - i))) continue;
+      x_ = in(node, i);
+      t_ = in(node, 1 - i);
       return true;
     }
     return false;
@@ -327,11 +337,11 @@ class Reader {
 
   bool mean(const onnx::NodeProto& node) {
     if (!is_mean(node)) return false;
-    const onnx::NodeProto* of = maker(node.input(0));
-    if (is(of, "Mul") && of->input(0) == of->input(1) && pair(maker(of->input(0)), "Sub", true)) return take("mse", x_, t_), true;
-    if (is(of, "Pow") && is_number(of->input(1), 2) && pair(maker(of->input(0)), "Sub", true)) return take("mse", x_, t_), true;
-    if (is(of, "Abs") && pair(maker(of->input(0)), "Sub", true)) return take("l1", x_, t_), true;
-    if (!is(of, "Sub") || !is(maker(of->input(0)), "Softplus") || !pair(maker(of->input(1)), "Mul", true) || maker(of->input(0))->input(0) != x_) return false;
+    const onnx::NodeProto* of = maker(in(node, 0));
+    if (is(of, "Mul") && in(of, 0) == in(of, 1) && pair(maker(in(of, 0)), "Sub", true)) return take("mse", x_, t_), true;
+    if (is(of, "Pow") && is_number(in(of, 1), 2) && pair(maker(in(of, 0)), "Sub", true)) return take("mse", x_, t_), true;
+    if (is(of, "Abs") && pair(maker(in(of, 0)), "Sub", true)) return take("l1", x_, t_), true;
+    if (!is(of, "Sub") || !is(maker(in(of, 0)), "Softplus") || !pair(maker(in(of, 1)), "Mul", true) || in(maker(in(of, 0)), 0) != x_) return false;
     const onnx::NodeProto* before = maker(x_);
     if (is(before, "Sigmoid")) return false;  // the same with probabilities
     return take("binary-cross-entropy", x_, t_), true;
@@ -341,6 +351,7 @@ class Reader {
     if (step_.optimizer == "sgd" && step_.numbers.contains("momentum") && step_.numbers["momentum"] == 0) {
       step_.numbers.erase("momentum");
       step_.states.clear();
+      step_.variables.clear();
     }
     std::string numbers;
     for (const auto& [name, value] : step_.numbers) numbers += concat(' ', name, '=', value);
@@ -372,6 +383,23 @@ std::optional<TrainingStep> training_step_of(const onnx::ModelProto& model, Exte
   }
   if (!only) return std::nullopt;
   return Reader(model, *only, external).read();
+}
+
+void set_variables(onnx::ModelProto& model, const TrainingStep& step, const std::map<std::string, Tensor>& states, std::int64_t steps) {
+  std::map<std::string, const Tensor*> now;
+  for (const auto& [state, variable] : step.variables)
+    if (const auto it = states.find(state); it != states.end()) now[variable] = &it->second;
+  for (auto& info : *model.mutable_training_info())
+    for (auto& tensor : *info.mutable_algorithm()->mutable_initializer()) {
+      if (const auto it = now.find(tensor.name()); it != now.end() && form_of(tensor) != DataForm::external) store(*it->second, DataForm::raw, tensor);
+      if (std::ranges::find(step.counters, tensor.name()) == step.counters.end()) continue;
+      ExternalData none;
+      const std::optional<Tensor> before = tensor_of(tensor, none);
+      if (!before || before->dtype() != DType::int64 || before->elements() != 1) continue;
+      Tensor after(before->type());
+      after.write<std::int64_t>()[0] = before->values<std::int64_t>()[0] + steps;
+      store(after, DataForm::raw, tensor);
+    }
 }
 
 AddedLoss add_loss(onnx::ModelProto& model, const TrainingStep& step) {

@@ -13,6 +13,9 @@ namespace tandem {
 // node, or several that follow each other.
 std::optional<TrainingStep> training_step_of(const onnx::ModelProto& model, ExternalData& external);
 
+// The algorithm's variables as they are behind so many further steps.
+void set_variables(onnx::ModelProto& model, const TrainingStep& step, const std::map<std::string, Tensor>& states, std::int64_t steps);
+
 // The nodes, inputs and initializers of the algorithm that the loss is computed by become the model's, and the loss its output.
 struct AddedLoss {
   int nodes = 0, inputs = 0, initializers = 0, outputs = 0;  // at the end of each list

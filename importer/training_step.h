@@ -32,6 +32,8 @@ struct TrainingStep {
   std::int64_t steps_before = 0;          // the states' first step is the one behind these; -1: Adam's first is not corrected
   std::vector<Trained> trained;           // what is not named keeps its values
   std::map<std::string, Tensor> states;   // "momentum/WEIGHT"; those that are not named begin at zero
+  std::map<std::string, std::string> variables;  // of a file: which initializer of the algorithm holds a state
+  std::vector<std::string> counters;             // and which the number of the step
   std::string line;                       // what was found, for the user
 };
 

@@ -120,6 +120,7 @@ class Exporter {
     remove_adapters(model_, impl_.adapters);
     remove_loss(model_, impl_.loss);
     if (options_.training) write_training_info(model_, *options_.training);
+    else if (impl_.step && options_.training_steps > 0) set_variables(model_, *impl_.step, options_.training_states, options_.training_steps);
     external_.store_rest(model_);
     if (!fits()) move_out();
     external_.flush();

@@ -256,6 +256,10 @@ void Model::save(const std::filesystem::path& path, bool metadata, SaveOptions o
   if (trained && metadata)
     for (const auto& [key, value] : state_->preparation) entries[concat(metadata_prefix, key)] = value;
   options.metadata = std::move(entries);
+  if (trained && state_->options.own_step) {
+    options.training_steps = state_->step;
+    state_->session->each_optimizer_state([&](const NamedTensor& t) { options.training_states[t.name] = t.tensor; });
+  }
   state_->file.write(path, std::move(weights), options);
 }
 

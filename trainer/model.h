@@ -37,6 +37,7 @@ struct ModelOptions {
   std::string init = "auto";                 // auto (keep, or draw the weights of an untrained template), keep, he-normal, glorot-uniform,
                                              // training-info (what the template's initialization computes; auto draws by it where there is one)
   std::map<std::string, Tensor> states;      // first values of the optimizer's states, by name ("momentum/WEIGHT"); others begin at zero
+  bool own_step = false;                     // the optimizer is that of the template's training_info (take_optimizer): save() writes its states there
   std::uint64_t seed = 1;                    // of initial values, order, augmentation and dropout
   World* world = nullptr;                    // the processes that share the devices; all of them call the model alike
   std::filesystem::path plans;               // rank 0's folder where the plans that are made are kept; empty: none

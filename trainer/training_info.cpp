@@ -93,6 +93,7 @@ void Model::take_optimizer(const TrainingStep& step, ModelOptions& options) cons
   const bool anew = options.init == "training-info";  // as if no training had happened
   o.steps_before = anew ? 0 : step.steps_before;
   if (!anew) options.states = step.states;
+  options.own_step = true;
   const Graph graph = state_->source(options)(options.plan.batch);
   for (const ValueId v : trainable_parameters(graph))
     if (std::ranges::none_of(step.trained, [&](const auto& t) { return t.weight == graph[v].name; })) options.plan.freeze.push_back(graph[v].name);

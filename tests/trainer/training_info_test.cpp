@@ -256,6 +256,12 @@ TEST(TrainingInfo, OwnFilesGoOnToTheSameBits) {
     EXPECT_EQ(second.plan().loss, "mse") << row.name;
     for (int i = 0; i < 3; ++i) second.train_on_batch(batch(), rate);
     for (const char* name : {"w", "v"}) EXPECT_EQ(value(second, name), value(whole, name)) << row.name;
+    // The file that it writes has the states where they stand now.
+    second.save(folder / "more.onnx");
+    whole.train_on_batch(batch(), 0.01);
+    Model third = compiled(Model::load(folder / "more.onnx"), "cpu:0");
+    third.train_on_batch(batch(), rate);
+    for (const char* name : {"w", "v"}) EXPECT_EQ(value(third, name), value(whole, name)) << row.name;
   }
 }
 
