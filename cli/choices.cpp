@@ -13,14 +13,16 @@ std::vector<Choice> choices_of(const Arguments& a, const Model& model, const Mod
   const auto& metadata = model.file().metadata();
   const auto by_file = [&](const char* key, const char* otherwise) { return metadata.contains(concat("tandem.", key)) ? "as the model was trained" : otherwise; };
   const std::string normalize = text_of_normalize(fit.preprocess);
+  const std::optional<TrainingStep> step = own_step(a, model);  // the file's: its words are the reason
+  const auto by_step = [&](std::string_view option, std::string otherwise) { return step && !a.given(option) ? "as the file's training_info says" : otherwise; };
   const bool measured = data.validation && data.validation->size() > 0;
   // A row each, by its option.
   const std::vector<Choice> all = {
-      {"loss", options.plan.loss, by_file("loss", "the usual one of a classifier"), "loss"},
+      {"loss", options.plan.loss, by_step("loss", by_file("loss", "the usual one of a classifier")), "loss"},
       {"classes", concat(model.data_request(options).classes), "as many as the model's output has", "loss"},
       {"computed on", options.plan.loss_on.empty() ? "the model's first output" : options.plan.loss_on, by_file("loss_on", "the usual place"), "loss-on"},
-      {"optimizer", options.plan.optimizer.name, "the default", "optimizer"},
-      {"learning rate", concat(fit.learning_rate.value_or(default_learning_rate(options.plan.optimizer))), concat(options.plan.optimizer.name, "'s usual one"), "lr"},
+      {"optimizer", options.plan.optimizer.name, by_step("optimizer", "the default"), "optimizer"},
+      {"learning rate", concat(fit.learning_rate.value_or(default_learning_rate(options.plan.optimizer))), by_step("optimizer", concat(options.plan.optimizer.name, "'s usual one")), "lr"},
       {"schedule", a.text("lr-schedule"), "the default", "lr-schedule"},
       {"epochs", concat(fit.epochs), fit.epochs == 0 ? "as many as the steps take" : "the default", "epochs"},
       {"batch size", concat(options.plan.batch), "the default where it fits in memory", "batch-size"},

@@ -15,7 +15,9 @@ Inference open_inference(const Invocation& call, World* world, bool measures) {
   if (!a.trained().empty()) call.say(concat("note: the model is ", a.trained(), ", which the run of ", a.text("config"), " wrote"));
   ModelOptions options = model_options(call, PlanMode::inference);
   options.world = world;
-  Inference i{.options = options, .model = load_model(a.positional("model"), world, adapter_options(a)), .backends = BackendSet::load(options.plan.devices)};
+  WeightOptions weights = adapter_options(a);
+  weights.own_loss = measures && !a.given("loss");
+  Inference i{.options = options, .model = load_model(a.positional("model"), world, weights), .backends = BackendSet::load(options.plan.devices)};
   if (world && a.text("on-bad-sample") != "fail")
     fail(ExitCode::usage, "--on-bad-sample skip: of several processes each reads its own rows alone and would leave others out");
   if (measures) take_preparation(call, i.model, i.options);

@@ -35,6 +35,7 @@ constexpr Flag flags[] = {
     {"nesterov", "nesterov", "Nesterov's momentum", &OptimizerOptions::nesterov},
     {"amsgrad", "amsgrad", "divide by the largest second moment so far", &OptimizerOptions::amsgrad},
     {"centered", "centered", "divide by the variance in place of the mean square", &OptimizerOptions::centered},
+    {"epsilon-hat", "epsilon_hat", "add epsilon before the root is corrected, as Keras and ONNX do", &OptimizerOptions::epsilon_hat},
     {"decoupled", "decoupled", "weight decay as AdamW's, not by way of the gradient", &OptimizerOptions::decoupled},
 };
 
@@ -140,8 +141,9 @@ std::vector<OptionRow> rate_rows() {
   };
 }
 
-OptimizerOptions optimizer_options(const Arguments& a) {
-  OptimizerOptions o = optimizer_defaults(a.text("optimizer"));
+OptimizerOptions optimizer_options(const Arguments& a) { return optimizer_options(a, optimizer_defaults(a.text("optimizer"))); }
+
+OptimizerOptions optimizer_options(const Arguments& a, OptimizerOptions o) {
   for (const Number& n : numbers) {
     if (!a.given(n.option)) continue;
     if (!optimizer_takes(o, n.name)) fail(ExitCode::usage, "--", n.option, ": the optimizer ", o.name, " has none");
@@ -154,7 +156,7 @@ OptimizerOptions optimizer_options(const Arguments& a) {
   }
   if (a.given("weight-decay")) o.weight_decay = a.number("weight-decay");
   o.decay_vectors = a.on("decay-on-vectors");
-  o.groups = parse_groups(a.text("group"), base_rate(a, o));
+  if (a.given("group")) o.groups = parse_groups(a.text("group"), base_rate(a, o));
   o.clip_norm = a.number("clip-norm");
   o.clip_value = a.number("clip-value");
   o.clip_parameter_norm = a.number("clip-parameter-norm");

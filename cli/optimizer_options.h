@@ -10,8 +10,9 @@ namespace tandem {
 std::vector<OptionRow> optimizer_rows();  // of commands that plan a training
 std::vector<OptionRow> rate_rows();       // of those that train
 
-// Reads those of the rows above that the command has.
+// Reads those of the rows above that the command has; what is not given stays as in `base` (default: as the named optimizer has it).
 OptimizerOptions optimizer_options(const Arguments& arguments);
+OptimizerOptions optimizer_options(const Arguments& arguments, OptimizerOptions base);
 // The rate, its schedule, averages and early stopping. Says what the rate is where none is given.
 void rate_options(const Invocation& call, const OptimizerOptions& optimizer, FitOptions& options);
 

@@ -188,7 +188,7 @@ int stopped(const Invocation& call, Model& model, const History& history, const 
   if (is_first(world)) {
     const World::Busy busy(world);
     try {
-      if (folder.empty()) save_outputs(call.arguments, model, beside);
+      if (folder.empty()) save_outputs(call.arguments, model, beside, save_options(call.arguments));
       if (history.failed > 0 && history.kept != history.steps) fail(ExitCode::io, "no checkpoint of step ", history.steps, ": ", history.failure);
     } catch (const Error& e) {
       keep_and_fail(call, model, job, history, e);
@@ -216,6 +216,7 @@ int train_until_stopped(const Invocation& call, Model& model, Job& job, const Ba
     with_a_batch_that_fits(call, job, world, [&] { model.compile(job.options, backends.all()); });
   }
   if (first) check_room(a, model, model.plan());
+  if (a.on("export-training-info") && first) check_training_info(a, model, job.fit.learning_rate.value_or(0));
   if (!graph.empty() && first) write_training_graph(call, graph, model.training_graph(job.options));
   if (call.json()) call.print(plan_event(model.plan(), choices(call, model, job)));
   if (!call.quiet()) call.streams.err << printable(in_flags(text_of_plan(model.plan(), false)), Lines::kept) << std::endl;
@@ -240,12 +241,14 @@ int train_until_stopped(const Invocation& call, Model& model, Job& job, const Ba
     if (a.text("keep") == "best") take_best(model, job.fit.run_dir / "best.checkpoint", world);
     if (first) {
       const World::Busy busy(world);
-      if (a.text("export") == "both") save_outputs(a, model, last_beside(output));
+      if (a.text("export") == "both") save_outputs(a, model, last_beside(output), save_options(a));
     }
     if (job.fit.averaging.any() && a.text("export") != "last") model.swap_averages();
     if (first) {
       const World::Busy busy(world);
-      written = save_outputs(a, model, output);
+      SaveOptions options = save_options(a);
+      if (a.on("export-training-info")) options.training = model.training_step(history.epochs.empty() ? job.fit.learning_rate.value_or(0) : history.epochs.back().learning_rate);
+      written = save_outputs(a, model, output, options);
     }
   } catch (const Error& e) {
     if (!first || e.code() == ExitCode::communication) throw;
@@ -285,6 +288,7 @@ int train(const Invocation& asked, World* world) {
   interrupt.announce(answer_to_signal(call, "stopped before training: nothing was written"), Interrupt::End::at_once);
   const RunLock lock = is_first(world) ? check_outputs(a, dry) : RunLock();
   WeightOptions weights = weight_options(a);
+  weights.own_loss = !a.given("loss");
   if (weights.lora) weights.lora->seed = static_cast<std::uint64_t>(a.integer("seed"));
   Model model = load_model(a.positional("model"), world, weights);
   if (is_first(world) && !a.text("output").empty()) check_export(a, model);
@@ -350,7 +354,7 @@ Command train_command() {
                {"validation-split", "SHARE", "0", "hold out this share of the training data and measure it after each epoch"},
                {"augment", "LIST", "", "crop[=PIXELS] (of image files a random box; else, or with PIXELS, pad, 4, then crop at random), flip, vflip, rotate[=DEGREES], jitter, hue, grey, erase, randaugment[=[TIMESx]MAGNITUDE], trivial, mixup[=ALPHA], cutmix[=ALPHA]; or a recipe: imagenet (crop,flip), cifar (crop=4,flip), torchvision (crop,flip,trivial,erase=0.1,mixup,cutmix)"},
                {"shuffle", "", "on", "shuffle the data anew for every epoch"},
-               {"init", "NAME", "auto", "first weights: keep (the template's), he-normal, glorot-uniform, or auto: keep them unless the template holds none"},
+               {"init", "NAME", "auto", "first weights: keep (the template's), he-normal, glorot-uniform, training-info (the file's initialization), or auto: keep them unless the template holds none"},
                {"seed", "N", "1", "of weights, order, augmentation and dropout"},
                {"eval-batch-size", "N", "0", "batch of evaluations (0: as in training)"},
                {"check-replicas", "N", "1000", "compare the devices' parameters every N steps and before each checkpoint (0: never)"},
@@ -360,6 +364,7 @@ Command train_command() {
                {"output", "FILE", "trained.onnx", "the trained model"},
                {"lora-export", "LIST", "merged", "how adapters are written: merged (into the weights), inputs (the model takes them as inputs, with their file; NAME.inputs.onnx beside a merged one), adapter (their file alone, NAME.onnx_adapter, ONNX Runtime's format)"},
                {"metadata", "", "on", "write into the model how its data was prepared (tandem.* in its metadata), which evaluate and predict go by"},
+               {"export-training-info", "", "off", "write the training step into the model, in ONNX's words (training_info): label, loss, Gradient, optimizer and its states"},
                {"also-training-graph", "FILE", "", "write the training graph as ONNX, for a viewer"},
                {"autotune", "", "on", "time kernels and choose the fastest (not with --deterministic)"},
                {"dry-run", "", "off", "check everything and show the plan, train nothing"},

@@ -54,11 +54,39 @@ FitOptions fit_options(const Invocation& call, const Model& model, const ModelOp
     const auto it = decided.find(key);
     config.emplace_back(key, it == decided.end() ? value : it->second);
   }
+  // What the file's own step decided is asked of it again where the run goes on.
+  if (const std::optional<TrainingStep> step = own_step(a, model)) {
+    if (!a.given("optimizer") && !a.given("lr")) o.learning_rate = step->learning_rate;
+    std::erase_if(config, [&](const auto& entry) { return (entry.first == "loss" || entry.first == "loss-on" || entry.first == "optimizer") && !a.given(entry.first); });
+  }
   o.config = std::move(config);
   return o;
 }
 
+// What the file's own step says, unless an option says otherwise.
+void take_own_step(const Invocation& call, const Model& model, Job& job) {
+  const Arguments& a = call.arguments;
+  const std::optional<TrainingStep> step = own_step(a, model);
+  if (!step) return;
+  const bool loss = !a.given("loss"), optimizer = !a.given("optimizer");
+  call.say(concat("note: ", step->line, loss && optimizer ? " (--loss and --optimizer overrule it)" : loss ? "; of this --optimizer overrules the optimizer" : "; of this --loss overrules the loss"));
+  if (loss) {
+    const std::string on = job.options.plan.loss_on;
+    model.take_loss(*step, job.options);
+    if (a.given("loss-on")) job.options.plan.loss_on = on;
+  }
+  if (!optimizer) return;
+  model.take_optimizer(*step, job.options);
+  job.options.plan.optimizer = optimizer_options(a, job.options.plan.optimizer);
+}
+
 }  // namespace
+
+std::optional<TrainingStep> own_step(const Arguments& a, const Model& model) {
+  const bool other_weights = !model.file().head().empty() || !model.file().adapters().empty();  // its optimizer knows none of them
+  if ((a.given("loss") && a.given("optimizer")) || other_weights) return std::nullopt;
+  return model.file().training_step();
+}
 
 Job prepare(const Invocation& call, const Model& model, const BackendSet& backends, World* world) {
   const Arguments& a = call.arguments;
@@ -73,6 +101,7 @@ Job prepare(const Invocation& call, const Model& model, const BackendSet& backen
   const std::vector<DeviceSpec>& devices = job.options.plan.devices;
   backends.check(a.on("dry-run") ? devices : own_devices(devices, world), !a.on("dry-run"));
   take_preparation(call, model, job.options);
+  take_own_step(call, model, job);
   read_train_only(a, model, job.options.plan.freeze, job.options.plan.unfreeze);
   model.check(job.options, backends.all());
   job.fit = fit_options(call, model, job.options);

@@ -1,6 +1,7 @@
 // What the flags of `tandem train` come to: options of the API, and the data, found and checked before any device is opened.
 #pragma once
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "cli/command.h"
@@ -23,6 +24,9 @@ struct Job {
   FitOptions fit;
   RunData data;
 };
+
+// The template's own training step, as far as --loss and --optimizer do not overrule it; none: all is the user's to say.
+std::optional<TrainingStep> own_step(const Arguments& arguments, const Model& model);
 
 // Fails as the parts of the API do that it asks.
 Job prepare(const Invocation& call, const Model& model, const BackendSet& backends, World* world);

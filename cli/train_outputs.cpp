@@ -88,9 +88,8 @@ std::vector<WrittenLater> models_to_write(const Arguments& a, const Model& model
 
 }  // namespace
 
-std::vector<std::string> save_outputs(const Arguments& a, const Model& model, const std::filesystem::path& path) {
+std::vector<std::string> save_outputs(const Arguments& a, const Model& model, const std::filesystem::path& path, SaveOptions options) {
   const LoraExport e = lora_export(a, model);
-  SaveOptions options = save_options(a);
   std::vector<std::string> written;
   const auto note = [&](const std::filesystem::path& file) { written.push_back(file.string()); };
   if (e.merged) model.save(path, a.on("metadata"), options), note(path);
@@ -118,6 +117,13 @@ void check_room(const Arguments& a, const Model& model, const Plan& plan) {
     files.push_back(checkpoints);
   }
   check_space(files);
+}
+
+void check_training_info(const Arguments& a, const Model& model, double rate) {
+  if (a.text("keep") == "best") fail(ExitCode::usage, "--export-training-info: the optimizer's states are those of the last weights: not with --keep best");
+  SaveOptions options = save_options(a);
+  options.training = model.training_step(rate);
+  model.file().check_write(a.text("output"), options);
 }
 
 void write_training_graph(const Invocation& call, const std::string& path, const std::string& graph) {

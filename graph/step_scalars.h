@@ -14,8 +14,9 @@
 namespace tandem {
 
 // The formulas that weights are updated by; docs/internal-operators.md has them.
-enum class UpdateKind : std::uint8_t { sgd, rmsprop, adam, nadam, radam, adagrad, adadelta, adamax, lion, lamb, lars, assign };
-inline constexpr int update_kinds = 12;
+enum class UpdateKind : std::uint8_t { sgd, rmsprop, adam, nadam, radam, adagrad, adadelta, adamax, lion, lamb, lars, assign,
+                                  adam_hat };  // adam, as far as the scalars go: epsilon is not corrected
+inline constexpr int update_kinds = 12;  // that have kernels
 
 struct StepScalars {
   float learning_rate = 0;
@@ -42,6 +43,10 @@ TANDEM_EVERYWHERE inline void set_step(StepScalars& s, UpdateKind kind, double t
   s.step = static_cast<float>(t);
   s.correction1 = static_cast<float>(1 - pow(beta1, t));
   s.correction2 = static_cast<float>(1 - pow(beta2, t));
+  if (kind == UpdateKind::adam_hat) {  // the correction of the root is the rate's
+    s.correction1 = t < 1 ? 1.0F : static_cast<float>((1 - pow(beta1, t)) / sqrt(1 - pow(beta2, t)));
+    s.correction2 = 1;
+  }
   if (kind == UpdateKind::radam) {
     const double least = 2 / (1 - beta2) - 1, power = pow(beta2, t), rho = least - 2 * t * power / (1 - power);
     s.factor1 = rho > 5 ? static_cast<float>(sqrt((rho - 4) * (rho - 2) * least / ((least - 4) * (least - 2) * rho))) : 0.0F;

@@ -47,6 +47,7 @@ std::vector<UpdateState> update_states(UpdateKind kind, const Attributes& a) {
       if (momentum) list.push_back({"momentum", 2});
       return list;
     case UpdateKind::adam:
+    case UpdateKind::adam_hat:
       list = {{"adam_m", 0}, {"adam_v", 1}};
       if (a.integer("amsgrad", 0) != 0) list.push_back({"adam_max", 2});
       return list;

@@ -36,7 +36,7 @@ class WeightFinder {
  public:
   WeightFinder(FlatModel& model, const WeightOptions& options)
       : model_(model), options_(options), uses_(uses_of(model)), producers_(model.symbols.size()) {
-    states_kinds_ = std::any_of(model.stated.begin(), model.stated.end(), [](Stated s) { return s != Stated::nothing; });
+    states_kinds_ = std::any_of(model.stated.begin(), model.stated.end(), [](Stated s) { return s != Stated::nothing && s != Stated::updated; });
     for (const FlatNode& node : model.main.nodes)
       for (const Symbol out : node.outputs)
         if (out.present()) producers_[static_cast<std::size_t>(out.index)] = &node;
@@ -164,6 +164,8 @@ class WeightFinder {
 
   Answer said_by_file(const Held& held) const {
     if (stated(held) == Stated::nothing) return std::nullopt;
+    if (stated(held) == Stated::updated && (held.source == Source::inner || statistic(held) || uses(held).has(OperandRole::constant))) return std::nullopt;
+    if (stated(held) == Stated::updated) return Verdict{Holding::trained, "the file: training_info updates it"};
     if (stated(held) == Stated::parameter && uses(held).has(OperandRole::constant))
       return Verdict{Holding::constant, concat(text_of(uses(held).reader), " must be known when the plan is made"), by_rule};
     if (stated(held) == Stated::parameter) return Verdict{Holding::trained, "the file: PARAMETER"};

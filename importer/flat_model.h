@@ -53,8 +53,8 @@ struct FlatNode {
 };
 std::string qualified_op(const FlatNode& node);  // "ai.onnx::Conv"
 
-// What PyTorch's exporter says of a tensor (torch.export's graph signature).
-enum class Stated { nothing, parameter, buffer, constant };
+// What the file says of a tensor: PyTorch's exporter (torch.export's graph signature), or `updated`, its training_info.
+enum class Stated { nothing, parameter, buffer, constant, updated };
 
 // B holds what A holds, perhaps transposed, and follows it.
 struct Tie {

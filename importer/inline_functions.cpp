@@ -13,6 +13,8 @@
 namespace tandem {
 namespace {
 
+constexpr const char* training_domain = "ai.onnx.preview.training";
+
 using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
 
 class Inliner {
@@ -39,6 +41,10 @@ class Inliner {
     for (const auto& tensor : proto_.graph().initializer()) note_stated(tensor, scope);
     for (const auto& value : proto_.graph().value_info()) note_stated(value, scope);
     for (const auto& input : proto_.graph().input()) note_stated(input, scope);
+    for (const auto& info : proto_.training_info())
+      for (const auto& binding : info.update_binding())
+        if (const Symbol* symbol = scope.find(binding.key()))
+          if (Stated& stated = flat_.stated[static_cast<std::size_t>(symbol->index)]; stated == Stated::nothing) stated = Stated::updated;
     flat_.bytes += external_.bytes_read();
     return std::move(flat_);
   }
@@ -177,7 +183,7 @@ class Inliner {
         node.inputs.push_back(
             look_up(name, scope, [&] { node_problem(node, concat("input '", name, "' is not computed before it is read")); }));
       const auto function = functions_.find(std::tuple(node.domain, proto.op_type(), proto.overload()));
-      if (function != functions_.end()) {
+      if (function != functions_.end() && !is_gradient(proto)) {
         call(*function->second, node, scope, frame, body);
       } else {
         leaf(std::move(node), scope, frame, body);
@@ -207,10 +213,29 @@ class Inliner {
         node.faults.push_back(error.what());
       }
     }
+    if (is_gradient(*node.proto)) named_by_gradient(node, scope);
     for (const std::string& name : node.proto->output())
       node.outputs.push_back(name.empty() ? Symbol{} : define(name, scope, frame, "value"));
     node.id = flat_.node_ids++;
     body.nodes.push_back(std::move(node));
+  }
+
+  // The values that a Gradient names become operands, behind those that say at which values it is taken (training_steps.cpp).
+  void named_by_gradient(FlatNode& node, const Scope& scope) {
+    node.domain = training_domain;
+    node.opset = 1;
+    Attributes counts;
+    std::vector<std::string> names;
+    for (const char* list : {"xs", "zs"}) {
+      if (const AttributeValue* value = node.attributes.find(list))
+        if (const auto* strings = std::get_if<Strings>(value)) names.insert(names.end(), strings->begin(), strings->end());
+      counts.set(list[0] == 'x' ? "differentiated" : "operands", static_cast<std::int64_t>(names.size()));
+    }
+    if (node.inputs.size() != names.size()) node.faults.push_back(concat("has ", node.inputs.size(), " inputs, xs and zs name ", names.size()));
+    names.push_back(node.attributes.text("y", ""));
+    for (const std::string& name : names)
+      node.inputs.push_back(look_up(name, scope, [&] { node_problem(node, concat("'", name, "', which it names, is not there")); }));
+    node.attributes = std::move(counts);
   }
 
   void call(const onnx::FunctionProto& function, const FlatNode& node, Scope& scope, const Frame& frame, FlatBody& body) {

@@ -99,6 +99,12 @@ ModelFile ModelFile::parse(std::string bytes, const std::filesystem::path& folde
 
 ModelFile::Impl::Impl(std::string bytes, ExternalData data, std::filesystem::path file, const WeightOptions& weights)
     : path(std::move(file)), external(std::move(data)), proto(parse_model(bytes)) {
+  try {
+    step = training_step_of(proto, external);
+    if (step && step->loss == "output" && weights.own_loss) loss = add_loss(proto, *step);
+  } catch (const Error& e) {
+    step_problem = e.what();
+  }
   std::string cut, changed;
   if (!weights.outputs.empty()) cut = cut_model(proto, weights.outputs);
   WeightOptions rules = weights;
@@ -184,6 +190,17 @@ std::vector<OutlineNode> ModelFile::outline(const ImportOptions& options) const 
     rows.push_back(std::move(row));
   }
   return rows;
+}
+
+std::optional<TrainingStep> ModelFile::training_step() const {
+  if (!impl_->step_problem.empty()) fail(impl_->step_problem);
+  return impl_->step;
+}
+
+std::optional<ModelFile> ModelFile::initialization() const {
+  const std::unique_ptr<onnx::ModelProto> made = initialization_of(impl_->proto);
+  if (!made) return std::nullopt;
+  return ModelFile(std::make_unique<Impl>(made->SerializeAsString(), impl_->path.empty() ? ExternalData() : ExternalData(impl_->path), impl_->path, WeightOptions{}));
 }
 
 std::string ModelFile::fingerprint() const {

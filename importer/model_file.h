@@ -9,6 +9,7 @@
 
 #include "graph/graph.h"
 #include "graph/template_tensor.h"
+#include "importer/training_step.h"
 
 namespace tandem {
 
@@ -62,6 +63,8 @@ struct WeightOptions {
   std::optional<std::int64_t> head;                         // so many classes: the layer that makes the scores gets new weights (replace_head.h)
   std::string replace_head;                                 // the node that is meant, by name or output, where several are possible
   std::optional<LoraOptions> lora;
+  bool own_loss = false;                                    // a loss that the file's training_info computes, and tandem knows no name for, becomes
+                                                            // an output of the graph, its labels an input
 };
 
 struct ImportOptions {
@@ -87,6 +90,10 @@ struct SaveOptions {
   // External data in files of the template's own names and not in one named after the output: only plain names (no
   // folder, no leading dot), which the file's author chose and not you.
   bool keep_external_layout = false;
+  std::optional<TrainingStep> training;                     // written as training_info, in place of the template's; absent: that stays
+  // Of the template's own training_info that was followed: its states now, and the steps since. They are values of it, as weights are.
+  std::map<std::string, Tensor> training_states;
+  std::int64_t training_steps = 0;
   bool overwrite = false;                                   // external data may replace any regular file of that name
   std::int64_t inline_bytes = (std::int64_t{1} << 31) - 1;  // a larger model keeps its weights in external data
   bool adapters_as_inputs = false;                          // adapters are inputs of the model, zero where nothing is fed; else they are merged
@@ -113,6 +120,13 @@ class ModelFile {
   const std::vector<std::string>& head() const;  // weight and bias that WeightOptions::head made anew; empty: nothing
   const std::vector<LoraAdapter>& adapters() const;  // WeightOptions::lora's
   const std::vector<TemplateTensor>& tensors() const;  // every float tensor, in the file's order
+
+  // The training step that the file brings along in training_info; none: it brings none. Fails (model) where it is another than
+  // tandem plans, naming the node.
+  std::optional<TrainingStep> training_step() const;
+  // What its initializations compute, as a model without inputs whose outputs are named after the tensors that they are first
+  // values of; none: it has none.
+  std::optional<ModelFile> initialization() const;
 
   // What tells two templates apart but for their weights: a hash of all else in the file.
   std::string fingerprint() const;

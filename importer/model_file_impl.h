@@ -6,6 +6,7 @@
 #include "importer/lora.h"
 #include "importer/model_file.h"
 #include "importer/tensor_data.h"
+#include "importer/training_info.h"
 
 namespace tandem {
 
@@ -18,6 +19,9 @@ struct ModelFile::Impl {
   std::map<std::string, std::string> metadata;
   std::vector<std::string> head;
   Lora lora;
+  std::optional<TrainingStep> step;  // of training_info
+  std::string step_problem;          // why there is none, where the file brings one
+  AddedLoss loss;                    // what of its loss stands in `proto` now
   FlatModel flat;
   std::vector<DataForm> forms;  // of the initializers whose values were taken out of the proto; else none
 };

@@ -11,11 +11,15 @@ namespace {
 
 using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
 
-// Also what graphs within the node read: some of those names are their own, which does no harm.
+// Also what graphs within the node read: some of those names are their own, which does no harm. And what a Gradient names.
 template <class F>
 void for_each_read(const onnx::NodeProto& node, F&& f) {
   for (const std::string& name : node.input()) f(name);
   for (const auto& attribute : node.attribute()) {
+    if (is_gradient(node)) {
+      for (const std::string& name : attribute.strings()) f(name);
+      if (attribute.has_s()) f(attribute.s());
+    }
     if (!attribute.has_g()) continue;
     for (const auto& inner : attribute.g().node()) for_each_read(inner, f);
     for (const auto& output : attribute.g().output()) f(output.name());

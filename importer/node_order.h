@@ -10,4 +10,9 @@ namespace tandem {
 // leaves a choice. Nodes in a cycle come last.
 std::vector<int> computing_order(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes);
 
+// ai.onnx.preview.training's Gradient: it names what it reads besides its inputs in the attributes xs, zs and y.
+inline bool is_gradient(const onnx::NodeProto& node) {
+  return node.op_type() == "Gradient" && (node.domain() == "ai.onnx.preview.training" || node.domain() == "tandem.training");
+}
+
 }  // namespace tandem

@@ -74,6 +74,10 @@ onnx::ModelProto parse_model(const std::string& bytes) {
   if (!model.has_ir_version() || !model.has_graph()) fail("not an ONNX model: it has no ", model.has_graph() ? "ir_version" : "graph");
   check_versions(model);
   check_graph(model.graph(), 0);
+  for (const auto& info : model.training_info()) {
+    check_graph(info.initialization(), 0);
+    check_graph(info.algorithm(), 0);
+  }
   for (const auto& function : model.functions()) {
     check_values(function.value_info());
     check_nodes(function.node(), 0);

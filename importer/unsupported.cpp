@@ -41,7 +41,6 @@ constexpr Hint hints[] = {
     {"ai.onnx.ml", "DictVectorizer", "it takes a map: feed the vector of its numbers"},
     {"ai.onnx.ml", "Cast*", text},
     {"ai.onnx.ml", "CategoryMapper", text},
-    {"ai.onnx.preview.training", "*", optimizer},
     {"ai.onnx.training", "*", optimizer},
     {"com.microsoft", "*Internal", "it stands in ONNX Runtime Training's own graph: give the model that was written before it"},
     {"com.microsoft", "*Grad", "it is the gradient of ONNX Runtime Training's own graph: give the model that was written before it"},

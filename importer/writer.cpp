@@ -17,6 +17,7 @@
 #include "importer/model_file_impl.h"
 #include "importer/rebatch.h"
 #include "importer/tie_weights.h"
+#include "importer/training_export.h"
 
 namespace tandem {
 namespace {
@@ -119,6 +120,9 @@ class Exporter {
     attributes();
     constant_nodes();
     (options_.adapters_as_inputs ? adapters_to_inputs : remove_adapters)(model_, impl_.lora);
+    remove_loss(model_, impl_.loss);
+    if (options_.training) write_training_info(model_, *options_.training);
+    else if (impl_.step && options_.training_steps > 0) set_variables(model_, *impl_.step, options_.training_states, options_.training_steps);
     external_.store_rest(model_);
     if (!fits()) move_out();
     external_.flush();
@@ -138,6 +142,7 @@ class Exporter {
   // Returns about how many bytes run() would write.
   std::int64_t check(const Graph& parameters) {
     const auto bytes_of = [](const TensorType& t) { return t.shape.elements() * static_cast<std::int64_t>(size_of(t.dtype)); };
+    if (options_.training) check_training();
     const std::int64_t outside = external_.check(model_);
     std::map<std::string, std::int64_t> values;  // bytes of those that the messages here do not hold, and will
     for (const Value& v : parameters.values)
@@ -156,6 +161,20 @@ class Exporter {
   }
 
  private:
+  void check_training() const {
+    if (!impl_.lora.adapters.empty() || !impl_.flat.ties.empty())
+      fail(ExitCode::usage, "option export_training_info: a step of ", impl_.lora.adapters.empty() ? "tied weights" : "adapters", " is not written: the file has the weights that come of them");
+    onnx::ModelProto trial = model_;
+    remove_loss(trial, impl_.loss);
+    for (const FlatNode& node : impl_.flat.main.nodes)  // what nodes made becomes initializers
+      if (node.top_level && (node.op == "Constant" || node.op == "ConstantOfShape") && node.outputs.at(0).present()) {
+        onnx::TensorProto& made = *trial.mutable_graph()->add_initializer();
+        made.set_name(impl_.flat.name(node.outputs[0]));
+        made.set_data_type(onnx::TensorProto::FLOAT);
+      }
+    write_training_info(trial, *options_.training);
+  }
+
   // A tensor that follows another has that one's new values.
   void tied() {
     for (const Tie& tie : impl_.flat.ties)

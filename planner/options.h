@@ -41,6 +41,8 @@ struct OptimizerOptions {
   double epsilon = 1e-8;
   double dampening = 0;      // sgd: what of a gradient does not go into the momentum
   bool amsgrad = false;      // adam, adamw
+  bool epsilon_hat = false;  // adam, adamw: epsilon is added before the root is corrected, as ONNX's Adam and Keras's have it
+  std::int64_t steps_before = 0;  // that the states have taken already; -1: adam's first step is not corrected
   bool centered = false;     // rmsprop: the variance in place of the mean square
   bool decoupled = false;    // nadam, radam: weight decay as AdamW's
   double rate_decay = 0;     // adagrad: the rate is divided by 1 + rate_decay·(t − 1)

@@ -349,10 +349,11 @@ class Fit {
       at_ = checkpoints_.go_back();
     } else {
       at_ = {};
-      s_.session->set_parameters(initialize(s_.source(s_.options)(s_.options.plan.batch), s_.options.init, s_.options.seed).values);
+      s_.session->set_parameters(s_.first_values(s_.source(s_.options)(s_.options.plan.batch), s_.options, s_.backends).values);
       std::vector<NamedTensor> zeros;
       s_.session->each_optimizer_state([&](const NamedTensor& t) { zeros.push_back({t.name, Tensor(t.tensor.type())}); });
       s_.session->set_parameters(zeros);
+      s_.start_states();
     }
     Feed feed(data_, s_.targets, o_.preprocess, s_.options.seed);  // the run's own is in use by its loader
     Loader loader(feed, {.order = order_, .augment = true, .epoch = at_.epoch, .batch = at_.batch, .epochs = 0, .buckets = &buckets_});

@@ -178,7 +178,7 @@ Tensor draw(const Value& value, const Start& start, bool glorot, std::uint64_t s
 }  // namespace
 
 void check_initialization(std::string_view how) {
-  const std::vector<std::string> known{"auto", "keep", "he-normal", "glorot-uniform"};
+  const std::vector<std::string> known{"auto", "keep", "he-normal", "glorot-uniform", "training-info"};
   if (std::find(known.begin(), known.end(), how) == known.end())
     fail(ExitCode::usage, "option init: unknown initialisation '", how, "'", suggestion(how, known));
 }

@@ -193,7 +193,7 @@ void Model::compile(const ModelOptions& options, Backends backends) {
   Plan plan = plan_together(options.world, kept, s.source(options), s.plan_options(options), backends, nullptr);
   const Graph graph = s.source(options)(options.plan.batch);
   const bool inference = options.plan.mode == PlanMode::inference;
-  Initial initial = initialize(graph, inference && options.init == "auto" ? "keep" : options.init, options.seed);
+  Initial initial = s.first_values(graph, options, backends);
   s.initial = !s.session;
   if (s.session) keep_values(initial, parameters());
   if (!initial.missing.empty() && inference)
@@ -235,6 +235,7 @@ void Model::compile(const ModelOptions& options, Backends backends) {
   }
   s.session = std::make_unique<Session>(std::move(plan), s.backends, options.world);
   s.session->set_parameters(share(options.world, initial.values));
+  s.start_states();
   s.start_averages();
   s.prepare_runner(0, 0);
 }
@@ -289,6 +290,10 @@ void Model::save(const std::filesystem::path& path, bool metadata, SaveOptions o
   if (trained && metadata)
     for (const auto& [key, value] : state_->preparation) entries[concat(metadata_prefix, key)] = value;
   options.metadata = std::move(entries);
+  if (trained && state_->options.own_step) {
+    options.training_steps = state_->step;
+    state_->session->each_optimizer_state([&](const NamedTensor& t) { options.training_states[t.name] = t.tensor; });
+  }
   state_->file.write(path, std::move(weights), options);
 }
 

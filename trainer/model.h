@@ -38,7 +38,10 @@ struct ModelOptions {
   // each. A plan is made for every one. All else goes by the largest, as `dims` would give it.
   std::map<std::string, std::vector<std::int64_t>> buckets;
   std::int64_t max_turns = 0;                // ImportOptions::max_turns
-  std::string init = "auto";                 // auto (keep, or draw the weights of an untrained template), keep, he-normal, glorot-uniform
+  std::string init = "auto";                 // auto (keep, or draw the weights of an untrained template), keep, he-normal, glorot-uniform,
+                                             // training-info (what the template's initialization computes; auto draws by it where there is one)
+  std::map<std::string, Tensor> states;      // first values of the optimizer's states, by name ("momentum/WEIGHT"); others begin at zero
+  bool own_step = false;                     // the optimizer is that of the template's training_info (take_optimizer): save() writes its states there
   std::uint64_t seed = 1;                    // of initial values, order, augmentation and dropout
   World* world = nullptr;                    // the processes that share the devices; all of them call the model alike
   std::filesystem::path plans;               // rank 0's folder where the plans that are made are kept; empty: none
@@ -196,6 +199,14 @@ class Model {
   const std::vector<std::string>& notes() const;  // what a user should know of it
   std::int64_t predicted_peak_bytes() const;      // of the fullest device, over all plans made so far
   std::int64_t allocated_bytes() const;           // what that device's arenas take
+
+  // Takes the loss, or the optimizer with its states and what it trains, of the template's own step (ModelFile::training_step). The
+  // learning rate is the caller's to take. Fails (usage) where a loss that the template computes cannot be had on these devices.
+  void take_loss(const TrainingStep& step, ModelOptions& options) const;
+  void take_optimizer(const TrainingStep& step, ModelOptions& options) const;
+  // The step that this model takes now, with its states, as SaveOptions::training writes it. Fails (usage) on what ONNX's words
+  // do not say, naming it.
+  TrainingStep training_step(double learning_rate) const;
 
   // What data must look like for this model, as compiled or with other options. Random data is made from it.
   DataRequest data_request() const;

@@ -8,6 +8,7 @@
 #include "graph/pattern.h"
 #include "planner/passes/optimizer.h"
 #include "planner/plan/plan_file.h"
+#include "trainer/share.h"
 #include "trainer/spec.h"
 
 namespace tandem {
@@ -140,8 +141,9 @@ Losses Model::State::losses_for(const ModelOptions& o, std::size_t bucket) const
     if (one.loss_on.empty()) continue;
     const Graph graph = source(o, bucket)(std::max<std::int64_t>(1, o.plan.batch));
     std::vector<std::string> names;
+    const bool own = parse_loss(one.loss)[0].loss == "output";  // may be a number of the whole batch
     for (const Value& v : graph.values)
-      if (v.depends_on_batch) names.push_back(v.name);
+      if (v.depends_on_batch || (own && v.kind == ValueKind::activation)) names.push_back(v.name);
     if (std::find(names.begin(), names.end(), one.loss_on) != names.end()) continue;
     const std::string near = nearest(one.loss_on, names), of = concat("option loss_on ", one.loss_on, ": model '", graph.name, "' computes no value of that name");
     if (!near.empty()) fail(ExitCode::usage, of, ", did you mean '", near, "'?");
@@ -246,7 +248,18 @@ void Model::State::run(std::size_t plan, std::span<std::byte* const> inputs, con
 
 StepState Model::State::step_state(double rate) const {
   const OptimizerOptions& o = options.plan.optimizer;
-  return {.learning_rate = rate, .step = step, .beta1 = o.beta1, .beta2 = o.beta2, .seed = options.seed, .kind = update_rule(o).kind};
+  return {.learning_rate = rate, .step = step + o.steps_before, .beta1 = o.beta1, .beta2 = o.beta2, .seed = options.seed, .kind = scalars_kind(o)};
+}
+
+void Model::State::start_states() {
+  std::vector<NamedTensor> given;
+  session->each_optimizer_state([&](const NamedTensor& t) {
+    const auto it = options.states.find(t.name);
+    if (it == options.states.end()) return;
+    if (it->second.type() != t.tensor.type()) fail(ExitCode::usage, "option states: '", t.name, "' is ", it->second.type(), ", expected ", t.tensor.type());
+    given.push_back({t.name, it->second});
+  });
+  if (!given.empty()) session->set_parameters(share(options.world, std::move(given)));
 }
 
 StepReport Model::State::report(std::size_t index, double rate) const {

@@ -3,6 +3,7 @@
 #include <tuple>
 
 #include "trainer/buckets.h"
+#include "trainer/initialize.h"
 #include "trainer/kept_plans.h"
 #include "trainer/loader.h"
 #include "trainer/metrics.h"
@@ -80,6 +81,9 @@ struct Model::State {
   std::map<std::string, double> means() const;   // of columns, by the same
   void run(std::size_t plan, std::span<std::byte* const> inputs, const StepState& state, const BatchAhead& ahead = {});
   StepState step_state(double rate) const;
+  // First values of the weights as options.init says, by the template's own initialization where it is asked for or drawn by.
+  Initial first_values(const Graph& graph, const ModelOptions& o, Backends on) const;
+  void start_states();    // the optimizer's, as options.states has them
   void start_averages();  // those that the updates keep become the weights
   StepReport report(std::size_t plan, double rate) const;  // of the training step just run
 };

@@ -52,7 +52,13 @@ bool is_of_another_domain(const Operator& op) { return is_composite(op) && !op.d
 
 }  // namespace
 
-Graph expand(const Graph& graph, bool training) { return expand_those(graph, training, is_composite); }
+Graph expand(const Graph& graph, bool training) {
+  Graph now = expand_those(graph, training, is_composite);
+  const auto is_left = [](const Node& n) { return is_gradient(*n.op); };
+  // What they differentiate is expanded now, and so far no other Gradient is part of it.
+  while (std::ranges::any_of(now.nodes, is_left)) now = expand_those(differentiate_first(now), training, is_composite);
+  return now;
+}
 
 Graph expand_dialects(const Graph& graph, bool training) { return expand_those(graph, training, is_of_another_domain); }
 

@@ -43,7 +43,7 @@ ValueId scaled_scalars(Graph& graph, const CompileOptions& o, ValueId scalars, s
   GraphBuilder b(graph, "loss_scale", {});
   const ValueId finite = b.emit("AllFinite", std::move(gradients));
   const ValueId now = b.emit("ScaledScalars", {scalars, state_of(graph), finite},
-                             {{"start", static_cast<float>(scaling.start)}, {"kind", static_cast<std::int64_t>(update_rule(o.optimizer).kind)},
+                             {{"start", static_cast<float>(scaling.start)}, {"kind", static_cast<std::int64_t>(scalars_kind(o.optimizer))},
                               {"beta1", static_cast<float>(o.optimizer.beta1)}, {"beta2", static_cast<float>(o.optimizer.beta2)}});
   b.emit("LossScaleUpdate", {state_of(graph), finite, scalars}, {{"interval", scaling.interval}});
   return now;

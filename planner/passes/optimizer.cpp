@@ -26,8 +26,8 @@ const std::vector<Row>& rows() {
       {"momentum", UpdateKind::sgd, 0.01, {.name = "sgd", .momentum = 0.9}, {}},
       {"nesterov", UpdateKind::sgd, 0.01, {.name = "sgd", .momentum = 0.9, .nesterov = true}, {}},
       {"rmsprop", UpdateKind::rmsprop, 0.001, {.name = "rmsprop", .epsilon = 1e-7}, {"rho", "epsilon", "momentum", "centered"}},
-      {"adam", UpdateKind::adam, 0.001, {.name = "adam"}, {"beta1", "beta2", "epsilon", "amsgrad"}},
-      {"adamw", UpdateKind::adam, 0.001, {.name = "adamw", .weight_decay = 0.01, .decoupled = true}, {"beta1", "beta2", "epsilon", "amsgrad"}},
+      {"adam", UpdateKind::adam, 0.001, {.name = "adam"}, {"beta1", "beta2", "epsilon", "amsgrad", "epsilon_hat"}},
+      {"adamw", UpdateKind::adam, 0.001, {.name = "adamw", .weight_decay = 0.01, .decoupled = true}, {"beta1", "beta2", "epsilon", "amsgrad", "epsilon_hat"}},
       {"nadam", UpdateKind::nadam, 0.002, {.name = "nadam"}, {"beta1", "beta2", "epsilon", "decoupled"}},
       {"radam", UpdateKind::radam, 0.001, {.name = "radam"}, {"beta1", "beta2", "epsilon", "decoupled"}},
       {"adagrad", UpdateKind::adagrad, 0.01, {.name = "adagrad", .epsilon = 1e-10}, {"epsilon", "rate_decay"}},
@@ -136,6 +136,7 @@ std::string to_string(const OptimizerOptions& o) {
   number("rho", o.rho, true);
   if (o.epsilon != 0) number("epsilon", o.epsilon, true);
   flag("amsgrad", o.amsgrad);
+  flag("epsilon_hat", o.epsilon_hat);
   flag("centered", o.centered);
   if (optimizer_takes(o, "rate_decay")) number("rate_decay", o.rate_decay, false);
   number("trust", o.trust, true);
@@ -148,6 +149,11 @@ std::string to_string(const OptimizerOptions& o) {
   if (o.accumulate) s += ", gradients accumulated";
   if (o.average) s += ", weights averaged";
   return s;
+}
+
+UpdateKind scalars_kind(const OptimizerOptions& o) {
+  const UpdateKind kind = row_of(o).kind;
+  return kind == UpdateKind::adam && o.epsilon_hat ? UpdateKind::adam_hat : kind;
 }
 
 UpdateRule update_rule(const OptimizerOptions& o) {

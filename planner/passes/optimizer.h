@@ -14,6 +14,7 @@ struct UpdateRule {
   std::vector<std::string> states;  // names of the state tensors kept for each parameter: state "momentum/WEIGHT"
 };
 UpdateRule update_rule(const OptimizerOptions& options);  // fails (usage)
+UpdateKind scalars_kind(const OptimizerOptions& options);  // by which the step's scalars are set (set_step)
 std::string to_string(const OptimizerOptions& options);  // "sgd momentum=0.9"
 
 // States that are no formula's: the sum of a step's gradients so far, and the average of the parameter.

@@ -96,6 +96,11 @@ void attach_loss(Graph& graph, std::span<const Labels> losses, std::int64_t samp
 // Appends the backward graph of a scalar; gradients[i] belongs to wanted[i], absent where the scalar does not depend on it.
 std::vector<ValueId> differentiate(Graph& graph, ValueId scalar, std::span<const ValueId> wanted);
 
+// ONNX's Gradient, which stands in a model: the first becomes the nodes that compute it. What is before it is expanded. Fails where a
+// derivative is wanted that an operator has none for.
+bool is_gradient(const Operator& op);
+Graph differentiate_first(const Graph& graph);
+
 // The gradients of the loss, or of the scaled loss, become outputs. Says which parameters it does not reach. Fails (model)
 // where there is none that it does.
 Graph add_gradients(Graph graph, const CompileOptions& options, std::vector<std::string>& warnings);
