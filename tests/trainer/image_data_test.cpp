@@ -127,7 +127,8 @@ TEST(ImageFeed, AugmentsBySeedEpochAndSample) {
   const TemporaryFolder folder;
   make_classes(folder);
   const auto data = open_data("images:" + folder.text()).train;
-  for (const char* recipe : {"crop", "crop=2", "flip", "rotate", "jitter", "erase=1", "randaugment=15", "vflip", "crop,flip,rotate,jitter,erase,randaugment,grey"}) {
+  for (const char* recipe : {"crop", "crop=2", "flip", "rotate", "jitter", "erase=1", "randaugment=15", "vflip", "hue=0.5", "trivial", "randaugment=3x9", "imagenet", "cifar",
+                             "crop,flip,rotate,jitter,hue,erase,randaugment,trivial,grey"}) {
     SCOPED_TRACE(recipe);
     Preprocess p;
     parse_augment(p, recipe);
@@ -176,6 +177,9 @@ TEST(ImageFeed, RefusesWhatCannotBe) {
   Preprocess p;
   expect_error(ExitCode::usage, "unknown augmentation 'rotat'", [&] { parse_augment(p, "flip,rotat"); });
   expect_error(ExitCode::usage, "expected 0 to 180", [&] { parse_augment(p, "rotate=200"); });
+  expect_error(ExitCode::usage, "expected 1 to 20 times", [&] { parse_augment(p, "randaugment=0x9"); });
+  expect_error(ExitCode::usage, "bilinear or bicubic behind the comma", [] { parse_resizing("crop,cubic"); });
+  EXPECT_EQ(text_of(parse_resizing("256,bicubic")), "256,bicubic");
   expect_error(ExitCode::usage, "crop, stretch or", [] { parse_resizing("big"); });
   write(folder, "a/7.ppm", "P6 9 9 255\nshort");
   const auto broken = open_data("images:" + folder.text()).train;
