@@ -256,7 +256,7 @@ void Model::State::start_states() {
   session->each_optimizer_state([&](const NamedTensor& t) {
     const auto it = options.states.find(t.name);
     if (it == options.states.end()) return;
-    if (it->second.type() != t.tensor.type()) fail(ExitCode::usage, "option states: '", t.name, "' is ", it->second.type(), ", expected ", t.tensor.type());
+    if (it->second.type() != t.tensor.type()) fail("training_info: the state '", t.name, "' is ", it->second.type(), ", expected ", t.tensor.type());
     given.push_back({t.name, it->second});
   });
   if (!given.empty()) session->set_parameters(share(options.world, std::move(given)));
