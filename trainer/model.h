@@ -16,15 +16,15 @@
 #include <string>
 #include <vector>
 
+#include "graph/json.h"
 #include "importer/model_file.h"
 #include "planner/compile.h"
 #include "runtime/session.h"
+#include "trainer/class_table.h"
 #include "trainer/data/dataset.h"
 #include "trainer/devices.h"
-#include "trainer/feed.h"
-#include "graph/json.h"
+#include "trainer/preparation.h"
 #include "trainer/schedule.h"
-#include "trainer/scores.h"
 #include "trainer/summary.h"
 
 namespace tandem {
