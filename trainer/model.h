@@ -148,7 +148,7 @@ struct Evaluation {
 struct EvaluateOptions {
   std::int64_t batch = 0;  // 0: the compiled plan's
   Preprocess preprocess;
-  std::vector<std::string> metrics{"auto"};  // trainer/scores.h: auto takes those that people look at with this loss; empty: loss and accuracy
+  std::vector<std::string> metrics{"auto"};  // auto takes those that people look at with this loss; empty: loss and accuracy
   std::function<void(std::int64_t done, std::int64_t all)> on_batch;
   std::function<bool()> stop;  // asked after every batch and between kernels, by several threads: true, of any rank, ends it
   std::vector<std::string> outputs;  // of predict: values of the model by name, such as features, in place of its outputs
