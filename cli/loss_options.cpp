@@ -7,6 +7,7 @@
 
 #include "planner/passes/losses.h"
 #include "trainer/spec.h"
+#include "trainer/scores.h"
 
 namespace tandem {
 namespace {

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "trainer/model_state.h"
+#include "trainer/scores.h"
 
 namespace tandem {
 

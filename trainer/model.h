@@ -16,15 +16,15 @@
 #include <string>
 #include <vector>
 
+#include "graph/json.h"
 #include "importer/model_file.h"
 #include "planner/compile.h"
 #include "runtime/session.h"
+#include "trainer/class_table.h"
 #include "trainer/data/dataset.h"
 #include "trainer/devices.h"
-#include "trainer/feed.h"
-#include "graph/json.h"
+#include "trainer/preparation.h"
 #include "trainer/schedule.h"
-#include "trainer/scores.h"
 #include "trainer/summary.h"
 
 namespace tandem {
@@ -156,7 +156,7 @@ struct Evaluation {
 struct EvaluateOptions {
   std::int64_t batch = 0;  // 0: the compiled plan's
   Preprocess preprocess;
-  std::vector<std::string> metrics{"auto"};  // trainer/scores.h: auto takes those that people look at with this loss; empty: loss and accuracy
+  std::vector<std::string> metrics{"auto"};  // auto takes those that people look at with this loss; empty: loss and accuracy
   std::function<void(std::int64_t done, std::int64_t all)> on_batch;
   std::function<bool()> stop;  // asked after every batch and between kernels, by several threads: true, of any rank, ends it
   std::vector<std::string> outputs;  // of predict: values of the model by name, such as features, in place of its outputs

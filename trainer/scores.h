@@ -7,22 +7,10 @@
 #include <string_view>
 #include <vector>
 
+#include "trainer/class_table.h"
 #include "trainer/metrics.h"
 
 namespace tandem {
-
-// What became of each class. A yes or no has the classes 0 and 1.
-struct ClassTable {
-  std::int64_t classes = 0;
-  std::vector<std::int64_t> right, predicted, support;  // by class: predicted and right, predicted, labelled
-  std::vector<std::int64_t> confusion;                  // [label, prediction]; empty beyond 1000 classes
-
-  // 0 where nothing was predicted, or labelled
-  double precision(std::size_t c) const;
-  double recall(std::size_t c) const;
-  double f1(std::size_t c) const;
-  double iou(std::size_t c) const;
-};
 
 // For --help and errors: "top5, precision, ...".
 std::string metric_names();

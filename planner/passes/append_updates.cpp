@@ -140,6 +140,7 @@ Graph append_updates(Graph graph, const CompileOptions& o, std::vector<std::stri
   }
   for (const auto& [where, group] : small)
     if (!group.empty()) emit(graph, rule, attributes_for(graph[group[0].parameter], rule, o.optimizer), scalars, group);
+  if (o.optimizer.average) average_statistics(graph, scalars);
   put_updates_last(graph);
   return graph;
 }

@@ -25,6 +25,9 @@ bool is_composed(const Value& parameter, const OptimizerOptions& options);
 // Adds the nodes of such a step, and those that assign what they give. `attributes`: as its group has them.
 void compose_update(Graph& graph, const OptimizerOptions& options, const Attributes& attributes, ValueId scalars, ValueId parameter, ValueId gradient, ValueId sum, ValueId average);
 
+// Adds an average of every running statistic, "average/STATISTIC", and what moves it.
+void average_statistics(Graph& graph, ValueId scalars);
+
 // What a parameter's group makes of the rule's attributes.
 Attributes attributes_for(const Value& parameter, const UpdateRule& rule, const OptimizerOptions& options);
 // Fails (usage) where a group's pattern names no parameter that is trained. Adds what the groups come to, for the user.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "graph/error.h"
+#include "trainer/preparation.h"
 
 namespace tandem {
 
@@ -46,7 +47,6 @@ struct Box {
 };
 
 // Pillow's BILINEAR and BICUBIC: filters that are as wide as the ratio where an image shrinks.
-enum class Filter { bilinear, bicubic };
 // The box of `from`, resized, the width first.
 void resize_image(const Image& from, const Box& box, std::int64_t height, std::int64_t width, Image& to, Filter filter = Filter::bilinear);
 // Of such a result this window alone.

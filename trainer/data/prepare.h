@@ -5,20 +5,10 @@
 #include <vector>
 
 #include "trainer/data/image.h"
+#include "trainer/preparation.h"
 #include "trainer/random.h"
 
 namespace tandem {
-
-// How an image of any size becomes one of the model's.
-struct Resizing {
-  // The shorter side becomes so many pixels before the middle is cropped; 0: what covers the model's size.
-  std::int64_t shorter = 0;
-  bool stretch = false;  // both sides at once, without a crop
-  Filter filter = Filter::bilinear;
-};
-// "crop", "stretch", "256", "256,bicubic". Fails (usage).
-Resizing parse_resizing(std::string_view text);
-std::string text_of(const Resizing& resizing);
 
 // Brings `from` to height x width: torchvision's Resize and CenterCrop, to their rounding.
 void fit_image(const Image& from, const Resizing& resizing, std::int64_t height, std::int64_t width, Image& to);
@@ -26,12 +16,6 @@ void fit_image(const Image& from, const Resizing& resizing, std::int64_t height,
 // torchvision's RandomResizedCrop: a box of 8 to 100% of the area, 3:4 to 4:3.
 Box random_box(std::int64_t height, std::int64_t width, Random& random);
 
-// One step of an --augment recipe, on images of bytes.
-struct Augmentation {
-  std::string name;
-  double amount = 0;
-  std::int64_t times = 1;
-};
 // One row an augmentation, for --help and errors.
 struct AugmentationRow {
   const char* name;

@@ -1,0 +1,134 @@
+// What becomes of running statistics beside averages of the weights, and of steps of several batches in 16 bits.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "kernels/cpu/backend.h"
+#include "tests/importer/model_builder.h"
+#include "trainer/model.h"
+
+namespace tandem {
+namespace {
+
+using test::filled_tensor, test::float_tensor, test::node;
+
+const Backend* const backends[] = {&cpu_backend()};
+
+// Of 2 channels: normalization, then a product of 8 by 3.
+std::string normalized() {
+  test::Model m;
+  m.input("x", "N,2,2,2").output("y");
+  for (const char* part : {"bn.scale", "bn.var"}) m.add(filled_tensor(part, {2}, 1));
+  for (const char* part : {"bn.bias", "bn.mean"}) m.add(filled_tensor(part, {2}, 0));
+  std::vector<float> w(24);
+  for (std::size_t i = 0; i < w.size(); ++i) w[i] = 0.1F * static_cast<float>(i % 7) - 0.3F;
+  m.add(float_tensor("w", {8, 3}, w)).add(node("BatchNormalization", {"x", "bn.scale", "bn.bias", "bn.mean", "bn.var"}, {"n"}));
+  m.add(node("Flatten", {"n"}, {"f"})).add(node("MatMul", {"f", "w"}, {"y"}));
+  return m.bytes();
+}
+
+MemoryDataset data() {
+  Tensor x(TensorType{DType::float32, Shape{24, 2, 2, 2}}), y(TensorType{DType::int64, Shape{24}});
+  const auto values = x.write<float>();
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = 1.5F + 2 * std::sin(static_cast<float>(i * i % 97));
+  const auto labels = y.write<std::int64_t>();
+  for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<std::int64_t>(i * 5 % 3);
+  MemoryDataset set("made here");
+  set.add({.name = "x"}, x);
+  set.add({.name = "y", .role = Role::label}, y);
+  return set;
+}
+
+using Values = std::map<std::string, std::vector<double>>;
+Values values_of(const Model& m) {
+  Values all;
+  for (const NamedTensor& t : m.parameters()) all[t.name] = t.tensor.to_doubles();
+  return all;
+}
+void expect_near(const Values& a, const Values& b, double tolerance) {
+  ASSERT_EQ(a.size(), b.size());
+  for (const auto& [name, values] : a)
+    for (std::size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(values[i], b.at(name)[i], tolerance) << name << " at " << i;
+}
+
+ModelOptions options(std::int64_t batch, const char* devices = "cpu:0") {
+  ModelOptions o;
+  o.plan.batch = batch;
+  o.plan.devices = parse_devices(devices);
+  o.plan.optimizer = optimizer_defaults("momentum");
+  return o;
+}
+
+struct Row {
+  const char* name;
+  const char* devices;
+  std::int64_t batch, accumulate;
+  Averaging averaging;
+};
+class Statistics : public testing::TestWithParam<Row> {};
+
+// As AveragedModel(use_buffers=True): every tensor's average, made by hand of the values after each step.
+TEST_P(Statistics, AreAveragedAsTheWeightsAre) {
+  const Row& row = GetParam();
+  ModelOptions o = options(row.batch, row.devices);
+  o.plan.optimizer.average = true;
+  o.plan.optimizer.accumulate = row.accumulate > 1;
+  o.plan.synchronize_batch_norm = true;
+  Model model(ModelFile::parse(normalized(), {}));
+  model.compile(o, backends);
+  const std::int64_t per_epoch = 24 / (row.batch * row.accumulate);
+  Values average = values_of(model);
+  std::int64_t counted = 0;
+  FitOptions fit{.epochs = 3, .learning_rate = 0.1, .accumulate = row.accumulate, .averaging = row.averaging};
+  fit.callbacks.on_step = [&](const StepReport& r) {
+    const bool ends = r.step % per_epoch == 0;
+    double share = row.averaging.ema > 0 ? 1 - row.averaging.ema : ends ? 1.0 / static_cast<double>(counted + 1) : 0;
+    if (counted == 0) share = 1;
+    counted += row.averaging.ema > 0 || ends;
+    for (const auto& [name, values] : values_of(model))
+      for (std::size_t i = 0; i < values.size(); ++i) average[name][i] += share * (values[i] - average[name][i]);
+  };
+  model.fit(data(), fit);
+  const Values last = values_of(model);
+  ASSERT_TRUE(model.swap_averages());
+  expect_near(values_of(model), average, 2e-6);
+  EXPECT_NE(values_of(model).at("bn.mean"), last.at("bn.mean"));
+  ASSERT_TRUE(model.swap_averages());
+  EXPECT_EQ(values_of(model), last);
+}
+
+INSTANTIATE_TEST_SUITE_P(Averages, Statistics,
+                         testing::Values(Row{"moving", "cpu:0", 6, 1, {.ema = 0.75}}, Row{"of_two_devices", "cpu:0-1", 6, 1, {.ema = 0.75}},
+                                         Row{"of_steps_of_two_batches", "cpu:0", 6, 2, {.ema = 0.5}}, Row{"of_epochs", "cpu:0", 6, 1, {.swa = true}}),
+                         [](const auto& info) { return info.param.name; });
+
+// fp16 trains on GPUs alone; bfloat16 with a scaled loss takes the same way.
+TEST(HalfPrecision, AccumulatesAScaledLossAsOneLargeBatch) {
+  test::Model m;
+  m.input("x", "N,2,2,2").output("y").add(node("Flatten", {"x"}, {"f"}));
+  std::vector<float> w(24);
+  for (std::size_t i = 0; i < w.size(); ++i) w[i] = 0.1F * static_cast<float>(i % 7) - 0.3F;
+  m.add(float_tensor("w", {8, 3}, w)).add(node("MatMul", {"f", "w"}, {"y"}));
+  std::vector<Values> after;
+  for (const std::int64_t parts : {1, 4}) {
+    ModelOptions o = options(24 / parts);
+    o.plan.precision = Precision::bf16;
+    o.plan.loss_scaling = LossScaling{.start = 1024};
+    o.plan.optimizer.accumulate = parts > 1;
+    Model model(ModelFile::parse(m.bytes(), {}));
+    model.compile(o, backends);
+    double scale = 0;
+    FitOptions fit{.epochs = 4, .learning_rate = 0.05, .shuffle = false, .accumulate = parts};
+    fit.callbacks.on_step = [&](const StepReport& r) { scale = r.loss_scale; };
+    const Values before = values_of(model);
+    EXPECT_EQ(model.fit(data(), fit).steps, 4);
+    EXPECT_EQ(scale, 1024);
+    EXPECT_NE(values_of(model), before);
+    after.push_back(values_of(model));
+  }
+  expect_near(after[0], after[1], 1e-3);  // gradients are rounded to 8 bits
+}
+
+}  // namespace
+}  // namespace tandem
