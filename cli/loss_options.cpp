@@ -12,7 +12,7 @@ namespace tandem {
 namespace {
 
 const std::string& loss_help() {
-  static const std::string text = concat(loss_names(), " (the model computes it); PyTorch's and Keras's names, too. With parameters: huber:delta=0.5. Of several outputs, with weights: out1=mse*0.3,out2=softmax-cross-entropy");
+  static const std::string text = concat(loss_names(), " (the model computes it); PyTorch's and Keras's names, too. With parameters: huber:delta=0.5. Of several outputs, with weights: out1=mse*0.3,out2=softmax-cross-entropy. FILE.onnx computes one number, or one for each sample, from outputs, labels and sample weights, by its inputs' names");
   return text;
 }
 const std::string& metric_help() {
@@ -79,7 +79,12 @@ std::vector<OptionRow> loss_rows_of_training() {
                }});
 }
 
-std::vector<OptionRow> metric_rows() { return {{"metrics", "LIST", "auto", metric_help()}}; }
+std::vector<OptionRow> metric_rows() {
+  return {
+      {"metrics", "LIST", "auto", metric_help()},
+      {"metric", "FILE.onnx", "", "metrics besides those that ONNX files compute, as a loss does (several separated by commas): the mean over all samples"},
+  };
+}
 
 void read_loss(const Arguments& a, ModelOptions& o) {
   o.plan.loss = a.text("loss");
@@ -105,6 +110,10 @@ void take_class_weights(const Invocation& call, const Model& model, ModelOptions
 
 std::vector<std::string> metrics_of(const Arguments& a) {
   std::vector<std::string> names = a.list("metrics");
+  for (const std::string& file : a.list("metric")) {
+    if (!file.ends_with(".onnx")) fail(ExitCode::usage, "--metric ", file, ": expected a file that ends in .onnx; --metrics takes the names of others");
+    names.push_back(file);
+  }
   check_metrics(names);
   return names;
 }

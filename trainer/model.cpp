@@ -24,7 +24,7 @@ std::vector<FeedTarget> targets_of(const Graph& graph, const Losses& losses, con
   bool own_labels = false;  // an input of the model that goes by that name
   for (const ValueId in : graph.inputs) {
     const Value& value = graph[in];
-    if (is_step_state(value.name)) continue;
+    if (is_step_state(value.name) || value.role == ValueRole::label) continue;
     own_labels = own_labels || value.name == labels_name;
     targets.push_back({.name = value.name, .sample = {value.type.dtype, without_batch(value.type.shape)}, .indices = index_range(graph, in)});
   }
@@ -34,6 +34,7 @@ std::vector<FeedTarget> targets_of(const Graph& graph, const Losses& losses, con
     if (!l.sample || (own_labels && l.input == labels_name)) continue;
     FeedTarget target{.name = l.input, .sample = *l.sample, .label = true, .indices = {.count = l.classes, .ignored = l.ignore}, .loss = l.loss, .field = l.output};
     if (o.shift_labels && l.axis >= 0) target.ahead = l.ignore;
+    if (const auto in = l.of_file() ? graph.find(l.input) : std::nullopt) target.indices = index_range(graph, *in);
     targets.push_back(std::move(target));
   }
   if (weighted) targets.push_back(weights_target());
@@ -177,6 +178,7 @@ void Model::compile(const ModelOptions& options, Backends backends) {
   s.options = options;
   s.backends.assign(backends.begin(), backends.end());
   s.runners.clear();
+  s.file_sessions.clear();
   s.plans = {{{options.plan.mode, options.plan.batch}, 0}};
   s.kept_plans = std::move(kept);
   s.notes.clear();
@@ -197,6 +199,8 @@ void Model::compile(const ModelOptions& options, Backends backends) {
   if (options.plan.class_axis) s.preparation["class_axis"] = std::to_string(*options.plan.class_axis);
   if (options.plan.ignore_index) s.preparation["ignore_index"] = std::to_string(*options.plan.ignore_index);
   if (options.plan.shift_labels) s.preparation["shift_labels"] = "on";
+  for (const auto& loss : s.loss_files(options, graph))
+    if (loss) s.notes.push_back("loss " + loss->text());
   s.losses = std::move(losses);
   s.targets = targets_of(graph, s.losses, options.plan);
   s.session = std::make_unique<Session>(std::move(plan), s.backends, options.world);

@@ -78,18 +78,61 @@ FeedTarget weights_target() {
   return {.name = "sample_weights", .sample = {DType::float32, {}}, .label = true, .weight = true};
 }
 
+const ModelFile& Model::State::other_file(const std::string& path) const {
+  const auto known = others.find(path);
+  return known != others.end() ? known->second : others.emplace(path, ModelFile::read(path)).first->second;
+}
+
+std::vector<std::optional<GraphFile>> Model::State::loss_files(const ModelOptions& o, const Graph& graph) const {
+  std::vector<std::optional<GraphFile>> files;
+  for (const LossTerm& term : parse_loss(o.plan.loss)) {
+    files.emplace_back();
+    if (term.file.empty()) continue;
+    CompileOptions on = o.plan;
+    if (!term.output.empty()) on.loss_on = term.output;
+    files.back().emplace(term.file, other_file(term.file), graph, graph[loss_value(graph, on)].name);
+  }
+  return files;
+}
+
+GraphSource Model::State::source_with_losses(const ModelOptions& o) const {
+  const std::vector<LossTerm> terms = parse_loss(o.plan.loss);
+  return [this, o, terms, plain = plain_source(o)](std::int64_t batch) {
+    Graph graph = plain(batch);
+    const std::vector<std::optional<GraphFile>> files = loss_files(o, graph);
+    for (std::size_t i = 0; i < files.size(); ++i)
+      if (files[i]) {
+        const ValueId loss = files[i]->attach(graph, batch, o.dims, terms.size() > 1 ? concat("labels/", terms[i].output) : "labels", concat(terms[i].file, '/'));
+        graph[loss].name = file_loss_value(i);
+      }
+    return graph;
+  };
+}
+
 GraphSource Model::State::source(const ModelOptions& o) const {
+  return o.plan.mode == PlanMode::training ? source_with_losses(o) : plain_source(o);
+}
+
+GraphSource Model::State::plain_source(const ModelOptions& o) const {
   const bool training = o.plan.mode == PlanMode::training;
   std::vector<std::string> values;
-  for (const CompileOptions& one : options_of_losses(o.plan))
-    if (!one.loss_on.empty()) values.push_back(one.loss_on);
-  return [this, dims = o.dims, training, values](std::int64_t batch) {
+  const std::vector<LossTerm> terms = parse_loss(o.plan.loss);
+  const std::vector<CompileOptions> each = options_of_losses(o.plan);
+  for (std::size_t i = 0; i < terms.size(); ++i)
+    if (const std::string& value = terms[i].file.empty() ? each[i].loss_on : terms[i].output.empty() ? o.plan.loss_on : terms[i].output; !value.empty()) values.push_back(value);
+  return [this, o, dims = o.dims, training, values](std::int64_t batch) {
     Graph graph = file.graph({.batch = batch, .dims = dims, .training = training});
     // What a loss is measured on is an output of the plan that evaluates; one that trains goes by the losses alone.
     for (const std::string& name : values) {
       const auto value = graph.find(name) ? graph.find(name) : three_as_one(graph, name);
       if (value && std::find(graph.outputs.begin(), graph.outputs.end(), *value) == graph.outputs.end()) graph.outputs.push_back(*value);
     }
+    if (!training)
+      for (const std::optional<GraphFile>& loss : loss_files(o, graph))
+        for (const FileInput& input : loss ? loss->inputs() : std::vector<FileInput>{})
+          if (input.of == FileInput::Of::value && graph[*graph.find(input.value)].kind == ValueKind::activation &&
+              std::find(graph.outputs.begin(), graph.outputs.end(), *graph.find(input.value)) == graph.outputs.end())
+            graph.outputs.push_back(*graph.find(input.value));
     return graph;
   };
 }
@@ -114,7 +157,7 @@ std::span<const FeedTarget> Model::State::inputs() const {
 
 Losses Model::State::losses_for(const ModelOptions& o) const {
   for (const CompileOptions& one : options_of_losses(o.plan)) {
-    if (one.loss_on.empty()) continue;
+    if (one.loss_on.empty() || one.loss_on.starts_with("tandem/")) continue;
     const Graph graph = source(o)(std::max<std::int64_t>(1, o.plan.batch));
     std::vector<std::string> names;
     for (const Value& v : graph.values)
@@ -126,7 +169,7 @@ Losses Model::State::losses_for(const ModelOptions& o) const {
     for (const ValueId out : graph.outputs) outputs.push_back(graph[out].name);
     fail(ExitCode::usage, of, " (its outputs: ", list_some(outputs), ")");
   }
-  return tandem::losses_of(source(o), o.plan);
+  return tandem::losses_of(source_with_losses(o), o.plan);
 }
 
 LoaderOptions::RowsOf Model::State::rows_here() const {

@@ -1,5 +1,6 @@
 // What a Model holds, shared by its .cpp files.
 #pragma once
+#include "trainer/graph_file.h"
 #include "trainer/kept_plans.h"
 #include "trainer/loader.h"
 #include "trainer/metrics.h"
@@ -29,12 +30,18 @@ struct Model::State {
   explicit State(ModelFile f) : file(std::move(f)) {}
 
   ModelFile file;
+  mutable std::map<std::string, ModelFile> others;  // other_file's, by path
   ModelOptions options;
   std::vector<const Backend*> backends;
   KeptPlans kept_plans;
   std::unique_ptr<Session> session;
   std::vector<Runner> runners;                                     // by plan
   std::map<std::pair<PlanMode, std::int64_t>, std::size_t> plans;  // by mode and batch
+  struct FileSession {
+    std::unique_ptr<Session> session;
+    bool by_sample = false;  // it gives rows of numbers for each sample
+  };
+  mutable std::map<std::pair<std::string, std::int64_t>, FileSession> file_sessions;  // that measure, by file and batch
   std::vector<FeedTarget> targets;                                 // the model's inputs, then the labels, then the samples' weights
   Losses losses;                                                   // none: of an inference plan of a model that has none
   std::vector<std::string> notes;
@@ -43,7 +50,10 @@ struct Model::State {
   bool initial = false;  // the values are those that compile drew or took of the template
   std::map<std::string, std::string> preparation;  // of the last training: what save() writes as metadata, without "tandem."
 
-  GraphSource source(const ModelOptions& o) const;
+  GraphSource source(const ModelOptions& o) const;  // what plans are made of: that of training ends in the losses of files
+  GraphSource plain_source(const ModelOptions& o) const, source_with_losses(const ModelOptions& o) const;
+  const ModelFile& other_file(const std::string& path) const;  // a loss, a metric, a teacher: read when first asked for
+  std::vector<std::optional<GraphFile>> loss_files(const ModelOptions& o, const Graph& graph) const;  // by term; none: no file computes it
   Losses losses_for(const ModelOptions& o) const;  // fails (usage) on a value that is not there, naming the nearest
   // The same for what needs no loss: an inference plan of a model that has none gives none.
   Losses losses_if_any(const ModelOptions& o) const;

@@ -55,7 +55,7 @@ const Row* row_of(std::string_view name) {
   return row == std::end(rows) ? nullptr : row;
 }
 
-bool is_general(std::string_view name) { return name == "auto" || name == "loss" || name == "accuracy" || name == "confusion" || name == "per-class" || name == "none"; }
+bool is_general(std::string_view name) { return name.ends_with(".onnx") || name == "auto" || name == "loss" || name == "accuracy" || name == "confusion" || name == "per-class" || name == "none"; }
 
 double share(double part, double whole) { return whole == 0 ? 0 : part / whole; }
 

@@ -208,7 +208,17 @@ ValueId model_loss(const Context& c, ValueId value) {
   return b.mul(b.reduce_sum(value, axes, false), c.scale * std::max(1.0, samples) / static_cast<double>(b.shape(value).elements()));
 }
 
+// A file's: one number is the loss; of rows of samples the mean, by the samples' weights unless the file knows them.
+ValueId file_loss_of(const Context& c, ValueId value) {
+  GraphBuilder& b = c.b;
+  if (!c.l.by_sample) return b.reshape(value, Shape{});
+  Labels plain = c.l;
+  plain.weighted = c.l.weighted && !c.l.weighs_itself;
+  return mean_of({b, plain, c.row, c.samples, c.scale}, {.losses = b.reshape(value, Shape{b.shape(value).elements()}), .weights = {}});
+}
+
 Loss loss_of(const Context& c, ValueId value, bool accuracy) {
+  if (c.l.of_file()) return {.loss = file_loss_of(c, value), .correct = {}, .counted = {}};
   switch (c.row.over) {
     case LossOver::batch: return {.loss = model_loss(c, value), .correct = {}, .counted = {}};
     case LossOver::classes: return classes_loss(c, value, accuracy);

@@ -160,6 +160,24 @@ void take_classes(Labels& l, const Pair& models, const CompileOptions& o, ValueI
     l.sample = TensorType{DType::int64, l.positions() == 1 ? Shape{} : without(l.scores, l.axis)};
 }
 
+// A loss that a file computes: whoever gave the graph has put it there, with inputs for its labels and weights.
+void take_file(Labels& l, const Pair& models, ValueId value, const LossTerm& term) {
+  const Value& v = models.graph[value];
+  l.by_sample = v.batch.leading(v.type.shape.rank() > 0 ? v.type.shape[0] : 0, models.samples);
+  if (!l.by_sample && v.type.shape.elements() != 1)
+    fail(ExitCode::usage, "loss ", term.file, ": gives ", v.type, " for ", models.samples, models.samples == 1 ? " sample" : " samples", ", expected one number, or rows of numbers for each sample");
+  const auto fed = [&](const std::string& name) { return models.graph.find(name); };
+  if (const auto labels = fed(l.input); labels && models.graph[*labels].role == ValueRole::label) {
+    const TensorType& type = models.graph[*labels].type;
+    l.sample = TensorType{type.dtype, Shape(Ints(type.shape.begin() + 1, type.shape.end()))};
+  }
+  const bool takes_weights = fed("sample_weights").has_value();
+  if (l.weighted && !l.by_sample && !takes_weights)
+    fail(ExitCode::usage, "option sample_weights: ", term.file, " gives one number for the batch, which cannot be weighted: have it give one for each sample, or take an input sample_weights");
+  l.weighs_itself = takes_weights;
+  l.weighted = l.weighted || takes_weights;
+}
+
 Labels labels_of(const Pair& models, const CompileOptions& o) {
   const LossTerm term = parse_loss(o.loss)[0];
   const LossRow& row = loss_row(term.loss);
@@ -171,6 +189,7 @@ Labels labels_of(const Pair& models, const CompileOptions& o) {
   l.parameters = term.parameters;
   if (l.own()) return l;
   l.weighted = o.sample_weights.value_or(false);
+  if (l.of_file()) return l;  // take_file does the rest
   const bool classes = row.over == LossOver::classes;
   const ValueId seen = classes ? s.logits : value;
   ValueId in_larger;
@@ -247,8 +266,9 @@ std::vector<CompileOptions> options_of_losses(const CompileOptions& o) {
     if (!term.output.empty() && !o.loss_on.empty() && o.loss_on != term.output)
       fail(ExitCode::usage, "option loss_on ", o.loss_on, ": the loss says that it is computed on '", term.output, "'");
     if (!term.output.empty()) one.loss_on = term.output;
+    if (!term.file.empty()) one.loss_on = file_loss_value(i);
     if (terms.size() == 1) continue;
-    one.loss = term.loss;
+    one.loss = term.file.empty() ? term.loss : term.file;
     const auto form = o.label_forms.find(term.output);
     one.class_axis = form == o.label_forms.end() ? std::nullopt : form->second.class_axis;
     one.dense_labels = form != o.label_forms.end() && form->second.dense;
@@ -267,9 +287,11 @@ Losses losses_of(const Pair& models, const CompileOptions& o) {
     Labels& l = losses.back();
     l.share = term.weight;
     l.parameters = term.parameters;
-    if (terms.size() == 1) continue;
-    l.output = term.output;
-    l.input = concat("labels/", term.output);
+    if (terms.size() > 1) {
+      l.output = term.output;
+      l.input = concat("labels/", term.output);
+    }
+    if (l.of_file()) take_file(l, models, loss_value(models.graph, one), term);
   }
   take_options(losses, o);
   return losses;

@@ -28,9 +28,12 @@ struct Labels {
   std::optional<std::int64_t> ignore;  // a class index that does not count
   std::vector<double> class_weights;   // of class indices; empty: all count alike
   bool weighted = false;               // samples count by the input "sample_weights"
+  bool by_sample = false;              // of a file's: it gives numbers for each sample, else one for the batch
+  bool weighs_itself = false;          // of a file's: it takes the samples' weights as an input
 
   LossValues values() const { return {loss_row(loss), parameters}; }
   bool own() const { return loss == "output"; }  // the model computes its loss
+  bool of_file() const { return loss == file_loss; }
 
   // What of a sample is right or wrong: 1, or the places that have a class each.
   std::int64_t positions() const { return axis < 0 || scores[axis] == 0 ? 1 : scores.elements() / scores[axis]; }

@@ -193,6 +193,9 @@ const std::vector<LossRow>& table() {
        };
        return std::max(0.0, distance_to(1) - distance_to(2) + p["margin"]);
      }},
+    {file_loss, "", "that of an ONNX file: one number, or one for each sample", LabelKind::none, LossOver::batch, OutputKind::plain, -infinite, infinite, {},
+     [](B&, ValueId x, ValueId, const P&) { return x; },
+     [](const HostRow& r, const P&) { return r.x[0]; }},
     {"output", "", "the value itself: the model computes its loss", LabelKind::none, LossOver::batch, OutputKind::plain, 0, 0, {},
      [](B&, ValueId x, ValueId, const P&) { return x; },
      [](const HostRow& r, const P&) { return r.x[0]; }},
@@ -207,6 +210,8 @@ double LossValues::operator[](std::string_view name) const {
   if (const auto it = given_.find(name); it != given_.end()) return it->second;
   return std::find_if(row_.parameters.begin(), row_.parameters.end(), [&](const LossParameter& p) { return p.name == name; })->value;
 }
+
+std::string file_loss_value(std::size_t i) { return concat("tandem/loss/", i); }
 
 std::span<const LossRow> loss_rows() { return table(); }
 

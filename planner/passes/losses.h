@@ -12,11 +12,13 @@
 
 namespace tandem {
 
-// One loss of CompileOptions::loss, which reads [OUTPUT=]LOSS[:PARAMETER=X]...[*WEIGHT], several separated by commas.
+// One loss of CompileOptions::loss, which reads [OUTPUT=]LOSS[:PARAMETER=X]...[*WEIGHT], several separated by commas. LOSS is a
+// row's name or a file's, which ends in ".onnx".
 struct LossTerm {
   std::string loss;    // a row's name
   std::string output;  // the model's value; empty: as CompileOptions::loss_on says. "a+b+c": of triplet, three values
   double weight = 1;   // in the total
+  std::string file;    // that computes it; loss is then file_loss
   std::map<std::string, double, std::less<>> parameters;  // those that were given
 };
 // Keras's and PyTorch's names are understood. Fails (usage) on what is unknown, naming the nearest; where several terms do not
@@ -39,6 +41,10 @@ enum class LossOver {
   sample,    // a sample at once
   batch,     // the value is the loss
 };
+
+inline constexpr std::string_view file_loss = "FILE.onnx";  // the row of losses that files compute
+// The value of the model's graph that the i-th loss is, where a file computes it: whoever gives the graph has put it there.
+std::string file_loss_value(std::size_t i);
 
 struct LossParameter {
   std::string_view name;

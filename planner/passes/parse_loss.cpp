@@ -82,6 +82,11 @@ LossTerm term_of(std::string_view text) {
     term.weight = number(rest.substr(star + 1), text);
     rest = rest.substr(0, star);
   }
+  if (rest.ends_with(".onnx")) {
+    term.loss = file_loss;
+    term.file = rest;
+    return term;
+  }
   const std::vector<std::string_view> parts = split(rest, ':');
   const LossRow& row = row_of(parts[0]);
   term.loss = row.name;

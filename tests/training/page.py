@@ -54,6 +54,17 @@ def models(folder):
          (TensorProto.INT64, ["N", 16]), {"y": ["N", 16, 256]}, [drawn("e", 256, 16), drawn("w", 16, 256)])
 
 
+def losses(folder):
+    def file(name, nodes, shape):
+        inputs = [helper.make_tensor_value_info("pred", TensorProto.FLOAT, ["N", "C"]), helper.make_tensor_value_info("target", TensorProto.INT64, ["N"])]
+        graph = helper.make_graph(nodes, name, inputs, [helper.make_tensor_value_info("result", TensorProto.FLOAT, shape)])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / f"{name}.onnx")
+
+    file("my_loss", [helper.make_node("SoftmaxCrossEntropyLoss", ["pred", "target"], ["result"])], [])
+    file("my_accuracy", [helper.make_node("ArgMax", ["pred"], ["best"], axis=1, keepdims=0), helper.make_node("Equal", ["best", "target"], ["right"]),
+                         helper.make_node("Cast", ["right"], ["result"], to=TensorProto.FLOAT)], ["N"])
+
+
 def tables(folder):
     kinds = numpy.arange(120) % 3
     x = (random.standard_normal((120, 4)) + 2 * numpy.eye(4)[kinds]).astype(numpy.float32)
@@ -99,7 +110,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         (folder / "models").symlink_to(ROOT / "models")
-        for make in (models, tables, images):
+        for make in (models, losses, tables, images):
             make(folder)
         failed = 0
         for command in commands():
