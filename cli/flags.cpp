@@ -8,6 +8,7 @@ namespace {
 constexpr FlagName names[] = {
     {"accumulate", "--accumulate"},
     {"average_from", "--average-from"},
+    {"best", "--best"},
     {"check_nan", "--check-nan"},
     {"checkpoint_steps", "--checkpoint-every"},
     {"class_axis", "--class-axis"},
@@ -36,6 +37,7 @@ constexpr FlagName names[] = {
     {"shift_labels", "--shift-labels"},
     {"swa", "--swa"},
     {"synchronize_batch_norm", "--sync-batch-norm"},
+    {"teacher", "--teacher"},
     {"tie", "--tie"},
     {"trainable", "--trainable"},
     {"unfreeze", "--unfreeze"},

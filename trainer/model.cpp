@@ -8,6 +8,7 @@
 #include "trainer/index_range.h"
 #include "trainer/model_state.h"
 #include "trainer/share.h"
+#include "trainer/teacher.h"
 #include "trainer/spec.h"
 
 namespace tandem {
@@ -144,7 +145,7 @@ std::string Model::fit_labels(ModelOptions& o, const Dataset& data) const {
       form.dense_labels = form.dense_labels || (losses[i].sample && is_float(losses[i].sample->dtype));
     else
       assumed += tandem::fit_labels(state_->source(o), form, field->sample);
-    if (!one) o.plan.label_forms[losses[i].output] = {form.dense_labels, form.class_axis};
+    if (!one) o.plan.label_forms[losses[i].output] = {form.dense_labels, form.class_axis, form.label_length};
   }
   return assumed;
 }
@@ -201,6 +202,8 @@ void Model::compile(const ModelOptions& options, Backends backends) {
   if (options.plan.shift_labels) s.preparation["shift_labels"] = "on";
   for (const auto& loss : s.loss_files(options, graph))
     if (loss) s.notes.push_back("loss " + loss->text());
+  if (!options.teacher.empty() && !inference)
+    if (const std::string text = Teacher(options.teacher.string(), s.other_file(options.teacher.string()), graph).text(); !text.empty()) s.notes.push_back("teacher " + text);
   s.losses = std::move(losses);
   s.targets = targets_of(graph, s.losses, options.plan);
   s.session = std::make_unique<Session>(std::move(plan), s.backends, options.world);
@@ -242,7 +245,9 @@ std::int64_t Model::allocated_bytes() const {
 }
 
 std::vector<NamedTensor> Model::parameters() const {
-  return state_->running().parameters();
+  std::vector<NamedTensor> values = state_->running().parameters();
+  std::erase_if(values, [](const NamedTensor& v) { return v.name.starts_with(teacher_prefix); });
+  return values;
 }
 void Model::set_parameters(std::span<const NamedTensor> values) {
   Session& session = state_->running();

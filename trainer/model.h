@@ -34,6 +34,7 @@ inline constexpr double not_measured = std::numeric_limits<double>::quiet_NaN();
 struct ModelOptions {
   CompileOptions plan;                       // mode, batch, devices, loss, optimizer, ...
   std::map<std::string, std::int64_t> dims;  // sizes of symbolic dimensions other than the batch
+  std::filesystem::path teacher;             // an ONNX file whose scores are learnt from, as plan.distillation says; empty: none
   std::string init = "auto";                 // auto (keep, or draw the weights of an untrained template), keep, he-normal, glorot-uniform
   std::uint64_t seed = 1;                    // of initial values, order, augmentation and dropout
   World* world = nullptr;                    // the processes that share the devices; all of them call the model alike
@@ -126,6 +127,9 @@ struct FitOptions {
   Averaging averaging;
   EarlyStopping early_stopping;
   std::vector<std::string> metrics{"auto"};  // of validations: as EvaluateOptions::metrics
+  // What the best checkpoint, early stopping and the plateau go by: [min:|max:]NAME of an epoch's report, as "val_f1" or "loss"; a
+  // name alone is that of the validation where there is one. Empty: the validation's accuracy, or the least loss.
+  std::string best;
 };
 struct History {
   std::vector<EpochReport> epochs;

@@ -7,6 +7,7 @@
 
 #include "planner/passes/optimizer.h"
 #include "planner/plan/plan_file.h"
+#include "trainer/teacher.h"
 #include "trainer/spec.h"
 
 namespace tandem {
@@ -44,6 +45,28 @@ std::optional<ValueId> three_as_one(Graph& graph, const std::string& name) {
     graph[v].batch = first.batch;
   }
   return all;
+}
+
+// Places by samples by classes, as PyTorch's CTC takes them, becomes samples by places by classes under the same name; what makes
+// probabilities of scores stays behind that.
+void samples_first(Graph& graph, const std::string& name) {
+  const auto found = graph.find(name);
+  if (!found || graph[*found].type.shape.rank() != 3 || graph[*found].batch.axis != 1 || graph[*found].batch.outer != 1) return;
+  ValueId v = *found;
+  const NodeId maker = graph[v].producer;
+  const bool scores = maker.present() && (graph[maker].op->gives == OutputKind::softmax || graph[maker].op->gives == OutputKind::log_softmax);
+  const Node last = scores ? graph[maker] : Node{};
+  GraphBuilder b(graph, name, {});
+  ValueId turned = b.transpose(scores ? last.inputs[0] : v, {1, 0, 2});
+  if (scores) {
+    graph[turned].batch = {.axis = 0};
+    turned = b.emit(last.op->name, {turned}, last.attributes);
+  }
+  graph[v].name = concat(name, "/places");
+  graph[turned].name = name;
+  graph[turned].batch = {.axis = 0};
+  for (GraphOutput& out : graph.outputs)
+    if (out.value == v) out.value = turned;
 }
 
 }  // namespace
@@ -95,6 +118,13 @@ std::vector<std::optional<GraphFile>> Model::State::loss_files(const ModelOption
   return files;
 }
 
+void Model::State::add_teacher(Graph& graph, const ModelOptions& o, std::int64_t batch) const {
+  const std::string path = o.teacher.string();
+  const Teacher teacher(path, other_file(path), graph);
+  const ValueId student = student_value(graph, o.plan);
+  teacher.attach(graph, student, batch, o.dims, std::string(teacher_prefix));
+}
+
 GraphSource Model::State::source_with_losses(const ModelOptions& o) const {
   const std::vector<LossTerm> terms = parse_loss(o.plan.loss);
   return [this, o, terms, plain = plain_source(o)](std::int64_t batch) {
@@ -105,6 +135,7 @@ GraphSource Model::State::source_with_losses(const ModelOptions& o) const {
         const ValueId loss = files[i]->attach(graph, batch, o.dims, terms.size() > 1 ? concat("labels/", terms[i].output) : "labels", concat(terms[i].file, '/'));
         graph[loss].name = file_loss_value(i);
       }
+    if (!o.teacher.empty()) add_teacher(graph, o, batch);
     return graph;
   };
 }
@@ -127,6 +158,8 @@ GraphSource Model::State::plain_source(const ModelOptions& o) const {
       const auto value = graph.find(name) ? graph.find(name) : three_as_one(graph, name);
       if (value && std::find(graph.outputs.begin(), graph.outputs.end(), *value) == graph.outputs.end()) graph.outputs.push_back(*value);
     }
+    for (const CompileOptions& one : options_of_losses(o.plan))
+      if (loss_row(parse_loss(one.loss)[0].loss).over == LossOver::sequence) samples_first(graph, graph[loss_value(graph, one)].name);
     if (!training)
       for (const std::optional<GraphFile>& loss : loss_files(o, graph))
         for (const FileInput& input : loss ? loss->inputs() : std::vector<FileInput>{})

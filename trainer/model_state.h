@@ -52,6 +52,7 @@ struct Model::State {
 
   GraphSource source(const ModelOptions& o) const;  // what plans are made of: that of training ends in the losses of files
   GraphSource plain_source(const ModelOptions& o) const, source_with_losses(const ModelOptions& o) const;
+  void add_teacher(Graph& graph, const ModelOptions& o, std::int64_t batch) const;
   const ModelFile& other_file(const std::string& path) const;  // a loss, a metric, a teacher: read when first asked for
   std::vector<std::optional<GraphFile>> loss_files(const ModelOptions& o, const Graph& graph) const;  // by term; none: no file computes it
   Losses losses_for(const ModelOptions& o) const;  // fails (usage) on a value that is not there, naming the nearest
@@ -75,6 +76,7 @@ struct Model::State {
   StepReport report(std::size_t plan, double rate) const;  // of the training step just run
 };
 
+inline constexpr std::string_view teacher_prefix = "teacher/";  // of its values and nodes
 inline constexpr std::string_view metadata_prefix = "tandem.";  // of what a file says of its training
 bool is_step_state(std::string_view input);  // of a plan: given by StepState, not by data
 std::string list_some(const std::vector<std::string>& names);  // "a, b, ... (7 in all)"

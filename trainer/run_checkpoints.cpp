@@ -25,7 +25,8 @@ Json::Object RunCheckpoints::identity() const {
           {"shuffle", order_.shuffle},  {"loss", s_.options.plan.loss}, {"optimizer", s_.options.plan.optimizer.name}, {"accumulate", o_.accumulate},
           {"precision", name_of(s_.options.plan.precision)}, {"data", fingerprint_}};
   for (const auto& [path, file] : s_.others)
-    if (s_.options.plan.loss.find(path) != std::string::npos) run.emplace_back(path, file.fingerprint());
+    if (s_.options.plan.loss.find(path) != std::string::npos || path == s_.options.teacher) run.emplace_back(path, file.fingerprint());
+  if (!o_.best.empty()) run.emplace_back("best", o_.best);
   return run;
 }
 

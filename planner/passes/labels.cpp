@@ -160,6 +160,17 @@ void take_classes(Labels& l, const Pair& models, const CompileOptions& o, ValueI
     l.sample = TensorType{DType::int64, l.positions() == 1 ? Shape{} : without(l.scores, l.axis)};
 }
 
+void take_sequence(Labels& l, const Value& value, const CompileOptions& o, const Part& part) {
+  if (part.shape.rank() != 2) fail(ExitCode::usage, "loss ", l.loss, " needs a value [N,places,classes] or [places,N,classes], '", value.name, "' is ", value.type);
+  l.scores = part.shape;
+  l.classes = l.scores[1];
+  l.ignore = static_cast<std::int64_t>(l.values()["padding"]);
+  const double blank = l.values()["blank"];
+  if (blank < -static_cast<double>(l.classes) || blank >= static_cast<double>(l.classes)) fail(ExitCode::usage, "loss ", l.loss, ": blank is ", blank, ", '", value.name, "' has ", l.classes, " classes");
+  if (!o.label_length) l.assumed = concat("rows of labels are taken to be half as long as the ", l.scores[0], " places of '", l.value, "': data says how long they are");
+  l.sample = TensorType{DType::int64, Shape{std::max<std::int64_t>(1, o.label_length.value_or(l.scores[0] / 2))}};
+}
+
 // A loss that a file computes: whoever gave the graph has put it there, with inputs for its labels and weights.
 void take_file(Labels& l, const Pair& models, ValueId value, const LossTerm& term) {
   const Value& v = models.graph[value];
@@ -190,7 +201,7 @@ Labels labels_of(const Pair& models, const CompileOptions& o) {
   if (l.own()) return l;
   l.weighted = o.sample_weights.value_or(false);
   if (l.of_file()) return l;  // take_file does the rest
-  const bool classes = row.over == LossOver::classes;
+  const bool sequence = row.over == LossOver::sequence, classes = row.over == LossOver::classes || sequence;
   const ValueId seen = classes ? s.logits : value;
   ValueId in_larger;
   if (models.larger) {
@@ -198,6 +209,10 @@ Labels labels_of(const Pair& models, const CompileOptions& o) {
     in_larger = classes ? find_scores(*models.larger, v, row).logits : v;
   }
   const Part part = part_of(models, seen, in_larger);
+  if (sequence) {
+    take_sequence(l, graph[seen], o, part);
+    return l;
+  }
   if (classes) {
     take_classes(l, models, o, value, s, part);
     return l;
@@ -272,6 +287,7 @@ std::vector<CompileOptions> options_of_losses(const CompileOptions& o) {
     const auto form = o.label_forms.find(term.output);
     one.class_axis = form == o.label_forms.end() ? std::nullopt : form->second.class_axis;
     one.dense_labels = form != o.label_forms.end() && form->second.dense;
+    one.label_length = form == o.label_forms.end() ? std::nullopt : form->second.label_length;
   }
   return list;
 }
@@ -311,6 +327,10 @@ Labels labels_of(const GraphSource& source, const CompileOptions& o) {
 std::string fit_labels(const GraphSource& source, CompileOptions& o, const TensorType& sample) {
   const LossRow& row = loss_row(parse_loss(o.loss)[0].loss);
   if (row.labels == LabelKind::none) return "";
+  if (row.labels == LabelKind::sequence) {
+    o.label_length = sample.shape.elements();
+    return "";
+  }
   const Pair models = pair_of(source, o);
   const CompileOptions first = options_of_losses(o)[0];
   const Labels l = labels_of(models, first);
@@ -356,7 +376,20 @@ ValueId loss_value(const Graph& model, const CompileOptions& o) {
 std::vector<ValueId> logits_of(const Graph& model, const CompileOptions& o) {
   std::vector<ValueId> logits;
   for (const CompileOptions& one : options_of_losses(o)) logits.push_back(find_scores(model, loss_value(model, one), loss_row(parse_loss(one.loss)[0].loss)).logits);
+  if (!o.distillation) return logits;
+  logits.push_back(scores_behind(model, student_value(model, o)));
+  const auto teacher = model.find(teacher_scores);
+  if (!teacher) fail("internal: the graph has no scores of a teacher");
+  logits.push_back(*teacher);
   return logits;
+}
+
+ValueId scores_behind(const Graph& model, ValueId value) { return find_scores(model, value, loss_row("softmax-cross-entropy")).logits; }
+
+ValueId student_value(const Graph& model, const CompileOptions& o) {
+  CompileOptions on = o;
+  if (const LossTerm term = parse_loss(o.loss)[0]; !term.output.empty()) on.loss_on = term.output;
+  return loss_value(model, on);
 }
 
 std::int64_t rows_per_sample(const Shape& shape, std::int64_t samples, const Shape& other, std::int64_t other_samples) {

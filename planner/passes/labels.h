@@ -58,7 +58,12 @@ std::vector<CompileOptions> options_of_losses(const CompileOptions& options);
 ValueId loss_value(const Graph& model, const CompileOptions& options);
 // The values that the losses are computed from: what goes into a final Softmax, LogSoftmax or Sigmoid, which is exact where
 // log(softmax(x)) would round; else the value itself.
+// With distillation those of the student and of the teacher stand behind them.
 std::vector<ValueId> logits_of(const Graph& model, const CompileOptions& options);
+// What a value is a softmax of, or the value.
+ValueId scores_behind(const Graph& model, ValueId value);
+// The output that the teacher's is compared with: the first loss's. Fails (usage).
+ValueId student_value(const Graph& model, const CompileOptions& options);
 
 // How many rows of axis 0 of a value are one sample's, by its shapes for two numbers of samples; 0: it does not grow with
 // the batch, or along another axis.

@@ -31,6 +31,7 @@ enum class LabelKind {
   shares,   // a number for each class
   binary,   // yes or no: an index where the value has one element, else numbers
   numbers,  // as the value has them
+  sequence, // a row of class indices, padded
   none,     // the loss takes no labels
 };
 // What a row's functions see at a time.
@@ -39,6 +40,7 @@ enum class LossOver {
   classes,   // the classes of a place; a sample's loss is the places' mean
   last,      // the last axis; a sample's loss is the mean over the others
   sample,    // a sample at once
+  sequence,  // all of a sample: places by classes, and its labels
   batch,     // the value is the loss
 };
 
@@ -55,6 +57,8 @@ struct LossRow;
 // Rows of numbers on the host.
 struct HostRow {
   std::span<const double> x, t;  // scores (logits where they are classes'), labels (one-hot where they are classes')
+  std::int64_t classes = 0;                   // of a sequence
+  std::span<const std::int64_t> sequence{};   // its labels
 };
 
 // The parameters of a loss, those not given as its row has them.
@@ -77,7 +81,8 @@ struct LossRow {
   OutputKind scores;  // it is computed of what went into a last operator that makes these; softmax: logarithmic ones, too
   double low, high;   // of labels that are numbers
   std::vector<LossParameter> parameters;
-  // Of x and t of one shape (elements), or as rows [M,C] to [M] (else; t is absent where there are no labels).
+  // Of x and t of one shape (elements), of [N,T,C] and [N,S] to [N] (sequence), or as rows [M,C] to [M] (else; t is absent where
+  // there are no labels).
   ValueId (*build)(GraphBuilder&, ValueId x, ValueId t, const LossValues&);
   double (*host)(const HostRow&, const LossValues&);  // of one element, or of a row
 };

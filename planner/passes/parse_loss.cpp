@@ -39,8 +39,6 @@ struct Missing {
   std::string_view word, answer;
 };
 constexpr Missing missing[] = {
-    {"ctc", "a sum over all alignments is no composition of the operators that there are: compute it in the model and train with the loss output"},
-    {"ctcloss", "a sum over all alignments is no composition of the operators that there are: compute it in the model and train with the loss output"},
     {"gaussiannllloss", "it takes two outputs at once: compute it in the model and train with the loss output"},
     {"marginrankingloss", "it takes two outputs at once: compute it in the model and train with the loss output"},
     {"hingeembeddingloss", "hinge is for scores, triplet for distances"},

@@ -50,6 +50,7 @@ def models(folder):
     save(folder / "flowers.onnx", [*hidden, helper.make_node("Gemm", ["r", "w2", "b2"], ["y"])], rows, {"y": ["N", 3]}, [*both, drawn("w2", 16, 3), zeros("b2", 3)])
     save(folder / "two.onnx", [*hidden, helper.make_node("Gemm", ["r", "w2", "b2"], ["kind"]), helper.make_node("Gemm", ["r", "w3", "b3"], ["box"])], rows,
          {"kind": ["N", 3], "box": ["N", 2]}, [*both, drawn("w2", 16, 3), zeros("b2", 3), drawn("w3", 16, 2), zeros("b3", 2)])
+    save(folder / "words.onnx", [helper.make_node("MatMul", ["x", "w"], ["y"])], (TensorProto.FLOAT, ["N", 8, 4]), {"y": ["N", 8, 5]}, [drawn("w", 4, 5)])
     save(folder / "letters.onnx", [helper.make_node("Gather", ["e", "x"], ["g"]), helper.make_node("MatMul", ["g", "w"], ["y"])],
          (TensorProto.INT64, ["N", 16]), {"y": ["N", 16, 256]}, [drawn("e", 256, 16), drawn("w", 16, 256)])
 
@@ -78,6 +79,8 @@ def tables(folder):
     numpy.save(folder / "x.npy", x)
     numpy.save(folder / "y.npy", kinds)
     numpy.savez(folder / "two.npz", x=x, y_kind=kinds, y_box=x[:, :2] * 2)
+    words = numpy.where(numpy.arange(3) < random.integers(0, 4, (40, 1)), random.integers(1, 5, (40, 3)), -1)
+    numpy.savez(folder / "words.npz", x=random.standard_normal((40, 8, 4)).astype(numpy.float32), y=words)
     (folder / "book.txt").write_bytes((ROOT / "docs/architecture.md").read_bytes()[:20000])
 
 
