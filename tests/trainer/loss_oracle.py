@@ -42,6 +42,10 @@ def weighted(each, s):
     return (each.flatten(1).mean(1) * s).sum() / s.sum()
 
 
+def ctc(z, t, blank=0, **options):
+    return F.ctc_loss(F.log_softmax(z, 2).transpose(0, 1), t, torch.full((len(z),), z.shape[1]), (t != -1).sum(1), blank=blank, **options)
+
+
 W = torch.tensor([1.0, 2.0, 0.5, 0.0, 3.0], dtype=torch.float64)
 CE = F.cross_entropy
 LOSSES = {
@@ -75,6 +79,11 @@ LOSSES = {
     "categorical_hinge": lambda z, t, s: categorical_hinge(z, t),
     "multi_margin": lambda z, t, s: F.multi_margin_loss(z, t),
     "cosine": lambda z, t, s: F.cosine_embedding_loss(z, t, torch.ones(len(z), dtype=z.dtype)),
+    "ctc": lambda z, t, s: ctc(z, t),
+    "ctc_places_first": lambda z, t, s: ctc(z, t),
+    "ctc_samples_blank": lambda z, t, s: weighted(ctc(z, t, blank=5, reduction="none"), s),
+    "ctc_zero_infinity": lambda z, t, s: ctc(z, t, zero_infinity=True),
+    "ctc_long": lambda z, t, s: ctc(z, t),
     "file_mse": lambda z, t, s: F.mse_loss(z, t),
     "file_cross_entropy": lambda z, t, s: CE(z, t),
     "file_each_samples": lambda z, t, s: weighted((z - t) ** 2, s),

@@ -20,7 +20,7 @@ const Backend* const backends[] = {&cpu_backend()};
 constexpr std::int64_t samples = 11;
 constexpr int packages_missing = 3;  // loss_oracle.py's exit code
 
-enum class Given { classes, shares, bits, dense_bits, numbers, counts, none };
+enum class Given { classes, shares, bits, dense_bits, numbers, counts, sequences, none };
 struct Row {
   const char* name;
   const char* loss;
@@ -30,6 +30,7 @@ struct Row {
   bool weighted = false;
   std::vector<std::string> metrics{};
   std::string (*file)() = nullptr;  // that computes the loss; it is a metric, too
+  bool places_first = false;        // the output is [T,N,C]
 };
 
 // Mean squares of all: a function, an If whose condition is known, a weight that is a constant.
@@ -121,6 +122,11 @@ const Row rows[] = {
     {"multi_margin", "MultiMarginLoss", {5}, Given::classes},
     {"cosine", "cosine", {5}, Given::numbers},
     {"triplet", "triplet:margin=2", {3, 4}, Given::none},
+    {"ctc", "CTCLoss", {12, 5}, Given::sequences},
+    {"ctc_places_first", "ctc", {12, 5}, Given::sequences, nullptr, false, {}, nullptr, true},
+    {"ctc_samples_blank", "ctc:blank=-1:per-label=0", {12, 6}, Given::sequences, nullptr, true},
+    {"ctc_zero_infinity", "ctc:zero-infinity=1", {4, 5}, Given::sequences},
+    {"ctc_long", "ctc", {64, 5}, Given::sequences},
     {"file_mse", "", {3}, Given::numbers, nullptr, false, {}, file_mse},
     {"file_cross_entropy", "", {5}, Given::classes, nullptr, false, {}, file_cross_entropy},
     {"file_each_samples", "", {3}, Given::numbers, nullptr, true, {}, file_each},
@@ -153,6 +159,14 @@ Tensor labels_of(const Row& row, std::mt19937& random) {
     }
     return t;
   }
+  if (row.labels == Given::sequences) {  // 0 to 4 labels of 1 to 4, for 6 classes of 0 to 4: the blank is none of them
+    Tensor t(TensorType{DType::int64, Shape{samples, 4}});
+    const std::int64_t first = row.x[1] == 6 ? 0 : 1;
+    for (std::int64_t n = 0; n < samples; ++n)
+      for (std::int64_t s = 0; s < 4; ++s)
+        t.write<std::int64_t>()[static_cast<std::size_t>(4 * n + s)] = s < (n + 4) % 5 ? first + static_cast<std::int64_t>(random() % 4) : -1;
+    return t;
+  }
   Tensor t = floats(row.x, random);
   for (float& v : t.write<float>()) {
     if (row.labels == Given::dense_bits) v = v > 0 ? 1.0F : 0.0F;
@@ -183,7 +197,9 @@ void compute(const Row& row, const std::string& devices, std::int64_t batch, con
     dims += concat(",", d);
     shape.push_back(d);
   }
-  m.input("x", dims).add(float_tensor("w", shape, start)).add(node("Mul", {"x", "w"}, {"y"})).output("y");
+  m.input("x", dims).add(float_tensor("w", shape, start)).add(node("Mul", {"x", "w"}, {row.places_first ? "z" : "y"}));
+  if (row.places_first) m.add(node("Transpose", {"z"}, {"turned"}, {{"perm", std::vector<std::int64_t>{1, 0, 2}}})).add(node("LogSoftmax", {"turned"}, {"y"}, {{"axis", std::int64_t{2}}}));
+  m.output("y");
   Model model(ModelFile::parse(m.bytes(), {}));
   MemoryDataset data("made here");
   data.add({.name = "x"}, x);
