@@ -13,7 +13,7 @@ namespace tandem {
 namespace {
 
 const std::string& loss_help() {
-  static const std::string text = concat(loss_names(), " (the model computes it); PyTorch's and Keras's names, too. With parameters: huber:delta=0.5. Of several outputs, with weights: out1=mse*0.3,out2=softmax-cross-entropy");
+  static const std::string text = concat(loss_names(), " (the model computes it); PyTorch's and Keras's names, too. With parameters: huber:delta=0.5. Of several outputs, with weights: out1=mse*0.3,out2=softmax-cross-entropy. FILE.onnx computes one number, or one for each sample, from outputs, labels and sample weights, by its inputs' names");
   return text;
 }
 const std::string& metric_help() {
@@ -76,11 +76,19 @@ std::vector<OptionRow> loss_rows_of_training() {
                {
                    {"label-smoothing", "X", "0", "share of a label that is spread evenly, with softmax- and binary-cross-entropy"},
                    {"class-weights", "LIST", "", "balanced, a weight for each class (1,2,0.5), or a file of them: the loss is divided by the weights' sum, as in PyTorch"},
+                   {"teacher", "FILE.onnx", "", "learn from this model's scores, too: distillation; it is run beside the model and stays as it is"},
+                   {"temperature", "T", "2", "what the scores of model and teacher are divided by"},
+                   {"teacher-weight", "X", "0.5", "share of what is learnt of the teacher, T^2 KL(teacher, model), in the loss; the rest is the loss itself"},
                    {"sample-weights", "", "on", "count samples by their weights in the loss where the data has some; it is divided by their sum"},
                }});
 }
 
-std::vector<OptionRow> metric_rows() { return {{"metrics", "LIST", "auto", metric_help()}}; }
+std::vector<OptionRow> metric_rows() {
+  return {
+      {"metrics", "LIST", "auto", metric_help()},
+      {"metric", "FILE.onnx", "", "metrics besides those that ONNX files compute, as a loss does (several separated by commas): the mean over all samples"},
+  };
+}
 
 void read_loss(const Arguments& a, ModelOptions& o) {
   o.plan.loss = a.text("loss");
@@ -90,6 +98,12 @@ void read_loss(const Arguments& a, ModelOptions& o) {
   if (a.given("ignore-index") && !a.text("ignore-index").empty()) o.plan.ignore_index = parse_integer(a.text("ignore-index"), "--ignore-index");
   if (a.given("shift-labels")) o.plan.shift_labels = a.on("shift-labels");
   if (o.plan.mode != PlanMode::training) return;
+  if (!a.text("teacher").empty()) {
+    o.teacher = a.text("teacher");
+    o.plan.distillation = Distillation{.temperature = a.number("temperature"), .weight = a.number("teacher-weight")};
+  } else if (a.given("temperature") || a.given("teacher-weight")) {
+    fail(ExitCode::usage, "--", a.given("temperature") ? "temperature" : "teacher-weight", " needs --teacher");
+  }
   if (a.given("label-smoothing")) o.plan.label_smoothing = a.number("label-smoothing");
   if (a.given("sample-weights") && !a.on("sample-weights")) o.plan.sample_weights = false;
 }
@@ -104,8 +118,25 @@ void take_class_weights(const Invocation& call, const Model& model, ModelOptions
   call.say(concat("note: the classes' weights are ", list, o.plan.class_weights.size() > most ? ", ..." : ""));
 }
 
+void plan_class_weights(const Invocation& call, const Model& model, ModelOptions& o) {
+  const std::string& text = call.arguments.text("class-weights");
+  if (text.empty()) return;
+  if (text != "balanced") {
+    o.plan.class_weights = model.class_weights(text, o, MemoryDataset("no data"));
+    return;
+  }
+  const std::int64_t classes = model.data_request(o).classes;
+  if (classes == 0) fail(ExitCode::usage, "--class-weights: the loss ", o.plan.loss, " has no classes");
+  o.plan.class_weights.assign(static_cast<std::size_t>(classes), 1.0);
+  call.say("note: balanced weights of classes come of data: the plan has 1 for each, and is the same but for these numbers");
+}
+
 std::vector<std::string> metrics_of(const Arguments& a) {
   std::vector<std::string> names = a.list("metrics");
+  for (const std::string& file : a.list("metric")) {
+    if (!file.ends_with(".onnx")) fail(ExitCode::usage, "--metric ", file, ": expected a file that ends in .onnx; --metrics takes the names of others");
+    names.push_back(file);
+  }
   check_metrics(names);
   return names;
 }

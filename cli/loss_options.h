@@ -12,6 +12,8 @@ std::vector<OptionRow> metric_rows();
 void read_loss(const Arguments& a, ModelOptions& options);
 // Says how they came about, where they were counted.
 void take_class_weights(const Invocation& call, const Model& model, ModelOptions& options, const Dataset& data);
+// Those of a plan without data: of `balanced` the numbers are left open.
+void plan_class_weights(const Invocation& call, const Model& model, ModelOptions& options);
 std::vector<std::string> metrics_of(const Arguments& a);
 Json json_of(const Evaluation& e);                // "metrics", "classes", "confusion" of each output
 // Readable in 60 columns; each output's classes where `metrics` has per-class, its matrix where it has confusion.

@@ -134,6 +134,7 @@ std::vector<OptionRow> rate_rows() {
       {"lr-schedule", "SPEC", "constant", kept(help_of_schedules())},
       {"average-from", "EPOCHS", "0", "epochs before --ema or --swa begins"},
       {"export", "NAME", "", "which weights to write: last, average, or both (the last ones beside --output); default average where one is kept"},
+      {"best", "[min:|max:]NAME", "", "what --keep best, --early-stopping and plateau go by, such as f1 or val_rmse (default the validation's accuracy, or the least loss)"},
       {"early-stopping", "EPOCHS", "0", "end after so many epochs without a better measure (0: never)"},
       {"min-delta", "X", "0", "what --early-stopping takes for better"},
       {"find-lr", "FILE.svg", "", "test learning rates on this data, draw how the loss goes, suggest one, and train nothing"},
@@ -171,6 +172,7 @@ void rate_options(const Invocation& call, const OptimizerOptions& optimizer, Fit
   o.learning_rate = a.text("lr").empty() ? default_learning_rate(optimizer) : a.number("lr");  // the table of choices says which
   o.accumulate = a.integer("accumulate");
   o.averaging = {.ema = a.number("ema"), .swa = a.on("swa"), .from = a.number("average-from")};
+  o.best = a.text("best");
   o.early_stopping = {.patience = a.integer("early-stopping"), .min_delta = a.number("min-delta")};
   const std::string& which = a.text("export");
   if (which != "" && which != "last" && which != "average" && which != "both") fail(ExitCode::usage, "--export ", which, ": expected last, average or both");

@@ -1,5 +1,6 @@
 #include "cli/command.h"
 #include "cli/flags.h"
+#include "cli/loss_options.h"
 #include "cli/model_options.h"
 #include "cli/optimizer_options.h"
 #include "cli/tune_options.h"
@@ -88,6 +89,7 @@ int run(const Invocation& call) {
   ModelOptions options = model_options(call, mode);
   if (mode == PlanMode::training) take_preparation(call, model, options);
   read_train_only(a, model, options.plan.freeze, options.plan.unfreeze);
+  if (mode == PlanMode::training) plan_class_weights(call, model, options);
   options.plan.verify_passes = a.on("verify-passes");
   if (!a.text("dump-passes").empty()) dump_passes(options.plan, a.text("dump-passes"));
   const BackendSet backends = BackendSet::load(parse_devices(a.text("devices")));

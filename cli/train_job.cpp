@@ -9,6 +9,8 @@
 #include "cli/ranks.h"
 #include "cli/record_options.h"
 #include "cli/tune_options.h"
+#include "trainer/best_measure.h"
+#include "trainer/scores.h"
 #include "trainer/spec.h"
 
 namespace tandem {
@@ -40,6 +42,11 @@ FitOptions fit_options(const Invocation& call, const Model& model, const ModelOp
   o.shuffle = a.on("shuffle");
   o.eval_batch = a.integer("eval-batch-size");
   o.metrics = metrics_of(a);
+  // What the best is told by is measured.
+  if (std::string best = BestMeasure(o.best).name(); !best.empty()) {
+    if (best.starts_with("val_")) best.erase(0, 4);
+    if (lower_is_better(best)) o.metrics.push_back(best);
+  }
   o.run_dir = a.text("run-dir");
   o.run_dir_held = true;
   o.resume = a.on("resume");

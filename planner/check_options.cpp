@@ -15,6 +15,8 @@ void check_options(const GraphSource& source, const CompileOptions& o, Backends 
       fail(ExitCode::device, "precision ", o.precision, " on device ", d.id, ": ", reason);
   parse_loss(o.loss);
   if (o.mode != PlanMode::training) return;
+  if (const auto& d = o.distillation; d && !(d->temperature > 0 && d->weight >= 0 && d->weight <= 1))
+    fail(ExitCode::usage, "option teacher: a temperature of ", d->temperature, " and a weight of ", d->weight, ", expected a temperature above 0 and a weight of 0 to 1");
   update_rule(o.optimizer);
   if (!o.optimizer.groups.empty()) {
     std::vector<std::string> lines;

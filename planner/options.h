@@ -89,7 +89,18 @@ struct PassResult {
 struct LabelForm {
   bool dense = false;
   std::optional<int> class_axis;
+  std::optional<std::int64_t> label_length;
 };
+
+// What a student learns of a teacher besides its labels (Hinton et al., "Distilling the Knowledge in a Neural Network", 2015):
+// weight · T² · Σ p log(p / q) over classes + (1 - weight) · loss, p = softmax(teacher / T), q = softmax(student / T), the mean over
+// samples and places, by neither's weights.
+struct Distillation {
+  double temperature = 2;  // T
+  double weight = 0.5;
+};
+// The value of the model's graph that holds the teacher's scores: whoever gives the graph has put it there.
+inline constexpr std::string_view teacher_scores = "tandem/teacher";
 
 struct CompileOptions {
   PlanMode mode = PlanMode::training;
@@ -99,12 +110,14 @@ struct CompileOptions {
   std::string loss_on;                     // the model's value that the loss is computed on; empty: its first output
   std::optional<int> class_axis;           // of that value; absent: a softmax's, else 1
   bool dense_labels = false;               // labels have the output's shape instead of class indices
-  std::map<std::string, LabelForm, std::less<>> label_forms;  // the same two of several outputs, by their names
+  std::optional<std::int64_t> label_length;  // of rows of labels (ctc), as the data has them; absent: half of the places
+  std::map<std::string, LabelForm, std::less<>> label_forms;  // the same three of several outputs, by their names
   double label_smoothing = 0;              // of softmax- and binary-cross-entropy: so much of a label is shared out evenly
   std::optional<std::int64_t> ignore_index;  // a class index that does not count: the loss is the mean over the others
   bool shift_labels = false;               // labels are one ahead: place t's is that which is given for t+1 (the trainer shifts them)
   std::vector<double> class_weights;       // of each class; the loss is divided by the weights' sum, as in PyTorch
   std::optional<bool> sample_weights;      // each sample counts by its weight, an input "sample_weights"; absent: where data has some
+  std::optional<Distillation> distillation;  // training
   bool accuracy = true;                    // training: also count correct predictions, where the loss classifies
   OptimizerOptions optimizer;
   std::vector<std::string> tensors;        // names that the patterns below may mean besides those of the graph's values

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "trainer/decodable.h"
+#include "trainer/file_measure.h"
 #include "trainer/loss_measures.h"
 #include "trainer/model_state.h"
 
@@ -21,11 +22,11 @@ std::int64_t batch_size(const EvaluateOptions& o, const Plan& plan, const Datase
 
 // Runs `each(batch, plan)` for all of the data. Samples do not see each other in an inference plan, so the last batch is
 // filled up; a model that computes its own loss averages over the batch, so its last batch gets a plan of its size.
-// Returns whether all of it was run.
+// Returns whether all of it was run. `whole_inputs`: of other ranks' samples, too.
 template <class Each>
-bool for_each_batch(Model::State& s, Feed& feed, const EvaluateOptions& o, std::int64_t batch, Each&& each) {
+bool for_each_batch(Model::State& s, Feed& feed, const EvaluateOptions& o, std::int64_t batch, bool whole_inputs, Each&& each) {
   const bool pad = !s.own_loss();
-  Loader loader(feed, {.order = {.samples = feed.data().size(), .batch = batch}, .pad = pad, .rows = s.rows_here()});
+  Loader loader(feed, {.order = {.samples = feed.data().size(), .batch = batch}, .pad = pad, .rows = whole_inputs ? LoaderOptions::RowsOf() : s.rows_here()});
   std::int64_t done = 0;
   bool announced = false;
   struct Stop {  // within a batch too, where one takes long
@@ -64,13 +65,37 @@ Tensor spread_rows(const Tensor& rows, std::span<const std::int64_t> samples, st
 
 }  // namespace
 
-LossMeasures::LossMeasures(const Losses& losses, const std::vector<std::string>& metrics) : losses_(losses), sums_(losses.size()) {
-  for (const Labels& l : losses) scores_.emplace_back(l, metrics, losses.size() > 1);
+LossMeasures::LossMeasures(const Model::State& state, const std::vector<std::string>& metrics) : losses_(state.losses), sums_(losses_.size()) {
+  std::vector<std::string> rows, files;
+  for (const std::string& metric : metrics) (is_graph_file(metric) ? files : rows).push_back(metric);
+  for (const Labels& l : losses_) scores_.emplace_back(l, rows, losses_.size() > 1);
+  files_.resize(losses_.size());
+  if (files.empty() && std::none_of(losses_.begin(), losses_.end(), [](const Labels& l) { return l.of_file(); })) return;
+  const Graph graph = state.source(state.options)(std::max<std::int64_t>(1, state.options.plan.batch));
+  const std::vector<std::optional<GraphFile>> of_losses = state.loss_files(state.options, graph);
+  for (std::size_t i = 0; i < files_.size(); ++i)
+    if (of_losses[i]) files_[i] = std::make_unique<FileMeasure>(state, *of_losses[i], losses_[i].sample);
+  for (const std::string& file : files) {
+    const std::string on = graph[loss_value(graph, state.options.plan)].name;
+    metrics_.push_back(std::make_unique<FileMeasure>(state, GraphFile(file, state.other_file(file), graph, on), losses_[0].sample));
+  }
+}
+
+LossMeasures::~LossMeasures() = default;
+
+bool LossMeasures::reads_inputs() const {
+  const auto reads = [](const std::unique_ptr<FileMeasure>& file) { return file && file->reads_inputs(); };
+  return std::any_of(files_.begin(), files_.end(), reads) || std::any_of(metrics_.begin(), metrics_.end(), reads);
 }
 
 void LossMeasures::add(const Plan& plan, const Runner& runner, const BatchLabels& batch) {
   for (std::size_t i = 0; i < losses_.size(); ++i) {
     const Labels& l = losses_[i];
+    if (files_[i]) {
+      files_[i]->add(plan, runner, batch, batch.labels[i]);
+      sums_[i].samples += batch.size;
+      continue;
+    }
     const auto on = std::find_if(plan.outputs.begin(), plan.outputs.end(), [&](const HostOutput& h) { return h.name == l.value; });
     if (on == plan.outputs.end()) fail("plan of '", plan.model, "' has no output '", l.value, "' to measure");
     const std::byte* const values = runner.storage[static_cast<std::size_t>(on - plan.outputs.begin())].data();
@@ -89,6 +114,7 @@ void LossMeasures::add(const Plan& plan, const Runner& runner, const BatchLabels
     sums_[i].weight += static_cast<double>(batch.size);
     sums_[i].samples += batch.size;
   }
+  for (const auto& metric : metrics_) metric->add(plan, runner, batch, batch.labels[0]);
 }
 
 Evaluation LossMeasures::result() const {
@@ -96,18 +122,20 @@ Evaluation LossMeasures::result() const {
   for (std::size_t i = 0; i < losses_.size(); ++i) {
     const Labels& l = losses_[i];
     const std::string prefix = losses_.size() == 1 ? "" : l.output + "_";
-    e.loss += l.share * sums_[i].mean_loss();
+    const double loss = files_[i] ? files_[i]->mean() : sums_[i].mean_loss();
+    e.loss += l.share * loss;
     if (std::isnan(e.accuracy)) e.accuracy = sums_[i].accuracy();
-    if (!prefix.empty()) e.metrics[prefix + "loss"] = sums_[i].mean_loss();
+    if (!prefix.empty()) e.metrics[prefix + "loss"] = loss;
     if (!prefix.empty() && sums_[i].rows > 0) e.metrics[prefix + "accuracy"] = sums_[i].accuracy();
     for (const auto& [name, value] : scores_[i].values()) e.metrics[prefix + name] = value;
     if (scores_[i].table()) e.tables[l.output] = *scores_[i].table();
   }
+  for (const auto& metric : metrics_) e.metrics[std::filesystem::path(metric->file().path()).stem().string()] = metric->mean();
   return e;
 }
 
 BatchLabels labels_in(const Losses& losses, std::span<const FeedTarget> targets, std::span<std::byte* const> inputs, std::int64_t size) {
-  BatchLabels batch{.labels = std::vector<const std::byte*>(losses.size()), .size = size};
+  BatchLabels batch{.labels = std::vector<const std::byte*>(losses.size()), .size = size, .targets = targets, .inputs = inputs};
   for (std::size_t t = 0; t < targets.size(); ++t) {
     if (targets[t].weight) batch.weights = reinterpret_cast<const float*>(inputs[t]);
     for (std::size_t i = 0; i < losses.size(); ++i)
@@ -137,9 +165,9 @@ Evaluation Model::evaluate(const Dataset& data, const EvaluateOptions& o) {
     if (l.sample && std::none_of(targets.begin(), targets.end(), [&](const FeedTarget& t) { return t.label && t.name == l.input; }))
       fail(ExitCode::usage, "model '", s.file.name(), "' takes its labels as an input, so its loss is one of its outputs: expected the loss 'output'");
   feed.check_values(s.options.plan.loss);
-  LossMeasures measures(s.losses, o.metrics);
+  LossMeasures measures(s, o.metrics);
   const auto start = std::chrono::steady_clock::now();
-  const bool whole = for_each_batch(s, feed, o, batch, [&](const LoadedBatch& loaded, std::size_t plan) {
+  const bool whole = for_each_batch(s, feed, o, batch, measures.reads_inputs(), [&](const LoadedBatch& loaded, std::size_t plan) {
     measures.add(s.session->plan(plan), s.runners[plan], labels_in(s.losses, targets, loaded.inputs, loaded.size));
   });
   if (!whole) return {.stopped = true};
@@ -165,7 +193,7 @@ std::vector<NamedTensor> Model::predict(const Dataset& data, const EvaluateOptio
   std::vector<NamedTensor> results;
   std::vector<std::size_t> written;  // of the plan's outputs, those of the model that are rows of samples
   std::int64_t done = 0;
-  const bool whole = for_each_batch(s, feed, o, batch, [&](const LoadedBatch& loaded, std::size_t plan) {
+  const bool whole = for_each_batch(s, feed, o, batch, false, [&](const LoadedBatch& loaded, std::size_t plan) {
     const Plan& p = s.session->plan(plan);
     if (results.empty()) {
       std::string left_out;

@@ -7,6 +7,7 @@
 
 #include "graph/atomic_file.h"
 #include "planner/plan/plan_file.h"
+#include "trainer/best_measure.h"
 #include "trainer/diagnose.h"
 #include "trainer/initialize.h"
 #include "trainer/model_state.h"
@@ -301,13 +302,19 @@ class Fit {
     if (o_.callbacks.on_epoch) o_.callbacks.on_epoch(report);
   }
 
-  // Best: the highest validation accuracy, or the lowest loss where there is none. `best` is what the best checkpoint has.
+  // `best` is what the best checkpoint has.
   void judge() {
     const EpochReport& report = at_.history.back();
-    const double score = std::isfinite(report.val_accuracy) ? report.val_accuracy : -(std::isfinite(report.val_loss) ? report.val_loss : report.loss);
+    const double score = best_.score(report);
+    if (std::isnan(score) && !best_.name().empty() && best_.name_in(report).empty()) {
+      std::string measured;
+      for (const auto& [name, value] : report.metrics) measured += concat(", ", name);
+      fail(ExitCode::usage, "option best ", best_.name(), ": no epoch has it; measured are loss, accuracy", measured);
+    }
     if (!(score <= at_.best) && checkpoints_.keep_best(at_)) at_.best = score;
     if (std::exchange(at_.judged, at_.step) != at_.step) {
-      follow_measure(o_.schedule, steps_.base_rate(), std::isfinite(report.val_loss) ? report.val_loss : report.loss, at_.plateau);
+      const double loss = std::isfinite(report.val_loss) ? report.val_loss : report.loss;
+      follow_measure(o_.schedule, steps_.base_rate(), best_.name().empty() ? loss : -score, at_.plateau);
       if (o_.early_stopping.patience > 0) at_.early.add(-score, o_.early_stopping.min_delta, false, 0);
     }
     stopped_early_ = o_.early_stopping.patience > 0 && at_.early.bad >= o_.early_stopping.patience;
@@ -395,6 +402,7 @@ class Fit {
   BatchOrder order_;
   StepPlan steps_;
   RunCheckpoints checkpoints_;
+  const BestMeasure best_{o_.best};
   Position at_;
   double timed_samples_ = 0, timed_seconds_ = 0, waited_seconds_ = 0;
   Clock::duration trained_{};  // time of all steps so far
@@ -410,6 +418,7 @@ void Model::check(const FitOptions& o) {
   if (o.epochs == 0 && o.steps == 0) fail(ExitCode::usage, "training without end: give epochs or steps");
   if (o.learning_rate && !(*o.learning_rate >= 0 && std::isfinite(*o.learning_rate)))
     fail(ExitCode::usage, "learning rate ", *o.learning_rate, ", expected a finite number of at least 0");
+  BestMeasure(o.best);
   if (o.accumulate < 1) fail(ExitCode::usage, "option accumulate: ", o.accumulate, " batches a step, expected 1 or more");
   if (!(o.averaging.ema >= 0 && o.averaging.ema < 1)) fail(ExitCode::usage, "option ema: a decay of ", o.averaging.ema, ", expected at least 0 and below 1, such as 0.999");
   if (o.averaging.ema > 0 && o.averaging.swa) fail(ExitCode::usage, "option ema and option swa: one average is kept, give one of them");

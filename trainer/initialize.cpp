@@ -1,5 +1,7 @@
 #include "trainer/initialize.h"
 
+#include "trainer/model_state.h"
+
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -196,7 +198,7 @@ Initial initialize(const Graph& graph, std::string_view how, std::uint64_t seed)
     const Value& value = graph.values[i];
     if (value.kind != ValueKind::parameter || value.role == ValueRole::optimizer_state) continue;
     const ValueId id{static_cast<int>(i)};
-    if (value.data && (how == "keep" || !drawable(value))) {
+    if (value.data && (how == "keep" || !drawable(value) || value.name.starts_with(teacher_prefix))) {
       initial.values.push_back({value.name, *value.data});
       if (!value.name.ends_with(".lora_B") && drawable(value) && value.trainable && start_of(graph, users, id).random && all_alike(*value.data))
         initial.constant.push_back(value.name);

@@ -12,19 +12,26 @@ struct BatchLabels {
   std::vector<const std::byte*> labels;
   const float* weights = nullptr;  // of samples
   std::int64_t size = 0;
+  std::span<const FeedTarget> targets{};  // with what was fed for each, the model's inputs among them
+  std::span<std::byte* const> inputs{};
 };
 // `inputs` belong to `targets`.
 BatchLabels labels_in(const Losses& losses, std::span<const FeedTarget> targets, std::span<std::byte* const> inputs, std::int64_t size);
 
+class FileMeasure;
+
 class LossMeasures {
  public:
-  // Both outlive it. Fails (usage) as Scores.
-  LossMeasures(const Losses& losses, const std::vector<std::string>& metrics);
+  // `state` outlives it. Fails (usage) as Scores and FileMeasure.
+  LossMeasures(const Model::State& state, const std::vector<std::string>& metrics);
+  ~LossMeasures();
+  bool reads_inputs() const;  // a file takes an input of the model, of all samples
   void add(const Plan& plan, const Runner& runner, const BatchLabels& batch);  // of an inference plan that was run
   Evaluation result() const;
 
  private:
   const Losses& losses_;
+  std::vector<std::unique_ptr<FileMeasure>> files_, metrics_;  // of the losses, null where no file computes one; of metrics
   std::vector<Measure> sums_;
   std::vector<Scores> scores_;
 };

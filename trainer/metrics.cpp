@@ -78,8 +78,31 @@ void each_place(const Labels& l, const Measured& batch, const std::function<void
   });
 }
 
+namespace {
+
+void measure_sequences(Measure& sum, const Labels& l, const Measured& batch) {
+  const auto each = static_cast<std::size_t>(l.scores.elements()), length = static_cast<std::size_t>(l.sample->shape.elements());
+  std::vector<double> x(each);
+  const auto* const labels = reinterpret_cast<const std::int64_t*>(batch.given);
+  visit_float(batch.dtype, [&]<class T>() {
+    for (std::int64_t n = 0; n < batch.samples; ++n) {
+      const auto at = static_cast<std::size_t>(n);
+      const T* const values = reinterpret_cast<const T*>(batch.values) + at * each;
+      std::transform(values, values + each, x.begin(), [](T v) { return static_cast<double>(v); });
+      undo(l.kind, static_cast<double>(std::numeric_limits<T>::min()), x);
+      const double weight = batch.weights ? static_cast<double>(batch.weights[n]) : 1.0;
+      sum.loss += weight * loss_row(l.loss).host({.x = x, .t = {}, .classes = l.classes, .sequence = {labels + at * length, length}}, l.values());
+      sum.weight += weight;
+    }
+  });
+  sum.samples += batch.samples;
+}
+
+}  // namespace
+
 void measure(Measure& sum, const Labels& l, const Measured& batch) {
   const LossRow& row = loss_row(l.loss);
+  if (row.over == LossOver::sequence) return measure_sequences(sum, l, batch);
   const LossValues values = l.values();
   const Rows r = rows_of(l);
   const bool classes = l.axis >= 0, indices = l.sample && l.sample->dtype == DType::int64, inside = l.loss == "softmax-cross-entropy";

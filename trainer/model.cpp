@@ -9,6 +9,7 @@
 #include "trainer/index_range.h"
 #include "trainer/model_state.h"
 #include "trainer/share.h"
+#include "trainer/teacher.h"
 #include "trainer/spec.h"
 
 namespace tandem {
@@ -25,7 +26,7 @@ std::vector<FeedTarget> targets_of(const Graph& graph, const Losses& losses, con
   bool own_labels = false;  // an input of the model that goes by that name
   for (const ValueId in : graph.inputs) {
     const Value& value = graph[in];
-    if (is_step_state(value.name)) continue;
+    if (is_step_state(value.name) || value.role == ValueRole::label) continue;
     own_labels = own_labels || value.name == labels_name;
     targets.push_back({.name = value.name, .sample = {value.type.dtype, without_batch(value.type.shape)}, .indices = index_range(graph, in)});
   }
@@ -35,6 +36,7 @@ std::vector<FeedTarget> targets_of(const Graph& graph, const Losses& losses, con
     if (!l.sample || (own_labels && l.input == labels_name)) continue;
     FeedTarget target{.name = l.input, .sample = *l.sample, .label = true, .indices = {.count = l.classes, .ignored = l.ignore}, .loss = l.loss, .field = l.output};
     if (o.shift_labels && l.axis >= 0) target.ahead = l.ignore;
+    if (const auto in = l.of_file() ? graph.find(l.input) : std::nullopt) target.indices = index_range(graph, *in);
     targets.push_back(std::move(target));
   }
   if (weighted) targets.push_back(weights_target());
@@ -153,7 +155,7 @@ std::string Model::fit_labels(ModelOptions& o, const Dataset& data) const {
       form.dense_labels = form.dense_labels || (losses[i].sample && is_float(losses[i].sample->dtype));
     else
       assumed += tandem::fit_labels(state_->source(o), form, field->sample);
-    if (!one) o.plan.label_forms[losses[i].output] = {form.dense_labels, form.class_axis};
+    if (!one) o.plan.label_forms[losses[i].output] = {form.dense_labels, form.class_axis, form.label_length};
   }
   return assumed;
 }
@@ -203,6 +205,7 @@ void Model::compile(const ModelOptions& options, Backends backends) {
   s.backends.assign(backends.begin(), backends.end());
   s.runners.clear();
   s.plans = {{{options.plan.mode, options.plan.batch, 0, {}}, 0}};
+  s.file_sessions.clear();
   s.gradient_sessions.clear();
   s.kept_plans = std::move(kept);
   s.notes.clear();
@@ -223,6 +226,10 @@ void Model::compile(const ModelOptions& options, Backends backends) {
   if (options.plan.class_axis) s.preparation["class_axis"] = std::to_string(*options.plan.class_axis);
   if (options.plan.ignore_index) s.preparation["ignore_index"] = std::to_string(*options.plan.ignore_index);
   if (options.plan.shift_labels) s.preparation["shift_labels"] = "on";
+  for (const auto& loss : s.loss_files(options, graph))
+    if (loss) s.notes.push_back("loss " + loss->text());
+  if (!options.teacher.empty() && !inference)
+    if (const std::string text = Teacher(options.teacher.string(), s.other_file(options.teacher.string()), graph).text(); !text.empty()) s.notes.push_back("teacher " + text);
   s.losses = std::move(losses);
   s.targets = targets_of(graph, s.losses, options.plan);
   s.bucket_forms.clear();
@@ -273,7 +280,9 @@ std::int64_t Model::allocated_bytes() const {
 }
 
 std::vector<NamedTensor> Model::parameters() const {
-  return state_->running().parameters();
+  std::vector<NamedTensor> values = state_->running().parameters();
+  std::erase_if(values, [](const NamedTensor& v) { return v.name.starts_with(teacher_prefix); });
+  return values;
 }
 void Model::set_parameters(std::span<const NamedTensor> values) {
   Session& session = state_->running();

@@ -38,6 +38,7 @@ struct ModelOptions {
   // each. A plan is made for every one. All else goes by the largest, as `dims` would give it.
   std::map<std::string, std::vector<std::int64_t>> buckets;
   std::int64_t max_turns = 0;                // ImportOptions::max_turns
+  std::filesystem::path teacher;             // an ONNX file whose scores are learnt from, as plan.distillation says; empty: none
   std::string init = "auto";                 // auto (keep, or draw the weights of an untrained template), keep, he-normal, glorot-uniform,
                                              // training-info (what the template's initialization computes; auto draws by it where there is one)
   std::map<std::string, Tensor> states;      // first values of the optimizer's states, by name ("momentum/WEIGHT"); others begin at zero
@@ -133,6 +134,9 @@ struct FitOptions {
   Averaging averaging;
   EarlyStopping early_stopping;
   std::vector<std::string> metrics{"auto"};  // of validations: as EvaluateOptions::metrics
+  // What the best checkpoint, early stopping and the plateau go by: [min:|max:]NAME of an epoch's report, as "val_f1" or "loss"; a
+  // name alone is that of the validation where there is one. Empty: the validation's accuracy, or the least loss.
+  std::string best;
 };
 struct History {
   std::vector<EpochReport> epochs;

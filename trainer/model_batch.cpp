@@ -60,7 +60,7 @@ Evaluation Model::test_on_batch(std::span<const Tensor> inputs, const std::vecto
   const std::vector<std::byte*> list = pointers(inputs, s.targets, batch);
   const std::size_t plan = s.plan_for(PlanMode::inference, batch);
   s.run(plan, list, 0);
-  LossMeasures measures(s.losses, metrics);
+  LossMeasures measures(s, metrics);
   measures.add(s.session->plan(plan), s.runners[plan], labels_in(s.losses, s.targets, list, batch));
   return measures.result();
 }

@@ -9,6 +9,7 @@
 #include "planner/passes/optimizer.h"
 #include "planner/plan/plan_file.h"
 #include "trainer/share.h"
+#include "trainer/teacher.h"
 #include "trainer/spec.h"
 
 namespace tandem {
@@ -57,6 +58,28 @@ ValueId value_named(const Graph& graph, const std::string& name) {
   fail(ExitCode::usage, "option outputs '", name, "': model '", graph.name, "' computes no value of that name", near.empty() ? "" : concat(", did you mean '", near, "'?"));
 }
 
+// Places by samples by classes, as PyTorch's CTC takes them, becomes samples by places by classes under the same name; what makes
+// probabilities of scores stays behind that.
+void samples_first(Graph& graph, const std::string& name) {
+  const auto found = graph.find(name);
+  if (!found || graph[*found].type.shape.rank() != 3 || graph[*found].batch.axis != 1 || graph[*found].batch.outer != 1) return;
+  ValueId v = *found;
+  const NodeId maker = graph[v].producer;
+  const bool scores = maker.present() && (graph[maker].op->gives == OutputKind::softmax || graph[maker].op->gives == OutputKind::log_softmax);
+  const Node last = scores ? graph[maker] : Node{};
+  GraphBuilder b(graph, name, {});
+  ValueId turned = b.transpose(scores ? last.inputs[0] : v, {1, 0, 2});
+  if (scores) {
+    graph[turned].batch = {.axis = 0};
+    turned = b.emit(last.op->name, {turned}, last.attributes);
+  }
+  graph[v].name = concat(name, "/places");
+  graph[turned].name = name;
+  graph[turned].batch = {.axis = 0};
+  for (GraphOutput& out : graph.outputs)
+    if (out.value == v) out.value = turned;
+}
+
 }  // namespace
 
 bool is_step_state(std::string_view input) {
@@ -93,17 +116,69 @@ std::map<std::string, std::int64_t> dims_of(const ModelOptions& o, std::size_t b
   return dims;
 }
 
+ModelOptions in_bucket(ModelOptions o, std::size_t bucket) {
+  o.dims = dims_of(o, bucket);
+  o.buckets.clear();
+  return o;
+}
+
 FeedTarget weights_target() {
   return {.name = "sample_weights", .sample = {DType::float32, {}}, .label = true, .weight = true};
 }
 
+const ModelFile& Model::State::other_file(const std::string& path) const {
+  const auto known = others.find(path);
+  return known != others.end() ? known->second : others.emplace(path, ModelFile::read(path)).first->second;
+}
+
+std::vector<std::optional<GraphFile>> Model::State::loss_files(const ModelOptions& o, const Graph& graph) const {
+  std::vector<std::optional<GraphFile>> files;
+  for (const LossTerm& term : parse_loss(o.plan.loss)) {
+    files.emplace_back();
+    if (term.file.empty()) continue;
+    CompileOptions on = o.plan;
+    if (!term.output.empty()) on.loss_on = term.output;
+    files.back().emplace(term.file, other_file(term.file), graph, graph[loss_value(graph, on)].name);
+  }
+  return files;
+}
+
+void Model::State::add_teacher(Graph& graph, const ModelOptions& o, std::int64_t batch) const {
+  const std::string path = o.teacher.string();
+  const Teacher teacher(path, other_file(path), graph);
+  const ValueId student = student_value(graph, o.plan);
+  teacher.attach(graph, student, batch, o.dims, std::string(teacher_prefix));
+}
+
+GraphSource Model::State::source_with_losses(const ModelOptions& o) const {
+  const std::vector<LossTerm> terms = parse_loss(o.plan.loss);
+  return [this, o, terms, plain = plain_source(o)](std::int64_t batch) {
+    Graph graph = plain(batch);
+    const std::vector<std::optional<GraphFile>> files = loss_files(o, graph);
+    for (std::size_t i = 0; i < files.size(); ++i)
+      if (files[i]) {
+        const ValueId loss = files[i]->attach(graph, batch, o.dims, terms.size() > 1 ? concat("labels/", terms[i].output) : "labels", concat(terms[i].file, '/'));
+        graph[loss].name = file_loss_value(i);
+      }
+    if (!o.teacher.empty()) add_teacher(graph, o, batch);
+    return graph;
+  };
+}
+
 GraphSource Model::State::source(const ModelOptions& o, std::size_t bucket, const std::vector<std::string>& outputs) const {
+  const ModelOptions at = in_bucket(o, bucket);
+  return at.plan.mode == PlanMode::training && outputs.empty() ? source_with_losses(at) : plain_source(at, outputs);
+}
+
+GraphSource Model::State::plain_source(const ModelOptions& o, const std::vector<std::string>& outputs) const {
   const bool training = o.plan.mode == PlanMode::training;
   std::vector<std::string> values;
-  for (const CompileOptions& one : options_of_losses(o.plan))
-    if (!one.loss_on.empty()) values.push_back(one.loss_on);
-  return [this, dims = dims_of(o, bucket), max_turns = o.max_turns, training, values, outputs](std::int64_t batch) {
-    Graph graph = file.graph({.batch = batch, .dims = dims, .training = training, .max_turns = max_turns});
+  const std::vector<LossTerm> terms = parse_loss(o.plan.loss);
+  const std::vector<CompileOptions> each = options_of_losses(o.plan);
+  for (std::size_t i = 0; i < terms.size(); ++i)
+    if (const std::string& value = terms[i].file.empty() ? each[i].loss_on : terms[i].output.empty() ? o.plan.loss_on : terms[i].output; !value.empty()) values.push_back(value);
+  return [this, o, training, values, outputs](std::int64_t batch) {
+    Graph graph = file.graph({.batch = batch, .dims = o.dims, .training = training, .max_turns = o.max_turns});
     if (!outputs.empty()) {
       graph.outputs.clear();
       for (const std::string& name : outputs) graph.outputs.push_back(value_named(graph, name));
@@ -114,6 +189,14 @@ GraphSource Model::State::source(const ModelOptions& o, std::size_t bucket, cons
       const auto value = graph.find(name) ? graph.find(name) : three_as_one(graph, name);
       if (value && std::find(graph.outputs.begin(), graph.outputs.end(), *value) == graph.outputs.end()) graph.outputs.push_back(*value);
     }
+    for (const CompileOptions& one : options_of_losses(o.plan))
+      if (loss_row(parse_loss(one.loss)[0].loss).over == LossOver::sequence) samples_first(graph, graph[loss_value(graph, one)].name);
+    if (!training)
+      for (const std::optional<GraphFile>& loss : loss_files(o, graph))
+        for (const FileInput& input : loss ? loss->inputs() : std::vector<FileInput>{})
+          if (input.of == FileInput::Of::value && graph[*graph.find(input.value)].kind == ValueKind::activation &&
+              std::find(graph.outputs.begin(), graph.outputs.end(), *graph.find(input.value)) == graph.outputs.end())
+            graph.outputs.push_back(*graph.find(input.value));
     return graph;
   };
 }
@@ -138,7 +221,7 @@ std::span<const FeedTarget> Model::State::inputs() const {
 
 Losses Model::State::losses_for(const ModelOptions& o, std::size_t bucket) const {
   for (const CompileOptions& one : options_of_losses(o.plan)) {
-    if (one.loss_on.empty()) continue;
+    if (one.loss_on.empty() || one.loss_on.starts_with("tandem/")) continue;
     const Graph graph = source(o, bucket)(std::max<std::int64_t>(1, o.plan.batch));
     std::vector<std::string> names;
     const bool own = parse_loss(one.loss)[0].loss == "output";  // may be a number of the whole batch
@@ -151,7 +234,7 @@ Losses Model::State::losses_for(const ModelOptions& o, std::size_t bucket) const
     for (const ValueId out : graph.outputs) outputs.push_back(graph[out].name);
     fail(ExitCode::usage, of, " (its outputs: ", list_some(outputs), ")");
   }
-  return tandem::losses_of(source(o, bucket), o.plan);
+  return tandem::losses_of(source_with_losses(in_bucket(o, bucket)), o.plan);
 }
 
 LoaderOptions::RowsOf Model::State::rows_here() const {

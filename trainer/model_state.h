@@ -3,6 +3,7 @@
 #include <tuple>
 
 #include "trainer/buckets.h"
+#include "trainer/graph_file.h"
 #include "trainer/initialize.h"
 #include "trainer/kept_plans.h"
 #include "trainer/loader.h"
@@ -40,6 +41,7 @@ struct Model::State {
   explicit State(ModelFile f) : file(std::move(f)) {}
 
   ModelFile file;
+  mutable std::map<std::string, ModelFile> others;  // other_file's, by path
   ModelOptions options;
   std::vector<const Backend*> backends;
   KeptPlans kept_plans;
@@ -48,6 +50,11 @@ struct Model::State {
   // By mode, batch, bucket, and the values that an inference plan gives in place of the model's outputs.
   std::map<std::tuple<PlanMode, std::int64_t, std::size_t, std::vector<std::string>>, std::size_t> plans;
   std::map<std::int64_t, std::unique_ptr<Session>> gradient_sessions;  // by batch
+  struct FileSession {
+    std::unique_ptr<Session> session;
+    bool by_sample = false;  // it gives rows of numbers for each sample
+  };
+  mutable std::map<std::pair<std::string, std::int64_t>, FileSession> file_sessions;  // that measure, by file and batch
   std::vector<FeedTarget> targets;                                 // the model's inputs, then the labels, then the samples' weights
   std::vector<BucketForm> bucket_forms;                            // the largest first
   Losses losses;                                                   // none: of an inference plan of a model that has none
@@ -58,7 +65,12 @@ struct Model::State {
   bool initial = false;  // the values are those that compile drew or took of the template
   std::map<std::string, std::string> preparation;  // of the last training: what save() writes as metadata, without "tandem."
 
+  // What plans are made of: that of training ends in the losses of files.
   GraphSource source(const ModelOptions& o, std::size_t bucket = 0, const std::vector<std::string>& outputs = {}) const;
+  GraphSource plain_source(const ModelOptions& o, const std::vector<std::string>& outputs = {}) const, source_with_losses(const ModelOptions& o) const;  // of options in a bucket
+  void add_teacher(Graph& graph, const ModelOptions& o, std::int64_t batch) const;
+  const ModelFile& other_file(const std::string& path) const;  // a loss, a metric, a teacher: read when first asked for
+  std::vector<std::optional<GraphFile>> loss_files(const ModelOptions& o, const Graph& graph) const;  // by term; none: no file computes it
   Losses losses_for(const ModelOptions& o, std::size_t bucket = 0) const;  // fails (usage) on a value that is not there, naming the nearest
   // The same for what needs no loss: an inference plan of a model that has none gives none.
   Losses losses_if_any(const ModelOptions& o, std::size_t bucket = 0) const;
@@ -91,6 +103,8 @@ struct Model::State {
 std::size_t bucket_count(const ModelOptions& o);
 // Sizes of the dimensions in a bucket, 0 the largest.
 std::map<std::string, std::int64_t> dims_of(const ModelOptions& o, std::size_t bucket = 0);
+ModelOptions in_bucket(ModelOptions o, std::size_t bucket = 0);  // as if `dims` gave these sizes
+inline constexpr std::string_view teacher_prefix = "teacher/";  // of its values and nodes
 inline constexpr std::string_view metadata_prefix = "tandem.";  // of what a file says of its training
 // Where a model has adapters these and a new head are trained, and what `unfreeze` names; adapters that `freeze` names stay as they are.
 void freeze_base(const ModelFile& file, std::vector<std::string>& freeze, std::vector<std::string>& unfreeze);

@@ -21,9 +21,13 @@ void RunCheckpoints::warn(const std::string& text) const {
 
 // What must be the same for a resumed run to go on as if it had never stopped.
 Json::Object RunCheckpoints::identity() const {
-  return {{"template", template_},      {"batch_size", order_.batch},   {"samples", order_.samples}, {"seed", static_cast<std::int64_t>(order_.seed)},
+  Json::Object run{{"template", template_},      {"batch_size", order_.batch},   {"samples", order_.samples}, {"seed", static_cast<std::int64_t>(order_.seed)},
           {"shuffle", order_.shuffle},  {"loss", s_.options.plan.loss}, {"optimizer", s_.options.plan.optimizer.name}, {"accumulate", o_.accumulate},
           {"precision", name_of(s_.options.plan.precision)}, {"data", fingerprint_}};
+  for (const auto& [path, file] : s_.others)
+    if (s_.options.plan.loss.find(path) != std::string::npos || path == s_.options.teacher) run.emplace_back(path, file.fingerprint());
+  if (!o_.best.empty()) run.emplace_back("best", o_.best);
+  return run;
 }
 
 Json RunCheckpoints::state_of(const Position& at) const {

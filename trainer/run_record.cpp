@@ -6,6 +6,7 @@
 #include <set>
 #include <sstream>
 
+#include "trainer/best_measure.h"
 #include "trainer/file.h"
 
 namespace tandem {
@@ -51,6 +52,16 @@ double RunRecord::seconds() const {
 
 BestEpoch best_of(const RunRecord& run) {
   BestEpoch best;
+  if (const std::string asked = run.option("best"); !asked.empty()) {
+    const BestMeasure measure(asked);
+    double most = not_measured;
+    for (const EpochReport& e : run.epochs)
+      if (const double score = measure.score(e); std::isfinite(score) && !(score <= most)) {
+        most = score;
+        best = {measure.name_in(e), measure.least() ? -score : score, e.epoch};
+      }
+    if (std::isfinite(best.value)) return best;
+  }
   const auto look = [&](const char* name, double EpochReport::*value, double sign) {
     if (std::isfinite(best.value)) return;
     for (const EpochReport& e : run.epochs)

@@ -55,7 +55,7 @@ const Row* row_of(std::string_view name) {
   return row == std::end(rows) ? nullptr : row;
 }
 
-bool is_general(std::string_view name) { return name == "auto" || name == "loss" || name == "accuracy" || name == "confusion" || name == "per-class" || name == "none"; }
+bool is_general(std::string_view name) { return name.ends_with(".onnx") || name == "auto" || name == "loss" || name == "accuracy" || name == "confusion" || name == "per-class" || name == "none"; }
 
 double share(double part, double whole) { return whole == 0 ? 0 : part / whole; }
 
@@ -103,6 +103,13 @@ std::string metric_names() {
   return names + ", confusion, per-class";
 }
 
+std::optional<bool> lower_is_better(std::string_view name) {
+  constexpr std::string_view lower[] = {"perplexity", "mae", "rmse"};
+  const std::string known = canonical(std::string(name));
+  if (top_of(known) > 0) return false;
+  return row_of(known) ? std::optional(std::find(std::begin(lower), std::end(lower), known) != std::end(lower)) : std::nullopt;
+}
+
 void check_metrics(std::span<const std::string> names) {
   std::vector<std::string> known{"auto", "none", "loss", "accuracy", "confusion", "per-class", "top5"};
   for (const Row& row : rows) known.emplace_back(row.name);
@@ -113,7 +120,7 @@ void check_metrics(std::span<const std::string> names) {
 Scores::Scores(const Labels& labels, std::span<const std::string> names, bool lenient) : labels_(labels) {
   check_metrics(names);
   const LabelKind kind = loss_row(labels.loss).labels;
-  const bool none = kind == LabelKind::none;
+  const bool none = kind == LabelKind::none || kind == LabelKind::sequence;
   if (labels.axis >= 0) kind_ = Kind::classes;
   if (kind == LabelKind::binary) kind_ = Kind::binary;
   single_ = kind_ == Kind::binary && labels.scores.elements() == 1;

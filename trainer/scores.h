@@ -14,6 +14,8 @@ namespace tandem {
 
 // For --help and errors: "top5, precision, ...".
 std::string metric_names();
+// Of a metric: whether less of it is better; none: there is no metric of that name.
+std::optional<bool> lower_is_better(std::string_view name);
 // Fails (usage) on a name that no metric has, naming the nearest.
 void check_metrics(std::span<const std::string> names);
 

@@ -141,6 +141,11 @@ Rows axis_rows(const Context& c, ValueId value) {
   return {.losses = c.row.build(b, b.reshape(value, flat), c.l.sample ? b.reshape(labels_input(c), flat) : ValueId{}, c.l.values()), .weights = {}};
 }
 
+// Of [N,T,C].
+Rows sequence_rows(const Context& c, ValueId value) {
+  return {.losses = c.row.build(c.b, c.b.reshape(value, for_all(c, c.l.scores)), labels_input(c), c.l.values()), .weights = {}};
+}
+
 // sum(losses) / sum(weights), by samples' weights too; with none of them the sum times scale, by rows of a sample.
 ValueId mean_of(const Context& c, Rows r) {
   GraphBuilder& b = c.b;
@@ -208,7 +213,17 @@ ValueId model_loss(const Context& c, ValueId value) {
   return b.mul(b.reduce_sum(value, axes, false), c.scale * std::max(1.0, samples) / static_cast<double>(b.shape(value).elements()));
 }
 
+// A file's: one number is the loss; of rows of samples the mean, by the samples' weights unless the file knows them.
+ValueId file_loss_of(const Context& c, ValueId value) {
+  GraphBuilder& b = c.b;
+  if (!c.l.by_sample) return b.reshape(value, Shape{});
+  Labels plain = c.l;
+  plain.weighted = c.l.weighted && !c.l.weighs_itself;
+  return mean_of({b, plain, c.row, c.samples, c.scale}, {.losses = b.reshape(value, Shape{b.shape(value).elements()}), .weights = {}});
+}
+
 Loss loss_of(const Context& c, ValueId value, bool accuracy) {
+  if (c.l.of_file()) return {.loss = file_loss_of(c, value), .correct = {}, .counted = {}};
   switch (c.row.over) {
     case LossOver::batch: return {.loss = model_loss(c, value), .correct = {}, .counted = {}};
     case LossOver::classes: return classes_loss(c, value, accuracy);
@@ -218,13 +233,26 @@ Loss loss_of(const Context& c, ValueId value, bool accuracy) {
       if (accuracy && c.row.labels == LabelKind::binary && c.l.scores.elements() == 1) loss.correct = count_binary(c, value);
       return loss;
     }
+    case LossOver::sequence: return {.loss = mean_of(c, sequence_rows(c, value)), .correct = {}, .counted = {}};
     default: return {.loss = mean_of(c, axis_rows(c, value)), .correct = {}, .counted = {}};
   }
 }
 
 }  // namespace
 
-void attach_loss(Graph& graph, std::span<const Labels> losses, std::int64_t samples, std::int64_t scale_batch, bool accuracy) {
+namespace {
+
+// T² · Σ p (log p - log q), the mean over rows
+ValueId distilled(GraphBuilder& b, ValueId student, ValueId teacher, int axis, const Distillation& d) {
+  const auto log_softmax = [&](ValueId x) { return b.emit("LogSoftmax", {b.mul(as_rows(b, x, axis), 1 / d.temperature)}, {{"axis", std::int64_t{-1}}}); };
+  const ValueId q = log_softmax(student), p = log_softmax(cast(b, teacher, b.type(student).dtype));
+  const ValueId each = b.reduce_sum(b.mul(b.emit("Exp", {p}), b.sub(p, q)), {1}, false);
+  return b.mul(b.reduce_sum(each, {0}, false), d.temperature * d.temperature / static_cast<double>(std::max<std::int64_t>(1, b.shape(each)[0])));
+}
+
+}  // namespace
+
+void attach_loss(Graph& graph, std::span<const Labels> losses, std::int64_t samples, std::int64_t scale_batch, bool accuracy, const std::optional<Distillation>& distillation) {
   const double scale = 1.0 / static_cast<double>(std::max<std::int64_t>(1, scale_batch));
   GraphBuilder b(graph, "loss", {});
   const std::vector<GraphOutput> values = graph.outputs;
@@ -241,6 +269,19 @@ void attach_loss(Graph& graph, std::span<const Labels> losses, std::int64_t samp
     counts = true;
     graph.outputs.emplace_back(loss.correct, ValueRole::metric, "correct");
     if (loss.counted.present()) graph.outputs.emplace_back(loss.counted, ValueRole::metric, "counted");
+  }
+  if (distillation) {
+    const ValueId student = values[losses.size()], teacher = values[losses.size() + 1];
+    Shape shape = b.shape(student);
+    int axis = shape.rank() - 1;
+    if (losses[0].axis >= 0) {
+      shape = losses[0].scores;
+      shape.dims.insert(shape.dims.begin(), samples);
+      axis = losses[0].axis + 1;
+    }
+    const ValueId learnt = distilled(b, b.reshape(student, shape), b.reshape(teacher, shape), axis, *distillation);
+    graph.outputs.emplace_back(learnt, ValueRole::metric, "loss/distillation");
+    total = b.add(b.mul(total, 1 - distillation->weight), b.mul(learnt, distillation->weight));
   }
   graph.outputs[0] = {total, ValueRole::loss};
 }

@@ -160,6 +160,35 @@ void take_classes(Labels& l, const Pair& models, const CompileOptions& o, ValueI
     l.sample = TensorType{DType::int64, l.positions() == 1 ? Shape{} : without(l.scores, l.axis)};
 }
 
+void take_sequence(Labels& l, const Value& value, const CompileOptions& o, const Part& part) {
+  if (part.shape.rank() != 2) fail(ExitCode::usage, "loss ", l.loss, " needs a value [N,places,classes] or [places,N,classes], '", value.name, "' is ", value.type);
+  l.scores = part.shape;
+  l.classes = l.scores[1];
+  l.ignore = static_cast<std::int64_t>(l.values()["padding"]);
+  const double blank = l.values()["blank"];
+  if (blank < -static_cast<double>(l.classes) || blank >= static_cast<double>(l.classes)) fail(ExitCode::usage, "loss ", l.loss, ": blank is ", blank, ", '", value.name, "' has ", l.classes, " classes");
+  if (!o.label_length) l.assumed = concat("rows of labels are taken to be half as long as the ", l.scores[0], " places of '", l.value, "': data says how long they are");
+  l.sample = TensorType{DType::int64, Shape{std::max<std::int64_t>(1, o.label_length.value_or(l.scores[0] / 2))}};
+}
+
+// A loss that a file computes: whoever gave the graph has put it there, with inputs for its labels and weights.
+void take_file(Labels& l, const Pair& models, ValueId value, const LossTerm& term) {
+  const Value& v = models.graph[value];
+  l.by_sample = v.batch.leading(v.type.shape.rank() > 0 ? v.type.shape[0] : 0, models.samples);
+  if (!l.by_sample && v.type.shape.elements() != 1)
+    fail(ExitCode::usage, "loss ", term.file, ": gives ", v.type, " for ", models.samples, models.samples == 1 ? " sample" : " samples", ", expected one number, or rows of numbers for each sample");
+  const auto fed = [&](const std::string& name) { return models.graph.find(name); };
+  if (const auto labels = fed(l.input); labels && models.graph[*labels].role == ValueRole::label) {
+    const TensorType& type = models.graph[*labels].type;
+    l.sample = TensorType{type.dtype, Shape(Ints(type.shape.begin() + 1, type.shape.end()))};
+  }
+  const bool takes_weights = fed("sample_weights").has_value();
+  if (l.weighted && !l.by_sample && !takes_weights)
+    fail(ExitCode::usage, "option sample_weights: ", term.file, " gives one number for the batch, which cannot be weighted: have it give one for each sample, or take an input sample_weights");
+  l.weighs_itself = takes_weights;
+  l.weighted = l.weighted || takes_weights;
+}
+
 Labels labels_of(const Pair& models, const CompileOptions& o) {
   const LossTerm term = parse_loss(o.loss)[0];
   const LossRow& row = loss_row(term.loss);
@@ -171,7 +200,8 @@ Labels labels_of(const Pair& models, const CompileOptions& o) {
   l.parameters = term.parameters;
   if (l.own()) return l;
   l.weighted = o.sample_weights.value_or(false);
-  const bool classes = row.over == LossOver::classes;
+  if (l.of_file()) return l;  // take_file does the rest
+  const bool sequence = row.over == LossOver::sequence, classes = row.over == LossOver::classes || sequence;
   const ValueId seen = classes ? s.logits : value;
   ValueId in_larger;
   if (models.larger) {
@@ -179,6 +209,10 @@ Labels labels_of(const Pair& models, const CompileOptions& o) {
     in_larger = classes ? find_scores(*models.larger, v, row).logits : v;
   }
   const Part part = part_of(models, seen, in_larger);
+  if (sequence) {
+    take_sequence(l, graph[seen], o, part);
+    return l;
+  }
   if (classes) {
     take_classes(l, models, o, value, s, part);
     return l;
@@ -247,11 +281,13 @@ std::vector<CompileOptions> options_of_losses(const CompileOptions& o) {
     if (!term.output.empty() && !o.loss_on.empty() && o.loss_on != term.output)
       fail(ExitCode::usage, "option loss_on ", o.loss_on, ": the loss says that it is computed on '", term.output, "'");
     if (!term.output.empty()) one.loss_on = term.output;
+    if (!term.file.empty()) one.loss_on = file_loss_value(i);
     if (terms.size() == 1) continue;
-    one.loss = term.loss;
+    one.loss = term.file.empty() ? term.loss : term.file;
     const auto form = o.label_forms.find(term.output);
     one.class_axis = form == o.label_forms.end() ? std::nullopt : form->second.class_axis;
     one.dense_labels = form != o.label_forms.end() && form->second.dense;
+    one.label_length = form == o.label_forms.end() ? std::nullopt : form->second.label_length;
   }
   return list;
 }
@@ -267,9 +303,11 @@ Losses losses_of(const Pair& models, const CompileOptions& o) {
     Labels& l = losses.back();
     l.share = term.weight;
     l.parameters = term.parameters;
-    if (terms.size() == 1) continue;
-    l.output = term.output;
-    l.input = concat("labels/", term.output);
+    if (terms.size() > 1) {
+      l.output = term.output;
+      l.input = concat("labels/", term.output);
+    }
+    if (l.of_file()) take_file(l, models, loss_value(models.graph, one), term);
   }
   take_options(losses, o);
   return losses;
@@ -289,6 +327,10 @@ Labels labels_of(const GraphSource& source, const CompileOptions& o) {
 std::string fit_labels(const GraphSource& source, CompileOptions& o, const TensorType& sample) {
   const LossRow& row = loss_row(parse_loss(o.loss)[0].loss);
   if (row.labels == LabelKind::none) return "";
+  if (row.labels == LabelKind::sequence) {
+    o.label_length = sample.shape.elements();
+    return "";
+  }
   const Pair models = pair_of(source, o);
   const CompileOptions first = options_of_losses(o)[0];
   const Labels l = labels_of(models, first);
@@ -334,7 +376,20 @@ ValueId loss_value(const Graph& model, const CompileOptions& o) {
 std::vector<ValueId> logits_of(const Graph& model, const CompileOptions& o) {
   std::vector<ValueId> logits;
   for (const CompileOptions& one : options_of_losses(o)) logits.push_back(find_scores(model, loss_value(model, one), loss_row(parse_loss(one.loss)[0].loss)).logits);
+  if (!o.distillation) return logits;
+  logits.push_back(scores_behind(model, student_value(model, o)));
+  const auto teacher = model.find(teacher_scores);
+  if (!teacher) fail("internal: the graph has no scores of a teacher");
+  logits.push_back(*teacher);
   return logits;
+}
+
+ValueId scores_behind(const Graph& model, ValueId value) { return find_scores(model, value, loss_row("softmax-cross-entropy")).logits; }
+
+ValueId student_value(const Graph& model, const CompileOptions& o) {
+  CompileOptions on = o;
+  if (const LossTerm term = parse_loss(o.loss)[0]; !term.output.empty()) on.loss_on = term.output;
+  return loss_value(model, on);
 }
 
 std::int64_t rows_per_sample(const Shape& shape, std::int64_t samples, const Shape& other, std::int64_t other_samples) {

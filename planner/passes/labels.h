@@ -28,9 +28,12 @@ struct Labels {
   std::optional<std::int64_t> ignore;  // a class index that does not count
   std::vector<double> class_weights;   // of class indices; empty: all count alike
   bool weighted = false;               // samples count by the input "sample_weights"
+  bool by_sample = false;              // of a file's: it gives numbers for each sample, else one for the batch
+  bool weighs_itself = false;          // of a file's: it takes the samples' weights as an input
 
   LossValues values() const { return {loss_row(loss), parameters}; }
   bool own() const { return loss == "output"; }  // the model computes its loss
+  bool of_file() const { return loss == file_loss; }
 
   // What of a sample is right or wrong: 1, or the places that have a class each.
   std::int64_t positions() const { return axis < 0 || scores[axis] == 0 ? 1 : scores.elements() / scores[axis]; }
@@ -55,7 +58,12 @@ std::vector<CompileOptions> options_of_losses(const CompileOptions& options);
 ValueId loss_value(const Graph& model, const CompileOptions& options);
 // The values that the losses are computed from: what goes into a final Softmax, LogSoftmax or Sigmoid, which is exact where
 // log(softmax(x)) would round; else the value itself.
+// With distillation those of the student and of the teacher stand behind them.
 std::vector<ValueId> logits_of(const Graph& model, const CompileOptions& options);
+// What a value is a softmax of, or the value.
+ValueId scores_behind(const Graph& model, ValueId value);
+// The output that the teacher's is compared with: the first loss's. Fails (usage).
+ValueId student_value(const Graph& model, const CompileOptions& options);
 
 // How many rows of axis 0 of a value are one sample's, by its shapes for two numbers of samples; 0: it does not grow with
 // the batch, or along another axis.

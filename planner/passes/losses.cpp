@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "graph/error.h"
+#include "planner/passes/ctc.h"
 
 namespace tandem {
 namespace {
@@ -85,6 +86,10 @@ ValueId distance(B& b, ValueId x, std::vector<float> signs) {
   std::copy(signs.begin(), signs.end(), c.write<float>().begin());
   const ValueId d = b.add(b.reduce_sum(b.mul(x, b.graph().add_constant(concat("loss/signs", b.graph().values.size()), c.cast(b.type(x).dtype))), {1}, false), apart);
   return b.emit("Sqrt", {sum(b, b.mul(d, d))});
+}
+
+Ctc ctc_of(const P& p) {
+  return {.blank = static_cast<std::int64_t>(p["blank"]), .padding = static_cast<std::int64_t>(p["padding"]), .zero_infinity = p["zero-infinity"] != 0, .per_label = p["per-label"] != 0};
 }
 
 const std::vector<LossRow>& table() {
@@ -193,6 +198,13 @@ const std::vector<LossRow>& table() {
        };
        return std::max(0.0, distance_to(1) - distance_to(2) + p["margin"]);
      }},
+    {"ctc", "ctcloss", "-log of all alignments' probability, of scores [N,T,C] or [T,N,C] and padded rows of labels; :padding=-1:blank=0 (-1: the last class), :zero-infinity=1, :per-label=0 as Keras's", LabelKind::sequence, LossOver::sequence, OutputKind::softmax, -infinite, infinite,
+     {{"blank", 0}, {"padding", -1}, {"zero-infinity", 0}, {"per-label", 1}},
+     [](B& b, ValueId x, ValueId t, const P& p) { return ctc(b, x, t, ctc_of(p)); },
+     [](const HostRow& r, const P& p) { return ctc(r.x, r.classes, r.sequence, ctc_of(p)); }},
+    {file_loss, "", "that of an ONNX file: one number, or one for each sample", LabelKind::none, LossOver::batch, OutputKind::plain, -infinite, infinite, {},
+     [](B&, ValueId x, ValueId, const P&) { return x; },
+     [](const HostRow& r, const P&) { return r.x[0]; }},
     {"output", "", "the value itself: the model computes its loss", LabelKind::none, LossOver::batch, OutputKind::plain, 0, 0, {},
      [](B&, ValueId x, ValueId, const P&) { return x; },
      [](const HostRow& r, const P&) { return r.x[0]; }},
@@ -207,6 +219,8 @@ double LossValues::operator[](std::string_view name) const {
   if (const auto it = given_.find(name); it != given_.end()) return it->second;
   return std::find_if(row_.parameters.begin(), row_.parameters.end(), [&](const LossParameter& p) { return p.name == name; })->value;
 }
+
+std::string file_loss_value(std::size_t i) { return concat("tandem/loss/", i); }
 
 std::span<const LossRow> loss_rows() { return table(); }
 

@@ -12,11 +12,13 @@
 
 namespace tandem {
 
-// One loss of CompileOptions::loss, which reads [OUTPUT=]LOSS[:PARAMETER=X]...[*WEIGHT], several separated by commas.
+// One loss of CompileOptions::loss, which reads [OUTPUT=]LOSS[:PARAMETER=X]...[*WEIGHT], several separated by commas. LOSS is a
+// row's name or a file's, which ends in ".onnx".
 struct LossTerm {
   std::string loss;    // a row's name
   std::string output;  // the model's value; empty: as CompileOptions::loss_on says. "a+b+c": of triplet, three values
   double weight = 1;   // in the total
+  std::string file;    // that computes it; loss is then file_loss
   std::map<std::string, double, std::less<>> parameters;  // those that were given
 };
 // Keras's and PyTorch's names are understood. Fails (usage) on what is unknown, naming the nearest; where several terms do not
@@ -29,6 +31,7 @@ enum class LabelKind {
   shares,   // a number for each class
   binary,   // yes or no: an index where the value has one element, else numbers
   numbers,  // as the value has them
+  sequence, // a row of class indices, padded
   none,     // the loss takes no labels
 };
 // What a row's functions see at a time.
@@ -37,8 +40,13 @@ enum class LossOver {
   classes,   // the classes of a place; a sample's loss is the places' mean
   last,      // the last axis; a sample's loss is the mean over the others
   sample,    // a sample at once
+  sequence,  // all of a sample: places by classes, and its labels
   batch,     // the value is the loss
 };
+
+inline constexpr std::string_view file_loss = "FILE.onnx";  // the row of losses that files compute
+// The value of the model's graph that the i-th loss is, where a file computes it: whoever gives the graph has put it there.
+std::string file_loss_value(std::size_t i);
 
 struct LossParameter {
   std::string_view name;
@@ -49,6 +57,8 @@ struct LossRow;
 // Rows of numbers on the host.
 struct HostRow {
   std::span<const double> x, t;  // scores (logits where they are classes'), labels (one-hot where they are classes')
+  std::int64_t classes = 0;                   // of a sequence
+  std::span<const std::int64_t> sequence{};   // its labels
 };
 
 // The parameters of a loss, those not given as its row has them.
@@ -71,7 +81,8 @@ struct LossRow {
   OutputKind scores;  // it is computed of what went into a last operator that makes these; softmax: logarithmic ones, too
   double low, high;   // of labels that are numbers
   std::vector<LossParameter> parameters;
-  // Of x and t of one shape (elements), or as rows [M,C] to [M] (else; t is absent where there are no labels).
+  // Of x and t of one shape (elements), of [N,T,C] and [N,S] to [N] (sequence), or as rows [M,C] to [M] (else; t is absent where
+  // there are no labels).
   ValueId (*build)(GraphBuilder&, ValueId x, ValueId t, const LossValues&);
   double (*host)(const HostRow&, const LossValues&);  // of one element, or of a row
 };

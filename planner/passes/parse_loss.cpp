@@ -39,8 +39,6 @@ struct Missing {
   std::string_view word, answer;
 };
 constexpr Missing missing[] = {
-    {"ctc", "a sum over all alignments is no composition of the operators that there are: compute it in the model and train with the loss output"},
-    {"ctcloss", "a sum over all alignments is no composition of the operators that there are: compute it in the model and train with the loss output"},
     {"gaussiannllloss", "it takes two outputs at once: compute it in the model and train with the loss output"},
     {"marginrankingloss", "it takes two outputs at once: compute it in the model and train with the loss output"},
     {"hingeembeddingloss", "hinge is for scores, triplet for distances"},
@@ -81,6 +79,11 @@ LossTerm term_of(std::string_view text) {
   if (const std::size_t star = rest.find('*'); star != std::string_view::npos) {
     term.weight = number(rest.substr(star + 1), text);
     rest = rest.substr(0, star);
+  }
+  if (rest.ends_with(".onnx")) {
+    term.loss = file_loss;
+    term.file = rest;
+    return term;
   }
   const std::vector<std::string_view> parts = split(rest, ':');
   const LossRow& row = row_of(parts[0]);

@@ -91,7 +91,9 @@ Graph fuse_elementwise(const Graph& graph);
 // becomes the first output. What a step tells besides become metrics: "correct", the count of correct predictions of the first
 // loss that has classes, where asked for; "counted", of how many, where some are ignored; "loss/OUTPUT" of several losses.
 // `samples`: of this graph.
-void attach_loss(Graph& graph, std::span<const Labels> losses, std::int64_t samples, std::int64_t scale_batch, bool accuracy);
+// With distillation the scores of student and teacher are the last two outputs; the classes are the first loss's, or the last axis.
+void attach_loss(Graph& graph, std::span<const Labels> losses, std::int64_t samples, std::int64_t scale_batch, bool accuracy,
+                 const std::optional<Distillation>& distillation = {});
 
 // Appends the backward graph of a scalar; gradients[i] belongs to wanted[i], absent where the scalar does not depend on it.
 std::vector<ValueId> differentiate(Graph& graph, ValueId scalar, std::span<const ValueId> wanted);

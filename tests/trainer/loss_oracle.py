@@ -42,6 +42,10 @@ def weighted(each, s):
     return (each.flatten(1).mean(1) * s).sum() / s.sum()
 
 
+def ctc(z, t, blank=0, **options):
+    return F.ctc_loss(F.log_softmax(z, 2).transpose(0, 1), t, torch.full((len(z),), z.shape[1]), (t != -1).sum(1), blank=blank, **options)
+
+
 W = torch.tensor([1.0, 2.0, 0.5, 0.0, 3.0], dtype=torch.float64)
 CE = F.cross_entropy
 LOSSES = {
@@ -75,6 +79,16 @@ LOSSES = {
     "categorical_hinge": lambda z, t, s: categorical_hinge(z, t),
     "multi_margin": lambda z, t, s: F.multi_margin_loss(z, t),
     "cosine": lambda z, t, s: F.cosine_embedding_loss(z, t, torch.ones(len(z), dtype=z.dtype)),
+    "ctc": lambda z, t, s: ctc(z, t),
+    "ctc_places_first": lambda z, t, s: ctc(z, t),
+    "ctc_samples_blank": lambda z, t, s: weighted(ctc(z, t, blank=5, reduction="none"), s),
+    "ctc_zero_infinity": lambda z, t, s: ctc(z, t, zero_infinity=True),
+    "ctc_long": lambda z, t, s: ctc(z, t),
+    "file_mse": lambda z, t, s: F.mse_loss(z, t),
+    "file_cross_entropy": lambda z, t, s: CE(z, t),
+    "file_each_samples": lambda z, t, s: weighted((z - t) ** 2, s),
+    "file_weights_samples": lambda z, t, s: weighted((z - t) ** 2, s),
+    "file_of_inputs": lambda z, t, s, x: (z - x).abs().mean(),
     "triplet": lambda z, t, s: F.triplet_margin_loss(z[:, 0], z[:, 1], z[:, 2], margin=2.0),
 }
 
@@ -135,7 +149,7 @@ for file in sorted(Path(sys.argv[1]).glob("*.npz")):
     z = x.double() * w
     if z.ndim == 2 and z.shape[1] == 1:
         t = t.double().reshape(-1, 1)
-    loss = LOSSES[name](z, t, s.double())
+    loss = LOSSES[name](z, t, s.double(), *([x.double()] if name == "file_of_inputs" else []))
     loss.backward()
 
     def near(what, got, want):
@@ -148,6 +162,6 @@ for file in sorted(Path(sys.argv[1]).glob("*.npz")):
     near("gradient", data["gradient"], w.grad.numpy())
     for key in data.files:
         if key.startswith("metric."):
-            near(key, data[key], wanted_metric(key[7:], t.numpy(), z.detach().numpy()))
+            near(key, data[key], loss.item() if name.startswith("file_") else wanted_metric(key[7:], t.numpy(), z.detach().numpy()))
 print("\n".join(bad))
 sys.exit(1 if bad else 0)

@@ -20,7 +20,7 @@ const Backend* const backends[] = {&cpu_backend()};
 constexpr std::int64_t samples = 11;
 constexpr int packages_missing = 3;  // loss_oracle.py's exit code
 
-enum class Given { classes, shares, bits, dense_bits, numbers, counts, none };
+enum class Given { classes, shares, bits, dense_bits, numbers, counts, sequences, none };
 struct Row {
   const char* name;
   const char* loss;
@@ -29,7 +29,43 @@ struct Row {
   void (*options)(CompileOptions&) = nullptr;
   bool weighted = false;
   std::vector<std::string> metrics{};
+  std::string (*file)() = nullptr;  // that computes the loss; it is a metric, too
+  bool places_first = false;        // the output is [T,N,C]
 };
+
+// Mean squares of all: a function, an If whose condition is known, a weight that is a constant.
+std::string file_mse() {
+  test::Model m;
+  m.add(test::function("Squared", {"a", "b"}, {"c"}, {node("Sub", {"a", "b"}, {"d"}), node("Mul", {"d", "d"}, {"c"})}));
+  m.add(float_tensor("one", {3}, {1, 1, 1})).add(node("Squared", {"pred", "target"}, {"squares"}, {}, test::function_domain));
+  onnx::TensorProto yes = test::int_tensor("", {}, {1});
+  m.add(node("Constant", {}, {"number"}, {{"value", yes}})).add(node("Cast", {"number"}, {"condition"}, {{"to", std::int64_t{onnx::TensorProto::BOOL}}}));
+  m.add(node("If", {"condition"}, {"scaled"},
+             {{"then_branch", test::branch({node("Mul", {"squares", "one"}, {"kept"})}, {"kept"})}, {"else_branch", test::branch({node("Neg", {"squares"}, {"turned"})}, {"turned"})}}));
+  return m.input("pred", "N,3").input("target", "N,3").add(node("ReduceMean", {"scaled"}, {"loss"}, {{"keepdims", std::int64_t{0}}})).output("loss").bytes();
+}
+std::string file_cross_entropy() {
+  test::Model m;
+  m.input("logits", "batch,C").input("labels", "batch", onnx::TensorProto::INT64);
+  return m.add(node("SoftmaxCrossEntropyLoss", {"logits", "labels"}, {"loss"})).output("loss").bytes();
+}
+test::Model squares_of_samples() {
+  test::Model m;
+  m.input("y", "N,D").input("y_true", "N,D").add(node("Sub", {"y", "y_true"}, {"d"})).add(node("Mul", {"d", "d"}, {"squares"}));
+  return m.add(node("ReduceMean", {"squares"}, {"each"}, {{"axes", std::vector<std::int64_t>{1}}, {"keepdims", std::int64_t{0}}}));
+}
+std::string file_each() { return squares_of_samples().output("each").bytes(); }
+std::string file_weights() {
+  test::Model m = squares_of_samples();
+  m.input("sample_weight", "N").add(node("Mul", {"each", "sample_weight"}, {"weighted"}));
+  for (const auto& [in, out] : {std::pair{"weighted", "above"}, {"sample_weight", "below"}}) m.add(node("ReduceSum", {in}, {out}, {{"keepdims", std::int64_t{0}}}));
+  return m.add(node("Div", {"above", "below"}, {"loss"})).output("loss").bytes();
+}
+std::string file_of_inputs() {  // the model's input beside its output
+  test::Model m;
+  m.input("y", "N,3").input("x", "N,3").add(node("Sub", {"y", "x"}, {"d"})).add(node("Abs", {"d"}, {"a"}));
+  return m.add(node("ReduceMean", {"a"}, {"loss"}, {{"keepdims", std::int64_t{0}}})).output("loss").bytes();
+}
 
 const auto smooth = [](CompileOptions& o) { o.label_smoothing = 0.1; };
 const auto weighted = [](CompileOptions& o) { o.class_weights = {1, 2, 0.5, 0, 3}; };
@@ -86,6 +122,16 @@ const Row rows[] = {
     {"multi_margin", "MultiMarginLoss", {5}, Given::classes},
     {"cosine", "cosine", {5}, Given::numbers},
     {"triplet", "triplet:margin=2", {3, 4}, Given::none},
+    {"ctc", "CTCLoss", {12, 5}, Given::sequences},
+    {"ctc_places_first", "ctc", {12, 5}, Given::sequences, nullptr, false, {}, nullptr, true},
+    {"ctc_samples_blank", "ctc:blank=-1:per-label=0", {12, 6}, Given::sequences, nullptr, true},
+    {"ctc_zero_infinity", "ctc:zero-infinity=1", {4, 5}, Given::sequences},
+    {"ctc_long", "ctc", {64, 5}, Given::sequences},
+    {"file_mse", "", {3}, Given::numbers, nullptr, false, {}, file_mse},
+    {"file_cross_entropy", "", {5}, Given::classes, nullptr, false, {}, file_cross_entropy},
+    {"file_each_samples", "", {3}, Given::numbers, nullptr, true, {}, file_each},
+    {"file_weights_samples", "", {3}, Given::numbers, nullptr, true, {}, file_weights},
+    {"file_of_inputs", "", {3}, Given::none, nullptr, false, {}, file_of_inputs},
 };
 
 std::mt19937 random_of(const Row& row) { return std::mt19937(static_cast<unsigned>(std::hash<std::string>()(row.name))); }
@@ -111,6 +157,14 @@ Tensor labels_of(const Row& row, std::mt19937& random) {
       if (all.rank() == 2 && row.name != std::string("next_token") && random() % 3 == 0) v = -100;
       ++i;
     }
+    return t;
+  }
+  if (row.labels == Given::sequences) {  // 0 to 4 labels of 1 to 4, for 6 classes of 0 to 4: the blank is none of them
+    Tensor t(TensorType{DType::int64, Shape{samples, 4}});
+    const std::int64_t first = row.x[1] == 6 ? 0 : 1;
+    for (std::int64_t n = 0; n < samples; ++n)
+      for (std::int64_t s = 0; s < 4; ++s)
+        t.write<std::int64_t>()[static_cast<std::size_t>(4 * n + s)] = s < (n + 4) % 5 ? first + static_cast<std::int64_t>(random() % 4) : -1;
     return t;
   }
   Tensor t = floats(row.x, random);
@@ -143,7 +197,9 @@ void compute(const Row& row, const std::string& devices, std::int64_t batch, con
     dims += concat(",", d);
     shape.push_back(d);
   }
-  m.input("x", dims).add(float_tensor("w", shape, start)).add(node("Mul", {"x", "w"}, {"y"})).output("y");
+  m.input("x", dims).add(float_tensor("w", shape, start)).add(node("Mul", {"x", "w"}, {row.places_first ? "z" : "y"}));
+  if (row.places_first) m.add(node("Transpose", {"z"}, {"turned"}, {{"perm", std::vector<std::int64_t>{1, 0, 2}}})).add(node("LogSoftmax", {"turned"}, {"y"}, {{"axis", std::int64_t{2}}}));
+  m.output("y");
   Model model(ModelFile::parse(m.bytes(), {}));
   MemoryDataset data("made here");
   data.add({.name = "x"}, x);
@@ -153,10 +209,16 @@ void compute(const Row& row, const std::string& devices, std::int64_t batch, con
   o.plan.batch = batch;
   o.plan.devices = parse_devices(devices);
   o.plan.loss = row.loss;
+  std::vector<std::string> metrics = row.metrics;
+  if (row.file) {
+    o.plan.loss = file.parent_path() / (std::string(row.name) + ".onnx");
+    write_atomically(o.plan.loss, row.file());
+    metrics.push_back(o.plan.loss);
+  }
   if (row.options) row.options(o.plan);
   model.fit_labels(o, data);
   model.compile(o, backends);
-  const Evaluation e = model.evaluate(data, {.batch = 4, .metrics = row.metrics});
+  const Evaluation e = model.evaluate(data, {.batch = 4, .metrics = metrics});
   double loss = 0;
   FitOptions fit{.steps = 1, .learning_rate = 1, .shuffle = false};
   fit.epochs = 0;

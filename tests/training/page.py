@@ -50,6 +50,7 @@ def models(folder):
     save(folder / "flowers.onnx", [*hidden, helper.make_node("Gemm", ["r", "w2", "b2"], ["y"])], rows, {"y": ["N", 3]}, [*both, drawn("w2", 16, 3), zeros("b2", 3)])
     save(folder / "two.onnx", [*hidden, helper.make_node("Gemm", ["r", "w2", "b2"], ["kind"]), helper.make_node("Gemm", ["r", "w3", "b3"], ["box"])], rows,
          {"kind": ["N", 3], "box": ["N", 2]}, [*both, drawn("w2", 16, 3), zeros("b2", 3), drawn("w3", 16, 2), zeros("b3", 2)])
+    save(folder / "words.onnx", [helper.make_node("MatMul", ["x", "w"], ["y"])], (TensorProto.FLOAT, ["N", 8, 4]), {"y": ["N", 8, 5]}, [drawn("w", 4, 5)])
     save(folder / "letters.onnx", [helper.make_node("Gather", ["e", "x"], ["g"]), helper.make_node("MatMul", ["g", "w"], ["y"])],
          (TensorProto.INT64, ["N", 16]), {"y": ["N", 16, 256]}, [drawn("e", 256, 16), drawn("w", 16, 256)])
 
@@ -61,6 +62,17 @@ def models(folder):
     weights = [drawn("e", 50, 16), drawn("w", 16, 3), *(numpy_helper.from_array(numpy.array([v]), name) for v, name in ((1, "one"), (2, "two")))]
     graph = helper.make_graph(nodes, "sentences", tokens, [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 3])], weights)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "sentences.onnx")
+
+
+def losses(folder):
+    def file(name, nodes, shape):
+        inputs = [helper.make_tensor_value_info("pred", TensorProto.FLOAT, ["N", "C"]), helper.make_tensor_value_info("target", TensorProto.INT64, ["N"])]
+        graph = helper.make_graph(nodes, name, inputs, [helper.make_tensor_value_info("result", TensorProto.FLOAT, shape)])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / f"{name}.onnx")
+
+    file("my_loss", [helper.make_node("SoftmaxCrossEntropyLoss", ["pred", "target"], ["result"])], [])
+    file("my_accuracy", [helper.make_node("ArgMax", ["pred"], ["best"], axis=1, keepdims=0), helper.make_node("Equal", ["best", "target"], ["right"]),
+                         helper.make_node("Cast", ["right"], ["result"], to=TensorProto.FLOAT)], ["N"])
 
 
 def tables(folder):
@@ -78,6 +90,8 @@ def tables(folder):
     numpy.save(folder / "x.npy", x)
     numpy.save(folder / "y.npy", kinds)
     numpy.savez(folder / "two.npz", x=x, y_kind=kinds, y_box=x[:, :2] * 2)
+    words = numpy.where(numpy.arange(3) < random.integers(0, 4, (40, 1)), random.integers(1, 5, (40, 3)), -1)
+    numpy.savez(folder / "words.npz", x=random.standard_normal((40, 8, 4)).astype(numpy.float32), y=words)
     (folder / "book.txt").write_bytes((ROOT / "docs/architecture.md").read_bytes()[:20000])
 
 
@@ -110,7 +124,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         (folder / "models").symlink_to(ROOT / "models")
-        for make in (models, tables, images):
+        for make in (models, losses, tables, images):
             make(folder)
         failed = 0
         for command in commands():

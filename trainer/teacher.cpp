@@ -1,0 +1,67 @@
+#include "trainer/teacher.h"
+
+#include <algorithm>
+
+#include "planner/passes/append_graph.h"
+#include "planner/passes/labels.h"
+
+namespace tandem {
+
+Teacher::Teacher(std::string path, const ModelFile& file, const Graph& model) : path_(std::move(path)), file_(file) {
+  std::vector<std::string> own, given;
+  for (const ModelInput& input : file.inputs()) own.push_back(input.name);
+  for (const ValueId in : model.inputs)
+    if (model[in].role == ValueRole::plain) given.push_back(model[in].name);
+  const auto there = [&](const std::string& name) { return std::find(given.begin(), given.end(), name) != given.end(); };
+  by_place_ = !std::all_of(own.begin(), own.end(), there);
+  if (by_place_ && own.size() != given.size())
+    fail(ExitCode::usage, "option teacher ", path_, ": it takes ", own.size(), own.size() == 1 ? " input" : " inputs", ", model '", model.name, "' ", given.size(), ", and their names differ: expected inputs of the model's names");
+  for (std::size_t i = 0; i < own.size(); ++i) inputs_[own[i]] = by_place_ ? given[i] : own[i];
+}
+
+void Teacher::attach(Graph& model, ValueId student, std::int64_t samples, const std::map<std::string, std::int64_t>& dims, const std::string& prefix) const {
+  ImportOptions options{.batch = samples, .training = false};
+  for (const ModelInput& input : file_.inputs()) {
+    const Shape& shape = model[*model.find(inputs_.at(input.name))].type.shape;
+    for (std::size_t axis = 1; axis < input.dims.size(); ++axis) {
+      const std::string &symbol = input.dims[axis].symbol, name = symbol.empty() ? concat(input.name, ':', axis) : symbol;
+      if (const auto known = dims.find(symbol); input.dims[axis].size < 0 && known != dims.end())
+        options.dims[name] = known->second;
+      else if (input.dims[axis].size < 0 && axis < static_cast<std::size_t>(shape.rank()))
+        options.dims[name] = shape[static_cast<int>(axis)];
+    }
+  }
+  Graph part;
+  try {
+    part = file_.graph(options);
+  } catch (const Error& e) {
+    fail(e.code(), "option teacher ", path_, ": ", e.what());
+  }
+  std::map<std::string, ValueId> bound;
+  for (const auto& [own, given] : inputs_) {
+    const auto in = part.find(own);
+    if (!in) continue;
+    const ValueId value = *model.find(given);
+    if (part[*in].type != model[value].type) fail(ExitCode::usage, "option teacher ", path_, ": its input '", own, "' is ", part[*in].type, ", the model's '", given, "' is ", model[value].type);
+    bound[own] = value;
+  }
+  const auto output = [&](const auto& fits) { return std::find_if(part.outputs.begin(), part.outputs.end(), fits); };
+  auto out = output([&](const GraphOutput& o) { return part[o].name == model[student].name; });
+  if (out == part.outputs.end()) out = output([&](const GraphOutput& o) { return is_float(part[o].type.dtype); });
+  if (out == part.outputs.end()) fail(ExitCode::usage, "option teacher ", path_, ": it has no output of floats");
+  const ValueId scores = scores_behind(part, *out), own = scores_behind(model, student);
+  if (part[scores].type.shape != model[own].type.shape)
+    fail(ExitCode::usage, "option teacher ", path_, ": its '", part[scores].name, "' is ", part[scores].type, ", the model's '", model[own].name, "' is ", model[own].type);
+  part.outputs.assign(1, scores);
+  const ValueId appended = append_graph(model, part, bound, prefix, false)[0];
+  model[appended].name = teacher_scores;
+}
+
+std::string Teacher::text() const {
+  if (!by_place_) return "";
+  std::string text;
+  for (const auto& [own, given] : inputs_) text += concat(text.empty() ? "'" : ", '", own, "' is '", given, '\'');
+  return concat(path_, ": its inputs are the model's by their places, as their names differ: ", text);
+}
+
+}  // namespace tandem
