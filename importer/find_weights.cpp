@@ -211,6 +211,7 @@ class WeightFinder {
     const Tensor values = comparable(*held.data);
     if (!all_finite(values)) return Verdict{Holding::constant, "it holds values that are not finite"};
     if (first_state_of_loop(held) && all_alike(values)) return Verdict{Holding::constant, "the first state of a loop, and all its values are alike", by_rule};
+    if (imaginary(held) && all_alike(values)) return Verdict{Holding::constant, "the imaginary part of what is transformed, and all its values are alike", by_rule};
     if (is_mask(values)) return Verdict{Holding::constant, "its values are a mask", by_rule};
     if (is_table(values, rounding(held))) return Verdict{Holding::constant, "its values are a table of sines or a progression", by_rule};
     if (unnamed(held) && (is_grid(values) || is_lattice(values)))
@@ -247,6 +248,13 @@ class WeightFinder {
     for (auto node = body.nodes.rbegin(); node != body.nodes.rend(); ++node)  // later nodes first
       if (node->op == "Identity" && node->inputs.size() == 1 && node->outputs.size() == 1 && node->outputs[0] == made) made = node->inputs[0];
     return made != body.inputs[input];
+  }
+
+  // Joined to the real part right before a Fourier transform.
+  bool imaginary(const Held& held) const {
+    const Uses& u = uses(held);
+    return u.reader.node && u.reader.input == 0 && !u.direct && held.type.shape.rank() > 1 && held.type.shape[held.type.shape.rank() - 1] == 1 &&
+           u.reader.node->domain.empty() && u.reader.node->op == "DFT";
   }
 
   // A vector added to a product right away.

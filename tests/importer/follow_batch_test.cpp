@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <functional>
 
 #include "tests/importer/model_builder.h"
@@ -234,6 +235,28 @@ TEST(FollowBatch, AWeightHeldTwiceIsOne) {
   const Tensor c = ModelFile::read(folder / "out.onnx").graph({.batch = 2})[*file.graph({.batch = 2}).find("c")].data.value();
   EXPECT_EQ(c.to_doubles(), (std::vector<double>{3, 4}));
   EXPECT_EQ(exported.graph().initializer(0).dims(0), 2);
+}
+
+// As above, with several rows for each sample (of each head, say).
+TEST(FollowBatch, AWeightOfSeveralRowsHeldTwiceIsOne) {
+  Model m;
+  m.input("x", "2,4").output("y");
+  m.add(float_tensor("c", {4, 2}, {1, 2, 3, 4, 1, 2, 3, 4})).add(int_tensor("rows", {2}, {4, 2})).add(int_tensor("back", {2}, {2, 4}));
+  m.add(node("Reshape", {"x", "rows"}, {"r"})).add(node("Mul", {"r", "c"}, {"s"})).add(node("Reshape", {"s", "back"}, {"y"}));
+  const ModelFile file = m.parse();
+  const Graph graph = file.graph({.batch = 3});
+  const ValueId c = *graph.find("c");
+  EXPECT_EQ(graph[c].type.shape, (Shape{2, 2}));
+  EXPECT_EQ(shape_of(graph, "y"), (Shape{3, 4}));
+  const TemporaryFolder folder;
+  file.write(folder / "out.onnx", {{"c", Tensor::of<float>(Shape{2, 2}, std::vector<float>{5, 6, 7, 8})}});
+  onnx::ModelProto exported;
+  ASSERT_TRUE(exported.ParseFromString(read_whole(folder / "out.onnx")));
+  const onnx::TensorProto& held = exported.graph().initializer(0);
+  EXPECT_EQ(held.dims(0), 4);
+  const float wanted[] = {5, 6, 7, 8, 5, 6, 7, 8};
+  ASSERT_EQ(held.raw_data().size(), sizeof wanted);
+  EXPECT_EQ(std::memcmp(held.raw_data().data(), wanted, sizeof wanted), 0);
 }
 
 // Many readings, none of which reaches the end: refused in bounded time, with the nodes on the way.
