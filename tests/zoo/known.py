@@ -26,9 +26,7 @@ KNOWN = [
     *((f"{name}.train17.dyn", "in training mode, after a step, PyTorch's float32 is as far from its float64") for name in (
         "tv_efficientnet_b0", "tv_googlenet", "timm_dla46_c", "timm_ese_vovnet19b_slim_dw", "timm_dpn48b")),
     ("timm_resnest14d.train17.dyn", "the third loss differs by 1.4e-4: not looked into yet"),
-    ("hf_fnet.dynamo20.b2", "the gradient's norm differs by 5e-2 in the static form: not looked into yet"),
-    ("hf_patchtst.dynamo20.b2", "the gradient's norm differs by 5e-1 in the static form: not looked into yet"),
-    ("hf_deberta_v2.dynamo20.b2", "a MatMul of the static form is not followed through the batch: not looked into yet"),
-    ("hf_longformer.eval17.b2", "windows of the static form are not followed through the batch: not looked into yet"),
+    ("hf_fnet.dynamo20.b2", "dynamo looks the token types up itself, and the file holds a row for each place in the one row's place"),
+    ("hf_longformer.eval17.b2", "TorchScript writes Trilu with an offset that is a float's, and NonZero of the mask: how many words are global is a shape"),
     ("lstm_projected.*", "the exporters write nn.LSTM(proj_size=...) as an LSTM that ONNX does not have: its states are of different widths"),
 ]
