@@ -399,15 +399,6 @@ def equivariant(m, x):
     return m.head(h.mean(1))
 
 
-def point_transformer(m, x):
-    near = torch.cdist(x, x).topk(4, largest=False).indices
-    h = m.enter(x)
-    take = lambda t: torch.gather(t.unsqueeze(1).expand(-1, 9, -1, -1), 2, near.unsqueeze(3).expand(-1, -1, -1, t.shape[2]))
-    place = m.place(x.unsqueeze(2) - take(x))
-    share = torch.softmax(m.score(m.q(h).unsqueeze(2) - take(m.k(h)) + place), 2)
-    return m.head((share * (take(m.v(h)) + place)).sum(2).amax(1))
-
-
 def made(m, x):
     """A masked autoregressive flow's density."""
     h = F.relu(F.linear(x, m.w1 * m.m1, m.b1))
@@ -518,11 +509,9 @@ ROWS = [
     row("graph_isomorphism", lambda: Two(isomorphism, nets=nn.ModuleList([layers(5, 8, 8), layers(8, 8, 8)]), e0=p(1), e1=p(1), head=nn.Linear(8, 4)), GRAPH),
     row("egnn", lambda: Call(equivariant, h=p(1, 1, 8), edges=each(lambda: layers(17, 16, 8, act=nn.SiLU)), nodes=each(lambda: layers(16, 16, 8, act=nn.SiLU)),
                              moves=each(lambda: layers(8, 8, 1, act=nn.SiLU)), head=nn.Linear(8, 4)), {"x": Values((6, 3))}),
-    row("point_transformer", lambda: Call(point_transformer, place=layers(3, 8, 8), score=layers(8, 8, 8), **linears(enter=(3, 8), q=(8, 8), k=(8, 8), v=(8, 8), head=(8, 4))),
-        {"x": Values((9, 3))}),
     row("masked_flow", make_made, None, None),
     row("deep_equilibrium", lambda: Call(deep_equilibrium, norm=nn.LayerNorm(12), **linears(f=(12, 12), enter=(12, 12), head=(12, 4)))),
-    row("deep_o_net", lambda: Two(deep_operator, branch=layers(12, 16, 8, act=nn.Tanh), trunk=layers(2, 16, 8, act=nn.Tanh), bias=p(1)), {"x": Values((12,)), "y": Values((2,))}, Values((1,))),
+    row("deep_o_net", lambda: Two(deep_operator, branch=layers(12, 16, 8, act=nn.Tanh), trunk=layers(2, 16, 8, act=nn.Tanh), bias=p(1)), {"x": Values((12,)), "place": Values((2,))}, Values((1,))),
     row("mixture_of_softmaxes", lambda: Call(softmaxes, words=nn.Embedding(WORDS, WIDTH), rnn=nn.GRU(WIDTH, WIDTH, batch_first=True), **linears(share=(WIDTH, 3), latent=(WIDTH, 48))),
         TOKENS, SAME_TOKENS),
     row("arc_face", lambda: Call(arc_face, net=layers(12, 16, 8), centres=p(4, 8))),
