@@ -9,6 +9,7 @@
 #include "importer/operand_uses.h"
 #include "importer/tensor_data.h"
 #include "importer/tensor_names.h"
+#include "importer/tie_weights.h"
 #include "importer/value_tests.h"
 
 namespace tandem {
@@ -200,6 +201,8 @@ class WeightFinder {
       return Verdict{Holding::constant, "the file names its parameters and not this one, and all its values are alike", by_rule};
     if (role == OperandRole::embedding && held.data && is_table(comparable(*held.data), rounding(held)))
       return Verdict{Holding::constant, "its values are a table of sines or a progression", by_rule};
+    if (role == OperandRole::matrix && unnamed(held) && is_transform(held))
+      return Verdict{Holding::constant, "the file names its parameters and not this one, and its values are a table of sines or a progression", by_rule};
     const bool vector_of_product = role == OperandRole::matrix && held.type.shape.rank() < 2;
     return Verdict{Holding::trained, text_of(uses(held).reader), !vector_of_product};
   }
@@ -214,6 +217,7 @@ class WeightFinder {
     const Tensor values = comparable(*held.data);
     if (!all_finite(values)) return Verdict{Holding::constant, "it holds values that are not finite"};
     if (first_state_of_loop(held) && all_alike(values)) return Verdict{Holding::constant, "the first state of a loop, and all its values are alike", by_rule};
+    if (imaginary(held) && all_alike(values)) return Verdict{Holding::constant, "the imaginary part of what is transformed, and all its values are alike", by_rule};
     if (is_mask(values)) return Verdict{Holding::constant, "its values are a mask", by_rule};
     if (is_table(values, rounding(held))) return Verdict{Holding::constant, "its values are a table of sines or a progression", by_rule};
     if (unnamed(held) && (is_grid(values) || is_lattice(values)))
@@ -250,6 +254,20 @@ class WeightFinder {
     for (auto node = body.nodes.rbegin(); node != body.nodes.rend(); ++node)  // later nodes first
       if (node->op == "Identity" && node->inputs.size() == 1 && node->outputs.size() == 1 && node->outputs[0] == made) made = node->inputs[0];
     return made != body.inputs[input];
+  }
+
+  // A matrix with sines in its columns or its rows, as a Fourier transform and its inverse are.
+  bool is_transform(const Held& held) const {
+    if (!held.data || held.type.shape.rank() != 2) return false;
+    const Tensor values = comparable(*held.data);
+    return is_table(values, rounding(held)) || is_table(transposed(values), rounding(held));
+  }
+
+  // Joined to the real part right before a Fourier transform.
+  bool imaginary(const Held& held) const {
+    const Uses& u = uses(held);
+    return u.reader.node && u.reader.input == 0 && !u.direct && held.type.shape.rank() > 1 && held.type.shape[held.type.shape.rank() - 1] == 1 &&
+           u.reader.node->domain.empty() && u.reader.node->op == "DFT";
   }
 
   // A vector added to a product right away.

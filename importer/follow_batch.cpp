@@ -169,6 +169,7 @@ class Follower {
 
   // `v` is computed from something that holds the same for every sample of the file's batch: finds it.
   void adopt(ValueId v, const BatchPlace& wanted) {
+    if (adopted_) return;  // another operand's, and perhaps this one's too: all is followed anew
     const std::vector<int> way = ancestors(v);
     std::vector<ValueId> sources;
     const auto add = [&](ValueId s) {
@@ -199,15 +200,16 @@ class Follower {
     if (value.kind == ValueKind::input) return false;
     if (value.kind != ValueKind::activation && value.data && !(value.trainable && all_alike(*value.data)))  // every sample's part, perhaps of more
       return length > 0 && length % (place.outer * batch_) == 0 && holds_copies(*value.data, place, batch_);
-    if (place.outer != 1) return false;
+    if (value.kind != ValueKind::activation && place.outer != 1) return false;
     if (value.kind != ValueKind::activation) return length == batch_ && (!value.data || holds_copies(*value.data, place, batch_));
     const Node& node = graph_[value.producer];
-    if (is_random(node)) return true;
+    if (is_random(node)) return place.outer == 1;
     if (node.op->name != "Expand" && node.op->name != "Tile") return false;
     const Shape& x = graph_[node.inputs[0]].type.shape;
     const int own = axis - (value.type.shape.rank() - x.rank());
     const std::int64_t repeated = own < 0 ? 1 : x[own];  // a Tile repeats several elements, too, one behind the other
-    return (repeated == 1 || node.op->name == "Tile") && length == batch_ * repeated;
+    if (repeated == 1) return length > 0 && length % (place.outer * batch_) == 0;  // several for each sample: of frames, say
+    return node.op->name == "Tile" && place.outer == 1 && length == batch_ * repeated;
   }
 
   // Whether samples that lie so in `source` lie as wanted in `v`. What meets them on the way may be copies, too, and is adopted with it.

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view statistics[] = {"running_mean", "running_var", "moving_mean", "moving_variance", "moving_var"};
 constexpr std::string_view weights[] = {"weight", "bias", "kernel", "gamma", "beta", "weights", "biases"};
-constexpr std::string_view creations[] = {"zeros", "ones", "full", "fill", "empty", "new_", "scalar", "arange", "tmp"};
+constexpr std::string_view creations[] = {"zeros", "ones", "full", "fill", "empty", "new_", "scalar", "arange", "tmp", "mean"};
 constexpr std::string_view constants[] = {"const", "scalar", "lifted"};
 constexpr std::string_view numbers[] = {"zero", "one", "two", "three", "half", "eps", "epsilon", "pi"};
 constexpr std::string_view variables[] = {"ReadVariableOp", "/resource"};  // TensorFlow's

@@ -25,17 +25,19 @@ namespace {
 using Given = std::map<std::string, Tensor*>;
 
 // A template may hold a weight once for each sample of its batch; it is trained as one. Gives it in the template's shape
-// again: `one` has the length 1 along the only axis in which it differs, and what the template holds there is all the same.
+// again: along the only axis in which `one` differs the template holds it several times (what is computed from a weight may have
+// several rows for each sample: one for each head).
 std::optional<Tensor> in_template_shape(const Tensor& one, const Value& parameter) {
   const Shape& shape = parameter.type.shape;
   if (one.dtype() != parameter.type.dtype || one.shape().rank() != shape.rank()) return std::nullopt;
   const auto [mine, theirs] = std::mismatch(one.shape().begin(), one.shape().end(), shape.begin());
-  if (mine == one.shape().end() || *mine != 1) return std::nullopt;
+  if (mine == one.shape().end() || *mine == 0 || *theirs % *mine != 0 || (*mine != 1 && !parameter.data)) return std::nullopt;
   const BatchPlace place{.axis = static_cast<int>(theirs - shape.begin())};
+  const std::int64_t samples = *theirs / *mine;
   Shape repeated = one.shape();
   repeated[place.axis] = *theirs;
-  if (repeated != shape || (parameter.data && !holds_copies(*parameter.data, place, *theirs))) return std::nullopt;
-  return repeat_samples(one, place, 1, *theirs);
+  if (repeated != shape || (parameter.data && !holds_copies(*parameter.data, place, samples))) return std::nullopt;
+  return repeat_samples(one, place, 1, samples);
 }
 
 // The weights given, each checked against the parameter it names.

@@ -48,7 +48,10 @@ void infer_backward(InferContext& c) {
   expect_same(c, 1, 2);
   expect_same(c, 5, 6);
   expect_wide(c, 2, row_of(x.shape, axis));
-  for (int i = 3; i < 5; ++i) expect_wide(c, i, statistics_of(x.shape, axis));
+  for (int i = 3; i < 5; ++i) {
+    expect_shape(c, i, statistics_of(x.shape, axis));
+    expect_dtype(c, i, statistics_type(x.dtype));
+  }
   c.set_output(0, x);
   for (int i = 1; i < 3; ++i)
     if (c.has_output(i)) c.set_output(i, statistics_type(x.dtype), row_of(x.shape, axis));
@@ -111,7 +114,7 @@ Operator row_normalization_backward() {
   return {.name = "RowNormalizationBackward",
           .domain = "tandem",
           .since = {1},
-          .inputs = {5, 6},
+          .inputs = {2, 6},  // the statistics are always there; between them and x a scale may be missing
           .outputs = {1, 3},
           .infer = infer_backward,
           .place =

@@ -18,7 +18,7 @@ std::int64_t diagonal(const Attributes& a, const Shape& x) {
 // y[..., i, j] = x[..., i, j] where j − i ≥ k (upper) or j − i ≤ k, else 0
 Operator trilu() {
   return {.name = "Trilu",
-          .since = {14}, .inputs = {1, 2}, .types = {{"T", types::all}},
+          .since = {14}, .inputs = {1, 2}, .types = {{"T", types::all}, {"I", types::integers_64}},
           .infer =
               [](InferContext& c) {
                 if (c.shape(0).rank() < 2) c.fail("input 0 is ", c.input(0), ", expected matrices");

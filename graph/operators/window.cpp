@@ -83,11 +83,25 @@ Shape window_counts(const InferContext& c, const WindowAttributes& window, const
   return counts;
 }
 
+namespace {
+
+// Rounded up, a window larger than what it lies on is there once, and has what is there: how some models write a global pool.
+void fit_window(WindowAttributes& window, const Shape& x) {
+  for (int i = 0; i < window.rank(); ++i) {
+    const std::int64_t size = x[i + 2], extent = window.extent(i);
+    const bool bare = window.pads[at(i)] == 0 && window.pads[at(i + window.rank())] == 0 && window.dilations[at(i)] == 1;
+    if (bare && size > 0 && extent > size && extent - size < window.strides[at(i)]) window.kernel[at(i)] = size;
+  }
+}
+
+}  // namespace
+
 Pooled pool_input(InferContext& c) {
   const Shape& x = c.shape(0);
   WindowAttributes window = read_window(c, {});
   const bool ceil_mode = c.attributes().integer("ceil_mode", 0) != 0 && c.attributes().text("auto_pad", "NOTSET") == "NOTSET";
   resolve_pads(c, window, x);
+  if (ceil_mode) fit_window(window, x);
   Shape y = window_counts(c, window, x, ceil_mode);
   y.dims.insert(y.dims.begin(), {x[0], x[1]});
   return {std::move(window), std::move(y)};

@@ -42,6 +42,7 @@ const Row rows[] = {
     {"plain", "MaxPool", {"f[1,3,8,8]"}, {{"kernel_shape", Ints{3, 3}}, {"strides", Ints{2, 2}}}, {"f[1,3,3,3]"}},
     {"with indices", "MaxPool", {"f[1,3,8]"}, {{"kernel_shape", Ints{2}}}, {"f[1,3,7]", "i[1,3,7]"}},
     {"ceil_mode", "AveragePool", {"f[1,1,4,4]"}, {{"kernel_shape", Ints{3, 3}}, {"strides", Ints{2, 2}}, {"ceil_mode", I{1}}}, {"f[1,1,2,2]"}},
+    {"ceil_mode keeps a window larger than the image", "AveragePool", {"f[1,3,2,4]"}, {{"kernel_shape", Ints{9, 9}}, {"strides", Ints{9, 9}}, {"ceil_mode", I{1}}}, {"f[1,3,1,1]"}},
     {"ceil_mode drops a window in the end padding", "MaxPool", {"f[1,1,2,2]"}, {{"kernel_shape", Ints{1, 1}}, {"strides", Ints{2, 2}}, {"ceil_mode", I{1}}}, {"f[1,1,1,1]"}},
     {"dilations", "MaxPool", {"f[1,1,4,4]"}, {{"kernel_shape", Ints{2, 2}}, {"dilations", Ints{2, 2}}}, {"f[1,1,2,2]"}},
     {"all spatial axes", "GlobalAveragePool", {"f[2,3,4,5,6]"}, {}, {"f[2,3,1,1,1]"}},

@@ -29,6 +29,10 @@ const Row rows[] = {
     {"product", [](Model& m) { m.add(node("Shape", {"x"}, {"s"})).add(node("Mul", {"s", "s"}, {"v"})); }, {25, 9, 16}},
     {"concat", [](Model& m) { m.add(node("Shape", {"x"}, {"s"})).add(int_tensor("i", {1}, {7})).add(node("Concat", {"s", "i"}, {"v"}, {{"axis", std::int64_t{0}}})); }, {5, 3, 4, 7}},
     {"filled", [](Model& m) { m.add(int_tensor("s", {1}, {2})).add(node("ConstantOfShape", {"s"}, {"v"}, {{"value", int_tensor("", {1}, {9})}})); }, {9, 9}},
+    {"triangle", [](Model& m) {
+       m.add(float_tensor("t", {2, 2}, {1, 2, 3, 4})).add(int_tensor("k", {}, {0})).add(int_tensor("all", {1}, {-1}));
+       m.add(node("Trilu", {"t", "k"}, {"l"}, {{"upper", std::int64_t{0}}})).add(node("Reshape", {"l", "all"}, {"f"})).add(node("Cast", {"f"}, {"v"}, {{"to", std::int64_t{7}}}));
+     }, {1, 0, 3, 4}},
 };
 // clang-format on
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <functional>
 
 #include "tests/importer/model_builder.h"
@@ -234,6 +235,48 @@ TEST(FollowBatch, AWeightHeldTwiceIsOne) {
   const Tensor c = ModelFile::read(folder / "out.onnx").graph({.batch = 2})[*file.graph({.batch = 2}).find("c")].data.value();
   EXPECT_EQ(c.to_doubles(), (std::vector<double>{3, 4}));
   EXPECT_EQ(exported.graph().initializer(0).dims(0), 2);
+}
+
+// A token that is expanded to the samples and laid beside them in two ways, and one that is expanded to each of their frames.
+TEST(FollowBatch, ATokenExpandedOnceIsReadTwice) {
+  Model m;
+  m.input("x", "N,3,3,2").output("y").add(filled_tensor("t", {1, 1, 2})).add(int_tensor("rest", {2}, {3, 2})).add(int_tensor("one", {1}, {1})).add(int_tensor("two", {1}, {2}));
+  m.add(node("Shape", {"x"}, {"n"}, {{"end", std::int64_t{1}}})).add(node("Concat", {"n", "rest"}, {"s"}, {{"axis", std::int64_t{0}}})).add(node("Expand", {"t", "s"}, {"e"}));
+  m.add(int_tensor("s1", {4}, {1, 3, 1, 1})).add(int_tensor("s2", {4}, {1, 1, 3, 1}));
+  m.add(node("Unsqueeze", {"e", "one"}, {"u1"})).add(node("Expand", {"u1", "s1"}, {"e1"})).add(node("Unsqueeze", {"e", "two"}, {"u2"})).add(node("Expand", {"u2", "s2"}, {"e2"}));
+  m.add(node("Concat", {"e1", "e2", "x"}, {"y"}, {{"axis", std::int64_t{-1}}}));
+  EXPECT_EQ(shape_of(m.graph(5), "y"), (Shape{5, 3, 3, 6}));
+}
+TEST(FollowBatch, ATokenExpandedToFramesOfSamples) {
+  Model m;
+  m.input("x", "N,4,3,2").output("y").add(filled_tensor("t", {1, 1, 2})).add(int_tensor("rest", {2}, {1, 2})).add(int_tensor("four", {1}, {4}));
+  m.add(node("Shape", {"x"}, {"n"}, {{"end", std::int64_t{1}}})).add(node("Mul", {"n", "four"}, {"frames"})).add(node("Concat", {"frames", "rest"}, {"s"}, {{"axis", std::int64_t{0}}}));
+  reshape(m, "x", "r", {-1, 3, 2});
+  m.add(node("Expand", {"t", "s"}, {"e"})).add(node("Concat", {"e", "r"}, {"c"}, {{"axis", std::int64_t{1}}}));
+  reshape(m, "c", "y", {-1, 4, 4, 2});
+  EXPECT_EQ(shape_of(m.graph(5), "y"), (Shape{5, 4, 4, 2}));
+}
+
+// A weight of several rows (of each head, say), which the file holds once for each of two samples.
+TEST(FollowBatch, AWeightOfSeveralRowsHeldTwiceIsOne) {
+  Model m;
+  m.input("x", "2,4").output("y");
+  m.add(float_tensor("c", {4, 2}, {1, 2, 3, 4, 1, 2, 3, 4})).add(int_tensor("rows", {2}, {4, 2})).add(int_tensor("back", {2}, {2, 4}));
+  m.add(node("Reshape", {"x", "rows"}, {"r"})).add(node("Mul", {"r", "c"}, {"s"})).add(node("Reshape", {"s", "back"}, {"y"}));
+  const ModelFile file = m.parse();
+  const Graph graph = file.graph({.batch = 3});
+  const ValueId c = *graph.find("c");
+  EXPECT_EQ(graph[c].type.shape, (Shape{2, 2}));
+  EXPECT_EQ(shape_of(graph, "y"), (Shape{3, 4}));
+  const TemporaryFolder folder;
+  file.write(folder / "out.onnx", {{"c", Tensor::of<float>(Shape{2, 2}, std::vector<float>{5, 6, 7, 8})}});
+  onnx::ModelProto exported;
+  ASSERT_TRUE(exported.ParseFromString(read_whole(folder / "out.onnx")));
+  const onnx::TensorProto& held = exported.graph().initializer(0);
+  EXPECT_EQ(held.dims(0), 4);
+  const float wanted[] = {5, 6, 7, 8, 5, 6, 7, 8};
+  ASSERT_EQ(held.raw_data().size(), sizeof wanted);
+  EXPECT_EQ(std::memcmp(held.raw_data().data(), wanted, sizeof wanted), 0);
 }
 
 // Many readings, none of which reaches the end: refused in bounded time, with the nodes on the way.

@@ -85,6 +85,20 @@ void loop(Model& m, const onnx::TensorProto& first, bool handed_on) {
   m.add(int_tensor("turns", {}, {2})).add(first).add(node("Loop", {"turns", "", "w"}, {handed_on ? "" : "y", handed_on ? "y" : ""}, {{"body", body}}));
 }
 
+// [8,10] of cosines along the rows or along the columns, of frequencies that are none themselves.
+std::vector<float> cosines(bool along_rows) {
+  std::vector<float> values;
+  for (int row = 0; row < 8; ++row)
+    for (int column = 0; column < 10; ++column) values.push_back(static_cast<float>(std::cos(along_rows ? 0.2 * row * row * column : 0.2 * column * column * row)));
+  return values;
+}
+
+// The Fourier transform of x + i·w.
+void transform(Model& m, const std::vector<float>& values) {
+  m.add(float_tensor("w", {1, 8, 1}, values)).add(int_tensor("last", {1}, {2})).add(node("Unsqueeze", {"x", "last"}, {"r"})).add(node("Shape", {"r"}, {"s"}));
+  m.add(node("Expand", {"w", "s"}, {"i"})).add(node("Concat", {"r", "i"}, {"c"}, {{"axis", std::int64_t{-1}}})).add(node("DFT", {"c"}, {"y"}, {{"axis", std::int64_t{1}}}));
+}
+
 // clang-format off
 const Row rows[] = {
     // What the file says
@@ -127,6 +141,14 @@ const Row rows[] = {
     {"number_computed_from_a_parameter", [](Model& m) { m.add(vector_of(drawn(8), "p")).add(number("tanh_1", 0.5F)).add(node("Mul", {"x", "p"}, {"h"})).add(node("Mul", {"h", "tanh_1"}, {"y"})); state(m, "p", "PARAMETER"); }, Holding::trained, "the gradient reaches it", false, "tanh_1"},
     {"type_of_a_cast", [](Model& m) { m.add(vector_of(drawn(8))).add(number("one", 1)).add(node("CastLike", {"one", "w"}, {"c"})).add(node("Clip", {"w", "", "c"}, {"k"})).add(node("Mul", {"x", "k"}, {"y"})); }, Holding::trained, "the gradient reaches it", false},
     {"ones_of_a_group_norm", [](Model& m) { m.add(vector_of(drawn(8), "p")).add(filled_tensor("w", {2}, 1)).add(filled_tensor("z", {2}, 0)).add(node("Mul", {"x", "p"}, {"h"})).add(int_tensor("s", {3}, {0, 2, 4})).add(node("Reshape", {"h", "s"}, {"g"})).add(node("InstanceNormalization", {"g", "w", "z"}, {"y"})); state(m, "p", "PARAMETER"); }, Holding::constant, "all its values are alike", false},
+    {"mean_that_was_computed", [](Model& m) { m.add(vector_of(drawn(8), "p")).add(filled_tensor("mean_1", {8}, 0)).add(node("Mul", {"x", "p"}, {"h"})).add(node("Add", {"h", "mean_1"}, {"y"})); state(m, "p", "PARAMETER"); }, Holding::constant, "all its values are alike", false, "mean_1"},
+    {"computed_zeros_of_another_name", [](Model& m) { m.add(vector_of(drawn(8), "p")).add(filled_tensor("expand", {8}, 0)).add(node("Mul", {"x", "p"}, {"h"})).add(node("Add", {"h", "expand"}, {"y"})); state(m, "p", "PARAMETER"); }, Holding::trained, "the gradient reaches it", false, "expand"},
+    {"matrix_of_sines", [](Model& m) { m.add(vector_of(drawn(8), "p")).add(float_tensor("w", {8, 10}, cosines(false))).add(node("Mul", {"x", "p"}, {"h"})).add(node("MatMul", {"h", "w"}, {"y"})); state(m, "p", "PARAMETER"); }, Holding::constant, "a table of sines", false},
+    {"matrix_of_sines_in_rows", [](Model& m) { m.add(vector_of(drawn(8), "p")).add(float_tensor("w", {8, 10}, cosines(true))).add(node("Mul", {"x", "p"}, {"h"})).add(node("MatMul", {"h", "w"}, {"y"})); state(m, "p", "PARAMETER"); }, Holding::constant, "a table of sines", false},
+    {"matrix_of_sines_that_is_a_parameter", [](Model& m) { m.add(float_tensor("w", {8, 10}, cosines(true))).add(node("MatMul", {"x", "w"}, {"y"})); state(m, "w", "PARAMETER"); }, Holding::trained, "PARAMETER"},
+    {"matrix_of_sines_where_nothing_is_named", [](Model& m) { m.add(float_tensor("w", {8, 10}, cosines(true))).add(node("MatMul", {"x", "w"}, {"y"})); }, Holding::trained, "B of MatMul"},
+    {"imaginary_part", [](Model& m) { transform(m, std::vector<float>(8, 0)); }, Holding::constant, "the imaginary part", false},
+    {"learned_imaginary_part", [](Model& m) { transform(m, drawn(8)); }, Holding::trained, "input of DFT", false},
     // Operands
     {"statistic_of_a_batch_norm", [](Model& m) { for (const char* n : {"s", "b", "v"}) m.add(filled_tensor(n, {8})); m.add(vector_of(drawn(8))).add(node("BatchNormalization", {"x", "s", "b", "w", "v"}, {"y"})); }, Holding::statistic, "input_mean of BatchNormalization"},
     {"epsilon_and_root", [](Model& m) { m.add(vector_of(drawn(8))).add(number("e", 1e-5F)).add(node("Add", {"w", "e"}, {"a"})).add(node("Sqrt", {"a"}, {"r"})).add(node("Div", {"x", "r"}, {"y"})); }, Holding::statistic, "written out"},

@@ -220,6 +220,9 @@ Graph tokens(std::int64_t n) {
   x = norm(x, "n2");
   x = b.node("Add", {x, dense(b.node("Swish", {dense(x, "up2", 8, 16)}), "down2", 16, 8)});
   x = b.node("RMSNormalization", {x, b.weight("n3", {8}, 1)});
+  const ValueId epsilon = b.graph.add_constant("epsilon", Tensor::of<float>(Shape{}, std::vector<float>{1e-2F}));
+  const ValueId square = b.node("ReduceMean", {b.node("Mul", {x, x})}, {{"axes", Ints{2}}, {"keepdims", std::int64_t{1}}});
+  x = b.node("Mul", {b.node("Div", {x, b.node("Sqrt", {b.node("Add", {square, epsilon})})}), x});  // without a scale
   x = b.node("ReduceMean", {x}, {{"axes", Ints{1}}, {"keepdims", std::int64_t{0}}});
   b.graph.outputs = {dense(x, "head", 8, 5)};
   return b.graph;
@@ -235,9 +238,10 @@ TEST(Normalizations, TrainOnSeveralDevicesAsOnOneAndAsTheirParts) {
     return std::count_if(steps.begin(), steps.end(), [&](const Step& s) { return s.op() == op && s.outputs.size() == outputs; });
   };
   EXPECT_EQ(count("RowNormalization", 4), 2);  // behind a residual's sum
-  EXPECT_EQ(count("RowNormalization", 3), 1);
+  EXPECT_EQ(count("RowNormalization", 3), 2);
   EXPECT_EQ(count("RowNormalizationBackward", 3), 2);
   EXPECT_EQ(count("RowNormalizationBackward", 2), 1);
+  EXPECT_EQ(count("RowNormalizationBackward", 1), 1);  // no scale
   EXPECT_EQ(count("ReduceSum", 1), 0) << "a bias's gradient is the product's";
   expect_close(one, train_on(expands, tokens, options_for(8, {1}), 6, 0.05));
   for (const std::vector<double>& devices : {std::vector<double>{1, 1}, {2, 1}, {1, 1, 1, 1}, {1, 0}}) expect_close(train(tokens, options_for(8, devices), 6, 0.05), one);
