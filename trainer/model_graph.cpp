@@ -1,0 +1,205 @@
+// The graph that plans are made of: the model as options have it, with what losses and a teacher of other files add; and the losses on it.
+#include <algorithm>
+
+#include "graph/suggest.h"
+#include "planner/passes/losses.h"
+#include "trainer/model_state.h"
+#include "trainer/spec.h"
+#include "trainer/teacher.h"
+
+namespace tandem {
+namespace {
+
+// Three outputs "a+b+c" of one shape [N,...] as one value [N,3,...] of that name; none where they are not there.
+std::optional<ValueId> three_as_one(Graph& graph, const std::string& name) {
+  std::vector<ValueId> parts;
+  for (const std::string& part : split(name, '+'))
+    if (const auto value = graph.find(part)) parts.push_back(*value);
+  if (parts.size() != 3) return std::nullopt;
+  const Value first = graph[parts[0]];
+  Shape one = first.type.shape;
+  if (one.rank() == 0) return std::nullopt;
+  one.dims.insert(one.dims.begin() + 1, 1);
+  GraphBuilder b(graph, name, {});
+  for (ValueId& part : parts) {
+    if (b.type(part) != first.type) fail(ExitCode::usage, "loss on ", name, ": '", graph[part].name, "' is ", b.type(part), ", '", first.name, "' is ", first.type, ", expected three alike");
+    part = b.reshape(part, one);
+  }
+  const ValueId all = b.emit("Concat", parts, {{"axis", std::int64_t{1}}});
+  graph[all].name = name;
+  for (const ValueId v : {parts[0], parts[1], parts[2], all}) {
+    graph[v].depends_on_batch = first.depends_on_batch;
+    graph[v].batch = first.batch;
+  }
+  return all;
+}
+
+ValueId value_named(const Graph& graph, const std::string& name) {
+  if (const auto value = graph.find(name); value && graph[*value].depends_on_batch) return *value;
+  std::vector<std::string> names;
+  for (const Value& v : graph.values)
+    if (v.depends_on_batch) names.push_back(v.name);
+  const std::string near = nearest(name, names);
+  fail(ExitCode::usage, "option outputs '", name, "': model '", graph.name, "' computes no value of that name", near.empty() ? "" : concat(", did you mean '", near, "'?"));
+}
+
+// Places by samples by classes, as PyTorch's CTC takes them, becomes samples by places by classes under the same name; what makes
+// probabilities of scores stays behind that.
+void samples_first(Graph& graph, const std::string& name) {
+  const auto found = graph.find(name);
+  if (!found || graph[*found].type.shape.rank() != 3 || graph[*found].batch.axis != 1 || graph[*found].batch.outer != 1) return;
+  ValueId v = *found;
+  const NodeId maker = graph[v].producer;
+  const bool scores = maker.present() && (graph[maker].op->gives == OutputKind::softmax || graph[maker].op->gives == OutputKind::log_softmax);
+  const Node last = scores ? graph[maker] : Node{};
+  GraphBuilder b(graph, name, {});
+  ValueId turned = b.transpose(scores ? last.inputs[0] : v, {1, 0, 2});
+  if (scores) {
+    graph[turned].batch = {.axis = 0};
+    turned = b.emit(last.op->name, {turned}, last.attributes);
+  }
+  graph[v].name = concat(name, "/places");
+  graph[turned].name = name;
+  graph[turned].batch = {.axis = 0};
+  for (GraphOutput& out : graph.outputs)
+    if (out.value == v) out.value = turned;
+}
+
+}  // namespace
+
+std::size_t bucket_count(const ModelOptions& o) { return o.buckets.empty() ? 1 : o.buckets.begin()->second.size(); }
+
+std::map<std::string, std::int64_t> dims_of(const ModelOptions& o, std::size_t bucket) {
+  std::map<std::string, std::int64_t> dims = o.dims;
+  for (const auto& [name, sizes] : o.buckets) dims[name] = sizes.at(sizes.size() - 1 - bucket);
+  return dims;
+}
+
+ModelOptions in_bucket(ModelOptions o, std::size_t bucket) {
+  o.dims = dims_of(o, bucket);
+  o.buckets.clear();
+  return o;
+}
+
+const ModelFile& Model::State::other_file(const std::string& path) const {
+  const auto known = others.find(path);
+  return known != others.end() ? known->second : others.emplace(path, ModelFile::read(path)).first->second;
+}
+
+std::vector<std::optional<GraphFile>> Model::State::loss_files(const ModelOptions& o, const Graph& graph) const {
+  std::vector<std::optional<GraphFile>> files;
+  for (const LossTerm& term : parse_loss(o.plan.loss)) {
+    files.emplace_back();
+    if (term.file.empty()) continue;
+    CompileOptions on = o.plan;
+    if (!term.output.empty()) on.loss_on = term.output;
+    files.back().emplace(term.file, other_file(term.file), graph, graph[loss_value(graph, on)].name);
+  }
+  return files;
+}
+
+void Model::State::add_teacher(Graph& graph, const ModelOptions& o, std::int64_t batch) const {
+  const std::string path = o.teacher.string();
+  const Teacher teacher(path, other_file(path), graph);
+  const ValueId student = student_value(graph, o.plan);
+  teacher.attach(graph, student, batch, o.dims, std::string(teacher_prefix));
+}
+
+GraphSource Model::State::source_with_losses(const ModelOptions& o) const {
+  const std::vector<LossTerm> terms = parse_loss(o.plan.loss);
+  return [this, o, terms, plain = plain_source(o)](std::int64_t batch) {
+    Graph graph = plain(batch);
+    const std::vector<std::optional<GraphFile>> files = loss_files(o, graph);
+    for (std::size_t i = 0; i < files.size(); ++i)
+      if (files[i]) {
+        const ValueId loss = files[i]->attach(graph, batch, o.dims, terms.size() > 1 ? concat("labels/", terms[i].output) : "labels", concat(terms[i].file, '/'));
+        graph[loss].name = file_loss_value(i);
+      }
+    if (!o.teacher.empty()) add_teacher(graph, o, batch);
+    return graph;
+  };
+}
+
+GraphSource Model::State::source(const ModelOptions& o, std::size_t bucket, const std::vector<std::string>& outputs) const {
+  const ModelOptions at = in_bucket(o, bucket);
+  return at.plan.mode == PlanMode::training && outputs.empty() ? source_with_losses(at) : plain_source(at, outputs);
+}
+
+GraphSource Model::State::plain_source(const ModelOptions& o, const std::vector<std::string>& outputs) const {
+  const bool training = o.plan.mode == PlanMode::training;
+  std::vector<std::string> values;
+  const std::vector<LossTerm> terms = parse_loss(o.plan.loss);
+  const std::vector<CompileOptions> each = options_of_losses(o.plan);
+  for (std::size_t i = 0; i < terms.size(); ++i)
+    if (const std::string& value = terms[i].file.empty() ? each[i].loss_on : terms[i].output.empty() ? o.plan.loss_on : terms[i].output; !value.empty()) values.push_back(value);
+  return [this, o, training, values, outputs](std::int64_t batch) {
+    Graph graph = file.graph({.batch = batch, .dims = o.dims, .training = training, .max_turns = o.max_turns});
+    if (!outputs.empty()) {
+      graph.outputs.clear();
+      for (const std::string& name : outputs) graph.outputs.push_back(value_named(graph, name));
+      return graph;
+    }
+    // What a loss is measured on is an output of the plan that evaluates; one that trains goes by the losses alone.
+    for (const std::string& name : values) {
+      const auto value = graph.find(name) ? graph.find(name) : three_as_one(graph, name);
+      if (value && std::find(graph.outputs.begin(), graph.outputs.end(), *value) == graph.outputs.end()) graph.outputs.push_back(*value);
+    }
+    for (const CompileOptions& one : options_of_losses(o.plan))
+      if (loss_row(parse_loss(one.loss)[0].loss).over == LossOver::sequence) samples_first(graph, graph[loss_value(graph, one)].name);
+    if (!training)
+      for (const std::optional<GraphFile>& loss : loss_files(o, graph))
+        for (const FileInput& input : loss ? loss->inputs() : std::vector<FileInput>{})
+          if (input.of == FileInput::Of::value && graph[*graph.find(input.value)].kind == ValueKind::activation &&
+              std::find(graph.outputs.begin(), graph.outputs.end(), *graph.find(input.value)) == graph.outputs.end())
+            graph.outputs.push_back(*graph.find(input.value));
+    return graph;
+  };
+}
+
+Losses Model::State::losses_if_any(const ModelOptions& o, std::size_t bucket) const {
+  try {
+    return losses_for(o, bucket);
+  } catch (const Error&) {
+    if (o.plan.mode == PlanMode::training) throw;
+    return {};
+  }
+}
+
+Losses Model::State::losses_for(const ModelOptions& o, std::size_t bucket) const {
+  for (const CompileOptions& one : options_of_losses(o.plan)) {
+    if (one.loss_on.empty() || one.loss_on.starts_with("tandem/")) continue;
+    const Graph graph = source(o, bucket)(std::max<std::int64_t>(1, o.plan.batch));
+    std::vector<std::string> names;
+    const bool own = parse_loss(one.loss)[0].loss == "output";  // may be a number of the whole batch
+    for (const Value& v : graph.values)
+      if (v.depends_on_batch || (own && v.kind == ValueKind::activation)) names.push_back(v.name);
+    if (std::find(names.begin(), names.end(), one.loss_on) != names.end()) continue;
+    const std::string near = nearest(one.loss_on, names), of = concat("option loss_on ", one.loss_on, ": model '", graph.name, "' computes no value of that name");
+    if (!near.empty()) fail(ExitCode::usage, of, ", did you mean '", near, "'?");
+    std::vector<std::string> outputs;
+    for (const ValueId out : graph.outputs) outputs.push_back(graph[out].name);
+    fail(ExitCode::usage, of, " (its outputs: ", list_some(outputs), ")");
+  }
+  return tandem::losses_of(source_with_losses(in_bucket(o, bucket)), o.plan);
+}
+
+void Model::State::check_buckets(const ModelOptions& o) const {
+  for (const auto& [name, sizes] : o.buckets) {
+    if (sizes.size() != bucket_count(o))
+      fail(ExitCode::usage, "option dims: '", name, "' has ", sizes.size(), " sizes, '", o.buckets.begin()->first, "' ", bucket_count(o), ": expected as many, the first ones for the first bucket and so on");
+    if (std::adjacent_find(sizes.begin(), sizes.end(), std::greater_equal<>()) != sizes.end() || sizes.empty() || sizes[0] < 1 || sizes.size() > 255)
+      fail(ExitCode::usage, "option dims: the sizes of '", name, "' must rise, from 1 on; there may be 255 of them");
+  }
+  std::map<std::string, Shape> whole;
+  for (std::size_t bucket = 0; bucket < bucket_count(o) && bucket_count(o) > 1; ++bucket)
+    for (const Graph graph = source(o, bucket)(o.plan.batch); const Value& v : graph.values) {
+      if (v.kind != ValueKind::parameter) continue;
+      const auto [it, added] = whole.emplace(v.name, v.type.shape);
+      const auto& [dim, sizes] = *o.buckets.begin();
+      if (it->second != v.type.shape || (added && bucket > 0))
+        fail(ExitCode::usage, "option dims: the sizes of '", dim, "' cannot share the weight '", v.name, "', which is ", v.type.shape, " at ", sizes[sizes.size() - 1 - bucket],
+             added ? std::string(" and absent") : concat(" and ", it->second), " at ", sizes.back(), ": expected one size");
+    }
+}
+
+}  // namespace tandem
