@@ -77,8 +77,8 @@ std::vector<OptionRow> loss_rows_of_training() {
                    {"label-smoothing", "X", "0", "share of a label that is spread evenly, with softmax- and binary-cross-entropy"},
                    {"class-weights", "LIST", "", "balanced, a weight for each class (1,2,0.5), or a file of them: the loss is divided by the weights' sum, as in PyTorch"},
                    {"teacher", "FILE.onnx", "", "learn from this model's scores, too: distillation; it is run beside the model and stays as it is"},
-                   {"temperature", "T", "2", "what the scores of model and teacher are divided by"},
-                   {"teacher-weight", "X", "0.5", "share of what is learnt of the teacher, T^2 KL(teacher, model), in the loss; the rest is the loss itself"},
+                   {"temperature", "T", "", "what the scores of model and teacher are divided by (default 2)"},
+                   {"teacher-weight", "X", "", "share of what is learnt of the teacher, T^2 KL(teacher, model), in the loss (default 0.5); the rest is the loss itself"},
                    {"sample-weights", "", "on", "count samples by their weights in the loss where the data has some; it is divided by their sum"},
                }});
 }
@@ -100,7 +100,9 @@ void read_loss(const Arguments& a, ModelOptions& o) {
   if (o.plan.mode != PlanMode::training) return;
   if (!a.text("teacher").empty()) {
     o.teacher = a.text("teacher");
-    o.plan.distillation = Distillation{.temperature = a.number("temperature"), .weight = a.number("teacher-weight")};
+    Distillation& d = o.plan.distillation.emplace();
+    if (a.given("temperature")) d.temperature = a.number("temperature");
+    if (a.given("teacher-weight")) d.weight = a.number("teacher-weight");
   } else if (a.given("temperature") || a.given("teacher-weight")) {
     fail(ExitCode::usage, "--", a.given("temperature") ? "temperature" : "teacher-weight", " needs --teacher");
   }

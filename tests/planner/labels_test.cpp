@@ -112,7 +112,7 @@ const Row rows[] = {
     {"shares", {10}, same, "KLDivLoss", {}, false, "[10] 0 float32[10] 10"},
     {"three", {3, 4}, same, "triplet", {}, false, "[3,4] -1 none 0"},
     {"not_three", {4}, same, "triplet", {}, false, "loss triplet needs a value [N,3,...]"},
-    {"ctc", {4}, same, "CTCLoss", {}, false, "there is no loss 'CTCLoss'"},
+    {"ctc", {4}, same, "CTCLoss", {}, false, "loss ctc needs a value [N,"},
     {"a_parameter", {4}, same, "huber:delta=0.5", {}, false, "[4] -1 float32[4] 0"},
     {"not_its_parameter", {4}, same, "huber:beta=0.5", {}, false, "loss 'huber:beta=0.5': huber takes no 'beta=0.5'"},
     {"of_an_output", {4}, same, "y=mse*0.3", {}, false, "[4] -1 float32[4] 0"},
