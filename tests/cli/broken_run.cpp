@@ -9,7 +9,7 @@
 namespace tandem {
 namespace {
 
-bool is_time(std::string_view key) { return key == "seconds" || key == "samples_per_second"; }
+bool is_time(std::string_view key) { return key == "seconds" || key == "samples_per_second" || key == "waiting_share"; }
 
 Json without_times(const Json& json) {
   if (json.is_array()) {

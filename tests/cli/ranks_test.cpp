@@ -51,7 +51,7 @@ std::string results(const std::string& lines) {
   for (std::string line; std::getline(stream, line);) {
     const Json event = Json::parse(line);
     for (const auto& [key, value] : event.object())
-      if (key != "hash" && key != "output" && key.find("second") == std::string::npos && key.find("bytes") == std::string::npos && key != "devices")
+      if (key != "hash" && key != "output" && key.find("second") == std::string::npos && key.find("bytes") == std::string::npos && key != "devices" && key != "waiting_share")
         text += concat(key, ' ', value.dump(), ", ");
     text += '\n';
   }
