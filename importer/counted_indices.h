@@ -5,7 +5,8 @@
 namespace tandem {
 
 // x[arange(N), i] comes as a GatherND or ScatterND whose tuples begin with the place that they stand at themselves. Such leading
-// coordinates, as far as they are known, become batch_dims: the same for every batch, and then samples do not meet.
+// coordinates, as far as they are known, become batch_dims: the same for every batch, and then samples do not meet. Tuples that name all
+// places in order are none: x[mask] of a mask that hides nothing is x in another shape, and x[mask] = y is y.
 void count_as_batch(UpgradeContext& c);
 
 // x.view(N·R, ...)[i + R·arange(N)] comes as a Gather from rows of all samples. Where the numbers' part of the sample is known it is

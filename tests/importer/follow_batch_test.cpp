@@ -44,6 +44,13 @@ void arange(Model& m, const std::string& x) {
   m.add(int_tensor("zero", {}, {0})).add(int_tensor("step", {}, {1})).add(node("Range", {"zero", "count", "step"}, {"n"})).add(int_tensor("last", {1}, {-1}));
 }
 
+// The places "t" [k,axes] that a mask over x, or over its samples, picks: of ones, as PyTorch's exporter finds that out.
+void places_of_ones(Model& m, bool samples) {
+  m.add(int_tensor("one", {1}, {1})).add(node("Shape", {"x"}, {"shape"}, samples ? AttributeList{{"end", std::int64_t{1}}} : AttributeList{}));
+  m.add(node("Expand", {"one", "shape"}, {"ones"})).add(node("NonZero", {"ones"}, {"places"}));
+  transpose(m, "places", "t", {1, 0});
+}
+
 // All samples' rows "f" [N·3,2], and the place "i" [N] of one of each sample's.
 void rows_of_each(Model& m) {
   arange(m, "x");
@@ -135,6 +142,11 @@ const Row rows[] = {
     {"tuples_that_differ", "2,3", [](Model& m) { m.add(int_tensor("t", {2, 2, 2}, {0, 2, 0, 1, 1, 2, 1, 0})).add(node("GatherND", {"x", "t"}, {"y"})); }, "", "is different for each of the file's 2 samples"},
     {"tuples_of_a_mask", "N,3", [](Model& m) { mask_of(m); m.add(node("GatherND", {"x", "t"}, {"y"})); }, "y", "[4,1,1,3]"},
     {"tuples_written", "N,3", [](Model& m) { mask_of(m); m.add(node("GatherND", {"x", "t"}, {"g"})).add(node("ScatterND", {"x", "t", "g"}, {"y"})); }, "y", "[4,3]"},
+    {"tuples_of_all_samples", "N,3,2", [](Model& m) { places_of_ones(m, true); m.add(node("GatherND", {"x", "t"}, {"y"})); }, "y", "[4,3,2]"},
+    {"tuples_of_all_places", "N,3,2", [](Model& m) { places_of_ones(m, false); m.add(node("GatherND", {"x", "t"}, {"y"})); }, "y", "[24]"},
+    {"tuples_of_all_places_written", "N,3,2", [](Model& m) { places_of_ones(m, false); m.add(node("Exp", {"x"}, {"e"})); reshape(m, "e", "u", {-1}); m.add(node("ScatterND", {"x", "t", "u"}, {"y"})); }, "y", "[4,3,2]"},
+    {"tuples_of_all_places_added_to", "N,3,2", [](Model& m) { places_of_ones(m, false); reshape(m, "x", "u", {-1}); m.add(node("ScatterND", {"x", "t", "u"}, {"y"}, {{"reduction", std::string("add")}})); }, "", "samples would write to the same"},
+    {"tuples_of_samples_turned", "2,3", [](Model& m) { m.add(int_tensor("t", {2, 1}, {1, 0})).add(node("GatherND", {"x", "t"}, {"y"})); }, "", "it picks from axis 0 of [2,3], which holds the samples"},
     {"tuples_of_places", "N,3,2", [](Model& m) { m.add(int_tensor("t", {2, 1}, {0, 2})).add(node("GatherND", {"x", "t"}, {"y"})); }, "", "it picks from axis 0 of [11,3,2], which holds the samples"},
     {"rows_of_a_table", "N,3", [](Model& m) { m.add(filled_tensor("w", {7, 5})).add(node("Cast", {"x"}, {"i"}, {{"to", std::int64_t{7}}})).add(int_tensor("last", {1}, {-1})).add(node("Unsqueeze", {"i", "last"}, {"t"})).add(node("GatherND", {"w", "t"}, {"y"})); }, "y", "[4,3,5]"},
     {"rows_added_beside_samples", "N,3", [](Model& m) { transpose(m, "x", "u", {1, 0}); m.add(filled_tensor("z", {4, 1})).add(node("Shape", {"u"}, {"s"})).add(int_tensor("f", {1}, {4})).add(int_tensor("one", {1}, {1})).add(node("Gather", {"s", "one"}, {"n"})).add(node("Concat", {"f", "n"}, {"to"}, {{"axis", std::int64_t{0}}})).add(node("Expand", {"z", "to"}, {"e"})).add(int_tensor("t", {3, 1}, {0, 3, 0})).add(node("ScatterND", {"e", "t", "u"}, {"g"}, {{"reduction", std::string("add")}})); transpose(m, "g", "y", {1, 0}); }, "y", "[4,4]"},

@@ -29,7 +29,6 @@ KNOWN = [
     ("hf_fnet.dynamo20.b2", "dynamo looks the token types up itself, and the file holds a row for each place in the one row's place"),
     ("hf_longformer.eval17.b2", "NonZero of the mask: how many words are global is a shape"),
     ("lstm_projected.*", "the exporters write nn.LSTM(proj_size=...) as an LSTM that ONNX does not have: its states are of different widths"),
-    ("hf_xmod.dynamo18.dyn", "the rows that a mask over the batch picks are not followed through the batch, though it picks all"),
     ("hf_timesformer.dynamo18.dyn", "the first frame's part of [samples x frames] is not followed through a Slice"),
     ("hf_umt5_encoder.dynamo18.dyn", "dynamo looks the table of relative positions up itself, and the file holds what it found in the table's place (optimize=False keeps it)"),
     *((f"timm_{name}.dynamo18.dyn", "not looked into yet") for name in ("ghostnetv3_050", "densenetblur121d")),
