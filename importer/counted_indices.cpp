@@ -147,14 +147,17 @@ void take_out_offset(UpgradeContext& c, ValueId indices, const Shape& places) {
   const ValueId within = c.reshape(c.broadcast_to(sum->indices, sum->shape), Shape{own[0], own[1], 1});
   for (int i = 1; i < x.rank(); ++i) own.dims.push_back(x[i]);
   y.dims.insert(y.dims.end(), x.begin() + 1, x.end());
-  Attributes attributes{{"batch_dims", std::int64_t{1}}};
+  const std::string reduction = c.draft.attributes.text("reduction", "none");
   ValueId result;
-  if (c.draft.op == "ScatterND") {
-    attributes.set("reduction", c.draft.attributes.text("reduction", "none"));
-    result = c.emit("ScatterND", {in_parts(c, 0, rows), within, c.reshape(c.draft.inputs[2], own)}, std::move(attributes));
+  if (c.draft.op == "ScatterElements") {  // of one axis
+    result = c.emit("ScatterElements", {in_parts(c, 0, rows), c.reshape(within, Shape{own[0], own[1]}), c.reshape(c.draft.inputs[2], own)},
+                    {{"axis", std::int64_t{1}}, {"reduction", reduction}});
+    y = x;
+  } else if (c.draft.op == "ScatterND") {
+    result = c.emit("ScatterND", {in_parts(c, 0, rows), within, c.reshape(c.draft.inputs[2], own)}, {{"batch_dims", std::int64_t{1}}, {"reduction", reduction}});
     y = x;
   } else {
-    result = c.emit("GatherND", {in_parts(c, 0, rows), within}, std::move(attributes));
+    result = c.emit("GatherND", {in_parts(c, 0, rows), within}, {{"batch_dims", std::int64_t{1}}});
   }
   c.draft.op = "Reshape";
   c.draft.attributes = {{"shape", y.dims}, {"allowzero", std::int64_t{1}}};
@@ -199,6 +202,11 @@ void count_as_parts(UpgradeContext& c) {
     return;
   }
   if (axis == 0) take_out_offset(c, given, indices);
+}
+
+void count_as_elements(UpgradeContext& c) {
+  if (c.draft.inputs.size() != 3 || c.shape(0).rank() != 1 || c.shape(1).rank() != 1 || c.shape(2) != c.shape(1)) return;
+  take_out_offset(c, c.draft.inputs[1], c.shape(1));
 }
 
 void count_as_batch(UpgradeContext& c) {

@@ -14,6 +14,9 @@ void count_as_batch(UpgradeContext& c);
 // An i that comes from data is then taken to name rows 0 to R−1, which a warning says.
 void count_as_parts(UpgradeContext& c);
 
+// The same of a ScatterElements of a single axis, which all samples' segments share.
+void count_as_elements(UpgradeContext& c);
+
 // A constant that counts places along an axis (Draft::counted) for another number of them; further coordinates are those of the first.
 Tensor counted_to(const Tensor& tensor, const Counted& counted, std::int64_t length);
 
