@@ -33,4 +33,13 @@ KNOWN = [
     ("hf_umt5_encoder.dynamo18.dyn", "dynamo looks the table of relative positions up itself, and the file holds what it found in the table's place (optimize=False keeps it)"),
     *((f"timm_{name}.dynamo18.dyn", "not looked into yet") for name in ("ghostnetv3_050", "densenetblur121d")),
     ("timm_legacy_seresnet18.dynamo18.dyn", "untrained it makes so much of rounding that PyTorch's float32 is 5e-3 from its float64 in the first loss"),
+    *((f"{name}.dynamo18.dyn", "dynamo cannot export it") for name in (
+        "hf_deepseek_v2", "hf_doge", "hf_led", "hf_longt5", "hf_switch_transformers", "hf_vilt", "hf_wav2vec2_conformer", "hf_wav2vec2_bert", "point_net_plus_plus",
+        "timm_samvit_base_patch16_224", "timm_maxxvit_rmlp_nano_rw_256")),
+    *((f"{name}.dynamo18.dyn", f"dynamo computes {what}, and the file holds that in the weights' place (optimize=False keeps the weights)") for name, what in (
+        ("darts", "a softmax of weights"), ("relative_bias", "what is looked up in a table of weights"), ("additive_model", "powers of weights"),
+        ("planar_flow", "products of weights"))),
+    ("hf_yoso.dynamo18.dyn", "PyTorch's attention has a gradient of its own, an approximation, which a file cannot say"),
+    ("timm_csatv2.dynamo18.dyn", "its attention multiplies the samples of a batch by each other (q @ k.transpose(-1, -2) of [samples, places]): refused, as samples would meet"),
+    ("timm_nextvit_small.dynamo18.dyn", "untrained it makes so much of rounding that PyTorch's float32 is 3e-3 from its float64 in the first gradient, 1e-2 in the losses"),
 ]
