@@ -58,6 +58,32 @@ bool counts_through(const Tensor& numbers, std::int64_t length) {
   return !values.empty();
 }
 
+// Whether the tuples are all places of the first axes of x in order, as a mask that hides none picks them.
+bool all_places(const Tensor& tuples, const Shape& x) {
+  const auto axes = static_cast<int>(tuples.shape()[tuples.shape().rank() - 1]);
+  if (axes < 1 || axes > x.rank() || tuples.elements() / axes != product(x, 0, axes)) return false;
+  const auto values = tuples.values<std::int64_t>();
+  for (std::int64_t i = 0; i < tuples.elements(); i += axes)
+    for (std::int64_t axis = axes - 1, place = i / axes; axis >= 0; place /= x[static_cast<int>(axis--)])
+      if (values[static_cast<std::size_t>(i + axis)] != place % x[static_cast<int>(axis)]) return false;
+  return tuples.elements() > 0;
+}
+
+// Picking all places gives x in another shape, writing to all of them gives what is written.
+bool all_become_view(UpgradeContext& c, const Tensor& tuples) {
+  const Shape x = c.shape(0), indices = tuples.shape();
+  const bool picks = c.draft.op == "GatherND", replaces = c.draft.inputs.size() == 3 && c.draft.attributes.text("reduction", "none") == "none";
+  if ((!picks && !replaces) || !all_places(tuples, x)) return false;
+  Shape y = x;
+  if (picks) y = Shape(Ints(indices.begin(), indices.end() - 1));
+  if (picks) y.dims.insert(y.dims.end(), x.begin() + indices[indices.rank() - 1], x.end());
+  if (!picks && c.shape(2).elements() != x.elements()) return false;  // the shape rule says what is wrong
+  c.draft.op = "Reshape";
+  c.draft.attributes = {{"shape", y.dims}, {"allowzero", std::int64_t{1}}};
+  c.draft.inputs = {c.draft.inputs[picks ? 0 : 2]};
+  return true;
+}
+
 // Axis `axis` of x as [parts, rows].
 ValueId in_parts(UpgradeContext& c, int axis, std::int64_t rows) {
   Shape shape = c.shape(0);
@@ -121,14 +147,17 @@ void take_out_offset(UpgradeContext& c, ValueId indices, const Shape& places) {
   const ValueId within = c.reshape(c.broadcast_to(sum->indices, sum->shape), Shape{own[0], own[1], 1});
   for (int i = 1; i < x.rank(); ++i) own.dims.push_back(x[i]);
   y.dims.insert(y.dims.end(), x.begin() + 1, x.end());
-  Attributes attributes{{"batch_dims", std::int64_t{1}}};
+  const std::string reduction = c.draft.attributes.text("reduction", "none");
   ValueId result;
-  if (c.draft.op == "ScatterND") {
-    attributes.set("reduction", c.draft.attributes.text("reduction", "none"));
-    result = c.emit("ScatterND", {in_parts(c, 0, rows), within, c.reshape(c.draft.inputs[2], own)}, std::move(attributes));
+  if (c.draft.op == "ScatterElements") {  // of one axis
+    result = c.emit("ScatterElements", {in_parts(c, 0, rows), c.reshape(within, Shape{own[0], own[1]}), c.reshape(c.draft.inputs[2], own)},
+                    {{"axis", std::int64_t{1}}, {"reduction", reduction}});
+    y = x;
+  } else if (c.draft.op == "ScatterND") {
+    result = c.emit("ScatterND", {in_parts(c, 0, rows), within, c.reshape(c.draft.inputs[2], own)}, {{"batch_dims", std::int64_t{1}}, {"reduction", reduction}});
     y = x;
   } else {
-    result = c.emit("GatherND", {in_parts(c, 0, rows), within}, std::move(attributes));
+    result = c.emit("GatherND", {in_parts(c, 0, rows), within}, {{"batch_dims", std::int64_t{1}}});
   }
   c.draft.op = "Reshape";
   c.draft.attributes = {{"shape", y.dims}, {"allowzero", std::int64_t{1}}};
@@ -175,12 +204,18 @@ void count_as_parts(UpgradeContext& c) {
   if (axis == 0) take_out_offset(c, given, indices);
 }
 
+void count_as_elements(UpgradeContext& c) {
+  if (c.draft.inputs.size() != 3 || c.shape(0).rank() != 1 || c.shape(1).rank() != 1 || c.shape(2) != c.shape(1)) return;
+  take_out_offset(c, c.draft.inputs[1], c.shape(1));
+}
+
 void count_as_batch(UpgradeContext& c) {
   const Shape x = c.shape(0), indices = c.shape(1);
   const int last = indices.rank() - 1;
   if (last < 0 || c.type(c.draft.inputs[1]).dtype != DType::int64) return;  // the shape rule says what is wrong
-  std::vector<ValueId> parts = parts_of(c.graph(), c.draft.inputs[1]);
   const std::int64_t given = c.draft.attributes.integer("batch_dims", 0);
+  if (const Value& tuples = c.graph()[c.draft.inputs[1]]; given == 0 && tuples.kind == ValueKind::constant && all_become_view(c, *tuples.data)) return;
+  std::vector<ValueId> parts = parts_of(c.graph(), c.draft.inputs[1]);
   if (given == 0 && indices[last] == 1 && x.rank() > 0 && (c.draft.op == "GatherND" || c.draft.inputs.size() == 3))
     if (take_out_offset(c, c.draft.inputs[1], Shape(Ints(indices.begin(), indices.end() - 1))); c.draft.op == "Reshape") return;
   std::int64_t counted = given;

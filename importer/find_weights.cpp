@@ -220,6 +220,8 @@ class WeightFinder {
     if (imaginary(held) && all_alike(values)) return Verdict{Holding::constant, "the imaginary part of what is transformed, and all its values are alike", by_rule};
     if (is_mask(values)) return Verdict{Holding::constant, "its values are a mask", by_rule};
     if (is_table(values, rounding(held))) return Verdict{Holding::constant, "its values are a table of sines or a progression", by_rule};
+    if (is_decay(values, rounding(held))) return Verdict{Holding::constant, "its values are a progression by the distance from a diagonal", by_rule};
+    if (unnamed(held) && interpolates(held, values)) return Verdict{Holding::constant, "the file names its parameters and not this one, and it interpolates between what was picked", by_rule};
     if (unnamed(held) && (is_grid(values) || is_lattice(values)))
       return Verdict{Holding::constant, "the file names its parameters and not this one, and its values are whole numbers or a grid of places", by_rule};
     if (!lone(held) && unnamed(held) && is_creations_name(name(held)) && all_alike(values))
@@ -268,6 +270,30 @@ class WeightFinder {
     const Uses& u = uses(held);
     return u.reader.node && u.reader.input == 0 && !u.direct && held.type.shape.rank() > 1 && held.type.shape[held.type.shape.rank() - 1] == 1 &&
            u.reader.node->domain.empty() && u.reader.node->op == "DFT";
+  }
+
+  // The shares w, from 0 to 1, of a + (b - a)·w, where a and b were picked from one value by places that are known: an interpolation written out.
+  bool interpolates(const Held& held, const Tensor& values) const {
+    const Uses::Reader& reader = uses(held).reader;
+    if (!reader.node || reader.node->op != "Mul" || !uses(held).direct || reader.node->inputs.size() != 2) return false;
+    const FlatNode* difference = producer(reader.node->inputs[static_cast<std::size_t>(1 - reader.input)]);
+    if (!difference || difference->op != "Sub" || difference->inputs.size() != 2) return false;
+    const Symbol from = picked_from(difference->inputs[0]);
+    const std::vector<double> shares = values.to_doubles();
+    return from.present() && from == picked_from(difference->inputs[1]) && std::all_of(shares.begin(), shares.end(), [](double s) { return s >= 0 && s <= 1; });
+  }
+
+  const FlatNode* producer(Symbol s) const { return s.present() ? producers_[static_cast<std::size_t>(s.index)] : nullptr; }
+
+  // What `s` was picked from by known places; absent where it was not.
+  Symbol picked_from(Symbol s) const {
+    const FlatNode* node = producer(s);
+    while (node && (node->op == "Transpose" || node->op == "Reshape" || node->op == "Unsqueeze" || node->op == "Squeeze") && !node->inputs.empty()) node = producer(node->inputs[0]);
+    if (!node || (node->op != "Gather" && node->op != "GatherND") || node->inputs.size() != 2) return {};
+    const FlatNode* made = producer(node->inputs[1]);
+    const bool known = made ? made->op == "Constant" : std::any_of(model_.main.initializers.begin(), model_.main.initializers.end(),
+                                                                   [&](const FlatInitializer& i) { return i.symbol == node->inputs[1]; });
+    return known ? node->inputs[0] : Symbol{};
   }
 
   // A vector added to a product right away.

@@ -131,6 +131,11 @@ Outputs counted_rows(UpgradeContext& c) {
   return std::nullopt;
 }
 
+Outputs counted_elements(UpgradeContext& c) {
+  count_as_elements(c);
+  return std::nullopt;
+}
+
 Outputs scatter(UpgradeContext& c) {
   c.draft.op = "ScatterElements";
   return std::nullopt;
@@ -159,6 +164,7 @@ constexpr Row rows[] = {
     {"LogSoftmax", always, softmax_default_axis},
     {"Resize", 11, resize_10},
     {"Scatter", always, scatter, {{"ScatterElements", {3, 3}}}},
+    {"ScatterElements", always, counted_elements},
     {"ScatterND", always, counted_indices},
     {"RoiAlign", 16, roi_align_coordinates},
     {"Softmax", 13, softmax_over_rest},

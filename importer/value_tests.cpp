@@ -119,4 +119,30 @@ bool is_table(const Tensor& tensor, double rounding) {
   });
 }
 
+bool is_decay(const Tensor& tensor, double rounding) {
+  const Shape& shape = tensor.shape();
+  const int last = shape.rank() - 1;
+  if (last < 1 || shape[last] != shape[last - 1] || shape[last] < least_rows) return false;
+  const std::int64_t n = shape[last];
+  return visit_float(tensor.dtype(), [&]<class T>() {
+    const auto values = tensor.values<T>();
+    const auto decays = [&](std::int64_t first, bool below) {  // one matrix, with zeros above the diagonal or below it
+      const auto at = [&](std::int64_t i, std::int64_t j) {
+        return static_cast<double>(values[static_cast<std::size_t>(first + (below ? i * n + j : j * n + i))]);
+      };
+      for (std::int64_t i = 0; i < n; ++i)
+        for (std::int64_t j = 0; j < n; ++j)
+          if (at(i, j) != (j > i ? 0 : at(i - j, 0))) return false;
+      bool changes = false;
+      return follows(n, [&](std::int64_t i) { return at(i, 0); }, rounding, changes) && changes;
+    };
+    for (const bool below : {true, false}) {
+      bool all = tensor.elements() > 0;
+      for (std::int64_t first = 0; all && first < tensor.elements(); first += n * n) all = decays(first, below);
+      if (all) return true;
+    }
+    return false;
+  });
+}
+
 }  // namespace tandem

@@ -44,6 +44,13 @@ void arange(Model& m, const std::string& x) {
   m.add(int_tensor("zero", {}, {0})).add(int_tensor("step", {}, {1})).add(node("Range", {"zero", "count", "step"}, {"n"})).add(int_tensor("last", {1}, {-1}));
 }
 
+// The places "t" [k,axes] that a mask over x, or over its samples, picks: of ones, as PyTorch's exporter finds that out.
+void places_of_ones(Model& m, bool samples) {
+  m.add(int_tensor("one", {1}, {1})).add(node("Shape", {"x"}, {"shape"}, samples ? AttributeList{{"end", std::int64_t{1}}} : AttributeList{}));
+  m.add(node("Expand", {"one", "shape"}, {"ones"})).add(node("NonZero", {"ones"}, {"places"}));
+  transpose(m, "places", "t", {1, 0});
+}
+
 // All samples' rows "f" [N·3,2], and the place "i" [N] of one of each sample's.
 void rows_of_each(Model& m) {
   arange(m, "x");
@@ -124,6 +131,8 @@ const Row rows[] = {
     {"elements_of_the_batch", "N,3", [](Model& m) { m.add(int_tensor("i", {1, 3}, {0, 0, 0})).add(node("GatherElements", {"x", "i"}, {"y"})); }, "", "it picks from axis 0 of [11,3], which holds the samples"},
     {"tuples_that_count", "N,3,2", [](Model& m) { arange(m, "x"); m.add(node("Unsqueeze", {"n", "last"}, {"n1"})).add(node("ArgMax", {"x"}, {"a"}, {{"axis", std::int64_t{1}}, {"keepdims", std::int64_t{0}}})).add(int_tensor("z", {1}, {0})).add(node("Gather", {"a", "z"}, {"b"}, {{"axis", std::int64_t{1}}})).add(node("Concat", {"n1", "b"}, {"t"}, {{"axis", std::int64_t{-1}}})).add(node("GatherND", {"x", "t"}, {"y"})); }, "y", "[4,2]"},
     {"rows_of_each_sample", "N,3,2", [](Model& m) { rows_of_each(m); m.add(int_tensor("three", {1}, {3})).add(node("Mul", {"n", "three"}, {"c"})).add(node("Add", {"i", "c"}, {"t"})).add(node("Gather", {"f", "t"}, {"y"})); }, "y", "[4,2]"},
+    {"segments_of_each_sample", "N,3,2", [](Model& m) { rows_of_each(m); m.add(int_tensor("six", {1}, {6})).add(node("Mul", {"n", "six"}, {"c"})).add(node("Add", {"i", "c"}, {"t"})); reshape(m, "x", "e", {-1}); m.add(node("Gather", {"a", "step"}, {"g"}, {{"axis", std::int64_t{1}}})).add(node("Cast", {"g"}, {"u"}, {{"to", std::int64_t{1}}})).add(node("ScatterElements", {"e", "t", "u"}, {"s"})); reshape(m, "s", "y", {-1, 6}); }, "y", "[4,6]"},
+    {"segments_that_do_not_count", "N,3,2", [](Model& m) { rows_of_each(m); m.add(int_tensor("five", {1}, {5})).add(node("Mul", {"n", "five"}, {"c"})).add(node("Add", {"i", "c"}, {"t"})); reshape(m, "x", "e", {-1}); m.add(node("Cast", {"i"}, {"u"}, {{"to", std::int64_t{1}}})).add(node("ScatterElements", {"e", "t", "u"}, {"s"})); reshape(m, "s", "y", {-1, 6}); }, "", "is different for each of the file's 11 samples"},
     {"rows_of_each_of_two_samples", "2,3,2", [](Model& m) { rows_of_each(m); m.add(int_tensor("c", {2}, {0, 3})).add(node("Add", {"c", "i"}, {"t"})).add(node("Gather", {"f", "t"}, {"y"})); }, "y", "[4,2]"},
     {"known_rows_of_each_sample", "N,3,2", [](Model& m) { rows_of_each(m); m.add(int_tensor("three", {1}, {3})).add(node("Mul", {"n", "three"}, {"c"})).add(node("Unsqueeze", {"c", "last"}, {"u"})).add(int_tensor("k", {1, 2}, {2, 1})).add(node("Add", {"u", "k"}, {"t"})).add(node("Gather", {"f", "t"}, {"y"})); }, "y", "[4,2,2]"},
     {"known_rows_of_one_sample", "1,3,2", [](Model& m) { rows_of_each(m); m.add(int_tensor("t", {1, 2}, {2, 1})).add(node("Gather", {"f", "t"}, {"y"})); }, "y", "[4,2,2]"},
@@ -135,6 +144,11 @@ const Row rows[] = {
     {"tuples_that_differ", "2,3", [](Model& m) { m.add(int_tensor("t", {2, 2, 2}, {0, 2, 0, 1, 1, 2, 1, 0})).add(node("GatherND", {"x", "t"}, {"y"})); }, "", "is different for each of the file's 2 samples"},
     {"tuples_of_a_mask", "N,3", [](Model& m) { mask_of(m); m.add(node("GatherND", {"x", "t"}, {"y"})); }, "y", "[4,1,1,3]"},
     {"tuples_written", "N,3", [](Model& m) { mask_of(m); m.add(node("GatherND", {"x", "t"}, {"g"})).add(node("ScatterND", {"x", "t", "g"}, {"y"})); }, "y", "[4,3]"},
+    {"tuples_of_all_samples", "N,3,2", [](Model& m) { places_of_ones(m, true); m.add(node("GatherND", {"x", "t"}, {"y"})); }, "y", "[4,3,2]"},
+    {"tuples_of_all_places", "N,3,2", [](Model& m) { places_of_ones(m, false); m.add(node("GatherND", {"x", "t"}, {"y"})); }, "y", "[24]"},
+    {"tuples_of_all_places_written", "N,3,2", [](Model& m) { places_of_ones(m, false); m.add(node("Exp", {"x"}, {"e"})); reshape(m, "e", "u", {-1}); m.add(node("ScatterND", {"x", "t", "u"}, {"y"})); }, "y", "[4,3,2]"},
+    {"tuples_of_all_places_added_to", "N,3,2", [](Model& m) { places_of_ones(m, false); reshape(m, "x", "u", {-1}); m.add(node("ScatterND", {"x", "t", "u"}, {"y"}, {{"reduction", std::string("add")}})); }, "", "samples would write to the same"},
+    {"tuples_of_samples_turned", "2,3", [](Model& m) { m.add(int_tensor("t", {2, 1}, {1, 0})).add(node("GatherND", {"x", "t"}, {"y"})); }, "", "it picks from axis 0 of [2,3], which holds the samples"},
     {"tuples_of_places", "N,3,2", [](Model& m) { m.add(int_tensor("t", {2, 1}, {0, 2})).add(node("GatherND", {"x", "t"}, {"y"})); }, "", "it picks from axis 0 of [11,3,2], which holds the samples"},
     {"rows_of_a_table", "N,3", [](Model& m) { m.add(filled_tensor("w", {7, 5})).add(node("Cast", {"x"}, {"i"}, {{"to", std::int64_t{7}}})).add(int_tensor("last", {1}, {-1})).add(node("Unsqueeze", {"i", "last"}, {"t"})).add(node("GatherND", {"w", "t"}, {"y"})); }, "y", "[4,3,5]"},
     {"rows_added_beside_samples", "N,3", [](Model& m) { transpose(m, "x", "u", {1, 0}); m.add(filled_tensor("z", {4, 1})).add(node("Shape", {"u"}, {"s"})).add(int_tensor("f", {1}, {4})).add(int_tensor("one", {1}, {1})).add(node("Gather", {"s", "one"}, {"n"})).add(node("Concat", {"f", "n"}, {"to"}, {{"axis", std::int64_t{0}}})).add(node("Expand", {"z", "to"}, {"e"})).add(int_tensor("t", {3, 1}, {0, 3, 0})).add(node("ScatterND", {"e", "t", "u"}, {"g"}, {{"reduction", std::string("add")}})); transpose(m, "g", "y", {1, 0}); }, "y", "[4,4]"},

@@ -93,6 +93,23 @@ std::vector<float> cosines(bool along_rows) {
   return values;
 }
 
+// [2,8,8]: by each head's rate to the power of the distance, zeros for what lies ahead.
+std::vector<float> decays() {
+  std::vector<float> values;
+  for (const double rate : {0.5, 0.9})
+    for (int i = 0; i < 8; ++i)
+      for (int j = 0; j < 8; ++j) values.push_back(j > i ? 0 : static_cast<float>(std::pow(rate, i - j)));
+  return values;
+}
+
+// a + (b - a) * w, where a and b are elements of x·p, or b of something else.
+void interpolation(Model& m, const std::vector<float>& shares, bool of_one) {
+  m.add(vector_of(drawn(8), "p")).add(node("Mul", {"x", "p"}, {"h"})).add(vector_of(shares)).add(int_tensor("i", {4}, {0, 1, 2, 3})).add(int_tensor("j", {4}, {1, 2, 3, 4}));
+  m.add(node("Gather", {"h", "i"}, {"a"}, {{"axis", std::int64_t{1}}})).add(node("Gather", {of_one ? "h" : "x", "j"}, {"b"}, {{"axis", std::int64_t{1}}}));
+  m.add(node("Sub", {"b", "a"}, {"d"})).add(node("Mul", {"d", "w"}, {"s"})).add(node("Add", {"a", "s"}, {"y"}));
+  state(m, "p", "PARAMETER");
+}
+
 // The Fourier transform of x + i·w.
 void transform(Model& m, const std::vector<float>& values) {
   m.add(float_tensor("w", {1, 8, 1}, values)).add(int_tensor("last", {1}, {2})).add(node("Unsqueeze", {"x", "last"}, {"r"})).add(node("Shape", {"r"}, {"s"}));
@@ -149,6 +166,9 @@ const Row rows[] = {
     {"matrix_of_sines_where_nothing_is_named", [](Model& m) { m.add(float_tensor("w", {8, 10}, cosines(true))).add(node("MatMul", {"x", "w"}, {"y"})); }, Holding::trained, "B of MatMul"},
     {"imaginary_part", [](Model& m) { transform(m, std::vector<float>(8, 0)); }, Holding::constant, "the imaginary part", false},
     {"learned_imaginary_part", [](Model& m) { transform(m, drawn(8)); }, Holding::trained, "input of DFT", false},
+    {"shares_of_an_interpolation", [](Model& m) { interpolation(m, {0, 0.25F, 0.75F, 0.3F}, true); }, Holding::constant, "it interpolates", false},
+    {"shares_between_two_values", [](Model& m) { interpolation(m, {0, 0.25F, 0.75F, 0.3F}, false); }, Holding::trained, "the gradient reaches it", false},
+    {"shares_beyond_one", [](Model& m) { interpolation(m, {0, 0.25F, 1.75F, 0.3F}, true); }, Holding::trained, "the gradient reaches it", false},
     // Operands
     {"statistic_of_a_batch_norm", [](Model& m) { for (const char* n : {"s", "b", "v"}) m.add(filled_tensor(n, {8})); m.add(vector_of(drawn(8))).add(node("BatchNormalization", {"x", "s", "b", "w", "v"}, {"y"})); }, Holding::statistic, "input_mean of BatchNormalization"},
     {"epsilon_and_root", [](Model& m) { m.add(vector_of(drawn(8))).add(number("e", 1e-5F)).add(node("Add", {"w", "e"}, {"a"})).add(node("Sqrt", {"a"}, {"r"})).add(node("Div", {"x", "r"}, {"y"})); }, Holding::statistic, "written out"},
@@ -181,6 +201,8 @@ const Row rows[] = {
     {"only_zeros", [](Model& m) { binary(m, "Add", filled_tensor("w", {8}, 0)); }, Holding::trained, "the gradient reaches it", false},
     {"table_of_sines", [](Model& m) { m.add(float_tensor("w", {1, 64, 8}, positions(64, 8))).add(node("Add", {"x", "w"}, {"y"})); }, Holding::constant, "table of sines", false},
     {"table_to_pick_from", [](Model& m) { m.input("i", "N", onnx::TensorProto::INT64).add(float_tensor("w", {64, 8}, positions(64, 8))).add(node("Gather", {"w", "i"}, {"g"})).add(node("Add", {"x", "g"}, {"y"})); }, Holding::constant, "table of sines", false},
+    {"decays_by_head", [](Model& m) { m.add(float_tensor("w", {2, 8, 8}, decays())).add(node("Mul", {"x", "w"}, {"y"})); }, Holding::constant, "by the distance from a diagonal", false},
+    {"nearly_decays", [](Model& m) { std::vector<float> w = decays(); w[8] += 0.01F; m.add(float_tensor("w", {2, 8, 8}, w)).add(node("Mul", {"x", "w"}, {"y"})); }, Holding::trained, "the gradient reaches it", false},
     {"learned_positions", [](Model& m) { m.add(float_tensor("w", {1, 64, 8}, drawn(512))).add(node("Add", {"x", "w"}, {"y"})); }, Holding::trained, "the gradient reaches it", false},
     {"frequencies", [](Model& m) { std::vector<float> f; for (int i = 0; i < 8; ++i) f.push_back(static_cast<float>(std::pow(10000.0, -i / 8.0))); binary(m, "Mul", vector_of(f)); }, Holding::constant, "progression", false},
     {"range", [](Model& m) { binary(m, "Sub", vector_of({0, 1, 2, 3, 4, 5, 6, 7})); }, Holding::constant, "progression", false},

@@ -21,8 +21,11 @@ TRACED = 2
 PARITY = ("hf_bert_mlm", "hf_gpt2", "hf_llama", "hf_t5_encoder", "hf_vit", "tv_vit", "tv_swin", "tv_convnext", "tv_efficientnet_b0", "unet_transposed",
           "unet_nearest", "unet_bilinear", "tv_deeplabv3", "lstm_text", "gru_text", "dlrm", "graph_index_add", "vae", "hf_whisper_encoder",
           "hf_wav2vec2", "mixture_of_experts", "hf_mixtral")  # rows whose first twenty losses are compared
-# The last three were chosen after tandem could train the others, and stand for what a first try meets: their default exports alone.
-FAMILIES = ("small", "torchvision", "timm", "transformers", "keras", "sklearn", "unseen_small", "unseen_timm", "unseen_transformers")
+# Those of LATER were chosen after tandem could train the others (the second ones after the unseen ones), and stand for what a first try
+# meets: their default exports alone.
+FAMILIES = ("small", "torchvision", "timm", "transformers", "keras", "sklearn", "unseen_small", "unseen_timm", "unseen_transformers",
+            "second_small", "second_timm", "second_transformers")
+LATER = ("unseen", "second")
 
 
 def load(families=FAMILIES):
@@ -33,7 +36,7 @@ def load(families=FAMILIES):
             with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
                 warnings.simplefilter("ignore")
                 found = importlib.import_module(f"{family}_rows").ROWS
-                rows.update((row.name, dataclasses.replace(row, variants=(DEFAULT,)) if family.startswith("unseen") else row) for row in found)
+                rows.update((row.name, dataclasses.replace(row, variants=(DEFAULT,)) if family.startswith(LATER) else row) for row in found)
         except ImportError as missing:
             absent[family] = str(missing)
     return rows, absent
