@@ -18,6 +18,16 @@ std::vector<std::int64_t> int64s(const onnx::TensorProto& t) {
 
 }  // namespace
 
+void take_names(const onnx::GraphProto& graph, std::set<std::string>& names) {
+  for (const auto& i : graph.initializer()) names.insert(i.name());
+  for (const auto& i : graph.input()) names.insert(i.name());
+  for (const auto& node : graph.node()) {
+    names.insert(node.output().begin(), node.output().end());
+    for (const auto& attribute : node.attribute())
+      if (attribute.has_g()) take_names(attribute.g(), names);
+  }
+}
+
 std::string name_of(const onnx::NodeProto& node) {
   return concat(node.op_type(), " '", node.name().empty() && node.output_size() > 0 ? node.output(0) : node.name(), "'");
 }

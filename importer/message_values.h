@@ -14,6 +14,7 @@ namespace tandem {
 std::string name_of(const onnx::NodeProto& node);  // "Gemm 'fc'"
 const onnx::AttributeProto* attribute_of(const onnx::NodeProto& node, std::string_view name);
 std::int64_t integer_of(const onnx::NodeProto& node, std::string_view name, std::int64_t otherwise);
+void take_names(const onnx::GraphProto& graph, std::set<std::string>& names);  // of all values, those within bodies too
 inline bool is_op(const onnx::NodeProto& n, const char* op) { return n.domain().empty() && n.op_type() == op; }
 
 class MessageValues {

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "graph/pattern.h"
+#include "importer/message_values.h"
 #include "importer/operand_uses.h"
 #include "importer/tensor_data.h"
 #include "importer/value_tests.h"
@@ -14,16 +15,6 @@ namespace tandem {
 namespace {
 
 using Readers = std::map<std::string, std::vector<std::string*>>;  // by name, the operands in order
-
-void take_names(const onnx::GraphProto& graph, std::set<std::string>& names) {
-  for (const auto& i : graph.initializer()) names.insert(i.name());
-  for (const auto& i : graph.input()) names.insert(i.name());
-  for (const auto& node : graph.node()) {
-    names.insert(node.output().begin(), node.output().end());
-    for (const auto& attribute : node.attribute())
-      if (attribute.has_g()) take_names(attribute.g(), names);
-  }
-}
 
 template <class List>
 void copy_entry(List& list, const std::string& from, const std::string& to) {

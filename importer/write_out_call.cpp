@@ -8,19 +8,10 @@
 #include "graph/error.h"
 #include "importer/inline_scope.h"
 #include "importer/limits.h"
+#include "importer/message_values.h"
 
 namespace tandem {
 namespace {
-
-void take_names(const onnx::GraphProto& graph, std::set<std::string>& names) {
-  for (const auto& i : graph.initializer()) names.insert(i.name());
-  for (const auto& i : graph.input()) names.insert(i.name());
-  for (const auto& node : graph.node()) {
-    names.insert(node.output().begin(), node.output().end());
-    for (const auto& attribute : node.attribute())
-      if (attribute.has_g()) take_names(attribute.g(), names);
-  }
-}
 
 class Call {
  public:
