@@ -6,6 +6,17 @@
 namespace tandem {
 namespace {
 
+// Its own option is called otherwise than that of the commands that cut on the way.
+ModelFile read_cut(const std::string& path, const WeightOptions& options) {
+  try {
+    return ModelFile::read(path, options);
+  } catch (const Error& e) {
+    const std::string_view text = e.what(), of = "option cut ";
+    if (!text.starts_with(of)) throw;
+    fail(e.code(), "--at ", text.substr(of.size()));
+  }
+}
+
 int run(const Invocation& call) {
   const Arguments& a = call.arguments;
   const std::string& path = a.positional("model");
@@ -15,7 +26,7 @@ int run(const Invocation& call) {
   check_writable_file(output);
   WeightOptions options;
   options.outputs = a.list("at");
-  const ModelFile file = ModelFile::read(path, options);
+  const ModelFile file = read_cut(path, options);
   for (const std::string& warning : file.graph({.batch = 1}).warnings)
     if (warning.starts_with("cut: ")) call.say(warning);
   file.write(output, {}, {.overwrite = a.on("overwrite")});

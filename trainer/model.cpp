@@ -229,7 +229,7 @@ void Model::compile(const ModelOptions& options, Backends backends) {
   for (const auto& loss : s.loss_files(options, graph))
     if (loss) s.notes.push_back("loss " + loss->text());
   if (!options.teacher.empty() && !inference)
-    if (const std::string text = Teacher(options.teacher.string(), s.other_file(options.teacher.string()), graph).text(); !text.empty()) s.notes.push_back("teacher " + text);
+    if (const std::string text = Teacher(options.teacher.string(), s.other_file(options.teacher.string()), graph).text(graph[student_value(graph, options.plan)].name); !text.empty()) s.notes.push_back("teacher " + text);
   s.losses = std::move(losses);
   s.targets = targets_of(graph, s.losses, options.plan);
   s.bucket_forms.clear();

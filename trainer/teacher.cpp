@@ -57,11 +57,16 @@ void Teacher::attach(Graph& model, ValueId student, std::int64_t samples, const 
   model[appended].name = teacher_scores;
 }
 
-std::string Teacher::text() const {
-  if (!by_place_) return "";
-  std::string text;
-  for (const auto& [own, given] : inputs_) text += concat(text.empty() ? "'" : ", '", own, "' is '", given, '\'');
-  return concat(path_, ": its inputs are the model's by their places, as their names differ: ", text);
+std::string Teacher::text(const std::string& student) const {
+  std::string inputs, outputs;
+  if (by_place_)
+    for (const auto& [own, given] : inputs_) inputs += concat(inputs.empty() ? ": its inputs are the model's by their places, as their names differ: '" : ", '", own, "' is '", given, '\'');
+  const std::vector<std::string> names = file_.outputs();
+  if (names.size() > 1 && std::find(names.begin(), names.end(), student) == names.end()) {
+    for (const std::string& name : names) outputs += concat(outputs.empty() ? "'" : ", '", name, '\'');
+    outputs = concat(inputs.empty() ? ": " : "; ", "its scores are its first output of floats, as none is called '", student, "' (it has ", outputs, "; one that is cut at another takes that)");
+  }
+  return inputs.empty() && outputs.empty() ? "" : concat(path_, inputs, outputs);
 }
 
 }  // namespace tandem

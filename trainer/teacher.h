@@ -16,8 +16,9 @@ class Teacher {
   // Puts it beside the model; its scores become the value teacher_scores, those of the output that goes by the student's name, or
   // of the first of floats. Fails (usage) where types or shapes differ.
   void attach(Graph& model, ValueId student, std::int64_t samples, const std::map<std::string, std::int64_t>& dims, const std::string& prefix) const;
-  // "teacher.onnx: its inputs are the model's by their places: 'image' is 'x'"; empty: by name.
-  std::string text() const;
+  // What was not found by name: "teacher.onnx: its inputs are the model's by their places: 'image' is 'x'", and which of several
+  // outputs are the scores where none goes by the name of `student`. Empty: nothing.
+  std::string text(const std::string& student) const;
 
  private:
   std::string path_;
