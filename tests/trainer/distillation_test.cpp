@@ -132,5 +132,23 @@ TEST(Distillation, ATeacherOfOtherScoresIsRefused) {
   expect_error(ExitCode::usage, "'z' is float32[4,2], the model's 'y' is float32[4,3]", [&] { model.compile(o, backends); });
 }
 
+TEST(Distillation, WhichOfSeveralOutputsIsLearntFromIsSaid) {
+  const TemporaryFolder folder;
+  const std::string file = folder / "teacher.onnx";
+  for (const std::string second : {"other", "y"}) {
+    test::Model m;
+    m.input("x", "N,3").add(float_tensor("u", {3}, taught)).add(node("Mul", {"x", "u"}, {"first"})).add(node("Relu", {"first"}, {second}));
+    write_atomically(file, m.output("first").output(second).bytes());
+    Model model(ModelFile::parse(student(), {}));
+    ModelOptions o{.teacher = file, .init = "keep"};
+    o.plan.batch = 4;
+    o.plan.devices = parse_devices("cpu");
+    o.plan.distillation = Distillation{};
+    model.compile(o, backends);
+    const bool told = std::any_of(model.notes().begin(), model.notes().end(), [](const std::string& n) { return n.find("none is called 'y' (it has 'first', 'other'") != std::string::npos; });
+    EXPECT_EQ(told, second == "other");
+  }
+}
+
 }  // namespace
 }  // namespace tandem
