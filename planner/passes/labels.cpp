@@ -1,43 +1,14 @@
-// Finds the value that the loss stands on, the axis of its classes, and the shape of one sample's labels, and says which of
-// that was taken for want of a word in the model or the options.
+// Finds the axis of the classes and the shape of one sample's labels, and says which of that was taken for want of a word in the
+// model or the options.
 #include "planner/passes/labels.h"
 
 #include <algorithm>
 #include <limits>
 
 #include "graph/operator.h"
-#include "graph/suggest.h"
 
 namespace tandem {
 namespace {
-
-// Whether the loss takes the scores that such an output was made of.
-bool takes_scores(const LossRow& loss, OutputKind kind) {
-  return kind != OutputKind::plain && loss.scores == (kind == OutputKind::log_softmax ? OutputKind::softmax : kind);
-}
-
-// What stands at the end of a model.
-struct Scores {
-  OutputKind kind = OutputKind::plain;
-  ValueId logits;
-  int axis = -1;  // of the logits: a softmax's
-};
-
-// Behind the operator that makes numbers of scores others may stand that hand these on unchanged.
-Scores find_scores(const Graph& graph, ValueId output, const LossRow& loss) {
-  for (ValueId v = output; graph[v].producer.present();) {
-    const Node& node = graph[graph[v].producer];
-    const OutputKind kind = node.op->gives;
-    if (takes_scores(loss, kind)) {
-      const ValueId x = node.inputs[0];
-      const bool has_axis = kind != OutputKind::sigmoid;
-      return {kind, x, has_axis ? normalize_axis(node.attributes.integer("axis", -1), graph[x].type.shape.rank(), node.op->name) : -1};
-    }
-    if (node.inputs.empty() || operand_of(*node.op, 0).role != OperandRole::unchanged) break;
-    v = node.inputs[0];
-  }
-  return {OutputKind::plain, output, -1};
-}
 
 Shape without_ones(const Shape& s) {
   Shape out;
@@ -58,28 +29,6 @@ std::int64_t largest_slice(const CompileOptions& o) {
   for (const DeviceSpec& d : o.devices) weights.push_back(d.weight);
   const std::vector<std::int64_t> sizes = slice_sizes(o.batch, weights);
   return std::max<std::int64_t>(1, *std::max_element(sizes.begin(), sizes.end()));
-}
-
-// The model for twice the samples; none where it cannot be built for them.
-std::optional<Graph> doubled(const GraphSource& source, std::int64_t samples) {
-  try {
-    return source(2 * samples);
-  } catch (const Error&) {
-    return std::nullopt;
-  }
-}
-
-// Whether the importer followed the samples to a place that is not rows of axis 0, those of a sample together: [T·N,C].
-bool apart(const Value& v) {
-  return v.batch.present() && (v.batch.axis != 0 || v.batch.outer != 1);
-}
-
-std::int64_t rows_of(const Value& v, std::int64_t samples, const Shape* larger) {
-  const Shape& shape = v.type.shape;
-  if (!v.depends_on_batch || apart(v)) return 0;
-  if (v.batch.present()) return shape[0] / samples;
-  if (larger) return rows_per_sample(shape, samples, *larger, 2 * samples);
-  return shape.rank() > 0 && shape[0] % samples == 0 ? shape[0] / samples : 0;
 }
 
 // A model's graph and the one for twice the samples.
@@ -127,7 +76,7 @@ int asked_axis(const CompileOptions& o, const Value& value, const Part& part) {
   return axis - 1 + part.first;
 }
 
-void take_classes(Labels& l, const Pair& models, const CompileOptions& o, ValueId value, const Scores& s, const Part& part) {
+void take_classes(Labels& l, const Pair& models, const CompileOptions& o, ValueId value, const FinalScores& s, const Part& part) {
   const Value& v = models.graph[value];
   l.scores = part.shape;
   if (part.shape.rank() == part.first)
@@ -194,7 +143,7 @@ Labels labels_of(const Pair& models, const CompileOptions& o) {
   const LossRow& row = loss_row(term.loss);
   const Graph& graph = models.graph;
   const ValueId value = loss_value(graph, o);
-  const Scores s = find_scores(graph, value, row);
+  const FinalScores s = find_scores(graph, value, row);
   Labels l{.kind = s.kind, .loss = term.loss, .value = graph[value].name};
   l.share = term.weight;
   l.parameters = term.parameters;
@@ -272,26 +221,6 @@ void take_options(Losses& losses, const CompileOptions& o) {
 
 }  // namespace
 
-std::vector<CompileOptions> options_of_losses(const CompileOptions& o) {
-  const std::vector<LossTerm> terms = parse_loss(o.loss);
-  std::vector<CompileOptions> list(terms.size(), o);
-  for (std::size_t i = 0; i < terms.size(); ++i) {
-    CompileOptions& one = list[i];
-    const LossTerm& term = terms[i];
-    if (!term.output.empty() && !o.loss_on.empty() && o.loss_on != term.output)
-      fail(ExitCode::usage, "option loss_on ", o.loss_on, ": the loss says that it is computed on '", term.output, "'");
-    if (!term.output.empty()) one.loss_on = term.output;
-    if (!term.file.empty()) one.loss_on = file_loss_value(i);
-    if (terms.size() == 1) continue;
-    one.loss = term.file.empty() ? term.loss : term.file;
-    const auto form = o.label_forms.find(term.output);
-    one.class_axis = form == o.label_forms.end() ? std::nullopt : form->second.class_axis;
-    one.dense_labels = form != o.label_forms.end() && form->second.dense;
-    one.label_length = form == o.label_forms.end() ? std::nullopt : form->second.label_length;
-  }
-  return list;
-}
-
 namespace {
 
 Losses losses_of(const Pair& models, const CompileOptions& o) {
@@ -357,57 +286,6 @@ std::string fit_labels(const GraphSource& source, CompileOptions& o, const Tenso
                                            "': axis ", fitting[0], " is taken; option class_axis names another");
   if (fitting[0] != usual || !l.assumed.empty()) o.class_axis = fitting[0];
   return assumed;
-}
-
-ValueId loss_value(const Graph& model, const CompileOptions& o) {
-  if (model.outputs.empty()) fail("model '", model.name, "' has no output to compute a loss on");
-  if (o.loss_on.empty()) {  // labels that a classifier gives as integers are no scores
-    const auto floats = std::find_if(model.outputs.begin(), model.outputs.end(), [&](const GraphOutput& out) { return is_float(model[out.value].type.dtype); });
-    return floats == model.outputs.end() ? model.outputs[0].value : floats->value;
-  }
-  for (const ValueId out : model.outputs)
-    if (model[out].name == o.loss_on) return out;
-  const auto found = model.find(o.loss_on);
-  if (!found) fail(ExitCode::usage, "option loss_on ", o.loss_on, ": model '", model.name, "' has no value of that name");
-  if (!is_float(model[*found].type.dtype)) fail(ExitCode::usage, "option loss_on ", o.loss_on, ": it is ", model[*found].type, ", expected floating point");
-  return *found;
-}
-
-std::vector<ValueId> logits_of(const Graph& model, const CompileOptions& o) {
-  std::vector<ValueId> logits;
-  for (const CompileOptions& one : options_of_losses(o)) logits.push_back(find_scores(model, loss_value(model, one), loss_row(parse_loss(one.loss)[0].loss)).logits);
-  if (!o.distillation) return logits;
-  logits.push_back(scores_behind(model, student_value(model, o)));
-  const auto teacher = model.find(teacher_scores);
-  if (!teacher) fail("internal: the graph has no scores of a teacher");
-  logits.push_back(*teacher);
-  return logits;
-}
-
-ValueId scores_behind(const Graph& model, ValueId value) { return find_scores(model, value, loss_row("softmax-cross-entropy")).logits; }
-
-ValueId student_value(const Graph& model, const CompileOptions& o) {
-  CompileOptions on = o;
-  if (const LossTerm term = parse_loss(o.loss)[0]; !term.output.empty()) on.loss_on = term.output;
-  return loss_value(model, on);
-}
-
-std::int64_t rows_per_sample(const Shape& shape, std::int64_t samples, const Shape& other, std::int64_t other_samples) {
-  if (shape.rank() == 0 || shape.rank() != other.rank()) return 0;
-  for (int i = 1; i < shape.rank(); ++i)
-    if (shape[i] != other[i]) return 0;
-  const bool grows = shape[0] % samples == 0 && shape[0] / samples * other_samples == other[0] && shape[0] != other[0];
-  return grows ? shape[0] / samples : 0;
-}
-
-std::vector<std::int64_t> output_rows(const GraphSource& source, const Graph& model, std::int64_t samples) {
-  const std::optional<Graph> larger = doubled(source, samples);
-  std::vector<std::int64_t> list;
-  for (std::size_t i = 0; i < model.outputs.size(); ++i) {
-    const Value& v = model[model.outputs[i]];
-    list.push_back(rows_of(v, samples, larger ? &(*larger)[larger->outputs[i]].type.shape : nullptr));
-  }
-  return list;
 }
 
 }  // namespace tandem

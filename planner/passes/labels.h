@@ -6,7 +6,9 @@
 
 #include "graph/operator.h"
 #include "planner/options.h"
+#include "planner/passes/loss_value.h"
 #include "planner/passes/losses.h"
+#include "planner/passes/sample_rows.h"
 
 namespace tandem {
 
@@ -50,27 +52,5 @@ Labels labels_of(const GraphSource& source, const CompileOptions& options);
 // Sets what of dense_labels and class_axis is open so that one sample's labels fit. Returns a line where more than one axis
 // would; where none does nothing is set, and the labels will not fit.
 std::string fit_labels(const GraphSource& source, CompileOptions& options, const TensorType& sample);
-
-// The options of each loss alone: its name as `loss`, its output as `loss_on`, its labels' form.
-std::vector<CompileOptions> options_of_losses(const CompileOptions& options);
-
-// The value that options.loss_on names, or the model's first output of floats. Fails (usage).
-ValueId loss_value(const Graph& model, const CompileOptions& options);
-// The values that the losses are computed from: what goes into a final Softmax, LogSoftmax or Sigmoid, which is exact where
-// log(softmax(x)) would round; else the value itself.
-// With distillation those of the student and of the teacher stand behind them.
-std::vector<ValueId> logits_of(const Graph& model, const CompileOptions& options);
-// What a value is a softmax of, or the value.
-ValueId scores_behind(const Graph& model, ValueId value);
-// The output that the teacher's is compared with: the first loss's. Fails (usage).
-ValueId student_value(const Graph& model, const CompileOptions& options);
-
-// How many rows of axis 0 of a value are one sample's, by its shapes for two numbers of samples; 0: it does not grow with
-// the batch, or along another axis.
-std::int64_t rows_per_sample(const Shape& shape, std::int64_t samples, const Shape& other, std::int64_t other_samples);
-
-// The same of all of a model's outputs, in their order. A model that cannot be built for another number of samples is
-// taken at its word: axis 0 is the batch where its size is a multiple.
-std::vector<std::int64_t> output_rows(const GraphSource& source, const Graph& model, std::int64_t samples);
 
 }  // namespace tandem

@@ -1,13 +1,11 @@
 #include "trainer/data/table.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <cstring>
 #include <map>
 #include <optional>
-#include <set>
 
+#include "trainer/data/column_contents.h"
 #include "trainer/data/data_file.h"
 #include "trainer/data/table_rows.h"
 
@@ -15,40 +13,7 @@ namespace tandem {
 namespace {
 
 using Kind = TableCell::Kind;
-constexpr std::size_t most_classes = 100'000, listed = 10;
-
-// A text's number (of true and false 1 and 0), else the text.
-TableCell number_of(const TableCell& v) {
-  if (v.kind != Kind::text) return v;
-  std::string_view s = v.text;
-  while (!s.empty() && (s.front() == ' ' || s.front() == '\t')) s.remove_prefix(1);
-  while (!s.empty() && (s.back() == ' ' || s.back() == '\t')) s.remove_suffix(1);
-  if (s.size() > 1 && s[0] == '+' && s[1] != '-') s.remove_prefix(1);
-  const char* end = s.data() + s.size();
-  TableCell n{.kind = Kind::whole};
-  if (const auto r = std::from_chars(s.data(), end, n.whole); !s.empty() && r.ec == std::errc{} && r.ptr == end) return n;
-  for (const auto& [name, value] : {std::pair{"true", 1}, {"True", 1}, {"TRUE", 1}, {"false", 0}, {"False", 0}, {"FALSE", 0}})
-    if (s == name) return {.kind = Kind::whole, .whole = value};
-  n.kind = Kind::real;
-  if (const auto r = std::from_chars(s.data(), end, n.real); !s.empty() && r.ec == std::errc{} && r.ptr == end) return n;
-  return v;
-}
-
-double as_double(const TableCell& v) { return v.kind == Kind::whole ? static_cast<double>(v.whole) : v.real; }
-bool is_whole(const TableCell& v) { return v.kind == Kind::whole || (v.real == std::trunc(v.real) && std::abs(v.real) < 0x1p53); }
-std::string in_quotes(std::string_view text) { return concat('\'', text.substr(0, 40), text.size() > 40 ? "...'" : "'"); }
-
-// What a column holds.
-struct Found {
-  std::int64_t width = -1, missing = 0, numbers = 0;  // width: the most numbers of a row
-  std::int64_t least = -1;                            // and the fewest
-  bool lists = false, single = false;                 // there are such rows
-  std::string longest, other, other_width;            // places of the widest row, of the first of another width; what it has
-  double sum = 0;
-  bool whole = true, image = false;
-  std::string first_text, first_missing;  // with their places
-  std::set<std::string, std::less<>> names;  // of labels
-};
+constexpr std::size_t listed = 10;
 
 // What the training part settles for the others.
 struct Settled {
@@ -108,7 +73,7 @@ class Builder {
   double mean_of(std::size_t column) const {
     const auto known = request_.means.find(columns_[column]);
     if (trained_ && known != request_.means.end()) return known->second;
-    const Found& f = found_[column];
+    const ColumnContents& f = found_[column];
     return f.numbers ? f.sum / static_cast<double>(f.numbers) : 0;
   }
   [[noreturn]] void refuse(std::string_view place, std::size_t column, std::string_view what) const {
@@ -137,55 +102,9 @@ class Builder {
       fail(ExitCode::data, file, ": its columns are not those of ", files_[0]);
     }
     table->rows(wanted_, [&](std::span<const TableCell> row, std::uint64_t place) {
-      const auto where = [&] { return concat(file, ": ", table->place(), ' ', place); };
       for (std::size_t i = 0; i < row.size(); ++i)
-        if (wanted_[i]) look_at(i, row[i], where);
+        if (wanted_[i]) found_[i].add(row[i], role_[i], {file, table->place(), place, columns_[i]});
     });
-  }
-
-  template <class Where>
-  void look_at(std::size_t column, const TableCell& value, const Where& where) {
-    Found& f = found_[column];
-    const auto width = value.kind == Kind::list ? static_cast<std::int64_t>(value.list.size()) : 1;
-    if (value.kind == Kind::missing) {
-      if (f.missing++ == 0) f.first_missing = where();
-      return;
-    }
-    (value.kind == Kind::list ? f.lists : f.single) = true;
-    if (f.width >= 0 && f.width != width && f.other.empty()) {
-      f.other = where();
-      f.other_width = concat("a list of ", width, " numbers, those before have ", f.width);
-    }
-    if (width > f.width) f.longest = where();
-    f.width = std::max(f.width, width);
-    f.least = f.least < 0 ? width : std::min(f.least, width);
-    if (value.kind == Kind::list) {
-      for (const double v : value.list) look_at_number(f, {.kind = Kind::real, .real = v}, column, where);
-      return;
-    }
-    look_at_number(f, value, column, where);
-  }
-  template <class Where>
-  void look_at_number(Found& f, const TableCell& value, std::size_t column, const Where& where) {
-    const TableCell v = number_of(value);
-    if (v.kind == Kind::text) {
-      if (f.first_text.empty()) {
-        f.first_text = where();
-        f.image = is_image(v.text);
-        if (!f.image && role_[column] != Role::label)
-          refuse(where(), column, concat(in_quotes(v.text), " is no number", role_[column] == Role::input ? ": leave the column out (x=...), or write it as numbers" : ""));
-      }
-    } else {
-      ++f.numbers;
-      f.sum += as_double(v);
-      f.whole = f.whole && is_whole(v);
-    }
-    if (role_[column] != Role::label || f.image) return;
-    // Also of numbers: a later text makes them names.
-    if (f.names.size() <= most_classes && value.kind == Kind::text && f.names.find(value.text) == f.names.end()) f.names.emplace(value.text);
-    if (!f.first_text.empty() && value.kind != Kind::text) refuse(where(), column, "a number among texts");
-    if (!f.first_text.empty() && f.names.size() > most_classes)
-      refuse(where(), column, concat("more than ", most_classes, " different texts are no classes"));
   }
 
   Field field_of(const ColumnField& c, std::int64_t places) {
@@ -193,7 +112,7 @@ class Builder {
     std::int64_t width = 0;
     bool text = false, whole = true;
     for (const std::size_t at : c.columns) {
-      const Found& f = found_[at];
+      const ColumnContents& f = found_[at];
       width += places > 0 ? places : std::max<std::int64_t>(1, f.width);
       const bool known_elsewhere = c.role == Role::input && (fill_ || (mean_ && (settled_.there || trained_)));
       if (f.width < 0 && !known_elsewhere) fail(ExitCode::data, files_[0], ": column '", columns_[at], "' holds no values at all");
@@ -231,12 +150,12 @@ class Builder {
   }
 
   // The places that lists take which are filled up to the model's size; 0: they are as they are.
-  std::int64_t places_for(const ColumnField& c, const Found& f) {
+  std::int64_t places_for(const ColumnField& c, const ColumnContents& f) {
     const Shape& want = c.wanted.shape;
     const bool known = c.wanted.dtype != DType::undefined, label = c.role == Role::label;
     std::int64_t places = known ? want.elements() : f.width;
     for (std::size_t i = 0; label && i < chosen_.size(); ++i)  // a label a token: as many as the tokens become
-      if (const Found& input = found_[chosen_[i].columns[0]]; places_of_[i] > 0 && chosen_[i].role == Role::input && input.width == f.width && input.least == f.least) places = places_of_[i];
+      if (const ColumnContents& input = found_[chosen_[i].columns[0]]; places_of_[i] > 0 && chosen_[i].role == Role::input && input.width == f.width && input.least == f.least) places = places_of_[i];
     if (!f.lists || (f.other.empty() && (f.width == places || (want.rank() != 1 && !label)))) return 0;
     const bool tokens = known && !is_float(c.wanted.dtype);
     const bool fills = c.columns.size() == 1 && !f.single && (!known || label || want.rank() == 1) && (label ? request_.label_pad.has_value() : tokens || pad_);
@@ -252,13 +171,13 @@ class Builder {
   }
 
   // Whether these labels, though they look like numbers, are among names that are known already.
-  bool knows(const Found& f) const {
+  bool knows(const ColumnContents& f) const {
     const std::vector<std::string>& known = settled_.classes.empty() ? request_.class_names : settled_.classes;
     return !known.empty() && !f.names.empty() && std::all_of(f.names.begin(), f.names.end(), [&](const std::string& n) { return std::find(known.begin(), known.end(), n) != known.end(); });
   }
 
   void settle_classes(const ColumnField& c) {
-    const Found& f = found_[c.columns[0]];
+    const ColumnContents& f = found_[c.columns[0]];
     const bool own = settled_.classes.empty() && request_.class_names.empty();
     if (named_ >= 0) refuse(f.first_text, c.columns[0], "a second column of classes as text: write one of them as numbers");
     named_ = static_cast<int>(&c - chosen_.data());
@@ -285,7 +204,8 @@ class Builder {
     const std::unique_ptr<TableFile> source = open_(file);
     table.begin_file(file, source->place());
     std::vector<std::byte> bytes;
-    source->rows(wanted_, [&](std::span<const TableCell> row, std::uint64_t place) {
+    source->rows(wanted_, [&](std::span<const TableCell> row, std::uint64_t number) {
+      const auto place_of = [&](std::size_t column) { return CellPlace{file, source->place(), number, columns_[column]}; };
       if (drop_)
         for (std::size_t i = 0; i < row.size(); ++i)
           if (wanted_[i] && row[i].kind == Kind::missing) {
@@ -295,7 +215,7 @@ class Builder {
       for (std::size_t f = 0; f < fields.size(); ++f) {
         if (fields[f].encoded) {
           const TableCell& cell = row[chosen_[f].columns[0]];
-          if (cell.kind != Kind::text || !is_image(cell.text)) refuse(concat(file, ": ", source->place(), ' ', place), chosen_[f].columns[0], "no JPEG, PNG, WebP, GIF or BMP file, as those before are");
+          if (cell.kind != Kind::text || !is_image(cell.text)) place_of(chosen_[f].columns[0]).refuse("no JPEG, PNG, WebP, GIF or BMP file, as those before are");
           table.add_blob(f, cell);
           continue;
         }
@@ -307,29 +227,27 @@ class Builder {
           continue;
         }
         if (places_of_[f] > 0) {
-          append_filled(fields[f], places_of_[f], chosen_[f].role == Role::label ? static_cast<double>(*request_.label_pad) : pad_.value_or(0), first, chosen_[f].columns[0], bytes,
-                        [&] { return concat(file, ": ", source->place(), ' ', place); });
+          append_filled(fields[f], places_of_[f], chosen_[f].role == Role::label ? static_cast<double>(*request_.label_pad) : pad_.value_or(0), first, chosen_[f].columns[0], bytes, place_of(chosen_[f].columns[0]));
           table.add(f, bytes);
           table.add_length(f, std::min(length_of(first), places_of_[f]));
           continue;
         }
-        for (const std::size_t at : chosen_[f].columns) append(fields[f], static_cast<int>(f) == named_, row[at], at, bytes, [&] { return concat(file, ": ", source->place(), ' ', place); });
+        for (const std::size_t at : chosen_[f].columns) append(fields[f], static_cast<int>(f) == named_, row[at], at, bytes, place_of(at));
         table.add(f, bytes);
       }
-      table.end_row(place);
+      table.end_row(number);
     });
   }
 
   static std::int64_t length_of(const TableCell& cell) { return cell.kind == Kind::list ? std::ssize(cell.list) : cell.kind != Kind::missing; }
 
-  template <class Where>
-  void append_filled(const Field& field, std::int64_t places, double pad, const TableCell& value, std::size_t column, std::vector<std::byte>& to, const Where& where) {
+  void append_filled(const Field& field, std::int64_t places, double pad, const TableCell& value, std::size_t column, std::vector<std::byte>& to, const CellPlace& place) {
     TableCell number{.kind = Kind::real};
     const std::int64_t length = length_of(value);
     cut_ += length > places;
     for (std::int64_t i = 0; i < places; ++i) {
       number.real = i < length ? (value.kind == Kind::list ? value.list[static_cast<std::size_t>(i)] : as_double(number_of(value))) : pad;
-      append(field, false, number, column, to, where);
+      append(field, false, number, column, to, place);
     }
   }
   // A mask's places, or a length.
@@ -342,13 +260,12 @@ class Builder {
     });
   }
 
-  template <class Where>
-  void append(const Field& field, bool named, const TableCell& value, std::size_t column, std::vector<std::byte>& to, const Where& where) {
+  void append(const Field& field, bool named, const TableCell& value, std::size_t column, std::vector<std::byte>& to, const CellPlace& place) {
     const auto put = [&](const auto& v) {
       to.resize(to.size() + sizeof v);
       std::memcpy(to.data() + to.size() - sizeof v, &v, sizeof v);
     };
-    const auto changed = [&] { refuse(where(), column, "the file changed while it was read"); };
+    const auto changed = [&] { place.refuse("the file changed while it was read"); };
     if (named) {
       if (value.kind != Kind::text) changed();
       const auto found = places_.find(value.text);
@@ -356,19 +273,19 @@ class Builder {
       return put(found->second);
     }
     if (value.kind == Kind::list) {
-      for (const double v : value.list) append(field, false, {.kind = Kind::real, .real = v}, column, to, where);
+      for (const double v : value.list) append(field, false, {.kind = Kind::real, .real = v}, column, to, place);
       return;
     }
     TableCell v = number_of(value);
     if (v.kind == Kind::missing) {
       ++filled_;
       v = {.kind = Kind::real, .real = mean_ ? settled_.means[column] : fill_.value_or(0)};
-      for (std::int64_t i = 1; i < found_[column].width; ++i) append(field, false, v, column, to, where);
+      for (std::int64_t i = 1; i < found_[column].width; ++i) append(field, false, v, column, to, place);
     }
     if (v.kind == Kind::text) changed();
     if (field.sample.dtype == DType::float32) return put(static_cast<float>(as_double(v)));
     if (field.sample.dtype == DType::float64) return put(as_double(v));
-    if (!is_whole(v)) refuse(where(), column, concat(text_of(as_double(v)), " is no whole number, as the model's input '", field.name, "' takes"));
+    if (!is_whole(v)) place.refuse(concat(text_of(as_double(v)), " is no whole number, as the model's input '", field.name, "' takes"));
     put(v.kind == Kind::whole ? v.whole : static_cast<std::int64_t>(v.real));
   }
 
@@ -387,18 +304,13 @@ class Builder {
   std::vector<ColumnField> chosen_;
   std::vector<bool> wanted_;
   std::vector<Role> role_;  // of each column
-  std::vector<Found> found_;
+  std::vector<ColumnContents> found_;
   std::map<std::string, std::int64_t, std::less<>> places_;  // of classes
   int named_ = -1;
   std::int64_t filled_ = 0, dropped_ = 0;
 };
 
 }  // namespace
-
-bool is_image(std::string_view b) {
-  return b.starts_with("\xff\xd8\xff") || b.starts_with("\x89PNG\r\n\x1a\n") || (b.size() > 12 && b.starts_with("RIFF") && b.substr(8, 4) == "WEBP") ||
-         b.starts_with("GIF8") || (b.size() > 14 && b.starts_with("BM") && b.substr(6, 4) == std::string_view("\0\0\0\0", 4));
-}
 
 Splits open_tables(const Spec& spec, const DataRequest& request, const std::vector<std::string>& options, const OpenTable& open) {
   std::vector<std::string> known{"val", "test", "missing", "pad", "truncate"};
