@@ -42,8 +42,7 @@ double class_row(const vector::Reductions<T>& v, const T* x, T* dx, std::int64_t
   const T chosen = x[label];
   T top, sum;
   v.exponentials(x, dx, n, &top, &sum);
-  const T factor = static_cast<T>(scale / static_cast<double>(sum));
-  for (std::int64_t i = 0; i < n; ++i) dx[i] *= factor;
+  v.scale(dx, dx, n, static_cast<T>(scale / static_cast<double>(sum)));
   dx[label] -= static_cast<T>(scale);
   return std::log(static_cast<double>(sum)) + static_cast<double>(top) - static_cast<double>(chosen);
 }
