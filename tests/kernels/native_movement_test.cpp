@@ -119,6 +119,21 @@ TEST(NativeMovement, EveryOperatorInEveryLayout) {
       }
 }
 
+TEST(NativeMovement, SquaresAndWhatIsLeftOfThemAreTransposedOnEveryInstructionSet) {
+  for (const char* isa : isas) {
+    const WithIsa with(isa);
+    for (const DType dtype : {DType::bfloat16, DType::float32, DType::uint8, DType::float64})
+      for (const Shape& x : {Shape{64, 64}, Shape{32, 16}, Shape{37, 29}, Shape{1, 70}, Shape{130, 3}, Shape{65, 150}}) {
+        Values v, wanted;
+        for (std::int64_t i = 0; i < x.elements(); ++i) v.push_back(static_cast<double>(i * 7 % 251));
+        for (std::int64_t i = 0; i < x[1]; ++i)
+          for (std::int64_t j = 0; j < x[0]; ++j) wanted.push_back(v[static_cast<std::size_t>(j * x[1] + i)]);
+        const Case c{"Transpose", {{"perm", ints({1, 0})}}, {plain(dtype, x)}, {plain(dtype, {x[1], x[0]})}, 2};
+        EXPECT_EQ(run_values(c, {v})[0], wanted) << concat(x, " ", dtype, " ", isa);
+      }
+  }
+}
+
 TEST(NativeMovement, WholeNumbersMoveToo) {
   const Case pad{"Pad", {{"pads", ints({1, 1})}, {"mode", "constant"}, {"value", 7.0F}}, {operand(DType::int64, {2})}, {operand(DType::int64, {4})}};
   EXPECT_EQ(run_values(pad, {{-1, 5}})[0], (Values{7, -1, 5, 7}));

@@ -198,6 +198,9 @@ struct Recurring {
   Backward lstm_backward, gru_backward, gru_reset_backward, gru_linear_backward, rnn_backward[2];
 };
 
+// y[i·y_step + j] = x[j·x_step + i] for i < rows, j < columns
+using Transpose = void (*)(const void* x, void* y, std::int64_t rows, std::int64_t columns, std::int64_t x_step, std::int64_t y_step);
+
 template <class T>
 struct Functions {
   const Reductions<T>* reductions;
@@ -221,6 +224,7 @@ struct Table {
   const ConvolutionTiles* convolution;
   const Products* products;
   const RowNormalizations* row_normalizations;  // of float, double, bfloat16
+  const Transpose* transposes;                  // of elements of 2 bytes, of 4
 
   template <class T>
   const Functions<T>& of() const {
