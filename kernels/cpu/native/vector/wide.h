@@ -1,5 +1,5 @@
 // Sixteen floats as one number, and the elementary functions of math.h on them, where the processor picks from 32 numbers at once
-// (AVX-512): an exponential is one of 2^(j/32) and a parabola, to about 1.5 ulp; a division is an estimate and Newton's step.
+// (AVX-512): an exponential is one of 2^(j/32) and a parabola, to 1.7 ulp; a division is an estimate and Newton's step.
 #pragma once
 #include "kernels/cpu/native/vector/math.h"
 
