@@ -119,6 +119,21 @@ TEST(NativeMovement, EveryOperatorInEveryLayout) {
       }
 }
 
+TEST(NativeMovement, SquaresAndWhatIsLeftOfThemAreTransposedOnEveryInstructionSet) {
+  for (const char* isa : isas) {
+    const WithIsa with(isa);
+    for (const DType dtype : {DType::bfloat16, DType::float32, DType::uint8, DType::float64})
+      for (const Shape& x : {Shape{64, 64}, Shape{32, 16}, Shape{37, 29}, Shape{1, 70}, Shape{130, 3}, Shape{65, 150}}) {
+        Values v, wanted;
+        for (std::int64_t i = 0; i < x.elements(); ++i) v.push_back(static_cast<double>(i * 7 % 251));
+        for (std::int64_t i = 0; i < x[1]; ++i)
+          for (std::int64_t j = 0; j < x[0]; ++j) wanted.push_back(v[static_cast<std::size_t>(j * x[1] + i)]);
+        const Case c{"Transpose", {{"perm", ints({1, 0})}}, {plain(dtype, x)}, {plain(dtype, {x[1], x[0]})}, 2};
+        EXPECT_EQ(run_values(c, {v})[0], wanted) << concat(x, " ", dtype, " ", isa);
+      }
+  }
+}
+
 TEST(NativeMovement, WholeNumbersMoveToo) {
   const Case pad{"Pad", {{"pads", ints({1, 1})}, {"mode", "constant"}, {"value", 7.0F}}, {operand(DType::int64, {2})}, {operand(DType::int64, {4})}};
   EXPECT_EQ(run_values(pad, {{-1, 5}})[0], (Values{7, -1, 5, 7}));
@@ -192,26 +207,27 @@ TEST(NativeMovement, GatherTakesRowsAndNothingFromOutside) {
 }
 
 TEST(NativeMovement, GatherBackwardSumsRepeatedRows) {
-  for (const int threads : {1, 4}) {
-    const std::int64_t outer = 3, n = 50, count = 400, inner = 60;
-    const Case c{"GatherBackward",
-                 {{"axis", std::int64_t{1}}, {"input_shape", ints({outer, n, inner})}},
-                 {plain(DType::float32, {outer, count, inner}), plain(DType::int64, {count})},
-                 {plain(DType::float32, {outer, n, inner})},
-                 threads};
-    const Values dy = random_values(outer * count * inner, 1);
-    Values indices, wanted(static_cast<std::size_t>(outer * n * inner), 0);
-    for (std::int64_t i = 0; i < count; ++i) indices.push_back(static_cast<double>(i * 7 % (n + 3) - (i % 2 ? n : 0)));
-    for (std::int64_t o = 0; o < outer; ++o)
-      for (std::int64_t i = 0; i < count; ++i) {
-        auto row = static_cast<std::int64_t>(indices[static_cast<std::size_t>(i)]);
-        row += row < 0 ? n : 0;
-        if (row < 0 || row >= n) continue;
-        for (std::int64_t j = 0; j < inner; ++j) wanted[static_cast<std::size_t>((o * n + row) * inner + j)] += dy[static_cast<std::size_t>((o * count + i) * inner + j)];
-      }
-    const Values got = run_values(c, {dy, indices})[0];
-    for (std::size_t i = 0; i < wanted.size(); ++i) ASSERT_NEAR(got[i], wanted[i], 2e-5) << threads;
-  }
+  for (const int threads : {1, 4})
+    for (const std::int64_t n : {50, 5000}) {
+      const std::int64_t outer = 3, count = 400, inner = 60;
+      const Case c{"GatherBackward",
+                   {{"axis", std::int64_t{1}}, {"input_shape", ints({outer, n, inner})}},
+                   {plain(DType::float32, {outer, count, inner}), plain(DType::int64, {count})},
+                   {plain(DType::float32, {outer, n, inner})},
+                   threads};
+      const Values dy = random_values(outer * count * inner, 1);
+      Values indices, wanted(static_cast<std::size_t>(outer * n * inner), 0);
+      for (std::int64_t i = 0; i < count; ++i) indices.push_back(static_cast<double>(i % 100 * 67 % (n + 3) - (i % 2 ? n : 0)));
+      for (std::int64_t o = 0; o < outer; ++o)
+        for (std::int64_t i = 0; i < count; ++i) {
+          auto row = static_cast<std::int64_t>(indices[static_cast<std::size_t>(i)]);
+          row += row < 0 ? n : 0;
+          if (row < 0 || row >= n) continue;
+          for (std::int64_t j = 0; j < inner; ++j) wanted[static_cast<std::size_t>((o * n + row) * inner + j)] += dy[static_cast<std::size_t>((o * count + i) * inner + j)];
+        }
+      const Values got = run_values(c, {dy, indices})[0];
+      for (std::size_t i = 0; i < wanted.size(); ++i) ASSERT_NEAR(got[i], wanted[i], 2e-5) << threads;
+    }
 }
 
 TEST(NativeMovement, GatherElementsTakesEachAndNothingFromOutside) {

@@ -1,6 +1,8 @@
 // Finds the nest of loops for a pair of arrangements, orders it for the caches, and shares it out to threads.
 #include "kernels/cpu/native/copy.h"
 
+#include "kernels/cpu/isa.h"
+
 namespace tandem::native {
 namespace {
 
@@ -100,12 +102,25 @@ void shape_for_running(std::vector<CopyNest>& nests) {
   nests.insert(nests.end(), rests.begin(), rests.end());
 }
 
+// Long rows are copies of a short one: the C library's copies need not read the memory that they overwrite.
+template <class T>
+void fill_row(T* to, std::int64_t n, T value) {
+  constexpr std::int64_t piece = 4096 / sizeof(T);
+  if (n < piece) {
+    std::fill_n(to, n, value);
+    return;
+  }
+  T pattern[piece];
+  std::fill_n(pattern, piece, value);
+  for (std::int64_t i = 0; i < n; i += piece) std::memcpy(to + i, pattern, static_cast<std::size_t>(std::min(piece, n - i)) * sizeof(T));
+}
+
 template <class T>
 void copy_row(const T* from, T* to, const CopyLoop& loop) {
   if (loop.from == 1 && loop.to == 1) {
     std::memcpy(to, from, static_cast<std::size_t>(loop.size) * sizeof(T));
   } else if (loop.from == 0 && loop.to == 1) {
-    std::fill_n(to, loop.size, *from);
+    fill_row(to, loop.size, *from);
   } else {
     for (std::int64_t j = 0; j < loop.size; ++j) to[j * loop.to] = from[j * loop.from];
   }
@@ -124,12 +139,24 @@ struct Accumulate {
   }
 };
 
+// As the vector code transposes, where it does.
+template <class Action, class T>
+bool transposed(const T* from, T* to, const CopyLoop& outer, const CopyLoop& inner, std::int64_t rows) {
+  if constexpr (std::is_same_v<Action, Store> && (sizeof(T) == 2 || sizeof(T) == 4)) {
+    if (inner.to != 1) return false;
+    vector_table().transposes[sizeof(T) / 4](from, to, rows, inner.size, inner.from, outer.to);
+    return true;
+  }
+  return false;
+}
+
 template <class Action, class T>
 void copy_rows(const T* from, T* to, const CopyLoop& outer, const CopyLoop& inner, std::int64_t rows) {
   if (outer.from != 1 || inner.from == 1) {
     for (std::int64_t i = 0; i < rows; ++i) Action::row(from + i * outer.from, to + i * outer.to, inner);
     return;
   }
+  if (transposed<Action>(from, to, outer, inner, rows)) return;
   for (std::int64_t i = 0; i < rows; i += tile)
     for (std::int64_t j = 0; j < inner.size; j += tile)
       for (std::int64_t ii = i; ii < std::min(rows, i + tile); ++ii)

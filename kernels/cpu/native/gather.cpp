@@ -1,5 +1,6 @@
 // Gather(x, indices) {axis} → y and GatherElements, by whole rows and by single elements; GatherBackward(dy, indices)
 // {axis, input_shape} → dx and GatherElementsBackward. Row-major.
+#include "kernels/cpu/isa.h"
 #include "kernels/cpu/native/indices.h"
 
 namespace tandem::native {
@@ -30,29 +31,75 @@ Descriptions describe_gather(const KernelRequest& request) {
   return d.make ? Descriptions{d} : Descriptions{};
 }
 
-// A thread owns lines of dx and adds what goes there in the order of the indices.
+namespace {
+
+// An index and its number, which comes from the lower half: in order, those of a row lie side by side in theirs.
+using Place = std::uint64_t;
+constexpr int digit = 11;  // bits that are sorted by at a time
+
+// Sorts by rows < `rows`, those of one row as they come; `other` has room for as many. Gives where they lie then.
+Place* sorted(Place* places, Place* other, std::int64_t n, std::int64_t rows) {
+  for (int shift = 0; shift < 32 && (rows - 1) >> shift > 0; shift += digit) {
+    std::uint32_t begin[(1 << digit) + 1] = {};
+    const auto bucket = [&](Place p) { return p >> (32 + shift) & ((1 << digit) - 1); };
+    for (std::int64_t i = 0; i < n; ++i) ++begin[bucket(places[i]) + 1];
+    for (int k = 0; k < 1 << digit; ++k) begin[k + 1] += begin[k];
+    for (std::int64_t i = 0; i < n; ++i) other[begin[bucket(places[i])]++] = places[i];
+    std::swap(places, other);
+  }
+  return places;
+}
+
+}  // namespace
+
+// A thread owns rows of dx. It sorts the indices that pick from them, and writes each row once: zeros, or the sum of what goes there in
+// the order of the indices.
 Descriptions describe_gather_backward(const KernelRequest& request) {
   const Shape& x = request.outputs[0].shape;
   const DType dtype = request.inputs[0].dtype;
   if (dtype != DType::float32 && dtype != DType::float64) return {};
   const Extent e = extent_of(x, normalize_axis(request.attributes->integer("axis", 0), x.rank(), concat(request.op, "'s axis")));
   const std::int64_t count = request.inputs[1].shape.elements();
-  const int parts = threads_for(e.outer * count * e.inner, request.options.threads);
+  if (e.axis > std::numeric_limits<std::uint32_t>::max() || count > std::numeric_limits<std::uint32_t>::max())
+    fail(request.op, ": ", count, " indices into ", e.axis, " rows, at most 2^32 - 1 of each are sorted");
+  const int parts = threads_for(e.outer * std::max(count, e.axis) * e.inner, request.options.threads);
   KernelDescription d = row_major_description("native.gather_backward", request, 0.2);
+  d.workspace = parts * 2 * count * static_cast<std::int64_t>(sizeof(Place));
   visit_float(dtype, [&]<class T>() {
+    const auto add = vector_table().of<T>().reductions->rows[vector::reduce_sum];
     visit_index(request.inputs[1].dtype, [&]<class I>() {
       d.make = make_kernel([=](const Memory& m) {
         parallel(parts, [&](int k) {
           const Range r = part_of(e.outer * e.axis, k, parts);
-          std::fill(m.out<T>(0) + r.begin * e.inner, m.out<T>(0) + r.end * e.inner, T(0));
-          for (std::int64_t outer = r.begin / std::max<std::int64_t>(1, e.axis); outer * e.axis < r.end; ++outer)
-            for (std::int64_t i = 0; i < count; ++i) {
-              const std::int64_t to = place(m.in<I>(1)[i], e.axis), row = outer * e.axis + to;
-              if (to < 0 || row < r.begin || row >= r.end) continue;
-              const T* const dy = m.in<T>(0) + (outer * count + i) * e.inner;
+          if (r.begin == r.end) return;
+          const bool within = r.begin / e.axis == (r.end - 1) / e.axis;  // one table
+          const std::int64_t low = within ? r.begin % e.axis : 0, high = within ? low + r.end - r.begin : e.axis;
+          Place* places = reinterpret_cast<Place*>(m.workspace) + 2 * k * count;
+          std::int64_t n = 0;
+          for (std::int64_t i = 0; i < count; ++i) {
+            const std::int64_t row = place(m.in<I>(1)[i], e.axis);
+            if (row >= low && row < high) places[n++] = static_cast<Place>(row) << 32 | static_cast<Place>(i);
+          }
+          places = sorted(places, places + count, n, e.axis);
+          std::int64_t done = r.begin;  // rows before it are written
+          const auto zeros_up_to = [&](std::int64_t row) {
+            if (row > done) std::memset(m.out<T>(0) + done * e.inner, 0, static_cast<std::size_t>((row - done) * e.inner) * sizeof(T));
+          };
+          for (std::int64_t outer = r.begin / e.axis; outer * e.axis < r.end; ++outer)
+            for (std::int64_t i = 0; i < n; ++i) {
+              const std::int64_t row = outer * e.axis + static_cast<std::int64_t>(places[i] >> 32);
+              if (row < r.begin || row >= r.end) continue;
+              const T* const dy = m.in<T>(0) + (outer * count + static_cast<std::int64_t>(places[i] & 0xffffffff)) * e.inner;
               T* const dx = m.out<T>(0) + row * e.inner;
-              for (std::int64_t j = 0; j < e.inner; ++j) dx[j] += dy[j];
+              if (row < done) {
+                add(dx, dy, e.inner, 1, 0);
+                continue;
+              }
+              zeros_up_to(row);
+              std::memcpy(dx, dy, static_cast<std::size_t>(e.inner) * sizeof(T));
+              done = row + 1;
             }
+          zeros_up_to(r.end);
         });
       });
     });

@@ -42,8 +42,7 @@ double class_row(const vector::Reductions<T>& v, const T* x, T* dx, std::int64_t
   const T chosen = x[label];
   T top, sum;
   v.exponentials(x, dx, n, &top, &sum);
-  const T factor = static_cast<T>(scale / static_cast<double>(sum));
-  for (std::int64_t i = 0; i < n; ++i) dx[i] *= factor;
+  v.scale(dx, dx, n, static_cast<T>(scale / static_cast<double>(sum)));
   dx[label] -= static_cast<T>(scale);
   return std::log(static_cast<double>(sum)) + static_cast<double>(top) - static_cast<double>(chosen);
 }
@@ -169,11 +168,15 @@ Descriptions describe_negative_log_likelihood_backward(const KernelRequest& requ
   const std::string reduction = request.attributes->text("reduction", "mean");
   const auto ignored = ignored_label(*request.attributes);
   const int weights = weights_input(request);
+  const int parts = threads_for(s.labels() * s.classes, request.options.threads);
   KernelDescription d = plain("native.negative_log_likelihood_backward", request);
   visit_float(request.inputs[0].dtype, [&]<class T>() {
     visit_label(request.inputs[1].dtype, [&]<class L>() {
       d.make = make_kernel([=](const Memory& m) {
-        std::fill_n(m.out<T>(0), s.labels() * s.classes, T(0));
+        parallel(parts, [&](int k) {
+          const Range r = part_of(s.labels() * s.classes, k, parts);
+          std::memset(m.out<T>(0) + r.begin, 0, static_cast<std::size_t>(r.end - r.begin) * sizeof(T));
+        });
         double total = reduction == "mean" ? 0 : 1;
         if (reduction == "mean")
           for (std::int64_t i = 0; i < s.labels(); ++i) total += label_weight<T, L>(m, 1, weights, i, s.classes, ignored);

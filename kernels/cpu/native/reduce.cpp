@@ -52,11 +52,13 @@ struct Loops {
   Reduction reduction;
   T (*row)(const T*, std::int64_t, T) = nullptr;
   void (*side_by_side)(T*, const T*, std::int64_t, std::int64_t, std::int64_t) = nullptr;
+  void (*each)(T*, const T*, std::int64_t, std::int64_t, T) = nullptr;
 
   explicit Loops(Reduction r) : reduction(r) {
     if constexpr (std::is_floating_point_v<T>) {
       row = vector_table().of<T>().reductions->row[r];
       side_by_side = vector_table().of<T>().reductions->rows[r];
+      each = vector_table().of<T>().reductions->each[r];
     }
   }
   T reduce(T start, const T* x, std::int64_t n, std::int64_t stride) const {
@@ -160,12 +162,19 @@ void reduce_unit(const Work& w, const Loops<T>& loops, const T* x, T* y, std::in
   loops.reduce_into(y + to, total, width);
 }
 
+// Rows that lie one after the other, each a unit reduced to one.
+bool rows_in_a_row(const Work& w) {
+  return w.reduced.empty() && w.inner.to == 0 && w.inner.from == 1 && w.kept.size() == 1 && w.kept[0].from == w.inner.size && w.kept[0].to == 1;
+}
+
 template <class T>
 void run_work(const Work& w, const Loops<T>& loops, const T* x, T* y, std::int64_t outputs, T* partials, int threads) {
   const Sharing sharing = sharing_of(w, threads);
   if (!sharing.by_rows) {
     parallel(sharing.parts, [&](int k) {
       const Range units = part_of(w.units, k, sharing.parts);
+      if (loops.each && rows_in_a_row(w))
+        return loops.each(y + w.to + units.begin, x + w.from + units.begin * w.inner.size, w.inner.size, units.end - units.begin, neutral<T>(loops.reduction));
       for (std::int64_t unit = units.begin; unit < units.end; ++unit) reduce_unit(w, loops, x, y, unit, {0, w.rows});
     });
     return;

@@ -1,6 +1,6 @@
 // The elementwise operators on float and double: one row each. Meaning: graph/operators/.
-#include "kernels/cpu/native/vector/math.h"
 #include "kernels/cpu/native/vector/parts.h"
+#include "kernels/cpu/native/vector/wide.h"
 
 namespace tandem::vector::TANDEM_ISA {
 namespace {
@@ -69,6 +69,70 @@ void halves(void* y, const void* a, const void* b, const void*, int64_t n, const
   }
 }
 
+#ifdef TANDEM_WIDE
+// What the loops below compute with: a vector, and two.
+struct Floats {
+  using Element = float;
+  static constexpr int64_t step = Wide::lanes;
+  template <class F>
+  static void run(float* y, const float* a, const float* b, const F& f) {
+    f(Wide::load(a), Wide::load(b)).store(y);
+  }
+};
+// Even elements and odd ones are each a vector of floats; to the nearest, ties to even.
+struct Pairs {
+  using Element = Half;
+  static constexpr int64_t step = 2 * Wide::lanes;
+  static Wide even(__m512i x) { return _mm512_castsi512_ps(_mm512_slli_epi32(x, 16)); }
+  static Wide odd(__m512i x) { return _mm512_castsi512_ps(_mm512_and_si512(x, _mm512_set1_epi32(-65536))); }
+  static __m512i rounded(Wide x) {
+    const __m512i b = _mm512_castps_si512(x.v), half = _mm512_add_epi32(b, _mm512_set1_epi32(0x7fff));
+    return _mm512_mask_sub_epi32(half, _mm512_test_epi32_mask(b, _mm512_set1_epi32(0x10000)), half, _mm512_set1_epi32(-1));
+  }
+  template <class F>
+  static void run(Half* y, const Half* a, const Half* b, const F& f) {
+    const __m512i first = _mm512_loadu_si512(a), second = _mm512_loadu_si512(b);
+    const Wide low = f(even(first), even(second)), high = f(odd(first), odd(second));
+    __m512i l = rounded(low), h = rounded(high);
+    if (_mm512_cmp_ps_mask(low.v, high.v, _CMP_UNORD_Q)) [[unlikely]] {
+      l = _mm512_mask_or_epi32(l, _mm512_cmp_ps_mask(low.v, low.v, _CMP_UNORD_Q), _mm512_castps_si512(low.v), _mm512_set1_epi32(0x400000));
+      h = _mm512_mask_or_epi32(h, _mm512_cmp_ps_mask(high.v, high.v, _CMP_UNORD_Q), _mm512_castps_si512(high.v), _mm512_set1_epi32(0x400000));
+    }
+    _mm512_storeu_si512(y, _mm512_ternarylogic_epi32(_mm512_srli_epi32(l, 16), h, _mm512_set1_epi32(-65536), 0xf8));  // l | (h & mask)
+  }
+};
+// The last elements go through a vector of their own: what an element becomes does not depend on its place.
+template <class E, class F>
+void in_vectors(typename E::Element* y, const typename E::Element* a, const typename E::Element* b, int64_t n, const F& f) {
+  int64_t i = 0;
+#pragma GCC unroll 2
+  for (; i + E::step <= n; i += E::step) E::run(y + i, a + i, b + i, f);
+  if (i == n) return;
+  typename E::Element x[2][E::step] = {};
+  for (int64_t k = 0; i + k < n; ++k) {
+    x[0][k] = a[i + k];
+    x[1][k] = b[i + k];
+  }
+  E::run(x[0], x[0], x[1], f);
+  for (int64_t k = 0; i + k < n; ++k) y[i + k] = x[0][k];
+}
+template <class E, class F, bool two, bool with>
+void wide(void* y, const void* a, const void* b, const void*, int64_t n, const double* params) {
+  using T = typename E::Element;
+  [[maybe_unused]] const Wide p = with ? params[0] : 0, q = with ? params[1] : 0;
+  in_vectors<E>(static_cast<T*>(y), static_cast<const T*>(a), static_cast<const T*>(two ? b : a), n, [&](Wide first, [[maybe_unused]] Wide second) -> Wide {
+    if constexpr (two && with)
+      return F{}(first, second, p, q);
+    else if constexpr (two)
+      return F{}(first, second);
+    else if constexpr (with)
+      return F{}(first, p, q);
+    else
+      return F{}(first);
+  });
+}
+#endif
+
 template <class F>
 constexpr MicroRow row1(const char* name, F) { return {name, 1, unary<float, F>, unary<double, F>, halves<F, false, false>}; }
 template <class F>
@@ -77,6 +141,24 @@ template <class F>
 constexpr MicroRow row2(const char* name, F) { return {name, 2, binary<float, F>, binary<double, F>, halves<F, true, false>}; }
 template <class F>
 constexpr MicroRow row2p(const char* name, F) { return {name, 2, binary_with<float, F>, binary_with<double, F>, halves<F, true, true>}; }
+
+// Of arithmetic on `auto` alone, which vectors have, too.
+template <bool two, bool with, class F>
+constexpr MicroRow heavy([[maybe_unused]] MicroRow row, F) {
+#ifdef TANDEM_WIDE
+  row.float32 = wide<Floats, F, two, with>;
+  row.bfloat16 = wide<Pairs, F, two, with>;
+#endif
+  return row;
+}
+template <class F>
+constexpr MicroRow heavy1(const char* name, F f) { return heavy<false, false>(row1(name, f), f); }
+template <class F>
+constexpr MicroRow heavy1p(const char* name, F f) { return heavy<false, true>(row1p(name, f), f); }
+template <class F>
+constexpr MicroRow heavy2(const char* name, F f) { return heavy<true, false>(row2(name, f), f); }
+template <class F>
+constexpr MicroRow heavy2p(const char* name, F f) { return heavy<true, true>(row2p(name, f), f); }
 
 float floor(float x) { return __builtin_floorf(x); }
 double floor(double x) { return __builtin_floor(x); }
@@ -122,28 +204,28 @@ const MicroRow micro_ops[] = {
     row1("Relu", [](auto x) { return x > 0 ? x : x != x ? x : 0; }),
     row1p("LeakyRelu", [](auto x, auto alpha, auto) { return x >= 0 ? x : alpha * x; }),
     row1p("Elu", [](auto x, auto alpha, auto) { return x >= 0 ? x : alpha * math::expm1(x); }),
-    row1("Sigmoid", [](auto x) { return math::sigmoid(x); }),
+    heavy1("Sigmoid", [](auto x) { return math::sigmoid(x); }),
     row1p("HardSigmoid", [](auto x, auto alpha, auto beta) {
       const auto y = alpha * x + beta;
       return y < 0 ? 0 : y > 1 ? 1 : y;
     }),
-    row1("Tanh", [](auto x) { return math::tanh(x); }),
+    heavy1("Tanh", [](auto x) { return math::tanh(x); }),
     row1p("Clip", [](auto x, auto low, auto high) {
       const auto y = x < low ? low : x;
       return y > high ? high : y;
     }),
     row1("Softplus", [](auto x) { return math::log1p(math::exp(-math::abs(x))) + (x > 0 ? x : x != x ? x : 0); }),
-    row1("Exp", [](auto x) { return math::exp(x); }),
+    heavy1("Exp", [](auto x) { return math::exp(x); }),
     row1("Log", [](auto x) { return math::log(x); }),
     row1("Sqrt", [](auto x) { return math::sqrt(x); }),
     row1("Erf", [](auto x) { return math::erf(x); }),
-    row1("GeluErf", [](auto x) { return x * math::normal_below(x, math::bell(x)); }),
-    row1("GeluTanh", [](auto x) { return x * math::sigmoid(2 * math::gelu_bend(x)); }),
+    heavy1("GeluErf", [](auto x) { return x * math::normal_below(x, math::bell(x)); }),
+    heavy1("GeluTanh", [](auto x) { return x * math::sigmoid(2 * math::gelu_bend(x)); }),
     row1("HardSwish", [](auto x) {
       const auto y = x / 6 + decltype(x)(0.5);
       return x * (y < 0 ? 0 : y > 1 ? 1 : y);
     }),
-    row1p("Swish", [](auto x, auto alpha, auto) { return x * math::sigmoid(alpha * x); }),
+    heavy1p("Swish", [](auto x, auto alpha, auto) { return x * math::sigmoid(alpha * x); }),
     row1("Abs", [](auto x) { return math::abs(x); }),
     row1("Neg", [](auto x) { return -x; }),
     row1("Reciprocal", [](auto x) { return 1 / x; }),
@@ -176,17 +258,17 @@ const MicroRow micro_ops[] = {
       const auto y = alpha * x + beta;
       return y > 0 && y < 1 ? alpha * dy : 0;
     }),
-    row2("GeluErfBackward", [](auto dy, auto x) {
+    heavy2("GeluErfBackward", [](auto dy, auto x) {
       const auto bell = math::bell(x);
       return dy * (math::normal_below(x, bell) + x * (decltype(x)(0.3989422804014327) * bell));
     }),
     // With s = 1/(1 + e): ½ (1 + t) = s and ½ (1 − t²) = 2 e s².
-    row2("GeluTanhBackward", [](auto dy, auto x) {
-      const auto below = -2 * math::gelu_bend(x), e = math::exp(below > 80 ? decltype(x)(80) : below), s = 1 / (1 + e);
+    heavy2("GeluTanhBackward", [](auto dy, auto x) {
+      const auto e = math::exp(math::smaller(80, -2 * math::gelu_bend(x))), s = math::reciprocal(1 + e);
       return dy * (s + x * (2 * (e * s) * s) * (decltype(x)(0.7978845608028654) + decltype(x)(0.10703222440890037) * x * x));
     }),
     row2("HardSwishBackward", [](auto dy, auto x) { return x <= -3 ? 0 : x >= 3 ? dy : dy * (x / 3 + decltype(x)(0.5)); }),
-    row2p("SwishBackward", [](auto dy, auto x, auto alpha, auto) {
+    heavy2p("SwishBackward", [](auto dy, auto x, auto alpha, auto) {
       const auto s = math::sigmoid(alpha * x);
       return dy * s * (1 + alpha * x * (1 - s));
     }),

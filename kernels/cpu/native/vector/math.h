@@ -15,6 +15,12 @@ constexpr float round_magic = 12582912.0F;  // 1.5·2²³: adding it leaves an i
 constexpr float infinity = __builtin_inff();
 constexpr float ln2_high = 0.693359375F, ln2_low = -2.12194440e-4F;
 
+// NaN stays.
+inline float smaller(float a, float b) { return b > a ? a : b; }
+inline double smaller(double a, double b) { return b > a ? a : b; }
+inline float reciprocal(float x) { return 1 / x; }
+inline double reciprocal(double x) { return 1 / x; }
+
 // eˣ = 2ⁿ·eʳ, |r| ≤ ln2/2
 inline float exp(float x) {
   x = x < -104.0F ? -104.0F : x;

@@ -1,5 +1,6 @@
 // Philox4x32-10. Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011.
 #include "kernels/cpu/native/vector/parts.h"
+#include "kernels/cpu/native/vector/wide.h"
 
 namespace tandem::vector::TANDEM_ISA {
 namespace {
@@ -43,11 +44,53 @@ int64_t philox_group(uint32_t* words, int64_t first, int64_t left, const PhiloxS
   return count;
 }
 
+#ifdef TANDEM_WIDE
+constexpr int counters = 8, groups = 4;  // side by side, one in each 64 bits of a vector; vectors at a time
+
+// The words of the next counters. Only the lower half of a product's factors is read, and what lies above a word is not cleared.
+void philox_vectors(uint32_t* words, uint64_t number, const PhiloxState& s) {
+  const __m512i m0 = _mm512_set1_epi64(0xD2511F53), m1 = _mm512_set1_epi64(0xCD9E8D57);
+  __m512i c0[groups], c1[groups], c2[groups], c3[groups];
+  for (int g = 0; g < groups; ++g) {
+    c0[g] = _mm512_add_epi64(_mm512_set1_epi64(static_cast<int64_t>(number) + g * counters), _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7));
+    c1[g] = _mm512_srli_epi64(c0[g], 32);
+    c2[g] = _mm512_set1_epi64(s.counter_high[0]);
+    c3[g] = _mm512_set1_epi64(s.counter_high[1]);
+  }
+  uint32_t k0 = s.key[0], k1 = s.key[1];
+  for (int round = 0; round < 10; ++round) {
+    const __m512i key0 = _mm512_set1_epi64(k0), key1 = _mm512_set1_epi64(k1);
+#pragma GCC unroll 4
+    for (int g = 0; g < groups; ++g) {
+      const __m512i p0 = _mm512_mul_epu32(c0[g], m0), p1 = _mm512_mul_epu32(c2[g], m1);
+      c0[g] = _mm512_ternarylogic_epi64(_mm512_srli_epi64(p1, 32), c1[g], key0, 0x96);
+      c1[g] = p1;
+      c2[g] = _mm512_ternarylogic_epi64(_mm512_srli_epi64(p0, 32), c3[g], key1, 0x96);
+      c3[g] = p0;
+    }
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+  const __m512i lower = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11), upper = _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15);
+  for (int g = 0; g < groups; ++g) {
+    const __m512i c01 = _mm512_mask_shuffle_epi32(c0[g], 0xaaaa, c1[g], _MM_PERM_CCAA), c23 = _mm512_mask_shuffle_epi32(c2[g], 0xaaaa, c3[g], _MM_PERM_CCAA);
+    _mm512_storeu_si512(words + 4 * counters * g, _mm512_permutex2var_epi64(c01, lower, c23));
+    _mm512_storeu_si512(words + 4 * counters * g + 2 * counters, _mm512_permutex2var_epi64(c01, upper, c23));
+  }
+}
+#endif
+
 }  // namespace
 
 void philox_run(uint32_t* words, int64_t first, int64_t n, const PhiloxState& state) {
   const PhiloxState s = state;
-  for (int64_t i = 0; i < n;) i += n - i > 128 ? philox_group<64>(words + i, first + i, n - i, s) : philox_group<16>(words + i, first + i, n - i, s);
+  int64_t i = 0;
+#ifdef TANDEM_WIDE
+  constexpr int64_t step = 4 * counters * groups;
+  if (first % 4 == 0)
+    for (; i + step <= n; i += step) philox_vectors(words + i, static_cast<uint64_t>(first + i) / 4, s);
+#endif
+  while (i < n) i += n - i > 128 ? philox_group<64>(words + i, first + i, n - i, s) : philox_group<16>(words + i, first + i, n - i, s);
 }
 
 void philox_at(uint32_t* words, const int64_t* elements, int64_t n, const PhiloxState& state) {
@@ -70,6 +113,18 @@ void drop(const T* x, T* y, std::uint8_t* mask, const uint32_t* words, int64_t n
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) y[i] = words[i] >= threshold ? x[i] * scale : T(0);
 }
+#ifdef TANDEM_WIDE
+template <>
+void drop<float>(const float* x, float* y, std::uint8_t* mask, const uint32_t* words, int64_t n, uint32_t threshold, float scale) {
+  const __m512i limit = _mm512_set1_epi32(static_cast<int>(threshold));
+  for (int64_t i = 0; i < n; i += Wide::lanes) {
+    const __mmask16 there = n - i < Wide::lanes ? Wide::first(static_cast<int>(n - i)) : static_cast<__mmask16>(-1);
+    const __mmask16 kept = _mm512_mask_cmpge_epu32_mask(there, _mm512_maskz_loadu_epi32(there, words + i), limit);
+    _mm512_mask_storeu_ps(y + i, there, _mm512_maskz_mul_ps(kept, _mm512_maskz_loadu_ps(kept, x + i), _mm512_set1_ps(scale)));
+    _mm_mask_storeu_epi8(mask + i, there, _mm_maskz_set1_epi8(kept, 1));
+  }
+}
+#endif
 template <class T>
 void drop_backward(const T* dy, T* dx, const std::uint8_t* mask, int64_t n, T scale) {
 #pragma GCC ivdep

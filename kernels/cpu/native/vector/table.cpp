@@ -22,7 +22,8 @@ const Table& table() {
                                   philox_at,
                                   &convolution_tiles(),
                                   &products(),
-                                  row_normalizations};
+                                  row_normalizations,
+                                  transposes};
   return the_table;
 }
 

@@ -20,8 +20,13 @@ template <class T>
 struct Reductions {
   T (*row[4])(const T* x, std::int64_t n, T start);        // by Reduction. start: the neutral element (of max, min: any of x)
   void (*rows[4])(T* y, const T* x, std::int64_t n, std::int64_t rows, std::int64_t stride);  // y[j] and all x[r·stride + j]
+  void (*each[4])(T* y, const T* x, std::int64_t n, std::int64_t rows, T start);  // y[r] and all of row r: x[r·n] to x[r·n + n − 1]
   // y[i] = e^(x[i] − maximum), and their sum; n > 0. y may be x.
   void (*exponentials)(const T* x, T* y, std::int64_t n, T* maximum, T* sum);
+  // Softmax, or its logarithm, of each column j < n of rows x[r·stride + j]; n ≤ 64, y is not x.
+  void (*softmax_of_columns)(const T* x, T* y, std::int64_t n, std::int64_t rows, std::int64_t stride, bool log);
+  void (*scale)(const T* x, T* y, std::int64_t n, T factor);           // y = x·factor; y may be x
+  void (*shift)(const T* x, T* y, std::int64_t n, T first, T second);  // y = x − first − second; y may be x
 };
 
 inline constexpr int kinds_of_update = 12;  // UpdateKind's
@@ -193,6 +198,9 @@ struct Recurring {
   Backward lstm_backward, gru_backward, gru_reset_backward, gru_linear_backward, rnn_backward[2];
 };
 
+// y[i·y_step + j] = x[j·x_step + i] for i < rows, j < columns
+using Transpose = void (*)(const void* x, void* y, std::int64_t rows, std::int64_t columns, std::int64_t x_step, std::int64_t y_step);
+
 template <class T>
 struct Functions {
   const Reductions<T>* reductions;
@@ -216,6 +224,7 @@ struct Table {
   const ConvolutionTiles* convolution;
   const Products* products;
   const RowNormalizations* row_normalizations;  // of float, double, bfloat16
+  const Transpose* transposes;                  // of elements of 2 bytes, of 4
 
   template <class T>
   const Functions<T>& of() const {
