@@ -35,6 +35,8 @@ const Row rows[] = {
     {"and_of_a_bias", "ConvolutionBackwardWeights", {}, {x, y, factor, factor}, {filter, sums}, false},
     {"masks", "ConvolutionBackwardData", {}, {image(wide, 16), filter, image(wide, 3)}, {image(wide, 3)}, true, 80},
     {"adds", "BatchNormalizationTraining", {}, {x, sums, sums, x}, {x, sums, sums, absent}, true, 80},
+    {"normalizes_rows", "RowNormalization", {}, {image(wide, 3)}, {image(wide, 3), sums, sums}, true, 80},
+    {"normalizes_groups", "GroupNormalizationTraining", {}, {image(wide, 3)}, {image(wide, 3), sums, sums}, true, 80},
     {"updates", "AdamUpdate", {}, {sums, filter, filter, sums, sums}, {filter, sums, sums}, true, 80},
     {"what_has_no_such_form", "Relu", {}, {x}, {x}, false},
 };

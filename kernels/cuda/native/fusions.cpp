@@ -34,6 +34,8 @@ constexpr Form forms[] = {
     {"Conv", is_chained},
     {"ConvolutionBackwardData", always},     // masks what it writes
     {"ConvolutionBackwardWeights", is_chained},
+    {"GroupNormalizationTraining", always},
+    {"RowNormalization", always},
 };
 
 }  // namespace
