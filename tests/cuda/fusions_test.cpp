@@ -17,6 +17,7 @@ struct Row {
   bool gains;
   int capability = 90;
 };
+Operand heads(DType dtype, std::int64_t width) { return {dtype, {2, 4, 16, width}, {}}; }
 Operand image(DType dtype, std::int64_t channels) { return {dtype, {2, channels, 4, 4}, {}}; }
 const Operand absent, sums{wide, {16}, {}}, factor{half, {8}, {}}, filter{half, {16, 8, 3, 3}, {}}, x = image(half, 8), y = image(half, 16);
 const Row rows[] = {
@@ -35,6 +36,11 @@ const Row rows[] = {
     {"and_of_a_bias", "ConvolutionBackwardWeights", {}, {x, y, factor, factor}, {filter, sums}, false},
     {"masks", "ConvolutionBackwardData", {}, {image(wide, 16), filter, image(wide, 3)}, {image(wide, 3)}, true, 80},
     {"adds", "BatchNormalizationTraining", {}, {x, sums, sums, x}, {x, sums, sums, absent}, true, 80},
+    {"normalizes_rows", "RowNormalization", {}, {image(wide, 3)}, {image(wide, 3), sums, sums}, true, 80},
+    {"normalizes_groups", "GroupNormalizationTraining", {}, {image(wide, 3)}, {image(wide, 3), sums, sums}, true, 80},
+    {"attends", "AttentionTraining", {}, {heads(wide, 128), heads(wide, 128), heads(wide, 64)}, {heads(wide, 64)}, true, 80},
+    {"attends_with_wide_heads", "AttentionTraining", {}, {heads(wide, 64), heads(wide, 64), heads(wide, 192)}, {heads(wide, 192)}, false},
+    {"attends_in_float64", "AttentionTraining", {}, {heads(DType::float64, 64), heads(DType::float64, 64), heads(DType::float64, 64)}, {heads(DType::float64, 64)}, false},
     {"updates", "AdamUpdate", {}, {sums, filter, filter, sums, sums}, {filter, sums, sums}, true, 80},
     {"what_has_no_such_form", "Relu", {}, {x}, {x}, false},
 };

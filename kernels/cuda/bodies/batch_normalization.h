@@ -1,93 +1,10 @@
-// Batch normalization on matrices [pixels, channels], which is what tensors laid out channels last are: statistics, their
-// application, its gradient, and running statistics.
+// Normalization of channels, or of each sample's groups of channels, on matrices [samples][rows, channels], from their statistics
+// (channel_statistics.h): its application and its gradient. BatchNormalization has one sample, whose groups are its channels.
 #pragma once
 #include "graph/step_scalars.h"
-#include "kernels/cuda/bodies/types.h"
+#include "kernels/cuda/bodies/channel_tiles.h"
 
 namespace tandem::cuda {
-
-// Mean and sum of squared distances from it, of numbers seen so far (Chan, Golub and LeVeque's merging).
-template <class C>
-struct Moments {
-  C count = 0, mean = 0, squares = 0;
-  TANDEM_DEVICE void add(C x) {
-    count += 1;
-    const C delta = x - mean;
-    mean += delta / count;
-    squares += delta * (x - mean);
-  }
-  TANDEM_DEVICE void merge(const Moments& o) {
-    if (o.count == C(0)) return;
-    const C whole = count + o.count, delta = o.mean - mean;
-    mean += delta * (o.count / whole);
-    squares += o.squares + delta * delta * (count * o.count / whole);
-    count = whole;
-  }
-};
-
-inline constexpr int channel_columns = 32, channel_rows = 8;  // a block's tile; 256 threads
-
-// Rows of the matrix that split `split` of `splits` takes.
-struct RowShare {
-  std::int64_t begin, end;
-  TANDEM_DEVICE RowShare(std::int64_t rows, std::int64_t split, std::int64_t splits) {
-    const std::int64_t share = (rows + splits - 1) / splits;
-    begin = split * share;
-    end = begin + share < rows ? begin + share : rows;
-  }
-};
-
-// partial[split][c] = moments of x[rows of the split, c].
-template <class T>
-struct MomentsBody {
-  static constexpr int threads = channel_columns * channel_rows;
-  static constexpr bool cooperative = true;
-  const T* x;
-  Moments<Compute<T>>* partial;
-  std::int64_t rows;
-  std::int32_t channels, splits;
-
-  template <class Thread>
-  TANDEM_DEVICE void operator()(const Thread& t) const {
-    using M = Moments<Compute<T>>;
-    const int column = t.thread() % channel_columns, row = t.thread() / channel_columns;
-    const std::int64_t split = t.block() % splits, c = t.block() / splits * channel_columns + column;
-    M m;
-    if (c < channels) {
-      const RowShare share(rows, split, splits);
-      for (std::int64_t r = share.begin + row; r < share.end; r += channel_rows) m.add(load(x[r * channels + c]));
-    }
-    M* const part = t.template shared<M, threads, 0>();
-    part[t.thread()] = m;
-    t.sync();
-    if (row != 0 || c >= channels) return;
-    for (int k = 1; k < channel_rows; ++k) m.merge(part[k * channel_columns + column]);
-    partial[split * channels + c] = m;
-  }
-};
-
-// Statistics of each channel from its partial moments.
-template <class S>
-struct StatisticsBody {
-  static constexpr int threads = 128;
-  static constexpr bool cooperative = false;
-  const Moments<S>* partial;
-  S *mean, *variance, *inverse_deviation;
-  std::int32_t channels, splits;
-  float epsilon;
-
-  template <class Thread>
-  TANDEM_DEVICE void operator()(const Thread& t) const {
-    const std::int64_t c = t.block() * threads + t.thread();
-    if (c >= channels) return;
-    Moments<S> m = partial[c];
-    for (std::int32_t s = 1; s < splits; ++s) m.merge(partial[static_cast<std::int64_t>(s) * channels + c]);
-    const S v = m.squares / m.count;
-    mean[c] = m.mean;
-    variance[c] = v;
-    inverse_deviation[c] = S(1) / sqrt(v + static_cast<S>(epsilon));
-  }
-};
 
 // variance = 1 / inverse_deviation² − ε, where only the latter is known.
 struct VarianceBody {
@@ -107,27 +24,7 @@ struct VarianceBody {
   }
 };
 
-// Sums of the numbers and of their squares of each channel, from its partial moments.
-template <class S>
-struct ChannelSumsBody {
-  static constexpr int threads = 128;
-  static constexpr bool cooperative = false;
-  const Moments<S>* partial;
-  S *sum, *squares;
-  std::int32_t channels, splits;
-
-  template <class Thread>
-  TANDEM_DEVICE void operator()(const Thread& t) const {
-    const std::int64_t c = t.block() * threads + t.thread();
-    if (c >= channels) return;
-    Moments<S> m = partial[c];
-    for (std::int32_t s = 1; s < splits; ++s) m.merge(partial[static_cast<std::int64_t>(s) * channels + c]);
-    sum[c] = m.count * m.mean;
-    squares[c] = m.squares + m.count * m.mean * m.mean;
-  }
-};
-
-// Statistics of each channel from such sums over `count` numbers, and what they make of x: x · factor + shift.
+// Statistics of each channel from sums of its numbers and of their squares over `count` numbers, and what they make of x: x · factor + shift.
 template <class T, class S>
 struct SummedStatisticsBody {
   static constexpr int threads = 128;
@@ -153,8 +50,14 @@ struct SummedStatisticsBody {
   }
 };
 
+// Which statistics a channel has.
+struct Groups {
+  std::int32_t groups, channels;  // channels: of a group
+  TANDEM_DEVICE std::int64_t of(std::int64_t sample, std::int64_t c) const { return sample * groups + (channels == 1 ? c : c / channels); }
+};
+
 // What is applied to x: y = relu?((x − mean) · d · scale + bias + addend?), d = inverse_deviation or, where that is null,
-// 1/√(variance + ε). Without a mean and these: y = relu?(x · scale + bias + addend?).
+// 1/√(variance + ε). Without a mean and these: y = relu?(x · scale + bias + addend?). Scale and bias may be null.
 template <class T, class S>
 struct Normalization {
   const T *x, *addend;
@@ -162,6 +65,7 @@ struct Normalization {
   const S *scale, *bias, *mean, *variance, *inverse_deviation;
   float epsilon;
   bool relu;
+  Groups groups;
 };
 
 // One channel's part of it.
@@ -169,153 +73,156 @@ template <class C>
 struct NormalizedChannel {
   C mean, factor, bias;
   template <class T, class S>
-  TANDEM_DEVICE void read(const Normalization<T, S>& n, std::int64_t c) {
+  TANDEM_DEVICE void read(const Normalization<T, S>& n, std::int64_t sample, std::int64_t c) {
+    const std::int64_t g = n.groups.of(sample, c);
     C d = 1;
     if (n.inverse_deviation)
-      d = static_cast<C>(load(n.inverse_deviation[c]));
+      d = static_cast<C>(load(n.inverse_deviation[g]));
     else if (n.variance)
-      d /= sqrt(static_cast<C>(load(n.variance[c])) + static_cast<C>(n.epsilon));
-    mean = n.mean ? static_cast<C>(load(n.mean[c])) : C(0);
-    factor = d * static_cast<C>(load(n.scale[c]));
-    bias = static_cast<C>(load(n.bias[c]));
+      d /= sqrt(static_cast<C>(load(n.variance[g])) + static_cast<C>(n.epsilon));
+    mean = n.mean ? static_cast<C>(load(n.mean[g])) : C(0);
+    factor = n.scale ? d * static_cast<C>(load(n.scale[c])) : d;
+    bias = n.bias ? static_cast<C>(load(n.bias[c])) : C(0);
   }
 };
 
-// `width` channels at a time, which divides their number: a thread reads and writes them as one, and keeps what it knows of
-// them while it meets the same ones again.
 template <class T, class S, int width>
 struct NormalizeBody {
-  static constexpr int threads = 256;
+  static constexpr int threads = tile_threads;
   static constexpr bool cooperative = false;
+  ChannelTiles tiles;
   Normalization<T, S> n;
-  std::int64_t packs;
-  std::int32_t packs_a_row;
-
-  struct alignas(width * sizeof(T)) Pack {
-    T v[width];
-  };
 
   template <class Thread>
   TANDEM_DEVICE void operator()(const Thread& t) const {
     using C = Compute<T>;
+    const TilePlace p = tiles.place(t);
     NormalizedChannel<C> channel[width];
-    std::int64_t known = -1;
-    for (std::int64_t i = t.block() * threads + t.thread(); i < packs; i += t.blocks() * threads) {
-      const std::int64_t column = i % packs_a_row;
-      if (column != known)
-        for (int k = 0; k < width; ++k) channel[k].read(n, column * width + k);
-      known = column;
-      Pack pack = reinterpret_cast<const Pack*>(n.x)[i], addend{};
-      if (n.addend) addend = reinterpret_cast<const Pack*>(n.addend)[i];
+    if (p.rows > 0)
+      for (int k = 0; k < width; ++k) channel[k].read(n, p.sample, std::int64_t{p.pack} * width + k);
+    std::int64_t at = p.first;
+    TANDEM_UNROLL(unroll 4)
+    for (std::int64_t r = 0; r < p.rows; ++r, at += p.step) {
+      Pack<T, width> pack = read_pack<width>(n.x, at), addend{};
+      if (n.addend) addend = read_pack<width>(n.addend, at);
       for (int k = 0; k < width; ++k) {
         C v = (load(pack.v[k]) - channel[k].mean) * channel[k].factor + channel[k].bias;
         if (n.addend) v += load(addend.v[k]);
         pack.v[k] = store<T>(n.relu && v < C(0) ? C(0) : v);
       }
-      reinterpret_cast<Pack*>(n.y)[i] = pack;
+      write_pack(n.y, at, pack);
     }
   }
 };
 
 // What flows into the normalization: dy, or 0 where its Relu was closed, as y tells or, where that is null, x̂.
-template <class T, class S>
+template <class T>
 struct NormInput {
+  using C = Compute<T>;
   const T *x, *dy, *y;
-  const S *scale, *bias, *mean, *inverse_deviation;
+  const C *scale, *bias, *mean, *inverse_deviation;  // scale and bias may be null
   bool relu;
-  // x̂ and dy of element i of channel c.
-  TANDEM_DEVICE void read(std::int64_t i, std::int64_t c, Compute<T>& normalized, Compute<T>& gradient) const {
-    using C = Compute<T>;
-    normalized = (load(x[i]) - static_cast<C>(mean[c])) * static_cast<C>(inverse_deviation[c]);
-    gradient = load(dy[i]);
-    if (relu && !((y ? load(y[i]) : normalized * static_cast<C>(scale[c]) + static_cast<C>(bias[c])) > C(0))) gradient = C(0);
+  Groups groups;
+};
+// One channel's part of it: x − mean and dy of an element.
+template <class T>
+struct NormInputChannel {
+  using C = Compute<T>;
+  C mean, inverse, factor, bias;
+  TANDEM_DEVICE void read(const NormInput<T>& in, std::int64_t sample, std::int64_t c) {
+    const std::int64_t g = in.groups.of(sample, c);
+    mean = in.mean[g];
+    inverse = in.inverse_deviation[g];
+    factor = in.scale ? inverse * in.scale[c] : inverse;
+    bias = in.bias ? in.bias[c] : C(0);
+  }
+  TANDEM_DEVICE void see(const NormInput<T>& in, T x, T dy, T y, C& centred, C& gradient) const {
+    centred = load(x) - mean;
+    gradient = load(dy);
+    if (in.relu && !((in.y ? load(y) : centred * factor + bias) > C(0))) gradient = C(0);
   }
 };
 
-// partial[split][0][c] = Σ dy · x̂, partial[split][1][c] = Σ dy.
-template <class T, class S>
+// partial[sample, split][0][c] = Σ dy · x̂, partial[sample, split][1][c] = Σ dy.
+template <class T, int width>
 struct NormSumsBody {
-  static constexpr int threads = channel_columns * channel_rows;
+  static constexpr int threads = tile_threads;
   static constexpr bool cooperative = true;
-  NormInput<T, S> in;
+  ChannelTiles tiles;
+  NormInput<T> in;
   Compute<T>* partial;
-  std::int64_t rows;
-  std::int32_t channels, splits;
 
   template <class Thread>
   TANDEM_DEVICE void operator()(const Thread& t) const {
     using C = Compute<T>;
-    const int column = t.thread() % channel_columns, row = t.thread() / channel_columns;
-    const std::int64_t split = t.block() % splits, c = t.block() / splits * channel_columns + column;
-    C products = 0, sum = 0;
-    if (c < channels) {
-      const RowShare share(rows, split, splits);
-      for (std::int64_t r = share.begin + row; r < share.end; r += channel_rows) {
-        C normalized, gradient;
-        in.read(r * channels + c, c, normalized, gradient);
-        products += gradient * normalized;
-        sum += gradient;
+    const TilePlace p = tiles.place(t);
+    NormInputChannel<T> channel[width] = {};
+    C sums[2 * width] = {};
+    if (p.rows > 0)
+      for (int k = 0; k < width; ++k) channel[k].read(in, p.sample, std::int64_t{p.pack} * width + k);
+    std::int64_t at = p.first;
+    TANDEM_UNROLL(unroll 2)
+    for (std::int64_t r = 0; r < p.rows; ++r, at += p.step) {
+      const Pack<T, width> x = read_pack<width>(in.x, at), dy = read_pack<width>(in.dy, at);
+      Pack<T, width> y{};
+      if (in.y) y = read_pack<width>(in.y, at);
+      for (int k = 0; k < width; ++k) {
+        C centred, gradient;
+        channel[k].see(in, x.v[k], dy.v[k], y.v[k], centred, gradient);
+        sums[k] += gradient * centred;
+        sums[width + k] += gradient;
       }
     }
-    C* const part = t.template shared<C, 2 * threads, 0>();
-    part[t.thread()] = products;
-    part[threads + t.thread()] = sum;
-    t.sync();
-    if (row != 0 || c >= channels) return;
-    for (int k = 1; k < channel_rows; ++k) {
-      products += part[k * channel_columns + column];
-      sum += part[threads + k * channel_columns + column];
-    }
-    partial[(split * 2) * channels + c] = products;
-    partial[(split * 2 + 1) * channels + c] = sum;
+    for (int k = 0; k < width; ++k) sums[k] *= channel[k].inverse;
+    const std::int64_t channels = std::int64_t{tiles.packs} * width;
+    C* const own = partial + (p.sample * tiles.splits + p.split) * 2 * channels;
+    sum_columns(t, tiles.columns, sums, [&](int v, int column, C sum) {
+      const std::int64_t pack = p.pack - p.column + column;
+      if (pack < tiles.packs) own[v / width * channels + pack * width + v % width] = sum;
+    });
   }
 };
 
-// dscale = Σ dy · x̂, dbias = Σ dy.
-template <class S>
-struct NormScaleBody {
-  static constexpr int threads = 128;
-  static constexpr bool cooperative = false;
-  const S* partial;
-  S *dscale, *dbias;
-  std::int32_t channels, splits;
-
-  template <class Thread>
-  TANDEM_DEVICE void operator()(const Thread& t) const {
-    const std::int64_t c = t.block() * threads + t.thread();
-    if (c >= channels) return;
-    S products = 0, sum = 0;
-    for (std::int64_t s = 0; s < splits; ++s) {
-      products += partial[s * 2 * channels + c];
-      sum += partial[(s * 2 + 1) * channels + c];
-    }
-    dscale[c] = products;
-    dbias[c] = sum;
-  }
-};
-
-// dx = scale · d · (dy − Σdy/n − x̂ · Σ(dy · x̂)/n), daddend = dy
-template <class T, class S>
+// dx = d · (g − Σg/n − x̂ · Σ(g · x̂)/n) with g = scale · dy, daddend = dy. The sums are of a group, or a channel's dscale and dbias.
+template <class T, int width>
 struct NormGradientBody {
-  static constexpr int threads = 256;
+  static constexpr int threads = tile_threads;
   static constexpr bool cooperative = false;
-  NormInput<T, S> in;
-  const S *dscale, *dbias;
-  T *dx, *daddend;  // the latter may be null
-  std::int64_t rows;
-  std::int32_t channels;
+  using C = Compute<T>;
+  ChannelTiles tiles;
+  NormInput<T> in;
+  const C *dscale, *dbias, *sums;  // sums: of each group Σ(g · x̂) and Σg, in place of the others
+  T *dx, *daddend;                 // the latter may be null
 
   template <class Thread>
   TANDEM_DEVICE void operator()(const Thread& t) const {
-    using C = Compute<T>;
-    const C n = static_cast<C>(rows);
-    for (std::int64_t i = t.block() * threads + t.thread(); i < rows * channels; i += t.blocks() * threads) {
-      const std::int64_t c = i % channels;
-      C normalized, gradient;
-      in.read(i, c, normalized, gradient);
-      dx[i] = store<T>(static_cast<C>(in.scale[c]) * static_cast<C>(in.inverse_deviation[c]) *
-                       (gradient - static_cast<C>(dbias[c]) / n - normalized * static_cast<C>(dscale[c]) / n));
-      if (daddend) daddend[i] = store<T>(gradient);
+    const TilePlace p = tiles.place(t);
+    NormInputChannel<T> channel[width] = {};
+    C level[width] = {}, slope[width] = {};
+    const C share = C(1) / (static_cast<C>(tiles.rows) * static_cast<C>(in.groups.channels));
+    if (p.rows > 0)
+      for (int k = 0; k < width; ++k) {
+        const std::int64_t c = std::int64_t{p.pack} * width + k, g = in.groups.of(p.sample, c);
+        channel[k].read(in, p.sample, c);
+        const C factor = in.scale ? in.scale[c] : C(1);
+        const C products = sums ? sums[2 * g] : factor * dscale[c], whole = sums ? sums[2 * g + 1] : factor * dbias[c];
+        level[k] = channel[k].inverse * (whole * share);
+        slope[k] = channel[k].inverse * channel[k].inverse * (products * share);
+      }
+    std::int64_t at = p.first;
+    TANDEM_UNROLL(unroll 2)
+    for (std::int64_t r = 0; r < p.rows; ++r, at += p.step) {
+      const Pack<T, width> x = read_pack<width>(in.x, at), dy = read_pack<width>(in.dy, at);
+      Pack<T, width> y{}, result, other;
+      if (in.y) y = read_pack<width>(in.y, at);
+      for (int k = 0; k < width; ++k) {
+        C centred, gradient;
+        channel[k].see(in, x.v[k], dy.v[k], y.v[k], centred, gradient);
+        result.v[k] = store<T>(channel[k].factor * gradient - level[k] - centred * slope[k]);
+        other.v[k] = store<T>(gradient);
+      }
+      write_pack(dx, at, result);
+      if (daddend) write_pack(daddend, at, other);
     }
   }
 };

@@ -1,28 +1,11 @@
 // Dropout by Philox4x32-10, as docs/internal-operators.md defines it: which elements are kept depends on their row-major
 // number, never on the layout or the number of threads.
-// Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011.
 #pragma once
 #include "kernels/cuda/bodies/index.h"
+#include "kernels/cuda/bodies/philox.h"
 #include "kernels/cuda/bodies/types.h"
 
 namespace tandem::cuda {
-
-struct Philox {
-  std::uint32_t counter[4];
-  std::uint32_t key[2];
-  TANDEM_DEVICE void run() {
-    for (int round = 0; round < 10; ++round) {
-      const std::uint64_t a = std::uint64_t{0xD2511F53U} * counter[0], b = std::uint64_t{0xCD9E8D57U} * counter[2];
-      const std::uint32_t c1 = counter[1], c3 = counter[3];
-      counter[0] = static_cast<std::uint32_t>(b >> 32) ^ c1 ^ key[0];
-      counter[1] = static_cast<std::uint32_t>(b);
-      counter[2] = static_cast<std::uint32_t>(a >> 32) ^ c3 ^ key[1];
-      counter[3] = static_cast<std::uint32_t>(a);
-      key[0] += 0x9E3779B9U;
-      key[1] += 0xBB67AE85U;
-    }
-  }
-};
 
 template <class T>
 struct DropoutBody {
@@ -49,7 +32,7 @@ struct DropoutBody {
       Philox p{{static_cast<std::uint32_t>(group), static_cast<std::uint32_t>(group >> 32), static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(step >> 32)},
                {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32) ^ layer}};
       p.run();
-      const bool kept = p.counter[number % 4] >= threshold;
+      const bool kept = p.word(static_cast<int>(number % 4)) >= threshold;
       mask[i] = kept;
       y[i] = store<T>(kept ? load(x[i]) * static_cast<C>(scale) : C(0));
     }

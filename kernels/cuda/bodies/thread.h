@@ -3,7 +3,7 @@
 //
 //   struct XBody {
 //     static constexpr int threads = 256;         // of a block
-//     static constexpr bool cooperative = false;  // true: uses sync, shuffle_xor or shared
+//     static constexpr bool cooperative = false;  // true: uses sync, shuffle_xor, shared or what a warp does as one
 //     ...pointers and sizes...
 //     template <class Thread> TANDEM_DEVICE void operator()(const Thread& t) const;
 //   };
@@ -14,8 +14,10 @@
 
 #if defined(__CUDACC__)
 #define TANDEM_DEVICE __device__ __forceinline__
+#define TANDEM_DEVICE_CALL __device__ __noinline__
 #else
 #define TANDEM_DEVICE inline
+#define TANDEM_DEVICE_CALL inline
 #endif
 
 namespace tandem::cuda {
@@ -29,6 +31,24 @@ struct GpuThread {
   template <class T>
   __device__ T shuffle_xor(T value, int mask) const {
     return __shfl_xor_sync(0xffffffffU, value, mask);
+  }
+  __device__ void sync_warp() const { __syncwarp(); }
+  // c[16×8] += a[16×16]·b[16×8] by a warp, each thread holding a part of each, of Half or else BFloat16 (PTX: mma.m16n8k16).
+  template <bool half>
+  __device__ void multiply(float (&c)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) const {
+    if constexpr (half)
+      asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                   : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+    else
+      asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                   : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  }
+  // b of `multiply` from shared memory that holds its 16 rows: thread k below 16 gives where row k begins (PTX: ldmatrix).
+  __device__ void load_columns(std::uint32_t (&b)[2], const void* row) const {
+    const auto address = static_cast<unsigned>(__cvta_generic_to_shared(row));
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0,%1}, [%2];" : "=r"(b[0]), "=r"(b[1]) : "r"(address) : "memory");
   }
   // Memory that the block shares; a kernel tells its arrays apart by their tags.
   template <class T, int Elements, int Tag>

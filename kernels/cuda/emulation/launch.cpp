@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "graph/error.h"
+#include "kernels/cuda/bodies/types.h"
 #include "kernels/cuda/launch/launch.h"
 
 namespace tandem::cuda {
@@ -127,6 +128,53 @@ std::uint64_t HostThread::exchange(std::uint64_t bits, int mask) const {
   warp.lanes[lane][row] = bits;
   warp.barrier.arrive_and_wait();
   return warp.lanes[lane ^ static_cast<std::size_t>(mask)][row];
+}
+
+std::array<const void*, 32> HostThread::gather(const void* own) const {
+  Block::Warp& warp = *state->warps[static_cast<std::size_t>(index / warp_size)];
+  const auto lane = static_cast<std::size_t>(index % warp_size);
+  const std::size_t row = warp.row[lane] ^= 1;
+  warp.lanes[lane][row] = reinterpret_cast<std::uint64_t>(own);
+  warp.barrier.arrive_and_wait();
+  std::array<const void*, 32> all;
+  for (std::size_t l = 0; l < all.size(); ++l) all[l] = reinterpret_cast<const void*>(warp.lanes[l][row]);
+  return all;
+}
+
+void HostThread::sync_warp() const { state->warps[static_cast<std::size_t>(index / warp_size)]->barrier.arrive_and_wait(); }
+
+// Thread 4·g + q holds the pairs of elements 2q, 2q+1 and 2q+8, 2q+9 of rows g and g + 8 of a, of column g of b, and the pair 2q, 2q+1
+// of rows g and g + 8 of c (PTX ISA, "Matrix fragments for mma.m16n8k16").
+void HostThread::multiply(float (&c)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2], bool half) const {
+  struct Parts {
+    std::uint32_t a[4], b[2];
+  } const own{{a[0], a[1], a[2], a[3]}, {b[0], b[1]}};
+  const std::array<const void*, 32> all = gather(&own);
+  const auto number = [&](std::uint32_t pair, int k) {
+    const auto bits = static_cast<std::uint16_t>(pair >> (k % 2 * 16));
+    return half ? to_float(Half{bits}) : to_float(BFloat16{bits});
+  };
+  const int lane = index % warp_size;
+  for (int i = 0; i < 4; ++i) {
+    const int row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
+    for (int k = 0; k < 16; ++k) {
+      const int quarter = k % 8 / 2;
+      const auto& of_row = *static_cast<const Parts*>(all[static_cast<std::size_t>(row % 8 * 4 + quarter)]);
+      const auto& of_column = *static_cast<const Parts*>(all[static_cast<std::size_t>(column * 4 + quarter)]);
+      c[i] += number(of_row.a[row / 8 + k / 8 * 2], k) * number(of_column.b[k / 8], k);
+    }
+  }
+  sync_warp();  // the others still read what this thread holds
+}
+
+void HostThread::load_columns(std::uint32_t (&b)[2], const void* row) const {
+  const std::array<const void*, 32> rows = gather(row);
+  const int lane = index % warp_size;
+  for (int i = 0; i < 2; ++i) {
+    const auto first = static_cast<std::size_t>(lane % 4 * 2 + i * 8);
+    const auto at = [&](std::size_t k) { return static_cast<std::uint32_t>(static_cast<const std::uint16_t*>(rows[k])[lane / 4]); };
+    b[i] = at(first) | at(first + 1) << 16;
+  }
 }
 
 void* HostThread::shared_bytes(int tag, std::size_t bytes) const {

@@ -3,6 +3,7 @@
 // Blocks run one after another.
 #pragma once
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <functional>
 #include <memory>
@@ -29,6 +30,12 @@ struct HostThread {
     using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
     return std::bit_cast<T>(static_cast<Bits>(exchange(std::bit_cast<Bits>(value), mask)));
   }
+  void sync_warp() const;
+  template <bool half>
+  void multiply(float (&c)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) const {
+    multiply(c, a, b, half);
+  }
+  void load_columns(std::uint32_t (&b)[2], const void* row) const;
   template <class T, int Elements, int Tag>
   T* shared() const {
     return static_cast<T*>(shared_bytes(Tag, sizeof(T) * Elements));
@@ -36,6 +43,8 @@ struct HostThread {
 
  private:
   std::uint64_t exchange(std::uint64_t bits, int mask) const;
+  std::array<const void*, 32> gather(const void* own) const;  // what each thread of the warp gives
+  void multiply(float (&c)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2], bool half) const;
   void* shared_bytes(int tag, std::size_t bytes) const;
 };
 

@@ -1,28 +1,15 @@
 // Batch normalization as launches: moments by tiles of the matrix [pixels, channels], what follows from them, its application.
 #include "kernels/cuda/native/batch_normalization.h"
 
-#include <algorithm>
-
 #include "kernels/cuda/bodies/batch_normalization.h"
+#include "kernels/cuda/bodies/channel_statistics.h"
+#include "kernels/cuda/native/channel_tiles.h"
 #include "kernels/cuda/native/launches.h"
 
 namespace tandem::cuda {
 namespace {
 
 constexpr std::string_view family = "inverse_deviation";
-
-struct Matrix {
-  std::int64_t rows, channels, splits, tiles;
-};
-Matrix matrix_of(const Shape& shape) {
-  constexpr std::int64_t most_blocks = 132 * 4, least_rows = 8 * channel_rows;
-  Matrix m;
-  m.channels = shape[1];
-  m.rows = m.channels == 0 ? 0 : shape.elements() / m.channels;
-  m.tiles = ceil_div(m.channels, channel_columns);
-  m.splits = std::clamp<std::int64_t>(most_blocks / std::max<std::int64_t>(1, m.tiles), 1, std::max<std::int64_t>(1, m.rows / least_rows));
-  return m;
-}
 
 bool relu_or_none(const Attributes& a) {
   const std::string activation = a.text("activation", "");
@@ -57,15 +44,32 @@ auto visit_norm(DType dtype, F&& f) {
   return visit_storage(dtype, [&]<class T>() { return f.template operator()<T, std::conditional_t<std::is_same_v<T, double>, double, float>>(); });
 }
 
-// 16 bytes at a time where the channels fill them.
+Groups each_channel(const ChannelMatrix& m) { return {static_cast<std::int32_t>(m.channels), 1}; }
+
 template <class T, class S>
-Launches normalize(const Normalization<T, S>& n, const Matrix& m) {
-  constexpr int width = 16 / sizeof(T);
-  const auto packed = [&]<int w>(std::integral_constant<int, w>) {
-    const std::int64_t packs = m.rows * m.channels / w;
-    return launches_of(NormalizeBody<T, S, w>{n, packs, static_cast<std::int32_t>(m.channels / w)}, blocks_for(packs, NormalizeBody<T, S, w>::threads));
-  };
-  return m.channels % width == 0 ? packed(std::integral_constant<int, width>()) : packed(std::integral_constant<int, 1>());
+Launches normalize(Normalization<T, S> n, const ChannelMatrix& m) {
+  n.groups = each_channel(m);
+  return visit_width<T>(m.channels, [&]<int width>() {
+    const ChannelTiles tiles = tiles_of(m, width);
+    return launches_of(NormalizeBody<T, S, width>{tiles, n}, blocks_of(tiles));
+  });
+}
+
+// Sums of each block's rows, and then `statistics`, whose tiles and partial sums are filled in.
+template <class T>
+Launches statistics(const ChannelMatrix& m, const T* x, std::byte* workspace, StatisticsBody<Compute<T>> end) {
+  return visit_width<T>(m.channels, [&]<int width>() {
+    const ChannelTiles tiles = tiles_of(m, width);
+    end.tiles = tiles;
+    end.partial = reinterpret_cast<Compute<T>*>(workspace);
+    end.channels = static_cast<std::int32_t>(m.channels);
+    return in_turn({launches_of(MomentsBody<T, width>{tiles, x, reinterpret_cast<Compute<T>*>(workspace)}, blocks_of(tiles)),
+                    launches_of(end, ceil_div(m.channels, finish_columns))});
+  });
+}
+template <class T>
+std::int64_t statistics_workspace(const ChannelMatrix& m) {
+  return align_up(std::int64_t{tiles_of<T>(m).splits} * 3 * m.channels * static_cast<std::int64_t>(sizeof(Compute<T>)));
 }
 
 }  // namespace
@@ -96,19 +100,10 @@ std::optional<ChannelSums> channel_sums_of(const KernelRequest& request) {
   ChannelSums sums{request, {request.outputs.begin() + 1, request.outputs.end()}, 0, {}};
   sums.request.outputs.resize(1);
   for (Operand& o : sums.outputs) o.layout = Layout::row_major(1);
-  const Matrix m = matrix_of(request.outputs[0].shape);
+  const ChannelMatrix m = as_one(request.outputs[0].shape);
   visit_norm(request.outputs[0].dtype, [&]<class T, class S>() {
-    sums.workspace = align_up(m.splits * m.channels * static_cast<std::int64_t>(sizeof(Moments<S>)));
-    sums.bind = [m](const Buffers& b) -> Launches {
-      auto* const partial = reinterpret_cast<Moments<S>*>(b.workspace);
-      const auto channels = static_cast<std::int32_t>(m.channels), splits = static_cast<std::int32_t>(m.splits);
-      const Launches moments = launches_of(MomentsBody<T>{b.out<T>(0), partial, m.rows, channels, splits}, m.tiles * m.splits);
-      const Launches last = launches_of(ChannelSumsBody<S>{partial, b.out<S>(1), b.out<S>(2), channels, splits}, ceil_div(m.channels, ChannelSumsBody<S>::threads));
-      return [=](void* stream) {
-        moments(stream);
-        last(stream);
-      };
-    };
+    sums.workspace = statistics_workspace<T>(m);
+    sums.bind = [m](const Buffers& b) { return statistics<T>(m, b.out<T>(0), b.workspace, {.sum = b.out<S>(1), .squares = b.out<S>(2)}); };
   });
   return sums;
 }
@@ -116,31 +111,16 @@ std::optional<ChannelSums> channel_sums_of(const KernelRequest& request) {
 Descriptions describe_batch_norm_training(const KernelRequest& request, Libraries*) {
   std::optional<KernelDescription> d = batch_norm_description(request, "native.batch_norm");
   if (!d) return {};
-  const Matrix m = matrix_of(d->inputs[0].shape);
+  const ChannelMatrix m = as_one(d->inputs[0].shape);
   const float epsilon = request.attributes->real("epsilon", 1e-5F);
   const bool relu = relu_of(*request.attributes), summed = has(d->inputs, 4);
   visit_norm(d->inputs[0].dtype, [&]<class T, class S>() {
-    d->workspace = summed ? 0 : align_up(m.splits * m.channels * static_cast<std::int64_t>(sizeof(Moments<S>)));
+    d->workspace = summed ? 0 : statistics_workspace<T>(m);
     d->make = launches([=](const Buffers& b) -> Launches {
-      const auto channels = static_cast<std::int32_t>(m.channels), splits = static_cast<std::int32_t>(m.splits);
-      const Launches apply = normalize(Normalization<T, S>{b.in<T>(0), b.in<T>(3), b.out<T>(0), b.in<S>(1), b.in<S>(2), b.out<S>(1), b.out<S>(2), b.out<S>(3), epsilon, relu}, m);
-      const std::int64_t blocks = ceil_div(m.channels, StatisticsBody<S>::threads);
-      if (summed) {
-        const Launches statistics =
-            launches_of(SummedStatisticsBody<T, S>{b.in<S>(4), b.in<S>(5), b.in<S>(1), b.in<S>(2), b.out<S>(1), b.out<S>(2), b.out<S>(3), nullptr, nullptr, m.rows, channels, epsilon}, blocks);
-        return [=](void* stream) {
-          statistics(stream);
-          apply(stream);
-        };
-      }
-      auto* const partial = reinterpret_cast<Moments<S>*>(b.workspace);
-      const Launches moments = launches_of(MomentsBody<T>{b.in<T>(0), partial, m.rows, channels, splits}, m.tiles * m.splits);
-      const Launches statistics = launches_of(StatisticsBody<S>{partial, b.out<S>(1), b.out<S>(2), b.out<S>(3), channels, splits, epsilon}, blocks);
-      return [=](void* stream) {
-        moments(stream);
-        statistics(stream);
-        apply(stream);
-      };
+      const Launches apply = normalize(Normalization<T, S>{b.in<T>(0), b.in<T>(3), b.out<T>(0), b.in<S>(1), b.in<S>(2), b.out<S>(1), b.out<S>(2), b.out<S>(3), epsilon, relu, {}}, m);
+      if (!summed) return in_turn({statistics<T>(m, b.in<T>(0), b.workspace, {.mean = b.out<S>(1), .variance = b.out<S>(2), .inverse_deviation = b.out<S>(3), .epsilon = epsilon}), apply});
+      const SummedStatisticsBody<T, S> body{b.in<S>(4), b.in<S>(5), b.in<S>(1), b.in<S>(2), b.out<S>(1), b.out<S>(2), b.out<S>(3), nullptr, nullptr, m.rows, static_cast<std::int32_t>(m.channels), epsilon};
+      return in_turn({launches_of(body, ceil_div(m.channels, body.threads)), apply});
     });
   });
   return {*d};
@@ -170,8 +150,8 @@ std::optional<NormalizedInput> normalized_input_of(const KernelRequest& request,
   const Operand& x = request.inputs[0];
   NormalizedInput n{align_up(x.shape.elements() * static_cast<std::int64_t>(size_of(x.dtype))), {}};
   visit_storage(x.dtype, [&]<class T>() {
-    n.bind = [m = matrix_of(x.shape), factor](const Buffers& b) {
-      return normalize(Normalization<T, T>{b.in<T>(0), nullptr, reinterpret_cast<T*>(b.workspace), b.in<T>(factor), b.in<T>(factor + 1), nullptr, nullptr, nullptr, 0, true}, m);
+    n.bind = [m = as_one(x.shape), factor](const Buffers& b) {
+      return normalize(Normalization<T, T>{b.in<T>(0), nullptr, reinterpret_cast<T*>(b.workspace), b.in<T>(factor), b.in<T>(factor + 1), nullptr, nullptr, nullptr, 0, true, {}}, m);
     };
   });
   return n;
@@ -180,22 +160,19 @@ std::optional<NormalizedInput> normalized_input_of(const KernelRequest& request,
 Descriptions describe_batch_norm_backward(const KernelRequest& request, Libraries*) {
   std::optional<KernelDescription> d = batch_norm_backward_description(request, "native.batch_norm_backward");
   if (!d) return {};
-  const Matrix m = matrix_of(d->inputs[0].shape);
+  const ChannelMatrix m = as_one(d->inputs[0].shape);
   const bool relu = relu_of(*request.attributes);
   visit_norm(d->inputs[0].dtype, [&]<class T, class S>() {
-    d->workspace = align_up(2 * m.splits * m.channels * static_cast<std::int64_t>(sizeof(S)));
-    d->make = launches([=](const Buffers& b) -> Launches {
+    d->workspace = align_up(2 * std::int64_t{tiles_of<T>(m).splits} * m.channels * static_cast<std::int64_t>(sizeof(S)));
+    d->make = launches([=](const Buffers& b) {
       auto* const partial = reinterpret_cast<S*>(b.workspace);
-      const auto channels = static_cast<std::int32_t>(m.channels), splits = static_cast<std::int32_t>(m.splits);
-      const NormInput<T, S> in{b.in<T>(0), b.in<T>(1), b.in<T>(7), b.in<S>(2), b.in<S>(3), b.in<S>(4), b.in<S>(6), relu};
-      const Launches sums = launches_of(NormSumsBody<T, S>{in, partial, m.rows, channels, splits}, m.tiles * m.splits);
-      const Launches scale = launches_of(NormScaleBody<S>{partial, b.out<S>(1), b.out<S>(2), channels, splits}, ceil_div(m.channels, NormScaleBody<S>::threads));
-      const Launches gradient = launches_of(NormGradientBody<T, S>{in, b.out<S>(1), b.out<S>(2), b.out<T>(0), b.out<T>(3), m.rows, channels}, blocks_for(m.rows * m.channels, NormGradientBody<T, S>::threads));
-      return [=](void* stream) {
-        sums(stream);
-        scale(stream);
-        gradient(stream);
-      };
+      const NormInput<T> in{b.in<T>(0), b.in<T>(1), b.in<T>(7), b.in<S>(2), b.in<S>(3), b.in<S>(4), b.in<S>(6), relu, each_channel(m)};
+      return visit_width<T>(m.channels, [&]<int width>() {
+        const ChannelTiles tiles = tiles_of(m, width);
+        return in_turn({launches_of(NormSumsBody<T, width>{tiles, in, partial}, blocks_of(tiles)),
+                        launches_of(PairSumsBody<S>{partial, b.out<S>(1), b.out<S>(2), m.channels, tiles.splits}, ceil_div(2 * m.channels, finish_columns)),
+                        launches_of(NormGradientBody<T, width>{tiles, in, b.out<S>(1), b.out<S>(2), nullptr, b.out<T>(0), b.out<T>(3)}, blocks_of(tiles))});
+      });
     });
   });
   return {*d};
@@ -204,13 +181,13 @@ Descriptions describe_batch_norm_backward(const KernelRequest& request, Librarie
 Descriptions describe_batch_norm_inference(const KernelRequest& request, Libraries*) {
   KernelDescription d = description_of(request, "native.batch_norm_inference", layout_of(request, request.inputs[0].shape.rank()));
   if (!settle(d, *request.attributes, "native.batch_norm_inference")) return {};
-  const Matrix m = matrix_of(d.inputs[0].shape);
+  const ChannelMatrix m = as_one(d.inputs[0].shape);
   const float epsilon = request.attributes->real("epsilon", 1e-5F);
   const bool relu = relu_of(*request.attributes);
   d.in_place = {{0, 0}};
   visit_norm(d.inputs[0].dtype, [&]<class T, class S>() {
     d.make = launches([=](const Buffers& b) {
-      return normalize(Normalization<T, S>{b.in<T>(0), nullptr, b.out<T>(0), b.in<S>(1), b.in<S>(2), b.in<S>(3), b.in<S>(4), nullptr, epsilon, relu}, m);
+      return normalize(Normalization<T, S>{b.in<T>(0), nullptr, b.out<T>(0), b.in<S>(1), b.in<S>(2), b.in<S>(3), b.in<S>(4), nullptr, epsilon, relu, {}}, m);
     });
   });
   return {d};

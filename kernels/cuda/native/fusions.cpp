@@ -25,15 +25,23 @@ bool is_chained(const KernelRequest& request, int capability) {
 
 bool always(const KernelRequest&, int) { return true; }
 
+// Heads whose tiles fit a block's shared memory; products of others, and of float64, are the library's.
+bool is_attention(const KernelRequest& request, int) {
+  return request.inputs[0].dtype != DType::float64 && std::max(request.inputs[0].shape[3], request.inputs[2].shape[3]) <= 128;
+}
+
 struct Form {
   std::string_view op;
   bool (*gains)(const KernelRequest& request, int capability);
 };
 constexpr Form forms[] = {
+    {"AttentionTraining", is_attention},
     {"BatchNormalizationTraining", always},  // adds another tensor, or has its statistics from sums
     {"Conv", is_chained},
     {"ConvolutionBackwardData", always},     // masks what it writes
     {"ConvolutionBackwardWeights", is_chained},
+    {"GroupNormalizationTraining", always},
+    {"RowNormalization", always},
 };
 
 }  // namespace

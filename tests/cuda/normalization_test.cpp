@@ -1,0 +1,109 @@
+// Normalization of rows and of groups of channels, forward and backward, on the host emulation against the CPU's kernels in float64.
+#include "kernels/cuda/native/describe.h"
+#include "tests/cuda/emulated.h"
+
+namespace tandem::cuda {
+namespace {
+
+struct Side {
+  DescribeFunction describe;
+  DType real, wide;  // of x, and of scales and statistics
+  std::vector<Held> forward, gradients;
+};
+
+class Normalizations : public testing::TestWithParam<DType> {
+ protected:
+  Side own{describe_emulated, GetParam(), GetParam() == DType::float64 ? DType::float64 : DType::float32, {}, {}};
+  Side cpu{describe_native_cpu, DType::float64, DType::float64, {}, {}};
+  std::mt19937 random{23};
+  bool narrow() const { return size_of(GetParam()) == 2; }
+  // Of what is stored in x's type, and of what is summed in the statistics'.
+  double rounding() const { return narrow() ? 4 * (GetParam() == DType::bfloat16 ? 0x1p-8 : 0x1p-11) : 0; }
+  double stored(std::int64_t terms) const { return tolerance_of(own.wide, terms) * 4 + rounding(); }
+  double summed(std::int64_t terms) const { return tolerance_of(own.wide, terms) * 4; }
+  // Sums of two are exact in every type.
+  Tensor numbers(const Shape& shape) { return random_tensor(random, shape, -1, 1); }
+  void expect_all(const std::vector<Held>& got, const std::vector<Held>& wanted, std::initializer_list<std::pair<const char*, double>> rows, const std::string& what) {
+    ASSERT_EQ(got.size(), wanted.size()) << what;
+    std::size_t i = 0;
+    for (const auto& [name, tolerance] : rows)
+      if (i < got.size()) expect_close(got[i], wanted[i], tolerance, concat(what, ": ", name)), ++i;
+  }
+};
+
+struct RowForm {
+  const char* name;
+  bool scale, bias, addend, rms;
+};
+constexpr RowForm row_forms[] = {{"alone", false, false, false, false}, {"scaled", true, false, false, true}, {"whole", true, true, false, false}, {"behind a sum", true, true, true, false}, {"rms behind a sum", true, false, true, true}};
+struct RowSize {
+  Shape x;
+  std::int64_t axis;
+};
+// Odd rows, rows of one warp and of a block, rows that stay in registers and such that do not, many rows.
+const RowSize row_sizes[] = {{{7, 13}, 1}, {{3, 5, 64}, 2}, {{2, 6, 16, 8}, 2}, {{2, 2, 1096}, 2}, {{2, 518}, 1}, {{2, 8264}, 1}, {{90, 8}, 1}};
+
+TEST_P(Normalizations, OfRows) {
+  for (const RowSize& size : row_sizes)
+    for (const RowForm& form : row_forms) {
+      Shape row(Ints(size.x.begin() + size.axis, size.x.end())), statistics = size.x;
+      for (auto i = static_cast<int>(size.axis); i < statistics.rank(); ++i) statistics[i] = 1;
+      const Tensor x = numbers(size.x), addend = numbers(size.x), dy = numbers(size.x), dsum = numbers(size.x), scale = random_tensor(random, row, 0.5, 2), bias = numbers(row);
+      Attributes a{{"axis", size.axis}, {"epsilon", 0.015625F}};
+      if (form.rms) a.set("rms", std::int64_t{1});
+      const std::int64_t n = row.elements(), rows = size.x.elements() / n;
+      if (n > 500 && !(form.addend && form.bias)) continue;  // they take the emulation long
+      for (Side* side : {&own, &cpu}) {
+        const Operand like_x{side->real, size.x, {}}, statistic{side->wide, statistics, {}}, like_row{side->wide, row, {}};
+        const auto given = [&](bool there, const Tensor& t, DType type) { return there ? hold(t, type) : Held{}; };
+        Job forward{"RowNormalization", a, {like_x, statistic, statistic}};
+        std::vector<Held> in{hold(x, side->real), given(form.scale, scale, side->wide), given(form.bias, bias, side->wide)};
+        if (form.addend) in.push_back(hold(addend, side->real)), forward.outputs.push_back(like_x);
+        side->forward = run(side->describe, forward, in);
+        ASSERT_GE(side->forward.size(), 3U);
+        Job backward{"RowNormalizationBackward", a, {like_x}};
+        std::vector<Held> flows{hold(dy, side->real), form.addend ? side->forward[3] : in[0], in[1], side->forward[1], side->forward[2]};
+        if (form.addend) flows.push_back(hold(dsum, side->real));
+        if (form.scale) backward.outputs.push_back(like_row);
+        if (form.bias) backward.outputs.push_back(like_row);
+        side->gradients = run(side->describe, backward, flows);
+      }
+      const std::string what = concat(size.x, ' ', form.name);
+      expect_all(own.forward, cpu.forward, {{"y", stored(n)}, {"mean", summed(n)}, {"inverse deviation", summed(n)}, {"sum", 0}}, what);
+      expect_all(own.gradients, cpu.gradients, {{"dx", stored(n)}, {"dscale", summed(rows)}, {"dbias", summed(rows)}}, what);
+    }
+}
+
+struct GroupSize {
+  Shape x;
+  std::int64_t groups;
+};
+// Channels in packs and not, groups of a part of a pack and of several, one channel each, of images, lines and rows.
+const GroupSize group_sizes[] = {{{2, 6, 5, 4}, 3}, {{3, 32, 7, 7}, 4}, {{1, 40, 17, 9}, 20}, {{2, 24, 45}, 24}, {{4, 16}, 2}, {{1, 264, 9}, 1}};
+
+TEST_P(Normalizations, OfGroups) {
+  for (const GroupSize& size : group_sizes)
+    for (const bool scaled : {false, true}) {
+      const Shape channels{size.x[1]}, statistics{size.x[0], size.groups};
+      const Tensor x = numbers(size.x), dy = numbers(size.x), scale = random_tensor(random, channels, 0.5, 2), bias = numbers(channels);
+      const std::int64_t n = size.x.elements() / statistics.elements(), of_channel = size.x.elements() / size.x[1];
+      for (Side* side : {&own, &cpu}) {
+        const Operand like_x{side->real, size.x, {}}, statistic{side->wide, statistics, {}}, channel{side->wide, channels, {}};
+        std::vector<Held> in{hold(x, side->real)};
+        if (scaled) in.push_back(hold(scale, side->wide)), in.push_back(hold(bias, side->wide));
+        side->forward = run(side->describe, {"GroupNormalizationTraining", {{"groups", size.groups}, {"epsilon", 0.015625F}}, {like_x, statistic, statistic}}, in);
+        ASSERT_EQ(side->forward.size(), 3U);
+        Job backward{"GroupNormalizationBackward", {{"groups", size.groups}}, {like_x}};
+        if (scaled) backward.outputs = {like_x, channel, channel};
+        side->gradients = run(side->describe, backward, {hold(dy, side->real), in[0], scaled ? in[1] : Held{}, side->forward[1], side->forward[2]});
+      }
+      const std::string what = concat(size.x, " in ", size.groups, scaled ? ", scaled" : "");
+      expect_all(own.forward, cpu.forward, {{"y", stored(n)}, {"mean", summed(n)}, {"inverse deviation", summed(n)}}, what);
+      expect_all(own.gradients, cpu.gradients, {{"dx", stored(n)}, {"dscale", summed(of_channel)}, {"dbias", summed(of_channel)}}, what);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, Normalizations, testing::Values(DType::float32, DType::float64, DType::float16, DType::bfloat16), [](const auto& info) { return to_string(info.param); });
+
+}  // namespace
+}  // namespace tandem::cuda
