@@ -32,10 +32,15 @@ class CollectiveGroup {
   // exchange.
   virtual std::unique_ptr<Kernel> make(const ExchangeSpec& spec, int rank) = 0;
   // Whether its kernels may be part of a recorded step: they wait on the device alone, and the group learns from the two
-  // calls when a step of a rank is under way. Both fail (communication) where the group has stopped.
+  // calls when a step of a rank is under way (two, where a device runs ahead). Both fail (communication) where the group has
+  // stopped.
   virtual bool captures() const { return false; }
   virtual void begin_step(int) {}
   virtual void end_step(int) {}
+  // Whether it gains by memory of Device::allocate_summed().
+  virtual bool registers() const { return false; }
+  // Where kernels wait for each other on devices: returns when every rank of this process is here. Fails (communication).
+  virtual void meet(int) {}
   // Wakes every rank that waits, which then fail (communication) with this reason.
   virtual void abort(const std::string& reason) = 0;
 };

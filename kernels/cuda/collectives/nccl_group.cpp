@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "kernels/cuda/check.h"
+#include "kernels/meeting.h"
 #include "ranks/world.h"
 
 namespace tandem::cuda {
@@ -43,7 +44,7 @@ struct Rank {
   std::uint64_t queued = 0;
   bool pending = false;
   Clock::time_point since;
-  bool in_step = false;  // the recorded sums of a step are watched as a whole
+  int steps = 0;  // under way: the recorded sums of one are watched as a whole
   Clock::time_point step_since;
 };
 
@@ -58,6 +59,8 @@ class NcclGroup final : public CollectiveGroup {
   void abort(const std::string& reason) override { stop(reason, true); }
   // Several recorded ranks of one process could wait for each other: NCCL wants a process for each.
   bool captures() const override { return ranks_.size() == 1; }
+  bool registers() const override { return true; }
+  void meet(int rank) override { meeting_.meet(rank - first_rank_); }
   void begin_step(int rank) override;
   void end_step(int rank) override;
   // Null where NCCL cannot: the sum then goes through buffers of its own.
@@ -73,7 +76,9 @@ class NcclGroup final : public CollectiveGroup {
   // Waits while NCCL works on a call of its own; fails with its reason.
   void settle(ncclComm_t comm, ncclResult_t status, std::string_view what);
   void leave();
+  // From now on every call fails with the reason; the watcher ends what waits on the GPU.
   void stop(const std::string& reason, bool tell);
+  void abort_all();
   void watch();
   std::string who_is_late() const;
   std::string reason_of_delay(std::unique_lock<std::mutex>& hold);
@@ -84,6 +89,7 @@ class NcclGroup final : public CollectiveGroup {
   World* const world_;  // the other processes, or null
   mutable std::mutex lock_;
   std::condition_variable wake_;
+  Meeting meeting_;  // of this process's ranks
   std::string stopped_;
   bool ending_ = false;
   std::thread watcher_;
@@ -114,7 +120,8 @@ class NcclAllReduce final : public Kernel {
   void* registration_ = nullptr;
 };
 
-NcclGroup::NcclGroup(const GroupSpec& spec) : timeout_(spec.timeout_seconds), first_rank_(spec.first_rank), all_ranks_(std::max(spec.ranks, static_cast<int>(spec.devices.size()))), ranks_(spec.devices.size()), world_(spec.world) {
+NcclGroup::NcclGroup(const GroupSpec& spec) : timeout_(spec.timeout_seconds), first_rank_(spec.first_rank), all_ranks_(std::max(spec.ranks, static_cast<int>(spec.devices.size()))), ranks_(spec.devices.size()), world_(spec.world),
+      meeting_(static_cast<int>(spec.devices.size()), spec.first_rank, spec.timeout_seconds) {
   // In-switch sums (NVLS) differ in rounding from call to call. NCCL reads this before its first group.
   if (spec.deterministic) setenv("NCCL_NVLS_ENABLE", "0", 1);
   ncclUniqueId id{};
@@ -128,7 +135,12 @@ NcclGroup::NcclGroup(const GroupSpec& spec) : timeout_(spec.timeout_seconds), fi
   }
   // In a thread of its own: to set the caller's device back would put a context on device 0 for every process.
   const ncclResult_t status = std::async(std::launch::async, [&] { return join(spec, id, all_ranks_); }).get();
-  for (const Rank& r : ranks_) settle(r.comm, status, "join the group");
+  try {
+    for (const Rank& r : ranks_) settle(r.comm, status, "join the group");
+  } catch (...) {  // nobody watches yet, and nothing was recorded
+    abort_all();
+    throw;
+  }
   watcher_ = std::thread([this] { watch(); });
   if (world_) world_->on_stop([this](const std::string& reason) { stop(reason, false); });
 }
@@ -147,13 +159,13 @@ ncclResult_t NcclGroup::join(const GroupSpec& spec, const ncclUniqueId& id, int 
 }
 
 NcclGroup::~NcclGroup() {
+  if (world_) world_->on_stop({});  // no more calls of stop()
   {
     const std::scoped_lock hold(lock_);
     ending_ = true;
     wake_.notify_all();
   }
   if (watcher_.joinable()) watcher_.join();
-  if (world_) world_->on_stop({});  // no more calls of stop()
   if (stopped_.empty()) leave();
   for (const Rank& r : ranks_)
     if (r.newest) cudaEventDestroy(r.newest);
@@ -234,13 +246,14 @@ void NcclGroup::begin_step(int rank) {
   const std::scoped_lock hold(lock_);
   if (!stopped_.empty()) fail(ExitCode::communication, stopped_);
   Rank& r = ranks_[static_cast<std::size_t>(rank - first_rank_)];
-  r.in_step = true;
-  r.step_since = Clock::now();
+  if (r.steps++ == 0) r.step_since = Clock::now();
 }
 
 void NcclGroup::end_step(int rank) {
   const std::scoped_lock hold(lock_);
-  ranks_[static_cast<std::size_t>(rank - first_rank_)].in_step = false;
+  Rank& r = ranks_[static_cast<std::size_t>(rank - first_rank_)];
+  --r.steps;
+  r.step_since = Clock::now();
   if (!stopped_.empty()) fail(ExitCode::communication, stopped_);
 }
 
@@ -266,14 +279,17 @@ void NcclGroup::watch() {
       if (ncclCommGetAsyncError(r.comm, &state) == ncclSuccess && state != ncclSuccess && state != ncclInProgress)
         reason = concat("NCCL: rank ", first_rank_ + static_cast<int>(i), ": ", ncclGetErrorString(state), " (", ncclGetLastError(r.comm), ")");
       if (r.pending && cudaEventQuery(r.newest) != cudaErrorNotReady) r.pending = false;
-      if (r.pending || r.in_step) late = late || Clock::now() > (r.pending ? r.since : r.step_since) + seconds(timeout_);
+      if (r.pending || r.steps > 0) late = late || Clock::now() > (r.pending ? r.since : r.step_since) + seconds(timeout_);
     }
     if (reason.empty() && late) reason = reason_of_delay(hold);
     if (reason.empty()) continue;
     hold.unlock();
     stop(reason, true);
-    return;
+    hold.lock();
   }
+  const bool stopped = !stopped_.empty();
+  hold.unlock();
+  if (stopped) abort_all();
 }
 
 // Who keeps a sum, or the recorded sums of a step, waiting; empty where it may be waited for.
@@ -299,9 +315,15 @@ void NcclGroup::stop(const std::string& reason, bool tell) {
     stopped_ = reason.empty() ? "the group was stopped" : reason;
     wake_.notify_all();
   }
+  meeting_.abort(stopped_);
   if (tell && world_) world_->stop(stopped_);
+}
+
+// Ends the kernels that wait on the GPU. It returns when the last recorded sum is gone (NCCL keeps a communicator until the graphs
+// that name it are destroyed), so never in the thread that destroys those.
+void NcclGroup::abort_all() {
   for (const Rank& r : ranks_)
-    if (r.comm) ncclCommAbort(r.comm);  // ends the kernels that wait on the GPU
+    if (r.comm) ncclCommAbort(r.comm);
 }
 
 }  // namespace

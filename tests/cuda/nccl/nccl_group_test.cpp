@@ -32,6 +32,11 @@ class RankStep {
     kernel_->run({&stream_});
     stream_.captures = false;
   }
+  ~RankStep() {
+    if (recorded_) nccl::destroy_graph(rank_);
+  }
+  RankStep(const RankStep&) = delete;
+  RankStep& operator=(const RankStep&) = delete;
   void run() {
     group_.begin_step(rank_);
     if (recorded_)
@@ -72,6 +77,7 @@ std::vector<std::string> on_ranks(int ranks, double timeout, const Body& body) {
     });
   threads.clear();
   EXPECT_EQ(nccl::misuses(), 0) << "NCCL was called with a communicator that was gone or busy";
+  EXPECT_EQ(nccl::stuck(), 0) << "an abort waited for a graph that the same thread would destroy";
   return failures;
 }
 
@@ -112,6 +118,7 @@ const Trouble troubles[] = {
     {"does_not_come_to_a_recorded_step", true, wait_for_the_end, "waited 0.5 s for rank 1"},
     {"ends", true, [](World&, CollectiveGroup&) { fail(ExitCode::communication, "rank 1 has ended"); }, "rank 1 has ended"},
     {"stops_with_a_reason", false, [](World&, CollectiveGroup& group) { group.abort("no more"); group.begin_step(1); }, "no more"},
+    {"fails_by_itself_with_a_recorded_step", true, [](World& world, CollectiveGroup& group) { RankStep own(group, world.ranks(), world.rank(), true); group.abort("rank 1 has no memory"); group.begin_step(1); }, "rank 1 has no memory"},
     {"has_an_error_of_NCCLs", true, [](World& world, CollectiveGroup& group) { nccl::break_rank(1, ncclSystemError); wait_for_the_end(world, group); }, "NCCL: rank 1: stand-in error (nothing more)"},
     {"cannot_queue", false, [](World& world, CollectiveGroup& group) { nccl::break_rank(1, ncclRemoteError); RankStep(group, world.ranks(), world.rank(), false).run(); }, "stand-in error (nothing more)"},
 };

@@ -1,6 +1,8 @@
 #include "tests/cuda/nccl/stand_in.h"
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -16,8 +18,10 @@ namespace {
 
 std::mutex lock;
 std::vector<std::unique_ptr<ncclComm>> communicators;
-int misused = 0, ids = 0;
+std::condition_variable graphs_changed;
+int misused = 0, stuck_aborts = 0, ids = 0;
 constexpr int polls = 3;
+constexpr std::chrono::seconds patience(5);
 
 bool done(const ncclComm* comm, int sum) {
   return comm->ranks == std::count_if(communicators.begin(), communicators.end(), [&](const auto& c) { return c->id == comm->id && c->queued >= sum; });
@@ -36,7 +40,7 @@ ncclResult_t with(ncclComm* comm, const Call& call) {
 void reset() {
   const std::scoped_lock hold(lock);
   communicators.clear();
-  misused = 0;
+  misused = stuck_aborts = 0;
 }
 ncclComm& communicator(int rank) {
   const std::scoped_lock hold(lock);
@@ -55,6 +59,16 @@ void replay(int rank) {
   ncclComm& c = communicator(rank);
   const std::scoped_lock hold(lock);
   ++c.queued;
+}
+void destroy_graph(int rank) {
+  ncclComm& c = communicator(rank);
+  const std::scoped_lock hold(lock);
+  c.recorded = 0;
+  graphs_changed.notify_all();
+}
+int stuck() {
+  const std::scoped_lock hold(lock);
+  return stuck_aborts;
 }
 void break_rank(int rank, ncclResult_t state) {
   ncclComm& c = communicator(rank);
@@ -93,7 +107,7 @@ ncclResult_t ncclAllReduce(const void*, void*, size_t, ncclDataType_t, ncclRedOp
   return with(comm, [&](ncclComm& c) {
     if (c.in_progress > 0) return ++misused, ncclInvalidUsage;
     if (c.state != ncclSuccess) return c.state;
-    if (!stream->captures) ++c.queued;
+    ++(stream->captures ? c.recorded : c.queued);
     stream->last = comm;
     c.in_progress = polls;
     return ncclInProgress;
@@ -106,7 +120,10 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   return with(comm, [](ncclComm& c) { return c.in_progress > 0 ? (++misused, ncclInvalidArgument) : (c.end = ncclComm::destroyed, ncclSuccess); });
 }
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
-  return with(comm, [](ncclComm& c) { return c.end = ncclComm::aborted, ncclSuccess; });
+  const ncclResult_t status = with(comm, [](ncclComm& c) { return c.end = ncclComm::aborted, ncclSuccess; });
+  std::unique_lock hold(lock);
+  if (status == ncclSuccess && !graphs_changed.wait_for(hold, patience, [&] { return comm->recorded == 0; })) ++stuck_aborts;
+  return status;
 }
 ncclResult_t ncclCommRegister(ncclComm_t comm, void* buffer, size_t, void** handle) {
   return with(comm, [&](ncclComm&) { return *handle = buffer, ncclSuccess; });
