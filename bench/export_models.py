@@ -14,7 +14,7 @@ import torch
 from models import MODELS
 
 OPSET = 17
-NAMES = ("bert_mini", "vit_tiny", "gpt_mini", "lstm")
+NAMES = ("bert_mini", "vit_tiny", "gpt_mini", "lstm", "gru")
 
 
 def main():

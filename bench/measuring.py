@@ -33,6 +33,7 @@ MODELS = {
     "vit_tiny": Model(8, 15, exported=True),
     "gpt_mini": Model(8, 15, exported=True, class_axis=2),
     "lstm": Model(32, 15, exported=True),
+    "gru": Model(32, 15, exported=True),
 }
 
 

@@ -205,6 +205,12 @@ def lstm():
                          Pick(lambda x: x[0][:, -1]), nn.Linear(width, 10))
 
 
+def gru():
+    width = 256
+    return nn.Sequential(nn.Embedding(VOCABULARY, width), nn.GRU(width, width, batch_first=True),
+                         Pick(lambda x: x[0][:, -1]), nn.Linear(width, 10))
+
+
 class Network:
     """How a network is made, a sample's input (an image's shape, or a number of tokens) and its classes, of the sample or of
     each token."""
@@ -232,4 +238,5 @@ MODELS = {
     "vit_tiny": Network(vit_tiny, (3, 224, 224), 1000),
     "gpt_mini": Network(gpt_mini, TOKENS, VOCABULARY, per_token=True),
     "lstm": Network(lstm, TOKENS, 10),
+    "gru": Network(gru, TOKENS, 10),
 }

@@ -157,6 +157,10 @@ def lstm(x):
     return layers.Dense(10)(layers.LSTM(256)(layers.Embedding(VOCABULARY, 256)(x)))
 
 
+def gru(x):
+    return layers.Dense(10)(layers.GRU(256)(layers.Embedding(VOCABULARY, 256)(x)))
+
+
 # How the network is made, and a sample's input: an image's shape, or a number of tokens.
 MODELS = {
     "mlp": (mlp, (28, 28, 1)),
@@ -169,4 +173,5 @@ MODELS = {
     "vit_tiny": (vit_tiny, (224, 224, 3)),
     "gpt_mini": (gpt_mini, (TOKENS,)),
     "lstm": (lstm, (TOKENS,)),
+    "gru": (gru, (TOKENS,)),
 }
