@@ -41,6 +41,13 @@ class WeightFinder {
     for (const FlatNode& node : model.main.nodes)
       for (const Symbol out : node.outputs)
         if (out.present()) producers_[static_cast<std::size_t>(out.index)] = &node;
+    if (model.signature.present()) {
+      may_be_parameter_.resize(model.symbols.size());
+      for (const FlatNode& node : model.main.nodes)
+        if (!node.proto || model.signature.may_read_parameter(*node.proto))
+          for (const Symbol in : node.inputs)
+            if (in.present()) may_be_parameter_[static_cast<std::size_t>(in.index)] = true;
+    }
     collect();
   }
 
@@ -57,6 +64,7 @@ class WeightFinder {
     model_.held.assign(model_.symbols.size(), -1);
     for (const Held& held : held_) {
       Verdict v = judge(held);
+      if (computed(held) && v.holding == Holding::trained && !matches_any(name(held), options_.trainable)) replacing_.push_back(name(held));
       if (uses(held).has(OperandRole::class_weights) && v.holding == Holding::constant)
         model_.warnings.push_back(concat("'", name(held), "' weighs the classes of a loss: it is a constant and not trained",
                                          used_as_weight(held) ? ", although it is used as a weight too" : ""));
@@ -65,6 +73,7 @@ class WeightFinder {
     }
     for (const FlatInitializer& i : model_.unread)
       if (is_float(i.type.dtype)) model_.tensors.push_back({model_.name(i.symbol), i.type, Holding::constant, "no output of the model depends on it"});
+    warn_of_absorbed();
   }
 
  private:
@@ -133,11 +142,31 @@ class WeightFinder {
   // The exporter made it: a file that names its parameters does not name this one.
   bool unnamed(const Held& held) const { return states_kinds_ && stated(held) == Stated::nothing; }
 
+  // The exporter computed it: of the parameters that the file's signature lists it is none, nor one that the call of a node that reads it names.
+  bool computed(const Held& held) const {
+    const Uses::Reader& reader = uses(held).reader;
+    return held.source == Source::initializer && model_.signature.present() && unnamed(held) && !model_.signature.names(name(held)) &&
+           !may_be_parameter_[static_cast<std::size_t>(held.symbol.index)] && reader.node && reader.node->proto &&
+           !model_.signature.may_read_parameter(*reader.node->proto);
+  }
+
+  void warn_of_absorbed() {
+    const std::vector<std::string>& absorbed = model_.signature.absorbed();
+    if (absorbed.empty() || replacing_.empty()) return;
+    const auto list = [](const std::vector<std::string>& names) {
+      std::string text;
+      for (std::size_t i = 0; i < std::min<std::size_t>(names.size(), 4); ++i) text += concat(i ? ", '" : "'", names[i], "'");
+      return names.size() > 4 ? concat(text, " and ", names.size() - 4, " more") : text;
+    };
+    model_.warnings.push_back(concat("the model's parameters ", list(absorbed), " stand nowhere in the file: it does not use them, or its exporter computed with them, and ", list(replacing_),
+                                     ", what may have come of it, is trained as it stands; torch.onnx.export(..., optimize=False) keeps parameters and formulas"));
+  }
+
   // The rules.
 
   Verdict judge(const Held& held) const {
     for (const auto rule : {&WeightFinder::said_by_user, &WeightFinder::said_by_file, &WeightFinder::said_by_place, &WeightFinder::said_by_role,
-                            &WeightFinder::said_by_values, &WeightFinder::said_of_number})
+                            &WeightFinder::said_by_signature, &WeightFinder::said_by_values, &WeightFinder::said_of_number})
       if (Answer answer = (this->*rule)(held)) return std::move(*answer);
     const bool expected = is_weights_name(name(held)) || bias_of_product(held);
     return {Holding::trained, concat("the gradient reaches it: ", text_of(uses(held).reader)), expected};
@@ -183,6 +212,11 @@ class WeightFinder {
       return Verdict{Holding::constant, text_of(uses(held).reader)};
     if (!uses(held).gradient()) return Verdict{Holding::constant, "the gradient does not reach it"};
     return std::nullopt;
+  }
+
+  Answer said_by_signature(const Held& held) const {
+    if (!model_.signature.absorbed().empty() || !computed(held)) return std::nullopt;
+    return Verdict{Holding::constant, "the file lists all of the model's parameters, and it is none of them", by_rule};
   }
 
   Answer said_by_role(const Held& held) const {
@@ -313,6 +347,8 @@ class WeightFinder {
   std::vector<Uses> uses_;
   std::vector<const FlatNode*> producers_;
   std::vector<Held> held_;
+  std::vector<bool> may_be_parameter_;  // by symbol, of a file with a signature
+  std::vector<std::string> replacing_;  // trained, and computed by the exporter
   bool states_kinds_ = false, nodes_hold_weights_ = false;
 };
 

@@ -8,6 +8,7 @@
 #include "graph/template_tensor.h"
 #include "importer/external_data.h"
 #include "importer/model_file.h"
+#include "importer/signature.h"
 #include "tandem_onnx.pb.h"
 
 namespace tandem {
@@ -74,6 +75,7 @@ struct FlatModel {
   std::string name_of_graph;
   std::vector<std::string> symbols;  // their names
   std::vector<Stated> stated;        // by symbol
+  Signature signature;
   std::vector<int> held;             // by symbol: its place in `tensors`, -1: none
   std::vector<TemplateTensor> tensors;  // every float tensor of the file, in its order
   std::vector<Tie> ties;

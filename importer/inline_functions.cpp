@@ -38,6 +38,7 @@ class Inliner {
     flat_.name_of_graph = proto_.graph().name();
     flat_.main = graph(proto_.graph(), scope, frame, true);
     flat_.stated.resize(flat_.symbols.size());
+    flat_.signature = Signature(proto_.graph());
     for (const auto& tensor : proto_.graph().initializer()) note_stated(tensor, scope);
     for (const auto& value : proto_.graph().value_info()) note_stated(value, scope);
     for (const auto& input : proto_.graph().input()) note_stated(input, scope);

@@ -21,6 +21,23 @@ void state(Model& m, const std::string& name, const std::string& kind) {
   entry.set_value(kind);
 }
 
+// x * p * w of a module with the parameters p and, where it is given, `other`; `call` is what the second product's note says of its operands.
+void signed_products(Model& m, const std::string& other, const std::string& call, const onnx::TensorProto& w) {
+  m.add(float_tensor("p", {8}, {1, 2, 3, 4, 5, 6, 7, 9})).add(w).add(node("Mul", {"x", "p"}, {"h"}));
+  onnx::NodeProto product = node("Mul", {"h", w.name()}, {"y"});
+  const auto note = [](auto* list, const char* key, const std::string& value) {
+    auto& entry = *list->Add();
+    entry.set_key(key);
+    entry.set_value(value);
+  };
+  if (!call.empty()) note(product.mutable_metadata_props(), "pkg.torch.onnx.fx_node", "%y : [num_users=1] = call_function[target=torch.ops.aten.mul.Tensor](args = (%h, " + call + "), kwargs = {})");
+  m.add(product);
+  state(m, "p", "PARAMETER");
+  note(m.proto.mutable_graph()->mutable_value_info(m.proto.graph().value_info_size() - 1)->mutable_metadata_props(), "pkg.torch.onnx.original_node_name", "p_p");
+  note(m.proto.mutable_graph()->mutable_metadata_props(), "pkg.torch.export.ExportedProgram.graph_signature",
+       "\n# inputs\np_p: PARAMETER target='p'\n" + (other.empty() ? "" : "p_other: PARAMETER target='" + other + "'\n") + "b_w: BUFFER target='w' persistent=True\nx: USER_INPUT\n");
+}
+
 onnx::NodeProto constant(const onnx::TensorProto& tensor, const std::string& output) {
   return node("Constant", {}, {output}, {{"value", tensor}});
 }
@@ -169,6 +186,13 @@ const Row rows[] = {
     {"shares_of_an_interpolation", [](Model& m) { interpolation(m, {0, 0.25F, 0.75F, 0.3F}, true); }, Holding::constant, "it interpolates", false},
     {"shares_between_two_values", [](Model& m) { interpolation(m, {0, 0.25F, 0.75F, 0.3F}, false); }, Holding::trained, "the gradient reaches it", false},
     {"shares_beyond_one", [](Model& m) { interpolation(m, {0, 0.25F, 1.75F, 0.3F}, true); }, Holding::trained, "the gradient reaches it", false},
+    // The signature
+    {"computed_where_all_parameters_are_there", [](Model& m) { signed_products(m, "", "%exp", vector_of(drawn(8))); }, Holding::constant, "it is none of them", false},
+    {"computed_where_one_is_missing", [](Model& m) { signed_products(m, "scale", "%exp", vector_of(drawn(8))); }, Holding::trained, "the gradient reaches it", false},
+    {"parameter_in_another_form", [](Model& m) { signed_products(m, "scale", "%p_other", vector_of(drawn(8))); }, Holding::trained, "the gradient reaches it", false},
+    {"called_after_a_parameter", [](Model& m) { signed_products(m, "v", "%exp", vector_of(drawn(8), "v_bias")); }, Holding::trained, "the gradient reaches it", false, "v_bias"},
+    {"computed_without_a_note", [](Model& m) { signed_products(m, "", "", vector_of(drawn(8))); }, Holding::trained, "the gradient reaches it", false},
+    {"computed_and_said_trainable", [](Model& m) { signed_products(m, "", "%exp", vector_of(drawn(8))); }, Holding::trained, "option trainable w", true, "w", {.trainable = {"w"}}},
     // Operands
     {"statistic_of_a_batch_norm", [](Model& m) { for (const char* n : {"s", "b", "v"}) m.add(filled_tensor(n, {8})); m.add(vector_of(drawn(8))).add(node("BatchNormalization", {"x", "s", "b", "w", "v"}, {"y"})); }, Holding::statistic, "input_mean of BatchNormalization"},
     {"epsilon_and_root", [](Model& m) { m.add(vector_of(drawn(8))).add(number("e", 1e-5F)).add(node("Add", {"w", "e"}, {"a"})).add(node("Sqrt", {"a"}, {"r"})).add(node("Div", {"x", "r"}, {"y"})); }, Holding::statistic, "written out"},
@@ -258,6 +282,18 @@ TEST_P(WeightRule, Decides) {
   EXPECT_EQ(trainable, row.holding == Holding::trained);
 }
 INSTANTIATE_TEST_SUITE_P(Rows, WeightRule, testing::ValuesIn(rows), [](const auto& row) { return row.param.name; });
+
+TEST(Signature, ParametersThatTheFileDoesNotHoldAreTold) {
+  for (const bool missing : {true, false}) {
+    Model m;
+    m.input("x", "N,8").output("y");
+    signed_products(m, missing ? "scale" : "", "%exp", vector_of(drawn(8)));
+    const Graph graph = m.graph(2);
+    EXPECT_EQ(std::any_of(graph.warnings.begin(), graph.warnings.end(),
+                          [](const std::string& s) { return s.starts_with("the model's parameters 'scale' stand nowhere in the file") && s.find("'w', what may have come of it") != s.npos; }),
+              missing) << testing::PrintToString(graph.warnings);
+  }
+}
 
 struct Refused {
   const char* what;

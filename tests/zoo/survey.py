@@ -12,6 +12,7 @@ What is known to fail stands in known.py with its reason; when it passes, that i
 Exit code 3: a package is missing, 1: something fails.
 """
 import argparse
+import dataclasses
 import fnmatch
 import json
 import os
@@ -36,6 +37,7 @@ import reference
 import table
 import zoo
 from known import KNOWN
+from row import Values
 from trial import Trial
 
 LIMIT = 900  # seconds that a trial may take
@@ -67,6 +69,13 @@ def apart(work):
 def trial(row, variant, exports, steps):
     with tempfile.TemporaryDirectory() as folder, zoo.silence():
         return Trial(row, variant, folder, exports or folder, steps).run()
+
+
+def warm(row):
+    """What PyTorch and its exporter load when they are first used they load once for all."""
+    reference.reference(row, {}, 1)
+    with tempfile.TemporaryDirectory() as folder, zoo.silence():
+        zoo.export(dataclasses.replace(row, make=lambda: torch.nn.Linear(3, 2), inputs={"x": Values((3,))}, write=None), "dynamo18", "dyn", pathlib.Path(folder) / "warm.onnx")
 
 
 def why_not(result):
@@ -114,7 +123,7 @@ def main():
     chosen = [n for n in names if any(fnmatch.fnmatch(n, p) for p in arguments.patterns)]
     done = kept(arguments.results)
     if chosen:
-        reference.reference(next(iter(rows.values())), {}, 1)  # what PyTorch loads when it is first used it loads once for all
+        warm(next(iter(rows.values())))
     failures, well = [], 0
     for name in chosen:
         row, variant = name.split(".", 1)

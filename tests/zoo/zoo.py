@@ -24,8 +24,8 @@ PARITY = ("hf_bert_mlm", "hf_gpt2", "hf_llama", "hf_t5_encoder", "hf_vit", "tv_v
 # Those of LATER were chosen after tandem could train the others (the second ones after the unseen ones), and stand for what a first try
 # meets: their default exports alone.
 FAMILIES = ("small", "torchvision", "timm", "transformers", "keras", "sklearn", "unseen_small", "unseen_timm", "unseen_transformers",
-            "second_small", "second_timm", "second_transformers")
-LATER = ("unseen", "second")
+            "second_small", "second_timm", "second_transformers", "third_small", "third_timm", "third_torchvision", "third_transformers")
+LATER = ("unseen", "second", "third")
 
 
 def load(families=FAMILIES):

@@ -1,0 +1,78 @@
+#include "importer/signature.h"
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+#include <utility>
+
+namespace tandem {
+namespace {
+
+using Entries = google::protobuf::RepeatedPtrField<onnx::StringStringEntryProto>;
+
+std::string_view entry_of(const Entries& entries, std::string_view key) {
+  for (const auto& entry : entries)
+    if (entry.key() == key) return entry.value();
+  return {};
+}
+
+bool in_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
+
+// Calls `f` with each NAME of "%NAME" in `text`.
+template <class F>
+void each_operand(std::string_view text, F&& f) {
+  for (std::size_t at = text.find('%'); at != text.npos; at = text.find('%', at)) {
+    std::size_t end = ++at;
+    while (end < text.size() && in_name(text[end])) ++end;
+    f(text.substr(at, end - at));
+    at = end;
+  }
+}
+
+constexpr std::string_view call_key = "pkg.torch.onnx.fx_node";
+
+}  // namespace
+
+// A line each: "p_fc_weight: PARAMETER target='fc.weight'".
+Signature::Signature(const onnx::GraphProto& graph) {
+  std::string_view text = entry_of(graph.metadata_props(), "pkg.torch.export.ExportedProgram.graph_signature");
+  constexpr std::string_view kind = ": PARAMETER target='";
+  std::vector<std::pair<std::string_view, std::string_view>> parameters;  // "p_fc_weight", "fc.weight"
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    const std::size_t middle = line.find(kind);
+    if (middle == line.npos) continue;
+    const std::string_view rest = line.substr(middle + kind.size());
+    if (const std::size_t end = rest.find('\''); end != rest.npos) parameters.emplace_back(line.substr(0, middle), rest.substr(0, end));
+  }
+  if (parameters.empty()) return;
+  std::set<std::string_view> noted, called, initializers;
+  const auto note = [&](const auto& value) {
+    if (entry_of(value.metadata_props(), "pkg.torch.export.graph_signature.InputSpec.kind").ends_with("PARAMETER"))
+      noted.insert(entry_of(value.metadata_props(), "pkg.torch.onnx.original_node_name"));
+  };
+  for (const auto& value : graph.value_info()) note(value);
+  for (const auto& value : graph.input()) note(value);
+  for (const auto& tensor : graph.initializer()) note(tensor), initializers.insert(tensor.name());
+  for (const auto& node : graph.node()) each_operand(entry_of(node.metadata_props(), call_key), [&](std::string_view name) { called.insert(name); });
+  for (const auto& [call, name] : parameters) {
+    names_.emplace(name);
+    if (noted.contains(call)) continue;
+    changed_.emplace(call);
+    if (!called.contains(call) && !initializers.contains(name)) absorbed_.emplace_back(name);
+  }
+}
+
+bool Signature::may_read_parameter(const onnx::NodeProto& node) const {
+  const std::string_view call = entry_of(node.metadata_props(), call_key);
+  bool may = call.empty();
+  each_operand(call, [&](std::string_view name) { may = may || changed_.contains(name); });
+  return may;
+}
+
+bool Signature::names(std::string_view tensor) const {
+  return names_.contains(tensor) || (tensor.ends_with("_bias") && names_.contains(tensor.substr(0, tensor.size() - 5)));
+}
+
+}  // namespace tandem
