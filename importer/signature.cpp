@@ -54,7 +54,10 @@ Signature::Signature(const onnx::GraphProto& graph) {
   };
   for (const auto& value : graph.value_info()) note(value);
   for (const auto& value : graph.input()) note(value);
-  for (const auto& tensor : graph.initializer()) note(tensor), initializers.insert(tensor.name());
+  for (const auto& tensor : graph.initializer()) {
+    note(tensor);
+    initializers.insert(tensor.name());
+  }
   for (const auto& node : graph.node()) each_operand(entry_of(node.metadata_props(), call_key), [&](std::string_view name) { called.insert(name); });
   for (const auto& [call, name] : parameters) {
     names_.emplace(name);
