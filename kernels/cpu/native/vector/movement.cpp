@@ -29,6 +29,7 @@ struct Halves {
   using Element = uint16_t;
   static constexpr int64_t columns = 2 * tile_size;
   using Row [[gnu::vector_size(tile_size * 2), gnu::aligned(2), gnu::may_alias]] = uint16_t;
+  using Pairs [[gnu::vector_size(tile_size * 4), gnu::aligned(2), gnu::may_alias]] = uint32_t;
   static void tile(const uint16_t* x, uint16_t* y, int64_t x_step, int64_t y_step) {
     TileRegister rows[tile_size];
 #pragma GCC unroll 16
@@ -39,7 +40,7 @@ struct Halves {
     }
     turn(rows);
 #pragma GCC unroll 16
-    for (int k = 0; k < tile_size; ++k) *reinterpret_cast<TileRow*>(y + k * y_step) = rows[k];
+    for (int k = 0; k < tile_size; ++k) *reinterpret_cast<Pairs*>(y + k * y_step) = rows[k];
   }
 };
 
