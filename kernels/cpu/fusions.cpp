@@ -14,15 +14,23 @@ bool is_row_normalization(const KernelRequest& request) { return request.inputs[
 // Of types whose steps it has loops for; 16-bit templates are written out.
 bool is_recurrence(const KernelRequest& request) { return request.inputs[0].dtype == DType::float32 || request.inputs[0].dtype == DType::float64; }
 
+// Scores of bfloat16, with labels that are classes; of the loss the gradient, too.
+bool is_narrow_loss(const KernelRequest& request) {
+  const DType scores = request.inputs[0].dtype;
+  return scores == DType::bfloat16 && !is_float(request.inputs[1].dtype) && (request.outputs.size() < 2 || request.outputs[1].dtype == scores);
+}
+
 struct Form {
   std::string_view op;
   bool (*gains)(const KernelRequest& request);
 };
 constexpr Form forms[] = {
     {"AttentionTraining", always},
+    {"CountCorrect", is_narrow_loss},
     {"RecurrentTraining", is_recurrence},
     {"GroupNormalizationTraining", is_row_normalization},
     {"RowNormalization", is_row_normalization},
+    {"SoftmaxCrossEntropyTraining", is_narrow_loss},
 };
 
 }  // namespace

@@ -41,6 +41,10 @@ const Row rows[] = {
     {"attends", "AttentionTraining", {}, {heads(wide, 128), heads(wide, 128), heads(wide, 64)}, {heads(wide, 64)}, true, 80},
     {"attends_with_wide_heads", "AttentionTraining", {}, {heads(wide, 64), heads(wide, 64), heads(wide, 192)}, {heads(wide, 192)}, false},
     {"attends_in_float64", "AttentionTraining", {}, {heads(DType::float64, 64), heads(DType::float64, 64), heads(DType::float64, 64)}, {heads(DType::float64, 64)}, false},
+    {"loss_of_16_bits", "SoftmaxCrossEntropyTraining", {}, {{half, {4, 9}, {}}, {DType::int64, {4}, {}}}, {{wide, {}, {}}, {half, {4, 9}, {}}}, true, 80},
+    {"loss_of_16_bits_and_a_wide_gradient", "SoftmaxCrossEntropyTraining", {}, {{half, {4, 9}, {}}, {DType::int64, {4}, {}}}, {{wide, {}, {}}, {wide, {4, 9}, {}}}, false},
+    {"loss_of_16_bits_and_dense_labels", "SoftmaxCrossEntropyTraining", {}, {{half, {4, 9}, {}}, {wide, {4, 9}, {}}}, {{wide, {}, {}}, {half, {4, 9}, {}}}, false},
+    {"count_of_16_bits", "CountCorrect", {}, {{half, {4, 9}, {}}, {DType::int64, {4}, {}}}, {{wide, {}, {}}}, true, 80},
     {"updates", "AdamUpdate", {}, {sums, filter, filter, sums, sums}, {filter, sums, sums}, true, 80},
     {"what_has_no_such_form", "Relu", {}, {x}, {x}, false},
 };

@@ -30,6 +30,12 @@ bool is_attention(const KernelRequest& request, int) {
   return request.inputs[0].dtype != DType::float64 && std::max(request.inputs[0].shape[3], request.inputs[2].shape[3]) <= 128;
 }
 
+// Scores of 16 bits, with labels that are classes; of the loss the gradient, too.
+bool is_narrow_loss(const KernelRequest& request, int) {
+  const DType scores = request.inputs[0].dtype;
+  return is_16_bit(scores) && !is_float(request.inputs[1].dtype) && (request.outputs.size() < 2 || request.outputs[1].dtype == scores);
+}
+
 struct Form {
   std::string_view op;
   bool (*gains)(const KernelRequest& request, int capability);
@@ -40,8 +46,10 @@ constexpr Form forms[] = {
     {"Conv", is_chained},
     {"ConvolutionBackwardData", always},     // masks what it writes
     {"ConvolutionBackwardWeights", is_chained},
+    {"CountCorrect", is_narrow_loss},
     {"GroupNormalizationTraining", always},
     {"RowNormalization", always},
+    {"SoftmaxCrossEntropyTraining", is_narrow_loss},
 };
 
 }  // namespace
