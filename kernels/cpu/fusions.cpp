@@ -8,8 +8,11 @@ namespace tandem {
 namespace {
 
 bool always(const KernelRequest&) { return true; }
-// Not of float16, which no kernel reads.
-bool is_row_normalization(const KernelRequest& request) { return request.inputs[0].dtype != DType::float16; }
+// Not of float16, which no kernel reads, nor of several types.
+bool is_row_normalization(const KernelRequest& request) {
+  const DType x = request.inputs[0].dtype;
+  return x != DType::float16 && request.outputs[0].dtype == x && (request.inputs.size() < 4 || !request.inputs[3].present() || request.inputs[3].dtype == x);
+}
 
 // Of types whose steps it has loops for; 16-bit templates are written out.
 bool is_recurrence(const KernelRequest& request) { return request.inputs[0].dtype == DType::float32 || request.inputs[0].dtype == DType::float64; }
