@@ -2,6 +2,7 @@
 // skipped. Plans in 16 bits of what the module describes, with no device; and every number format on a GPU, where there is one.
 #include <map>
 
+#include "kernels/cuda/device_description.h"
 #include "tests/cuda/host_backend.h"
 #include "tests/planner/small_models.h"
 
@@ -108,6 +109,16 @@ TEST(CudaPrecision, ConvolutionsAndNormalizationsAreAChain) {
 }
 
 // For eight GPUs that are not there.
+// An estimate of a product goes by the rate of what multiplies these numbers.
+TEST(CudaPrecision, ProductsOf16BitsAreFaster) {
+  const DeviceDescription device{.model = {}, .cudnn_json = {}, .tensor_speed = 16};
+  EXPECT_EQ(speed_of_products(device, DType::bfloat16, false), 16);
+  EXPECT_EQ(speed_of_products(device, DType::float16, false), 16);
+  EXPECT_EQ(speed_of_products(device, DType::float32, true), 8);
+  EXPECT_EQ(speed_of_products(device, DType::float32, false), 1);
+  EXPECT_EQ(speed_of_products(device, DType::float64, true), 1);
+}
+
 TEST(CudaPrecision, PlansNeedNoDevice) {
   std::string reason;
   const Backend* const module = cuda_module(reason);
