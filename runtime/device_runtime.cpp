@@ -58,7 +58,7 @@ void DeviceRuntime::add(const Plan& plan, CollectiveGroup* group, int first_chan
   const bool stages = std::any_of(device.steps.begin(), device.steps.end(), [](const Step& s) { return s.as<SliceStep>() && s.workspace.present(); });
   if (stages && !staging_.stream) staging_ = {device_->create_stream(copy_stream), device_->create_event(), device_->create_event()};
   std::vector<std::byte*> bases;
-  for (const Arena& a : device.arenas) bases.push_back(arena(a, group && a.kind == ArenaKind::gradients));
+  for (const Arena& a : device.arenas) bases.push_back(arena(a, group && group->registers() && a.kind == ArenaKind::gradients));
   std::vector<std::byte*> addresses;
   for (const Buffer& b : device.buffers) {
     addresses.push_back(b.bytes == 0 ? nowhere() : bases[static_cast<std::size_t>(b.arena)] + b.offset);

@@ -51,12 +51,19 @@ class CudaStream final : public Stream {
   cudaStream_t stream_ = nullptr;
 };
 
+// Its kernels keep the priorities of the streams they were captured on; it lies on the device before it is first started.
 class CudaGraph final : public CapturedGraph {
  public:
-  explicit CudaGraph(cudaGraph_t graph) {
-    const cudaError_t status = cudaGraphInstantiate(&executable_, graph, 0);
+  CudaGraph(cudaGraph_t graph, cudaStream_t stream) {
+    const cudaError_t status = cudaGraphInstantiate(&executable_, graph, cudaGraphInstantiateFlagUseNodePriority);
     cudaGraphDestroy(graph);
     check(status, "instantiate the captured step");
+    try {
+      check(cudaGraphUpload(executable_, stream), "upload the captured step");
+    } catch (...) {
+      cudaGraphExecDestroy(executable_);
+      throw;
+    }
   }
   ~CudaGraph() override { cudaGraphExecDestroy(executable_); }
   CudaGraph(const CudaGraph&) = delete;
@@ -95,11 +102,15 @@ class CudaDevice final : public Device {
     arenas_.emplace_back(static_cast<std::byte*>(memory));
     return cleared(memory, size, bytes);
   }
-  // NCCL maps this memory into the other ranks: no copy through buffers of its own.
+  // NCCL maps this memory into the other ranks: no copy through buffers of its own. Where a machine does not allow that (as in
+  // some containers) any memory will do.
   std::byte* allocate_summed(std::int64_t bytes) override {
     const std::size_t size = static_cast<std::size_t>(bytes) + alignment;
     void* memory = nullptr;
-    if (ncclMemAlloc(&memory, size) != ncclSuccess) cannot_allocate(bytes);
+    if (ncclMemAlloc(&memory, size) != ncclSuccess) {
+      cudaGetLastError();
+      return allocate(bytes);
+    }
     summed_.emplace_back(static_cast<std::byte*>(memory));
     return cleared(memory, size, bytes);
   }
@@ -120,7 +131,7 @@ class CudaDevice final : public Device {
   std::unique_ptr<CapturedGraph> end_capture(Stream& stream) override {
     cudaGraph_t graph = nullptr;
     check(cudaStreamEndCapture(static_cast<CudaStream&>(stream).native(), &graph), "capture a step");
-    return std::make_unique<CudaGraph>(graph);
+    return std::make_unique<CudaGraph>(graph, static_cast<CudaStream&>(stream).native());
   }
 
  private:
