@@ -30,6 +30,7 @@ struct DeviceModel {
   double link_bandwidth = 0;        // to a neighbour, bytes/s
   int threads = 1;
   double sharing = 1;               // devices that take turns on the same cores: times taken alone are as many times longer. Not kept in plans
+  std::int64_t alignment = 64;      // bytes: buffers begin at multiples of it. Not kept in plans
 };
 
 class Event {
