@@ -123,7 +123,7 @@ class Backend {
   // them where all of its backends say yes. Asked of many nodes and before any layout is chosen: it answers from what the
   // backend knows of its kernels, at no cost. What it says yes to, describe() must have a kernel for.
   virtual bool fuses(const KernelRequest&) const { return false; }
-  // One run on scratch memory (several runs, the minimum), infinite where it fails. Needs the device.
+  // One run on scratch memory of the device `options.device` (several runs), infinite where it fails.
   virtual Timing measure(const KernelDescription& description, const KernelOptions& options) const = 0;
   // Frees the scratch memory that measure keeps from call to call: fresh pages can cost more than what is measured.
   virtual void release_scratch() const {}

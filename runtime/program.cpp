@@ -45,6 +45,7 @@ std::unique_ptr<Kernel> make_kernel(const Backend& backend, const Plan& plan, co
                         .options = plan.options,
                         .kernel = launch.kernel};
   if (device.model.threads > 0) request.options.threads = device.model.threads;
+  request.options.device = device.device.index;
   std::string offers;
   for (const KernelDescription& d : backend.describe(request)) {
     if (d.kernel != launch.kernel || !agree(request.inputs, d.inputs) || !agree(request.outputs, d.outputs)) {

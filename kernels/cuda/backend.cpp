@@ -5,7 +5,6 @@
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
 
-#include <algorithm>
 #include <future>
 #include <limits>
 
@@ -13,6 +12,7 @@
 #include "kernels/cuda/collectives/groups.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/kernels.h"
+#include "kernels/cuda/timing.h"
 
 namespace tandem::cuda {
 namespace {
@@ -39,35 +39,6 @@ std::string reason_unusable(int& count) {
   }
   return {};
 }
-
-// Scratch memory that every kernel accepts: zero indices and masks, small numbers.
-std::byte* scratch(Device& device, const Operand& operand) { return operand.present() ? device.allocate(operand.bytes()) : nullptr; }
-
-class Timer {
- public:
-  Timer() {
-    check(cudaEventCreate(&start_), "create an event");
-    check(cudaEventCreate(&stop_), "create an event");
-  }
-  ~Timer() {
-    cudaEventDestroy(start_);
-    cudaEventDestroy(stop_);
-  }
-  Timer(const Timer&) = delete;
-  Timer& operator=(const Timer&) = delete;
-  double seconds_of(Kernel& kernel) {
-    check(cudaEventRecord(start_, nullptr), "record an event");
-    kernel.run({});
-    check(cudaEventRecord(stop_, nullptr), "record an event");
-    check(cudaEventSynchronize(stop_), "time a kernel");
-    float milliseconds = 0;
-    check(cudaEventElapsedTime(&milliseconds, start_, stop_), "time a kernel");
-    return milliseconds * 1e-3;
-  }
-
- private:
-  cudaEvent_t start_ = nullptr, stop_ = nullptr;
-};
 
 }  // namespace
 
@@ -116,18 +87,11 @@ std::vector<KernelDescription> CudaBackend::describe(const KernelRequest& reques
 bool CudaBackend::fuses(const KernelRequest& request) const { return cuda::fuses(request, libraries_->device().capability); }
 
 Timing CudaBackend::measure(const KernelDescription& description, const KernelOptions& options) const try {
-  constexpr int runs = 8;
-  const std::unique_ptr<Device> device = open(0, options);
+  const std::unique_ptr<Device> device = open(options.device, options);
   device->activate();
-  std::vector<std::byte*> inputs, outputs;
-  for (const Operand& o : description.inputs) inputs.push_back(scratch(*device, o));
-  for (const Operand& o : description.outputs) outputs.push_back(scratch(*device, o));
-  const std::unique_ptr<Kernel> kernel = description.make();
-  kernel->bind(inputs, outputs, description.workspace > 0 ? device->allocate(description.workspace) : nullptr);
-  Timer timer;
-  double best = timer.seconds_of(*kernel);
-  for (int i = 0; i < runs; ++i) best = std::min(best, timer.seconds_of(*kernel));
-  return {best};
+  int cache = 0;
+  check(cudaDeviceGetAttribute(&cache, cudaDevAttrL2CacheSize, options.device), "read a device attribute");
+  return time_kernel(*device, description, cache);
 } catch (const Error&) {
   // What a library planned and does not run is never the fastest; a device that is lost fails here.
   check(cudaDeviceSynchronize(), "go on after a kernel that failed");
