@@ -59,10 +59,10 @@ std::vector<KernelDescription> descriptions_of(const CudnnRecipe& recipe, const 
   const std::string prefix = recipe.family + '.';
   std::vector<PlannedEngine> engines;
   if (request.kernel.empty()) {
-    engines = libraries.cudnn_target().engines(key_of(recipe, request), recipe.build, recipe.filter, request.timed ? timed_engines : 1);
+    engines = libraries.cudnn_target(request.options.device).engines(key_of(recipe, request), recipe.build, recipe.filter, request.timed ? timed_engines : 1);
   } else if (request.kernel.starts_with(prefix)) {
     const std::optional<Engine> engine = parse_engine(request.kernel.substr(prefix.size()));
-    if (engine) engines.push_back({*engine, libraries.cudnn_target().workspace(recipe.build(), *engine)});
+    if (engine) engines.push_back({*engine, libraries.cudnn_target(request.options.device).workspace(recipe.build(), *engine)});
   }
   std::vector<KernelDescription> all;
   for (const PlannedEngine& engine : engines) {
