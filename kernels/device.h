@@ -36,6 +36,7 @@ struct DeviceModel {
 class Event {
  public:
   virtual ~Event() = default;
+  virtual void synchronize() = 0;  // the caller waits for what was queued before the last record; rethrows what failed there
 };
 
 // An ordered queue of work. Nothing here allocates.
@@ -43,9 +44,11 @@ class Stream {
  public:
   virtual ~Stream() = default;
   virtual void launch(Kernel& kernel) = 0;
+  // To and from the host: may wait for the stream where that memory is not of allocate_host().
   virtual void copy_in(std::byte* device, const std::byte* host, std::int64_t bytes) = 0;
   virtual void copy_out(std::byte* host, const std::byte* device, std::int64_t bytes) = 0;
   virtual void copy(std::byte* to, const std::byte* from, std::int64_t bytes) = 0;  // on the device
+  virtual void fill(std::byte* device, std::byte value, std::int64_t bytes) = 0;
   virtual void record(Event& event) = 0;
   virtual void wait(Event& event) = 0;  // work queued later starts after what was queued before the event's last record
   virtual void synchronize() = 0;       // the caller waits for all queued work; rethrows what failed
@@ -70,8 +73,11 @@ class Device {
   // Stream 0 computes, stream 1 communicates, stream 2 copies.
   virtual std::unique_ptr<Stream> create_stream(int index) = 0;
   virtual std::unique_ptr<Event> create_event() = 0;
-  // Optional: between begin and end, what is queued on `stream`, and on streams that wait for it, is recorded and not
-  // run. Those streams must have been joined (waited for by `stream`) before the end.
+  // Whether its streams work while the host does something else, so that a step can be begun before the one before has ended.
+  virtual bool runs_ahead() const { return false; }
+  // Optional, for devices that run ahead: between begin and end, what is queued on `stream`, and on streams that wait for it, is
+  // recorded and not run. Those streams must have been joined (waited for by `stream`) before the end. Copies to and from the
+  // host are of memory of allocate_host().
   virtual bool can_capture() const { return false; }
   virtual void begin_capture(Stream&) { fail(ExitCode::device, "this device cannot capture a step as a graph"); }
   virtual std::unique_ptr<CapturedGraph> end_capture(Stream&) { fail(ExitCode::device, "this device cannot capture a step as a graph"); }

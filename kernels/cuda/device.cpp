@@ -18,6 +18,7 @@ class CudaEvent final : public Event {
   CudaEvent(const CudaEvent&) = delete;
   CudaEvent& operator=(const CudaEvent&) = delete;
   cudaEvent_t native() const { return event_; }
+  void synchronize() override { check(cudaEventSynchronize(event_), "run the queued work"); }
 
  private:
   cudaEvent_t event_ = nullptr;
@@ -42,6 +43,9 @@ class CudaStream final : public Stream {
   }
   void copy(std::byte* to, const std::byte* from, std::int64_t bytes) override {
     check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToDevice, stream_), "copy on the device");
+  }
+  void fill(std::byte* device, std::byte value, std::int64_t bytes) override {
+    check(cudaMemsetAsync(device, std::to_integer<int>(value), static_cast<std::size_t>(bytes), stream_), "fill memory");
   }
   void record(Event& event) override { check(cudaEventRecord(static_cast<CudaEvent&>(event).native(), stream_), "record an event"); }
   void wait(Event& event) override { check(cudaStreamWaitEvent(stream_, static_cast<CudaEvent&>(event).native(), 0), "wait for an event"); }
@@ -124,6 +128,7 @@ class CudaDevice final : public Device {
   std::unique_ptr<Stream> create_stream(int index) override { return std::make_unique<CudaStream>(index == 1 ? highest_ : 0); }
   std::unique_ptr<Event> create_event() override { return std::make_unique<CudaEvent>(); }
 
+  bool runs_ahead() const override { return true; }
   bool can_capture() const override { return true; }
   void begin_capture(Stream& stream) override {
     check(cudaStreamBeginCapture(static_cast<CudaStream&>(stream).native(), cudaStreamCaptureModeThreadLocal), "begin to capture a step");

@@ -39,6 +39,7 @@ class RecordingStream final : public Stream {
   void copy_in(std::byte* device, const std::byte* host, std::int64_t bytes) override { std::memcpy(device, host, static_cast<std::size_t>(bytes)); }
   void copy_out(std::byte*, const std::byte*, std::int64_t) override {}
   void copy(std::byte*, const std::byte*, std::int64_t) override {}
+  void fill(std::byte*, std::byte, std::int64_t) override {}
   void record(Event&) override {}
   void wait(Event&) override {}
   void synchronize() override {}

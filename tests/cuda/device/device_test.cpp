@@ -53,5 +53,14 @@ TEST_F(CudaDevices, LeaveNothingOfAGraphThatCannotBeUploaded) {
   EXPECT_EQ(calls().executables, 0);
 }
 
+TEST_F(CudaDevices, RunAheadAndTellOfWorkThatFailed) {
+  EXPECT_TRUE(device->runs_ahead());
+  const std::unique_ptr<Event> event = device->create_event();
+  stream->record(*event);
+  event->synchronize();
+  calls().device_lost = true;
+  EXPECT_THROW(event->synchronize(), Error);
+}
+
 }  // namespace
 }  // namespace tandem::cuda
