@@ -20,6 +20,9 @@ constexpr char h200_json[] =
 // The CUDA context, cuDNN and cuBLAS take memory of their own.
 constexpr std::int64_t reserved_bytes = std::int64_t{2} << 30;
 
+// What cudaMalloc promises, and what cuBLASLt takes for granted: tensor maps and wide loads want it of workspaces, too.
+constexpr std::int64_t buffer_alignment = 256;
+
 // float32 multiply-adds of one multiprocessor and clock.
 int lanes(int major, int minor) { return major == 8 && minor == 0 ? 64 : major == 7 ? 64 : 128; }
 
@@ -51,7 +54,8 @@ DeviceDescription describe_h200() {
                     .bandwidth = 4.8e12,
                     .launch_seconds = 3e-6,
                     .link_bandwidth = 450e9,
-                    .threads = 1},
+                    .threads = 1,
+                    .alignment = buffer_alignment},
           .cudnn_json = h200_json,
           .capability = 90,
           .tensor_speed = tensor_speed(9, 0)};
@@ -72,7 +76,8 @@ DeviceDescription describe_device(int index) {
              .bandwidth = 2 * memory_clock * p.memoryBusWidth / 8,
              .launch_seconds = 3e-6,
              .link_bandwidth = link(p.major, p.minor),
-             .threads = 1};
+             .threads = 1,
+             .alignment = buffer_alignment};
   return d;
 }
 

@@ -96,7 +96,7 @@ std::vector<KernelDescription> describe_matmul(const KernelRequest& request, Lib
     calls = std::move(more);
   }
   const auto element = static_cast<std::int64_t>(size_of(gemm.dtype));
-  std::uint64_t together = 16;
+  auto together = static_cast<std::uint64_t>(gemm.alignment);
   for (const Offsets& o : calls) together |= static_cast<std::uint64_t>((o.y | o.a | o.b) * element);
   gemm.alignment = static_cast<int>(std::uint64_t{1} << std::countr_zero(together));
 
