@@ -1,4 +1,5 @@
-// Loops whose end is computed from data give what their turns say, and no numbers where more turns were wanted than are planned.
+// Loops whose end is computed from data give what their turns say, and no numbers where more turns were wanted than are planned; and
+// Scan of opset 8 runs its body for each sample by itself.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -49,6 +50,38 @@ TEST(Loops, ThatWouldGoOnGiveNoNumbers) {
 
 TEST(Loops, WithoutABoundAreRefused) {
   for (const bool counted : {false, true}) EXPECT_NE(doubled(counted).report().find("option max_turns says how many are planned at most"), std::string::npos);
+}
+
+// Scan of opset 8: the samples of x [2,3,1] are summed up by themselves, the second for as many turns as it is long.
+Model summed_up(bool backwards, bool lengths, std::vector<std::int64_t> given = {3, 2}) {
+  Model m(8, 3);
+  m.input("x", "2,3,1").output("last").output("sums").add(float_tensor("start", {2, 1}, {0, 100})).add(int_tensor("lengths", {static_cast<std::int64_t>(given.size())}, given));
+  onnx::GraphProto turn = branch({node("Add", {"s", "v"}, {"t"}), node("Identity", {"t"}, {"u"})}, {"t", "u"});
+  for (const char* name : {"s", "v"}) turn.add_input()->set_name(name);
+  m.add(node("Scan", {lengths ? "lengths" : "", "start", "x"}, {"last", "sums"},
+             {{"num_scan_inputs", std::int64_t{1}}, {"directions", std::vector<std::int64_t>{backwards ? 1 : 0}}, {"body", turn}}));
+  return m;
+}
+
+TEST(Loops, OfSamplesEndWithEachSequence) {
+  const auto run = [](bool backwards, bool lengths) {
+    GraphRun run(summed_up(backwards, lengths).parse().graph({.batch = 0, .training = false}));
+    const std::vector<NamedTensor> results = run.run({{"x", Tensor::of<float>(Shape{2, 3, 1}, {1, 2, 3, 4, 5, 6})}});
+    EXPECT_EQ(results.at(0).tensor.shape(), (Shape{2, 1}));
+    EXPECT_EQ(results.at(1).tensor.shape(), (Shape{2, 3, 1}));
+    std::vector<double> all = results[0].tensor.to_doubles(), sums = results[1].tensor.to_doubles();
+    all.insert(all.end(), sums.begin(), sums.end());
+    return all;
+  };
+  EXPECT_EQ(run(false, false), (std::vector<double>{6, 115, 1, 3, 6, 104, 109, 115}));
+  EXPECT_EQ(run(true, false), (std::vector<double>{6, 115, 3, 5, 6, 106, 111, 115}));
+  EXPECT_EQ(run(false, true), (std::vector<double>{6, 109, 1, 3, 6, 104, 109, 0}));
+  EXPECT_EQ(run(true, true), (std::vector<double>{6, 109, 3, 5, 6, 105, 109, 0}));  // backwards from its own end
+}
+
+TEST(Loops, OfSamplesNameLengthsThatCannotBe) {
+  for (const std::vector<std::int64_t>& lengths : {std::vector<std::int64_t>{3, 4}, {0, 2}, {3}})
+    EXPECT_NE(summed_up(false, true, lengths).report().find("expected for each of 2 samples a length of 1 to 3"), std::string::npos) << summed_up(false, true, lengths).report();
 }
 
 }  // namespace

@@ -49,7 +49,6 @@ constexpr SkippedCase rows[] = {
     {"test_sequence_map_*", no_tensor},
     {"test_split_to_sequence_*", no_tensor},
     {"test_maxpool_2d_uint8", "pooling takes floating-point numbers there", {}, "cuda"},
-    {"test_scan_sum", "Scan of opset 8 runs its body for each sample by itself"},
 
     {"test_adam_multiple", "the expected values were computed with another epsilon than the node's", debian_suite_name},
     {"test_cast*BFLOAT16*", "the file holds bfloat16 as uint16", debian_suite_name},
