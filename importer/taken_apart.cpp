@@ -21,6 +21,7 @@ std::span<const TakenApart> taken_apart() {
       {"", "SplitToSequence", {11, 24}, true},
       {"ai.onnx.ml", "LinearClassifier", {1}, true},
       {"ai.onnx.ml", "LinearRegressor", {1}, true},
+      {"ai.onnx.preview", "FlexAttention", {1}, true},
   };
   return rows;
 }
