@@ -64,7 +64,7 @@ class WeightFinder {
     model_.held.assign(model_.symbols.size(), -1);
     for (const Held& held : held_) {
       Verdict v = judge(held);
-      if (computed(held) && v.holding == Holding::trained && !matches_any(name(held), options_.trainable)) replacing_.push_back(name(held));
+      if (computed(held) && v.holding == Holding::trained && !matches_any(name(held), options_.trainable)) replacing_.push_back(&held);
       if (uses(held).has(OperandRole::class_weights) && v.holding == Holding::constant)
         model_.warnings.push_back(concat("'", name(held), "' weighs the classes of a loss: it is a constant and not trained",
                                          used_as_weight(held) ? ", although it is used as a weight too" : ""));
@@ -150,24 +150,44 @@ class WeightFinder {
            !model_.signature.may_read_parameter(*reader.node->proto);
   }
 
+  const std::vector<std::string>* computed_from(const Held& held) const {
+    return held.source == Source::initializer ? model_.signature.computed_from(name(held)) : nullptr;
+  }
+
+  // What the exporter computed from parameters, by its notes of what went in; else what may have come of those that are missing.
   void warn_of_absorbed() {
-    const std::vector<std::string>& absorbed = model_.signature.absorbed();
-    if (absorbed.empty() || replacing_.empty()) return;
     const auto list = [](const std::vector<std::string>& names) {
       std::string text;
-      for (std::size_t i = 0; i < std::min<std::size_t>(names.size(), 4); ++i) text += concat(i ? ", '" : "'", names[i], "'");
+      for (std::size_t i = 0; i < std::min<std::size_t>(names.size(), 4); ++i) text += concat(i ? ", " : "", names[i]);
       return names.size() > 4 ? concat(text, " and ", names.size() - 4, " more") : text;
     };
-    model_.warnings.push_back(concat("the model's parameters ", list(absorbed), " stand nowhere in the file: it does not use them, or its exporter computed with them, and ", list(replacing_),
-                                     ", what may have come of it, is trained as it stands; torch.onnx.export(..., optimize=False) keeps parameters and formulas"));
+    const auto quoted = [](std::vector<std::string> names) {
+      for (std::string& n : names) n = concat('\'', n, '\'');
+      return names;
+    };
+    std::vector<std::string> known, unknown;
+    for (const Held* held : replacing_) {
+      const std::vector<std::string>* from = computed_from(*held);
+      if (from && copy_of_parameter(model_, held->symbol)) continue;
+      if (from && !from->empty()) known.push_back(concat('\'', name(*held), "' from ", list(quoted(*from))));
+      else unknown.push_back(name(*held));
+    }
+    constexpr const char* way_out = "; torch.onnx.export(..., optimize=False) keeps parameters and formulas";
+    if (!known.empty()) model_.warnings.push_back(concat("the exporter computed ", list(known), ": what it computed is trained as it stands", way_out));
+    const std::vector<std::string>& absorbed = model_.signature.absorbed();
+    if (absorbed.empty() || unknown.empty()) return;
+    model_.warnings.push_back(concat("the model's parameters ", list(quoted(absorbed)), " stand nowhere in the file: it does not use them, or its exporter computed with them, and ",
+                                     list(quoted(unknown)), ", what may have come of it, is trained as it stands", way_out));
   }
 
   // The rules.
 
   Verdict judge(const Held& held) const {
-    for (const auto rule : {&WeightFinder::said_by_user, &WeightFinder::said_by_file, &WeightFinder::said_by_place, &WeightFinder::said_by_role,
+    for (const auto rule : {&WeightFinder::said_by_user, &WeightFinder::said_by_file, &WeightFinder::said_by_place, &WeightFinder::said_by_note, &WeightFinder::said_by_role,
                             &WeightFinder::said_by_signature, &WeightFinder::said_by_values, &WeightFinder::said_of_number})
       if (Answer answer = (this->*rule)(held)) return std::move(*answer);
+    if (const std::vector<std::string>* from = computed_from(held); from && !from->empty() && !alike(held))
+      return {Holding::trained, concat("the file: computed from '", from->front(), from->size() > 1 ? "' and others" : "'")};
     const bool expected = is_weights_name(name(held)) || bias_of_product(held);
     return {Holding::trained, concat("the gradient reaches it: ", text_of(uses(held).reader)), expected};
   }
@@ -214,8 +234,16 @@ class WeightFinder {
     return std::nullopt;
   }
 
+  // The note may stand beside a parameter with the same values, which the exporter keeps once.
+  Answer said_by_note(const Held& held) const {
+    const std::vector<std::string>* from = computed_from(held);
+    if (!from || !from->empty() || may_be_parameter_[static_cast<std::size_t>(held.symbol.index)]) return std::nullopt;
+    return Verdict{Holding::constant, "the file: computed from no parameter"};
+  }
+
   Answer said_by_signature(const Held& held) const {
-    if (!model_.signature.absorbed().empty() || !computed(held)) return std::nullopt;
+    const std::vector<std::string>* from = computed_from(held);
+    if (!model_.signature.absorbed().empty() || !computed(held) || (from && !from->empty())) return std::nullopt;
     return Verdict{Holding::constant, "the file lists all of the model's parameters, and it is none of them", by_rule};
   }
 
@@ -349,7 +377,7 @@ class WeightFinder {
   std::vector<const FlatNode*> producers_;
   std::vector<Held> held_;
   std::vector<bool> may_be_parameter_;  // by symbol, of a file with a signature
-  std::vector<std::string> replacing_;  // trained, and computed by the exporter
+  std::vector<const Held*> replacing_;  // trained, and computed by the exporter
   bool states_kinds_ = false, nodes_hold_weights_ = false;
 };
 

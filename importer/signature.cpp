@@ -29,7 +29,18 @@ void each_operand(std::string_view text, F&& f) {
   }
 }
 
-constexpr std::string_view call_key = "pkg.torch.onnx.fx_node";
+// Calls `f` with each NAME of "['NAME', 'NAME']", a list as Python writes it.
+template <class F>
+void each_name(std::string_view text, F&& f) {
+  for (std::size_t at = text.find('\''); at != text.npos;) {
+    const std::size_t end = text.find('\'', at + 1);
+    if (end == text.npos) return;
+    f(text.substr(at + 1, end - at - 1));
+    at = text.find('\'', end + 1);
+  }
+}
+
+constexpr std::string_view call_key = "pkg.torch.onnx.fx_node", folded_key = "pkg.onnxscript.optimizer.folded_from";
 
 }  // namespace
 
@@ -47,8 +58,19 @@ Signature::Signature(const onnx::GraphProto& graph) {
     if (const std::size_t end = rest.find('\''); end != rest.npos) parameters.emplace_back(line.substr(0, middle), rest.substr(0, end));
   }
   if (parameters.empty()) return;
+  for (const auto& [call, name] : parameters) names_.emplace(name);
   std::set<std::string_view> noted, called, initializers;
+  std::set<std::string, std::less<>> went_in;
   const auto note = [&](const auto& value) {
+    if (const std::string_view from = entry_of(value.metadata_props(), folded_key); !from.empty()) {
+      std::vector<std::string>& parts = computed_[value.name()];
+      parts.clear();
+      each_name(from, [&](std::string_view name) {
+        if (!names_.contains(name)) return;
+        parts.emplace_back(name);
+        went_in.emplace(name);
+      });
+    }
     if (entry_of(value.metadata_props(), "pkg.torch.export.graph_signature.InputSpec.kind").ends_with("PARAMETER"))
       noted.insert(entry_of(value.metadata_props(), "pkg.torch.onnx.original_node_name"));
   };
@@ -60,10 +82,9 @@ Signature::Signature(const onnx::GraphProto& graph) {
   }
   for (const auto& node : graph.node()) each_operand(entry_of(node.metadata_props(), call_key), [&](std::string_view name) { called.insert(name); });
   for (const auto& [call, name] : parameters) {
-    names_.emplace(name);
     if (noted.contains(call)) continue;
     changed_.emplace(call);
-    if (!called.contains(call) && !initializers.contains(name)) absorbed_.emplace_back(name);
+    if (!called.contains(call) && !initializers.contains(name) && !went_in.contains(name)) absorbed_.emplace_back(name);
   }
 }
 
@@ -76,6 +97,11 @@ bool Signature::may_read_parameter(const onnx::NodeProto& node) const {
 
 bool Signature::names(std::string_view tensor) const {
   return names_.contains(tensor) || (tensor.ends_with("_bias") && names_.contains(tensor.substr(0, tensor.size() - 5)));
+}
+
+const std::vector<std::string>* Signature::computed_from(std::string_view tensor) const {
+  const auto found = computed_.find(tensor);
+  return found == computed_.end() ? nullptr : &found->second;
 }
 
 }  // namespace tandem

@@ -1,8 +1,10 @@
 // What PyTorch's exporter notes of a module beside its graph: every parameter that it has, by name (torch.export's graph signature in
 // the graph's metadata), and with each node the call it comes from ("mul(args = (%x, %p_scale), …)" in `fx_node`). A parameter
-// that stands nowhere was computed with by the exporter, or the model does not use it.
+// that stands nowhere was computed with by the exporter, or the model does not use it. ONNX Script's optimizer notes beside a tensor
+// that it computed the names of all values that went into it ("['fc.weight', 'val_3']" in `folded_from`).
 #pragma once
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -18,17 +20,20 @@ class Signature {
   explicit Signature(const onnx::GraphProto& graph);
 
   bool present() const { return !names_.empty(); }
-  // Parameters that no initializer is called after and that no node's call names, in the module's order.
+  // Parameters that no initializer is called after and that no node's call and no note of a computed tensor names, in the module's order.
   const std::vector<std::string>& absorbed() const { return absorbed_; }
   // Whether what `node` reads may be a parameter in another form: its call names one that the file does not hold as it is, or
   // nothing is said of its call.
   bool may_read_parameter(const onnx::NodeProto& node) const;
   // Whether a tensor is called after a parameter: "conv.weight", "conv.weight_bias" (of a normalization that became part of it).
   bool names(std::string_view tensor) const;
+  // The parameters that went into a computed tensor (it may have only their shapes); null without a note.
+  const std::vector<std::string>* computed_from(std::string_view tensor) const;
 
  private:
   std::set<std::string, std::less<>> names_, changed_;  // of all; what calls name those that no initializer is noted as
   std::vector<std::string> absorbed_;
+  std::map<std::string, std::vector<std::string>, std::less<>> computed_;
 };
 
 }  // namespace tandem

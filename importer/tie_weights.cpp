@@ -100,6 +100,28 @@ bool follows(const FlatModel& model, Symbol s) {
   return std::any_of(model.ties.begin(), model.ties.end(), [&](const Tie& t) { return t.follower == s; });
 }
 
+std::optional<Tie> copy_of_parameter(const FlatModel& model, Symbol s) {
+  const std::vector<std::string>* from = model.signature.computed_from(model.name(s));
+  if (!from || from->size() != 1) return std::nullopt;
+  const FlatInitializer *leader = find(model, from->front()), *copy = find(model, model.name(s));
+  if (!leader || !copy || leader == copy || !leader->data || !copy->data) return std::nullopt;
+  if (equal(*leader->data, *copy->data)) return Tie{leader->symbol, s, false};
+  if (equal(transposed(*leader->data), *copy->data)) return Tie{leader->symbol, s, true};
+  return std::nullopt;
+}
+
+void tie_copies(FlatModel& model) {
+  const auto tied = [&](Symbol s) { return std::any_of(model.ties.begin(), model.ties.end(), [&](const Tie& t) { return t.leader == s || t.follower == s; }); };
+  for (const FlatInitializer& i : model.main.initializers) {
+    const std::optional<Tie> tie = copy_of_parameter(model, i.symbol);
+    if (!tie || model.holding(tie->leader) != Holding::trained || model.holding(i.symbol) != Holding::trained || tied(i.symbol) || follows(model, tie->leader)) continue;
+    model.ties.push_back(*tie);
+    TemplateTensor& entry = model.tensors[static_cast<std::size_t>(model.held[static_cast<std::size_t>(i.symbol.index)])];
+    entry.certain = true;
+    entry.reason = concat("the file: a copy of '", model.name(tie->leader), tie->transposed ? "', transposed" : "'", ", which it follows");
+  }
+}
+
 void tie_weights(FlatModel& model, const WeightOptions& options) {
   for (const auto& [a, b] : options.tie) {
     const auto refuse = [&, &a = a, &b = b](const auto&... why) { fail(ExitCode::usage, "option tie '", a, '=', b, "': ", why...); };
@@ -125,6 +147,7 @@ void tie_weights(FlatModel& model, const WeightOptions& options) {
     if (both && !equal(transpose ? transposed(*leader->data) : *leader->data, *follower->data))
       model.warnings.push_back(concat("option tie: '", b, "' starts with the values of '", a, "', which are not its own"));
   }
+  tie_copies(model);
 }
 
 void warn_of_halves(FlatModel& model) {

@@ -449,6 +449,13 @@ const CaseRow loss_rows[] = {
      },
      {DType::float32, DType::float64},
      {"ab"}},
+    {"cross-entropy of long rows in 16 bits",
+     [](std::mt19937& r) {
+       const Shape s{between(r, 1, 5), between(r, 200, 1200)};
+       return Comparison{"SoftmaxCrossEntropyTraining", {{"scale", 0.125F}}, {random_tensor(r, s), random_integers(r, {s[0]}, 0, s[1])}, {real({}), real(s)}, s[1] * s[0]};
+     },
+     {DType::bfloat16, DType::float16},
+     {"ab"}},
     {"cross-entropy, some ignored",
      [](std::mt19937& r) {
        const Shape s{between(r, 1, 9), between(r, 2, 9)};
@@ -491,6 +498,13 @@ const CaseRow loss_rows[] = {
      },
      {DType::float32, DType::float64},
      {"abc"}},
+    {"count of the correct of long rows",
+     [](std::mt19937& r) {
+       const Shape s{between(r, 1, 60), between(r, 5, 60)};
+       return Comparison{"CountCorrect", {}, {random_tensor(r, s), random_integers(r, {s[0]}, 0, s[1])}, {{DType::float32, {}}}};
+     },
+     {DType::float32, DType::bfloat16},
+     {"ab"}},
     {"count of the correct",
      [](std::mt19937& r) {
        const Shape s{between(r, 1, 40), between(r, 2, 5)};

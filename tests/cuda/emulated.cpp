@@ -218,7 +218,7 @@ std::vector<Held> hold_all(const Comparison& c, DType real, const Layout& wanted
 Job job_of(const Comparison& c, DType real) {
   Job j{c.op, c.attributes, {}};
   for (const TensorType& t : c.outputs) {
-    const bool sum = c.op == "Conv" && t.shape.rank() == 1;  // in float32 of 16 bits
+    const bool sum = (c.op == "Conv" && t.shape.rank() == 1) || (c.op == "SoftmaxCrossEntropyTraining" && t.shape.rank() == 0);  // in float32 of 16 bits
     j.outputs.push_back({t.dtype != DType::float64 ? t.dtype : sum && size_of(real) < size_of(DType::float32) ? DType::float32 : real, t.shape, {}});
   }
   return j;

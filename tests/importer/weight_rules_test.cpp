@@ -21,6 +21,12 @@ void state(Model& m, const std::string& name, const std::string& kind) {
   entry.set_value(kind);
 }
 
+void calls(onnx::NodeProto& node, const std::string& operands) {
+  auto& entry = *node.add_metadata_props();
+  entry.set_key("pkg.torch.onnx.fx_node");
+  entry.set_value("%y : [num_users=1] = call_function[target=torch.ops.aten.mul.Tensor](args = (" + operands + "), kwargs = {})");
+}
+
 // x * p * w of a module with the parameters p and, where it is given, `other`; `call` is what the second product's note says of its operands.
 void signed_products(Model& m, const std::string& other, const std::string& call, const onnx::TensorProto& w) {
   m.add(float_tensor("p", {8}, {1, 2, 3, 4, 5, 6, 7, 9})).add(w).add(node("Mul", {"x", "p"}, {"h"}));
@@ -30,12 +36,21 @@ void signed_products(Model& m, const std::string& other, const std::string& call
     entry.set_key(key);
     entry.set_value(value);
   };
-  if (!call.empty()) note(product.mutable_metadata_props(), "pkg.torch.onnx.fx_node", "%y : [num_users=1] = call_function[target=torch.ops.aten.mul.Tensor](args = (%h, " + call + "), kwargs = {})");
+  if (!call.empty()) calls(product, "%h, " + call);
   m.add(product);
   state(m, "p", "PARAMETER");
   note(m.proto.mutable_graph()->mutable_value_info(m.proto.graph().value_info_size() - 1)->mutable_metadata_props(), "pkg.torch.onnx.original_node_name", "p_p");
   note(m.proto.mutable_graph()->mutable_metadata_props(), "pkg.torch.export.ExportedProgram.graph_signature",
        "\n# inputs\np_p: PARAMETER target='p'\n" + (other.empty() ? "" : "p_other: PARAMETER target='" + other + "'\n") + "b_w: BUFFER target='w' persistent=True\nx: USER_INPUT\n");
+}
+
+// The note of ONNX Script's optimizer: it computed `name` from these.
+void computed_from(Model& m, const std::string& name, const std::string& values) {
+  onnx::ValueInfoProto& value = *m.proto.mutable_graph()->add_value_info();
+  value.set_name(name);
+  auto& entry = *value.add_metadata_props();
+  entry.set_key("pkg.onnxscript.optimizer.folded_from");
+  entry.set_value(values);
 }
 
 onnx::NodeProto constant(const onnx::TensorProto& tensor, const std::string& output) {
@@ -192,6 +207,12 @@ const Row rows[] = {
     {"parameter_in_another_form", [](Model& m) { signed_products(m, "scale", "%p_other", vector_of(drawn(8))); }, Holding::trained, "the gradient reaches it", false},
     {"called_after_a_parameter", [](Model& m) { signed_products(m, "v", "%exp", vector_of(drawn(8), "v_bias")); }, Holding::trained, "the gradient reaches it", false, "v_bias"},
     {"computed_without_a_note", [](Model& m) { signed_products(m, "", "", vector_of(drawn(8))); }, Holding::trained, "the gradient reaches it", false},
+    {"noted_as_computed_from_no_parameter", [](Model& m) { signed_products(m, "scale", "%exp", vector_of(drawn(8))); computed_from(m, "w", "['arange', 'val_3']"); }, Holding::constant, "computed from no parameter"},
+    {"noted_as_computed_from_one", [](Model& m) { signed_products(m, "scale", "%exp", vector_of(drawn(8))); computed_from(m, "w", "['exp', 'scale']"); }, Holding::trained, "computed from 'scale'"},
+    {"noted_as_computed_from_one_that_is_there", [](Model& m) { signed_products(m, "", "%exp", vector_of(drawn(8))); computed_from(m, "w", "['p']"); }, Holding::trained, "computed from 'p'"},
+    {"noted_as_computed_from_the_shape_of_one", [](Model& m) { signed_products(m, "", "%exp", filled_tensor("w", {8}, 0)); computed_from(m, "w", "['p', 'val_3']"); }, Holding::trained, "the gradient reaches it", false},
+    {"noted_where_a_parameter_may_be_the_same", [](Model& m) { signed_products(m, "other", "%p_other", vector_of(drawn(8))); computed_from(m, "w", "['val_3']"); }, Holding::trained, "the gradient reaches it", false},
+    {"noted_matrix_of_no_parameter", [](Model& m) { signed_products(m, "scale", "%exp", vector_of(drawn(8), "v")); onnx::NodeProto product = node("MatMul", {"y", "w"}, {"z"}); calls(product, "%y, %expand"); m.add(float_tensor("w", {8, 8}, drawn(64))).add(product).output("z"); computed_from(m, "w", "['eye']"); }, Holding::constant, "computed from no parameter"},
     {"computed_and_said_trainable", [](Model& m) { signed_products(m, "", "%exp", vector_of(drawn(8))); }, Holding::trained, "option trainable w", true, "w", {.trainable = {"w"}}},
     // Operands
     {"statistic_of_a_batch_norm", [](Model& m) { for (const char* n : {"s", "b", "v"}) m.add(filled_tensor(n, {8})); m.add(vector_of(drawn(8))).add(node("BatchNormalization", {"x", "s", "b", "w", "v"}, {"y"})); }, Holding::statistic, "input_mean of BatchNormalization"},
@@ -295,6 +316,17 @@ TEST(Signature, ParametersThatTheFileDoesNotHoldAreTold) {
   }
 }
 
+TEST(Signature, WhatTheExporterNotesAsComputedFromParametersIsTold) {
+  Model m;
+  m.input("x", "N,8").output("y");
+  signed_products(m, "scale", "%exp", vector_of(drawn(8)));
+  computed_from(m, "w", "['scale', 'val_3']");
+  const Graph graph = m.graph(2);
+  EXPECT_TRUE(std::any_of(graph.warnings.begin(), graph.warnings.end(), [](const std::string& s) { return s.starts_with("the exporter computed 'w' from 'scale': what it computed is trained as it stands"); }))
+      << testing::PrintToString(graph.warnings);
+  EXPECT_FALSE(std::any_of(graph.warnings.begin(), graph.warnings.end(), [](const std::string& s) { return s.starts_with("the model's parameters"); })) << testing::PrintToString(graph.warnings);
+}
+
 struct Refused {
   const char* what;
   WeightOptions options;
@@ -382,6 +414,22 @@ TEST(MergedTensors, AreUntiedAndWrittenSo) {
   const Graph again = written.graph({.batch = 2});
   EXPECT_EQ(again[*again.find("one@2")].data->to_doubles()[0], 3);
   EXPECT_EQ(again[*again.find("one")].data->to_doubles()[0], 1);
+}
+
+TEST(TiedTensors, CopiesThatTheFileNotesFollow) {
+  for (const bool equal : {true, false}) {
+    Model m = merged();
+    auto& entry = *m.proto.mutable_graph()->add_metadata_props();
+    entry.set_key("pkg.torch.export.ExportedProgram.graph_signature");
+    entry.set_value("p_e: PARAMETER target='e'\np_w: PARAMETER target='w'\n");
+    for (const char* name : {"e", "w"}) state(m, name, "PARAMETER");
+    computed_from(m, "head", "['e']");
+    if (!equal) *m.proto.mutable_graph()->mutable_initializer(1) = float_tensor("head", {8, 16}, drawn(128));
+    ASSERT_EQ(m.proto.graph().initializer(1).name(), "head");
+    const Graph graph = m.graph(2);
+    EXPECT_EQ(said(graph, "equal values that are trained apart"), "");
+    EXPECT_EQ(graph[*graph.find("head")].kind == ValueKind::activation, equal);
+  }
 }
 
 TEST(TiedTensors, FollowTransposedAndAreBothWritten) {

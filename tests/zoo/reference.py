@@ -64,7 +64,8 @@ def fuse(layer, norm):
 class Weights(TorchFunctionMode):
     """Counts the layers' weights that are computed, and puts those of `known` (by their number) in their place."""
 
-    FUNCTIONS = {nn.functional.conv1d: 1, nn.functional.conv2d: 1, nn.functional.conv3d: 1, nn.functional.linear: 1, nn.functional.batch_norm: 3}
+    FUNCTIONS = {nn.functional.conv1d: 1, nn.functional.conv2d: 1, nn.functional.conv3d: 1, nn.functional.linear: 1, nn.functional.batch_norm: 3,
+                 nn.functional.conv_transpose1d: 1, nn.functional.conv_transpose2d: 1, nn.functional.conv_transpose3d: 1}
 
     def __init__(self, known, seen=None):
         super().__init__()

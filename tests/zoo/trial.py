@@ -1,4 +1,5 @@
 """One variant of a row: what tandem makes of the file, beside PyTorch and ONNX Runtime."""
+import ast
 import functools
 import json
 import os
@@ -45,6 +46,18 @@ def tensors_of(path):
         if node.domain == "ai.onnx.ml":  # weights as attributes
             tensors.update({f"{node.name}.{a.name}": numpy.array(a.floats, dtype=numpy.float32) for a in node.attribute if a.floats})
     return {name: t for name, t in tensors.items() if t.dtype == numpy.float32}
+
+
+def copies_of(path):
+    """Names of tensors that the exporter notes as computed from one parameter, with its values: copies, which follow it."""
+    tensors, found = tensors_of(path), set()
+    for value in onnx.load(path, load_external_data=False).graph.value_info:
+        note = next((entry.value for entry in value.metadata_props if entry.key == "pkg.onnxscript.optimizer.folded_from"), "[]")
+        copy, original = tensors.get(value.name), [tensors.get(name) for name in ast.literal_eval(note)]
+        if copy is not None and len(original) == 1 and original[0] is not None:
+            if any(numpy.array_equal(copy, form) for form in (original[0], original[0].T)):
+                found.add(value.name)
+    return found
 
 
 def statistics_of(path):
@@ -102,7 +115,7 @@ class Trial:
             ties = re.match(r"equal values that are trained apart: (.*); exporters", warning)
             if ties:  # what the model shares and the file has twice
                 self.options += ["--tie", ties[1].replace(", ", ",")]
-        self.copies = {pair.split("=")[1] for option in self.options for pair in option.split(",") if "=" in pair}
+        self.copies = copies_of(self.file) | {pair.split("=")[1] for option in self.options for pair in option.split(",") if "=" in pair}
 
     def wanted(self):
         kept = self.file.with_suffix(f".{self.count}.json")
