@@ -30,7 +30,7 @@ void visit_type(DType dtype, F&& f) {
     dtype == DType::float16 ? f.template operator()<Half>() : f.template operator()<BFloat16>();
     return;
   }
-  visit_number(dtype, f);
+  visit_number(is_small(dtype) ? DType::uint8 : dtype, f);  // small types as their codes
 }
 
 template <class T>
@@ -71,7 +71,8 @@ std::vector<KernelDescription> describe_native_cpu(const KernelRequest& request)
 
 Held hold(const Tensor& tensor, DType dtype, const Layout& layout) {
   Held h = empty({dtype, tensor.shape(), Layout::row_major(tensor.shape().rank())});
-  visit_number(tensor.dtype(), [&]<class From>() {
+  if (is_small(dtype)) std::ranges::copy(tensor.bytes(), h.bytes.begin());
+  else visit_number(tensor.dtype(), [&]<class From>() {
     const auto from = tensor.values<From>();
     visit_type(dtype, [&]<class T>() {
       for (std::size_t i = 0; i < from.size(); ++i) {
