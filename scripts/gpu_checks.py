@@ -19,7 +19,7 @@ LIMIT = 1200  # seconds of one program
 # Name, test program, filter, and the tools of compute-sanitizer that run it again.
 SUITES = [
     ("kernels against the CPU", "cuda_tests", "Cases/GpuKernels.*", ["memcheck", "initcheck"]),
-    ("kernels whose threads work together", "cuda_tests", "*GpuKernels.*/Reductions*:*GpuKernels.*/Losses*:*GpuKernels.*/Windows*:*GpuKernels.*/Movement*:*GpuKernels.*/Norm*",
+    ("kernels whose threads work together", "cuda_tests", "*GpuKernels.*/Reductions*:*GpuKernels.*/Losses*:*GpuKernels.*/Windows*:*GpuKernels.*/Movement*",
      ["racecheck", "synccheck"]),
     ("plans against the CPU, on 1 to 4 logical devices", "cuda_tests", "Networks/PlansOnGpu.*", ["memcheck"]),
     ("number formats against the CPU, on 1 and 4 logical devices", "cuda_tests", "Formats/GpuPrecision.*", []),
