@@ -174,7 +174,7 @@ void Builder::run(const FlatNode& node) {
   const Operator* op = find_operator(now ? now->op : node.op, node.domain);
   if (!op) fail(unsupported(node));
   if (node.opset > 0 && node.opset < op->since.front() && !now)
-    fail("the operator exists since opset ", op->since.front());
+    fail("the operator exists since opset ", op->since.front(), ": export the model with that one or a later one");
   if (standard && node.opset > 0 && node.opset < limits::oldest_opset &&
       (now || definition_at(*op, node.opset) != definition_at(*op, limits::oldest_opset)))
     fail("opset ", node.opset, " defines the operator otherwise than opset ", limits::oldest_opset, ", the oldest that is read");

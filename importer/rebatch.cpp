@@ -31,6 +31,9 @@ struct Sizes {
   const Shape& y;    // what it is to give
   const Shape& own;  // the operand in the followed graph,
   BatchPlace place;  // and where the samples lie in it
+  const Node& node;  // as it is there, settled
+  std::int64_t from, to;
+  std::int64_t now(std::int64_t place_along) const { return place_along / from * to; }  // between runs of samples
 };
 
 // A Squeeze, too: it may take out the axis of a single sample.
@@ -49,15 +52,18 @@ void size_tile(const Sizes& s, Draft& draft) {
   draft.attributes.set("repeats", std::move(repeats));
 }
 
-// A slice that took the whole axis still does.
+// A slice that took the whole axis, or whole runs of samples, still does.
 void size_slice(const Sizes& s, Draft& draft) {
   Ints starts = draft.attributes.ints("starts"), ends = draft.attributes.ints("ends");
   const Ints axes = draft.attributes.ints("axes", {});
   for (std::size_t i = 0; i < std::min(starts.size(), ends.size()); ++i) {
     const std::int64_t axis = axes.empty() ? static_cast<std::int64_t>(i) : i < axes.size() ? axes[i] : -1;
     if ((axis < 0 ? axis + s.own.rank() : axis) != s.place.axis) continue;
-    starts[i] = 0;
-    ends[i] = std::numeric_limits<std::int64_t>::max();
+    const Ints& settled = s.node.attributes.ints("axes");
+    const auto found = static_cast<std::size_t>(std::find(settled.begin(), settled.end(), s.place.axis) - settled.begin());
+    const bool whole = s.node.attributes.ints("steps").at(found) != 1;  // of a single sample
+    starts[i] = whole ? 0 : s.now(s.node.attributes.ints("starts").at(found));
+    ends[i] = whole ? std::numeric_limits<std::int64_t>::max() : s.now(s.node.attributes.ints("ends").at(found));
     if (draft.attributes.has("steps")) {
       Ints steps = draft.attributes.ints("steps");
       steps.at(i) = 1;
@@ -66,6 +72,14 @@ void size_slice(const Sizes& s, Draft& draft) {
   }
   draft.attributes.set("starts", std::move(starts));
   draft.attributes.set("ends", std::move(ends));
+}
+
+// Equal parts of whole runs are so for any number of samples.
+void size_split(const Sizes& s, Draft& draft) {
+  if (!draft.attributes.has("split") || s.node.attributes.integer("axis") != s.place.axis) return;
+  Ints sizes;
+  for (const std::int64_t size : s.node.attributes.ints("split")) sizes.push_back(s.now(size));
+  draft.attributes.set("split", std::move(sizes));
 }
 
 void size_affine_grid(const Sizes& s, Draft& draft) {
@@ -89,7 +103,7 @@ struct Row {
   void (*apply)(const Sizes&, Draft&);
 };
 constexpr Row rows[] = {
-    {"Reshape", size_reshape}, {"Squeeze", size_reshape}, {"Expand", size_expand}, {"Tile", size_tile}, {"Slice", size_slice}, {"Resize", size_resize}, {"AffineGrid", size_affine_grid}};
+    {"Reshape", size_reshape}, {"Squeeze", size_reshape}, {"Expand", size_expand}, {"Tile", size_tile}, {"Slice", size_slice}, {"Split", size_split}, {"Resize", size_resize}, {"AffineGrid", size_affine_grid}};
 
 }  // namespace
 
@@ -121,7 +135,7 @@ void Rebatch::apply(Graph& graph, NodeId node, Draft& draft) const {
   for (const Row& row : rows)
     if (row.op == draft.op) {
       const Shape y = shape(own.outputs[0]), x = graph[draft.inputs[0]].type.shape;
-      row.apply({x, y, own_[own.inputs[0]].type.shape, followed_.places[at(own.inputs[0].index)]}, draft);
+      row.apply({x, y, own_[own.inputs[0]].type.shape, followed_.places[at(own.inputs[0].index)], own, from_, to_}, draft);
       return;
     }
 }

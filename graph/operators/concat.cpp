@@ -36,15 +36,29 @@ Folded fold_concat(const FoldContext& c) {
   return std::vector{out};
 }
 
+// Joined along the samples: runs of all of them lie one behind the other.
+void follow_joined_runs(FollowContext& c, int axis) {
+  BatchPlace joined{.axis = axis, .outer = 0};
+  const std::int64_t run = c.x()[axis] / c.place().outer;
+  for (int i = 0; i < c.inputs(); ++i) {
+    if (c.place(i).axis != axis || c.x(i)[axis] != run * c.place(i).outer)
+      c.fail("it joins along axis ", axis, ", which holds the samples of ", c.x(), ", what does not hold them so: ", c.x(i));
+    joined.outer += c.place(i).outer;
+  }
+  c.set(0, joined);
+}
+
 // Samples lie at one place in all operands, along another axis than the joined one; those without are repeated.
 void follow_concat(FollowContext& c) {
   BatchPlace place;
+  const int axis = static_cast<int>(c.attributes().integer("axis"));
+  if (c.place().axis == axis) return follow_joined_runs(c, axis);
   for (int i = 0; i < c.inputs(); ++i) {
     if (!c.place(i).present()) continue;
     if (place.present() && c.place(i) != place) c.fail("its operands hold the samples at different places: samples would meet");
     place = c.place(i);
   }
-  if (place.axis == c.attributes().integer("axis") && c.inputs() > 1) c.fail("it joins along axis ", place.axis, ", which holds the samples");
+  if (place.axis == axis) c.fail("it joins along axis ", axis, ", which holds the samples");
   for (int i = 0; i < c.inputs(); ++i)
     if (!c.place(i).present()) c.repeat(i, place.axis, place.outer);
   c.set(0, place);

@@ -3,6 +3,7 @@
 
 #include "graph/operators/fold.h"
 #include "graph/operators/gradient_rules.h"
+#include "graph/place.h"
 
 namespace tandem::operator_rows {
 namespace {
@@ -88,19 +89,40 @@ std::vector<ValueId> expand_split(ExpandContext& e) {
   return parts;
 }
 
-// The axis that holds the samples is left whole and in order.
+// Where samples lie in a part of the axis that holds them: it is left in order, and cut only between runs of all samples.
+BatchPlace follow_part(const FollowContext& c, std::int64_t begin, std::int64_t size) {
+  const BatchPlace place = c.place();
+  const std::int64_t whole = c.x()[place.axis], run = whole / place.outer;
+  if (size == whole) return place;
+  if (run == 0 || size == 0 || begin % run != 0 || size % run != 0) c.fail("it cuts axis ", place.axis, " of ", c.x(), ", which holds the samples");
+  return {.axis = place.axis, .outer = size / run};
+}
+
 void follow_slice(FollowContext& c) {
-  const int axis = c.place().axis;
+  BatchPlace place = c.place();
   const Ints &axes = c.attributes().ints("axes"), &steps = c.attributes().ints("steps");
-  for (std::size_t i = 0; i < axes.size(); ++i)
-    if (axes[i] == axis && (c.y()[axis] != c.x()[axis] || (steps[i] != 1 && c.x()[axis] > 1)))
-      c.fail("it cuts axis ", axis, " of ", c.x(), ", which holds the samples");
-  c.set(0, c.place());
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    if (axes[i] != place.axis) continue;
+    if (steps[i] != 1 && c.x()[place.axis] > 1) c.fail("it cuts axis ", place.axis, " of ", c.x(), ", which holds the samples");
+    place = follow_part(c, c.attributes().ints("starts")[i], c.y()[place.axis]);
+  }
+  c.set(0, place);
 }
 
 void follow_split(FollowContext& c) {
-  if (c.outputs() > 1 && c.place().axis == c.attributes().integer("axis")) c.fail("it cuts axis ", c.place().axis, " of ", c.x(), ", which holds the samples");
-  c.set_all(c.place());
+  if (c.place().axis != c.attributes().integer("axis")) return c.set_all(c.place());
+  std::int64_t begin = 0;
+  for (int i = 0; i < c.outputs(); ++i) {
+    c.set(i, follow_part(c, begin, c.y(i)[c.place().axis]));
+    begin += c.y(i)[c.place().axis];
+  }
+}
+
+// By parts it is not cut along the axis that is split: starts and ends count from the whole's first element.
+void place_slice(PlaceContext& c) {
+  const BatchPlace place = c.place();
+  if (c.y()[place.axis] != c.x()[place.axis]) c.fail("it cuts axis ", place.axis, ", which is split");
+  follow_slice(c);
 }
 
 }  // namespace
@@ -111,6 +133,7 @@ Operator slice() {
           .since = {1, 10, 11, 13}, .inputs = {1, 5}, .types = {{"T", types::all}, {"Tind", types::indices}},
           .infer = infer_slice,
           .follow = follow_slice,
+          .place = place_slice,
           .linear = Linear::sum,
           .differentiate =
               [](GradientContext& g) {

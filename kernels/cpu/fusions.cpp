@@ -8,10 +8,15 @@ namespace tandem {
 namespace {
 
 bool always(const KernelRequest&) { return true; }
-// Not of float16, which no kernel reads, nor of several types.
+// Not of float16, which no kernel reads; beside float32 with an addend, y, or both of bfloat16; of the gradient dy.
 bool is_row_normalization(const KernelRequest& request) {
-  const DType x = request.inputs[0].dtype;
-  return x != DType::float16 && request.outputs[0].dtype == x && (request.inputs.size() < 4 || !request.inputs[3].present() || request.inputs[3].dtype == x);
+  const bool adds = request.inputs.size() > 3 && request.inputs[3].present();
+  const DType x = request.inputs[0].dtype, y = request.outputs[0].dtype, addend = adds ? request.inputs[3].dtype : y;
+  if (addend == x && y == x) return x != DType::float16;
+  return x == DType::float32 && addend == DType::bfloat16 && (y == x || y == addend);
+}
+bool is_row_gradient(const KernelRequest& request) {
+  return request.inputs[1].dtype == DType::float32 && request.inputs[0].dtype == DType::bfloat16 && request.outputs[0].dtype == DType::float32;
 }
 
 // Of types whose steps it has loops for; 16-bit templates are written out.
@@ -33,6 +38,7 @@ constexpr Form forms[] = {
     {"RecurrentTraining", is_recurrence},
     {"GroupNormalizationTraining", is_row_normalization},
     {"RowNormalization", is_row_normalization},
+    {"RowNormalizationBackward", is_row_gradient},
     {"SoftmaxCrossEntropyTraining", is_narrow_loss},
 };
 

@@ -151,7 +151,9 @@ std::vector<Held> run(const DescribeFunction& describe, const Job& job, const st
 std::vector<std::vector<Held>> run_all_on(Device& device, const DescribeFunction& describe, const Job& job, const std::vector<Held>& inputs, std::vector<std::string>& kernels) {
   const std::unique_ptr<Stream> stream = device.create_stream(0);
   std::vector<std::vector<Held>> all;
-  for (const KernelDescription& d : describe(request_of(job, inputs))) {
+  KernelRequest request = request_of(job, inputs);
+  request.timed = true;  // every engine that could be chosen by time
+  for (const KernelDescription& d : describe(request)) {
     kernels.push_back(d.kernel);
     const std::vector<Held> in = as_wanted(d, inputs);
     std::vector<Held>& out = all.emplace_back();
@@ -165,7 +167,9 @@ std::vector<std::vector<Held>> run_all_on(Device& device, const DescribeFunction
     for (const Held& h : in) in_bytes.push_back(place(h));
     for (const Operand& o : d.outputs) out_bytes.push_back(place(out.emplace_back(empty(o))));
     const std::unique_ptr<Kernel> kernel = d.make();
-    kernel->bind(in_bytes, out_bytes, d.workspace > 0 ? device.allocate(d.workspace) : nullptr);
+    std::byte* const workspace = d.workspace > 0 ? device.allocate(d.workspace) : nullptr;
+    if (workspace) stream->fill(workspace, std::byte{0xFF}, d.workspace);
+    kernel->bind(in_bytes, out_bytes, workspace);
     stream->launch(*kernel);
     for (std::size_t i = 0; i < out.size(); ++i)
       if (out[i].operand.present()) stream->copy_out(out[i].bytes.data(), out_bytes[i], out[i].operand.bytes());

@@ -86,7 +86,10 @@ TEST_P(Normalizations, OfRowsBesideFloat32) {
     const auto forward = [&](bool adds, DType of_addend, DType of_y) {
       Job job{"RowNormalization", {{"axis", size.axis}, {"epsilon", 0.015625F}}, {{of_y, size.x, {}}, {wide, statistics, {}}, {wide, statistics, {}}}};
       std::vector<Held> in{hold(x, wide), hold(scale, wide), hold(bias, wide)};
-      if (adds) in.push_back(hold(addend, of_addend)), job.outputs.push_back({wide, size.x, {}});
+      if (adds) {
+        in.push_back(hold(addend, of_addend));
+        job.outputs.push_back({wide, size.x, {}});
+      }
       return run(describe_emulated, job, in);
     };
     const auto rounded = [&](const Held& h) {

@@ -83,6 +83,11 @@ void PrintTo(const Row& row, std::ostream* out) {
   *out << row.name;
 }
 
+// r = Relu of x, and of x behind it
+void pair_of(Model& m) {
+  m.add(node("Concat", {"x", "x"}, {"t"}, {{"axis", std::int64_t{0}}})).add(node("Relu", {"t"}, {"r"}));
+}
+
 std::function<void(Model&)> one(const std::string& op, const AttributeList& attributes) {
   return [=](Model& m) { m.add(node(op, {"x"}, {"y"}, attributes)); };
 }
@@ -123,7 +128,13 @@ const Row rows[] = {
     {"sum_over_samples", "2,2", [](Model& m) { m.add(float_tensor("w", {2, 2}, {1, 2, 3, 4})).add(node("MatMul", {"w", "x"}, {"y"})); }, "", "it sums over axis 0 of [2,2], which holds the samples"},
     {"centred_by_the_batch", "N,3", [](Model& m) { m.add(node("ReduceMean", {"x"}, {"mean"}, {{"axes", List{0}}})).add(node("Sub", {"x", "mean"}, {"y"})); }, "", "samples would meet"},
     {"products_of_samples", "N,3", [](Model& m) { transpose(m, "x", "t", {1, 0}); m.add(node("MatMul", {"x", "t"}, {"y"})); }, "", "its operands hold the samples at different places"},
-    {"joined_along_samples", "N,3", [](Model& m) { m.add(node("Concat", {"x", "x"}, {"y"}, {{"axis", std::int64_t{0}}})); }, "", "it joins along axis 0, which holds the samples"},
+    {"joined_along_samples", "N,3", [](Model& m) { m.add(node("Concat", {"x", "x"}, {"y"}, {{"axis", std::int64_t{0}}})); }, "y", "[8,3]"},
+    {"joined_with_rows_of_samples", "N,3,2", [](Model& m) { reshape(m, "x", "r", {-1, 2}); m.add(node("ReduceSum", {"x"}, {"s"}, {{"keepdims", std::int64_t{0}}, {"axes", std::vector<std::int64_t>{1}}})).add(node("Concat", {"r", "s"}, {"y"}, {{"axis", std::int64_t{0}}})); }, "", "it joins along axis 0, which holds the samples of [33,2], what does not hold them so: [11,2]"},
+    {"joined_with_a_constant", "N,3", [](Model& m) { m.add(filled_tensor("c", {2, 3})).add(node("Concat", {"x", "c"}, {"y"}, {{"axis", std::int64_t{0}}})); }, "", "what does not hold them so: [2,3]"},
+    {"joined_and_split", "2,3", [](Model& m) { pair_of(m); m.add(int_tensor("n", {2}, {2, 2})).add(node("Split", {"r", "n"}, {"a", "y"}, {{"axis", std::int64_t{0}}})); }, "y", "[4,3]"},
+    {"joined_and_split_unevenly", "2,3", [](Model& m) { pair_of(m); m.add(int_tensor("n", {2}, {1, 3})).add(node("Split", {"r", "n"}, {"a", "y"}, {{"axis", std::int64_t{0}}})); }, "", "it cuts axis 0 of [4,3], which holds the samples"},
+    {"joined_and_cut", "2,3", [](Model& m) { pair_of(m); m.add(int_tensor("s", {1}, {-2})).add(int_tensor("e", {1}, {100})).add(node("Slice", {"r", "s", "e"}, {"y"})); }, "y", "[4,3]"},
+    {"joined_and_cut_within", "2,3", [](Model& m) { pair_of(m); m.add(int_tensor("s", {1}, {1})).add(int_tensor("e", {1}, {3})).add(node("Slice", {"r", "s", "e"}, {"y"})); }, "", "it cuts axis 0 of [4,3], which holds the samples"},
     {"a_sample_picked", "N,3", [](Model& m) { m.add(int_tensor("i", {}, {0})).add(node("Gather", {"x", "i"}, {"y"})); }, "", "it picks from axis 0 of [11,3], which holds the samples"},
     {"elements_picked_of_each", "N,3", [](Model& m) { m.add(int_tensor("i", {1, 2}, {2, 0})).add(node("GatherElements", {"x", "i"}, {"y"}, {{"axis", std::int64_t{1}}})); }, "", "input 0 [11,3] and the output [1,2] differ along the axis that holds the samples"},
     {"elements_picked_of_one", "1,3", [](Model& m) { m.add(int_tensor("i", {1, 2}, {2, 0})).add(node("GatherElements", {"x", "i"}, {"y"}, {{"axis", std::int64_t{1}}})); }, "y", "[4,2]"},

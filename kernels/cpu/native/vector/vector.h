@@ -223,7 +223,7 @@ struct Table {
   void (*philox_at)(std::uint32_t* words, const std::int64_t* elements, std::int64_t n, const PhiloxState& state);
   const ConvolutionTiles* convolution;
   const Products* products;
-  const RowNormalizations* row_normalizations;  // of float, double, bfloat16
+  const RowNormalizations* row_normalizations;  // of float, double, bfloat16, float with addend, dy and perhaps y of bfloat16
   const Transpose* transposes;                  // of elements of 2 bytes, of 4
 
   template <class T>
