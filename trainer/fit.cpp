@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "graph/atomic_file.h"
@@ -151,43 +152,42 @@ class Fit {
                           .epoch = at_.epoch,
                           .batch = at_.batch,
                           .epochs = 0,
+                          .held = o_.run_ahead && s_.running().will_run_ahead() ? 2U : 1U,  // those of the steps under way
                           .buckets = &buckets_,
                           .rows = s_.rows_here(),
                           .memory = [&](std::size_t number, std::int64_t bytes) { return s_.running().host_memory(number, bytes); }});
+    struct Settle {  // the loader's memory is read as long as a step is under way
+      Fit& fit;
+      ~Settle() { fit.settle(); }
+    } settled{*this};
     auto before = Clock::now();
-    bool announced = false;
     for (bool first = true; at_.step < total && !stopped_ && !stopped_early_; first = false) {
-      const double rate = steps_.rate(at_.step, at_.plateau);
-      s_.step = at_.step + 1;
-      in_step_ = true;
-      StepReport report{.learning_rate = rate};
+      StepReport report;
+      double rate = 0;
       std::int64_t epoch = 0, index = 0;  // of the last batch
+      bool due = false;                   // a checkpoint
       for (bool more = true; more;) {
-        const auto asked = Clock::now();
-        const LoadedBatch* batch = loader.next();
-        if (!first) waited_seconds_ += seconds(Clock::now() - asked);
-        epoch = batch->epoch;
-        index = batch->index;
-        const std::size_t plan = s_.plan_for(PlanMode::training, batch->size, batch->bucket);
-        const StepState state = steps_.state(*batch, at_.step, rate, at_.averaged);
-        more = state.hold;
-        const LoadedBatch* const next = more || at_.step + 1 < total ? loader.peek() : nullptr;
-        BatchAhead ahead{.announced = announced};
-        if (next) {
-          ahead.plan = s_.plan_for(PlanMode::training, next->size, next->bucket);
-          ahead.inputs = next->inputs;
-        }
-        s_.run(plan, batch->inputs, state, ahead);
-        announced = next != nullptr;
-        const StepReport part = s_.report(plan, rate);
-        if (state.fresh && !more)
+        const Begun now = ahead_ ? *std::exchange(ahead_, {}) : begin(loader, at_.step, !first);
+        more = now.state.hold;
+        if (!more) due = checkpoint_due(now);
+        if (goes_on(now, due))
+          if (const LoadedBatch* const next = loader.peek(s_.options.world != nullptr); next && s_.session->runs_ahead(plan_of(*next)))
+            ahead_ = begin(loader, at_.step + (more ? 0 : 1), false);
+        s_.finish();
+        s_.step = at_.step + 1;
+        rate = now.rate;
+        epoch = now.epoch;
+        index = now.index;
+        const StepReport part = s_.report(now.plan, rate);
+        if (now.state.fresh && !more)
           report = part;
         else
-          add(report, part, state.share);
+          add(report, part, now.state.share);
+        report.learning_rate = rate;
         report.loss_scale = part.loss_scale;
       }
       report.step = s_.step;
-      in_step_ = false;
+      in_step_ = ahead_.has_value();
       const auto now = Clock::now();
       report.epoch = epoch + 1;
       report.steps = total;
@@ -202,11 +202,12 @@ class Fit {
       if (o_.check_nan) check_weights(rate);
       if (o_.callbacks.on_step) o_.callbacks.on_step(report);
       checkpoints_.poll();
-      stopped_ = at_.step < total && asked_to_stop();
+      stop_asked_ = stop_asked_ || (at_.step < total && asked_to_stop());
+      stopped_ = stop_asked_ && at_.step < total && !ahead_;
       const bool epoch_ends = at_.batch == per_epoch;
       if (epoch_ends || at_.step == total) {
         end_epoch(rate, epoch_ends);
-      } else if (stopped_ || (o_.checkpoint_steps > 0 && at_.step % o_.checkpoint_steps == 0) || time_for_checkpoint()) {
+      } else if (stopped_ || due) {
         check_weights(rate);
         check_same();
         keep();
@@ -215,6 +216,59 @@ class Fit {
       }
       if (epoch_ends || at_.step == total) before = Clock::now();
     }
+  }
+
+  // A batch whose step was begun.
+  struct Begun {
+    std::size_t plan = 0;
+    double rate = 0;
+    StepState state;
+    std::int64_t epoch = 0, index = 0;
+  };
+
+  std::size_t plan_of(const LoadedBatch& batch) { return s_.plan_for(PlanMode::training, batch.size, batch.bucket); }
+
+  // Begins with the next batch, of step `step` (from 0). `counts`: the wait for it is one of the devices.
+  Begun begin(Loader& loader, std::int64_t step, bool counts) {
+    const double rate = steps_.rate(step, at_.plateau);
+    s_.step = step + 1;
+    in_step_ = true;
+    const auto asked = Clock::now();
+    const LoadedBatch* const batch = loader.next();
+    if (counts) waited_seconds_ += seconds(Clock::now() - asked);
+    const Begun begun{plan_of(*batch), rate, steps_.state(*batch, step, rate, at_.averaged), batch->epoch, batch->index};
+    const LoadedBatch* const next = begun.state.hold || step + 1 < steps_.total() ? loader.peek() : nullptr;
+    BatchAhead ahead{.announced = std::exchange(announced_, next != nullptr)};
+    if (next) {
+      ahead.plan = plan_of(*next);
+      ahead.inputs = next->inputs;
+    }
+    s_.begin(begun.plan, batch->inputs, begun.state, ahead);
+    return begun;
+  }
+
+  // Whether the batch that follows may be begun before this one's results are there: nobody looks at the model in between.
+  bool goes_on(const Begun& now, bool due) const {
+    if (!o_.run_ahead || stop_asked_ || s_.under_way == 0) return false;
+    if (now.state.hold) return true;
+    const std::int64_t done = at_.step + 1;
+    return done < steps_.total() && now.index + 1 < order_.batches() && !due && !o_.check_nan && (o_.check_replicas == 0 || done % o_.check_replicas != 0);
+  }
+
+  // Whether the step is followed by a checkpoint that is not that of an epoch's end.
+  bool checkpoint_due(const Begun& now) {
+    const std::int64_t done = at_.step + 1;
+    if (done == steps_.total() || now.index + 1 == order_.batches()) return false;
+    return (o_.checkpoint_steps > 0 && done % o_.checkpoint_steps == 0) || time_for_checkpoint();
+  }
+
+  // Ends the step that was begun ahead of what went wrong.
+  void settle() noexcept {
+    try {
+      while (s_.under_way > 0) s_.finish();
+    } catch (const std::exception&) {  // the first failure is told
+    }
+    ahead_.reset();
   }
 
   bool asked_to_stop() const { return s_.any(o_.callbacks.stop && o_.callbacks.stop()); }
@@ -385,6 +439,7 @@ class Fit {
   }
 
   [[noreturn]] void diverged(const StepReport& report) {
+    settle();
     write_metrics();
     fail(ExitCode::diverged, "the loss is ", std::isnan(report.loss) ? "not a number" : "infinite", " at step ", s_.step, " (epoch ",
          report.epoch, ", learning rate ", report.learning_rate, ")", advice(s_.step));
@@ -408,6 +463,9 @@ class Fit {
   Clock::duration trained_{};  // time of all steps so far
   Clock::time_point kept_at_ = Clock::now();  // the last checkpoint
   bool begun_ = false, stopped_ = false, stopped_early_ = false, in_step_ = false;
+  std::optional<Begun> ahead_;  // begun while the one before computes
+  bool announced_ = false;      // the next batch, to the step begun last
+  bool stop_asked_ = false;
   std::int64_t started_ = 0;  // step that the run went on from
 };
 
