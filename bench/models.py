@@ -180,23 +180,21 @@ class Pick(nn.Module):
         return self.pick(x)
 
 
-def bert_mini():
-    width = 256
-    return nn.Sequential(nn.Embedding(VOCABULARY, width), Positions(TOKENS, width), nn.LayerNorm(width),
-                         *[Block(width, 4, norm_first=False) for _ in range(4)], Pick(lambda x: x[:, 0]), nn.Linear(width, 10))
+def bert(width, layers, heads, vocabulary=VOCABULARY, tokens=TOKENS):
+    return nn.Sequential(nn.Embedding(vocabulary, width), Positions(tokens, width), nn.LayerNorm(width),
+                         *[Block(width, heads, norm_first=False) for _ in range(layers)], Pick(lambda x: x[:, 0]),
+                         nn.Linear(width, 10))
 
 
-def vit_tiny():
-    width = 192
-    return nn.Sequential(Patches(width, 16), Positions(196, width), *[Block(width, 3) for _ in range(12)], nn.LayerNorm(width),
-                         Pick(lambda x: x.mean(1)), nn.Linear(width, 1000))
+def vit(width, layers, heads):
+    return nn.Sequential(Patches(width, 16), Positions(196, width), *[Block(width, heads) for _ in range(layers)],
+                         nn.LayerNorm(width), Pick(lambda x: x.mean(1)), nn.Linear(width, 1000))
 
 
-def gpt_mini():
-    width = 256
-    return nn.Sequential(nn.Embedding(VOCABULARY, width), Positions(TOKENS, width),
-                         *[Block(width, 4, causal=True) for _ in range(4)], nn.LayerNorm(width),
-                         nn.Linear(width, VOCABULARY, bias=False))
+def gpt(width, layers, heads, vocabulary=VOCABULARY, tokens=TOKENS):
+    return nn.Sequential(nn.Embedding(vocabulary, width), Positions(tokens, width),
+                         *[Block(width, heads, causal=True) for _ in range(layers)], nn.LayerNorm(width),
+                         nn.Linear(width, vocabulary, bias=False))
 
 
 def lstm():
@@ -234,9 +232,13 @@ MODELS = {
     "resnet50": Network(resnet50, (3, 224, 224), 1000),
     "mobilenetv2": Network(mobilenetv2, (3, 224, 224), 1000),
     "xception": Network(xception, (3, 224, 224), 1000),
-    "bert_mini": Network(bert_mini, TOKENS, 10),
-    "vit_tiny": Network(vit_tiny, (3, 224, 224), 1000),
-    "gpt_mini": Network(gpt_mini, TOKENS, VOCABULARY, per_token=True),
+    "bert_mini": Network(lambda: bert(256, 4, 4), TOKENS, 10),
+    "vit_tiny": Network(lambda: vit(192, 12, 3), (3, 224, 224), 1000),
+    "gpt_mini": Network(lambda: gpt(256, 4, 4), TOKENS, VOCABULARY, per_token=True),
     "lstm": Network(lstm, TOKENS, 10),
     "gru": Network(gru, TOKENS, 10),
+    # For plans (bench/rooflines.py): too large to be timed on a CPU.
+    "bert_base": Network(lambda: bert(768, 12, 12, 30522, 512), 512, 10),
+    "vit_base": Network(lambda: vit(768, 12, 12), (3, 224, 224), 1000),
+    "gpt2_small": Network(lambda: gpt(768, 12, 12, 50257, 1024), 1024, 50257, per_token=True),
 }

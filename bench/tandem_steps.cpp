@@ -6,6 +6,8 @@
 //   --profile-steps N  the same of each part alone
 //   --floor N          each kernel N times in a row, where the step has it: what the step would take if nothing lay between
 //                      its kernels and they got in each other's way nowhere
+//   --late N           also N steps that wait for their batch (late_ms), and what copying a batch takes alone (copies_ms): where
+//                      median_ms is late_ms - copies_ms, copies cost nothing
 #include <sched.h>
 #include <sys/resource.h>
 
@@ -35,7 +37,7 @@ using Options = std::map<std::string, std::string>;
 Options parse(int argc, char** argv) {
   Options options = {{"--model", ""},  {"--batch", "8"},    {"--threads", "0"}, {"--devices", "1"}, {"--device", ""},
                      {"--warmup", "5"}, {"--steps", "20"}, {"--autotune", "1"}, {"--cache", ""}, {"--layout", "auto"},
-                     {"--precision", "fp32"}, {"--class-axis", ""}, {"--profile", "0"}, {"--profile-steps", "0"}, {"--floor", "0"}};
+                     {"--precision", "fp32"}, {"--class-axis", ""}, {"--profile", "0"}, {"--profile-steps", "0"}, {"--floor", "0"}, {"--late", "0"}};
   for (int i = 1; i + 1 < argc; i += 2) {
     if (!options.contains(argv[i])) fail(ExitCode::usage, "unknown option '", argv[i], "'");
     options[argv[i]] = argv[i + 1];
@@ -164,13 +166,33 @@ void measure(Options options) {
 
   StepState state;
   state.learning_rate = 1e-3;
-  std::vector<double> times;
-  for (long long step = -number("--warmup"); step < number("--steps"); ++step, ++state.step) {
+  // As training does with a loader that keeps up: the next batch comes while a step computes, and, on devices that run ahead, the
+  // next step is begun before this one has ended. `late`: each step waits for the one before, and for its batch. A step's time is
+  // that from the end of the one before to its own.
+  const auto run_steps = [&](long long warmup, long long steps, bool late) {
+    std::vector<double> times;
+    bool announced = false;
+    const auto begin_step = [&] {
+      Ahead ahead{.announced = announced};
+      if (!late) ahead.inputs = inputs;
+      session.begin(0, inputs, outputs, state, ahead);
+      announced = !late;
+      ++state.step;
+    };
+    int under_way = 0;
     begin = std::chrono::steady_clock::now();
-    session.run(0, inputs, outputs, state, {.announced = state.step > 1, .plan = 0, .inputs = inputs});  // as a loader that keeps up
-    if (step >= 0) times.push_back(seconds());
-  }
-  std::sort(times.begin(), times.end());
+    for (long long step = -warmup; step < steps; ++step) {
+      for (const int most = !late && session.runs_ahead(0) ? 2 : 1; under_way < most; ++under_way) begin_step();
+      session.finish();
+      --under_way;
+      if (step >= 0) times.push_back(seconds());
+      begin = std::chrono::steady_clock::now();
+    }
+    while (under_way-- > 0) session.finish();
+    std::sort(times.begin(), times.end());
+    return times;
+  };
+  const std::vector<double> times = run_steps(number("--warmup"), number("--steps"), false);
   const double median = times[times.size() / 2];
   const auto timed = [&](int repeats) -> TimedRun { return [&, repeats] { return session.run_timed(0, inputs, outputs, state, repeats)[0]; }; };
   if (const int rounds = static_cast<int>(number("--profile")); rounds > 0) print_by_kernel(plan, median_seconds(timed(1), rounds));
@@ -180,6 +202,13 @@ void measure(Options options) {
   if (const int repeats = static_cast<int>(number("--floor")); repeats > 0) {
     for (const double part : timed(repeats)()) floor += part;
     std::fprintf(stderr, "kernels alone %.3f ms, step %.3f ms: %.1f%%\n", 1e3 * floor, 1e3 * median, 100 * floor / median);
+  }
+  double late = 0, copies = 0;
+  if (const long long steps = number("--late"); steps > 0) {
+    const std::vector<double> late_times = run_steps(1, steps, true);
+    late = late_times[late_times.size() / 2];
+    const std::vector<double> parts = median_seconds(timed(1), 3);
+    for (std::size_t i = 0; i < parts.size(); ++i) copies += plan.devices[0].steps[StepId{static_cast<int>(i)}].as<SliceStep>() ? parts[i] : 0;
   }
   std::int64_t arena_bytes = 0;
   for (int i = 0; i < session.devices(); ++i) arena_bytes += session.allocated_bytes(i);
@@ -194,6 +223,8 @@ void measure(Options options) {
                                    {"median_ms", 1e3 * median},
                                    {"min_ms", 1e3 * times[0]},
                                    {"floor_ms", 1e3 * floor},
+                                   {"late_ms", 1e3 * late},
+                                   {"copies_ms", 1e3 * copies},
                                    {"predicted_ms", 1e3 * plan.seconds},
                                    {"loss", loss},
                                    {"compile_seconds", compile_seconds},

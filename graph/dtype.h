@@ -1,4 +1,5 @@
-// Element types. The numbers are those of ONNX's TensorProto.DataType.
+// Element types. The numbers are those of ONNX's TensorProto.DataType. An element of fewer than 8 bits takes a byte of its own wherever
+// tandem holds it, a signed integer with its sign; files pack several of them into one (importer/tensor_data.h).
 #pragma once
 #include <cstdint>
 #include <string_view>
@@ -23,6 +24,18 @@ enum class DType : int {
   uint32 = 12,
   uint64 = 13,
   bfloat16 = 16,
+  float8e4m3fn = 17,
+  float8e4m3fnuz = 18,
+  float8e5m2 = 19,
+  float8e5m2fnuz = 20,
+  uint4 = 21,
+  int4 = 22,
+  float4e2m1 = 23,
+  float8e8m0 = 24,
+  uint2 = 25,
+  int2 = 26,
+  float6e2m3 = 27,
+  float6e3m2 = 28,
 };
 
 std::string_view name_of(DType dtype);   // "float32"; "dtype 23" is never returned: unknown numbers give "unsupported"
@@ -30,7 +43,12 @@ std::size_t size_of(DType dtype);        // bytes of one element; 0 for string, 
 inline bool is_float(DType t) {
   return t == DType::float32 || t == DType::float64 || t == DType::float16 || t == DType::bfloat16;
 }
-inline bool is_integer(DType t) { return size_of(t) != 0 && !is_float(t) && t != DType::boolean; }
+// Small types are stored, moved, cast and quantized to; nothing is computed in them (graph/small_types.h).
+constexpr bool is_small(DType t) { return t >= DType::float8e4m3fn && t <= DType::float6e3m2; }
+constexpr bool is_small_integer(DType t) { return t == DType::uint4 || t == DType::int4 || t == DType::uint2 || t == DType::int2; }
+constexpr bool is_small_float(DType t) { return is_small(t) && !is_small_integer(t); }
+int bits_of(DType dtype);                // of one element in a file: 2, 4, 6 or 8 of a small type
+inline bool is_integer(DType t) { return size_of(t) != 0 && !is_float(t) && !is_small(t) && t != DType::boolean; }
 inline std::string to_string(DType t) { return std::string(name_of(t)); }
 inline std::string text_of(DType t) { return to_string(t); }
 

@@ -70,14 +70,14 @@ To number_as(From v) {
   }
 }
 
-// visit_storable(dtype, [&]<class T>() { ... }): as visit_number, with the 16-bit floats; nothing is called for others.
+// visit_storable(dtype, [&]<class T>() { ... }): as visit_number, with the 16-bit floats; nothing is called for others, small types among them.
 template <class F>
 void visit_storable(DType dtype, F&& f) {
   if (dtype == DType::float16)
     f.template operator()<Float16>();
   else if (dtype == DType::bfloat16)
     f.template operator()<BFloat16>();
-  else if (size_of(dtype) != 0)
+  else if (size_of(dtype) != 0 && !is_small(dtype))
     visit_number(dtype, f);
 }
 

@@ -4,6 +4,7 @@
 
 #include "graph/half.h"
 #include "graph/memory.h"
+#include "graph/small_types.h"
 
 namespace tandem {
 
@@ -32,9 +33,26 @@ Tensor Tensor::reshaped(Shape shape) const {
   return t;
 }
 
-Tensor Tensor::cast(DType dtype) const {
+Tensor Tensor::cast(DType dtype) const { return cast(dtype, SmallRounding{}); }
+
+Tensor Tensor::cast(DType dtype, SmallRounding rounding) const {
   if (dtype == type_.dtype) return *this;
+  if (is_small(type_.dtype)) {
+    Tensor numbers(TensorType{DType::float32, type_.shape});
+    const auto to = numbers.write<float>();
+    const auto table = numbers_of(type_.dtype);
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] = table[std::to_integer<std::size_t>(bytes()[i])];
+    return numbers.cast(dtype, rounding);
+  }
   Tensor out(TensorType{dtype, type_.shape});
+  if (is_small(dtype)) {
+    const bool whole = is_small_integer(dtype) && !is_float(type_.dtype);
+    const Tensor from = cast(whole ? DType::int64 : DType::float64);
+    const auto to = out.write();
+    for (std::size_t i = 0; i < to.size(); ++i)
+      to[i] = std::byte{whole ? low_bits(from.values<std::int64_t>()[i], dtype) : element_of(from.values<double>()[i], dtype, rounding)};
+    return out;
+  }
   visit_storable(type_.dtype, [&]<class From>() {
     visit_storable(dtype, [&]<class To>() {
       const auto from = values<From>();
@@ -46,7 +64,7 @@ Tensor Tensor::cast(DType dtype) const {
 }
 
 std::vector<std::int64_t> Tensor::to_int64s() const {
-  if (is_float(type_.dtype)) fail("expected integers, got ", type_);
+  if (is_float(type_.dtype) || is_small_float(type_.dtype)) fail("expected integers, got ", type_);
   const Tensor t = cast(DType::int64);
   const auto v = t.values<std::int64_t>();
   return {v.begin(), v.end()};

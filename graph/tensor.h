@@ -9,6 +9,8 @@
 
 namespace tandem {
 
+struct SmallRounding;
+
 class Tensor {
  public:
   Tensor() = default;
@@ -39,7 +41,8 @@ class Tensor {
 
   Tensor reshaped(Shape shape) const;               // same elements, other shape
   Tensor cast(DType dtype) const;                   // numbers and booleans; to 16 bits rounded to the nearest
-  std::vector<std::int64_t> to_int64s() const;      // any integer or boolean type
+  Tensor cast(DType dtype, SmallRounding rounding) const;  // the same; how to round to a small type (graph/small_types.h)
+  std::vector<std::int64_t> to_int64s() const;      // any integer or boolean type, small ones too
   std::vector<double> to_doubles() const;           // any number type
 
  private:

@@ -170,6 +170,7 @@ void Builder::run(const FlatNode& node) {
   if (standard && node.op == "Constant") return constant(node);
   if (standard && node.op == "If") return choose(node);
   if (standard && (node.op == "Loop" || node.op == "Scan")) return loop(node);
+  if (node.domain == "ai.onnx.preview" && node.op == "FlexAttention") return flex_attention(node);
   if (const ListRow* row = list_row(node)) return run_list(node, *row);
   if (standard && node.op == "Identity" && node.inputs.size() == 1 && node.outputs.size() == 1 && node.inputs[0].present() && lists_.contains(node.inputs[0].index))
     return hand(node.inputs[0], node.outputs[0]);

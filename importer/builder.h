@@ -81,6 +81,8 @@ class Builder {
   void take_turns(const FlatNode& node);
   void mark_unfinished(const FlatNode& node, Turns& turns);
   void scan(const FlatNode& node);
+  void scan_samples(const FlatNode& node);    // scan_samples.cpp: opset 8
+  void flex_attention(const FlatNode& node);  // flex_attention.cpp
   bool turn(const FlatNode& node, const FlatBody& body, Turns& turns);  // false: it has problems of its own
   void finish(const FlatNode& node, Turns& turns, const Ints& axes, const Ints& reversed);
   static const FlatBody& body_of(const FlatNode& node, std::string_view attribute);

@@ -7,6 +7,7 @@
 
 #include "importer/builder.h"
 #include "importer/limits.h"
+#include "importer/turns.h"
 
 namespace tandem {
 
@@ -154,13 +155,6 @@ void Builder::both_branches(const FlatNode& node) {
   graph().warnings.push_back(concat("If '", node.name, "': its condition is computed from data, so both of its branches are computed"));
 }
 
-// Where a turn may lie behind the end, `active` says whether it does not.
-struct Builder::Turns {
-  Symbol active;
-  std::vector<Symbol> carried;
-  std::vector<List> gathered;
-};
-
 bool Builder::turn(const FlatNode& node, const FlatBody& body, Turns& turns) {
   const std::size_t problems = built_.problems.size();
   run(body);
@@ -276,7 +270,7 @@ void Builder::mark_unfinished(const FlatNode& node, Turns& turns) {
 }
 
 void Builder::scan(const FlatNode& node) {
-  if (node.opset < 9) fail("opset 8's form, with a batch axis of its own, is not supported");
+  if (node.opset < 9) return scan_samples(node);
   const FlatBody& body = body_of(node, "body");
   for (const Symbol in : node.inputs) {
     if (in.present() && !built(in)) return;

@@ -62,8 +62,7 @@ FileDescriptor open_data(const fs::path& path, std::int64_t& size) {
 
 std::int64_t bytes_of(const onnx::TensorProto& proto, const ExternalRegion& region) {
   if (region.length >= 0) return region.length;
-  const TensorType type = type_of(proto);
-  return type.shape.elements() * static_cast<std::int64_t>(size_of(type.dtype));
+  return bytes_in_file(type_of(proto));
 }
 
 // Pages may be mapped as they lie; small tensors need not fill one each.
@@ -166,9 +165,10 @@ void ExternalExport::store(onnx::TensorProto& proto, const Tensor* values) {
   File& to = file(name);
   std::int64_t bytes = 0, offset = 0;
   if (values) {
-    bytes = static_cast<std::int64_t>(values->bytes().size());
+    const std::string small = bits_of(values->dtype()) < 8 ? packed(*values) : std::string();
+    bytes = bytes_in_file(values->type());
     offset = aligned(to.end, bytes);
-    to.file.write(reinterpret_cast<const char*>(values->bytes().data()), values->bytes().size(), offset);
+    to.file.write(small.empty() ? reinterpret_cast<const char*>(values->bytes().data()) : small.data(), static_cast<std::size_t>(bytes), offset);
     to.end = offset + bytes;
   } else {
     bytes = bytes_of(proto, region);

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "importer/limits.h"
+#include "importer/tensor_data.h"
 
 namespace tandem {
 namespace {
@@ -106,7 +107,7 @@ ExternalData::File& ExternalData::open(const std::string& location) {
 
 Tensor ExternalData::read(const onnx::TensorProto& proto, const TensorType& type) {
   const ExternalRegion region = external_region(proto);
-  const std::int64_t wanted = type.shape.elements() * static_cast<std::int64_t>(size_of(type.dtype));
+  const std::int64_t wanted = bytes_in_file(type);
   if (region.length >= 0 && region.length != wanted)
     fail("external data '", region.location, "': length is ", region.length, ", ", type, " takes ", wanted, " bytes");
   File& file = open(region.location);
@@ -126,14 +127,20 @@ Tensor ExternalData::read(const onnx::TensorProto& proto, const TensorType& type
   const auto next = file.regions.lower_bound(region.offset);
   const bool overlaps_next = next != file.regions.end() && next->first < region.offset + wanted;
   const bool overlaps_previous = next != file.regions.begin() &&
-                                 std::prev(next)->first + static_cast<std::int64_t>(std::prev(next)->second.bytes().size()) > region.offset;
+                                 std::prev(next)->first + bytes_in_file(std::prev(next)->second.type()) > region.offset;
   if (overlaps_next || overlaps_previous)
     fail("external data '", region.location, "': bytes from ", region.offset, " on belong to another tensor too");
   Tensor tensor(type);
-  const auto bytes = tensor.write();
-  read_exactly(file.descriptor.get(), reinterpret_cast<char*>(bytes.data()), bytes.size(), region.offset, region.location);
-  if (type.dtype == DType::boolean)
-    for (std::byte& b : bytes) b = std::byte{b != std::byte{0}};
+  if (bits_of(type.dtype) < 8) {
+    std::string bytes(static_cast<std::size_t>(wanted), '\0');
+    read_exactly(file.descriptor.get(), bytes.data(), bytes.size(), region.offset, region.location);
+    tensor = unpacked(type, bytes);
+  } else {
+    const auto bytes = tensor.write();
+    read_exactly(file.descriptor.get(), reinterpret_cast<char*>(bytes.data()), bytes.size(), region.offset, region.location);
+    if (type.dtype == DType::boolean)
+      for (std::byte& b : bytes) b = std::byte{b != std::byte{0}};
+  }
   file.regions.emplace(region.offset, tensor);
   bytes_read_ += wanted;
   return tensor;

@@ -309,7 +309,8 @@ class WeightFinder {
     if (!reader.node || !reader.node->domain.empty() || reader.node->bodies.size() != 1) return false;
     const FlatBody& body = reader.node->bodies[0];
     const bool loop = reader.node->op == "Loop", scan = reader.node->op == "Scan";
-    const auto input = static_cast<std::size_t>(reader.input), first = std::size_t{loop ? 2U : 0U}, output = loop ? input - 1 : input;
+    const std::size_t lengths = scan && reader.node->opset < 9 ? 1 : 0;  // an operand that the body does not take
+    const auto input = static_cast<std::size_t>(reader.input) - lengths, first = std::size_t{loop ? 2U : 0U}, output = loop ? input - 1 : input;
     const auto states = scan ? body.inputs.size() - static_cast<std::size_t>(std::clamp<std::int64_t>(
                                                        reader.node->attributes.integer("num_scan_inputs", 0), 0, static_cast<std::int64_t>(body.inputs.size())))
                              : body.inputs.size();

@@ -139,14 +139,17 @@ class Finder {
       const auto scale = held_.find(node.input(1));
       if (scale == held_.end()) return std::nullopt;
       at.quantized = true;
-      at.type = op == "QuantizeLinear" ? DType::int8 : static_cast<DType>(scale->second->data_type());
+      const DType scales = static_cast<DType>(scale->second->data_type());
+      at.type = op == "QuantizeLinear" ? DType::int8 : static_cast<DType>(integer(node, "output_dtype", 0));
+      if (at.type == DType::undefined) at.type = scales;
       return at;
     }
     if (!node.domain().empty()) return std::nullopt;
     if (op == "Identity") return at;
     if (op == "Cast") {
       at.type = static_cast<DType>(integer(node, "to", 0));
-      return is_float(at.type) ? std::optional(at) : std::nullopt;
+      at.quantized = at.quantized || is_small_float(at.type);
+      return is_float(at.type) || is_small_float(at.type) ? std::optional(at) : std::nullopt;
     }
     if (op == "Transpose") {
       const auto rank = static_cast<std::size_t>(at.shape.rank());

@@ -37,7 +37,7 @@ bool gives_no_floats(const FlatNode& node) {
   const Operator* op = operator_of(node);
   const AttributeValue* to = op && !op->type_attribute.empty() ? node.attributes.find(op->type_attribute) : nullptr;
   const auto* dtype = to ? std::get_if<std::int64_t>(to) : nullptr;
-  return dtype && !is_float(static_cast<DType>(*dtype));
+  return dtype && !is_float(static_cast<DType>(*dtype)) && !is_small_float(static_cast<DType>(*dtype));
 }
 
 // Walks backwards, so that what a node's outputs are used for is known when its inputs ask.

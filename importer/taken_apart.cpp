@@ -10,7 +10,7 @@ std::span<const TakenApart> taken_apart() {
       {"", "Optional", {15, 28}, true},
       {"", "OptionalGetElement", {15, 18, 28}, true},
       {"", "OptionalHasElement", {15, 18, 28}, false},
-      {"", "Scan", {9, 11, 16, 19, 21, 23, 24, 25}, true},
+      {"", "Scan", {8, 9, 11, 16, 19, 21, 23, 24, 25}, true},
       {"", "SequenceAt", {11}, true},
       {"", "SequenceConstruct", {11}, true},
       {"", "SequenceEmpty", {11}, false},
@@ -21,6 +21,7 @@ std::span<const TakenApart> taken_apart() {
       {"", "SplitToSequence", {11, 24}, true},
       {"ai.onnx.ml", "LinearClassifier", {1}, true},
       {"ai.onnx.ml", "LinearRegressor", {1}, true},
+      {"ai.onnx.preview", "FlexAttention", {1}, true},
   };
   return rows;
 }

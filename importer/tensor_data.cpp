@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "graph/small_types.h"
+
 namespace tandem {
 namespace {
 
@@ -17,7 +19,21 @@ Tensor from_list(const TensorType& type, const List& list) {
   return tensor;
 }
 
+// int32_data holds as many elements of 4 and 2 bits as a byte does, and one of all others.
+Tensor from_bytes(const TensorType& type, const google::protobuf::RepeatedField<std::int32_t>& list) {
+  if (bits_of(type.dtype) == 6 || bits_of(type.dtype) == 8) {
+    Tensor tensor = from_list<std::uint8_t>(type, list);
+    const int unused = 8 - bits_of(type.dtype);
+    for (std::byte& b : tensor.write()) b &= std::byte{0xff} >> unused;
+    return tensor;
+  }
+  std::string bytes;
+  for (const std::int32_t v : list) bytes += static_cast<char>(v);
+  return unpacked(type, bytes);
+}
+
 Tensor from_typed(const TensorType& type, const onnx::TensorProto& p) {
+  if (is_small(type.dtype)) return from_bytes(type, p.int32_data());
   switch (type.dtype) {
     case DType::float32: return from_list<float>(type, p.float_data());
     case DType::float64: return from_list<double>(type, p.double_data());
@@ -36,17 +52,6 @@ Tensor from_typed(const TensorType& type, const onnx::TensorProto& p) {
   }
 }
 
-Tensor from_raw(const TensorType& type, const std::string& raw) {
-  const std::size_t wanted = static_cast<std::size_t>(type.shape.elements()) * size_of(type.dtype);
-  if (raw.size() != wanted) fail("has ", raw.size(), " bytes of raw data, its type ", type, " takes ", wanted);
-  Tensor tensor(type);
-  const auto out = tensor.write();
-  if (wanted > 0) std::memcpy(out.data(), raw.data(), wanted);
-  if (type.dtype == DType::boolean)
-    for (std::byte& b : out) b = std::byte{b != std::byte{0}};  // any other byte is no bool
-  return tensor;
-}
-
 template <class T, class List>
 void to_list(const Tensor& tensor, List* list) {
   const auto* in = reinterpret_cast<const T*>(tensor.bytes().data());
@@ -55,6 +60,40 @@ void to_list(const Tensor& tensor, List* list) {
 }
 
 }  // namespace
+
+std::int64_t bytes_in_file(const TensorType& type) {
+  const std::int64_t bytes = type.shape.elements() * static_cast<std::int64_t>(size_of(type.dtype)), bits = bits_of(type.dtype);
+  return bits >= 8 ? bytes : bytes / 8 * bits + (bytes % 8 * bits + 7) / 8;
+}
+
+std::string packed(const Tensor& tensor) {
+  const auto from = tensor.bytes();
+  const int bits = bits_of(tensor.dtype());
+  std::string bytes(static_cast<std::size_t>(bytes_in_file(tensor.type())), '\0');
+  for (std::size_t i = 0, at = 0; i < from.size(); ++i, at += static_cast<std::size_t>(bits)) {
+    const unsigned field = (std::to_integer<unsigned>(from[i]) & ((1U << bits) - 1U)) << (at % 8);
+    bytes[at / 8] = static_cast<char>(bytes[at / 8] | static_cast<char>(field));
+    if (field > 0xff) bytes[at / 8 + 1] = static_cast<char>(field >> 8);
+  }
+  return bytes;
+}
+
+Tensor unpacked(const TensorType& type, std::string_view bytes) {
+  const auto wanted = static_cast<std::size_t>(bytes_in_file(type));
+  if (bytes.size() != wanted) fail("has ", bytes.size(), " bytes, its type ", type, " takes ", wanted);
+  Tensor tensor(type);
+  const auto to = tensor.write();
+  const int bits = bits_of(type.dtype);
+  if (bits >= 8 && wanted > 0) std::memcpy(to.data(), bytes.data(), wanted);
+  for (std::size_t i = 0, at = 0; bits < 8 && i < to.size(); ++i, at += static_cast<std::size_t>(bits)) {
+    unsigned field = static_cast<unsigned char>(bytes[at / 8]) >> (at % 8);
+    if (at % 8 + static_cast<std::size_t>(bits) > 8) field |= static_cast<unsigned>(static_cast<unsigned char>(bytes[at / 8 + 1])) << (8 - at % 8);
+    to[i] = std::byte{is_small_integer(type.dtype) ? low_bits(field, type.dtype) : static_cast<std::uint8_t>(field & ((1U << bits) - 1U))};
+  }
+  if (type.dtype == DType::boolean)
+    for (std::byte& b : to) b = std::byte{b != std::byte{0}};  // any other byte is no bool
+  return tensor;
+}
 
 DataForm form_of(const onnx::TensorProto& p) {
   if (p.data_location() == onnx::TensorProto::EXTERNAL) return DataForm::external;
@@ -81,7 +120,7 @@ std::optional<Tensor> tensor_of(const onnx::TensorProto& proto, ExternalData& ex
   const TensorType type = type_of(proto);
   switch (form_of(proto)) {
     case DataForm::external: return external.read(proto, type);
-    case DataForm::raw: return from_raw(type, proto.raw_data());
+    case DataForm::raw: return unpacked(type, proto.raw_data());
     case DataForm::typed: return from_typed(type, proto);
     case DataForm::none: break;
   }
@@ -100,7 +139,8 @@ void store(const Tensor& tensor, DataForm form, onnx::TensorProto& proto) {
   } else if (form == DataForm::typed) {
     fail("tensor '", proto.name(), "' of ", tensor.type(), " is no weight");
   } else {
-    proto.set_raw_data(tensor.bytes().data(), tensor.bytes().size());
+    if (bits_of(tensor.dtype()) < 8) proto.set_raw_data(packed(tensor));
+    else proto.set_raw_data(tensor.bytes().data(), tensor.bytes().size());
   }
 }
 

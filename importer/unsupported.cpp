@@ -13,7 +13,6 @@ namespace tandem {
 namespace {
 
 constexpr const char* text = "it works on strings: leave the text's preparation out of the export and feed numbers";
-constexpr const char* trees = "trees have no gradient, so that no step could train them";
 constexpr const char* kernel_machines = "support vectors are not trained by gradients; LinearSVC, LogisticRegression and MLPClassifier are";
 constexpr const char* tensors_only = "it makes maps or lists for people: export with options={id(model): {'zipmap': False}}";
 constexpr const char* optimizer = "the optimizer is tandem's own: export the model without its training step";
@@ -34,7 +33,6 @@ constexpr Hint hints[] = {
     {"aten", "*", "PyTorch's exporter fell back to its own operator: export with operator_export_type=ONNX or dynamo=True"},
     {"prim", "*", "PyTorch's exporter kept a call of Python's: export in eval mode, or with dynamo=True"},
     {"pkg.*", "*", "a function without a body: export with export_modules_as_functions=False, or with dynamo=True"},
-    {"ai.onnx.ml", "Tree*", trees},
     {"ai.onnx.ml", "SVM*", kernel_machines},
     {"ai.onnx.ml", "Linear*", "of linear models those in the model's own graph are, with post_transform NONE, LOGISTIC or SOFTMAX"},
     {"ai.onnx.ml", "ZipMap", tensors_only},

@@ -297,7 +297,7 @@ class Exporter {
 void refuse_merging(const Lora& lora) {
   for (const LoraAdapter& a : lora.adapters)
     if (a.quantized)
-      fail(ExitCode::usage, "option lora: '", a.weight, "' is of integers, into which an adapter cannot be merged: option lora_export adapter writes the adapters alone, ",
+      fail(ExitCode::usage, "option lora: '", a.weight, "' is quantized, into which an adapter cannot be merged: option lora_export adapter writes the adapters alone, ",
            "option lora_export inputs a model that takes them as inputs");
 }
 

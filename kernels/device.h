@@ -30,11 +30,13 @@ struct DeviceModel {
   double link_bandwidth = 0;        // to a neighbour, bytes/s
   int threads = 1;
   double sharing = 1;               // devices that take turns on the same cores: times taken alone are as many times longer. Not kept in plans
+  std::int64_t alignment = 64;      // bytes: buffers begin at multiples of it. Not kept in plans
 };
 
 class Event {
  public:
   virtual ~Event() = default;
+  virtual void synchronize() = 0;  // the caller waits for what was queued before the last record; rethrows what failed there
 };
 
 // An ordered queue of work. Nothing here allocates.
@@ -42,9 +44,11 @@ class Stream {
  public:
   virtual ~Stream() = default;
   virtual void launch(Kernel& kernel) = 0;
+  // To and from the host: may wait for the stream where that memory is not of allocate_host().
   virtual void copy_in(std::byte* device, const std::byte* host, std::int64_t bytes) = 0;
   virtual void copy_out(std::byte* host, const std::byte* device, std::int64_t bytes) = 0;
   virtual void copy(std::byte* to, const std::byte* from, std::int64_t bytes) = 0;  // on the device
+  virtual void fill(std::byte* device, std::byte value, std::int64_t bytes) = 0;
   virtual void record(Event& event) = 0;
   virtual void wait(Event& event) = 0;  // work queued later starts after what was queued before the event's last record
   virtual void synchronize() = 0;       // the caller waits for all queued work; rethrows what failed
@@ -69,8 +73,11 @@ class Device {
   // Stream 0 computes, stream 1 communicates, stream 2 copies.
   virtual std::unique_ptr<Stream> create_stream(int index) = 0;
   virtual std::unique_ptr<Event> create_event() = 0;
-  // Optional: between begin and end, what is queued on `stream`, and on streams that wait for it, is recorded and not
-  // run. Those streams must have been joined (waited for by `stream`) before the end.
+  // Whether its streams work while the host does something else, so that a step can be begun before the one before has ended.
+  virtual bool runs_ahead() const { return false; }
+  // Optional, for devices that run ahead: between begin and end, what is queued on `stream`, and on streams that wait for it, is
+  // recorded and not run. Those streams must have been joined (waited for by `stream`) before the end. Copies to and from the
+  // host are of memory of allocate_host().
   virtual bool can_capture() const { return false; }
   virtual void begin_capture(Stream&) { fail(ExitCode::device, "this device cannot capture a step as a graph"); }
   virtual std::unique_ptr<CapturedGraph> end_capture(Stream&) { fail(ExitCode::device, "this device cannot capture a step as a graph"); }
@@ -122,7 +129,7 @@ class Backend {
   // them where all of its backends say yes. Asked of many nodes and before any layout is chosen: it answers from what the
   // backend knows of its kernels, at no cost. What it says yes to, describe() must have a kernel for.
   virtual bool fuses(const KernelRequest&) const { return false; }
-  // One run on scratch memory (several runs, the minimum), infinite where it fails. Needs the device.
+  // One run on scratch memory of the device `options.device` (several runs), infinite where it fails.
   virtual Timing measure(const KernelDescription& description, const KernelOptions& options) const = 0;
   // Frees the scratch memory that measure keeps from call to call: fresh pages can cost more than what is measured.
   virtual void release_scratch() const {}

@@ -71,6 +71,7 @@ class Compilation {
     std::size_t graph;
     std::int64_t samples;
     DeviceModel model;
+    int device;  // the first one's index
   };
   struct Candidate {
     std::vector<std::unique_ptr<LoweredGraph>> programs;  // by unit
@@ -122,9 +123,9 @@ class Compilation {
       const DeviceId& id = o_.devices[d].id;
       models_.push_back(backend(id.backend).model(id.index, device_count));
       const std::size_t graph = programs_.of[d];
-      const auto same = std::find_if(units_.begin(), units_.end(), [&](const Unit& u) { return u.backend == id.backend && u.graph == graph && u.model.threads == models_[d].threads; });
+      const auto same = std::find_if(units_.begin(), units_.end(), [&](const Unit& u) { return u.backend == id.backend && u.graph == graph && u.model.threads == models_[d].threads && u.model.name == models_[d].name; });
       unit_of_.push_back(static_cast<std::size_t>(same - units_.begin()));
-      if (same == units_.end()) units_.push_back({id.backend, graph, slices_[d].size, models_[d]});
+      if (same == units_.end()) units_.push_back({id.backend, graph, slices_[d].size, models_[d], id.index});
     }
     plan_.options.threads = models_[0].threads;
   }
@@ -160,6 +161,7 @@ class Compilation {
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return units_[a].samples > units_[b].samples; });
     for (const std::size_t u : order) {
       kernel.threads = units_[u].model.threads;
+      kernel.device = units_[u].device;
       const SelectOptions select{.kernel = kernel, .device = &units_[u].model, .fixed = &fixed};
       Tuner& tuner = *tuners_.at(units_[u].backend);
       c.programs[u] = std::make_unique<LoweredGraph>(select_kernels(programs_.graphs[units_[u].graph], tuner.backend(), select, tuner));

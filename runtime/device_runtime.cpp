@@ -1,6 +1,7 @@
 #include "runtime/device_runtime.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "planner/plan/format.h"
 #include "runtime/reorder.h"
@@ -56,16 +57,24 @@ void DeviceRuntime::add(const Plan& plan, CollectiveGroup* group, int first_chan
   for (const Step& s : device.steps)
     if (auto& stream = streams_[static_cast<std::size_t>(s.stream)]; !stream) stream = device_->create_stream(s.stream);
   const bool stages = std::any_of(device.steps.begin(), device.steps.end(), [](const Step& s) { return s.as<SliceStep>() && s.workspace.present(); });
-  if (stages && !staging_.stream) staging_ = {device_->create_stream(copy_stream), device_->create_event(), device_->create_event()};
+  if (stages && !staging_.stream)
+    staging_ = {.stream = device_->create_stream(copy_stream), .taken = device_->create_event(), .filled = {device_->create_event(), device_->create_event()}};
   std::vector<std::byte*> bases;
-  for (const Arena& a : device.arenas) bases.push_back(arena(a, group && a.kind == ArenaKind::gradients));
+  for (const Arena& a : device.arenas) bases.push_back(arena(a, group && group->registers() && a.kind == ArenaKind::gradients));
+  const std::int64_t alignment = backend_.model(device.device.index, 1).alignment;
   std::vector<std::byte*> addresses;
   for (const Buffer& b : device.buffers) {
+    if (b.offset % alignment != 0)
+      fail(ExitCode::device, "the plan has '", b.name, "' at ", b.offset, ", and ", device.device, " wants multiples of ", alignment, ": a plan of an older version is to be made again");
     addresses.push_back(b.bytes == 0 ? nowhere() : bases[static_cast<std::size_t>(b.arena)] + b.offset);
     if (b.constant) load(b, addresses.back());
   }
-  programs_.push_back(std::make_unique<Program>(
-      plan, index_, Program::Place{backend_, *device_, streams_, staging_, group, static_cast<int>(index_), first_channel}, addresses));
+  Program::Place place{backend_, *device_, streams_, staging_, group, static_cast<int>(index_), first_channel};
+  // To find kernels that read what no kernel of the step wrote.
+  if (std::getenv("TANDEM_POISON_SCRATCH"))
+    for (std::size_t i = 0; i < bases.size(); ++i)
+      if (device.arenas[i].kind == ArenaKind::scratch) place.poisoned = {bases[i], static_cast<std::size_t>(device.arenas[i].bytes)};
+  programs_.push_back(std::make_unique<Program>(plan, index_, place, addresses));
 }
 
 std::byte* DeviceRuntime::address_of(ArenaKind arena, const ParameterPart& part) const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstring>
 #include <utility>
 
 #include "planner/plan/format.h"
@@ -45,6 +46,7 @@ std::unique_ptr<Kernel> make_kernel(const Backend& backend, const Plan& plan, co
                         .options = plan.options,
                         .kernel = launch.kernel};
   if (device.model.threads > 0) request.options.threads = device.model.threads;
+  request.options.device = device.device.index;
   std::string offers;
   for (const KernelDescription& d : backend.describe(request)) {
     if (d.kernel != launch.kernel || !agree(request.inputs, d.inputs) || !agree(request.outputs, d.outputs)) {
@@ -73,7 +75,7 @@ struct Program::Adding {
 };
 
 Program::Program(const Plan& plan, std::size_t device_index, const Place& place, std::span<std::byte* const> addresses)
-    : staging_(place.staging), group_(place.group), rank_(place.rank) {
+    : staging_(place.staging), group_(place.group), rank_(place.rank), ahead_(place.device.runs_ahead()), poisoned_(place.poisoned) {
   const DevicePlan& device = plan.devices[device_index];
   IdVector<StepId, Event*> ended(device.steps.size(), nullptr);  // recorded where another stream waits for it
   for (const Step& s : device.steps)
@@ -100,8 +102,7 @@ Program::Program(const Plan& plan, std::size_t device_index, const Place& place,
     std::visit([&](const auto& what) { add(adding, what); }, step.what);
     if (ended[id]) instructions_.push_back({.kind = Instruction::record, .step = id.index, .stream = stream, .event = ended[id]});
   }
-  frame_staging();
-  prepare_capture(place);
+  if (ahead_) prepare_slots(place);
 }
 
 void Program::add_kernel(const Adding& a, std::unique_ptr<Kernel> kernel) {
@@ -127,21 +128,10 @@ void Program::add(const Adding& a, const ExchangeStep& step) {
   const ExchangeSpec spec{e.kind, e.devices, e.elements, e.dtype, parts_of(a.plan, step.exchange), a.place.first_channel + step.exchange.index};
   try {
     add_kernel(a, a.place.group->make(spec, a.place.rank));
+    instructions_.back().exchanges = true;
   } catch (const Error& error) {
     fail(error.code(), names_.back(), ": ", error.what());
   }
-}
-
-// The staged copies wait until the step before has taken its batch, the step's copies until the batch is there.
-void Program::frame_staging() {
-  if (staged_.empty()) return;
-  const auto instruction = [](const Instruction& like, Instruction::Kind kind, Event& event) {
-    return Instruction{.kind = kind, .step = like.step, .stream = like.stream, .event = &event};
-  };
-  staged_.insert(staged_.begin(), instruction(staged_.front(), Instruction::wait, *staging_.taken));
-  staged_.push_back(instruction(staged_.back(), Instruction::record, *staging_.filled));
-  taken_.insert(taken_.begin(), instruction(taken_.front(), Instruction::wait, *staging_.filled));
-  taken_.push_back(instruction(taken_.back(), Instruction::record, *staging_.taken));
 }
 
 Program::Instruction Program::copy_of(const Adding& a, BufferId buffer, Instruction::Kind kind, int host, std::int64_t offset) const {
@@ -183,12 +173,16 @@ void Program::add(const Adding& a, const ConcatStep& part) {
   host_parts_.push_back({copy.host, copy.offset, copy.bytes});
 }
 
-void Program::execute(const Instruction& i, Stream& stream, const HostBuffers& host) {
+void Program::execute(const Instruction& i, const HostBuffers& host, const Slot& slot) const {
+  Stream& stream = *i.stream;
   switch (i.kind) {
     case Instruction::launch: stream.launch(*i.kernel); break;
-    case Instruction::copy_in: stream.copy_in(i.memory, host.inputs[i.host] + i.offset, i.bytes); break;
+    case Instruction::copy_in: stream.copy_in(i.memory, i.place < 0 ? host.inputs[i.host] + i.offset : slot.memory + i.place, i.bytes); break;
     case Instruction::copy_out:
-      if (host.outputs[i.host]) stream.copy_out(host.outputs[i.host] + i.offset, i.memory, i.bytes);
+      if (i.place >= 0)
+        stream.copy_out(slot.memory + i.place, i.memory, i.bytes);
+      else if (host.outputs[i.host])
+        stream.copy_out(host.outputs[i.host] + i.offset, i.memory, i.bytes);
       break;
     case Instruction::copy: stream.copy(i.memory, i.from, i.bytes); break;
     case Instruction::record: stream.record(*i.event); break;
@@ -196,52 +190,74 @@ void Program::execute(const Instruction& i, Stream& stream, const HostBuffers& h
   }
 }
 
+// What a wait fails with was named where it happened.
 template <class List, class Execute>
 void Program::for_each(List& list, const Execute& call) const {
   const Instruction* at = nullptr;
+  const auto where = [&] { return at->kind == Instruction::wait ? "" : names_[static_cast<std::size_t>(at->step)] + ": "; };
   try {
     for (auto& i : list) {
       at = &i;
       call(i);
     }
   } catch (const Error& e) {
-    fail(e.code(), names_[static_cast<std::size_t>(at->step)], ": ", e.what());
+    fail(e.code(), where(), e.what());
   } catch (const std::exception& e) {
-    fail(ExitCode::device, names_[static_cast<std::size_t>(at->step)], ": ", e.what());
+    fail(ExitCode::device, where(), e.what());
   }
 }
 
-void Program::queue(const HostBuffers& host) const {
+// A kernel is loaded where it is first launched, for which a driver may wait until the device has nothing to do, or hold up other
+// threads: never, while a sum waits for another device of this process. So in a first step each sum is alone.
+void Program::queue(const HostBuffers& host, const Slot& slot) const {
+  const bool first = ahead_ && begun_ == 1;
   for_each(instructions_, [&](const Instruction& i) {
-    if (!host.stop || !(*host.stop)()) execute(i, *i.stream, host);
+    if (host.stop && (*host.stop)()) return;
+    const bool alone = first && i.exchanges;
+    if (alone) {
+      for (Stream* s : streams_) s->synchronize();
+      group_->meet(rank_);
+    }
+    execute(i, host, slot);
+    if (!alone) return;
+    i.stream->synchronize();
+    group_->meet(rank_);
   });
 }
 
+// Waits until the step before has taken its batch.
 void Program::announce(std::span<const std::byte* const> inputs) {
   if (staged_.empty()) return;
   staging_.holder = nullptr;
+  staging_.stream->wait(*staging_.taken);
   for_each(staged_, [&](Instruction& i) {
-    execute(i, *i.stream, {inputs, {}});
-    if (i.kind == Instruction::copy_in) i.from = inputs[i.host];
+    execute(i, {inputs, {}}, {});
+    i.from = inputs[i.host];
   });
+  staging_.stream->record(*staging_.filled[staging_.fillings++ % 2]);
   staging_.holder = this;
 }
 
 void Program::take(const HostBuffers& host) {
   if (staged_.empty()) return;
-  const auto lies_there = [&](const Instruction& i) { return i.kind != Instruction::copy_in || i.from == host.inputs[i.host]; };
+  const auto lies_there = [&](const Instruction& i) { return i.from == host.inputs[i.host]; };
   if (!host.announced || staging_.holder != this || !std::all_of(staged_.begin(), staged_.end(), lies_there)) announce(host.inputs);
-  for_each(taken_, [&](const Instruction& i) { execute(i, *i.stream, host); });
+  staging_.in_use = staging_.filled[(staging_.fillings - 1) % 2].get();
+  Stream& stream = *taken_.front().stream;
+  stream.wait(*staging_.in_use);
+  for_each(taken_, [&](const Instruction& i) { execute(i, host, {}); });
+  stream.record(*staging_.taken);
   staging_.holder = nullptr;
 }
 
 void Program::run_timed(const HostBuffers& host, std::span<double> seconds, int repeats) {
   std::vector<double> times;
+  const Slot& slot = slots_[0];
   const auto timed = [&](const Instruction& i) {
     times.assign(i.kind == Instruction::launch ? static_cast<std::size_t>(repeats) : 1, 0);
     for (double& time : times) {
       const auto begin = std::chrono::steady_clock::now();
-      execute(i, *i.stream, host);
+      execute(i, host, slot);
       i.stream->synchronize();
       time = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     }
@@ -250,81 +266,120 @@ void Program::run_timed(const HostBuffers& host, std::span<double> seconds, int 
     seconds[static_cast<std::size_t>(i.step)] += *middle;
   };
   staging_.holder = nullptr;
+  put_inputs(host.inputs, slot);
   for (const auto* list : {&staged_, &taken_, &instructions_}) for_each(*list, timed);
+  get_outputs(host.outputs, slot);
+}
+
+void Program::put_inputs(std::span<const std::byte* const> inputs, const Slot& slot) const {
+  for (const Instruction& i : instructions_)
+    if (i.kind == Instruction::copy_in && i.place >= 0) std::memcpy(slot.memory + i.place, inputs[i.host] + i.offset, static_cast<std::size_t>(i.bytes));
+}
+
+void Program::get_outputs(std::span<std::byte* const> outputs, const Slot& slot) const {
+  for (const Instruction& i : instructions_)
+    if (i.kind == Instruction::copy_out && i.place >= 0 && outputs[i.host]) std::memcpy(outputs[i.host] + i.offset, slot.memory + i.place, static_cast<std::size_t>(i.bytes));
+}
+
+void Program::begin(const HostBuffers& host, Program* next, std::span<const std::byte* const> next_inputs) {
+  if (group_) group_->begin_step(rank_);
+  Slot& slot = slot_of(begun_++);
+  put_inputs(host.inputs, slot);
+  if (!poisoned_.empty() && !streams_.empty()) {
+    streams_[0]->fill(poisoned_.data(), std::byte{0xFF}, std::ssize(poisoned_));
+    if (!ahead_) streams_[0]->synchronize();
+  }
+  take(host);
+  slot.graph ? slot.graph->launch(*streams_[0]) : queue(host, slot);
+  if (slot.ended) streams_[0]->record(*slot.ended);
+  if (next) next->announce(next_inputs);
+}
+
+void Program::finish(std::span<std::byte* const> outputs) {
+  Slot& slot = slot_of(finished_++);
+  if (slot.ended) {
+    slot.ended->synchronize();
+    if (staging_.in_use) staging_.in_use->synchronize();
+    get_outputs(outputs, slot);
+  } else {
+    for (Stream* s : streams_) s->synchronize();
+  }
+  if (group_) group_->end_step(rank_);
 }
 
 void Program::run(const HostBuffers& host, Program* next, std::span<const std::byte* const> next_inputs) {
-  if (group_) group_->begin_step(rank_);
-  take(host);
-  graph_ ? replay(host) : queue(host);
-  if (next) next->announce(next_inputs);
-  for (Stream* s : streams_) s->synchronize();
+  begin(host, next, next_inputs);
+  finish(host.outputs);
   if (staging_.stream) staging_.stream->synchronize();
-  if (group_) group_->end_step(rank_);
-  if (capturing_) capture();
 }
 
-// Host addresses differ from step to step, so copies stay outside the graph: possible where they stand at both ends. The
-// kernels of some groups wait for other devices on the host, which a graph cannot.
-void Program::prepare_capture(const Place& place) {
-  if (!place.device.can_capture() || streams_.empty()) return;
-  const auto is_copy = [](const Instruction& i) { return i.kind == Instruction::copy_in || i.kind == Instruction::copy_out; };
-  const auto is_launch = [](const Instruction& i) { return i.kind == Instruction::launch; };
-  const auto first = std::find_if(instructions_.begin(), instructions_.end(), is_launch);
-  const auto after = std::find_if(instructions_.rbegin(), instructions_.rend(), is_launch).base();
-  if (first >= after) return;
+// A step starts behind all of the one before it, of whatever program, and ends with its first stream. What it copies from the host,
+// but for what is staged, and to it lies in slots, so that all of it can be captured.
+void Program::prepare_slots(const Place& place) {
+  if (streams_.empty()) return;
+  std::int64_t bytes = 0;
+  for (Instruction& i : instructions_) {
+    if (i.kind != Instruction::copy_in && i.kind != Instruction::copy_out) continue;
+    i.place = bytes;
+    bytes = aligned(bytes + i.bytes);
+  }
+  for (Slot& slot : slots_) {
+    slot.memory = place.device.allocate_host(bytes);
+    slot.ended = place.device.create_event();
+  }
+  Stream* const main = place.streams[0].get();
+  std::erase(streams_, main);
+  streams_.insert(streams_.begin(), main);
+  std::vector<Instruction> fork, join;
+  const auto add = [&](std::vector<Instruction>& list, Instruction::Kind kind, Stream* stream, Event* event) {
+    list.push_back({.kind = kind, .step = 0, .stream = stream, .event = event});
+  };
+  for (std::size_t s = 1; s < streams_.size(); ++s) {
+    for (int i = 0; i < 2; ++i) events_.push_back(place.device.create_event());
+    Event *const begun = events_[events_.size() - 2].get(), *const ended = events_.back().get();
+    add(fork, Instruction::record, streams_[0], begun);
+    add(fork, Instruction::wait, streams_[s], begun);
+    add(join, Instruction::record, streams_[s], ended);
+    add(join, Instruction::wait, streams_[0], ended);
+  }
+  instructions_.insert(instructions_.begin(), fork.begin(), fork.end());
+  instructions_.insert(instructions_.end(), join.begin(), join.end());
+  // The kernels of some groups wait for other devices on the host, which a graph cannot.
+  if (!place.device.can_capture()) return;
   if (place.group && !place.group->captures())
     not_captured_ = "it sums over devices of this process";
-  else if (std::any_of(first, after, is_copy))
-    not_captured_ = "it copies to or from the host between kernels";
-  if (!not_captured_.empty()) return;
-  capturing_ = &place.device;
-  captured_ = static_cast<std::size_t>(first - instructions_.begin());
-  after_ = static_cast<std::size_t>(after - instructions_.begin());
-  for (std::size_t s = 0; s < streams_.size(); ++s) events_.push_back(place.device.create_event());  // to fork and join
+  else
+    capturing_ = &place.device;
 }
 
-void Program::capture() {
-  Device& device = *std::exchange(capturing_, nullptr);
-  Stream& main = *streams_[0];
-  const auto event = [&](std::size_t stream) -> Event& { return *events_[events_.size() - streams_.size() + stream]; };
-  std::vector<const Event*> outside;  // recorded before the captured part, which follows all of that
-  for (std::size_t i = 0; i < captured_; ++i)
-    if (instructions_[i].kind == Instruction::record) outside.push_back(instructions_[i].event);
+bool Program::capture() {
   try {
-    device.begin_capture(main);
+    record(*std::exchange(capturing_, nullptr));
+  } catch (const std::exception& e) {
+    drop_capture(e.what());
+  }
+  return not_captured_.empty();
+}
+
+void Program::record(Device& device) {
+  for (Slot& slot : slots_) {
+    device.begin_capture(*streams_[0]);
     try {
-      main.record(event(0));
-      for (std::size_t s = 1; s < streams_.size(); ++s) streams_[s]->wait(event(0));
-      for (std::size_t i = captured_; i < after_; ++i) {
-        const Instruction& in = instructions_[i];
-        const bool known = in.kind == Instruction::wait && std::find(outside.begin(), outside.end(), in.event) != outside.end();
-        if (!known) execute(in, *in.stream, {});
-      }
-      for (std::size_t s = 1; s < streams_.size(); ++s) {
-        streams_[s]->record(event(s));
-        main.wait(event(s));
-      }
+      for (const Instruction& i : instructions_) execute(i, {}, slot);
     } catch (...) {
       try {
-        device.end_capture(main);
+        device.end_capture(*streams_[0]);
       } catch (...) {  // what went wrong first is told
       }
       throw;
     }
-    graph_ = device.end_capture(main);
-  } catch (const std::exception& e) {
-    not_captured_ = e.what();
+    slot.graph = device.end_capture(*streams_[0]);
   }
 }
 
-void Program::replay(const HostBuffers& host) {
-  Stream& main = *streams_[0];
-  for (std::size_t i = 0; i < captured_; ++i)
-    if (instructions_[i].kind == Instruction::copy_in) execute(instructions_[i], main, host);
-  graph_->launch(main);
-  for (std::size_t i = after_; i < instructions_.size(); ++i)
-    if (instructions_[i].kind == Instruction::copy_out) execute(instructions_[i], main, host);
+void Program::drop_capture(const std::string& reason) {
+  for (Slot& slot : slots_) slot.graph.reset();
+  if (not_captured_.empty()) not_captured_ = reason;
 }
 
 void Program::drain() noexcept {

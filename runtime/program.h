@@ -1,5 +1,6 @@
 // One plan on one device, ready to run: kernels made and bound, copies and waits laid out as a list of instructions.
 #pragma once
+#include <array>
 #include <functional>
 #include <memory>
 #include <span>
@@ -31,14 +32,20 @@ class Program {
     CollectiveGroup* group;  // null where the plan exchanges nothing
     int rank;              // of the device in the group
     int first_channel;  // of the plan's exchanges in the group
+    std::span<std::byte> poisoned = {};  // filled with ones before each step: no number, for floats
   };
   // addresses[i]: where buffer i of the plan lies. Fails (device) naming the step whose kernel the backend does not
   // have, or has with other layouts.
   Program(const Plan& plan, std::size_t device, const Place& place, std::span<std::byte* const> addresses);
 
-  // Queues the step and waits for it. Allocates, validates and chooses nothing, but that the first run on a device that
-  // can ends with the step's kernels captured as a graph, which later runs replay. While the device computes, `next`
-  // announces the inputs of the step that follows; nothing reads them any more when this returns.
+  // Queues the step. `next` announces the inputs of the step that follows. Allocates, validates and chooses nothing. On a device
+  // that runs ahead two steps may be under way; what is staged of the inputs is read until the step's finish(), of those
+  // announced until the finish() of the step that takes them.
+  void begin(const HostBuffers& host, Program* next = nullptr, std::span<const std::byte* const> next_inputs = {});
+  // Waits for the oldest step begun and writes its outputs (one for each of the plan's, or null). Nothing reads the inputs of the
+  // steps begun so far any more when this returns.
+  void finish(std::span<std::byte* const> outputs);
+  // Both, and waits for what was announced, too.
   void run(const HostBuffers& host, Program* next = nullptr, std::span<const std::byte* const> next_inputs = {});
   // Begins to copy what the next run will read, as soon as the step before has taken its own; nothing where the plan
   // stages no inputs.
@@ -46,6 +53,14 @@ class Program {
   // Runs the step with a wait after each of its parts and adds each part's seconds to the plan's step it belongs to. A kernel
   // runs `repeats` times in a row, and the median counts.
   void run_timed(const HostBuffers& host, std::span<double> seconds, int repeats = 1);
+
+  bool runs_ahead() const { return ahead_ && !capturing_; }
+  bool will_run_ahead() const { return ahead_; }
+  // After a first step, and with none under way: whether the step can be captured as a graph that later steps replay, and is not
+  // yet; to do so, which says whether it succeeded; and to go without.
+  bool wants_capture() const { return capturing_ && finished_ > 0; }
+  bool capture();
+  void drop_capture(const std::string& reason);
   // Where each step writes to the host.
   struct HostPart {
     std::size_t output;  // index into HostBuffers
@@ -69,17 +84,27 @@ class Program {
     std::size_t host = 0;     // index into HostBuffers
     std::int64_t offset = 0;  // bytes
     std::int64_t bytes = 0;
+    std::int64_t place = -1;  // in a slot, of a copy to or from there
+    bool exchanges = false;   // of a kernel
   };
-  static void execute(const Instruction& i, Stream& stream, const HostBuffers& host);
+  // Pinned memory of a step's own inputs and its outputs: the addresses that a captured step has. Two steps use two by turns.
+  struct Slot {
+    std::byte* memory = nullptr;
+    std::unique_ptr<Event> ended;  // the step
+    std::unique_ptr<CapturedGraph> graph;
+  };
+  void execute(const Instruction& i, const HostBuffers& host, const Slot& slot) const;
   // Calls call(instruction) for all of a list in order; what it throws gets the step's name.
   template <class List, class Execute>
   void for_each(List& list, const Execute& call) const;
+  Slot& slot_of(std::size_t step) { return slots_[step % slots_.size()]; }
+  void put_inputs(std::span<const std::byte* const> inputs, const Slot& slot) const;
+  void get_outputs(std::span<std::byte* const> outputs, const Slot& slot) const;
   // Has the batch staged, if it is not yet, and queues the step's copy of it.
   void take(const HostBuffers& host);
-  void queue(const HostBuffers& host) const;
-  void replay(const HostBuffers& host);
-  void prepare_capture(const Place& place);
-  void capture();
+  void queue(const HostBuffers& host, const Slot& slot) const;
+  void prepare_slots(const Place& place);
+  void record(Device& device);
   struct Adding;  // a step that becomes instructions
   void add(const Adding& a, const SliceStep& step);
   void add(const Adding& a, const LaunchStep& step);
@@ -87,7 +112,6 @@ class Program {
   void add(const Adding& a, const ConcatStep& step);
   Instruction copy_of(const Adding& a, BufferId buffer, Instruction::Kind kind, int host, std::int64_t offset) const;
   void add_kernel(const Adding& a, std::unique_ptr<Kernel> kernel);
-  void frame_staging();
 
   std::vector<Instruction> staged_, taken_;  // staged inputs: from the host, on the copy stream; then to where the step reads
   std::vector<Instruction> instructions_;    // all else
@@ -100,9 +124,11 @@ class Program {
   Staging& staging_;
   CollectiveGroup* const group_;
   const int rank_;
-  Device* capturing_ = nullptr;           // until the step is captured, on a device that can
-  std::size_t captured_ = 0, after_ = 0;  // [captured_, after_) are: all but the copies that stand before and after
-  std::unique_ptr<CapturedGraph> graph_;
+  const bool ahead_;
+  const std::span<std::byte> poisoned_;
+  std::array<Slot, 2> slots_;  // their memory: of devices that run ahead
+  std::size_t begun_ = 0, finished_ = 0;
+  Device* capturing_ = nullptr;  // until the step is captured, on a device that can
   std::string not_captured_;
 };
 

@@ -1,6 +1,8 @@
 #include "runtime/session.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cmath>
 #include <map>
 #include <numeric>
@@ -62,6 +64,13 @@ struct Session::State {
   std::vector<bool> can_be_left;      // by plan: nothing waits for its steps' end, and they change nothing
   std::function<bool()> stop;
 
+  struct Begun {
+    std::size_t plan = 0;
+    std::span<std::byte* const> outputs;
+  };
+  std::array<Begun, 2> begun;  // steps, the oldest first
+  std::size_t under_way = 0;
+
   // What ranks give each other after a step: the plan's outputs one after another.
   std::vector<std::vector<std::int64_t>> output_bytes;  // by plan and output
   std::vector<std::byte> exchanged;
@@ -82,6 +91,7 @@ struct Session::State {
   // Runs job(device runtime, index) in every worker and rethrows what failed first, with the device's name.
   template <class Job>
   void on_devices(Job&& job) {
+    check_idle();
     const auto call = [&](int d) { job(devices[static_cast<std::size_t>(d)], static_cast<std::size_t>(d)); };
     const auto failed = [&](int d, const std::exception_ptr& error) {
       if (group) group->abort(concat(name_of(d), ": ", reason_of(error)));
@@ -90,11 +100,22 @@ struct Session::State {
   }
   // The session and its world are at an end.
   [[noreturn]] void end(const Workers::Failure& f) {
+    under_way = 0;
     failure = reason_of(f.error);
     if (world) world->stop(concat(name_of(f.worker), ": ", failure));
     rethrow(name_of(f.worker), f);
   }
 
+  Program& program(std::size_t plan, std::size_t device) { return devices[device]->program(plan); }
+  // Wakes the others, which may wait for this device's part of a sum, then lets what this device queued run out.
+  void leave_step(std::size_t plan, int device, const std::exception_ptr& error) {
+    if (group) group->abort(concat(name_of(device), ": ", reason_of(error)));
+    program(plan, static_cast<std::size_t>(device)).drain();
+  }
+  void check_idle() const {
+    if (under_way > 0) fail(ExitCode::usage, "session: a step is under way that was not finished");
+  }
+  void capture(std::size_t plan);
   void check_same_session(const Plan& plan) const;
   void make_group(const Plan& plan);
   void load(Plan plan);
@@ -334,14 +355,75 @@ void Session::check_inputs(std::size_t index, std::span<const std::optional<Tens
            p.inputs[i].batched ? "" : " for the whole batch", ", what feeds it gives ", *fed[i]);
 }
 
-void Session::run(std::size_t index, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs, const StepState& step,
-                  const Ahead& ahead) {
+template <class Call>
+void Session::step(std::size_t index, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs, const StepState& state,
+                   const Ahead& ahead, const Call& call) {
   const bool known = !ahead.inputs.empty();
   if (known && ahead.inputs.size() != plan(ahead.plan).inputs.size())
     fail(ExitCode::usage, "session: ", ahead.inputs.size(), " inputs ahead, expected ", plan(ahead.plan).inputs.size());
-  run_programs(index, inputs, outputs, step, ahead.announced, [&](Program& program, const HostBuffers& host, std::size_t device) {
-    program.run(host, known ? &state_->devices[device]->program(ahead.plan) : nullptr, ahead.inputs);
+  run_programs(index, inputs, outputs, state, ahead.announced, [&](Program& program, const HostBuffers& host, std::size_t device) {
+    call(program, host, known ? &state_->program(ahead.plan, device) : nullptr, ahead.inputs);
   });
+}
+
+void Session::run(std::size_t index, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs, const StepState& state,
+                  const Ahead& ahead) {
+  State& s = *state_;
+  s.check_idle();
+  step(index, inputs, outputs, state, ahead, [](Program& program, const HostBuffers& host, Program* next, std::span<const std::byte* const> next_inputs) {
+    program.run(host, next, next_inputs);
+  });
+  if (s.world) s.exchange(index, outputs);
+  s.capture(index);
+}
+
+bool Session::runs_ahead(std::size_t index) const {
+  State& s = *state_;
+  for (std::size_t d = 0; d < s.devices.size(); ++d)
+    if (!s.program(index, d).runs_ahead()) return false;
+  return true;
+}
+
+bool Session::will_run_ahead() const {
+  State& s = *state_;
+  for (std::size_t d = 0; d < s.devices.size(); ++d)
+    if (!s.program(0, d).will_run_ahead()) return false;
+  return true;
+}
+
+void Session::begin(std::size_t index, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs, const StepState& state,
+                    const Ahead& ahead) {
+  State& s = *state_;
+  if (s.under_way == s.begun.size() || (s.under_way == 1 && !(runs_ahead(index) && runs_ahead(s.begun[0].plan)))) s.check_idle();
+  step(index, inputs, outputs, state, ahead, [](Program& program, const HostBuffers& host, Program* next, std::span<const std::byte* const> next_inputs) {
+    program.begin(host, next, next_inputs);
+  });
+  s.begun[s.under_way++] = {index, outputs};
+}
+
+void Session::finish() {
+  State& s = *state_;
+  if (!s.failure.empty()) fail(ExitCode::device, "the session failed before: ", s.failure);
+  if (s.under_way == 0) fail(ExitCode::usage, "session: no step is under way");
+  const State::Begun step = s.begun[0];
+  const auto job = [&](int d) { s.program(step.plan, static_cast<std::size_t>(d)).finish(step.outputs); };
+  const auto failed = [&](int d, const std::exception_ptr& error) { s.leave_step(step.plan, d, error); };
+  if (const Workers::Failure f = s.workers->run(job, failed); f.worker >= 0) s.end(f);
+  s.begun[0] = s.begun[1];
+  --s.under_way;
+  if (s.world) s.exchange(step.plan, step.outputs);
+  if (s.under_way == 0) s.capture(step.plan);
+}
+
+// A step is captured on all devices of all ranks or on none: their sums must be.
+void Session::State::capture(std::size_t index) {
+  if (!program(index, 0).wants_capture()) return;
+  std::atomic<bool> failed = false;
+  on_devices([&](std::unique_ptr<DeviceRuntime>& device, std::size_t) {
+    if (!device->program(index).capture()) failed = true;
+  });
+  if (!(world ? world->any(failed.load()) : failed.load())) return;
+  on_devices([&](std::unique_ptr<DeviceRuntime>& device, std::size_t) { device->program(index).drop_capture("another device could not capture it"); });
 }
 
 void Session::set_stop(std::function<bool()> stop) {
@@ -354,9 +436,11 @@ std::vector<std::vector<double>> Session::run_timed(std::size_t index, std::span
   std::vector<std::vector<double>> seconds;
   for (int d = 0; d < devices(); ++d)
     seconds.emplace_back(plan(index).devices[static_cast<std::size_t>(state_->range.first + d)].steps.size(), 0.0);
+  state_->check_idle();
   run_programs(index, inputs, outputs, step, false, [&](Program& program, const HostBuffers& host, std::size_t device) {
     program.run_timed(host, seconds[device], repeats);
   });
+  if (state_->world) state_->exchange(index, outputs);
   return seconds;
 }
 
@@ -387,13 +471,8 @@ void Session::run_programs(std::size_t index, std::span<const std::byte* const> 
     const std::size_t device = static_cast<std::size_t>(d);
     run(s.devices[device]->program(index), {std::span(s.inputs[device].inputs.data(), plan.inputs.size()), outputs, announced, stop}, device);
   };
-  // Wakes the others, which may wait for this device's part of a sum, then lets what this device queued run out.
-  const auto failed = [&](int d, const std::exception_ptr& error) {
-    if (s.group) s.group->abort(concat(s.name_of(d), ": ", reason_of(error)));
-    s.devices[static_cast<std::size_t>(d)]->program(index).drain();
-  };
+  const auto failed = [&](int d, const std::exception_ptr& error) { s.leave_step(index, d, error); };
   if (const Workers::Failure f = s.workers->run(job, failed); f.worker >= 0) s.end(f);
-  if (s.world) s.exchange(index, outputs);
 }
 
 }  // namespace tandem

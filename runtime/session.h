@@ -79,6 +79,17 @@ class Session {
   void run(std::size_t plan, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs, const StepState& state,
            const Ahead& ahead = {});
 
+  // run() in two parts, so that the next step can be begun before this one's results are there. finish() waits for the oldest step
+  // begun and writes its outputs; nothing reads the inputs of steps begun so far any more when it has returned, and what was told
+  // ahead is read until the finish() of the step that takes it. `outputs` itself is kept until finish(). A step may be begun beside
+  // another, and no third, where runs_ahead() says so of both plans; meanwhile no other function that runs or reads anything may be
+  // called.
+  void begin(std::size_t plan, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs, const StepState& state,
+             const Ahead& ahead = {});
+  void finish();
+  bool runs_ahead(std::size_t plan) const;
+  bool will_run_ahead() const;  // runs_ahead() of every plan, behind its first steps
+
   // Asked from now on between the kernels of plans that neither train nor sum, by the workers' threads: true leaves out what is
   // left of the step, whose outputs are not whole then. Empty: never.
   void set_stop(std::function<bool()> stop);
@@ -105,6 +116,9 @@ class Session {
   template <class Job>
   void run_programs(std::size_t plan, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
                     const StepState& state, bool announced, const Job& job);
+  template <class Call>
+  void step(std::size_t plan, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs, const StepState& state,
+            const Ahead& ahead, const Call& call);
   struct State;
   std::unique_ptr<State> state_;
 };

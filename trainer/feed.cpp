@@ -110,6 +110,8 @@ Feed::Source Feed::match(const FeedTarget& target, int index) const {
          target.label ? "the loss takes class indices" : concat("the model's input '", target.name, "' takes ", target.sample.dtype),
          ", which are integers: store them as int64");
   };
+  if (is_small(target.sample.dtype))
+    fail(ExitCode::data, "the model's input '", target.name, "' takes ", target.sample.dtype, ", which no data set holds: a Cast within the model makes it of numbers that one does");
   if (target.label && is_float(target.sample.dtype) && have.elements() == 1 && want.elements() > 1) {
     if (is_float(field.sample.dtype)) no_integers();
     s.one_hot = true;

@@ -108,7 +108,7 @@ Operator range() {
 
 Operator shape_operator() {
   return {.name = "Shape",
-          .since = {1, 13, 15, 19, 21, 23, 24, 25}, .types = {{"T", types::all}},
+          .since = {1, 13, 15, 19, 21, 23, 24, 25}, .types = {{"T", types::stored}},
           .infer = [](InferContext& c) { c.set_output(0, shape_tensor(c.shape(0), c.attributes()).type()); },
           .differentiate = zero_gradient,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {known(e, shape_tensor(e.shape(e.x()), e.attributes()))}; },
@@ -119,7 +119,7 @@ Operator shape_operator() {
 
 Operator size_operator() {
   return {.name = "Size",
-          .since = {1, 13, 19, 21, 23, 24, 25}, .types = {{"T", types::all}},
+          .since = {1, 13, 19, 21, 23, 24, 25}, .types = {{"T", types::stored}},
           .infer = [](InferContext& c) { c.set_output(0, DType::int64, Shape{}); },
           .differentiate = zero_gradient,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {known(e, Tensor::scalar(e.shape(e.x()).elements()))}; },

@@ -6,6 +6,11 @@
 namespace tandem {
 
 IntegerRange range_of(DType integers) {
+  if (is_small_integer(integers)) {
+    const int bits = bits_of(integers);
+    const bool has_sign = integers == DType::int4 || integers == DType::int2;
+    return {has_sign ? -(1 << (bits - 1)) : 0.0, (1 << (bits - (has_sign ? 1 : 0))) - 1.0};
+  }
   return visit_number(integers, []<class T>() -> IntegerRange { return {static_cast<double>(std::numeric_limits<T>::lowest()), static_cast<double>(std::numeric_limits<T>::max())}; });
 }
 

@@ -111,7 +111,8 @@ Operator softmax_cross_entropy_loss() {
           .operands = {{"scores"}, {"labels", OperandRole::classes}, {"weights", OperandRole::class_weights}}};
 }
 
-// loss = scale · Σ rows, and its gradient with respect to the logits in one pass
+// loss = scale · Σ rows, and its gradient with respect to the logits in one pass; both float32 for logits of 16 bits, the gradient
+// as attribute "to" says
 Operator softmax_cross_entropy_training() {
   return {.name = "SoftmaxCrossEntropyTraining",
           .domain = "tandem",
@@ -126,8 +127,9 @@ Operator softmax_cross_entropy_training() {
                   expect_shape(c, 1, x);
                 else
                   expect_shape(c, 1, Shape{x[0]});
-                c.set_output(0, c.input(0).dtype, Shape{});
-                c.set_output(1, c.input(0));
+                const DType computed = size_of(c.input(0).dtype) < 4 ? DType::float32 : c.input(0).dtype;
+                c.set_output(0, computed, Shape{});
+                c.set_output(1, static_cast<DType>(c.attributes().integer("to", static_cast<std::int64_t>(computed))), x);
               },
           .place =
               [](PlaceContext& c) {

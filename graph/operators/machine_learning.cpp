@@ -205,7 +205,7 @@ Operator array_feature_extractor() {
 
 // x > threshold ? 1 : 0
 Operator binarizer() {
-  return {.name = "Binarizer", .domain = ml, .since = {1}, .types = {{"T", table_types}}, .infer = infer_same, .follow = follow_broadcast,
+  return {.name = "Binarizer", .domain = ml, .since = {1}, .types = {{"T", table_types}}, .infer = infer_same, .follow = follow_broadcast, .differentiate = zero_gradient,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             const DType dtype = e.type(e.x()).dtype;
             const double threshold = static_cast<double>(e.attributes().real("threshold", 0));  // of integers those above its floor
@@ -236,7 +236,7 @@ Operator imputer() {
 }
 
 Operator label_encoder() {
-  return {.name = "LabelEncoder", .domain = ml, .since = {1, 2, 4}, .types = {{"T1", {table_types, {DType::int16}}}}, .infer = infer_label_encoder, .follow = follow_broadcast,
+  return {.name = "LabelEncoder", .domain = ml, .since = {1, 2, 4}, .types = {{"T1", {table_types, {DType::int16}}}}, .infer = infer_label_encoder, .follow = follow_broadcast, .differentiate = zero_gradient,
           .expand = expand_label_encoder, .type_attribute = output_dtype, .precision = PrecisionRole::parts, .operands = {{"X", OperandRole::index}}};
 }
 
@@ -257,6 +257,7 @@ Operator one_hot_encoder() {
   return {.name = "OneHotEncoder", .domain = ml, .since = {1}, .types = {{"T", table_types}},
           .infer = infer_one_hot_encoder,
           .follow = [](FollowContext& c) { c.set(0, c.place()); },
+          .differentiate = zero_gradient,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             Shape apart = e.shape(e.x());
             apart.dims.push_back(1);

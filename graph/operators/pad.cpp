@@ -54,7 +54,7 @@ void follow_pad(FollowContext& c) {
 // the border repeated, or x itself repeated. dx sums dy over the places that each element went to.
 Operator pad() {
   return {.name = "Pad",
-          .since = {1, 2, 11, 13, 18, 19, 21, 23, 24, 25}, .inputs = {1, 4}, .types = {{"T", types::all}, {"I", types::integers_64}, {"T", types::all}, {"Tind", types::indices}},
+          .since = {1, 2, 11, 13, 18, 19, 21, 23, 24, 25}, .inputs = {1, 4}, .types = {{"T", types::stored}, {"I", types::integers_64}, {"T", types::stored}, {"Tind", types::indices}},
           .infer = infer_pad,
           .follow = follow_pad,
           .differentiate =

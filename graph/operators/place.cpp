@@ -12,6 +12,8 @@ bool present(const Node& node, std::size_t input) { return node.inputs[input].pr
 // Whether results of partial sums are partial sums; whole operands may stand beside them where the operator says so.
 bool stays_partial(const Graph& graph, const Node& node, std::span<const Part> operands) {
   if (node.attributes.has("activation")) return false;
+  for (const ValueId out : node.outputs)
+    if (out.present() && !is_float(graph[out].type.dtype)) return false;  // rounded: a Cast to integers
   std::size_t partial = 0, numbers = 0, split = 0;
   for (std::size_t i = 0; i < operands.size(); ++i) {
     if (!present(node, i)) continue;

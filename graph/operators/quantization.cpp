@@ -1,6 +1,7 @@
-// Numbers as integers of few bits. Where a QuantizeLinear meets its DequantizeLinear, as files of quantization-aware training have them,
-// the second reads the levels of the first as floats: the integers between them are gone, and the gradient passes straight through the
-// rounding, to the operand within the range and to the scale (Esser et al. 2019, LSQ). What only computes with integers has none.
+// Numbers as integers of few bits, or as floats of 8 and less, which Cast rounds to. Where a QuantizeLinear meets its DequantizeLinear, as
+// files of quantization-aware training have them, the second reads the levels of the first as floats: the integers between them are gone, and
+// the gradient passes straight through the rounding, to the operand within the range and to the scale (Esser et al. 2019, LSQ); of floats
+// Cast's gradient does the same. What only computes with integers has none.
 #include <algorithm>
 #include <limits>
 
@@ -11,8 +12,9 @@
 namespace tandem::operator_rows {
 namespace {
 
-constexpr TypeSet quantized{DType::int8, DType::uint8, DType::int16, DType::uint16, DType::int32};
-constexpr TypeSet scales(types::floats, {DType::int32});
+constexpr TypeSet integers{DType::int8, DType::uint8, DType::int16, DType::uint16, DType::int32};
+constexpr TypeSet quantized(integers, types::small_integers, types::small_floats, {});
+constexpr TypeSet scales(types::floats, {DType::int32, DType::float8e8m0});
 constexpr float endless = std::numeric_limits<float>::infinity();
 
 DType attribute_type(InferContext& c, const char* name, DType absent) {
@@ -51,7 +53,9 @@ void infer_quantize(InferContext& c) {
   const DType stated = attribute_type(c, "output_dtype", DType::undefined);
   const DType to = c.has_input(2) ? c.input(2).dtype : stated == DType::undefined ? DType::uint8 : stated;
   if (stated != DType::undefined && stated != to) c.fail("output_dtype is ", static_cast<int>(stated), " and the zero point ", to);
-  if (to == DType::int32 || !quantized.has(to)) c.fail("output_dtype is ", static_cast<int>(to), ", expected int8, uint8, int16 or uint16: 4 bits and floats of 8 are not supported");
+  if (to == DType::int32 || !quantized.has(to)) c.fail("output_dtype is ", static_cast<int>(to), ", expected integers of 16 bits or less, or floats of 8 or less");
+  const DType precision = attribute_type(c, "precision", DType::float32);
+  if (!is_float(precision)) c.fail("precision is ", static_cast<int>(precision), ", expected floats");
   set_output(c, to);
 }
 
@@ -107,12 +111,24 @@ DType computed_in(DType x, DType scale) { return x == DType::float64 || scale ==
 
 std::vector<ValueId> expand_quantize(ExpandContext& e) {
   const DType to = output_of(e), wide = computed_in(e.type(e.x()).dtype, e.type(e.x(1)).dtype);
+  ValueId x = cast(e, e.x(), wide), scale = spread(e, 1, wide);
+  // Divided in fewer bits where the file says so.
+  const auto precision = static_cast<DType>(e.attributes().integer("precision", 0));
+  if (precision != DType::undefined && precision != wide) {
+    x = cast(e, e.div(cast(e, x, precision), cast(e, scale, precision)), wide);
+    scale = e.scalar(1, wide);
+  }
+  const std::optional<double> zero = known_number(e, 2);
+  if (is_small_float(to)) {
+    ValueId y = e.div(x, scale);
+    if (zero != 0.0) y = e.add(y, spread(e, 2, wide));
+    return {e.emit("Cast", {y}, {{"to", static_cast<std::int64_t>(to)}, {"saturate", e.attributes().integer("saturate", 1)}})};
+  }
   const auto [low, high] = range_of(to);
-  const ValueId x = cast(e, e.x(), wide), scale = spread(e, 1, wide);
   const auto levels = [&](ValueId v, ValueId by, double least, double most) {
     return e.emit("QuantizeLevels", {v, by}, {{"min", static_cast<float>(least)}, {"max", static_cast<float>(most)}});
   };
-  if (const std::optional<double> zero = known_number(e, 2)) {
+  if (zero) {
     ValueId y = levels(x, scale, low - *zero, high - *zero);
     if (*zero != 0) y = e.add(y, *zero);
     return {cast(e, y, to)};
@@ -180,7 +196,7 @@ Operator quantize_linear() {
 // y = (x − zero_point) · scale
 Operator dequantize_linear() {
   return {.name = "DequantizeLinear",
-          .since = {10, 13, 19, 21, 23, 24, 25, 28}, .inputs = {2, 3}, .types = {{"T1", quantized}, {"T2", types::floats}, {"T1", quantized}},
+          .since = {10, 13, 19, 21, 23, 24, 25, 28}, .inputs = {2, 3}, .types = {{"T1", quantized}, {"T2", {types::floats, {DType::float8e8m0}}}, {"T1", quantized}},
           .infer = infer_dequantize,
           .follow = follow_quantization,
           .expand = expand_dequantize,

@@ -76,7 +76,7 @@ void follow_unsqueeze(FollowContext& c) {
 
 Operator reshape() {
   return {.name = "Reshape",
-          .since = {1, 5, 13, 14, 19, 21, 23, 24, 25}, .inputs = {2, 2}, .types = {{"T", types::all}, {"I", types::integers_64}},
+          .since = {1, 5, 13, 14, 19, 21, 23, 24, 25}, .inputs = {2, 2}, .types = {{"T", types::stored}, {"I", types::integers_64}},
           .infer =
               [](InferContext& c) {
                 if (!c.attributes().has("shape")) c.fail("shape must be known when the plan is made");
@@ -96,7 +96,7 @@ Operator reshape() {
 
 Operator flatten() {
   return {.name = "Flatten",
-          .since = {1, 9, 11, 13, 21, 23, 24, 25}, .types = {{"T", types::all}},
+          .since = {1, 9, 11, 13, 21, 23, 24, 25}, .types = {{"T", types::stored}},
           .infer =
               [](InferContext& c) {
                 const int rank = c.shape(0).rank();
@@ -115,7 +115,7 @@ Operator flatten() {
 
 Operator squeeze() {
   return {.name = "Squeeze",
-          .since = {1, 11, 13, 21, 23, 24, 25}, .inputs = {1, 2}, .types = {{"T", types::all}, {"I", types::integers_64}},
+          .since = {1, 11, 13, 21, 23, 24, 25}, .inputs = {1, 2}, .types = {{"T", types::stored}, {"I", types::integers_64}},
           .infer =
               [](InferContext& c) {
                 const Shape& x = c.shape(0);
@@ -142,7 +142,7 @@ Operator squeeze() {
 
 Operator unsqueeze() {
   return {.name = "Unsqueeze",
-          .since = {1, 11, 13, 21, 23, 24, 25}, .inputs = {1, 2}, .types = {{"T", types::all}, {"I", types::integers_64}},
+          .since = {1, 11, 13, 21, 23, 24, 25}, .inputs = {1, 2}, .types = {{"T", types::stored}, {"I", types::integers_64}},
           .infer =
               [](InferContext& c) {
                 if (!c.attributes().has("axes")) c.fail("axes must be known when the plan is made");
@@ -161,7 +161,7 @@ Operator unsqueeze() {
 
 Operator identity() {
   return {.name = "Identity",
-          .since = {1, 13, 14, 16, 19, 21, 23, 24, 25}, .types = {{"V", types::all}},
+          .since = {1, 13, 14, 16, 19, 21, 23, 24, 25}, .types = {{"V", types::stored}},
           .infer = infer_same,
           .follow = follow_broadcast,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {e.x()}; },

@@ -22,32 +22,41 @@ Shape statistics_of(Shape x, int axis) {
 DType statistics_type(DType x) { return size_of(x) == 2 ? DType::float32 : x; }
 
 // The operand, where it is given, is of what statistics are held in.
-void expect_wide(const InferContext& c, int input, const Shape& shape) {
+void expect_wide(const InferContext& c, int input, const Shape& shape, DType x) {
   if (!c.has_input(input)) return;
   expect_shape(c, input, shape);
-  expect_dtype(c, input, statistics_type(c.input(0).dtype));
+  expect_dtype(c, input, statistics_type(x));
+}
+
+// The operand is of this type, or of 16 bits beside float32.
+void expect_narrow_or(const InferContext& c, int input, DType dtype) {
+  if (dtype != DType::float32 || size_of(c.input(input).dtype) != 2) expect_dtype(c, input, dtype);
 }
 
 void infer_forward(InferContext& c) {
   const int axis = first_axis(c);
   const TensorType x = c.input(0);
-  for (int i = 1; i < 3; ++i) expect_wide(c, i, row_of(x.shape, axis));
+  for (int i = 1; i < 3; ++i) expect_wide(c, i, row_of(x.shape, axis), x.dtype);
   if (c.has_input(3) != (c.outputs() > 3)) c.fail("it has an addend and no output for the sum, or such an output and no addend");
   if (c.has_input(3)) {
     expect_shape(c, 3, x.shape);
-    expect_dtype(c, 3, x.dtype);
+    expect_narrow_or(c, 3, x.dtype);
     c.set_output(3, x);
   }
-  c.set_output(0, x);
+  c.set_output(0, static_cast<DType>(c.attributes().integer("to", static_cast<std::int64_t>(x.dtype))), x.shape);
   for (int i = 1; i < 3; ++i) c.set_output(i, statistics_type(x.dtype), statistics_of(x.shape, axis));
 }
 
 void infer_backward(InferContext& c) {
   const int axis = first_axis(c);
-  const TensorType x = c.input(0);
-  expect_same(c, 1, 2);
-  expect_same(c, 5, 6);
-  expect_wide(c, 2, row_of(x.shape, axis));
+  const TensorType x = c.input(1);
+  expect_shape(c, 0, x.shape);
+  expect_narrow_or(c, 0, x.dtype);
+  if (c.has_input(5)) {
+    expect_shape(c, 5, x.shape);
+    expect_dtype(c, 5, x.dtype);
+  }
+  expect_wide(c, 2, row_of(x.shape, axis), x.dtype);
   for (int i = 3; i < 5; ++i) {
     expect_shape(c, i, statistics_of(x.shape, axis));
     expect_dtype(c, i, statistics_type(x.dtype));
@@ -75,7 +84,7 @@ double normalization_flops(const Graph& graph, const Node& n) { return 8.0 * sta
 }  // namespace
 
 // y = (s − mean) / √(variance + ε) · scale + bias by rows of s = x + addend, and s, where there is one. With `rms` = 1 the mean
-// is 0. dx = r·(g − Σg/n − x̂·Σ(g·x̂)/n) + dsum with g = dy·scale, r the inverse deviation, x̂ = (s − mean)·r
+// is 0. Beside float32 x the addend may be of 16 bits, y is of type "to", and dy may be of 16 bits. dx = r·(g − Σg/n − x̂·Σ(g·x̂)/n) + dsum with g = dy·scale, r the inverse deviation, x̂ = (s − mean)·r
 Operator row_normalization() {
   return {.name = "RowNormalization",
           .domain = "tandem",

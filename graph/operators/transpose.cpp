@@ -48,7 +48,7 @@ void follow_transpose(FollowContext& c) {
 // y's axis i is x's axis perm[i]
 Operator transpose() {
   return {.name = "Transpose",
-          .since = {1, 13, 21, 23, 24, 25}, .types = {{"T", types::all}},
+          .since = {1, 13, 21, 23, 24, 25}, .types = {{"T", types::stored}},
           .infer = infer_transpose,
           .follow = follow_transpose,
           .linear = Linear::sum,

@@ -8,11 +8,25 @@ namespace tandem {
 namespace {
 
 bool always(const KernelRequest&) { return true; }
-// Not of float16, which no kernel reads.
-bool is_row_normalization(const KernelRequest& request) { return request.inputs[0].dtype != DType::float16; }
+// Not of float16, which no kernel reads; beside float32 with an addend, y, or both of bfloat16; of the gradient dy.
+bool is_row_normalization(const KernelRequest& request) {
+  const bool adds = request.inputs.size() > 3 && request.inputs[3].present();
+  const DType x = request.inputs[0].dtype, y = request.outputs[0].dtype, addend = adds ? request.inputs[3].dtype : y;
+  if (addend == x && y == x) return x != DType::float16;
+  return x == DType::float32 && addend == DType::bfloat16 && (y == x || y == addend);
+}
+bool is_row_gradient(const KernelRequest& request) {
+  return request.inputs[1].dtype == DType::float32 && request.inputs[0].dtype == DType::bfloat16 && request.outputs[0].dtype == DType::float32;
+}
 
 // Of types whose steps it has loops for; 16-bit templates are written out.
 bool is_recurrence(const KernelRequest& request) { return request.inputs[0].dtype == DType::float32 || request.inputs[0].dtype == DType::float64; }
+
+// Scores of bfloat16, with labels that are classes; of the loss the gradient, too.
+bool is_narrow_loss(const KernelRequest& request) {
+  const DType scores = request.inputs[0].dtype;
+  return scores == DType::bfloat16 && !is_float(request.inputs[1].dtype) && (request.outputs.size() < 2 || request.outputs[1].dtype == scores);
+}
 
 struct Form {
   std::string_view op;
@@ -20,9 +34,12 @@ struct Form {
 };
 constexpr Form forms[] = {
     {"AttentionTraining", always},
+    {"CountCorrect", is_narrow_loss},
     {"RecurrentTraining", is_recurrence},
     {"GroupNormalizationTraining", is_row_normalization},
     {"RowNormalization", is_row_normalization},
+    {"RowNormalizationBackward", is_row_gradient},
+    {"SoftmaxCrossEntropyTraining", is_narrow_loss},
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // A stream is a thread that works off a ring of commands, but for a device's first one, which runs them where they are queued.
 #include "kernels/cpu/streams.h"
 
+#include <algorithm>
 #include <array>
 #include <condition_variable>
 #include <cstring>
@@ -25,22 +26,30 @@ class CpuEvent final : public Event {
     const std::lock_guard lock(mutex_);
     return queued_;
   }
-  void reach(std::uint64_t ticket) {
+  // `failure`: of the work before it, or none.
+  void reach(std::uint64_t ticket, const std::exception_ptr& failure = {}) {
     {
       const std::lock_guard lock(mutex_);
       reached_ = std::max(reached_, ticket);
+      failure_ = failure;
     }
     changed_.notify_all();
   }
-  void wait_for(std::uint64_t ticket) {
+  // What the work before the ticket failed with.
+  std::exception_ptr wait_for(std::uint64_t ticket) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return reached_ >= ticket; });
+    return failure_;
+  }
+  void synchronize() override {
+    if (const std::exception_ptr failure = wait_for(last_ticket())) std::rethrow_exception(failure);
   }
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
   std::uint64_t queued_ = 0, reached_ = 0;
+  std::exception_ptr failure_;
 };
 
 CpuEvent& cpu(Event& event) { return static_cast<CpuEvent&>(event); }
@@ -55,19 +64,21 @@ class InlineStream final : public Stream {
   void copy_in(std::byte* device, const std::byte* host, std::int64_t bytes) override { copy_bytes(device, host, bytes); }
   void copy_out(std::byte* host, const std::byte* device, std::int64_t bytes) override { copy_bytes(host, device, bytes); }
   void copy(std::byte* to, const std::byte* from, std::int64_t bytes) override { copy_bytes(to, from, bytes); }
+  void fill(std::byte* device, std::byte value, std::int64_t bytes) override { std::fill_n(device, bytes, value); }
   void record(Event& event) override { cpu(event).reach(cpu(event).take_ticket()); }
-  void wait(Event& event) override { cpu(event).wait_for(cpu(event).last_ticket()); }
+  void wait(Event& event) override { event.synchronize(); }
   void synchronize() override {}
 };
 
 struct Command {
-  enum Kind { launch, copy, record, wait } kind = launch;
+  enum Kind { launch, copy, fill, record, wait } kind = launch;
   Kernel* kernel = nullptr;
   CpuEvent* event = nullptr;
   std::uint64_t ticket = 0;
   std::byte* to = nullptr;
   const std::byte* from = nullptr;
   std::int64_t bytes = 0;
+  std::byte value{};
 };
 
 class QueueStream final : public Stream {
@@ -88,6 +99,7 @@ class QueueStream final : public Stream {
   void copy(std::byte* to, const std::byte* from, std::int64_t bytes) override {
     push({.kind = Command::copy, .to = to, .from = from, .bytes = bytes});
   }
+  void fill(std::byte* device, std::byte value, std::int64_t bytes) override { push({.kind = Command::fill, .to = device, .bytes = bytes, .value = value}); }
   void record(Event& event) override { push({.kind = Command::record, .event = &cpu(event), .ticket = cpu(event).take_ticket()}); }
   void wait(Event& event) override { push({.kind = Command::wait, .event = &cpu(event), .ticket = cpu(event).last_ticket()}); }
 
@@ -114,7 +126,7 @@ class QueueStream final : public Stream {
       changed_.wait(lock, [&] { return stopping_ || done_ != queued_; });
       if (done_ == queued_) return;
       const Command command = ring_[done_ % ring_.size()];
-      const bool failed = failure_ != nullptr;
+      const std::exception_ptr failed = failure_;
       lock.unlock();
       std::exception_ptr failure;
       try {
@@ -129,12 +141,14 @@ class QueueStream final : public Stream {
     }
   }
 
-  static void perform(const Command& command, bool failed) {
+  static void perform(const Command& command, const std::exception_ptr& failed) {
     switch (command.kind) {
       case Command::launch: return failed ? void() : command.kernel->run({});
       case Command::copy: return failed ? void() : copy_bytes(command.to, command.from, command.bytes);
-      case Command::record: return command.event->reach(command.ticket);
-      case Command::wait: return command.event->wait_for(command.ticket);
+      case Command::fill: std::fill_n(command.to, failed ? 0 : command.bytes, command.value); return;
+      case Command::record: return command.event->reach(command.ticket, failed);
+      case Command::wait:
+        if (const std::exception_ptr failure = command.event->wait_for(command.ticket)) std::rethrow_exception(failure);
     }
   }
 

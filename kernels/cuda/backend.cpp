@@ -5,7 +5,6 @@
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
 
-#include <algorithm>
 #include <future>
 #include <limits>
 
@@ -13,14 +12,15 @@
 #include "kernels/cuda/collectives/groups.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/kernels.h"
+#include "kernels/cuda/timing.h"
 
 namespace tandem::cuda {
 namespace {
 
 std::string version_text(int v) { return concat(v / 1000, '.', v % 1000 / 10); }
 
-// Devices that can run what was built in: sm_80 and newer.
-std::string reason_unusable(int& count) {
+// Why the driver finds no device at all; empty where it does.
+std::string reason_for_none(int& count) {
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status != cudaSuccess) {
     count = 0;
@@ -31,49 +31,35 @@ std::string reason_unusable(int& count) {
     if (driver == 0) return concat("the NVIDIA driver is missing (", cudaGetErrorString(status), ")");
     return concat(cudaGetErrorString(status), " (driver for CUDA ", version_text(driver), ", built for CUDA ", version_text(runtime), ")");
   }
-  if (count == 0) return "there is no GPU";
-  for (int i = 0; i < count; ++i) {
-    cudaDeviceProp p{};
-    check(cudaGetDeviceProperties(&p, i), "read the device's properties");
-    if (p.major < 8) return concat("device ", i, " (", p.name, ") has compute capability ", p.major, '.', p.minor, ", 8.0 is needed");
-  }
-  return {};
+  return count == 0 ? "there is no GPU" : "";
 }
 
-// Scratch memory that every kernel accepts: zero indices and masks, small numbers.
-std::byte* scratch(Device& device, const Operand& operand) { return operand.present() ? device.allocate(operand.bytes()) : nullptr; }
+// Devices that can run what was built in: sm_80 and newer.
+std::string reason_unusable(int index) {
+  cudaDeviceProp p{};
+  check(cudaGetDeviceProperties(&p, index), "read the device's properties");
+  return p.major >= 8 ? "" : concat("device ", index, " (", p.name, ") has compute capability ", p.major, '.', p.minor, ", 8.0 is needed");
+}
 
-class Timer {
- public:
-  Timer() {
-    check(cudaEventCreate(&start_), "create an event");
-    check(cudaEventCreate(&stop_), "create an event");
-  }
-  ~Timer() {
-    cudaEventDestroy(start_);
-    cudaEventDestroy(stop_);
-  }
-  Timer(const Timer&) = delete;
-  Timer& operator=(const Timer&) = delete;
-  double seconds_of(Kernel& kernel) {
-    check(cudaEventRecord(start_, nullptr), "record an event");
-    kernel.run({});
-    check(cudaEventRecord(stop_, nullptr), "record an event");
-    check(cudaEventSynchronize(stop_), "time a kernel");
-    float milliseconds = 0;
-    check(cudaEventElapsedTime(&milliseconds, start_, stop_), "time a kernel");
-    return milliseconds * 1e-3;
-  }
-
- private:
-  cudaEvent_t start_ = nullptr, stop_ = nullptr;
-};
+// Tensor cores multiply 16 bits 15 times, and TF32 half as many times, as fast as float32 is multiplied without them (A100, H100):
+// of a library's kernels, whose efficiency is a share of that.
+double rate_of(const KernelDescription& d, bool tf32) {
+  if (!d.kernel.starts_with("cudnn.") && !d.kernel.starts_with("cublaslt.")) return 1;
+  const DType dtype = d.inputs.empty() ? DType::undefined : d.inputs[0].dtype;
+  return is_16_bit(dtype) ? 15 : dtype == DType::float32 && tf32 ? 7.5 : 1;
+}
 
 }  // namespace
 
 CudaBackend::CudaBackend() {
-  unusable_ = reason_unusable(device_count_);
-  libraries_ = std::make_unique<Libraries>(unusable_.empty() ? describe_device(0) : describe_h200());
+  unusable_ = reason_for_none(device_count_);
+  int usable = -1;
+  for (int i = 0; i < device_count_; ++i) {
+    reasons_.push_back(reason_unusable(i));
+    if (usable < 0 && reasons_.back().empty()) usable = i;
+  }
+  if (unusable_.empty() && usable < 0) unusable_ = reasons_[0];
+  libraries_ = std::make_unique<Libraries>(usable >= 0 ? describe_device(usable) : describe_h200());
 }
 
 std::string CudaBackend::version() const {
@@ -110,24 +96,18 @@ std::vector<KernelDescription> CudaBackend::describe(const KernelRequest& reques
     for (KernelDescription& d : row.describe(request, libraries_.get()))
       if (request.kernel.empty() || d.kernel == request.kernel) all.push_back(std::move(d));
   }
+  for (KernelDescription& d : all) d.efficiency *= rate_of(d, request.options.tf32);
   return all;
 }
 
 bool CudaBackend::fuses(const KernelRequest& request) const { return cuda::fuses(request, libraries_->device().capability); }
 
 Timing CudaBackend::measure(const KernelDescription& description, const KernelOptions& options) const try {
-  constexpr int runs = 8;
-  const std::unique_ptr<Device> device = open(0, options);
+  const std::unique_ptr<Device> device = open(options.device, options);
   device->activate();
-  std::vector<std::byte*> inputs, outputs;
-  for (const Operand& o : description.inputs) inputs.push_back(scratch(*device, o));
-  for (const Operand& o : description.outputs) outputs.push_back(scratch(*device, o));
-  const std::unique_ptr<Kernel> kernel = description.make();
-  kernel->bind(inputs, outputs, description.workspace > 0 ? device->allocate(description.workspace) : nullptr);
-  Timer timer;
-  double best = timer.seconds_of(*kernel);
-  for (int i = 0; i < runs; ++i) best = std::min(best, timer.seconds_of(*kernel));
-  return {best};
+  int cache = 0;
+  check(cudaDeviceGetAttribute(&cache, cudaDevAttrL2CacheSize, options.device), "read a device attribute");
+  return time_kernel(*device, description, cache);
 } catch (const Error&) {
   // What a library planned and does not run is never the fastest; a device that is lost fails here.
   check(cudaDeviceSynchronize(), "go on after a kernel that failed");
@@ -137,6 +117,7 @@ Timing CudaBackend::measure(const KernelDescription& description, const KernelOp
 std::unique_ptr<Device> CudaBackend::open(int index, const KernelOptions&) const {
   if (!unusable_.empty()) fail(ExitCode::device, "cuda:", index, " cannot be used: ", unusable_);
   if (index < 0 || index >= device_count_) fail(ExitCode::device, "cuda:", index, ": there are devices cuda:0 to cuda:", device_count_ - 1);
+  if (const std::string& why = reasons_[static_cast<std::size_t>(index)]; !why.empty()) fail(ExitCode::device, "cuda:", index, " cannot be used: ", why);
   return open_device(index);
 }
 

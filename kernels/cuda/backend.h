@@ -8,7 +8,7 @@ namespace tandem::cuda {
 
 class CudaBackend final : public Backend {
  public:
-  CudaBackend();  // plans for the machine's device 0, or for an H200 where there is none
+  CudaBackend();  // plans for the machine's devices, or for an H200 where there is none
   std::string name() const override { return "cuda"; }
   std::string version() const override;
   std::string unusable() const override { return unusable_; }
@@ -27,6 +27,7 @@ class CudaBackend final : public Backend {
  private:
   int device_count_ = 0;
   std::string unusable_;
+  std::vector<std::string> reasons_;  // by device: why it cannot be used, or empty
   std::unique_ptr<Libraries> libraries_;
 };
 

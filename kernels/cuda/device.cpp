@@ -18,6 +18,7 @@ class CudaEvent final : public Event {
   CudaEvent(const CudaEvent&) = delete;
   CudaEvent& operator=(const CudaEvent&) = delete;
   cudaEvent_t native() const { return event_; }
+  void synchronize() override { check(cudaEventSynchronize(event_), "run the queued work"); }
 
  private:
   cudaEvent_t event_ = nullptr;
@@ -43,6 +44,9 @@ class CudaStream final : public Stream {
   void copy(std::byte* to, const std::byte* from, std::int64_t bytes) override {
     check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToDevice, stream_), "copy on the device");
   }
+  void fill(std::byte* device, std::byte value, std::int64_t bytes) override {
+    check(cudaMemsetAsync(device, std::to_integer<int>(value), static_cast<std::size_t>(bytes), stream_), "fill memory");
+  }
   void record(Event& event) override { check(cudaEventRecord(static_cast<CudaEvent&>(event).native(), stream_), "record an event"); }
   void wait(Event& event) override { check(cudaStreamWaitEvent(stream_, static_cast<CudaEvent&>(event).native(), 0), "wait for an event"); }
   void synchronize() override { check(cudaStreamSynchronize(stream_), "run the queued work"); }
@@ -51,12 +55,19 @@ class CudaStream final : public Stream {
   cudaStream_t stream_ = nullptr;
 };
 
+// Its kernels keep the priorities of the streams they were captured on; it lies on the device before it is first started.
 class CudaGraph final : public CapturedGraph {
  public:
-  explicit CudaGraph(cudaGraph_t graph) {
-    const cudaError_t status = cudaGraphInstantiate(&executable_, graph, 0);
+  CudaGraph(cudaGraph_t graph, cudaStream_t stream) {
+    const cudaError_t status = cudaGraphInstantiate(&executable_, graph, cudaGraphInstantiateFlagUseNodePriority);
     cudaGraphDestroy(graph);
     check(status, "instantiate the captured step");
+    try {
+      check(cudaGraphUpload(executable_, stream), "upload the captured step");
+    } catch (...) {
+      cudaGraphExecDestroy(executable_);
+      throw;
+    }
   }
   ~CudaGraph() override { cudaGraphExecDestroy(executable_); }
   CudaGraph(const CudaGraph&) = delete;
@@ -95,11 +106,15 @@ class CudaDevice final : public Device {
     arenas_.emplace_back(static_cast<std::byte*>(memory));
     return cleared(memory, size, bytes);
   }
-  // NCCL maps this memory into the other ranks: no copy through buffers of its own.
+  // NCCL maps this memory into the other ranks: no copy through buffers of its own. Where a machine does not allow that (as in
+  // some containers) any memory will do.
   std::byte* allocate_summed(std::int64_t bytes) override {
     const std::size_t size = static_cast<std::size_t>(bytes) + alignment;
     void* memory = nullptr;
-    if (ncclMemAlloc(&memory, size) != ncclSuccess) cannot_allocate(bytes);
+    if (ncclMemAlloc(&memory, size) != ncclSuccess) {
+      cudaGetLastError();
+      return allocate(bytes);
+    }
     summed_.emplace_back(static_cast<std::byte*>(memory));
     return cleared(memory, size, bytes);
   }
@@ -113,6 +128,7 @@ class CudaDevice final : public Device {
   std::unique_ptr<Stream> create_stream(int index) override { return std::make_unique<CudaStream>(index == 1 ? highest_ : 0); }
   std::unique_ptr<Event> create_event() override { return std::make_unique<CudaEvent>(); }
 
+  bool runs_ahead() const override { return true; }
   bool can_capture() const override { return true; }
   void begin_capture(Stream& stream) override {
     check(cudaStreamBeginCapture(static_cast<CudaStream&>(stream).native(), cudaStreamCaptureModeThreadLocal), "begin to capture a step");
@@ -120,7 +136,7 @@ class CudaDevice final : public Device {
   std::unique_ptr<CapturedGraph> end_capture(Stream& stream) override {
     cudaGraph_t graph = nullptr;
     check(cudaStreamEndCapture(static_cast<CudaStream&>(stream).native(), &graph), "capture a step");
-    return std::make_unique<CudaGraph>(graph);
+    return std::make_unique<CudaGraph>(graph, static_cast<CudaStream&>(stream).native());
   }
 
  private:

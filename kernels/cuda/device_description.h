@@ -3,6 +3,7 @@
 #pragma once
 #include <string>
 
+#include "graph/dtype.h"
 #include "kernels/device.h"
 
 namespace tandem::cuda {
@@ -13,7 +14,15 @@ struct DeviceDescription {
   int index = 0;
   bool at_hand() const { return cudnn_json.empty(); }
   int capability = 0;      // compute capability: 90 is 9.0
+  double tensor_speed = 1;  // of products of 16 bits on tensor cores, by the device's float32 peak
 };
+
+// The peak of products of these numbers by the device's float32 peak: 16 bits, and float32 rounded to TF32, run on tensor
+// cores, the latter at half the rate.
+inline double speed_of_products(const DeviceDescription& device, DType dtype, bool tf32) {
+  if (size_of(dtype) == 2) return device.tensor_speed;
+  return dtype == DType::float32 && tf32 ? device.tensor_speed / 2 : 1;
+}
 
 DeviceDescription describe_h200();
 DeviceDescription describe_device(int index);  // fails (device) where there is none of that index

@@ -4,7 +4,6 @@
 #include <cublasLt.h>
 #include <cudnn.h>
 
-#include <map>
 #include <mutex>
 #include <thread>
 
@@ -41,10 +40,11 @@ Libraries::Libraries(DeviceDescription device)
     : device_(std::move(device)), compiler_(std::make_unique<Compiler>()), handles_(std::make_unique<Handles>()) {}
 Libraries::~Libraries() = default;
 
-const CudnnTarget& Libraries::cudnn_target() {
+const CudnnTarget& Libraries::cudnn_target(int device) {
   const std::scoped_lock hold(handles_->lock);
-  if (!target_) target_ = std::make_unique<CudnnTarget>(device_);
-  return *target_;
+  auto& target = targets_[device];
+  if (!target) target = std::make_unique<CudnnTarget>(device_.at_hand() && device != device_.index ? describe_device(device) : device_);
+  return *target;
 }
 
 cudnnContext* Libraries::cudnn() {

@@ -1,6 +1,7 @@
 // The CUDA libraries' handles. A handle is made at the first use by a thread on a device and lives as long as the
 // backend: kernels of one device run on the thread that made them.
 #pragma once
+#include <map>
 #include <memory>
 #include <string>
 
@@ -23,7 +24,7 @@ class Libraries {
   Libraries& operator=(const Libraries&) = delete;
 
   const DeviceDescription& device() const { return device_; }  // that plans are made for
-  const CudnnTarget& cudnn_target();                           // cuDNN's view of it; fails (device) where cuDNN refuses it
+  const CudnnTarget& cudnn_target(int device);                 // cuDNN's view of it, or of another at hand; fails (device) where cuDNN refuses it
   Compiler& compiler() { return *compiler_; }
   // Of the calling thread's current device. Each fails (device) with the library's reason.
   cudnnContext* cudnn();
@@ -34,7 +35,7 @@ class Libraries {
  private:
   struct Handles;
   DeviceDescription device_;
-  std::unique_ptr<CudnnTarget> target_;
+  std::map<int, std::unique_ptr<CudnnTarget>> targets_;
   std::unique_ptr<Compiler> compiler_;
   std::unique_ptr<Handles> handles_;
 };

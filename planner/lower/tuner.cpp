@@ -26,7 +26,7 @@ std::string key_of(const KernelRequest& r) {
   for (const Operand& o : r.inputs) key += concat(' ', o);
   key += " ->";
   for (const Operand& o : r.outputs) key += concat(' ', o);
-  return key += concat(" | ", text_of_options(r.options));
+  return key += concat(" | ", text_of_options(r.options), " device ", r.options.device);
 }
 
 // The cost of a kernel does not depend on what else was asked for: its own operands and threads name it.
@@ -35,6 +35,7 @@ std::string key_of(const KernelRequest& r, const KernelDescription& d, const std
   for (const Operand& o : d.inputs) key += concat(' ', o);
   key += " ->";
   for (const Operand& o : d.outputs) key += concat(' ', o);
+  if (r.options.device > 0) key += concat(" device ", r.options.device);
   std::replace(key.begin(), key.end(), '\t', ' ');
   std::replace(key.begin(), key.end(), '\n', ' ');
   return key;

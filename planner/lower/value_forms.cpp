@@ -59,7 +59,7 @@ void ValueForms::note_cast(const Node& node) {
 
 BufferId ValueForms::add(ValueId v, Operand operand, MemoryClass memory, BufferId alias) {
   Buffer b{.name = graph_[v].name, .operand = std::move(operand), .placement = to_string(graph_[v].placement, graph_.groups), .memory = memory};
-  b.bytes = aligned(b.operand.bytes());
+  b.bytes = aligned(b.operand.bytes(), options_.device->alignment);
   if (alias.present()) {
     const Buffer& root = program_.buffers[alias];
     b.alias = alias;
@@ -199,7 +199,7 @@ double ValueForms::reorder_seconds(const Operand& from, const Operand& to) const
 void ValueForms::launch(Step step, const KernelDescription& d, Cost cost, double flops) {
   if (d.workspace > 0) {
     Buffer w{.name = concat(step.op(), " workspace"), .operand = {DType::uint8, Shape{d.workspace}, Layout::row_major(1)}, .memory = MemoryClass::workspace};
-    w.bytes = aligned(d.workspace);
+    w.bytes = aligned(d.workspace, options_.device->alignment);
     step.workspace = program_.buffers.add(std::move(w));
   }
   step.flops = flops;

@@ -43,7 +43,7 @@ class DeviceAssembler {
       if (!part) continue;
       by_name[p.name] = part;
       auto& end = sizes[static_cast<std::size_t>(p.arena)];
-      end = std::max(end, part->offset + aligned(part->operand.bytes()));
+      end = std::max(end, part->offset + aligned(part->operand.bytes(), replica_.model.alignment));
     }
     for (const LoweredParameter& p : program_.parameters) device_.buffers[p.buffer].offset = by_name.at(p.name)->offset;
     auto& constants = sizes[static_cast<std::size_t>(ArenaKind::constants)];

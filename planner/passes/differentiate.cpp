@@ -15,7 +15,7 @@ IdVector<ValueId, bool> dependents(const Graph& graph, std::span<const ValueId> 
     for (const ValueId in : node.inputs) any = any || (in.present() && depends[in]);
     if (!any) continue;
     for (const ValueId out : node.outputs)
-      if (out.present() && is_float(graph[out].type.dtype)) depends[out] = true;
+      if (const DType t = out.present() ? graph[out].type.dtype : DType::undefined; is_float(t) || is_small_float(t)) depends[out] = true;
   }
   return depends;
 }

@@ -42,7 +42,7 @@ class Matcher {
     for (const Node& node : graph.nodes)
       if (std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return v.present() && differentiable_[v]; }))
         for (const ValueId out : node.outputs)
-          if (out.present() && is_float(type(out).dtype)) differentiable_[out] = true;
+          if (const DType t = out.present() ? type(out).dtype : DType::undefined; is_float(t) || is_small_float(t)) differentiable_[out] = true;
   }
 
   std::optional<Found> find(const Node& product) const {

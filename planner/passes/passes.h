@@ -74,6 +74,10 @@ Graph fuse_gradients(const Graph& graph, const Fuses& fuses);
 // the types meet. Before differentiation: the gradient of a Cast is a Cast. Fails (model) on 16-bit parameters.
 Graph mixed_precision(const Graph& graph, Precision precision);
 
+// Nodes that compute in float32 read and write 16 bits where they are offered so, in place of Casts before and behind them. After
+// differentiation.
+Graph fold_casts(const Graph& graph, const Fuses& fuses);
+
 // Parameters in the shapes that the plan which keeps them has, with views to the shapes that this graph's own fusions gave
 // them. Of graphs that only read parameters.
 Graph keep_parameters(const Graph& graph, const Plan& owner);

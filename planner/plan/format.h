@@ -12,9 +12,10 @@ inline constexpr int plan_version = 2;
 inline constexpr int compute_stream = 0, communication_stream = 1, copy_stream = 2;
 inline constexpr std::string_view stream_names[] = {"compute", "communication", "copies"};
 inline constexpr int plan_streams = static_cast<int>(std::size(stream_names));
-// Of all offsets and sizes in arenas, in bytes: a cache line, and the widest vector of any processor here.
+// Of all offsets and sizes in arenas, in bytes, at least (DeviceModel::alignment): a cache line, and the widest vector of any
+// processor here.
 inline constexpr std::int64_t plan_alignment = 64;
-inline std::int64_t aligned(std::int64_t bytes) { return (bytes + plan_alignment - 1) / plan_alignment * plan_alignment; }
+inline std::int64_t aligned(std::int64_t bytes, std::int64_t to = plan_alignment) { return (bytes + to - 1) / to * to; }
 
 // A plan file's bytes with its last field, the checksum of all before it.
 inline constexpr std::size_t checksum_bytes = 10;  // the field's key and eight bytes

@@ -3,6 +3,10 @@
 #include "tests/cuda/cases.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "graph/small_types.h"
 
 namespace tandem::cuda {
 namespace {
@@ -369,6 +373,22 @@ const CaseRow pad_rows[] = {
 
 // ---- choices ----
 
+// To integers of few bits nothing that is no number: ONNX does not say what becomes of it.
+Comparison cast_to_small(std::mt19937& r) {
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  const double special[] = {0, -0.0, 0x1p-126, -0x1p-30, std::numeric_limits<double>::quiet_NaN(), inf, -inf, 1e30};
+  const char* const modes[] = {"up", "down", "nearest"};
+  const auto to = static_cast<DType>(between(r, 17, 28));
+  Tensor x = random_tensor(r, image(r), -600, 600);
+  for (double& v : x.write<double>()) {
+    v = std::ldexp(v, static_cast<int>(-between(r, 0, 12)));
+    if (between(r, 0, 7) == 0) v = special[between(r, 0, is_small_integer(to) ? 3 : 7)];
+  }
+  Attributes attributes{{"to", static_cast<std::int64_t>(to)}, {"saturate", between(r, 0, 1)}};
+  if (to == DType::float8e8m0) attributes.set("round_mode", std::string(modes[between(r, 0, 2)]));
+  return {"Cast", attributes, {x}, {{to, x.shape()}}};
+}
+
 const CaseRow choice_rows[] = {
     {"equal", [](std::mt19937& r) { auto c = binary(r, "Equal", {}, -0.05, 0.05); c.outputs[0].dtype = DType::boolean; return c; }},
     {"less or equal", [](std::mt19937& r) { auto c = binary(r, "LessOrEqual"); c.outputs[0].dtype = DType::boolean; return c; }},
@@ -386,6 +406,14 @@ const CaseRow choice_rows[] = {
        return Comparison{"Cast", {{"to", std::int64_t{11}}}, {random_integers(r, s, -9, 9)}, {real(s)}};
      },
      {DType::float64}},
+    {"cast to small types", cast_to_small},
+    {"cast from small types",
+     [](std::mt19937& r) {
+       const auto from = static_cast<DType>(between(r, 17, 28));
+       Tensor x(TensorType{from, image(r)});
+       for (std::byte& b : x.write()) b = std::byte{is_small_integer(from) ? low_bits(between(r, 0, 255), from) : static_cast<std::uint8_t>(between(r, 0, (1 << bits_of(from)) - 1))};
+       return Comparison{"Cast", {{"to", std::int64_t{1}}}, {x}, {real(x.shape())}};
+     }},
 };
 
 // ---- softmax, losses, metrics ----
@@ -420,6 +448,13 @@ const CaseRow loss_rows[] = {
        return Comparison{"SoftmaxCrossEntropyTraining", {{"scale", 0.125F}}, {random_tensor(r, s), random_integers(r, {s[0]}, 0, s[1])}, {real({}), real(s)}, s[1] * s[0]};
      },
      {DType::float32, DType::float64},
+     {"ab"}},
+    {"cross-entropy of long rows in 16 bits",
+     [](std::mt19937& r) {
+       const Shape s{between(r, 1, 5), between(r, 200, 1200)};
+       return Comparison{"SoftmaxCrossEntropyTraining", {{"scale", 0.125F}}, {random_tensor(r, s), random_integers(r, {s[0]}, 0, s[1])}, {real({}), real(s)}, s[1] * s[0]};
+     },
+     {DType::bfloat16, DType::float16},
      {"ab"}},
     {"cross-entropy, some ignored",
      [](std::mt19937& r) {
@@ -463,6 +498,13 @@ const CaseRow loss_rows[] = {
      },
      {DType::float32, DType::float64},
      {"abc"}},
+    {"count of the correct of long rows",
+     [](std::mt19937& r) {
+       const Shape s{between(r, 1, 60), between(r, 5, 60)};
+       return Comparison{"CountCorrect", {}, {random_tensor(r, s), random_integers(r, {s[0]}, 0, s[1])}, {{DType::float32, {}}}};
+     },
+     {DType::float32, DType::bfloat16},
+     {"ab"}},
     {"count of the correct",
      [](std::mt19937& r) {
        const Shape s{between(r, 1, 40), between(r, 2, 5)};

@@ -96,7 +96,7 @@ HostCudaBackend::HostCudaBackend(bool with_module) {
 }
 
 DeviceModel HostCudaBackend::model(int index, int devices_in_use) const {
-  return module_ ? module_->model(index, devices_in_use) : DeviceModel{.name = "host", .memory = std::int64_t{1} << 30, .flops = 1e12, .bandwidth = 1e12, .threads = 1};
+  return module_ ? module_->model(index, devices_in_use) : DeviceModel{.name = "host", .memory = std::int64_t{1} << 30, .flops = 1e12, .bandwidth = 1e12, .threads = 1, .alignment = 256};
 }
 
 std::vector<KernelDescription> HostCudaBackend::describe(const KernelRequest& request) const {

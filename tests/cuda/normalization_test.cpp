@@ -1,4 +1,5 @@
 // Normalization of rows and of groups of channels, forward and backward, on the host emulation against the CPU's kernels in float64.
+#include "graph/half.h"
 #include "kernels/cuda/native/describe.h"
 #include "tests/cuda/emulated.h"
 
@@ -72,6 +73,52 @@ TEST_P(Normalizations, OfRows) {
       expect_all(own.forward, cpu.forward, {{"y", stored(n)}, {"mean", summed(n)}, {"inverse deviation", summed(n)}, {"sum", 0}}, what);
       expect_all(own.gradients, cpu.gradients, {{"dx", stored(n)}, {"dscale", summed(rows)}, {"dbias", summed(rows)}}, what);
     }
+}
+
+// Beside float32 x, an addend, y and dy of 16 bits: what the same kernels compute of float32 numbers, rounded once.
+TEST_P(Normalizations, OfRowsBesideFloat32) {
+  if (!narrow()) GTEST_SKIP() << "numbers of 16 bits only";
+  for (const RowSize& size : row_sizes) {
+    Shape row(Ints(size.x.begin() + size.axis, size.x.end())), statistics = size.x;
+    for (auto i = static_cast<int>(size.axis); i < statistics.rank(); ++i) statistics[i] = 1;
+    const Tensor x = numbers(size.x), addend = numbers(size.x), dy = numbers(size.x), dsum = numbers(size.x), scale = random_tensor(random, row, 0.5, 2), bias = numbers(row);
+    const DType wide = DType::float32;
+    const auto forward = [&](bool adds, DType of_addend, DType of_y) {
+      Job job{"RowNormalization", {{"axis", size.axis}, {"epsilon", 0.015625F}}, {{of_y, size.x, {}}, {wide, statistics, {}}, {wide, statistics, {}}}};
+      std::vector<Held> in{hold(x, wide), hold(scale, wide), hold(bias, wide)};
+      if (adds) {
+        in.push_back(hold(addend, of_addend));
+        job.outputs.push_back({wide, size.x, {}});
+      }
+      return run(describe_emulated, job, in);
+    };
+    const auto rounded = [&](const Held& h) {
+      std::vector<double> v = values_of(h);
+      for (double& d : v) d = GetParam() == DType::bfloat16 ? static_cast<double>(tandem::to_float(tandem::to_bfloat16(static_cast<float>(d)))) : static_cast<double>(tandem::to_float(tandem::to_float16(static_cast<float>(d))));
+      return v;
+    };
+    for (const bool adds : {false, true}) {
+      if (!adds && row.elements() > 500) continue;  // they take the emulation long
+      const std::vector<Held> wanted = forward(adds, wide, wide);
+      for (const DType of_y : {wide, GetParam()}) {
+        if (!adds && of_y == wide) continue;
+        const std::vector<Held> got = forward(adds, GetParam(), of_y);
+        ASSERT_EQ(got.size(), wanted.size());
+        EXPECT_EQ(values_of(got[0]), of_y == wide ? values_of(wanted[0]) : rounded(wanted[0])) << to_string(size.x) << ' ' << to_string(of_y);
+        for (std::size_t i = 1; i < got.size(); ++i) EXPECT_EQ(values_of(got[i]), values_of(wanted[i])) << to_string(size.x) << ' ' << i;
+      }
+      const Operand of_row{wide, row, {}};
+      const auto backward = [&](DType of_dy) {
+        Job job{"RowNormalizationBackward", {{"axis", size.axis}}, {{wide, size.x, {}}, of_row, of_row}};
+        std::vector<Held> in{hold(dy, of_dy), hold(x, wide), hold(scale, wide), wanted[1], wanted[2]};
+        if (adds) in.push_back(hold(dsum, wide));
+        return run(describe_emulated, job, in);
+      };
+      const std::vector<Held> got = backward(GetParam()), same = backward(wide);
+      ASSERT_EQ(got.size(), same.size());
+      for (std::size_t i = 0; i < got.size(); ++i) EXPECT_EQ(values_of(got[i]), values_of(same[i])) << to_string(size.x) << ": gradient " << i;
+    }
+  }
 }
 
 struct GroupSize {

@@ -2,6 +2,7 @@
 // skipped. Plans in 16 bits of what the module describes, with no device; and every number format on a GPU, where there is one.
 #include <map>
 
+#include "kernels/cuda/device_description.h"
 #include "tests/cuda/host_backend.h"
 #include "tests/planner/small_models.h"
 
@@ -71,6 +72,49 @@ TEST(CudaPrecision, UpdatesReadAndWrite16Bits) {
     }
 }
 
+// Two residual blocks [samples, 3 tokens, 16] around a float32 residual, as behind an embedding.
+Graph residual(std::int64_t n) {
+  Builder b;
+  b.graph.name = "residual";
+  ValueId x = b.graph.add_input("x", {DType::float32, {n, 3, 16}});
+  const auto filled = [&](const std::string& name, float value) {
+    const std::vector<float> values(16, value);
+    return b.graph.add_parameter(name, {DType::float32, {16}}, Tensor::of<float>(Shape{16}, std::span<const float>(values)), true);
+  };
+  for (const std::string block : {"1", "2"}) {
+    const ValueId normal = b.node("LayerNormalization", {x, filled("s" + block, 1), filled("t" + block, 0)}, {{"axis", std::int64_t{-1}}, {"epsilon", 1e-5F}, {"stash_type", std::int64_t{1}}});
+    const ValueId hidden = b.node("Relu", {b.node("MatMul", {normal, b.weight("in" + block, {16, 32}, 0.2F)})});
+    x = b.node("Add", {x, b.node("MatMul", {hidden, b.weight("out" + block, {32, 16}, 0.2F)})});
+  }
+  x = b.node("Flatten", {b.node("LayerNormalization", {x, filled("s", 1), filled("t", 0)}, {{"axis", std::int64_t{-1}}, {"epsilon", 1e-5F}, {"stash_type", std::int64_t{1}}})}, {{"axis", std::int64_t{1}}});
+  b.graph.outputs = {b.node("MatMul", {x, b.weight("w", {48, 5}, 0.2F)})};
+  return b.graph;
+}
+
+// Kernels that take 16 bits beside float32 give the bits that Casts before and behind them give.
+TEST(CudaPrecision, CastsAroundNormalizationsAndLossesAreTheirKernels) {
+  HostCudaBackend backend(false);
+  for (const auto& [precision, devices] : {std::pair{Precision::bf16, std::vector<double>{1}}, {Precision::fp16, {1}}, {Precision::bf16, {2, 1}}}) {
+    CompileOptions o = options_for(6, devices);
+    for (DeviceSpec& d : o.devices) d.id.backend = "cuda";
+    o.precision = precision;
+    o.loss_scaling = LossScaling{.start = 256};
+    std::vector<Trained> runs;
+    std::vector<std::ptrdiff_t> casts;
+    for (const bool folded : {false, true}) {
+      backend.refused = [folded = folded](const KernelRequest& r) {
+        return !folded && (is_16_bit(r.inputs[0].dtype) || std::any_of(r.outputs.begin(), r.outputs.end(), [](const Operand& y) { return is_16_bit(y.dtype); }) || std::any_of(r.inputs.begin(), r.inputs.end(), [](const Operand& x) { return is_16_bit(x.dtype); }));
+      };
+      runs.push_back(train_on(backend, residual, o, 3, 0.05));
+      const std::vector<Step>& steps = runs.back().plan.devices[0].steps;
+      casts.push_back(std::count_if(steps.begin(), steps.end(), [](const Step& s) { return s.op() == "Cast"; }));
+    }
+    EXPECT_LE(casts[1] + 10, casts[0]);
+    EXPECT_EQ(runs[0].losses, runs[1].losses);
+    for (std::size_t d = 0; d < devices.size(); ++d) expect_same_bits(runs[0].replicas[d], runs[1].replicas[d]);
+  }
+}
+
 // Convolutions that sum for the statistics of the normalization behind them, and apply the one before them: by our own
 // kernels, and in the plans that the module describes.
 TEST(CudaPrecision, ConvolutionsAndNormalizationsAreAChain) {
@@ -108,6 +152,16 @@ TEST(CudaPrecision, ConvolutionsAndNormalizationsAreAChain) {
 }
 
 // For eight GPUs that are not there.
+// An estimate of a product goes by the rate of what multiplies these numbers.
+TEST(CudaPrecision, ProductsOf16BitsAreFaster) {
+  const DeviceDescription device{.model = {}, .cudnn_json = {}, .tensor_speed = 16};
+  EXPECT_EQ(speed_of_products(device, DType::bfloat16, false), 16);
+  EXPECT_EQ(speed_of_products(device, DType::float16, false), 16);
+  EXPECT_EQ(speed_of_products(device, DType::float32, true), 8);
+  EXPECT_EQ(speed_of_products(device, DType::float32, false), 1);
+  EXPECT_EQ(speed_of_products(device, DType::float64, true), 1);
+}
+
 TEST(CudaPrecision, PlansNeedNoDevice) {
   std::string reason;
   const Backend* const module = cuda_module(reason);
@@ -148,6 +202,7 @@ TEST_P(GpuPrecision, TrainsAsTheCpuDoesInFloat32) {
     CompileOptions cpu = options_for(32, shares), gpu = cpu;
     cpu.synchronize_batch_norm = gpu.synchronize_batch_norm = devices > 1;
     gpu.precision = format.precision;
+    if (format.precision == Precision::fp16) gpu.loss_scaling = LossScaling{.start = 1024};  // far from where steps are skipped
     for (DeviceSpec& d : gpu.devices) d.id = {"cuda", 0};
     const Trained wanted = train_on(cpu_backend(), model, cpu, steps, 0.05), got = train_on(*backend, model, gpu, steps, 0.05);
     for (std::size_t s = 0; s < wanted.losses.size(); ++s)

@@ -117,7 +117,7 @@ TEST(LinearModels, WhatIsNotTrainedIsSaid) {
   };
   const Row rows[] = {
       {"LinearRegressor", {{"coefficients", List{1, 2, 3}}, {"post_transform", std::string("PROBIT")}}, "with post_transform NONE, LOGISTIC or SOFTMAX"},
-      {"TreeEnsembleRegressor", {}, "trees have no gradient"},
+      {"TreeEnsembleRegressor", {}, "attribute 'nodes_treeids' is missing"},
       {"SVMRegressor", {}, "support vectors are not trained by gradients"},
       {"Normalizer", {{"norm", std::string("L3")}}, "norm is 'L3', expected MAX, L1 or L2"},
       {"Scaler", {{"offset", List{1, 2}}}, "offset has 2 entries, expected 1 or 3"},

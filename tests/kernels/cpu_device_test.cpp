@@ -153,7 +153,7 @@ TEST(CpuStream, CopiesGoBothWays) {
   }
 }
 
-TEST(CpuStream, AFailureSkipsWhatFollowsReachesEventsAndIsThrownOnce) {
+TEST(CpuStream, AFailureSkipsWhatFollowsHereAndBehindEventsAndIsThrownOnce) {
   const auto device = cpu_backend().open(0, {});
   const auto stream = device->create_stream(1), waiting = device->create_stream(2);
   const auto event = device->create_event();
@@ -165,16 +165,20 @@ TEST(CpuStream, AFailureSkipsWhatFollowsReachesEventsAndIsThrownOnce) {
   stream->record(*event);
   waiting->wait(*event);
   waiting->launch(good);
-  waiting->synchronize();
-  try {
-    stream->synchronize();
-    FAIL();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.code(), ExitCode::communication);
+  for (Stream* const failing : {waiting.get(), stream.get()}) {
+    try {
+      failing->synchronize();
+      FAIL();
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ExitCode::communication);
+    }
   }
-  EXPECT_EQ(ran, 1);
+  EXPECT_EQ(ran, 0);
   stream->launch(good);
-  stream->synchronize();
+  stream->record(*event);
+  waiting->wait(*event);
+  waiting->launch(good);
+  waiting->synchronize();
   EXPECT_EQ(ran, 2);
 }
 

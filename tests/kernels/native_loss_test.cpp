@@ -54,6 +54,28 @@ TEST(NativeLoss, SoftmaxCrossEntropyOfLabelsAndOfDenseTargets) {
   }
 }
 
+// The loss is of what bfloat16 holds, in float32; the gradient is rounded once.
+TEST(NativeLoss, ScoresOfBFloat16AreWidened) {
+  for (const char* isa : isas) {
+    const WithIsa with(isa);
+    for (const std::int64_t classes : {3, 64, 1001}) {
+      const std::int64_t rows = 37;
+      const Operand narrow = plain(DType::bfloat16, {rows, classes}), wide = plain(DType::float32, {rows, classes}), labels = plain(DType::int64, {rows}), one = plain(DType::float32, {});
+      Values x = random_values(rows * classes, 1, -5, 5), given;
+      for (double& v : x) v = std::round(v * 16) / 16;
+      for (std::int64_t r = 0; r < rows; ++r) given.push_back(static_cast<double>(r * 7 % classes));
+      for (const int threads : {1, 3}) {
+        const Attributes attributes{{"scale", 0.125F}};
+        const std::vector<Values> got = run_values({"SoftmaxCrossEntropyTraining", attributes, {narrow, labels}, {one, narrow}, threads}, {x, given});
+        const std::vector<Values> wanted = run_values({"SoftmaxCrossEntropyTraining", attributes, {wide, labels}, {one, wide}, threads}, {x, given});
+        EXPECT_EQ(got[0], wanted[0]);
+        for (std::size_t i = 0; i < x.size(); ++i) ASSERT_EQ(got[1][i], static_cast<double>(to_float(to_bfloat16(static_cast<float>(wanted[1][i])))));
+        EXPECT_EQ(run_values({"CountCorrect", {}, {narrow, labels}, {one}, threads}, {x, given}), run_values({"CountCorrect", {}, {wide, labels}, {one}, threads}, {x, given}));
+      }
+    }
+  }
+}
+
 TEST(NativeLoss, ExtremeLogitsStayFinite) {
   const Case c{"SoftmaxCrossEntropyTraining", {{"scale", 1.0F}}, {plain(DType::float32, {2, 3}), plain(DType::int64, {2})}, {plain(DType::float32, {}), plain(DType::float32, {2, 3})}};
   const std::vector<Values> got = run_values(c, {{1e30, 0, -1e30, -500, -500, -500}, {0, 1}});

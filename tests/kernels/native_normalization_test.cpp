@@ -127,6 +127,55 @@ TEST(NativeNormalization, RowsOfEveryFormOnEveryInstructionSet) {
   }
 }
 
+// An addend, y and dy of bfloat16 beside float32: the same as with float32 numbers, rounded once.
+TEST(NativeNormalization, RowsBesideFloat32) {
+  for (const char* isa : isas) {
+    const WithIsa with(isa);
+    for (const Size& size : sizes)
+      for (const int threads : {1, 3}) {
+        const Shape row(Ints(size.x.begin() + size.axis, size.x.end()));
+        Shape rows = size.x;
+        for (auto i = static_cast<int>(size.axis); i < rows.rank(); ++i) rows[i] = 1;
+        const std::int64_t elements = size.x.elements();
+        const Operand wide = plain(DType::float32, size.x), narrow = plain(DType::bfloat16, size.x), statistic = plain(DType::float32, rows), like_row = plain(DType::float32, row);
+        const auto in_16_bits = [&](int seed) { return rounded(random_values(elements, seed), DType::bfloat16); };
+        const Values x = rounded(random_values(elements, 1), DType::float32), addend = in_16_bits(2), dy = in_16_bits(3), dsum = rounded(random_values(elements, 4), DType::float32);
+        const Values scale = rounded(random_values(row.elements(), 5), DType::float32), bias = rounded(random_values(row.elements(), 6), DType::float32);
+        const Attributes a{{"axis", size.axis}, {"epsilon", 0.01F}};
+        for (const bool adds : {false, true}) {
+          const auto forward = [&](const Operand& other, const Operand& y) {
+            Case c{"RowNormalization", a, {wide, like_row, like_row}, {y, statistic, statistic}, threads};
+            std::vector<Values> given{x, scale, bias};
+            if (adds) {
+              c.inputs.push_back(other);
+              c.outputs.push_back(wide);
+              given.push_back(addend);
+            }
+            return run_values(c, given);
+          };
+          const auto backward = [&](const Operand& of_dy, const std::vector<Values>& of) {
+            Case c{"RowNormalizationBackward", {{"axis", size.axis}}, {of_dy, wide, like_row, statistic, statistic}, {wide, like_row, like_row}, threads};
+            std::vector<Values> given{dy, x, scale, of[1], of[2]};
+            if (adds) {
+              c.inputs.push_back(wide);
+              given.push_back(dsum);
+            }
+            return run_values(c, given);
+          };
+          const std::vector<Values> wanted = forward(wide, wide);
+          for (const Operand& y : {wide, narrow}) {
+            if (!adds && y.dtype == DType::float32) continue;
+            std::vector<Values> got = forward(narrow, y);
+            EXPECT_EQ(got[0], rounded(wanted[0], y.dtype)) << to_string(size.x) << ' ' << isa;
+            got[0] = wanted[0];
+            EXPECT_EQ(got, wanted) << to_string(size.x) << ' ' << isa;
+          }
+          EXPECT_EQ(backward(narrow, wanted), backward(wide, wanted)) << to_string(size.x) << ' ' << isa;
+        }
+      }
+  }
+}
+
 // What is summed in which order depends on how many threads a plan has, not on how many it is given.
 TEST(NativeNormalization, GradientsMayTakeTheMemoryOfTheirOperands) {
   const Operand x = plain(DType::float32, {64, 96}), row = plain(DType::float32, {96}), statistic = plain(DType::float32, {64, 1});

@@ -221,6 +221,50 @@ def tables(folder):
     one("regressor_bare", "LinearRegressor", [x], coefficients=[1.0, 2.0, 3.0])
 
 
+def forest(of, trees, levels, features, targets, modes=("BRANCH_LEQ",), low=-1.0, tracks=False, whole=False):
+    """Trees of all their branches; a leaf counts for one target, and every other one for a second, or for all."""
+    a = {n: [] for n in ("treeids", "nodeids", "featureids", "values", "modes", "truenodeids", "falsenodeids", "missing_value_tracks_true")}
+    leaves = {n: [] for n in ("treeids", "nodeids", "ids", "weights")}
+    inner = 2**levels - 1
+    for tree in range(trees):
+        for node in range(2 * inner + 1):
+            leaf = node >= inner
+            values = dict(treeids=tree, nodeids=node, featureids=0 if leaf else int(random.integers(features)), values=0.0 if leaf else round(float(random.uniform(-2, 2)) * 4) / 4)
+            values |= dict(modes="LEAF" if leaf else modes[int(random.integers(len(modes)))], truenodeids=0 if leaf else 2 * node + 1, falsenodeids=0 if leaf else 2 * node + 2)
+            for name, value in (values | {"missing_value_tracks_true": int(tracks and random.integers(2))}).items():
+                a[name].append(value)
+            own = targets[node % len(targets)]
+            for target in [] if not leaf else targets if whole else {own, targets[0]} if node % 2 else {own}:
+                for name, value in dict(treeids=tree, nodeids=node, ids=target, weights=float(random.uniform(low, 1))).items():
+                    leaves[name].append(value)
+    return {f"nodes_{n}": v for n, v in a.items()} | {f"{of}_{n}": v for n, v in leaves.items()}
+
+
+def trees(folder):
+    def one(name, op, operands, **more):
+        case(folder, "trees_" + name, ML, op, operands, **more)
+
+    x = np.round(f(9, 4, low=-3, high=3) * 4) / 4
+    missing = np.where(random.uniform(size=x.shape) < 0.4, np.nan, x).astype(np.float32)
+    every = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
+    for aggregate in ("SUM", "AVERAGE", "MIN", "MAX"):
+        one("regressor_" + aggregate.lower(), "TreeEnsembleRegressor", [x], n_targets=2, aggregate_function=aggregate, **forest("target", 3, 3, 4, [0, 1]))
+    for mode in every:
+        one("regressor_" + mode.lower(), "TreeEnsembleRegressor", [x], n_targets=1, **forest("target", 2, 2, 4, [0], [mode]))
+    one("regressor_of_every_mode", "TreeEnsembleRegressor", [x], n_targets=2, base_values=[0.5, -1.0], **forest("target", 5, 4, 4, [0, 1], every))
+    one("regressor_without_values", "TreeEnsembleRegressor", [missing], n_targets=2, **forest("target", 4, 3, 4, [0, 1], tracks=True))
+    one("classifier_of_integers", "TreeEnsembleClassifier", [i64([[1, -2, 0, 3], [0, 0, 2, -1]])], outputs=2, classlabels_int64s=[1, 0, 2], **forest("class", 3, 2, 4, [0, 1, 2], whole=True))
+    for post in ("NONE", "LOGISTIC", "SOFTMAX"):
+        one("classifier_" + post.lower(), "TreeEnsembleClassifier", [x], outputs=2, classlabels_int64s=[7, 3, 5], post_transform=post, **forest("class", 5, 3, 4, [0, 1, 2], whole=True))
+        one("classifier_of_two_" + post.lower(), "TreeEnsembleClassifier", [x], outputs=2, classlabels_int64s=[1, 1], post_transform=post, **forest("class", 5, 3, 4, [0, 1], low=0.0, whole=True))  # ONNX Runtime says 1 wherever the second counts for anything
+    one("classifier_with_base_values", "TreeEnsembleClassifier", [x], outputs=2, classlabels_int64s=[7, 3, 5], base_values=[0.5, -0.25, 0.125], **forest("class", 5, 3, 4, [0, 1, 2], whole=True))
+    for post in ("NONE", "LOGISTIC"):
+        one("classifier_for_one_" + post.lower(), "TreeEnsembleClassifier", [x], outputs=2, classlabels_int64s=[4, 9], post_transform=post, **forest("class", 3, 2, 4, [0]))
+        one("classifier_for_the_second_" + post.lower(), "TreeEnsembleClassifier", [x], outputs=2, classlabels_int64s=[4, 9], post_transform=post, **forest("class", 3, 2, 4, [1]))
+        one("classifier_for_one_above_zero_" + post.lower(), "TreeEnsembleClassifier", [x], outputs=2, classlabels_int64s=[4, 9], post_transform=post, **forest("class", 1, 3, 4, [0], low=0.0))
+    one("classifier_for_one_with_a_base_value", "TreeEnsembleClassifier", [x], outputs=2, classlabels_int64s=[4, 9], post_transform="LOGISTIC", base_values=[0.3], **forest("class", 3, 2, 4, [0]))
+
+
 def integers(folder):
     """What exporters compute of counts, lengths and masks, where ONNX's own tests have floats alone."""
     for dtype in (np.int32, np.int64):
@@ -257,5 +301,5 @@ def integers(folder):
 
 
 if __name__ == "__main__":
-    for group in (fused, attention, tables, integers):
+    for group in (fused, attention, tables, trees, integers):
         group(sys.argv[1])

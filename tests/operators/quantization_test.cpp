@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "graph/operator.h"
+#include "graph/small_types.h"
 #include "tests/operators/run_graph.h"
 
 namespace tandem {
@@ -92,6 +93,62 @@ TEST_P(Quantization, PassesTheGradientStraightThrough) {
   }
   EXPECT_EQ(results.size(), 3U);
 }
+// Floats of 8 bits and less take the gradient as integers do: within their range, up to what still rounds to the largest.
+struct FloatRow {
+  std::string name;
+  DType type;
+  float scale;   // 0: Cast
+  double end;    // of the range, in elements
+};
+void PrintTo(const FloatRow& row, std::ostream* out) { *out << row.name; }
+
+const FloatRow float_rows[] = {
+    {"float8e4m3fn", DType::float8e4m3fn, 0.01F, 464},      {"float8e5m2", DType::float8e5m2, 1e-4F, 61440},        {"float8e4m3fnuz", DType::float8e4m3fnuz, 0.02F, 248},
+    {"float8e5m2fnuz", DType::float8e5m2fnuz, 1e-4F, 61440}, {"float4e2m1", DType::float4e2m1, 0.5F, 7},            {"float4e2m1_cast", DType::float4e2m1, 0, 7},
+    {"float6e2m3_cast", DType::float6e2m3, 0, 7.75},        {"float6e3m2_cast", DType::float6e3m2, 0, 30},          {"float8e4m3fn_cast", DType::float8e4m3fn, 0, 464},
+};
+
+class FloatQuantization : public testing::TestWithParam<FloatRow> {};
+
+TEST_P(FloatQuantization, PassesTheGradientStraightThrough) {
+  const FloatRow& row = GetParam();
+  Graph graph;
+  const ValueId x = graph.add_parameter("x", values.type(), values, true);
+  graph[x].template_shape = values.shape();
+  const auto then = [&](const char* op, Attributes attributes, std::vector<ValueId> inputs) { return graph[graph.add_node(*find_operator(op), op, attributes, inputs, 1)].outputs[0]; };
+  ValueId v = x;
+  if (row.scale != 0) {
+    const ValueId scale = graph.add_constant("scale", Tensor::scalar(row.scale)), zero = graph.add_constant("zero", Tensor::scalar(0.0F).cast(row.type));
+    v = then("DequantizeLinear", {}, {then("Transpose", {{"perm", Ints{1, 0}}}, {then("QuantizeLinear", {}, {v, scale, zero})}), scale, zero});
+  } else {
+    v = then("Cast", {{"to", I{1}}}, {then("Transpose", {{"perm", Ints{1, 0}}}, {then("Cast", {{"to", static_cast<I>(row.type)}}, {v})})});
+  }
+  Tensor weights(graph[v].type);
+  float n = 1;
+  for (float& w : weights.write<float>()) w = n++;
+  GraphBuilder b(graph, "loss", {});
+  graph.outputs = {b.reduce_sum(b.mul(v, graph.add_constant("weights", weights)), {0, 1}, false)};
+
+  const double scale = row.scale != 0 ? static_cast<double>(row.scale) : 1.0;
+  double loss = 0;
+  std::vector<double> dx;
+  for (std::size_t i = 0; i < 12; ++i) {
+    const double weight = 1.0 + static_cast<double>(i % 4 * 3 + i / 4), ratio = static_cast<double>(values.values<float>()[i] / (row.scale != 0 ? row.scale : 1.0F));
+    loss += weight * scale * number_of(element_of(ratio, row.type), row.type);
+    dx.push_back(std::abs(ratio) <= row.end ? weight : 0);
+  }
+  const std::vector<NamedTensor> results = test::GraphRun(graph, {"x"}).run({});
+  ASSERT_EQ(results.size(), 2U);
+  for (const NamedTensor& r : results) {
+    const std::vector<double> got = r.tensor.to_doubles();
+    if (r.name != "gradient/x") {
+      EXPECT_NEAR(got.at(0), loss, 1e-5 * std::abs(loss) + 1e-5);
+    }
+    for (std::size_t i = 0; r.name == "gradient/x" && i < 12; ++i) EXPECT_NEAR(got[i], dx[i], 1e-5) << i;
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Rows, FloatQuantization, testing::ValuesIn(float_rows), [](const auto& row) { return row.param.name; });
+
 INSTANTIATE_TEST_SUITE_P(Rows, Quantization, testing::ValuesIn(rows), [](const auto& row) { return row.param.name; });
 
 }  // namespace

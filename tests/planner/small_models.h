@@ -207,6 +207,7 @@ class AskedCpu final : public Backend {
   std::string unusable() const override { return cpu_.unusable(); }
   int device_count() const override { return cpu_.device_count(); }
   bool fuses(const KernelRequest& request) const override { return gains(request); }
+  std::string declines(Precision precision) const override { return cpu_.declines(precision); }
   DeviceModel model(int index, int devices_in_use) const override { return cpu_.model(index, devices_in_use); }
   std::vector<KernelRow> rows() const override { return cpu_.rows(); }
   std::vector<KernelDescription> describe(const KernelRequest& request) const override { return cpu_.describe(request); }

@@ -1,13 +1,16 @@
 // A backend for tests of the runtime: host memory between guard bytes, kernels as functions, streams of the CPU backend.
 #pragma once
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 
 #include "kernels/cpu/streams.h"
 #include "kernels/device.h"
+#include "kernels/meeting.h"
 
 namespace tandem::test {
 
@@ -87,7 +90,12 @@ class FakeBackend final : public Backend {
   mutable std::atomic<int> replays = 0;                                                                            // of captured steps
   mutable std::vector<std::vector<GuardedMemory>> memory = std::vector<std::vector<GuardedMemory>>(16);  // by device, as allocated
 
-  mutable std::mutex lock;  // of memory
+  mutable std::vector<GuardedMemory> pinned;                                                             // of allocate_host
+  bool capture_fails = false;
+  mutable std::atomic<int> sums_under_way = 0;
+  mutable std::atomic<int> late_loads = 0;  // of kernels that were launched for the first time beside a sum under way
+
+  mutable std::mutex lock;  // of all memory, and of what was loaded
 
   FakeBackend() {
     functions["Scale"] = [](const Call& c) {
@@ -106,7 +114,17 @@ class FakeBackend final : public Backend {
         c.out<float>(0)[i] = c.in<float>(1)[i] - c.in<float>(0)[0] * c.in<float>(2)[i];
     };
   }
+  bool is_pinned(const std::byte* address) const {
+    const std::scoped_lock hold(lock);
+    return std::any_of(pinned.begin(), pinned.end(), [&](const GuardedMemory& m) { return address >= m.data() && address < m.data() + m.size(); });
+  }
+  void load(const Kernel& kernel) const {
+    const std::scoped_lock hold(lock);
+    if (loaded_.insert(&kernel).second && sums_under_way > 0 && (queues || captures)) ++late_loads;
+  }
   bool guards_whole() const {
+    for (const GuardedMemory& m : pinned)
+      if (!m.whole()) return false;
     for (const auto& blocks : memory)
       for (const GuardedMemory& m : blocks)
         if (!m.whole()) return false;
@@ -130,26 +148,54 @@ class FakeBackend final : public Backend {
   Timing measure(const KernelDescription&, const KernelOptions&) const override { return {}; }
   std::unique_ptr<Device> open(int index, const KernelOptions&) const override;
   std::unique_ptr<CollectiveGroup> create_group(const GroupSpec& spec) const override;
-};
-
-// Sums of an in-process group, that may be recorded.
-class CapturedGroup final : public CollectiveGroup {
- public:
-  CapturedGroup(std::unique_ptr<CollectiveGroup> group, std::atomic<int>& steps) : group_(std::move(group)), steps_(steps) {}
-  std::unique_ptr<Kernel> make(const ExchangeSpec& spec, int rank) override { return group_->make(spec, rank); }
-  void abort(const std::string& reason) override { group_->abort(reason); }
-  bool captures() const override { return true; }
-  void begin_step(int) override { ++steps_; }
 
  private:
+  mutable std::set<const Kernel*> loaded_;
+};
+
+// A sum, which is under way from when one rank launches it until all have it.
+class SumKernel final : public Kernel {
+ public:
+  SumKernel(std::unique_ptr<Kernel> kernel, std::atomic<int>& under_way) : kernel_(std::move(kernel)), under_way_(under_way) {}
+  void bind(std::span<std::byte* const> inputs, std::span<std::byte* const> outputs, std::byte* workspace) override { kernel_->bind(inputs, outputs, workspace); }
+  void launched() { ++under_way_; }
+  void run(StreamHandle stream) override {
+    struct End {
+      std::atomic<int>& under_way;
+      ~End() { --under_way; }
+    } end{under_way_};
+    kernel_->run(stream);
+  }
+
+ private:
+  std::unique_ptr<Kernel> kernel_;
+  std::atomic<int>& under_way_;
+};
+
+// Sums of an in-process group, or of one over the ranks of a world, that may be recorded.
+class FakeGroup final : public CollectiveGroup {
+ public:
+  FakeGroup(const FakeBackend& backend, std::unique_ptr<CollectiveGroup> group, const GroupSpec& spec)
+      : backend_(backend), group_(std::move(group)), first_(spec.first_rank), meeting_(static_cast<int>(spec.devices.size()), spec.first_rank, backend.timeout_seconds) {}
+  std::unique_ptr<Kernel> make(const ExchangeSpec& spec, int rank) override { return std::make_unique<SumKernel>(group_->make(spec, rank), backend_.sums_under_way); }
+  void abort(const std::string& reason) override {
+    meeting_.abort(reason);
+    group_->abort(reason);
+  }
+  bool captures() const override { return backend_.captures_sums; }
+  void begin_step(int) override { backend_.summed_steps += backend_.captures_sums; }
+  void meet(int rank) override { meeting_.meet(rank - first_); }
+
+ private:
+  const FakeBackend& backend_;
   std::unique_ptr<CollectiveGroup> group_;
-  std::atomic<int>& steps_;
+  const int first_;
+  Meeting meeting_;
 };
 
 inline std::unique_ptr<CollectiveGroup> FakeBackend::create_group(const GroupSpec& spec) const {
-  auto group = in_process_group(static_cast<int>(spec.devices.size()), timeout_seconds);
-  if (!captures_sums) return group;
-  return std::make_unique<CapturedGroup>(std::move(group), summed_steps);
+  auto group = spec.world ? Backend::create_group(spec) : in_process_group(static_cast<int>(spec.devices.size()), timeout_seconds);
+  return std::make_unique<FakeGroup>(*this, std::move(group), spec);
 }
 
 // Calls the backend's `transfers`, in the order of the stream.
@@ -166,54 +212,73 @@ class TransferKernel final : public Kernel {
   const Transfer transfer_;
 };
 
-// Kernels queued while a capture lasts are kept for later instead of run.
+// What is queued while a capture lasts is kept for later instead of run.
+struct Queued {
+  Kernel* kernel = nullptr;  // null: a copy
+  Transfer transfer = Transfer::in;
+  std::byte* to = nullptr;
+  const std::byte* from = nullptr;
+  std::int64_t bytes = 0;
+};
 struct Capture {
   bool open = false;
-  std::vector<Kernel*> kernels;
+  std::vector<Queued> queued;
 };
+// As CUDA has it: a copy from or to memory of the host that was not allocated for that waits for the stream, and cannot be captured
+// for good; a kernel is loaded when it is launched for the first time.
 class CapturingStream final : public Stream {
  public:
   CapturingStream(std::unique_ptr<Stream> stream, const FakeBackend& backend, Capture& capture)
-      : stream_(std::move(stream)), capture_(capture), in_(backend, Transfer::in), out_(backend, Transfer::out), on_device_(backend, Transfer::on_device) {}
-  void launch(Kernel& kernel) override { capture_.open ? capture_.kernels.push_back(&kernel) : stream_->launch(kernel); }
-  void copy_in(std::byte* device, const std::byte* host, std::int64_t bytes) override {
-    before(in_, "copy in");
-    stream_->copy_in(device, host, bytes);
+      : stream_(std::move(stream)), backend_(backend), capture_(capture), in_(backend, Transfer::in), out_(backend, Transfer::out), on_device_(backend, Transfer::on_device) {}
+  void launch(Kernel& kernel) override {
+    if (capture_.open) return capture_.queued.push_back({.kernel = &kernel});
+    if (auto* sum = dynamic_cast<SumKernel*>(&kernel))
+      sum->launched();  // NCCL loads its kernels when a communicator is made
+    else
+      backend_.load(kernel);
+    stream_->launch(kernel);
   }
-  void copy_out(std::byte* host, const std::byte* device, std::int64_t bytes) override {
-    before(out_, "copy out");
-    stream_->copy_out(host, device, bytes);
-  }
-  void copy(std::byte* to, const std::byte* from, std::int64_t bytes) override {
-    before(on_device_, "copy");
-    stream_->copy(to, from, bytes);
+  void copy_in(std::byte* device, const std::byte* host, std::int64_t bytes) override { transfer({nullptr, Transfer::in, device, host, bytes}); }
+  void copy_out(std::byte* host, const std::byte* device, std::int64_t bytes) override { transfer({nullptr, Transfer::out, host, device, bytes}); }
+  void copy(std::byte* to, const std::byte* from, std::int64_t bytes) override { transfer({nullptr, Transfer::on_device, to, from, bytes}); }
+  void fill(std::byte* device, std::byte value, std::int64_t bytes) override {
+    if (capture_.open) fail(ExitCode::device, "fill during a capture");
+    stream_->fill(device, value, bytes);
   }
   void record(Event& event) override { capture_.open ? void() : stream_->record(event); }
   void wait(Event& event) override { capture_.open ? void() : stream_->wait(event); }
-  void synchronize() override { (outside("synchronize"), stream_->synchronize()); }
+  void synchronize() override {
+    if (capture_.open) fail(ExitCode::device, "synchronize during a capture");
+    stream_->synchronize();
+  }
+  void perform(const Queued& q) { q.kernel ? launch(*q.kernel) : transfer(q); }
 
  private:
-  void outside(std::string_view what) const {
-    if (capture_.open) fail(ExitCode::device, what, " during a capture");
-  }
-  void before(TransferKernel& transfer, std::string_view what) {
-    outside(what);
-    stream_->launch(transfer);
+  void transfer(const Queued& q) {
+    const bool pinned = q.transfer == Transfer::on_device || backend_.is_pinned(q.transfer == Transfer::in ? q.from : q.to);
+    if (capture_.open) {
+      if (!pinned) fail(ExitCode::device, "a copy of pageable memory during a capture");
+      return capture_.queued.push_back(q);
+    }
+    stream_->launch(q.transfer == Transfer::in ? in_ : q.transfer == Transfer::out ? out_ : on_device_);
+    stream_->copy(q.to, q.from, q.bytes);
+    if (!pinned) stream_->synchronize();
   }
   std::unique_ptr<Stream> stream_;
+  const FakeBackend& backend_;
   Capture& capture_;
   TransferKernel in_, out_, on_device_;
 };
 class FakeGraph final : public CapturedGraph {
  public:
-  FakeGraph(std::vector<Kernel*> kernels, std::atomic<int>& replays) : kernels_(std::move(kernels)), replays_(replays) {}
+  FakeGraph(std::vector<Queued> queued, std::atomic<int>& replays) : queued_(std::move(queued)), replays_(replays) {}
   void launch(Stream& stream) override {
-    for (Kernel* k : kernels_) stream.launch(*k);
+    for (const Queued& q : queued_) static_cast<CapturingStream&>(stream).perform(q);
     ++replays_;
   }
 
  private:
-  std::vector<Kernel*> kernels_;
+  std::vector<Queued> queued_;
   std::atomic<int>& replays_;
 };
 
@@ -226,16 +291,21 @@ class FakeDevice final : public Device {
     const std::scoped_lock hold(backend_.lock);  // logical devices share an index
     return backend_.memory[index_].emplace_back(bytes).data();
   }
-  std::byte* allocate_host(std::int64_t bytes) override { return allocate(bytes); }
+  std::byte* allocate_host(std::int64_t bytes) override {
+    const std::scoped_lock hold(backend_.lock);
+    return backend_.pinned.emplace_back(bytes).data();
+  }
   std::unique_ptr<Stream> create_stream(int index) override {
     return std::make_unique<CapturingStream>(index == 0 && !backend_.queues ? inline_stream() : queue_stream({}), backend_, capture_);
   }
   std::unique_ptr<Event> create_event() override { return cpu_event(); }
+  bool runs_ahead() const override { return backend_.queues || backend_.captures; }
   bool can_capture() const override { return backend_.captures; }
   void begin_capture(Stream&) override { capture_.open = true; }
   std::unique_ptr<CapturedGraph> end_capture(Stream&) override {
     capture_.open = false;
-    return std::make_unique<FakeGraph>(std::exchange(capture_.kernels, {}), backend_.replays);
+    if (backend_.capture_fails) fail(ExitCode::device, "the capture failed");
+    return std::make_unique<FakeGraph>(std::exchange(capture_.queued, {}), backend_.replays);
   }
 
  private:

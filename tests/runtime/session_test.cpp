@@ -1,6 +1,10 @@
 // What sessions compute, over a fake backend and hand-made plans.
+#include <cmath>
+#include <cstdlib>
 #include <thread>
 
+#include "ranks/world.h"
+#include "tests/ranks/address.h"
 #include "tests/runtime/allocations.h"
 #include "tests/runtime/linear_session.h"
 
@@ -259,12 +263,8 @@ TEST(Session, AnotherBatchTrainsTheSameParameters) {
 TEST(Session, ReplaysTheStepOnADeviceThatCaptures) {
   FakeBackend fake;
   fake.captures = true;
-  Plan plan = linear_plan({2});
-  std::vector<Step>& steps = plan.devices[0].steps;  // copies to the host at the end
-  std::swap(steps[6], steps[8]);
-  for (Buffer& b : plan.devices[0].buffers) b.last = {8};
   const Backend* backends[] = {&fake};
-  Session session(plan, backends);
+  Session session(linear_plan({2}), backends);
   session.set_parameters(std::vector{weights({1, 2, 3})});
   std::vector<float> w{1, 2, 3};
   int before = -1;
@@ -301,12 +301,73 @@ TEST(Session, TellsWhyAStepIsNotCaptured) {
   FakeBackend fake;
   fake.captures = true;
   const Backend* backends[] = {&fake};
-  Session one(linear_plan({2}), backends), two(linear_plan({1, 1}), backends);
-  step(one, 0, numbers(2, 3));
+  Session two(linear_plan({1, 1}), backends);
   step(two, 0, numbers(2, 3));
-  EXPECT_EQ(one.not_captured(0, 0), "it copies to or from the host between kernels");
   EXPECT_EQ(two.not_captured(0, 1), "it sums over devices of this process");
+  fake.capture_fails = true;
+  Session one(linear_plan({2}), backends);
+  for (int s = 0; s < 2; ++s) step(one, 0, numbers(2, 3));
+  EXPECT_EQ(one.not_captured(0, 0), "the capture failed");
+  EXPECT_TRUE(one.runs_ahead(0));
   EXPECT_EQ(fake.replays, 0);
+}
+
+// TANDEM_POISON_SCRATCH: a step finds no numbers where it has not written.
+TEST(Session, PoisonsScratchMemory) {
+  for (const bool queues : {false, true}) {
+    FakeBackend fake;
+    fake.queues = fake.captures = queues;
+    int poisoned = 0;
+    fake.functions["Scale"] = [&, scale = fake.functions["Scale"]](const Call& c) {
+      poisoned += std::isnan(c.out<float>(0)[0]);
+      scale(c);
+    };
+    const Backend* backends[] = {&fake};
+    setenv("TANDEM_POISON_SCRATCH", "1", 1);
+    Session session(linear_plan({2}), backends);
+    unsetenv("TANDEM_POISON_SCRATCH");
+    for (int s = 0; s < 3; ++s) step(session, 0, numbers(2, 3));
+    EXPECT_EQ(poisoned, 3);
+    EXPECT_TRUE(fake.guards_whole());
+  }
+}
+
+// A driver may load a kernel only once a device is idle: one that waits for another device of this process never is.
+TEST(Session, NoKernelIsLoadedWhileASumIsUnderWay) {
+  FakeBackend fake;
+  fake.queues = true;
+  fake.functions["Scale"] = [scale = fake.functions["Scale"]](const Call& c) {
+    if (c.in<float>(0).size() > 3) std::this_thread::sleep_for(std::chrono::milliseconds(50));  // device 0 comes late to the sum
+    scale(c);
+  };
+  const Backend* backends[] = {&fake};
+  Session session(linear_plan({2, 1}), backends);
+  session.add(linear_plan({1, 2}));
+  for (int s = 0; s < 4; ++s) step(session, static_cast<std::size_t>(s % 2), numbers(3, 3));
+  EXPECT_EQ(fake.late_loads, 0);
+}
+
+// What ranks record must be the same on all of them: they would wait for each other in vain.
+TEST(Session, RanksCaptureAStepOnAllDevicesOrNone) {
+  for (const bool fails : {false, true}) {
+    FakeBackend fakes[2];
+    const RankAddress address;
+    std::vector<std::jthread> threads;
+    for (int r = 0; r < 2; ++r)
+      threads.emplace_back([&, r] {
+        FakeBackend& fake = fakes[r];
+        fake.captures = fake.captures_sums = true;
+        fake.capture_fails = fails && r == 1;
+        const Backend* backends[] = {&fake};
+        World world({.rank = r, .ranks = 2, .address = address.text(), .timeout_seconds = 20});
+        Session session(linear_plan({1, 1}), backends, &world);
+        for (int s = 0; s < 3; ++s) step(session, 0, numbers(2, 3));
+        EXPECT_EQ(session.not_captured(0, 0), !fails ? "" : r == 1 ? "the capture failed" : "another device could not capture it");
+        world.leave();
+      });
+    threads.clear();
+    for (const FakeBackend& fake : fakes) EXPECT_EQ(fake.replays, fails ? 0 : 2);
+  }
 }
 
 }  // namespace

@@ -1,12 +1,14 @@
 // Low-rank adapters: what they begin with, what trains beside them, and what the exported model is.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <map>
 #include <random>
 
 #include "importer/adapter_file.h"
+#include "importer/tensor_data.h"
 #include "kernels/cpu/backend.h"
 #include "planner/compile.h"
 #include "tests/importer/model_builder.h"
@@ -262,6 +264,88 @@ TEST(Lora, OfHalvesIsOfHalves) {
     for (const AdapterParameter& p : read_adapter(folder / "a.onnx_adapter")) EXPECT_EQ(p.tensor.dtype(), p.name == "lora.scale" ? DType::float32 : type) << p.name;
     const std::string written = test::read_whole(folder / "inputs.onnx");
     EXPECT_NE(written.find(w.raw_data()), std::string::npos);  // the base, to the bit
+  }
+}
+
+// A matrix [16,3] of a small type, and how it becomes floats; `dense` is what these are.
+struct SmallBase {
+  const char* name;
+  DType type;
+  double size;                   // of its elements
+  Tensor scale;                  // none: Cast
+  std::int64_t block, axis = 0;  // of the scales; 0: one for each index of axis
+  double zero = 0;
+};
+void add_small_base(test::Model& m, const SmallBase& row, std::vector<float>& dense) {
+  const auto add = [&](const std::string& name, const Tensor& values) {
+    onnx::TensorProto proto = test::dims_only(name, values.shape().dims);
+    proto.set_data_type(static_cast<int>(values.dtype()));
+    store(values, DataForm::raw, proto);
+    m.add(proto);
+  };
+  std::vector<float> numbers = drawn(48, row.size, 7);
+  for (float& v : numbers) v = std::round(4 * v) / 4;
+  const Tensor w = Tensor::of<float>(Shape{16, 3}, numbers).cast(is_small_integer(row.type) ? DType::int64 : DType::float64).cast(row.type);
+  add("w", w);
+  const std::vector<double> scales = row.scale.type().shape.rank() > 0 ? row.scale.to_doubles() : std::vector<double>{};
+  for (std::size_t i = 0; i < 48; ++i) {
+    const std::size_t at = row.block > 0 ? i / 3 / static_cast<std::size_t>(row.block) * 3 + i % 3 : i % 3;
+    dense.push_back(static_cast<float>((w.to_doubles()[i] - row.zero) * (scales.empty() ? 1.0 : scales[at])));
+  }
+  if (scales.empty()) {
+    m.add(node("Cast", {"w"}, {"w/float"}, {{"to", std::int64_t{1}}}));
+  } else {
+    add("scale", row.scale);
+    Tensor zeros(TensorType{DType::float64, row.scale.shape()});
+    for (double& z : zeros.write<double>()) z = row.zero;
+    add("zero", zeros.cast(row.type));
+    m.add(node("DequantizeLinear", {"w", "scale", "zero"}, {"w/float"}, {{"axis", row.axis}, {"block_size", row.block}, {"output_dtype", std::int64_t{1}}}));
+  }
+  m.add(node("MatMul", {"x", "w/float"}, {"y"}));
+}
+
+TEST(Lora, OnASmallTypeTrainsAsOnFloatsOfTheSameValuesAndLeavesTheFilesBytes) {
+  const Tensor columns = Tensor::of<float>(Shape{3}, {0.25F, 0.5F, 0.125F}), blocks = Tensor::of<float>(Shape{4, 3}, drawn(12, 0.3, 8));
+  const Tensor powers = Tensor::of<float>(Shape{4, 3}, {0.25F, 0.5F, 0.125F, 1, 0.5F, 0.25F, 0.25F, 1, 2, 0.5F, 0.125F, 0.25F}).cast(DType::float8e8m0);
+  const SmallBase rows[] = {
+      {"float8e4m3fn by columns", DType::float8e4m3fn, 2, columns, 0, 1},
+      {"float8e5m2 that is cast", DType::float8e5m2, 0.5, {}, 0},
+      {"float4e2m1 in blocks, by powers of two", DType::float4e2m1, 2, powers, 4},
+      {"int4 in blocks with a zero point", DType::int4, 2.5, blocks, 4, 0, -2},
+      {"uint4 by columns with a zero point", DType::uint4, 6, columns, 0, 1, 7},
+      {"int2 in blocks", DType::int2, 1, blocks, 4},
+  };
+  for (const SmallBase& row : rows) {
+    SCOPED_TRACE(row.name);
+    const TemporaryFolder folder;
+    test::Model small(25, 13), floats(25, 13);
+    std::vector<float> dense;
+    small.input("x", "N,16").output("y");
+    add_small_base(small, row, dense);
+    floats.input("x", "N,16").output("y").add(float_tensor("w", {16, 3}, dense)).add(node("MatMul", {"x", "w"}, {"y"}));
+    const WeightOptions options{.lora = LoraOptions{.rank = 2, .alpha = 3}};
+    Model model(ModelFile::parse(small.bytes(), {}, options)), reference(ModelFile::parse(floats.bytes(), {}, options));
+    for (Model* one : {&model, &reference}) one->compile(training(), backends);
+    const MemoryDataset test = clouds(40, 3);
+    const std::vector<double> untrained = scores(model, test);
+    expect_close(untrained, scores(reference, test), 1e-4);
+    for (Model* one : {&model, &reference}) one->fit(clouds(200, 1), {.epochs = 2, .learning_rate = 0.02});
+    const std::vector<double> trained = scores(model, test);
+    expect_close(trained, scores(reference, test), 1e-3);
+    double moved = 0;
+    for (std::size_t i = 0; i < trained.size(); ++i) moved = std::max(moved, std::abs(trained[i] - untrained[i]));
+    EXPECT_GT(moved, 0.1);
+
+    EXPECT_THROW(model.save(folder / "merged.onnx"), Error);
+    model.save(folder / "inputs.onnx", true, {.adapters_as_inputs = true});
+    model.save_adapter(folder / "a.onnx_adapter");
+    onnx::ModelProto written;
+    ASSERT_TRUE(written.ParseFromString(test::read_whole(folder / "inputs.onnx")));
+    for (const onnx::TensorProto& t : small.proto.graph().initializer())
+      EXPECT_EQ(1, std::ranges::count_if(written.graph().initializer(), [&](const onnx::TensorProto& w) { return w.SerializeAsString() == t.SerializeAsString(); })) << t.name();
+    Model again = Model::load(folder / "inputs.onnx", {.lora = LoraOptions{.from = folder / "a.onnx_adapter"}});
+    again.compile({.plan = {.mode = PlanMode::inference, .batch = 20, .devices = parse_devices("cpu")}}, backends);
+    expect_close(scores(again, test), trained, 2e-5);
   }
 }
 

@@ -130,7 +130,8 @@ def resnet(folder):
     export(pretrained(), file, dynamic_shapes=({0: batch},), optimize=False)  # else its normalizations are folded
     (x, y), (x_test, y_test) = patterns(TRAIN, 3), patterns(TEST, 3)
     numpy.savez(folder / "patterns.npz", x_train=x, y_train=y, x_test=x_test, y_test=y_test)
-    for name, options in (("all weights", ("--epochs", 2, "--lr", 0.005)), ("the head alone", ("--epochs", 6, "--lr", 0.05, "--train-only", "head"))):
+    falling = ("--lr-schedule", "cosine")  # at a constant rate the last steps move the normalizations too far to be measured at once
+    for name, options in (("all weights", ("--epochs", 3, "--lr", 0.005, *falling)), ("the head alone", ("--epochs", 6, "--lr", 0.05, "--train-only", "head"))):
         trained, accuracy = fine_tune(file, folder, *options)
         apart = apart_from_onnx_runtime(trained, folder, x_test)
         print(f"ResNet-18, {name}: {accuracy:.1%} of {TEST} held-out images, {apart:.1e} from ONNX Runtime")

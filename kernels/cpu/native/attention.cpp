@@ -75,8 +75,7 @@ class AttentionForward {
       product<T>(table_, rows, count, p_.D, {w.query, p_.D}, {w.keys + j * p_.D, step}, {w.scores, step}, false);
       for (std::int64_t i = 0; i < rows; ++i) {
         const T before = f.attend(scores.row(w.scores + i * step, b, h, first + i, j, count), w.maximum + i, w.total + i);
-        if (j > 0 && before != T(1))
-          for (std::int64_t c = 0; c < p_.V; ++c) w.sum[i * p_.V + c] *= before;
+        if (j > 0 && before != T(1)) rescale(w.sum + i * p_.V, before);
       }
       product<T>(table_, rows, p_.V, count, {w.scores, step}, {w.values + j * p_.V, p_.V}, {w.sum, p_.V}, j > 0);
     }
@@ -89,13 +88,18 @@ class AttentionForward {
       const T total = w.total[i];
       const bool zeros = (p_.guarded > 0 && total == T(0)) || (p_.guarded > 1 && std::isnan(total));
       T* const row = w.sum + i * p_.V;
-      for (std::int64_t c = 0; c < p_.V; ++c) row[c] = zeros ? T(0) : row[c] / total;
+      if (zeros)
+        std::fill_n(row, p_.V, T(0));
+      else
+        rescale(row, 1 / total);
       narrow(table_, m.out<Stored>(0) + y_.at(b, h, first + i), row, p_.V);
       if (m.outputs.size() < 2 || !m.outputs[1]) continue;
       const T none = std::numeric_limits<T>::quiet_NaN();
       m.out<T>(1)[(b * p_.H + h) * p_.S + first + i] = zeros ? std::numeric_limits<T>::infinity() : total == T(0) ? none : w.maximum[i] + std::log(total);
     }
   }
+
+  void rescale(T* row, T factor) const { table_.of<T>().reductions->scale(row, row, p_.V, factor); }
 
   Problem p_;
   Rows q_, k_, v_, y_;

@@ -1,12 +1,12 @@
 // What attention's two kernels share: blocks, operands where they lie, packing, products of blocks, and rows of scores.
 #pragma once
 #include <array>
+#include <atomic>
 #include <limits>
 #include <optional>
 
-#include "graph/half.h"
-#include "kernels/cpu/isa.h"
 #include "kernels/cpu/native/native.h"
+#include "kernels/cpu/native/stored.h"
 
 namespace tandem::native::attention {
 
@@ -69,34 +69,13 @@ struct Problem {
   std::int64_t key_heads() const { return H / shared; }
 };
 
-// visit_stored(dtype, [&]<class Stored, class T>() { ... }): as memory holds it, and as it is computed with.
-template <class F>
-bool visit_stored(DType dtype, F&& f) {
-  if (dtype == DType::float32) return f.template operator()<float, float>(), true;
-  if (dtype == DType::float64) return f.template operator()<double, double>(), true;
-  if (dtype == DType::bfloat16) return f.template operator()<BFloat16, float>(), true;
-  return false;
-}
-
-template <class Stored, class T>
-void widen(const vector::Table& table, T* to, const Stored* from, std::int64_t n) {
-  if constexpr (std::is_same_v<Stored, T>)
-    std::copy_n(from, n, to);
-  else
-    table.widen_bfloat16(to, from, nullptr, nullptr, n, nullptr);
-}
-template <class Stored, class T>
-void narrow(const vector::Table& table, Stored* to, const T* from, std::int64_t n) {
-  if constexpr (std::is_same_v<Stored, T>)
-    std::copy_n(from, n, to);
-  else
-    table.narrow_bfloat16(to, from, nullptr, nullptr, n, nullptr);
-}
-
 // Rows of `width` one behind the other.
 template <class Stored, class T>
 void pack(const vector::Table& table, T* to, const Stored* from, std::int64_t stride, std::int64_t rows, std::int64_t width) {
-  for (std::int64_t r = 0; r < rows; ++r) widen(table, to + r * width, from + r * stride, width);
+  if constexpr (std::is_same_v<T, float>)
+    table.products->pack({.from = from, .narrow = !std::is_same_v<Stored, T>, .line = 1, .step = stride, .lines = width, .inner = rows, .width = width, .to = to});
+  else
+    for (std::int64_t r = 0; r < rows; ++r) std::copy_n(from + r * stride, width, to + r * width);
 }
 // Rows as columns: to[d·columns + r] = from[r·stride + d].
 template <class Stored, class T>
@@ -149,6 +128,23 @@ class Pieces {
   std::byte* at_;
   std::int64_t bytes_ = 0;
 };
+
+// Calls task(part, i) for i < tasks, each once: a part does its own range, then what others have left of theirs, as cores are not
+// always equally fast. What a task gives depends on nothing that its part did before.
+template <class Task>
+void share(int parts, std::int64_t tasks, const Task& task) {
+  constexpr int most = 64;  // ranges
+  const int ranges = std::min(parts, most);
+  std::array<std::atomic<std::int64_t>, most> next;
+  for (int r = 0; r < ranges; ++r) next[static_cast<std::size_t>(r)] = part_of(tasks, r, ranges).begin;
+  parallel(parts, [&](int part) {
+    for (int k = 0; k < ranges; ++k) {
+      const int r = (part + k) % ranges;
+      const std::int64_t end = part_of(tasks, r, ranges).end;
+      for (std::int64_t i; (i = next[static_cast<std::size_t>(r)].fetch_add(1, std::memory_order_relaxed)) < end;) task(part, i);
+    }
+  });
+}
 
 // The rows of scores of one head in one sample: masks and random words.
 template <class T>

@@ -50,12 +50,10 @@ class AttentionBackward {
   void operator()(const Memory& m) const {
     const std::int64_t tasks = p_.B * p_.key_heads() * chunks_, size = Backward<T>(p_, chunks_, nullptr).bytes;
     T* const partial = reinterpret_cast<T*>(m.workspace + parts_ * size);
-    parallel(parts_, [&](int part) {
+    share(parts_, tasks, [&](int part, std::int64_t task) {
       const Backward<T> w(p_, chunks_, m.workspace + part * size);
       const Scores<T> scores(p_, m, table_, w.words);
-      const Range range = part_of(tasks, part, parts_);
-      for (std::int64_t task = range.begin; task < range.end; ++task)
-        run_chunk(m, w, scores, partial, task / chunks_ / p_.key_heads(), task / chunks_ % p_.key_heads(), task % chunks_);
+      run_chunk(m, w, scores, partial, task / chunks_ / p_.key_heads(), task / chunks_ % p_.key_heads(), task % chunks_);
     });
     if (chunks_ > 1) sum_partial(m, partial);
   }
@@ -90,20 +88,9 @@ class AttentionBackward {
 
   // Queries and what comes back to them, with delta = Σ dy·y.
   void pack_queries(const Memory& m, const Backward<T>& w, std::int64_t b, std::int64_t h) const {
-    const std::int64_t v = p_.V;
     pack(table_, w.query, m.in<Stored>(0) + q_.at(b, h, 0), q_.stride[2], p_.S, p_.D);
     pack(table_, w.dy, m.in<Stored>(5) + dy_.at(b, h, 0), dy_.stride[2], p_.S, p_.V);
-    for (std::int64_t i = 0; i < p_.S; ++i) {
-      const Stored* const y = m.in<Stored>(3) + y_.at(b, h, i);
-      T sums[4] = {};
-      for (std::int64_t c = 0; c < p_.V; ++c) {
-        if constexpr (std::is_same_v<Stored, T>)
-          sums[c % 4] += y[c] * w.dy[i * v + c];
-        else
-          sums[c % 4] += to_float(y[c]) * w.dy[i * v + c];
-      }
-      w.delta[i] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-    }
+    table_.of<T>().attending->inner_products(w.dy, m.in<Stored>(3) + y_.at(b, h, 0), !std::is_same_v<Stored, T>, y_.stride[2], p_.S, p_.V, w.delta);
   }
 
   // A block of queries and one of keys: what each gives the gradients of the other.

@@ -2,6 +2,7 @@
 #include "kernels/cpu/native/axis_copy.h"
 
 #include "graph/half.h"
+#include "graph/small_types.h"
 
 namespace tandem::native {
 
@@ -31,6 +32,7 @@ KernelDescription axis_copy(std::string kernel, const Operand& x, const Operand&
     const PaddingZero padding(y);
     const auto bytes = static_cast<std::size_t>(y.bytes());
     std::uint64_t pattern = 0;
+    if (is_small(y.dtype)) pattern = element_of(fill, y.dtype);
     visit_storable(y.dtype, [&]<class T>() {
       const T value = number_as<T>(fill);
       std::memcpy(&pattern, &value, sizeof value);

@@ -2,6 +2,7 @@
 #include "kernels/cpu/native/elementwise.h"
 
 #include "graph/operator.h"
+#include "graph/small_types.h"
 #include "kernels/precision.h"
 
 namespace tandem::native {
@@ -40,6 +41,12 @@ std::vector<Call> calls_of(const KernelRequest& request) {
   const auto& parameters = internal_operator(request.op).parameters;
   for (std::size_t k = 0; k < parameters.size() && k < 2; ++k)
     call.params[k] = attributes.real(parameters[k].attribute, parameters[k].absent);
+  if (request.op == "Cast") {
+    const DType in = request.inputs[0].dtype, out = request.outputs[0].dtype;
+    const SmallRounding rounding = rounding_of(attributes);
+    call.params[0] = static_cast<double>(is_small(in) ? in : out);
+    call.params[1] = (rounding.saturate ? 1 : 0) + 2 * static_cast<int>(rounding.mode);
+  }
   return {call};
 }
 

@@ -3,12 +3,14 @@
 #include "kernels/cpu/native/elementwise_loops.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <span>
 #include <type_traits>
 
 #include "graph/half.h"
+#include "graph/small_types.h"
 #include "kernels/cpu/isa.h"
 
 namespace tandem::native {
@@ -37,6 +39,29 @@ void move(void* y, const void* a, const void*, const void*, std::int64_t n, cons
 template <class T, class Y>
 void convert(void* y, const void* a, const void*, const void*, std::int64_t n, const double*) {
   for (std::int64_t i = 0; i < n; ++i) static_cast<Y*>(y)[i] = number_as<Y>(static_cast<const T*>(a)[i]);
+}
+
+// Small types are named by the parameters, and so is how to round to them (elementwise.cpp puts them there).
+template <class Y>
+void from_small(void* y, const void* a, const void*, const void*, std::int64_t n, const double* p) {
+  const float* table = numbers_of(static_cast<DType>(static_cast<int>(p[0]))).data();
+  for (std::int64_t i = 0; i < n; ++i) static_cast<Y*>(y)[i] = number_as<Y>(table[static_cast<const std::uint8_t*>(a)[i]]);
+}
+template <class T>
+void to_small(void* y, const void* a, const void*, const void*, std::int64_t n, const double* p) {
+  const auto to = static_cast<DType>(static_cast<int>(p[0]));
+  const int options = static_cast<int>(p[1]);
+  const SmallRounding rounding{options % 2 != 0, static_cast<RoundMode>(options / 2)};
+  for (std::int64_t i = 0; i < n; ++i) {
+    const T v = static_cast<const T*>(a)[i];
+    auto& element = static_cast<std::uint8_t*>(y)[i];
+    if constexpr (std::is_integral_v<T>)
+      element = is_small_integer(to) ? low_bits(static_cast<std::int64_t>(v), to) : element_of(static_cast<double>(v), to, rounding);
+    else if constexpr (std::is_same_v<T, float>)
+      element = is_small_integer(to) ? element_of(v, to) : small_of(std::bit_cast<std::uint32_t>(v), to, rounding);
+    else
+      element = element_of(number_as<double>(v), to, rounding);
+  }
 }
 
 // Integers wrap around; in unsigned arithmetic that is defined.
@@ -120,7 +145,7 @@ MicroOp numbers2(DType in) {
 template <class F>
 MicroOp comparison(DType in) {
   MicroOp found = nullptr;
-  if (size_of(in) != 0 && in != DType::float16 && in != DType::bfloat16)
+  if (size_of(in) != 0 && !is_small(in) && in != DType::float16 && in != DType::bfloat16)
     visit_number(in, [&]<class T>() { found = loop2<T, bool, F>; });
   return found;
 }
@@ -215,6 +240,8 @@ MicroOp find_cast(DType in, DType out) {
   if (in == DType::bfloat16 && out == DType::float32) return vector_table().widen_bfloat16;
   if (in == DType::float32 && out == DType::bfloat16) return vector_table().narrow_bfloat16;
   MicroOp found = nullptr;
+  if (is_small(in)) visit_storable(out, [&]<class Y>() { found = from_small<Y>; });
+  if (is_small(out)) visit_storable(in, [&]<class T>() { found = to_small<T>; });
   visit_storable(in, [&]<class T>() { visit_storable(out, [&]<class Y>() { found = convert<T, Y>; }); });
   return found;
 }

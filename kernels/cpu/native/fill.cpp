@@ -1,5 +1,6 @@
 // Fill() {value} → y: every element is the value; a blocked layout's padding stays zero.
 #include "graph/half.h"
+#include "graph/small_types.h"
 #include "kernels/cpu/native/native.h"
 
 namespace tandem::native {
@@ -15,8 +16,8 @@ Descriptions describe_fill(const KernelRequest& request) {
     else return {};
   }
   KernelDescription d{.kernel = "native.fill", .inputs = {}, .outputs = {y}, .efficiency = 0.5};
-  visit_storable(y.dtype, [&]<class T>() {
-    const T element = number_as<T>(value);
+  visit_storable(is_small(y.dtype) ? DType::uint8 : y.dtype, [&]<class T>() {
+    const T element = number_as<T>(is_small(y.dtype) ? element_of(value, y.dtype) : value);
     const std::int64_t n = physical_elements(y.shape, y.layout);
     const int parts = threads_for(n, request.options.threads);
     d.make = [=] {

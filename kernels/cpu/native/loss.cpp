@@ -1,16 +1,17 @@
-// Losses and CountCorrect, row-major. Each row's part is stored and the parts are summed in order, in double, so that
+// Losses and CountCorrect, row-major; rows of bfloat16 are widened one at a time. Each row's part is stored and the parts are summed in order, in double, so that
 // the result does not depend on threads.
 #include <atomic>
 #include <cmath>
 #include <limits>
 #include <optional>
 
-#include "kernels/cpu/isa.h"
 #include "kernels/cpu/native/native.h"
+#include "kernels/cpu/native/stored.h"
 
 namespace tandem::native {
 namespace {
 
+constexpr std::int64_t loss_grain = 4096;  // scores that a thread is worth
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 std::optional<std::int64_t> ignored_label(const Attributes& attributes) {
@@ -62,32 +63,48 @@ double dense_row(const vector::Reductions<T>& v, const T* x, T* dx, std::int64_t
   return weight * (std::log(static_cast<double>(sum)) + static_cast<double>(top)) - dot;
 }
 
+// A row of T for each part of the work, behind `at` bytes of the workspace.
 template <class T>
+T* wide_row(const Memory& m, std::int64_t at, int part, std::int64_t classes) {
+  return reinterpret_cast<T*>(m.workspace + at) + part * classes;
+}
+
+template <class Stored, class T>
 std::function<std::unique_ptr<Kernel>()> softmax_cross_entropy(const KernelRequest& request, std::int64_t rows, std::int64_t classes) {
+  constexpr bool wide = std::is_same_v<Stored, T>;
   const double scale = static_cast<double>(request.attributes->real("scale", 1.0F));
   const auto ignored = ignored_label(*request.attributes);
-  const int parts = threads_for(rows * classes, request.options.threads, 4096);
-  const vector::Reductions<T>& v = *vector_table().of<T>().reductions;
-  const auto kernel = [=, &v](auto row_loss) {
-    return make_kernel([=, &v](const Memory& m) {
+  const int parts = threads_for(rows * classes, request.options.threads, loss_grain);
+  const vector::Table& table = vector_table();
+  const vector::Reductions<T>& v = *table.of<T>().reductions;
+  const auto kernel = [=, &table](auto row_loss) {  // (memory, row, x, dx) -> its loss; x and dx may be one
+    return make_kernel([=, &table](const Memory& m) {
       double* const losses = reinterpret_cast<double*>(m.workspace);
       parallel(parts, [&](int k) {
         const Range r = part_of(rows, k, parts);
-        for (std::int64_t row = r.begin; row < r.end; ++row) losses[row] = row_loss(m, v, row);
+        for (std::int64_t row = r.begin; row < r.end; ++row) {
+          const Stored* const x = m.in<Stored>(0) + row * classes;
+          Stored* const dx = m.out<Stored>(1) + row * classes;
+          if constexpr (wide) {
+            losses[row] = row_loss(m, row, x, dx);
+          } else {
+            T* const both = wide_row<T>(m, rows * static_cast<std::int64_t>(sizeof(double)), k, classes);
+            widen(table, both, x, classes);
+            losses[row] = row_loss(m, row, both, both);
+            narrow(table, dx, both, classes);
+          }
+        }
       });
       *m.out<T>(0) = static_cast<T>(scale * sum_of(losses, rows));
     });
   };
   std::function<std::unique_ptr<Kernel>()> make;
   if (request.inputs[1].dtype == dtype_of<T>() && request.inputs[1].shape.elements() == rows * classes)
-    make = kernel([=](const Memory& m, const vector::Reductions<T>& v, std::int64_t row) {
-      return dense_row<T>(v, m.in<T>(0) + row * classes, m.out<T>(1) + row * classes, classes, m.in<T>(1) + row * classes, scale);
-    });
+    make = kernel([=, &v](const Memory& m, std::int64_t row, const T* x, T* dx) { return dense_row<T>(v, x, dx, classes, m.in<T>(1) + row * classes, scale); });
   visit_label(request.inputs[1].dtype, [&]<class L>() {
-    make = kernel([=](const Memory& m, const vector::Reductions<T>& v, std::int64_t row) {
+    make = kernel([=, &v](const Memory& m, std::int64_t row, const T* x, T* dx) {
       const std::int64_t label = m.in<L>(1)[row];
-      T* const dx = m.out<T>(1) + row * classes;
-      if (!ignored || label != *ignored) return class_row<T>(v, m.in<T>(0) + row * classes, dx, classes, label, scale);
+      if (!ignored || label != *ignored) return class_row<T>(v, x, dx, classes, label, scale);
       std::fill_n(dx, classes, T(0));
       return 0.0;
     });
@@ -126,13 +143,14 @@ KernelDescription plain(std::string kernel, const KernelRequest& request) {
 
 Descriptions describe_softmax_cross_entropy_training(const KernelRequest& request) {
   const Operand& logits = request.inputs[0];
-  if (!computes(logits.dtype) || logits.shape.rank() < 1) return {};
+  if (logits.shape.rank() < 1 || request.outputs[0].dtype != (logits.dtype == DType::bfloat16 ? DType::float32 : logits.dtype) || request.outputs[1].dtype != logits.dtype) return {};
   const std::int64_t classes = logits.shape[logits.shape.rank() - 1];
   const std::int64_t rows = classes == 0 ? 0 : logits.shape.elements() / classes;
   KernelDescription d = plain("native.softmax_cross_entropy", request);
   d.workspace = rows * static_cast<std::int64_t>(sizeof(double));
+  if (logits.dtype == DType::bfloat16) d.workspace += threads_for(rows * classes, request.options.threads, loss_grain) * classes * static_cast<std::int64_t>(sizeof(float));
   d.in_place = {{1, 0}};
-  visit_float(logits.dtype, [&]<class T>() { d.make = softmax_cross_entropy<T>(request, rows, classes); });
+  visit_stored(logits.dtype, [&]<class Stored, class T>() { d.make = softmax_cross_entropy<Stored, T>(request, rows, classes); });
   return d.make ? Descriptions{d} : Descriptions{};
 }
 
@@ -194,22 +212,31 @@ Descriptions describe_negative_log_likelihood_backward(const KernelRequest& requ
 
 Descriptions describe_count_correct(const KernelRequest& request) {
   const Operand &scores = request.inputs[0], &labels = request.inputs[1];
-  if (!computes(scores.dtype) || request.outputs[0].dtype != DType::float32) return {};
+  if (request.outputs[0].dtype != DType::float32) return {};
   const std::int64_t classes = scores.shape[scores.shape.rank() - 1];
   const std::int64_t rows = classes == 0 ? 0 : scores.shape.elements() / classes;
   KernelDescription d = plain("native.count_correct", request);
   const int parts = threads_for(rows * classes, request.options.threads);
-  const auto kernel = [&]<class T>(auto label_of) {
+  if (scores.dtype == DType::bfloat16) d.workspace = parts * classes * static_cast<std::int64_t>(sizeof(float));
+  const auto kernel = [&]<class Stored, class T>(auto label_of) {
     d.make = make_kernel([=](const Memory& m) {
       std::atomic<std::int64_t> correct = 0;
-      const auto largest = vector_table().of<T>().reductions->row[vector::reduce_max];
+      const vector::Table& table = vector_table();
+      const auto largest = table.of<T>().reductions->row[vector::reduce_max];
       parallel(parts, [&](int part) {
         const Range range = part_of(rows, part, parts);
         std::int64_t mine = 0;
         for (std::int64_t row = range.begin; row < range.end; ++row) {
-          const T* const x = m.in<T>(0) + row * classes;
           const std::int64_t label = label_of(m, row), behind = label + 1;
           if (label < 0 || label >= classes) continue;
+          const T* x;
+          if constexpr (std::is_same_v<Stored, T>) {
+            x = m.in<T>(0) + row * classes;
+          } else {
+            T* const wide = wide_row<T>(m, 0, part, classes);
+            widen(table, wide, m.in<Stored>(0) + row * classes, classes);
+            x = wide;
+          }
           const T score = x[label];  // none before it is as large, none behind it larger, and none is NaN
           mine += score == score && (label == 0 || largest(x, label, x[0]) < score) && (behind == classes || largest(x + behind, classes - behind, x[behind]) <= score);
         }
@@ -218,14 +245,14 @@ Descriptions describe_count_correct(const KernelRequest& request) {
       *m.out<float>(0) = static_cast<float>(correct.load());
     });
   };
-  visit_float(scores.dtype, [&]<class T>() {
-    if (labels.dtype == scores.dtype && labels.shape.elements() == rows * classes)
-      kernel.template operator()<T>([=](const Memory& m, std::int64_t row) {
+  visit_stored(scores.dtype, [&]<class Stored, class T>() {
+    if (labels.dtype == dtype_of<T>() && labels.shape.elements() == rows * classes)
+      kernel.template operator()<Stored, T>([=](const Memory& m, std::int64_t row) {
         const T* const t = m.in<T>(1) + row * classes;
         return std::max_element(t, t + classes) - t;
       });
     visit_label(labels.dtype, [&]<class L>() {
-      kernel.template operator()<T>([](const Memory& m, std::int64_t row) { return static_cast<std::ptrdiff_t>(m.in<L>(1)[row]); });
+      kernel.template operator()<Stored, T>([](const Memory& m, std::int64_t row) { return static_cast<std::ptrdiff_t>(m.in<L>(1)[row]); });
     });
   });
   return d.make ? Descriptions{d} : Descriptions{};

@@ -14,4 +14,7 @@ void visit_rows(DType dtype, F&& f) {
   if (dtype == DType::bfloat16) f.template operator()<BFloat16, float>(loops[2]);
 }
 
+// The loops of float rows beside addends and dy of bfloat16, with y in that type or in float.
+inline const vector::RowNormalizations& loops_beside_float(DType y) { return vector_table().row_normalizations[y == DType::bfloat16 ? 3 : 4]; }
+
 }  // namespace tandem::native

@@ -28,18 +28,23 @@ Descriptions describe_row_normalization(const KernelRequest& request) {
   const double epsilon = static_cast<double>(request.attributes->real("epsilon", 1e-5F));
   const bool rms = request.attributes->integer("rms", 0) != 0;
   KernelDescription d = row_major_description("native.row_normalization", request, 0.8);
-  if (adds) d.in_place = {{3, 0}, {3, 3}};
-  visit_rows(request.inputs[0].dtype, [&]<class T, class S>(const vector::RowNormalizations& loops) {
-    d.make = [=, run = loops.forward[adds]] {
+  const DType x = request.inputs[0].dtype, y = request.outputs[0].dtype, addend = adds ? request.inputs[3].dtype : y;
+  const bool mixed = x == DType::float32 && addend == DType::bfloat16;
+  if (!mixed && (addend != x || y != x)) return {};
+  if (adds) d.in_place = {{3, 0}};
+  if (adds && !mixed) d.in_place.push_back({3, 3});
+  visit_rows(x, [&]<class T, class S>(const vector::RowNormalizations& same) {
+    d.make = [=, run = (mixed ? loops_beside_float(y) : same).forward[adds]] {
       const std::vector<S> ones(static_cast<std::size_t>(scales ? 0 : all.n), S(1)), zeros(static_cast<std::size_t>(shifts ? 0 : all.n), S(0));
       return make_kernel([=](const Memory& m) {
         parallel(all.parts, [&](int k) {
           const Range r = part_of(all.rows, k, all.parts);
           const std::int64_t at = r.begin * all.n;
+          const auto place = [&](auto* memory, DType held) { return memory + at * static_cast<std::int64_t>(size_of(held)); };
           run({.x = m.in<T>(0) + at,
-               .addend = adds ? m.in<T>(3) + at : nullptr,
+               .addend = adds ? place(m.in<std::byte>(3), addend) : nullptr,
                .sum = adds ? m.out<T>(3) + at : nullptr,
-               .y = m.out<T>(0) + at,
+               .y = place(m.out<std::byte>(0), y),
                .scale = scales ? m.in<S>(1) : ones.data(),
                .bias = shifts ? m.in<S>(2) : zeros.data(),
                .mean = m.out<S>(1) + r.begin,
@@ -61,12 +66,15 @@ Descriptions describe_row_normalization_backward(const KernelRequest& request) {
   const bool wants_scale = operand_at(request.outputs, 1).present(), wants_bias = operand_at(request.outputs, 2).present(), sums = wants_scale || wants_bias;
   const bool rms = request.attributes->integer("rms", 0) != 0;
   KernelDescription d = row_major_description("native.row_normalization_backward", request, 0.8);
-  d.in_place = {{0, 0}};
+  const DType dy = request.inputs[0].dtype, x = request.inputs[1].dtype;
+  const bool mixed = dy != x;
+  if (mixed && (x != DType::float32 || dy != DType::bfloat16)) return {};
+  if (!mixed) d.in_place = {{0, 0}};
   if (adds) d.in_place.push_back({0, 5});
-  visit_rows(request.inputs[0].dtype, [&]<class T, class S>(const vector::RowNormalizations& loops) {
+  visit_rows(x, [&]<class T, class S>(const vector::RowNormalizations& same) {
     // Of each part: the sums of its rows and those of a block, of dscale and dbias each.
     if (sums) d.workspace = all.parts * 4 * all.n * static_cast<std::int64_t>(sizeof(S));
-    d.make = [=, run = loops.backward[adds][sums]] {
+    d.make = [=, run = (mixed ? loops_beside_float(x) : same).backward[adds][sums]] {
       const std::vector<S> ones(static_cast<std::size_t>(scales ? 0 : all.n), S(1));
       return make_kernel([=](const Memory& m) {
         S* const partial = reinterpret_cast<S*>(m.workspace);
@@ -79,7 +87,7 @@ Descriptions describe_row_normalization_backward(const KernelRequest& request) {
           for (std::int64_t row = r.begin; row < r.end; row += step) {
             const std::int64_t rows = std::min(step, r.end - row), at = row * all.n;
             if (sums) std::fill_n(block, both, S(0));
-            run({.dy = m.in<T>(0) + at,
+            run({.dy = m.in<std::byte>(0) + at * static_cast<std::int64_t>(size_of(dy)),
                  .x = m.in<T>(1) + at,
                  .dsum = adds ? m.in<T>(5) + at : nullptr,
                  .dx = m.out<T>(0) + at,

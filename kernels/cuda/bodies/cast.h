@@ -1,11 +1,12 @@
 // Cast. Elements are counted in the output's packed order.
 #pragma once
+#include "graph/small_types.h"
 #include "kernels/cuda/bodies/index.h"
 #include "kernels/cuda/bodies/types.h"
 
 namespace tandem::cuda {
 
-// The types that Cast knows, as ONNX numbers them.
+// The types that Cast knows, as ONNX numbers them; small ones are the bytes that graph/small_types.h tells, from 17 on.
 enum class Number : std::uint8_t { f32 = 1, u8 = 2, i8 = 3, u16 = 4, i16 = 5, i32 = 6, i64 = 7, boolean = 9, f16 = 10, f64 = 11, u32 = 12, u64 = 13, bf16 = 16 };
 
 // Converts as C++ does; integers go through 64 bits, the others through double.
@@ -17,6 +18,7 @@ struct CastBody {
   Number from, to;
   std::uint32_t elements;
   Nest<1> nest;
+  SmallRounding rounding;
 
   template <class Thread>
   TANDEM_DEVICE void operator()(const Thread& t) const {
@@ -36,11 +38,38 @@ struct CastBody {
         case Number::u32: write(i, static_cast<std::int64_t>(static_cast<const std::uint32_t*>(x)[at])); break;
         case Number::i64: write(i, static_cast<const std::int64_t*>(x)[at]); break;
         case Number::u64: write(i, static_cast<const std::uint64_t*>(x)[at]); break;
+        default: write(i, number(static_cast<const std::uint8_t*>(x)[at], static_cast<DType>(from)));
       }
     }
   }
 
  private:
+  static TANDEM_DEVICE double number(std::uint8_t element, DType t) {
+    if (t == DType::uint4 || t == DType::uint2) return element;
+    if (t == DType::int4 || t == DType::int2) return static_cast<std::int8_t>(element);
+    return static_cast<double>(of_bits(float_bits_of(element, t)));
+  }
+  template <class V>
+  TANDEM_DEVICE std::uint8_t element(V v, DType t) const {
+    if (t == DType::int4 || t == DType::uint4 || t == DType::int2 || t == DType::uint2) return low_bits(v == v ? static_cast<std::int64_t>(v) : 0, t);
+    return small_of(to_odd(static_cast<double>(v)), t, rounding);
+  }
+  // The bits of a float32 from which a second rounding gives what a single one had.
+  static TANDEM_DEVICE std::uint32_t to_odd(double v) {
+    const auto f = static_cast<float>(v);
+    const std::uint32_t bits = bits_of(f);
+    const auto back = static_cast<double>(f);
+    if (back == v || v != v || v - v != 0) return bits;
+    return ((back < 0 ? back < v : back > v) ? bits - 1 : bits) | 1U;
+  }
+#if defined(__CUDACC__)
+  static TANDEM_DEVICE std::uint32_t bits_of(float v) { return __float_as_uint(v); }
+  static TANDEM_DEVICE float of_bits(std::uint32_t v) { return __uint_as_float(v); }
+#else
+  static std::uint32_t bits_of(float v) { return std::bit_cast<std::uint32_t>(v); }
+  static float of_bits(std::uint32_t v) { return std::bit_cast<float>(v); }
+#endif
+
   template <class V>
   TANDEM_DEVICE void write(std::int64_t i, V v) const {
     switch (to) {
@@ -57,6 +86,7 @@ struct CastBody {
       case Number::u32: static_cast<std::uint32_t*>(y)[i] = static_cast<std::uint32_t>(v); break;
       case Number::i64: static_cast<std::int64_t*>(y)[i] = static_cast<std::int64_t>(v); break;
       case Number::u64: static_cast<std::uint64_t*>(y)[i] = static_cast<std::uint64_t>(v); break;
+      default: static_cast<std::uint8_t*>(y)[i] = element(v, static_cast<DType>(to));
     }
   }
 };

@@ -10,14 +10,17 @@ inline constexpr int kept_packs = 4;
 template <int lanes>
 inline constexpr int row_threads = lanes < 128 ? 128 : lanes;
 
-// y = (s − mean)·r·scale + bias by rows of s = x + addend, r = 1/√(mean((s − mean)²) + epsilon); with `rms` the mean is 0.
-template <class T, int width, int lanes>
+// y = (s − mean)·r·scale + bias by rows of s = x + addend, r = 1/√(mean((s − mean)²) + epsilon); with `rms` the mean is 0. The
+// addend is held as A, y as Y: beside float32 x they may be of 16 bits.
+template <class T, int width, int lanes, class A = T, class Y = T>
 struct RowNormalizationBody {
   static constexpr int threads = row_threads<lanes>;
   static constexpr bool cooperative = true;
   using C = Compute<T>;
-  const T *x, *addend;     // the latter may be null
-  T *y, *sum;              // sum is there with an addend
+  const T* x;
+  const A* addend;         // may be null
+  Y* y;
+  T* sum;                  // there with an addend
   const C *scale, *bias;   // may be null
   C *mean, *inverse_deviation;
   std::int64_t rows;
@@ -28,7 +31,7 @@ struct RowNormalizationBody {
   TANDEM_DEVICE Pack<T, width> first_read(std::int64_t at) const {
     Pack<T, width> pack = read_pack<width>(x, at);
     if (!addend) return pack;
-    const Pack<T, width> other = read_pack<width>(addend, at);
+    const Pack<A, width> other = read_pack<width>(addend, at);
     for (int i = 0; i < width; ++i) pack.v[i] = store<T>(load(pack.v[i]) + load(other.v[i]));
     write_pack(sum, at, pack);
     return pack;
@@ -43,7 +46,8 @@ struct RowNormalizationBody {
     for (int i = 0; i < width; ++i) total += (load(pack.v[i]) - m) * (load(pack.v[i]) - m);
     return total;
   }
-  TANDEM_DEVICE void finish(std::int64_t at, std::int32_t column, Pack<T, width> pack, C m, C r) const {
+  TANDEM_DEVICE void finish(std::int64_t at, std::int32_t column, const Pack<T, width>& pack, C m, C r) const {
+    Pack<Y, width> result;
     Pack<C, width> factor{}, shift{};
     if (scale) factor = read_pack<width>(scale, column);
     if (bias) shift = read_pack<width>(bias, column);
@@ -51,9 +55,9 @@ struct RowNormalizationBody {
       C v = (load(pack.v[i]) - m) * r;
       if (scale) v *= factor.v[i];
       if (bias) v += shift.v[i];
-      pack.v[i] = store<T>(v);
+      result.v[i] = store<Y>(v);
     }
-    write_pack(y, at, pack);
+    write_pack(y, at, result);
   }
 
   template <class Thread>
@@ -89,13 +93,15 @@ struct RowNormalizationBody {
 };
 
 // dx = r·(g − Σg/n − x̂·Σ(g·x̂)/n) + dsum, g = dy·scale, x̂ = (x − mean)·r; with `rms` without Σg.
-// partial[block][0] = Σ dy·x̂ and partial[block][1] = Σ dy of the block's rows, of those columns whose packs are kept.
-template <class T, int width, int lanes>
+// partial[block][0] = Σ dy·x̂ and partial[block][1] = Σ dy of the block's rows, of those columns whose packs are kept. dy is held
+// as D, which beside float32 x may be of 16 bits.
+template <class T, int width, int lanes, class D = T>
 struct RowGradientBody {
   static constexpr int threads = row_threads<lanes>;
   static constexpr bool cooperative = true;
   using C = Compute<T>;
-  const T *dy, *x, *dsum;  // the last may be null
+  const D* dy;
+  const T *x, *dsum;  // the latter may be null
   T* dx;
   const C *scale, *mean, *inverse_deviation;  // scale may be null
   C* partial;                                 // may be null
@@ -104,7 +110,7 @@ struct RowGradientBody {
   bool rms;
 
   // Of one pack: Σ g and Σ g·x̂.
-  TANDEM_DEVICE void sum(const Pack<T, width>& gradient, const Pack<T, width>& value, std::int32_t column, C m, C r, C& whole, C& products) const {
+  TANDEM_DEVICE void sum(const Pack<D, width>& gradient, const Pack<T, width>& value, std::int32_t column, C m, C r, C& whole, C& products) const {
     Pack<C, width> factor{};
     if (scale) factor = read_pack<width>(scale, column);
     for (int i = 0; i < width; ++i) {
@@ -113,7 +119,7 @@ struct RowGradientBody {
       products += g * ((load(value.v[i]) - m) * r);
     }
   }
-  TANDEM_DEVICE void finish(std::int64_t at, const Pack<T, width>& gradient, const Pack<T, width>& value, std::int32_t column, C m, C r, C whole, C products) const {
+  TANDEM_DEVICE void finish(std::int64_t at, const Pack<D, width>& gradient, const Pack<T, width>& value, std::int32_t column, C m, C r, C whole, C products) const {
     Pack<C, width> factor{};
     Pack<T, width> other{}, result;
     if (scale) factor = read_pack<width>(scale, column);
@@ -137,7 +143,8 @@ struct RowGradientBody {
     for (std::int64_t row = t.block() * groups + group; row < rows; row += t.blocks() * groups) {
       const std::int64_t begin = row * packs;
       const C m = rms ? C(0) : mean[row], r = inverse_deviation[row];
-      Pack<T, width> gradients[kept_packs], values[kept_packs];
+      Pack<D, width> gradients[kept_packs];
+      Pack<T, width> values[kept_packs];
       C whole = 0, products = 0;
       for (int k = 0; k < kept_packs; ++k)
         if (lane + k * lanes < packs) {
@@ -194,12 +201,13 @@ struct RowGradientBody {
 };
 
 // The same partial sums of the columns from `first` on, which were not kept: a thread a column.
-template <class T>
+template <class T, class D = T>
 struct RowSumsBody {
   static constexpr int threads = 128;
   static constexpr bool cooperative = false;
   using C = Compute<T>;
-  const T *dy, *x;
+  const D* dy;
+  const T* x;
   const C *mean, *inverse_deviation;
   C* partial;
   std::int64_t rows, n, first;

@@ -91,6 +91,7 @@ GemmPlan::GemmPlan(const Gemm& g, cublasLtHandle_t handle) : gemm_(g), handle_(h
   set(operation_, CUBLASLT_MATMUL_DESC_TRANSA, g.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(operation_, CUBLASLT_MATMUL_DESC_TRANSB, g.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE, g.epilogue);
+  set_bias(reinterpret_cast<void*>(static_cast<std::uintptr_t>(g.alignment)));  // heuristics read its alignment off it
   set_layout(a_, type, g.transpose_a ? g.k : g.m, g.transpose_a ? g.m : g.k, g.batch, g.stride_a);
   set_layout(b_, type, g.transpose_b ? g.n : g.k, g.transpose_b ? g.k : g.n, g.batch, g.stride_b);
   set_layout(d_, type, g.m, g.n, g.batch, g.stride_d);

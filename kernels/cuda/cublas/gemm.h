@@ -20,7 +20,7 @@ struct Gemm {
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   DType dtype = DType::float32;
   bool tf32 = false, deterministic = false;
-  int alignment = 16;  // bytes, of every matrix's address
+  int alignment = 256;  // bytes, of every matrix's address: that of buffers
 };
 
 // Prepared on the calling thread's device; runs with nothing left to choose.

@@ -83,7 +83,7 @@ std::vector<KernelDescription> descriptions_of(const KernelDescription& d, const
     KernelDescription& k = all.emplace_back(d);
     k.kernel = way.kernel;
     k.workspace = gemm_workspace + own_workspace;
-    k.efficiency = 0.7;
+    k.efficiency = 0.7 * speed_of_products(libraries.device(), gemm.dtype, gemm.tf32);
     k.make = [gemm, fusion, way, &libraries]() -> std::unique_ptr<Kernel> {
       auto [plan, apart] = prepare(gemm, way, libraries.cublaslt());
       if (!apart) return std::make_unique<InnerProductKernel>(std::move(plan), fusion.roles, Binder());

@@ -96,7 +96,7 @@ std::vector<KernelDescription> describe_matmul(const KernelRequest& request, Lib
     calls = std::move(more);
   }
   const auto element = static_cast<std::int64_t>(size_of(gemm.dtype));
-  std::uint64_t together = 16;
+  auto together = static_cast<std::uint64_t>(gemm.alignment);
   for (const Offsets& o : calls) together |= static_cast<std::uint64_t>((o.y | o.a | o.b) * element);
   gemm.alignment = static_cast<int>(std::uint64_t{1} << std::countr_zero(together));
 
@@ -106,7 +106,7 @@ std::vector<KernelDescription> describe_matmul(const KernelRequest& request, Lib
     KernelDescription& one = all.emplace_back(d);
     one.kernel = way.kernel;
     one.workspace = gemm_workspace;
-    one.efficiency = 0.7;
+    one.efficiency = 0.7 * speed_of_products(libraries->device(), gemm.dtype, gemm.tf32);
     one.make = [gemm, calls, element, way, libraries]() -> std::unique_ptr<Kernel> {
       return std::make_unique<MatMulKernel>(prepare(gemm, way, libraries->cublaslt()).plan, calls, element);
     };

@@ -36,7 +36,7 @@ Window window_of(const Attributes& a) {
 }
 
 // A description with every operand channels last, where cuDNN can take the types and ranks at all.
-std::optional<KernelDescription> convolution_description(const KernelRequest& request) {
+std::optional<KernelDescription> convolution_description(const KernelRequest& request, const Libraries& libraries) {
   const Operand& first = request.inputs[0];
   const int rank = first.shape.rank();
   if (rank < 3 || rank > 5 || !is_float(first.dtype) || first.dtype == DType::float64) return std::nullopt;
@@ -48,7 +48,7 @@ std::optional<KernelDescription> convolution_description(const KernelRequest& re
       if (o.dtype != first.dtype) return std::nullopt;
       if (o.shape.elements() == 0) return std::nullopt;
     }
-  d.efficiency = efficiency;
+  d.efficiency = efficiency * speed_of_products(libraries.device(), first.dtype, request.options.tf32);
   return d;
 }
 
@@ -73,7 +73,7 @@ CudnnGraph::TensorId normalized(CudnnGraph& g, DType dtype, const Dims& x, int f
 std::vector<KernelDescription> describe_cudnn_convolution(const KernelRequest& request, Libraries* libraries) {
   const std::optional<ChannelSums> sums = channel_sums_of(request);
   const std::optional<NormalizedInput> input = normalized_input_of(request, 3);
-  std::optional<KernelDescription> d = convolution_description(sums ? sums->request : request);
+  std::optional<KernelDescription> d = convolution_description(sums ? sums->request : request, *libraries);
   if (!d) return {};
   if (sums) d->outputs.insert(d->outputs.end(), sums->outputs.begin(), sums->outputs.end());
   const Attributes& a = *request.attributes;
@@ -125,7 +125,7 @@ std::vector<KernelDescription> describe_cudnn_convolution(const KernelRequest& r
 }
 
 std::vector<KernelDescription> describe_cudnn_convolution_backward_data(const KernelRequest& request, Libraries* libraries) {
-  const std::optional<KernelDescription> d = convolution_description(request);
+  const std::optional<KernelDescription> d = convolution_description(request, *libraries);
   if (!d) return {};
   const DType dtype = d->inputs[0].dtype;
   const Dims dy = dims_of(d->inputs[0].shape), w = dims_of(d->inputs[1].shape), dx = dims_of(d->outputs[0].shape);
@@ -155,7 +155,7 @@ std::vector<KernelDescription> describe_cudnn_convolution_backward_data(const Ke
 
 // y = the data gradient of the convolution with these weights, whose output x is.
 std::vector<KernelDescription> describe_cudnn_convolution_transpose(const KernelRequest& request, Libraries* libraries) {
-  const std::optional<KernelDescription> d = convolution_description(request);
+  const std::optional<KernelDescription> d = convolution_description(request, *libraries);
   if (!d) return {};
   const bool bias = has(d->inputs, 2), relu = request.attributes->text("activation", "") == "Relu";
   const DType dtype = d->inputs[0].dtype;
@@ -171,7 +171,7 @@ std::vector<KernelDescription> describe_cudnn_convolution_transpose(const Kernel
 }
 
 std::vector<KernelDescription> describe_cudnn_convolution_backward_weights(const KernelRequest& request, Libraries* libraries) {
-  const std::optional<KernelDescription> d = convolution_description(request);
+  const std::optional<KernelDescription> d = convolution_description(request, *libraries);
   if (!d) return {};
   const DType dtype = d->inputs[0].dtype;
   const Dims x = dims_of(d->inputs[0].shape), dy = dims_of(d->inputs[1].shape), dw = dims_of(d->outputs[0].shape);

@@ -164,7 +164,9 @@ void CudnnGraph::pool(cudnnResampleMode_t mode, TensorId x, TensorId y, std::opt
   Descriptor d(CUDNN_BACKEND_OPERATION_RESAMPLE_FWD_DESCRIPTOR);
   d.set(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_XDESC, (*this)[x])
       .set(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_YDESC, (*this)[y])
-      .set(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_DESC, pooling);
+      .set(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_DESC, pooling)
+      .set(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_ALPHA, 1.0)
+      .set(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_BETA, 0.0);
   if (index) d.set(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_IDXDESC, (*this)[*index]);
   d.finalize("pooling forward");
   operations_.push_back(std::move(d));
@@ -176,7 +178,9 @@ void CudnnGraph::pool_backward(cudnnResampleMode_t mode, TensorId dy, TensorId d
   Descriptor d(CUDNN_BACKEND_OPERATION_RESAMPLE_BWD_DESCRIPTOR);
   d.set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DYDESC, (*this)[dy])
       .set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DXDESC, (*this)[dx])
-      .set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DESC, pooling);
+      .set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DESC, pooling)
+      .set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_ALPHA, 1.0)
+      .set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_BETA, 0.0);
   if (index) d.set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_IDXDESC, (*this)[*index]);
   d.finalize("pooling backward");
   operations_.push_back(std::move(d));

@@ -9,7 +9,12 @@ namespace {
 class CudnnKernel final : public Kernel {
  public:
   CudnnKernel(const CudnnRecipe& recipe, const PlannedEngine& engine, cudnnHandle_t handle)
-      : plan_(recipe.build(), engine.engine, handle), numbers_(recipe.numbers), before_(recipe.before), after_(recipe.after), cudnn_workspace_(align_up(engine.workspace)) {}
+      : plan_(recipe.build(), engine.engine, handle), numbers_(recipe.numbers), before_(recipe.before), after_(recipe.after), cudnn_workspace_(align_up(engine.workspace)) {
+    // Another device than the one that was planned for may make another plan of the same engine.
+    if (const std::int64_t needed = plan_.workspace(); needed > engine.workspace)
+      fail(ExitCode::device, recipe.family, '.', to_string(engine.engine), " needs ", needed, " bytes of workspace on this device, the plan has ", engine.workspace,
+           ": a plan made for another device is to be made again");
+  }
 
   void bind(std::span<std::byte* const> inputs, std::span<std::byte* const> outputs, std::byte* workspace) override {
     std::byte* const own = workspace ? workspace + cudnn_workspace_ : nullptr;
@@ -54,10 +59,10 @@ std::vector<KernelDescription> descriptions_of(const CudnnRecipe& recipe, const 
   const std::string prefix = recipe.family + '.';
   std::vector<PlannedEngine> engines;
   if (request.kernel.empty()) {
-    engines = libraries.cudnn_target().engines(key_of(recipe, request), recipe.build, recipe.filter, request.timed ? timed_engines : 1);
+    engines = libraries.cudnn_target(request.options.device).engines(key_of(recipe, request), recipe.build, recipe.filter, request.timed ? timed_engines : 1);
   } else if (request.kernel.starts_with(prefix)) {
     const std::optional<Engine> engine = parse_engine(request.kernel.substr(prefix.size()));
-    if (engine) engines.push_back({*engine, libraries.cudnn_target().workspace(recipe.build(), *engine)});
+    if (engine) engines.push_back({*engine, libraries.cudnn_target(request.options.device).workspace(recipe.build(), *engine)});
   }
   std::vector<KernelDescription> all;
   for (const PlannedEngine& engine : engines) {

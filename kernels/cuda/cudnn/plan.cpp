@@ -45,6 +45,7 @@ bool passes(const Descriptor& configuration, const EngineFilter& filter) {
   const std::vector<Descriptor> engine = configuration.descriptors(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   const auto notes = engine.at(0).values<cudnnBackendNumericalNote_t>(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
   const auto noted = [&](cudnnBackendNumericalNote_t n) { return std::find(notes.begin(), notes.end(), n) != notes.end(); };
+  if (noted(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)) return false;  // sums are float32's
   if (filter.deterministic && noted(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)) return false;
   if (!filter.winograd && noted(CUDNN_NUMERICAL_NOTE_WINOGRAD)) return false;
   if (filter.exact_float32 && (noted(CUDNN_NUMERICAL_NOTE_TENSOR_CORE) || noted(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS))) return false;

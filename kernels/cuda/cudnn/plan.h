@@ -50,6 +50,7 @@ class CudnnPlan {
   // address(role) gives each bound tensor's memory, or the number's.
   void bind(const std::function<void*(int role)>& address, std::byte* workspace);
   void run(void* stream);
+  std::int64_t workspace() const { return plan_.integer(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE); }
 
  private:
   cudnnHandle_t handle_;

@@ -22,4 +22,12 @@ template void launch(const CorrectBody<float>&, std::int64_t, void*);
 template void launch(const CorrectBody<double>&, std::int64_t, void*);
 template void launch(const CorrectBody<Half>&, std::int64_t, void*);
 template void launch(const CorrectBody<BFloat16>&, std::int64_t, void*);
+template void launch(const DenseCrossEntropyBody<float>&, std::int64_t, void*);
+template void launch(const DenseCrossEntropyBody<double>&, std::int64_t, void*);
+template void launch(const DenseCrossEntropyBody<Half>&, std::int64_t, void*);
+template void launch(const DenseCrossEntropyBody<BFloat16>&, std::int64_t, void*);
+template void launch(const DenseCorrectBody<float>&, std::int64_t, void*);
+template void launch(const DenseCorrectBody<double>&, std::int64_t, void*);
+template void launch(const DenseCorrectBody<Half>&, std::int64_t, void*);
+template void launch(const DenseCorrectBody<BFloat16>&, std::int64_t, void*);
 }  // namespace tandem::cuda

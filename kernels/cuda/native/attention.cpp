@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "kernels/cuda/libraries.h"
 #include "kernels/cuda/native/launches.h"
 
 namespace tandem::cuda {
@@ -25,7 +26,7 @@ HeadRows rows_of(const Operand& o) {
 }
 
 // Row-major, but for q, k and v.
-std::optional<KernelDescription> describe_both(const KernelRequest& request, std::string_view kernel) {
+std::optional<KernelDescription> describe_both(const KernelRequest& request, std::string_view kernel, const Libraries* libraries) {
   const std::int64_t widest = std::max(request.inputs[0].shape[3], request.inputs[2].shape[3]);
   const DType dtype = request.inputs[0].dtype;
   if (widest > 128 || !is_storage_float(dtype) || dtype == DType::float64) return std::nullopt;
@@ -33,7 +34,7 @@ std::optional<KernelDescription> describe_both(const KernelRequest& request, std
     if (request.inputs[i].shape.elements() == 0) return std::nullopt;
   KernelDescription d = row_major_description(request, kernel);
   for (std::size_t i = 0; i < 3; ++i) d.inputs[i].layout = in_rows(request.inputs[i]);
-  d.efficiency = 0.3;
+  d.efficiency = 0.3 * (libraries ? speed_of_products(libraries->device(), dtype, false) : 1);
   return d;
 }
 
@@ -98,8 +99,8 @@ constexpr int gradient_queries = sizeof(T) == 2 && width == 128 ? 16 : gradient_
 
 }  // namespace
 
-Descriptions describe_attention(const KernelRequest& request, Libraries*) {
-  std::optional<KernelDescription> d = describe_both(request, "native.attention");
+Descriptions describe_attention(const KernelRequest& request, Libraries* libraries) {
+  std::optional<KernelDescription> d = describe_both(request, "native.attention", libraries);
   if (!d) return {};
   d->outputs[0].layout = like(d->inputs[0]);
   visit_attention(request, [&]<class T, int width>() {
@@ -118,8 +119,8 @@ Descriptions describe_attention(const KernelRequest& request, Libraries*) {
   return {*d};
 }
 
-Descriptions describe_attention_backward(const KernelRequest& request, Libraries*) {
-  std::optional<KernelDescription> d = describe_both(request, "native.attention_backward");
+Descriptions describe_attention_backward(const KernelRequest& request, Libraries* libraries) {
+  std::optional<KernelDescription> d = describe_both(request, "native.attention_backward", libraries);
   if (!d) return {};
   for (const std::size_t i : {3, 5}) d->inputs[i].layout = in_rows({request.inputs[i].dtype, request.inputs[i].shape, like(d->inputs[0])});
   for (std::size_t i = 0; i < 3; ++i) d->outputs[i].layout = like(d->inputs[i]);

@@ -1,4 +1,4 @@
-// Cast between all types of numbers, element by element in the output's packed order.
+// Cast between all types of numbers, small ones too, element by element in the output's packed order.
 #include "kernels/cuda/bodies/cast.h"
 #include "kernels/cuda/native/broadcast.h"
 
@@ -11,7 +11,8 @@ Descriptions describe_cast(const KernelRequest& request, Libraries*) {
   if (!nest) return {};
   const auto elements = static_cast<std::uint32_t>(d.outputs[0].shape.elements());
   const auto from = static_cast<Number>(d.inputs[0].dtype), to = static_cast<Number>(d.outputs[0].dtype);
-  d.make = launches([=](const Buffers& b) { return launches_over(CastBody{b.inputs[0], b.outputs[0], from, to, elements, *nest}, elements); });
+  const SmallRounding rounding = rounding_of(*request.attributes);
+  d.make = launches([=](const Buffers& b) { return launches_over(CastBody{b.inputs[0], b.outputs[0], from, to, elements, *nest, rounding}, elements); });
   return {d};
 }
 

@@ -30,6 +30,21 @@ bool is_attention(const KernelRequest& request, int) {
   return request.inputs[0].dtype != DType::float64 && std::max(request.inputs[0].shape[3], request.inputs[2].shape[3]) <= 128;
 }
 
+// Scores of 16 bits, with labels that are classes; of the loss the gradient, too.
+bool is_narrow_loss(const KernelRequest& request, int) {
+  const DType scores = request.inputs[0].dtype;
+  return is_16_bit(scores) && !is_float(request.inputs[1].dtype) && (request.outputs.size() < 2 || request.outputs[1].dtype == scores);
+}
+
+// With an addend, y, or both of 16 bits beside float32 x; of the gradient dy.
+bool is_row_normalization(const KernelRequest& request, int) {
+  const DType x = request.inputs[0].dtype, y = request.outputs[0].dtype, addend = has(request.inputs, 3) ? request.inputs[3].dtype : y;
+  return (y == x && addend == x) || (x == DType::float32 && is_16_bit(addend) && (y == x || y == addend));
+}
+bool is_row_gradient(const KernelRequest& request, int) {
+  return request.inputs[1].dtype == request.inputs[0].dtype || (request.inputs[1].dtype == DType::float32 && is_16_bit(request.inputs[0].dtype));
+}
+
 struct Form {
   std::string_view op;
   bool (*gains)(const KernelRequest& request, int capability);
@@ -40,8 +55,11 @@ constexpr Form forms[] = {
     {"Conv", is_chained},
     {"ConvolutionBackwardData", always},     // masks what it writes
     {"ConvolutionBackwardWeights", is_chained},
+    {"CountCorrect", is_narrow_loss},
     {"GroupNormalizationTraining", always},
-    {"RowNormalization", always},
+    {"RowNormalization", is_row_normalization},
+    {"RowNormalizationBackward", is_row_gradient},
+    {"SoftmaxCrossEntropyTraining", is_narrow_loss},
 };
 
 }  // namespace

@@ -42,20 +42,11 @@ Descriptions describe_softmax_cross_entropy(const KernelRequest& request, Librar
     const std::int64_t losses = align_up(rows * static_cast<std::int64_t>(sizeof(C)));
     d.workspace = losses + sum->workspace;
     d.in_place = {{1, 0}};
-    const CrossEntropyBody<T> body{.classes = classes,
-                                   .ignored = a.integer("ignore_index", 0),
-                                   .wide = labels->wide,
-                                   .ignores = a.has("ignore_index"),
-                                   .scale = a.real("scale", 1.0F)};
-    d.make = launches([=, sum = *sum, l = *labels](const Buffers& b) -> Launches {
-      CrossEntropyBody<T> each = body;
-      each.logits = b.in<T>(0);
-      each.labels = l.classes ? b.inputs[1] : nullptr;
-      each.dense = l.dense ? b.in<T>(1) : nullptr;
-      each.losses = reinterpret_cast<C*>(b.workspace);
-      each.dlogits = b.out<T>(1);
-      auto* const whole = b.workspace + losses;
-      return in_turn({launches_of(each, rows), sum.bind(b.workspace, b.outputs[0], whole)});
+    d.make = launches([=, sum = *sum, l = *labels, ignored = a.integer("ignore_index", 0), ignores = a.has("ignore_index"), scale = a.real("scale", 1.0F)](const Buffers& b) -> Launches {
+      C* const each = reinterpret_cast<C*>(b.workspace);
+      const auto whole = sum.bind(b.workspace, b.outputs[0], b.workspace + losses);
+      if (l.dense) return in_turn({launches_of(DenseCrossEntropyBody<T>{b.in<T>(0), b.in<T>(1), each, b.out<T>(1), classes, scale}, rows), whole});
+      return in_turn({launches_of(CrossEntropyBody<T>{b.in<T>(0), b.inputs[1], each, b.out<T>(1), classes, ignored, l.wide, ignores, scale}, rows), whole});
     });
   });
   return found ? Descriptions{d} : Descriptions{};
@@ -112,8 +103,10 @@ Descriptions describe_count_correct(const KernelRequest& request, Libraries*) {
   d.workspace = column + sum->workspace;
   visit_storage(scores.dtype, [&]<class T>() {
     d.make = launches([=, sum = *sum, l = *labels](const Buffers& b) -> Launches {
-      const CorrectBody<T> body{b.in<T>(0), l.classes ? b.inputs[1] : nullptr, l.dense ? b.in<T>(1) : nullptr, reinterpret_cast<float*>(b.workspace), rows, classes, l.wide};
-      return in_turn({launches_of(body, blocks_for(rows, CorrectBody<T>::threads)), sum.bind(b.workspace, b.outputs[0], b.workspace + column)});
+      float* const each = reinterpret_cast<float*>(b.workspace);
+      const auto whole = sum.bind(b.workspace, b.outputs[0], b.workspace + column);
+      if (l.dense) return in_turn({launches_of(DenseCorrectBody<T>{b.in<T>(0), b.in<T>(1), each, rows, classes}, blocks_for(rows, DenseCorrectBody<T>::threads)), whole});
+      return in_turn({launches_of(CorrectBody<T>{b.in<T>(0), b.inputs[1], each, classes, l.wide}, rows), whole});
     });
   });
   return {d};

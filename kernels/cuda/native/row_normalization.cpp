@@ -5,6 +5,7 @@
 #include "kernels/cuda/bodies/pair_sums.h"
 #include "kernels/cuda/bodies/row_normalization.h"
 #include "kernels/cuda/native/launches.h"
+#include "kernels/precision.h"
 
 namespace tandem::cuda {
 namespace {
@@ -32,8 +33,19 @@ auto visit_rows(std::int64_t n, F&& f) {
 
 bool rms_of(const KernelRequest& request) { return request.attributes->integer("rms", 0) != 0; }
 
-std::optional<KernelDescription> describe_rows(const KernelRequest& request, std::string_view kernel, const Rows& all) {
-  if (!is_storage_float(request.inputs[0].dtype) || all.rows * all.n == 0 || all.n >= (std::int64_t{1} << 31)) return std::nullopt;
+// Calls f with T, or beside float with the type of 16 bits.
+template <class T, class F>
+void visit_narrow(DType dtype, F&& f) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (dtype == DType::float16) return f.template operator()<Half>();
+    if (dtype == DType::bfloat16) return f.template operator()<BFloat16>();
+  }
+  f.template operator()<T>();
+}
+bool fit(DType x, DType other) { return other == x || (x == DType::float32 && is_16_bit(other)); }
+
+std::optional<KernelDescription> describe_rows(const KernelRequest& request, DType x, std::string_view kernel, const Rows& all) {
+  if (!is_storage_float(x) || all.rows * all.n == 0 || all.n >= (std::int64_t{1} << 31)) return std::nullopt;
   KernelDescription d = row_major_description(request, kernel);
   d.efficiency = 0.8;
   return d;
@@ -43,53 +55,67 @@ std::optional<KernelDescription> describe_rows(const KernelRequest& request, std
 
 Descriptions describe_row_normalization(const KernelRequest& request, Libraries*) {
   const Rows all(request);
-  std::optional<KernelDescription> d = describe_rows(request, "native.row_normalization", all);
+  std::optional<KernelDescription> d = describe_rows(request, request.inputs[0].dtype, "native.row_normalization", all);
   if (!d) return {};
-  d->in_place = {{0, 0}};
-  if (has(request.inputs, 3)) d->in_place = {{3, 0}, {3, 3}};
+  const DType x = request.inputs[0].dtype, y = request.outputs[0].dtype, addend = has(request.inputs, 3) ? request.inputs[3].dtype : y;
+  if (!fit(x, y) || !fit(x, addend) || (y != x && y != addend)) return {};
+  if (y == x) d->in_place = {{0, 0}};
+  if (has(request.inputs, 3)) d->in_place = {{3, 0}};
+  if (has(request.inputs, 3) && addend == x) d->in_place.push_back({3, 3});
   const double epsilon = static_cast<double>(request.attributes->real("epsilon", 1e-5F));
   const bool rms = rms_of(request);
-  visit_storage(request.inputs[0].dtype, [&]<class T>() {
-    visit_rows<T>(all.n, [&]<int width, int lanes>() {
-      using Body = RowNormalizationBody<T, width, lanes>;
-      using C = Compute<T>;
-      d->make = launches([=](const Buffers& b) {
-        const Body body{b.in<T>(0), b.in<T>(3), b.out<T>(0), b.out<T>(3), b.in<C>(1), b.in<C>(2), b.out<C>(1), b.out<C>(2), all.rows, static_cast<std::int32_t>(all.n / width), epsilon, rms};
-        return launches_of(body, ceil_div(all.rows, Body::threads / lanes));
-      });
+  visit_storage(x, [&]<class T>() {
+    visit_narrow<T>(addend, [&]<class A>() {
+      const auto make = [&]<class Y>() {
+        visit_rows<T>(all.n, [&]<int width, int lanes>() {
+          using Body = RowNormalizationBody<T, width, lanes, A, Y>;
+          using C = Compute<T>;
+          d->make = launches([=](const Buffers& b) {
+            const Body body{b.in<T>(0), b.in<A>(3), b.out<Y>(0), b.out<T>(3), b.in<C>(1), b.in<C>(2), b.out<C>(1), b.out<C>(2), all.rows, static_cast<std::int32_t>(all.n / width), epsilon, rms};
+            return launches_of(body, ceil_div(all.rows, Body::threads / lanes));
+          });
+        });
+      };
+      if (y == x) make.template operator()<T>();
+      if (y != x && y == addend) make.template operator()<A>();
     });
   });
-  return {*d};
+  return d->make ? Descriptions{*d} : Descriptions{};
 }
 
 Descriptions describe_row_normalization_backward(const KernelRequest& request, Libraries*) {
   const Rows all(request);
-  std::optional<KernelDescription> d = describe_rows(request, "native.row_normalization_backward", all);
+  std::optional<KernelDescription> d = describe_rows(request, request.inputs[1].dtype, "native.row_normalization_backward", all);
   if (!d) return {};
-  d->in_place = {{0, 0}};
+  const DType x = request.inputs[1].dtype, dy = request.inputs[0].dtype;
+  if (!fit(x, dy)) return {};
+  if (dy == x) d->in_place = {{0, 0}};
   if (has(request.inputs, 5)) d->in_place.push_back({0, 5});
   const bool rms = rms_of(request), sums = has(request.outputs, 1) || has(request.outputs, 2);
-  visit_storage(request.inputs[0].dtype, [&]<class T>() {
-    visit_rows<T>(all.n, [&]<int width, int lanes>() {
-      using Body = RowGradientBody<T, width, lanes>;
-      using C = Compute<T>;
-      constexpr std::int64_t most_blocks = 132 * (lanes == 32 ? 3 : 2), kept = std::int64_t{kept_packs} * lanes * width;
-      const std::int64_t blocks = std::min(most_blocks, ceil_div(all.rows, Body::threads / lanes));
-      if (sums) d->workspace = align_up(blocks * 2 * all.n * static_cast<std::int64_t>(sizeof(C)));
-      d->make = launches([=](const Buffers& b) -> Launches {
-        C* const partial = sums ? reinterpret_cast<C*>(b.workspace) : nullptr;
-        std::vector<Launches> steps;
-        // Before dx, which may lie where dy does.
-        if (sums && all.n > kept)
-          steps.push_back(launches_of(RowSumsBody<T>{b.in<T>(0), b.in<T>(1), b.in<C>(3), b.in<C>(4), partial, all.rows, all.n, kept, static_cast<std::int32_t>(blocks), rms},
-                                      blocks * ceil_div(all.n - kept, RowSumsBody<T>::threads)));
-        steps.push_back(launches_of(Body{b.in<T>(0), b.in<T>(1), b.in<T>(5), b.out<T>(0), b.in<C>(2), b.in<C>(3), b.in<C>(4), partial, all.rows, static_cast<std::int32_t>(all.n / width), rms}, blocks));
-        if (sums) steps.push_back(launches_of(PairSumsBody<C>{partial, b.out<C>(1), b.out<C>(2), all.n, blocks}, ceil_div(2 * all.n, finish_columns)));
-        return in_turn(std::move(steps));
+  visit_storage(x, [&]<class T>() {
+    visit_narrow<T>(dy, [&]<class D>() {
+      visit_rows<T>(all.n, [&]<int width, int lanes>() {
+        using Body = RowGradientBody<T, width, lanes, D>;
+        using Sums = RowSumsBody<T, D>;
+        using C = Compute<T>;
+        constexpr std::int64_t most_blocks = 132 * (lanes == 32 ? 3 : 2), kept = std::int64_t{kept_packs} * lanes * width;
+        const std::int64_t blocks = std::min(most_blocks, ceil_div(all.rows, Body::threads / lanes));
+        if (sums) d->workspace = align_up(blocks * 2 * all.n * static_cast<std::int64_t>(sizeof(C)));
+        d->make = launches([=](const Buffers& b) -> Launches {
+          C* const partial = sums ? reinterpret_cast<C*>(b.workspace) : nullptr;
+          std::vector<Launches> steps;
+          // Before dx, which may lie where dy does.
+          if (sums && all.n > kept)
+            steps.push_back(launches_of(Sums{b.in<D>(0), b.in<T>(1), b.in<C>(3), b.in<C>(4), partial, all.rows, all.n, kept, static_cast<std::int32_t>(blocks), rms},
+                                        blocks * ceil_div(all.n - kept, Sums::threads)));
+          steps.push_back(launches_of(Body{b.in<D>(0), b.in<T>(1), b.in<T>(5), b.out<T>(0), b.in<C>(2), b.in<C>(3), b.in<C>(4), partial, all.rows, static_cast<std::int32_t>(all.n / width), rms}, blocks));
+          if (sums) steps.push_back(launches_of(PairSumsBody<C>{partial, b.out<C>(1), b.out<C>(2), all.n, blocks}, ceil_div(2 * all.n, finish_columns)));
+          return in_turn(std::move(steps));
+        });
       });
     });
   });
-  return {*d};
+  return d->make ? Descriptions{*d} : Descriptions{};
 }
 
 }  // namespace tandem::cuda

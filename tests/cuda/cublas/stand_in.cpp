@@ -22,7 +22,13 @@ cublasLtMatmulAlgo_t algo_of(const Algorithm& a) {
   return algo;
 }
 
-bool takes(const Algorithm& a, cublasLtMatmulDesc_t operation) { return a.epilogues || operation->data[CUBLASLT_MATMUL_DESC_EPILOGUE] == CUBLASLT_EPILOGUE_DEFAULT; }
+// The real library takes a null bias for one of any alignment.
+bool takes(const Algorithm& a, cublasLtMatmulDesc_t operation) {
+  if (operation->data[CUBLASLT_MATMUL_DESC_EPILOGUE] == CUBLASLT_EPILOGUE_DEFAULT) return true;
+  std::uint64_t bias = 0;
+  std::memcpy(&bias, &operation->data[CUBLASLT_MATMUL_DESC_BIAS_POINTER], sizeof bias);
+  return a.epilogues && bias != 0 && bias % a.alignment == 0;
+}
 
 bool wide(cublasLtMatmulAlgoConfigAttributes_t attribute) { return attribute != CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID && attribute != CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID; }
 
@@ -75,14 +81,17 @@ cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) { retu
 cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t, cublasLtMatrixLayoutAttribute_t, const void*, size_t) { return CUBLAS_STATUS_SUCCESS; }
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) { return create(preference); }
 cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) { return destroy(preference); }
-cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t, cublasLtMatmulPreferenceAttributes_t, const void*, size_t) { return CUBLAS_STATUS_SUCCESS; }
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t name, const void* value, size_t) {
+  if (name == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES) std::memcpy(&preference->data[0], value, sizeof(std::uint32_t));
+  return CUBLAS_STATUS_SUCCESS;
+}
 
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
-                                              cublasLtMatmulPreference_t, int most, cublasLtMatmulHeuristicResult_t results[], int* count) {
+                                              cublasLtMatmulPreference_t preference, int most, cublasLtMatmulHeuristicResult_t results[], int* count) {
   ++library().asked;
   *count = 0;
   for (const Algorithm& a : library().algorithms)
-    if (takes(a, operation) && *count < most) results[(*count)++].algo = algo_of(a);
+    if (takes(a, operation) && a.alignment <= static_cast<std::uint32_t>(preference->data[0]) && *count < most) results[(*count)++].algo = algo_of(a);
   return *count > 0 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 cublasStatus_t cublasLtMatmulAlgoInit(cublasLtHandle_t, cublasComputeType_t, cudaDataType_t, cudaDataType_t, cudaDataType_t, cudaDataType_t, cudaDataType_t, int number, cublasLtMatmulAlgo_t* algo) {
@@ -113,8 +122,11 @@ cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t op
     }
   return CUBLAS_STATUS_NOT_SUPPORTED;
 }
-cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t, const void*, const void*, cublasLtMatrixLayout_t, const void*, cublasLtMatrixLayout_t, const void*, const void*,
-                              cublasLtMatrixLayout_t, void*, cublasLtMatrixLayout_t, const cublasLtMatmulAlgo_t* algo, void*, size_t, cudaStream_t) {
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t, const void*, const void* a, cublasLtMatrixLayout_t, const void* b, cublasLtMatrixLayout_t, const void*, const void*,
+                              cublasLtMatrixLayout_t, void* d, cublasLtMatrixLayout_t, const cublasLtMatmulAlgo_t* algo, void*, size_t, cudaStream_t) {
+  for (const Algorithm& known : library().algorithms)
+    if (words_of(algo_of(known)) == words_of(*algo))
+      for (const void* matrix : {a, b, static_cast<const void*>(d)}) library().misaligned += reinterpret_cast<std::uintptr_t>(matrix) % known.alignment != 0;
   library().ran = words_of(*algo)[0];
   return CUBLAS_STATUS_SUCCESS;
 }

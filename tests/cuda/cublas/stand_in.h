@@ -11,6 +11,7 @@ namespace tandem::test::cublas {
 struct Algorithm {
   std::array<std::int32_t, 9> attributes{};  // by cublasLtMatmulAlgoConfigAttributes_t: the first is its number
   bool epilogues = true;                     // takes products with one
+  std::uint32_t alignment = 16;              // bytes, of matrices and bias
   std::size_t workspace = 0;
   bool untold = false;                       // has more to it than its attributes
 };
@@ -20,6 +21,7 @@ struct Library {
   std::vector<Algorithm> algorithms;  // in the order in which the heuristics name them
   int asked = 0;                      // for heuristics
   int live = 0;                       // descriptors
+  int misaligned = 0;                 // products run with matrices that their algorithm does not take
   std::int32_t ran = -1;              // number of the algorithm that ran last
 };
 Library& library();

@@ -53,6 +53,23 @@ TEST_F(Ways, AreNamedByAlgorithmAndConfiguration) {
   EXPECT_EQ(names(ways(true)), (Names{"cublaslt.matmul.eng66.k1=20.k8=3", "cublaslt.matmul.eng66.k1=18.k2=4", "cublaslt.matmul.eng21.k1=20", "cublaslt.matmul.eng7.k1=1"}));
 }
 
+// What the alignment of buffers lets the library take, with a bias, too.
+TEST_F(Ways, AreThoseThatTheAlignmentAllows) {
+  library().algorithms[0].alignment = 256;
+  library().algorithms[1].alignment = 128;
+  for (const cublasLtEpilogue_t epilogue : {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS}) {
+    gemm.epilogue = epilogue;
+    for (const auto& [alignment, name] : {std::pair{256, "cublaslt.matmul.eng66.k1=20.k8=3"}, {128, "cublaslt.matmul.eng66.k1=18.k2=4"}, {64, "cublaslt.matmul.eng21.k1=20"}}) {
+      gemm.alignment = alignment;
+      EXPECT_EQ(names(ways(false)), (Names{name}));
+    }
+  }
+  gemm = {.m = 512, .n = 256, .k = 64, .dtype = DType::bfloat16};
+  const auto address = [](std::uintptr_t a) { return reinterpret_cast<void*>(a); };
+  prepare(gemm, ways(false)[0], at_hand()).plan->run(address(256), address(512), address(1024), nullptr, nullptr);
+  EXPECT_EQ(library().misaligned, 0);
+}
+
 TEST_F(Ways, AreFoundAgainByTheirNamesAlone) {
   const std::vector<GemmWay> all = ways(true);
   std::rotate(library().algorithms.begin(), library().algorithms.begin() + 2, library().algorithms.end());  // heuristics change from version to version

@@ -29,7 +29,12 @@ class RankStep {
     kernel_->bind({&memory, 1}, {&memory, 1}, nullptr);
     if (!recorded_) return;
     stream_.captures = true;
-    kernel_->run({&stream_});
+    try {
+      kernel_->run({&stream_});
+    } catch (...) {  // a capture that fails leaves no graph
+      nccl::destroy_graph(rank_);
+      throw;
+    }
     stream_.captures = false;
   }
   ~RankStep() {

@@ -1,6 +1,7 @@
 // What attention does to a row of scores, between the products that make it and those that read it.
 #include "kernels/cpu/native/vector/math.h"
 #include "kernels/cpu/native/vector/parts.h"
+#include "kernels/cpu/native/vector/wide.h"
 
 namespace tandem::vector::TANDEM_ISA {
 namespace {
@@ -40,37 +41,60 @@ T across(Line<T> v) {
 template <class T>
 T minus_infinity() { return static_cast<T>(-__builtin_inf()); }
 
-// What the softmax is of.
+// What the softmax is of, but for a factor above 0, which is returned.
 template <class T>
-void finish_scores(const ScoreRow<T>& r) {
+T finish_scores(const ScoreRow<T>& r) {
   T* const s = r.scores;
   const int64_t n = r.visible;
+  for (int64_t j = n; j < r.width; ++j) s[j] = minus_infinity<T>();
   if (r.keep) {
 #pragma GCC ivdep
     for (int64_t j = 0; j < n; ++j) s[j] = r.keep[j] != 0 ? s[j] * r.scale : r.fill;
   } else if (r.bias) {
 #pragma GCC ivdep
     for (int64_t j = 0; j < n; ++j) s[j] = s[j] * r.scale + r.bias[j];
+  } else if (r.scale > 0) {
+    return r.scale;
   } else {
 #pragma GCC ivdep
     for (int64_t j = 0; j < n; ++j) s[j] = s[j] * r.scale;
   }
-  for (int64_t j = n; j < r.width; ++j) s[j] = minus_infinity<T>();
+  return 1;
+}
+
+// s becomes e^(s·factor − base), the product rounded as it is for the maximum, so that the largest is 1; `use` has each line of them,
+// in order. n is a whole number of lines.
+template <class T, class Use>
+void exponentials(T* s, int64_t n, T factor, T base, const Use& use) {
+#ifdef TANDEM_WIDE
+  if constexpr (sizeof(T) == sizeof(float)) {
+    for (int64_t j = 0; j < n; j += row_lanes) {
+      Wide score = Wide::load(s + j) * factor;
+      asm("" : "+v"(score.v));  // no fused multiply-add
+      const Wide e = math::exp(score - base);
+      e.store(s + j);
+      use(j, Line<T>(e.v));
+    }
+    return;
+  }
+#endif
+  for (int64_t j = 0; j < n; j += row_lanes) line(s + j) *= factor;
+#pragma GCC ivdep
+  for (int64_t j = 0; j < n; ++j) s[j] = math::exp(s[j] - base);
+  for (int64_t j = 0; j < n; j += row_lanes) use(j, Line<T>(line(s + j)));
 }
 
 template <class T>
 T attend(const ScoreRow<T>& r, T* maximum, T* sum) {
-  finish_scores(r);
+  const T factor = finish_scores(r);
   T* const s = r.scores;
   const int64_t n = r.width;
   Line<T> most = all(*maximum);
-  for (int64_t j = 0; j < n; j += row_lanes) most = Max::of(Line<T>(line(s + j)), most);
+  for (int64_t j = 0; j < n; j += row_lanes) most = Max::of(Line<T>(line(s + j) * factor), most);
   const T top = across<Max, T>(most);
   const T base = top == minus_infinity<T>() ? T(0) : top;
-#pragma GCC ivdep
-  for (int64_t j = 0; j < n; ++j) s[j] = math::exp(s[j] - base);
   Line<T> total{};
-  for (int64_t j = 0; j < n; j += row_lanes) total += line(s + j);
+  exponentials(s, n, factor, base, [&](int64_t, Line<T> e) { total += e; });
   const T before = *maximum == top ? T(1) : math::exp(*maximum - base);  // what earlier keys are multiplied by
   *sum = *sum * before + across<Sum, T>(total);
   *maximum = top;
@@ -90,10 +114,9 @@ void attend_backward(const ScoreRow<T>& r, T* gradients, T log_sum, T delta) {
     for (int64_t j = 0; j < n; ++j) s[j] = d[j] = 0;
     return;
   }
-  finish_scores(r);
-#pragma GCC ivdep
-  for (int64_t j = 0; j < n; ++j) s[j] = math::exp(s[j] - log_sum);
+  const T factor = finish_scores(r);
   if (r.words) {
+    exponentials(s, n, factor, log_sum, [](int64_t, Line<T>) {});
 #pragma GCC ivdep
     for (int64_t j = 0; j < n; ++j) {
       const T kept = r.words[j] >= r.threshold ? r.kept : T(0);
@@ -101,19 +124,43 @@ void attend_backward(const ScoreRow<T>& r, T* gradients, T log_sum, T delta) {
       s[j] *= kept;
     }
   } else {
-#pragma GCC ivdep
-    for (int64_t j = 0; j < n; ++j) d[j] = s[j] * (d[j] - delta) * r.scale;
+    const Line<T> minus = all(delta), scale = all(r.scale);
+    exponentials(s, n, factor, log_sum, [&](int64_t j, Line<T> e) { line(d + j) = e * (line(d + j) - minus) * scale; });
   }
   if (r.keep)
     for (int64_t j = 0; j < r.visible; ++j) d[j] = r.keep[j] != 0 ? d[j] : T(0);
   for (int64_t j = r.visible; j < n; ++j) d[j] = 0;  // of NaN, too
 }
 
+inline float number(std::uint16_t x) { return __builtin_bit_cast(float, static_cast<std::uint32_t>(x) << 16); }
+template <class T>
+T number(T x) { return x; }
+
+template <class T, class Stored>
+void inner_products(const T* a, const Stored* b, int64_t b_row, int64_t rows, int64_t n, T* sums) {
+  for (int64_t i = 0; i < rows; ++i, a += n, b += b_row) {
+    Line<T> total{};
+    int64_t j = 0;
+    for (; j + row_lanes <= n; j += row_lanes) {
+      Line<T> other;
+      for (int k = 0; k < row_lanes; ++k) other[k] = number(b[j + k]);
+      total += *reinterpret_cast<const Line<T>*>(a + j) * other;
+    }
+    T rest = 0;
+    for (; j < n; ++j) rest += a[j] * number(b[j]);
+    sums[i] = across<Sum, T>(total) + rest;
+  }
+}
+template <class T>
+void inner_products_of(const T* a, const void* b, bool narrow, int64_t b_row, int64_t rows, int64_t n, T* sums) {
+  narrow ? inner_products(a, static_cast<const std::uint16_t*>(b), b_row, rows, n, sums) : inner_products(a, static_cast<const T*>(b), b_row, rows, n, sums);
+}
+
 }  // namespace
 
 template <class T>
 const Attending<T>& attending() {
-  static constexpr Attending<T> all = {attend<T>, attend_backward<T>};
+  static constexpr Attending<T> all = {attend<T>, attend_backward<T>, inner_products_of<T>};
   return all;
 }
 template const Attending<float>& attending<float>();

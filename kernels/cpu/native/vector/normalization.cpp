@@ -85,7 +85,8 @@ double sum_of(int64_t n, const Wide& wide, const One& one) {
   return all;
 }
 
-template <class E, bool adds>
+// x and the sum are held as E, the addend as A, y as Y.
+template <class E, bool adds, class A = E, class Y = E>
 void forward(const NormalizedRows& r) {
   using T = typename E::Element;
   using S = typename E::Sum;
@@ -94,11 +95,11 @@ void forward(const NormalizedRows& r) {
   for (int64_t row = 0; row < r.rows; ++row) {
     const T* x = static_cast<const T*>(r.x) + row * r.n;
     if constexpr (adds) {
-      const T* const addend = static_cast<const T*>(r.addend) + row * r.n;
+      const auto* const addend = static_cast<const typename A::Element*>(r.addend) + row * r.n;
       T* const sum = static_cast<T*>(r.sum) + row * r.n;
       int64_t i = 0;
-      for (; i + lanes <= r.n; i += lanes) E::store(sum + i, E::load(x + i) + E::load(addend + i));
-      for (; i < r.n; ++i) E::put(sum + i, E::get(x + i) + E::get(addend + i));
+      for (; i + lanes <= r.n; i += lanes) E::store(sum + i, E::load(x + i) + A::load(addend + i));
+      for (; i < r.n; ++i) E::put(sum + i, E::get(x + i) + A::get(addend + i));
       x = sum;
     }
     double middle = 0;
@@ -118,15 +119,15 @@ void forward(const NormalizedRows& r) {
     const S inverse = static_cast<S>(1 / __builtin_sqrt(variance + r.epsilon));
     static_cast<S*>(r.mean)[row] = mean;
     static_cast<S*>(r.inverse_deviation)[row] = inverse;
-    T* const y = static_cast<T*>(r.y) + row * r.n;
+    auto* const y = static_cast<typename Y::Element*>(r.y) + row * r.n;
     int64_t i = 0;
-    for (; i + lanes <= r.n; i += lanes) E::store(y + i, (E::load(x + i) - mean) * inverse * Plain<S>::load(scale + i) + Plain<S>::load(bias + i));
-    for (; i < r.n; ++i) E::put(y + i, (E::get(x + i) - mean) * inverse * scale[i] + bias[i]);
+    for (; i + lanes <= r.n; i += lanes) Y::store(y + i, (E::load(x + i) - mean) * inverse * Plain<S>::load(scale + i) + Plain<S>::load(bias + i));
+    for (; i < r.n; ++i) Y::put(y + i, (E::get(x + i) - mean) * inverse * scale[i] + bias[i]);
   }
 }
 
-// What a row gives to the gradients of scale and bias is added to dscale and dbias.
-template <class E, bool adds, bool scales>
+// What a row gives to the gradients of scale and bias is added to dscale and dbias. dy is held as D, all else as E.
+template <class E, bool adds, bool scales, class D = E>
 void backward(const NormalizedRowsBackward& r) {
   using T = typename E::Element;
   using S = typename E::Sum;
@@ -134,7 +135,8 @@ void backward(const NormalizedRowsBackward& r) {
   S *const dscale = static_cast<S*>(r.dscale), *const dbias = static_cast<S*>(r.dbias);
   const double count = static_cast<double>(r.n);
   for (int64_t row = 0; row < r.rows; ++row) {
-    const T *const dy = static_cast<const T*>(r.dy) + row * r.n, *const x = static_cast<const T*>(r.x) + row * r.n;
+    const auto* const dy = static_cast<const typename D::Element*>(r.dy) + row * r.n;
+    const T* const x = static_cast<const T*>(r.x) + row * r.n;
     const T* const dsum = adds ? static_cast<const T*>(r.dsum) + row * r.n : nullptr;
     T* const dx = static_cast<T*>(r.dx) + row * r.n;
     const S mean = static_cast<const S*>(r.mean)[row], inverse = static_cast<const S*>(r.inverse_deviation)[row];
@@ -143,7 +145,7 @@ void backward(const NormalizedRowsBackward& r) {
       const int64_t end = begin + piece < r.n ? begin + piece : r.n;
       Lanes<S> part[2][vectors] = {};
       const auto add = [&](int64_t i, int v) {
-        const Lanes<S> d = E::load(dy + i), normal = (E::load(x + i) - mean) * inverse, g = d * Plain<S>::load(scale + i);
+        const Lanes<S> d = D::load(dy + i), normal = (E::load(x + i) - mean) * inverse, g = d * Plain<S>::load(scale + i);
         part[0][v] += g;
         part[1][v] += g * normal;
         if constexpr (scales) {
@@ -157,7 +159,7 @@ void backward(const NormalizedRowsBackward& r) {
         for (int v = 0; v < vectors; ++v) add(i + v * lanes, v);
       for (; i + lanes <= end; i += lanes) add(i, 0);
       for (; i < end; ++i) {
-        const S d = E::get(dy + i), normal = (E::get(x + i) - mean) * inverse, g = d * scale[i];
+        const S d = D::get(dy + i), normal = (E::get(x + i) - mean) * inverse, g = d * scale[i];
         plain += static_cast<double>(g);
         along += static_cast<double>(g * normal);
         if constexpr (scales) {
@@ -172,13 +174,13 @@ void backward(const NormalizedRowsBackward& r) {
     int64_t i = 0;
     for (; i + lanes <= r.n; i += lanes) {
       const Lanes<S> normal = (E::load(x + i) - mean) * inverse;
-      Lanes<S> d = (E::load(dy + i) * Plain<S>::load(scale + i) - shift - normal * tilt) * inverse;
+      Lanes<S> d = (D::load(dy + i) * Plain<S>::load(scale + i) - shift - normal * tilt) * inverse;
       if constexpr (adds) d += E::load(dsum + i);
       E::store(dx + i, d);
     }
     for (; i < r.n; ++i) {
       const S normal = (E::get(x + i) - mean) * inverse;
-      S d = (E::get(dy + i) * scale[i] - shift - normal * tilt) * inverse;
+      S d = (D::get(dy + i) * scale[i] - shift - normal * tilt) * inverse;
       if constexpr (adds) d += E::get(dsum + i);
       E::put(dx + i, d);
     }
@@ -263,8 +265,17 @@ constexpr RowNormalizations normalizations = {
     backward_channels<E>,
 };
 
+// float rows with addend and dy of bfloat16, and y held as Y.
+template <class Y>
+constexpr RowNormalizations beside_float = {
+    {forward<Plain<float>, false, Bfloat16, Y>, forward<Plain<float>, true, Bfloat16, Y>},
+    {{backward<Plain<float>, false, false, Bfloat16>, backward<Plain<float>, false, true, Bfloat16>}, {backward<Plain<float>, true, false, Bfloat16>, backward<Plain<float>, true, true, Bfloat16>}},
+    nullptr,
+    nullptr,
+};
+
 }  // namespace
 
-const RowNormalizations row_normalizations[] = {normalizations<Plain<float>>, normalizations<Plain<double>>, normalizations<Bfloat16>};
+const RowNormalizations row_normalizations[] = {normalizations<Plain<float>>, normalizations<Plain<double>>, normalizations<Bfloat16>, beside_float<Bfloat16>, beside_float<Plain<float>>};
 
 }  // namespace tandem::vector::TANDEM_ISA

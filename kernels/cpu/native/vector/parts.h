@@ -22,7 +22,7 @@ void philox_run(std::uint32_t* words, std::int64_t first, std::int64_t n, const 
 void philox_at(std::uint32_t* words, const std::int64_t* elements, std::int64_t n, const PhiloxState& state);
 const ConvolutionTiles& convolution_tiles();
 const Products& products();
-extern const RowNormalizations row_normalizations[3];
+extern const RowNormalizations row_normalizations[5];
 extern const Transpose transposes[2];
 
 }  // namespace tandem::vector::TANDEM_ISA

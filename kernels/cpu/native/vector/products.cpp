@@ -200,6 +200,16 @@ void copy_lines(const T* from, int64_t step, int64_t inner, float* to) {
   }
 }
 
+// The same of any whole number of vectors.
+template <class T>
+void copy_whole_lines(const T* from, int64_t step, int64_t inner, float* to, int64_t width) {
+  for (int64_t k = 0; k < inner; ++k, from += step, to += width)
+    for (int64_t i = 0; i < width; i += lanes) {
+      __builtin_prefetch(from + lines_ahead * step + i);
+      store(to + i, load(from + i));
+    }
+}
+
 // Lines one after another in memory: some of all panels are copied at a time, so that what is read together lies together.
 template <class T>
 void pack_lines(const Panels& p, const T* from) {
@@ -214,6 +224,8 @@ void pack_lines(const Panels& p, const T* from) {
         copy_lines<panel_columns>(corner, p.step, deep, to);
       else if (left == panel_rows && p.width == panel_rows)
         copy_lines<panel_rows>(corner, p.step, deep, to);
+      else if (left == p.width && p.width % lanes == 0)
+        copy_whole_lines(corner, p.step, deep, to, p.width);
       else
         for (int64_t r = 0; r < deep; ++r)
           for (int64_t i = 0; i < p.width; i += lanes) {

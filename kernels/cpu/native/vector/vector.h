@@ -131,6 +131,8 @@ struct Attending {
   // Scores become dropped probabilities e^(score − log_sum), and `gradients`, of the dropped ones, those of the products q·k.
   // A log_sum of ∞ means a row of zeros.
   void (*attend_backward)(const ScoreRow<T>& row, T* gradients, T log_sum, T delta);
+  // sums[i] = Σ a[i·n + j]·b[i·b_row + j] over j < n, for i < rows. `narrow`: b is bfloat16 (and T float).
+  void (*inner_products)(const T* a, const void* b, bool narrow, std::int64_t b_row, std::int64_t rows, std::int64_t n, T* sums);
 };
 
 // Rows of n elements, one after the other. Scale, bias and the statistics are float where elements are bfloat16, else as these.
@@ -223,7 +225,7 @@ struct Table {
   void (*philox_at)(std::uint32_t* words, const std::int64_t* elements, std::int64_t n, const PhiloxState& state);
   const ConvolutionTiles* convolution;
   const Products* products;
-  const RowNormalizations* row_normalizations;  // of float, double, bfloat16
+  const RowNormalizations* row_normalizations;  // of float, double, bfloat16, float with addend, dy and perhaps y of bfloat16
   const Transpose* transposes;                  // of elements of 2 bytes, of 4
 
   template <class T>

@@ -1,0 +1,17 @@
+// cuDNN's graph API as far as kernels call it, for tests without a GPU: engines that a test writes down, and plans whose workspace
+// may differ between the device that was described and the one they run on.
+#pragma once
+#include <cudnn.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace tandem::test::cudnn {
+
+struct Library {
+  std::vector<std::vector<cudnnBackendNumericalNote_t>> notes;  // of each engine, in the heuristics' order
+  std::int64_t planned_workspace = 0, workspace_on_device = 0;
+};
+Library& library();
+
+}  // namespace tandem::test::cudnn

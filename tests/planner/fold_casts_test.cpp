@@ -1,0 +1,88 @@
+// Which Casts around the loss go because its kernels read and write 16 bits, and that training in bf16 is the same to the bit.
+#include "planner/passes/passes.h"
+#include "tests/graph/notation.h"
+#include "tests/planner/small_models.h"
+
+namespace tandem {
+namespace {
+
+struct Network {
+  Graph graph;
+  ValueId scores = graph.add_input("scores", {DType::bfloat16, {4, 9}}), labels = graph.add_input("labels", {DType::int64, {4}});
+  Node node(const char* op, std::vector<ValueId> in, Attributes a = {}, int outputs = 1) {
+    return graph[graph.add_node(internal_operator(op), concat(op, graph.nodes.size()), std::move(a), std::move(in), outputs)];
+  }
+  ValueId cast(ValueId v, DType to) { return node("Cast", {v}, {{"to", static_cast<std::int64_t>(to)}}).outputs[0]; }
+  std::vector<ValueId> loss(ValueId of) { return node("SoftmaxCrossEntropyTraining", {of, labels}, {{"scale", 0.25F}}, 2).outputs; }
+};
+
+struct Row {
+  const char* name;
+  Fuses gains;  // what the plan's backends say
+  std::vector<ValueId> (*outputs)(Network&);
+  std::vector<std::string> expected;
+};
+const Fuses all = [](const KernelRequest& r) { return r.outputs.size() < 2 || r.outputs[1].dtype == r.inputs[0].dtype; }, none = [](const KernelRequest&) { return false; };
+const std::string direct = "SoftmaxCrossEntropyTraining(scores, labels)", widened = "SoftmaxCrossEntropyTraining(Cast(scores), labels)";
+std::vector<ValueId> narrowed(Network& n) {
+  const std::vector<ValueId> loss = n.loss(n.cast(n.scores, DType::float32));
+  return {loss[0], n.cast(loss[1], DType::bfloat16)};
+}
+const Row rows[] = {
+    {"both", all, narrowed, {direct, "SoftmaxCrossEntropyTraining:1(scores, labels)"}},
+    {"not_offered", none, narrowed, {widened, "Cast(SoftmaxCrossEntropyTraining:1(Cast(scores), labels))"}},
+    {"no_gradient_is_read", all, [](Network& n) { return std::vector<ValueId>{n.loss(n.cast(n.scores, DType::float32))[0]}; }, {widened}},
+    {"the_gradient_is_read_in_float32",
+     all,
+     [](Network& n) {
+       const std::vector<ValueId> loss = n.loss(n.cast(n.scores, DType::float32));
+       return std::vector<ValueId>{n.cast(loss[1], DType::bfloat16), loss[1]};
+     },
+     {"Cast(SoftmaxCrossEntropyTraining:1(Cast(scores), labels))", "SoftmaxCrossEntropyTraining:1(Cast(scores), labels)"}},
+    {"the_gradient_is_read_in_two_formats",
+     all,
+     [](Network& n) {
+       const std::vector<ValueId> loss = n.loss(n.cast(n.scores, DType::float32));
+       return std::vector<ValueId>{n.cast(loss[1], DType::bfloat16), n.cast(loss[1], DType::float16)};
+     },
+     {"Cast(SoftmaxCrossEntropyTraining:1(Cast(scores), labels))", "Cast(SoftmaxCrossEntropyTraining:1(Cast(scores), labels))"}},
+    {"a_count", all, [](Network& n) { return n.node("CountCorrect", {n.cast(n.scores, DType::float32), n.labels}).outputs; }, {"CountCorrect(scores, labels)"}},
+};
+
+class FoldedCasts : public testing::TestWithParam<Row> {};
+
+TEST_P(FoldedCasts, AreThoseOfKernelsThatTake16Bits) {
+  Network n;
+  for (const ValueId v : GetParam().outputs(n)) n.graph.outputs.emplace_back(v);
+  const Graph got = fold_casts(n.graph, GetParam().gains);
+  verify(got);
+  std::vector<std::string> expressions;
+  for (std::size_t i = 0; i < got.outputs.size(); ++i) {
+    expressions.push_back(test::expression(got, got.outputs[i]));
+    EXPECT_EQ(got[got.outputs[i]].type, n.graph[n.graph.outputs[i]].type);
+  }
+  EXPECT_EQ(expressions, GetParam().expected);
+}
+INSTANTIATE_TEST_SUITE_P(Rows, FoldedCasts, testing::ValuesIn(rows), [](const auto& info) { return std::string(info.param.name); });
+
+TEST(FoldedCasts, TrainingIsTheSameToTheBit) {
+  using namespace small_models;
+  if (const std::string reason = cpu_backend().declines(Precision::bf16); !reason.empty()) GTEST_SKIP() << reason;
+  for (const std::vector<double>& devices : {std::vector<double>{1}, {2, 1}}) {
+    CompileOptions options = options_for(6, devices);
+    options.precision = Precision::bf16;
+    AskedCpu backend;
+    const Trained wanted = train_on(backend, chain, options, 4, 0.05);
+    backend.gains = [](const KernelRequest& r) { return r.op == "SoftmaxCrossEntropyTraining" || r.op == "CountCorrect"; };
+    const Trained got = train_on(backend, chain, options, 4, 0.05);
+    const auto casts = [](const Trained& t) {
+      const std::vector<Step>& steps = t.plan.devices[0].steps;
+      return std::count_if(steps.begin(), steps.end(), [](const Step& s) { return s.op() == "Cast"; });
+    };
+    EXPECT_EQ(casts(got), casts(wanted) - 2);
+    EXPECT_EQ(got.losses, wanted.losses);
+  }
+}
+
+}  // namespace
+}  // namespace tandem
