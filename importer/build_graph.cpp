@@ -122,10 +122,14 @@ void Builder::follow(const Tie& tie) {
   const ValueId leader = value(tie.leader);
   if (!leader.present()) return;
   value(tie.follower) = leader;
-  if (!tie.transposed) return;
-  const NodeId id = graph().add_node(*find_operator("Transpose"), name(tie.follower), {{"perm", Ints{1, 0}}}, {leader}, 1);
-  value(tie.follower) = graph()[id].outputs[0];
-  graph()[value(tie.follower)].name = name(tie.follower);
+  GraphBuilder b(graph(), name(tie.follower), {});
+  ValueId now = leader;
+  if (tie.transposed) now = b.transpose(now, {1, 0});
+  if (tie.scale != 1) now = b.mul(now, tie.scale);
+  if (tie.offset != 0) now = b.add(now, tie.offset);
+  if (now == leader) return;
+  value(tie.follower) = now;
+  graph()[now].name = name(tie.follower);
 }
 
 ValueId Builder::parameter(Symbol symbol, TensorType type, std::optional<Tensor> data) {

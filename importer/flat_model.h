@@ -57,10 +57,11 @@ std::string qualified_op(const FlatNode& node);  // "ai.onnx::Conv"
 // What the file says of a tensor: PyTorch's exporter (torch.export's graph signature), or `updated`, its training_info.
 enum class Stated { nothing, parameter, buffer, constant, updated };
 
-// B holds what A holds, perhaps transposed, and follows it.
+// B holds offset + scale · A, perhaps transposed, and follows it.
 struct Tie {
   Symbol leader, follower;
   bool transposed = false;
+  float scale = 1, offset = 0;
 };
 
 // A weight that the file holds as an attribute of a node; `mirrored`: there, its negative stands before it.

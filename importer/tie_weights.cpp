@@ -1,5 +1,6 @@
 // Tensors that share their values: those that a user ties, and those that a user should know of.
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "importer/operand_uses.h"
@@ -100,6 +101,19 @@ bool follows(const FlatModel& model, Symbol s) {
   return std::any_of(model.ties.begin(), model.ties.end(), [&](const Tie& t) { return t.follower == s; });
 }
 
+// offset + x or offset - x, of values that are not all alike.
+std::optional<Tie> shifted(Symbol leader, Symbol follower, const Tensor& from, const Tensor& to) {
+  if (from.dtype() != DType::float32 || from.type() != to.type() || all_alike(from)) return std::nullopt;
+  const std::vector<double> x = from.to_doubles(), y = to.to_doubles();
+  for (const double scale : {-1.0, 1.0}) {
+    const double offset = static_cast<float>(y[0] - scale * x[0]);
+    bool fits = std::isfinite(offset);
+    for (std::size_t i = 0; i < x.size() && fits; ++i) fits = std::abs(offset + scale * x[i] - y[i]) <= 0x1p-22 * std::max({std::abs(offset), std::abs(x[i]), std::abs(y[i])});
+    if (fits) return Tie{leader, follower, false, static_cast<float>(scale), static_cast<float>(offset)};
+  }
+  return std::nullopt;
+}
+
 std::optional<Tie> copy_of_parameter(const FlatModel& model, Symbol s) {
   const std::vector<std::string>* from = model.signature.computed_from(model.name(s));
   if (!from || from->size() != 1) return std::nullopt;
@@ -107,18 +121,32 @@ std::optional<Tie> copy_of_parameter(const FlatModel& model, Symbol s) {
   if (!leader || !copy || leader == copy || !leader->data || !copy->data) return std::nullopt;
   if (equal(*leader->data, *copy->data)) return Tie{leader->symbol, s, false};
   if (equal(transposed(*leader->data), *copy->data)) return Tie{leader->symbol, s, true};
-  return std::nullopt;
+  return shifted(leader->symbol, s, *leader->data, *copy->data);
+}
+
+Tensor followed(const Tie& tie, const Tensor& leader) {
+  Tensor result = tie.transposed ? transposed(leader) : leader;
+  if (tie.scale == 1 && tie.offset == 0) return result;
+  Tensor moved(result.type());
+  const std::span<const float> from = result.values<float>();
+  const std::span<float> to = moved.write<float>();
+  std::transform(from.begin(), from.end(), to.begin(), [&](float x) { return tie.offset + tie.scale * x; });
+  return moved;
 }
 
 void tie_copies(FlatModel& model) {
   const auto tied = [&](Symbol s) { return std::any_of(model.ties.begin(), model.ties.end(), [&](const Tie& t) { return t.leader == s || t.follower == s; }); };
   for (const FlatInitializer& i : model.main.initializers) {
     const std::optional<Tie> tie = copy_of_parameter(model, i.symbol);
-    if (!tie || model.holding(tie->leader) != Holding::trained || model.holding(i.symbol) != Holding::trained || tied(i.symbol) || follows(model, tie->leader)) continue;
-    model.ties.push_back(*tie);
+    if (!tie || model.holding(tie->leader) != Holding::trained || tied(i.symbol) || follows(model, tie->leader)) continue;
     TemplateTensor& entry = model.tensors[static_cast<std::size_t>(model.held[static_cast<std::size_t>(i.symbol.index)])];
+    if (entry.holding != Holding::trained && entry.certain) continue;  // not what its values alone said
+    model.ties.push_back(*tie);
+    entry.holding = Holding::trained;
     entry.certain = true;
-    entry.reason = concat("the file: a copy of '", model.name(tie->leader), tie->transposed ? "', transposed" : "'", ", which it follows");
+    const bool copy = tie->scale == 1 && tie->offset == 0;
+    entry.reason = copy ? concat("the file: a copy of '", model.name(tie->leader), tie->transposed ? "', transposed" : "'", ", which it follows")
+                        : concat("the file: ", tie->offset, tie->scale < 0 ? " - '" : " + '", model.name(tie->leader), "', which it follows");
   }
 }
 

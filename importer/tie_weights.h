@@ -1,5 +1,5 @@
-// What --tie makes of a model: one tensor follows another, transposed where the shapes say so; and so does a copy of a parameter that
-// the exporter notes as such (a head that is an embedding, transposed). tie_weights.cpp does it while the model is flattened; here is
+// What --tie makes of a model: one tensor follows another, transposed where the shapes say so; and so does what the exporter notes as
+// computed from one parameter alone and is a copy of it (a head that is an embedding, transposed), or c + p or c - p (1 - mix beside mix). tie_weights.cpp does it while the model is flattened; here is
 // what the others ask.
 #pragma once
 #include <optional>
@@ -11,7 +11,8 @@ namespace tandem {
 std::string listed(const std::vector<std::string>& items);  // "a, b, ... (7 in all)"
 Tensor transposed(const Tensor& matrix);  // of any dtype; others than matrices stay as they are
 bool follows(const FlatModel& model, Symbol s);  // it follows another
-// The parameter that `s` is a copy of, by the exporter's note and by its values.
+Tensor followed(const Tie& tie, const Tensor& leader);  // what the follower holds
+// The parameter that `s` was computed from in one of these ways, by the exporter's note and by its values.
 std::optional<Tie> copy_of_parameter(const FlatModel& model, Symbol s);
 
 }  // namespace tandem

@@ -181,7 +181,7 @@ class Exporter {
   void tied() {
     for (const Tie& tie : impl_.flat.ties)
       if (const Tensor* leader = given(impl_.flat.name(tie.leader)))
-        tied_[impl_.flat.name(tie.follower)] = tie.transposed ? transposed(*leader) : *leader;
+        tied_[impl_.flat.name(tie.follower)] = followed(tie, *leader);
   }
 
   Tensor* given(const std::string& name) {

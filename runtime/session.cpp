@@ -78,7 +78,11 @@ struct Session::State {
 
   ~State() {
     if (!workers) return;
-    workers->run([this](int d) { devices[static_cast<std::size_t>(d)].reset(); }, [](int, const std::exception_ptr&) {});
+    const auto leave = [this](int d) {
+      for (std::size_t s = 0; s < under_way; ++s) program(begun[s].plan, static_cast<std::size_t>(d)).drain();
+      devices[static_cast<std::size_t>(d)].reset();
+    };
+    workers->run(leave, [](int, const std::exception_ptr&) {});
   }
 
   const DeviceId& name_of(int device) const { return plans[0]->devices[static_cast<std::size_t>(range.first + device)].device; }

@@ -34,7 +34,7 @@ void BatchOrder::group(std::vector<std::int64_t>& order, Random& random) const {
 
 Loader::Loader(Feed& feed, LoaderOptions options) : feed_(feed), o_(std::move(options)), epoch_(o_.epoch), index_(o_.batch) {
   const std::int64_t workers = o_.workers > 0 ? o_.workers : feed.workers();
-  slots_.resize(static_cast<std::size_t>(workers) + 2);
+  slots_.resize(static_cast<std::size_t>(workers) + 1 + o_.held);
   std::size_t number = 0;
   for (Slot& slot : slots_)
     for (std::size_t t = 0; t < feed.targets().size(); ++t) {
@@ -67,7 +67,7 @@ void Loader::stop() {
 
 Loader::Ticket Loader::wait_for_ticket() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return stop_ || begun_ - taken_ + (holding_ ? 1 : 0) < slots_.size(); });
+  changed_.wait(lock, [&] { return stop_ || begun_ - taken_ + held_ < slots_.size(); });
   if (!stop_ && index_ >= o_.order.batches()) {
     ++epoch_;
     index_ = 0;
@@ -119,22 +119,27 @@ void Loader::work() {
 
 const LoadedBatch* Loader::next() {
   std::unique_lock lock(mutex_);
-  if (holding_) {
-    holding_ = false;
+  if (held_ == o_.held) {
+    --held_;
     changed_.notify_all();
   }
-  const auto ended = [&] { return stop_ || o_.order.batches() == 0 || (o_.epochs != 0 && epoch_ + (index_ >= o_.order.batches() ? 1 : 0) >= o_.epochs); };
-  changed_.wait(lock, [&] { return begun_ > taken_ ? slot_of(taken_).ready : ended(); });
+  wait_for_batch(lock);
   if (begun_ == taken_) return nullptr;
   Slot& slot = slot_of(taken_);
   if (slot.error) std::rethrow_exception(slot.error);
-  holding_ = true;
+  ++held_;
   ++taken_;
   return &slot.batch;
 }
 
-const LoadedBatch* Loader::peek() {
-  const std::lock_guard lock(mutex_);
+void Loader::wait_for_batch(std::unique_lock<std::mutex>& lock) {
+  const auto ended = [&] { return stop_ || o_.order.batches() == 0 || (o_.epochs != 0 && epoch_ + (index_ >= o_.order.batches() ? 1 : 0) >= o_.epochs); };
+  changed_.wait(lock, [&] { return begun_ > taken_ ? slot_of(taken_).ready : ended(); });
+}
+
+const LoadedBatch* Loader::peek(bool wait) {
+  std::unique_lock lock(mutex_);
+  if (wait) wait_for_batch(lock);
   const bool there = begun_ > taken_ && slot_of(taken_).ready && !slot_of(taken_).error;
   return there ? &slot_of(taken_).batch : nullptr;
 }

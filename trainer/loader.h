@@ -45,6 +45,7 @@ struct LoaderOptions {
   bool pad = false;              // batches are filled up to order.batch samples by repeating the first; `size` tells how many count
   std::int64_t epoch = 0, batch = 0;  // it begins with this batch of this epoch
   std::int64_t epochs = 1;       // it ends before the epoch of this number; 0: never
+  std::size_t held = 1;          // of the batches given so many stay as they are, the last ones
   std::int64_t workers = 0;      // threads, each at a batch of its own; 0: Feed::workers
   const Buckets* buckets = nullptr;  // outlives the loader; null: batches are not cut
   RowsOf rows;                   // which of a batch of so many the model's inputs are wanted of; empty: all
@@ -55,10 +56,10 @@ class Loader {
  public:
   Loader(Feed& feed, LoaderOptions options);
   ~Loader();
-  // Waits for the next batch; null at the end. The batch given before goes back to be filled anew.
+  // Waits for the next batch; null at the end. The oldest batch given goes back to be filled anew, where `held` are given.
   const LoadedBatch* next();
-  // The batch that next() will give, where it is ready; null where it is not. It stays as it is.
-  const LoadedBatch* peek();
+  // The batch that next() will give, where it is ready; null where it is not, or, with `wait`, where there is none. It stays as it is.
+  const LoadedBatch* peek(bool wait = false);
 
  private:
   struct Slot {
@@ -75,16 +76,18 @@ class Loader {
   void work();
   void make(const Ticket& ticket);
   Ticket wait_for_ticket();
+  void wait_for_batch(std::unique_lock<std::mutex>& lock);
   void stop();
   Slot& slot_of(std::size_t number) { return slots_[number % slots_.size()]; }
 
   Feed& feed_;
   const LoaderOptions o_;
-  std::vector<Slot> slots_;                // two more than threads: the one in use and the next
+  std::vector<Slot> slots_;                // more than threads: those given and the next
   std::size_t begun_ = 0, taken_ = 0;      // batches so far
+  std::size_t held_ = 0;                   // given and not yet back
   std::int64_t epoch_ = 0, index_ = 0;     // of the next to be begun
   std::shared_ptr<const std::vector<std::int64_t>> order_;
-  bool holding_ = false, stop_ = false;
+  bool stop_ = false;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::thread> threads_;

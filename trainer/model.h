@@ -75,7 +75,8 @@ struct Callbacks {
   std::function<void(std::int64_t done, std::int64_t all)> on_validation;  // samples, after every batch of a validation
   std::function<void(const std::string&)> on_warning;  // what went wrong though the run goes on, such as a file that cannot be written
   // Asked before the first step, after every step and between the kernels of a validation, by several threads: true, of any
-  // rank, ends the run, which can be resumed. The metrics of a validation that was broken off stay empty until then.
+  // rank, ends the run, which can be resumed. The metrics of a validation that was broken off stay empty until then. A step that was
+  // begun by then (FitOptions::run_ahead) ends first.
   std::function<bool()> stop;
 };
 
@@ -126,6 +127,10 @@ struct FitOptions {
   bool tensorboard = false;           // TensorBoard's event files
   bool histograms = false;            // in these, of all weights after every epoch
   bool check_nan = false;             // look at all weights after every step; seek the cause of what is not finite however far back it lies
+  // On devices that work by themselves (GPUs) the next step is begun before this one's results are there, wherever nothing is to
+  // look at the model in between: on_step comes while the next step computes, and may not ask for the model's values then. The
+  // results are the same.
+  bool run_ahead = true;
   Callbacks callbacks;
 
   // Batches that make one step, as one batch of all their samples would (not BatchNormalization, which sees each by itself). The

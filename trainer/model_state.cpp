@@ -122,6 +122,24 @@ void Model::State::run(std::size_t plan, std::span<std::byte* const> inputs, dou
 }
 
 void Model::State::run(std::size_t plan, std::span<std::byte* const> inputs, const StepState& state, const BatchAhead& ahead) {
+  const Ahead next = put_inputs(plan, inputs, ahead);
+  session->run(plan, runners[plan].inputs, runners[plan].outputs, state, next);
+}
+
+void Model::State::begin(std::size_t plan, std::span<std::byte* const> inputs, const StepState& state, const BatchAhead& ahead) {
+  if (!session->runs_ahead(plan)) return run(plan, inputs, state, ahead);
+  const Ahead next = put_inputs(plan, inputs, ahead);
+  session->begin(plan, runners[plan].inputs, runners[plan].outputs, state, next);
+  ++under_way;
+}
+
+void Model::State::finish() {
+  if (under_way == 0) return;
+  --under_way;
+  session->finish();
+}
+
+Ahead Model::State::put_inputs(std::size_t plan, std::span<std::byte* const> inputs, const BatchAhead& ahead) {
   Runner& r = runners[plan];
   const auto list = [](const Runner& runner, std::span<std::byte* const> from, std::vector<const std::byte*>& to) {
     for (std::size_t i = 0; i < to.size(); ++i)
@@ -134,7 +152,7 @@ void Model::State::run(std::size_t plan, std::span<std::byte* const> inputs, con
     list(follows, ahead.inputs, follows.ahead);
     next.inputs = follows.ahead;
   }
-  session->run(plan, r.inputs, r.outputs, state, next);
+  return next;
 }
 
 StepState Model::State::step_state(double rate) const {

@@ -60,6 +60,7 @@ struct Model::State {
   Losses losses;                                                   // none: of an inference plan of a model that has none
   std::vector<std::string> notes;
   std::int64_t step = 0;
+  int under_way = 0;     // steps begun
   Json fitted;           // rate and schedule of the last fit
   Json position;         // where the last fit ended, as its checkpoints say it
   bool initial = false;  // the values are those that compile drew or took of the template
@@ -88,10 +89,14 @@ struct Model::State {
   Session& gradient_session(std::int64_t batch);
   // One step of plan `plan`; inputs[i] belongs to targets[i]. `first`: as StepState::first.
   void run(std::size_t plan, std::span<std::byte* const> inputs, double rate, const BatchAhead& ahead = {}, std::int64_t first = 0);
+  // The same in two parts, where the session runs ahead; else begin() does it all.
+  void begin(std::size_t plan, std::span<std::byte* const> inputs, const StepState& state, const BatchAhead& ahead);
+  void finish();
   Buckets buckets_for(Feed& feed) const;  // of what trains
   std::vector<std::string> class_names() const;  // as the last training's data had them, or the file says
   std::map<std::string, double> means() const;   // of columns, by the same
   void run(std::size_t plan, std::span<std::byte* const> inputs, const StepState& state, const BatchAhead& ahead = {});
+  Ahead put_inputs(std::size_t plan, std::span<std::byte* const> inputs, const BatchAhead& ahead);
   StepState step_state(double rate) const;
   // First values of the weights as options.init says, by the template's own initialization where it is asked for or drawn by.
   Initial first_values(const Graph& graph, const ModelOptions& o, Backends on) const;

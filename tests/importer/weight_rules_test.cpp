@@ -432,6 +432,41 @@ TEST(TiedTensors, CopiesThatTheFileNotesFollow) {
   }
 }
 
+TEST(TiedTensors, WhatIsCountedFromAParameterFollowsIt) {
+  struct Row {
+    float offset, scale, slip;
+    bool follows;
+  };
+  for (const Row& row : {Row{1, -1, 0, true}, {0.5F, 1, 0, true}, {0, -1, 0, true}, {1, -1, 0.01F, false}, {0, 2, 0, false}}) {
+    SCOPED_TRACE(testing::Message() << row.offset << " + " << row.scale << " x");
+    const std::vector<float> mix = drawn(8);
+    std::vector<float> other;
+    for (const float x : mix) other.push_back(row.offset + row.scale * x);
+    other[3] += row.slip;
+    Model m;
+    m.input("x", "N,8").output("y").add(vector_of(mix, "mix")).add(vector_of(other, "other"));
+    m.add(node("Mul", {"x", "mix"}, {"h"})).add(node("Mul", {"h", "other"}, {"y"}));
+    state(m, "mix", "PARAMETER");
+    auto& entry = *m.proto.mutable_graph()->add_metadata_props();
+    entry.set_key("pkg.torch.export.ExportedProgram.graph_signature");
+    entry.set_value("p_mix: PARAMETER target='mix'\n");
+    computed_from(m, "other", "['mix', 'val_1']");
+    const ModelFile file = ModelFile::parse(m.bytes(), {});
+    const Graph graph = file.graph({.batch = 2});
+    EXPECT_EQ(graph[*graph.find("other")].kind == ValueKind::activation, row.follows);
+    if (!row.follows) continue;
+    const TemporaryFolder folder;
+    file.write(folder / "out.onnx", {{"mix", Tensor::of<float>(Shape{8}, {0, 1, 2, 3, 4, 5, 6, 7})}});
+    const Graph again = ModelFile::read(folder / "out.onnx").graph({.batch = 2});
+    EXPECT_EQ(again[*again.find("mix")].data->to_doubles()[2], 2);
+    const ValueId now = *again.find("other");
+    EXPECT_EQ(again[now].kind, ValueKind::activation);
+    const ModelFile written = ModelFile::read(folder / "out.onnx", {.constant = {"other"}});
+    const Graph fixed = written.graph({.batch = 2});
+    EXPECT_FLOAT_EQ(static_cast<float>(fixed[*fixed.find("other")].data->to_doubles()[2]), row.offset + row.scale * 2);
+  }
+}
+
 TEST(TiedTensors, FollowTransposedAndAreBothWritten) {
   const ModelFile file = ModelFile::parse(merged().bytes(), {}, {.tie = {{"e", "head"}}});
   const Graph graph = file.graph({.batch = 2});

@@ -143,6 +143,24 @@ TEST_P(Staged, StepsAreBegunAhead) {
   EXPECT_TRUE(fake.guards_whole());
 }
 
+TEST_P(Staged, ASessionEndsBehindTheStepsUnderWay) {
+  std::atomic<int> ended = 0;
+  {
+    Session s = session();
+    in_scale = [&] {
+      delay();
+      ++ended;
+    };
+    const std::vector<float> x = batch(1);
+    std::vector<float> y(x.size());
+    const std::byte* inputs[] = {bytes(x), nullptr, nullptr};
+    std::byte* outputs[] = {nullptr, reinterpret_cast<std::byte*>(y.data())};
+    s.run(0, inputs, outputs, {});
+    for (int n = 0; n < 2; ++n) s.begin(0, inputs, outputs, {});
+  }
+  EXPECT_EQ(ended, 3);
+}
+
 // The batch comes late: the step must wait for it.
 TEST_P(Staged, AStepWaitsForItsBatch) {
   fake.transfers = [](Transfer t) {

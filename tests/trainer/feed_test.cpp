@@ -287,6 +287,22 @@ TEST(Loader, ShowsTheNextBatchBeforeItIsTaken) {
   EXPECT_EQ(loader.next(), nullptr);
 }
 
+TEST(Loader, KeepsAsManyBatchesAsAreWanted) {
+  const MemoryDataset data = numbers(40);
+  Feed feed(data, {{.name = "x", .sample = {DType::int64, {}}}}, {}, 1);
+  for (const std::size_t held : {1U, 2U, 3U}) {
+    Loader loader(feed, {.order = {.samples = 40, .batch = 2}, .held = held});
+    std::vector<const LoadedBatch*> given;
+    for (std::int64_t n = 0; n < 20; ++n) {
+      given.push_back(loader.next());
+      for (int waits = 0; waits < 20 || (n < 19 && !loader.peek()); ++waits) std::this_thread::yield();  // batches are filled meanwhile
+      for (std::int64_t old = std::max<std::int64_t>(0, n + 1 - static_cast<std::int64_t>(held)); old <= n; ++old)
+        EXPECT_EQ(*reinterpret_cast<const std::int64_t*>(given[static_cast<std::size_t>(old)]->inputs[0]), 2 * old) << "of " << held << " held";
+    }
+    EXPECT_EQ(loader.next(), nullptr);
+  }
+}
+
 TEST(Loader, FillsUpTheLastBatchAndCanBeLeftEarly) {
   const MemoryDataset data = numbers(5);
   Feed feed(data, {{.name = "x", .sample = {DType::int64, {}}}}, {}, 1);

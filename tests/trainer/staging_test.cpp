@@ -35,7 +35,7 @@ struct Trained {
 };
 
 // 100 samples in batches of 16: the last one of an epoch has 4 and a plan of its own; between epochs the model is evaluated.
-Trained train(const Backend& backend, const std::string& devices, const std::function<void()>& before = {}, const std::function<void(const Plan&)>& after_step = {}) {
+Trained train(const Backend& backend, const std::string& devices, const std::function<void()>& before = {}, const std::function<void(const Plan&)>& after_step = {}, bool run_ahead = true) {
   const Backend* const backends[] = {&backend};
   const Splits data = open_data("synthetic:digits,train=100,test=40");
   ModelOptions o;
@@ -45,7 +45,7 @@ Trained train(const Backend& backend, const std::string& devices, const std::fun
   Model model = Model::load(std::string(TANDEM_SOURCE_DIR) + "/models/mlp.onnx");
   model.compile(o, backends);
   Trained t;
-  FitOptions fit{.epochs = 3, .learning_rate = 0.02, .validation = data.test.get()};
+  FitOptions fit{.epochs = 3, .learning_rate = 0.02, .validation = data.test.get(), .run_ahead = run_ahead};
   fit.callbacks.on_step = [&](const StepReport& r) {
     t.losses.push_back(r.loss);
     if (after_step) after_step(model.plan());
@@ -85,6 +85,34 @@ TEST_P(StagedTraining, GivesTheSameBits) {
   EXPECT_EQ(staged.accuracy, plain.accuracy);
   EXPECT_TRUE(staging.devices.guards_whole());
 }
+// Steps are begun while the ones before compute, and each reads its own batch however late that is copied.
+TEST_P(StagedTraining, BeginsStepsAhead) {
+  const Trained plain = train(cpu_backend(), GetParam());
+  for (const bool captures : {false, true})
+    for (const bool run_ahead : {false, true}) {
+      StagingCpu staging;
+      staging.devices.captures = captures;
+      std::atomic<int> taken = 0;  // inputs that steps have of their own
+      staging.devices.transfers = [&](test::Transfer t) {
+        taken += t == test::Transfer::on_device;
+        if (t == test::Transfer::in) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      };
+      int steps = 0, begun = 0;
+      const Trained ahead = train(staging, GetParam(), [&] { taken = 0; }, [&](const Plan& plan) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));  // what was begun takes its batch
+        if (++steps >= 7) return;                                    // behind the first epoch the model was evaluated
+        int inputs = 0;
+        for (const DevicePlan& d : plan.devices)
+          for (const Step& s : d.steps) inputs += s.as<SliceStep>() && s.workspace.present();
+        begun += taken > steps * inputs;
+      }, run_ahead);
+      EXPECT_EQ(begun > 0, run_ahead) << (captures ? "captured" : "launched");
+      EXPECT_EQ(ahead.losses, plain.losses);
+      EXPECT_EQ(ahead.accuracy, plain.accuracy);
+      EXPECT_TRUE(staging.devices.guards_whole());
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, StagedTraining, testing::Values("cpu:0", "cpu:0-1"), [](const auto& info) { return info.index == 0 ? "one" : "two"; });
 
 }  // namespace

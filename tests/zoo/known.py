@@ -43,4 +43,23 @@ KNOWN = [
     ("hf_yoso.dynamo18.dyn", "PyTorch's attention has a gradient of its own, an approximation, which a file cannot say"),
     ("timm_csatv2.dynamo18.dyn", "its attention multiplies the samples of a batch by each other (q @ k.transpose(-1, -2) of [samples, places]): refused, as samples would meet"),
     ("timm_nextvit_small.dynamo18.dyn", "untrained it makes so much of rounding that PyTorch's float32 is 3e-3 from its float64 in the first gradient, 1e-2 in the losses"),
+    # The third sample
+    *((f"{name}.dynamo18.dyn", f"dynamo computes {what}, and the file holds that in the weights' place (optimize=False keeps the weights, and agrees)") for name, what in (
+        ("nearest_memory", "the normalized keys"), ("oblivious_trees", "a softmax and an exponential of weights"), ("phased_lstm", "a sum of the periods"))),
+    ("tv_mvit_v1.dynamo18.dyn", "dynamo computes the sums of the tables of places, and the file holds those in the weights' place"),
+    ("world_model.dynamo18.dyn", "hard + share - share.detach(): no file says detach, and in the file no gradient is left of it"),
+    ("tv_raft.dynamo18.dyn", "each turn begins with a flow that is detached, which no file says: the first loss is PyTorch's to the last bit, the gradient goes through all turns"),
+    ("hf_clipseg.dynamo18.dyn", "PyTorch runs CLIP without gradients (no_grad), which no file says; the decoder's gradients agree to 5e-5"),
+    ("hf_rt_detr.dynamo18.dyn", "the best places of untrained scores nearly tie: PyTorch's float32 is 6e-2 from its float64 in the first loss; its detach is lost besides"),
+    ("timm_legacy_seresnext26_32x4d.dynamo18.dyn", "untrained it makes so much of rounding that PyTorch's float32 is 3e-4 from its float64 in the first loss, and the gradients of the last block by half and more"),
+    ("timm_efficientnet_es.dynamo18.dyn", "at rate 0.01 PyTorch's losses are 3.2, 766 and 9e23"),
+    *((f"timm_{name}.dynamo18.dyn", f"at rate 0.01 PyTorch's losses are {losses} and NaN") for name, losses in (
+        ("efficientnetv2_rw_t", "49, 3e14"), ("mobilenet_edgetpu_v2_xs", "229, 1e13"))),
+    ("hf_t5gemma.dynamo18.dyn", "in training mode PyTorch masks the decoder's padding, in inference mode, which is exported, it does not"),
+    ("aggregators.dynamo18.dyn", "dynamo's file reads values that nothing makes (cat_min_1): ONNX Runtime refuses it, too"),
+    ("tv_deform_conv.dynamo18.dyn", "dynamo writes DeformConv, which exists since opset 19, into a file of opset 18: ONNX Runtime refuses it, too"),
+    ("tv_regions.dynamo18.dyn", "the sample's number stands in a table of boxes, and is not taken out of it again"),
+    ("hf_jetmoe.dynamo18.dyn", "how many tokens an expert gets is a shape, which the data decides"),
+    ("hf_time_series_transformer.dynamo18.dyn", "a series that was not observed is scaled by the mean over the batch: refused, as samples would meet"),
+    ("quantiles.dynamo18.dyn", "an input of the row bears its output's name: the file is invalid"),
 ]

@@ -49,14 +49,16 @@ def tensors_of(path):
 
 
 def copies_of(path):
-    """Names of tensors that the exporter notes as computed from one parameter, with its values: copies, which follow it."""
+    """Names of tensors that the exporter notes as computed from one parameter p that is there, and that hold p, c + p or c - p: they follow it."""
     tensors, found = tensors_of(path), set()
     for value in onnx.load(path, load_external_data=False).graph.value_info:
         note = next((entry.value for entry in value.metadata_props if entry.key == "pkg.onnxscript.optimizer.folded_from"), "[]")
-        copy, original = tensors.get(value.name), [tensors.get(name) for name in ast.literal_eval(note)]
-        if copy is not None and len(original) == 1 and original[0] is not None:
-            if any(numpy.array_equal(copy, form) for form in (original[0], original[0].T)):
-                found.add(value.name)
+        copy, originals = tensors.get(value.name), [tensors[name] for name in ast.literal_eval(note) if name in tensors and tensors[name].size > 1]
+        if copy is None or len(originals) != 1:
+            continue
+        forms = [form for form in (originals[0], originals[0].T, -originals[0]) if form.shape == copy.shape]
+        if any(numpy.ptp(copy - form) <= 1e-6 * numpy.abs(copy).max() for form in forms):
+            found.add(value.name)
     return found
 
 
