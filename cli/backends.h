@@ -14,7 +14,7 @@ struct MissingBackend {
 
 class BackendSet {
  public:
-  // The CPU's, and CUDA's where its module (libtandem_cuda.so) lies in $TANDEM_BACKEND_PATH, beside the program or in ../lib.
+  // The CPU's, and CUDA's where its module is found (kernels/module.h).
   static BackendSet load();
   // Only those that these devices need: CUDA's libraries take a while to load, and 200 MB.
   static BackendSet load(const std::vector<DeviceSpec>& devices);

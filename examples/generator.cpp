@@ -36,7 +36,6 @@ int main(int argc, char** argv) try {
     std::fprintf(stderr, "usage: generator MODEL.onnx OUTPUT.onnx   (a classifier of 2 numbers)\n");
     return 2;
   }
-  const tandem::Backend* backends[] = {&tandem::cpu_backend()};
   const Rings rings;
   tandem::ModelOptions options;
   options.plan.batch = 50;
@@ -44,7 +43,7 @@ int main(int argc, char** argv) try {
   options.plan.optimizer = tandem::optimizer_defaults("adam");
   tandem::Model model = tandem::Model::load(argv[1]);
   model.fit_labels(options, rings);
-  model.compile(options, backends);
+  model.compile(options, tandem::backends());
   model.fit(rings, {.epochs = 3, .learning_rate = 0.01});
   std::printf("accuracy: %.1f%%\n", 100 * model.evaluate(rings).accuracy);
   model.save(argv[2]);

@@ -8,17 +8,15 @@ int main(int argc, char** argv) try {
     std::fprintf(stderr, "usage: train_lenet MODEL.onnx OUTPUT.onnx\n");
     return 2;
   }
-  const tandem::Backend* backends[] = {&tandem::cpu_backend()};
-
   tandem::ModelOptions options;
   options.init = "he-normal";
   options.plan.batch = 64;
-  options.plan.devices = tandem::parse_devices("cpu:0-1");
+  options.plan.devices = tandem::parse_devices("cpu:0-1");  // or "cuda:0"
   options.plan.optimizer = tandem::optimizer_defaults("sgd");
   options.plan.optimizer.momentum = 0.9;
 
   tandem::Model model = tandem::Model::load(argv[1]);
-  model.compile(options, backends);
+  model.compile(options, tandem::backends());
   const tandem::Splits data = tandem::open_data("synthetic:digits,train=4000,test=1000", model.data_request());
 
   tandem::FitOptions fit;

@@ -1,4 +1,4 @@
-// All of the C++ API: models (trainer/model.h says what can be done with them), data, devices, plans, and the CPU's backend.
+// All of the C++ API: models (trainer/model.h says what can be done with them), data, devices, plans, and the backends of this machine.
 //
 //   #include <tandem/tandem.h>
 #pragma once
@@ -8,3 +8,12 @@
 #include "trainer/data/dataset.h"
 #include "trainer/devices.h"
 #include "trainer/model.h"
+
+namespace tandem {
+
+// The CPU's backend, and those whose modules are found where the program looks for them (CUDA's: libtandem_cuda.so, installed in
+// lib/tandem). They are loaded by the first call and stay as long as the process. One that cannot be used now (no GPU, no driver) is
+// among them and says why when a device of it is asked for.
+Backends backends();
+
+}  // namespace tandem
