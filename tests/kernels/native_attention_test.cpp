@@ -242,6 +242,21 @@ TEST(NativeAttention, HasTheSameBitsWithAnyThreads) {
   EXPECT_EQ(results[0], results[2]);
 }
 
+// The softmax of one score is 1 whatever the score is: no rounding flows back to it.
+TEST(NativeAttention, AQueryOfOneKeyHasNoGradient) {
+  for (const char* isa : isas) {
+    const WithIsa with(isa);
+    for (const DType dtype : {DType::float32, DType::float64}) {
+      const Row row{"", 2, 3, 1, 21, 1, 24, 40};
+      const Operands o(row, dtype);
+      const Kernels kernels(row, dtype, 1);
+      const std::vector<Values> forward = run_values(kernels.forward, {o.q, o.k, o.v});
+      const std::vector<Values> backward = run_values(kernels.backward, {o.q, o.k, o.v, forward[0], forward[1], o.dy});
+      EXPECT_EQ(backward[0], Values(o.q.size(), 0)) << isa << ' ' << to_string(dtype);
+    }
+  }
+}
+
 // What a model reads of a projection, and what flows back, lies as the projection wrote it.
 TEST(NativeAttention, LeavesOperandsWhereTheyLie) {
   Row row = rows[0];
