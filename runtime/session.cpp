@@ -1,20 +1,13 @@
 #include "runtime/session.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cmath>
-#include <map>
 #include <numeric>
 
-#include "graph/crc32c.h"
-#include "graph/step_scalars.h"
-#include "kernels/backends.h"
 #include "planner/plan/plan_file.h"
-#include "ranks/world.h"
-#include "runtime/device_runtime.h"
 #include "runtime/parameter_parts.h"
-#include "runtime/workers.h"
+#include "runtime/session_state.h"
 
 namespace tandem {
 namespace {
@@ -35,96 +28,12 @@ bool exchanges(const Plan& plan) {
 
 }  // namespace
 
-struct Session::State {
-  World* world = nullptr;
-  DeviceRange range;  // which of the plans' devices are this process's; the members below that go by device have only these
-  std::vector<std::unique_ptr<const Plan>> plans;
-  std::map<std::string, const PlanParameter*, std::less<>> parameters;  // of the first plan
-  std::span<const Backend* const> backends;
-  std::unique_ptr<CollectiveGroup> group;  // outlives the programs
-  int channels = 0;
-  std::vector<std::unique_ptr<DeviceRuntime>> devices;
-  std::string failure;  // of an earlier call; nothing runs after it
-  struct HostMemory {
-    std::byte* memory = nullptr;
-    std::int64_t bytes = 0;
-  };
-  std::vector<HostMemory> host_memory;  // device 0's
-  // Read by the workers during a step: the runtime's own inputs.
-  StepScalars scalars;
-  struct alignas(64) DeviceInputs {
-    std::int64_t random[4] = {};
-    std::vector<const std::byte*> inputs;  // of the plan, those two replaced
-  };
-  std::vector<DeviceInputs> inputs;
-  struct OwnInputs {
-    int scalars = -1, random = -1;  // index among a plan's inputs
-  };
-  std::vector<OwnInputs> own_inputs;  // by plan
-  std::vector<bool> can_be_left;      // by plan: nothing waits for its steps' end, and they change nothing
-  std::function<bool()> stop;
-
-  struct Begun {
-    std::size_t plan = 0;
-    std::span<std::byte* const> outputs;
-  };
-  std::array<Begun, 2> begun;  // steps, the oldest first
-  std::size_t under_way = 0;
-
-  // What ranks give each other after a step: the plan's outputs one after another.
-  std::vector<std::vector<std::int64_t>> output_bytes;  // by plan and output
-  std::vector<std::byte> exchanged;
-  std::unique_ptr<Workers> workers;   // last: ended before what they use goes
-
-  ~State() {
-    if (!workers) return;
-    const auto leave = [this](int d) {
-      for (std::size_t s = 0; s < under_way; ++s) program(begun[s].plan, static_cast<std::size_t>(d)).drain();
-      devices[static_cast<std::size_t>(d)].reset();
-    };
-    workers->run(leave, [](int, const std::exception_ptr&) {});
-  }
-
-  const DeviceId& name_of(int device) const { return plans[0]->devices[static_cast<std::size_t>(range.first + device)].device; }
-
-  // What the device of this number, of this process's, keeps of a parameter; null where it has none.
-  const ParameterPart* part_of(const PlanParameter& p, std::size_t device) const { return p.on(range.first + static_cast<int>(device)); }
-  // Which devices give a parameter's value: the one asked where it has all of it, else another that has, else all with parts.
-  std::vector<std::size_t> holders(const PlanParameter& p, std::size_t asked) const;
-
-  // Runs job(device runtime, index) in every worker and rethrows what failed first, with the device's name.
-  template <class Job>
-  void on_devices(Job&& job) {
-    check_idle();
-    const auto call = [&](int d) { job(devices[static_cast<std::size_t>(d)], static_cast<std::size_t>(d)); };
-    const auto failed = [&](int d, const std::exception_ptr& error) {
-      if (group) group->abort(concat(name_of(d), ": ", reason_of(error)));
-    };
-    if (const Workers::Failure f = workers->run(call, failed); f.worker >= 0) end(f);
-  }
-  // The session and its world are at an end.
-  [[noreturn]] void end(const Workers::Failure& f) {
-    under_way = 0;
-    failure = reason_of(f.error);
-    if (world) world->stop(concat(name_of(f.worker), ": ", failure));
-    rethrow(name_of(f.worker), f);
-  }
-
-  Program& program(std::size_t plan, std::size_t device) { return devices[device]->program(plan); }
-  // Wakes the others, which may wait for this device's part of a sum, then lets what this device queued run out.
-  void leave_step(std::size_t plan, int device, const std::exception_ptr& error) {
-    if (group) group->abort(concat(name_of(device), ": ", reason_of(error)));
-    program(plan, static_cast<std::size_t>(device)).drain();
-  }
-  void check_idle() const {
-    if (under_way > 0) fail(ExitCode::usage, "session: a step is under way that was not finished");
-  }
-  void capture(std::size_t plan);
-  void check_same_session(const Plan& plan) const;
-  void make_group(const Plan& plan);
-  void load(Plan plan);
-  void exchange(std::size_t plan, std::span<std::byte* const> outputs);
-};
+void Session::State::end(const Workers::Failure& f) {
+  under_way = 0;
+  failure = reason_of(f.error);
+  if (world) world->stop(concat(name_of(f.worker), ": ", failure));
+  rethrow(name_of(f.worker), f);
+}
 
 Session::Session(Plan plan, std::span<const Backend* const> backends, World* world) : state_(std::make_unique<State>()) {
   verify(plan);
@@ -255,99 +164,6 @@ std::byte* Session::host_memory(std::size_t number, std::int64_t bytes) {
 
 std::string Session::not_captured(std::size_t plan, int device) const {
   return state_->devices.at(static_cast<std::size_t>(device))->program(plan).not_captured();
-}
-
-void Session::set_parameters(std::span<const NamedTensor> values) {
-  std::vector<const PlanParameter*> targets;
-  for (const NamedTensor& v : values) {
-    const auto it = state_->parameters.find(v.name);
-    if (it == state_->parameters.end()) fail("the plan has no parameter '", v.name, "'");
-    if (!it->second->copy_of.empty()) fail("parameter '", v.name, "' follows '", it->second->copy_of, "' and cannot be set");
-    if (v.tensor.type() != it->second->type) fail("parameter '", v.name, "' is ", it->second->type, ", got ", v.tensor.type());
-    targets.push_back(it->second);
-  }
-  const auto write = [&](const PlanParameter& parameter, const Tensor& value) {
-    std::vector<const ParameterPart*> parts;
-    for (std::size_t d = 0; d < state_->devices.size(); ++d) parts.push_back(state_->part_of(parameter, d));
-    const CutParameter cut(parameter, parts, value.bytes());
-    state_->on_devices([&](std::unique_ptr<DeviceRuntime>& device, std::size_t d) {
-      if (parts[d]) device->write(parameter.arena, *parts[d], cut.bytes_of(*parts[d]));
-    });
-  };
-  std::map<std::string_view, const Tensor*> set;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    write(*targets[i], values[i].tensor);
-    set[values[i].name] = &values[i].tensor;
-  }
-  for (const PlanParameter& p : state_->plans[0]->parameters)
-    if (const auto of = set.find(p.copy_of); of != set.end()) write(p, of->second->cast(p.type.dtype));
-}
-
-std::vector<std::size_t> Session::State::holders(const PlanParameter& p, std::size_t asked) const {
-  std::vector<std::size_t> all;
-  for (std::size_t d = 0; d < devices.size(); ++d)
-    if (part_of(p, d)) all.push_back(d);
-  const auto whole = [&](std::size_t d) { return part_of(p, d) && part_of(p, d)->axis < 0; };
-  if (whole(asked)) return {asked};
-  if (const auto one = std::find_if(all.begin(), all.end(), whole); one != all.end()) return {*one};
-  if (all.size() != p.parts.size()) fail(ExitCode::device, "parameter '", p.name, "' has parts on devices of another process, and cannot be read here");
-  return all;
-}
-
-namespace {
-
-template <class State>
-void read_arena(State& state, ArenaKind arena, std::size_t from, const Session::Visit& visit) {
-  const Plan& plan = *state.plans[0];
-  if (from >= state.devices.size()) fail(ExitCode::usage, "session: device ", from, " of ", state.devices.size());
-  for (const PlanParameter& p : plan.parameters) {
-    if (p.arena != arena || !p.copy_of.empty()) continue;
-    const std::vector<std::size_t> holders = state.holders(p, from);
-    std::vector<std::vector<std::byte>> bytes(state.devices.size());
-    for (const std::size_t d : holders) bytes[d].resize(static_cast<std::size_t>(state.part_of(p, d)->operand.bytes()));
-    state.on_devices([&](std::unique_ptr<DeviceRuntime>& device, std::size_t d) {
-      if (std::find(holders.begin(), holders.end(), d) != holders.end()) device->read(p.arena, *state.part_of(p, d), bytes[d]);
-    });
-    NamedTensor value{p.name, Tensor(p.type)};
-    const std::span<std::byte> whole = value.tensor.write();
-    for (const std::size_t d : holders) put_part(p, *state.part_of(p, d), bytes[d], whole);
-    visit(value);
-  }
-}
-
-}  // namespace
-
-void Session::each_parameter(const Visit& visit, int device) const {
-  read_arena(*state_, ArenaKind::parameters, static_cast<std::size_t>(device), visit);
-}
-void Session::each_optimizer_state(const Visit& visit, int device) const {
-  read_arena(*state_, ArenaKind::optimizer, static_cast<std::size_t>(device), visit);
-}
-std::vector<NamedTensor> Session::parameters(int device) const {
-  std::vector<NamedTensor> values;
-  each_parameter([&](const NamedTensor& v) { values.push_back(v); }, device);
-  return values;
-}
-std::vector<NamedTensor> Session::optimizer_state(int device) const {
-  std::vector<NamedTensor> values;
-  each_optimizer_state([&](const NamedTensor& v) { values.push_back(v); }, device);
-  return values;
-}
-
-std::vector<std::vector<std::uint32_t>> Session::parameter_checksums() const {
-  const std::vector<PlanParameter>& parameters = state_->plans[0]->parameters;
-  std::vector<std::vector<std::uint32_t>> sums(state_->devices.size(), std::vector<std::uint32_t>(parameters.size()));
-  state_->on_devices([&](std::unique_ptr<DeviceRuntime>& device, std::size_t d) {
-    std::vector<std::byte> bytes;
-    for (std::size_t p = 0; p < parameters.size(); ++p) {
-      const ParameterPart* part = state_->part_of(parameters[p], d);
-      if (!part || parameters[p].arena != ArenaKind::parameters) continue;
-      bytes.resize(static_cast<std::size_t>(part->operand.bytes()));
-      device->read(ArenaKind::parameters, *part, bytes);
-      sums[d][p] = crc32c(0, bytes);
-    }
-  });
-  return sums;
 }
 
 void Session::check_inputs(std::size_t index, std::span<const std::optional<TensorType>> fed) const {

@@ -28,12 +28,10 @@ class CpuEvent final : public Event {
   }
   // `failure`: of the work before it, or none.
   void reach(std::uint64_t ticket, const std::exception_ptr& failure = {}) {
-    {
-      const std::lock_guard lock(mutex_);
-      reached_ = std::max(reached_, ticket);
-      failure_ = failure;
-    }
-    changed_.notify_all();
+    const std::lock_guard lock(mutex_);
+    reached_ = std::max(reached_, ticket);
+    failure_ = failure;
+    changed_.notify_all();  // under the lock: who waits may destroy the event at once
   }
   // What the work before the ticket failed with.
   std::exception_ptr wait_for(std::uint64_t ticket) {

@@ -46,7 +46,11 @@ ncclResult_t ncclMemAlloc(void** memory, size_t bytes) {
 }
 ncclResult_t ncclMemFree(void* memory) { return std::free(memory), ncclSuccess; }
 
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int priority) { return calls().priorities.push_back(priority), *stream = new CUstream_st, cudaSuccess; }
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int priority) {
+  calls().priorities.push_back(priority);
+  *stream = new CUstream_st;
+  return cudaSuccess;
+}
 cudaError_t cudaStreamDestroy(cudaStream_t stream) { return delete stream, cudaSuccess; }
 cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }

@@ -1,0 +1,104 @@
+// A session's parameters and optimizer state, written to devices and read back, whole or in parts.
+#include <algorithm>
+#include <map>
+
+#include "graph/crc32c.h"
+#include "runtime/parameter_parts.h"
+#include "runtime/session_state.h"
+
+namespace tandem {
+
+void Session::set_parameters(std::span<const NamedTensor> values) {
+  std::vector<const PlanParameter*> targets;
+  for (const NamedTensor& v : values) {
+    const auto it = state_->parameters.find(v.name);
+    if (it == state_->parameters.end()) fail("the plan has no parameter '", v.name, "'");
+    if (!it->second->copy_of.empty()) fail("parameter '", v.name, "' follows '", it->second->copy_of, "' and cannot be set");
+    if (v.tensor.type() != it->second->type) fail("parameter '", v.name, "' is ", it->second->type, ", got ", v.tensor.type());
+    targets.push_back(it->second);
+  }
+  const auto write = [&](const PlanParameter& parameter, const Tensor& value) {
+    std::vector<const ParameterPart*> parts;
+    for (std::size_t d = 0; d < state_->devices.size(); ++d) parts.push_back(state_->part_of(parameter, d));
+    const CutParameter cut(parameter, parts, value.bytes());
+    state_->on_devices([&](std::unique_ptr<DeviceRuntime>& device, std::size_t d) {
+      if (parts[d]) device->write(parameter.arena, *parts[d], cut.bytes_of(*parts[d]));
+    });
+  };
+  std::map<std::string_view, const Tensor*> set;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    write(*targets[i], values[i].tensor);
+    set[values[i].name] = &values[i].tensor;
+  }
+  for (const PlanParameter& p : state_->plans[0]->parameters)
+    if (const auto of = set.find(p.copy_of); of != set.end()) write(p, of->second->cast(p.type.dtype));
+}
+
+std::vector<std::size_t> Session::State::holders(const PlanParameter& p, std::size_t asked) const {
+  std::vector<std::size_t> all;
+  for (std::size_t d = 0; d < devices.size(); ++d)
+    if (part_of(p, d)) all.push_back(d);
+  const auto whole = [&](std::size_t d) { return part_of(p, d) && part_of(p, d)->axis < 0; };
+  if (whole(asked)) return {asked};
+  if (const auto one = std::find_if(all.begin(), all.end(), whole); one != all.end()) return {*one};
+  if (all.size() != p.parts.size()) fail(ExitCode::device, "parameter '", p.name, "' has parts on devices of another process, and cannot be read here");
+  return all;
+}
+
+namespace {
+
+template <class State>
+void read_arena(State& state, ArenaKind arena, std::size_t from, const Session::Visit& visit) {
+  const Plan& plan = *state.plans[0];
+  if (from >= state.devices.size()) fail(ExitCode::usage, "session: device ", from, " of ", state.devices.size());
+  for (const PlanParameter& p : plan.parameters) {
+    if (p.arena != arena || !p.copy_of.empty()) continue;
+    const std::vector<std::size_t> holders = state.holders(p, from);
+    std::vector<std::vector<std::byte>> bytes(state.devices.size());
+    for (const std::size_t d : holders) bytes[d].resize(static_cast<std::size_t>(state.part_of(p, d)->operand.bytes()));
+    state.on_devices([&](std::unique_ptr<DeviceRuntime>& device, std::size_t d) {
+      if (std::find(holders.begin(), holders.end(), d) != holders.end()) device->read(p.arena, *state.part_of(p, d), bytes[d]);
+    });
+    NamedTensor value{p.name, Tensor(p.type)};
+    const std::span<std::byte> whole = value.tensor.write();
+    for (const std::size_t d : holders) put_part(p, *state.part_of(p, d), bytes[d], whole);
+    visit(value);
+  }
+}
+
+}  // namespace
+
+void Session::each_parameter(const Visit& visit, int device) const {
+  read_arena(*state_, ArenaKind::parameters, static_cast<std::size_t>(device), visit);
+}
+void Session::each_optimizer_state(const Visit& visit, int device) const {
+  read_arena(*state_, ArenaKind::optimizer, static_cast<std::size_t>(device), visit);
+}
+std::vector<NamedTensor> Session::parameters(int device) const {
+  std::vector<NamedTensor> values;
+  each_parameter([&](const NamedTensor& v) { values.push_back(v); }, device);
+  return values;
+}
+std::vector<NamedTensor> Session::optimizer_state(int device) const {
+  std::vector<NamedTensor> values;
+  each_optimizer_state([&](const NamedTensor& v) { values.push_back(v); }, device);
+  return values;
+}
+
+std::vector<std::vector<std::uint32_t>> Session::parameter_checksums() const {
+  const std::vector<PlanParameter>& parameters = state_->plans[0]->parameters;
+  std::vector<std::vector<std::uint32_t>> sums(state_->devices.size(), std::vector<std::uint32_t>(parameters.size()));
+  state_->on_devices([&](std::unique_ptr<DeviceRuntime>& device, std::size_t d) {
+    std::vector<std::byte> bytes;
+    for (std::size_t p = 0; p < parameters.size(); ++p) {
+      const ParameterPart* part = state_->part_of(parameters[p], d);
+      if (!part || parameters[p].arena != ArenaKind::parameters) continue;
+      bytes.resize(static_cast<std::size_t>(part->operand.bytes()));
+      device->read(ArenaKind::parameters, *part, bytes);
+      sums[d][p] = crc32c(0, bytes);
+    }
+  });
+  return sums;
+}
+
+}  // namespace tandem
