@@ -1,8 +1,7 @@
 // DropoutTraining(x, random) {ratio, layer} → y, mask; DropoutBackward(dy, mask) {ratio} → dx. The mask has a byte for
 // every element of x's memory, in x's layout; which random word an element takes does not depend on the layout.
-#include "graph/half.h"
-#include "kernels/cpu/isa.h"
 #include "kernels/cpu/native/native.h"
+#include "kernels/cpu/native/stored.h"
 
 namespace tandem::native {
 namespace {
@@ -43,15 +42,6 @@ class Numbering {
   bool flat_;
   std::vector<Loop> loops_;
 };
-
-// visit_stored(dtype, [&]<class S, class T>() { ... }): S as memory holds it, T as the loops compute; false for others.
-template <class F>
-bool visit_stored(DType dtype, F&& f) {
-  if (dtype == DType::float32) return f.template operator()<float, float>(), true;
-  if (dtype == DType::float64) return f.template operator()<double, double>(), true;
-  if (dtype == DType::bfloat16) return f.template operator()<BFloat16, float>(), true;
-  return false;
-}
 
 // Runs loop(x, y, n) from and to memory, 16-bit elements by way of a chunk of float32.
 template <class S, class T, class Loop>
