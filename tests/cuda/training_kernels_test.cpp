@@ -330,6 +330,17 @@ TEST(OtherKernels, AllReduceOnOneDevice) {
   for (const auto& buffer : buffers) EXPECT_EQ(buffer, sum);
 }
 
+TEST(OtherKernels, LargestOfAllRanks) {
+  std::vector<std::vector<float>> buffers{{1, 5, 0}, {4, 2, std::numeric_limits<float>::infinity()}, {3, 3, 3}};
+  AllReduceBody<float> body{};
+  for (std::size_t r = 0; r < buffers.size(); ++r) body.buffers[r] = buffers[r].data();
+  body.ranks = 3;
+  body.largest = true;
+  body.end = 3;
+  launch(body, 1, nullptr);
+  for (const auto& buffer : buffers) EXPECT_EQ(buffer, (std::vector<float>{4, 5, std::numeric_limits<float>::infinity()}));
+}
+
 // ---- storage types ----
 
 TEST(StorageTypes, HalfAgreesWithEveryBitPattern) {
