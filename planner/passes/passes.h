@@ -59,6 +59,13 @@ Graph match_recurrent(const Graph& graph, const Fuses& fuses, bool training);
 // Before differentiation.
 Graph fuse_layers(const Graph& graph, const Fuses& fuses = {});
 
+// Marks the products that are computed in 8 bits where the precision has them (attribute `fp8`, which their gradients take over), and says
+// which are. After mixed_precision, before differentiation.
+Graph choose_fp8(Graph graph, const CompileOptions& options, std::vector<std::string>& notes);
+// What is marked becomes ProductFp8 of rounded operands, whose scales are state of the run, updated once a step. After differentiation.
+// `several`: devices, which are to agree on the scales. Fails (usage) where they are placed otherwise than in a row.
+Graph quantize_products(const Graph& graph, const CompileOptions& options, bool several);
+
 // What BatchNormalizationTraining's statistics are computed from is summed by the convolution before it, where that is
 // offered. After mixed_precision, before differentiation.
 Graph sum_channels(const Graph& graph, const Fuses& fuses);
