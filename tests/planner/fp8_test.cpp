@@ -34,6 +34,17 @@ Graph embedded(std::int64_t n) {
   return b.graph;
 }
 
+// A product of what a convolution gives, whose features lie as the convolution wrote them.
+Graph convolved(std::int64_t n) {
+  Builder b;
+  b.graph.name = "convolved";
+  ValueId x = b.graph.add_input("x", {DType::float32, {n, 3, 8, 8}});
+  x = b.node("Relu", {b.node("Conv", {x, b.weight("c", {12, 3, 3, 3}, 0.2F)}, {{"kernel_shape", Ints{3, 3}}, {"strides", Ints{2, 2}}, {"pads", Ints{1, 1, 1, 1}}, {"dilations", Ints{1, 1}}, {"group", std::int64_t{1}}})});
+  x = b.node("Relu", {gemm(b, b.node("Flatten", {x}, {{"axis", std::int64_t{1}}}), "middle", 192, 32)});
+  b.graph.outputs = {gemm(b, x, "out", 32, 5)};
+  return b.graph;
+}
+
 struct Fp8 : testing::Test {
   void SetUp() override {
     if (const std::string reason = cpu_backend().declines(Precision::fp8); !reason.empty()) GTEST_SKIP() << reason;
@@ -57,6 +68,7 @@ TEST_F(Fp8, ProductsBetweenTheFirstAndTheLastAreInEightBits) {
   const std::string begin = "precision fp8 is experimental: ", end = ", everything else as in bf16; of products by weights stay in bf16 ";
   EXPECT_EQ(plan_of(deep, options(Precision::fp8)).warnings.at(0), begin + "3 products are computed in 8 bits" + end + "1 first ('in'), 1 last ('out'), 1 of sizes that are no multiples of 16 ('odd')");
   EXPECT_EQ(plan_of(embedded, options(Precision::fp8)).warnings.at(0), begin + "2 products are computed in 8 bits" + end + "1 last ('out')") << "an embedding is a first layer";
+  EXPECT_EQ(plan_of(convolved, options(Precision::fp8)).warnings.at(0), begin + "1 product is computed in 8 bits" + end + "1 last ('out')") << "so is a convolution";
   EXPECT_EQ(plan_of(mlp, options(Precision::fp8)).warnings.at(0), begin + "0 products are computed in 8 bits" + end + "1 first ('Gemm0'), 1 last ('Gemm2')");
   EXPECT_TRUE(plan_of(deep, options(Precision::bf16)).warnings.empty());
 }
@@ -138,7 +150,7 @@ TEST_F(Fp8, ScalesAreThoseOfTheHistory) {
 // The steps of one device and of several see the same magnitudes, so they round alike: the first step to the bit of its state. Later ones differ
 // by what sums over devices round in bf16.
 TEST_F(Fp8, SeveralDevicesTrainAsOneDoes) {
-  for (const auto model : {deep, embedded}) {
+  for (const auto model : {deep, embedded, convolved}) {
     const Trained first = train(model, options(Precision::fp8), 1, 0.05), one = train(model, options(Precision::fp8), 20, 0.01);
     for (const std::vector<double>& weights : {std::vector<double>{1, 1}, {3, 1}, {1, 0, 2}, {1, 1, 1, 1}}) {
       const Trained begun = train(model, options(Precision::fp8, weights), 1, 0.05);
@@ -159,7 +171,7 @@ TEST_F(Fp8, SeveralDevicesTrainAsOneDoes) {
 // A number of 8 bits is off by up to 2⁻⁴ of itself, a gradient's by 2⁻³, at random: sums of many average that out, and what is left moves the curve
 // by less than a hundredth of where it begins.
 TEST_F(Fp8, LossesFollowBFloat16) {
-  for (const auto model : {deep, embedded}) {
+  for (const auto model : {deep, embedded, convolved}) {
     const Trained wide = train(model, options(Precision::bf16), 40, 0.01), narrow = train(model, options(Precision::fp8), 40, 0.01);
     EXPECT_LT(wide.losses.back(), 0.9F * wide.losses[0]) << "it learns";
     for (std::size_t s = 0; s < wide.losses.size(); ++s) EXPECT_NEAR(narrow.losses[s], wide.losses[s], 0.02F * wide.losses[0]) << "step " << s;
