@@ -78,5 +78,27 @@ TEST(Fp8Kernels, PlansTrainAsTheCpuDoes) {
   }
 }
 
+// What an H200's data sheet gives of dense products, in 16 bits and in 8.
+TEST(Fp8Kernels, AreEstimatedBelowThePeak) {
+  std::string reason;
+  const Backend* const module = cuda_module(reason);
+  if (!module) GTEST_SKIP() << reason;
+  if (module->unusable().empty()) GTEST_SKIP() << "there is a GPU: another card has other peaks";
+  const Attributes none;
+  const auto operand = [](DType t, Shape shape) {
+    const int rank = shape.rank();
+    return Operand{t, std::move(shape), Layout::row_major(rank)};
+  };
+  const auto rate = [&](std::string_view op, const std::vector<Operand>& inputs) {
+    const std::vector<KernelDescription> found = module->describe({op, &none, inputs, {operand(DType::bfloat16, {512, 512})}, {}, {}});
+    return found.empty() ? 0 : found[0].efficiency * module->model(0, 1).flops;
+  };
+  const double wide = rate("InnerProduct", {operand(DType::bfloat16, {512, 512}), operand(DType::bfloat16, {512, 512})});
+  const double narrow = rate("ProductFp8", {operand(e4m3, {512, 512}), operand(e4m3, {512, 512}), operand(DType::float32, {}), operand(DType::float32, {})});
+  EXPECT_GT(wide, 0.5 * 989e12);
+  EXPECT_LT(wide, 989e12);
+  EXPECT_EQ(narrow, 2 * wide);
+}
+
 }  // namespace
 }  // namespace tandem::cuda
