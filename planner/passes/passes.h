@@ -142,6 +142,13 @@ std::vector<int> outputs_on(const Graph& whole, int device);  // those of the gr
 // parameters come to, for the user. Fails (usage) where a group names nothing.
 Graph append_updates(Graph graph, const CompileOptions& options, std::vector<std::string>* notes = nullptr);
 
+// The running variance of a normalization whose variance nothing else reads follows what is kept for the gradient, where that is
+// offered. Once updates are appended.
+Graph running_variances(const Graph& graph, const Fuses& fuses);
+
+// Updates that do the same in one node, where that is offered, one for each bucket of gradients. Last of all.
+Graph group_updates(Graph graph, const Fuses& fuses);
+
 // Gathers sums over the same devices.
 Graph bucket_sums(Graph graph, const CompileOptions& options);
 

@@ -56,6 +56,8 @@ constexpr Pass passes[] = {
     {"fuse_elementwise", [](Graph g, PassContext&) { return fuse_elementwise(g); }, +Property::updated},
     {"bucket_sums", [](Graph g, PassContext& c) { return bucket_sums(std::move(g), c.options); }, Property::updated | Property::whole, 0, 0,
      [](const PassContext& c) { return c.placed(); }},
+    {"running_variances", [](Graph g, PassContext& c) { return running_variances(g, c.fuses); }, +Property::updated},
+    {"group_updates", [](Graph g, PassContext& c) { return group_updates(std::move(g), c.fuses); }, +Property::updated},
 };
 
 }  // namespace
