@@ -29,6 +29,10 @@ cublasComputeType_t compute_of(const Gemm& g) {
 }
 cudaDataType_t scale_of(const Gemm& g) { return g.dtype == DType::float64 ? CUDA_R_64F : CUDA_R_32F; }
 
+// cuBLASLt composes epilogues of bits; it refuses a pointer that the epilogue has no use for.
+constexpr int bias_bits = CUBLASLT_EPILOGUE_BIAS | CUBLASLT_EPILOGUE_BGRADA | CUBLASLT_EPILOGUE_BGRADB | 16, aux_bit = 128;
+bool has(cublasLtEpilogue_t epilogue, int bits) { return (epilogue & bits) != 0; }
+
 void set_layout(cublasLtMatrixLayout_t& layout, cudaDataType_t type, std::int64_t rows, std::int64_t columns, std::int64_t batch, std::int64_t stride) {
   check(cublasLtMatrixLayoutCreate(&layout, type, static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(columns), rows), "describe a matrix");
   const auto count = static_cast<std::int32_t>(batch);
@@ -91,7 +95,12 @@ GemmPlan::GemmPlan(const Gemm& g, cublasLtHandle_t handle) : gemm_(g), handle_(h
   set(operation_, CUBLASLT_MATMUL_DESC_TRANSA, g.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(operation_, CUBLASLT_MATMUL_DESC_TRANSB, g.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE, g.epilogue);
-  set_bias(reinterpret_cast<void*>(static_cast<std::uintptr_t>(g.alignment)));  // heuristics read its alignment off it
+  void* const aligned = reinterpret_cast<void*>(static_cast<std::uintptr_t>(g.alignment));  // heuristics read the alignment off it
+  if (has(g.epilogue, bias_bits)) set_bias(aligned);
+  if (has(g.epilogue, aux_bit)) {
+    set(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, g.m);
+    set_aux(aligned);
+  }
   set_layout(a_, type, g.transpose_a ? g.k : g.m, g.transpose_a ? g.m : g.k, g.batch, g.stride_a);
   set_layout(b_, type, g.transpose_b ? g.n : g.k, g.transpose_b ? g.k : g.n, g.batch, g.stride_b);
   set_layout(d_, type, g.m, g.n, g.batch, g.stride_d);
@@ -160,6 +169,8 @@ GemmPlan::~GemmPlan() {
 }
 
 void GemmPlan::set_bias(void* bias) { set(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias); }
+
+void GemmPlan::set_aux(void* before) { set(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, before); }
 
 void GemmPlan::run(const void* a, const void* b, void* d, void* workspace, void* stream) const {
   const double one = 1, zero = 0;

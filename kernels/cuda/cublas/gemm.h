@@ -40,6 +40,7 @@ class GemmPlan {
   bool choose_best();  // what the heuristics put first; false where they have none
 
   void set_bias(void* bias);  // read or, for a bias gradient, written
+  void set_aux(void* before);  // where Gelu is the epilogue: what it is of, laid out as d
   void run(const void* a, const void* b, void* d, void* workspace, void* stream) const;
 
  private:
