@@ -77,6 +77,10 @@ Graph normalize_in_convolutions(const Graph& graph, const Fuses& fuses);
 // Relu's gradient into that of the convolution behind it, where that is offered. After differentiation.
 Graph fuse_gradients(const Graph& graph, const Fuses& fuses);
 
+// Gelu behind a product, and Gelu's and Relu's gradients behind the product that they are of, into that product, where that is offered.
+// After differentiation, in training.
+Graph fuse_activations(const Graph& graph, const Fuses& fuses);
+
 // Activations, and the operands of convolutions and products, in 16 bits where the precision has them, with a Cast wherever
 // the types meet. Before differentiation: the gradient of a Cast is a Cast. Fails (model) on 16-bit parameters.
 Graph mixed_precision(const Graph& graph, Precision precision);

@@ -45,6 +45,7 @@ constexpr Pass passes[] = {
     {"add_gradients", [](Graph g, PassContext& c) { return add_gradients(std::move(g), c.options, c.warnings); }, Property::primitive | Property::loss, +Property::gradients},
     {"simplify", simplified},
     {"fuse_gradients", [](Graph g, PassContext& c) { return fuse_gradients(g, c.fuses); }, with_gradients},
+    {"fuse_activations", [](Graph g, PassContext& c) { return fuse_activations(g, c.fuses); }, with_gradients},
     {"normalize_in_convolutions", [](Graph g, PassContext& c) { return normalize_in_convolutions(g, c.fuses); }, with_gradients},
     {"fold_casts", [](Graph g, PassContext& c) { return fold_casts(g, c.fuses); }, with_gradients},
     {"keep_gradients", [](Graph g, PassContext& c) { return keep_gradients(std::move(g), c.options); }, with_gradients},
