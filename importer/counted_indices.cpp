@@ -135,16 +135,22 @@ void take_out_offset(UpgradeContext& c, ValueId indices, const Shape& places) {
   const std::optional<Offset> sum = offset_of(c.graph(), indices);
   if (!sum || sum->shape.rank() < 1 || c.type(sum->indices).dtype != DType::int64 || sum->shape.elements() != places.elements()) return;
   const Value& known = c.graph()[sum->known];
-  const bool leading = known.type.shape.rank() == sum->shape.rank() && known.type.shape[0] == sum->shape[0];
-  const std::int64_t parts = leading ? sum->shape[0] : 1;
-  if (parts != sum->shape[0] || known.type.shape.elements() != parts) return;
-  const std::int64_t rows = rows_of_parts(known.data->to_int64s(), parts, x[0]);
+  const Shape offsets = known.type.shape;
+  const std::int64_t parts = sum->shape[0];
+  if (offsets.rank() != sum->shape.rank() || offsets[0] != parts) return;
+  Ints within_first = known.data->to_int64s();
+  const std::int64_t rows = rows_of_parts(within_first, parts, x[0]);
   if (rows == 0) return;
   c.draft.counted.push_back({sum->known, 0, rows});
+  ValueId picked = sum->indices;
+  if (offsets.elements() != parts) {  // the channel's offset stands beside the sample's
+    within_first.resize(static_cast<std::size_t>(offsets.elements() / parts));
+    picked = c.emit("Add", {picked, c.graph().add_constant(concat(c.draft.name, "/within"), Tensor::of<std::int64_t>(with_dim(offsets, 0, 1), within_first))});
+  }
   const std::string assumed = concat("'", c.graph()[sum->indices].name, "' is taken to name rows 0 to ", rows - 1, " of its own sample: the sample's number times ", rows, " is added to it");
   if (std::find(c.graph().warnings.begin(), c.graph().warnings.end(), assumed) == c.graph().warnings.end()) c.graph().warnings.push_back(assumed);
   Shape own{parts, sum->shape.elements() / parts}, y = places;
-  const ValueId within = c.reshape(c.broadcast_to(sum->indices, sum->shape), Shape{own[0], own[1], 1});
+  const ValueId within = c.reshape(c.broadcast_to(picked, sum->shape), Shape{own[0], own[1], 1});
   for (int i = 1; i < x.rank(); ++i) own.dims.push_back(x[i]);
   y.dims.insert(y.dims.end(), x.begin() + 1, x.end());
   const std::string reduction = c.draft.attributes.text("reduction", "none");
