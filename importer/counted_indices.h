@@ -15,7 +15,8 @@ void count_as_batch(UpgradeContext& c);
 // (a max-unpooling of planes).
 void count_as_parts(UpgradeContext& c);
 
-// The same of a ScatterElements of a single axis, which all samples' segments share.
+// The same of a ScatterElements of a single axis, which all samples' segments share, and of one that names whole rows (a column of indices,
+// expanded).
 void count_as_elements(UpgradeContext& c);
 
 // A constant that counts places along an axis (Draft::counted) for another number of them; further coordinates are those of the first.
