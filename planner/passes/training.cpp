@@ -33,6 +33,7 @@ constexpr Pass passes[] = {
      [](const PassContext& c) { return c.synchronized(); }},
     {"simplify", simplified, 0, 0, +Property::primitive},  // what was a view of a parameter is a parameter, by which products go
     {"expand_again", [](Graph g, PassContext&) { return expand_again(std::move(g), true); }, 0, +Property::primitive},
+    {"match_straight_through", [](Graph g, PassContext& c) { return match_straight_through(g, c.warnings); }, +Property::primitive},
     {"match_attention", [](Graph g, PassContext& c) { return match_attention(g, c.fuses, true); }, +Property::primitive},
     {"pool_before_relu", [](Graph g, PassContext&) { return pool_before_relu(g); }},
     {"simplify", simplified},
@@ -43,6 +44,7 @@ constexpr Pass passes[] = {
     {"choose_fp8", [](Graph g, PassContext& c) { return choose_fp8(std::move(g), c.options, c.warnings); }, +Property::primitive},
     {"sum_channels", [](Graph g, PassContext& c) { return sum_channels(g, c.fuses); }, +Property::primitive},
     {"add_gradients", [](Graph g, PassContext& c) { return add_gradients(std::move(g), c.options, c.warnings); }, Property::primitive | Property::loss, +Property::gradients},
+    {"drop_straight_through", [](Graph g, PassContext&) { return drop_straight_through(g); }, with_gradients},
     {"simplify", simplified},
     {"fuse_gradients", [](Graph g, PassContext& c) { return fuse_gradients(g, c.fuses); }, with_gradients},
     {"fuse_activations", [](Graph g, PassContext& c) { return fuse_activations(g, c.fuses); }, with_gradients},
