@@ -60,6 +60,22 @@ Operator fill() {
           }};
 }
 
+// y, whose gradient goes to x: dx = dy. Gone once the graph is differentiated
+Operator straight_through() {
+  return {.name = "StraightThrough",
+          .domain = "tandem",
+          .since = {1},
+          .inputs = {2, 2},
+          .infer =
+              [](InferContext& c) {
+                expect_dtype(c, 1, c.input(0).dtype);
+                expect_shape(c, 1, c.shape(0));
+                c.set_output(0, c.input(0));
+              },
+          .differentiate = [](GradientContext& g) { g.set_dx(g.dy()); },
+          .precision = PrecisionRole::follows};
+}
+
 // A straight-line program on elements; every result has the broadcast shape of all inputs
 Operator elementwise() {
   return {.name = "Elementwise",

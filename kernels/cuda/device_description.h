@@ -25,6 +25,11 @@ inline double speed_of_products(const DeviceDescription& device, DType dtype, bo
   return dtype == DType::float32 && tf32 ? device.tensor_speed / 2 : 1;
 }
 
+// The efficiency of products of so many FLOPs that reach `efficiency`, and then, or before, move these bytes.
+inline double slowed(double efficiency, double flops, std::int64_t bytes, const DeviceModel& device) {
+  return 1 / (1 / efficiency + static_cast<double>(bytes) / device.bandwidth * device.flops / flops);
+}
+
 DeviceDescription describe_h200();
 DeviceDescription describe_device(int index);  // fails (device) where there is none of that index
 

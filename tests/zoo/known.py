@@ -47,7 +47,6 @@ KNOWN = [
     *((f"{name}.dynamo18.dyn", f"dynamo computes {what}, and the file holds that in the weights' place (optimize=False keeps the weights, and agrees)") for name, what in (
         ("nearest_memory", "the normalized keys"), ("oblivious_trees", "a softmax and an exponential of weights"), ("phased_lstm", "a sum of the periods"))),
     ("tv_mvit_v1.dynamo18.dyn", "dynamo computes the sums of the tables of places, and the file holds those in the weights' place"),
-    ("world_model.dynamo18.dyn", "hard + share - share.detach(): no file says detach, and in the file no gradient is left of it"),
     ("tv_raft.dynamo18.dyn", "each turn begins with a flow that is detached, which no file says: the first loss is PyTorch's to the last bit, the gradient goes through all turns"),
     ("hf_clipseg.dynamo18.dyn", "PyTorch runs CLIP without gradients (no_grad), which no file says; the decoder's gradients agree to 5e-5"),
     ("hf_rt_detr.dynamo18.dyn", "the best places of untrained scores nearly tie: PyTorch's float32 is 6e-2 from its float64 in the first loss; its detach is lost besides"),

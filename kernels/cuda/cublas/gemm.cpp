@@ -35,6 +35,10 @@ cudaDataType_t scale_of(const Gemm& g) { return g.dtype == DType::float64 ? CUDA
 
 std::string types_of(const Gemm& g) { return g.fp8 ? concat(g.fp8->a, " and ", g.fp8->b) : to_string(g.dtype); }
 
+// cuBLASLt composes epilogues of bits; it refuses a pointer that the epilogue has no use for.
+constexpr int bias_bits = CUBLASLT_EPILOGUE_BIAS | CUBLASLT_EPILOGUE_BGRADA | CUBLASLT_EPILOGUE_BGRADB | 16, aux_bit = 128;
+bool has(cublasLtEpilogue_t epilogue, int bits) { return (epilogue & bits) != 0; }
+
 void set_layout(cublasLtMatrixLayout_t& layout, cudaDataType_t type, std::int64_t rows, std::int64_t columns, std::int64_t batch, std::int64_t stride) {
   check(cublasLtMatrixLayoutCreate(&layout, type, static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(columns), rows), "describe a matrix");
   const auto count = static_cast<std::int32_t>(batch);
@@ -97,12 +101,16 @@ GemmPlan::GemmPlan(const Gemm& g, cublasLtHandle_t handle) : gemm_(g), handle_(h
   set(operation_, CUBLASLT_MATMUL_DESC_TRANSA, g.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(operation_, CUBLASLT_MATMUL_DESC_TRANSB, g.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE, g.epilogue);
-  set_bias(reinterpret_cast<void*>(static_cast<std::uintptr_t>(g.alignment)));  // heuristics read its alignment off it
+  void* const aligned = reinterpret_cast<void*>(static_cast<std::uintptr_t>(g.alignment));  // heuristics read the alignment off it
+  if (has(g.epilogue, bias_bits)) set_bias(aligned);
+  if (has(g.epilogue, aux_bit)) {
+    set(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, g.m);
+    set_aux(aligned);
+  }
   if (g.fp8) {
     set(operation_, CUBLASLT_MATMUL_DESC_FAST_ACCUM, static_cast<std::int8_t>(g.fp8->fast));
     set(operation_, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(type));
-    const auto* const somewhere = reinterpret_cast<const void*>(static_cast<std::uintptr_t>(g.alignment));  // heuristics want scales, and do not read them
-    set_scales(somewhere, somewhere);
+    set_scales(aligned, aligned);  // heuristics want scales, and do not read them
   }
   set_layout(a_, a_type(g), g.transpose_a ? g.k : g.m, g.transpose_a ? g.m : g.k, g.batch, g.stride_a);
   set_layout(b_, b_type(g), g.transpose_b ? g.n : g.k, g.transpose_b ? g.k : g.n, g.batch, g.stride_b);
@@ -177,6 +185,8 @@ void GemmPlan::set_scales(const void* a, const void* b) {
   set(operation_, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, a);
   set(operation_, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, b);
 }
+
+void GemmPlan::set_aux(void* before) { set(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, before); }
 
 void GemmPlan::run(const void* a, const void* b, void* d, void* workspace, void* stream) const {
   const double one = 1, zero = 0;

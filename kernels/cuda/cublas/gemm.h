@@ -50,6 +50,7 @@ class GemmPlan {
 
   void set_bias(void* bias);  // read or, for a bias gradient, written
   void set_scales(const void* a, const void* b);  // a float32 each
+  void set_aux(void* before);  // where Gelu is the epilogue: what it is of, laid out as d
   void run(const void* a, const void* b, void* d, void* workspace, void* stream) const;
 
  private:

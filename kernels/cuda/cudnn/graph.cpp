@@ -69,28 +69,42 @@ Dims channels_last_strides(const Dims& dims) {
   return strides;
 }
 
-CudnnGraph::TensorId CudnnGraph::add(DType dtype, const Dims& dims, bool is_virtual, bool by_value) {
+CudnnGraph::TensorId CudnnGraph::add(DType dtype, const Dims& dims, const Dims& strides, bool is_virtual, bool by_value) {
   Descriptor& d = tensors_.emplace_back(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
   d.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, static_cast<std::int64_t>(tensors_.size()))
       .set(CUDNN_ATTR_TENSOR_DATA_TYPE, cudnn_type(dtype))
       .set(CUDNN_ATTR_TENSOR_DIMENSIONS, dims)
-      .set(CUDNN_ATTR_TENSOR_STRIDES, channels_last_strides(dims))
+      .set(CUDNN_ATTR_TENSOR_STRIDES, strides)
       .set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, std::int64_t{16})
       .set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, is_virtual)
       .set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, by_value)
       .finalize("tensor");
   return {tensors_.size() - 1};
 }
-CudnnGraph::TensorId CudnnGraph::tensor(DType dtype, Dims dims, int role) {
-  const TensorId id = add(dtype, dims, false, false);
+CudnnGraph::TensorId CudnnGraph::bound(TensorId id, int role) {
   bindings_.push_back({role, static_cast<std::int64_t>(tensors_.size())});
   return id;
 }
-CudnnGraph::TensorId CudnnGraph::virtual_tensor(DType dtype, Dims dims) { return add(dtype, dims, true, false); }
+CudnnGraph::TensorId CudnnGraph::tensor(DType dtype, Dims dims, int role) { return bound(add(dtype, dims, channels_last_strides(dims), false, false), role); }
+CudnnGraph::TensorId CudnnGraph::virtual_tensor(DType dtype, Dims dims) { return add(dtype, dims, channels_last_strides(dims), true, false); }
 CudnnGraph::TensorId CudnnGraph::number(int role) {
-  const TensorId id = add(DType::float32, {1, 1, 1, 1}, false, true);
-  bindings_.push_back({role, static_cast<std::int64_t>(tensors_.size())});
-  return id;
+  const Dims one{1, 1, 1, 1};
+  return bound(add(DType::float32, one, one, false, true), role);
+}
+CudnnGraph::TensorId CudnnGraph::matrix(DType dtype, std::int64_t rows, std::int64_t columns, std::optional<int> role, bool transposed) {
+  const TensorId id = add(dtype, {1, rows, columns}, transposed ? Dims{rows * columns, 1, rows} : Dims{rows * columns, columns, 1}, !role, false);
+  return role ? bound(id, *role) : id;
+}
+
+void CudnnGraph::matmul(TensorId a, TensorId b, TensorId c) {
+  Descriptor product(CUDNN_BACKEND_MATMUL_DESCRIPTOR);
+  product.set(CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_DATA_FLOAT).finalize("product");
+  operations_.emplace_back(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR)
+      .set(CUDNN_ATTR_OPERATION_MATMUL_ADESC, (*this)[a])
+      .set(CUDNN_ATTR_OPERATION_MATMUL_BDESC, (*this)[b])
+      .set(CUDNN_ATTR_OPERATION_MATMUL_CDESC, (*this)[c])
+      .set(CUDNN_ATTR_OPERATION_MATMUL_DESC, product)
+      .finalize("matrix product");
 }
 
 void CudnnGraph::convolution(TensorId x, TensorId w, TensorId y, const Window& window, DType compute) {

@@ -29,6 +29,10 @@ class CudnnGraph {
   TensorId virtual_tensor(DType dtype, Dims dims);
   TensorId number(int role);  // one float32 given by value
 
+  // One matrix, row by row or, transposed, column by column; without a role virtual.
+  TensorId matrix(DType dtype, std::int64_t rows, std::int64_t columns, std::optional<int> role, bool transposed = false);
+
+  void matmul(TensorId a, TensorId b, TensorId c);
   void convolution(TensorId x, TensorId w, TensorId y, const Window& window, DType compute);
   void convolution_backward_data(TensorId dy, TensorId w, TensorId dx, const Window& window, DType compute);
   void convolution_backward_weights(TensorId x, TensorId dy, TensorId dw, const Window& window, DType compute);
@@ -57,7 +61,8 @@ class CudnnGraph {
 
  private:
   const Descriptor& operator[](TensorId id) const { return tensors_[id.index]; }
-  TensorId add(DType dtype, const Dims& dims, bool is_virtual, bool by_value);
+  TensorId add(DType dtype, const Dims& dims, const Dims& strides, bool is_virtual, bool by_value);
+  TensorId bound(TensorId id, int role);
   std::vector<Descriptor> tensors_;
   std::vector<Descriptor> operations_;
   std::vector<Binding> bindings_;

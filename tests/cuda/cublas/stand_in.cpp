@@ -22,12 +22,18 @@ cublasLtMatmulAlgo_t algo_of(const Algorithm& a) {
   return algo;
 }
 
-// The real library takes a null bias for one of any alignment.
+// The real library takes a null pointer for one of any alignment, and none that its epilogue has no use for.
 bool takes(const Algorithm& a, cublasLtMatmulDesc_t operation) {
-  if (operation->data[CUBLASLT_MATMUL_DESC_EPILOGUE] == CUBLASLT_EPILOGUE_DEFAULT) return true;
-  std::uint64_t bias = 0;
-  std::memcpy(&bias, &operation->data[CUBLASLT_MATMUL_DESC_BIAS_POINTER], sizeof bias);
-  return a.epilogues && bias != 0 && bias % a.alignment == 0;
+  const auto epilogue = static_cast<int>(operation->data[CUBLASLT_MATMUL_DESC_EPILOGUE]);
+  const auto fits = [&](cublasLtMatmulDescAttributes_t name, bool wanted) {
+    std::uint64_t address = 0;
+    std::memcpy(&address, &operation->data[name], sizeof address);
+    return wanted ? address != 0 && address % a.alignment == 0 : address == 0;
+  };
+  constexpr int bias = CUBLASLT_EPILOGUE_BIAS | CUBLASLT_EPILOGUE_BGRADB, aux_bit = CUBLASLT_EPILOGUE_GELU_AUX & CUBLASLT_EPILOGUE_DGELU;
+  const bool aux = (epilogue & aux_bit) != 0;
+  return (epilogue == CUBLASLT_EPILOGUE_DEFAULT || a.epilogues) && fits(CUBLASLT_MATMUL_DESC_BIAS_POINTER, (epilogue & bias) != 0) && fits(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, aux) &&
+         (!aux || operation->data[CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD] % 8 == 0);
 }
 
 std::uint64_t word_of(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t name) {
