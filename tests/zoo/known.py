@@ -57,7 +57,6 @@ KNOWN = [
     ("hf_t5gemma.dynamo18.dyn", "in training mode PyTorch masks the decoder's padding, in inference mode, which is exported, it does not"),
     ("aggregators.dynamo18.dyn", "dynamo's file reads values that nothing makes (cat_min_1): ONNX Runtime refuses it, too"),
     ("tv_deform_conv.dynamo18.dyn", "dynamo writes DeformConv, which exists since opset 19, into a file of opset 18: ONNX Runtime refuses it, too"),
-    ("tv_regions.dynamo18.dyn", "the sample's number stands in a table of boxes, and is not taken out of it again"),
     ("hf_jetmoe.dynamo18.dyn", "how many tokens an expert gets is a shape, which the data decides"),
     ("hf_time_series_transformer.dynamo18.dyn", "a series that was not observed is scaled by the mean over the batch: refused, as samples would meet"),
     ("quantiles.dynamo18.dyn", "an input of the row bears its output's name: the file is invalid"),
