@@ -22,17 +22,22 @@ std::filesystem::path cache_folder() {
   return {};
 }
 
+// A file is the code behind its hash. Nothing where there is none, or a damaged one: what is in it would be loaded, and run.
 std::vector<char> read(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
+  std::string hash;
+  std::getline(in, hash);
+  std::vector<char> code{std::istreambuf_iterator<char>(in), {}};
+  return std::to_string(hash_of({code.data(), code.size()})) == hash ? code : std::vector<char>();
 }
 
 // Another process, or another GPU's thread, may write the same file. A cache that cannot be written is no error.
-void write(const std::filesystem::path& file, const std::vector<char>& bytes) {
+void write(const std::filesystem::path& file, const std::vector<char>& code) {
   std::error_code ignored;
   std::filesystem::create_directories(file.parent_path(), ignored);
+  const std::string_view bytes(code.data(), code.size());
   try {
-    write_atomically(file, {bytes.data(), bytes.size()});
+    write_atomically(file, concat(hash_of(bytes), '\n', bytes));
   } catch (const Error&) {
   }
 }
