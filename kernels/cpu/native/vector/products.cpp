@@ -210,6 +210,16 @@ void copy_whole_lines(const T* from, int64_t step, int64_t inner, float* to, int
     }
 }
 
+// sums[i] += Σ from[k·width + i], `count` of them.
+inline void add_lines(const float* from, int64_t inner, int64_t width, float* sums, int64_t count) {
+  for (int64_t i = 0; i < count; i += lanes) {
+    const Some some{static_cast<int>(count - i < lanes ? count - i : lanes)};
+    Lanes sum = some.load(sums + i);
+    for (int64_t k = 0; k < inner; ++k) sum += some.load(from + k * width + i);
+    some.store(sums + i, sum);
+  }
+}
+
 // Lines one after another in memory: some of all panels are copied at a time, so that what is read together lies together.
 template <class T>
 void pack_lines(const Panels& p, const T* from) {
@@ -233,6 +243,7 @@ void pack_lines(const Panels& p, const T* from) {
             const Lanes v = some_left > 0 ? Some{static_cast<int>(some_left)}.load(corner + r * p.step + i) : Lanes{};
             Some{static_cast<int>(room)}.store(to + r * p.width + i, v);
           }
+      if (p.sums) add_lines(to, deep, p.width, p.sums + top, left);
     }
   }
 }
@@ -325,7 +336,11 @@ void pack_any(const Panels& p, const T* from) {
 template <class T>
 void pack(const Panels& p) {
   const T* const from = static_cast<const T*>(p.from);
-  (p.line == 1 ? pack_lines<T> : p.step == 1 ? pack_rows<T> : pack_any<T>)(p, from);
+  if (p.line == 1) return pack_lines(p, from);
+  (p.step == 1 ? pack_rows<T> : pack_any<T>)(p, from);
+  if (!p.sums) return;
+  for (int64_t top = 0; top < p.lines; top += p.width)
+    add_lines(p.to + top / p.width * p.panel_step, p.inner, p.width, p.sums + top, p.lines - top < p.width ? p.lines - top : p.width);
 }
 
 }  // namespace
