@@ -40,7 +40,7 @@ struct MatrixProduct::Cut {
   // Of float32 numbers in rows a tile is read where it lies.
   bool direct = !p.a.narrow && p.a.step == 1 && !p.sums;
   bool widened = p.a.narrow && p.a.step == 1 && !p.sums;               // 16-bit ones stay rows
-  bool by_rows = panels < p.threads || (down >= 2 * p.threads && (panels <= chunk || p.rows > few_rows));
+  bool by_rows = panels < p.threads || (down >= 2 * p.threads && p.rows > few_rows);
   // Rows of tile t: whole tiles where they are packed, else as even as can be.
   Range rows_of(std::int64_t t) const { return direct || widened ? part_of(p.rows, t, down) : Range{t * height, std::min(p.rows, (t + 1) * height)}; }
   // Tiles of a that are packed together, and taken together by a thread.
