@@ -106,7 +106,7 @@ DevicePlan read(const file::DevicePlan& in) {
   DevicePlan device;
   device.device = {in.backend(), in.index()};
   const file::DeviceModel& m = in.model();
-  device.model = {m.name(), m.memory(), m.flops(), m.bandwidth(), m.launch_seconds(), m.link_bandwidth(), m.threads()};
+  device.model = {m.name(), m.memory(), m.flops(), m.bandwidth(), m.launch_seconds(), m.link_bandwidth(), m.threads(), m.multiprocessors()};
   device.weight = in.weight();
   device.slice_begin = in.slice_begin();
   device.slice_size = in.slice_size();

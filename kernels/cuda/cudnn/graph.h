@@ -56,6 +56,8 @@ class CudnnGraph {
     std::int64_t uid;
   };
   const std::vector<Binding>& bindings() const { return bindings_; }
+  // All that a plan for it depends on: tensors, operations and what they are called with.
+  const std::string& text() const { return text_; }
   // With a handle for running on its device; without for planning.
   Descriptor finalized(cudnnHandle_t handle) const;
 
@@ -66,6 +68,12 @@ class CudnnGraph {
   std::vector<Descriptor> tensors_;
   std::vector<Descriptor> operations_;
   std::vector<Binding> bindings_;
+  std::string text_;
+  template <class... Parts>
+  void say(const Parts&... parts) {
+    text_ += concat(parts...);
+    text_ += '\n';
+  }
 };
 
 }  // namespace tandem::cuda

@@ -50,7 +50,7 @@ using Names = std::vector<std::string>;
 
 TEST_F(Ways, AreNamedByAlgorithmAndConfiguration) {
   EXPECT_EQ(names(ways(false)), (Names{"cublaslt.matmul.eng66.k1=20.k8=3"}));
-  EXPECT_EQ(names(ways(true)), (Names{"cublaslt.matmul.eng66.k1=20.k8=3", "cublaslt.matmul.eng66.k1=18.k2=4", "cublaslt.matmul.eng21.k1=20", "cublaslt.matmul.eng7.k1=1"}));
+  EXPECT_EQ(names(ways(true)), (Names{"cublaslt.matmul.eng66.k1=20.k8=3", "cublaslt.matmul.eng66.k1=18.k2=4", "cublaslt.matmul.eng21.k1=20", "cublaslt.matmul.eng7.k1=1", "cublaslt.matmul.eng8.k1=1"}));
 }
 
 // What the alignment of buffers lets the library take, of a bias and of what Gelu is of, too; others are not set.
@@ -122,7 +122,7 @@ TEST_F(Ways, ThatAttributesDoNotTellAreNotNamed) {
   library().algorithms[0].untold = true;
   EXPECT_EQ(names(ways(false)), (Names{"cublaslt.matmul.heuristic"}));
   EXPECT_EQ(run(ways(false)[0]), 66) << "the heuristics' own answer has it all";
-  EXPECT_EQ(names(ways(true)), (Names{"cublaslt.matmul.eng66.k1=18.k2=4", "cublaslt.matmul.eng21.k1=20", "cublaslt.matmul.eng7.k1=1"}));
+  EXPECT_EQ(names(ways(true)), (Names{"cublaslt.matmul.eng66.k1=18.k2=4", "cublaslt.matmul.eng21.k1=20", "cublaslt.matmul.eng7.k1=1", "cublaslt.matmul.eng8.k1=1"}));
 }
 
 TEST_F(Ways, OfOtherNamesAreNone) {
