@@ -140,8 +140,8 @@ inline Graph deep(std::int64_t n) {
   ValueId x = b.graph.add_input("x", {DType::float32, {n, 20}});
   x = b.node("Relu", {gemm(b, x, "in", 20, 48)});
   x = b.node("Relu", {b.node("Add", {gemm(b, x, "left", 48, 32), gemm(b, x, "right", 48, 32, false)})});
-  x = b.node("Relu", {gemm(b, x, "middle", 32, 64)});
-  x = b.node("Relu", {gemm(b, x, "odd", 64, 40)});
+  x = b.node("Gelu", {gemm(b, x, "middle", 32, 64)});
+  x = b.node("Gelu", {gemm(b, x, "odd", 64, 40)});
   b.graph.outputs = {gemm(b, x, "out", 40, 5)};
   return b.graph;
 }
