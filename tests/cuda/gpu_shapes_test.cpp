@@ -30,7 +30,7 @@ void add_convolution(std::vector<ShapeRow>& rows, const char* name, I n, I c, I 
   rows.push_back({concat(name, "_forward"), all_types, {"Conv", window, {noise(x), noise(w)}, {real(y)}, of_y}});
   if (c % 8 == 0) rows.push_back({concat(name, "_backward_data"), all_types, {"ConvolutionBackwardData", data, {noise(y), noise(w)}, {real(x)}, of_x}});
   rows.push_back({concat(name, "_backward_weights"), all_types, {"ConvolutionBackwardWeights", weights, {noise(x), noise(y)}, {real(w)}, of_w}});
-  if (sums) rows.push_back({concat(name, "_with_sums"), {DType::float16}, {"Conv", window, {noise(x), noise(w)}, {real(y), wide({out}), wide({out})}, of_w * of_y}});
+  if (sums) rows.push_back({concat(name, "_with_sums"), {DType::float16}, {"Conv", window, {noise(x), noise(w)}, {real(y), wide({out}), wide({out})}, 16 * of_w * of_y}});
 }
 
 void add_products(std::vector<ShapeRow>& rows, const char* name, I samples, I in, I out) {

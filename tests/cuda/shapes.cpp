@@ -133,7 +133,7 @@ void expect_alike(const std::vector<float>& got, const std::vector<float>& wante
   double squares = 0;
   for (const float w : wanted) squares += static_cast<double>(w) * w;
   const double rms = std::sqrt(squares / static_cast<double>(std::max<std::size_t>(1, wanted.size())));
-  const double absolute = rms * (unit + 0x1p-21 * std::sqrt(static_cast<double>(job.terms)));
+  const double absolute = rms * (4 * unit + 0x1p-20 * std::sqrt(static_cast<double>(job.terms)));
   std::size_t beyond = 0, first = 0;
   for (std::size_t i = 0; i < got.size(); ++i)
     if (!(std::fabs(static_cast<double>(got[i]) - wanted[i]) <= 2 * unit * std::fabs(wanted[i]) + absolute) && beyond++ == 0) first = i;
