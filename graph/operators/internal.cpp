@@ -6,7 +6,7 @@ namespace tandem::operator_rows {
 // The same elements in another layout
 Operator reorder() { return {.name = "Reorder", .domain = "tandem", .since = {1}, .infer = infer_same}; }
 
-// y[i] = Σ over devices of x[i]; the loss is a sum over devices too, so dx[i] = Σ over devices of dy[i]
+// y[i] = Σ over devices of x[i], with `max` the largest of them; the loss is a sum over devices too, so dx[i] = Σ over devices of dy[i]
 Operator all_reduce() {
   return {.name = "AllReduce",
           .domain = "tandem",

@@ -41,6 +41,15 @@ Descriptor pooling_descriptor(cudnnResampleMode_t mode, const Window& w) {
   return d;
 }
 
+std::string text_of(const Dims& dims) { return to_string(Shape(dims)); }
+std::string text_of(const Window& w) { return concat(text_of(w.kernel), text_of(w.strides), text_of(w.pads_begin), text_of(w.pads_end), text_of(w.dilations)); }
+template <class... Ids>
+std::string text_of(const Ids&... ids) {
+  std::string text;
+  ((text += concat(' ', ids.index)), ...);
+  return text;
+}
+
 constexpr cudnnBackendNormMode_t batch_norm = CUDNN_BATCH_NORM;
 
 }  // namespace
@@ -69,31 +78,48 @@ Dims channels_last_strides(const Dims& dims) {
   return strides;
 }
 
-CudnnGraph::TensorId CudnnGraph::add(DType dtype, const Dims& dims, bool is_virtual, bool by_value) {
+CudnnGraph::TensorId CudnnGraph::add(DType dtype, const Dims& dims, const Dims& strides, bool is_virtual, bool by_value) {
+  say(dtype, text_of(dims), text_of(strides), is_virtual, by_value);
   Descriptor& d = tensors_.emplace_back(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
   d.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, static_cast<std::int64_t>(tensors_.size()))
       .set(CUDNN_ATTR_TENSOR_DATA_TYPE, cudnn_type(dtype))
       .set(CUDNN_ATTR_TENSOR_DIMENSIONS, dims)
-      .set(CUDNN_ATTR_TENSOR_STRIDES, channels_last_strides(dims))
+      .set(CUDNN_ATTR_TENSOR_STRIDES, strides)
       .set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, std::int64_t{16})
       .set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, is_virtual)
       .set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, by_value)
       .finalize("tensor");
   return {tensors_.size() - 1};
 }
-CudnnGraph::TensorId CudnnGraph::tensor(DType dtype, Dims dims, int role) {
-  const TensorId id = add(dtype, dims, false, false);
+CudnnGraph::TensorId CudnnGraph::bound(TensorId id, int role) {
   bindings_.push_back({role, static_cast<std::int64_t>(tensors_.size())});
   return id;
 }
-CudnnGraph::TensorId CudnnGraph::virtual_tensor(DType dtype, Dims dims) { return add(dtype, dims, true, false); }
+CudnnGraph::TensorId CudnnGraph::tensor(DType dtype, Dims dims, int role) { return bound(add(dtype, dims, channels_last_strides(dims), false, false), role); }
+CudnnGraph::TensorId CudnnGraph::virtual_tensor(DType dtype, Dims dims) { return add(dtype, dims, channels_last_strides(dims), true, false); }
 CudnnGraph::TensorId CudnnGraph::number(int role) {
-  const TensorId id = add(DType::float32, {1, 1, 1, 1}, false, true);
-  bindings_.push_back({role, static_cast<std::int64_t>(tensors_.size())});
-  return id;
+  const Dims one{1, 1, 1, 1};
+  return bound(add(DType::float32, one, one, false, true), role);
+}
+CudnnGraph::TensorId CudnnGraph::matrix(DType dtype, std::int64_t rows, std::int64_t columns, std::optional<int> role, bool transposed) {
+  const TensorId id = add(dtype, {1, rows, columns}, transposed ? Dims{rows * columns, 1, rows} : Dims{rows * columns, columns, 1}, !role, false);
+  return role ? bound(id, *role) : id;
+}
+
+void CudnnGraph::matmul(TensorId a, TensorId b, TensorId c) {
+  say("matmul", text_of(a, b, c));
+  Descriptor product(CUDNN_BACKEND_MATMUL_DESCRIPTOR);
+  product.set(CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_DATA_FLOAT).finalize("product");
+  operations_.emplace_back(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR)
+      .set(CUDNN_ATTR_OPERATION_MATMUL_ADESC, (*this)[a])
+      .set(CUDNN_ATTR_OPERATION_MATMUL_BDESC, (*this)[b])
+      .set(CUDNN_ATTR_OPERATION_MATMUL_CDESC, (*this)[c])
+      .set(CUDNN_ATTR_OPERATION_MATMUL_DESC, product)
+      .finalize("matrix product");
 }
 
 void CudnnGraph::convolution(TensorId x, TensorId w, TensorId y, const Window& window, DType compute) {
+  say("convolution", text_of(x, w, y), text_of(window), compute);
   const Descriptor conv = convolution_descriptor(window, compute);
   operations_.emplace_back(CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR)
       .set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, (*this)[x])
@@ -106,6 +132,7 @@ void CudnnGraph::convolution(TensorId x, TensorId w, TensorId y, const Window& w
 }
 
 void CudnnGraph::convolution_backward_data(TensorId dy, TensorId w, TensorId dx, const Window& window, DType compute) {
+  say("convolution backward data", text_of(dy, w, dx), text_of(window), compute);
   const Descriptor conv = convolution_descriptor(window, compute);
   operations_.emplace_back(CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR)
       .set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, (*this)[dy])
@@ -118,6 +145,7 @@ void CudnnGraph::convolution_backward_data(TensorId dy, TensorId w, TensorId dx,
 }
 
 void CudnnGraph::convolution_backward_weights(TensorId x, TensorId dy, TensorId dw, const Window& window, DType compute) {
+  say("convolution backward weights", text_of(x, dy, dw), text_of(window), compute);
   const Descriptor conv = convolution_descriptor(window, compute);
   operations_.emplace_back(CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR)
       .set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X, (*this)[x])
@@ -130,6 +158,7 @@ void CudnnGraph::convolution_backward_weights(TensorId x, TensorId dy, TensorId 
 }
 
 void CudnnGraph::channel_sums(TensorId y, TensorId sum, TensorId squares) {
+  say("sums by channel", text_of(y, sum, squares));
   const cudnnGenStatsMode_t mode = CUDNN_GENSTATS_SUM_SQSUM;
   operations_.emplace_back(CUDNN_BACKEND_OPERATION_GEN_STATS_DESCRIPTOR)
       .set(CUDNN_ATTR_OPERATION_GENSTATS_MODE, CUDNN_TYPE_GENSTATS_MODE, 1, &mode)
@@ -141,6 +170,7 @@ void CudnnGraph::channel_sums(TensorId y, TensorId sum, TensorId squares) {
 }
 
 void CudnnGraph::pointwise(cudnnPointwiseMode_t mode, TensorId x, std::optional<TensorId> b, TensorId y) {
+  say("pointwise ", static_cast<int>(mode), text_of(x, y), b ? text_of(*b) : "");
   const Descriptor function = pointwise_descriptor(mode);
   Descriptor d(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
   d.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, function).set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, (*this)[x]);
@@ -150,6 +180,7 @@ void CudnnGraph::pointwise(cudnnPointwiseMode_t mode, TensorId x, std::optional<
 }
 
 void CudnnGraph::pointwise_backward(cudnnPointwiseMode_t mode, TensorId x, TensorId dy, TensorId dx) {
+  say("pointwise backward ", static_cast<int>(mode), text_of(x, dy, dx));
   const Descriptor function = pointwise_descriptor(mode);
   operations_.emplace_back(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR)
       .set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, function)
@@ -160,6 +191,7 @@ void CudnnGraph::pointwise_backward(cudnnPointwiseMode_t mode, TensorId x, Tenso
 }
 
 void CudnnGraph::pool(cudnnResampleMode_t mode, TensorId x, TensorId y, std::optional<TensorId> index, const Window& window) {
+  say("pool ", static_cast<int>(mode), text_of(x, y), text_of(window), index ? text_of(*index) : "");
   const Descriptor pooling = pooling_descriptor(mode, window);
   Descriptor d(CUDNN_BACKEND_OPERATION_RESAMPLE_FWD_DESCRIPTOR);
   d.set(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_XDESC, (*this)[x])
@@ -174,6 +206,7 @@ void CudnnGraph::pool(cudnnResampleMode_t mode, TensorId x, TensorId y, std::opt
 
 // Max pooling always takes the forward pass's index: from x and y alone cuDNN crashes.
 void CudnnGraph::pool_backward(cudnnResampleMode_t mode, TensorId dy, TensorId dx, std::optional<TensorId> index, const Window& window) {
+  say("pool backward ", static_cast<int>(mode), text_of(dy, dx), text_of(window), index ? text_of(*index) : "");
   const Descriptor pooling = pooling_descriptor(mode, window);
   Descriptor d(CUDNN_BACKEND_OPERATION_RESAMPLE_BWD_DESCRIPTOR);
   d.set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DYDESC, (*this)[dy])
@@ -187,6 +220,7 @@ void CudnnGraph::pool_backward(cudnnResampleMode_t mode, TensorId dy, TensorId d
 }
 
 void CudnnGraph::batch_norm_training(const Norm& n) {
+  say("batch normalization", text_of(n.x, n.scale, n.bias, n.epsilon, n.y, n.mean, n.inverse_deviation));
   const cudnnBackendNormFwdPhase_t phase = CUDNN_NORM_FWD_TRAINING;
   operations_.emplace_back(CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR)
       .set(CUDNN_ATTR_OPERATION_NORM_FWD_MODE, CUDNN_TYPE_NORM_MODE, 1, &batch_norm)
@@ -202,6 +236,7 @@ void CudnnGraph::batch_norm_training(const Norm& n) {
 }
 
 void CudnnGraph::batch_norm_backward(const NormBackward& n) {
+  say("batch normalization backward", text_of(n.x, n.dy, n.scale, n.mean, n.inverse_deviation, n.dscale, n.dbias, n.dx));
   operations_.emplace_back(CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR)
       .set(CUDNN_ATTR_OPERATION_NORM_BWD_MODE, CUDNN_TYPE_NORM_MODE, 1, &batch_norm)
       .set(CUDNN_ATTR_OPERATION_NORM_BWD_XDESC, (*this)[n.x])

@@ -29,6 +29,10 @@ class CudnnGraph {
   TensorId virtual_tensor(DType dtype, Dims dims);
   TensorId number(int role);  // one float32 given by value
 
+  // One matrix, row by row or, transposed, column by column; without a role virtual.
+  TensorId matrix(DType dtype, std::int64_t rows, std::int64_t columns, std::optional<int> role, bool transposed = false);
+
+  void matmul(TensorId a, TensorId b, TensorId c);
   void convolution(TensorId x, TensorId w, TensorId y, const Window& window, DType compute);
   void convolution_backward_data(TensorId dy, TensorId w, TensorId dx, const Window& window, DType compute);
   void convolution_backward_weights(TensorId x, TensorId dy, TensorId dw, const Window& window, DType compute);
@@ -52,15 +56,24 @@ class CudnnGraph {
     std::int64_t uid;
   };
   const std::vector<Binding>& bindings() const { return bindings_; }
+  // All that a plan for it depends on: tensors, operations and what they are called with.
+  const std::string& text() const { return text_; }
   // With a handle for running on its device; without for planning.
   Descriptor finalized(cudnnHandle_t handle) const;
 
  private:
   const Descriptor& operator[](TensorId id) const { return tensors_[id.index]; }
-  TensorId add(DType dtype, const Dims& dims, bool is_virtual, bool by_value);
+  TensorId add(DType dtype, const Dims& dims, const Dims& strides, bool is_virtual, bool by_value);
+  TensorId bound(TensorId id, int role);
   std::vector<Descriptor> tensors_;
   std::vector<Descriptor> operations_;
   std::vector<Binding> bindings_;
+  std::string text_;
+  template <class... Parts>
+  void say(const Parts&... parts) {
+    text_ += concat(parts...);
+    text_ += '\n';
+  }
 };
 
 }  // namespace tandem::cuda

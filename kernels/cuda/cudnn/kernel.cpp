@@ -8,8 +8,8 @@ namespace {
 
 class CudnnKernel final : public Kernel {
  public:
-  CudnnKernel(const CudnnRecipe& recipe, const PlannedEngine& engine, cudnnHandle_t handle)
-      : plan_(recipe.build(), engine.engine, handle), numbers_(recipe.numbers), before_(recipe.before), after_(recipe.after), cudnn_workspace_(align_up(engine.workspace)) {
+  CudnnKernel(const CudnnRecipe& recipe, const PlannedEngine& engine, const CudnnGraph& graph, const CudnnTarget& target, cudnnHandle_t handle)
+      : plan_(target.runnable(graph, engine.engine, handle), graph, handle), numbers_(recipe.numbers), before_(recipe.before), after_(recipe.after), cudnn_workspace_(align_up(engine.workspace)) {
     // Another device than the one that was planned for may make another plan of the same engine.
     if (const std::int64_t needed = plan_.workspace(); needed > engine.workspace)
       fail(ExitCode::device, recipe.family, '.', to_string(engine.engine), " needs ", needed, " bytes of workspace on this device, the plan has ", engine.workspace,
@@ -44,7 +44,7 @@ class CudnnKernel final : public Kernel {
   std::int64_t cudnn_workspace_;
 };
 
-constexpr std::size_t timed_engines = 4;
+constexpr std::size_t timed_engines = 10;
 
 std::string key_of(const CudnnRecipe& recipe, const KernelRequest& request) {
   std::string key = concat(recipe.family, ' ', request.op, ' ', *request.attributes);
@@ -69,7 +69,9 @@ std::vector<KernelDescription> descriptions_of(const CudnnRecipe& recipe, const 
     KernelDescription d = recipe.description;
     d.kernel = prefix + to_string(engine.engine);
     d.workspace = align_up(engine.workspace) + recipe.own_workspace;
-    d.make = [recipe, engine, &libraries]() -> std::unique_ptr<Kernel> { return std::make_unique<CudnnKernel>(recipe, engine, libraries.cudnn()); };
+    d.make = [recipe, engine, &libraries, device = request.options.device]() -> std::unique_ptr<Kernel> {
+      return std::make_unique<CudnnKernel>(recipe, engine, recipe.build(), libraries.cudnn_target(device), libraries.cudnn());
+    };
     all.push_back(std::move(d));
   }
   return all;
