@@ -61,6 +61,7 @@ cudnnDataType_t cudnn_type(DType dtype) {
     case DType::float16: return CUDNN_DATA_HALF;
     case DType::bfloat16: return CUDNN_DATA_BFLOAT16;
     case DType::int8: return CUDNN_DATA_INT8;
+    case DType::int32: return CUDNN_DATA_INT32;
     case DType::boolean: return CUDNN_DATA_BOOLEAN;
     default: fail(ExitCode::device, "cuDNN has no type for ", dtype);
   }
@@ -101,9 +102,12 @@ CudnnGraph::TensorId CudnnGraph::number(int role) {
   const Dims one{1, 1, 1, 1};
   return bound(add(DType::float32, one, one, false, true), role);
 }
-CudnnGraph::TensorId CudnnGraph::matrix(DType dtype, std::int64_t rows, std::int64_t columns, std::optional<int> role, bool transposed) {
-  const TensorId id = add(dtype, {1, rows, columns}, transposed ? Dims{rows * columns, 1, rows} : Dims{rows * columns, columns, 1}, !role, false);
+CudnnGraph::TensorId CudnnGraph::strided(DType dtype, Dims dims, Dims strides, std::optional<int> role) {
+  const TensorId id = add(dtype, dims, strides, !role, false);
   return role ? bound(id, *role) : id;
+}
+CudnnGraph::TensorId CudnnGraph::matrix(DType dtype, std::int64_t rows, std::int64_t columns, std::optional<int> role, bool transposed) {
+  return strided(dtype, {1, rows, columns}, transposed ? Dims{rows * columns, 1, rows} : Dims{rows * columns, columns, 1}, role);
 }
 
 void CudnnGraph::matmul(TensorId a, TensorId b, TensorId c) {
@@ -169,14 +173,36 @@ void CudnnGraph::channel_sums(TensorId y, TensorId sum, TensorId squares) {
       .finalize("sums by channel");
 }
 
-void CudnnGraph::pointwise(cudnnPointwiseMode_t mode, TensorId x, std::optional<TensorId> b, TensorId y) {
-  say("pointwise ", static_cast<int>(mode), text_of(x, y), b ? text_of(*b) : "");
-  const Descriptor function = pointwise_descriptor(mode);
+void CudnnGraph::pointwise(cudnnPointwiseMode_t mode, TensorId x, std::optional<TensorId> b, TensorId y) { pointwise(Function{mode}, x, b, y); }
+
+void CudnnGraph::pointwise(const Function& f, TensorId x, std::optional<TensorId> b, TensorId y) {
+  say("pointwise ", static_cast<int>(f.mode), ' ', f.compute, text_of(x, y), b ? text_of(*b) : "", f.chooses ? concat(" by", text_of(*f.chooses)) : "", f.axis ? concat(" along ", *f.axis) : "");
+  Descriptor function(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+  function.set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &f.mode).set(CUDNN_ATTR_POINTWISE_MATH_PREC, cudnn_type(f.compute));
+  if (f.axis) function.set(CUDNN_ATTR_POINTWISE_AXIS, *f.axis);
+  function.finalize("pointwise function");
   Descriptor d(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
   d.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, function).set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, (*this)[x]);
   if (b) d.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, (*this)[*b]);
+  if (f.chooses) d.set(CUDNN_ATTR_OPERATION_POINTWISE_TDESC, (*this)[*f.chooses]);
   d.set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, (*this)[y]).finalize("pointwise");
   operations_.push_back(std::move(d));
+}
+
+void CudnnGraph::reduce(cudnnReduceTensorOp_t by, TensorId x, TensorId y) {
+  say("reduce ", static_cast<int>(by), text_of(x, y));
+  Descriptor reduction(CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
+  reduction.set(CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, &by).set(CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_DATA_FLOAT).finalize("reduction");
+  operations_.emplace_back(CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR)
+      .set(CUDNN_ATTR_OPERATION_REDUCTION_XDESC, (*this)[x])
+      .set(CUDNN_ATTR_OPERATION_REDUCTION_YDESC, (*this)[y])
+      .set(CUDNN_ATTR_OPERATION_REDUCTION_DESC, reduction)
+      .finalize("reduction");
+}
+
+void CudnnGraph::reshape(TensorId x, TensorId y) {
+  say("reshape", text_of(x, y));
+  operations_.emplace_back(CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR).set(CUDNN_ATTR_OPERATION_RESHAPE_XDESC, (*this)[x]).set(CUDNN_ATTR_OPERATION_RESHAPE_YDESC, (*this)[y]).finalize("reshape");
 }
 
 void CudnnGraph::pointwise_backward(cudnnPointwiseMode_t mode, TensorId x, TensorId dy, TensorId dx) {
