@@ -50,8 +50,6 @@ std::string text_of(const Ids&... ids) {
   return text;
 }
 
-constexpr cudnnBackendNormMode_t batch_norm = CUDNN_BATCH_NORM;
-
 }  // namespace
 
 cudnnDataType_t cudnn_type(DType dtype) {
@@ -245,35 +243,35 @@ void CudnnGraph::pool_backward(cudnnResampleMode_t mode, TensorId dy, TensorId d
   operations_.push_back(std::move(d));
 }
 
-void CudnnGraph::batch_norm_training(const Norm& n) {
-  say("batch normalization", text_of(n.x, n.scale, n.bias, n.epsilon, n.y, n.mean, n.inverse_deviation));
+void CudnnGraph::norm_training(const Norm& n) {
+  say("normalization ", static_cast<int>(n.mode), text_of(n.x, n.scale, n.epsilon, n.y, n.inverse_deviation), n.bias ? concat(" bias", text_of(*n.bias)) : "", n.mean ? concat(" mean", text_of(*n.mean)) : "");
   const cudnnBackendNormFwdPhase_t phase = CUDNN_NORM_FWD_TRAINING;
-  operations_.emplace_back(CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR)
-      .set(CUDNN_ATTR_OPERATION_NORM_FWD_MODE, CUDNN_TYPE_NORM_MODE, 1, &batch_norm)
-      .set(CUDNN_ATTR_OPERATION_NORM_FWD_PHASE, CUDNN_TYPE_NORM_FWD_PHASE, 1, &phase)
-      .set(CUDNN_ATTR_OPERATION_NORM_FWD_XDESC, (*this)[n.x])
-      .set(CUDNN_ATTR_OPERATION_NORM_FWD_SCALE_DESC, (*this)[n.scale])
-      .set(CUDNN_ATTR_OPERATION_NORM_FWD_BIAS_DESC, (*this)[n.bias])
-      .set(CUDNN_ATTR_OPERATION_NORM_FWD_EPSILON_DESC, (*this)[n.epsilon])
-      .set(CUDNN_ATTR_OPERATION_NORM_FWD_YDESC, (*this)[n.y])
-      .set(CUDNN_ATTR_OPERATION_NORM_FWD_MEAN_DESC, (*this)[n.mean])
-      .set(CUDNN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC, (*this)[n.inverse_deviation])
-      .finalize("batch normalization forward");
+  Descriptor& d = operations_.emplace_back(CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR)
+                      .set(CUDNN_ATTR_OPERATION_NORM_FWD_MODE, CUDNN_TYPE_NORM_MODE, 1, &n.mode)
+                      .set(CUDNN_ATTR_OPERATION_NORM_FWD_PHASE, CUDNN_TYPE_NORM_FWD_PHASE, 1, &phase)
+                      .set(CUDNN_ATTR_OPERATION_NORM_FWD_XDESC, (*this)[n.x])
+                      .set(CUDNN_ATTR_OPERATION_NORM_FWD_SCALE_DESC, (*this)[n.scale])
+                      .set(CUDNN_ATTR_OPERATION_NORM_FWD_EPSILON_DESC, (*this)[n.epsilon])
+                      .set(CUDNN_ATTR_OPERATION_NORM_FWD_YDESC, (*this)[n.y])
+                      .set(CUDNN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC, (*this)[n.inverse_deviation]);
+  if (n.bias) d.set(CUDNN_ATTR_OPERATION_NORM_FWD_BIAS_DESC, (*this)[*n.bias]);
+  if (n.mean) d.set(CUDNN_ATTR_OPERATION_NORM_FWD_MEAN_DESC, (*this)[*n.mean]);
+  d.finalize("normalization forward");
 }
 
-void CudnnGraph::batch_norm_backward(const NormBackward& n) {
-  say("batch normalization backward", text_of(n.x, n.dy, n.scale, n.mean, n.inverse_deviation, n.dscale, n.dbias, n.dx));
-  operations_.emplace_back(CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR)
-      .set(CUDNN_ATTR_OPERATION_NORM_BWD_MODE, CUDNN_TYPE_NORM_MODE, 1, &batch_norm)
-      .set(CUDNN_ATTR_OPERATION_NORM_BWD_XDESC, (*this)[n.x])
-      .set(CUDNN_ATTR_OPERATION_NORM_BWD_DYDESC, (*this)[n.dy])
-      .set(CUDNN_ATTR_OPERATION_NORM_BWD_SCALE_DESC, (*this)[n.scale])
-      .set(CUDNN_ATTR_OPERATION_NORM_BWD_MEAN_DESC, (*this)[n.mean])
-      .set(CUDNN_ATTR_OPERATION_NORM_BWD_INV_VARIANCE_DESC, (*this)[n.inverse_deviation])
-      .set(CUDNN_ATTR_OPERATION_NORM_BWD_DSCALE_DESC, (*this)[n.dscale])
-      .set(CUDNN_ATTR_OPERATION_NORM_BWD_DBIAS_DESC, (*this)[n.dbias])
-      .set(CUDNN_ATTR_OPERATION_NORM_BWD_DXDESC, (*this)[n.dx])
-      .finalize("batch normalization backward");
+void CudnnGraph::norm_backward(const NormBackward& n) {
+  say("normalization backward ", static_cast<int>(n.mode), text_of(n.x, n.dy, n.scale, n.inverse_deviation, n.dscale, n.dx), n.mean ? concat(" mean", text_of(*n.mean)) : "", n.dbias ? concat(" bias", text_of(*n.dbias)) : "");
+  Descriptor& d = operations_.emplace_back(CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR)
+                      .set(CUDNN_ATTR_OPERATION_NORM_BWD_MODE, CUDNN_TYPE_NORM_MODE, 1, &n.mode)
+                      .set(CUDNN_ATTR_OPERATION_NORM_BWD_XDESC, (*this)[n.x])
+                      .set(CUDNN_ATTR_OPERATION_NORM_BWD_DYDESC, (*this)[n.dy])
+                      .set(CUDNN_ATTR_OPERATION_NORM_BWD_SCALE_DESC, (*this)[n.scale])
+                      .set(CUDNN_ATTR_OPERATION_NORM_BWD_INV_VARIANCE_DESC, (*this)[n.inverse_deviation])
+                      .set(CUDNN_ATTR_OPERATION_NORM_BWD_DSCALE_DESC, (*this)[n.dscale])
+                      .set(CUDNN_ATTR_OPERATION_NORM_BWD_DXDESC, (*this)[n.dx]);
+  if (n.mean) d.set(CUDNN_ATTR_OPERATION_NORM_BWD_MEAN_DESC, (*this)[*n.mean]);
+  if (n.dbias) d.set(CUDNN_ATTR_OPERATION_NORM_BWD_DBIAS_DESC, (*this)[*n.dbias]);
+  d.finalize("normalization backward");
 }
 
 Descriptor CudnnGraph::finalized(cudnnHandle_t handle) const {

@@ -52,14 +52,25 @@ class CudnnGraph {
   void pointwise_backward(cudnnPointwiseMode_t mode, TensorId x, TensorId dy, TensorId dx);
   void pool(cudnnResampleMode_t mode, TensorId x, TensorId y, std::optional<TensorId> index, const Window& window);
   void pool_backward(cudnnResampleMode_t mode, TensorId dy, TensorId dx, std::optional<TensorId> index, const Window& window);
+  // By rows there may be no bias, and of a mean square no mean.
   struct Norm {
-    TensorId x, scale, bias, epsilon, y, mean, inverse_deviation;
+    TensorId x, scale;
+    std::optional<TensorId> bias;
+    TensorId epsilon, y;
+    std::optional<TensorId> mean;
+    TensorId inverse_deviation;
+    cudnnBackendNormMode_t mode = CUDNN_BATCH_NORM;
   };
-  void batch_norm_training(const Norm& n);
+  void norm_training(const Norm& n);
   struct NormBackward {
-    TensorId x, dy, scale, mean, inverse_deviation, dscale, dbias, dx;
+    TensorId x, dy, scale;
+    std::optional<TensorId> mean;
+    TensorId inverse_deviation, dscale;
+    std::optional<TensorId> dbias;
+    TensorId dx;
+    cudnnBackendNormMode_t mode = CUDNN_BATCH_NORM;
   };
-  void batch_norm_backward(const NormBackward& n);
+  void norm_backward(const NormBackward& n);
 
   // Roles and tensors' numbers, for binding: role(i) is bound to unique id uid(i).
   struct Binding {
