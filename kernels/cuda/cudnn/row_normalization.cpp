@@ -6,8 +6,8 @@
 namespace tandem::cuda {
 namespace {
 
-// Until a GPU has timed both, our own kernels, which read a row once, are taken to be faster.
-constexpr double efficiency = 0.05;
+// Of the memory's rate. Until a GPU has timed both, our own kernels, which read a row once, are taken to be faster.
+constexpr double rate = 0.8;
 
 struct Rows {
   Dims whole{1, 1, 1, 1}, row{1, 1, 1, 1}, each{1, 1, 1, 1};  // of x, of what scales it, of its statistics
@@ -23,13 +23,17 @@ struct Rows {
 };
 
 // `scale` and `bias`: whether the operands that cuDNN wants are there, and no others.
-std::optional<KernelDescription> description(const KernelRequest& request, std::string_view family, bool scale, bool bias, bool rms) {
+std::optional<KernelDescription> description(const KernelRequest& request, std::string_view family, bool scale, bool bias, bool rms, const DeviceModel& device) {
   KernelDescription d = row_major_description(request, family);
+  double bytes = 0;
   for (const auto* operands : {&d.inputs, &d.outputs})
-    for (const Operand& o : *operands)
+    for (const Operand& o : *operands) {
       if (o.present() && (!is_float(o.dtype) || o.dtype == DType::float64 || o.shape.elements() == 0)) return std::nullopt;
+      bytes += static_cast<double>(o.bytes());
+    }
   if (!scale || bias == rms) return std::nullopt;
-  d.efficiency = efficiency;
+  constexpr double flops = 8;  // an element, as the operator's row has it
+  d.efficiency = flops * static_cast<double>(d.inputs[0].shape.elements()) * rate * device.bandwidth / (device.flops * bytes);
   return d;
 }
 
@@ -37,7 +41,7 @@ std::optional<KernelDescription> description(const KernelRequest& request, std::
 
 std::vector<KernelDescription> describe_cudnn_row_normalization(const KernelRequest& request, Libraries* libraries) {
   const Rows all(request);
-  const std::optional<KernelDescription> d = description(request, "cudnn.row_normalization", has(request.inputs, 1), has(request.inputs, 2), all.rms);
+  const std::optional<KernelDescription> d = description(request, "cudnn.row_normalization", has(request.inputs, 1), has(request.inputs, 2), all.rms, libraries->device().model);
   if (!d) return {};
   const CudnnRecipe recipe{.family = "cudnn.row_normalization", .description = *d, .build = [all, in = d->inputs, out = d->outputs] {
                              CudnnGraph g;
@@ -65,7 +69,7 @@ std::vector<KernelDescription> describe_cudnn_row_normalization(const KernelRequ
 
 std::vector<KernelDescription> describe_cudnn_row_normalization_backward(const KernelRequest& request, Libraries* libraries) {
   const Rows all(request);
-  const std::optional<KernelDescription> d = description(request, "cudnn.row_normalization_backward", has(request.inputs, 2) && has(request.outputs, 1), has(request.outputs, 2), all.rms);
+  const std::optional<KernelDescription> d = description(request, "cudnn.row_normalization_backward", has(request.inputs, 2) && has(request.outputs, 1), has(request.outputs, 2), all.rms, libraries->device().model);
   if (!d) return {};
   const CudnnRecipe recipe{.family = "cudnn.row_normalization_backward", .description = *d, .build = [all, in = d->inputs, out = d->outputs] {
                              CudnnGraph g;
