@@ -25,6 +25,22 @@ void add_inner(PlaceContext& c, BatchPlace inner) {
 
 }  // namespace
 
+}  // namespace tandem::operator_rows
+
+void tandem::place_inner_product(PlaceContext& c, int bias) {
+  if (c.split(0, 0) && !c.split(1)) return operator_rows::place_alike(c, c.place(0));
+  if (!c.split(0) && c.split(1, 0)) {
+    if (c.has_input(bias) && c.place(bias) != c.place(1)) c.need(bias, c.place(1));
+    return operator_rows::place_alike(c, {.axis = 1, .outer = c.place(1).outer});
+  }
+  if (c.place(0).axis < 1 && c.place(1).axis < 1) c.fail("its operands are split by rows and by columns");
+  if (c.has_input(bias)) c.once(bias);
+  operator_rows::add_inner(c, c.split(0) ? c.place(0) : c.place(1));
+  c.sum(0);
+}
+
+namespace tandem::operator_rows {
+
 // y[n,o] = b[o] + Σ x[n,...] · w[o,...]; with an activation f(that), and perhaps what it is of as a second output
 Operator inner_product() {
   return {.name = "InnerProduct",
@@ -43,23 +59,17 @@ Operator inner_product() {
                 for (int i = 0; i < c.outputs(); ++i) c.set_output(i, c.input(0).dtype, Shape{rows, columns});
               },
           .place =
-              [](PlaceContext& c) {
-                if (c.split(0, 0) && !c.split(1)) return place_alike(c, c.place(0));
-                if (!c.split(0) && c.split(1, 0)) {
-                  if (c.has_input(2) && c.place(2) != c.place(1)) c.need(2, c.place(1));
-                  return place_alike(c, {.axis = 1, .outer = c.place(1).outer});
-                }
-                if (c.place(0).axis < 1 && c.place(1).axis < 1) c.fail("its operands are split by rows and by columns");
-                if (c.has_input(2)) c.once(2);
-                add_inner(c, c.split(0) ? c.place(0) : c.place(1));
-                c.sum(0);
-              },
+              [](PlaceContext& c) { place_inner_product(c, 2); },
           .linear = Linear::product,
           .differentiate =
               [](GradientContext& g) {
-                if (g.wants(0)) g.set_dx(0, g.emit("InnerProductBackwardData", {g.dy(), g.x(1)}, {{"input_shape", g.shape(g.x(0)).dims}}));
+                Attributes precision;  // of the gradients, too
+                if (g.attributes().has("fp8")) precision.set("fp8", g.attributes().integer("fp8"));
+                Attributes data = precision;
+                data.set("input_shape", g.shape(g.x(0)).dims);
+                if (g.wants(0)) g.set_dx(0, g.emit("InnerProductBackwardData", {g.dy(), g.x(1)}, data));
                 if (g.wants(1)) {
-                  const std::vector<ValueId> dw = g.emit("InnerProductBackwardWeights", {g.x(0), g.dy()}, {}, g.wants(2) ? 2 : 1);
+                  const std::vector<ValueId> dw = g.emit("InnerProductBackwardWeights", {g.x(0), g.dy()}, precision, g.wants(2) ? 2 : 1);
                   g.set_dx(1, dw[0]);
                   if (g.wants(2)) g.set_dx(2, dw[1]);
                 } else if (g.wants(2)) {

@@ -60,6 +60,13 @@ std::string CudaBackend::version() const {
   return concat("CUDA ", version_text(runtime), ", cuDNN ", cudnnGetVersion(), ", cuBLASLt ", cublasLtGetVersion(), ", ", libraries_->device().model.name);
 }
 
+// Tensor cores of 8 bits came with Ada and Hopper. Of a machine's usable devices the first is asked.
+std::string CudaBackend::declines(Precision precision) const {
+  const DeviceDescription& device = libraries_->device();
+  if (precision != Precision::fp8 || device.capability >= 89) return {};
+  return concat("8-bit products need a GPU of compute capability 8.9 or newer (Ada, Hopper), ", device.model.name, " has ", device.capability / 10, '.', device.capability % 10);
+}
+
 DeviceModel CudaBackend::model(int index, int devices_in_use) const {
   if (!unusable_.empty()) return libraries_->device().model;
   if (index < 0 || index >= device_count_) fail(ExitCode::device, "cuda:", index, ": there are devices cuda:0 to cuda:", device_count_ - 1);

@@ -10,6 +10,7 @@
 #include "kernels/cuda/cache.h"
 
 namespace tandem::cuda {
+
 struct Compiler::Library {
   void* handle = nullptr;
   decltype(&::nvrtcVersion) version = nullptr;

@@ -243,6 +243,23 @@ const CaseRow movement_rows[] = {
        const Shape s = image(r);
        return Comparison{"GatherBackward", {{"axis", std::int64_t{1}}, {"input_shape", s.dims}}, {random_tensor(r, {s[0], 7, s[2], s[3]}), random_integers(r, {7}, -s[1], s[1])}, {real(s)}, 7};
      }},
+    {"gather backward of rows picked often",  // longer than the pieces that are summed
+     [](std::mt19937& r) {
+       const std::int64_t rows = between(r, 2, 5), count = between(r, 150, 300), inner = between(r, 0, 1) ? 16 : 5;
+       return Comparison{"GatherBackward", {{"axis", std::int64_t{1}}, {"input_shape", Ints{2, rows, inner}}}, {random_tensor(r, {2, count, inner}), random_integers(r, {count}, -rows - 1, rows)}, {real({2, rows, inner})}, 300};
+     },
+     {DType::float32, DType::float64, DType::bfloat16}},
+    {"gather backward of many",  // more than a block sorts
+     [](std::mt19937& r) {
+       return Comparison{"GatherBackward", {{"axis", std::int64_t{0}}, {"input_shape", Ints{900, 4}}}, {random_tensor(r, {4500, 4}), random_integers(r, {4500}, -900, 901)}, {real({900, 4})}, 20};
+     },
+     {DType::float32}},
+    {"gather elements backward of many",
+     [](std::mt19937& r) {
+       const Shape s{between(r, 1, 3), between(r, 1, 6), between(r, 1, 4)}, y{s[0], 50, s[2]};
+       return Comparison{"GatherElementsBackward", {{"axis", std::int64_t{1}}, {"input_shape", s.dims}}, {random_tensor(r, y), random_integers(r, y, -s[1] - 1, s[1] + 1)}, {real(s)}, 50};
+     },
+     {DType::float32, DType::float64, DType::float16}},
     {"cumulative sum",
      [](std::mt19937& r) {
        const Shape s = image(r);

@@ -186,7 +186,7 @@ std::vector<KernelDescription> describe_inner_product_backward_weights(const Ker
   Fusion f{.roles = {.a = 0, .b = 1}};
   std::int64_t own_workspace = 0;
   if (has(d.outputs, 1)) {
-    const std::optional<ReductionPlan> sum = plan_channel_sum(d.inputs[1]);
+    const std::optional<ReductionPlan> sum = plan_channel_sum(d.inputs[1], request.options);
     if (!sum) return {};
     own_workspace = sum->workspace;
     f.epilogue = CUBLASLT_EPILOGUE_BGRADB;

@@ -5,6 +5,7 @@
 #include "kernels/cuda/bodies/channel_statistics.h"
 #include "kernels/cuda/native/channel_tiles.h"
 #include "kernels/cuda/native/launches.h"
+#include "kernels/cuda/native/tensor_tables.h"
 
 namespace tandem::cuda {
 namespace {
@@ -100,7 +101,7 @@ std::optional<ChannelSums> channel_sums_of(const KernelRequest& request) {
   ChannelSums sums{request, {request.outputs.begin() + 1, request.outputs.end()}, 0, {}};
   sums.request.outputs.resize(1);
   for (Operand& o : sums.outputs) o.layout = Layout::row_major(1);
-  const ChannelMatrix m = as_one(request.outputs[0].shape);
+  const ChannelMatrix m = as_one(request.outputs[0].shape, request.options);
   visit_norm(request.outputs[0].dtype, [&]<class T, class S>() {
     sums.workspace = statistics_workspace<T>(m);
     sums.bind = [m](const Buffers& b) { return statistics<T>(m, b.out<T>(0), b.workspace, {.sum = b.out<S>(1), .squares = b.out<S>(2)}); };
@@ -111,7 +112,7 @@ std::optional<ChannelSums> channel_sums_of(const KernelRequest& request) {
 Descriptions describe_batch_norm_training(const KernelRequest& request, Libraries*) {
   std::optional<KernelDescription> d = batch_norm_description(request, "native.batch_norm");
   if (!d) return {};
-  const ChannelMatrix m = as_one(d->inputs[0].shape);
+  const ChannelMatrix m = as_one(d->inputs[0].shape, request.options);
   const float epsilon = request.attributes->real("epsilon", 1e-5F);
   const bool relu = relu_of(*request.attributes), summed = has(d->inputs, 4);
   visit_norm(d->inputs[0].dtype, [&]<class T, class S>() {
@@ -150,7 +151,7 @@ std::optional<NormalizedInput> normalized_input_of(const KernelRequest& request,
   const Operand& x = request.inputs[0];
   NormalizedInput n{align_up(x.shape.elements() * static_cast<std::int64_t>(size_of(x.dtype))), {}};
   visit_storage(x.dtype, [&]<class T>() {
-    n.bind = [m = as_one(x.shape), factor](const Buffers& b) {
+    n.bind = [m = as_one(x.shape, request.options), factor](const Buffers& b) {
       return normalize(Normalization<T, T>{b.in<T>(0), nullptr, reinterpret_cast<T*>(b.workspace), b.in<T>(factor), b.in<T>(factor + 1), nullptr, nullptr, nullptr, 0, true, {}}, m);
     };
   });
@@ -160,7 +161,7 @@ std::optional<NormalizedInput> normalized_input_of(const KernelRequest& request,
 Descriptions describe_batch_norm_backward(const KernelRequest& request, Libraries*) {
   std::optional<KernelDescription> d = batch_norm_backward_description(request, "native.batch_norm_backward");
   if (!d) return {};
-  const ChannelMatrix m = as_one(d->inputs[0].shape);
+  const ChannelMatrix m = as_one(d->inputs[0].shape, request.options);
   const bool relu = relu_of(*request.attributes);
   visit_norm(d->inputs[0].dtype, [&]<class T, class S>() {
     d->workspace = align_up(2 * std::int64_t{tiles_of<T>(m).splits} * m.channels * static_cast<std::int64_t>(sizeof(S)));
@@ -181,7 +182,7 @@ Descriptions describe_batch_norm_backward(const KernelRequest& request, Librarie
 Descriptions describe_batch_norm_inference(const KernelRequest& request, Libraries*) {
   KernelDescription d = description_of(request, "native.batch_norm_inference", layout_of(request, request.inputs[0].shape.rank()));
   if (!settle(d, *request.attributes, "native.batch_norm_inference")) return {};
-  const ChannelMatrix m = as_one(d.inputs[0].shape);
+  const ChannelMatrix m = as_one(d.inputs[0].shape, request.options);
   const float epsilon = request.attributes->real("epsilon", 1e-5F);
   const bool relu = relu_of(*request.attributes);
   d.in_place = {{0, 0}};
@@ -193,21 +194,43 @@ Descriptions describe_batch_norm_inference(const KernelRequest& request, Librari
   return {d};
 }
 
+// One statistic, with the scalars perhaps behind, or several behind them.
 Descriptions describe_running_statistics(const KernelRequest& request, Libraries*) {
+  const Attributes& attributes = *request.attributes;
+  const bool several = attributes.has("tensors");
+  const std::size_t tensors = several ? static_cast<std::size_t>(attributes.integer("tensors")) : 1, first = several ? 1 : 0, scalars = several ? 0 : 2;
+  const std::vector<std::int64_t> inverse = attributes.has("inverse") ? attributes.ints("inverse") : std::vector<std::int64_t>(tensors, 0);
   KernelDescription d;
   d.kernel = "native.running_statistics";
   d.inputs = request.inputs;
   d.outputs = request.outputs;
-  const Operand& running = request.inputs[0];
-  if (running.dtype != DType::float32 && running.dtype != DType::float64) return {};
-  const Layout layout = running.layout.any() ? Layout::row_major(running.shape.rank()) : running.layout;
-  d.inputs[0].layout = d.inputs[1].layout = d.outputs[0].layout = layout;
-  if (has(d.inputs, 2)) d.inputs[2].layout = Layout::row_major(1);
-  d.in_place = {{0, 0}};
-  visit_float(running.dtype, [&]<class T>() {
-    d.make = launches([elements = physical_elements(running.shape, layout), momentum = static_cast<double>(request.attributes->real("momentum"))](const Buffers& b) -> Launches {
-      const RunningBody<T> body{b.in<T>(0), b.in<T>(1), b.out<T>(0), elements, momentum, b.in<StepScalars>(2)};
-      return [body, blocks = blocks_for(elements, RunningBody<T>::threads)](void* stream) { launch(body, blocks, stream); };
+  const DType dtype = request.inputs[first].dtype;
+  if (dtype != DType::float32 && dtype != DType::float64) return {};
+  if (has(d.inputs, scalars)) d.inputs[scalars].layout = Layout::row_major(1);
+  std::vector<std::int64_t> elements;
+  for (std::size_t t = 0; t < tensors; ++t) {
+    Operand &running = d.inputs[first + 2 * t], &value = d.inputs[first + 2 * t + 1];
+    if (running.layout.any()) running.layout = Layout::row_major(running.shape.rank());
+    if (inverse[t] == 0)
+      value.layout = running.layout;
+    else if (value != opaque_of(dtype, running.shape[0]))
+      return {};
+    d.outputs[t].layout = running.layout;
+    d.in_place.emplace_back(static_cast<int>(t), static_cast<int>(first + 2 * t));
+    elements.push_back(physical_elements(running.shape, running.layout));
+  }
+  visit_float(dtype, [&]<class T>() {
+    using Body = RunningBody<T>;
+    d.make = launches([=, momentum = static_cast<double>(attributes.real("momentum")), epsilon = attributes.real("epsilon", 0)](const Buffers& b) -> Launches {
+      std::vector<typename Body::Tensor> list;
+      for (std::size_t t = 0; t < tensors; ++t) {
+        const T *const running = b.in<T>(first + 2 * t), *const given = b.in<T>(first + 2 * t + 1);
+        list.push_back({running, given, b.out<T>(t), elements[t], inverse[t] != 0, in_packs({running, given, b.out<T>(t)})});
+      }
+      auto all = tables_of<&Body::table>(std::span<const typename Body::Tensor>(list), [&] { return Body{{}, momentum, epsilon, b.in<StepScalars>(scalars)}; });
+      return [all = std::move(all)](void* stream) {
+        for (const auto& one : all) one.start(stream);
+      };
     });
   });
   return {d};

@@ -64,13 +64,14 @@ constexpr Form forms[] = {
     {"InnerProductBackwardData", is_activated},
     {"RowNormalization", is_row_normalization},
     {"RowNormalizationBackward", is_row_gradient},
+    {"RunningStatistics", always},           // of many in a launch, variances as cuDNN keeps them
     {"SoftmaxCrossEntropyTraining", is_narrow_loss},
 };
 
 }  // namespace
 
 bool fuses(const KernelRequest& request, int capability) {
-  if (find_update(request.op)) return true;  // reads gradients in 16 bits and writes a copy in them
+  if (find_update(request.op)) return true;  // of many in a launch, reads gradients in 16 bits and writes a copy in them
   return std::any_of(std::begin(forms), std::end(forms), [&](const Form& form) { return form.op == request.op && form.gains(request, capability); });
 }
 
