@@ -170,12 +170,14 @@ Operator batch_normalization_backward() {
   return {.name = "BatchNormalizationBackward",
           .domain = "tandem",
           .since = {1},
-          .inputs = {7, 8},
+          .inputs = {5, 8},  // the variance may be absent: kernels that keep the deviation read that
           .outputs = {3, 4},
           .infer =
               [](InferContext& c) {
                 const std::int64_t channels = channels_of(c);
-                for (int i = 2; i < 6; ++i) expect_shape(c, i, Shape{channels});
+                c.input(6);  // fails where it is absent
+                for (int i = 2; i < 6; ++i)
+                  if (c.has_input(i)) expect_shape(c, i, Shape{channels});
                 for (const int i : {1, 7})
                   if (c.has_input(i)) {
                     expect_shape(c, i, c.shape(0));
@@ -190,16 +192,28 @@ Operator batch_normalization_backward() {
           .flops = normalization_flops};
 }
 
-// running' = momentum · running + (1 − momentum) · value, in place; unchanged where the scalars, if given, skip the step
+// running' = momentum · running + (1 − momentum) · value, in place; unchanged where the scalars, if given, skip the step. Several of
+// them, `tensors`, are as updates are: the scalars first. Where `inverse` is not 0 the value is what the normalization keeps.
 Operator running_statistics() {
   return {.name = "RunningStatistics",
           .domain = "tandem",
           .since = {1},
-          .inputs = {2, 3},
+          .inputs = {0, Arity::any},
+          .outputs = {1, Arity::any},
           .infer =
               [](InferContext& c) {
-                expect_shape(c, 1, c.shape(0));
-                infer_same(c);
+                if (!c.attributes().has("tensors")) {
+                  expect_shape(c, 1, c.shape(0));
+                  return infer_same(c);
+                }
+                const std::int64_t tensors = c.attributes().integer("tensors");
+                const Ints inverse = c.attributes().has("inverse") ? c.attributes().ints("inverse") : Ints(at(tensors), 0);
+                if (tensors < 1 || c.inputs() != 1 + 2 * tensors || c.outputs() != tensors || std::ssize(inverse) != tensors)
+                  c.fail("has ", c.inputs(), " inputs, ", c.outputs(), " outputs and ", inverse.size(), " marks for ", tensors, " tensors");
+                for (int t = 0; t < tensors; ++t) {
+                  if (c.shape(2 + 2 * t) != c.shape(1 + 2 * t) && inverse[at(t)] == 0) expect_shape(c, 2 + 2 * t, c.shape(1 + 2 * t));
+                  c.set_output(t, c.input(1 + 2 * t));
+                }
               },
           .in_place = {0},
           .precision = PrecisionRole::wide};

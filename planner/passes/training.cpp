@@ -33,6 +33,7 @@ constexpr Pass passes[] = {
      [](const PassContext& c) { return c.synchronized(); }},
     {"simplify", simplified, 0, 0, +Property::primitive},  // what was a view of a parameter is a parameter, by which products go
     {"expand_again", [](Graph g, PassContext&) { return expand_again(std::move(g), true); }, 0, +Property::primitive},
+    {"match_straight_through", [](Graph g, PassContext& c) { return match_straight_through(g, c.warnings); }, +Property::primitive},
     {"match_attention", [](Graph g, PassContext& c) { return match_attention(g, c.fuses, true); }, +Property::primitive},
     {"pool_before_relu", [](Graph g, PassContext&) { return pool_before_relu(g); }},
     {"simplify", simplified},
@@ -40,10 +41,14 @@ constexpr Pass passes[] = {
     {"attach_loss", [](Graph g, PassContext& c) { return with_loss(std::move(g), c); }, +Property::primitive, +Property::loss},
     {"simplify", simplified},
     {"mixed_precision", [](Graph g, PassContext& c) { return mixed_precision(g, c.options.precision); }, +Property::primitive},
+    {"choose_fp8", [](Graph g, PassContext& c) { return choose_fp8(std::move(g), c.options, c.warnings); }, +Property::primitive},
     {"sum_channels", [](Graph g, PassContext& c) { return sum_channels(g, c.fuses); }, +Property::primitive},
     {"add_gradients", [](Graph g, PassContext& c) { return add_gradients(std::move(g), c.options, c.warnings); }, Property::primitive | Property::loss, +Property::gradients},
+    {"drop_straight_through", [](Graph g, PassContext&) { return drop_straight_through(g); }, with_gradients},
     {"simplify", simplified},
     {"fuse_gradients", [](Graph g, PassContext& c) { return fuse_gradients(g, c.fuses); }, with_gradients},
+    {"quantize_products", [](Graph g, PassContext& c) { return quantize_products(g, c.options, c.placed()); }, with_gradients},
+    {"fuse_activations", [](Graph g, PassContext& c) { return fuse_activations(g, c.fuses); }, with_gradients},
     {"normalize_in_convolutions", [](Graph g, PassContext& c) { return normalize_in_convolutions(g, c.fuses); }, with_gradients},
     {"fold_casts", [](Graph g, PassContext& c) { return fold_casts(g, c.fuses); }, with_gradients},
     {"keep_gradients", [](Graph g, PassContext& c) { return keep_gradients(std::move(g), c.options); }, with_gradients},
@@ -54,6 +59,8 @@ constexpr Pass passes[] = {
     {"fuse_elementwise", [](Graph g, PassContext&) { return fuse_elementwise(g); }, +Property::updated},
     {"bucket_sums", [](Graph g, PassContext& c) { return bucket_sums(std::move(g), c.options); }, Property::updated | Property::whole, 0, 0,
      [](const PassContext& c) { return c.placed(); }},
+    {"running_variances", [](Graph g, PassContext& c) { return running_variances(g, c.fuses); }, +Property::updated},
+    {"group_updates", [](Graph g, PassContext& c) { return group_updates(std::move(g), c.fuses); }, +Property::updated},
 };
 
 }  // namespace

@@ -243,6 +243,23 @@ const CaseRow movement_rows[] = {
        const Shape s = image(r);
        return Comparison{"GatherBackward", {{"axis", std::int64_t{1}}, {"input_shape", s.dims}}, {random_tensor(r, {s[0], 7, s[2], s[3]}), random_integers(r, {7}, -s[1], s[1])}, {real(s)}, 7};
      }},
+    {"gather backward of rows picked often",  // longer than the pieces that are summed
+     [](std::mt19937& r) {
+       const std::int64_t rows = between(r, 2, 5), count = between(r, 150, 300), inner = between(r, 0, 1) ? 16 : 5;
+       return Comparison{"GatherBackward", {{"axis", std::int64_t{1}}, {"input_shape", Ints{2, rows, inner}}}, {random_tensor(r, {2, count, inner}), random_integers(r, {count}, -rows - 1, rows)}, {real({2, rows, inner})}, 300};
+     },
+     {DType::float32, DType::float64, DType::bfloat16}},
+    {"gather backward of many",  // more than a block sorts
+     [](std::mt19937& r) {
+       return Comparison{"GatherBackward", {{"axis", std::int64_t{0}}, {"input_shape", Ints{900, 4}}}, {random_tensor(r, {4500, 4}), random_integers(r, {4500}, -900, 901)}, {real({900, 4})}, 20};
+     },
+     {DType::float32}},
+    {"gather elements backward of many",
+     [](std::mt19937& r) {
+       const Shape s{between(r, 1, 3), between(r, 1, 6), between(r, 1, 4)}, y{s[0], 50, s[2]};
+       return Comparison{"GatherElementsBackward", {{"axis", std::int64_t{1}}, {"input_shape", s.dims}}, {random_tensor(r, y), random_integers(r, y, -s[1] - 1, s[1] + 1)}, {real(s)}, 50};
+     },
+     {DType::float32, DType::float64, DType::float16}},
     {"cumulative sum",
      [](std::mt19937& r) {
        const Shape s = image(r);
@@ -637,6 +654,15 @@ Comparison inner_product(std::mt19937& random, const char* op) {
   if (name == "InnerProductBackwardData") return {op, {{"input_shape", x.dims}}, {random_tensor(random, y), random_tensor(random, w)}, {real(x)}, 16 * w[0]};
   return {op, {}, {random_tensor(random, x), random_tensor(random, y)}, {real(w), real({w[0]})}, 16 * x[0]};
 }
+// An activation behind a product, and its slope behind the product that is a gradient.
+Comparison activated_product(std::mt19937& random, const char* activation) {
+  const Shape x{between(random, 1, 40), 8 * between(random, 1, 9)}, w{8 * between(random, 1, 9), x[1]}, y{x[0], w[0]};
+  return {"InnerProduct", {{"activation", std::string(activation)}}, {random_tensor(random, x, -1, 1), random_tensor(random, w, -1, 1), random_tensor(random, {w[0]})}, {real(y), real(y)}, 16 * x[1]};
+}
+Comparison activated_gradient(std::mt19937& random, const char* activation) {
+  const Shape x{between(random, 1, 40), 8 * between(random, 1, 9)}, w{8 * between(random, 1, 9), x[1]}, y{x[0], w[0]};
+  return {"InnerProductBackwardData", {{"input_shape", x.dims}, {"activation", std::string(activation)}}, {random_tensor(random, y, -1, 1), random_tensor(random, w, -1, 1), random_tensor(random, x)}, {real(x)}, 16 * w[0]};
+}
 Comparison matmul(std::mt19937& random, bool trans_a, bool trans_b) {
   const std::int64_t m = between(random, 1, 9), k = between(random, 1, 9), n = between(random, 1, 9), batch = between(random, 1, 4);
   return {"MatMul", {{"transA", std::int64_t{trans_a}}, {"transB", std::int64_t{trans_b}}},
@@ -647,6 +673,11 @@ const CaseRow product_rows[] = {
     {"inner product", [](std::mt19937& r) { return inner_product(r, "InnerProduct"); }, {DType::float32, DType::float64, DType::bfloat16}},
     {"inner product backward data", [](std::mt19937& r) { return inner_product(r, "InnerProductBackwardData"); }},
     {"inner product backward weights", [](std::mt19937& r) { return inner_product(r, "InnerProductBackwardWeights"); }},
+    {"inner product + Gelu", [](std::mt19937& r) { return activated_product(r, "GeluErf"); }, {DType::bfloat16, DType::float16}},
+    {"inner product + Gelu by tanh", [](std::mt19937& r) { return activated_product(r, "GeluTanh"); }, {DType::bfloat16, DType::float16}},
+    {"inner product backward data + Gelu", [](std::mt19937& r) { return activated_gradient(r, "GeluErf"); }, {DType::bfloat16, DType::float16}},
+    {"inner product backward data + Gelu by tanh", [](std::mt19937& r) { return activated_gradient(r, "GeluTanh"); }, {DType::bfloat16, DType::float16}},
+    {"inner product backward data + Relu", [](std::mt19937& r) { return activated_gradient(r, "Relu"); }, {DType::bfloat16, DType::float16}},
     {"matmul", [](std::mt19937& r) { return matmul(r, false, false); }},
     {"matmul, both transposed", [](std::mt19937& r) { return matmul(r, true, true); }},
 };

@@ -62,7 +62,57 @@ bool is_emulated(std::string_view op) {
   return std::ranges::any_of(native_kernels(), [&](const Row& row) { return row.serves(op); });
 }
 
+namespace {
+
+// A product, and then its activation, or the slope of one.
+class ActivatedReference final : public Kernel {
+ public:
+  ActivatedReference(std::unique_ptr<Kernel> product, std::unique_ptr<Kernel> bend, bool backward) : product_(std::move(product)), bend_(std::move(bend)), backward_(backward) {}
+  void bind(std::span<std::byte* const> inputs, std::span<std::byte* const> outputs, std::byte* workspace) override {
+    std::byte* const before[] = {outputs.back()};
+    product_->bind(backward_ ? inputs.first(2) : inputs, before, workspace);
+    std::vector<std::byte*> in{outputs.back()};
+    if (backward_) in.push_back(inputs[2]);
+    bend_->bind(in, outputs.first(1), nullptr);
+  }
+  void run(StreamHandle stream) override {
+    product_->run(stream);
+    bend_->run(stream);
+  }
+
+ private:
+  std::unique_ptr<Kernel> product_, bend_;
+  bool backward_;
+};
+
+std::vector<KernelDescription> describe_activated(const KernelRequest& request, const std::string& activation) {
+  const bool backward = request.op == "InnerProductBackwardData";
+  Attributes linear = *request.attributes;
+  linear.erase("activation");
+  KernelRequest product = request;
+  product.attributes = &linear;
+  product.outputs.resize(1);
+  if (backward) product.inputs.resize(2);
+  const std::vector<KernelDescription> products = describe_native_cpu(product);
+  if (products.empty()) return {};
+  KernelDescription d = products[0];
+  d.outputs.resize(request.outputs.size(), d.outputs[0]);
+  if (backward) d.inputs.push_back(d.outputs[0]);
+  const std::string op = backward ? activation + "Backward" : activation;
+  const Attributes none;
+  KernelRequest bend{.op = op, .attributes = &none, .inputs = {d.outputs[0]}, .outputs = {d.outputs[0]}};
+  if (backward) bend.inputs.push_back(d.outputs[0]);
+  const std::vector<KernelDescription> bends = describe_native_cpu(bend);
+  if (bends.empty()) return {};
+  d.make = [product = products[0].make, bend = bends[0].make, backward] { return std::make_unique<ActivatedReference>(product(), bend(), backward); };
+  return {d};
+}
+
+}  // namespace
+
 std::vector<KernelDescription> describe_native_cpu(const KernelRequest& request) {
+  if (const std::string activation = request.attributes->text("activation", ""); request.op.starts_with("InnerProduct") && (activation.starts_with("Gelu") || (request.inputs.size() > 2 && request.op.ends_with("Data"))))
+    return describe_activated(request, activation);
   for (const CpuKernelRow& row : cpu_kernels())
     if (row.serves(request.op) && row.kernel.starts_with("native."))
       if (auto found = row.describe(request); !found.empty()) return found;

@@ -68,7 +68,7 @@ Descriptions describe_batch_normalization(const KernelRequest& request) {
 }
 
 Descriptions describe_batch_normalization_training(const KernelRequest& request) {
-  if (!supported(request)) return {};
+  if (!supported(request) || !request.outputs[2].present()) return {};
   const Problem p = problem_of(request);
   KernelDescription d = dense_description(request, "native.batch_normalization_training");
   d.outputs[3] = {DType::uint8, Shape{0}, Layout::opaque("native")};
@@ -122,7 +122,7 @@ Descriptions describe_batch_normalization_factors(const KernelRequest& request) 
 }
 
 Descriptions describe_batch_normalization_backward(const KernelRequest& request) {
-  if (!supported(request) || request.inputs[6].layout != Layout::opaque("native")) return {};
+  if (!supported(request) || request.inputs[6].layout != Layout::opaque("native") || !request.inputs[5].present()) return {};
   const Problem p = problem_of(request);
   KernelDescription d = dense_description(request, "native.batch_normalization_backward");
   const bool has_y = operand_at(request.inputs, 7).present(), adds = operand_at(request.outputs, 3).present();
@@ -155,6 +155,7 @@ Descriptions describe_batch_normalization_backward(const KernelRequest& request)
 
 // running' = momentum·running + (1 − momentum)·value
 Descriptions describe_running_statistics(const KernelRequest& request) {
+  if (request.attributes->has("tensors")) return {};  // several at once, which nothing offers
   const Operand& running = request.inputs[0];
   if (running.dtype != DType::float32 && running.dtype != DType::float64) return {};
   KernelDescription d{.kernel = "native.running_statistics", .inputs = request.inputs, .outputs = request.outputs, .efficiency = 0.2, .in_place = {{0, 0}}};

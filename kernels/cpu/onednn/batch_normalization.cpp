@@ -67,7 +67,7 @@ std::vector<KernelDescription> describe_batch_normalization(const KernelRequest&
 }
 
 std::vector<KernelDescription> describe_batch_normalization_training(const KernelRequest& request) {
-  if (!supported(request) || request.inputs.size() > 3) return {};  // no implementation adds another tensor, or takes sums
+  if (!supported(request) || request.inputs.size() > 3 || !request.outputs[2].present()) return {};  // no implementation adds another tensor, or takes sums
   const ThreadScope threads(request.options.threads);
   const Layout layout = layout_of(request);
   const auto x = to_desc(request.inputs[0], layout);
@@ -87,7 +87,7 @@ std::vector<KernelDescription> describe_batch_normalization_training(const Kerne
 }
 
 std::vector<KernelDescription> describe_batch_normalization_backward(const KernelRequest& request) {
-  if (!supported(request)) return {};
+  if (!supported(request) || !request.inputs[5].present()) return {};
   const Operand& opaque = request.inputs[6];
   const std::optional<Layout> layout = data_layout(opaque.layout);
   if (!layout) return {};

@@ -3,6 +3,7 @@
 #pragma once
 #include "graph/step_scalars.h"
 #include "kernels/cuda/bodies/channel_tiles.h"
+#include "kernels/cuda/bodies/tensor_table.h"
 
 namespace tandem::cuda {
 
@@ -30,8 +31,8 @@ struct SummedStatisticsBody {
   static constexpr int threads = 128;
   static constexpr bool cooperative = false;
   const S *sum, *squares, *scale, *bias;
-  S *mean, *variance, *inverse_deviation;
-  T *factor, *shift;  // may be null
+  S *mean, *variance, *inverse_deviation;  // variance may be null
+  T *factor, *shift;                       // may be null
   std::int64_t count;
   std::int32_t channels;
   float epsilon;
@@ -40,10 +41,10 @@ struct SummedStatisticsBody {
   TANDEM_DEVICE void operator()(const Thread& t) const {
     const std::int64_t c = t.block() * threads + t.thread();
     if (c >= channels) return;
-    const S m = sum[c] / static_cast<S>(count), v = squares[c] / static_cast<S>(count) - m * m;
+    const S m = sum[c] / static_cast<S>(count), difference = squares[c] / static_cast<S>(count) - m * m, v = difference > S(0) ? difference : S(0);  // rounding may leave less than nothing
     mean[c] = m;
-    variance[c] = v > S(0) ? v : S(0);  // rounding may leave less than nothing
-    inverse_deviation[c] = S(1) / sqrt(variance[c] + static_cast<S>(epsilon));
+    if (variance) variance[c] = v;
+    inverse_deviation[c] = S(1) / sqrt(v + static_cast<S>(epsilon));
     if (!factor) return;
     factor[c] = store<T>(inverse_deviation[c] * scale[c]);
     shift[c] = store<T>(bias[c] - m * inverse_deviation[c] * scale[c]);
@@ -227,22 +228,42 @@ struct NormGradientBody {
   }
 };
 
-// running' = momentum · running + (1 − momentum) · value
+// running' = momentum · running + (1 − momentum) · value, of many statistics at once. Where `inverse` says so value is
+// 1 / given² − ε: the variance, of 1/√(variance + ε).
 template <class T>
 struct RunningBody {
   static constexpr int threads = 256;
   static constexpr bool cooperative = false;
-  const T *running, *value;
-  T* result;
-  std::int64_t elements;
+  struct Tensor {
+    const T *running, *given;
+    T* result;
+    std::int64_t elements;
+    bool inverse, packs;
+  };
+  TensorTable<Tensor, 512> table;
   double momentum;
+  float epsilon;
   const StepScalars* scalars;  // null, or those that may skip the step
 
   template <class Thread>
   TANDEM_DEVICE void operator()(const Thread& t) const {
+    const auto p = table.piece(t);
+    const Tensor& a = table.tensors[p.tensor];
     const bool skip = scalars && scalars->skip != 0;
-    const T keep = static_cast<T>(momentum), take = static_cast<T>(1 - momentum);
-    for (std::int64_t i = t.block() * threads + t.thread(); i < elements; i += t.blocks() * threads) result[i] = skip ? running[i] : keep * running[i] + take * value[i];
+    const T keep = static_cast<T>(momentum), take = static_cast<T>(1 - momentum), least = static_cast<T>(epsilon);
+    table.template each<full_pack<T>, threads>(t, p, [&](auto width, std::int64_t i) {
+      Pack<T, width> running = read_at<width>(a.running, i);
+      const Pack<T, width> given = read_at<width>(a.given, i);
+      for (int k = 0; k < width; ++k) {
+        T value = given.v[k];
+        if (a.inverse) {
+          value = T(1) / (value * value) - least;
+          value = value > T(0) ? value : T(0);
+        }
+        if (!skip) running.v[k] = keep * running.v[k] + take * value;
+      }
+      write_at(a.result, i, running);
+    });
   }
 };
 

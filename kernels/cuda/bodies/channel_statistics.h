@@ -107,7 +107,7 @@ struct StatisticsBody {
     }
     const S v = m.squares / m.count;
     mean[c] = m.mean;
-    variance[c] = v;
+    if (variance) variance[c] = v;
     inverse_deviation[c] = S(1) / sqrt(v + static_cast<S>(epsilon));
   }
 };

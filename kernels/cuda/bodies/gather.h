@@ -1,7 +1,8 @@
 // Gather and GatherElements, and their gradients.
 #pragma once
 #include "kernels/cuda/bodies/index.h"
-#include "kernels/cuda/bodies/types.h"
+#include "kernels/cuda/bodies/pack.h"
+#include "kernels/cuda/bodies/sorted_places.h"
 
 namespace tandem::cuda {
 
@@ -9,8 +10,8 @@ TANDEM_DEVICE std::int64_t read_index(const void* indices, bool wide, std::int64
   return wide ? static_cast<const std::int64_t*>(indices)[i] : static_cast<const std::int32_t*>(indices)[i];
 }
 
-// y[outer, k, inner] = x[outer, indices[k], inner], all row-major.
-template <class Unit>
+// y[outer, k, inner] = x[outer, indices[k], inner], all row-major, in packs.
+template <class Unit, int width>
 struct GatherBody {
   static constexpr int threads = 256;
   static constexpr bool cooperative = false;
@@ -19,69 +20,132 @@ struct GatherBody {
   Unit* y;
   Unit invalid;
   bool wide;  // int64 indices, else int32
-  std::int64_t axis, count, inner, elements;
+  std::int64_t axis, count, inner, packs;  // inner: packs of a row
 
   template <class Thread>
   TANDEM_DEVICE void operator()(const Thread& t) const {
-    for (std::int64_t i = t.block() * threads + t.thread(); i < elements; i += t.blocks() * threads) {
-      const std::int64_t c = i % inner, k = i / inner % count, outer = i / inner / count;
-      std::int64_t index = read_index(indices, wide, k);
+    for (std::int64_t i = t.block() * threads + t.thread(); i < packs; i += t.blocks() * threads) {
+      const std::int64_t row = i / inner, c = i - row * inner, outer = row / count;
+      std::int64_t index = read_index(indices, wide, row - outer * count);
       if (index < 0) index += axis;
-      y[i] = index >= 0 && index < axis ? x[(outer * axis + index) * inner + c] : invalid;
+      Pack<Unit, width> pack;
+      if (index >= 0 && index < axis)
+        pack = read_pack<width>(x, (outer * axis + index) * inner + c);
+      else
+        for (Unit& u : pack.v) u = invalid;
+      write_pack(y, i, pack);
     }
   }
 };
 
-// chain[k] = the next place after k with the same index, or -1; chain[count + k] = 1 where k is the first with its index.
-struct GatherChainBody {
-  static constexpr int threads = 128;
-  static constexpr bool cooperative = false;
+// The rows that indices along an axis pick from.
+struct IndexRows {
   const void* indices;
-  std::int32_t* chain;
-  bool wide;
-  std::int64_t axis, count;
-
-  template <class Thread>
-  TANDEM_DEVICE void operator()(const Thread& t) const {
-    for (std::int64_t k = t.block() * threads + t.thread(); k < count; k += t.blocks() * threads) {
-      const std::int64_t own = at(k);
-      std::int64_t next = k + 1, before = k - 1;
-      while (next < count && at(next) != own) ++next;
-      while (before >= 0 && at(before) != own) --before;
-      chain[k] = next < count ? static_cast<std::int32_t>(next) : -1;
-      chain[count + k] = before < 0 && own >= 0 && own < axis;
-    }
-  }
-
- private:
-  TANDEM_DEVICE std::int64_t at(std::int64_t k) const {
-    const std::int64_t index = read_index(indices, wide, k);
-    return index < 0 ? index + axis : index;
+  bool wide;  // int64 indices, else int32
+  std::int64_t axis;
+  TANDEM_DEVICE std::int64_t row(std::int64_t i) const {
+    std::int64_t index = read_index(indices, wide, i);
+    if (index < 0) index += axis;
+    return index >= 0 && index < axis ? index : -1;
   }
 };
 
-// dx[outer, indices[k], inner] = Σ dy over the places of equal index, in their order; dx is zero elsewhere already.
+// dx[outer, indices[k], inner] = Σ dy over the places of equal index; dx is zero elsewhere already. Places are sorted by row and summed
+// in pieces of as many, in their order: a row whose places lie in one piece is written, of others each piece leaves what it has,
+// partial[outer, piece, 0] where the row began before it, else partial[outer, piece, 1].
+inline constexpr int gather_piece = 32;
 template <class T>
-struct GatherBackwardBody {
+struct GatherSums {
+  using C = Compute<T>;
+  const T* dy;
+  const std::uint64_t* keys;
+  T* dx;
+  C* partial;
+  std::int64_t axis, count, inner, pieces, items;  // inner: packs of a row; items: threads' work, outer · pieces · inner
+
+  struct Item {
+    std::int64_t outer, piece, pack;
+  };
+  TANDEM_DEVICE Item item(std::int64_t i) const {
+    const std::int64_t piece = i / inner, outer = piece / pieces;
+    return {outer, piece - outer * pieces, i - piece * inner};
+  }
+  TANDEM_DEVICE std::int64_t slot(const Item& i, std::int64_t piece, bool starts) const { return ((i.outer * pieces + piece) * 2 + starts) * inner + i.pack; }
+  TANDEM_DEVICE std::uint64_t row(std::int64_t k) const { return k >= 0 && k < count ? row_of(keys[k]) : no_row; }
+  template <int width>
+  TANDEM_DEVICE void write(const Item& i, std::uint64_t row, const Pack<C, width>& sum) const {
+    Pack<T, width> pack;
+    for (int v = 0; v < width; ++v) pack.v[v] = store<T>(sum.v[v]);
+    write_pack(dx, (i.outer * axis + static_cast<std::int64_t>(row)) * inner + i.pack, pack);
+  }
+};
+
+template <class T, int width>
+struct GatherPiecesBody {
   static constexpr int threads = 256;
   static constexpr bool cooperative = false;
-  const T* dy;
-  const void* indices;
-  const std::int32_t* chain;
-  T* dx;
-  bool wide;
-  std::int64_t axis, count, inner, elements;  // of dy
+  using C = Compute<T>;
+  GatherSums<T> g;
 
   template <class Thread>
   TANDEM_DEVICE void operator()(const Thread& t) const {
-    for (std::int64_t i = t.block() * threads + t.thread(); i < elements; i += t.blocks() * threads) {
-      const std::int64_t c = i % inner, first = i / inner % count, outer = i / inner / count;
-      if (!chain[count + first]) continue;
-      Compute<T> sum = 0;
-      for (std::int64_t k = first; k >= 0; k = chain[k]) sum += load(dy[(outer * count + k) * inner + c]);
-      std::int64_t index = read_index(indices, wide, first);
-      if (index < 0) index += axis;
-      dx[(outer * axis + index) * inner + c] = store<T>(sum);
+    for (std::int64_t i = t.block() * threads + t.thread(); i < g.items; i += t.blocks() * threads) {
+      const auto item = g.item(i);
+      const std::int64_t begin = item.piece * gather_piece, end = begin + gather_piece < g.count ? begin + gather_piece : g.count;
+      std::uint64_t row = g.row(begin);
+      bool before = begin > 0 && g.row(begin - 1) == row;
+      Pack<C, width> sum{};
+      const auto finish = [&](bool behind) {
+        if (row == no_row) return;
+        if (before || behind)
+          write_pack(g.partial, g.slot(item, item.piece, !before), sum);
+        else
+          g.write(item, row, sum);
+      };
+      constexpr int ahead = 4;  // rows that are under way
+      for (std::int64_t k = begin; k < end; k += ahead) {
+        std::uint64_t keys[ahead];
+        Pack<T, width> rows[ahead];
+        for (int j = 0; j < ahead; ++j) keys[j] = g.keys[k + j < end ? k + j : end - 1];
+        for (int j = 0; j < ahead; ++j) rows[j] = read_pack<width>(g.dy, (item.outer * g.count + place_of(keys[j])) * g.inner + item.pack);
+        for (int j = 0; j < ahead && k + j < end; ++j) {
+          if (row_of(keys[j]) != row) {
+            finish(false);
+            row = row_of(keys[j]);
+            before = false;
+            sum = {};
+          }
+          for (int v = 0; v < width; ++v) sum.v[v] += load(rows[j].v[v]);
+        }
+      }
+      finish(end < g.count && g.row(end) == row);
+    }
+  }
+};
+
+// Of rows that go on behind the piece where they start: what the pieces left.
+template <class T, int width>
+struct GatherSpansBody {
+  static constexpr int threads = 256;
+  static constexpr bool cooperative = false;
+  using C = Compute<T>;
+  GatherSums<T> g;
+
+  template <class Thread>
+  TANDEM_DEVICE void operator()(const Thread& t) const {
+    for (std::int64_t i = t.block() * threads + t.thread(); i < g.items; i += t.blocks() * threads) {
+      const auto item = g.item(i);
+      const std::int64_t begin = item.piece * gather_piece;
+      std::int64_t end = begin + gather_piece;
+      const std::uint64_t row = g.row(end - 1);
+      if (end >= g.count || row == no_row || g.row(end) != row) continue;
+      if (begin > 0 && g.row(begin) == row && g.row(begin - 1) == row) continue;  // it started before
+      Pack<C, width> sum = read_pack<width>(g.partial, g.slot(item, item.piece, true));
+      for (std::int64_t piece = item.piece + 1; g.row(end) == row; ++piece, end += gather_piece) {
+        const Pack<C, width> more = read_pack<width>(g.partial, g.slot(item, piece, false));
+        for (int v = 0; v < width; ++v) sum.v[v] += more.v[v];
+      }
+      g.write(item, row, sum);
     }
   }
 };
@@ -110,7 +174,7 @@ struct GatherElementsBody {
 };
 
 // dx[outer, indices[outer, k, inner], inner] = Σ dy over the k of equal index, in their order: summed by the thread of the
-// first of them. dx is zero elsewhere already.
+// first of them. dx is zero elsewhere already. Of few k: each looks at all others of its line.
 template <class T>
 struct GatherElementsBackwardBody {
   static constexpr int threads = 256;

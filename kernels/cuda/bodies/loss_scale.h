@@ -1,17 +1,13 @@
 // Dynamic loss scaling (graph/operators/loss_scale.cpp): whether gradients are finite, and the state that follows.
 #pragma once
 #include "graph/step_scalars.h"
-#include "kernels/cuda/bodies/narrow.h"
-#include "kernels/cuda/bodies/thread.h"
+#include "kernels/cuda/bodies/tensor_table.h"
 
 #if !defined(__CUDACC__)
 #include <math.h>
 #endif
 
 namespace tandem::cuda {
-
-inline constexpr int finite_tensors_a_launch = 48;
-inline constexpr std::int64_t finite_piece = 8192;  // elements of a block
 
 // part[first_part + block] = 1 where the block's piece of one tensor is finite, else 0.
 struct FinitePartBody {
@@ -20,27 +16,30 @@ struct FinitePartBody {
   struct Tensor {
     const void* x;  // of float32, or of 16 bits
     std::int64_t elements;
+    bool narrow, packs;
   };
-  int count;
+  TensorTable<Tensor, 8192> table;
   Narrow type;
-  std::uint64_t narrow;  // by tensor, a bit: it has 16 bits
-  std::int32_t first_block[finite_tensors_a_launch];
-  Tensor tensors[finite_tensors_a_launch];
   std::int64_t first_part;
   float* part;
 
   template <class Thread>
   TANDEM_DEVICE void operator()(const Thread& t) const {
-    int k = 0;
-    while (k + 1 < count && t.block() >= first_block[k + 1]) ++k;
-    const Tensor& tensor = tensors[k];
-    const std::int64_t begin = (t.block() - first_block[k]) * finite_piece;
-    const std::int64_t end = begin + finite_piece < tensor.elements ? begin + finite_piece : tensor.elements;
+    const auto p = table.piece(t);
+    const Tensor& tensor = table.tensors[p.tensor];
     float finite = 1;
-    for (std::int64_t i = begin + t.thread(); i < end; i += threads) {
-      const float x = (narrow >> k & 1) != 0 ? load_narrow(type, tensor.x, i) : static_cast<const float*>(tensor.x)[i];
-      if (x - x != 0) finite = 0;  // NaN for infinities and NaN
-    }
+    const auto see = [&](const auto& pack) {
+      for (const float x : pack.v)
+        if (x - x != 0) finite = 0;  // NaN for infinities and NaN
+    };
+    if (tensor.narrow)
+      table.each<8, threads>(t, p, [&](auto width, std::int64_t i) {
+        Pack<float, width> x;
+        load_narrow(type, tensor.x, i, x);
+        see(x);
+      });
+    else
+      table.each<4, threads>(t, p, [&](auto width, std::int64_t i) { see(read_at<width>(static_cast<const float*>(tensor.x), i)); });
     finite = combine_block<threads, 0>(t, finite, [](float a, float b) { return a < b ? a : b; });
     if (t.thread() == 0) part[first_part + t.block()] = finite;
   }

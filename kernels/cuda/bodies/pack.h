@@ -28,4 +28,14 @@ TANDEM_DEVICE void write_pack(T* to, std::int64_t i, const Pack<T, width>& pack)
   reinterpret_cast<Pack<T, width>*>(to)[i] = pack;
 }
 
+// A pack from element `i` on, a multiple of its width.
+template <int width, class T>
+TANDEM_DEVICE Pack<T, width> read_at(const T* from, std::int64_t i) {
+  return *reinterpret_cast<const Pack<T, width>*>(from + i);
+}
+template <class T, int width>
+TANDEM_DEVICE void write_at(T* to, std::int64_t i, const Pack<T, width>& pack) {
+  *reinterpret_cast<Pack<T, width>*>(to + i) = pack;
+}
+
 }  // namespace tandem::cuda

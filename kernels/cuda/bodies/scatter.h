@@ -2,6 +2,7 @@
 // same in every run: updates are sorted by where they go.
 #pragma once
 #include "kernels/cuda/bodies/index.h"
+#include "kernels/cuda/bodies/sorted_places.h"
 #include "kernels/cuda/bodies/types.h"
 
 namespace tandem::cuda {
@@ -66,45 +67,6 @@ struct GatherNDBody {
   }
 };
 
-inline constexpr std::uint64_t scattered_nowhere = 0xffffffffU;
-
-// keys[i] = row of update i, then i: those that go nowhere, and what fills up to `padded`, come last.
-template <class Rows>
-struct ScatterKeysBody {
-  static constexpr int threads = 256;
-  static constexpr bool cooperative = false;
-  std::uint64_t* keys;
-  Rows to;
-  std::int64_t count, padded;
-
-  template <class Thread>
-  TANDEM_DEVICE void operator()(const Thread& t) const {
-    for (std::int64_t i = t.block() * threads + t.thread(); i < padded; i += t.blocks() * threads) {
-      const std::int64_t row = i < count ? to.row(i) : -1;
-      keys[i] = (row < 0 ? scattered_nowhere : static_cast<std::uint64_t>(row)) << 32 | static_cast<std::uint64_t>(i);
-    }
-  }
-};
-
-// One step of a bitonic sort of 2^n keys (K. E. Batcher, "Sorting networks and their applications", 1968).
-struct SortStepBody {
-  static constexpr int threads = 256;
-  static constexpr bool cooperative = false;
-  std::uint64_t* keys;
-  std::int64_t run, distance, pairs;
-
-  template <class Thread>
-  TANDEM_DEVICE void operator()(const Thread& t) const {
-    for (std::int64_t p = t.block() * threads + t.thread(); p < pairs; p += t.blocks() * threads) {
-      const std::int64_t a = p / distance * distance * 2 + p % distance, b = a + distance;
-      const std::uint64_t first = keys[a], second = keys[b];
-      if (((a & run) == 0) != (first > second)) continue;
-      keys[a] = second;
-      keys[b] = first;
-    }
-  }
-};
-
 enum class ScatterReduction : int { none, add, mul, max, min };
 
 // y[row, c] = what the reduction makes of it and of all updates that go there: by the thread of the first of them.
@@ -122,12 +84,11 @@ struct ScatterRowsBody {
   TANDEM_DEVICE void operator()(const Thread& t) const {
     for (std::int64_t i = t.block() * threads + t.thread(); i < count * inner; i += t.blocks() * threads) {
       const std::int64_t first = i / inner, c = i % inner;
-      const std::uint64_t row = keys[first] >> 32;
-      if (row == scattered_nowhere || (first > 0 && keys[first - 1] >> 32 == row)) continue;
+      const std::uint64_t row = row_of(keys[first]);
+      if (row == no_row || (first > 0 && row_of(keys[first - 1]) == row)) continue;
       T& to = y[static_cast<std::int64_t>(row) * inner + c];
       Compute<T> value = load(to);
-      for (std::int64_t k = first; k < count && keys[k] >> 32 == row; ++k)
-        value = combined(value, load(updates[static_cast<std::int64_t>(keys[k] & 0xffffffffU) * inner + c]));
+      for (std::int64_t k = first; k < count && row_of(keys[k]) == row; ++k) value = combined(value, load(updates[place_of(keys[k]) * inner + c]));
       to = store<T>(value);
     }
   }

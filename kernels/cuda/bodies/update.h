@@ -1,9 +1,7 @@
-// Optimizer updates of many tensors in one launch. The table of tensors travels as the kernel's argument; a block takes one piece
-// of one tensor. Formulas: docs/internal-operators.md.
+// Optimizer updates of many tensors in one launch. Formulas: docs/internal-operators.md.
 #pragma once
 #include "graph/step_scalars.h"
-#include "kernels/cuda/bodies/narrow.h"
-#include "kernels/cuda/bodies/thread.h"
+#include "kernels/cuda/bodies/tensor_table.h"
 
 namespace tandem::cuda {
 
@@ -26,43 +24,38 @@ struct UpdateTensor {
   T *new_state[slots_of_update], *new_sum, *new_average;
   void* copy;  // of w in 16 bits, null where there is none
   std::int64_t elements;
+  bool narrow_gradient, packs;
 };
 
-inline constexpr int tensors_a_launch = 24;
-inline constexpr std::int64_t update_piece = 4096;  // elements of a block
-
 template <class T>
-struct UpdateTable {
+struct UpdateTable : TensorTable<UpdateTensor<T>, 4096> {
+  using TensorTable<UpdateTensor<T>, 4096>::tensors;
   UpdateRule rule;
-  Narrow narrow;                   // what 16 bits are
-  std::uint64_t narrow_gradients;  // by tensor, a bit
+  Narrow narrow;  // what 16 bits are
   const StepScalars* scalars;
-  const double* factors;           // by tensor, two: of its rate and of its gradient; null: all 1
-  int count;
-  std::int32_t first_block[tensors_a_launch];
-  UpdateTensor<T> tensors[tensors_a_launch];
+  const double* factors;  // by tensor, two: of its rate and of its gradient; null: all 1
 
-  struct Piece {
-    int tensor;
-    std::int64_t begin, end;
-  };
-  template <class Thread>
-  TANDEM_DEVICE Piece piece(const Thread& t) const {
-    int k = 0;
-    while (k + 1 < count && t.block() >= first_block[k + 1]) ++k;
-    const std::int64_t begin = (t.block() - first_block[k]) * update_piece, elements = tensors[k].elements;
-    return {k, begin, begin + update_piece < elements ? begin + update_piece : elements};
-  }
   TANDEM_DEVICE bool stays() const { return (scalars->skip != 0 || scalars->hold != 0) && !rule.always; }
-  TANDEM_DEVICE T given(int k, std::int64_t i) const {
-    return (narrow_gradients >> k & 1) != 0 ? static_cast<T>(load_narrow(narrow, tensors[k].g, i)) : static_cast<const T*>(tensors[k].g)[i];
+  template <int width>
+  TANDEM_DEVICE Pack<T, width> given(int k, std::int64_t i) const {
+    Pack<T, width> g;
+    if (tensors[k].narrow_gradient)
+      load_narrow(narrow, tensors[k].g, i, g);
+    else
+      g = read_at<width>(static_cast<const T*>(tensors[k].g), i);
+    return g;
   }
   // The step's gradient, of the loss, cut.
-  TANDEM_DEVICE T gradient(int k, std::int64_t i) const {
-    T g = (tensors[k].new_sum ? tensors[k].new_sum[i] : given(k, i)) * (static_cast<T>(scalars->clip) / static_cast<T>(scalars->loss_scale));
-    if (factors) g *= static_cast<T>(factors[2 * k + 1]);
+  template <int width>
+  TANDEM_DEVICE Pack<T, width> gradient(int k, std::int64_t i) const {
+    Pack<T, width> pack = tensors[k].new_sum ? read_at<width>(tensors[k].new_sum, i) : given<width>(k, i);
+    const T share = static_cast<T>(scalars->clip) / static_cast<T>(scalars->loss_scale), factor = factors ? static_cast<T>(factors[2 * k + 1]) : T(1);
     const T bound = static_cast<T>(rule.bound);
-    return bound > 0 ? (g > bound ? bound : g < -bound ? -bound : g) : g;
+    for (T& g : pack.v) {
+      g = g * share * factor;
+      if (bound > 0) g = g > bound ? bound : g < -bound ? -bound : g;
+    }
+    return pack;
   }
   TANDEM_DEVICE T rate_of(int k) const {
     if (static_cast<double>(scalars->epoch) < rule.from) return 0;
@@ -89,7 +82,13 @@ struct AccumulateBody {
     const UpdateTensor<T>& a = table.tensors[p.tensor];
     const T share = static_cast<T>(table.scalars->share);
     const bool fresh = table.scalars->fresh != 0;
-    for (std::int64_t i = p.begin + t.thread(); i < p.end; i += threads) a.new_sum[i] = (fresh ? T{} : a.sum[i]) + share * table.given(p.tensor, i);
+    table.template each<full_pack<T>, threads>(t, p, [&](auto width, std::int64_t i) {
+      const Pack<T, width> g = table.template given<width>(p.tensor, i);
+      Pack<T, width> sum{};
+      if (!fresh) sum = read_at<width>(a.sum, i);
+      for (int k = 0; k < width; ++k) sum.v[k] += share * g.v[k];
+      write_at(a.new_sum, i, sum);
+    });
   }
 };
 
@@ -111,21 +110,26 @@ struct MeasureBody {
     const UpdateTensor<T>& a = table.tensors[p.tensor];
     const bool stays = table.stays();
     double first = 0, second = 0;
-    for (std::int64_t i = p.begin + t.thread(); i < p.end; i += threads) {
-      T step = 0;
+    const T beta1 = static_cast<T>(table.rule.beta1), beta2 = static_cast<T>(table.rule.beta2), rest1 = static_cast<T>(1 - table.rule.beta1), rest2 = static_cast<T>(1 - table.rule.beta2);
+    table.template each<full_pack<T>, threads>(t, p, [&](auto width, std::int64_t i) {
+      Pack<T, width> w{}, step = table.template gradient<width>(p.tensor, i);
+      if (what != Measured::gradient) w = read_at<width>(a.w, i);
       if (what == Measured::lamb) {
-        const T g = table.gradient(p.tensor, i);
-        const T m = stays ? a.state[0][i] : static_cast<T>(table.rule.beta1) * a.state[0][i] + static_cast<T>(1 - table.rule.beta1) * g;
-        const T v = stays ? a.state[1][i] : static_cast<T>(table.rule.beta2) * a.state[1][i] + static_cast<T>(1 - table.rule.beta2) * g * g;
-        a.new_state[0][i] = m;
-        a.new_state[1][i] = v;
-        step = table.lamb(a.w[i], m, v);
-      } else {
-        step = table.gradient(p.tensor, i);
+        Pack<T, width> m = read_at<width>(a.state[0], i), v = read_at<width>(a.state[1], i);
+        for (int k = 0; k < width; ++k) {
+          const T g = step.v[k];
+          if (!stays) m.v[k] = beta1 * m.v[k] + rest1 * g;
+          if (!stays) v.v[k] = beta2 * v.v[k] + rest2 * g * g;
+          step.v[k] = table.lamb(w.v[k], m.v[k], v.v[k]);
+        }
+        write_at(a.new_state[0], i, m);
+        write_at(a.new_state[1], i, v);
       }
-      first += what == Measured::gradient ? 0 : static_cast<double>(a.w[i]) * static_cast<double>(a.w[i]);
-      second += static_cast<double>(step) * static_cast<double>(step);
-    }
+      for (int k = 0; k < width; ++k) {
+        first += static_cast<double>(w.v[k]) * static_cast<double>(w.v[k]);
+        second += static_cast<double>(step.v[k]) * static_cast<double>(step.v[k]);
+      }
+    });
     const auto add = [](double x, double y) { return x + y; };
     first = combine_block<threads, 0>(t, first, add);
     second = combine_block<threads, 1>(t, second, add);
@@ -144,7 +148,7 @@ struct TrustBody {
   Measured what;
   double clip_norm;
   int count;
-  std::int32_t first_block[tensors_a_launch + 1];
+  std::int32_t first_block[tensors_a_launch + 1];  // that of the table, and where it ends
   const double* part;
   double* factors;
 
@@ -182,38 +186,50 @@ struct UpdateBody {
   TANDEM_DEVICE void operator()(const Thread& t) const {
     const auto p = table.piece(t);
     const UpdateTensor<T>& a = table.tensors[p.tensor];
-    const bool stays = table.stays();
+    const bool stays = table.stays(), moved = table.rule.kind == UpdateKind::lamb;  // its states have been moved on
     const T rate = table.rate_of(p.tensor);
-    for (std::int64_t i = p.begin + t.thread(); i < p.end; i += threads) {
-      const T w = stays ? keep(a, i) : update(a, i, table.gradient(p.tensor, i), rate);
-      a.new_w[i] = w;
-      if (a.copy) store_narrow(table.narrow, a.copy, i, static_cast<float>(w));
-      if (a.average) a.new_average[i] = stays ? a.average[i] : a.average[i] + static_cast<T>(table.scalars->average) * (w - a.average[i]);
-    }
+    const StepScalars s = *table.scalars;
+    table.template each<full_pack<T>, threads>(t, p, [&](auto width, std::int64_t i) {
+      Pack<T, width> w = read_at<width>(a.w, i), state[slots_of_update];
+      for (int j = 0; j < slots_of_update; ++j)
+        if (a.state[j]) state[j] = read_at<width>(moved ? a.new_state[j] : a.state[j], i);
+      if (!stays) {
+        const Pack<T, width> g = table.rule.kind == UpdateKind::assign ? table.template given<width>(p.tensor, i) : table.template gradient<width>(p.tensor, i);
+        for (int k = 0; k < width; ++k) {
+          T own[slots_of_update];
+          for (int j = 0; j < slots_of_update; ++j) own[j] = a.state[j] ? state[j].v[k] : T{};
+          w.v[k] = update(a, s, w.v[k], g.v[k], own, rate);
+          for (int j = 0; j < slots_of_update; ++j) state[j].v[k] = own[j];
+        }
+      }
+      write_at(a.new_w, i, w);
+      for (int j = 0; j < slots_of_update; ++j)
+        if (a.state[j] && !moved) write_at(a.new_state[j], i, state[j]);
+      if (a.copy) store_narrow(table.narrow, a.copy, i, w);
+      if (!a.average) return;
+      Pack<T, width> average = read_at<width>(a.average, i);
+      for (int k = 0; k < width; ++k)
+        if (!stays) average.v[k] += static_cast<T>(s.average) * (w.v[k] - average.v[k]);
+      write_at(a.new_average, i, average);
+    });
   }
 
  private:
-  TANDEM_DEVICE T keep(const UpdateTensor<T>& a, std::int64_t i) const {
-    for (int k = 0; k < slots_of_update; ++k)
-      if (a.state[k]) a.new_state[k][i] = a.state[k][i];
-    return a.w[i];
-  }
-  TANDEM_DEVICE T update(const UpdateTensor<T>& a, std::int64_t i, T g, T rate) const {
+  // The new weight; the element's states are moved on.
+  TANDEM_DEVICE T update(const UpdateTensor<T>& a, const StepScalars& s, T w, T g, T (&state)[slots_of_update], T rate) const {
     const UpdateRule& n = table.rule;
-    const StepScalars& s = *table.scalars;
     const T decay = static_cast<T>(n.weight_decay), epsilon = static_cast<T>(n.epsilon), momentum = static_cast<T>(n.momentum);
     const T beta1 = static_cast<T>(n.beta1), beta2 = static_cast<T>(n.beta2), rest1 = static_cast<T>(1 - n.beta1), rest2 = static_cast<T>(1 - n.beta2);
     const T correction1 = static_cast<T>(s.correction1), correction2 = static_cast<T>(s.correction2);
-    T w = a.w[i];
-    if (n.kind == UpdateKind::assign) return static_cast<double>(s.epoch) < n.from ? w : static_cast<const T*>(a.g)[i];
-    if (n.kind == UpdateKind::lamb) return w - rate * table.lamb(w, a.new_state[0][i], a.new_state[1][i]);
+    if (n.kind == UpdateKind::assign) return static_cast<double>(s.epoch) < n.from ? w : g;
+    if (n.kind == UpdateKind::lamb) return w - rate * table.lamb(w, state[0], state[1]);
     if (n.decoupled || n.kind == UpdateKind::lion)
       w -= rate * decay * w;
     else
       g += decay * w;
-    const T one = a.state[0] ? a.state[0][i] : T{}, two = a.state[1] ? a.state[1][i] : T{}, three = a.state[2] ? a.state[2][i] : T{};
-    const auto keep_one = [&](T x) { return a.new_state[0][i] = x; };
-    const auto keep_two = [&](T x) { return a.new_state[1][i] = x; };
+    const T one = state[0], two = state[1], three = state[2];
+    const auto keep_one = [&](T x) { return state[0] = x; };
+    const auto keep_two = [&](T x) { return state[1] = x; };
     switch (n.kind) {
       case UpdateKind::sgd: {
         if (!a.state[0]) return w - rate * g;
@@ -223,13 +239,13 @@ struct UpdateBody {
       case UpdateKind::rmsprop: {
         const T square = keep_one(beta1 * one + rest1 * g * g), mean = a.state[1] ? keep_two(beta1 * two + rest1 * g) : T{};
         T step = g / (sqrt(square - mean * mean) + epsilon);
-        if (a.state[2]) a.new_state[2][i] = step = momentum * three + step;
+        if (a.state[2]) state[2] = step = momentum * three + step;
         return w - rate * step;
       }
       case UpdateKind::adam: {
         const T m = keep_one(beta1 * one + rest1 * g);
         T v = keep_two(beta2 * two + rest2 * g * g);
-        if (a.state[2]) a.new_state[2][i] = v = v > three ? v : three;
+        if (a.state[2]) state[2] = v = v > three ? v : three;
         return w - rate * (m / correction1) / (sqrt(v / correction2) + epsilon);
       }
       case UpdateKind::nadam: {
@@ -275,28 +291,32 @@ struct SquaresBody {
     const void* g;
     const float* sum;
     std::int64_t elements;
+    bool narrow, packs;  // narrow: g has 16 bits
   };
   const StepScalars* scalars;
   Narrow type;
-  std::uint64_t narrow;  // by tensor, a bit: it has 16 bits
-  int count;
-  std::int32_t first_block[tensors_a_launch];
-  Tensor tensors[tensors_a_launch];
+  TensorTable<Tensor, 8192> table;
   double* part;
 
   template <class Thread>
   TANDEM_DEVICE void operator()(const Thread& t) const {
-    int k = 0;
-    while (k + 1 < count && t.block() >= first_block[k + 1]) ++k;
-    const Tensor& a = tensors[k];
-    const std::int64_t begin = (t.block() - first_block[k]) * update_piece, end = begin + update_piece < a.elements ? begin + update_piece : a.elements;
+    const auto p = table.piece(t);
+    const Tensor& a = table.tensors[p.tensor];
     const bool added = a.sum && scalars->fresh == 0;
+    const float share = scalars->share;
     double squares = 0;
-    for (std::int64_t i = begin + t.thread(); i < end; i += threads) {
-      const float g = (narrow >> k & 1) != 0 ? load_narrow(type, a.g, i) : static_cast<const float*>(a.g)[i];
-      const double x = static_cast<double>(added ? a.sum[i] + scalars->share * g : g);
-      squares += x * x;
-    }
+    table.each<4, threads>(t, p, [&](auto width, std::int64_t i) {
+      Pack<float, width> g, sum{};
+      if (a.narrow)
+        load_narrow(type, a.g, i, g);
+      else
+        g = read_at<width>(static_cast<const float*>(a.g), i);
+      if (added) sum = read_at<width>(a.sum, i);
+      for (int k = 0; k < width; ++k) {
+        const double x = static_cast<double>(added ? sum.v[k] + share * g.v[k] : g.v[k]);
+        squares += x * x;
+      }
+    });
     squares = combine_block<threads, 0>(t, squares, [](double x, double y) { return x + y; });
     if (t.thread() == 0) part[t.block()] = squares;
   }

@@ -17,6 +17,7 @@ __global__ void __launch_bounds__(Body::threads) run_body(const __grid_constant_
 
 template <class Body>
 void launch(const Body& body, std::int64_t blocks, void* stream) {
+  static_assert(sizeof(Body) <= 32764, "more than a kernel's argument may hold");
   if (blocks == 0) return;
   run_body<Body><<<static_cast<unsigned>(blocks), Body::threads, 0, static_cast<cudaStream_t>(stream)>>>(body);
   if (const cudaError_t status = cudaPeekAtLastError(); status != cudaSuccess) launch_failed(status);
@@ -24,6 +25,7 @@ void launch(const Body& body, std::int64_t blocks, void* stream) {
 #else
 template <class Body>
 void launch(const Body& body, std::int64_t blocks, void*) {
+  static_assert(sizeof(Body) <= 32764, "more than a kernel's argument may hold");
   emulation::run(body, blocks);
 }
 #endif

@@ -2,12 +2,16 @@
 #include "kernels/cuda/launch/definition.h"
 
 namespace tandem::cuda {
-template void launch(const DropoutBody<float>&, std::int64_t, void*);
-template void launch(const DropoutBody<double>&, std::int64_t, void*);
-template void launch(const DropoutBody<Half>&, std::int64_t, void*);
-template void launch(const DropoutBody<BFloat16>&, std::int64_t, void*);
-template void launch(const DropoutBackwardBody<float>&, std::int64_t, void*);
-template void launch(const DropoutBackwardBody<double>&, std::int64_t, void*);
-template void launch(const DropoutBackwardBody<Half>&, std::int64_t, void*);
-template void launch(const DropoutBackwardBody<BFloat16>&, std::int64_t, void*);
+#define DROPOUT_BODIES(T)                                                          \
+  template void launch(const DropoutBody<T>&, std::int64_t, void*);                \
+  template void launch(const DropoutPacksBody<T, 4>&, std::int64_t, void*);        \
+  template void launch(const DropoutPacksBody<T, 8>&, std::int64_t, void*);        \
+  template void launch(const DropoutBackwardBody<T, 1>&, std::int64_t, void*);
+DROPOUT_BODIES(float)
+DROPOUT_BODIES(double)
+DROPOUT_BODIES(Half)
+DROPOUT_BODIES(BFloat16)
+template void launch(const DropoutBackwardBody<float, 4>&, std::int64_t, void*);
+template void launch(const DropoutBackwardBody<Half, 8>&, std::int64_t, void*);
+template void launch(const DropoutBackwardBody<BFloat16, 8>&, std::int64_t, void*);
 }  // namespace tandem::cuda

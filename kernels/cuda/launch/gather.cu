@@ -2,19 +2,26 @@
 #include "kernels/cuda/launch/definition.h"
 
 namespace tandem::cuda {
-template void launch(const GatherBody<std::uint8_t>&, std::int64_t, void*);
-template void launch(const GatherBody<std::uint16_t>&, std::int64_t, void*);
-template void launch(const GatherBody<std::uint32_t>&, std::int64_t, void*);
-template void launch(const GatherBody<std::uint64_t>&, std::int64_t, void*);
-template void launch(const GatherChainBody&, std::int64_t, void*);
-template void launch(const GatherBackwardBody<float>&, std::int64_t, void*);
-template void launch(const GatherBackwardBody<double>&, std::int64_t, void*);
-template void launch(const GatherBackwardBody<Half>&, std::int64_t, void*);
-template void launch(const GatherBackwardBody<BFloat16>&, std::int64_t, void*);
-template void launch(const GatherElementsBody<std::uint8_t>&, std::int64_t, void*);
-template void launch(const GatherElementsBody<std::uint16_t>&, std::int64_t, void*);
-template void launch(const GatherElementsBody<std::uint32_t>&, std::int64_t, void*);
-template void launch(const GatherElementsBody<std::uint64_t>&, std::int64_t, void*);
+#define GATHER_BODIES(Unit)                                                              \
+  template void launch(const GatherBody<Unit, 1>&, std::int64_t, void*);                 \
+  template void launch(const GatherBody<Unit, full_pack<Unit>>&, std::int64_t, void*);   \
+  template void launch(const GatherElementsBody<Unit>&, std::int64_t, void*);
+GATHER_BODIES(std::uint8_t)
+GATHER_BODIES(std::uint16_t)
+GATHER_BODIES(std::uint32_t)
+GATHER_BODIES(std::uint64_t)
+
+template void launch(const SortKeysBody<IndexRows>&, std::int64_t, void*);
+#define GATHER_GRADIENTS(T, width)                                                \
+  template void launch(const GatherPiecesBody<T, width>&, std::int64_t, void*);   \
+  template void launch(const GatherSpansBody<T, width>&, std::int64_t, void*);
+GATHER_GRADIENTS(float, 1)
+GATHER_GRADIENTS(float, 4)
+GATHER_GRADIENTS(double, 1)
+GATHER_GRADIENTS(Half, 1)
+GATHER_GRADIENTS(Half, 8)
+GATHER_GRADIENTS(BFloat16, 1)
+GATHER_GRADIENTS(BFloat16, 8)
 template void launch(const GatherElementsBackwardBody<float>&, std::int64_t, void*);
 template void launch(const GatherElementsBackwardBody<double>&, std::int64_t, void*);
 template void launch(const GatherElementsBackwardBody<Half>&, std::int64_t, void*);

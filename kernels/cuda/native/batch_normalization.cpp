@@ -5,6 +5,7 @@
 #include "kernels/cuda/bodies/channel_statistics.h"
 #include "kernels/cuda/native/channel_tiles.h"
 #include "kernels/cuda/native/launches.h"
+#include "kernels/cuda/native/tensor_tables.h"
 
 namespace tandem::cuda {
 namespace {
@@ -193,21 +194,43 @@ Descriptions describe_batch_norm_inference(const KernelRequest& request, Librari
   return {d};
 }
 
+// One statistic, with the scalars perhaps behind, or several behind them.
 Descriptions describe_running_statistics(const KernelRequest& request, Libraries*) {
+  const Attributes& attributes = *request.attributes;
+  const bool several = attributes.has("tensors");
+  const std::size_t tensors = several ? static_cast<std::size_t>(attributes.integer("tensors")) : 1, first = several ? 1 : 0, scalars = several ? 0 : 2;
+  const std::vector<std::int64_t> inverse = attributes.has("inverse") ? attributes.ints("inverse") : std::vector<std::int64_t>(tensors, 0);
   KernelDescription d;
   d.kernel = "native.running_statistics";
   d.inputs = request.inputs;
   d.outputs = request.outputs;
-  const Operand& running = request.inputs[0];
-  if (running.dtype != DType::float32 && running.dtype != DType::float64) return {};
-  const Layout layout = running.layout.any() ? Layout::row_major(running.shape.rank()) : running.layout;
-  d.inputs[0].layout = d.inputs[1].layout = d.outputs[0].layout = layout;
-  if (has(d.inputs, 2)) d.inputs[2].layout = Layout::row_major(1);
-  d.in_place = {{0, 0}};
-  visit_float(running.dtype, [&]<class T>() {
-    d.make = launches([elements = physical_elements(running.shape, layout), momentum = static_cast<double>(request.attributes->real("momentum"))](const Buffers& b) -> Launches {
-      const RunningBody<T> body{b.in<T>(0), b.in<T>(1), b.out<T>(0), elements, momentum, b.in<StepScalars>(2)};
-      return [body, blocks = blocks_for(elements, RunningBody<T>::threads)](void* stream) { launch(body, blocks, stream); };
+  const DType dtype = request.inputs[first].dtype;
+  if (dtype != DType::float32 && dtype != DType::float64) return {};
+  if (has(d.inputs, scalars)) d.inputs[scalars].layout = Layout::row_major(1);
+  std::vector<std::int64_t> elements;
+  for (std::size_t t = 0; t < tensors; ++t) {
+    Operand &running = d.inputs[first + 2 * t], &value = d.inputs[first + 2 * t + 1];
+    if (running.layout.any()) running.layout = Layout::row_major(running.shape.rank());
+    if (inverse[t] == 0)
+      value.layout = running.layout;
+    else if (value != opaque_of(dtype, running.shape[0]))
+      return {};
+    d.outputs[t].layout = running.layout;
+    d.in_place.emplace_back(static_cast<int>(t), static_cast<int>(first + 2 * t));
+    elements.push_back(physical_elements(running.shape, running.layout));
+  }
+  visit_float(dtype, [&]<class T>() {
+    using Body = RunningBody<T>;
+    d.make = launches([=, momentum = static_cast<double>(attributes.real("momentum")), epsilon = attributes.real("epsilon", 0)](const Buffers& b) -> Launches {
+      std::vector<typename Body::Tensor> list;
+      for (std::size_t t = 0; t < tensors; ++t) {
+        const T *const running = b.in<T>(first + 2 * t), *const given = b.in<T>(first + 2 * t + 1);
+        list.push_back({running, given, b.out<T>(t), elements[t], inverse[t] != 0, in_packs({running, given, b.out<T>(t)})});
+      }
+      auto all = tables_of<&Body::table>(std::span<const typename Body::Tensor>(list), [&] { return Body{{}, momentum, epsilon, b.in<StepScalars>(scalars)}; });
+      return [all = std::move(all)](void* stream) {
+        for (const auto& one : all) one.start(stream);
+      };
     });
   });
   return {d};

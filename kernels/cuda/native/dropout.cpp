@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "kernels/cuda/bodies/dropout.h"
-#include "kernels/cuda/launch/launch.h"
-#include "kernels/cuda/native/describe.h"
+#include "kernels/cuda/native/channel_tiles.h"
+#include "kernels/cuda/native/launches.h"
 #include "kernels/cuda/native/nest.h"
 
 namespace tandem::cuda {
@@ -31,23 +31,18 @@ Descriptions describe_dropout(const KernelRequest& request, Libraries*) {
   const auto nest = nest_of<1>(ordered(std::move(dims)), {1});
   if (!nest) return {};
   const double ratio = static_cast<double>(request.attributes->real("ratio", 0.5F));
+  const std::int64_t row = x.shape.rank() == 0 || x.shape[0] == 0 ? 1 : elements / x.shape[0];
+  // A ratio of 1 drops all: no word reaches 2³², so the scale does it.
+  const DropoutRule rule{nullptr, row, static_cast<std::uint32_t>(std::min(ratio * 0x1p32, 0xffffffffp0)), static_cast<std::uint32_t>(request.attributes->integer("layer", 0)), kept_scale(ratio)};
   visit_storage(x.dtype, [&]<class T>() {
-    DropoutBody<T> body{};
-    body.elements = elements;
-    body.row = x.shape.rank() == 0 || x.shape[0] == 0 ? 1 : elements / x.shape[0];
-    // A ratio of 1 drops all: no word reaches 2³², so the scale does it.
-    body.threshold = static_cast<std::uint32_t>(std::min(ratio * 0x1p32, 0xffffffffp0));
-    body.layer = static_cast<std::uint32_t>(request.attributes->integer("layer", 0));
-    body.scale = kept_scale(ratio);
-    body.row_major = x.layout.is_row_major();
-    body.numbers = *nest;
-    d.make = launches([body](const Buffers& b) -> Launches {
-      DropoutBody<T> bound = body;
-      bound.x = b.in<T>(0);
+    d.make = launches([=, row_major = x.layout.is_row_major(), numbers = *nest](const Buffers& b) -> Launches {
+      DropoutRule bound = rule;
       bound.random = b.in<std::int64_t>(1);
-      bound.y = b.out<T>(0);
-      bound.mask = b.out<std::uint8_t>(1);
-      return [bound, blocks = blocks_for(bound.elements, DropoutBody<T>::threads)](void* stream) { launch(bound, blocks, stream); };
+      const auto in_packs = [&]<int width>() {
+        return launches_over(DropoutPacksBody<T, width>{b.in<T>(0), b.out<T>(0), b.out<std::uint8_t>(1), bound, elements / width}, elements / width);
+      };
+      if (row_major && row % 4 == 0) return elements % 8 == 0 && sizeof(T) == 2 ? in_packs.template operator()<8>() : in_packs.template operator()<4>();
+      return launches_over(DropoutBody<T>{b.in<T>(0), b.out<T>(0), b.out<std::uint8_t>(1), bound, elements, row_major, numbers}, elements);
     });
   });
   return {d};
@@ -64,10 +59,12 @@ Descriptions describe_dropout_backward(const KernelRequest& request, Libraries*)
   d.in_place = {{0, 0}};
   d.efficiency = 0.7;
   const double scale = kept_scale(static_cast<double>(request.attributes->real("ratio", 0.5F)));
+  const std::int64_t elements = d.inputs[0].shape.elements();
   visit_storage(d.inputs[0].dtype, [&]<class T>() {
-    d.make = launches([scale, elements = d.inputs[0].shape.elements()](const Buffers& b) -> Launches {
-      const DropoutBackwardBody<T> body{b.in<T>(0), b.in<std::uint8_t>(1), b.out<T>(0), elements, scale};
-      return [body, blocks = blocks_for(elements, DropoutBackwardBody<T>::threads)](void* stream) { launch(body, blocks, stream); };
+    visit_width<T>(elements, [&]<int width>() {
+      d.make = launches([=](const Buffers& b) {
+        return launches_over(DropoutBackwardBody<T, width>{b.in<T>(0), b.in<std::uint8_t>(1), b.out<T>(0), elements / width, scale}, elements / width);
+      });
     });
   });
   return {d};

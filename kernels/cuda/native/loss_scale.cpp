@@ -3,8 +3,7 @@
 
 #include "graph/updates.h"
 #include "kernels/cuda/bodies/loss_scale.h"
-#include "kernels/cuda/launch/launch.h"
-#include "kernels/cuda/native/describe.h"
+#include "kernels/cuda/native/tensor_tables.h"
 #include "kernels/precision.h"
 
 namespace tandem::cuda {
@@ -29,29 +28,17 @@ struct Tested {
 
 // As many launches as the tables of tensors need, then one over what they found.
 Launches finite_launches(const Buffers& b, const std::vector<Tested>& tensors, Narrow type) {
-  struct Launch {
-    FinitePartBody body;
-    std::int64_t blocks;
-  };
-  std::vector<Launch> all;
+  std::vector<FinitePartBody::Tensor> list;
+  for (std::size_t t = 0; t < tensors.size(); ++t) list.push_back({b.inputs[t], tensors[t].elements, tensors[t].narrow, in_packs({b.inputs[t]})});
+  auto all = tables_of<&FinitePartBody::table>(std::span<const FinitePartBody::Tensor>(list), [&] { return FinitePartBody{{}, type, 0, reinterpret_cast<float*>(b.workspace)}; });
   std::int64_t parts = 0;
-  for (std::size_t t = 0; t < tensors.size(); ++t) {
-    if (all.empty() || all.back().body.count == finite_tensors_a_launch) {
-      all.push_back({});
-      all.back().body.type = type;
-      all.back().body.first_part = parts;
-      all.back().body.part = reinterpret_cast<float*>(b.workspace);
-    }
-    auto& [body, blocks] = all.back();
-    body.first_block[body.count] = static_cast<std::int32_t>(blocks);
-    body.narrow |= std::uint64_t{tensors[t].narrow} << body.count;
-    body.tensors[body.count++] = {b.inputs[t], tensors[t].elements};
-    blocks += ceil_div(tensors[t].elements, finite_piece);
-    parts += ceil_div(tensors[t].elements, finite_piece);
+  for (auto& [body, blocks] : all) {
+    body.first_part = parts;
+    parts += blocks;
   }
   const FiniteBody last{reinterpret_cast<const float*>(b.workspace), parts, b.out<float>(0)};
   return [all = std::move(all), last](void* stream) {
-    for (const Launch& one : all) launch(one.body, one.blocks, stream);
+    for (const auto& one : all) one.start(stream);
     launch(last, 1, stream);
   };
 }
@@ -73,7 +60,7 @@ Descriptions describe_all_finite(const KernelRequest& request, Libraries*) {
     if ((o.dtype != DType::float32 && o.dtype != type) || o.layout.opaque()) return {};
     if (o.layout.any()) o.layout = Layout::row_major(o.shape.rank());
     tensors.push_back({physical_elements(o.shape, o.layout), o.dtype != DType::float32});
-    d.workspace += ceil_div(tensors.back().elements, finite_piece) * static_cast<std::int64_t>(sizeof(float));
+    d.workspace += pieces_of<decltype(FinitePartBody::table)>(tensors.back().elements) * static_cast<std::int64_t>(sizeof(float));
   }
   d.make = launches([tensors, type](const Buffers& b) { return finite_launches(b, tensors, type == DType::float16 ? Narrow::float16 : Narrow::bfloat16); });
   return {d};

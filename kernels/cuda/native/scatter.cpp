@@ -1,12 +1,11 @@
 // GatherND, ScatterND and ScatterElements, row-major.
 #include "kernels/cuda/bodies/scatter.h"
 
-#include <bit>
 #include <limits>
 
 #include "graph/operators/index_rows.h"
 #include "kernels/cuda/native/copy.h"
-#include "kernels/cuda/native/launches.h"
+#include "kernels/cuda/native/sorted_places.h"
 
 namespace tandem::cuda {
 namespace {
@@ -37,28 +36,15 @@ std::optional<ScatterReduction> reduction_of(const Attributes& a) {
   return std::nullopt;
 }
 
-// All steps of the sort, in order.
-Launches sort_launches(std::uint64_t* keys, std::int64_t padded) {
-  std::vector<Launches> steps;
-  for (std::int64_t run = 2; run <= padded; run *= 2)
-    for (std::int64_t distance = run / 2; distance > 0; distance /= 2)
-      steps.push_back(launches_over(SortStepBody{keys, run, distance, padded / 2}, padded / 2));
-  return in_turn(std::move(steps));
-}
-
 template <class T, class RowsAt>
 void make_scatter(KernelDescription& d, const Rows& r, ScatterReduction reduction, const CopyLauncher& copy, const RowsAt& rows_at) {
   d.make = launches([=](const Buffers& b) -> Launches {
     auto* const keys = reinterpret_cast<std::uint64_t*>(b.workspace);
-    const auto padded = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(r.count)));
-    const auto to = rows_at(b.inputs[1]);
-    const ScatterKeysBody<std::decay_t<decltype(to)>> make_keys{keys, to, r.count, padded};
     const ScatterRowsBody<T> write{b.in<T>(2), b.out<T>(0), keys, reduction, r.count, r.inner};
     std::vector<Launches> all;
     if (b.inputs[0] != b.outputs[0]) all.push_back(copy(b.inputs[0], b.outputs[0]));
     if (r.count * r.inner > 0) {
-      all.push_back(launches_over(make_keys, padded));
-      all.push_back(sort_launches(keys, padded));
+      all.push_back(sorted_keys(keys, rows_at(b.inputs[1]), r.count));
       all.push_back(launches_over(write, r.count * r.inner));
     }
     return in_turn(std::move(all));
@@ -72,8 +58,8 @@ Descriptions describe_scatter(const KernelRequest& request, const char* name, co
   const auto reduction = reduction_of(*request.attributes);
   const auto strides = strides_of(x);
   const auto copy = plan_copy(copy_along(x.shape, x.dtype, strides, strides));
-  if (!reduction || !copy || r.rows >= static_cast<std::int64_t>(scattered_nowhere) || r.count >= std::int64_t{1} << 31) return {};
-  d.workspace = align_up(static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(r.count)) * sizeof(std::uint64_t)));
+  if (!reduction || !copy || !can_be_sorted(r.count, r.rows)) return {};
+  d.workspace = bytes_of_keys(r.count);
   d.in_place = {{0, 0}};
   const auto make = [&]<class T>() { make_scatter<T>(d, r, *reduction, *copy, rows_at); };
   if (*reduction == ScatterReduction::none)

@@ -4,8 +4,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/bodies/update.h"
-#include "kernels/cuda/launch/launch.h"
-#include "kernels/cuda/native/describe.h"
+#include "kernels/cuda/native/tensor_tables.h"
 #include "kernels/precision.h"
 
 namespace tandem::cuda {
@@ -36,71 +35,64 @@ constexpr std::int64_t pair_of_sums = 2 * sizeof(double);
 std::int64_t workspace_of(const UpdateNumbers& numbers, const std::vector<UpdatedTensor>& tensors) {
   if (measured(numbers).empty()) return 0;
   std::int64_t pairs = 0;
-  for (const UpdatedTensor& t : tensors) pairs += 1 + ceil_div(t.elements, update_piece);
+  for (const UpdatedTensor& t : tensors) pairs += 1 + pieces_of<UpdateTable<float>>(t.elements);
   return pairs * pair_of_sums;
+}
+
+template <class T>
+UpdateTensor<T> tensor_at(const Buffers& b, const UpdateNumbers& n, const UpdatedTensor& tensor, std::size_t t) {
+  const std::size_t in = static_cast<std::size_t>(n.states) + 2 + n.copies, out = in - 1;
+  UpdateTensor<T> a{};
+  a.g = b.inputs[2 + t * in];
+  a.w = b.in<T>(1 + t * in);
+  a.new_w = b.out<T>(t * out);
+  a.elements = tensor.elements;
+  a.narrow_gradient = tensor.narrow_gradient;
+  a.copy = n.copies ? b.outputs[t * out + out - 1] : nullptr;
+  a.packs = in_packs({a.g, a.w, a.new_w, a.copy});
+  std::size_t k = 1;
+  const auto state = [&](const T*& from, T*& to) {
+    from = b.in<T>(2 + t * in + k);
+    to = b.out<T>(t * out + k);
+    a.packs = a.packs && in_packs({from, to});
+    ++k;
+  };
+  for (const UpdateState& s : n.own) state(a.state[s.slot], a.new_state[s.slot]);
+  if (n.accumulate) state(a.sum, a.new_sum);
+  if (n.average) state(a.average, a.new_average);
+  return a;
 }
 
 // As many launches as the tables of tensors need.
 template <class T>
 Launches update_launches(const Buffers& b, const UpdateNumbers& numbers, const std::vector<UpdatedTensor>& tensors, Narrow narrow) {
-  struct Table {
-    UpdateTable<T> body;
-    std::int64_t blocks;
-    double *factors, *parts;
-  };
-  std::vector<Table> all;
-  double* workspace = reinterpret_cast<double*>(b.workspace);
-  const bool measures = !measured(numbers).empty();
-  const std::size_t in = static_cast<std::size_t>(numbers.states) + 2 + numbers.copies, out = in - 1;
-  const auto end_table = [&] {
-    if (all.empty() || !measures) return;
-    all.back().factors = workspace;
-    all.back().parts = workspace + 2 * all.back().body.count;
-    workspace = all.back().parts + 2 * all.back().blocks;
-  };
-  for (std::size_t t = 0; t < tensors.size(); ++t) {
-    if (all.empty() || all.back().body.count == tensors_a_launch) {
-      end_table();
-      all.push_back({});
-      all.back().body.rule = rule_of(numbers);
-      all.back().body.narrow = narrow;
-      all.back().body.scalars = b.in<StepScalars>(0);
-    }
-    auto& body = all.back().body;
-    std::int64_t& blocks = all.back().blocks;
-    body.first_block[body.count] = static_cast<std::int32_t>(blocks);
-    body.narrow_gradients |= std::uint64_t{tensors[t].narrow_gradient} << body.count;
-    UpdateTensor<T>& a = body.tensors[body.count++];
-    a.g = b.inputs[2 + t * in];
-    a.w = b.in<T>(1 + t * in);
-    a.new_w = b.out<T>(t * out);
-    std::size_t k = 1;
-    const auto state = [&](const T*& from, T*& to) {
-      from = b.in<T>(2 + t * in + k);
-      to = b.out<T>(t * out + k);
-      ++k;
-    };
-    for (const UpdateState& s : numbers.own) state(a.state[s.slot], a.new_state[s.slot]);
-    if (numbers.accumulate) state(a.sum, a.new_sum);
-    if (numbers.average) state(a.average, a.new_average);
-    a.copy = numbers.copies ? b.outputs[t * out + out - 1] : nullptr;
-    a.elements = tensors[t].elements;
-    blocks += ceil_div(a.elements, update_piece);
-  }
-  end_table();
-  return [all = std::move(all), numbers](void* stream) {
-    for (const Table& table : all) {
-      UpdateTable<T> body = table.body;
-      if (numbers.accumulate) launch(AccumulateBody<T>{body}, table.blocks, stream);
+  std::vector<UpdateTensor<T>> list;
+  for (std::size_t t = 0; t < tensors.size(); ++t) list.push_back(tensor_at<T>(b, numbers, tensors[t], t));
+  auto all = tables_of<&UpdateBody<T>::table>(std::span<const UpdateTensor<T>>(list), [&] {
+    UpdateBody<T> body{};
+    body.table.rule = rule_of(numbers);
+    body.table.narrow = narrow;
+    body.table.scalars = b.in<StepScalars>(0);
+    return body;
+  });
+  // Of each table: the tensors' factors, then the sums of its blocks.
+  return [all = std::move(all), numbers, workspace = reinterpret_cast<double*>(b.workspace)](void* stream) {
+    double* factors = workspace;
+    for (const auto& [update, blocks] : all) {
+      UpdateBody<T> body = update;
+      UpdateTable<T>& table = body.table;
+      double* const parts = factors + 2 * table.count;
+      if (numbers.accumulate) launch(AccumulateBody<T>{table}, blocks, stream);
       for (const Measured what : measured(numbers)) {
-        launch(MeasureBody<T>{body, what, table.parts}, table.blocks, stream);
-        TrustBody<T> trust{.rule = body.rule, .what = what, .clip_norm = numbers.clip_norm, .count = body.count, .first_block = {}, .part = table.parts, .factors = table.factors};
-        std::copy_n(body.first_block, body.count, trust.first_block);
-        trust.first_block[body.count] = static_cast<std::int32_t>(table.blocks);
-        launch(trust, body.count, stream);
-        body.factors = table.factors;
+        launch(MeasureBody<T>{table, what, parts}, blocks, stream);
+        TrustBody<T> trust{.rule = table.rule, .what = what, .clip_norm = numbers.clip_norm, .count = table.count, .first_block = {}, .part = parts, .factors = factors};
+        std::copy_n(table.first_block, table.count, trust.first_block);
+        trust.first_block[table.count] = static_cast<std::int32_t>(blocks);
+        launch(trust, table.count, stream);
+        table.factors = factors;
       }
-      launch(UpdateBody<T>{body}, table.blocks, stream);
+      launch(body, blocks, stream);
+      factors = parts + 2 * blocks;
     }
   };
 }
@@ -176,33 +168,25 @@ Descriptions describe_clip_scalars(const KernelRequest& request, Libraries*) {
       d.inputs[k + 1].layout = g.layout;
     }
     tensors.push_back({physical_elements(g.shape, g.layout), g.dtype != DType::float32});
-    d.workspace += ceil_div(tensors.back().elements, update_piece) * static_cast<std::int64_t>(sizeof(double));
+    d.workspace += pieces_of<decltype(SquaresBody::table)>(tensors.back().elements) * static_cast<std::int64_t>(sizeof(double));
   }
   d.make = launches([=, limit = numbers.clip_norm](const Buffers& b) -> Launches {
-    struct Launch {
-      SquaresBody body;
-      std::int64_t blocks;
-    };
-    std::vector<Launch> all;
-    double* part = reinterpret_cast<double*>(b.workspace);
+    double* const part = reinterpret_cast<double*>(b.workspace);
+    std::vector<SquaresBody::Tensor> list;
     for (std::size_t t = 0; t < tensors.size(); ++t) {
-      if (all.empty() || all.back().body.count == tensors_a_launch) {
-        if (!all.empty()) part += all.back().blocks;
-        all.push_back({});
-        all.back().body.scalars = b.in<StepScalars>(0);
-        all.back().body.type = narrow_of(narrow);
-        all.back().body.part = part;
-      }
-      auto& [body, blocks] = all.back();
-      body.first_block[body.count] = static_cast<std::int32_t>(blocks);
-      body.narrow |= std::uint64_t{tensors[t].narrow_gradient} << body.count;
-      body.tensors[body.count++] = {b.inputs[1 + t * stride], stride == 2 ? b.in<float>(2 + t * stride) : nullptr, tensors[t].elements};
-      blocks += ceil_div(tensors[t].elements, update_piece);
+      const void* const g = b.inputs[1 + t * stride];
+      const float* const sum = stride == 2 ? b.in<float>(2 + t * stride) : nullptr;
+      list.push_back({g, sum, tensors[t].elements, tensors[t].narrow_gradient, in_packs({g, sum})});
     }
-    const auto* const first = reinterpret_cast<const double*>(b.workspace);
-    const ClipScalarsBody last{b.in<StepScalars>(0), b.out<StepScalars>(0), first, part + all.back().blocks - first, limit};
+    auto all = tables_of<&SquaresBody::table>(std::span<const SquaresBody::Tensor>(list), [&] { return SquaresBody{b.in<StepScalars>(0), narrow_of(narrow), {}, nullptr}; });
+    std::int64_t parts = 0;
+    for (auto& [body, blocks] : all) {
+      body.part = part + parts;
+      parts += blocks;
+    }
+    const ClipScalarsBody last{b.in<StepScalars>(0), b.out<StepScalars>(0), part, parts, limit};
     return [all = std::move(all), last](void* stream) {
-      for (const Launch& one : all) launch(one.body, one.blocks, stream);
+      for (const auto& one : all) one.start(stream);
       launch(last, 1, stream);
     };
   });
