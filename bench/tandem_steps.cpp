@@ -20,11 +20,11 @@
 #include <map>
 
 #include "bench/profile.h"
-#include "bench/traced_backend.h"
 #include "cli/backends.h"
 #include "cli/prepare_process.h"
 #include "graph/json.h"
 #include "importer/model_file.h"
+#include "kernels/traced_backend.h"
 #include "planner/compile.h"
 #include "planner/passes/labels.h"
 #include "planner/plan/plan_file.h"

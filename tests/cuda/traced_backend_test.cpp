@@ -1,5 +1,5 @@
 // The trace that tandem_steps takes of copies and steps: of a training on the host's stand-in for GPUs, and its arithmetic.
-#include "bench/traced_backend.h"
+#include "kernels/traced_backend.h"
 
 #include <gtest/gtest.h>
 
@@ -39,7 +39,7 @@ TEST(TracedBackends, TellOfEachCopyAndStep) {
 }
 
 TEST(TracedBackends, CountTheShareOfCopiesWithinSteps) {
-  const std::vector<Interval> steps{{1, 2}, {3, 4}};
+  const std::vector<TracedInterval> steps{{1, 2}, {3, 4}};
   EXPECT_EQ(overlap({{{1, 2}, {9, 9}}, steps}), 1);
   EXPECT_EQ(overlap({{{2, 3}, {9, 9}}, steps}), 0);
   EXPECT_EQ(overlap({{{1.5, 3.5}, {9, 9}}, steps}), 0.5);

@@ -10,11 +10,11 @@
 
 namespace tandem {
 
-struct Interval {
+struct TracedInterval {
   double begin = 0, end = 0;  // seconds
 };
 struct Trace {
-  std::vector<Interval> copies, steps;  // of all devices, each in order
+  std::vector<TracedInterval> copies, steps;  // of all devices, each in order
 };
 // The share of the copies' time that lies within steps; not a number where nothing was copied. `skipped` copies at the beginning, and
 // the last one, which no step follows, do not count.

@@ -1,4 +1,4 @@
-#include "bench/traced_backend.h"
+#include "kernels/traced_backend.h"
 
 #include <algorithm>
 #include <chrono>
@@ -20,7 +20,7 @@ double now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 // Notes when each mark of a stream is reached, in their order.
 class Watcher {
  public:
-  Watcher(Device& device, std::vector<Interval>& intervals, std::mutex& lock)
+  Watcher(Device& device, std::vector<TracedInterval>& intervals, std::mutex& lock)
       : device_(device), intervals_(intervals), intervals_lock_(lock), thread_([this] { watch(); }) {}
   ~Watcher() {
     {
@@ -79,7 +79,7 @@ class Watcher {
   }
 
   Device& device_;
-  std::vector<Interval>& intervals_;
+  std::vector<TracedInterval>& intervals_;
   std::mutex& intervals_lock_;
   double begun_ = 0;
   bool fresh_ = false;  // an interval has begun
@@ -210,7 +210,7 @@ double overlap(const Trace& trace, std::size_t skipped) {
   double copied = 0, within = 0;
   for (std::size_t c = skipped; c + 1 < trace.copies.size(); ++c) {
     copied += trace.copies[c].end - trace.copies[c].begin;
-    for (const Interval& step : trace.steps) within += std::max(0.0, std::min(step.end, trace.copies[c].end) - std::max(step.begin, trace.copies[c].begin));
+    for (const TracedInterval& step : trace.steps) within += std::max(0.0, std::min(step.end, trace.copies[c].end) - std::max(step.begin, trace.copies[c].begin));
   }
   return copied > 0 ? within / copied : std::numeric_limits<double>::quiet_NaN();
 }
