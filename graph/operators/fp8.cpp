@@ -60,6 +60,7 @@ Operator product_fp8() {
                   expect_shape(c, 2 + i, Shape{});
                   expect_dtype(c, 2 + i, DType::float32);
                 }
+                if (const std::string activation = c.attributes().text("activation", "Relu"); activation != "Relu") c.fail("activation ", activation, ", expected Relu or none");
                 const Shape &a = c.shape(0), &w = c.shape(1);
                 if (a[1] != w[1]) c.fail("a ", a, " and w ", w, " must agree in their last axis");
                 if (c.has_input(4)) {

@@ -1,6 +1,6 @@
 // The products that choose_fp8 marked, and their gradients, take operands of 8 bits: values and weights in E4M3, gradients in E5M2, each
 // rounded once, however many products read it, and laid out so that every product sums along rows (ProductFp8). The scales are state of the run:
-// a row for each tensor that is rounded, by its largest magnitudes in the last steps.
+// a row for each tensor that is rounded, by its largest magnitudes in the last steps. Before products are fused with what has no form in 8 bits.
 #include <map>
 
 #include "graph/fp8.h"

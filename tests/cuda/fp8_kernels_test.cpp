@@ -67,14 +67,14 @@ TEST(Fp8Kernels, PlansTrainAsTheCpuDoes) {
   for (const std::vector<double>& weights : {std::vector<double>{1}, {2, 1}}) {
     CompileOptions o = small_models::options_for(6, weights);
     o.precision = Precision::fp8;
-    const small_models::Trained cpu = small_models::train(small_models::deep, o, 3, 0.05);
+    const small_models::Trained cpu = small_models::train(small_models::deep, o, 3, 0.01);
     for (DeviceSpec& d : o.devices) d.id.backend = "cuda";
-    const small_models::Trained cuda = small_models::train_on(backend, small_models::deep, o, 3, 0.05);
+    const small_models::Trained cuda = small_models::train_on(backend, small_models::deep, o, 3, 0.01);
     int products = 0;
     for (const Step& s : cuda.plan.devices[0].steps)
       if (const auto* launch = s.as<LaunchStep>()) products += launch->op == "ProductFp8";
     EXPECT_EQ(products, 9);
-    for (std::size_t s = 0; s < cpu.losses.size(); ++s) EXPECT_NEAR(cuda.losses[s], cpu.losses[s], 0.01F * cpu.losses[0]) << "step " << s;
+    for (std::size_t s = 0; s < cpu.losses.size(); ++s) EXPECT_NEAR(cuda.losses[s], cpu.losses[s], 0.003F * cpu.losses[0]) << "step " << s;
   }
 }
 

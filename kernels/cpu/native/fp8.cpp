@@ -17,6 +17,18 @@ std::int64_t to_line(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
 float wide(float x) { return x; }
 float wide(BFloat16 x) { return to_float(x); }
 
+// What each bfloat16 number becomes, by its bits.
+using Codes = std::vector<std::uint8_t>;
+Codes codes_of(DType to) {
+  Codes codes(1 << 16);
+  for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = fp8_of(to_float(BFloat16{static_cast<std::uint16_t>(i)}), 1, to);
+  return codes;
+}
+const Codes& codes(DType to) {
+  static const Codes e4m3 = codes_of(DType::float8e4m3fn), e5m2 = codes_of(DType::float8e5m2);
+  return to == DType::float8e5m2 ? e5m2 : e4m3;
+}
+
 // Rows of a piece: it is written by columns, too, while it is in a cache.
 constexpr std::int64_t piece_rows = 32;
 
@@ -27,6 +39,13 @@ struct Quantizing {
   std::int64_t rows, columns;
   float scale;
   DType to;
+  const std::uint8_t* codes;
+
+  // A power of two times a bfloat16 number is one, but for those that are far too small to become anything but 0.
+  std::uint8_t element(float v) const {
+    if constexpr (std::is_same_v<T, BFloat16>) return codes[fp8_bits(v * scale) >> 16];
+    return fp8_of(v, scale, to);
+  }
 
   // Rows [begin, end). The largest magnitude; infinity where one is NaN.
   float run(std::int64_t begin, std::int64_t end) const {
@@ -38,7 +57,7 @@ struct Quantizing {
         const float v = wide(x[i]), magnitude = std::fabs(v);
         number = number && magnitude == magnitude;
         largest = std::max(largest, magnitude);
-        y[i] = fp8_of(v, scale, to);
+        y[i] = element(v);
       }
       if (!transposed) continue;
       for (std::int64_t c = 0; c < columns; ++c)
@@ -67,10 +86,11 @@ KernelDescription quantizing(const KernelRequest& request) {
   const std::int64_t slot = request.attributes->integer("slot"), rows = d.inputs[0].shape[0], columns = d.inputs[0].shape[1];
   const bool transposes = d.outputs.size() > 3 && d.outputs[3].present();
   const int threads = std::max(1, request.options.threads);
+  const std::uint8_t* const known = codes(to).data();
   d.workspace = threads * static_cast<std::int64_t>(sizeof(float));
   d.make = make_kernel([=](const Memory& m) {
     const float scale = fp8_scale(m.in<Fp8Row>(1)[slot]);
-    const Quantizing<T> q{m.in<T>(0), m.out<std::uint8_t>(0), transposes ? m.out<std::uint8_t>(3) : nullptr, rows, columns, scale, to};
+    const Quantizing<T> q{m.in<T>(0), m.out<std::uint8_t>(0), transposes ? m.out<std::uint8_t>(3) : nullptr, rows, columns, scale, to, known};
     float* const found = reinterpret_cast<float*>(m.workspace);
     const int parts = threads_for(rows * columns, threads);
     parallel(parts, [&](int part) {
