@@ -2,12 +2,14 @@
 //   tandem_steps --model models/resnet50.onnx --batch 8 --threads 2 --steps 20
 //   tandem_steps --model models/resnet50.onnx --batch 256 --device cuda:0 --precision bf16
 // A step is forward, softmax cross-entropy, backward and SGD with momentum on one fixed batch of noise.
+//   --plan FILE        steps of this plan, which is to be of the model and the batch
 //   --profile N        the time of each kernel, from N steps with a wait after each part of a step
 //   --profile-steps N  the same of each part alone
 //   --floor N          each kernel N times in a row, where the step has it: what the step would take if nothing lay between
 //                      its kernels and they got in each other's way nowhere
 //   --late N           also N steps that wait for their batch (late_ms), and what copying a batch takes alone (copies_ms): where
-//                      median_ms is late_ms - copies_ms, copies cost nothing
+//                      median_ms is late_ms - copies_ms, copies cost nothing. And N traced steps on devices that copy batches ahead:
+//                      the share of the copies' time during which a step computes (overlap)
 #include <sched.h>
 #include <sys/resource.h>
 
@@ -22,10 +24,13 @@
 #include "cli/prepare_process.h"
 #include "graph/json.h"
 #include "importer/model_file.h"
+#include "kernels/traced_backend.h"
 #include "planner/compile.h"
 #include "planner/passes/labels.h"
+#include "planner/plan/plan_file.h"
 #include "runtime/session.h"
 #include "trainer/devices.h"
+#include "trainer/file.h"
 #include "trainer/index_range.h"
 #include "trainer/random.h"
 
@@ -37,7 +42,7 @@ using Options = std::map<std::string, std::string>;
 Options parse(int argc, char** argv) {
   Options options = {{"--model", ""},  {"--batch", "8"},    {"--threads", "0"}, {"--devices", "1"}, {"--device", ""},
                      {"--warmup", "5"}, {"--steps", "20"}, {"--autotune", "1"}, {"--cache", ""}, {"--layout", "auto"},
-                     {"--precision", "fp32"}, {"--class-axis", ""}, {"--profile", "0"}, {"--profile-steps", "0"}, {"--floor", "0"}, {"--late", "0"}};
+                     {"--precision", "fp32"}, {"--plan", ""}, {"--class-axis", ""}, {"--profile", "0"}, {"--profile-steps", "0"}, {"--floor", "0"}, {"--late", "0"}};
   for (int i = 1; i + 1 < argc; i += 2) {
     if (!options.contains(argv[i])) fail(ExitCode::usage, "unknown option '", argv[i], "'");
     options[argv[i]] = argv[i + 1];
@@ -136,12 +141,17 @@ void measure(Options options) {
   if (options["--layout"] != "auto")
     compile_options.layout = options["--layout"] == "blocked" ? LayoutPreference::blocked : LayoutPreference::channels_last;
   const BackendSet set = BackendSet::load();
-  const Backends backends = set.all();
+  std::vector<const Backend*> all(set.all().begin(), set.all().end());
+  std::vector<std::unique_ptr<TracedBackend>> traced;
+  if (number("--late") > 0)
+    for (const Backend*& b : all)
+      if (b->stages_inputs()) b = traced.emplace_back(std::make_unique<TracedBackend>(*b)).get();
+  const Backends backends = all;
   set.check(compile_options.devices, true);
 
   auto begin = std::chrono::steady_clock::now();
   const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
-  Plan made = compile(source, compile_options, backends);
+  Plan made = options["--plan"].empty() ? compile(source, compile_options, backends) : parse_plan(read_file(options["--plan"]));
   const std::int64_t free_before = free_memory(made, backends);
   Session session(std::move(made), backends);
   const double compile_seconds = seconds();
@@ -203,8 +213,12 @@ void measure(Options options) {
     for (const double part : timed(repeats)()) floor += part;
     std::fprintf(stderr, "kernels alone %.3f ms, step %.3f ms: %.1f%%\n", 1e3 * floor, 1e3 * median, 100 * floor / median);
   }
-  double late = 0, copies = 0;
+  double late = 0, copies = 0, overlapped = 0;
   if (const long long steps = number("--late"); steps > 0) {
+    for (const auto& b : traced) b->start();
+    run_steps(0, steps, false);
+    for (const auto& b : traced)
+      if (const double share = overlap(b->stop(), 2); share > 0) overlapped = share;
     const std::vector<double> late_times = run_steps(1, steps, true);
     late = late_times[late_times.size() / 2];
     const std::vector<double> parts = median_seconds(timed(1), 3);
@@ -225,6 +239,7 @@ void measure(Options options) {
                                    {"floor_ms", 1e3 * floor},
                                    {"late_ms", 1e3 * late},
                                    {"copies_ms", 1e3 * copies},
+                                   {"overlap", overlapped},
                                    {"predicted_ms", 1e3 * plan.seconds},
                                    {"loss", loss},
                                    {"compile_seconds", compile_seconds},

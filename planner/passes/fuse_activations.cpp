@@ -45,6 +45,7 @@ class Fusing {
     const NodeId p = graph_[v].producer;
     return p.present() && graph_[p].op->name == op && graph_[p].outputs[0] == v ? &graph_[p] : nullptr;
   }
+  static bool is_8_bit(const Node& product) { return product.attributes.has("fp8"); }  // those have no such form
   bool read_once(ValueId v) const { return readers_[v].size() == 1 && !is_output_[v]; }
 
   // A program of elementwise nodes computes the activation with what follows it: to write it apart would cost more.
@@ -60,7 +61,7 @@ class Fusing {
     if (node.op->name == "Relu" || !find(node.op->name, &Activation::op) || joins_a_program(node)) return;  // Relu is the layer's already
     const ValueId x = through(node.inputs[0]);
     const Node* const product = made_by(x, "InnerProduct");
-    if (product && !product->attributes.has("activation") && product->outputs.size() == 1 && !behind_[graph_[x].producer].present()) behind_[graph_[x].producer] = n;
+    if (product && !product->attributes.has("activation") && !is_8_bit(*product) && product->outputs.size() == 1 && !behind_[graph_[x].producer].present()) behind_[graph_[x].producer] = n;
   }
 
   bool read_beside(ValueId v, NodeId activation) const {
@@ -99,7 +100,7 @@ class Fusing {
     for (; read_once(dy) && dy != through(dy); dy = graph_[graph_[dy].producer].inputs[0]) {
     }
     const Node* const product = made_by(dy, "InnerProductBackwardData");
-    if (!product || !read_once(dy) || product->inputs.size() > 2 || graph_[dy].type.dtype != graph_[node.outputs[0]].type.dtype || graph_[node.inputs[1]].type != graph_[node.outputs[0]].type) return false;
+    if (!product || is_8_bit(*product) || !read_once(dy) || product->inputs.size() > 2 || graph_[dy].type.dtype != graph_[node.outputs[0]].type.dtype || graph_[node.inputs[1]].type != graph_[node.outputs[0]].type) return false;
     Node fused = copy_.mapped(*product);
     fused.attributes.set("activation", std::string(activation->op));
     GraphBuilder b(copy_.to, node.name, node.origin);

@@ -177,15 +177,7 @@ std::vector<Held> as_wanted(const KernelDescription& d, const std::vector<Held>&
   return in;
 }
 
-}  // namespace
-
-std::vector<Held> run(const DescribeFunction& describe, const Job& job, const std::vector<Held>& inputs) {
-  const std::vector<KernelDescription> found = describe(request_of(job, inputs));
-  if (found.empty()) {
-    ADD_FAILURE() << job.op << " has no kernel for its first input " << (inputs.empty() ? "" : to_string(inputs[0].operand));
-    return {};
-  }
-  const KernelDescription& d = found[0];
+std::vector<Held> run_on_host(const KernelDescription& d, const std::vector<Held>& inputs) {
   std::vector<Held> in = as_wanted(d, inputs), out;
   std::vector<std::byte*> in_bytes, out_bytes;
   for (Held& h : in) in_bytes.push_back(h.operand.present() ? h.bytes.data() : nullptr);
@@ -196,6 +188,24 @@ std::vector<Held> run(const DescribeFunction& describe, const Job& job, const st
   kernel->bind(in_bytes, out_bytes, workspace.data());
   kernel->run({});
   return out;
+}
+
+}  // namespace
+
+std::vector<Held> run(const DescribeFunction& describe, const Job& job, const std::vector<Held>& inputs) {
+  const std::vector<KernelDescription> found = describe(request_of(job, inputs));
+  if (!found.empty()) return run_on_host(found[0], inputs);
+  ADD_FAILURE() << job.op << " has no kernel for its first input " << (inputs.empty() ? "" : to_string(inputs[0].operand));
+  return {};
+}
+
+std::vector<std::vector<Held>> run_all_on_host(const DescribeFunction& describe, const Job& job, const std::vector<Held>& inputs, std::vector<std::string>& kernels) {
+  std::vector<std::vector<Held>> all;
+  for (const KernelDescription& d : describe(request_of(job, inputs))) {
+    kernels.push_back(d.kernel);
+    all.push_back(run_on_host(d, inputs));
+  }
+  return all;
 }
 
 std::vector<std::vector<Held>> run_all_on(Device& device, const DescribeFunction& describe, const Job& job, const std::vector<Held>& inputs, std::vector<std::string>& kernels) {

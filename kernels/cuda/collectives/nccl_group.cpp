@@ -22,6 +22,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr auto watch_interval = std::chrono::milliseconds(200);
 constexpr auto poll_interval = std::chrono::microseconds(50);
+constexpr auto poll_awake = std::chrono::microseconds(20);  // what queueing a sum takes; joining takes longer
 constexpr double most_seconds_to_leave = 10;
 
 Clock::duration seconds(double count) { return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(count)); }
@@ -191,15 +192,16 @@ ncclResult_t NcclGroup::call_nccl(const Call& call) {
 }
 
 void NcclGroup::settle(ncclComm_t comm, ncclResult_t status, std::string_view what) {
-  const Clock::time_point end = Clock::now() + seconds(timeout_);
+  const Clock::time_point begun = Clock::now(), end = begun + seconds(timeout_);
   while (status == ncclInProgress) {
-    if (Clock::now() > end) {
+    const Clock::time_point now = Clock::now();
+    if (now > end) {
       const std::string reason = concat("NCCL: ", what, ": other ranks did not come within ", timeout_, " s");
       stop(reason, true);
       fail(ExitCode::communication, reason);
     }
     if (const ncclResult_t asked = call_nccl([&] { return ncclCommGetAsyncError(comm, &status); }); asked != ncclSuccess) status = asked;
-    if (status == ncclInProgress) std::this_thread::sleep_for(poll_interval);
+    if (status == ncclInProgress && now > begun + poll_awake) std::this_thread::sleep_for(poll_interval);
   }
   if (status == ncclSuccess) return;
   std::string reason = concat("NCCL: ", what, ": ", ncclGetErrorString(status));

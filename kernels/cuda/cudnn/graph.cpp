@@ -50,8 +50,6 @@ std::string text_of(const Ids&... ids) {
   return text;
 }
 
-constexpr cudnnBackendNormMode_t batch_norm = CUDNN_BATCH_NORM;
-
 }  // namespace
 
 cudnnDataType_t cudnn_type(DType dtype) {
@@ -61,6 +59,7 @@ cudnnDataType_t cudnn_type(DType dtype) {
     case DType::float16: return CUDNN_DATA_HALF;
     case DType::bfloat16: return CUDNN_DATA_BFLOAT16;
     case DType::int8: return CUDNN_DATA_INT8;
+    case DType::int32: return CUDNN_DATA_INT32;
     case DType::boolean: return CUDNN_DATA_BOOLEAN;
     default: fail(ExitCode::device, "cuDNN has no type for ", dtype);
   }
@@ -101,9 +100,12 @@ CudnnGraph::TensorId CudnnGraph::number(int role) {
   const Dims one{1, 1, 1, 1};
   return bound(add(DType::float32, one, one, false, true), role);
 }
-CudnnGraph::TensorId CudnnGraph::matrix(DType dtype, std::int64_t rows, std::int64_t columns, std::optional<int> role, bool transposed) {
-  const TensorId id = add(dtype, {1, rows, columns}, transposed ? Dims{rows * columns, 1, rows} : Dims{rows * columns, columns, 1}, !role, false);
+CudnnGraph::TensorId CudnnGraph::strided(DType dtype, Dims dims, Dims strides, std::optional<int> role) {
+  const TensorId id = add(dtype, dims, strides, !role, false);
   return role ? bound(id, *role) : id;
+}
+CudnnGraph::TensorId CudnnGraph::matrix(DType dtype, std::int64_t rows, std::int64_t columns, std::optional<int> role, bool transposed) {
+  return strided(dtype, {1, rows, columns}, transposed ? Dims{rows * columns, 1, rows} : Dims{rows * columns, columns, 1}, role);
 }
 
 void CudnnGraph::matmul(TensorId a, TensorId b, TensorId c) {
@@ -169,14 +171,36 @@ void CudnnGraph::channel_sums(TensorId y, TensorId sum, TensorId squares) {
       .finalize("sums by channel");
 }
 
-void CudnnGraph::pointwise(cudnnPointwiseMode_t mode, TensorId x, std::optional<TensorId> b, TensorId y) {
-  say("pointwise ", static_cast<int>(mode), text_of(x, y), b ? text_of(*b) : "");
-  const Descriptor function = pointwise_descriptor(mode);
+void CudnnGraph::pointwise(cudnnPointwiseMode_t mode, TensorId x, std::optional<TensorId> b, TensorId y) { pointwise(Function{mode}, x, b, y); }
+
+void CudnnGraph::pointwise(const Function& f, TensorId x, std::optional<TensorId> b, TensorId y) {
+  say("pointwise ", static_cast<int>(f.mode), ' ', f.compute, text_of(x, y), b ? text_of(*b) : "", f.chooses ? concat(" by", text_of(*f.chooses)) : "", f.axis ? concat(" along ", *f.axis) : "");
+  Descriptor function(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+  function.set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &f.mode).set(CUDNN_ATTR_POINTWISE_MATH_PREC, cudnn_type(f.compute));
+  if (f.axis) function.set(CUDNN_ATTR_POINTWISE_AXIS, *f.axis);
+  function.finalize("pointwise function");
   Descriptor d(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
   d.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, function).set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, (*this)[x]);
   if (b) d.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, (*this)[*b]);
+  if (f.chooses) d.set(CUDNN_ATTR_OPERATION_POINTWISE_TDESC, (*this)[*f.chooses]);
   d.set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, (*this)[y]).finalize("pointwise");
   operations_.push_back(std::move(d));
+}
+
+void CudnnGraph::reduce(cudnnReduceTensorOp_t by, TensorId x, TensorId y) {
+  say("reduce ", static_cast<int>(by), text_of(x, y));
+  Descriptor reduction(CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
+  reduction.set(CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, &by).set(CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_DATA_FLOAT).finalize("reduction");
+  operations_.emplace_back(CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR)
+      .set(CUDNN_ATTR_OPERATION_REDUCTION_XDESC, (*this)[x])
+      .set(CUDNN_ATTR_OPERATION_REDUCTION_YDESC, (*this)[y])
+      .set(CUDNN_ATTR_OPERATION_REDUCTION_DESC, reduction)
+      .finalize("reduction");
+}
+
+void CudnnGraph::reshape(TensorId x, TensorId y) {
+  say("reshape", text_of(x, y));
+  operations_.emplace_back(CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR).set(CUDNN_ATTR_OPERATION_RESHAPE_XDESC, (*this)[x]).set(CUDNN_ATTR_OPERATION_RESHAPE_YDESC, (*this)[y]).finalize("reshape");
 }
 
 void CudnnGraph::pointwise_backward(cudnnPointwiseMode_t mode, TensorId x, TensorId dy, TensorId dx) {
@@ -219,35 +243,35 @@ void CudnnGraph::pool_backward(cudnnResampleMode_t mode, TensorId dy, TensorId d
   operations_.push_back(std::move(d));
 }
 
-void CudnnGraph::batch_norm_training(const Norm& n) {
-  say("batch normalization", text_of(n.x, n.scale, n.bias, n.epsilon, n.y, n.mean, n.inverse_deviation));
+void CudnnGraph::norm_training(const Norm& n) {
+  say("normalization ", static_cast<int>(n.mode), text_of(n.x, n.scale, n.epsilon, n.y, n.inverse_deviation), n.bias ? concat(" bias", text_of(*n.bias)) : "", n.mean ? concat(" mean", text_of(*n.mean)) : "");
   const cudnnBackendNormFwdPhase_t phase = CUDNN_NORM_FWD_TRAINING;
-  operations_.emplace_back(CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR)
-      .set(CUDNN_ATTR_OPERATION_NORM_FWD_MODE, CUDNN_TYPE_NORM_MODE, 1, &batch_norm)
-      .set(CUDNN_ATTR_OPERATION_NORM_FWD_PHASE, CUDNN_TYPE_NORM_FWD_PHASE, 1, &phase)
-      .set(CUDNN_ATTR_OPERATION_NORM_FWD_XDESC, (*this)[n.x])
-      .set(CUDNN_ATTR_OPERATION_NORM_FWD_SCALE_DESC, (*this)[n.scale])
-      .set(CUDNN_ATTR_OPERATION_NORM_FWD_BIAS_DESC, (*this)[n.bias])
-      .set(CUDNN_ATTR_OPERATION_NORM_FWD_EPSILON_DESC, (*this)[n.epsilon])
-      .set(CUDNN_ATTR_OPERATION_NORM_FWD_YDESC, (*this)[n.y])
-      .set(CUDNN_ATTR_OPERATION_NORM_FWD_MEAN_DESC, (*this)[n.mean])
-      .set(CUDNN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC, (*this)[n.inverse_deviation])
-      .finalize("batch normalization forward");
+  Descriptor& d = operations_.emplace_back(CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR)
+                      .set(CUDNN_ATTR_OPERATION_NORM_FWD_MODE, CUDNN_TYPE_NORM_MODE, 1, &n.mode)
+                      .set(CUDNN_ATTR_OPERATION_NORM_FWD_PHASE, CUDNN_TYPE_NORM_FWD_PHASE, 1, &phase)
+                      .set(CUDNN_ATTR_OPERATION_NORM_FWD_XDESC, (*this)[n.x])
+                      .set(CUDNN_ATTR_OPERATION_NORM_FWD_SCALE_DESC, (*this)[n.scale])
+                      .set(CUDNN_ATTR_OPERATION_NORM_FWD_EPSILON_DESC, (*this)[n.epsilon])
+                      .set(CUDNN_ATTR_OPERATION_NORM_FWD_YDESC, (*this)[n.y])
+                      .set(CUDNN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC, (*this)[n.inverse_deviation]);
+  if (n.bias) d.set(CUDNN_ATTR_OPERATION_NORM_FWD_BIAS_DESC, (*this)[*n.bias]);
+  if (n.mean) d.set(CUDNN_ATTR_OPERATION_NORM_FWD_MEAN_DESC, (*this)[*n.mean]);
+  d.finalize("normalization forward");
 }
 
-void CudnnGraph::batch_norm_backward(const NormBackward& n) {
-  say("batch normalization backward", text_of(n.x, n.dy, n.scale, n.mean, n.inverse_deviation, n.dscale, n.dbias, n.dx));
-  operations_.emplace_back(CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR)
-      .set(CUDNN_ATTR_OPERATION_NORM_BWD_MODE, CUDNN_TYPE_NORM_MODE, 1, &batch_norm)
-      .set(CUDNN_ATTR_OPERATION_NORM_BWD_XDESC, (*this)[n.x])
-      .set(CUDNN_ATTR_OPERATION_NORM_BWD_DYDESC, (*this)[n.dy])
-      .set(CUDNN_ATTR_OPERATION_NORM_BWD_SCALE_DESC, (*this)[n.scale])
-      .set(CUDNN_ATTR_OPERATION_NORM_BWD_MEAN_DESC, (*this)[n.mean])
-      .set(CUDNN_ATTR_OPERATION_NORM_BWD_INV_VARIANCE_DESC, (*this)[n.inverse_deviation])
-      .set(CUDNN_ATTR_OPERATION_NORM_BWD_DSCALE_DESC, (*this)[n.dscale])
-      .set(CUDNN_ATTR_OPERATION_NORM_BWD_DBIAS_DESC, (*this)[n.dbias])
-      .set(CUDNN_ATTR_OPERATION_NORM_BWD_DXDESC, (*this)[n.dx])
-      .finalize("batch normalization backward");
+void CudnnGraph::norm_backward(const NormBackward& n) {
+  say("normalization backward ", static_cast<int>(n.mode), text_of(n.x, n.dy, n.scale, n.inverse_deviation, n.dscale, n.dx), n.mean ? concat(" mean", text_of(*n.mean)) : "", n.dbias ? concat(" bias", text_of(*n.dbias)) : "");
+  Descriptor& d = operations_.emplace_back(CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR)
+                      .set(CUDNN_ATTR_OPERATION_NORM_BWD_MODE, CUDNN_TYPE_NORM_MODE, 1, &n.mode)
+                      .set(CUDNN_ATTR_OPERATION_NORM_BWD_XDESC, (*this)[n.x])
+                      .set(CUDNN_ATTR_OPERATION_NORM_BWD_DYDESC, (*this)[n.dy])
+                      .set(CUDNN_ATTR_OPERATION_NORM_BWD_SCALE_DESC, (*this)[n.scale])
+                      .set(CUDNN_ATTR_OPERATION_NORM_BWD_INV_VARIANCE_DESC, (*this)[n.inverse_deviation])
+                      .set(CUDNN_ATTR_OPERATION_NORM_BWD_DSCALE_DESC, (*this)[n.dscale])
+                      .set(CUDNN_ATTR_OPERATION_NORM_BWD_DXDESC, (*this)[n.dx]);
+  if (n.mean) d.set(CUDNN_ATTR_OPERATION_NORM_BWD_MEAN_DESC, (*this)[*n.mean]);
+  if (n.dbias) d.set(CUDNN_ATTR_OPERATION_NORM_BWD_DBIAS_DESC, (*this)[*n.dbias]);
+  d.finalize("normalization backward");
 }
 
 Descriptor CudnnGraph::finalized(cudnnHandle_t handle) const {

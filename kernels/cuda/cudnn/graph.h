@@ -29,6 +29,7 @@ class CudnnGraph {
   TensorId virtual_tensor(DType dtype, Dims dims);
   TensorId number(int role);  // one float32 given by value
 
+  TensorId strided(DType dtype, Dims dims, Dims strides, std::optional<int> role);  // without a role virtual
   // One matrix, row by row or, transposed, column by column; without a role virtual.
   TensorId matrix(DType dtype, std::int64_t rows, std::int64_t columns, std::optional<int> role, bool transposed = false);
 
@@ -38,17 +39,38 @@ class CudnnGraph {
   void convolution_backward_weights(TensorId x, TensorId dy, TensorId dw, const Window& window, DType compute);
   void channel_sums(TensorId y, TensorId sum, TensorId squares);  // Σ y and Σ y² by channel
   void pointwise(cudnnPointwiseMode_t mode, TensorId x, std::optional<TensorId> b, TensorId y);
+  // The same in another type than float32, with a third operand, which chooses, or along an axis.
+  struct Function {
+    cudnnPointwiseMode_t mode;
+    DType compute = DType::float32;
+    std::optional<TensorId> chooses = {};
+    std::optional<std::int64_t> axis = {};
+  };
+  void pointwise(const Function& f, TensorId x, std::optional<TensorId> b, TensorId y);
+  void reduce(cudnnReduceTensorOp_t by, TensorId x, TensorId y);  // along the axes where y has ones
+  void reshape(TensorId x, TensorId y);
   void pointwise_backward(cudnnPointwiseMode_t mode, TensorId x, TensorId dy, TensorId dx);
   void pool(cudnnResampleMode_t mode, TensorId x, TensorId y, std::optional<TensorId> index, const Window& window);
   void pool_backward(cudnnResampleMode_t mode, TensorId dy, TensorId dx, std::optional<TensorId> index, const Window& window);
+  // By rows there may be no bias, and of a mean square no mean.
   struct Norm {
-    TensorId x, scale, bias, epsilon, y, mean, inverse_deviation;
+    TensorId x, scale;
+    std::optional<TensorId> bias;
+    TensorId epsilon, y;
+    std::optional<TensorId> mean;
+    TensorId inverse_deviation;
+    cudnnBackendNormMode_t mode = CUDNN_BATCH_NORM;
   };
-  void batch_norm_training(const Norm& n);
+  void norm_training(const Norm& n);
   struct NormBackward {
-    TensorId x, dy, scale, mean, inverse_deviation, dscale, dbias, dx;
+    TensorId x, dy, scale;
+    std::optional<TensorId> mean;
+    TensorId inverse_deviation, dscale;
+    std::optional<TensorId> dbias;
+    TensorId dx;
+    cudnnBackendNormMode_t mode = CUDNN_BATCH_NORM;
   };
-  void batch_norm_backward(const NormBackward& n);
+  void norm_backward(const NormBackward& n);
 
   // Roles and tensors' numbers, for binding: role(i) is bound to unique id uid(i).
   struct Binding {

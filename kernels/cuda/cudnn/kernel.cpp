@@ -9,7 +9,7 @@ namespace {
 class CudnnKernel final : public Kernel {
  public:
   CudnnKernel(const CudnnRecipe& recipe, const PlannedEngine& engine, const CudnnGraph& graph, const CudnnTarget& target, cudnnHandle_t handle)
-      : plan_(target.runnable(graph, engine.engine, handle), graph, handle), numbers_(recipe.numbers), before_(recipe.before), after_(recipe.after), cudnn_workspace_(align_up(engine.workspace)) {
+      : plan_(target.runnable(graph, engine.engine, handle), graph, handle), numbers_(recipe.numbers), scratch_(recipe.scratch), before_(recipe.before), after_(recipe.after), cudnn_workspace_(align_up(engine.workspace)) {
     // Another device than the one that was planned for may make another plan of the same engine.
     if (const std::int64_t needed = plan_.workspace(); needed > engine.workspace)
       fail(ExitCode::device, recipe.family, '.', to_string(engine.engine), " needs ", needed, " bytes of workspace on this device, the plan has ", engine.workspace,
@@ -21,7 +21,7 @@ class CudnnKernel final : public Kernel {
     plan_.bind(
         [&](int role) -> void* {
           if (role >= number_role(0)) return &numbers_[static_cast<std::size_t>(role - number_role(0))];
-          if (role == scratch_role) return own;
+          if (role >= scratch_role) return own + scratch_[static_cast<std::size_t>(role - scratch_role)];
           if (role >= output_role(0)) return outputs[static_cast<std::size_t>(role - output_role(0))];
           return inputs[static_cast<std::size_t>(role)];
         },
@@ -39,6 +39,7 @@ class CudnnKernel final : public Kernel {
  private:
   CudnnPlan plan_;
   std::vector<float> numbers_;
+  std::vector<std::int64_t> scratch_;
   Binder before_, after_;
   Launches first_, last_;
   std::int64_t cudnn_workspace_;
