@@ -8,7 +8,8 @@
 //   --floor N          each kernel N times in a row, where the step has it: what the step would take if nothing lay between
 //                      its kernels and they got in each other's way nowhere
 //   --late N           also N steps that wait for their batch (late_ms), and what copying a batch takes alone (copies_ms): where
-//                      median_ms is late_ms - copies_ms, copies cost nothing
+//                      median_ms is late_ms - copies_ms, copies cost nothing. And N traced steps on devices that copy batches ahead:
+//                      the share of the copies' time during which a step computes (overlap)
 #include <sched.h>
 #include <sys/resource.h>
 
@@ -23,6 +24,7 @@
 #include "cli/prepare_process.h"
 #include "graph/json.h"
 #include "importer/model_file.h"
+#include "kernels/traced_backend.h"
 #include "planner/compile.h"
 #include "planner/passes/labels.h"
 #include "planner/plan/plan_file.h"
@@ -139,7 +141,12 @@ void measure(Options options) {
   if (options["--layout"] != "auto")
     compile_options.layout = options["--layout"] == "blocked" ? LayoutPreference::blocked : LayoutPreference::channels_last;
   const BackendSet set = BackendSet::load();
-  const Backends backends = set.all();
+  std::vector<const Backend*> all(set.all().begin(), set.all().end());
+  std::vector<std::unique_ptr<TracedBackend>> traced;
+  if (number("--late") > 0)
+    for (const Backend*& b : all)
+      if (b->stages_inputs()) b = traced.emplace_back(std::make_unique<TracedBackend>(*b)).get();
+  const Backends backends = all;
   set.check(compile_options.devices, true);
 
   auto begin = std::chrono::steady_clock::now();
@@ -206,8 +213,12 @@ void measure(Options options) {
     for (const double part : timed(repeats)()) floor += part;
     std::fprintf(stderr, "kernels alone %.3f ms, step %.3f ms: %.1f%%\n", 1e3 * floor, 1e3 * median, 100 * floor / median);
   }
-  double late = 0, copies = 0;
+  double late = 0, copies = 0, overlapped = 0;
   if (const long long steps = number("--late"); steps > 0) {
+    for (const auto& b : traced) b->start();
+    run_steps(0, steps, false);
+    for (const auto& b : traced)
+      if (const double share = overlap(b->stop(), 2); share > 0) overlapped = share;
     const std::vector<double> late_times = run_steps(1, steps, true);
     late = late_times[late_times.size() / 2];
     const std::vector<double> parts = median_seconds(timed(1), 3);
@@ -228,6 +239,7 @@ void measure(Options options) {
                                    {"floor_ms", 1e3 * floor},
                                    {"late_ms", 1e3 * late},
                                    {"copies_ms", 1e3 * copies},
+                                   {"overlap", overlapped},
                                    {"predicted_ms", 1e3 * plan.seconds},
                                    {"loss", loss},
                                    {"compile_seconds", compile_seconds},

@@ -12,10 +12,11 @@ COMMUNICATION = 6  # exit status of the program
 MEBI = 1 << 20
 LIMIT = 1200  # seconds of one program
 # What a machine, not the program, refuses.
-REFUSALS = ["Device not supported", "Duplicate GPU detected", "Sanitizer is not supported"]
+REFUSALS = ["Device not supported", "Duplicate GPU detected", "Sanitizer is not supported", "8-bit products need a GPU"]
 PRECISIONS = ["bf16", "fp32", "fp16", "tf32"]
+EIGHT_BITS = "fp8"  # of products by weights: for transformers
 # Of a loss curve against the CPU's: relative difference of the first steps, and of the mean of the last ones.
-CURVE = {"fp32": (1e-3, 0.05), "tf32": (1e-2, 0.1), "bf16": (3e-2, 0.1), "fp16": (3e-2, 0.1)}
+CURVE = {"fp32": (1e-3, 0.05), "tf32": (1e-2, 0.1), "bf16": (3e-2, 0.1), "fp16": (3e-2, 0.1), "fp8": (5e-2, 0.15)}
 SGD = ["--lr", "0.02", "--momentum", "0.9"]
 # Networks that models/ does not hold: gpu-bundle exports them where it finds PyTorch, else gpu-check does, by --python.
 EXPORTED = ["bert_mini", "gpt_mini", "bert_base", "gpt2_small"]
@@ -79,7 +80,7 @@ class Machine:
         self.bundle = pathlib.Path(__file__).resolve().parent.parent
         self.arguments, self.report, self.budget = arguments, report, budget
         self.logs = pathlib.Path(arguments.logs)
-        self.known, self.gpus = PRECISIONS, 0  # what the program and the machine have
+        self.known, self.gpus = [*PRECISIONS, EIGHT_BITS], 0  # what the program and the machine have
 
     def start(self, name, command, environment=None):
         return Job(self.logs / (file_name(name) + ".log"), command, environment or {}, self.budget)
@@ -118,4 +119,4 @@ class Machine:
         self.report.row("driver, clock, power", "found" if status == 0 else "unknown", "; ".join(text.split("\n")).strip("; ") if status == 0 else last_line(text, status))
         _, text = self.run("train --help", self.program("tandem", "train", "--help"))
         options = re.search(r"--precision.*(\n {20,}.*)*", text)
-        self.known = [p for p in PRECISIONS if options and p in options[0]]
+        self.known = [p for p in (*PRECISIONS, EIGHT_BITS) if options and p in options[0]]

@@ -110,7 +110,7 @@ class Trainings(Machine):
     def plan_without_driver(self, name):
         """A plan that was made where no GPU is seen, for an H200, trains on the GPU."""
         plan, batch = self.logs / "without-driver.plan", "64"
-        status, text = self.run(f"{name}, planned", self.program("tandem", "plan", self.model("lenet"), "--devices", "cuda:0", "--batch-size", batch, "--format", "plan", "--output", plan), {"CUDA_VISIBLE_DEVICES": ""})
+        status, text = self.run(f"{name}, planned", self.program("tandem", "plan", self.model("lenet"), "--devices", "cuda:0", "--batch-size", batch, "--momentum", "0.9", "--format", "plan", "--output", plan), {"CUDA_VISIBLE_DEVICES": ""})
         if status != 0:
             return failed(text, status)
         losses = []

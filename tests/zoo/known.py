@@ -25,7 +25,7 @@ KNOWN = [
         "timm_caformer", "timm_gcvit", "timm_hiera_tiny_224", "timm_nest", "timm_twins_svt_small", "hf_longformer", "hf_nystromformer", "hf_xlnet")),
     *((f"{name}.train17.dyn", "in training mode, after a step, PyTorch's float32 is as far from its float64") for name in (
         "tv_efficientnet_b0", "tv_googlenet", "timm_dla46_c", "timm_ese_vovnet19b_slim_dw", "timm_dpn48b")),
-    ("timm_resnest14d.train17.dyn", "the third loss differs by 1.4e-4: not looked into yet"),
+    ("timm_resnest14d.train17.dyn", "in training mode a ReLU of the stem bends otherwise: the third loss differs by 1.4e-4; PyTorch's float32 gradients are up to 8e-3 from its float64, tandem's up to 7e-3"),
     ("hf_fnet.dynamo20.b2", "dynamo looks the token types up itself, and the file holds a row for each place in the one row's place"),
     ("hf_longformer.eval17.b2", "NonZero of the mask: how many words are global is a shape"),
     ("lstm_projected.*", "the exporters write nn.LSTM(proj_size=...) as an LSTM that ONNX does not have: its states are of different widths"),
