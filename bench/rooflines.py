@@ -18,7 +18,7 @@ SHOWN = 8  # kernels of a model, the rest in one row
 
 
 def bound(step):
-    products = step.get("kernel", "").startswith(("cudnn.convolution", "cublaslt", "native.attention"))
+    products = step.get("kernel", "").startswith(("cudnn.attention", "cudnn.convolution", "cudnn.inner_product", "cublaslt", "native.attention"))
     return max(step.get("flops", 0) / (BFLOAT16 if products else FLOAT32), step.get("bytes", 0) / BANDWIDTH)
 
 
