@@ -67,7 +67,8 @@ Graph sum_channels(const Graph& graph, const Fuses& fuses);
 // read it, and all of them are offered with that: they apply it themselves, and it is never written. After differentiation.
 Graph normalize_in_convolutions(const Graph& graph, const Fuses& fuses);
 
-// Relu's gradient into that of the convolution behind it, where that is offered. After differentiation.
+// Relu's gradient into that of the convolution behind it, and the sum of two gradients into that of the normalization before a fork,
+// where that is offered. After differentiation.
 Graph fuse_gradients(const Graph& graph, const Fuses& fuses);
 
 // Activations, and the operands of convolutions and products, in 16 bits where the precision has them, with a Cast wherever

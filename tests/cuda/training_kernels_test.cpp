@@ -101,10 +101,15 @@ TEST_P(TrainingKernels, BatchNormalization) {
             inputs.push_back(side->forward[0]);
           }
           gradients.push_back(run(side->describe, job, inputs));
+          // Of the sum of two gradients, with and without y.
+          inputs.resize(8);
+          inputs.push_back(give(side, in));
+          const std::vector<Held> of_sum = run(side->describe, job, inputs);
+          gradients.back().insert(gradients.back().end(), of_sum.begin(), of_sum.end());
         }
         const char* const gradient_names[] = {"dx", "dscale", "dbias", "daddend"};
         ASSERT_EQ(gradients[0].size(), gradients[1].size());
-        for (std::size_t i = 0; i < gradients[0].size(); ++i) expect_close(gradients[0][i], gradients[1][i], tolerance(64 + terms) * 2, gradient_names[i]);
+        for (std::size_t i = 0; i < gradients[0].size(); ++i) expect_close(gradients[0][i], gradients[1][i], tolerance(64 + terms) * 2, gradient_names[i % (gradients[0].size() / 2)]);
       }
     }
   }
