@@ -331,6 +331,25 @@ TEST(OtherKernels, Reorder) {
       }
 }
 
+// In packs and behind them, in one order and in two: each element is rounded by itself.
+TEST(OtherKernels, CastsBetweenFloats) {
+  std::mt19937 random(3);
+  for (const Shape& shape : {Shape{7}, Shape{8}, Shape{41, 100}})
+    for (const DType narrow : {DType::bfloat16, DType::float16}) {
+      const Held wide = hold(random_tensor(random, shape), DType::float32);
+      const auto cast = [&](const Held& x, DType to, const Layout& layout) {
+        return run(describe_emulated, {"Cast", {{"to", static_cast<std::int64_t>(to)}}, {{to, shape, layout}}}, {x})[0];
+      };
+      const Held got = cast(wide, narrow, wide.operand.layout);
+      std::vector<double> rounded;
+      for (const double v : values_of(wide))
+        rounded.push_back(static_cast<double>(narrow == DType::bfloat16 ? to_float(to_bfloat16(static_cast<float>(v))) : to_float(to_half(static_cast<float>(v)))));
+      EXPECT_EQ(values_of(got), rounded) << to_string(shape);
+      EXPECT_EQ(values_of(cast(got, DType::float32, got.operand.layout)), rounded) << to_string(shape);
+      if (shape.rank() == 2) EXPECT_EQ(values_of(cast(reordered(wide, Layout("ba")), narrow, Layout("ab"))), rounded);
+    }
+}
+
 TEST(OtherKernels, Fill) {
   for (const DType dtype : {DType::float32, DType::float16, DType::bfloat16, DType::int64, DType::boolean}) {
     const std::vector<Held> y = run(describe_emulated, {"Fill", {{"value", 1.0F}}, {{dtype, Shape{3, 5}, {}}}}, {});
