@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Exports the networks of bench/models.py that models/ does not hold to ONNX files, for tandem and ONNX Runtime to train.
 
-    build/venv-torch/bin/python bench/export_models.py build/bench-models [NAME ...]
+    build/venv-torch/bin/python bench/export_models.py [--zeros] build/bench-models [NAME ...]
 
-Needs PyTorch with the onnx package. The batch is the symbolic dimension N; weights have PyTorch's names and first values.
+Needs PyTorch with the onnx package. The batch is the symbolic dimension N; weights have PyTorch's names and first values,
+with --zeros but for those of more than one axis, which are 0.
 """
+import argparse
 import pathlib
-import sys
 import warnings
 
 import torch
@@ -17,11 +18,26 @@ OPSET = 17
 NAMES = ("bert_mini", "vit_tiny", "gpt_mini", "lstm", "gru")
 
 
+def clear_matrices(path):
+    import onnx
+
+    model = onnx.load(path)
+    for tensor in model.graph.initializer:
+        if len(tensor.dims) > 1 and tensor.data_type == onnx.TensorProto.FLOAT:
+            tensor.raw_data = bytes(len(tensor.raw_data))
+    onnx.save(model, path)
+
+
 def main():
-    folder = pathlib.Path(sys.argv[1])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--zeros", action="store_true")
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    arguments = parser.parse_args()
+    folder = arguments.folder
     folder.mkdir(parents=True, exist_ok=True)
     warnings.filterwarnings("ignore")  # of the exporter by TorchScript, which all peers' tools read
-    for name in sys.argv[2:] or NAMES:
+    for name in arguments.names or NAMES:
         torch.manual_seed(0)
         network = MODELS[name]
         axes = {"input": {0: "N"}, "logits": {0: "N"}}
@@ -32,6 +48,8 @@ def main():
                 weight += 1e-4 * torch.randn_like(weight)
         torch.onnx.export(model, (network.inputs(2),), path, input_names=["input"], output_names=["logits"],
                           opset_version=OPSET, dynamo=False, dynamic_axes=axes)
+        if arguments.zeros:
+            clear_matrices(path)
         print(f"{name}: {path.stat().st_size / 2**20:.1f} MiB")
 
 

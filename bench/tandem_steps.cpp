@@ -2,6 +2,7 @@
 //   tandem_steps --model models/resnet50.onnx --batch 8 --threads 2 --steps 20
 //   tandem_steps --model models/resnet50.onnx --batch 256 --device cuda:0 --precision bf16
 // A step is forward, softmax cross-entropy, backward and SGD with momentum on one fixed batch of noise.
+//   --plan FILE        steps of this plan, which is to be of the model and the batch
 //   --profile N        the time of each kernel, from N steps with a wait after each part of a step
 //   --profile-steps N  the same of each part alone
 //   --floor N          each kernel N times in a row, where the step has it: what the step would take if nothing lay between
@@ -24,8 +25,10 @@
 #include "importer/model_file.h"
 #include "planner/compile.h"
 #include "planner/passes/labels.h"
+#include "planner/plan/plan_file.h"
 #include "runtime/session.h"
 #include "trainer/devices.h"
+#include "trainer/file.h"
 #include "trainer/index_range.h"
 #include "trainer/random.h"
 
@@ -37,7 +40,7 @@ using Options = std::map<std::string, std::string>;
 Options parse(int argc, char** argv) {
   Options options = {{"--model", ""},  {"--batch", "8"},    {"--threads", "0"}, {"--devices", "1"}, {"--device", ""},
                      {"--warmup", "5"}, {"--steps", "20"}, {"--autotune", "1"}, {"--cache", ""}, {"--layout", "auto"},
-                     {"--precision", "fp32"}, {"--class-axis", ""}, {"--profile", "0"}, {"--profile-steps", "0"}, {"--floor", "0"}, {"--late", "0"}};
+                     {"--precision", "fp32"}, {"--plan", ""}, {"--class-axis", ""}, {"--profile", "0"}, {"--profile-steps", "0"}, {"--floor", "0"}, {"--late", "0"}};
   for (int i = 1; i + 1 < argc; i += 2) {
     if (!options.contains(argv[i])) fail(ExitCode::usage, "unknown option '", argv[i], "'");
     options[argv[i]] = argv[i + 1];
@@ -141,7 +144,7 @@ void measure(Options options) {
 
   auto begin = std::chrono::steady_clock::now();
   const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
-  Plan made = compile(source, compile_options, backends);
+  Plan made = options["--plan"].empty() ? compile(source, compile_options, backends) : parse_plan(read_file(options["--plan"]));
   const std::int64_t free_before = free_memory(made, backends);
   Session session(std::move(made), backends);
   const double compile_seconds = seconds();

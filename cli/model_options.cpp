@@ -86,7 +86,7 @@ std::vector<OptionRow> device_rows() {
       {"deterministic", "", "off", "the same result in every run: only kernels that give it, chosen by estimates, without timing them"},
       {"tuning-cache", "FILE", "", "where measured kernel times are kept (default in the user's cache folder)"},
       {"retune", "", "off", "time kernels again whose times are kept, say after the machine was busy; the shorter times stay. A plan may change then"},
-      {"precision", "NAME", "fp32", "fp32, tf32 (GPUs), bf16 or fp16 with float32 weights; the model stays float32"},
+      {"precision", "NAME", "fp32", "fp32, tf32 (GPUs), bf16 or fp16 with float32 weights, fp8 (experimental: bf16 with products in 8 bits); the model stays float32"},
   };
 }
 

@@ -36,7 +36,7 @@ constexpr Synonym synonyms[] = {
     {"xavier", "glorot-uniform"}, {"xavieruniform", "glorot-uniform"}, {"glorot", "glorot-uniform"}, {"kaiming", "he-normal"},
     {"kaimingnormal", "he-normal"}, {"he", "he-normal"}, {"msra", "he-normal"}, {"none", "keep"},
     // number formats, layouts, plan formats
-    {"bfloat16", "bf16"}, {"float16", "fp16"}, {"half", "fp16"}, {"float32", "fp32"}, {"float", "fp32"}, {"single", "fp32"},
+    {"bfloat16", "bf16"}, {"float16", "fp16"}, {"half", "fp16"}, {"float8", "fp8"}, {"float32", "fp32"}, {"float", "fp32"}, {"single", "fp32"},
     {"nhwc", "channels-last"}, {"graphviz", "dot"}, {"binary", "plan"},
     // optimizers and schedules
     {"momentum", "sgd"}, {"nesterov", "sgd"}, {"cosineannealing", "cosine"},

@@ -128,6 +128,17 @@ std::optional<Offset> offset_of(const Graph& graph, ValueId v) {
   return std::nullopt;
 }
 
+// The column [R,1,...] that was expanded to the indices, where these name whole rows of x; absent where it was not.
+ValueId column_of(const Graph& graph, ValueId indices, const Shape& x) {
+  const Value& v = graph[indices];
+  if (!v.producer.present() || graph[v.producer].op->name != "Expand" || v.type.shape.rank() != x.rank()) return {};
+  const ValueId column = graph[v.producer].inputs[0];
+  const Shape& from = graph[column].type.shape;
+  for (int axis = 1; axis < x.rank(); ++axis)
+    if (v.type.shape[axis] != x[axis]) return {};
+  return from.rank() == x.rank() && from[0] == v.type.shape[0] && from.elements() == from[0] ? column : ValueId{};
+}
+
 // Indices of one coordinate, of shape `places`, into rows of all samples: where the sample's offset is a known addend, each sample picks
 // from, or adds to, its own rows.
 void take_out_offset(UpgradeContext& c, ValueId indices, const Shape& places) {
@@ -135,25 +146,31 @@ void take_out_offset(UpgradeContext& c, ValueId indices, const Shape& places) {
   const std::optional<Offset> sum = offset_of(c.graph(), indices);
   if (!sum || sum->shape.rank() < 1 || c.type(sum->indices).dtype != DType::int64 || sum->shape.elements() != places.elements()) return;
   const Value& known = c.graph()[sum->known];
-  const bool leading = known.type.shape.rank() == sum->shape.rank() && known.type.shape[0] == sum->shape[0];
-  const std::int64_t parts = leading ? sum->shape[0] : 1;
-  if (parts != sum->shape[0] || known.type.shape.elements() != parts) return;
-  const std::int64_t rows = rows_of_parts(known.data->to_int64s(), parts, x[0]);
+  const Shape offsets = known.type.shape;
+  const std::int64_t parts = sum->shape[0];
+  if (offsets.rank() != sum->shape.rank() || offsets[0] != parts) return;
+  Ints within_first = known.data->to_int64s();
+  const std::int64_t rows = rows_of_parts(within_first, parts, x[0]);
   if (rows == 0) return;
   c.draft.counted.push_back({sum->known, 0, rows});
+  ValueId picked = sum->indices;
+  if (offsets.elements() != parts) {  // the channel's offset stands beside the sample's
+    within_first.resize(static_cast<std::size_t>(offsets.elements() / parts));
+    picked = c.emit("Add", {picked, c.graph().add_constant(concat(c.draft.name, "/within"), Tensor::of<std::int64_t>(with_dim(offsets, 0, 1), within_first))});
+  }
   const std::string assumed = concat("'", c.graph()[sum->indices].name, "' is taken to name rows 0 to ", rows - 1, " of its own sample: the sample's number times ", rows, " is added to it");
   if (std::find(c.graph().warnings.begin(), c.graph().warnings.end(), assumed) == c.graph().warnings.end()) c.graph().warnings.push_back(assumed);
   Shape own{parts, sum->shape.elements() / parts}, y = places;
-  const ValueId within = c.reshape(c.broadcast_to(sum->indices, sum->shape), Shape{own[0], own[1], 1});
+  const ValueId within = c.reshape(c.broadcast_to(picked, sum->shape), Shape{own[0], own[1], 1});
   for (int i = 1; i < x.rank(); ++i) own.dims.push_back(x[i]);
   y.dims.insert(y.dims.end(), x.begin() + 1, x.end());
   const std::string reduction = c.draft.attributes.text("reduction", "none");
   ValueId result;
-  if (c.draft.op == "ScatterElements") {  // of one axis
+  if (c.draft.op == "ScatterElements" && x.rank() == 1) {
     result = c.emit("ScatterElements", {in_parts(c, 0, rows), c.reshape(within, Shape{own[0], own[1]}), c.reshape(c.draft.inputs[2], own)},
                     {{"axis", std::int64_t{1}}, {"reduction", reduction}});
     y = x;
-  } else if (c.draft.op == "ScatterND") {
+  } else if (c.draft.op == "ScatterND" || c.draft.op == "ScatterElements") {
     result = c.emit("ScatterND", {in_parts(c, 0, rows), within, c.reshape(c.draft.inputs[2], own)}, {{"batch_dims", std::int64_t{1}}, {"reduction", reduction}});
     y = x;
   } else {
@@ -205,8 +222,9 @@ void count_as_parts(UpgradeContext& c) {
 }
 
 void count_as_elements(UpgradeContext& c) {
-  if (c.draft.inputs.size() != 3 || c.shape(0).rank() != 1 || c.shape(1).rank() != 1 || c.shape(2) != c.shape(1)) return;
-  take_out_offset(c, c.draft.inputs[1], c.shape(1));
+  if (c.draft.inputs.size() != 3 || c.shape(2) != c.shape(1) || c.shape(0).rank() == 0 || c.draft.attributes.integer("axis", 0) != 0) return;
+  if (c.shape(0).rank() == 1) return take_out_offset(c, c.draft.inputs[1], c.shape(1));
+  if (const ValueId column = column_of(c.graph(), c.draft.inputs[1], c.shape(0)); column.present()) take_out_offset(c, column, Shape{c.shape(1)[0]});
 }
 
 void count_as_batch(UpgradeContext& c) {

@@ -136,7 +136,11 @@ class WeightFinder {
   bool statistic(const Held& held) const {
     return is_statistic(uses(held).strongest()) || (!lone(held) && (uses(held).written_out || is_statistics_name(name(held))));
   }
-  bool alike(const Held& held) const { return held.data && all_alike(comparable(*held.data)); }
+  // What was computed from parameters may have only their shapes: zeros, ones, a number. Of a single value that is 0 or 1 alone.
+  bool alike(const Held& held) const {
+    if (!held.data || !all_alike(comparable(*held.data))) return false;
+    return !lone(held) || !noted(held) || held.data->to_doubles()[0] == 0 || held.data->to_doubles()[0] == 1;
+  }
   static Tensor comparable(const Tensor& t) { return is_half(t.dtype()) ? t.cast(DType::float32) : t; }
   static double rounding(const Held& held) { return held.type.dtype == DType::float16 ? 0x1p-11 : held.type.dtype == DType::bfloat16 ? 0x1p-8 : 0; }
   // The exporter made it: a file that names its parameters does not name this one.
@@ -144,10 +148,16 @@ class WeightFinder {
 
   // The exporter computed it: of the parameters that the file's signature lists it is none, nor one that the call of a node that reads it names.
   bool computed(const Held& held) const {
+    if (held.source != Source::initializer || !model_.signature.present() || !unnamed(held) || model_.signature.names(name(held))) return false;
     const Uses::Reader& reader = uses(held).reader;
-    return held.source == Source::initializer && model_.signature.present() && unnamed(held) && !model_.signature.names(name(held)) &&
-           !may_be_parameter_[static_cast<std::size_t>(held.symbol.index)] && reader.node && reader.node->proto &&
-           !model_.signature.may_read_parameter(*reader.node->proto);
+    return noted(held) || (!may_be_parameter_[static_cast<std::size_t>(held.symbol.index)] && reader.node && reader.node->proto &&
+                           !model_.signature.may_read_parameter(*reader.node->proto));
+  }
+
+  // The exporter notes that parameters went into it.
+  bool noted(const Held& held) const {
+    const std::vector<std::string>* from = computed_from(held);
+    return from && !from->empty();
   }
 
   const std::vector<std::string>* computed_from(const Held& held) const {
@@ -186,8 +196,10 @@ class WeightFinder {
     for (const auto rule : {&WeightFinder::said_by_user, &WeightFinder::said_by_file, &WeightFinder::said_by_place, &WeightFinder::said_by_note, &WeightFinder::said_by_role,
                             &WeightFinder::said_by_signature, &WeightFinder::said_by_values, &WeightFinder::said_of_number})
       if (Answer answer = (this->*rule)(held)) return std::move(*answer);
-    if (const std::vector<std::string>* from = computed_from(held); from && !from->empty() && !alike(held))
-      return {Holding::trained, concat("the file: computed from '", from->front(), from->size() > 1 ? "' and others" : "'")};
+    if (noted(held) && !alike(held)) {
+      const std::vector<std::string>& from = *computed_from(held);
+      return {Holding::trained, concat("the file: computed from '", from.front(), from.size() > 1 ? "' and others" : "'")};
+    }
     const bool expected = is_weights_name(name(held)) || bias_of_product(held);
     return {Holding::trained, concat("the gradient reaches it: ", text_of(uses(held).reader)), expected};
   }
@@ -242,8 +254,7 @@ class WeightFinder {
   }
 
   Answer said_by_signature(const Held& held) const {
-    const std::vector<std::string>* from = computed_from(held);
-    if (!model_.signature.absorbed().empty() || !computed(held) || (from && !from->empty())) return std::nullopt;
+    if (!model_.signature.absorbed().empty() || !computed(held) || noted(held)) return std::nullopt;
     return Verdict{Holding::constant, "the file lists all of the model's parameters, and it is none of them", by_rule};
   }
 

@@ -60,7 +60,8 @@ Signature::Signature(const onnx::GraphProto& graph) {
   if (parameters.empty()) return;
   for (const auto& [call, name] : parameters) names_.emplace(name);
   std::set<std::string_view> noted, called, initializers;
-  std::set<std::string, std::less<>> went_in;
+  std::set<std::string, std::less<>> went_in, stands_in_another;  // into any value; into one that the file holds
+  for (const auto& tensor : graph.initializer()) initializers.insert(tensor.name());
   const auto note = [&](const auto& value) {
     if (const std::string_view from = entry_of(value.metadata_props(), folded_key); !from.empty()) {
       std::vector<std::string>& parts = computed_[value.name()];
@@ -69,6 +70,7 @@ Signature::Signature(const onnx::GraphProto& graph) {
         if (!names_.contains(name)) return;
         parts.emplace_back(name);
         went_in.emplace(name);
+        if (initializers.contains(value.name())) stands_in_another.emplace(name);
       });
     }
     if (entry_of(value.metadata_props(), "pkg.torch.export.graph_signature.InputSpec.kind").ends_with("PARAMETER"))
@@ -76,13 +78,10 @@ Signature::Signature(const onnx::GraphProto& graph) {
   };
   for (const auto& value : graph.value_info()) note(value);
   for (const auto& value : graph.input()) note(value);
-  for (const auto& tensor : graph.initializer()) {
-    note(tensor);
-    initializers.insert(tensor.name());
-  }
+  for (const auto& tensor : graph.initializer()) note(tensor);
   for (const auto& node : graph.node()) each_operand(entry_of(node.metadata_props(), call_key), [&](std::string_view name) { called.insert(name); });
   for (const auto& [call, name] : parameters) {
-    if (noted.contains(call)) continue;
+    if (noted.contains(call) || stands_in_another.contains(name)) continue;
     changed_.emplace(call);
     if (!called.contains(call) && !initializers.contains(name) && !went_in.contains(name)) absorbed_.emplace_back(name);
   }

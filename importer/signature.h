@@ -22,8 +22,8 @@ class Signature {
   bool present() const { return !names_.empty(); }
   // Parameters that no initializer is called after and that no node's call and no note of a computed tensor names, in the module's order.
   const std::vector<std::string>& absorbed() const { return absorbed_; }
-  // Whether what `node` reads may be a parameter in another form: its call names one that the file does not hold as it is, or
-  // nothing is said of its call.
+  // Whether what `node` reads may be a parameter in another form: its call names one that the file holds neither as it is nor, by a note, in
+  // what was computed from it, or nothing is said of its call.
   bool may_read_parameter(const onnx::NodeProto& node) const;
   // Whether a tensor is called after a parameter: "conv.weight", "conv.weight_bias" (of a normalization that became part of it).
   bool names(std::string_view tensor) const;
@@ -31,7 +31,7 @@ class Signature {
   const std::vector<std::string>* computed_from(std::string_view tensor) const;
 
  private:
-  std::set<std::string, std::less<>> names_, changed_;  // of all; what calls name those that no initializer is noted as
+  std::set<std::string, std::less<>> names_, changed_;  // of all; what calls name those that no initializer is noted as, or as computed from
   std::vector<std::string> absorbed_;
   std::map<std::string, std::vector<std::string>, std::less<>> computed_;
 };

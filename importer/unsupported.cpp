@@ -26,7 +26,6 @@ struct Hint {
 constexpr Hint hints[] = {
     {"", "String*", text},
     {"", "RegexFullMatch", text},
-    {"", "TfIdfVectorizer", text},
     {"", "ImageDecoder", "feed decoded images: leave the decoder out of the export"},
     {"", "ATen", "PyTorch's exporter fell back to its own operator: export with operator_export_type=ONNX or dynamo=True"},
     {"org.pytorch.aten", "*", "PyTorch's exporter fell back to its own operator: export with operator_export_type=ONNX or dynamo=True"},

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "importer/counted_indices.h"
+#include "importer/known_parts.h"
 
 namespace tandem {
 namespace {
@@ -136,6 +137,16 @@ Outputs counted_elements(UpgradeContext& c) {
   return std::nullopt;
 }
 
+Outputs known_parts(UpgradeContext& c) {
+  slice_known_parts(c);
+  return std::nullopt;
+}
+
+Outputs counted_regions(UpgradeContext& c) {
+  count_regions(c);
+  return std::nullopt;
+}
+
 Outputs scatter(UpgradeContext& c) {
   c.draft.op = "ScatterElements";
   return std::nullopt;
@@ -167,6 +178,8 @@ constexpr Row rows[] = {
     {"ScatterElements", always, counted_elements},
     {"ScatterND", always, counted_indices},
     {"RoiAlign", 16, roi_align_coordinates},
+    {"RoiAlign", always, counted_regions},
+    {"Slice", always, known_parts},
     {"Softmax", 13, softmax_over_rest},
     {"Softmax", always, softmax_default_axis},
     {"Upsample", 10, upsample, {{"Resize", {1, 2}}}},

@@ -9,6 +9,7 @@ std::string_view name_of(ExchangeKind kind) {
     case ExchangeKind::all_gather: return "all_gather";
     case ExchangeKind::broadcast: return "broadcast";
     case ExchangeKind::send: return "send";
+    case ExchangeKind::all_max: return "all_max";
   }
   return "unknown";
 }
@@ -16,7 +17,7 @@ std::string_view name_of(ExchangeKind kind) {
 void check_sums_over_all(const ExchangeSpec& spec, int ranks, std::string_view group) {
   bool all = std::ssize(spec.members) == ranks;
   for (int r = 0; all && r < ranks; ++r) all = spec.members[static_cast<std::size_t>(r)] == r;
-  if (spec.kind != ExchangeKind::all_reduce || !all)
+  if (!is_in_place(spec.kind) || !all)
     fail(ExitCode::device, name_of(spec.kind), " among ", spec.members.size(), " of ", ranks, " devices: ", group, " offers all_reduce over all devices alone");
   if (!is_float(spec.dtype)) fail(ExitCode::communication, "all-reduce of ", spec.dtype, ": expected a floating-point type");
 }

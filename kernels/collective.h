@@ -8,9 +8,10 @@
 
 namespace tandem {
 
-// all_reduce: every member has the sum. reduce_scatter: each has its part of the sum. all_gather: each has all parts, one
+// all_reduce: every member has the sum. all_max: each has the largest. reduce_scatter: each has its part of the sum. all_gather: each has all parts, one
 // behind the other. broadcast: each has what the first gives. send: the second has what the first gives.
-enum class ExchangeKind { all_reduce, reduce_scatter, all_gather, broadcast, send };
+enum class ExchangeKind { all_reduce, reduce_scatter, all_gather, broadcast, send, all_max };
+constexpr bool is_in_place(ExchangeKind kind) { return kind == ExchangeKind::all_reduce || kind == ExchangeKind::all_max; }
 std::string_view name_of(ExchangeKind kind);
 
 struct ExchangeSpec {
@@ -28,7 +29,7 @@ class CollectiveGroup {
   virtual ~CollectiveGroup() = default;
   // One member's part in an exchange; every member makes one with the same spec and runs it as often. bind() takes what the
   // member gives as input 0 and what it gets as output 0, null where there is none; a part may lie in its place of the whole.
-  // An all_reduce is in place in output 0, and bitwise the same on each. Fails (device) where the group does not offer the
+  // An all_reduce and an all_max are in place in output 0, and bitwise the same on each. Fails (device) where the group does not offer the
   // exchange.
   virtual std::unique_ptr<Kernel> make(const ExchangeSpec& spec, int rank) = 0;
   // Whether its kernels may be part of a recorded step: they wait on the device alone, and the group learns from the two
@@ -49,7 +50,7 @@ class CollectiveGroup {
 // every element is summed once, in the members' order. Waits longer than the timeout fail naming the rank that is missing.
 std::unique_ptr<CollectiveGroup> in_process_group(int ranks, double timeout_seconds);
 
-// For groups that offer sums over all of their ranks alone: fails (device) for another exchange, and (communication) for a type
+// For groups that offer sums, and the largest, over all of their ranks alone: fails (device) for another exchange, and (communication) for a type
 // that is not summed.
 void check_sums_over_all(const ExchangeSpec& spec, int ranks, std::string_view group);
 

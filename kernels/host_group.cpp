@@ -29,13 +29,14 @@ class HostGroup final : public CollectiveGroup {
   }
 
   // The local devices' buffers come together; the first device's thread sums them with those of other processes.
-  void sum(int local, std::byte* buffer, int channel, std::int64_t elements, DType dtype) {
+  void sum(int local, std::byte* buffer, const ExchangeSpec& spec) {
+    const bool largest = spec.kind == ExchangeKind::all_max;
     buffers_[static_cast<std::size_t>(local)] = buffer;
-    if (buffers_.size() == 1) return world_.all_reduce(buffers_, elements, dtype, channel);
+    if (buffers_.size() == 1) return world_.all_reduce(buffers_, spec.elements, spec.dtype, spec.channel, largest);
     meeting_.meet(local);
-    if (local == 0) world_.all_reduce(buffers_, elements, dtype, channel);
+    if (local == 0) world_.all_reduce(buffers_, spec.elements, spec.dtype, spec.channel, largest);
     meeting_.meet(local);
-    if (local > 0) std::memcpy(buffer, buffers_[0], static_cast<std::size_t>(elements) * size_of(dtype));
+    if (local > 0) std::memcpy(buffer, buffers_[0], static_cast<std::size_t>(spec.elements) * size_of(spec.dtype));
     meeting_.meet(local);
   }
 
@@ -48,16 +49,14 @@ class HostGroup final : public CollectiveGroup {
 
 class HostAllReduce final : public Kernel {
  public:
-  HostAllReduce(HostGroup& group, int local, int channel, std::int64_t elements, DType dtype)
-      : group_(group), local_(local), channel_(channel), elements_(elements), dtype_(dtype) {}
+  HostAllReduce(HostGroup& group, int local, const ExchangeSpec& spec) : group_(group), local_(local), spec_(spec) {}
   void bind(std::span<std::byte* const>, std::span<std::byte* const> outputs, std::byte*) override { buffer_ = outputs[0]; }
-  void run(StreamHandle) override { group_.sum(local_, buffer_, channel_, elements_, dtype_); }
+  void run(StreamHandle) override { group_.sum(local_, buffer_, spec_); }
 
  private:
   HostGroup& group_;
-  const int local_, channel_;
-  const std::int64_t elements_;
-  const DType dtype_;
+  const int local_;
+  const ExchangeSpec spec_;
   std::byte* buffer_ = nullptr;
 };
 
@@ -65,7 +64,7 @@ std::unique_ptr<Kernel> HostGroup::make(const ExchangeSpec& spec, int rank) {
   check_sums_over_all(spec, ranks_, "a group of several processes");
   const int local = rank - first_;
   if (local < 0 || local >= meeting_.members()) fail(ExitCode::communication, "all-reduce: device ", rank, " is not of rank ", world_.rank());
-  return std::make_unique<HostAllReduce>(*this, local, spec.channel, spec.elements, spec.dtype);
+  return std::make_unique<HostAllReduce>(*this, local, spec);
 }
 
 }  // namespace

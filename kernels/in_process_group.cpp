@@ -47,8 +47,17 @@ class MemberKernel : public Kernel {
 // Sums of a block at a time stay in the first-level cache; no two members write the same cache line.
 constexpr std::int64_t block = 1024, line = 64;  // elements
 
+struct Sum {
+  template <class T>
+  static T of(T a, T b) { return a + b; }
+};
+struct Largest {
+  template <class T>
+  static T of(T a, T b) { return std::max(a, b); }
+};
+
 // Sums elements [begin, end) of what all members have in `from`, in their order, and gives each block of sums to give(at, sums, n).
-template <class T, class Give>
+template <class T, class Fold = Sum, class Give>
 void sum(const std::vector<std::byte*>& from, std::int64_t begin, std::int64_t end, const Give& give) {
   T sums[block];
   const auto values = [&](std::size_t member, std::int64_t at) { return reinterpret_cast<const T*>(from[member]) + at; };
@@ -57,20 +66,20 @@ void sum(const std::vector<std::byte*>& from, std::int64_t begin, std::int64_t e
     std::memcpy(sums, values(0, at), static_cast<std::size_t>(n) * sizeof(T));
     for (std::size_t m = 1; m < from.size(); ++m) {
       const T* x = values(m, at);
-      for (std::int64_t i = 0; i < n; ++i) sums[i] += x[i];
+      for (std::int64_t i = 0; i < n; ++i) sums[i] = Fold::of(sums[i], x[i]);
     }
     give(at, sums, static_cast<std::size_t>(n) * sizeof(T));
   }
 }
 
 // Each member sums its own share of the elements and writes the sums to all.
-template <class T>
+template <class T, class Fold>
 class AllReduce final : public MemberKernel {
   using MemberKernel::MemberKernel;
   void move() override {
     const auto count = static_cast<std::int64_t>(members()), self = static_cast<std::int64_t>(self_);
     const std::int64_t share = ((spec().elements + count - 1) / count + line - 1) / line * line;
-    sum<T>(channel_.gets, std::min(spec().elements, share * self), std::min(spec().elements, share * (self + 1)), [&](std::int64_t at, const T* sums, std::size_t bytes) {
+    sum<T, Fold>(channel_.gets, std::min(spec().elements, share * self), std::min(spec().elements, share * (self + 1)), [&](std::int64_t at, const T* sums, std::size_t bytes) {
       for (std::byte* whole : channel_.gets) std::memcpy(reinterpret_cast<T*>(whole) + at, sums, bytes);
     });
   }
@@ -111,7 +120,8 @@ class Spread final : public MemberKernel {
 
 std::unique_ptr<Kernel> kernel_of(Channel& channel, std::size_t self) {
   switch (channel.spec.kind) {
-    case ExchangeKind::all_reduce: return visit_float(channel.spec.dtype, [&]<class T>() -> std::unique_ptr<Kernel> { return std::make_unique<AllReduce<T>>(channel, self); });
+    case ExchangeKind::all_reduce: return visit_float(channel.spec.dtype, [&]<class T>() -> std::unique_ptr<Kernel> { return std::make_unique<AllReduce<T, Sum>>(channel, self); });
+    case ExchangeKind::all_max: return visit_float(channel.spec.dtype, [&]<class T>() -> std::unique_ptr<Kernel> { return std::make_unique<AllReduce<T, Largest>>(channel, self); });
     case ExchangeKind::reduce_scatter: return visit_float(channel.spec.dtype, [&]<class T>() -> std::unique_ptr<Kernel> { return std::make_unique<ReduceScatter<T>>(channel, self); });
     case ExchangeKind::all_gather: return std::make_unique<AllGather>(channel, self);
     case ExchangeKind::broadcast:

@@ -32,6 +32,7 @@ struct KernelOptions {
   bool winograd = true;            // may use Winograd's algorithm
   bool tf32 = false;               // CUDA: float32 products may be rounded to TF32
   LayoutPreference preference = LayoutPreference::blocked;
+  int multiprocessors = 0;         // CUDA: of the device that it runs on; 0: not known. In plans with the device
   int device = 0;                  // index of the one that runs it, where a backend has several. Not kept in plans
 };
 

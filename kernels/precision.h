@@ -12,11 +12,12 @@ enum class Precision {
   tf32,  // float32 whose products may be rounded to TF32
   bf16,
   fp16,
+  fp8,   // bf16, and products by weights in 8 bits (planner/passes/choose_fp8.cpp). Experimental
 };
-inline constexpr Precision precisions[] = {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16};
+inline constexpr Precision precisions[] = {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16, Precision::fp8};
 
 constexpr std::string_view name_of(Precision p) {
-  constexpr std::string_view names[] = {"fp32", "tf32", "bf16", "fp16"};
+  constexpr std::string_view names[] = {"fp32", "tf32", "bf16", "fp16", "fp8"};
   return names[static_cast<int>(p)];
 }
 inline std::string to_string(Precision p) { return std::string(name_of(p)); }
@@ -24,7 +25,7 @@ inline std::string text_of(Precision p) { return to_string(p); }
 
 // What the 16-bit values of a plan are stored as; float32 where it has none.
 constexpr DType storage_of(Precision p) {
-  return p == Precision::bf16 ? DType::bfloat16 : p == Precision::fp16 ? DType::float16 : DType::float32;
+  return p == Precision::bf16 || p == Precision::fp8 ? DType::bfloat16 : p == Precision::fp16 ? DType::float16 : DType::float32;
 }
 constexpr bool is_16_bit(DType t) { return t == DType::bfloat16 || t == DType::float16; }
 

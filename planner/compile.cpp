@@ -161,6 +161,7 @@ class Compilation {
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return units_[a].samples > units_[b].samples; });
     for (const std::size_t u : order) {
       kernel.threads = units_[u].model.threads;
+      kernel.multiprocessors = units_[u].model.multiprocessors;
       kernel.device = units_[u].device;
       const SelectOptions select{.kernel = kernel, .device = &units_[u].model, .fixed = &fixed};
       Tuner& tuner = *tuners_.at(units_[u].backend);

@@ -13,7 +13,7 @@ namespace tandem {
 namespace {
 
 // What the ranks call, told along the chain so that a call that differs is found out.
-enum class Kind : std::uint64_t { sum, gather, broadcast_size, broadcast, any, agree, leave };
+enum class Kind : std::uint64_t { sum, gather, broadcast_size, broadcast, any, agree, leave, largest };
 
 constexpr std::uint64_t most_at_once = 16 << 20;  // bytes of a broadcast
 
@@ -23,18 +23,19 @@ WorldOptions checked(const WorldOptions& o) {
   return o;
 }
 
-// memory = partial + buffers[0] + buffers[1] + ..., memory being buffers[0].
-template <class T>
+// memory = partial + buffers[0] + buffers[1] + ..., memory being buffers[0]; or the largest of them.
+template <class T, bool largest>
 void sum_up(std::span<std::byte* const> buffers, std::int64_t at, std::int64_t bytes, const std::byte* partial) {
+  const auto fold = [](T a, T b) { return largest ? std::max(a, b) : a + b; };
   const std::int64_t n = bytes / static_cast<std::int64_t>(sizeof(T));
   T* const sums = reinterpret_cast<T*>(buffers[0] + at);
   if (partial) {
     const T* const below = reinterpret_cast<const T*>(partial);
-    for (std::int64_t i = 0; i < n; ++i) sums[i] = below[i] + sums[i];
+    for (std::int64_t i = 0; i < n; ++i) sums[i] = fold(below[i], sums[i]);
   }
   for (std::size_t b = 1; b < buffers.size(); ++b) {
     const T* const x = reinterpret_cast<const T*>(buffers[b] + at);
-    for (std::int64_t i = 0; i < n; ++i) sums[i] += x[i];
+    for (std::int64_t i = 0; i < n; ++i) sums[i] = fold(sums[i], x[i]);
   }
 }
 
@@ -70,14 +71,15 @@ int World::rank() const { return state_->options.rank; }
 int World::ranks() const { return state_->options.ranks; }
 double World::timeout_seconds() const { return state_->options.timeout_seconds; }
 
-void World::all_reduce(std::span<std::byte* const> buffers, std::int64_t elements, DType dtype, int channel) {
+void World::all_reduce(std::span<std::byte* const> buffers, std::int64_t elements, DType dtype, int channel, bool largest) {
   const std::size_t size = size_of(dtype);
   const auto bytes = static_cast<std::uint64_t>(elements) * size;
   visit_float(dtype, [&]<class T>() {
-    const Chain::Fold fold{&buffers, [](void* context, std::int64_t at, std::int64_t n, const std::byte* partial) {
-                             sum_up<T>(*static_cast<std::span<std::byte* const>*>(context), at, n, partial);
-                           }};
-    state_->chain.run({static_cast<std::uint64_t>(Kind::sum), static_cast<std::uint64_t>(channel), bytes}, size, buffers[0], fold);
+    const auto folding = []<bool of_largest>() {
+      return [](void* context, std::int64_t at, std::int64_t n, const std::byte* partial) { sum_up<T, of_largest>(*static_cast<std::span<std::byte* const>*>(context), at, n, partial); };
+    };
+    const Chain::Fold fold{&buffers, largest ? +folding.template operator()<true>() : +folding.template operator()<false>()};
+    state_->chain.run({static_cast<std::uint64_t>(largest ? Kind::largest : Kind::sum), static_cast<std::uint64_t>(channel), bytes}, size, buffers[0], fold);
   });
 }
 

@@ -46,6 +46,7 @@ std::unique_ptr<Kernel> make_kernel(const Backend& backend, const Plan& plan, co
                         .options = plan.options,
                         .kernel = launch.kernel};
   if (device.model.threads > 0) request.options.threads = device.model.threads;
+  request.options.multiprocessors = device.model.multiprocessors;
   request.options.device = device.device.index;
   std::string offers;
   for (const KernelDescription& d : backend.describe(request)) {

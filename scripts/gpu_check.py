@@ -14,8 +14,9 @@ import signal
 import sys
 import time
 
-from gpu_checks import Checks, NoGpu
+from gpu_check_machine import NoGpu, Skipped
 from gpu_check_report import Budget, Job, OutOfTime, Report
+from gpu_checks import Checks
 
 NO_GPU = 3
 LEAST = 15  # seconds left that a check is begun with
@@ -36,6 +37,8 @@ def run(checks, report, budget, only):
         except OutOfTime:
             result, detail = "unfinished", "the budget ended"
             left_out += 1
+        except Skipped as reason:
+            result, detail = "skipped", str(reason)
         except Exception as error:  # noqa: BLE001  one check's fault is a row and not the end of all
             result, detail = "FAILED", f"gpu-check itself: {type(error).__name__}: {error}"
         finally:

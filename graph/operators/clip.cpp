@@ -1,10 +1,34 @@
 // Clip, whose bounds became operands with opset 11. They must be known when the plan is made: the importer moves them into
 // attributes, and kernels see one form.
 #include <limits>
+#include <type_traits>
 
-#include "graph/operators/rules.h"
+#include "graph/operators/fold.h"
 
 namespace tandem::operator_rows {
+namespace {
+
+Folded fold_clip(const FoldContext& c) {
+  const Attributes& a = c.node.attributes;
+  return visit_foldable(c.inputs[0].dtype(), [&]<class T>() -> Folded {
+    const auto bound = [&](const char* name) {
+      if constexpr (std::is_integral_v<T>) return static_cast<T>(static_integer(a, name, 0));
+      else return static_cast<T>(static_number(a, name, 0));
+    };
+    const bool below = a.has("min"), above = a.has("max");
+    const T min = below ? bound("min") : T{}, max = above ? bound("max") : T{};
+    Tensor out(c.inputs[0].type());
+    const auto x = c.inputs[0].values<T>();
+    const auto y = out.write<T>();
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      y[i] = below && x[i] < min ? min : x[i];
+      if (above && y[i] > max) y[i] = max;
+    }
+    return std::vector{out};
+  });
+}
+
+}  // namespace
 
 // y = min(max(x, min), max), either bound optional; dx = dy where min < y < max, told from y so that x need not be kept. Integers are clipped by Max and Min,
 // because their bounds do not fit in a float.
@@ -36,6 +60,7 @@ Operator clip() {
             if (e.attributes().has("max")) y = e.emit("Min", {y, bound("max")});
             return {y};
           },
+          .fold = fold_clip,
           .static_operands = {{1, "min"}, {2, "max"}},
           .elementwise = true,
           .parameters = {{"min", -inf}, {"max", inf}},

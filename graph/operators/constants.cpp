@@ -36,7 +36,11 @@ std::int64_t range_length(T start, T limit, T delta) {
   return n > 0 ? static_cast<std::int64_t>(n) : 0;
 }
 
+bool is_half(DType t) { return t == DType::float16 || t == DType::bfloat16; }
+Tensor widened(const Tensor& t) { return is_half(t.dtype()) ? t.cast(DType::float32) : t; }
+
 Folded range_tensor(const Tensor& start, const Tensor& limit, const Tensor& delta) {
+  if (is_half(start.dtype())) return std::vector{(*range_tensor(widened(start), widened(limit), widened(delta)))[0].cast(start.dtype())};
   return visit_foldable(start.dtype(), [&]<class T>() -> Folded {
     const T first = start.values<T>()[0], step = delta.values<T>()[0];
     const std::int64_t n = range_length(first, limit.values<T>()[0], step);
@@ -54,8 +58,9 @@ void infer_range(InferContext& c) {
     if (c.shape(i).elements() != 1) c.fail("input ", i, " is ", c.input(i), ", expected one number");
   }
   std::int64_t n = -1;
-  visit_foldable(c.input(0).dtype, [&]<class T>() -> Folded {
-    n = range_length(c.constant(0)->values<T>()[0], c.constant(1)->values<T>()[0], c.constant(2)->values<T>()[0]);
+  const Tensor start = widened(*c.constant(0)), limit = widened(*c.constant(1)), delta = widened(*c.constant(2));
+  visit_foldable(start.dtype(), [&]<class T>() -> Folded {
+    n = range_length(start.values<T>()[0], limit.values<T>()[0], delta.values<T>()[0]);
     return std::nullopt;
   });
   if (n < 0) c.fail("counts in ", c.input(0).dtype, ", which is not supported");

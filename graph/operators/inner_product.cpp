@@ -10,8 +10,13 @@ double inner_product_flops(const Shape& rows, const Shape& w) {
   return 2.0 * static_cast<double>(rows[0]) * static_cast<double>(w.elements());
 }
 
-// Both factors are split alike along an axis that is summed over.
+void place_alike(PlaceContext& c, BatchPlace place) {
+  for (int i = 0; i < c.outputs(); ++i) c.set(i, place);
+}
+
+// Both factors are split alike along an axis that is summed over; an activation is of the whole sum.
 void add_inner(PlaceContext& c, BatchPlace inner) {
+  if (c.attributes().has("activation")) c.fail("its activation is of the whole sum");
   for (int i = 0; i < 2; ++i) {
     if (!c.split(i)) c.need(i, inner);
     if (c.split(i) && c.place(i) != inner) c.fail("its operands are split at different places");
@@ -20,12 +25,29 @@ void add_inner(PlaceContext& c, BatchPlace inner) {
 
 }  // namespace
 
-// y[n,o] = b[o] + Σ x[n,...] · w[o,...]
+}  // namespace tandem::operator_rows
+
+void tandem::place_inner_product(PlaceContext& c, int bias) {
+  if (c.split(0, 0) && !c.split(1)) return operator_rows::place_alike(c, c.place(0));
+  if (!c.split(0) && c.split(1, 0)) {
+    if (c.has_input(bias) && c.place(bias) != c.place(1)) c.need(bias, c.place(1));
+    return operator_rows::place_alike(c, {.axis = 1, .outer = c.place(1).outer});
+  }
+  if (c.place(0).axis < 1 && c.place(1).axis < 1) c.fail("its operands are split by rows and by columns");
+  if (c.has_input(bias)) c.once(bias);
+  operator_rows::add_inner(c, c.split(0) ? c.place(0) : c.place(1));
+  c.sum(0);
+}
+
+namespace tandem::operator_rows {
+
+// y[n,o] = b[o] + Σ x[n,...] · w[o,...]; with an activation f(that), and perhaps what it is of as a second output
 Operator inner_product() {
   return {.name = "InnerProduct",
           .domain = "tandem",
           .since = {1},
           .inputs = {2, 3},
+          .outputs = {1, 2},
           .infer =
               [](InferContext& c) {
                 const Shape &x = c.shape(0), &w = c.shape(1);
@@ -33,26 +55,21 @@ Operator inner_product() {
                 if (x.rank() < 2 || w.rank() != x.rank() || !std::equal(x.begin() + 1, x.end(), w.begin() + 1))
                   c.fail("x ", x, " and the weight ", w, " must agree in all axes but the first");
                 if (c.has_input(2)) expect_shape(c, 2, Shape{w[0]});
-                c.set_output(0, c.input(0).dtype, Shape{x[0], w[0]});
+                const std::int64_t rows = x[0], columns = w[0];
+                for (int i = 0; i < c.outputs(); ++i) c.set_output(i, c.input(0).dtype, Shape{rows, columns});
               },
           .place =
-              [](PlaceContext& c) {
-                if (c.split(0, 0) && !c.split(1)) return c.set(0, c.place(0));
-                if (!c.split(0) && c.split(1, 0)) {
-                  if (c.has_input(2) && c.place(2) != c.place(1)) c.need(2, c.place(1));
-                  return c.set(0, {.axis = 1, .outer = c.place(1).outer});
-                }
-                if (c.place(0).axis < 1 && c.place(1).axis < 1) c.fail("its operands are split by rows and by columns");
-                if (c.has_input(2)) c.once(2);
-                add_inner(c, c.split(0) ? c.place(0) : c.place(1));
-                c.sum(0);
-              },
+              [](PlaceContext& c) { place_inner_product(c, 2); },
           .linear = Linear::product,
           .differentiate =
               [](GradientContext& g) {
-                if (g.wants(0)) g.set_dx(0, g.emit("InnerProductBackwardData", {g.dy(), g.x(1)}, {{"input_shape", g.shape(g.x(0)).dims}}));
+                Attributes precision;  // of the gradients, too
+                if (g.attributes().has("fp8")) precision.set("fp8", g.attributes().integer("fp8"));
+                Attributes data = precision;
+                data.set("input_shape", g.shape(g.x(0)).dims);
+                if (g.wants(0)) g.set_dx(0, g.emit("InnerProductBackwardData", {g.dy(), g.x(1)}, data));
                 if (g.wants(1)) {
-                  const std::vector<ValueId> dw = g.emit("InnerProductBackwardWeights", {g.x(0), g.dy()}, {}, g.wants(2) ? 2 : 1);
+                  const std::vector<ValueId> dw = g.emit("InnerProductBackwardWeights", {g.x(0), g.dy()}, precision, g.wants(2) ? 2 : 1);
                   g.set_dx(1, dw[0]);
                   if (g.wants(2)) g.set_dx(2, dw[1]);
                 } else if (g.wants(2)) {
@@ -63,17 +80,29 @@ Operator inner_product() {
           .precision = PrecisionRole::narrow};
 }
 
-// dx[n,...] = Σ_o dy[n,o] · w[o,...]
+// dx[n,...] = Σ_o dy[n,o] · w[o,...]; with an activation, the gradient of what it was of: that times its slope, by the third operand
 Operator inner_product_backward_data() {
   return {.name = "InnerProductBackwardData",
           .domain = "tandem",
           .since = {1},
-          .inputs = {2, 2},
-          .infer = [](InferContext& c) { infer_gradient(c, "InnerProduct", 1); },
+          .inputs = {2, 3},
+          .infer =
+              [](InferContext& c) {
+                const TensorType x{c.input(0).dtype, Shape(c.attributes().ints("input_shape"))};
+                expect_gradient_of(c, "InnerProduct", {x, c.input(1)}, 0);
+                if (c.has_input(2)) expect_shape(c, 2, x.shape);
+                if (c.has_input(2) != c.attributes().has("activation")) c.fail("an activation and what it was of come together");
+                c.set_output(0, x);
+              },
           .place =
               [](PlaceContext& c) {
-                if (c.split(0, 0) && !c.split(1)) return c.set(0, c.place(0));
-                if (!c.split(0) && c.place(1).axis >= 1) return c.set(0, c.place(1));
+                const auto whole_sums = [&](BatchPlace place) {
+                  if (c.has_input(2) && c.place(2) != place) c.need(2, place);
+                  c.set(0, place);
+                };
+                if (c.split(0, 0) && !c.split(1)) return whole_sums(c.place(0));
+                if (!c.split(0) && c.place(1).axis >= 1) return whole_sums(c.place(1));
+                if (c.has_input(2)) c.fail("its activation is of the whole sum");
                 const std::int64_t outer = c.place(c.split(0) ? 0 : 1).outer;
                 const BatchPlace columns{.axis = 1, .outer = outer}, rows{.axis = 0, .outer = outer};
                 if (!c.split(0)) c.need(0, columns);

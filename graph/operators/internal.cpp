@@ -6,7 +6,7 @@ namespace tandem::operator_rows {
 // The same elements in another layout
 Operator reorder() { return {.name = "Reorder", .domain = "tandem", .since = {1}, .infer = infer_same}; }
 
-// y[i] = Σ over devices of x[i]; the loss is a sum over devices too, so dx[i] = Σ over devices of dy[i]
+// y[i] = Σ over devices of x[i], with `max` the largest of them; the loss is a sum over devices too, so dx[i] = Σ over devices of dy[i]
 Operator all_reduce() {
   return {.name = "AllReduce",
           .domain = "tandem",
@@ -58,6 +58,22 @@ Operator fill() {
             const DType dtype = static_cast<DType>(c.attributes().integer("dtype", static_cast<std::int64_t>(DType::float32)));
             c.set_output(0, dtype, Shape(c.attributes().ints("shape")));
           }};
+}
+
+// y, whose gradient goes to x: dx = dy. Gone once the graph is differentiated
+Operator straight_through() {
+  return {.name = "StraightThrough",
+          .domain = "tandem",
+          .since = {1},
+          .inputs = {2, 2},
+          .infer =
+              [](InferContext& c) {
+                expect_dtype(c, 1, c.input(0).dtype);
+                expect_shape(c, 1, c.shape(0));
+                c.set_output(0, c.input(0));
+              },
+          .differentiate = [](GradientContext& g) { g.set_dx(g.dy()); },
+          .precision = PrecisionRole::follows};
 }
 
 // A straight-line program on elements; every result has the broadcast shape of all inputs

@@ -18,8 +18,13 @@ std::int64_t positive(const InferContext& c, std::int64_t n, const char* name) {
   return n;
 }
 
-// Samples of the regions would meet samples of the images.
+// Samples of the regions would meet samples of the images, but where each image has its own `regions`, in order.
 void follow_regions(FollowContext& c) {
+  if (c.attributes().has("regions") && c.place() == BatchPlace{.axis = 0}) {
+    if (!c.place(1).present()) c.repeat(1, 0, 1);
+    if (c.place(1).present() && c.place(1) != BatchPlace{.axis = 0}) c.fail("its operands hold the samples at different places: samples would meet");
+    return c.set(0, {.axis = 0});
+  }
   c.fail("its regions take from any of the images, so they cannot be followed sample by sample: train at the batch of the file");
 }
 
@@ -113,7 +118,9 @@ std::vector<ValueId> expand_roi_align(ExpandContext& e) {
   const ValueId rois = e.add(e.mul(cast(e, e.x(1), weights), a.real("spatial_scale")), half_pixel ? -0.5 : 0.0);
   const Value& given = e.graph()[e.x(1)];
   const std::optional<Tensor> known = given.kind == ValueKind::constant ? given.data : std::nullopt;
-  const std::int64_t pixels = height * width, elements = images * pixels;
+  // With `regions` each image's rows stand apart, else all of them in one list.
+  const bool own = a.has("regions");
+  const std::int64_t pixels = height * width, lists = own ? images : 1, elements = images / lists * pixels;
   const auto axis = [&](int k, std::int64_t size, std::int64_t stride, std::int64_t bins) {
     // Of regions that are not known one as long as the image is the longest: longer ones take no more samples.
     const std::int64_t most = known ? most_samples(*known, k, a.real("spatial_scale"), bins, half_pixel) : (size + bins - 1) / bins;
@@ -128,21 +135,22 @@ std::vector<ValueId> expand_roi_align(ExpandContext& e) {
          " samples, together ", all, " elements; give it a sampling_ratio");
   // [R, rows, 1, samples, 1, 2, 1] with [R, 1, columns, 1, samples, 1, 2], and from where a region's image begins
   const Shape down{regions, rows, 1, by.samples, 1, 2, 1}, right{regions, 1, columns, 1, bx.samples, 1, 2};
-  const ValueId image = e.reshape(e.mul(cast(e, e.x(2), DType::float64), static_cast<double>(pixels)), Shape{regions, 1, 1, 1, 1, 1, 1});
+  const ValueId image = own ? e.scalar(0, DType::float64)
+                            : e.reshape(e.mul(cast(e, e.x(2), DType::float64), static_cast<double>(pixels)), Shape{regions, 1, 1, 1, 1, 1, 1});
   const ValueId within_image = e.add(e.reshape(ty.index, down), e.reshape(tx.index, right));
   const ValueId inside = e.emit("GreaterOrEqual", {within_image, e.scalar(0, DType::float64)});
   const ValueId index = cast(e, e.emit("Where", {inside, e.add(within_image, image), e.scalar(-1, DType::float64)}), DType::int64);
   ValueId weight = e.mul(e.reshape(ty.weight, down), e.reshape(tx.weight, right));
-  const std::int64_t taps = by.samples * bx.samples * 4, places = regions * rows * columns;
-  const ValueId pixel_rows = e.reshape(e.transpose(e.x(0), {0, 2, 3, 1}), Shape{1, elements, channels});
+  const std::int64_t taps = by.samples * bx.samples * 4, places = regions * rows * columns / lists;
+  const ValueId pixel_rows = e.reshape(e.transpose(e.x(0), {0, 2, 3, 1}), Shape{lists, elements, channels});
   const auto back = [&](ValueId y) { return e.transpose(e.reshape(y, Shape{regions, rows, columns, channels}), {0, 3, 1, 2}); };
   if (a.text("mode") == "avg") {
     const ValueId count = e.emit("Max", {e.mul(by.count, bx.count), e.scalar(1, weights)});
     weight = e.div(weight, e.reshape(count, Shape{regions, 1, 1, 1, 1, 1, 1}));
-    return {back(sample_rows(e, pixel_rows, e.reshape(index, Shape{1, places, taps}), e.reshape(weight, Shape{1, places, taps}), true))};
+    return {back(sample_rows(e, pixel_rows, e.reshape(index, Shape{lists, places, taps}), e.reshape(weight, Shape{lists, places, taps}), true))};
   }
   // The largest of all weighted elements; one outside counts 0, one that does not count nothing.
-  const ValueId all = e.reshape(sample_rows(e, pixel_rows, e.reshape(index, Shape{1, places * taps, 1}), e.reshape(weight, Shape{1, places * taps, 1}), true), Shape{regions, rows * columns, taps, channels});
+  const ValueId all = e.reshape(sample_rows(e, pixel_rows, e.reshape(index, Shape{lists, places * taps, 1}), e.reshape(weight, Shape{lists, places * taps, 1}), true), Shape{regions, rows * columns, taps, channels});
   if (a.integer("sampling_ratio") > 0) return {back(e.emit("ReduceMax", {all}, {{"axes", Ints{2}}, {"keepdims", std::int64_t{0}}}))};
   const auto taken = [&](const BinPlaces& p, const Shape& shape) {
     return e.reshape(e.emit("Less", {constant_along(e, counted(p.samples, 0), 1, 2, weights), p.count}), shape);

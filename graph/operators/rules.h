@@ -40,6 +40,9 @@ ValueId cast(GraphBuilder& b, ValueId x, DType to);
 // [C] as [C,1,1,...], to broadcast along axis 1 of a tensor of `rank`.
 ValueId per_channel(GraphBuilder& b, ValueId x, int rank);
 
+// Of y = x·wᵀ + b, operands x, w and at `bias` b: rows, columns or what is summed over is split.
+void place_inner_product(PlaceContext& c, int bias);
+
 inline std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 }  // namespace tandem

@@ -137,7 +137,8 @@ std::string CpuBackend::declines(Precision precision) const {
     case Precision::fp32: return {};
     case Precision::tf32: return "TF32 is a format of NVIDIA's tensor cores, a CPU has none: use fp32";
     case Precision::bf16:
-      return onednn::has_bf16() ? "" : concat("bf16 needs AVX512_BF16 or AMX-BF16, and ", cpu_name(), " has neither or oneDNN may not use it (it uses ", onednn_isa(), ')');
+    case Precision::fp8:  // whose 8-bit products are computed in bf16
+      return onednn::has_bf16() ? "" : concat(precision, " needs AVX512_BF16 or AMX-BF16, and ", cpu_name(), " has neither or oneDNN may not use it (it uses ", onednn_isa(), ')');
     case Precision::fp16: return "tandem trains in float16 on GPUs alone (oneDNN 2 has no training in it, for CPUs with AVX512_FP16 or without): use bf16 or fp32";
   }
   return {};

@@ -41,14 +41,6 @@ std::string reason_unusable(int index) {
   return p.major >= 8 ? "" : concat("device ", index, " (", p.name, ") has compute capability ", p.major, '.', p.minor, ", 8.0 is needed");
 }
 
-// Tensor cores multiply 16 bits 15 times, and TF32 half as many times, as fast as float32 is multiplied without them (A100, H100):
-// of a library's kernels, whose efficiency is a share of that.
-double rate_of(const KernelDescription& d, bool tf32) {
-  if (!d.kernel.starts_with("cudnn.") && !d.kernel.starts_with("cublaslt.")) return 1;
-  const DType dtype = d.inputs.empty() ? DType::undefined : d.inputs[0].dtype;
-  return is_16_bit(dtype) ? 15 : dtype == DType::float32 && tf32 ? 7.5 : 1;
-}
-
 }  // namespace
 
 CudaBackend::CudaBackend() {
@@ -66,6 +58,13 @@ std::string CudaBackend::version() const {
   int runtime = 0;
   cudaRuntimeGetVersion(&runtime);
   return concat("CUDA ", version_text(runtime), ", cuDNN ", cudnnGetVersion(), ", cuBLASLt ", cublasLtGetVersion(), ", ", libraries_->device().model.name);
+}
+
+// Tensor cores of 8 bits came with Ada and Hopper. Of a machine's usable devices the first is asked.
+std::string CudaBackend::declines(Precision precision) const {
+  const DeviceDescription& device = libraries_->device();
+  if (precision != Precision::fp8 || device.capability >= 89) return {};
+  return concat("8-bit products need a GPU of compute capability 8.9 or newer (Ada, Hopper), ", device.model.name, " has ", device.capability / 10, '.', device.capability % 10);
 }
 
 DeviceModel CudaBackend::model(int index, int devices_in_use) const {
@@ -96,7 +95,6 @@ std::vector<KernelDescription> CudaBackend::describe(const KernelRequest& reques
     for (KernelDescription& d : row.describe(request, libraries_.get()))
       if (request.kernel.empty() || d.kernel == request.kernel) all.push_back(std::move(d));
   }
-  for (KernelDescription& d : all) d.efficiency *= rate_of(d, request.options.tf32);
   return all;
 }
 

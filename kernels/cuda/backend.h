@@ -12,7 +12,7 @@ class CudaBackend final : public Backend {
   std::string name() const override { return "cuda"; }
   std::string version() const override;
   std::string unusable() const override { return unusable_; }
-  std::string declines(Precision) const override { return {}; }
+  std::string declines(Precision precision) const override;
   bool stages_inputs() const override { return true; }
   int device_count() const override { return device_count_; }
   DeviceModel model(int index, int devices_in_use) const override;

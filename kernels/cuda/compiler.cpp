@@ -5,39 +5,11 @@
 #include <cuda_runtime_api.h>
 #include <nvrtc.h>
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-
-#include "graph/atomic_file.h"
+#include "graph/error.h"
 #include "graph/hash.h"
+#include "kernels/cuda/cache.h"
 
 namespace tandem::cuda {
-namespace {
-
-std::filesystem::path cache_folder() {
-  if (const char* folder = std::getenv("TANDEM_CACHE")) return folder;
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache) return std::filesystem::path(cache) / "tandem";
-  if (const char* home = std::getenv("HOME"); home && *home) return std::filesystem::path(home) / ".cache" / "tandem";
-  return {};
-}
-
-std::vector<char> read(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-// Another process, or another GPU's thread, may write the same file. A cache that cannot be written is no error.
-void write(const std::filesystem::path& file, const std::vector<char>& bytes) {
-  std::error_code ignored;
-  std::filesystem::create_directories(file.parent_path(), ignored);
-  try {
-    write_atomically(file, {bytes.data(), bytes.size()});
-  } catch (const Error&) {
-  }
-}
-
-}  // namespace
 
 struct Compiler::Library {
   void* handle = nullptr;
@@ -85,10 +57,8 @@ std::vector<char> Compiler::compile(const std::string& source, const std::string
   const std::vector<const char*> options{arch.c_str(), "--std=c++17", "--fmad=false"};
   std::string key = concat(major, '.', minor, '\n', source);
   for (const char* o : options) key += concat('\n', o);
-  const std::filesystem::path folder = cache_folder();
-  const std::filesystem::path file = folder / concat("kernel-", hash_of(key), ".cubin");
-  if (!folder.empty())
-    if (std::vector<char> kept = read(file); !kept.empty()) return kept;
+  const std::string name = concat("kernel-", hash_of(key), ".cubin");
+  if (const auto kept = read_kept(name)) return {kept->begin(), kept->end()};
 
   nvrtcProgram program = nullptr;
   if (l.create(&program, source.c_str(), "tandem.cu", 0, nullptr, nullptr) != NVRTC_SUCCESS) fail(ExitCode::device, "NVRTC: cannot make a program");
@@ -108,7 +78,7 @@ std::vector<char> Compiler::compile(const std::string& source, const std::string
   l.cubin_size(program, &size);
   std::vector<char> code(size);
   l.cubin(program, code.data());
-  if (!folder.empty()) write(file, code);
+  keep(name, {code.begin(), code.end()});
   return code;
 }
 

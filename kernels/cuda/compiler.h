@@ -1,6 +1,5 @@
-// NVRTC, found at run time: compiles generated kernels once and keeps them on disk by hash of source, options and
-// version (in $TANDEM_CACHE, else $XDG_CACHE_HOME/tandem or ~/.cache/tandem). Where it is missing, callers use what was
-// compiled beforehand.
+// NVRTC, found at run time: compiles generated kernels once and keeps them on disk (cache.h) by hash of source, options and
+// version. Where it is missing, callers use what was compiled beforehand.
 #pragma once
 #include <memory>
 #include <optional>

@@ -55,6 +55,7 @@ DeviceDescription describe_h200() {
                     .launch_seconds = 3e-6,
                     .link_bandwidth = 450e9,
                     .threads = 1,
+                    .multiprocessors = 132,
                     .alignment = buffer_alignment},
           .cudnn_json = h200_json,
           .capability = 90,
@@ -77,6 +78,7 @@ DeviceDescription describe_device(int index) {
              .launch_seconds = 3e-6,
              .link_bandwidth = link(p.major, p.minor),
              .threads = 1,
+             .multiprocessors = p.multiProcessorCount,
              .alignment = buffer_alignment};
   return d;
 }

@@ -18,10 +18,16 @@ struct DeviceDescription {
 };
 
 // The peak of products of these numbers by the device's float32 peak: 16 bits, and float32 rounded to TF32, run on tensor
-// cores, the latter at half the rate.
+// cores, the latter at half the rate, 8 bits at twice.
 inline double speed_of_products(const DeviceDescription& device, DType dtype, bool tf32) {
+  if (is_small(dtype)) return 2 * device.tensor_speed;
   if (size_of(dtype) == 2) return device.tensor_speed;
   return dtype == DType::float32 && tf32 ? device.tensor_speed / 2 : 1;
+}
+
+// The efficiency of products of so many FLOPs that reach `efficiency`, and then, or before, move these bytes.
+inline double slowed(double efficiency, double flops, std::int64_t bytes, const DeviceModel& device) {
+  return 1 / (1 / efficiency + static_cast<double>(bytes) / device.bandwidth * device.flops / flops);
 }
 
 DeviceDescription describe_h200();

@@ -113,7 +113,7 @@ class Selector {
 
   // In place, in a bucket that holds all that the node sums.
   void all_reduce(const Node& node) {
-    Exchange bucket = named(node, ExchangeKind::all_reduce);
+    Exchange bucket = named(node, node.attributes.has("max") ? ExchangeKind::all_max : ExchangeKind::all_reduce);
     bucket.dtype = graph_[node.inputs[0]].type.dtype;
     std::vector<BufferId> parts;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {

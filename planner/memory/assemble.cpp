@@ -19,7 +19,7 @@ double seconds_of(const Exchange& exchange, const DeviceModel& device) {
   const double bytes = static_cast<double>(exchange.elements) * static_cast<double>(size_of(exchange.dtype));
   const double members = static_cast<double>(exchange.devices.size());
   double moved = bytes;
-  if (exchange.kind == ExchangeKind::all_reduce) moved = 2 * bytes * (members - 1) / members;
+  if (is_in_place(exchange.kind)) moved = 2 * bytes * (members - 1) / members;
   if (exchange.kind == ExchangeKind::reduce_scatter || exchange.kind == ExchangeKind::all_gather) moved = bytes * (members - 1) / members;
   return device.launch_seconds + moved / device.link_bandwidth;
 }

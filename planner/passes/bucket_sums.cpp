@@ -17,6 +17,7 @@ struct Sum {
   DType dtype;
   std::int64_t bytes;
   std::pair<int, std::size_t> over;  // a group of devices, and the axis of its mesh
+  bool max;          // the largest is wanted, not the sum
 };
 
 // Along which axis the addends lie.
@@ -37,7 +38,7 @@ std::vector<Sum> sums_of(const Graph& graph) {
     const std::vector<NodeId>& readers = users[node.outputs[0]];
     const int needed = readers.empty() ? static_cast<int>(graph.nodes.size()) : readers.front().index;
     const std::int64_t bytes = static_cast<std::int64_t>(size_of(whole.type.dtype)) * whole.type.shape.elements();
-    list.push_back({n, graph[node.inputs[0]].producer.index, needed, whole.type.dtype, aligned(bytes), over(graph, node)});
+    list.push_back({n, graph[node.inputs[0]].producer.index, needed, whole.type.dtype, aligned(bytes), over(graph, node), node.attributes.has("max")});
   }
   return list;
 }
@@ -51,9 +52,14 @@ Groups group(const std::vector<Sum>& sums, const CompileOptions& o) {
   std::vector<std::size_t> order(sums.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return sums[a].ready < sums[b].ready; });
-  Groups groups, buckets;
+  Groups groups, buckets, largest;  // those of largest numbers wait for the last
   std::int64_t bytes = 0;
   for (const std::size_t s : order) {
+    if (sums[s].max) {
+      const auto same = std::find_if(largest.begin(), largest.end(), [&](const auto& g) { return sums[g[0]].over == sums[s].over && sums[g[0]].dtype == sums[s].dtype; });
+      same != largest.end() ? same->push_back(s) : largest.push_back({s});
+      continue;
+    }
     if (sums[s].needed <= last) {
       groups.push_back({s});
       continue;
@@ -67,6 +73,7 @@ Groups group(const std::vector<Sum>& sums, const CompileOptions& o) {
     bytes += sums[s].bytes;
   }
   groups.insert(groups.end(), buckets.begin(), buckets.end());
+  groups.insert(groups.end(), largest.begin(), largest.end());
   std::stable_sort(groups.begin(), groups.end(), [&](const auto& a, const auto& b) { return sums[a.back()].ready < sums[b.back()].ready; });
   return groups;
 }

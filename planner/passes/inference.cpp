@@ -17,6 +17,7 @@ constexpr Pass passes[] = {
     {"match_attention", [](Graph g, PassContext& c) { return match_attention(g, c.fuses, false); }, +Property::primitive},
     {"fuse_layers", [](Graph g, PassContext&) { return fuse_layers(g); }, +Property::primitive},
     {"mixed_precision", [](Graph g, PassContext& c) { return mixed_precision(g, c.options.precision); }, +Property::primitive},
+    {"fuse_activations", [](Graph g, PassContext& c) { return fuse_activations(g, c.fuses); }, +Property::primitive},
     {"place", [](Graph g, PassContext& c) { return place(std::move(g), *c.placement, c.warnings); }, +Property::primitive, 0, 0,
      [](const PassContext& c) { return c.placed(); }},
     {"fuse_elementwise", [](Graph g, PassContext&) { return fuse_elementwise(g); }, +Property::primitive},

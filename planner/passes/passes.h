@@ -52,12 +52,24 @@ Graph pool_before_relu(const Graph& graph);
 // the same. Once composites are expanded, before differentiation.
 Graph match_attention(const Graph& graph, const Fuses& fuses, bool training);
 
+// x + (y − x) and (y + x) − x, where y is computed from x and no gradient flows back from it to x, become StraightThrough(x, y), and a warning
+// says so: a file cannot say that (y − x), or the last x, is detached. Once composites are expanded. After differentiation it is y.
+Graph match_straight_through(const Graph& graph, std::vector<std::string>& warnings);
+Graph drop_straight_through(const Graph& graph);
+
 // LSTM, GRU and RNN become RecurrentTraining where that is offered and computes the same. Before they are expanded.
 Graph match_recurrent(const Graph& graph, const Fuses& fuses, bool training);
 
 // Bias and activation into the producing node, flatten + InnerProduct; BatchNormalization + Add + Relu where that is offered.
 // Before differentiation.
 Graph fuse_layers(const Graph& graph, const Fuses& fuses = {});
+
+// Marks the products that are computed in 8 bits where the precision has them (attribute `fp8`, which their gradients take over), and says
+// which are. After mixed_precision, before differentiation.
+Graph choose_fp8(Graph graph, const CompileOptions& options, std::vector<std::string>& notes);
+// What is marked becomes ProductFp8 of rounded operands, whose scales are state of the run, updated once a step. After differentiation.
+// `several`: devices, which are to agree on the scales. Fails (usage) where they are placed otherwise than in a row.
+Graph quantize_products(const Graph& graph, const CompileOptions& options, bool several);
 
 // What BatchNormalizationTraining's statistics are computed from is summed by the convolution before it, where that is
 // offered. After mixed_precision, before differentiation.
@@ -70,6 +82,10 @@ Graph normalize_in_convolutions(const Graph& graph, const Fuses& fuses);
 // Relu's gradient into that of the convolution behind it, and the sum of two gradients into that of the normalization before a fork,
 // where that is offered. After differentiation.
 Graph fuse_gradients(const Graph& graph, const Fuses& fuses);
+
+// Gelu behind a product, and Gelu's and Relu's gradients behind the product that they are of, into that product, where that is offered.
+// After differentiation, in training.
+Graph fuse_activations(const Graph& graph, const Fuses& fuses);
 
 // Activations, and the operands of convolutions and products, in 16 bits where the precision has them, with a Cast wherever
 // the types meet. Before differentiation: the gradient of a Cast is a Cast. Fails (model) on 16-bit parameters.

@@ -77,7 +77,7 @@ struct LaunchStep {
   std::string kernel;              // chosen kernel
   Attributes attributes;
 };
-// Takes part in an exchange. all_reduce: in place in outputs[0]. Else inputs[0] → outputs[0]; a sender has no output, a
+// Takes part in an exchange. all_reduce, all_max: in place in outputs[0]. Else inputs[0] → outputs[0]; a sender has no output, a
 // receiver, of a send or a broadcast, no input, and who gives in a broadcast may have one.
 struct ExchangeStep {
   ExchangeId exchange;

@@ -106,7 +106,7 @@ DevicePlan read(const file::DevicePlan& in) {
   DevicePlan device;
   device.device = {in.backend(), in.index()};
   const file::DeviceModel& m = in.model();
-  device.model = {m.name(), m.memory(), m.flops(), m.bandwidth(), m.launch_seconds(), m.link_bandwidth(), m.threads()};
+  device.model = {m.name(), m.memory(), m.flops(), m.bandwidth(), m.launch_seconds(), m.link_bandwidth(), m.threads(), m.multiprocessors()};
   device.weight = in.weight();
   device.slice_begin = in.slice_begin();
   device.slice_size = in.slice_size();
@@ -133,7 +133,7 @@ PlanParameter read(const file::Parameter& in) {
 
 Exchange read(const file::Exchange& in) {
   Exchange exchange;
-  exchange.kind = read_enum(in.kind(), ExchangeKind::send, "exchange");
+  exchange.kind = read_enum(in.kind(), ExchangeKind::all_max, "exchange");
   exchange.name = in.name();
   exchange.devices.assign(in.devices().begin(), in.devices().end());
   exchange.elements = in.elements();
@@ -153,7 +153,7 @@ Plan read(const file::Plan& in) {
   plan.batch = in.batch();
   plan.loss = in.loss();
   plan.optimizer = in.optimizer();
-  plan.precision = read_enum(in.precision(), Precision::fp16, "precision");
+  plan.precision = read_enum(in.precision(), Precision::fp8, "precision");
   plan.options.threads = in.options().threads();
   plan.options.deterministic = in.options().deterministic();
   plan.options.winograd = in.options().winograd();

@@ -34,7 +34,7 @@ class ExchangeVerifier {
       std::sort(members.begin(), members.end());
       if (members.empty() || members.front() < 0 || members.back() >= static_cast<int>(plan_.devices.size()) || std::adjacent_find(members.begin(), members.end()) != members.end())
         wrong(name(e), " is not among different devices of the plan's ", plan_.devices.size());
-      else if (x.kind == ExchangeKind::send ? members.size() != 2 : x.kind != ExchangeKind::all_reduce && members.size() < 2)
+      else if (x.kind == ExchangeKind::send ? members.size() != 2 : !is_in_place(x.kind) && members.size() < 2)
         wrong(name(e), " has ", members.size(), " members, expected ", x.kind == ExchangeKind::send ? "one that gives and one that gets" : "two at least");
     }
     return right;

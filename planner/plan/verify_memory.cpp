@@ -88,7 +88,7 @@ class MemoryVerifier {
       const Step& step = device_.steps[s];
       for (const BufferId id : step.inputs)
         if (id.present()) read(s, id, true);
-      if (const auto* e = step.as<ExchangeStep>(); e && plan_.exchanges[e->exchange].kind == ExchangeKind::all_reduce) read(s, step.outputs[0], false);
+      if (const auto* e = step.as<ExchangeStep>(); e && is_in_place(plan_.exchanges[e->exchange].kind)) read(s, step.outputs[0], false);
       for (const BufferId id : step.outputs)
         if (id.present()) write(s, id);
       if (step.workspace.present()) write(s, step.workspace);

@@ -169,6 +169,7 @@ class StructureVerifier {
     const bool first = member == e.devices.begin();
     switch (e.kind) {
       case ExchangeKind::all_reduce:
+      case ExchangeKind::all_max:
         if (counts(s, 0, 1)) check_held(s, e, step.outputs[0]);
         break;
       case ExchangeKind::reduce_scatter:

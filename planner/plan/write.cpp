@@ -104,6 +104,7 @@ void write(const DevicePlan& device, file::DevicePlan* out) {
   model->set_launch_seconds(device.model.launch_seconds);
   model->set_link_bandwidth(device.model.link_bandwidth);
   model->set_threads(device.model.threads);
+  model->set_multiprocessors(device.model.multiprocessors);
   out->set_weight(device.weight);
   out->set_slice_begin(device.slice_begin);
   out->set_slice_size(device.slice_size);

@@ -1,8 +1,8 @@
-// Attention by blocks, forward and backward, on the host emulation against the CPU's kernels in float64 (in 16 bits: of what is rounded).
+// Attention by blocks, forward and backward, against the CPU's kernels in float64 (in 16 bits: of what is rounded).
 #include <cmath>
 #include <limits>
 
-#include "tests/cuda/emulated.h"
+#include "tests/cuda/where.h"
 
 namespace tandem::cuda {
 namespace {
@@ -32,7 +32,7 @@ const Row rows[] = {
 };
 void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
 
-class Attention : public testing::TestWithParam<Row> {};
+class Attention : public InPlaces<Row> {};
 
 // As far as sums of so many products, each rounded, may be off; NaN where the other is.
 void expect_alike(const Held& got, const Held& wanted, double tolerance, const std::string& what) {
@@ -48,7 +48,7 @@ void expect_alike(const Held& got, const Held& wanted, double tolerance, const s
 }
 
 TEST_P(Attention, AgreesWithTheCpu) {
-  const Row& r = GetParam();
+  const Row& r = row();
   for (const auto& [dtype, tolerance] : {std::pair{DType::float32, 2e-5}, {DType::bfloat16, 3e-2}, {DType::float16, 5e-3}}) {
     std::mt19937 random(3);
     const Shape q{r.B, r.H, r.S, r.D}, k{r.B, r.H / r.shared, r.T, r.D}, v{r.B, r.H / r.shared, r.T, r.V}, y{r.B, r.H, r.S, r.V}, log_sum{r.B, r.H, r.S};
@@ -66,31 +66,38 @@ TEST_P(Attention, AgreesWithTheCpu) {
       }
     }
     const std::int64_t numbers[] = {0x123456789, 5, 3, 0};
-    std::vector<std::vector<Held>> forward, backward;
-    for (const bool own : {true, false}) {
-      const DType real = own ? dtype : DType::float64, wide = own ? DType::float32 : DType::float64;
-      const DescribeFunction describe = own ? describe_emulated : describe_native_cpu;
-      std::vector<Held> further;
-      if (r.mask != Mask::none || a.has("ratio")) further.push_back(r.mask == Mask::none ? Held{} : hold(mask, r.mask == Mask::truth ? DType::boolean : wide));
-      if (a.has("ratio")) further.push_back(hold(Tensor::of<std::int64_t>({4}, numbers), DType::int64));
-      const Layout layout(r.layout);
-      const Operand like_q{real, q, {}}, like_k{real, k, {}}, like_v{real, v, {}};
-      std::vector<Held> inputs{hold(queries, real, layout), hold(keys, real, layout), hold(values, real, layout)};
-      std::vector<Held> all = inputs;
-      all.insert(all.end(), further.begin(), further.end());
-      forward.push_back(run(describe, {"AttentionTraining", a, {{real, y, {}}, {wide, log_sum, {}}}}, all));
-      ASSERT_EQ(forward.back().size(), 2U);
-      all = inputs;
-      for (const Held& h : {forward.back()[0], forward.back()[1], hold(dy, real)}) all.push_back(h);
-      all.insert(all.end(), further.begin(), further.end());
-      backward.push_back(run(describe, {"AttentionBackward", a, {like_q, like_k, like_v}}, all));
+    struct Types {
+      DType real, wide;
+    };
+    const Types ours{dtype, DType::float32}, reference{DType::float64, DType::float64};
+    const Layout layout(r.layout);
+    const auto inputs = [&](const Types& t) { return std::vector{hold(queries, t.real, layout), hold(keys, t.real, layout), hold(values, t.real, layout)}; };
+    const auto with_further = [&](const Types& t, std::vector<Held> all) {
+      if (r.mask != Mask::none || a.has("ratio")) all.push_back(r.mask == Mask::none ? Held{} : hold(mask, r.mask == Mask::truth ? DType::boolean : t.wide));
+      if (a.has("ratio")) all.push_back(hold(Tensor::of<std::int64_t>({4}, numbers), DType::int64));
+      return all;
+    };
+    const auto forward = [&](const Types& t) { return Job{"AttentionTraining", a, {{t.real, y, {}}, {t.wide, log_sum, {}}}}; };
+    const auto backward = [&](const Types& t) { return Job{"AttentionBackward", a, {{t.real, q, {}}, {t.real, k, {}}, {t.real, v, {}}}}; };
+    const auto flows = [&](const Types& t, const std::vector<Held>& f) {
+      std::vector<Held> all = inputs(t);
+      for (const Held& h : {f[0], f[1], hold(dy, t.real)}) all.push_back(h);
+      return with_further(t, all);
+    };
+    const std::vector<Held> f_cpu = on_cpu(forward(reference), with_further(reference, inputs(reference))), g_cpu = on_cpu(backward(reference), flows(reference, f_cpu));
+    for (const Ran& f : own(forward(ours), with_further(ours, inputs(ours)))) {
+      const std::string what = concat(r.name, ' ', dtype, ' ', f.kernel, ' ');
+      ASSERT_EQ(f.outputs.size(), 2U);
+      expect_alike(f.outputs[0], f_cpu[0], tolerance, what + "y");
+      if (!f.outputs[1].operand.layout.opaque()) expect_alike(f.outputs[1], f_cpu[1], tolerance, what + "log_sum");
+      for (const Ran& g : own(backward(ours), flows(ours, f.outputs)))
+        for (const auto& [i, name] : {std::pair<std::size_t, const char*>{0, "dq"}, {1, "dk"}, {2, "dv"}}) expect_alike(g.outputs[i], g_cpu[i], tolerance, concat(what, g.kernel, ' ', name));
     }
-    const std::string what = concat(r.name, ' ', dtype, ' ');
-    for (const auto& [i, name] : {std::pair{0, "y"}, {1, "log_sum"}}) expect_alike(forward[0][static_cast<std::size_t>(i)], forward[1][static_cast<std::size_t>(i)], tolerance, what + name);
-    for (const auto& [i, name] : {std::pair{0, "dq"}, {1, "dk"}, {2, "dv"}}) expect_alike(backward[0][static_cast<std::size_t>(i)], backward[1][static_cast<std::size_t>(i)], tolerance, what + name);
   }
 }
-INSTANTIATE_TEST_SUITE_P(Rows, Attention, testing::ValuesIn(rows), [](const auto& info) { return std::string(info.param.name); });
+const auto row_name = [](const auto& info) { return std::string(std::get<1>(info.param).name); };
+INSTANTIATE_TEST_SUITE_P(Rows, Attention, testing::Combine(testing::Values(Where::host), testing::ValuesIn(rows)), row_name);
+INSTANTIATE_TEST_SUITE_P(GpuRows, Attention, testing::Combine(testing::Values(Where::gpu), testing::ValuesIn(rows)), row_name);
 
 }  // namespace
 }  // namespace tandem::cuda

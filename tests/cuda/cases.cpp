@@ -660,6 +660,15 @@ Comparison inner_product(std::mt19937& random, const char* op) {
   if (name == "InnerProductBackwardData") return {op, {{"input_shape", x.dims}}, {random_tensor(random, y), random_tensor(random, w)}, {real(x)}, 16 * w[0]};
   return {op, {}, {random_tensor(random, x), random_tensor(random, y)}, {real(w), real({w[0]})}, 16 * x[0]};
 }
+// An activation behind a product, and its slope behind the product that is a gradient.
+Comparison activated_product(std::mt19937& random, const char* activation) {
+  const Shape x{between(random, 1, 40), 8 * between(random, 1, 9)}, w{8 * between(random, 1, 9), x[1]}, y{x[0], w[0]};
+  return {"InnerProduct", {{"activation", std::string(activation)}}, {random_tensor(random, x, -1, 1), random_tensor(random, w, -1, 1), random_tensor(random, {w[0]})}, {real(y), real(y)}, 16 * x[1]};
+}
+Comparison activated_gradient(std::mt19937& random, const char* activation) {
+  const Shape x{between(random, 1, 40), 8 * between(random, 1, 9)}, w{8 * between(random, 1, 9), x[1]}, y{x[0], w[0]};
+  return {"InnerProductBackwardData", {{"input_shape", x.dims}, {"activation", std::string(activation)}}, {random_tensor(random, y, -1, 1), random_tensor(random, w, -1, 1), random_tensor(random, x)}, {real(x)}, 16 * w[0]};
+}
 Comparison matmul(std::mt19937& random, bool trans_a, bool trans_b) {
   const std::int64_t m = between(random, 1, 9), k = between(random, 1, 9), n = between(random, 1, 9), batch = between(random, 1, 4);
   return {"MatMul", {{"transA", std::int64_t{trans_a}}, {"transB", std::int64_t{trans_b}}},
@@ -670,6 +679,11 @@ const CaseRow product_rows[] = {
     {"inner product", [](std::mt19937& r) { return inner_product(r, "InnerProduct"); }, {DType::float32, DType::float64, DType::bfloat16}},
     {"inner product backward data", [](std::mt19937& r) { return inner_product(r, "InnerProductBackwardData"); }},
     {"inner product backward weights", [](std::mt19937& r) { return inner_product(r, "InnerProductBackwardWeights"); }},
+    {"inner product + Gelu", [](std::mt19937& r) { return activated_product(r, "GeluErf"); }, {DType::bfloat16, DType::float16}},
+    {"inner product + Gelu by tanh", [](std::mt19937& r) { return activated_product(r, "GeluTanh"); }, {DType::bfloat16, DType::float16}},
+    {"inner product backward data + Gelu", [](std::mt19937& r) { return activated_gradient(r, "GeluErf"); }, {DType::bfloat16, DType::float16}},
+    {"inner product backward data + Gelu by tanh", [](std::mt19937& r) { return activated_gradient(r, "GeluTanh"); }, {DType::bfloat16, DType::float16}},
+    {"inner product backward data + Relu", [](std::mt19937& r) { return activated_gradient(r, "Relu"); }, {DType::bfloat16, DType::float16}},
     {"matmul", [](std::mt19937& r) { return matmul(r, false, false); }},
     {"matmul, both transposed", [](std::mt19937& r) { return matmul(r, true, true); }},
 };

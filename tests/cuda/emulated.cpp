@@ -62,7 +62,57 @@ bool is_emulated(std::string_view op) {
   return std::ranges::any_of(native_kernels(), [&](const Row& row) { return row.serves(op); });
 }
 
+namespace {
+
+// A product, and then its activation, or the slope of one.
+class ActivatedReference final : public Kernel {
+ public:
+  ActivatedReference(std::unique_ptr<Kernel> product, std::unique_ptr<Kernel> bend, bool backward) : product_(std::move(product)), bend_(std::move(bend)), backward_(backward) {}
+  void bind(std::span<std::byte* const> inputs, std::span<std::byte* const> outputs, std::byte* workspace) override {
+    std::byte* const before[] = {outputs.back()};
+    product_->bind(backward_ ? inputs.first(2) : inputs, before, workspace);
+    std::vector<std::byte*> in{outputs.back()};
+    if (backward_) in.push_back(inputs[2]);
+    bend_->bind(in, outputs.first(1), nullptr);
+  }
+  void run(StreamHandle stream) override {
+    product_->run(stream);
+    bend_->run(stream);
+  }
+
+ private:
+  std::unique_ptr<Kernel> product_, bend_;
+  bool backward_;
+};
+
+std::vector<KernelDescription> describe_activated(const KernelRequest& request, const std::string& activation) {
+  const bool backward = request.op == "InnerProductBackwardData";
+  Attributes linear = *request.attributes;
+  linear.erase("activation");
+  KernelRequest product = request;
+  product.attributes = &linear;
+  product.outputs.resize(1);
+  if (backward) product.inputs.resize(2);
+  const std::vector<KernelDescription> products = describe_native_cpu(product);
+  if (products.empty()) return {};
+  KernelDescription d = products[0];
+  d.outputs.resize(request.outputs.size(), d.outputs[0]);
+  if (backward) d.inputs.push_back(d.outputs[0]);
+  const std::string op = backward ? activation + "Backward" : activation;
+  const Attributes none;
+  KernelRequest bend{.op = op, .attributes = &none, .inputs = {d.outputs[0]}, .outputs = {d.outputs[0]}};
+  if (backward) bend.inputs.push_back(d.outputs[0]);
+  const std::vector<KernelDescription> bends = describe_native_cpu(bend);
+  if (bends.empty()) return {};
+  d.make = [product = products[0].make, bend = bends[0].make, backward] { return std::make_unique<ActivatedReference>(product(), bend(), backward); };
+  return {d};
+}
+
+}  // namespace
+
 std::vector<KernelDescription> describe_native_cpu(const KernelRequest& request) {
+  if (const std::string activation = request.attributes->text("activation", ""); request.op.starts_with("InnerProduct") && (activation.starts_with("Gelu") || (request.inputs.size() > 2 && request.op.ends_with("Data"))))
+    return describe_activated(request, activation);
   for (const CpuKernelRow& row : cpu_kernels())
     if (row.serves(request.op) && row.kernel.starts_with("native."))
       if (auto found = row.describe(request); !found.empty()) return found;
@@ -127,15 +177,7 @@ std::vector<Held> as_wanted(const KernelDescription& d, const std::vector<Held>&
   return in;
 }
 
-}  // namespace
-
-std::vector<Held> run(const DescribeFunction& describe, const Job& job, const std::vector<Held>& inputs) {
-  const std::vector<KernelDescription> found = describe(request_of(job, inputs));
-  if (found.empty()) {
-    ADD_FAILURE() << job.op << " has no kernel for its first input " << (inputs.empty() ? "" : to_string(inputs[0].operand));
-    return {};
-  }
-  const KernelDescription& d = found[0];
+std::vector<Held> run_on_host(const KernelDescription& d, const std::vector<Held>& inputs) {
   std::vector<Held> in = as_wanted(d, inputs), out;
   std::vector<std::byte*> in_bytes, out_bytes;
   for (Held& h : in) in_bytes.push_back(h.operand.present() ? h.bytes.data() : nullptr);
@@ -146,6 +188,24 @@ std::vector<Held> run(const DescribeFunction& describe, const Job& job, const st
   kernel->bind(in_bytes, out_bytes, workspace.data());
   kernel->run({});
   return out;
+}
+
+}  // namespace
+
+std::vector<Held> run(const DescribeFunction& describe, const Job& job, const std::vector<Held>& inputs) {
+  const std::vector<KernelDescription> found = describe(request_of(job, inputs));
+  if (!found.empty()) return run_on_host(found[0], inputs);
+  ADD_FAILURE() << job.op << " has no kernel for its first input " << (inputs.empty() ? "" : to_string(inputs[0].operand));
+  return {};
+}
+
+std::vector<std::vector<Held>> run_all_on_host(const DescribeFunction& describe, const Job& job, const std::vector<Held>& inputs, std::vector<std::string>& kernels) {
+  std::vector<std::vector<Held>> all;
+  for (const KernelDescription& d : describe(request_of(job, inputs))) {
+    kernels.push_back(d.kernel);
+    all.push_back(run_on_host(d, inputs));
+  }
+  return all;
 }
 
 std::vector<std::vector<Held>> run_all_on(Device& device, const DescribeFunction& describe, const Job& job, const std::vector<Held>& inputs, std::vector<std::string>& kernels) {

@@ -49,15 +49,15 @@ void run_by_reference(KernelDescription& d, const KernelRequest& request) {
   };
 }
 
-// What libraries keep between forward and backward has no equal on the CPU: our own kernels are planned instead.
-constexpr std::string_view without_equal[] = {"cudnn.max_pool", "cudnn.batch_norm"};
+// What libraries keep between forward and backward, and what they compute in 16 bits, have no equal on the CPU: our own kernels are planned instead.
+constexpr std::string_view without_equal[] = {"cudnn.attention", "cudnn.max_pool", "cudnn.batch_norm", "cudnn.row_normalization"};
 
 // Products have no kernels of our own: as cuBLASLt's are described, in the layouts that those want.
-constexpr std::string_view products[] = {"InnerProduct", "InnerProductBackwardData", "InnerProductBackwardWeights", "MatMul"};
+constexpr std::string_view products[] = {"InnerProduct", "InnerProductBackwardData", "InnerProductBackwardWeights", "MatMul", "ProductFp8"};
 
 std::vector<KernelDescription> describe_product(const KernelRequest& request) {
   for (const Operand& o : request.inputs)
-    if (is_16_bit(o.dtype)) return {};  // the CPU has none: between casts, the planner takes float32's
+    if (is_16_bit(o.dtype) && request.op != "ProductFp8") return {};  // the CPU has none: between casts, the planner takes float32's
   KernelDescription d{.kernel = concat("reference.", request.op), .inputs = request.inputs, .outputs = request.outputs};
   for (std::vector<Operand>* operands : {&d.inputs, &d.outputs})
     for (Operand& o : *operands)

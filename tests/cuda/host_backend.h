@@ -13,7 +13,7 @@ namespace tandem::cuda {
 // The module, opened, or null and why not.
 const Backend* cuda_module(std::string& reason);
 
-class HostCudaBackend final : public Backend {
+class HostCudaBackend : public Backend {
  public:
   explicit HostCudaBackend(bool with_module);
   test::FakeBackend devices;

@@ -1,30 +1,27 @@
-// Normalization of rows and of groups of channels, forward and backward, on the host emulation against the CPU's kernels in float64.
+// Normalization of rows and of groups of channels, forward and backward, against the CPU's kernels in float64.
 #include "graph/half.h"
 #include "kernels/cuda/native/describe.h"
-#include "tests/cuda/emulated.h"
+#include "tests/cuda/where.h"
 
 namespace tandem::cuda {
 namespace {
 
-struct Side {
-  DescribeFunction describe;
-  DType real, wide;  // of x, and of scales and statistics
-  std::vector<Held> forward, gradients;
-};
-
-class Normalizations : public testing::TestWithParam<DType> {
+class Normalizations : public InPlaces<DType> {
  protected:
-  Side own{describe_emulated, GetParam(), GetParam() == DType::float64 ? DType::float64 : DType::float32, {}, {}};
-  Side cpu{describe_native_cpu, DType::float64, DType::float64, {}, {}};
+  // Of x, and of scales and statistics.
+  struct Types {
+    DType real, wide;
+  };
+  const Types ours{row(), row() == DType::float64 ? DType::float64 : DType::float32}, reference{DType::float64, DType::float64};
   std::mt19937 random{23};
-  bool narrow() const { return size_of(GetParam()) == 2; }
+  bool narrow() const { return size_of(row()) == 2; }
   // Of what is stored in x's type, and of what is summed in the statistics'.
-  double rounding() const { return narrow() ? 4 * (GetParam() == DType::bfloat16 ? 0x1p-8 : 0x1p-11) : 0; }
-  double stored(std::int64_t terms) const { return tolerance_of(own.wide, terms) * 4 + rounding(); }
-  double summed(std::int64_t terms) const { return tolerance_of(own.wide, terms) * 4; }
+  double rounding() const { return narrow() ? 4 * (row() == DType::bfloat16 ? 0x1p-8 : 0x1p-11) : 0; }
+  double stored(std::int64_t terms) const { return tolerance_of(ours.wide, terms) * 4 + rounding(); }
+  double summed(std::int64_t terms) const { return tolerance_of(ours.wide, terms) * 4; }
   // Sums of two are exact in every type.
   Tensor numbers(const Shape& shape) { return random_tensor(random, shape, -1, 1); }
-  void expect_all(const std::vector<Held>& got, const std::vector<Held>& wanted, std::initializer_list<std::pair<const char*, double>> rows, const std::string& what) {
+  static void expect_all(const std::vector<Held>& got, const std::vector<Held>& wanted, std::initializer_list<std::pair<const char*, double>> rows, const std::string& what) {
     ASSERT_EQ(got.size(), wanted.size()) << what;
     std::size_t i = 0;
     for (const auto& [name, tolerance] : rows)
@@ -47,31 +44,44 @@ const RowSize row_sizes[] = {{{7, 13}, 1}, {{3, 5, 64}, 2}, {{2, 6, 16, 8}, 2}, 
 TEST_P(Normalizations, OfRows) {
   for (const RowSize& size : row_sizes)
     for (const RowForm& form : row_forms) {
-      Shape row(Ints(size.x.begin() + size.axis, size.x.end())), statistics = size.x;
+      Shape of_row(Ints(size.x.begin() + size.axis, size.x.end())), statistics = size.x;
       for (auto i = static_cast<int>(size.axis); i < statistics.rank(); ++i) statistics[i] = 1;
-      const Tensor x = numbers(size.x), addend = numbers(size.x), dy = numbers(size.x), dsum = numbers(size.x), scale = random_tensor(random, row, 0.5, 2), bias = numbers(row);
+      const Tensor x = numbers(size.x), addend = numbers(size.x), dy = numbers(size.x), dsum = numbers(size.x), scale = random_tensor(random, of_row, 0.5, 2), bias = numbers(of_row);
       Attributes a{{"axis", size.axis}, {"epsilon", 0.015625F}};
       if (form.rms) a.set("rms", std::int64_t{1});
-      const std::int64_t n = row.elements(), rows = size.x.elements() / n;
+      const std::int64_t n = of_row.elements(), rows = size.x.elements() / n;
       if (n > 500 && !(form.addend && form.bias)) continue;  // they take the emulation long
-      for (Side* side : {&own, &cpu}) {
-        const Operand like_x{side->real, size.x, {}}, statistic{side->wide, statistics, {}}, like_row{side->wide, row, {}};
-        const auto given = [&](bool there, const Tensor& t, DType type) { return there ? hold(t, type) : Held{}; };
-        Job forward{"RowNormalization", a, {like_x, statistic, statistic}};
-        std::vector<Held> in{hold(x, side->real), given(form.scale, scale, side->wide), given(form.bias, bias, side->wide)};
-        if (form.addend) in.push_back(hold(addend, side->real)), forward.outputs.push_back(like_x);
-        side->forward = run(side->describe, forward, in);
-        ASSERT_GE(side->forward.size(), 3U);
-        Job backward{"RowNormalizationBackward", a, {like_x}};
-        std::vector<Held> flows{hold(dy, side->real), form.addend ? side->forward[3] : in[0], in[1], side->forward[1], side->forward[2]};
-        if (form.addend) flows.push_back(hold(dsum, side->real));
-        if (form.scale) backward.outputs.push_back(like_row);
-        if (form.bias) backward.outputs.push_back(like_row);
-        side->gradients = run(side->describe, backward, flows);
+      const auto inputs = [&](const Types& t) {
+        const auto given = [&](bool there, const Tensor& v) { return there ? hold(v, t.wide) : Held{}; };
+        std::vector<Held> in{hold(x, t.real), given(form.scale, scale), given(form.bias, bias)};
+        if (form.addend) in.push_back(hold(addend, t.real));
+        return in;
+      };
+      const auto forward = [&](const Types& t) {
+        const Operand like_x{t.real, size.x, {}}, statistic{t.wide, statistics, {}};
+        Job job{"RowNormalization", a, {like_x, statistic, statistic}};
+        if (form.addend) job.outputs.push_back(like_x);
+        return job;
+      };
+      const auto backward = [&](const Types& t) {
+        Job job{"RowNormalizationBackward", a, {{t.real, size.x, {}}}};
+        if (form.scale) job.outputs.push_back({t.wide, of_row, {}});
+        if (form.bias) job.outputs.push_back({t.wide, of_row, {}});
+        return job;
+      };
+      const auto flows = [&](const Types& t, const std::vector<Held>& f) {
+        std::vector<Held> in = inputs(t);
+        std::vector<Held> all{hold(dy, t.real), form.addend ? f[3] : in[0], in[1], f[1], f[2]};
+        if (form.addend) all.push_back(hold(dsum, t.real));
+        return all;
+      };
+      const std::vector<Held> f_cpu = on_cpu(forward(reference), inputs(reference)), g_cpu = on_cpu(backward(reference), flows(reference, f_cpu));
+      for (const Ran& f : own(forward(ours), inputs(ours))) {
+        const std::string what = concat(f.kernel, ' ', size.x, ' ', form.name);
+        ASSERT_GE(f.outputs.size(), 3U);
+        expect_all(f.outputs, f_cpu, {{"y", stored(n)}, {"mean", summed(n)}, {"inverse deviation", summed(n)}, {"sum", 0}}, what);
+        for (const Ran& g : own(backward(ours), flows(ours, f.outputs))) expect_all(g.outputs, g_cpu, {{"dx", stored(n)}, {"dscale", summed(rows)}, {"dbias", summed(rows)}}, concat(what, ", ", g.kernel));
       }
-      const std::string what = concat(size.x, ' ', form.name);
-      expect_all(own.forward, cpu.forward, {{"y", stored(n)}, {"mean", summed(n)}, {"inverse deviation", summed(n)}, {"sum", 0}}, what);
-      expect_all(own.gradients, cpu.gradients, {{"dx", stored(n)}, {"dscale", summed(rows)}, {"dbias", summed(rows)}}, what);
     }
 }
 
@@ -79,9 +89,9 @@ TEST_P(Normalizations, OfRows) {
 TEST_P(Normalizations, OfRowsBesideFloat32) {
   if (!narrow()) GTEST_SKIP() << "numbers of 16 bits only";
   for (const RowSize& size : row_sizes) {
-    Shape row(Ints(size.x.begin() + size.axis, size.x.end())), statistics = size.x;
+    Shape of_row(Ints(size.x.begin() + size.axis, size.x.end())), statistics = size.x;
     for (auto i = static_cast<int>(size.axis); i < statistics.rank(); ++i) statistics[i] = 1;
-    const Tensor x = numbers(size.x), addend = numbers(size.x), dy = numbers(size.x), dsum = numbers(size.x), scale = random_tensor(random, row, 0.5, 2), bias = numbers(row);
+    const Tensor x = numbers(size.x), addend = numbers(size.x), dy = numbers(size.x), dsum = numbers(size.x), scale = random_tensor(random, of_row, 0.5, 2), bias = numbers(of_row);
     const DType wide = DType::float32;
     const auto forward = [&](bool adds, DType of_addend, DType of_y) {
       Job job{"RowNormalization", {{"axis", size.axis}, {"epsilon", 0.015625F}}, {{of_y, size.x, {}}, {wide, statistics, {}}, {wide, statistics, {}}}};
@@ -90,31 +100,31 @@ TEST_P(Normalizations, OfRowsBesideFloat32) {
         in.push_back(hold(addend, of_addend));
         job.outputs.push_back({wide, size.x, {}});
       }
-      return run(describe_emulated, job, in);
+      return first(job, in);
     };
     const auto rounded = [&](const Held& h) {
       std::vector<double> v = values_of(h);
-      for (double& d : v) d = GetParam() == DType::bfloat16 ? static_cast<double>(tandem::to_float(tandem::to_bfloat16(static_cast<float>(d)))) : static_cast<double>(tandem::to_float(tandem::to_float16(static_cast<float>(d))));
+      for (double& d : v) d = row() == DType::bfloat16 ? static_cast<double>(tandem::to_float(tandem::to_bfloat16(static_cast<float>(d)))) : static_cast<double>(tandem::to_float(tandem::to_float16(static_cast<float>(d))));
       return v;
     };
     for (const bool adds : {false, true}) {
-      if (!adds && row.elements() > 500) continue;  // they take the emulation long
+      if (!adds && of_row.elements() > 500) continue;  // they take the emulation long
       const std::vector<Held> wanted = forward(adds, wide, wide);
-      for (const DType of_y : {wide, GetParam()}) {
+      for (const DType of_y : {wide, row()}) {
         if (!adds && of_y == wide) continue;
-        const std::vector<Held> got = forward(adds, GetParam(), of_y);
+        const std::vector<Held> got = forward(adds, row(), of_y);
         ASSERT_EQ(got.size(), wanted.size());
         EXPECT_EQ(values_of(got[0]), of_y == wide ? values_of(wanted[0]) : rounded(wanted[0])) << to_string(size.x) << ' ' << to_string(of_y);
         for (std::size_t i = 1; i < got.size(); ++i) EXPECT_EQ(values_of(got[i]), values_of(wanted[i])) << to_string(size.x) << ' ' << i;
       }
-      const Operand of_row{wide, row, {}};
+      const Operand like_row{wide, of_row, {}};
       const auto backward = [&](DType of_dy) {
-        Job job{"RowNormalizationBackward", {{"axis", size.axis}}, {{wide, size.x, {}}, of_row, of_row}};
+        Job job{"RowNormalizationBackward", {{"axis", size.axis}}, {{wide, size.x, {}}, like_row, like_row}};
         std::vector<Held> in{hold(dy, of_dy), hold(x, wide), hold(scale, wide), wanted[1], wanted[2]};
         if (adds) in.push_back(hold(dsum, wide));
-        return run(describe_emulated, job, in);
+        return first(job, in);
       };
-      const std::vector<Held> got = backward(GetParam()), same = backward(wide);
+      const std::vector<Held> got = backward(row()), same = backward(wide);
       ASSERT_EQ(got.size(), same.size());
       for (std::size_t i = 0; i < got.size(); ++i) EXPECT_EQ(values_of(got[i]), values_of(same[i])) << to_string(size.x) << ": gradient " << i;
     }
@@ -134,23 +144,34 @@ TEST_P(Normalizations, OfGroups) {
       const Shape channels{size.x[1]}, statistics{size.x[0], size.groups};
       const Tensor x = numbers(size.x), dy = numbers(size.x), scale = random_tensor(random, channels, 0.5, 2), bias = numbers(channels);
       const std::int64_t n = size.x.elements() / statistics.elements(), of_channel = size.x.elements() / size.x[1];
-      for (Side* side : {&own, &cpu}) {
-        const Operand like_x{side->real, size.x, {}}, statistic{side->wide, statistics, {}}, channel{side->wide, channels, {}};
-        std::vector<Held> in{hold(x, side->real)};
-        if (scaled) in.push_back(hold(scale, side->wide)), in.push_back(hold(bias, side->wide));
-        side->forward = run(side->describe, {"GroupNormalizationTraining", {{"groups", size.groups}, {"epsilon", 0.015625F}}, {like_x, statistic, statistic}}, in);
-        ASSERT_EQ(side->forward.size(), 3U);
-        Job backward{"GroupNormalizationBackward", {{"groups", size.groups}}, {like_x}};
-        if (scaled) backward.outputs = {like_x, channel, channel};
-        side->gradients = run(side->describe, backward, {hold(dy, side->real), in[0], scaled ? in[1] : Held{}, side->forward[1], side->forward[2]});
+      const auto inputs = [&](const Types& t) {
+        std::vector<Held> in{hold(x, t.real)};
+        if (scaled) in.push_back(hold(scale, t.wide)), in.push_back(hold(bias, t.wide));
+        return in;
+      };
+      const auto forward = [&](const Types& t) {
+        const Operand statistic{t.wide, statistics, {}};
+        return Job{"GroupNormalizationTraining", {{"groups", size.groups}, {"epsilon", 0.015625F}}, {{t.real, size.x, {}}, statistic, statistic}};
+      };
+      const auto backward = [&](const Types& t) {
+        const Operand like_x{t.real, size.x, {}}, channel{t.wide, channels, {}};
+        return Job{"GroupNormalizationBackward", {{"groups", size.groups}}, scaled ? std::vector{like_x, channel, channel} : std::vector{like_x}};
+      };
+      const auto flows = [&](const Types& t, const std::vector<Held>& f) { return std::vector{hold(dy, t.real), hold(x, t.real), scaled ? hold(scale, t.wide) : Held{}, f[1], f[2]}; };
+      const std::vector<Held> f_cpu = on_cpu(forward(reference), inputs(reference)), g_cpu = on_cpu(backward(reference), flows(reference, f_cpu));
+      for (const Ran& f : own(forward(ours), inputs(ours))) {
+        const std::string what = concat(f.kernel, ' ', size.x, " in ", size.groups, scaled ? ", scaled" : "");
+        ASSERT_EQ(f.outputs.size(), 3U);
+        expect_all(f.outputs, f_cpu, {{"y", stored(n)}, {"mean", summed(n)}, {"inverse deviation", summed(n)}}, what);
+        for (const Ran& g : own(backward(ours), flows(ours, f.outputs))) expect_all(g.outputs, g_cpu, {{"dx", stored(n)}, {"dscale", summed(of_channel)}, {"dbias", summed(of_channel)}}, concat(what, ", ", g.kernel));
       }
-      const std::string what = concat(size.x, " in ", size.groups, scaled ? ", scaled" : "");
-      expect_all(own.forward, cpu.forward, {{"y", stored(n)}, {"mean", summed(n)}, {"inverse deviation", summed(n)}}, what);
-      expect_all(own.gradients, cpu.gradients, {{"dx", stored(n)}, {"dscale", summed(of_channel)}, {"dbias", summed(of_channel)}}, what);
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, Normalizations, testing::Values(DType::float32, DType::float64, DType::float16, DType::bfloat16), [](const auto& info) { return to_string(info.param); });
+const auto types = testing::Values(DType::float32, DType::float64, DType::float16, DType::bfloat16);
+const auto type_name = [](const auto& info) { return to_string(std::get<1>(info.param)); };
+INSTANTIATE_TEST_SUITE_P(Types, Normalizations, testing::Combine(testing::Values(Where::host), types), type_name);
+INSTANTIATE_TEST_SUITE_P(GpuTypes, Normalizations, testing::Combine(testing::Values(Where::gpu), types), type_name);
 
 }  // namespace
 }  // namespace tandem::cuda

@@ -160,6 +160,7 @@ TEST(CudaPrecision, ProductsOf16BitsAreFaster) {
   EXPECT_EQ(speed_of_products(device, DType::float32, true), 8);
   EXPECT_EQ(speed_of_products(device, DType::float32, false), 1);
   EXPECT_EQ(speed_of_products(device, DType::float64, true), 1);
+  EXPECT_EQ(speed_of_products(device, DType::float8e4m3fn, false), 32);
 }
 
 TEST(CudaPrecision, PlansNeedNoDevice) {

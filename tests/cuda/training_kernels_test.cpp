@@ -1,5 +1,4 @@
-// Kernels that keep something between forward and backward, optimizer updates and the all-reduce on the host emulation,
-// against the CPU backend's.
+// Kernels that keep something between forward and backward, optimizer updates and the all-reduce, against the CPU backend's.
 #include <array>
 #include <set>
 
@@ -7,7 +6,7 @@
 #include "kernels/cuda/bodies/all_reduce.h"
 #include "kernels/cuda/launch/launch.h"
 #include "kernels/cuda/native/describe.h"
-#include "tests/cuda/emulated.h"
+#include "tests/cuda/where.h"
 
 namespace tandem::cuda {
 namespace {
@@ -20,37 +19,44 @@ Shape image(std::mt19937& random) { return {between(random, 1, 4), between(rando
 Operand wanted(DType dtype, Shape shape) { return {dtype, std::move(shape), {}}; }
 const Operand opaque{DType::uint8, Shape{0}, {}};
 
-// Both sides' forward, then both sides' backward, each with its own opaque operand.
-struct Side {
-  DescribeFunction describe;
-  DType real;
-  std::vector<Held> forward;
-};
-
-class TrainingKernels : public testing::TestWithParam<DType> {
+class TrainingKernels : public InPlaces<DType> {
  protected:
-  Side own{describe_emulated, GetParam(), {}};
-  Side cpu{describe_native_cpu, DType::float64, {}};
   std::mt19937 random{17};
-  double tolerance(std::int64_t terms) const { return tolerance_of(GetParam(), terms); }
+  DType real() const { return row(); }
+  double tolerance(std::int64_t terms) const { return tolerance_of(real(), terms); }
 };
+constexpr DType wide = DType::float64;  // on the CPU, with which all is compared
+
+// Windows of 2 × 2 have no two equal numbers: which of them gives the maximum is told by nobody.
+Tensor distinct_in_windows(std::mt19937& random, const Shape& shape) {
+  Tensor x(TensorType{wide, shape});
+  const std::int64_t width = shape[3];
+  std::int64_t i = 0;
+  for (double& v : x.write<double>()) {
+    v = static_cast<double>(4 * between(random, -32, 31) + i / width % shape[2] % 2 * 2 + i % width % 2) / 64;
+    ++i;
+  }
+  return x;
+}
 
 TEST_P(TrainingKernels, MaxPool) {
   for (int round = 0; round < rounds; ++round) {
-    Shape x = image(random), y = x;
+    Shape x = image(random);
+    if (round == 1) x[1] = 8 * between(random, 1, 5);  // as libraries want them
+    Shape y = x;
     y[2] = (x[2] + 1 - 2) / 2 + 1;
     y[3] = x[3] - 2 + 1;
-    Attributes a{{"kernel_shape", Ints{2, 2}}, {"strides", Ints{2, 1}}, {"pads", Ints{1, 0, 0, 0}}};
-    const Tensor in = random_tensor(random, x), dy = random_tensor(random, y);
-    for (const std::string& layout : layouts) {
-      for (Side* side : {&own, &cpu}) side->forward = run(side->describe, {"MaxPoolTraining", a, {wanted(side->real, y), opaque}}, {hold(in, side->real, side == &own ? Layout(layout) : Layout())});
-      expect_close(own.forward[0], cpu.forward[0], tolerance(1), "y");
-      Attributes b = a;
-      b.set("input_shape", x.dims);
-      std::vector<Held> dx;
-      for (Side* side : {&own, &cpu}) dx.push_back(run(side->describe, {"MaxPoolBackward", b, {wanted(side->real, x)}}, {hold(dy, side->real), side->forward[1]})[0]);
-      expect_close(dx[0], dx[1], tolerance(8), "dx");
-    }
+    const Attributes a{{"kernel_shape", Ints{2, 2}}, {"strides", Ints{2, 1}}, {"pads", Ints{1, 0, 0, 0}}};
+    Attributes b = a;
+    b.set("input_shape", x.dims);
+    const Tensor in = distinct_in_windows(random, x), dy = random_tensor(random, y);
+    const std::vector<Held> forward = on_cpu({"MaxPoolTraining", a, {wanted(wide, y), opaque}}, {hold(in, wide)});
+    const Held dx = on_cpu({"MaxPoolBackward", b, {wanted(wide, x)}}, {hold(dy, wide), forward[1]})[0];
+    for (const std::string& layout : layouts)
+      for (const Ran& f : own({"MaxPoolTraining", a, {wanted(real(), y), opaque}}, {hold(in, real(), Layout(layout))})) {
+        expect_close(f.outputs[0], forward[0], tolerance(1), f.kernel + " y");
+        for (const Ran& g : own({"MaxPoolBackward", b, {wanted(real(), x)}}, {hold(dy, real()), f.outputs[1]})) expect_close(g.outputs[0], dx, tolerance(8), g.kernel + " dx");
+      }
   }
 }
 
@@ -68,7 +74,7 @@ std::array<Tensor, 2> channel_sums(const Tensor& x) {
 }
 
 TEST_P(TrainingKernels, BatchNormalization) {
-  const DType statistics = GetParam() == DType::float64 ? DType::float64 : DType::float32;
+  const DType statistics = real() == DType::float64 ? DType::float64 : DType::float32;
   for (int round = 0; round < rounds; ++round) {
     Shape x = image(random);
     if (round == 1) x[1] = 8 * between(random, 1, 5);                         // in packs
@@ -77,39 +83,47 @@ TEST_P(TrainingKernels, BatchNormalization) {
     const std::int64_t terms = x.elements() / x[1];
     const Tensor in = random_tensor(random, x), scale = random_tensor(random, c, 0.5, 2), bias = random_tensor(random, c), dy = random_tensor(random, x);
     const Tensor addend = random_tensor(random, x);
+    const std::array<Tensor, 2> sums = channel_sums(in);
     for (const auto& [relu, adds, summed] : {std::tuple{false, false, false}, {true, false, false}, {false, true, false}, {true, true, false}, {true, false, true}, {true, true, true}}) {
       Attributes a{{"epsilon", 0.015625F}};
       if (relu) a.set("activation", std::string("Relu"));
-      for (const std::string& layout : layouts) {
-        const auto stat = [&](Side* side) { return side == &own ? statistics : DType::float64; };
-        const auto give = [&](Side* side, const Tensor& t) { return hold(t, side->real, side == &own && x.rank() == 4 ? Layout(layout) : Layout()); };
-        for (Side* side : {&own, &cpu}) {
-          std::vector<Held> inputs{give(side, in), hold(scale, stat(side)), hold(bias, stat(side))};
-          if (adds || summed) inputs.push_back(adds ? give(side, addend) : Held{});
-          if (summed)
-            for (const Tensor& sum : channel_sums(in)) inputs.push_back(hold(sum, stat(side)));
-          side->forward = run(side->describe, {"BatchNormalizationTraining", a, {wanted(side->real, x), wanted(stat(side), c), wanted(stat(side), c), opaque}}, inputs);
+      const auto forward = [&, adds = adds, summed = summed](DType type, DType stat, const Layout& layout) {
+        std::vector<Held> inputs{hold(in, type, layout), hold(scale, stat), hold(bias, stat)};
+        if (adds || summed) inputs.push_back(adds ? hold(addend, type, layout) : Held{});
+        if (summed)
+          for (const Tensor& sum : sums) inputs.push_back(hold(sum, stat));
+        return std::pair(Job{"BatchNormalizationTraining", a, {wanted(type, x), wanted(stat, c), wanted(stat, c), opaque}}, inputs);
+      };
+      const auto backward = [&, relu = relu, adds = adds](DType type, DType stat, const Layout& layout, const std::vector<Held>& f, bool fork) {
+        Job job{"BatchNormalizationBackward", a, {wanted(type, x), wanted(stat, c), wanted(stat, c)}};
+        std::vector<Held> inputs{hold(in, type, layout), hold(dy, type, layout), hold(scale, stat), hold(bias, stat), f[1], f[2], f[3]};
+        if (relu && adds) {
+          job.outputs.push_back(wanted(type, x));
+          inputs.push_back(f[0]);
         }
-        const char* const names[] = {"y", "mean", "variance"};
-        for (std::size_t i = 0; i < 3; ++i) expect_close(own.forward[i], cpu.forward[i], tolerance(16 + terms / 16), names[i]);
-        std::vector<std::vector<Held>> gradients;
-        for (Side* side : {&own, &cpu}) {
-          Job job{"BatchNormalizationBackward", a, {wanted(side->real, x), wanted(stat(side), c), wanted(stat(side), c)}};
-          std::vector<Held> inputs{give(side, in), give(side, dy), hold(scale, stat(side)), hold(bias, stat(side)), side->forward[1], side->forward[2], side->forward[3]};
-          if (relu && adds) {
-            job.outputs.push_back(wanted(side->real, x));
-            inputs.push_back(side->forward[0]);
-          }
-          gradients.push_back(run(side->describe, job, inputs));
-          // Of the sum of two gradients, with and without y.
+        if (fork) {  // of the sum of two gradients, with and without y
           inputs.resize(8);
-          inputs.push_back(give(side, in));
-          const std::vector<Held> of_sum = run(side->describe, job, inputs);
-          gradients.back().insert(gradients.back().end(), of_sum.begin(), of_sum.end());
+          inputs.push_back(hold(in, type, layout));
         }
-        const char* const gradient_names[] = {"dx", "dscale", "dbias", "daddend"};
-        ASSERT_EQ(gradients[0].size(), gradients[1].size());
-        for (std::size_t i = 0; i < gradients[0].size(); ++i) expect_close(gradients[0][i], gradients[1][i], tolerance(64 + terms) * 2, gradient_names[i % (gradients[0].size() / 2)]);
+        return std::pair(job, inputs);
+      };
+      const auto on = [](auto&& call, const std::pair<Job, std::vector<Held>>& p) { return call(p.first, p.second); };
+      const auto ours = [&](const Job& job, const std::vector<Held>& inputs) { return own(job, inputs); };
+      const std::vector<Held> f_cpu = on(on_cpu, forward(wide, wide, {}));
+      const char* const names[] = {" y", " mean", " variance"};
+      const char* const gradient_names[] = {" dx", " dscale", " dbias", " daddend"};
+      for (const std::string& tag : layouts) {
+        const Layout layout = x.rank() == 4 ? Layout(tag) : Layout();
+        for (const Ran& f : on(ours, forward(real(), statistics, layout))) {
+          for (std::size_t i = 0; i < 3; ++i) expect_close(f.outputs[i], f_cpu[i], tolerance(16 + terms / 16), f.kernel + names[i]);
+          for (const bool fork : {false, true}) {
+            const std::vector<Held> g_cpu = on(on_cpu, backward(wide, wide, {}, f_cpu, fork));
+            for (const Ran& g : on(ours, backward(real(), statistics, layout, f.outputs, fork))) {
+              ASSERT_EQ(g.outputs.size(), g_cpu.size());
+              for (std::size_t i = 0; i < g_cpu.size(); ++i) expect_close(g.outputs[i], g_cpu[i], tolerance(64 + terms) * 2, concat(f.kernel, ", ", g.kernel, gradient_names[i], fork ? " at a fork" : ""));
+            }
+          }
+        }
       }
     }
   }
@@ -120,43 +134,43 @@ TEST_P(TrainingKernels, LocalResponseNormalization) {
     const Shape x = image(random);
     const Tensor in = random_tensor(random, x), dy = random_tensor(random, x);
     const Attributes a{{"size", between(random, 1, 5)}, {"alpha", 0.5F}, {"beta", 0.75F}, {"bias", 1.0F}};
-    for (const std::string& layout : layouts) {
-      std::vector<Held> dx;
-      for (Side* side : {&own, &cpu}) {
-        const Layout given = side == &own ? Layout(layout) : Layout();
-        side->forward = run(side->describe, {"LRNTraining", a, {wanted(side->real, x), opaque}}, {hold(in, side->real, given)});
-        dx.push_back(run(side->describe, {"LRNBackward", a, {wanted(side->real, x)}}, {hold(in, side->real, given), side->forward[0], hold(dy, side->real, given), side->forward[1]})[0]);
+    const auto backward = [&](DType type, const Layout& layout, const std::vector<Held>& f) { return std::vector<Held>{hold(in, type, layout), f[0], hold(dy, type, layout), f[1]}; };
+    const std::vector<Held> f_cpu = on_cpu({"LRNTraining", a, {wanted(wide, x), opaque}}, {hold(in, wide)});
+    const Held dx = on_cpu({"LRNBackward", a, {wanted(wide, x)}}, backward(wide, {}, f_cpu))[0];
+    for (const std::string& layout : layouts)
+      for (const Ran& f : own({"LRNTraining", a, {wanted(real(), x), opaque}}, {hold(in, real(), Layout(layout))})) {
+        expect_close(f.outputs[0], f_cpu[0], tolerance(64), f.kernel + " y");
+        for (const Ran& g : own({"LRNBackward", a, {wanted(real(), x)}}, backward(real(), Layout(layout), f.outputs))) expect_close(g.outputs[0], dx, tolerance(1024), g.kernel + " dx");
       }
-      expect_close(own.forward[0], cpu.forward[0], tolerance(64), "y");
-      expect_close(dx[0], dx[1], tolerance(1024), "dx");
-    }
   }
 }
 
-// The same elements are dropped on every backend and in every layout, for any slice of the batch; samples are multiples of four
-// elements, of eight, and not.
+// The same elements are dropped on every backend and in every layout, for any slice of the batch: in the CPU's own types its bits. Samples
+// are multiples of four elements, of eight, and not.
 TEST_P(TrainingKernels, Dropout) {
+  const bool same_bits = real() == DType::float32 || real() == DType::float64;
+  const DType reference = same_bits ? real() : wide;
   for (int round = 0; round < rounds; ++round) {
     Shape x = image(random);
     if (round % 3 != 2) x[3] = round % 3 == 0 ? 4 : 8;
     const Tensor in = random_tensor(random, x, 1, 2), dy = random_tensor(random, x);
     const std::int64_t numbers[] = {0x123456789abcdefLL + round, 7 + round, between(random, 0, 1000), 0};
-    const Tensor state = Tensor::of<std::int64_t>({4}, numbers);
+    const Held state = hold(Tensor::of<std::int64_t>({4}, numbers), DType::int64);
     const Attributes a{{"ratio", 0.25F}, {"layer", std::int64_t{3}}};
-    for (const std::string& layout : layouts) {
-      std::vector<Held> dx;
-      for (Side* side : {&own, &cpu}) {
-        const Layout given = side == &own ? Layout(layout) : Layout();
-        side->forward = run(side->describe, {"DropoutTraining", a, {wanted(side->real, x), opaque}}, {hold(in, side->real, given), hold(state, DType::int64)});
-        dx.push_back(run(side->describe, {"DropoutBackward", a, {wanted(side->real, x)}}, {hold(dy, side->real, given), side->forward[1]})[0]);
+    const std::vector<Held> f_cpu = on_cpu({"DropoutTraining", a, {wanted(reference, x), opaque}}, {hold(in, reference), state});
+    const Held dx = on_cpu({"DropoutBackward", a, {wanted(reference, x)}}, {hold(dy, reference), f_cpu[1]})[0];
+    for (const std::string& layout : layouts)
+      for (const Ran& f : own({"DropoutTraining", a, {wanted(real(), x), opaque}}, {hold(in, real(), Layout(layout)), state})) {
+        expect_close(f.outputs[0], f_cpu[0], same_bits ? 0 : tolerance(4), f.kernel + " y");
+        for (const Ran& g : own({"DropoutBackward", a, {wanted(real(), x)}}, {hold(dy, real(), Layout(layout)), f.outputs[1]})) expect_close(g.outputs[0], dx, same_bits ? 0 : tolerance(4), g.kernel + " dx");
       }
-      expect_close(own.forward[0], cpu.forward[0], tolerance(4), "y");
-      expect_close(dx[0], dx[1], tolerance(4), "dx");
-    }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, TrainingKernels, testing::Values(DType::float32, DType::float64, DType::bfloat16), [](const auto& info) { return to_string(info.param); });
+const auto types = testing::Values(DType::float32, DType::float64, DType::bfloat16, DType::float16);
+const auto type_name = [](const auto& info) { return to_string(std::get<1>(info.param)); };
+INSTANTIATE_TEST_SUITE_P(Types, TrainingKernels, testing::Combine(testing::Values(Where::host), types), type_name);
+INSTANTIATE_TEST_SUITE_P(GpuTypes, TrainingKernels, testing::Combine(testing::Values(Where::gpu), types), type_name);
 
 // ---- updates ----
 
@@ -192,10 +206,11 @@ const UpdateCase updates[] = {
     {"accumulating_with_average", "AdamUpdate", {{"beta1", 0.875F}, {"beta2", 0.9375F}, {"epsilon", 0.0078125F}, {"accumulate", std::int64_t{1}}, {"average", std::int64_t{1}}}, 4},
     {"accumulating_and_clipped", "LarsUpdate", {{"momentum", 0.5F}, {"trust", 0.25F}, {"accumulate", std::int64_t{1}}, {"clip_norm", 1.0F}}, 2, 243},
 };
-class Updates : public testing::TestWithParam<UpdateCase> {};
+void PrintTo(const UpdateCase& c, std::ostream* out) { *out << c.name; }
+class Updates : public InPlaces<UpdateCase> {};
 
 TEST_P(Updates, AgreeWithTheCpu) {
-  const UpdateCase& c = GetParam();
+  const UpdateCase& c = row();
   const int tensors = c.tensors;
   std::mt19937 random(5);
   Attributes a = c.attributes;
@@ -206,21 +221,24 @@ TEST_P(Updates, AgreeWithTheCpu) {
     shapes.push_back({between(random, 1, 60), t == 3 ? 90 : 3});  // what is no multiple of a pack, and more than a block takes
     for (int k = 0; k < 2 + c.states; ++k) given.push_back(random_tensor(random, shapes.back(), k < 2 ? -2 : 0.5, 2));
   }
-  std::vector<std::vector<Held>> results;
-  for (const auto& [describe, dtype] : {std::pair<DescribeFunction, DType>{describe_emulated, DType::float32}, {describe_native_cpu, DType::float64}}) {
-    Job job{c.op, a, {}};
-    std::vector<Held> inputs{hold(given[0], DType::float32)};
-    for (std::size_t i = 1; i < given.size(); ++i) inputs.push_back(hold(given[i], dtype));
+  const auto given_in = [&](DType dtype) {
+    std::pair<Job, std::vector<Held>> p{{c.op, a, {}}, {hold(given[0], DType::float32)}};
+    for (std::size_t i = 1; i < given.size(); ++i) p.second.push_back(hold(given[i], dtype));
     for (const Shape& s : shapes)
-      for (int k = 0; k < 1 + c.states; ++k) job.outputs.push_back(wanted(dtype, s));
-    results.push_back(run(describe, job, inputs));
+      for (int k = 0; k < 1 + c.states; ++k) p.first.outputs.push_back(wanted(dtype, s));
+    return p;
+  };
+  const auto [job, inputs] = given_in(wide);
+  const auto [own_job, own_inputs] = given_in(DType::float32);
+  const std::vector<Held> expected = on_cpu(job, inputs);
+  for (const Ran& r : own(own_job, own_inputs)) {
+    ASSERT_EQ(r.outputs.size(), expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) expect_close(r.outputs[i], expected[i], tolerance_of(DType::float32, 16), concat(r.kernel, " output ", i));
   }
-  ASSERT_EQ(results[0].size(), results[1].size());
-  for (std::size_t i = 0; i < results[0].size(); ++i) expect_close(results[0][i], results[1][i], tolerance_of(DType::float32, 16), concat("output ", i));
 }
 // A copy in 16 bits is the new weight, rounded; a gradient of 16 bits is what it is in float32. All else is as without them.
 TEST_P(Updates, ReadAndWrite16Bits) {
-  const UpdateCase& c = GetParam();
+  const UpdateCase& c = row();
   if (c.op == std::string_view("AssignUpdate")) GTEST_SKIP() << "what it writes is cast by nodes of its own in plans of 16 bits (narrow_updates.cpp)";
   std::mt19937 random(6);
   for (const DType narrow : {DType::bfloat16, DType::float16})
@@ -251,7 +269,7 @@ TEST_P(Updates, ReadAndWrite16Bits) {
           inputs.push_back(hold(Tensor(TensorType{DType::float64, shapes[t]}), narrow));
           job.outputs.push_back(wanted(narrow, shapes[t]));
         }
-        results.push_back(run(describe_emulated, job, inputs));
+        results.push_back(first(job, inputs));
       }
       for (std::size_t t = 0; t < shapes.size(); ++t) {
         for (std::size_t k = 0; k < out; ++k) EXPECT_EQ(values_of(results[1][t * (out + 1) + k]), values_of(results[0][t * out + k])) << "tensor " << t << ", output " << k;
@@ -264,10 +282,17 @@ TEST_P(Updates, ReadAndWrite16Bits) {
       }
     }
 }
-INSTANTIATE_TEST_SUITE_P(Optimizers, Updates, testing::ValuesIn(updates), [](const auto& info) { return info.param.name; });
+const auto update_name = [](const auto& info) { return std::string(std::get<1>(info.param).name); };
+INSTANTIATE_TEST_SUITE_P(Optimizers, Updates, testing::Combine(testing::Values(Where::host), testing::ValuesIn(updates)), update_name);
+INSTANTIATE_TEST_SUITE_P(GpuOptimizers, Updates, testing::Combine(testing::Values(Where::gpu), testing::ValuesIn(updates)), update_name);
+
+// Those that have one row.
+class SingleKernels : public InPlaces<DType> {};
+INSTANTIATE_TEST_SUITE_P(Host, SingleKernels, testing::Values(std::tuple{Where::host, DType::float32}), type_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, SingleKernels, testing::Values(std::tuple{Where::gpu, DType::float32}), type_name);
 
 // The norm of more tensors than a launch takes, some of more elements than a block, with and without sums of batches before.
-TEST(OtherKernels, ClipScalars) {
+TEST_P(SingleKernels, ClipScalars) {
   std::mt19937 random(9);
   for (const bool accumulate : {false, true})
     for (const float fresh : {0.0F, 1.0F}) {
@@ -275,20 +300,24 @@ TEST(OtherKernels, ClipScalars) {
       for (int t = 0; t < 243; ++t)
         for (int k = 0; k < 1 + accumulate; ++k) inputs.push_back(hold(random_tensor(random, {t == 11 ? 9000 : 1 + t % 9}), DType::float32));
       const Job job{"ClipScalars", {{"clip_norm", 0.75F}, {"accumulate", std::int64_t{accumulate}}}, {wanted(DType::float32, {16})}};
-      const std::vector<double> ours = values_of(run(describe_emulated, job, inputs)[0]), cpu = values_of(run(describe_native_cpu, job, inputs)[0]);
+      const std::vector<double> ours = values_of(first(job, inputs)[0]), cpu = values_of(on_cpu(job, inputs)[0]);
       EXPECT_LT(ours[8], 0.5);
       for (std::size_t i = 0; i < ours.size(); ++i) EXPECT_NEAR(ours[i], cpu[i], 1e-6) << i;
     }
 }
 
-TEST(OtherKernels, RunningStatistics) {
+TEST_P(SingleKernels, RunningStatistics) {
   std::mt19937 random(3);
-  const Comparison c{"RunningStatistics", {{"momentum", 0.875F}}, {random_tensor(random, {37}), random_tensor(random, {37})}, {{DType::float64, {37}}}, 4};
-  for (const DType dtype : {DType::float32, DType::float64}) expect_same(c, dtype, Layout("a"));
+  const Tensor running = random_tensor(random, {37}), fresh = random_tensor(random, {37});
+  const auto given = [&](DType type) { return std::vector<Held>{hold(running, type), hold(fresh, type)}; };
+  const auto job = [](DType type) { return Job{"RunningStatistics", {{"momentum", 0.875F}}, {wanted(type, {37})}}; };
+  const Held expected = on_cpu(job(wide), given(wide))[0];
+  for (const DType dtype : {DType::float32, DType::float64})
+    for (const Ran& r : own(job(dtype), given(dtype))) expect_close(r.outputs[0], expected, tolerance_of(dtype, 4), r.kernel);
 }
 
 // More than a launch takes, variances among them as BatchNormalization keeps them for its gradient; none moves in a step that is skipped.
-TEST(OtherKernels, RunningStatisticsOfMany) {
+TEST_P(SingleKernels, RunningStatisticsOfMany) {
   constexpr int tensors = 243;
   for (const DType dtype : {DType::float32, DType::float64})
     for (const float skip : {0.0F, 1.0F}) {
@@ -300,7 +329,7 @@ TEST(OtherKernels, RunningStatisticsOfMany) {
       for (int t = 0; t < tensors; ++t) {
         const Shape shape{t == 5 ? 1030 : between(random, 1, 20)};
         const Held running = hold(random_tensor(random, shape), dtype), value = hold(random_tensor(random, shape, 0, 2), dtype);
-        wanted_values.push_back(run(describe_native_cpu, {"RunningStatistics", {{"momentum", 0.875F}}, {wanted(dtype, shape)}}, {running, value, scalars})[0]);
+        wanted_values.push_back(on_cpu({"RunningStatistics", {{"momentum", 0.875F}}, {wanted(dtype, shape)}}, {running, value, scalars})[0]);
         inverse.push_back(t % 3 == 0);
         Held given = value;
         if (t % 3 == 0) {
@@ -314,31 +343,31 @@ TEST(OtherKernels, RunningStatisticsOfMany) {
         job.outputs.push_back(wanted(dtype, shape));
       }
       job.attributes.set("inverse", inverse);
-      const std::vector<Held> got = run(describe_emulated, job, inputs);
+      const std::vector<Held> got = first(job, inputs);
       for (std::size_t t = 0; t < got.size(); ++t) expect_close(got[t], wanted_values[t], tolerance_of(dtype, 16), concat("statistic ", t));
     }
 }
 
-TEST(OtherKernels, Reorder) {
+TEST_P(SingleKernels, Reorder) {
   std::mt19937 random(3);
   for (const Shape& shape : {Shape{2, 33, 5, 7}, Shape{1, 3, 40, 40}, Shape{5, 1, 1, 9}})
     for (const char* from : {"abcd", "acdb", "dcba"})
       for (const char* to : {"abcd", "acdb", "bacd"}) {
         const Held x = hold(random_tensor(random, shape), DType::float32, Layout(from));
-        const std::vector<Held> y = run(describe_emulated, {"Reorder", {}, {{DType::float32, shape, Layout(to)}}}, {x});
+        const std::vector<Held> y = first({"Reorder", {}, {{DType::float32, shape, Layout(to)}}}, {x});
         EXPECT_EQ(y[0].operand.layout, Layout(to));
         expect_close(y[0], x, 0, concat(from, " to ", to, ' ', shape));
       }
 }
 
 // In packs and behind them, in one order and in two: each element is rounded by itself.
-TEST(OtherKernels, CastsBetweenFloats) {
+TEST_P(SingleKernels, CastsBetweenFloats) {
   std::mt19937 random(3);
   for (const Shape& shape : {Shape{7}, Shape{8}, Shape{41, 100}})
     for (const DType narrow : {DType::bfloat16, DType::float16}) {
       const Held wide = hold(random_tensor(random, shape), DType::float32);
       const auto cast = [&](const Held& x, DType to, const Layout& layout) {
-        return run(describe_emulated, {"Cast", {{"to", static_cast<std::int64_t>(to)}}, {{to, shape, layout}}}, {x})[0];
+        return first({"Cast", {{"to", static_cast<std::int64_t>(to)}}, {{to, shape, layout}}}, {x})[0];
       };
       const Held got = cast(wide, narrow, wide.operand.layout);
       std::vector<double> rounded;
@@ -350,9 +379,9 @@ TEST(OtherKernels, CastsBetweenFloats) {
     }
 }
 
-TEST(OtherKernels, Fill) {
+TEST_P(SingleKernels, Fill) {
   for (const DType dtype : {DType::float32, DType::float16, DType::bfloat16, DType::int64, DType::boolean}) {
-    const std::vector<Held> y = run(describe_emulated, {"Fill", {{"value", 1.0F}}, {{dtype, Shape{3, 5}, {}}}}, {});
+    const std::vector<Held> y = first({"Fill", {{"value", 1.0F}}, {{dtype, Shape{3, 5}, {}}}}, {});
     EXPECT_EQ(values_of(y[0]), std::vector<double>(15, 1.0)) << to_string(dtype);
   }
 }
@@ -361,12 +390,12 @@ TEST(OtherKernels, EveryElementwiseOperatorHasAFormula) {
   for (const Operator& op : operators()) EXPECT_TRUE(!op.elementwise || is_emulated(op.name)) << op.name;
 }
 
-TEST(OtherKernels, IntegersWrapAround) {
+TEST_P(SingleKernels, IntegersWrapAround) {
   const Held a = hold(Tensor::of<std::int64_t>({3}, {std::numeric_limits<std::int64_t>::max(), 7, -9}), DType::int64);
   const Held b = hold(Tensor::of<std::int64_t>({3}, {1, 0, 2}), DType::int64);
-  EXPECT_EQ(values_of(run(describe_emulated, {"Add", {}, {{DType::int64, Shape{3}, {}}}}, {a, b})[0]),
+  EXPECT_EQ(values_of(first({"Add", {}, {{DType::int64, Shape{3}, {}}}}, {a, b})[0]),
             (std::vector<double>{static_cast<double>(std::numeric_limits<std::int64_t>::min()), 7, -7}));
-  EXPECT_EQ(values_of(run(describe_emulated, {"Div", {}, {{DType::int64, Shape{3}, {}}}}, {a, b})[0])[1], 0);
+  EXPECT_EQ(values_of(first({"Div", {}, {{DType::int64, Shape{3}, {}}}}, {a, b})[0])[1], 0);
 }
 
 // Every rank's kernel sums its share for all: together the buffers hold the sum, the same on each.
@@ -387,6 +416,17 @@ TEST(OtherKernels, AllReduceOnOneDevice) {
     launch(body, blocks_for(body.end - body.begin, AllReduceBody<float>::threads), nullptr);
   }
   for (const auto& buffer : buffers) EXPECT_EQ(buffer, sum);
+}
+
+TEST(OtherKernels, LargestOfAllRanks) {
+  std::vector<std::vector<float>> buffers{{1, 5, 0}, {4, 2, std::numeric_limits<float>::infinity()}, {3, 3, 3}};
+  AllReduceBody<float> body{};
+  for (std::size_t r = 0; r < buffers.size(); ++r) body.buffers[r] = buffers[r].data();
+  body.ranks = 3;
+  body.largest = true;
+  body.end = 3;
+  launch(body, 1, nullptr);
+  for (const auto& buffer : buffers) EXPECT_EQ(buffer, (std::vector<float>{4, 5, std::numeric_limits<float>::infinity()}));
 }
 
 // ---- storage types ----

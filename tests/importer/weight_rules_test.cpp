@@ -211,7 +211,10 @@ const Row rows[] = {
     {"noted_as_computed_from_one", [](Model& m) { signed_products(m, "scale", "%exp", vector_of(drawn(8))); computed_from(m, "w", "['exp', 'scale']"); }, Holding::trained, "computed from 'scale'"},
     {"noted_as_computed_from_one_that_is_there", [](Model& m) { signed_products(m, "", "%exp", vector_of(drawn(8))); computed_from(m, "w", "['p']"); }, Holding::trained, "computed from 'p'"},
     {"noted_as_computed_from_the_shape_of_one", [](Model& m) { signed_products(m, "", "%exp", filled_tensor("w", {8}, 0)); computed_from(m, "w", "['p', 'val_3']"); }, Holding::trained, "the gradient reaches it", false},
+    {"noted_bias_of_one_value", [](Model& m) { signed_products(m, "scale", "%exp", vector_of(drawn(8), "v")); m.add(float_tensor("head", {8, 1}, drawn(8))).add(float_tensor("w", {1}, {0.3F})).add(node("Gemm", {"y", "head", "w"}, {"z"})).output("z"); state(m, "head", "PARAMETER"); computed_from(m, "w", "['scale', 'val_3']"); }, Holding::trained, "C of Gemm"},
+    {"noted_zero", [](Model& m) { signed_products(m, "scale", "%exp", vector_of(drawn(8), "v")); m.add(float_tensor("head", {8, 1}, drawn(8))).add(float_tensor("w", {1}, {0})).add(node("Gemm", {"y", "head", "w"}, {"z"})).output("z"); state(m, "head", "PARAMETER"); computed_from(m, "w", "['scale', 'val_3']"); }, Holding::constant, "all its values are alike", false},
     {"noted_where_a_parameter_may_be_the_same", [](Model& m) { signed_products(m, "other", "%p_other", vector_of(drawn(8))); computed_from(m, "w", "['val_3']"); }, Holding::trained, "the gradient reaches it", false},
+    {"noted_where_the_parameter_stands_elsewhere", [](Model& m) { signed_products(m, "other", "%p_other", filled_tensor("w", {8}, 0)); m.add(vector_of(drawn(8), "v")).add(node("Mul", {"y", "v"}, {"z"})).output("z"); computed_from(m, "v", "['other', 'val_2']"); computed_from(m, "w", "['val_3']"); }, Holding::constant, "computed from no parameter"},
     {"noted_matrix_of_no_parameter", [](Model& m) { signed_products(m, "scale", "%exp", vector_of(drawn(8), "v")); onnx::NodeProto product = node("MatMul", {"y", "w"}, {"z"}); calls(product, "%y, %expand"); m.add(float_tensor("w", {8, 8}, drawn(64))).add(product).output("z"); computed_from(m, "w", "['eye']"); }, Holding::constant, "computed from no parameter"},
     {"computed_and_said_trainable", [](Model& m) { signed_products(m, "", "%exp", vector_of(drawn(8))); }, Holding::trained, "option trainable w", true, "w", {.trainable = {"w"}}},
     // Operands
@@ -317,14 +320,16 @@ TEST(Signature, ParametersThatTheFileDoesNotHoldAreTold) {
 }
 
 TEST(Signature, WhatTheExporterNotesAsComputedFromParametersIsTold) {
-  Model m;
-  m.input("x", "N,8").output("y");
-  signed_products(m, "scale", "%exp", vector_of(drawn(8)));
-  computed_from(m, "w", "['scale', 'val_3']");
-  const Graph graph = m.graph(2);
-  EXPECT_TRUE(std::any_of(graph.warnings.begin(), graph.warnings.end(), [](const std::string& s) { return s.starts_with("the exporter computed 'w' from 'scale': what it computed is trained as it stands"); }))
-      << testing::PrintToString(graph.warnings);
-  EXPECT_FALSE(std::any_of(graph.warnings.begin(), graph.warnings.end(), [](const std::string& s) { return s.starts_with("the model's parameters"); })) << testing::PrintToString(graph.warnings);
+  for (const char* call : {"%exp", ""}) {  // of a node that splits it nothing is said
+    Model m;
+    m.input("x", "N,8").output("y");
+    signed_products(m, "scale", call, vector_of(drawn(8)));
+    computed_from(m, "w", "['scale', 'val_3']");
+    const Graph graph = m.graph(2);
+    EXPECT_TRUE(std::any_of(graph.warnings.begin(), graph.warnings.end(), [](const std::string& s) { return s.starts_with("the exporter computed 'w' from 'scale': what it computed is trained as it stands"); }))
+        << testing::PrintToString(graph.warnings);
+    EXPECT_FALSE(std::any_of(graph.warnings.begin(), graph.warnings.end(), [](const std::string& s) { return s.starts_with("the model's parameters"); })) << testing::PrintToString(graph.warnings);
+  }
 }
 
 struct Refused {

@@ -1,6 +1,7 @@
 // Every kind of exchange among ranks that are threads of this process.
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <numeric>
 #include <thread>
 
@@ -44,7 +45,7 @@ TEST_P(Exchanges, GivesEachMemberItsValues) {
     threads.emplace_back([&, m] {
       for (int round = 0; round < rounds; ++round) {
         std::fill(gets[m].begin(), gets[m].end(), -1.0F);
-        if (row.spec.kind == ExchangeKind::all_reduce) gets[m] = row.gives[m];  // in place
+        if (is_in_place(row.spec.kind)) gets[m] = row.gives[m];  // in place
         kernels[m]->run({});
         EXPECT_EQ(gets[m], row.gets[m]) << "member " << m << ", round " << round;
         for (float& v : gives[m]) v = -2;  // what is given may be overwritten behind the exchange
@@ -71,6 +72,8 @@ INSTANTIATE_TEST_SUITE_P(
     Rows, Exchanges,
     testing::Values(
         Row{"sum_of_some", {ExchangeKind::all_reduce, {4, 1}, 3000}, {a, b}, {sum_of(a, b), sum_of(a, b)}},
+        Row{"largest_of_some", {ExchangeKind::all_max, {4, 1, 0}, 3000}, {a, b, many(3000, -2990)}, std::vector<Values>(3, b)},
+        Row{"largest_of_each_element", {ExchangeKind::all_max, {0, 1}, 3}, {{1, 5, 0}, {4, 2, std::numeric_limits<float>::infinity()}}, std::vector<Values>(2, {4, 5, std::numeric_limits<float>::infinity()})},
         Row{"scatter_in_uneven_parts", {ExchangeKind::reduce_scatter, {0, 3}, 3000, DType::float32, {2990, 10}}, {a, b}, {range(sum_of(a, b), 0, 2990), range(sum_of(a, b), 2990, 3000)}},
         Row{"scatter_in_another_order", {ExchangeKind::reduce_scatter, {3, 0, 4}, 5, DType::float32, {1, 0, 4}}, {{1, 2, 3, 4, 5}, {10, 20, 30, 40, 50}, {100, 200, 300, 400, 500}}, {{111}, {}, {222, 333, 444, 555}}},
         Row{"gather_in_uneven_parts", {ExchangeKind::all_gather, {0, 3, 1}, 6, DType::float32, {1, 3, 2}}, {{1}, {2, 3, 4}, {5, 6}}, {{1, 2, 3, 4, 5, 6}, {1, 2, 3, 4, 5, 6}, {1, 2, 3, 4, 5, 6}}},
@@ -161,6 +164,7 @@ TEST(Exchanges, OthersThanSumsOverAllAreRefused) {
   };
   EXPECT_EQ(reason({ExchangeKind::all_reduce, {0, 1, 2}, 8}).second, "");
   EXPECT_EQ(reason({ExchangeKind::all_reduce, {0, 2}, 8}), std::pair(ExitCode::device, std::string("all_reduce among 2 of 3 devices: a group of GPUs offers all_reduce over all devices alone")));
+  EXPECT_EQ(reason({ExchangeKind::all_max, {0, 1, 2}, 8}).second, "");
   EXPECT_EQ(reason({ExchangeKind::all_gather, {0, 1, 2}, 8, DType::float32, {2, 3, 3}}).first, ExitCode::device);
   EXPECT_EQ(reason({ExchangeKind::send, {0, 1}, 8}).first, ExitCode::device);
   EXPECT_EQ(reason({ExchangeKind::all_reduce, {0, 1, 2}, 8, DType::int64}).first, ExitCode::communication);

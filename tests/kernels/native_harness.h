@@ -72,7 +72,7 @@ class Buffer {
   void each(F&& f) {
     if (operand_.layout.opaque() || !operand_.present()) return;
     const std::vector<std::int64_t> offsets = offsets_of(operand_.shape, operand_.layout);
-    visit_storable(operand_.dtype, [&]<class T>() {
+    visit_storable(is_small(operand_.dtype) ? DType::uint8 : operand_.dtype, [&]<class T>() {  // small types as their codes
       for (std::size_t i = 0; i < offsets.size(); ++i) f(reinterpret_cast<T*>(data())[offsets[i]], i);
     });
   }

@@ -96,6 +96,19 @@ TEST(Sampling, GivesTheValuesOfOthers) {
         }
 }
 
+// With `regions` each image's regions take from it by their place alone.
+TEST(Sampling, RegionsOfTheImageTheyStandIn) {
+  const Given three{{4, 4}, {0, 0, 3.5, 2.5, 1, 1, 2, 2, 0.5, 0, 3, 1, 2, 1, 4, 3}}, numbered{{4}, {0, 0, 1, 1}, true};
+  for (const char* mode : {"avg", "max"})
+    for (const I ratio : {0, 2}) {
+      Row row{"", "RoiAlign", {{"output_width", I{2}}, {"mode", text(mode)}, {"sampling_ratio", ratio}}, {images, three, numbered}, {}};
+      const Made all = make(row, DType::float64, false);
+      row.attributes.set("regions", I{2});
+      const Made own = make(row, DType::float64, false);
+      EXPECT_EQ(test::GraphRun(own.graph).run(own.inputs)[0].tensor.to_doubles(), test::GraphRun(all.graph).run(all.inputs)[0].tensor.to_doubles()) << mode << ' ' << ratio;
+    }
+}
+
 TEST(Sampling, HasTheseGradients) {
   for (const Row& row : rows) {
     Made made = make(row, DType::float64, true);

@@ -76,5 +76,22 @@ TEST(BucketSums, ApartWhereOtherDevicesSum) {
   EXPECT_EQ(buckets(), 3);
 }
 
+// Largest numbers are taken once, behind the last of them, and break no bucket of sums.
+TEST(BucketSums, LargestNumbersWaitForTheLast) {
+  CompileOptions o;
+  o.first_bucket_bytes = o.bucket_bytes = 1 << 20;
+  Graph g = with_sums();
+  for (Node& node : g.nodes)
+    if (node.op->name == "AllReduce" && (g[node.outputs[0]].of == "b" || g[node.outputs[0]].of == "d")) node.attributes.set("max", std::int64_t{1});
+  std::vector<std::string> taken;
+  const Graph got = bucket_sums(g, o);
+  for (const Node& node : got.nodes) {
+    if (node.op->name != "AllReduce") continue;
+    taken.emplace_back(node.attributes.has("max") ? "largest of " : "");
+    for (const ValueId whole : node.outputs) taken.back() += got[whole].of.empty() ? "-" : got[whole].of;
+  }
+  EXPECT_EQ(taken, (Names{"-", "ac", "largest of bd"}));
+}
+
 }  // namespace
 }  // namespace tandem

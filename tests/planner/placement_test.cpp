@@ -31,6 +31,7 @@ Attributes with_shape(Attributes a, const char* name, Ints shape) {
   a.set(name, std::move(shape));
   return a;
 }
+const Attributes relu{{"activation", std::string("Relu")}};
 const Attributes along_0{{"axes", Ints{0}}, {"keepdims", std::int64_t{0}}}, along_1{{"axes", Ints{1}}, {"keepdims", std::int64_t{0}}};
 const Attributes lstm{{"cell", std::string("LSTM")}, {"direction", std::string("bidirectional")}};
 const Rule rules[] = {
@@ -54,6 +55,10 @@ const Rule rules[] = {
     {"dense_by_samples", "InnerProduct", {"f[6,4]", "f[5,4]", "f[5]"}, {}, 1, {"0", "b", "b"}, {"0"}},
     {"dense_by_outputs", "InnerProduct", {"f[4,4]", "f[6,4]", "f[6]"}, {}, 1, {"b", "0", "b>0"}, {"1"}},
     {"dense_over_inputs", "InnerProduct", {"f[4,6]", "f[5,6]", "f[5]"}, {}, 1, {"1", "b>1", "b>p"}, {"p"}},
+    {"dense_over_inputs_behind_an_activation", "InnerProduct", {"f[4,6]", "f[5,6]"}, relu, 1, {"1>b", "b"}, {"b"}},
+    {"dense_by_samples_with_what_is_bent", "InnerProduct", {"f[6,4]", "f[5,4]"}, relu, 2, {"0", "b"}, {"0", "0"}},
+    {"dense_backward_data_by_samples", "InnerProductBackwardData", {"f[6,5]", "f[5,4]", "f[6,4]"}, with_shape(relu, "input_shape", {6, 4}), 1, {"0", "b", "b>0"}, {"0"}},
+    {"dense_backward_data_over_outputs", "InnerProductBackwardData", {"f[4,6]", "f[6,5]", "f[4,5]"}, with_shape(relu, "input_shape", {4, 5}), 1, {"1>b", "b", "b"}, {"b"}},
     {"dense_backward", "InnerProductBackwardWeights", {"f[6,4]", "f[6,5]"}, {}, 2, {"0", "0"}, {"p", "p"}},
     {"convolution", "Conv", {"f[6,3,4,4]", "f[5,3,3,3]"}, window, 1, {"0", "b"}, {"0"}},
     {"convolution_backward_data", "ConvolutionBackwardData", {"f[6,5,4,4]", "f[5,3,3,3]"}, with_shape(window, "input_shape", {6, 3, 4, 4}), 1, {"0", "b"}, {"0"}},

@@ -30,7 +30,7 @@ Plan full_plan() {
   plan.parameters.push_back({.name = "cut", .type = {DType::float32, {5}}, .parts = {part(0, 2, 0), part(2, 3, 2)}});
   plan.exchanges[0].seconds = 1e-5;
   for (DevicePlan& d : plan.devices) {
-    d.model = {"a model", 123456789, 1e12, 2e10, 3e-6, 4e9, 3};
+    d.model = {"a model", 123456789, 1e12, 2e10, 3e-6, 4e9, 3, 132};
     d.weight = 2.5;
     d.arenas[0].bytes = 192;
     d.buffers[0].placement = "split(0)";
@@ -80,6 +80,7 @@ TEST(PlanFile, KeepsEverything) {
   EXPECT_EQ(read.options.preference, LayoutPreference::channels_last);
   EXPECT_TRUE(read.options.tf32);
   EXPECT_EQ(read.devices[2].model.threads, 3);
+  EXPECT_EQ(read.devices[2].model.multiprocessors, 132);
 }
 
 TEST(PlanFile, EqualPlansGiveEqualBytesAndHashes) {

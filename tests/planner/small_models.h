@@ -125,6 +125,27 @@ inline Graph chain(std::int64_t n) {
   return b.graph;
 }
 
+// A layer that a message can name.
+inline ValueId gemm(Builder& b, ValueId x, const std::string& name, std::int64_t in, std::int64_t out, bool bias = true) {
+  std::vector<ValueId> operands{x, b.weight(name, {out, in}, 1 / std::sqrt(static_cast<float>(in)))};
+  if (bias) operands.push_back(b.weight(name + "b", {out}, 0.1F));
+  const NodeId id = b.graph.add_node(internal_operator("Gemm"), name, {{"transB", std::int64_t{1}}}, std::move(operands), 1, {name});
+  return b.graph[id].outputs[0];
+}
+
+// Layers of which some may be in 8 bits. Two products read what `in` gives; their sum goes on.
+inline Graph deep(std::int64_t n) {
+  Builder b;
+  b.graph.name = "deep";
+  ValueId x = b.graph.add_input("x", {DType::float32, {n, 20}});
+  x = b.node("Relu", {gemm(b, x, "in", 20, 48)});
+  x = b.node("Relu", {b.node("Add", {gemm(b, x, "left", 48, 32), gemm(b, x, "right", 48, 32, false)})});
+  x = b.node("Relu", {gemm(b, x, "middle", 32, 64)});
+  x = b.node("Relu", {gemm(b, x, "odd", 64, 40)});
+  b.graph.outputs = {gemm(b, x, "out", 40, 5)};
+  return b.graph;
+}
+
 inline CompileOptions options_for(std::int64_t batch, const std::vector<double>& weights) {
   CompileOptions o;
   o.batch = batch;
@@ -139,7 +160,7 @@ inline CompileOptions options_for(std::int64_t batch, const std::vector<double>&
 struct Trained {
   std::vector<float> losses;
   std::vector<float> scales;  // of the loss, where it is scaled
-  std::vector<std::vector<NamedTensor>> replicas;
+  std::vector<std::vector<NamedTensor>> replicas, states;  // by device
   std::vector<std::int64_t> allocated;  // bytes, by device
   Plan plan;
 };
@@ -182,6 +203,7 @@ inline Trained train_on(const Backend& backend, Graph (*model)(std::int64_t), co
   }
   for (int d = 0; d < session.devices(); ++d) {
     run.replicas.push_back(session.parameters(d));
+    run.states.push_back(session.optimizer_state(d));
     run.allocated.push_back(session.allocated_bytes(d));
   }
   run.plan = plan;

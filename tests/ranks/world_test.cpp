@@ -47,6 +47,7 @@ struct Row {
   int ranks, devices;  // of each rank
   std::int64_t elements;
   bool tcp = false;
+  ExchangeKind kind = ExchangeKind::all_reduce;
 };
 
 class WorldSums : public testing::TestWithParam<Row> {};
@@ -67,7 +68,9 @@ void expect_sums(const Row& row) {
     for (int d = first; d < first + count; ++d)
       threads.emplace_back([&, d] {
         for (int round = 0; round < rounds; ++round) {
-          const auto kernel = group.make(test::sum_over(devices, row.elements, dtype_of<T>(), round), d);
+          ExchangeSpec spec = test::sum_over(devices, row.elements, dtype_of<T>(), round);
+          spec.kind = row.kind;
+          const auto kernel = group.make(spec, d);
           std::byte* const memory = reinterpret_cast<std::byte*>(values[static_cast<std::size_t>(d)].data());
           kernel->bind({&memory, 1}, {&memory, 1}, nullptr);
           kernel->run({});
@@ -96,10 +99,10 @@ TEST_P(WorldSums, AreThoseOfOneProcess) {
 }
 INSTANTIATE_TEST_SUITE_P(Rows, WorldSums,
                          testing::Values(Row{2, 1, 1}, Row{2, 1, 100003}, Row{3, 1, 16384}, Row{4, 1, 0}, Row{4, 1, 70001}, Row{2, 2, 5000},
-                                         Row{3, 3, 40001}, Row{5, 1, 3}, Row{3, 1, 300007, true}),
+                                         Row{3, 3, 40001}, Row{5, 1, 3}, Row{3, 1, 300007, true}, Row{3, 1, 70001, false, ExchangeKind::all_max}, Row{2, 3, 5000, false, ExchangeKind::all_max}),
                          [](const auto& info) {
                            const Row& r = info.param;
-                           return concat(r.ranks, "_ranks_of_", r.devices, "_sum_", r.elements, r.tcp ? "_by_tcp" : "");
+                           return concat(r.ranks, "_ranks_of_", r.devices, r.kind == ExchangeKind::all_max ? "_largest_" : "_sum_", r.elements, r.tcp ? "_by_tcp" : "");
                          });
 
 TEST(World, GathersBroadcastsAndAsks) {

@@ -1,70 +1,8 @@
 // The C++ API end to end, on the bundled templates and the CPU backend.
-#include "trainer/model.h"
+#include "tests/trainer/model_runs.h"
 
-#include <algorithm>
-#include <atomic>
-#include <cmath>
-#include <cstdlib>
-#include <limits>
-
-#include "kernels/cpu/backend.h"
-#include "tests/trainer/temporary_folder.h"
-#include "trainer/checkpoint.h"
-#include "trainer/file.h"
-
-namespace tandem {
+namespace tandem::model_tests {
 namespace {
-
-const Backend* const backends[] = {&cpu_backend()};
-
-std::string template_path(const std::string& name) {
-  return std::string(TANDEM_SOURCE_DIR) + "/models/" + name + ".onnx";
-}
-
-ModelOptions options(std::int64_t batch, const std::string& devices = "cpu", const std::string& weights = "") {
-  ModelOptions o;
-  o.plan.batch = batch;
-  o.plan.devices = parse_devices(devices, weights);
-  o.plan.optimizer.momentum = 0.9;
-  o.init = "he-normal";
-  return o;
-}
-
-Model compiled(const std::string& name, const ModelOptions& o) {
-  Model model = Model::load(template_path(name));
-  model.compile(o, backends);
-  return model;
-}
-
-Splits digits(const std::string& spec = "synthetic:digits,train=200,test=60") {
-  return open_data(spec);
-}
-
-// Losses of every step and the final parameters.
-struct Trained {
-  std::vector<double> losses;
-  std::vector<NamedTensor> parameters;
-  History history;
-};
-Trained train(const ModelOptions& o, FitOptions fit, const Dataset& data) {
-  Trained run;
-  Model model = compiled("mlp", o);
-  fit.learning_rate = 0.02;
-  const auto given = fit.callbacks.on_step;
-  fit.callbacks.on_step = [&](const StepReport& r) {
-    run.losses.push_back(r.loss);
-    if (given) given(r);
-  };
-  run.history = model.fit(data, fit);
-  run.parameters = model.parameters();
-  return run;
-}
-
-bool same(const std::vector<NamedTensor>& a, const std::vector<NamedTensor>& b) {
-  return std::ranges::equal(a, b, [](const NamedTensor& x, const NamedTensor& y) {
-    return x.name == y.name && std::ranges::equal(x.tensor.bytes(), y.tensor.bytes());
-  });
-}
 
 TEST(ModelApi, TheSameRunTwiceIsBitwiseTheSame) {
   const Splits data = digits();
@@ -115,32 +53,6 @@ TEST(ModelApi, OneHotLabelsTrainAsClassIndicesDo) {
   EXPECT_NEAR(by_row.history.epochs[0].val_loss, by_index.history.epochs[0].val_loss, 1e-5);
 }
 
-TEST(ModelApi, AResumedRunEndsAsIfItHadNotStopped) {
-  const Splits data = digits();
-  const Trained whole = train(options(48), {.epochs = 3}, *data.train);
-  const TemporaryFolder folder;
-  const ModelOptions o = options(48);
-  std::int64_t steps = 0;
-  FitOptions first{.epochs = 3, .run_dir = folder / "run"};
-  first.callbacks.on_step = [&](const StepReport&) { ++steps; };
-  first.callbacks.stop = [&] { return steps == 7; };  // in the middle of the second epoch
-  const Trained stopped = train(o, first, *data.train);
-  EXPECT_TRUE(stopped.history.stopped);
-  EXPECT_EQ(stopped.history.steps, 7);
-  const Trained rest = train(o, {.epochs = 3, .run_dir = folder / "run", .resume = true}, *data.train);
-  EXPECT_FALSE(rest.history.stopped);
-  EXPECT_EQ(rest.history.steps, 15);
-  EXPECT_TRUE(same(rest.parameters, whole.parameters));
-  std::vector<double> joined = stopped.losses;
-  joined.insert(joined.end(), rest.losses.begin(), rest.losses.end());
-  EXPECT_EQ(joined, whole.losses);
-  ASSERT_EQ(rest.history.epochs.size(), 3u);
-  for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(rest.history.epochs[i].loss, whole.history.epochs[i].loss, 1e-12);
-
-  expect_error(ExitCode::usage, "was started with batch_size 48, now it is 32",
-               [&] { train(options(32), {.epochs = 3, .run_dir = folder / "run", .resume = true}, *data.train); });
-}
-
 TEST(ModelApi, ARunLeavesItsFiles) {
   const Splits data = digits();
   const TemporaryFolder folder;
@@ -158,19 +70,6 @@ TEST(ModelApi, ADivergingLossStopsTheRun) {
   const Splits data = digits();
   Model model = compiled("mlp", options(50));
   expect_error(ExitCode::diverged, "at step ", [&] { model.fit(*data.train, {.epochs = 20, .learning_rate = 1e20}); });
-}
-
-// Relu turns what is not a number into zero, so the loss may stay finite while the weights are lost.
-TEST(ModelApi, LostWeightsStopTheRunAndSpareTheCheckpoint) {
-  MemoryDataset data("poisoned");
-  Tensor x(TensorType{DType::float32, {20, 1, 28, 28}});
-  for (float& v : x.write<float>()) v = std::numeric_limits<float>::max();
-  data.add({.name = "image"}, std::move(x));
-  data.add({.name = "y", .role = Role::label}, Tensor(TensorType{DType::int64, {20}}));
-  const TemporaryFolder folder;
-  Model model = compiled("mlp", options(10));
-  expect_error(ExitCode::diverged, " step ", [&] { model.fit(data, {.epochs = 2, .learning_rate = 0.1, .run_dir = folder / "run"}); });
-  EXPECT_FALSE(std::filesystem::exists(folder / "run/last.checkpoint"));
 }
 
 TEST(ModelApi, ASecondCompileKeepsTheWeights) {
@@ -205,107 +104,6 @@ TEST(ModelApi, AnyNumberOfEpochsCanBeAskedFor) {
   EXPECT_EQ(model.fit(*data.train, {.epochs = std::numeric_limits<std::int64_t>::max(), .steps = 3}).steps, 3);
 }
 
-TEST(ModelApi, ACheckpointThatDoesNotFitIsRefusedByName) {
-  const Splits data = digits("synthetic:digits,train=20,test=10");
-  const TemporaryFolder folder;
-  const std::filesystem::path path = folder / "run/last.checkpoint";
-  train(options(10), {.epochs = 1, .run_dir = folder / "run"}, *data.train);
-  const Checkpoint good = read_checkpoint(path);
-  const auto resume = [&](const std::string& model, const Checkpoint& changed) {
-    write_checkpoint(path, changed);
-    Model(compiled(model, options(10))).fit(*data.train, {.epochs = 2, .run_dir = folder / "run", .resume = true});
-  };
-  const auto with = [&](std::string_view key, Json value) {
-    Checkpoint c = good;
-    Json::Object state;
-    for (const auto& [name, was] : good.state.object()) state.emplace_back(name, name == key ? value : was);
-    c.state = std::move(state);
-    return c;
-  };
-  expect_error(ExitCode::usage, path.string() + " is a checkpoint of another model", [&] { resume("lenet", good); });
-  expect_error(ExitCode::data, path.string() + ": batch is 3, expected 0 to 2", [&] { resume("mlp", with("batch", 3)); });
-  expect_error(ExitCode::data, path.string() + ": step is -1", [&] { resume("mlp", with("step", -1)); });
-  expect_error(ExitCode::data, path.string() + ": JSON: expected", [&] { resume("mlp", with("history", 1)); });
-  Checkpoint lacking = good;
-  lacking.weights.erase(lacking.weights.begin());
-  std::filesystem::remove(folder / "run/previous.checkpoint");
-  expect_error(ExitCode::data, path.string() + ": holds no '" + good.weights[0].name + "'", [&] { resume("mlp", lacking); });
-  const Splits other = digits("synthetic:digits,train=20,test=10,seed=7");
-  resume("mlp", good);
-  expect_error(ExitCode::usage, path.string() + " is a checkpoint of a run on other data", [&] {
-    Model(compiled("mlp", options(10))).fit(*other.train, {.epochs = 3, .run_dir = folder / "run", .resume = true});
-  });
-}
-
-TEST(ModelApi, ADamagedCheckpointGivesWayToTheOneBeforeLoudly) {
-  const Splits data = digits("synthetic:digits,train=20,test=10");
-  const TemporaryFolder folder;
-  const std::filesystem::path run = folder / "run";
-  const auto weights_after = [&](const std::filesystem::path& at, std::int64_t epochs, bool resume, std::string& note) {
-    Model model(compiled("mlp", options(10)));
-    FitOptions fit{.epochs = epochs, .run_dir = at, .resume = resume};
-    fit.callbacks.on_warning = [&](const std::string& text) { note = text; };
-    model.fit(*data.train, fit);
-    return model.parameters();
-  };
-  std::string note;
-  const auto wanted = weights_after(folder / "whole", 3, false, note);
-  weights_after(run, 2, false, note);
-  EXPECT_EQ(note, "");
-  std::string bytes = read_file(run / "last.checkpoint");
-  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
-  write_atomically(run / "last.checkpoint", bytes);
-  const auto got = weights_after(run, 3, true, note);
-  EXPECT_NE(note.find("is damaged"), std::string::npos) << note;
-  EXPECT_NE(note.find("previous.checkpoint"), std::string::npos) << note;
-  for (std::size_t i = 0; i < got.size(); ++i)
-    EXPECT_TRUE(std::ranges::equal(got[i].tensor.bytes(), wanted[i].tensor.bytes())) << got[i].name;
-}
-
-// A kill between the last checkpoint and the best, or while the epoch is measured: what was not compared is, on resuming.
-TEST(ModelApi, TheBestCheckpointIsRightAfterAKillBetweenTheTwo) {
-  const Splits data = digits("synthetic:digits,train=40,test=20");
-  const TemporaryFolder folder;
-  for (const bool measured : {false, true}) {
-    const Dataset* const validation = measured ? data.test.get() : nullptr;
-    const std::filesystem::path run = folder / (validation ? "measured" : "by_loss");
-    const auto fit = [&](std::int64_t epochs, bool resume) {
-      return train(options(10), {.epochs = epochs, .validation = validation, .run_dir = run, .resume = resume}, *data.train).history;
-    };
-    const History first = fit(2, false);
-    EXPECT_EQ(first.checkpoints, 2) << "one an epoch, the best under a second name";
-    const std::vector<NamedTensor> best = read_checkpoint(run / "best.checkpoint").weights;
-    std::filesystem::remove(run / "best.checkpoint");
-    fit(2, true);
-    ASSERT_TRUE(std::filesystem::exists(run / "best.checkpoint")) << run;
-    EXPECT_TRUE(same(read_checkpoint(run / "best.checkpoint").weights, best)) << run;
-  }
-}
-
-TEST(ModelApi, ARunThatStartsAnewKeepsNothingOfTheOneBefore) {
-  const Splits data = digits("synthetic:digits,train=20,test=10");
-  const TemporaryFolder folder;
-  train(options(10), {.epochs = 3, .run_dir = folder / "run"}, *data.train);
-  FitOptions fit{.epochs = 1, .run_dir = folder / "run"};
-  fit.callbacks.on_step = [&](const StepReport&) {
-    for (const char* name : {"last.checkpoint", "previous.checkpoint", "best.checkpoint"})
-      EXPECT_FALSE(std::filesystem::exists(folder / "run" / name)) << name;
-  };
-  train(options(10), fit, *data.train);
-}
-
-// A damaged last checkpoint must not push the good one before it away.
-TEST(ModelApi, ADamagedCheckpointNeverBecomesTheOneBefore) {
-  const Splits data = digits("synthetic:digits,train=20,test=10");
-  const TemporaryFolder folder;
-  const std::filesystem::path run = folder / "run";
-  train(options(10), {.epochs = 2, .run_dir = run}, *data.train);
-  const std::string before = read_file(run / "previous.checkpoint");
-  folder.write("run/last.checkpoint", "damaged");
-  train(options(10), {.epochs = 2, .run_dir = run, .resume = true}, *data.train);
-  EXPECT_TRUE(read_file(run / "previous.checkpoint") == before);
-}
-
 TEST(ModelApi, AValidationIsStoppedBetweenKernels) {
   const Splits data = digits("synthetic:digits,train=20,test=10");
   Model model = compiled("mlp", options(10));
@@ -320,18 +118,6 @@ TEST(ModelApi, AValidationIsStoppedBetweenKernels) {
   EXPECT_TRUE(std::isfinite(model.evaluate(*data.test).loss)) << "it can be measured again";
   asked_in(1);
   EXPECT_EQ(asked_in(1000), all);
-}
-
-TEST(ModelApi, OneRunHoldsItsFolder) {
-  const Splits data = digits("synthetic:digits,train=20,test=10");
-  const TemporaryFolder folder;
-  Model model = compiled("mlp", options(10));
-  FitOptions fit{.epochs = 1, .run_dir = folder / "run"};
-  fit.callbacks.on_epoch = [&](const EpochReport&) {
-    expect_error(ExitCode::io, "a run is going on there (process ", [&] { train(options(10), {.epochs = 1, .run_dir = folder / "run"}, *data.train); });
-  };
-  model.fit(*data.train, fit);
-  train(options(10), {.epochs = 1, .run_dir = folder / "run"}, *data.train);
 }
 
 TEST(ModelApi, EvaluationAgreesWithTrainingsOwnLoss) {
@@ -435,4 +221,4 @@ TEST(ModelApi, LeNetLearnsMnist) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::model_tests

@@ -27,6 +27,21 @@ convolutions); four hold a formula of parameters that the exporter computed; in 
 mode is lost that no file says (one of these was refused before, as it joins two batches); in five PyTorch itself is as far from its float64, or diverges at the rate of the trial; two files are invalid (ONNX Runtime refuses them,
 too); in three samples would meet or data decide a shape. `tests/zoo/known.py` has the reason of each.
 
+A fourth sample (families `fourth_*`, 60 architectures that no earlier one has, committed before any was run; rates and calibrations were set by PyTorch alone) was run
+once in the same way on 2026-11-23, each by dynamo and every third by TorchScript, too. By dynamo 58 could be exported: **44 of 58 (76 %) agreed in everything the table asks
+at the first try, 48 of 58 (83 %) imported, trained and had PyTorch's first loss and gradient.** By TorchScript 11 of 16 agreed in everything. Why the 14 did not:
+
+| cause | architectures | what became of them |
+|---|---|---|
+| tandem | `seg_net` (max-unpooling: the channel's offset beside the sample's in the indices), `timm_poolformerv2_s12` (zeros in place of a bias that a normalization has not were trained) | mended |
+| the exporter lost a detach | `finite_scalar` (rounding, trained straight through) | mended by a rule: x + (y - x) where no gradient flows from y to x; it mended `world_model` of the third sample, too |
+| the exporter computed a formula of parameters | `moving_average`, `light_graph`, `relational_graph`, `noisy_q`, `timm_hieradet_small` | a warning names the parameters (of `light_graph` it did not before); exported with `optimize=False` the first four agree |
+| samples meet | `sim_clr` (a loss over the pairs of a batch) | refused |
+| rounding | `timm_densenet121`, `timm_fbnetc_100`, `timm_vovnet39a` (losses; in the last also the gradient), `timm_rexnetr_100`, `timm_tf_efficientnetv2_b0` (only the trained model's output: 1.0e-5 and 1.7e-5 in place of 1e-5) | untrained with normalizations in inference mode they make much of it: ONNX Runtime and PyTorch are as far from float64 |
+
+Of TorchScript's five two hold a buffer that the file does not tell from a parameter (with `--constant` they agree), one folded a padding that tandem did not (mended), and
+two are the rounding of above. With these mends 47 of 58 agree in everything, 51 of 58 have PyTorch's first loss and gradient; with the four of `optimize=False` 55.
+
 """
 
 WHERE = re.compile(r"tandem \w+: exit code \d+: error: (model '[^']*' cannot be used, \d+ problems?: )?")

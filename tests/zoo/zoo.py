@@ -22,10 +22,17 @@ PARITY = ("hf_bert_mlm", "hf_gpt2", "hf_llama", "hf_t5_encoder", "hf_vit", "tv_v
           "unet_nearest", "unet_bilinear", "tv_deeplabv3", "lstm_text", "gru_text", "dlrm", "graph_index_add", "vae", "hf_whisper_encoder",
           "hf_wav2vec2", "mixture_of_experts", "hf_mixtral")  # rows whose first twenty losses are compared
 # Those of LATER were chosen after tandem could train the others (the second ones after the unseen ones), and stand for what a first try
-# meets: their default exports alone.
+# meets: their default exports, of a third of the fourth sample TorchScript's, too.
 FAMILIES = ("small", "torchvision", "timm", "transformers", "keras", "sklearn", "unseen_small", "unseen_timm", "unseen_transformers",
-            "second_small", "second_timm", "second_transformers", "third_small", "third_timm", "third_torchvision", "third_transformers")
-LATER = ("unseen", "second", "third")
+            "second_small", "second_timm", "second_transformers", "third_small", "third_timm", "third_torchvision", "third_transformers",
+            "fourth_small", "fourth_timm", "fourth_torchvision", "fourth_transformers")
+LATER = ("unseen", "second", "third", "fourth")
+TORCHSCRIPT = ("eval17.b2", "train17.dyn", "eval13.dyn")  # in turn, of every third row of the fourth sample besides
+
+
+def later(family, place):
+    """The variants of a row of LATER."""
+    return (DEFAULT, TORCHSCRIPT[place // 3 % 3]) if family.startswith("fourth") and place % 3 == 0 else (DEFAULT,)
 
 
 def load(families=FAMILIES):
@@ -36,7 +43,7 @@ def load(families=FAMILIES):
             with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
                 warnings.simplefilter("ignore")
                 found = importlib.import_module(f"{family}_rows").ROWS
-                rows.update((row.name, dataclasses.replace(row, variants=(DEFAULT,)) if family.startswith(LATER) else row) for row in found)
+                rows.update((row.name, dataclasses.replace(row, variants=later(family, i)) if family.startswith(LATER) else row) for i, row in enumerate(found))
         except ImportError as missing:
             absent[family] = str(missing)
     return rows, absent

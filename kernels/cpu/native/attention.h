@@ -1,7 +1,6 @@
 // What attention's two kernels share: blocks, operands where they lie, packing, products of blocks, and rows of scores.
 #pragma once
 #include <array>
-#include <atomic>
 #include <limits>
 #include <optional>
 
@@ -128,23 +127,6 @@ class Pieces {
   std::byte* at_;
   std::int64_t bytes_ = 0;
 };
-
-// Calls task(part, i) for i < tasks, each once: a part does its own range, then what others have left of theirs, as cores are not
-// always equally fast. What a task gives depends on nothing that its part did before.
-template <class Task>
-void share(int parts, std::int64_t tasks, const Task& task) {
-  constexpr int most = 64;  // ranges
-  const int ranges = std::min(parts, most);
-  std::array<std::atomic<std::int64_t>, most> next;
-  for (int r = 0; r < ranges; ++r) next[static_cast<std::size_t>(r)] = part_of(tasks, r, ranges).begin;
-  parallel(parts, [&](int part) {
-    for (int k = 0; k < ranges; ++k) {
-      const int r = (part + k) % ranges;
-      const std::int64_t end = part_of(tasks, r, ranges).end;
-      for (std::int64_t i; (i = next[static_cast<std::size_t>(r)].fetch_add(1, std::memory_order_relaxed)) < end;) task(part, i);
-    }
-  });
-}
 
 // The rows of scores of one head in one sample: masks and random words.
 template <class T>

@@ -3,6 +3,8 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstring>
 #include <thread>
 #include <type_traits>
@@ -75,7 +77,24 @@ struct Range {
   std::int64_t begin, end;
 };
 // Part k of [0, n): floor(n·k/parts) to floor(n·(k+1)/parts).
-inline Range part_of(std::int64_t n, int k, int parts) { return {n * k / parts, n * (k + 1) / parts}; }
+inline Range part_of(std::int64_t n, std::int64_t k, std::int64_t parts) { return {n * k / parts, n * (k + 1) / parts}; }
+
+// Calls task(part, i) for i < tasks, each once: a part does its own range, then what others have left of theirs, as cores are not
+// always equally fast. What a task gives depends on nothing that its part did before.
+template <class Task>
+void share(int parts, std::int64_t tasks, const Task& task) {
+  constexpr int most = 64;  // ranges
+  const int ranges = std::min(parts, most);
+  std::array<std::atomic<std::int64_t>, most> next;
+  for (int r = 0; r < ranges; ++r) next[static_cast<std::size_t>(r)] = part_of(tasks, r, ranges).begin;
+  parallel(parts, [&](int part) {
+    for (int k = 0; k < ranges; ++k) {
+      const int r = (part + k) % ranges;
+      const std::int64_t end = part_of(tasks, r, ranges).end;
+      for (std::int64_t i; (i = next[static_cast<std::size_t>(r)].fetch_add(1, std::memory_order_relaxed)) < end;) task(part, i);
+    }
+  });
+}
 
 inline Layout layout_or_row_major(const Operand& operand) {
   return operand.layout.any() ? Layout::row_major(operand.shape.rank()) : operand.layout;

@@ -1,5 +1,5 @@
 // The walk over a product's blocks: panels of b are packed by all threads together and kept while rows of a pass by them; where a has
-// few rows, the threads share those and go through b, each its columns.
+// few rows, the threads share those and go through b, each its columns: what another core has packed is slow to come by.
 #include "kernels/cpu/native/products.h"
 
 #include "kernels/cpu/isa.h"
@@ -10,6 +10,7 @@ namespace {
 constexpr std::int64_t most_depth = 1024;      // numbers of a sum at a time: panels of both sides fit the second cache
 constexpr std::int64_t chunk_bytes = 1 << 20;  // of packed b: half of a large second cache
 constexpr std::int64_t line_numbers = 160;     // of a's lines that lie side by side, read together
+constexpr std::int64_t few_rows = 256;         // of a: the other side's packing is much of the work, and they fit the second cache
 
 std::int64_t parts_of(std::int64_t n, std::int64_t size) { return (n + size - 1) / size; }
 std::int64_t to_line(std::int64_t bytes) { return parts_of(bytes, 64) * 64; }
@@ -34,13 +35,18 @@ struct MatrixProduct::Cut {
   std::int64_t depths = std::max<std::int64_t>(1, parts_of(p.inner, most_depth));
   std::int64_t depth = parts_of(p.inner, depths);                      // at most so many at a time
   std::int64_t panels = parts_of(p.columns, width);                    // of b
-  bool by_rows = parts_of(p.rows, height) >= 2 * p.threads || panels < p.threads;
-  std::int64_t chunk = std::clamp<std::int64_t>(chunk_bytes / std::max<std::int64_t>(1, depth * width * float_bytes), 1, std::max<std::int64_t>(1, panels));  // panels at a time
   std::int64_t down = parts_of(p.rows, height);                        // tiles
+  std::int64_t chunk = std::clamp<std::int64_t>(chunk_bytes / std::max<std::int64_t>(1, depth * width * float_bytes), 1, std::max<std::int64_t>(1, panels));  // panels at a time
   // Of float32 numbers in rows a tile is read where it lies.
   bool direct = !p.a.narrow && p.a.step == 1 && !p.sums;
   bool widened = p.a.narrow && p.a.step == 1 && !p.sums;               // 16-bit ones stay rows
-  std::int64_t tiles = p.a.line == 1 ? std::max<std::int64_t>(1, line_numbers / height) : 1;  // packed together
+  bool by_rows = panels < p.threads || (down >= 2 * p.threads && p.rows > few_rows);
+  // Rows of tile t: whole tiles where they are packed, else as even as can be.
+  Range rows_of(std::int64_t t) const { return direct || widened ? part_of(p.rows, t, down) : Range{t * height, std::min(p.rows, (t + 1) * height)}; }
+  // Tiles of a that are packed together, and taken together by a thread.
+  std::int64_t most_tiles = p.a.line == 1 ? std::max<std::int64_t>(1, line_numbers / height) : 1;
+  std::int64_t takes = std::clamp<std::int64_t>(parts_of(parts_of(down, most_tiles), p.threads) * p.threads, 1, std::max<std::int64_t>(1, down));
+  std::int64_t tiles = parts_of(down, takes);
   std::int64_t groups = std::clamp<std::int64_t>(parts_of(p.threads, std::max<std::int64_t>(1, panels)), 1, std::max<std::int64_t>(1, down));  // of tiles, where b has few panels
   std::int64_t panel_a = to_line(height * depth * float_bytes), panel_b = to_line(width * depth * float_bytes);
   bool gathers = p.narrow_c && depths > 1;                             // sums that do not fit c's type until they are whole
@@ -67,19 +73,14 @@ struct MatrixProduct::Run {
   std::int64_t k = 0, deep = 0;  // the numbers of each sum at hand
 
   float* floats(std::int64_t offset) const { return reinterpret_cast<float*>(workspace + offset); }
-  std::int64_t high(std::int64_t top, std::int64_t end) const { return std::min(cut.height, end - top); }
 
   // Tiles from row `top` on, up to row `end`, one panel after another at `to`.
   void pack_a(std::int64_t top, std::int64_t end, float* to, bool summed) const {
-    const std::int64_t step = cut.panel_a / float_bytes;
     if (cut.widened) {
       for (std::int64_t i = top; i < end; ++i) cut.table.widen_bfloat16(to + (i - top) * deep, at(a, p.a, i, k), nullptr, nullptr, deep, nullptr);
       return;
     }
-    cut.loops.pack({at(a, p.a, top, k), p.a.narrow, p.a.line, p.a.step, end - top, deep, cut.height, to, step});
-    if (!summed) return;
-    for (std::int64_t i = top; i < end; i += cut.height, to += step)
-      cut.table.float32.reductions->rows[vector::reduce_sum](totals + i, to, high(i, end), deep, cut.height);
+    cut.loops.pack({at(a, p.a, top, k), p.a.narrow, p.a.line, p.a.step, end - top, deep, cut.height, to, cut.panel_a / float_bytes, summed ? totals + top : nullptr});
   }
   // Panels `first` to `end`, numbers [from, to) of their sums.
   void pack_b(std::int64_t first, std::int64_t end, std::int64_t from, std::int64_t to, float* at_first) const {
@@ -87,15 +88,16 @@ struct MatrixProduct::Run {
     cut.loops.pack({at(b, p.b, left, k + from), p.b.narrow, p.b.line, p.b.step, std::min(end * cut.width, p.columns) - left, to - from, cut.width,
                   at_first + from * cut.width, cut.panel_b / float_bytes});
   }
-  // Rows from `top` on, of a tile that lies at `packed` (or where it is), and a panel of b.
+  // Tile t, which lies at `packed` (or where it is), and a panel of b.
   // `turn`: how many panels have passed this tile; rows of the tile below are fetched, two at each turn.
-  void tile(std::int64_t top, std::int64_t rows, std::int64_t panel, const float* packed, const float* pb, std::int64_t turn) const {
-    const std::int64_t left = panel * cut.width;
+  void tile(std::int64_t t, std::int64_t panel, const float* packed, const float* pb, std::int64_t turn) const {
+    const auto [top, end] = cut.rows_of(t);
+    const std::int64_t rows = end - top, left = panel * cut.width;
     const bool last = k + deep == p.inner, narrow = p.narrow_c && !whole;
     const std::int64_t c_row = whole ? p.columns : p.c_row, element = top * c_row + left;
     void* const to = whole ? static_cast<void*>(whole + element) : static_cast<std::byte*>(c) + element * static_cast<std::int64_t>(narrow ? sizeof(std::uint16_t) : sizeof(float));
     const float* const pa = cut.direct ? static_cast<const float*>(at(a, p.a, top, k)) : packed;
-    const auto below = [&](std::int64_t i) { return cut.direct ? at(a, p.a, std::min(p.rows - 1, top + cut.height + (2 * turn + i) % cut.height), k) : pa; };
+    const auto below = [&](std::int64_t i) { return cut.direct ? at(a, p.a, std::min(p.rows - 1, end + (2 * turn + i) % cut.height), k) : pa; };
     const std::int64_t a_row = cut.direct ? p.a.line : cut.widened ? deep : 0;
     cut.loops.panels({pa, pb, to, rows, std::min(cut.width, p.columns - left), deep, a_row, 1, 0, c_row, bias ? bias + left : nullptr, k > 0, p.relu && last, narrow, {below(0), below(1)}});
   }
@@ -115,15 +117,12 @@ struct MatrixProduct::Run {
           if (mine.begin < mine.end) pack_b(first + mine.begin, first + mine.end, 0, deep, panel(mine.begin));
         }
       });
-      parallel(parts, [&](int part) {
-        const Range mine = part_of(p.rows, part, parts);
+      share(parts, cut.takes, [&](int part, std::int64_t take) {
+        const Range tiles = part_of(cut.down, take, cut.takes);
         float* const pa = floats(cut.a + (cut.direct ? 0 : part * cut.tiles * cut.panel_a));
-        for (std::int64_t top = mine.begin; top < mine.end; top += cut.tiles * cut.height) {
-          const std::int64_t end = std::min(mine.end, top + cut.tiles * cut.height);
-          if (!cut.direct) pack_a(top, end, pa, totals && first == 0);
-          for (std::int64_t i = top; i < end; i += cut.height)
-            for (std::int64_t n = 0; n < count; ++n) tile(i, high(i, end), first + n, pa + (i - top) / cut.height * cut.panel_a / float_bytes, panel(n), n);
-        }
+        if (!cut.direct) pack_a(cut.rows_of(tiles.begin).begin, cut.rows_of(tiles.end - 1).end, pa, totals && first == 0);
+        for (std::int64_t t = tiles.begin; t < tiles.end; ++t)
+          for (std::int64_t n = 0; n < count; ++n) tile(t, first + n, pa + (t - tiles.begin) * cut.panel_a / float_bytes, panel(n), n);
       });
     }
   }
@@ -134,17 +133,14 @@ struct MatrixProduct::Run {
     if (!cut.direct)
       parallel(parts, [&](int part) {
         const Range mine = part_of(cut.down, part, parts);
-        for (std::int64_t t = mine.begin; t < mine.end; ++t) pack_a(t * cut.height, std::min(p.rows, (t + 1) * cut.height), packed(t), totals != nullptr);
+        for (std::int64_t t = mine.begin; t < mine.end; ++t) pack_a(cut.rows_of(t).begin, cut.rows_of(t).end, packed(t), totals != nullptr);
       });
-    parallel(parts, [&](int part) {
-      const Range mine = part_of(cut.panels * cut.groups, part, parts);
+    share(parts, cut.panels * cut.groups, [&](int part, std::int64_t i) {
+      const std::int64_t panel = i / cut.groups;
       float* const pb = floats(cut.b + part * cut.panel_b);
-      for (std::int64_t i = mine.begin; i < mine.end; ++i) {
-        const std::int64_t panel = i / cut.groups;
-        if (i == mine.begin || i % cut.groups == 0) pack_b(panel, panel + 1, 0, deep, pb);
-        const Range group = part_of(cut.down, static_cast<int>(i % cut.groups), static_cast<int>(cut.groups));
-        for (std::int64_t t = group.begin; t < group.end; ++t) tile(t * cut.height, high(t * cut.height, p.rows), panel, packed(t), pb, panel);
-      }
+      pack_b(panel, panel + 1, 0, deep, pb);
+      const Range group = part_of(cut.down, i % cut.groups, cut.groups);
+      for (std::int64_t t = group.begin; t < group.end; ++t) tile(t, panel, packed(t), pb, panel);
     });
   }
 };

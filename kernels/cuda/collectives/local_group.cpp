@@ -30,8 +30,8 @@ struct Channel {
 
 class LocalAllReduce final : public Kernel {
  public:
-  LocalAllReduce(Meeting& meeting, Channel& channel, int rank, std::int64_t elements, DType dtype)
-      : meeting_(meeting), channel_(channel), rank_(rank), elements_(elements), dtype_(dtype) {}
+  LocalAllReduce(Meeting& meeting, Channel& channel, int rank, const ExchangeSpec& spec)
+      : meeting_(meeting), channel_(channel), rank_(rank), elements_(spec.elements), dtype_(spec.dtype), largest_(spec.kind == ExchangeKind::all_max) {}
 
   void bind(std::span<std::byte* const>, std::span<std::byte* const> outputs, std::byte*) override { channel_.buffers[static_cast<std::size_t>(rank_)] = outputs[0]; }
 
@@ -53,6 +53,7 @@ class LocalAllReduce final : public Kernel {
       const auto ranks = static_cast<std::int64_t>(channel_.buffers.size());
       AllReduceBody<T> body{};
       body.ranks = static_cast<int>(ranks);
+      body.largest = largest_;
       for (std::size_t k = 0; k < channel_.buffers.size(); ++k) body.buffers[k] = reinterpret_cast<T*>(channel_.buffers[k]);
       body.begin = elements_ * rank_ / ranks;
       body.end = elements_ * (rank_ + 1) / ranks;
@@ -65,6 +66,7 @@ class LocalAllReduce final : public Kernel {
   int rank_;
   std::int64_t elements_;
   DType dtype_;
+  bool largest_;
 };
 
 class LocalGroup final : public CollectiveGroup {
@@ -76,7 +78,7 @@ class LocalGroup final : public CollectiveGroup {
     const auto c = static_cast<std::size_t>(spec.channel);
     if (channels_.size() <= c) channels_.resize(c + 1);
     if (!channels_[c]) channels_[c] = std::make_unique<Channel>(ranks_);
-    return std::make_unique<LocalAllReduce>(meeting_, *channels_[c], rank, spec.elements, spec.dtype);
+    return std::make_unique<LocalAllReduce>(meeting_, *channels_[c], rank, spec);
   }
   void abort(const std::string& reason) override { meeting_.abort(reason); }
 

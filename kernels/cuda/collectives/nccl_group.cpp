@@ -22,6 +22,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr auto watch_interval = std::chrono::milliseconds(200);
 constexpr auto poll_interval = std::chrono::microseconds(50);
+constexpr auto poll_awake = std::chrono::microseconds(20);  // what queueing a sum takes; joining takes longer
 constexpr double most_seconds_to_leave = 10;
 
 Clock::duration seconds(double count) { return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(count)); }
@@ -66,7 +67,7 @@ class NcclGroup final : public CollectiveGroup {
   // Null where NCCL cannot: the sum then goes through buffers of its own.
   void* register_buffer(std::size_t local, void* buffer, std::size_t bytes);
   void unregister_buffer(std::size_t local, void* registration);
-  void queue(std::size_t local, void* buffer, std::int64_t elements, ncclDataType_t type, cudaStream_t stream);
+  void queue(std::size_t local, void* buffer, std::int64_t elements, ncclDataType_t type, ncclRedOp_t fold, cudaStream_t stream);
 
  private:
   // Calls NCCL, unless the group has stopped: an aborted communicator is no more.
@@ -97,8 +98,8 @@ class NcclGroup final : public CollectiveGroup {
 
 class NcclAllReduce final : public Kernel {
  public:
-  NcclAllReduce(NcclGroup& group, std::size_t local, std::int64_t elements, DType dtype)
-      : group_(group), local_(local), elements_(elements), bytes_(static_cast<std::size_t>(elements) * size_of(dtype)), type_(nccl_type(dtype)) {}
+  NcclAllReduce(NcclGroup& group, std::size_t local, const ExchangeSpec& spec)
+      : group_(group), local_(local), elements_(spec.elements), bytes_(static_cast<std::size_t>(spec.elements) * size_of(spec.dtype)), type_(nccl_type(spec.dtype)), fold_(spec.kind == ExchangeKind::all_max ? ncclMax : ncclSum) {}
   ~NcclAllReduce() override {
     if (registration_) group_.unregister_buffer(local_, registration_);
   }
@@ -108,7 +109,7 @@ class NcclAllReduce final : public Kernel {
     buffer_ = outputs[0];
     registration_ = group_.register_buffer(local_, buffer_, bytes_);
   }
-  void run(StreamHandle stream) override { group_.queue(local_, buffer_, elements_, type_, static_cast<cudaStream_t>(stream.native)); }
+  void run(StreamHandle stream) override { group_.queue(local_, buffer_, elements_, type_, fold_, static_cast<cudaStream_t>(stream.native)); }
 
  private:
   NcclGroup& group_;
@@ -116,6 +117,7 @@ class NcclAllReduce final : public Kernel {
   std::int64_t elements_;
   std::size_t bytes_;
   ncclDataType_t type_;
+  ncclRedOp_t fold_;
   std::byte* buffer_ = nullptr;
   void* registration_ = nullptr;
 };
@@ -190,15 +192,16 @@ ncclResult_t NcclGroup::call_nccl(const Call& call) {
 }
 
 void NcclGroup::settle(ncclComm_t comm, ncclResult_t status, std::string_view what) {
-  const Clock::time_point end = Clock::now() + seconds(timeout_);
+  const Clock::time_point begun = Clock::now(), end = begun + seconds(timeout_);
   while (status == ncclInProgress) {
-    if (Clock::now() > end) {
+    const Clock::time_point now = Clock::now();
+    if (now > end) {
       const std::string reason = concat("NCCL: ", what, ": other ranks did not come within ", timeout_, " s");
       stop(reason, true);
       fail(ExitCode::communication, reason);
     }
     if (const ncclResult_t asked = call_nccl([&] { return ncclCommGetAsyncError(comm, &status); }); asked != ncclSuccess) status = asked;
-    if (status == ncclInProgress) std::this_thread::sleep_for(poll_interval);
+    if (status == ncclInProgress && now > begun + poll_awake) std::this_thread::sleep_for(poll_interval);
   }
   if (status == ncclSuccess) return;
   std::string reason = concat("NCCL: ", what, ": ", ncclGetErrorString(status));
@@ -211,12 +214,12 @@ std::unique_ptr<Kernel> NcclGroup::make(const ExchangeSpec& spec, int rank) {
   check_sums_over_all(spec, all_ranks_, "a group of GPUs");
   const int local = rank - first_rank_;
   if (local < 0 || local >= static_cast<int>(ranks_.size())) fail(ExitCode::communication, "rank ", rank, " is not of this process");
-  return std::make_unique<NcclAllReduce>(*this, static_cast<std::size_t>(local), spec.elements, spec.dtype);
+  return std::make_unique<NcclAllReduce>(*this, static_cast<std::size_t>(local), spec);
 }
 
-void NcclGroup::queue(std::size_t local, void* buffer, std::int64_t elements, ncclDataType_t type, cudaStream_t stream) {
+void NcclGroup::queue(std::size_t local, void* buffer, std::int64_t elements, ncclDataType_t type, ncclRedOp_t fold, cudaStream_t stream) {
   Rank& r = ranks_[local];
-  settle(r.comm, call_nccl([&] { return ncclAllReduce(buffer, buffer, static_cast<std::size_t>(elements), type, ncclSum, r.comm, stream); }), "all-reduce");
+  settle(r.comm, call_nccl([&] { return ncclAllReduce(buffer, buffer, static_cast<std::size_t>(elements), type, fold, r.comm, stream); }), "all-reduce");
   // A captured all-reduce runs later, and is watched by who replays it.
   cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
   check(cudaStreamIsCapturing(stream, &capturing), "ask whether a stream is captured");

@@ -18,6 +18,8 @@ cudaDataType_t type_of(DType dtype) {
     case DType::float64: return CUDA_R_64F;
     case DType::float16: return CUDA_R_16F;
     case DType::bfloat16: return CUDA_R_16BF;
+    case DType::float8e4m3fn: return CUDA_R_8F_E4M3;
+    case DType::float8e5m2: return CUDA_R_8F_E5M2;
     default: fail(ExitCode::device, "cuBLASLt: no products of ", dtype);
   }
 }
@@ -27,7 +29,15 @@ cublasComputeType_t compute_of(const Gemm& g) {
   if (g.dtype == DType::float64) return CUBLAS_COMPUTE_64F;
   return g.dtype == DType::float32 && g.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }
+cudaDataType_t a_type(const Gemm& g) { return type_of(g.fp8 ? g.fp8->a : g.dtype); }
+cudaDataType_t b_type(const Gemm& g) { return type_of(g.fp8 ? g.fp8->b : g.dtype); }
 cudaDataType_t scale_of(const Gemm& g) { return g.dtype == DType::float64 ? CUDA_R_64F : CUDA_R_32F; }
+
+std::string types_of(const Gemm& g) { return g.fp8 ? concat(g.fp8->a, " and ", g.fp8->b) : to_string(g.dtype); }
+
+// cuBLASLt composes epilogues of bits; it refuses a pointer that the epilogue has no use for.
+constexpr int bias_bits = CUBLASLT_EPILOGUE_BIAS | CUBLASLT_EPILOGUE_BGRADA | CUBLASLT_EPILOGUE_BGRADB | 16, aux_bit = 128;
+bool has(cublasLtEpilogue_t epilogue, int bits) { return (epilogue & bits) != 0; }
 
 void set_layout(cublasLtMatrixLayout_t& layout, cudaDataType_t type, std::int64_t rows, std::int64_t columns, std::int64_t batch, std::int64_t stride) {
   check(cublasLtMatrixLayoutCreate(&layout, type, static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(columns), rows), "describe a matrix");
@@ -91,9 +101,19 @@ GemmPlan::GemmPlan(const Gemm& g, cublasLtHandle_t handle) : gemm_(g), handle_(h
   set(operation_, CUBLASLT_MATMUL_DESC_TRANSA, g.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(operation_, CUBLASLT_MATMUL_DESC_TRANSB, g.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE, g.epilogue);
-  set_bias(reinterpret_cast<void*>(static_cast<std::uintptr_t>(g.alignment)));  // heuristics read its alignment off it
-  set_layout(a_, type, g.transpose_a ? g.k : g.m, g.transpose_a ? g.m : g.k, g.batch, g.stride_a);
-  set_layout(b_, type, g.transpose_b ? g.n : g.k, g.transpose_b ? g.k : g.n, g.batch, g.stride_b);
+  void* const aligned = reinterpret_cast<void*>(static_cast<std::uintptr_t>(g.alignment));  // heuristics read the alignment off it
+  if (has(g.epilogue, bias_bits)) set_bias(aligned);
+  if (has(g.epilogue, aux_bit)) {
+    set(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, g.m);
+    set_aux(aligned);
+  }
+  if (g.fp8) {
+    set(operation_, CUBLASLT_MATMUL_DESC_FAST_ACCUM, static_cast<std::int8_t>(g.fp8->fast));
+    set(operation_, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(type));
+    set_scales(aligned, aligned);  // heuristics want scales, and do not read them
+  }
+  set_layout(a_, a_type(g), g.transpose_a ? g.k : g.m, g.transpose_a ? g.m : g.k, g.batch, g.stride_a);
+  set_layout(b_, b_type(g), g.transpose_b ? g.n : g.k, g.transpose_b ? g.k : g.n, g.batch, g.stride_b);
   set_layout(d_, type, g.m, g.n, g.batch, g.stride_d);
 }
 
@@ -125,12 +145,12 @@ std::vector<Engine> GemmPlan::engines(int most) {
 
 void GemmPlan::choose(const Engine& engine) {
   const auto refuse = [&](std::string_view why, cublasStatus_t status) {
-    fail(ExitCode::device, "cuBLASLt ", cublasLtGetVersion(), ' ', why, ' ', to_string(engine), " for a product ", gemm_.m, 'x', gemm_.n, 'x', gemm_.k, " of ", gemm_.dtype, " (",
+    fail(ExitCode::device, "cuBLASLt ", cublasLtGetVersion(), ' ', why, ' ', to_string(engine), " for a product ", gemm_.m, 'x', gemm_.n, 'x', gemm_.k, " of ", types_of(gemm_), " (",
          cublasLtGetStatusString(status), "): a plan made with another version, or for another device, is to be made again");
   };
   const cudaDataType_t type = type_of(gemm_.dtype);
   cublasLtMatmulAlgo_t algorithm{};
-  if (const cublasStatus_t status = cublasLtMatmulAlgoInit(handle_, compute_of(gemm_), scale_of(gemm_), type, type, type, type, static_cast<int>(engine.index), &algorithm); status != CUBLAS_STATUS_SUCCESS)
+  if (const cublasStatus_t status = cublasLtMatmulAlgoInit(handle_, compute_of(gemm_), scale_of(gemm_), a_type(gemm_), b_type(gemm_), type, type, static_cast<int>(engine.index), &algorithm); status != CUBLAS_STATUS_SUCCESS)
     refuse("has no algorithm", status);
   for (const auto& [type_of_knob, value] : engine.knobs) {
     const auto knob = std::find_if(std::begin(knobs), std::end(knobs), [&](const Knob& k) { return k.type == type_of_knob; });
@@ -160,6 +180,13 @@ GemmPlan::~GemmPlan() {
 }
 
 void GemmPlan::set_bias(void* bias) { set(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias); }
+
+void GemmPlan::set_scales(const void* a, const void* b) {
+  set(operation_, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, a);
+  set(operation_, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, b);
+}
+
+void GemmPlan::set_aux(void* before) { set(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, before); }
 
 void GemmPlan::run(const void* a, const void* b, void* d, void* workspace, void* stream) const {
   const double one = 1, zero = 0;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 
 #include "graph/dtype.h"
 #include "kernels/cuda/engine.h"
@@ -12,13 +13,21 @@ namespace tandem::cuda {
 
 inline constexpr std::int64_t gemm_workspace = 32 << 20;  // what NVIDIA recommends on Hopper
 
+// Of 8-bit products, a and b: their types, and whether sums may be taken in fewer bits than float32 has. They are multiplied by scales that lie on
+// the device (GemmPlan::set_scales).
+struct GemmFp8 {
+  DType a = DType::float8e4m3fn, b = DType::float8e4m3fn;
+  bool fast = false;
+};
+
 // Column-major as cuBLAS has it: d[m,n] = op(a)[m,k] · op(b)[k,n], and `batch` of them at fixed distances (elements).
 struct Gemm {
   std::int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;  // a is stored [k,m], b [n,k]
   std::int64_t batch = 1, stride_a = 0, stride_b = 0, stride_d = 0;
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-  DType dtype = DType::float32;
+  DType dtype = DType::float32;    // of all matrices; with fp8 of d and the bias alone
+  std::optional<GemmFp8> fp8 = {};
   bool tf32 = false, deterministic = false;
   int alignment = 256;  // bytes, of every matrix's address: that of buffers
 };
@@ -40,6 +49,8 @@ class GemmPlan {
   bool choose_best();  // what the heuristics put first; false where they have none
 
   void set_bias(void* bias);  // read or, for a bias gradient, written
+  void set_scales(const void* a, const void* b);  // a float32 each
+  void set_aux(void* before);  // where Gelu is the epilogue: what it is of, laid out as d
   void run(const void* a, const void* b, void* d, void* workspace, void* stream) const;
 
  private:

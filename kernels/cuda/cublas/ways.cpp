@@ -6,7 +6,7 @@
 namespace tandem::cuda {
 namespace {
 
-constexpr int timed_ways = 4;
+constexpr int timed_ways = 8;
 constexpr std::string_view apart_mark = ".apart", heuristic_mark = ".heuristic";
 
 Gemm without_epilogue(Gemm gemm) {

@@ -58,13 +58,13 @@ std::vector<KernelDescription> describe_cudnn_batch_norm(const KernelRequest& re
                        CudnnGraph g;
                        const auto y = g.tensor(dtype, x, output_role(0));
                        auto last = add || relu ? g.virtual_tensor(DType::float32, x) : y;
-                       g.batch_norm_training({.x = g.tensor(dtype, x, input_role(0)),
-                                              .scale = g.tensor(DType::float32, c, input_role(1)),
-                                              .bias = g.tensor(DType::float32, c, input_role(2)),
-                                              .epsilon = g.number(number_role(0)),
-                                              .y = last,
-                                              .mean = g.tensor(DType::float32, c, output_role(1)),
-                                              .inverse_deviation = g.tensor(DType::float32, c, output_role(3))});
+                       g.norm_training({.x = g.tensor(dtype, x, input_role(0)),
+                                       .scale = g.tensor(DType::float32, c, input_role(1)),
+                                       .bias = g.tensor(DType::float32, c, input_role(2)),
+                                       .epsilon = g.number(number_role(0)),
+                                       .y = last,
+                                       .mean = g.tensor(DType::float32, c, output_role(1)),
+                                       .inverse_deviation = g.tensor(DType::float32, c, output_role(3))});
                        if (add) {
                          const auto sum = relu ? g.virtual_tensor(DType::float32, x) : y;
                          g.pointwise(CUDNN_POINTWISE_ADD, last, g.tensor(dtype, x, input_role(3)), sum);
@@ -105,7 +105,7 @@ std::vector<KernelDescription> describe_cudnn_batch_norm_backward(const KernelRe
                               mask(g, n.dy, given_y ? g.tensor(dtype, x, input_role(7)) : renormalize(g, n, g.tensor(DType::float32, c, input_role(3)), x), masked, x);
                               n.dy = masked;
                             }
-                            g.batch_norm_backward(n);
+                            g.norm_backward(n);
                             return g;
                           }, .filter = filter_of(request.options, DType::float16), .numbers = {0.0F}},
                          request, *libraries);

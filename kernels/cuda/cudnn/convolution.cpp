@@ -199,7 +199,7 @@ std::vector<KernelDescription> describe_cudnn_convolution_backward_weights(const
     return all;
   }
   if (has(d->outputs, 1)) {
-    const std::optional<ReductionPlan> sum = plan_channel_sum(d->inputs[1]);
+    const std::optional<ReductionPlan> sum = plan_channel_sum(d->inputs[1], request.options);
     if (!sum) return {};
     recipe.own_workspace = sum->workspace;
     recipe.after = [sum = *sum](const Buffers& b) { return sum.bind(b.inputs[1], b.outputs[1], b.workspace); };

@@ -45,6 +45,15 @@ std::int64_t Descriptor::integer(cudnnBackendAttributeName_t name) const {
   return value;
 }
 
+std::string Descriptor::text(cudnnBackendAttributeName_t name) const {
+  std::int64_t count = 0;
+  check(cudnnBackendGetAttribute(native(), name, CUDNN_TYPE_CHAR, 0, &count, nullptr), "measure a text");
+  std::string text(static_cast<std::size_t>(count), '\0');
+  check(cudnnBackendGetAttribute(native(), name, CUDNN_TYPE_CHAR, count, &count, text.data()), "read a text");
+  text.resize(static_cast<std::size_t>(count));
+  return text;
+}
+
 std::vector<Descriptor> Descriptor::descriptors(cudnnBackendAttributeName_t name, cudnnBackendDescriptorType_t type, std::int64_t most) const {
   std::int64_t count = most;
   if (most == 0) check(cudnnBackendGetAttribute(native(), name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count, nullptr), "count descriptors");

@@ -31,7 +31,10 @@ class Descriptor {
   Descriptor& set(cudnnBackendAttributeName_t name, std::span<const Descriptor> values);
   Descriptor& finalize(std::string_view what);  // `what` for the message
 
+  Descriptor& set_text(cudnnBackendAttributeName_t name, const std::string& value) { return set(name, CUDNN_TYPE_CHAR, static_cast<std::int64_t>(value.size()), value.data()); }
+
   std::int64_t integer(cudnnBackendAttributeName_t name) const;
+  std::string text(cudnnBackendAttributeName_t name) const;
   // As many values as there are, of a type of cuDNN's.
   template <class T>
   std::vector<T> values(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, std::int64_t most) const {

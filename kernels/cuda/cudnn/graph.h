@@ -29,22 +29,48 @@ class CudnnGraph {
   TensorId virtual_tensor(DType dtype, Dims dims);
   TensorId number(int role);  // one float32 given by value
 
+  TensorId strided(DType dtype, Dims dims, Dims strides, std::optional<int> role);  // without a role virtual
+  // One matrix, row by row or, transposed, column by column; without a role virtual.
+  TensorId matrix(DType dtype, std::int64_t rows, std::int64_t columns, std::optional<int> role, bool transposed = false);
+
+  void matmul(TensorId a, TensorId b, TensorId c);
   void convolution(TensorId x, TensorId w, TensorId y, const Window& window, DType compute);
   void convolution_backward_data(TensorId dy, TensorId w, TensorId dx, const Window& window, DType compute);
   void convolution_backward_weights(TensorId x, TensorId dy, TensorId dw, const Window& window, DType compute);
   void channel_sums(TensorId y, TensorId sum, TensorId squares);  // Σ y and Σ y² by channel
   void pointwise(cudnnPointwiseMode_t mode, TensorId x, std::optional<TensorId> b, TensorId y);
+  // The same in another type than float32, with a third operand, which chooses, or along an axis.
+  struct Function {
+    cudnnPointwiseMode_t mode;
+    DType compute = DType::float32;
+    std::optional<TensorId> chooses = {};
+    std::optional<std::int64_t> axis = {};
+  };
+  void pointwise(const Function& f, TensorId x, std::optional<TensorId> b, TensorId y);
+  void reduce(cudnnReduceTensorOp_t by, TensorId x, TensorId y);  // along the axes where y has ones
+  void reshape(TensorId x, TensorId y);
   void pointwise_backward(cudnnPointwiseMode_t mode, TensorId x, TensorId dy, TensorId dx);
   void pool(cudnnResampleMode_t mode, TensorId x, TensorId y, std::optional<TensorId> index, const Window& window);
   void pool_backward(cudnnResampleMode_t mode, TensorId dy, TensorId dx, std::optional<TensorId> index, const Window& window);
+  // By rows there may be no bias, and of a mean square no mean.
   struct Norm {
-    TensorId x, scale, bias, epsilon, y, mean, inverse_deviation;
+    TensorId x, scale;
+    std::optional<TensorId> bias;
+    TensorId epsilon, y;
+    std::optional<TensorId> mean;
+    TensorId inverse_deviation;
+    cudnnBackendNormMode_t mode = CUDNN_BATCH_NORM;
   };
-  void batch_norm_training(const Norm& n);
+  void norm_training(const Norm& n);
   struct NormBackward {
-    TensorId x, dy, scale, mean, inverse_deviation, dscale, dbias, dx;
+    TensorId x, dy, scale;
+    std::optional<TensorId> mean;
+    TensorId inverse_deviation, dscale;
+    std::optional<TensorId> dbias;
+    TensorId dx;
+    cudnnBackendNormMode_t mode = CUDNN_BATCH_NORM;
   };
-  void batch_norm_backward(const NormBackward& n);
+  void norm_backward(const NormBackward& n);
 
   // Roles and tensors' numbers, for binding: role(i) is bound to unique id uid(i).
   struct Binding {
@@ -52,15 +78,24 @@ class CudnnGraph {
     std::int64_t uid;
   };
   const std::vector<Binding>& bindings() const { return bindings_; }
+  // All that a plan for it depends on: tensors, operations and what they are called with.
+  const std::string& text() const { return text_; }
   // With a handle for running on its device; without for planning.
   Descriptor finalized(cudnnHandle_t handle) const;
 
  private:
   const Descriptor& operator[](TensorId id) const { return tensors_[id.index]; }
-  TensorId add(DType dtype, const Dims& dims, bool is_virtual, bool by_value);
+  TensorId add(DType dtype, const Dims& dims, const Dims& strides, bool is_virtual, bool by_value);
+  TensorId bound(TensorId id, int role);
   std::vector<Descriptor> tensors_;
   std::vector<Descriptor> operations_;
   std::vector<Binding> bindings_;
+  std::string text_;
+  template <class... Parts>
+  void say(const Parts&... parts) {
+    text_ += concat(parts...);
+    text_ += '\n';
+  }
 };
 
 }  // namespace tandem::cuda

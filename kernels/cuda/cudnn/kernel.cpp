@@ -8,8 +8,8 @@ namespace {
 
 class CudnnKernel final : public Kernel {
  public:
-  CudnnKernel(const CudnnRecipe& recipe, const PlannedEngine& engine, cudnnHandle_t handle)
-      : plan_(recipe.build(), engine.engine, handle), numbers_(recipe.numbers), before_(recipe.before), after_(recipe.after), cudnn_workspace_(align_up(engine.workspace)) {
+  CudnnKernel(const CudnnRecipe& recipe, const PlannedEngine& engine, const CudnnGraph& graph, const CudnnTarget& target, cudnnHandle_t handle)
+      : plan_(target.runnable(graph, engine.engine, handle), graph, handle), numbers_(recipe.numbers), scratch_(recipe.scratch), before_(recipe.before), after_(recipe.after), cudnn_workspace_(align_up(engine.workspace)) {
     // Another device than the one that was planned for may make another plan of the same engine.
     if (const std::int64_t needed = plan_.workspace(); needed > engine.workspace)
       fail(ExitCode::device, recipe.family, '.', to_string(engine.engine), " needs ", needed, " bytes of workspace on this device, the plan has ", engine.workspace,
@@ -21,7 +21,7 @@ class CudnnKernel final : public Kernel {
     plan_.bind(
         [&](int role) -> void* {
           if (role >= number_role(0)) return &numbers_[static_cast<std::size_t>(role - number_role(0))];
-          if (role == scratch_role) return own;
+          if (role >= scratch_role) return own + scratch_[static_cast<std::size_t>(role - scratch_role)];
           if (role >= output_role(0)) return outputs[static_cast<std::size_t>(role - output_role(0))];
           return inputs[static_cast<std::size_t>(role)];
         },
@@ -39,12 +39,13 @@ class CudnnKernel final : public Kernel {
  private:
   CudnnPlan plan_;
   std::vector<float> numbers_;
+  std::vector<std::int64_t> scratch_;
   Binder before_, after_;
   Launches first_, last_;
   std::int64_t cudnn_workspace_;
 };
 
-constexpr std::size_t timed_engines = 4;
+constexpr std::size_t timed_engines = 10;
 
 std::string key_of(const CudnnRecipe& recipe, const KernelRequest& request) {
   std::string key = concat(recipe.family, ' ', request.op, ' ', *request.attributes);
@@ -69,7 +70,9 @@ std::vector<KernelDescription> descriptions_of(const CudnnRecipe& recipe, const 
     KernelDescription d = recipe.description;
     d.kernel = prefix + to_string(engine.engine);
     d.workspace = align_up(engine.workspace) + recipe.own_workspace;
-    d.make = [recipe, engine, &libraries]() -> std::unique_ptr<Kernel> { return std::make_unique<CudnnKernel>(recipe, engine, libraries.cudnn()); };
+    d.make = [recipe, engine, &libraries, device = request.options.device]() -> std::unique_ptr<Kernel> {
+      return std::make_unique<CudnnKernel>(recipe, engine, recipe.build(), libraries.cudnn_target(device), libraries.cudnn());
+    };
     all.push_back(std::move(d));
   }
   return all;

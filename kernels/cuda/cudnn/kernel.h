@@ -13,7 +13,7 @@ class Libraries;
 // Roles: what a tensor of the graph is bound to.
 constexpr int input_role(int i) { return i; }
 constexpr int output_role(int i) { return 100 + i; }
-constexpr int scratch_role = 200;  // the start of our own part of the workspace
+constexpr int scratch_role = 200;  // the start of our own part of the workspace; +i: at scratch[i]
 constexpr int number_role(int i) { return 300 + i; }
 
 struct CudnnRecipe {
@@ -24,6 +24,7 @@ struct CudnnRecipe {
   std::vector<float> numbers;         // by number_role
   Binder before, after;               // may be empty; their workspace is our own part
   std::int64_t own_workspace = 0;
+  std::vector<std::int64_t> scratch = {0};  // offsets in our own part
 };
 
 // One description an engine that cuDNN accepts, named "FAMILY.ENGINE"; only the request's where it names one.

@@ -4,9 +4,21 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <charconv>
+
+#include "graph/hash.h"
+#include "kernels/cuda/cache.h"
 
 namespace tandem::cuda {
 namespace {
+
+constexpr std::size_t most_compiled = 4;  // engines of a graph that may be compiled at run time, a second each
+
+// One plan at a time in a process: once two threads have compiled at once, cuDNN 9.19 compiles nothing any more.
+std::mutex& building() {
+  static std::mutex lock;
+  return lock;
+}
 
 // A configuration as engine and knobs.
 Engine engine_of(const Descriptor& configuration) {
@@ -79,19 +91,48 @@ CudnnTarget::CudnnTarget(const DeviceDescription& device) : driver_(driver_libra
     d.set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, static_cast<std::int64_t>(device.cudnn_json.size()), device.cudnn_json.data());
   }
   d.finalize("device properties");
+  device_ = concat(cudnnGetVersion(), ' ', d.text(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION));
+}
+
+std::string CudnnTarget::name_of(const CudnnGraph& graph, const Engine& engine) const { return concat("cudnn-", hash_of(concat(device_, '\n', graph.text(), to_string(engine))), ".plan"); }
+
+// On disk: the workspace, a line's end, and the plan. Only what takes long to build is kept there.
+CudnnTarget::Built CudnnTarget::built(const std::string& name, const Descriptor& configuration) const {
+  const std::scoped_lock one(building());
+  {
+    const std::scoped_lock hold(lock_);
+    if (const auto known = built_.find(name); known != built_.end()) return known->second;
+  }
+  Built b;
+  const bool compiled = compiled_at_run_time(configuration);
+  const auto kept = compiled ? read_kept(name) : std::nullopt;
+  const std::size_t end = kept ? kept->find('\n') : std::string::npos;
+  if (end != std::string::npos && std::from_chars(kept->data(), kept->data() + end, b.workspace).ptr == kept->data() + end) {
+    b.json = kept->substr(end + 1);
+  } else {
+    Descriptor d(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    d.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, *properties_).set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration).finalize("execution plan");
+    b.workspace = d.integer(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
+    try {
+      if (compiled) b.json = d.text(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION);
+    } catch (const Error&) {  // not of this engine: it is built anew
+    }
+    if (!b.json.empty()) keep(name, concat(b.workspace, '\n', b.json));
+  }
+  const std::scoped_lock hold(lock_);
+  return built_.insert_or_assign(name, std::move(b)).first->second;
 }
 
 // Engines that cuDNN compiles at run time want the driver's library for that even where there is no device. Without it
 // their configuration, which cuDNN has checked, has to do.
-std::int64_t CudnnTarget::workspace_of(const Descriptor& configuration) const {
+std::int64_t CudnnTarget::workspace_of(const CudnnGraph& graph, const Engine& engine, const Descriptor& configuration) const {
   if (!driver_ && compiled_at_run_time(configuration)) return configuration.integer(CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE);
-  Descriptor d(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-  d.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, *properties_).set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration).finalize("execution plan");
-  return d.integer(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
+  return built(name_of(graph, engine), configuration).workspace;
 }
 
 std::vector<PlannedEngine> CudnnTarget::look_for(const CudnnGraph& graph, const EngineFilter& filter, std::size_t most) const {
   std::vector<PlannedEngine> found;
+  std::size_t compiled = 0;
   const Descriptor operations = graph.finalized(nullptr);
   for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
     std::vector<Descriptor> configurations;
@@ -110,7 +151,10 @@ std::vector<PlannedEngine> CudnnTarget::look_for(const CudnnGraph& graph, const 
         if (!passes(configuration, filter)) continue;
         const Engine engine = engine_of(configuration);
         if (std::any_of(found.begin(), found.end(), [&](const PlannedEngine& p) { return p.engine == engine; })) continue;
-        found.push_back({engine, workspace_of(configuration)});
+        const bool at_run_time = compiled_at_run_time(configuration);
+        if (at_run_time && compiled == most_compiled) continue;
+        found.push_back({engine, workspace_of(graph, engine, configuration)});
+        compiled += at_run_time;
       } catch (const Error&) {  // cuDNN cannot plan it after all: the next one
       }
     }
@@ -136,14 +180,34 @@ std::vector<PlannedEngine> CudnnTarget::engines(const std::string& key, const st
 
 std::int64_t CudnnTarget::workspace(const CudnnGraph& graph, const Engine& engine) const {
   const Descriptor operations = graph.finalized(nullptr);
-  return workspace_of(configuration_of(operations, engine, &*properties_));
+  return workspace_of(graph, engine, configuration_of(operations, engine, &*properties_));
 }
 
-CudnnPlan::CudnnPlan(const CudnnGraph& graph, const Engine& engine, cudnnHandle_t handle)
-    : handle_(handle), bindings_(graph.bindings()), plan_(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) {
-  const Descriptor operations = graph.finalized(handle);
-  const Descriptor configuration = configuration_of(operations, engine, nullptr);
-  plan_.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle).set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration).finalize("execution plan");
+std::shared_ptr<const Descriptor> CudnnTarget::runnable(const CudnnGraph& graph, const Engine& engine, cudnnHandle_t handle) const {
+  const std::string name = name_of(graph, engine);
+  const std::pair place(handle, name);
+  {
+    const std::scoped_lock hold(lock_);
+    if (auto shared = running_[place].lock()) return shared;
+  }
+  const Descriptor operations = graph.finalized(nullptr), described = configuration_of(operations, engine, &*properties_);
+  std::string json = compiled_at_run_time(described) ? built(name, described).json : "";
+  auto plan = std::make_shared<Descriptor>(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+  const auto with_handle = [&]() -> Descriptor& { return plan->set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle); };
+  const std::scoped_lock one(building());
+  try {
+    if (!json.empty()) with_handle().set_text(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, json).finalize("execution plan");
+  } catch (const Error&) {  // of another cuDNN after all
+    json.clear();
+    plan = std::make_shared<Descriptor>(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+  }
+  if (json.empty()) {
+    const Descriptor own = graph.finalized(handle);
+    with_handle().set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration_of(own, engine, nullptr)).finalize("execution plan");
+  }
+  const std::scoped_lock hold(lock_);
+  running_[place] = plan;
+  return plan;
 }
 
 void CudnnPlan::bind(const std::function<void*(int role)>& address, std::byte* workspace) {
@@ -163,7 +227,7 @@ void CudnnPlan::bind(const std::function<void*(int role)>& address, std::byte* w
 
 void CudnnPlan::run(void* stream) {
   check(cudnnSetStream(handle_, static_cast<cudaStream_t>(stream)), "set the stream");
-  check(cudnnBackendExecute(handle_, plan_.native(), pack_->native()), "run a plan");
+  check(cudnnBackendExecute(handle_, plan_->native(), pack_->native()), "run a plan");
 }
 
 }  // namespace tandem::cuda

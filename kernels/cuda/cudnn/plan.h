@@ -3,6 +3,7 @@
 #pragma once
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 
@@ -28,34 +29,48 @@ struct PlannedEngine {
 class CudnnTarget {
  public:
   explicit CudnnTarget(const DeviceDescription& device);
-  // Engines that cuDNN accepts for the graph, best first by its heuristics, at most so many: each costs a plan of cuDNN's,
-  // and perhaps a compilation. Remembered by key, which says everything that the graph depends on.
+  // Engines that cuDNN accepts for the graph, best first by its heuristics, at most so many: each costs a plan of cuDNN's, and, of at
+  // most four of them, a compilation. Remembered by key, which says everything that the graph depends on.
   std::vector<PlannedEngine> engines(const std::string& key, const std::function<CudnnGraph()>& build, const EngineFilter& filter, std::size_t most) const;
   // The workspace of a chosen engine; fails (device) where it does not fit the graph.
   std::int64_t workspace(const CudnnGraph& graph, const Engine& engine) const;
+  // The plan for running with this handle: one for all kernels of the same graph and engine. What cuDNN compiled for it is taken from
+  // where it was planned, in this process or, kept on disk, in one before.
+  std::shared_ptr<const Descriptor> runnable(const CudnnGraph& graph, const Engine& engine, cudnnHandle_t handle) const;
 
  private:
+  // A plan's workspace, and itself as text, empty where the engine has none.
+  struct Built {
+    std::int64_t workspace = 0;
+    std::string json;
+  };
   std::vector<PlannedEngine> look_for(const CudnnGraph& graph, const EngineFilter& filter, std::size_t most) const;
-  std::int64_t workspace_of(const Descriptor& configuration) const;  // fails (device) where cuDNN cannot plan it
+  // Each fails (device) where cuDNN cannot plan it.
+  std::int64_t workspace_of(const CudnnGraph& graph, const Engine& engine, const Descriptor& configuration) const;
+  Built built(const std::string& name, const Descriptor& configuration) const;
+  std::string name_of(const CudnnGraph& graph, const Engine& engine) const;  // also of the file
   std::optional<Descriptor> properties_;
-  bool driver_;  // the driver's library is there
+  std::string device_;  // cuDNN's version, and the device in its words
+  bool driver_;         // the driver's library is there
   mutable std::mutex lock_;
   mutable std::map<std::string, std::vector<PlannedEngine>> remembered_;
+  mutable std::map<std::string, Built> built_;
+  mutable std::map<std::pair<cudnnHandle_t, std::string>, std::weak_ptr<const Descriptor>> running_;
 };
 
-// A plan for running, on the calling thread's device.
+// A plan bound to memory.
 class CudnnPlan {
  public:
-  CudnnPlan(const CudnnGraph& graph, const Engine& engine, cudnnHandle_t handle);
+  CudnnPlan(std::shared_ptr<const Descriptor> plan, const CudnnGraph& graph, cudnnHandle_t handle) : handle_(handle), bindings_(graph.bindings()), plan_(std::move(plan)) {}
   // address(role) gives each bound tensor's memory, or the number's.
   void bind(const std::function<void*(int role)>& address, std::byte* workspace);
   void run(void* stream);
-  std::int64_t workspace() const { return plan_.integer(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE); }
+  std::int64_t workspace() const { return plan_->integer(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE); }
 
  private:
   cudnnHandle_t handle_;
   std::vector<CudnnGraph::Binding> bindings_;
-  Descriptor plan_;
+  std::shared_ptr<const Descriptor> plan_;
   std::optional<Descriptor> pack_;
 };
 

@@ -5,20 +5,23 @@
 #include <limits>
 
 #include "kernels/cuda/libraries.h"
+#include "kernels/cuda/native/attention.h"
 #include "kernels/cuda/native/launches.h"
 
 namespace tandem::cuda {
 namespace {
 
-constexpr const char* as_projected = "acbd";  // heads behind tokens
+constexpr const char* as_projected = "acbd";
 
-// The request's own layout where rows lie whole, else the one that projections write.
+}  // namespace
+
 Layout in_rows(const Operand& o) {
   const bool whole = !o.layout.any() && o.layout.plain() && o.layout.tag().back() == 'd';
   return whole ? o.layout : Layout(as_projected);
 }
-// A result of this operand's shape lies as it does, but with heads behind tokens where that is row-major: for what reads it.
 Layout like(const Operand& o) { return o.layout.is_row_major() ? Layout(as_projected) : o.layout; }
+
+namespace {
 
 HeadRows rows_of(const Operand& o) {
   const std::vector<std::int64_t> strides = strides_of(o);

@@ -101,7 +101,7 @@ std::optional<ChannelSums> channel_sums_of(const KernelRequest& request) {
   ChannelSums sums{request, {request.outputs.begin() + 1, request.outputs.end()}, 0, {}};
   sums.request.outputs.resize(1);
   for (Operand& o : sums.outputs) o.layout = Layout::row_major(1);
-  const ChannelMatrix m = as_one(request.outputs[0].shape);
+  const ChannelMatrix m = as_one(request.outputs[0].shape, request.options);
   visit_norm(request.outputs[0].dtype, [&]<class T, class S>() {
     sums.workspace = statistics_workspace<T>(m);
     sums.bind = [m](const Buffers& b) { return statistics<T>(m, b.out<T>(0), b.workspace, {.sum = b.out<S>(1), .squares = b.out<S>(2)}); };
@@ -112,7 +112,7 @@ std::optional<ChannelSums> channel_sums_of(const KernelRequest& request) {
 Descriptions describe_batch_norm_training(const KernelRequest& request, Libraries*) {
   std::optional<KernelDescription> d = batch_norm_description(request, "native.batch_norm");
   if (!d) return {};
-  const ChannelMatrix m = as_one(d->inputs[0].shape);
+  const ChannelMatrix m = as_one(d->inputs[0].shape, request.options);
   const float epsilon = request.attributes->real("epsilon", 1e-5F);
   const bool relu = relu_of(*request.attributes), summed = has(d->inputs, 4);
   visit_norm(d->inputs[0].dtype, [&]<class T, class S>() {
@@ -151,7 +151,7 @@ std::optional<NormalizedInput> normalized_input_of(const KernelRequest& request,
   const Operand& x = request.inputs[0];
   NormalizedInput n{align_up(x.shape.elements() * static_cast<std::int64_t>(size_of(x.dtype))), {}};
   visit_storage(x.dtype, [&]<class T>() {
-    n.bind = [m = as_one(x.shape), factor](const Buffers& b) {
+    n.bind = [m = as_one(x.shape, request.options), factor](const Buffers& b) {
       return normalize(Normalization<T, T>{b.in<T>(0), nullptr, reinterpret_cast<T*>(b.workspace), b.in<T>(factor), b.in<T>(factor + 1), nullptr, nullptr, nullptr, 0, true, {}}, m);
     };
   });
@@ -161,7 +161,7 @@ std::optional<NormalizedInput> normalized_input_of(const KernelRequest& request,
 Descriptions describe_batch_norm_backward(const KernelRequest& request, Libraries*) {
   std::optional<KernelDescription> d = batch_norm_backward_description(request, "native.batch_norm_backward");
   if (!d) return {};
-  const ChannelMatrix m = as_one(d->inputs[0].shape);
+  const ChannelMatrix m = as_one(d->inputs[0].shape, request.options);
   const bool relu = relu_of(*request.attributes);
   visit_norm(d->inputs[0].dtype, [&]<class T, class S>() {
     d->workspace = align_up(2 * std::int64_t{tiles_of<T>(m).splits} * m.channels * static_cast<std::int64_t>(sizeof(S)));
@@ -188,7 +188,7 @@ Descriptions describe_batch_norm_backward(const KernelRequest& request, Librarie
 Descriptions describe_batch_norm_inference(const KernelRequest& request, Libraries*) {
   KernelDescription d = description_of(request, "native.batch_norm_inference", layout_of(request, request.inputs[0].shape.rank()));
   if (!settle(d, *request.attributes, "native.batch_norm_inference")) return {};
-  const ChannelMatrix m = as_one(d.inputs[0].shape);
+  const ChannelMatrix m = as_one(d.inputs[0].shape, request.options);
   const float epsilon = request.attributes->real("epsilon", 1e-5F);
   const bool relu = relu_of(*request.attributes);
   d.in_place = {{0, 0}};

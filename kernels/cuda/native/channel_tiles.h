@@ -6,11 +6,11 @@
 namespace tandem::cuda {
 
 struct ChannelMatrix {
-  std::int64_t samples, rows, channels;
+  std::int64_t samples, rows, channels, multiprocessors;
 };
-ChannelMatrix as_one(const Shape& shape);      // all samples' rows as one's
-ChannelMatrix by_samples(const Shape& shape);
-// Of packs of `width` channels. By shapes alone: it tells in what order sums are made.
+ChannelMatrix as_one(const Shape& shape, const KernelOptions& options);      // all samples' rows as one's
+ChannelMatrix by_samples(const Shape& shape, const KernelOptions& options);
+// Of packs of `width` channels. By shapes and the plan's device alone: it tells in what order sums are made.
 ChannelTiles tiles_of(const ChannelMatrix& m, int width);
 inline std::int64_t blocks_of(const ChannelTiles& t) { return t.samples * t.tiles * t.splits; }
 

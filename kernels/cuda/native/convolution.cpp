@@ -79,7 +79,7 @@ Descriptions describe_convolution_backward_weights(const KernelRequest& request,
   const std::int64_t before = k->d.workspace = input ? input->workspace : 0;
   std::optional<ReductionPlan> sum;
   if (has(k->d.outputs, 1)) {
-    sum = plan_channel_sum(k->d.inputs[1]);
+    sum = plan_channel_sum(k->d.inputs[1], request.options);
     if (!sum) return {};
     k->d.workspace += sum->workspace;
   }

@@ -53,7 +53,9 @@ bool fit_index(const KernelDescription& description);
 
 inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 inline std::int64_t align_up(std::int64_t bytes) { return ceil_div(bytes, 256) * 256; }
-// Blocks for `items` items of `per_block`; more items than that are looped over.
+// Of the device that a kernel is for; an H200's where a request does not say.
+inline std::int64_t multiprocessors_of(const KernelOptions& options) { return options.multiprocessors > 0 ? options.multiprocessors : 132; }
+// Blocks for `items` items of `per_block`; more items than the blocks have are looped over.
 std::int64_t blocks_for(std::int64_t items, std::int64_t per_block);
 
 // visit_storage(dtype, [&]<class T>() {...}) with T = float, double, Half or BFloat16.

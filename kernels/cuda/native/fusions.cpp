@@ -45,6 +45,9 @@ bool is_row_gradient(const KernelRequest& request, int) {
   return request.inputs[1].dtype == request.inputs[0].dtype || (request.inputs[1].dtype == DType::float32 && is_16_bit(request.inputs[0].dtype));
 }
 
+// An activation in a library's product of 16 bits. Others have a kernel behind the product either way.
+bool is_activated(const KernelRequest& request, int) { return request.attributes->has("activation") && is_16_bit(request.inputs[0].dtype); }
+
 struct Form {
   std::string_view op;
   bool (*gains)(const KernelRequest& request, int capability);
@@ -58,6 +61,8 @@ constexpr Form forms[] = {
     {"ConvolutionBackwardWeights", is_chained},
     {"CountCorrect", is_narrow_loss},
     {"GroupNormalizationTraining", always},
+    {"InnerProduct", is_activated},
+    {"InnerProductBackwardData", is_activated},
     {"RowNormalization", is_row_normalization},
     {"RowNormalizationBackward", is_row_gradient},
     {"RunningStatistics", always},           // of many in a launch, variances as cuDNN keeps them

@@ -11,7 +11,7 @@ namespace {
 struct Problem {
   ChannelMatrix matrix;
   Groups groups;
-  explicit Problem(const KernelRequest& request) : matrix(by_samples(request.inputs[0].shape)) {
+  explicit Problem(const KernelRequest& request) : matrix(by_samples(request.inputs[0].shape, request.options)) {
     groups.groups = static_cast<std::int32_t>(request.attributes->integer("groups"));
     groups.channels = static_cast<std::int32_t>(matrix.channels / groups.groups);
   }

@@ -18,8 +18,8 @@ std::optional<Labels> labels_of(const Operand& labels, const Operand& scores) {
 
 // Sum of a vector that holds what T is computed in.
 template <class C>
-std::optional<ReductionPlan> plan_sum(std::int64_t count) {
-  return plan_reduction(Reduce::sum, false, {dtype_of<C>(), Shape{count}, Layout::row_major(1)}, {0}, {dtype_of<C>(), Shape{}, Layout::row_major(0)});
+std::optional<ReductionPlan> plan_sum(std::int64_t count, const KernelOptions& options) {
+  return plan_reduction(Reduce::sum, false, {dtype_of<C>(), Shape{count}, Layout::row_major(1)}, {0}, {dtype_of<C>(), Shape{}, Layout::row_major(0)}, options);
 }
 
 }  // namespace
@@ -36,7 +36,7 @@ Descriptions describe_softmax_cross_entropy(const KernelRequest& request, Librar
   visit_storage(logits.dtype, [&]<class T>() {
     using C = Compute<T>;
     if (d.outputs[0].dtype != dtype_of<C>()) return;
-    const std::optional<ReductionPlan> sum = plan_reduction(Reduce::sum, false, {dtype_of<C>(), Shape{rows}, Layout::row_major(1)}, {0}, d.outputs[0]);
+    const std::optional<ReductionPlan> sum = plan_reduction(Reduce::sum, false, {dtype_of<C>(), Shape{rows}, Layout::row_major(1)}, {0}, d.outputs[0], request.options);
     if (!sum) return;
     found = true;
     const std::int64_t losses = align_up(rows * static_cast<std::int64_t>(sizeof(C)));
@@ -65,7 +65,7 @@ Descriptions describe_negative_log_likelihood(const KernelRequest& request, Libr
   bool found = false;
   visit_storage(scores.dtype, [&]<class T>() {
     using C = Compute<T>;
-    const std::optional<ReductionPlan> sum = plan_sum<C>(count);
+    const std::optional<ReductionPlan> sum = plan_sum<C>(count, request.options);
     if (!sum) return;
     found = true;
     const std::int64_t column = align_up(count * static_cast<std::int64_t>(sizeof(C))), one = align_up(sizeof(C));
@@ -98,7 +98,7 @@ Descriptions describe_count_correct(const KernelRequest& request, Libraries*) {
   const std::optional<Labels> labels = labels_of(d.inputs[1], scores);
   if (!labels || !is_storage_float(scores.dtype) || d.outputs[0].dtype != DType::float32) return {};
   const std::int64_t classes = scores.shape[scores.shape.rank() - 1], rows = classes == 0 ? 0 : scores.shape.elements() / classes;
-  const std::optional<ReductionPlan> sum = plan_sum<float>(rows);
+  const std::optional<ReductionPlan> sum = plan_sum<float>(rows, request.options);
   const std::int64_t column = align_up(rows * static_cast<std::int64_t>(sizeof(float)));
   d.workspace = column + sum->workspace;
   visit_storage(scores.dtype, [&]<class T>() {

@@ -11,7 +11,7 @@ namespace tandem::cuda {
 namespace {
 
 constexpr int threads = ReductionBody<float, float>::threads;
-constexpr std::int64_t most_blocks = 132 * 8;  // that fill the largest device
+constexpr std::int64_t blocks_of_one = 8;      // of a multiprocessor, that fill it
 constexpr std::int64_t least_per_thread = 8;   // elements, before blocks share a reduction
 
 struct Geometry {
@@ -20,7 +20,7 @@ struct Geometry {
   std::vector<LoopDim> kept, inner;
 };
 
-Geometry geometry_of(std::vector<LoopDim> kept, std::vector<LoopDim> inner) {
+Geometry geometry_of(std::vector<LoopDim> kept, std::vector<LoopDim> inner, std::int64_t most_blocks) {
   Geometry g;
   g.outputs = trips(kept);
   g.reduced = trips(inner);
@@ -67,9 +67,9 @@ Launches launches_of(const Body& body) {
 }
 
 template <class T>
-std::optional<ReductionPlan> plan(Reduce op, std::int64_t divisor, std::vector<LoopDim> kept, std::vector<LoopDim> inner) {
+std::optional<ReductionPlan> plan(Reduce op, std::int64_t divisor, std::vector<LoopDim> kept, std::vector<LoopDim> inner, std::int64_t most_blocks) {
   using C = Compute<T>;
-  const Geometry g = geometry_of(std::move(kept), std::move(inner));
+  const Geometry g = geometry_of(std::move(kept), std::move(inner), most_blocks);
   if (g.splits == 1) {
     const auto whole = body_of<T, T>(op, g, divisor);
     if (!whole) return std::nullopt;
@@ -81,8 +81,7 @@ std::optional<ReductionPlan> plan(Reduce op, std::int64_t divisor, std::vector<L
                          }};
   }
   const auto first = body_of<T, C>(op, g, 1);
-  Geometry rest = geometry_of({{g.outputs, {1}}}, {{g.splits, {g.outputs}}});
-  rest.splits = 1;
+  Geometry rest = geometry_of({{g.outputs, {1}}}, {{g.splits, {g.outputs}}}, 1);
   const auto second = body_of<C, T>(op, rest, divisor);
   if (!first || !second) return std::nullopt;
   return ReductionPlan{align_up(g.splits * g.outputs * static_cast<std::int64_t>(sizeof(C))), [first, second](const std::byte* x, std::byte* y, std::byte* workspace) -> Launches {
@@ -111,7 +110,9 @@ constexpr ReduceRow reduce_rows[] = {
 
 }  // namespace
 
-std::optional<ReductionPlan> plan_reduction(Reduce op, bool mean, const Operand& x, const std::vector<std::int64_t>& axes, const Operand& y) {
+std::optional<ReductionPlan> plan_reduction(Reduce op, bool mean, const Operand& x, const std::vector<std::int64_t>& axes, const Operand& y, const KernelOptions& options) {
+  if (!fits_index(x)) return std::nullopt;
+  const std::int64_t most_blocks = multiprocessors_of(options) * blocks_of_one;
   const std::vector<std::int64_t> strides = strides_of(x);
   const bool same_rank = x.shape.rank() == y.shape.rank();
   const std::vector<std::int64_t> y_strides = strides_of(y);
@@ -132,19 +133,19 @@ std::optional<ReductionPlan> plan_reduction(Reduce op, bool mean, const Operand&
   inner = ordered(std::move(inner));
   const std::int64_t divisor = mean ? count : 1;
   switch (x.dtype) {
-    case DType::int32: return plan<std::int32_t>(op, divisor, kept, inner);
-    case DType::int64: return plan<std::int64_t>(op, divisor, kept, inner);
+    case DType::int32: return plan<std::int32_t>(op, divisor, kept, inner, most_blocks);
+    case DType::int64: return plan<std::int64_t>(op, divisor, kept, inner, most_blocks);
     default:
       if (!is_float(x.dtype)) return std::nullopt;
-      return visit_storage(x.dtype, [&]<class T>() { return plan<T>(op, divisor, kept, inner); });
+      return visit_storage(x.dtype, [&]<class T>() { return plan<T>(op, divisor, kept, inner, most_blocks); });
   }
 }
 
-std::optional<ReductionPlan> plan_channel_sum(const Operand& dy) {
+std::optional<ReductionPlan> plan_channel_sum(const Operand& dy, const KernelOptions& options) {
   std::vector<std::int64_t> axes;
   for (int axis = 0; axis < dy.shape.rank(); ++axis)
     if (axis != 1) axes.push_back(axis);
-  return plan_reduction(Reduce::sum, false, dy, axes, {dy.dtype, Shape{dy.shape[1]}, Layout::row_major(1)});
+  return plan_reduction(Reduce::sum, false, dy, axes, {dy.dtype, Shape{dy.shape[1]}, Layout::row_major(1)}, options);
 }
 
 Descriptions describe_reduction(const KernelRequest& request, Libraries*) {
@@ -155,7 +156,7 @@ Descriptions describe_reduction(const KernelRequest& request, Libraries*) {
   KernelDescription d = description_of(request, "native.reduction", layout_of(request, rank));
   if (!row || !fit_index(d)) return {};
   // A reduced axis that is kept may carry x's layout on; otherwise y is row-major, in whose order x is walked.
-  const std::optional<ReductionPlan> plan = plan_reduction(row->reduce, row->mean, d.inputs[0], request.attributes->ints("axes"), d.outputs[0]);
+  const std::optional<ReductionPlan> plan = plan_reduction(row->reduce, row->mean, d.inputs[0], request.attributes->ints("axes"), d.outputs[0], request.options);
   if (!plan) return {};
   d.workspace = plan->workspace;
   d.efficiency = 0.7;

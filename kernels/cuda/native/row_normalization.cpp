@@ -98,8 +98,8 @@ Descriptions describe_row_normalization_backward(const KernelRequest& request, L
         using Body = RowGradientBody<T, width, lanes, D>;
         using Sums = RowSumsBody<T, D>;
         using C = Compute<T>;
-        constexpr std::int64_t most_blocks = 132 * (lanes == 32 ? 3 : 2), kept = std::int64_t{kept_packs} * lanes * width;
-        const std::int64_t blocks = std::min(most_blocks, ceil_div(all.rows, Body::threads / lanes));
+        constexpr std::int64_t kept = std::int64_t{kept_packs} * lanes * width;
+        const std::int64_t blocks = std::min<std::int64_t>(multiprocessors_of(request.options) * (lanes == 32 ? 3 : 2), ceil_div(all.rows, Body::threads / lanes));
         if (sums) d->workspace = align_up(blocks * 2 * all.n * static_cast<std::int64_t>(sizeof(C)));
         d->make = launches([=](const Buffers& b) -> Launches {
           C* const partial = sums ? reinterpret_cast<C*>(b.workspace) : nullptr;

@@ -23,6 +23,8 @@ struct Library {
   int live = 0;                       // descriptors
   int misaligned = 0;                 // products run with matrices that their algorithm does not take
   std::int32_t ran = -1;              // number of the algorithm that ran last
+  std::array<std::uint64_t, 2> scales{};  // addresses, of a and b, in the product that ran last
+  bool fast = false;                  // its sums might have been taken in fewer bits
 };
 Library& library();
 

@@ -50,14 +50,14 @@ using Names = std::vector<std::string>;
 
 TEST_F(Ways, AreNamedByAlgorithmAndConfiguration) {
   EXPECT_EQ(names(ways(false)), (Names{"cublaslt.matmul.eng66.k1=20.k8=3"}));
-  EXPECT_EQ(names(ways(true)), (Names{"cublaslt.matmul.eng66.k1=20.k8=3", "cublaslt.matmul.eng66.k1=18.k2=4", "cublaslt.matmul.eng21.k1=20", "cublaslt.matmul.eng7.k1=1"}));
+  EXPECT_EQ(names(ways(true)), (Names{"cublaslt.matmul.eng66.k1=20.k8=3", "cublaslt.matmul.eng66.k1=18.k2=4", "cublaslt.matmul.eng21.k1=20", "cublaslt.matmul.eng7.k1=1", "cublaslt.matmul.eng8.k1=1"}));
 }
 
-// What the alignment of buffers lets the library take, with a bias, too.
+// What the alignment of buffers lets the library take, of a bias and of what Gelu is of, too; others are not set.
 TEST_F(Ways, AreThoseThatTheAlignmentAllows) {
   library().algorithms[0].alignment = 256;
   library().algorithms[1].alignment = 128;
-  for (const cublasLtEpilogue_t epilogue : {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS}) {
+  for (const cublasLtEpilogue_t epilogue : {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_BGRADB, CUBLASLT_EPILOGUE_GELU_AUX_BIAS, CUBLASLT_EPILOGUE_GELU, CUBLASLT_EPILOGUE_DGELU}) {
     gemm.epilogue = epilogue;
     for (const auto& [alignment, name] : {std::pair{256, "cublaslt.matmul.eng66.k1=20.k8=3"}, {128, "cublaslt.matmul.eng66.k1=18.k2=4"}, {64, "cublaslt.matmul.eng21.k1=20"}}) {
       gemm.alignment = alignment;
@@ -122,7 +122,7 @@ TEST_F(Ways, ThatAttributesDoNotTellAreNotNamed) {
   library().algorithms[0].untold = true;
   EXPECT_EQ(names(ways(false)), (Names{"cublaslt.matmul.heuristic"}));
   EXPECT_EQ(run(ways(false)[0]), 66) << "the heuristics' own answer has it all";
-  EXPECT_EQ(names(ways(true)), (Names{"cublaslt.matmul.eng66.k1=18.k2=4", "cublaslt.matmul.eng21.k1=20", "cublaslt.matmul.eng7.k1=1"}));
+  EXPECT_EQ(names(ways(true)), (Names{"cublaslt.matmul.eng66.k1=18.k2=4", "cublaslt.matmul.eng21.k1=20", "cublaslt.matmul.eng7.k1=1", "cublaslt.matmul.eng8.k1=1"}));
 }
 
 TEST_F(Ways, OfOtherNamesAreNone) {

@@ -2,6 +2,10 @@
 #include "kernels/cuda/cudnn/kernel.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
 
 #include "kernels/cuda/libraries.h"
 #include "tests/cuda/cudnn/stand_in.h"
@@ -13,13 +17,27 @@ using test::cudnn::library;
 
 class CudnnKernels : public testing::Test {
  protected:
-  CudnnKernels() { library() = {.notes = {{}}, .planned_workspace = 1000, .workspace_on_device = 1000}; }
+  CudnnKernels() {
+    library() = {.notes = {{}}, .planned_workspace = 1000, .workspace_on_device = 1000};
+    std::filesystem::remove_all(folder);
+    setenv("TANDEM_CACHE", folder.c_str(), 1);
+  }
+  ~CudnnKernels() override { std::filesystem::remove_all(folder); }
   std::vector<KernelDescription> describe(std::string_view kernel = {}) {
     request.kernel = kernel;
     request.timed = true;
     return descriptions_of(recipe, request, libraries);
   }
 
+  // What another process that makes the kernel builds and reads.
+  std::pair<int, int> another_process() {
+    library().built = library().read = 0;
+    Libraries fresh{describe_h200()};
+    const auto kernel = descriptions_of(recipe, request, fresh).at(0).make();
+    return {library().built, library().read};
+  }
+
+  const std::filesystem::path folder = std::filesystem::temp_directory_path() / concat("tandem-cudnn-", static_cast<long>(getpid()));
   Attributes none;
   KernelRequest request{.op = "Conv", .attributes = &none, .inputs = {}, .outputs = {}};
   CudnnRecipe recipe{.family = "cudnn.convolution", .description = {}, .build = [] { return CudnnGraph(); }, .own_workspace = 256};
@@ -54,6 +72,48 @@ TEST_F(CudnnKernels, AreThoseThatPromiseWhatIsAskedFor) {
   EXPECT_EQ(names(), (std::vector<std::string>{"cudnn.convolution.eng1", "cudnn.convolution.eng2"}));
   recipe.filter.deterministic = true;
   EXPECT_EQ(names(), (std::vector<std::string>{"cudnn.convolution.eng2"}));
+}
+
+// Steps of one graph share its plan, and plans that took a compilation are kept for other processes.
+TEST_F(CudnnKernels, OfOneGraphShareOnePlan) {
+  using Plans = std::pair<int, int>;
+  for (const bool compiles : {false, true}) {
+    library().compiles = compiles;
+    library().built = library().read = 0;
+    Libraries fresh{describe_h200()};
+    std::vector<std::unique_ptr<Kernel>> kernels;
+    for (int i = 0; i < 3; ++i) kernels.push_back(descriptions_of(recipe, request, fresh).at(0).make());
+    EXPECT_EQ(Plans(library().built, library().read), compiles ? Plans(1, 1) : Plans(2, 0)) << "one that tells the workspace, one that runs";
+    recipe.build = [] {
+      CudnnGraph graph;
+      graph.number(0);
+      return graph;
+    };
+    kernels.push_back(descriptions_of(recipe, {.op = "Other", .attributes = &none, .inputs = {}, .outputs = {}}, fresh).at(0).make());
+    EXPECT_EQ(Plans(library().built, library().read), compiles ? Plans(2, 2) : Plans(4, 0)) << "of another graph";
+    recipe.build = [] { return CudnnGraph(); };
+  }
+}
+
+TEST_F(CudnnKernels, FindTheirPlansOnDisk) {
+  using Plans = std::pair<int, int>;
+  library().compiles = true;
+  EXPECT_EQ(another_process(), Plans(1, 1));
+  EXPECT_EQ(another_process(), Plans(0, 1));
+  const auto file = std::filesystem::directory_iterator(folder)->path();
+  std::filesystem::resize_file(file, std::filesystem::file_size(file) - 1);
+  EXPECT_EQ(another_process(), Plans(1, 1)) << "it was damaged";
+  EXPECT_EQ(another_process(), Plans(0, 1));
+  library().text = "of another build";
+  EXPECT_EQ(another_process(), Plans(1, 0)) << "the library refuses what is kept";
+  library().version = 91901;
+  EXPECT_EQ(another_process(), Plans(1, 1));
+  library().compiles = false;
+  library().version = 91902;
+  EXPECT_EQ(another_process(), Plans(2, 0));
+  EXPECT_EQ(another_process(), Plans(2, 0)) << "what is built in no time is not kept";
+  library() = {.notes = {{}}, .planned_workspace = 1000, .workspace_on_device = 1000, .compiles = true, .text = "", .version = 91903};
+  EXPECT_EQ(another_process(), Plans(2, 0)) << "the engine's plans have no text";
 }
 
 }  // namespace

@@ -13,6 +13,7 @@ namespace {
 struct Descriptor {
   cudnnBackendDescriptorType_t type;
   std::map<cudnnBackendAttributeName_t, std::vector<std::int64_t>> integers;
+  std::string text;  // that it is to be made of
 };
 Descriptor& at(cudnnBackendDescriptor_t d) { return *static_cast<Descriptor*>(d); }
 
@@ -30,17 +31,25 @@ using namespace tandem::test::cudnn;
 extern "C" {
 
 cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type, cudnnBackendDescriptor_t* made) {
-  *made = new Descriptor{type, {}};
+  *made = new Descriptor{type, {}, {}};
   return CUDNN_STATUS_SUCCESS;
 }
 cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t d) { return delete &at(d), CUDNN_STATUS_SUCCESS; }
 cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t d, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count, const void* values) {
   std::vector<std::int64_t>& kept = at(d).integers[name];
   kept.assign(static_cast<std::size_t>(count), 0);
+  if (name == CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION) at(d).text.assign(static_cast<const char*>(values), static_cast<std::size_t>(count));
   if (type == CUDNN_TYPE_INT64) std::memcpy(kept.data(), values, static_cast<std::size_t>(count) * 8);
   return CUDNN_STATUS_SUCCESS;
 }
-cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t) { return CUDNN_STATUS_SUCCESS; }
+cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t d) {
+  Library& l = library();
+  if (at(d).type != CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) return CUDNN_STATUS_SUCCESS;
+  if (!at(d).text.empty() && at(d).text != l.text) return CUDNN_STATUS_BAD_PARAM;
+  ++(at(d).text.empty() ? l.built : l.read);
+  return CUDNN_STATUS_SUCCESS;
+}
+size_t cudnnGetVersion() { return library().version; }
 cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const d, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t room, int64_t* count, void* values) {
   Library& l = library();
   *count = 0;
@@ -54,6 +63,13 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const d, cudnnBa
     *count = 1;
   } else if (name == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE) {
     for (const cudnnBackendNumericalNote_t note : l.notes[static_cast<std::size_t>(at(d).integers[CUDNN_ATTR_ENGINE_GLOBAL_INDEX][0])]) static_cast<cudnnBackendNumericalNote_t*>(values)[(*count)++] = note;
+  } else if (name == CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE && l.compiles) {
+    *count = 1;
+    *static_cast<cudnnBackendBehaviorNote_t*>(values) = CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION;
+  } else if (name == CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION) {
+    if (l.text.empty()) return CUDNN_STATUS_NOT_SUPPORTED;
+    *count = std::ssize(l.text);
+    if (values) std::memcpy(values, l.text.data(), static_cast<std::size_t>(std::min<std::int64_t>(room, *count)));
   } else if (type == CUDNN_TYPE_INT64) {
     *count = 1;
     const bool runs = at(d).integers.contains(CUDNN_ATTR_EXECUTION_PLAN_HANDLE);

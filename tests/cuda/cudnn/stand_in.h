@@ -4,6 +4,7 @@
 #include <cudnn.h>
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace tandem::test::cudnn {
@@ -11,6 +12,10 @@ namespace tandem::test::cudnn {
 struct Library {
   std::vector<std::vector<cudnnBackendNumericalNote_t>> notes;  // of each engine, in the heuristics' order
   std::int64_t planned_workspace = 0, workspace_on_device = 0;
+  bool compiles = false;       // engines at run time
+  std::string text = "{}";     // of every plan; empty: its engine has none
+  std::size_t version = 91900;
+  int built = 0, read = 0;     // plans, of configurations and of texts
 };
 Library& library();
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "kernels/cuda/compiler.h"
 #include "kernels/cuda/native/elementwise.h"
@@ -61,6 +62,29 @@ TEST_P(FusedSources, Compile) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Programs, FusedSources, testing::ValuesIn(programs), [](const auto& info) { return info.param.name; });
+
+TEST(Compiler, ADamagedFileIsCompiledAgain) {
+  const auto folder = std::filesystem::temp_directory_path() / concat("tandem-damaged-", static_cast<long>(getpid()));
+  setenv("TANDEM_CACHE", folder.c_str(), 1);
+  const Compiler compiler;
+  if (!compiler.available()) GTEST_SKIP() << compiler.unavailable();
+  const auto code = [&] { return compiler.compile("extern \"C\" __global__ void f(int* x) { *x = 1; }", "sm_90"); };
+  const auto bytes_of = [](const std::filesystem::path& file) {
+    std::ifstream in(file, std::ios::binary);
+    return std::string{std::istreambuf_iterator<char>(in), {}};
+  };
+  const std::vector<char> whole = code();
+  const std::filesystem::path file = std::filesystem::directory_iterator(folder)->path();
+  const std::string kept = bytes_of(file);
+  std::string flipped = kept;
+  flipped[kept.size() / 2] ^= 1;
+  for (const std::string& damaged : {flipped, kept.substr(0, kept.size() / 2), std::string("no code"), std::string()}) {
+    std::ofstream(file, std::ios::binary) << damaged;
+    EXPECT_EQ(code(), whole);
+    EXPECT_EQ(bytes_of(file), kept) << "the file is mended";
+  }
+  std::filesystem::remove_all(folder);
+}
 
 TEST(Compiler, AMistakeIsReportedWithTheLog) {
   const Compiler compiler;

@@ -182,7 +182,7 @@ void block(const Product& p) {
 }
 
 // A processor's own fetching ahead stops at the ends of short lines.
-constexpr int64_t lines_ahead = 16, squares_ahead = 4;
+constexpr int64_t squares_ahead = 4;
 
 // `width` numbers of every line k: whole vectors, and what is left.
 template <int width, class T>
@@ -190,12 +190,8 @@ void copy_lines(const T* from, int64_t step, int64_t inner, float* to) {
   constexpr int whole = width / lanes * lanes;
   constexpr Some rest{width - whole};
   for (int64_t k = 0; k < inner; ++k, from += step, to += width) {
-    __builtin_prefetch(from + lines_ahead * step + width - 1);
 #pragma GCC unroll 4
-    for (int i = 0; i < whole; i += lanes) {
-      __builtin_prefetch(from + lines_ahead * step + i);
-      store(to + i, load(from + i));
-    }
+    for (int i = 0; i < whole; i += lanes) store(to + i, load(from + i));
     if constexpr (whole < width) rest.store(to + whole, rest.load(from + whole));
   }
 }
@@ -204,16 +200,25 @@ void copy_lines(const T* from, int64_t step, int64_t inner, float* to) {
 template <class T>
 void copy_whole_lines(const T* from, int64_t step, int64_t inner, float* to, int64_t width) {
   for (int64_t k = 0; k < inner; ++k, from += step, to += width)
-    for (int64_t i = 0; i < width; i += lanes) {
-      __builtin_prefetch(from + lines_ahead * step + i);
-      store(to + i, load(from + i));
-    }
+    for (int64_t i = 0; i < width; i += lanes) store(to + i, load(from + i));
 }
 
-// Lines one after another in memory: some of all panels are copied at a time, so that what is read together lies together.
+// sums[i] += Σ from[k·step + i], `count` of them.
+template <class T>
+void add_lines(const T* from, int64_t step, int64_t inner, float* sums, int64_t count) {
+  for (int64_t i = 0; i < count; i += lanes) {
+    const Some some{static_cast<int>(count - i < lanes ? count - i : lanes)};
+    Lanes sum = some.load(sums + i);
+    for (int64_t k = 0; k < inner; ++k) sum += some.load(from + k * step + i);
+    some.store(sums + i, sum);
+  }
+}
+
+// Lines one after another in memory: some of all panels are copied at a time, so that what is read together lies together, but no
+// more than a set of the nearest cache holds where they lie a power of two apart. (Fetched ahead by instructions they would not fit.)
 template <class T>
 void pack_lines(const Panels& p, const T* from) {
-  constexpr int64_t some = 16;
+  constexpr int64_t some = 8;
   for (int64_t k = 0; k < p.inner; k += some) {
     const int64_t deep = p.inner - k < some ? p.inner - k : some;
     for (int64_t top = 0; top < p.lines; top += p.width) {
@@ -233,6 +238,7 @@ void pack_lines(const Panels& p, const T* from) {
             const Lanes v = some_left > 0 ? Some{static_cast<int>(some_left)}.load(corner + r * p.step + i) : Lanes{};
             Some{static_cast<int>(room)}.store(to + r * p.width + i, v);
           }
+      if (p.sums) add_lines(corner, p.step, deep, p.sums + top, left);
     }
   }
 }
@@ -325,7 +331,11 @@ void pack_any(const Panels& p, const T* from) {
 template <class T>
 void pack(const Panels& p) {
   const T* const from = static_cast<const T*>(p.from);
-  (p.line == 1 ? pack_lines<T> : p.step == 1 ? pack_rows<T> : pack_any<T>)(p, from);
+  if (p.line == 1) return pack_lines(p, from);
+  (p.step == 1 ? pack_rows<T> : pack_any<T>)(p, from);
+  if (!p.sums) return;
+  for (int64_t top = 0; top < p.lines; top += p.width)
+    add_lines(p.to + top / p.width * p.panel_step, p.width, p.inner, p.sums + top, p.lines - top < p.width ? p.lines - top : p.width);
 }
 
 }  // namespace

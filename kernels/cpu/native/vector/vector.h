@@ -95,7 +95,7 @@ struct Product {
   const void* ahead[2];  // memory of `inner` floats each that will be read next: fetched meanwhile, by `panels`
 };
 // Panels of one of its sides: line i, number p of its sum go to[i/width·panel_step + p·width + i%width], and 0 where the last panel has
-// no line.
+// no line. With `sums`: sums[i] += each number of line i, in order.
 struct Panels {
   const void* from;           // line i, number p at from[i·line + p·step]
   bool narrow;                // it is bfloat16
@@ -103,6 +103,7 @@ struct Panels {
   std::int64_t width;
   float* to;
   std::int64_t panel_step = 0;
+  float* sums = nullptr;
 };
 struct Products {
   int panel_rows, panel_columns;   // the widths of a's and b's panels

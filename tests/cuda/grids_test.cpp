@@ -1,0 +1,37 @@
+// How many blocks share a sum goes by the device that a plan is for, and by nothing else; what 32-bit indexes do not count is declined.
+#include <gtest/gtest.h>
+
+#include "kernels/cuda/native/reduce.h"
+#include "tests/cuda/emulated.h"
+
+namespace tandem::cuda {
+namespace {
+
+TEST(Grids, GoByTheMultiprocessorsOfThePlansDevice) {
+  const Shape x{64, 8, 100, 100}, c{8};
+  const Operand like_x{DType::bfloat16, x, Layout::channels_last(4)}, like_c{DType::float32, c, Layout::row_major(1)};
+  const Attributes sum{{"axes", Ints{0, 2, 3}}, {"keepdims", std::int64_t{0}}}, epsilon{{"epsilon", 1e-5F}}, of_rows{{"axis", std::int64_t{1}}, {"epsilon", 1e-5F}};
+  const Operand rows{DType::bfloat16, {4000, 64}, Layout::row_major(2)}, row{DType::float32, {64}, Layout::row_major(1)}, statistic{DType::float32, {4000, 1}, Layout::row_major(2)};
+  const KernelRequest requests[] = {
+      {.op = "ReduceSum", .attributes = &sum, .inputs = {like_x}, .outputs = {{DType::bfloat16, c, {}}}},
+      {.op = "BatchNormalizationTraining", .attributes = &epsilon, .inputs = {like_x, like_c, like_c}, .outputs = {like_x, like_c, like_c, {DType::uint8, Shape{0}, {}}}},
+      {.op = "RowNormalizationBackward", .attributes = &of_rows, .inputs = {rows, rows, row, statistic, statistic}, .outputs = {rows, row, row}},
+  };
+  for (KernelRequest request : requests) {
+    const auto workspace = [&](int multiprocessors) {
+      request.options.multiprocessors = multiprocessors;
+      return describe_emulated(request).at(0).workspace;
+    };
+    EXPECT_EQ(workspace(0), workspace(132)) << request.op << ": an H200's where nothing is said";
+    EXPECT_LT(workspace(132), workspace(148)) << request.op;
+  }
+}
+
+TEST(Grids, SumsOfMoreThanIndexesCountAreDeclined) {
+  const auto dy = [](std::int64_t samples) { return Operand{DType::bfloat16, {samples, 64, 32, 32}, Layout::channels_last(4)}; };
+  EXPECT_TRUE(plan_channel_sum(dy(32767), {}));
+  EXPECT_FALSE(plan_channel_sum(dy(32768), {})) << "2^31 elements";
+}
+
+}  // namespace
+}  // namespace tandem::cuda
