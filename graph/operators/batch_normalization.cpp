@@ -97,7 +97,7 @@ void place_normalization(PlaceContext& c) {
 }
 
 void place_normalization_backward(PlaceContext& c) {
-  if (!c.split(0, 0) || c.place(1) != c.place(0)) c.fail("it is not split by samples alone");
+  if (!c.split(0, 0) || c.place(1) != c.place(0) || (c.has_input(8) && c.place(8) != c.place(0))) c.fail("it is not split by samples alone");
   c.set(0, c.place(0));
   for (int i = 1; i < 3; ++i) c.sum(i);
   c.set(3, c.place(0));
@@ -165,12 +165,12 @@ Operator batch_normalization_factors() {
               }};
 }
 
-// With x̂ = (x − mean) · r: dbias = Σ dy, dscale = Σ dy · x̂, dx = scale · r · (dy − dbias/n − x̂ · dscale/n)
+// With x̂ = (x − mean) · r and dy the sum of what is given: dbias = Σ dy, dscale = Σ dy · x̂, dx = scale · r · (dy − dbias/n − x̂ · dscale/n)
 Operator batch_normalization_backward() {
   return {.name = "BatchNormalizationBackward",
           .domain = "tandem",
           .since = {1},
-          .inputs = {5, 8},  // the variance may be absent: kernels that keep the deviation read that
+          .inputs = {5, 9},  // the variance may be absent: kernels that keep the deviation read that
           .outputs = {3, 4},
           .infer =
               [](InferContext& c) {
@@ -178,7 +178,7 @@ Operator batch_normalization_backward() {
                 c.input(6);  // fails where it is absent
                 for (int i = 2; i < 6; ++i)
                   if (c.has_input(i)) expect_shape(c, i, Shape{channels});
-                for (const int i : {1, 7})
+                for (const int i : {1, 7, 8})
                   if (c.has_input(i)) {
                     expect_shape(c, i, c.shape(0));
                     expect_dtype(c, i, c.input(0).dtype);

@@ -136,6 +136,17 @@ bool mask_gradient(const Pair& p, Node& fused) {
   return true;
 }
 
+// What flows out of a fork into the normalization before it: the kernel adds it up.
+bool add_up_gradients(const Pair& p, Node& fused) {
+  const ValueId sum = p.first.outputs[0], a = p.first.inputs[0], b = p.first.inputs[1];
+  if (p.second.inputs[1] != sum || p.second.inputs.size() > 8 || p.to[a].type != p.to[sum].type || p.to[b].type != p.to[sum].type) return false;
+  fused = p.second;
+  fused.inputs[1] = a;
+  fused.inputs.resize(8);
+  fused.inputs.push_back(b);
+  return true;
+}
+
 struct Row {
   std::string_view second;
   std::initializer_list<std::string_view> first;
@@ -153,6 +164,7 @@ const Row layer_rows[] = {
 
 const Row gradient_rows[] = {
     {"ReluBackward", {"ConvolutionBackwardData"}, mask_gradient, true},
+    {"BatchNormalizationBackward", {"Add"}, add_up_gradients, true},
 };
 
 Graph round(const Graph& graph, std::span<const Row> rows, const Fuses& fuses, bool& changed) {
@@ -175,8 +187,8 @@ Graph round(const Graph& graph, std::span<const Row> rows, const Fuses& fuses, b
         Node fused;
         if (!row.rule({copy.to, first, second, match, before}, fused)) continue;
         if (row.asked && !offered(fuses, copy.to, fused, fused.outputs.size())) continue;
-        // The fused node makes the second one's output and the first one's others; the first stays, unread, until
-        // simplify removes it.
+        // The fused node makes the second one's output, and the others of the one whose operator it has; the first stays, unread,
+        // until simplify removes it.
         std::vector<std::string> origin = fused.origin;  // people look for the node that does the work
         for (const Node* n : {&first, &second})
           for (const std::string& o : n->origin)
@@ -185,8 +197,9 @@ Graph round(const Graph& graph, std::span<const Row> rows, const Fuses& fuses, b
         const Node made = copy.to[id];
         copy.to[made.outputs[0]].name = graph[node.outputs[0]].name;
         copy.set(node.outputs[0], made.outputs[0]);
-        if (graph[before].op == fused.op)
-          for (std::size_t i = 1; i < made.outputs.size(); ++i) copy.set(graph[before].outputs[i], made.outputs[i]);
+        const Node& same = graph[before].op == fused.op ? graph[before] : node;
+        if (same.op == fused.op)
+          for (std::size_t i = 1; i < made.outputs.size(); ++i) copy.set(same.outputs[i], made.outputs[i]);
         fused_here = changed = true;
       }
     }

@@ -79,7 +79,8 @@ Graph sum_channels(const Graph& graph, const Fuses& fuses);
 // read it, and all of them are offered with that: they apply it themselves, and it is never written. After differentiation.
 Graph normalize_in_convolutions(const Graph& graph, const Fuses& fuses);
 
-// Relu's gradient into that of the convolution behind it, where that is offered. After differentiation.
+// Relu's gradient into that of the convolution behind it, and the sum of two gradients into that of the normalization before a fork,
+// where that is offered. After differentiation.
 Graph fuse_gradients(const Graph& graph, const Fuses& fuses);
 
 // Gelu behind a product, and Gelu's and Relu's gradients behind the product that they are of, into that product, where that is offered.

@@ -136,6 +136,12 @@ const CaseRow reduction_rows[] = {
     {"max", [](std::mt19937& r) { return reduce(r, "ReduceMax"); }},
     {"min", [](std::mt19937& r) { return reduce(r, "ReduceMin"); }},
     {"product", [](std::mt19937& r) { return reduce(r, "ReduceProd", 0.75, 1.25); }},
+    {"reduce mean of integers",
+     [](std::mt19937& r) {
+       const Shape s = image(r);
+       return Comparison{"ReduceMean", {{"axes", Ints{1, 3}}, {"keepdims", std::int64_t{0}}}, {random_integers(r, s, -99, 99)}, {{DType::int64, Shape{s[0], s[2]}}}};
+     },
+     {DType::float32}},
     {"sum of a long column, shared between blocks",
      [](std::mt19937& r) {
        const Shape s{between(r, 900, 1500), between(r, 1, 5)};

@@ -35,6 +35,7 @@ const Row rows[] = {
     {"weights_of_what_is_normalized", "ConvolutionBackwardWeights", {}, {x, y, factor, factor}, {filter}, true},
     {"and_of_a_bias", "ConvolutionBackwardWeights", {}, {x, y, factor, factor}, {filter, sums}, false},
     {"masks", "ConvolutionBackwardData", {}, {image(wide, 16), filter, image(wide, 3)}, {image(wide, 3)}, true, 80},
+    {"sums_gradients", "BatchNormalizationBackward", {}, {x, x, sums, sums, sums, sums, absent, x, x}, {x, sums, sums, x}, true, 80},
     {"adds", "BatchNormalizationTraining", {}, {x, sums, sums, x}, {x, sums, sums, absent}, true, 80},
     {"normalizes_rows", "RowNormalization", {}, {image(wide, 3)}, {image(wide, 3), sums, sums}, true, 80},
     {"normalizes_rows_into_16_bits", "RowNormalization", {}, {image(wide, 3), sums, sums, image(half, 3)}, {image(half, 3), sums, sums, image(wide, 3)}, true, 80},

@@ -61,6 +61,17 @@ TEST_P(PrecisionPlans, CudnnTakesResNetsLayers) {
     expect_cudnn("BatchNormalizationBackward", norm, {y, y, c, c, c, c, kept, y}, {y, c, c, y});
   }
 }
+// The sum of two gradients in front of the mask, as behind a residual block that goes two ways.
+TEST_P(PrecisionPlans, CudnnSumsGradientsAtForks) {
+  std::string reason;
+  const Backend* const backend = cuda_module(reason);
+  if (!backend) GTEST_SKIP() << reason;
+  const Operand y{GetParam().dtype, Shape{32, 256, 56, 56}, {}}, c{DType::float32, Shape{256}, {}}, kept{DType::float32, Shape{256}, Layout("opaque:inverse_deviation")};
+  const Attributes norm{{"epsilon", 1e-5F}, {"activation", std::string("Relu")}};
+  const std::vector<KernelDescription> found = backend->describe({"BatchNormalizationBackward", &norm, {y, y, c, c, c, {}, kept, y, y}, {y, c, c, y}, {}, {}});
+  ASSERT_FALSE(found.empty());
+  EXPECT_TRUE(found[0].kernel.starts_with("cudnn.batch_norm_backward")) << found[0].kernel;
+}
 INSTANTIATE_TEST_SUITE_P(Types, PrecisionPlans, testing::Values(Precision{DType::float32, true}, Precision{DType::bfloat16, false}, Precision{DType::float16, false}),
                          [](const auto& info) { return concat(info.param.dtype, info.param.tf32 ? "_tf32" : ""); });
 

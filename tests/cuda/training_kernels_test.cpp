@@ -94,27 +94,34 @@ TEST_P(TrainingKernels, BatchNormalization) {
           for (const Tensor& sum : sums) inputs.push_back(hold(sum, stat));
         return std::pair(Job{"BatchNormalizationTraining", a, {wanted(type, x), wanted(stat, c), wanted(stat, c), opaque}}, inputs);
       };
-      const auto backward = [&, relu = relu, adds = adds](DType type, DType stat, const Layout& layout, const std::vector<Held>& f) {
+      const auto backward = [&, relu = relu, adds = adds](DType type, DType stat, const Layout& layout, const std::vector<Held>& f, bool fork) {
         Job job{"BatchNormalizationBackward", a, {wanted(type, x), wanted(stat, c), wanted(stat, c)}};
         std::vector<Held> inputs{hold(in, type, layout), hold(dy, type, layout), hold(scale, stat), hold(bias, stat), f[1], f[2], f[3]};
         if (relu && adds) {
           job.outputs.push_back(wanted(type, x));
           inputs.push_back(f[0]);
         }
+        if (fork) {  // of the sum of two gradients, with and without y
+          inputs.resize(8);
+          inputs.push_back(hold(in, type, layout));
+        }
         return std::pair(job, inputs);
       };
       const auto on = [](auto&& call, const std::pair<Job, std::vector<Held>>& p) { return call(p.first, p.second); };
       const auto ours = [&](const Job& job, const std::vector<Held>& inputs) { return own(job, inputs); };
-      const std::vector<Held> f_cpu = on(on_cpu, forward(wide, wide, {})), g_cpu = on(on_cpu, backward(wide, wide, {}, f_cpu));
+      const std::vector<Held> f_cpu = on(on_cpu, forward(wide, wide, {}));
       const char* const names[] = {" y", " mean", " variance"};
       const char* const gradient_names[] = {" dx", " dscale", " dbias", " daddend"};
       for (const std::string& tag : layouts) {
         const Layout layout = x.rank() == 4 ? Layout(tag) : Layout();
         for (const Ran& f : on(ours, forward(real(), statistics, layout))) {
           for (std::size_t i = 0; i < 3; ++i) expect_close(f.outputs[i], f_cpu[i], tolerance(16 + terms / 16), f.kernel + names[i]);
-          for (const Ran& g : on(ours, backward(real(), statistics, layout, f.outputs))) {
-            ASSERT_EQ(g.outputs.size(), g_cpu.size());
-            for (std::size_t i = 0; i < g_cpu.size(); ++i) expect_close(g.outputs[i], g_cpu[i], tolerance(64 + terms) * 2, concat(f.kernel, ", ", g.kernel, gradient_names[i]));
+          for (const bool fork : {false, true}) {
+            const std::vector<Held> g_cpu = on(on_cpu, backward(wide, wide, {}, f_cpu, fork));
+            for (const Ran& g : on(ours, backward(real(), statistics, layout, f.outputs, fork))) {
+              ASSERT_EQ(g.outputs.size(), g_cpu.size());
+              for (std::size_t i = 0; i < g_cpu.size(); ++i) expect_close(g.outputs[i], g_cpu[i], tolerance(64 + terms) * 2, concat(f.kernel, ", ", g.kernel, gradient_names[i], fork ? " at a fork" : ""));
+            }
           }
         }
       }
@@ -237,6 +244,25 @@ TEST_P(SingleKernels, Reorder) {
         EXPECT_EQ(y[0].operand.layout, Layout(to));
         expect_close(y[0], x, 0, concat(from, " to ", to, ' ', shape));
       }
+}
+
+// In packs and behind them, in one order and in two: each element is rounded by itself.
+TEST_P(SingleKernels, CastsBetweenFloats) {
+  std::mt19937 random(3);
+  for (const Shape& shape : {Shape{7}, Shape{8}, Shape{41, 100}})
+    for (const DType narrow : {DType::bfloat16, DType::float16}) {
+      const Held wide = hold(random_tensor(random, shape), DType::float32);
+      const auto cast = [&](const Held& x, DType to, const Layout& layout) {
+        return first({"Cast", {{"to", static_cast<std::int64_t>(to)}}, {{to, shape, layout}}}, {x})[0];
+      };
+      const Held got = cast(wide, narrow, wide.operand.layout);
+      std::vector<double> rounded;
+      for (const double v : values_of(wide))
+        rounded.push_back(static_cast<double>(narrow == DType::bfloat16 ? to_float(to_bfloat16(static_cast<float>(v))) : to_float(to_half(static_cast<float>(v)))));
+      EXPECT_EQ(values_of(got), rounded) << to_string(shape);
+      EXPECT_EQ(values_of(cast(got, DType::float32, got.operand.layout)), rounded) << to_string(shape);
+      if (shape.rank() == 2) EXPECT_EQ(values_of(cast(reordered(wide, Layout("ba")), narrow, Layout("ab"))), rounded);
+    }
 }
 
 TEST_P(SingleKernels, Fill) {

@@ -114,6 +114,35 @@ TEST(NormalizedSums, Gradients) {
   }
 }
 
+// Behind a residual block its output goes two ways: the normalization's gradient takes the sum of what comes back.
+TEST(SummedGradients, AtAFork) {
+  for (const bool wanted : {true, false})
+    for (const bool read_elsewhere : {true, false}) {
+      Network n;
+      const ValueId addend = n.parameter("addend", {2, 3, 4, 4});
+      const ValueId y = n.node("BatchNormalizationTraining", {n.x, n.parameter("a_scale", {3}), n.parameter("a_bias", {3}), addend}, 4);
+      n.graph.nodes.back().attributes.set("activation", std::string("Relu"));
+      Graph& g = n.graph;
+      GraphBuilder b(g, "loss", {});
+      const ValueId loss = b.reduce_sum(b.add(b.mul(y, n.z), b.emit("Sin", {y})), {0, 1, 2, 3}, false);
+      const ValueId parameters[] = {*g.find("addend"), *g.find("a_bias"), *g.find("a_scale")};
+      const std::vector<ValueId> gradients = differentiate(g, loss, parameters);
+      g.outputs.assign(gradients.begin(), gradients.end());
+      if (read_elsewhere) g.outputs.emplace_back(g[g[gradients[1]].producer].inputs[1]);
+      const Graph got = fuse_gradients(simplify(g), [&](const KernelRequest& r) { return wanted && r.op == "BatchNormalizationBackward" && r.inputs.size() == 9; });
+      verify(got);
+      const Node& backward = got[got[got.outputs[0]].producer];
+      ASSERT_EQ(backward.op->name, "BatchNormalizationBackward");
+      EXPECT_EQ(got.outputs[0].value, backward.outputs.at(3));
+      EXPECT_EQ(got.outputs[1].value, backward.outputs.at(2));
+      EXPECT_EQ(got.outputs[2].value, backward.outputs.at(1));
+      const bool sums = wanted && !read_elsewhere;
+      ASSERT_EQ(backward.inputs.size(), sums ? 9U : 8U);
+      EXPECT_EQ(got[got[backward.inputs[1]].producer].op->name, sums ? "Mul" : "Add");
+      EXPECT_EQ(got[got[backward.inputs[7]].producer].op->name, "BatchNormalizationTraining");
+    }
+}
+
 // A Relu between two convolutions: its gradient is a mask of what the second one hands back.
 TEST(MaskedGradients, BetweenConvolutions) {
   for (const bool wanted : {true, false})

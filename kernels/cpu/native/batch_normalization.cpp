@@ -125,17 +125,17 @@ Descriptions describe_batch_normalization_backward(const KernelRequest& request)
   if (!supported(request) || request.inputs[6].layout != Layout::opaque("native") || !request.inputs[5].present()) return {};
   const Problem p = problem_of(request);
   KernelDescription d = dense_description(request, "native.batch_normalization_backward");
-  const bool has_y = operand_at(request.inputs, 7).present(), adds = operand_at(request.outputs, 3).present();
+  const bool has_y = operand_at(request.inputs, 7).present(), sums = operand_at(request.inputs, 8).present(), adds = operand_at(request.outputs, 3).present();
   visit_float(request.inputs[0].dtype, [&]<class T>() {
     d.make = make_kernel([=](const Memory& m) {
-      const T *const x = m.in<T>(0), *const dy = m.in<T>(1), *const y = has_y ? m.in<T>(7) : nullptr;
+      const T *const x = m.in<T>(0), *const dy = m.in<T>(1), *const y = has_y ? m.in<T>(7) : nullptr, *const other = sums ? m.in<T>(8) : nullptr;
       T *const dx = m.out<T>(0), *const daddend = adds ? m.out<T>(3) : nullptr;
       for_each_channel(p, [&](std::int64_t c) {
         const double scale = m.in<T>(2)[c], bias = m.in<T>(3)[c], mean = m.in<T>(4)[c];
         const double inverse = 1 / std::sqrt(m.in<T>(5)[c] + p.epsilon), count = p.elements();
         const auto normal = [&](std::int64_t i) { return (x[i] - mean) * inverse; };
         const auto open = [&](std::int64_t i) { return y ? y[i] > 0 : scale * normal(i) + bias > 0; };
-        const auto gradient = [&](std::int64_t i) { return p.relu && !open(i) ? 0.0 : static_cast<double>(dy[i]); };
+        const auto gradient = [&](std::int64_t i) { return p.relu && !open(i) ? 0.0 : static_cast<double>(other ? dy[i] + other[i] : dy[i]); };
         double dscale = 0, dbias = 0;
         for_each_element(p, c, [&](std::int64_t i) {
           dscale += gradient(i) * normal(i);

@@ -87,7 +87,7 @@ std::vector<KernelDescription> describe_batch_normalization_training(const Kerne
 }
 
 std::vector<KernelDescription> describe_batch_normalization_backward(const KernelRequest& request) {
-  if (!supported(request) || !request.inputs[5].present()) return {};
+  if (!supported(request) || !request.inputs[5].present() || request.inputs.size() > 8) return {};  // no implementation sums gradients
   const Operand& opaque = request.inputs[6];
   const std::optional<Layout> layout = data_layout(opaque.layout);
   if (!layout) return {};

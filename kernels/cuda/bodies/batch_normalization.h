@@ -116,7 +116,8 @@ struct NormalizeBody {
   }
 };
 
-// What flows into the normalization: dy, or 0 where its Relu was closed, as y tells or, where that is null, x̂.
+// What flows into the normalization: dy, or the sum of it and `other`, or 0 where its Relu was closed, as y tells or, where that is
+// null, x̂.
 template <class T>
 struct NormInput {
   using C = Compute<T>;
@@ -124,6 +125,7 @@ struct NormInput {
   const C *scale, *bias, *mean, *inverse_deviation;  // scale and bias may be null
   bool relu;
   Groups groups;
+  const T* other = nullptr;
 };
 // One channel's part of it: x − mean and dy of an element.
 template <class T>
@@ -137,14 +139,15 @@ struct NormInputChannel {
     factor = in.scale ? inverse * in.scale[c] : inverse;
     bias = in.bias ? in.bias[c] : C(0);
   }
-  TANDEM_DEVICE void see(const NormInput<T>& in, T x, T dy, T y, C& centred, C& gradient) const {
+  TANDEM_DEVICE void see(const NormInput<T>& in, T x, T dy, T y, T other, C& centred, C& gradient) const {
     centred = load(x) - mean;
     gradient = load(dy);
+    if (in.other) gradient = load(store<T>(gradient + load(other)));  // as a sum of its own would round
     if (in.relu && !((in.y ? load(y) : centred * factor + bias) > C(0))) gradient = C(0);
   }
 };
 
-// partial[sample, split][0][c] = Σ dy · x̂, partial[sample, split][1][c] = Σ dy.
+// partial[sample, split][0][c] = Σ dy · x̂, partial[sample, split][1][c] = Σ dy; daddend = dy.
 template <class T, int width>
 struct NormSumsBody {
   static constexpr int threads = tile_threads;
@@ -152,6 +155,7 @@ struct NormSumsBody {
   ChannelTiles tiles;
   NormInput<T> in;
   Compute<T>* partial;
+  T* daddend = nullptr;
 
   template <class Thread>
   TANDEM_DEVICE void operator()(const Thread& t) const {
@@ -165,14 +169,17 @@ struct NormSumsBody {
     TANDEM_UNROLL(unroll 2)
     for (std::int64_t r = 0; r < p.rows; ++r, at += p.step) {
       const Pack<T, width> x = read_pack<width>(in.x, at), dy = read_pack<width>(in.dy, at);
-      Pack<T, width> y{};
+      Pack<T, width> y{}, other{}, masked;
       if (in.y) y = read_pack<width>(in.y, at);
+      if (in.other) other = read_pack<width>(in.other, at);
       for (int k = 0; k < width; ++k) {
         C centred, gradient;
-        channel[k].see(in, x.v[k], dy.v[k], y.v[k], centred, gradient);
+        channel[k].see(in, x.v[k], dy.v[k], y.v[k], other.v[k], centred, gradient);
         sums[k] += gradient * centred;
         sums[width + k] += gradient;
+        masked.v[k] = store<T>(gradient);
       }
+      if (daddend) write_pack(daddend, at, masked);
     }
     for (int k = 0; k < width; ++k) sums[k] *= channel[k].inverse;
     const std::int64_t channels = std::int64_t{tiles.packs} * width;
@@ -184,7 +191,7 @@ struct NormSumsBody {
   }
 };
 
-// dx = d · (g − Σg/n − x̂ · Σ(g · x̂)/n) with g = scale · dy, daddend = dy. The sums are of a group, or a channel's dscale and dbias.
+// dx = d · (g − Σg/n − x̂ · Σ(g · x̂)/n) with g = scale · dy. The sums are of a group, or a channel's dscale and dbias.
 template <class T, int width>
 struct NormGradientBody {
   static constexpr int threads = tile_threads;
@@ -193,7 +200,7 @@ struct NormGradientBody {
   ChannelTiles tiles;
   NormInput<T> in;
   const C *dscale, *dbias, *sums;  // sums: of each group Σ(g · x̂) and Σg, in place of the others
-  T *dx, *daddend;                 // the latter may be null
+  T* dx;
 
   template <class Thread>
   TANDEM_DEVICE void operator()(const Thread& t) const {
@@ -214,16 +221,15 @@ struct NormGradientBody {
     TANDEM_UNROLL(unroll 2)
     for (std::int64_t r = 0; r < p.rows; ++r, at += p.step) {
       const Pack<T, width> x = read_pack<width>(in.x, at), dy = read_pack<width>(in.dy, at);
-      Pack<T, width> y{}, result, other;
+      Pack<T, width> y{}, other{}, result;
       if (in.y) y = read_pack<width>(in.y, at);
+      if (in.other) other = read_pack<width>(in.other, at);
       for (int k = 0; k < width; ++k) {
         C centred, gradient;
-        channel[k].see(in, x.v[k], dy.v[k], y.v[k], centred, gradient);
+        channel[k].see(in, x.v[k], dy.v[k], y.v[k], other.v[k], centred, gradient);
         result.v[k] = store<T>(channel[k].factor * gradient - level[k] - centred * slope[k]);
-        other.v[k] = store<T>(gradient);
       }
       write_pack(dx, at, result);
-      if (daddend) write_pack(daddend, at, other);
     }
   }
 };

@@ -2,7 +2,7 @@
 #pragma once
 #include "graph/small_types.h"
 #include "kernels/cuda/bodies/index.h"
-#include "kernels/cuda/bodies/types.h"
+#include "kernels/cuda/bodies/pack.h"
 
 namespace tandem::cuda {
 
@@ -88,6 +88,28 @@ struct CastBody {
       case Number::u64: static_cast<std::uint64_t*>(y)[i] = static_cast<std::uint64_t>(v); break;
       default: static_cast<std::uint8_t*>(y)[i] = element(v, static_cast<DType>(to));
     }
+  }
+};
+
+// Between float32 and types of 16 bits in one memory order, eight elements at a time.
+template <class From, class To>
+struct FloatCastBody {
+  static constexpr int threads = 256;
+  static constexpr bool cooperative = false;
+  const From* x;
+  To* y;
+  std::int64_t elements;
+
+  template <class Thread>
+  TANDEM_DEVICE void operator()(const Thread& t) const {
+    const std::int64_t first = t.block() * threads + t.thread(), step = t.blocks() * threads, packs = elements / 8;
+    for (std::int64_t i = first; i < packs; i += step) {
+      const Pack<From, 8> from = read_pack<8>(x, i);
+      Pack<To, 8> to;
+      for (int k = 0; k < 8; ++k) to.v[k] = store<To>(load(from.v[k]));
+      write_pack(y, i, to);
+    }
+    for (std::int64_t i = packs * 8 + first; i < elements; i += step) y[i] = store<To>(load(x[i]));
   }
 };
 

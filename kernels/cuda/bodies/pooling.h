@@ -1,5 +1,6 @@
 // Pooling, channels last.
 #pragma once
+#include "kernels/cuda/bodies/pack.h"
 #include "kernels/cuda/bodies/window.h"
 
 #if !defined(__CUDACC__)
@@ -22,8 +23,9 @@ TANDEM_DEVICE void each_element(const Thread& t, std::int64_t elements, std::int
     f(PoolingElement{i, i / channels / places, i / channels % places, i % channels, channels});
 }
 
-// y = the largest of each window, places = where it lies in its plane, indices = ONNX's Indices; both may be null.
-template <class T>
+// y = the largest of each window, places = where it lies in its plane, indices = ONNX's Indices; both may be null. In packs of
+// channels.
+template <class T, int width>
 struct MaxPoolBody {
   static constexpr int threads = 128;
   static constexpr bool cooperative = false;
@@ -31,53 +33,65 @@ struct MaxPoolBody {
   T* y;
   std::int32_t* places;
   std::int64_t* indices;
-  std::int64_t elements, channels;  // of y
+  std::int64_t packs, channels;  // of y; channels: packs of a place
   WindowGeometry g;
   bool column_major;
 
   template <class Thread>
   TANDEM_DEVICE void operator()(const Thread& t) const {
     const std::int64_t inputs = volume(g.input);
-    each_element<threads>(t, elements, volume(g.output), channels, [&](const PoolingElement& e) {
-      std::int64_t place = -1;
-      Compute<T> best = 0;
+    each_element<threads>(t, packs, volume(g.output), channels, [&](const PoolingElement& e) {
+      Pack<std::int32_t, width> place;
+      Pack<T, width> best;
+      for (int k = 0; k < width; ++k) {
+        place.v[k] = -1;
+        best.v[k] = store<T>(-Compute<T>(INFINITY));
+      }
       each_input(g, e.place, [&](std::int64_t p) {
-        const Compute<T> v = load(x[e.at(p, inputs)]);
-        if (place >= 0 && !(v > best)) return;
-        best = v;
-        place = p;
+        const Pack<T, width> pack = read_pack<width>(x, e.at(p, inputs));
+        for (int k = 0; k < width; ++k) {
+          if (place.v[k] >= 0 && !(load(pack.v[k]) > load(best.v[k]))) continue;
+          best.v[k] = pack.v[k];
+          place.v[k] = static_cast<std::int32_t>(p);
+        }
       });
-      y[e.number] = place < 0 ? store<T>(-Compute<T>(INFINITY)) : x[e.at(place, inputs)];
-      if (places) places[e.number] = static_cast<std::int32_t>(place);
-      if (indices) {
-        const Place3 p = Place3::of(place, g.input);
-        const std::int64_t in_plane = column_major ? (static_cast<std::int64_t>(p.at[2]) * g.input[1] + p.at[1]) * g.input[0] + p.at[0] : place;
-        indices[e.number] = (e.sample * channels + e.channel) * inputs + in_plane;
+      write_pack(y, e.number, best);
+      if (places) write_pack(places, e.number, place);
+      if (!indices) return;
+      for (int k = 0; k < width; ++k) {
+        const Place3 p = Place3::of(place.v[k], g.input);
+        const std::int64_t in_plane = column_major ? (static_cast<std::int64_t>(p.at[2]) * g.input[1] + p.at[1]) * g.input[0] + p.at[0] : place.v[k];
+        indices[e.number * width + k] = ((e.sample * channels + e.channel) * width + k) * inputs + in_plane;
       }
     });
   }
 };
 
 // dx = Σ dy of the windows whose largest it was.
-template <class T>
+template <class T, int width>
 struct MaxPoolBackwardBody {
   static constexpr int threads = 128;
   static constexpr bool cooperative = false;
   const T* dy;
   const std::int32_t* places;
   T* dx;
-  std::int64_t elements, channels;  // of dx
+  std::int64_t packs, channels;  // of dx
   WindowGeometry g;
 
   template <class Thread>
   TANDEM_DEVICE void operator()(const Thread& t) const {
     const std::int64_t outputs = volume(g.output);
-    each_element<threads>(t, elements, volume(g.input), channels, [&](const PoolingElement& e) {
-      Compute<T> sum = 0;
+    each_element<threads>(t, packs, volume(g.input), channels, [&](const PoolingElement& e) {
+      Compute<T> sum[width] = {};
       each_output(g, e.place, [&](std::int64_t o) {
-        if (places[e.at(o, outputs)] == e.place) sum += load(dy[e.at(o, outputs)]);
+        const Pack<std::int32_t, width> place = read_pack<width>(places, e.at(o, outputs));
+        const Pack<T, width> pack = read_pack<width>(dy, e.at(o, outputs));
+        for (int k = 0; k < width; ++k)
+          if (place.v[k] == e.place) sum[k] += load(pack.v[k]);
       });
-      dx[e.number] = store<T>(sum);
+      Pack<T, width> result;
+      for (int k = 0; k < width; ++k) result.v[k] = store<T>(sum[k]);
+      write_pack(dx, e.number, result);
     });
   }
 };

@@ -3,7 +3,7 @@
 // the order of summation never depends on timing.
 #pragma once
 #include "kernels/cuda/bodies/index.h"
-#include "kernels/cuda/bodies/types.h"
+#include "kernels/cuda/bodies/pack.h"
 
 namespace tandem::cuda {
 
@@ -40,7 +40,8 @@ struct ReductionBody {
   bool reduced_innermost;         // neighbouring threads take neighbouring reduced elements, else neighbouring outputs
   std::int32_t columns, splits;   // columns: a power of two
   std::uint32_t outputs, reduced;
-  double scale;                   // of the result
+  double scale;                   // of the result,
+  std::int64_t divisor;           // and by what one of integers is divided, towards zero
   Nest<1> kept, inner;            // where an output's elements begin, and where its reduced elements lie from there
 
   template <class Thread>
@@ -56,8 +57,19 @@ struct ReductionBody {
     C value = reduce_identity<C>(op);
     if (output < outputs) {
       const In* const from = x + kept.offset(static_cast<std::uint32_t>(output));
-      for (std::uint32_t r = split * share + static_cast<std::uint32_t>(row); r < end; r += static_cast<std::uint32_t>(rows))
-        value = reduce_pair<C>(op, value, load(from[inner.offset(r)]));
+      const std::uint32_t begin = split * share + static_cast<std::uint32_t>(row), step = static_cast<std::uint32_t>(rows);
+      if (inner.rank == 1) {  // evenly spaced, as most are: no index is divided
+        const In* at = from + inner.offset(begin);
+        const std::int64_t stride = std::int64_t{inner.strides[0][0]} * rows;
+        if (op == Reduce::sum) {
+          TANDEM_UNROLL(unroll 8)
+          for (std::uint32_t r = begin; r < end; r += step, at += stride) value += load(*at);
+        } else {
+          for (std::uint32_t r = begin; r < end; r += step, at += stride) value = reduce_pair<C>(op, value, load(*at));
+        }
+      } else {
+        for (std::uint32_t r = begin; r < end; r += step) value = reduce_pair<C>(op, value, load(from[inner.offset(r)]));
+      }
     }
     C* const part = t.template shared<C, threads, 0>();
     part[row * columns + column] = value;
@@ -67,8 +79,12 @@ struct ReductionBody {
     }
     t.sync();
     if (row == 0 && output < outputs) {
-      const C result = part[column];
-      y[static_cast<std::int64_t>(split) * outputs + output] = store<Out>(static_cast<Compute<Out>>(scale == 1.0 ? result : static_cast<C>(result * static_cast<C>(scale))));
+      C result = part[column];
+      if constexpr (std::is_floating_point_v<C>)
+        result = scale == 1.0 ? result : static_cast<C>(result * static_cast<C>(scale));
+      else
+        result = divisor > 1 ? static_cast<C>(result / divisor) : result;
+      y[static_cast<std::int64_t>(split) * outputs + output] = store<Out>(static_cast<Compute<Out>>(result));
     }
   }
 };

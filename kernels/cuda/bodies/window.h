@@ -4,19 +4,16 @@
 
 namespace tandem::cuda {
 
-// Three spatial axes; unused leading ones have size 1.
+// Three spatial axes; unused leading ones have size 1. Their places are below 2^31.
 struct WindowGeometry {
   std::int32_t input[3], output[3], kernel[3], stride[3], begin[3], end[3], dilation[3];
 };
 struct Place3 {
   std::int32_t at[3];
   TANDEM_DEVICE static Place3 of(std::int64_t linear, const std::int32_t (&size)[3]) {
-    Place3 p;
-    p.at[2] = static_cast<std::int32_t>(linear % size[2]);
-    linear /= size[2];
-    p.at[1] = static_cast<std::int32_t>(linear % size[1]);
-    p.at[0] = static_cast<std::int32_t>(linear / size[1]);
-    return p;
+    const auto number = static_cast<std::uint32_t>(linear), first = static_cast<std::uint32_t>(size[1]), second = static_cast<std::uint32_t>(size[2]);
+    const std::uint32_t rows = number / second;
+    return {{static_cast<std::int32_t>(rows / first), static_cast<std::int32_t>(rows % first), static_cast<std::int32_t>(number % second)}};
   }
 };
 

@@ -84,7 +84,7 @@ std::vector<KernelDescription> describe_cudnn_batch_norm_backward(const KernelRe
   if (!d || !takes(*d)) return {};
   const Dims x = dims_of(d->inputs[0].shape), c = channels_of(x);
   const DType dtype = d->inputs[0].dtype;
-  const bool relu = request.attributes->has("activation"), given_y = has(d->inputs, 7), adds = has(d->outputs, 3);
+  const bool relu = request.attributes->has("activation"), given_y = has(d->inputs, 7), sums = has(d->inputs, 8), adds = has(d->outputs, 3);
   return descriptions_of({.family = "cudnn.batch_norm_backward", .description = *d, .build = [=] {
                             CudnnGraph g;
                             CudnnGraph::NormBackward n{.x = g.tensor(dtype, x, input_role(0)),
@@ -95,6 +95,11 @@ std::vector<KernelDescription> describe_cudnn_batch_norm_backward(const KernelRe
                                                        .dscale = g.tensor(DType::float32, c, output_role(1)),
                                                        .dbias = g.tensor(DType::float32, c, output_role(2)),
                                                        .dx = g.tensor(dtype, x, output_role(0))};
+                            if (sums) {
+                              const auto sum = g.virtual_tensor(DType::float32, x);
+                              g.pointwise(CUDNN_POINTWISE_ADD, n.dy, g.tensor(dtype, x, input_role(8)), sum);
+                              n.dy = sum;
+                            }
                             if (relu) {
                               const auto masked = adds ? g.tensor(dtype, x, output_role(3)) : g.virtual_tensor(dtype, x);
                               mask(g, n.dy, given_y ? g.tensor(dtype, x, input_role(7)) : renormalize(g, n, g.tensor(DType::float32, c, input_role(3)), x), masked, x);

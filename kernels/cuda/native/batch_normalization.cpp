@@ -167,12 +167,18 @@ Descriptions describe_batch_norm_backward(const KernelRequest& request, Librarie
     d->workspace = align_up(2 * std::int64_t{tiles_of<T>(m).splits} * m.channels * static_cast<std::int64_t>(sizeof(S)));
     d->make = launches([=](const Buffers& b) {
       auto* const partial = reinterpret_cast<S*>(b.workspace);
-      const NormInput<T> in{b.in<T>(0), b.in<T>(1), b.in<T>(7), b.in<S>(2), b.in<S>(3), b.in<S>(4), b.in<S>(6), relu, each_channel(m)};
+      const NormInput<T> in{b.in<T>(0), b.in<T>(1), b.in<T>(7), b.in<S>(2), b.in<S>(3), b.in<S>(4), b.in<S>(6), relu, each_channel(m), b.in<T>(8)};
+      NormInput<T> again = in;  // what the first pass leaves is read in place of all that it is made of
+      if (T* const daddend = b.out<T>(3)) {
+        again.dy = daddend;
+        again.y = again.other = nullptr;
+        again.relu = false;
+      }
       return visit_width<T>(m.channels, [&]<int width>() {
         const ChannelTiles tiles = tiles_of(m, width);
-        return in_turn({launches_of(NormSumsBody<T, width>{tiles, in, partial}, blocks_of(tiles)),
+        return in_turn({launches_of(NormSumsBody<T, width>{tiles, in, partial, b.out<T>(3)}, blocks_of(tiles)),
                         launches_of(PairSumsBody<S>{partial, b.out<S>(1), b.out<S>(2), m.channels, tiles.splits}, ceil_div(2 * m.channels, finish_columns)),
-                        launches_of(NormGradientBody<T, width>{tiles, in, b.out<S>(1), b.out<S>(2), nullptr, b.out<T>(0), b.out<T>(3)}, blocks_of(tiles))});
+                        launches_of(NormGradientBody<T, width>{tiles, again, b.out<S>(1), b.out<S>(2), nullptr, b.out<T>(0)}, blocks_of(tiles))});
       });
     });
   });

@@ -54,6 +54,7 @@ struct Form {
 };
 constexpr Form forms[] = {
     {"AttentionTraining", is_attention},
+    {"BatchNormalizationBackward", always},  // of the sum of two gradients
     {"BatchNormalizationTraining", always},  // adds another tensor, or has its statistics from sums
     {"Conv", is_chained},
     {"ConvolutionBackwardData", always},     // masks what it writes

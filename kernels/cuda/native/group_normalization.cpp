@@ -78,7 +78,7 @@ Descriptions describe_group_normalization_backward(const KernelRequest& request,
         std::vector<Launches> steps{launches_of(NormSumsBody<T, width>{tiles, in, partial}, blocks_of(tiles)),
                                     launches_of(GroupSumsBody<C>{partial, b.in<C>(2), of_groups, p.groups.groups, p.groups.channels, tiles.splits}, p.all())};
         if (sums) steps.push_back(launches_of(PairSumsBody<C>{partial, b.out<C>(1), b.out<C>(2), p.matrix.channels, p.matrix.samples * tiles.splits}, ceil_div(2 * p.matrix.channels, finish_columns)));
-        steps.push_back(launches_of(NormGradientBody<T, width>{tiles, in, nullptr, nullptr, of_groups, b.out<T>(0), nullptr}, blocks_of(tiles)));
+        steps.push_back(launches_of(NormGradientBody<T, width>{tiles, in, nullptr, nullptr, of_groups, b.out<T>(0)}, blocks_of(tiles)));
         return in_turn(std::move(steps));
       });
     });

@@ -1,5 +1,6 @@
 // Pooling by our own kernels, channels last: for what no library takes.
 #include "kernels/cuda/bodies/pooling.h"
+#include "kernels/cuda/native/channel_tiles.h"
 #include "kernels/cuda/native/window.h"
 
 namespace tandem::cuda {
@@ -20,8 +21,10 @@ Descriptions describe_max_pool(const KernelRequest& request, Libraries*) {
   if (training) d->outputs[1] = {DType::int32, y.shape, Layout::opaque(place_family)};
   const bool indices = !training && has(d->outputs, 1), column_major = request.attributes->integer("storage_order", 0) != 0;
   visit_storage(x.dtype, [&]<class T>() {
-    d->make = launches([=, g = *g, elements = y.shape.elements(), channels = y.shape[1]](const Buffers& b) {
-      return launches_over(MaxPoolBody<T>{b.in<T>(0), b.out<T>(0), training ? b.out<std::int32_t>(1) : nullptr, indices ? b.out<std::int64_t>(1) : nullptr, elements, channels, g, column_major}, elements);
+    visit_width<T>(y.shape[1], [&]<int width>() {
+      d->make = launches([=, g = *g, packs = y.shape.elements() / width, channels = y.shape[1] / width](const Buffers& b) {
+        return launches_over(MaxPoolBody<T, width>{b.in<T>(0), b.out<T>(0), training ? b.out<std::int32_t>(1) : nullptr, indices ? b.out<std::int64_t>(1) : nullptr, packs, channels, g, column_major}, packs);
+      });
     });
   });
   return {*d};
@@ -34,8 +37,10 @@ Descriptions describe_max_pool_backward(const KernelRequest& request, Libraries*
   const std::optional<WindowGeometry> g = window_geometry(*request.attributes, dx.shape, dy.shape);
   if (!g) return {};
   visit_storage(dy.dtype, [&]<class T>() {
-    d->make = launches([g = *g, elements = dx.shape.elements(), channels = dx.shape[1]](const Buffers& b) {
-      return launches_over(MaxPoolBackwardBody<T>{b.in<T>(0), b.in<std::int32_t>(1), b.out<T>(0), elements, channels, g}, elements);
+    visit_width<T>(dx.shape[1], [&]<int width>() {
+      d->make = launches([g = *g, packs = dx.shape.elements() / width, channels = dx.shape[1] / width](const Buffers& b) {
+        return launches_over(MaxPoolBackwardBody<T, width>{b.in<T>(0), b.in<std::int32_t>(1), b.out<T>(0), packs, channels, g}, packs);
+      });
     });
   });
   return {*d};

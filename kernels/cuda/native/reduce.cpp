@@ -42,7 +42,7 @@ Geometry geometry_of(std::vector<LoopDim> kept, std::vector<LoopDim> inner, std:
 }
 
 template <class In, class Out>
-std::optional<ReductionBody<In, Out>> body_of(Reduce op, const Geometry& g, double scale) {
+std::optional<ReductionBody<In, Out>> body_of(Reduce op, const Geometry& g, std::int64_t divisor) {
   const auto kept = nest_of<1>(g.kept, {0});
   const auto inner = nest_of<1>(g.inner, {0});
   if (!kept || !inner) return std::nullopt;
@@ -53,7 +53,8 @@ std::optional<ReductionBody<In, Out>> body_of(Reduce op, const Geometry& g, doub
   b.splits = static_cast<std::int32_t>(g.splits);
   b.outputs = static_cast<std::uint32_t>(g.outputs);
   b.reduced = static_cast<std::uint32_t>(g.reduced);
-  b.scale = scale;
+  b.scale = 1.0 / static_cast<double>(divisor);
+  b.divisor = divisor;
   b.kept = *kept;
   b.inner = *inner;
   return b;
@@ -66,11 +67,11 @@ Launches launches_of(const Body& body) {
 }
 
 template <class T>
-std::optional<ReductionPlan> plan(Reduce op, double scale, std::vector<LoopDim> kept, std::vector<LoopDim> inner, std::int64_t most_blocks) {
+std::optional<ReductionPlan> plan(Reduce op, std::int64_t divisor, std::vector<LoopDim> kept, std::vector<LoopDim> inner, std::int64_t most_blocks) {
   using C = Compute<T>;
   const Geometry g = geometry_of(std::move(kept), std::move(inner), most_blocks);
   if (g.splits == 1) {
-    const auto whole = body_of<T, T>(op, g, scale);
+    const auto whole = body_of<T, T>(op, g, divisor);
     if (!whole) return std::nullopt;
     return ReductionPlan{0, [whole](const std::byte* x, std::byte* y, std::byte*) {
                            auto body = *whole;
@@ -79,9 +80,9 @@ std::optional<ReductionPlan> plan(Reduce op, double scale, std::vector<LoopDim> 
                            return launches_of(body);
                          }};
   }
-  const auto first = body_of<T, C>(op, g, 1.0);
+  const auto first = body_of<T, C>(op, g, 1);
   Geometry rest = geometry_of({{g.outputs, {1}}}, {{g.splits, {g.outputs}}}, 1);
-  const auto second = body_of<C, T>(op, rest, scale);
+  const auto second = body_of<C, T>(op, rest, divisor);
   if (!first || !second) return std::nullopt;
   return ReductionPlan{align_up(g.splits * g.outputs * static_cast<std::int64_t>(sizeof(C))), [first, second](const std::byte* x, std::byte* y, std::byte* workspace) -> Launches {
                          auto a = *first;
@@ -130,14 +131,13 @@ std::optional<ReductionPlan> plan_reduction(Reduce op, bool mean, const Operand&
   kept = ordered(std::move(kept));  // in y's order
   for (LoopDim& d : kept) d.strides.erase(d.strides.begin());
   inner = ordered(std::move(inner));
-  const double scale = mean ? 1.0 / static_cast<double>(count) : 1.0;
-  if (mean && !is_float(x.dtype)) return std::nullopt;
+  const std::int64_t divisor = mean ? count : 1;
   switch (x.dtype) {
-    case DType::int32: return plan<std::int32_t>(op, scale, kept, inner, most_blocks);
-    case DType::int64: return plan<std::int64_t>(op, scale, kept, inner, most_blocks);
+    case DType::int32: return plan<std::int32_t>(op, divisor, kept, inner, most_blocks);
+    case DType::int64: return plan<std::int64_t>(op, divisor, kept, inner, most_blocks);
     default:
       if (!is_float(x.dtype)) return std::nullopt;
-      return visit_storage(x.dtype, [&]<class T>() { return plan<T>(op, scale, kept, inner, most_blocks); });
+      return visit_storage(x.dtype, [&]<class T>() { return plan<T>(op, divisor, kept, inner, most_blocks); });
   }
 }
 

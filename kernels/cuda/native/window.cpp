@@ -1,6 +1,8 @@
 // A node's attributes as the geometry of a window over three spatial axes.
 #include "kernels/cuda/native/window.h"
 
+#include <span>
+
 namespace tandem::cuda {
 
 std::optional<WindowGeometry> window_geometry(const Attributes& a, const Shape& x, const Shape& y) {
@@ -23,7 +25,12 @@ std::optional<WindowGeometry> window_geometry(const Attributes& a, const Shape& 
     g.end[d] = narrow(pads[n + i]);
     g.dilation[d] = narrow(dilations[i]);
   }
-  return g;
+  const auto numbered = [](const auto& sizes) {
+    std::int64_t places = 1;
+    for (const std::int64_t size : sizes) places = size >= std::int64_t{1} << 31 || places * size >= std::int64_t{1} << 31 ? std::int64_t{1} << 31 : places * size;
+    return places < std::int64_t{1} << 31;
+  };
+  return numbered(std::span(x.dims).subspan(2)) && numbered(std::span(y.dims).subspan(2)) && numbered(kernel) ? std::optional(g) : std::nullopt;
 }
 
 std::optional<KernelDescription> channels_last_description(const KernelRequest& request, std::string_view kernel) {
