@@ -25,6 +25,9 @@ bool is_chained(const KernelRequest& request, int capability) {
 
 bool always(const KernelRequest&, int) { return true; }
 
+// cuDNN adds gradients in front of a mask alone.
+bool is_masked(const KernelRequest& request, int) { return request.attributes->has("activation"); }
+
 // Heads whose tiles fit a block's shared memory; products of others, and of float64, are the library's.
 bool is_attention(const KernelRequest& request, int) {
   return request.inputs[0].dtype != DType::float64 && std::max(request.inputs[0].shape[3], request.inputs[2].shape[3]) <= 128;
@@ -54,7 +57,7 @@ struct Form {
 };
 constexpr Form forms[] = {
     {"AttentionTraining", is_attention},
-    {"BatchNormalizationBackward", always},  // of the sum of two gradients
+    {"BatchNormalizationBackward", is_masked},  // of the sum of two gradients
     {"BatchNormalizationTraining", always},  // adds another tensor, or has its statistics from sums
     {"Conv", is_chained},
     {"ConvolutionBackwardData", always},     // masks what it writes
