@@ -24,5 +24,6 @@ const ConvolutionTiles& convolution_tiles();
 const Products& products();
 extern const RowNormalizations row_normalizations[5];
 extern const Transpose transposes[2];
+const Pooling& pooling();
 
 }  // namespace tandem::vector::TANDEM_ISA

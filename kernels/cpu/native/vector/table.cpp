@@ -23,7 +23,8 @@ const Table& table() {
                                   &convolution_tiles(),
                                   &products(),
                                   row_normalizations,
-                                  transposes};
+                                  transposes,
+                                  &pooling()};
   return the_table;
 }
 

@@ -177,6 +177,22 @@ struct RowNormalizations {
   void (*backward_channels)(const NormalizedChannelsBackward&);
 };
 
+// Places of a line, each of `channels` elements side by side, and what they meet: at place p those from p·from_step + offsets[t] on, by the
+// tap numbers[t], t < count. Channels fill a vector at least.
+struct PooledRun {
+  const void* from;                // x, or dy
+  void* to;                        // y, or dx, of place p from p·to_step on
+  std::uint8_t* taps;              // as y and dy lie: by which tap the first of the largest came; null: it is not asked for
+  const std::int64_t* offsets;
+  const std::uint8_t* numbers;
+  std::int64_t count, places, from_step, to_step, channels;
+};
+struct Pooling {
+  int lanes;                             // of a vector
+  void (*largest[2])(const PooledRun&);  // y and taps of x, count > 0; of float, of bfloat16
+  void (*spread[2])(const PooledRun&);   // dx: the sum of those dy that came by that tap
+};
+
 // n units in one step of an LSTM, GRU or RNN. `saved` holds slots of n numbers: an LSTM's gates i, o, f, c, and the states c and h before;
 // a GRU's gates z, r, h, then r∘h, or h·Rhᵀ + b where its product comes first, and the state before; an RNN's h, and the one before. Gates
 // are sums at first.
@@ -228,6 +244,7 @@ struct Table {
   const Products* products;
   const RowNormalizations* row_normalizations;  // of float, double, bfloat16, float with addend, dy and perhaps y of bfloat16
   const Transpose* transposes;                  // of elements of 2 bytes, of 4
+  const Pooling* pooling;
 
   template <class T>
   const Functions<T>& of() const {
