@@ -23,6 +23,7 @@ const Table& table() {
                                   &convolution_tiles(),
                                   &products(),
                                   row_normalizations,
+                                  batch_normalizations,
                                   transposes,
                                   &pooling()};
   return the_table;

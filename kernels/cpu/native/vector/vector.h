@@ -193,6 +193,39 @@ struct Pooling {
   void (*spread[2])(const PooledRun&);   // dx: the sum of those dy that came by that tap
 };
 
+// Rows of `channels` channels side by side, which begin `step` elements apart. What is held by channel are `most_channels` numbers, 0
+// behind the last channel.
+inline constexpr int most_channels = 64;
+struct ChannelRows {
+  std::int64_t rows, step;
+  int channels;  // 16 and fewer, or 64
+};
+// y = (x − mean)·factor + bias + addend, cut to [low, high]
+struct NormalizedBatch {
+  const void *x, *addend;  // addend: null for none
+  void* y;
+  ChannelRows at;
+  const float *mean, *factor, *bias;
+  float low, high;         // −∞ and ∞: not cut
+  bool streams;            // nobody reads y soon
+};
+// g = dy + dy2, and 0 where y was cut. dx = factor·(g − shift − (x − mean)·tilt), daddend = g
+struct NormalizedBatchBackward {
+  const void *x, *dy, *dy2, *y;  // dy2: null for none; y: null where it had no addend
+  void *dx, *daddend;            // dx may be dy; daddend: null for none
+  ChannelRows at;
+  const float *mean, *factor, *bias, *shift, *tilt;
+  float low, high;
+  bool streams;
+};
+// Of float, of bfloat16.
+struct BatchNormalizations {
+  void (*moments)(const void* x, const ChannelRows& at, double* mean, double* squares);        // of the rows, Σ (x − mean)²
+  void (*apply)(const NormalizedBatch&);
+  void (*sums)(const NormalizedBatchBackward&, double* plain, double* along);                  // Σ g, Σ g·(x − mean)
+  void (*apply_backward)(const NormalizedBatchBackward&);
+};
+
 // n units in one step of an LSTM, GRU or RNN. `saved` holds slots of n numbers: an LSTM's gates i, o, f, c, and the states c and h before;
 // a GRU's gates z, r, h, then r∘h, or h·Rhᵀ + b where its product comes first, and the state before; an RNN's h, and the one before. Gates
 // are sums at first.
@@ -243,6 +276,7 @@ struct Table {
   const ConvolutionTiles* convolution;
   const Products* products;
   const RowNormalizations* row_normalizations;  // of float, double, bfloat16, float with addend, dy and perhaps y of bfloat16
+  const BatchNormalizations* batch_normalizations;  // of float, bfloat16
   const Transpose* transposes;                  // of elements of 2 bytes, of 4
   const Pooling* pooling;
 
