@@ -14,6 +14,9 @@ output is from ONNX Runtime's, relative to the largest value, at most 1e-5. Wher
 samples/s is the fastest of three steps on one thread of a busy machine: read it as an order of magnitude. All rows come from one program, but
 for those that a fix after it was for.
 
+Export your own by `torch.onnx.export(..., dynamo=True, optimize=False)`: the default, which most rows here have, computes formulas of parameters and leaves
+the parameters out; what is left trains as it stands, which a warning says. That is the largest single cause of the disagreements below.
+
 Two samples of architectures were chosen after these (families `unseen_*` and `second_*`; 2026-11-23, default exporter, dynamic batch) and run once before
 anything was mended for them. Of the first 124 of 141 agreed with PyTorch, 132 of 140 after what that mended; of the second, after those mends, 92 of 100. Of these
 eight, four hold a formula of parameters that the exporter computed (`optimize=False` keeps it), one has a gradient of its own that no file says, one multiplies
