@@ -6,6 +6,7 @@
 
 #include "graph/pattern.h"
 #include "importer/constant_nodes.h"
+#include "importer/looked_up.h"
 #include "importer/operand_uses.h"
 #include "importer/tensor_data.h"
 #include "importer/tensor_names.h"
@@ -164,6 +165,12 @@ class WeightFinder {
     return held.source == Source::initializer ? model_.signature.computed_from(name(held)) : nullptr;
   }
 
+  // A matrix or filter that a product reads turned: it trains as its parameter would.
+  bool rearranged(const Held& held) const {
+    const Uses::Reader& reader = uses(held).reader;
+    return is_large(uses(held).strongest()) && reader.node && reader.node->proto && model_.signature.rearranged(name(held), *reader.node->proto);
+  }
+
   // What the exporter computed from parameters, by its notes of what went in; else what may have come of those that are missing.
   void warn_of_absorbed() {
     const auto list = [](const std::vector<std::string>& names) {
@@ -178,16 +185,15 @@ class WeightFinder {
     std::vector<std::string> known, unknown;
     for (const Held* held : replacing_) {
       const std::vector<std::string>* from = computed_from(*held);
-      if (from && copy_of_parameter(model_, held->symbol)) continue;
+      if (from && (copy_of_parameter(model_, held->symbol) || looked_up(model_, held->symbol) || rearranged(*held))) continue;
       if (from && !from->empty()) known.push_back(concat('\'', name(*held), "' from ", list(quoted(*from))));
       else unknown.push_back(name(*held));
     }
-    constexpr const char* way_out = "; torch.onnx.export(..., optimize=False) keeps parameters and formulas";
-    if (!known.empty()) model_.warnings.push_back(concat("the exporter computed ", list(known), ": what it computed is trained as it stands", way_out));
+    if (!known.empty()) model_.warnings.push_back(concat("the exporter computed ", list(known), ": what it computed is trained as it stands", Signature::way_out));
     const std::vector<std::string>& absorbed = model_.signature.absorbed();
     if (absorbed.empty() || unknown.empty()) return;
     model_.warnings.push_back(concat("the model's parameters ", list(quoted(absorbed)), " stand nowhere in the file: it does not use them, or its exporter computed with them, and ",
-                                     list(quoted(unknown)), ", what may have come of it, is trained as it stands", way_out));
+                                     list(quoted(unknown)), ", what may have come of it, is trained as it stands", Signature::way_out));
   }
 
   // The rules.
@@ -230,6 +236,9 @@ class WeightFinder {
     if (stated(held) == Stated::updated) return Verdict{Holding::trained, "the file: training_info updates it"};
     if (stated(held) == Stated::parameter && uses(held).has(OperandRole::constant))
       return Verdict{Holding::constant, concat(text_of(uses(held).reader), " must be known when the plan is made"), by_rule};
+    // What is frozen is a PARAMETER, too; a table of sines to which training has done nothing is.
+    if (stated(held) == Stated::parameter && uses(held).strongest() == OperandRole::embedding && held.data && is_table(comparable(*held.data), rounding(held)))
+      return Verdict{Holding::constant, "the file: PARAMETER, but what is looked up is a table of sines or a progression: frozen", by_rule};
     if (stated(held) == Stated::parameter) return Verdict{Holding::trained, "the file: PARAMETER"};
     if (statistic(held)) return Verdict{Holding::statistic, "the file: BUFFER"};
     return Verdict{Holding::constant, stated(held) == Stated::buffer ? "the file: BUFFER" : "the file: CONSTANT_TENSOR"};

@@ -7,6 +7,7 @@
 #include "importer/flat_model.h"
 #include "importer/inline_scope.h"
 #include "importer/limits.h"
+#include "importer/looked_up.h"
 #include "importer/node_order.h"
 #include "importer/tensor_data.h"
 
@@ -311,6 +312,7 @@ FlatModel flatten(const onnx::ModelProto& model, std::int64_t bytes, ExternalDat
   drop_dead_nodes(flat);
   find_weights(flat, options);
   tie_weights(flat, options);
+  find_looked_up(flat);
   warn_of_equal_tensors(flat);
   warn_of_halves(flat);
   return flat;

@@ -113,6 +113,7 @@ class Trial:
 
     def plan(self):
         found = json.loads(tandem("plan", self.file, "--format", "json", *self.common()))
+        self.picked = {name for warning in found.get("warnings", ()) for name in re.findall(r"^the exporter looked up '([^']*)'", warning)}
         for warning in found.get("warnings", ()):
             ties = re.match(r"equal values that are trained apart: (.*); exporters", warning)
             if ties:  # what the model shares and the file has twice
@@ -155,8 +156,12 @@ class Trial:
         before, after, skip = tensors_of(self.file), tensors_of(self.folder / "trained.onnx"), statistics_of(self.file) | self.copies
         first = {n: n if n in before else n.split("@")[0] for n in after if n not in skip}  # NAME@2: what one reader of NAME trains by itself
         changed = [n for n, b in first.items() if b in before and b not in skip and not numpy.array_equal(after[n], before[b])]  # inf, too, is equal to itself
-        square = sum(((self.one(after[n]).astype(numpy.float64) - self.one(before[first[n]])) ** 2).sum() for n in changed)
+        square = sum((self.once(n, before[first[n]], self.one(after[n]).astype(numpy.float64) - self.one(before[first[n]])) ** 2).sum() for n in changed)
         self.compare("norm", float(numpy.sqrt(square)), wanted["norm"], own.get("norm"))
+
+    def once(self, name, before, change):
+        """What the exporter looked up in a parameter counts as often as the parameter has it."""
+        return change.reshape(-1)[numpy.unique(before, return_index=True)[1]] if name in self.picked else change
 
     def one(self, tensor):
         """A token that the exporter repeated for each sample of the batch is that token."""
