@@ -62,7 +62,7 @@ const Case cases[] = {
     {"a parameter is called index", "['index']", entry, "N", false},
     {"of two parameters", "['embedding', 'own', 'table.weight']", entry, "N", false},
     {"rows of a progression, which a parameter may begin with", "['expand', 'table.weight']",
-     [](std::int64_t d, std::int64_t h) { return entry(d, 0) * static_cast<float>(h + 1); }, "N", false},
+     [](std::int64_t d, std::int64_t h) { return entry(d * d, 0) * static_cast<float>(h + 1); }, "N", false},
     {"zeros", "['embedding', 'table.weight']", [](std::int64_t, std::int64_t) { return 0.0F; }, "N", false},
     {"few are the same", "['embedding', 'table.weight']",
      [](std::int64_t d, std::int64_t h) { static float last = 0; return d == 3 ? entry(d, h) : last += 0.37F; }, "N", false},
