@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "graph/pattern.h"
-#include "importer/constant_nodes.h"
+#include "importer/held_tensors.h"
 #include "importer/looked_up.h"
 #include "importer/operand_uses.h"
 #include "importer/tensor_data.h"
@@ -15,16 +15,6 @@
 
 namespace tandem {
 namespace {
-
-enum class Source { initializer, node, inner };  // inner: of a function or a subgraph
-
-struct Held {
-  Symbol symbol;
-  Source source = Source::initializer;
-  TensorType type;
-  std::optional<Tensor> data;
-  bool fill = false;  // a ConstantOfShape: a template's weight without its values, or a part of a formula
-};
 
 struct Verdict {
   Holding holding = Holding::constant;
@@ -37,7 +27,7 @@ constexpr bool by_rule = false;
 class WeightFinder {
  public:
   WeightFinder(FlatModel& model, const WeightOptions& options)
-      : model_(model), options_(options), uses_(uses_of(model)), producers_(model.symbols.size()) {
+      : model_(model), options_(options), uses_(uses_of(model)), producers_(model.symbols.size()), held_(held_tensors(model)) {
     states_kinds_ = std::any_of(model.stated.begin(), model.stated.end(), [](Stated s) { return s != Stated::nothing && s != Stated::updated; });
     for (const FlatNode& node : model.main.nodes)
       for (const Symbol out : node.outputs)
@@ -49,7 +39,6 @@ class WeightFinder {
           for (const Symbol in : node.inputs)
             if (in.present()) may_be_parameter_[static_cast<std::size_t>(in.index)] = true;
     }
-    collect();
   }
 
   void run() {
@@ -78,50 +67,6 @@ class WeightFinder {
   }
 
  private:
-  // What the file holds.
-
-  void collect() {
-    std::vector<const Tensor*> integers(model_.symbols.size());
-    for (const FlatInitializer& i : model_.main.initializers) {
-      if (is_float(i.type.dtype)) held_.push_back({i.symbol, Source::initializer, i.type, i.data});
-      if (i.type.dtype == DType::int64 && i.data) integers[static_cast<std::size_t>(i.symbol.index)] = &*i.data;
-    }
-    nodes(model_.main.nodes, integers);
-  }
-
-  void nodes(const std::vector<FlatNode>& list, const std::vector<const Tensor*>& integers) {
-    for (const FlatNode& node : list) {
-      for (const FlatBody& body : node.bodies) {
-        for (const FlatInitializer& i : body.initializers)
-          if (is_float(i.type.dtype)) held_.push_back({i.symbol, Source::inner, i.type, i.data});
-        nodes(body.nodes, integers);
-      }
-      if (!node.domain.empty() || node.outputs.size() != 1 || !node.outputs[0].present() || !node.faults.empty()) continue;
-      const Source source = node.top_level ? Source::node : Source::inner;
-      if (node.op == "Constant") {
-        for (const char* form : {"value", "value_float", "value_floats"}) {
-          const AttributeValue* value = node.attributes.find(form);
-          if (!value || (form == std::string_view("value") && !std::holds_alternative<Tensor>(*value))) continue;
-          if (Tensor tensor = constant_value(node.attributes); is_float(tensor.dtype())) held_.push_back({node.outputs[0], source, tensor.type(), tensor});
-          break;
-        }
-      } else if (node.op == "ConstantOfShape" && node.inputs.size() == 1 && node.inputs[0].present()) {
-        fill(node, source, integers[static_cast<std::size_t>(node.inputs[0].index)]);
-      }
-    }
-  }
-
-  void fill(const FlatNode& node, Source source, const Tensor* shape) {
-    const AttributeValue* value = node.attributes.find("value");
-    const Tensor* element = value ? std::get_if<Tensor>(value) : nullptr;
-    if (!shape || shape->elements() == 0 || (value && !element) || (element && !is_float(element->dtype()))) return;
-    TensorType type{element ? element->dtype() : DType::float32, Shape(shape->to_int64s())};
-    std::int64_t elements = 1;
-    for (const std::int64_t d : type.shape)
-      if (d < 0 || __builtin_mul_overflow(elements, d, &elements)) return;
-    held_.push_back({node.outputs[0], source, std::move(type), {}, true});
-  }
-
   const std::string& name(const Held& held) const { return model_.name(held.symbol); }
   const Uses& uses(const Held& held) const { return uses_[static_cast<std::size_t>(held.symbol.index)]; }
   Stated stated(const Held& held) const { return model_.stated[static_cast<std::size_t>(held.symbol.index)]; }

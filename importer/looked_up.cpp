@@ -13,6 +13,8 @@
 namespace tandem {
 namespace {
 
+constexpr std::int64_t most_places = std::int64_t{1} << 22;  // that are compared, of some hundred bytes each
+
 // Where the rows along one axis begin, and how far apart their elements are.
 struct Rows {
   std::int64_t length, stride, places;
@@ -58,7 +60,7 @@ std::optional<LookedUp> repeated_rows(const Tensor& whole) {
   std::optional<LookedUp> best;
   if (whole.shape().elements() == 0) return best;
   for (int axis = 0; axis < whole.shape().rank(); ++axis) {
-    if (whole.shape()[axis] < 2) continue;
+    if (whole.shape()[axis] < 2 || whole.shape().elements() / whole.shape()[axis] > most_places) continue;
     std::optional<LookedUp> found = repeated_along(whole, axis);
     if (found && (!best || found->compact().elements() < best->compact().elements())) best = std::move(found);
   }

@@ -115,14 +115,15 @@ std::optional<Tie> shifted(Symbol leader, Symbol follower, const Tensor& from, c
 }
 
 // The first tensor computed from the same parameter, which the file does not hold, where the values are the same: a layer that is used several
-// times is turned once for each use. Of tensors into which other values went, too, or whose values are all alike, it is not known which part of
-// the parameter they are.
+// times is turned, a table looked up, once for each use. Of others into which more values went, or whose values are all alike, it is not known which
+// part of the parameter they are.
 std::optional<Tie> same_copy(const FlatModel& model, const FlatInitializer& copy, const std::vector<std::string>& from) {
-  if (!model.signature.from_nothing_else(model.name(copy.symbol)) || all_alike(*copy.data)) return std::nullopt;
+  const auto known = [&](const FlatInitializer& i) { return model.signature.from_nothing_else(model.name(i.symbol)) || model.signature.looked_up(model.name(i.symbol)); };
+  if (!known(copy) || all_alike(*copy.data)) return std::nullopt;
   for (const FlatInitializer& i : model.main.initializers) {
     if (i.symbol == copy.symbol) return std::nullopt;
     const std::vector<std::string>* other = model.signature.computed_from(model.name(i.symbol));
-    if (!other || *other != from || !model.signature.from_nothing_else(model.name(i.symbol)) || !i.data || i.type.shape.elements() != copy.type.shape.elements()) continue;
+    if (!other || *other != from || !known(i) || !i.data || i.type.shape.elements() != copy.type.shape.elements()) continue;
     if (equal(*i.data, *copy.data)) return Tie{i.symbol, copy.symbol, false};
     if (equal(transposed(*i.data), *copy.data)) return Tie{i.symbol, copy.symbol, true};
   }

@@ -25,7 +25,7 @@ std::vector<float> biases(float (*of)(std::int64_t, std::int64_t)) {
 }
 
 struct Case {
-  const char* what;
+  const char* what = "";
   std::string note = "['add', 'arange', 'embedding', 'table.weight']";
   float (*of)(std::int64_t, std::int64_t) = entry;
   std::string batch = "N";
@@ -33,24 +33,27 @@ struct Case {
   WeightOptions options = {};
 };
 
+void note(google::protobuf::RepeatedPtrField<onnx::StringStringEntryProto>* entries, const char* key, const std::string& value) {
+  auto& e = *entries->Add();
+  e.set_key(key);
+  e.set_value(value);
+}
+void note_of(Model& m, const std::string& tensor, const char* key, const std::string& value) {
+  onnx::ValueInfoProto& info = *m.proto.mutable_graph()->add_value_info();
+  info.set_name(tensor);
+  note(info.mutable_metadata_props(), key, value);
+}
+constexpr const char* folded_from = "pkg.onnxscript.optimizer.folded_from";
+
 // x + w of a module with a table; the note says what `w` was computed from.
 Model biased(const Case& c) {
   Model m;
   m.input("x", c.batch + ",5,4,4").output("y").add(float_tensor("w", {heads, words, words}, biases(c.of))).add(float_tensor("own", {1}, {0.3F}));
   m.add(node("Mul", {"x", "own"}, {"h"})).add(node("Add", {"h", "w"}, {"y"}));
-  const auto note = [](auto* entries, const char* key, const std::string& value) {
-    auto& e = *entries->Add();
-    e.set_key(key);
-    e.set_value(value);
-  };
   note(m.proto.mutable_graph()->mutable_metadata_props(), "pkg.torch.export.ExportedProgram.graph_signature",
        "p_own: PARAMETER target='own'\np_table_weight: PARAMETER target='table.weight'\np_index: PARAMETER target='index'\n");
-  for (const auto& [name, key, value] : {std::tuple("own", "pkg.torch.export.graph_signature.InputSpec.kind", std::string("PARAMETER")),
-                                         {"w", "pkg.onnxscript.optimizer.folded_from", c.note}}) {
-    onnx::ValueInfoProto& info = *m.proto.mutable_graph()->add_value_info();
-    info.set_name(name);
-    note(info.mutable_metadata_props(), key, value);
-  }
+  note_of(m, "own", "pkg.torch.export.graph_signature.InputSpec.kind", "PARAMETER");
+  note_of(m, "w", folded_from, c.note);
   return m;
 }
 
@@ -87,7 +90,10 @@ TEST(LookedUp, EqualRowsAreOneParameter) {
 }
 
 TEST(LookedUp, EveryPlaceIsWrittenWithItsRow) {
-  const ModelFile file = biased({"looked up"}).parse();
+  Model m = biased({"looked up"});  // and once more for another layer
+  m.output("z").add(float_tensor("v", {heads, words, words}, biases(entry))).add(node("Add", {"y", "v"}, {"z"}));
+  note_of(m, "v", folded_from, Case{}.note);
+  const ModelFile file = m.parse();
   const Graph graph = file.graph({.batch = 2});
   ASSERT_EQ(graph[*graph.find("w")].type.shape, (Shape{distances, heads}));
   // Rows stand in the order of their first places: distances 3, 2, 1, 0 in the first line, then 4, 5, 6.
@@ -99,10 +105,10 @@ TEST(LookedUp, EveryPlaceIsWrittenWithItsRow) {
     }
   const TemporaryFolder folder;
   file.write(folder / "out.onnx", {{"w", Tensor::of<float>(Shape{distances, heads}, now)}});
-  const ModelFile written = ModelFile::read(folder / "out.onnx", {.constant = {"w"}});
+  const ModelFile written = ModelFile::read(folder / "out.onnx", {.constant = {"w", "v"}});
   const Graph fixed = written.graph({.batch = 2});
   const std::vector<float> wanted = biases([](std::int64_t d, std::int64_t h) { return static_cast<float>(100 * d + h); });
-  EXPECT_EQ(fixed[*fixed.find("w")].data->to_doubles(), std::vector<double>(wanted.begin(), wanted.end()));
+  for (const char* name : {"w", "v"}) EXPECT_EQ(fixed[*fixed.find(name)].data->to_doubles(), std::vector<double>(wanted.begin(), wanted.end())) << name;
 }
 
 }  // namespace
