@@ -214,6 +214,10 @@ void Builder::run(const FlatNode& node) {
   }
   if (op->name == node.op) check_types(*op, graph(), draft.inputs);
   if (standard && node.op == "ConstantOfShape") return constant_of_shape(node, draft);
+  if (node.detached) {
+    draft.op = "StopGradient";
+    draft.domain = "tandem";
+  }
   bind(node, add(node, draft));
 }
 

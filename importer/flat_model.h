@@ -49,6 +49,7 @@ struct FlatNode {
   std::vector<FlatBody> bodies;
   std::vector<std::string> faults;         // what of it could not be read
   const onnx::NodeProto* proto = nullptr;  // as it stands in the file
+  bool detached = false;                   // an Identity through which no gradient flows (importer/detached.h)
   bool top_level = false;                  // in the model's own graph: a Constant there may be a weight
   std::string turn;                        // of a copy that unrolling made: which of those with this id it is
 };

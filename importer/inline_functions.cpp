@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "importer/attribute_values.h"
+#include "importer/detached.h"
 #include "importer/flat_model.h"
 #include "importer/inline_scope.h"
 #include "importer/limits.h"
@@ -310,6 +311,7 @@ FlatModel flatten(const onnx::ModelProto& model, std::int64_t bytes, ExternalDat
   drop_label_outputs(flat);
   lift_linear_models(flat);
   drop_dead_nodes(flat);
+  mark_detached(flat);
   find_weights(flat, options);
   tie_weights(flat, options);
   find_looked_up(flat);

@@ -53,6 +53,24 @@ constexpr std::string_view call_key = "pkg.torch.onnx.fx_node", folded_key = "pk
 
 }  // namespace
 
+std::string_view call_of(const onnx::NodeProto& node) {
+  return entry_of(node.metadata_props(), call_key);
+}
+
+std::string_view target_of(std::string_view call) {
+  constexpr std::string_view before = "[target=";
+  const std::size_t at = call.find(before);
+  if (at == call.npos) return {};
+  call.remove_prefix(at + before.size());
+  return call.substr(0, call.find(']'));
+}
+
+std::vector<std::string_view> operands_of(std::string_view call) {
+  std::vector<std::string_view> operands;
+  if (const std::size_t at = call.find("(args = "); at != call.npos) each_operand(call.substr(at), [&](std::string_view name) { operands.push_back(name); });
+  return operands;
+}
+
 // A line each: "p_fc_weight: PARAMETER target='fc.weight'".
 Signature::Signature(const onnx::GraphProto& graph) {
   std::string_view text = entry_of(graph.metadata_props(), "pkg.torch.export.ExportedProgram.graph_signature");
@@ -94,7 +112,7 @@ Signature::Signature(const onnx::GraphProto& graph) {
   for (const auto& value : graph.value_info()) note(value);
   for (const auto& value : graph.input()) note(value);
   for (const auto& tensor : graph.initializer()) note(tensor);
-  for (const auto& node : graph.node()) each_operand(entry_of(node.metadata_props(), call_key), [&](std::string_view name) { called.insert(name); });
+  for (const auto& node : graph.node()) each_operand(call_of(node), [&](std::string_view name) { called.insert(name); });
   for (const auto& [call, name] : parameters) {
     if (noted.contains(call) || stands_in_another.contains(name)) continue;
     changed_.emplace(call);
@@ -103,7 +121,7 @@ Signature::Signature(const onnx::GraphProto& graph) {
 }
 
 bool Signature::may_read_parameter(const onnx::NodeProto& node) const {
-  const std::string_view call = entry_of(node.metadata_props(), call_key);
+  const std::string_view call = call_of(node);
   bool may = call.empty();
   each_operand(call, [&](std::string_view name) { may = may || changed_.contains(name); });
   return may;
@@ -137,7 +155,7 @@ bool Signature::rearranged(std::string_view tensor, const onnx::NodeProto& reade
   if (!from_nothing_else(tensor)) return false;
   const std::string& parameter = called_.at(computed(tensor)->from[0]);
   bool taken = false;
-  each_operand(entry_of(reader.metadata_props(), call_key), [&](std::string_view name) { taken = taken || name == parameter; });
+  each_operand(call_of(reader), [&](std::string_view name) { taken = taken || name == parameter; });
   return taken;
 }
 

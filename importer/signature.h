@@ -14,6 +14,12 @@
 
 namespace tandem {
 
+std::string_view call_of(const onnx::NodeProto& node);  // empty: it has no note
+// "torch.ops.aten.mul.Tensor"
+std::string_view target_of(std::string_view call);
+// The values that a call takes, by name, in their order: "x", "p_scale".
+std::vector<std::string_view> operands_of(std::string_view call);
+
 class Signature {
  public:
   Signature() = default;

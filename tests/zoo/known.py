@@ -4,7 +4,7 @@ KNOWN = [
     ("spatial_transformer.eval13.dyn", "affine_grid needs opset 20"),
     ("transformer_padded.eval13.dyn", "scaled_dot_product_attention needs opset 14"),
     ("local_attention.eval13.dyn", "TorchScript's exporter does not write unfold of an unknown batch"),
-    ("graph_index_add.eval13.dyn", "offsets of samples are not taken apart in TorchScript's form"),
+    ("graph_index_add.eval13.dyn", "offsets of samples are not taken apart in TorchScript's form: with dynamo=True they are"),
     ("s4.eval17.b2", "the exporter computes a part of the kernel's formula, and the file holds that in its weights' place"),
     ("hf_funnel.dynamo*", "dynamo computes products of weights, and the file holds those in the weights' place (optimize=False keeps the weights)"),
     ("timm_xcit_nano_12_p16_224.dynamo18.dyn", "dynamo computes the projection of the places' sines, and the file holds that in the weights' place (optimize=False keeps them)"),
@@ -25,9 +25,9 @@ KNOWN = [
         "tv_efficientnet_b0", "tv_googlenet", "timm_dla46_c", "timm_ese_vovnet19b_slim_dw", "timm_dpn48b")),
     ("timm_resnest14d.train17.dyn", "in training mode a ReLU of the stem bends otherwise: the third loss differs by 1.4e-4; PyTorch's float32 gradients are up to 8e-3 from its float64, tandem's up to 7e-3"),
     ("hf_fnet.dynamo20.b2", "dynamo looks the token types up itself, and the file holds a row for each place in the one row's place"),
-    ("hf_longformer.eval17.b2", "NonZero of the mask: how many words are global is a shape"),
+    ("hf_longformer.eval17.b2", "NonZero of the mask: how many words are global is a shape, which the data decides; dynamo cannot export it"),
     ("lstm_projected.*", "the exporters write nn.LSTM(proj_size=...) as an LSTM that ONNX does not have: its states are of different widths"),
-    ("hf_timesformer.dynamo18.dyn", "the first frame's part of [samples x frames] is not followed through a Slice"),
+    ("hf_timesformer.dynamo18.dyn", "transformers takes rows [:samples] of [samples x frames], which are the first sample's frames: refused, as samples would meet; that each of them is the same class token is not followed"),
     ("timm_ghostnetv3_050.dynamo18.dyn", "untrained it makes so much of rounding that PyTorch's float32 is 5e-2 from its float64 in the first loss"),
     ("timm_densenetblur121d.dynamo18.dyn", "untrained it makes so much of rounding that PyTorch's float32 is 8e-3 from its float64 in three losses"),
     ("timm_legacy_seresnet18.dynamo18.dyn", "untrained it makes so much of rounding that PyTorch's float32 is 5e-3 from its float64 in the first loss"),
@@ -46,7 +46,7 @@ KNOWN = [
     ("tv_mvit_v1.dynamo18.dyn", "dynamo computes the sums of the tables of places, and the file holds those in the weights' place"),
     ("tv_raft.dynamo18.dyn", "each turn begins with a flow that is detached, which no file says: the first loss is PyTorch's to the last bit, the gradient goes through all turns"),
     ("hf_clipseg.dynamo18.dyn", "PyTorch runs CLIP without gradients (no_grad), which no file says; the decoder's gradients agree to 5e-5"),
-    ("hf_rt_detr.dynamo18.dyn", "the best places of untrained scores nearly tie: PyTorch's float32 is 6e-2 from its float64 in the first loss; its detach is lost besides"),
+    ("hf_rt_detr.dynamo18.dyn", "the best places of untrained scores nearly tie: PyTorch's float32 is 6e-2 from its float64 in the first loss; its scores are detached, which is found again"),
     ("timm_legacy_seresnext26_32x4d.dynamo18.dyn", "untrained it makes so much of rounding that PyTorch's float32 is 3e-4 from its float64 in the first loss, and the gradients of the last block by half and more"),
     ("timm_efficientnet_es.dynamo18.dyn", "at rate 0.01 PyTorch's losses are 3.2, 766 and 9e23"),
     *((f"timm_{name}.dynamo18.dyn", f"at rate 0.01 PyTorch's losses are {losses} and NaN") for name, losses in (
@@ -60,7 +60,7 @@ KNOWN = [
     # The fourth sample
     *((f"{name}.dynamo18.dyn", f"dynamo computes {what}, and the file holds that in the weights' place (optimize=False keeps the weights, and agrees)") for name, what in (
         ("moving_average", "powers of weights"), ("light_graph", "tables that a graph smooths"), ("relational_graph", "mixtures of weights"), ("noisy_q", "sums of weights and noise"))),
-    ("timm_hieradet_small.dynamo18.dyn", "dynamo resizes and repeats the tables of places, and the file holds the results in the weights' place"),
+    ("timm_hieradet_small.dynamo18.dyn", "dynamo resizes the tables of places, and the file holds the results in the weights' place (optimize=False keeps the tables)"),
     ("sim_clr.dynamo18.dyn", "its loss multiplies the samples of a batch by each other: refused, as samples would meet"),
     *((f"{name}.dynamo18.dyn", "dynamo cannot export it") for name in ("hf_llava", "hf_parakeet")),
     ("timm_densenet121.*", "untrained it makes so much of rounding that PyTorch's float32 is 5e-4 from its float64 in three losses"),
