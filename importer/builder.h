@@ -50,6 +50,7 @@ class Builder {
   void hold(const FlatInitializer& i);
   bool follows(Symbol s) const;
   void follow(const Tie& tie);
+  ValueId looked_up(const LookedUp& l, Tensor rows);
   ValueId parameter(Symbol symbol, TensorType type, std::optional<Tensor> data);
 
   void run(const FlatBody& body);

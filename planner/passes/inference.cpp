@@ -6,6 +6,7 @@ namespace tandem {
 namespace {
 
 constexpr Pass passes[] = {
+    {"drop_straight_through", [](Graph g, PassContext&) { return drop_straight_through(g); }},
     {"expand_dialects", [](Graph g, PassContext&) { return expand_dialects(g, false); }},
     {"match_activations", [](Graph g, PassContext&) { return match_activations(g); }},
     {"match_normalization", [](Graph g, PassContext& c) { return match_normalization(g, c.fuses); }},
