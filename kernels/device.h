@@ -106,6 +106,10 @@ struct Timing {
   bool disturbed = false;
 };
 
+// Whether a step gains by a form of a node. Where kernels are timed, a step is planned with and without the forms of `perhaps`, and
+// the shorter one is kept; elsewhere perhaps is yes.
+enum class Gain { no, perhaps, yes };
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -128,8 +132,8 @@ class Backend {
   // Whether a step gains by this node, which a pass could make of several or of one that reads and writes more: a Conv that also
   // sums its channels, an update that takes its gradient in 16 bits. The forms stand in docs/internal-operators.md. A plan has
   // them where all of its backends say yes. Asked of many nodes and before any layout is chosen: it answers from what the
-  // backend knows of its kernels, at no cost. What it says yes to, describe() must have a kernel for.
-  virtual bool fuses(const KernelRequest&) const { return false; }
+  // backend knows of its kernels, at no cost. What it does not say no to, describe() must have a kernel for.
+  virtual Gain fuses(const KernelRequest&) const { return Gain::no; }
   // One run on scratch memory of the device `options.device` (several runs), infinite where it fails.
   virtual Timing measure(const KernelDescription& description, const KernelOptions& options) const = 0;
   // Frees the scratch memory that measure keeps from call to call: fresh pages can cost more than what is measured.

@@ -39,7 +39,7 @@ class TracedBackend final : public Backend {
   std::int64_t free_memory(int index, int devices_in_use) const override { return backend_.free_memory(index, devices_in_use); }
   std::vector<KernelRow> rows() const override { return backend_.rows(); }
   std::vector<KernelDescription> describe(const KernelRequest& request) const override { return backend_.describe(request); }
-  bool fuses(const KernelRequest& request) const override { return backend_.fuses(request); }
+  Gain fuses(const KernelRequest& request) const override { return backend_.fuses(request); }
   Timing measure(const KernelDescription& description, const KernelOptions& options) const override { return backend_.measure(description, options); }
   void release_scratch() const override { backend_.release_scratch(); }
   std::unique_ptr<Device> open(int index, const KernelOptions& options) const override;

@@ -49,11 +49,12 @@ std::string output_name(const Graph& graph, const GraphOutput& out) {
   }
 }
 
-// One compilation, in the order of its functions.
+// One compilation, in the order of its functions. `daring`: whether the plan has the forms of nodes by which a step gains perhaps;
+// absent: it is decided, by time where kernels are timed, and told.
 class Compilation {
  public:
-  Compilation(const GraphSource& source, const CompileOptions& options, Backends backends, const Plan* parameters_of)
-      : source_(source), o_(options), backends_(backends), parameters_of_(parameters_of), training_(options.mode == PlanMode::training),
+  Compilation(const GraphSource& source, const CompileOptions& options, Backends backends, const Plan* parameters_of, std::optional<bool>& daring)
+      : source_(source), o_(options), backends_(backends), parameters_of_(parameters_of), daring_(daring), training_(options.mode == PlanMode::training),
         collective_(training_ && options.devices.size() > 1) {}
 
   Plan run() {
@@ -74,6 +75,7 @@ class Compilation {
     int device;  // the first one's index
   };
   struct Candidate {
+    const Programs* graphs = nullptr;
     std::vector<std::unique_ptr<LoweredGraph>> programs;  // by unit
     double seconds = 0;                                   // of the slowest
   };
@@ -93,17 +95,32 @@ class Compilation {
     losses_ = losses_of(source_, o_);
   }
 
-  // One graph for all devices, and the programs that it is cut into.
+  // One graph for all devices, and the programs that it is cut into; both ways, where it is open how daring they are.
   void make_graphs() {
-    PassContext context{.options = o_, .samples = o_.batch, .losses = losses_, .parameters_of = parameters_of_};
-    context.fuses = fuses_on(o_, backends_);
     model_ = source_(o_.batch);
     if (!training_) rows_ = output_rows(source_, model_, o_.batch);
-    if (o_.devices.size() > 1) context.placement = placement_of(source_, model_, rows_, o_);
+    if (make_graph(o_, daring_.value_or(true)) && !daring_ && chooses_by_time(o_)) {
+      CompileOptions untold = o_;  // one is shown
+      untold.after_pass = {};
+      make_graph(untold, false);
+    }
+  }
+
+  // Whether some form was one of `perhaps`.
+  bool make_graph(const CompileOptions& o, bool daring) {
+    bool doubted = false;
+    PassContext context{.options = o, .samples = o.batch, .losses = losses_, .parameters_of = parameters_of_};
+    context.fuses = [&, gains = gains_on(o, backends_)](const KernelRequest& request) {
+      const Gain gain = gains(request);
+      doubted |= gain == Gain::perhaps;
+      return gain == Gain::yes || (gain == Gain::perhaps && daring);
+    };
+    if (o.devices.size() > 1) context.placement = placement_of(source_, model_, rows_, o);
     Graph whole = run_passes(training_ ? training_passes() : inference_passes(), model_, context);
     verify(whole);
-    begin_with(whole, context.warnings);
-    programs_ = programs_of(std::move(whole), o_);
+    if (graphs_.empty()) begin_with(whole, context.warnings);
+    graphs_.push_back(programs_of(std::move(whole), o));
+    return doubted;
   }
 
   void begin_with(const Graph& graph, const std::vector<std::string>& warnings) {
@@ -122,7 +139,7 @@ class Compilation {
     for (std::size_t d = 0; d < o_.devices.size(); ++d) {
       const DeviceId& id = o_.devices[d].id;
       models_.push_back(backend(id.backend).model(id.index, device_count));
-      const std::size_t graph = programs_.of[d];
+      const std::size_t graph = graphs_.front().of[d];  // which device does what is the same of all
       const auto same = std::find_if(units_.begin(), units_.end(), [&](const Unit& u) { return u.backend == id.backend && u.graph == graph && u.model.threads == models_[d].threads && u.model.name == models_[d].name; });
       unit_of_.push_back(static_cast<std::size_t>(same - units_.begin()));
       if (same == units_.end()) units_.push_back({id.backend, graph, slices_[d].size, models_[d], id.index});
@@ -130,7 +147,7 @@ class Compilation {
     plan_.options.threads = models_[0].threads;
   }
 
-  // For each layout preference that is open; the estimated faster one is kept. A plan that shares another's parameters keeps
+  // For each graph and layout preference that is open; the estimated faster one is kept. A plan that shares another's parameters keeps
   // their layouts.
   void choose_kernels() {
     std::vector<LayoutPreference> preferences{LayoutPreference::blocked, LayoutPreference::channels_last};
@@ -138,20 +155,22 @@ class Compilation {
       preferences = {*o_.layout};
     else if (parameters_of_)
       preferences = {parameters_of_->options.preference};
-    for (const LayoutPreference preference : preferences) {
-      Candidate c = lowered(preference);
-      if (!best_.programs.empty() && c.seconds >= best_.seconds) continue;
-      best_ = std::move(c);
-      plan_.options.preference = preference;
-    }
+    for (const Programs& graphs : graphs_)
+      for (const LayoutPreference preference : preferences) {
+        Candidate c = lowered(graphs, preference);
+        if (best_.graphs && c.seconds >= best_.seconds) continue;
+        best_ = std::move(c);
+        plan_.options.preference = preference;
+      }
+    if (graphs_.size() > 1) daring_ = best_.graphs == &graphs_.front();
     ask();
     for (const auto& program : best_.programs)
       for (const std::string& warning : program->warnings)
         if (std::find(plan_.warnings.begin(), plan_.warnings.end(), warning) == plan_.warnings.end()) plan_.warnings.push_back(warning);
   }
 
-  Candidate lowered(LayoutPreference preference) {
-    Candidate c;
+  Candidate lowered(const Programs& graphs, LayoutPreference preference) {
+    Candidate c{.graphs = &graphs};
     c.programs.resize(units_.size());
     FixedParameters fixed = parameters_of_ ? fixed_by(*parameters_of_) : FixedParameters{};
     KernelOptions kernel = plan_.options;
@@ -165,8 +184,8 @@ class Compilation {
       kernel.device = units_[u].device;
       const SelectOptions select{.kernel = kernel, .device = &units_[u].model, .fixed = &fixed};
       Tuner& tuner = *tuners_.at(units_[u].backend);
-      c.programs[u] = std::make_unique<LoweredGraph>(select_kernels(programs_.graphs[units_[u].graph], tuner.backend(), select, tuner));
-      name_parts(*c.programs[u], programs_.graphs[units_[u].graph]);
+      c.programs[u] = std::make_unique<LoweredGraph>(select_kernels(graphs.graphs[units_[u].graph], tuner.backend(), select, tuner));
+      name_parts(*c.programs[u], graphs.graphs[units_[u].graph]);
       for (auto& [name, operand] : fixed_by(*c.programs[u])) fixed.emplace(name, std::move(operand));
       c.seconds = std::max(c.seconds, c.programs[u]->seconds);
     }
@@ -193,7 +212,7 @@ class Compilation {
     std::vector<Replica> replicas;
     for (std::size_t d = 0; d < o_.devices.size(); ++d) {
       Replica replica{o_.devices[d], models_[d], slices_[d].begin, slices_[d].size, best_.programs[unit_of_[d]].get(), backend(o_.devices[d].id.backend).stages_inputs()};
-      if (!programs_.outputs.empty()) replica.outputs = programs_.outputs[d];
+      if (!best_.graphs->outputs.empty()) replica.outputs = best_.graphs->outputs[d];
       replicas.push_back(std::move(replica));
     }
     rows_.resize(outputs_.size());
@@ -213,12 +232,13 @@ class Compilation {
   const CompileOptions& o_;
   const Backends backends_;
   const Plan* const parameters_of_;
+  std::optional<bool>& daring_;
   const bool training_, collective_;
   Plan plan_;
   Losses losses_;  // of training
   std::vector<SliceOfBatch> slices_;                             // by device
   Graph model_;                                                  // of the whole batch
-  Programs programs_;
+  std::vector<Programs> graphs_;                                 // daring first
   std::vector<std::string> outputs_;
   std::vector<std::int64_t> rows_;                               // by output: how many are one sample's; 0: it is no rows
   std::map<std::string, std::unique_ptr<Tuner>, std::less<>> tuners_;  // by backend
@@ -228,8 +248,8 @@ class Compilation {
   Candidate best_;
 };
 
-Plan compile_unchecked(const GraphSource& source, const CompileOptions& o, Backends backends, const Plan* parameters_of) {
-  return Compilation(source, o, backends, parameters_of).run();
+Plan compile_unchecked(const GraphSource& source, const CompileOptions& o, Backends backends, const Plan* parameters_of, std::optional<bool>& daring) {
+  return Compilation(source, o, backends, parameters_of, daring).run();
 }
 
 }  // namespace
@@ -251,14 +271,15 @@ std::vector<std::int64_t> free_memory(const std::vector<DeviceSpec>& devices, De
 }
 
 Plan compile(const GraphSource& source, const CompileOptions& o, Backends backends, const Plan* parameters_of) {
-  Plan plan = within_memory([&] { return compile_unchecked(source, o, backends, parameters_of); }, "planning for a batch of ", o.batch);
+  std::optional<bool> daring;
+  Plan plan = within_memory([&] { return compile_unchecked(source, o, backends, parameters_of, daring); }, "planning for a batch of ", o.batch);
   // A plan with parameters of its own needs memory that is free now.
   CompileOptions limits = o;
   if (parameters_of)
     limits.free_memory.clear();
   else if (limits.free_memory.empty())
     limits.free_memory = free_memory(o.devices, {0, static_cast<int>(o.devices.size())}, backends);
-  check_memory(plan, limits, [&](const CompileOptions& smaller) { return compile_unchecked(source, smaller, backends, parameters_of); });
+  check_memory(plan, limits, [&](const CompileOptions& smaller) { return compile_unchecked(source, smaller, backends, parameters_of, daring); });
   verify(plan);
   return plan;
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cstring>
 #include <utility>
 
 #include "planner/plan/format.h"
@@ -274,12 +273,12 @@ void Program::run_timed(const HostBuffers& host, std::span<double> seconds, int 
 
 void Program::put_inputs(std::span<const std::byte* const> inputs, const Slot& slot) const {
   for (const Instruction& i : instructions_)
-    if (i.kind == Instruction::copy_in && i.place >= 0) std::memcpy(slot.memory + i.place, inputs[i.host] + i.offset, static_cast<std::size_t>(i.bytes));
+    if (i.kind == Instruction::copy_in && i.place >= 0) std::copy_n(inputs[i.host] + i.offset, i.bytes, slot.memory + i.place);
 }
 
 void Program::get_outputs(std::span<std::byte* const> outputs, const Slot& slot) const {
   for (const Instruction& i : instructions_)
-    if (i.kind == Instruction::copy_out && i.place >= 0 && outputs[i.host]) std::memcpy(outputs[i.host] + i.offset, slot.memory + i.place, static_cast<std::size_t>(i.bytes));
+    if (i.kind == Instruction::copy_out && i.place >= 0 && outputs[i.host]) std::copy_n(slot.memory + i.place, i.bytes, outputs[i.host] + i.offset);
 }
 
 void Program::begin(const HostBuffers& host, Program* next, std::span<const std::byte* const> next_inputs) {

@@ -100,7 +100,7 @@ TensorType type_of(const Json& entry, std::int64_t at, std::int64_t end_of_data)
   }
   const Json::Array& offsets = entry.at("data_offsets").array();
   if (offsets.size() == 2 && offsets[0].integer() == at && offsets[1].integer() > end_of_data) fail("is truncated");
-  if (offsets.size() != 2 || offsets[0].integer() != at || offsets[1].integer() - at != bytes)
+  if (offsets.size() != 2 || offsets[0].integer() != at || bytes > end_of_data - at || offsets[1].integer() != at + bytes)
     fail("data_offsets do not fit its type and place");
   return {type->dtype, Shape(dims)};
 }

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstring>
 
 #include "trainer/decodable.h"
 #include "trainer/file_measure.h"
@@ -215,7 +214,7 @@ std::vector<NamedTensor> Model::predict(const Dataset& data, const EvaluateOptio
     for (std::size_t i = 0; i < written.size(); ++i) {
       const std::vector<std::byte>& from = s.runners[plan].storage[written[i]];
       const std::size_t sample = from.size() / static_cast<std::size_t>(p.batch);
-      std::memcpy(results[i].tensor.write().data() + static_cast<std::size_t>(done) * sample, from.data(), static_cast<std::size_t>(loaded.size) * sample);
+      std::copy_n(from.begin(), static_cast<std::size_t>(loaded.size) * sample, results[i].tensor.write().subspan(static_cast<std::size_t>(done) * sample).begin());
     }
     done += loaded.size;
   });

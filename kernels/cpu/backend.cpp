@@ -194,7 +194,7 @@ std::vector<KernelDescription> CpuBackend::describe(const KernelRequest& request
   return all;
 }
 
-bool CpuBackend::fuses(const KernelRequest& request) const { return cpu_fuses(request); }
+Gain CpuBackend::fuses(const KernelRequest& request) const { return cpu_fuses(request) ? Gain::yes : Gain::no; }
 
 std::byte* CpuBackend::scratch(std::int64_t bytes) const {
   if (bytes > scratch_bytes_) {

@@ -98,7 +98,7 @@ std::vector<KernelDescription> CudaBackend::describe(const KernelRequest& reques
   return all;
 }
 
-bool CudaBackend::fuses(const KernelRequest& request) const { return cuda::fuses(request, libraries_->device().capability); }
+Gain CudaBackend::fuses(const KernelRequest& request) const { return cuda::fuses(request, libraries_->device().capability); }
 
 Timing CudaBackend::measure(const KernelDescription& description, const KernelOptions& options) const try {
   const std::unique_ptr<Device> device = open(options.device, options);

@@ -19,7 +19,7 @@ class CudaBackend final : public Backend {
   std::int64_t free_memory(int index, int devices_in_use) const override;
   std::vector<KernelRow> rows() const override;
   std::vector<KernelDescription> describe(const KernelRequest& request) const override;
-  bool fuses(const KernelRequest& request) const override;
+  Gain fuses(const KernelRequest& request) const override;
   Timing measure(const KernelDescription& description, const KernelOptions& options) const override;
   std::unique_ptr<Device> open(int index, const KernelOptions& options) const override;
   std::unique_ptr<CollectiveGroup> create_group(const GroupSpec& spec) const override;

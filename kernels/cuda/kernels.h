@@ -14,6 +14,6 @@ std::span<const Row> native_kernels();  // our own, which need no library
 std::span<const Row> kernels();         // libraries' before our own
 
 // Backend::fuses, for devices of this compute capability (90 is 9.0).
-bool fuses(const KernelRequest& request, int capability);
+Gain fuses(const KernelRequest& request, int capability);
 
 }  // namespace tandem::cuda

@@ -5,14 +5,16 @@
 
 namespace tandem {
 
-Fuses fuses_on(const CompileOptions& options, Backends backends) {
+std::function<Gain(const KernelRequest&)> gains_on(const CompileOptions& options, Backends backends) {
   std::vector<const Backend*> used;
   for (const DeviceSpec& d : options.devices)
     if (const Backend* const b = &find_backend(backends, d.id.backend); std::find(used.begin(), used.end(), b) == used.end()) used.push_back(b);
   return [used = std::move(used), kernel = options.kernel](const KernelRequest& asked) {
     KernelRequest request = asked;
     request.options = kernel;
-    return !used.empty() && std::all_of(used.begin(), used.end(), [&](const Backend* b) { return b->fuses(request); });
+    Gain least = used.empty() ? Gain::no : Gain::yes;
+    for (const Backend* b : used) least = std::min(least, b->fuses(request));
+    return least;
   };
 }
 

@@ -11,9 +11,10 @@
 
 namespace tandem {
 
-// Whether all backends of a plan say yes; empty: none was asked, and nothing is offered.
+// Whether a plan is to have a form of a node; empty: none was asked, and nothing is offered.
 using Fuses = std::function<bool(const KernelRequest&)>;
-Fuses fuses_on(const CompileOptions& options, Backends backends);  // the backends outlive it
+// What the backends of a plan say that gains least; they outlive it.
+std::function<Gain(const KernelRequest&)> gains_on(const CompileOptions& options, Backends backends);
 
 // Asks for a node of these operands, absent ones of no type. The types of its outputs follow by the operator's shape rule.
 bool offered(const Fuses& fuses, const Operator& op, const Attributes& attributes, const std::vector<TensorType>& inputs, std::size_t outputs);

@@ -29,7 +29,7 @@ class HostCudaBackend : public Backend {
   DeviceModel model(int index, int devices_in_use) const override;
   std::vector<KernelRow> rows() const override { return {}; }
   std::vector<KernelDescription> describe(const KernelRequest& request) const override;
-  bool fuses(const KernelRequest& request) const override { return !refused(request) && cuda::fuses(request, 90); }
+  Gain fuses(const KernelRequest& request) const override { return refused(request) ? Gain::no : cuda::fuses(request, 90); }
   Timing measure(const KernelDescription&, const KernelOptions&) const override { return {}; }
   std::unique_ptr<CollectiveGroup> create_group(const GroupSpec& spec) const override { return devices.create_group(spec); }
   std::unique_ptr<Device> open(int index, const KernelOptions& options) const override { return devices.open(index, options); }

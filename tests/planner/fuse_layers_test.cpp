@@ -84,8 +84,11 @@ TEST(NormalizedSums, KeepTheirStatistics) {
   ASSERT_EQ(got.nodes.size(), 2U);
   const Node& fused = got[got[got.outputs[0]].producer];
   EXPECT_EQ(fused.attributes.text("activation", ""), "Relu");
-  for (const Node& node : got.nodes)
-    if (node.op->name == "RunningStatistics") EXPECT_EQ(node.inputs[1], fused.outputs[1]);
+  for (const Node& node : got.nodes) {
+    if (node.op->name == "RunningStatistics") {
+      EXPECT_EQ(node.inputs[1], fused.outputs[1]);
+    }
+  }
 }
 
 // With Relu the kernel gives the addend's gradient, masked by y; without, that is dy itself.

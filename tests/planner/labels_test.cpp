@@ -168,7 +168,9 @@ TEST_P(FitRows, ChooseTheAxisByTheLabels) {
   EXPECT_EQ(o.class_axis, row.class_axis);
   EXPECT_EQ(o.dense_labels, row.dense);
   EXPECT_EQ(!assumed.empty(), row.says) << assumed;
-  if (row.says) EXPECT_NE(assumed.find("axis 1 is taken; option class_axis names another"), std::string::npos) << assumed;
+  if (row.says) {
+    EXPECT_NE(assumed.find("axis 1 is taken; option class_axis names another"), std::string::npos) << assumed;
+  }
 }
 INSTANTIATE_TEST_SUITE_P(All, FitRows, testing::ValuesIn(fit_rows), [](const auto& info) { return info.param.name; });
 

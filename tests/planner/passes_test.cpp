@@ -241,86 +241,6 @@ TEST(AppendUpdates, TakeGradientsAndStandLast) {
   EXPECT_EQ(written, (Names{"w plain", "adam_m/w optimizer state", "adam_v/w optimizer state"}));
 }
 
-TEST(AppendUpdates, SmallParametersShareOne) {
-  Graph g;
-  GraphBuilder b(g, "n", {});
-  for (const std::int64_t size : {3, 20000, 4}) {
-    const std::string name = concat('w', size);
-    g.add_parameter(name, {f, {size}}, Tensor(TensorType{f, {size}}), true);
-    g.outputs.emplace_back(b.neg(g.add_input(concat('g', size), {f, {size}})), ValueRole::gradient, name);
-  }
-  const Graph got = append_updates(g, {});
-  std::vector<std::string> updates;
-  for (const Node& n : got.nodes) {
-    if (n.op->in_place.empty()) continue;
-    std::string names;
-    for (const ValueId v : updated_by(n)) names += concat(names.empty() ? "" : " ", got[v].name);
-    updates.push_back(names);
-  }
-  EXPECT_EQ(updates, (Names{"w20000", "w3 w4"}));
-}
-
-// Those that do the same, whatever small ones share already; a bucket of gradients at a time, and no parameter twice.
-TEST(GroupUpdates, OneForEachBucket) {
-  const auto grouped = [](bool summed, const Fuses& fuses) {
-    Graph g;
-    GraphBuilder b(g, "n", {});
-    std::vector<ValueId> sums;
-    for (const std::int64_t size : {3, 20000, 4, 30000}) {
-      const ValueId gradient = b.neg(g.add_input(concat('g', size), {f, {size}}));
-      const std::string name = concat('w', size);
-      g.add_parameter(name, {f, {size}}, Tensor(TensorType{f, {size}}), true);
-      sums.push_back(summed ? b.emit("AllReduce", {gradient}) : gradient);
-      g.outputs.emplace_back(sums.back(), ValueRole::gradient, name);
-    }
-    const auto statistic = [&](const char* name, ValueId value) {
-      const ValueId running = g.find(name) ? *g.find(name) : g.add_parameter(name, {f, {3}}, Tensor(TensorType{f, {3}}), false);
-      b.emit("RunningStatistics", {running, value}, {{"momentum", 0.5F}});
-    };
-    const ValueId value = b.neg(g.inputs[0]);
-    for (const char* const name : {"mean", "variance", "mean"}) statistic(name, value);
-    Graph appended = append_updates(g, {});
-    CompileOptions o;
-    o.first_bucket_bytes = o.bucket_bytes = 90000;
-    if (summed) appended = bucket_sums(std::move(appended), o);
-    const Graph got = group_updates(std::move(appended), fuses);
-    std::vector<std::string> updates;
-    for (const Node& n : got.nodes) {
-      if (n.op->in_place.empty()) continue;
-      std::string names;
-      for (const ValueId v : updated_by(n)) names += concat(names.empty() ? "" : " ", got[v].name);
-      updates.push_back(names);
-    }
-    return updates;
-  };
-  const Fuses all = [](const KernelRequest&) { return true; }, none = [](const KernelRequest&) { return false; };
-  EXPECT_EQ(grouped(false, all), (Names{"w20000 w30000 w3 w4", "mean variance", "mean"}));
-  EXPECT_EQ(grouped(false, none), (Names{"w20000", "w30000", "w3 w4", "mean", "variance", "mean"}));
-  EXPECT_EQ(grouped(true, all), (Names{"w30000", "w20000 w3 w4", "mean variance", "mean"}));
-}
-
-// The variance is not made where running statistics alone want it, and the deviation is offered in its place.
-TEST(RunningVariances, FollowTheDeviation) {
-  for (const bool read : {false, true}) {
-    Graph g;
-    GraphBuilder b(g, "n", {});
-    const auto parameter = [&](const char* name) { return g.add_parameter(name, {f, {3}}, Tensor(TensorType{f, {3}}), false); };
-    const std::vector<ValueId> y = b.emit("BatchNormalizationTraining", {g.add_input("x", {f, {2, 3}}), parameter("scale"), parameter("bias")}, {{"epsilon", 0.5F}}, 4);
-    for (const int i : {1, 2}) b.emit("RunningStatistics", {parameter(i == 1 ? "mean" : "variance"), y[static_cast<std::size_t>(i)]}, {{"momentum", 0.25F}});
-    g.outputs = {y[0]};
-    if (read) g.outputs.emplace_back(y[2]);
-    const Graph got = running_variances(g, [](const KernelRequest& r) { return r.attributes->has("inverse"); });
-    verify(got);
-    EXPECT_EQ(got.nodes[0].outputs[2].present(), read);
-    const Node& variance = got.nodes.back();
-    EXPECT_EQ(variance.attributes.has("inverse"), !read);
-    EXPECT_EQ(variance.inputs[read ? 1 : 2], got.nodes[0].outputs[read ? 2 : 3]);
-    const Graph grouped = group_updates(got, [](const KernelRequest&) { return true; });
-    if (!read) EXPECT_EQ(operators_of(grouped), (Names{"BatchNormalizationTraining", "RunningStatistics"})) << print(grouped);
-    EXPECT_EQ(print(running_variances(g, [](const KernelRequest&) { return false; })), print(g));
-  }
-}
-
 TEST(Idle, AddsZerosAndUpdates) {
   CompileOptions o;
   std::vector<std::string> warnings;
@@ -328,28 +248,6 @@ TEST(Idle, AddsZerosAndUpdates) {
   EXPECT_EQ(operators_of(got), (Names{"Fill", "AllReduce", "SgdUpdate", "Fill"}));
   EXPECT_EQ(got.outputs[0].role, ValueRole::loss);
   EXPECT_EQ(got[got.outputs[0]].type, busy[busy.outputs[0]].type);
-}
-
-TEST(NarrowUpdates, ReadAndWriteSixteenBits) {
-  Graph g;
-  GraphBuilder b(g, "n", {});
-  const ValueId w = g.add_parameter("w", {f, {3}}, Tensor(TensorType{f, {3}}), true);
-  const auto cast = [&](ValueId v, DType to) { return b.emit("Cast", {v}, {{"to", static_cast<std::int64_t>(to)}}); };
-  const ValueId narrow = cast(w, DType::bfloat16);
-  g.outputs = {b.neg(narrow), {cast(b.neg(narrow), f), ValueRole::gradient, "w"}};
-  const auto all = [](const KernelRequest&) { return true; };
-  const Graph got = append_updates(narrow_updates(g, {}, all), {});
-  verify(got);
-  EXPECT_EQ(operators_of(got), (Names{"Neg", "Neg", "SgdUpdate"}));
-  std::vector<std::string> written;
-  for (const ValueId v : updated_by(got.nodes.back())) written.push_back(concat(got[v].name, ' ', name_of(got[v].role), ' ', got[v].of));
-  EXPECT_EQ(written, (Names{"w plain ", "w/bfloat16 copy w"}));
-  EXPECT_EQ(got[got.nodes.back().inputs[2]].type.dtype, DType::bfloat16);
-
-  // An update that writes no copy still reads 16 bits.
-  const auto reads = [](const KernelRequest& r) { return !r.attributes->has("copies"); };
-  EXPECT_EQ(operators_of(append_updates(narrow_updates(g, {}, reads), {})), (Names{"Cast", "Neg", "Neg", "SgdUpdate"}));
-  EXPECT_EQ(print(narrow_updates(g, {}, {})), print(g));
 }
 
 // What a pass asks the backends of is the node that it would make.
@@ -379,11 +277,12 @@ TEST(Fusing, AsksAllBackends) {
   const Attributes none;
   const KernelRequest request{.op = "Relu", .attributes = &none};
   o.devices = {{{"cpu", 0}}, {{"cpu", 1}}};
-  EXPECT_TRUE(fuses_on(o, backends)(request));
+  EXPECT_EQ(gains_on(o, backends)(request), Gain::yes);
   o.devices.push_back({{"other", 0}});
-  EXPECT_FALSE(fuses_on(o, backends)(request));
+  EXPECT_EQ(gains_on(o, backends)(request), Gain::no);
   other.gains = one.gains;
-  EXPECT_TRUE(fuses_on(o, backends)(request));
+  other.sure = Gain::perhaps;
+  EXPECT_EQ(gains_on(o, backends)(request), Gain::perhaps);
 }
 
 TEST(RunPasses, NamesThePassThatBreaksWhatItPromised) {

@@ -223,17 +223,19 @@ inline bool chains(const KernelRequest& r) {
 class AskedCpu final : public Backend {
  public:
   std::function<bool(const KernelRequest&)> gains = [](const KernelRequest&) { return false; };
+  Gain sure = Gain::yes;
+  std::function<double(const KernelDescription&)> seconds;  // of a run; empty: they are measured
   std::string called = "cpu";
   std::string name() const override { return called; }
   std::string version() const override { return cpu_.version(); }
   std::string unusable() const override { return cpu_.unusable(); }
   int device_count() const override { return cpu_.device_count(); }
-  bool fuses(const KernelRequest& request) const override { return gains(request); }
+  Gain fuses(const KernelRequest& request) const override { return gains(request) ? sure : Gain::no; }
   std::string declines(Precision precision) const override { return cpu_.declines(precision); }
   DeviceModel model(int index, int devices_in_use) const override { return cpu_.model(index, devices_in_use); }
   std::vector<KernelRow> rows() const override { return cpu_.rows(); }
   std::vector<KernelDescription> describe(const KernelRequest& request) const override { return cpu_.describe(request); }
-  Timing measure(const KernelDescription& d, const KernelOptions& o) const override { return cpu_.measure(d, o); }
+  Timing measure(const KernelDescription& d, const KernelOptions& o) const override { return seconds ? Timing{seconds(d)} : cpu_.measure(d, o); }
   std::unique_ptr<Device> open(int index, const KernelOptions& o) const override { return cpu_.open(index, o); }
 
  private:

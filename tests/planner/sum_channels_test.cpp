@@ -75,5 +75,27 @@ TEST(ChannelSums, TrainingIsTheSame) {
   }
 }
 
+// What a backend is not sure to gain by is planned both ways where kernels are timed, and goes by the kernels' times.
+TEST(ChannelSums, GoByTimeWhereABackendIsNotSure) {
+  using namespace small_models;
+  AskedCpu backend;
+  backend.gains = [](const KernelRequest& r) { return chains(r) && (r.op == "Conv" ? r.inputs.size() == 2 : r.op.starts_with("Batch")); };
+  const Backend* const backends[] = {&backend};
+  const auto summed = [&](bool timed, double seconds_of_sums) {
+    backend.seconds = [=](const KernelDescription& d) { return d.inputs.size() == 2 && d.outputs.size() == 3 ? seconds_of_sums : 1e-6; };
+    CompileOptions o = options_for(6, {1});
+    o.autotune = timed;
+    const std::vector<Step> steps = compile(chain, o, backends).devices[0].steps;
+    return std::count_if(steps.begin(), steps.end(), [](const Step& s) { return s.op() == "Conv" && s.outputs.size() == 3; });
+  };
+  for (const bool timed : {false, true}) {
+    backend.sure = Gain::yes;
+    EXPECT_EQ(summed(timed, 1), 3) << timed;
+    backend.sure = Gain::perhaps;
+    EXPECT_EQ(summed(timed, 1), timed ? 0 : 3) << timed;
+    EXPECT_EQ(summed(timed, 1e-6), 3) << timed;
+  }
+}
+
 }  // namespace
 }  // namespace tandem

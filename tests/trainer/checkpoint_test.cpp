@@ -1,6 +1,7 @@
 #include "trainer/checkpoint.h"
 
 #include <cmath>
+#include <cstring>
 
 #include "tests/trainer/temporary_folder.h"
 #include "trainer/file.h"
@@ -36,6 +37,23 @@ TEST(CheckpointFile, DamageIsFoundAndNothingElseIsTaken) {
   bytes[bytes.find("a/b c.w") + 160] ^= 4;
   expect_error(ExitCode::data, "damaged", [&] { read_checkpoint(folder.write("flipped", bytes)); });
   expect_error(ExitCode::io, "cannot be read", [&] { read_checkpoint(folder / "missing"); });
+}
+
+// Any number may stand in a header: none of them overflows.
+TEST(CheckpointFile, OffsetsFitTheirTensors) {
+  const TemporaryFolder folder;
+  write_checkpoint(folder / "c", sample());
+  const std::string good = read_file(folder / "c"), offsets = "\"data_offsets\":[16,24]";
+  for (const char* wrong : {"[16,-9223372036854775808]", "[16,23]", "[16,16]", "[0,8]", "[-9223372036854775808,24]", "[16]"}) {
+    std::string bytes = good;
+    bytes.replace(bytes.find(offsets), offsets.size(), concat("\"data_offsets\":", wrong));
+    const std::uint64_t added = bytes.size() - good.size();
+    std::uint64_t length = 0;
+    std::memcpy(&length, bytes.data(), sizeof length);
+    length += added;
+    std::memcpy(bytes.data(), &length, sizeof length);
+    expect_error(ExitCode::data, "data_offsets do not fit its type and place", [&] { read_checkpoint(folder.write("wrong", bytes)); });
+  }
 }
 
 TEST(CheckpointFile, NoBitCanChange) {

@@ -10,7 +10,7 @@
 namespace tandem {
 namespace {
 
-using test::float_tensor, test::node;
+using test::float_tensor, test::int_tensor, test::node;
 
 const Backend* const backends[] = {&cpu_backend()};
 
@@ -83,6 +83,21 @@ TEST(Layers, GiveTheirOutputsForABatchAndForData) {
   EXPECT_EQ(model.predict(data())[0].name, "y");
   EXPECT_THROW(model.predict(data(), {.outputs = {"head.weight"}}), Error);
   EXPECT_THROW(model.evaluate(data(), {.outputs = {"r"}}), Error);
+}
+
+TEST(Layers, PredictOutputsOfNoElements) {
+  test::Model m;
+  m.input("x", "N,2").output("y").output("none");
+  m.add(float_tensor("w", {2, 2}, {1, 0, 0, 1})).add(int_tensor("zero", {1}, {0})).add(int_tensor("one", {1}, {1}));
+  m.add(node("MatMul", {"x", "w"}, {"y"})).add(node("Slice", {"y", "zero", "zero", "one"}, {"none"}));
+  Model model(ModelFile::parse(m.bytes(), {}));
+  ModelOptions inference = options();
+  inference.plan.mode = PlanMode::inference;
+  model.compile(inference, backends);
+  const std::vector<NamedTensor> all = model.predict(data());
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_EQ(all[0].tensor.to_doubles(), x.to_doubles());
+  EXPECT_EQ(to_string(all[1].tensor.type()), "float32[3,0]");
 }
 
 TEST(Layers, CutModelsEndThere) {

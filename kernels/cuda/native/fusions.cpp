@@ -54,14 +54,15 @@ bool is_activated(const KernelRequest& request, int) { return request.attributes
 struct Form {
   std::string_view op;
   bool (*gains)(const KernelRequest& request, int capability);
+  Gain sure = Gain::yes;
 };
 constexpr Form forms[] = {
     {"AttentionTraining", is_attention},
     {"BatchNormalizationBackward", is_masked},  // of the sum of two gradients
     {"BatchNormalizationTraining", always},  // adds another tensor, or has its statistics from sums
-    {"Conv", is_chained},
+    {"Conv", is_chained, Gain::perhaps},  // its kernels are older than those of plain convolutions
     {"ConvolutionBackwardData", always},     // masks what it writes
-    {"ConvolutionBackwardWeights", is_chained},
+    {"ConvolutionBackwardWeights", is_chained, Gain::perhaps},
     {"CountCorrect", is_narrow_loss},
     {"GroupNormalizationTraining", always},
     {"InnerProduct", is_activated},
@@ -74,9 +75,10 @@ constexpr Form forms[] = {
 
 }  // namespace
 
-bool fuses(const KernelRequest& request, int capability) {
-  if (find_update(request.op)) return true;  // of many in a launch, reads gradients in 16 bits and writes a copy in them
-  return std::any_of(std::begin(forms), std::end(forms), [&](const Form& form) { return form.op == request.op && form.gains(request, capability); });
+Gain fuses(const KernelRequest& request, int capability) {
+  if (find_update(request.op)) return Gain::yes;  // of many in a launch, reads gradients in 16 bits and writes a copy in them
+  const auto form = std::find_if(std::begin(forms), std::end(forms), [&](const Form& f) { return f.op == request.op && f.gains(request, capability); });
+  return form == std::end(forms) ? Gain::no : form->sure;
 }
 
 }  // namespace tandem::cuda
