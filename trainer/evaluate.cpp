@@ -25,7 +25,8 @@ std::int64_t batch_size(const EvaluateOptions& o, const Plan& plan, const Datase
 template <class Each>
 bool for_each_batch(Model::State& s, Feed& feed, const EvaluateOptions& o, std::int64_t batch, bool looks, Each&& each) {
   const bool pad = !s.own_loss(), bytes = !looks && feed.give_bytes(s.options.plan.given_bytes);
-  Loader loader(feed, {.order = {.samples = feed.data().size(), .batch = batch}, .pad = pad, .rows = looks ? LoaderOptions::RowsOf() : s.rows_here()});
+  const auto memory = [&](std::size_t number, std::int64_t bytes_of) { return s.session->host_memory(2 * number + 1, bytes_of); };  // even ones are a training's, which goes on
+  Loader loader(feed, {.order = {.samples = feed.data().size(), .batch = batch}, .pad = pad, .rows = looks ? LoaderOptions::RowsOf() : s.rows_here(), .memory = memory});
   std::int64_t done = 0;
   bool announced = false;
   struct Stop {  // within a batch too, where one takes long
