@@ -19,6 +19,8 @@ struct Row {
 const Row rows[] = {
     {"SoftmaxCrossEntropyTraining", {0}, 1},
     {"CountCorrect", {0}, -1},
+    {"Softmax", {0}, 0},
+    {"LogSoftmax", {0}, 0},
     {"RowNormalization", {3}, 0},
     {"RowNormalizationBackward", {0}, -1},
 };
