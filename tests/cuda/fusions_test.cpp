@@ -55,6 +55,9 @@ const Row rows[] = {
     {"loss_of_16_bits_and_a_wide_gradient", "SoftmaxCrossEntropyTraining", {}, {{half, {4, 9}, {}}, {DType::int64, {4}, {}}}, {{wide, {}, {}}, {wide, {4, 9}, {}}}, false},
     {"loss_of_16_bits_and_dense_labels", "SoftmaxCrossEntropyTraining", {}, {{half, {4, 9}, {}}, {wide, {4, 9}, {}}}, {{wide, {}, {}}, {half, {4, 9}, {}}}, false},
     {"count_of_16_bits", "CountCorrect", {}, {{half, {4, 9}, {}}, {DType::int64, {4}, {}}}, {{wide, {}, {}}}, true, 80},
+    {"softmax_of_16_bits", "Softmax", {}, {{half, {4, 9}, {}}}, {{wide, {4, 9}, {}}}, true, 80},
+    {"softmax_into_16_bits", "LogSoftmax", {}, {{wide, {4, 9}, {}}}, {{half, {4, 9}, {}}}, true, 80},
+    {"softmax_of_float32", "Softmax", {}, {{wide, {4, 9}, {}}}, {{wide, {4, 9}, {}}}, false},
     {"updates", "AdamUpdate", {}, {sums, filter, filter, sums, sums}, {filter, sums, sums}, true, 80},
     {"what_has_no_such_form", "Relu", {}, {x}, {x}, false},
 };

@@ -41,6 +41,9 @@ bool is_narrow_loss(const KernelRequest& request, int) {
   return is_16_bit(scores) && !is_float(request.inputs[1].dtype) && (request.outputs.size() < 2 || request.outputs[1].dtype == scores);
 }
 
+// Scores of 16 bits, probabilities of 16 bits, or both.
+bool is_narrow_softmax(const KernelRequest& request, int) { return is_16_bit(request.inputs[0].dtype) || is_16_bit(request.outputs[0].dtype); }
+
 // With an addend, y, or both of 16 bits beside float32 x; of the gradient dy.
 bool is_row_normalization(const KernelRequest& request, int) {
   const DType x = request.inputs[0].dtype, y = request.outputs[0].dtype, addend = has(request.inputs, 3) ? request.inputs[3].dtype : y;
@@ -69,9 +72,11 @@ constexpr Form forms[] = {
     {"GroupNormalizationTraining", always},
     {"InnerProduct", is_activated},
     {"InnerProductBackwardData", is_activated},
+    {"LogSoftmax", is_narrow_softmax},
     {"RowNormalization", is_row_normalization},
     {"RowNormalizationBackward", is_row_gradient},
     {"RunningStatistics", always},           // of many in a launch, variances as cuDNN keeps them
+    {"Softmax", is_narrow_softmax},
     {"SoftmaxCrossEntropyTraining", is_narrow_loss},
 };
 
