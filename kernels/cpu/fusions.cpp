@@ -28,7 +28,7 @@ bool is_channel_normalization(const KernelRequest& request) {
 }
 // Of the sum of two gradients, where the normalization was one of these.
 bool is_channel_gradient(const KernelRequest& request) {
-  const bool is_own = request.inputs[7].present() || request.attributes->text("activation", "") == "Clip";
+  const bool is_own = (request.inputs.size() > 7 && request.inputs[7].present()) || request.attributes->text("activation", "") == "Clip";
   return is_own && is_channel_normalization(request);
 }
 

@@ -149,6 +149,21 @@ TEST_P(ChannelNormalization, BitsDoNotDependOnThreads) {
   ASSERT_EQ(three.size(), one.size());
   for (std::size_t i = 0; i < one.size(); ++i) EXPECT_TRUE(three[i].bytes() == one[i].bytes() && std::equal(three[i].data(), three[i].data() + three[i].bytes(), one[i].data())) << "result " << i;
 }
+// A Clip away from 0 would fill the padding of a last block.
+TEST(ChannelNormalizations, LeavePaddingAlone) {
+  if (machine_isa() != Isa::avx512) GTEST_SKIP() << "the kernels are there with AVX-512 alone";
+  const Attributes attributes{{"activation", std::string("Clip")}, {"min", 1.0F}, {"max", 6.0F}};
+  const auto layout_for = [&](std::int64_t channels) {
+    const Shape x{2, channels, 4, 4};
+    const Operand channel = operand(DType::float32, {channels}, Layout("a"));
+    const auto found = native::describe_channel_normalization({"BatchNormalizationTraining", &attributes, {operand(DType::float32, x, Layout("aBcd16b")), channel, channel},
+                                                               {operand(DType::float32, x), channel, channel, operand(DType::uint8, {0})}, {.threads = 2}, {}});
+    return found.empty() ? "none" : found[0].inputs[0].layout.tag();
+  };
+  EXPECT_EQ(layout_for(32), "aBcd16b");
+  EXPECT_EQ(layout_for(20), "acdb");
+}
+
 INSTANTIATE_TEST_SUITE_P(Rows, ChannelNormalization, testing::ValuesIn(rows), [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

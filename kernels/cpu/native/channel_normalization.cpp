@@ -24,14 +24,26 @@ Layout blocked(int rank) {
   return Layout(tag + "16b");
 }
 
-// As x lies, else as is preferred.
+// What an activation leaves of a number.
+struct Bounds {
+  float low = -std::numeric_limits<float>::infinity(), high = -low;
+};
+Bounds bounds_of(const Attributes& attributes) {
+  Bounds b;
+  if (attributes.text("activation", "") == "Clip") return {attributes.real("min", b.low), attributes.real("max", b.high)};
+  if (has_relu(attributes)) b.low = 0;
+  return b;
+}
+
+// As x lies, else as is preferred; not in blocks whose padding would not stay 0.
 Layout layout_of(const KernelRequest& request) {
   const Operand& x = request.inputs[0];
   const int rank = x.shape.rank();
-  const Layout last = Layout::channels_last(rank), blocks = blocked(rank);
   if (rank < 3) return Layout::row_major(rank);
-  if (x.layout == last || x.layout == blocks) return x.layout;
-  return request.options.preference == LayoutPreference::channels_last ? last : blocks;
+  const Layout last = Layout::channels_last(rank), blocks = blocked(rank);
+  const Bounds bounds = bounds_of(*request.attributes);
+  if (x.layout == last || (x.shape[1] % lanes != 0 && (bounds.low > 0 || bounds.high < 0))) return last;
+  return x.layout == blocks || request.options.preference != LayoutPreference::channels_last ? blocks : last;
 }
 
 // A group of channels: its first, and how many.
@@ -50,15 +62,7 @@ struct Problem {
   Problem(const KernelRequest& request, const Layout& layout)
       : samples(request.inputs[0].shape[0]), channels(request.inputs[0].shape[1]), plane(product(spatial(request.inputs[0].shape))), size(size_of(request.inputs[0].dtype)),
         blocks(layout == blocked(request.inputs[0].shape.rank())), threads(threads_for(samples * channels * plane, request.options.threads)),
-        epsilon(request.attributes->real("epsilon", 1e-5F)), low(-std::numeric_limits<float>::infinity()), high(-low) {
-    const std::string activation = request.attributes->text("activation", "");
-    if (activation == "Clip") {
-      low = request.attributes->real("min", low);
-      high = request.attributes->real("max", high);
-    } else if (has_relu(*request.attributes)) {
-      low = 0;
-    }
-  }
+        epsilon(request.attributes->real("epsilon", 1e-5F)), low(bounds_of(*request.attributes).low), high(bounds_of(*request.attributes).high) {}
 
   std::int64_t rows() const { return samples * plane; }
   bool streams() const { return rows() * channels * static_cast<std::int64_t>(size) > streamed_bytes; }

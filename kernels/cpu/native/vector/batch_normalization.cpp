@@ -95,6 +95,13 @@ void moments(const void* x, const ChannelRows& at, double* mean, double* squares
   }
 }
 
+// What was streamed comes before all that follows.
+void end_of_stream() {
+#if defined(__AVX512BW__)
+  _mm_sfence();
+#endif
+}
+
 // The same to the bit forward and backward, which compares it with the bounds.
 Line normalized(Line x, Line mean, Line factor, Line bias) { return (x - mean) * factor + bias; }
 
@@ -120,10 +127,9 @@ void apply(const NormalizedBatch& n) {
       }
   };
   const auto any = [&](const auto& with_addend) {
-    if (n.streams && streams<E>(n.y, n.at))
-      rows(with_addend, [&](int64_t at, Line y) { io.stream(n.y, at, y); });
-    else
-      rows(with_addend, [&](int64_t at, Line y) { io.store(n.y, at, y); });
+    if (!n.streams || !streams<E>(n.y, n.at)) return rows(with_addend, [&](int64_t at, Line y) { io.store(n.y, at, y); });
+    rows(with_addend, [&](int64_t at, Line y) { io.stream(n.y, at, y); });
+    end_of_stream();
   };
   if (n.addend)
     any([&](Line y, int64_t at) { return y + io.load(n.addend, at); });
@@ -201,10 +207,9 @@ void apply_backward(const NormalizedBatchBackward& n) {
           store(at, gradient.factor[v] * (g - shift[v] - x * tilt[v]));
         });
   };
-  if (n.streams && n.dx != n.dy && streams<E>(n.dx, n.at))
-    rows([&](int64_t at, Line dx) { gradient.io.stream(n.dx, at, dx); });
-  else
-    rows([&](int64_t at, Line dx) { gradient.io.store(n.dx, at, dx); });
+  if (!n.streams || n.dx == n.dy || !streams<E>(n.dx, n.at)) return rows([&](int64_t at, Line dx) { gradient.io.store(n.dx, at, dx); });
+  rows([&](int64_t at, Line dx) { gradient.io.stream(n.dx, at, dx); });
+  end_of_stream();
 }
 
 // f.template operator()<vectors, some>() for so many channels
