@@ -35,7 +35,7 @@ ROWS = [
     ("dropout's gradient", "dropout", "DropoutBackwardBody<BFloat16, 8>"),
     ("Gather, 16 bits", "gather", "GatherBody<unsigned short, 8>"),
     ("Gather's gradient", "gather", "GatherPiecesBody<BFloat16, 8>"),
-    ("softmax, a block a line", "softmax", "SoftmaxBody<BFloat16>"),
+    ("softmax, a block a line", "softmax", "SoftmaxBody<BFloat16, BFloat16>"),
     ("cross-entropy", "loss", "CrossEntropyBody<BFloat16>"),
     ("sum or mean", "reduce", "ReductionBody<BFloat16, BFloat16>"),
     ("Cast from float32", "cast", "FloatCastBody<float, BFloat16>"),

@@ -16,10 +16,11 @@ int evaluate(const Invocation& call, World* world) {
   auto [options, model, backends, splits, opened] = open_inference(call, world, true);
   const Dataset& data = *opened;
   if (const std::string assumed = model.fit_labels(options, data); !assumed.empty()) call.say("note: " + assumed);
+  Preprocess preparation = preprocess(call, model);
+  settle_preparation(call, data, model.data_request(options), preparation);
+  model.fit_inputs(options, data, preparation);
   model.compile(options, backends.all());
   for (const std::string& note : model.notes()) call.say("note: " + note);
-  Preprocess preparation = preprocess(call, model);
-  settle_preparation(call, data, model.data_request(), preparation);
   const std::vector<std::string> metrics = metrics_of(call.arguments);
   Progress progress(call);
   const Evaluation e = model.evaluate(

@@ -1,5 +1,6 @@
 #include "cli/command.h"
 #include "cli/flags.h"
+#include "cli/image_options.h"
 #include "cli/loss_options.h"
 #include "cli/model_options.h"
 #include "cli/optimizer_options.h"
@@ -67,6 +68,17 @@ std::string text_of_buckets(const Model& model, const ModelOptions& options, Bac
   return text;
 }
 
+// What a run on this data would be planned for: its labels, and images of bytes as such.
+void fit_data(const Invocation& call, const Model& model, ModelOptions& options) {
+  const DataRequest request = model.data_request(options);
+  const Splits data = open_data(call.arguments.text("data"), request);
+  if (!data.train) fail(ExitCode::data, call.arguments.text("data"), " has no training part");
+  Preprocess preparation = preprocess(call, model);
+  settle_preparation(call, *data.train, request, preparation);
+  if (const std::string assumed = model.fit_labels(options, *data.train); !assumed.empty()) call.say("note: " + assumed);
+  model.fit_inputs(options, *data.train, preparation);
+}
+
 int run(const Invocation& call) {
   const Arguments& a = call.arguments;
   if (!a.text("check").empty()) return check(call, a.text("check"));
@@ -90,6 +102,7 @@ int run(const Invocation& call) {
   if (mode == PlanMode::training) take_preparation(call, model, options);
   read_train_only(a, model, options.plan.freeze, options.plan.unfreeze);
   if (mode == PlanMode::training) plan_class_weights(call, model, options);
+  if (a.given("data")) fit_data(call, model, options);
   options.plan.verify_passes = a.on("verify-passes");
   if (!a.text("dump-passes").empty()) dump_passes(options.plan, a.text("dump-passes"));
   const BackendSet backends = BackendSet::load(parse_devices(a.text("devices")));
@@ -126,6 +139,7 @@ Command plan_command() {
       .examples =
           "  tandem plan models/lenet.onnx --devices cpu:0-3 --batch-size 128\n"
           "  tandem plan models/resnet50.onnx --batch-size 8 --format summary\n"
+          "  tandem plan models/lenet.onnx --data idx:data/mnist    # as a run on it is planned\n"
           "  tandem plan models/resnet50.onnx --format html --output resnet50.html\n"
           "  tandem plan models/resnet50.onnx --format plan --output resnet50.plan\n"
           "  tandem plan --check resnet50.plan\n",
@@ -139,6 +153,7 @@ Command plan_command() {
                            {"verify-passes", "", "off", "check what each of the planner's passes promises of the graph it leaves"},
                            {"dump-passes", "DIR", "", "write the graph there as it comes and as each pass leaves it, as text"},
                        },
+                       data_rows(),
                        training_rows(),
                        optimizer_rows(),
                       weight_rows(),

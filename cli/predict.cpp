@@ -24,10 +24,11 @@ int predict(const Invocation& call, World* world) {
   const std::string& output = call.arguments.text("output");
   if (is_first(world)) check_writable_file(output);
   auto [options, model, backends, splits, data] = open_inference(call, world, false);
+  Preprocess preparation = preprocess(call, model);
+  settle_preparation(call, *data, model.data_request(options), preparation);
+  model.fit_inputs(options, *data, preparation);
   model.compile(options, backends.all());
   for (const std::string& note : model.notes()) call.say("note: " + note);
-  Preprocess preparation = preprocess(call, model);
-  settle_preparation(call, *data, model.data_request(), preparation);
   const std::size_t told = model.notes().size();
   Progress progress(call);
   const std::vector<NamedTensor> results = model.predict(

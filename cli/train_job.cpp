@@ -135,6 +135,7 @@ Job prepare(const Invocation& call, const Model& model, const BackendSet& backen
   for (const Dataset* data : {job.data.train, job.data.validation, job.data.test})
     if (data && data->size() > 0)
       if (const std::string found = model.check_data(*data, job.options, job.fit.preprocess); data == job.data.train && !found.empty()) call.say("note: " + found);
+  model.fit_inputs(job.options, *job.data.train, job.fit.preprocess);
   return job;
 }
 

@@ -77,6 +77,16 @@ struct PlacementRequest {
   std::map<std::string, std::vector<Part>, std::less<>> values;  // inputs and parameters by name, by their group's mesh axes; others are whole
 };
 
+// An input of floats that is given as bytes: the element of a byte is its entry of the table.
+struct GivenBytes {
+  Ints perm;                 // from the axes as they are given to the model's, both with the batch first (Transpose's); empty: as the model has them
+  std::int64_t axis = 1;     // of the model's input, along which the table has a row for each, unless one is that of all
+  std::vector<float> table;  // 256 a row
+  bool operator==(const GivenBytes&) const = default;
+};
+// What is given in place of that: the same axes, in their order.
+TensorType given_type(const GivenBytes& bytes, const Shape& model);
+
 // A graph as a pass left it.
 struct PassResult {
   std::int64_t samples;   // the part of the batch that it is for
@@ -140,6 +150,7 @@ struct CompileOptions {
   std::string memory_order;                // for tests: size, lifetime, size*lifetime; empty: the best
   std::optional<PlacementRequest> placement;  // absent: every device trains a replica on its slice of the batch
   std::vector<std::string> keep_gradients; // training: parameter names whose gradients become outputs "gradient/NAME"
+  std::map<std::string, GivenBytes, std::less<>> given_bytes;  // by input
 };
 
 // Times differ from run to run, and with them the kernels chosen, whose sums are rounded in other places.

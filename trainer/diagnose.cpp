@@ -63,6 +63,7 @@ std::string find_not_finite(const GraphSource& source, std::span<const Labels> l
     inference.batch = samples;
     inference.devices = {options.devices[0]};
     inference.kernel = options.kernel;
+    inference.given_bytes = options.given_bytes;
     const std::vector<double> seen = look([&](std::int64_t n) { return watched(n).graph; }, inference, backends, step, begin);
     const std::vector<Watch> watches = watched(samples).watches;
     for (std::size_t i = 0; i < watches.size(); ++i)

@@ -21,11 +21,12 @@ std::int64_t batch_size(const EvaluateOptions& o, const Plan& plan, const Datase
 
 // Runs `each(batch, plan)` for all of the data. Samples do not see each other in an inference plan, so the last batch is
 // filled up; a model that computes its own loss averages over the batch, so its last batch gets a plan of its size.
-// Returns whether all of it was run. `whole_inputs`: of other ranks' samples, too.
+// Returns whether all of it was run. `looks`: at inputs, too, as the model's numbers, also of other ranks' samples.
 template <class Each>
-bool for_each_batch(Model::State& s, Feed& feed, const EvaluateOptions& o, std::int64_t batch, bool whole_inputs, Each&& each) {
-  const bool pad = !s.own_loss();
-  Loader loader(feed, {.order = {.samples = feed.data().size(), .batch = batch}, .pad = pad, .rows = whole_inputs ? LoaderOptions::RowsOf() : s.rows_here()});
+bool for_each_batch(Model::State& s, Feed& feed, const EvaluateOptions& o, std::int64_t batch, bool looks, Each&& each) {
+  const bool pad = !s.own_loss(), bytes = !looks && feed.give_bytes(s.options.plan.given_bytes);
+  const auto memory = [&](std::size_t number, std::int64_t bytes_of) { return s.session->host_memory(2 * number + 1, bytes_of); };  // even ones are a training's, which goes on
+  Loader loader(feed, {.order = {.samples = feed.data().size(), .batch = batch}, .pad = pad, .rows = looks ? LoaderOptions::RowsOf() : s.rows_here(), .memory = memory});
   std::int64_t done = 0;
   bool announced = false;
   struct Stop {  // within a batch too, where one takes long
@@ -34,7 +35,7 @@ bool for_each_batch(Model::State& s, Feed& feed, const EvaluateOptions& o, std::
     ~Stop() { session.set_stop({}); }
   } const stop(*s.session, o.stop);
   while (const LoadedBatch* loaded = loader.next()) {
-    const std::size_t plan = s.plan_for(PlanMode::inference, pad ? batch : loaded->size, 0, o.outputs);
+    const std::size_t plan = s.plan_for({.mode = PlanMode::inference, .batch = pad ? batch : loaded->size, .bytes = bytes, .outputs = o.outputs});
     const LoadedBatch* const next = loader.peek();
     const bool same_plan = next && (pad || next->size == loaded->size);
     s.run(plan, loaded->inputs, 0, {announced, plan, same_plan ? std::span<std::byte* const>(next->inputs) : std::span<std::byte* const>()}, done);

@@ -136,6 +136,8 @@ Feed::Source Feed::match(const FeedTarget& target, int index) const {
     const bool from_first = move == same ? first : move == to_last;
     const bool to_channels_first = move == same ? from_first : move == to_first;
     s.image = true;
+    s.from_first = from_first;
+    s.to_first = to_channels_first;
     s.c = have[from_first ? 0 : 2];
     s.h = have[from_first ? 1 : 0];
     s.w = have[from_first ? 2 : 1];
@@ -181,6 +183,7 @@ void convert_line(const From* from, std::int64_t step, To* to, std::int64_t out,
   const std::integral_constant<std::int64_t, 3> three;
   if (out == 1 && step == 1) return along(one, one);
   if (out == 1 && step == 3) return along(three, one);
+  if (out == 3 && step == 3) return along(three, three);
   along(step, out);
 }
 
@@ -213,6 +216,49 @@ void Feed::convert(const Source& s, const From* from, To* to, std::int64_t dy, s
       channel([scale = static_cast<float>(s.scale[at]), shift = static_cast<float>(s.shift[at])](From v) { return static_cast<To>(static_cast<float>(v) * scale + shift); });
     }
   }
+}
+
+std::optional<GivenBytes> Feed::as_bytes(std::size_t t) const {
+  constexpr std::size_t entries = 256;
+  const Source& s = sources_[t];
+  const FeedTarget& target = targets_[t];
+  const int rank = target.sample.shape.rank();
+  if (!has(t) || target.label || s.have.dtype != DType::uint8 || target.sample.dtype != DType::float32 || preprocess_.mixup > 0) return std::nullopt;
+  GivenBytes bytes{.perm = {}, .axis = s.image && rank == 3 && s.to_first ? 1 : rank, .table = s.of_bytes};
+  for (std::size_t v = 0; v < entries && s.scale.empty(); ++v) bytes.table.push_back(static_cast<float>(v));
+  const auto row = [&](std::size_t c) { return std::span(bytes.table).subspan(c * entries, entries); };
+  const std::size_t rows = bytes.table.size() / entries;
+  std::size_t alike = 1;
+  while (alike < rows && std::ranges::equal(row(0), row(alike))) ++alike;
+  if (alike == rows) bytes.table.resize(entries);
+  if (alike < rows && rank != 3) return std::nullopt;  // the channels are no axis of the target
+  if (s.image && s.c > 1 && s.from_first != s.to_first) bytes.perm = s.to_first ? Ints{0, 3, 1, 2} : Ints{0, 2, 3, 1};
+  return bytes;
+}
+
+bool Feed::give_bytes(const std::map<std::string, GivenBytes, std::less<>>& bytes) {
+  std::vector<std::size_t> given;
+  for (std::size_t t = 0; t < targets_.size(); ++t)
+    if (const auto it = bytes.find(targets_[t].name); it != bytes.end() && !targets_[t].label) {
+      if (as_bytes(t) != it->second) return false;
+      given.push_back(t);
+    }
+  if (given.empty() || given.size() != bytes.size()) return false;
+  for (const std::size_t t : given) {
+    TensorType& sample = targets_[t].sample;
+    Shape whole = sample.shape;
+    whole.dims.insert(whole.dims.begin(), 1);
+    sample = given_type(bytes.at(targets_[t].name), whole);
+    sample.shape.dims.erase(sample.shape.dims.begin());
+    Source& s = sources_[t];
+    s.given = true;
+    std::ranges::copy(s.from, s.to);
+    s.to_first = s.from_first;
+    s.scale.clear();
+    s.shift.clear();
+    s.of_bytes.clear();
+  }
+  return true;
 }
 
 std::int64_t Feed::workers() const {
@@ -281,12 +327,14 @@ bool Feed::try_fill(std::span<const std::int64_t> whole_batch, RowRange inputs, 
 }
 
 bool Feed::fill_rows(std::size_t t, std::span<const std::int64_t> samples, std::int64_t epoch, bool augment, std::byte* target) {
-  const bool moving = augment && (preprocess_.crop > 0 || preprocess_.flip), painting = augment && !preprocess_.recipe.empty();
+  const bool painting = augment && !preprocess_.recipe.empty();
   thread_local std::vector<std::byte> scratch;  // these samples of one field as the data set holds them
   thread_local Image image;
   const Source& s = sources_[t];
   const TensorType &have = s.have, &want = targets_[t].sample;
-  if (have.dtype == want.dtype && !s.image && !s.one_hot && s.scale.empty()) {
+  const bool moving = s.image && augment && (preprocess_.crop > 0 || preprocess_.flip), alone = s.image && (s.encoded || painting);
+  const bool same = have.dtype == want.dtype && !s.one_hot && s.scale.empty();
+  if (same && !alone && !moving && s.as_it_lies()) {
     data_.read(static_cast<std::size_t>(s.field), samples, target);
     look_ahead(t, samples, target);
     return true;
@@ -301,9 +349,9 @@ bool Feed::fill_rows(std::size_t t, std::span<const std::int64_t> samples, std::
   last.from[0] = 1;
   last.from[1] = s.w * s.c;
   last.from[2] = s.c;
+  const Source& lies = alone ? last : s;
   for (std::size_t i = 0; i < samples.size(); ++i) {
     const std::int64_t sample = samples[i];
-    const bool alone = s.image && (s.encoded || painting);
     if (s.encoded) try {
         prepare(s, sample, epoch, augment, image);
       } catch (const Error& error) {
@@ -320,18 +368,20 @@ bool Feed::fill_rows(std::size_t t, std::span<const std::int64_t> samples, std::
     }
     std::int64_t dy = 0, dx = 0;
     bool mirror = false;
-    if (moving && s.image) {
+    if (moving) {
       Random random(seed_, stream_of(concat("augment/", epoch, '/', sample)));
       dy = random.below(2 * preprocess_.crop + 1) - preprocess_.crop;
       dx = random.below(2 * preprocess_.crop + 1) - preprocess_.crop;
       mirror = preprocess_.flip && random.below(2) == 1;
       if (s.encoded && preprocess_.random_box) dy = dx = 0;
     }
+    const bool moved = dy != 0 || dx != 0 || mirror;
     visit_number(have.dtype, [&]<class From>() {
       visit_number(want.dtype, [&]<class To>() {
         const From* from = alone ? reinterpret_cast<const From*>(image.pixels.data()) : reinterpret_cast<const From*>(scratch.data() + i * each);
         To* out = reinterpret_cast<To*>(target) + static_cast<std::int64_t>(i) * want_elements;
-        if (!s.one_hot) return convert(alone ? last : s, from, out, dy, dx, mirror);
+        if (same && !moved && lies.as_it_lies()) return void(std::memcpy(out, from, each));
+        if (!s.one_hot) return convert(lies, from, out, dy, dx, mirror);
         std::fill_n(out, want_elements, To{});
         const auto label = static_cast<std::int64_t>(*from);
         if (label >= 0 && label < want_elements) out[label] = To{1};
@@ -355,13 +405,13 @@ bool Feed::mix_rows(std::size_t t, const Mix& mix, std::span<const std::int64_t>
     const std::int64_t sample = batch[static_cast<std::size_t>((rows.first + std::ssize(batch) - 1) % std::ssize(batch))];
     if (!fill_rows(t, {&sample, 1}, epoch, true, before.data())) return false;
   }
-  visit_float(targets_[t].sample.dtype, [&]<class T>() {
+  visit_number(targets_[t].sample.dtype, [&]<class T>() {
     const auto elements = static_cast<std::size_t>(targets_[t].sample.shape.elements());
     for (std::int64_t i = rows.count; i-- > 0;) {
       const std::span to(reinterpret_cast<T*>(target + i * bytes), elements);
       const std::span from(reinterpret_cast<const T*>(i > 0 ? target + (i - 1) * bytes : before.data()), elements);
       if (targets_[t].label || !mix.cut) {
-        blend<T>(to, from, mix.share(mixed_[0], mixed_[1]));
+        if constexpr (std::is_floating_point_v<T>) blend<T>(to, from, mix.share(mixed_[0], mixed_[1]));
         continue;
       }
       const Box box = mix.box(s.h, s.w);

@@ -1,6 +1,7 @@
 // From a data set's samples to a plan's inputs: choosing the field, converting numbers, normalising, laying images out
 // as the model wants them, augmenting, one-hot labels.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <functional>
@@ -12,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "planner/options.h"
 #include "trainer/data/dataset.h"
 #include "trainer/data/prepare.h"
 #include "trainer/preparation.h"
@@ -54,6 +56,11 @@ class Feed {
   const Dataset& data() const { return data_; }
   const std::vector<FeedTarget>& targets() const { return targets_; }
   bool has(std::size_t target) const { return sources_[target].field >= 0; }
+  // How a target of floats is given as bytes, as the data set has them: where what becomes of a byte is known by its channel. Empty: it
+  // is not, of other data, and where samples are mixed to what is no byte.
+  std::optional<GivenBytes> as_bytes(std::size_t target) const;
+  // From now on targets are given so, of type given_type(). False: these are not what as_bytes says, and nothing has changed.
+  bool give_bytes(const std::map<std::string, GivenBytes, std::less<>>& bytes);
   // How much of the target's axis 0 a sample fills, where the data set knows.
   std::optional<std::int64_t> length(std::size_t target, std::int64_t sample) const;
   std::int64_t workers() const;  // as asked for, or what this data needs
@@ -79,6 +86,9 @@ class Feed {
     std::int64_t from[3] = {0, 0, 1};  // strides in the field
     std::int64_t to[3] = {0, 0, 1};    // strides in the target
     bool image = false, encoded = false;
+    bool given = false;                        // as bytes
+    bool from_first = false, to_first = false;  // images whose channels lie before their rows
+    bool as_it_lies() const { return !image || std::ranges::equal(from, to); }
     TensorType have;  // of one sample as it is read, or decoded
     bool one_hot = false;
     std::vector<double> scale, shift;  // of each channel: x * scale + shift

@@ -45,7 +45,7 @@ void Feed::check_mixing(std::string_view loss) const {
       const bool shares = found != loss_rows().end() && (found->labels == LabelKind::classes || found->labels == LabelKind::shares || found->labels == LabelKind::binary);
       if (!shares) fail(ExitCode::usage, what, "make labels that are shares of classes, which the loss '", row, "' does not take; softmax-cross-entropy does");
       if (!is_float(target.sample.dtype)) fail(ExitCode::usage, what, "make labels that are shares of classes, the model is compiled for ", target.sample, ": option dense_labels");
-    } else if (!is_float(target.sample.dtype)) {
+    } else if (!is_float(target.sample.dtype) && !s.given) {
       fail(ExitCode::usage, what, "mix numbers, the model's input '", target.name, "' is ", target.sample);
     } else if (preprocess_.cutmix > 0 && (!s.image || s.h != mixed_[0] || s.w != mixed_[1])) {
       fail(ExitCode::usage, "option augment: cutmix takes images of one size, the model's input '", target.name, "' is ", target.sample);

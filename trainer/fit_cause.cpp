@@ -54,11 +54,14 @@ std::pair<std::int64_t, std::string> Fit::find_cause(bool kept, std::int64_t fai
     s_.start_states();
   }
   Feed feed(data_, s_.targets, o_.preprocess, s_.options.seed);  // the run's own is in use by its loader
+  feed.give_bytes(s_.options.plan.given_bytes);
+  CompileOptions options = s_.options.plan;
+  if (!bytes_) options.given_bytes.clear();
   Loader loader(feed, {.order = order_, .augment = true, .epoch = at_.epoch, .batch = at_.batch, .epochs = 0, .buckets = &buckets_});
   for (s_.step = at_.step + 1;;) {
     if (o_.callbacks.stop && o_.callbacks.stop()) return {s_.step, ""};
     const LoadedBatch* const batch = loader.next();
-    const std::size_t plan = s_.plan_for(PlanMode::training, batch->size, batch->bucket);
+    const std::size_t plan = s_.plan_for({.batch = batch->size, .bytes = bytes_, .bucket = batch->bucket});
     const double rate = steps_.rate(s_.step - 1, at_.plateau);
     StepMaterial step{.weights = s_.session->parameters(), .inputs = {}, .batch = batch->size, .state = steps_.state(*batch, s_.step - 1, rate, at_.averaged)};
     s_.run(plan, batch->inputs, step.state);
@@ -68,7 +71,7 @@ std::pair<std::int64_t, std::string> Fit::find_cause(bool kept, std::int64_t fai
       continue;
     }
     for (std::size_t t = 0; t < s_.targets.size(); ++t) step.inputs.emplace_back(s_.targets[t].name, batch->inputs[t]);
-    std::string cause = find_not_finite(s_.source(s_.options, batch->bucket), s_.losses_if_any(s_.options, batch->bucket), s_.options.plan, s_.backends, step);
+    std::string cause = find_not_finite(s_.source(s_.options, batch->bucket), s_.losses_if_any(s_.options, batch->bucket), options, s_.backends, step);
     if (const std::string lost = lost_parameter(*s_.session); cause.empty() && !lost.empty())
       cause = concat("the update of '", lost, "' by a learning rate of ", rate, " left what float32 can hold");
     return {s_.step, cause};

@@ -25,6 +25,7 @@ class Fit {
         folder_(state.first() ? options.run_dir : std::filesystem::path(), options.run_dir_held, [this](const std::string& text) { warn(text); }),
         records_(folder_, options, [this](const std::string& text) { warn(text); }),
         feed_(data, state.targets, options.preprocess, state.options.seed),
+        bytes_(feed_.give_bytes(state.options.plan.given_bytes)),
         buckets_(state.buckets_for(feed_)),
         from_initial_(std::exchange(state.initial, false)),
         order_{.samples = data.size(), .batch = state.running().plan(0).batch, .shuffle = options.shuffle, .seed = state.options.seed, .buckets = buckets_.by_sample()},
@@ -56,7 +57,7 @@ class Fit {
 
   // Steps.
   void train();
-  std::size_t plan_of(const LoadedBatch& batch) { return s_.plan_for(PlanMode::training, batch.size, batch.bucket); }
+  std::size_t plan_of(const LoadedBatch& batch) { return s_.plan_for({.batch = batch.size, .bytes = bytes_, .bucket = batch.bucket}); }
   Begun begin(Loader& loader, std::int64_t step, bool counts);
   bool goes_on(const Begun& now, bool due) const;
   bool checkpoint_due(const Begun& now);
@@ -94,6 +95,7 @@ class Fit {
   RunFolder folder_;
   RunRecords records_;
   Feed feed_;
+  const bool bytes_;  // it gives these
   const Buckets buckets_;
   const bool from_initial_;  // the run starts with the model's first values
   BatchOrder order_;

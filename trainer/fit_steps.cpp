@@ -28,7 +28,7 @@ void Fit::train() {
                         .held = o_.run_ahead && s_.running().will_run_ahead() ? 2U : 1U,  // those of the steps under way
                         .buckets = &buckets_,
                         .rows = s_.rows_here(),
-                        .memory = [&](std::size_t number, std::int64_t bytes) { return s_.running().host_memory(number, bytes); }});
+                        .memory = [&](std::size_t number, std::int64_t bytes) { return s_.running().host_memory(2 * number, bytes); }});  // odd ones are evaluations'
   struct Settle {  // the loader's memory is read as long as a step is under way
     Fit& fit;
     ~Settle() { fit.settle(); }

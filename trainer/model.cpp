@@ -175,6 +175,15 @@ std::string Model::check_data(const Dataset& data, const ModelOptions& o, const 
   return Buckets(feed, std::move(shapes)).text();
 }
 
+void Model::fit_inputs(ModelOptions& o, const Dataset& data, const Preprocess& preprocess) const {
+  o.plan.given_bytes.clear();
+  if (bucket_count(o) > 1) return;
+  Feed feed(data, targets_of(state_->source(o)(o.plan.batch), unweighted(state_->losses_if_any(o), data), o.plan), preprocess, o.seed);
+  const auto placed = [&](const std::string& name) { return o.plan.placement && o.plan.placement->values.contains(name); };  // by the model's axes
+  for (std::size_t t = 0; t < feed.targets().size(); ++t)
+    if (auto bytes = feed.as_bytes(t); bytes && !placed(feed.targets()[t].name)) o.plan.given_bytes.emplace(feed.targets()[t].name, std::move(*bytes));
+}
+
 void Model::check(const ModelOptions& o, Backends backends) const {
   check_initialization(o.init);
   state_->check_buckets(o);
@@ -204,7 +213,8 @@ void Model::compile(const ModelOptions& options, Backends backends) {
   s.options = options;
   s.backends.assign(backends.begin(), backends.end());
   s.runners.clear();
-  s.plans = {{{options.plan.mode, options.plan.batch, 0, {}}, 0}};
+  const PlanKey key{.mode = options.plan.mode, .batch = options.plan.batch, .bytes = !options.plan.given_bytes.empty()};
+  s.plans = {{key, 0}};
   s.file_sessions.clear();
   s.gradient_sessions.clear();
   s.kept_plans = std::move(kept);
@@ -244,7 +254,7 @@ void Model::compile(const ModelOptions& options, Backends backends) {
   s.session->set_parameters(share(options.world, initial.values));
   s.start_states();
   s.start_averages();
-  s.prepare_runner(0, 0);
+  s.prepare_runner(0, key);
 }
 
 const Plan& Model::plan() const {

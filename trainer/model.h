@@ -223,6 +223,9 @@ class Model {
   // Sets what is open of options.plan's dense_labels and class_axis as this data's labels have it. Returns what had to be
   // assumed, for the user; empty: nothing.
   std::string fit_labels(ModelOptions& options, const Dataset& data) const;
+  // Sets options.plan's given_bytes: inputs whose samples are bytes in this data, so prepared, are given as such, and become the model's
+  // numbers on the device, the same to the bit. Other data, or other preparation, is given as numbers by plans made when first asked for.
+  void fit_inputs(ModelOptions& options, const Dataset& data, const Preprocess& preprocess) const;
   // "balanced" (samples / (classes * samples of the class), as scikit-learn), numbers separated by commas, or a file of one
   // number a line, as CompileOptions::class_weights. Options as fit_labels left them. Fails (usage, data).
   std::vector<double> class_weights(std::string_view text, const ModelOptions& options, const Dataset& data) const;

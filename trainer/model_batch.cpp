@@ -28,7 +28,7 @@ StepReport Model::train_on_batch(std::span<const Tensor> inputs, double rate) {
   s.running();
   std::int64_t batch = 0;
   const std::vector<std::byte*> list = pointers(inputs, s.targets, batch);
-  const std::size_t plan = s.plan_for(PlanMode::training, batch);
+  const std::size_t plan = s.plan_for({.mode = PlanMode::training, .batch = batch});
   ++s.step;
   s.initial = false;
   s.run(plan, list, rate);
@@ -41,7 +41,7 @@ std::vector<Tensor> Model::predict_on_batch(std::span<const Tensor> inputs, cons
   std::int64_t batch = 0;
   std::vector<std::byte*> list = pointers(inputs, s.inputs(), batch);
   list.resize(s.targets.size());
-  const std::size_t plan = s.plan_for(PlanMode::inference, batch, 0, wanted);
+  const std::size_t plan = s.plan_for({.mode = PlanMode::inference, .batch = batch, .outputs = wanted});
   s.run(plan, list, 0);
   std::vector<Tensor> outputs;
   for (std::size_t i = 0; i < s.runners[plan].storage.size(); ++i) {
@@ -58,7 +58,7 @@ Evaluation Model::test_on_batch(std::span<const Tensor> inputs, const std::vecto
   if (s.losses.empty()) s.losses_for(s.options);  // says why there is no loss
   std::int64_t batch = 0;
   const std::vector<std::byte*> list = pointers(inputs, s.targets, batch);
-  const std::size_t plan = s.plan_for(PlanMode::inference, batch);
+  const std::size_t plan = s.plan_for({.mode = PlanMode::inference, .batch = batch});
   s.run(plan, list, 0);
   LossMeasures measures(s, metrics);
   measures.add(s.session->plan(plan), s.runners[plan], labels_in(s.losses, s.targets, list, batch));

@@ -93,6 +93,7 @@ Session& Model::State::gradient_session(std::int64_t batch) {
   if (session) return *session;
   CompileOptions o = plan_options(options);
   o.batch = batch;
+  o.given_bytes.clear();
   if (o.keep_gradients.empty())
     for (const Graph graph = source(options)(batch); const Value& v : graph.values)
       if (v.kind == ValueKind::parameter) o.keep_gradients.push_back(v.name);

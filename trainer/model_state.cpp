@@ -80,20 +80,22 @@ Session& Model::State::running() const {
   return *session;
 }
 
-std::size_t Model::State::plan_for(PlanMode mode, std::int64_t batch, std::size_t bucket, const std::vector<std::string>& outputs) {
-  const auto found = plans.find({mode, batch, bucket, outputs});
+std::size_t Model::State::plan_for(const PlanKey& key) {
+  const auto found = plans.find(key);
   if (found != plans.end()) return found->second;
   CompileOptions o = plan_options(options);
-  o.mode = mode;
-  o.batch = batch;
-  const std::size_t index = running().add(plan_together(options.world, kept_plans, source(options, bucket, outputs), o, backends, &running().plan(0)));
-  plans[{mode, batch, bucket, outputs}] = index;
-  prepare_runner(index, bucket);
+  o.mode = key.mode;
+  o.batch = key.batch;
+  if (!key.bytes) o.given_bytes.clear();
+  const std::size_t index = running().add(plan_together(options.world, kept_plans, source(options, key.bucket, key.outputs), o, backends, &running().plan(0)));
+  plans[key] = index;
+  prepare_runner(index, key);
   return index;
 }
 
-void Model::State::prepare_runner(std::size_t index, std::size_t bucket) {
+void Model::State::prepare_runner(std::size_t index, const PlanKey& key) {
   const Plan& plan = session->plan(index);
+  const std::size_t bucket = key.bucket;
   Runner r{.bucket = bucket};
   std::vector<std::optional<TensorType>> fed;
   for (const HostInput& input : plan.inputs) {
@@ -105,6 +107,7 @@ void Model::State::prepare_runner(std::size_t index, std::size_t bucket) {
     if (target == targets.end()) continue;
     fed.back() = TensorType{target->sample.dtype, bucket_forms[bucket].shapes[static_cast<std::size_t>(r.targets.back())]};
     fed.back()->shape.dims.insert(fed.back()->shape.dims.begin(), plan.batch);
+    if (const auto bytes = options.plan.given_bytes.find(input.name); key.bytes && bytes != options.plan.given_bytes.end()) fed.back() = given_type(bytes->second, fed.back()->shape);
   }
   session->check_inputs(index, fed);
   r.inputs.resize(r.targets.size());

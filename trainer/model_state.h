@@ -30,6 +30,16 @@ struct BucketForm {
   std::int64_t positions = 1;  // that have a class each
 };
 
+// What a plan of the session is for.
+struct PlanKey {
+  PlanMode mode = PlanMode::training;
+  std::int64_t batch = 1;
+  bool bytes = false;   // inputs are given as CompileOptions::given_bytes has them
+  std::size_t bucket = 0;
+  std::vector<std::string> outputs{};  // that an inference plan gives in place of the model's
+  auto operator<=>(const PlanKey&) const = default;
+};
+
 // What is known of the batch that follows: Session's Ahead, by feed target.
 struct BatchAhead {
   bool announced = false;
@@ -47,8 +57,7 @@ struct Model::State {
   KeptPlans kept_plans;
   std::unique_ptr<Session> session;
   std::vector<Runner> runners;                                     // by plan
-  // By mode, batch, bucket, and the values that an inference plan gives in place of the model's outputs.
-  std::map<std::tuple<PlanMode, std::int64_t, std::size_t, std::vector<std::string>>, std::size_t> plans;
+  std::map<PlanKey, std::size_t> plans;
   std::map<std::int64_t, std::unique_ptr<Session>> gradient_sessions;  // by batch
   struct FileSession {
     std::unique_ptr<Session> session;
@@ -84,8 +93,8 @@ struct Model::State {
   LoaderOptions::RowsOf rows_here() const;                         // those of a batch that this process's devices take
   Session& running() const;                                 // fails (usage) before compile
   // Compiled when first asked for.
-  std::size_t plan_for(PlanMode mode, std::int64_t batch, std::size_t bucket = 0, const std::vector<std::string>& outputs = {});
-  void prepare_runner(std::size_t plan, std::size_t bucket);
+  std::size_t plan_for(const PlanKey& key);
+  void prepare_runner(std::size_t plan, const PlanKey& key);
   Session& gradient_session(std::int64_t batch);
   // One step of plan `plan`; inputs[i] belongs to targets[i]. `first`: as StepState::first.
   void run(std::size_t plan, std::span<std::byte* const> inputs, double rate, const BatchAhead& ahead = {}, std::int64_t first = 0);

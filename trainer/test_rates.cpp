@@ -38,6 +38,7 @@ RateTest Model::test_rates(const Dataset& data, const FitOptions& options, const
   };
   RateTest result;
   Feed feed(data, s.targets, options.preprocess, s.options.seed);
+  const bool bytes = feed.give_bytes(s.options.plan.given_bytes);
   const Buckets buckets = s.buckets_for(feed);
   const BatchOrder order{.samples = data.size(), .batch = s.running().plan(0).batch, .shuffle = options.shuffle, .seed = s.options.seed, .buckets = buckets.by_sample()};
   Loader loader(feed, {.order = order, .augment = true, .epoch = 0, .batch = 0, .epochs = 0, .buckets = &buckets, .rows = s.rows_here()});
@@ -45,7 +46,7 @@ RateTest Model::test_rates(const Dataset& data, const FitOptions& options, const
   for (std::int64_t i = 0; i < test.steps; ++i) {
     const double rate = test.least * std::pow(test.most / test.least, static_cast<double>(i) / static_cast<double>(test.steps - 1));
     const LoadedBatch* const batch = loader.next();
-    const std::size_t plan = s.plan_for(PlanMode::training, batch->size, batch->bucket);
+    const std::size_t plan = s.plan_for({.batch = batch->size, .bytes = bytes, .bucket = batch->bucket});
     s.step = step + i + 1;
     s.run(plan, batch->inputs, rate);
     const double loss = s.report(plan, rate).loss;

@@ -152,6 +152,7 @@ TrainingStep Model::training_step(double learning_rate) const {
   TrainingStep step{.optimizer = o.name, .learning_rate = learning_rate, .steps_before = s.step + o.steps_before};
   ModelOptions one = s.options;
   one.plan.devices.resize(1);
+  one.plan.given_bytes.clear();
   const Graph model = s.source(one)(one.plan.batch);
   describe_loss(s.losses[0], model, one.plan, step);
   for (const ValueId in : model.inputs) step.inputs.push_back(model[in].name);

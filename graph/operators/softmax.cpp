@@ -14,6 +14,12 @@ void infer_axis(InferContext& c) {
   infer_same(c);
 }
 
+// Attribute `to`: y's type, where it is not x's (fold_casts).
+void infer_softmax(InferContext& c) {
+  infer_axis(c);
+  if (c.attributes().has("to")) c.set_output(0, static_cast<DType>(c.attributes().integer("to")), c.shape(0));
+}
+
 double softmax_flops(const Graph& graph, const Node& n) { return 5.0 * static_cast<double>(graph[n.outputs[0]].type.shape.elements()); }
 
 }  // namespace
@@ -22,7 +28,7 @@ double softmax_flops(const Graph& graph, const Node& n) { return 5.0 * static_ca
 Operator softmax() {
   return {.name = "Softmax",
           .since = {1, 11, 13}, .types = {{"T", types::floats}},
-          .infer = infer_axis,
+          .infer = infer_softmax,
           .follow = follow_along_axis,
           .differentiate =
               [](GradientContext& g) {
@@ -37,7 +43,7 @@ Operator softmax() {
 Operator log_softmax() {
   return {.name = "LogSoftmax",
           .since = {1, 11, 13}, .types = {{"T", types::floats}},
-          .infer = infer_axis,
+          .infer = infer_softmax,
           .follow = follow_along_axis,
           .differentiate =
               [](GradientContext& g) {

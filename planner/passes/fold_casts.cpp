@@ -1,5 +1,6 @@
 // Kernels that compute in float32 read 16-bit numbers themselves, and write them, where the plan's backends have such forms: the
-// Casts before and behind go, with a pass over memory each. What is computed is the same to the bit.
+// Casts before and behind go, with a pass over memory each. A LookUp that is cast looks up what its table is cast to. What is
+// computed is the same to the bit.
 #include <algorithm>
 
 #include "graph/operator.h"
@@ -18,6 +19,8 @@ struct Row {
 const Row rows[] = {
     {"SoftmaxCrossEntropyTraining", {0}, 1},
     {"CountCorrect", {0}, -1},
+    {"Softmax", {0}, 0},
+    {"LogSoftmax", {0}, 0},
     {"RowNormalization", {3}, 0},
     {"RowNormalizationBackward", {0}, -1},
 };
@@ -33,7 +36,7 @@ class Folding {
 
   Graph run() {
     for (const Node& node : graph_.nodes) {
-      if (fold(node) || is_done(node)) continue;
+      if (fold(node) || fold_table(node) || is_done(node)) continue;
       if (node.op->name == "Reshape")  // perhaps of what is narrow by now
         copy_.copy(node, copy_.mapped(node).inputs, node.outputs.size());
       else
@@ -91,6 +94,16 @@ class Folding {
     if (!any || !offered(fuses_, copy_.to, narrow, node.outputs.size())) return false;
     const std::vector<ValueId> inputs = narrow.inputs;
     copy_.copy(narrow, inputs, node.outputs.size());
+    return true;
+  }
+
+  bool fold_table(const Node& node) {
+    if (node.op->name != "LookUp") return false;
+    const DType to = only_read_as(node.outputs[0]);
+    const Value& table = graph_[node.inputs[1]];
+    if (to == DType::undefined || table.kind != ValueKind::constant) return false;
+    const ValueId cast = copy_.to.add_constant(concat(table.name, '/', to), table.data->cast(to));
+    copy_.copy(node, {copy_.map(node.inputs[0]), cast}, 1);
     return true;
   }
 

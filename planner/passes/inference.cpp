@@ -7,6 +7,7 @@ namespace {
 
 constexpr Pass passes[] = {
     {"drop_straight_through", [](Graph g, PassContext&) { return drop_straight_through(g); }},
+    {"give_bytes", [](Graph g, PassContext& c) { return give_bytes(g, c.options); }, 0, 0, 0, [](const PassContext& c) { return !c.options.given_bytes.empty(); }},
     {"expand_dialects", [](Graph g, PassContext&) { return expand_dialects(g, false); }},
     {"match_activations", [](Graph g, PassContext&) { return match_activations(g); }},
     {"match_normalization", [](Graph g, PassContext& c) { return match_normalization(g, c.fuses); }},
@@ -18,6 +19,7 @@ constexpr Pass passes[] = {
     {"match_attention", [](Graph g, PassContext& c) { return match_attention(g, c.fuses, false); }, +Property::primitive},
     {"fuse_layers", [](Graph g, PassContext&) { return fuse_layers(g); }, +Property::primitive},
     {"mixed_precision", [](Graph g, PassContext& c) { return mixed_precision(g, c.options.precision); }, +Property::primitive},
+    {"fold_casts", [](Graph g, PassContext& c) { return fold_casts(g, c.fuses); }, +Property::primitive},
     {"fuse_activations", [](Graph g, PassContext& c) { return fuse_activations(g, c.fuses); }, +Property::primitive},
     {"place", [](Graph g, PassContext& c) { return place(std::move(g), *c.placement, c.warnings); }, +Property::primitive, 0, 0,
      [](const PassContext& c) { return c.placed(); }},

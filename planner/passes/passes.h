@@ -19,6 +19,9 @@ Graph freeze(const Graph& model, const CompileOptions& options, std::vector<std:
 void check_patterns(const Graph& model, const CompileOptions& options);
 bool is_frozen(const std::string& parameter, const CompileOptions& options);
 
+// Inputs that are given as bytes become these, and a LookUp what the model reads. First of all.
+Graph give_bytes(const Graph& model, const CompileOptions& options);
+
 // Composites of other domains than ONNX's become ONNX's, so that what looks for patterns sees one language. Before all that does.
 Graph expand_dialects(const Graph& graph, bool training);
 

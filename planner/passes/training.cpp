@@ -21,6 +21,7 @@ Graph with_loss(Graph graph, const PassContext& c) {
 }
 
 constexpr Pass passes[] = {
+    {"give_bytes", [](Graph g, PassContext& c) { return give_bytes(g, c.options); }, 0, 0, 0, [](const PassContext& c) { return !c.options.given_bytes.empty(); }},
     {"freeze", [](Graph g, PassContext& c) { return freeze(g, c.options, c.warnings); }},
     {"keep_logits", [](Graph g, PassContext& c) { return keep_logits(std::move(g), c.options); }},
     {"expand_dialects", [](Graph g, PassContext&) { return expand_dialects(g, true); }},

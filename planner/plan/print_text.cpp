@@ -39,6 +39,10 @@ std::string header(const Plan& plan) {
                                                     : text_of_count(weights));
   row("batch",
       concat(plan.batch, plan.devices.size() == 1 ? std::string(" on 1 device") : concat(" over ", plan.devices.size(), " devices")));
+  std::vector<std::string> given;
+  for (const HostInput& input : plan.inputs)
+    if (!input.name.starts_with("tandem.")) given.push_back(concat(shorten(input.name, 40), ' ', input.type));
+  row("inputs", shorten(join(given, ", "), 160));
   row("loss", plan.loss);
   row("optimizer", plan.optimizer);
   row("precision", to_string(plan.precision));
@@ -199,7 +203,8 @@ std::string steps(const Plan& plan) {
     const auto operand = [&](BufferId id) {
       const Buffer* b = find(d, id);
       if (!b) return std::string("-");
-      const std::string narrow = is_16_bit(b->operand.dtype) ? concat(':', b->operand.dtype) : "";
+      const bool narrow_type = is_16_bit(b->operand.dtype) || (b->operand.dtype == DType::uint8 && !b->operand.layout.opaque());
+      const std::string narrow = narrow_type ? concat(':', b->operand.dtype) : "";
       return concat(b->operand.shape, ':', b->operand.layout.opaque() ? "opaque" : b->operand.layout.tag(), narrow);
     };
     // The first four that differ, each with how often it comes in a row: "[8]:a [512]:a ×3".

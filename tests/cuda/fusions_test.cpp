@@ -38,6 +38,7 @@ const Row rows[] = {
     {"sums_gradients", "BatchNormalizationBackward", {{"activation", std::string("Relu")}}, {x, x, sums, sums, sums, sums, absent, x, x}, {x, sums, sums, x}, true, 80},
     {"sums_gradients_without_a_mask", "BatchNormalizationBackward", {}, {x, x, sums, sums, sums, sums, absent, absent, x}, {x, sums, sums}, false},
     {"adds", "BatchNormalizationTraining", {}, {x, sums, sums, x}, {x, sums, sums, absent}, true, 80},
+    {"cuts_what_it_normalizes", "BatchNormalizationTraining", {{"activation", std::string("Clip")}}, {x, sums, sums}, {x, sums, sums, absent}, false, 80},
     {"normalizes_rows", "RowNormalization", {}, {image(wide, 3)}, {image(wide, 3), sums, sums}, true, 80},
     {"normalizes_rows_into_16_bits", "RowNormalization", {}, {image(wide, 3), sums, sums, image(half, 3)}, {image(half, 3), sums, sums, image(wide, 3)}, true, 80},
     {"normalizes_rows_behind_16_bits", "RowNormalization", {}, {image(wide, 3), sums, sums, image(half, 3)}, {image(wide, 3), sums, sums, image(wide, 3)}, true, 80},
@@ -54,6 +55,9 @@ const Row rows[] = {
     {"loss_of_16_bits_and_a_wide_gradient", "SoftmaxCrossEntropyTraining", {}, {{half, {4, 9}, {}}, {DType::int64, {4}, {}}}, {{wide, {}, {}}, {wide, {4, 9}, {}}}, false},
     {"loss_of_16_bits_and_dense_labels", "SoftmaxCrossEntropyTraining", {}, {{half, {4, 9}, {}}, {wide, {4, 9}, {}}}, {{wide, {}, {}}, {half, {4, 9}, {}}}, false},
     {"count_of_16_bits", "CountCorrect", {}, {{half, {4, 9}, {}}, {DType::int64, {4}, {}}}, {{wide, {}, {}}}, true, 80},
+    {"softmax_of_16_bits", "Softmax", {}, {{half, {4, 9}, {}}}, {{wide, {4, 9}, {}}}, true, 80},
+    {"softmax_into_16_bits", "LogSoftmax", {}, {{wide, {4, 9}, {}}}, {{half, {4, 9}, {}}}, true, 80},
+    {"softmax_of_float32", "Softmax", {}, {{wide, {4, 9}, {}}}, {{wide, {4, 9}, {}}}, false},
     {"updates", "AdamUpdate", {}, {sums, filter, filter, sums, sums}, {filter, sums, sums}, true, 80},
     {"what_has_no_such_form", "Relu", {}, {x}, {x}, false},
 };

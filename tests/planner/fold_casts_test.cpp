@@ -13,6 +13,11 @@ struct Network {
     return graph[graph.add_node(internal_operator(op), concat(op, graph.nodes.size()), std::move(a), std::move(in), outputs)];
   }
   ValueId cast(ValueId v, DType to) { return node("Cast", {v}, {{"to", static_cast<std::int64_t>(to)}}).outputs[0]; }
+  ValueId softmax(const char* op) { return node(op, {cast(scores, DType::float32)}, {{"axis", std::int64_t{1}}}).outputs[0]; }
+  ValueId looked_up() {
+    const ValueId bytes = graph.add_input("bytes", {DType::uint8, {4, 9}}), table = graph.add_constant("table", Tensor(TensorType{DType::float32, {1, 256}}));
+    return node("LookUp", {bytes, table}, {{"axis", std::int64_t{1}}}).outputs[0];
+  }
   std::vector<ValueId> loss(ValueId of) { return node("SoftmaxCrossEntropyTraining", {of, labels}, {{"scale", 0.25F}}, 2).outputs; }
 };
 
@@ -46,6 +51,21 @@ const Row rows[] = {
        return std::vector<ValueId>{n.cast(loss[1], DType::bfloat16), n.cast(loss[1], DType::float16)};
      },
      {"Cast(SoftmaxCrossEntropyTraining:1(Cast(scores), labels))", "Cast(SoftmaxCrossEntropyTraining:1(Cast(scores), labels))"}},
+    {"a_softmax", all, [](Network& n) { return std::vector<ValueId>{n.cast(n.softmax("Softmax"), DType::bfloat16)}; }, {"Softmax(scores)"}},
+    {"a_softmax_that_is_read_in_float32", all,
+     [](Network& n) {
+       const ValueId y = n.softmax("LogSoftmax");
+       return std::vector<ValueId>{n.cast(y, DType::bfloat16), y};
+     },
+     {"Cast(LogSoftmax(scores))", "LogSoftmax(scores)"}},
+    {"a_softmax_that_is_not_offered", none, [](Network& n) { return std::vector<ValueId>{n.cast(n.softmax("Softmax"), DType::bfloat16)}; }, {"Cast(Softmax(Cast(scores)))"}},
+    {"a_table", all, [](Network& n) { return std::vector<ValueId>{n.cast(n.looked_up(), DType::bfloat16)}; }, {"LookUp(bytes, table/bfloat16)"}},
+    {"a_table_that_is_read_in_float32", all,
+     [](Network& n) {
+       const ValueId y = n.looked_up();
+       return std::vector<ValueId>{n.cast(y, DType::bfloat16), y};
+     },
+     {"Cast(LookUp(bytes, table))", "LookUp(bytes, table)"}},
     {"a_count", all, [](Network& n) { return n.node("CountCorrect", {n.cast(n.scores, DType::float32), n.labels}).outputs; }, {"CountCorrect(scores, labels)"}},
 };
 

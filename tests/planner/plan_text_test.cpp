@@ -29,6 +29,7 @@ TEST(PlanText, Summary) {
 
   parameters      3 (3 trainable)
   batch           5 over 3 devices
+  inputs          x float32[5,3]
   loss            sum
   optimizer       sgd
   precision       fp32

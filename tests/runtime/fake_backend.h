@@ -92,6 +92,7 @@ class FakeBackend final : public Backend {
 
   mutable std::vector<GuardedMemory> pinned;                                                             // of allocate_host
   bool capture_fails = false;
+  mutable std::atomic<std::int64_t> bytes_in = 0;  // copied from the host by streams
   mutable std::atomic<int> sums_under_way = 0;
   mutable std::atomic<int> late_loads = 0;  // of kernels that were launched for the first time beside a sum under way
 
@@ -262,6 +263,7 @@ class CapturingStream final : public Stream {
     }
     stream_->launch(q.transfer == Transfer::in ? in_ : q.transfer == Transfer::out ? out_ : on_device_);
     stream_->copy(q.to, q.from, q.bytes);
+    if (q.transfer == Transfer::in) backend_.bytes_in += q.bytes;
     if (!pinned) stream_->synchronize();
   }
   std::unique_ptr<Stream> stream_;

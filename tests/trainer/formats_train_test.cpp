@@ -114,6 +114,7 @@ Trained trained_on_digits(const std::string& spec, std::int64_t workers) {
   const Splits data = open_data(spec, model.data_request(o));
   model.fit_labels(o, *data.train);
   model.check_data(*data.train, o, {});
+  model.fit_inputs(o, *data.train, {});  // images are given as bytes, rows of a table as numbers
   model.compile(o, backends);
   FitOptions fit{.epochs = 5, .learning_rate = 0.1};
   fit.preprocess.workers = workers;

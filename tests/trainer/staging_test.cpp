@@ -2,6 +2,7 @@
 // trains on its own batch.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "kernels/cpu/backend.h"
@@ -111,6 +112,51 @@ TEST_P(StagedTraining, BeginsStepsAhead) {
       EXPECT_EQ(ahead.accuracy, plain.accuracy);
       EXPECT_TRUE(staging.devices.guards_whole());
     }
+}
+
+// Samples of the model's own type, read to where a batch is made, which it says.
+class Watched final : public Dataset {
+ public:
+  std::function<void(const std::byte*)> read_to = [](const std::byte*) {};
+  explicit Watched(std::int64_t samples) : data_("samples") {
+    data_.add({.name = "image"}, Tensor(TensorType{DType::float32, {samples, 1, 28, 28}}));
+    data_.add({.name = "labels", .role = Role::label}, Tensor(TensorType{DType::int64, {samples}}));
+  }
+  std::string name() const override { return data_.name(); }
+  std::int64_t size() const override { return data_.size(); }
+  std::span<const Field> fields() const override { return data_.fields(); }
+  void read(std::size_t field, std::span<const std::int64_t> samples, std::byte* to) const override {
+    if (field == 0) read_to(to);
+    data_.read(field, samples, to);
+  }
+
+ private:
+  MemoryDataset data_;
+};
+
+// Batches of trainings, evaluations and predictions are made in memory that devices copy from fast.
+TEST(StagedBatches, LieInPinnedMemory) {
+  const StagingCpu staging;
+  const Backend* const backends[] = {&staging};
+  Watched data(40);
+  std::atomic<int> pinned = 0;
+  data.read_to = [&](const std::byte* to) {
+    const std::scoped_lock hold(staging.devices.lock);
+    pinned += std::ranges::any_of(staging.devices.pinned, [&](const test::GuardedMemory& m) { return to >= m.data() && to < m.data() + m.size(); });
+  };
+  ModelOptions o;
+  o.plan.batch = 16;
+  o.plan.devices = parse_devices("cpu:0");
+  o.init = "he-normal";
+  Model model = Model::load(std::string(TANDEM_SOURCE_DIR) + "/models/mlp.onnx");
+  model.compile(o, backends);
+  constexpr int batches = 3;
+  model.evaluate(data);
+  EXPECT_EQ(pinned.exchange(0), batches);
+  model.predict(data);
+  EXPECT_EQ(pinned.exchange(0), batches);
+  model.fit(data, {.epochs = 1, .learning_rate = 0.1});
+  EXPECT_GE(pinned, batches);  // and some ahead
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, StagedTraining, testing::Values("cpu:0", "cpu:0-1"), [](const auto& info) { return info.index == 0 ? "one" : "two"; });

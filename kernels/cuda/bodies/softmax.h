@@ -15,12 +15,13 @@ TANDEM_DEVICE C larger(C a, C b) {
 }
 
 // y = softmax(x) or log softmax(x), a block a line. The largest goes first: x - (top + log Σ) would lose digits of large numbers.
-template <class T>
+// Y may be another type than T, both of at most 32 bits.
+template <class T, class Y>
 struct SoftmaxBody {
   static constexpr int threads = 128;
   static constexpr bool cooperative = true;
   const T* x;
-  T* y;
+  Y* y;
   std::int64_t length, stride;
   Nest<1> lines;
   bool logarithm;
@@ -38,18 +39,18 @@ struct SoftmaxBody {
     const C log_sum = log(sum);
     for (std::int64_t c = t.thread(); c < length; c += threads) {
       const C v = load(x[base + c * stride]);
-      y[base + c * stride] = store<T>(logarithm ? v - top - log_sum : exp(v - top) / sum);
+      y[base + c * stride] = store<Y>(logarithm ? v - top - log_sum : exp(v - top) / sum);
     }
   }
 };
 
 // The same for short or strided lines, a thread a line.
-template <class T>
+template <class T, class Y>
 struct SoftmaxThreadBody {
   static constexpr int threads = 128;
   static constexpr bool cooperative = false;
   const T* x;
-  T* y;
+  Y* y;
   std::int64_t length, stride;
   std::uint32_t count;
   Nest<1> lines;
@@ -66,7 +67,7 @@ struct SoftmaxThreadBody {
       const C log_sum = log(sum);
       for (std::int64_t c = 0; c < length; ++c) {
         const C v = load(x[base + c * stride]);
-        y[base + c * stride] = store<T>(logarithm ? v - top - log_sum : exp(v - top) / sum);
+        y[base + c * stride] = store<Y>(logarithm ? v - top - log_sum : exp(v - top) / sum);
       }
     }
   }

@@ -2,12 +2,16 @@
 #include "kernels/cuda/launch/definition.h"
 
 namespace tandem::cuda {
-template void launch(const SoftmaxBody<float>&, std::int64_t, void*);
-template void launch(const SoftmaxBody<double>&, std::int64_t, void*);
-template void launch(const SoftmaxBody<Half>&, std::int64_t, void*);
-template void launch(const SoftmaxBody<BFloat16>&, std::int64_t, void*);
-template void launch(const SoftmaxThreadBody<float>&, std::int64_t, void*);
-template void launch(const SoftmaxThreadBody<double>&, std::int64_t, void*);
-template void launch(const SoftmaxThreadBody<Half>&, std::int64_t, void*);
-template void launch(const SoftmaxThreadBody<BFloat16>&, std::int64_t, void*);
+#define SOFTMAX_BODIES(T, Y)                                              \
+  template void launch(const SoftmaxBody<T, Y>&, std::int64_t, void*); \
+  template void launch(const SoftmaxThreadBody<T, Y>&, std::int64_t, void*);
+SOFTMAX_BODIES(float, float)
+SOFTMAX_BODIES(double, double)
+SOFTMAX_BODIES(Half, Half)
+SOFTMAX_BODIES(BFloat16, BFloat16)
+SOFTMAX_BODIES(Half, float)
+SOFTMAX_BODIES(BFloat16, float)
+SOFTMAX_BODIES(float, Half)
+SOFTMAX_BODIES(float, BFloat16)
+#undef SOFTMAX_BODIES
 }  // namespace tandem::cuda

@@ -25,6 +25,8 @@ bool is_chained(const KernelRequest& request, int capability) {
 
 bool always(const KernelRequest&, int) { return true; }
 
+bool is_rectified(const KernelRequest& request, int) { return request.attributes->text("activation", "Relu") == "Relu"; }
+
 // cuDNN adds gradients in front of a mask alone.
 bool is_masked(const KernelRequest& request, int) { return request.attributes->has("activation"); }
 
@@ -38,6 +40,9 @@ bool is_narrow_loss(const KernelRequest& request, int) {
   const DType scores = request.inputs[0].dtype;
   return is_16_bit(scores) && !is_float(request.inputs[1].dtype) && (request.outputs.size() < 2 || request.outputs[1].dtype == scores);
 }
+
+// Scores of 16 bits, probabilities of 16 bits, or both.
+bool is_narrow_softmax(const KernelRequest& request, int) { return is_16_bit(request.inputs[0].dtype) || is_16_bit(request.outputs[0].dtype); }
 
 // With an addend, y, or both of 16 bits beside float32 x; of the gradient dy.
 bool is_row_normalization(const KernelRequest& request, int) {
@@ -59,7 +64,7 @@ struct Form {
 constexpr Form forms[] = {
     {"AttentionTraining", is_attention},
     {"BatchNormalizationBackward", is_masked},  // of the sum of two gradients
-    {"BatchNormalizationTraining", always},  // adds another tensor, or has its statistics from sums
+    {"BatchNormalizationTraining", is_rectified},  // adds another tensor, or has its statistics from sums
     {"Conv", is_chained, Gain::perhaps},  // its kernels are older than those of plain convolutions
     {"ConvolutionBackwardData", always},     // masks what it writes
     {"ConvolutionBackwardWeights", is_chained, Gain::perhaps},
@@ -67,9 +72,11 @@ constexpr Form forms[] = {
     {"GroupNormalizationTraining", always},
     {"InnerProduct", is_activated},
     {"InnerProductBackwardData", is_activated},
+    {"LogSoftmax", is_narrow_softmax},
     {"RowNormalization", is_row_normalization},
     {"RowNormalizationBackward", is_row_gradient},
     {"RunningStatistics", always},           // of many in a launch, variances as cuDNN keeps them
+    {"Softmax", is_narrow_softmax},
     {"SoftmaxCrossEntropyTraining", is_narrow_loss},
 };
 

@@ -1,12 +1,27 @@
-// Softmax and LogSoftmax along one axis, a line of elements at a time.
+// Softmax and LogSoftmax along one axis, a line of elements at a time. Either of x and y may be of 16 bits where the other is float32.
 #include "kernels/cuda/bodies/softmax.h"
 #include "kernels/cuda/native/launches.h"
 #include "kernels/cuda/native/lines.h"
+#include "kernels/precision.h"
 
 namespace tandem::cuda {
 namespace {
 
 constexpr std::int64_t longest_thread_line = 64;  // longer contiguous lines take a block each
+
+// visit_pair(x, y, [&]<class T, class Y>() {...}) of the types that a kernel reads and writes; false: there is none.
+template <class F>
+bool visit_pair(DType x, DType y, F&& f) {
+  if (x == y)
+    visit_storage(x, [&]<class T>() { f.template operator()<T, T>(); });
+  else if (x == DType::float32 && is_16_bit(y))
+    y == DType::float16 ? f.template operator()<float, Half>() : f.template operator()<float, BFloat16>();
+  else if (is_16_bit(x) && y == DType::float32)
+    x == DType::float16 ? f.template operator()<Half, float>() : f.template operator()<BFloat16, float>();
+  else
+    return false;
+  return true;
+}
 
 }  // namespace
 
@@ -21,15 +36,16 @@ Descriptions describe_softmax(const KernelRequest& request, Libraries*) {
   if (!nest) return {};
   const bool logarithm = request.op == "LogSoftmax";
   const std::int64_t count = trips(r.others);
-  d.in_place = {{0, 0}};
+  if (d.inputs[0].dtype == d.outputs[0].dtype) d.in_place = {{0, 0}};
   d.efficiency = 0.5;
-  visit_storage(d.inputs[0].dtype, [&]<class T>() {
+  const bool known = visit_pair(d.inputs[0].dtype, d.outputs[0].dtype, [&]<class T, class Y>() {
     d.make = launches([=, length = r.length, stride = r.stride](const Buffers& b) {
-      if (length > longest_thread_line && stride == 1) return launches_of(SoftmaxBody<T>{b.in<T>(0), b.out<T>(0), length, stride, *nest, logarithm}, count);
-      return launches_of(SoftmaxThreadBody<T>{b.in<T>(0), b.out<T>(0), length, stride, static_cast<std::uint32_t>(count), *nest, logarithm}, blocks_for(count, SoftmaxThreadBody<T>::threads));
+      using Line = SoftmaxThreadBody<T, Y>;
+      if (length > longest_thread_line && stride == 1) return launches_of(SoftmaxBody<T, Y>{b.in<T>(0), b.out<Y>(0), length, stride, *nest, logarithm}, count);
+      return launches_of(Line{b.in<T>(0), b.out<Y>(0), length, stride, static_cast<std::uint32_t>(count), *nest, logarithm}, blocks_for(count, Line::threads));
     });
   });
-  return {d};
+  return known ? Descriptions{d} : Descriptions{};
 }
 
 }  // namespace tandem::cuda
