@@ -4,7 +4,7 @@ KNOWN = [
     ("spatial_transformer.eval13.dyn", "affine_grid needs opset 20"),
     ("transformer_padded.eval13.dyn", "scaled_dot_product_attention needs opset 14"),
     ("local_attention.eval13.dyn", "TorchScript's exporter does not write unfold of an unknown batch"),
-    ("graph_index_add.eval13.dyn", "offsets of samples are not taken apart in TorchScript's form: with dynamo=True they are"),
+    ("graph_index_add.eval13.dyn", "TorchScript's exporter writes index_add as a ScatterElements that does not add what has the same index: with dynamo=True it agrees"),
     ("discrete_codes.dynamo18.dyn", "dynamo takes q - z.detach() and q.detach() - z for the same and writes them once (optimize=False writes both, and agrees)"),
     ("s4.eval17.b2", "the exporter computes a part of the kernel's formula, and the file holds that in its weights' place"),
     ("hf_funnel.dynamo*", "dynamo computes products of weights, and the file holds those in the weights' place (optimize=False keeps the weights)"),
@@ -72,7 +72,7 @@ KNOWN = [
     ("diffusion_transformer.eval17.b2", "a TorchScript file does not say that the table of places is a buffer: --constant places"),
     ("momentum_queue.eval13.dyn", "a TorchScript file does not say that the queue is a buffer: --constant '*queue'"),
     ("latent_attention.eval17.b2", "TorchScript's exporter does not write rms_norm"),
-    ("sample_and_aggregate.eval13.dyn", "TorchScript's exporter does not write index_add of repeated indices"),
+    ("sample_and_aggregate.eval13.dyn", "TorchScript's exporter writes index_add as a ScatterElements that does not add what has the same index (dynamo=True)"),
     *((f"{name}", "TorchScript's exporter does not write diff") for name in ("hf_nanochat.train17.dyn", "hf_minimax_m2.eval13.dyn", "hf_ministral.train17.dyn")),
     # The fifth sample
     *((f"{name}.dynamo18.dyn", "dynamo computes a softmax of weights, and the file holds that in the weights' place (optimize=False keeps the weights, and agrees)") for name in (
