@@ -30,7 +30,7 @@ void warn_of_merged(FlatModel& model, const std::vector<Uses>& uses) {
   std::int64_t values = 0;
   for (const FlatInitializer& i : model.main.initializers) {
     const int readers = uses[static_cast<std::size_t>(i.symbol.index)].readers;
-    if (model.holding(i.symbol) != Holding::trained || readers < 2 || !i.data || !all_alike(is_half(i.type.dtype) ? i.data->cast(DType::float32) : *i.data)) continue;
+    if (model.holding(i.symbol) != Holding::trained || readers < 2 || !i.data || !all_alike(*i.data)) continue;
     names.push_back(concat('\'', model.name(i.symbol), "' (", readers, " times)"));
     values += i.type.shape.elements();
   }
@@ -134,7 +134,7 @@ std::optional<Tie> copy_of_parameter(const FlatModel& model, Symbol s) {
   const std::vector<std::string>* from = model.signature.computed_from(model.name(s));
   if (!from || from->size() != 1) return std::nullopt;
   const FlatInitializer *leader = find(model, from->front()), *copy = find(model, model.name(s));
-  if (!copy || leader == copy || !copy->data) return std::nullopt;
+  if (!copy || leader == copy || !copy->data || !is_float(copy->type.dtype)) return std::nullopt;  // of its shape there may be integers
   if (leader && leader->data) {
     if (equal(*leader->data, *copy->data)) return Tie{leader->symbol, s, false};
     if (equal(transposed(*leader->data), *copy->data)) return Tie{leader->symbol, s, true};

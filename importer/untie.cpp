@@ -84,7 +84,7 @@ std::vector<std::string> merged_by_exporter(const FlatModel& model) {
   for (const FlatInitializer& i : model.main.initializers) {
     const Uses& uses = all[static_cast<std::size_t>(i.symbol.index)];
     if (model.holding(i.symbol) != Holding::trained || uses.readers < 2 || !i.data) continue;
-    const bool alike = all_alike(is_half(i.type.dtype) ? i.data->cast(DType::float32) : *i.data);
+    const bool alike = all_alike(*i.data);
     const bool of_layer = uses.has(OperandRole::matrix) || uses.has(OperandRole::filter) || uses.has(OperandRole::transposed_filter);
     if (of_layer && !uses.has(OperandRole::embedding)) return {};  // a layer that is used twice
     const Shape& s = i.type.shape;

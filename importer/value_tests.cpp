@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "importer/tensor_data.h"
+
 namespace tandem {
 namespace {
 
@@ -30,6 +32,7 @@ bool follows(std::int64_t rows, At&& at, double rounding, bool& changes) {
 }  // namespace
 
 bool all_alike(const Tensor& tensor) {
+  if (is_half(tensor.dtype())) return all_alike(tensor.cast(DType::float32));
   return visit_float(tensor.dtype(), [&]<class T>() {
     const auto values = tensor.values<T>();
     return std::all_of(values.begin(), values.end(), [&](T v) { return v == values[0]; });

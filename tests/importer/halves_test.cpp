@@ -69,5 +69,15 @@ TEST(HalvesInTables, AreFoundForWhatTheyAre) {
   }
 }
 
+TEST(HalfTwins, AreTold) {
+  const std::vector<float> values{1, 2, -3, 5};
+  Model m;
+  m.input("x", "N,2", onnx::TensorProto::FLOAT16).output("y").add(half_tensor("v", DType::float16, {2, 2}, values)).add(half_tensor("w", DType::float16, {2, 2}, values));
+  m.add(node("MatMul", {"x", "v"}, {"h"})).add(node("MatMul", {"h", "w"}, {"y"}));
+  const Graph graph = m.graph(2);
+  EXPECT_TRUE(std::any_of(graph.warnings.begin(), graph.warnings.end(), [](const std::string& s) { return s.starts_with("equal values that are trained apart: v=w"); }))
+      << testing::PrintToString(graph.warnings);
+}
+
 }  // namespace
 }  // namespace tandem::test

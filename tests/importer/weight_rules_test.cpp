@@ -464,13 +464,16 @@ TEST(TiedTensors, CopiesOfAParameterThatTheFileDoesNotHoldAreOne) {
     Model m;
     m.input("x", "N,8").output("y").add(vector_of(drawn(8), "p"));
     m.add(float_tensor("a", {8, 8}, drawn(64))).add(float_tensor("b", {8, 8}, drawn(64)));
-    m.add(node("Mul", {"x", "p"}, {"h"})).add(node("MatMul", {"h", "a"}, {"i"})).add(node("MatMul", {"i", "b"}, {"y"}));
+    m.add(int_tensor("s", {2}, {-1, 8})).add(int_tensor("t", {2}, {-1, 8}));  // of the parameter's shape
+    m.add(node("Mul", {"x", "p"}, {"h"})).add(node("MatMul", {"h", "a"}, {"i"})).add(node("Reshape", {"i", "s"}, {"j"})).add(node("MatMul", {"j", "b"}, {"k"}));
+    m.add(node("Reshape", {"k", "t"}, {"y"}));
     auto& entry = *m.proto.mutable_graph()->add_metadata_props();
     entry.set_key("pkg.torch.export.ExportedProgram.graph_signature");
     entry.set_value("p_p: PARAMETER target='p'\np_w: PARAMETER target='w'\np_v: PARAMETER target='v'\n");
     state(m, "p", "PARAMETER");
     computed_from(m, "a", "['w']");
     computed_from(m, "b", same ? "['w']" : "['v']");
+    for (const char* shape : {"s", "t"}) computed_from(m, shape, "['w']");
     const ModelFile file = m.parse();
     const Graph graph = file.graph({.batch = 2});
     EXPECT_EQ(names_of(graph, ValueKind::parameter), same ? Names({"p", "a"}) : Names({"p", "a", "b"}));
