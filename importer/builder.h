@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 
 #include "importer/budget.h"
 #include "importer/build_graph.h"
@@ -49,6 +50,7 @@ class Builder {
   void hold(const FlatInitializer& i);
   bool follows(Symbol s) const;
   void follow(const Tie& tie);
+  ValueId looked_up(const LookedUp& l, Tensor rows);
   ValueId parameter(Symbol symbol, TensorType type, std::optional<Tensor> data);
 
   void run(const FlatBody& body);
@@ -77,6 +79,7 @@ class Builder {
   bool built(Symbol s);           // as a value or as a list
   void choose(const FlatNode& node);
   void both_branches(const FlatNode& node);
+  void expect_one(Symbol s, DType dtype, std::string_view what);
   void loop(const FlatNode& node);
   void take_turns(const FlatNode& node);
   void mark_unfinished(const FlatNode& node, Turns& turns);
@@ -94,7 +97,7 @@ class Builder {
   const Made& made(Symbol s) const { return made_[static_cast<std::size_t>(s.index) - model_.symbols.size()]; }
   void count_turn(const FlatBody& body);
   void hand(Symbol from, Symbol to);  // `to` stands for what `from` does: a value or a list
-  void hand_out(Symbol from, Symbol to, const std::vector<Symbol>& made);  // a value that was made for it takes its name
+  void hand_out(Symbol from, Symbol to, std::span<const Symbol> made);  // a value that was made for it takes its name
   // Nodes of our own making, named after `of`.
   Symbol emit(const FlatNode& of, std::string_view op, std::vector<Symbol> operands, Attributes attributes, std::string_view suffix);
   Symbol constant(const FlatNode& of, Tensor tensor, std::string_view suffix);

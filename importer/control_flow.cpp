@@ -73,7 +73,7 @@ void Builder::hand(Symbol from, Symbol to) {
   if (const auto found = lists_.find(from.index); found != lists_.end()) lists_[to.index] = List(found->second);
 }
 
-void Builder::hand_out(Symbol from, Symbol to, const std::vector<Symbol>& made) {
+void Builder::hand_out(Symbol from, Symbol to, std::span<const Symbol> made) {
   hand(from, to);
   if (!from.present() || !to.present() || !value(to).present()) return;
   if (std::find(made.begin(), made.end(), from) != made.end()) rename(value(to), to);
@@ -116,12 +116,18 @@ Symbol Builder::stacked(const FlatNode& of, const List& turns, std::int64_t axis
   return emit(of, "Concat", std::move(parts), {{"axis", axis}}, suffix);
 }
 
+// One element, of this type where it is computed from data.
+void Builder::expect_one(Symbol s, DType dtype, std::string_view what) {
+  if (!value(s).present()) fail(what, " is a list of tensors");
+  const TensorType& type = graph()[value(s)].type;
+  if (type.shape.elements() != 1 || (type.dtype != dtype && !known(s))) fail(what, " is ", type, ", expected one element of ", dtype);
+}
+
 void Builder::choose(const FlatNode& node) {
   const Symbol in = node.inputs.at(0);
   if (!in.present()) fail("its condition is missing");
   if (!built(in)) return;
-  if (!value(in).present()) fail("its condition is a list of tensors");
-  if (const Shape& shape = graph()[value(in)].type.shape; shape.elements() != 1) fail("its condition has the shape ", shape);
+  expect_one(in, DType::boolean, "its condition");
   const Tensor* condition = known(in);
   if (!condition) return both_branches(node);
   const FlatBody& body = body_of(node, condition->to_int64s()[0] ? "then_branch" : "else_branch");
@@ -149,8 +155,8 @@ void Builder::both_branches(const FlatNode& node) {
     if (!(of_taken == of_other))
       return problem(node, concat("its condition is computed from data, and its branches give ", of_taken, " and ", of_other,
                                   "; only branches that give the same type and shape can both be computed"));
-    hand_out(emit(node, "Where", {condition, a, b}, {}, concat("chosen#", i)), node.outputs[i], {});
-    rename(value(node.outputs[i]), node.outputs[i]);
+    const Symbol chosen = emit(node, "Where", {condition, a, b}, {}, concat("chosen#", i));
+    hand_out(chosen, node.outputs[i], std::span(&chosen, 1));
   }
   graph().warnings.push_back(concat("If '", node.name, "': its condition is computed from data, so both of its branches are computed"));
 }
@@ -200,14 +206,13 @@ void Builder::take_turns(const FlatNode& node) {
   const Tensor* count = known(most);
   const bool counted_by_data = most.present() && !count;
   constexpr std::string_view bound = "option max_turns says how many are planned at most";
+  if (most.present()) expect_one(most, DType::int64, "its number of turns");
   if (counted_by_data && options_.max_turns <= 0) fail("its number of turns is computed from data: ", bound);
-  if (count && count->elements() != 1) fail("its number of turns has the shape ", count->shape());
   const std::int64_t limit = count ? count->to_int64s()[0] : -1;
   Symbol condition = first_condition;
   if (!most.present() && !condition.present()) fail("it has neither a number of turns nor a condition: it never ends");
   Symbol turns_left;  // of what data counts
   const auto scalar = [&](Symbol s, std::int64_t turn) {
-    if (graph()[value(s)].type.shape.elements() != 1) fail("its end has the shape ", graph()[value(s)].type.shape);
     const Symbol none = constant(node, Tensor::of<std::int64_t>(Shape{0}, Ints{}), concat("scalar#", turn));
     return emit(node, "Reshape", {s, none}, {}, concat("end#", turn));
   };
@@ -222,8 +227,7 @@ void Builder::take_turns(const FlatNode& node) {
     if (turns_left.present())
       narrow(emit(node, "Less", {constant(node, Tensor::scalar(turn_number), concat("turn#", turn_number)), turns_left}, {}, concat("counted#", turn_number)), turn_number);
     if (condition.present()) {
-      if (!value(condition).present()) fail("its condition is a list of tensors");
-      if (graph()[value(condition)].type.shape.elements() != 1) fail("its condition has the shape ", graph()[value(condition)].type.shape);
+      expect_one(condition, DType::boolean, "its condition");
       if (const Tensor* c = known(condition)) {
         if (!c->to_int64s()[0]) {
           capped = false;

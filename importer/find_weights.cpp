@@ -5,7 +5,8 @@
 #include <cmath>
 
 #include "graph/pattern.h"
-#include "importer/constant_nodes.h"
+#include "importer/held_tensors.h"
+#include "importer/looked_up.h"
 #include "importer/operand_uses.h"
 #include "importer/tensor_data.h"
 #include "importer/tensor_names.h"
@@ -14,16 +15,6 @@
 
 namespace tandem {
 namespace {
-
-enum class Source { initializer, node, inner };  // inner: of a function or a subgraph
-
-struct Held {
-  Symbol symbol;
-  Source source = Source::initializer;
-  TensorType type;
-  std::optional<Tensor> data;
-  bool fill = false;  // a ConstantOfShape: a template's weight without its values, or a part of a formula
-};
 
 struct Verdict {
   Holding holding = Holding::constant;
@@ -36,7 +27,7 @@ constexpr bool by_rule = false;
 class WeightFinder {
  public:
   WeightFinder(FlatModel& model, const WeightOptions& options)
-      : model_(model), options_(options), uses_(uses_of(model)), producers_(model.symbols.size()) {
+      : model_(model), options_(options), uses_(uses_of(model)), producers_(model.symbols.size()), held_(held_tensors(model)) {
     states_kinds_ = std::any_of(model.stated.begin(), model.stated.end(), [](Stated s) { return s != Stated::nothing && s != Stated::updated; });
     for (const FlatNode& node : model.main.nodes)
       for (const Symbol out : node.outputs)
@@ -48,7 +39,6 @@ class WeightFinder {
           for (const Symbol in : node.inputs)
             if (in.present()) may_be_parameter_[static_cast<std::size_t>(in.index)] = true;
     }
-    collect();
   }
 
   void run() {
@@ -77,50 +67,6 @@ class WeightFinder {
   }
 
  private:
-  // What the file holds.
-
-  void collect() {
-    std::vector<const Tensor*> integers(model_.symbols.size());
-    for (const FlatInitializer& i : model_.main.initializers) {
-      if (is_float(i.type.dtype)) held_.push_back({i.symbol, Source::initializer, i.type, i.data});
-      if (i.type.dtype == DType::int64 && i.data) integers[static_cast<std::size_t>(i.symbol.index)] = &*i.data;
-    }
-    nodes(model_.main.nodes, integers);
-  }
-
-  void nodes(const std::vector<FlatNode>& list, const std::vector<const Tensor*>& integers) {
-    for (const FlatNode& node : list) {
-      for (const FlatBody& body : node.bodies) {
-        for (const FlatInitializer& i : body.initializers)
-          if (is_float(i.type.dtype)) held_.push_back({i.symbol, Source::inner, i.type, i.data});
-        nodes(body.nodes, integers);
-      }
-      if (!node.domain.empty() || node.outputs.size() != 1 || !node.outputs[0].present() || !node.faults.empty()) continue;
-      const Source source = node.top_level ? Source::node : Source::inner;
-      if (node.op == "Constant") {
-        for (const char* form : {"value", "value_float", "value_floats"}) {
-          const AttributeValue* value = node.attributes.find(form);
-          if (!value || (form == std::string_view("value") && !std::holds_alternative<Tensor>(*value))) continue;
-          if (Tensor tensor = constant_value(node.attributes); is_float(tensor.dtype())) held_.push_back({node.outputs[0], source, tensor.type(), tensor});
-          break;
-        }
-      } else if (node.op == "ConstantOfShape" && node.inputs.size() == 1 && node.inputs[0].present()) {
-        fill(node, source, integers[static_cast<std::size_t>(node.inputs[0].index)]);
-      }
-    }
-  }
-
-  void fill(const FlatNode& node, Source source, const Tensor* shape) {
-    const AttributeValue* value = node.attributes.find("value");
-    const Tensor* element = value ? std::get_if<Tensor>(value) : nullptr;
-    if (!shape || shape->elements() == 0 || (value && !element) || (element && !is_float(element->dtype()))) return;
-    TensorType type{element ? element->dtype() : DType::float32, Shape(shape->to_int64s())};
-    std::int64_t elements = 1;
-    for (const std::int64_t d : type.shape)
-      if (d < 0 || __builtin_mul_overflow(elements, d, &elements)) return;
-    held_.push_back({node.outputs[0], source, std::move(type), {}, true});
-  }
-
   const std::string& name(const Held& held) const { return model_.name(held.symbol); }
   const Uses& uses(const Held& held) const { return uses_[static_cast<std::size_t>(held.symbol.index)]; }
   Stated stated(const Held& held) const { return model_.stated[static_cast<std::size_t>(held.symbol.index)]; }
@@ -164,6 +110,12 @@ class WeightFinder {
     return held.source == Source::initializer ? model_.signature.computed_from(name(held)) : nullptr;
   }
 
+  // A matrix or filter that a product reads turned: it trains as its parameter would.
+  bool rearranged(const Held& held) const {
+    const Uses::Reader& reader = uses(held).reader;
+    return is_large(uses(held).strongest()) && reader.node && reader.node->proto && model_.signature.rearranged(name(held), *reader.node->proto);
+  }
+
   // What the exporter computed from parameters, by its notes of what went in; else what may have come of those that are missing.
   void warn_of_absorbed() {
     const auto list = [](const std::vector<std::string>& names) {
@@ -178,16 +130,15 @@ class WeightFinder {
     std::vector<std::string> known, unknown;
     for (const Held* held : replacing_) {
       const std::vector<std::string>* from = computed_from(*held);
-      if (from && copy_of_parameter(model_, held->symbol)) continue;
+      if (from && (copy_of_parameter(model_, held->symbol) || looked_up(model_, held->symbol) || rearranged(*held))) continue;
       if (from && !from->empty()) known.push_back(concat('\'', name(*held), "' from ", list(quoted(*from))));
       else unknown.push_back(name(*held));
     }
-    constexpr const char* way_out = "; torch.onnx.export(..., optimize=False) keeps parameters and formulas";
-    if (!known.empty()) model_.warnings.push_back(concat("the exporter computed ", list(known), ": what it computed is trained as it stands", way_out));
+    if (!known.empty()) model_.warnings.push_back(concat("the exporter computed ", list(known), ": what it computed is trained as it stands", Signature::way_out));
     const std::vector<std::string>& absorbed = model_.signature.absorbed();
     if (absorbed.empty() || unknown.empty()) return;
     model_.warnings.push_back(concat("the model's parameters ", list(quoted(absorbed)), " stand nowhere in the file: it does not use them, or its exporter computed with them, and ",
-                                     list(quoted(unknown)), ", what may have come of it, is trained as it stands", way_out));
+                                     list(quoted(unknown)), ", what may have come of it, is trained as it stands", Signature::way_out));
   }
 
   // The rules.
@@ -230,6 +181,9 @@ class WeightFinder {
     if (stated(held) == Stated::updated) return Verdict{Holding::trained, "the file: training_info updates it"};
     if (stated(held) == Stated::parameter && uses(held).has(OperandRole::constant))
       return Verdict{Holding::constant, concat(text_of(uses(held).reader), " must be known when the plan is made"), by_rule};
+    // What is frozen is a PARAMETER, too; a table of sines to which training has done nothing is.
+    if (stated(held) == Stated::parameter && uses(held).strongest() == OperandRole::embedding && held.data && is_table(comparable(*held.data), rounding(held)))
+      return Verdict{Holding::constant, "the file: PARAMETER, but what is looked up is a table of sines or a progression: frozen", by_rule};
     if (stated(held) == Stated::parameter) return Verdict{Holding::trained, "the file: PARAMETER"};
     if (statistic(held)) return Verdict{Holding::statistic, "the file: BUFFER"};
     return Verdict{Holding::constant, stated(held) == Stated::buffer ? "the file: BUFFER" : "the file: CONSTANT_TENSOR"};

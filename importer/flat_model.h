@@ -49,6 +49,7 @@ struct FlatNode {
   std::vector<FlatBody> bodies;
   std::vector<std::string> faults;         // what of it could not be read
   const onnx::NodeProto* proto = nullptr;  // as it stands in the file
+  bool detached = false;                   // an Identity through which no gradient flows (importer/detached.h)
   bool top_level = false;                  // in the model's own graph: a Constant there may be a weight
   std::string turn;                        // of a copy that unrolling made: which of those with this id it is
 };
@@ -72,6 +73,18 @@ struct AttributeWeight {
   bool mirrored = false;
 };
 
+// A tensor of `shape` of which the rows along `axis` are some few (importer/looked_up.h): which stands at each place of the other axes, in row-major order.
+struct LookedUp {
+  Symbol symbol;
+  Shape shape;
+  int axis = 0;
+  std::vector<std::int64_t> row_at;  // by place
+  std::int64_t rows = 0;             // that differ
+
+  Shape places() const;  // `shape` without `axis`
+  Shape compact() const { return Shape{rows, shape[axis]}; }
+};
+
 struct FlatModel {
   std::string name_of_graph;
   std::vector<std::string> symbols;  // their names
@@ -80,6 +93,7 @@ struct FlatModel {
   std::vector<int> held;             // by symbol: its place in `tensors`, -1: none
   std::vector<TemplateTensor> tensors;  // every float tensor of the file, in its order
   std::vector<Tie> ties;
+  std::vector<LookedUp> looked_up;
   std::vector<AttributeWeight> attribute_weights;
   std::vector<ModelInput> inputs;    // of main, in its order, without initializers
   std::vector<FlatInitializer> unread;  // initializers of main that no output needs, without their values

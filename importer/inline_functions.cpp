@@ -4,9 +4,11 @@
 #include <tuple>
 
 #include "importer/attribute_values.h"
+#include "importer/detached.h"
 #include "importer/flat_model.h"
 #include "importer/inline_scope.h"
 #include "importer/limits.h"
+#include "importer/looked_up.h"
 #include "importer/node_order.h"
 #include "importer/tensor_data.h"
 
@@ -309,8 +311,10 @@ FlatModel flatten(const onnx::ModelProto& model, std::int64_t bytes, ExternalDat
   drop_label_outputs(flat);
   lift_linear_models(flat);
   drop_dead_nodes(flat);
+  mark_detached(flat);
   find_weights(flat, options);
   tie_weights(flat, options);
+  find_looked_up(flat);
   warn_of_equal_tensors(flat);
   warn_of_halves(flat);
   return flat;

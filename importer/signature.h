@@ -14,6 +14,12 @@
 
 namespace tandem {
 
+std::string_view call_of(const onnx::NodeProto& node);  // empty: it has no note
+// "torch.ops.aten.mul.Tensor"
+std::string_view target_of(std::string_view call);
+// The values that a call takes, by name, in their order: "x", "p_scale".
+std::vector<std::string_view> operands_of(std::string_view call);
+
 class Signature {
  public:
   Signature() = default;
@@ -29,11 +35,26 @@ class Signature {
   bool names(std::string_view tensor) const;
   // The parameters that went into a computed tensor (it may have only their shapes); null without a note.
   const std::vector<std::string>* computed_from(std::string_view tensor) const;
+  bool from_nothing_else(std::string_view tensor) const;  // than one parameter
+  // Whether a computed tensor is one parameter in another order of its own: nothing but the parameter went into it, and the call that `reader`
+  // comes from takes that as it is (aten.linear, whose MatMul reads it transposed).
+  bool rearranged(std::string_view tensor, const onnx::NodeProto& reader) const;
+  // Whether a computed tensor is called after a call that picks or repeats (aten.embedding, index, expand, ...), or the note names one.
+  bool looked_up(std::string_view tensor) const;
+
+  static constexpr const char* way_out = "; torch.onnx.export(..., optimize=False) keeps parameters and formulas";
 
  private:
   std::set<std::string, std::less<>> names_, changed_;  // of all; what calls name those that no initializer is noted as, or as computed from
   std::vector<std::string> absorbed_;
-  std::map<std::string, std::vector<std::string>, std::less<>> computed_;
+  struct Computed {
+    std::vector<std::string> from;  // parameters
+    std::size_t values = 0;         // that went in, parameters or not
+    bool picked = false;
+  };
+  const Computed* computed(std::string_view tensor) const;
+  std::map<std::string, Computed, std::less<>> computed_;
+  std::map<std::string, std::string, std::less<>> called_;  // what calls name a parameter
 };
 
 }  // namespace tandem

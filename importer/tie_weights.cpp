@@ -114,14 +114,33 @@ std::optional<Tie> shifted(Symbol leader, Symbol follower, const Tensor& from, c
   return std::nullopt;
 }
 
+// The first tensor computed from the same parameter, which the file does not hold, where the values are the same: a layer that is used several
+// times is turned, a table looked up, once for each use. Of others into which more values went, or whose values are all alike, it is not known which
+// part of the parameter they are.
+std::optional<Tie> same_copy(const FlatModel& model, const FlatInitializer& copy, const std::vector<std::string>& from) {
+  const auto known = [&](const FlatInitializer& i) { return model.signature.from_nothing_else(model.name(i.symbol)) || model.signature.looked_up(model.name(i.symbol)); };
+  if (!known(copy) || all_alike(*copy.data)) return std::nullopt;
+  for (const FlatInitializer& i : model.main.initializers) {
+    if (i.symbol == copy.symbol) return std::nullopt;
+    const std::vector<std::string>* other = model.signature.computed_from(model.name(i.symbol));
+    if (!other || *other != from || !known(i) || !i.data || i.type.shape.elements() != copy.type.shape.elements()) continue;
+    if (equal(*i.data, *copy.data)) return Tie{i.symbol, copy.symbol, false};
+    if (equal(transposed(*i.data), *copy.data)) return Tie{i.symbol, copy.symbol, true};
+  }
+  return std::nullopt;
+}
+
 std::optional<Tie> copy_of_parameter(const FlatModel& model, Symbol s) {
   const std::vector<std::string>* from = model.signature.computed_from(model.name(s));
   if (!from || from->size() != 1) return std::nullopt;
   const FlatInitializer *leader = find(model, from->front()), *copy = find(model, model.name(s));
-  if (!leader || !copy || leader == copy || !leader->data || !copy->data) return std::nullopt;
-  if (equal(*leader->data, *copy->data)) return Tie{leader->symbol, s, false};
-  if (equal(transposed(*leader->data), *copy->data)) return Tie{leader->symbol, s, true};
-  return shifted(leader->symbol, s, *leader->data, *copy->data);
+  if (!copy || leader == copy || !copy->data) return std::nullopt;
+  if (leader && leader->data) {
+    if (equal(*leader->data, *copy->data)) return Tie{leader->symbol, s, false};
+    if (equal(transposed(*leader->data), *copy->data)) return Tie{leader->symbol, s, true};
+    if (std::optional<Tie> tie = shifted(leader->symbol, s, *leader->data, *copy->data)) return tie;
+  }
+  return same_copy(model, *copy, *from);
 }
 
 Tensor followed(const Tie& tie, const Tensor& leader) {

@@ -1,5 +1,5 @@
 // What --tie makes of a model: one tensor follows another, transposed where the shapes say so; and so does what the exporter notes as
-// computed from one parameter alone and is a copy of it (a head that is an embedding, transposed), or c + p or c - p (1 - mix beside mix). tie_weights.cpp does it while the model is flattened; here is
+// computed from one parameter alone and is a copy of it (a head that is an embedding, transposed), or of what else was computed from it, or c + p or c - p (1 - mix beside mix). tie_weights.cpp does it while the model is flattened; here is
 // what the others ask.
 #pragma once
 #include <optional>

@@ -152,6 +152,17 @@ Outputs scatter(UpgradeContext& c) {
   return std::nullopt;
 }
 
+// With optimize=False PyTorch's exporter writes a conv3d without bias with zeros of [channels, 2] as bias.
+Outputs zero_bias(UpgradeContext& c) {
+  if (c.draft.inputs.size() != 3 || !c.draft.inputs[2].present() || !c.draft.inputs[1].present()) return std::nullopt;
+  const Value& bias = c.graph()[c.draft.inputs[2]];
+  const Shape &b = bias.type.shape, &w = c.graph()[c.draft.inputs[1]].type.shape;
+  if (bias.kind != ValueKind::constant || !bias.data || b.rank() != 2 || w.rank() == 0 || b[0] != w[0]) return std::nullopt;
+  const std::vector<double> values = bias.data->to_doubles();
+  if (std::all_of(values.begin(), values.end(), [](double v) { return v == 0; })) c.draft.inputs.pop_back();
+  return std::nullopt;
+}
+
 struct Row {
   std::string_view op;
   std::int64_t before;  // for opsets below this one
@@ -164,6 +175,7 @@ constexpr Row rows[] = {
     {"BatchNormalization", 14, batch_normalization_outputs},
     {"BatchNormalization", always, batch_normalization_mode},
     {"CastLike", always, cast_like, {{"Cast", {2, 2}}}},
+    {"Conv", always, zero_bias},
     {"Crop", 10, crop, {{"Slice", {1, 1}}}},
     {"Gather", always, counted_rows},
     {"GatherND", always, counted_indices},

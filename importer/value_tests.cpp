@@ -7,7 +7,7 @@ namespace tandem {
 namespace {
 
 constexpr double masked = -1e4;
-constexpr std::int64_t least_of_two_values = 5, least_rows = 5;
+constexpr std::int64_t least_of_two_values = 5, least_rows = 5, least_columns_of_fewer = 8;
 
 // Whether one column follows the recurrence; `changes` tells those that hold more than one value.
 template <class At>
@@ -103,7 +103,7 @@ bool is_table(const Tensor& tensor, double rounding) {
   if (shape.rank() < 1) return false;
   const int matrix = std::max(0, shape.rank() - 2);  // where its two axes begin
   const std::int64_t rows = shape[matrix], columns = shape.rank() == 1 ? 1 : shape[matrix + 1];
-  if (rows < least_rows) return false;
+  if (rows < least_rows - 1) return false;
   return visit_float(tensor.dtype(), [&]<class T>() {
     const auto values = tensor.values<T>();
     std::int64_t changing = 0;
@@ -115,7 +115,7 @@ bool is_table(const Tensor& tensor, double rounding) {
       if (!follows(rows, at, rounding, changes)) return false;
       changing += changes;
     }
-    return 4 * changing >= matrices * columns;
+    return 4 * changing >= matrices * columns && (rows >= least_rows || changing >= least_columns_of_fewer);
   });
 }
 

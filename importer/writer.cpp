@@ -13,6 +13,7 @@
 #include "importer/drop_orphans.h"
 #include "importer/export_external.h"
 #include "importer/inference_mode.h"
+#include "importer/looked_up.h"
 #include "importer/lora.h"
 #include "importer/model_file_impl.h"
 #include "importer/rebatch.h"
@@ -164,7 +165,7 @@ class Exporter {
 
  private:
   void check_training() const {
-    if (!impl_.lora.adapters.empty() || !impl_.flat.ties.empty())
+    if (!impl_.lora.adapters.empty() || !impl_.flat.ties.empty() || !impl_.flat.looked_up.empty())
       fail(ExitCode::usage, "option export_training_info: a step of ", impl_.lora.adapters.empty() ? "tied weights" : "adapters", " is not written: the file has the weights that come of them");
     onnx::ModelProto trial = model_;
     remove_loss(trial, impl_.loss);
@@ -177,8 +178,11 @@ class Exporter {
     write_training_info(trial, *options_.training);
   }
 
-  // A tensor that follows another has that one's new values.
+  // A tensor that follows another has that one's new values, one that was looked up its rows' at every place.
   void tied() {
+    for (const LookedUp& l : impl_.flat.looked_up)
+      if (const Tensor* rows = given(impl_.flat.name(l.symbol)))
+        tied_[impl_.flat.name(l.symbol)] = whole_of(l, *rows);
     for (const Tie& tie : impl_.flat.ties)
       if (const Tensor* leader = given(impl_.flat.name(tie.leader)))
         tied_[impl_.flat.name(tie.follower)] = followed(tie, *leader);

@@ -1,4 +1,5 @@
 // What the planner adds of its own: copies between layouts, filled tensors, fused elementwise programs.
+#include "graph/operators/fold.h"
 #include "graph/operators/rules.h"
 
 namespace tandem::operator_rows {
@@ -58,6 +59,18 @@ Operator fill() {
             const DType dtype = static_cast<DType>(c.attributes().integer("dtype", static_cast<std::int64_t>(DType::float32)));
             c.set_output(0, dtype, Shape(c.attributes().ints("shape")));
           }};
+}
+
+// x, from which no gradient flows back. Gone once the graph is differentiated
+Operator stop_gradient() {
+  return {.name = "StopGradient",
+          .domain = "tandem",
+          .since = {1}, .types = {{"V", types::stored}},
+          .infer = infer_same,
+          .follow = follow_broadcast,
+          .differentiate = zero_gradient,
+          .fold = fold_reshape,
+          .precision = PrecisionRole::follows};
 }
 
 // y, whose gradient goes to x: dx = dy. Gone once the graph is differentiated

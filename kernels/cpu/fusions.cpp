@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "kernels/cpu/isa.h"
+
 namespace tandem {
 namespace {
 
@@ -17,6 +19,17 @@ bool is_row_normalization(const KernelRequest& request) {
 }
 bool is_row_gradient(const KernelRequest& request) {
   return request.inputs[1].dtype == DType::float32 && request.inputs[0].dtype == DType::bfloat16 && request.outputs[0].dtype == DType::float32;
+}
+
+// With a Clip, or a sum and a Relu, in a normalization whose channels lie side by side; not from sums of its own.
+bool is_channel_normalization(const KernelRequest& request) {
+  const DType x = request.inputs[0].dtype;
+  return machine_isa() == Isa::avx512 && (x == DType::float32 || x == DType::bfloat16) && request.inputs.size() != 6;
+}
+// Of the sum of two gradients, where the normalization was one of these.
+bool is_channel_gradient(const KernelRequest& request) {
+  const bool is_own = request.inputs[7].present() || request.attributes->text("activation", "") == "Clip";
+  return is_own && is_channel_normalization(request);
 }
 
 // Of types whose steps it has loops for; 16-bit templates are written out.
@@ -34,6 +47,8 @@ struct Form {
 };
 constexpr Form forms[] = {
     {"AttentionTraining", always},
+    {"BatchNormalizationBackward", is_channel_gradient},
+    {"BatchNormalizationTraining", is_channel_normalization},
     {"CountCorrect", is_narrow_loss},
     {"RecurrentTraining", is_recurrence},
     {"GroupNormalizationTraining", is_row_normalization},

@@ -85,6 +85,15 @@ bool add_relu(const Pair& p, Node& fused) {
   return true;
 }
 
+bool add_clip(const Pair& p, Node& fused) {
+  if (p.first.attributes.has("activation")) return false;
+  fused = p.first;
+  fused.attributes.set("activation", std::string("Clip"));
+  for (const char* bound : {"min", "max"})
+    if (p.second.attributes.has(bound)) fused.attributes.set(bound, p.second.attributes.real(bound));
+  return true;
+}
+
 // A residual block's end: the normalized value, the other one, their Relu. Without that cuDNN has no kernel for the sum.
 bool add_relu_to_normalized(const Pair& p, Node& fused) {
   for (const std::size_t i : {0, 1}) {
@@ -158,6 +167,7 @@ const Row layer_rows[] = {
     {"Add", {"Reshape"}, add_bias_before_reshape},
     {"Relu", {"Add"}, add_relu_to_normalized, true},
     {"Relu", {"Conv", "InnerProduct", "BatchNormalization", "BatchNormalizationTraining"}, add_relu},
+    {"Clip", {"BatchNormalizationTraining"}, add_clip, true},
     {"InnerProduct", {"Reshape"}, flatten_into_inner_product},
     {"InnerProduct", {"Transpose"}, transpose_into_inner_product},
 };

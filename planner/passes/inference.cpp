@@ -6,6 +6,7 @@ namespace tandem {
 namespace {
 
 constexpr Pass passes[] = {
+    {"drop_straight_through", [](Graph g, PassContext&) { return drop_straight_through(g); }},
     {"give_bytes", [](Graph g, PassContext& c) { return give_bytes(g, c.options); }, 0, 0, 0, [](const PassContext& c) { return !c.options.given_bytes.empty(); }},
     {"expand_dialects", [](Graph g, PassContext&) { return expand_dialects(g, false); }},
     {"match_activations", [](Graph g, PassContext&) { return match_activations(g); }},

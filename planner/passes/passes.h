@@ -56,7 +56,8 @@ Graph pool_before_relu(const Graph& graph);
 Graph match_attention(const Graph& graph, const Fuses& fuses, bool training);
 
 // x + (y − x) and (y + x) − x, where y is computed from x and no gradient flows back from it to x, become StraightThrough(x, y), and a warning
-// says so: a file cannot say that (y − x), or the last x, is detached. Once composites are expanded. After differentiation it is y.
+// says so: a file cannot say that (y − x), or the last x, is detached. Once composites are expanded. After differentiation it is y, and
+// StopGradient(x) is x.
 Graph match_straight_through(const Graph& graph, std::vector<std::string>& warnings);
 Graph drop_straight_through(const Graph& graph);
 

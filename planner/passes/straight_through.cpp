@@ -1,5 +1,5 @@
 // Straight-through estimators: a model rounds x, or takes the likeliest of its classes, and is trained as if it had not. It is written
-// as x + (y − x).detach(), of which no file says the detach: read as it stands, no gradient is left.
+// as x + (y − x).detach(). Where the file does not say the detach (importer/detached.h), no gradient is left as it stands.
 #include "planner/passes/graph_copy.h"
 #include "planner/passes/passes.h"
 
@@ -77,8 +77,8 @@ Graph match_straight_through(const Graph& graph, std::vector<std::string>& warni
 Graph drop_straight_through(const Graph& graph) {
   GraphCopy copy(graph);
   for (const Node& node : graph.nodes)
-    if (node.op->name == "StraightThrough")
-      copy.set(node.outputs[0], copy.map(node.inputs[1]));
+    if (node.op->name == "StraightThrough" || node.op->name == "StopGradient")
+      copy.set(node.outputs[0], copy.map(node.inputs.back()));
     else
       copy.copy(node);
   return copy.finish();

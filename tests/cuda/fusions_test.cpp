@@ -38,6 +38,7 @@ const Row rows[] = {
     {"sums_gradients", "BatchNormalizationBackward", {{"activation", std::string("Relu")}}, {x, x, sums, sums, sums, sums, absent, x, x}, {x, sums, sums, x}, true, 80},
     {"sums_gradients_without_a_mask", "BatchNormalizationBackward", {}, {x, x, sums, sums, sums, sums, absent, absent, x}, {x, sums, sums}, false},
     {"adds", "BatchNormalizationTraining", {}, {x, sums, sums, x}, {x, sums, sums, absent}, true, 80},
+    {"cuts_what_it_normalizes", "BatchNormalizationTraining", {{"activation", std::string("Clip")}}, {x, sums, sums}, {x, sums, sums, absent}, false, 80},
     {"normalizes_rows", "RowNormalization", {}, {image(wide, 3)}, {image(wide, 3), sums, sums}, true, 80},
     {"normalizes_rows_into_16_bits", "RowNormalization", {}, {image(wide, 3), sums, sums, image(half, 3)}, {image(half, 3), sums, sums, image(wide, 3)}, true, 80},
     {"normalizes_rows_behind_16_bits", "RowNormalization", {}, {image(wide, 3), sums, sums, image(half, 3)}, {image(wide, 3), sums, sums, image(wide, 3)}, true, 80},

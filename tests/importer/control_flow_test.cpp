@@ -96,12 +96,20 @@ void PrintTo(const Refused& row, std::ostream* out) {
   *out << row.name;
 }
 
+onnx::GraphProto relu_or_neg(const std::string& op) {
+  return branch({node(op, {"x"}, {"of_branch"})}, {"of_branch"});
+}
+
 // clang-format off
 const Refused refused[] = {
     {"turns_from_data", [](Model& m) { m.input("turns", "", onnx::TensorProto::INT64).add(counted(1, doubling, {"y"})); }, "its number of turns is computed from data: option max_turns says"},
     {"endless", [](Model& m) { m.add(node("Constant", {}, {"yes"}, {{"value_int", one}})).add(counted(0, doubling, {"y"})); }, "hold more than 65536 nodes"},
     {"never_ends", [](Model& m) { m.add(node("Loop", {"", "", "x"}, {"y"}, {{"body", doubling}})); }, "neither a number of turns nor a condition"},
     {"a_list_for_a_condition", [](Model& m) { m.add(int_tensor("turns", {}, {2})).add(node("SequenceConstruct", {"x"}, {"l"})).add(node("Loop", {"turns", "l", "x"}, {"y"}, {{"body", doubling}})); }, "its condition is a list of tensors"},
+    {"turns_of_floats", [](Model& m) { m.input("turns", "").add(counted(1, doubling, {"y"})); }, "its number of turns is float32[], expected one element of int64"},
+    {"numbers_for_a_condition", [](Model& m) { m.input("w", "", onnx::TensorProto::INT64).add(node("If", {"w"}, {"y"}, {{"then_branch", relu_or_neg("Relu")}, {"else_branch", relu_or_neg("Neg")}})); }, "its condition is int64[], expected one element of bool"},
+    {"a_condition_a_sample", [](Model& m) { m.add(node("Less", {"x", "x"}, {"c"})).add(node("If", {"c"}, {"y"}, {{"then_branch", relu_or_neg("Relu")}, {"else_branch", relu_or_neg("Neg")}})); }, "its condition is bool[5,3,4], expected one element of bool"},
+    {"goes_on_by_a_number", [](Model& m) { m.input("w", "", onnx::TensorProto::INT64).add(int_tensor("turns", {}, {2})).add(node("Loop", {"turns", "w", "x"}, {"y"}, {{"body", doubling}})); }, "its condition is int64[], expected one element of bool"},
     {"no_body", [](Model& m) { m.add(int_tensor("turns", {}, {2})).add(node("Loop", {"turns", "", "x"}, {"y"})); }, "it has no body"},
     {"body_of_other_arity", [](Model& m) { m.add(int_tensor("turns", {}, {2})).add(node("Loop", {"turns", "", "x", "x"}, {"y"}, {{"body", doubling}})); }, "its body takes 3 inputs, expected 4"},
     {"grows", [](Model& m) { m.add(int_tensor("turns", {}, {64})).add(counted(1, body({"i", "c", "v"}, {node("Identity", {"c"}, {"c2"}), node("Concat", {"v", "v"}, {"v2"}, {{"axis", one}})}, {"c2", "v2"}), {"y"})); }, "its output"},

@@ -248,6 +248,10 @@ const Row rows[] = {
     {"only_ones", [](Model& m) { binary(m, "Mul", filled_tensor("w", {8}, 1)); }, Holding::trained, "the gradient reaches it", false},
     {"only_zeros", [](Model& m) { binary(m, "Add", filled_tensor("w", {8}, 0)); }, Holding::trained, "the gradient reaches it", false},
     {"table_of_sines", [](Model& m) { m.add(float_tensor("w", {1, 64, 8}, positions(64, 8))).add(node("Add", {"x", "w"}, {"y"})); }, Holding::constant, "table of sines", false},
+    {"four_places_of_sines", [](Model& m) { m.add(float_tensor("w", {1, 4, 8}, positions(4, 8))).add(node("Add", {"x", "w"}, {"y"})); }, Holding::constant, "table of sines", false},
+    {"four_places_of_too_few_sines", [](Model& m) { m.add(float_tensor("w", {1, 4, 1}, positions(4, 1))).add(node("Add", {"x", "w"}, {"y"})); }, Holding::trained, "the gradient reaches it", false},
+    {"frozen_table_to_pick_from", [](Model& m) { m.input("i", "N", onnx::TensorProto::INT64).add(float_tensor("w", {64, 8}, positions(64, 8))).add(node("Gather", {"w", "i"}, {"g"})).add(node("Add", {"x", "g"}, {"y"})); state(m, "w", "PARAMETER"); }, Holding::constant, "PARAMETER, but", false},
+    {"parameter_to_pick_from", [](Model& m) { m.input("i", "N", onnx::TensorProto::INT64).add(float_tensor("w", {64, 8}, drawn(512))).add(node("Gather", {"w", "i"}, {"g"})).add(node("Add", {"x", "g"}, {"y"})); state(m, "w", "PARAMETER"); }, Holding::trained, "the file: PARAMETER"},
     {"table_to_pick_from", [](Model& m) { m.input("i", "N", onnx::TensorProto::INT64).add(float_tensor("w", {64, 8}, positions(64, 8))).add(node("Gather", {"w", "i"}, {"g"})).add(node("Add", {"x", "g"}, {"y"})); }, Holding::constant, "table of sines", false},
     {"decays_by_head", [](Model& m) { m.add(float_tensor("w", {2, 8, 8}, decays())).add(node("Mul", {"x", "w"}, {"y"})); }, Holding::constant, "by the distance from a diagonal", false},
     {"nearly_decays", [](Model& m) { std::vector<float> w = decays(); w[8] += 0.01F; m.add(float_tensor("w", {2, 8, 8}, w)).add(node("Mul", {"x", "w"}, {"y"})); }, Holding::trained, "the gradient reaches it", false},
@@ -329,6 +333,23 @@ TEST(Signature, WhatTheExporterNotesAsComputedFromParametersIsTold) {
     EXPECT_TRUE(std::any_of(graph.warnings.begin(), graph.warnings.end(), [](const std::string& s) { return s.starts_with("the exporter computed 'w' from 'scale': what it computed is trained as it stands"); }))
         << testing::PrintToString(graph.warnings);
     EXPECT_FALSE(std::any_of(graph.warnings.begin(), graph.warnings.end(), [](const std::string& s) { return s.starts_with("the model's parameters"); })) << testing::PrintToString(graph.warnings);
+  }
+}
+
+// A layer's matrix that the exporter turned is what PyTorch trains; the same from a parameter that the call does not take, or with a value more, is not.
+TEST(Signature, AMatrixThatIsOnlyTurnedIsNotTold) {
+  for (const auto& [call, note, told] : {std::tuple("%x, %p_other", "['other']", false), {"%x, %exp", "['other']", true}, {"%x, %p_other", "['other', 'val_3']", true}}) {
+    SCOPED_TRACE(testing::Message() << call << ' ' << note);
+    Model m;
+    m.input("x", "N,8").output("y").output("z");
+    signed_products(m, "other", "", vector_of(drawn(8), "v"));
+    onnx::NodeProto product = node("MatMul", {"y", "w"}, {"z"});
+    calls(product, call);
+    m.add(float_tensor("w", {8, 4}, drawn(32))).add(product);
+    computed_from(m, "w", note);
+    const Graph graph = m.graph(2);
+    EXPECT_EQ(std::any_of(graph.warnings.begin(), graph.warnings.end(), [](const std::string& s) { return s.starts_with("the exporter computed 'w' from 'other'"); }), told)
+        << testing::PrintToString(graph.warnings);
   }
 }
 
@@ -434,6 +455,31 @@ TEST(TiedTensors, CopiesThatTheFileNotesFollow) {
     const Graph graph = m.graph(2);
     EXPECT_EQ(said(graph, "equal values that are trained apart"), "");
     EXPECT_EQ(graph[*graph.find("head")].kind == ValueKind::activation, equal);
+  }
+}
+
+// A layer that is used twice, of which the exporter turned the matrix for each use; the file does not hold the matrix itself.
+TEST(TiedTensors, CopiesOfAParameterThatTheFileDoesNotHoldAreOne) {
+  for (const bool same : {true, false}) {
+    Model m;
+    m.input("x", "N,8").output("y").add(vector_of(drawn(8), "p"));
+    m.add(float_tensor("a", {8, 8}, drawn(64))).add(float_tensor("b", {8, 8}, drawn(64)));
+    m.add(node("Mul", {"x", "p"}, {"h"})).add(node("MatMul", {"h", "a"}, {"i"})).add(node("MatMul", {"i", "b"}, {"y"}));
+    auto& entry = *m.proto.mutable_graph()->add_metadata_props();
+    entry.set_key("pkg.torch.export.ExportedProgram.graph_signature");
+    entry.set_value("p_p: PARAMETER target='p'\np_w: PARAMETER target='w'\np_v: PARAMETER target='v'\n");
+    state(m, "p", "PARAMETER");
+    computed_from(m, "a", "['w']");
+    computed_from(m, "b", same ? "['w']" : "['v']");
+    const ModelFile file = m.parse();
+    const Graph graph = file.graph({.batch = 2});
+    EXPECT_EQ(names_of(graph, ValueKind::parameter), same ? Names({"p", "a"}) : Names({"p", "a", "b"}));
+    EXPECT_EQ(said(graph, "equal values that are trained apart").empty(), same);
+    if (!same) continue;
+    const TemporaryFolder folder;
+    file.write(folder / "out.onnx", {{"a", Tensor::of<float>(Shape{8, 8}, std::vector<float>(64, 3.0F))}});
+    const Graph fixed = ModelFile::read(folder / "out.onnx", {.constant = {"b"}}).graph({.batch = 2});
+    EXPECT_EQ(fixed[*fixed.find("b")].data->to_doubles()[5], 3);
   }
 }
 

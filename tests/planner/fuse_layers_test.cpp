@@ -73,6 +73,30 @@ TEST_P(NormalizedSums, BecomeOneNode) {
 }
 INSTANTIATE_TEST_SUITE_P(Rows, NormalizedSums, testing::ValuesIn(rows), [](const auto& info) { return std::string(info.param.name); });
 
+// ReLU6 behind a normalization is part of it, its bounds and what they say of the gradient, too.
+TEST(NormalizedClip, BecomesOneNode) {
+  const Fuses cuts = [](const KernelRequest& r) { return r.op == "BatchNormalizationTraining" && r.attributes->text("activation", "") == "Clip"; };
+  for (const bool wanted : {true, false}) {
+    Network n;
+    const ValueId scale = n.parameter("scale", {3});
+    const ValueId y = n.node("Clip", {n.node("BatchNormalizationTraining", {n.x, scale, n.parameter("bias", {3})}, 4)});
+    n.graph.nodes.back().attributes.set("min", 0.0F);
+    n.graph.nodes.back().attributes.set("max", 6.0F);
+    n.graph.outputs = {y};
+    Graph got = fuse_layers(n.graph, wanted ? cuts : none);
+    EXPECT_EQ(test::expression(got, got.outputs[0]), wanted ? "BatchNormalizationTraining(x, scale, bias)" : "Clip(BatchNormalizationTraining(x, scale, bias))");
+    if (!wanted) continue;
+    const ValueId loss = GraphBuilder(got, "loss", {}).reduce_sum(got.outputs[0], {0, 1, 2, 3}, false), weights[] = {*got.find("scale")};
+    differentiate(got, loss, weights);
+    for (const Node& node : got.nodes)
+      if (node.op->name.starts_with("BatchNormalization")) {
+        EXPECT_EQ(node.attributes.text("activation", ""), "Clip") << node.op->name;
+        EXPECT_EQ(node.attributes.real("min", -1), 0.0F) << node.op->name;
+        EXPECT_EQ(node.attributes.real("max", -1), 6.0F) << node.op->name;
+      }
+  }
+}
+
 // The statistics of the fused node are those that running ones are updated by.
 TEST(NormalizedSums, KeepTheirStatistics) {
   Network n;

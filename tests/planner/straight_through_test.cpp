@@ -55,5 +55,15 @@ TEST_P(StraightThrough, IsFound) {
 }
 INSTANTIATE_TEST_SUITE_P(Rows, StraightThrough, testing::ValuesIn(rows), [](const auto& info) { return std::string(info.param.name); });
 
+TEST(StopGradient, IsWhereNoGradientPasses) {
+  Network n;
+  const ValueId h = n.node("Tanh", {n.x});
+  n.graph.outputs = {n.node("Mul", {n.node("StopGradient", {h}), h})};
+  const ValueId x = n.graph.inputs[0], dx = differentiate(n.graph, n.graph.outputs[0], std::span(&x, 1))[0];
+  EXPECT_EQ(test::expression(n.graph, dx), "TanhBackward(Mul(Expand(1), StopGradient(Tanh(x))), Tanh(x))");
+  const Graph left = drop_straight_through(n.graph);
+  EXPECT_EQ(test::expression(left, left.outputs[0]), "Mul(Tanh(x), Tanh(x))");
+}
+
 }  // namespace
 }  // namespace tandem

@@ -49,16 +49,19 @@ def tensors_of(path):
 
 
 def copies_of(path):
-    """Names of tensors that the exporter notes as computed from one parameter p that is there, and that hold p, c + p or c - p: they follow it."""
-    tensors, found = tensors_of(path), set()
-    for value in onnx.load(path, load_external_data=False).graph.value_info:
-        note = next((entry.value for entry in value.metadata_props if entry.key == "pkg.onnxscript.optimizer.folded_from"), "[]")
-        copy, originals = tensors.get(value.name), [tensors[name] for name in ast.literal_eval(note) if name in tensors and tensors[name].size > 1]
-        if copy is None or len(originals) != 1:
-            continue
-        forms = [form for form in (originals[0], originals[0].T, -originals[0]) if form.shape == copy.shape]
+    """Names of tensors that the exporter notes as computed from one parameter p, and that hold p, c + p or c - p, or, of p alone, what an earlier one holds: they follow it."""
+    tensors, found, first = tensors_of(path), set(), {}
+    notes = {value.name: ast.literal_eval(entry.value) for value in onnx.load(path, load_external_data=False).graph.value_info
+             for entry in value.metadata_props if entry.key == "pkg.onnxscript.optimizer.folded_from"}
+    for name, copy in tensors.items():
+        note = notes.get(name, ())
+        originals = [tensors[n] for n in note if n in tensors and tensors[n].size > 1]
+        if copy.size > 1 and len(note) == 1:
+            first.setdefault(note[0], []).append(copy)
+            originals = originals or first[note[0]][:-1]
+        forms = [form for original in originals for form in (original, original.T, -original) if form.shape == copy.shape]
         if any(numpy.ptp(copy - form) <= 1e-6 * numpy.abs(copy).max() for form in forms):
-            found.add(value.name)
+            found.add(name)
     return found
 
 
@@ -112,11 +115,15 @@ class Trial:
         return ["--loss", self.row.loss, "--batch-size", BATCH, *axis, *self.options]
 
     def plan(self):
-        found = json.loads(tandem("plan", self.file, "--format", "json", *self.common()))
-        for warning in found.get("warnings", ()):
-            ties = re.match(r"equal values that are trained apart: (.*); exporters", warning)
-            if ties:  # what the model shares and the file has twice
-                self.options += ["--tie", ties[1].replace(", ", ",")]
+        tied = []
+        while True:
+            found = json.loads(tandem("plan", self.file, "--format", "json", *self.common()))
+            shared = [match[1] for match in (re.match(r"equal values that are trained apart: (.*); exporters", warning) for warning in found.get("warnings", ())) if match]
+            if not shared:
+                break
+            tied += [pair for pair in shared[0].split(", ") if "=" in pair]  # of what the model shares and the file has twice it names some
+            self.options = [*self.row.options, "--tie", ",".join(tied)]
+        self.picked = {name for warning in found.get("warnings", ()) for name in re.findall(r"^the exporter looked up '([^']*)'", warning)}
         self.copies = copies_of(self.file) | {pair.split("=")[1] for option in self.options for pair in option.split(",") if "=" in pair}
 
     def wanted(self):
@@ -155,8 +162,12 @@ class Trial:
         before, after, skip = tensors_of(self.file), tensors_of(self.folder / "trained.onnx"), statistics_of(self.file) | self.copies
         first = {n: n if n in before else n.split("@")[0] for n in after if n not in skip}  # NAME@2: what one reader of NAME trains by itself
         changed = [n for n, b in first.items() if b in before and b not in skip and not numpy.array_equal(after[n], before[b])]  # inf, too, is equal to itself
-        square = sum(((self.one(after[n]).astype(numpy.float64) - self.one(before[first[n]])) ** 2).sum() for n in changed)
+        square = sum((self.once(n, before[first[n]], self.one(after[n]).astype(numpy.float64) - self.one(before[first[n]])) ** 2).sum() for n in changed)
         self.compare("norm", float(numpy.sqrt(square)), wanted["norm"], own.get("norm"))
+
+    def once(self, name, before, change):
+        """What the exporter looked up in a parameter counts as often as the parameter has it."""
+        return change.reshape(-1)[numpy.unique(before, return_index=True)[1]] if name in self.picked else change
 
     def one(self, tensor):
         """A token that the exporter repeated for each sample of the batch is that token."""

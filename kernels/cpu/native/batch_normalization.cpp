@@ -23,7 +23,7 @@ Problem problem_of(const KernelRequest& request) {
   return {x[0], x[1], product(spatial(x)), request.attributes->real("epsilon", 1e-5f), has_relu(*request.attributes), request.options.threads};
 }
 
-bool supported(const KernelRequest& request) { return is_real(request.inputs[0]) && request.inputs[0].shape.rank() >= 2; }
+bool supported(const KernelRequest& request) { return is_real(request.inputs[0]) && request.inputs[0].shape.rank() >= 2 && request.attributes->text("activation", "Relu") == "Relu"; }
 
 // Calls body(channel), split over the threads.
 template <class Body>

@@ -13,7 +13,7 @@ bool supported(const KernelRequest& request) {
   const int rank = request.inputs[0].shape.rank();
   // Scale, bias and statistics are float32 whatever x is.
   const auto wide = [](const Operand& o) { return o.shape.rank() != 1 || o.layout.opaque() || o.dtype != DType::bfloat16; };
-  return float_operands(request) && rank >= 2 && rank <= 5 && std::all_of(request.inputs.begin(), request.inputs.end(), wide);
+  return float_operands(request) && request.attributes->text("activation", "Relu") == "Relu" && rank >= 2 && rank <= 5 && std::all_of(request.inputs.begin(), request.inputs.end(), wide);
 }
 
 Flags flags_of(const KernelRequest& request) {

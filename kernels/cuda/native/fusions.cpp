@@ -25,6 +25,8 @@ bool is_chained(const KernelRequest& request, int capability) {
 
 bool always(const KernelRequest&, int) { return true; }
 
+bool is_rectified(const KernelRequest& request, int) { return request.attributes->text("activation", "Relu") == "Relu"; }
+
 // cuDNN adds gradients in front of a mask alone.
 bool is_masked(const KernelRequest& request, int) { return request.attributes->has("activation"); }
 
@@ -63,7 +65,7 @@ struct Form {
 constexpr Form forms[] = {
     {"AttentionTraining", is_attention},
     {"BatchNormalizationBackward", is_masked},  // of the sum of two gradients
-    {"BatchNormalizationTraining", always},  // adds another tensor, or has its statistics from sums
+    {"BatchNormalizationTraining", is_rectified},  // adds another tensor, or has its statistics from sums
     {"Conv", is_chained, Gain::perhaps},  // its kernels are older than those of plain convolutions
     {"ConvolutionBackwardData", always},     // masks what it writes
     {"ConvolutionBackwardWeights", is_chained, Gain::perhaps},

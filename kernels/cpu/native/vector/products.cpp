@@ -1,5 +1,6 @@
 // Blocks of matrix products. Each element is summed in order by fused multiply-adds, however the operands lie and whatever the
 // block is, so that results depend on neither.
+#include "kernels/cpu/native/vector/lanes.h"
 #include "kernels/cpu/native/vector/parts.h"
 
 #if defined(__AVX2__)
@@ -11,34 +12,11 @@ namespace {
 
 using std::int64_t;
 
-#if defined(__AVX512F__)
-constexpr int lanes = 16;
-#elif defined(__AVX2__)
-constexpr int lanes = 8;
-#else
-constexpr int lanes = 4;
-#endif
-using Lanes [[gnu::vector_size(lanes * sizeof(float)), gnu::aligned(alignof(float)), gnu::may_alias]] = float;
-using Words [[gnu::vector_size(lanes * sizeof(std::uint32_t)), gnu::aligned(alignof(float)), gnu::may_alias]] = std::uint32_t;
-using Halves [[gnu::vector_size(lanes * sizeof(std::uint16_t)), gnu::aligned(alignof(std::uint16_t)), gnu::may_alias]] = std::uint16_t;
-
 // A tile's sums stay in registers, beside a row of b and one number of a.
 constexpr int registers = lanes == 16 ? 28 : 12;
 constexpr int panel_vectors = 2, panel_rows = registers / panel_vectors, panel_columns = panel_vectors * lanes;
 constexpr int block_vectors = lanes == 16 ? 4 : 2;  // of operands that lie as they are: each row of a tile has an address in a register
 constexpr int block_rows = 6;
-
-Lanes widen(Halves h) { return __builtin_bit_cast(Lanes, __builtin_convertvector(h, Words) << 16); }
-Halves narrow(Lanes v) {
-  const Words b = __builtin_bit_cast(Words, v);
-  const Words rounded = (b + 0x7fffu + (b >> 16 & 1u)) >> 16, quiet = b >> 16 | 0x40u;
-  return __builtin_convertvector((b & 0x7fffffffu) > 0x7f800000u ? quiet : rounded, Halves);
-}
-
-Lanes load(const float* p) { return *reinterpret_cast<const Lanes*>(p); }
-Lanes load(const std::uint16_t* p) { return widen(*reinterpret_cast<const Halves*>(p)); }
-void store(float* p, Lanes v) { *reinterpret_cast<Lanes*>(p) = v; }
-void store(std::uint16_t* p, Lanes v) { *reinterpret_cast<Halves*>(p) = narrow(v); }
 
 // The first n lanes; those behind them are not touched in memory, and 0 in a vector.
 struct Some {

@@ -23,7 +23,9 @@ const Table& table() {
                                   &convolution_tiles(),
                                   &products(),
                                   row_normalizations,
-                                  transposes};
+                                  batch_normalizations,
+                                  transposes,
+                                  &pooling()};
   return the_table;
 }
 

@@ -177,6 +177,55 @@ struct RowNormalizations {
   void (*backward_channels)(const NormalizedChannelsBackward&);
 };
 
+// Places of a line, each of `channels` elements side by side, and what they meet: at place p those from p·from_step + offsets[t] on, by the
+// tap numbers[t], t < count. Channels fill a vector at least.
+struct PooledRun {
+  const void* from;                // x, or dy
+  void* to;                        // y, or dx, of place p from p·to_step on
+  std::uint8_t* taps;              // as y and dy lie: by which tap the first of the largest came; null: it is not asked for
+  const std::int64_t* offsets;
+  const std::uint8_t* numbers;
+  std::int64_t count, places, from_step, to_step, channels;
+};
+struct Pooling {
+  int lanes;                             // of a vector
+  void (*largest[2])(const PooledRun&);  // y and taps of x, count > 0; of float, of bfloat16
+  void (*spread[2])(const PooledRun&);   // dx: the sum of those dy that came by that tap
+};
+
+// Rows of `channels` channels side by side, which begin `step` elements apart. What is held by channel are `most_channels` numbers, 0
+// behind the last channel.
+inline constexpr int most_channels = 64;
+struct ChannelRows {
+  std::int64_t rows, step;
+  int channels;  // 16 and fewer, or 64
+};
+// y = (x − mean)·factor + bias + addend, cut to [low, high]
+struct NormalizedBatch {
+  const void *x, *addend;  // addend: null for none
+  void* y;
+  ChannelRows at;
+  const float *mean, *factor, *bias;
+  float low, high;         // −∞ and ∞: not cut
+  bool streams;            // nobody reads y soon
+};
+// g = dy + dy2, and 0 where y was cut. dx = factor·(g − shift − (x − mean)·tilt), daddend = g
+struct NormalizedBatchBackward {
+  const void *x, *dy, *dy2, *y;  // dy2: null for none; y: null where it had no addend
+  void *dx, *daddend;            // dx may be dy; daddend: null for none
+  ChannelRows at;
+  const float *mean, *factor, *bias, *shift, *tilt;
+  float low, high;
+  bool streams;
+};
+// Of float, of bfloat16.
+struct BatchNormalizations {
+  void (*moments)(const void* x, const ChannelRows& at, double* mean, double* squares);        // of the rows, Σ (x − mean)²
+  void (*apply)(const NormalizedBatch&);
+  void (*sums)(const NormalizedBatchBackward&, double* plain, double* along);                  // Σ g, Σ g·(x − mean)
+  void (*apply_backward)(const NormalizedBatchBackward&);
+};
+
 // n units in one step of an LSTM, GRU or RNN. `saved` holds slots of n numbers: an LSTM's gates i, o, f, c, and the states c and h before;
 // a GRU's gates z, r, h, then r∘h, or h·Rhᵀ + b where its product comes first, and the state before; an RNN's h, and the one before. Gates
 // are sums at first.
@@ -227,7 +276,9 @@ struct Table {
   const ConvolutionTiles* convolution;
   const Products* products;
   const RowNormalizations* row_normalizations;  // of float, double, bfloat16, float with addend, dy and perhaps y of bfloat16
+  const BatchNormalizations* batch_normalizations;  // of float, bfloat16
   const Transpose* transposes;                  // of elements of 2 bytes, of 4
+  const Pooling* pooling;
 
   template <class T>
   const Functions<T>& of() const {

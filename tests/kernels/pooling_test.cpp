@@ -1,4 +1,5 @@
-// Pooling by oneDNN in float against the native kernels in double, in several layouts.
+// Pooling by oneDNN and by our kernels of channels in float against the native kernels in double, in several layouts.
+#include "kernels/cpu/isa.h"
 #include "tests/kernels/dense_cases.h"
 
 namespace tandem::dense_tests {
@@ -22,6 +23,19 @@ const PoolRow pool_rows[] = {
     {"dilated", {2, 16, 10, 10}, {3, 3}, {1, 1}, {0, 0, 0, 0}, {2, 2}, 0, {abcd}},
     {"1-D", {2, 8, 17}, {4}, {2}, {1, 1}, {}, 0, {Layout("abc"), Layout("acb")}},
     {"3-D", {2, 16, 5, 6, 7}, {2, 3, 2}, {2, 2, 1}, {0, 1, 0, 1, 1, 0}, {}, 0, {Layout("abcde"), Layout("aBcde16b")}},
+};
+
+// Where channels lie side by side, at least a vector of them. Rows of fewer channels are padded by the blocks.
+const PoolRow channel_rows[] = {
+    {"2x2 of 20 channels", {2, 20, 8, 8}, {2, 2}, {2, 2}, {0, 0, 0, 0}, {}, 0, {acdb, blocks}},
+    {"3x3 overlapping, padded", {2, 50, 15, 15}, {3, 3}, {2, 2}, {1, 1, 1, 1}, {}, 0, {acdb, blocks}},
+    {"3x3 in place", {1, 33, 5, 6}, {3, 3}, {1, 1}, {1, 1, 1, 1}, {}, 0, {acdb, blocks}},
+    {"odd channels, uneven", {2, 7, 9, 11}, {3, 2}, {2, 1}, {0, 1, 1, 0}, {}, 0, {blocks}},
+    {"places that no window meets", {2, 16, 9, 9}, {1, 2}, {3, 3}, {0, 0, 0, 0}, {}, 0, {acdb, blocks}},
+    {"ceil_mode", {1, 16, 6, 6}, {3, 3}, {2, 2}, {0, 0, 0, 0}, {}, 1, {acdb, blocks}},
+    {"dilated", {2, 16, 10, 10}, {3, 3}, {2, 1}, {2, 1, 1, 2}, {2, 3}, 0, {acdb, blocks}},
+    {"1-D", {2, 24, 17}, {4}, {2}, {1, 1}, {}, 0, {Layout("acb"), Layout("aBc16b")}},
+    {"3-D", {2, 16, 5, 6, 7}, {2, 3, 2}, {2, 2, 1}, {0, 1, 0, 1, 1, 0}, {}, 0, {Layout("acdeb"), Layout("aBcde16b")}},
 };
 
 Attributes attributes_of(const PoolRow& row) {
@@ -83,10 +97,12 @@ TEST(AveragePool, BackwardOfWholePlanesOffersThePreferredLayoutFirst) {
 TEST(MaxPool, AgreesWithDouble) {
   for (const PoolRow& row : pool_rows)
     check({row.name, "MaxPool", attributes_of(row), {row.x}, {output_of(row)}, 1}, onednn::describe_max_pool, native::describe_max_pool, row.layouts);
+  for (const PoolRow& row : channel_rows)
+    check({row.name, "MaxPool", attributes_of(row), {row.x}, {output_of(row)}, 1}, native::describe_max_pool_of_channels, native::describe_max_pool, row.layouts);
 }
 
-TEST(MaxPool, TrainingAndBackwardAgreeWithDouble) {
-  for (const PoolRow& row : pool_rows) {
+void expect_gradients_of_double(std::span<const PoolRow> rows, Describe training, Describe training_backward) {
+  for (const PoolRow& row : rows) {
     const Attributes attributes = attributes_of(row);
     const Shape y = output_of(row);
     // Forward, then backward on what it gave.
@@ -106,9 +122,37 @@ TEST(MaxPool, TrainingAndBackwardAgreeWithDouble) {
     };
     const Values wanted = both(DType::float64, any, native::describe_max_pool, native::describe_max_pool_backward);
     for (const Layout& layout : row.layouts)
-      EXPECT_LE(error_of(both(DType::float32, layout, onednn::describe_max_pool, onednn::describe_max_pool_backward), wanted), tolerance(taps(row)))
-          << row.name << " in " << layout;
+      EXPECT_LE(error_of(both(DType::float32, layout, training, training_backward), wanted), tolerance(taps(row))) << row.name << " in " << layout;
   }
+}
+TEST(MaxPool, TrainingAndBackwardAgreeWithDouble) { expect_gradients_of_double(pool_rows, onednn::describe_max_pool, onednn::describe_max_pool_backward); }
+TEST(MaxPool, TrainingAndBackwardOfChannelsAgreeWithDouble) {
+  expect_gradients_of_double(channel_rows, native::describe_max_pool_of_channels, native::describe_max_pool_of_channels_backward);
+}
+
+// The first of equals has the gradient, bfloat16 is as its numbers are, padding of a block stays zero.
+TEST(MaxPool, OfChannelsTakesTheFirstOfEquals) {
+  const Attributes attributes{{"kernel_shape", Ints{2}}, {"strides", Ints{1}}, {"input_shape", Ints{1, 3, 4}}};
+  const Layout block("aBc16b");
+  const Values x{1, 1, 0, 1, -1, -2, -3, -1, 5, 5, 5, 5}, dy{1, 2, 4, 1, 2, 4, 1, 2, 4};
+  const auto f = native::describe_max_pool_of_channels({"MaxPoolTraining", &attributes, {operand(DType::bfloat16, {1, 3, 4}, block)}, {operand(DType::bfloat16, {1, 3, 3}), operand(DType::uint8, {0})}, {.threads = 2}, {}});
+  ASSERT_EQ(f.size(), 1u);
+  std::vector<Buffer> y = run(f[0], {Buffer(f[0].inputs[0], x)});
+  EXPECT_EQ(y[0].values(), (Values{1, 1, 1, -1, -2, -1, 5, 5, 5}));
+  const auto b = native::describe_max_pool_of_channels_backward({"MaxPoolBackward", &attributes, {operand(DType::bfloat16, {1, 3, 3}), y[1].operand()}, {operand(DType::bfloat16, {1, 3, 4})}, {.threads = 2}, {}});
+  ASSERT_EQ(b.size(), 1u);
+  EXPECT_EQ(run(b[0], {Buffer(b[0].inputs[0], dy), y[1]})[0].values(), (Values{1, 2, 0, 4, 1, 2, 0, 4, 1, 2, 4, 0}));
+}
+
+TEST(MaxPool, OfChannelsDeclinesFewOnesOtherOrdersAndWindowsInThePadding) {
+  const Attributes window{{"kernel_shape", Ints{2, 2}}, {"strides", Ints{2, 2}}}, padded{{"kernel_shape", Ints{2, 2}}, {"strides", Ints{2, 2}}, {"pads", Ints{2, 2, 0, 0}}};
+  const auto found = [](const Attributes& a, std::int64_t channels, const Layout& layout, std::int64_t size) {
+    return native::describe_max_pool_of_channels({"MaxPool", &a, {operand(DType::float32, {1, channels, 4, 4}, layout)}, {operand(DType::float32, {1, channels, size, size})}, {}, {}}).size();
+  };
+  EXPECT_EQ(found(window, 16, acdb, 2), 1u);
+  EXPECT_EQ(found(window, vector_table().pooling->lanes - 1, acdb, 2), 0u);
+  EXPECT_EQ(found(window, 16, abcd, 2), 0u);
+  EXPECT_EQ(found(padded, 16, acdb, 3), 0u);
 }
 
 TEST(MaxPool, NativeIndicesFollowStorageOrder) {
