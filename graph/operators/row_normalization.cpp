@@ -56,6 +56,11 @@ void infer_backward(InferContext& c) {
     expect_shape(c, 5, x.shape);
     expect_dtype(c, 5, x.dtype);
   }
+  if (c.has_input(6)) {
+    expect_shape(c, 6, x.shape);
+    expect_dtype(c, 0, DType::float32);
+    expect_narrow_or(c, 6, DType::float32);
+  }
   expect_wide(c, 2, row_of(x.shape, axis), x.dtype);
   for (int i = 3; i < 5; ++i) {
     expect_shape(c, i, statistics_of(x.shape, axis));
@@ -84,7 +89,7 @@ double normalization_flops(const Graph& graph, const Node& n) { return 8.0 * sta
 }  // namespace
 
 // y = (s − mean) / √(variance + ε) · scale + bias by rows of s = x + addend, and s, where there is one. With `rms` = 1 the mean
-// is 0. Beside float32 x the addend may be of 16 bits, y is of type "to", and dy may be of 16 bits. dx = r·(g − Σg/n − x̂·Σ(g·x̂)/n) + dsum with g = dy·scale, r the inverse deviation, x̂ = (s − mean)·r
+// is 0. Beside float32 x the addend may be of 16 bits, y is of type "to", and dy may be of 16 bits, or the sum of float32 and an operand of 16. dx = r·(g − Σg/n − x̂·Σ(g·x̂)/n) + dsum with g = dy·scale, r the inverse deviation, x̂ = (s − mean)·r
 Operator row_normalization() {
   return {.name = "RowNormalization",
           .domain = "tandem",
@@ -123,12 +128,12 @@ Operator row_normalization_backward() {
   return {.name = "RowNormalizationBackward",
           .domain = "tandem",
           .since = {1},
-          .inputs = {2, 6},  // the statistics are always there; between them and x a scale may be missing
+          .inputs = {2, 7},  // the statistics are always there; between them and x a scale may be missing
           .outputs = {1, 3},
           .infer = infer_backward,
           .place =
               [](PlaceContext& c) {
-                place_split_rows(c, {1, 3, 4, 5});
+                place_split_rows(c, {1, 3, 4, 5, 6});
                 c.set(0, c.place());
                 for (int i = 1; i < c.outputs(); ++i) c.sum(i);
               },

@@ -91,10 +91,27 @@ class Folding {
       any = any || to != DType::undefined;
       narrow.attributes.set("to", static_cast<std::int64_t>(to != DType::undefined ? to : graph_[y].type.dtype));
     }
+    any = add_gradient(node, narrow) || any;
     if (!any || !offered(fuses_, copy_.to, narrow, node.outputs.size())) return false;
     const std::vector<ValueId> inputs = narrow.inputs;
     copy_.copy(narrow, inputs, node.outputs.size());
     return true;
+  }
+
+  // A gradient of rows that is the sum of one in float32 and one that was cast to it: the kernel adds them.
+  bool add_gradient(const Node& node, Node& narrow) {
+    const ValueId dy = node.inputs[0];
+    if (node.op->name != "RowNormalizationBackward" || !graph_[dy].producer.present() || readers_[dy].size() != 1 || is_output_[dy]) return false;
+    const Node& sum = graph_[graph_[dy].producer];
+    if (sum.op->name != "Add" || !std::ranges::all_of(sum.inputs, [&](ValueId v) { return graph_[v].type == graph_[dy].type; })) return false;
+    for (const std::size_t i : {0, 1})
+      if (const ValueId x = before_cast(sum.inputs[i]); x.present()) {
+        narrow.inputs.resize(7);
+        narrow.inputs[0] = copy_.map(sum.inputs[1 - i]);
+        narrow.inputs[6] = x;
+        return true;
+      }
+    return false;
   }
 
   bool fold_table(const Node& node) {

@@ -44,6 +44,8 @@ const Row rows[] = {
     {"normalizes_rows_behind_16_bits", "RowNormalization", {}, {image(wide, 3), sums, sums, image(half, 3)}, {image(wide, 3), sums, sums, image(wide, 3)}, true, 80},
     {"normalizes_a_wide_sum_into_16_bits", "RowNormalization", {}, {image(wide, 3), sums, sums, image(wide, 3)}, {image(half, 3), sums, sums, image(wide, 3)}, false, 80},
     {"gradients_of_rows_in_16_bits", "RowNormalizationBackward", {}, {image(half, 3), image(wide, 3), sums, sums, sums}, {image(wide, 3), sums, sums}, true, 80},
+    {"gradients_of_rows_and_more_in_16_bits", "RowNormalizationBackward", {}, {image(wide, 3), image(wide, 3), sums, sums, sums, absent, image(half, 3)}, {image(wide, 3), sums, sums}, true, 80},
+    {"gradients_of_rows_and_more_in_float32", "RowNormalizationBackward", {}, {image(wide, 3), image(wide, 3), sums, sums, sums, absent, image(wide, 3)}, {image(wide, 3), sums, sums}, false, 80},
     {"activates_a_product", "InnerProduct", {{"activation", std::string("GeluErf")}}, {{half, {4, 8}, {}}, {half, {16, 8}, {}}}, {{half, {4, 16}, {}}, {half, {4, 16}, {}}}, true, 80},
     {"activates_a_product_of_float32", "InnerProduct", {{"activation", std::string("GeluErf")}}, {{wide, {4, 8}, {}}, {wide, {16, 8}, {}}}, {{wide, {4, 16}, {}}}, false},
     {"slopes_of_a_product", "InnerProductBackwardData", {{"activation", std::string("Relu")}}, {{half, {4, 16}, {}}, {half, {16, 8}, {}}, {half, {4, 8}, {}}}, {{half, {4, 8}, {}}}, true, 80},

@@ -127,6 +127,20 @@ TEST_P(Normalizations, OfRowsBesideFloat32) {
       const std::vector<Held> got = backward(row()), same = backward(wide);
       ASSERT_EQ(got.size(), same.size());
       for (std::size_t i = 0; i < got.size(); ++i) EXPECT_EQ(values_of(got[i]), values_of(same[i])) << to_string(size.x) << ": gradient " << i;
+
+      // What is added to dy on the way is as a sum of its own.
+      Tensor sum(TensorType{DType::float64, size.x});
+      const std::vector<double> a = values_of(hold(dy, wide)), b = values_of(hold(addend, row()));
+      for (std::size_t i = 0; i < a.size(); ++i) sum.write<double>()[i] = a[i] + b[i];
+      const auto backward_of_two = [&](bool summed_before) {
+        const Job job{"RowNormalizationBackward", {{"axis", size.axis}}, {{wide, size.x, {}}, like_row, like_row}};
+        std::vector<Held> in{hold(summed_before ? sum : dy, wide), hold(x, wide), hold(scale, wide), wanted[1], wanted[2], adds ? hold(dsum, wide) : Held{}};
+        if (!summed_before) in.push_back(hold(addend, row()));
+        return first(job, in);
+      };
+      const std::vector<Held> two = backward_of_two(false), one = backward_of_two(true);
+      ASSERT_EQ(two.size(), one.size());
+      for (std::size_t i = 0; i < two.size(); ++i) EXPECT_EQ(values_of(two[i]), values_of(one[i])) << to_string(size.x) << ": gradient of two, " << i;
     }
   }
 }

@@ -18,6 +18,13 @@ struct Network {
     const ValueId bytes = graph.add_input("bytes", {DType::uint8, {4, 9}}), table = graph.add_constant("table", Tensor(TensorType{DType::float32, {1, 256}}));
     return node("LookUp", {bytes, table}, {{"axis", std::int64_t{1}}}).outputs[0];
   }
+  // Of rows of a sum of two gradients, of which the one was of 16 bits.
+  ValueId rows(ValueId* sum = nullptr) {
+    const ValueId dy = graph.add_input("dy", {DType::float32, {4, 9}}), x = graph.add_input("x", {DType::float32, {4, 9}}), r = graph.add_input("r", {DType::float32, {4, 1}});
+    const ValueId both = node("Add", {dy, cast(scores, DType::float32)}).outputs[0];
+    if (sum) *sum = both;
+    return node("RowNormalizationBackward", {both, x, {}, r, r}, {{"axis", std::int64_t{1}}}).outputs[0];
+  }
   std::vector<ValueId> loss(ValueId of) { return node("SoftmaxCrossEntropyTraining", {of, labels}, {{"scale", 0.25F}}, 2).outputs; }
 };
 
@@ -66,6 +73,15 @@ const Row rows[] = {
        return std::vector<ValueId>{n.cast(y, DType::bfloat16), y};
      },
      {"Cast(LookUp(bytes, table))", "LookUp(bytes, table)"}},
+    {"a_sum_of_gradients", all, [](Network& n) { return std::vector<ValueId>{n.rows()}; }, {"RowNormalizationBackward(dy, x, -, r, r, -, scores)"}},
+    {"a_sum_of_gradients_that_is_not_offered", none, [](Network& n) { return std::vector<ValueId>{n.rows()}; }, {"RowNormalizationBackward(Add(dy, Cast(scores)), x, -, r, r)"}},
+    {"a_sum_of_gradients_that_another_reads", all,
+     [](Network& n) {
+       ValueId sum;
+       const ValueId dx = n.rows(&sum);
+       return std::vector<ValueId>{dx, sum};
+     },
+     {"RowNormalizationBackward(Add(dy, Cast(scores)), x, -, r, r)", "Add(dy, Cast(scores))"}},
     {"a_count", all, [](Network& n) { return n.node("CountCorrect", {n.cast(n.scores, DType::float32), n.labels}).outputs; }, {"CountCorrect(scores, labels)"}},
 };
 

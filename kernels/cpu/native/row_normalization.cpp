@@ -61,6 +61,7 @@ Descriptions describe_row_normalization(const KernelRequest& request) {
 }
 
 Descriptions describe_row_normalization_backward(const KernelRequest& request) {
+  if (operand_at(request.inputs, 6).present()) return {};
   const Rows all(request, request.inputs[0].shape);
   const bool adds = operand_at(request.inputs, 5).present(), scales = request.inputs[2].present();
   const bool wants_scale = operand_at(request.outputs, 1).present(), wants_bias = operand_at(request.outputs, 2).present(), sums = wants_scale || wants_bias;

@@ -94,8 +94,8 @@ struct RowNormalizationBody {
 
 // dx = r·(g − Σg/n − x̂·Σ(g·x̂)/n) + dsum, g = dy·scale, x̂ = (x − mean)·r; with `rms` without Σg.
 // partial[block][0] = Σ dy·x̂ and partial[block][1] = Σ dy of the block's rows, of those columns whose packs are kept. dy is held
-// as D, which beside float32 x may be of 16 bits.
-template <class T, int width, int lanes, class D = T>
+// as D, which beside float32 x may be of 16 bits; or as the sum of float32 and `more`, an M of 16 bits.
+template <class T, int width, int lanes, class D = T, class M = D>
 struct RowGradientBody {
   static constexpr int threads = row_threads<lanes>;
   static constexpr bool cooperative = true;
@@ -108,7 +108,16 @@ struct RowGradientBody {
   std::int64_t rows;
   std::int32_t packs;
   bool rms;
+  const M* more = nullptr;
 
+  TANDEM_DEVICE Pack<D, width> gradient_at(std::int64_t at) const {
+    Pack<D, width> sum = read_pack<width>(dy, at);
+    if constexpr (!std::is_same_v<M, D>) {
+      const Pack<M, width> other = read_pack<width>(more, at);
+      for (int i = 0; i < width; ++i) sum.v[i] = store<D>(load(sum.v[i]) + load(other.v[i]));
+    }
+    return sum;
+  }
   // Of one pack: Σ g and Σ g·x̂.
   TANDEM_DEVICE void sum(const Pack<D, width>& gradient, const Pack<T, width>& value, std::int32_t column, C m, C r, C& whole, C& products) const {
     Pack<C, width> factor{};
@@ -148,7 +157,7 @@ struct RowGradientBody {
       C whole = 0, products = 0;
       for (int k = 0; k < kept_packs; ++k)
         if (lane + k * lanes < packs) {
-          gradients[k] = read_pack<width>(dy, begin + lane + k * lanes);
+          gradients[k] = gradient_at(begin + lane + k * lanes);
           values[k] = read_pack<width>(x, begin + lane + k * lanes);
         }
       for (int k = 0; k < kept_packs; ++k)
@@ -159,12 +168,12 @@ struct RowGradientBody {
             biases[k][i] += load(gradients[k].v[i]);
           }
         }
-      for (std::int32_t p = lane + reach; p < packs; p += lanes) sum(read_pack<width>(dy, begin + p), read_pack<width>(x, begin + p), p, m, r, whole, products);
+      for (std::int32_t p = lane + reach; p < packs; p += lanes) sum(gradient_at(begin + p), read_pack<width>(x, begin + p), p, m, r, whole, products);
       whole = rms ? C(0) : combine_block<lanes, 0>(t, whole, add) * share;
       products = combine_block<lanes, 1>(t, products, add) * share;
       for (int k = 0; k < kept_packs; ++k)
         if (lane + k * lanes < packs) finish(begin + lane + k * lanes, gradients[k], values[k], lane + k * lanes, m, r, whole, products);
-      for (std::int32_t p = lane + reach; p < packs; p += lanes) finish(begin + p, read_pack<width>(dy, begin + p), read_pack<width>(x, begin + p), p, m, r, whole, products);
+      for (std::int32_t p = lane + reach; p < packs; p += lanes) finish(begin + p, gradient_at(begin + p), read_pack<width>(x, begin + p), p, m, r, whole, products);
     }
     if (!partial) return;
     // The block's groups of lanes add up, one after the other, where the first of them writes.
@@ -201,7 +210,7 @@ struct RowGradientBody {
 };
 
 // The same partial sums of the columns from `first` on, which were not kept: a thread a column.
-template <class T, class D = T>
+template <class T, class D = T, class M = D>
 struct RowSumsBody {
   static constexpr int threads = 128;
   static constexpr bool cooperative = false;
@@ -213,6 +222,7 @@ struct RowSumsBody {
   std::int64_t rows, n, first;
   std::int32_t splits;
   bool rms;
+  const M* more = nullptr;
 
   template <class Thread>
   TANDEM_DEVICE void operator()(const Thread& t) const {
@@ -220,7 +230,8 @@ struct RowSumsBody {
     if (c >= n) return;
     C products = 0, whole = 0;
     for (std::int64_t row = split; row < rows; row += splits) {
-      const C g = load(dy[row * n + c]);
+      C g = load(dy[row * n + c]);
+      if constexpr (!std::is_same_v<M, D>) g += load(more[row * n + c]);
       products += g * ((load(x[row * n + c]) - (rms ? C(0) : mean[row])) * inverse_deviation[row]);
       whole += g;
     }

@@ -68,6 +68,7 @@ std::vector<KernelDescription> describe_cudnn_row_normalization(const KernelRequ
 }
 
 std::vector<KernelDescription> describe_cudnn_row_normalization_backward(const KernelRequest& request, Libraries* libraries) {
+  if (has(request.inputs, 6)) return {};
   const Rows all(request);
   const std::optional<KernelDescription> d = description(request, "cudnn.row_normalization_backward", has(request.inputs, 2) && has(request.outputs, 1), has(request.outputs, 2), all.rms, libraries->device().model);
   if (!d) return {};

@@ -49,4 +49,12 @@ template void launch(const RowNormalizationBody<float, 4, 256, BFloat16, float>&
 template void launch(const RowNormalizationBody<float, 4, 256, BFloat16, BFloat16>&, std::int64_t, void*);
 template void launch(const RowGradientBody<float, 4, 256, BFloat16>&, std::int64_t, void*);
 template void launch(const RowSumsBody<float, BFloat16>&, std::int64_t, void*);
+template void launch(const RowGradientBody<float, 1, 128, float, Half>&, std::int64_t, void*);
+template void launch(const RowGradientBody<float, 4, 32, float, Half>&, std::int64_t, void*);
+template void launch(const RowGradientBody<float, 4, 256, float, Half>&, std::int64_t, void*);
+template void launch(const RowSumsBody<float, float, Half>&, std::int64_t, void*);
+template void launch(const RowGradientBody<float, 1, 128, float, BFloat16>&, std::int64_t, void*);
+template void launch(const RowGradientBody<float, 4, 32, float, BFloat16>&, std::int64_t, void*);
+template void launch(const RowGradientBody<float, 4, 256, float, BFloat16>&, std::int64_t, void*);
+template void launch(const RowSumsBody<float, float, BFloat16>&, std::int64_t, void*);
 }  // namespace tandem::cuda

@@ -44,12 +44,13 @@ bool is_narrow_loss(const KernelRequest& request, int) {
 // Scores of 16 bits, probabilities of 16 bits, or both.
 bool is_narrow_softmax(const KernelRequest& request, int) { return is_16_bit(request.inputs[0].dtype) || is_16_bit(request.outputs[0].dtype); }
 
-// With an addend, y, or both of 16 bits beside float32 x; of the gradient dy.
+// With an addend, y, or both of 16 bits beside float32 x; of the gradient dy, or what is added to it.
 bool is_row_normalization(const KernelRequest& request, int) {
   const DType x = request.inputs[0].dtype, y = request.outputs[0].dtype, addend = has(request.inputs, 3) ? request.inputs[3].dtype : y;
   return (y == x && addend == x) || (x == DType::float32 && is_16_bit(addend) && (y == x || y == addend));
 }
 bool is_row_gradient(const KernelRequest& request, int) {
+  if (has(request.inputs, 6)) return request.inputs[0].dtype == DType::float32 && request.inputs[1].dtype == DType::float32 && is_16_bit(request.inputs[6].dtype);
   return request.inputs[1].dtype == request.inputs[0].dtype || (request.inputs[1].dtype == DType::float32 && is_16_bit(request.inputs[0].dtype));
 }
 

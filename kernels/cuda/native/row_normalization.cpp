@@ -88,15 +88,17 @@ Descriptions describe_row_normalization_backward(const KernelRequest& request, L
   std::optional<KernelDescription> d = describe_rows(request, request.inputs[1].dtype, "native.row_normalization_backward", all);
   if (!d) return {};
   const DType x = request.inputs[1].dtype, dy = request.inputs[0].dtype;
-  if (!fit(x, dy)) return {};
+  const bool adds = has(request.inputs, 6);
+  const DType more = adds ? request.inputs[6].dtype : dy;
+  if (!fit(x, dy) || (adds && (x != DType::float32 || dy != x || !is_16_bit(more)))) return {};
   if (dy == x) d->in_place = {{0, 0}};
   if (has(request.inputs, 5)) d->in_place.push_back({0, 5});
   const bool rms = rms_of(request), sums = has(request.outputs, 1) || has(request.outputs, 2);
   visit_storage(x, [&]<class T>() {
-    visit_narrow<T>(dy, [&]<class D>() {
+    const auto of_types = [&]<class D, class M>() {
       visit_rows<T>(all.n, [&]<int width, int lanes>() {
-        using Body = RowGradientBody<T, width, lanes, D>;
-        using Sums = RowSumsBody<T, D>;
+        using Body = RowGradientBody<T, width, lanes, D, M>;
+        using Sums = RowSumsBody<T, D, M>;
         using C = Compute<T>;
         constexpr std::int64_t kept = std::int64_t{kept_packs} * lanes * width;
         const std::int64_t blocks = std::min<std::int64_t>(multiprocessors_of(request.options) * (lanes == 32 ? 3 : 2), ceil_div(all.rows, Body::threads / lanes));
@@ -106,14 +108,15 @@ Descriptions describe_row_normalization_backward(const KernelRequest& request, L
           std::vector<Launches> steps;
           // Before dx, which may lie where dy does.
           if (sums && all.n > kept)
-            steps.push_back(launches_of(Sums{b.in<D>(0), b.in<T>(1), b.in<C>(3), b.in<C>(4), partial, all.rows, all.n, kept, static_cast<std::int32_t>(blocks), rms},
+            steps.push_back(launches_of(Sums{b.in<D>(0), b.in<T>(1), b.in<C>(3), b.in<C>(4), partial, all.rows, all.n, kept, static_cast<std::int32_t>(blocks), rms, b.in<M>(6)},
                                         blocks * ceil_div(all.n - kept, Sums::threads)));
-          steps.push_back(launches_of(Body{b.in<D>(0), b.in<T>(1), b.in<T>(5), b.out<T>(0), b.in<C>(2), b.in<C>(3), b.in<C>(4), partial, all.rows, static_cast<std::int32_t>(all.n / width), rms}, blocks));
+          steps.push_back(launches_of(Body{b.in<D>(0), b.in<T>(1), b.in<T>(5), b.out<T>(0), b.in<C>(2), b.in<C>(3), b.in<C>(4), partial, all.rows, static_cast<std::int32_t>(all.n / width), rms, b.in<M>(6)}, blocks));
           if (sums) steps.push_back(launches_of(PairSumsBody<C>{partial, b.out<C>(1), b.out<C>(2), all.n, blocks}, ceil_div(2 * all.n, finish_columns)));
           return in_turn(std::move(steps));
         });
       });
-    });
+    };
+    visit_narrow<T>(dy, [&]<class D>() { visit_narrow<D>(more, [&]<class M>() { of_types.template operator()<D, M>(); }); });
   });
   return d->make ? Descriptions{*d} : Descriptions{};
 }
