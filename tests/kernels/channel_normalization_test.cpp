@@ -31,6 +31,7 @@ const Row rows[] = {
     {"many_channels_last_with_both_sums", {2, 87, 6, 5}, "acdb", "Relu", true, true},
     {"volumes_last", {2, 20, 3, 4, 5}, "acdeb", ""},
     {"rows", {33, 24}, "ab", "Relu"},
+    {"more_channels_than_rows", {2, 200, 2, 3}, "acdb", "Relu", true},
     {"sum_of_one_row", {1, 24}, "ab", ""},
     {"groups_of_several_chunks", {2, 16, 100, 100}, "aBcd16b", ""},
     {"past_the_caches", {1, 64, 182, 182}, "acdb", ""},

@@ -1,6 +1,6 @@
-// BatchNormalization while it trains (docs/internal-operators.md) where channels lie side by side: in blocks of 16, or last. A group of
-// channels that the second cache holds is normalized by the core that summed it; larger ones are cut into chunks of rows. Each chunk is
-// summed for itself, and chunks in their order, so that bits do not depend on threads.
+// BatchNormalization while it trains (docs/internal-operators.md) where channels lie side by side: in blocks of 16, or last. A block
+// that the second cache holds is normalized by the core that summed it; larger ones, and channels that are last, are cut into chunks of
+// rows. Each chunk is summed for itself, and chunks in their order, so that bits do not depend on threads.
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -12,10 +12,9 @@ namespace tandem::native {
 namespace {
 
 using vector::ChannelRows;
-using vector::most_channels;
 
 constexpr std::int64_t lanes = 16;
-constexpr std::int64_t chunk_rows = 1024;       // about, where channels are last; else a chunk is a sample
+constexpr std::int64_t chunk_elements = 32768, most_chunks = 16;  // where channels are last; else a chunk is a sample
 constexpr std::int64_t cached_bytes = 1 << 20, streamed_bytes = 8 << 20;
 
 Layout blocked(int rank) {
@@ -24,26 +23,16 @@ Layout blocked(int rank) {
   return Layout(tag + "16b");
 }
 
-// What an activation leaves of a number.
-struct Bounds {
-  float low = -std::numeric_limits<float>::infinity(), high = -low;
-};
-Bounds bounds_of(const Attributes& attributes) {
-  Bounds b;
-  if (attributes.text("activation", "") == "Clip") return {attributes.real("min", b.low), attributes.real("max", b.high)};
-  if (has_relu(attributes)) b.low = 0;
-  return b;
-}
-
-// As x lies, else as is preferred; not in blocks whose padding would not stay 0.
+// As x lies, else as is preferred.
 Layout layout_of(const KernelRequest& request) {
   const Operand& x = request.inputs[0];
   const int rank = x.shape.rank();
-  if (rank < 3) return Layout::row_major(rank);
   const Layout last = Layout::channels_last(rank), blocks = blocked(rank);
-  const Bounds bounds = bounds_of(*request.attributes);
-  if (x.layout == last || (x.shape[1] % lanes != 0 && (bounds.low > 0 || bounds.high < 0))) return last;
-  return x.layout == blocks || request.options.preference != LayoutPreference::channels_last ? blocks : last;
+  if (rank < 3) return Layout::row_major(rank);
+  const Attributes& a = *request.attributes;
+  if (x.shape[1] % lanes != 0 && a.text("activation", "") == "Clip" && (a.real("min", 0) > 0 || a.real("max", 0) < 0)) return last;  // a block's padding is 0
+  if (x.layout == last || x.layout == blocks) return x.layout;
+  return request.options.preference == LayoutPreference::channels_last ? last : blocks;
 }
 
 // A group of channels: its first, and how many.
@@ -62,74 +51,101 @@ struct Problem {
   Problem(const KernelRequest& request, const Layout& layout)
       : samples(request.inputs[0].shape[0]), channels(request.inputs[0].shape[1]), plane(product(spatial(request.inputs[0].shape))), size(size_of(request.inputs[0].dtype)),
         blocks(layout == blocked(request.inputs[0].shape.rank())), threads(threads_for(samples * channels * plane, request.options.threads)),
-        epsilon(request.attributes->real("epsilon", 1e-5F)), low(bounds_of(*request.attributes).low), high(bounds_of(*request.attributes).high) {}
+        epsilon(request.attributes->real("epsilon", 1e-5F)), low(-std::numeric_limits<float>::infinity()), high(-low) {
+    const std::string activation = request.attributes->text("activation", "");
+    if (activation == "Clip") {
+      low = request.attributes->real("min", low);
+      high = request.attributes->real("max", high);
+    } else if (has_relu(*request.attributes)) {
+      low = 0;
+    }
+  }
 
   std::int64_t rows() const { return samples * plane; }
   bool streams() const { return rows() * channels * static_cast<std::int64_t>(size) > streamed_bytes; }
   double count() const { return static_cast<double>(std::max<std::int64_t>(1, rows())); }
-  std::int64_t wide() const { return blocks ? 0 : channels / most_channels; }  // groups of 64
-  std::int64_t groups() const { return wide() + (channels - wide() * most_channels + lanes - 1) / lanes; }
-  Group group(std::int64_t i) const {
-    if (i < wide()) return {i * most_channels, most_channels};
-    const std::int64_t first = wide() * most_channels + (i - wide()) * lanes;
-    return {first, std::min(lanes, channels - first)};
-  }
-  std::int64_t chunks() const { return blocks ? samples : std::clamp<std::int64_t>(rows() / chunk_rows, 1, 16); }
+  std::int64_t groups() const { return blocks ? (channels + lanes - 1) / lanes : 1; }
+  Group group(std::int64_t i) const { return blocks ? Group{i * lanes, std::min(lanes, channels - i * lanes)} : Group{0, channels}; }
+  std::int64_t width() const { return blocks ? lanes : (channels + lanes - 1) / lanes * lanes; }  // of a group, in whole vectors
+  std::int64_t chunks() const { return blocks ? samples : std::clamp<std::int64_t>(rows() * channels / chunk_elements, 1, std::min(most_chunks, std::max<std::int64_t>(1, rows()))); }
   Range chunk(std::int64_t i) const { return blocks ? Range{i * plane, (i + 1) * plane} : part_of(rows(), i, chunks()); }
   std::int64_t offset(const Group& g, std::int64_t row) const {  // in elements
     return blocks ? (row / plane * ((channels + lanes - 1) / lanes) + g.first / lanes) * plane * lanes + row % plane * lanes : row * channels + g.first;
   }
-  ChannelRows at(const Group& g, const Range& chunk) const { return {chunk.end - chunk.begin, blocks ? lanes : channels, static_cast<int>(blocks ? lanes : g.channels)}; }
+  ChannelRows at(const Range& chunk) const { return {chunk.end - chunk.begin, blocks ? lanes : channels, static_cast<int>(blocks ? lanes : channels)}; }
 };
 
-// What a chunk sums of each channel, and the chunks of a group one after another.
+// What a chunk sums of each channel.
 struct Sums {
-  double a[most_channels], b[most_channels];
+  double *a, *b;
 };
-
-// For every group: sum(group, chunk, Sums&) of each chunk, then apply(group, sums of the chunks, chunk, whether it is the group's
-// last call) of each, the ones that were read last first. `tensors`: how many are read twice. `shared`: workspace of the chunks' sums.
-template <class Sum, class Apply>
-void for_each_group(const Problem& p, int tensors, std::byte* shared, const Sum& sum, const Apply& apply) {
-  const std::int64_t groups = p.groups(), chunks = p.chunks(), bytes = p.rows() * (p.wide() > 0 ? most_channels : lanes) * tensors * static_cast<std::int64_t>(p.size);
-  Sums* const sums = reinterpret_cast<Sums*>(shared);
-  const bool alone = chunks < p.threads || (bytes <= cached_bytes && groups >= p.threads);
-  if (alone)
-    return share(p.threads, groups, [&](int part, std::int64_t i) {
-      const Group g = p.group(i);
-      Sums* const own = sums + part * chunks;
-      for (std::int64_t k = 0; k < chunks; ++k) sum(g, p.chunk(k), own[k]);
-      apply(g, own, Range{0, chunks}, true);
-    });
-  for (std::int64_t i = 0; i < groups; ++i) {
-    const Group g = p.group(i);
-    parallel(p.threads, [&](int part) {
-      const Range mine = part_of(chunks, part, p.threads);
-      for (std::int64_t k = mine.begin; k < mine.end; ++k) sum(g, p.chunk(k), sums[k]);
-    });
-    parallel(p.threads, [&](int part) { apply(g, sums, part_of(chunks, part, p.threads), part == 0); });
-  }
-}
-std::int64_t workspace_of(const Problem& p) { return p.threads * p.chunks() * static_cast<std::int64_t>(sizeof(Sums)); }
-
-// By channel, 0 behind a group's last.
-struct Line {
-  alignas(64) float values[most_channels] = {};
-};
-
-// The factors of a group, of whose channels the first is given, from mean and variance as they are stored: the same forward and backward.
+// The factors of a group's channels: `factor` and `inverse` from mean and variance as they are stored, the same forward and backward.
 struct Factors {
-  Line mean, factor, bias, shift, tilt;
-  double inverse[most_channels] = {};
-  Factors(const Problem& p, const Group& g, const float* scale, const float* shifts, const float* means, const float* variances) {
+  double *inverse, *a, *b;
+  float *mean, *factor, *bias, *shift, *tilt, *partial;
+
+  void set(const Problem& p, const Group& g, const float* scale, const float* shifts, const float* means, const float* variances) const {
     for (std::int64_t c = 0; c < g.channels; ++c) {
       inverse[c] = 1 / std::sqrt(static_cast<double>(variances[c]) + p.epsilon);
-      mean.values[c] = means[c];
-      factor.values[c] = static_cast<float>(static_cast<double>(scale[c]) * inverse[c]);
-      bias.values[c] = shifts[c];
+      mean[c] = means[c];
+      factor[c] = static_cast<float>(static_cast<double>(scale[c]) * inverse[c]);
+      bias[c] = shifts[c];
     }
+    for (float* const f : {mean, factor, bias, shift, tilt}) std::fill(f + g.channels, f + p.width(), 0.0F);  // so is what lies behind a block's last channel
   }
 };
+
+// The workspace: each thread's factors; the sums of a group's chunks, of one group or of one for each thread.
+class Workspace {
+ public:
+  explicit Workspace(const Problem& p) : width_(p.width()), chunks_(p.chunks()), threads_(p.threads), groups_(p.blocks ? p.threads : 1) {}
+  std::int64_t bytes() const { return groups_ * chunks_ * 2 * doubles() + threads_ * factors(); }
+  Factors factors_of(std::byte* memory, int part) const {
+    std::byte* const at = memory + groups_ * chunks_ * 2 * doubles() + part * factors();
+    double* const d = reinterpret_cast<double*>(at);
+    float* const f = reinterpret_cast<float*>(at + 3 * doubles());
+    return {d, d + width_, d + 2 * width_, f, f + width_, f + 2 * width_, f + 3 * width_, f + 4 * width_, f + 5 * width_};
+  }
+  Sums sums_of(std::byte* memory, std::int64_t group, std::int64_t chunk) const {
+    double* const a = reinterpret_cast<double*>(memory) + (group * chunks_ + chunk) * 2 * width_;
+    return {a, a + width_};
+  }
+
+ private:
+  std::int64_t doubles() const { return width_ * static_cast<std::int64_t>(sizeof(double)); }
+  std::int64_t factors() const { return 3 * doubles() + 7 * width_ * static_cast<std::int64_t>(sizeof(float)); }
+  std::int64_t width_, chunks_, threads_, groups_;
+};
+
+// For every group of `pass`: sum of each chunk, then total of all (which stores what the group has once, where it is asked to) and apply to
+// each chunk, those that were read last first.
+template <class Pass>
+void for_each_group(const Problem& p, const Pass& pass, std::byte* memory) {
+  const Workspace workspace(p);
+  const std::int64_t groups = p.groups(), chunks = p.chunks();
+  const bool alone = p.threads == 1 || (p.blocks && (chunks < p.threads || (p.rows() * lanes * Pass::tensors * static_cast<std::int64_t>(p.size) <= cached_bytes && groups >= p.threads)));
+  const auto sum = [&](int part, std::int64_t i, std::int64_t slot, const Range& mine) {
+    const Group g = p.group(i);
+    const Factors f = workspace.factors_of(memory, part);
+    pass.begin(g, f);
+    for (std::int64_t k = mine.begin; k < mine.end; ++k) pass.sum(g, p.chunk(k), f, workspace.sums_of(memory, slot, k));
+  };
+  const auto apply = [&](int part, std::int64_t i, std::int64_t slot, const Range& mine, bool stores) {
+    const Group g = p.group(i);
+    const Factors f = workspace.factors_of(memory, part);
+    pass.total(g, f, [&](std::int64_t k) { return workspace.sums_of(memory, slot, k); }, stores);
+    for (std::int64_t k = mine.end; k-- > mine.begin;) pass.apply(g, p.chunk(k), f);
+  };
+  if (alone)
+    return share(p.threads, groups, [&](int part, std::int64_t i) {
+      sum(part, i, p.blocks ? part : 0, {0, chunks});
+      apply(part, i, p.blocks ? part : 0, {0, chunks}, true);
+    });
+  for (std::int64_t i = 0; i < groups; ++i) {
+    parallel(p.threads, [&](int part) { sum(part, i, 0, part_of(chunks, part, p.threads)); });
+    parallel(p.threads, [&](int part) { apply(part, i, 0, part_of(chunks, part, p.threads), part == 0); });
+  }
+}
 
 std::optional<KernelDescription> described(const KernelRequest& request, std::string kernel, std::initializer_list<std::size_t> images_in, std::initializer_list<std::size_t> images_out, const Layout& layout) {
   const Operand& x = request.inputs[0];
@@ -150,6 +166,87 @@ const vector::BatchNormalizations& loops_of(DType dtype) { return vector_table()
 std::byte* element(std::byte* data, const Problem& p, std::int64_t offset) { return data ? data + offset * static_cast<std::int64_t>(p.size) : nullptr; }
 std::byte* given(const std::vector<std::byte*>& operands, std::size_t i) { return i < operands.size() ? operands[i] : nullptr; }
 
+struct Forward {
+  static constexpr int tensors = 1;  // that are read twice
+  const Problem& p;
+  const vector::BatchNormalizations& loops;
+  const Memory& m;
+
+  void begin(const Group&, const Factors&) const {}
+  void sum(const Group& g, const Range& rows, const Factors& f, const Sums& sums) const {
+    loops.moments(element(m.inputs[0], p, p.offset(g, rows.begin)), p.at(rows), f.partial, sums.a, sums.b);
+  }
+  template <class SumsOf>
+  void total(const Group& g, const Factors& f, const SumsOf& sums_of, bool stores) const {
+    float *const mean = f.shift, *const variance = f.tilt;
+    double *const average = f.a, *const squares = f.b;
+    std::fill_n(average, g.channels, 0.0);
+    std::fill_n(squares, g.channels, 0.0);
+    double before = 0;
+    for (std::int64_t k = 0; k < p.chunks(); ++k) {
+      const Range rows = p.chunk(k);
+      if (rows.begin == rows.end) continue;
+      const double here = static_cast<double>(rows.end - rows.begin), share = here / (before + here), both = share * before;
+      const Sums sums = sums_of(k);
+      for (std::int64_t c = 0; c < g.channels; ++c) {
+        const double apart = sums.a[c] - average[c];
+        average[c] += apart * share;
+        squares[c] += sums.b[c] + apart * apart * both;
+      }
+      before += here;
+    }
+    for (std::int64_t c = 0; c < g.channels; ++c) {
+      mean[c] = static_cast<float>(average[c]);
+      variance[c] = static_cast<float>(squares[c] / p.count());
+    }
+    f.set(p, g, m.in<float>(1) + g.first, m.in<float>(2) + g.first, mean, variance);
+    if (!stores) return;
+    std::copy_n(mean, g.channels, m.out<float>(1) + g.first);
+    std::copy_n(variance, g.channels, m.out<float>(2) + g.first);
+  }
+  void apply(const Group& g, const Range& rows, const Factors& f) const {
+    const std::int64_t at = p.offset(g, rows.begin);
+    loops.apply({element(m.inputs[0], p, at), element(given(m.inputs, 3), p, at), element(m.outputs[0], p, at), p.at(rows), f.mean, f.factor, f.bias, p.low, p.high, p.streams()});
+  }
+};
+
+// x, dy, scale, bias, mean, variance, opaque, y?, dy2? → dx, dscale, dbias, daddend?
+struct Backward {
+  static constexpr int tensors = 2;
+  const Problem& p;
+  const vector::BatchNormalizations& loops;
+  const Memory& m;
+
+  vector::NormalizedBatchBackward gradient(const Group& g, const Range& rows, const Factors& f) const {
+    const std::int64_t at = p.offset(g, rows.begin);
+    return {element(m.inputs[0], p, at), element(m.inputs[1], p, at), element(given(m.inputs, 8), p, at), element(given(m.inputs, 7), p, at), element(m.outputs[0], p, at),
+            element(given(m.outputs, 3), p, at), p.at(rows), f.mean, f.factor, f.bias, f.shift, f.tilt, p.low, p.high, p.streams()};
+  }
+  void begin(const Group& g, const Factors& f) const { f.set(p, g, m.in<float>(2) + g.first, m.in<float>(3) + g.first, m.in<float>(4) + g.first, m.in<float>(5) + g.first); }
+  void sum(const Group& g, const Range& rows, const Factors& f, const Sums& sums) const { loops.sums(gradient(g, rows, f), f.partial, sums.a, sums.b); }
+  template <class SumsOf>
+  void total(const Group& g, const Factors& f, const SumsOf& sums_of, bool stores) const {
+    double *const plain = f.a, *const along = f.b;
+    std::fill_n(plain, g.channels, 0.0);
+    std::fill_n(along, g.channels, 0.0);
+    for (std::int64_t k = 0; k < p.chunks(); ++k) {
+      const Sums sums = sums_of(k);
+      for (std::int64_t c = 0; c < g.channels; ++c) {
+        plain[c] += sums.a[c];
+        along[c] += sums.b[c];
+      }
+    }
+    for (std::int64_t c = 0; c < g.channels; ++c) {
+      f.shift[c] = static_cast<float>(plain[c] / p.count());
+      f.tilt[c] = static_cast<float>(along[c] * f.inverse[c] * f.inverse[c] / p.count());
+      if (!stores) continue;
+      m.out<float>(1)[g.first + c] = static_cast<float>(along[c] * f.inverse[c]);
+      m.out<float>(2)[g.first + c] = static_cast<float>(plain[c]);
+    }
+  }
+  void apply(const Group& g, const Range& rows, const Factors& f) const { loops.apply_backward(gradient(g, rows, f)); }
+};
+
 }  // namespace
 
 Descriptions describe_channel_normalization(const KernelRequest& request) {
@@ -158,78 +255,20 @@ Descriptions describe_channel_normalization(const KernelRequest& request) {
   if (!d || operand_at(request.inputs, 4).present() || !request.outputs[2].present()) return {};
   d->outputs[3] = {DType::uint8, Shape{0}, Layout::opaque("native.channels")};
   const Problem p(request, layout);
-  d->workspace = workspace_of(p);
-  d->make = make_kernel([p, &loops = loops_of(request.inputs[0].dtype)](const Memory& m) {
-    const auto sum = [&](const Group& g, const Range& rows, Sums& sums) { loops.moments(element(m.inputs[0], p, p.offset(g, rows.begin)), p.at(g, rows), sums.a, sums.b); };
-    const auto apply = [&](const Group& g, const Sums* sums, const Range& chunks, bool stores) {
-      double mean[most_channels] = {}, squares[most_channels] = {}, before = 0;
-      for (std::int64_t k = 0; k < p.chunks(); ++k) {
-        const Range rows = p.chunk(k);
-        if (rows.begin == rows.end) continue;
-        const double here = static_cast<double>(rows.end - rows.begin), share = here / (before + here), both = share * before;
-        for (std::int64_t c = 0; c < g.channels; ++c) {
-          const double apart = sums[k].a[c] - mean[c];
-          mean[c] += apart * share;
-          squares[c] += sums[k].b[c] + apart * apart * both;
-        }
-        before += here;
-      }
-      float means[most_channels], variances[most_channels];
-      for (std::int64_t c = 0; c < g.channels; ++c) {
-        means[c] = static_cast<float>(mean[c]);
-        variances[c] = static_cast<float>(squares[c] / p.count());
-      }
-      const Factors f(p, g, m.in<float>(1) + g.first, m.in<float>(2) + g.first, means, variances);
-      if (stores) {
-        std::copy_n(means, g.channels, m.out<float>(1) + g.first);
-        std::copy_n(variances, g.channels, m.out<float>(2) + g.first);
-      }
-      for (std::int64_t k = chunks.end; k-- > chunks.begin;) {
-        const Range rows = p.chunk(k);
-        const std::int64_t at = p.offset(g, rows.begin);
-        loops.apply({element(m.inputs[0], p, at), element(given(m.inputs, 3), p, at), element(m.outputs[0], p, at), p.at(g, rows), f.mean.values, f.factor.values, f.bias.values, p.low, p.high, p.streams()});
-      }
-    };
-    for_each_group(p, 1, m.workspace, sum, apply);
-  });
+  d->workspace = Workspace(p).bytes();
+  d->make = make_kernel([p, &loops = loops_of(request.inputs[0].dtype)](const Memory& m) { for_each_group(p, Forward{p, loops, m}, m.workspace); });
   return {*d};
 }
 
-// x, dy, scale, bias, mean, variance, opaque, y?, dy2? → dx, dscale, dbias, daddend?
 Descriptions describe_channel_normalization_backward(const KernelRequest& request) {
   if (request.inputs[6].layout != Layout::opaque("native.channels") || !request.inputs[5].present()) return {};
   const Layout layout = layout_of(request);
   std::optional<KernelDescription> d = described(request, "native.batch_normalization_backward.channels", {0, 1, 7, 8}, {0, 3}, layout);
   if (!d) return {};
   const Problem p(request, layout);
-  d->workspace = workspace_of(p);
+  d->workspace = Workspace(p).bytes();
   d->in_place = {{0, 1}};
-  d->make = make_kernel([p, &loops = loops_of(request.inputs[0].dtype)](const Memory& m) {
-    const auto gradient = [&](const Group& g, const Range& rows, const Factors& f) -> vector::NormalizedBatchBackward {
-      const std::int64_t at = p.offset(g, rows.begin);
-      return {element(m.inputs[0], p, at), element(m.inputs[1], p, at), element(given(m.inputs, 8), p, at), element(given(m.inputs, 7), p, at), element(m.outputs[0], p, at),
-              element(given(m.outputs, 3), p, at), p.at(g, rows), f.mean.values, f.factor.values, f.bias.values, f.shift.values, f.tilt.values, p.low, p.high, p.streams()};
-    };
-    const auto factors = [&](const Group& g) { return Factors(p, g, m.in<float>(2) + g.first, m.in<float>(3) + g.first, m.in<float>(4) + g.first, m.in<float>(5) + g.first); };
-    const auto sum = [&](const Group& g, const Range& rows, Sums& sums) { loops.sums(gradient(g, rows, factors(g)), sums.a, sums.b); };
-    const auto apply = [&](const Group& g, const Sums* sums, const Range& chunks, bool stores) {
-      Factors f = factors(g);
-      for (std::int64_t c = 0; c < g.channels; ++c) {
-        double plain = 0, along = 0;
-        for (std::int64_t k = 0; k < p.chunks(); ++k) {
-          plain += sums[k].a[c];
-          along += sums[k].b[c];
-        }
-        f.shift.values[c] = static_cast<float>(plain / p.count());
-        f.tilt.values[c] = static_cast<float>(along * f.inverse[c] * f.inverse[c] / p.count());
-        if (!stores) continue;
-        m.out<float>(1)[g.first + c] = static_cast<float>(along * f.inverse[c]);
-        m.out<float>(2)[g.first + c] = static_cast<float>(plain);
-      }
-      for (std::int64_t k = chunks.end; k-- > chunks.begin;) loops.apply_backward(gradient(g, p.chunk(k), f));
-    };
-    for_each_group(p, 2, m.workspace, sum, apply);
-  });
+  d->make = make_kernel([p, &loops = loops_of(request.inputs[0].dtype)](const Memory& m) { for_each_group(p, Backward{p, loops, m}, m.workspace); });
   return {*d};
 }
 

@@ -193,12 +193,11 @@ struct Pooling {
   void (*spread[2])(const PooledRun&);   // dx: the sum of those dy that came by that tap
 };
 
-// Rows of `channels` channels side by side, which begin `step` elements apart. What is held by channel are `most_channels` numbers, 0
-// behind the last channel.
-inline constexpr int most_channels = 64;
+// Rows of `channels` channels side by side, which begin `step` elements apart. What is held by channel are as many numbers, rounded up
+// to sixteens: 0 behind the last channel.
 struct ChannelRows {
   std::int64_t rows, step;
-  int channels;  // 16 and fewer, or 64
+  int channels;
 };
 // y = (x − mean)·factor + bias + addend, cut to [low, high]
 struct NormalizedBatch {
@@ -218,11 +217,11 @@ struct NormalizedBatchBackward {
   float low, high;
   bool streams;
 };
-// Of float, of bfloat16.
+// Of float, of bfloat16. `partial`: room for twice the numbers held by channel.
 struct BatchNormalizations {
-  void (*moments)(const void* x, const ChannelRows& at, double* mean, double* squares);        // of the rows, Σ (x − mean)²
+  void (*moments)(const void* x, const ChannelRows& at, float* partial, double* mean, double* squares);  // of the rows, Σ (x − mean)²
   void (*apply)(const NormalizedBatch&);
-  void (*sums)(const NormalizedBatchBackward&, double* plain, double* along);                  // Σ g, Σ g·(x − mean)
+  void (*sums)(const NormalizedBatchBackward&, float* partial, double* plain, double* along);            // Σ g, Σ g·(x − mean)
   void (*apply_backward)(const NormalizedBatchBackward&);
 };
 
