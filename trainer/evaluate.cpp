@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <functional>
 
 #include "trainer/decodable.h"
 #include "trainer/file_measure.h"
@@ -25,7 +26,8 @@ std::int64_t batch_size(const EvaluateOptions& o, const Plan& plan, const Datase
 template <class Each>
 bool for_each_batch(Model::State& s, Feed& feed, const EvaluateOptions& o, std::int64_t batch, bool looks, Each&& each) {
   const bool pad = !s.own_loss(), bytes = !looks && feed.give_bytes(s.options.plan.given_bytes);
-  const auto memory = [&](std::size_t number, std::int64_t bytes_of) { return s.session->host_memory(2 * number + 1, bytes_of); };  // even ones are a training's, which goes on
+  std::function<std::byte*(std::size_t, std::int64_t)> memory;  // the loader's own, where devices copy from any as fast
+  if (s.session->will_run_ahead()) memory = [&](std::size_t number, std::int64_t bytes_of) { return s.session->host_memory(2 * number + 1, bytes_of); };  // even ones are a training's, which goes on
   Loader loader(feed, {.order = {.samples = feed.data().size(), .batch = batch}, .pad = pad, .rows = looks ? LoaderOptions::RowsOf() : s.rows_here(), .memory = memory});
   std::int64_t done = 0;
   bool announced = false;

@@ -177,7 +177,8 @@ std::string Model::check_data(const Dataset& data, const ModelOptions& o, const 
 
 void Model::fit_inputs(ModelOptions& o, const Dataset& data, const Preprocess& preprocess) const {
   o.plan.given_bytes.clear();
-  if (bucket_count(o) > 1) return;
+  const bool some = std::ranges::any_of(data.fields(), [](const Field& f) { return f.encoded || f.sample.dtype == DType::uint8; });
+  if (!some || bucket_count(o) > 1) return;  // no graph is made for nothing
   Feed feed(data, targets_of(state_->source(o)(o.plan.batch), unweighted(state_->losses_if_any(o), data), o.plan), preprocess, o.seed);
   const auto placed = [&](const std::string& name) { return o.plan.placement && o.plan.placement->values.contains(name); };  // by the model's axes
   for (std::size_t t = 0; t < feed.targets().size(); ++t)
