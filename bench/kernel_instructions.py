@@ -32,7 +32,6 @@ ROWS = [
     ("its gradient", "pooling", "AveragePoolBackwardBody<BFloat16>"),
     ("dropout", "dropout", "DropoutPacksBody<BFloat16, 8>"),
     ("dropout in channels-last order", "dropout", "DropoutBody<BFloat16>"),
-    ("dropout's gradient", "dropout", "DropoutBackwardBody<BFloat16, 8>"),
     ("Gather, 16 bits", "gather", "GatherBody<unsigned short, 8>"),
     ("Gather's gradient", "gather", "GatherPiecesBody<BFloat16, 8>"),
     ("softmax, a block a line", "softmax", "SoftmaxBody<BFloat16, BFloat16>"),

@@ -12,7 +12,6 @@
 #include "importer/counted_indices.h"
 #include "importer/fold_node.h"
 #include "importer/limits.h"
-#include "importer/looked_up.h"
 #include "importer/static_operands.h"
 #include "importer/tensor_data.h"
 #include "importer/unsupported.h"
@@ -96,61 +95,6 @@ void Builder::inputs() {
     widest_ = std::max(widest_, bound[i].type.shape.elements());
     value(symbols[i]) = id;
   }
-}
-
-void Builder::initializer(const FlatInitializer& i) {
-  hold(i);
-  repeat_copies(i.symbol);
-}
-
-void Builder::hold(const FlatInitializer& i) {
-  widest_ = std::max(widest_, i.type.shape.elements());
-  std::optional<Tensor> data = i.data;
-  if (data) data = wanted(*data);
-  if (holding(i.symbol) == Holding::constant && data) {
-    value(i.symbol) = graph().add_constant(name(i.symbol), *data);
-  } else if (const LookedUp* l = looked_up_there(model_, i.symbol)) {
-    value(i.symbol) = looked_up(*l, rows_of(*l, *data));
-  } else if (is_float(i.type.dtype)) {
-    value(i.symbol) = parameter(i.symbol, {wanted(i.type.dtype), i.type.shape}, std::move(data));
-  } else {
-    built_.problems.push_back({.reason = concat("initializer '", name(i.symbol), "' ", i.type.dtype == DType::string ? "holds strings, which are not supported" : concat("of ", i.type, " has no values"))});
-  }
-}
-
-// The different rows are the parameter; every place picks its own.
-ValueId Builder::looked_up(const LookedUp& l, Tensor rows) {
-  const TensorType type = rows.type();
-  const ValueId held = parameter(l.symbol, type, std::move(rows));
-  const std::string& called = name(l.symbol);
-  const ValueId row_at = graph().add_constant(called + "/rows", Tensor::of<std::int64_t>(l.places(), l.row_at));
-  GraphBuilder b(graph(), called, {});
-  const ValueId picked = b.emit("Gather", {held, row_at}, {{"axis", std::int64_t{0}}});
-  Ints perm(static_cast<std::size_t>(l.shape.rank()));  // the rows' own axis is the last of what was picked
-  for (int i = 0, from = 0; i < l.shape.rank(); ++i) perm[static_cast<std::size_t>(i)] = i == l.axis ? l.shape.rank() - 1 : from++;
-  return b.transpose(picked, perm);
-}
-
-bool Builder::follows(Symbol s) const {
-  return std::any_of(model_.ties.begin(), model_.ties.end(), [&](const Tie& t) { return t.follower == s; });
-}
-void Builder::follow(const Tie& tie) {
-  const ValueId leader = value(tie.leader);
-  if (!leader.present()) return;
-  value(tie.follower) = leader;
-  GraphBuilder b(graph(), name(tie.follower), {});
-  ValueId now = leader;
-  if (tie.transposed) now = b.transpose(now, {1, 0});
-  if (tie.scale != 1) now = b.mul(now, tie.scale);
-  if (tie.offset != 0) now = b.add(now, tie.offset);
-  if (now == leader) return;
-  value(tie.follower) = now;
-  graph()[now].name = name(tie.follower);
-}
-
-ValueId Builder::parameter(Symbol symbol, TensorType type, std::optional<Tensor> data) {
-  return graph().add_parameter(name(symbol), std::move(type), std::move(data),
-                               options_.training && holding(symbol) == Holding::trained);
 }
 
 void Builder::run(const FlatBody& body) {

@@ -10,7 +10,8 @@ namespace {
 
 DType statistics_of(DType dtype) { return is_float(dtype) && size_of(dtype) == 2 ? DType::float32 : dtype; }
 
-// The first three operands of both operators, mask and random numbers, and the attributes in their one form.
+// The first three operands of both operators, mask, random numbers and what says how the samples are split, and the attributes in their
+// one form.
 void check_attention(InferContext& c, int mask_at) {
   const int random_at = mask_at + 1;
   for (int i = 0; i < 3; ++i) {
@@ -47,6 +48,7 @@ void check_attention(InferContext& c, int mask_at) {
   a.set("fill", a.real("fill", -std::numeric_limits<float>::infinity()));
   a.set("ratio", ratio);
   a.set("layer", a.integer("layer", 0));
+  a.set("inner", a.integer("inner", 1));
 }
 
 // By samples, or by heads where each query head has a key head of its own. Random numbers are told by the sample alone.
@@ -54,10 +56,12 @@ void place_attention(PlaceContext& c, int mask_at) {
   BatchPlace place;
   for (int i = 0; i < mask_at; ++i)
     if (c.split(i) && !place.present()) place = c.place(i);
+  const bool drops = c.has_input(mask_at + 1);
+  if (drops && !place.present() && c.split(mask_at + 2, 0)) place = c.place(mask_at + 2);
   if (!place.present()) c.fail("its mask is split alone");
   if (place.axis > 1) c.fail("axis ", place.axis, " of ", c.x(), " is split, which it works on as a whole");
   if (place.axis == 1 && c.x(0)[1] != c.x(1)[1]) c.fail("its heads share keys");
-  if (c.has_input(mask_at + 1) && (place.axis != 0 || place.outer != 1)) c.fail("it drops by numbers that are counted by samples");
+  if (drops && (place.axis != 0 || place.outer != 1 || c.attributes().integer("inner") == 0)) c.fail("it drops by numbers that are counted by samples");
   for (int i = 0; i <= mask_at; ++i) {
     if (!c.has_input(i)) continue;
     const bool repeated = i == mask_at && c.x(i)[place.axis] == 1;
@@ -82,7 +86,7 @@ Operator attention_training() {
   return {.name = "AttentionTraining",
           .domain = "tandem",
           .since = {1},
-          .inputs = {3, 5},
+          .inputs = {3, 6},
           .outputs = {1, 2},
           .infer =
               [](InferContext& c) {
@@ -102,7 +106,7 @@ Operator attention_training() {
               },
           .flops = [](const Graph& graph, const Node& n) { return products(graph, n, 2); },
           .precision = PrecisionRole::narrow,
-          .operands = {{"query"}, {"key"}, {"value"}, {"mask", OperandRole::addend, true}, {"random", OperandRole::index}}};
+          .operands = {{"query"}, {"key"}, {"value"}, {"mask", OperandRole::addend, true}, {"random", OperandRole::index}, {"samples", OperandRole::index}}};
 }
 
 // With p = e^(s − log_sum), p' dropped: dv = p'ᵀ·dy, ds = p · (dropped(dy·vᵀ) − Σ dy·y) · scale, dq = ds·k, dk = dsᵀ·q
@@ -110,7 +114,7 @@ Operator attention_backward() {
   return {.name = "AttentionBackward",
           .domain = "tandem",
           .since = {1},
-          .inputs = {6, 8},
+          .inputs = {6, 9},
           .outputs = {3, 3},
           .infer =
               [](InferContext& c) {
@@ -126,7 +130,8 @@ Operator attention_backward() {
                 for (int i = 0; i < 3; ++i) c.set_output(i, c.input(i));
               },
           .place = [](PlaceContext& c) { place_attention(c, 6); },
-          .flops = [](const Graph& graph, const Node& n) { return products(graph, n, 5); }};
+          .flops = [](const Graph& graph, const Node& n) { return products(graph, n, 5); },
+          .operands = {{"query"}, {"key"}, {"value"}, {"y"}, {"log_sum"}, {"dy"}, {"mask", OperandRole::addend, true}, {"random", OperandRole::index}, {"samples", OperandRole::index}}};
 }
 
 }  // namespace tandem::operator_rows

@@ -19,13 +19,13 @@ std::vector<ValueId> expand_dropout(ExpandContext& e) {
   if (!random_wanted || ratio == 0) {
     results = {e.x(), mask_wanted ? all_true(e, type.shape) : ValueId{}};
   } else {
-    const Attributes attributes{{"ratio", ratio}, {"layer", random_stream(e)}};
-    const ValueId random = random_state(e);
-    results = {e.emit("DropoutTraining", {e.x(), random}, attributes, 2)[0], ValueId{}};
+    Attributes attributes{{"ratio", ratio}, {"layer", random_stream(e)}};
+    std::vector<ValueId> inputs{e.x(), random_state(e)};
+    count_by_sample(e, type.shape, attributes, inputs);
+    results = {e.emit("DropoutTraining", inputs, attributes), ValueId{}};
     if (mask_wanted) {
-      const ValueId ones = e.broadcast_to(e.scalar(1, type.dtype), type.shape);
-      const ValueId kept = e.emit("DropoutTraining", {ones, random}, attributes, 2)[0];
-      results[1] = e.emit("Greater", {kept, e.scalar(0, type.dtype)});
+      inputs[0] = e.broadcast_to(e.scalar(1, type.dtype), type.shape);
+      results[1] = e.emit("Greater", {e.emit("DropoutTraining", inputs, attributes), e.scalar(0, type.dtype)});
     }
   }
   results.resize(e.node().outputs.size());
@@ -50,26 +50,35 @@ Operator dropout() {
           .precision = PrecisionRole::parts, .operands = {{"data"}}};
 }
 
-// y = kept ? x / (1 − ratio) : 0; dx the same of dy
+// y = kept ? x / (1 − ratio) : 0; dx is the same of dy. Operand 2 says how the samples are split, as in RandomNumbers.
 Operator dropout_training() {
   return {.name = "DropoutTraining",
           .domain = "tandem",
           .since = {1},
-          .inputs = {2, 2},
-          .outputs = {2, 2},
+          .inputs = {2, 3},
           .infer =
               [](InferContext& c) {
                 expect_shape(c, 1, Shape{4});
+                expect_dtype(c, 1, DType::int64);
+                check_samples(c, c.shape(0));
                 infer_same(c);
-                c.set_opaque_output(1);
               },
-          .place = place_as_first,
-          .differentiate = [](GradientContext& g) {
-            g.set_dx(g.emit("DropoutBackward", {g.dy(), g.y(1)}, {{"ratio", g.attributes().real("ratio")}}));
-          },
-          .precision = PrecisionRole::follows};
+          .place =
+              [](PlaceContext& c) {
+                const BatchPlace samples = samples_of(c.attributes());
+                if (c.place(2) != BatchPlace{.axis = 0} || !samples.present()) c.fail("it is not drawn by samples");
+                if (c.split(0) && c.place(0) != samples) c.fail("its operand 0 is not split by samples");
+                if (!c.split(0)) c.need(0, samples);
+                c.set(0, samples);
+              },
+          .differentiate =
+              [](GradientContext& g) {
+                std::vector<ValueId> inputs{g.dy()};
+                for (int i = 1; i < g.inputs(); ++i) inputs.push_back(g.x(i));
+                g.set_dx(g.emit("DropoutTraining", std::move(inputs), g.attributes()));
+              },
+          .precision = PrecisionRole::follows,
+          .operands = {{"x"}, {"random", OperandRole::index}, {"samples", OperandRole::index}}};
 }
-
-Operator dropout_backward() { return {.name = "DropoutBackward", .domain = "tandem", .since = {1}, .inputs = {2, 2}, .infer = infer_same, .place = place_as_first}; }
 
 }  // namespace tandem::operator_rows

@@ -22,13 +22,10 @@ std::int64_t random_stream(ExpandContext& e, std::string_view part) {
 
 ValueId random_state(ExpandContext& e) { return e.input("tandem.random", {DType::int64, Shape{4}}, ValueRole::step_state); }
 
-namespace operator_rows {
 namespace {
 
-constexpr double two_pi = 6.283185307179586;
-
 // Where the node's output holds the samples: as the importer found (the pass that expands says it), else as operand 0 does.
-BatchPlace samples_of(ExpandContext& e) {
+BatchPlace place_of_samples(ExpandContext& e) {
   if (const Ints place = e.attributes().ints("samples", {}); place.size() == 2) return {.axis = static_cast<int>(place[0]), .outer = place[1]};
   if (!e.has_x(0)) return {};
   const Value& x = e.graph()[e.x()];
@@ -43,6 +40,35 @@ ValueId holder_of_samples(const Graph& graph) {
   return {};
 }
 
+}  // namespace
+
+void count_by_sample(ExpandContext& e, const Shape& drawn, Attributes& attributes, std::vector<ValueId>& inputs) {
+  const BatchPlace samples = place_of_samples(e);
+  if (!samples.present()) return;
+  // How many of its rows belong to one sample is told by a value that holds these along axis 0.
+  const ValueId holder = holder_of_samples(e.graph());
+  const std::int64_t rows = drawn[samples.axis] / samples.outer, batch = holder.present() ? e.shape(holder)[0] : rows;
+  attributes.set("axis", std::int64_t{samples.axis});
+  attributes.set("outer", samples.outer);
+  attributes.set("inner", batch > 0 && rows % batch == 0 ? std::max<std::int64_t>(1, rows / batch) : std::int64_t{1});
+  if (holder.present()) inputs.push_back(holder);
+}
+
+void check_samples(InferContext& c, const Shape& drawn) {
+  const std::int64_t axis = c.attributes().integer("axis", -1), outer = c.attributes().integer("outer", 1), inner = c.attributes().integer("inner", 1);
+  if (axis >= drawn.rank() || (axis >= 0 && (outer < 1 || inner < 1 || drawn[static_cast<int>(axis)] % (outer * inner) != 0)))
+    c.fail("axis is ", axis, ", outer ", outer, " and inner ", inner, " of ", drawn);
+}
+
+BatchPlace samples_of(const Attributes& attributes) {
+  return {.axis = static_cast<int>(attributes.integer("axis", -1)), .outer = attributes.integer("outer", 1)};
+}
+
+namespace operator_rows {
+namespace {
+
+constexpr double two_pi = 6.283185307179586;
+
 // Uniform in (0, 1), of float32 or float64. Nodes with the attribute `seed` draw the same in every run, and as others of that seed.
 ValueId uniform(ExpandContext& e, const Shape& shape, DType dtype, std::string_view part) {
   Attributes attributes{{"shape", shape.dims}, {"dtype", static_cast<std::int64_t>(dtype)}};
@@ -53,15 +79,7 @@ ValueId uniform(ExpandContext& e, const Shape& shape, DType dtype, std::string_v
     attributes.set("layer", random_stream(e, part));
   }
   std::vector<ValueId> inputs{random_state(e)};
-  if (const BatchPlace samples = samples_of(e); samples.present()) {
-    // How many of its rows belong to one sample, and that it is split where the samples are, is told by a value that holds these.
-    const ValueId holder = holder_of_samples(e.graph());
-    const std::int64_t rows = shape[samples.axis] / samples.outer, batch = holder.present() ? e.shape(holder)[0] : rows;
-    attributes.set("axis", std::int64_t{samples.axis});
-    attributes.set("outer", samples.outer);
-    attributes.set("inner", batch > 0 && rows % batch == 0 ? std::max<std::int64_t>(1, rows / batch) : std::int64_t{1});
-    if (holder.present()) inputs.push_back(holder);
-  }
+  count_by_sample(e, shape, attributes, inputs);
   return e.emit("RandomNumbers", std::move(inputs), std::move(attributes));
 }
 
@@ -195,19 +213,17 @@ Operator random_numbers() {
               [](InferContext& c) {
                 const Shape shape(c.attributes().ints("shape"));
                 const auto dtype = static_cast<DType>(c.attributes().integer("dtype"));
-                const std::int64_t axis = c.attributes().integer("axis", -1), outer = c.attributes().integer("outer", 1), inner = c.attributes().integer("inner", 1);
                 expect_shape(c, 0, Shape{4});
                 expect_dtype(c, 0, DType::int64);
                 for (const std::int64_t d : shape)
                   if (d < 0) c.fail("shape holds ", d);
                 if (dtype != DType::float32 && dtype != DType::float64) c.fail("dtype is ", dtype, ", expected float32 or float64");
-                if (axis >= shape.rank() || (axis >= 0 && (outer < 1 || inner < 1 || shape[static_cast<int>(axis)] % (outer * inner) != 0)))
-                  c.fail("axis is ", axis, ", outer ", outer, " and inner ", inner, " of ", shape);
+                check_samples(c, shape);
                 c.set_output(0, dtype, shape);
               },
           .place =
               [](PlaceContext& c) {
-                const BatchPlace samples{.axis = static_cast<int>(c.attributes().integer("axis", -1)), .outer = c.attributes().integer("outer", 1)};
+                const BatchPlace samples = samples_of(c.attributes());
                 if (c.place(1) != BatchPlace{.axis = 0} || !samples.present()) c.fail("it is not drawn by samples");
                 c.set(0, samples);
               },

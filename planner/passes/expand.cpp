@@ -9,7 +9,7 @@ namespace tandem {
 namespace {
 
 // What draws random numbers draws them by sample: its expansion has to know where the node's result holds these.
-constexpr std::string_view drawing[] = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"};
+constexpr std::string_view drawing[] = {"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"};
 
 Node placed(Node node, const Value& result) {
   if (result.batch.present() && std::ranges::find(drawing, node.op->name) != std::end(drawing))

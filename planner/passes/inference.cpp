@@ -23,6 +23,7 @@ constexpr Pass passes[] = {
     {"fuse_activations", [](Graph g, PassContext& c) { return fuse_activations(g, c.fuses); }, +Property::primitive},
     {"place", [](Graph g, PassContext& c) { return place(std::move(g), *c.placement, c.warnings); }, +Property::primitive, 0, 0,
      [](const PassContext& c) { return c.placed(); }},
+    {"forget_samples", [](Graph g, PassContext&) { return forget_samples(std::move(g)); }, +Property::primitive},
     {"fuse_elementwise", [](Graph g, PassContext&) { return fuse_elementwise(g); }, +Property::primitive},
     {"keep_parameters", [](Graph g, PassContext& c) { return keep_parameters(g, *c.parameters_of); }, +Property::primitive, 0, 0,
      [](const PassContext& c) { return c.parameters_of != nullptr; }},

@@ -274,9 +274,12 @@ class Writer {
     if (const ValueId m = mask(attributes); m.present()) inputs.push_back(m);
     if (f_.dropout.present()) {
       const Node& dropout = from_[f_.dropout];
-      inputs.resize(5);
-      inputs[4] = copy_.map(dropout.inputs[1]);
+      const std::optional<std::int64_t> inner = rows_of_a_sample(dropout);
+      if (!inner) return std::nullopt;
+      inputs.resize(4);
+      for (std::size_t i = 1; i < dropout.inputs.size(); ++i) inputs.push_back(copy_.map(dropout.inputs[i]));
       for (const char* name : {"ratio", "layer"}) attributes.set(name, *dropout.attributes.find(name));
+      attributes.set("inner", *inner);
     }
     const Operator& op = internal_operator("AttentionTraining");
     std::vector<TensorType> types;
@@ -288,6 +291,15 @@ class Writer {
   }
 
  private:
+  // How many of axis 0 of the scores [B,H,S,T] one sample has, 0 where it is not drawn by samples; nothing where they lie otherwise.
+  std::optional<std::int64_t> rows_of_a_sample(const Node& dropout) const {
+    const Attributes& a = dropout.attributes;
+    if (!a.has("axis")) return 0;
+    const Shape& drawn = from_[dropout.inputs[0]].type.shape;
+    const std::int64_t samples = drawn[0] / a.integer("inner", 1);
+    if (a.integer("axis") != 0 || a.integer("outer", 1) != 1 || samples == 0 || scores_[0] % samples != 0) return std::nullopt;
+    return scores_[0] / samples;
+  }
   std::vector<std::string> origin_of(const Node& product) const {
     std::vector<std::string> all = product.origin;
     for (const NodeId n : {f_.softmax, f_.dropout})

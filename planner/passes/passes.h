@@ -143,7 +143,9 @@ PlacementRequest by_samples(const Graph& graph, std::span<const std::int64_t> si
 // ones, weighted by their samples; what a node cannot compute by parts is gathered before it.
 // Warns of what is gathered.
 Graph place(Graph graph, const PlacementRequest& request, std::vector<std::string>& warnings);
-// The same of nodes that were added later. Fails where one of them needs a transfer.
+// Takes from nodes that draw random numbers the operand `samples`, by which place knew how they are split, and which no kernel reads.
+Graph forget_samples(Graph graph);
+// The same as place of nodes that were added later. Fails where one of them needs a transfer.
 void place_rest(Graph& graph);
 
 // The program of one device: of each value its part, of each transfer what it does in it. Fails (usage) where a parameter

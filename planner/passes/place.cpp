@@ -63,6 +63,13 @@ Graph place(Graph graph, const PlacementRequest& request, std::vector<std::strin
   return graph;
 }
 
+Graph forget_samples(Graph graph) {
+  for (Node& node : graph.nodes)
+    for (std::size_t i = 0; i < node.op->operands.size() && i < node.inputs.size(); ++i)
+      if (node.op->operands[i].name == "samples") node.inputs.resize(i);
+  return graph;
+}
+
 void place_rest(Graph& graph) {
   for (Node& node : graph.nodes) {
     if (std::all_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return !v.present() || graph[v].placement.group >= 0; })) continue;

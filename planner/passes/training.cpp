@@ -55,6 +55,7 @@ constexpr Pass passes[] = {
     {"keep_gradients", [](Graph g, PassContext& c) { return keep_gradients(std::move(g), c.options); }, with_gradients},
     {"place", [](Graph g, PassContext& c) { return place(std::move(g), *c.placement, c.warnings); }, with_gradients, +Property::whole, 0,
      [](const PassContext& c) { return c.placed(); }},
+    {"forget_samples", [](Graph g, PassContext&) { return forget_samples(std::move(g)); }, with_gradients},
     {"narrow_updates", [](Graph g, PassContext& c) { return narrow_updates(std::move(g), c.options.optimizer, c.fuses); }, with_gradients},
     {"append_updates", [](Graph g, PassContext& c) { return append_updates(std::move(g), c.options, &c.warnings); }, with_gradients, +Property::updated, +Property::gradients},
     {"fuse_elementwise", [](Graph g, PassContext&) { return fuse_elementwise(g); }, +Property::updated},

@@ -29,6 +29,7 @@ const Row rows[] = {
     {"rows_without_keys", 1, 1, 1, 20, 20, 8, 8, Mask::hides_rows, {1, 1, 20, 20}},
     {"guarded_rows_without_keys", 1, 1, 1, 20, 20, 8, 8, Mask::hides_rows, {1, 1, 20, 20}, {{"guarded", I(1)}}},
     {"dropped", 2, 1, 1, 20, 37, 16, 16, Mask::none, {}, {{"ratio", 0.25F}, {"layer", I(77)}}},
+    {"dropped_in_two_rows_a_sample", 4, 1, 1, 20, 37, 16, 16, Mask::none, {}, {{"ratio", 0.25F}, {"layer", I(77)}, {"inner", I(2)}}},
 };
 void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
 

@@ -145,26 +145,26 @@ TEST_P(TrainingKernels, LocalResponseNormalization) {
   }
 }
 
-// The same elements are dropped on every backend and in every layout, for any slice of the batch: in the CPU's own types its bits. Samples
-// are multiples of four elements, of eight, and not.
+// The same elements are dropped on every backend and in every layout, for any slice of the batch, wherever its samples lie: in the CPU's
+// own types its bits. What lies side by side are multiples of four elements, of eight, and not.
 TEST_P(TrainingKernels, Dropout) {
   const bool same_bits = real() == DType::float32 || real() == DType::float64;
   const DType reference = same_bits ? real() : wide;
-  for (int round = 0; round < rounds; ++round) {
-    Shape x = image(random);
-    if (round % 3 != 2) x[3] = round % 3 == 0 ? 4 : 8;
-    const Tensor in = random_tensor(random, x, 1, 2), dy = random_tensor(random, x);
-    const std::int64_t numbers[] = {0x123456789abcdefLL + round, 7 + round, between(random, 0, 1000), 0};
-    const Held state = hold(Tensor::of<std::int64_t>({4}, numbers), DType::int64);
-    const Attributes a{{"ratio", 0.25F}, {"layer", std::int64_t{3}}};
-    const std::vector<Held> f_cpu = on_cpu({"DropoutTraining", a, {wanted(reference, x), opaque}}, {hold(in, reference), state});
-    const Held dx = on_cpu({"DropoutBackward", a, {wanted(reference, x)}}, {hold(dy, reference), f_cpu[1]})[0];
-    for (const std::string& layout : layouts)
-      for (const Ran& f : own({"DropoutTraining", a, {wanted(real(), x), opaque}}, {hold(in, real(), Layout(layout)), state})) {
-        expect_close(f.outputs[0], f_cpu[0], same_bits ? 0 : tolerance(4), f.kernel + " y");
-        for (const Ran& g : own({"DropoutBackward", a, {wanted(real(), x)}}, {hold(dy, real(), Layout(layout)), f.outputs[1]})) expect_close(g.outputs[0], dx, same_bits ? 0 : tolerance(4), g.kernel + " dx");
-      }
-  }
+  for (int round = 0; round < rounds; ++round)
+    for (const std::int64_t axis : {-1, 0, 1, 2, 3}) {
+      Shape x = image(random);
+      if (round % 3 != 2) x[3] = round % 3 == 0 ? 4 : 8;
+      const std::int64_t outer = axis < 1 ? 1 : between(random, 1, 2), inner = between(random, 1, 2);
+      if (axis >= 0) x[static_cast<int>(axis)] *= outer * inner;
+      const Tensor in = random_tensor(random, x, 1, 2);
+      const std::int64_t numbers[] = {0x123456789abcdefLL + round, 7 + round, between(random, 0, 1000), 0};
+      const Held state = hold(Tensor::of<std::int64_t>({4}, numbers), DType::int64);
+      Attributes a{{"ratio", 0.25F}, {"layer", std::int64_t{3}}, {"outer", outer}, {"inner", inner}};
+      if (axis >= 0) a.set("axis", axis);
+      const Held y = on_cpu({"DropoutTraining", a, {wanted(reference, x)}}, {hold(in, reference), state})[0];
+      for (const std::string& layout : layouts)
+        for (const Ran& f : own({"DropoutTraining", a, {wanted(real(), x)}}, {hold(in, real(), Layout(layout)), state})) expect_close(f.outputs[0], y, same_bits ? 0 : tolerance(4), concat(f.kernel, " axis ", axis));
+    }
 }
 
 const auto types = testing::Values(DType::float32, DType::float64, DType::bfloat16, DType::float16);

@@ -213,17 +213,12 @@ TEST_F(BFloat16Kernels, Dropout) {
   const Attributes attributes{{"ratio", 0.25f}, {"layer", std::int64_t{3}}};
   const Buffer random(operand(DType::int64, {4}, Layout("a")), {11, 5, 0, 0});
   for (const std::string tag : {"abcd", "aBcd16b"}) {
-    const auto both = [&](DType dtype) {
+    const auto of = [&](DType dtype) {
       const Operand o = operand(dtype, x, Layout(tag));
-      std::vector<Buffer> y = run(native::describe_dropout_training({"DropoutTraining", &attributes, {o, random.operand()}, {o, operand(DType::uint8, {0})}, {.threads = 2}, {}})[0],
-                                  {Buffer(o, rounded(random_values(x, 1))), random});
-      std::vector<Buffer> dx = run(native::describe_dropout_backward({"DropoutBackward", &attributes, {o, y[1].operand()}, {o}, {.threads = 2}, {}})[0], {Buffer(o, rounded(random_values(x, 2))), y[1]});
-      return std::pair(y[0].values(), dx[0].values());
+      return run(native::describe_dropout_training({"DropoutTraining", &attributes, {o, random.operand()}, {o}, {.threads = 2}, {}})[0], {Buffer(o, rounded(random_values(x, 1))), random})[0].values();
     };
-    const auto [y, dx] = both(DType::float32);
-    const auto [narrow_y, narrow_dx] = both(DType::bfloat16);
-    EXPECT_EQ(narrow_y, rounded(y));
-    EXPECT_EQ(narrow_dx, rounded(dx));
+    const Values y = of(DType::float32);
+    EXPECT_EQ(of(DType::bfloat16), rounded(y));
     EXPECT_GT(std::count(y.begin(), y.end(), 0.0), 300);
   }
 }

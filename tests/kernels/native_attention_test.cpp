@@ -44,6 +44,7 @@ const Row rows[] = {
     {"guarded_rows_without_keys", 2, 2, 1, 70, 70, 16, 16, Mask::hides_rows, {2, 1, 70}, {{"guarded", I(1)}}},
     {"guarded_from_NaN", 2, 2, 1, 70, 70, 16, 16, Mask::hides_rows, {2, 1, 70}, {{"guarded", I(2)}}},
     {"dropped", 2, 2, 1, 70, 131, 16, 16, Mask::none, {}, {{"ratio", 0.25F}, {"layer", I(77)}}},
+    {"dropped_in_two_rows_a_sample", 4, 1, 1, 20, 37, 16, 16, Mask::none, {}, {{"ratio", 0.25F}, {"layer", I(77)}, {"inner", I(2)}}},
     {"dropped_and_masked", 2, 4, 2, 70, 70, 16, 16, Mask::numbers, {2, 1, 1}, {{"ratio", 0.5F}, {"layer", I(7)}, {"causal", I(1)}}},
 };
 
@@ -105,7 +106,7 @@ class Formula {
     const auto seed = static_cast<std::uint64_t>(random_numbers[0]);
     const auto layer = static_cast<std::uint32_t>(r_.attributes.integer("layer"));
     const vector::PhiloxState state{{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32) ^ layer}, {static_cast<std::uint32_t>(random_numbers[1]), 0}};
-    vector_table().philox_run(words.data(), random_numbers[2] * r_.H * r_.S * r_.T + row * r_.T, r_.T, state);
+    vector_table().philox_run(words.data(), random_numbers[2] * r_.attributes.integer("inner", 1) * r_.H * r_.S * r_.T + row * r_.T, r_.T, state);
     for (std::size_t j = 0; j < kept.size(); ++j) kept[j] = words[j] < static_cast<std::uint32_t>(ratio * 0x1p32) ? 0 : 1 / (1 - ratio);
   }
 

@@ -57,10 +57,16 @@ TEST(NativeDropout, PhiloxGivesTheKnownAnswers) {
   }
 }
 
-Case dropout(const Shape& x, const char* tag, float ratio, int threads = 1) {
-  return {"DropoutTraining", {{"ratio", ratio}, {"layer", std::int64_t{77}}}, {operand(DType::float32, x, tag), plain(DType::int64, {4})}, {operand(DType::float32, x), operand(DType::uint8, {0})}, threads};
+Case dropout(const Shape& x, const char* tag, float ratio, int threads = 1, std::int64_t axis = 0, std::int64_t outer = 1, std::int64_t inner = 1) {
+  Attributes a{{"ratio", ratio}, {"layer", std::int64_t{77}}};
+  if (axis >= 0) {
+    a.set("axis", axis);
+    a.set("outer", outer);
+    a.set("inner", inner);
+  }
+  return {"DropoutTraining", std::move(a), {operand(DType::float32, x, tag), plain(DType::int64, {4})}, {operand(DType::float32, x)}, threads};
 }
-const Values random_state = {12345.0 + 4294967296.0 * 3, 9, 5, 0};  // seed, step, first row of the slice
+const Values random_state = {12345.0 + 4294967296.0 * 3, 9, 5, 0};  // seed, step, first sample of the slice
 
 TEST(NativeDropout, KeepsByTheContractInEveryLayout) {
   const Shape shape{3, 20, 5, 7};
@@ -77,30 +83,43 @@ TEST(NativeDropout, KeepsByTheContractInEveryLayout) {
   }
 }
 
+// Wherever the samples lie, a slice of them drops what the whole batch does, and each sample what it does elsewhere.
 TEST(NativeDropout, SlicesOfABatchDropWhatTheWholeBatchDoes) {
-  const Shape whole{6, 130}, part{2, 130};
-  const Values x(780, 1.0);
-  const Values all = run_values(dropout(whole, "ab", 0.5F), {x, {1, 2, 0, 0}})[0];
-  const Values last = run_values(dropout(part, "ab", 0.5F), {Values(260, 1.0), {1, 2, 4, 0}})[0];
-  EXPECT_EQ(Values(all.begin() + 520, all.end()), last);
-  const double kept = static_cast<double>(std::count(all.begin(), all.end(), 2.0)) / 780;
-  EXPECT_NEAR(kept, 0.5, 0.1);
-  EXPECT_NE(all, run_values(dropout(whole, "ab", 0.5F), {x, {1, 3, 0, 0}})[0]);
-}
-
-TEST(NativeDropout, BackwardUsesTheMaskInItsOwnLayout) {
-  const Shape shape{3, 20, 5, 7};
-  for (const char* tag : {"abcd", "aBcd16b"}) {
-    const KernelDescription forward = described(dropout(shape, tag, 0.5F));
-    std::vector<Buffer> inputs = {Buffer(forward.inputs[0], Values(2100, 1.0)), Buffer(forward.inputs[1], random_state)};
-    std::vector<Buffer> outputs = run(forward, inputs);
-    const Case c{"DropoutBackward", {{"ratio", 0.5F}}, {operand(DType::float32, shape), forward.outputs[1]}, {operand(DType::float32, shape)}};
-    const KernelDescription backward = described(c);
-    EXPECT_EQ(to_string(backward.inputs[0].layout), tag);
-    const Values dy = random_values(2100, 3);
-    std::vector<Buffer> operands = {Buffer(backward.inputs[0], dy), outputs[1]};
-    const Values dx = run(backward, operands)[0].values(), y = outputs[0].values();
-    for (std::size_t i = 0; i < dx.size(); ++i) ASSERT_EQ(dx[i], dy[i] * y[i]) << tag;
+  struct Row {
+    const char* name;
+    Shape before;  // dimensions around the samples
+    std::int64_t outer, inner;
+    Shape behind;
+  };
+  const Row rows[] = {{"first", {}, 1, 1, {130}}, {"flattened tokens", {}, 1, 7, {10}}, {"behind the sequence", {9}, 1, 1, {30}}, {"last", {11}, 1, 1, {}}, {"between heads and places", {3}, 4, 5, {6}}};
+  for (const char* isa : isas) {
+    const WithIsa with(isa);
+    for (const Row& row : rows) {
+      const auto shape = [&](std::int64_t samples) {
+        Shape s = row.before;
+        s.dims.push_back(row.outer * samples * row.inner);
+        s.dims.insert(s.dims.end(), row.behind.begin(), row.behind.end());
+        return s;
+      };
+      const auto drawn = [&](std::int64_t samples, double first) {
+        const char* const tags[] = {"", "a", "ab", "abc"};
+        const Case c = dropout(shape(samples), tags[shape(samples).rank()], 0.5F, 2, row.before.rank(), row.outer, row.inner);
+        return run_values(c, {Values(static_cast<std::size_t>(shape(samples).elements()), 1.0), {1, 2, first, 0}})[0];
+      };
+      const Values all = drawn(6, 0), part = drawn(2, 3);
+      const std::int64_t outside = row.before.elements() * row.outer, inside = row.inner * row.behind.elements();
+      Values wanted, sample;
+      for (std::int64_t o = 0; o < outside; ++o)
+        for (std::int64_t i = 0; i < 2 * inside; ++i) wanted.push_back(all[static_cast<std::size_t>((o * 6 + 3) * inside + i)]);
+      EXPECT_EQ(part, wanted) << row.name << " " << isa;
+      for (std::int64_t o = 0; o < outside; ++o)
+        for (std::int64_t i = 0; i < inside; ++i) sample.push_back(all[static_cast<std::size_t>((o * 6 + 3) * inside + i)]);
+      EXPECT_EQ(drawn(1, 3), sample) << row.name << " " << isa;
+      const double kept = static_cast<double>(std::count(all.begin(), all.end(), 2.0)) / static_cast<double>(all.size());
+      EXPECT_NEAR(kept, 0.5, 0.15) << row.name;
+    }
+    EXPECT_NE(run_values(dropout({6, 130}, "ab", 0.5F), {Values(780, 1.0), {1, 2, 0, 0}}), run_values(dropout({6, 130}, "ab", 0.5F), {Values(780, 1.0), {1, 3, 0, 0}})) << "steps";
+    EXPECT_EQ(run_values(dropout({6, 130}, "ab", 0.5F, 1, -1), {Values(780, 1.0), {1, 2, 0, 0}}), run_values(dropout({6, 130}, "ab", 0.5F, 1, -1), {Values(780, 1.0), {1, 2, 4, 0}})) << "no samples";
   }
 }
 

@@ -96,9 +96,15 @@ const Row rows[] = {
     {"dropped",
      [](Network& n) {
        const ValueId random = n.graph.add_input("random", {DType::int64, {4}});
-       return n.product(n.node("DropoutTraining", {n.softmax(n.scaled()), random}, {{"ratio", 0.25F}, {"layer", std::int64_t{9}}}, 2));
+       return n.product(n.node("DropoutTraining", {n.softmax(n.scaled()), random}, {{"ratio", 0.25F}, {"layer", std::int64_t{9}}}));
      },
-     "AttentionTraining(q, k, v, -, random)", "layer=9"},
+     "AttentionTraining(q, k, v, -, random)", "inner=0"},
+    {"dropped_by_samples",
+     [](Network& n) {
+       const ValueId random = n.graph.add_input("random", {DType::int64, {4}}), holder = n.graph.add_input("holder", {DType::float32, {1, 5}});
+       return n.product(n.node("DropoutTraining", {n.softmax(n.scaled()), random, holder}, {{"ratio", 0.25F}, {"layer", std::int64_t{9}}, {"axis", std::int64_t{0}}, {"inner", std::int64_t{B}}}));
+     },
+     "AttentionTraining(q, k, v, -, random, holder)", "inner=2"},
     {"shared_keys",
      [](Network& n) {
        const auto repeated = [&](const char* name) {

@@ -22,6 +22,12 @@ struct Row {
   void (*noise)(test::Model&);
 };
 void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
+void dropped(test::Model& m, const char* x, const char* y) {
+  onnx::TensorProto yes;
+  yes.set_data_type(onnx::TensorProto::BOOL);
+  yes.add_int32_data(1);
+  m.add(test::float_tensor("half", {}, {0.5F})).add(node("Constant", {}, {"yes"}, {{"value", yes}})).add(node("Dropout", {x, "half", "yes"}, {y}));
+}
 const Row rows[] = {
     {"like_samples", "N", [](test::Model& m) { m.add(node("RandomNormalLike", {"h"}, {"noise"})); }},
     {"of_a_shape_that_follows_the_batch", "N",
@@ -43,6 +49,19 @@ const Row rows[] = {
      [](test::Model& m) {
        m.add(test::int_tensor("pairs", {2}, {-1, 2})).add(test::int_tensor("back", {2}, {-1, features}));
        m.add(node("Reshape", {"h", "pairs"}, {"p"})).add(node("RandomNormalLike", {"p"}, {"r"})).add(node("Reshape", {"r", "back"}, {"noise"}));
+     }},
+    {"dropped", "N", [](test::Model& m) { dropped(m, "h", "noise"); }},
+    {"dropped_with_samples_along_another_axis", "N",
+     [](test::Model& m) {
+       m.add(node("Transpose", {"h"}, {"t"}, {{"perm", List{1, 0}}}));
+       dropped(m, "t", "r");
+       m.add(node("Transpose", {"r"}, {"noise"}, {{"perm", List{1, 0}}}));
+     }},
+    {"several_dropped_rows_a_sample", "N",
+     [](test::Model& m) {
+       m.add(test::int_tensor("pairs", {2}, {-1, 2})).add(test::int_tensor("back", {2}, {-1, features})).add(node("Reshape", {"h", "pairs"}, {"p"}));
+       dropped(m, "p", "r");
+       m.add(node("Reshape", {"r", "back"}, {"noise"}));
      }},
     {"drawn_with_a_probability", "N", [](test::Model& m) { m.add(node("Sigmoid", {"h"}, {"p"})).add(node("Bernoulli", {"p"}, {"noise"})); }},
     {"drawn_classes", "N", [](test::Model& m) { m.add(node("Multinomial", {"h"}, {"k"}, {{"sample_size", std::int64_t{features}}})).add(node("Cast", {"k"}, {"noise"}, {{"to", std::int64_t{1}}})); }},
@@ -86,9 +105,24 @@ std::vector<double> losses(Model model, double rate) {
   return list;
 }
 
-class RandomOperators : public testing::TestWithParam<Row> {};
+// What no sample is in is dropped alike by all devices.
+TEST(RandomOperators, DropOfAWeightTheSameOnAnyNumberOfDevices) {
+  const Row row{"of_a_weight", "N", [](test::Model& m) {
+                  m.add(test::float_tensor("c", {features, features}, std::vector<float>(features * features, 1.0F)));
+                  dropped(m, "c", "d");
+                  m.add(node("MatMul", {"h", "d"}, {"noise"}));
+                }};
+  const std::vector<double> one = losses(model_of(row, "cpu:0"), 0.1);
+  for (const char* devices : {"cpu:0-1", "cpu:0-3"}) {
+    const std::vector<double> several = losses(model_of(row, devices), 0.1);
+    for (std::size_t i = 0; i < one.size(); ++i) EXPECT_NEAR(several[i], one[i], 1e-5 * std::abs(one[i])) << devices << ", step " << i;
+  }
+  EXPECT_NE(losses(model_of(row, "cpu:0", 2), 0.1), one) << "another seed";
+}
 
-TEST_P(RandomOperators, DrawTheSameOnAnyNumberOfDevices) {
+class RandomOperatorRows : public testing::TestWithParam<Row> {};
+
+TEST_P(RandomOperatorRows, DrawTheSameOnAnyNumberOfDevices) {
   const std::vector<double> one = losses(model_of(GetParam(), "cpu:0"), 0.1);
   for (const char* devices : {"cpu:0-1", "cpu:0-3"}) {
     const std::vector<double> several = losses(model_of(GetParam(), devices), 0.1);
@@ -97,14 +131,14 @@ TEST_P(RandomOperators, DrawTheSameOnAnyNumberOfDevices) {
   EXPECT_NE(losses(model_of(GetParam(), "cpu:0", 2), 0.1), one) << "another seed";
 }
 
-TEST_P(RandomOperators, DrawAnewInEachStep) {
+TEST_P(RandomOperatorRows, DrawAnewInEachStep) {
   const std::vector<double> same_weights = losses(model_of(GetParam(), "cpu:0"), 0);
   EXPECT_NE(same_weights[0], same_weights[1]);
   EXPECT_NE(same_weights[1], same_weights[2]);
 }
 
 // A sample's numbers follow from its row of the data, not from the batch that it comes in; each sample has its own.
-TEST_P(RandomOperators, PredictTheSameInBatchesOfAnySize) {
+TEST_P(RandomOperatorRows, PredictTheSameInBatchesOfAnySize) {
   Model model = model_of(GetParam(), "cpu:0"), two = model_of(GetParam(), "cpu:0-1");
   MemoryDataset data("made here");
   data.add({.name = "x"}, inputs(10));
@@ -126,7 +160,7 @@ TEST_P(RandomOperators, PredictTheSameInBatchesOfAnySize) {
   EXPECT_NE(std::vector<double>(y.begin(), y.begin() + 3), std::vector<double>(y.begin() + 3, y.end()));
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, RandomOperators, testing::ValuesIn(rows), [](const auto& row) { return std::string(row.param.name); });
+INSTANTIATE_TEST_SUITE_P(Rows, RandomOperatorRows, testing::ValuesIn(rows), [](const auto& row) { return std::string(row.param.name); });
 
 }  // namespace
 }  // namespace tandem

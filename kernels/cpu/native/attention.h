@@ -47,6 +47,7 @@ struct Problem {
   bool causal;
   std::int64_t offset, guarded;
   std::uint32_t layer;
+  std::int64_t inner;                     // rows of B that are one sample
   std::size_t mask_at;                    // the operand; random numbers stand behind it
   bool boolean = false;
   std::array<std::int64_t, 3> mask{};     // strides of [B,H,S]; 0 where it is repeated
@@ -56,7 +57,7 @@ struct Problem {
         shared(H / std::max<std::int64_t>(1, r.inputs[1].shape[1])), scale(static_cast<double>(r.attributes->real("scale"))),
         fill(static_cast<double>(r.attributes->real("fill", -std::numeric_limits<float>::infinity()))), ratio(static_cast<double>(r.attributes->real("ratio", 0))),
         causal(r.attributes->integer("causal", 0) != 0), offset(r.attributes->integer("offset", 0)), guarded(r.attributes->integer("guarded", 0)),
-        layer(static_cast<std::uint32_t>(r.attributes->integer("layer", 0))), mask_at(masked_by) {
+        layer(static_cast<std::uint32_t>(r.attributes->integer("layer", 0))), inner(r.attributes->integer("inner", 1)), mask_at(masked_by) {
     if (r.inputs.size() <= mask_at || !r.inputs[mask_at].present()) return;
     boolean = r.inputs[mask_at].dtype == DType::boolean;
     const Shape& m = r.inputs[mask_at].shape;
@@ -138,7 +139,7 @@ class Scores {
     const auto* const random = reinterpret_cast<const std::int64_t*>(m.inputs[p.mask_at + 1]);
     const auto seed = static_cast<std::uint64_t>(random[0]), step = static_cast<std::uint64_t>(random[1]);
     state_ = {{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32) ^ p.layer}, {static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(step >> 32)}};
-    first_ = random[2] * p.H * p.S * p.T;
+    first_ = random[2] * p.inner * p.H * p.S * p.T;
     dropped_ = true;
   }
   // Of query i and the keys from j on, `count` of them there.

@@ -1,16 +1,13 @@
-// DropoutTraining(x, random) {ratio, layer} → y, mask; DropoutBackward(dy, mask) {ratio} → dx. The mask has a byte for
-// every element of x's memory, in x's layout; which random word an element takes does not depend on the layout.
+// DropoutTraining(x, random, samples?) {ratio, layer, axis?, outer?, inner?} → y: which random word an element takes does not depend on
+// the layout, so that the gradient drops what was dropped.
 #include "kernels/cpu/native/native.h"
 #include "kernels/cpu/native/stored.h"
+#include "kernels/sample_runs.h"
 
 namespace tandem::native {
 namespace {
 
 constexpr std::int64_t chunk = 512;  // elements whose random words are made at a time
-
-// The mask's layout names x's, so that the gradient is asked for in the same one.
-constexpr std::string_view family = "dropout.";
-Layout mask_layout(const Layout& x) { return Layout::opaque(concat(family, x)); }
 
 // The row-major number of each element of a layout's memory; of padding, some number.
 class Numbering {
@@ -59,18 +56,17 @@ void through(const vector::Table& table, const S* x, S* y, std::int64_t n, const
 }  // namespace
 
 Descriptions describe_dropout_training(const KernelRequest& request) {
-  const Operand x = with_layout(request.inputs[0], layout_or_row_major(request.inputs[0]));
+  const SampleRuns runs(*request.attributes, request.inputs[0].shape);
+  // Samples that do not lie one behind the other are counted in row-major order alone.
+  const Operand x = runs.consecutive() ? with_layout(request.inputs[0], layout_or_row_major(request.inputs[0])) : row_major(request.inputs[0]);
   if (x.layout.opaque()) return {};
   const std::int64_t n = physical_elements(x.shape, x.layout);
-  const std::int64_t row = x.shape.rank() == 0 || x.shape[0] == 0 ? 1 : x.shape.elements() / x.shape[0];
   const double ratio = static_cast<double>(request.attributes->real("ratio", 0.5F));
   const auto layer = static_cast<std::uint32_t>(request.attributes->integer("layer", 0));
   const int parts = threads_for(n, request.options.threads, 8192);
-  KernelDescription d{.kernel = "native.dropout",
-                      .inputs = {x, row_major(request.inputs[1])},
-                      .outputs = {with_layout(request.outputs[0], x.layout), {DType::uint8, Shape{n}, mask_layout(x.layout)}},
-                      .efficiency = 0.3,
-                      .in_place = {{0, 0}}};
+  KernelDescription d{.kernel = "native.dropout", .inputs = request.inputs, .outputs = {with_layout(request.outputs[0], x.layout)}, .efficiency = 0.3, .in_place = {{0, 0}}};
+  for (Operand& in : d.inputs) in = with_layout(in, layout_or_row_major(in));
+  d.inputs[0] = x;
   const bool known = visit_stored(x.dtype, [&]<class S, class T>() {
     d.make = [=] {
       const Numbering numbering(x);
@@ -83,58 +79,30 @@ Descriptions describe_dropout_training(const KernelRequest& request) {
         const auto seed = static_cast<std::uint64_t>(random[0]), step = static_cast<std::uint64_t>(random[1]);
         const vector::PhiloxState state{{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32) ^ layer},
                                         {static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(step >> 32)}};
-        const std::int64_t base = random[2] * row;
+        const std::int64_t first = runs.counted ? random[2] : 0;
         parallel(parts, [&](int k) {
           const Range r = part_of((n + chunk - 1) / chunk, k, parts);
           std::uint32_t words[chunk];
           std::int64_t elements[chunk];
           for (std::int64_t c = r.begin; c < r.end; ++c) {
             const std::int64_t begin = c * chunk, count = std::min(chunk, n - begin);
-            if (numbering.flat()) {
-              table.philox_run(words, base + begin, count, state);
+            if (!runs.consecutive()) {
+              for (std::int64_t i = 0; i < count;) {
+                const std::int64_t run = (begin + i) / runs.inside, at = (begin + i) % runs.inside, length = std::min(count - i, runs.inside - at);
+                table.philox_run(words + i, (first + run % runs.samples) * runs.sample() + run / runs.samples * runs.inside + at, length, state);
+                i += length;
+              }
+            } else if (numbering.flat()) {
+              table.philox_run(words, first * runs.sample() + begin, count, state);
             } else {
-              numbering.numbers(begin, count, base, elements);
+              numbering.numbers(begin, count, first * runs.sample(), elements);
               table.philox_at(words, elements, count, state);
             }
-            through<S, T>(table, m.in<S>(0) + begin, m.out<S>(0) + begin, count, [&](const T* from, T* to, std::int64_t k) {
-              table.of<T>().dropping->forward(from, to, m.out<std::uint8_t>(1) + begin, words, k, threshold, scale);
-            });
+            through<S, T>(table, m.in<S>(0) + begin, m.out<S>(0) + begin, count, [&](const T* from, T* to, std::int64_t k) { table.of<T>().drop(from, to, words, k, threshold, scale); });
           }
         });
       })();
     };
-  });
-  return known ? Descriptions{d} : Descriptions{};
-}
-
-Descriptions describe_dropout_backward(const KernelRequest& request) {
-  const Operand& mask = request.inputs[1];
-  const std::string prefix = Layout::opaque(family).tag();
-  if (!mask.layout.opaque() || !mask.layout.tag().starts_with(prefix)) return {};
-  const Layout layout(mask.layout.tag().substr(prefix.size()));
-  const Operand dy = with_layout(request.inputs[0], layout);
-  const std::int64_t n = physical_elements(dy.shape, layout);
-  const double ratio = static_cast<double>(request.attributes->real("ratio", 0.5F));
-  const int parts = threads_for(n, request.options.threads);
-  KernelDescription d{.kernel = "native.dropout_backward",
-                      .inputs = {dy, mask},
-                      .outputs = {with_layout(request.outputs[0], layout)},
-                      .efficiency = 0.5,
-                      .in_place = {{0, 0}}};
-  const bool known = visit_stored(dy.dtype, [&]<class S, class T>() {
-    const T scale = ratio < 1 ? static_cast<T>(1 / (1 - ratio)) : T(0);
-    const vector::Table& table = vector_table();
-    d.make = make_kernel([=, &table](const Memory& m) {
-      parallel(parts, [&](int k) {
-        const Range r = part_of((n + chunk - 1) / chunk, k, parts);
-        for (std::int64_t c = r.begin; c < r.end; ++c) {
-          const std::int64_t begin = c * chunk, count = std::min(chunk, n - begin);
-          through<S, T>(table, m.in<S>(0) + begin, m.out<S>(0) + begin, count, [&](const T* from, T* to, std::int64_t length) {
-            table.of<T>().dropping->backward(from, to, m.in<std::uint8_t>(1) + begin, length, scale);
-          });
-        }
-      });
-    });
   });
   return known ? Descriptions{d} : Descriptions{};
 }

@@ -2,26 +2,12 @@
 // The elements of a sample that lie next to each other are a run of consecutive random words.
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/native/native.h"
+#include "kernels/sample_runs.h"
 
 namespace tandem::native {
 namespace {
 
 constexpr std::int64_t chunk = 512;  // elements whose random words are made at a time
-
-// y as [outside, samples, inside]; without samples it is all inside.
-struct Runs {
-  std::int64_t outside = 1, samples = 1, inside = 1;
-  explicit Runs(const KernelRequest& request) {
-    const Shape& shape = request.outputs[0].shape;
-    const int axis = static_cast<int>(request.attributes->integer("axis", -1));
-    for (int i = 0; i < shape.rank(); ++i) (i < axis ? outside : inside) *= shape[i];
-    if (axis < 0) return;
-    const std::int64_t outer = request.attributes->integer("outer", 1);
-    samples = shape[axis] / (outer * request.attributes->integer("inner", 1));
-    outside *= outer;
-    inside = samples == 0 ? 0 : inside / (outer * samples);
-  }
-};
 
 float number(std::uint32_t word, float) { return std::min((static_cast<float>(word) + 0.5F) * 0x1p-32F, 1 - 0x1p-24F); }
 double number(std::uint32_t word, double) { return (static_cast<double>(word) + 0.5) * 0x1p-32; }
@@ -30,8 +16,8 @@ double number(std::uint32_t word, double) { return (static_cast<double>(word) + 
 
 Descriptions describe_random_numbers(const KernelRequest& request) {
   const Attributes& a = *request.attributes;
-  const Runs runs(request);
-  const bool holds = a.has("axis"), seeded = a.has("seed");
+  const SampleRuns runs(a, request.outputs[0].shape);
+  const bool seeded = a.has("seed");
   const auto layer = static_cast<std::uint32_t>(a.integer("layer", 0)), own_seed = static_cast<std::uint32_t>(a.integer("seed", 0));
   const std::int64_t n = request.outputs[0].shape.elements();
   const int parts = threads_for(n, request.options.threads, 8192);
@@ -46,7 +32,7 @@ Descriptions describe_random_numbers(const KernelRequest& request) {
       const std::uint64_t seed = seeded ? own_seed : static_cast<std::uint64_t>(random[0]), step = static_cast<std::uint64_t>(random[1]);
       const vector::PhiloxState state{{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32) ^ layer},
                                       {static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(step >> 32)}};
-      const std::int64_t first = holds ? random[2] : 0, sample = runs.outside * runs.inside;  // elements of one
+      const std::int64_t first = runs.counted ? random[2] : 0, sample = runs.sample();
       T* const y = m.out<T>(0);
       parallel(parts, [&](int k) {
         const Range r = part_of(n, k, parts);

@@ -1,6 +1,7 @@
 // RandomNumbers, row-major.
 #include "kernels/cuda/bodies/random_numbers.h"
 #include "kernels/cuda/native/launches.h"
+#include "kernels/sample_runs.h"
 
 namespace tandem::cuda {
 
@@ -11,21 +12,16 @@ Descriptions describe_random_numbers(const KernelRequest& request, Libraries*) {
     if (in.layout.any()) in.layout = Layout::row_major(in.shape.rank());
   const Shape& shape = d.outputs[0].shape;
   d.outputs[0].layout = Layout::row_major(shape.rank());
+  const SampleRuns runs(a, shape);
   d.efficiency = 0.5;
   if (d.outputs[0].dtype != DType::float32 && d.outputs[0].dtype != DType::float64) return {};
   visit_float(d.outputs[0].dtype, [&]<class T>() {
     RandomNumbersBody<T> body{};
     body.elements = shape.elements();
-    body.outside = body.samples = body.inside = 1;
-    body.holds_samples = a.has("axis");
-    const int axis = static_cast<int>(a.integer("axis", -1));
-    for (int i = 0; i < shape.rank(); ++i) (i < axis ? body.outside : body.inside) *= shape[i];
-    if (body.holds_samples) {
-      const std::int64_t outer = a.integer("outer", 1);
-      body.samples = shape[axis] / (outer * a.integer("inner", 1));
-      body.outside *= outer;
-      body.inside = body.samples == 0 ? 0 : body.inside / (outer * body.samples);
-    }
+    body.outside = runs.outside;
+    body.samples = runs.samples;
+    body.inside = runs.inside;
+    body.holds_samples = runs.counted;
     body.layer = static_cast<std::uint32_t>(a.integer("layer", 0));
     body.seeded = a.has("seed");
     body.seed = static_cast<std::uint32_t>(a.integer("seed", 0));

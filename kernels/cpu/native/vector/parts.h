@@ -13,7 +13,7 @@ const Reductions<T>& reductions();
 template <class T>
 const Updates<T>& updates();
 template <class T>
-const Dropping<T>& dropping();
+Drop<T>* dropping();
 template <class T>
 const Attending<T>& attending();
 template <class T>

@@ -105,40 +105,30 @@ void philox_at(uint32_t* words, const int64_t* elements, int64_t n, const Philox
 
 namespace {
 
-// y = kept ? x·scale : 0, by one random word an element.
 template <class T>
-void drop(const T* x, T* y, std::uint8_t* mask, const uint32_t* words, int64_t n, uint32_t threshold, T scale) {
-#pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) mask[i] = words[i] >= threshold;
+void drop(const T* x, T* y, const uint32_t* words, int64_t n, uint32_t threshold, T scale) {
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) y[i] = words[i] >= threshold ? x[i] * scale : T(0);
 }
 #ifdef TANDEM_WIDE
 template <>
-void drop<float>(const float* x, float* y, std::uint8_t* mask, const uint32_t* words, int64_t n, uint32_t threshold, float scale) {
+void drop<float>(const float* x, float* y, const uint32_t* words, int64_t n, uint32_t threshold, float scale) {
   const __m512i limit = _mm512_set1_epi32(static_cast<int>(threshold));
   for (int64_t i = 0; i < n; i += Wide::lanes) {
     const __mmask16 there = n - i < Wide::lanes ? Wide::first(static_cast<int>(n - i)) : static_cast<__mmask16>(-1);
     const __mmask16 kept = _mm512_mask_cmpge_epu32_mask(there, _mm512_maskz_loadu_epi32(there, words + i), limit);
     _mm512_mask_storeu_ps(y + i, there, _mm512_maskz_mul_ps(kept, _mm512_maskz_loadu_ps(kept, x + i), _mm512_set1_ps(scale)));
-    _mm_mask_storeu_epi8(mask + i, there, _mm_maskz_set1_epi8(kept, 1));
   }
 }
 #endif
-template <class T>
-void drop_backward(const T* dy, T* dx, const std::uint8_t* mask, int64_t n, T scale) {
-#pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) dx[i] = mask[i] != 0 ? dy[i] * scale : T(0);
-}
 
 }  // namespace
 
 template <class T>
-const Dropping<T>& dropping() {
-  static constexpr Dropping<T> all = {drop<T>, drop_backward<T>};
-  return all;
+Drop<T>* dropping() {
+  return drop<T>;
 }
-template const Dropping<float>& dropping<float>();
-template const Dropping<double>& dropping<double>();
+template Drop<float>* dropping<float>();
+template Drop<double>* dropping<double>();
 
 }  // namespace tandem::vector::TANDEM_ISA

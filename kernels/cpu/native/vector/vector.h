@@ -59,11 +59,9 @@ struct PhiloxState {
   std::uint32_t key[2];
   std::uint32_t counter_high[2];  // words 2 and 3 of the counter
 };
+// y = word >= threshold ? x·scale : 0
 template <class T>
-struct Dropping {
-  void (*forward)(const T* x, T* y, std::uint8_t* mask, const std::uint32_t* words, std::int64_t n, std::uint32_t threshold, T scale);
-  void (*backward)(const T* dy, T* dx, const std::uint8_t* mask, std::int64_t n, T scale);
-};
+using Drop = void(const T* x, T* y, const std::uint32_t* words, std::int64_t n, std::uint32_t threshold, T scale);
 
 // A tile of a convolution with channels last; the filter lies in blocks of eight of the channels o that the lanes are:
 //   y[p·y_step + o] = bias[o] + Σ x[r·x_line + c·x_column + p·x_step + k] · w[(o/8)·w_block + r·w_line + c·w_column + k·8 + o%8]
@@ -256,7 +254,7 @@ template <class T>
 struct Functions {
   const Reductions<T>* reductions;
   const Updates<T>* updates;
-  const Dropping<T>* dropping;
+  Drop<T>* drop;
   const Attending<T>* attending;
   const Recurring<T>* recurring;
 };
