@@ -41,6 +41,8 @@ ROWS = [
     ("Cast from float32", "cast", "FloatCastBody<float, BFloat16>"),
     ("Cast between other types", "cast", "CastBody"),
     ("copy of runs of 16 bytes", "copy", "CopyBody<Bytes16>"),
+    ("ArgMax, a block a line", "arg_max", "ArgLineBody<BFloat16, 256, 8>"),
+    ("ArgMax, a thread a line", "arg_max", "ArgBody<BFloat16>"),
     ("copy of single elements", "copy", "CopyBody<unsigned short>"),
     ("transpose", "copy", "TransposeBody<unsigned short>"),
     ("AllReduce on one device, float32", "all_reduce", "AllReduceBody<float>"),
