@@ -202,10 +202,15 @@ const CaseRow reduction_rows[] = {
        return c;
      },
      {DType::float32},
-     {"abcd"}},
+     {"ab"}},
 };
 
 // ---- movement ----
+
+Comparison transposed_planes(std::mt19937& random, std::int64_t multiple) {
+  const Shape s{between(random, 1, 2), multiple * between(random, 34 / multiple, 90 / multiple), multiple * between(random, 34 / multiple, 90 / multiple)};
+  return {"Transpose", {{"perm", Ints{0, 2, 1}}}, {random_tensor(random, s)}, {real({s[0], s[2], s[1]})}};
+}
 
 const CaseRow movement_rows[] = {
     {"transpose",
@@ -218,6 +223,31 @@ const CaseRow movement_rows[] = {
        return Comparison{"Transpose", {{"perm", perm}}, {random_tensor(r, s)}, {real(y)}};
      },
      {DType::float32, DType::float64, DType::float16}},
+    {"transpose of large planes", [](std::mt19937& r) { return transposed_planes(r, 1); }, numbers, {"abc"}},
+    {"transpose of large planes of pairs", [](std::mt19937& r) { return transposed_planes(r, 2); }, numbers, {"abc"}},
+    {"slice of odd lines",
+     [](std::mt19937& r) {
+       const Shape s{between(r, 1, 3), between(r, 3, 9), between(r, 5, 70)};
+       const std::int64_t from = between(r, 0, 3), step = between(r, 1, 2), length = (s[2] - from + step - 1) / step;
+       return Comparison{"Slice", {{"starts", Ints{1, from}}, {"ends", Ints{s[1], s[2]}}, {"axes", Ints{1, 2}}, {"steps", Ints{1, step}}}, {random_tensor(r, s)}, {real({s[0], s[1] - 1, length})}};
+     },
+     numbers,
+     {"abc"}},
+    {"concat of odd lines",
+     [](std::mt19937& r) {
+       Comparison c{"Concat", {{"axis", std::int64_t{1}}}, {}, {}};
+       const std::int64_t rows = between(r, 1, 9);
+       std::int64_t whole = 0;
+       for (int i = 0; i < 2; ++i) {
+         const std::int64_t columns = between(r, 1, 40);
+         whole += columns;
+         c.inputs.push_back(random_tensor(r, {rows, columns}));
+       }
+       c.outputs = {real({rows, whole})};
+       return c;
+     },
+     numbers,
+     {"ab"}},
     {"concat",
      [](std::mt19937& r) {
        Shape s = image(r);
@@ -572,10 +602,10 @@ struct Windowed {
   Shape x, y;
   Attributes attributes;
 };
-Windowed windowed(std::mt19937& random, bool dilates) {
+Windowed windowed(std::mt19937& random, bool dilates, bool both_axes = false) {
   Windowed w{image(random), {}, {}};
   const Ints kernel{between(random, 1, 3), between(random, 1, 3)}, strides{between(random, 1, 2), between(random, 1, 3)};
-  const Ints dilations = dilates ? Ints{between(random, 1, 2), 1} : Ints{1, 1};
+  const Ints dilations = dilates ? Ints{between(random, 1, 2), both_axes ? between(random, 1, 2) : 1} : Ints{1, 1};
   const Ints pads{between(random, 0, kernel[0] - 1), 0, between(random, 0, kernel[0] - 1), between(random, 0, kernel[1] - 1)};
   w.y = w.x;
   for (std::size_t i = 0; i < 2; ++i) {
@@ -631,8 +661,9 @@ Comparison chained_convolution(std::mt19937& random, const char* op, bool normal
   return k;
 }
 
-Comparison pooling(std::mt19937& random, const char* op) {
-  Windowed w = windowed(random, true);
+Comparison pooling(std::mt19937& random, const char* op, bool in_eights = false) {
+  Windowed w = windowed(random, true, in_eights);
+  if (in_eights) w.x[1] = w.y[1] = 8 * between(random, 1, 3);
   w.attributes.set("count_include_pad", between(random, 0, 1));
   const bool backward = std::string_view(op).ends_with("Backward");
   if (backward) w.attributes.set("input_shape", w.x.dims);
@@ -655,6 +686,8 @@ const CaseRow window_rows[] = {
     {"max pool", [](std::mt19937& r) { return pooling(r, "MaxPool"); }},
     {"average pool", [](std::mt19937& r) { return pooling(r, "AveragePool"); }, {DType::float32, DType::float64, DType::float16}},
     {"average pool backward", [](std::mt19937& r) { return pooling(r, "AveragePoolBackward"); }},
+    {"average pool of channels in eights", [](std::mt19937& r) { return pooling(r, "AveragePool", true); }, numbers},
+    {"average pool backward of channels in eights", [](std::mt19937& r) { return pooling(r, "AveragePoolBackward", true); }, numbers},
     {"local response normalization", [](std::mt19937& r) { return unary(r, "LRN", {{"size", between(r, 1, 5)}, {"alpha", 0.5F}, {"beta", 0.75F}, {"bias", 1.0F}}); }},
     {"batch normalization factors",
      [](std::mt19937& r) {
