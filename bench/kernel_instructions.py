@@ -5,7 +5,8 @@ issue of these instructions allows.
     bench/kernel_instructions.py build/release/kernels/cuda/CMakeFiles/tandem_cuda_objects.dir/launch > table.md
 
 Needs cuobjdump (of the CUDA toolkit) in PATH, and no GPU. A kernel's inner loop is the one that moves the most bytes of global memory
-in a trip; instructions and bytes are those between its first and its last instruction, paths that a launch leaves out included.
+in a trip; instructions and bytes are those between its first and its last instruction, paths that a launch leaves out included. Of a
+kernel without such a loop all of it is counted.
 """
 import pathlib
 import re
@@ -28,20 +29,27 @@ ROWS = [
     ("its gradient", "row_normalization", "RowGradientBody<BFloat16, 8, 256, BFloat16"),
     ("max pooling", "pooling", "MaxPoolBody<BFloat16, 8>"),
     ("its gradient", "pooling", "MaxPoolBackwardBody<BFloat16, 8>"),
-    ("average pooling", "pooling", "AveragePoolBody<BFloat16>"),
-    ("its gradient", "pooling", "AveragePoolBackwardBody<BFloat16>"),
+    ("average pooling", "pooling", "AveragePoolBody<BFloat16, 8>"),
+    ("its gradient", "pooling", "AveragePoolBackwardBody<BFloat16, 8>"),
     ("dropout", "dropout", "DropoutPacksBody<BFloat16, 8>"),
     ("dropout in channels-last order", "dropout", "DropoutBody<BFloat16>"),
     ("Gather, 16 bits", "gather", "GatherBody<unsigned short, 8>"),
     ("Gather's gradient", "gather", "GatherPiecesBody<BFloat16, 8>"),
+    ("LookUp, in the bytes' order", "look_up", "LookUpBody<unsigned short, true, true>"),
+    ("LookUp, in another order", "look_up", "LookUpBody<unsigned short, false, true>"),
     ("softmax, a block a line", "softmax", "SoftmaxBody<BFloat16, BFloat16>"),
     ("cross-entropy", "loss", "CrossEntropyBody<BFloat16>"),
     ("sum or mean", "reduce", "ReductionBody<BFloat16, BFloat16>"),
+    ("ArgMax, a block a line", "arg_max", "ArgLineBody<BFloat16, 256, 8>"),
+    ("ArgMax, a thread a line", "arg_max", "ArgBody<BFloat16>"),
     ("Cast from float32", "cast", "FloatCastBody<float, BFloat16>"),
     ("Cast between other types", "cast", "CastBody"),
     ("copy of runs of 16 bytes", "copy", "CopyBody<Bytes16>"),
-    ("copy of single elements", "copy", "CopyBody<unsigned short>"),
-    ("transpose", "copy", "TransposeBody<unsigned short>"),
+    ("copy of single elements into a run", "copy", "RunCopyBody<unsigned short, true>"),
+    ("of a run into single elements", "copy", "RunCopyBody<unsigned short, false>"),
+    ("of single elements to single elements", "copy", "CopyBody<unsigned short>"),
+    ("transpose", "copy", "TransposeBody<unsigned short, 2, 64>"),
+    ("transpose of odd lines", "copy", "TransposeBody<unsigned short, 1, 64>"),
     ("AllReduce on one device, float32", "all_reduce", "AllReduceBody<float>"),
 ]
 WIDTHS = {"128": 16, "64": 8, "U16": 2, "S16": 2, "U8": 1, "S8": 1}
@@ -59,7 +67,7 @@ def moved(text):
 
 
 def inner_loop(code):
-    """Instructions and bytes of the loop that moves the most bytes in a trip and has no other such loop inside."""
+    """Instructions and bytes of the loop that moves the most bytes in a trip and has no other such loop inside; without one, of all."""
     loops = []
     for address, text in code:
         target = re.search(r"\bBRA(?:\.\w+)* .*?(0x[0-9a-f]+)", text)
@@ -68,7 +76,8 @@ def inner_loop(code):
             loops.append((int(target[1], 16), address, len(body), sum(map(moved, body))))
     loops = [l for l in loops if l[3]]
     innermost = [l for l in loops if not any(o is not l and o[0] >= l[0] and o[1] <= l[1] for o in loops)]
-    return max(innermost, key=lambda l: l[3], default=None)
+    code = [text for _, text in code if not text.startswith("NOP")]
+    return max(innermost, key=lambda l: l[3], default=(0, 0, len(code), sum(map(moved, code))))
 
 
 def plain(names):
@@ -87,10 +96,9 @@ def main():
         for full, code in listings[name].items():
             if not full.startswith(body):
                 continue
-            loop = inner_loop(code)
-            if not loop:
+            _, _, instructions, volume = inner_loop(code)
+            if not volume:
                 continue
-            _, _, instructions, volume = loop
             share = min(1.0, INSTRUCTIONS / BANDWIDTH * volume / instructions)
             print(f"| {what} | `{full}` | {instructions} | {volume} | {instructions / volume:.1f} | {share:.0%} |")
 

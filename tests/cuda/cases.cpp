@@ -130,6 +130,19 @@ Comparison reduce(std::mt19937& random, const char* op, double low = -2, double 
   return {op, {{"axes", axes}, {"keepdims", std::int64_t{keep}}}, {random_tensor(random, s, low, high)}, {real(y)}, terms * 4};
 }
 
+// Few different numbers, so that there are ties, and sometimes some that are none.
+Comparison place_of_most(std::mt19937& random, const char* op, const Shape& s, int axis) {
+  Tensor x = random_tensor(random, s, -1, 1);
+  for (double& v : x.write<double>()) v = std::round(v * 3);
+  const std::int64_t lines = s.elements() / s[axis];
+  for (std::int64_t i = between(random, -lines, 3 * lines); i > 0; --i) x.write<double>()[between(random, 0, s.elements() - 1)] = std::numeric_limits<double>::quiet_NaN();
+  Shape y = s;
+  y.dims.erase(y.dims.begin() + axis);
+  return {op, {{"axis", std::int64_t{axis}}, {"keepdims", std::int64_t{0}}, {"select_last_index", between(random, 0, 1)}}, {x}, {{DType::int64, y}}};
+}
+
+const std::vector<DType> numbers{DType::float32, DType::float64, DType::float16, DType::bfloat16};
+
 const CaseRow reduction_rows[] = {
     {"sum", [](std::mt19937& r) { return reduce(r, "ReduceSum"); }, {DType::float32, DType::float64, DType::float16, DType::bfloat16}},
     {"mean", [](std::mt19937& r) { return reduce(r, "ReduceMean"); }, {DType::float32, DType::float64, DType::float16}},
@@ -174,16 +187,30 @@ const CaseRow reduction_rows[] = {
        if (between(r, 0, 1)) a.set("seed", between(r, 0, 1 << 30));
        return Comparison{"RandomNumbers", a, {random_integers(r, {4}, 0, 1 << 20)}, {real(s)}};
      }},
-    {"place of the largest",
+    {"place of the largest", [](std::mt19937& r) { return place_of_most(r, "ArgMax", image(r), 1); }, numbers},
+    {"place of the smallest", [](std::mt19937& r) { return place_of_most(r, "ArgMin", image(r), 2); }},
+    {"place of the largest in short lines", [](std::mt19937& r) { return place_of_most(r, "ArgMax", {between(r, 1, 40), between(r, 1, 90)}, 1); }, numbers, {"ab"}},
+    {"place of the largest in lines of packs", [](std::mt19937& r) { return place_of_most(r, "ArgMax", {between(r, 1, 40), 8 * between(r, 1, 40)}, 1); }, numbers, {"ab"}},
+    {"place of the smallest in long lines", [](std::mt19937& r) { return place_of_most(r, "ArgMin", {between(r, 1, 4), between(r, 1025, 3000)}, 1); }, numbers, {"ab"}},
+    {"place of the largest in long lines of packs", [](std::mt19937& r) { return place_of_most(r, "ArgMax", {between(r, 1, 4), 8 * between(r, 129, 400)}, 1); }, numbers, {"ab"}},
+    {"place of the largest in lines side by side", [](std::mt19937& r) { return place_of_most(r, "ArgMax", {2, between(r, 2, 7), 1 << 13}, 1); }, {DType::float32, DType::bfloat16}, {"abc"}},
+    {"place of the smallest integer",
      [](std::mt19937& r) {
-       const Shape s = image(r);
-       return Comparison{"ArgMax", {{"axis", std::int64_t{1}}, {"keepdims", std::int64_t{0}}, {"select_last_index", between(r, 0, 1)}}, {random_integers(r, s, 0, 4)}, {{DType::int64, {s[0], s[2], s[3]}}}};
+       Comparison c = place_of_most(r, "ArgMin", {between(r, 1, 9), between(r, 1, 70)}, 1);
+       c.inputs[0] = random_integers(r, c.inputs[0].shape(), -5, 5);
+       if (between(r, 0, 1)) c.inputs[0].write<std::int64_t>()[between(r, 0, c.inputs[0].shape().elements() - 1)] = std::numeric_limits<std::int64_t>::min();
+       return c;
      },
      {DType::float32},
-     {"abcd"}},
+     {"ab"}},
 };
 
 // ---- movement ----
+
+Comparison transposed_planes(std::mt19937& random, std::int64_t multiple) {
+  const Shape s{between(random, 1, 2), multiple * between(random, 34 / multiple, 90 / multiple), multiple * between(random, 34 / multiple, 90 / multiple)};
+  return {"Transpose", {{"perm", Ints{0, 2, 1}}}, {random_tensor(random, s)}, {real({s[0], s[2], s[1]})}};
+}
 
 const CaseRow movement_rows[] = {
     {"transpose",
@@ -196,6 +223,31 @@ const CaseRow movement_rows[] = {
        return Comparison{"Transpose", {{"perm", perm}}, {random_tensor(r, s)}, {real(y)}};
      },
      {DType::float32, DType::float64, DType::float16}},
+    {"transpose of large planes", [](std::mt19937& r) { return transposed_planes(r, 1); }, numbers, {"abc"}},
+    {"transpose of large planes of pairs", [](std::mt19937& r) { return transposed_planes(r, 2); }, numbers, {"abc"}},
+    {"slice of odd lines",
+     [](std::mt19937& r) {
+       const Shape s{between(r, 1, 3), between(r, 3, 9), between(r, 5, 70)};
+       const std::int64_t from = between(r, 0, 3), step = between(r, 1, 2), length = (s[2] - from + step - 1) / step;
+       return Comparison{"Slice", {{"starts", Ints{1, from}}, {"ends", Ints{s[1], s[2]}}, {"axes", Ints{1, 2}}, {"steps", Ints{1, step}}}, {random_tensor(r, s)}, {real({s[0], s[1] - 1, length})}};
+     },
+     numbers,
+     {"abc"}},
+    {"concat of odd lines",
+     [](std::mt19937& r) {
+       Comparison c{"Concat", {{"axis", std::int64_t{1}}}, {}, {}};
+       const std::int64_t rows = between(r, 1, 9);
+       std::int64_t whole = 0;
+       for (int i = 0; i < 2; ++i) {
+         const std::int64_t columns = between(r, 1, 40);
+         whole += columns;
+         c.inputs.push_back(random_tensor(r, {rows, columns}));
+       }
+       c.outputs = {real({rows, whole})};
+       return c;
+     },
+     numbers,
+     {"ab"}},
     {"concat",
      [](std::mt19937& r) {
        Shape s = image(r);
@@ -550,10 +602,10 @@ struct Windowed {
   Shape x, y;
   Attributes attributes;
 };
-Windowed windowed(std::mt19937& random, bool dilates) {
+Windowed windowed(std::mt19937& random, bool dilates, bool both_axes = false) {
   Windowed w{image(random), {}, {}};
   const Ints kernel{between(random, 1, 3), between(random, 1, 3)}, strides{between(random, 1, 2), between(random, 1, 3)};
-  const Ints dilations = dilates ? Ints{between(random, 1, 2), 1} : Ints{1, 1};
+  const Ints dilations = dilates ? Ints{between(random, 1, 2), both_axes ? between(random, 1, 2) : 1} : Ints{1, 1};
   const Ints pads{between(random, 0, kernel[0] - 1), 0, between(random, 0, kernel[0] - 1), between(random, 0, kernel[1] - 1)};
   w.y = w.x;
   for (std::size_t i = 0; i < 2; ++i) {
@@ -609,8 +661,9 @@ Comparison chained_convolution(std::mt19937& random, const char* op, bool normal
   return k;
 }
 
-Comparison pooling(std::mt19937& random, const char* op) {
-  Windowed w = windowed(random, true);
+Comparison pooling(std::mt19937& random, const char* op, bool in_eights = false) {
+  Windowed w = windowed(random, true, in_eights);
+  if (in_eights) w.x[1] = w.y[1] = 8 * between(random, 1, 3);
   w.attributes.set("count_include_pad", between(random, 0, 1));
   const bool backward = std::string_view(op).ends_with("Backward");
   if (backward) w.attributes.set("input_shape", w.x.dims);
@@ -633,6 +686,8 @@ const CaseRow window_rows[] = {
     {"max pool", [](std::mt19937& r) { return pooling(r, "MaxPool"); }},
     {"average pool", [](std::mt19937& r) { return pooling(r, "AveragePool"); }, {DType::float32, DType::float64, DType::float16}},
     {"average pool backward", [](std::mt19937& r) { return pooling(r, "AveragePoolBackward"); }},
+    {"average pool of channels in eights", [](std::mt19937& r) { return pooling(r, "AveragePool", true); }, numbers},
+    {"average pool backward of channels in eights", [](std::mt19937& r) { return pooling(r, "AveragePoolBackward", true); }, numbers},
     {"local response normalization", [](std::mt19937& r) { return unary(r, "LRN", {{"size", between(r, 1, 5)}, {"alpha", 0.5F}, {"beta", 0.75F}, {"bias", 1.0F}}); }},
     {"batch normalization factors",
      [](std::mt19937& r) {

@@ -25,8 +25,26 @@ const Case cases[] = {
     {"as_the_module_describes_it", {"sgd", 1}, false, true},
     {"as_the_module_describes_it_on_two", {"rmsprop", 2}, true, true},
     {"captured_on_two_with_sums", {"sgd", 2}, true, false, true},
+    {"lstm", {"sgd", 1, "LSTM"}, true, false},
+    {"lstm_on_two", {"sgd", 2, "LSTM"}, false, false},
+    {"lstm_as_the_module_describes_it", {"sgd", 1, "LSTM"}, true, true},
+    {"gru", {"sgd", 1, "GRU"}, true, false},
+    {"linear_gru", {"sgd", 1, "linear GRU"}, true, false},
+    {"rnn", {"sgd", 1, "RNN"}, true, false},
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+// Recurrent layers have a launch of their own, not one for each of their steps.
+void expect_kernels(const Session& session, const SmallTraining& training) {
+  int forward = 0, backward = 0;
+  for (const Step& step : session.plan().devices[0].steps)
+    if (const auto* launch = step.as<LaunchStep>()) {
+      forward += launch->kernel == "native.recurrent";
+      backward += launch->kernel == "native.recurrent_backward";
+    }
+  EXPECT_EQ(forward, training.cell.empty() ? 0 : 2);
+  EXPECT_EQ(backward, training.cell.empty() ? 0 : 2);
+}
 
 // NaNs in what lives within a step only. Arenas were allocated device by device, those of no bytes left out.
 void poison(HostCudaBackend& backend, const Session& session) {
@@ -45,7 +63,10 @@ TEST_P(PlansOnHost, TrainAsTheCpuDoes) {
   backend.devices.captures = c.captures;
   backend.devices.captures_sums = c.captures_sums;
   const std::vector<float> wanted = train_small_network(cpu_backend(), c.training);
-  const std::vector<float> got = train_small_network(backend, c.training, [&](const Session& session) { poison(backend, session); });
+  const std::vector<float> got = train_small_network(backend, c.training, [&](const Session& session) {
+    expect_kernels(session, c.training);
+    poison(backend, session);
+  });
   ASSERT_EQ(got.size(), wanted.size());
   for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(got[i], wanted[i], 1e-4 * std::fabs(wanted[i])) << "step " << i + 1;
   EXPECT_LT(got[2], got[0]) << "two batches take turns";
@@ -69,8 +90,9 @@ TEST_P(PlansOnGpu, TrainAsTheCpuDoes) {
   for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(got[i], wanted[i], 1e-4 * std::fabs(wanted[i])) << "step " << i + 1;
   EXPECT_EQ(train_small_network(*backend, GetParam()), got) << "the same plan gives the same bits";
 }
-INSTANTIATE_TEST_SUITE_P(Networks, PlansOnGpu, testing::Values(SmallTraining{"sgd", 1}, SmallTraining{"adam", 1}, SmallTraining{"sgd", 4}, SmallTraining{"rmsprop", 2}),
-                         [](const auto& info) { return concat(info.param.optimizer, "_on_", info.param.devices); });
+INSTANTIATE_TEST_SUITE_P(Networks, PlansOnGpu, testing::Values(SmallTraining{"sgd", 1}, SmallTraining{"adam", 1}, SmallTraining{"sgd", 4}, SmallTraining{"rmsprop", 2}, SmallTraining{"sgd", 1, "LSTM"}, SmallTraining{"sgd", 2, "GRU"},
+                                         SmallTraining{"sgd", 1, "linear GRU"}),
+                         [](const auto& info) { return concat(info.param.optimizer, "_on_", info.param.devices, info.param.cell == "linear GRU" ? "_linear_gru" : info.param.cell.empty() ? "" : concat("_", info.param.cell)); });
 
 }  // namespace
 }  // namespace tandem::cuda

@@ -19,20 +19,48 @@ Tensor noise(const Shape& shape, unsigned seed, float scale) {
   return t;
 }
 
+struct SmallGraph {
+  Graph g;
+  unsigned seed = 1;
+  ValueId weight(const std::string& name, const Shape& shape, float scale) { return g.add_parameter(name, {DType::float32, shape}, noise(shape, ++seed, scale), true); }
+  ValueId node(const char* op, std::vector<ValueId> in, Attributes a = {}) { return g[g.add_node(internal_operator(op), concat(op, g.nodes.size()), std::move(a), std::move(in), 1, {concat(op, g.nodes.size())})].outputs[0]; }
+};
+
+// The image's rows as steps, two recurrent layers both ways, the mean of all steps, a dense layer.
+Graph recurrent_network(std::int64_t n, const std::string& cell) {
+  constexpr std::int64_t T = 8, H = 9;
+  const bool linear = cell == "linear GRU";
+  const std::string op = linear ? "GRU" : cell;
+  const std::int64_t gates = op == "LSTM" ? 4 : op == "GRU" ? 3 : 1;
+  SmallGraph s;
+  s.g.name = "recurrent";
+  ValueId x = s.g.add_input("x", {DType::float32, {n, 3, 8, 8}});
+  x = s.node("Transpose", {s.node("Reshape", {x}, {{"shape", Ints{n, T, 24}}})}, {{"perm", Ints{1, 0, 2}}});
+  std::int64_t width = 24;
+  for (const std::string layer : {"first", "second"}) {
+    Attributes a{{"direction", std::string("bidirectional")}, {"hidden_size", H}};
+    if (linear) a.set("linear_before_reset", std::int64_t{1});
+    x = s.node(op.c_str(), {x, s.weight(layer + "_w", {2, gates * H, width}, 0.2F), s.weight(layer + "_r", {2, gates * H, H}, 0.3F), s.weight(layer + "_b", {2, 2 * gates * H}, 0.2F)}, a);
+    width = 2 * H;
+    x = s.node("Reshape", {s.node("Transpose", {x}, {{"perm", Ints{0, 2, 1, 3}}})}, {{"shape", Ints{T, n, width}}});
+  }
+  x = s.node("ReduceMean", {x}, {{"axes", Ints{0}}, {"keepdims", std::int64_t{0}}});
+  s.g.outputs = {s.node("Gemm", {x, s.weight("w", {classes, width}, 1), s.weight("b", {classes}, 0.1F)}, {{"transB", std::int64_t{1}}})};
+  return s.g;
+}
+
 // Convolution, a residual block, batch normalization, a shortcut, pooling, dropout, a dense layer.
 Graph small_network(std::int64_t n) {
-  Graph g;
+  SmallGraph s;
+  Graph& g = s.g;
   g.name = "small";
-  unsigned seed = 1;
-  const auto weight = [&](const std::string& name, const Shape& shape, float scale) { return g.add_parameter(name, {DType::float32, shape}, noise(shape, ++seed, scale), true); };
+  const auto weight = [&](const std::string& name, const Shape& shape, float scale) { return s.weight(name, shape, scale); };
   const auto ones = [&](const std::string& name, const Shape& shape, bool trains) {
     Tensor t(TensorType{DType::float32, shape});
     for (float& v : t.write<float>()) v = 1;
     return g.add_parameter(name, {DType::float32, shape}, t, trains);
   };
-  const auto node = [&](const char* op, std::vector<ValueId> in, Attributes a = {}) {
-    return g[g.add_node(internal_operator(op), concat(op, g.nodes.size()), std::move(a), std::move(in), 1, {concat(op, g.nodes.size())})].outputs[0];
-  };
+  const auto node = [&](const char* op, std::vector<ValueId> in, Attributes a = {}) { return s.node(op, std::move(in), std::move(a)); };
   const Attributes three{{"kernel_shape", Ints{3, 3}}, {"strides", Ints{1, 1}}, {"pads", Ints{1, 1, 1, 1}}, {"dilations", Ints{1, 1}}, {"group", std::int64_t{1}}};
   ValueId x = g.add_input("x", {DType::float32, {n, 3, 8, 8}});
   x = node("Relu", {node("Conv", {x, weight("c1", {8, 3, 3, 3}, 0.2F), weight("b1", {8}, 0.1F)}, three)});
@@ -62,15 +90,16 @@ std::vector<float> train_small_network(const Backend& backend, const SmallTraini
   o.kernel.deterministic = true;
   o.synchronize_batch_norm = devices > 1;
   const Backend* const backends[] = {&backend};
-  Session session(compile(small_network, o, backends), backends);
-  const Graph graph = small_network(batch);
+  const auto network = [&](std::int64_t n) { return training.cell.empty() ? small_network(n) : recurrent_network(n, training.cell); };
+  Session session(compile(network, o, backends), backends);
+  const Graph graph = network(batch);
   std::vector<NamedTensor> values;
   for (const Value& v : graph.values)
     if (v.kind == ValueKind::parameter) values.push_back({v.name, *v.data});
   session.set_parameters(values);
   const Tensor batches[] = {noise({batch, 3, 8, 8}, 77, 1), noise({batch, 3, 8, 8}, 78, 1)};  // in turn
   const Tensor labels = Tensor::of<std::int64_t>({batch}, {0, 1, 2, 3, 4, 0});
-  const double rate = training.optimizer == std::string_view("sgd") ? 0.05 : 0.002;
+  const double rate = training.optimizer != std::string_view("sgd") ? 0.002 : training.cell.empty() ? 0.05 : 0.5;
   std::vector<float> all;
   for (int step = 1; step <= steps; ++step) {
     const Plan& plan = session.plan();

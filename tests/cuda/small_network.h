@@ -1,4 +1,4 @@
-// A small network with every family of layers, trained for a few steps by any backend.
+// Small networks, one with every family of layers for images and one with two recurrent layers, trained for a few steps by any backend.
 #pragma once
 #include <functional>
 #include <string>
@@ -12,6 +12,7 @@ namespace tandem::cuda {
 struct SmallTraining {
   std::string optimizer = "sgd";
   int devices = 1;        // the first has twice the others' share; on backends other than the CPU they share device 0
+  std::string cell = {};  // of recurrent layers: LSTM, GRU, "linear GRU" or RNN; none: the network for images
 };
 // The loss of each step. `before_step` sees the session before every one.
 std::vector<float> train_small_network(const Backend& backend, const SmallTraining& training, const std::function<void(const Session&)>& before_step = {});

@@ -54,15 +54,53 @@ std::optional<CopyLauncher> plan_elements(const CopyPlan& p) {
   };
 }
 
-template <class Unit>
-std::optional<CopyLauncher> plan_tiles(const CopyPlan& p, std::size_t a, std::size_t b) {
-  TransposeBody<Unit> body{};
+// The loops in an order in which a side is one run, if there is one.
+std::optional<std::vector<LoopDim>> as_run(const CopyPlan& p, std::size_t side) {
+  std::vector<LoopDim> dims = p.dims;
+  std::stable_sort(dims.begin(), dims.end(), [&](const LoopDim& a, const LoopDim& b) { return a.strides[side] > b.strides[side]; });
+  std::int64_t stride = 1;
+  for (std::size_t d = dims.size(); d-- > 0;) {
+    if (dims[d].strides[side] != stride) return std::nullopt;
+    stride *= dims[d].size;
+  }
+  return dims.empty() ? std::nullopt : std::optional(std::move(dims));
+}
+
+// y as one run, or else x. Nothing where neither is, or it does not begin where packs do.
+template <class Unit, bool gathers>
+std::optional<CopyLauncher> plan_run(const CopyPlan& p) {
+  using Body = RunCopyBody<Unit, gathers>;
+  constexpr std::size_t run = gathers ? y_of : x_of, other = gathers ? x_of : y_of;
+  std::optional<std::vector<LoopDim>> dims = as_run(p, run);
+  if (!dims || (gathers ? p.y_offset : p.x_offset) % Body::width != 0) return std::nullopt;
+  const LoopDim row = dims->back();
+  dims->pop_back();
+  const auto rows = nest_of<1>(*dims, {static_cast<int>(other)});
+  if (!rows) return std::nullopt;
+  Body body{nullptr, nullptr, static_cast<std::uint32_t>(trips(p.dims)), divider(row.size), static_cast<std::int32_t>(row.strides[other]), *rows};
+  return [body, p](const std::byte* x, std::byte* y) mutable -> Launches {
+    body.x = reinterpret_cast<const Unit*>(x) + p.x_offset;
+    body.y = reinterpret_cast<Unit*>(y) + p.y_offset;
+    const std::int64_t blocks = blocks_for(ceil_div(body.elements, Body::width), Body::threads);
+    return [body = body, blocks](void* stream) { launch(body, blocks, stream); };
+  };
+}
+
+// Whether both sides' lines begin at pairs of elements, and are pairs.
+bool in_pairs(const CopyPlan& p, std::size_t a, std::size_t b) {
+  bool even = p.dims[a].size % 2 == 0 && p.dims[b].size % 2 == 0 && p.x_offset % 2 == 0 && p.y_offset % 2 == 0;
+  for (std::size_t d = 0; d < p.dims.size(); ++d) even &= (d == a || p.dims[d].strides[x_of] % 2 == 0) && (d == b || p.dims[d].strides[y_of] % 2 == 0);
+  return even;
+}
+
+template <class Unit, int width, int tile>
+std::optional<CopyLauncher> plan_tiles_of(const CopyPlan& p, std::size_t a, std::size_t b) {
+  TransposeBody<Unit, width, tile> body{};
   std::vector<LoopDim> outer;
   for (std::size_t d = 0; d < p.dims.size(); ++d)
     if (d != a && d != b) outer.push_back(p.dims[d]);
   const auto nest = nest_of<2>(outer, {0, 1});
   if (!nest) return std::nullopt;
-  constexpr std::int64_t tile = TransposeBody<Unit>::tile;
   body.size_a = static_cast<std::int32_t>(p.dims[a].size);
   body.size_b = static_cast<std::int32_t>(p.dims[b].size);
   body.tiles_a = static_cast<std::int32_t>(ceil_div(body.size_a, tile));
@@ -78,6 +116,17 @@ std::optional<CopyLauncher> plan_tiles(const CopyPlan& p, std::size_t a, std::si
   };
 }
 
+template <class Unit>
+std::optional<CopyLauncher> plan_tiles(const CopyPlan& p, std::size_t a, std::size_t b) {
+  if constexpr (sizeof(Unit) < 8)
+    if (p.dims[a].size > 32 && p.dims[b].size > 32) {
+      if constexpr (sizeof(Unit) == 2)
+        if (in_pairs(p, a, b)) return plan_tiles_of<Unit, 2, 64>(p, a, b);
+      return plan_tiles_of<Unit, 1, 64>(p, a, b);
+    }
+  return plan_tiles_of<Unit, 1, 32>(p, a, b);
+}
+
 }  // namespace
 
 std::optional<CopyLauncher> plan_copy(CopyPlan plan) {
@@ -91,7 +140,11 @@ std::optional<CopyLauncher> plan_copy(CopyPlan plan) {
     for (std::size_t b = 0; b < plan.dims.size(); ++b)
       if (a != b && plan.dims[a].strides[x_of] == 1 && plan.dims[b].strides[y_of] == 1 && plan.dims[a].size >= least_tile && plan.dims[b].size >= least_tile)
         return visit_bytes(plan.size, [&]<class Unit>() { return plan_tiles<Unit>(plan, a, b); });
-  return visit_bytes(plan.size, [&]<class Unit>() { return plan_elements<Unit>(plan); });
+  return visit_bytes(plan.size, [&]<class Unit>() {
+    if (std::optional<CopyLauncher> run = plan_run<Unit, true>(plan)) return run;
+    if (std::optional<CopyLauncher> run = plan_run<Unit, false>(plan)) return run;
+    return plan_elements<Unit>(plan);
+  });
 }
 
 Launches fill_launches(std::byte* y, std::int64_t elements, std::size_t size, std::uint64_t pattern) {

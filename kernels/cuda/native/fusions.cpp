@@ -35,6 +35,16 @@ bool is_attention(const KernelRequest& request, int) {
   return request.inputs[0].dtype != DType::float64 && std::max(request.inputs[0].shape[3], request.inputs[2].shape[3]) <= 128;
 }
 
+// All steps of an LSTM, GRU or RNN in one: a launch or two a step. The products of a step are plain float32's: where they are large, those
+// of a library by tensor cores may be worth its ten launches.
+bool is_recurrence(const KernelRequest& request, int) { return request.inputs[0].dtype == DType::float32 && request.inputs[0].shape.elements() > 0; }
+bool is_short_recurrence(const KernelRequest& request, int capability) {
+  constexpr double short_products = 1e9;  // FLOPs of a step: 25 µs where 60% of an H200's peak is reached
+  if (!is_recurrence(request, capability)) return false;
+  const Shape &products = request.inputs[0].shape, &r = request.inputs[1].shape;
+  return 2.0 * static_cast<double>(products[1]) * static_cast<double>(r.elements()) <= short_products;
+}
+
 // Scores of 16 bits, with labels that are classes; of the loss the gradient, too.
 bool is_narrow_loss(const KernelRequest& request, int) {
   const DType scores = request.inputs[0].dtype;
@@ -74,6 +84,8 @@ constexpr Form forms[] = {
     {"InnerProduct", is_activated},
     {"InnerProductBackwardData", is_activated},
     {"LogSoftmax", is_narrow_softmax},
+    {"RecurrentTraining", is_short_recurrence},
+    {"RecurrentTraining", is_recurrence, Gain::perhaps},
     {"RowNormalization", is_row_normalization},
     {"RowNormalizationBackward", is_row_gradient},
     {"RunningStatistics", always},           // of many in a launch, variances as cuDNN keeps them

@@ -30,6 +30,11 @@ LookUpLoops made_of(const std::vector<LoopDim>& dims) {
     loops.x[to] = static_cast<std::int32_t>(dims[i].strides[of_x]);
     loops.table[to] = static_cast<std::int32_t>(dims[i].strides[of_table]);
   }
+  for (std::size_t d = 0; d < 2; ++d) {
+    const auto size = static_cast<std::int32_t>(loops.sizes[d + 1].divisor);
+    loops.x_carry[d] = loops.x[d] - size * loops.x[d + 1];
+    loops.table_carry[d] = loops.table[d] - size * loops.table[d + 1];
+  }
   return loops;
 }
 

@@ -55,9 +55,11 @@ Descriptions describe_average_pool(const KernelRequest& request, Libraries*) {
   if (!g) return {};
   const bool include_padding = request.attributes->integer("count_include_pad", 0) != 0;
   visit_storage(in.dtype, [&]<class T>() {
-    d->make = launches([=, g = *g, elements = out.shape.elements(), channels = out.shape[1]](const Buffers& b) {
-      if (backward) return launches_over(AveragePoolBackwardBody<T>{b.in<T>(0), b.out<T>(0), elements, channels, g, include_padding}, elements);
-      return launches_over(AveragePoolBody<T>{b.in<T>(0), b.out<T>(0), elements, channels, g, include_padding}, elements);
+    visit_width<T>(out.shape[1], [&]<int width>() {
+      d->make = launches([=, g = *g, packs = out.shape.elements() / width, channels = out.shape[1] / width](const Buffers& b) {
+        if (backward) return launches_over(AveragePoolBackwardBody<T, width>{b.in<T>(0), b.out<T>(0), packs, channels, g, include_padding}, packs);
+        return launches_over(AveragePoolBody<T, width>{b.in<T>(0), b.out<T>(0), packs, channels, g, include_padding}, packs);
+      });
     });
   });
   return {*d};

@@ -3,6 +3,8 @@
 
 #include <span>
 
+#include "kernels/cuda/native/nest.h"
+
 namespace tandem::cuda {
 
 std::optional<WindowGeometry> window_geometry(const Attributes& a, const Shape& x, const Shape& y) {
@@ -12,6 +14,7 @@ std::optional<WindowGeometry> window_geometry(const Attributes& a, const Shape& 
   for (int d = 0; d < 3; ++d) {
     g.input[d] = g.output[d] = g.kernel[d] = g.stride[d] = g.dilation[d] = 1;
     g.begin[d] = g.end[d] = 0;
+    g.by_stride[d] = g.by_dilation[d] = divider(1);
   }
   const Ints kernel = a.ints("kernel_shape"), strides = a.ints("strides", Ints(n, 1)), pads = a.ints("pads", Ints(2 * n, 0)), dilations = a.ints("dilations", Ints(n, 1));
   for (std::size_t i = 0; i < n; ++i) {
@@ -24,6 +27,8 @@ std::optional<WindowGeometry> window_geometry(const Attributes& a, const Shape& 
     g.begin[d] = narrow(pads[i]);
     g.end[d] = narrow(pads[n + i]);
     g.dilation[d] = narrow(dilations[i]);
+    g.by_stride[d] = divider(strides[i]);
+    g.by_dilation[d] = divider(dilations[i]);
   }
   const auto numbered = [](const auto& sizes) {
     std::int64_t places = 1;
