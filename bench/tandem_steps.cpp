@@ -5,8 +5,9 @@
 //   --plan FILE        steps of this plan, which is to be of the model and the batch
 //   --profile N        the time of each kernel, from N steps with a wait after each part of a step
 //   --profile-steps N  the same of each part alone
-//   --floor N          each kernel N times in a row, where the step has it: what the step would take if nothing lay between
-//                      its kernels and they got in each other's way nowhere
+//   --floor N          the sum of the kernels' own times, each N times in a row where the step has it, which finds its operands in the
+//                      caches where they fit (floor_ms), and each once in N steps that wait after every kernel, which finds the caches as
+//                      the step leaves them (cold_floor_ms). Beside steps by turns with those, whose median is floor_step_ms
 //   --late N           also N steps that wait for their batch (late_ms), and what copying a batch takes alone (copies_ms): where
 //                      median_ms is late_ms - copies_ms, copies cost nothing. And N traced steps on devices that copy batches ahead:
 //                      the share of the copies' time during which a step computes (overlap)
@@ -209,9 +210,20 @@ void measure(Options options) {
   if (const int rounds = static_cast<int>(number("--profile-steps")); rounds > 0) print_by_step(plan, median_seconds(timed(1), rounds));
   double loss = 0, floor = 0;
   for (float part : losses) loss += part;
+  double cold_floor = 0, floor_step = 0;
   if (const int repeats = static_cast<int>(number("--floor")); repeats > 0) {
     for (const double part : timed(repeats)()) floor += part;
-    std::fprintf(stderr, "kernels alone %.3f ms, step %.3f ms: %.1f%%\n", 1e3 * floor, 1e3 * median, 100 * floor / median);
+    run_steps(1, 1, false);
+    std::vector<double> steps;
+    const TimedRun by_turns = [&] {
+      for (const double step : run_steps(1, 3, false)) steps.push_back(step);
+      return timed(1)();
+    };
+    for (const double part : median_seconds(by_turns, repeats)) cold_floor += part;
+    std::nth_element(steps.begin(), steps.begin() + std::ssize(steps) / 2, steps.end());
+    floor_step = steps[steps.size() / 2];
+    std::fprintf(stderr, "kernels alone %.3f ms, with the caches as the step leaves them %.3f ms, step %.3f ms: %.1f%%, %.1f%%\n", 1e3 * floor, 1e3 * cold_floor, 1e3 * floor_step,
+                 100 * floor / floor_step, 100 * cold_floor / floor_step);
   }
   double late = 0, copies = 0, overlapped = 0;
   if (const long long steps = number("--late"); steps > 0) {
@@ -237,6 +249,8 @@ void measure(Options options) {
                                    {"median_ms", 1e3 * median},
                                    {"min_ms", 1e3 * times[0]},
                                    {"floor_ms", 1e3 * floor},
+                                   {"cold_floor_ms", 1e3 * cold_floor},
+                                   {"floor_step_ms", 1e3 * floor_step},
                                    {"late_ms", 1e3 * late},
                                    {"copies_ms", 1e3 * copies},
                                    {"overlap", overlapped},

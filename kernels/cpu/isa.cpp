@@ -48,4 +48,12 @@ std::string_view name_of(Isa isa) {
 Isa machine_isa() { return choose().isa; }
 const vector::Table& vector_table() { return choose().table(); }
 
+#ifdef TANDEM_X86
+const vector::Dots* dot_products() { return __builtin_cpu_supports("avx512bf16") ? vector_table().dots : nullptr; }
+bool dot_products_are_fast() { return __builtin_cpu_is("amd"); }
+#else
+const vector::Dots* dot_products() { return nullptr; }
+bool dot_products_are_fast() { return false; }
+#endif
+
 }  // namespace tandem

@@ -59,6 +59,11 @@ class Narrowing {
       changed = changed || (now.present() && copy_.to[now].type.dtype != graph_[old].type.dtype);
       inputs.push_back(now);
     }
+    if (node.op->name == "RecurrentTraining") {  // its steps stay float32, its products need not
+      copy_.copy(node, std::move(inputs), node.outputs.size());
+      copy_.to.nodes.back().attributes.set("product_dtype", static_cast<std::int64_t>(storage_));
+      return;
+    }
     if (!changed) {  // types stay as they were
       copy_.copy(node);
       copy_.to.nodes.back().inputs = std::move(inputs);

@@ -194,22 +194,40 @@ void add_further(const Row& r, const Operands& o, std::vector<Values>& inputs) {
   if (r.attributes.has("ratio")) inputs.emplace_back(std::begin(random_numbers), std::end(random_numbers));
 }
 
+// All ways to compute it: of bfloat16 there are two where the processor multiplies pairs of them.
+std::vector<KernelDescription> ways(const Case& c) {
+  std::vector<KernelDescription> all = cpu_backend().describe(c.request());
+  EXPECT_FALSE(all.empty());
+  return all;
+}
+std::vector<Values> run_way(const KernelDescription& d, const std::vector<Values>& inputs) {
+  std::vector<Buffer> buffers;
+  for (std::size_t i = 0; i < inputs.size(); ++i) buffers.emplace_back(d.inputs[i], inputs[i]);
+  std::vector<Values> outputs;
+  for (Buffer& b : run(d, buffers)) outputs.push_back(b.values());
+  return outputs;
+}
+
 void check(const Row& r, DType dtype, double tolerance, int threads) {
   const Operands o(r, dtype);
   const Reference wanted = Formula(r, o.q, o.k, o.v, o.mask, o.dy).run();
   const Kernels kernels(r, dtype, threads);
-  std::vector<Values> inputs{o.q, o.k, o.v};
-  add_further(r, o, inputs);
-  const std::vector<Values> forward = run_values(kernels.forward, inputs);
-  const std::string what = concat(r.name, ' ', dtype, ' ', threads, " threads, ");
-  expect_alike(forward[0], wanted.y, tolerance, what + "y");
-  expect_alike(forward[1], wanted.log_sum, tolerance, what + "log_sum");
-  inputs = {o.q, o.k, o.v, forward[0], forward[1], o.dy};
-  add_further(r, o, inputs);
-  const std::vector<Values> backward = run_values(kernels.backward, inputs);
-  expect_alike(backward[0], wanted.dq, tolerance, what + "dq");
-  expect_alike(backward[1], wanted.dk, tolerance, what + "dk");
-  expect_alike(backward[2], wanted.dv, tolerance, what + "dv");
+  const std::vector<KernelDescription> forward_ways = ways(kernels.forward), backward_ways = ways(kernels.backward);
+  ASSERT_EQ(forward_ways.size(), backward_ways.size()) << r.name;
+  for (std::size_t way = 0; way < forward_ways.size(); ++way) {
+    std::vector<Values> inputs{o.q, o.k, o.v};
+    add_further(r, o, inputs);
+    const std::vector<Values> forward = run_way(forward_ways[way], inputs);
+    const std::string what = concat(r.name, ' ', dtype, ' ', threads, " threads, ", forward_ways[way].kernel, ", ");
+    expect_alike(forward[0], wanted.y, tolerance, what + "y");
+    expect_alike(forward[1], wanted.log_sum, tolerance, what + "log_sum");
+    inputs = {o.q, o.k, o.v, forward[0], forward[1], o.dy};
+    add_further(r, o, inputs);
+    const std::vector<Values> backward = run_way(backward_ways[way], inputs);
+    expect_alike(backward[0], wanted.dq, tolerance, what + "dq");
+    expect_alike(backward[1], wanted.dk, tolerance, what + "dk");
+    expect_alike(backward[2], wanted.dv, tolerance, what + "dv");
+  }
 }
 
 class NativeAttention : public testing::TestWithParam<Row> {};
@@ -218,6 +236,7 @@ TEST_P(NativeAttention, IsItsFormula) {
   for (const char* isa : isas) {
     const WithIsa with(isa);
     check(GetParam(), DType::float32, 1e-5, 1);
+    check(GetParam(), DType::bfloat16, 3e-2, 1);
   }
   check(GetParam(), DType::float32, 1e-5, 3);
   check(GetParam(), DType::float64, 1e-7, 2);   // scale and ratio are float32
@@ -247,15 +266,28 @@ TEST(NativeAttention, HasTheSameBitsWithAnyThreads) {
 TEST(NativeAttention, AQueryOfOneKeyHasNoGradient) {
   for (const char* isa : isas) {
     const WithIsa with(isa);
-    for (const DType dtype : {DType::float32, DType::float64}) {
+    for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16}) {
       const Row row{"", 2, 3, 1, 21, 1, 24, 40};
       const Operands o(row, dtype);
       const Kernels kernels(row, dtype, 1);
-      const std::vector<Values> forward = run_values(kernels.forward, {o.q, o.k, o.v});
-      const std::vector<Values> backward = run_values(kernels.backward, {o.q, o.k, o.v, forward[0], forward[1], o.dy});
-      EXPECT_EQ(backward[0], Values(o.q.size(), 0)) << isa << ' ' << to_string(dtype);
+      const std::vector<KernelDescription> forward_ways = ways(kernels.forward), backward_ways = ways(kernels.backward);
+      for (std::size_t way = 0; way < forward_ways.size(); ++way) {
+        const std::vector<Values> forward = run_way(forward_ways[way], {o.q, o.k, o.v});
+        const std::vector<Values> backward = run_way(backward_ways.at(way), {o.q, o.k, o.v, forward[0], forward[1], o.dy});
+        EXPECT_EQ(backward[0], Values(o.q.size(), 0)) << isa << ' ' << to_string(dtype) << ' ' << backward_ways[way].kernel;
+      }
     }
   }
+}
+
+// Products of pairs are offered where the processor has them and rows can be read by twos.
+TEST(NativeAttention, OffersProductsOfPairs) {
+  const auto count = [](std::int64_t width, DType dtype) { return ways(Kernels({"", 1, 2, 1, 8, 8, width, width}, dtype, 1).forward).size(); };
+  EXPECT_EQ(count(8, DType::bfloat16), dot_products() ? 2U : 1U);
+  EXPECT_EQ(count(7, DType::bfloat16), 1U);
+  EXPECT_EQ(count(8, DType::float32), 1U);
+  const WithIsa with("avx2");
+  EXPECT_EQ(count(8, DType::bfloat16), 1U);
 }
 
 // What a model reads of a projection, and what flows back, lies as the projection wrote it.

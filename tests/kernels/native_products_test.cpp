@@ -2,12 +2,14 @@
 // sum, in order, wherever the operands lie. Nothing outside of them is read or written.
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <utility>
 #include <vector>
 
 #include "kernels/cpu/isa.h"
+#include "kernels/cpu/native/paired_product.h"
 #include "kernels/cpu/native/products.h"
 #include "tests/kernels/native_harness.h"
 
@@ -88,6 +90,86 @@ TEST(NativeProducts, DoNotDependOnTheThreads) {
         for (std::size_t i = 0; i < c.size(); ++i) ASSERT_NEAR(c[i], first[i], 2e-3) << rows << " by " << columns << " by " << inner << " at " << i;
       if (std::exchange(plain, false)) first = c;
       EXPECT_EQ(c, first) << rows << " by " << columns << " by " << inner << ", " << threads << " threads";
+    }
+  }
+}
+
+// bfloat16 numbers as floats, and as they are.
+std::vector<float> narrow_numbers(std::int64_t n, unsigned seed) {
+  std::vector<float> all = numbers(n, seed);
+  for (float& x : all) x = std::isnan(x) ? x : number_as<float>(to_bfloat16(x));
+  return all;
+}
+std::vector<std::uint16_t> as_bfloat16(const std::vector<float>& from) {
+  std::vector<std::uint16_t> to;
+  for (const float x : from) to.push_back(static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(x) >> 16));
+  return to;
+}
+
+TEST(NativeProducts, BlocksOfPairsAreTheirSums) {
+  if (!dot_products()) GTEST_SKIP() << "the processor has no AVX512_BF16";
+  const vector::Dots& dots = *dot_products();
+  for (const std::int64_t rows : {1, 2, 5, 6, 7, 13, 48})
+    for (const std::int64_t columns : {1, 15, 16, 17, 33, 48, 63, 64, 72, 130})
+      for (const std::int64_t inner : {1, 2, 3, 24, 65}) {
+        SCOPED_TRACE(concat(rows, " by ", columns, " by ", inner));
+        const std::vector<float> a = narrow_numbers(inner * rows, 1), b = narrow_numbers(inner * columns, 2);  // a turned
+        const std::int64_t pairs = (inner + 1) / 2;
+        std::vector<std::uint32_t> pa(static_cast<std::size_t>(pairs * rows)), pb(static_cast<std::size_t>(pairs * columns)), same(pb.size());
+        dots.pair_lines(pa.data(), rows, as_bfloat16(a).data(), rows, inner, rows);
+        dots.pair_lines(pb.data(), columns, as_bfloat16(b).data(), columns, inner, columns);
+        dots.pair_narrowed(same.data(), columns, b.data(), columns, inner, columns);
+        ASSERT_EQ(pb, same);
+        std::vector<float> c(static_cast<std::size_t>(rows * columns) + 64, nan), sums(static_cast<std::size_t>(rows) + 16, nan);
+        for (const bool again : {false, true}) {
+          dots.block({pa.data(), pb.data(), c.data(), rows, columns, pairs, 1, rows, columns, columns, again});
+          for (std::int64_t i = 0; i < rows; ++i)
+            for (std::int64_t j = 0; j < columns; ++j) {
+              double wanted = 0;
+              for (std::int64_t p = 0; p < inner; ++p) wanted += static_cast<double>(a[static_cast<std::size_t>(p * rows + i)]) * static_cast<double>(b[static_cast<std::size_t>(p * columns + j)]);
+              ASSERT_NEAR(c[static_cast<std::size_t>(i * columns + j)], (again ? 2 : 1) * wanted, 1e-4) << i << ", " << j;
+            }
+          for (std::size_t i = static_cast<std::size_t>(rows * columns); i < c.size(); ++i) ASSERT_TRUE(std::isnan(c[i])) << "wrote behind its end";
+        }
+        // Line by line the same bits.
+        std::vector<std::uint32_t> lines(static_cast<std::size_t>(rows * pairs)), ones(static_cast<std::size_t>(rows * pairs), 0x3f803f80);
+        for (std::int64_t i = 0; i < rows; ++i)
+          for (std::int64_t p = 0; p < pairs; ++p) lines[static_cast<std::size_t>(i * pairs + p)] = pa[static_cast<std::size_t>(p * rows + i)];
+        dots.inner_products(lines.data(), ones.data(), pairs, rows, pairs, sums.data());
+        dots.block({lines.data(), ones.data(), c.data(), rows, 1, pairs, pairs, 1, 1, 1, false});
+        for (std::size_t i = 0; i < static_cast<std::size_t>(rows); ++i) ASSERT_EQ(sums[i], c[i]);
+        ASSERT_TRUE(std::isnan(sums[static_cast<std::size_t>(rows)]));
+      }
+}
+
+TEST(NativeProducts, OfPairsDoNotDependOnTheThreads) {
+  if (!dot_products()) GTEST_SKIP() << "the processor has no AVX512_BF16";
+  for (const auto& [rows, columns, inner] : {std::array<std::int64_t, 3>{1, 1, 1}, {5, 300, 40}, {200, 20, 41}, {130, 130, 700}, {60, 257, 1024}, {97, 3, 513}}) {
+    const std::vector<float> a = narrow_numbers(inner * rows, 3), b = narrow_numbers(inner * columns, 4);
+    std::vector<float> first;
+    for (const int threads : {1, 2, 3, 7}) {
+      SCOPED_TRACE(concat(rows, " by ", columns, " by ", inner, ", ", threads, " threads"));
+      const native::PairedProduct p{rows, columns, inner, rows, columns, columns, true, threads};
+      std::vector<float> c(static_cast<std::size_t>(rows * columns + rows));
+      std::vector<std::byte> workspace(static_cast<std::size_t>(p.workspace()) + 128, std::byte{0xff});
+      const std::size_t start = (64 - reinterpret_cast<std::uintptr_t>(workspace.data()) % 64) % 64;
+      p.run(a.data(), b.data(), c.data(), c.data() + rows * columns, workspace.data() + start);
+      for (std::size_t i = start + static_cast<std::size_t>(p.workspace()); i < workspace.size(); ++i) ASSERT_EQ(workspace[i], std::byte{0xff}) << "wrote outside its workspace";
+      if (threads > 1) {
+        EXPECT_EQ(c, first);
+        continue;
+      }
+      first = c;
+      for (std::int64_t i = 0; i < rows; ++i) {
+        double sum = 0;
+        for (std::int64_t k = 0; k < inner; ++k) sum += static_cast<double>(a[static_cast<std::size_t>(k * rows + i)]);
+        ASSERT_NEAR(static_cast<double>(c[static_cast<std::size_t>(rows * columns + i)]), sum, 1e-3);
+        for (std::int64_t j = 0; j < columns; ++j) {
+          double wanted = 0;
+          for (std::int64_t k = 0; k < inner; ++k) wanted += static_cast<double>(a[static_cast<std::size_t>(k * rows + i)]) * static_cast<double>(b[static_cast<std::size_t>(k * columns + j)]);
+          ASSERT_NEAR(static_cast<double>(c[static_cast<std::size_t>(i * columns + j)]), wanted, 1e-3) << i << ", " << j;
+        }
+      }
     }
   }
 }

@@ -1,5 +1,6 @@
 // The recurrent kernels with float32's products in panels against those in double, for every instruction set and number of threads;
 // that their formulas are right is held by tests/operators/recurrent_test.cpp.
+#include "kernels/cpu/isa.h"
 #include "tests/kernels/native_harness.h"
 
 namespace tandem::native_tests {
@@ -25,7 +26,7 @@ const Size sizes[] = {
 
 class Recurrent {
  public:
-  Recurrent(const Form& f, const Size& s, DType dtype, int threads) : f_(f), s_(s), D_(std::string_view(s.direction) == "bidirectional" ? 2 : 1), dtype_(dtype), threads_(threads) {}
+  Recurrent(const Form& f, const Size& s, DType dtype, int threads, bool rounds = false) : f_(f), s_(s), rounds_(rounds), D_(std::string_view(s.direction) == "bidirectional" ? 2 : 1), dtype_(dtype), threads_(threads) {}
 
   // Y, Y_h, (Y_c,) saved; then the gradients.
   std::vector<Values> training() const {
@@ -41,7 +42,7 @@ class Recurrent {
     }
     c.outputs.push_back(of({D_, f_.gates * s_.H, s_.H}));
     if (f_.linear) c.outputs.push_back(of({D_, s_.H}));
-    for (Values& v : run_values(c, given)) all.push_back(std::move(v));
+    for (Values& v : run_way(c, given)) all.push_back(std::move(v));
     return all;
   }
   std::vector<Values> forward(bool training) const {
@@ -51,7 +52,7 @@ class Recurrent {
     if (f_.lstm()) c.outputs.push_back(of(states()));
     if (training) c.outputs.push_back(of(saved()));
     const auto drawn = [](bool there, std::int64_t n, unsigned seed) { return there ? random_values(n, seed, -1, 1) : Values{}; };
-    return run_values(c, {random_values(s_.T * s_.B * columns, 1), matrix(), drawn(s_.states, D_ * s_.B * s_.H, 3), drawn(s_.states && f_.lstm(), D_ * s_.B * s_.H, 4), length_values(), drawn(f_.linear, D_ * s_.H, 5)});
+    return run_way(c, {random_values(s_.T * s_.B * columns, 1), matrix(), drawn(s_.states, D_ * s_.B * s_.H, 3), drawn(s_.states && f_.lstm(), D_ * s_.B * s_.H, 4), length_values(), drawn(f_.linear, D_ * s_.H, 5)});
   }
 
  private:
@@ -65,10 +66,28 @@ class Recurrent {
     return v;
   }
   Values matrix() const { return random_values(D_ * f_.gates * s_.H * s_.H, 2, -1 / std::sqrt(static_cast<double>(s_.H)), 1 / std::sqrt(static_cast<double>(s_.H))); }
-  Attributes attributes() const { return {{"cell", std::string(f_.cell)}, {"direction", std::string(s_.direction)}, {"linear_before_reset", std::int64_t{f_.linear}}, {"relu", std::int64_t{f_.relu}}}; }
+  Attributes attributes() const {
+    Attributes a{{"cell", std::string(f_.cell)}, {"direction", std::string(s_.direction)}, {"linear_before_reset", std::int64_t{f_.linear}}, {"relu", std::int64_t{f_.relu}}};
+    if (rounds_) a.set("product_dtype", static_cast<std::int64_t>(DType::bfloat16));
+    return a;
+  }
+  // The way that rounds, where that is wanted.
+  std::vector<Values> run_way(const Case& c, const std::vector<Values>& given) const {
+    for (const KernelDescription& d : cpu_backend().describe(c.request())) {
+      if (d.kernel.ends_with(".dot_products") != rounds_) continue;
+      std::vector<Buffer> buffers;
+      for (std::size_t i = 0; i < given.size(); ++i) buffers.emplace_back(d.inputs[i], given[i]);
+      std::vector<Values> outputs;
+      for (Buffer& b : run(d, buffers)) outputs.push_back(b.values());
+      return outputs;
+    }
+    ADD_FAILURE() << c.op << ": not offered";
+    throw std::runtime_error("no kernel");
+  }
 
   const Form& f_;
   const Size& s_;
+  bool rounds_;
   std::int64_t D_;
   DType dtype_;
   int threads_;
@@ -95,6 +114,37 @@ TEST(NativeRecurrent, IsTheSameInFloatAndDoubleAndOnAllThreads) {
         for (std::size_t i = 0; i < inference.size(); ++i) EXPECT_EQ(inference[i], got[i]) << "output " << i << " without what is saved";
       }
     }
+}
+
+// Products of operands rounded to bfloat16: as near as those are, whatever the threads are.
+TEST(NativeRecurrent, RoundsOperandsWhereItMay) {
+  if (!dot_products()) GTEST_SKIP() << "the processor has no AVX512_BF16";
+  for (const Form& form : forms)
+    for (const Size& size : {sizes[3], sizes[4], Size{"forward", 9, 40, 130, false, true}}) {
+      SCOPED_TRACE(concat(form.name, ' ', size.direction, " T=", size.T, " B=", size.B, " H=", size.H));
+      const std::vector<Values> wanted = Recurrent(form, size, DType::float64, 1).training(), got = Recurrent(form, size, DType::float32, 1, true).training();
+      ASSERT_EQ(got.size(), wanted.size());
+      const std::size_t compared = form.relu ? 3 : got.size();  // its slope jumps where rounding takes a number over 0
+      for (std::size_t i = 0; i < compared; ++i) {
+        double scale = 1e-3;
+        for (const double w : wanted[i]) scale = std::max(scale, std::abs(w));
+        for (std::size_t k = 0; k < got[i].size(); ++k) ASSERT_NEAR(got[i][k], wanted[i][k], 3e-2 * scale) << "output " << i << " at " << k;
+      }
+      for (const int threads : {2, 5}) EXPECT_EQ(Recurrent(form, size, DType::float32, threads, true).training(), got) << threads << " threads";
+    }
+}
+
+TEST(NativeRecurrent, RoundsNothingUnlessItMay) {
+  const auto offered = [](std::int64_t H, DType dtype, bool rounds) {
+    Case c{"RecurrentTraining", {{"cell", std::string("RNN")}, {"direction", std::string("forward")}, {"linear_before_reset", std::int64_t{0}}, {"relu", std::int64_t{0}}},
+           {plain(dtype, {3, 2, H}), plain(dtype, {1, H, H})}, {plain(dtype, {3, 1, 2, H}), plain(dtype, {1, 2, H})}};
+    if (rounds) c.attributes.set("product_dtype", static_cast<std::int64_t>(DType::bfloat16));
+    return cpu_backend().describe(c.request()).size();
+  };
+  EXPECT_EQ(offered(8, DType::float32, false), 1U);
+  EXPECT_EQ(offered(8, DType::float32, true), dot_products() ? 2U : 1U);
+  EXPECT_EQ(offered(7, DType::float32, true), 1U);
+  EXPECT_EQ(offered(8, DType::float64, true), 1U);
 }
 
 }  // namespace

@@ -31,6 +31,8 @@ struct Rows {
     for (const PhysicalDim& d : physical_dims(o.shape, o.layout))
       if (d.axis < 3) stride[static_cast<std::size_t>(d.axis)] = d.stride;
   }
+  // All rows can be read two numbers at a time.
+  bool even() const { return (width | stride[0] | stride[1] | stride[2]) % 2 == 0; }
   std::int64_t at(std::int64_t b, std::int64_t h, std::int64_t s) const { return b * stride[0] + h * stride[1] + s * stride[2]; }
 };
 
@@ -106,6 +108,20 @@ void product(const vector::Table& table, std::int64_t rows, std::int64_t columns
     }
   }
 }
+
+// The same of bfloat16 numbers as they are, in pairs (vector.h): rows of width/2, two numbers each; turned; and by pairs of rows, which
+// takes (rows + 1)/2 lines of `width`. Even widths and strides.
+using Pair = std::uint32_t;
+inline void pack(Pair* to, const BFloat16* from, std::int64_t stride, std::int64_t rows, std::int64_t width) {
+  for (std::int64_t r = 0; r < rows; ++r) std::memcpy(to + r * (width / 2), from + r * stride, static_cast<std::size_t>(width) * sizeof(BFloat16));
+}
+inline void turn(const vector::Table& table, Pair* to, const BFloat16* from, std::int64_t stride, std::int64_t rows, std::int64_t width, std::int64_t columns) {
+  table.products->pack({.from = from, .narrow = false, .line = stride / 2, .step = 1, .lines = rows, .inner = width / 2, .width = columns, .to = reinterpret_cast<float*>(to)});
+}
+inline void pack_pairs(const vector::Table& table, Pair* to, const BFloat16* from, std::int64_t stride, std::int64_t rows, std::int64_t width) {
+  table.dots->pair_lines(to, width, reinterpret_cast<const std::uint16_t*>(from), stride, rows, width);
+}
+inline std::int64_t halves(std::int64_t n) { return (n + 1) / 2; }
 
 template <class Stored, class T>
 void unpack(const vector::Table& table, Stored* to, std::int64_t stride, const T* from, std::int64_t rows, std::int64_t width) {
@@ -187,6 +203,17 @@ inline std::optional<KernelDescription> describe_both(const KernelRequest& reque
     d.inputs[static_cast<std::size_t>(i)] = in_rows(request.inputs[static_cast<std::size_t>(i)], as_projected);
   }
   return d;
+}
+// Both ways to compute it: in float32, and, of bfloat16, by products of pairs where the processor has them.
+template <class Describe>
+Descriptions in_both_ways(const KernelDescription& d, std::initializer_list<const Operand*> read, const Describe& describe) {
+  Descriptions all{describe(d, false)};
+  const auto even = [](const Operand* o) { return Rows(*o).even(); };
+  if (!all[0].make || !dot_products() || d.inputs[0].dtype != DType::bfloat16 || !std::all_of(read.begin(), read.end(), even)) return all[0].make ? all : Descriptions{};
+  all.push_back(describe(d, true));
+  all[1].kernel += ".dot_products";
+  if (dot_products_are_fast()) std::swap(all[0], all[1]);
+  return all;
 }
 // A result of this operand's shape lies as it does, but with heads behind tokens where it is row-major: for what reads it.
 inline Layout like(const Operand& o) { return o.layout.is_row_major() ? Layout(as_projected) : o.layout; }

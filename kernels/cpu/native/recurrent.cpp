@@ -16,10 +16,10 @@ class Recurrent {
 
   void operator()(const Memory& m) const {
     factors_.pack(m.in<T>(1), m.workspace, p_.parts());
-    by_rows(p_, [&](std::int64_t d, Range rows) {
+    by_rows(p_, [&](int part, std::int64_t d, Range rows) {
       start_state<T>(p_, m, 2, 1, d, rows);
       if (p_.lstm()) start_state<T>(p_, m, 3, 2, d, rows);
-      for (std::int64_t n = 0; n < p_.T; ++n) step(m, d, p_.time(d, n), rows);
+      for (std::int64_t n = 0; n < p_.T; ++n) step(m, part, d, p_.time(d, n), rows);
     });
   }
 
@@ -31,7 +31,7 @@ class Recurrent {
   }
   T* state(const Memory& m, int output, std::int64_t d, std::int64_t b) const { return state_of<T>(p_, m, output, d, b); }
 
-  void step(const Memory& m, std::int64_t d, std::int64_t t, Range rows) const {
+  void step(const Memory& m, int part, std::int64_t d, std::int64_t t, Range rows) const {
     const vector::Recurring<T>& cell = *vector_table().of<T>().recurring;
     const std::int64_t H = p_.H, count = rows.end - rows.begin;
     T *const h = state(m, 1, d, rows.begin), *const first = saved(m, d, t, rows.begin), *const inner = first + 3 * H;
@@ -43,8 +43,9 @@ class Recurrent {
       if (p_.cell == Cell::gru_linear && given(m, 5)) std::copy_n(m.in<T>(5) + d * H, H, to + 3 * H);
     }
     const T* const r = m.in<T>(1);
-    factors_.first.multiply(factors_.first_of(r, d), factors_.first_at(m.workspace, d), count, h, H, first, width(), true);
-    const auto last = [&](const T* a, std::int64_t a_row, T* c, bool add) { factors_.last.multiply(factors_.last_of(r, d), factors_.last_at(m.workspace, d), count, a, a_row, c, width(), add); };
+    std::byte* const scratch = factors_.scratch_of(m.workspace, part);
+    factors_.first.multiply(factors_.first_of(r, d), factors_.first_at(m.workspace, d), count, h, H, first, width(), true, scratch);
+    const auto last = [&](const T* a, std::int64_t a_row, T* c, bool add) { factors_.last.multiply(factors_.last_of(r, d), factors_.last_at(m.workspace, d), count, a, a_row, c, width(), add, scratch); };
     if (p_.cell == Cell::gru_linear) last(h, H, inner, given(m, 5));
     if (p_.cell == Cell::gru) {
       for (std::int64_t b = rows.begin; b < rows.end; ++b) cell.gru_gates({saved(m, d, t, b), state(m, 1, d, b), nullptr, nullptr, H});
@@ -73,12 +74,14 @@ Descriptions describe_recurrent(const KernelRequest& request) {
   const Problem p(request, request.inputs[0].shape, 0, request.inputs[1].shape);
   const bool training = operand_at(request.outputs, p.lstm() ? 3 : 2).present();
   KernelDescription d = row_major_description("native.recurrent", request, product_efficiency() / 2);
-  visit_type(request.inputs[0].dtype, [&]<class T>() {
-    const Recurrent<T> kernel(p, training);
-    d.workspace = kernel.workspace();
-    d.make = make_kernel(kernel);
+  return in_both_ways(d, request, p, [&](KernelDescription way, const Problem& of) {
+    visit_type(request.inputs[0].dtype, [&]<class T>() {
+      const Recurrent<T> kernel(of, training);
+      way.workspace = kernel.workspace();
+      way.make = make_kernel(kernel);
+    });
+    return way;
   });
-  return d.make ? Descriptions{d} : Descriptions{};
 }
 
 }  // namespace tandem::native

@@ -13,6 +13,7 @@ struct Problem {
   bool relu, backwards, bidirectional;
   std::int64_t T = 0, B = 0, H = 0, D, gates, slots;  // slots: numbers a unit that a step saves
   int threads;
+  bool dots = false;  // products of operands rounded to bfloat16
 
   // `steps`: [T,B,...] or [D,T,B,...], its first of these axes at `first`.
   Problem(const KernelRequest& r, const Shape& steps, int first, const Shape& matrix)
@@ -25,16 +26,22 @@ struct Problem {
   // Step n of a direction.
   std::int64_t time(std::int64_t direction, std::int64_t n) const { return backwards || direction == 1 ? T - 1 - n : n; }
 
+  // Whether products may be, and can be, by pairs of bfloat16 numbers.
+  bool may_use_dots(const KernelRequest& r) const {
+    return r.inputs[0].dtype == DType::float32 && r.attributes->integer("product_dtype", 0) == static_cast<std::int64_t>(DType::bfloat16) && H % 2 == 0 && dot_products();
+  }
+
   // Rows are shared out by direction and sample: no thread waits for another.
   std::int64_t blocks() const { return std::clamp<std::int64_t>((wanted_threads() + D - 1) / D, 1, std::max<std::int64_t>(1, B)); }
+  std::int64_t most_rows() const { return (B + blocks() - 1) / blocks(); }  // that belong together
   int parts() const { return static_cast<int>(std::min<std::int64_t>(wanted_threads(), D * blocks())); }
 
   // The gates that R's products by the state are for, and, of a GRU, the last one.
   std::int64_t first_gates() const { return gru() ? 2 : gates; }
   template <class T>
-  RightFactor<T> forward_factor(bool last) const { return {H, (last ? gates - first_gates() : first_gates()) * H, 1, H}; }
+  RightFactor<T> forward_factor(bool last) const { return {H, (last ? gates - first_gates() : first_gates()) * H, 1, H, dots}; }
   template <class T>
-  RightFactor<T> backward_factor(bool last) const { return {(last ? gates - first_gates() : first_gates()) * H, H, H, 1}; }
+  RightFactor<T> backward_factor(bool last) const { return {(last ? gates - first_gates() : first_gates()) * H, H, H, 1, dots}; }
 
  private:
   std::int64_t wanted_threads() const { return threads_for(T * B * D * gates * H * H, threads, 262144); }
@@ -50,33 +57,34 @@ inline std::int64_t to_line(std::int64_t bytes) { return (bytes + 63) / 64 * 64;
 template <class T>
 struct Factors {
   RightFactor<T> first, last;
-  std::int64_t D, rows, H, first_bytes, bytes, first_gates;
+  std::int64_t D, rows, H, first_bytes, each_bytes, scratch_bytes, bytes, first_gates;  // bytes: in all
   bool two;
   Factors(const Problem& p, bool backward)
       : first(backward ? p.backward_factor<T>(false) : p.forward_factor<T>(false)), last(backward ? p.backward_factor<T>(true) : p.forward_factor<T>(true)), D(p.D), rows(p.gates * p.H), H(p.H),
-        first_bytes(to_line(first.workspace())), bytes(p.D * (first_bytes + (p.gru() ? to_line(last.workspace()) : 0))), first_gates(p.first_gates()), two(p.gru()) {}
+        first_bytes(to_line(first.workspace())), each_bytes(first_bytes + (p.gru() ? to_line(last.workspace()) : 0)), scratch_bytes(to_line(std::max(first.scratch(p.most_rows()), last.scratch(p.most_rows())))), bytes(p.D * each_bytes + p.parts() * scratch_bytes), first_gates(p.first_gates()), two(p.gru()) {}
 
   const T* first_of(const T* r, std::int64_t d) const { return r + d * rows * H; }
   const T* last_of(const T* r, std::int64_t d) const { return first_of(r, d) + first_gates * H * H; }
-  std::byte* first_at(std::byte* workspace, std::int64_t d) const { return workspace + d * (bytes / D); }
+  std::byte* first_at(std::byte* workspace, std::int64_t d) const { return workspace + d * each_bytes; }
   std::byte* last_at(std::byte* workspace, std::int64_t d) const { return first_at(workspace, d) + first_bytes; }
+  std::byte* scratch_of(std::byte* workspace, int part) const { return workspace + D * each_bytes + part * scratch_bytes; }
   void pack(const T* r, std::byte* workspace, int parts) const {
     parallel(parts, [&](int part) {
       for (std::int64_t d = 0; d < D; ++d) {
-        first.pack(first_of(r, d), first_at(workspace, d), part, parts);
-        if (two) last.pack(last_of(r, d), last_at(workspace, d), part, parts);
+        first.pack(first_of(r, d), first_at(workspace, d), part, parts, scratch_of(workspace, part));
+        if (two) last.pack(last_of(r, d), last_at(workspace, d), part, parts, scratch_of(workspace, part));
       }
     });
   }
 };
 
-// Calls each(direction, rows) for the rows that belong together, each in one thread.
+// Calls each(part, direction, rows) for the rows that belong together, each in one thread.
 template <class Each>
 void by_rows(const Problem& p, const Each& each) {
   const std::int64_t blocks = p.blocks();
   parallel(p.parts(), [&](int part) {
     const Range tasks = part_of(p.D * blocks, part, p.parts());
-    for (std::int64_t task = tasks.begin; task < tasks.end; ++task) each(task / blocks, part_of(p.B, static_cast<int>(task % blocks), static_cast<int>(blocks)));
+    for (std::int64_t task = tasks.begin; task < tasks.end; ++task) each(part, task / blocks, part_of(p.B, static_cast<int>(task % blocks), static_cast<int>(blocks)));
   });
 }
 
@@ -85,6 +93,19 @@ template <class F>
 void visit_type(DType dtype, F&& f) {
   if (dtype == DType::float32) f.template operator()<float>();
   if (dtype == DType::float64) f.template operator()<double>();
+}
+
+// Both ways to compute it, where there are two.
+template <class Describe>
+Descriptions in_both_ways(const KernelDescription& d, const KernelRequest& request, Problem p, const Describe& describe) {
+  Descriptions all{describe(d, p)};
+  if (!all[0].make) return {};
+  if (!p.may_use_dots(request)) return all;
+  p.dots = true;
+  all.push_back(describe(d, p));
+  all[1].kernel += ".dot_products";
+  if (dot_products_are_fast()) std::swap(all[0], all[1]);
+  return all;
 }
 
 // Whether an operand that may be left out is there.

@@ -1,4 +1,5 @@
-// The right factor of many products: packed once, then multiplied by rows as they come, by every thread its own.
+// The right factor of many products: packed once, then multiplied by rows as they come, by every thread its own. With `dots` (float alone)
+// both factors are rounded to bfloat16 and multiplied in pairs (vector.h); `inner` is even then.
 #pragma once
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/native/gemm.h"
@@ -10,14 +11,21 @@ namespace tandem::native {
 template <class T>
 struct RightFactor {
   std::int64_t inner = 0, columns = 0, step = 0, line = 0;
+  bool dots = false;
 
-  std::int64_t workspace() const { return packs ? panels() * width() * inner * static_cast<std::int64_t>(sizeof(T)) : 0; }  // bytes
+  std::int64_t workspace() const { return packs ? panels() * width() * pairs_of(inner) * static_cast<std::int64_t>(sizeof(T)) : 0; }  // bytes
+  // Of each thread's own, while it packs and while it multiplies `rows` rows.
+  std::int64_t scratch(std::int64_t rows) const { return dots ? std::max(rows, width()) * inner * static_cast<std::int64_t>(sizeof(std::uint16_t)) : 0; }
 
   // Part `part` of `parts` of the packing.
-  void pack(const T* from, std::byte* workspace, int part, int parts) const {
+  void pack(const T* from, std::byte* workspace, int part, int parts, std::byte* scratch) const {
     if constexpr (packs) {
       const Range mine = part_of(panels(), part, parts);
       if (mine.begin == mine.end) return;
+      if (dots) {
+        for (std::int64_t n = mine.begin; n < mine.end; ++n) pack_pairs(from, n, pair_panel(workspace, n), scratch);
+        return;
+      }
       for (std::int64_t k = 0; k < inner; k += most_depth) {
         const std::int64_t deep = std::min(most_depth, inner - k), left = mine.begin * width();
         loops().pack({from + k * step + left * line, false, line, step, std::min(mine.end * width(), columns) - left, deep, width(), panel(workspace, k, deep, mine.begin), deep * width()});
@@ -26,8 +34,15 @@ struct RightFactor {
   }
 
   // c = a·b, or c + a·b where `accumulate`: of `rows` rows of a, whose numbers lie side by side.
-  void multiply(const T* from, const std::byte* workspace, std::int64_t rows, const T* a, std::int64_t a_row, T* c, std::int64_t c_row, bool accumulate) const {
+  void multiply(const T* from, const std::byte* workspace, std::int64_t rows, const T* a, std::int64_t a_row, T* c, std::int64_t c_row, bool accumulate, std::byte* scratch) const {
     if constexpr (packs) {
+      if (dots) {
+        auto* const narrow = reinterpret_cast<std::uint16_t*>(scratch);
+        for (std::int64_t i = 0; i < rows; ++i) dot_products()->narrow(narrow + i * inner, a + i * a_row, inner);
+        for (std::int64_t n = 0; n < panels(); ++n)
+          dot_products()->block({reinterpret_cast<const std::uint32_t*>(narrow), pair_panel(const_cast<std::byte*>(workspace), n), c + n * width(), rows, std::min(width(), columns - n * width()), inner / 2, inner / 2, 1, width(), c_row, accumulate});
+        return;
+      }
       const std::int64_t height = loops().panel_rows, tiles = (rows + height - 1) / height;
       for (std::int64_t k = 0; k < inner; k += most_depth) {
         const std::int64_t deep = std::min(most_depth, inner - k);
@@ -50,8 +65,17 @@ struct RightFactor {
   static constexpr bool packs = std::is_same_v<T, float>;
   static constexpr std::int64_t most_depth = 1024;
   static const vector::Products& loops() { return *vector_table().products; }
-  static std::int64_t width() { return loops().panel_columns; }
+  std::int64_t width() const { return dots ? 64 : loops().panel_columns; }
+  std::int64_t pairs_of(std::int64_t n) const { return dots ? n / 2 : n; }
   std::int64_t panels() const { return (columns + width() - 1) / width(); }
+  std::uint32_t* pair_panel(std::byte* workspace, std::int64_t n) const { return reinterpret_cast<std::uint32_t*>(workspace) + n * width() * inner / 2; }
+  void pack_pairs(const T* from, std::int64_t n, std::uint32_t* to, std::byte* scratch) const {
+    const std::int64_t left = n * width(), some = std::min(width(), columns - left);
+    if (line == 1) return dot_products()->pair_narrowed(to, width(), from + left, step, inner, some);
+    auto* const narrow = reinterpret_cast<std::uint16_t*>(scratch);  // step is 1
+    for (std::int64_t i = 0; i < some; ++i) dot_products()->narrow(narrow + i * inner, from + (left + i) * line, inner);
+    loops().pack({reinterpret_cast<const float*>(narrow), false, inner / 2, 1, some, inner / 2, width(), reinterpret_cast<float*>(to)});
+  }
   // Panel n of the numbers from k on, `deep` of them.
   T* panel(std::byte* workspace, std::int64_t k, std::int64_t deep, std::int64_t n) const { return reinterpret_cast<T*>(workspace) + k * panels() * width() + n * deep * width(); }
 };

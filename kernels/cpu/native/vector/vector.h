@@ -110,6 +110,26 @@ struct Products {
   void (*pack)(const Panels&);
 };
 
+// A block of a product of bfloat16 numbers in pairs, each two numbers of a sum, the first in the low half:
+//   c[i·c_row + j] = start + Σ a[i·a_row + p·a_step] · b[p·b_step + j] over p < pairs, where a product is that of both numbers, summed in
+// order, and start is c's own value (`accumulate`) or 0.
+struct DotBlock {
+  const std::uint32_t *a, *b;
+  float* c;
+  std::int64_t rows, columns, pairs;
+  std::int64_t a_row, a_step, b_step, c_row;
+  bool accumulate;
+};
+struct Dots {
+  void (*block)(const DotBlock&);  // rows, columns > 0
+  void (*narrow)(std::uint16_t* to, const float* from, std::int64_t n);  // to the nearest
+  // to[r/2·to_row + i] is the pair of from[r·row + i] and from[(r + 1)·row + i], of even r < rows, i < n; 0 where there is no second row.
+  void (*pair_lines)(std::uint32_t* to, std::int64_t to_row, const std::uint16_t* from, std::int64_t row, std::int64_t rows, std::int64_t n);
+  void (*pair_narrowed)(std::uint32_t* to, std::int64_t to_row, const float* from, std::int64_t row, std::int64_t rows, std::int64_t n);
+  // sums[i] = Σ a[i·pairs + p] · b[i·b_row + p] over p < pairs, for i < rows, to the bit what `block` gives.
+  void (*inner_products)(const std::uint32_t* a, const std::uint32_t* b, std::int64_t b_row, std::int64_t rows, std::int64_t pairs, float* sums);
+};
+
 // A query's scores of a block of keys: at first the products q·k. `width` is a whole number of lanes (16); keys from `visible` on
 // are out of reach. Where `keep` is given a score is `fill` where that is 0, else `bias` is added if it is given.
 template <class T>
@@ -272,6 +292,7 @@ struct Table {
   void (*philox_at)(std::uint32_t* words, const std::int64_t* elements, std::int64_t n, const PhiloxState& state);
   const ConvolutionTiles* convolution;
   const Products* products;
+  const Dots* dots;                             // null: not of this instruction set. Ask dot_products() of isa.h
   const RowNormalizations* row_normalizations;  // of float, double, bfloat16, float with addend, dy and perhaps y of bfloat16
   const BatchNormalizations* batch_normalizations;  // of float, bfloat16
   const Transpose* transposes;                  // of elements of 2 bytes, of 4
