@@ -266,7 +266,7 @@ ROWS = [
                                           compose=nn.LSTM(WIDTH, 8, batch_first=True, bidirectional=True), head=layers(64, 16, 3, act=nn.Tanh)),
         {"premise": Values((STEPS,), below=WORDS), "hypothesis": Values((6,), below=WORDS)}, Values((), below=3)),
     row("biaffine_parser", lambda: Call(biaffine_parser, words=nn.Embedding(WORDS, WIDTH), read=nn.LSTM(WIDTH, 8, num_layers=2, batch_first=True, bidirectional=True),
-                                        head=nn.Linear(WIDTH, 8), child=nn.Linear(WIDTH, 8), between=p(9, 8)), TOKENS, Values((STEPS,), below=STEPS)),
+                                        head=nn.Linear(WIDTH, 8), child=nn.Linear(WIDTH, 8), between=p(9, 8)), TOKENS, Values((STEPS,), below=STEPS), class_axis=2),
     row("spans", lambda: Call(spans, words=nn.Embedding(WORDS, WIDTH), read=nn.GRU(WIDTH, 8, batch_first=True, bidirectional=True), lengths=nn.Embedding(3, 4),
                               score=layers(36, 16, 5)), TOKENS, Values((21,), below=5)),
     row("attention_free", lambda: Call(attention_free, words=nn.Embedding(WORDS, WIDTH), **{k: twice(lambda: nn.Linear(WIDTH, WIDTH)) for k in ("q", "k", "v", "out")},
