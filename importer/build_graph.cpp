@@ -269,12 +269,19 @@ void Builder::count_on(Value& v, const Counted& counted, NodeId node) {
   budget_.make_constant(bytes_of(v.type));
 }
 
+// Whether repeat_copies will give it the wanted batch: the file computes it from constants alone, for its own batch.
+bool Builder::will_repeat(ValueId known, const Value& now) const {
+  const auto copies = own_->followed.copies.find(known);
+  return copies != own_->followed.copies.end() && now.kind == ValueKind::constant && now.type.shape == own_->built.graph[known].type.shape &&
+         holds_copies(*now.data, copies->second, own_->samples);
+}
+
 // What holds samples must agree in all but the batch.
 void Builder::check_batch(Symbol s, ValueId now) {
   const ValueId known = own(s);
   if (!known.present() || !own_->followed.places[static_cast<std::size_t>(known.index)].present()) return;
   const Shape wanted = rebatch_->shape(known), &got = graph()[now].type.shape;
-  if (got != wanted)
+  if (got != wanted && !will_repeat(known, graph()[now]))
     fail("gives ", got, " for ", batch_, " samples and ", own_->built.graph[known].type.shape, " for ", own_->samples,
          ": how its size follows the batch is not known");
 }

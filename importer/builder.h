@@ -63,6 +63,7 @@ class Builder {
   ValueId own(Symbol s) const;
   void repeat_copies(Symbol s);
   void count_on(Value& v, const Counted& counted, NodeId node);
+  bool will_repeat(ValueId known, const Value& now) const;
   void check_batch(Symbol s, ValueId now);
   void mark_samples();
   bool named_in_file(const std::string& name) const { return options_.constants.contains(name); }

@@ -78,6 +78,7 @@ bool all_become_view(UpgradeContext& c, const Tensor& tuples) {
   if (picks) y = Shape(Ints(indices.begin(), indices.end() - 1));
   if (picks) y.dims.insert(y.dims.end(), x.begin() + indices[indices.rank() - 1], x.end());
   if (!picks && c.shape(2).elements() != x.elements()) return false;  // the shape rule says what is wrong
+  if (indices.rank() > 1 && indices[0] == x[0]) c.draft.counted.push_back({c.draft.inputs[1], 0});
   c.draft.op = "Reshape";
   c.draft.attributes = {{"shape", y.dims}, {"allowzero", std::int64_t{1}}};
   c.draft.inputs = {c.draft.inputs[picks ? 0 : 2]};

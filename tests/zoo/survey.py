@@ -7,7 +7,8 @@ names plans it and trains it; its first loss, the norm of its first gradient and
 with PyTorch's from the same weights and batches (1e-4 of them; PyTorch's float64 tells how well float32 can do), and the trained
 model's output with ONNX Runtime's (1e-5 of the largest value).
 --sample: one variant of every second row, in turn. --parity: twenty steps of zoo.PARITY's default exports. --exports keeps the files there and takes those that are there. --results appends what
-was found out to a file, a line of JSON for each, and skips what is in it; --table writes the table of docs/models.md from all of it.
+was found out to a file, a line of JSON for each, and skips what is in it; --table writes the table of docs/models.md from all of it, and keeps there
+the families of which the file has nothing.
 What is known to fail stands in known.py with its reason; when it passes, that is a failure too.
 Exit code 3: a package is missing, 1: something fails.
 """
@@ -141,7 +142,8 @@ def main():
             with open(arguments.results, "a") as file:
                 file.write(json.dumps(result) + "\n")
     if arguments.table:
-        arguments.table.write_text(table.text(kept(arguments.results).values(), why_not, known_to_fail))
+        page = arguments.table.read_text() if arguments.table.exists() else ""
+        arguments.table.write_text(table.text(kept(arguments.results).values(), why_not, known_to_fail, page))
     print(f"{well} well, {len(failures)} not\n" + "\n".join(failures))
     return 1 if failures else 0
 
