@@ -15,21 +15,6 @@ struct DropoutRule {
   double scale;
   bool counted;
 
-  // Of the element that is number i in row-major order.
-  TANDEM_DEVICE std::uint64_t number(std::int64_t i) const {
-    const std::int64_t first = counted ? random[2] : 0;
-    if (outside == 1) return static_cast<std::uint64_t>(first * inside + i);
-    const std::int64_t run = i / inside;
-    return static_cast<std::uint64_t>((first + run % samples) * outside * inside + run / samples * inside + i % inside);
-  }
-  // The four words of elements 4·group … 4·group + 3, as the whole batch numbers them.
-  TANDEM_DEVICE Philox words(std::uint64_t group) const {
-    const auto seed = static_cast<std::uint64_t>(random[0]), step = static_cast<std::uint64_t>(random[1]);
-    Philox p{{static_cast<std::uint32_t>(group), static_cast<std::uint32_t>(group >> 32), static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(step >> 32)},
-             {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32) ^ layer}};
-    p.run();
-    return p;
-  }
   template <class T>
   TANDEM_DEVICE T apply(T x, std::uint32_t word) const {
     using C = Compute<T>;
@@ -37,8 +22,36 @@ struct DropoutRule {
   }
 };
 
+// What a thread reads of `random` once. With `runs` samples do not lie one behind the other.
+template <bool runs>
+struct DropoutDraws {
+  const DropoutRule& rule;
+  std::uint32_t step[2], key[2];
+  std::int64_t first;
+
+  TANDEM_DEVICE explicit DropoutDraws(const DropoutRule& r) : rule(r), first(r.counted ? r.random[2] : 0) {
+    const auto seed = static_cast<std::uint64_t>(r.random[0]), number = static_cast<std::uint64_t>(r.random[1]);
+    step[0] = static_cast<std::uint32_t>(number);
+    step[1] = static_cast<std::uint32_t>(number >> 32);
+    key[0] = static_cast<std::uint32_t>(seed);
+    key[1] = static_cast<std::uint32_t>(seed >> 32) ^ r.layer;
+  }
+  // Of the element that is number i in row-major order.
+  TANDEM_DEVICE std::uint64_t number(std::int64_t i) const {
+    if constexpr (!runs) return static_cast<std::uint64_t>(first * rule.inside + i);
+    const std::int64_t run = i / rule.inside;
+    return static_cast<std::uint64_t>((first + run % rule.samples) * rule.outside * rule.inside + run / rule.samples * rule.inside + i % rule.inside);
+  }
+  // The four words of elements 4·group … 4·group + 3, as the whole batch numbers them.
+  TANDEM_DEVICE Philox words(std::uint64_t group) const {
+    Philox p{{static_cast<std::uint32_t>(group), static_cast<std::uint32_t>(group >> 32), step[0], step[1]}, {key[0], key[1]}};
+    p.run();
+    return p;
+  }
+};
+
 // In any memory order, an element at a time.
-template <class T>
+template <class T, bool runs>
 struct DropoutBody {
   static constexpr int threads = 256;
   static constexpr bool cooperative = false;
@@ -51,15 +64,42 @@ struct DropoutBody {
 
   template <class Thread>
   TANDEM_DEVICE void operator()(const Thread& t) const {
+    const DropoutDraws<runs> draws(rule);
     for (std::int64_t i = t.block() * threads + t.thread(); i < elements; i += t.blocks() * threads) {
-      const std::uint64_t number = rule.number(row_major ? i : numbers.offset(static_cast<std::uint32_t>(i)));
-      y[i] = rule.apply(x[i], rule.words(number / 4).word(static_cast<int>(number % 4)));
+      const std::uint64_t number = draws.number(row_major ? i : numbers.offset(static_cast<std::uint32_t>(i)));
+      y[i] = rule.apply(x[i], draws.words(number / 4).word(static_cast<int>(number % 4)));
+    }
+  }
+};
+
+// With channels last and positions in fours: four positions of a channel take their words together, threads side by side have channels
+// side by side. Samples lie one behind the other.
+template <class T>
+struct DropoutChannelsBody {
+  static constexpr int threads = 256;
+  static constexpr bool cooperative = false;
+  const T* x;
+  T* y;
+  DropoutRule rule;
+  Divider channels, fours;  // of a sample: its channels, and its positions by four
+  std::uint32_t groups;     // of four elements, in all
+
+  template <class Thread>
+  TANDEM_DEVICE void operator()(const Thread& t) const {
+    const DropoutDraws<false> draws(rule);
+    const std::int64_t first = static_cast<std::int64_t>(draws.number(0) / 4);
+    for (std::int64_t i = t.block() * threads + t.thread(); i < groups; i += t.blocks() * threads) {
+      const std::uint32_t place = channels.divide(static_cast<std::uint32_t>(i)), channel = static_cast<std::uint32_t>(i) - place * channels.divisor;
+      const std::uint32_t sample = fours.divide(place), four = place - sample * fours.divisor;
+      const Philox words = draws.words(static_cast<std::uint64_t>(first + (static_cast<std::int64_t>(sample) * channels.divisor + channel) * fours.divisor + four));
+      const std::int64_t at = static_cast<std::int64_t>(place) * 4 * channels.divisor + channel;
+      for (int j = 0; j < 4; ++j) y[at + j * channels.divisor] = rule.apply(x[at + j * channels.divisor], words.counter[j]);
     }
   }
 };
 
 // In row-major order, where the elements of a sample that lie side by side are multiples of `width`: each four take their words together.
-template <class T, int width>
+template <class T, int width, bool runs>
 struct DropoutPacksBody {
   static constexpr int threads = 256;
   static constexpr bool cooperative = false;
@@ -71,11 +111,12 @@ struct DropoutPacksBody {
 
   template <class Thread>
   TANDEM_DEVICE void operator()(const Thread& t) const {
+    const DropoutDraws<runs> draws(rule);
     for (std::int64_t i = t.block() * threads + t.thread(); i < packs; i += t.blocks() * threads) {
       Pack<T, width> pack = read_pack<width>(x, i);
-      const std::uint64_t group = rule.number(i * width) / 4;
+      const std::uint64_t group = draws.number(i * width) / 4;
       for (int four = 0; four < width / 4; ++four) {
-        const Philox words = rule.words(group + static_cast<std::uint64_t>(four));
+        const Philox words = draws.words(group + static_cast<std::uint64_t>(four));
         for (int j = 0; j < 4; ++j) pack.v[4 * four + j] = rule.apply(pack.v[4 * four + j], words.counter[j]);
       }
       write_pack(y, i, pack);
