@@ -25,6 +25,7 @@ CLASSES = {"autoencoder": Values((12,)), **{name: Values(IMAGE[:2], below=4) for
 class Keras(nn.Module):
     def __init__(self, name):
         super().__init__()
+        keras.utils.clear_session()  # layers' names, by which parameters are in order, count from the start
         keras.utils.set_random_seed(1)  # Keras draws its first weights by a seed of its own
         self.model = MODELS[name]()
 
