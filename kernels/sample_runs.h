@@ -12,7 +12,6 @@ struct SampleRuns {
   std::int64_t outside = 1, samples = 1, inside = 1;
   bool counted = false;  // there are samples
 
-  SampleRuns() = default;
   SampleRuns(const Attributes& a, const Shape& shape) : counted(a.has("axis")) {
     const int axis = static_cast<int>(a.integer("axis", -1));
     for (int i = 0; i < shape.rank(); ++i) (i < axis ? outside : inside) *= shape[i];

@@ -107,8 +107,8 @@ KNOWN = [
     ("timm_efficientnet_cc_b0_4e.*", "weights mixed for each sample stand in one convolution whose groups are the samples: dynamo cannot export it for an unknown batch, of a fixed one it is refused"),
     ("hf_afmoe.eval17.b2", "TorchScript's exporter does not write scaled_dot_product_attention of grouped heads"),
     # Variants that rows of transformers came to when others were put before them
-    ("hf_bart.train17.dyn", "a TorchScript file does not say that the scores' bias is a buffer: a warning counts the 97 numbers"),
-    ("hf_funnel.eval13.dyn", "the exporter computes products of weights, and the file holds those in the weights' place"),
+    ("hf_bart.train17.dyn", "a TorchScript file does not say that the scores' bias is a buffer: a warning counts the 97 numbers (taken from it: not tried with --constant)"),
+    ("hf_funnel.eval13.dyn", "the exporter computes products of weights, and the file holds those in the weights' place (as by dynamo, whose difference it has; not tried by itself)"),
     *((name, "TorchScript's exporter does not write diff") for name in (
         "hf_gpt2.train17.dyn", "hf_gpt_neo.eval13.dyn", "hf_gpt_neox.eval17.b2", "hf_codegen.eval13.dyn", "hf_mistral.train17.dyn", "hf_qwen3.eval13.dyn")),
     ("hf_roberta.eval13.dyn", "scaled_dot_product_attention needs opset 14"),
