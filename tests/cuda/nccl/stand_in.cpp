@@ -23,6 +23,11 @@ int misused = 0, stuck_aborts = 0, ids = 0;
 constexpr int polls = 3;
 constexpr std::chrono::seconds patience(5);
 
+// Whether all ranks have come: none joins alone.
+bool joined(const ncclComm& comm) {
+  return comm.ranks == std::count_if(communicators.begin(), communicators.end(), [&](const auto& c) { return c->id == comm.id; });
+}
+
 bool done(const ncclComm* comm, int sum) {
   return comm->ranks == std::count_if(communicators.begin(), communicators.end(), [&](const auto& c) { return c->id == comm->id && c->queued >= sum; });
 }
@@ -101,11 +106,14 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
   return ncclInProgress;
 }
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
-  return with(comm, [&](ncclComm& c) { return *state = c.in_progress > 0 ? --c.in_progress, ncclInProgress : c.state, ncclSuccess; });
+  return with(comm, [&](ncclComm& c) {
+    if (!joined(c)) return *state = ncclInProgress, ncclSuccess;
+    return *state = c.in_progress > 0 ? --c.in_progress, ncclInProgress : c.state, ncclSuccess;
+  });
 }
 ncclResult_t ncclAllReduce(const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t comm, cudaStream_t stream) {
   return with(comm, [&](ncclComm& c) {
-    if (c.in_progress > 0) return ++misused, ncclInvalidUsage;
+    if (!joined(c) || c.in_progress > 0) return ++misused, ncclInvalidUsage;
     if (c.state != ncclSuccess) return c.state;
     ++(stream->captures ? c.recorded : c.queued);
     stream->last = comm;

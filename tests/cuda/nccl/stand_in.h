@@ -1,6 +1,7 @@
 // NCCL and the CUDA runtime as far as a group of ranks calls them, for tests without a GPU. A communicator's calls take
-// their time, as those of one that does not block; a sum is done when all ranks of the communicator have queued it. An abort ends
-// what waits, and returns once no recorded sum is left (NCCL 2.28's commDestroySync waits for the graphs).
+// their time, as those of one that does not block; none has joined before all have, and a sum is done when all ranks of
+// the communicator have queued it. An abort ends what waits, and returns once no recorded sum is left (NCCL 2.28's
+// commDestroySync waits for the graphs).
 #pragma once
 #include <cuda_runtime_api.h>
 #include <nccl.h>
