@@ -31,7 +31,10 @@ ValueId Builder::looked_up(const LookedUp& l, Tensor rows) {
   const TensorType type = rows.type();
   const ValueId held = parameter(l.symbol, type, std::move(rows));
   const std::string& called = name(l.symbol);
-  const ValueId row_at = graph().add_constant(called + "/rows", Tensor::of<std::int64_t>(l.places(), l.row_at));
+  const std::string places = called + "/rows";
+  ValueId row_at = graph().add_constant(places, Tensor::of<std::int64_t>(l.places(), l.row_at));
+  if (own_)  // of what was repeated for each sample of the file's batch every sample picks its own
+    if (const auto own = own_->built.graph.find(places)) row_at = rebatch_->once(graph(), row_at, *own, budget_);
   GraphBuilder b(graph(), called, {});
   const ValueId picked = b.emit("Gather", {held, row_at}, {{"axis", std::int64_t{0}}});
   Ints perm(static_cast<std::size_t>(l.shape.rank()));  // the rows' own axis is the last of what was picked

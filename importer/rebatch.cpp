@@ -30,7 +30,8 @@ struct Sizes {
   const Shape& x;    // its operand now
   const Shape& y;    // what it is to give
   const Shape& own;  // the operand in the followed graph,
-  BatchPlace place;  // and where the samples lie in it
+  BatchPlace place;  // and where the samples lie in it,
+  BatchPlace result;  // and in what it gives
   const Node& node;  // as it is there, settled
   std::int64_t from, to;
   std::int64_t now(std::int64_t place_along) const { return place_along / from * to; }  // between runs of samples
@@ -98,12 +99,17 @@ void size_resize(const Sizes& s, Draft& draft) {
   if (!sizes.empty()) draft.attributes.set("sizes", std::move(sizes));
 }
 
+// Samples as groups of channels.
+void size_convolution(const Sizes& s, Draft& draft) {
+  if (s.result.axis == 1) draft.attributes.set("group", s.now(s.node.attributes.integer("group")));
+}
+
 struct Row {
   std::string_view op;
   void (*apply)(const Sizes&, Draft&);
 };
 constexpr Row rows[] = {
-    {"Reshape", size_reshape}, {"Squeeze", size_reshape}, {"Expand", size_expand}, {"Tile", size_tile}, {"Slice", size_slice}, {"Split", size_split}, {"Resize", size_resize}, {"AffineGrid", size_affine_grid}};
+    {"Reshape", size_reshape}, {"Squeeze", size_reshape}, {"Expand", size_expand}, {"Tile", size_tile}, {"Slice", size_slice}, {"Split", size_split}, {"Resize", size_resize}, {"AffineGrid", size_affine_grid}, {"Conv", size_convolution}, {"ConvTranspose", size_convolution}};
 
 }  // namespace
 
@@ -135,7 +141,7 @@ void Rebatch::apply(Graph& graph, NodeId node, Draft& draft) const {
   for (const Row& row : rows)
     if (row.op == draft.op) {
       const Shape y = shape(own.outputs[0]), x = graph[draft.inputs[0]].type.shape;
-      row.apply({x, y, own_[own.inputs[0]].type.shape, followed_.places[at(own.inputs[0].index)], own, from_, to_}, draft);
+      row.apply({x, y, own_[own.inputs[0]].type.shape, followed_.places[at(own.inputs[0].index)], out, own, from_, to_}, draft);
       return;
     }
 }

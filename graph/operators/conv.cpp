@@ -41,10 +41,27 @@ void infer_conv(InferContext& c) {
     if (c.has_input(i)) expect_shape(c, i, Shape{x[1]});
 }
 
+// The axis that counts groups: of channels, or of filters and what there is one of for each channel.
+const Ints operands{1, 0, 0, 0, 0}, results{1, 0, 0};
+const Ints data_operands{1, 0, 1}, data_results{1};
+const Ints weights_operands{1, 1, 0, 0}, weights_results{0, 0};
+
+void follow_conv(FollowContext& c) {
+  if (!follow_groups(c, operands, results)) follow_rows(c);
+}
+
 // The sums by channel are those of a device's own samples: what it normalizes by.
 void place_conv(PlaceContext& c) {
-  place_rows(c);
+  if (!follow_groups(c, operands, results)) place_rows(c);
   for (int i = 1; i < c.outputs(); ++i) c.own(i);
+}
+
+void place_backward_data(PlaceContext& c) {
+  if (!follow_groups(c, data_operands, data_results)) place_rows(c);
+}
+
+void place_backward_weights(PlaceContext& c) {
+  if (!follow_groups(c, weights_operands, weights_results)) place_summed_rows(c);
 }
 
 }  // namespace
@@ -56,7 +73,7 @@ Operator conv() {
   return {.name = "Conv",
           .since = {1, 11, 22}, .inputs = {2, 3}, .types = {{"T", types::floats}},
           .infer = infer_conv,
-          .follow = follow_rows,
+          .follow = follow_conv,
           .place = place_conv,
           .differentiate =
               [](GradientContext& g) {
@@ -91,7 +108,7 @@ Operator convolution_backward_data() {
                 if (c.has_input(2)) expect_shape(c, 2, x.shape);
                 c.set_output(0, x);
               },
-          .place = place_rows,
+          .place = place_backward_data,
           .flops = [](const Graph& graph, const Node& n) { return convolution_flops(graph[n.inputs[0]].type.shape, graph[n.inputs[1]].type.shape); }};
 }
 
@@ -111,7 +128,7 @@ Operator convolution_backward_weights() {
                 c.set_output(0, c.input(0).dtype, w);
                 c.set_output(1, c.input(0).dtype, Shape{w[0]});
               },
-          .place = place_summed_rows,
+          .place = place_backward_weights,
           .flops = [](const Graph& graph, const Node& n) { return convolution_flops(graph[n.inputs[1]].type.shape, graph[n.outputs[0]].type.shape); }};
 }
 

@@ -74,6 +74,10 @@ ValueId windowed(GradientContext& g) {
   return dy;
 }
 
+void follow_conv_transpose(FollowContext& c) {
+  if (!follow_groups(c, {1, 0, 0}, {1})) follow_rows(c);
+}
+
 }  // namespace
 
 // The transpose of Conv: y[n,m,o] = b[m] + Σ x[n,c,i] · w[c,m,k] over o = i·stride + k·dilation − pad.
@@ -82,7 +86,7 @@ Operator conv_transpose() {
   return {.name = "ConvTranspose",
           .since = {1, 11, 22}, .inputs = {2, 3}, .types = {{"T", types::floats}},
           .infer = infer_conv_transpose,
-          .follow = follow_rows,
+          .follow = follow_conv_transpose,
           .differentiate =
               [](GradientContext& g) {
                 Attributes window;

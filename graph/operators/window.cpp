@@ -107,4 +107,18 @@ Pooled pool_input(InferContext& c) {
   return {std::move(window), std::move(y)};
 }
 
+bool follow_groups(FollowContext& c, const Ints& operands, const Ints& results) {
+  std::int64_t outer = 0;
+  for (int i = 0; i < c.inputs(); ++i) {
+    if (!c.place(i).present()) continue;
+    if (c.place(i).axis != operands[at(i)] || (outer > 0 && c.place(i).outer != outer)) return false;
+    outer = c.place(i).outer;
+  }
+  if (c.attributes().integer("group", 1) % (outer * c.batch()) != 0) return false;
+  for (int i = 0; i < c.inputs(); ++i)
+    if (c.has_input(i) && !c.place(i).present()) c.repeat(i, static_cast<int>(operands[at(i)]), outer);
+  for (int i = 0; i < c.outputs(); ++i) c.set(i, {.axis = static_cast<int>(results[at(i)]), .outer = outer});
+  return true;
+}
+
 }  // namespace tandem

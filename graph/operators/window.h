@@ -27,4 +27,9 @@ struct Pooled {
 };
 Pooled pool_input(InferContext& c);
 
+// Of a convolution, where it holds samples, or parts, as groups of channels: [.., N·C, ..] by filters [N·M, C, ..] in a multiple of N
+// groups, each sample by filters of its own. `operands` and `results` have the axis that counts groups, by input and by output.
+// False where the samples lie otherwise, by rows say.
+bool follow_groups(FollowContext& c, const Ints& operands, const Ints& results);
+
 }  // namespace tandem

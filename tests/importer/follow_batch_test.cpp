@@ -73,6 +73,17 @@ void recurrence(Model& m, const std::string& from, AttributeList attributes, con
   m.add(filled_tensor("W", {1, 6, 3})).add(filled_tensor("R", {1, 6, 2})).add(node("GRU", {from, "W", "R", "", "", state}, {to}, attributes));
 }
 
+// Images x [batch,2,4,4], each convolved by filters made from itself: samples are groups of channels.
+void own_filters(Model& m, std::int64_t batch, const std::string& op = "Conv") {
+  m.add(node("GlobalAveragePool", {"x"}, {"p"}));
+  reshape(m, "p", "q", {batch, 2});
+  m.add(filled_tensor("w", {2, 3 * 2 * 9})).add(node("MatMul", {"q", "w"}, {"f"}));
+  reshape(m, "f", "filters", op == "Conv" ? List{batch * 3, 2, 3, 3} : List{batch * 2, 3, 3, 3});
+  reshape(m, "x", "channels", {1, batch * 2, 4, 4});
+  m.add(node(op, {"channels", "filters"}, {"c"}, {{"group", batch}, {"kernel_shape", List{3, 3}}, {"pads", List{1, 1, 1, 1}}}));
+  reshape(m, "c", "y", {batch, 3, 4, 4});
+}
+
 struct Row {
   std::string name;
   std::string input;  // dims of x
@@ -189,6 +200,10 @@ const Row rows[] = {
     {"samples_resized", "N,3", [](Model& m) { m.add(float_tensor("s", {2}, {2, 1})).add(node("Resize", {"x", "", "s"}, {"y"})); }, "", "it resizes axis 0 of [11,3], which holds the samples"},
     {"samples_padded", "N,3", [](Model& m) { m.add(int_tensor("p", {4}, {1, 0, 0, 0})).add(node("Pad", {"x", "p"}, {"y"})); }, "", "it pads axis 0 of [11,3], which holds the samples"},
     {"samples_as_channels", "N,3,4,4", [](Model& m) { transpose(m, "x", "t", {1, 0, 2, 3}); m.add(node("GlobalAveragePool", {"t"}, {"y"})); }, "", "the samples lie along axis 1, which it works on as a whole; its samples come from 'x' [11,3,4,4], Transpose 'node_t' [3,11,4,4]; shapes are for 11 samples"},
+    {"filters_of_each_sample", "2,2,4,4", [](Model& m) { own_filters(m, 2); }, "c", "[1,12,4,4]"},
+    {"filters_of_the_sample_of_a_file", "1,2,4,4", [](Model& m) { own_filters(m, 1); }, "c", "[1,12,4,4]"},
+    {"transposed_filters_of_each_sample", "2,2,4,4", [](Model& m) { own_filters(m, 2, "ConvTranspose"); }, "c", "[1,12,4,4]"},
+    {"filters_of_two_samples", "2,2,4,4", [](Model& m) { m.add(filled_tensor("w", {6, 4, 3, 3})); reshape(m, "x", "r", {1, 4, 4, 4}); m.add(node("Conv", {"r", "w"}, {"y"})); }, "", "the samples lie along axis 1, which it works on as a whole"},
     {"scales_by_samples", "3,4", [](Model& m) { m.add(float_tensor("s", {3}, {1, 2, 3})).add(node("QuantizeLinear", {"x", "s"}, {"q"}, {{"axis", std::int64_t{0}}})).add(node("DequantizeLinear", {"q", "s"}, {"y"}, {{"axis", std::int64_t{0}}})); }, "", "its scales are different along axis 0, which holds the samples"},
     {"scales_by_columns", "3,4", [](Model& m) { m.add(float_tensor("s", {4}, {1, 2, 3, 4})).add(node("QuantizeLinear", {"x", "s"}, {"q"}, {{"axis", std::int64_t{1}}})).add(node("DequantizeLinear", {"q", "s"}, {"y"}, {{"axis", std::int64_t{1}}})); }, "q", "[4,4]"},
     {"a_scale_of_all_samples", "N,4", [](Model& m) { m.add(node("DynamicQuantizeLinear", {"x"}, {"q", "s", "z"})).add(node("DequantizeLinear", {"q", "s", "z"}, {"y"})); }, "", "its scale is that of all samples together"},

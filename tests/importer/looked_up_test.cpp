@@ -89,6 +89,28 @@ TEST(LookedUp, EqualRowsAreOneParameter) {
   }
 }
 
+// A parameter that was repeated for each of the file's two samples, beside each other in an axis.
+TEST(LookedUp, RowsOfEachSampleFollowTheBatch) {
+  std::vector<float> rows;
+  for (std::int64_t sample = 0; sample < 2; ++sample)
+    for (std::int64_t i = 0; i < 12; ++i) rows.push_back(entry(i / 4, i % 4));
+  Model m;
+  m.input("x", "2,3,4").output("y").add(float_tensor("w", {1, 6, 4}, rows)).add(float_tensor("own", {1}, {0.3F}));
+  m.add(int_tensor("beside", {3}, {1, 6, 4})).add(int_tensor("back", {3}, {2, 3, 4})).add(node("Mul", {"x", "own"}, {"h"}));
+  m.add(node("Reshape", {"h", "beside"}, {"r"})).add(node("Add", {"r", "w"}, {"s"})).add(node("Reshape", {"s", "back"}, {"y"}));
+  note(m.proto.mutable_graph()->mutable_metadata_props(), "pkg.torch.export.ExportedProgram.graph_signature",
+       "p_own: PARAMETER target='own'\np_start: PARAMETER target='start'\n");
+  note_of(m, "own", "pkg.torch.export.graph_signature.InputSpec.kind", "PARAMETER");
+  note_of(m, "w", folded_from, "['repeat', 'start']");
+  const ModelFile file = m.parse();
+  for (const std::int64_t batch : {1, 2, 5}) {
+    const Graph graph = file.graph({.batch = batch});
+    EXPECT_EQ(graph[*graph.find("w")].type.shape, (Shape{3, 4}));
+    EXPECT_EQ(shape_of(graph, "s"), (Shape{1, 3 * batch, 4}));
+    EXPECT_EQ(shape_of(graph, "y"), (Shape{batch, 3, 4}));
+  }
+}
+
 TEST(LookedUp, EveryPlaceIsWrittenWithItsRow) {
   Model m = biased({"looked up"});  // and once more for another layer
   m.output("z").add(float_tensor("v", {heads, words, words}, biases(entry))).add(node("Add", {"y", "v"}, {"z"}));

@@ -31,6 +31,10 @@ Attributes with_shape(Attributes a, const char* name, Ints shape) {
   a.set(name, std::move(shape));
   return a;
 }
+Attributes with_groups(Attributes a, std::int64_t group) {
+  a.set("group", group);
+  return a;
+}
 const Attributes relu{{"activation", std::string("Relu")}};
 const Attributes along_0{{"axes", Ints{0}}, {"keepdims", std::int64_t{0}}}, along_1{{"axes", Ints{1}}, {"keepdims", std::int64_t{0}}};
 const Attributes lstm{{"cell", std::string("LSTM")}, {"direction", std::string("bidirectional")}};
@@ -63,6 +67,10 @@ const Rule rules[] = {
     {"convolution", "Conv", {"f[6,3,4,4]", "f[5,3,3,3]"}, window, 1, {"0", "b"}, {"0"}},
     {"convolution_backward_data", "ConvolutionBackwardData", {"f[6,5,4,4]", "f[5,3,3,3]"}, with_shape(window, "input_shape", {6, 3, 4, 4}), 1, {"0", "b"}, {"0"}},
     {"convolution_backward_weights", "ConvolutionBackwardWeights", {"f[6,3,4,4]", "f[6,5,4,4]"}, with_shape(window, "weight_shape", {5, 3, 3, 3}), 1, {"0", "0"}, {"p"}},
+    {"convolution_by_groups", "Conv", {"f[2,12,4,4]", "f[18,2,3,3]", "f[18]"}, with_groups(window, 6), 1, {"1", "0", "b>0"}, {"1"}},
+    {"convolution_by_fewer_groups", "Conv", {"f[2,12,4,4]", "f[18,6,3,3]"}, with_groups(window, 2), 1, {"1>b", "0>b"}, {"b"}},
+    {"convolution_backward_data_by_groups", "ConvolutionBackwardData", {"f[2,18,4,4]", "f[18,2,3,3]"}, with_shape(with_groups(window, 6), "input_shape", {2, 12, 4, 4}), 1, {"b>1", "0"}, {"1"}},
+    {"convolution_backward_weights_by_groups", "ConvolutionBackwardWeights", {"f[2,12,4,4]", "f[2,18,4,4]"}, with_shape(with_groups(window, 6), "weight_shape", {18, 2, 3, 3}), 2, {"1", "1"}, {"0", "0"}},
     {"rows_by_samples", "RowNormalization", {"f[6,3,4]", "f[4]", "f[4]", "f[6,3,4]"}, {{"axis", std::int64_t{2}}}, 4, {"0", "b", "b", "b>0"}, {"0", "0", "0", "0"}},
     {"rows_by_places", "RowNormalization", {"f[3,6,4]"}, {{"axis", std::int64_t{2}}}, 3, {"1"}, {"1", "1", "1"}},
     {"rows_by_features", "RowNormalization", {"f[6,3,4]", "f[4]"}, {{"axis", std::int64_t{2}}}, 3, {"2>b", "b"}, {"b", "b", "b"}},

@@ -104,7 +104,7 @@ KNOWN = [
     ("timm_gemma4_vit_167m.dynamo18.dyn", "dynamo's file reads values that nothing makes (mul_29_min_1): ONNX Runtime refuses it, too"),
     ("timm_maxvit_rmlp_pico_rw_256.*", "dynamo cannot export it"),
     ("timm_beit3_base_patch16_224.eval13.dyn", "scaled_dot_product_attention needs opset 14"),
-    ("timm_efficientnet_cc_b0_4e.*", "weights mixed for each sample stand in one convolution whose groups are the samples: dynamo cannot export it for an unknown batch, of a fixed one it is refused"),
+    ("timm_efficientnet_cc_b0_4e.*", "the filters mixed for each sample are groups of one convolution: dynamo cannot export it for an unknown batch, as the groups are a number in the file"),
     ("hf_afmoe.eval17.b2", "TorchScript's exporter does not write scaled_dot_product_attention of grouped heads"),
     # Variants that rows of transformers came to when others were put before them
     ("hf_bart.train17.dyn", "a TorchScript file does not say that the scores' bias is a buffer: a warning counts the 97 numbers (taken from it: not tried with --constant)"),
