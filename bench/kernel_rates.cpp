@@ -19,10 +19,11 @@ constexpr std::int64_t tokens = 2048, width = 1024, classes = 8192;
 
 Operand of(Shape shape, DType dtype = DType::float32) { return {dtype, std::move(shape), {}}; }
 Operand half(Shape shape) { return of(std::move(shape), DType::bfloat16); }
-Operand row_major(Operand o) {
-  o.layout = Layout::row_major(o.shape.rank());
+Operand laid(Operand o, Layout layout) {
+  o.layout = std::move(layout);
   return o;
 }
+Operand row_major(Operand o) { return laid(std::move(o), Layout::row_major(o.shape.rank())); }
 // The last instruction's result.
 Attributes program(Strings ops, Ints args) {
   const std::int64_t steps = static_cast<std::int64_t>(ops.size()), last = *std::max_element(args.begin(), args.end()) + 1;
@@ -42,6 +43,7 @@ std::vector<Row> rows() {
   const Ints second{1}, first{0};
   const Attributes norm{{"axis", last}, {"epsilon", 1e-5F}}, kept{{"axes", second}, {"keepdims", last}}, groups{{"groups", std::int64_t{8}}, {"epsilon", 1e-5F}};
   const Operand wide = of(x), narrow = half(x);
+  const Operand pixels = laid(half(image), Layout::channels_last(4)), blocks = laid(half(image), Layout("aBcd16b"));
   return {
       {"Add", "Add", {}, {wide, wide}, {wide}},
       {"Add, bfloat16", "Add", {}, {narrow, narrow}, {narrow}},
@@ -81,6 +83,8 @@ std::vector<Row> rows() {
       {"NegativeLogLikelihoodLossBackward", "NegativeLogLikelihoodLossBackward", {{"reduction", std::string("mean")}, {"input_shape", Ints{512, classes}}}, {of({}), of({512}, DType::int64)}, {of({512, classes})}},
       {"DropoutTraining", "DropoutTraining", {{"ratio", 0.1F}, {"layer", last}}, {wide, of({4}, DType::int64)}, {wide}},
       {"GatherBackward", "GatherBackward", {{"axis", std::int64_t{0}}, {"input_shape", Ints{32768, 256}}}, {of({tokens, 256}), of({tokens}, DType::int64)}, {of({32768, 256})}},
+      {"Reorder of pixels to blocks of channels, bfloat16", "Reorder", {}, {pixels}, {blocks}},
+      {"Reorder of blocks of channels to pixels, bfloat16", "Reorder", {}, {blocks}, {pixels}},
       {"Transpose (0,2,1,3)", "Transpose", {{"perm", Ints{0, 2, 1, 3}}}, {of(heads)}, {of(turned)}},
       {"Transpose (0,2,3,1)", "Transpose", {{"perm", Ints{0, 2, 3, 1}}}, {of(heads)}, {of({8, 16, 64, 256})}},
       {"Transpose (0,2,3,1) of an image", "Transpose", {{"perm", Ints{0, 2, 3, 1}}}, {of(image)}, {of({8, 112, 112, 64})}},
@@ -125,8 +129,8 @@ int run(int threads, const std::string& part) {
   for (Row& row : rows()) {
     if (std::string(row.name).find(part) == std::string::npos) continue;
     KernelRequest request{.op = row.op, .attributes = &row.attributes, .options = options};
-    for (const Operand& o : row.inputs) request.inputs.push_back(row_major(o));
-    for (const Operand& o : row.outputs) request.outputs.push_back(row_major(o));
+    for (const Operand& o : row.inputs) request.inputs.push_back(o.layout.any() ? row_major(o) : o);
+    for (const Operand& o : row.outputs) request.outputs.push_back(o.layout.any() ? row_major(o) : o);
     const auto descriptions = cpu_backend().describe(request);
     for (const KernelDescription& d : descriptions) {
       const double bytes = bytes_of(d.inputs) + bytes_of(d.outputs);

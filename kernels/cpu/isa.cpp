@@ -56,4 +56,6 @@ const vector::Dots* dot_products() { return nullptr; }
 bool dot_products_are_fast() { return false; }
 #endif
 
+bool rounds_to_bfloat16() { return dot_products() != nullptr; }
+
 }  // namespace tandem

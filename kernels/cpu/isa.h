@@ -14,6 +14,7 @@ const vector::Table& vector_table();  // of machine_isa()
 
 // Products of bfloat16 numbers in pairs, by AVX512_BF16; null where the processor has none, or TANDEM_ISA is less than avx512.
 const vector::Dots* dot_products();
+bool rounds_to_bfloat16();  // by the same AVX512_BF16
 // Whether they are known to be faster than products of float32: on AMD's processors by two, while Intel's may take twice as long.
 bool dot_products_are_fast();
 

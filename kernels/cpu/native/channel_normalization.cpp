@@ -161,7 +161,7 @@ std::optional<KernelDescription> described(const KernelRequest& request, std::st
   return d;
 }
 
-const vector::BatchNormalizations& loops_of(DType dtype) { return vector_table().batch_normalizations[dtype == DType::bfloat16 ? 1 : 0]; }
+const vector::BatchNormalizations& loops_of(DType dtype) { return vector_table().batch_normalizations[dtype == DType::float32 ? 0 : rounds_to_bfloat16() ? 2 : 1]; }
 
 std::byte* element(std::byte* data, const Problem& p, std::int64_t offset) { return data ? data + offset * static_cast<std::int64_t>(p.size) : nullptr; }
 std::byte* given(const std::vector<std::byte*>& operands, std::size_t i) { return i < operands.size() ? operands[i] : nullptr; }

@@ -150,8 +150,27 @@ bool transposed(const T* from, T* to, const CopyLoop& outer, const CopyLoop& inn
   return false;
 }
 
+// Short runs, such as a block of channels: to call memcpy for each takes longer than the copy.
+template <std::size_t bytes, class T>
+bool copy_runs(const T* from, T* to, const CopyLoop& outer, std::int64_t rows) {
+  for (std::int64_t i = 0; i < rows; ++i) std::memcpy(to + i * outer.to, from + i * outer.from, bytes);
+  return true;
+}
+template <class Action, class T>
+bool copied_in_short_runs(const T* from, T* to, const CopyLoop& outer, const CopyLoop& inner, std::int64_t rows) {
+  if (!std::is_same_v<Action, Store> || inner.from != 1 || inner.to != 1) return false;
+  switch (static_cast<std::size_t>(inner.size) * sizeof(T)) {
+    case 8: return copy_runs<8>(from, to, outer, rows);
+    case 16: return copy_runs<16>(from, to, outer, rows);
+    case 32: return copy_runs<32>(from, to, outer, rows);
+    case 64: return copy_runs<64>(from, to, outer, rows);
+    default: return false;
+  }
+}
+
 template <class Action, class T>
 void copy_rows(const T* from, T* to, const CopyLoop& outer, const CopyLoop& inner, std::int64_t rows) {
+  if (copied_in_short_runs<Action>(from, to, outer, inner, rows)) return;
   if (outer.from != 1 || inner.from == 1) {
     for (std::int64_t i = 0; i < rows; ++i) Action::row(from + i * outer.from, to + i * outer.to, inner);
     return;

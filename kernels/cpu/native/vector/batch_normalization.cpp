@@ -288,6 +288,6 @@ constexpr BatchNormalizations loops = {
 
 }  // namespace
 
-const BatchNormalizations batch_normalizations[] = {loops<Plain<float>>, loops<Bfloat16>};
+const BatchNormalizations batch_normalizations[] = {loops<Plain<float>>, loops<Bfloat16>, loops<RoundedBfloat16>};
 
 }  // namespace tandem::vector::TANDEM_ISA

@@ -227,6 +227,7 @@ constexpr RowNormalizations beside_float = {
 
 }  // namespace
 
-const RowNormalizations row_normalizations[] = {normalizations<Plain<float>>, normalizations<Plain<double>>, normalizations<Bfloat16>, beside_float<Bfloat16>, beside_float<Plain<float>>};
+const RowNormalizations row_normalizations[] = {normalizations<Plain<float>>, normalizations<Plain<double>>, normalizations<Bfloat16>, beside_float<Plain<float>>, beside_float<Bfloat16>,
+                                               normalizations<RoundedBfloat16>, beside_float<RoundedBfloat16>};
 
 }  // namespace tandem::vector::TANDEM_ISA

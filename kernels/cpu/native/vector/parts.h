@@ -23,8 +23,8 @@ void philox_at(std::uint32_t* words, const std::int64_t* elements, std::int64_t 
 const ConvolutionTiles& convolution_tiles();
 const Products& products();
 const Dots* dots();
-extern const RowNormalizations row_normalizations[5];
-extern const BatchNormalizations batch_normalizations[2];
+extern const RowNormalizations row_normalizations[7];
+extern const BatchNormalizations batch_normalizations[3];
 extern const Transpose transposes[2];
 const Pooling& pooling();
 

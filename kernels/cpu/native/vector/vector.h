@@ -235,7 +235,7 @@ struct NormalizedBatchBackward {
   float low, high;
   bool streams;
 };
-// Of float, of bfloat16. `partial`: room for twice the numbers held by channel.
+// Of float, of bfloat16, of bfloat16 where the processor rounds to it (AVX512_BF16). `partial`: room for twice the numbers held by channel.
 struct BatchNormalizations {
   void (*moments)(const void* x, const ChannelRows& at, float* partial, double* mean, double* squares);  // of the rows, Σ (x − mean)²
   void (*apply)(const NormalizedBatch&);
@@ -293,7 +293,7 @@ struct Table {
   const ConvolutionTiles* convolution;
   const Products* products;
   const Dots* dots;                             // null: not of this instruction set. Ask dot_products() of isa.h
-  const RowNormalizations* row_normalizations;  // of float, double, bfloat16, float with addend, dy and perhaps y of bfloat16
+  const RowNormalizations* row_normalizations;  // of float, double, bfloat16, float with addend and dy of bfloat16, the same and y; the third and the last where the processor rounds
   const BatchNormalizations* batch_normalizations;  // of float, bfloat16
   const Transpose* transposes;                  // of elements of 2 bytes, of 4
   const Pooling* pooling;
