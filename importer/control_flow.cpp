@@ -46,7 +46,7 @@ FlatBody Builder::instantiate(const FlatBody& body, const std::string& turn, std
     const auto found = s.present() ? now.find(s.index) : now.end();
     return found == now.end() ? s : found->second;
   };
-  FlatBody copy{.attribute = body.attribute, .initializers = body.initializers};
+  FlatBody copy{.attribute = body.attribute, .vectors = body.vectors, .initializers = body.initializers};
   for (const Symbol in : body.inputs) copy.inputs.push_back(define(in));
   for (const FlatNode& node : body.nodes) {
     FlatNode made = node;
@@ -242,8 +242,11 @@ void Builder::take_turns(const FlatNode& node) {
     if (capped) break;
     count_turn(body);
     const FlatBody now = instantiate(body, concat('#', turn_number));
-    value(now.inputs[0]) = graph().add_constant(name(now.inputs[0]), Tensor::scalar(turn_number));
-    value(now.inputs[1]) = graph().add_constant(name(now.inputs[1]), Tensor::scalar(true));
+    const auto given = [&](std::size_t i, auto number) {  // as declared: TorchScript's exporter writes [1], and nodes that want a list
+      value(now.inputs[i]) = graph().add_constant(name(now.inputs[i]), Tensor::of(now.vectors[i] ? Shape{1} : Shape{}, {number}));
+    };
+    given(0, turn_number);
+    given(1, true);
     for (std::size_t i = 0; i < carried; ++i) hand(turns.carried[i], now.inputs[2 + i]);
     if (!turn(node, now, turns)) return;
     condition = now.outputs[0];

@@ -32,6 +32,7 @@ struct FlatInitializer {
 struct FlatBody {
   std::string attribute;  // of the node it belongs to: "then_branch"
   std::vector<Symbol> inputs;
+  std::vector<bool> vectors;  // by input: whether it is declared to have one dimension
   std::vector<FlatInitializer> initializers;
   std::vector<FlatNode> nodes;  // in topological order
   std::vector<Symbol> outputs;

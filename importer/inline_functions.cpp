@@ -121,6 +121,7 @@ class Inliner {
     for (const auto& input : graph.input()) {
       if (main && scope.names.contains(input.name())) continue;  // an initializer listed as an input
       body.inputs.push_back(define(input.name(), scope, frame, "input"));
+      body.vectors.push_back(input.type().tensor_type().shape().dim_size() == 1);
       if (main) flat_.inputs.push_back(model_input(input));
     }
     nodes(graph.node(), scope, frame, body, main);

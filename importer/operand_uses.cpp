@@ -16,6 +16,7 @@ constexpr std::uint32_t bit(OperandRole role) {
   return std::uint32_t{1} << static_cast<int>(role);
 }
 constexpr std::uint32_t without_gradient = bit(mean) | bit(variance) | bit(class_weights) | bit(constant) | bit(positions) | bit(classes) | bit(index);
+constexpr std::uint32_t statistics = bit(mean) | bit(variance);
 
 // The first that a value is used as says what it is.
 constexpr OperandRole by_strength[] = {variance, mean,  class_weights, constant, filter, transposed_filter, matrix,    embedding, scale,   bias,
@@ -111,7 +112,8 @@ class Walk {
         of(in).written_out = of(in).written_out || role == radicand || (under_root && lone(node.inputs[1 - i]));
         of(in).epsilon = of(in).epsilon || (under_root && lone(in));
       } else {
-        of(in).roles |= after & without_gradient;  // arithmetic of what is constant
+        // Arithmetic of what is constant. What is reduced to a mean is not one itself: it may be a weight that is normalized.
+        of(in).roles |= after & without_gradient & ~(op && op->elementwise ? 0 : statistics);
       }
     }
   }

@@ -34,6 +34,14 @@ onnx::NodeProto counted(std::int64_t turns_input, const onnx::GraphProto& of, co
 const onnx::GraphProto doubling = body({"i", "c", "v"}, {node("Identity", {"c"}, {"c2"}), node("Add", {"v", "v"}, {"v2"})}, {"c2", "v2"});
 const onnx::GraphProto until_two = body({"i", "c", "v"}, {node("Less", {"i", "most"}, {"c2"}), node("Add", {"v", "v"}, {"v2"})}, {"c2", "v2"});
 const onnx::GraphProto gathering = body({"i", "c", "v"}, {node("Identity", {"c"}, {"c2"}), node("Relu", {"v"}, {"v2"})}, {"c2", "v2", "v2"});
+// The turn is declared as a list of one number, as TorchScript's exporter does for tensor_split.
+const onnx::GraphProto slicing = [] {
+  onnx::GraphProto graph = body({"i", "c", "v"}, {node("Identity", {"c"}, {"c2"}), node("Slice", {"v", "i", "two", "axis"}, {"v2"})}, {"c2", "v2"});
+  auto& turn = *graph.mutable_input(0)->mutable_type()->mutable_tensor_type();
+  turn.set_elem_type(onnx::TensorProto::INT64);
+  turn.mutable_shape()->add_dim()->set_dim_value(1);
+  return graph;
+}();
 // Turns on their own rows, the two ways in which exporters write a bag of embeddings.
 const onnx::GraphProto rows_of_turn = body({"i", "c"},
                                            {node("Gather", {"starts", "i"}, {"s"}), node("Gather", {"ends", "i"}, {"e"}), node("Unsqueeze", {"s", "zero"}, {"s1"}),
@@ -60,6 +68,7 @@ const Row rows[] = {
     {"loop_without_turns", [](Model& m) { m.add(int_tensor("turns", {}, {0})).add(counted(1, doubling, {"v"})).add(node("Relu", {"v"}, {"y"})); }, {"Relu"}, {5, 3, 4}},
     {"loop_until", [](Model& m) { m.add(int_tensor("most", {}, {2})).add(node("Constant", {}, {"yes"}, {{"value_int", one}})).add(counted(0, until_two, {"y"})); }, {"Add", "Add", "Add"}, {5, 3, 4}},
     {"loop_gathers", [](Model& m) { m.add(int_tensor("turns", {}, {2})).add(counted(1, gathering, {"", "g"})).add(node("Transpose", {"g"}, {"y"}, {{"perm", std::vector<std::int64_t>{1, 0, 2, 3}}})); }, {"Relu", "Relu", "Unsqueeze", "Unsqueeze", "Concat", "Transpose"}, {5, 2, 3, 4}},
+    {"loop_whose_turn_is_a_list", [](Model& m) { m.add(int_tensor("turns", {}, {2})).add(int_tensor("two", {1}, {2})).add(int_tensor("axis", {1}, {1})).add(counted(1, slicing, {"y"})); }, {"Slice", "Slice"}, {5, 1, 4}},
     {"loop_in_a_loop", [](Model& m) { m.add(int_tensor("turns", {}, {2})).add(counted(1, body({"i", "c", "v"}, {node("Identity", {"c"}, {"c2"}), node("Loop", {"turns", "", "v"}, {"w"}, {{"body", doubling}})}, {"c2", "w"}), {"y"})); }, {"Add", "Add", "Add", "Add"}, {5, 3, 4}},
     {"loop_that_data_ends", [](Model& m) { m.add(int_tensor("turns", {}, {2})).add(float_tensor("limit", {}, {9})).add(node("Loop", {"turns", "", "x"}, {"y"}, {{"body", body({"i", "c", "v"}, {node("Add", {"v", "v"}, {"v2"}), node("ReduceMax", {"w"}, {"top"}, {{"keepdims", std::int64_t{0}}}), node("Less", {"top", "limit"}, {"c2"})}, {"c2", "v2"})}})); m.input("w", ""); },
      {"Add", "ReduceMax", "Less", "Reshape", "Add", "Where"}, {5, 3, 4}},

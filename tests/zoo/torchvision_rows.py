@@ -74,8 +74,8 @@ def deeplab_mobile():
 
 
 def mvit():
-    blocks = [video.mvit.MSBlockConfig(1, 24, 24, [], [1, 4, 4], [3, 3, 3], [3, 3, 3]),
-              video.mvit.MSBlockConfig(2, 24, 48, [1, 2, 2], [1, 2, 2], [3, 3, 3], [3, 3, 3])]
+    blocks = [video.mvit.MSBlockConfig(1, 24, 24, [3, 3, 3], [3, 3, 3], [1, 1, 1], [1, 4, 4]),
+              video.mvit.MSBlockConfig(2, 24, 48, [3, 3, 3], [3, 3, 3], [1, 2, 2], [1, 2, 2])]
     return video.MViT((32, 32), 4, blocks, True, True, True, True, num_classes=10, stochastic_depth_prob=0.0)
 
 
