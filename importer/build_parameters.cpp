@@ -21,6 +21,8 @@ void Builder::hold(const FlatInitializer& i) {
     value(i.symbol) = looked_up(*l, rows_of(*l, *data));
   } else if (is_float(i.type.dtype)) {
     value(i.symbol) = parameter(i.symbol, {wanted(i.type.dtype), i.type.shape}, std::move(data));
+    const std::vector<Symbol>& single = model_.single_biases;
+    if (options_.training && std::find(single.begin(), single.end(), i.symbol) != single.end()) value(i.symbol) = single_bias(value(i.symbol));
   } else {
     built_.problems.push_back({.reason = concat("initializer '", name(i.symbol), "' ", i.type.dtype == DType::string ? "holds strings, which are not supported" : concat("of ", i.type, " has no values"))});
   }
@@ -40,6 +42,17 @@ ValueId Builder::looked_up(const LookedUp& l, Tensor rows) {
   Ints perm(static_cast<std::size_t>(l.shape.rank()));  // the rows' own axis is the last of what was picked
   for (int i = 0, from = 0; i < l.shape.rank(); ++i) perm[static_cast<std::size_t>(i)] = i == l.axis ? l.shape.rank() - 1 : from++;
   return b.transpose(picked, perm);
+}
+
+// The first half, beside zeros: no gradient reaches the second.
+ValueId Builder::single_bias(ValueId whole) {
+  const TensorType type = graph()[whole].type;
+  const std::int64_t half = type.shape[1] / 2;
+  const std::string called = graph()[whole].name;
+  const ValueId zeros = graph().add_constant(called + "/second", Tensor(TensorType{type.dtype, Shape{type.shape[0], half}}));
+  GraphBuilder b(graph(), called, {});
+  const ValueId first = b.emit("Slice", {whole}, {{"starts", Ints{0}}, {"ends", Ints{half}}, {"axes", Ints{1}}, {"steps", Ints{1}}});
+  return b.emit("Concat", {first, zeros}, {{"axis", std::int64_t{1}}});
 }
 
 bool Builder::follows(Symbol s) const {

@@ -51,6 +51,7 @@ class Builder {
   bool follows(Symbol s) const;
   void follow(const Tie& tie);
   ValueId looked_up(const LookedUp& l, Tensor rows);
+  ValueId single_bias(ValueId whole);
   ValueId parameter(Symbol symbol, TensorType type, std::optional<Tensor> data);
 
   void run(const FlatBody& body);

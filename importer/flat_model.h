@@ -95,6 +95,7 @@ struct FlatModel {
   std::vector<TemplateTensor> tensors;  // every float tensor of the file, in its order
   std::vector<Tie> ties;
   std::vector<LookedUp> looked_up;
+  std::vector<Symbol> single_biases;  // of which the first half is trained (importer/single_bias.h)
   std::vector<AttributeWeight> attribute_weights;
   std::vector<ModelInput> inputs;    // of main, in its order, without initializers
   std::vector<FlatInitializer> unread;  // initializers of main that no output needs, without their values

@@ -10,6 +10,7 @@
 #include "importer/limits.h"
 #include "importer/looked_up.h"
 #include "importer/node_order.h"
+#include "importer/single_bias.h"
 #include "importer/tensor_data.h"
 
 namespace tandem {
@@ -316,6 +317,7 @@ FlatModel flatten(const onnx::ModelProto& model, std::int64_t bytes, ExternalDat
   find_weights(flat, options);
   tie_weights(flat, options);
   find_looked_up(flat);
+  find_single_biases(flat, model.producer_name());
   warn_of_equal_tensors(flat);
   warn_of_halves(flat);
   return flat;

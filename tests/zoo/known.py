@@ -15,7 +15,6 @@ KNOWN = [
     *((f"{name}.*", "untrained it makes so much of rounding that PyTorch differs from itself by more than 1e-3 where the weights' last bits are others") for name in (
         "timm_ghostnet_050", "timm_repghostnet_050", "timm_repvgg_a0", "hf_levit")),
     ("hf_vit_mae.*", "PyTorch does not train the tables of places, which a file cannot say: PARAMETER, and zeros until weights are loaded"),
-    *((f"keras_{name}.*", "Keras's LSTM has one bias, ONNX's the sum of two: both train, so that their sum moves twice as far") for name in ("lstm", "bilstm", "lstm_stack")),
     ("hf_swin.dynamo20.b2", "dynamo adds the mask of the windows to a bias it looked up itself, and the file holds the sums"),
     *((f"keras_{name}.*", "tf2onnx writes a normalization that it cannot fuse as a scale and an offset, which train as they stand") for name in ("separable", "residual")),
     ("yolo.train17.dyn", "a TorchScript file does not say that the anchors are a buffer: --constant anchors"),
