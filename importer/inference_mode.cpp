@@ -4,6 +4,8 @@
 
 #include <set>
 
+#include "importer/own_statistics.h"
+
 namespace tandem {
 namespace {
 
@@ -11,7 +13,7 @@ using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
 
 bool asks_for_training(const FlatNode& node) {
   if (!node.domain.empty()) return false;
-  if (node.op == "BatchNormalization" && node.outputs.size() == 1) {
+  if (node.op == "BatchNormalization" && node.outputs.size() == 1 && !has_own_statistics(node)) {
     const AttributeValue* mode = node.attributes.find("training_mode");
     const auto* value = mode ? std::get_if<std::int64_t>(mode) : nullptr;
     return (value && *value != 0) || node.proto->output_size() > 1;

@@ -10,6 +10,7 @@
 #include "importer/limits.h"
 #include "importer/looked_up.h"
 #include "importer/node_order.h"
+#include "importer/own_statistics.h"
 #include "importer/single_bias.h"
 #include "importer/tensor_data.h"
 
@@ -314,6 +315,7 @@ FlatModel flatten(const onnx::ModelProto& model, std::int64_t bytes, ExternalDat
   lift_linear_models(flat);
   drop_dead_nodes(flat);
   mark_detached(flat);
+  mark_own_statistics(flat);
   find_weights(flat, options);
   tie_weights(flat, options);
   find_looked_up(flat);

@@ -55,9 +55,12 @@ Outputs batch_normalization_outputs(UpgradeContext& c) {
   return std::nullopt;
 }
 
-// Where nothing reads the training outputs the node is one like any other: training is the plan's choice.
+// Where nothing reads the training outputs the node is one like any other: training is the plan's choice. But for a weight's
+// (own_statistics.h), which is normalized by its own statistics always.
 Outputs batch_normalization_mode(UpgradeContext& c) {
-  if (c.draft.outputs == 1) c.draft.attributes.erase("training_mode");
+  const bool always = c.draft.attributes.has("own_statistics");
+  c.draft.attributes.erase("own_statistics");
+  if (c.draft.outputs == 1 && !always) c.draft.attributes.erase("training_mode");
   return std::nullopt;
 }
 

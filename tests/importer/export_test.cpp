@@ -254,6 +254,37 @@ TEST(Export, SwitchesTrainingNodesToInference) {
   EXPECT_EQ(report_of_bytes(out.SerializeAsString()), "");
 }
 
+// A weight that is normalized: of the statistics in the file, those of a copy that the exporter turned do not follow its training.
+TEST(Export, AWeightIsNormalizedByItsOwnStatistics) {
+  struct Row {
+    bool weight;    // is normalized, not samples
+    bool computed;  // statistics, not held
+    bool own;
+  };
+  for (const Row& row : {Row{true, true, true}, {true, false, false}, {false, true, false}}) {
+    SCOPED_TRACE(testing::Message() << row.weight << row.computed);
+    Model m;
+    m.input("x", "N,8").output("y").add(filled_tensor("w", {3, 8})).add(filled_tensor("copy", {8, 3}));
+    for (const char* n : {"s", "b", "mean", "variance"}) m.add(filled_tensor(n, {8}));
+    m.add(node("Mul", {"copy", "copy"}, {"square"}));
+    for (const auto& [of, to] : {std::pair("copy", "m"), std::pair("square", "v")})
+      m.add(node("ReduceMean", {of}, {to}, {{"axes", std::vector<std::int64_t>{1}}, {"keepdims", std::int64_t{0}}}));
+    m.add(node("BatchNormalization", {row.weight ? "w" : "x", "s", "b", row.computed ? "m" : "mean", row.computed ? "v" : "variance"}, {"n", "m2", "v2"}, {{"training_mode", std::int64_t{1}}}));
+    if (row.weight) m.add(node("Gemm", {"x", "n"}, {"y"}, {{"transB", std::int64_t{1}}}));
+    if (!row.weight) m.add(node("Relu", {"n"}, {"y"}));
+    const TemporaryFolder folder;
+    m.parse().write(folder / "out.onnx", {});
+    const onnx::NodeProto norm = parsed(folder / "out.onnx").graph().node(3);
+    ASSERT_EQ(norm.op_type(), "BatchNormalization");
+    EXPECT_EQ(norm.attribute(0).i(), row.own);
+    EXPECT_EQ(norm.output_size(), row.own ? 3 : 1);
+    const Graph graph = m.graph(4);
+    const auto made = std::find_if(graph.nodes.begin(), graph.nodes.end(), [](const Node& n) { return n.op->name == "BatchNormalization"; });
+    ASSERT_NE(made, graph.nodes.end());
+    EXPECT_EQ(made->attributes.integer("training_mode", 0), row.own);
+  }
+}
+
 // For viewers.
 
 TEST(Viewer, ShowsNodesTypesAndInternalOperators) {
