@@ -1,11 +1,11 @@
-"""What PyTorch says about a row: the loss of three steps of SGD and the norm of the first gradient, in float32 and float64."""
+"""What PyTorch says about a row: the loss of three steps of SGD, the norm of the first gradient and marks of the trained model's output, in float32 and float64."""
 import numpy
 import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.overrides import TorchFunctionMode
 
-STEPS, BATCH = 3, 4
+STEPS, BATCH, PREDICTED = 3, 4, 2
 NUDGED = 8  # copies with other roundings
 
 
@@ -130,21 +130,38 @@ def steps(row, model, inputs, labels, count, rate):
     return losses, norm
 
 
+def marks(output):
+    """Few numbers that tell an output from another: its sums by four waves, of the size of its largest value."""
+    y = numpy.asarray(output, dtype=numpy.float64).reshape(-1)
+    waves = numpy.cos(numpy.outer([0.1, 0.7, 1.3, 2.9], numpy.arange(y.size)))
+    return [float(v) for v in waves @ y / (max(1e-30, numpy.abs(y).max()) * numpy.sqrt(max(1, y.size)))]
+
+
+def trained_output(model, inputs):
+    """Of the first samples, in inference; None where it has no rows for them."""
+    model.eval()
+    y = model(*(x[:PREDICTED] for x in inputs))  # with gradients: by these WithoutFormulas knows what is computed
+    y = y[0] if isinstance(y, (tuple, list)) else y
+    return marks(y.detach()) if isinstance(y, torch.Tensor) and y.is_floating_point() and y.ndim > 0 and len(y) == PREDICTED else None
+
+
 def reference(row, tensors, count=STEPS):
-    """{losses, norm, own}: `own` is how far PyTorch's float32 is from its float64, relative; none where it cannot do float64."""
+    """{losses, norm, output, own}: `own` is how far PyTorch's float32 is from its float64, relative; none where it cannot do float64."""
     inputs, labels = row.data(count * BATCH)
     inputs, labels = list(inputs.values()), labels
     model = as_in_file(row, tensors)
     double = as_in_file(row, tensors).double()
     losses, norm = steps(row, model, inputs, labels, count, row.rate)
-    own = None
+    output, own = trained_output(model, inputs), None
     try:
         wide = [x.double() if x.is_floating_point() else x for x in inputs]
         true = steps(row, double, wide, labels.double() if labels is not None and labels.is_floating_point() else labels, count, row.rate)
         own = apart_by(losses, norm, *true)
+        if output:
+            own["output"] = max(abs(a - b) for a, b in zip(output, trained_output(double, wide)))
     except RuntimeError:
         pass
-    return {"losses": losses, "norm": norm, "own": own}
+    return {"losses": losses, "norm": norm, "output": output, "own": own}
 
 
 def rounding(row, tensors, count, wanted):

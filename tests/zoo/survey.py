@@ -5,7 +5,7 @@ survey.py [--family NAME]... [--sample | --parity] [--variants LIST] [--exports 
 For each NAME.VARIANT (zoo.py says which there are) that fits a pattern, as in a shell: it is exported; the program that TANDEM
 names plans it and trains it; its first loss, the norm of its first gradient and the losses of three steps are compared
 with PyTorch's from the same weights and batches (1e-4 of them; PyTorch's float64 tells how well float32 can do), and the trained
-model's output with ONNX Runtime's (1e-5 of the largest value).
+model's output with ONNX Runtime's (1e-5 of the largest value) and with that of PyTorch's trained model (1e-2).
 --sample: one variant of every second row, in turn. --parity: twenty steps of zoo.PARITY's default exports. --exports keeps the files there and takes those that are there. --results appends what
 was found out to a file, a line of JSON for each, and skips what is in it; --table writes the table of docs/models.md from all of it, and keeps there
 the families of which the file has nothing.

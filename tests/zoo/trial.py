@@ -12,10 +12,11 @@ import onnx
 import onnx.numpy_helper
 import onnxruntime
 
-from reference import BATCH, STEPS, error_of, reference, rounding
+from reference import BATCH, PREDICTED, STEPS, error_of, marks, reference, rounding
 from zoo import TRACED, export
 
 TOLERANCE, EXPORT_TOLERANCE = 1e-4, 1e-5
+OUTPUT_TOLERANCE = 1e-2  # of the trained model's output, beside PyTorch's: rounding is multiplied by every step
 MOST = 1e-3  # that is allowed where PyTorch's own float32 is no better
 COLOUR = re.compile(r"\x1b\[\d+m")
 SECONDS = 300  # that one run of the program may take
@@ -95,7 +96,7 @@ class Trial:
             wanted = self.wanted()
             self.first_step(wanted)
             self.steps(wanted)
-            self.exported()
+            self.exported(wanted)
         except Fails as why:
             r["fails"] = str(why)
         return r
@@ -181,8 +182,8 @@ class Trial:
         self.compare("losses", losses[worst], wanted["losses"][worst], own)
         self.result["samples_per_second"] = max(e["samples_per_second"] for e in events)
 
-    def exported(self):
-        """The trained model's output here and in ONNX Runtime, at the file's own batch."""
+    def exported(self, wanted):
+        """The trained model's output here, in ONNX Runtime, at the file's own batch, and in PyTorch's trained model."""
         if self.exporter.startswith("train") and statistics_of(self.file):
             return  # normalizes by the batch that ONNX Runtime is given
         if self.row.labels is None and not onnx.load(self.file, load_external_data=False).graph.output[0].type.tensor_type.shape.dim:
@@ -195,12 +196,21 @@ class Trial:
         options = onnxruntime.SessionOptions()
         options.log_severity_level, options.intra_op_num_threads = 4, 1
         try:
-            wanted = onnxruntime.InferenceSession(str(trained), options, providers=["CPUExecutionProvider"]).run(None, arrays)[0]
+            by_runtime = onnxruntime.InferenceSession(str(trained), options, providers=["CPUExecutionProvider"]).run(None, arrays)[0]
         except Exception as error:
             self.result["onnx_runtime"] = str(error).split("\n")[0][:200]
             return
         got = numpy.load(self.folder / "y.npy")
-        error = float(numpy.abs(got.reshape(wanted.shape) - wanted).max() / max(1e-30, numpy.abs(wanted).max()))
+        self.output(got, wanted)
+        error = float(numpy.abs(got.reshape(by_runtime.shape) - by_runtime).max() / max(1e-30, numpy.abs(by_runtime).max()))
         self.result["export"] = error
         if not error <= EXPORT_TOLERANCE:
             self.result.setdefault("differs", []).append(f"its export differs from ONNX Runtime by {error:.1e}")
+
+    def output(self, got, wanted):
+        if not wanted.get("output") or len(got) < PREDICTED:
+            return
+        error = max(abs(a - b) for a, b in zip(marks(got[:PREDICTED]), wanted["output"]))
+        self.result["output"] = error
+        if not error <= max(OUTPUT_TOLERANCE, 4 * (wanted["own"] or {}).get("output", 0)):
+            self.result.setdefault("differs", []).append(f"its trained output is {error:.1e} from PyTorch's")
