@@ -161,6 +161,49 @@ TEST(Convolution, BackwardWeightsAgreesWithDouble) {
   }
 }
 
+// Of numbers that are exact in 16 bits; what is given in 16 bits is rounded once. Enough samples that they are taken in several goes.
+TEST(Convolution, WeightsByPairsOfSamplesAgreeWithDouble) {
+  if (!dot_products()) GTEST_SKIP() << "the processor has no AVX512_BF16";
+  std::vector<Row> all(std::begin(rows), std::end(rows));
+  all.push_back({"many samples", {37, 40, 24, 24}, {72, 40, 3, 2}, {1, 2}, {1, 0, 1, 1}, {1, 1}});
+  std::size_t tried = 0;
+  for (const Row& row : all) {
+    const Shape y = output_of(row, false);
+    Attributes attributes = attributes_of(row);
+    attributes.set("weight_shape", row.w.dims);
+    Direction d{"ConvolutionBackwardWeights", nullptr, native::describe_convolution_backward_weights, {row.x, y}, {row.w}, y.elements() / y[1]};
+    if (row.bias) d.outputs.push_back({row.w[0]});
+    const auto exact = [&](DType dtype) {
+      std::vector<Buffer> buffers;
+      for (std::size_t i = 0; i < d.inputs.size(); ++i) {
+        const Layout plain = Layout::row_major(d.inputs[i].rank());
+        Buffer narrow(operand(DType::bfloat16, d.inputs[i], plain), random_values(d.inputs[i], static_cast<unsigned>(i + 1)));
+        buffers.emplace_back(operand(dtype, d.inputs[i], plain), narrow.values());
+      }
+      return buffers;
+    };
+    std::vector<Buffer> wanted = run(d.native(request_of(d, attributes, DType::float64, LayoutPreference::blocked))[0], exact(DType::float64));
+    for (const LayoutPreference preference : {LayoutPreference::blocked, LayoutPreference::channels_last})
+      for (const DType result : {DType::bfloat16, DType::float32})
+        for (const int threads : {1, 2, 3, 4}) {
+          KernelRequest request = request_of(d, attributes, DType::bfloat16, preference);
+          request.options.threads = threads;
+          request.outputs[0].dtype = result;
+          const auto descriptions = native::describe_paired_convolution_backward_weights(request);
+          EXPECT_EQ(descriptions.size(), row.group == 1 && row.x.rank() < 5 ? 2u : 0u) << row.name;
+          for (const KernelDescription& description : descriptions) {
+            std::vector<Buffer> got = run(description, exact(DType::bfloat16));
+            for (std::size_t i = 0; i < got.size(); ++i)
+              EXPECT_LE(error_of(got[i].values(), wanted[i].values()), tolerance(d.reduction) + (got[i].operand().dtype == DType::bfloat16 ? 0x1p-8 : 0))
+                  << row.name << ": output " << i << " of " << describe_operands(description) << " by " << threads;
+            expect_found_again(native::describe_paired_convolution_backward_weights, request, description);
+            ++tried;
+          }
+        }
+  }
+  EXPECT_GT(tried, 500u);
+}
+
 TEST(ConvolutionTranspose, AgreesWithDouble) {
   for (const Row& row : transposed_rows) {
     Direction d{"ConvTranspose", onednn::describe_convolution_transpose, native::describe_convolution_transpose, {row.x, row.w},

@@ -17,17 +17,11 @@ constexpr std::int64_t lanes = 16;
 constexpr std::int64_t chunk_elements = 32768, most_chunks = 16;  // where channels are last; else a chunk is a sample
 constexpr std::int64_t cached_bytes = 1 << 20, streamed_bytes = 8 << 20;
 
-Layout blocked(int rank) {
-  std::string tag = "aB";
-  for (int i = 2; i < rank; ++i) tag += static_cast<char>('a' + i);
-  return Layout(tag + "16b");
-}
-
 // As x lies, else as is preferred.
 Layout layout_of(const KernelRequest& request) {
   const Operand& x = request.inputs[0];
   const int rank = x.shape.rank();
-  const Layout last = Layout::channels_last(rank), blocks = blocked(rank);
+  const Layout last = Layout::channels_last(rank), blocks = channel_blocks(rank);
   if (rank < 3) return Layout::row_major(rank);
   const Attributes& a = *request.attributes;
   if (x.shape[1] % lanes != 0 && a.text("activation", "") == "Clip" && (a.real("min", 0) > 0 || a.real("max", 0) < 0)) return last;  // a block's padding is 0
@@ -50,7 +44,7 @@ struct Problem {
 
   Problem(const KernelRequest& request, const Layout& layout)
       : samples(request.inputs[0].shape[0]), channels(request.inputs[0].shape[1]), plane(product(spatial(request.inputs[0].shape))), size(size_of(request.inputs[0].dtype)),
-        blocks(layout == blocked(request.inputs[0].shape.rank())), threads(threads_for(samples * channels * plane, request.options.threads)),
+        blocks(layout == channel_blocks(request.inputs[0].shape.rank())), threads(threads_for(samples * channels * plane, request.options.threads)),
         epsilon(request.attributes->real("epsilon", 1e-5F)), low(-std::numeric_limits<float>::infinity()), high(-low) {
     const std::string activation = request.attributes->text("activation", "");
     if (activation == "Clip") {

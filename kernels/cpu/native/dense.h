@@ -26,6 +26,13 @@ inline std::int64_t product(const Ints& v) {
 
 inline Ints spatial(const Shape& shape) { return Ints(shape.begin() + 2, shape.end()); }
 
+// Images of `rank` axes whose channels lie in blocks of 16: "aBcd16b".
+inline Layout channel_blocks(int rank) {
+  std::string tag = "aB";
+  for (int i = 2; i < rank; ++i) tag += static_cast<char>('a' + i);
+  return Layout(tag + "16b");
+}
+
 // Which elements of a plane (the spatial axes of one channel) each window covers.
 class Windows {
  public:

@@ -12,7 +12,10 @@ using std::int64_t;
 using std::uint16_t;
 using std::uint32_t;
 
-constexpr int lanes = 16, block_vectors = 4, block_rows = 6;  // a tile's sums stay in registers, beside a line of b and one pair of a
+// A tile's sums stay in registers, beside a line of b and one pair of a. Rows have an address each, in a register, but where they
+// are neighbours.
+constexpr int lanes = 16, block_vectors = 4, sums_of_tile = 24, apart_rows = 6, most_rows = 12;
+constexpr int rows_of(int vectors) { return sums_of_tile / vectors < most_rows ? sums_of_tile / vectors : most_rows; }
 
 __mmask16 first(int64_t n) { return static_cast<__mmask16>(n >= lanes ? 0xffffU : (1U << n) - 1U); }
 __m512 multiplied(__m512 sum, __m512i a, __m512i b) {
@@ -27,30 +30,35 @@ __m256i narrowed(__m512 v) {
 // Sixteen pairs: a low number, and a high one.
 __m512i paired(__m256i low, __m256i high) { return _mm512_or_si512(_mm512_cvtepu16_epi32(low), _mm512_slli_epi32(_mm512_cvtepu16_epi32(high), 16)); }
 
-template <int vectors, int rows>
+template <int vectors, int rows, bool neighbours>
 void tile(const DotBlock& t) {
   __m512 sum[rows][vectors];
   const __mmask16 last = first(t.columns - (vectors - 1) * lanes);
-#pragma GCC unroll 8
+#pragma GCC unroll 12
   for (int i = 0; i < rows; ++i)
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v) {
       const float* const from = t.c + i * t.c_row + v * lanes;
       sum[i][v] = !t.accumulate ? _mm512_setzero_ps() : v + 1 < vectors ? _mm512_loadu_ps(from) : _mm512_maskz_loadu_ps(last, from);
     }
-  const uint32_t *a[rows], *b = t.b;
-#pragma GCC unroll 8
-  for (int i = 0; i < rows; ++i) a[i] = t.a + i * t.a_row;
+  const uint32_t* a[neighbours ? 1 : rows];
+  a[0] = t.a;
+  if constexpr (!neighbours)
+#pragma GCC unroll 12
+    for (int i = 1; i < rows; ++i) a[i] = t.a + i * t.a_row;
   const auto steps = [&](auto&& load_last) {
-    for (int64_t p = 0, at = 0; p < t.pairs; ++p, at += t.a_step, b += t.b_step) {
-      __m512i line[vectors];
+    for (int64_t l = 0; l < t.lines; ++l) {
+      const uint32_t* b = t.b + l * t.b_line;
+      for (int64_t p = 0, at = l * t.a_line; p < t.pairs; ++p, at += t.a_step, b += t.b_step) {
+        __m512i line[vectors];
 #pragma GCC unroll 4
-      for (int v = 0; v < vectors; ++v) line[v] = v + 1 < vectors ? _mm512_loadu_si512(b + v * lanes) : load_last(b + v * lanes);
-#pragma GCC unroll 8
-      for (int i = 0; i < rows; ++i) {
-        const __m512i one = _mm512_set1_epi32(static_cast<int>(a[i][at]));
+        for (int v = 0; v < vectors; ++v) line[v] = v + 1 < vectors ? _mm512_loadu_si512(b + v * t.b_vector) : load_last(b + v * t.b_vector);
+#pragma GCC unroll 12
+        for (int i = 0; i < rows; ++i) {
+          const __m512i one = _mm512_set1_epi32(static_cast<int>(neighbours ? a[0][at + i] : a[i][at]));
 #pragma GCC unroll 4
-        for (int v = 0; v < vectors; ++v) sum[i][v] = multiplied(sum[i][v], one, line[v]);
+          for (int v = 0; v < vectors; ++v) sum[i][v] = multiplied(sum[i][v], one, line[v]);
+        }
       }
     }
   };
@@ -58,7 +66,7 @@ void tile(const DotBlock& t) {
     steps([](const uint32_t* p) { return _mm512_loadu_si512(p); });
   else
     steps([&](const uint32_t* p) { return _mm512_maskz_loadu_epi32(last, p); });
-#pragma GCC unroll 8
+#pragma GCC unroll 12
   for (int i = 0; i < rows; ++i)
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v) {
@@ -68,37 +76,42 @@ void tile(const DotBlock& t) {
 }
 
 using Tile = void (*)(const DotBlock&);
-template <int vectors, int rows>
-constexpr void fill(Tile (&tiles)[block_vectors][block_rows]) {
-  tiles[vectors - 1][rows - 1] = tile<vectors, rows>;
-  if constexpr (rows < block_rows)
+struct Tiles {
+  Tile apart[block_vectors][apart_rows], neighbours[block_vectors][most_rows];
+};
+template <int vectors = 1, int rows = 1>
+constexpr void fill(Tiles& tiles) {
+  if constexpr (rows <= apart_rows) tiles.apart[vectors - 1][rows - 1] = tile<vectors, rows, false>;
+  tiles.neighbours[vectors - 1][rows - 1] = tile<vectors, rows, true>;
+  if constexpr (rows < rows_of(vectors))
     fill<vectors, rows + 1>(tiles);
   else if constexpr (vectors < block_vectors)
     fill<vectors + 1, 1>(tiles);
 }
+constexpr Tiles all_tiles() {
+  Tiles tiles{};
+  fill(tiles);
+  return tiles;
+}
 
 // Tiles from the top down in columns of tiles: a strip of b stays in the nearest cache.
 void block(const DotBlock& p) {
-  static const auto all = [] {
-    struct {
-      Tile tiles[block_vectors][block_rows];
-    } made{};
-    fill<1, 1>(made.tiles);
-    return made;
-  }();
+  static constexpr Tiles tiles = all_tiles();
   constexpr int64_t width = block_vectors * lanes;
-  const int64_t down = (p.rows + block_rows - 1) / block_rows;
-  for (int64_t j = 0; j < p.columns; j += width)
+  const bool neighbours = p.a_row == 1;
+  for (int64_t j = 0; j < p.columns; j += width) {
+    DotBlock t = p;
+    t.columns = p.columns - j < width ? p.columns - j : width;
+    t.b += j / lanes * p.b_vector;
+    const int64_t v = (t.columns - 1) / lanes, height = neighbours ? rows_of(static_cast<int>(v) + 1) : apart_rows, down = (p.rows + height - 1) / height;
     for (int64_t i = 0; i < down; ++i) {
       const int64_t top = p.rows * i / down;
-      DotBlock t = p;
       t.rows = p.rows * (i + 1) / down - top;
-      t.columns = p.columns - j < width ? p.columns - j : width;
-      t.a += top * p.a_row;
-      t.b += j;
-      t.c += top * p.c_row + j;
-      all.tiles[(t.columns - 1) / lanes][t.rows - 1](t);
+      t.a = p.a + top * p.a_row;
+      t.c = p.c + top * p.c_row + j;
+      (neighbours ? tiles.neighbours[v] : tiles.apart[v])[t.rows - 1](t);
     }
+  }
 }
 
 void narrow(uint16_t* to, const float* from, int64_t n) {

@@ -111,14 +111,15 @@ struct Products {
 };
 
 // A block of a product of bfloat16 numbers in pairs, each two numbers of a sum, the first in the low half:
-//   c[i·c_row + j] = start + Σ a[i·a_row + p·a_step] · b[p·b_step + j] over p < pairs, where a product is that of both numbers, summed in
-// order, and start is c's own value (`accumulate`) or 0.
+//   c[i·c_row + j] = start + Σ a[i·a_row + l·a_line + p·a_step] · b[j/16·b_vector + l·b_line + p·b_step + j%16] over l < lines, p < pairs,
+// where a product is that of both numbers, summed in order, and start is c's own value (`accumulate`) or 0.
 struct DotBlock {
   const std::uint32_t *a, *b;
   float* c;
   std::int64_t rows, columns, pairs;
   std::int64_t a_row, a_step, b_step, c_row;
   bool accumulate;
+  std::int64_t lines = 1, a_line = 0, b_line = 0, b_vector = 16;
 };
 struct Dots {
   void (*block)(const DotBlock&);  // rows, columns > 0
