@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "graph/updates.h"
 #include "kernels/cpu/isa.h"
 
 namespace tandem {
@@ -41,6 +42,13 @@ bool is_narrow_loss(const KernelRequest& request) {
   return scores == DType::bfloat16 && !is_float(request.inputs[1].dtype) && (request.outputs.size() < 2 || request.outputs[1].dtype == scores);
 }
 
+// Of one tensor, with a gradient of bfloat16, or a copy in it: many at once would keep their gradients until the last is there.
+bool is_narrow_update(const KernelRequest& request) {
+  const auto narrow = [](const Operand& o) { return o.dtype == DType::bfloat16; };
+  const auto others = [](const Operand& o) { return o.dtype == DType::float32 || o.dtype == DType::bfloat16; };
+  return find_update(request.op) && request.attributes->integer("tensors", 0) == 1 && std::ranges::any_of(request.inputs, narrow) && std::ranges::all_of(request.inputs, others);
+}
+
 struct Form {
   std::string_view op;
   bool (*gains)(const KernelRequest& request);
@@ -60,7 +68,7 @@ constexpr Form forms[] = {
 }  // namespace
 
 bool cpu_fuses(const KernelRequest& request) {
-  return std::any_of(std::begin(forms), std::end(forms), [&](const Form& form) { return form.op == request.op && form.gains(request); });
+  return is_narrow_update(request) || std::any_of(std::begin(forms), std::end(forms), [&](const Form& form) { return form.op == request.op && form.gains(request); });
 }
 
 }  // namespace tandem

@@ -120,7 +120,8 @@ Operand ValueForms::requested(ValueId v) {
       o.layout = fixed->layout;
       return o;
     }
-    for (const ValueId alike : {follows(v), facts(v).copy}) {
+    const ValueId leader = follows(v);
+    for (const ValueId alike : {leader, facts(v).copy, leader.present() ? facts(leader).copy : ValueId{}}) {
       if (!alike.present() || of(alike).empty()) continue;
       o.layout = operand(of(alike)[0]).layout;
       return o;

@@ -1,3 +1,4 @@
+#include "graph/updates.h"
 #include "tests/kernels/native_harness.h"
 
 namespace tandem::native_tests {
@@ -95,6 +96,64 @@ TEST(NativeUpdate, FollowsTheFormulasOnAllTensorsInTheirLayouts) {
     for (const Row& row : rows)
       for (const DType dtype : {DType::float32, DType::float64})
         for (const bool shared : {false, true}) check(row, dtype, 3, shared);
+  }
+}
+
+// A gradient of bfloat16 moves weights and states as the same numbers in float32 do, but for the last bit, as compilers contract sums; a copy
+// is the weight rounded. Of every formula, with sums of batches, averages and norms.
+TEST(NativeUpdate, NarrowGradientsMoveWeightsAsWideOnesDo) {
+  const Operand weights[] = {operand(DType::float32, {32, 16, 3, 3}, "ABcd16b16a"), operand(DType::float32, {5}, "a"), operand(DType::float32, {130, 130}, "ab")};
+  const Attributes forms[] = {{}, {{"momentum", 0.5F}, {"nesterov", std::int64_t{1}}, {"centered", std::int64_t{1}}, {"amsgrad", std::int64_t{1}}, {"weight_decay", 0.25F}},
+                              {{"momentum", 0.5F}, {"accumulate", std::int64_t{1}}, {"average", std::int64_t{1}}, {"clip_norm", 2.0F}, {"clip_value", 0.5F}}};
+  for (const char* isa : isas) {
+    const WithIsa with(isa);
+    for (const UpdateRow& row : update_rows())
+      for (const Attributes& form : forms)
+        for (const bool copies : {false, true}) {
+          SCOPED_TRACE(concat(isa, ' ', row.op, ' ', to_string(form), copies ? " with copies" : ""));
+          const auto updated = [&](bool narrow) {
+            Case c{row.op, form, {plain(DType::float32, {16})}, {}, 3};
+            for (const char* const decay : {"rho", "beta1", "beta2"}) c.attributes.set(decay, 0.875F);
+            c.attributes.set("epsilon", 0.0009765625F);
+            c.attributes.set("tensors", static_cast<std::int64_t>(std::size(weights)));
+            if (copies && narrow) c.attributes.set("copies", std::int64_t{1});
+            const int states = update_numbers(row.kind, c.attributes).states;
+            std::vector<Values> values = {{rate, 3, correction1, correction2, 1, 0, factor1, factor2, 1, 0, 1, 0, 0, 0.25, 0, 0}};
+            unsigned seed = 1;
+            for (const Operand& t : weights) {
+              for (int k = 0; k < 2 + states; ++k) {
+                const DType dtype = k == 1 && narrow ? DType::bfloat16 : DType::float32;
+                c.inputs.push_back(k == 0 ? t : operand(dtype, t.shape));
+                values.push_back(random_values(t.shape.elements(), seed++, k < 2 ? -1 : k == 2 ? 1 : 0, k == 2 ? 2 : 1));  // squares above those of means
+                if (k == 1) values.back() = Buffer(plain(DType::bfloat16, t.shape), values.back()).values();
+              }
+              for (int k = 0; k < 1 + states; ++k) c.outputs.push_back(operand(DType::float32, t.shape));
+              if (!c.attributes.has("copies")) continue;
+              c.inputs.push_back(operand(DType::bfloat16, t.shape));
+              values.push_back(Values(static_cast<std::size_t>(t.shape.elements()), 0));
+              c.outputs.push_back(operand(DType::bfloat16, t.shape));
+            }
+            const KernelDescription d = described(c);
+            std::vector<Buffer> inputs;
+            for (std::size_t i = 0; i < values.size(); ++i) inputs.emplace_back(d.inputs[i], values[i]);
+            std::vector<Values> got;
+            for (Buffer& b : run(d, inputs)) got.push_back(b.values());
+            return got;
+          };
+          const std::vector<Values> wanted = updated(false), got = updated(true);
+          const std::size_t each = wanted.size() / std::size(weights), narrow = each + copies;
+          ASSERT_EQ(got.size(), narrow * std::size(weights));
+          for (std::size_t t = 0; t < std::size(weights); ++t) {
+            for (std::size_t k = 0; k < each; ++k)
+              for (std::size_t i = 0; i < wanted[t * each + k].size(); ++i) {
+                const double x = wanted[t * each + k][i];
+                ASSERT_NEAR(got[t * narrow + k][i], x, 0x1p-23 * std::max(1.0, std::abs(x))) << "tensor " << t << " operand " << k << " element " << i;
+              }
+            if (!copies) continue;
+            const Operand& w = weights[t];
+            ASSERT_EQ(got[t * narrow + each], Buffer(plain(DType::bfloat16, w.shape), got[t * narrow]).values()) << "tensor " << t;
+          }
+        }
   }
 }
 

@@ -77,5 +77,39 @@ TEST(Precision, BFloat16CurvesFollowFloat32) {
   }
 }
 
+// No step casts a weight, or a gradient: updates write the weights in both forms, and read gradients in 16 bits where nothing sums them in
+// between. Weights that are set from outside reach both forms.
+TEST(Precision, UpdatesKeepWeightsInBothForms) {
+  if (const std::string reason = cpu_backend().declines(Precision::bf16); !reason.empty()) GTEST_SKIP() << reason;
+  const Splits digits = open_data("synthetic:digits,train=64,test=10");
+  for (const char* const devices : {"cpu", "cpu:0-1"})
+    for (const char* const optimizer : {"sgd", "adamw", "lars"}) {
+      SCOPED_TRACE(concat(optimizer, " on ", devices));
+      ModelOptions o;
+      o.plan.batch = 16;
+      o.plan.devices = parse_devices(devices);
+      o.plan.optimizer = optimizer_defaults(optimizer);
+      o.plan.precision = Precision::bf16;
+      o.init = "he-normal";
+      o.seed = 1;
+      Model model = Model::load(std::string(TANDEM_SOURCE_DIR) + "/models/lenet.onnx"), again = Model::load(std::string(TANDEM_SOURCE_DIR) + "/models/lenet.onnx");
+      model.compile(o, backends);
+      again.compile(o, backends);
+      std::size_t copies = 0;
+      for (const PlanParameter& p : model.plan().parameters) copies += !p.copy_of.empty();
+      EXPECT_EQ(copies, 8U);
+      for (const DevicePlan& d : model.plan().devices)
+        for (const Step& s : d.steps) {
+          if (s.op() != "Cast") continue;
+          EXPECT_NE(d.buffers[s.inputs[0]].arena, ArenaKind::parameters);
+          EXPECT_TRUE(d.buffers[s.outputs[0]].memory != MemoryClass::gradients || model.plan().devices.size() > 1);
+        }
+      const std::vector<Tensor> first = batch_of(*digits.train, 0, 16, 1, 28), second = batch_of(*digits.train, 16, 16, 1, 28);
+      model.train_on_batch(first, 0.05);
+      again.set_parameters(model.parameters());
+      EXPECT_EQ(again.train_on_batch(second, 0.05).loss, model.train_on_batch(second, 0.05).loss);
+    }
+}
+
 }  // namespace
 }  // namespace tandem

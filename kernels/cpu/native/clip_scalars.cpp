@@ -40,7 +40,7 @@ class ClipScalars final : public Kernel {
       for (std::int64_t i = r.begin; i < r.end; ++i) {
         const Piece& p = pieces_[static_cast<std::size_t>(i)];
         const bool sum = p.sum && s.fresh == 0;
-        sums_[static_cast<std::size_t>(i)] = sum ? squares(p.sum, p.g, static_cast<double>(s.share), p.n) : squares(p.g, nullptr, 0, p.n);
+        sums_[static_cast<std::size_t>(i)] = sum ? squares(p.sum, false, p.g, static_cast<double>(s.share), p.n) : squares(p.g, false, nullptr, 0, p.n);
       }
     });
     double sum = 0;

@@ -1,5 +1,6 @@
 // Optimizer updates over all tensors at once, in place and in the parameters' own layouts (padding stays zero: there
-// all operands are).
+// all operands are). A gradient may be bfloat16, and a copy in that be kept beside
+// the weight.
 #include <cmath>
 #include <limits>
 
@@ -37,51 +38,65 @@ double trust_of(const UpdateNumbers& n, const double* sums) {
   return n.kind == UpdateKind::lars ? n.trust * weight / (step + n.weight_decay * weight + n.epsilon) : weight / step;
 }
 
+struct Tensor {
+  std::int64_t size;
+  bool narrow;  // its gradient is bfloat16
+};
+
+// Of one tensor: the weight, its states, its copy.
+std::size_t outputs_of(const UpdateNumbers& n) { return 1 + static_cast<std::size_t>(n.states) + (n.copies ? 1 : 0); }
+
 template <class T>
 class UpdateKernel final : public Kernel {
  public:
-  UpdateKernel(const UpdateNumbers& numbers, std::vector<std::int64_t> sizes, int threads)
-      : functions_(*vector_table().of<T>().updates), numbers_(numbers), sizes_(std::move(sizes)) {
-    std::int64_t total = 0;
-    for (const std::int64_t n : sizes_) total += n;
-    parts_ = threads_for(total, threads);
-  }
+  UpdateKernel(const UpdateNumbers& numbers, std::vector<Tensor> tensors, int parts)
+      : functions_(*vector_table().of<T>().updates), numbers_(numbers), tensors_(std::move(tensors)), parts_(parts) {}
 
   void bind(std::span<std::byte* const> inputs, std::span<std::byte* const> outputs, std::byte*) override {
     scalars_ = reinterpret_cast<const StepScalars*>(inputs[0]);
-    copies_.clear();
+    moved_.clear();
     pieces_.clear();
-    const std::size_t out = 1 + static_cast<std::size_t>(numbers_.states), in = out + 1;
-    for (std::size_t t = 0; t < sizes_.size(); ++t) {
+    const std::size_t out = outputs_of(numbers_), in = out + 1;
+    for (std::size_t t = 0; t < tensors_.size(); ++t) {
+      const std::int64_t size = tensors_[t].size;
       const auto kept = [&](std::size_t k) { return reinterpret_cast<T*>(outputs[t * out + k]); };  // the weight, then the states
       for (std::size_t k = 0; k < out; ++k) {
         const std::byte* const from = inputs[1 + t * in + (k == 0 ? 0 : k + 1)];
-        if (from != outputs[t * out + k]) copies_.push_back({from, outputs[t * out + k], sizes_[t] * static_cast<std::int64_t>(sizeof(T))});
+        const bool is_copy = numbers_.copies && k + 1 == out;
+        if (from != outputs[t * out + k]) moved_.push_back({from, outputs[t * out + k], size * static_cast<std::int64_t>(is_copy ? sizeof(std::uint16_t) : sizeof(T))});
       }
-      const T* const g = reinterpret_cast<const T*>(inputs[1 + t * in + 1]);
-      for (std::int64_t i = 0; i < sizes_[t]; i += piece) {
-        Piece p{.part = {.w = kept(0) + i, .g = g + i, .state = {}, .n = std::min(piece, sizes_[t] - i)}, .gradient = g + i, .tensor = t};
+      const std::byte* const g = inputs[1 + t * in + 1];
+      const bool narrow = tensors_[t].narrow;
+      const std::int64_t gradient_size = narrow ? sizeof(std::uint16_t) : sizeof(T);
+      for (std::int64_t i = 0; i < size; i += piece) {
+        Piece p{.part = {.w = kept(0) + i, .g = g + i * gradient_size, .narrow = narrow, .copy = nullptr, .state = {}, .n = std::min(piece, size - i)}, .tensor = t};
+        p.gradient = p.part.g;
+        p.narrow = narrow;
         std::size_t k = 1;
         for (const UpdateState& s : numbers_.own) p.part.state[s.slot] = kept(k++) + i;
         if (numbers_.accumulate) p.sum = kept(k++) + i;
         if (numbers_.average) p.average = kept(k++) + i;
-        if (p.sum) p.part.g = p.sum;
+        if (numbers_.copies) p.part.copy = reinterpret_cast<std::uint16_t*>(outputs[t * out + k]) + i;
+        if (p.sum) {
+          p.part.g = p.sum;
+          p.part.narrow = false;
+        }
         pieces_.push_back(p);
       }
     }
     sums_.assign(2 * pieces_.size(), 0);
-    factors_.resize(sizes_.size());
+    factors_.resize(tensors_.size());
   }
 
   void run(StreamHandle) override {
-    for (const CopyOf& c : copies_) std::memcpy(c.to, c.from, static_cast<std::size_t>(c.bytes));
+    for (const Moved& c : moved_) std::memcpy(c.to, c.from, static_cast<std::size_t>(c.bytes));
     const StepScalars& s = *scalars_;
-    if (numbers_.accumulate) each([&](Piece& p, double*) { functions_.accumulate(p.sum, p.gradient, p.part.n, static_cast<double>(s.share), s.fresh != 0); });
+    if (numbers_.accumulate) each([&](Piece& p, double*) { functions_.accumulate(p.sum, p.gradient, p.narrow, p.part.n, static_cast<double>(s.share), s.fresh != 0); });
     if ((s.hold != 0 || s.skip != 0) && !numbers_.always) return;
     const auto kind = static_cast<std::size_t>(numbers_.kind);
     std::fill(factors_.begin(), factors_.end(), factors_of(numbers_, s));
     if (numbers_.clip_norm > 0) {
-      each([&](Piece& p, double* sums) { sums[0] = functions_.squares(p.part.g, nullptr, 0, p.part.n); });
+      each([&](Piece& p, double* sums) { sums[0] = functions_.squares(p.part.g, p.part.narrow, nullptr, 0, p.part.n); });
       by_tensor([&](std::size_t t, const double* sums) {
         const double norm = std::sqrt(sums[0]) * factors_[t].unscale;
         factors_[t].unscale *= std::min(1.0, numbers_.clip_norm / (norm + 1e-6));
@@ -100,11 +115,12 @@ class UpdateKernel final : public Kernel {
  private:
   struct Piece {
     vector::Updated<T> part;
-    const T* gradient = nullptr;  // of this batch; that of the step is in `part`
+    const void* gradient = nullptr;  // of this batch; that of the step is in `part`
+    bool narrow = false;             // it is bfloat16
     T *sum = nullptr, *average = nullptr;
     std::size_t tensor = 0;
   };
-  struct CopyOf {  // of a state that the plan does not keep in place
+  struct Moved {  // a state that the plan does not keep in place
     const std::byte* from;
     std::byte* to;
     std::int64_t bytes;
@@ -135,13 +151,13 @@ class UpdateKernel final : public Kernel {
 
   const vector::Updates<T>& functions_;
   UpdateNumbers numbers_;
-  std::vector<std::int64_t> sizes_;
+  std::vector<Tensor> tensors_;
   int parts_ = 1;
   const StepScalars* scalars_ = nullptr;
   std::vector<Piece> pieces_;
   std::vector<double> sums_;                     // two a piece
   std::vector<vector::UpdateFactors> factors_;   // by tensor
-  std::vector<CopyOf> copies_;
+  std::vector<Moved> moved_;
 };
 
 }  // namespace
@@ -151,32 +167,38 @@ Descriptions describe_update(const KernelRequest& request) {
   const auto tensors = static_cast<std::size_t>(request.attributes->integer("tensors"));
   if (!row || tensors == 0 || request.inputs[0].dtype != DType::float32) return {};
   const UpdateNumbers numbers = update_numbers(row->kind, *request.attributes);
-  const std::size_t out = 1 + static_cast<std::size_t>(numbers.states), in = out + 1;
-  if (numbers.copies || request.inputs.size() != 1 + tensors * in || request.outputs.size() != tensors * out) return {};
+  const std::size_t out = outputs_of(numbers), in = out + 1;
+  if (request.inputs.size() != 1 + tensors * in || request.outputs.size() != tensors * out) return {};
 
   KernelDescription d{.kernel = std::string(row->kernel), .inputs = request.inputs, .outputs = request.outputs, .efficiency = 0.5};
   d.inputs[0] = row_major(d.inputs[0]);
   const DType dtype = request.inputs[1].dtype;
-  std::vector<std::int64_t> sizes;
+  if (dtype != DType::float32 && dtype != DType::float64) return {};
+  const DType narrow = dtype == DType::float32 ? DType::bfloat16 : dtype;  // what a gradient may be, and a copy is
+  std::vector<Tensor> all;
+  std::int64_t total = 0;
   for (std::size_t t = 0; t < tensors; ++t) {
-    // All of a tensor's operands lie as the parameter does, or, where that is still open, as its gradient.
-    const Operand &w = request.inputs[1 + t * in], &g = request.inputs[2 + t * in];
-    const Layout layout = w.layout.any() ? layout_or_row_major(g) : w.layout;
+    // All of a tensor's operands lie as the parameter does, or, where that is still open, as its copy, or its gradient.
+    const Operand &w = request.inputs[1 + t * in], &g = request.inputs[2 + t * in], &last = request.inputs[t * in + in];
+    const bool follows_copy = numbers.copies && !last.layout.any();
+    const Layout layout = !w.layout.any() ? w.layout : follows_copy ? last.layout : layout_or_row_major(g);
     for (std::size_t k = 0; k < in; ++k) {
       Operand& operand = d.inputs[1 + t * in + k];
-      if (operand.dtype != dtype) return {};
+      const bool is_copy = numbers.copies && k + 1 == in;
+      if (operand.dtype != (is_copy ? narrow : dtype) && !(k == 1 && operand.dtype == narrow)) return {};
       operand.layout = layout;
       if (k == 1) continue;
       const std::size_t o = t * out + (k == 0 ? 0 : k - 1);
       d.outputs[o].layout = layout;
       d.in_place.push_back({static_cast<int>(o), static_cast<int>(1 + t * in + k)});
     }
-    sizes.push_back(physical_elements(w.shape, layout));
+    all.push_back({physical_elements(w.shape, layout), g.dtype != dtype});
+    total += all.back().size;
   }
-  if (dtype != DType::float32 && dtype != DType::float64) return {};
-  const int threads = request.options.threads;
+  if (numbers.copies && dtype != DType::float32) return {};
+  const int parts = threads_for(total, request.options.threads);
   visit_float(dtype, [&]<class T>() {
-    d.make = [=]() -> std::unique_ptr<Kernel> { return std::make_unique<UpdateKernel<T>>(numbers, sizes, threads); };
+    d.make = [=]() -> std::unique_ptr<Kernel> { return std::make_unique<UpdateKernel<T>>(numbers, all, parts); };
   });
   return {d};
 }

@@ -13,6 +13,43 @@ void each(int64_t n, const Step& step) {
   for (int64_t i = 0; i < n; ++i) step(i);
 }
 
+float widened(std::uint16_t h) { return __builtin_bit_cast(float, static_cast<std::uint32_t>(h) << 16); }
+std::uint16_t narrowed(float v) {
+  const std::uint32_t b = __builtin_bit_cast(std::uint32_t, v), rounded = (b + 0x7fffu + (b >> 16 & 1u)) >> 16, quiet = b >> 16 | 0x40u;
+  return static_cast<std::uint16_t>((b & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
+}
+
+// A function of an element's number that gives its gradient.
+template <class T, class Use>
+void with_gradient(const void* g, bool narrow, const Use& use) {
+  if constexpr (sizeof(T) == sizeof(float))
+    if (narrow) {
+      const auto* const from = static_cast<const std::uint16_t*>(g);
+      return use([=](int64_t i) { return widened(from[i]); });
+    }
+  const T* const from = static_cast<const T*>(g);
+  use([=](int64_t i) { return from[i]; });
+}
+// step(i, gradient) of each element.
+template <class T, class Step>
+void each_gradient(const Updated<T>& a, const Step& step) {
+  with_gradient<T>(a.g, a.narrow, [&](const auto& g) { each(a.n, [=](int64_t i) { step(i, g(i)); }); });
+}
+// The same where the step moves the weight: its copy follows.
+template <class T, class Step>
+void each_weight(const Updated<T>& a, const Step& step) {
+  if constexpr (sizeof(T) == sizeof(float))
+    if (a.copy) {
+      const float* const w = a.w;
+      std::uint16_t* const copy = a.copy;
+      return each_gradient(a, [=](int64_t i, T g) {
+        step(i, g);
+        copy[i] = narrowed(w[i]);
+      });
+    }
+  each_gradient(a, step);
+}
+
 // The gradient of the loss, cut, with the decay that is part of it.
 template <class T>
 struct Slope {
@@ -40,20 +77,19 @@ T magnitude(T x) {
 template <class T>
 void sgd(const Updated<T>& a, const UpdateFactors& u) {
   T *const w = a.w, *const m = a.state[0];
-  const T* const g = a.g;
   const Slope<T> slope(u, true);
   const T rate = static_cast<T>(u.rate), momentum = static_cast<T>(u.momentum), rest = static_cast<T>(1 - u.dampening);
   if (m == nullptr)
-    each(a.n, [=](int64_t i) { w[i] -= rate * slope(g[i], w[i]); });
+    each_weight(a, [=](int64_t i, T g) { w[i] -= rate * slope(g, w[i]); });
   else if (u.nesterov)
-    each(a.n, [=](int64_t i) {
-      const T x = slope(g[i], w[i]);
+    each_weight(a, [=](int64_t i, T g) {
+      const T x = slope(g, w[i]);
       m[i] = momentum * m[i] + rest * x;
       w[i] -= rate * (x + momentum * m[i]);
     });
   else
-    each(a.n, [=](int64_t i) {
-      m[i] = momentum * m[i] + rest * slope(g[i], w[i]);
+    each_weight(a, [=](int64_t i, T g) {
+      m[i] = momentum * m[i] + rest * slope(g, w[i]);
       w[i] -= rate * m[i];
     });
 }
@@ -61,25 +97,24 @@ void sgd(const Updated<T>& a, const UpdateFactors& u) {
 template <class T>
 void rmsprop(const Updated<T>& a, const UpdateFactors& u) {
   T *const w = a.w, *const s = a.state[0], *const mean = a.state[1], *const m = a.state[2];
-  const T* const g = a.g;
   const Slope<T> slope(u, true);
   const T rate = static_cast<T>(u.rate), rho = static_cast<T>(u.beta1), rest = static_cast<T>(1 - u.beta1);
   const T epsilon = static_cast<T>(u.epsilon), momentum = static_cast<T>(u.momentum);
-  const auto step = [=](int64_t i) {
-    const T x = slope(g[i], w[i]);
+  const auto step = [=](int64_t i, T g) {
+    const T x = slope(g, w[i]);
     s[i] = rho * s[i] + rest * x * x;
     return x / (math::sqrt(s[i]) + epsilon);
   };
-  const auto centered = [=](int64_t i) {
-    const T x = slope(g[i], w[i]);
+  const auto centered = [=](int64_t i, T g) {
+    const T x = slope(g, w[i]);
     s[i] = rho * s[i] + rest * x * x;
     mean[i] = rho * mean[i] + rest * x;
     return x / (math::sqrt(s[i] - mean[i] * mean[i]) + epsilon);
   };
-  const auto plain = [=](const auto& of) { each(a.n, [=](int64_t i) { w[i] -= rate * of(i); }); };
+  const auto plain = [=](const auto& of) { each_weight(a, [=](int64_t i, T g) { w[i] -= rate * of(i, g); }); };
   const auto moving = [=](const auto& of) {
-    each(a.n, [=](int64_t i) {
-      m[i] = momentum * m[i] + of(i);
+    each_weight(a, [=](int64_t i, T g) {
+      m[i] = momentum * m[i] + of(i, g);
       w[i] -= rate * m[i];
     });
   };
@@ -90,21 +125,20 @@ void rmsprop(const Updated<T>& a, const UpdateFactors& u) {
 template <class T>
 void adam(const Updated<T>& a, const UpdateFactors& u) {
   T *const w = a.w, *const m = a.state[0], *const v = a.state[1], *const most = a.state[2];
-  const T* const g = a.g;
   const Slope<T> slope(u, !u.decoupled);
   const T rate = static_cast<T>(u.rate / u.correction1), beta1 = static_cast<T>(u.beta1), beta2 = static_cast<T>(u.beta2);
   const T rest1 = static_cast<T>(1 - u.beta1), rest2 = static_cast<T>(1 - u.beta2), epsilon = static_cast<T>(u.epsilon);
   const T scale = static_cast<T>(1 / u.correction2), shrink = shrink_of<T>(u, u.decoupled);
   if (most == nullptr)
-    each(a.n, [=](int64_t i) {
-      const T x = slope(g[i], w[i]);
+    each_weight(a, [=](int64_t i, T g) {
+      const T x = slope(g, w[i]);
       m[i] = beta1 * m[i] + rest1 * x;
       v[i] = beta2 * v[i] + rest2 * x * x;
       w[i] = shrink * w[i] - rate * m[i] / (math::sqrt(v[i] * scale) + epsilon);
     });
   else
-    each(a.n, [=](int64_t i) {
-      const T x = slope(g[i], w[i]);
+    each_weight(a, [=](int64_t i, T g) {
+      const T x = slope(g, w[i]);
       m[i] = beta1 * m[i] + rest1 * x;
       v[i] = beta2 * v[i] + rest2 * x * x;
       most[i] = v[i] > most[i] ? v[i] : most[i];
@@ -116,14 +150,13 @@ void adam(const Updated<T>& a, const UpdateFactors& u) {
 template <class T>
 void nadam(const Updated<T>& a, const UpdateFactors& u) {
   T *const w = a.w, *const m = a.state[0], *const v = a.state[1];
-  const T* const g = a.g;
   const Slope<T> slope(u, !u.decoupled);
   const T beta1 = static_cast<T>(u.beta1), beta2 = static_cast<T>(u.beta2);
   const T rest1 = static_cast<T>(1 - u.beta1), rest2 = static_cast<T>(1 - u.beta2), epsilon = static_cast<T>(u.epsilon);
   const T scale = static_cast<T>(1 / u.correction2), shrink = shrink_of<T>(u, u.decoupled);
   const T of_slope = static_cast<T>(u.rate * u.factor1), of_mean = static_cast<T>(u.rate * u.factor2);
-  each(a.n, [=](int64_t i) {
-    const T x = slope(g[i], w[i]);
+  each_weight(a, [=](int64_t i, T g) {
+    const T x = slope(g, w[i]);
     m[i] = beta1 * m[i] + rest1 * x;
     v[i] = beta2 * v[i] + rest2 * x * x;
     w[i] = shrink * w[i] - (of_slope * x + of_mean * m[i]) / (math::sqrt(v[i] * scale) + epsilon);
@@ -134,25 +167,24 @@ void nadam(const Updated<T>& a, const UpdateFactors& u) {
 template <class T>
 void radam(const Updated<T>& a, const UpdateFactors& u) {
   T *const w = a.w, *const m = a.state[0], *const v = a.state[1];
-  const T* const g = a.g;
   const Slope<T> slope(u, !u.decoupled);
   const T beta1 = static_cast<T>(u.beta1), beta2 = static_cast<T>(u.beta2);
   const T rest1 = static_cast<T>(1 - u.beta1), rest2 = static_cast<T>(1 - u.beta2), epsilon = static_cast<T>(u.epsilon);
   const T shrink = shrink_of<T>(u, u.decoupled), rate = static_cast<T>(u.rate / u.correction1);
   const T rectified = static_cast<T>(u.rate / u.correction1 * u.factor1 * __builtin_sqrt(u.correction2));
-  const auto moments = [=](int64_t i) {
-    const T x = slope(g[i], w[i]);
+  const auto moments = [=](int64_t i, T g) {
+    const T x = slope(g, w[i]);
     m[i] = beta1 * m[i] + rest1 * x;
     v[i] = beta2 * v[i] + rest2 * x * x;
   };
   if (u.factor1 == 0)
-    each(a.n, [=](int64_t i) {
-      moments(i);
+    each_weight(a, [=](int64_t i, T g) {
+      moments(i, g);
       w[i] = shrink * w[i] - rate * m[i];
     });
   else
-    each(a.n, [=](int64_t i) {
-      moments(i);
+    each_weight(a, [=](int64_t i, T g) {
+      moments(i, g);
       w[i] = shrink * w[i] - rectified * m[i] / (math::sqrt(v[i]) + epsilon);
     });
 }
@@ -160,11 +192,10 @@ void radam(const Updated<T>& a, const UpdateFactors& u) {
 template <class T>
 void adagrad(const Updated<T>& a, const UpdateFactors& u) {
   T *const w = a.w, *const s = a.state[0];
-  const T* const g = a.g;
   const Slope<T> slope(u, true);
   const T rate = static_cast<T>(u.rate), epsilon = static_cast<T>(u.epsilon);
-  each(a.n, [=](int64_t i) {
-    const T x = slope(g[i], w[i]);
+  each_weight(a, [=](int64_t i, T g) {
+    const T x = slope(g, w[i]);
     s[i] += x * x;
     w[i] -= rate * x / (math::sqrt(s[i]) + epsilon);
   });
@@ -173,11 +204,10 @@ void adagrad(const Updated<T>& a, const UpdateFactors& u) {
 template <class T>
 void adadelta(const Updated<T>& a, const UpdateFactors& u) {
   T *const w = a.w, *const s = a.state[0], *const d = a.state[1];
-  const T* const g = a.g;
   const Slope<T> slope(u, true);
   const T rate = static_cast<T>(u.rate), rho = static_cast<T>(u.beta1), rest = static_cast<T>(1 - u.beta1), epsilon = static_cast<T>(u.epsilon);
-  each(a.n, [=](int64_t i) {
-    const T x = slope(g[i], w[i]);
+  each_weight(a, [=](int64_t i, T g) {
+    const T x = slope(g, w[i]);
     s[i] = rho * s[i] + rest * x * x;
     const T delta = math::sqrt(d[i] + epsilon) / math::sqrt(s[i] + epsilon) * x;
     d[i] = rho * d[i] + rest * delta * delta;
@@ -188,12 +218,11 @@ void adadelta(const Updated<T>& a, const UpdateFactors& u) {
 template <class T>
 void adamax(const Updated<T>& a, const UpdateFactors& u) {
   T *const w = a.w, *const m = a.state[0], *const most = a.state[1];
-  const T* const g = a.g;
   const Slope<T> slope(u, true);
   const T rate = static_cast<T>(u.rate / u.correction1), beta1 = static_cast<T>(u.beta1), beta2 = static_cast<T>(u.beta2);
   const T rest1 = static_cast<T>(1 - u.beta1), epsilon = static_cast<T>(u.epsilon);
-  each(a.n, [=](int64_t i) {
-    const T x = slope(g[i], w[i]), now = magnitude(x) + epsilon, before = beta2 * most[i];
+  each_weight(a, [=](int64_t i, T g) {
+    const T x = slope(g, w[i]), now = magnitude(x) + epsilon, before = beta2 * most[i];
     m[i] = beta1 * m[i] + rest1 * x;
     most[i] = before > now ? before : now;
     w[i] -= rate * m[i] / most[i];
@@ -203,12 +232,11 @@ void adamax(const Updated<T>& a, const UpdateFactors& u) {
 template <class T>
 void lion(const Updated<T>& a, const UpdateFactors& u) {
   T *const w = a.w, *const m = a.state[0];
-  const T* const g = a.g;
   const Slope<T> slope(u, false);
   const T rate = static_cast<T>(u.rate), beta1 = static_cast<T>(u.beta1), beta2 = static_cast<T>(u.beta2), shrink = shrink_of<T>(u, true);
   const T rest1 = static_cast<T>(1 - u.beta1), rest2 = static_cast<T>(1 - u.beta2);
-  each(a.n, [=](int64_t i) {
-    const T x = slope(g[i], w[i]), c = beta1 * m[i] + rest1 * x;
+  each_weight(a, [=](int64_t i, T g) {
+    const T x = slope(g, w[i]), c = beta1 * m[i] + rest1 * x;
     w[i] = shrink * w[i] - rate * (c > 0 ? T{1} : c < 0 ? T{-1} : c);
     m[i] = beta2 * m[i] + rest2 * x;
   });
@@ -248,11 +276,10 @@ struct LambStep {
 template <class T>
 void measure_lamb(const Updated<T>& a, const UpdateFactors& u, double* sums) {
   T *const w = a.w, *const m = a.state[0], *const v = a.state[1];
-  const T* const g = a.g;
   const Slope<T> slope(u, false);
   const T beta1 = static_cast<T>(u.beta1), beta2 = static_cast<T>(u.beta2), rest1 = static_cast<T>(1 - u.beta1), rest2 = static_cast<T>(1 - u.beta2);
-  each(a.n, [=](int64_t i) {
-    const T x = slope(g[i], w[i]);
+  each_gradient(a, [=](int64_t i, T g) {
+    const T x = slope(g, w[i]);
     m[i] = beta1 * m[i] + rest1 * x;
     v[i] = beta2 * v[i] + rest2 * x * x;
   });
@@ -265,29 +292,28 @@ void lamb(const Updated<T>& a, const UpdateFactors& u) {
   T* const w = a.w;
   const LambStep<T> step(a, u);
   const T rate = static_cast<T>(u.rate);
-  each(a.n, [=](int64_t i) { w[i] -= rate * step(i); });
+  each_weight(a, [=](int64_t i, T) { w[i] -= rate * step(i); });
 }
 
 template <class T>
 void measure_lars(const Updated<T>& a, const UpdateFactors& u, double* sums) {
-  const T *const w = a.w, *const g = a.g;
+  const T* const w = a.w;
   const Slope<T> slope(u, false);
   sums[0] += sum_of_squares<T>(a.n, [=](int64_t i) { return w[i]; });
-  sums[1] += sum_of_squares<T>(a.n, [=](int64_t i) { return slope(g[i], w[i]); });
+  with_gradient<T>(a.g, a.narrow, [&](const auto& g) { sums[1] += sum_of_squares<T>(a.n, [=](int64_t i) { return slope(g(i), w[i]); }); });
 }
 
 // The momentum holds steps, with their rates.
 template <class T>
 void lars(const Updated<T>& a, const UpdateFactors& u) {
   T *const w = a.w, *const m = a.state[0];
-  const T* const g = a.g;
   const Slope<T> slope(u, true);
   const T rate = static_cast<T>(u.rate), momentum = static_cast<T>(u.momentum);
   if (m == nullptr)
-    each(a.n, [=](int64_t i) { w[i] -= rate * slope(g[i], w[i]); });
+    each_weight(a, [=](int64_t i, T g) { w[i] -= rate * slope(g, w[i]); });
   else
-    each(a.n, [=](int64_t i) {
-      m[i] = momentum * m[i] + rate * slope(g[i], w[i]);
+    each_weight(a, [=](int64_t i, T g) {
+      m[i] = momentum * m[i] + rate * slope(g, w[i]);
       w[i] -= m[i];
     });
 }
@@ -296,17 +322,18 @@ void lars(const Updated<T>& a, const UpdateFactors& u) {
 template <class T>
 void assign(const Updated<T>& a, const UpdateFactors& u) {
   T* const w = a.w;
-  const T* const now = a.g;
-  if (u.rate != 0) each(a.n, [=](int64_t i) { w[i] = now[i]; });
+  if (u.rate != 0) each_weight(a, [=](int64_t i, T now) { w[i] = now; });
 }
 
 template <class T>
-void accumulate(T* sum, const T* g, int64_t n, double share, bool fresh) {
+void accumulate(T* sum, const void* gradient, bool narrow, int64_t n, double share, bool fresh) {
   const T of = static_cast<T>(share);
-  if (fresh)
-    each(n, [=](int64_t i) { sum[i] = of * g[i]; });
-  else
-    each(n, [=](int64_t i) { sum[i] += of * g[i]; });
+  with_gradient<T>(gradient, narrow, [&](const auto& g) {
+    if (fresh)
+      each(n, [=](int64_t i) { sum[i] = of * g(i); });
+    else
+      each(n, [=](int64_t i) { sum[i] += of * g(i); });
+  });
 }
 
 template <class T>
@@ -317,9 +344,11 @@ void average(T* average, const T* w, int64_t n, double share) {
 
 // Of x, or of x + share·y where there is a y.
 template <class T>
-double squares(const T* x, const T* y, double share, int64_t n) {
+double squares(const void* x, bool narrow, const T* y, double share, int64_t n) {
   const T of = static_cast<T>(share);
-  return y ? sum_of_squares<T>(n, [=](int64_t i) { return x[i] + of * y[i]; }) : sum_of_squares<T>(n, [=](int64_t i) { return x[i]; });
+  double sum = 0;
+  with_gradient<T>(x, narrow, [&](const auto& g) { sum = y ? sum_of_squares<T>(n, [=](int64_t i) { return g(i) + of * y[i]; }) : sum_of_squares<T>(n, g); });
+  return sum;
 }
 
 }  // namespace

@@ -41,7 +41,9 @@ struct UpdateFactors {
 template <class T>
 struct Updated {  // part of a tensor, with its states by slot (graph/updates.h), null where there is none
   T* w;
-  const T* g;
+  const void* g;
+  bool narrow;          // g is bfloat16 (and T float), else T
+  std::uint16_t* copy;  // the weight in bfloat16, kept equal; null: there is none
   T* state[3];
   std::int64_t n;
 };
@@ -50,9 +52,9 @@ struct Updates {
   void (*apply[kinds_of_update])(const Updated<T>& part, const UpdateFactors& factors);  // by UpdateKind
   // Where the rate goes by norms: adds those of the weight and of the step to sums, squared; may move the states on. Else null.
   void (*measure[kinds_of_update])(const Updated<T>& part, const UpdateFactors& factors, double* sums);
-  void (*accumulate)(T* sum, const T* g, std::int64_t n, double share, bool fresh);
+  void (*accumulate)(T* sum, const void* g, bool narrow, std::int64_t n, double share, bool fresh);
   void (*average)(T* average, const T* w, std::int64_t n, double share);
-  double (*squares)(const T* x, const T* y, double share, std::int64_t n);  // Σ (x + share·y)²; y may be null
+  double (*squares)(const void* x, bool narrow, const T* y, double share, std::int64_t n);  // Σ (x + share·y)²; y may be null
 };
 
 struct PhiloxState {
