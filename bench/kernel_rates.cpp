@@ -1,5 +1,6 @@
 // How close the CPU's kernels between products come to the memory's speed: a line a kernel, with the bytes that it must read and
-// write an element, its rate, and that as a share of a triad's (a = b + s·c), timed in the same way:
+// write an element, its rate, and that as a share of a triad's (a = b + s·c), timed in the same way. Then how fast the kernels are that
+// compute filters' gradients in bfloat16:
 //   kernel_rates [THREADS [PART OF A NAME]]
 #include <omp.h>
 
@@ -7,6 +8,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -38,7 +40,7 @@ struct Row {
 };
 
 std::vector<Row> rows() {
-  const Shape x{tokens, width}, row{width}, column{tokens, 1}, heads{8, 256, 16, 64}, turned{8, 16, 256, 64}, image{8, 64, 112, 112};
+  const Shape x{tokens, width}, row{width}, column{tokens, 1}, heads{8, 256, 16, 64}, turned{8, 16, 256, 64}, image{8, 64, 112, 112}, filter{1024, 512, 1, 1};
   const std::int64_t last = 1;
   const Ints second{1}, first{0};
   const Attributes norm{{"axis", last}, {"epsilon", 1e-5F}}, kept{{"axes", second}, {"keepdims", last}}, groups{{"groups", std::int64_t{8}}, {"epsilon", 1e-5F}};
@@ -85,6 +87,7 @@ std::vector<Row> rows() {
       {"GatherBackward", "GatherBackward", {{"axis", std::int64_t{0}}, {"input_shape", Ints{32768, 256}}}, {of({tokens, 256}), of({tokens}, DType::int64)}, {of({32768, 256})}},
       {"Reorder of pixels to blocks of channels, bfloat16", "Reorder", {}, {pixels}, {blocks}},
       {"Reorder of blocks of channels to pixels, bfloat16", "Reorder", {}, {blocks}, {pixels}},
+      {"Reorder of a filter to pairs of inputs, bfloat16", "Reorder", {}, {laid(half(filter), Layout("ABcd16b16a"))}, {laid(half(filter), Layout("ABcd8b16a2b"))}},
       {"Transpose (0,2,1,3)", "Transpose", {{"perm", Ints{0, 2, 1, 3}}}, {of(heads)}, {of(turned)}},
       {"Transpose (0,2,3,1)", "Transpose", {{"perm", Ints{0, 2, 3, 1}}}, {of(heads)}, {of({8, 16, 64, 256})}},
       {"Transpose (0,2,3,1) of an image", "Transpose", {{"perm", Ints{0, 2, 3, 1}}}, {of(image)}, {of({8, 112, 112, 64})}},
@@ -123,6 +126,55 @@ double triad(const KernelOptions& options) {
   return 3.0 * static_cast<double>(x.bytes()) / cpu_backend().measure(d, options).seconds;
 }
 
+// A convolution of square images and filters.
+struct Filter {
+  const char* network;
+  std::int64_t batch, in, out, size, kernel, stride, pad;
+};
+constexpr Filter filters[] = {
+    {"lenet", 128, 20, 50, 14, 5, 1, 2},
+    {"mini_googlenet", 64, 96, 32, 32, 3, 1, 1},
+    {"mini_googlenet", 64, 64, 48, 32, 3, 1, 1},
+    {"mini_googlenet", 64, 80, 80, 32, 3, 2, 0},
+    {"mini_googlenet", 64, 160, 96, 15, 3, 1, 1},
+    {"mini_googlenet", 64, 144, 96, 15, 3, 2, 0},
+    {"mini_googlenet", 64, 336, 160, 7, 3, 1, 1},
+    {"mini_googlenet", 64, 160, 96, 15, 1, 1, 0},
+    {"resnet50", 8, 3, 64, 224, 7, 2, 3},
+    {"resnet50", 8, 64, 64, 56, 3, 1, 1},
+    {"resnet50", 8, 128, 128, 28, 3, 1, 1},
+    {"resnet50", 8, 256, 256, 14, 3, 1, 1},
+    {"resnet50", 8, 512, 512, 7, 3, 1, 1},
+    {"resnet50", 8, 256, 64, 56, 1, 1, 0},
+    {"resnet50", 8, 512, 2048, 7, 1, 1, 0},
+};
+
+// Of each kernel the fastest of its layouts.
+void filter_gradients(const KernelOptions& options, const std::string& part) {
+  std::printf("\n| filter's gradient, bfloat16 | kernel | ms | GFLOP/s |\n|---|---|---|---|\n");
+  for (const Filter& f : filters) {
+    if (std::string(f.network).find(part) == std::string::npos) continue;
+    const std::int64_t size = (f.size + 2 * f.pad - f.kernel) / f.stride + 1;
+    const Attributes a{{"strides", Ints{f.stride, f.stride}}, {"pads", Ints{f.pad, f.pad, f.pad, f.pad}}, {"weight_shape", Ints{f.out, f.in, f.kernel, f.kernel}}};
+    const double flops = 2.0 * static_cast<double>(f.batch * f.in * f.out * size * size * f.kernel * f.kernel);
+    std::map<std::string, double> best;
+    for (const LayoutPreference preference : {LayoutPreference::blocked, LayoutPreference::channels_last}) {
+      KernelRequest request{.op = "ConvolutionBackwardWeights", .attributes = &a, .inputs = {half({f.batch, f.in, f.size, f.size}), half({f.batch, f.out, size, size})},
+                            .outputs = {half({f.out, f.in, f.kernel, f.kernel}), half({f.out})}, .options = options};
+      request.options.preference = preference;
+      for (const KernelDescription& d : cpu_backend().describe(request)) {
+        const double seconds = cpu_backend().measure(d, options).seconds;
+        double& least = best.try_emplace(d.kernel, seconds).first->second;
+        least = std::min(least, seconds);
+      }
+    }
+    for (const auto& [kernel, seconds] : best)
+      std::printf("| %s: %lld × %lld → %lld, %lld² by %lld², stride %lld | %s | %.2f | %.0f |\n", f.network, static_cast<long long>(f.batch), static_cast<long long>(f.in), static_cast<long long>(f.out),
+                  static_cast<long long>(f.size), static_cast<long long>(f.kernel), static_cast<long long>(f.stride), kernel.c_str(), 1e3 * seconds, flops / seconds / 1e9);
+    std::fflush(stdout);
+  }
+}
+
 int run(int threads, const std::string& part) {
   const KernelOptions options{.threads = threads};
   std::printf("%d threads\n\n| kernel | bytes an element | GB/s | triad | share |\n|---|---|---|---|---|\n", threads);
@@ -143,6 +195,7 @@ int run(int threads, const std::string& part) {
     }
     if (descriptions.empty()) std::printf("| %s: no kernel | | | | |\n", row.name);
   }
+  filter_gradients(options, part);
   return 0;
 }
 

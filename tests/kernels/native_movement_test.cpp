@@ -46,6 +46,19 @@ TEST(NativeMovement, ReordersBetweenAllLayouts) {
         }
 }
 
+TEST(NativeMovement, FiltersOfSixteenBitsChangeTheirBlocks) {
+  for (const Shape& shape : {Shape{5, 37, 3, 2}, Shape{96, 64, 1, 1}, Shape{33, 20, 5}, Shape{70, 130}})
+    for (const DType dtype : {DType::bfloat16, DType::float16})
+      for (const std::string outer : {"AB", "BA"}) {
+        const std::string spatial = std::string("cd").substr(0, static_cast<std::size_t>(shape.rank()) - 2);
+        Values v(static_cast<std::size_t>(shape.elements()));
+        for (std::size_t i = 0; i < v.size(); ++i) v[i] = static_cast<double>(i % 251);  // exact in 8 bits
+        const Case c{"Reorder", {}, {operand(dtype, shape, outer + spatial + "16b16a")}, {operand(dtype, shape, outer + spatial + "8b16a2b")}, 2};
+        EXPECT_EQ(described(c).kernel, "native.reorder.filter");
+        EXPECT_EQ(run_values(c, {v})[0], v) << outer << ' ' << to_string(shape);
+      }
+}
+
 TEST(NativeMovement, ReordersAndReshapesBetweenShapes) {
   const Values v = random_values(8 * 20 * 6, 1);
   for (const char* op : {"Reorder", "Reshape"})

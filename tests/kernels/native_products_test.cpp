@@ -86,8 +86,9 @@ TEST(NativeProducts, DoNotDependOnTheThreads) {
       std::vector<std::byte> workspace(static_cast<std::size_t>(p.workspace()) + 64);
       const auto at = reinterpret_cast<std::uintptr_t>(workspace.data());
       p.run(a.data(), b.data(), c.data(), nullptr, c.data() + rows * columns, workspace.data() + (64 - at % 64) % 64);
-      if (plain)
+      if (plain) {
         for (std::size_t i = 0; i < c.size(); ++i) ASSERT_NEAR(c[i], first[i], 2e-3) << rows << " by " << columns << " by " << inner << " at " << i;
+      }
       if (std::exchange(plain, false)) first = c;
       EXPECT_EQ(c, first) << rows << " by " << columns << " by " << inner << ", " << threads << " threads";
     }
