@@ -157,6 +157,35 @@ TEST(NativeUpdate, NarrowGradientsMoveWeightsAsWideOnesDo) {
   }
 }
 
+// What reads all gradients reads those of bfloat16 as the same numbers in float32.
+TEST(NativeUpdate, NormsAndFaultsOfNarrowGradientsAreThoseOfWideOnes) {
+  const Shape large{130, 130}, small{5};
+  const Operand scalars = plain(DType::float32, {16}), number = plain(DType::float32, {});
+  Values of_large = Buffer(plain(DType::bfloat16, large), random_values(large.elements(), 1, -1, 1)).values();
+  const Values of_small = random_values(5, 2, -1, 1), sum = random_values(large.elements(), 3, -1, 1), other = random_values(5, 4, -1, 1);
+  for (const double fresh : {0.0, 1.0}) {
+    const Values step = {rate, 3, correction1, correction2, 1, 0, factor1, factor2, 1, 0, 1, 0, fresh, 0.25, 0, 0};
+    for (const std::int64_t accumulate : {0, 1}) {
+      std::vector<Values> got;
+      for (const DType dtype : {DType::float32, DType::bfloat16}) {
+        Case c{"ClipScalars", {{"clip_norm", 0.5F}, {"accumulate", accumulate}}, {scalars, plain(dtype, large), plain(DType::float32, small)}, {scalars}, 3};
+        std::vector<Values> values = {step, of_large, of_small};
+        if (accumulate) {
+          c.inputs = {scalars, plain(dtype, large), plain(DType::float32, large), plain(DType::float32, small), plain(DType::float32, small)};
+          values = {step, of_large, sum, of_small, other};
+        }
+        got.push_back(run_values(c, values)[0]);
+      }
+      EXPECT_EQ(got[0], got[1]) << "accumulate " << accumulate << ", fresh " << fresh;
+      EXPECT_NE(got[0], step) << "nothing was clipped";
+    }
+  }
+  for (const double fault : {0.5, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
+    of_large.back() = fault;
+    EXPECT_EQ(run_values({"AllFinite", {}, {plain(DType::bfloat16, large), plain(DType::float32, small)}, {number}, 3}, {of_large, of_small})[0], Values{std::isfinite(fault) ? 1.0 : 0.0});
+  }
+}
+
 TEST(NativeUpdate, RunningStatisticsMoveTowardsTheValue) {
   const Operand x = plain(DType::float32, {3});
   EXPECT_EQ(run_values({"RunningStatistics", {{"momentum", 0.75F}}, {x, x}, {x}}, {{0, 4, -8}, {4, 4, 0}})[0], (Values{1, 4, -6}));

@@ -184,24 +184,22 @@ TEST(Convolution, WeightsByPairsOfSamplesAgreeWithDouble) {
     };
     std::vector<Buffer> wanted = run(d.native(request_of(d, attributes, DType::float64, LayoutPreference::blocked))[0], exact(DType::float64));
     for (const LayoutPreference preference : {LayoutPreference::blocked, LayoutPreference::channels_last})
-      for (const DType result : {DType::bfloat16, DType::float32})
-        for (const int threads : {1, 2, 3, 4}) {
-          KernelRequest request = request_of(d, attributes, DType::bfloat16, preference);
-          request.options.threads = threads;
-          request.outputs[0].dtype = result;
-          const auto descriptions = native::describe_paired_convolution_backward_weights(request);
-          EXPECT_EQ(descriptions.size(), row.group == 1 && row.x.rank() < 5 ? 2u : 0u) << row.name;
-          for (const KernelDescription& description : descriptions) {
-            std::vector<Buffer> got = run(description, exact(DType::bfloat16));
-            for (std::size_t i = 0; i < got.size(); ++i)
-              EXPECT_LE(error_of(got[i].values(), wanted[i].values()), tolerance(d.reduction) + (got[i].operand().dtype == DType::bfloat16 ? 0x1p-8 : 0))
-                  << row.name << ": output " << i << " of " << describe_operands(description) << " by " << threads;
-            expect_found_again(native::describe_paired_convolution_backward_weights, request, description);
-            ++tried;
-          }
+      for (const int threads : {1, 2, 3, 4}) {
+        KernelRequest request = request_of(d, attributes, DType::bfloat16, preference);
+        request.options.threads = threads;
+        const auto descriptions = native::describe_paired_convolution_backward_weights(request);
+        EXPECT_EQ(descriptions.size(), row.group == 1 && row.x.rank() < 5 ? 2u : 0u) << row.name;
+        for (const KernelDescription& description : descriptions) {
+          std::vector<Buffer> got = run(description, exact(DType::bfloat16));
+          for (std::size_t i = 0; i < got.size(); ++i)
+            EXPECT_LE(error_of(got[i].values(), wanted[i].values()), tolerance(d.reduction) + 0x1p-8)
+                << row.name << ": output " << i << " of " << describe_operands(description) << " by " << threads;
+          expect_found_again(native::describe_paired_convolution_backward_weights, request, description);
+          ++tried;
+        }
         }
   }
-  EXPECT_GT(tried, 500u);
+  EXPECT_GT(tried, 250u);
 }
 
 TEST(ConvolutionTranspose, AgreesWithDouble) {

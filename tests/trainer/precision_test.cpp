@@ -83,18 +83,20 @@ TEST(Precision, UpdatesKeepWeightsInBothForms) {
   if (const std::string reason = cpu_backend().declines(Precision::bf16); !reason.empty()) GTEST_SKIP() << reason;
   const Splits digits = open_data("synthetic:digits,train=64,test=10");
   for (const char* const devices : {"cpu", "cpu:0-1"})
-    for (const char* const optimizer : {"sgd", "adamw", "lars"}) {
-      SCOPED_TRACE(concat(optimizer, " on ", devices));
+    for (const auto& [optimizer, clip_norm] : {std::pair{"sgd", 0.0}, {"sgd", 0.5}, {"adamw", 0.0}, {"lars", 0.0}}) {
+      SCOPED_TRACE(concat(optimizer, " clipped to ", clip_norm, " on ", devices));
       ModelOptions o;
       o.plan.batch = 16;
       o.plan.devices = parse_devices(devices);
       o.plan.optimizer = optimizer_defaults(optimizer);
+      o.plan.optimizer.clip_norm = clip_norm;
       o.plan.precision = Precision::bf16;
       o.init = "he-normal";
       o.seed = 1;
       Model model = Model::load(std::string(TANDEM_SOURCE_DIR) + "/models/lenet.onnx"), again = Model::load(std::string(TANDEM_SOURCE_DIR) + "/models/lenet.onnx");
       model.compile(o, backends);
       again.compile(o, backends);
+      EXPECT_TRUE(model.plan().warnings.empty()) << model.plan().warnings[0];
       std::size_t copies = 0;
       for (const PlanParameter& p : model.plan().parameters) copies += !p.copy_of.empty();
       EXPECT_EQ(copies, 8U);

@@ -11,12 +11,17 @@ namespace {
 
 constexpr std::int64_t piece = 16384;  // elements a thread takes at a time
 
+struct Tensor {
+  std::int64_t size;
+  bool narrow;  // bfloat16
+};
+
 template <class T>
 class ClipScalars final : public Kernel {
  public:
-  ClipScalars(std::vector<std::int64_t> sizes, bool accumulate, double limit, int threads) : sizes_(std::move(sizes)), accumulate_(accumulate), limit_(limit) {
+  ClipScalars(std::vector<Tensor> tensors, bool accumulate, double limit, int threads) : tensors_(std::move(tensors)), accumulate_(accumulate), limit_(limit) {
     std::int64_t total = 0;
-    for (const std::int64_t n : sizes_) total += n;
+    for (const Tensor& t : tensors_) total += t.size;
     parts_ = threads_for(total, threads);
   }
   void bind(std::span<std::byte* const> inputs, std::span<std::byte* const> outputs, std::byte*) override {
@@ -24,10 +29,12 @@ class ClipScalars final : public Kernel {
     now_ = reinterpret_cast<StepScalars*>(outputs[0]);
     pieces_.clear();
     const std::size_t stride = accumulate_ ? 2 : 1;
-    const auto at = [&](std::size_t k, std::int64_t i) { return reinterpret_cast<const T*>(inputs[k]) + i; };
-    for (std::size_t t = 0; t < sizes_.size(); ++t)
-      for (std::int64_t i = 0; i < sizes_[t]; i += piece)
-        pieces_.push_back({at(1 + t * stride, i), accumulate_ ? at(2 + t * stride, i) : nullptr, std::min(piece, sizes_[t] - i)});
+    for (std::size_t t = 0; t < tensors_.size(); ++t) {
+      const auto [size, narrow] = tensors_[t];
+      const std::int64_t element = narrow ? sizeof(std::uint16_t) : sizeof(T);
+      const T* const sum = accumulate_ ? reinterpret_cast<const T*>(inputs[2 + t * stride]) : nullptr;
+      for (std::int64_t i = 0; i < size; i += piece) pieces_.push_back({inputs[1 + t * stride] + i * element, narrow, sum ? sum + i : nullptr, std::min(piece, size - i)});
+    }
     sums_.assign(pieces_.size(), 0);
   }
   void run(StreamHandle) override {
@@ -39,8 +46,7 @@ class ClipScalars final : public Kernel {
       const Range r = part_of(static_cast<std::int64_t>(pieces_.size()), k, parts_);
       for (std::int64_t i = r.begin; i < r.end; ++i) {
         const Piece& p = pieces_[static_cast<std::size_t>(i)];
-        const bool sum = p.sum && s.fresh == 0;
-        sums_[static_cast<std::size_t>(i)] = sum ? squares(p.sum, false, p.g, static_cast<double>(s.share), p.n) : squares(p.g, false, nullptr, 0, p.n);
+        sums_[static_cast<std::size_t>(i)] = squares(s.fresh == 0 ? p.sum : nullptr, p.g, p.narrow, static_cast<double>(s.share), p.n);
       }
     });
     double sum = 0;
@@ -51,10 +57,12 @@ class ClipScalars final : public Kernel {
 
  private:
   struct Piece {
-    const T *g, *sum;  // sum: of the step's batches before, null where every batch is a step
+    const std::byte* g;
+    bool narrow;
+    const T* sum;  // of the step's batches before, null where every batch is a step
     std::int64_t n;
   };
-  std::vector<std::int64_t> sizes_;
+  std::vector<Tensor> tensors_;
   bool accumulate_;
   double limit_;
   int parts_ = 1;
@@ -72,21 +80,22 @@ Descriptions describe_clip_scalars(const KernelRequest& request) {
   if (request.inputs.size() < 2) return {};
   KernelDescription d{.kernel = "native.clip_scalars", .inputs = request.inputs, .outputs = row_major(request.outputs), .efficiency = 0.5};
   d.inputs[0] = row_major(d.inputs[0]);
-  const DType dtype = request.inputs[1].dtype;
+  const DType dtype = request.inputs[1].dtype == DType::bfloat16 ? DType::float32 : request.inputs[1].dtype;  // gradients of float32 may be bfloat16
   if (dtype != DType::float32 && dtype != DType::float64) return {};
   const std::size_t stride = numbers.accumulate ? 2 : 1;
-  std::vector<std::int64_t> sizes;
+  std::vector<Tensor> tensors;
   for (std::size_t k = 1; k < d.inputs.size(); ++k) {
     Operand& o = d.inputs[k];
     const bool first = (k - 1) % stride == 0;
-    if (o.dtype != dtype || o.layout.opaque()) return {};
+    const bool narrow = first && dtype == DType::float32 && o.dtype == DType::bfloat16;
+    if ((o.dtype != dtype && !narrow) || o.layout.opaque()) return {};
     if (first) o.layout = layout_or_row_major(!o.layout.any() || stride == 1 ? o : request.inputs[k + 1]);
     else o.layout = d.inputs[k - 1].layout;
-    if (first) sizes.push_back(physical_elements(o.shape, o.layout));
+    if (first) tensors.push_back({physical_elements(o.shape, o.layout), narrow});
   }
   const int threads = std::max(1, request.options.threads);
   visit_float(dtype, [&]<class T>() {
-    d.make = [=, accumulate = numbers.accumulate, limit = numbers.clip_norm]() -> std::unique_ptr<Kernel> { return std::make_unique<ClipScalars<T>>(sizes, accumulate, limit, threads); };
+    d.make = [=, accumulate = numbers.accumulate, limit = numbers.clip_norm]() -> std::unique_ptr<Kernel> { return std::make_unique<ClipScalars<T>>(tensors, accumulate, limit, threads); };
   });
   return {d};
 }

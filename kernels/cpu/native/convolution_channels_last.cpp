@@ -13,21 +13,6 @@ using vector::ConvolutionTile;
 constexpr std::int64_t block = 8;
 std::int64_t blocks_of(std::int64_t channels) { return (channels + block - 1) / block; }
 
-// One axis: output o meets input o·stride + tap·dilation − begin.
-struct Axis {
-  std::int64_t in, out, taps, stride, dilation, begin;
-
-  std::int64_t input(std::int64_t output, std::int64_t tap) const { return output * stride + tap * dilation - begin; }
-  // The taps that output meets inside the image.
-  Range taps_of(std::int64_t output) const {
-    const auto first_from = [&](std::int64_t place) {
-      const std::int64_t distance = place - input(output, 0);
-      return std::clamp<std::int64_t>((distance + dilation - 1) / dilation, 0, taps);
-    };
-    return {first_from(0), first_from(in)};
-  }
-};
-
 // From `in` to `out` channels, which are the lanes.
 struct Problem {
   std::int64_t samples, in, out;
@@ -40,11 +25,7 @@ struct Problem {
 
 Problem problem_of(const KernelRequest& request, const Shape& x, const Shape& w, const Shape& y) {
   const Window window = window_of(*request.attributes, w);
-  const auto axis = [&](int i) {
-    const auto k = static_cast<std::size_t>(i);
-    return Axis{x[2 + i], y[2 + i], w[2 + i], window.strides[k], window.dilations[k], window.begin[k]};
-  };
-  return {x[0], x[1], y[1], axis(0), axis(1), std::max(1, request.options.threads)};
+  return {x[0], x[1], y[1], Axis(window, 0, x, y), Axis(window, 1, x, y), std::max(1, request.options.threads)};
 }
 
 // n cut into the fewest parts of at most `most`, all about as long.

@@ -38,18 +38,6 @@ struct Side {
   }
 };
 
-// One axis of the window.
-struct Axis {
-  std::int64_t in = 1, out = 1, taps = 1, stride = 1, dilation = 1, begin = 0;
-  std::int64_t input(std::int64_t o, std::int64_t tap) const { return o * stride + tap * dilation - begin; }
-  // Windows in which the tap meets the image.
-  Range windows(std::int64_t tap) const {
-    const std::int64_t first = begin - tap * dilation, last = in - 1 + first;  // of o·stride
-    const std::int64_t from = first <= 0 ? 0 : (first + stride - 1) / stride, to = last < 0 ? 0 : std::min(out, last / stride + 1);
-    return {from, std::max(from, to)};
-  }
-};
-
 enum class FilterOrder { outputs_last, pairs_of_inputs };  // ABcd16b16a, ABcd8b16a2b
 
 struct Problem {
@@ -57,7 +45,7 @@ struct Problem {
   Axis h, w;
   std::int64_t samples = 0;
   FilterOrder order = FilterOrder::outputs_last;
-  bool narrow = false, bias = false, narrow_bias = false;
+  bool bias = false;
   int threads = 1, columns = 1;  // threads by output channels; those by input channels are threads / columns
 
   std::int64_t taps() const { return h.taps * w.taps; }
@@ -89,27 +77,13 @@ struct Problem {
 };
 
 // Rows of sixteen sums, `row` apart, as they lie in a filter of 16 × 16 channels.
-template <class T>
-void write_tile(T* to, const float* from, std::int64_t row, FilterOrder order) {
-  constexpr bool narrow = sizeof(T) == 2;
+void write_tile(std::uint16_t* to, const float* from, std::int64_t row, FilterOrder order) {
   const vector::Dots& dots = *dot_products();
-  if (order == FilterOrder::outputs_last) {
-    for (std::int64_t i = 0; i < lanes; ++i, to += lanes, from += row)
-      if constexpr (narrow) dots.narrow(to, from, lanes);
-      else std::copy_n(from, lanes, to);
-  } else if constexpr (narrow) {
-    dots.pair_narrowed(reinterpret_cast<std::uint32_t*>(to), lanes, from, row, lanes, lanes);
-  } else {
-    for (std::int64_t i = 0; i < lanes; i += 2, to += 2 * lanes, from += 2 * row)
-      for (std::int64_t o = 0; o < lanes; ++o) {
-        to[2 * o] = from[o];
-        to[2 * o + 1] = from[row + o];
-      }
-  }
+  if (order == FilterOrder::pairs_of_inputs) return dots.pair_narrowed(reinterpret_cast<std::uint32_t*>(to), lanes, from, row, lanes, lanes);
+  for (std::int64_t i = 0; i < lanes; ++i, to += lanes, from += row) dots.narrow(to, from, lanes);
 }
 
-template <class T>
-void write_sums(const Problem& p, Range outputs, Range inputs, const float* sums, T* dw) {
+void write_sums(const Problem& p, Range outputs, Range inputs, const float* sums, std::uint16_t* dw) {
   const std::int64_t row = (outputs.end - outputs.begin) * lanes, rows = (inputs.end - inputs.begin) * lanes;
   for (std::int64_t o = outputs.begin; o < outputs.end; ++o)
     for (std::int64_t i = inputs.begin; i < inputs.end; ++i)
@@ -157,7 +131,7 @@ void run_part(const Problem& p, int part, const Memory& m) {
         block.b_line = p.dy.width * block.b_step;
         for (std::int64_t th = 0; th < p.h.taps; ++th)
           for (std::int64_t tw = 0; tw < p.w.taps; ++tw) {
-            const Range down = p.h.windows(th), across = p.w.windows(tw);
+            const Range down = p.h.outputs_of(th), across = p.w.outputs_of(tw);
             block.lines = down.end - down.begin;
             block.pairs = across.end - across.begin;
             if (block.lines == 0 || block.pairs == 0) continue;
@@ -183,10 +157,8 @@ void run_part(const Problem& p, int part, const Memory& m) {
       }
     }
   }
-  p.narrow ? write_sums(p, outputs, inputs, sums, m.out<std::uint16_t>(0)) : write_sums(p, outputs, inputs, sums, m.out<float>(0));
-  if (!sums_bias) return;
-  const std::int64_t channels = std::min(columns, p.dy.channels - outputs.begin * lanes);
-  p.narrow_bias ? dots.narrow(m.out<std::uint16_t>(1) + outputs.begin * lanes, bias, channels) : static_cast<void>(std::copy_n(bias, channels, m.out<float>(1) + outputs.begin * lanes));
+  write_sums(p, outputs, inputs, sums, m.out<std::uint16_t>(0));
+  if (sums_bias) dots.narrow(m.out<std::uint16_t>(1) + outputs.begin * lanes, bias, std::min(columns, p.dy.channels - outputs.begin * lanes));
 }
 
 Layout filter_layout(int rank, FilterOrder order) {
@@ -197,9 +169,9 @@ Layout filter_layout(int rank, FilterOrder order) {
 
 bool fits(const KernelRequest& request) {
   const Operand &x = request.inputs[0], &dw = request.outputs[0];
-  const auto is_result = [](const Operand& o) { return !o.present() || o.dtype == DType::bfloat16 || o.dtype == DType::float32; };
-  return dot_products() && request.inputs.size() == 2 && x.dtype == DType::bfloat16 && request.inputs[1].dtype == x.dtype && (x.shape.rank() == 3 || x.shape.rank() == 4) &&
-         std::all_of(request.outputs.begin(), request.outputs.end(), is_result) && request.attributes->integer("group", 1) == 1 && x.shape.elements() > 0 &&
+  const auto narrow = [](const Operand& o) { return !o.present() || o.dtype == DType::bfloat16; };
+  return dot_products() && request.inputs.size() == 2 && std::all_of(request.inputs.begin(), request.inputs.end(), narrow) && (x.shape.rank() == 3 || x.shape.rank() == 4) &&
+         std::all_of(request.outputs.begin(), request.outputs.end(), narrow) && request.attributes->integer("group", 1) == 1 && x.shape.elements() > 0 &&
          request.inputs[1].shape.elements() > 0 && dw.shape.elements() > 0;
 }
 
@@ -216,18 +188,12 @@ Descriptions describe_paired_convolution_backward_weights(const KernelRequest& r
   const bool in_blocks = lies(x) ? x.layout == blocks : lies(dy) ? dy.layout == blocks : request.options.preference == LayoutPreference::blocked;
 
   Problem p;
-  const auto axis = [&](int i) {
-    const auto k = static_cast<std::size_t>(i - 2);
-    return Axis{x.shape[i], dy.shape[i], window.kernel[k], window.strides[k], window.dilations[k], window.begin[k]};
-  };
-  if (rank == 4) p.h = axis(2);
-  p.w = axis(rank - 1);
+  if (rank == 4) p.h = Axis(window, 0, x.shape, dy.shape);
+  p.w = Axis(window, rank - 3, x.shape, dy.shape);
   p.samples = x.shape[0];
   p.x = {x.shape[1], p.h.in, p.w.in, in_blocks};
   p.dy = {dy.shape[1], p.h.out, p.w.out, in_blocks};
-  p.narrow = dw.dtype == DType::bfloat16;
   p.bias = db.present();
-  p.narrow_bias = db.dtype == DType::bfloat16;
   p.split(threads_for(x.shape[0] * p.dy.places() * dw.shape.elements(), request.options.threads));
 
   Descriptions all;

@@ -26,6 +26,32 @@ inline std::int64_t product(const Ints& v) {
 
 inline Ints spatial(const Shape& shape) { return Ints(shape.begin() + 2, shape.end()); }
 
+// One axis of a window that slides from `in` over `out` places: output o meets input o·stride + tap·dilation − begin.
+struct Axis {
+  std::int64_t in = 1, out = 1, taps = 1, stride = 1, dilation = 1, begin = 0;
+
+  Axis() = default;
+  Axis(const Window& window, int axis, const Shape& x, const Shape& y) : in(x[2 + axis]), out(y[2 + axis]) {
+    const auto k = static_cast<std::size_t>(axis);
+    taps = window.kernel[k];
+    stride = window.strides[k];
+    dilation = window.dilations[k];
+    begin = window.begin[k];
+  }
+  std::int64_t input(std::int64_t output, std::int64_t tap) const { return output * stride + tap * dilation - begin; }
+  // The taps that output meets inside the image.
+  Range taps_of(std::int64_t output) const { return within(input(output, 0), dilation, taps); }
+  // The outputs whose `tap` is inside the image.
+  Range outputs_of(std::int64_t tap) const { return within(input(0, tap), stride, out); }
+
+ private:
+  // Of `count` places from `first` on, `step` apart, those inside the image.
+  Range within(std::int64_t first, std::int64_t step, std::int64_t count) const {
+    const auto from = [&](std::int64_t place) { return std::clamp<std::int64_t>((place - first + step - 1) / step, 0, count); };
+    return {from(0), from(in)};
+  }
+};
+
 // Images of `rank` axes whose channels lie in blocks of 16: "aBcd16b".
 inline Layout channel_blocks(int rank) {
   std::string tag = "aB";

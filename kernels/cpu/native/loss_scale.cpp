@@ -10,8 +10,11 @@ namespace {
 
 constexpr std::int64_t piece = 65536;  // elements a thread looks through at a time
 
-bool all_finite(const std::uint32_t* bits, std::int64_t n) {
-  constexpr std::uint32_t exponent = 0x7f800000u;
+// Bits: of float32, or of bfloat16, which are its upper half.
+template <class Bits>
+bool all_finite(const std::byte* from, std::int64_t n) {
+  constexpr Bits exponent = static_cast<Bits>(0x7f800000u >> (32 - 8 * sizeof(Bits)));
+  const auto* const bits = reinterpret_cast<const Bits*>(from);
   std::uint32_t bad = 0;
   for (std::int64_t i = 0; i < n; ++i) bad |= (bits[i] & exponent) == exponent ? 1u : 0u;
   return bad == 0;
@@ -19,16 +22,20 @@ bool all_finite(const std::uint32_t* bits, std::int64_t n) {
 
 class AllFinite final : public Kernel {
  public:
-  AllFinite(std::vector<std::int64_t> sizes, int threads) : sizes_(std::move(sizes)) {
+  struct Tensor {
+    std::int64_t size;
+    bool narrow;  // bfloat16
+  };
+  AllFinite(std::vector<Tensor> tensors, int threads) : tensors_(std::move(tensors)) {
     std::int64_t total = 0;
-    for (const std::int64_t n : sizes_) total += n;
+    for (const Tensor& t : tensors_) total += t.size;
     parts_ = threads_for(total, threads);
   }
   void bind(std::span<std::byte* const> inputs, std::span<std::byte* const> outputs, std::byte* workspace) override {
     pieces_.clear();
-    for (std::size_t k = 0; k < sizes_.size(); ++k)
-      for (std::int64_t i = 0; i < sizes_[k]; i += piece)
-        pieces_.push_back({reinterpret_cast<const std::uint32_t*>(inputs[k]) + i, std::min(piece, sizes_[k] - i)});
+    for (std::size_t k = 0; k < tensors_.size(); ++k)
+      for (std::int64_t i = 0; i < tensors_[k].size; i += piece)
+        pieces_.push_back({inputs[k] + i * (tensors_[k].narrow ? 2 : 4), std::min(piece, tensors_[k].size - i), tensors_[k].narrow});
     finite_ = reinterpret_cast<float*>(outputs[0]);
     found_ = reinterpret_cast<float*>(workspace);
   }
@@ -36,7 +43,10 @@ class AllFinite final : public Kernel {
     parallel(parts_, [&](int k) {
       const Range r = part_of(static_cast<std::int64_t>(pieces_.size()), k, parts_);
       bool finite = true;
-      for (std::int64_t i = r.begin; finite && i < r.end; ++i) finite = all_finite(pieces_[static_cast<std::size_t>(i)].bits, pieces_[static_cast<std::size_t>(i)].n);
+      for (std::int64_t i = r.begin; finite && i < r.end; ++i) {
+        const Piece& p = pieces_[static_cast<std::size_t>(i)];
+        finite = p.narrow ? all_finite<std::uint16_t>(p.bits, p.n) : all_finite<std::uint32_t>(p.bits, p.n);
+      }
       found_[k] = finite ? 1.0F : 0.0F;
     });
     *finite_ = *std::min_element(found_, found_ + parts_);
@@ -44,10 +54,11 @@ class AllFinite final : public Kernel {
 
  private:
   struct Piece {
-    const std::uint32_t* bits;
+    const std::byte* bits;
     std::int64_t n;
+    bool narrow;
   };
-  std::vector<std::int64_t> sizes_;
+  std::vector<Tensor> tensors_;
   int parts_ = 1;
   std::vector<Piece> pieces_;
   float *finite_ = nullptr, *found_ = nullptr;
@@ -62,16 +73,17 @@ bool single(const KernelRequest& request) {
 
 // In whatever layouts the operands lie: their padding is zero.
 Descriptions describe_all_finite(const KernelRequest& request) {
-  if (!single(request)) return {};
+  const auto known = [](const Operand& o) { return (o.dtype == DType::float32 || o.dtype == DType::bfloat16) && !o.layout.opaque(); };
+  if (!std::all_of(request.inputs.begin(), request.inputs.end(), known)) return {};
   KernelDescription d{.kernel = "native.all_finite", .inputs = request.inputs, .outputs = row_major(request.outputs), .efficiency = 0.5};
-  std::vector<std::int64_t> sizes;
+  std::vector<AllFinite::Tensor> tensors;
   for (Operand& o : d.inputs) {
     o.layout = layout_or_row_major(o);
-    sizes.push_back(physical_elements(o.shape, o.layout));
+    tensors.push_back({physical_elements(o.shape, o.layout), o.dtype == DType::bfloat16});
   }
   const int threads = std::max(1, request.options.threads);
   d.workspace = threads * static_cast<std::int64_t>(sizeof(float));
-  d.make = [=]() -> std::unique_ptr<Kernel> { return std::make_unique<AllFinite>(sizes, threads); };
+  d.make = [=]() -> std::unique_ptr<Kernel> { return std::make_unique<AllFinite>(tensors, threads); };
   return {d};
 }
 

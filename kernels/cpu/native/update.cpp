@@ -96,7 +96,7 @@ class UpdateKernel final : public Kernel {
     const auto kind = static_cast<std::size_t>(numbers_.kind);
     std::fill(factors_.begin(), factors_.end(), factors_of(numbers_, s));
     if (numbers_.clip_norm > 0) {
-      each([&](Piece& p, double* sums) { sums[0] = functions_.squares(p.part.g, p.part.narrow, nullptr, 0, p.part.n); });
+      each([&](Piece& p, double* sums) { sums[0] = functions_.squares(nullptr, p.part.g, p.part.narrow, 0, p.part.n); });
       by_tensor([&](std::size_t t, const double* sums) {
         const double norm = std::sqrt(sums[0]) * factors_[t].unscale;
         factors_[t].unscale *= std::min(1.0, numbers_.clip_norm / (norm + 1e-6));

@@ -1,5 +1,5 @@
 // Optimizer steps over contiguous elements. Formulas: docs/internal-operators.md.
-#include "kernels/cpu/native/vector/math.h"
+#include "kernels/cpu/native/vector/elements.h"
 #include "kernels/cpu/native/vector/parts.h"
 
 namespace tandem::vector::TANDEM_ISA {
@@ -13,19 +13,13 @@ void each(int64_t n, const Step& step) {
   for (int64_t i = 0; i < n; ++i) step(i);
 }
 
-float widened(std::uint16_t h) { return __builtin_bit_cast(float, static_cast<std::uint32_t>(h) << 16); }
-std::uint16_t narrowed(float v) {
-  const std::uint32_t b = __builtin_bit_cast(std::uint32_t, v), rounded = (b + 0x7fffu + (b >> 16 & 1u)) >> 16, quiet = b >> 16 | 0x40u;
-  return static_cast<std::uint16_t>((b & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
-}
-
 // A function of an element's number that gives its gradient.
 template <class T, class Use>
 void with_gradient(const void* g, bool narrow, const Use& use) {
   if constexpr (sizeof(T) == sizeof(float))
     if (narrow) {
       const auto* const from = static_cast<const std::uint16_t*>(g);
-      return use([=](int64_t i) { return widened(from[i]); });
+      return use([=](int64_t i) { return Bfloat16::get(from + i); });
     }
   const T* const from = static_cast<const T*>(g);
   use([=](int64_t i) { return from[i]; });
@@ -44,7 +38,7 @@ void each_weight(const Updated<T>& a, const Step& step) {
       std::uint16_t* const copy = a.copy;
       return each_gradient(a, [=](int64_t i, T g) {
         step(i, g);
-        copy[i] = narrowed(w[i]);
+        Bfloat16::put(copy + i, w[i]);
       });
     }
   each_gradient(a, step);
@@ -342,13 +336,13 @@ void average(T* average, const T* w, int64_t n, double share) {
   each(n, [=](int64_t i) { average[i] += of * (w[i] - average[i]); });
 }
 
-// Of x, or of x + share·y where there is a y.
+// Of g, or of sum + share·g where there is a sum.
 template <class T>
-double squares(const void* x, bool narrow, const T* y, double share, int64_t n) {
+double squares(const T* sum, const void* gradient, bool narrow, double share, int64_t n) {
   const T of = static_cast<T>(share);
-  double sum = 0;
-  with_gradient<T>(x, narrow, [&](const auto& g) { sum = y ? sum_of_squares<T>(n, [=](int64_t i) { return g(i) + of * y[i]; }) : sum_of_squares<T>(n, g); });
-  return sum;
+  double all = 0;
+  with_gradient<T>(gradient, narrow, [&](const auto& g) { all = sum ? sum_of_squares<T>(n, [=](int64_t i) { return sum[i] + of * g(i); }) : sum_of_squares<T>(n, g); });
+  return all;
 }
 
 }  // namespace

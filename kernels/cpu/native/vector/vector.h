@@ -54,7 +54,7 @@ struct Updates {
   void (*measure[kinds_of_update])(const Updated<T>& part, const UpdateFactors& factors, double* sums);
   void (*accumulate)(T* sum, const void* g, bool narrow, std::int64_t n, double share, bool fresh);
   void (*average)(T* average, const T* w, std::int64_t n, double share);
-  double (*squares)(const void* x, bool narrow, const T* y, double share, std::int64_t n);  // Σ (x + share·y)²; y may be null
+  double (*squares)(const T* sum, const void* g, bool narrow, double share, std::int64_t n);  // Σ (sum + share·g)²; of g alone where sum is null
 };
 
 struct PhiloxState {
