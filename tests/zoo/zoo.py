@@ -22,14 +22,15 @@ PARITY = ("hf_bert_mlm", "hf_gpt2", "hf_llama", "hf_t5_encoder", "hf_vit", "tv_v
           "unet_nearest", "unet_bilinear", "tv_deeplabv3", "lstm_text", "gru_text", "dlrm", "graph_index_add", "vae", "hf_whisper_encoder",
           "hf_wav2vec2", "mixture_of_experts", "hf_mixtral")  # rows whose first twenty losses are compared
 # Those of LATER were chosen after tandem could train the others (the second ones after the unseen ones), and stand for what a first try
-# meets: their default exports, of a third of the fourth sample TorchScript's, too, of the fifth and the sixth those with optimize=False, too,
+# meets: their default exports, of a third of the fourth sample TorchScript's, too, of the fifth, sixth and seventh those with optimize=False, too,
 # and of a fifth of the sixth TorchScript's.
 FAMILIES = ("small", "torchvision", "timm", "transformers", "keras", "sklearn", "unseen_small", "unseen_timm", "unseen_transformers",
             "second_small", "second_timm", "second_transformers", "third_small", "third_timm", "third_torchvision", "third_transformers",
             "fourth_small", "fourth_timm", "fourth_torchvision", "fourth_transformers",
             "fifth_small", "fifth_timm", "fifth_transformers",
-            "sixth_small", "sixth_timm", "sixth_torchvision", "sixth_transformers")
-LATER = ("unseen", "second", "third", "fourth", "fifth", "sixth")
+            "sixth_small", "sixth_timm", "sixth_torchvision", "sixth_transformers",
+            "seventh_small", "seventh_timm", "seventh_transformers")
+LATER = ("unseen", "second", "third", "fourth", "fifth", "sixth", "seventh")
 TORCHSCRIPT = ("eval17.b2", "train17.dyn", "eval13.dyn")  # in turn, of every third row of the fourth sample and every fifth of the sixth besides
 
 
@@ -37,7 +38,7 @@ def later(family, place):
     """The variants of a row of LATER."""
     if family.startswith("sixth"):
         return (PLAIN, DEFAULT, *((TORCHSCRIPT[place // 5 % 3],) if place % 5 == 0 else ()))
-    if family.startswith("fifth"):
+    if family.startswith(("fifth", "seventh")):
         return (PLAIN, DEFAULT)
     return (DEFAULT, TORCHSCRIPT[place // 3 % 3]) if family.startswith("fourth") and place % 3 == 0 else (DEFAULT,)
 
