@@ -1,3 +1,4 @@
+#include "cli/backends.h"
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/image_options.h"
@@ -7,6 +8,7 @@
 #include "cli/tune_options.h"
 #include "planner/plan/plan_file.h"
 #include "planner/plan/units.h"
+#include "runtime/step_kernel.h"
 #include "trainer/file.h"
 #include "trainer/spec.h"
 
@@ -45,6 +47,16 @@ int check(const Invocation& call, const std::string& path) {
       fail(ExitCode::model, path, ": ", e.what());
     }
   }();
+  std::vector<DeviceSpec> devices;
+  for (const DevicePlan& d : plan.devices) devices.push_back({.id = d.device});
+  const BackendSet backends = BackendSet::load(devices);
+  std::vector<std::string> left;
+  try {
+    left = check_kernels(plan, backends.all());
+  } catch (const Error& e) {
+    fail(e.code(), path, ": ", e.what(), ": a plan of another build or machine is to be made again");
+  }
+  for (const std::string& line : left) call.say("note: " + line);
   if (call.json())
     call.print(
         Json::Object{{"file", path}, {"ok", true}, {"model", plan.model}, {"devices", plan.devices.size()}, {"hash", hash_of(plan)}});
@@ -148,7 +160,7 @@ Command plan_command() {
                            {"inference", "", "off", "plan inference"},
                            {"format", "NAME", "text", "text, summary, json, dot, html, onnx (the training graph, for a viewer) or plan (binary)"},
                            {"output", "FILE", "", "write there instead of to stdout"},
-                           {"check", "FILE", "", "verify a plan file"},
+                           {"check", "FILE", "", "verify a plan file, and make its kernels where its devices are here"},
                            {"autotune", "", "off", "time kernels; needs the devices"},
                            {"verify-passes", "", "off", "check what each of the planner's passes promises of the graph it leaves"},
                            {"dump-passes", "DIR", "", "write the graph there as it comes and as each pass leaves it, as text"},

@@ -6,62 +6,9 @@
 #include <utility>
 
 #include "planner/plan/format.h"
+#include "runtime/step_kernel.h"
 
 namespace tandem {
-namespace {
-
-std::string name_of_step(const Plan& plan, const DevicePlan& device, StepId id) {
-  const Step& step = device.steps[id];
-  const auto* launch = step.as<LaunchStep>();
-  const std::string what = launch ? concat(launch->op, ", ", launch->kernel) : std::string(kind_of(plan, step));
-  return concat("step ", id.index, " (", what, step.origin.empty() ? "" : concat(", from '", step.origin.front(), "'"), ")");
-}
-
-std::vector<Operand> operands(const DevicePlan& device, const std::vector<BufferId>& ids) {
-  std::vector<Operand> out;
-  for (const BufferId id : ids) out.push_back(id.present() ? device.buffers[id].operand : Operand{});
-  return out;
-}
-
-std::string text(const std::vector<Operand>& operands) {
-  std::string s;
-  for (const Operand& o : operands) s += (s.empty() ? "" : " ") + to_string(o);
-  return s;
-}
-
-// Absent operands of the plan need no match: a kernel may describe fewer operands, or optional ones.
-bool agree(const std::vector<Operand>& wanted, const std::vector<Operand>& got) {
-  for (std::size_t i = 0; i < wanted.size(); ++i)
-    if (wanted[i].present() && (i >= got.size() || got[i] != wanted[i])) return false;
-  return true;
-}
-
-// The kernel of a launch step as the backend makes it. Fails (device) where it has none that matches.
-std::unique_ptr<Kernel> make_kernel(const Backend& backend, const Plan& plan, const DevicePlan& device, const Step& step, const LaunchStep& launch) {
-  KernelRequest request{.op = launch.op,
-                        .attributes = &launch.attributes,
-                        .inputs = operands(device, step.inputs),
-                        .outputs = operands(device, step.outputs),
-                        .options = plan.options,
-                        .kernel = launch.kernel};
-  if (device.model.threads > 0) request.options.threads = device.model.threads;
-  request.options.multiprocessors = device.model.multiprocessors;
-  request.options.device = device.device.index;
-  std::string offers;
-  for (const KernelDescription& d : backend.describe(request)) {
-    if (d.kernel != launch.kernel || !agree(request.inputs, d.inputs) || !agree(request.outputs, d.outputs)) {
-      offers += concat("\n  ", d.kernel, ": ", text(d.inputs), " → ", text(d.outputs));
-      continue;
-    }
-    const std::int64_t room = step.workspace.present() ? device.buffers[step.workspace].bytes : 0;
-    if (d.workspace > room) fail(ExitCode::device, "kernel ", d.kernel, " needs ", d.workspace, " bytes of workspace, the plan has ", room);
-    return d.make();
-  }
-  fail(ExitCode::device, "the plan wants kernel ", launch.kernel, ": ", text(request.inputs), " → ", text(request.outputs), "; backend ",
-       backend.name(), " ", backend.version(), " offers ", offers.empty() ? "none" : offers);
-}
-
-}  // namespace
 
 struct Program::Adding {
   const Plan& plan;
@@ -88,7 +35,7 @@ Program::Program(const Plan& plan, std::size_t device_index, const Place& place,
   std::array<std::array<StepId, plan_streams>, plan_streams> known{};  // known[a][b]: last step of b that a has waited for
   for (StepId id{0}; id.index < static_cast<int>(device.steps.size()); ++id.index) {
     const Step& step = device.steps[id];
-    names_.push_back(name_of_step(plan, device, id));
+    names_.push_back(text_of_step(plan, device, id));
     Stream* const stream = place.streams[static_cast<std::size_t>(step.stream)].get();
     if (std::find(streams_.begin(), streams_.end(), stream) == streams_.end()) streams_.push_back(stream);
     for (const StepId w : step.waits) {

@@ -45,6 +45,31 @@ TEST(InnerProduct, AgreesWithDouble) {
   }
 }
 
+// Strides of axes of one say nothing of where a matrix lies, and the library's cache does not look at them: whatever was made before,
+// a product needs what it is described with.
+TEST(MatMul, OfOneRowOrColumnNeedsWhatItIsDescribedWith) {
+  struct Row {
+    Shape a, b;
+    std::int64_t trans_a, trans_b;
+  };
+  std::vector<Row> rows;
+  for (const std::int64_t m : {1, 10})
+    for (const std::int64_t k : {1, 10})
+      for (const std::int64_t n : {1, 10})
+        for (const std::int64_t trans_a : {1, 0})
+          for (const std::int64_t trans_b : {0, 1}) rows.push_back({trans_a ? Shape{k, m} : Shape{m, k}, trans_b ? Shape{n, k} : Shape{k, n}, trans_a, trans_b});
+  const auto described = [](const Row& row) {
+    const Attributes attributes{{"transA", row.trans_a}, {"transB", row.trans_b}};
+    const Shape y{row.a[row.trans_a ? 1 : 0], row.b[row.trans_b ? 0 : 1]};
+    return onednn::describe_matmul({"MatMul", &attributes, {{DType::float32, row.a, ab}, {DType::float32, row.b, ab}}, {{DType::float32, y, ab}}, {}, {}}).at(0);
+  };
+  std::vector<KernelDescription> first;
+  for (const Row& row : rows) first.push_back(described(row));
+  for (std::size_t i = 0; i < rows.size(); ++i) EXPECT_NO_THROW(first[i].make()) << i;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    EXPECT_EQ(described(rows[i]).workspace, first[i].workspace) << concat(rows[i].a, " by ", rows[i].b, ", transposed ", rows[i].trans_a, rows[i].trans_b);
+}
+
 TEST(MatMul, AgreesWithDouble) {
   struct Row {
     std::string name;

@@ -1,5 +1,7 @@
 #include "tests/operators/run_graph.h"
 
+#include "runtime/step_kernel.h"
+
 namespace tandem::test {
 namespace {
 
@@ -16,6 +18,7 @@ CompileOptions one_device(PlanMode mode, LayoutPreference layout) {
 void GraphRun::compile(const Graph& graph, CompileOptions options) {
   options.devices = {{{backend_->name(), 0}}};
   session_ = std::make_unique<Session>(tandem::compile([&](std::int64_t) { return graph; }, options, backends_), backends_);
+  check_kernels(session_->plan(), backends_);  // once more, now that a library's caches hold them all
   std::vector<NamedTensor> values;
   for (const PlanParameter& p : session_->plan().parameters)
     for (const Value& v : graph.values)

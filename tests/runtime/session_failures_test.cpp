@@ -1,6 +1,7 @@
 // Plans that a session refuses, and steps that fail: what it says.
 #include <thread>
 
+#include "runtime/step_kernel.h"
 #include "tests/runtime/linear_session.h"
 
 namespace tandem::test {
@@ -40,6 +41,24 @@ INSTANTIATE_TEST_SUITE_P(
                             },
                             "expected float32[16] without a batch"}),
     [](const auto& info) { return info.param.name; });
+
+// `tandem plan --check` sees before a run what a session would.
+TEST(CheckedKernels, AreThoseThatASessionWouldMake) {
+  FakeBackend fake;
+  const Backend* backends[] = {&fake};
+  const Plan plan = linear_plan({2, 1});
+  EXPECT_EQ(check_kernels(plan, backends), std::vector<std::string>{});
+  Plan other = plan;
+  other.devices[1].steps[3].as<LaunchStep>()->kernel = "other.Scale";
+  EXPECT_TRUE(contains(failure([&] { check_kernels(other, backends); }), "fake:1: step 3 (Scale, other.Scale, from 'Scale_node'): the plan wants kernel other.Scale"));
+  fake.workspace = 128;
+  EXPECT_TRUE(contains(failure([&] { check_kernels(plan, backends); }), "fake:0: step 3 (Scale, fake.Scale, from 'Scale_node'): kernel fake.Scale needs 128 bytes of workspace, the plan has 0"));
+  fake.devices = 0;
+  EXPECT_EQ(check_kernels(plan, backends), (std::vector<std::string>{"kernels of fake:0 are not checked: there are 0 fake devices", "kernels of fake:1 are not checked: there are 0 fake devices"}));
+  fake.reason = "no driver";
+  EXPECT_EQ(check_kernels(plan, backends)[0], "kernels of fake:0 are not checked: no driver");
+  EXPECT_EQ(check_kernels(plan, {})[1], "kernels of fake:1 are not checked: this program has no backend fake here");
+}
 
 struct Addition {
   std::string name;

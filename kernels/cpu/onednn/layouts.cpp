@@ -39,7 +39,7 @@ std::optional<Desc> to_desc(const Dims& dims, const Layout& layout, DataType typ
       strides[axis] = stride;
       stride *= dims[axis];
     }
-    return Desc(dims, type, strides);
+    return strided(dims, type, std::move(strides));
   }
   const auto tag = library_tags().find(layout.tag());
   if (tag == library_tags().end()) return std::nullopt;
@@ -103,6 +103,15 @@ Layout swap_axes(const Layout& layout, int a, int b) {
 
 dnnl::memory::data_type data_type_of(DType dtype) {
   return dtype == DType::float32 ? DataType::f32 : dtype == DType::bfloat16 ? DataType::bf16 : DataType::undef;
+}
+
+Desc strided(const Dims& dims, dnnl::memory::data_type type, Dims strides) {
+  std::int64_t outside = 1;  // the stride of what lies right outside of the axes seen so far
+  for (std::size_t i = dims.size(); i-- > 0;) {
+    if (dims[i] == 1) strides[i] = outside;
+    outside = strides[i] * dims[i];
+  }
+  return Desc(dims, type, strides);
 }
 
 std::optional<Desc> to_desc(const Shape& shape, const Layout& layout, DType dtype) {

@@ -11,6 +11,11 @@ namespace tandem::onednn {
 
 dnnl::memory::data_type data_type_of(DType dtype);  // undef for what no kernel here computes in
 
+// A descriptor by strides. Those of axes of one say nothing of the memory, and the library's cache of primitives takes descriptors
+// that differ in them for the same; yet kernels for transposed operands go by them. So they are always the same: such an axis lies
+// right outside of the next longer one, innermost where there is none.
+Desc strided(const Dims& dims, dnnl::memory::data_type type, Dims strides);
+
 // `any` gives a descriptor that lets oneDNN choose. Nothing where the library has no such layout.
 std::optional<Desc> to_desc(const Shape& shape, const Layout& layout, DType dtype = DType::float32);
 inline std::optional<Desc> to_desc(const Operand& operand, const Layout& layout) { return to_desc(operand.shape, layout, operand.dtype); }

@@ -19,7 +19,7 @@ Desc matrix(Dims dims, int rank, bool transposed, DType dtype) {
     std::swap(dims[dims.size() - 1], dims[dims.size() - 2]);
     std::swap(strides[strides.size() - 1], strides[strides.size() - 2]);
   }
-  return Desc(dims, data_type_of(dtype), strides);
+  return strided(dims, data_type_of(dtype), std::move(strides));
 }
 
 }  // namespace

@@ -91,6 +91,7 @@ class PrimitiveKernel final : public Kernel {
       : implementation_(candidate.pd_.impl_info_str()), arguments_(candidate.arguments_), scratchpad_(candidate.pd_.scratchpad_desc()), stream_(cpu_engine()) {
     const ThreadScope scope(candidate.threads_);
     primitive_ = dnnl::primitive(candidate.pd_.get());
+    check_made(candidate.description_);
     if constexpr (compat::padding_may_be_left)
       for (std::size_t i = 0; i < candidate.description_.outputs.size(); ++i) {
         const Operand& o = candidate.description_.outputs[i];
@@ -143,6 +144,15 @@ class PrimitiveKernel final : public Kernel {
     std::byte* memory = nullptr;
   };
 
+  // The library's cache may give a primitive that was made of a descriptor which it takes for the same. Run on less scratch memory
+  // than that one needs, it would write past its end.
+  void check_made(const KernelDescription& described) const {
+    const_dnnl_primitive_desc_t made = nullptr;
+    if (dnnl_primitive_get_primitive_desc(primitive_.get(), &made) != dnnl_success) fail(ExitCode::device, "kernel ", described.kernel, ": oneDNN does not tell what it has made");
+    const std::size_t needs = dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(made, dnnl_query_scratchpad_md, 0)), has = scratchpad_.get_size();
+    if (needs > has) fail(ExitCode::device, "kernel ", described.kernel, ": what oneDNN has made needs ", needs, " bytes of scratch memory, it was described with ", has);
+  }
+
   void attach(int argument, const Desc& desc, std::byte* memory) {
     memories_.emplace_back(desc, cpu_engine(), memory);
     execute_.push_back({argument, memories_.back().get()});
@@ -169,22 +179,30 @@ Candidate::Candidate(const KernelRequest& request, std::string kernel, dnnl::pri
   description_.kernel = std::move(kernel);
   description_.inputs = request.inputs;
   description_.outputs = request.outputs;
-  for (Operand& o : description_.inputs)  // what the primitive does not read
-    if (o.present() && o.layout.any()) o.layout = Layout::row_major(o.shape.rank());
   if (!valid_) return;
   description_.workspace = static_cast<std::int64_t>(pd_.scratchpad_desc().get_size());
   description_.efficiency = efficiency_of(pd_) * speed_of(request);
 }
 
+namespace {
+
+// One memory has several names, where axes of one may stand anywhere: what was asked for keeps its own.
+void lay_out(Operand& operand, const Layout& layout) {
+  const Layout& asked = operand.layout;
+  if (asked.any() || asked.opaque() || layout.opaque() || !same_memory(operand.shape, asked, operand.shape, layout)) operand.layout = layout;
+}
+
+}  // namespace
+
 void Candidate::input(int index, int argument, const Desc& desc, std::optional<Layout> layout) {
   if (!(valid_ = valid_ && layout)) return;
-  description_.inputs[static_cast<std::size_t>(index)].layout = *layout;
+  lay_out(description_.inputs[static_cast<std::size_t>(index)], *layout);
   arguments_.push_back({argument, desc, false, index});
 }
 
 void Candidate::output(int index, int argument, const Desc& desc, std::optional<Layout> layout) {
   if (!(valid_ = valid_ && layout)) return;
-  description_.outputs[static_cast<std::size_t>(index)].layout = *layout;
+  lay_out(description_.outputs[static_cast<std::size_t>(index)], *layout);
   arguments_.push_back({argument, desc, true, index});
 }
 
@@ -209,6 +227,8 @@ void Candidate::opaque_output(int index, int argument, const Desc& desc, const L
 
 void Candidate::add_to(std::vector<KernelDescription>& descriptions) && {
   if (!valid_) return;
+  for (Operand& o : description_.inputs)  // what the primitive does not read
+    if (o.present() && o.layout.any()) o.layout = Layout::row_major(o.shape.rank());
   const auto same = [&](const KernelDescription& d) {
     return d.kernel == description_.kernel && d.inputs == description_.inputs && d.outputs == description_.outputs;
   };
