@@ -3,8 +3,8 @@
 //   broadcast  the whole value on each,
 //   split      a part of one of its axes on each, in the proportion that the mesh axis says,
 //   partial    an addend on each: the value is their sum,
-//   own        what each has made of its part of something else, which is no part of a whole (a normalization's statistics
-//              of its own samples, a mask).
+//   own        what each has made of its part of something else, which is no part of a whole (statistics of its own samples, a
+//              mask); and all that is made of samples where one device has all of them: the others have nothing of it.
 // Source: the split, broadcast and partial-sum signatures of Yuan et al., "OneFlow", 2021; Xu et al., "GSPMD", 2021.
 #pragma once
 #include <cstdint>

@@ -144,12 +144,13 @@ PlacementRequest placement_of(const GraphSource& source, const Graph& model, std
   for (const SliceOfBatch& s : slices) sizes.push_back(s.size);
   PlacementRequest request = by_samples(model, sizes);
   if (!request.values.empty()) {
+    const std::vector<Part> parts{part_by_samples(request.groups[0].axes[0])};
     if (o.mode == PlanMode::training) {  // what attach_loss adds, which holds the batch along axis 0
-      for (const std::string& input : {std::string("labels"), std::string("sample_weights")}) request.values[input] = {Part::split(0)};
-      for (const LossTerm& term : parse_loss(o.loss)) request.values[concat("labels/", term.output)] = {Part::split(0)};
+      for (const std::string& input : {std::string("labels"), std::string("sample_weights")}) request.values[input] = parts;
+      for (const LossTerm& term : parse_loss(o.loss)) request.values[concat("labels/", term.output)] = parts;
     }
     for (std::size_t i = 0; i < rows.size(); ++i)
-      if (rows[i] > 0) request.values[model[model.outputs[i]].name] = {Part::split(0)};
+      if (rows[i] > 0) request.values[model[model.outputs[i]].name] = parts;
     return request;
   }
   source(slices[largest_of(slices)].size);  // says why its batch cannot be followed
@@ -164,11 +165,9 @@ Programs programs_of(Graph whole, const CompileOptions& o) {
     return programs;
   }
   place_rest(whole);
-  const std::vector<SliceOfBatch> slices = slices_of(o);
-  const bool training = o.mode == PlanMode::training;
-  for (std::size_t d = 0; d < slices.size(); ++d) {
+  for (std::size_t d = 0; d < o.devices.size(); ++d) {
     const int device = static_cast<int>(d);
-    if (o.placement) programs.outputs.push_back(outputs_on(whole, device));
+    programs.outputs.push_back(outputs_on(whole, device));
     int same = 0;
     while (same < device && !same_program(whole, same, device)) ++same;
     if (same < device) {
@@ -176,10 +175,7 @@ Programs programs_of(Graph whole, const CompileOptions& o) {
       continue;
     }
     programs.of.push_back(programs.graphs.size());
-    if (slices[d].size > 0)
-      programs.graphs.push_back(cut(whole, device));
-    else
-      programs.graphs.push_back(training ? idle(cut(whole, static_cast<int>(largest_of(slices)))) : Graph());
+    programs.graphs.push_back(cut(whole, device));
     verify(programs.graphs.back());
   }
   return programs;

@@ -21,9 +21,9 @@ PlacementRequest placement_of(const GraphSource& source, const Graph& model, std
 struct Programs {
   std::vector<Graph> graphs;              // those that differ
   std::vector<std::size_t> of;            // by device: its own
-  std::vector<std::vector<int>> outputs;  // by device: which of the whole graph's outputs it gives; empty: all of them
+  std::vector<std::vector<int>> outputs;  // by device: which of the whole graph's outputs it gives; without devices: all of them
 };
-// Cuts a placed graph. A device without samples takes part in sums and updates alone, and in predictions not at all.
+// Cuts a placed graph. A device without samples takes part in exchanges and updates alone.
 Programs programs_of(Graph whole, const CompileOptions& options);
 
 // All devices' programs as one graph, for a viewer: names begin with the device's, and what devices exchange is read by each of

@@ -1,5 +1,6 @@
 // From one graph to the devices' programs: each value becomes the part of it that the device holds, and each transfer what the
-// device does in it.
+// device does in it. A device may have nothing of what is split along an axis of the mesh. Then it has nothing of what is computed
+// from that, its addends are zeros, and it takes part in exchanges with zeros and with empty parts.
 #include <algorithm>
 
 #include "graph/place.h"
@@ -13,6 +14,19 @@ std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 Part part_of(const Value& v, std::size_t axis) { return axis < v.placement.parts.size() ? v.placement.parts[axis] : Part{}; }
 
+// Whether the device has an empty part along a mesh axis on which the value lies so.
+bool any_empty_part(const Graph& whole, const Value& v, int device, bool (*lies)(Spread)) {
+  if (v.placement.group < 0) return false;
+  const DeviceGroup& group = whole.groups[at(v.placement.group)];
+  const int position = group.position_of(device);
+  for (std::size_t a = 0; position >= 0 && a < v.placement.parts.size(); ++a)
+    if (lies(v.placement.parts[a].spread) && group.axes[a].sizes[at(group.position_along(position, a))] == 0) return true;
+  return false;
+}
+bool has_nothing_of(const Graph& whole, const Value& v, int device) {
+  return any_empty_part(whole, v, device, [](Spread spread) { return spread == Spread::split || spread == Spread::own; });
+}
+
 class Cut {
  public:
   Cut(const Graph& whole, int device) : whole_(whole), device_(device), map_(whole.values.size()) {
@@ -23,17 +37,47 @@ class Cut {
 
   Graph run() {
     for (std::size_t i = 0; i < whole_.values.size(); ++i)
-      if (const ValueId v{static_cast<int>(i)}; whole_[v].kind != ValueKind::activation && here(whole_[v].placement.group)) map_[v] = given(whole_[v]);
+      if (const ValueId v{static_cast<int>(i)}; whole_[v].kind != ValueKind::activation && has(whole_[v])) map_[v] = given(whole_[v]);
     for (const ValueId in : whole_.inputs)
       if (map_[in].present()) to_.inputs.push_back(map_[in]);
     for (const Node& node : whole_.nodes) add(node);
-    for (const GraphOutput& out : whole_.outputs)
-      if (map_[out].present()) to_.outputs.emplace_back(map_[out], out.role, out.of);
+    for (const int i : outputs_on(whole_, device_)) {
+      const GraphOutput& out = whole_.outputs[at(i)];
+      to_.outputs.emplace_back(operand(out), out.role, out.of);
+    }
+    if (is_idle(whole_, device_)) drop_unread(to_, [](const Node& node) { return is_exchange(node) || node.op->name == "Send"; });
     return std::move(to_);
   }
 
  private:
   bool here(int group) const { return group < 0 || positions_[at(group)] >= 0; }
+  bool has(const Value& v) const { return here(v.placement.group) && !has_nothing_of(whole_, v, device_); }
+  bool has_zeros(const Value& v) const { return any_empty_part(whole_, v, device_, [](Spread spread) { return spread == Spread::partial; }); }
+
+  bool known(ValueId v) const { return !v.present() || map_[v].present() || has_zeros(whole_[v]); }
+
+  // What the device has of a value; zeros are made where somebody asks for them.
+  ValueId operand(ValueId v) {
+    if (!v.present() || map_[v].present()) return v.present() ? map_[v] : v;
+    if (!known(v)) fail("placement: '", whole_[v].name, "' is read on device ", device_, ", which has nothing of it");
+    return map_[v] = zeros(whole_[v]);
+  }
+  ValueId zeros(const Value& v) {
+    const ValueId z = GraphBuilder(to_, concat("zeros/", v.name), {}).emit("Fill", {}, {{"value", 0.0F}, {"shape", local(v).dims}, {"dtype", static_cast<std::int64_t>(v.type.dtype)}});
+    to_[z].name = v.name;
+    to_[z].placement = v.placement;
+    return z;
+  }
+  // The same for an exchange, into which a device goes with an empty part, too.
+  ValueId exchanged(ValueId v) {
+    if (!map_[v].present() && !has(whole_[v])) {
+      const TensorType nothing{whole_[v].type.dtype, local(whole_[v])};
+      const ValueId empty = to_.add_constant(whole_[v].name, Tensor(nothing));
+      to_[empty].placement = whole_[v].placement;
+      return empty;
+    }
+    return operand(v);
+  }
   const DeviceGroup& group_of(const Value& v) const { return whole_.groups[at(v.placement.group)]; }
   Shape local(const Value& v) const {
     return v.placement.group < 0 ? v.type.shape : local_shape(v.type.shape, v.placement, group_of(v), positions_[at(v.placement.group)]);
@@ -114,13 +158,21 @@ class Cut {
     const ValueId first = *std::find_if(node.outputs.begin(), node.outputs.end(), [](ValueId v) { return v.present(); });
     if (node.op->name == "Send") return add_send(node);
     if (!here(whole_[first].placement.group)) return;
+    const bool exchanges = is_exchange(node);
+    const auto computed = [&](ValueId out) { return out.present() && (exchanges || (has(whole_[out]) && !has_zeros(whole_[out]))); };
+    if (std::none_of(node.outputs.begin(), node.outputs.end(), computed)) return;
+    // What is the same on all devices may be told by a node that needs samples: it is left out with what reads it.
+    if (!exchanges && node.op->in_place.empty() && !std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return known(v); })) return;
     if (node.op->name == "TakePart") return take_part(node);
     if (node.op->name == "Once") return once(node);
     Node n = node;
+    for (ValueId& in : n.inputs) in = exchanges ? exchanged(in) : operand(in);
     const NodeId id{static_cast<int>(to_.nodes.size())};
-    for (ValueId& in : n.inputs) in = in.present() ? map_[in] : in;
     for (ValueId& out : n.outputs) {
-      if (!out.present()) continue;
+      if (!computed(out)) {
+        out = {};
+        continue;
+      }
       Value v = whole_[out];
       v.type.shape = local(v);
       v.producer = id;
@@ -128,7 +180,7 @@ class Cut {
       map_[out] = now;
       out = now;
     }
-    if (is_exchange(node)) {
+    if (exchanges) {
       name_exchange(node, n);
       to_.nodes.push_back(std::move(n));
       return;
@@ -185,13 +237,8 @@ class Cut {
     const Value &from = whole_[node.inputs[0]], &to = whole_[node.outputs[0]];
     bool first = true;
     for (std::size_t a = 0; a < to.placement.parts.size(); ++a)
-      if (part_of(from, a) != part_of(to, a)) first = first && position_along(to, a) == 0;
-    map_[node.outputs[0]] = map_[node.inputs[0]];
-    if (first) return;
-    GraphBuilder b(to_, node.name, node.origin);
-    const ValueId zeros = b.emit("Fill", {}, {{"value", 0.0F}, {"shape", local(to).dims}, {"dtype", static_cast<std::int64_t>(to.type.dtype)}});
-    to_[zeros].placement = to.placement;
-    map_[node.outputs[0]] = zeros;
+      if (part_of(from, a) != part_of(to, a)) first = first && position_along(to, a) == first_with_some(group_of(to).axes[a]);
+    map_[node.outputs[0]] = first ? operand(node.inputs[0]) : zeros(to);
   }
 
   // The devices of two groups in order: each gives to the other's one.
@@ -202,9 +249,12 @@ class Cut {
       const int a = group_of(from).devices[at(position)], b = group_of(to).devices[at(position)];
       return Attributes{{"devices", Ints{a, b}}, {"exchange", concat(node.name, " of ", a)}};
     };
-    const NodeId id{static_cast<int>(to_.nodes.size())};
-    if (giver >= 0) to_.nodes.push_back({node.op, node.name, pair(giver), {map_[node.inputs[0]]}, {ValueId{}}, node.origin});
+    if (giver >= 0) {
+      const ValueId given = exchanged(node.inputs[0]);
+      to_.nodes.push_back({node.op, node.name, pair(giver), {given}, {ValueId{}}, node.origin});
+    }
     if (taker < 0) return;
+    const NodeId id{static_cast<int>(to_.nodes.size())};
     Attributes attributes = pair(taker);
     Value v = to;
     v.type.shape = local(to);
@@ -225,13 +275,25 @@ class Cut {
 
 }  // namespace
 
+bool is_idle(const Graph& whole, int device) {
+  return std::any_of(whole.groups.begin(), whole.groups.end(), [&](const DeviceGroup& group) {
+    const int position = group.position_of(device);
+    for (std::size_t a = 0; position >= 0 && a < group.axes.size(); ++a)
+      if (group.axes[a].sizes[at(group.position_along(position, a))] == 0) return true;
+    return false;
+  });
+}
+
 Graph cut(const Graph& whole, int device) { return Cut(whole, device).run(); }
 
 std::vector<int> outputs_on(const Graph& whole, int device) {
   std::vector<int> given;
   for (std::size_t i = 0; i < whole.outputs.size(); ++i) {
     const int group = whole[whole.outputs[i]].placement.group;
-    if (group < 0 || whole.groups[at(group)].position_of(device) >= 0) given.push_back(static_cast<int>(i));
+    if (group >= 0 && whole.groups[at(group)].position_of(device) < 0) continue;
+    // What is whole on all devices is told by those that compute something.
+    if (has_nothing_of(whole, whole[whole.outputs[i]], device) || (whole.outputs[i].role == ValueRole::plain && is_idle(whole, device))) continue;
+    given.push_back(static_cast<int>(i));
   }
   return given;
 }

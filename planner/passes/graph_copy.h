@@ -29,6 +29,9 @@ class GraphCopy {
 // The graph's nodes become those of these numbers, in this order; what the others computed has no producer any more.
 void arrange_nodes(Graph& graph, std::span<const std::size_t> order);
 
+// Nodes go whose results nothing reads, but for those that write parameters, and those that are kept.
+void drop_unread(Graph& graph, bool (*kept)(const Node&) = [](const Node&) { return false; });
+
 // Nodes that write parameters last, those of the optimizer first of them: whoever reads a parameter reads what it was before
 // the step.
 void put_updates_last(Graph& graph);

@@ -135,11 +135,17 @@ Graph add_gradients(Graph graph, const CompileOptions& options, std::vector<std:
 // The gradients that options.keep_gradients names become metrics, each device's part of them.
 Graph keep_gradients(Graph graph, const CompileOptions& options);
 
-// The placement of data parallelism: inputs are split by their samples in these sizes, all else is whole on every device.
+// The first position along a mesh axis that has something of what is split; 0 where none has.
+int first_with_some(const MeshAxis& axis);
+// Whether one of several devices along a mesh axis has all of what is split, as with a batch of one.
+bool one_has_all(const MeshAxis& axis);
+// How what holds samples lies: split by them; where one device has all, it is that device's own, and so is what is made of it.
+Part part_by_samples(const MeshAxis& samples);
+// The placement of data parallelism: inputs lie by their samples in these sizes, all else is whole on every device.
 PlacementRequest by_samples(const Graph& graph, std::span<const std::int64_t> sizes);
 
 // Says of every value where it lives, and puts in the transfers between devices (AllReduce, ReduceScatter, AllGather,
-// TakePart, Send). Gradients are placed as their parameters are; running statistics move towards the mean of the devices' own
+// TakePart, Once, Send). Gradients are placed as their parameters are; running statistics move towards the mean of the devices' own
 // ones, weighted by their samples; what a node cannot compute by parts is gathered before it.
 // Warns of what is gathered.
 Graph place(Graph graph, const PlacementRequest& request, std::vector<std::string>& warnings);
@@ -148,10 +154,11 @@ Graph forget_samples(Graph graph);
 // The same as place of nodes that were added later. Fails where one of them needs a transfer.
 void place_rest(Graph& graph);
 
-// The program of one device: of each value its part, of each transfer what it does in it. Fails (usage) where a parameter
-// cannot be split as asked.
+// The program of one device: of each value its part, of each transfer what it does in it. A device that is idle takes part in
+// sums and updates, with zeros, and gives of a model's outputs none. Fails (usage) where a parameter cannot be split as asked.
 Graph cut(const Graph& whole, int device);
 bool same_program(const Graph& whole, int a, int b);  // of these two devices
+bool is_idle(const Graph& whole, int device);  // it has nothing of what is split along an axis of its mesh
 std::vector<int> outputs_on(const Graph& whole, int device);  // those of the graph that the device gives
 
 // The optimizer's update of each parameter whose gradient is an output; the gradients are none any more. `notes`: what groups of
@@ -167,8 +174,5 @@ Graph group_updates(Graph graph, const Fuses& fuses);
 
 // Gathers sums over the same devices.
 Graph bucket_sums(Graph graph, const CompileOptions& options);
-
-// A training graph for a device without samples, from another's: it takes part in the sums.
-Graph idle(const Graph& busy);
 
 }  // namespace tandem

@@ -12,37 +12,31 @@ namespace {
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-// What nothing reads any more goes.
-void drop_unread(Graph& graph) {
-  IdVector<ValueId, bool> needed(graph.values.size());
-  for (const ValueId out : graph.outputs) needed[out] = true;
-  std::vector<bool> kept(graph.nodes.size());
-  for (std::size_t n = kept.size(); n-- > 0;) {
-    const Node& node = graph.nodes[n];
-    kept[n] = !node.op->in_place.empty() || std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return v.present() && needed[v]; });
-    if (!kept[n]) continue;
-    for (const ValueId in : node.inputs)
-      if (in.present()) needed[in] = true;
-  }
-  std::vector<std::size_t> order;
-  for (std::size_t n = 0; n < kept.size(); ++n)
-    if (kept[n]) order.push_back(n);
-  arrange_nodes(graph, order);
+}  // namespace
+
+int first_with_some(const MeshAxis& axis) {
+  const auto some = std::find_if(axis.sizes.begin(), axis.sizes.end(), [](std::int64_t size) { return size > 0; });
+  return some == axis.sizes.end() ? 0 : static_cast<int>(some - axis.sizes.begin());
 }
 
-}  // namespace
+bool one_has_all(const MeshAxis& axis) {
+  return axis.length() > 1 && std::count_if(axis.sizes.begin(), axis.sizes.end(), [](std::int64_t size) { return size > 0; }) == 1;
+}
+
+Part part_by_samples(const MeshAxis& samples) { return one_has_all(samples) ? Part{Spread::own} : Part::split(0); }
 
 PlacementRequest by_samples(const Graph& graph, std::span<const std::int64_t> sizes) {
   PlacementRequest request;
   DeviceGroup all{.name = "all", .axes = {{"samples", {sizes.begin(), sizes.end()}}}, .devices = {}};
   for (std::size_t d = 0; d < sizes.size(); ++d) all.devices.push_back(static_cast<int>(d));
   const std::int64_t batch = all.axes[0].total();
+  const Part part = part_by_samples(all.axes[0]);
   request.groups.push_back(std::move(all));
   const bool followed = std::any_of(graph.inputs.begin(), graph.inputs.end(), [&](ValueId in) { return graph[in].batch.present(); });
   for (const ValueId in : graph.inputs) {
     const Value& v = graph[in];
     if (v.role == ValueRole::step_state || v.type.shape.rank() == 0 || v.type.shape[0] != batch) continue;
-    if (!followed || v.batch.leading(batch, batch)) request.values[v.name] = {Part::split(0)};
+    if (!followed || v.batch.leading(batch, batch)) request.values[v.name] = {part};
   }
   return request;
 }

@@ -52,8 +52,10 @@ class AxisPlacer {
       Value& v = graph_.values[i];
       if (v.kind == ValueKind::activation) continue;
       if (v.kind == ValueKind::input && v.role == ValueRole::step_state && !is_float(v.type.dtype)) parts_[i] = {Spread::own};  // a device's place in the random stream
-      if (const auto asked = request_.values.find(v.name); asked != request_.values.end() && axis_ < asked->second.size()) parts_[i] = in_form(v, asked->second[axis_]);
-      if (parts_[i].is_split() && v.placement.group < 0) v.placement.group = 0;
+      const auto asked = request_.values.find(v.name);
+      if (asked == request_.values.end() || axis_ >= asked->second.size()) continue;
+      parts_[i] = in_form(v, asked->second[axis_]);
+      if (parts_[i] != Part{} && v.placement.group < 0) v.placement.group = 0;
     }
   }
 
@@ -91,7 +93,8 @@ class AxisPlacer {
     }
     std::vector<Part> operands;
     for (const ValueId in : graph_.nodes[n].inputs) operands.push_back(in.present() ? part(in) : Part{});
-    const NodePlacement placed = place_node(graph_, graph_.nodes[n], operands, *mesh);
+    NodePlacement placed = place_node(graph_, graph_.nodes[n], operands, *mesh);
+    if (!graph_.nodes[n].op->in_place.empty() && one_has_all(*mesh)) update_everywhere(placed);
     if (!placed.reason.empty()) gathered_for_.push_back(concat(graph_.nodes[n].op->name, " '", graph_.nodes[n].name, "': ", placed.reason));
     for (std::size_t i = 0; i < operands.size(); ++i) {
       const ValueId in = graph_.nodes[n].inputs[i];
@@ -101,6 +104,13 @@ class AxisPlacer {
     }
     for (std::size_t i = 0; i < placed.outputs.size(); ++i)
       if (const ValueId out = graph_.nodes[n].outputs[i]; out.present()) part(out) = placed.outputs[i];
+  }
+
+  // What one device has all of, and updates are made of, all have to have.
+  static void update_everywhere(NodePlacement& placed) {
+    for (std::vector<Part>* parts : {&placed.inputs, &placed.outputs})
+      for (Part& p : *parts)
+        if (p.spread == Spread::own) p = {};
   }
 
   // An AllReduce that a pass has put in: it sums addends, and is nothing where the value is whole already.
@@ -179,12 +189,12 @@ class AxisPlacer {
   // A running statistic moves towards the mean of the devices' own ones, each weighted by its share of the samples.
   ValueId mean_of_own(ValueId own, const std::string& statistic) {
     if (part(own).spread != Spread::own) return own;
-    const ValueId addend = by_share(own, concat("statistics/", statistic));
-    return summed(addend, ValueRole::statistic, statistic);
+    return summed(by_share(own, concat("statistics/", statistic)), ValueRole::statistic, statistic);
   }
 
-  // What every device has, as an addend of the mean: times its share of the samples.
+  // What every device has, as an addend of the mean: times its share of the samples. Where one has all, that one's is the mean.
   ValueId by_share(ValueId each, std::string name) {
+    if (part(each).spread == Spread::own && one_has_all(axes_of(graph_[each])[axis_])) return moved_by("Once", concat("once/", graph_[each].name), each, {Spread::partial});
     GraphBuilder b(graph_, std::move(name), {});
     const ValueId share = b.scalar(1, b.type(each).dtype);
     graph_[share].role = ValueRole::share;
@@ -207,8 +217,9 @@ class AxisPlacer {
       if (out.role == ValueRole::gradient) {
         const Part wanted = part(parameters_.at(out.of));
         if (part(out) == wanted) continue;
+        if (part(out).spread == Spread::own && one_has_all(mesh)) out.value = by_share(out, concat("gradient/", out.of));
         out.value = part(out).spread == Spread::partial && !wanted.is_split() ? summed(out, out.role, out.of) : transfer(out, wanted, mesh);
-      } else if ((out.role == ValueRole::loss || out.role == ValueRole::metric) && graph_[out].depends_on_batch && part(out).spread != Spread::partial && !part(out).is_split()) {
+      } else if ((out.role == ValueRole::loss || out.role == ValueRole::metric) && (part(out).spread == Spread::own || (graph_[out].depends_on_batch && part(out) == Part{}))) {
         out.value = by_share(out, "loss/share");  // the host adds what the devices give
       } else if (out.role == ValueRole::plain) {
         const auto asked = request_.values.find(graph_[out].name);
@@ -243,7 +254,7 @@ class AxisPlacer {
 
   // The value placed as `to`; put in once.
   ValueId transfer(ValueId v, Part to, const MeshAxis& mesh) {
-    if (part(v).spread == Spread::own) return v;  // each device goes by its own
+    if (part(v).spread == Spread::own && (to != Part{} || !one_has_all(mesh) || !is_float(graph_[v].type.dtype))) return v;  // each device goes by its own
     const std::tuple key(v.index, to.spread, to.axis, to.outer);
     if (const auto known = known_.find(key); known != known_.end()) return known->second;
     const ValueId there = moved(v, to, mesh);
@@ -255,6 +266,8 @@ class AxisPlacer {
     const Part have = part(v);
     const std::string& name = graph_[v].name;
     if (to.spread == Spread::partial) return moved_by("Once", concat("once/", name), v, to);
+    if (have.spread == Spread::own) return moved_by("AllReduce", concat("sum/", name), by_share(v, concat("once/", name)), to);
+    if (to.spread == Spread::own) return moved_by("TakePart", concat("part/", name), have == Part{} ? v : transfer(v, {}, mesh), to);
     if (to.is_split()) {
       if (have.is_split()) return transfer(transfer(v, {}, mesh), to, mesh);
       if (have.spread == Spread::partial) {

@@ -104,7 +104,7 @@ class ExchangeVerifier {
       if (axis < 0 || part.dtype != whole.dtype || part.layout != whole.layout || rest != whole.shape)
         return breaches_.add(name(e), ": ", part, " is no part of ", whole, " along the axis that is outermost in memory");
       const Buffer& all = *wholes[m];
-      const bool apart = parts[m]->arena != all.arena || parts[m]->offset + part.bytes() <= all.offset || all.offset + whole.bytes() <= parts[m]->offset;
+      const bool apart = part.bytes() == 0 || parts[m]->arena != all.arena || parts[m]->offset + part.bytes() <= all.offset || all.offset + whole.bytes() <= parts[m]->offset;
       if (!apart && parts[m]->offset != all.offset + offset) return breaches_.add(name(e), ": member ", m, "'s part shares memory with the whole, but not at its place there");
       begin += part.shape[axis];
       offset += part.bytes();

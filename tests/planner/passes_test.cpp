@@ -241,13 +241,24 @@ TEST(AppendUpdates, TakeGradientsAndStandLast) {
   EXPECT_EQ(written, (Names{"w plain", "adam_m/w optimizer state", "adam_v/w optimizer state"}));
 }
 
-TEST(Idle, AddsZerosAndUpdates) {
+PlacementRequest by_sizes(const Graph& g, std::vector<std::int64_t> sizes) { return by_samples(g, sizes); }
+
+// A device without samples has zeros for the sums, and the updates.
+TEST(Cut, AnIdleDeviceAddsZerosAndUpdates) {
   CompileOptions o;
   std::vector<std::string> warnings;
-  const Graph g = with_gradients(), busy = bucket_sums(append_updates(place(g, two_devices(g), warnings), o), o), got = idle(busy);
-  EXPECT_EQ(operators_of(got), (Names{"Fill", "AllReduce", "SgdUpdate", "Fill"}));
-  EXPECT_EQ(got.outputs[0].role, ValueRole::loss);
-  EXPECT_EQ(got[got.outputs[0]].type, busy[busy.outputs[0]].type);
+  Graph g = with_gradients();
+  const std::int64_t batch = g[g.inputs[0]].type.shape[0];
+  for (const std::vector<std::int64_t>& sizes : {std::vector<std::int64_t>{1, batch - 1, 0}, {batch, 0}, {0, batch}}) {
+    const int idle = static_cast<int>(std::find(sizes.begin(), sizes.end(), 0) - sizes.begin()), busy = idle == 0 ? 1 : 0;
+    const Graph whole = bucket_sums(append_updates(place(g, by_sizes(g, sizes), warnings), o), o), got = cut(whole, idle), other = cut(whole, busy);
+    verify(got);
+    EXPECT_EQ(operators_of(got), (Names{"Fill", "AllReduce", "SgdUpdate", "Fill"}));
+    EXPECT_EQ(got.outputs[0].role, ValueRole::loss);
+    EXPECT_EQ(got[got.outputs[0]].type, other[other.outputs[0]].type);
+    EXPECT_EQ(other.nodes.size(), cut(place(g, by_sizes(g, {1, batch - 1}), warnings), 0).nodes.size() + 1) << "what one device has all of is not moved";
+  }
+  EXPECT_EQ(warnings, Names{});
 }
 
 // What a pass asks the backends of is the node that it would make.
