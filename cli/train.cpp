@@ -64,6 +64,7 @@ int show_plan(const Invocation& call, const Model& model, Job& job, const Backen
   for (const std::string& note : backends.notes(options.plan.devices)) call.say("note: " + note);
   Plan plan;
   with_a_batch_that_fits(call, job, nullptr, [&] { plan = model.make_plan(options, backends.all()); });
+  model.check_plans(plan, options, backends.all(), *job.data.train, job.data.test, job.fit);
   check_room(call.arguments, model, plan);
   show_choices(call, model, job);
   if (call.json())

@@ -36,14 +36,11 @@ History Fit::run_to_its_end() {
   }
   if (at_.step == 0) s_.start_averages();
   s_.fitted = Json::Object{{"learning_rate", steps_.base_rate()}, {"schedule", o_.schedule.name}, {"epochs", o_.epochs}, {"accumulate", o_.accumulate}};
-  for (std::size_t i = 0; i < 2; ++i)  // the plans of whole and of short batches, before anything is trained
-    if (const std::int64_t size = i == 0 ? std::min(order_.batch, order_.samples) : order_.samples % order_.batch; size > 0)
-      for (std::size_t bucket = 0; bucket < buckets_.count(); ++bucket) s_.plan_for({.batch = size, .bytes = bytes_, .bucket = bucket});
+  // All plans, before anything is trained.
+  for (const PlanKey& key : keys_of_training(order_.samples, order_.batch, bytes_, buckets_.count())) s_.plan_for(key);
   if (o_.validation && o_.validation->size() > 0) {
-    const std::int64_t samples = o_.validation->size(), batch = std::min(o_.eval_batch > 0 ? o_.eval_batch : order_.batch, samples);
     const bool bytes = Feed(*o_.validation, s_.targets, o_.preprocess, s_.options.seed).give_bytes(s_.options.plan.given_bytes);
-    s_.plan_for({.mode = PlanMode::inference, .batch = batch, .bytes = bytes});
-    if (s_.own_loss() && samples % batch > 0) s_.plan_for({.mode = PlanMode::inference, .batch = samples % batch, .bytes = bytes});
+    for (const PlanKey& key : keys_of_measuring(o_.validation->size(), o_.eval_batch > 0 ? o_.eval_batch : order_.batch, bytes, s_.own_loss())) s_.plan_for(key);
   }
   if (asked_to_stop()) return history(true);
   if (!s_.kept_plans.failure().empty()) warn(concat(s_.kept_plans.failure(), ": a resumed run plans anew"));

@@ -1,6 +1,7 @@
 #include "trainer/model.h"
 
 #include <algorithm>
+#include <set>
 
 #include "graph/pattern.h"
 #include "planner/check_options.h"
@@ -104,6 +105,23 @@ Summary Model::summary(const SummaryOptions& options) const {
 Plan Model::make_plan(const ModelOptions& o, Backends backends) const {
   state_->check_buckets(o);
   return tandem::compile(state_->source(o), state_->plan_options(o), backends);
+}
+
+void Model::check_plans(const Plan& first, const ModelOptions& o, Backends backends, const Dataset& data, const Dataset* test, const FitOptions& fit) const {
+  const State& s = *state_;
+  const Losses losses = s.losses_if_any(o);
+  const bool own_loss = std::any_of(losses.begin(), losses.end(), [](const Labels& l) { return l.own(); });
+  const Graph graph = s.source(o)(o.plan.batch);
+  const auto gives_bytes = [&](const Dataset& from) { return Feed(from, targets_of(graph, unweighted(losses, from), o.plan), fit.preprocess, o.seed).give_bytes(o.plan.given_bytes); };
+  std::vector<PlanKey> keys = keys_of_training(data.size(), o.plan.batch, gives_bytes(data), bucket_count(o));
+  for (const Dataset* measured : {fit.validation, test}) {
+    if (!measured || measured->size() == 0) continue;
+    const std::vector<PlanKey> more = keys_of_measuring(measured->size(), fit.eval_batch > 0 ? fit.eval_batch : o.plan.batch, gives_bytes(*measured), own_loss);
+    keys.insert(keys.end(), more.begin(), more.end());
+  }
+  std::set<PlanKey> made{{.mode = o.plan.mode, .batch = o.plan.batch, .bytes = !o.plan.given_bytes.empty()}};
+  for (const PlanKey& key : keys)
+    if (made.insert(key).second) tandem::compile(s.source(o, key.bucket), s.plan_options(o, key), backends, &first);
 }
 
 std::string Model::training_graph(const ModelOptions& o) const {

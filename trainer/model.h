@@ -193,6 +193,9 @@ class Model {
 
   // Plans only: opens no device.
   Plan make_plan(const ModelOptions& options, Backends backends) const;
+  // Makes the other plans that fit on `data`, its validation and the measure of `test` (null: none) need beside `first`, make_plan's
+  // with these options, and lets them go: fails where the run would.
+  void check_plans(const Plan& first, const ModelOptions& options, Backends backends, const Dataset& data, const Dataset* test, const FitOptions& fit) const;
   // The graph of a training step, or the model as it was imported, as an ONNX file for a viewer.
   std::string training_graph(const ModelOptions& options) const;
 

@@ -44,6 +44,22 @@ Plan plan_together(World* world, KeptPlans& kept, const GraphSource& source, Com
   return parse_plan(world->broadcast(bytes));
 }
 
+std::vector<PlanKey> keys_of_training(std::int64_t samples, std::int64_t batch, bool bytes, std::size_t buckets) {
+  std::vector<PlanKey> keys;
+  for (const std::int64_t size : {std::min(batch, samples), samples % batch})
+    for (std::size_t bucket = 0; size > 0 && bucket < buckets; ++bucket) keys.push_back({.batch = size, .bytes = bytes, .bucket = bucket});
+  return keys;
+}
+
+std::vector<PlanKey> keys_of_measuring(std::int64_t samples, std::int64_t batch, bool bytes, bool own_loss) {
+  std::vector<PlanKey> keys;
+  if (samples == 0) return keys;
+  batch = std::min(batch, samples);
+  keys.push_back({.mode = PlanMode::inference, .batch = batch, .bytes = bytes});
+  if (own_loss && samples % batch > 0) keys.push_back({.mode = PlanMode::inference, .batch = samples % batch, .bytes = bytes});
+  return keys;
+}
+
 std::string list_some(const std::vector<std::string>& names) {
   constexpr std::size_t most = 4;
   std::string s;
@@ -83,11 +99,7 @@ Session& Model::State::running() const {
 std::size_t Model::State::plan_for(const PlanKey& key) {
   const auto found = plans.find(key);
   if (found != plans.end()) return found->second;
-  CompileOptions o = plan_options(options);
-  o.mode = key.mode;
-  o.batch = key.batch;
-  if (!key.bytes) o.given_bytes.clear();
-  const std::size_t index = running().add(plan_together(options.world, kept_plans, source(options, key.bucket, key.outputs), o, backends, &running().plan(0)));
+  const std::size_t index = running().add(plan_together(options.world, kept_plans, source(options, key.bucket, key.outputs), plan_options(options, key), backends, &running().plan(0)));
   plans[key] = index;
   prepare_runner(index, key);
   return index;
@@ -200,6 +212,14 @@ CompileOptions Model::State::plan_options(const ModelOptions& o) const {
   CompileOptions plan = o.plan;
   for (const TemplateTensor& t : file.tensors()) plan.tensors.push_back(t.name);
   freeze_base(file, plan.freeze, plan.unfreeze);
+  return plan;
+}
+
+CompileOptions Model::State::plan_options(const ModelOptions& o, const PlanKey& key) const {
+  CompileOptions plan = plan_options(o);
+  plan.mode = key.mode;
+  plan.batch = key.batch;
+  if (!key.bytes) plan.given_bytes.clear();
   return plan;
 }
 

@@ -40,6 +40,12 @@ struct PlanKey {
   auto operator<=>(const PlanKey&) const = default;
 };
 
+// Those of training on so many samples: of whole batches and of the short last one.
+std::vector<PlanKey> keys_of_training(std::int64_t samples, std::int64_t batch, bool bytes, std::size_t buckets);
+// Those of measuring so many samples. Samples do not see each other in an inference plan, so the last batch is filled up; a model that
+// computes its own loss averages over the batch, so its last batch has a plan of its size.
+std::vector<PlanKey> keys_of_measuring(std::int64_t samples, std::int64_t batch, bool bytes, bool own_loss);
+
 // What is known of the batch that follows: Session's Ahead, by feed target.
 struct BatchAhead {
   bool announced = false;
@@ -89,6 +95,7 @@ struct Model::State {
   bool any(bool mine) const { return options.world ? options.world->any(mine) : mine; }  // of the ranks
   void check_buckets(const ModelOptions& o) const;  // fails (usage) where they cannot share their weights
   CompileOptions plan_options(const ModelOptions& o) const;  // with the names of the template's tensors
+  CompileOptions plan_options(const ModelOptions& o, const PlanKey& key) const;
   bool first() const { return !options.world || options.world->rank() == 0; }  // the one that writes
   LoaderOptions::RowsOf rows_here() const;                         // those of a batch that this process's devices take
   Session& running() const;                                 // fails (usage) before compile
