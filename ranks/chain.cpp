@@ -50,11 +50,13 @@ void Chain::wait(bool from_lower, bool to_lower, bool from_upper, bool to_upper)
   pollfd lines[] = {line(lower_, events(from_lower, to_lower)), line(upper_, events(from_upper, to_upper)),
                     {control_.stop_descriptor(), POLLIN, 0}};
   const auto end = seconds_from_now(timeout_);
+  control_.wait_for(from_lower || to_lower, from_upper || to_upper);
   for (;;) {
     const int n = ::poll(lines, std::size(lines), milliseconds_until(end));
     if (n < 0 && errno == EINTR) continue;
     if (lines[2].revents) control_.raise();
     if (n == 0) control_.stalled();
+    control_.wait_for(false, false);
     return;
   }
 }

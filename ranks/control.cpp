@@ -142,8 +142,17 @@ void Control::stalled() {
   end(concat("waited ", timeout_, " s and rank 0 does not answer"));
 }
 
-std::string Control::own_standing() const {
-  return concat(calls_.load(std::memory_order_relaxed), busy_.load(std::memory_order_relaxed) > 0 ? " busy" : "");
+// "12", "12 busy", "12 below above"
+std::string Control::Standing::text() const { return concat(calls, busy ? " busy" : "", below ? " below" : "", above ? " above" : ""); }
+
+Control::Standing Control::Standing::of(const std::string& text) {
+  const auto says = [&](const char* word) { return text.find(word) != std::string::npos; };
+  return {true, says("busy"), std::strtoull(text.c_str(), nullptr, 10), says("below"), says("above")};
+}
+
+Control::Standing Control::own_standing() const {
+  const int waits = waits_.load(std::memory_order_relaxed);
+  return {true, busy_.load(std::memory_order_relaxed) > 0, calls_.load(std::memory_order_relaxed), (waits & 1) != 0, (waits & 2) != 0};
 }
 
 void Control::watch() {
@@ -190,9 +199,9 @@ void Control::receive(const Line& line) {
   switch (static_cast<Kind>(header.kind)) {
     case Kind::stop: return conclude(printable(text, Lines::kept), line.rank);
     case Kind::stalled: return inquire();
-    case Kind::where: return send(line, Kind::here, own_standing());
+    case Kind::where: return send(line, Kind::here, own_standing().text());
     case Kind::here:
-      if (inquiring_) standings_[index] = {true, text.ends_with("busy"), std::strtoull(text.c_str(), nullptr, 10)};
+      if (inquiring_) standings_[static_cast<std::size_t>(line.rank)] = Standing::of(text);
       return;
     case Kind::wait_on: {
       const std::lock_guard lock(mutex_);
@@ -214,8 +223,16 @@ void Control::inquire() {
   inquiring_ = true;
   inquiry_end_ = seconds_from_now(answer_seconds);
   standings_.assign(lines_.size() + 1, {});
-  standings_.back() = {true, busy_ > 0, calls_};
+  standings_[0] = own_standing();
   for (const Line& line : lines_) send(line, Kind::where);
+}
+
+// Neighbours that wait for each other.
+std::string Control::dead_lines() const {
+  std::string pairs;
+  for (std::size_t r = 0; r + 1 < standings_.size(); ++r)
+    if (standings_[r].above && standings_[r + 1].below) pairs += concat(pairs.empty() ? "" : ", of ", "rank ", r, " and rank ", r + 1);
+  return pairs.empty() ? "their lines carry" : concat("the line of ", pairs, " carries");
 }
 
 // Behind is who has made fewer calls than another, or does not even answer. Who is busy may be waited for.
@@ -231,12 +248,12 @@ void Control::judge() {
       busy = busy || s.calls < most;
       continue;
     }
-    behind += concat(behind.empty() ? "rank " : ", rank ", i < lines_.size() ? lines_[i].rank : rank_);
+    behind += concat(behind.empty() ? "rank " : ", rank ", i);
   }
   if (!behind.empty()) return conclude(concat("waited ", timeout_, " s for ", behind), -1);
   // None behind: the last came while this was asked; but twice at the same call, nothing gets through between them.
   if (!busy && std::exchange(last_calls_, most) == most)
-    return conclude(concat("waited ", timeout_, " s: all ranks are there, but their lines carry nothing"), -1);
+    return conclude(concat("waited ", timeout_, " s: all ranks are there, but ", dead_lines(), " nothing"), -1);
   for (const Line& line : lines_) send(line, Kind::wait_on);
   const std::lock_guard lock(mutex_);
   ++patience_;

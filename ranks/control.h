@@ -21,6 +21,7 @@ class Control {
 
   // Told by the threads that work, asked for by rank 0 when somebody waits too long.
   void enter_call() { calls_.fetch_add(1, std::memory_order_relaxed); }
+  void wait_for(bool below, bool above) { waits_.store((below ? 1 : 0) | (above ? 2 : 0), std::memory_order_relaxed); }  // the neighbours
   void be_busy(bool busy) { busy_.fetch_add(busy ? 1 : -1, std::memory_order_relaxed); }
   void be_leaving() { leaving_.store(true, std::memory_order_relaxed); }  // from now on others may end
 
@@ -42,6 +43,9 @@ class Control {
   struct Standing {
     bool known = false, busy = false;
     std::uint64_t calls = 0;
+    bool below = false, above = false;  // it waits for the rank before, the rank after
+    std::string text() const;
+    static Standing of(const std::string& text);
   };
   void send(const Line& line, Kind kind, const std::string& text = "");
   void watch();
@@ -50,14 +54,15 @@ class Control {
   void inquire();
   void judge();
   void conclude(const std::string& reason, int told_by);
-  std::string own_standing() const;
+  Standing own_standing() const;
+  std::string dead_lines() const;
 
   const int rank_;
   const double timeout_;
   std::vector<Line> lines_;
   std::vector<bool> closed_;  // by line; the watcher's alone
   std::atomic<std::uint64_t> calls_{0};
-  std::atomic<int> busy_{0};
+  std::atomic<int> busy_{0}, waits_{0};
   std::atomic<bool> leaving_{false}, ending_{false}, first_lost_{false};
   int stopped_signal_, poke_;  // event descriptors
 
@@ -75,7 +80,7 @@ class Control {
   // Rank 0's inquiry, the watcher's alone.
   bool inquiring_ = false;
   Clock::time_point inquiry_end_;
-  std::vector<Standing> standings_;  // by line, then this rank's own
+  std::vector<Standing> standings_;  // by rank
   std::uint64_t last_calls_ = 0;     // of all ranks, where the last inquiry found none behind
   std::thread watcher_;
 };

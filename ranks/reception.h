@@ -24,20 +24,24 @@ struct FixedText {
 };
 using Place = FixedText<112>;          // a port, or a path
 using Token = std::array<char, 16>;    // of a run, by chance: who has it was sent by rank 0
-constexpr std::uint64_t protocol = 0x0002'6d65646e6174;  // "tandem" and the protocol's version
+constexpr std::uint64_t protocol = 0x0003'6d65646e6174;  // "tandem" and the protocol's version
 
+// Where a rank listens for the one after it. Each says where it is bound; rank 0 passes on where others find it.
+struct Door {
+  FixedText<256> host;  // in numbers; empty: where rank 0 is
+  Place place;
+};
 struct Hello {
   std::uint64_t magic = protocol;
   std::int32_t rank = 0, ranks = 0;
   Token token{};  // at the door of the rank before
-  Place door;     // where the rank after this one comes
+  Door door;
 };
 struct Answer {  // rank 0's
   std::uint64_t magic = protocol;
   FixedText<1024> refusal;  // empty: all have come
   Token token{};
-  FixedText<256> host;  // where the rank before is: empty where rank 0 is
-  Place door;
+  Door lower;  // of the rank before
 };
 
 class Reception {

@@ -76,15 +76,19 @@ class Guests {
     }
   }
 
-  // Tells everybody whether the group is made and where the rank before listens; a rank on this machine is where rank 0
-  // is. Who has ended meanwhile is found out by its line of control.
-  std::vector<Line> answer(const Place& own_door, const Token& token) {
+  // Tells everybody whether the group is made and where the rank before listens. Who has ended meanwhile is found out by its
+  // line of control.
+  std::vector<Line> answer(const Door& own_door, const Token& token) {
     doors_[0] = own_door;
+    std::vector<std::string> hosts;  // as rank 0 sees them; of itself and of Unix sockets none
+    for (const Socket& line : lines_) hosts.push_back(peer_of(line));
+    for (std::size_t r = 1; r < lines_.size() && refusal_.empty(); ++r) refusal_ = out_of_reach(r, hosts);
     std::vector<Line> lines;
     for (std::size_t r = 1; r < lines_.size(); ++r) {
       if (!lines_[r].open()) continue;
-      const std::string host = peer_of(lines_[r - 1]);
-      const Answer answer{.refusal = refusal_, .token = token, .host = is_loopback(host) ? "" : host, .door = doors_[r - 1]};
+      // Who came from this machine is, for another one, where that one found rank 0.
+      const bool here = is_loopback(hosts[r - 1]) && !is_loopback(hosts[r]);
+      const Answer answer{.refusal = refusal_, .token = token, .lower = {.host = here ? "" : hosts[r - 1], .place = doors_[r - 1].place}};
       send_all(lines_[r], &answer, sizeof answer, seconds_from_now(answer_seconds));
       lines.push_back({static_cast<int>(r), std::move(lines_[r])});
     }
@@ -100,6 +104,12 @@ class Guests {
     const Socket& line = lines_[static_cast<std::size_t>(h.rank)];
     return line.open() && !has_closed(line) ? concat("rank ", h.rank, " came twice") : "";
   }
+  // Why rank r cannot come to the door of the rank before it; empty: it can.
+  std::string out_of_reach(std::size_t r, const std::vector<std::string>& hosts) const {
+    if (hosts[r].empty() || is_loopback(hosts[r]) || !is_loopback(doors_[r - 1].host.text())) return "";
+    return concat("rank ", r - 1, " came to rank 0 by ", hosts[r - 1], ", where rank ", r, ", which came from ", hosts[r],
+                  ", cannot reach it: give both an address of their network");
+  }
   std::string missing() const {
     std::string who;
     for (std::size_t r = 1; r < lines_.size(); ++r)
@@ -110,9 +120,15 @@ class Guests {
   const WorldOptions& o_;
   Notes notes_;
   std::vector<Socket> lines_;  // by rank
-  std::vector<Place> doors_;
+  std::vector<Door> doors_;
   std::string refusal_, refused_;  // of all; the first who was sent away
 };
+
+// An IPv6 address of a single network names the interface to it (fe80::2%eth0), which each machine calls as it likes.
+std::string with_zone_of(const std::string& own, const std::string& host) {
+  const std::size_t zone = host.find('%'), own_zone = own.find('%');
+  return zone == std::string::npos || own_zone == std::string::npos ? host : host.substr(0, zone) + own.substr(own_zone);
+}
 
 Token draw_token() {
   Token token{};
@@ -129,8 +145,8 @@ Greeting visit(const WorldOptions& o, const Address& address, Clock::time_point 
     Socket s = connect_to(address, again ? std::min(end, Clock::now() + turn) : end);
     if (!s.open() && again) fail(ExitCode::communication, "rank 0 at ", where, " ended before all ranks had come");
     if (!s.open()) fail(ExitCode::communication, "rank 0 does not answer at ", where, " within ", o.timeout_seconds, " s");
-    if (!g.door.open()) std::tie(g.door, g.door_place) = listen_beside(address, own_host(s), o.rank);
-    const Hello hello{.rank = o.rank, .ranks = o.ranks, .door = g.door_place};
+    if (!g.door.open()) std::tie(g.door, g.door_place) = listen_beside(address, means_all(address.host) ? address.host : own_host(s), o.rank);
+    const Hello hello{.rank = o.rank, .ranks = o.ranks, .door = {own_host(g.door), g.door_place}};
     const auto answer_end = seconds_from_now(o.timeout_seconds + answer_seconds);  // rank 0's time began before
     Answer answer;
     if (!send_all(s, &hello, sizeof hello, end) || !receive_all(s, &answer.magic, sizeof answer.magic, answer_end)) {
@@ -143,8 +159,8 @@ Greeting visit(const WorldOptions& o, const Address& address, Clock::time_point 
     if (!receive_all(s, reinterpret_cast<std::byte*>(&answer) + sizeof answer.magic, rest, answer_end))
       fail(ExitCode::communication, "rank 0 at ", where, " ended before all ranks had come");
     if (const std::string refusal = answer.refusal.text(); !refusal.empty()) fail(ExitCode::communication, printable(refusal));
-    const std::string host = answer.host.text();
-    g.lower = {address.local() ? "" : host.empty() ? peer_of(s) : host, answer.door.text()};
+    const std::string host = answer.lower.host.text();
+    g.lower = {address.local() ? "" : host.empty() ? peer_of(s) : with_zone_of(own_host(s), host), answer.lower.place.text()};
     g.token = answer.token;
     g.control.push_back({0, std::move(s)});
     return g;
@@ -179,7 +195,7 @@ Greeting greet(const WorldOptions& o) {
   Guests guests(o);
   guests.gather(std::move(listener), end);
   remove_place(address);
-  g.control = guests.answer(g.door_place, g.token);
+  g.control = guests.answer({own_host(g.door), g.door_place}, g.token);
   return g;
 }
 

@@ -24,7 +24,7 @@
 namespace tandem {
 namespace {
 
-constexpr std::string_view unix_prefix = "unix:";
+constexpr std::string_view unix_prefix = "unix:", mapped_ipv4 = "::ffff:";
 constexpr auto retry_interval = std::chrono::milliseconds(20);
 constexpr auto one_attempt = std::chrono::seconds(5);  // of several addresses that a name stands for
 constexpr int backlog = 128;
@@ -108,7 +108,8 @@ std::string name_of(const Socket& socket, int (*ask)(int, sockaddr*, socklen_t*)
   char host[NI_MAXHOST] = "";
   if (ask(socket.get(), reinterpret_cast<sockaddr*>(&address), &bytes) != 0 || address.ss_family == AF_UNIX) return "";
   ::getnameinfo(reinterpret_cast<const sockaddr*>(&address), bytes, host, sizeof host, nullptr, 0, NI_NUMERICHOST);
-  return host;
+  const std::string_view text = host;  // what listens at :: sees IPv4's addresses as IPv6's
+  return std::string(text.starts_with(mapped_ipv4) && text.find('.') != text.npos ? text.substr(mapped_ipv4.size()) : text);
 }
 
 Socket listen_on(const std::vector<Endpoint>& endpoints, const std::string& where) {
@@ -147,9 +148,14 @@ Address parse_address(const std::string& text) {
   return {host, text.substr(colon + 1)};
 }
 
-std::string to_string(const Address& a) { return a.local() ? concat(unix_prefix, a.port) : concat(a.host, ':', a.port); }
+std::string to_string(const Address& a) {
+  const bool bare = a.host.find(':') == std::string::npos;
+  return a.local() ? concat(unix_prefix, a.port) : bare ? concat(a.host, ':', a.port) : concat('[', a.host, "]:", a.port);
+}
 
 bool is_loopback(const std::string& host) { return host.starts_with("127.") || host == "::1" || host.starts_with("::ffff:127."); }
+
+bool means_all(const std::string& host) { return host == "0.0.0.0" || host == "::"; }
 
 bool means_loopback(const std::string& host) { return host.empty() || host == "localhost" || is_loopback(host); }
 

@@ -51,6 +51,7 @@ std::string peer_of(const Socket& socket);   // the address of the other end as 
 std::string own_host(const Socket& socket);  // this end's
 bool is_loopback(const std::string& host);     // an address in numbers
 bool means_loopback(const std::string& host);  // as written: localhost, or such an address; also of a Unix socket
+bool means_all(const std::string& host);       // as written: all of a machine's addresses, 0.0.0.0 or ::
 
 // All of the bytes, or false where the line closed or the time is over.
 bool send_all(const Socket& socket, const void* data, std::size_t bytes, Clock::time_point end);

@@ -170,7 +170,7 @@ TEST(RankPortTimeout, OfOneWhoComesHoldsWhateverListens) {
   } const listeners[] = {
       {"", true, "is not rank 0 of this version of tandem"},
       {"HTTP/1.1 400 Bad Request\r\n\r\n", false, "is not rank 0 of this version of tandem"},
-      {std::string("tandem\2\0", 8) + std::string(100, 'x'), true, "ended before all ranks had come"},
+      {std::string(reinterpret_cast<const char*>(&protocol), sizeof protocol) + std::string(100, 'x'), true, "ended before all ranks had come"},
   };
   for (const auto& row : listeners) {
     const RankAddress address(true);

@@ -270,6 +270,7 @@ TEST(World, SharesOutDevices) {
 TEST(RankSocket, AddressesAreHostAndPortOrAPath) {
   EXPECT_EQ(to_string(parse_address("node1:29500")), "node1:29500");
   EXPECT_EQ(parse_address("[::1]:5").host, "::1");
+  EXPECT_EQ(to_string(parse_address("[::1]:5")), "[::1]:5");
   EXPECT_TRUE(parse_address("unix:/run/x").local());
   for (const char* bad : {"node1", ":5", "node1:", ""}) EXPECT_THROW(parse_address(bad), Error) << bad;
 }
