@@ -139,6 +139,7 @@ void Control::stalled() {
     changed_.wait_for(lock, std::chrono::duration<double>(2 * answer_seconds), [&] { return !reason_.empty() || patience_ != before; });
     if (reason_.empty() && patience_ != before) return;
   }
+  first_lost_ = true;
   end(concat("waited ", timeout_, " s and rank 0 does not answer"));
 }
 

@@ -34,7 +34,7 @@ class Control {
   void stalled();                                          // nothing came within the timeout: fails, or returns to wait on
   void stop(const std::string& reason);
   bool stopped();
-  bool first_knows();  // the ranks have stopped, and rank 0, another one, was there to hear why
+  bool first_knows();  // the ranks have stopped, and rank 0, another one, hears why
   void on_stop(std::function<void(const std::string&)> call);
 
  private:

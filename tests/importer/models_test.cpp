@@ -50,7 +50,7 @@ class UsableModel : public testing::TestWithParam<Row> {};
 
 TEST_P(UsableModel, ImportsAtBatch1And8) {
   const auto path = models_folder() / (GetParam().name + ".onnx");
-  if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is not here";
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is not there: set TANDEM_SHARED to the folder of test material";
   const ModelFile model = ModelFile::read(path);
   for (const std::int64_t batch : {1, 8}) {
     const Graph graph = model.graph({.batch = batch});
@@ -73,7 +73,7 @@ INSTANTIATE_TEST_SUITE_P(Shared, UsableModel, testing::ValuesIn(usable), [](cons
 // Its masks were folded for the two samples of the exporter's example.
 TEST(SharedModel, AMaskForTheFilesBatchIsFollowed) {
   const auto path = models_folder() / "decoder_lm_torchscript.onnx";
-  if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is not here";
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is not there: set TANDEM_SHARED to the folder of test material";
   const Graph graph = ModelFile::read(path).graph({.batch = 8});
   EXPECT_EQ(graph[graph.outputs.at(0)].type.shape[0], 8);
   EXPECT_EQ(graph[graph.outputs.at(0)].batch, (BatchPlace{.axis = 0}));
@@ -101,7 +101,7 @@ class MissingModel : public testing::TestWithParam<MissingRow> {};
 
 TEST_P(MissingModel, IsReportedWhole) {
   const auto path = models_folder() / (GetParam().name + ".onnx");
-  if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is not here";
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is not there: set TANDEM_SHARED to the folder of test material";
   try {
     ModelFile::read(path).graph({.batch = 8});
     FAIL() << "was imported";

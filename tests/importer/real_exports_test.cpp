@@ -91,7 +91,7 @@ class RealExport : public testing::TestWithParam<const char*> {};
 
 TEST_P(RealExport, DiffersInWeightsOnly) {
   const auto path = path_of(GetParam());
-  if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is not here";
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is not there: set TANDEM_SHARED to the folder of test material";
   const ModelFile file = ModelFile::read(path);
   const Weights weights = new_weights(file);
   ASSERT_FALSE(weights.empty());

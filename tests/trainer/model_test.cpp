@@ -208,7 +208,7 @@ TEST(ModelApi, LeNetReads97PercentOfTheDigits) {
 TEST(ModelApi, LeNetLearnsMnist) {
   const char* shared = std::getenv("TANDEM_SHARED");
   const std::string folder = std::string(shared ? shared : TANDEM_SHARED_DEFAULT) + "/data/mnist";
-  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "MNIST is not at hand in " << folder;
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << folder << " is not there: set TANDEM_SHARED to the folder of test material";
   const Splits data = open_data("idx:" + folder);
   std::vector<std::int64_t> first(6000);
   for (std::size_t i = 0; i < first.size(); ++i) first[i] = static_cast<std::int64_t>(i);
