@@ -18,6 +18,7 @@ constexpr Launcher launchers[] = {
     {"Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
 };
 constexpr const char *host_variable = "MASTER_ADDR", *port_variable = "MASTER_PORT";
+constexpr const char* port_taken_variable = "TORCHELASTIC_USE_AGENT_STORE";  // True: torchrun itself listens at that port
 
 // Options that are each rank's own matter, and those whose effect is compared in another way.
 constexpr std::string_view own_options[] = {"model", "data", "output", "also-training-graph", "json", "quiet", "tuning-cache", "overwrite"};
@@ -34,6 +35,16 @@ int whole(const std::string& text, const std::string& what) {
   return static_cast<int>(value);
 }
 
+// Where the launcher says that rank 0 may listen: at the next port where it listens at its own itself. Empty: it does not say.
+std::string launchers_address(const Invocation& call) {
+  const std::string host = variable(call, host_variable), port = variable(call, port_variable);
+  if (host.empty() || port.empty()) return "";
+  if (variable(call, port_taken_variable) != "True") return concat(host, ':', port);
+  constexpr int last = 65535;
+  const int taken = whole(port, port_variable);
+  return concat(host, ':', taken < last ? taken + 1 : taken - 1);
+}
+
 // What every rank must have been started with alike.
 std::vector<World::Fact> facts_of(const Arguments& a) {
   std::vector<World::Fact> facts{{"program version", TANDEM_VERSION}, {"resume", a.given("resume") ? a.text("resume") : "off"}};
@@ -47,6 +58,8 @@ std::vector<World::Fact> facts_of(const Arguments& a) {
 
 int run_as_rank(const Invocation& call, WorldOptions options, int (*job)(const Invocation&, World*)) {
   options.note = [&](const std::string& note) { call.say("note: " + note); };
+  if (options.rank == 0 && call.arguments.text("address").empty() && variable(call, port_taken_variable) == "True")
+    call.say(concat("note: torchrun listens at port ", variable(call, port_variable), " itself: rank 0 listens at ", options.address, " (--address names another)"));
   std::ostream nowhere(nullptr);
   Streams silent{call.streams.in, nowhere, nowhere};
   World world(options);
@@ -75,7 +88,7 @@ std::vector<OptionRow> rank_rows() {
       {"processes", "N", "", "start N ranks on this machine, each with its share of --devices"},
       {"rank", "N", "", "which rank this process is (mpirun, srun and torchrun tell by themselves)"},
       {"world-size", "N", "", "how many ranks there are"},
-      {"address", "HOST:PORT", "", "where rank 0 listens, or unix:PATH (default $MASTER_ADDR:$MASTER_PORT)"},
+      {"address", "HOST:PORT", "", "where rank 0 listens, or unix:PATH (default $MASTER_ADDR:$MASTER_PORT, under torchrun the next port)"},
       {"rank-timeout", "SECONDS", "120", "how long to wait for another rank"},
   };
 }
@@ -95,8 +108,7 @@ std::optional<WorldOptions> world_options(const Invocation& call) {
   WorldOptions o{.rank = whole(rank, told_by), .ranks = whole(ranks, told_by), .address = a.text("address")};
   if (o.ranks <= 1) return std::nullopt;
   if (o.rank >= o.ranks) fail(ExitCode::usage, told_by, ": rank ", o.rank, " of ", o.ranks, " ranks, which count from 0");
-  if (const std::string host = variable(call, host_variable), port = variable(call, port_variable); o.address.empty() && !host.empty() && !port.empty())
-    o.address = concat(host, ':', port);
+  if (o.address.empty()) o.address = launchers_address(call);
   if (o.address.empty())
     fail(ExitCode::usage, "rank ", o.rank, " of ", o.ranks, " (by ", told_by, ") has no address: give --address HOST:PORT, where rank 0 listens");
   o.timeout_seconds = a.number("rank-timeout");

@@ -96,6 +96,30 @@ INSTANTIATE_TEST_SUITE_P(Rows, ProgramOnHosts,
                                          Row{"three_over_a_slow_line", {3}, By::flags, slow, "MODELS/mlp.onnx --batch-size 150 --epochs 2"}),
                          [](const auto& info) { return info.param.name; });
 
+// torchrun itself on each of two hosts, with two processes each. It listens at its port.
+TEST(TorchrunOnHosts, StartsRanks) {
+  if (const std::string why = Hosts::missing(); !why.empty()) GTEST_SKIP() << why;
+  const char* python = std::getenv("TANDEM_PYTHON");
+  if (!python || std::system(concat(python, " -c 'import torch.distributed.run' > /dev/null 2>&1").c_str()) != 0)
+    GTEST_SKIP() << "TANDEM_PYTHON does not name a Python with PyTorch (scripts/install-dependencies --torch)";
+  const TemporaryFolder folder;
+  const Layout layout{2, 2};
+  const std::string line = concat("train MODELS/mlp.onnx --batch-size 50 --epochs 2 ", digits);
+  const Outcome alone = Process(folder, "alone", words(line + "--output TMP/alone.onnx --devices cpu:0-3", folder.text()), shared_cores).wait();
+  ASSERT_EQ(alone.code, 0) << alone.err;
+  const Hosts hosts(layout.hosts);
+  std::vector<Process> launchers;
+  for (int host = 0; host < layout.hosts; ++host) {
+    const std::string torchrun = concat("-m torch.distributed.run --nnodes 2 --node-rank ", host, " --nproc-per-node 2 --master-addr ", Hosts::ipv4(0), " --master-port 29500 --no-python ");
+    const std::string command = concat(torchrun, TANDEM_PROGRAM, ' ', line, "--run-dir none --output TMP/together.onnx --devices ", layout.devices());
+    hosts.on(host, [&] { launchers.emplace_back(folder, concat("torchrun", host), words(command, folder.text()), shared_cores, python); });
+  }
+  const std::vector<Outcome> outcomes = wait_all(launchers);
+  for (const Outcome& o : outcomes) EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_NE(outcomes[0].err.find("note: torchrun listens at port 29500 itself: rank 0 listens at 10.77.0.1:29501"), std::string::npos) << outcomes[0].err;
+  EXPECT_TRUE(read_file(folder / "together.onnx") == read_file(folder / "alone.onnx")) << "the weights differ";
+}
+
 // What happens to a rank, or to the host it is on.
 enum class Loss { killed, cut, host };  // its process; its host's line; the whole host, which says nothing any more
 struct Trouble {
