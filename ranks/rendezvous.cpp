@@ -18,7 +18,7 @@ namespace tandem {
 namespace {
 
 constexpr double answer_seconds = 5;    // rank 0 answers when its own time is over
-constexpr auto turn = std::chrono::milliseconds(500);  // longer than a connection takes to be made
+constexpr auto first_turn = std::chrono::milliseconds(500), longest_turn = std::chrono::milliseconds(4000);  // a satellite's answer takes longer than the first
 constexpr auto pause = std::chrono::milliseconds(100);
 constexpr int most_notes = 5;  // of strangers: what is sent to a port must not fill a log
 
@@ -142,7 +142,7 @@ Greeting visit(const WorldOptions& o, const Address& address, Clock::time_point 
   const std::string where = printable(to_string(address));
   Greeting g;
   for (bool again = false;; again = true) {
-    Socket s = connect_to(address, again ? std::min(end, Clock::now() + turn) : end);
+    Socket s = connect_to(address, again ? std::min(end, Clock::now() + 4 * first_turn) : end);
     if (!s.open() && again) fail(ExitCode::communication, "rank 0 at ", where, " ended before all ranks had come");
     if (!s.open()) fail(ExitCode::communication, "rank 0 does not answer at ", where, " within ", o.timeout_seconds, " s");
     if (!g.door.open()) std::tie(g.door, g.door_place) = listen_beside(address, means_all(address.host) ? address.host : own_host(s), o.rank);
@@ -167,11 +167,11 @@ Greeting visit(const WorldOptions& o, const Address& address, Clock::time_point 
   }
 }
 
-// `attempt(end)` until it gives a socket, in short turns, so that a rank that is lost meanwhile ends the wait.
+// `attempt(end)` until it gives a socket, in turns, short ones first, so that a rank that is lost meanwhile ends the wait.
 template <class Attempt>
 Socket wait_for(int rank, const WorldOptions& o, Control& control, const Attempt& attempt) {
   const Clock::time_point end = seconds_from_now(o.timeout_seconds);
-  for (;;) {
+  for (auto turn = first_turn;; turn = std::min(2 * turn, longest_turn)) {
     const Clock::time_point now = Clock::now();
     if (Socket s = attempt(std::min(end, now + turn)); s.open()) return s;
     control.check();

@@ -29,6 +29,7 @@ struct Row {
   const char* note = "";         // rank 0 says it
   std::string names = "";        // /etc/hosts of host 0; on the others node1 is its address
   double timeout = 60;
+  test::Cable cable = {};
 };
 std::ostream& operator<<(std::ostream& out, const Row& row) { return out << row.name; }
 
@@ -57,6 +58,7 @@ const Row rows[] = {
     {"loopback_before_another_host", {0, 0, 1}, [](int rank, int host) { return at(rank == 0 ? all_ipv4 : host == 0 ? "127.0.0.1" : Hosts::ipv4(0)); },
      "rank 1 came to rank 0 by 127.0.0.1, where rank 2, which came from 10.77.0.2, cannot reach it: give both an address of their network"},
     {"by_two_networks", {0, 1, 2, 1}, [](int rank, int) { return at(rank == 0 ? all_ipv4 : Hosts::ipv4(0, rank % 2)); }, "", 2},
+    {"by_satellite", {0, 1, 2}, first_by_ipv4, "", 1, "", "", 60, {.rate = 1e7, .delay = 0.3}},
     {"a_name", {0, 1, 2, 0}, [](int, int) { return at("node1"); }, "", 1, "", "10.77.0.1 node1\n"},
     {"a_name_that_is_loopback_on_one_machine", {0, 0, 0, 0}, [](int, int) { return at("node1"); }, "", 1, "'node1' is 127.0.1.1 on this machine", "127.0.1.1 node1\n"},
     {"a_name_that_is_loopback", {0, 1}, [](int, int) { return at("node1"); }, "waited 1 s for rank 1", 1, "'node1' is 127.0.1.1 on this machine", "127.0.1.1 node1\n", 1},
@@ -101,7 +103,7 @@ class RankHosts : public testing::TestWithParam<Row> {
 
 TEST_P(RankHosts, Meet) {
   const Row& row = GetParam();
-  const Hosts hosts(1 + *std::max_element(row.host_of.begin(), row.host_of.end()), {}, row.networks);
+  const Hosts hosts(1 + *std::max_element(row.host_of.begin(), row.host_of.end()), row.cable, row.networks);
   const std::string files = testing::TempDir() + "names-" + row.name + std::to_string(::getpid());
   std::ofstream(files + "-0") << row.names;
   std::ofstream(files + "-1") << Hosts::ipv4(0) << " node1\n";

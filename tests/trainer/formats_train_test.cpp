@@ -114,7 +114,7 @@ Trained trained_on_digits(const std::string& spec, std::int64_t workers) {
   model.check_data(*data.train, o, {});
   model.fit_inputs(o, *data.train, {});  // images are given as bytes, rows of a table as numbers
   model.compile(o, backends);
-  FitOptions fit{.epochs = 5, .learning_rate = 0.1};
+  FitOptions fit{.epochs = 6, .learning_rate = 0.4};
   fit.preprocess.workers = workers;
   const History history = model.fit(*data.train, fit);
   return {model.parameters()[0].tensor.to_doubles(), history.epochs.front().loss, history.epochs.back().loss, model.evaluate(*data.train).accuracy};
