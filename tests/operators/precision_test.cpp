@@ -31,7 +31,8 @@ TEST_P(PrecisionRoles, AreSaidByAllThatExpansionLeaves) {
   }
   EXPECT_TRUE(graphs > 0 || !suite.covers_all());
 }
-INSTANTIATE_TEST_SUITE_P(Of, PrecisionRoles, testing::Values(debian_suite, shared_suite), [](const auto& info) { return info.index == 0 ? "DebiansNodeTests" : "NewerNodeTests"; });
+INSTANTIATE_TEST_SUITE_P(Of, PrecisionRoles, testing::Values(debian_suite, shared_suite),
+                         [](const auto& info) { return info.index == 0 ? "DebiansNodeTests" : "NewerNodeTests"; });
 
 }  // namespace
 }  // namespace tandem

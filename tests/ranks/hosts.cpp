@@ -30,7 +30,9 @@ namespace {
 constexpr int largest_packet = 9000, ethernet_header = 14;
 constexpr double ahead = 2e-3;  // seconds that a cable takes frames in advance: what waits longer waits in its host
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 struct Failed : std::runtime_error {
   explicit Failed(const std::string& what) : std::runtime_error(concat(what, ": ", std::strerror(errno))) {}
@@ -40,7 +42,9 @@ int need(int result, const std::string& what) {
   return result;
 }
 
-std::string interface(int host, int network) { return concat(network == 0 ? "net" : "other", host + 1); }
+std::string interface(int host, int network) {
+  return concat(network == 0 ? "net" : "other", host + 1);
+}
 
 // Asks the system to set something of an interface of this thread's namespace.
 struct Setting {
@@ -109,13 +113,21 @@ void in_a_thread(const std::function<void()>& call) {
   if (failure) std::rethrow_exception(failure);
 }
 
-std::string without_zone(const std::string& address) { return address.substr(0, address.find('%')); }
+std::string without_zone(const std::string& address) {
+  return address.substr(0, address.find('%'));
+}
 
 }  // namespace
 
-std::string Hosts::ipv4(int host, int network) { return concat("10.", 77 + network, ".0.", host + 1); }
-std::string Hosts::ipv6(int host, int network) { return concat("fd", 77 + network, "::", host + 1); }
-std::string Hosts::link_local(int host) { return concat("fe80::77:", host + 1, '%', interface(host, 0)); }
+std::string Hosts::ipv4(int host, int network) {
+  return concat("10.", 77 + network, ".0.", host + 1);
+}
+std::string Hosts::ipv6(int host, int network) {
+  return concat("fd", 77 + network, "::", host + 1);
+}
+std::string Hosts::link_local(int host) {
+  return concat("fe80::77:", host + 1, '%', interface(host, 0));
+}
 
 std::string Hosts::missing() {
   try {
@@ -208,7 +220,8 @@ void Hosts::forward(const std::stop_token& ended) {
     for (std::size_t to = 0; to < ports_.size(); ++to) {
       auto& queue = arriving[to];
       for (; !queue.empty() && queue.front().due <= t; queue.pop_front())
-        if (::write(ports_[to].device, queue.front().bytes.data(), queue.front().bytes.size()) < 0) continue;  // a host that takes none loses it
+        if (::write(ports_[to].device, queue.front().bytes.data(), queue.front().bytes.size()) < 0)
+          continue;  // a host that takes none loses it
       if (!queue.empty()) next = std::min(next, queue.front().due);
     }
     bool any = false;

@@ -33,13 +33,16 @@ class Hosts {
   void on(int host, const std::function<void()>& call, const std::filesystem::path& names = {}) const;
 
   // From now on nothing goes between the two, or to and from the host, and nobody is told.
-  void cut(int host, int other) { cuts_[static_cast<std::size_t>(host)][static_cast<std::size_t>(other)] = cuts_[static_cast<std::size_t>(other)][static_cast<std::size_t>(host)] = true; }
+  void cut(int host, int other) {
+    cuts_[static_cast<std::size_t>(host)][static_cast<std::size_t>(other)] =
+        cuts_[static_cast<std::size_t>(other)][static_cast<std::size_t>(host)] = true;
+  }
   void cut(int host);
 
  private:
   static constexpr int most = 16;
   struct Port {
-    int network, device;  // a descriptor: frames that its host sends are read from it
+    int network, device;                // a descriptor: frames that its host sends are read from it
     double up_free = 0, down_free = 0;  // when the cable is free again
   };
   void plug(int host, int network);
