@@ -160,10 +160,17 @@ class Preparation {
     return true;
   }
 
-  // From an output back: a scale with a shift, or one behind an activation that has bounds, behind a layer that is trained.
+  bool gives_one(const FlatNode& layer) const {
+    const Held* held = layer.inputs.size() > 1 ? q_.held(layer.inputs[1]) : nullptr;
+    const Shape* shape = held ? &held->type.shape : nullptr;
+    return shape && shape->rank() == 2 && (*shape)[layer.op == "Gemm" && layer.attributes.integer("transB", 0) != 0 ? 0 : 1] == 1;
+  }
+
+  // From an output back: a scale with a shift, or one behind an activation that has bounds, behind a layer that is trained. Single numbers behind a layer of
+  // several results are a temperature and the like: data's statistics are as many as the results.
   void back(Symbol v) {
     std::vector<std::pair<const FlatNode*, std::size_t>> met;
-    bool scale = false, shift = false, bounded = false, layer = false;
+    bool scale = false, shift = false, bounded = false, layer = false, single = true;
     for (const FlatNode* node = maker_[at(v)]; node; node = v.present() ? maker_[at(v)] : nullptr) {
       if (!node->domain.empty() || !node->bodies.empty() || node->inputs.empty()) return;
       if (is_arithmetic(*node)) {
@@ -173,11 +180,14 @@ class Preparation {
         const FlatNode* before = v.present() ? maker_[at(v)] : nullptr;
         const bool bias = node->op == "Add" && before && is_product(*before);
         if (!bias && plain_[at(node->inputs[i])]) met.emplace_back(node, i);
+        const Held* held = q_.held(node->inputs[i]);
+        single = single && (bias || !held || held->type.shape.elements() == 1);
         scale = scale || scales(*node);
         shift = shift || (!scales(*node) && !bias);
         continue;
       }
       layer = std::any_of(node->inputs.begin(), node->inputs.end(), [&](Symbol s) { return in(weighed_, s); });
+      if (layer) single = single && !gives_one(*node);
       if (layer) break;
       if (is_one_of(node->op, {"Sigmoid", "Tanh", "HardSigmoid"})) {
         bounded = layer = !met.empty();
@@ -189,7 +199,7 @@ class Preparation {
       if (!passes) return;
       v = node->inputs[0];
     }
-    if (!layer || !scale || !(shift || bounded)) return;
+    if (!layer || !scale || !(bounded || (shift && !single))) return;
     for (const auto& [node, i] : met) mark(node->inputs[i], Prepares::output, *node, false);
   }
 
