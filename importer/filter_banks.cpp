@@ -13,7 +13,17 @@ constexpr std::int64_t least_filters = 4;
 constexpr std::size_t least_samples = 16;     // of a filter that tells whether it is a sine
 constexpr double exactly = 1e-5, nearly = 0.05, nothing = 1e-3;
 
+// Of what a tensor of 16 bits holds.
+double rounding_of(const Filters& bank) { return bank.tensor->dtype() == DType::float16 ? 0x1p-11 : bank.tensor->dtype() == DType::bfloat16 ? 0x1p-8 : 0; }
+
 Row row_of(const Filters& bank, std::int64_t filter) {
+  if (rounding_of(bank) > 0) {
+    Tensor one(TensorType{bank.tensor->dtype(), Shape{bank.samples}});
+    const std::byte* const from = bank.tensor->bytes().data();
+    std::byte* const to = one.write().data();
+    for (std::int64_t i = 0; i < bank.samples; ++i) std::copy_n(from + 2 * (filter * bank.filter_stride + i * bank.sample_stride), 2, to + 2 * i);
+    return one.to_doubles();
+  }
   return visit_float(bank.tensor->dtype(), [&]<class T>() {
     const auto values = bank.tensor->values<T>();
     Row row(static_cast<std::size_t>(bank.samples));
@@ -141,7 +151,19 @@ bool is_triangles(const Filters& bank, double error) {
   return 4 * wide >= static_cast<std::size_t>(bank.filters) && (lines || (share && last > least + 4));
 }
 
+// One that is not zero, which says it of nearly all banks that are none; nothing where there is none of three.
+Row sample_of(const Filters& bank) {
+  for (const std::int64_t at : {bank.filters / 3, bank.filters / 2, 2 * bank.filters / 3})
+    if (Row row = row_of(bank, at); largest(row) > 0) return row;
+  return {};
+}
+
 }  // namespace
+
+bool may_be_sines(const Filters& bank) {
+  const Row one = sample_of(bank);
+  return one.size() > 2 && beside_recurrence(one, 1) <= nearly;
+}
 
 Filters rows_of(const Tensor& tensor, std::int64_t rows) {
   const std::int64_t samples = tensor.elements() / std::max<std::int64_t>(1, rows);
@@ -152,8 +174,8 @@ Filters columns_of(const Tensor& tensor, std::int64_t columns) { return {&tensor
 
 Bank windowed_sines(const Filters& filters) {
   if (filters.filters < least_filters || filters.samples < static_cast<std::int64_t>(least_samples)) return Bank::none;
-  // One of them says it of nearly all that are none.
-  const Row one = inner(row_of(filters, filters.filters / 3), 0);
+  const Row one = inner(sample_of(filters), 0);
+  if (one.empty()) return Bank::none;
   if (one.size() >= least_samples && !alike(one) && !(beside_recurrence(one, order_for(one)) <= nearly)) return Bank::none;
   Bank bank = Bank::exact;
   std::int64_t telling = 0;
@@ -169,15 +191,16 @@ Bank windowed_sines(const Filters& filters) {
     const double off = beside_recurrence(row, order_for(row));
     if (off > nearly) return Bank::none;
     // Angles grow, and with them what float32 rounds off. A sinc layer's filters are nearly such sums, too, but most of each lies in few samples.
-    if (off > exactly + 2e-7 * static_cast<double>(row.size()) || spread(row) < 0.17) bank = Bank::near;
+    if (off > exactly + 2e-7 * static_cast<double>(row.size()) + 8 * rounding_of(filters) || spread(row) < 0.17) bank = Bank::near;
   }
   return 2 * telling >= filters.filters ? bank : Bank::none;
 }
 
 Bank triangles(const Filters& filters) {
   if (filters.filters < least_filters || filters.samples < 2 * least_filters) return Bank::none;
-  if (!is_triangles(filters, nearly)) return Bank::none;
-  return is_triangles(filters, exactly) ? Bank::exact : Bank::near;
+  const Row one = sample_of(filters);
+  if (one.empty() || *std::min_element(one.begin(), one.end()) < -nearly * largest(one) || !is_triangles(filters, nearly)) return Bank::none;
+  return is_triangles(filters, exactly + 2 * rounding_of(filters)) ? Bank::exact : Bank::near;
 }
 
 bool orthogonal(const Filters& bank) {

@@ -14,6 +14,9 @@ struct Filters {
 Filters rows_of(const Tensor& tensor, std::int64_t rows);
 Filters columns_of(const Tensor& tensor, std::int64_t columns);
 
+// By a look at one filter: whether it may be that all are sines or progressions.
+bool may_be_sines(const Filters& bank);
+
 enum class Bank { none, near, exact };  // near: within some percent, as one that was trained further
 
 // Four filters at least. A sine under a window that is itself a sum of few sines (Hann, Hamming, Blackman, none) follows a short symmetric recurrence, whatever

@@ -337,9 +337,9 @@ class WeightFinder {
 
   // A matrix with sines in its columns or its rows, as a Fourier transform and its inverse are.
   bool is_transform(const Held& held) const {
-    if (!held.data || held.type.shape.rank() != 2) return false;
-    const Tensor values = comparable(*held.data);
-    return is_table(values, rounding(held)) || is_table(transposed(values), rounding(held));
+    if (!held.data || held.type.shape.rank() != 2 || held.type.shape.elements() == 0) return false;
+    const bool columns = may_be_sines(columns_of(*held.data, held.type.shape[1])), rows = may_be_sines(rows_of(*held.data, held.type.shape[0]));
+    return (columns && is_table(comparable(*held.data), rounding(held))) || (rows && is_table(transposed(comparable(*held.data)), rounding(held)));
   }
 
   FlatModel& model_;

@@ -19,7 +19,7 @@ Bank FormulaPlaces::bank_of(const Held& held) const {
   const OperandRole role = uses(held).strongest();
   const Shape& s = held.type.shape;
   if (!held.data || !is_large(role) || role == OperandRole::embedding || s.rank() < 2 || s.elements() == 0) return Bank::none;
-  const Tensor values = comparable(*held.data);
+  const Tensor& values = *held.data;
   if (role == OperandRole::matrix) {
     if (s.rank() != 2) return Bank::none;
     const Filters rows = rows_of(values, s[0]), columns = columns_of(values, s[1]);
