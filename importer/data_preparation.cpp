@@ -1,5 +1,5 @@
-// Forward from the inputs: a value is raw while nothing but known numbers, elementwise, and constant matrices have met it. What meets a raw value
-// prepares data, if a weight that is trained comes behind it. Backward from the outputs the same for what unscales.
+// Forward from the inputs: a value is raw while nothing but known numbers, elementwise, and constant matrices have met it. What meets a
+// raw value prepares data, if a weight that is trained comes behind it. Backward from the outputs the same for what unscales.
 #include "importer/data_preparation.h"
 
 #include <algorithm>
@@ -14,18 +14,38 @@ namespace {
 
 using Dims = std::vector<std::int64_t>;
 
-bool is_one_of(std::string_view op, std::initializer_list<std::string_view> list) { return std::find(list.begin(), list.end(), op) != list.end(); }
+bool is_one_of(std::string_view op, std::initializer_list<std::string_view> list) {
+  return std::find(list.begin(), list.end(), op) != list.end();
+}
 // What a person computes with data's statistics: a root, a reciprocal, a bound. What is exp or a sigmoid of a tensor was learnt.
 bool is_plain(const FlatNode& node) {
-  return is_one_of(node.op, {"Add", "Sub", "Mul", "Div", "Neg", "Sqrt", "Reciprocal", "Max", "Clip", "Cast", "CastLike", "Reshape", "Unsqueeze", "Squeeze", "Transpose", "Identity", "Expand", "Flatten"});
+  return is_one_of(node.op, {"Add", "Sub", "Mul", "Div", "Neg", "Sqrt", "Reciprocal", "Max", "Clip", "Cast", "CastLike", "Reshape",
+                             "Unsqueeze", "Squeeze", "Transpose", "Identity", "Expand", "Flatten"});
 }
-bool is_arithmetic(const FlatNode& node) { return node.domain.empty() && node.inputs.size() == 2 && node.inputs[0].present() && node.inputs[1].present() && is_one_of(node.op, {"Add", "Sub", "Mul", "Div"}); }
-bool scales(const FlatNode& node) { return node.op == "Mul" || node.op == "Div"; }
+bool is_arithmetic(const FlatNode& node) {
+  return node.domain.empty() && node.inputs.size() == 2 && node.inputs[0].present() && node.inputs[1].present() &&
+         is_one_of(node.op, {"Add", "Sub", "Mul", "Div"});
+}
+bool scales(const FlatNode& node) {
+  return node.op == "Mul" || node.op == "Div";
+}
 
 class Preparation {
  public:
   explicit Preparation(const PreparationQuery& query)
-      : q_(query), model_(query.model), n_(model_.symbols.size()), found_(n_), known_(n_), plain_(n_), weighed_(n_), raw_(n_), centered_(n_), ahead_(n_), reads_(n_), dims_(n_), maker_(n_) {}
+      : q_(query),
+        model_(query.model),
+        n_(model_.symbols.size()),
+        found_(n_),
+        known_(n_),
+        plain_(n_),
+        weighed_(n_),
+        raw_(n_),
+        centered_(n_),
+        ahead_(n_),
+        reads_(n_),
+        dims_(n_),
+        maker_(n_) {}
 
   std::vector<Prepares> run() {
     for (const FlatInitializer& i : model_.main.initializers) hold(i.symbol);
@@ -46,7 +66,7 @@ class Preparation {
     for (const Symbol out : model_.main.outputs)
       if (out.present()) back(out);
     for (std::size_t s = 0; s < n_; ++s)
-      if (found_[s] != Prepares::nothing && found_[s] != Prepares::components && reads_[s] != q_.uses[s].readers) found_[s] = Prepares::nothing;
+      if (found_[s] != Prepares::components && reads_[s] != q_.uses[s].readers) found_[s] = Prepares::nothing;
     return std::move(found_);
   }
 
@@ -61,28 +81,33 @@ class Preparation {
     weighed_[at(s)] = q_.trained(s);
   }
 
+  bool reads_weight(const FlatNode& node) const {
+    return std::any_of(node.inputs.begin(), node.inputs.end(), [&](Symbol s) { return in(weighed_, s); });
+  }
+
   void forward(const FlatNode& node) {
     for (const Symbol out : node.outputs)
       if (out.present()) maker_[at(out)] = &node;
     if (!node.bodies.empty() || node.outputs.empty() || !node.outputs[0].present()) return;
     const std::size_t out = at(node.outputs[0]);
-    if (node.op == "Constant" || (node.op == "ConstantOfShape" && node.inputs.size() == 1 && known(node.inputs[0]))) return hold(node.outputs[0]);
-    const bool any_weight = std::any_of(node.inputs.begin(), node.inputs.end(), [&](Symbol s) { return in(weighed_, s); });
-    if (!node.inputs.empty() && std::all_of(node.inputs.begin(), node.inputs.end(), [&](Symbol s) { return known(s); })) {
+    if (node.op == "Constant" || (node.op == "ConstantOfShape" && node.inputs.size() == 1 && known(node.inputs[0])))
+      return hold(node.outputs[0]);
+    const auto all = [&](auto&& holds) { return std::all_of(node.inputs.begin(), node.inputs.end(), holds); };
+    const bool any_weight = reads_weight(node);
+    if (!node.inputs.empty() && all([&](Symbol s) { return known(s); })) {
       known_[out] = true;
       weighed_[out] = any_weight;
-      plain_[out] = node.domain.empty() && is_plain(node) && std::all_of(node.inputs.begin(), node.inputs.end(), [&](Symbol s) { return !s.present() || plain_[at(s)]; });
+      plain_[out] = node.domain.empty() && is_plain(node) && all([&](Symbol s) { return !s.present() || plain_[at(s)]; });
       return;
     }
     if (node.inputs.empty() || !node.inputs[0].present()) return;
     const bool product = is_product(node) && raw(node.inputs[0]) && known(node.inputs[1]);
     if (product && components(node)) return raw_result(node);
-    if (any_weight) return;
-    const bool all = std::all_of(node.inputs.begin(), node.inputs.end(), [&](Symbol s) { return known(s) || raw(s); });
-    if (!all) return;
+    if (any_weight || !all([&](Symbol s) { return known(s) || raw(s); })) return;
     const Operator* op = find_operator(node.op, node.domain);
     const OperandRole role = role_of(node, 0);
-    if (product || is_view(role) || (op && op->elementwise) || node.domain == "ai.onnx.ml" || (node.domain.empty() && is_one_of(node.op, {"Cast", "Resize", "Pad", "Gather", "Concat", "Split", "Slice", "Flatten"})))
+    if (product || is_view(role) || (op && op->elementwise) || node.domain == "ai.onnx.ml" ||
+        (node.domain.empty() && is_one_of(node.op, {"Cast", "Resize", "Pad", "Gather", "Concat", "Split", "Slice", "Flatten"})))
       raw_result(node);
     if (!is_arithmetic(node)) return;
     for (const std::size_t i : {0, 1})
@@ -126,7 +151,7 @@ class Preparation {
   // Whether a weight that is trained comes behind a value.
   void look_ahead(const FlatNode& node) {
     const bool behind = std::any_of(node.outputs.begin(), node.outputs.end(), [&](Symbol s) { return in(ahead_, s); });
-    const bool here = !node.bodies.empty() || (!known(node.outputs.empty() ? Symbol{} : node.outputs[0]) && std::any_of(node.inputs.begin(), node.inputs.end(), [&](Symbol s) { return in(weighed_, s) && found_[at(s)] != Prepares::components; }));
+    const bool here = !node.bodies.empty() || (!known(node.outputs.empty() ? Symbol{} : node.outputs[0]) && reads_weight(node));
     if (!behind && !here) return;
     for (const Symbol s : node.inputs)
       if (s.present()) ahead_[at(s)] = true;
@@ -146,7 +171,8 @@ class Preparation {
     for (const Symbol in : maker->inputs) mark(in, what, node, false);
   }
 
-  // Statistics of features are a vector, or one number for each of a sample's. What is added and has several axes is a table of places, learnt or not.
+  // Statistics of features are a vector, or one number for each of a sample's. What is added and has several axes is a table of places,
+  // learnt or not.
   bool fits(const Shape& shape, const FlatNode& node) const {
     const auto axes = std::count_if(shape.begin(), shape.end(), [](std::int64_t d) { return d > 1; });
     const auto& dims = dims_[at(node.inputs[raw(node.inputs[0]) ? 0 : 1])];
@@ -166,8 +192,8 @@ class Preparation {
     return shape && shape->rank() == 2 && (*shape)[layer.op == "Gemm" && layer.attributes.integer("transB", 0) != 0 ? 0 : 1] == 1;
   }
 
-  // From an output back: a scale with a shift, or one behind an activation that has bounds, behind a layer that is trained. Single numbers behind a layer of
-  // several results are a temperature and the like: data's statistics are as many as the results.
+  // From an output back: a scale with a shift, or one behind an activation that has bounds, behind a layer that is trained. Single
+  // numbers behind a layer of several results are a temperature and the like: data's statistics are as many as the results.
   void back(Symbol v) {
     std::vector<std::pair<const FlatNode*, std::size_t>> met;
     bool scale = false, shift = false, bounded = false, layer = false, single = true;
@@ -186,7 +212,7 @@ class Preparation {
         shift = shift || (!scales(*node) && !bias);
         continue;
       }
-      layer = std::any_of(node->inputs.begin(), node->inputs.end(), [&](Symbol s) { return in(weighed_, s); });
+      layer = reads_weight(*node);
       if (layer) single = single && !gives_one(*node);
       if (layer) break;
       if (is_one_of(node->op, {"Sigmoid", "Tanh", "HardSigmoid"})) {
@@ -195,7 +221,8 @@ class Preparation {
       }
       const Operator* op = find_operator(node->op, node->domain);
       bounded = bounded || node->op == "Clip";
-      const bool passes = is_view(role_of(*node, 0)) || is_one_of(node->op, {"Clip", "Cast", "Exp", "Flatten", "Reshape"}) || (!met.empty() && op && op->elementwise && node->inputs.size() == 1);
+      const bool passes = is_view(role_of(*node, 0)) || is_one_of(node->op, {"Clip", "Cast", "Exp", "Flatten", "Reshape"}) ||
+                          (!met.empty() && op && op->elementwise && node->inputs.size() == 1);
       if (!passes) return;
       v = node->inputs[0];
     }
@@ -207,10 +234,11 @@ class Preparation {
   const FlatModel& model_;
   const std::size_t n_;
   std::vector<Prepares> found_;
-  std::vector<bool> known_, plain_, weighed_;  // computed from what the file holds alone; so, by what a person computes; from a weight that is trained
-  std::vector<bool> raw_, centered_, ahead_;   // inputs and what is made of them; a mean was taken off last; before a weight
-  std::vector<int> reads_;                     // that prepare data
-  std::vector<std::optional<Dims>> dims_;      // of raw values, as far as they are known
+  std::vector<bool> known_, plain_,
+      weighed_;  // computed from what the file holds alone; so, by what a person computes; from a weight that is trained
+  std::vector<bool> raw_, centered_, ahead_;  // inputs and what is made of them; a mean was taken off last; before a weight
+  std::vector<int> reads_;                    // that prepare data
+  std::vector<std::optional<Dims>> dims_;     // of raw values, as far as they are known
   std::vector<const FlatNode*> maker_;
   std::vector<std::pair<const FlatNode*, std::size_t>> met_;  // nodes where a known operand meets a raw value, and which
   std::set<const FlatNode*> counted_;
@@ -218,6 +246,8 @@ class Preparation {
 
 }  // namespace
 
-std::vector<Prepares> data_preparation(const PreparationQuery& query) { return Preparation(query).run(); }
+std::vector<Prepares> data_preparation(const PreparationQuery& query) {
+  return Preparation(query).run();
+}
 
 }  // namespace tandem

@@ -52,8 +52,12 @@ class Marks {
   }
 
   void warn(FlatModel& model) const {
-    for (const auto& [lost, what] : {std::pair(&scaled_, "scale_grad_by_freq: PyTorch divides a row's gradient by how often the batch reads the row, which is not done here"),
-                                     {&renormed_, "max_norm: PyTorch shortens a row of the weight itself when it is read, here that is a formula on the way and the weight stays longer"}}) {
+    for (const auto& [lost, what] :
+         {std::pair(&scaled_,
+                    "scale_grad_by_freq: PyTorch divides a row's gradient by how often the batch reads the row, which is not done here"),
+          {&renormed_,
+           "max_norm: PyTorch shortens a row of the weight itself when it is read, here that is a formula on the way and the weight stays "
+           "longer"}}) {
       std::string list;
       for (const std::string& name : *lost) list += concat(list.empty() ? "'" : ", '", name, '\'');
       if (!list.empty()) model.warnings.push_back(concat("the embeddings of ", list, " have ", what));

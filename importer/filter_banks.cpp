@@ -10,29 +10,32 @@ namespace {
 using Row = std::vector<double>;
 
 constexpr std::int64_t least_filters = 4;
-constexpr std::size_t least_samples = 16;     // of a filter that tells whether it is a sine
+constexpr std::size_t least_samples = 16;  // of a filter that tells whether it is a sine
 constexpr double exactly = 1e-5, nearly = 0.05, nothing = 1e-3;
 
 // Of what a tensor of 16 bits holds.
-double rounding_of(const Filters& bank) { return bank.tensor->dtype() == DType::float16 ? 0x1p-11 : bank.tensor->dtype() == DType::bfloat16 ? 0x1p-8 : 0; }
+double rounding_of(const Filters& bank) {
+  return bank.tensor->dtype() == DType::float16 ? 0x1p-11 : bank.tensor->dtype() == DType::bfloat16 ? 0x1p-8 : 0;
+}
 
 Row row_of(const Filters& bank, std::int64_t filter) {
   if (rounding_of(bank) > 0) {
     Tensor one(TensorType{bank.tensor->dtype(), Shape{bank.samples}});
     const std::byte* const from = bank.tensor->bytes().data();
     std::byte* const to = one.write().data();
-    for (std::int64_t i = 0; i < bank.samples; ++i) std::copy_n(from + 2 * (filter * bank.filter_stride + i * bank.sample_stride), 2, to + 2 * i);
+    for (std::int64_t i = 0; i < bank.samples; ++i)
+      std::copy_n(from + 2 * (filter * bank.filter_stride + i * bank.sample_stride), 2, to + 2 * i);
     return one.to_doubles();
   }
   return visit_float(bank.tensor->dtype(), [&]<class T>() {
     const auto values = bank.tensor->values<T>();
     Row row(static_cast<std::size_t>(bank.samples));
     for (std::int64_t i = 0; i < bank.samples; ++i)
-      row[static_cast<std::size_t>(i)] = static_cast<double>(values[static_cast<std::size_t>(filter * bank.filter_stride + i * bank.sample_stride)]);
+      row[static_cast<std::size_t>(i)] =
+          static_cast<double>(values[static_cast<std::size_t>(filter * bank.filter_stride + i * bank.sample_stride)]);
     return row;
   });
 }
-
 
 double largest(const Row& row) {
   double most = 0;
@@ -83,8 +86,12 @@ double beside_recurrence(const Row& v, std::size_t n) {
   return largest(rest) / largest(v);
 }
 
-std::size_t order_for(const Row& v) { return v.size() < 2 * least_samples ? 3 : 5; }
-bool alike(const Row& v) { return std::all_of(v.begin(), v.end(), [&](double x) { return x == v[0]; }); }
+std::size_t order_for(const Row& v) {
+  return v.size() < 2 * least_samples ? 3 : 5;
+}
+bool alike(const Row& v) {
+  return std::all_of(v.begin(), v.end(), [&](double x) { return x == v[0]; });
+}
 
 // The share of its samples that a filter's energy takes up: of a sine under a window a fifth to two thirds.
 double spread(const Row& row) {
@@ -170,7 +177,9 @@ Filters rows_of(const Tensor& tensor, std::int64_t rows) {
   return {&tensor, rows, samples, samples, 1};
 }
 
-Filters columns_of(const Tensor& tensor, std::int64_t columns) { return {&tensor, columns, tensor.elements() / std::max<std::int64_t>(1, columns), 1, columns}; }
+Filters columns_of(const Tensor& tensor, std::int64_t columns) {
+  return {&tensor, columns, tensor.elements() / std::max<std::int64_t>(1, columns), 1, columns};
+}
 
 Bank windowed_sines(const Filters& filters) {
   if (filters.filters < least_filters || filters.samples < static_cast<std::int64_t>(least_samples)) return Bank::none;
@@ -190,7 +199,8 @@ Bank windowed_sines(const Filters& filters) {
     ++telling;
     const double off = beside_recurrence(row, order_for(row));
     if (off > nearly) return Bank::none;
-    // Angles grow, and with them what float32 rounds off. A sinc layer's filters are nearly such sums, too, but most of each lies in few samples.
+    // Angles grow, and with them what float32 rounds off. A sinc layer's filters are nearly such sums, too, but most of each lies in few
+    // samples.
     if (off > exactly + 2e-7 * static_cast<double>(row.size()) + 8 * rounding_of(filters) || spread(row) < 0.17) bank = Bank::near;
   }
   return 2 * telling >= filters.filters ? bank : Bank::none;
@@ -199,7 +209,8 @@ Bank windowed_sines(const Filters& filters) {
 Bank triangles(const Filters& filters) {
   if (filters.filters < least_filters || filters.samples < 2 * least_filters) return Bank::none;
   const Row one = sample_of(filters);
-  if (one.empty() || *std::min_element(one.begin(), one.end()) < -nearly * largest(one) || !is_triangles(filters, nearly)) return Bank::none;
+  if (one.empty() || *std::min_element(one.begin(), one.end()) < -nearly * largest(one) || !is_triangles(filters, nearly))
+    return Bank::none;
   return is_triangles(filters, exactly + 2 * rounding_of(filters)) ? Bank::exact : Bank::near;
 }
 

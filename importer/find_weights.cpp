@@ -181,7 +181,8 @@ class WeightFinder {
     Answer soft = prepares == Prepares::components ? Answer() : first_of(held, &WeightFinder::said_by_values, &WeightFinder::said_of_number);
     if (prepares != Prepares::nothing && (!soft || soft->holding == Holding::trained)) {
       prepares_.push_back(name(held));
-      constexpr const char* reasons[] = {"", "it stands between an input and the first weight, and prepares data", "a centered input is multiplied by it, and its columns are at right angles: principal components",
+      constexpr const char* reasons[] = {"", "it stands between an input and the first weight, and prepares data",
+                                         "a centered input is multiplied by it, and its columns are at right angles: principal components",
                                          "it scales or shifts results behind the last weight"};
       return {Holding::constant, reasons[static_cast<std::size_t>(prepares)], by_rule};
     }

@@ -4,7 +4,10 @@
 
 namespace tandem {
 
-FormulaPlaces::FormulaPlaces(const FlatModel& model, const std::vector<Uses>& uses) : model_(model), uses_(uses), producers_(model.symbols.size()) { note_producers(model.main); }
+FormulaPlaces::FormulaPlaces(const FlatModel& model, const std::vector<Uses>& uses)
+    : model_(model), uses_(uses), producers_(model.symbols.size()) {
+  note_producers(model.main);
+}
 
 void FormulaPlaces::note_producers(const FlatBody& body) {
   for (const FlatNode& node : body.nodes) {
@@ -37,10 +40,12 @@ bool FormulaPlaces::first_state_of_loop(const Held& held) const {
   const FlatBody& body = reader.node->bodies[0];
   const bool loop = reader.node->op == "Loop", scan = reader.node->op == "Scan";
   const std::size_t lengths = scan && reader.node->opset < 9 ? 1 : 0;  // an operand that the body does not take
-  const auto input = static_cast<std::size_t>(reader.input) - lengths, first = std::size_t{loop ? 2U : 0U}, output = loop ? input - 1 : input;
-  const auto states = scan ? body.inputs.size() - static_cast<std::size_t>(std::clamp<std::int64_t>(
-                                                     reader.node->attributes.integer("num_scan_inputs", 0), 0, static_cast<std::int64_t>(body.inputs.size())))
-                           : body.inputs.size();
+  const auto input = static_cast<std::size_t>(reader.input) - lengths, first = std::size_t{loop ? 2U : 0U},
+             output = loop ? input - 1 : input;
+  const auto states =
+      scan ? body.inputs.size() - static_cast<std::size_t>(std::clamp<std::int64_t>(reader.node->attributes.integer("num_scan_inputs", 0),
+                                                                                    0, static_cast<std::int64_t>(body.inputs.size())))
+           : body.inputs.size();
   if ((!loop && !scan) || input < first || input >= states || output >= body.outputs.size()) return false;
   Symbol made = body.outputs[output];
   for (auto node = body.nodes.rbegin(); node != body.nodes.rend(); ++node)  // later nodes first
@@ -51,11 +56,12 @@ bool FormulaPlaces::first_state_of_loop(const Held& held) const {
 // Joined to the real part right before a Fourier transform.
 bool FormulaPlaces::imaginary(const Held& held) const {
   const Uses& u = uses(held);
-  return u.reader.node && u.reader.input == 0 && !u.direct && held.type.shape.rank() > 1 && held.type.shape[held.type.shape.rank() - 1] == 1 &&
-         u.reader.node->domain.empty() && u.reader.node->op == "DFT";
+  return u.reader.node && u.reader.input == 0 && !u.direct && held.type.shape.rank() > 1 &&
+         held.type.shape[held.type.shape.rank() - 1] == 1 && u.reader.node->domain.empty() && u.reader.node->op == "DFT";
 }
 
-// The shares w, from 0 to 1, of a + (b - a)·w, where a and b were picked from one value by places that are known: an interpolation written out.
+// The shares w, from 0 to 1, of a + (b - a)·w, where a and b were picked from one value by places that are known: an interpolation
+// written out.
 bool FormulaPlaces::interpolates(const Held& held, const Tensor& values) const {
   const Uses::Reader& reader = uses(held).reader;
   if (!reader.node || reader.node->op != "Mul" || !uses(held).direct || reader.node->inputs.size() != 2) return false;
@@ -63,17 +69,21 @@ bool FormulaPlaces::interpolates(const Held& held, const Tensor& values) const {
   if (!difference || difference->op != "Sub" || difference->inputs.size() != 2) return false;
   const Symbol from = picked_from(difference->inputs[0]);
   const std::vector<double> shares = values.to_doubles();
-  return from.present() && from == picked_from(difference->inputs[1]) && std::all_of(shares.begin(), shares.end(), [](double s) { return s >= 0 && s <= 1; });
+  return from.present() && from == picked_from(difference->inputs[1]) &&
+         std::all_of(shares.begin(), shares.end(), [](double s) { return s >= 0 && s <= 1; });
 }
 
 // What `s` was picked from by known places; absent where it was not.
 Symbol FormulaPlaces::picked_from(Symbol s) const {
   const FlatNode* node = producer(s);
-  while (node && (node->op == "Transpose" || node->op == "Reshape" || node->op == "Unsqueeze" || node->op == "Squeeze") && !node->inputs.empty()) node = producer(node->inputs[0]);
+  while (node && (node->op == "Transpose" || node->op == "Reshape" || node->op == "Unsqueeze" || node->op == "Squeeze") &&
+         !node->inputs.empty())
+    node = producer(node->inputs[0]);
   if (!node || (node->op != "Gather" && node->op != "GatherND") || node->inputs.size() != 2) return {};
   const FlatNode* made = producer(node->inputs[1]);
-  const bool known = made ? made->op == "Constant" : std::any_of(model_.main.initializers.begin(), model_.main.initializers.end(),
-                                                                 [&](const FlatInitializer& i) { return i.symbol == node->inputs[1]; });
+  const bool known = made ? made->op == "Constant"
+                          : std::any_of(model_.main.initializers.begin(), model_.main.initializers.end(),
+                                        [&](const FlatInitializer& i) { return i.symbol == node->inputs[1]; });
   return known ? node->inputs[0] : Symbol{};
 }
 

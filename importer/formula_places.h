@@ -8,9 +8,12 @@
 namespace tandem {
 
 inline bool is_large(OperandRole role) {
-  return role == OperandRole::filter || role == OperandRole::transposed_filter || role == OperandRole::matrix || role == OperandRole::embedding;
+  return role == OperandRole::filter || role == OperandRole::transposed_filter || role == OperandRole::matrix ||
+         role == OperandRole::embedding;
 }
-inline Tensor comparable(const Tensor& t) { return is_half(t.dtype()) ? t.cast(DType::float32) : t; }
+inline Tensor comparable(const Tensor& t) {
+  return is_half(t.dtype()) ? t.cast(DType::float32) : t;
+}
 
 class FormulaPlaces {
  public:

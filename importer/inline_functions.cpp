@@ -158,7 +158,9 @@ class Inliner {
       const Tensor tensor = constant_value(node.attributes);
       if (!is_float(tensor.dtype())) return false;
       const auto known = held_.find(node.proto);
-      hold(known != held_.end() ? known->second : FlatInitializer{.symbol = {}, .type = tensor.type(), .data = tensor, .home = node.proto, .constant_node = true}, node.proto->output(0), scope, frame, body);
+      hold(known != held_.end() ? known->second
+                                : FlatInitializer{.symbol = {}, .type = tensor.type(), .data = tensor, .home = node.proto, .constant_node = true},
+           node.proto->output(0), scope, frame, body);
       return true;
     }
     return false;
@@ -187,7 +189,9 @@ class Inliner {
       if (!main && is_float(static_cast<DType>(tensor.data_type()))) {
         try {
           const auto known = held_.find(&tensor);
-          hold(known != held_.end() ? known->second : FlatInitializer{.symbol = {}, .type = type_of(tensor), .data = tensor_of(tensor, external_), .home = &tensor}, tensor.name(), scope, frame, body);
+          hold(known != held_.end() ? known->second
+                                    : FlatInitializer{.symbol = {}, .type = type_of(tensor), .data = tensor_of(tensor, external_), .home = &tensor},
+               tensor.name(), scope, frame, body);
         } catch (const Error& error) {
           problem("initializer '", frame.prefix, tensor.name(), "' ", error.what());
         }

@@ -43,8 +43,10 @@ class Writer {
   }
 
   void set(onnx::TensorProto& proto, Tensor& value) {
-    if (proto.data_location() == onnx::TensorProto::EXTERNAL) external_.store(proto, &value);
-    else store(value, form_of(proto), proto);
+    if (proto.data_location() == onnx::TensorProto::EXTERNAL)
+      external_.store(proto, &value);
+    else
+      store(value, form_of(proto), proto);
     value = {};
   }
 
@@ -65,10 +67,12 @@ class Writer {
 
 }  // namespace
 
-void each_inner(const FlatModel& flat, const std::function<void(const FlatInitializer&)>& f) { each_inner(flat.main, true, f); }
+void each_inner(const FlatModel& flat, const std::function<void(const FlatInitializer&)>& f) {
+  each_inner(flat.main, true, f);
+}
 
-void write_inner(const FlatModel& flat, const onnx::ModelProto& original, onnx::ModelProto& copy, const std::function<Tensor*(const std::string&)>& given,
-                 ExternalExport& external) {
+void write_inner(const FlatModel& flat, const onnx::ModelProto& original, onnx::ModelProto& copy,
+                 const std::function<Tensor*(const std::string&)>& given, ExternalExport& external) {
   Homes homes;
   each_inner(flat, [&](const FlatInitializer& i) {
     if (i.home && is_float(i.type.dtype))
@@ -77,7 +81,8 @@ void write_inner(const FlatModel& flat, const onnx::ModelProto& original, onnx::
   if (homes.empty()) return;
   Writer writer(homes, external);
   writer.nodes(original.graph().node(), *copy.mutable_graph()->mutable_node());
-  for (int i = 0; i < original.functions_size(); ++i) writer.nodes(original.functions(i).node(), *copy.mutable_functions(i)->mutable_node());
+  for (int i = 0; i < original.functions_size(); ++i)
+    writer.nodes(original.functions(i).node(), *copy.mutable_functions(i)->mutable_node());
 }
 
 }  // namespace tandem
