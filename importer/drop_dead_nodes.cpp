@@ -1,5 +1,7 @@
-// Drops nodes whose outputs nobody needs, and the optional outputs of the others that nobody reads.
+// Drops nodes whose outputs nobody needs, branches that a known condition never takes, and the optional outputs of the others that nobody reads.
 #include <algorithm>
+#include <optional>
+#include <set>
 
 #include "graph/operator.h"
 #include "importer/flat_model.h"
@@ -16,10 +18,21 @@ std::size_t least_outputs(const FlatNode& node) {
 
 class Liveness {
  public:
-  explicit Liveness(std::size_t symbols) : live_(symbols) {}
+  explicit Liveness(FlatModel& model) : model_(model), live_(model.symbols.size()), conditions_(model.symbols.size()) {
+    for (const FlatInitializer& i : model.main.initializers)
+      if (i.data) note(i.symbol, *i.data);
+    for (const FlatNode& node : model.main.nodes)
+      if (const AttributeValue* value = node.op == "Constant" && node.domain.empty() && node.outputs.size() == 1 ? node.attributes.find("value") : nullptr)
+        if (const Tensor* tensor = std::get_if<Tensor>(value)) note(node.outputs[0], *tensor);
+  }
 
   void keep(Symbol s) {
     if (s.present()) live_[static_cast<std::size_t>(s.index)] = true;
+  }
+  // Tensors of bodies that nothing reads, nor another call of their function.
+  void list_unread() const {
+    for (const FlatInitializer& i : unread_)
+      if (!live(i.symbol)) model_.unread.push_back(i);
   }
   bool live(Symbol s) const { return s.present() && live_[static_cast<std::size_t>(s.index)]; }
 
@@ -40,9 +53,14 @@ class Liveness {
   void sweep_bodies(FlatNode& node) {
     for (FlatBody& body : node.bodies) {
       // An If's outputs are its branches', one by one; a Loop's or Scan's also feed the next turn.
+      const std::optional<bool> condition = node.op == "If" && !node.inputs.empty() && node.inputs[0].present() ? conditions_[static_cast<std::size_t>(node.inputs[0].index)] : std::nullopt;
+      const bool taken = !condition || *condition == (body.attribute == "then_branch");
       for (std::size_t i = 0; i < body.outputs.size(); ++i)
-        if (node.op != "If" || (i < node.outputs.size() && live(node.outputs[i]))) keep(body.outputs[i]);
+        if (taken && (node.op != "If" || (i < node.outputs.size() && live(node.outputs[i])))) keep(body.outputs[i]);
       sweep(body.nodes);
+      for (const FlatInitializer& i : body.initializers)
+        if (!live(i.symbol) && i.home && seen_.insert(i.symbol.index).second) unread_.push_back({i.symbol, i.type, {}});
+      std::erase_if(body.initializers, [&](const FlatInitializer& i) { return !live(i.symbol); });
     }
   }
 
@@ -53,17 +71,26 @@ class Liveness {
     while (node.outputs.size() > least && !node.outputs.back().present()) node.outputs.pop_back();
   }
 
+  void note(Symbol s, const Tensor& value) {
+    if (s.present() && value.dtype() == DType::boolean && value.elements() == 1) conditions_[static_cast<std::size_t>(s.index)] = value.to_int64s()[0] != 0;
+  }
+
+  FlatModel& model_;
   std::vector<bool> live_;
+  std::vector<std::optional<bool>> conditions_;  // by symbol: of an If, where the file holds them
+  std::vector<FlatInitializer> unread_;          // of bodies
+  std::set<int> seen_;
 };
 
 }  // namespace
 
 void drop_dead_nodes(FlatModel& model) {
-  Liveness liveness(model.symbols.size());
+  Liveness liveness(model);
   for (const Symbol out : model.main.outputs) liveness.keep(out);
   liveness.sweep(model.main.nodes);
   for (const FlatInitializer& i : model.main.initializers)
     if (!liveness.live(i.symbol)) model.unread.push_back({i.symbol, i.type, {}});
+  liveness.list_unread();
   std::erase_if(model.main.initializers, [&](const FlatInitializer& i) { return !liveness.live(i.symbol); });
 }
 

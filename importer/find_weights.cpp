@@ -5,6 +5,8 @@
 #include <cmath>
 
 #include "graph/pattern.h"
+#include "importer/data_preparation.h"
+#include "importer/formula_places.h"
 #include "importer/held_tensors.h"
 #include "importer/looked_up.h"
 #include "importer/operand_uses.h"
@@ -23,15 +25,13 @@ struct Verdict {
 };
 using Answer = std::optional<Verdict>;
 constexpr bool by_rule = false;
+constexpr const char* without_value = "has no value of its own in the function or subgraph in which it stands: it is filled, or given by a call";
 
 class WeightFinder {
  public:
   WeightFinder(FlatModel& model, const WeightOptions& options)
-      : model_(model), options_(options), uses_(uses_of(model)), producers_(model.symbols.size()), held_(held_tensors(model)) {
+      : model_(model), options_(options), uses_(uses_of(model)), places_(model, uses_), held_(held_tensors(model)) {
     states_kinds_ = std::any_of(model.stated.begin(), model.stated.end(), [](Stated s) { return s != Stated::nothing && s != Stated::updated; });
-    for (const FlatNode& node : model.main.nodes)
-      for (const Symbol out : node.outputs)
-        if (out.present()) producers_[static_cast<std::size_t>(out.index)] = &node;
     if (model.signature.present()) {
       may_be_parameter_.resize(model.symbols.size());
       for (const FlatNode& node : model.main.nodes)
@@ -52,8 +52,12 @@ class WeightFinder {
     }
     nodes_hold_weights_ = in_nodes && !in_initializers;
     model_.held.assign(model_.symbols.size(), -1);
-    for (const Held& held : held_) {
-      Verdict v = judge(held);
+    std::vector<Answer> decided;
+    for (const Held& held : held_) decided.push_back(before_structure(held));
+    const std::vector<Prepares> prepares = prepared(decided);
+    for (std::size_t i = 0; i < held_.size(); ++i) {
+      const Held& held = held_[i];
+      Verdict v = judge(held, std::move(decided[i]), prepares[static_cast<std::size_t>(held.symbol.index)]);
       if (computed(held) && v.holding == Holding::trained && !matches_any(name(held), options_.trainable)) replacing_.push_back(&held);
       if (uses(held).has(OperandRole::class_weights) && v.holding == Holding::constant)
         model_.warnings.push_back(concat("'", name(held), "' weighs the classes of a loss: it is a constant and not trained",
@@ -64,15 +68,13 @@ class WeightFinder {
     for (const FlatInitializer& i : model_.unread)
       if (is_float(i.type.dtype)) model_.tensors.push_back({model_.name(i.symbol), i.type, Holding::constant, "no output of the model depends on it"});
     warn_of_absorbed();
+    warn_of_listed();
   }
 
  private:
   const std::string& name(const Held& held) const { return model_.name(held.symbol); }
   const Uses& uses(const Held& held) const { return uses_[static_cast<std::size_t>(held.symbol.index)]; }
   Stated stated(const Held& held) const { return model_.stated[static_cast<std::size_t>(held.symbol.index)]; }
-  static bool is_large(OperandRole role) {
-    return role == OperandRole::filter || role == OperandRole::transposed_filter || role == OperandRole::matrix || role == OperandRole::embedding;
-  }
   static bool lone(const Held& held) { return held.type.shape.elements() == 1; }
   bool used_as_weight(const Held& held) const {
     for (int r = 0; r <= static_cast<int>(OperandRole::index); ++r)
@@ -87,7 +89,6 @@ class WeightFinder {
     if (!held.data || !all_alike(comparable(*held.data))) return false;
     return !lone(held) || !noted(held) || held.data->to_doubles()[0] == 0 || held.data->to_doubles()[0] == 1;
   }
-  static Tensor comparable(const Tensor& t) { return is_half(t.dtype()) ? t.cast(DType::float32) : t; }
   static double rounding(const Held& held) { return held.type.dtype == DType::float16 ? 0x1p-11 : held.type.dtype == DType::bfloat16 ? 0x1p-8 : 0; }
   // The exporter made it: a file that names its parameters does not name this one.
   bool unnamed(const Held& held) const { return states_kinds_ && stated(held) == Stated::nothing; }
@@ -143,15 +144,54 @@ class WeightFinder {
 
   // The rules.
 
-  Verdict judge(const Held& held) const {
-    for (const auto rule : {&WeightFinder::said_by_user, &WeightFinder::said_by_file, &WeightFinder::said_by_place, &WeightFinder::said_by_note, &WeightFinder::said_by_role,
-                            &WeightFinder::said_by_signature, &WeightFinder::said_by_values, &WeightFinder::said_of_number})
-      if (Answer answer = (this->*rule)(held)) return std::move(*answer);
+  template <class... Rules>
+  Answer first_of(const Held& held, Rules... rules) const {
+    Answer answer;
+    static_cast<void>(((answer = (this->*rules)(held)) || ...));
+    return answer;
+  }
+
+  Answer before_structure(const Held& held) const {
+    return first_of(held, &WeightFinder::said_by_user, &WeightFinder::said_by_file, &WeightFinder::said_by_place, &WeightFinder::said_by_note, &WeightFinder::said_by_role,
+                    &WeightFinder::said_by_signature);
+  }
+
+  // What prepares data, as far as nothing above says what a tensor is.
+  std::vector<Prepares> prepared(const std::vector<Answer>& decided) const {
+    std::vector<int> place(model_.symbols.size(), -1);
+    for (std::size_t i = 0; i < held_.size(); ++i) place[static_cast<std::size_t>(held_[i].symbol.index)] = static_cast<int>(i);
+    const auto held_at = [&](Symbol s) { return s.present() && place[static_cast<std::size_t>(s.index)] >= 0 ? &held_[static_cast<std::size_t>(place[static_cast<std::size_t>(s.index)])] : nullptr; };
+    return data_preparation({.model = model_, .uses = uses_,
+                             .trained = [&](Symbol s) {
+                               const Held* held = held_at(s);
+                               if (!held || !is_weight(uses(*held).strongest())) return false;
+                               const Answer& answer = decided[static_cast<std::size_t>(held - held_.data())];
+                               return !answer || answer->holding == Holding::trained || matches_any(name(*held), options_.constant);
+                             },
+                             .free = [&](Symbol s) {
+                               const Held* held = held_at(s);
+                               return held && !said_by_user(*held) && stated(*held) == Stated::nothing && !(noted(*held) && !alike(*held));
+                             },
+                             .held = held_at});
+  }
+
+  Verdict judge(const Held& held, Answer decided, Prepares prepares) {
+    if (prepares == Prepares::components) decided.reset();
+    if (decided) return std::move(*decided);
+    Answer soft = prepares == Prepares::components ? Answer() : first_of(held, &WeightFinder::said_by_values, &WeightFinder::said_of_number);
+    if (prepares != Prepares::nothing && (!soft || soft->holding == Holding::trained)) {
+      prepares_.push_back(name(held));
+      constexpr const char* reasons[] = {"", "it stands between an input and the first weight, and prepares data",
+                                         "a centered input is multiplied by it, and its columns are at right angles: principal components",
+                                         "it scales or shifts results behind the last weight"};
+      return {Holding::constant, reasons[static_cast<std::size_t>(prepares)], by_rule};
+    }
+    if (soft) return std::move(*soft);
     if (noted(held) && !alike(held)) {
       const std::vector<std::string>& from = *computed_from(held);
       return {Holding::trained, concat("the file: computed from '", from.front(), from.size() > 1 ? "' and others" : "'")};
     }
-    const bool expected = is_weights_name(name(held)) || bias_of_product(held);
+    const bool expected = is_weights_name(name(held)) || places_.bias_of_product(held);
     return {Holding::trained, concat("the gradient reaches it: ", text_of(uses(held).reader)), expected};
   }
 
@@ -168,7 +208,7 @@ class WeightFinder {
       fail(ExitCode::usage, "option trainable '", *trainable, "': '", name(held), "' ", why...);
     };
     if (constant != options_.constant.end()) refuse("is named by option constant '", *constant, "' too");
-    if (held.source == Source::inner) refuse("stands in a function or a subgraph: only tensors of the model's own graph can be trained");
+    if (held.source == Source::inner) refuse(without_value);
     if (is_statistic(uses(held).strongest())) refuse("is ", text_of(uses(held).reader), ", a running statistic");
     if (uses(held).has(OperandRole::constant) || uses(held).has(OperandRole::class_weights))
       refuse("is ", text_of(uses(held).reader), ", which must be known when the plan is made");
@@ -184,13 +224,30 @@ class WeightFinder {
     // What is frozen is a PARAMETER, too; a table of sines to which training has done nothing is.
     if (stated(held) == Stated::parameter && uses(held).strongest() == OperandRole::embedding && held.data && is_table(comparable(*held.data), rounding(held)))
       return Verdict{Holding::constant, "the file: PARAMETER, but what is looked up is a table of sines or a progression: frozen", by_rule};
+    if (stated(held) == Stated::parameter && places_.bank_of(held) == Bank::exact) {
+      near_banks_.push_back(name(held));
+      return Verdict{Holding::trained, "the file: PARAMETER, but its values are those of a fixed filter bank: is it frozen?", by_rule};
+    }
     if (stated(held) == Stated::parameter) return Verdict{Holding::trained, "the file: PARAMETER"};
     if (statistic(held)) return Verdict{Holding::statistic, "the file: BUFFER"};
     return Verdict{Holding::constant, stated(held) == Stated::buffer ? "the file: BUFFER" : "the file: CONSTANT_TENSOR"};
   }
 
+  void warn_of_listed() {
+    const auto warn = [&](const std::vector<std::string>& names, const char* what, const char* option) {
+      constexpr std::size_t most = 32;
+      std::string list;
+      for (std::size_t i = 0; i < std::min(most, names.size()); ++i) list += concat(i ? ", '" : "'", names[i], '\'');
+      if (names.size() > most) list += concat(" and ", names.size() - most, " more");
+      if (!names.empty()) model_.warnings.push_back(concat(list, what, "; option ", option, " overrules"));
+    };
+    warn(prepares_, ": not trained, since by their place in the graph they prepare data or undo that", "trainable");
+    warn(banks_, ": not trained, since their values are those of a fixed filter bank (sines, triangles)", "trainable");
+    warn(near_banks_, ": trained, although their values are those of a filter bank (sines, triangles), or nearly so", "constant");
+  }
+
   Answer said_by_place(const Held& held) const {
-    if (held.source == Source::inner) return Verdict{Holding::constant, "it stands in a function or a subgraph", lone(held)};
+    if (held.source == Source::inner) return Verdict{Holding::constant, without_value, lone(held)};
     if (statistic(held))
       return Verdict{Holding::statistic, is_statistic(uses(held).strongest()) && uses(held).direct ? text_of(uses(held).reader)
                                                                                                   : "of a normalization written out"};
@@ -217,7 +274,8 @@ class WeightFinder {
     if (!is_weight(role)) return std::nullopt;
     if (unnamed(held) && held.type.shape.rank() == 0)  // zeros or ones that are expanded to a state
       return Verdict{Holding::constant, "the file names its parameters, and this number is none"};
-    if (held.source == Source::node && !nodes_hold_weights_)
+    const bool as_node = held.source == Source::node && !nodes_hold_weights_;
+    if (as_node && (!held.in_function || lone(held)))
       return Verdict{Holding::constant, "a Constant node, and the model's weights are initializers", lone(held)};
     // What a recurrence starts from is often written where it is nothing; the bias beside its two matrices never is.
     const Uses::Reader& reader = uses(held).reader;
@@ -228,121 +286,72 @@ class WeightFinder {
       return Verdict{Holding::constant, "the file names its parameters and not this one, and all its values are alike", by_rule};
     if (role == OperandRole::embedding && held.data && is_table(comparable(*held.data), rounding(held)))
       return Verdict{Holding::constant, "its values are a table of sines or a progression", by_rule};
-    if (role == OperandRole::matrix && unnamed(held) && is_transform(held))
-      return Verdict{Holding::constant, "the file names its parameters and not this one, and its values are a table of sines or a progression", by_rule};
+    if (role == OperandRole::matrix && !noted(held) && is_transform(held)) {
+      banks_.push_back(name(held));
+      return Verdict{Holding::constant, "its values are a table of sines or a progression", by_rule};
+    }
+    if (const Bank bank = noted(held) ? Bank::none : places_.bank_of(held); bank == Bank::exact) {
+      banks_.push_back(name(held));
+      return Verdict{Holding::constant, "its values are a bank of windowed sines or of triangles", by_rule};
+    } else if (bank == Bank::near) {
+      near_banks_.push_back(name(held));
+      return Verdict{Holding::trained, concat(text_of(uses(held).reader), ", although its values are nearly a bank of windowed sines or of triangles"), by_rule};
+    }
     const bool vector_of_product = role == OperandRole::matrix && held.type.shape.rank() < 2;
-    return Verdict{Holding::trained, text_of(uses(held).reader), !vector_of_product};
+    return Verdict{Holding::trained, text_of(uses(held).reader), !vector_of_product && !as_node};
   }
 
   // From here on the tensor is part of a formula.
   Answer said_by_values(const Held& held) const {
     if (held.source == Source::node) {
-      const bool weight = nodes_hold_weights_ && !lone(held) && (held.fill || bias_of_product(held));
+      const bool bias = places_.bias_of_product(held), weight = nodes_hold_weights_ ? bias || !lone(held) : bias && held.in_function;
       if (!weight) return Verdict{Holding::constant, "a Constant node", lone(held)};
     }
     if (!held.data) return std::nullopt;
     const Tensor values = comparable(*held.data);
     if (!all_finite(values)) return Verdict{Holding::constant, "it holds values that are not finite"};
-    if (first_state_of_loop(held) && all_alike(values)) return Verdict{Holding::constant, "the first state of a loop, and all its values are alike", by_rule};
-    if (imaginary(held) && all_alike(values)) return Verdict{Holding::constant, "the imaginary part of what is transformed, and all its values are alike", by_rule};
+    if (places_.first_state_of_loop(held) && all_alike(values)) return Verdict{Holding::constant, "the first state of a loop, and all its values are alike", by_rule};
+    if (places_.imaginary(held) && all_alike(values)) return Verdict{Holding::constant, "the imaginary part of what is transformed, and all its values are alike", by_rule};
     if (is_mask(values)) return Verdict{Holding::constant, "its values are a mask", by_rule};
     if (is_table(values, rounding(held))) return Verdict{Holding::constant, "its values are a table of sines or a progression", by_rule};
     if (is_decay(values, rounding(held))) return Verdict{Holding::constant, "its values are a progression by the distance from a diagonal", by_rule};
-    if (unnamed(held) && interpolates(held, values)) return Verdict{Holding::constant, "the file names its parameters and not this one, and it interpolates between what was picked", by_rule};
-    if (unnamed(held) && (is_grid(values) || is_lattice(values)))
-      return Verdict{Holding::constant, "the file names its parameters and not this one, and its values are whole numbers or a grid of places", by_rule};
+    if (unnamed(held) && places_.interpolates(held, values)) return Verdict{Holding::constant, "the file names its parameters and not this one, and it interpolates between what was picked", by_rule};
+    if ((unnamed(held) || held.source == Source::node) && (is_grid(values) || is_lattice(values)))
+      return Verdict{Holding::constant, concat(unnamed(held) ? "the file names its parameters and not this one, and " : "a Constant node, and ", "its values are whole numbers or a grid of places"), by_rule};
     if (!lone(held) && unnamed(held) && is_creations_name(name(held)) && all_alike(values))
       return Verdict{Holding::constant, "the file names its parameters and not this one, and all its values are alike", by_rule};
     return std::nullopt;
   }
 
   Answer said_of_number(const Held& held) const {
-    if (!lone(held) || bias_of_product(held)) return std::nullopt;
+    if (!lone(held) || places_.bias_of_product(held) || (noted(held) && !alike(held))) return std::nullopt;
     if (unnamed(held) && is_exporters_number(name(held))) return Verdict{Holding::constant, "the file names its parameters, and this number is none"};
     if (!unnamed(held) && is_made_up(name(held))) return Verdict{Holding::constant, "a number of a formula, by its name", by_rule};
     const double value = held.data ? held.data->to_doubles()[0] : 0;
     constexpr double largest_epsilon = 1e-3;
-    if (uses(held).epsilon || (uses(held).strongest() == OperandRole::addend && value > 0 && value <= largest_epsilon)) return Verdict{Holding::constant, "an epsilon"};
+    const bool named = held.source == Source::initializer && is_path(name(held)) && !unnamed(held);  // a module's own, which may be learnt
+    if (!named && (uses(held).epsilon || (uses(held).strongest() == OperandRole::addend && value > 0 && value <= largest_epsilon))) return Verdict{Holding::constant, "an epsilon"};
     const bool usual = value == std::round(value) || std::abs(value) == 0.5;
     if (uses(held).has(OperandRole::exponent) && usual && !is_path(name(held))) return Verdict{Holding::constant, "an exponent", by_rule};
     return std::nullopt;
   }
 
-  // A value that a loop begins with and that its body replaces; what the body hands on as it is may be a weight.
-  bool first_state_of_loop(const Held& held) const {
-    const Uses::Reader& reader = uses(held).reader;
-    if (!reader.node || !reader.node->domain.empty() || reader.node->bodies.size() != 1) return false;
-    const FlatBody& body = reader.node->bodies[0];
-    const bool loop = reader.node->op == "Loop", scan = reader.node->op == "Scan";
-    const std::size_t lengths = scan && reader.node->opset < 9 ? 1 : 0;  // an operand that the body does not take
-    const auto input = static_cast<std::size_t>(reader.input) - lengths, first = std::size_t{loop ? 2U : 0U}, output = loop ? input - 1 : input;
-    const auto states = scan ? body.inputs.size() - static_cast<std::size_t>(std::clamp<std::int64_t>(
-                                                       reader.node->attributes.integer("num_scan_inputs", 0), 0, static_cast<std::int64_t>(body.inputs.size())))
-                             : body.inputs.size();
-    if ((!loop && !scan) || input < first || input >= states || output >= body.outputs.size()) return false;
-    Symbol made = body.outputs[output];
-    for (auto node = body.nodes.rbegin(); node != body.nodes.rend(); ++node)  // later nodes first
-      if (node->op == "Identity" && node->inputs.size() == 1 && node->outputs.size() == 1 && node->outputs[0] == made) made = node->inputs[0];
-    return made != body.inputs[input];
-  }
-
   // A matrix with sines in its columns or its rows, as a Fourier transform and its inverse are.
   bool is_transform(const Held& held) const {
-    if (!held.data || held.type.shape.rank() != 2) return false;
-    const Tensor values = comparable(*held.data);
-    return is_table(values, rounding(held)) || is_table(transposed(values), rounding(held));
-  }
-
-  // Joined to the real part right before a Fourier transform.
-  bool imaginary(const Held& held) const {
-    const Uses& u = uses(held);
-    return u.reader.node && u.reader.input == 0 && !u.direct && held.type.shape.rank() > 1 && held.type.shape[held.type.shape.rank() - 1] == 1 &&
-           u.reader.node->domain.empty() && u.reader.node->op == "DFT";
-  }
-
-  // The shares w, from 0 to 1, of a + (b - a)·w, where a and b were picked from one value by places that are known: an interpolation written out.
-  bool interpolates(const Held& held, const Tensor& values) const {
-    const Uses::Reader& reader = uses(held).reader;
-    if (!reader.node || reader.node->op != "Mul" || !uses(held).direct || reader.node->inputs.size() != 2) return false;
-    const FlatNode* difference = producer(reader.node->inputs[static_cast<std::size_t>(1 - reader.input)]);
-    if (!difference || difference->op != "Sub" || difference->inputs.size() != 2) return false;
-    const Symbol from = picked_from(difference->inputs[0]);
-    const std::vector<double> shares = values.to_doubles();
-    return from.present() && from == picked_from(difference->inputs[1]) && std::all_of(shares.begin(), shares.end(), [](double s) { return s >= 0 && s <= 1; });
-  }
-
-  const FlatNode* producer(Symbol s) const { return s.present() ? producers_[static_cast<std::size_t>(s.index)] : nullptr; }
-
-  // What `s` was picked from by known places; absent where it was not.
-  Symbol picked_from(Symbol s) const {
-    const FlatNode* node = producer(s);
-    while (node && (node->op == "Transpose" || node->op == "Reshape" || node->op == "Unsqueeze" || node->op == "Squeeze") && !node->inputs.empty()) node = producer(node->inputs[0]);
-    if (!node || (node->op != "Gather" && node->op != "GatherND") || node->inputs.size() != 2) return {};
-    const FlatNode* made = producer(node->inputs[1]);
-    const bool known = made ? made->op == "Constant" : std::any_of(model_.main.initializers.begin(), model_.main.initializers.end(),
-                                                                   [&](const FlatInitializer& i) { return i.symbol == node->inputs[1]; });
-    return known ? node->inputs[0] : Symbol{};
-  }
-
-  // A vector added to a product right away.
-  bool bias_of_product(const Held& held) const {
-    const Uses::Reader& reader = uses(held).reader;
-    if (!reader.node || role_of(*reader.node, reader.input) != OperandRole::addend || !uses(held).direct || reader.node->inputs.size() != 2) return false;
-    const Symbol other = reader.node->inputs[static_cast<std::size_t>(1 - reader.input)];
-    const FlatNode* product = other.present() ? producers_[static_cast<std::size_t>(other.index)] : nullptr;
-    const Shape& s = held.type.shape;
-    if (!product || s.rank() == 0 || s.elements() != *std::max_element(s.begin(), s.end())) return false;
-    const OperandRole right = role_of(*product, 1);
-    return right == OperandRole::matrix || right == OperandRole::filter || right == OperandRole::transposed_filter;
+    if (!held.data || held.type.shape.rank() != 2 || held.type.shape.elements() == 0) return false;
+    const bool columns = may_be_sines(columns_of(*held.data, held.type.shape[1])), rows = may_be_sines(rows_of(*held.data, held.type.shape[0]));
+    return (columns && is_table(comparable(*held.data), rounding(held))) || (rows && is_table(transposed(comparable(*held.data)), rounding(held)));
   }
 
   FlatModel& model_;
   const WeightOptions& options_;
   std::vector<Uses> uses_;
-  std::vector<const FlatNode*> producers_;
+  FormulaPlaces places_;
   std::vector<Held> held_;
   std::vector<bool> may_be_parameter_;  // by symbol, of a file with a signature
   std::vector<const Held*> replacing_;  // trained, and computed by the exporter
+  std::vector<std::string> prepares_;                   // names that are listed in warnings
+  mutable std::vector<std::string> banks_, near_banks_;
   bool states_kinds_ = false, nodes_hold_weights_ = false;
 };
 

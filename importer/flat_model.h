@@ -22,10 +22,15 @@ struct Symbol {
 
 struct FlatNode;
 
+// A tensor that the file holds: of a subgraph or a local function its Constant nodes of floats are, too.
 struct FlatInitializer {
   Symbol symbol;
   TensorType type;
-  std::optional<Tensor> data;  // absent: dims only
+  std::optional<Tensor> data;    // absent: dims only
+  // In the file, the TensorProto or Constant node of a subgraph or a function that holds it; null: the model's own graph does.
+  const void* home = nullptr;
+  bool in_function = false;      // all calls of it share the tensor
+  bool constant_node = false;    // `home` is such a node
 };
 
 // A graph, or the body of an If, Loop or Scan.

@@ -1,5 +1,6 @@
 #include "importer/held_tensors.h"
 
+#include <set>
 #include <string_view>
 
 #include "importer/constant_nodes.h"
@@ -12,7 +13,7 @@ class Collector {
  public:
   explicit Collector(const FlatModel& model) : integers_(model.symbols.size()) {
     for (const FlatInitializer& i : model.main.initializers) {
-      if (is_float(i.type.dtype)) held.push_back({i.symbol, Source::initializer, i.type, i.data});
+      add(i);
       if (i.type.dtype == DType::int64 && i.data) integers_[static_cast<std::size_t>(i.symbol.index)] = &*i.data;
     }
     nodes(model.main.nodes);
@@ -21,11 +22,15 @@ class Collector {
   std::vector<Held> held;
 
  private:
+  void add(const FlatInitializer& i) {
+    if (!is_float(i.type.dtype) || (i.home && !known_.insert(i.symbol.index).second)) return;
+    held.push_back({i.symbol, i.constant_node ? Source::node : Source::initializer, i.type, i.data, i.in_function});
+  }
+
   void nodes(const std::vector<FlatNode>& list) {
     for (const FlatNode& node : list) {
       for (const FlatBody& body : node.bodies) {
-        for (const FlatInitializer& i : body.initializers)
-          if (is_float(i.type.dtype)) held.push_back({i.symbol, Source::inner, i.type, i.data});
+        for (const FlatInitializer& i : body.initializers) add(i);
         nodes(body.nodes);
       }
       if (!node.domain.empty() || node.outputs.size() != 1 || !node.outputs[0].present() || !node.faults.empty()) continue;
@@ -53,10 +58,11 @@ class Collector {
     std::int64_t elements = 1;
     for (const std::int64_t d : type.shape)
       if (d < 0 || __builtin_mul_overflow(elements, d, &elements)) return;
-    held.push_back({node.outputs[0], source, std::move(type), {}, true});
+    held.push_back({node.outputs[0], source, std::move(type), {}, false, true});
   }
 
   std::vector<const Tensor*> integers_;  // int64 initializers, by symbol
+  std::set<int> known_;                  // by symbol: of subgraphs and functions
 };
 
 }  // namespace

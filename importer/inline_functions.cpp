@@ -1,10 +1,13 @@
 // Walks the model once: resolves names to symbols, calls to the functions' bodies, attribute references to values.
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "importer/attribute_values.h"
+#include "importer/constant_nodes.h"
 #include "importer/detached.h"
+#include "importer/embedding_notes.h"
 #include "importer/flat_model.h"
 #include "importer/inline_scope.h"
 #include "importer/limits.h"
@@ -117,9 +120,55 @@ class Inliner {
     return symbol;
   }
 
+  // A tensor that a subgraph or a function holds: of all calls of a function it is one.
+  void hold(FlatInitializer held, const std::string& name, Scope& scope, const Frame& frame, FlatBody& body) {
+    if (!held.symbol.present()) {
+      held.symbol = new_symbol(name_of_held(joined(frame, name)));
+      held.in_function = !frame.calls.empty();
+      held_.emplace(held.home, held);
+    }
+    if (!scope.names.emplace(name, held.symbol).second) problem("value '", frame.prefix, name, "' is defined twice");
+    const Symbol symbol = held.symbol;
+    if (std::none_of(body.initializers.begin(), body.initializers.end(), [&](const FlatInitializer& i) { return i.symbol == symbol; }))
+      body.initializers.push_back(std::move(held));
+  }
+
+  // A weight's name is unique, those of nodes need not be.
+  std::string name_of_held(std::string name) {
+    if (held_names_.empty()) {
+      const onnx::GraphProto& own = proto_.graph();
+      for (const auto& t : own.initializer()) held_names_.insert(t.name());
+      for (const auto& i : own.input()) held_names_.insert(i.name());
+      for (const auto& n : own.node()) held_names_.insert(n.output().begin(), n.output().end());
+    }
+    while (!held_names_.insert(name).second) name += '_';
+    return name;
+  }
+
+  // Whether the node is a Constant of floats of a subgraph or a function, with a value of its own; then it is held.
+  bool hold_constant(const FlatNode& node, Scope& scope, const Frame& frame, FlatBody& body) {
+    if (node.top_level || node.op != "Constant" || !node.domain.empty() || !node.faults.empty()) return false;
+    const auto& attributes = node.proto->attribute();
+    if (node.proto->output_size() != 1 || node.proto->output(0).empty() ||
+        std::any_of(attributes.begin(), attributes.end(), [](const auto& a) { return !a.ref_attr_name().empty(); }))
+      return false;
+    for (const char* form : {"value", "value_float", "value_floats"}) {
+      const AttributeValue* value = node.attributes.find(form);
+      if (!value || (form == std::string_view("value") && !std::holds_alternative<Tensor>(*value))) continue;
+      const Tensor tensor = constant_value(node.attributes);
+      if (!is_float(tensor.dtype())) return false;
+      const auto known = held_.find(node.proto);
+      hold(known != held_.end() ? known->second
+                                : FlatInitializer{.symbol = {}, .type = tensor.type(), .data = tensor, .home = node.proto, .constant_node = true},
+           node.proto->output(0), scope, frame, body);
+      return true;
+    }
+    return false;
+  }
+
   FlatBody graph(const onnx::GraphProto& graph, Scope& scope, const Frame& frame, bool main) {
     FlatBody body;
-    initializers(graph, scope, frame, body);
+    initializers(graph, scope, frame, body, main);
     for (const auto& input : graph.input()) {
       if (main && scope.names.contains(input.name())) continue;  // an initializer listed as an input
       body.inputs.push_back(define(input.name(), scope, frame, "input"));
@@ -135,8 +184,19 @@ class Inliner {
     return body;
   }
 
-  void initializers(const onnx::GraphProto& graph, Scope& scope, const Frame& frame, FlatBody& body) {
+  void initializers(const onnx::GraphProto& graph, Scope& scope, const Frame& frame, FlatBody& body, bool main) {
     for (const auto& tensor : graph.initializer()) {
+      if (!main && is_float(static_cast<DType>(tensor.data_type()))) {
+        try {
+          const auto known = held_.find(&tensor);
+          hold(known != held_.end() ? known->second
+                                    : FlatInitializer{.symbol = {}, .type = type_of(tensor), .data = tensor_of(tensor, external_), .home = &tensor},
+               tensor.name(), scope, frame, body);
+        } catch (const Error& error) {
+          problem("initializer '", frame.prefix, tensor.name(), "' ", error.what());
+        }
+        continue;
+      }
       const Symbol symbol = define(tensor.name(), scope, frame, "initializer");
       if (tensor.data_type() == onnx::TensorProto::STRING) {  // labels, mostly: a problem only where they are needed
         body.initializers.push_back({symbol, {DType::string, {}}, {}});
@@ -219,6 +279,7 @@ class Inliner {
         node.faults.push_back(error.what());
       }
     }
+    if (hold_constant(node, scope, frame, body)) return;
     if (is_gradient(*node.proto)) named_by_gradient(node, scope);
     for (const std::string& name : node.proto->output())
       node.outputs.push_back(name.empty() ? Symbol{} : define(name, scope, frame, "value"));
@@ -293,6 +354,8 @@ class Inliner {
   AttributeReader attributes_;
   std::map<std::tuple<std::string, std::string, std::string>, const onnx::FunctionProto*> functions_;
   std::map<const Nodes*, std::vector<int>> orders_;
+  std::map<const void*, FlatInitializer> held_;  // by subgraphs and functions
+  std::set<std::string> held_names_;
   FlatModel flat_;
   int node_limit_ = limits::nodes, seen_ = 0;
   std::int64_t operands_ = 0, attribute_bytes_ = 0, attribute_limit_;
@@ -316,6 +379,7 @@ FlatModel flatten(const onnx::ModelProto& model, std::int64_t bytes, ExternalDat
   drop_dead_nodes(flat);
   mark_detached(flat);
   mark_own_statistics(flat);
+  mark_embeddings(flat);
   find_weights(flat, options);
   tie_weights(flat, options);
   find_looked_up(flat);

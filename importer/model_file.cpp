@@ -25,7 +25,7 @@ namespace {
 std::vector<DataForm> take_values(onnx::GraphProto& graph, const FlatModel& flat) {
   std::map<std::string, const FlatInitializer*> kept;
   for (const FlatInitializer& i : flat.main.initializers)
-    if (i.data && is_float(i.type.dtype)) kept[flat.name(i.symbol)] = &i;
+    if (i.data && !i.home && is_float(i.type.dtype)) kept[flat.name(i.symbol)] = &i;
   std::vector<DataForm> forms;
   for (auto& tensor : *graph.mutable_initializer()) {
     const DataForm form = form_of(tensor);

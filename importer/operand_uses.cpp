@@ -45,8 +45,7 @@ bool gives_no_floats(const FlatNode& node) {
 class Walk {
  public:
   explicit Walk(const FlatModel& model) : uses_(model.symbols.size()), lone_(model.symbols.size()) {
-    for (const FlatInitializer& i : model.main.initializers) note_lone(i.symbol, i.type);
-    for (const FlatNode& node : model.main.nodes) note_constant(node);
+    note_lone(model.main);
     for (const Symbol out : model.main.outputs)
       if (out.present()) {
         of(out).output = true;
@@ -62,6 +61,13 @@ class Walk {
   bool lone(Symbol s) const { return s.present() && lone_[static_cast<std::size_t>(s.index)]; }
   void note_lone(Symbol s, const TensorType& type) {
     lone_[static_cast<std::size_t>(s.index)] = is_float(type.dtype) && type.shape.elements() == 1;
+  }
+  void note_lone(const FlatBody& b) {
+    for (const FlatInitializer& i : b.initializers) note_lone(i.symbol, i.type);
+    for (const FlatNode& node : b.nodes) {
+      note_constant(node);
+      for (const FlatBody& inner : node.bodies) note_lone(inner);
+    }
   }
   void note_constant(const FlatNode& node) {
     if (node.op != "Constant" || !node.domain.empty() || node.outputs.size() != 1 || !node.outputs[0].present()) return;
@@ -143,6 +149,7 @@ class Walk {
   void means(const FlatBody& main) {
     std::vector<bool> known(uses_.size()), spread(uses_.size());
     std::vector<Symbol> subtracted(uses_.size()), source(uses_.size());  // source: behind views, what is held
+    std::vector<Symbol> scaled(uses_.size());                            // what is held, times such a root
     const auto in_set = [](const std::vector<bool>& set, Symbol s) { return s.present() && set[static_cast<std::size_t>(s.index)]; };
     const auto hold = [&](Symbol s) { known[static_cast<std::size_t>(s.index)] = true; source[static_cast<std::size_t>(s.index)] = s; };
     for (const FlatInitializer& i : main.initializers) hold(i.symbol);
@@ -160,6 +167,14 @@ class Walk {
         subtracted[out] = source[static_cast<std::size_t>(node.inputs[1].index)];
       const bool any_spread = std::any_of(node.inputs.begin(), node.inputs.end(), [&](Symbol s) { return in_set(spread, s); });
       spread[out] = known[out] && (role == radicand || any_spread);
+      // beta − mean · (gamma / root), as Keras writes it.
+      if (known[out] && product && node.inputs.size() == 2)
+        for (const int i : {0, 1})
+          if (in_set(spread, node.inputs[static_cast<std::size_t>(1 - i)]) && !in_set(spread, node.inputs[static_cast<std::size_t>(i)]))
+            scaled[out] = source[static_cast<std::size_t>(node.inputs[static_cast<std::size_t>(i)].index)];
+      if (node.op == "Neg" && known[out] && scaled[first].present()) of(scaled[first]).written_out = true;
+      if (node.op == "Sub" && known[out] && node.inputs.size() == 2 && scaled[static_cast<std::size_t>(node.inputs[1].index)].present())
+        of(scaled[static_cast<std::size_t>(node.inputs[1].index)]).written_out = true;
       if (!product || known[out]) continue;
       for (const Symbol in : node.inputs) {
         const Symbol mean_value = in.present() ? subtracted[static_cast<std::size_t>(in.index)] : Symbol{};

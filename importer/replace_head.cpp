@@ -55,10 +55,9 @@ class Head {
       head.names.push_back(bias_);
       resize(values_.take(bias_), classes_ > 1 ? axis_of_bias(*values_.dims(bias_)) : static_cast<int>(values_.dims(bias_)->size()) - 1);
     }
-    for (const auto& [reshape, shape] : shapes_) {
-      set_shape(*graph_.mutable_node(values_.maker(reshape)), shape);
-      head.line += concat("; '", shape, "' says so, too");
-    }
+    if (!matrix_.empty()) set_shape(matrix_, matrix_axis_, head.line);
+    if (!bias_shape_.empty()) set_shape(bias_shape_, 0, head.line);
+    for (const auto& [reshape, shape] : shapes_) set_shape(reshape, 1, head.line);
     if (!written_out_.empty()) head.line += concat("; written out on the way to it: ", written_out_);
     for (const std::string& value : behind_) declare(value);
     values_.drop_replaced();
@@ -69,7 +68,7 @@ class Head {
   // Finds all that is to be changed, and changes nothing but that calls are written out.
   void look() {
     values_.index();
-    behind_.clear(), shapes_.clear(), bias_.clear();
+    behind_.clear(), shapes_.clear(), bias_.clear(), matrix_.clear(), bias_shape_.clear();
     const onnx::NodeProto& node = graph_.node(find());
     find_weight(node);
     find_bias(node);
@@ -160,12 +159,19 @@ class Head {
     bool turned = gemm && integer_of(node, "transB", 0) != 0;
     weight_ = node.input(1);
     const onnx::NodeProto* reader = &node;
+    std::optional<Dims> matrix;  // behind a Reshape
     while (!values_.dims(weight_)) {
       const int maker = values_.maker(weight_);
       if (maker >= 0) enter(maker);
       const onnx::NodeProto* from = maker < 0 ? nullptr : &graph_.node(maker);
-      const bool turn = from && is_op(*from, "Transpose") && !conv;
-      if (!from || (!turn && !is_op(*from, "Identity")))
+      const bool turn = from && is_op(*from, "Transpose") && !conv && !matrix;
+      const auto shape = from && is_op(*from, "Reshape") && !conv && !matrix ? values_.integers_of(*from)(1, "shape") : std::nullopt;
+      const bool reshape = shape && shape->size() == 2;
+      if (reshape) {
+        matrix = shape;
+        matrix_ = from->output(0);
+      }
+      if (!from || (!turn && !reshape && !is_op(*from, "Identity")))
         fail(ExitCode::usage, what, " takes its weight from ", from ? name_of(*from) : concat("the input '", weight_, "'"), ", not from an initializer or a constant node");
       if (const std::string other = other_reader(weight_, *reader); !other.empty()) fail(ExitCode::usage, what, " shares its weight with ", other);
       turned ^= turn;
@@ -176,11 +182,24 @@ class Head {
       fail(ExitCode::usage, what, " shares its weight '", weight_, "' with ", other, ", which goes on having the old number of rows (option untie gives each its own)");
     const Dims dims = *values_.dims(weight_);
     const int rank = static_cast<int>(dims.size());
-    if (conv ? rank < 3 : rank != 2) fail(ExitCode::usage, what, " has a weight of rank ", rank);
-    axis_ = conv || turned ? 0 : 1;
+    if (conv ? rank < 3 : matrix ? rank < 1 : rank != 2) fail(ExitCode::usage, what, " has a weight of rank ", rank);
+    axis_ = conv || turned ? 0 : matrix ? rank - 1 : 1;
     place_.rank = conv ? rank : gemm ? 2 : -1;
     place_.axis = conv || gemm ? 1 : -1;
     classes_ = dims[static_cast<std::size_t>(axis_)];
+    if (!matrix) return;
+    behind_.insert(matrix_);
+    matrix_axis_ = turned ? 0 : 1;  // of the Reshape's shape
+    const std::int64_t rows = (*matrix)[static_cast<std::size_t>(1 - matrix_axis_)], given = (*matrix)[static_cast<std::size_t>(matrix_axis_)];
+    const std::int64_t elements = std::accumulate(dims.begin(), dims.end(), std::int64_t{1}, std::multiplies<>());
+    if (given != classes_ && !(given == -1 && rows > 0 && elements == rows * classes_))
+      fail(ExitCode::usage, what, " reads its weight '", weight_, "' through Reshape '", matrix_, "', which splits or joins the classes: ", listed(dims), " becomes ", listed(*matrix));
+    if (given == -1) matrix_.clear();  // it counts them itself
+  }
+  static std::string listed(const Dims& dims) {
+    std::string text;
+    for (const std::int64_t d : dims) text += concat(text.empty() ? "[" : ",", d);
+    return text + "]";
   }
 
   bool is_bias(const std::string& name, bool of_conv) const {
@@ -206,6 +225,24 @@ class Head {
     if (!is_op(add, "Add")) return;
     for (const auto& in : add.input())
       if (in != result_ && is_bias(in, node.op_type() == "Conv")) take_bias(in, add);
+      else if (in != result_) reshaped_bias(in);
+  }
+
+  // [C] that a Reshape or Unsqueeze lays along the classes.
+  void reshaped_bias(const std::string& in) {
+    const int maker = values_.maker(in);
+    if (maker < 0 || values_.readers(in).size() != 1) return;
+    const onnx::NodeProto& view = graph_.node(maker);
+    const bool reshape = is_op(view, "Reshape");
+    if ((!reshape && !is_op(view, "Unsqueeze")) || values_.dims(view.input(0)) != Dims{classes_}) return;
+    const auto shape = reshape ? values_.integers_of(view)(1, "shape") : std::nullopt;
+    if (reshape && !shape) return;
+    if (shape && std::find(shape->begin(), shape->end(), classes_) != shape->end()) {
+      if (view.input_size() < 2 || classes_ < 2) return;
+      bias_shape_ = in;
+    }
+    behind_.insert(in);
+    take_bias(view.input(0), view);
   }
   void take_bias(const std::string& name, const onnx::NodeProto& reader) {
     bias_ = name;
@@ -236,10 +273,13 @@ class Head {
     }
   }
 
-  // A constant of its own, with the new number.
-  void set_shape(onnx::NodeProto& node, const std::string& name) {
+  // The shape that a Reshape reads: a constant of its own, with the new number in the place of the first old one from `first` on.
+  void set_shape(const std::string& reshape, int first, std::string& line) {
+    onnx::NodeProto& node = *graph_.mutable_node(values_.maker(reshape));
+    const std::string name = node.input(1);
+    line += concat("; '", name, "' says so, too");
     Dims shape = *values_.integers_of(node)(1, "shape");
-    *std::find(shape.begin() + 1, shape.end(), classes_) = wanted_;
+    *std::find(shape.begin() + first, shape.end(), classes_) = wanted_;
     onnx::TensorProto fresh;
     fresh.set_name(name + "@head");
     fresh.set_data_type(onnx::TensorProto::INT64);
@@ -336,6 +376,8 @@ class Head {
   int axis_ = 0, calls_ = 0;
   ClassAxis place_;
   std::int64_t classes_ = 0;
+  int matrix_axis_ = 0;
+  std::string matrix_, bias_shape_;  // results of Reshapes that the weight and the bias go through, and whose shapes hold the old number
   std::string result_, weight_, bias_, bias_reader_, inside_, written_out_;
   std::set<std::string> behind_;               // values that have the classes
   std::map<std::string, std::string> shapes_;  // by Reshape's result, constants that hold the old number

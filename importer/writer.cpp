@@ -19,6 +19,7 @@
 #include "importer/rebatch.h"
 #include "importer/tie_weights.h"
 #include "importer/training_export.h"
+#include "importer/write_inner.h"
 
 namespace tandem {
 namespace {
@@ -118,6 +119,7 @@ class Exporter {
 
   void run() {
     tied();
+    write_inner(impl_.flat, impl_.proto, model_, [this](const std::string& name) { return given(name); }, external_);
     set_inference_mode(impl_.flat, impl_.proto, model_);
     initializers();
     attributes();
@@ -151,7 +153,8 @@ class Exporter {
     for (const Value& v : parameters.values)
       if (v.kind == ValueKind::parameter) values[v.name] = bytes_of(v.type);
     for (const FlatInitializer& i : impl_.flat.main.initializers)
-      if (i.data) values[impl_.flat.name(i.symbol)] = bytes_of(i.type);
+      if (i.data && !i.home) values[impl_.flat.name(i.symbol)] = bytes_of(i.type);
+    each_inner(impl_.flat, [&](const FlatInitializer& i) { values.erase(impl_.flat.name(i.symbol)); });
     for (int i = 0; i < model_.graph().initializer_size(); ++i) {
       const onnx::TensorProto& proto = model_.graph().initializer(i);
       const DataForm here = form_of(proto);
@@ -167,6 +170,10 @@ class Exporter {
   void check_training() const {
     if (!impl_.lora.adapters.empty() || !impl_.flat.ties.empty() || !impl_.flat.looked_up.empty())
       fail(ExitCode::usage, "option export_training_info: a step of ", impl_.lora.adapters.empty() ? "tied weights" : "adapters", " is not written: the file has the weights that come of them");
+    each_inner(impl_.flat, [&](const FlatInitializer& i) {
+      if (impl_.flat.holding(i.symbol) == Holding::trained)
+        fail(ExitCode::usage, "option export_training_info: '", impl_.flat.name(i.symbol), "' stands in a subgraph or a function, and a training_info updates initializers of the model's own graph");
+    });
     onnx::ModelProto trial = model_;
     remove_loss(trial, impl_.loss);
     for (const FlatNode& node : impl_.flat.main.nodes)  // what nodes made becomes initializers

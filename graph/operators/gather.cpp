@@ -1,5 +1,6 @@
 // Picking by indices: Gather takes whole rows of an axis, GatherElements single elements. Their gradients add what was picked to where
 // it came from, in the order of the indices, so that equal runs give equal bits.
+#include "graph/marks.h"
 #include "graph/operators/fold.h"
 #include "graph/operators/gradient_rules.h"
 
@@ -106,6 +107,17 @@ void place_gather_elements_backward(PlaceContext& c) {
   c.set(0, place);
 }
 
+// dy, but zero where the padding row was picked.
+ValueId without_padding(GradientContext& g) {
+  if (!g.attributes().has(padding_row)) return g.dy();
+  const Shape indices = g.shape(g.x(1)), y = g.shape(g.dy());
+  const auto axis = static_cast<int>(g.attributes().integer("axis"));
+  Shape beside = indices;  // along the axes of y
+  beside.dims.insert(beside.dims.end(), static_cast<std::size_t>(y.rank() - axis - indices.rank()), 1);
+  const ValueId padding = g.emit("Equal", {g.x(1), g.scalar(static_cast<double>(g.attributes().integer(padding_row)), g.type(g.x(1)).dtype)});
+  return g.emit("Where", {g.reshape(padding, beside), g.scalar(0, g.type(g.dy()).dtype), g.dy()});
+}
+
 }  // namespace
 
 // y = x[..., indices, ...] along axis; dx sums the rows of dy into the places they came from
@@ -127,7 +139,7 @@ Operator gather() {
           .differentiate =
               [](GradientContext& g) {
                 Attributes attributes{{"axis", g.attributes().integer("axis")}, {"input_shape", g.shape(g.x(0)).dims}};
-                if (g.wants(0)) g.set_dx(0, g.emit("GatherBackward", {g.dy(), g.x(1)}, std::move(attributes)));
+                if (g.wants(0)) g.set_dx(0, g.emit("GatherBackward", {without_padding(g), g.x(1)}, std::move(attributes)));
               },
           .fold = fold_gather,
           .precision = PrecisionRole::follows,

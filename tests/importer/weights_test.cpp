@@ -46,7 +46,7 @@ const Row rows[] = {
     {"class_weights", [](Model& m) { m.input("t", "N,8,8", onnx::TensorProto::INT64).add(filled_tensor("w", {3})).add(node("SoftmaxCrossEntropyLoss", {"x", "t", "w"}, {"y"})); }, Kind::constant},
     {"class_weights_scaled", [](Model& m) { m.input("t", "N,8,8", onnx::TensorProto::INT64).add(filled_tensor("w", {3})).add(float_tensor("k", {}, {2})).add(node("Mul", {"w", "k"}, {"v"})).add(node("NegativeLogLikelihoodLoss", {"x", "t", "v"}, {"y"})); }, Kind::constant},
     {"class_weights_and_scale", [](Model& m) { m.input("t", "N,8,8", onnx::TensorProto::INT64).add(filled_tensor("w", {3})).add(node("InstanceNormalization", {"x", "w", "w"}, {"n"})).add(node("SoftmaxCrossEntropyLoss", {"n", "t", "w"}, {"y"})); }, Kind::constant},
-    {"constant_in_a_function", [](Model& m) { m.add(function("F", {"a"}, {"b"}, {constant(filled_tensor("", {4, 3, 3, 3}), "w"), node("Conv", {"a", "w"}, {"b"})})).add(node("F", {"x"}, {"y"}, {}, function_domain)); }, Kind::constant},
+    {"weight_in_a_function", [](Model& m) { m.add(function("F", {"a"}, {"b"}, {constant(filled_tensor("", {4, 3, 3, 3}), "w"), node("Conv", {"a", "w"}, {"b"})})).add(node("F", {"x"}, {"y"}, {}, function_domain)); }, Kind::trained},
     {"dims_only", [](Model& m) { m.add(dims_only("w", {4, 3, 3, 3})).add(node("Conv", {"x", "w"}, {"y"})); }, Kind::trained},
     {"dims_only_divisor", [](Model& m) { m.add(dims_only("w", {3, 1, 1})).add(node("Div", {"x", "w"}, {"y"})); }, Kind::trained},
     {"listed_as_input", [](Model& m) { m.input("w", "4,3,3,3").add(filled_tensor("w", {4, 3, 3, 3})).add(node("Conv", {"x", "w"}, {"y"})); }, Kind::trained},
