@@ -265,7 +265,7 @@ void Model::compile(const ModelOptions& options, Backends backends) {
   for (std::size_t bucket = 0; bucket < bucket_count(options); ++bucket) {
     const Losses at = bucket == 0 ? s.losses : s.losses_if_any(options, bucket);
     const auto classes = std::find_if(at.begin(), at.end(), [](const Labels& l) { return l.axis >= 0; });
-    s.bucket_forms.push_back({.shapes = {}, .positions = classes == at.end() ? 1 : classes->positions()});
+    s.bucket_forms.push_back({.shapes = {}, .positions = classes == at.end() ? 1 : classes->positions(), .losses = at});
     for (const FeedTarget& target : bucket == 0 ? s.targets : targets_of(s.source(options, bucket)(options.plan.batch), at, options.plan))
       s.bucket_forms.back().shapes.push_back(target.sample.shape);
   }

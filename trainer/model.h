@@ -56,6 +56,9 @@ struct StepReport {
   double loss = 0;
   double accuracy = not_measured;
   double learning_rate = 0;
+  double counted = 0;  // what the accuracy is a share of: samples, or their places that have a class each and are not ignored
+  // What the loss is divided by, each loss's own where there are several: the samples' or tokens' weights. A mean over steps weighs by these.
+  std::vector<double> weights;
   double loss_scale = not_measured;  // of this step, where the loss is scaled
   std::map<std::string, double> metrics;  // of several losses: "OUTPUT_loss", each without its weight in the total
   double seconds = 0;                // since the step before
