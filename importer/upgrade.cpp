@@ -58,9 +58,11 @@ Outputs batch_normalization_outputs(UpgradeContext& c) {
 // Where nothing reads the training outputs the node is one like any other: training is the plan's choice. But for a weight's
 // (own_statistics.h), which is normalized by its own statistics always.
 Outputs batch_normalization_mode(UpgradeContext& c) {
-  const bool always = c.draft.attributes.has("own_statistics");
+  const bool always = c.draft.attributes.has("own_statistics"), asks = c.draft.attributes.integer("training_mode", 0) != 0;
   c.draft.attributes.erase("own_statistics");
-  if (c.draft.outputs == 1 && !always) c.draft.attributes.erase("training_mode");
+  if (c.draft.outputs > 1 || always) return std::nullopt;
+  c.draft.attributes.erase("training_mode");
+  if (asks) c.draft.attributes.set("asks_for_training", std::int64_t{1});
   return std::nullopt;
 }
 

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "graph/pattern.h"
+#include "importer/settle_batch_normalization.h"
 #include "planner/check_options.h"
 #include "trainer/decodable.h"
 #include "trainer/initialize.h"
@@ -259,6 +260,9 @@ void Model::compile(const ModelOptions& options, Backends backends) {
     if (loss) s.notes.push_back("loss " + loss->text());
   if (!options.teacher.empty() && !inference)
     if (const std::string text = Teacher(options.teacher.string(), s.other_file(options.teacher.string()), graph).text(graph[student_value(graph, options.plan)].name); !text.empty()) s.notes.push_back("teacher " + text);
+  s.by_batch = inference && normalizes_by_batch(graph);
+  if (inference)
+    for (std::string& note : training_mode_notes(graph)) s.notes.push_back(std::move(note));
   s.losses = std::move(losses);
   s.targets = targets_of(graph, s.losses, options.plan);
   s.bucket_forms.clear();
