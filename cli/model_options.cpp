@@ -41,6 +41,12 @@ std::optional<LayoutPreference> layout_of(const std::string& text) {
        suggestion(text, std::vector<std::string>{"auto", "blocked", "channels-last"}));
 }
 
+std::optional<bool> unbiased_of(const std::string& text) {
+  if (text == "auto") return std::nullopt;
+  if (text == "population" || text == "unbiased") return text == "unbiased";
+  fail(ExitCode::usage, "--running-variance: unknown variance '", text, "'", suggestion(text, std::vector<std::string>{"auto", "population", "unbiased"}));
+}
+
 Precision precision_of(const std::string& text) {
   std::vector<std::string> names;
   for (const Precision p : precisions) {
@@ -96,6 +102,7 @@ std::vector<OptionRow> training_rows() {
       {"dense-labels", "", "off", "labels have the output's shape (found out from the data where there is some)"},
       {"bucket-bytes", "N", "26214400", "largest all-reduce bucket"},
       {"sync-batch-norm", "", "off", "BatchNormalization over all devices' samples"},
+      {"running-variance", "NAME", "auto", "what BatchNormalization's running variance follows: population, the batch's own variance, as ONNX has it, or unbiased, n/(n-1) times that, as PyTorch has it (auto: unbiased where the file says that PyTorch made it)"},
   }});
 }
 
@@ -161,6 +168,7 @@ ModelOptions model_options(const Invocation& invocation, PlanMode mode) {
     o.plan.dense_labels = a.on("dense-labels");
     o.plan.bucket_bytes = a.integer("bucket-bytes");
     o.plan.synchronize_batch_norm = a.on("sync-batch-norm");
+    o.unbiased_variance = unbiased_of(a.text("running-variance"));
     if (a.given("loss-scale")) o.plan.loss_scaling = LossScaling{.start = a.number("loss-scale")};
   }
   return o;

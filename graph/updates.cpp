@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 namespace tandem {
 namespace {
@@ -77,6 +78,13 @@ UpdateNumbers update_numbers(UpdateKind kind, const Attributes& a) {
                   .own = update_states(kind, a)};
   n.states = static_cast<int>(n.own.size()) + n.accumulate + n.average;
   return n;
+}
+
+double unbiased(double n) { return std::isfinite(n) && n > 1 ? n / (n - 1) : 1; }
+
+double statistic_share(const Attributes& attributes, std::size_t t) {
+  const double count = attributes.has("counts") ? static_cast<double>(attributes.ints("counts").at(t)) : 1;
+  return (1 - static_cast<double>(attributes.real("momentum"))) * unbiased(count);
 }
 
 }  // namespace tandem

@@ -208,7 +208,7 @@ void Builder::take_turns(const FlatNode& node) {
   constexpr std::string_view bound = "option max_turns says how many are planned at most";
   if (most.present()) expect_one(most, DType::int64, "its number of turns");
   if (counted_by_data && options_.max_turns <= 0) fail("its number of turns is computed from data: ", bound);
-  const std::int64_t limit = count ? count->to_int64s()[0] : -1;
+  const std::int64_t limit = count ? std::max<std::int64_t>(0, count->to_int64s()[0]) : -1;  // -1: no count ends it
   Symbol condition = first_condition;
   if (!most.present() && !condition.present()) fail("it has neither a number of turns nor a condition: it never ends");
   Symbol turns_left;  // of what data counts

@@ -12,6 +12,7 @@
 #include "importer/model_file_impl.h"
 #include "importer/reader.h"
 #include "importer/recognise_batch_normalization.h"
+#include "importer/settle_batch_normalization.h"
 #include "importer/replace_head.h"
 #include "importer/report.h"
 #include "importer/tensor_data.h"
@@ -229,6 +230,7 @@ Graph ModelFile::graph(const ImportOptions& options) const {
   BuiltGraph built = build_followed(impl_->flat, options);
   if (!built.problems.empty()) fail(report_of(impl_->path.empty() ? name() : impl_->path.string(), built.problems));
   recognise_batch_normalization(built.graph);
+  settle_batch_normalization(built.graph, options.training, options.unbiased_variance.value_or(impl_->proto.producer_name() == "pytorch"));
   drop_unread(built.graph);
   verify(built.graph);
   return std::move(built.graph);

@@ -73,6 +73,8 @@ struct ImportOptions {
   std::map<std::string, Tensor> constants;           // graph inputs to be treated as known
   bool training = true;                              // weights become trainable
   std::int64_t max_turns = 0;                        // of Loops whose end is computed from data and may lie anywhere; 0: these are refused
+  // Running variances follow unbiased variances, n/(n − 1) times those of a batch of n values a channel; absent: where PyTorch made the file.
+  std::optional<bool> unbiased_variance{};
   DType float_type = DType::undefined;               // float64: the whole graph in double (gradient checks)
   bool keep_halves = false;                          // else what the file holds or computes in 16 bits is float32 in the graph
   std::int64_t fold_limit = std::int64_t{64} << 20;  // bytes one folded tensor may take

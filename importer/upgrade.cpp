@@ -55,12 +55,14 @@ Outputs batch_normalization_outputs(UpgradeContext& c) {
   return std::nullopt;
 }
 
-// Where nothing reads the training outputs the node is one like any other: training is the plan's choice. But for a weight's
-// (own_statistics.h), which is normalized by its own statistics always.
+// Where nothing reads the training outputs the node is one like any other: training is the plan's choice (settle_batch_normalization). But
+// for a weight's (own_statistics.h), which is normalized by its own statistics always.
 Outputs batch_normalization_mode(UpgradeContext& c) {
-  const bool always = c.draft.attributes.has("own_statistics");
+  const bool always = c.draft.attributes.has("own_statistics"), asks = c.draft.attributes.integer("training_mode", 0) != 0;
   c.draft.attributes.erase("own_statistics");
-  if (c.draft.outputs == 1 && !always) c.draft.attributes.erase("training_mode");
+  if (c.draft.outputs > 1 || always) return std::nullopt;
+  c.draft.attributes.erase("training_mode");
+  if (asks) c.draft.attributes.set("asks_for_training", std::int64_t{1});
   return std::nullopt;
 }
 
@@ -200,6 +202,25 @@ constexpr Row rows[] = {
     {"Upsample", 10, upsample, {{"Resize", {1, 2}}}},
 };
 
+// Attributes that say yes or no, by whether another number than 0 and 1 says yes: as ONNX Runtime reads them. What it refuses then
+// (CumSum's and Mod's, storage_order) is refused by the operators' rules.
+struct Flag {
+  std::string_view name;
+  bool others;
+};
+constexpr Flag flags[] = {
+    {"align_corners", true}, {"allowzero", false},   {"antialias", true},   {"ceil_mode", false},       {"center_point_box", false},    {"count_include_pad", true},
+    {"detect_negative", true}, {"detect_positive", true}, {"exclude_outside", true}, {"input_forget", true}, {"inverse", true}, {"is_causal", false},
+    {"keepdims", false},     {"largest", false},     {"linear_before_reset", true}, {"noop_with_empty_axes", false}, {"onesided", true}, {"periodic", true},
+    {"saturate", true},      {"select_last_index", true}, {"sorted", false}, {"training_mode", true},   {"transA", true},               {"transB", true}, {"upper", true},
+};
+
+void settle_flags(Attributes& attributes) {
+  for (const Flag& flag : flags)
+    if (const AttributeValue* const given = attributes.find(flag.name))
+      if (const auto* const value = std::get_if<std::int64_t>(given); value && *value != 0 && *value != 1) attributes.set(std::string(flag.name), std::int64_t{flag.others});
+}
+
 }  // namespace
 
 const Shape& UpgradeContext::shape(int input) {
@@ -210,6 +231,7 @@ const Shape& UpgradeContext::shape(int input) {
 
 std::optional<std::vector<ValueId>> upgrade(Graph& graph, Draft& draft) {
   if (!draft.domain.empty()) return std::nullopt;
+  settle_flags(draft.attributes);
   UpgradeContext context(graph, draft);
   const std::string op = draft.op;
   for (const Row& row : rows)

@@ -26,7 +26,7 @@ Watched watch(const Graph& model, std::span<const Labels> losses, const CompileO
   const std::vector<ValueId> logits = logits_of(model, o);
   graph.outputs.assign(logits.begin(), logits.end());
   graph = without_updates(simplify(expand(graph, true)));
-  attach_loss(graph, losses, samples, o.batch, false, o.distillation);
+  attach_loss(graph, losses, samples, o, false);
   graph.outputs.erase(graph.outputs.begin() + 1, graph.outputs.end());
   graph = simplify(graph);
   const std::size_t forward = graph.nodes.size();

@@ -84,6 +84,9 @@ void Session::State::load(Plan plan) {
     };
     claim(own.scalars, "tandem.scalars", {DType::float32, {StepScalars::count}});
     claim(own.random, "tandem.random", {DType::int64, {4}});
+    const std::int64_t means = p.inputs[i].type.shape.elements();
+    claim(own.shares, "tandem.shares", {DType::float32, {means}});
+    if (own.shares == static_cast<int>(i)) shares.resize(std::max(shares.size(), static_cast<std::size_t>(means)));
   }
   own_inputs.push_back(own);
   can_be_left.push_back(p.mode == PlanMode::inference && !exchanges(p));
@@ -273,9 +276,10 @@ void Session::run_programs(std::size_t index, std::span<const std::byte* const> 
   if (inputs.size() != plan.inputs.size() || outputs.size() != plan.outputs.size())
     fail(ExitCode::usage, "session: ", inputs.size(), " inputs and ", outputs.size(), " outputs, expected ", plan.inputs.size(), " and ",
          plan.outputs.size());
-  s.scalars = {.learning_rate = static_cast<float>(step.learning_rate), .epoch = static_cast<float>(step.epoch), .share = static_cast<float>(step.share),
+  s.scalars = {.learning_rate = static_cast<float>(step.learning_rate), .epoch = static_cast<float>(step.epoch),
                .fresh = step.fresh ? 1.0F : 0.0F, .hold = step.hold ? 1.0F : 0.0F, .average = static_cast<float>(step.average)};
   set_step(s.scalars, step.kind, static_cast<double>(step.step), step.beta1, step.beta2);
+  for (std::size_t i = 0; i < s.shares.size(); ++i) s.shares[i] = i < step.shares.size() ? static_cast<float>(step.shares[i]) : 1.0F;
   const State::OwnInputs own = s.own_inputs[index];
   for (std::size_t d = 0; d < s.inputs.size(); ++d) {
     State::DeviceInputs& in = s.inputs[d];
@@ -284,6 +288,7 @@ void Session::run_programs(std::size_t index, std::span<const std::byte* const> 
     in.random[2] = plan.devices[static_cast<std::size_t>(s.range.first) + d].slice_begin + step.first;
     std::copy(inputs.begin(), inputs.end(), in.inputs.begin());
     if (own.scalars >= 0) in.inputs[static_cast<std::size_t>(own.scalars)] = reinterpret_cast<const std::byte*>(&s.scalars);
+    if (own.shares >= 0) in.inputs[static_cast<std::size_t>(own.shares)] = reinterpret_cast<const std::byte*>(s.shares.data());
     if (own.random >= 0) in.inputs[static_cast<std::size_t>(own.random)] = reinterpret_cast<const std::byte*>(in.random);
   }
   const std::function<bool()>* const stop = s.stop && s.can_be_left[index] ? &s.stop : nullptr;

@@ -20,7 +20,7 @@ struct NamedTensor {
   Tensor tensor;
 };
 
-// What changes from step to step and is no data: the graph inputs tandem.scalars and tandem.random.
+// What changes from step to step and is no data: the graph inputs tandem.scalars, tandem.random and tandem.shares.
 struct StepState {
   double learning_rate = 0;
   std::int64_t step = 1;  // from 1
@@ -29,8 +29,8 @@ struct StepState {
   std::int64_t first = 0;  // number of the batch's first row: by it, seed and step random numbers are drawn
   UpdateKind kind = UpdateKind::sgd;      // of the optimizer
   double epoch = 0;                       // from 0, with its fraction
-  double share = 1;                       // of the batch's samples among the step's, where several batches make a step
-  bool fresh = true, hold = false;        // of these, this is the first; this is not the last
+  bool fresh = true, hold = false;        // of the batches of a step, this is the first; this is not the last
+  std::vector<double> shares{};           // tandem.shares: what of the step's means those of this batch are; those not given are 1
   double average = 0;                     // how far averages of the parameters move towards them
 };
 
@@ -38,7 +38,7 @@ struct StepState {
 struct Ahead {
   bool announced = false;  // this step's inputs were these below, of a call before, and have not changed since
   std::size_t plan = 0;    // of the step that follows
-  std::span<const std::byte* const> inputs;  // as run() will get them, but for tandem.scalars and tandem.random; empty: not known
+  std::span<const std::byte* const> inputs;  // as run() will get them, but for what StepState gives; empty: not known
 };
 
 class Session {
@@ -73,8 +73,8 @@ class Session {
   // the plan runs: run() gets addresses alone.
   void check_inputs(std::size_t plan, std::span<const std::optional<TensorType>> fed) const;
 
-  // One step. inputs[i]: values of plan.inputs[i], row-major, except tandem.scalars and tandem.random, which come from
-  // `state` (null allowed there). outputs[i]: room for plan.outputs[i], or null. Allocates nothing. Reads neither these
+  // One step. inputs[i]: values of plan.inputs[i], row-major, except those that come from `state` (null
+  // allowed there). outputs[i]: room for plan.outputs[i], or null. Allocates nothing. Reads neither these
   // inputs nor those ahead when it has returned.
   void run(std::size_t plan, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs, const StepState& state,
            const Ahead& ahead = {});

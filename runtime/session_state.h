@@ -29,13 +29,14 @@ struct Session::State {
   std::vector<HostMemory> host_memory;  // device 0's
   // Read by the workers during a step: the runtime's own inputs.
   StepScalars scalars;
+  std::vector<float> shares;  // as many as any plan takes
   struct alignas(64) DeviceInputs {
     std::int64_t random[4] = {};
-    std::vector<const std::byte*> inputs;  // of the plan, those two replaced
+    std::vector<const std::byte*> inputs;  // of the plan, the runtime's own replaced
   };
   std::vector<DeviceInputs> inputs;
   struct OwnInputs {
-    int scalars = -1, random = -1;  // index among a plan's inputs
+    int scalars = -1, random = -1, shares = -1;  // index among a plan's inputs
   };
   std::vector<OwnInputs> own_inputs;  // by plan
   std::vector<bool> can_be_left;      // by plan: nothing waits for its steps' end, and they change nothing

@@ -21,11 +21,11 @@ std::int64_t batch_size(const EvaluateOptions& o, const Plan& plan, const Datase
 }
 
 // Runs `each(batch, plan)` for all of the data. Samples do not see each other in an inference plan, so the last batch is
-// filled up; a model that computes its own loss averages over the batch, so its last batch gets a plan of its size.
+// filled up; a model that computes its own loss averages over the batch, and one may normalize by it, so its last batch gets a plan of its size.
 // Returns whether all of it was run. `looks`: at inputs, too, as the model's numbers, also of other ranks' samples.
 template <class Each>
 bool for_each_batch(Model::State& s, Feed& feed, const EvaluateOptions& o, std::int64_t batch, bool looks, Each&& each) {
-  const bool pad = !s.own_loss(), bytes = !looks && feed.give_bytes(s.options.plan.given_bytes);
+  const bool pad = !s.own_loss() && !s.by_batch, bytes = !looks && feed.give_bytes(s.options.plan.given_bytes);
   std::function<std::byte*(std::size_t, std::int64_t)> memory;  // the loader's own, where devices copy from any as fast
   if (s.session->will_run_ahead()) memory = [&](std::size_t number, std::int64_t bytes_of) { return s.session->host_memory(2 * number + 1, bytes_of); };  // even ones are a training's, which goes on
   Loader loader(feed, {.order = {.samples = feed.data().size(), .batch = batch}, .pad = pad, .rows = looks ? LoaderOptions::RowsOf() : s.rows_here(), .memory = memory});

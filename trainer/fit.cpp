@@ -33,7 +33,9 @@ History Fit::run_to_its_end() {
   if (o_.resume) {
     at_ = checkpoints_.resume();
     started_ = at_.step;
+    if (const std::string moved = steps_.moved_end(at_.steps, at_.step, at_.plateau); !moved.empty()) warn(moved);
   }
+  at_.steps = std::min(steps_.total(), std::int64_t{1} << 53);
   if (at_.step == 0) s_.start_averages();
   s_.fitted = Json::Object{{"learning_rate", steps_.base_rate()}, {"schedule", o_.schedule.name}, {"epochs", o_.epochs}, {"accumulate", o_.accumulate}};
   // All plans, before anything is trained.

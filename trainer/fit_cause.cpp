@@ -57,7 +57,9 @@ std::pair<std::int64_t, std::string> Fit::find_cause(bool kept, std::int64_t fai
   feed.give_bytes(s_.options.plan.given_bytes);
   CompileOptions options = s_.options.plan;
   if (!bytes_) options.given_bytes.clear();
-  Loader loader(feed, {.order = order_, .augment = true, .epoch = at_.epoch, .batch = at_.batch, .epochs = 0, .buckets = &buckets_});
+  LoaderOptions wanted{.order = order_, .augment = true, .epoch = at_.epoch, .batch = at_.batch, .epochs = 0, .buckets = &buckets_};
+  steps_.weigh_batches(wanted);
+  Loader loader(feed, wanted);
   for (s_.step = at_.step + 1;;) {
     if (o_.callbacks.stop && o_.callbacks.stop()) return {s_.step, ""};
     const LoadedBatch* const batch = loader.next();

@@ -13,22 +13,34 @@ void Fit::end_epoch(double rate, bool whole) {
   EpochReport report{.epoch = at_.epoch + 1,
                      .epochs = o_.epochs,
                      .step = at_.step,
-                     .loss = at_.loss / samples,
-                     .accuracy = at_.correct / samples,
+                     .loss = at_.loss.mean(),
+                     .accuracy = at_.accuracy.weight > 0 ? at_.accuracy.mean() : not_measured,
                      .learning_rate = rate,
                      .seconds = at_.seconds,
                      .samples_per_second = samples / at_.seconds};
-  for (const auto& [name, sum] : std::exchange(at_.metrics, {})) report.metrics[name] = sum / samples;
+  const auto metrics = std::exchange(at_.metrics, {});
+  for (const auto& [name, sum] : metrics) report.metrics[name] = sum.mean();
+  for (const Part& part : parts_)
+    if (const auto it = metrics.find(part.metric); it != metrics.end()) report.loss += part.share * it->second.mean();
   at_.history.push_back(report);
   if (whole) {
     ++at_.epoch;
     at_.batch = 0;
   }
-  at_.loss = at_.correct = at_.seconds = 0;
+  at_.loss = at_.accuracy = {};
+  at_.seconds = 0;
   at_.samples = 0;
   write_metrics();
   keep();  // before it is measured: that takes its time, and may be broken off
   finish_epoch();
+}
+
+std::vector<Fit::Part> Fit::parts_of_loss() const {
+  std::vector<Part> parts;
+  const double learnt = s_.options.plan.distillation ? s_.options.plan.distillation->weight : 0;
+  for (std::size_t i = 0; i < s_.losses.size() && s_.losses.size() > 1; ++i) parts.push_back({s_.losses[i].output + "_loss", (1 - learnt) * s_.losses[i].share, i});
+  if (s_.options.plan.distillation) parts.push_back({"distillation_loss", learnt, s_.losses.size()});
+  return parts;
 }
 
 void Fit::keep() {

@@ -44,6 +44,7 @@ class Fit {
     std::size_t plan = 0;
     double rate = 0;
     StepState state;
+    std::vector<double> weights;  // of its means
     std::int64_t epoch = 0, index = 0;
   };
 
@@ -63,6 +64,13 @@ class Fit {
   bool checkpoint_due(const Begun& now);
   void settle() noexcept;
   void count(const StepReport& report, bool first);
+  // What of the total loss a metric of the step's report is, and by which weight it is averaged.
+  struct Part {
+    std::string metric;
+    double share = 1;
+    std::size_t weight = 0;
+  };
+  std::vector<Part> parts_of_loss() const;
 
   // Epochs.
   void end_epoch(double rate, bool whole);
@@ -101,6 +109,7 @@ class Fit {
   BatchOrder order_;
   StepPlan steps_;
   RunCheckpoints checkpoints_;
+  const std::vector<Part> parts_ = parts_of_loss();
   const BestMeasure best_{o_.best};
   Position at_;
   double timed_samples_ = 0, timed_seconds_ = 0, waited_seconds_ = 0;

@@ -8,11 +8,17 @@
 namespace tandem {
 namespace {
 
-// What one more batch adds to a step's report.
-void add(StepReport& sum, const StepReport& part, double share) {
+// What one more batch adds to a step's report: losses of the batches are parts of the step's.
+void add(StepReport& sum, const StepReport& part) {
   sum.samples += part.samples;
-  sum.loss += share * part.loss;
-  sum.accuracy = share * part.accuracy + (std::isnan(sum.accuracy) ? 0 : sum.accuracy);
+  sum.loss += part.loss;
+  for (const auto& [name, value] : part.metrics) sum.metrics[name] += value;
+  sum.weights.resize(part.weights.size());
+  for (std::size_t i = 0; i < part.weights.size(); ++i) sum.weights[i] += part.weights[i];
+  if (std::isnan(part.accuracy)) return;
+  const double counted = sum.counted + part.counted;
+  sum.accuracy = sum.counted > 0 ? (sum.accuracy * sum.counted + part.accuracy * part.counted) / counted : part.accuracy;
+  sum.counted = counted;
 }
 
 }  // namespace
@@ -20,15 +26,17 @@ void add(StepReport& sum, const StepReport& part, double share) {
 void Fit::train() {
   const std::int64_t total = steps_.total(), per_epoch = order_.batches();
   if (at_.step >= total) return;
-  Loader loader(feed_, {.order = order_,
-                        .augment = true,
-                        .epoch = at_.epoch,
-                        .batch = at_.batch,
-                        .epochs = 0,
-                        .held = o_.run_ahead && s_.running().will_run_ahead() ? 2U : 1U,  // those of the steps under way
-                        .buckets = &buckets_,
-                        .rows = s_.rows_here(),
-                        .memory = [&](std::size_t number, std::int64_t bytes) { return s_.running().host_memory(2 * number, bytes); }});  // odd ones are evaluations'
+  LoaderOptions wanted{.order = order_,
+                       .augment = true,
+                       .epoch = at_.epoch,
+                       .batch = at_.batch,
+                       .epochs = 0,
+                       .held = o_.run_ahead && s_.running().will_run_ahead() ? 2U : 1U,  // those of the steps under way
+                       .buckets = &buckets_,
+                       .rows = s_.rows_here(),
+                       .memory = [&](std::size_t number, std::int64_t bytes) { return s_.running().host_memory(2 * number, bytes); }};  // odd ones are evaluations'
+  steps_.weigh_batches(wanted);
+  Loader loader(feed_, wanted);
   struct Settle {  // the loader's memory is read as long as a step is under way
     Fit& fit;
     ~Settle() { fit.settle(); }
@@ -51,11 +59,9 @@ void Fit::train() {
       rate = now.rate;
       epoch = now.epoch;
       index = now.index;
-      const StepReport part = s_.report(now.plan, rate);
-      if (now.state.fresh && !more)
-        report = part;
-      else
-        add(report, part, now.state.share);
+      StepReport part = s_.report(now.plan, rate);
+      part.weights = now.weights;
+      add(report, part);
       report.learning_rate = rate;
       report.loss_scale = part.loss_scale;
     }
@@ -99,7 +105,7 @@ Fit::Begun Fit::begin(Loader& loader, std::int64_t step, bool counts) {
   const auto asked = Clock::now();
   const LoadedBatch* const batch = loader.next();
   if (counts) waited_seconds_ += seconds(Clock::now() - asked);
-  const Begun begun{plan_of(*batch), rate, steps_.state(*batch, step, rate, at_.averaged), batch->epoch, batch->index};
+  const Begun begun{plan_of(*batch), rate, steps_.state(*batch, step, rate, at_.averaged), steps_.weights(*batch), batch->epoch, batch->index};
   const LoadedBatch* const next = begun.state.hold || step + 1 < steps_.total() ? loader.peek() : nullptr;
   BatchAhead ahead{.announced = std::exchange(announced_, next != nullptr)};
   if (next) {
@@ -136,10 +142,15 @@ void Fit::settle() noexcept {
 
 void Fit::count(const StepReport& report, bool first) {
   ++at_.step;
-  at_.loss += report.loss * static_cast<double>(report.samples);
-  at_.correct += report.accuracy * static_cast<double>(report.samples);
+  double rest = report.loss;  // of the only loss
+  for (const Part& part : parts_) {
+    const double value = report.metrics.at(part.metric);
+    at_.metrics[part.metric].add(value, report.weights[part.weight]);
+    rest -= part.share * value;
+  }
+  if (!report.weights.empty()) at_.loss.add(rest, report.weights[0]);
+  if (report.counted > 0) at_.accuracy.add(report.accuracy, report.counted);
   at_.samples += report.samples;
-  for (const auto& [name, value] : report.metrics) at_.metrics[name] += value * static_cast<double>(report.samples);
   at_.seconds += report.seconds;
   at_.trace.add(report.loss);
   at_.rates.add(report.learning_rate);

@@ -37,11 +37,14 @@ Plan KeptPlans::compile(const GraphSource& source, const CompileOptions& options
   CompileOptions untimed = options;
   untimed.autotune = false;
   Plan plan = tandem::compile(source, untimed, backends, parameters_of);
-  const std::filesystem::path file = folder_ / name_of(plan, options, backends);
+  const std::string request = name_of(plan, options, backends);
+  const std::filesystem::path file = folder_ / request;
   if (resume_ && std::filesystem::exists(file)) {
     try {
       plan = parse_plan(read_file(file, ExitCode::model));
       verify(plan);
+      if (plan.made_from != fingerprint_of(plan, request))
+        fail("is not the plan that was made from this model for these devices and options", plan.made_from == 0 ? ": it does not say what it was made from" : ": it was changed, or made from another");
     } catch (const Error& e) {
       fail(e.code(), file.string(), ": ", e.what(), " (without the file the run is planned anew)");
     }
@@ -49,6 +52,7 @@ Plan KeptPlans::compile(const GraphSource& source, const CompileOptions& options
   }
   made_ = true;
   if (chooses_by_time(options)) plan = tandem::compile(source, options, backends, parameters_of);
+  plan.made_from = fingerprint_of(plan, request);
   try {
     make_writable_folder(folder_);
     write_atomically(file, serialize(plan));

@@ -35,6 +35,8 @@ struct LoadedBatch {
   std::int64_t size = 0;
   std::size_t bucket = 0;  // that it is cut to
   std::vector<std::byte*> inputs;  // of the feed's targets; null where the data has none
+  std::vector<double> weights;     // LoaderOptions::weigh's of this batch
+  std::vector<double> shares;      // of those of all batches of its step
 };
 
 // Which batches a loader makes, and where it puts them.
@@ -49,6 +51,9 @@ struct LoaderOptions {
   std::int64_t workers = 0;      // threads, each at a batch of its own; 0: Feed::workers
   const Buckets* buckets = nullptr;  // outlives the loader; null: batches are not cut
   RowsOf rows;                   // which of a batch of so many the model's inputs are wanted of; empty: all
+  std::int64_t step = 1;         // batches that make a step; an epoch's last may have fewer
+  // What the batch's means are divided by. With it the first batch of a step is given when all of the step are there.
+  std::function<std::vector<double>(const LoadedBatch&)> weigh;
   std::function<std::byte*(std::size_t number, std::int64_t bytes)> memory;  // buffers, by number; empty: the loader's own
 };
 
@@ -76,9 +81,14 @@ class Loader {
   void work();
   void make(const Ticket& ticket);
   Ticket wait_for_ticket();
-  void wait_for_batch(std::unique_lock<std::mutex>& lock);
+  void wait_for_batches(std::unique_lock<std::mutex>& lock);
+  std::int64_t next_index() const { return (o_.batch + static_cast<std::int64_t>(taken_)) % o_.order.batches(); }
+  std::size_t wanted() const;
+  bool are_there() const;
+  void share_out();
   void stop();
   Slot& slot_of(std::size_t number) { return slots_[number % slots_.size()]; }
+  const Slot& slot_of(std::size_t number) const { return slots_[number % slots_.size()]; }
 
   Feed& feed_;
   const LoaderOptions o_;

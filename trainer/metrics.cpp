@@ -80,6 +80,30 @@ void each_place(const Labels& l, const Measured& batch, const std::function<void
 
 namespace {
 
+// Places of a sample that have a loss each.
+std::int64_t places_of(const Labels& l) {
+  return l.own() || l.of_file() ? 1 : loss_row(l.loss).over == LossOver::elements ? l.scores.elements() : rows_of(l).per_sample;
+}
+
+bool has_class_indices(const Labels& l) { return l.sample && l.sample->dtype == DType::int64 && l.classes > 0; }
+
+// Of all places of a sample, by their labels.
+double counted(const Labels& l, const std::byte* given, std::int64_t sample) {
+  const std::int64_t places = places_of(l);
+  if (l.axis < 0 && !l.class_weights.empty()) {  // yes or no
+    const auto of = [&](double yes) { return l.class_weights[0] + yes * (l.class_weights[1] - l.class_weights[0]); };
+    return visit_number(l.sample->dtype, [&]<class T>() { return of(static_cast<double>(reinterpret_cast<const T*>(given)[sample])); });
+  }
+  if (l.axis < 0 || !has_class_indices(l) || (l.class_weights.empty() && !l.ignore)) return static_cast<double>(places);
+  double sum = 0;
+  for (const std::int64_t label : std::span(reinterpret_cast<const std::int64_t*>(given) + sample * places, static_cast<std::size_t>(places))) {
+    if (l.ignore && label == *l.ignore) continue;
+    const bool known = label >= 0 && label < l.classes;
+    sum += l.class_weights.empty() ? 1 : known ? l.class_weights[static_cast<std::size_t>(label)] : 0;
+  }
+  return sum;
+}
+
 void measure_sequences(Measure& sum, const Labels& l, const Measured& batch) {
   const auto each = static_cast<std::size_t>(l.scores.elements()), length = static_cast<std::size_t>(l.sample->shape.elements());
   std::vector<double> x(each);
@@ -92,7 +116,6 @@ void measure_sequences(Measure& sum, const Labels& l, const Measured& batch) {
       undo(l.kind, static_cast<double>(std::numeric_limits<T>::min()), x);
       const double weight = batch.weights ? static_cast<double>(batch.weights[n]) : 1.0;
       sum.loss += weight * loss_row(l.loss).host({.x = x, .t = {}, .classes = l.classes, .sequence = {labels + at * length, length}}, l.values());
-      sum.weight += weight;
     }
   });
   sum.samples += batch.samples;
@@ -100,23 +123,30 @@ void measure_sequences(Measure& sum, const Labels& l, const Measured& batch) {
 
 }  // namespace
 
+double loss_weight(const Labels& l, const std::byte* given, const float* weights, std::int64_t samples) {
+  double sum = 0;
+  for (std::int64_t n = 0; n < samples; ++n) sum += (weights && !(l.by_sample && l.weighs_itself) ? static_cast<double>(weights[n]) : 1.0) * counted(l, given, n);
+  return sum;
+}
+
+bool weight_depends_on_data(const Labels& l) { return l.weighted || !l.class_weights.empty() || (l.ignore && l.axis >= 0); }
+
 void measure(Measure& sum, const Labels& l, const Measured& batch) {
+  sum.weight += loss_weight(l, batch.given, batch.weights, batch.samples);
   const LossRow& row = loss_row(l.loss);
   if (row.over == LossOver::sequence) return measure_sequences(sum, l, batch);
   const LossValues values = l.values();
-  const Rows r = rows_of(l);
   const bool classes = l.axis >= 0, indices = l.sample && l.sample->dtype == DType::int64, inside = l.loss == "softmax-cross-entropy";
   const bool yes_or_no = row.labels == LabelKind::binary && l.scores.elements() == 1;
   std::vector<double> t;
   const auto smoothed = [&](double v, double count) { return v * (1 - l.smoothing) + l.smoothing / count; };
   each_place(l, batch, [&](const Place& p) {
-    const double of_sample = (batch.weights ? static_cast<double>(batch.weights[p.sample]) : 1.0) / static_cast<double>(r.per_sample);
+    const double of_sample = batch.weights ? static_cast<double>(batch.weights[p.sample]) : 1.0;
     if (classes) {
       if (p.ignored) return;
       const auto own = [&](std::size_t c) { return l.class_weights.empty() ? 1.0 : l.class_weights[c]; };
       t.assign(p.t.begin(), p.t.end());
-      double weight = 1, factor = 1;
-      if (indices && p.label >= 0 && !l.class_weights.empty()) weight = own(static_cast<std::size_t>(p.label));
+      double factor = 1;
       for (double& v : t)
         if (l.smoothing > 0) v = smoothed(v, static_cast<double>(t.size()));
       if (!l.class_weights.empty() && !inside) {
@@ -127,7 +157,6 @@ void measure(Measure& sum, const Labels& l, const Measured& batch) {
         for (std::size_t c = 0; c < t.size(); ++c) t[c] *= own(c);
       const double loss = indices && p.label < 0 ? nan : row.host({p.x, t}, values);
       sum.loss += of_sample * factor * loss;
-      sum.weight += of_sample * weight;
       sum.correct += static_cast<std::int64_t>(best(p.x)) == p.label;
       ++sum.rows;
       return;
@@ -136,14 +165,13 @@ void measure(Measure& sum, const Labels& l, const Measured& batch) {
     if (row.over == LossOver::elements) {
       for (std::size_t i = 0; i < p.x.size(); ++i) {
         const double label = l.smoothing > 0 ? smoothed(p.t[i], 2) : p.t[i];
-        loss += row.host({p.x.subspan(i, 1), std::span(&label, 1)}, values) / static_cast<double>(p.x.size());
+        loss += row.host({p.x.subspan(i, 1), std::span(&label, 1)}, values);
       }
       if (!l.class_weights.empty()) weight = l.class_weights[0] + p.t[0] * (l.class_weights[1] - l.class_weights[0]);
     } else {
       loss = row.host({p.x, p.t}, values);
     }
     sum.loss += of_sample * weight * loss;
-    sum.weight += of_sample * weight;
     if (!yes_or_no) return;
     sum.correct += (p.x[0] > 0) == (p.t[0] > 0.5);
     ++sum.rows;

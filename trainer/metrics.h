@@ -10,8 +10,8 @@
 namespace tandem {
 
 struct Measure {
-  double loss = 0;        // sum over samples
-  double weight = 0;      // what the sum is divided by
+  double loss = 0;        // sum over what counts, by its weight
+  double weight = 0;      // loss_weight() of all batches: what the sum is divided by
   double correct = 0;
   std::int64_t rows = 0;  // what `correct` counts; 0: accuracy has no meaning for this loss
   std::int64_t samples = 0;
@@ -35,6 +35,13 @@ struct Place {
   bool ignored = false;
 };
 void each_place(const Labels& labels, const Measured& batch, const std::function<void(const Place&)>& each);
+
+// What the mean over a batch is divided by, and what means of batches are weighted by wherever they become one mean: the steps' batches,
+// those of an epoch, of an evaluation. Each place that has a loss counts by its sample's weight times its label's; one that is ignored
+// by 0. `given`: labels, `weights`: of samples; null where there are none.
+double loss_weight(const Labels& labels, const std::byte* given, const float* weights, std::int64_t samples);
+// Without it all batches of as many samples are divided by the same.
+bool weight_depends_on_data(const Labels& labels);
 
 void measure(Measure& sum, const Labels& labels, const Measured& batch);
 

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "graph/pattern.h"
+#include "importer/settle_batch_normalization.h"
 #include "planner/check_options.h"
 #include "trainer/decodable.h"
 #include "trainer/initialize.h"
@@ -259,13 +260,16 @@ void Model::compile(const ModelOptions& options, Backends backends) {
     if (loss) s.notes.push_back("loss " + loss->text());
   if (!options.teacher.empty() && !inference)
     if (const std::string text = Teacher(options.teacher.string(), s.other_file(options.teacher.string()), graph).text(graph[student_value(graph, options.plan)].name); !text.empty()) s.notes.push_back("teacher " + text);
+  s.by_batch = inference && normalizes_by_batch(graph);
+  if (inference)
+    for (std::string& note : training_mode_notes(graph)) s.notes.push_back(std::move(note));
   s.losses = std::move(losses);
   s.targets = targets_of(graph, s.losses, options.plan);
   s.bucket_forms.clear();
   for (std::size_t bucket = 0; bucket < bucket_count(options); ++bucket) {
     const Losses at = bucket == 0 ? s.losses : s.losses_if_any(options, bucket);
     const auto classes = std::find_if(at.begin(), at.end(), [](const Labels& l) { return l.axis >= 0; });
-    s.bucket_forms.push_back({.shapes = {}, .positions = classes == at.end() ? 1 : classes->positions()});
+    s.bucket_forms.push_back({.shapes = {}, .positions = classes == at.end() ? 1 : classes->positions(), .losses = at});
     for (const FeedTarget& target : bucket == 0 ? s.targets : targets_of(s.source(options, bucket)(options.plan.batch), at, options.plan))
       s.bucket_forms.back().shapes.push_back(target.sample.shape);
   }

@@ -38,6 +38,7 @@ struct ModelOptions {
   // each. A plan is made for every one. All else goes by the largest, as `dims` would give it.
   std::map<std::string, std::vector<std::int64_t>> buckets;
   std::int64_t max_turns = 0;                // ImportOptions::max_turns
+  std::optional<bool> unbiased_variance;     // ImportOptions::unbiased_variance
   std::filesystem::path teacher;             // an ONNX file whose scores are learnt from, as plan.distillation says; empty: none
   std::string init = "auto";                 // auto (keep, or draw the weights of an untrained template), keep, he-normal, glorot-uniform,
                                              // training-info (what the template's initialization computes; auto draws by it where there is one)
@@ -55,6 +56,9 @@ struct StepReport {
   std::int64_t samples = 0;
   double loss = 0;
   double accuracy = not_measured;
+  double counted = 0;  // what the accuracy is a share of: samples, or their places that have a class each and are not ignored
+  // What the loss is divided by, each loss's own where there are several: the samples' or tokens' weights. A mean over steps weighs by these.
+  std::vector<double> weights;
   double learning_rate = 0;
   double loss_scale = not_measured;  // of this step, where the loss is scaled
   std::map<std::string, double> metrics;  // of several losses: "OUTPUT_loss", each without its weight in the total

@@ -32,7 +32,9 @@ StepReport Model::train_on_batch(std::span<const Tensor> inputs, double rate) {
   ++s.step;
   s.initial = false;
   s.run(plan, list, rate);
-  return s.report(plan, rate);
+  StepReport report = s.report(plan, rate);
+  report.weights = s.weigh(list, batch, 0);
+  return report;
 }
 
 std::vector<Tensor> Model::predict_on_batch(std::span<const Tensor> inputs, const std::vector<std::string>& wanted) {

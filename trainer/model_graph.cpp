@@ -133,7 +133,7 @@ GraphSource Model::State::plain_source(const ModelOptions& o, const std::vector<
   for (std::size_t i = 0; i < terms.size(); ++i)
     if (const std::string& value = terms[i].file.empty() ? each[i].loss_on : terms[i].output.empty() ? o.plan.loss_on : terms[i].output; !value.empty()) values.push_back(value);
   return [this, o, training, values, outputs](std::int64_t batch) {
-    Graph graph = file.graph({.batch = batch, .dims = o.dims, .training = training, .max_turns = o.max_turns});
+    Graph graph = file.graph({.batch = batch, .dims = o.dims, .training = training, .max_turns = o.max_turns, .unbiased_variance = o.unbiased_variance});
     if (!outputs.empty()) {
       graph.outputs.clear();
       for (const std::string& name : outputs) graph.outputs.push_back(value_named(graph, name));

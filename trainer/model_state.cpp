@@ -8,6 +8,7 @@
 #include "graph/pattern.h"
 #include "planner/passes/optimizer.h"
 #include "planner/plan/plan_file.h"
+#include "trainer/loss_measures.h"
 #include "trainer/share.h"
 
 namespace tandem {
@@ -186,6 +187,17 @@ void Model::State::start_states() {
   if (!given.empty()) session->set_parameters(share(options.world, std::move(given)));
 }
 
+std::vector<double> Model::State::weigh(std::span<std::byte* const> inputs, std::int64_t samples, std::size_t bucket) const {
+  const Losses& all = bucket_forms[bucket].losses;
+  const BatchLabels batch = labels_in(all, targets, inputs, samples);
+  std::vector<double> weights;
+  for (std::size_t i = 0; i < all.size(); ++i) weights.push_back(loss_weight(all[i], batch.labels[i], batch.weights, samples));
+  weights.resize(loss_means(), static_cast<double>(samples));
+  return weights;
+}
+
+bool Model::State::weighs_alike() const { return bucket_forms.size() == 1 && std::none_of(losses.begin(), losses.end(), weight_depends_on_data); }
+
 StepReport Model::State::report(std::size_t index, double rate) const {
   const Plan& plan = session->plan(index);
   const Runner& r = runners[index];
@@ -204,7 +216,9 @@ StepReport Model::State::report(std::size_t index, double rate) const {
     if (plan.outputs[i].name == "counted") counted = value;
     if (plan.outputs[i].name.starts_with(part_of_loss)) report.metrics[concat(plan.outputs[i].name.substr(part_of_loss.size()), "_loss")] = value;
   }
-  report.accuracy /= std::isnan(counted) ? static_cast<double>(plan.batch * bucket_forms[r.bucket].positions) : counted;
+  if (std::isnan(report.accuracy)) return report;  // it has no meaning
+  report.counted = std::isnan(counted) ? static_cast<double>(plan.batch * bucket_forms[r.bucket].positions) : counted;
+  report.accuracy = report.counted > 0 ? report.accuracy / report.counted : 0;
   return report;
 }
 

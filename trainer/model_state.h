@@ -28,6 +28,7 @@ FeedTarget weights_target();
 struct BucketForm {
   std::vector<Shape> shapes;   // of each target
   std::int64_t positions = 1;  // that have a class each
+  Losses losses;
 };
 
 // What a plan of the session is for.
@@ -78,6 +79,7 @@ struct Model::State {
   int under_way = 0;     // steps begun
   Json fitted;           // rate and schedule of the last fit
   Json position;         // where the last fit ended, as its checkpoints say it
+  bool by_batch = false;  // a normalization takes each batch's own statistics in inference
   bool initial = false;  // the values are those that compile drew or took of the template
   std::map<std::string, std::string> preparation;  // of the last training: what save() writes as metadata, without "tandem."
 
@@ -114,6 +116,10 @@ struct Model::State {
   void run(std::size_t plan, std::span<std::byte* const> inputs, const StepState& state, const BatchAhead& ahead = {});
   Ahead put_inputs(std::size_t plan, std::span<std::byte* const> inputs, const BatchAhead& ahead);
   StepState step_state(double rate) const;
+  // What each mean of a batch is divided by: of the losses, then that of distillation. `inputs` are those of the targets.
+  std::vector<double> weigh(std::span<std::byte* const> inputs, std::int64_t samples, std::size_t bucket) const;
+  bool weighs_alike() const;  // batches of as many samples all have the same weights
+  std::size_t loss_means() const { return losses.size() + (options.plan.distillation ? 1 : 0); }
   // First values of the weights as options.init says, by the template's own initialization where it is asked for or drawn by.
   Initial first_values(const Graph& graph, const ModelOptions& o, Backends on) const;
   void start_states();    // the optimizer's, as options.states has them

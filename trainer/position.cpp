@@ -20,11 +20,14 @@ Waiting waiting_of(const Json* state) {  // absent in checkpoints of earlier ver
 Json::Object json_of(const Position& at) {
   Json::Array history;
   for (const EpochReport& e : at.history) history.push_back(json_of(e));
-  Json::Object metrics;
-  for (const auto& [name, sum] : at.metrics) metrics.emplace_back(name, sum);
-  return {{"epoch", at.epoch},     {"batch", at.batch},     {"step", at.step}, {"loss", at.loss},          {"correct", at.correct},
+  Json::Object metrics, weights;
+  for (const auto& [name, sum] : at.metrics) {
+    metrics.emplace_back(name, sum.sum);
+    weights.emplace_back(name, sum.weight);
+  }
+  return {{"epoch", at.epoch},     {"batch", at.batch},      {"step", at.step}, {"steps", at.steps}, {"loss", at.loss.sum}, {"loss_weight", at.loss.weight}, {"correct", at.accuracy.sum}, {"counted", at.accuracy.weight},
           {"samples", at.samples}, {"seconds", at.seconds}, {"best", at.best}, {"plateau", json_of(at.plateau)}, {"early", json_of(at.early)}, {"judged", at.judged}, {"averaged", at.averaged},
-          {"trace", at.trace.json()}, {"rates", at.rates.json()}, {"history", std::move(history)}, {"metrics", std::move(metrics)}};
+          {"trace", at.trace.json()}, {"rates", at.rates.json()}, {"history", std::move(history)}, {"metrics", std::move(metrics)}, {"metric_weights", std::move(weights)}};
 }
 
 Position position_of(const Json& state, std::int64_t batches) {
@@ -35,11 +38,14 @@ Position position_of(const Json& state, std::int64_t batches) {
     return n;
   };
   constexpr std::int64_t most = std::int64_t{1} << 53;  // counts beyond are none
+  // In checkpoints of earlier versions sums are over samples.
+  const auto weight = [&](std::string_view key) { return state.find(key) ? real(key) : static_cast<double>(whole("samples", most)); };
   Position at{.epoch = whole("epoch", most),
               .batch = whole("batch", batches),
               .step = whole("step", most),
-              .loss = real("loss"),
-              .correct = real("correct"),
+              .steps = state.find("steps") ? whole("steps", most) : 0,
+              .loss = {real("loss"), weight("loss_weight")},
+              .accuracy = {real("correct"), weight("counted")},
               .samples = whole("samples", most),
               .seconds = real("seconds"),
               .best = real("best"),
@@ -52,7 +58,10 @@ Position position_of(const Json& state, std::int64_t batches) {
               .history = {}};
   for (const Json& e : state.at("history").array()) at.history.push_back(epoch_report(e));
   if (const Json* metrics = state.find("metrics"))
-    for (const auto& [name, sum] : metrics->object()) at.metrics[name] = sum.is_null() ? not_measured : sum.number();
+    for (const auto& [name, sum] : metrics->object()) {
+      const Json* const weights = state.find("metric_weights");
+      at.metrics[name] = {sum.is_null() ? not_measured : sum.number(), weights ? weights->at(name).number() : static_cast<double>(at.samples)};
+    }
   if (at.batch == batches) {
     ++at.epoch;
     at.batch = 0;

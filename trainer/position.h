@@ -9,10 +9,22 @@
 
 namespace tandem {
 
+// Of values that count by weights.
+struct WeightedMean {
+  double sum = 0, weight = 0;
+  void add(double value, double by) {
+    if (by == 0) return;  // nothing counted in it
+    sum += by * value;
+    weight += by;
+  }
+  double mean() const { return weight == 0 ? 0 : sum / weight; }
+};
+
 struct Position {
   std::int64_t epoch = 0, batch = 0;  // next to be trained on
   std::int64_t step = 0;              // done
-  double loss = 0, correct = 0;       // sums over the epoch's samples so far
+  std::int64_t steps = 0;             // after which the run is to end, by which schedules go; 0: not known
+  WeightedMean loss, accuracy;        // of the epoch so far
   std::int64_t samples = 0;
   double seconds = 0;
   double best = not_measured;  // of what the best checkpoint is chosen by
@@ -21,7 +33,7 @@ struct Position {
   std::int64_t averaged = 0;   // weights that a mean over epochs has
   LossTrace trace, rates;  // of the losses, of the learning rates
   std::vector<EpochReport> history;
-  std::map<std::string, double> metrics{};  // sums as of the loss, by StepReport::metrics' names
+  std::map<std::string, WeightedMean> metrics{};  // by StepReport::metrics' names
 };
 
 Json::Object json_of(const Position& position);

@@ -1,6 +1,9 @@
 #include "trainer/step_plan.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace tandem {
@@ -13,8 +16,16 @@ std::int64_t StepPlan::total() const {
 
 double StepPlan::base_rate() const { return o_.learning_rate ? *o_.learning_rate : default_learning_rate(s_.options.plan.optimizer); }
 
-double StepPlan::rate(std::int64_t step, const Waiting& plateau) const {
-  return plateau.factor * tandem::learning_rate(o_.schedule, base_rate(), step, total(), static_cast<double>(per_epoch()));
+double StepPlan::rate(std::int64_t step, std::int64_t steps, const Waiting& plateau) const {
+  return plateau.factor * tandem::learning_rate(o_.schedule, base_rate(), step, steps, static_cast<double>(per_epoch()));
+}
+
+std::string StepPlan::moved_end(std::int64_t before, std::int64_t step, const Waiting& plateau) const {
+  if (before == 0 || before == total() || step >= total()) return "";
+  const double was = rate(step, before, plateau), now = rate(step, plateau);
+  if (std::abs(now - was) <= 1e-6 * std::max(std::abs(now), std::abs(was))) return "";
+  return fmt::format("the learning-rate schedule {} now ends after {} steps, before it ended after {}: step {} goes on at a rate of {:.4g} and not of {:.4g} "
+                     "(option lr_schedule constant with option learning_rate keeps one rate)", o_.schedule.name, total(), before, step + 1, now, was);
 }
 
 StepState StepPlan::state(const LoadedBatch& batch, std::int64_t step, double rate, std::int64_t& averaged) const {
@@ -23,11 +34,21 @@ StepState StepPlan::state(const LoadedBatch& batch, std::int64_t step, double ra
   StepState state = s_.step_state(rate);
   state.first = (batch.index - begin) * order_.batch;
   state.epoch = static_cast<double>(step) / static_cast<double>(per_epoch());
-  state.share = static_cast<double>(batch.size) / static_cast<double>(samples);
+  state.shares = batch.shares.empty() ? std::vector<double>(s_.loss_means(), static_cast<double>(batch.size) / static_cast<double>(samples)) : batch.shares;
   state.fresh = batch.index == begin;
   state.hold = batch.index + 1 < end;
   if (!state.hold) state.average = average(batch, step, averaged);
   return state;
+}
+
+void StepPlan::weigh_batches(LoaderOptions& loader) const {
+  if (s_.weighs_alike()) return;
+  loader.step = o_.accumulate;
+  loader.weigh = [this](const LoadedBatch& batch) { return s_.weigh(batch.inputs, batch.size, batch.bucket); };
+}
+
+std::vector<double> StepPlan::weights(const LoadedBatch& batch) const {
+  return batch.weights.empty() ? std::vector<double>(s_.loss_means(), static_cast<double>(batch.size)) : batch.weights;
 }
 
 // How far averages move in this step.

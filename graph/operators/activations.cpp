@@ -73,7 +73,7 @@ Operator mish() {
           .precision = PrecisionRole::parts, .rectifies = true, .operands = {{"X"}}};
 }
 
-// y = max(x, 0) − slope · max(−x, 0); the slope broadcasts to x
+// y = x > 0 ? x : slope · x, the slope broadcasts to x; dx = dy · (x > 0 ? 1 : slope), dslope = Σ dy · min(x, 0). Integers are composed.
 Operator prelu() {
   return {.name = "PRelu",
           .since = {1, 6, 7, 9, 16}, .inputs = {2, 2}, .types = {{"T", types::wide_numbers}},
@@ -83,14 +83,23 @@ Operator prelu() {
                 if (broadcast_inputs(c, 0, 2) != c.shape(0)) c.fail("slope ", c.shape(1), " does not broadcast to x ", c.shape(0));
                 infer_same(c);
               },
-          .follow = follow_broadcast,
+          .differentiate =
+              [](GradientContext& g) {
+                if (g.wants(0)) g.set_dx(0, g.mul(g.dy(), g.emit("PReluSlope", {g.x(0), g.x(1)})));
+                if (g.wants(1)) g.set_dx(1, g.sum_to(g.mul(g.dy(), g.emit("Min", {g.x(0), g.scalar(0, g.type(g.x(0)).dtype)})), g.shape(g.x(1))));
+              },
           .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+            if (is_float(e.type(e.x(0)).dtype)) return {};
             const ValueId negative = e.emit("Relu", {e.neg(e.x(0))});
             return {e.sub(e.emit("Relu", {e.x(0)}), e.mul(e.x(1), negative))};
           },
-          .precision = PrecisionRole::parts, .rectifies = true,
+          .elementwise = true,
+          .rectifies = true,
           .operands = {{"X"}, {"slope", OperandRole::slope}}};
 }
+
+// y = x > 0 ? 1 : slope
+Operator prelu_slope() { return {.name = "PReluSlope", .domain = "tandem", .since = {1}, .inputs = {2, 2}, .infer = infer_broadcast, .elementwise = true}; }
 
 // y = γ · elu(x; α)
 Operator selu() {

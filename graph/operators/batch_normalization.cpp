@@ -32,7 +32,9 @@ std::vector<ValueId> expand_training(ExpandContext& e) {
   const std::vector<ValueId>& outputs = e.node().outputs;
   for (int i = 1; i < 3; ++i) {
     const ValueId running = e.x(i + 2), value = cast(e, y[at(i)], e.type(e.x(i + 2)).dtype);
-    if (e.training && e.graph()[running].kind == ValueKind::parameter) e.emit("RunningStatistics", {running, value}, {{"momentum", momentum}});
+    Attributes how{{"momentum", momentum}};
+    if (i == 2 && e.attributes().has("unbiased")) how.set("counts", Ints{e.shape(e.x(0)).elements() / std::max<std::int64_t>(1, e.shape(running).elements())});
+    if (e.training && e.graph()[running].kind == ValueKind::parameter) e.emit("RunningStatistics", {running, value}, std::move(how));
     if (static_cast<int>(outputs.size()) <= i) continue;
     results.push_back(outputs[at(i)].present() ? e.add(e.mul(running, momentum), e.mul(value, 1.0 - static_cast<double>(momentum))) : ValueId{});
   }
@@ -193,7 +195,8 @@ Operator batch_normalization_backward() {
 }
 
 // running' = momentum · running + (1 − momentum) · value, in place; unchanged where the scalars, if given, skip the step. Several of
-// them, `tensors`, are as updates are: the scalars first. Where `inverse` is not 0 the value is what the normalization keeps.
+// them, `tensors`, are as updates are: the scalars first. Where `inverse` is not 0 the value is what the normalization keeps. `counts`: of
+// each, n where the value is the population variance of n values and the unbiased one is wanted, times n/(n − 1); 1: it is taken as it is.
 Operator running_statistics() {
   return {.name = "RunningStatistics",
           .domain = "tandem",
@@ -202,6 +205,8 @@ Operator running_statistics() {
           .outputs = {1, Arity::any},
           .infer =
               [](InferContext& c) {
+                const std::int64_t all = c.attributes().integer("tensors", 1);
+                if (c.attributes().has("counts") && std::ssize(c.attributes().ints("counts")) != all) c.fail("has ", c.attributes().ints("counts").size(), " counts for ", all, " tensors");
                 if (!c.attributes().has("tensors")) {
                   expect_shape(c, 1, c.shape(0));
                   return infer_same(c);

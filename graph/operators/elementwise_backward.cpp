@@ -6,7 +6,7 @@
 
 namespace tandem::operator_rows {
 
-// dx = min ≤ x ≤ max ? dy : 0
+// dx = min < y < max ? dy : 0
 Operator clip_backward() {
   constexpr float inf = std::numeric_limits<float>::infinity();
   return {.name = "ClipBackward", .domain = "tandem", .since = {1}, .inputs = {2, 2}, .infer = infer_broadcast, .linear = Linear::first, .elementwise = true, .parameters = {{"min", -inf}, {"max", inf}}};
@@ -31,7 +31,7 @@ Operator hard_sigmoid_backward() {
 // dx = x ≤ −3 ? 0 : x ≥ 3 ? dy : dy · (x/3 + ½)
 Operator hard_swish_backward() { return {.name = "HardSwishBackward", .domain = "tandem", .since = {1}, .inputs = {2, 2}, .infer = infer_broadcast, .linear = Linear::first, .elementwise = true}; }
 
-// dx = x ≥ 0 ? dy : α · dy
+// dx = x > 0 ? dy : α · dy
 Operator leaky_relu_backward() {
   return {.name = "LeakyReluBackward", .domain = "tandem", .since = {1}, .inputs = {2, 2}, .infer = infer_broadcast, .linear = Linear::first, .elementwise = true, .parameters = {{"alpha", 0.01F}}};
 }

@@ -1,4 +1,6 @@
 // Functions of two operands of one dtype that broadcast as numpy's. A gradient is summed back to its operand's shape.
+#include <algorithm>
+
 #include "graph/operators/fold.h"
 
 namespace tandem::operator_rows {
@@ -25,6 +27,12 @@ std::vector<ValueId> chain(ExpandContext& e, std::string_view op) {
 std::vector<ValueId> chain_unless_pair(ExpandContext& e, std::string_view op) {
   if (e.node().inputs.size() == 2) return {};
   return chain(e, op);
+}
+
+bool may_be_zero(const Value& v) {
+  if (v.kind != ValueKind::constant || !v.data) return true;
+  const std::vector<double> values = v.data->to_doubles();
+  return std::find(values.begin(), values.end(), 0.0) != values.end();
 }
 
 }  // namespace
@@ -172,7 +180,7 @@ Operator mod() {
           .precision = PrecisionRole::wide, .operands = {{"A"}, {"B"}}};
 }
 
-// y = xᵖ: dx = dy · p · xᵖ⁻¹, dp = dy · y · log x, which is 0 where x = 0. An exponent of another dtype is cast; the
+// y = xᵖ: dx = dy · p · xᵖ⁻¹, which is 0 where p = 0, dp = dy · y · log x, which is 0 where x = 0. An exponent of another dtype is cast; the
 // result has x's dtype.
 Operator pow() {
   return {.name = "Pow",
@@ -181,9 +189,13 @@ Operator pow() {
           .differentiate =
               [](GradientContext& g) {
                 const ValueId x = g.x(0), p = g.x(1);
-                if (g.wants(0)) set_summed(g, 0, g.mul(g.dy(), g.mul(p, g.emit("Pow", {x, g.add(p, -1.0)}))));
-                if (!g.wants(1)) return;
                 const ValueId zero = g.scalar(0, g.type(x).dtype);
+                if (g.wants(0)) {
+                  ValueId slope = g.mul(p, g.emit("Pow", {x, g.add(p, -1.0)}));
+                  if (may_be_zero(g.graph()[p])) slope = g.emit("Where", {g.emit("Equal", {p, zero}), zero, slope});
+                  set_summed(g, 0, g.mul(g.dy(), slope));
+                }
+                if (!g.wants(1)) return;
                 const ValueId logarithm = g.emit("Where", {g.emit("Equal", {x, zero}), zero, g.emit("Log", {x})});
                 set_summed(g, 1, g.mul(g.dy(), g.mul(g.y(), logarithm)));
               },

@@ -107,7 +107,7 @@ Operator cosh() {
           .precision = PrecisionRole::wide};
 }
 
-// y = x ≥ 0 ? x : α(eˣ − 1); dx = dy · (x ≥ 0 ? 1 : y + α)
+// y = x ≥ 0 ? x : α(eˣ − 1); dx = dy · (x > 0 ? 1 : y + α)
 Operator elu() {
   return {.name = "Elu",
           .since = {1, 6, 22}, .types = {{"T", types::floats}},
@@ -171,7 +171,7 @@ Operator hard_sigmoid() {
           .parameters = {{"alpha", 0.2F}, {"beta", 0.5F}}};
 }
 
-// y = x ≥ 0 ? x : αx
+// y = x ≥ 0 ? x : αx; dx = dy · (x > 0 ? 1 : α)
 Operator leaky_relu() {
   return {.name = "LeakyRelu",
           .since = {1, 6, 16}, .types = {{"T", types::floats}},

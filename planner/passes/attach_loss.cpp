@@ -1,6 +1,7 @@
 // Puts the losses on top of the model: from the values that labels.cpp chose and inputs for the labels to one number, the mean
 // over the global batch, and the count of correct predictions. What a mean is divided by is summed over all devices where it
-// depends on labels or weights: one device and several compute the same.
+// depends on labels or weights: one device and several compute the same. Where several batches make a step, each batch's mean is times its
+// share of the step's mean (the input tandem.shares), so that losses and gradients of the batches need only be added, too.
 #include <algorithm>
 #include <limits>
 
@@ -252,16 +253,26 @@ ValueId distilled(GraphBuilder& b, ValueId student, ValueId teacher, int axis, c
 
 }  // namespace
 
-void attach_loss(Graph& graph, std::span<const Labels> losses, std::int64_t samples, std::int64_t scale_batch, bool accuracy, const std::optional<Distillation>& distillation) {
-  const double scale = 1.0 / static_cast<double>(std::max<std::int64_t>(1, scale_batch));
+void attach_loss(Graph& graph, std::span<const Labels> losses, std::int64_t samples, const CompileOptions& o, bool accuracy) {
+  const double scale = 1.0 / static_cast<double>(std::max<std::int64_t>(1, o.batch));
+  const std::optional<Distillation>& distillation = o.distillation;
   GraphBuilder b(graph, "loss", {});
+  const auto means = static_cast<std::int64_t>(losses.size()) + (distillation ? 1 : 0);
+  const auto in_step = [&](ValueId mean, std::size_t i) {
+    if (!o.optimizer.accumulate) return mean;
+    const ValueId shares = b.input("tandem.shares", {DType::float32, Shape{means}}, ValueRole::step_state);
+    const auto at = static_cast<std::int64_t>(i);
+    const ValueId share = means == 1 ? shares : b.emit("Slice", {shares}, {{"starts", Ints{at}}, {"ends", Ints{at + 1}}, {"axes", Ints{0}}, {"steps", Ints{1}}});
+    return b.mul(mean, cast(b, b.reshape(share, Shape{}), b.type(mean).dtype));
+  };
   const std::vector<GraphOutput> values = graph.outputs;
   graph.outputs.erase(graph.outputs.begin() + 1, graph.outputs.end());
   ValueId total;
   bool counts = false;
   for (std::size_t i = 0; i < losses.size(); ++i) {
     const Labels& l = losses[i];
-    const Loss loss = loss_of({b, l, loss_row(l.loss), samples, scale}, values[i], accuracy && !counts);
+    Loss loss = loss_of({b, l, loss_row(l.loss), samples, scale}, values[i], accuracy && !counts);
+    loss.loss = in_step(loss.loss, i);
     const ValueId part = l.share == 1 ? loss.loss : b.mul(loss.loss, l.share);
     total = total.present() ? b.add(total, part) : part;
     if (losses.size() > 1) graph.outputs.emplace_back(loss.loss, ValueRole::metric, concat("loss/", l.output));
@@ -279,7 +290,7 @@ void attach_loss(Graph& graph, std::span<const Labels> losses, std::int64_t samp
       shape.dims.insert(shape.dims.begin(), samples);
       axis = losses[0].axis + 1;
     }
-    const ValueId learnt = distilled(b, b.reshape(student, shape), b.reshape(teacher, shape), axis, *distillation);
+    const ValueId learnt = in_step(distilled(b, b.reshape(student, shape), b.reshape(teacher, shape), axis, *distillation), losses.size());
     graph.outputs.emplace_back(learnt, ValueRole::metric, "loss/distillation");
     total = b.add(b.mul(total, 1 - distillation->weight), b.mul(learnt, distillation->weight));
   }

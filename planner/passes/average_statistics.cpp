@@ -4,6 +4,7 @@
 
 #include "graph/operator.h"
 #include "graph/step_scalars.h"
+#include "graph/updates.h"
 #include "planner/passes/optimizer.h"
 
 namespace tandem {
@@ -26,7 +27,7 @@ void average_statistics(Graph& graph, ValueId scalars) {
     };
     const auto at = static_cast<std::int64_t>(offsetof(StepScalars, average) / sizeof(float));
     const ValueId share = wide(b.reshape(b.emit("Slice", {scalars}, {{"starts", Ints{at}}, {"ends", Ints{at + 1}}, {"axes", Ints{0}}, {"steps", Ints{1}}}), Shape{}));
-    const ValueId now = b.add(b.mul(running, momentum), b.mul(wide(batch), 1 - momentum));
+    const ValueId now = b.add(b.mul(running, momentum), b.mul(wide(batch), statistic_share(graph.nodes[n].attributes, 0)));
     const ValueId moved = b.add(average, b.mul(b.emit("Sub", {now, average}), share));
     graph.add_node(internal_operator("AssignUpdate"), concat("update/", graph[average].name), {{"tensors", std::int64_t{1}}}, {scalars, average, moved}, 1);
   }

@@ -21,9 +21,8 @@ class Composer {
     ValueId g = gradient;
     if (b_.type(g).dtype != dtype()) g = b_.emit("Cast", {g}, {{"to", static_cast<std::int64_t>(dtype())}});
     if (sum.present()) {
-      const ValueId addend = b_.mul(g, field(offsetof(StepScalars, share)));
       const ValueId fresh = b_.emit("Greater", {field(offsetof(StepScalars, fresh)), b_.scalar(0, dtype())});
-      g = b_.emit("Where", {fresh, addend, b_.add(sum, addend)});
+      g = b_.emit("Where", {fresh, g, b_.add(sum, g)});
       assign(sum, g, {{"always", std::int64_t{1}}});
     }
     g = b_.mul(g, b_.div(field(offsetof(StepScalars, clip)), field(offsetof(StepScalars, loss_scale))));

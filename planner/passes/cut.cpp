@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "graph/place.h"
+#include "graph/updates.h"
 #include "planner/passes/graph_copy.h"
 #include "planner/passes/passes.h"
 
@@ -89,7 +90,10 @@ class Cut {
     v.type.shape = local(value);
     const bool part = v.type.shape != value.type.shape;
     if (v.kind == ValueKind::constant && part) v.data = cut_constant(value);
-    if (v.kind == ValueKind::constant && v.role == ValueRole::share) v.data = Tensor::scalar(static_cast<float>(share_of(value))).cast(value.type.dtype);
+    if (v.kind == ValueKind::constant && v.role == ValueRole::share) {  // of unbiased variances it says of how many values the whole's would be
+      const double share = share_of(value), count = value.data->to_doubles()[0];
+      v.data = Tensor::scalar(static_cast<float>(share * unbiased(count * share))).cast(value.type.dtype);
+    }
     if (v.kind == ValueKind::parameter && part) {
       for (std::size_t a = 0; a < value.placement.parts.size(); ++a) {
         if (!part_of(value, a).is_split()) continue;

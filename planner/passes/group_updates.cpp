@@ -25,15 +25,16 @@ Node as_several(Node node) {
 Node merged(const Node& a, const Node& b) {
   Node both = a;
   both.attributes.set("tensors", a.attributes.integer("tensors") + b.attributes.integer("tensors"));
-  if (a.attributes.has("inverse") || b.attributes.has("inverse")) {
-    Ints inverse;
+  for (const auto& [list, absent] : {std::pair{"inverse", std::int64_t{0}}, {"counts", std::int64_t{1}}}) {  // of statistics, one a tensor
+    if (!a.attributes.has(list) && !b.attributes.has(list)) continue;
+    Ints of_both;
     for (const Node* const node : {&a, &b}) {
-      const Ints own = node->attributes.has("inverse") ? node->attributes.ints("inverse") : Ints(static_cast<std::size_t>(node->attributes.integer("tensors")), 0);
-      inverse.insert(inverse.end(), own.begin(), own.end());
+      const Ints own = node->attributes.ints(list, Ints(static_cast<std::size_t>(node->attributes.integer("tensors")), absent));
+      of_both.insert(of_both.end(), own.begin(), own.end());
     }
-    both.attributes.set("inverse", std::move(inverse));
-    both.attributes.set("epsilon", (a.attributes.has("inverse") ? a : b).attributes.real("epsilon"));
+    both.attributes.set(list, std::move(of_both));
   }
+  if (both.attributes.has("inverse")) both.attributes.set("epsilon", (a.attributes.has("inverse") ? a : b).attributes.real("epsilon"));
   both.inputs.insert(both.inputs.end(), b.inputs.begin() + 1, b.inputs.end());
   both.outputs.insert(both.outputs.end(), b.outputs.begin(), b.outputs.end());
   both.origin.insert(both.origin.end(), b.origin.begin(), b.origin.end());
@@ -54,6 +55,7 @@ std::string key_of(const Graph& graph, const Node& node) {
   Attributes attributes = node.attributes;
   attributes.set("tensors", std::int64_t{0});
   attributes.set("inverse", Ints{});
+  attributes.set("counts", Ints{});
   attributes.set("epsilon", attributes.real("epsilon", 0));
   const Value& parameter = graph[node.inputs[1]];
   const bool statistic = node.op->name == "RunningStatistics";  // nothing follows it that could wait

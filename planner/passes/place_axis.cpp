@@ -88,8 +88,13 @@ class AxisPlacer {
     }
     if (mean_over_parts(n) || mean_of_losses(n)) return;
     if (graph_.nodes[n].op->name == "RunningStatistics") {
-      const ValueId mean = mean_of_own(graph_.nodes[n].inputs[1], graph_[graph_.nodes[n].inputs[0]].name);
-      graph_.nodes[n].inputs[1] = mean;
+      Node& node = graph_.nodes[n];
+      const ValueId own = node.inputs[1];
+      const bool each_its_own = part(own).spread == Spread::own && !one_has_all(*mesh);  // their variances are made unbiased one by one
+      const ValueId mean = mean_of_own(own, graph_[node.inputs[0]].name, node.attributes.ints("counts", Ints{1})[0]);
+      Node& statistic = graph_.nodes[n];  // nodes were added
+      statistic.inputs[1] = mean;
+      if (each_its_own) statistic.attributes.erase("counts");
     }
     std::vector<Part> operands;
     for (const ValueId in : graph_.nodes[n].inputs) operands.push_back(in.present() ? part(in) : Part{});
@@ -187,16 +192,18 @@ class AxisPlacer {
   }
 
   // A running statistic moves towards the mean of the devices' own ones, each weighted by its share of the samples.
-  ValueId mean_of_own(ValueId own, const std::string& statistic) {
+  // `count`: of values that the whole's would be of, where each device's is to be unbiased; else 1.
+  ValueId mean_of_own(ValueId own, const std::string& statistic, std::int64_t count) {
     if (part(own).spread != Spread::own) return own;
-    return summed(by_share(own, concat("statistics/", statistic)), ValueRole::statistic, statistic);
+    return summed(by_share(own, concat("statistics/", statistic), count), ValueRole::statistic, statistic);
   }
 
-  // What every device has, as an addend of the mean: times its share of the samples. Where one has all, that one's is the mean.
-  ValueId by_share(ValueId each, std::string name) {
+  // What every device has, as an addend of the mean: times its share of the samples. Where one has all, that one's is the mean. The
+  // constant says `count` until each has its own.
+  ValueId by_share(ValueId each, std::string name, std::int64_t count = 1) {
     if (part(each).spread == Spread::own && one_has_all(axes_of(graph_[each])[axis_])) return moved_by("Once", concat("once/", graph_[each].name), each, {Spread::partial});
     GraphBuilder b(graph_, std::move(name), {});
-    const ValueId share = b.scalar(1, b.type(each).dtype);
+    const ValueId share = b.scalar(static_cast<double>(count), b.type(each).dtype);
     graph_[share].role = ValueRole::share;
     graph_[share].placement.group = graph_[each].placement.group;
     part(share) = {Spread::own};

@@ -14,7 +14,9 @@ bool is_statistic(const Node& node) { return node.op->name == "RunningStatistics
 
 // What a statistic of the normalization becomes; that of the mean, too, so that one kernel may take both.
 Attributes attributes_of(const Node& statistic, const Node& normalization, bool inverse) {
-  return {{"momentum", statistic.attributes.real("momentum")}, {"tensors", std::int64_t{1}}, {"inverse", Ints{inverse}}, {"epsilon", normalization.attributes.real("epsilon", 1e-5F)}};
+  Attributes a{{"momentum", statistic.attributes.real("momentum")}, {"tensors", std::int64_t{1}}, {"inverse", Ints{inverse}}, {"epsilon", normalization.attributes.real("epsilon", 1e-5F)}};
+  if (statistic.attributes.has("counts")) a.set("counts", statistic.attributes.ints("counts"));
+  return a;
 }
 
 // Whether nothing else wants the variance: gradients of kernels that keep the deviation read that.

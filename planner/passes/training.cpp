@@ -16,7 +16,7 @@ Graph keep_logits(Graph graph, const CompileOptions& o) {
 }
 
 Graph with_loss(Graph graph, const PassContext& c) {
-  attach_loss(graph, c.losses, c.samples, c.options.batch, c.options.accuracy, c.options.distillation);
+  attach_loss(graph, c.losses, c.samples, c.options, c.options.accuracy);
   return graph;
 }
 

@@ -185,6 +185,7 @@ struct Plan {
   std::vector<DevicePlan> devices;
   std::vector<std::string> warnings;
   double seconds = 0;              // estimated step
+  std::uint64_t made_from = 0;     // of a kept plan: fingerprint_of() what it was made from and what it is; 0: not said
 };
 
 // "slice", "launch", "concat", or what the step does in its exchange: "all_reduce", "send", "receive".

@@ -9,6 +9,8 @@ namespace tandem {
 std::string serialize(const Plan& plan);           // the binary form; equal plans give equal bytes
 Plan parse_plan(const std::string& bytes);         // fails (model) on anything that is not a whole plan
 std::string hash_of(const Plan& plan);             // 16 hex digits
+// Of a plan, but for its made_from, and of what it was made from.
+std::uint64_t fingerprint_of(const Plan& plan, std::string_view request);
 
 std::string text_of_plan(const Plan& plan, bool steps);  // for people; without steps: summary, memory, exchanges, warnings
 std::string json_of(const Plan& plan);

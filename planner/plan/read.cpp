@@ -167,6 +167,7 @@ Plan read(const file::Plan& in) {
   for (const file::DevicePlan& device : in.devices()) plan.devices.push_back(read(device));
   plan.warnings.assign(in.warnings().begin(), in.warnings().end());
   plan.seconds = in.seconds();
+  plan.made_from = in.made_from();
   return plan;
 }
 

@@ -185,6 +185,7 @@ std::string serialize(const Plan& plan) {
   for (const DevicePlan& device : plan.devices) write(device, out.add_devices());
   for (const std::string& warning : plan.warnings) out.add_warnings(warning);
   out.set_seconds(plan.seconds);
+  out.set_made_from(plan.made_from);
 
   std::string bytes;
   {
@@ -194,6 +195,15 @@ std::string serialize(const Plan& plan) {
     if (!out.SerializeToCodedStream(&coded)) fail(ExitCode::io, "plan of '", plan.model, "' does not fit in a plan file");
   }
   return with_checksum(std::move(bytes));
+}
+
+std::uint64_t fingerprint_of(const Plan& plan, std::string_view request) {
+  Plan bare = plan;
+  bare.made_from = 0;
+  Hash hash;
+  hash.add(request);
+  hash.add(serialize(bare));
+  return hash.value();
 }
 
 std::string hash_of(const Plan& plan) {

@@ -27,7 +27,30 @@ Comparison binary(std::mt19937& random, const char* op, Attributes attributes = 
   return {op, std::move(attributes), {random_tensor(random, s, low, high), random_tensor(random, others[between(random, 0, 5)], low, high)}, {real(s)}, 16};
 }
 
+// Of dy, and x at whole numbers, where some functions have two slopes.
+Comparison at_kinks(std::mt19937& random, const char* op, Attributes attributes = {}) {
+  const Shape s = image(random);
+  return {op, std::move(attributes), {random_tensor(random, s), random_integers(random, s, -3, 4).cast(DType::float64)}, {real(s)}, 16};
+}
+
 const CaseRow elementwise_rows[] = {
+    {"leaky relu backward at 0", [](std::mt19937& r) { return at_kinks(r, "LeakyReluBackward", {{"alpha", 0.125F}}); }},
+    {"elu backward at 0", [](std::mt19937& r) { return at_kinks(r, "EluBackward", {{"alpha", 0.75F}}); }},
+    {"clip backward at its bounds", [](std::mt19937& r) { return at_kinks(r, "ClipBackward", {{"min", -1.0F}, {"max", 2.0F}}); }},
+    {"hard sigmoid backward at its ends", [](std::mt19937& r) { return at_kinks(r, "HardSigmoidBackward", {{"alpha", 0.25F}, {"beta", 0.5F}}); }},
+    {"hard swish backward at its ends", [](std::mt19937& r) { return at_kinks(r, "HardSwishBackward"); }},
+    {"prelu",
+     [](std::mt19937& r) {
+       Comparison c = at_kinks(r, "PRelu");
+       std::swap(c.inputs[0], c.inputs[1]);
+       return c;
+     }},
+    {"prelu slope",
+     [](std::mt19937& r) {
+       Comparison c = at_kinks(r, "PReluSlope");
+       std::swap(c.inputs[0], c.inputs[1]);
+       return c;
+     }},
     {"abs", [](std::mt19937& r) { return unary(r, "Abs"); }},
     {"add", [](std::mt19937& r) { return binary(r, "Add"); }, {DType::float32, DType::float64, DType::float16, DType::bfloat16}},
     {"atan", [](std::mt19937& r) { return unary(r, "Atan"); }},

@@ -41,7 +41,7 @@ TEST_P(LossScaleKernels, AllFiniteSeesEveryElement) {
 }
 
 TEST_P(LossScaleKernels, StateFollowsAsOnTheCpu) {
-  const Held scalars = floats({16}, {0.5F, 7, 0, 0, 1, 0, 0, 0, 1, 0, 1, 1, 0, 0, 0, 0});
+  const Held scalars = floats({16}, {0.5F, 7, 0, 0, 1, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0});
   for (const float good : {0.0F, 2.0F})
     for (const float finite : {0.0F, 1.0F}) {
       const Held state = floats({3}, {-2, good, 3}), flag = floats({}, {finite});
@@ -55,12 +55,12 @@ TEST_P(LossScaleKernels, StateFollowsAsOnTheCpu) {
 
 TEST_P(LossScaleKernels, SkippedStepsChangeNothing) {
   const Held w = floats({3}, {1, 2, 3}), g = floats({3}, {4, 5, std::numeric_limits<float>::infinity()}), m = floats({3}, {6, 7, 8});
-  const Held skip = floats({16}, {0.5F, 1, 1, 1, 1024, 1, 0, 0, 1, 0, 1, 1, 0, 0, 0, 0});
+  const Held skip = floats({16}, {0.5F, 1, 1, 1, 1024, 1, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0});
   const std::vector<Held> now = first({"SgdUpdate", {{"tensors", std::int64_t{1}}, {"momentum", 0.5F}}, {{DType::float32, Shape{3}, {}}, {DType::float32, Shape{3}, {}}}}, {skip, w, g, m});
   EXPECT_EQ(values_of(now[0]), values_of(w));
   EXPECT_EQ(values_of(now[1]), values_of(m));
   EXPECT_EQ(result("RunningStatistics", {{"momentum", 0.5F}}, {3}, {w, g, skip}), values_of(w));
-  const Held take = floats({16}, {0.5F, 1, 1, 1, 2, 0, 0, 0, 1, 0, 1, 1, 0, 0, 0, 0});
+  const Held take = floats({16}, {0.5F, 1, 1, 1, 2, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0});
   EXPECT_EQ(result("SgdUpdate", {{"tensors", std::int64_t{1}}, {"momentum", 0.0F}}, {3}, {take, w, m}), (std::vector<double>{-0.5, 0.25, 1}));
 }
 

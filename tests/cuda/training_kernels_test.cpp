@@ -182,7 +182,7 @@ TEST_P(SingleKernels, ClipScalars) {
   std::mt19937 random(9);
   for (const bool accumulate : {false, true})
     for (const float fresh : {0.0F, 1.0F}) {
-      std::vector<Held> inputs{hold(Tensor::of<float>({16}, {0.0625F, 3, 0.5F, 0.25F, 4, 0, 0, 0, 1, 0, 0.25F, fresh, 0, 0, 0, 0}), DType::float32)};
+      std::vector<Held> inputs{hold(Tensor::of<float>({16}, {0.0625F, 3, 0.5F, 0.25F, 4, 0, 0, 0, 1, 0, fresh, 0, 0, 0, 0, 0}), DType::float32)};
       for (int t = 0; t < 243; ++t)
         for (int k = 0; k < 1 + accumulate; ++k) inputs.push_back(hold(random_tensor(random, {t == 11 ? 9000 : 1 + t % 9}), DType::float32));
       const Job job{"ClipScalars", {{"clip_norm", 0.75F}, {"accumulate", std::int64_t{accumulate}}}, {wanted(DType::float32, {16})}};
@@ -208,7 +208,7 @@ TEST_P(SingleKernels, RunningStatisticsOfMany) {
   for (const DType dtype : {DType::float32, DType::float64})
     for (const float skip : {0.0F, 1.0F}) {
       std::mt19937 random(3);
-      const Held scalars = hold(Tensor::of<float>({16}, {0.5F, 3, 1, 1, 1, skip, 0, 0, 1, 0, 1, 1, 0, 0, 0, 0}), DType::float32);
+      const Held scalars = hold(Tensor::of<float>({16}, {0.5F, 3, 1, 1, 1, skip, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0}), DType::float32);
       Job job{"RunningStatistics", {{"momentum", 0.875F}, {"tensors", std::int64_t{tensors}}, {"epsilon", 0.25F}}, {}};
       std::vector<Held> inputs{scalars}, wanted_values;
       Ints inverse;

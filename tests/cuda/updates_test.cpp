@@ -50,7 +50,7 @@ TEST_P(Updates, AgreeWithTheCpu) {
   std::mt19937 random(5);
   Attributes a = c.attributes;
   a.set("tensors", std::int64_t{tensors});
-  std::vector<Tensor> given{Tensor::of<float>({16}, {0.0625F, 3, 0.5F, 0.25F, 1, 0, 1.5F, 0.75F, 0.5F, 0, 0.25F, 0, 0, 0.125F, 0, 0})};
+  std::vector<Tensor> given{Tensor::of<float>({16}, {0.0625F, 3, 0.5F, 0.25F, 1, 0, 1.5F, 0.75F, 0.5F, 0, 0, 0, 0.125F, 0, 0, 0})};
   std::vector<Shape> shapes;
   for (int t = 0; t < tensors; ++t) {
     shapes.push_back({between(random, 1, 60), t == 3 ? 90 : 3});  // what is no multiple of a pack, and more than a block takes
@@ -80,7 +80,7 @@ TEST_P(Updates, ReadAndWrite16Bits) {
     for (const float skip : {0.0F, 1.0F}) {
       std::vector<std::vector<Held>> results;
       const std::vector<Shape> shapes{{40, 3}, {5000}};
-      std::vector<Held> given{hold(Tensor::of<float>({16}, {0.0625F, 3, 0.5F, 0.25F, 1, skip, 1.5F, 0.75F, 0.5F, 0, 1, 1, 0, 0, 0, 0}), DType::float32)};
+      std::vector<Held> given{hold(Tensor::of<float>({16}, {0.0625F, 3, 0.5F, 0.25F, 1, skip, 1.5F, 0.75F, 0.5F, 0, 1, 0, 0, 0, 0, 0}), DType::float32)};
       for (const Shape& s : shapes)
         for (int k = 0; k < 2 + c.states; ++k) given.push_back(hold(random_tensor(random, s, k < 2 ? -2 : k == 2 ? 1 : 0.5, k < 3 ? 2 : 0.9), k == 1 ? narrow : DType::float32));  // a mean square is above a mean's square
       const std::size_t in = static_cast<std::size_t>(c.states) + 2, out = in - 1;

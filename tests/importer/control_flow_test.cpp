@@ -66,6 +66,8 @@ Model& with_rows(Model& m) {
 const Row rows[] = {
     {"loop_of_known_turns", [](Model& m) { m.add(int_tensor("turns", {}, {3})).add(counted(1, doubling, {"y"})); }, {"Add", "Add", "Add"}, {5, 3, 4}},
     {"loop_without_turns", [](Model& m) { m.add(int_tensor("turns", {}, {0})).add(counted(1, doubling, {"v"})).add(node("Relu", {"v"}, {"y"})); }, {"Relu"}, {5, 3, 4}},
+    {"loop_of_fewer_than_no_turns", [](Model& m) { m.add(int_tensor("turns", {}, {-1})).add(counted(1, doubling, {"v"})).add(node("Relu", {"v"}, {"y"})); }, {"Relu"}, {5, 3, 4}},
+    {"loop_of_fewer_than_no_turns_until", [](Model& m) { m.add(int_tensor("turns", {}, {-3})).add(int_tensor("most", {}, {2})).add(node("Constant", {}, {"yes"}, {{"value_int", one}})).add(node("Loop", {"turns", "yes", "x"}, {"v"}, {{"body", until_two}})).add(node("Relu", {"v"}, {"y"})); }, {"Relu"}, {5, 3, 4}},
     {"loop_until", [](Model& m) { m.add(int_tensor("most", {}, {2})).add(node("Constant", {}, {"yes"}, {{"value_int", one}})).add(counted(0, until_two, {"y"})); }, {"Add", "Add", "Add"}, {5, 3, 4}},
     {"loop_gathers", [](Model& m) { m.add(int_tensor("turns", {}, {2})).add(counted(1, gathering, {"", "g"})).add(node("Transpose", {"g"}, {"y"}, {{"perm", std::vector<std::int64_t>{1, 0, 2, 3}}})); }, {"Relu", "Relu", "Unsqueeze", "Unsqueeze", "Concat", "Transpose"}, {5, 2, 3, 4}},
     {"loop_whose_turn_is_a_list", [](Model& m) { m.add(int_tensor("turns", {}, {2})).add(int_tensor("two", {1}, {2})).add(int_tensor("axis", {1}, {1})).add(counted(1, slicing, {"y"})); }, {"Slice", "Slice"}, {5, 1, 4}},

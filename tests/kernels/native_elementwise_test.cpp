@@ -79,7 +79,9 @@ const Row rows[] = {
     {"HardSwishBackward", 2, -1.2, 5, 4, [](double dy, double x) { return x >= 3 ? dy : dy * (x / 3 + 0.5); }},
     {"SwishBackward", 2, -1, 9, 8, [](double dy, double x) { return dy * sigmoid(x) * (1 + x * (1 - sigmoid(x))); }},
     {"ReluBackward", 2, -2, 2, 0, [](double dy, double y) { return y > 0 ? dy : 0; }},
-    {"LeakyReluBackward", 2, -2, 2, 1, [](double dy, double x) { return x >= 0 ? dy : 0.25 * dy; }, {{"alpha", 0.25F}}},
+    {"PRelu", 2, -2, 2, 1, [](double x, double slope) { return x > 0 ? x : slope * x; }},
+    {"PReluSlope", 2, -2, 2, 1, [](double x, double slope) { return x > 0 ? 1 : slope; }},
+    {"LeakyReluBackward", 2, -2, 2, 1, [](double dy, double x) { return x > 0 ? dy : 0.25 * dy; }, {{"alpha", 0.25F}}},
     {"EluBackward", 2, -2, 2, 3, [](double dy, double y) { return y > 0 ? dy : dy * (y + 4); }, {{"alpha", 4.0F}}},
     {"SigmoidBackward", 2, 0.1, 0.9, 4, [](double dy, double y) { return dy * y * (1 - y); }},
     {"TanhBackward", 2, -0.7, 0.7, 4, [](double dy, double y) { return dy * (1 - y * y); }},
@@ -126,6 +128,26 @@ TEST(NativeElementwise, EveryElementwiseOperatorRunsByItselfAndInAProgram) {
     }
     EXPECT_TRUE(alone) << op.name;
     EXPECT_TRUE(fused) << op.name;
+  }
+}
+
+// docs/kinks.md
+TEST(NativeElementwise, GradientsAtKinks) {
+  struct Kink {
+    const char* op;
+    Attributes attributes;
+    double a, b, y;
+  };
+  const Kink kinks[] = {{"LeakyReluBackward", {{"alpha", 0.25F}}, 2, 0, 0.5}, {"PReluSlope", {}, 0, 0.25, 0.25}, {"PRelu", {}, 0, 0.25, 0}, {"ReluBackward", {}, 2, 0, 0},
+                        {"EluBackward", {{"alpha", 4.0F}}, 2, 0, 8}, {"HardSwishBackward", {}, 2, -3, 0}, {"HardSwishBackward", {}, 2, 3, 2},
+                        {"HardSigmoidBackward", {{"alpha", 0.25F}, {"beta", 0.5F}}, 2, 2, 0}, {"HardSigmoidBackward", {{"alpha", 0.25F}, {"beta", 0.5F}}, 2, -2, 0},
+                        {"ClipBackward", {{"min", -1.0F}, {"max", 1.0F}}, 2, 1, 0}, {"ClipBackward", {{"min", -1.0F}, {"max", 1.0F}}, 2, -1, 0}};
+  for (const char* isa : isas) {
+    const WithIsa with(isa);
+    for (const Kink& k : kinks) {
+      const Case c{k.op, k.attributes, {plain(DType::float32, {40}), plain(DType::float32, {40})}, {plain(DType::float32, {40})}};
+      EXPECT_EQ(run_values(c, {Values(40, k.a), Values(40, k.b)})[0], Values(40, k.y)) << k.op << " of " << k.a << " and " << k.b << ' ' << isa;
+    }
   }
 }
 

@@ -56,7 +56,7 @@ const Operand tensors[] = {operand(DType::float32, {20, 7, 3, 3}, "ABcd16b16a"),
 void check(const Row& row, DType dtype, int threads, bool shared) {
   Case c{row.op, row.attributes, {plain(DType::float32, {16})}, {}, threads};
   c.attributes.set("tensors", static_cast<std::int64_t>(std::size(tensors)));
-  std::vector<Values> values = {{rate, 3, correction1, correction2, 1, 0, factor1, factor2, 1, 0, 1, 1, 0, 0, 0, 0}};
+  std::vector<Values> values = {{rate, 3, correction1, correction2, 1, 0, factor1, factor2, 1, 0, 1, 0, 0, 0, 0, 0}};
   for (Operand t : tensors) {
     t.dtype = dtype;
     for (int k = 0; k < 2 + row.states; ++k) {
@@ -118,7 +118,7 @@ TEST(NativeUpdate, NarrowGradientsMoveWeightsAsWideOnesDo) {
             c.attributes.set("tensors", static_cast<std::int64_t>(std::size(weights)));
             if (copies && narrow) c.attributes.set("copies", std::int64_t{1});
             const int states = update_numbers(row.kind, c.attributes).states;
-            std::vector<Values> values = {{rate, 3, correction1, correction2, 1, 0, factor1, factor2, 1, 0, 1, 0, 0, 0.25, 0, 0}};
+            std::vector<Values> values = {{rate, 3, correction1, correction2, 1, 0, factor1, factor2, 1, 0, 0, 0, 0.25, 0, 0, 0}};
             unsigned seed = 1;
             for (const Operand& t : weights) {
               for (int k = 0; k < 2 + states; ++k) {
@@ -164,7 +164,7 @@ TEST(NativeUpdate, NormsAndFaultsOfNarrowGradientsAreThoseOfWideOnes) {
   Values of_large = Buffer(plain(DType::bfloat16, large), random_values(large.elements(), 1, -1, 1)).values();
   const Values of_small = random_values(5, 2, -1, 1), sum = random_values(large.elements(), 3, -1, 1), other = random_values(5, 4, -1, 1);
   for (const double fresh : {0.0, 1.0}) {
-    const Values step = {rate, 3, correction1, correction2, 1, 0, factor1, factor2, 1, 0, 1, 0, fresh, 0.25, 0, 0};
+    const Values step = {rate, 3, correction1, correction2, 1, 0, factor1, factor2, 1, 0, fresh, 0, 0.25, 0, 0, 0};
     for (const std::int64_t accumulate : {0, 1}) {
       std::vector<Values> got;
       for (const DType dtype : {DType::float32, DType::bfloat16}) {
@@ -177,7 +177,7 @@ TEST(NativeUpdate, NormsAndFaultsOfNarrowGradientsAreThoseOfWideOnes) {
         got.push_back(run_values(c, values)[0]);
       }
       EXPECT_EQ(got[0], got[1]) << "accumulate " << accumulate << ", fresh " << fresh;
-      EXPECT_NE(got[0], step) << "nothing was clipped";
+      EXPECT_LT(got[0][8], 1) << "nothing was clipped";
     }
   }
   for (const double fault : {0.5, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {

@@ -175,7 +175,7 @@ std::set<std::string> operators_of(const Graph& graph) {
 // Differentiated through what they expand to.
 constexpr const char* composites[] = {
     "Celu", "DepthToSpace", "Dropout", "Flatten", "GRU", "Gemm", "GlobalAveragePool", "GlobalMaxPool", "HardSwish", "Identity", "InstanceNormalization", "LRN",
-    "LSTM", "LayerNormalization", "MaxPool", "Mean", "PRelu", "RNN", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare", "Selu",
+    "LSTM", "LayerNormalization", "MaxPool", "Mean", "RNN", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare", "Selu",
     "SoftmaxCrossEntropyLoss", "Softsign", "SpaceToDepth", "DFT", "GridSample", "Resize", "STFT",
     "Split", "Squeeze", "Sum", "ThresholdedRelu", "Unsqueeze",
 };

@@ -300,6 +300,31 @@ def integers(folder):
     case(folder, "concat_of_booleans", "", "Concat", [flags[0], flags[0]], axis=1)
 
 
+def other_flags(folder):
+    """Attributes that say yes or no, with numbers that are neither 0 nor 1."""
+    for value in (2, -1):
+        def one(flag, op, operands, outputs=1, opset=18, **attributes):
+            case(folder, f"{op}_{flag}_{value}".lower().replace("-", "minus_"), "", op, operands, outputs, opset, **{flag: value}, **attributes)
+
+        one("keepdims", "ReduceSum", [f(2, 3), Known(i64([1]))])
+        one("keepdims", "ReduceMax", [f(2, 3), Known(i64([0]))])
+        one("keepdims", "ArgMax", [f(2, 3)], axis=1)
+        one("noop_with_empty_axes", "ReduceSum", [f(2, 3), Known(i64([]))])
+        one("select_last_index", "ArgMax", [np.ones((2, 3), np.float32)], axis=1)
+        one("transA", "Gemm", [f(3, 2), f(3, 4)])
+        one("transB", "Gemm", [f(2, 3), f(4, 3)])
+        one("ceil_mode", "MaxPool", [f(1, 1, 6)], kernel_shape=[3], strides=[2])
+        one("count_include_pad", "AveragePool", [f(1, 1, 5)], kernel_shape=[3], pads=[1, 1])
+        one("largest", "TopK", [f(5), Known(i64([2]))], 2)
+        one("allowzero", "Reshape", [f(2, 3), Known(i64([0, 3]))])
+        one("detect_positive", "IsInf", [np.array([np.inf, -np.inf, 1], np.float32)])
+        one("detect_negative", "IsInf", [np.array([np.inf, -np.inf, 1], np.float32)])
+        one("upper", "Trilu", [f(3, 3)])
+        one("align_corners", "GridSample", [f(1, 1, 3, 3), f(1, 2, 2, 2)])
+        one("input_forget", "LSTM", [f(2, 1, 3), f(1, 8, 3), f(1, 8, 2)], hidden_size=2)
+        one("linear_before_reset", "GRU", [f(2, 1, 3), f(1, 6, 3), f(1, 6, 2), f(1, 12)], hidden_size=2)
+
+
 if __name__ == "__main__":
-    for group in (fused, attention, tables, trees, integers):
+    for group in (fused, attention, tables, trees, integers, other_flags):
         group(sys.argv[1])

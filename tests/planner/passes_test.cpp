@@ -121,7 +121,7 @@ TEST(AttachLoss, IsASumOverTheGlobalBatch) {
     all.dims.insert(all.dims.begin(), 3);
     g.outputs = {g.add_input("z", {f, all})};
     const Labels labels{.loss = row.loss, .value = "z", .scores = row.scores, .axis = row.counts ? 0 : -1, .classes = row.counts ? 5 : 0, .sample = row.label};
-    attach_loss(g, std::span(&labels, 1), 3, 8, true);
+    attach_loss(g, std::span(&labels, 1), 3, {.batch = 8}, true);
     verify(g);
     EXPECT_EQ(expression(g, g.outputs[0]), row.expression);
     EXPECT_EQ(g[g.outputs[0]].type.shape, Shape{});

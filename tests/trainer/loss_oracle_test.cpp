@@ -1,5 +1,6 @@
 // Losses, their gradients and the metrics of evaluation against PyTorch's and scikit-learn's, on one device and on three with
-// uneven slices: a model y = x * w, whose gradient of w a step of size 1 without momentum gives.
+// uneven slices, in one batch and as a step of several, the last short: a model y = x * w, whose gradient of w a step of size 1 without
+// momentum gives. The epoch's line is the same mean, whatever the batches.
 #include <cstdlib>
 #include <random>
 
@@ -216,11 +217,16 @@ void compute(const Row& row, const std::string& devices, std::int64_t batch, con
     metrics.push_back(o.plan.loss);
   }
   if (row.options) row.options(o.plan);
+  const std::int64_t batches = (samples + batch - 1) / batch;
+  o.plan.optimizer.accumulate = batches > 1;
   model.fit_labels(o, data);
   model.compile(o, backends);
   const Evaluation e = model.evaluate(data, {.batch = 4, .metrics = metrics});
+  const EpochReport line = model.fit(data, {.learning_rate = 0, .shuffle = false}).epochs[0];
+  EXPECT_NEAR(line.loss, e.loss, 1e-5 * std::abs(e.loss) + 1e-7);
+  if (!std::isnan(line.accuracy)) EXPECT_NEAR(line.accuracy, e.accuracy, 1e-6);
   double loss = 0;
-  FitOptions fit{.steps = 1, .learning_rate = 1, .shuffle = false};
+  FitOptions fit{.steps = 1, .learning_rate = 1, .shuffle = false, .accumulate = batches};
   fit.epochs = 0;
   fit.callbacks.on_step = [&](const StepReport& r) { loss = r.loss; };
   model.fit(data, fit);
@@ -251,12 +257,12 @@ void compute(const Row& row, const std::string& devices, std::int64_t batch, con
 TEST(LossOracle, AreThoseOfPyTorchAndScikitLearn) {
   const char* python = std::getenv("TANDEM_PYTHON");
   if (!python) GTEST_SKIP() << "TANDEM_PYTHON does not name a Python with torch, scikit-learn and numpy (./run-tests makes one)";
-  for (const std::string devices : {"cpu", "cpu:0-2"}) {
-    SCOPED_TRACE(devices);
+  for (const auto& [devices, batch] : {std::pair{std::string("cpu"), samples}, {"cpu:0-2", samples}, {"cpu", 4}, {"cpu:0-2", 3}}) {
+    SCOPED_TRACE(concat(devices, ", batches of ", batch));
     const TemporaryFolder folder;
     for (const Row& row : rows) {
       SCOPED_TRACE(row.name);
-      compute(row, devices, samples, folder / (std::string(row.name) + ".npz"));
+      compute(row, devices, batch, folder / (std::string(row.name) + ".npz"));
     }
     const std::string log = (folder / "log").string();
     const int status = std::system(concat(python, ' ', TANDEM_SOURCE_DIR, "/tests/trainer/loss_oracle.py ", folder.text(), " >", log, " 2>&1").c_str());

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "graph/step_scalars.h"
+#include "graph/updates.h"
 #include "kernels/cpu/native/dense.h"
 
 namespace tandem::native {
@@ -153,7 +154,7 @@ Descriptions describe_batch_normalization_backward(const KernelRequest& request)
   return {d};
 }
 
-// running' = momentum·running + (1 − momentum)·value
+// running' = momentum·running + (1 − momentum)·value, of an unbiased variance times n/(n − 1)
 Descriptions describe_running_statistics(const KernelRequest& request) {
   if (request.attributes->has("tensors")) return {};  // several at once, which nothing offers
   const Operand& running = request.inputs[0];
@@ -165,11 +166,11 @@ Descriptions describe_running_statistics(const KernelRequest& request) {
   if (may_skip) d.inputs[2] = row_major(d.inputs[2]);
   d.outputs[0].layout = layout;
   const std::int64_t n = physical_elements(running.shape, layout);
-  const double momentum = static_cast<double>(request.attributes->real("momentum"));
+  const double momentum = static_cast<double>(request.attributes->real("momentum")), share = statistic_share(*request.attributes, 0);
   visit_float(running.dtype, [&]<class T>() {
     d.make = make_kernel([=](const Memory& m) {
       const bool skip = may_skip && m.in<StepScalars>(2)->skip != 0;
-      const T keep = skip ? T(1) : static_cast<T>(momentum), take = static_cast<T>(1 - momentum);
+      const T keep = skip ? T(1) : static_cast<T>(momentum), take = static_cast<T>(share);
       if (skip) return void(std::copy_n(m.in<T>(0), n, m.out<T>(0)));
       for (std::int64_t i = 0; i < n; ++i) m.out<T>(0)[i] = keep * m.in<T>(0)[i] + take * m.in<T>(1)[i];
     });

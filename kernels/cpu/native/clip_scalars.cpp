@@ -46,7 +46,7 @@ class ClipScalars final : public Kernel {
       const Range r = part_of(static_cast<std::int64_t>(pieces_.size()), k, parts_);
       for (std::int64_t i = r.begin; i < r.end; ++i) {
         const Piece& p = pieces_[static_cast<std::size_t>(i)];
-        sums_[static_cast<std::size_t>(i)] = squares(s.fresh == 0 ? p.sum : nullptr, p.g, p.narrow, static_cast<double>(s.share), p.n);
+        sums_[static_cast<std::size_t>(i)] = squares(s.fresh == 0 ? p.sum : nullptr, p.g, p.narrow, 1, p.n);
       }
     });
     double sum = 0;

@@ -91,12 +91,12 @@ class UpdateKernel final : public Kernel {
   void run(StreamHandle) override {
     for (const Moved& c : moved_) std::memcpy(c.to, c.from, static_cast<std::size_t>(c.bytes));
     const StepScalars& s = *scalars_;
-    if (numbers_.accumulate) each([&](Piece& p, double*) { functions_.accumulate(p.sum, p.gradient, p.narrow, p.part.n, static_cast<double>(s.share), s.fresh != 0); });
+    if (numbers_.accumulate) each([&](Piece& p, double*) { functions_.accumulate(p.sum, p.gradient, p.narrow, p.part.n, 1, s.fresh != 0); });
     if ((s.hold != 0 || s.skip != 0) && !numbers_.always) return;
     const auto kind = static_cast<std::size_t>(numbers_.kind);
     std::fill(factors_.begin(), factors_.end(), factors_of(numbers_, s));
     if (numbers_.clip_norm > 0) {
-      each([&](Piece& p, double* sums) { sums[0] = functions_.squares(nullptr, p.part.g, p.part.narrow, 0, p.part.n); });
+      each([&](Piece& p, double* sums) { sums[0] = functions_.squares(nullptr, p.part.g, p.part.narrow, 1, p.part.n); });
       by_tensor([&](std::size_t t, const double* sums) {
         const double norm = std::sqrt(sums[0]) * factors_[t].unscale;
         factors_[t].unscale *= std::min(1.0, numbers_.clip_norm / (norm + 1e-6));

@@ -234,7 +234,7 @@ struct NormGradientBody {
   }
 };
 
-// running' = momentum · running + (1 − momentum) · value, of many statistics at once. Where `inverse` says so value is
+// running' = momentum · running + share · value, of many statistics at once, share being 1 − momentum, or n/(n − 1) times that. Where `inverse` says so value is
 // 1 / given² − ε: the variance, of 1/√(variance + ε).
 template <class T>
 struct RunningBody {
@@ -244,6 +244,7 @@ struct RunningBody {
     const T *running, *given;
     T* result;
     std::int64_t elements;
+    T share;  // taken of the value
     bool inverse, packs;
   };
   TensorTable<Tensor, 512> table;
@@ -256,7 +257,7 @@ struct RunningBody {
     const auto p = table.piece(t);
     const Tensor& a = table.tensors[p.tensor];
     const bool skip = scalars && scalars->skip != 0;
-    const T keep = static_cast<T>(momentum), take = static_cast<T>(1 - momentum), least = static_cast<T>(epsilon);
+    const T keep = static_cast<T>(momentum), take = a.share, least = static_cast<T>(epsilon);
     table.template each<full_pack<T>, threads>(t, p, [&](auto width, std::int64_t i) {
       Pack<T, width> running = read_at<width>(a.running, i);
       const Pack<T, width> given = read_at<width>(a.given, i);

@@ -46,13 +46,15 @@ namespace tandem::cuda {
   REAL(HardSwishBackward, b <= C(-3) ? zero : b >= C(3) ? a : a * (b / C(3) + C(0.5))) \
   NUMBER(Identity, a, a) \
   REAL(LeakyRelu, a >= zero ? a : p * a) \
-  REAL(LeakyReluBackward, b >= zero ? a : p * a) \
+  REAL(LeakyReluBackward, b > zero ? a : p * a) \
   REAL(Log, log(a)) \
   NUMBER(Max, a != a ? a : b != b ? b : a > b ? a : b, a > b ? a : b) \
   NUMBER(Min, a != a ? a : b != b ? b : a < b ? a : b, a < b ? a : b) \
   NUMBER(Mod, floored(fmod(a, b), b), floored(integer_remainder(a, b), b)) \
   NUMBER(Mul, a * b, C(U(a) * U(b))) \
   NUMBER(Neg, -a, C(0 - U(a))) \
+  REAL(PRelu, a > zero ? a : b * a) \
+  REAL(PReluSlope, a > zero ? one : b) \
   NUMBER(Pow, pow(a, b), integer_power(a, b)) \
   REAL(QuantizeLevels, between(rint(a / b), p, q)) \
   REAL(Reciprocal, one / a) \

@@ -69,7 +69,7 @@ struct UpdateTable : TensorTable<UpdateTensor<T>, 4096> {
   }
 };
 
-// sum = fresh ? share·g : sum + share·g
+// sum = fresh ? g : sum + g
 template <class T>
 struct AccumulateBody {
   static constexpr int threads = 256;
@@ -80,13 +80,12 @@ struct AccumulateBody {
   TANDEM_DEVICE void operator()(const Thread& t) const {
     const auto p = table.piece(t);
     const UpdateTensor<T>& a = table.tensors[p.tensor];
-    const T share = static_cast<T>(table.scalars->share);
     const bool fresh = table.scalars->fresh != 0;
     table.template each<full_pack<T>, threads>(t, p, [&](auto width, std::int64_t i) {
       const Pack<T, width> g = table.template given<width>(p.tensor, i);
       Pack<T, width> sum{};
       if (!fresh) sum = read_at<width>(a.sum, i);
-      for (int k = 0; k < width; ++k) sum.v[k] += share * g.v[k];
+      for (int k = 0; k < width; ++k) sum.v[k] += g.v[k];
       write_at(a.new_sum, i, sum);
     });
   }
@@ -303,7 +302,6 @@ struct SquaresBody {
     const auto p = table.piece(t);
     const Tensor& a = table.tensors[p.tensor];
     const bool added = a.sum && scalars->fresh == 0;
-    const float share = scalars->share;
     double squares = 0;
     table.each<4, threads>(t, p, [&](auto width, std::int64_t i) {
       Pack<float, width> g, sum{};
@@ -313,7 +311,7 @@ struct SquaresBody {
         g = read_at<width>(static_cast<const float*>(a.g), i);
       if (added) sum = read_at<width>(a.sum, i);
       for (int k = 0; k < width; ++k) {
-        const double x = static_cast<double>(added ? sum.v[k] + share * g.v[k] : g.v[k]);
+        const double x = static_cast<double>(added ? sum.v[k] + g.v[k] : g.v[k]);
         squares += x * x;
       }
     });

@@ -1,6 +1,7 @@
 // Batch normalization as launches: moments by tiles of the matrix [pixels, channels], what follows from them, its application.
 #include "kernels/cuda/native/batch_normalization.h"
 
+#include "graph/updates.h"
 #include "kernels/cuda/bodies/batch_normalization.h"
 #include "kernels/cuda/bodies/channel_statistics.h"
 #include "kernels/cuda/native/channel_tiles.h"
@@ -214,7 +215,9 @@ Descriptions describe_running_statistics(const KernelRequest& request, Libraries
   if (dtype != DType::float32 && dtype != DType::float64) return {};
   if (has(d.inputs, scalars)) d.inputs[scalars].layout = Layout::row_major(1);
   std::vector<std::int64_t> elements;
+  std::vector<double> shares;
   for (std::size_t t = 0; t < tensors; ++t) {
+    shares.push_back(statistic_share(attributes, t));
     Operand &running = d.inputs[first + 2 * t], &value = d.inputs[first + 2 * t + 1];
     if (running.layout.any()) running.layout = Layout::row_major(running.shape.rank());
     if (inverse[t] == 0)
@@ -231,7 +234,7 @@ Descriptions describe_running_statistics(const KernelRequest& request, Libraries
       std::vector<typename Body::Tensor> list;
       for (std::size_t t = 0; t < tensors; ++t) {
         const T *const running = b.in<T>(first + 2 * t), *const given = b.in<T>(first + 2 * t + 1);
-        list.push_back({running, given, b.out<T>(t), elements[t], inverse[t] != 0, in_packs({running, given, b.out<T>(t)})});
+        list.push_back({running, given, b.out<T>(t), elements[t], static_cast<T>(shares[t]), inverse[t] != 0, in_packs({running, given, b.out<T>(t)})});
       }
       auto all = tables_of<&Body::table>(std::span<const typename Body::Tensor>(list), [&] { return Body{{}, momentum, epsilon, b.in<StepScalars>(scalars)}; });
       return [all = std::move(all)](void* stream) {

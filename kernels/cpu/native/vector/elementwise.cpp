@@ -203,6 +203,8 @@ const MicroRow micro_ops[] = {
     row2("Pow", [](auto a, auto b) { return power(a, b); }),
     row1("Relu", [](auto x) { return x > 0 ? x : x != x ? x : 0; }),
     row1p("LeakyRelu", [](auto x, auto alpha, auto) { return x >= 0 ? x : alpha * x; }),
+    row2("PRelu", [](auto x, auto slope) { return x > 0 ? x : slope * x; }),
+    row2("PReluSlope", [](auto x, auto slope) { return x > 0 ? 1 : slope; }),
     row1p("Elu", [](auto x, auto alpha, auto) { return x >= 0 ? x : alpha * math::expm1(x); }),
     heavy1("Sigmoid", [](auto x) { return math::sigmoid(x); }),
     row1p("HardSigmoid", [](auto x, auto alpha, auto beta) {
@@ -250,7 +252,7 @@ const MicroRow micro_ops[] = {
     row1("Sinh", [](auto x) { return hyperbolic_sine(x); }),
     row1("Tan", [](auto x) { return tangent(x); }),
     row2("ReluBackward", [](auto dy, auto y) { return y > 0 ? dy : 0; }),
-    row2p("LeakyReluBackward", [](auto dy, auto x, auto alpha, auto) { return x >= 0 ? dy : alpha * dy; }),
+    row2p("LeakyReluBackward", [](auto dy, auto x, auto alpha, auto) { return x > 0 ? dy : alpha * dy; }),
     row2p("EluBackward", [](auto dy, auto y, auto alpha, auto) { return y > 0 ? dy : dy * (y + alpha); }),
     row2("SigmoidBackward", [](auto dy, auto y) { return dy * y * (1 - y); }),
     row2("TanhBackward", [](auto dy, auto y) { return dy * (1 - y * y); }),
