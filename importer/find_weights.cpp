@@ -6,7 +6,6 @@
 
 #include "graph/pattern.h"
 #include "importer/held_tensors.h"
-#include "importer/looked_up.h"
 #include "importer/operand_uses.h"
 #include "importer/tensor_data.h"
 #include "importer/tensor_names.h"
@@ -28,7 +27,7 @@ class WeightFinder {
  public:
   WeightFinder(FlatModel& model, const WeightOptions& options)
       : model_(model), options_(options), uses_(uses_of(model)), producers_(model.symbols.size()), held_(held_tensors(model)) {
-    states_kinds_ = std::any_of(model.stated.begin(), model.stated.end(), [](Stated s) { return s != Stated::nothing && s != Stated::updated; });
+    states_kinds_ = model.signature.tells_kinds() || std::any_of(model.stated.begin(), model.stated.end(), [](Stated s) { return s != Stated::nothing && s != Stated::updated; });
     for (const FlatNode& node : model.main.nodes)
       for (const Symbol out : node.outputs)
         if (out.present()) producers_[static_cast<std::size_t>(out.index)] = &node;
@@ -54,7 +53,7 @@ class WeightFinder {
     model_.held.assign(model_.symbols.size(), -1);
     for (const Held& held : held_) {
       Verdict v = judge(held);
-      if (computed(held) && v.holding == Holding::trained && !matches_any(name(held), options_.trainable)) replacing_.push_back(&held);
+      if (computed(held) && v.holding == Holding::trained && !matches_any(name(held), options_.trainable)) model_.computed.push_back(held.symbol);
       if (uses(held).has(OperandRole::class_weights) && v.holding == Holding::constant)
         model_.warnings.push_back(concat("'", name(held), "' weighs the classes of a loss: it is a constant and not trained",
                                          used_as_weight(held) ? ", although it is used as a weight too" : ""));
@@ -63,7 +62,6 @@ class WeightFinder {
     }
     for (const FlatInitializer& i : model_.unread)
       if (is_float(i.type.dtype)) model_.tensors.push_back({model_.name(i.symbol), i.type, Holding::constant, "no output of the model depends on it"});
-    warn_of_absorbed();
   }
 
  private:
@@ -110,35 +108,10 @@ class WeightFinder {
     return held.source == Source::initializer ? model_.signature.computed_from(name(held)) : nullptr;
   }
 
-  // A matrix or filter that a product reads turned: it trains as its parameter would.
+  // It holds numbers of its parameters as they are.
   bool rearranged(const Held& held) const {
-    const Uses::Reader& reader = uses(held).reader;
-    return is_large(uses(held).strongest()) && reader.node && reader.node->proto && model_.signature.rearranged(name(held), *reader.node->proto);
-  }
-
-  // What the exporter computed from parameters, by its notes of what went in; else what may have come of those that are missing.
-  void warn_of_absorbed() {
-    const auto list = [](const std::vector<std::string>& names) {
-      std::string text;
-      for (std::size_t i = 0; i < std::min<std::size_t>(names.size(), 4); ++i) text += concat(i ? ", " : "", names[i]);
-      return names.size() > 4 ? concat(text, " and ", names.size() - 4, " more") : text;
-    };
-    const auto quoted = [](std::vector<std::string> names) {
-      for (std::string& n : names) n = concat('\'', n, '\'');
-      return names;
-    };
-    std::vector<std::string> known, unknown;
-    for (const Held* held : replacing_) {
-      const std::vector<std::string>* from = computed_from(*held);
-      if (from && (copy_of_parameter(model_, held->symbol) || looked_up(model_, held->symbol) || rearranged(*held))) continue;
-      if (from && !from->empty()) known.push_back(concat('\'', name(*held), "' from ", list(quoted(*from))));
-      else unknown.push_back(name(*held));
-    }
-    if (!known.empty()) model_.warnings.push_back(concat("the exporter computed ", list(known), ": what it computed is trained as it stands", Signature::way_out));
-    const std::vector<std::string>& absorbed = model_.signature.absorbed();
-    if (absorbed.empty() || unknown.empty()) return;
-    model_.warnings.push_back(concat("the model's parameters ", list(quoted(absorbed)), " stand nowhere in the file: it does not use them, or its exporter computed with them, and ",
-                                     list(quoted(unknown)), ", what may have come of it, is trained as it stands", Signature::way_out));
+    const FlatNode* reader = uses(held).reader.node;
+    return held.source == Source::initializer && model_.signature.rearranged(name(held), reader ? reader->proto : nullptr);
   }
 
   // The rules.
@@ -147,7 +120,7 @@ class WeightFinder {
     for (const auto rule : {&WeightFinder::said_by_user, &WeightFinder::said_by_file, &WeightFinder::said_by_place, &WeightFinder::said_by_note, &WeightFinder::said_by_role,
                             &WeightFinder::said_by_signature, &WeightFinder::said_by_values, &WeightFinder::said_of_number})
       if (Answer answer = (this->*rule)(held)) return std::move(*answer);
-    if (noted(held) && !alike(held)) {
+    if (noted(held) && (!alike(held) || rearranged(held))) {
       const std::vector<std::string>& from = *computed_from(held);
       return {Holding::trained, concat("the file: computed from '", from.front(), from.size() > 1 ? "' and others" : "'")};
     }
