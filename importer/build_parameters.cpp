@@ -76,6 +76,7 @@ void Builder::follow(const Tie& tie) {
   now = b.reshape(now, tie.shape);
   if (tie.scale != 1) now = b.mul(now, tie.scale);
   if (tie.offset != 0) now = b.add(now, tie.offset);
+  if (tie.detached) now = b.emit("StopGradient", {now});
   if (now == leader) return;
   value(tie.follower) = now;
   graph()[now].name = name(tie.follower);

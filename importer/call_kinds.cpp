@@ -57,6 +57,10 @@ CallKind kind_of_result(std::string_view value) {
   return is_in(counting, name) ? CallKind::counts : CallKind::computes;
 }
 
+bool is_detached(std::string_view value) {
+  return without_number(value) == "detach";
+}
+
 bool takes_as_they_are(std::string_view call) {
   return is_in(taking, function_of(call)) && call.find("alpha:") == call.npos && call.find("beta:") == call.npos;
 }

@@ -15,6 +15,8 @@ enum class CallKind {
 };
 CallKind kind_of_result(std::string_view value);
 
+bool is_detached(std::string_view value);  // a result of aten.detach: "detach_2"
+
 // Whether the operands that are parameters reach the call's operator as they are, moved at most: aten.linear transposes its matrix, aten.lstm orders gates;
 // aten.add with an alpha multiplies. `call`: the whole note.
 bool takes_as_they_are(std::string_view call);

@@ -131,15 +131,17 @@ void tie_copies(FlatModel& model) {
     const std::optional<Tie> tie = copy_of_parameter(model, i.symbol);
     if (!tie || model.holding(tie->leader) != Holding::trained || tied(i.symbol) || follows(model, tie->leader)) continue;
     TemplateTensor& entry = model.tensors[static_cast<std::size_t>(model.held[static_cast<std::size_t>(i.symbol.index)])];
-    if (entry.holding != Holding::trained && entry.certain) continue;  // not what its values alone said
+    const bool detached = model.signature.detached(entry.name);
+    if (entry.holding != Holding::trained && entry.certain && !detached) continue;  // not what its values alone said
     model.ties.push_back(*tie);
+    model.ties.back().detached = detached;
     entry.holding = Holding::trained;
     entry.certain = true;
     const std::string& leader = model.name(tie->leader);
     const bool copy = tie->scale == 1 && tie->offset == 0;
     if (!copy) entry.reason = concat("the file: ", tie->offset, tie->scale < 0 ? " - '" : " + '", leader, "', which it follows");
     else if (!tie->places.empty()) entry.reason = concat("the file: values of '", leader, "', which it follows");
-    else entry.reason = concat("the file: a copy of '", leader, tie->transposed ? "', transposed" : "'", ", which it follows");
+    else entry.reason = concat("the file: a copy of '", leader, tie->transposed ? "', transposed" : "'", ", which it follows", detached ? " without a gradient" : "");
   }
 }
 

@@ -176,6 +176,7 @@ class WeightFinder {
   // The note may stand beside a parameter with the same values, which the exporter keeps once.
   Answer said_by_note(const Held& held) const {
     const std::vector<std::string>* from = computed_from(held);
+    if (noted(held) && model_.signature.detached(name(held))) return Verdict{Holding::constant, concat("the file: '", from->front(), "', detached")};
     if (!from || !from->empty() || may_be_parameter_[static_cast<std::size_t>(held.symbol.index)]) return std::nullopt;
     return Verdict{Holding::constant, "the file: computed from no parameter"};
   }

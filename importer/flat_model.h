@@ -66,6 +66,7 @@ struct Tie {
   bool transposed = false;
   std::vector<std::int64_t> places = {};  // in A, of each value of B, both in row-major order; empty: all, as they stand
   float scale = 1, offset = 0;
+  bool detached = false;  // no gradient flows from B to A
 };
 
 // A weight that the file holds as an attribute of a node; `mirrored`: there, its negative stands before it.

@@ -51,6 +51,12 @@ std::string_view call_of(const onnx::NodeProto& node) {
   return entry_of(node.metadata_props(), call_key);
 }
 
+std::string_view source_line_of(const onnx::NodeProto& node) {
+  std::string_view line = entry_of(node.metadata_props(), "pkg.torch.onnx.stack_trace");
+  line.remove_prefix(std::min(line.size(), line.rfind('\n') + 1));
+  return line.substr(std::min(line.size(), line.find_first_not_of(' ')));
+}
+
 std::string_view target_of(std::string_view call) {
   constexpr std::string_view before = "[target=";
   const std::size_t at = call.find(before);
@@ -176,6 +182,10 @@ bool Signature::looked_up(std::string_view tensor) const {
 bool Signature::from_nothing_else(std::string_view tensor) const {
   const Computed* known = computed(tensor);
   return known && known->values == 1 && known->from.size() == 1;
+}
+
+bool Signature::detached(std::string_view tensor) const {
+  return moved(tensor) && is_detached(tensor);
 }
 
 bool Signature::moved(std::string_view tensor) const {

@@ -15,6 +15,7 @@
 namespace tandem {
 
 std::string_view call_of(const onnx::NodeProto& node);  // empty: it has no note
+std::string_view source_line_of(const onnx::NodeProto& node);  // the innermost of its stack; empty: it has no note
 // "torch.ops.aten.mul.Tensor"
 std::string_view target_of(std::string_view call);
 // The values that a call takes, by name, in their order: "x", "p_scale".
@@ -39,6 +40,7 @@ class Signature {
   // Whether a computed tensor holds numbers of its parameters as they are, elsewhere: all calls on the way, and what the call of `reader` does to
   // its operands before its operator takes them (aten.linear transposes, aten.lstm orders gates), move numbers or pick and repeat them.
   bool rearranged(std::string_view tensor, const onnx::NodeProto* reader) const;
+  bool detached(std::string_view tensor) const;  // the result of aten.detach, of what no other function computed: no gradient reaches its parameters there
   bool moved(std::string_view tensor) const;  // the same, whatever reads it does
   // Whether a computed tensor is called after a call that picks or repeats (aten.embedding, index, expand, ...), or the note names one.
   bool looked_up(std::string_view tensor) const;
