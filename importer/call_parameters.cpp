@@ -53,6 +53,7 @@ class Calls {
   }
 
  private:
+  // A node that reads one tensor at two places, as a fresh normalization its bias and its mean, reads the second in place of what is missing.
   void judge(std::string_view call, const std::vector<const FlatNode*>& nodes) {
     const std::vector<std::string_view> operands = operands_of(call);
     std::vector<std::string> listed, missing;
@@ -70,7 +71,8 @@ class Calls {
         const Symbol in = node->inputs[i];
         if (!in.present() || !held_.contains(in.index)) continue;
         const std::vector<std::string>& stands_for = signature_.stands_for(model_.name(in));
-        const bool own = contains(operands, model_.name(in)) || std::any_of(stands_for.begin(), stands_for.end(), [&](const std::string& s) { return contains(listed, s); });
+        const bool again = !missing.empty() && std::find(node->inputs.begin(), node->inputs.begin() + static_cast<std::ptrdiff_t>(i), in) != node->inputs.begin() + static_cast<std::ptrdiff_t>(i);
+        const bool own = !again && (contains(operands, model_.name(in)) || std::any_of(stands_for.begin(), stands_for.end(), [&](const std::string& s) { return contains(listed, s); }));
         (own && !stands_for.empty() ? own_ : others_).insert(in.index);
         if (own) continue;
         if (stands_for.empty()) unknown = unknown || !signature_.changed(model_.name(in));

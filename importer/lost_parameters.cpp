@@ -38,8 +38,8 @@ class Lost {
     if (!absorbed.empty() && !unknown_.empty())
       warn("the model's parameters ", first_of(quoted(absorbed)), " stand nowhere in the file: it does not use them, or its exporter computed with them, and ", first_of(quoted(unknown_)),
            ", what may have come of it, is trained as it stands");
-    else if (!absorbed.empty() && elided())
-      warn("the model's parameters ", first_of(quoted(absorbed)), " stand nowhere in the file: it does not use them, or its exporter left out what adds 0 or multiplies by 1");
+    else if (const std::vector<std::string> numbers = may_be_numbers(absorbed); !numbers.empty() && elided())
+      warn("the model's parameters ", first_of(quoted(numbers)), " stand nowhere in the file: it does not use them, or its exporter left out what adds 0 or multiplies by 1");
     overlaps();
   }
 
@@ -82,6 +82,12 @@ class Lost {
     if (!model_.signature.rearranged(model_.name(s), reader ? reader->proto : nullptr)) return false;
     const FlatInitializer* held = find_initializer(model_, model_.name(s));
     return !model_.signature.looked_up(model_.name(s)) || !held || !held->data || single_values(*held->data).size() == static_cast<std::size_t>(held->type.shape.elements());
+  }
+
+  // A layer's weight and bias are none, used or not.
+  static std::vector<std::string> may_be_numbers(std::vector<std::string> names) {
+    std::erase_if(names, [](const std::string& n) { return n.find("weight", n.rfind('.') + 1) != n.npos || n.find("bias", n.rfind('.') + 1) != n.npos; });
+    return names;
   }
 
   // A call takes the result of a sum or product that the file does not have.

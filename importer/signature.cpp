@@ -43,7 +43,7 @@ void each_name(std::string_view text, F&& f) {
 }
 
 constexpr std::string_view call_key = "pkg.torch.onnx.fx_node", folded_key = "pkg.onnxscript.optimizer.folded_from",
-                           original_key = "pkg.torch.onnx.original_node_name";
+                           original_key = "pkg.torch.onnx.original_node_name", kind_key = "pkg.torch.export.graph_signature.InputSpec.kind";
 
 }  // namespace
 
@@ -110,7 +110,7 @@ void Signature::note(const onnx::GraphProto& graph) {
   std::map<std::string_view, std::string_view> stated;  // what a tensor is noted as
   const auto read = [&](const auto& value) {
     if (const std::string_view from = entry_of(value.metadata_props(), folded_key); !from.empty()) compute(value.name(), from);
-    const std::string_view kind = entry_of(value.metadata_props(), "pkg.torch.export.graph_signature.InputSpec.kind");
+    const std::string_view kind = entry_of(value.metadata_props(), kind_key);
     if (kind.ends_with("PARAMETER") || kind.ends_with("BUFFER")) stated[value.name()] = entry_of(value.metadata_props(), original_key);
   };
   for (const auto& value : graph.value_info()) read(value);
@@ -207,6 +207,7 @@ void Signature::rename(google::protobuf::RepeatedPtrField<onnx::StringStringEntr
   for (int i = notes.size() - 1; i >= 0; --i) {
     onnx::StringStringEntryProto& note = notes[i];
     const bool folded = note.key() == folded_key, original = note.key() == original_key;
+    if (note.key() == kind_key && lists(to)) note.set_value(is_parameter(to) ? "PARAMETER" : "BUFFER");
     if (!folded && !original) continue;
     if (from.empty()) {
       notes.DeleteSubrange(i, 1);

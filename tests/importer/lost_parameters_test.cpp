@@ -89,7 +89,7 @@ const Row rows[] = {
      }, left_out + "'fc.bias'; they are not trained"},
     {"a_parameter_in_an_unnamed_tensor", [](Model& m) { product(m, tensor("val_3", {8}), "%p_q", of_q); }, ""},
     {"a_parameter_that_the_module_does_not_use", [](Model& m) { product(m, tensor("q", {8}), "%p_q", of_q + "p_r: PARAMETER target='r'\n"); }, ""},
-    {"adding_zero", [](Model& m) { m.input("x", "N,8").output("y"); parameter(m, tensor("p", {8}), "p_p"); m.add(of_call(node("Mul", {"x", "p"}, {"y"}), "mul.Tensor", "%add, %p_p")); sign(m, "p_p: PARAMETER target='p'\np_q: PARAMETER target='q'\n"); },
+    {"adding_zero", [](Model& m) { m.input("x", "N,8").output("y"); parameter(m, tensor("p", {8}), "p_p"); m.add(of_call(node("Mul", {"x", "p"}, {"y"}), "mul.Tensor", "%add, %p_p")); sign(m, "p_p: PARAMETER target='p'\np_q: PARAMETER target='q'\np_fc_bias: PARAMETER target='fc.bias'\n"); },
      "the model's parameters 'q' stand nowhere in the file: it does not use them, or its exporter left out what adds 0 or multiplies by 1"},
     // What was computed
     {"all_folded",
@@ -253,6 +253,25 @@ TEST(MergedByCalls, StatisticsAreToldApart) {
   }
   const Graph graph = m.graph(2);
   EXPECT_TRUE(graph.find("2.running_var")) << testing::PrintToString(graph.warnings);
+}
+
+// A fresh normalization that is not fused: its bias and its mean are zeros, its scale and its variance ones, and the exporter keeps one of each.
+TEST(MergedByCalls, StatisticsThatEqualScaleAndBias) {
+  Model m;
+  m.input("x", "N,4").output("y").add(filled_tensor("1.weight", {4}, 1)).add(filled_tensor("1.bias", {4}, 0));
+  for (const std::string of : {"weight", "bias"}) state_kind(m, "1." + of, "PARAMETER", "p_1_" + of);
+  m.add(of_call(node("BatchNormalization", {"x", "1.weight", "1.bias", "1.bias", "1.weight"}, {"y"}), norm, "%x, %p_1_weight, %p_1_bias, %b_1_running_mean, %b_1_running_var, 0.1, 1e-05"));
+  sign(m, "p_1_weight: PARAMETER target='1.weight'\np_1_bias: PARAMETER target='1.bias'\nb_1_running_mean: BUFFER target='1.running_mean'\nb_1_running_var: BUFFER target='1.running_var'\n");
+  const ModelFile file = m.parse();
+  const auto holding = [&](const std::string& name) { return std::find_if(file.tensors().begin(), file.tensors().end(), [&](const TemplateTensor& t) { return t.name == name; })->holding; };
+  EXPECT_EQ(holding("1.weight"), Holding::trained);
+  ASSERT_EQ(file.tensors().size(), 4U);
+  const std::string mean = file.tensors()[2].name, variance = file.tensors()[3].name;
+  EXPECT_EQ(holding(mean), Holding::statistic);
+  EXPECT_EQ(holding(variance), Holding::statistic);
+  const Graph graph = file.graph({.batch = 2});
+  for (const char* name : {"1.running_mean", "1.running_var"}) EXPECT_TRUE(graph.find(name)) << name;
+  EXPECT_FALSE(std::any_of(graph.warnings.begin(), graph.warnings.end(), [](const std::string& s) { return s.find("optimize=False") != s.npos; })) << testing::PrintToString(graph.warnings);
 }
 
 }  // namespace
