@@ -16,6 +16,7 @@ enum class CallKind {
 CallKind kind_of_result(std::string_view value);
 
 bool is_detached(std::string_view value);  // a result of aten.detach: "detach_2"
+bool is_joined(std::string_view value);    // of several: "cat"
 
 // Whether the operands that are parameters reach the call's operator as they are, moved at most: aten.linear transposes its matrix, aten.lstm orders gates;
 // aten.add with an alpha multiplies. `call`: the whole note.

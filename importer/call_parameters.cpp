@@ -59,8 +59,10 @@ class Calls {
     std::vector<std::string> listed, missing;
     for (const std::string_view name : operands)
       if (signature_.lists(name) && !contains(listed, name)) listed.emplace_back(name);
-    std::copy_if(listed.begin(), listed.end(), std::back_inserter(missing), [&](const std::string& name) { return !signature_.holds(name); });
-    if (is_batch_normalization(call) && !listed.empty() && std::any_of(nodes.begin(), nodes.end(), [](const FlatNode* node) { return is_layer(*node); })) {
+    std::copy_if(listed.begin(), listed.end(), std::back_inserter(missing),
+                 [&](const std::string& name) { return !signature_.holds(name); });
+    if (is_batch_normalization(call) && !listed.empty() &&
+        std::any_of(nodes.begin(), nodes.end(), [](const FlatNode* node) { return is_layer(*node); })) {
       found_.normalizations.emplace_back(module_of(signature_.target(listed.front())));
       return;
     }
@@ -71,12 +73,17 @@ class Calls {
         const Symbol in = node->inputs[i];
         if (!in.present() || !held_.contains(in.index)) continue;
         const std::vector<std::string>& stands_for = signature_.stands_for(model_.name(in));
-        const bool again = !missing.empty() && std::find(node->inputs.begin(), node->inputs.begin() + static_cast<std::ptrdiff_t>(i), in) != node->inputs.begin() + static_cast<std::ptrdiff_t>(i);
-        const bool own = !again && (contains(operands, model_.name(in)) || std::any_of(stands_for.begin(), stands_for.end(), [&](const std::string& s) { return contains(listed, s); }));
+        const bool again = !missing.empty() && std::find(node->inputs.begin(), node->inputs.begin() + static_cast<std::ptrdiff_t>(i), in) !=
+                                                   node->inputs.begin() + static_cast<std::ptrdiff_t>(i);
+        const bool own =
+            !again && (contains(operands, model_.name(in)) ||
+                       std::any_of(stands_for.begin(), stands_for.end(), [&](const std::string& s) { return contains(listed, s); }));
         (own && !stands_for.empty() ? own_ : others_).insert(in.index);
         if (own) continue;
-        if (stands_for.empty()) unknown = unknown || !signature_.changed(model_.name(in));
-        else foreign.push_back({in, node, static_cast<int>(i), {}});
+        if (stands_for.empty())
+          unknown = unknown || !signature_.changed(model_.name(in));
+        else
+          foreign.push_back({in, node, static_cast<int>(i), {}});
       }
     if (missing.empty()) return;
     if (foreign.empty()) {
@@ -95,8 +102,11 @@ class Calls {
   // Of what is missing that which has the last part of its name with what the tensor stands for.
   std::string owner_of(Symbol tensor, const std::vector<std::string>& missing) const {
     const std::vector<std::string>& stands_for = signature_.stands_for(model_.name(tensor));
-    const auto same = [&](const std::string& name) { return own_name(signature_.target(name)) == own_name(signature_.target(stands_for.front())); };
-    if (stands_for.size() != 1 || !signature_.lists(stands_for.front()) || std::count_if(missing.begin(), missing.end(), same) != 1) return {};
+    const auto same = [&](const std::string& name) {
+      return own_name(signature_.target(name)) == own_name(signature_.target(stands_for.front()));
+    };
+    if (stands_for.size() != 1 || !signature_.lists(stands_for.front()) || std::count_if(missing.begin(), missing.end(), same) != 1)
+      return {};
     return *std::find_if(missing.begin(), missing.end(), same);
   }
 

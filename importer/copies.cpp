@@ -20,8 +20,14 @@ std::optional<Tie> shifted(Symbol leader, Symbol follower, const Tensor& from, c
   for (const double scale : {-1.0, 1.0}) {
     const double offset = static_cast<float>(y[0] - scale * x[0]);
     bool fits = std::isfinite(offset);
-    for (std::size_t i = 0; i < x.size() && fits; ++i) fits = std::abs(offset + scale * x[i] - y[i]) <= 0x1p-22 * std::max({std::abs(offset), std::abs(x[i]), std::abs(y[i])});
-    if (fits) return Tie{.leader = leader, .follower = follower, .shape = to.shape(), .scale = static_cast<float>(scale), .offset = static_cast<float>(offset)};
+    for (std::size_t i = 0; i < x.size() && fits; ++i)
+      fits = std::abs(offset + scale * x[i] - y[i]) <= 0x1p-22 * std::max({std::abs(offset), std::abs(x[i]), std::abs(y[i])});
+    if (fits)
+      return Tie{.leader = leader,
+                 .follower = follower,
+                 .shape = to.shape(),
+                 .scale = static_cast<float>(scale),
+                 .offset = static_cast<float>(offset)};
   }
   return std::nullopt;
 }
@@ -54,7 +60,9 @@ std::optional<std::vector<std::int64_t>> places_of(const Tensor& part, const Ten
   const std::size_t size = size_of(part.dtype());
   std::optional<std::int64_t> begin;
   for (std::int64_t i = 0; i + n <= all; ++i) {
-    if (bits(whole, i) != bits(part, 0) || std::memcmp(whole.bytes().data() + static_cast<std::size_t>(i) * size, part.bytes().data(), static_cast<std::size_t>(n) * size) != 0) continue;
+    if (bits(whole, i) != bits(part, 0) || std::memcmp(whole.bytes().data() + static_cast<std::size_t>(i) * size, part.bytes().data(),
+                                                       static_cast<std::size_t>(n) * size) != 0)
+      continue;
     if (begin) return std::nullopt;
     begin = i;
   }
@@ -73,7 +81,8 @@ std::optional<Tie> moved(Symbol leader, Symbol follower, const Tensor& from, con
   const Tie tie{.leader = leader, .follower = follower, .shape = to.shape()};
   if (equal(from, to)) return tie;
   if (equal(transposed(from), to)) return Tie{.leader = leader, .follower = follower, .shape = to.shape(), .transposed = true};
-  const bool same_bytes = from.dtype() == to.dtype() && from.bytes().size() == to.bytes().size() && std::equal(from.bytes().begin(), from.bytes().end(), to.bytes().begin());
+  const bool same_bytes = from.dtype() == to.dtype() && from.bytes().size() == to.bytes().size() &&
+                          std::equal(from.bytes().begin(), from.bytes().end(), to.bytes().begin());
   if (same_bytes && (!all_alike(from) || squeezed(from.shape()) == squeezed(to.shape()))) return tie;
   std::optional<std::vector<std::int64_t>> places = places_of(to, from);
   if (!places) return std::nullopt;
@@ -92,7 +101,8 @@ std::optional<Tie> same_copy(const FlatModel& model, const FlatInitializer& copy
   for (const FlatInitializer& i : model.main.initializers) {
     if (i.symbol == copy.symbol) return std::nullopt;
     const std::vector<std::string>* other = model.signature.computed_from(model.name(i.symbol));
-    if (!other || *other != from || !known(i) || !i.data || !is_float(i.type.dtype) || i.type.shape.elements() < copy.type.shape.elements()) continue;
+    if (!other || *other != from || !known(i) || !i.data || !is_float(i.type.dtype) || i.type.shape.elements() < copy.type.shape.elements())
+      continue;
     if (std::optional<Tie> tie = moved(i.symbol, copy.symbol, *i.data, *copy.data)) return tie;
   }
   return std::nullopt;
@@ -119,14 +129,17 @@ Tensor followed(const Tie& tie, const Tensor& leader) {
   const std::size_t size = size_of(leader.dtype());
   const std::span<std::byte> to = result.write();
   if (tie.places.empty()) std::copy_n(source.bytes().begin(), to.size(), to.begin());
-  for (std::size_t i = 0; i < tie.places.size(); ++i) std::memcpy(to.data() + i * size, source.bytes().data() + static_cast<std::size_t>(tie.places[i]) * size, size);
+  for (std::size_t i = 0; i < tie.places.size(); ++i)
+    std::memcpy(to.data() + i * size, source.bytes().data() + static_cast<std::size_t>(tie.places[i]) * size, size);
   if (tie.scale == 1 && tie.offset == 0) return result;
   for (float& x : result.write<float>()) x = tie.offset + tie.scale * x;
   return result;
 }
 
 void tie_copies(FlatModel& model) {
-  const auto tied = [&](Symbol s) { return std::any_of(model.ties.begin(), model.ties.end(), [&](const Tie& t) { return t.leader == s || t.follower == s; }); };
+  const auto tied = [&](Symbol s) {
+    return std::any_of(model.ties.begin(), model.ties.end(), [&](const Tie& t) { return t.leader == s || t.follower == s; });
+  };
   for (const FlatInitializer& i : model.main.initializers) {
     const std::optional<Tie> tie = copy_of_parameter(model, i.symbol);
     if (!tie || model.holding(tie->leader) != Holding::trained || tied(i.symbol) || follows(model, tie->leader)) continue;
@@ -139,9 +152,13 @@ void tie_copies(FlatModel& model) {
     entry.certain = true;
     const std::string& leader = model.name(tie->leader);
     const bool copy = tie->scale == 1 && tie->offset == 0;
-    if (!copy) entry.reason = concat("the file: ", tie->offset, tie->scale < 0 ? " - '" : " + '", leader, "', which it follows");
-    else if (!tie->places.empty()) entry.reason = concat("the file: values of '", leader, "', which it follows");
-    else entry.reason = concat("the file: a copy of '", leader, tie->transposed ? "', transposed" : "'", ", which it follows", detached ? " without a gradient" : "");
+    if (!copy)
+      entry.reason = concat("the file: ", tie->offset, tie->scale < 0 ? " - '" : " + '", leader, "', which it follows");
+    else if (!tie->places.empty())
+      entry.reason = concat("the file: values of '", leader, "', which it follows");
+    else
+      entry.reason = concat("the file: a copy of '", leader, tie->transposed ? "', transposed" : "'", ", which it follows",
+                            detached ? " without a gradient" : "");
   }
 }
 

@@ -36,10 +36,12 @@ class Lost {
     if (!known_.empty()) warn("the exporter computed ", first_of(known_), ": what it computed is trained as it stands");
     const std::vector<std::string>& absorbed = model_.signature.absorbed();
     if (!absorbed.empty() && !unknown_.empty())
-      warn("the model's parameters ", first_of(quoted(absorbed)), " stand nowhere in the file: it does not use them, or its exporter computed with them, and ", first_of(quoted(unknown_)),
+      warn("the model's parameters ", first_of(quoted(absorbed)),
+           " stand nowhere in the file: it does not use them, or its exporter computed with them, and ", first_of(quoted(unknown_)),
            ", what may have come of it, is trained as it stands");
     else if (const std::vector<std::string> numbers = may_be_numbers(absorbed); !numbers.empty() && elided())
-      warn("the model's parameters ", first_of(quoted(numbers)), " stand nowhere in the file: it does not use them, or its exporter left out what adds 0 or multiplies by 1");
+      warn("the model's parameters ", first_of(quoted(numbers)),
+           " stand nowhere in the file: it does not use them, or its exporter left out what adds 0 or multiplies by 1");
     overlaps();
   }
 
@@ -55,7 +57,8 @@ class Lost {
       warn("the exporter fused batch normalizations into the layers before them: ", first_of(quoted(found.normalizations)),
            "; their parameters are not in the file, and training does not normalize by the batch, as the module does in training mode");
     if (!found.left_out.empty())
-      warn("the exporter left out parameters that the module has, as it does with biases of zeros: ", first_of(quoted(found.left_out)), "; they are not trained");
+      warn("the exporter left out parameters that the module has, as it does with biases of zeros: ", first_of(quoted(found.left_out)),
+           "; they are not trained");
   }
 
   void judge(Symbol s) {
@@ -81,12 +84,15 @@ class Lost {
     const FlatNode* reader = uses_[static_cast<std::size_t>(s.index)].reader.node;
     if (!model_.signature.rearranged(model_.name(s), reader ? reader->proto : nullptr)) return false;
     const FlatInitializer* held = find_initializer(model_, model_.name(s));
-    return !model_.signature.looked_up(model_.name(s)) || !held || !held->data || single_values(*held->data).size() == static_cast<std::size_t>(held->type.shape.elements());
+    return !model_.signature.looked_up(model_.name(s)) || !held || !held->data ||
+           single_values(*held->data).size() == static_cast<std::size_t>(held->type.shape.elements());
   }
 
   // A layer's weight and bias are none, used or not.
   static std::vector<std::string> may_be_numbers(std::vector<std::string> names) {
-    std::erase_if(names, [](const std::string& n) { return n.find("weight", n.rfind('.') + 1) != n.npos || n.find("bias", n.rfind('.') + 1) != n.npos; });
+    std::erase_if(names, [](const std::string& n) {
+      return n.find("weight", n.rfind('.') + 1) != n.npos || n.find("bias", n.rfind('.') + 1) != n.npos;
+    });
     return names;
   }
 
@@ -99,7 +105,9 @@ class Lost {
     return std::any_of(model_.main.nodes.begin(), model_.main.nodes.end(), [&](const FlatNode& node) {
       if (!node.proto) return false;
       const std::vector<std::string_view> operands = operands_of(call_of(*node.proto));
-      return std::any_of(operands.begin(), operands.end(), [&](std::string_view name) { return may_change_nothing(name) && !names.contains(name) && !find_initializer(model_, name); });
+      return std::any_of(operands.begin(), operands.end(), [&](std::string_view name) {
+        return may_change_nothing(name) && !names.contains(name) && !find_initializer(model_, name);
+      });
     });
   }
 
@@ -128,9 +136,11 @@ class Lost {
         if (!held || !held->data) continue;
         std::set<std::uint64_t> mine = single_values(*held->data);
         for (const auto& [other, values] : known) {
-          const auto common = std::count_if(mine.begin(), mine.end(), [&, &values = values](std::uint64_t v) { return values.contains(v); });
+          const auto common =
+              std::count_if(mine.begin(), mine.end(), [&, &values = values](std::uint64_t v) { return values.contains(v); });
           if (static_cast<double>(common) <= 8 * static_cast<double>(mine.size()) * static_cast<double>(values.size()) / numbers) continue;
-          warn("'", model_.name(other), "' and '", model_.name(s), "' hold parts of '", parameter, "' that overlap: what they have in common is trained apart");
+          warn("'", model_.name(other), "' and '", model_.name(s), "' hold parts of '", parameter,
+               "' that overlap: what they have in common is trained apart");
         }
         known.emplace_back(s, std::move(mine));
       }

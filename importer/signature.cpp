@@ -136,8 +136,11 @@ void Signature::note(const onnx::GraphProto& graph) {
 // `from`: "['fc.weight', 'val_3']".
 void Signature::compute(const std::string& tensor, std::string_view from) {
   Computed& c = computed_[tensor] = {};
+  bool detached = false, joined = false;
   const auto way = [&](std::string_view value) {
     const CallKind kind = kind_of_result(value);
+    detached = detached || is_detached(value);
+    joined = joined || is_joined(value);
     c.picked = c.picked || kind == CallKind::picks;
     c.indexed = c.indexed || kind == CallKind::counts;
     c.moved = c.moved && kind != CallKind::computes;
@@ -150,6 +153,8 @@ void Signature::compute(const std::string& tensor, std::string_view from) {
   const CallKind last = kind_of_result(tensor);
   way(tensor);
   if (last == CallKind::counts || (c.indexed && (!c.picked || c.from.size() > 1))) c.moved = false;
+  c.detached = detached && c.from.size() == 1;
+  if (detached && (joined || !c.detached)) c.moved = false;  // with a gradient in part
   c.within = last == CallKind::within;
 }
 
@@ -185,7 +190,7 @@ bool Signature::from_nothing_else(std::string_view tensor) const {
 }
 
 bool Signature::detached(std::string_view tensor) const {
-  return moved(tensor) && is_detached(tensor);
+  return moved(tensor) && computed(tensor)->detached;
 }
 
 bool Signature::moved(std::string_view tensor) const {

@@ -40,7 +40,7 @@ class Signature {
   // Whether a computed tensor holds numbers of its parameters as they are, elsewhere: all calls on the way, and what the call of `reader` does to
   // its operands before its operator takes them (aten.linear transposes, aten.lstm orders gates), move numbers or pick and repeat them.
   bool rearranged(std::string_view tensor, const onnx::NodeProto* reader) const;
-  bool detached(std::string_view tensor) const;  // the result of aten.detach, of what no other function computed: no gradient reaches its parameters there
+  bool detached(std::string_view tensor) const;  // moved, and detached on the way: no gradient reaches its parameter there
   bool moved(std::string_view tensor) const;  // the same, whatever reads it does
   // Whether a computed tensor is called after a call that picks or repeats (aten.embedding, index, expand, ...), or the note names one.
   bool looked_up(std::string_view tensor) const;
@@ -69,6 +69,7 @@ class Signature {
     std::size_t values = 0;         // that went in, parameters or not
     bool picked = false, indexed = false;  // by calls that pick or repeat, by arithmetic that indices are computed with
     bool moved = true;                     // by no other than these and those that move
+    bool detached = false;                 // by aten.detach, too
     bool within = false;                   // its last steps are within the call of what reads it
   };
   void note(const onnx::GraphProto& graph);

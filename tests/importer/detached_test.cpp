@@ -95,23 +95,25 @@ TEST(Detach, ThatLeftNoTraceIsToldByItsSource) {
   }
 }
 
-// A parameter that is taken detached, as the exporter computes it.
+// A parameter that is taken detached, as the exporter computes it, or a view of that.
 TEST(Detach, OfAParameter) {
-  for (const bool held : {true, false}) {
+  for (const auto& [held, name, from] : {std::tuple(true, "detach", "['p']"), {false, "detach", "['p']"}, {true, "view", "['detach', 'p', 'val_1']"}, {false, "view", "['detach', 'p', 'val_1']"}}) {
+    const std::string taken = name;
+    SCOPED_TRACE(held);
     Model m;
-    m.input("x", "N,4").output("y").add(float_tensor("detach", {4}, {1, 2, 3, 5})).add(float_tensor("q", {4}, {1, 3, 3, 7}));
-    m.add(called(node("Mul", {"x", "detach"}, {"h"}), "mul.Tensor", "%x, %detach")).add(called(node("Mul", {"h", "q"}, {"k"}), "mul.Tensor", "%h, %p_q"));
+    m.input("x", "N,4").output("y").add(float_tensor(taken, {4}, {1, 2, 3, 5})).add(float_tensor("q", {4}, {1, 3, 3, 7}));
+    m.add(called(node("Mul", {"x", taken}, {"h"}), "mul.Tensor", "%x, %" + taken)).add(called(node("Mul", {"h", "q"}, {"k"}), "mul.Tensor", "%h, %p_q"));
     if (held) m.add(float_tensor("p", {4}, {1, 2, 3, 5})).add(called(node("Add", {"k", "p"}, {"y"}), "add.Tensor", "%k, %p_p"));
     else m.add(node("Identity", {"k"}, {"y"}));
     sign(m, "p_p: PARAMETER target='p'\np_q: PARAMETER target='q'\n");
     state_kind(m, "q", "PARAMETER", "p_q");
     if (held) state_kind(m, "p", "PARAMETER", "p_p");
-    state_computed(m, "detach", "['p']");
+    state_computed(m, taken, from);
     const Graph graph = m.graph(2);
     EXPECT_EQ(names_of(graph, ValueKind::parameter), held ? (Names{"q", "p"}) : Names{"q"});
-    const Value& taken = graph[*graph.find("detach")];
-    if (held) EXPECT_EQ(graph[taken.producer].op->name, "StopGradient");
-    else EXPECT_EQ(taken.kind, ValueKind::constant);
+    const Value& value = graph[*graph.find(taken)];
+    if (held) EXPECT_EQ(graph[value.producer].op->name, "StopGradient");
+    else EXPECT_EQ(value.kind, ValueKind::constant);
     EXPECT_TRUE(graph.warnings.empty()) << testing::PrintToString(graph.warnings);
   }
 }

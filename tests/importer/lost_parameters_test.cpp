@@ -102,6 +102,7 @@ const Row rows[] = {
     {"a_part", [](Model& m) { product(m, tensor("select_3", {8}), "%select_3", of_q, "['q', 'val_1', 'slice_2']"); }, ""},
     {"several_joined", [](Model& m) { product(m, tensor("cat", {8}), "%cat", of_q + "p_r: PARAMETER target='r'\n", "['q', 'r']"); }, ""},
     {"a_view_within_the_call", [](Model& m) { product(m, filled_tensor("val_9", {1, 8}, 1), "%p_q", of_q, "['q', 'val_1', 'val_2']"); }, ""},
+    {"joined_with_what_is_detached", [](Model& m) { product(m, tensor("cat", {8}), "%cat", of_q, "['detach', 'q', 'slice_1']"); }, "the exporter computed 'cat' from 'q'"},
     {"picked", [](Model& m) { product(m, tensor("index", {8}), "%index", of_q, "['arange', 'add', 'q']"); }, ""},
     {"a_product", [](Model& m) { product(m, tensor("mul_2", {8}), "%mul_2", of_q, "['q', 'val_1']"); }, "the exporter computed 'mul_2' from 'q'"},
     {"a_view_of_a_product", [](Model& m) { product(m, tensor("view", {8}), "%view", of_q, "['mul', 'q', 'val_1']"); }, "the exporter computed 'view' from 'q'"},

@@ -156,6 +156,8 @@ def with_beside(page, results, others_older=True):
     rest = after.partition("\n## ")[2]
     if not after:
         before, _, rest = page.partition("\n## ")
+    counts = re.search(r"^\d+ architectures in \d+ exports", before, re.MULTILINE)
+    before = HEAD + before[counts.start():]
     return before.rstrip() + "\n" + out + ("\n## " + rest if rest else "")
 
 
