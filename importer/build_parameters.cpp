@@ -66,8 +66,17 @@ void Builder::follow(const Tie& tie) {
   GraphBuilder b(graph(), name(tie.follower), {});
   ValueId now = leader;
   if (tie.transposed) now = b.transpose(now, {1, 0});
+  if (const std::vector<std::int64_t>& at = tie.places; !at.empty()) {
+    const auto count = static_cast<std::int64_t>(at.size());
+    now = b.reshape(now, Shape{b.shape(now).elements()});
+    const bool row = std::adjacent_find(at.begin(), at.end(), [](std::int64_t x, std::int64_t y) { return y != x + 1; }) == at.end();
+    now = row ? b.emit("Slice", {now}, {{"starts", Ints{at.front()}}, {"ends", Ints{at.back() + 1}}, {"axes", Ints{0}}, {"steps", Ints{1}}})
+              : b.emit("Gather", {now, graph().add_constant(name(tie.follower) + "/places", Tensor::of<std::int64_t>(Shape{count}, at))}, {{"axis", std::int64_t{0}}});
+  }
+  now = b.reshape(now, tie.shape);
   if (tie.scale != 1) now = b.mul(now, tie.scale);
   if (tie.offset != 0) now = b.add(now, tie.offset);
+  if (tie.detached) now = b.emit("StopGradient", {now});
   if (now == leader) return;
   value(tie.follower) = now;
   graph()[now].name = name(tie.follower);

@@ -29,6 +29,7 @@ class Detached {
     for (const Symbol in : model.main.inputs) names_.insert(model.name(in));
     for (const FlatInitializer& i : model.main.initializers) {
       held_.insert(i.symbol.index);
+      if (is_float(i.type.dtype)) learnt_.insert(i.symbol.index);
       held_names_.insert(model.name(i.symbol));
     }
     for (const FlatNode& node : model.main.nodes)
@@ -47,10 +48,20 @@ class Detached {
     std::vector<FlatNode> nodes;
     for (FlatNode& node : model_.main.nodes) {
       const std::string_view call = node.proto ? call_of(*node.proto) : std::string_view();
-      if (node.op == "Identity" && node.domain.empty() && node.inputs.size() == 1 && target_of(call).starts_with("torch.ops.aten.detach"))
+      const std::string_view line = node.proto ? source_line_of(*node.proto) : std::string_view();
+      const bool says_detach = line.find(".detach(") != line.npos, may_be_missed = says_detach && reads_elided(node, call);
+      if (node.op == "Identity" && node.domain.empty() && node.inputs.size() == 1 && target_of(call).starts_with("torch.ops.aten.detach")) {
         node.detached = true;
-      else
-        for (const std::size_t input : taken_detached(node, call)) node.inputs[input] = without_gradient(node, node.inputs[input], nodes);
+        placed_.insert(line);
+      } else {
+        for (const std::size_t input : taken_detached(node, call)) {
+          node.inputs[input] = without_gradient(node, node.inputs[input], nodes);
+          placed_.insert(line);
+        }
+      }
+      if (may_be_missed) missed_.try_emplace(line, node.name);
+      if (std::any_of(node.inputs.begin(), node.inputs.end(), [&](Symbol in) { return in.present() && learnt_.contains(in.index); }))
+        for (const Symbol out : node.outputs) learnt_.insert(out.index);
       nodes.push_back(std::move(node));
     }
     model_.main.nodes = std::move(nodes);
@@ -58,6 +69,16 @@ class Detached {
   }
 
  private:
+  // It reads something that came of parameters in place of a value that is not in the file, which may have been detached before it was left out: a slice of
+  // everything, a view of the same shape.
+  bool reads_elided(const FlatNode& node, std::string_view call) const {
+    const std::vector<std::string_view> operands = operands_of(call);
+    const bool elided = std::any_of(operands.begin(), operands.end(), [&](std::string_view name) { return !is_held(name) && !held_names_.contains(name) && !names_.contains(name) && !name.starts_with("sym_"); });
+    return elided && std::any_of(node.inputs.begin(), node.inputs.end(), [&](Symbol in) {
+             return in.present() && learnt_.contains(in.index) && !held_.contains(in.index) && std::find(operands.begin(), operands.end(), model_.name(in)) == operands.end();
+           });
+  }
+
   // The node's operands that its call takes detached.
   std::vector<std::size_t> taken_detached(const FlatNode& node, std::string_view call) {
     std::vector<std::string_view> taken, missing;  // but what the file holds; of these what goes by another name in the file
@@ -111,6 +132,9 @@ class Detached {
   void warn() {
     if (!found_.empty())
       model_.warnings.push_back(concat("PyTorch's calls take ", listed(found_), " detached, and no gradient flows there: by their notes, as the exporter left the detach out", Signature::way_out));
+    for (const auto& [line, node] : missed_)
+      if (!placed_.contains(line))
+        model_.warnings.push_back(concat("the source of '", node, "' detaches a value (", line, "), of which the exporter left no trace: gradients flow through all of it", Signature::way_out));
     if (!lost_.empty())
       model_.warnings.push_back(concat("PyTorch's calls of ", listed(lost_), " take a value detached, but it is not known which: gradients flow through all", Signature::way_out));
   }
@@ -120,6 +144,9 @@ class Detached {
   std::set<int> held_;                     // by symbol
   std::map<int, std::string_view> calls_;  // by symbol: what made it
   std::map<int, Symbol> stopped_;
+  std::set<int> learnt_;                   // symbols: what came of floats that the file holds
+  std::set<std::string_view> placed_;      // source lines of which a detach was found
+  std::map<std::string_view, std::string> missed_;  // by source line: the node that may read what it detaches
   std::vector<std::string> found_, lost_;
 };
 

@@ -8,7 +8,6 @@
 #include "importer/data_preparation.h"
 #include "importer/formula_places.h"
 #include "importer/held_tensors.h"
-#include "importer/looked_up.h"
 #include "importer/operand_uses.h"
 #include "importer/tensor_data.h"
 #include "importer/tensor_names.h"
@@ -31,7 +30,7 @@ class WeightFinder {
  public:
   WeightFinder(FlatModel& model, const WeightOptions& options)
       : model_(model), options_(options), uses_(uses_of(model)), places_(model, uses_), held_(held_tensors(model)) {
-    states_kinds_ = std::any_of(model.stated.begin(), model.stated.end(), [](Stated s) { return s != Stated::nothing && s != Stated::updated; });
+    states_kinds_ = model.signature.tells_kinds() || std::any_of(model.stated.begin(), model.stated.end(), [](Stated s) { return s != Stated::nothing && s != Stated::updated; });
     if (model.signature.present()) {
       may_be_parameter_.resize(model.symbols.size());
       for (const FlatNode& node : model.main.nodes)
@@ -58,7 +57,7 @@ class WeightFinder {
     for (std::size_t i = 0; i < held_.size(); ++i) {
       const Held& held = held_[i];
       Verdict v = judge(held, std::move(decided[i]), prepares[static_cast<std::size_t>(held.symbol.index)]);
-      if (computed(held) && v.holding == Holding::trained && !matches_any(name(held), options_.trainable)) replacing_.push_back(&held);
+      if (computed(held) && v.holding == Holding::trained && !matches_any(name(held), options_.trainable)) model_.computed.push_back(held.symbol);
       if (uses(held).has(OperandRole::class_weights) && v.holding == Holding::constant)
         model_.warnings.push_back(concat("'", name(held), "' weighs the classes of a loss: it is a constant and not trained",
                                          used_as_weight(held) ? ", although it is used as a weight too" : ""));
@@ -67,7 +66,6 @@ class WeightFinder {
     }
     for (const FlatInitializer& i : model_.unread)
       if (is_float(i.type.dtype)) model_.tensors.push_back({model_.name(i.symbol), i.type, Holding::constant, "no output of the model depends on it"});
-    warn_of_absorbed();
     warn_of_listed();
   }
 
@@ -111,35 +109,10 @@ class WeightFinder {
     return held.source == Source::initializer ? model_.signature.computed_from(name(held)) : nullptr;
   }
 
-  // A matrix or filter that a product reads turned: it trains as its parameter would.
+  // It holds numbers of its parameters as they are.
   bool rearranged(const Held& held) const {
-    const Uses::Reader& reader = uses(held).reader;
-    return is_large(uses(held).strongest()) && reader.node && reader.node->proto && model_.signature.rearranged(name(held), *reader.node->proto);
-  }
-
-  // What the exporter computed from parameters, by its notes of what went in; else what may have come of those that are missing.
-  void warn_of_absorbed() {
-    const auto list = [](const std::vector<std::string>& names) {
-      std::string text;
-      for (std::size_t i = 0; i < std::min<std::size_t>(names.size(), 4); ++i) text += concat(i ? ", " : "", names[i]);
-      return names.size() > 4 ? concat(text, " and ", names.size() - 4, " more") : text;
-    };
-    const auto quoted = [](std::vector<std::string> names) {
-      for (std::string& n : names) n = concat('\'', n, '\'');
-      return names;
-    };
-    std::vector<std::string> known, unknown;
-    for (const Held* held : replacing_) {
-      const std::vector<std::string>* from = computed_from(*held);
-      if (from && (copy_of_parameter(model_, held->symbol) || looked_up(model_, held->symbol) || rearranged(*held))) continue;
-      if (from && !from->empty()) known.push_back(concat('\'', name(*held), "' from ", list(quoted(*from))));
-      else unknown.push_back(name(*held));
-    }
-    if (!known.empty()) model_.warnings.push_back(concat("the exporter computed ", list(known), ": what it computed is trained as it stands", Signature::way_out));
-    const std::vector<std::string>& absorbed = model_.signature.absorbed();
-    if (absorbed.empty() || unknown.empty()) return;
-    model_.warnings.push_back(concat("the model's parameters ", list(quoted(absorbed)), " stand nowhere in the file: it does not use them, or its exporter computed with them, and ",
-                                     list(quoted(unknown)), ", what may have come of it, is trained as it stands", Signature::way_out));
+    const FlatNode* reader = uses(held).reader.node;
+    return held.source == Source::initializer && model_.signature.rearranged(name(held), reader ? reader->proto : nullptr);
   }
 
   // The rules.
@@ -170,7 +143,7 @@ class WeightFinder {
                              },
                              .free = [&](Symbol s) {
                                const Held* held = held_at(s);
-                               return held && !said_by_user(*held) && stated(*held) == Stated::nothing && !(noted(*held) && !alike(*held));
+                               return held && !said_by_user(*held) && stated(*held) == Stated::nothing && !(noted(*held) && (!alike(*held) || rearranged(*held)));
                              },
                              .held = held_at});
   }
@@ -187,7 +160,7 @@ class WeightFinder {
       return {Holding::constant, reasons[static_cast<std::size_t>(prepares)], by_rule};
     }
     if (soft) return std::move(*soft);
-    if (noted(held) && !alike(held)) {
+    if (noted(held) && (!alike(held) || rearranged(held))) {
       const std::vector<std::string>& from = *computed_from(held);
       return {Holding::trained, concat("the file: computed from '", from.front(), from.size() > 1 ? "' and others" : "'")};
     }
@@ -260,6 +233,7 @@ class WeightFinder {
   // The note may stand beside a parameter with the same values, which the exporter keeps once.
   Answer said_by_note(const Held& held) const {
     const std::vector<std::string>* from = computed_from(held);
+    if (noted(held) && model_.signature.detached(name(held))) return Verdict{Holding::constant, concat("the file: '", from->front(), "', detached")};
     if (!from || !from->empty() || may_be_parameter_[static_cast<std::size_t>(held.symbol.index)]) return std::nullopt;
     return Verdict{Holding::constant, "the file: computed from no parameter"};
   }
@@ -349,7 +323,6 @@ class WeightFinder {
   FormulaPlaces places_;
   std::vector<Held> held_;
   std::vector<bool> may_be_parameter_;  // by symbol, of a file with a signature
-  std::vector<const Held*> replacing_;  // trained, and computed by the exporter
   std::vector<std::string> prepares_;                   // names that are listed in warnings
   mutable std::vector<std::string> banks_, near_banks_;
   bool states_kinds_ = false, nodes_hold_weights_ = false;

@@ -64,11 +64,14 @@ std::string qualified_op(const FlatNode& node);  // "ai.onnx::Conv"
 // What the file says of a tensor: PyTorch's exporter (torch.export's graph signature), or `updated`, its training_info.
 enum class Stated { nothing, parameter, buffer, constant, updated };
 
-// B holds offset + scale · A, perhaps transposed, and follows it.
+// B, of `shape`, holds offset + scale · A, perhaps transposed, or values of A, and follows it.
 struct Tie {
   Symbol leader, follower;
+  Shape shape;
   bool transposed = false;
+  std::vector<std::int64_t> places = {};  // in A, of each value of B, both in row-major order; empty: all, as they stand
   float scale = 1, offset = 0;
+  bool detached = false;  // no gradient flows from B to A
 };
 
 // A weight that the file holds as an attribute of a node; `mirrored`: there, its negative stands before it.
@@ -100,6 +103,7 @@ struct FlatModel {
   std::vector<TemplateTensor> tensors;  // every float tensor of the file, in its order
   std::vector<Tie> ties;
   std::vector<LookedUp> looked_up;
+  std::vector<Symbol> computed;       // weights that the exporter computed, by its notes or as they are none of the parameters (importer/computed_weights.h)
   std::vector<Symbol> single_biases;  // of which the first half is trained (importer/single_bias.h)
   std::vector<AttributeWeight> attribute_weights;
   std::vector<ModelInput> inputs;    // of main, in its order, without initializers

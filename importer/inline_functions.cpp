@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "importer/attribute_values.h"
+#include "importer/call_parameters.h"
 #include "importer/constant_nodes.h"
 #include "importer/detached.h"
 #include "importer/embedding_notes.h"
@@ -383,6 +384,7 @@ FlatModel flatten(const onnx::ModelProto& model, std::int64_t bytes, ExternalDat
   find_weights(flat, options);
   tie_weights(flat, options);
   find_looked_up(flat);
+  warn_of_lost_parameters(flat);
   find_single_biases(flat, model.producer_name());
   warn_of_equal_tensors(flat);
   warn_of_halves(flat);

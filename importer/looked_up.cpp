@@ -94,15 +94,21 @@ Tensor whole_of(const LookedUp& l, const Tensor& compact) {
   return out;
 }
 
+bool stands_for_samples(const FlatModel& model, const Tensor& tensor) {
+  const std::int64_t samples = batch_is_symbolic(model.inputs) ? 1 : batch_of_file(model.inputs);
+  bool found = false;
+  for (int axis = 0; axis < tensor.shape().rank() && samples > 1; ++axis)
+    found = found || (tensor.shape()[axis] == samples && holds_copies(tensor, {.axis = axis}, samples));
+  return found;
+}
+
 std::optional<LookedUp> looked_up(const FlatModel& model, Symbol s) {
   const std::vector<std::string>* from = model.signature.computed_from(model.name(s));
   if (!from || from->size() != 1 || !model.signature.looked_up(model.name(s))) return std::nullopt;
   const auto held = std::find_if(model.main.initializers.begin(), model.main.initializers.end(), [&](const FlatInitializer& i) { return i.symbol == s; });
   if (held == model.main.initializers.end() || !held->data) return std::nullopt;
   const Tensor& whole = *held->data;
-  if (const std::int64_t samples = batch_is_symbolic(model.inputs) ? 1 : batch_of_file(model.inputs); samples > 1)
-    for (int axis = 0; axis < whole.shape().rank(); ++axis)
-      if (whole.shape()[axis] == samples && holds_copies(whole, {.axis = axis}, samples)) return std::nullopt;
+  if (stands_for_samples(model, whole)) return std::nullopt;
   std::optional<LookedUp> found = repeated_rows(whole);
   if (!found) return found;
   // Rows of a progression may be those that a parameter began with, each to be trained by itself.
@@ -124,10 +130,12 @@ void find_looked_up(FlatModel& model) {
     if (entry.reason.starts_with("option ")) continue;
     std::optional<LookedUp> found = looked_up(model, i.symbol);
     if (!found) continue;
+    const std::string& from = model.signature.computed_from(entry.name)->front();
+    const bool moved = model.signature.moved(entry.name);
     entry.certain = true;
-    entry.reason = concat("the file: looked up in '", model.signature.computed_from(entry.name)->front(), "', ", found->rows, " rows that differ");
-    model.warnings.push_back(concat("the exporter looked up '", entry.name, "' in '", model.signature.computed_from(entry.name)->front(), "': its ", found->rows,
-                                    " different rows are trained, each as one, wherever it stands", Signature::way_out));
+    entry.reason = concat(moved ? "the file: looked up in '" : "the file: computed from '", from, "', ", found->rows, " rows that differ");
+    model.warnings.push_back(concat("the exporter ", moved ? "looked up '" : "computed '", entry.name, moved ? "' in '" : "' from '", from, moved ? "': its " : "': what it computed is trained as it stands, its ",
+                                    found->rows, " different rows ", moved ? "are trained, each as one" : "each as one", ", wherever it stands", Signature::way_out));
     model.looked_up.push_back(std::move(*found));
   }
 }

@@ -12,6 +12,7 @@ std::optional<LookedUp> repeated_rows(const Tensor& whole);
 Tensor rows_of(const LookedUp& l, const Tensor& whole);   // [rows, length of `axis`]
 Tensor whole_of(const LookedUp& l, const Tensor& rows);
 
+bool stands_for_samples(const FlatModel& model, const Tensor& tensor);  // an axis holds the samples of the file's own batch, all the same
 // By note and values; none where the samples of the file's own batch stand in it, which are followed.
 std::optional<LookedUp> looked_up(const FlatModel& model, Symbol s);
 const LookedUp* looked_up_there(const FlatModel& model, Symbol s);  // what find_looked_up found

@@ -44,7 +44,17 @@ FlatModel flatten_untied(onnx::ModelProto& proto, std::int64_t bytes, ExternalDa
   const int asked = as_in_file ? 0 : untie(proto, external, weights.untie);
   FlatModel flat = flatten(proto, bytes, external, weights);
   if (asked > 0) flat.warnings.push_back(concat("option untie: the trained model has ", count(asked), " besides the template's"));
-  const std::vector<std::string> merged = weights.untie.empty() ? merged_by_exporter(flat) : std::vector<std::string>{};
+  if (!weights.untie.empty()) return flat;
+  if (const std::vector<Merged> merged = merged_by_calls(flat); !merged.empty()) {
+    const int added = untie(proto, external, merged, flat.signature);
+    flat = flatten(proto, bytes, external, weights);
+    std::vector<std::string> names;
+    for (const Merged& m : merged)
+      if (const std::string name = concat('\'', m.tensor, '\''); std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    flat.warnings.push_back(concat("the exporter kept one of several parameters that are equal, by the notes of the calls that read ", listed(names), ": each trains its own (",
+                                   count(added), " more in the trained model); option untie none trains them as one"));
+  }
+  const std::vector<std::string> merged = merged_by_exporter(flat);
   if (merged.empty()) return flat;
   const int added = untie(proto, external, merged);
   flat = flatten(proto, bytes, external, weights);

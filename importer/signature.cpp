@@ -5,6 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "importer/call_kinds.h"
+
 namespace tandem {
 namespace {
 
@@ -40,21 +42,19 @@ void each_name(std::string_view text, F&& f) {
   }
 }
 
-// "index", "index_3": what torch.export calls the result of aten.index.
-bool picks_or_repeats(std::string_view value) {
-  constexpr std::string_view calls[] = {"embedding", "index", "index_select", "gather", "take", "expand", "repeat", "repeat_interleave", "tile", "broadcast_to"};
-  std::size_t end = value.find_last_not_of("0123456789");
-  if (end == value.npos) return false;
-  if (end + 1 < value.size() && value[end] == '_') value = value.substr(0, end);
-  return std::find(std::begin(calls), std::end(calls), value) != std::end(calls);
-}
-
-constexpr std::string_view call_key = "pkg.torch.onnx.fx_node", folded_key = "pkg.onnxscript.optimizer.folded_from";
+constexpr std::string_view call_key = "pkg.torch.onnx.fx_node", folded_key = "pkg.onnxscript.optimizer.folded_from",
+                           original_key = "pkg.torch.onnx.original_node_name", kind_key = "pkg.torch.export.graph_signature.InputSpec.kind";
 
 }  // namespace
 
 std::string_view call_of(const onnx::NodeProto& node) {
   return entry_of(node.metadata_props(), call_key);
+}
+
+std::string_view source_line_of(const onnx::NodeProto& node) {
+  std::string_view line = entry_of(node.metadata_props(), "pkg.torch.onnx.stack_trace");
+  line.remove_prefix(std::min(line.size(), line.rfind('\n') + 1));
+  return line.substr(std::min(line.size(), line.find_first_not_of(' ')));
 }
 
 std::string_view target_of(std::string_view call) {
@@ -74,50 +74,88 @@ std::vector<std::string_view> operands_of(std::string_view call) {
 // A line each: "p_fc_weight: PARAMETER target='fc.weight'".
 Signature::Signature(const onnx::GraphProto& graph) {
   std::string_view text = entry_of(graph.metadata_props(), "pkg.torch.export.ExportedProgram.graph_signature");
-  constexpr std::string_view kind = ": PARAMETER target='";
+  constexpr std::string_view parameter = ": PARAMETER target='", buffer = ": BUFFER target='";
   std::vector<std::pair<std::string_view, std::string_view>> parameters;  // "p_fc_weight", "fc.weight"
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(text.size(), line.size() + 1));
-    const std::size_t middle = line.find(kind);
-    if (middle == line.npos) continue;
-    const std::string_view rest = line.substr(middle + kind.size());
-    if (const std::size_t end = rest.find('\''); end != rest.npos) parameters.emplace_back(line.substr(0, middle), rest.substr(0, end));
-  }
-  if (parameters.empty()) return;
-  for (const auto& [call, name] : parameters) {
-    names_.emplace(name);
-    called_.emplace(name, call);
-  }
-  std::set<std::string_view> noted, called, initializers;
-  std::set<std::string, std::less<>> went_in, stands_in_another;  // into any value; into one that the file holds
-  for (const auto& tensor : graph.initializer()) initializers.insert(tensor.name());
-  const auto note = [&](const auto& value) {
-    if (const std::string_view from = entry_of(value.metadata_props(), folded_key); !from.empty()) {
-      Computed& computed = computed_[value.name()] = {.from = {}, .values = 0, .picked = picks_or_repeats(value.name())};
-      each_name(from, [&](std::string_view name) {
-        ++computed.values;
-        if (!names_.contains(name)) {
-          computed.picked = computed.picked || picks_or_repeats(name);
-          return;
-        }
-        computed.from.emplace_back(name);
-        went_in.emplace(name);
-        if (initializers.contains(value.name())) stands_in_another.emplace(name);
-      });
+    for (const std::string_view kind : {parameter, buffer}) {
+      const std::size_t middle = line.find(kind);
+      if (middle == line.npos) continue;
+      const std::string_view call = line.substr(0, middle), rest = line.substr(middle + kind.size()), name = rest.substr(0, rest.find('\''));
+      targets_.emplace(call, name);
+      called_.emplace(name, call);
+      if (kind == parameter) parameters.emplace_back(call, name);
     }
-    if (entry_of(value.metadata_props(), "pkg.torch.export.graph_signature.InputSpec.kind").ends_with("PARAMETER"))
-      noted.insert(entry_of(value.metadata_props(), "pkg.torch.onnx.original_node_name"));
-  };
-  for (const auto& value : graph.value_info()) note(value);
-  for (const auto& value : graph.input()) note(value);
-  for (const auto& tensor : graph.initializer()) note(tensor);
+  }
+  if (parameters.empty()) {
+    targets_.clear();
+    return;
+  }
+  for (const auto& [call, name] : parameters) names_.emplace(name);
+  note(graph);
+  std::set<std::string_view> called;
   for (const auto& node : graph.node()) each_operand(call_of(node), [&](std::string_view name) { called.insert(name); });
   for (const auto& [call, name] : parameters) {
-    if (noted.contains(call) || stands_in_another.contains(name)) continue;
+    const bool named = std::any_of(stands_for_.begin(), stands_for_.end(), [&, &call = call](const auto& s) { return std::find(s.second.begin(), s.second.end(), call) != s.second.end(); });
+    if (named) continue;
     changed_.emplace(call);
-    if (!called.contains(call) && !initializers.contains(name) && !went_in.contains(name)) absorbed_.emplace_back(name);
+    const bool went_in = std::any_of(computed_.begin(), computed_.end(), [&, &name = name](const auto& c) { return std::find(c.second.from.begin(), c.second.from.end(), name) != c.second.from.end(); });
+    if (!called.contains(call) && !holds(call) && !went_in) absorbed_.emplace_back(name);
   }
+}
+
+// What is said of the tensors.
+void Signature::note(const onnx::GraphProto& graph) {
+  std::map<std::string_view, std::string_view> stated;  // what a tensor is noted as
+  const auto read = [&](const auto& value) {
+    if (const std::string_view from = entry_of(value.metadata_props(), folded_key); !from.empty()) compute(value.name(), from);
+    const std::string_view kind = entry_of(value.metadata_props(), kind_key);
+    if (kind.ends_with("PARAMETER") || kind.ends_with("BUFFER")) stated[value.name()] = entry_of(value.metadata_props(), original_key);
+  };
+  for (const auto& value : graph.value_info()) read(value);
+  for (const auto& value : graph.input()) read(value);
+  for (const auto& tensor : graph.initializer()) read(tensor);
+  bool any_named = false, any_computed = false;
+  for (const auto& tensor : graph.initializer()) {
+    const auto by_name = called_.find(tensor.name());
+    any_named = any_named || by_name != called_.end();
+    const auto said = stated.find(tensor.name());
+    std::vector<std::string> stands;
+    if (said != stated.end() && (!said->second.empty() || by_name != called_.end())) stands.emplace_back(said->second.empty() ? std::string_view(by_name->second) : said->second);
+    if (const Computed* known = computed(tensor.name()); known && stands.empty())
+      for (const std::string& name : known->from) stands.push_back(called_.at(name));
+    held_.insert(stands.begin(), stands.end());
+    any_computed = any_computed || (said == stated.end() && !stands.empty());
+    if (by_name != called_.end()) held_.emplace(by_name->second);
+    if (!stands.empty()) stands_for_.emplace(tensor.name(), std::move(stands));
+  }
+  tells_kinds_ = !stated.empty() || (any_computed && !any_named);
+}
+
+// `from`: "['fc.weight', 'val_3']".
+void Signature::compute(const std::string& tensor, std::string_view from) {
+  Computed& c = computed_[tensor] = {};
+  bool detached = false, joined = false;
+  const auto way = [&](std::string_view value) {
+    const CallKind kind = kind_of_result(value);
+    detached = detached || is_detached(value);
+    joined = joined || is_joined(value);
+    c.picked = c.picked || kind == CallKind::picks;
+    c.indexed = c.indexed || kind == CallKind::counts;
+    c.moved = c.moved && kind != CallKind::computes;
+  };
+  each_name(from, [&](std::string_view name) {
+    ++c.values;
+    if (names_.contains(name)) c.from.emplace_back(name);
+    else if (!called_.contains(name)) way(name);  // buffers are no results
+  });
+  const CallKind last = kind_of_result(tensor);
+  way(tensor);
+  if (last == CallKind::counts || (c.indexed && (!c.picked || c.from.size() > 1))) c.moved = false;
+  c.detached = detached && c.from.size() == 1;
+  if (detached && (joined || !c.detached)) c.moved = false;  // with a gradient in part
+  c.within = last == CallKind::within;
 }
 
 bool Signature::may_read_parameter(const onnx::NodeProto& node) const {
@@ -151,12 +189,44 @@ bool Signature::from_nothing_else(std::string_view tensor) const {
   return known && known->values == 1 && known->from.size() == 1;
 }
 
-bool Signature::rearranged(std::string_view tensor, const onnx::NodeProto& reader) const {
-  if (!from_nothing_else(tensor)) return false;
-  const std::string& parameter = called_.at(computed(tensor)->from[0]);
-  bool taken = false;
-  each_operand(call_of(reader), [&](std::string_view name) { taken = taken || name == parameter; });
-  return taken;
+bool Signature::detached(std::string_view tensor) const {
+  return moved(tensor) && computed(tensor)->detached;
+}
+
+bool Signature::moved(std::string_view tensor) const {
+  const Computed* known = computed(tensor);
+  return known && !known->from.empty() && known->moved;
+}
+
+bool Signature::rearranged(std::string_view tensor, const onnx::NodeProto* reader) const {
+  return moved(tensor) && (!computed(tensor)->within || (reader && takes_as_they_are(call_of(*reader))));
+}
+
+const std::vector<std::string>& Signature::stands_for(std::string_view tensor) const {
+  static const std::vector<std::string> nothing;
+  const auto found = stands_for_.find(tensor);
+  return found == stands_for_.end() ? nothing : found->second;
+}
+
+void Signature::rename(google::protobuf::RepeatedPtrField<onnx::StringStringEntryProto>& notes, const std::string& from, const std::string& to) const {
+  for (int i = notes.size() - 1; i >= 0; --i) {
+    onnx::StringStringEntryProto& note = notes[i];
+    const bool folded = note.key() == folded_key, original = note.key() == original_key;
+    if (note.key() == kind_key && lists(to)) note.set_value(is_parameter(to) ? "PARAMETER" : "BUFFER");
+    if (!folded && !original) continue;
+    if (from.empty()) {
+      notes.DeleteSubrange(i, 1);
+    } else if (original) {
+      note.set_value(to);
+    } else {
+      const std::string old = '\'' + target(from) + '\'', now = '\'' + target(to) + '\'';
+      if (const std::size_t at = note.value().find(old); at != std::string::npos) note.mutable_value()->replace(at, old.size(), now);
+    }
+  }
+}
+
+bool Signature::changed(std::string_view tensor) const {
+  return names(tensor) && stands_for(tensor).empty();
 }
 
 }  // namespace tandem

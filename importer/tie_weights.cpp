@@ -3,6 +3,7 @@
 #include <cmath>
 #include <map>
 
+#include "importer/call_parameters.h"
 #include "importer/operand_uses.h"
 #include "importer/tensor_data.h"
 #include "importer/tie_weights.h"
@@ -11,16 +12,6 @@
 namespace tandem {
 namespace {
 
-const FlatInitializer* find(const FlatModel& model, const std::string& name) {
-  for (const FlatInitializer& i : model.main.initializers)
-    if (model.name(i.symbol) == name) return &i;
-  return nullptr;
-}
-
-bool equal(const Tensor& a, const Tensor& b) {
-  return a.type() == b.type() && std::equal(a.bytes().begin(), a.bytes().end(), b.bytes().begin());
-}
-
 Shape reversed(const Shape& s) {
   return Shape(std::vector<std::int64_t>(s.dims.rbegin(), s.dims.rend()));
 }
@@ -28,7 +19,9 @@ Shape reversed(const Shape& s) {
 void warn_of_merged(FlatModel& model, const std::vector<Uses>& uses) {
   std::vector<std::string> names;
   std::int64_t values = 0;
+  const std::set<int> shared = call_parameters(model).shared;  // by the module, not by the exporter
   for (const FlatInitializer& i : model.main.initializers) {
+    if (shared.contains(i.symbol.index)) continue;
     const int readers = uses[static_cast<std::size_t>(i.symbol.index)].readers;
     if (model.holding(i.symbol) != Holding::trained || readers < 2 || !i.data || !all_alike(*i.data)) continue;
     names.push_back(concat('\'', model.name(i.symbol), "' (", readers, " times)"));
@@ -57,6 +50,12 @@ bool may_be_twin(const FlatModel& model, const FlatInitializer& i) {
          i.data && i.type.shape.elements() > 1 && i.type.shape.rank() > 1;
 }
 
+// The file knows them for two parameters of the module.
+bool are_two(const FlatModel& model, const FlatInitializer& a, const FlatInitializer& b) {
+  const std::vector<std::string>&one = model.signature.stands_for(model.name(a.symbol)), &other = model.signature.stands_for(model.name(b.symbol));
+  return !one.empty() && !other.empty() && one != other;
+}
+
 void warn_of_twins(FlatModel& model) {
   std::map<std::string, std::vector<const FlatInitializer*>> groups;
   for (const FlatInitializer& i : model.main.initializers)
@@ -65,7 +64,7 @@ void warn_of_twins(FlatModel& model) {
   for (const FlatInitializer& i : model.main.initializers) {
     if (!may_be_twin(model, i)) continue;
     const auto& group = groups[ends_of(i)];
-    if (group.size() < 2 || group[0] == &i || follows(model, i.symbol) || all_alike(*i.data)) continue;
+    if (group.size() < 2 || group[0] == &i || follows(model, i.symbol) || all_alike(*i.data) || are_two(model, *group[0], i)) continue;
     if (equal(*group[0]->data, *i.data) || equal(transposed(*group[0]->data), *i.data))
       pairs.push_back(concat(model.name(group[0]->symbol), '=', model.name(i.symbol)));
   }
@@ -75,6 +74,16 @@ void warn_of_twins(FlatModel& model) {
 }
 
 }  // namespace
+
+const FlatInitializer* find_initializer(const FlatModel& model, std::string_view name) {
+  for (const FlatInitializer& i : model.main.initializers)
+    if (model.name(i.symbol) == name) return &i;
+  return nullptr;
+}
+
+bool equal(const Tensor& a, const Tensor& b) {
+  return a.type() == b.type() && std::equal(a.bytes().begin(), a.bytes().end(), b.bytes().begin());
+}
 
 std::string listed(const std::vector<std::string>& items) {
   constexpr std::size_t most = 4;
@@ -101,78 +110,10 @@ bool follows(const FlatModel& model, Symbol s) {
   return std::any_of(model.ties.begin(), model.ties.end(), [&](const Tie& t) { return t.follower == s; });
 }
 
-// offset + x or offset - x, of values that are not all alike.
-std::optional<Tie> shifted(Symbol leader, Symbol follower, const Tensor& from, const Tensor& to) {
-  if (from.dtype() != DType::float32 || from.type() != to.type() || all_alike(from)) return std::nullopt;
-  const std::vector<double> x = from.to_doubles(), y = to.to_doubles();
-  for (const double scale : {-1.0, 1.0}) {
-    const double offset = static_cast<float>(y[0] - scale * x[0]);
-    bool fits = std::isfinite(offset);
-    for (std::size_t i = 0; i < x.size() && fits; ++i) fits = std::abs(offset + scale * x[i] - y[i]) <= 0x1p-22 * std::max({std::abs(offset), std::abs(x[i]), std::abs(y[i])});
-    if (fits) return Tie{leader, follower, false, static_cast<float>(scale), static_cast<float>(offset)};
-  }
-  return std::nullopt;
-}
-
-// The first tensor computed from the same parameter, which the file does not hold, where the values are the same: a layer that is used several
-// times is turned, a table looked up, once for each use. Of others into which more values went, or whose values are all alike, it is not known which
-// part of the parameter they are.
-std::optional<Tie> same_copy(const FlatModel& model, const FlatInitializer& copy, const std::vector<std::string>& from) {
-  const auto known = [&](const FlatInitializer& i) { return model.signature.from_nothing_else(model.name(i.symbol)) || model.signature.looked_up(model.name(i.symbol)); };
-  if (!known(copy) || all_alike(*copy.data)) return std::nullopt;
-  for (const FlatInitializer& i : model.main.initializers) {
-    if (i.symbol == copy.symbol) return std::nullopt;
-    const std::vector<std::string>* other = model.signature.computed_from(model.name(i.symbol));
-    if (!other || *other != from || !known(i) || !i.data || i.type.shape.elements() != copy.type.shape.elements()) continue;
-    if (equal(*i.data, *copy.data)) return Tie{i.symbol, copy.symbol, false};
-    if (equal(transposed(*i.data), *copy.data)) return Tie{i.symbol, copy.symbol, true};
-  }
-  return std::nullopt;
-}
-
-std::optional<Tie> copy_of_parameter(const FlatModel& model, Symbol s) {
-  const std::vector<std::string>* from = model.signature.computed_from(model.name(s));
-  if (!from || from->size() != 1) return std::nullopt;
-  const FlatInitializer *leader = find(model, from->front()), *copy = find(model, model.name(s));
-  if (!copy || leader == copy || !copy->data || !is_float(copy->type.dtype)) return std::nullopt;  // of its shape there may be integers
-  if (leader && leader->data) {
-    if (equal(*leader->data, *copy->data)) return Tie{leader->symbol, s, false};
-    if (equal(transposed(*leader->data), *copy->data)) return Tie{leader->symbol, s, true};
-    if (std::optional<Tie> tie = shifted(leader->symbol, s, *leader->data, *copy->data)) return tie;
-  }
-  return same_copy(model, *copy, *from);
-}
-
-Tensor followed(const Tie& tie, const Tensor& leader) {
-  Tensor result = tie.transposed ? transposed(leader) : leader;
-  if (tie.scale == 1 && tie.offset == 0) return result;
-  Tensor moved(result.type());
-  const std::span<const float> from = result.values<float>();
-  const std::span<float> to = moved.write<float>();
-  std::transform(from.begin(), from.end(), to.begin(), [&](float x) { return tie.offset + tie.scale * x; });
-  return moved;
-}
-
-void tie_copies(FlatModel& model) {
-  const auto tied = [&](Symbol s) { return std::any_of(model.ties.begin(), model.ties.end(), [&](const Tie& t) { return t.leader == s || t.follower == s; }); };
-  for (const FlatInitializer& i : model.main.initializers) {
-    const std::optional<Tie> tie = copy_of_parameter(model, i.symbol);
-    if (!tie || model.holding(tie->leader) != Holding::trained || tied(i.symbol) || follows(model, tie->leader)) continue;
-    TemplateTensor& entry = model.tensors[static_cast<std::size_t>(model.held[static_cast<std::size_t>(i.symbol.index)])];
-    if (entry.holding != Holding::trained && entry.certain) continue;  // not what its values alone said
-    model.ties.push_back(*tie);
-    entry.holding = Holding::trained;
-    entry.certain = true;
-    const bool copy = tie->scale == 1 && tie->offset == 0;
-    entry.reason = copy ? concat("the file: a copy of '", model.name(tie->leader), tie->transposed ? "', transposed" : "'", ", which it follows")
-                        : concat("the file: ", tie->offset, tie->scale < 0 ? " - '" : " + '", model.name(tie->leader), "', which it follows");
-  }
-}
-
 void tie_weights(FlatModel& model, const WeightOptions& options) {
   for (const auto& [a, b] : options.tie) {
     const auto refuse = [&, &a = a, &b = b](const auto&... why) { fail(ExitCode::usage, "option tie '", a, '=', b, "': ", why...); };
-    const FlatInitializer *leader = find(model, a), *follower = find(model, b);
+    const FlatInitializer *leader = find_initializer(model, a), *follower = find_initializer(model, b);
     for (const auto& [name, found] : {std::pair(&a, leader), {&b, follower}})
       if (!found) refuse("the model has no initializer '", *name, "' that it uses");
     if (leader == follower) refuse("a tensor is tied to itself");
@@ -186,7 +127,7 @@ void tie_weights(FlatModel& model, const WeightOptions& options) {
     // A square one is transposed where its values say so.
     const bool both = leader->data && follower->data;
     const bool transpose = !same || (turned && both && !equal(*leader->data, *follower->data) && equal(transposed(*leader->data), *follower->data));
-    model.ties.push_back({leader->symbol, follower->symbol, transpose});
+    model.ties.push_back({leader->symbol, follower->symbol, t, transpose});
     TemplateTensor& entry = model.tensors[static_cast<std::size_t>(model.held[static_cast<std::size_t>(follower->symbol.index)])];
     entry.holding = Holding::trained;
     entry.certain = true;

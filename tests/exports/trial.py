@@ -1,5 +1,6 @@
 """One export: what PyTorch's model is, and what tandem makes of the file."""
 import fnmatch
+import functools
 import json
 import os
 import subprocess
@@ -119,8 +120,17 @@ class Trial:
         return [p["name"] for p in plan["parameters"] if p["trainable"]]
 
     def values(self, name):
-        """Of a tensor of the file, or of the second one (NAME@2) that --untie made of it; nothing where there is none."""
-        return self.tensors.get(name.partition("@")[0])
+        """Of a tensor of the file, or of what was told apart from it (NAME@2, or a parameter that the exporter merged with it); nothing where there is none."""
+        held = self.tensors.get(name.partition("@")[0])
+        if held is None and name in self.named:
+            wanted = self.named[name].detach().numpy()
+            held = next((t for t in self.tensors.values() if t.shape == wanted.shape and numpy.allclose(t, wanted, rtol=1e-5, atol=1e-6)), None)
+        return held
+
+    @functools.cached_property
+    def named(self):
+        model = self.reference()
+        return dict([*model.named_parameters(), *model.named_buffers()])
 
     def tensors_of_model(self, name, candidates):
         """Those whose values the file's tensor holds."""
@@ -204,7 +214,7 @@ class Trial:
         error = error_of(got, losses)
         require(error <= TOLERANCE, f"losses {got} in place of {losses}")
         trained = tensors_of(output)
-        made = {name for name in trained if "@" in name}  # by --untie
+        made = {name for name in trained if name not in self.tensors and self.values(name) is not None}  # what was told apart
         require(trained.keys() - made == self.tensors.keys(), "the export has other tensors than the template")
         worst, seen = (error, "loss"), set()
         for name in trained:

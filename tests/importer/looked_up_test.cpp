@@ -45,15 +45,15 @@ void note_of(Model& m, const std::string& tensor, const char* key, const std::st
 }
 constexpr const char* folded_from = "pkg.onnxscript.optimizer.folded_from";
 
-// x + w of a module with a table; the note says what `w` was computed from.
+// x + permute of a module with a table; the note says what `permute` was computed from.
 Model biased(const Case& c) {
   Model m;
-  m.input("x", c.batch + ",5,4,4").output("y").add(float_tensor("w", {heads, words, words}, biases(c.of))).add(float_tensor("own", {1}, {0.3F}));
-  m.add(node("Mul", {"x", "own"}, {"h"})).add(node("Add", {"h", "w"}, {"y"}));
+  m.input("x", c.batch + ",5,4,4").output("y").add(float_tensor("permute", {heads, words, words}, biases(c.of))).add(float_tensor("own", {1}, {0.3F}));
+  m.add(node("Mul", {"x", "own"}, {"h"})).add(node("Add", {"h", "permute"}, {"y"}));
   note(m.proto.mutable_graph()->mutable_metadata_props(), "pkg.torch.export.ExportedProgram.graph_signature",
        "p_own: PARAMETER target='own'\np_table_weight: PARAMETER target='table.weight'\np_index: PARAMETER target='index'\n");
   note_of(m, "own", "pkg.torch.export.graph_signature.InputSpec.kind", "PARAMETER");
-  note_of(m, "w", folded_from, c.note);
+  note_of(m, "permute", folded_from, c.note);
   return m;
 }
 
@@ -70,7 +70,7 @@ const Case cases[] = {
     {"few are the same", "['embedding', 'table.weight']",
      [](std::int64_t d, std::int64_t h) { static float last = 0; return d == 3 ? entry(d, h) : last += 0.37F; }, "N", false},
     {"samples of the file's batch", "['expand', 'table.weight']", [](std::int64_t, std::int64_t h) { return entry(0, h); }, "4", false},
-    {"you said so", "['embedding', 'table.weight']", entry, "N", false, {.trainable = {"w"}}},
+    {"you said so", "['embedding', 'table.weight']", entry, "N", false, {.trainable = {"permute"}}},
 };
 
 TEST(LookedUp, EqualRowsAreOneParameter) {
@@ -78,13 +78,13 @@ TEST(LookedUp, EqualRowsAreOneParameter) {
     SCOPED_TRACE(c.what);
     const ModelFile file = ModelFile::parse(biased(c).bytes(), {}, c.options);
     const Graph graph = file.graph({.batch = c.batch == "N" ? 2 : 0});
-    const Value& w = graph[*graph.find("w")];
+    const Value& w = graph[*graph.find("permute")];
     EXPECT_EQ(w.kind, ValueKind::parameter);
     EXPECT_TRUE(w.trainable);
     EXPECT_EQ(w.type.shape.rank() == 2, c.one) << w.type.shape.rank();
     EXPECT_EQ(shape_of(graph, "y"), (Shape{c.batch == "N" ? 2 : std::stoi(c.batch), heads, words, words}));
     EXPECT_EQ(std::any_of(graph.warnings.begin(), graph.warnings.end(), [](const std::string& s) {
-                return s.starts_with("the exporter looked up 'w' in 'table.weight': its ") && s.find("torch.onnx.export(..., optimize=False) keeps parameters") != s.npos;
+                return s.starts_with("the exporter looked up 'permute' in 'table.weight': its ") && s.find("torch.onnx.export(..., optimize=False) keeps parameters") != s.npos;
               }), c.one) << testing::PrintToString(graph.warnings);
   }
 }
@@ -95,17 +95,17 @@ TEST(LookedUp, RowsOfEachSampleFollowTheBatch) {
   for (std::int64_t sample = 0; sample < 2; ++sample)
     for (std::int64_t i = 0; i < 12; ++i) rows.push_back(entry(i / 4, i % 4));
   Model m;
-  m.input("x", "2,3,4").output("y").add(float_tensor("w", {1, 6, 4}, rows)).add(float_tensor("own", {1}, {0.3F}));
+  m.input("x", "2,3,4").output("y").add(float_tensor("permute", {1, 6, 4}, rows)).add(float_tensor("own", {1}, {0.3F}));
   m.add(int_tensor("beside", {3}, {1, 6, 4})).add(int_tensor("back", {3}, {2, 3, 4})).add(node("Mul", {"x", "own"}, {"h"}));
-  m.add(node("Reshape", {"h", "beside"}, {"r"})).add(node("Add", {"r", "w"}, {"s"})).add(node("Reshape", {"s", "back"}, {"y"}));
+  m.add(node("Reshape", {"h", "beside"}, {"r"})).add(node("Add", {"r", "permute"}, {"s"})).add(node("Reshape", {"s", "back"}, {"y"}));
   note(m.proto.mutable_graph()->mutable_metadata_props(), "pkg.torch.export.ExportedProgram.graph_signature",
        "p_own: PARAMETER target='own'\np_start: PARAMETER target='start'\n");
   note_of(m, "own", "pkg.torch.export.graph_signature.InputSpec.kind", "PARAMETER");
-  note_of(m, "w", folded_from, "['repeat', 'start']");
+  note_of(m, "permute", folded_from, "['repeat', 'start']");
   const ModelFile file = m.parse();
   for (const std::int64_t batch : {1, 2, 5}) {
     const Graph graph = file.graph({.batch = batch});
-    EXPECT_EQ(graph[*graph.find("w")].type.shape, (Shape{3, 4}));
+    EXPECT_EQ(graph[*graph.find("permute")].type.shape, (Shape{3, 4}));
     EXPECT_EQ(shape_of(graph, "s"), (Shape{1, 3 * batch, 4}));
     EXPECT_EQ(shape_of(graph, "y"), (Shape{batch, 3, 4}));
   }
@@ -117,20 +117,20 @@ TEST(LookedUp, EveryPlaceIsWrittenWithItsRow) {
   note_of(m, "v", folded_from, Case{}.note);
   const ModelFile file = m.parse();
   const Graph graph = file.graph({.batch = 2});
-  ASSERT_EQ(graph[*graph.find("w")].type.shape, (Shape{distances, heads}));
+  ASSERT_EQ(graph[*graph.find("permute")].type.shape, (Shape{distances, heads}));
   // Rows stand in the order of their first places: distances 3, 2, 1, 0 in the first line, then 4, 5, 6.
   std::vector<float> now;
   for (const std::int64_t d : {3, 2, 1, 0, 4, 5, 6})
     for (std::int64_t h = 0; h < heads; ++h) {
-      EXPECT_EQ(graph[*graph.find("w")].data->to_doubles()[now.size()], entry(d, h));
+      EXPECT_EQ(graph[*graph.find("permute")].data->to_doubles()[now.size()], entry(d, h));
       now.push_back(static_cast<float>(100 * d + h));
     }
   const TemporaryFolder folder;
-  file.write(folder / "out.onnx", {{"w", Tensor::of<float>(Shape{distances, heads}, now)}});
-  const ModelFile written = ModelFile::read(folder / "out.onnx", {.constant = {"w", "v"}});
+  file.write(folder / "out.onnx", {{"permute", Tensor::of<float>(Shape{distances, heads}, now)}});
+  const ModelFile written = ModelFile::read(folder / "out.onnx", {.constant = {"permute", "v"}});
   const Graph fixed = written.graph({.batch = 2});
   const std::vector<float> wanted = biases([](std::int64_t d, std::int64_t h) { return static_cast<float>(100 * d + h); });
-  for (const char* name : {"w", "v"}) EXPECT_EQ(fixed[*fixed.find(name)].data->to_doubles(), std::vector<double>(wanted.begin(), wanted.end())) << name;
+  for (const char* name : {"permute", "v"}) EXPECT_EQ(fixed[*fixed.find(name)].data->to_doubles(), std::vector<double>(wanted.begin(), wanted.end())) << name;
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-"""What PyTorch says about a row: the loss of three steps of SGD, the norm of the first gradient and marks of the trained model's output, in float32 and float64."""
+"""What PyTorch says about a row: the loss of three steps of SGD, the norm of the first gradient and marks of the trained model's output, in float32 and float64.
+The model is the one that a file holds, with what its exporter fused and computed; `module` is the model as its user has it."""
 import numpy
 import torch
 from torch import nn
@@ -146,7 +147,7 @@ def trained_output(model, inputs):
 
 
 def reference(row, tensors, count=STEPS):
-    """{losses, norm, output, own}: `own` is how far PyTorch's float32 is from its float64, relative; none where it cannot do float64."""
+    """{losses, norm, output, own, module}: `own` is how far PyTorch's float32 is from its float64, relative; none where it cannot do float64."""
     inputs, labels = row.data(count * BATCH)
     inputs, labels = list(inputs.values()), labels
     model = as_in_file(row, tensors)
@@ -161,7 +162,13 @@ def reference(row, tensors, count=STEPS):
             own["output"] = max(abs(a - b) for a, b in zip(output, trained_output(double, wide)))
     except RuntimeError:
         pass
-    return {"losses": losses, "norm": norm, "output": output, "own": own}
+    return {"losses": losses, "norm": norm, "output": output, "own": own, "module": module(row, inputs, labels, count)}
+
+
+def module(row, inputs, labels, count):
+    """{losses, norm} of the model as its user has it: nothing is fused or computed beforehand, and normalizations take the batch's statistics."""
+    losses, norm = steps(row, row.model(), inputs, labels, count, row.rate)
+    return {"losses": losses, "norm": norm}
 
 
 def rounding(row, tensors, count, wanted):

@@ -1,14 +1,15 @@
 """Asks PyTorch and ONNX Runtime what they make of the zoo's architectures, and tandem of their exports.
 
-survey.py [--family NAME]... [--sample | --parity] [--variants LIST] [--exports FOLDER] [--results FILE [--table FILE]] [PATTERN...]
+survey.py [--family NAME]... [--sample | --parity] [--variants LIST] [--exports FOLDER] [--results FILE [--table FILE | --beside FILE]] [PATTERN...]
 
 For each NAME.VARIANT (zoo.py says which there are) that fits a pattern, as in a shell: it is exported; the program that TANDEM
 names plans it and trains it; its first loss, the norm of its first gradient and the losses of three steps are compared
 with PyTorch's from the same weights and batches (1e-4 of them; PyTorch's float64 tells how well float32 can do), and the trained
-model's output with ONNX Runtime's (1e-5 of the largest value) and with that of PyTorch's trained model (1e-2).
+model's output with ONNX Runtime's (1e-5 of the largest value) and with that of PyTorch's trained model (1e-2). That model is the one in the file, where
+the exporter has fused and computed; loss, gradient and steps are compared with the module as its user has it, too: what differs from that must be warned of.
 --sample: one variant of every second row, in turn. --parity: twenty steps of zoo.PARITY's default exports. --exports keeps the files there and takes those that are there. --results appends what
 was found out to a file, a line of JSON for each, and skips what is in it; --table writes the table of docs/models.md from all of it, and keeps there
-the families of which the file has nothing.
+the families of which the file has nothing. --beside writes the page's table of the comparison with the module alone, and leaves the rest as it is.
 What is known to fail stands in known.py with its reason; when it passes, that is a failure too.
 Exit code 3: a package is missing, 1: something fails.
 """
@@ -105,6 +106,7 @@ def main():
     parser.add_argument("--only-exported", action="store_true", help="pass over what is not in --exports")
     parser.add_argument("--results", type=pathlib.Path)
     parser.add_argument("--table", type=pathlib.Path)
+    parser.add_argument("--beside", type=pathlib.Path)
     parser.add_argument("patterns", nargs="*", default=["*"])
     arguments = parser.parse_args()
     if not os.access(os.environ.get("TANDEM", ""), os.X_OK):
@@ -144,6 +146,8 @@ def main():
     if arguments.table:
         page = arguments.table.read_text() if arguments.table.exists() else ""
         arguments.table.write_text(table.text(kept(arguments.results).values(), why_not, known_to_fail, page))
+    if arguments.beside:
+        arguments.beside.write_text(table.with_beside(arguments.beside.read_text(), kept(arguments.results).values()))
     print(f"{well} well, {len(failures)} not\n" + "\n".join(failures))
     return 1 if failures else 0
 

@@ -7,8 +7,8 @@ HEAD = """# Architectures that were tried
 Written by `tests/zoo/survey.py --results FILE --table docs/models.md`; do not edit. Small configurations with random weights, exported by
 PyTorch's exporters (dynamo of opset 18 by default; TorchScript, other opsets, static batches and training mode in turn), tf2onnx and skl2onnx:
 `tests/zoo/zoo.py` says what the names of exports mean. Each file is planned and trained for three steps of SGD at a batch of 4 from the file's
-weights. **loss**, **gradient** (its norm) and **steps** (the worst of three losses) are relative differences from PyTorch with the same
-weights and batches, at most 1e-4 (or four times what PyTorch's float32 differs from its float64, or from itself where the weights'
+weights. **loss**, **gradient** (its norm) and **steps** (the worst of three losses) are relative differences from a PyTorch model with the same
+weights and batches, in which what the exporter fused and computed is fused and computed, too ("Beside the module" compares with the module as its user has it); they are at most 1e-4 (or four times what PyTorch's float32 differs from its float64, or from itself where the weights'
 last bits are others, but 1e-3 at most); **export** is how far the trained model's
 output is from ONNX Runtime's, relative to the largest value, at most 1e-5. Where there is no number there was nothing to compare with.
 samples/s is the fastest of three steps on one thread of a busy machine: read it as an order of magnitude. Which program the rows
@@ -132,6 +132,35 @@ def twenty(results, why_not):
     return out
 
 
+BESIDE = "\n## Beside the module\n"
+
+
+def with_beside(page, results, others_older=True):
+    """The page with the table of the comparison with the module as its user has it, from the results that have it; the other tables' rows may be without."""
+    rows = sorted((r for r in results if r.get("module")), key=lambda r: (r["family"], r["name"], r["variant"]))
+    families = ", ".join(f"`{f}`" for f in sorted({r["family"] for r in rows}))
+    variants = ", ".join(f"`{v}`" for v in sorted({r["variant"] for r in rows}))
+    largest = {id(r): max(r["module"].get(k, 0) for k in ("loss", "norm", "losses")) for r in rows}
+    told = [r for r in rows if r["module"].get("told")]
+    alike = sum(largest[id(r)] <= 1e-4 for r in rows)
+    out = BESIDE + f"\nRelative differences of loss, gradient and three steps from PyTorch's module as its user has it, in training mode: nothing fused, nothing computed. The rows are the family {families}, "
+    out += f"exports {variants}: {len(rows)} files, of which {alike} are within 1e-4 and {len(told)} have a warning that names the cause."
+    if others_older:
+        out += " All other tables of this page are of the older measure alone: they compare with a PyTorch model in which the same was fused and computed as in the file."
+    out += "\n\n"
+    out += "| architecture | export | loss | gradient | steps | warned |\n|---|---|---|---|---|---|\n"
+    for r in rows:
+        m = r["module"]
+        out += f"| {r['name']} | {r['variant']} | " + " | ".join(f"{m[k]:.0e}" if k in m else "" for k in ("loss", "norm", "losses")) + f" | {'yes' if m.get('told') else ''} |\n"
+    before, _, after = page.partition(BESIDE)
+    rest = after.partition("\n## ")[2]
+    if not after:
+        before, _, rest = page.partition("\n## ")
+    counts = re.search(r"^\d+ architectures in \d+ exports", before, re.MULTILINE)
+    before = HEAD + before[counts.start():]
+    return before.rstrip() + "\n" + out + ("\n## " + rest if rest else "")
+
+
 def kept(page, families):
     """{family: section} of a page's families that are not among these: their rows are of the program that wrote them."""
     sections = (part.split("\n", 1) for part in page.split("\n## ")[1:])
@@ -157,4 +186,5 @@ def text(results, why_not, known, page=""):
         rows = "".join(line(r, why_not, known) + "\n" for r in results if r["family"] == family)
         if rows:
             out += f"\n## {family}\n\n| architecture | export | imports | trains | loss | gradient | steps | export | samples/s | why not |\n|---|---|---|---|---|---|---|---|---|---|\n" + rows
-    return out + (twenty(long, why_not) if long else "")
+    out += twenty(long, why_not) if long else ""
+    return with_beside(out, results, bool(older)) if any(r.get("module") for r in results) else out

@@ -20,6 +20,9 @@ OUTPUT_TOLERANCE = 1e-2  # of the trained model's output, beside PyTorch's: roun
 MOST = 1e-3  # that is allowed where PyTorch's own float32 is no better
 COLOUR = re.compile(r"\x1b\[\d+m")
 SECONDS = 300  # that one run of the program may take
+FELT = 2e-6  # a difference from the module that rounding does not make
+# Warnings that say that training differs from the module's; others tell what was inferred so that it does not.
+ALARMS = ("the exporter computed", "the exporter fused", "the exporter left out", "the model's parameters", "the source of", "PyTorch's calls of")
 
 
 class Fails(Exception):
@@ -79,6 +82,7 @@ class Trial:
         self.file = pathlib.Path(exports) / f"{row.name}.{variant}.onnx"
         self.result = {"name": row.name, "family": row.family, "variant": variant}
         self.options = list(row.options)
+        self.result["module"], self.otherwise, self.apart = {}, False, 0.0
 
     def run(self):
         """What was found out, as the table and the findings want it."""
@@ -96,6 +100,7 @@ class Trial:
             wanted = self.wanted()
             self.first_step(wanted)
             self.steps(wanted)
+            self.told()
             self.exported(wanted)
         except Fails as why:
             r["fails"] = str(why)
@@ -124,12 +129,13 @@ class Trial:
                 break
             tied += [pair for pair in shared[0].split(", ") if "=" in pair]  # of what the model shares and the file has twice it names some
             self.options = [*self.row.options, "--tie", ",".join(tied)]
-        self.picked = {name for warning in found.get("warnings", ()) for name in re.findall(r"^the exporter looked up '([^']*)'", warning)}
+        self.alarms = [warning for warning in found.get("warnings", ()) if warning.startswith(ALARMS) or "that overlap" in warning]
+        self.picked = {name for warning in found.get("warnings", ()) for name in re.findall(r"^the exporter (?:looked up|computed) '([^']*)' (?:in|from) [^:]*:.* different rows", warning)}
         self.copies = copies_of(self.file) | {pair.split("=")[1] for option in self.options for pair in option.split(",") if "=" in pair}
 
     def wanted(self):
         kept = self.file.with_suffix(f".{self.count}.json")
-        if not kept.exists():
+        if not kept.exists() or "module" not in json.loads(kept.read_text()):
             kept.write_text(json.dumps(reference(self.row, tensors_of(self.file), self.count)))
         return json.loads(kept.read_text())
 
@@ -144,7 +150,7 @@ class Trial:
         events = [json.loads(line) for line in lines.splitlines()]
         return [e for e in events if e["event"] == "step"]
 
-    def compare(self, what, got, wanted, own):
+    def compare(self, what, got, wanted, own, module):
         keras = self.row.family == "keras"  # whose models on PyTorch are no others in float64
         error, allowed = error_of(got, wanted), max(TOLERANCE, 0 if keras else 4 * (own or 0))
         if error > allowed and not keras:
@@ -153,18 +159,31 @@ class Trial:
         self.result[what] = error
         if not error <= allowed:
             self.result.setdefault("differs", []).append(f"{what} {got:.7g} in place of {wanted:.7g}")
+        self.result["module"][what] = beside = error_of(got, module)
+        self.otherwise = self.otherwise or not beside <= allowed
+        self.apart = max(self.apart, beside)
+
+    def told(self):
+        """What trains otherwise than the module is warned of, and nothing else is; of files by torch.export, whose notes tell."""
+        self.result["module"]["told"] = bool(self.alarms)
+        if not self.exporter.startswith(("dynamo", "plain")):
+            return
+        if self.otherwise and not self.alarms:
+            self.result.setdefault("differs", []).append("the module trains otherwise, and no warning says so")
+        if self.alarms and self.apart < FELT:
+            self.result.setdefault("differs", []).append("a false alarm: " + self.alarms[0])
 
     def first_step(self, wanted):
         """At a rate of 1 the weights change by the gradient."""
         own = wanted["own"] or {}
         loss = self.train(1, 1)[0]["loss"]
         self.result["trains"] = True
-        self.compare("loss", loss, wanted["losses"][0], own.get("loss"))
+        self.compare("loss", loss, wanted["losses"][0], own.get("loss"), wanted["module"]["losses"][0])
         before, after, skip = tensors_of(self.file), tensors_of(self.folder / "trained.onnx"), statistics_of(self.file) | self.copies
         first = {n: n if n in before else n.split("@")[0] for n in after if n not in skip}  # NAME@2: what one reader of NAME trains by itself
         changed = [n for n, b in first.items() if b in before and b not in skip and not numpy.array_equal(after[n], before[b])]  # inf, too, is equal to itself
         square = sum((self.once(n, before[first[n]], self.one(after[n]).astype(numpy.float64) - self.one(before[first[n]])) ** 2).sum() for n in changed)
-        self.compare("norm", float(numpy.sqrt(square)), wanted["norm"], own.get("norm"))
+        self.compare("norm", float(numpy.sqrt(square)), wanted["norm"], own.get("norm"), wanted["module"]["norm"])
 
     def once(self, name, before, change):
         """What the exporter looked up in a parameter counts as often as the parameter has it."""
@@ -179,7 +198,7 @@ class Trial:
         events = self.train(self.count, self.row.rate)
         losses, own = [e["loss"] for e in events], (wanted["own"] or {}).get("losses")
         worst = max(range(self.count), key=lambda i: error_of(losses[i], wanted["losses"][i]))
-        self.compare("losses", losses[worst], wanted["losses"][worst], own)
+        self.compare("losses", losses[worst], wanted["losses"][worst], own, wanted["module"]["losses"][worst])
         self.result["samples_per_second"] = max(e["samples_per_second"] for e in events)
 
     def exported(self, wanted):
