@@ -204,7 +204,7 @@ def lost_weights():
         done = tandem("evaluate", made, data, *options)
         check(done.returncode == 8 and "the loss is not a number" in done.stderr, f"evaluate: {done.returncode} {done.stdout} {done.stderr}")
     _, done = predict(made, {"x": data["x"]})
-    check(done.returncode == 0 and "warning: 'y' is not finite (NaN or infinite) in 6 samples of 6" in done.stderr, f"predict: {done.returncode} {done.stderr}")
+    check(done.returncode == 0 and "warning: 'y' holds NaN in 6 samples of 6" in done.stderr, f"predict: {done.returncode} {done.stderr}")
     done = tandem("train", made, data, "--epochs", "1", "--run-dir", "none", "--output", os.path.join(FOLDER, "t.onnx"))
     check(done.returncode == 8, f"train: {done.returncode} {done.stderr}")
 
