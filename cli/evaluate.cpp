@@ -27,6 +27,11 @@ int evaluate(const Invocation& call, World* world) {
       data, {.preprocess = preparation, .metrics = metrics, .on_batch = [&](std::int64_t done, std::int64_t all) { progress.samples(done, all); }});
   progress.clear();
   tell_bad_samples(call, preparation);
+  const auto ended = [&] {
+    if (std::isfinite(e.loss)) return 0;
+    call.say(concat("error: the loss is ", std::isnan(e.loss) ? "not a number" : "infinite", ": look for weights or outputs that are not finite"));
+    return static_cast<int>(ExitCode::diverged);
+  };
   if (call.json()) {
     call.print(Json::Object{{"data", data.name()},
                             {"samples", e.samples},
@@ -35,12 +40,12 @@ int evaluate(const Invocation& call, World* world) {
                             {"samples_per_second", e.samples_per_second},
                             {"metrics", json_of(e).at("metrics")},
                             {"tables", json_of(e).at("tables")}});
-    return 0;
+    return ended();
   }
   std::string text = fmt::format("{}: {} samples, loss {:.4f}", data.name(), e.samples, e.loss);
   if (std::isfinite(e.accuracy)) text += fmt::format(", accuracy {:.2f}%", 100 * e.accuracy);
   call.write(text + "\n" + text_of(e, metrics));
-  return 0;
+  return ended();
 }
 
 int run(const Invocation& call) {

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <cmath>
+
 #include "cli/image_options.h"
 #include "cli/inference.h"
 #include "cli/model_options.h"
@@ -19,6 +22,22 @@ void write_results(const std::string& output, const std::vector<NamedTensor>& re
   file.commit();
 }
 
+// How many samples of a result hold NaN; `whole_rows`: also those of NaN alone, which else stand for what could not be decoded.
+std::int64_t samples_with_nan(const Tensor& t, bool whole_rows) {
+  if (!is_float(t.dtype()) || is_16_bit(t.dtype()) || t.shape().rank() == 0 || t.elements() == 0) return 0;
+  std::int64_t samples = 0;
+  visit_float(t.dtype(), [&]<class T>() {
+    const auto values = t.values<T>();
+    const std::size_t each = values.size() / static_cast<std::size_t>(t.shape()[0]);
+    for (std::size_t at = 0; at < values.size(); at += each) {
+      const auto row = values.subspan(at, each);
+      const auto found = std::ranges::count_if(row, [](T v) { return std::isnan(v); });
+      samples += found > 0 && (whole_rows || found < std::ssize(row));
+    }
+  });
+  return samples;
+}
+
 // Only rank 0 writes.
 int predict(const Invocation& call, World* world) {
   const std::string& output = call.arguments.text("output");
@@ -38,6 +57,9 @@ int predict(const Invocation& call, World* world) {
   progress.clear();
   tell_bad_samples(call, preparation, "has a row of NaN (-1 of whole numbers)", "have rows of NaN (-1 of whole numbers)");
   for (std::size_t i = told; i < model.notes().size(); ++i) call.say("note: " + model.notes()[i]);
+  for (const NamedTensor& r : results)
+    if (const std::int64_t n = samples_with_nan(r.tensor, preparation.bad_samples == 0); n > 0)
+      call.say(concat("warning: '", r.name, "' holds NaN in ", n, n == 1 ? " sample" : " samples", " of ", r.tensor.shape()[0]));
   if (is_first(world)) {
     const World::Busy busy(world);
     write_results(output, results);

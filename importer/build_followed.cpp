@@ -23,8 +23,8 @@ const FlatNode* find_node(const FlatBody& body, int id) {
 }
 
 Problem problem_of(const FlatModel& model, const FollowedGraph& own) {
-  const std::string reason =
-      batch_is_symbolic(model.inputs) ? concat(own.followed.reason, "; shapes are for ", own.samples, " samples") : own.followed.reason;
+  const std::string shapes = batch_is_symbolic(model.inputs) ? concat("; shapes are for ", own.samples, " samples") : "";
+  const std::string reason = concat(own.followed.reason, shapes, "; option cut ends the model at a value before it, where what lies behind is not wanted");
   for (const auto& [id, made] : own.built.nodes)
     if (made == own.followed.node && id.second.empty())
       if (const FlatNode* node = find_node(model.main, id.first)) return {node->name, qualified_op(*node), node->opset, reason};

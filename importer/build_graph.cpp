@@ -134,6 +134,7 @@ void Builder::run(const FlatNode& node) {
   if (const ListRow* row = list_row(node)) return run_list(node, *row);
   if (standard && node.op == "Identity" && node.inputs.size() == 1 && node.outputs.size() == 1 && node.inputs[0].present() && lists_.contains(node.inputs[0].index))
     return hand(node.inputs[0], node.outputs[0]);
+  if (run_masked(node)) return;
   const std::optional<Renamed> now = standard ? renamed(node.op, node.opset) : std::nullopt;
   const Operator* op = find_operator(now ? now->op : node.op, node.domain);
   if (!op) fail(unsupported(node));
@@ -343,6 +344,7 @@ void Builder::outputs() {
   for (std::size_t i = 0; i < model_.main.outputs.size(); ++i) {
     const Symbol out = model_.main.outputs[i];
     if (out.present() && value(out).present()) graph().outputs.push_back(output(out, model_.output_names[i]));
+    if (const auto m = masked_.find(out.index); m != masked_.end()) refuse_masked(m->second);
     if (out.present() && lists_.contains(out.index)) built_.problems.push_back({.reason = concat("its output '", model_.output_names[i], "' is a list of tensors, which is not supported")});
   }
   if (model_.main.outputs.empty()) built_.problems.push_back({.reason = "has no outputs"});

@@ -125,6 +125,23 @@ class Builder {
   void optional(const FlatNode& node);
   void optional_has_element(const FlatNode& node);
 
+  // masked.cpp
+  struct Masked {
+    enum Kind { places, tuples, count, rows } kind;  // NonZero's columns, turned into rows of coordinates, how many there are, what they pick
+    ValueId mask, full;   // of rows: what stands for them, of all elements
+    bool broadcasts;      // `full` is one number, as often as the mask has ones
+    std::string node;     // NonZero's name
+    std::int64_t opset;
+  };
+  bool run_masked(const FlatNode& node);  // false: the node reads none of it
+  bool write_masked(const FlatNode& node);
+  const Masked* masked(const FlatNode& node, std::size_t input) const;
+  void refuse_masked(const Masked& m);
+  ValueId mask_for(const FlatNode& node, ValueId mask, const Shape& x);
+  std::optional<Masked> masked_result(const FlatNode& node, const Masked& any);
+  std::optional<Masked> picked(const FlatNode& node);
+  std::optional<Masked> computed_of_rows(const FlatNode& node, const Operator& op);
+
   const FlatModel& model_;
   const ImportOptions& options_;
   std::int64_t batch_;
@@ -136,6 +153,8 @@ class Builder {
   std::int64_t widest_ = 0;      // elements of the largest input or tensor of the file
   std::vector<ValueId> values_;  // by symbol; absent: not built
   std::map<int, List> lists_;    // by symbol: those that stand for a list of tensors
+  std::map<int, Masked> masked_;       // by symbol: those that are as long as a mask has ones
+  std::set<std::string> refused_masks_;
   std::set<int> hollow_;         // by symbol: optional values that hold nothing
   std::vector<Made> made_;
   std::int64_t unrolled_ = 0, list_elements_ = 0;  // nodes and turns; tensors of all lists

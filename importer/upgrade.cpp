@@ -127,6 +127,13 @@ Outputs cast_like(UpgradeContext& c) {
   return std::nullopt;
 }
 
+// A feature of one number a sample, as Core ML declares it: a column.
+Outputs feature_columns(UpgradeContext& c) {
+  for (ValueId& in : c.draft.inputs)
+    if (in.present() && c.graph()[in].depends_on_batch && c.type(in).shape.rank() == 1) in = c.emit("Unsqueeze", {in}, {{"axes", Ints{1}}});
+  return std::nullopt;
+}
+
 Outputs counted_indices(UpgradeContext& c) {
   count_as_batch(c);
   return std::nullopt;
@@ -182,6 +189,7 @@ constexpr Row rows[] = {
     {"CastLike", always, cast_like, {{"Cast", {2, 2}}}},
     {"Conv", always, zero_bias},
     {"Crop", 10, crop, {{"Slice", {1, 1}}}},
+    {"FeatureVectorizer", always, feature_columns},
     {"Gather", always, counted_rows},
     {"GatherND", always, counted_indices},
     {"DFT", 20, dft_axis},
@@ -230,8 +238,8 @@ const Shape& UpgradeContext::shape(int input) {
 }
 
 std::optional<std::vector<ValueId>> upgrade(Graph& graph, Draft& draft) {
-  if (!draft.domain.empty()) return std::nullopt;
-  settle_flags(draft.attributes);
+  if (!draft.domain.empty() && draft.domain != "ai.onnx.ml") return std::nullopt;
+  if (draft.domain.empty()) settle_flags(draft.attributes);
   UpgradeContext context(graph, draft);
   const std::string op = draft.op;
   for (const Row& row : rows)

@@ -26,6 +26,7 @@ struct FeedTarget {
   TensorType sample;
   bool label = false;   // the labels that the loss takes, not an input of the model
   IndexRange indices{};  // that integers may be: classes, rows of a table
+  bool nan = false;      // the model sees to what is missing itself
   std::string loss{};    // of labels: the row of planner/passes/losses.h that says what they may be
   std::string field{};   // of labels: the data set's field that goes first, where there are several
   bool weight = false;   // how much samples count in the loss: a "label" from a field of role weight
@@ -39,9 +40,9 @@ struct Mix;
 // What values of a target may be.
 struct Allowed {
   double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
-  bool whole = false;
+  bool whole = false, nan = false;
   bool all() const { return low < -std::numeric_limits<double>::max() && high > std::numeric_limits<double>::max() && !whole; }
-  bool has(double v) const { return v >= low && v <= high && (!whole || v == std::trunc(v)); }
+  bool has(double v) const { return (nan && v != v) || (v >= low && v <= high && (!whole || v == std::trunc(v))); }
 };
 
 // Some of a batch's samples.

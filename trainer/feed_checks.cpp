@@ -21,6 +21,7 @@ Allowed allowed_in(const FeedTarget& target, DType have, std::string_view loss) 
     a = {static_cast<double>(std::numeric_limits<T>::lowest()), static_cast<double>(std::numeric_limits<T>::max()), !is_float(want)};
     if (std::numeric_limits<T>::digits > std::numeric_limits<double>::digits) a.high = std::nextafter(a.high, 0);  // which rounds it up
   });
+  a.nan = target.nan && is_float(want);
   if (target.weight) a.low = 0;
   if (!target.label || target.weight) return a;
   for (const LossRow& row : loss_rows())

@@ -10,7 +10,7 @@
 
 namespace tandem {
 
-// A Relu turns what is not a number into zero: then weights may be lost although the loss is finite.
+// What a lost weight makes may not reach the loss (dropped, masked, a row that no sample looks up): then that is finite.
 void Fit::check_weights(double rate) {
   const std::string lost = lost_parameter(*s_.session);
   if (!lost.empty())

@@ -30,7 +30,7 @@ std::vector<FeedTarget> targets_of(const Graph& graph, const Losses& losses, con
     const Value& value = graph[in];
     if (is_step_state(value.name) || value.role == ValueRole::label) continue;
     own_labels = own_labels || value.name == labels_name;
-    targets.push_back({.name = value.name, .sample = {value.type.dtype, without_batch(value.type.shape)}, .indices = index_range(graph, in)});
+    targets.push_back({.name = value.name, .sample = {value.type.dtype, without_batch(value.type.shape)}, .indices = index_range(graph, in), .nan = is_float(value.type.dtype) && takes_nan(graph, in)});
   }
   bool weighted = false;
   for (const Labels& l : losses) {

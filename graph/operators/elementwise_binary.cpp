@@ -112,7 +112,7 @@ Operator max() {
           .infer = infer_broadcast,
           .differentiate = [](GradientContext& g) { differentiate_extremum(g, 1); },
           .expand = [](ExpandContext& e) { return chain_unless_pair(e, "Max"); },
-          .fold = fold_binary<[](auto a, auto b) { return b < a ? a : b; }>,
+          .fold = fold_binary<[](auto a, auto b) { return b < a || a != a ? a : b; }>,
           .elementwise = true};
 }
 
@@ -122,7 +122,7 @@ Operator min() {
           .infer = infer_broadcast,
           .differentiate = [](GradientContext& g) { differentiate_extremum(g, -1); },
           .expand = [](ExpandContext& e) { return chain_unless_pair(e, "Min"); },
-          .fold = fold_binary<[](auto a, auto b) { return a < b ? a : b; }>,
+          .fold = fold_binary<[](auto a, auto b) { return a < b || a != a ? a : b; }>,
           .elementwise = true};
 }
 

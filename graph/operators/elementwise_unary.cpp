@@ -214,13 +214,13 @@ Operator reciprocal() {
           .precision = PrecisionRole::wide};
 }
 
-// y = max(x, 0); dx = y > 0 ? dy : 0
+// y = max(x, 0); dx = y ≤ 0 ? 0 : dy
 Operator relu() {
   return {.name = "Relu",
           .since = {1, 6, 13, 14}, .types = {{"T", types::signed_numbers}},
           .infer = infer_same,
           .differentiate = [](GradientContext& g) { g.set_dx(g.emit("ReluBackward", {g.dy(), g.y()})); },
-          .fold = fold_unary<[](auto x) { return 0 < x ? x : 0; }>,
+          .fold = fold_unary<[](auto x) { return x < 0 ? 0 : x; }>,
           .elementwise = true,
           .rectifies = true};
 }
@@ -241,7 +241,7 @@ Operator sigmoid() {
 }
 
 Operator sign() {
-  return {.name = "Sign", .since = {9, 13}, .types = {{"T", types::numbers}}, .infer = infer_same, .differentiate = zero_gradient, .fold = fold_unary<[](auto x) { return (0 < x) - (x < 0); }>, .elementwise = true};
+  return {.name = "Sign", .since = {9, 13}, .types = {{"T", types::numbers}}, .infer = infer_same, .differentiate = zero_gradient, .fold = fold_unary<[](auto x) { return x != x ? x : static_cast<decltype(x)>((0 < x) - (x < 0)); }>, .elementwise = true};
 }
 
 // dx = dy · cos(x)

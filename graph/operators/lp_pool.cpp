@@ -22,14 +22,7 @@ ValueId power(ExpandContext& e, ValueId x) {
   return p == 1 ? magnitude : e.emit("Pow", {magnitude, e.scalar(p, e.type(x).dtype)});
 }
 
-ValueId root(ExpandContext& e, ValueId sum) {
-  const double p = p_of(e);
-  if (p == 1) return sum;
-  const DType dtype = e.type(sum).dtype;
-  const ValueId some = e.emit("Greater", {sum, e.scalar(0, dtype)});
-  const ValueId base = e.emit("Where", {some, sum, e.scalar(1, dtype)});
-  return e.emit("Where", {some, p == 2 ? e.emit("Sqrt", {base}) : e.emit("Pow", {base, e.scalar(1 / p, dtype)}), e.scalar(0, dtype)});
-}
+ValueId root(ExpandContext& e, ValueId sum) { return norm_of(e, sum, p_of(e)); }
 
 }  // namespace
 

@@ -87,8 +87,11 @@ Folded fold_reduction(const FoldContext& c) {
 
 constexpr auto zero = []<class T>() { return T{0}; };
 constexpr auto one = []<class T>() { return T{1}; };
-constexpr auto lowest = []<class T>() { return std::numeric_limits<T>::lowest(); };
-constexpr auto highest = []<class T>() { return std::numeric_limits<T>::max(); };
+constexpr auto highest = []<class T>() { return std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max(); };
+constexpr auto lowest = []<class T>() { return std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest(); };
+// NaN stays.
+constexpr auto larger = [](auto y, auto x) { return y > x || y != y ? y : x; };
+constexpr auto smaller = [](auto y, auto x) { return y < x || y != y ? y : x; };
 constexpr auto as_is = [](auto y, auto) { return y; };
 constexpr auto plus = [](auto y, auto x) { return wrapping(y) + wrapping(x); };
 
@@ -133,7 +136,7 @@ Operator reduce_max() {
           .follow = follow_reduction,
           .differentiate = differentiate_extremum,
           .expand = [](ExpandContext& e) { return expand_reduction(e, "ReduceMax"); },
-          .fold = fold_reduction<lowest, [](auto y, auto x) { return y < x ? x : y; }, as_is>,
+          .fold = fold_reduction<lowest, larger, as_is>,
           .flops = [](const Graph& graph, const Node& n) { return static_cast<double>(graph[n.inputs[0]].type.shape.elements()); },
           .static_operands = {{1, "axes"}},
           .precision = PrecisionRole::wide, .operands = {{"data"}}};
@@ -146,7 +149,7 @@ Operator reduce_min() {
           .follow = follow_reduction,
           .differentiate = differentiate_extremum,
           .expand = [](ExpandContext& e) { return expand_reduction(e, "ReduceMin"); },
-          .fold = fold_reduction<highest, [](auto y, auto x) { return x < y ? x : y; }, as_is>,
+          .fold = fold_reduction<highest, smaller, as_is>,
           .flops = [](const Graph& graph, const Node& n) { return static_cast<double>(graph[n.inputs[0]].type.shape.elements()); },
           .static_operands = {{1, "axes"}},
           .precision = PrecisionRole::wide, .operands = {{"data"}}};
@@ -176,13 +179,13 @@ Operator reduce_l1() {
           .precision = PrecisionRole::parts, .operands = {{"data"}}};
 }
 
-// √ Σ x²
+// √ Σ x²; its gradient is 0 where x is
 Operator reduce_l2() {
   return {.name = "ReduceL2",
           .since = {1, 11, 13, 18}, .inputs = {1, 2}, .types = {{"T", types::wide_numbers}, {"I", types::integers_64}},
           .infer = infer_reduction,
           .follow = follow_reduction,
-          .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {e.emit("Sqrt", {reduce(e, "ReduceSum", e.mul(e.x(), e.x()))})}; },
+          .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {norm_of(e, reduce(e, "ReduceSum", e.mul(e.x(), e.x())), 2)}; },
           .static_operands = {{1, "axes"}},
           .precision = PrecisionRole::parts, .operands = {{"data"}}};
 }
@@ -198,7 +201,7 @@ Operator reduce_log_sum() {
           .precision = PrecisionRole::parts, .operands = {{"data"}}};
 }
 
-// m + log Σ e^(x − m) with m = max x, so that nothing overflows
+// m + log Σ e^(x − m) with m = max x, so that nothing overflows; 0 for an infinite m, as ∞ − ∞ is no number
 Operator reduce_log_sum_exp() {
   return {.name = "ReduceLogSumExp",
           .since = {1, 11, 13, 18, 28}, .inputs = {1, 2}, .types = {{"T", types::wide_numbers}, {"I", types::integers_64}},
@@ -207,7 +210,13 @@ Operator reduce_log_sum_exp() {
           .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             const Ints axes = e.attributes().ints("axes");
             if (axes.empty()) return {e.x()};
-            const ValueId largest = e.emit("ReduceMax", {e.x()}, {{"axes", axes}, {"keepdims", std::int64_t{1}}});
+            const ValueId most = e.emit("ReduceMax", {e.x()}, {{"axes", axes}, {"keepdims", std::int64_t{1}}});
+            const DType dtype = e.type(most).dtype;
+            ValueId largest = most;
+            if (is_float(dtype)) {
+              const ValueId infinite = e.emit("Equal", {e.emit("Abs", {most}), e.scalar(std::numeric_limits<double>::infinity(), dtype)});
+              largest = e.emit("Where", {infinite, e.scalar(0, dtype), most});
+            }
             const ValueId sum = e.reduce_sum(e.emit("Exp", {e.sub(e.x(), largest)}), axes, true);
             const ValueId y = e.add(e.emit("Log", {sum}), largest);
             if (e.attributes().integer("keepdims") != 0) return {y};

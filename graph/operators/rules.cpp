@@ -122,4 +122,12 @@ ValueId per_channel(GraphBuilder& b, ValueId x, int rank) {
   return b.reshape(x, shape);
 }
 
+ValueId norm_of(GraphBuilder& b, ValueId sum, double p) {
+  if (p == 1) return sum;
+  const DType dtype = b.type(sum).dtype;
+  const ValueId none = b.emit("Equal", {sum, b.scalar(0, dtype)});
+  const ValueId base = b.emit("Where", {none, b.scalar(1, dtype), sum});
+  return b.emit("Where", {none, b.scalar(0, dtype), p == 2 ? b.emit("Sqrt", {base}) : b.emit("Pow", {base, b.scalar(1 / p, dtype)})});
+}
+
 }  // namespace tandem

@@ -40,6 +40,9 @@ ValueId cast(GraphBuilder& b, ValueId x, DType to);
 // [C] as [C,1,1,...], to broadcast along axis 1 of a tensor of `rank`.
 ValueId per_channel(GraphBuilder& b, ValueId x, int rank);
 
+// sum^(1/p), of a sum of powers p of magnitudes; where that is 0 so is the gradient, as PyTorch's norms have it.
+ValueId norm_of(GraphBuilder& b, ValueId sum, double p);
+
 // Of y = x·wᵀ + b, operands x, w and at `bias` b: rows, columns or what is summed over is split.
 void place_inner_product(PlaceContext& c, int bias);
 

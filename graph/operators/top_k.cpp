@@ -36,7 +36,10 @@ Folded fold_top_k(const FoldContext& c) {
     for (std::int64_t line = 0; line < outer * inner; ++line) {
       const auto element = [&](std::int64_t i) { return x[static_cast<std::size_t>((line / inner * length + i) * inner + line % inner)]; };
       std::iota(order.begin(), order.end(), 0);
-      std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) { return largest ? element(a) > element(b) : element(a) < element(b); });
+      std::stable_sort(order.begin(), order.end(), [&](std::int64_t i, std::int64_t j) {
+        const auto a = element(i), b = element(j);
+        return largest ? a > b || (a != a && b == b) : a < b || (b != b && a == a);  // NaN counts as largest
+      });
       for (std::int64_t i = 0; i < k; ++i) {
         const auto to = static_cast<std::size_t>((line / inner * k + i) * inner + line % inner);
         places[to] = order[static_cast<std::size_t>(i)];

@@ -14,6 +14,7 @@ constexpr Pass passes[] = {
     {"match_recurrent", [](Graph g, PassContext& c) { return match_recurrent(g, c.fuses, false); }},
     {"match_group_normalization", [](Graph g, PassContext& c) { return match_group_normalization(g, c.fuses); }},
     {"expand", [](Graph g, PassContext&) { return expand(g, false); }, 0, +Property::primitive},
+    {"drop_straight_through_of_parts", [](Graph g, PassContext&) { return drop_straight_through(g); }, +Property::primitive},  // quantizers'
     {"simplify", [](Graph g, PassContext&) { return simplify(g); }, 0, 0, +Property::primitive},  // what was a view of a parameter is a parameter
     {"expand_again", [](Graph g, PassContext&) { return expand_again(std::move(g), false); }, 0, +Property::primitive},
     {"match_attention", [](Graph g, PassContext& c) { return match_attention(g, c.fuses, false); }, +Property::primitive},

@@ -37,6 +37,7 @@ std::vector<Tensor> fold(const Row& row) {
 }
 
 TEST(Folding, GivesTheseValues) {
+  constexpr float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
   const Row rows[] = {
       {"Add", {ints({1, 2}), ints({10})}, {}, {ints({11, 12})}},
       {"Add", {ints({INT64_MAX}), ints({1})}, {}, {ints({INT64_MIN})}},
@@ -125,6 +126,16 @@ TEST(Folding, GivesTheseValues) {
       {"ReduceMin", {ints({2, -3, 4})}, {}, {ints({-3})}},
       {"ReduceMean", {floats({1, 2, 6})}, {}, {floats({3})}},
       {"ReduceSum", {ints({})}, {{"keepdims", I{0}}}, {Tensor::scalar(I{0})}},
+      // NaN stays, as in kernels.
+      {"Relu", {floats({nan, -inf, inf})}, {}, {floats({nan, 0, inf})}},
+      {"Sign", {floats({nan, -inf, inf})}, {}, {floats({nan, -1, 1})}},
+      {"Max", {floats({nan, 1, nan, -inf}), floats({1, nan, nan, -inf})}, {}, {floats({nan, nan, nan, -inf})}},
+      {"Min", {floats({nan, 1, nan, inf}), floats({1, nan, nan, inf})}, {}, {floats({nan, nan, nan, inf})}},
+      {"ReduceMax", {floats({1, nan, 2})}, {}, {floats({nan})}},
+      {"ReduceMax", {floats({-inf, -inf})}, {}, {floats({-inf})}},
+      {"ReduceMin", {floats({nan, 1, 2})}, {}, {floats({nan})}},
+      {"TopK", {floats({1, nan, 2})}, {{"k", I{2}}}, {floats({nan, 2}), ints({1, 2})}},
+      {"Clip", {floats({nan, inf})}, {{"min", 0.0F}, {"max", 6.0F}}, {floats({nan, 6})}},
   };
   for (const Row& row : rows) {
     SCOPED_TRACE(row.op);

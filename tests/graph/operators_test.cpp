@@ -23,7 +23,7 @@ TEST(Operators, AreFoundByNameAndDomain) {
 }
 
 bool is_internal(const Operator& op) { return op.domain == "tandem"; }
-const std::set<std::string_view> domains_of_models{"", "ai.onnx.ml", "ai.onnx.preview.training", "com.microsoft"};
+const std::set<std::string_view> domains_of_models{"", "ai.onnx.ml", "ai.onnx.preview.training", "com.microsoft", "qonnx.custom_op.general"};
 
 TEST(Operators, AreWhole) {
   const std::set<std::string_view> known_when_planned{"BlackmanWindow", "Constant", "ConstantOfShape", "EyeLike", "HammingWindow", "HannWindow", "MelWeightMatrix",

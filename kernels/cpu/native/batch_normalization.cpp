@@ -48,7 +48,7 @@ void normalize(const Problem& p, std::int64_t c, const T* x, T scale, T bias, do
   const T factor = static_cast<T>(scale / std::sqrt(variance + p.epsilon)), center = static_cast<T>(mean);
   for_each_element(p, c, [&](std::int64_t i) {
     const T v = (x[i] - center) * factor + bias + (addend ? addend[i] : T(0));
-    y[i] = p.relu && !(v > 0) ? T(0) : v;
+    y[i] = p.relu && v < 0 ? T(0) : v;
   });
 }
 

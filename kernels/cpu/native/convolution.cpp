@@ -83,7 +83,7 @@ void add_bias(T* y, std::int64_t channels, std::int64_t plane, const T* bias, bo
   for (std::int64_t c = 0; c < channels; ++c)
     for (std::int64_t i = 0; i < plane; ++i) {
       const T v = y[c * plane + i] + (bias ? bias[c] : T(0));
-      y[c * plane + i] = relu && !(v > 0) ? T(0) : v;
+      y[c * plane + i] = relu && v < 0 ? T(0) : v;
     }
 }
 

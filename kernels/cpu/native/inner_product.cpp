@@ -66,7 +66,7 @@ Descriptions describe_inner_product(const KernelRequest& request) {
     for (std::int64_t n = 0; n < s.n; ++n)
       for (std::int64_t o = 0; o < s.o; ++o) {
         const double v = y[n * s.o + o] + (bias ? m.in<double>(2)[o] : 0);
-        y[n * s.o + o] = relu && !(v > 0) ? 0 : v;
+        y[n * s.o + o] = relu && v < 0 ? 0 : v;
       }
   });
   return {d};

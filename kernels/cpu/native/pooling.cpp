@@ -29,14 +29,14 @@ Problem problem_of(const KernelRequest& request, const Shape& x, const Shape& y)
   return {Windows(x, y, window_of(*request.attributes, request.attributes->ints("kernel_shape"))), x[0] * x[1], request.options.threads};
 }
 
-// The first largest element of a window.
+// The first largest element of a window; NaN counts as largest, and the last of them stays.
 template <class T>
 std::pair<T, std::int64_t> largest(const Windows& w, const T* x, std::int64_t output) {
   T best = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
   std::int64_t at = -1;
   for (std::int64_t tap = 0; tap < w.taps(); ++tap) {
     const std::int64_t place = w.place(output, tap);
-    if (place >= 0 && (at < 0 || x[place] > best)) {
+    if (place >= 0 && (at < 0 || x[place] > best || x[place] != x[place])) {
       best = x[place];
       at = place;
     }

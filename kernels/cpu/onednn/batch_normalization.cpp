@@ -16,12 +16,17 @@ bool supported(const KernelRequest& request) {
   return float_operands(request) && request.attributes->text("activation", "Relu") == "Relu" && rank >= 2 && rank <= 5 && std::all_of(request.inputs.begin(), request.inputs.end(), wide);
 }
 
+float epsilon_of(const KernelRequest& request) { return request.attributes->real("epsilon", 1e-5f); }
+
 Flags flags_of(const KernelRequest& request) {
   const Flags flags = compat::use_scale_and_shift();
   return has_relu(*request.attributes) ? flags | Flags::fuse_norm_relu : flags;
 }
 
-float epsilon_of(const KernelRequest& request) { return request.attributes->real("epsilon", 1e-5f); }
+// Flags: all but Relu's.
+void unrectify(Candidate& c, const KernelRequest& request, dnnl::prop_kind kind, const Desc& x, Flags flags) {
+  if (has_relu(*request.attributes)) c.unrectified(compat::batch_normalization(cpu_engine(), attributes(), kind, x, epsilon_of(request), flags));
+}
 
 // The layout to work in: as x lies, else as the preference says.
 Layout layout_of(const KernelRequest& request) {
@@ -56,12 +61,13 @@ std::vector<KernelDescription> describe_batch_normalization(const KernelRequest&
   std::vector<KernelDescription> found;
   if (!pd) return found;
   Candidate c(request, "onednn.batch_normalization", pd);
+  unrectify(c, request, dnnl::prop_kind::forward_inference, *x, compat::use_scale_and_shift() | Flags::use_global_stats);
   c.input(0, DNNL_ARG_SRC, *x);
   scale_and_shift(c, request, 1, 2);
   c.input(3, DNNL_ARG_MEAN, channels(request));
   c.input(4, DNNL_ARG_VARIANCE, channels(request));
   c.output(0, DNNL_ARG_DST, *x);
-  if (c) c.description().in_place = {{0, 0}};
+  if (c && !has_relu(*request.attributes)) c.description().in_place = {{0, 0}};  // x is read again where Relu meets a NaN
   std::move(c).add_to(found);
   return found;
 }
@@ -76,6 +82,7 @@ std::vector<KernelDescription> describe_batch_normalization_training(const Kerne
   std::vector<KernelDescription> found;
   if (!pd) return found;
   Candidate c(request, "onednn.batch_normalization_training", pd);
+  unrectify(c, request, dnnl::prop_kind::forward_training, *x, compat::use_scale_and_shift());
   c.input(0, DNNL_ARG_SRC, *x);
   scale_and_shift(c, request, 1, 2);
   c.output(0, DNNL_ARG_DST, *x);

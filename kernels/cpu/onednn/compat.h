@@ -80,9 +80,6 @@ auto lrn_backward(const dnnl::engine& e, const dnnl::primitive_attr& attr, const
                   float alpha, float beta, float k) {
   return describe_backward<dnnl::lrn_backward>(e, attr, hint, dnnl::algorithm::lrn_across_channels, x, x, x, size, alpha, beta, k);
 }
-inline dnnl::primitive_desc_base softmax(const dnnl::engine& e, const dnnl::primitive_attr& attr, const Desc& x, int axis) {
-  return describe<dnnl::softmax_forward>(e, attr, dnnl::prop_kind::forward_training, dnnl::algorithm::softmax_accurate, x, x, axis);
-}
 inline dnnl::primitive_desc_base concat(const dnnl::engine& e, const dnnl::primitive_attr& attr, const Desc& y, int axis,
                                         const std::vector<Desc>& x) {
   return or_empty([&] { return dnnl::concat::primitive_desc(e, y, axis, x, attr); });
@@ -187,9 +184,6 @@ template <class Hint>
 auto lrn_backward(const dnnl::engine& e, const dnnl::primitive_attr& attr, const Hint& hint, const Desc& x, std::int64_t size,
                   float alpha, float beta, float k) {
   return describe_backward<dnnl::lrn_backward>(e, attr, hint, dnnl::algorithm::lrn_across_channels, x, x, size, alpha, beta, k);
-}
-inline dnnl::primitive_desc_base softmax(const dnnl::engine& e, const dnnl::primitive_attr& attr, const Desc& x, int axis) {
-  return describe<dnnl::softmax_forward>(e, attr, dnnl::prop_kind::forward_training, x, axis);
 }
 inline dnnl::primitive_desc_base concat(const dnnl::engine& e, const dnnl::primitive_attr& attr, const Desc& y, int axis,
                                         const std::vector<Desc>& x) {

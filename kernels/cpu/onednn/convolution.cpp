@@ -92,17 +92,19 @@ bool winograd_fits(const Problem& p, const KernelOptions& options) {
          all(p.window.kernel, 3) && all(p.window.strides, 1) && all(p.window.dilations, 1);
 }
 
-// make(algorithm, descriptors) → primitive descriptor; fill(candidate, descriptor) names the arguments.
+// make(algorithm, descriptors, attributes) → primitive descriptor; fill(candidate, descriptor) names the arguments.
 template <class Make, class Fill>
 std::vector<KernelDescription> attempts(const KernelRequest& request, const Problem& p, std::string_view family, Make&& make, Fill&& fill) {
   const ThreadScope threads(request.options.threads);
+  const bool relu = has_relu(*request.attributes);
   std::vector<KernelDescription> found;
   const auto attempt = [&](dnnl::algorithm algorithm, const std::string& kernel, const Choice& choice) {
     const std::optional<Descs> descs = descs_of(p, choice);
     if (!descs) return;
-    const dnnl::primitive_desc_base pd = make(algorithm, *descs);
+    const dnnl::primitive_desc_base pd = make(algorithm, *descs, attributes(relu));
     if (!pd) return;
     Candidate candidate(request, kernel, pd);
+    if (relu) candidate.unrectified(make(algorithm, Descs{pd.src_desc(0), pd.weights_desc(0), descs->b, pd.dst_desc(0)}, attributes()));
     fill(candidate, pd);
     const Layout& data = candidate.description().inputs[0].layout;
     candidate.description().efficiency = efficiency(p, pd, algorithm, data == Layout::channels_last(p.x.shape.rank())) * speed_of(request);
@@ -135,12 +137,11 @@ std::vector<KernelDescription> describe_convolution(const KernelRequest& request
   const auto& in = request.inputs;
   if (!supported(request, in[0].shape) || in.size() > 3 || request.outputs.size() > 1) return {};  // no implementation normalizes what it reads or sums what it writes
   const Problem p = problem_of(request, Direction::forward, in[0], in[1], operand_at(in, 2), request.outputs[0], false);
-  const bool relu = has_relu(*request.attributes);
   return attempts(
       request, p, "onednn.convolution",
-      [&](dnnl::algorithm algorithm, const Descs& d) -> dnnl::primitive_desc_base {
+      [&](dnnl::algorithm algorithm, const Descs& d, const dnnl::primitive_attr& attr) -> dnnl::primitive_desc_base {
         // Always the training kind: for inference Winograd would want weights in a form only oneDNN knows.
-        return compat::describe<dnnl::convolution_forward>(cpu_engine(), attributes(relu), dnnl::prop_kind::forward_training, algorithm, d.x,
+        return compat::describe<dnnl::convolution_forward>(cpu_engine(), attr, dnnl::prop_kind::forward_training, algorithm, d.x,
                                                            d.w, d.b, d.y, p.window.strides, p.dilations, p.window.begin, p.window.end);
       },
       [&](Candidate& c, const dnnl::primitive_desc_base& pd) {
@@ -157,10 +158,10 @@ std::vector<KernelDescription> describe_convolution_backward_data(const KernelRe
   const Problem p = problem_of(request, Direction::data, request.outputs[0], in[1], {}, in[0], false);
   return attempts(
       request, p, "onednn.convolution_backward_data",
-      [&](dnnl::algorithm algorithm, const Descs& d) -> dnnl::primitive_desc_base {
+      [&](dnnl::algorithm algorithm, const Descs& d, const dnnl::primitive_attr& attr) -> dnnl::primitive_desc_base {
         const auto hint = forward_hint(p, algorithm, d);
         if (!hint) return {};
-        return compat::describe_backward<dnnl::convolution_backward_data>(cpu_engine(), attributes(), hint, algorithm, d.x, d.w, d.y,
+        return compat::describe_backward<dnnl::convolution_backward_data>(cpu_engine(), attr, hint, algorithm, d.x, d.w, d.y,
                                                                           p.window.strides, p.dilations, p.window.begin, p.window.end);
       },
       [&](Candidate& c, const dnnl::primitive_desc_base& pd) {
@@ -176,10 +177,10 @@ std::vector<KernelDescription> describe_convolution_backward_weights(const Kerne
   const Problem p = problem_of(request, Direction::weights, in[0], request.outputs[0], operand_at(request.outputs, 1), in[1], false);
   return attempts(
       request, p, "onednn.convolution_backward_weights",
-      [&](dnnl::algorithm algorithm, const Descs& d) -> dnnl::primitive_desc_base {
+      [&](dnnl::algorithm algorithm, const Descs& d, const dnnl::primitive_attr& attr) -> dnnl::primitive_desc_base {
         const auto hint = forward_hint(p, algorithm, d);
         if (!hint) return {};
-        return compat::describe_backward<dnnl::convolution_backward_weights>(cpu_engine(), attributes(), hint, algorithm, d.x, d.w, d.b, d.y,
+        return compat::describe_backward<dnnl::convolution_backward_weights>(cpu_engine(), attr, hint, algorithm, d.x, d.w, d.b, d.y,
                                                                              p.window.strides, p.dilations, p.window.begin, p.window.end);
       },
       [&](Candidate& c, const dnnl::primitive_desc_base& pd) {
@@ -194,11 +195,10 @@ std::vector<KernelDescription> describe_convolution_transpose(const KernelReques
   const auto& in = request.inputs;
   if (!supported(request, in[0].shape)) return {};
   const Problem p = problem_of(request, Direction::forward, in[0], in[1], operand_at(in, 2), request.outputs[0], true);
-  const bool relu = has_relu(*request.attributes);
   return attempts(
       request, p, "onednn.convolution_transpose",
-      [&](dnnl::algorithm, const Descs& d) -> dnnl::primitive_desc_base {
-        return compat::describe<dnnl::deconvolution_forward>(cpu_engine(), attributes(relu), dnnl::prop_kind::forward_training,
+      [&](dnnl::algorithm, const Descs& d, const dnnl::primitive_attr& attr) -> dnnl::primitive_desc_base {
+        return compat::describe<dnnl::deconvolution_forward>(cpu_engine(), attr, dnnl::prop_kind::forward_training,
                                                              dnnl::algorithm::deconvolution_direct, d.x, d.w, d.b, d.y, p.window.strides,
                                                              p.dilations, p.window.begin, p.window.end);
       },

@@ -35,6 +35,7 @@ std::vector<KernelDescription> attempts(const KernelRequest& request, const Prob
   if (!float_operands(request) || p.x.shape.rank() < 2 || p.x.shape.rank() > 5) return {};
   const ThreadScope threads(request.options.threads);
   const Layout rows = Layout::row_major(2);
+  const bool relu = has_relu(*request.attributes);
   std::vector<KernelDescription> found;
   std::vector<Choice> tried;
   // As asked; with the filter of its choice; and with all of its choice.
@@ -44,9 +45,10 @@ std::vector<KernelDescription> attempts(const KernelRequest& request, const Prob
     tried.push_back(choice);
     const std::optional<Descs> descs = descs_of(p, choice);
     if (!descs) continue;
-    const dnnl::primitive_desc_base pd = make(*descs);
+    const dnnl::primitive_desc_base pd = make(*descs, attributes(relu));
     if (!pd) continue;
     Candidate candidate(request, kernel, pd);
+    if (relu) candidate.unrectified(make(Descs{pd.src_desc(0), pd.weights_desc(0), descs->b, pd.dst_desc(0)}, attributes()));
     fill(candidate, pd);
     std::move(candidate).add_to(found);
   }
@@ -83,11 +85,10 @@ auto forward_hint(const Descs& d) {
 std::vector<KernelDescription> describe_inner_product(const KernelRequest& request) {
   const auto& in = request.inputs;
   const Problem p{in[0], in[1], operand_at(in, 2), request.outputs[0]};
-  const bool relu = has_relu(*request.attributes);
   return attempts(
       request, p, "onednn.inner_product",
-      [&](const Descs& d) -> dnnl::primitive_desc_base {
-        return compat::describe<dnnl::inner_product_forward>(cpu_engine(), attributes(relu), dnnl::prop_kind::forward_training, d.x, d.w, d.b, d.y);
+      [&](const Descs& d, const dnnl::primitive_attr& attr) -> dnnl::primitive_desc_base {
+        return compat::describe<dnnl::inner_product_forward>(cpu_engine(), attr, dnnl::prop_kind::forward_training, d.x, d.w, d.b, d.y);
       },
       [&](Candidate& c, const dnnl::primitive_desc_base& pd) {
         c.input(0, DNNL_ARG_SRC, pd.src_desc(0));
@@ -102,10 +103,10 @@ std::vector<KernelDescription> describe_inner_product_backward_data(const Kernel
   const Problem p{request.outputs[0], in[1], {}, in[0]};
   std::vector<KernelDescription> found = attempts(
       request, p, "onednn.inner_product_backward_data",
-      [&](const Descs& d) -> dnnl::primitive_desc_base {
+      [&](const Descs& d, const dnnl::primitive_attr& attr) -> dnnl::primitive_desc_base {
         const auto hint = forward_hint(d);
         if (!hint) return {};
-        return compat::describe_backward<dnnl::inner_product_backward_data>(cpu_engine(), attributes(), hint, d.x, d.w, d.y);
+        return compat::describe_backward<dnnl::inner_product_backward_data>(cpu_engine(), attr, hint, d.x, d.w, d.y);
       },
       [&](Candidate& c, const dnnl::primitive_desc_base& pd) {
         c.input(0, DNNL_ARG_DIFF_DST, pd.diff_dst_desc(0));
@@ -121,10 +122,10 @@ std::vector<KernelDescription> describe_inner_product_backward_weights(const Ker
   const Problem p{in[0], request.outputs[0], operand_at(request.outputs, 1), in[1]};
   return attempts(
       request, p, "onednn.inner_product_backward_weights",
-      [&](const Descs& d) -> dnnl::primitive_desc_base {
+      [&](const Descs& d, const dnnl::primitive_attr& attr) -> dnnl::primitive_desc_base {
         const auto hint = forward_hint(d);
         if (!hint) return {};
-        return compat::describe_backward<dnnl::inner_product_backward_weights>(cpu_engine(), attributes(), hint, d.x, d.w, d.b, d.y);
+        return compat::describe_backward<dnnl::inner_product_backward_weights>(cpu_engine(), attr, hint, d.x, d.w, d.b, d.y);
       },
       [&](Candidate& c, const dnnl::primitive_desc_base& pd) {
         c.input(0, DNNL_ARG_SRC, pd.src_desc(0));

@@ -1,7 +1,11 @@
 // Pooling in x's own layout, forward and backward. Declined where oneDNN's meaning is not ONNX's: an average that counts
 // padding counts, in oneDNN, also what ceil_mode appends beyond it.
 #include <algorithm>
+#include <cmath>
 
+#include "graph/half.h"
+#include "kernels/cpu/native/copy.h"
+#include "kernels/cpu/native/dense.h"
 #include "kernels/cpu/native/window.h"
 #include "kernels/cpu/onednn/primitive.h"
 
@@ -53,6 +57,35 @@ std::vector<Layout> layouts(const KernelRequest& request, const Operand& data) {
   return single ? std::vector<Layout>{preferred, data.layout} : std::vector<Layout>{data.layout};
 }
 
+// y[o] = NaN where window o holds one, which the library's comparisons pass over.
+template <class T>
+Repair nan_of_windows(const Problem& p, const Layout& layout) {
+  return [p, layout](const std::byte* in, std::byte* out) {
+    // Where the elements of a sample's channel lie, and each channel of each sample.
+    const auto offsets_of = [&](const Operand& o, int first, int last) {
+      std::vector<std::int64_t> places{0};
+      for (int axis = first; axis < last; ++axis) {
+        std::vector<std::int64_t> all;
+        for (const std::int64_t place : places)
+          for (const std::int64_t offset : native::axis_offsets(o.shape, layout, axis)) all.push_back(place + offset);
+        places = std::move(all);
+      }
+      return places;
+    };
+    const int rank = p.x.shape.rank();
+    const native::Windows windows(p.x.shape, p.y.shape, p.window);
+    const auto from = offsets_of(p.x, 2, rank), to = offsets_of(p.y, 2, rank), x_channels = offsets_of(p.x, 0, 2), y_channels = offsets_of(p.y, 0, 2);
+    for (std::size_t c = 0; c < x_channels.size(); ++c) {
+      const T* const x = reinterpret_cast<const T*>(in) + x_channels[c];
+      T* const y = reinterpret_cast<T*>(out) + y_channels[c];
+      for (std::int64_t o = 0; o < windows.outputs(); ++o)
+        for (std::int64_t tap = 0; tap < windows.taps(); ++tap)
+          if (const std::int64_t place = windows.place(o, tap); place >= 0 && std::isnan(number_as<float>(x[from[static_cast<std::size_t>(place)]])))
+            y[to[static_cast<std::size_t>(o)]] = x[from[static_cast<std::size_t>(place)]];
+    }
+  };
+}
+
 std::vector<KernelDescription> forward(const KernelRequest& request, const std::string& kernel, const Problem& p, prop_kind kind, algorithm a) {
   const ThreadScope threads(request.options.threads);
   std::vector<KernelDescription> found;
@@ -66,6 +99,7 @@ std::vector<KernelDescription> forward(const KernelRequest& request, const std::
     c.output(0, DNNL_ARG_DST, pd.dst_desc());
     if (kind == prop_kind::forward_training && a == algorithm::pooling_max)
       c.opaque_output(1, DNNL_ARG_WORKSPACE, pd.workspace_desc(), layout);
+    if (a == algorithm::pooling_max) c.repaired_by(p.x.dtype == DType::float32 ? nan_of_windows<float>(p, layout) : nan_of_windows<BFloat16>(p, layout));
     std::move(c).add_to(found);
   }
   return found;

@@ -2,10 +2,16 @@
 #include "kernels/cpu/onednn/primitive.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <utility>
 
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
 #include "graph/layout_tag.h"
+#include "kernels/cpu/native/elementwise_loops.h"
 #include "kernels/cpu/native/native.h"
 
 namespace tandem::onednn {
@@ -84,14 +90,59 @@ std::optional<Layout> data_layout(const Layout& opaque) {
   return Layout(opaque.tag().substr(opaque_prefix.size()));
 }
 
+namespace {
+
+// A primitive and its scratch memory.
+struct Compiled {
+  dnnl::primitive primitive;
+  Desc scratchpad;
+
+  Compiled() = default;
+  // The library's cache may give a primitive that was made of a descriptor which it takes for the same. Run on less scratch memory
+  // than that one needs, it would write past its end.
+  Compiled(const dnnl::primitive_desc_base& pd, const std::string& kernel) : primitive(pd.get()), scratchpad(pd.scratchpad_desc()) {
+    const_dnnl_primitive_desc_t made = nullptr;
+    if (dnnl_primitive_get_primitive_desc(primitive.get(), &made) != dnnl_success) fail(ExitCode::device, "kernel ", kernel, ": oneDNN does not tell what it has made");
+    const std::size_t needs = dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(made, dnnl_query_scratchpad_md, 0)), has = scratchpad.get_size();
+    if (needs > has) fail(ExitCode::device, "kernel ", kernel, ": what oneDNN has made needs ", needs, " bytes of scratch memory, it was described with ", has);
+  }
+  void run(const dnnl::stream& stream, const std::vector<dnnl_exec_arg_t>& arguments) const {
+    const dnnl_status_t status = dnnl_primitive_execute(primitive.get(), stream.get(), static_cast<int>(arguments.size()), arguments.data());
+    if (status != dnnl_success) fail(ExitCode::device, "oneDNN: running a primitive gave status ", static_cast<int>(status));
+  }
+};
+
+// Whether a thread of the team has met an invalid operation since it was last asked: a NaN in a maximum or a comparison is one, too, and
+// the processor notes it at no cost. A note of what came before costs time alone.
+bool met_invalid(int team) {
+#if defined(__x86_64__)
+  std::atomic<bool> met = false;
+  native::parallel(team, [&](int) {
+    const unsigned state = _mm_getcsr();
+    if ((state & _MM_EXCEPT_INVALID) == 0) return;
+    met.store(true, std::memory_order_relaxed);
+    _mm_setcsr(state & ~static_cast<unsigned>(_MM_EXCEPT_INVALID));
+  });
+  return met;
+#else
+  static_cast<void>(team);
+  return true;
+#endif
+}
+
+}  // namespace
+
 // Holds the primitive, its memory objects and the argument list that every run passes.
 class PrimitiveKernel final : public Kernel {
  public:
-  explicit PrimitiveKernel(const Candidate& candidate)
-      : implementation_(candidate.pd_.impl_info_str()), arguments_(candidate.arguments_), scratchpad_(candidate.pd_.scratchpad_desc()), stream_(cpu_engine()) {
+  explicit PrimitiveKernel(const Candidate& candidate) : implementation_(candidate.pd_.impl_info_str()), arguments_(candidate.arguments_), stream_(cpu_engine()) {
     const ThreadScope scope(candidate.threads_);
-    primitive_ = dnnl::primitive(candidate.pd_.get());
-    check_made(candidate.description_);
+    primitive_ = Compiled(candidate.pd_, candidate.description_.kernel);
+    if (candidate.unrectified_) plain_ = Compiled(candidate.unrectified_, candidate.description_.kernel);
+    repair_ = candidate.repair_;
+    team_ = team_size(candidate.threads_);
+    const Operand& y = candidate.description_.outputs[0];
+    if (repair_ && has_padding(y.shape, y.layout)) repaired_padding_.emplace(y);
     if constexpr (compat::padding_may_be_left)
       for (std::size_t i = 0; i < candidate.description_.outputs.size(); ++i) {
         const Operand& o = candidate.description_.outputs[i];
@@ -101,7 +152,7 @@ class PrimitiveKernel final : public Kernel {
 
   // Creating a memory object clears a blocked layout's padding: once here, never in a run.
   void bind(std::span<std::byte* const> inputs, std::span<std::byte* const> outputs, std::byte* workspace) override {
-    memories_.reserve(arguments_.size() + 1);
+    memories_.reserve(arguments_.size() + 2);
     for (const auto& a : arguments_) {
       const auto operands = a.is_output ? outputs : inputs;
       std::byte* const operand = operands[static_cast<std::size_t>(a.index)];
@@ -116,15 +167,23 @@ class PrimitiveKernel final : public Kernel {
       for (const auto& [part, own] : {std::pair{joined, operand}, std::pair{joined + half, operands[static_cast<std::size_t>(a.second)]}})
         copies.push_back(a.is_output ? Copy{own, part, half} : Copy{part, own, half});
     }
-    if (scratchpad_.get_size() > 0) attach(DNNL_ARG_SCRATCHPAD, scratchpad_, workspace);
+    execute_plain_ = execute_;
+    if (primitive_.scratchpad.get_size() > 0) attach(DNNL_ARG_SCRATCHPAD, primitive_.scratchpad, workspace);
+    if (plain_ && plain_->scratchpad.get_size() > 0) attach(DNNL_ARG_SCRATCHPAD, plain_->scratchpad, workspace, execute_plain_);
+    x_ = inputs[0];
+    y_ = outputs[0];
     for (Padding& p : left_) p.memory = outputs[p.output];
   }
 
   void run(StreamHandle) override {
     for (const Copy& c : before_) std::memcpy(c.to, c.from, c.bytes);
-    const dnnl_status_t status =
-        dnnl_primitive_execute(primitive_.get(), stream_.get(), static_cast<int>(execute_.size()), execute_.data());
-    if (status != dnnl_success) fail(ExitCode::device, "oneDNN: running a primitive gave status ", static_cast<int>(status));
+    primitive_.run(stream_, execute_);
+    if (repair_ && met_invalid(team_)) {
+      if (plain_) plain_->run(stream_, execute_plain_);
+      repair_(x_, y_);
+      if (repaired_padding_) repaired_padding_->run(y_);  // a filter's zeros times NaN
+      met_invalid(team_);
+    }
     for (const Copy& c : after_) std::memcpy(c.to, c.from, c.bytes);
     for (const Padding& p : left_) p.zero.run(p.memory);
   }
@@ -144,27 +203,24 @@ class PrimitiveKernel final : public Kernel {
     std::byte* memory = nullptr;
   };
 
-  // The library's cache may give a primitive that was made of a descriptor which it takes for the same. Run on less scratch memory
-  // than that one needs, it would write past its end.
-  void check_made(const KernelDescription& described) const {
-    const_dnnl_primitive_desc_t made = nullptr;
-    if (dnnl_primitive_get_primitive_desc(primitive_.get(), &made) != dnnl_success) fail(ExitCode::device, "kernel ", described.kernel, ": oneDNN does not tell what it has made");
-    const std::size_t needs = dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(made, dnnl_query_scratchpad_md, 0)), has = scratchpad_.get_size();
-    if (needs > has) fail(ExitCode::device, "kernel ", described.kernel, ": what oneDNN has made needs ", needs, " bytes of scratch memory, it was described with ", has);
-  }
-
-  void attach(int argument, const Desc& desc, std::byte* memory) {
+  void attach(int argument, const Desc& desc, std::byte* memory) { attach(argument, desc, memory, execute_); }
+  void attach(int argument, const Desc& desc, std::byte* memory, std::vector<dnnl_exec_arg_t>& to) {
     memories_.emplace_back(desc, cpu_engine(), memory);
-    execute_.push_back({argument, memories_.back().get()});
+    to.push_back({argument, memories_.back().get()});
   }
 
   std::string implementation_;
   std::vector<Candidate::Argument> arguments_;
-  Desc scratchpad_;
   dnnl::stream stream_;
-  dnnl::primitive primitive_;
+  Compiled primitive_;
+  std::optional<Compiled> plain_;
+  Repair repair_;
+  std::optional<native::PaddingZero> repaired_padding_;
+  int team_ = 1;
+  const std::byte* x_ = nullptr;
+  std::byte* y_ = nullptr;
   std::vector<dnnl::memory> memories_;
-  std::vector<dnnl_exec_arg_t> execute_;
+  std::vector<dnnl_exec_arg_t> execute_, execute_plain_;
   std::vector<Copy> before_, after_;  // of joined operands
   std::vector<Padding> left_;         // that the library may leave as it was
 };
@@ -193,6 +249,21 @@ void lay_out(Operand& operand, const Layout& layout) {
 }
 
 }  // namespace
+
+void Candidate::unrectified(dnnl::primitive_desc_base pd) {
+  unrectified_ = std::move(pd);
+  if (!(valid_ = valid_ && unrectified_)) return;
+  description_.workspace = std::max(description_.workspace, static_cast<std::int64_t>(unrectified_.scratchpad_desc().get_size()));
+  const Desc y = unrectified_.dst_desc(0);
+  const DType dtype = description_.outputs[0].dtype;
+  const auto size = static_cast<std::int64_t>(size_of(dtype)), elements = static_cast<std::int64_t>(y.get_size()) / size;
+  repair_ = [=, team = team_size(threads_), relu = native::find_micro("Relu", dtype, dtype).value().run](const std::byte*, std::byte* to) {
+    native::parallel(team, [&](int part) {
+      const native::Range r = native::part_of(elements, part, team);
+      relu(to + r.begin * size, to + r.begin * size, nullptr, nullptr, r.end - r.begin, nullptr);
+    });
+  };
+}
 
 void Candidate::input(int index, int argument, const Desc& desc, std::optional<Layout> layout) {
   if (!(valid_ = valid_ && layout)) return;

@@ -3,6 +3,8 @@
 #pragma once
 #include <omp.h>
 
+#include <functional>
+
 #include "kernels/cpu/machine.h"
 #include "kernels/cpu/onednn/layouts.h"
 #include "kernels/kernel.h"
@@ -44,10 +46,17 @@ double efficiency_of(const dnnl::primitive_desc_base& pd);
 bool is_reference(const dnnl::primitive_desc_base& pd);
 bool is_fallback(const dnnl::primitive_desc_base& pd);  // a reference loop, or a GEMM where a compiled kernel may exist
 
+using Repair = std::function<void(const std::byte* x, std::byte* y)>;
+
 // A description in the making. Arguments whose descriptor has no Layout make it empty.
 class Candidate {
  public:
   Candidate(const KernelRequest& request, std::string kernel, dnnl::primitive_desc_base pd);
+  // The library's Relu makes 0 of NaN, as its maximum gives the other operand. Where it has met one, this descriptor, the same without
+  // Relu, computes output 0 anew, and a loop that keeps NaN makes Relu of it. Before any joined operands.
+  void unrectified(dnnl::primitive_desc_base pd);
+  // What is to be done behind a run that has met a NaN: of input 0 and output 0.
+  void repaired_by(Repair repair) { repair_ = std::move(repair); }
   void input(int index, int argument, const Desc& desc) { input(index, argument, desc, to_layout(desc)); }
   void input(int index, int argument, const Desc& desc, std::optional<Layout> layout);
   void output(int index, int argument, const Desc& desc) { output(index, argument, desc, to_layout(desc)); }
@@ -73,7 +82,8 @@ class Candidate {
   };
   void join(int first, int second, int argument, bool is_output);
   friend class PrimitiveKernel;
-  dnnl::primitive_desc_base pd_;
+  dnnl::primitive_desc_base pd_, unrectified_;
+  Repair repair_;
   int threads_;
   std::vector<Argument> arguments_;
   KernelDescription description_;

@@ -59,7 +59,7 @@ namespace tandem::cuda {
   REAL(QuantizeLevels, between(rint(a / b), p, q)) \
   REAL(Reciprocal, one / a) \
   NUMBER(Relu, a < zero ? zero : a, a < 0 ? 0 : a) \
-  REAL(ReluBackward, b > zero ? a : zero) \
+  REAL(ReluBackward, b <= zero ? zero : a) \
   REAL(Round, rint(a)) \
   REAL(Sigmoid, one / (one + exp(-a))) \
   REAL(SigmoidBackward, a * b * (one - b)) \

@@ -54,7 +54,8 @@ struct MaxPoolBody {
       each_input(g, e.place, [&](std::int64_t p) {
         const Pack<T, width> pack = read_pack<width>(x, e.at(p, inputs));
         for (int k = 0; k < width; ++k) {
-          if (place.v[k] >= 0 && !(load(pack.v[k]) > load(best.v[k]))) continue;
+          const auto value = load(pack.v[k]);
+          if (place.v[k] >= 0 && !(value > load(best.v[k])) && value == value) continue;  // NaN stays
           best.v[k] = pack.v[k];
           place.v[k] = static_cast<std::int32_t>(p);
         }

@@ -75,7 +75,7 @@ void forward(const ConvolutionTile& t) {
 #pragma GCC unroll 8
     for (int v = 0; v < vectors; ++v) {
       const Lanes zero{};
-      const Lanes y = t.relu ? (sum[p][v] > zero ? sum[p][v] : zero) : sum[p][v];
+      const Lanes y = t.relu ? (zero > sum[p][v] ? zero : sum[p][v]) : sum[p][v];
       float* const at = t.y + p * t.y_step + v * lanes;
       v + 1 < vectors ? store(at, y) : last.store(at, y);
     }

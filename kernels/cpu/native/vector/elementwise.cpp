@@ -201,7 +201,7 @@ const MicroRow micro_ops[] = {
     row2("Max", [](auto a, auto b) { return a != a || a > b ? a : b; }),
     row2("Min", [](auto a, auto b) { return a != a || a < b ? a : b; }),
     row2("Pow", [](auto a, auto b) { return power(a, b); }),
-    row1("Relu", [](auto x) { return x > 0 ? x : x != x ? x : 0; }),
+    row1("Relu", [](auto x) { return 0 > x ? 0 : x; }),
     row1p("LeakyRelu", [](auto x, auto alpha, auto) { return x >= 0 ? x : alpha * x; }),
     row2("PRelu", [](auto x, auto slope) { return x > 0 ? x : slope * x; }),
     row2("PReluSlope", [](auto x, auto slope) { return x > 0 ? 1 : slope; }),
@@ -216,7 +216,7 @@ const MicroRow micro_ops[] = {
       const auto y = x < low ? low : x;
       return y > high ? high : y;
     }),
-    row1("Softplus", [](auto x) { return math::log1p(math::exp(-math::abs(x))) + (x > 0 ? x : x != x ? x : 0); }),
+    row1("Softplus", [](auto x) { return math::log1p(math::exp(-math::abs(x))) + (0 > x ? 0 : x); }),
     heavy1("Exp", [](auto x) { return math::exp(x); }),
     row1("Log", [](auto x) { return math::log(x); }),
     row1("Sqrt", [](auto x) { return math::sqrt(x); }),
@@ -251,7 +251,7 @@ const MicroRow micro_ops[] = {
     row1("Cosh", [](auto x) { return hyperbolic_cosine(x); }),
     row1("Sinh", [](auto x) { return hyperbolic_sine(x); }),
     row1("Tan", [](auto x) { return tangent(x); }),
-    row2("ReluBackward", [](auto dy, auto y) { return y > 0 ? dy : 0; }),
+    row2("ReluBackward", [](auto dy, auto y) { return y <= 0 ? 0 : dy; }),
     row2p("LeakyReluBackward", [](auto dy, auto x, auto alpha, auto) { return x > 0 ? dy : alpha * dy; }),
     row2p("EluBackward", [](auto dy, auto y, auto alpha, auto) { return y > 0 ? dy : dy * (y + alpha); }),
     row2("SigmoidBackward", [](auto dy, auto y) { return dy * y * (1 - y); }),

@@ -50,7 +50,7 @@ void largest_of(const PooledRun& r) {
     Words tap = Words{} + numbers[0];
     for (int64_t t = 1; t < count; ++t) {
       const Lanes x = load(from + offsets[t]);
-      const auto larger = x > best;
+      const auto larger = (x > best) | (x != x);  // NaN stays
       best = larger ? x : best;
       if constexpr (keep) tap = larger ? Words{} + numbers[t] : tap;
     }

@@ -104,7 +104,7 @@ void tile(const Product& t) {
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v) {
       const Lanes zero{};
-      const Lanes y = t.relu ? (sum[i][v] > zero ? sum[i][v] : zero) : sum[i][v];
+      const Lanes y = t.relu ? (zero > sum[i][v] ? zero : sum[i][v]) : sum[i][v];
       const auto write = [&](auto* to) { v + 1 < vectors || whole ? store(to, y) : last.store(to, y); };
       const int64_t at = i * t.c_row + v * lanes;
       t.narrow ? write(static_cast<std::uint16_t*>(t.c) + at) : write(c + at);

@@ -58,7 +58,8 @@ inline Wide exp(Wide x) { return exp_within(smaller(89, larger(-104, x))); }
 inline Wide exp_below_zero(Wide x) { return exp_within(larger(-87, x)); }
 inline Wide bell(Wide x) { return exp_below_zero(-0.5F * x * x); }
 
-inline Wide sigmoid(Wide x) { return reciprocal(1 + exp_within(larger(-87, smaller(87, -x)))); }
+// 0 from −88 on
+inline Wide sigmoid(Wide x) { return reciprocal(1 + exp_within(larger(-87, smaller(88, -x)))); }
 
 inline Wide tanh(Wide x) {
   const Wide a = abs(x), z = x * x;
