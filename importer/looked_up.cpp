@@ -5,7 +5,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "importer/bind_inputs.h"
+#include "importer/batch_reading.h"
 #include "importer/follow_batch.h"
 #include "importer/tie_weights.h"
 #include "importer/value_tests.h"
@@ -100,7 +100,7 @@ std::optional<LookedUp> looked_up(const FlatModel& model, Symbol s) {
   const auto held = std::find_if(model.main.initializers.begin(), model.main.initializers.end(), [&](const FlatInitializer& i) { return i.symbol == s; });
   if (held == model.main.initializers.end() || !held->data) return std::nullopt;
   const Tensor& whole = *held->data;
-  if (const std::int64_t samples = batch_is_symbolic(model.inputs) ? 1 : batch_of_file(model.inputs); samples > 1)
+  if (const std::int64_t samples = batch_readings(model.inputs, {})[0].samples; samples > 1)
     for (int axis = 0; axis < whole.shape().rank(); ++axis)
       if (whole.shape()[axis] == samples && holds_copies(whole, {.axis = axis}, samples)) return std::nullopt;
   std::optional<LookedUp> found = repeated_rows(whole);

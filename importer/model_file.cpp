@@ -14,6 +14,7 @@
 #include "importer/recognise_batch_normalization.h"
 #include "importer/replace_head.h"
 #include "importer/report.h"
+#include "importer/samples_first.h"
 #include "importer/tensor_data.h"
 #include "importer/tie_weights.h"
 #include "importer/untie.h"
@@ -54,9 +55,12 @@ FlatModel flatten_untied(onnx::ModelProto& proto, std::int64_t bytes, ExternalDa
 
 // Types of outputs that the file does not declare, where the graph tells them.
 void declare_outputs(onnx::GraphProto& graph, const FlatModel& flat) {
-  const bool symbolic = batch_is_symbolic(flat.inputs);
+  const BatchReading reading = batch_readings(flat.inputs, {})[0];
+  std::string batch_name;
+  for (std::size_t i = 0; i < flat.inputs.size() && batch_name.empty(); ++i)
+    if (reading.axes[i] >= 0) batch_name = flat.inputs[i].dims[static_cast<std::size_t>(reading.axes[i])].symbol;
   std::vector<BuiltGraph> built;
-  for (const std::int64_t batch : symbolic ? std::vector<std::int64_t>{2, 3} : std::vector<std::int64_t>{0}) {
+  for (const std::int64_t batch : reading.symbolic ? std::vector<std::int64_t>{2, 3} : std::vector<std::int64_t>{0}) {
     built.push_back(build_followed(flat, {.batch = batch, .training = false, .keep_halves = true}));
     if (!built.back().problems.empty()) return;
   }
@@ -70,8 +74,8 @@ void declare_outputs(onnx::GraphProto& graph, const FlatModel& flat) {
       auto& dim = *type.mutable_shape()->add_dim();
       if (first.shape[d] == last.shape[d])
         dim.set_dim_value(first.shape[d]);
-      else if (first.shape[d] == 2 && !flat.inputs[0].dims[0].symbol.empty())
-        dim.set_dim_param(flat.inputs[0].dims[0].symbol);
+      else if (first.shape[d] == 2 && !batch_name.empty())
+        dim.set_dim_param(batch_name);
     }
   }
 }
@@ -221,6 +225,21 @@ std::string ModelFile::fingerprint() const {
   return hash.text();
 }
 
+std::vector<InputForm> ModelFile::input_forms(const ImportOptions& options) const {
+  const auto [reading, known] = chosen_reading(impl_->flat, options);
+  std::vector<InputForm> forms;
+  for (std::size_t i = 0; i < impl_->flat.inputs.size(); ++i) {
+    const ModelInput& input = impl_->flat.inputs[i];
+    InputForm form{.name = input.name, .rank = static_cast<int>(input.dims.size()), .batch_axis = reading.axes[i], .open = {}};
+    const std::vector<std::string> open = dims_without_size(impl_->flat.inputs, known, reading);
+    for (int axis = 0; axis < form.rank; ++axis)
+      if (const std::string name = size_name(input, static_cast<std::size_t>(axis)); axis != form.batch_axis && input.dims[static_cast<std::size_t>(axis)].size < 0 && std::ranges::count(open, name) > 0)
+        form.open[axis] = name;
+    if (!options.constants.contains(input.name)) forms.push_back(std::move(form));
+  }
+  return forms;
+}
+
 std::vector<Problem> ModelFile::problems(const ImportOptions& options) const {
   return build_followed(impl_->flat, options).problems;
 }
@@ -228,6 +247,13 @@ std::vector<Problem> ModelFile::problems(const ImportOptions& options) const {
 Graph ModelFile::graph(const ImportOptions& options) const {
   BuiltGraph built = build_followed(impl_->flat, options);
   if (!built.problems.empty()) fail(report_of(impl_->path.empty() ? name() : impl_->path.string(), built.problems));
+  for (std::size_t i = 0; i < built.graph.outputs.size(); ++i) {
+    const ValueId out = built.graph.outputs[i];
+    if (!built.one_sample)
+      samples_first(built.graph, out);
+    else if (!built.graph[out].batch.present())
+      samples_first(built.graph, out, new_axis);
+  }
   recognise_batch_normalization(built.graph);
   drop_unread(built.graph);
   verify(built.graph);
