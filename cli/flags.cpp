@@ -10,6 +10,7 @@ constexpr FlagName names[] = {
     {"adapter", "--adapter"},
     {"augment", "--augment"},
     {"average_from", "--average-from"},
+    {"batch", "--batch-size"},
     {"batch_axis", "--batch-axis"},
     {"best", "--best"},
     {"check_nan", "--check-nan"},

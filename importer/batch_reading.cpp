@@ -1,5 +1,5 @@
-// A named dimension is followed by its name: the first of an axis 0, else one called batch, else any. Where all sizes are numbers the batch is
-// axis 0 of the first input, or another of its axes, and in the other inputs one that is as long.
+// A named dimension is followed by its name: the first of an axis 0, unless another is called batch, else any. Where all sizes are numbers
+// the batch is axis 0 of the first input, or another of its axes, and in the other inputs one that is as long.
 #include "importer/batch_reading.h"
 
 #include <algorithm>
@@ -8,14 +8,15 @@
 namespace tandem {
 namespace {
 
-constexpr std::size_t most_readings = 32;  // of a file with sizes alone
+constexpr std::size_t most_readings = 16;
 
 class Reader {
  public:
   Reader(const std::vector<ModelInput>& inputs, const ImportOptions& options) : inputs_(inputs), options_(options) {}
 
   std::vector<BatchReading> run() {
-    for (const std::string& symbol : symbols()) add(by_symbol(symbol));
+    for (const std::string& symbol : symbols())
+      if (found_.size() < most_readings) add(by_symbol(symbol));
     if (found_.empty() && !open_at_first()) by_size();
     if (found_.empty()) add({.axes = std::vector<int>(inputs_.size(), no_samples), .assumed = std::vector<std::string>(inputs_.size())});
     return std::move(found_);
@@ -67,7 +68,8 @@ class Reader {
 
   BatchReading by_symbol(const std::string& symbol) const {
     BatchReading reading{.axes = {}, .symbolic = true, .assumed = {}};
-    const bool first = symbol.empty() || std::any_of(inputs_.begin(), inputs_.end(), [&](const ModelInput& i) { return open(i, 0) && i.dims[0].symbol == symbol; });
+    const auto begins = [&](const ModelInput& i) { return open(i, 0) && i.dims[0].symbol == symbol; };
+    const bool first = symbol.empty() || std::any_of(inputs_.begin(), inputs_.end(), begins);
     for (const ModelInput& input : inputs_) {
       int axis = no_samples;
       std::string assumed;
@@ -76,8 +78,8 @@ class Reader {
       if (axis < 0 && first && open(input, 0) && !is_another(input.dims[0], symbol)) {
         axis = 0;
         if (!is_anonymous(input.dims[0].symbol))
-          assumed = concat("input '", input.name, "': its axis 0, '", input.dims[0].symbol, "', is taken for the batch '", symbol, "'; a size for it (option dims ",
-                           input.dims[0].symbol, "=SIZE) says otherwise");
+          assumed = concat("input '", input.name, "': its axis 0, '", input.dims[0].symbol, "', is taken for the batch '", symbol,
+                           "'; a size for it (option dims ", input.dims[0].symbol, "=SIZE) says otherwise");
       }
       if (const int* wanted = asked(input)) {
         axis = *wanted;
@@ -103,7 +105,8 @@ class Reader {
     if (const int* wanted = asked(input)) return {*wanted};
     std::vector<int> list;
     const auto add = [&](int axis) {
-      if (axis < std::ssize(input.dims) && input.dims[static_cast<std::size_t>(axis)].size == samples && std::find(list.begin(), list.end(), axis) == list.end()) list.push_back(axis);
+      const bool fits = axis < std::ssize(input.dims) && input.dims[static_cast<std::size_t>(axis)].size == samples;
+      if (fits && std::find(list.begin(), list.end(), axis) == list.end()) list.push_back(axis);
     };
     add(likely);
     if (likely == 0) {  // not as long there: it holds none, or holds them elsewhere
@@ -118,27 +121,50 @@ class Reader {
 
   // By the first input that may hold samples, along each of its axes.
   void by_size() {
+    const auto holds_none = [&](const ModelInput& i) { return i.dims.empty() || known(i) || (asked(i) && *asked(i) < 0); };
     std::size_t base = 0;
-    while (base < inputs_.size() && (inputs_[base].dims.empty() || (asked(inputs_[base]) && *asked(inputs_[base]) < 0) || known(inputs_[base]))) ++base;
+    while (base < inputs_.size() && holds_none(inputs_[base])) ++base;
     if (base == inputs_.size()) return;
     const ModelInput& first = inputs_[base];
     if (first.dims[0].size < 0 && !asked(first)) return;  // its size is given: it is no batch
-    for (int axis = 0; axis < std::ssize(first.dims); ++axis) {
-      if (asked(first) && *asked(first) != axis) continue;
-      const std::int64_t samples = first.dims[static_cast<std::size_t>(axis)].size;
-      if (samples < 1) continue;
-      std::vector<std::vector<int>> all;
-      for (std::size_t i = 0; i < inputs_.size(); ++i) all.push_back(i == base ? std::vector<int>{axis} : choices(inputs_[i], samples, axis));
-      std::vector<std::size_t> at(inputs_.size());
-      for (bool more = true; more && found_.size() < most_readings;) {
-        BatchReading reading{.axes = {}, .samples = samples, .assumed = std::vector<std::string>(inputs_.size())};
-        for (std::size_t i = 0; i < all.size(); ++i) reading.axes.push_back(all[i][at[i]]);
-        add(std::move(reading));
-        more = false;
-        for (std::size_t i = all.size(); i-- > 0 && !more;) {
-          more = ++at[i] < all[i].size();
-          if (!more) at[i] = 0;
-        }
+    // Inputs read alike first, each in its likeliest way, its second, and so on; then each in any way.
+    for (const bool alike : {true, false})
+      for (int axis = 0; axis < std::ssize(first.dims); ++axis) {
+        const std::int64_t samples = first.dims[static_cast<std::size_t>(axis)].size;
+        if (samples < 1 || (asked(first) && *asked(first) != axis)) continue;
+        std::vector<std::vector<int>> all;
+        for (std::size_t i = 0; i < inputs_.size(); ++i)
+          all.push_back(i == base ? std::vector<int>{axis} : choices(inputs_[i], samples, axis));
+        alike ? add_alike(all, samples) : add_all(all, samples);
+      }
+  }
+
+  void add_by_size(std::vector<int> axes, std::int64_t samples) {
+    const auto same = [&](const BatchReading& r) { return r.axes == axes; };
+    if (std::any_of(found_.begin(), found_.end(), same)) return;
+    add({.axes = std::move(axes), .samples = samples, .assumed = std::vector<std::string>(inputs_.size())});
+  }
+
+  void add_alike(const std::vector<std::vector<int>>& choices, std::int64_t samples) {
+    std::size_t ways = 0;
+    for (const std::vector<int>& c : choices) ways = std::max(ways, c.size());
+    for (std::size_t way = 0; way < ways && found_.size() < most_readings; ++way) {
+      std::vector<int> axes;
+      for (const std::vector<int>& c : choices) axes.push_back(c[std::min(way, c.size() - 1)]);
+      add_by_size(std::move(axes), samples);
+    }
+  }
+
+  void add_all(const std::vector<std::vector<int>>& choices, std::int64_t samples) {
+    std::vector<std::size_t> at(choices.size());
+    for (bool more = true; more && found_.size() < most_readings;) {
+      std::vector<int> axes;
+      for (std::size_t i = 0; i < choices.size(); ++i) axes.push_back(choices[i][at[i]]);
+      add_by_size(std::move(axes), samples);
+      more = false;
+      for (std::size_t i = choices.size(); i-- > 0 && !more;) {
+        more = ++at[i] < choices[i].size();
+        if (!more) at[i] = 0;
       }
     }
   }

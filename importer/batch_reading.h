@@ -8,8 +8,8 @@
 namespace tandem {
 
 struct BatchReading {
-  std::vector<int> axes;             // by input: the axis that holds the samples; no_samples: none does
-  std::int64_t samples = 1;          // for which the file's own sizes are; 1 where they are symbolic
+  std::vector<int> axes;     // by input: the axis that holds the samples; no_samples: none does
+  std::int64_t samples = 1;  // for which the file's own sizes are; 1 where they are symbolic
   bool symbolic = false;
   bool one_sample = false;           // no input has an axis for samples: the whole file is for one
   std::vector<std::string> assumed;  // by input: what a user should know of the choice; else empty

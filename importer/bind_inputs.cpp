@@ -16,13 +16,15 @@ std::int64_t told_by_value(const ImportOptions& options, const ModelInput& input
 
 class Binder {
  public:
-  Binder(const ImportOptions& options, std::int64_t batch, std::vector<Problem>& problems) : options_(options), batch_(batch), problems_(problems) {}
+  Binder(const ImportOptions& options, std::int64_t batch, std::vector<Problem>& problems)
+      : options_(options), batch_(batch), problems_(problems) {}
 
   BoundInput bind(const ModelInput& input, int samples) {
     BoundInput bound{.type = {input.dtype, {}}, .axis = samples, .usable = true};
     if (size_of(input.dtype) == 0) problem(bound, input, "is no tensor of numbers");
     if (!input.shape_known) problem(bound, input, "has no shape");
-    if (samples >= std::ssize(input.dims)) problem(bound, input, concat("has ", input.dims.size(), " axes, its samples cannot lie along axis ", samples));
+    if (samples >= std::ssize(input.dims))
+      problem(bound, input, concat("has ", input.dims.size(), " axes, its samples cannot lie along axis ", samples));
     for (std::size_t axis = 0; axis < input.dims.size(); ++axis)
       bound.type.shape.dims.push_back(static_cast<int>(axis) == samples ? batch_ : size(bound, input, axis));
     try {
@@ -79,12 +81,14 @@ BoundInput bind_input(const ModelInput& input, const ImportOptions& options, int
   return Binder(options, batch, problems).bind(input, axis);
 }
 
-std::vector<std::string> dims_without_size(const std::vector<ModelInput>& inputs, const ImportOptions& options, const BatchReading& reading) {
+std::vector<std::string> dims_without_size(const std::vector<ModelInput>& inputs, const ImportOptions& options,
+                                           const BatchReading& reading) {
   std::vector<std::string> names;
   for (std::size_t i = 0; i < inputs.size(); ++i)
     for (std::size_t axis = 0; axis < inputs[i].dims.size(); ++axis) {
       const std::string name = size_name(inputs[i], axis);
-      const bool sized = static_cast<int>(axis) == reading.axes[i] || inputs[i].dims[axis].size >= 0 || given_size(options, inputs[i], axis) || told_by_value(options, inputs[i], axis) >= 0;
+      const bool sized = static_cast<int>(axis) == reading.axes[i] || inputs[i].dims[axis].size >= 0 ||
+                         given_size(options, inputs[i], axis) || told_by_value(options, inputs[i], axis) >= 0;
       if (!sized && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
     }
   return names;

@@ -19,6 +19,7 @@ void check_dims(const std::vector<ModelInput>& inputs, const ImportOptions& opti
 BoundInput bind_input(const ModelInput& input, const ImportOptions& options, int axis, std::int64_t batch, std::vector<Problem>& problems);
 
 // The names (size_name) of dimensions that have no size.
-std::vector<std::string> dims_without_size(const std::vector<ModelInput>& inputs, const ImportOptions& options, const BatchReading& reading);
+std::vector<std::string> dims_without_size(const std::vector<ModelInput>& inputs, const ImportOptions& options,
+                                           const BatchReading& reading);
 
 }  // namespace tandem

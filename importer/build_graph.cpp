@@ -34,7 +34,8 @@ void mark(Value& v, const BatchPlace& place) {
 
 }  // namespace
 
-Builder::Builder(const FlatModel& model, const ImportOptions& options, const BatchReading& reading, std::int64_t batch, const FollowedGraph* own, bool shapes_only)
+Builder::Builder(const FlatModel& model, const ImportOptions& options, const BatchReading& reading, std::int64_t batch,
+                 const FollowedGraph* own, bool shapes_only)
     : model_(model),
       options_(options),
       reading_(reading),
@@ -79,9 +80,10 @@ void Builder::inputs() {
     const ModelInput& input = model_.inputs[i];
     const auto known = options_.constants.find(input.name);
     std::vector<Problem> none;
-    const BoundInput bound = bind_input(input, options_, reading_.axes[i], batch_, known == options_.constants.end() ? built_.problems : none);
+    const bool free = known == options_.constants.end();
+    const BoundInput bound = bind_input(input, options_, reading_.axes[i], batch_, free ? built_.problems : none);
     ValueId& own = value(model_.main.inputs[i]);
-    if (known != options_.constants.end()) {
+    if (!free) {
       own = graph().add_constant(input.name, bound.usable ? given_value(known->second, bound, input.name) : wanted(known->second));
       continue;
     }
@@ -113,9 +115,12 @@ Tensor Builder::given_value(const Tensor& tensor, const BoundInput& input, const
   if (input.axis >= 0) {
     sample[input.axis] = 1;
     alone.dims.erase(alone.dims.begin() + input.axis);
-    if (given.shape() == sample || given.shape() == alone || (given.shape().rank() == 1 && given.elements() == sample.elements())) return repeat_samples(given.reshaped(sample), {.axis = input.axis}, 1, batch_);
+    const bool list = given.shape().rank() == 1 && given.elements() == sample.elements();
+    if (given.shape() == sample || given.shape() == alone || list)
+      return repeat_samples(given.reshaped(sample), {.axis = input.axis}, 1, batch_);
   }
-  built_.problems.push_back({.reason = concat("input '", name, "' is given the value ", tensor.type(), ", expected ", TensorType{given.dtype(), input.axis >= 0 ? alone : wants},
+  const TensorType expected{given.dtype(), input.axis >= 0 ? alone : wants};
+  built_.problems.push_back({.reason = concat("input '", name, "' is given the value ", tensor.type(), ", expected ", expected,
                                               input.axis >= 0 ? " for each sample" : "", " or a single number")});
   return given;
 }
@@ -381,8 +386,8 @@ ValueId Builder::output(Symbol out, const std::string& name) {
   return graph()[graph().add_node(*identity, name, {}, {id}, 1)].outputs[0];
 }
 
-BuiltGraph build_graph(const FlatModel& model, const ImportOptions& options, const BatchReading& reading, std::int64_t batch, const FollowedGraph* own,
-                       bool shapes_only) {
+BuiltGraph build_graph(const FlatModel& model, const ImportOptions& options, const BatchReading& reading, std::int64_t batch,
+                       const FollowedGraph* own, bool shapes_only) {
   return Builder(model, options, reading, batch, own, shapes_only).run(model.name_of_graph);
 }
 

@@ -17,7 +17,8 @@ namespace tandem {
 class Builder {
  public:
   // As build_graph says.
-  Builder(const FlatModel& model, const ImportOptions& options, const BatchReading& reading, std::int64_t batch, const FollowedGraph* own, bool shapes_only);
+  Builder(const FlatModel& model, const ImportOptions& options, const BatchReading& reading, std::int64_t batch, const FollowedGraph* own,
+          bool shapes_only);
   BuiltGraph run(const std::string& name);
 
  private:

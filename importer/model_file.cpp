@@ -225,6 +225,11 @@ std::string ModelFile::fingerprint() const {
   return hash.text();
 }
 
+void InputForm::take_sizes(const Shape& samples_first, std::map<std::string, std::int64_t>& dims) const {
+  if (samples_first.rank() != rank) return;
+  for (const auto& [axis, name] : open) dims.emplace(name, samples_first[axis < batch_axis ? axis + 1 : axis]);
+}
+
 std::vector<InputForm> ModelFile::input_forms(const ImportOptions& options) const {
   const auto [reading, known] = chosen_reading(impl_->flat, options);
   std::vector<InputForm> forms;
@@ -232,9 +237,11 @@ std::vector<InputForm> ModelFile::input_forms(const ImportOptions& options) cons
     const ModelInput& input = impl_->flat.inputs[i];
     InputForm form{.name = input.name, .rank = static_cast<int>(input.dims.size()), .batch_axis = reading.axes[i], .open = {}};
     const std::vector<std::string> open = dims_without_size(impl_->flat.inputs, known, reading);
-    for (int axis = 0; axis < form.rank; ++axis)
-      if (const std::string name = size_name(input, static_cast<std::size_t>(axis)); axis != form.batch_axis && input.dims[static_cast<std::size_t>(axis)].size < 0 && std::ranges::count(open, name) > 0)
-        form.open[axis] = name;
+    for (std::size_t axis = 0; axis < input.dims.size(); ++axis) {
+      const std::string name = size_name(input, axis);
+      const bool sized = static_cast<int>(axis) == form.batch_axis || input.dims[axis].size >= 0 || std::ranges::count(open, name) == 0;
+      if (!sized) form.open[static_cast<int>(axis)] = name;
+    }
     if (!options.constants.contains(input.name)) forms.push_back(std::move(form));
   }
   return forms;

@@ -89,6 +89,9 @@ struct InputForm {
   int rank = 0;
   int batch_axis = no_samples;
   std::map<int, std::string> open;  // axes whose size neither the options nor the weights tell, and what ImportOptions::dims calls them
+
+  // Adds those sizes, as an array has them whose samples are along axis 0.
+  void take_sizes(const Shape& samples_first, std::map<std::string, std::int64_t>& dims) const;
 };
 
 // A node as the file has it, functions inlined.
@@ -144,8 +147,9 @@ class ModelFile {
   // What tells two templates apart but for their weights: a hash of all else in the file.
   std::string fingerprint() const;
 
-  // The graph for one batch size. Its inputs and outputs hold the samples along axis 0, wherever the file has them. Parameter names are the initializers' names (or, for weights made by Constant or
-  // ConstantOfShape nodes, that node's output name). Fails (model) with all problems in one message.
+  // The graph for one batch size. Its inputs and outputs hold the samples along axis 0, wherever the file has them. Parameter
+  // names are the initializers' names (or, for weights made by Constant or ConstantOfShape nodes, that node's output name).
+  // Fails (model) with all problems in one message.
   Graph graph(const ImportOptions& options) const;
   std::vector<InputForm> input_forms(const ImportOptions& options) const;
   std::vector<Problem> problems(const ImportOptions& options) const;  // the same problems as a list; empty: importable

@@ -25,15 +25,20 @@ class Turn {
 
   ValueId operator()(ValueId v) {
     const NodeId maker = graph_[v].producer;
-    const bool last = maker.present() && graph_[maker].outputs.size() == 1 && (graph_[maker].op->gives != OutputKind::plain || graph_[maker].op->name == "Identity");
-    if (!last) return mark(axis_ == new_axis ? b_.reshape(v, with_one(b_.shape(v))) : b_.transpose(v, moved(b_.shape(v).rank(), axis_, 0)));
+    const int rank = b_.shape(v).rank();
+    if (!stays_last(maker)) return mark(axis_ == new_axis ? b_.reshape(v, with_one(b_.shape(v))) : b_.transpose(v, moved(rank, axis_, 0)));
     const Node node = graph_[maker];
     Attributes attributes = node.attributes;
-    if (attributes.has("axis")) attributes.set("axis", std::int64_t{place_of(normalize_axis(attributes.integer("axis"), b_.shape(v).rank(), node.op->name))});
+    if (attributes.has("axis"))
+      attributes.set("axis", std::int64_t{place_of(normalize_axis(attributes.integer("axis"), rank, node.op->name))});
     return mark(b_.emit(node.op->name, {(*this)(node.inputs[0])}, attributes));
   }
 
  private:
+  bool stays_last(NodeId maker) const {
+    if (!maker.present() || graph_[maker].outputs.size() != 1) return false;
+    return graph_[maker].op->gives != OutputKind::plain || graph_[maker].op->name == "Identity";
+  }
   static Shape with_one(Shape s) {
     s.dims.insert(s.dims.begin(), 1);
     return s;
@@ -54,7 +59,10 @@ class Turn {
 ValueId add_input(Graph& graph, const std::string& name, const TensorType& type, int axis, bool one_sample) {
   Shape given = type.shape;
   if (one_sample) given.dims.insert(given.dims.begin(), 1);
-  for (int i = 0; i < type.shape.rank() && axis > 0; ++i) given[i] = type.shape[static_cast<int>(moved(type.shape.rank(), axis, 0)[static_cast<std::size_t>(i)])];
+  if (axis > 0) {
+    given.dims.erase(given.dims.begin() + axis);
+    given.dims.insert(given.dims.begin(), type.shape[axis]);
+  }
   const ValueId in = graph.add_input(name, {type.dtype, given});
   graph[in].depends_on_batch = axis >= 0 || one_sample;
   if (axis <= 0 && !one_sample) return in;

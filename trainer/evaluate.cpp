@@ -25,7 +25,8 @@ std::int64_t batch_size(const EvaluateOptions& o, const Plan& plan, const Datase
 // Returns whether all of it was run. `looks`: at inputs, too, as the model's numbers, also of other ranks' samples.
 template <class Each>
 bool for_each_batch(Model::State& s, Feed& feed, const EvaluateOptions& o, std::int64_t batch, bool looks, Each&& each) {
-  const std::vector<std::string> outputs = o.outputs == s.options.outputs ? std::vector<std::string>{} : o.outputs;  // beyond those of all its plans
+  std::vector<std::string> outputs = o.outputs;
+  if (outputs == s.options.outputs) outputs.clear();  // those of all its plans
   const bool pad = !s.own_loss(), bytes = !looks && feed.give_bytes(s.options.plan.given_bytes);
   std::function<std::byte*(std::size_t, std::int64_t)> memory;  // the loader's own, where devices copy from any as fast
   if (s.session->will_run_ahead()) memory = [&](std::size_t number, std::int64_t bytes_of) { return s.session->host_memory(2 * number + 1, bytes_of); };  // even ones are a training's, which goes on
@@ -200,7 +201,8 @@ std::vector<NamedTensor> Model::predict(const Dataset& data, const EvaluateOptio
     const Plan& p = s.session->plan(plan);
     if (results.empty()) {
       std::string left_out;
-      const std::vector<std::string> asked = o.outputs.empty() ? s.options.outputs : o.outputs, own = asked.empty() ? s.file.outputs() : asked;
+      const std::vector<std::string> asked = o.outputs.empty() ? s.options.outputs : o.outputs;
+      const std::vector<std::string> own = asked.empty() ? s.file.outputs() : asked;
       for (const std::string& name : asked.empty() ? own : std::vector<std::string>{})
         if (std::ranges::none_of(p.outputs, [&](const HostOutput& out) { return out.name == name; }))
           s.notes.push_back(concat("output '", name, "' is left out: it takes inputs that the model is not compiled with"));

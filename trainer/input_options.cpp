@@ -30,7 +30,8 @@ double number_of(const std::string& text, const std::string& what) {
 // Whole numbers stay whole, to the last digit.
 Tensor numbers_of(const std::string& text, const std::string& what) {
   const std::vector<std::string> parts = split(text, '|');
-  const bool whole = std::ranges::all_of(parts, [](const std::string& p) { return !p.empty() && p.find_first_not_of("-0123456789") == std::string::npos; });
+  const auto is_whole = [](const std::string& p) { return !p.empty() && p.find_first_not_of("-0123456789") == std::string::npos; };
+  const bool whole = std::ranges::all_of(parts, is_whole);
   Tensor list(TensorType{whole ? DType::int64 : DType::float64, Shape{std::ssize(parts)}});
   for (std::size_t i = 0; i < parts.size(); ++i)
     if (whole)
@@ -65,7 +66,7 @@ std::string text_of_constants(const std::map<std::string, Tensor>& constants) {
     for (std::int64_t i = 0; i < numbers.elements(); ++i) {
       const auto at = static_cast<std::size_t>(i);
       text += i > 0 ? "|" : "";
-      text += is_float(numbers.dtype()) ? fmt::format("{}", numbers.values<double>()[at]) : fmt::format("{}", numbers.values<std::int64_t>()[at]);
+      text += is_float(numbers.dtype()) ? fmt::format("{}", numbers.values<double>()[at]) : concat(numbers.values<std::int64_t>()[at]);
     }
   }
   return text;

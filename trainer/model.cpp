@@ -96,7 +96,8 @@ const ModelFile& Model::file() const {
 
 Summary Model::summary(const SummaryOptions& options) const {
   const ModelFile& file = state_->file;
-  const ImportOptions import{.batch = 1, .dims = options.dims, .constants = options.constants, .max_turns = options.max_turns, .batch_axes = options.batch_axes};
+  const ImportOptions import{
+      .batch = 1, .dims = options.dims, .constants = options.constants, .max_turns = options.max_turns, .batch_axes = options.batch_axes};
   CompileOptions names{.freeze = options.freeze, .unfreeze = options.unfreeze};
   for (const TemplateTensor& t : file.tensors()) names.tensors.push_back(t.name);
   freeze_base(file, names.freeze, names.unfreeze);
@@ -130,7 +131,8 @@ DataRequest Model::data_request(const ModelOptions& o) const {
   const Graph graph = state_->source(o)(o.plan.batch);
   for (const FeedTarget& target : targets_of(graph, {}, o.plan))
     request.inputs.push_back({.name = target.name, .sample = target.sample, .indices = target.indices});
-  for (const ValueId in : without_samples(graph)) request.constants.push_back({.name = graph[in].name, .sample = graph[in].type, .indices = index_range(graph, in)});
+  for (const ValueId in : without_samples(graph))
+    request.constants.push_back({.name = graph[in].name, .sample = graph[in].type, .indices = index_range(graph, in)});
   const Losses losses = state_->losses_if_any(o);
   if (losses.empty() || !losses[0].sample) return request;
   const Labels& labels = losses[0];
@@ -157,31 +159,34 @@ void Model::fit_dims(ModelOptions& o, const Dataset& data) const {
   const std::vector<InputForm> inputs = file().input_forms(import_options(o, o.plan.batch, false));
   const auto alone = std::ranges::count_if(inputs, [](const InputForm& i) { return i.batch_axis >= 0; }) == 1;
   for (const InputForm& input : inputs) {
-    Shape shape;  // as the file has the input
+    Shape shape;
     if (input.batch_axis >= 0) {
-      const auto field = std::ranges::find_if(fields, [&](const Field& f) { return f.role == Role::input && !f.encoded && (f.name == input.name || alone); });
+      const auto fits = [&](const Field& f) { return f.role == Role::input && !f.encoded && (f.name == input.name || alone); };
+      const auto field = std::ranges::find_if(fields, fits);
       if (field == fields.end()) continue;
       shape = field->sample.shape;
-      if (input.batch_axis > shape.rank()) continue;
-      shape.dims.insert(shape.dims.begin() + input.batch_axis, o.plan.batch);
+      shape.dims.insert(shape.dims.begin(), o.plan.batch);
     } else if (const auto known = constants.find(input.name); known != constants.end()) {
       shape = known->second.shape();
     }
-    for (const auto& [axis, name] : input.open)
-      if (shape.rank() == input.rank) o.dims.emplace(name, shape[axis]);
+    input.take_sizes(shape, o.dims);
   }
 }
 
 void Model::fit_constants(ModelOptions& o, const Dataset& data) const {
   const std::map<std::string, Tensor> given = data.constants();
-  for (const auto& [name, value] : o.data_constants)
-    if (const auto it = given.find(name); it != given.end() && (it->second.type() != value.type() || !std::ranges::equal(it->second.bytes(), value.bytes())))
-      fail(ExitCode::data, data.name(), ": the value of the model's input '", name, "' is another than that of the training data; it holds no samples and is the same for all parts");
+  for (const auto& [name, value] : o.data_constants) {
+    const auto it = given.find(name);
+    if (it == given.end() || (it->second.type() == value.type() && std::ranges::equal(it->second.bytes(), value.bytes()))) continue;
+    fail(ExitCode::data, data.name(), ": the value of the model's input '", name,
+         "' is another than that of the training data; it holds no samples and is the same for all parts");
+  }
   const Graph graph = state_->source(o)(o.plan.batch);
   for (const ValueId in : without_samples(graph)) {
     const auto it = given.find(graph[in].name);
     if (it == given.end())
-      fail(ExitCode::data, data.name(), " has no value for the model's input '", graph[in].name, "' ", graph[in].type, ", which holds no samples: an array of its shape (npz, npy) or option set ", graph[in].name, "=VALUE gives one");
+      fail(ExitCode::data, data.name(), " has no value for the model's input '", graph[in].name, "' ", graph[in].type,
+           ", which holds no samples: an array of its shape (npz, npy) or option set ", graph[in].name, "=VALUE gives one");
     o.data_constants.insert_or_assign(it->first, it->second);
   }
 }
@@ -260,7 +265,8 @@ void Model::compile(const ModelOptions& options, Backends backends) {
   KeptPlans kept = keeps ? KeptPlans(options.plans, options.resume) : KeptPlans();
   const Graph graph = s.source(options)(options.plan.batch);
   if (const auto open = without_samples(graph); !open.empty())
-    fail(ExitCode::usage, "model '", s.file.name(), "': its input '", graph[open[0]].name, "' ", graph[open[0]].type, " holds no samples and has no value: option set ", graph[open[0]].name, "=VALUE gives one");
+    fail(ExitCode::usage, "model '", s.file.name(), "': its input '", graph[open[0]].name, "' ", graph[open[0]].type,
+         " holds no samples and has no value: option set ", graph[open[0]].name, "=VALUE gives one");
   Plan plan = plan_together(options.world, kept, s.source(options), s.plan_options(options), backends, nullptr);
   const bool inference = options.plan.mode == PlanMode::inference;
   Initial initial = s.first_values(graph, options, backends);

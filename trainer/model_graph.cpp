@@ -63,16 +63,20 @@ ModelOptions in_bucket(ModelOptions o, std::size_t bucket) {
 }
 
 ImportOptions import_options(const ModelOptions& o, std::int64_t batch, bool training) {
-  ImportOptions import{.batch = batch, .dims = dims_of(o), .constants = o.constants, .training = training, .max_turns = o.max_turns, .batch_axes = o.batch_axes};
+  ImportOptions import{.batch = batch,
+                       .dims = dims_of(o),
+                       .constants = o.constants,
+                       .training = training,
+                       .max_turns = o.max_turns,
+                       .batch_axes = o.batch_axes};
   import.constants.insert(o.data_constants.begin(), o.data_constants.end());
   return import;
 }
 
-Graph without_unneeded_inputs(Graph graph, const ModelOptions& o) {
-  const bool measured = o.plan.mode == PlanMode::training || o.measures;
+Graph without_unneeded_inputs(Graph graph, const CompileOptions* losses) {
   std::vector<ValueId> roots(graph.outputs.begin(), graph.outputs.end());
-  if (measured) try {
-      roots = logits_of(graph, o.plan);
+  if (losses) try {
+      roots = logits_of(graph, *losses);
     } catch (const Error&) {  // it has no loss: said where one is asked for
     }
   std::vector<bool> needed(graph.values.size());
@@ -139,9 +143,11 @@ GraphSource Model::State::source_with_losses(const ModelOptions& o) const {
 
 GraphSource Model::State::source(const ModelOptions& o, std::size_t bucket, const std::vector<std::string>& outputs) const {
   const ModelOptions at = in_bucket(o, bucket);
-  const GraphSource whole = at.plan.mode == PlanMode::training && outputs.empty() ? source_with_losses(at) : plain_source(at, outputs.empty() ? at.outputs : outputs);
-  const bool losses = outputs.empty() && at.outputs.empty();
-  return [whole, at, losses](std::int64_t batch) { return without_unneeded_inputs(whole(batch), losses ? at : ModelOptions{.plan = {.mode = PlanMode::inference}}); };
+  const std::vector<std::string>& values = outputs.empty() ? at.outputs : outputs;
+  const bool trains = at.plan.mode == PlanMode::training && outputs.empty();
+  const bool losses = values.empty() && (trains || at.measures);
+  const GraphSource whole = trains ? source_with_losses(at) : plain_source(at, values);
+  return [whole, plan = at.plan, losses](std::int64_t batch) { return without_unneeded_inputs(whole(batch), losses ? &plan : nullptr); };
 }
 
 GraphSource Model::State::plain_source(const ModelOptions& o, const std::vector<std::string>& outputs) const {

@@ -115,9 +115,8 @@ struct Model::State {
 };
 
 ImportOptions import_options(const ModelOptions& o, std::int64_t batch, bool training);
-// Without the outputs that no loss is on and that need inputs which no loss needs, and without these inputs. Where nothing is measured,
-// without the inputs that nothing needs.
-Graph without_unneeded_inputs(Graph graph, const ModelOptions& o);
+// Without inputs that nothing needs. With `losses`, without those that no loss needs, and the outputs that need these.
+Graph without_unneeded_inputs(Graph graph, const CompileOptions* losses);
 std::size_t bucket_count(const ModelOptions& o);
 // Sizes of the dimensions in a bucket, 0 the largest.
 std::map<std::string, std::int64_t> dims_of(const ModelOptions& o, std::size_t bucket = 0);

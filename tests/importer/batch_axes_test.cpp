@@ -45,6 +45,7 @@ const Row rows[] = {
     {"a_vector_of_one", [](Model& m) { m.input("x", "N,3").input("s", "1").add(node("Mul", {"x", "s"}, {"y"})).output("y"); }, {.batch = 5}, {"x [5,3]", "s [1]", "y [5,3]"}, ""},
     {"an_axis_that_is_asked", [](Model& m) { m.input("x", "7,3").add(node("Relu", {"x"}, {"y"})).output("y"); }, {.batch = 4, .batch_axes = {{"x", 1}}}, {"x [4,7]", "y [4,7]"}, ""},
     {"axis_0_that_is_asked", [](Model& m) { m.input("x", "seq,batch,3").add(node("Relu", {"x"}, {"y"})).output("y"); }, {.batch = 4, .dims = {{"batch", 5}}, .batch_axes = {{"x", 0}}}, {"x [4,5,3]", "y [4,5,3]"}, ""},
+    {"an_axis_of_columns_that_is_asked", [](Model& m) { m.input("x", "3,5").add(filled_tensor("w", {2, 3})).add(node("MatMul", {"w", "x"}, {"y"})).output("y"); }, {.batch = 4, .batch_axes = {{"x", 1}}}, {"x [4,3]", "y [4,2]"}, ""},
     {"none_that_is_asked", [](Model& m) { m.input("x", "4,4").input("s", "4,4").add(node("Mul", {"x", "s"}, {"y"})).output("y"); }, {.batch = 6, .batch_axes = {{"s", no_samples}}}, {}, ""},
     {"a_softmax_stays_last", [](Model& m) { m.input("x", "7,N,3").add(filled_tensor("w", {3, 2})).add(node("MatMul", {"x", "w"}, {"s"})).add(node("Softmax", {"s"}, {"y"}, {{"axis", std::int64_t{2}}})).output("y"); }, {.batch = 4}, {"x [4,7,3]", "y [4,7,2]"}, ""},
     {"a_vector_for_one_sample", [](Model& m) { dense(m, "3"); }, {.batch = 1}, {"x [1,3]", "y [1,2]"}, "the file is taken to be for one sample"},
@@ -53,7 +54,7 @@ const Row rows[] = {
     {"a_state_of_each_sample", [](Model& m) { recurrence(m.input("x", "7,N,3").input("h", "1,N,4"), "GRU", "x", {"h"}); }, {.batch = 4, .constants = {{"h", Tensor::of<float>(Shape{1, 4}, {1, 2, 3, 4})}}}, {"x [4,7,3]", "y [4,7,4]", "last [4,1,4]"}, ""},
     {"a_list_for_positions", [](Model& m) { m.input("x", "N,4,3").input("pos", "4", onnx::TensorProto::INT64).add(filled_tensor("pe", {6, 3})).add(node("Gather", {"pe", "pos"}, {"p"})).add(node("Add", {"x", "p"}, {"y"})).output("y"); }, {.batch = 4, .constants = {{"pos", Tensor::of<std::int64_t>(Shape{4}, {0, 2, 1, 5})}}}, {"x [4,4,3]", "y [4,4,3]"}, ""},
     {"a_half", [](Model& m) { m.input("x", "N,3").input("s", "", onnx::TensorProto::FLOAT16).add(node("Cast", {"s"}, {"f"}, {{"to", std::int64_t{1}}})).add(node("Mul", {"x", "f"}, {"y"})).output("y"); }, {.batch = 2, .constants = {{"s", Tensor::scalar(0.5)}}}, {"x [2,3]", "y [2,3]"}, ""},
-    {"a_truth", [](Model& m) { m.input("x", "N,3").input("b", "3", onnx::TensorProto::BOOL).add(filled_tensor("w", {3})).add(node("Where", {"b", "x", "w"}, {"y"})).output("y"); }, {.batch = 2, .constants = {{"b", Tensor::of<std::int64_t>(Shape{3}, {1, 0, 1})}}}, {"x [2,3]", "y [2,3]"}, ""},
+    {"a_truth", [](Model& m) { m.input("x", "N,3").input("b", "3", onnx::TensorProto::BOOL).add(filled_tensor("w", {3})).add(node("Where", {"b", "x", "w"}, {"y"})).output("y"); }, {.batch = 2, .constants = {{"b", Tensor::of<std::int64_t>(Shape{3}, {1, 0, 1})}}, .training = false}, {"x [2,3]", "y [2,3]"}, ""},
 };
 
 class BatchAxes : public testing::TestWithParam<Row> {};
@@ -102,6 +103,13 @@ TEST(GivenInputs, WhatDoesNotFitIsAProblem) {
   EXPECT_NE(m.report({.batch = 2, .constants = {{"k", Tensor::scalar(0.5)}}}).find("whose numbers int64 cannot hold"), std::string::npos);
 }
 
+TEST(GivenInputs, AnUnusualAxisIsTheUsersToSay) {
+  Model m;
+  m.input("x", "3,5").add(filled_tensor("w", {2, 3})).add(node("MatMul", {"w", "x"}, {"y"})).output("y");
+  EXPECT_NE(m.report({.batch = 4}).find("it sums over axis 0 of [3,5], which holds the samples"), std::string::npos);
+  EXPECT_NE(m.report({.batch = 4}).find("with option batch_axis x=1 its samples can be followed"), std::string::npos) << m.report({.batch = 4});
+}
+
 TEST(GivenInputs, ASizeIsToldOnlyWhereOneFits) {
   Model m;
   m.input("x", "N,T,3").add(filled_tensor("w", {3, 2})).add(node("MatMul", {"x", "w"}, {"y"})).output("y");
@@ -114,7 +122,7 @@ TEST(GivenInputs, ASizeIsToldOnlyWhereOneFits) {
 TEST(GivenInputs, AFileForOneSampleTakesNoMore) {
   Model m;
   dense(m, "3");
-  EXPECT_NE(m.report({.batch = 4}).find("is read so at option batch 1"), std::string::npos) << m.report({.batch = 4});
+  EXPECT_NE(m.report({.batch = 4}).find("takes option batch 1"), std::string::npos) << m.report({.batch = 4});
 }
 
 }  // namespace

@@ -116,7 +116,8 @@ std::unique_ptr<Dataset> open_part(const Spec& spec, const DataRequest& request,
     if (const auto given = spec.options.find(input.name); given != spec.options.end()) data->add_constant(input, given->second);
   if (part == "train")
     for (const auto& [key, path] : spec.options) {
-      if (key == "val" || key == "test" || std::ranges::any_of(request.constants, [&, &k = key](const Field& f) { return f.name == k; })) continue;
+      const bool constant = std::ranges::count(request.constants, key, &Field::name) > 0;
+      if (key == "val" || key == "test" || constant) continue;
       const Role role = key == "weight" ? Role::weight : key == "y" || key.starts_with("y.") ? Role::label : Role::input;
       data->add(role == Role::weight ? "sample_weight" : key.starts_with("y.") ? key.substr(2) : key, role, path);
     }

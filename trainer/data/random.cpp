@@ -32,7 +32,8 @@ class Noise final : public Dataset {
     for (const Field& field : request.inputs) add(field, field.indices.count > 0 ? field.indices.count : 2, request.seed);
     for (const Field& input : request.constants) {
       const std::int64_t classes = input.indices.count > 0 ? input.indices.count : 2;
-      constants_[input.name] = noise(input.sample, 1, classes, Random(request.seed, stream_of(concat("constant/", input.name)))).reshaped(input.sample.shape);
+      const Random random(request.seed, stream_of(concat("constant/", input.name)));
+      constants_[input.name] = noise(input.sample, 1, classes, random).reshaped(input.sample.shape);
     }
     if (request.label.dtype != DType::undefined)
       add({.name = "labels", .role = Role::label, .sample = request.label}, std::max<std::int64_t>(1, request.classes), request.seed);
