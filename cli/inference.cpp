@@ -20,6 +20,9 @@ Inference open_inference(const Invocation& call, World* world, bool measures) {
   Inference i{.options = options, .model = load_model(a.positional("model"), world, weights), .backends = BackendSet::load(options.plan.devices)};
   if (world && a.text("on-bad-sample") != "fail")
     fail(ExitCode::usage, "--on-bad-sample skip: of several processes each reads its own rows alone and would leave others out");
+  i.options.measures = measures;
+  if (!measures) i.options.outputs = a.list("outputs");
+  settle_inputs(call, i.model, i.options);
   if (measures) take_preparation(call, i.model, i.options);
   i.backends.check(own_devices(options.plan.devices, world), true);
   {
@@ -36,6 +39,7 @@ Inference open_inference(const Invocation& call, World* world, bool measures) {
       i.splits = open_data(source, request);
     i.data = &split_of(i.splits, array ? "" : a.text("split"));
   }
+  i.model.fit_constants(i.options, *i.data);
   for (const std::string& note : i.data->notes()) call.say("note: " + note);
   std::vector<World::Fact> facts;
   if (world) {

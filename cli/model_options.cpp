@@ -9,6 +9,7 @@
 #include "cli/optimizer_options.h"
 #include "cli/tune_options.h"
 #include "trainer/file.h"
+#include "trainer/input_options.h"
 #include "trainer/spec.h"
 
 namespace tandem {
@@ -86,6 +87,8 @@ std::vector<OptionRow> device_rows() {
       {"slice-weights", "LIST", "", "each device's share of a batch, such as 2,1,1 (default equal)"},
       {"batch-size", "N", "32", "samples of a batch, over all devices"},
       {"dim", "NAME=SIZE", "", "sizes of other symbolic dimensions, separated by commas; 'NAME=32|64|128': each training batch takes the smallest that holds it"},
+      {"batch-axis", "INPUT=AXIS", "", "the axis along which an input of the file holds its samples, none for one that holds none, separated by commas (default: found out); data has samples first"},
+      {"set", "INPUT=VALUE", "", "an input's value, the same in every batch: a number, numbers separated by |, or FILE.npy; separated by commas"},
       {"max-turns", "N", "", "most turns of loops whose end is computed from data and which do not say how many they can take"},
       {"layout", "NAME", "auto", "memory layout: auto, blocked or channels-last"},
       {"winograd", "", "on", "use Winograd's convolution, which rounds a little differently"},
@@ -151,6 +154,8 @@ ModelOptions model_options(const Invocation& invocation, PlanMode mode) {
   if (o.plan.batch == 0) fail(ExitCode::usage, "--batch-size must be at least 1");
   o.plan.devices = parse_devices(a.text("devices"), a.text("slice-weights"));
   read_dims(a, o.dims, o.buckets);
+  o.batch_axes = parse_axes(a.list("batch-axis"), "--batch-axis");
+  o.constants = parse_constants(a.list("set"), "--set");
   if (a.given("max-turns")) o.max_turns = a.integer("max-turns");
   o.plan.kernel.winograd = a.on("winograd");
   o.plan.kernel.deterministic = a.on("deterministic");
@@ -172,6 +177,37 @@ ModelOptions model_options(const Invocation& invocation, PlanMode mode) {
     if (a.given("loss-scale")) o.plan.loss_scaling = LossScaling{.start = a.number("loss-scale")};
   }
   return o;
+}
+
+namespace {
+
+// What data an argument names, opened to see the shapes of its arrays; null: such data is read by the model's shapes.
+std::unique_ptr<Dataset> arrays_of(const std::string& source, const DataRequest& request) {
+  if (source.ends_with(".npy") && !source.starts_with("npy:")) return open_npy(source, request);
+  if (!source.starts_with("npz:") && !source.starts_with("npy:")) return nullptr;
+  Splits splits = open_data(source, request);
+  return std::move(splits.train ? splits.train : splits.test ? splits.test : splits.validation);
+}
+
+}  // namespace
+
+void settle_inputs(const Invocation& call, const Model& model, ModelOptions& o) {
+  const auto take = [&](std::string_view option, const char* key, const auto& use) {
+    const auto entry = model.file().metadata().find(key);
+    if (call.arguments.given(option) || entry == model.file().metadata().end()) return;
+    try {
+      use(split(entry->second, ','));
+    } catch (const Error& e) {
+      fail(ExitCode::model, "the model's metadata ", entry->first, ": ", e.what());
+    }
+    call.say(concat("note: ", option, " is ", entry->second, ", as the model was trained (--", option, " overrules it)"));
+  };
+  take("set", "tandem.set", [&](const std::vector<std::string>& list) { o.constants = parse_constants(list, "set"); });
+  take("batch-axis", "tandem.batch_axis", [&](const std::vector<std::string>& list) { o.batch_axes = parse_axes(list, "batch axis"); });
+  const std::string& source = call.arguments.text("data");
+  if (source.empty()) return;
+  if (const std::optional<DataRequest> request = model.dims_request(o))
+    if (const std::unique_ptr<Dataset> data = arrays_of(source, *request)) model.fit_dims(o, *data);
 }
 
 void take_preparation(const Invocation& call, const Model& model, ModelOptions& o) {

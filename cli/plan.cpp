@@ -85,6 +85,7 @@ void fit_data(const Invocation& call, const Model& model, ModelOptions& options)
   const DataRequest request = model.data_request(options);
   const Splits data = open_data(call.arguments.text("data"), request);
   if (!data.train) fail(ExitCode::data, call.arguments.text("data"), " has no training part");
+  model.fit_constants(options, *data.train);
   Preprocess preparation = preprocess(call, model);
   settle_preparation(call, *data.train, request, preparation);
   if (const std::string assumed = model.fit_labels(options, *data.train); !assumed.empty()) call.say("note: " + assumed);
@@ -111,6 +112,7 @@ int run(const Invocation& call) {
 
   const Model model = Model::load(a.positional("model"), weight_options(a));
   ModelOptions options = model_options(call, mode);
+  settle_inputs(call, model, options);
   if (mode == PlanMode::training) take_preparation(call, model, options);
   read_train_only(a, model, options.plan.freeze, options.plan.unfreeze);
   if (mode == PlanMode::training) plan_class_weights(call, model, options);

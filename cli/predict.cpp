@@ -52,8 +52,7 @@ int predict(const Invocation& call, World* world) {
   Progress progress(call);
   const std::vector<NamedTensor> results = model.predict(
       *data, {.preprocess = preparation,
-              .on_batch = [&](std::int64_t done, std::int64_t all) { progress.samples(done, all); },
-              .outputs = call.arguments.list("outputs")});
+              .on_batch = [&](std::int64_t done, std::int64_t all) { progress.samples(done, all); }});
   progress.clear();
   tell_bad_samples(call, preparation, "has a row of NaN (-1 of whole numbers)", "have rows of NaN (-1 of whole numbers)");
   for (std::size_t i = told; i < model.notes().size(); ++i) call.say("note: " + model.notes()[i]);

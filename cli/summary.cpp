@@ -4,6 +4,7 @@
 #include "cli/model_options.h"
 #include "cli/tune_options.h"
 #include "importer/report.h"
+#include "trainer/input_options.h"
 #include "trainer/spec.h"
 
 namespace tandem {
@@ -15,6 +16,8 @@ int run(const Invocation& call) {
   SummaryOptions options{.dims = {}, .freeze = a.list("freeze"), .unfreeze = a.list("unfreeze")};
   read_train_only(a, model, options.freeze, options.unfreeze);
   if (a.given("max-turns")) options.max_turns = a.integer("max-turns");
+  options.batch_axes = parse_axes(a.list("batch-axis"), "--batch-axis");
+  options.constants = parse_constants(a.list("set"), "--set");
   std::map<std::string, std::vector<std::int64_t>> buckets;
   read_dims(a, options.dims, buckets);
   for (const auto& [name, sizes] : buckets) options.dims[name] = *std::max_element(sizes.begin(), sizes.end());
@@ -69,6 +72,8 @@ Command summary_command() {
       .examples = "  tandem summary models/lenet.onnx\n  tandem summary models/resnet50.onnx --weights\n  tandem summary models/resnet50.onnx --json\n",
       .options = join({{{"weights", "", "off", "list every float tensor of the file: trained or constant, and because of what"},
                         {"dim", "NAME=SIZE", "", "sizes of symbolic dimensions other than the batch, separated by commas"},
+                        {"batch-axis", "INPUT=AXIS", "", "the axis along which an input of the file holds its samples, or none, separated by commas"},
+                        {"set", "INPUT=VALUE", "", "an input's value, the same in every batch"},
                         {"max-turns", "N", "", "most turns of loops whose end is computed from data and which do not say how many they can take"}},
                        weight_rows(), tune_rows()}),
       .run = run,

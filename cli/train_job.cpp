@@ -107,6 +107,7 @@ Job prepare(const Invocation& call, const Model& model, const BackendSet& backen
   job.options.resume = a.on("resume");
   const std::vector<DeviceSpec>& devices = job.options.plan.devices;
   backends.check(a.on("dry-run") ? devices : own_devices(devices, world), !a.on("dry-run"));
+  settle_inputs(call, model, job.options);
   take_preparation(call, model, job.options);
   take_own_step(call, model, job);
   read_train_only(a, model, job.options.plan.freeze, job.options.plan.unfreeze);
@@ -118,6 +119,8 @@ Job prepare(const Invocation& call, const Model& model, const BackendSet& backen
   const DataRequest request = model.data_request(job.options);
   job.data = open_run_data(a, request);
   job.fit.validation = job.data.validation;
+  for (const Dataset* data : {job.data.train, job.data.validation, job.data.test})
+    if (data) model.fit_constants(job.options, *data);
   for (const std::string& note : job.data.train->notes()) call.say("note: " + note);
   if (const auto named = std::ssize(class_names(*job.data.train)); named > 0 && named < request.classes && request.label_rows == 1)
     call.say(concat("note: the data has ", named, named == 1 ? " class" : " classes", ", the model's output has ", request.classes, ": the others are never right (--head ", named, " trains a classifier of these alone)"));

@@ -1,26 +1,25 @@
-// Sizes for a model's symbolic dimensions, and which inputs carry the batch.
+// Sizes for a model's symbolic dimensions, as a reading of its batch has them.
 #pragma once
 #include <vector>
 
+#include "importer/batch_reading.h"
 #include "importer/flat_model.h"
 
 namespace tandem {
 
-// The batch that the file's inputs hard-code, or 1 where it is symbolic.
-std::int64_t batch_of_file(const std::vector<ModelInput>& inputs);
-bool batch_is_symbolic(const std::vector<ModelInput>& inputs);
-
 struct BoundInput {
-  TensorType type;
-  bool batched = false;  // axis 0 is the batch
-  bool usable = false;   // else a problem says why
-  std::string assumed;   // what a user should know of the choice; else empty
+  TensorType type;        // as the file has it
+  int axis = no_samples;  // that holds the samples
+  bool usable = false;    // else a problem says why
 };
-// A size given for a dimension that no input has becomes a problem.
+// A size or an axis given for what no input has becomes a problem.
 void check_dims(const std::vector<ModelInput>& inputs, const ImportOptions& options, std::vector<Problem>& problems);
 
-// One row an input. A dimension without a size becomes a problem that names it and how to give it.
-std::vector<BoundInput> bind_inputs(const std::vector<ModelInput>& inputs, const ImportOptions& options, std::int64_t batch,
-                                    std::vector<Problem>& problems);
+// An input that holds `batch` samples along `axis`. A dimension without a size becomes a problem that names it and how to give it.
+BoundInput bind_input(const ModelInput& input, const ImportOptions& options, int axis, std::int64_t batch, std::vector<Problem>& problems);
+
+// The names (size_name) of dimensions that have no size.
+std::vector<std::string> dims_without_size(const std::vector<ModelInput>& inputs, const ImportOptions& options,
+                                           const BatchReading& reading);
 
 }  // namespace tandem

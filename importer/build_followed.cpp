@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "graph/operator.h"
-#include "importer/bind_inputs.h"
 #include "importer/build_graph.h"
+#include "importer/told_sizes.h"
 
 namespace tandem {
 namespace {
@@ -12,6 +12,7 @@ namespace {
 // exporter at the batch of its example: mostly 1.
 constexpr std::int64_t symbolic_batch = 11;
 constexpr std::int64_t example_batches[] = {1, 2, 3, 4, 5, 8, 16, 32};
+constexpr std::int64_t most_work = 500'000;  // nodes built to see which reading can be followed
 
 const FlatNode* find_node(const FlatBody& body, int id) {
   for (const FlatNode& node : body.nodes) {
@@ -22,9 +23,13 @@ const FlatNode* find_node(const FlatBody& body, int id) {
   return nullptr;
 }
 
-Problem problem_of(const FlatModel& model, const FollowedGraph& own) {
-  const std::string shapes = batch_is_symbolic(model.inputs) ? concat("; shapes are for ", own.samples, " samples") : "";
-  const std::string reason = concat(own.followed.reason, shapes, "; option cut ends the model at a value before it, where what lies behind is not wanted");
+Problem problem_of(const FlatModel& model, const FollowedGraph& own, const std::string& otherwise, bool one_sample) {
+  std::string reason = concat(own.followed.reason, otherwise);
+  if (own.reading.symbolic) reason += concat("; shapes are for ", own.samples, " samples");
+  if (one_sample)
+    reason +=
+        "; a file for one sample, whose inputs have no axis for more, takes option batch 1 (option accumulate makes steps of several)";
+  reason += "; option cut ends the model at a value before it, where what lies behind is not wanted";
   for (const auto& [id, made] : own.built.nodes)
     if (made == own.followed.node && id.second.empty())
       if (const FlatNode* node = find_node(model.main, id.first)) return {node->name, qualified_op(*node), node->opset, reason};
@@ -32,8 +37,10 @@ Problem problem_of(const FlatModel& model, const FollowedGraph& own) {
   return {.reason = concat(node.op->name, " '", node.name, "': ", reason)};
 }
 
-FollowedGraph follow(const FlatModel& model, const ImportOptions& options, std::int64_t samples, bool shapes_only) {
-  FollowedGraph own{.built = build_graph(model, options, samples, nullptr, shapes_only), .samples = samples};
+FollowedGraph follow(const FlatModel& model, const ImportOptions& options, const BatchReading& reading, std::int64_t samples,
+                     bool shapes_only) {
+  FollowedGraph own{
+      .built = build_graph(model, options, reading, samples, nullptr, shapes_only), .followed = {}, .samples = samples, .reading = reading};
   if (own.built.problems.empty()) own.followed = follow_batch(own.built.graph, samples);
   return own;
 }
@@ -50,15 +57,100 @@ bool same_problem(const std::vector<Problem>& a, const std::vector<Problem>& b) 
 }
 
 // A graph at the batch for which the file's own sizes stand.
-FollowedGraph follow_symbolic(const FlatModel& model, const ImportOptions& options) {
-  FollowedGraph symbolic = follow(model, options, symbolic_batch, true);
+FollowedGraph follow_symbolic(const FlatModel& model, const ImportOptions& options, const BatchReading& reading) {
+  FollowedGraph symbolic = follow(model, options, reading, symbolic_batch, true);
   if (symbolic.built.problems.empty()) return symbolic;
   for (const std::int64_t samples : example_batches) {
-    FollowedGraph own = follow(model, options, samples, true);
+    FollowedGraph own = follow(model, options, reading, samples, true);
     if (whole(own)) return own;
     if (same_problem(own.built.problems, symbolic.built.problems)) break;
   }
   return symbolic;
+}
+
+FollowedGraph follow(const FlatModel& model, const ImportOptions& options, const BatchReading& reading, std::int64_t batch) {
+  return reading.symbolic ? follow_symbolic(model, options, reading)
+                          : follow(model, options, reading, reading.samples, batch != reading.samples);
+}
+
+// What was chosen though the file could be read otherwise.
+void say_axes(const FlatModel& model, const ImportOptions& options, BatchReading& reading) {
+  for (std::size_t i = 0; i < model.inputs.size(); ++i) {
+    const ModelInput& input = model.inputs[i];
+    if (reading.axes[i] <= 0 || options.batch_axes.contains(input.name) || options.constants.contains(input.name)) continue;
+    const std::string& symbol = input.dims[static_cast<std::size_t>(reading.axes[i])].symbol;
+    reading.assumed[i] =
+        concat("input '", input.name, "': the samples are taken to lie along its axis ", reading.axes[i],
+               is_anonymous(symbol) ? "" : concat(", '", symbol, "'"), "; option batch_axis ", input.name, "=0 says otherwise");
+  }
+}
+
+// Of sizes alone the samples are taken to lie behind what comes first in each (steps, layers), never elsewhere without a word of the user.
+bool is_usual(const FlatModel& model, const BatchReading& reading) {
+  for (std::size_t i = 0; i < model.inputs.size(); ++i)
+    if (reading.axes[i] > 0 && (reading.axes[i] > 1 || model.inputs[i].dims.size() < 3)) return false;
+  return true;
+}
+
+// How the user says that the file is to be read so.
+std::string option_of(const FlatModel& model, const BatchReading& reading) {
+  std::string text;
+  for (std::size_t i = 0; i < model.inputs.size(); ++i)
+    if (reading.axes[i] > 0) text += concat(text.empty() ? "; with option batch_axis " : ",", model.inputs[i].name, '=', reading.axes[i]);
+  return text + " its samples can be followed";
+}
+
+// The likeliest reading whose samples can be followed, with the sizes that weights tell; else the likeliest of all.
+struct Chosen {
+  ImportOptions options;
+  FollowedGraph own;
+  std::string otherwise = {};  // how it could be followed, where it cannot
+};
+Chosen choose(const FlatModel& model, const ImportOptions& asked, std::int64_t batch) {
+  std::vector<BatchReading> readings = batch_readings(model.inputs, asked);
+  std::optional<Chosen> first;
+  std::int64_t work = most_work;
+  for (std::size_t r = 0; r < readings.size() && (r == 0 || work > 0); ++r) {
+    if (r > 0) say_axes(model, asked, readings[r]);
+    Chosen now{.options = with_told_sizes(model, asked, readings[r], work), .own = {}};
+    const ImportOptions some = with_some_sizes(model, now.options, readings[r]);
+    const std::int64_t wanted = batch > 0 ? batch : readings[r].samples;
+    now.own = follow(model, some, readings[r], wanted);
+    work -= std::ssize(model.main.nodes) + std::ssize(now.own.built.graph.nodes);
+    const bool followed = whole(now.own);
+    const bool unrelated = !readings[r].symbolic && !now.own.built.problems.empty();
+    if (r > 0 && followed && !readings[r].symbolic && asked.batch_axes.empty() && !is_usual(model, readings[r])) {
+      if (first->otherwise.empty()) first->otherwise = option_of(model, readings[r]);
+      continue;
+    }
+    if (some.dims != now.options.dims) now.own = follow(model, now.options, readings[r], wanted);  // says what has no size
+    if (followed || (r == 0 && unrelated)) return now;
+    if (!first) first = std::move(now);
+  }
+  return std::move(*first);
+}
+
+// A file whose inputs are one sample each, without an axis for more; none: it cannot be read so, or need not be.
+std::optional<BuiltGraph> read_as_one_sample(const FlatModel& model, const ImportOptions& options, const FollowedGraph& own) {
+  if (!options.batch_axes.empty() || own.reading.symbolic) return std::nullopt;
+  if (own.samples == 1) {  // axis 0 of the outputs is that of the sample, too
+    const Graph& graph = own.built.graph;
+    if (graph.outputs.empty() || graph[graph.outputs[0]].type.shape.rank() == 0 || graph[graph.outputs[0]].type.shape[0] == 1)
+      return std::nullopt;
+  }
+  BatchReading one{.axes = {}, .one_sample = true, .assumed = {}};
+  for (const ModelInput& input : model.inputs) {
+    one.axes.push_back(no_samples);
+    one.assumed.push_back(options.constants.contains(input.name)
+                              ? ""
+                              : concat("input '", input.name,
+                                       "': the file is taken to be for one sample, without an axis for more; option batch_axis ",
+                                       input.name, "=0 says otherwise"));
+  }
+  BuiltGraph built = build_graph(model, options, one, 1, nullptr);
+  if (!built.problems.empty()) return std::nullopt;
+  for (const ValueId in : built.graph.inputs) built.graph[in].batch = {.axis = 0};
+  return built;
 }
 
 void mark_samples(FollowedGraph& own) {
@@ -71,28 +163,38 @@ void mark_samples(FollowedGraph& own) {
 
 }  // namespace
 
-BuiltGraph build_followed(const FlatModel& model, const ImportOptions& options) {
-  const bool symbolic = batch_is_symbolic(model.inputs);
-  const std::int64_t file_batch = batch_of_file(model.inputs), batch = options.batch > 0 ? options.batch : file_batch;
-  const bool as_in_file = !symbolic && batch == file_batch;
-  FollowedGraph own = symbolic ? follow_symbolic(model, options) : follow(model, options, file_batch, !as_in_file);
+std::pair<BatchReading, ImportOptions> chosen_reading(const FlatModel& model, const ImportOptions& options) {
+  Chosen chosen = choose(model, options, options.batch);
+  return {std::move(chosen.own.reading), std::move(chosen.options)};
+}
+
+BuiltGraph build_followed(const FlatModel& model, const ImportOptions& asked) {
+  Chosen chosen = choose(model, asked, asked.batch);
+  const ImportOptions& options = chosen.options;
+  FollowedGraph& own = chosen.own;
+  const BatchReading& reading = own.reading;
+  const std::int64_t batch = options.batch > 0 ? options.batch : reading.samples;
+  const bool as_in_file = !reading.symbolic && batch == reading.samples;
   if (!own.built.problems.empty()) {
-    if (!symbolic) return std::move(own.built);
+    if (!reading.symbolic) return std::move(own.built);
     // Told of the batch that was asked for.
-    BuiltGraph wanted = build_graph(model, options, batch, nullptr);
+    BuiltGraph wanted = build_graph(model, options, reading, batch, nullptr);
     if (wanted.problems.empty()) wanted.problems = std::move(own.built.problems);
     return wanted;
   }
+  std::optional<BuiltGraph> one;
+  if (!own.followed.reason.empty()) one = read_as_one_sample(model, options, own);
+  if (one && batch == 1) return std::move(*one);
   // Samples may meet where the graph is taken as it stands.
   if (as_in_file && (!own.followed.reason.empty() || own.followed.copies.empty())) {
     if (own.followed.reason.empty()) mark_samples(own);
     return std::move(own.built);
   }
   if (!own.followed.reason.empty()) {
-    own.built.problems.push_back(problem_of(model, own));
+    own.built.problems.push_back(problem_of(model, own, chosen.otherwise, one.has_value()));
     return std::move(own.built);
   }
-  return build_graph(model, options, batch, &own);
+  return build_graph(model, options, reading, batch, &own);
 }
 
 }  // namespace tandem

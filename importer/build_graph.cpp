@@ -12,6 +12,7 @@
 #include "importer/counted_indices.h"
 #include "importer/fold_node.h"
 #include "importer/limits.h"
+#include "importer/samples_first.h"
 #include "importer/static_operands.h"
 #include "importer/tensor_data.h"
 #include "importer/unsupported.h"
@@ -33,9 +34,11 @@ void mark(Value& v, const BatchPlace& place) {
 
 }  // namespace
 
-Builder::Builder(const FlatModel& model, const ImportOptions& options, std::int64_t batch, const FollowedGraph* own, bool shapes_only)
+Builder::Builder(const FlatModel& model, const ImportOptions& options, const BatchReading& reading, std::int64_t batch,
+                 const FollowedGraph* own, bool shapes_only)
     : model_(model),
       options_(options),
+      reading_(reading),
       batch_(batch),
       own_(own),
       shapes_only_(shapes_only),
@@ -71,30 +74,55 @@ DType Builder::wanted(DType dtype) const {
 }
 
 void Builder::inputs() {
-  for (const auto& [name, tensor] : options_.constants)
-    if (std::none_of(model_.inputs.begin(), model_.inputs.end(), [&, &n = name](const ModelInput& i) { return i.name == n; }))
-      built_.problems.push_back({.reason = concat("has no input '", name, "', for which a value is given")});
   check_dims(model_.inputs, options_, built_.problems);
-  std::vector<ModelInput> free;
-  std::vector<Symbol> symbols;
+  built_.one_sample = reading_.one_sample;
   for (std::size_t i = 0; i < model_.inputs.size(); ++i) {
-    const auto known = options_.constants.find(model_.inputs[i].name);
-    if (known != options_.constants.end()) {
-      value(model_.main.inputs[i]) = graph().add_constant(known->first, wanted(known->second));
-    } else {
-      free.push_back(model_.inputs[i]);
-      symbols.push_back(model_.main.inputs[i]);
+    const ModelInput& input = model_.inputs[i];
+    const auto known = options_.constants.find(input.name);
+    std::vector<Problem> none;
+    const bool free = known == options_.constants.end();
+    const BoundInput bound = bind_input(input, options_, reading_.axes[i], batch_, free ? built_.problems : none);
+    ValueId& own = value(model_.main.inputs[i]);
+    if (!free) {
+      own = graph().add_constant(input.name, bound.usable ? given_value(known->second, bound, input.name) : wanted(known->second));
+      continue;
     }
+    if (!bound.usable) continue;
+    if (!reading_.assumed[i].empty()) graph().warnings.push_back(reading_.assumed[i]);
+    own = add_input(graph(), input.name, {wanted(bound.type.dtype), bound.type.shape}, bound.axis, reading_.one_sample);
+    widest_ = std::max(widest_, bound.type.shape.elements());
   }
-  const std::vector<BoundInput> bound = bind_inputs(free, options_, batch_, built_.problems);
-  for (std::size_t i = 0; i < free.size(); ++i) {
-    if (!bound[i].usable) continue;
-    if (!bound[i].assumed.empty()) graph().warnings.push_back(bound[i].assumed);
-    const ValueId id = graph().add_input(free[i].name, {wanted(bound[i].type.dtype), bound[i].type.shape});
-    graph()[id].depends_on_batch = bound[i].batched;
-    widest_ = std::max(widest_, bound[i].type.shape.elements());
-    value(symbols[i]) = id;
+}
+
+// As the input takes it: as it is, filled with its only number, or once for each sample.
+Tensor Builder::given_value(const Tensor& tensor, const BoundInput& input, const std::string& name) {
+  const DType dtype = wanted(input.type.dtype);
+  Tensor given = tensor.cast(dtype);
+  const Shape& wants = input.type.shape;
+  if (const Tensor back = given.cast(tensor.dtype()); !is_float(dtype) && !std::ranges::equal(back.bytes(), tensor.bytes()))
+    built_.problems.push_back({.reason = concat("input '", name, "' is given ", tensor.type(), ", whose numbers ", dtype, " cannot hold")});
+  if (given.shape().rank() == 1 && given.elements() == wants.elements()) given = given.reshaped(wants);  // a list
+  if (given.shape() == wants) return given;
+  budget_.make_constant(bytes_of({given.dtype(), wants}));
+  if (given.elements() == 1) {
+    Shape one;
+    one.dims.assign(static_cast<std::size_t>(wants.rank()), 1);
+    Tensor filled = given.reshaped(one);
+    for (int axis = 0; axis < wants.rank(); ++axis) filled = repeat_samples(filled, {.axis = axis}, 1, wants[axis]);
+    return filled;
   }
+  Shape sample = wants, alone = wants;
+  if (input.axis >= 0) {
+    sample[input.axis] = 1;
+    alone.dims.erase(alone.dims.begin() + input.axis);
+    const bool list = given.shape().rank() == 1 && given.elements() == sample.elements();
+    if (given.shape() == sample || given.shape() == alone || list)
+      return repeat_samples(given.reshaped(sample), {.axis = input.axis}, 1, batch_);
+  }
+  const TensorType expected{given.dtype(), input.axis >= 0 ? alone : wants};
+  built_.problems.push_back({.reason = concat("input '", name, "' is given the value ", tensor.type(), ", expected ", expected,
+                                              input.axis >= 0 ? " for each sample" : "", " or a single number")});
+  return given;
 }
 
 void Builder::run(const FlatBody& body) {
@@ -293,6 +321,8 @@ void Builder::mark_samples() {
     if (!known.present() || !values_[s].present()) continue;
     mark(graph()[values_[s]], own_->followed.places[static_cast<std::size_t>(known.index)]);
   }
+  for (const ValueId in : graph().inputs)
+    if (graph()[in].depends_on_batch) mark(graph()[in], {.axis = 0});
   for (const ValueId out : graph().outputs)
     if (const Value& v = graph()[out]; v.producer.present() && graph()[v.producer].op->name == "Identity")
       mark(graph()[out], graph()[graph()[v.producer].inputs[0]].batch);
@@ -358,9 +388,9 @@ ValueId Builder::output(Symbol out, const std::string& name) {
   return graph()[graph().add_node(*identity, name, {}, {id}, 1)].outputs[0];
 }
 
-BuiltGraph build_graph(const FlatModel& model, const ImportOptions& options, std::int64_t batch, const FollowedGraph* own,
-                       bool shapes_only) {
-  return Builder(model, options, batch, own, shapes_only).run(model.name_of_graph);
+BuiltGraph build_graph(const FlatModel& model, const ImportOptions& options, const BatchReading& reading, std::int64_t batch,
+                       const FollowedGraph* own, bool shapes_only) {
+  return Builder(model, options, reading, batch, own, shapes_only).run(model.name_of_graph);
 }
 
 }  // namespace tandem

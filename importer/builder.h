@@ -6,6 +6,7 @@
 #include <set>
 #include <span>
 
+#include "importer/bind_inputs.h"
 #include "importer/budget.h"
 #include "importer/build_graph.h"
 #include "importer/draft.h"
@@ -16,7 +17,8 @@ namespace tandem {
 class Builder {
  public:
   // As build_graph says.
-  Builder(const FlatModel& model, const ImportOptions& options, std::int64_t batch, const FollowedGraph* own, bool shapes_only);
+  Builder(const FlatModel& model, const ImportOptions& options, const BatchReading& reading, std::int64_t batch, const FollowedGraph* own,
+          bool shapes_only);
   BuiltGraph run(const std::string& name);
 
  private:
@@ -46,6 +48,7 @@ class Builder {
   Tensor wanted(const Tensor& tensor) const { return tensor.cast(wanted(tensor.dtype())); }
 
   void inputs();
+  Tensor given_value(const Tensor& tensor, const BoundInput& input, const std::string& name);
   void initializer(const FlatInitializer& i);
   void hold(const FlatInitializer& i);
   bool follows(Symbol s) const;
@@ -144,6 +147,7 @@ class Builder {
 
   const FlatModel& model_;
   const ImportOptions& options_;
+  const BatchReading& reading_;
   std::int64_t batch_;
   const FollowedGraph* own_;
   std::optional<Rebatch> rebatch_;  // where `own_` is

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "importer/bind_inputs.h"
+#include "importer/batch_reading.h"
 #include "importer/follow_batch.h"
 #include "importer/tie_weights.h"
 #include "importer/value_tests.h"
@@ -95,7 +95,7 @@ Tensor whole_of(const LookedUp& l, const Tensor& compact) {
 }
 
 bool stands_for_samples(const FlatModel& model, const Tensor& tensor) {
-  const std::int64_t samples = batch_is_symbolic(model.inputs) ? 1 : batch_of_file(model.inputs);
+  const std::int64_t samples = batch_readings(model.inputs, {})[0].samples;
   bool found = false;
   for (int axis = 0; axis < tensor.shape().rank() && samples > 1; ++axis)
     found = found || (tensor.shape()[axis] == samples && holds_copies(tensor, {.axis = axis}, samples));

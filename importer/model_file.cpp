@@ -15,6 +15,7 @@
 #include "importer/settle_batch_normalization.h"
 #include "importer/replace_head.h"
 #include "importer/report.h"
+#include "importer/samples_first.h"
 #include "importer/tensor_data.h"
 #include "importer/tie_weights.h"
 #include "importer/untie.h"
@@ -65,9 +66,12 @@ FlatModel flatten_untied(onnx::ModelProto& proto, std::int64_t bytes, ExternalDa
 
 // Types of outputs that the file does not declare, where the graph tells them.
 void declare_outputs(onnx::GraphProto& graph, const FlatModel& flat) {
-  const bool symbolic = batch_is_symbolic(flat.inputs);
+  const BatchReading reading = batch_readings(flat.inputs, {})[0];
+  std::string batch_name;
+  for (std::size_t i = 0; i < flat.inputs.size() && batch_name.empty(); ++i)
+    if (reading.axes[i] >= 0) batch_name = flat.inputs[i].dims[static_cast<std::size_t>(reading.axes[i])].symbol;
   std::vector<BuiltGraph> built;
-  for (const std::int64_t batch : symbolic ? std::vector<std::int64_t>{2, 3} : std::vector<std::int64_t>{0}) {
+  for (const std::int64_t batch : reading.symbolic ? std::vector<std::int64_t>{2, 3} : std::vector<std::int64_t>{0}) {
     built.push_back(build_followed(flat, {.batch = batch, .training = false, .keep_halves = true}));
     if (!built.back().problems.empty()) return;
   }
@@ -81,8 +85,8 @@ void declare_outputs(onnx::GraphProto& graph, const FlatModel& flat) {
       auto& dim = *type.mutable_shape()->add_dim();
       if (first.shape[d] == last.shape[d])
         dim.set_dim_value(first.shape[d]);
-      else if (first.shape[d] == 2 && !flat.inputs[0].dims[0].symbol.empty())
-        dim.set_dim_param(flat.inputs[0].dims[0].symbol);
+      else if (first.shape[d] == 2 && !batch_name.empty())
+        dim.set_dim_param(batch_name);
     }
   }
 }
@@ -232,6 +236,28 @@ std::string ModelFile::fingerprint() const {
   return hash.text();
 }
 
+void InputForm::take_sizes(const Shape& samples_first, std::map<std::string, std::int64_t>& dims) const {
+  if (samples_first.rank() != rank) return;
+  for (const auto& [axis, name] : open) dims.emplace(name, samples_first[axis < batch_axis ? axis + 1 : axis]);
+}
+
+std::vector<InputForm> ModelFile::input_forms(const ImportOptions& options) const {
+  const auto [reading, known] = chosen_reading(impl_->flat, options);
+  std::vector<InputForm> forms;
+  for (std::size_t i = 0; i < impl_->flat.inputs.size(); ++i) {
+    const ModelInput& input = impl_->flat.inputs[i];
+    InputForm form{.name = input.name, .rank = static_cast<int>(input.dims.size()), .batch_axis = reading.axes[i], .open = {}};
+    const std::vector<std::string> open = dims_without_size(impl_->flat.inputs, known, reading);
+    for (std::size_t axis = 0; axis < input.dims.size(); ++axis) {
+      const std::string name = size_name(input, axis);
+      const bool sized = static_cast<int>(axis) == form.batch_axis || input.dims[axis].size >= 0 || std::ranges::count(open, name) == 0;
+      if (!sized) form.open[static_cast<int>(axis)] = name;
+    }
+    if (!options.constants.contains(input.name)) forms.push_back(std::move(form));
+  }
+  return forms;
+}
+
 std::vector<Problem> ModelFile::problems(const ImportOptions& options) const {
   return build_followed(impl_->flat, options).problems;
 }
@@ -239,6 +265,13 @@ std::vector<Problem> ModelFile::problems(const ImportOptions& options) const {
 Graph ModelFile::graph(const ImportOptions& options) const {
   BuiltGraph built = build_followed(impl_->flat, options);
   if (!built.problems.empty()) fail(report_of(impl_->path.empty() ? name() : impl_->path.string(), built.problems));
+  for (std::size_t i = 0; i < built.graph.outputs.size(); ++i) {
+    const ValueId out = built.graph.outputs[i];
+    if (!built.one_sample)
+      samples_first(built.graph, out);
+    else if (!built.graph[out].batch.present())
+      samples_first(built.graph, out, new_axis);
+  }
   recognise_batch_normalization(built.graph);
   settle_batch_normalization(built.graph, options.training, options.unbiased_variance.value_or(impl_->proto.producer_name() == "pytorch"));
   drop_unread(built.graph);

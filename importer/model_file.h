@@ -67,10 +67,14 @@ struct WeightOptions {
                                                             // an output of the graph, its labels an input
 };
 
+inline constexpr int no_samples = -1;  // in place of an axis
+
 struct ImportOptions {
-  std::int64_t batch = 1;                            // axis 0 of every input that has a batch; 0: as the file has it (symbolic: 1)
+  std::int64_t batch = 1;                            // samples of every input that holds some; 0: as the file has it (symbolic: 1)
   std::map<std::string, std::int64_t> dims;          // sizes of other symbolic dimensions, by symbol or by "input:axis"
-  std::map<std::string, Tensor> constants;           // graph inputs to be treated as known
+  // Graph inputs to be treated as known. Each of the input's shape, of one sample of it, which all others are like, or a single number,
+  // which fills it.
+  std::map<std::string, Tensor> constants;
   bool training = true;                              // weights become trainable
   std::int64_t max_turns = 0;                        // of Loops whose end is computed from data and may lie anywhere; 0: these are refused
   // Running variances follow unbiased variances, n/(n − 1) times those of a batch of n values a channel; absent: where PyTorch made the file.
@@ -78,6 +82,18 @@ struct ImportOptions {
   DType float_type = DType::undefined;               // float64: the whole graph in double (gradient checks)
   bool keep_halves = false;                          // else what the file holds or computes in 16 bits is float32 in the graph
   std::int64_t fold_limit = std::int64_t{64} << 20;  // bytes one folded tensor may take
+  std::map<std::string, int> batch_axes;             // by input: the axis that holds the samples, or no_samples; of others it is found out
+};
+
+// How an input is read.
+struct InputForm {
+  std::string name;
+  int rank = 0;
+  int batch_axis = no_samples;
+  std::map<int, std::string> open;  // axes whose size neither the options nor the weights tell, and what ImportOptions::dims calls them
+
+  // Adds those sizes, as an array has them whose samples are along axis 0.
+  void take_sizes(const Shape& samples_first, std::map<std::string, std::int64_t>& dims) const;
 };
 
 // A node as the file has it, functions inlined.
@@ -133,9 +149,11 @@ class ModelFile {
   // What tells two templates apart but for their weights: a hash of all else in the file.
   std::string fingerprint() const;
 
-  // The graph for one batch size. Parameter names are the initializers' names (or, for weights made by Constant or
-  // ConstantOfShape nodes, that node's output name). Fails (model) with all problems in one message.
+  // The graph for one batch size. Its inputs and outputs hold the samples along axis 0, wherever the file has them. Parameter
+  // names are the initializers' names (or, for weights made by Constant or ConstantOfShape nodes, that node's output name).
+  // Fails (model) with all problems in one message.
   Graph graph(const ImportOptions& options) const;
+  std::vector<InputForm> input_forms(const ImportOptions& options) const;
   std::vector<Problem> problems(const ImportOptions& options) const;  // the same problems as a list; empty: importable
   std::vector<OutlineNode> outline(const ImportOptions& options) const;  // what is known of the nodes, importable or not
 

@@ -8,7 +8,6 @@
 
 #include "graph/atomic_file.h"
 #include "importer/adapter_file.h"
-#include "importer/bind_inputs.h"
 #include "importer/constant_nodes.h"
 #include "importer/drop_orphans.h"
 #include "importer/export_external.h"
@@ -335,7 +334,8 @@ std::vector<ModelFile::Weight> merge_all(const ModelFile::Impl& impl, const Give
 }
 
 Graph parameters_of(const ModelFile::Impl& impl) {
-  return build_graph(impl.flat, {}, batch_of_file(impl.flat.inputs), nullptr, true).graph;
+  const BatchReading reading = batch_readings(impl.flat.inputs, {})[0];
+  return build_graph(impl.flat, {}, reading, reading.samples, nullptr, true).graph;
 }
 
 }  // namespace

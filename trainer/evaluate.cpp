@@ -25,6 +25,8 @@ std::int64_t batch_size(const EvaluateOptions& o, const Plan& plan, const Datase
 // Returns whether all of it was run. `looks`: at inputs, too, as the model's numbers, also of other ranks' samples.
 template <class Each>
 bool for_each_batch(Model::State& s, Feed& feed, const EvaluateOptions& o, std::int64_t batch, bool looks, Each&& each) {
+  std::vector<std::string> outputs = o.outputs;
+  if (outputs == s.options.outputs) outputs.clear();  // those of all its plans
   const bool pad = !s.own_loss() && !s.by_batch, bytes = !looks && feed.give_bytes(s.options.plan.given_bytes);
   std::function<std::byte*(std::size_t, std::int64_t)> memory;  // the loader's own, where devices copy from any as fast
   if (s.session->will_run_ahead()) memory = [&](std::size_t number, std::int64_t bytes_of) { return s.session->host_memory(2 * number + 1, bytes_of); };  // even ones are a training's, which goes on
@@ -37,7 +39,7 @@ bool for_each_batch(Model::State& s, Feed& feed, const EvaluateOptions& o, std::
     ~Stop() { session.set_stop({}); }
   } const stop(*s.session, o.stop);
   while (const LoadedBatch* loaded = loader.next()) {
-    const std::size_t plan = s.plan_for({.mode = PlanMode::inference, .batch = pad ? batch : loaded->size, .bytes = bytes, .outputs = o.outputs});
+    const std::size_t plan = s.plan_for({.mode = PlanMode::inference, .batch = pad ? batch : loaded->size, .bytes = bytes, .outputs = outputs});
     const LoadedBatch* const next = loader.peek();
     const bool same_plan = next && (pad || next->size == loaded->size);
     s.run(plan, loaded->inputs, 0, {announced, plan, same_plan ? std::span<std::byte* const>(next->inputs) : std::span<std::byte* const>()}, done);
@@ -199,7 +201,11 @@ std::vector<NamedTensor> Model::predict(const Dataset& data, const EvaluateOptio
     const Plan& p = s.session->plan(plan);
     if (results.empty()) {
       std::string left_out;
-      const std::vector<std::string> own = o.outputs.empty() ? s.file.outputs() : o.outputs;
+      const std::vector<std::string> asked = o.outputs.empty() ? s.options.outputs : o.outputs;
+      const std::vector<std::string> own = asked.empty() ? s.file.outputs() : asked;
+      for (const std::string& name : asked.empty() ? own : std::vector<std::string>{})
+        if (std::ranges::none_of(p.outputs, [&](const HostOutput& out) { return out.name == name; }))
+          s.notes.push_back(concat("output '", name, "' is left out: it takes inputs that the model is not compiled with"));
       for (std::size_t i = 0; i < p.outputs.size(); ++i) {
         TensorType type = p.outputs[i].type;
         if (std::find(own.begin(), own.end(), p.outputs[i].name) == own.end()) continue;

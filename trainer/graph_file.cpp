@@ -78,17 +78,14 @@ const FileInput* GraphFile::of(FileInput::Of kind) const {
 
 Graph GraphFile::graph(const Graph& model, std::int64_t samples, const std::map<std::string, std::int64_t>& dims) const {
   ImportOptions options{.batch = samples, .training = false};
-  const std::vector<ModelInput> declared = file_.inputs();
-  for (std::size_t i = 0; i < declared.size(); ++i) {
-    const ModelInput& input = declared[i];
-    const std::optional<ValueId> value = inputs_[i].of == FileInput::Of::value ? model.find(inputs_[i].value) : std::nullopt;
-    for (std::size_t axis = 1; axis < input.dims.size(); ++axis) {
-      const std::string &symbol = input.dims[axis].symbol, place = concat(input.name, ':', axis);
-      for (const std::string& name : {symbol, place})
+  for (const ModelInput& input : file_.inputs())
+    for (std::size_t axis = 1; axis < input.dims.size(); ++axis)
+      for (const std::string& name : {input.dims[axis].symbol, concat(input.name, ':', axis)})
         if (const auto given = dims.find(name); !name.empty() && given != dims.end()) options.dims[name] = given->second;
-      if (input.dims[axis].size >= 0 || !value || axis >= static_cast<std::size_t>(model[*value].type.shape.rank())) continue;
-      options.dims[symbol.empty() ? place : symbol] = model[*value].type.shape[static_cast<int>(axis)];
-    }
+  for (const InputForm& form : file_.input_forms(options)) {
+    const auto input = std::find_if(inputs_.begin(), inputs_.end(), [&](const FileInput& i) { return i.name == form.name; });
+    const std::optional<ValueId> value = input->of == FileInput::Of::value ? model.find(input->value) : std::nullopt;
+    if (value) form.take_sizes(model[*value].type.shape, options.dims);
   }
   Graph graph;
   try {

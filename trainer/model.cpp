@@ -9,6 +9,7 @@
 #include "trainer/decodable.h"
 #include "trainer/initialize.h"
 #include "trainer/index_range.h"
+#include "trainer/input_options.h"
 #include "trainer/model_state.h"
 #include "trainer/share.h"
 #include "trainer/teacher.h"
@@ -28,7 +29,7 @@ std::vector<FeedTarget> targets_of(const Graph& graph, const Losses& losses, con
   bool own_labels = false;  // an input of the model that goes by that name
   for (const ValueId in : graph.inputs) {
     const Value& value = graph[in];
-    if (is_step_state(value.name) || value.role == ValueRole::label) continue;
+    if (is_step_state(value.name) || value.role == ValueRole::label || !value.depends_on_batch) continue;
     own_labels = own_labels || value.name == labels_name;
     targets.push_back({.name = value.name, .sample = {value.type.dtype, without_batch(value.type.shape)}, .indices = index_range(graph, in), .nan = is_float(value.type.dtype) && takes_nan(graph, in)});
   }
@@ -43,6 +44,14 @@ std::vector<FeedTarget> targets_of(const Graph& graph, const Losses& losses, con
   }
   if (weighted) targets.push_back(weights_target());
   return targets;
+}
+
+// Inputs that hold no samples.
+std::vector<ValueId> without_samples(const Graph& graph) {
+  std::vector<ValueId> list;
+  for (const ValueId in : graph.inputs)
+    if (const Value& v = graph[in]; v.role == ValueRole::plain && !v.depends_on_batch && !is_step_state(v.name)) list.push_back(in);
+  return list;
 }
 
 // Data that is only measured need not have the weights that the training's had.
@@ -89,7 +98,8 @@ const ModelFile& Model::file() const {
 
 Summary Model::summary(const SummaryOptions& options) const {
   const ModelFile& file = state_->file;
-  const ImportOptions import{.batch = 1, .dims = options.dims, .max_turns = options.max_turns};
+  const ImportOptions import{
+      .batch = 1, .dims = options.dims, .constants = options.constants, .max_turns = options.max_turns, .batch_axes = options.batch_axes};
   CompileOptions names{.freeze = options.freeze, .unfreeze = options.unfreeze};
   for (const TemplateTensor& t : file.tensors()) names.tensors.push_back(t.name);
   freeze_base(file, names.freeze, names.unfreeze);
@@ -137,8 +147,11 @@ DataRequest Model::data_request() const {
 
 DataRequest Model::data_request(const ModelOptions& o) const {
   DataRequest request{.seed = o.seed, .class_names = state_->class_names(), .means = state_->means(), .training = o.plan.mode == PlanMode::training};
-  for (const FeedTarget& target : targets_of(state_->source(o)(o.plan.batch), {}, o.plan))
+  const Graph graph = state_->source(o)(o.plan.batch);
+  for (const FeedTarget& target : targets_of(graph, {}, o.plan))
     request.inputs.push_back({.name = target.name, .sample = target.sample, .indices = target.indices});
+  for (const ValueId in : without_samples(graph))
+    request.constants.push_back({.name = graph[in].name, .sample = graph[in].type, .indices = index_range(graph, in)});
   const Losses losses = state_->losses_if_any(o);
   if (losses.empty() || !losses[0].sample) return request;
   const Labels& labels = losses[0];
@@ -147,6 +160,54 @@ DataRequest Model::data_request(const ModelOptions& o) const {
   request.label_pad = labels.ignore;
   request.label_rows = labels.positions();
   return request;
+}
+
+std::optional<DataRequest> Model::dims_request(const ModelOptions& o) const {
+  DataRequest request{.seed = o.seed, .class_names = {}, .means = {}, .training = o.plan.mode == PlanMode::training};
+  bool open = false;
+  for (const InputForm& input : file().input_forms(import_options(o, o.plan.batch, false))) {
+    (input.batch_axis >= 0 ? request.inputs : request.constants).push_back({.name = input.name, .sample = {}});
+    open = open || !input.open.empty();
+  }
+  return open ? std::optional(request) : std::nullopt;
+}
+
+void Model::fit_dims(ModelOptions& o, const Dataset& data) const {
+  const auto fields = data.fields();
+  const std::map<std::string, Tensor> constants = data.constants();
+  const std::vector<InputForm> inputs = file().input_forms(import_options(o, o.plan.batch, false));
+  const auto alone = std::ranges::count_if(inputs, [](const InputForm& i) { return i.batch_axis >= 0; }) == 1;
+  for (const InputForm& input : inputs) {
+    Shape shape;
+    if (input.batch_axis >= 0) {
+      const auto fits = [&](const Field& f) { return f.role == Role::input && !f.encoded && (f.name == input.name || alone); };
+      const auto field = std::ranges::find_if(fields, fits);
+      if (field == fields.end()) continue;
+      shape = field->sample.shape;
+      shape.dims.insert(shape.dims.begin(), o.plan.batch);
+    } else if (const auto known = constants.find(input.name); known != constants.end()) {
+      shape = known->second.shape();
+    }
+    input.take_sizes(shape, o.dims);
+  }
+}
+
+void Model::fit_constants(ModelOptions& o, const Dataset& data) const {
+  const std::map<std::string, Tensor> given = data.constants();
+  for (const auto& [name, value] : o.data_constants) {
+    const auto it = given.find(name);
+    if (it == given.end() || (it->second.type() == value.type() && std::ranges::equal(it->second.bytes(), value.bytes()))) continue;
+    fail(ExitCode::data, data.name(), ": the value of the model's input '", name,
+         "' is another than that of the training data; it holds no samples and is the same for all parts");
+  }
+  const Graph graph = state_->source(o)(o.plan.batch);
+  for (const ValueId in : without_samples(graph)) {
+    const auto it = given.find(graph[in].name);
+    if (it == given.end())
+      fail(ExitCode::data, data.name(), " has no value for the model's input '", graph[in].name, "' ", graph[in].type,
+           ", which holds no samples: an array of its shape (npz, npy) or option set ", graph[in].name, "=VALUE gives one");
+    o.data_constants.insert_or_assign(it->first, it->second);
+  }
 }
 
 std::string Model::fit_labels(ModelOptions& o, const Dataset& data) const {
@@ -221,8 +282,11 @@ void Model::compile(const ModelOptions& options, Backends backends) {
   check_initialization(options.init);
   const bool keeps = !options.plans.empty() && (!options.world || options.world->rank() == 0);
   KeptPlans kept = keeps ? KeptPlans(options.plans, options.resume) : KeptPlans();
-  Plan plan = plan_together(options.world, kept, s.source(options), s.plan_options(options), backends, nullptr);
   const Graph graph = s.source(options)(options.plan.batch);
+  if (const auto open = without_samples(graph); !open.empty())
+    fail(ExitCode::usage, "model '", s.file.name(), "': its input '", graph[open[0]].name, "' ", graph[open[0]].type,
+         " holds no samples and has no value: option set ", graph[open[0]].name, "=VALUE gives one");
+  Plan plan = plan_together(options.world, kept, s.source(options), s.plan_options(options), backends, nullptr);
   const bool inference = options.plan.mode == PlanMode::inference;
   Initial initial = s.first_values(graph, options, backends);
   s.initial = !s.session;
@@ -256,6 +320,8 @@ void Model::compile(const ModelOptions& options, Backends backends) {
   if (options.plan.class_axis) s.preparation["class_axis"] = std::to_string(*options.plan.class_axis);
   if (options.plan.ignore_index) s.preparation["ignore_index"] = std::to_string(*options.plan.ignore_index);
   if (options.plan.shift_labels) s.preparation["shift_labels"] = "on";
+  if (const std::string text = text_of_constants(options.constants); !text.empty()) s.preparation["set"] = text;
+  if (const std::string text = text_of_axes(options.batch_axes); !text.empty()) s.preparation["batch_axis"] = text;
   for (const auto& loss : s.loss_files(options, graph))
     if (loss) s.notes.push_back("loss " + loss->text());
   if (!options.teacher.empty() && !inference)

@@ -48,6 +48,12 @@ struct ModelOptions {
   World* world = nullptr;                    // the processes that share the devices; all of them call the model alike
   std::filesystem::path plans;               // rank 0's folder where the plans that are made are kept; empty: none
   bool resume = false;                       // take those kept there, where model, devices and options are the same
+  std::map<std::string, int> batch_axes;     // ImportOptions::batch_axes
+  // Values of inputs, the same in every batch: as ImportOptions::constants has them. What the data gives for inputs that hold no samples
+  // stands apart: fit_constants puts it there, and the trained file does not say it.
+  std::map<std::string, Tensor> constants, data_constants;
+  std::vector<std::string> outputs;          // of an inference plan: values of the model that it gives in place of its outputs
+  bool measures = false;                     // an inference plan that evaluates: outputs of inputs that no loss needs are left out
 };
 
 struct StepReport {
@@ -227,6 +233,11 @@ class Model {
   // What data must look like for this model, as compiled or with other options. Random data is made from it.
   DataRequest data_request() const;
   DataRequest data_request(const ModelOptions& options) const;
+  // What data is asked for where sizes of the model's inputs are open; none: all are known. Of the data, opened so, fit_dims takes them.
+  std::optional<DataRequest> dims_request(const ModelOptions& options) const;
+  void fit_dims(ModelOptions& options, const Dataset& data) const;
+  // Takes the values of inputs that hold no samples. Fails (data) where an input has none, or another than it is set to.
+  void fit_constants(ModelOptions& options, const Dataset& data) const;
   // Sets what is open of options.plan's dense_labels and class_axis as this data's labels have it. Returns what had to be
   // assumed, for the user; empty: nothing.
   std::string fit_labels(ModelOptions& options, const Dataset& data) const;
@@ -274,7 +285,7 @@ class Model {
   // `data` and `options` are that fit's. Fails (io) where it is there already or cannot be written.
   void keep(const std::filesystem::path& folder, const Dataset& data, const FitOptions& options);
   // The template with the present values (ModelFile::write). With `metadata` the file says how its data was prepared
-  // (`tandem.*` in its metadata_props: normalize, loss, loss_on, class_axis), so that evaluating and further training can
+  // (`tandem.*` in its metadata_props: normalize, loss, loss_on, class_axis, set, batch_axis), so that evaluating and further training can
   // go by it.
   void save(const std::filesystem::path& path, bool metadata = true, SaveOptions options = {}) const;
   void save_adapter(const std::filesystem::path& path) const;  // ModelFile::write_adapter

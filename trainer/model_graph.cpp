@@ -2,6 +2,9 @@
 #include <algorithm>
 
 #include "graph/suggest.h"
+#include "importer/drop_unread.h"
+#include "importer/samples_first.h"
+#include "planner/passes/loss_value.h"
 #include "planner/passes/losses.h"
 #include "trainer/model_state.h"
 #include "trainer/spec.h"
@@ -43,28 +46,6 @@ ValueId value_named(const Graph& graph, const std::string& name) {
   fail(ExitCode::usage, "option outputs '", name, "': model '", graph.name, "' computes no value of that name", near.empty() ? "" : concat(", did you mean '", near, "'?"));
 }
 
-// Places by samples by classes, as PyTorch's CTC takes them, becomes samples by places by classes under the same name; what makes
-// probabilities of scores stays behind that.
-void samples_first(Graph& graph, const std::string& name) {
-  const auto found = graph.find(name);
-  if (!found || graph[*found].type.shape.rank() != 3 || graph[*found].batch.axis != 1 || graph[*found].batch.outer != 1) return;
-  ValueId v = *found;
-  const NodeId maker = graph[v].producer;
-  const bool scores = maker.present() && (graph[maker].op->gives == OutputKind::softmax || graph[maker].op->gives == OutputKind::log_softmax);
-  const Node last = scores ? graph[maker] : Node{};
-  GraphBuilder b(graph, name, {});
-  ValueId turned = b.transpose(scores ? last.inputs[0] : v, {1, 0, 2});
-  if (scores) {
-    graph[turned].batch = {.axis = 0};
-    turned = b.emit(last.op->name, {turned}, last.attributes);
-  }
-  graph[v].name = concat(name, "/places");
-  graph[turned].name = name;
-  graph[turned].batch = {.axis = 0};
-  for (GraphOutput& out : graph.outputs)
-    if (out.value == v) out.value = turned;
-}
-
 }  // namespace
 
 std::size_t bucket_count(const ModelOptions& o) { return o.buckets.empty() ? 1 : o.buckets.begin()->second.size(); }
@@ -79,6 +60,47 @@ ModelOptions in_bucket(ModelOptions o, std::size_t bucket) {
   o.dims = dims_of(o, bucket);
   o.buckets.clear();
   return o;
+}
+
+ImportOptions import_options(const ModelOptions& o, std::int64_t batch, bool training) {
+  ImportOptions import{.batch = batch,
+                       .dims = dims_of(o),
+                       .constants = o.constants,
+                       .training = training,
+                       .max_turns = o.max_turns,
+                       .unbiased_variance = o.unbiased_variance,
+                       .batch_axes = o.batch_axes};
+  import.constants.insert(o.data_constants.begin(), o.data_constants.end());
+  return import;
+}
+
+Graph without_unneeded_inputs(Graph graph, const CompileOptions* losses) {
+  std::vector<ValueId> roots(graph.outputs.begin(), graph.outputs.end());
+  if (losses) try {
+      roots = logits_of(graph, *losses);
+    } catch (const Error&) {  // it has no loss: said where one is asked for
+    }
+  std::vector<bool> needed(graph.values.size());
+  const auto mark = [&](std::vector<bool>& marked, const std::vector<ValueId>& from) {
+    for (const ValueId v : from) marked[static_cast<std::size_t>(v.index)] = true;
+    for (std::size_t n = graph.nodes.size(); n-- > 0;) {
+      const Node& node = graph.nodes[n];
+      if (std::ranges::any_of(node.outputs, [&](ValueId v) { return v.present() && marked[static_cast<std::size_t>(v.index)]; }))
+        for (const ValueId in : node.inputs)
+          if (in.present()) marked[static_cast<std::size_t>(in.index)] = true;
+    }
+  };
+  mark(needed, roots);
+  const auto unneeded = [&](ValueId in) { return graph[in].role == ValueRole::plain && !needed[static_cast<std::size_t>(in.index)]; };
+  if (std::ranges::none_of(graph.inputs, unneeded)) return graph;
+  std::erase_if(graph.outputs, [&](const GraphOutput& out) {
+    std::vector<bool> own(graph.values.size());
+    mark(own, {out.value});
+    return std::ranges::any_of(graph.inputs, [&](ValueId in) { return unneeded(in) && own[static_cast<std::size_t>(in.index)]; });
+  });
+  std::erase_if(graph.inputs, unneeded);
+  drop_unread(graph);
+  return graph;
 }
 
 const ModelFile& Model::State::other_file(const std::string& path) const {
@@ -122,7 +144,11 @@ GraphSource Model::State::source_with_losses(const ModelOptions& o) const {
 
 GraphSource Model::State::source(const ModelOptions& o, std::size_t bucket, const std::vector<std::string>& outputs) const {
   const ModelOptions at = in_bucket(o, bucket);
-  return at.plan.mode == PlanMode::training && outputs.empty() ? source_with_losses(at) : plain_source(at, outputs);
+  const std::vector<std::string>& values = outputs.empty() ? at.outputs : outputs;
+  const bool trains = at.plan.mode == PlanMode::training && outputs.empty();
+  const bool losses = values.empty() && (trains || at.measures);
+  const GraphSource whole = trains ? source_with_losses(at) : plain_source(at, values);
+  return [whole, plan = at.plan, losses](std::int64_t batch) { return without_unneeded_inputs(whole(batch), losses ? &plan : nullptr); };
 }
 
 GraphSource Model::State::plain_source(const ModelOptions& o, const std::vector<std::string>& outputs) const {
@@ -133,19 +159,18 @@ GraphSource Model::State::plain_source(const ModelOptions& o, const std::vector<
   for (std::size_t i = 0; i < terms.size(); ++i)
     if (const std::string& value = terms[i].file.empty() ? each[i].loss_on : terms[i].output.empty() ? o.plan.loss_on : terms[i].output; !value.empty()) values.push_back(value);
   return [this, o, training, values, outputs](std::int64_t batch) {
-    Graph graph = file.graph({.batch = batch, .dims = o.dims, .training = training, .max_turns = o.max_turns, .unbiased_variance = o.unbiased_variance});
+    Graph graph = file.graph(import_options(o, batch, training));
     if (!outputs.empty()) {
       graph.outputs.clear();
-      for (const std::string& name : outputs) graph.outputs.push_back(value_named(graph, name));
+      for (const std::string& name : outputs) graph.outputs.push_back(samples_first(graph, value_named(graph, name)));
       return graph;
     }
     // What a loss is measured on is an output of the plan that evaluates; one that trains goes by the losses alone.
     for (const std::string& name : values) {
-      const auto value = graph.find(name) ? graph.find(name) : three_as_one(graph, name);
+      auto value = graph.find(name) ? graph.find(name) : three_as_one(graph, name);
+      if (value && graph[*value].kind == ValueKind::activation) value = samples_first(graph, *value);
       if (value && std::find(graph.outputs.begin(), graph.outputs.end(), *value) == graph.outputs.end()) graph.outputs.push_back(*value);
     }
-    for (const CompileOptions& one : options_of_losses(o.plan))
-      if (loss_row(parse_loss(one.loss)[0].loss).over == LossOver::sequence) samples_first(graph, graph[loss_value(graph, one)].name);
     if (!training)
       for (const std::optional<GraphFile>& loss : loss_files(o, graph))
         for (const FileInput& input : loss ? loss->inputs() : std::vector<FileInput>{})

@@ -37,7 +37,7 @@ Json optimizer_of(const OptimizerOptions& o) {
 
 Layer Model::get_layer(const std::string& name) const {
   const State& s = *state_;
-  const Graph graph = s.file.graph({.batch = 1, .dims = dims_of(s.options), .training = true, .max_turns = s.options.max_turns});
+  const Graph graph = s.file.graph(import_options(s.options, 1, true));
   Layer layer{.name = name, .nodes = {}, .operators = {}, .outputs = {}, .weights = {}};
   std::set<std::string> weights;
   std::set<ValueId> made;
@@ -88,7 +88,7 @@ Json Model::get_config() const {
   const State& s = *state_;
   const CompileOptions& plan = s.options.plan;
   s.running();
-  const Graph graph = s.file.graph({.batch = plan.batch, .dims = dims_of(s.options), .training = plan.mode == PlanMode::training, .max_turns = s.options.max_turns});
+  const Graph graph = s.file.graph(import_options(s.options, plan.batch, plan.mode == PlanMode::training));
   std::vector<std::string> warnings;
   const Graph frozen = freeze(graph, s.plan_options(s.options), warnings);
   Json::Array inputs, outputs, layers, devices;

@@ -127,6 +127,9 @@ struct Model::State {
   StepReport report(std::size_t plan, double rate) const;  // of the training step just run
 };
 
+ImportOptions import_options(const ModelOptions& o, std::int64_t batch, bool training);
+// Without inputs that nothing needs. With `losses`, without those that no loss needs, and the outputs that need these.
+Graph without_unneeded_inputs(Graph graph, const CompileOptions* losses);
 std::size_t bucket_count(const ModelOptions& o);
 // Sizes of the dimensions in a bucket, 0 the largest.
 std::map<std::string, std::int64_t> dims_of(const ModelOptions& o, std::size_t bucket = 0);

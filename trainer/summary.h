@@ -14,6 +14,8 @@ namespace tandem {
 struct SummaryOptions {
   std::map<std::string, std::int64_t> dims;  // sizes of symbolic dimensions other than the batch
   std::vector<std::string> freeze, unfreeze;
+  std::map<std::string, int> batch_axes;     // as ImportOptions has them
+  std::map<std::string, Tensor> constants;
   std::int64_t max_turns = 0;                // ImportOptions::max_turns
 };
 struct SummaryRow {

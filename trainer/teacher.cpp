@@ -21,16 +21,10 @@ Teacher::Teacher(std::string path, const ModelFile& file, const Graph& model) : 
 
 void Teacher::attach(Graph& model, ValueId student, std::int64_t samples, const std::map<std::string, std::int64_t>& dims, const std::string& prefix) const {
   ImportOptions options{.batch = samples, .training = false};
-  for (const ModelInput& input : file_.inputs()) {
-    const Shape& shape = model[*model.find(inputs_.at(input.name))].type.shape;
-    for (std::size_t axis = 1; axis < input.dims.size(); ++axis) {
-      const std::string &symbol = input.dims[axis].symbol, name = symbol.empty() ? concat(input.name, ':', axis) : symbol;
-      if (const auto known = dims.find(symbol); input.dims[axis].size < 0 && known != dims.end())
-        options.dims[name] = known->second;
-      else if (input.dims[axis].size < 0 && axis < static_cast<std::size_t>(shape.rank()))
-        options.dims[name] = shape[static_cast<int>(axis)];
-    }
-  }
+  for (const ModelInput& input : file_.inputs())
+    for (const ModelDim& dim : input.dims)
+      if (const auto known = dims.find(dim.symbol); dim.size < 0 && known != dims.end()) options.dims[dim.symbol] = known->second;
+  for (const InputForm& form : file_.input_forms(options)) form.take_sizes(model[*model.find(inputs_.at(form.name))].type.shape, options.dims);
   Graph part;
   try {
     part = file_.graph(options);

@@ -25,6 +25,7 @@ struct LoweredInput {
   std::string name;
   BufferId buffer;
   ValueRole role = ValueRole::plain;
+  bool whole = false;  // every device of several takes all of it, though it may be as long as the batch
 };
 struct LoweredGraph {
   IdVector<BufferId, Buffer> buffers;  // arenas set; offsets only of aliases, from where what they alias begins

@@ -17,7 +17,10 @@ class Selector {
   LoweredGraph run() {
     for (const ValueId in : graph_.inputs) {
       const BufferId b = values_.add(in, values_.row_major(in), MemoryClass::inputs);
-      program_.inputs.push_back({graph_[in].name, b, graph_[in].role});
+      const Placement& placed = graph_[in].placement;
+      const auto is_split = [](const Part& p) { return p.is_split(); };
+      const bool whole = placed.group >= 0 && std::none_of(placed.parts.begin(), placed.parts.end(), is_split);
+      program_.inputs.push_back({graph_[in].name, b, graph_[in].role, whole});
     }
     for (const Node& node : graph_.nodes) {
       values_.set_origin(node.origin);

@@ -39,7 +39,7 @@ class PlanAssembler {
         if (std::any_of(plan_.inputs.begin(), plan_.inputs.end(), [&](const HostInput& h) { return h.name == in.name; })) continue;
         const Operand& o = r->program->buffers[in.buffer].operand;
         HostInput host{.name = in.name, .type = {o.dtype, o.shape}};
-        host.batched = !is_state(in) && has_batch(host.type, r->slice_size);
+        host.batched = !is_state(in) && !in.whole && has_batch(host.type, r->slice_size);
         if (host.batched) host.type.shape[0] = plan_.batch;
         plan_.inputs.push_back(std::move(host));
       }

@@ -319,13 +319,13 @@ TEST(Indices, MustBeIntegers) {
                [&] { model.check_data(data, o, {}); });
 }
 
-// A plan is fed what it was made for, or nothing runs.
-TEST(Session, RefusesOtherTypesAndShapesOnce) {
+// An input without samples has a value, or nothing runs.
+TEST(Inputs, WithoutSamplesHaveAValue) {
   test::Model m;
   m.input("x", "N,4").input("table", "5,3").add(filled_tensor("w", {4, 3})).add(node("MatMul", {"x", "w"}, {"h"}));
   m.add(node("ReduceSum", {"table"}, {"t"}, {{"keepdims", std::int64_t{0}}})).add(node("Add", {"h", "t"}, {"y"})).output("y");
   Model model(m.parse());
-  expect_error(ExitCode::data, "its input 'table' is float32[5,3] for the whole batch, what feeds it gives float32[2,3]",
+  expect_error(ExitCode::usage, "its input 'table' float32[5,3] holds no samples and has no value: option set table=VALUE gives one",
                [&] { model.compile(options(2), backends); });
 }
 

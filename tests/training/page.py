@@ -64,6 +64,21 @@ def models(folder):
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "sentences.onnx")
 
 
+def other_inputs(folder):
+    def file(name, nodes, inputs, output, weights):
+        inputs = [helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n, shape in inputs.items()]
+        graph = helper.make_graph(nodes, name, inputs, [helper.make_tensor_value_info("y", TensorProto.FLOAT, output)], weights)
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / f"{name}.onnx")
+
+    nodes = [helper.make_node("GRU", ["x", "w", "r", "", "", "h0"], ["steps"], hidden_size=8), helper.make_node("Squeeze", ["steps", "one"], ["s"]),
+             helper.make_node("MatMul", ["s", "v"], ["y"])]
+    file("recurrent", nodes, {"x": [7, "N", 4], "h0": [1, "N", 8]}, [7, "N", 3],
+         [drawn("w", 1, 24, 4), drawn("r", 1, 24, 8), drawn("v", 8, 3), numpy_helper.from_array(numpy.array([1]), "one")])
+    file("scaled", [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("Div", ["h", "temperature"], ["y"])],
+         {"x": ["N", 4], "temperature": []}, ["N", 3], [drawn("w", 4, 3)])
+    numpy.savez(folder / "steps.npz", x=random.standard_normal((40, 7, 4)).astype(numpy.float32), y=random.integers(0, 3, (40, 7)))
+
+
 def losses(folder):
     def file(name, nodes, shape):
         inputs = [helper.make_tensor_value_info("pred", TensorProto.FLOAT, ["N", "C"]), helper.make_tensor_value_info("target", TensorProto.INT64, ["N"])]
@@ -124,7 +139,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         (folder / "models").symlink_to(ROOT / "models")
-        for make in (models, losses, tables, images):
+        for make in (models, other_inputs, losses, tables, images):
             make(folder)
         failed = 0
         for command in commands():

@@ -169,9 +169,10 @@ std::vector<ColumnField> choose_columns(const Spec& spec, const DataRequest& req
   return Chooser(spec, request, columns, images, file).choose(notes);
 }
 
-void allow_columns(const Spec& spec, const DataRequest& request, std::vector<std::string> others) {
+void allow_columns(const Spec& spec, const DataRequest& request, std::vector<std::string> others, bool constants) {
   for (const char* key : {"x", "y", "weight"}) others.emplace_back(key);
   for (const Field& input : request.inputs) others.push_back(input.name);
+  for (const Field& input : constants ? request.constants : std::vector<Field>{}) others.push_back(input.name);
   for (const auto& [key, value] : spec.options)
     if (!key.starts_with("y.") && std::find(others.begin(), others.end(), key) == others.end())
       fail(ExitCode::usage, "data '", spec.name, "' has no option '", key, "'", suggestion(key, others));

@@ -29,7 +29,7 @@ struct ColumnField {
 // Fails (usage) on a column that is not there, naming the nearest; (data) where an input has none.
 std::vector<ColumnField> choose_columns(const Spec& spec, const DataRequest& request, const std::vector<std::string>& columns,
                                         const std::vector<bool>& images, const std::string& file, std::vector<std::string>& notes);
-// Fails (usage) on options that are neither those above nor in `others`.
-void allow_columns(const Spec& spec, const DataRequest& request, std::vector<std::string> others);
+// Fails (usage) on options that are neither those above nor in `others`. `constants`: inputs without samples may be named, too.
+void allow_columns(const Spec& spec, const DataRequest& request, std::vector<std::string> others, bool constants = false);
 
 }  // namespace tandem

@@ -137,6 +137,10 @@ std::string fingerprint(const Dataset& data) {
   Hash hash;
   hash.add(names_of(data.fields()));
   hash.add(std::to_string(data.size()));
+  for (const auto& [input, value] : data.constants()) {
+    hash.add(concat(input, ' ', value.type()));
+    hash.add(value.bytes());
+  }
   std::int64_t sample_bytes = 0;
   constexpr std::int64_t file_bytes = std::int64_t{1} << 16;  // an image's, about
   const auto bytes_of = [](const Field& f) { return f.encoded ? file_bytes : f.sample.shape.elements() * static_cast<std::int64_t>(size_of(f.sample.dtype)); };

@@ -57,6 +57,8 @@ class Dataset {
   virtual std::map<std::string, double> means() const { return {}; }
   // What was assumed, left out or found while it was opened: a sentence each, for the user.
   virtual std::vector<std::string> notes() const { return {}; }
+  // Values of the model's inputs that hold no samples, the same for every batch.
+  virtual std::map<std::string, Tensor> constants() const { return {}; }
 };
 
 // Of the labels, or of the first field that has any.
@@ -77,6 +79,8 @@ class MemoryDataset final : public Dataset {
   std::span<const Field> fields() const override { return fields_; }
   void read(std::size_t field, std::span<const std::int64_t> samples, std::byte* to) const override;
   const Tensor& values(std::size_t field) const { return values_[field]; }
+  std::map<std::string, Tensor> constants() const override { return constants_; }
+  void add_constant(std::string input, Tensor value) { constants_.insert_or_assign(std::move(input), std::move(value)); }
   std::vector<std::string> notes() const override { return notes_; }
   void add_note(std::string note) { notes_.push_back(std::move(note)); }
 
@@ -86,6 +90,7 @@ class MemoryDataset final : public Dataset {
   std::vector<Field> fields_;
   std::vector<Tensor> values_;
   std::int64_t size_ = 0;
+  std::map<std::string, Tensor> constants_;
 };
 
 // Some samples of another data set, which it does not own.
@@ -96,6 +101,7 @@ class Subset final : public Dataset {
   std::string name() const override { return name_; }
   std::int64_t size() const override { return static_cast<std::int64_t>(samples_.size()); }
   std::span<const Field> fields() const override { return whole_.fields(); }
+  std::map<std::string, Tensor> constants() const override { return whole_.constants(); }
   void read(std::size_t field, std::span<const std::int64_t> samples, std::byte* to) const override;
   void encoded(std::size_t field, std::int64_t sample, std::vector<std::byte>& to) const override;
   std::optional<std::int64_t> length(std::size_t field, std::int64_t sample) const override { return whole_.length(field, samples_[static_cast<std::size_t>(sample)]); }
@@ -123,7 +129,7 @@ std::pair<std::unique_ptr<Dataset>, std::unique_ptr<Dataset>> hold_out(const Dat
 
 // What a data set that is made to measure needs to know.
 struct DataRequest {
-  std::vector<Field> inputs;  // the model's, by name
+  std::vector<Field> inputs;  // the model's that hold samples, by name
   TensorType label;           // of one sample: int64[] for class indices, else dense
   std::int64_t classes = 0;   // of class indices
   std::optional<std::int64_t> label_pad;  // stands where a sample has no label: what the loss ignores
@@ -136,6 +142,7 @@ struct DataRequest {
   bool training = true;
   // The parts that are wanted, the first that there is; empty: all. Files of others are not read.
   std::vector<std::string> parts;
+  std::vector<Field> constants;  // the model's inputs that hold no samples: all of each; of an undefined type: not known
 };
 
 // One row a kind of data set, for --help and errors.

@@ -23,6 +23,9 @@ void floats_of_halves(const std::byte* halves, std::size_t count, float* to);
 // An array of samples as an input: images are told by their shape.
 Field array_field(std::string name, DType dtype, const Shape& shape);
 
+// An array as the value of a model's input that holds no samples. Fails (data) where its shape is another, naming `what`.
+Tensor constant_of(const Field& input, Tensor array, std::string_view what);
+
 // Float16 becomes float32. Fails (data), naming `what`, on anything that is not a whole array.
 Tensor parse_npy(std::span<const std::byte> bytes, std::string_view what);
 std::string npy_of(const Tensor& tensor);

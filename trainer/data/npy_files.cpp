@@ -76,6 +76,11 @@ class Arrays final : public Dataset {
   }
   std::string name() const override { return name_; }
   std::int64_t size() const override { return size_; }
+  std::map<std::string, Tensor> constants() const override { return constants_; }
+  void add_constant(const Field& input, const std::string& path) {
+    const std::string bytes = read_file(path, ExitCode::io);
+    constants_[input.name] = constant_of(input, parse_npy(std::as_bytes(std::span(bytes)), path), path);
+  }
   std::span<const Field> fields() const override { return fields_; }
   void read(std::size_t field, std::span<const std::int64_t> samples, std::byte* to) const override {
     const TensorType& type = fields_[field].sample;
@@ -98,6 +103,7 @@ class Arrays final : public Dataset {
   std::int64_t size_ = 0;
   std::vector<Field> fields_;
   std::vector<Array> arrays_;
+  std::map<std::string, Tensor> constants_;
 };
 
 std::unique_ptr<Dataset> open_part(const Spec& spec, const DataRequest& request, const std::string& argument, std::string_view part) {
@@ -106,9 +112,12 @@ std::unique_ptr<Dataset> open_part(const Spec& spec, const DataRequest& request,
   if (files.empty() || files.size() > 2)
     fail(ExitCode::usage, "data 'npy:", argument, "': expected npy:INPUTS.npy,LABELS.npy (further inputs by INPUT=FILE)");
   data->add(request.inputs.empty() ? "x" : request.inputs[0].name, Role::input, files[0]);
+  for (const Field& input : request.constants)
+    if (const auto given = spec.options.find(input.name); given != spec.options.end()) data->add_constant(input, given->second);
   if (part == "train")
     for (const auto& [key, path] : spec.options) {
-      if (key == "val" || key == "test") continue;
+      const bool constant = std::ranges::count(request.constants, key, &Field::name) > 0;
+      if (key == "val" || key == "test" || constant) continue;
       const Role role = key == "weight" ? Role::weight : key == "y" || key.starts_with("y.") ? Role::label : Role::input;
       data->add(role == Role::weight ? "sample_weight" : key.starts_with("y.") ? key.substr(2) : key, role, path);
     }
@@ -117,6 +126,13 @@ std::unique_ptr<Dataset> open_part(const Spec& spec, const DataRequest& request,
 }
 
 }  // namespace
+
+Tensor constant_of(const Field& input, Tensor array, std::string_view what) {
+  if (input.sample.dtype == DType::undefined || array.shape() == input.sample.shape) return array;
+  if (array.elements() == 1 && input.sample.shape.elements() == 1) return array.reshaped(input.sample.shape);
+  fail(ExitCode::data, what, " is ", array.type(), ", the model's input '", input.name, "' takes ", input.sample,
+       " for the whole batch: it holds no samples, so its array is of that shape, and the same for all of them");
+}
 
 // A small last (or first) axis holds the channels.
 Field array_field(std::string name, DType dtype, const Shape& shape) {
@@ -130,7 +146,7 @@ Field array_field(std::string name, DType dtype, const Shape& shape) {
 }
 
 Splits open_npy_files(const Spec& spec, const DataRequest& request) {
-  allow_columns(spec, request, {"val", "test"});
+  allow_columns(spec, request, {"val", "test"}, true);
   const auto argument = [&](std::string_view part) {
     return part == "train" ? spec.argument : part == "validation" ? spec.text("val", "") : part == "test" ? spec.text("test", "") : std::string();
   };

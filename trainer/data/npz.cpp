@@ -67,6 +67,7 @@ class Reader {
       if (key == "weight") weight_ = take(array);
     }
     const bool labels_given = !labels_.empty();
+    for (const Field& input : request_.constants) take_constant(input);
     std::vector<std::pair<std::string, std::string>> inputs;  // by array
     std::vector<const Field*> lacking;
     for (const Field& input : request_.inputs) {
@@ -105,10 +106,11 @@ class Reader {
 
     for (const auto& [name, array] : inputs) {
       Tensor values = load(array);
-      data->add(array_field(name, values.dtype(), values.shape()), std::move(values));
+      add(*data, array_field(name, values.dtype(), values.shape()), std::move(values));
     }
-    for (const auto& [name, array] : labels_) data->add({.name = name, .role = Role::label}, rows_of(load(array), data->size()));
-    if (!weight_.empty()) data->add({.name = "sample_weight", .role = Role::weight}, load(weight_).cast(DType::float32));
+    for (auto& [name, value] : constants_) data->add_constant(name, std::move(value));
+    for (const auto& [name, array] : labels_) add(*data, {.name = name, .role = Role::label}, rows_of(load(array), data->size()));
+    if (!weight_.empty()) add(*data, {.name = "sample_weight", .role = Role::weight}, load(weight_).cast(DType::float32));
     if (!unused_.empty()) notes_.push_back(concat(path_, ": not used: ", list(unused_)));
     for (std::string& note : notes_) data->add_note(std::move(note));
     return data;
@@ -125,6 +127,29 @@ class Reader {
     std::vector<Tensor> parts;
     for (const auto& archive : archives_) parts.push_back(parse_npy(archive->read(concat(array, part_.ending, ".npy")), concat(path_, ": ", array, part_.ending)));
     return joined(parts, concat(path_, ": ", array, part_.ending));
+  }
+  // Fails (data) where the number of samples differs from the fields before: arrays in a model's own order of axes are found by that.
+  void add(MemoryDataset& data, Field field, Tensor values) const {
+    const Shape& shape = values.shape();
+    if (shape.rank() == 0 || data.fields().empty() || shape[0] == data.size()) return data.add(std::move(field), std::move(values));
+    std::string expected;
+    for (const Field& input : request_.inputs)
+      if (input.sample.dtype != DType::undefined)
+        expected += concat(expected.empty() ? ": of each sample " : ", ", "'", input.name, "' takes ", input.sample);
+    fail(ExitCode::data, data.name(), ": '", field.name, "' has ", shape[0], " samples, '", data.fields()[0].name, "' has ", data.size(),
+         "; every array has them along axis 0", expected);
+  }
+  // The value of an input without samples: the array of its part, or the one for all parts.
+  void take_constant(const Field& input) {
+    const std::string given = spec_.text(input.name, ""), array = given.empty() ? input.name : given;
+    for (const std::string& name : {concat(array, part_.ending), array}) {
+      if (!archives_[0]->has(name + ".npy")) continue;
+      unused_.erase(array);
+      Tensor value = parse_npy(archives_[0]->read(name + ".npy"), concat(path_, ": ", name));
+      constants_.emplace_back(input.name, constant_of(input, std::move(value), concat(path_, ": '", name, "'")));
+      return;
+    }
+    if (!given.empty()) fail(ExitCode::usage, path_, ": no array '", given, "'");
   }
   // Labels of a head [N·T,C] may be given as [N·T].
   Tensor rows_of(Tensor labels, std::int64_t samples) const {
@@ -149,6 +174,7 @@ class Reader {
   std::set<std::string> unused_;  // arrays of this part, without the ending
   std::vector<std::pair<std::string, std::string>> labels_;
   std::string weight_;
+  std::vector<std::pair<std::string, Tensor>> constants_;
   std::vector<std::string> notes_;
 };
 
@@ -161,7 +187,7 @@ Archives open_archives(const std::string& argument) {
 }  // namespace
 
 Splits open_npz(const Spec& spec, const DataRequest& request) {
-  allow_columns(spec, request, {"val", "test"});
+  allow_columns(spec, request, {"val", "test"}, true);
   if (spec.argument.empty()) fail(ExitCode::usage, "data 'npz' needs a file: npz:FILE");
   Archives archives = open_archives(spec.argument);
   const auto read = [&](std::string_view name, std::string ending) { return Reader(archives, spec, request, spec.argument, {name, std::move(ending)}).read(); };

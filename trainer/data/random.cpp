@@ -30,6 +30,11 @@ class Noise final : public Dataset {
  public:
   Noise(std::string name, std::int64_t size, const DataRequest& request) : name_(std::move(name)), size_(size) {
     for (const Field& field : request.inputs) add(field, field.indices.count > 0 ? field.indices.count : 2, request.seed);
+    for (const Field& input : request.constants) {
+      const std::int64_t classes = input.indices.count > 0 ? input.indices.count : 2;
+      const Random random(request.seed, stream_of(concat("constant/", input.name)));
+      constants_[input.name] = noise(input.sample, 1, classes, random).reshaped(input.sample.shape);
+    }
     if (request.label.dtype != DType::undefined)
       add({.name = "labels", .role = Role::label, .sample = request.label}, std::max<std::int64_t>(1, request.classes), request.seed);
   }
@@ -37,6 +42,7 @@ class Noise final : public Dataset {
   std::int64_t size() const override { return size_; }
   std::span<const Field> fields() const override { return fields_; }
   bool follows_request() const override { return true; }
+  std::map<std::string, Tensor> constants() const override { return constants_; }
   void read(std::size_t field, std::span<const std::int64_t> samples, std::byte* to) const override {
     const auto from = values_[field].bytes();
     const auto distinct = values_[field].shape()[0];
@@ -59,6 +65,7 @@ class Noise final : public Dataset {
   std::int64_t size_;
   std::vector<Field> fields_;
   std::vector<Tensor> values_;
+  std::map<std::string, Tensor> constants_;
 };
 
 }  // namespace
