@@ -21,6 +21,7 @@ Inference open_inference(const Invocation& call, World* world, bool measures) {
   if (world && a.text("on-bad-sample") != "fail")
     fail(ExitCode::usage, "--on-bad-sample skip: of several processes each reads its own rows alone and would leave others out");
   if (measures) take_preparation(call, i.model, i.options);
+  i.model.assume_loss(i.options);
   i.backends.check(own_devices(options.plan.devices, world), true);
   {
     const World::Busy busy(world);

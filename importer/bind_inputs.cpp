@@ -2,6 +2,8 @@
 // the batch where it is symbolic, or as long as the first input's; where that is no more than likely, the user is told.
 #include "importer/bind_inputs.h"
 
+#include "graph/option.h"
+
 #include <algorithm>
 #include <set>
 
@@ -67,7 +69,7 @@ class Binder {
       bound.batched = true;
       if (dim.size < 0 && !anonymous(dim.symbol) && dim.symbol != batch_symbol_)
         bound.assumed = concat("input '", input.name, "': its axis 0, '", dim.symbol, "', is taken for the batch '", batch_symbol_,
-                               "'; a size for it (option dims ", dim.symbol, "=SIZE) says otherwise");
+                               "'; a size for it (", option("dims"), " ", dim.symbol, "=SIZE) says otherwise");
       return batch_;
     }
     if (dim.size >= 0) return dim.size;
@@ -76,7 +78,7 @@ class Binder {
       return 1;
     }
     const std::string place = concat(input.name, ':', axis);
-    problem(bound, input, concat("axis ", axis, " has no size: give one by option dims ", anonymous(dim.symbol) ? place : dim.symbol, "=SIZE"));
+    problem(bound, input, concat("axis ", axis, " has no size: give one by ", option("dims"), " ", anonymous(dim.symbol) ? place : dim.symbol, "=SIZE"));
     return 1;
   }
 

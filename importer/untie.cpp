@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "graph/option.h"
 #include "graph/pattern.h"
 #include "importer/message_values.h"
 #include "importer/operand_uses.h"
@@ -69,7 +70,7 @@ int untie(onnx::ModelProto& model, ExternalData& external, const std::vector<std
         *places[place] = copy;
       }
     }
-    if (!any) fail(ExitCode::usage, "option untie '", pattern, "': the model has no float initializer of that name that several nodes read");
+    if (!any) fail(ExitCode::usage, option("untie"), " '", pattern, "': the model has no float initializer of that name that several nodes read");
   }
   return graph.initializer_size() - initializers;
 }

@@ -144,10 +144,7 @@ PlacementRequest placement_of(const GraphSource& source, const Graph& model, std
   for (const SliceOfBatch& s : slices) sizes.push_back(s.size);
   PlacementRequest request = by_samples(model, sizes);
   if (!request.values.empty()) {
-    if (o.mode == PlanMode::training) {  // what attach_loss adds, which holds the batch along axis 0
-      for (const std::string& input : {std::string("labels"), std::string("sample_weights")}) request.values[input] = {Part::split(0)};
-      for (const LossTerm& term : parse_loss(o.loss)) request.values[concat("labels/", term.output)] = {Part::split(0)};
-    }
+    request.labels = {Part::split(0)};
     for (std::size_t i = 0; i < rows.size(); ++i)
       if (rows[i] > 0) request.values[model[model.outputs[i]].name] = {Part::split(0)};
     return request;

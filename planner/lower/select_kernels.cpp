@@ -17,7 +17,7 @@ class Selector {
   LoweredGraph run() {
     for (const ValueId in : graph_.inputs) {
       const BufferId b = values_.add(in, values_.row_major(in), MemoryClass::inputs);
-      program_.inputs.push_back({graph_[in].name, b, graph_[in].role});
+      program_.inputs.push_back({graph_[in].name, b, graph_[in].role, graph_[in].of});
     }
     for (const Node& node : graph_.nodes) {
       values_.set_origin(node.origin);
@@ -42,7 +42,7 @@ class Selector {
       if (v.kind != ValueKind::parameter) continue;
       const ValueId id{static_cast<int>(i)};
       if (values_.of(id).empty()) values_.add_unused_parameter(id);
-      program_.parameters.push_back({v.name, values_.of(id)[0], {v.type.dtype, v.template_shape}, v.source, v.trainable, v.role == ValueRole::copy ? v.of : std::string()});
+      program_.parameters.push_back({v.name, values_.of(id)[0], {v.type.dtype, v.template_shape}, v.source, v.trainable, v.role, v.of});
     }
     for (const Step& s : program_.steps) program_.seconds += s.seconds;
     for (const auto& [steps, why] : {std::pair{&widened_, "has no 16-bit kernel for these steps, which run in float32 between casts: "}, std::pair{&faster_wide_, "runs these steps in less time in float32 between casts: "}}) {
