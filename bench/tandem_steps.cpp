@@ -87,7 +87,7 @@ void initialize(Session& session, const Graph& graph) {
 // How many classes or rows of a table the integers of an input choose from.
 std::int64_t choices(const HostInput& input, const Graph& graph, const Labels& labels) {
   for (const ValueId id : graph.inputs)
-    if (graph[id].name == input.name) return std::max<std::int64_t>(2, index_range(graph, id).count);  // as a mask: 0 and 1
+    if (input.role == ValueRole::plain && graph[id].name == input.name) return std::max<std::int64_t>(2, index_range(graph, id).count);  // as a mask: 0 and 1
   return labels.classes;
 }
 
@@ -164,7 +164,7 @@ void measure(Options options) {
   std::vector<const std::byte*> inputs;
   for (const HostInput& input : plan.inputs) {
     inputs.push_back(nullptr);
-    if (input.name.starts_with("tandem.")) continue;
+    if (input.role == ValueRole::step_state) continue;
     const Tensor values = make_input(input, graph, labels);
     std::byte* const memory = session.host_memory(inputs.size() - 1, std::ssize(values.bytes()));
     std::copy(values.bytes().begin(), values.bytes().end(), memory);
@@ -173,7 +173,7 @@ void measure(Options options) {
   std::vector<float> losses(plan.devices.size());
   std::vector<std::byte*> outputs(plan.outputs.size());
   for (std::size_t i = 0; i < plan.outputs.size(); ++i)
-    if (plan.outputs[i].name == "loss") outputs[i] = reinterpret_cast<std::byte*>(losses.data());
+    if (plan.outputs[i].role == ValueRole::loss) outputs[i] = reinterpret_cast<std::byte*>(losses.data());
 
   StepState state;
   state.learning_rate = 1e-3;

@@ -18,7 +18,7 @@ std::vector<Choice> choices_of(const Arguments& a, const Model& model, const Mod
   const bool measured = data.validation && data.validation->size() > 0;
   // A row each, by its option.
   const std::vector<Choice> all = {
-      {"loss", options.plan.loss, by_step("loss", by_file("loss", "the usual one of a classifier")), "loss"},
+      {"loss", options.plan.loss, by_step("loss", by_file("loss", options.plan.loss == a.text("loss") ? "the usual one of a classifier" : "the model gives one number for each label")), "loss"},
       {"classes", concat(model.data_request(options).classes), "as many as the model's output has", "loss"},
       {"computed on", options.plan.loss_on.empty() ? "the model's first output" : options.plan.loss_on, by_file("loss_on", "the usual place"), "loss-on"},
       {"optimizer", options.plan.optimizer.name, by_step("optimizer", "the default"), "optimizer"},

@@ -12,6 +12,7 @@
 #include "cli/interrupt.h"
 #include "cli/ranks.h"
 #include "cli/table.h"
+#include "graph/option.h"
 #include "graph/printable.h"
 #include "trainer/data/data_file.h"
 #include "trainer/data/image.h"
@@ -72,9 +73,7 @@ int dispatch(std::span<const std::string> arguments, Streams& streams, const Env
 }
 
 // The further lines of our messages are indented: what begins a line otherwise came with a name.
-std::string shown(std::string_view text) {
-  const std::string in_our_words = in_flags(text);
-  std::string_view message = in_our_words;
+std::string shown(std::string_view message) {
   std::string out;
   for (bool more = true; more;) {
     const std::size_t end = message.find("\n  ");
@@ -108,21 +107,22 @@ void Invocation::note(std::string_view message) const {
   streams.err << shown(message) << '\n' << std::flush;
 }
 void Invocation::print(const Json& object) const {
-  streams.out << in_flags(object.dump()) << '\n' << std::flush;
+  streams.out << object.dump() << '\n' << std::flush;
 }
 void Invocation::write(std::string_view text) const {
-  write_bytes(printable(in_flags(text), Lines::kept));
+  write_bytes(printable(text, Lines::kept));
 }
 void Invocation::write_bytes(std::string_view bytes) const {
   streams.out << bytes << std::flush;
 }
 
 int run(std::span<const std::string> arguments, Streams& streams, const Environment& environment) {
+  const OptionWords words(program_word);
   // With --json whoever reads the output finds the error there too, as its last line.
   const char* const asked = environment("TANDEM_JSON");
   const bool json = std::find(arguments.begin(), arguments.end(), "--json") != arguments.end() || (asked && std::string_view(asked) == "on");
   const auto report = [&](std::string_view message, int code) {
-    if (json) streams.out << Json(Json::Object{{"event", "error"}, {"code", code}, {"error", in_flags(message)}}).dump() << '\n' << std::flush;
+    if (json) streams.out << Json(Json::Object{{"event", "error"}, {"code", code}, {"error", std::string(message)}}).dump() << '\n' << std::flush;
     streams.err << (streams.colour ? "\033[31merror:\033[0m " : "error: ") << shown(message) << '\n' << std::flush;
     return code;
   };

@@ -1,5 +1,7 @@
 // `tandem cut`: a model that ends earlier, as a file.
 #include "cli/command.h"
+#include "cli/flags.h"
+#include "graph/option.h"
 #include "trainer/file.h"
 #include "trainer/model.h"
 
@@ -8,13 +10,8 @@ namespace {
 
 // Its own option is called otherwise than that of the commands that cut on the way.
 ModelFile read_cut(const std::string& path, const WeightOptions& options) {
-  try {
-    return ModelFile::read(path, options);
-  } catch (const Error& e) {
-    const std::string_view text = e.what(), of = "option cut ";
-    if (!text.starts_with(of)) throw;
-    fail(e.code(), "--at ", text.substr(of.size()));
-  }
+  const OptionWords words([](std::string_view name) { return name == "cut" ? std::string_view("--at") : program_word(name); });
+  return ModelFile::read(path, options);
 }
 
 int run(const Invocation& call) {

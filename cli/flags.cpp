@@ -1,7 +1,5 @@
 #include "cli/flags.h"
 
-#include <algorithm>
-
 namespace tandem {
 namespace {
 
@@ -60,29 +58,17 @@ constexpr FlagName names[] = {
 };
 
 // What the API offers as a function, and the program as a command.
-constexpr std::string_view function = "ModelFile::tensors()", command = "tandem summary --weights";
-
-bool in_name(char c) { return (c >= 'a' && c <= 'z') || c == '_'; }
+constexpr FlagName functions[] = {{"ModelFile::tensors()", "tandem summary --weights"}};
 
 }  // namespace
 
 std::span<const FlagName> flag_names() { return names; }
 
-std::string in_flags(std::string_view text) {
-  constexpr std::string_view before = "option ";
-  std::string out;
-  for (std::size_t at; (at = text.find(before)) != std::string_view::npos;) {
-    const std::string_view rest = text.substr(at + before.size());
-    const auto end = std::find_if_not(rest.begin(), rest.end(), in_name);
-    const std::string_view option = rest.substr(0, static_cast<std::size_t>(end - rest.begin()));
-    const auto found = std::find_if(std::begin(names), std::end(names), [&](const FlagName& n) { return n.option == option; });
-    out += text.substr(0, at);
-    out += found == std::end(names) ? text.substr(at, before.size() + option.size()) : found->flag;
-    text = rest.substr(option.size());
-  }
-  out += text;
-  for (std::size_t at; (at = out.find(function)) != std::string::npos;) out.replace(at, function.size(), command);
-  return out;
+std::string_view program_word(std::string_view name) {
+  for (const std::span<const FlagName> rows : {std::span<const FlagName>(names), std::span<const FlagName>(functions)})
+    for (const FlagName& row : rows)
+      if (row.option == name) return row.flag;
+  return {};
 }
 
 }  // namespace tandem

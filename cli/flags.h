@@ -1,8 +1,6 @@
-// The library's messages speak of options as the API names them: "option loss_on names another". Who uses the program knows
-// them by their flags.
+// The library's messages name options as its API does ("option loss_on"). Who uses the program knows them by their flags.
 #pragma once
 #include <span>
-#include <string>
 #include <string_view>
 
 namespace tandem {
@@ -13,7 +11,7 @@ struct FlagName {
 };
 std::span<const FlagName> flag_names();
 
-// The text with flags in place of the options that it names: "--loss-on names another".
-std::string in_flags(std::string_view text);
+// The program's word for an option of the API, or for a function of it (graph/option.h); empty: it has none.
+std::string_view program_word(std::string_view name);
 
 }  // namespace tandem

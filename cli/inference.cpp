@@ -24,6 +24,7 @@ Inference open_inference(const Invocation& call, World* world, bool measures) {
   if (!measures) i.options.outputs = a.list("outputs");
   settle_inputs(call, i.model, i.options);
   if (measures) take_preparation(call, i.model, i.options);
+  i.model.assume_loss(i.options);
   i.backends.check(own_devices(options.plan.devices, world), true);
   {
     const World::Busy busy(world);

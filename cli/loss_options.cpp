@@ -92,6 +92,7 @@ std::vector<OptionRow> metric_rows() {
 
 void read_loss(const Arguments& a, ModelOptions& o) {
   o.plan.loss = a.text("loss");
+  o.plan.loss_assumed = !a.given("loss");
   parse_loss(o.plan.loss);
   if (a.given("loss-on")) o.plan.loss_on = a.text("loss-on");
   if (a.given("class-axis") && !a.text("class-axis").empty()) o.plan.class_axis = static_cast<int>(parse_integer(a.text("class-axis"), "--class-axis"));

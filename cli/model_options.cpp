@@ -221,7 +221,10 @@ void take_preparation(const Invocation& call, const Model& model, ModelOptions& 
     }
     call.say(concat("note: ", option, " is ", entry->second, ", as the model was trained (--", option, " overrules it)"));
   };
-  take("loss", "loss", [&](const std::string& text) { o.plan.loss = text; });
+  take("loss", "loss", [&](const std::string& text) {
+    o.plan.loss = text;
+    o.plan.loss_assumed = false;
+  });
   take("loss-on", "loss_on", [&](const std::string& text) { o.plan.loss_on = text; });
   take("class-axis", "class_axis", [&](const std::string& text) { o.plan.class_axis = static_cast<int>(parse_integer(text, "class axis")); });
   take("ignore-index", "ignore_index", [&](const std::string& text) { o.plan.ignore_index = parse_integer(text, "ignore index"); });

@@ -1,6 +1,5 @@
 #include "cli/backends.h"
 #include "cli/command.h"
-#include "cli/flags.h"
 #include "cli/image_options.h"
 #include "cli/loss_options.h"
 #include "cli/model_options.h"
@@ -113,10 +112,15 @@ int run(const Invocation& call) {
   const Model model = Model::load(a.positional("model"), weight_options(a));
   ModelOptions options = model_options(call, mode);
   settle_inputs(call, model, options);
-  if (mode == PlanMode::training) take_preparation(call, model, options);
+  std::string assumed;
+  if (mode == PlanMode::training) {
+    take_preparation(call, model, options);
+    assumed = model.assume_loss(options);
+  }
   read_train_only(a, model, options.plan.freeze, options.plan.unfreeze);
   if (mode == PlanMode::training) plan_class_weights(call, model, options);
   if (a.given("data")) fit_data(call, model, options);
+  else if (!assumed.empty()) call.say("note: " + assumed);
   options.plan.verify_passes = a.on("verify-passes");
   if (!a.text("dump-passes").empty()) dump_passes(options.plan, a.text("dump-passes"));
   const BackendSet backends = BackendSet::load(parse_devices(a.text("devices")));
@@ -129,7 +133,6 @@ int run(const Invocation& call) {
       if (format != "text" && format != "summary") call.say("warning: " + warning);
     if (!options.buckets.empty()) call.say("note: " + text_of_buckets(model, options, backends.all()));
     text = chosen->write(plan);
-    if (format == "text" || format == "summary" || format == "json") text = in_flags(text);
   } else {
     text = model.training_graph(options);
   }

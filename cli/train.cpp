@@ -11,7 +11,6 @@
 
 #include "cli/choices.h"
 #include "cli/command.h"
-#include "cli/flags.h"
 #include "cli/interrupt.h"
 #include "cli/image_options.h"
 #include "cli/loss_options.h"
@@ -176,9 +175,9 @@ void take_best(Model& model, const std::filesystem::path& file, World* world) {
   const bool here = is_first(world) && std::filesystem::exists(file);
   if (!(world ? world->any(here) : here)) return;
   Checkpoint checkpoint = here ? read_checkpoint(file) : Checkpoint{};
-  for (NamedTensor& t : checkpoint.optimizer)
-    if (t.name.starts_with("average/")) checkpoint.weights.push_back(std::move(t));
+  std::erase_if(checkpoint.optimizer, [](const NamedTensor& t) { return !t.name.starts_with("average/"); });
   model.set_parameters(checkpoint.weights);
+  model.set_optimizer_state(checkpoint.optimizer);
 }
 
 // Where a run was stopped: with a folder it can go on, else what it has goes beside the output, which stays as it is.
@@ -220,7 +219,7 @@ int train_until_stopped(const Invocation& call, Model& model, Job& job, const Ba
   if (a.on("export-training-info") && first) check_training_info(a, model, job.fit.learning_rate.value_or(0));
   if (!graph.empty() && first) write_training_graph(call, graph, model.training_graph(job.options));
   if (call.json()) call.print(plan_event(model.plan(), choices(call, model, job)));
-  if (!call.quiet()) call.streams.err << printable(in_flags(text_of_plan(model.plan(), false)), Lines::kept) << std::endl;
+  if (!call.quiet()) call.streams.err << printable(text_of_plan(model.plan(), false), Lines::kept) << std::endl;
   for (const std::string& note : model.notes()) call.say("note: " + note);
   show_choices(call, model, job);
 

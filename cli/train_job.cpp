@@ -110,6 +110,7 @@ Job prepare(const Invocation& call, const Model& model, const BackendSet& backen
   settle_inputs(call, model, job.options);
   take_preparation(call, model, job.options);
   take_own_step(call, model, job);
+  model.assume_loss(job.options);
   read_train_only(a, model, job.options.plan.freeze, job.options.plan.unfreeze);
   model.check(job.options, backends.all());
   job.fit = fit_options(call, model, job.options);
@@ -125,15 +126,13 @@ Job prepare(const Invocation& call, const Model& model, const BackendSet& backen
   if (const auto named = std::ssize(class_names(*job.data.train)); named > 0 && named < request.classes && request.label_rows == 1)
     call.say(concat("note: the data has ", named, named == 1 ? " class" : " classes", ", the model's output has ", request.classes, ": the others are never right (--head ", named, " trains a classifier of these alone)"));
   settle_preparation(call, *job.data.train, request, job.fit.preprocess);
-  Json::Object config = job.fit.config.object();
-  for (auto& [key, value] : config)
-    if (key == "normalize") value = text_of_normalize(job.fit.preprocess);
-  job.fit.config = std::move(config);
+  set_in_config(job.fit, "normalize", text_of_normalize(job.fit.preprocess));
   if (job.fit.preprocess.mixes()) {
     job.options.plan.dense_labels = true;
     call.say("note: labels of mixed samples are shares of classes (--augment mixup, cutmix); the accuracy in training counts the class of the larger share");
   }
   if (const std::string assumed = model.fit_labels(job.options, *job.data.train); !assumed.empty()) call.say("note: " + assumed);
+  set_in_config(job.fit, "loss", job.options.plan.loss);
   take_class_weights(call, model, job.options, *job.data.train);
   for (const Dataset* data : {job.data.train, job.data.validation, job.data.test})
     if (data && data->size() > 0)

@@ -110,7 +110,7 @@ void check_room(const Arguments& a, const Model& model, const Plan& plan) {
   if (const std::filesystem::path run = a.text("run-dir"); !run.empty()) {
     WrittenLater checkpoints{"a checkpoint", run / "last.checkpoint", 0};
     for (const PlanParameter& p : plan.parameters)
-      if (p.copy_of.empty()) checkpoints.bytes += p.type.shape.elements() * static_cast<std::int64_t>(size_of(p.type.dtype));
+      if (p.role == ValueRole::plain || p.role == ValueRole::optimizer_state) checkpoints.bytes += p.type.shape.elements() * static_cast<std::int64_t>(size_of(p.type.dtype));
     checkpoints.files += static_cast<int>(std::min<std::int64_t>(a.integer("keep-checkpoints"), 1000));
     if (a.integer("epochs") > 1 || a.integer("checkpoint-steps") > 0 || !a.text("checkpoint-every").empty())
       for (const char* name : {"last.checkpoint", "previous.checkpoint"}) checkpoints.files += !std::filesystem::exists(run / name);

@@ -2,6 +2,8 @@
 // from the first.
 #include "graph/graph.h"
 
+#include <algorithm>
+
 #include "graph/operator.h"
 
 namespace tandem {
@@ -43,8 +45,21 @@ NodeId Graph::add_node(const Operator& op, std::string node_name, Attributes att
 
 std::optional<ValueId> Graph::find(std::string_view value_name) const {
   for (std::size_t i = 0; i < values.size(); ++i)
-    if (values[i].name == value_name) return ValueId{static_cast<int>(i)};
+    if (values[i].role == ValueRole::plain && values[i].name == value_name) return ValueId{static_cast<int>(i)};
   return std::nullopt;
+}
+
+std::optional<ValueId> Graph::find(ValueRole role, std::string_view of) const {
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (values[i].role == role && values[i].of == of) return ValueId{static_cast<int>(i)};
+  return std::nullopt;
+}
+
+std::string Graph::free_name(std::string_view wanted) const {
+  std::string name(wanted);
+  const auto taken = [&](const Value& v) { return v.name == name; };
+  while (std::any_of(values.begin(), values.end(), taken)) name = concat("tandem/", name);
+  return name;
 }
 
 IdVector<ValueId, std::vector<NodeId>> Graph::consumers() const {
@@ -108,7 +123,8 @@ int template_axis(const Value& p, int axis) {
 }
 
 std::string_view name_of(ValueRole role) {
-  static constexpr std::string_view names[] = {"plain", "label", "step state", "optimizer state", "copy", "loss", "metric", "gradient", "statistic", "share"};
+  static constexpr std::string_view names[] = {"plain", "label", "step state", "optimizer state", "copy", "loss", "metric", "gradient", "statistic", "share", "sample weight", "teacher", "file loss"};
+  static_assert(std::size(names) == static_cast<std::size_t>(last_role) + 1);
   return names[static_cast<std::size_t>(role)];
 }
 

@@ -3,6 +3,7 @@
 #include <compare>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "graph/attributes.h"
@@ -38,8 +39,8 @@ enum class ValueKind {
 // What a value is for, where its kind does not say it. `of` is then what it belongs to.
 enum class ValueRole {
   plain,            // data, activations, weights and statistics; of what a graph gives: the model's own output
-  label,            // an input that the loss compares with
-  step_state,       // an input that the runtime makes for each step: its rates and counts
+  label,            // an input that the loss compares with; of several losses, `of` is the output
+  step_state,       // an input that the runtime makes for each step; `of`: step_scalars, step_random or step_shares
   optimizer_state,  // a parameter that belongs to the optimizer, not to the template
   copy,             // a parameter that holds those of `of` in 16 bits, kept equal by updates
   loss,             // a scalar: the sum of the samples' losses over the global batch
@@ -47,14 +48,20 @@ enum class ValueRole {
   gradient,         // of the loss with respect to the parameter `of`
   statistic,        // what the running statistic `of` moves towards
   share,            // a constant that is, on each device, the part of the samples that it has; 1 in the whole graph
+  sample_weight,    // an input: how much each sample counts in the losses
+  teacher,          // of the model that this one learns from: a parameter, or the scores
+  file_loss,        // a value that the loss of another file gives; `of` is the value that it is computed on, if that has a name
 };
+inline constexpr ValueRole last_role = ValueRole::file_loss;
+// What a step_state is: its rates and counts (StepScalars), or the place in its random stream.
+inline constexpr std::string_view step_scalars = "scalars", step_random = "random", step_shares = "shares";
 
 struct Value {
   std::string name;
   TensorType type;
   ValueKind kind = ValueKind::activation;
   ValueRole role = ValueRole::plain;
-  std::string of;                 // a parameter's name, where the role is that of one
+  std::string of;                 // a parameter's name, where the role is that of one; else as the role says
   NodeId producer;                // of an activation
   std::optional<Tensor> data;     // of a constant; of a parameter where the template gives its values
   bool trainable = false;         // of a parameter: the optimizer updates it
@@ -89,7 +96,7 @@ struct GraphOutput {
 
 // What a graph of one device holds of a parameter that is split.
 struct PartOfParameter {
-  std::string parameter;
+  std::pair<ValueRole, std::string> parameter;  // role and name
   Shape whole;           // of the template's tensor
   int axis = 0;
   std::int64_t begin = 0;
@@ -118,7 +125,11 @@ class Graph {
   // Appends a node with `outputs` new activations and runs the operator's shape rule.
   NodeId add_node(const Operator& op, std::string name, Attributes attributes, std::vector<ValueId> inputs, int outputs,
                   std::vector<std::string> origin = {});
+  // The model's value of that name: what was added to a model is found by its role.
   std::optional<ValueId> find(std::string_view value_name) const;
+  std::optional<ValueId> find(ValueRole role, std::string_view of = {}) const;
+  // That name where no value has it, else one behind "tandem/" that none has. It is for people: nothing is found by it.
+  std::string free_name(std::string_view wanted) const;
   IdVector<ValueId, std::vector<NodeId>> consumers() const;
   IdVector<ValueId, int> uses() const;  // the places where a node reads a value, and the outputs that it is
 };

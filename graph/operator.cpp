@@ -75,11 +75,11 @@ ValueId GraphBuilder::broadcast_to(ValueId a, Shape to) {
   return emit("Expand", {a}, {{"shape", to.dims}});
 }
 
-ValueId GraphBuilder::input(std::string_view name, TensorType type, ValueRole role) {
-  for (const ValueId in : graph_.inputs)
-    if (graph_[in].name == name) return in;
-  const ValueId added = graph_.add_input(std::string(name), std::move(type));
+ValueId GraphBuilder::input(std::string_view name, TensorType type, ValueRole role, std::string_view of) {
+  if (const auto known = graph_.find(role, of)) return *known;
+  const ValueId added = graph_.add_input(graph_.free_name(name), std::move(type));
   graph_[added].role = role;
+  graph_[added].of = of;
   return added;
 }
 

@@ -63,8 +63,8 @@ class GraphBuilder {
   ValueId reduce_sum(ValueId a, Ints axes, bool keepdims);
   ValueId sum_to(ValueId a, Shape shape);  // undoes a broadcast: sums the axes along which `shape` was repeated
   ValueId broadcast_to(ValueId a, Shape shape);  // Expand, or `a` where nothing changes
-  // The graph input of that name, added where it is not there yet.
-  ValueId input(std::string_view name, TensorType type, ValueRole role);
+  // The graph input of that role, added where it is not there yet. `name`: for people, where it is free.
+  ValueId input(std::string_view name, TensorType type, ValueRole role, std::string_view of = {});
 
  private:
   Graph& graph_;

@@ -23,6 +23,7 @@ struct TemplateTensor {
   Holding holding = Holding::constant;
   std::string reason;   // what says so: "the file: PARAMETER", "W of Conv 'conv1'"
   bool certain = true;  // false: judged by a rule that may be wrong of a model that nobody here has seen
+  bool asked = false;   // an option says so
 };
 
 }  // namespace tandem

@@ -1,6 +1,8 @@
 // A dimension's size is what the user gave for it, by the input's place or by its symbol, else what the file has.
 #include "importer/bind_inputs.h"
 
+#include "graph/option.h"
+
 #include <algorithm>
 #include <set>
 
@@ -48,7 +50,7 @@ class Binder {
     if (given && (axis > 0 || input.dims[axis].size < 0)) return std::max<std::int64_t>(0, *given);
     if (input.dims[axis].size >= 0) return input.dims[axis].size;
     if (const std::int64_t told = told_by_value(options_, input, axis); told >= 0) return told;
-    problem(bound, input, concat("axis ", axis, " has no size: give one by option dims ", size_name(input, axis), "=SIZE"));
+    problem(bound, input, concat("axis ", axis, " has no size: give one by ", option("dims"), " ", size_name(input, axis), "=SIZE"));
     return 1;
   }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "graph/option.h"
 #include "importer/builder.h"
 #include "importer/limits.h"
 #include "importer/turns.h"
@@ -205,7 +206,7 @@ void Builder::take_turns(const FlatNode& node) {
   turns.gathered.resize(body.outputs.size() - 1 - carried);
   const Tensor* count = known(most);
   const bool counted_by_data = most.present() && !count;
-  constexpr std::string_view bound = "option max_turns says how many are planned at most";
+  const std::string bound = concat(option("max_turns"), " says how many are planned at most");
   if (most.present()) expect_one(most, DType::int64, "its number of turns");
   if (counted_by_data && options_.max_turns <= 0) fail("its number of turns is computed from data: ", bound);
   const std::int64_t limit = count ? std::max<std::int64_t>(0, count->to_int64s()[0]) : -1;  // -1: no count ends it
@@ -255,7 +256,7 @@ void Builder::take_turns(const FlatNode& node) {
   if (capped) mark_unfinished(node, turns);
   if (turns.active.present())
     graph().warnings.push_back(concat("Loop '", node.name, "': its end is computed from data, so ", capped ? "" : "all of its ", turn_number,
-                                      capped ? " turns are computed (option max_turns); those behind the end change nothing, and where there would be more its results are not numbers"
+                                      capped ? concat(" turns are computed (", option("max_turns"), "); those behind the end change nothing, and where there would be more its results are not numbers")
                                              : " turns are computed; those behind the end change nothing"));
   finish(node, turns, std::vector<std::int64_t>(turns.gathered.size()), std::vector<std::int64_t>(turns.gathered.size()));
 }

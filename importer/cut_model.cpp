@@ -4,6 +4,7 @@
 #include <set>
 
 #include "graph/error.h"
+#include "graph/option.h"
 #include "graph/suggest.h"
 #include "importer/limits.h"
 #include "importer/message_values.h"
@@ -50,7 +51,7 @@ class Cut {
     }
     for (std::size_t i = 0; i < ends.size(); ++i)
       if (std::find(ends.begin(), ends.begin() + static_cast<std::ptrdiff_t>(i), ends[i]) != ends.begin() + static_cast<std::ptrdiff_t>(i))
-        fail(ExitCode::usage, "option cut: '", ends[i], "' is named twice");
+        fail(ExitCode::usage, option("cut"), ": '", ends[i], "' is named twice");
     std::set<std::string> needed(ends.begin(), ends.end());
     std::vector<std::string> open = ends;
     while (!open.empty()) {
@@ -87,7 +88,7 @@ class Cut {
       names.insert(names.end(), node.output().begin(), node.output().end());
       if (!node.name().empty()) names.push_back(node.name());
     }
-    fail(ExitCode::usage, "option cut '", name, "': the model's graph has no node and computes no value of that name", suggestion(name, names));
+    fail(ExitCode::usage, option("cut"), " '", name, "': the model's graph has no node and computes no value of that name", suggestion(name, names));
   }
 
   onnx::ValueInfoProto declared(const std::string& name) const {

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "graph/option.h"
 #include "importer/limits.h"
 #include "importer/reader.h"
 #include "importer/tensor_data.h"
@@ -116,7 +117,7 @@ std::string ExternalExport::choose_name(const std::string& location) {
   const bool turn = !keep && read.contains(own);
   const std::string name = keep ? fs::path(location).lexically_normal().string() : turn ? other : own;
   if (keep && (fs::path(name).has_parent_path() || name.starts_with('.') || name == output_.filename()))
-    fail(ExitCode::usage, "external data '", location, "' of the template is no plain file name: without option keep_external_layout it goes into '",
+    fail(ExitCode::usage, "external data '", location, "' of the template is no plain file name: without ", option("keep_external_layout"), " it goes into '",
          own, "'");
   if (!keep && read.contains(turn ? own : other)) replaced_ = turn ? own : other;
   const fs::path path = output_.parent_path() / name;
@@ -127,7 +128,7 @@ std::string ExternalExport::choose_name(const std::string& location) {
   const bool ours = read.contains(name) || (!keep && (!replaced_.empty() || fs::exists(mark(), error)));
   if (!options_.overwrite && !ours)
     fail(ExitCode::usage, "'", path.string(), "', where the model's external data go, is there already and belongs to another model: "
-         "choose another output, or give option overwrite");
+         "choose another output, or give ", option("overwrite"));
   return name;
 }
 

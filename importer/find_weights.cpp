@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "graph/option.h"
 #include "graph/pattern.h"
 #include "importer/data_preparation.h"
 #include "importer/formula_places.h"
@@ -21,6 +22,7 @@ struct Verdict {
   Holding holding = Holding::constant;
   std::string reason;
   bool certain = true;
+  bool asked = false;  // an option says so
 };
 using Answer = std::optional<Verdict>;
 constexpr bool by_rule = false;
@@ -62,7 +64,7 @@ class WeightFinder {
         model_.warnings.push_back(concat("'", name(held), "' weighs the classes of a loss: it is a constant and not trained",
                                          used_as_weight(held) ? ", although it is used as a weight too" : ""));
       model_.held[static_cast<std::size_t>(held.symbol.index)] = static_cast<int>(model_.tensors.size());
-      model_.tensors.push_back({name(held), held.type, v.holding, std::move(v.reason), v.certain});
+      model_.tensors.push_back({name(held), held.type, v.holding, std::move(v.reason), v.certain, v.asked});
     }
     for (const FlatInitializer& i : model_.unread)
       if (is_float(i.type.dtype)) model_.tensors.push_back({model_.name(i.symbol), i.type, Holding::constant, "no output of the model depends on it"});
@@ -175,17 +177,17 @@ class WeightFinder {
     const auto trainable = pattern_of(options_.trainable), constant = pattern_of(options_.constant);
     if (trainable == options_.trainable.end()) {
       if (constant == options_.constant.end()) return std::nullopt;
-      return Verdict{Holding::constant, concat("option constant ", *constant)};
+      return Verdict{Holding::constant, concat(option("constant"), " ", *constant), true, true};
     }
     const auto refuse = [&](const auto&... why) {
-      fail(ExitCode::usage, "option trainable '", *trainable, "': '", name(held), "' ", why...);
+      fail(ExitCode::usage, option("trainable"), " '", *trainable, "': '", name(held), "' ", why...);
     };
-    if (constant != options_.constant.end()) refuse("is named by option constant '", *constant, "' too");
+    if (constant != options_.constant.end()) refuse("is named by ", option("constant"), " '", *constant, "' too");
     if (held.source == Source::inner) refuse(without_value);
     if (is_statistic(uses(held).strongest())) refuse("is ", text_of(uses(held).reader), ", a running statistic");
     if (uses(held).has(OperandRole::constant) || uses(held).has(OperandRole::class_weights))
       refuse("is ", text_of(uses(held).reader), ", which must be known when the plan is made");
-    return Verdict{Holding::trained, concat("option trainable ", *trainable)};
+    return Verdict{Holding::trained, concat(option("trainable"), " ", *trainable), true, true};
   }
 
   Answer said_by_file(const Held& held) const {
@@ -345,7 +347,7 @@ void find_weights(FlatModel& model, const WeightOptions& options) {
   };
   model.warnings.push_back(concat("by rule, not by the file: ", tensors[1] ? part(1, "trained") : "", tensors[1] && tensors[0] ? ", " : "",
                                   tensors[0] ? part(0, "constant") : "",
-                                  ": ModelFile::tensors() lists them; option trainable and option constant overrule"));
+                                  ": ", function("ModelFile::tensors()"), " lists them; ", option("trainable"), " and ", option("constant"), " overrule"));
 }
 
 }  // namespace tandem

@@ -127,7 +127,7 @@ void find_looked_up(FlatModel& model) {
     if (model.holding(i.symbol) != Holding::trained || !is_float(i.type.dtype)) continue;
     if (follows(model, i.symbol)) continue;
     TemplateTensor& entry = model.tensors[static_cast<std::size_t>(model.held[static_cast<std::size_t>(i.symbol.index)])];
-    if (entry.reason.starts_with("option ")) continue;
+    if (entry.asked) continue;
     std::optional<LookedUp> found = looked_up(model, i.symbol);
     if (!found) continue;
     const std::string& from = model.signature.computed_from(entry.name)->front();

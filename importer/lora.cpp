@@ -6,6 +6,7 @@
 #include <random>
 
 #include "graph/error.h"
+#include "graph/option.h"
 #include "graph/pattern.h"
 #include "importer/adapter_file.h"
 #include "importer/tensor_data.h"
@@ -75,8 +76,8 @@ class Adding {
 
   void choose() {
     const std::int64_t r = options_.rank;
-    if (r < 1) fail(ExitCode::usage, "option lora: r is ", r, ", expected at least 1");
-    if (!(options_.alpha > 0 && std::isfinite(options_.alpha))) fail(ExitCode::usage, "option lora: alpha is ", options_.alpha, ", expected a positive number");
+    if (r < 1) fail(ExitCode::usage, option("lora"), ": r is ", r, ", expected at least 1");
+    if (!(options_.alpha > 0 && std::isfinite(options_.alpha))) fail(ExitCode::usage, option("lora"), ": alpha is ", options_.alpha, ", expected a positive number");
     const double scale = options_.alpha / static_cast<double>(r);
     std::set<std::string> met;
     std::string small;
@@ -108,16 +109,16 @@ class Adding {
     }
     for (const std::string& pattern : options_.targets)
       if (!met.contains(pattern))
-        fail(ExitCode::usage, "option lora: targets '", pattern, "': no weight goes by that name, nor does a node that reads one, that can have an adapter: a float or quantized tensor ",
+        fail(ExitCode::usage, option("lora"), ": targets '", pattern, "': no weight goes by that name, nor does a node that reads one, that can have an adapter: a float or quantized tensor ",
              "that MatMul, Gemm, MatMulNBits, Gather or Conv (of one group) alone read");
     if (lora_.adapters.empty() && left > 0) fail(ExitCode::usage, small);
-    if (lora_.adapters.empty()) fail(ExitCode::usage, "option lora: the model has no matrix that MatMul, Gemm or MatMulNBits alone read; targets names other weights ('*': all)");
+    if (lora_.adapters.empty()) fail(ExitCode::usage, option("lora"), ": the model has no matrix that MatMul, Gemm or MatMulNBits alone read; targets names other weights ('*': all)");
     text_ = concat(options_.targets.empty() ? " (all matrices of products)" : "", ", r ", r, ", alpha ", options_.alpha,
                    left > 0 ? concat(" (", left, left == 1 ? " matrix of fewer rows or columns than r has none)" : " matrices of fewer rows or columns than r have none)") : "");
   }
 
   std::string too_small(const AdaptableWeight& w, const AdapterShapes& sizes) const {
-    return concat("option lora: r is ", options_.rank, ", and '", w.name, "' has ", sizes.in, " inputs and ", sizes.out, " outputs: expected at most the smaller of these");
+    return concat(option("lora"), ": r is ", options_.rank, ", and '", w.name, "' has ", sizes.in, " inputs and ", sizes.out, " outputs: expected at most the smaller of these");
   }
 
   void choose_as_in_file() {
@@ -159,7 +160,7 @@ class Adding {
   }
 
   void take(const std::string& fresh) {
-    if (!taken_.insert(fresh).second) fail(ExitCode::usage, "option lora: the model has a '", fresh, "' already: adapters go beside the weights of a model without any");
+    if (!taken_.insert(fresh).second) fail(ExitCode::usage, option("lora"), ": the model has a '", fresh, "' already: adapters go beside the weights of a model without any");
   }
 
   std::string fresh(const std::string& name) {

@@ -4,6 +4,7 @@
 
 #include "graph/hash.h"
 #include "graph/memory.h"
+#include "graph/option.h"
 #include "importer/bind_inputs.h"
 #include "importer/build_graph.h"
 #include "importer/cut_model.h"
@@ -44,7 +45,7 @@ FlatModel flatten_untied(onnx::ModelProto& proto, std::int64_t bytes, ExternalDa
   const bool as_in_file = weights.untie == std::vector<std::string>{"none"};
   const int asked = as_in_file ? 0 : untie(proto, external, weights.untie);
   FlatModel flat = flatten(proto, bytes, external, weights);
-  if (asked > 0) flat.warnings.push_back(concat("option untie: the trained model has ", count(asked), " besides the template's"));
+  if (asked > 0) flat.warnings.push_back(concat(option("untie"), ": the trained model has ", count(asked), " besides the template's"));
   if (!weights.untie.empty()) return flat;
   if (const std::vector<Merged> merged = merged_by_calls(flat); !merged.empty()) {
     const int added = untie(proto, external, merged, flat.signature);
@@ -53,14 +54,14 @@ FlatModel flatten_untied(onnx::ModelProto& proto, std::int64_t bytes, ExternalDa
     for (const Merged& m : merged)
       if (const std::string name = concat('\'', m.tensor, '\''); std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
     flat.warnings.push_back(concat("the exporter kept one of several parameters that are equal, by the notes of the calls that read ", listed(names), ": each trains its own (",
-                                   count(added), " more in the trained model); option untie none trains them as one"));
+                                   count(added), " more in the trained model); ", option("untie"), " none trains them as one"));
   }
   const std::vector<std::string> merged = merged_by_exporter(flat);
   if (merged.empty()) return flat;
   const int added = untie(proto, external, merged);
   flat = flatten(proto, bytes, external, weights);
   flat.warnings.push_back(concat("read by several nodes, all values alike: ", listed(merged), "; taken for merged by the exporter, since no matrix is shared: each reader trains its own (",
-                                 count(added), " more in the trained model); option untie none trains them as one"));
+                                 count(added), " more in the trained model); ", option("untie"), " none trains them as one"));
   return flat;
 }
 
@@ -129,11 +130,11 @@ ModelFile::Impl::Impl(std::string bytes, ExternalData data, std::filesystem::pat
     rules.trainable.insert(rules.trainable.end(), head.begin(), head.end());  // where all others are Constant nodes, too
     changed = std::move(made.line);
   } else if (!weights.replace_head.empty()) {
-    fail(ExitCode::usage, "option replace_head needs option head, the number of classes");
+    fail(ExitCode::usage, option("replace_head"), " needs ", option("head"), ", the number of classes");
   }
   std::string adapted;
   if (weights.lora && !(weights.tie.empty() && weights.untie.empty()))
-    fail(ExitCode::usage, "option lora does not go with option tie or option untie: train with those first, and with adapters after that");
+    fail(ExitCode::usage, option("lora"), " does not go with ", option("tie"), " or ", option("untie"), ": train with those first, and with adapters after that");
   if (weights.lora) lora = add_adapters(proto, *weights.lora, head, adapted);
   WeightOptions judged = rules;
   for (const LoraAdapter& adapter : lora.adapters) judged.trainable.insert(judged.trainable.end(), {adapter.a, adapter.b});

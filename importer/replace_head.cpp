@@ -7,6 +7,7 @@
 #include <set>
 
 #include "graph/error.h"
+#include "graph/option.h"
 #include "graph/suggest.h"
 #include "importer/class_axis.h"
 #include "importer/limits.h"
@@ -40,7 +41,7 @@ class Head {
   Head(onnx::ModelProto& model, std::int64_t wanted, const std::string& asked) : model_(model), graph_(*model.mutable_graph()), values_(model), wanted_(wanted), asked_(asked) {}
 
   NewHead replace() {
-    if (wanted_ < 1) fail(ExitCode::usage, "option head: ", wanted_, " classes");
+    if (wanted_ < 1) fail(ExitCode::usage, option("head"), ": ", wanted_, " classes");
     for (bool found = false; !found;) try {
         look();
         found = true;
@@ -48,7 +49,7 @@ class Head {
       }
     own_bias();
     NewHead head{.line = concat("head: ", name_of(graph_.node(values_.maker(result_))), " now has ", wanted_, wanted_ == 1 ? " class, " : " classes, ", classes_, " before; '", weight_, "'",
-                                bias_.empty() ? "" : concat(" and '", bias_, "'"), " start anew (option replace_head names another node)"),
+                                bias_.empty() ? "" : concat(" and '", bias_, "'"), " start anew (", option("replace_head"), " names another node)"),
                  .names = {weight_}};
     resize(values_.take(weight_), axis_);
     if (!bias_.empty()) {
@@ -79,7 +80,7 @@ class Head {
   void enter(int at) {
     const onnx::NodeProto& node = graph_.node(at);
     if (!called_by(node, model_)) return;
-    if (++calls_ > limits::function_depth) fail(ExitCode::usage, "option head: more than ", limits::function_depth, " calls of local functions on the way, at ", name_of(node));
+    if (++calls_ > limits::function_depth) fail(ExitCode::usage, option("head"), ": more than ", limits::function_depth, " calls of local functions on the way, at ", name_of(node));
     written_out_ += concat(written_out_.empty() ? "" : ", ", name_of(node));
     if (asked_ == node.name() && !asked_.empty()) inside_ = concat(node.name(), '/');
     write_out_call(model_, at);
@@ -133,12 +134,12 @@ class Head {
       }
     }
     if (heads.empty() && !asked_.empty() && chains.empty())
-      fail(ExitCode::usage, "option replace_head '", asked_, "': the model's graph has no Gemm, MatMul or Conv of that name", suggestion(asked_, names));
+      fail(ExitCode::usage, option("replace_head"), " '", asked_, "': the model's graph has no Gemm, MatMul or Conv of that name", suggestion(asked_, names));
     if (heads.empty())
-      fail(ExitCode::usage, "option head: no Gemm, MatMul or Conv was found from which an output's scores come (option replace_head names one); from the outputs back:", chains);
+      fail(ExitCode::usage, option("head"), ": no Gemm, MatMul or Conv was found from which an output's scores come (", option("replace_head"), " names one); from the outputs back:", chains);
     std::string list;
     for (const int at : heads) list += concat(list.empty() ? "" : ", ", name_of(graph_.node(at)), made_by(graph_.node(at)));
-    if (heads.size() > 1) fail(ExitCode::usage, "option head: ", heads.size(), asked_.empty() ? " nodes make outputs" : concat(" nodes go by '", asked_, "'"), ": option replace_head names which of ", list);
+    if (heads.size() > 1) fail(ExitCode::usage, option("head"), ": ", heads.size(), asked_.empty() ? " nodes make outputs" : concat(" nodes go by '", asked_, "'"), ": ", option("replace_head"), " names which of ", list);
     result_ = graph_.node(*heads.begin()).output(0);
     return *heads.begin();
   }
@@ -152,7 +153,7 @@ class Head {
   }
 
   void find_weight(const onnx::NodeProto& node) {
-    const std::string what = concat("option head: ", name_of(node));
+    const std::string what = concat(option("head"), ": ", name_of(node));
     const bool gemm = node.op_type() == "Gemm", conv = node.op_type() == "Conv";
     if (node.input_size() < 2) fail(ExitCode::usage, what, " has no weight");
     if (conv && integer_of(node, "group", 1) != 1) fail(ExitCode::usage, what, " has ", integer_of(node, "group", 1), " groups: how many classes each makes is not known");
@@ -179,7 +180,7 @@ class Head {
       weight_ = from->input(0);
     }
     if (const std::string other = other_reader(weight_, *reader); !other.empty())
-      fail(ExitCode::usage, what, " shares its weight '", weight_, "' with ", other, ", which goes on having the old number of rows (option untie gives each its own)");
+      fail(ExitCode::usage, what, " shares its weight '", weight_, "' with ", other, ", which goes on having the old number of rows (", option("untie"), " gives each its own)");
     const Dims dims = *values_.dims(weight_);
     const int rank = static_cast<int>(dims.size());
     if (conv ? rank < 3 : matrix ? rank < 1 : rank != 2) fail(ExitCode::usage, what, " has a weight of rank ", rank);
@@ -215,7 +216,7 @@ class Head {
       const auto dims = values_.dims(node.input(2));
       const bool one_number = dims && std::all_of(dims->begin(), dims->end(), [](std::int64_t d) { return d == 1; });
       if (!is_bias(node.input(2), false) && !one_number)
-        fail(ExitCode::usage, "option head: ", name_of(node), " takes its bias from '", node.input(2), "', which is no initializer of ", classes_, " numbers");
+        fail(ExitCode::usage, option("head"), ": ", name_of(node), " takes its bias from '", node.input(2), "', which is no initializer of ", classes_, " numbers");
       if (is_bias(node.input(2), false)) take_bias(node.input(2), node);
       return;
     }
@@ -260,7 +261,7 @@ class Head {
 
   // What a node behind the head holds of the old number beside its operand `value`: a Reshape's is set anew.
   void check_constants(const onnx::NodeProto& node, const std::string& value, const std::string& way) {
-    const auto refuse = [&](const std::string& in) { fail(ExitCode::usage, "option head: '", in, "' holds the old number of classes, ", classes_, ": ", way); };
+    const auto refuse = [&](const std::string& in) { fail(ExitCode::usage, option("head"), ": '", in, "' holds the old number of classes, ", classes_, ": ", way); };
     const auto shape = values_.integers_of(node)(is_op(node, "Resize") ? 3 : 1, "shape");
     const std::int64_t times = shape && classes_ > 1 ? std::count(shape->begin() + !shape->empty(), shape->end(), classes_) : 0;
     if (is_op(node, "Reshape") && times == 1 && node.input_size() > 1) shapes_[node.output(0)] = node.input(1);
@@ -312,11 +313,11 @@ class Head {
         const std::string way = concat(from.chain, " -> ", name_of(node));
         if (node.domain().empty() && ends.contains(node.op_type())) continue;
         if (!node.domain().empty() || !follows.contains(node.op_type()))
-          fail(ExitCode::usage, "option head: what follows may be made for ", classes_, " classes: ", way, " (option replace_head names another node)");
+          fail(ExitCode::usage, option("head"), ": what follows may be made for ", classes_, " classes: ", way, " (", option("replace_head"), " names another node)");
         check_constants(node, from.value, way);
         const IntegersOf integers = values_.integers_of(node);
         if (const auto part = takes_part(node, from.place, integers); !part || *part)
-          fail(ExitCode::usage, "option head: ", name_of(node), part ? " takes a part" : " may take a part", " of the ", classes_, " classes: ", way);
+          fail(ExitCode::usage, option("head"), ": ", name_of(node), part ? " takes a part" : " may take a part", " of the ", classes_, " classes: ", way);
         const auto place = classes_behind(node, from.place, classes_, integers);
         for (const auto& out : node.output())
           if (place && !out.empty() && behind_.insert(out).second) open.push_back({out, way, *place});
@@ -327,7 +328,7 @@ class Head {
     std::set<std::string> seen;
     for (const auto& [in, way] : met)
       if (!behind_.contains(in) && from_input(in, seen))
-        fail(ExitCode::usage, "option head: '", in, "' is computed from the model's input too, beside this head: ", way, ": a model of several heads keeps its classes");
+        fail(ExitCode::usage, option("head"), ": '", in, "' is computed from the model's input too, beside this head: ", way, ": a model of several heads keeps its classes");
   }
 
   bool from_input(const std::string& value, std::set<std::string>& seen) {

@@ -44,7 +44,7 @@ void find_single_biases(FlatModel& model, std::string_view producer) {
     int readers = 0;
     if (model.holding(i.symbol) != Holding::trained || !read_as_bias_alone(model.main, i.symbol, readers) || readers == 0 || !second_half_is_zero(i)) continue;
     TemplateTensor& entry = model.tensors[static_cast<std::size_t>(model.held[static_cast<std::size_t>(i.symbol.index)])];
-    if (entry.reason.starts_with("option ")) continue;
+    if (entry.asked) continue;
     entry.reason += "; its second half stays zero, as Keras's layer has one bias";
     model.single_biases.push_back(i.symbol);
   }

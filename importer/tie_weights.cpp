@@ -4,6 +4,7 @@
 #include <map>
 
 #include "importer/call_parameters.h"
+#include "graph/option.h"
 #include "importer/operand_uses.h"
 #include "importer/tensor_data.h"
 #include "importer/tie_weights.h"
@@ -29,7 +30,7 @@ void warn_of_merged(FlatModel& model, const std::vector<Uses>& uses) {
   }
   if (names.empty()) return;
   model.warnings.push_back(concat("read by several nodes and trained as one, all values alike: ", listed(names), ", ", values,
-                                  " values; exporters merge equal tensors: option untie '*' gives each reader its own"));
+                                  " values; exporters merge equal tensors: ", option("untie"), " '*' gives each reader its own"));
 }
 
 // The first and the last element stay where they are when a matrix is transposed.
@@ -70,7 +71,7 @@ void warn_of_twins(FlatModel& model) {
   }
   if (pairs.empty()) return;
   model.warnings.push_back(concat("equal values that are trained apart: ", listed(pairs),
-                                  "; exporters untie what a model shares: option tie A=B trains them as one"));
+                                  "; exporters untie what a model shares: ", option("tie"), " A=B trains them as one"));
 }
 
 }  // namespace
@@ -112,7 +113,7 @@ bool follows(const FlatModel& model, Symbol s) {
 
 void tie_weights(FlatModel& model, const WeightOptions& options) {
   for (const auto& [a, b] : options.tie) {
-    const auto refuse = [&, &a = a, &b = b](const auto&... why) { fail(ExitCode::usage, "option tie '", a, '=', b, "': ", why...); };
+    const auto refuse = [&, &a = a, &b = b](const auto&... why) { fail(ExitCode::usage, option("tie"), " '", a, '=', b, "': ", why...); };
     const FlatInitializer *leader = find_initializer(model, a), *follower = find_initializer(model, b);
     for (const auto& [name, found] : {std::pair(&a, leader), {&b, follower}})
       if (!found) refuse("the model has no initializer '", *name, "' that it uses");
@@ -131,9 +132,10 @@ void tie_weights(FlatModel& model, const WeightOptions& options) {
     TemplateTensor& entry = model.tensors[static_cast<std::size_t>(model.held[static_cast<std::size_t>(follower->symbol.index)])];
     entry.holding = Holding::trained;
     entry.certain = true;
-    entry.reason = concat("option tie: it follows '", a, transpose ? "', transposed" : "'");
+    entry.asked = true;
+    entry.reason = concat(option("tie"), ": it follows '", a, transpose ? "', transposed" : "'");
     if (both && !equal(transpose ? transposed(*leader->data) : *leader->data, *follower->data))
-      model.warnings.push_back(concat("option tie: '", b, "' starts with the values of '", a, "', which are not its own"));
+      model.warnings.push_back(concat(option("tie"), ": '", b, "' starts with the values of '", a, "', which are not its own"));
   }
   tie_copies(model);
 }
@@ -148,7 +150,7 @@ void warn_of_halves(FlatModel& model) {
     }
   if (tensors > 0)
     model.warnings.push_back(concat("the file holds ", tensors, tensors == 1 ? " weight" : " weights", " in ", dtype, ": they are trained in float32 and written back in ", dtype,
-                                    "; option precision says what steps compute in"));
+                                    "; ", option("precision"), " says what steps compute in"));
 }
 
 void warn_of_equal_tensors(FlatModel& model) {

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "graph/error.h"
+#include "graph/option.h"
 #include "importer/limits.h"
 #include "importer/tensor_data.h"
 
@@ -167,7 +168,7 @@ class Writer {
 
   template <class... Parts>
   [[noreturn]] static void refuse(const Parts&... parts) {
-    fail(ExitCode::usage, "option export_training_info: ", parts...);
+    fail(ExitCode::usage, option("export_training_info"), ": ", parts...);
   }
 
   double number(const char* name) const {
@@ -341,7 +342,7 @@ class Writer {
       initializer(variable, tensor);
       start(variable, Tensor(tensor.type()));
       inputs.push_back(variable);
-      outputs.push_back(concat(prefix, "new/", name));
+      outputs.push_back(concat(prefix, "updated/", name));  // a weight may go by the state's name
       bind(variable, outputs.back(), float_type, dims);
       ++given;
     }
@@ -355,7 +356,7 @@ class Writer {
   }
 
   void count() {
-    const std::string t = concat(prefix, "step"), one = concat(prefix, "one"), now = concat(prefix, "new/step");
+    const std::string t = concat(prefix, "step"), one = concat(prefix, "one"), now = concat(prefix, "next_step");
     initializer(t, Tensor::scalar(step_.steps_before + row_->first));
     initializer(one, Tensor::scalar(std::int64_t{1}));
     e_("Add", {t, one}, now);

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "graph/error.h"
+#include "graph/option.h"
 #include "importer/node_order.h"
 #include "importer/tensor_data.h"
 
@@ -107,7 +108,7 @@ class Reader {
  private:
   template <class... Parts>
   [[noreturn]] static void refuse(const onnx::NodeProto& node, const Parts&... parts) {
-    fail("training_info: ", name_of(node), ' ', parts..., ": option loss and option optimizer, both given, train the model without its algorithm");
+    fail("training_info: ", name_of(node), ' ', parts..., ": ", option("loss"), " and ", option("optimizer"), ", both given, train the model without its algorithm");
   }
 
   const onnx::NodeProto* maker(std::string value) const {
@@ -378,7 +379,7 @@ std::optional<TrainingStep> training_step_of(const onnx::ModelProto& model, Exte
   const onnx::TrainingInfoProto* only = nullptr;
   for (const auto& info : model.training_info()) {
     if (info.update_binding_size() == 0) continue;
-    if (only) fail("training_info: the file has several algorithms, each of which goes by what the one before it has updated; tandem follows one; option loss and option optimizer, both given, train the model without them");
+    if (only) fail("training_info: the file has several algorithms, each of which goes by what the one before it has updated; tandem follows one; ", option("loss"), " and ", option("optimizer"), ", both given, train the model without them");
     only = &info;
   }
   if (!only) return std::nullopt;

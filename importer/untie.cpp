@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "graph/option.h"
 #include "graph/pattern.h"
 #include "importer/call_parameters.h"
 #include "importer/message_values.h"
@@ -98,7 +99,7 @@ int untie(onnx::ModelProto& model, ExternalData& external, const std::vector<std
       for (std::size_t place = 1; place < places.size(); ++place)
         if (*places[place] == name) *places[place] = untied.copy(i);  // not another pattern's
     }
-    if (!any) fail(ExitCode::usage, "option untie '", pattern, "': the model has no float initializer of that name that several nodes read");
+    if (!any) fail(ExitCode::usage, option("untie"), " '", pattern, "': the model has no float initializer of that name that several nodes read");
   }
   return untied.added();
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "graph/error.h"
+#include "graph/option.h"
 #include "importer/inline_scope.h"
 #include "importer/limits.h"
 #include "importer/message_values.h"
@@ -103,7 +104,7 @@ void take_opsets(onnx::ModelProto& model, const onnx::FunctionProto& function, c
     const std::int64_t inner = version_of(function.opset_import(), domain), outer = version_of(model.opset_import(), domain);
     if (inner < 0 || inner == outer) continue;
     if (outer >= 0)
-      fail(ExitCode::usage, "option head: local function '", function.name(), "', called by '", call, "', is of opset ", inner, " of ", domain.empty() ? "ai.onnx" : domain, ", the model of ", outer,
+      fail(ExitCode::usage, option("head"), ": local function '", function.name(), "', called by '", call, "', is of opset ", inner, " of ", domain.empty() ? "ai.onnx" : domain, ", the model of ", outer,
            ": its nodes cannot stand in the model's own graph");
     auto& import = *model.add_opset_import();
     import.set_domain(domain);
@@ -124,7 +125,7 @@ void write_out_call(onnx::ModelProto& model, int at) {
   const onnx::NodeProto call = graph.node(at);
   const onnx::FunctionProto& function = *called_by(call, model);
   if (graph.node_size() + function.node_size() > limits::nodes)
-    fail(ExitCode::usage, "option head: '", call.name(), "' calls local functions that make more than ", limits::nodes, " nodes");
+    fail(ExitCode::usage, option("head"), ": '", call.name(), "' calls local functions that make more than ", limits::nodes, " nodes");
   take_opsets(model, function, call.name());
   std::vector<onnx::NodeProto> nodes = Call(model, function, call, at).nodes();
   auto& list = *graph.mutable_node();

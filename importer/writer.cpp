@@ -7,6 +7,7 @@
 #include <set>
 
 #include "graph/atomic_file.h"
+#include "graph/option.h"
 #include "importer/adapter_file.h"
 #include "importer/constant_nodes.h"
 #include "importer/drop_orphans.h"
@@ -168,10 +169,10 @@ class Exporter {
  private:
   void check_training() const {
     if (!impl_.lora.adapters.empty() || !impl_.flat.ties.empty() || !impl_.flat.looked_up.empty())
-      fail(ExitCode::usage, "option export_training_info: a step of ", impl_.lora.adapters.empty() ? "tied weights" : "adapters", " is not written: the file has the weights that come of them");
+      fail(ExitCode::usage, option("export_training_info"), ": a step of ", impl_.lora.adapters.empty() ? "tied weights" : "adapters", " is not written: the file has the weights that come of them");
     each_inner(impl_.flat, [&](const FlatInitializer& i) {
       if (impl_.flat.holding(i.symbol) == Holding::trained)
-        fail(ExitCode::usage, "option export_training_info: '", impl_.flat.name(i.symbol), "' stands in a subgraph or a function, and a training_info updates initializers of the model's own graph");
+        fail(ExitCode::usage, option("export_training_info"), ": '", impl_.flat.name(i.symbol), "' stands in a subgraph or a function, and a training_info updates initializers of the model's own graph");
     });
     onnx::ModelProto trial = model_;
     remove_loss(trial, impl_.loss);
@@ -307,8 +308,8 @@ class Exporter {
 void refuse_merging(const Lora& lora) {
   for (const LoraAdapter& a : lora.adapters)
     if (a.quantized)
-      fail(ExitCode::usage, "option lora: '", a.weight, "' is quantized, into which an adapter cannot be merged: option lora_export adapter writes the adapters alone, ",
-           "option lora_export inputs a model that takes them as inputs");
+      fail(ExitCode::usage, option("lora"), ": '", a.weight, "' is quantized, into which an adapter cannot be merged: ", option("lora_export"), " adapter writes the adapters alone, ",
+           option("lora_export"), " inputs a model that takes them as inputs");
 }
 
 // What the model holds where nothing else is given: constants too may have adapters.
@@ -356,7 +357,7 @@ void ModelFile::write(const std::filesystem::path& path, std::vector<Weight> wei
 }
 
 void ModelFile::write_adapter(const std::filesystem::path& path, const std::vector<Weight>& weights) const {
-  if (impl_->lora.adapters.empty()) fail(ExitCode::usage, "model '", name(), "' has no adapters to write: option lora adds them");
+  if (impl_->lora.adapters.empty()) fail(ExitCode::usage, "model '", name(), "' has no adapters to write: ", option("lora"), " adds them");
   std::vector<AdapterParameter> parameters;
   for (std::size_t i = 0; i < impl_->lora.adapters.size(); ++i)
     for (const std::string& wanted : {impl_->lora.adapters[i].a, impl_->lora.adapters[i].b}) {

@@ -1,5 +1,6 @@
 #include "planner/check_options.h"
 
+#include "graph/option.h"
 #include "planner/passes/labels.h"
 #include "planner/passes/optimizer.h"
 #include "planner/passes/loss_scaling.h"
@@ -16,7 +17,7 @@ void check_options(const GraphSource& source, const CompileOptions& o, Backends 
   parse_loss(o.loss);
   if (o.mode != PlanMode::training) return;
   if (const auto& d = o.distillation; d && !(d->temperature > 0 && d->weight >= 0 && d->weight <= 1))
-    fail(ExitCode::usage, "option teacher: a temperature of ", d->temperature, " and a weight of ", d->weight, ", expected a temperature above 0 and a weight of 0 to 1");
+    fail(ExitCode::usage, option("teacher"), ": a temperature of ", d->temperature, " and a weight of ", d->weight, ", expected a temperature above 0 and a weight of 0 to 1");
   update_rule(o.optimizer);
   if (!o.optimizer.groups.empty()) {
     std::vector<std::string> lines;

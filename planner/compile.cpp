@@ -30,22 +30,22 @@ int devices_of_a_machine(const std::vector<DeviceSpec>& devices) {
 
 FixedParameters fixed_by(const Plan& plan) {
   FixedParameters fixed;
-  for (const PlanParameter& p : plan.parameters) fixed[p.name] = p.parts.front().operand;
+  for (const PlanParameter& p : plan.parameters) fixed[p.key()] = p.parts.front().operand;
   return fixed;
 }
 
 FixedParameters fixed_by(const LoweredGraph& program) {
   FixedParameters fixed;
-  for (const LoweredParameter& p : program.parameters) fixed[p.name] = program.buffers[static_cast<std::size_t>(p.buffer.index)].operand;
+  for (const LoweredParameter& p : program.parameters) fixed[p.key()] = program.buffers[static_cast<std::size_t>(p.buffer.index)].operand;
   return fixed;
 }
 
-// What the host calls an output of a plan's graph.
-std::string output_name(const Graph& graph, const GraphOutput& out) {
+// An output of a plan's graph, as the host knows it: a model's own is found by its name.
+HostOutput output_of(const Graph& graph, const GraphOutput& out) {
   switch (out.role) {
-    case ValueRole::loss: return "loss";
-    case ValueRole::metric: return out.of;
-    default: return graph[out].name;
+    case ValueRole::loss: return {.name = "loss", .role = out.role};
+    case ValueRole::metric: return {.name = out.of, .role = out.role, .of = out.of};
+    default: return {.name = graph[out].name};
   }
 }
 
@@ -125,7 +125,7 @@ class Compilation {
 
   void begin_with(const Graph& graph, const std::vector<std::string>& warnings) {
     plan_.model = model_.name;
-    for (const GraphOutput& out : training_ ? graph.outputs : model_.outputs) outputs_.push_back(output_name(training_ ? graph : model_, out));
+    for (const GraphOutput& out : training_ ? graph.outputs : model_.outputs) outputs_.push_back(output_of(training_ ? graph : model_, out));
     if (training_) plan_.warnings = model_.warnings;
     plan_.warnings.insert(plan_.warnings.end(), warnings.begin(), warnings.end());
   }
@@ -186,7 +186,7 @@ class Compilation {
       Tuner& tuner = *tuners_.at(units_[u].backend);
       c.programs[u] = std::make_unique<LoweredGraph>(select_kernels(graphs.graphs[units_[u].graph], tuner.backend(), select, tuner));
       name_parts(*c.programs[u], graphs.graphs[units_[u].graph]);
-      for (auto& [name, operand] : fixed_by(*c.programs[u])) fixed.emplace(name, std::move(operand));
+      for (auto& [key, operand] : fixed_by(*c.programs[u])) fixed.emplace(key, std::move(operand));
       c.seconds = std::max(c.seconds, c.programs[u]->seconds);
     }
     return c;
@@ -195,7 +195,7 @@ class Compilation {
   // Of parameters that the program holds in part: which.
   static void name_parts(LoweredGraph& program, const Graph& graph) {
     for (LoweredParameter& p : program.parameters) {
-      const auto part = std::find_if(graph.parts.begin(), graph.parts.end(), [&](const PartOfParameter& part) { return part.parameter == p.name; });
+      const auto part = std::find_if(graph.parts.begin(), graph.parts.end(), [&](const PartOfParameter& part) { return part.parameter == p.key(); });
       if (part == graph.parts.end()) continue;
       p.type.shape = part->whole;
       p.axis = part->axis;
@@ -239,7 +239,7 @@ class Compilation {
   std::vector<SliceOfBatch> slices_;                             // by device
   Graph model_;                                                  // of the whole batch
   std::vector<Programs> graphs_;                                 // daring first
-  std::vector<std::string> outputs_;
+  std::vector<HostOutput> outputs_;                              // without their types
   std::vector<std::int64_t> rows_;                               // by output: how many are one sample's; 0: it is no rows
   std::map<std::string, std::unique_ptr<Tuner>, std::less<>> tuners_;  // by backend
   std::vector<DeviceModel> models_;                              // by device

@@ -74,7 +74,8 @@ struct LossScaling {
 struct PlacementRequest {
   std::vector<DeviceGroup> groups;                               // devices are numbers of CompileOptions::devices
   std::map<std::string, int, std::less<>> nodes;                 // an ONNX node's group, by name; other nodes work where their operands are
-  std::map<std::string, std::vector<Part>, std::less<>> values;  // inputs and parameters by name, by their group's mesh axes; others are whole
+  std::map<std::string, std::vector<Part>, std::less<>> values;  // the model's inputs, parameters and outputs by name, by their group's mesh axes; others are whole
+  std::vector<Part> labels{};                                    // labels and samples' weights, which the loss adds, by mesh axes
 };
 
 // An input of floats that is given as bytes: the element of a byte is its entry of the table.
@@ -109,14 +110,14 @@ struct Distillation {
   double temperature = 2;  // T
   double weight = 0.5;
 };
-// The value of the model's graph that holds the teacher's scores: whoever gives the graph has put it there.
-inline constexpr std::string_view teacher_scores = "tandem/teacher";
+// Whoever gives the model's graph has put the teacher's scores there: an activation of the role teacher, whose `of` is empty.
 
 struct CompileOptions {
   PlanMode mode = PlanMode::training;
   std::int64_t batch = 32;                 // global
   std::vector<DeviceSpec> devices;
   std::string loss = "softmax-cross-entropy";  // planner/passes/losses.h: a name, or OUTPUT=NAME*WEIGHT,... of several outputs
+  bool loss_assumed = false;               // nobody chose `loss`: of one number for each sample another one is meant, which the labels tell
   std::string loss_on;                     // the model's value that the loss is computed on; empty: its first output
   std::optional<int> class_axis;           // of that value; absent: a softmax's, else 1
   bool dense_labels = false;               // labels have the output's shape instead of class indices
@@ -126,7 +127,7 @@ struct CompileOptions {
   std::optional<std::int64_t> ignore_index;  // a class index that does not count: the loss is the mean over the others
   bool shift_labels = false;               // labels are one ahead: place t's is that which is given for t+1 (the trainer shifts them)
   std::vector<double> class_weights;       // of each class; the loss is divided by the weights' sum, as in PyTorch
-  std::optional<bool> sample_weights;      // each sample counts by its weight, an input "sample_weights"; absent: where data has some
+  std::optional<bool> sample_weights;      // each sample counts by its weight, an input of its own; absent: where data has some
   std::optional<Distillation> distillation;  // training
   bool accuracy = true;                    // training: also count correct predictions, where the loss classifies
   OptimizerOptions optimizer;

@@ -145,10 +145,7 @@ PlacementRequest placement_of(const GraphSource& source, const Graph& model, std
   PlacementRequest request = by_samples(model, sizes);
   if (!request.values.empty()) {
     const std::vector<Part> parts{part_by_samples(request.groups[0].axes[0])};
-    if (o.mode == PlanMode::training) {  // what attach_loss adds, which holds the batch along axis 0
-      for (const std::string& input : {std::string("labels"), std::string("sample_weights")}) request.values[input] = parts;
-      for (const LossTerm& term : parse_loss(o.loss)) request.values[concat("labels/", term.output)] = parts;
-    }
+    request.labels = parts;  // of what attach_loss adds, which holds the batch along axis 0
     for (std::size_t i = 0; i < rows.size(); ++i)
       if (rows[i] > 0) request.values[model[model.outputs[i]].name] = parts;
     return request;

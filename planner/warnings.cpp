@@ -5,6 +5,7 @@
 #include <set>
 
 #include "graph/operator.h"
+#include "graph/option.h"
 #include "planner/passes/labels.h"
 
 namespace tandem {
@@ -41,7 +42,7 @@ void warn_of_statistics(std::vector<std::string>& list, const Plan& plan, const 
   for (const DevicePlan& d : plan.devices)
     if (std::any_of(d.steps.begin(), d.steps.end(), [](const Step& s) { return s.op() == "BatchNormalizationTraining"; })) {
       list.push_back(concat("BatchNormalization sees each device's own samples only (", least, " at the least, of a batch of ", plan.batch,
-                            "): ", busy, " devices do not train exactly as one, unless option synchronize_batch_norm is given"));
+                            "): ", busy, " devices do not train exactly as one, unless ", option("synchronize_batch_norm"), " is given"));
       return;
     }
 }
@@ -104,7 +105,7 @@ void warn_of_outputs(std::vector<std::string>& list, const CompileOptions& o, co
   std::string others;
   for (const GraphOutput& out : model.outputs)
     if (out.value != taken) others += concat(others.empty() ? "'" : ", '", model[out.value].name, '\'');
-  list.push_back(concat("the loss is that of the model's ", taken == model.outputs[0].value ? "first output '" : "first output of floats '", model[taken].name, "'; not of ", others, " (option loss_on names another)"));
+  list.push_back(concat("the loss is that of the model's ", taken == model.outputs[0].value ? "first output '" : "first output of floats '", model[taken].name, "'; not of ", others, " (", option("loss_on"), " names another)"));
 }
 
 // Whoever names an output that is no loss gets what he asked for, and not what he wants.

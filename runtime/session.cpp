@@ -62,7 +62,7 @@ void Session::State::check_same_session(const Plan& plan) const {
                                        [](const DevicePlan& a, const DevicePlan& b) { return a.device == b.device; });
   if (!same_devices) fail(ExitCode::usage, "session: the plan to add has other devices than the first");
   for (const PlanParameter& p : plan.parameters) {
-    const auto it = parameters.find(p.name);
+    const auto it = parameters.find(p.key());
     if (it == parameters.end())
       fail(ExitCode::usage, "session: the plan to add has parameter '", p.name, "', which the first plan has not");
     const PlanParameter& q = *it->second;
@@ -73,19 +73,19 @@ void Session::State::check_same_session(const Plan& plan) const {
 void Session::State::load(Plan plan) {
   const Plan& p = *plans.emplace_back(std::make_unique<const Plan>(std::move(plan)));
   if (plans.size() == 1)
-    for (const PlanParameter& parameter : p.parameters) parameters.emplace(parameter.name, &parameter);
+    for (const PlanParameter& parameter : p.parameters) parameters.emplace(parameter.key(), &parameter);
   OwnInputs own;
   for (std::size_t i = 0; i < p.inputs.size(); ++i) {
-    const auto claim = [&](int& index, std::string_view name, const TensorType& type) {
-      if (p.inputs[i].name != name) return;
+    const auto claim = [&](int& index, std::string_view state, const TensorType& type) {
+      if (p.inputs[i].role != ValueRole::step_state || p.inputs[i].of != state) return;
       if (p.inputs[i].type != type || p.inputs[i].batched)
-        fail(ExitCode::usage, "session: input '", name, "' is ", p.inputs[i].type, ", expected ", type, " without a batch");
+        fail(ExitCode::usage, "session: input '", p.inputs[i].name, "' is ", p.inputs[i].type, ", expected ", type, " without a batch");
       index = static_cast<int>(i);
     };
-    claim(own.scalars, "tandem.scalars", {DType::float32, {StepScalars::count}});
-    claim(own.random, "tandem.random", {DType::int64, {4}});
+    claim(own.scalars, step_scalars, {DType::float32, {StepScalars::count}});
+    claim(own.random, step_random, {DType::int64, {4}});
     const std::int64_t means = p.inputs[i].type.shape.elements();
-    claim(own.shares, "tandem.shares", {DType::float32, {means}});
+    claim(own.shares, step_shares, {DType::float32, {means}});
     if (own.shares == static_cast<int>(i)) shares.resize(std::max(shares.size(), static_cast<std::size_t>(means)));
   }
   own_inputs.push_back(own);

@@ -20,7 +20,7 @@ struct NamedTensor {
   Tensor tensor;
 };
 
-// What changes from step to step and is no data: the graph inputs tandem.scalars, tandem.random and tandem.shares.
+// What changes from step to step and is no data: the graph inputs of the role step_state.
 struct StepState {
   double learning_rate = 0;
   std::int64_t step = 1;  // from 1
@@ -30,7 +30,7 @@ struct StepState {
   UpdateKind kind = UpdateKind::sgd;      // of the optimizer
   double epoch = 0;                       // from 0, with its fraction
   bool fresh = true, hold = false;        // of the batches of a step, this is the first; this is not the last
-  std::vector<double> shares{};           // tandem.shares: what of the step's means those of this batch are; those not given are 1
+  std::vector<double> shares{};           // step_shares: what of the step's means those of this batch are; those not given are 1
   double average = 0;                     // how far averages of the parameters move towards them
 };
 
@@ -38,7 +38,7 @@ struct StepState {
 struct Ahead {
   bool announced = false;  // this step's inputs were these below, of a call before, and have not changed since
   std::size_t plan = 0;    // of the step that follows
-  std::span<const std::byte* const> inputs;  // as run() will get them, but for what StepState gives; empty: not known
+  std::span<const std::byte* const> inputs;  // as run() will get them, but for those of the role step_state; empty: not known
 };
 
 class Session {
@@ -57,9 +57,11 @@ class Session {
   // Values by the template's names, row-major in the template's shape. Every device gets its part, most often all. Read are the
   // values of the device asked for; of a parameter that it does not have whole, those of the devices that have it. Optimizer
   // state is zero until it is set. Fails (model) on an unknown name or another type.
-  void set_parameters(std::span<const NamedTensor> values);
+  // Names are those of one role: plain (weights and running statistics), optimizer_state, teacher.
+  void set_parameters(std::span<const NamedTensor> values, ValueRole role = ValueRole::plain);
   std::vector<NamedTensor> parameters(int device = 0) const;  // weights and running statistics
   std::vector<NamedTensor> optimizer_state(int device = 0) const;
+  std::vector<NamedTensor> parameters_as(ValueRole role, int device = 0) const;
   // The same one by one: memory for one tensor at a time.
   using Visit = std::function<void(const NamedTensor&)>;
   void each_parameter(const Visit& visit, int device = 0) const;
@@ -73,8 +75,8 @@ class Session {
   // the plan runs: run() gets addresses alone.
   void check_inputs(std::size_t plan, std::span<const std::optional<TensorType>> fed) const;
 
-  // One step. inputs[i]: values of plan.inputs[i], row-major, except those that come from `state` (null
-  // allowed there). outputs[i]: room for plan.outputs[i], or null. Allocates nothing. Reads neither these
+  // One step. inputs[i]: values of plan.inputs[i], row-major, except those of the role step_state, which come from
+  // `state` (null allowed there). outputs[i]: room for plan.outputs[i], or null. Allocates nothing. Reads neither these
   // inputs nor those ahead when it has returned.
   void run(std::size_t plan, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs, const StepState& state,
            const Ahead& ahead = {});

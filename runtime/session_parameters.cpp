@@ -8,12 +8,12 @@
 
 namespace tandem {
 
-void Session::set_parameters(std::span<const NamedTensor> values) {
+void Session::set_parameters(std::span<const NamedTensor> values, ValueRole role) {
   std::vector<const PlanParameter*> targets;
   for (const NamedTensor& v : values) {
-    const auto it = state_->parameters.find(v.name);
-    if (it == state_->parameters.end()) fail("the plan has no parameter '", v.name, "'");
-    if (!it->second->copy_of.empty()) fail("parameter '", v.name, "' follows '", it->second->copy_of, "' and cannot be set");
+    const auto it = state_->parameters.find({role, v.name});
+    if (it == state_->parameters.end()) fail("the plan has no ", role == ValueRole::plain ? "parameter" : name_of(role), " '", v.name, "'");
+    if (role == ValueRole::copy) fail("parameter '", v.name, "' follows '", it->second->of, "' and cannot be set");
     if (v.tensor.type() != it->second->type) fail("parameter '", v.name, "' is ", it->second->type, ", got ", v.tensor.type());
     targets.push_back(it->second);
   }
@@ -31,7 +31,7 @@ void Session::set_parameters(std::span<const NamedTensor> values) {
     set[values[i].name] = &values[i].tensor;
   }
   for (const PlanParameter& p : state_->plans[0]->parameters)
-    if (const auto of = set.find(p.copy_of); of != set.end()) write(p, of->second->cast(p.type.dtype));
+    if (const auto of = set.find(p.of); role == ValueRole::plain && p.role == ValueRole::copy && of != set.end()) write(p, of->second->cast(p.type.dtype));
 }
 
 std::vector<std::size_t> Session::State::holders(const PlanParameter& p, std::size_t asked) const {
@@ -48,11 +48,11 @@ std::vector<std::size_t> Session::State::holders(const PlanParameter& p, std::si
 namespace {
 
 template <class State>
-void read_arena(State& state, ArenaKind arena, std::size_t from, const Session::Visit& visit) {
+void read_parameters(State& state, ValueRole role, std::size_t from, const Session::Visit& visit) {
   const Plan& plan = *state.plans[0];
   if (from >= state.devices.size()) fail(ExitCode::usage, "session: device ", from, " of ", state.devices.size());
   for (const PlanParameter& p : plan.parameters) {
-    if (p.arena != arena || !p.copy_of.empty()) continue;
+    if (p.role != role) continue;
     const std::vector<std::size_t> holders = state.holders(p, from);
     std::vector<std::vector<std::byte>> bytes(state.devices.size());
     for (const std::size_t d : holders) bytes[d].resize(static_cast<std::size_t>(state.part_of(p, d)->operand.bytes()));
@@ -69,21 +69,18 @@ void read_arena(State& state, ArenaKind arena, std::size_t from, const Session::
 }  // namespace
 
 void Session::each_parameter(const Visit& visit, int device) const {
-  read_arena(*state_, ArenaKind::parameters, static_cast<std::size_t>(device), visit);
+  read_parameters(*state_, ValueRole::plain, static_cast<std::size_t>(device), visit);
 }
 void Session::each_optimizer_state(const Visit& visit, int device) const {
-  read_arena(*state_, ArenaKind::optimizer, static_cast<std::size_t>(device), visit);
+  read_parameters(*state_, ValueRole::optimizer_state, static_cast<std::size_t>(device), visit);
 }
-std::vector<NamedTensor> Session::parameters(int device) const {
+std::vector<NamedTensor> Session::parameters_as(ValueRole role, int device) const {
   std::vector<NamedTensor> values;
-  each_parameter([&](const NamedTensor& v) { values.push_back(v); }, device);
+  read_parameters(*state_, role, static_cast<std::size_t>(device), [&](const NamedTensor& v) { values.push_back(v); });
   return values;
 }
-std::vector<NamedTensor> Session::optimizer_state(int device) const {
-  std::vector<NamedTensor> values;
-  each_optimizer_state([&](const NamedTensor& v) { values.push_back(v); }, device);
-  return values;
-}
+std::vector<NamedTensor> Session::parameters(int device) const { return parameters_as(ValueRole::plain, device); }
+std::vector<NamedTensor> Session::optimizer_state(int device) const { return parameters_as(ValueRole::optimizer_state, device); }
 
 std::vector<std::vector<std::uint32_t>> Session::parameter_checksums() const {
   const std::vector<PlanParameter>& parameters = state_->plans[0]->parameters;

@@ -16,7 +16,7 @@ struct Session::State {
   World* world = nullptr;
   DeviceRange range;  // which of the plans' devices are this process's; the members below that go by device have only these
   std::vector<std::unique_ptr<const Plan>> plans;
-  std::map<std::string, const PlanParameter*, std::less<>> parameters;  // of the first plan
+  std::map<ParameterKey, const PlanParameter*> parameters;  // of the first plan
   std::span<const Backend* const> backends;
   std::unique_ptr<CollectiveGroup> group;  // outlives the programs
   int channels = 0;

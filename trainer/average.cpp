@@ -12,7 +12,7 @@ void Model::State::start_averages() {
   session->each_parameter([&](const NamedTensor& t) {
     if (std::string name = concat(average_state, '/', t.name); kept.contains(name)) weights.push_back({std::move(name), t.tensor});
   });
-  session->set_parameters(weights);
+  session->set_parameters(weights, ValueRole::optimizer_state);
 }
 
 bool Model::swap_averages() {
@@ -22,15 +22,16 @@ bool Model::swap_averages() {
   session.each_optimizer_state([&](const NamedTensor& t) {
     if (t.name.starts_with(prefix)) averages.emplace(t.name.substr(prefix.size()), t.tensor);
   });
-  std::vector<NamedTensor> exchanged;
+  std::vector<NamedTensor> weights, now;
   session.each_parameter([&](const NamedTensor& t) {
     const auto average = averages.find(t.name);
     if (average == averages.end()) return;
-    exchanged.push_back({t.name, average->second});
-    exchanged.push_back({prefix + t.name, t.tensor});
+    weights.push_back({t.name, average->second});
+    now.push_back({prefix + t.name, t.tensor});
   });
-  session.set_parameters(exchanged);
-  return !exchanged.empty();
+  session.set_parameters(weights);
+  session.set_parameters(now, ValueRole::optimizer_state);
+  return !weights.empty();
 }
 
 }  // namespace tandem

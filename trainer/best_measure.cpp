@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "graph/option.h"
 #include "trainer/scores.h"
 
 namespace tandem {
@@ -25,7 +26,7 @@ double number_of(const EpochReport& e, std::string_view name) {
 BestMeasure::BestMeasure(std::string_view text) {
   const bool least = text.starts_with("min:"), most = text.starts_with("max:");
   name_ = text.substr(least || most ? 4 : 0);
-  if ((least || most) && name_.empty()) fail(ExitCode::usage, "option best ", text, ": expected [min:|max:]NAME");
+  if ((least || most) && name_.empty()) fail(ExitCode::usage, option("best"), " ", text, ": expected [min:|max:]NAME");
   if (least || most || name_.empty()) {
     least_ = least;
     return;
@@ -37,7 +38,7 @@ BestMeasure::BestMeasure(std::string_view text) {
   }
   if (ends_with(bare, "accuracy")) return;
   const std::optional<bool> lower = lower_is_better(bare.substr(bare.rfind('_') == std::string_view::npos ? 0 : bare.rfind('_') + 1));
-  if (!lower) fail(ExitCode::usage, "option best ", text, ": whether less or more of it is better is not known: say min:", name_, " or max:", name_);
+  if (!lower) fail(ExitCode::usage, option("best"), " ", text, ": whether less or more of it is better is not known: say min:", name_, " or max:", name_);
   least_ = *lower;
 }
 

@@ -14,13 +14,15 @@ namespace {
 std::vector<double> look(const GraphSource& source, const CompileOptions& o, Backends backends, const StepMaterial& step, std::int64_t begin) {
   Session session(compile(source, o, backends), backends);
   const Plan& plan = session.plan();
-  std::vector<NamedTensor> weights;
-  for (const NamedTensor& w : step.weights)
-    if (std::any_of(plan.parameters.begin(), plan.parameters.end(), [&](const PlanParameter& p) { return p.name == w.name; })) weights.push_back(w);
-  session.set_parameters(weights);
+  for (const auto& [role, values] : {std::pair{ValueRole::plain, &step.weights}, {ValueRole::teacher, &step.teacher}}) {
+    std::vector<NamedTensor> held;
+    for (const NamedTensor& w : *values)
+      if (std::any_of(plan.parameters.begin(), plan.parameters.end(), [&](const PlanParameter& p) { return p.key() == ParameterKey{role, w.name}; })) held.push_back(w);
+    session.set_parameters(held, role);
+  }
   std::vector<const std::byte*> inputs;
   for (const HostInput& in : plan.inputs) {
-    const auto given = std::find_if(step.inputs.begin(), step.inputs.end(), [&](const auto& i) { return i.first == in.name; });
+    const auto given = std::find_if(step.inputs.begin(), step.inputs.end(), [&](const auto& i) { return feeds(i.first, in); });
     const auto bytes = in.type.shape.elements() * static_cast<std::int64_t>(size_of(in.type.dtype));
     inputs.push_back(given == step.inputs.end() ? nullptr : given->second + (in.batched ? bytes / o.batch * begin : 0));
   }

@@ -3,13 +3,14 @@
 #include "planner/compile.h"
 #include "planner/passes/labels.h"
 #include "runtime/session.h"
+#include "trainer/feed.h"
 
 namespace tandem {
 
-// A step as it was before it ran: what the weights were and what it was given, by the plan's input names, of the whole batch.
+// A step as it was before it ran: what the weights were and what it was given, by target, of the whole batch.
 struct StepMaterial {
-  std::vector<NamedTensor> weights;
-  std::vector<std::pair<std::string, const std::byte*>> inputs;
+  std::vector<NamedTensor> weights, teacher;  // by role
+  std::vector<std::pair<FeedTarget, const std::byte*>> inputs;
   std::int64_t batch = 0;
   StepState state;
 };

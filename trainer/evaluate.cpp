@@ -3,6 +3,7 @@
 #include <cmath>
 #include <functional>
 
+#include "graph/option.h"
 #include "trainer/decodable.h"
 #include "trainer/file_measure.h"
 #include "trainer/loss_measures.h"
@@ -80,7 +81,7 @@ LossMeasures::LossMeasures(const Model::State& state, const std::vector<std::str
   for (std::size_t i = 0; i < files_.size(); ++i)
     if (of_losses[i]) files_[i] = std::make_unique<FileMeasure>(state, *of_losses[i], losses_[i].sample);
   for (const std::string& file : files) {
-    const std::string on = graph[loss_value(graph, state.options.plan)].name;
+    const std::string on = graph[model_value(graph, state.options.plan)].name;
     metrics_.push_back(std::make_unique<FileMeasure>(state, GraphFile(file, state.other_file(file), graph, on), losses_[0].sample));
   }
 }
@@ -143,7 +144,7 @@ BatchLabels labels_in(const Losses& losses, std::span<const FeedTarget> targets,
   for (std::size_t t = 0; t < targets.size(); ++t) {
     if (targets[t].weight) batch.weights = reinterpret_cast<const float*>(inputs[t]);
     for (std::size_t i = 0; i < losses.size(); ++i)
-      if (targets[t].label && targets[t].name == losses[i].input) batch.labels[i] = inputs[t];
+      if (targets[t].label && !targets[t].weight && targets[t].of == losses[i].output) batch.labels[i] = inputs[t];
   }
   return batch;
 }
@@ -157,7 +158,7 @@ Evaluation Model::evaluate(const Dataset& data, const EvaluateOptions& o) {
   }
   const std::int64_t batch = batch_size(o, s.running().plan(0), data);
   if (s.losses.empty()) s.losses_for(s.options);  // says why there is no loss
-  if (!o.outputs.empty()) fail(ExitCode::usage, "option outputs is for predictions: what is measured is the loss's value");
+  if (!o.outputs.empty()) fail(ExitCode::usage, option("outputs"), " is for predictions: what is measured is the loss's value");
   // The weights are those of this data, whatever that was trained on had.
   std::vector<FeedTarget> targets = s.targets;
   std::erase_if(targets, [](const FeedTarget& t) { return t.weight; });
@@ -165,9 +166,6 @@ Evaluation Model::evaluate(const Dataset& data, const EvaluateOptions& o) {
   if (s.options.plan.sample_weights.value_or(true) && std::any_of(fields.begin(), fields.end(), [](const Field& f) { return f.role == Role::weight; }))
     targets.push_back(weights_target());
   Feed feed(data, targets, o.preprocess, s.options.seed);
-  for (const Labels& l : s.losses)
-    if (l.sample && std::none_of(targets.begin(), targets.end(), [&](const FeedTarget& t) { return t.label && t.name == l.input; }))
-      fail(ExitCode::usage, "model '", s.file.name(), "' takes its labels as an input, so its loss is one of its outputs: expected the loss 'output'");
   feed.check_values(s.options.plan.loss);
   LossMeasures measures(s, o.metrics);
   const auto start = std::chrono::steady_clock::now();

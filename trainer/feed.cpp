@@ -5,6 +5,7 @@
 #include <thread>
 #include <type_traits>
 
+#include "graph/option.h"
 #include "trainer/data/mix.h"
 #include "trainer/random.h"
 
@@ -37,6 +38,15 @@ void gather(const Source& s, const std::uint8_t* from, Image& to) {
 
 }  // namespace
 
+bool feeds(const FeedTarget& target, const HostInput& input) {
+  switch (input.role) {
+    case ValueRole::plain: return !target.label && target.name == input.name;
+    case ValueRole::label: return target.label && !target.weight && target.of == input.of;
+    case ValueRole::sample_weight: return target.weight;
+    default: return false;  // it is the session's own
+  }
+}
+
 Feed::Feed(const Dataset& data, std::vector<FeedTarget> targets, Preprocess preprocess, std::uint64_t seed)
     : data_(data), targets_(std::move(targets)), preprocess_(std::move(preprocess)), seed_(seed) {
   const auto fields = data.fields();
@@ -54,8 +64,8 @@ Feed::Feed(const Dataset& data, std::vector<FeedTarget> targets, Preprocess prep
   for (std::size_t t = 0; t < targets_.size(); ++t)
     if (!targets_[t].label)
       choose(t, [&](const Field& f) { return f.name == targets_[t].name; });
-    else if (!targets_[t].field.empty())
-      choose(t, [&](const Field& f) { return f.role == Role::label && f.name == targets_[t].field; });
+    else if (!targets_[t].of.empty())
+      choose(t, [&](const Field& f) { return f.role == Role::label && f.name == targets_[t].of; });
   for (std::size_t t = 0; t < targets_.size(); ++t)
     if (targets_[t].label) choose(t, [&](const Field& f) { return f.role == (targets_[t].weight ? Role::weight : Role::label); });
   for (std::size_t t = 0; t < targets_.size(); ++t)
@@ -66,10 +76,13 @@ Feed::Feed(const Dataset& data, std::vector<FeedTarget> targets, Preprocess prep
     for (std::size_t f = 0; f < fields.size() && targets_[t].ahead && chosen[t] < 0; ++f)
       if (fields[f].role == Role::input && !is_float(fields[f].sample.dtype) && fields[f].sample.shape.elements() == targets_[t].sample.shape.elements())
         chosen[t] = static_cast<int>(f);
+  const bool compares = std::any_of(targets_.begin(), targets_.end(), [](const FeedTarget& t) { return t.label && !t.weight; });
   for (std::size_t t = 0; t < targets_.size(); ++t) {
     if (chosen[t] < 0 && !targets_[t].label)
       fail(ExitCode::data, data.name(), " has nothing for the model's input '", targets_[t].name, "' ", targets_[t].sample, "; it has ",
-           names_of(fields));
+           names_of(fields), compares ? concat(" (its labels are what the loss compares with; ", option("loss"), " output is for a model that computes its loss of them)") : "");
+    if (chosen[t] >= 0 && !targets_[t].label && fields[static_cast<std::size_t>(chosen[t])].role == Role::label && fields[static_cast<std::size_t>(chosen[t])].name != targets_[t].name)
+      assumed_ = concat("the model's input '", targets_[t].name, "' takes the data's labels '", fields[static_cast<std::size_t>(chosen[t])].name, "', as nothing in the data goes by its name; what does goes first");
     sources_.push_back(chosen[t] < 0 ? Source{} : match(targets_[t], chosen[t]));
     if (sources_[t].image && mixed_[0] == 0) mixed_ = {sources_[t].h, sources_[t].w};
   }

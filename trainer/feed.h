@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "planner/options.h"
+#include "planner/plan/plan.h"
 #include "trainer/data/dataset.h"
 #include "trainer/data/prepare.h"
 #include "trainer/preparation.h"
@@ -28,12 +29,15 @@ struct FeedTarget {
   IndexRange indices{};  // that integers may be: classes, rows of a table
   bool nan = false;      // the model sees to what is missing itself
   std::string loss{};    // of labels: the row of planner/passes/losses.h that says what they may be
-  std::string field{};   // of labels: the data set's field that goes first, where there are several
+  std::string of{};      // of labels: the output that they are of, where there are several losses; the data set's field of that name goes first
   bool weight = false;   // how much samples count in the loss: a "label" from a field of role weight
   // Class indices become those one ahead, the last one this. Where the data set has no labels they are those of its first
   // input of as many integers.
   std::optional<std::int64_t> ahead{};
 };
+
+// Whether a plan's input is given what this target is: by its role, the model's own by their names.
+bool feeds(const FeedTarget& target, const HostInput& input);
 
 struct Mix;
 
@@ -56,6 +60,8 @@ class Feed {
   Feed(const Dataset& data, std::vector<FeedTarget> targets, Preprocess preprocess, std::uint64_t seed);
   const Dataset& data() const { return data_; }
   const std::vector<FeedTarget>& targets() const { return targets_; }
+  // What was assumed, for the user; empty: nothing.
+  const std::string& assumed() const { return assumed_; }
   bool has(std::size_t target) const { return sources_[target].field >= 0; }
   // How a target of floats is given as bytes, as the data set has them: where what becomes of a byte is known by its channel. Empty: it
   // is not, of other data, and where samples are mixed to what is no byte.
@@ -97,6 +103,7 @@ class Feed {
   };
   [[noreturn]] void refuse(std::size_t target, const IndexRange& indices, const Allowed& allowed, std::int64_t sample, double value) const;
   Source match(const FeedTarget& target, int field) const;
+  std::string labels_as_input() const;
   void set_scale(Source& source, const FeedTarget& target, const Field& field) const;
   void look_ahead(std::size_t target, std::span<const std::int64_t> samples, std::byte* to) const;
   template <class From, class To>
@@ -114,6 +121,7 @@ class Feed {
   const Dataset& data_;
   std::vector<FeedTarget> targets_;
   std::vector<Source> sources_;
+  std::string assumed_;
   Preprocess preprocess_;
   std::uint64_t seed_;
   std::array<std::int64_t, 2> mixed_{};  // height and width of the first images

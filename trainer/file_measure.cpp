@@ -28,7 +28,7 @@ Session& session_of(const Model::State& s, const GraphFile& file, std::int64_t s
   kept.session = std::make_unique<Session>(compile(source, o, s.backends), s.backends);
   std::vector<NamedTensor> values;
   for (NamedTensor& v : initialize(graph, "keep", 1).values)
-    if (const auto& held = kept.session->plan().parameters; std::any_of(held.begin(), held.end(), [&](const PlanParameter& p) { return p.name == v.name; })) values.push_back(std::move(v));
+    if (const auto& held = kept.session->plan().parameters; std::any_of(held.begin(), held.end(), [&](const PlanParameter& p) { return p.key() == ParameterKey{ValueRole::plain, v.name}; })) values.push_back(std::move(v));
   kept.session->set_parameters(values);
   const Value& result = graph[graph.outputs[0]];
   kept.by_sample = result.type.shape.rank() > 0 && result.batch.leading(result.type.shape[0], samples);
@@ -94,7 +94,7 @@ void FileMeasure::add(const Plan& plan, const Runner& runner, const BatchLabels&
   std::vector<const std::byte*> inputs;
   std::vector<std::optional<TensorType>> fed;
   for (const HostInput& in : own.inputs) {
-    const auto input = std::find_if(file_.inputs().begin(), file_.inputs().end(), [&](const FileInput& i) { return i.name == in.name; });
+    const auto input = std::find_if(file_.inputs().begin(), file_.inputs().end(), [&](const FileInput& i) { return in.role == ValueRole::plain && i.name == in.name; });
     tensors.push_back(input == file_.inputs().end() ? Tensor() : given(*input, in.type, plan, runner, batch, labels));
     inputs.push_back(input == file_.inputs().end() ? nullptr : tensors.back().bytes().data());
   }

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "graph/atomic_file.h"
+#include "graph/option.h"
 #include "planner/plan/plan_file.h"
 #include "trainer/fit_run.h"
 
@@ -88,13 +89,13 @@ void Fit::check() {
   if (data_.size() == 0) fail(ExitCode::data, data_.name(), " has no samples");
   feed_.check_values(s_.options.plan.loss);
   if (o_.accumulate > 1 && !s_.options.plan.optimizer.accumulate)
-    fail(ExitCode::usage, "option accumulate: the model is compiled for steps of one batch (OptimizerOptions::accumulate)");
+    fail(ExitCode::usage, option("accumulate"), ": the model is compiled for steps of one batch (OptimizerOptions::accumulate)");
   if (o_.averaging.any() && !s_.options.plan.optimizer.average)
     fail(ExitCode::usage, "averages of the weights: the model is compiled without them (OptimizerOptions::average)");
   const auto fields = data_.fields();
   const bool weights = std::any_of(fields.begin(), fields.end(), [](const Field& f) { return f.role == Role::weight; });
   if (weights && !s_.options.plan.sample_weights)
-    fail(ExitCode::usage, data_.name(), " has weights of samples, and the model is compiled without: set option sample_weights");
+    fail(ExitCode::usage, data_.name(), " has weights of samples, and the model is compiled without: set ", option("sample_weights"));
 }
 
 void Model::check(const FitOptions& o) {
@@ -103,11 +104,11 @@ void Model::check(const FitOptions& o) {
   if (o.learning_rate && !(*o.learning_rate >= 0 && std::isfinite(*o.learning_rate)))
     fail(ExitCode::usage, "learning rate ", *o.learning_rate, ", expected a finite number of at least 0");
   BestMeasure(o.best);
-  if (o.accumulate < 1) fail(ExitCode::usage, "option accumulate: ", o.accumulate, " batches a step, expected 1 or more");
-  if (!(o.averaging.ema >= 0 && o.averaging.ema < 1)) fail(ExitCode::usage, "option ema: a decay of ", o.averaging.ema, ", expected at least 0 and below 1, such as 0.999");
-  if (o.averaging.ema > 0 && o.averaging.swa) fail(ExitCode::usage, "option ema and option swa: one average is kept, give one of them");
-  if (!(o.averaging.from >= 0)) fail(ExitCode::usage, "option average_from: ", o.averaging.from, " epochs, expected 0 or more");
-  if (o.early_stopping.patience < 0 || !(o.early_stopping.min_delta >= 0)) fail(ExitCode::usage, "option early_stopping: patience and min_delta may not be negative");
+  if (o.accumulate < 1) fail(ExitCode::usage, option("accumulate"), ": ", o.accumulate, " batches a step, expected 1 or more");
+  if (!(o.averaging.ema >= 0 && o.averaging.ema < 1)) fail(ExitCode::usage, option("ema"), ": a decay of ", o.averaging.ema, ", expected at least 0 and below 1, such as 0.999");
+  if (o.averaging.ema > 0 && o.averaging.swa) fail(ExitCode::usage, option("ema"), " and ", option("swa"), ": one average is kept, give one of them");
+  if (!(o.averaging.from >= 0)) fail(ExitCode::usage, option("average_from"), ": ", o.averaging.from, " epochs, expected 0 or more");
+  if (o.early_stopping.patience < 0 || !(o.early_stopping.min_delta >= 0)) fail(ExitCode::usage, option("early_stopping"), ": patience and min_delta may not be negative");
 }
 
 History Model::fit(const Dataset& data, const FitOptions& options) {

@@ -1,4 +1,5 @@
 // What stands at an epoch's end: its report, a checkpoint, the measure on validation data, and what follows from that.
+#include "graph/option.h"
 #include "trainer/fit_run.h"
 
 #include <cmath>
@@ -81,7 +82,7 @@ void Fit::judge() {
   if (std::isnan(score) && !best_.name().empty() && best_.name_in(report).empty()) {
     std::string measured;
     for (const auto& [name, value] : report.metrics) measured += concat(", ", name);
-    fail(ExitCode::usage, "option best ", best_.name(), ": no epoch has it; measured are loss, accuracy", measured);
+    fail(ExitCode::usage, option("best"), " ", best_.name(), ": no epoch has it; measured are loss, accuracy", measured);
   }
   if (!(score <= at_.best) && checkpoints_.keep_best(at_)) at_.best = score;
   if (std::exchange(at_.judged, at_.step) != at_.step) {

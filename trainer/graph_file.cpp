@@ -111,11 +111,11 @@ Graph GraphFile::graph(const Graph& model, std::int64_t samples, const std::map<
   return graph;
 }
 
-ValueId GraphFile::attach(Graph& model, std::int64_t samples, const std::map<std::string, std::int64_t>& dims, const std::string& labels, const std::string& prefix) const {
+ValueId GraphFile::attach(Graph& model, std::int64_t samples, const std::map<std::string, std::int64_t>& dims, const std::string& output, const std::string& prefix) const {
   const Graph part = graph(model, samples, dims);
   GraphBuilder b(model, prefix, {});
-  const auto row_input = [&](const std::string& name, const TensorType& type) {
-    const ValueId in = b.input(name, type, ValueRole::label);
+  const auto row_input = [&](const std::string& name, const TensorType& type, ValueRole role, const std::string& of = {}) {
+    const ValueId in = b.input(name, type, role, of);
     model[in].batch = {.axis = 0};
     return in;
   };
@@ -130,9 +130,9 @@ ValueId GraphFile::attach(Graph& model, std::int64_t samples, const std::map<std
     if (!in) continue;
     const TensorType& type = part[*in].type;
     if (input.of == FileInput::Of::labels) {
-      bound[input.name] = row_input(labels, type);
+      bound[input.name] = row_input(output.empty() ? "labels" : concat("labels/", output), type, ValueRole::label, output);
     } else if (input.of == FileInput::Of::weights) {
-      bound[input.name] = as(row_input("sample_weights", {DType::float32, Shape{samples}}), type);
+      bound[input.name] = as(row_input("sample_weights", {DType::float32, Shape{samples}}, ValueRole::sample_weight), type);
     } else {
       const ValueId value = *model.find(input.value);
       if (is_float(b.type(value).dtype)) dtype = b.type(value).dtype;

@@ -1,5 +1,6 @@
 #include "trainer/initialize.h"
 
+#include "graph/option.h"
 #include "trainer/model_state.h"
 
 #include <algorithm>
@@ -153,7 +154,7 @@ bool untrained(const Graph& graph, const Users& users) {
   bool any = false;
   for (std::size_t i = 0; i < graph.values.size(); ++i) {
     const Value& v = graph.values[i];
-    if (v.kind != ValueKind::parameter || v.role == ValueRole::optimizer_state || !v.trainable || !drawable(v)) continue;
+    if (v.kind != ValueKind::parameter || v.role != ValueRole::plain || !v.trainable || !drawable(v)) continue;
     if (v.type.shape.elements() < 2 || !start_of(graph, users, {static_cast<int>(i)}).random) continue;
     if (v.data && !all_alike(*v.data)) return false;
     any = true;
@@ -182,7 +183,7 @@ Tensor draw(const Value& value, const Start& start, bool glorot, std::uint64_t s
 void check_initialization(std::string_view how) {
   const std::vector<std::string> known{"auto", "keep", "he-normal", "glorot-uniform", "training-info"};
   if (std::find(known.begin(), known.end(), how) == known.end())
-    fail(ExitCode::usage, "option init: unknown initialisation '", how, "'", suggestion(how, known));
+    fail(ExitCode::usage, option("init"), ": unknown initialisation '", how, "'", suggestion(how, known));
 }
 
 Initial initialize(const Graph& graph, std::string_view how, std::uint64_t seed) {
@@ -196,9 +197,11 @@ Initial initialize(const Graph& graph, std::string_view how, std::uint64_t seed)
   }
   for (std::size_t i = 0; i < graph.values.size(); ++i) {
     const Value& value = graph.values[i];
-    if (value.kind != ValueKind::parameter || value.role == ValueRole::optimizer_state) continue;
+    if (value.kind != ValueKind::parameter) continue;
+    if (value.role == ValueRole::teacher) initial.teacher.push_back({value.name, *value.data});
+    if (value.role != ValueRole::plain) continue;
     const ValueId id{static_cast<int>(i)};
-    if (value.data && (how == "keep" || !drawable(value) || value.name.starts_with(teacher_prefix))) {
+    if (value.data && (how == "keep" || !drawable(value))) {
       initial.values.push_back({value.name, *value.data});
       if (!value.name.ends_with(".lora_B") && drawable(value) && value.trainable && start_of(graph, users, id).random && all_alike(*value.data))
         initial.constant.push_back(value.name);

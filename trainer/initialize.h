@@ -11,7 +11,8 @@
 namespace tandem {
 
 struct Initial {
-  std::vector<NamedTensor> values;    // of every parameter that is not the optimizer's
+  std::vector<NamedTensor> values;    // of the model's parameters
+  std::vector<NamedTensor> teacher;   // of those of the model that it learns from, as they are
   std::vector<std::string> missing;   // under "keep": those the template gives no values for, drawn as he-normal
   std::vector<std::string> constant;  // under "keep": weights whose values are all alike, which no training tells apart
   std::string chosen;                 // under "auto": what was chosen for a template without weights; empty: it was kept

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "graph/option.h"
 #include "graph/pattern.h"
 #include "importer/settle_batch_normalization.h"
 #include "planner/check_options.h"
@@ -18,7 +19,6 @@
 namespace tandem {
 namespace {
 
-constexpr std::string_view labels_name = "labels";
 Shape without_batch(const Shape& s) {
   return s.rank() == 0 ? s : Shape(std::vector<std::int64_t>(s.begin() + 1, s.end()));
 }
@@ -26,20 +26,18 @@ Shape without_batch(const Shape& s) {
 // What a model takes of each sample: its inputs, then the labels and weights that its losses take.
 std::vector<FeedTarget> targets_of(const Graph& graph, const Losses& losses, const CompileOptions& o) {
   std::vector<FeedTarget> targets;
-  bool own_labels = false;  // an input of the model that goes by that name
   for (const ValueId in : graph.inputs) {
     const Value& value = graph[in];
-    if (is_step_state(value.name) || value.role == ValueRole::label || !value.depends_on_batch) continue;
-    own_labels = own_labels || value.name == labels_name;
+    if (value.role != ValueRole::plain || !value.depends_on_batch) continue;
     targets.push_back({.name = value.name, .sample = {value.type.dtype, without_batch(value.type.shape)}, .indices = index_range(graph, in), .nan = is_float(value.type.dtype) && takes_nan(graph, in)});
   }
   bool weighted = false;
   for (const Labels& l : losses) {
     weighted = weighted || l.weighted;
-    if (!l.sample || (own_labels && l.input == labels_name)) continue;
-    FeedTarget target{.name = l.input, .sample = *l.sample, .label = true, .indices = {.count = l.classes, .ignored = l.ignore}, .loss = l.loss, .field = l.output};
+    if (!l.sample) continue;
+    FeedTarget target{.name = l.input(), .sample = *l.sample, .label = true, .indices = {.count = l.classes, .ignored = l.ignore}, .loss = l.loss, .of = l.output};
     if (o.shift_labels && l.axis >= 0) target.ahead = l.ignore;
-    if (const auto in = l.of_file() ? graph.find(l.input) : std::nullopt) target.indices = index_range(graph, *in);
+    if (const auto in = l.of_file() ? graph.find(ValueRole::label, l.output) : std::nullopt) target.indices = index_range(graph, *in);
     targets.push_back(std::move(target));
   }
   if (weighted) targets.push_back(weights_target());
@@ -50,7 +48,7 @@ std::vector<FeedTarget> targets_of(const Graph& graph, const Losses& losses, con
 std::vector<ValueId> without_samples(const Graph& graph) {
   std::vector<ValueId> list;
   for (const ValueId in : graph.inputs)
-    if (const Value& v = graph[in]; v.role == ValueRole::plain && !v.depends_on_batch && !is_step_state(v.name)) list.push_back(in);
+    if (const Value& v = graph[in]; v.role == ValueRole::plain && !v.depends_on_batch) list.push_back(in);
   return list;
 }
 
@@ -79,12 +77,12 @@ Model Model::load(const std::filesystem::path& path, const WeightOptions& weight
   ModelFile file = ModelFile::read(path, weights);
   std::vector<std::string> names;
   for (const TemplateTensor& t : file.tensors()) names.push_back(t.name);
-  for (const auto& [option, patterns] : {std::pair{"trainable", &weights.trainable}, {"constant", &weights.constant}})
+  for (const auto& [field, patterns] : {std::pair{"trainable", &weights.trainable}, {"constant", &weights.constant}})
     for (const std::string& pattern : *patterns)
       if (std::none_of(names.begin(), names.end(), [&, &p = pattern](const std::string& name) { return matches_any(name, {p}); })) {
         const std::string near = nearest(pattern, names);
-        fail(ExitCode::usage, "option ", option, " '", pattern, "': model '", file.name(), "' holds no float tensor of that name",
-             near.empty() ? ": ModelFile::tensors() lists them" : concat(", did you mean '", near, "'?"));
+        fail(ExitCode::usage, option(field), " '", pattern, "': model '", file.name(), "' holds no float tensor of that name",
+             near.empty() ? concat(": ", function("ModelFile::tensors()"), " lists them") : concat(", did you mean '", near, "'?"));
       }
   return Model(std::move(file));
 }
@@ -213,6 +211,7 @@ void Model::fit_constants(ModelOptions& o, const Dataset& data) const {
 std::string Model::fit_labels(ModelOptions& o, const Dataset& data) const {
   const auto fields = data.fields();
   if (!o.plan.sample_weights) o.plan.sample_weights = std::any_of(fields.begin(), fields.end(), [](const Field& f) { return f.role == Role::weight; });
+  std::string assumed = assume_loss(o, data);
   ModelOptions plain = o;  // whether labels are indices, which other options want, is found out here
   plain.plan.ignore_index.reset();
   plain.plan.shift_labels = false;
@@ -220,10 +219,10 @@ std::string Model::fit_labels(ModelOptions& o, const Dataset& data) const {
   const Losses losses = state_->losses_for(plain);  // names what is wrong
   const bool one = losses.size() == 1;
   std::vector<CompileOptions> forms = options_of_losses(o.plan);
-  std::string assumed;
+  const auto add = [&](const std::string& more) { assumed += concat(assumed.empty() || more.empty() ? "" : "; ", more); };
   for (std::size_t i = 0; i < losses.size(); ++i) {
     if (data.follows_request()) {
-      assumed += o.plan.mode == PlanMode::training ? "" : losses[i].assumed;  // a plan for training says it itself
+      add(o.plan.mode == PlanMode::training ? "" : losses[i].assumed);  // a plan for training says it itself
       continue;
     }
     const auto with = [&](bool named) {
@@ -234,7 +233,7 @@ std::string Model::fit_labels(ModelOptions& o, const Dataset& data) const {
     if (field == fields.end())
       form.dense_labels = form.dense_labels || (losses[i].sample && is_float(losses[i].sample->dtype));
     else
-      assumed += tandem::fit_labels(state_->source(o), form, field->sample);
+      add(tandem::fit_labels(state_->source(o), form, field->sample));
     if (!one) o.plan.label_forms[losses[i].output] = {form.dense_labels, form.class_axis, form.label_length};
   }
   return assumed;
@@ -252,7 +251,8 @@ std::string Model::check_data(const Dataset& data, const ModelOptions& o, const 
     shapes.emplace_back();
     for (const FeedTarget& target : targets(bucket)) shapes.back().push_back(target.sample.shape);
   }
-  return Buckets(feed, std::move(shapes)).text();
+  const std::string text = Buckets(feed, std::move(shapes)).text();
+  return feed.assumed().empty() || text.empty() ? feed.assumed() + text : concat(feed.assumed(), "; ", text);
 }
 
 void Model::fit_inputs(ModelOptions& o, const Dataset& data, const Preprocess& preprocess) const {
@@ -269,7 +269,7 @@ void Model::check(const ModelOptions& o, Backends backends) const {
   check_initialization(o.init);
   state_->check_buckets(o);
   if (!file().adapters().empty() && o.init != "auto" && o.init != "keep")
-    fail(ExitCode::usage, "option init ", o.init, " draws weights anew that option lora would build upon: leave one of them out");
+    fail(ExitCode::usage, option("init"), " ", o.init, " draws weights anew that ", option("lora"), " would build upon: leave one of them out");
   tandem::check_options(state_->source(o), state_->plan_options(o), backends);
   state_->losses_if_any(o);
 }
@@ -308,12 +308,12 @@ void Model::compile(const ModelOptions& options, Backends backends) {
     s.notes.push_back(concat(options.plans.string(), " keeps no plan for this model with these devices and options: it is planned anew, "
                              "and results may differ in their last bits from those of a run without the break"));
   if (!initial.missing.empty())
-    s.notes.push_back(concat("the template has no values for ", list_some(initial.missing), ": they start as he-normal (option init names another)"));
+    s.notes.push_back(concat("the template has no values for ", list_some(initial.missing), ": they start as he-normal (", option("init"), " names another)"));
   if (!initial.chosen.empty())
-    s.notes.push_back(concat("the template holds no trained weights: they start as ", initial.chosen, " (option init names another, option init keep takes the template's)"));
+    s.notes.push_back(concat("the template holds no trained weights: they start as ", initial.chosen, " (", option("init"), " names another, ", option("init"), " keep takes the template's)"));
   if (!initial.constant.empty())
     s.notes.push_back(concat("all values are alike in ", list_some(initial.constant),
-                             ": no training tells such weights apart (option init he-normal or glorot-uniform draws them)"));
+                             ": no training tells such weights apart (", option("init"), " he-normal or glorot-uniform draws them)"));
 
   s.preparation = {{"loss", options.plan.loss}};
   if (!options.plan.loss_on.empty()) s.preparation["loss_on"] = options.plan.loss_on;
@@ -341,6 +341,7 @@ void Model::compile(const ModelOptions& options, Backends backends) {
   }
   s.session = std::make_unique<Session>(std::move(plan), s.backends, options.world);
   s.session->set_parameters(share(options.world, initial.values));
+  s.session->set_parameters(share(options.world, initial.teacher), ValueRole::teacher);
   s.start_states();
   s.start_averages();
   s.prepare_runner(0, key);
@@ -379,14 +380,15 @@ std::int64_t Model::allocated_bytes() const {
 }
 
 std::vector<NamedTensor> Model::parameters() const {
-  std::vector<NamedTensor> values = state_->running().parameters();
-  std::erase_if(values, [](const NamedTensor& v) { return v.name.starts_with(teacher_prefix); });
-  return values;
+  return state_->running().parameters();
 }
 void Model::set_parameters(std::span<const NamedTensor> values) {
   Session& session = state_->running();
   state_->initial = false;
   session.set_parameters(share(state_->options.world, {values.begin(), values.end()}));
+}
+void Model::set_optimizer_state(std::span<const NamedTensor> values) {
+  state_->running().set_parameters(share(state_->options.world, {values.begin(), values.end()}), ValueRole::optimizer_state);
 }
 
 void Model::save(const std::filesystem::path& path, bool metadata, SaveOptions options) const {

@@ -238,7 +238,11 @@ class Model {
   void fit_dims(ModelOptions& options, const Dataset& data) const;
   // Takes the values of inputs that hold no samples. Fails (data) where an input has none, or another than it is set to.
   void fit_constants(ModelOptions& options, const Dataset& data) const;
-  // Sets what is open of options.plan's dense_labels and class_axis as this data's labels have it. Returns what had to be
+  // Where nobody chose the loss (options.plan.loss_assumed) and the model gives one number for each sample or place: sets the loss as the model has
+  // it, a sigmoid or not. Returns what was assumed, for the user; empty: nothing.
+  std::string assume_loss(ModelOptions& options) const;
+  std::string assume_loss(ModelOptions& options, const Dataset& data) const;  // by the labels too, once the other has found that it is so
+  // Sets what is open of options.plan's loss (by assume_loss), dense_labels and class_axis as this data's labels have it. Returns what had to be
   // assumed, for the user; empty: nothing.
   std::string fit_labels(ModelOptions& options, const Dataset& data) const;
   // Sets options.plan's given_bytes: inputs whose samples are bytes in this data, so prepared, are given as such, and become the model's
@@ -281,6 +285,7 @@ class Model {
 
   std::vector<NamedTensor> parameters() const;
   void set_parameters(std::span<const NamedTensor> values);  // of several ranks, rank 0's
+  void set_optimizer_state(std::span<const NamedTensor> values);  // by the names of a checkpoint: "momentum/WEIGHT"; of several ranks, rank 0's
   // Makes `folder` one that fit goes on from by FitOptions::resume, where the last fit ended: a checkpoint and options.config.
   // `data` and `options` are that fit's. Fails (io) where it is there already or cannot be written.
   void keep(const std::filesystem::path& folder, const Dataset& data, const FitOptions& options);

@@ -1,6 +1,7 @@
 // The graph that plans are made of: the model as options have it, with what losses and a teacher of other files add; and the losses on it.
 #include <algorithm>
 
+#include "graph/option.h"
 #include "graph/suggest.h"
 #include "importer/drop_unread.h"
 #include "importer/samples_first.h"
@@ -43,7 +44,7 @@ ValueId value_named(const Graph& graph, const std::string& name) {
   for (const Value& v : graph.values)
     if (v.depends_on_batch) names.push_back(v.name);
   const std::string near = nearest(name, names);
-  fail(ExitCode::usage, "option outputs '", name, "': model '", graph.name, "' computes no value of that name", near.empty() ? "" : concat(", did you mean '", near, "'?"));
+  fail(ExitCode::usage, option("outputs"), " '", name, "': model '", graph.name, "' computes no value of that name", near.empty() ? "" : concat(", did you mean '", near, "'?"));
 }
 
 }  // namespace
@@ -115,7 +116,7 @@ std::vector<std::optional<GraphFile>> Model::State::loss_files(const ModelOption
     if (term.file.empty()) continue;
     CompileOptions on = o.plan;
     if (!term.output.empty()) on.loss_on = term.output;
-    files.back().emplace(term.file, other_file(term.file), graph, graph[loss_value(graph, on)].name);
+    files.back().emplace(term.file, other_file(term.file), graph, graph[model_value(graph, on)].name);
   }
   return files;
 }
@@ -134,8 +135,9 @@ GraphSource Model::State::source_with_losses(const ModelOptions& o) const {
     const std::vector<std::optional<GraphFile>> files = loss_files(o, graph);
     for (std::size_t i = 0; i < files.size(); ++i)
       if (files[i]) {
-        const ValueId loss = files[i]->attach(graph, batch, o.dims, terms.size() > 1 ? concat("labels/", terms[i].output) : "labels", concat(terms[i].file, '/'));
-        graph[loss].name = file_loss_value(i);
+        const ValueId loss = files[i]->attach(graph, batch, o.dims, terms.size() > 1 ? terms[i].output : std::string(), concat(terms[i].file, '/'));
+        graph[loss].role = ValueRole::file_loss;
+        graph[loss].of = terms[i].output.empty() ? o.plan.loss_on : terms[i].output;
       }
     if (!o.teacher.empty()) add_teacher(graph, o, batch);
     return graph;
@@ -154,10 +156,8 @@ GraphSource Model::State::source(const ModelOptions& o, std::size_t bucket, cons
 GraphSource Model::State::plain_source(const ModelOptions& o, const std::vector<std::string>& outputs) const {
   const bool training = o.plan.mode == PlanMode::training;
   std::vector<std::string> values;
-  const std::vector<LossTerm> terms = parse_loss(o.plan.loss);
-  const std::vector<CompileOptions> each = options_of_losses(o.plan);
-  for (std::size_t i = 0; i < terms.size(); ++i)
-    if (const std::string& value = terms[i].file.empty() ? each[i].loss_on : terms[i].output.empty() ? o.plan.loss_on : terms[i].output; !value.empty()) values.push_back(value);
+  for (const CompileOptions& one : options_of_losses(o.plan))
+    if (!one.loss_on.empty()) values.push_back(one.loss_on);
   return [this, o, training, values, outputs](std::int64_t batch) {
     Graph graph = file.graph(import_options(o, batch, training));
     if (!outputs.empty()) {
@@ -192,14 +192,14 @@ Losses Model::State::losses_if_any(const ModelOptions& o, std::size_t bucket) co
 
 Losses Model::State::losses_for(const ModelOptions& o, std::size_t bucket) const {
   for (const CompileOptions& one : options_of_losses(o.plan)) {
-    if (one.loss_on.empty() || one.loss_on.starts_with("tandem/")) continue;
+    if (one.loss_on.empty() || !parse_loss(one.loss)[0].file.empty()) continue;
     const Graph graph = source(o, bucket)(std::max<std::int64_t>(1, o.plan.batch));
     std::vector<std::string> names;
     const bool own = parse_loss(one.loss)[0].loss == "output";  // may be a number of the whole batch
     for (const Value& v : graph.values)
       if (v.depends_on_batch || (own && v.kind == ValueKind::activation)) names.push_back(v.name);
     if (std::find(names.begin(), names.end(), one.loss_on) != names.end()) continue;
-    const std::string near = nearest(one.loss_on, names), of = concat("option loss_on ", one.loss_on, ": model '", graph.name, "' computes no value of that name");
+    const std::string near = nearest(one.loss_on, names), of = concat(option("loss_on"), " ", one.loss_on, ": model '", graph.name, "' computes no value of that name");
     if (!near.empty()) fail(ExitCode::usage, of, ", did you mean '", near, "'?");
     std::vector<std::string> outputs;
     for (const ValueId out : graph.outputs) outputs.push_back(graph[out].name);
@@ -211,9 +211,9 @@ Losses Model::State::losses_for(const ModelOptions& o, std::size_t bucket) const
 void Model::State::check_buckets(const ModelOptions& o) const {
   for (const auto& [name, sizes] : o.buckets) {
     if (sizes.size() != bucket_count(o))
-      fail(ExitCode::usage, "option dims: '", name, "' has ", sizes.size(), " sizes, '", o.buckets.begin()->first, "' ", bucket_count(o), ": expected as many, the first ones for the first bucket and so on");
+      fail(ExitCode::usage, option("dims"), ": '", name, "' has ", sizes.size(), " sizes, '", o.buckets.begin()->first, "' ", bucket_count(o), ": expected as many, the first ones for the first bucket and so on");
     if (std::adjacent_find(sizes.begin(), sizes.end(), std::greater_equal<>()) != sizes.end() || sizes.empty() || sizes[0] < 1 || sizes.size() > 255)
-      fail(ExitCode::usage, "option dims: the sizes of '", name, "' must rise, from 1 on; there may be 255 of them");
+      fail(ExitCode::usage, option("dims"), ": the sizes of '", name, "' must rise, from 1 on; there may be 255 of them");
   }
   std::map<std::string, Shape> whole;
   for (std::size_t bucket = 0; bucket < bucket_count(o) && bucket_count(o) > 1; ++bucket)
@@ -222,7 +222,7 @@ void Model::State::check_buckets(const ModelOptions& o) const {
       const auto [it, added] = whole.emplace(v.name, v.type.shape);
       const auto& [dim, sizes] = *o.buckets.begin();
       if (it->second != v.type.shape || (added && bucket > 0))
-        fail(ExitCode::usage, "option dims: the sizes of '", dim, "' cannot share the weight '", v.name, "', which is ", v.type.shape, " at ", sizes[sizes.size() - 1 - bucket],
+        fail(ExitCode::usage, option("dims"), ": the sizes of '", dim, "' cannot share the weight '", v.name, "', which is ", v.type.shape, " at ", sizes[sizes.size() - 1 - bucket],
              added ? std::string(" and absent") : concat(" and ", it->second), " at ", sizes.back(), ": expected one size");
     }
 }

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <numeric>
 
+#include "graph/option.h"
 #include "planner/compile.h"
 #include "trainer/file.h"
 #include "trainer/loss_measures.h"
@@ -16,7 +17,7 @@ namespace {
 const Labels& classifying(const Losses& losses, const std::string& model) {
   for (const Labels& l : losses)
     if (l.axis >= 0 || loss_row(l.loss).labels == LabelKind::binary) return l;
-  fail(ExitCode::usage, "model '", model, "': its loss has no classes; option loss softmax-cross-entropy or binary-cross-entropy does");
+  fail(ExitCode::usage, "model '", model, "': its loss has no classes; ", option("loss"), " softmax-cross-entropy or binary-cross-entropy does");
 }
 
 // Runs of `length` numbers, `stride` apart, along which the classes stand.
@@ -96,7 +97,7 @@ Session& Model::State::gradient_session(std::int64_t batch) {
   o.given_bytes.clear();
   if (o.keep_gradients.empty())
     for (const Graph graph = source(options)(batch); const Value& v : graph.values)
-      if (v.kind == ValueKind::parameter) o.keep_gradients.push_back(v.name);
+      if (v.kind == ValueKind::parameter && v.role == ValueRole::plain) o.keep_gradients.push_back(v.name);
   session = std::make_unique<Session>(tandem::compile(source(options), o, backends), backends);
   return *session;
 }
@@ -106,11 +107,11 @@ std::vector<NamedTensor> Model::gradients(std::span<const Tensor> inputs) {
   if (s.running().plan(0).mode != PlanMode::training) fail(ExitCode::usage, "model '", s.file.name(), "' is compiled for inference: it has no gradients");
   if (s.options.world) fail(ExitCode::usage, "gradients are given in one process alone, this model trains in several");
   Session& session = s.gradient_session(inputs.empty() || inputs[0].shape().rank() == 0 ? 0 : inputs[0].shape()[0]);
-  session.set_parameters(s.session->parameters());
+  for (const ValueRole role : {ValueRole::plain, ValueRole::teacher}) session.set_parameters(s.session->parameters_as(role), role);
   const Plan& plan = session.plan(0);
   std::vector<const std::byte*> fed;
   for (const HostInput& input : plan.inputs) {
-    const auto target = std::find_if(s.targets.begin(), s.targets.end(), [&](const FeedTarget& t) { return t.name == input.name; });
+    const auto target = std::find_if(s.targets.begin(), s.targets.end(), [&](const FeedTarget& t) { return feeds(t, input); });
     const auto at = static_cast<std::size_t>(target - s.targets.begin());
     if (target != s.targets.end() && (at >= inputs.size() || inputs[at].type() != input.type))
       fail(ExitCode::data, "'", input.name, "': expected ", input.type, at < inputs.size() ? concat(", got ", inputs[at].type()) : "");
@@ -124,14 +125,14 @@ std::vector<NamedTensor> Model::gradients(std::span<const Tensor> inputs) {
   constexpr std::string_view prefix = "gradient/";
   std::vector<NamedTensor> list;
   for (std::size_t i = 0; i < storage.size(); ++i) {
-    if (!plan.outputs[i].name.starts_with(prefix)) continue;
+    if (plan.outputs[i].role != ValueRole::metric || !plan.outputs[i].of.starts_with(prefix)) continue;
     Tensor sum(plan.outputs[i].type);
     visit_float(sum.dtype(), [&]<class T>() {
       const auto to = sum.write<T>();
       const T* part = reinterpret_cast<const T*>(storage[i].data());
       for (std::size_t k = 0; k < storage[i].size() / sizeof(T); ++k) to[k % to.size()] += part[k];
     });
-    list.push_back({plan.outputs[i].name.substr(prefix.size()), std::move(sum)});
+    list.push_back({plan.outputs[i].of.substr(prefix.size()), std::move(sum)});
   }
   return list;
 }
@@ -143,7 +144,7 @@ std::vector<double> Model::class_weights(std::string_view text, const ModelOptio
   plain.plan.class_weights.clear();
   const Losses losses = state_->losses_for(plain);
   const auto with_classes = std::find_if(losses.begin(), losses.end(), [](const Labels& l) { return l.classes > 0; });
-  if (with_classes == losses.end()) fail(ExitCode::usage, "option class_weights: the loss ", options.plan.loss, " has no classes");
+  if (with_classes == losses.end()) fail(ExitCode::usage, option("class_weights"), ": the loss ", options.plan.loss, " has no classes");
   const Labels& l = *with_classes;
   if (text != "balanced") {
     std::string list(text);
@@ -155,13 +156,13 @@ std::vector<double> Model::class_weights(std::string_view text, const ModelOptio
     for (const std::string& one : split(list, ','))
       if (!one.empty()) weights.push_back(parse_number(one, "class weights"));
     if (static_cast<std::int64_t>(weights.size()) != l.classes)
-      fail(ExitCode::usage, "option class_weights '", text, "': ", weights.size(), " weights for ", l.classes, " classes");
+      fail(ExitCode::usage, option("class_weights"), " '", text, "': ", weights.size(), " weights for ", l.classes, " classes");
     return weights;
   }
   const auto fields = data.fields();
   const auto field = std::find_if(fields.begin(), fields.end(), [&](const Field& f) { return f.role == Role::label && (l.output.empty() || f.name == l.output); });
   if (field == fields.end() || l.sample->dtype != DType::int64 || is_float(field->sample.dtype) || field->sample.shape.elements() != l.sample->shape.elements())
-    fail(ExitCode::data, "option class_weights balanced: ", data.name(), " has no labels that are class indices");
+    fail(ExitCode::data, option("class_weights"), " balanced: ", data.name(), " has no labels that are class indices");
   std::vector<std::int64_t> counts(static_cast<std::size_t>(l.classes));
   const auto each = static_cast<std::size_t>(field->sample.shape.elements());
   std::vector<std::int64_t> samples(static_cast<std::size_t>(std::min<std::int64_t>(data.size(), 4096)));

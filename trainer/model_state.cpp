@@ -26,10 +26,6 @@ double sum_of(const HostOutput& output, const std::vector<std::byte>& values) {
 
 }  // namespace
 
-bool is_step_state(std::string_view input) {
-  return input.starts_with("tandem.");
-}
-
 // Rank 0 plans, for kernels may be timed, with what the ranks say is free on their devices; the others take its plan.
 Plan plan_together(World* world, KeptPlans& kept, const GraphSource& source, CompileOptions options, Backends backends, const Plan* parameters_of) {
   if (!world) return kept.compile(source, options, backends, parameters_of);
@@ -112,15 +108,15 @@ void Model::State::prepare_runner(std::size_t index, const PlanKey& key) {
   Runner r{.bucket = bucket};
   std::vector<std::optional<TensorType>> fed;
   for (const HostInput& input : plan.inputs) {
-    const auto target = std::find_if(targets.begin(), targets.end(), [&](const FeedTarget& t) { return t.name == input.name; });
-    if (target == targets.end() && !is_step_state(input.name))
+    const auto target = std::find_if(targets.begin(), targets.end(), [&](const FeedTarget& t) { return feeds(t, input); });
+    if (target == targets.end() && input.role != ValueRole::step_state)
       fail("plan of '", plan.model, "': nothing feeds its input '", input.name, "'");
     r.targets.push_back(target == targets.end() ? -1 : static_cast<int>(target - targets.begin()));
     fed.push_back({});
     if (target == targets.end()) continue;
     fed.back() = TensorType{target->sample.dtype, bucket_forms[bucket].shapes[static_cast<std::size_t>(r.targets.back())]};
     fed.back()->shape.dims.insert(fed.back()->shape.dims.begin(), plan.batch);
-    if (const auto bytes = options.plan.given_bytes.find(input.name); key.bytes && bytes != options.plan.given_bytes.end()) fed.back() = given_type(bytes->second, fed.back()->shape);
+    if (const auto bytes = options.plan.given_bytes.find(input.name); key.bytes && input.role == ValueRole::plain && bytes != options.plan.given_bytes.end()) fed.back() = given_type(bytes->second, fed.back()->shape);
   }
   session->check_inputs(index, fed);
   r.inputs.resize(r.targets.size());
@@ -184,7 +180,7 @@ void Model::State::start_states() {
     if (it->second.type() != t.tensor.type()) fail("training_info: the state '", t.name, "' is ", it->second.type(), ", expected ", t.tensor.type());
     given.push_back({t.name, it->second});
   });
-  if (!given.empty()) session->set_parameters(share(options.world, std::move(given)));
+  if (!given.empty()) session->set_parameters(share(options.world, std::move(given)), ValueRole::optimizer_state);
 }
 
 std::vector<double> Model::State::weigh(std::span<std::byte* const> inputs, std::int64_t samples, std::size_t bucket) const {
@@ -205,16 +201,16 @@ StepReport Model::State::report(std::size_t index, double rate) const {
   constexpr std::string_view part_of_loss = "loss/";
   double counted = not_measured;
   for (std::size_t i = 0; i < plan.outputs.size(); ++i) {
-    const std::string& name = plan.outputs[i].name;
-    const double value = name == "loss" || name == "correct" || name == "counted" || name.starts_with(part_of_loss) ? sum_of(plan.outputs[i], r.storage[i]) : 0;
-    if (plan.outputs[i].name == "loss") report.loss = value;
-    if (plan.outputs[i].name == "loss_scale") {  // the same on all devices; one without samples says 0
+    if (plan.outputs[i].role == ValueRole::loss) report.loss = sum_of(plan.outputs[i], r.storage[i]);
+    if (plan.outputs[i].role != ValueRole::metric) continue;
+    const std::string& metric = plan.outputs[i].of;
+    if (metric == "loss_scale") {  // the same on all devices; one without samples says 0
       const auto* scales = reinterpret_cast<const float*>(r.storage[i].data());
       report.loss_scale = static_cast<double>(*std::max_element(scales, scales + plan.outputs[i].parts));
     }
-    if (plan.outputs[i].name == "correct") report.accuracy = value;
-    if (plan.outputs[i].name == "counted") counted = value;
-    if (plan.outputs[i].name.starts_with(part_of_loss)) report.metrics[concat(plan.outputs[i].name.substr(part_of_loss.size()), "_loss")] = value;
+    if (metric == "correct") report.accuracy = sum_of(plan.outputs[i], r.storage[i]);
+    if (metric == "counted") counted = sum_of(plan.outputs[i], r.storage[i]);
+    if (metric.starts_with(part_of_loss)) report.metrics[concat(metric.substr(part_of_loss.size()), "_loss")] = sum_of(plan.outputs[i], r.storage[i]);
   }
   if (std::isnan(report.accuracy)) return report;  // it has no meaning
   report.counted = std::isnan(counted) ? static_cast<double>(plan.batch * bucket_forms[r.bucket].positions) : counted;

@@ -138,7 +138,6 @@ inline constexpr std::string_view teacher_prefix = "teacher/";  // of its values
 inline constexpr std::string_view metadata_prefix = "tandem.";  // of what a file says of its training
 // Where a model has adapters these and a new head are trained, and what `unfreeze` names; adapters that `freeze` names stay as they are.
 void freeze_base(const ModelFile& file, std::vector<std::string>& freeze, std::vector<std::string>& unfreeze);
-bool is_step_state(std::string_view input);  // of a plan: given by StepState, not by data
 std::string list_some(const std::vector<std::string>& names);  // "a, b, ... (7 in all)"
 // Rank 0 plans, for kernels may be timed, with what the ranks say is free on their devices; the others take its plan.
 Plan plan_together(World* world, KeptPlans& kept, const GraphSource& source, CompileOptions options, Backends backends, const Plan* parameters_of);

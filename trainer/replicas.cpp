@@ -1,5 +1,7 @@
 #include "trainer/replicas.h"
 
+#include "graph/option.h"
+
 #include <algorithm>
 
 namespace tandem {
@@ -48,7 +50,7 @@ void check_replicas(const Session& session, World* world, std::int64_t step) {
         if (sum(d) == sum(usual)) continue;
         fail(ExitCode::device, "the replicas differ after step ", step, ": parameter '", plan.parameters[p].name, "' of ", name(d),
              " is not that of ", name(usual), others_like(usual) > 1 ? concat(" and of ", others_like(usual) - 1, " more") : "",
-             "; memory or a device is at fault. What checkpoints hold was compared: go on from the last by option resume");
+             "; memory or a device is at fault. What checkpoints hold was compared: go on from the last by ", option("resume"));
       }
     }
   }

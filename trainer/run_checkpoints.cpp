@@ -1,5 +1,6 @@
 #include "trainer/run_checkpoints.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "trainer/file.h"
@@ -149,7 +150,7 @@ Position RunCheckpoints::resume() {
   if (s_.first() && !folder_.kept()) fail(ExitCode::usage, "resuming needs the run's folder");
   const std::string path = folder_.last().string();
   std::string note;
-  const Checkpoint checkpoint = share(s_.options.world, s_.first() ? folder_.read_last(note) : Checkpoint{});
+  Checkpoint checkpoint = share(s_.options.world, s_.first() ? folder_.read_last(note) : Checkpoint{});
   if (!note.empty()) warn(note);
   Position at;
   std::string differs;
@@ -171,9 +172,14 @@ Position RunCheckpoints::resume() {
   step_ = note.empty() ? at.step : 0;
   s_.session->each_parameter([&](const NamedTensor& t) { require(checkpoint.weights, t.name, path); });
   s_.session->each_optimizer_state([&](const NamedTensor& t) { require(checkpoint.optimizer, t.name, path); });
+  if (!s_.options.teacher.empty()) {  // checkpoints of earlier versions hold a teacher's, too, whose file is known to be the same
+    const std::vector<NamedTensor> own = s_.session->parameters();
+    const auto of_teacher = [&](const NamedTensor& t) { return t.name.starts_with(teacher_prefix) && std::none_of(own.begin(), own.end(), [&](const NamedTensor& o) { return o.name == t.name; }); };
+    std::erase_if(checkpoint.weights, of_teacher);
+  }
   try {
     s_.session->set_parameters(checkpoint.weights);
-    s_.session->set_parameters(checkpoint.optimizer);
+    s_.session->set_parameters(checkpoint.optimizer, ValueRole::optimizer_state);
   } catch (const Error& e) {
     fail(ExitCode::usage, path, " is a checkpoint of another model: ", e.what());
   }
@@ -184,7 +190,7 @@ Position RunCheckpoints::go_back() {
   finish();
   const Checkpoint checkpoint = read_checkpoint(folder_.last());
   s_.session->set_parameters(checkpoint.weights);
-  s_.session->set_parameters(checkpoint.optimizer);
+  s_.session->set_parameters(checkpoint.optimizer, ValueRole::optimizer_state);
   return position_of(checkpoint.state, order_.batches());
 }
 

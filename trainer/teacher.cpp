@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/option.h"
 #include "planner/passes/append_graph.h"
 #include "planner/passes/labels.h"
 
@@ -15,7 +16,7 @@ Teacher::Teacher(std::string path, const ModelFile& file, const Graph& model) : 
   const auto there = [&](const std::string& name) { return std::find(given.begin(), given.end(), name) != given.end(); };
   by_place_ = !std::all_of(own.begin(), own.end(), there);
   if (by_place_ && own.size() != given.size())
-    fail(ExitCode::usage, "option teacher ", path_, ": it takes ", own.size(), own.size() == 1 ? " input" : " inputs", ", model '", model.name, "' ", given.size(), ", and their names differ: expected inputs of the model's names");
+    fail(ExitCode::usage, option("teacher"), " ", path_, ": it takes ", own.size(), own.size() == 1 ? " input" : " inputs", ", model '", model.name, "' ", given.size(), ", and their names differ: expected inputs of the model's names");
   for (std::size_t i = 0; i < own.size(); ++i) inputs_[own[i]] = by_place_ ? given[i] : own[i];
 }
 
@@ -29,26 +30,26 @@ void Teacher::attach(Graph& model, ValueId student, std::int64_t samples, const 
   try {
     part = file_.graph(options);
   } catch (const Error& e) {
-    fail(e.code(), "option teacher ", path_, ": ", e.what());
+    fail(e.code(), option("teacher"), " ", path_, ": ", e.what());
   }
   std::map<std::string, ValueId> bound;
   for (const auto& [own, given] : inputs_) {
     const auto in = part.find(own);
     if (!in) continue;
     const ValueId value = *model.find(given);
-    if (part[*in].type != model[value].type) fail(ExitCode::usage, "option teacher ", path_, ": its input '", own, "' is ", part[*in].type, ", the model's '", given, "' is ", model[value].type);
+    if (part[*in].type != model[value].type) fail(ExitCode::usage, option("teacher"), " ", path_, ": its input '", own, "' is ", part[*in].type, ", the model's '", given, "' is ", model[value].type);
     bound[own] = value;
   }
   const auto output = [&](const auto& fits) { return std::find_if(part.outputs.begin(), part.outputs.end(), fits); };
   auto out = output([&](const GraphOutput& o) { return part[o].name == model[student].name; });
   if (out == part.outputs.end()) out = output([&](const GraphOutput& o) { return is_float(part[o].type.dtype); });
-  if (out == part.outputs.end()) fail(ExitCode::usage, "option teacher ", path_, ": it has no output of floats");
+  if (out == part.outputs.end()) fail(ExitCode::usage, option("teacher"), " ", path_, ": it has no output of floats");
   const ValueId scores = scores_behind(part, *out), own = scores_behind(model, student);
   if (part[scores].type.shape != model[own].type.shape)
-    fail(ExitCode::usage, "option teacher ", path_, ": its '", part[scores].name, "' is ", part[scores].type, ", the model's '", model[own].name, "' is ", model[own].type);
+    fail(ExitCode::usage, option("teacher"), " ", path_, ": its '", part[scores].name, "' is ", part[scores].type, ", the model's '", model[own].name, "' is ", model[own].type);
   part.outputs.assign(1, scores);
   const ValueId appended = append_graph(model, part, bound, prefix, false)[0];
-  model[appended].name = teacher_scores;
+  model[appended].role = ValueRole::teacher;
 }
 
 std::string Teacher::text(const std::string& student) const {

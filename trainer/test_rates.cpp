@@ -33,7 +33,7 @@ RateTest Model::test_rates(const Dataset& data, const FitOptions& options, const
   const std::int64_t step = s.step;
   const auto restore = [&] {
     s.session->set_parameters(weights);
-    s.session->set_parameters(states);
+    s.session->set_parameters(states, ValueRole::optimizer_state);
     s.step = step;
   };
   RateTest result;

@@ -1,6 +1,7 @@
 // ONNX's training words: a template's own step as options, and first values by its initialization.
 #include <algorithm>
 
+#include "graph/option.h"
 #include "graph/updates.h"
 #include "planner/compile.h"
 #include "planner/passes/graph_copy.h"
@@ -69,13 +70,14 @@ void Model::take_loss(const TrainingStep& step, ModelOptions& options) const {
   CompileOptions& o = options.plan;
   if (step.loss == "output" && !step.mean_of_samples && o.devices.size() > 1)
     fail(ExitCode::usage, "the loss '", step.loss_on, "' of the template's training_info is not known to be a mean over the samples: a batch of it cannot be shared by ", o.devices.size(),
-         " devices; option loss names another");
+         " devices; ", option("loss"), " names another");
   o.loss = step.loss;
+  o.loss_assumed = false;
   o.loss_on.clear();
   o.ignore_index = step.ignore_index;
   const Graph graph = state_->source(options)(o.batch);
   const std::optional<ValueId> on = graph.find(step.loss_on);
-  if (!on) fail("training_info: the loss is computed on '", step.loss_on, "', which the model's graph has not as it is built here; option loss names another");
+  if (!on) fail("training_info: the loss is computed on '", step.loss_on, "', which the model's graph has not as it is built here; ", option("loss"), " names another");
   // Scores that go into the model's last Softmax are found by themselves.
   if (logits_of(graph, o)[0] != *on) o.loss_on = step.loss_on;
   if (step.class_axis && graph[*on].type.shape.rank() > 2) o.class_axis = 1;
@@ -103,7 +105,7 @@ namespace {
 
 template <class... Parts>
 [[noreturn]] void not_written(const Parts&... parts) {
-  fail(ExitCode::usage, "option export_training_info: ", parts...);
+  fail(ExitCode::usage, option("export_training_info"), ": ", parts...);
 }
 
 // Which loss, on what, with which labels.
@@ -114,7 +116,7 @@ void describe_loss(const Labels& l, const Graph& graph, const CompileOptions& o,
   step.loss_on = on.name;
   step.ignore_index = l.ignore;
   const bool classes = l.axis >= 0;
-  const char* const more = l.smoothing > 0 ? "label smoothing" : !l.class_weights.empty() ? "weights of classes" : l.weighted ? "weights of samples" : o.shift_labels ? "shifted labels" : !l.parameters.empty() ? "parameters" : nullptr;
+  const char* const more = l.smoothing > 0 ? "label smoothing" : !l.class_weights.empty() ? "weights of classes" : l.weighted ? "weights of samples" : l.probabilities ? "probabilities that no softmax makes" : o.shift_labels ? "shifted labels" : !l.parameters.empty() ? "parameters" : nullptr;
   if (more) not_written("the loss ", l.loss, " with ", more, " is not written");
   if (shape.rank() < 2 || l.scores.rank() != shape.rank() - 1) not_written("'", on.name, "' ", on.type, " holds its samples in rows of several");
   if (classes && (l.axis != 0 || !l.sample || is_float(l.sample->dtype))) not_written("the loss on '", on.name, "' ", on.type, " has ", l.axis != 0 ? "its classes not on axis 1" : "labels that are no class indices");
@@ -180,7 +182,7 @@ Initial Model::State::first_values(const Graph& graph, const ModelOptions& o, Ba
   Initial initial = initialize(graph, asked || (inference && o.init == "auto") ? "keep" : o.init, o.seed);
   if (inference || !(asked || (o.init == "auto" && !initial.chosen.empty()))) return initial;
   const std::optional<ModelFile> by_file = file.initialization();
-  if (!by_file && asked) fail(ExitCode::usage, "option init training-info: model '", file.name(), "' has no initialization in its training_info");
+  if (!by_file && asked) fail(ExitCode::usage, option("init"), " training-info: model '", file.name(), "' has no initialization in its training_info");
   if (!by_file) return initial;
   const std::map<std::string, Tensor> values = outputs_of(*by_file, o, on);
   for (NamedTensor& v : initial.values) {

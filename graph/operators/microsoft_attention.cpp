@@ -5,6 +5,7 @@
 #include "graph/operators/batch_first.h"
 #include "graph/operators/rotary_embedding.h"
 #include "graph/operators/rules.h"
+#include "graph/option.h"
 
 namespace tandem::operator_rows {
 namespace {
@@ -280,7 +281,7 @@ void infer_group_query(InferContext& c) {
   for (const int i : {1, 2})
     if (c.has_input(i) && c.shape(i) != Shape{x[0], g.tokens, g.shared * g.width}) c.fail("input ", i, " is ", c.shape(i), ", expected ", Shape{x[0], g.tokens, g.shared * g.width});
   for (const int i : {3, 4})
-    if (c.has_input(i) && c.shape(i).elements() != 0) c.fail("past_key and past_value are ", c.shape(i), ": a past is not supported here; give it no tokens (option dims past_sequence_length=0)");
+    if (c.has_input(i) && c.shape(i).elements() != 0) c.fail("past_key and past_value are ", c.shape(i), ": a past is not supported here; give it no tokens (", option("dims"), " past_sequence_length=0)");
   refuse(c, 11, "head_sink");
   refuse(c, 12, "a quantized cache (k_scale)");
   refuse(c, 13, "a quantized cache (v_scale)");

@@ -20,7 +20,7 @@ std::int64_t random_stream(ExpandContext& e, std::string_view part) {
   return layer;
 }
 
-ValueId random_state(ExpandContext& e) { return e.input("tandem.random", {DType::int64, Shape{4}}, ValueRole::step_state); }
+ValueId random_state(ExpandContext& e) { return e.input("tandem.random", {DType::int64, Shape{4}}, ValueRole::step_state, step_random); }
 
 namespace {
 

@@ -17,15 +17,20 @@ struct LoweredParameter {
   TensorType type;   // the template's
   Layout source;     // how the template's values lie, seen in the buffer's shape
   bool trainable = false;
-  std::string copy_of;
+  ValueRole role = ValueRole::plain;
+  std::string of;
   int axis = -1;     // of the template's tensor, of which this device keeps a part; -1: all of it
   std::int64_t begin = 0;  // of the part along that axis
+
+  ParameterKey key() const { return {role, name}; }
 };
 struct LoweredInput {
   std::string name;
   BufferId buffer;
   ValueRole role = ValueRole::plain;
+  std::string of;
   bool whole = false;  // every device of several takes all of it, though it may be as long as the batch
+  bool feeds(const HostInput& host) const { return role == host.role && of == host.of && (role != ValueRole::plain || name == host.name); }
 };
 struct LoweredGraph {
   IdVector<BufferId, Buffer> buffers;  // arenas set; offsets only of aliases, from where what they alias begins
@@ -42,7 +47,7 @@ struct LoweredGraph {
 };
 
 // Where a parameter lies already: in a plan made before, or on another device.
-using FixedParameters = std::map<std::string, Operand, std::less<>>;
+using FixedParameters = std::map<ParameterKey, Operand>;
 
 struct SelectOptions {
   KernelOptions kernel;

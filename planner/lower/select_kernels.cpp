@@ -20,7 +20,7 @@ class Selector {
       const Placement& placed = graph_[in].placement;
       const auto is_split = [](const Part& p) { return p.is_split(); };
       const bool whole = placed.group >= 0 && std::none_of(placed.parts.begin(), placed.parts.end(), is_split);
-      program_.inputs.push_back({graph_[in].name, b, graph_[in].role, whole});
+      program_.inputs.push_back({graph_[in].name, b, graph_[in].role, graph_[in].of, whole});
     }
     for (const Node& node : graph_.nodes) {
       values_.set_origin(node.origin);
@@ -45,7 +45,7 @@ class Selector {
       if (v.kind != ValueKind::parameter) continue;
       const ValueId id{static_cast<int>(i)};
       if (values_.of(id).empty()) values_.add_unused_parameter(id);
-      program_.parameters.push_back({v.name, values_.of(id)[0], {v.type.dtype, v.template_shape}, v.source, v.trainable, v.role == ValueRole::copy ? v.of : std::string()});
+      program_.parameters.push_back({v.name, values_.of(id)[0], {v.type.dtype, v.template_shape}, v.source, v.trainable, v.role, v.of});
     }
     for (const Step& s : program_.steps) program_.seconds += s.seconds;
     for (const auto& [steps, why] : {std::pair{&widened_, "has no 16-bit kernel for these steps, which run in float32 between casts: "}, std::pair{&faster_wide_, "runs these steps in less time in float32 between casts: "}}) {

@@ -89,7 +89,7 @@ BufferId ValueForms::add_constant(ValueId v, const Layout& layout) {
 
 const Operand* ValueForms::fixed_operand(ValueId v) const {
   if (!options_.fixed) return nullptr;
-  const auto it = options_.fixed->find(graph_[v].name);
+  const auto it = options_.fixed->find({graph_[v].role, graph_[v].name});
   return it == options_.fixed->end() || it->second.shape != graph_[v].type.shape ? nullptr : &it->second;
 }
 

@@ -36,18 +36,20 @@ class PlanAssembler {
   void list_inputs() {
     for (const Replica* r : leader_first_)
       for (const LoweredInput& in : r->program->inputs) {
-        if (std::any_of(plan_.inputs.begin(), plan_.inputs.end(), [&](const HostInput& h) { return h.name == in.name; })) continue;
+        if (std::any_of(plan_.inputs.begin(), plan_.inputs.end(), [&](const HostInput& h) { return in.feeds(h); })) continue;
         const Operand& o = r->program->buffers[in.buffer].operand;
-        HostInput host{.name = in.name, .type = {o.dtype, o.shape}};
+        HostInput host{.name = in.name, .type = {o.dtype, o.shape}, .role = in.role, .of = in.of};
         host.batched = !is_state(in) && !in.whole && has_batch(host.type, r->slice_size);
         if (host.batched) host.type.shape[0] = plan_.batch;
         plan_.inputs.push_back(std::move(host));
       }
   }
 
-  void list_outputs(const std::vector<std::string>& names, std::span<const std::int64_t> rows) {
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      HostOutput host{.name = names[i], .combine = rows[i] > 0 ? Combine::rows : Combine::sum, .parts = 0};
+  void list_outputs(const std::vector<HostOutput>& outputs, std::span<const std::int64_t> rows) {
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      HostOutput host = outputs[i];
+      host.combine = rows[i] > 0 ? Combine::rows : Combine::sum;
+      host.parts = 0;
       for (const Replica* r : leader_first_)
         for (std::size_t o = 0; o < r->program->outputs.size(); ++o) {
           if (r->output(o) != static_cast<int>(i)) continue;
@@ -76,16 +78,16 @@ class PlanAssembler {
 
   // On every device its parameters lie one behind the other, in the order of the plan's.
   void place_parameters() {
-    std::map<std::string_view, std::size_t> index;
+    std::map<ParameterKey, std::size_t> index;
     for (const Replica* r : leader_first_)
       for (const LoweredParameter& p : r->program->parameters)
-        if (index.emplace(p.name, plan_.parameters.size()).second)
-          plan_.parameters.push_back({p.name, p.type, p.source, r->program->buffers[p.buffer].arena, {}, p.trainable, p.copy_of});
+        if (index.emplace(p.key(), plan_.parameters.size()).second)
+          plan_.parameters.push_back({p.name, p.type, p.source, r->program->buffers[p.buffer].arena, {}, p.trainable, p.role, p.of});
     for (std::size_t d = 0; d < replicas_.size(); ++d) {
       // A device without samples keeps what the others keep: another batch may have some for it.
       const LoweredGraph& program = *(replicas_[d].slice_size > 0 ? replicas_[d] : *leader_first_[0]).program;
       std::vector<const LoweredParameter*> own(plan_.parameters.size());
-      for (const LoweredParameter& p : program.parameters) own[index.at(p.name)] = &p;
+      for (const LoweredParameter& p : program.parameters) own[index.at(p.key())] = &p;
       std::int64_t ends[std::size(arena_kinds)] = {};
       for (std::size_t p = 0; p < own.size(); ++p) {
         if (!own[p]) continue;
@@ -99,16 +101,16 @@ class PlanAssembler {
 
   void keep_parameters_of(const Plan& other) {
     plan_.parameters = other.parameters;
-    std::set<std::string_view> known, own;
-    for (const PlanParameter& p : plan_.parameters) known.insert(p.name);
+    std::set<ParameterKey> known, own;
+    for (const PlanParameter& p : plan_.parameters) known.insert(p.key());
     for (const Replica& r : replicas_)
       for (const LoweredParameter& p : r.program->parameters) {
-        if (!known.count(p.name)) fail("parameter '", p.name, "' is not in the plan this one shares parameters with");
-        own.insert(p.name);
+        if (!known.count(p.key())) fail("parameter '", p.name, "' is not in the plan this one shares parameters with");
+        own.insert(p.key());
       }
     if (plan_.mode == PlanMode::inference) return;
     for (const PlanParameter& p : plan_.parameters)
-      if (!p.copy_of.empty() && !own.count(p.name)) fail("parameter '", p.name, "' of the plan this one shares parameters with would not follow '", p.copy_of, "'");
+      if (p.role == ValueRole::copy && !own.count(p.key())) fail("parameter '", p.name, "' of the plan this one shares parameters with would not follow '", p.of, "'");
   }
 
  private:
@@ -119,11 +121,11 @@ class PlanAssembler {
 
 }  // namespace
 
-void assemble(Plan& plan, const std::vector<Replica>& replicas, const std::vector<std::string>& output_names, std::span<const std::int64_t> rows, const CompileOptions& options, const Plan* parameters_of) {
+void assemble(Plan& plan, const std::vector<Replica>& replicas, const std::vector<HostOutput>& outputs, std::span<const std::int64_t> rows, const CompileOptions& options, const Plan* parameters_of) {
   PlanAssembler assembler(plan, replicas);
   parameters_of ? assembler.keep_parameters_of(*parameters_of) : assembler.place_parameters();
   assembler.list_inputs();
-  assembler.list_outputs(output_names, rows);
+  assembler.list_outputs(outputs, rows);
   assembler.list_exchanges();
   for (std::size_t d = 0; d < replicas.size(); ++d) plan.devices.push_back(assemble_device(plan, static_cast<int>(d), replicas[d], rows, options));
   for (const Timeline& t : timelines_of(plan)) plan.seconds = std::max(plan.seconds, t.seconds);

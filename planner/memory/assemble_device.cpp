@@ -37,15 +37,15 @@ class DeviceAssembler {
 
   void place_persistent() {
     std::int64_t sizes[std::size(arena_kinds)] = {};
-    std::map<std::string_view, const ParameterPart*> by_name;
+    std::map<ParameterKey, const ParameterPart*> by_key;
     for (const PlanParameter& p : plan_.parameters) {
       const ParameterPart* part = p.on(index_);
       if (!part) continue;
-      by_name[p.name] = part;
+      by_key[p.key()] = part;
       auto& end = sizes[static_cast<std::size_t>(p.arena)];
       end = std::max(end, part->offset + aligned(part->operand.bytes(), replica_.model.alignment));
     }
-    for (const LoweredParameter& p : program_.parameters) device_.buffers[p.buffer].offset = by_name.at(p.name)->offset;
+    for (const LoweredParameter& p : program_.parameters) device_.buffers[p.buffer].offset = by_key.at(p.key())->offset;
     auto& constants = sizes[static_cast<std::size_t>(ArenaKind::constants)];
     for (Buffer& b : device_.buffers)
       if (b.arena == ArenaKind::constants && !b.alias.present()) {
@@ -70,7 +70,7 @@ class DeviceAssembler {
     for (const BufferId out : program_.outputs) read.insert(root_of(program_.buffers, out).index);
     for (const LoweredInput& in : program_.inputs) {
       if (!read.count(in.buffer.index)) continue;
-      const auto host = std::find_if(plan_.inputs.begin(), plan_.inputs.end(), [&](const HostInput& h) { return h.name == in.name; });
+      const auto host = std::find_if(plan_.inputs.begin(), plan_.inputs.end(), [&](const HostInput& h) { return in.feeds(h); });
       Step s{.what = SliceStep{static_cast<int>(host - plan_.inputs.begin()), host->batched ? replica_.slice_begin : 0}, .outputs = {in.buffer}};
       s.bytes = static_cast<double>(device_.buffers[in.buffer].operand.bytes());
       s.seconds = estimate(0, 2 * s.bytes, 1, replica_.model);

@@ -1,6 +1,7 @@
 // The backward graph of the loss, for all trainable parameters: their gradients become outputs.
 #include <algorithm>
 
+#include "graph/option.h"
 #include "planner/passes/graph_copy.h"
 #include "planner/passes/loss_scaling.h"
 #include "planner/passes/passes.h"
@@ -28,8 +29,8 @@ Graph add_gradients(Graph graph, const CompileOptions& o, std::vector<std::strin
   const std::vector<ValueId> parameters = trainable_parameters(graph);
   for (const ValueId p : parameters)
     if (is_16_bit(graph[p].type.dtype))
-      fail("parameter '", graph[p].name, "' is ", graph[p].type.dtype, ": training keeps weights in float32 (option precision says what is computed in)");
-  if (parameters.empty()) fail("model '", graph.name, "' has no trainable parameter", o.freeze.empty() ? "" : " left after option freeze");
+      fail("parameter '", graph[p].name, "' is ", graph[p].type.dtype, ": training keeps weights in float32 (", option("precision"), " says what is computed in)");
+  if (parameters.empty()) fail("model '", graph.name, "' has no trainable parameter", o.freeze.empty() ? "" : concat(" left after ", option("freeze")));
   const ValueId loss = output_as(graph, ValueRole::loss);
   const std::optional<LossScaling> scaling = loss_scaling_of(o);
   const std::vector<ValueId> gradients = differentiate(graph, scaling ? scaled_loss(graph, *scaling, loss) : loss, parameters);

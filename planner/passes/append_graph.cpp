@@ -26,7 +26,7 @@ class Appending {
  private:
   // The step's own numbers are the graph's, too.
   ValueId given(const Value& v, const std::map<std::string, ValueId>& inputs) {
-    if (v.role == ValueRole::step_state) return GraphBuilder(graph_, prefix_, {}).input(v.name, v.type, v.role);
+    if (v.role == ValueRole::step_state) return GraphBuilder(graph_, prefix_, {}).input(v.name, v.type, v.role, v.of);
     const auto it = inputs.find(v.name);
     if (it == inputs.end()) fail("internal: '", v.name, "' of '", part_.name, "' is bound to nothing");
     if (graph_[it->second].type != v.type) fail("internal: '", v.name, "' of '", part_.name, "' is ", v.type, ", bound to ", graph_[it->second].type);
@@ -35,6 +35,10 @@ class Appending {
 
   Value held(Value v, bool constants) const {
     if (!v.data) fail(ExitCode::model, "'", part_.name, "' has no values for '", v.name, "'");
+    if (v.kind == ValueKind::parameter) {
+      v.role = ValueRole::teacher;
+      v.of = v.name;
+    }
     v.name = prefix_ + v.name;
     v.trainable = false;
     if (!constants || v.kind == ValueKind::constant) return v;

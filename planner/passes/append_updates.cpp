@@ -3,6 +3,7 @@
 #include <map>
 #include <tuple>
 
+#include "graph/option.h"
 #include "graph/step_scalars.h"
 #include "planner/passes/graph_copy.h"
 #include "planner/passes/loss_scaling.h"
@@ -82,13 +83,13 @@ bool is_split(const Placement& placement) {
 
 // Norms are those of whole parameters.
 void check_whole(const Graph& graph, const UpdateRule& rule, const OptimizerOptions& o, const Update& update) {
-  const char* const what = o.clip_norm > 0                 ? "option clip_norm"
-                           : o.clip_parameter_norm > 0     ? "option clip_parameter_norm"
-                           : rule.kind == UpdateKind::lamb ? "optimizer lamb"
-                           : rule.kind == UpdateKind::lars ? "optimizer lars"
+  const std::string what = o.clip_norm > 0                           ? option("clip_norm")
+                           : o.clip_parameter_norm > 0               ? option("clip_parameter_norm")
+                           : rule.kind == UpdateKind::lamb           ? "optimizer lamb"
+                           : rule.kind == UpdateKind::lars           ? "optimizer lars"
                            : is_composed(graph[update.parameter], o) ? "the optimizer"
-                                                           : nullptr;
-  if (what && is_split(graph[update.parameter].placement))
+                                                                     : "";
+  if (!what.empty() && is_split(graph[update.parameter].placement))
     fail(ExitCode::usage, what, " needs the norm of '", graph[update.parameter].name, "', of which each device has a part");
 }
 
@@ -104,7 +105,7 @@ Graph append_updates(Graph graph, const CompileOptions& o, std::vector<std::stri
     check_whole(graph, rule, o.optimizer, u);
     add_states(graph, rule, is_composed(graph[u.parameter], o.optimizer), u);
   }
-  ValueId scalars = GraphBuilder(graph, "update", {}).input("tandem.scalars", {DType::float32, Shape{StepScalars::count}}, ValueRole::step_state);
+  ValueId scalars = GraphBuilder(graph, "update", {}).input("tandem.scalars", {DType::float32, Shape{StepScalars::count}}, ValueRole::step_state, step_scalars);
   std::vector<ValueId> gradients;  // with their sums behind them
   for (const Update& u : updates) {
     gradients.push_back(u.gradient);

@@ -48,7 +48,7 @@ Shape for_all(const Context& c, const Shape& sample) {
 }
 
 ValueId labels_input(const Context& c) {
-  return c.b.input(c.l.input, {c.l.sample->dtype, for_all(c, c.l.sample->shape)}, ValueRole::label);
+  return c.b.input(c.l.input(), {c.l.sample->dtype, for_all(c, c.l.sample->shape)}, ValueRole::label, c.l.output);
 }
 
 ValueId constant(GraphBuilder& b, const std::vector<double>& values, DType dtype) {
@@ -156,7 +156,7 @@ ValueId mean_of(const Context& c, Rows r) {
   ValueId divisor;
   const DType dtype = b.type(r.losses).dtype;
   if (c.l.weighted) {
-    const ValueId weights = b.reshape(cast(b, b.input("sample_weights", {DType::float32, Shape{c.samples}}, ValueRole::label), dtype), Shape{c.samples, 1});
+    const ValueId weights = b.reshape(cast(b, b.input("sample_weights", {DType::float32, Shape{c.samples}}, ValueRole::sample_weight), dtype), Shape{c.samples, 1});
     const auto times = [&](ValueId x) { return b.reshape(b.mul(b.reshape(x, Shape{c.samples, each}), weights), Shape{all}); };
     r.losses = times(r.losses);
     divisor = r.weights.present() ? total(times(r.weights)) : b.mul(total(b.reshape(weights, Shape{c.samples})), static_cast<double>(each));
@@ -223,7 +223,14 @@ ValueId file_loss_of(const Context& c, ValueId value) {
   return mean_of({b, plain, c.row, c.samples, c.scale}, {.losses = b.reshape(value, Shape{b.shape(value).elements()}), .weights = {}});
 }
 
+// What the softmax of these scores is.
+ValueId logarithm(GraphBuilder& b, ValueId probabilities) {
+  constexpr double least = std::numeric_limits<float>::min();
+  return b.emit("Log", {b.emit("Max", {probabilities, b.scalar(least, b.type(probabilities).dtype)})});
+}
+
 Loss loss_of(const Context& c, ValueId value, bool accuracy) {
+  if (c.l.probabilities) value = logarithm(c.b, value);
   if (c.l.of_file()) return {.loss = file_loss_of(c, value), .correct = {}, .counted = {}};
   switch (c.row.over) {
     case LossOver::batch: return {.loss = model_loss(c, value), .correct = {}, .counted = {}};
@@ -260,7 +267,7 @@ void attach_loss(Graph& graph, std::span<const Labels> losses, std::int64_t samp
   const auto means = static_cast<std::int64_t>(losses.size()) + (distillation ? 1 : 0);
   const auto in_step = [&](ValueId mean, std::size_t i) {
     if (!o.optimizer.accumulate) return mean;
-    const ValueId shares = b.input("tandem.shares", {DType::float32, Shape{means}}, ValueRole::step_state);
+    const ValueId shares = b.input("tandem.shares", {DType::float32, Shape{means}}, ValueRole::step_state, step_shares);
     const auto at = static_cast<std::int64_t>(i);
     const ValueId share = means == 1 ? shares : b.emit("Slice", {shares}, {{"starts", Ints{at}}, {"ends", Ints{at + 1}}, {"axes", Ints{0}}, {"steps", Ints{1}}});
     return b.mul(mean, cast(b, b.reshape(share, Shape{}), b.type(mean).dtype));

@@ -1,6 +1,7 @@
 // Which parameters stay as they are, by the patterns of freeze and unfreeze, and what that means for normalizations.
 #include <algorithm>
 
+#include "graph/option.h"
 #include "graph/pattern.h"
 #include "graph/suggest.h"
 #include "planner/passes/passes.h"
@@ -22,14 +23,14 @@ bool stays(const Graph& graph, const Node& node, const CompileOptions& o) {
 }  // namespace
 
 void check_patterns(const Graph& model, const CompileOptions& o) {
-  for (const auto& [option, patterns] : {std::pair{"freeze", &o.freeze}, {"unfreeze", &o.unfreeze}})
+  for (const auto& [field, patterns] : {std::pair{"freeze", &o.freeze}, {"unfreeze", &o.unfreeze}})
     for (const std::string& pattern : *patterns) {
       std::vector<std::string> names = o.tensors;
       for (const Value& v : model.values)
         if (v.kind == ValueKind::parameter || v.kind == ValueKind::constant) names.push_back(v.name);
       if (std::any_of(names.begin(), names.end(), [&](const std::string& name) { return matches_any(name, {pattern}); })) continue;
       const std::string near = nearest(pattern, names);
-      fail(ExitCode::usage, "option ", option, " '", pattern, "': model '", model.name, "' has no parameter of that name",
+      fail(ExitCode::usage, option(field), " '", pattern, "': model '", model.name, "' has no parameter of that name",
            near.empty() ? std::string() : concat(", did you mean '", near, "'?"));
     }
 }
@@ -52,7 +53,7 @@ Graph freeze(const Graph& model, const CompileOptions& o, std::vector<std::strin
     if (v.trainable && is_frozen(v.name, o)) v.trainable = false;
   if (normalizations > 0)
     warnings.push_back(concat("frozen: ", normalizations, normalizations == 1 ? " BatchNormalization normalizes" : " BatchNormalizations normalize",
-                              " with running statistics, which stay as they are (to train with those of the batch: option unfreeze their names)"));
+                              " with running statistics, which stay as they are (to train with those of the batch: ", option("unfreeze"), " their names)"));
   return graph;
 }
 

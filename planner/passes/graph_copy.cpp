@@ -136,6 +136,12 @@ std::vector<ValueId> trainable_parameters(const Graph& graph) {
   return list;
 }
 
+ValueId parameter_named(const Graph& graph, std::string_view name) {
+  for (std::size_t i = 0; i < graph.values.size(); ++i)
+    if (const Value& v = graph.values[i]; v.kind == ValueKind::parameter && v.role == ValueRole::plain && v.name == name) return {static_cast<int>(i)};
+  return {};
+}
+
 ValueId output_as(const Graph& graph, ValueRole role, std::string_view of) {
   for (const GraphOutput& out : graph.outputs)
     if (out.role == role && out.of == of) return out;

@@ -41,6 +41,8 @@ Graph without_updates(Graph graph);
 
 // What the optimizer may update, in the order of the values.
 std::vector<ValueId> trainable_parameters(const Graph& graph);
+// The model's parameter of that name; absent where there is none.
+ValueId parameter_named(const Graph& graph, std::string_view name);
 
 // The output of this role, which must be there.
 ValueId output_as(const Graph& graph, ValueRole role, std::string_view of = {});

@@ -27,7 +27,7 @@ Graph keep_gradients(Graph graph, const CompileOptions& o) {
   for (const std::string& name : o.keep_gradients)
     for (const GraphOutput& out : given) {
       if (out.role != ValueRole::gradient || out.of != name) continue;
-      const Value parameter = graph[*graph.find(name)];
+      const Value parameter = graph[parameter_named(graph, name)];
       ValueId kept = in_template_form(graph, parameter, out);
       if (loss_scaling_of(o)) kept = unscaled(graph, kept);
       graph.outputs.emplace_back(kept, ValueRole::metric, concat("gradient/", name));

@@ -33,7 +33,7 @@ Graph keep_parameters(const Graph& graph, const Plan& owner) {
   for (std::size_t v = 0; v < graph.values.size(); ++v) {
     const Value& wanted = graph.values[v];
     if (wanted.kind != ValueKind::parameter) continue;
-    const auto kept = std::find_if(owner.parameters.begin(), owner.parameters.end(), [&](const PlanParameter& p) { return p.name == wanted.name; });
+    const auto kept = std::find_if(owner.parameters.begin(), owner.parameters.end(), [&](const PlanParameter& p) { return p.role == wanted.role && p.name == wanted.name; });
     if (kept == owner.parameters.end()) continue;  // told later, with the plan's other differences
     const Shape &from = kept->parts.front().operand.shape, &to = wanted.type.shape;
     const Ints from_axes = axes_of(kept->source, from.rank()), to_axes = axes_of(wanted.source, to.rank());

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "graph/operator.h"
+#include "graph/option.h"
 
 namespace tandem {
 namespace {
@@ -54,11 +55,11 @@ Part part_of(const Pair& models, ValueId value, ValueId in_larger) {
   const std::int64_t count = rows_of(v, models.samples, larger);
   if (apart(v))
     fail("'", v.name, "' ", v.type, " holds its ", models.samples, " samples along axis ", v.batch.axis, v.batch.outer > 1 ? concat(", ", v.batch.outer, " times") : "",
-         "; the loss wants the rows of each sample together, along axis 0: option loss_on names another value");
+         "; the loss wants the rows of each sample together, along axis 0: ", option("loss_on"), " names another value");
   if (count < 1) {
     const std::string other = larger ? concat(", ", *larger, " for ", 2 * models.samples) : "";
     fail("'", v.name, "' does not grow with the batch along axis 0: it is ", v.type, " for ", models.samples, models.samples == 1 ? " sample" : " samples", other,
-         "; the loss wants rows of each sample: option loss_on names another value, option loss output takes a loss that the model computes");
+         "; the loss wants rows of each sample: ", option("loss_on"), " names another value, ", option("loss"), " output takes a loss that the model computes");
   }
   Part part{.shape = Shape(Ints(v.type.shape.begin() + 1, v.type.shape.end()))};
   if (count > 1) {
@@ -72,8 +73,20 @@ Part part_of(const Pair& models, ValueId value, ValueId in_larger) {
 int asked_axis(const CompileOptions& o, const Value& value, const Part& part) {
   const int rank = value.type.shape.rank(), axis = *o.class_axis < 0 ? *o.class_axis + rank : *o.class_axis;
   if (axis < 1 || axis >= rank)
-    fail(ExitCode::usage, "option class_axis ", *o.class_axis, ": '", value.name, "' is ", value.type, ", expected an axis of 1 to ", rank - 1);
+    fail(ExitCode::usage, option("class_axis"), " ", *o.class_axis, ": '", value.name, "' is ", value.type, ", expected an axis of 1 to ", rank - 1);
   return axis - 1 + part.first;
+}
+
+// Where classes stand if nothing says it: on the first axis of more than one element, of several such on the value's axis 1.
+int class_axis_of(const Part& part, int* wide_axes = nullptr) {
+  int wide = 0, axis = part.first;
+  for (int i = part.shape.rank() - 1; i >= part.first; --i)
+    if (part.shape[i] > 1) {
+      ++wide;
+      axis = i;
+    }
+  if (wide_axes) *wide_axes = wide;
+  return wide > 1 ? part.first : axis;
 }
 
 void take_classes(Labels& l, const Pair& models, const CompileOptions& o, ValueId value, const FinalScores& s, const Part& part) {
@@ -84,25 +97,20 @@ void take_classes(Labels& l, const Pair& models, const CompileOptions& o, ValueI
   l.axis = part.first;
   if (l.kind == OutputKind::plain) {
     int wide = 0;
-    for (int i = part.shape.rank() - 1; i >= part.first; --i)
-      if (part.shape[i] > 1) {  // the first axis of more than one element
-        ++wide;
-        l.axis = i;
-      }
-    if (wide > 1) l.axis = part.first;
+    l.axis = class_axis_of(part, &wide);
     if (o.class_axis)
       l.axis = asked_axis(o, v, part);
     else if (wide > 1)
-      l.assumed = concat("the classes of '", v.name, "' ", v.type, " are taken to stand on axis 1; option class_axis names another");
+      l.assumed = concat("the classes of '", v.name, "' ", v.type, " are taken to stand on axis 1; ", option("class_axis"), " names another");
   } else {
     if (s.axis == 0) fail("'", v.name, "': its softmax is over the batch, there are no classes");
     l.axis = s.axis - 1 + part.first;
     if (o.class_axis && v.type.shape == models.graph[s.logits].type.shape && asked_axis(o, v, part) != l.axis)
-      fail(ExitCode::usage, "option class_axis ", *o.class_axis, ": the softmax of '", v.name, "' ", v.type, " is over axis ", s.axis);
+      fail(ExitCode::usage, option("class_axis"), " ", *o.class_axis, ": the softmax of '", v.name, "' ", v.type, " is over axis ", s.axis);
   }
   l.classes = l.scores[l.axis];
-  if (l.classes == 1 && l.kind == OutputKind::plain && l.loss == "softmax-cross-entropy")
-    l.assumed = concat("'", v.name, "' ", v.type, " holds scores of one class alone, of which softmax-cross-entropy is always 0; option loss mse is for numbers, binary-cross-entropy for yes and no");
+  if (l.classes == 1 && loss_row(l.loss).scores == OutputKind::softmax)
+    fail(ExitCode::usage, "'", v.name, "' ", v.type, " holds scores of one class alone, of which the loss ", l.loss, " is always the same; ", option("loss"), " mse is for numbers, binary-cross-entropy for yes and no");
   if (o.dense_labels || loss_row(l.loss).labels == LabelKind::shares)
     l.sample = TensorType{v.type.dtype, l.scores};
   else
@@ -126,14 +134,13 @@ void take_file(Labels& l, const Pair& models, ValueId value, const LossTerm& ter
   l.by_sample = v.batch.leading(v.type.shape.rank() > 0 ? v.type.shape[0] : 0, models.samples);
   if (!l.by_sample && v.type.shape.elements() != 1)
     fail(ExitCode::usage, "loss ", term.file, ": gives ", v.type, " for ", models.samples, models.samples == 1 ? " sample" : " samples", ", expected one number, or rows of numbers for each sample");
-  const auto fed = [&](const std::string& name) { return models.graph.find(name); };
-  if (const auto labels = fed(l.input); labels && models.graph[*labels].role == ValueRole::label) {
+  if (const auto labels = models.graph.find(ValueRole::label, l.output)) {
     const TensorType& type = models.graph[*labels].type;
     l.sample = TensorType{type.dtype, Shape(Ints(type.shape.begin() + 1, type.shape.end()))};
   }
-  const bool takes_weights = fed("sample_weights").has_value();
+  const bool takes_weights = models.graph.find(ValueRole::sample_weight).has_value();
   if (l.weighted && !l.by_sample && !takes_weights)
-    fail(ExitCode::usage, "option sample_weights: ", term.file, " gives one number for the batch, which cannot be weighted: have it give one for each sample, or take an input sample_weights");
+    fail(ExitCode::usage, option("sample_weights"), ": ", term.file, " gives one number for the batch, which cannot be weighted: have it give one for each sample, or take an input sample_weights");
   l.weighs_itself = takes_weights;
   l.weighted = l.weighted || takes_weights;
 }
@@ -144,7 +151,7 @@ Labels labels_of(const Pair& models, const CompileOptions& o) {
   const Graph& graph = models.graph;
   const ValueId value = loss_value(graph, o);
   const FinalScores s = find_scores(graph, value, row);
-  Labels l{.kind = s.kind, .loss = term.loss, .value = graph[value].name};
+  Labels l{.kind = s.kind, .loss = term.loss, .value = graph[model_value(graph, o)].name};
   l.share = term.weight;
   l.parameters = term.parameters;
   if (l.own()) return l;
@@ -158,12 +165,15 @@ Labels labels_of(const Pair& models, const CompileOptions& o) {
     in_larger = classes ? find_scores(*models.larger, v, row).logits : v;
   }
   const Part part = part_of(models, seen, in_larger);
+  l.probabilities = classes && s.normalized;
   if (sequence) {
     take_sequence(l, graph[seen], o, part);
     return l;
   }
   if (classes) {
     take_classes(l, models, o, value, s, part);
+    if (l.probabilities)
+      l.assumed = concat("'", l.value, "' is taken for probabilities of ", l.classes, " classes, since numbers that are not negative are divided by their sum: the loss is of their logarithm; ", option("loss_on"), " names scores");
     return l;
   }
   l.scores = part.shape;
@@ -190,9 +200,9 @@ constexpr std::int64_t ignored_ahead = -100;  // behind the last place, as PyTor
 void take_options(Losses& losses, const CompileOptions& o) {
   std::string names;
   for (const Labels& l : losses) names += concat(names.empty() ? "" : ", ", l.loss);
-  if (!(o.label_smoothing >= 0 && o.label_smoothing < 1)) fail(ExitCode::usage, "option label_smoothing ", o.label_smoothing, ", expected 0 or more, below 1");
+  if (!(o.label_smoothing >= 0 && o.label_smoothing < 1)) fail(ExitCode::usage, option("label_smoothing"), " ", o.label_smoothing, ", expected 0 or more, below 1");
   for (const double w : o.class_weights)
-    if (!(w >= 0 && w < std::numeric_limits<float>::max())) fail(ExitCode::usage, "option class_weights: ", w, ", expected numbers of 0 or more");
+    if (!(w >= 0 && w < std::numeric_limits<float>::max())) fail(ExitCode::usage, option("class_weights"), ": ", w, ", expected numbers of 0 or more");
   bool smooth = o.label_smoothing == 0, ignores = !o.ignore_index && !o.shift_labels, weighs = o.class_weights.empty(), samples = !o.sample_weights.value_or(false);
   for (Labels& l : losses) {
     samples = samples || !l.own();
@@ -202,21 +212,21 @@ void take_options(Losses& losses, const CompileOptions& o) {
     }
     if ((o.ignore_index || o.shift_labels) && l.axis >= 0 && is_index(l)) {
       if (o.shift_labels && l.sample->shape.rank() != 1)
-        fail(ExitCode::usage, "option shift_labels: labels of '", l.value, "' are ", *l.sample, " per sample, expected one for each of a row of places");
+        fail(ExitCode::usage, option("shift_labels"), ": labels of '", l.value, "' are ", *l.sample, " per sample, expected one for each of a row of places");
       l.ignore = o.ignore_index.value_or(ignored_ahead);
       ignores = true;
     }
     if (!o.class_weights.empty() && l.classes > 0) {
       if (static_cast<std::int64_t>(o.class_weights.size()) != l.classes)
-        fail(ExitCode::usage, "option class_weights: ", o.class_weights.size(), " weights, '", l.value, "' has ", l.classes, " classes");
+        fail(ExitCode::usage, option("class_weights"), ": ", o.class_weights.size(), " weights, '", l.value, "' has ", l.classes, " classes");
       l.class_weights = o.class_weights;
       weighs = true;
     }
   }
-  if (!smooth) fail(ExitCode::usage, "option label_smoothing: loss ", names, " takes none; softmax-cross-entropy and binary-cross-entropy do");
-  if (!ignores) fail(ExitCode::usage, o.ignore_index ? "option ignore_index" : "option shift_labels", ": loss ", names, " has no labels that are class indices");
-  if (!weighs) fail(ExitCode::usage, "option class_weights: loss ", names, " has no classes");
-  if (!samples) fail(ExitCode::usage, "option sample_weights: the model computes its loss itself, which cannot be weighted");
+  if (!smooth) fail(ExitCode::usage, option("label_smoothing"), ": loss ", names, " takes none; softmax-cross-entropy and binary-cross-entropy do");
+  if (!ignores) fail(ExitCode::usage, o.ignore_index ? option("ignore_index") : option("shift_labels"), ": loss ", names, " has no labels that are class indices");
+  if (!weighs) fail(ExitCode::usage, option("class_weights"), ": loss ", names, " has no classes");
+  if (!samples) fail(ExitCode::usage, option("sample_weights"), ": the model computes its loss itself, which cannot be weighted");
 }
 
 }  // namespace
@@ -232,10 +242,7 @@ Losses losses_of(const Pair& models, const CompileOptions& o) {
     Labels& l = losses.back();
     l.share = term.weight;
     l.parameters = term.parameters;
-    if (terms.size() > 1) {
-      l.output = term.output;
-      l.input = concat("labels/", term.output);
-    }
+    if (terms.size() > 1) l.output = term.output;
     if (l.of_file()) take_file(l, models, loss_value(models.graph, one), term);
     const bool one_number = (l.own() || l.of_file()) && models.graph[loss_value(models.graph, one)].type.shape.elements() == 1;
     if (o.optimizer.accumulate && one_number && l.assumed.empty())
@@ -254,6 +261,18 @@ Losses losses_of(const GraphSource& source, const CompileOptions& o) {
 
 Labels labels_of(const GraphSource& source, const CompileOptions& o) {
   return losses_of(source, o)[0];
+}
+
+std::string loss_of_one_number(const GraphSource& source, const CompileOptions& o) {
+  if (!o.loss_assumed) return "";
+  const Pair models = pair_of(source, o);
+  const auto seen = [&](const Graph& graph) { return find_scores(graph, loss_value(graph, o), loss_row("softmax-cross-entropy")); };
+  const FinalScores scores = seen(models.graph);
+  if (scores.kind != OutputKind::plain) return "";
+  const auto part = part_of(models, scores.logits, models.larger ? seen(*models.larger).logits : ValueId{});
+  const bool one = part.shape.rank() == part.first || part.shape[class_axis_of(part)] == 1;
+  if (!one) return "";
+  return find_scores(models.graph, scores.logits, loss_row("binary-cross-entropy")).kind == OutputKind::sigmoid ? "binary-cross-entropy" : "mse";
 }
 
 std::string fit_labels(const GraphSource& source, CompileOptions& o, const TensorType& sample) {
@@ -286,7 +305,7 @@ std::string fit_labels(const GraphSource& source, CompileOptions& o, const Tenso
   const std::string assumed = fitting.size() == 1 || l.assumed.empty()
                                   ? ""
                                   : concat("labels ", sample, " fit classes on axis ", fitting[0], " and on axis ", fitting[1], " of '", l.value,
-                                           "': axis ", fitting[0], " is taken; option class_axis names another");
+                                           "': axis ", fitting[0], " is taken; ", option("class_axis"), " names another");
   if (fitting[0] != usual || !l.assumed.empty()) o.class_axis = fitting[0];
   return assumed;
 }

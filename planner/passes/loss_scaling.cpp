@@ -13,7 +13,12 @@ namespace {
 
 constexpr const char *state_name = "tandem.loss_scale", *metric_name = "loss_scale";
 
-ValueId state_of(const Graph& graph) { return *graph.find(state_name); }
+// The state that belongs to no parameter; that of quantize_products comes later, and is read by its own pass.
+ValueId state_of(const Graph& graph) {
+  for (std::size_t i = 0; i < graph.values.size(); ++i)
+    if (const Value& v = graph.values[i]; v.role == ValueRole::optimizer_state && v.name == state_name) return {static_cast<int>(i)};
+  fail("graph '", graph.name, "' has no loss scale");
+}
 
 }  // namespace
 

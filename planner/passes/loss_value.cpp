@@ -1,6 +1,10 @@
 #include "planner/passes/loss_value.h"
 
+#include "graph/option.h"
+
 #include <algorithm>
+
+#include "planner/passes/probabilities.h"
 
 namespace tandem {
 namespace {
@@ -16,6 +20,8 @@ FinalScores find_scores(const Graph& graph, ValueId output, const LossRow& loss)
   for (ValueId v = output; graph[v].producer.present();) {
     const Node& node = graph[graph[v].producer];
     const OutputKind kind = node.op->gives;
+    if (loss.scores == OutputKind::softmax)
+      if (const std::optional<FinalScores> scores = scores_of_probabilities(graph, v)) return *scores;
     if (takes_scores(loss, kind)) {
       const ValueId x = node.inputs[0];
       const bool has_axis = kind != OutputKind::sigmoid;
@@ -34,9 +40,8 @@ std::vector<CompileOptions> options_of_losses(const CompileOptions& o) {
     CompileOptions& one = list[i];
     const LossTerm& term = terms[i];
     if (!term.output.empty() && !o.loss_on.empty() && o.loss_on != term.output)
-      fail(ExitCode::usage, "option loss_on ", o.loss_on, ": the loss says that it is computed on '", term.output, "'");
+      fail(ExitCode::usage, option("loss_on"), " ", o.loss_on, ": the loss says that it is computed on '", term.output, "'");
     if (!term.output.empty()) one.loss_on = term.output;
-    if (!term.file.empty()) one.loss_on = file_loss_value(i);
     if (terms.size() == 1) continue;
     one.loss = term.file.empty() ? term.loss : term.file;
     const auto form = o.label_forms.find(term.output);
@@ -48,6 +53,12 @@ std::vector<CompileOptions> options_of_losses(const CompileOptions& o) {
 }
 
 ValueId loss_value(const Graph& model, const CompileOptions& o) {
+  const LossTerm term = parse_loss(o.loss)[0];
+  if (const auto computed = term.file.empty() ? std::nullopt : model.find(ValueRole::file_loss, o.loss_on)) return *computed;
+  return model_value(model, o);
+}
+
+ValueId model_value(const Graph& model, const CompileOptions& o) {
   if (model.outputs.empty()) fail("model '", model.name, "' has no output to compute a loss on");
   if (o.loss_on.empty()) {  // labels that a classifier gives as integers are no scores
     const auto floats = std::find_if(model.outputs.begin(), model.outputs.end(), [&](const GraphOutput& out) { return is_float(model[out.value].type.dtype); });
@@ -56,8 +67,8 @@ ValueId loss_value(const Graph& model, const CompileOptions& o) {
   for (const ValueId out : model.outputs)
     if (model[out].name == o.loss_on) return out;
   const auto found = model.find(o.loss_on);
-  if (!found) fail(ExitCode::usage, "option loss_on ", o.loss_on, ": model '", model.name, "' has no value of that name");
-  if (!is_float(model[*found].type.dtype)) fail(ExitCode::usage, "option loss_on ", o.loss_on, ": it is ", model[*found].type, ", expected floating point");
+  if (!found) fail(ExitCode::usage, option("loss_on"), " ", o.loss_on, ": model '", model.name, "' has no value of that name");
+  if (!is_float(model[*found].type.dtype)) fail(ExitCode::usage, option("loss_on"), " ", o.loss_on, ": it is ", model[*found].type, ", expected floating point");
   return *found;
 }
 
@@ -66,7 +77,7 @@ std::vector<ValueId> logits_of(const Graph& model, const CompileOptions& o) {
   for (const CompileOptions& one : options_of_losses(o)) logits.push_back(find_scores(model, loss_value(model, one), loss_row(parse_loss(one.loss)[0].loss)).logits);
   if (!o.distillation) return logits;
   logits.push_back(scores_behind(model, student_value(model, o)));
-  const auto teacher = model.find(teacher_scores);
+  const auto teacher = model.find(ValueRole::teacher);
   if (!teacher) fail("internal: the graph has no scores of a teacher");
   logits.push_back(*teacher);
   return logits;
@@ -77,7 +88,7 @@ ValueId scores_behind(const Graph& model, ValueId value) { return find_scores(mo
 ValueId student_value(const Graph& model, const CompileOptions& o) {
   CompileOptions on = o;
   if (const LossTerm term = parse_loss(o.loss)[0]; !term.output.empty()) on.loss_on = term.output;
-  return loss_value(model, on);
+  return model_value(model, on);
 }
 
 }  // namespace tandem

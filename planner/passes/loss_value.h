@@ -13,6 +13,7 @@ struct FinalScores {
   OutputKind kind = OutputKind::plain;
   ValueId logits;
   int axis = -1;  // of the logits: a softmax's
+  bool normalized = false;  // the logits are the probabilities themselves, which no softmax makes: their logarithm is a score
 };
 
 // Of an output: behind the operator that makes numbers of scores others may stand that hand these on unchanged.
@@ -22,6 +23,8 @@ FinalScores find_scores(const Graph& graph, ValueId output, const LossRow& loss)
 std::vector<CompileOptions> options_of_losses(const CompileOptions& options);
 
 // The value that options.loss_on names, or the model's first output of floats. Fails (usage).
+ValueId model_value(const Graph& model, const CompileOptions& options);
+// The same, or what the file gives that computes the loss on it (role file_loss), where the graph has that.
 ValueId loss_value(const Graph& model, const CompileOptions& options);
 // The values that the losses are computed from: what goes into a final Softmax, LogSoftmax or Sigmoid, which is exact where
 // log(softmax(x)) would round; else the value itself.

@@ -220,8 +220,6 @@ double LossValues::operator[](std::string_view name) const {
   return std::find_if(row_.parameters.begin(), row_.parameters.end(), [&](const LossParameter& p) { return p.name == name; })->value;
 }
 
-std::string file_loss_value(std::size_t i) { return concat("tandem/loss/", i); }
-
 std::span<const LossRow> loss_rows() { return table(); }
 
 const LossRow& loss_row(std::string_view name) {

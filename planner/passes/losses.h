@@ -45,8 +45,7 @@ enum class LossOver {
 };
 
 inline constexpr std::string_view file_loss = "FILE.onnx";  // the row of losses that files compute
-// The value of the model's graph that the i-th loss is, where a file computes it: whoever gives the graph has put it there.
-std::string file_loss_value(std::size_t i);
+// Whoever gives the model's graph has put there what a file computes: a value of the role file_loss.
 
 struct LossParameter {
   std::string_view name;

@@ -16,7 +16,7 @@ class Updates {
  public:
   Updates(const Graph& graph, const OptimizerOptions& optimizer, const Fuses& fuses) : rule_(update_rule(optimizer)), fuses_(fuses) {
     for (const Value& v : graph.values)
-      if (v.kind == ValueKind::parameter) types_[v.name] = v.type;
+      if (v.kind == ValueKind::parameter && v.role == ValueRole::plain) types_[v.name] = v.type;
   }
   bool offered(const std::string& name, DType gradient, DType copy) const {
     const TensorType& parameter = types_.at(name);
@@ -71,7 +71,7 @@ void keep_narrow_copies(Graph& graph, const Updates& updates) {
     if (node.op->name != "Cast" || !is_16_bit(graph[node.outputs[0]].type.dtype)) continue;
     const Value& parameter = graph[node.inputs[0]];
     const auto gradient = gradients.find(parameter.name);
-    if (parameter.kind != ValueKind::parameter || gradient == gradients.end()) continue;
+    if (parameter.kind != ValueKind::parameter || parameter.role != ValueRole::plain || gradient == gradients.end()) continue;
     if (!updates.offered(parameter.name, gradient->second, graph[node.outputs[0]].type.dtype)) continue;
     if (std::find(graph.outputs.begin(), graph.outputs.end(), node.outputs[0]) != graph.outputs.end()) continue;
     Value& copy = graph[node.outputs[0]];

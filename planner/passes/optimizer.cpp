@@ -5,6 +5,7 @@
 #include <cctype>
 #include <limits>
 
+#include "graph/option.h"
 #include "graph/suggest.h"
 
 namespace tandem {
@@ -89,7 +90,7 @@ void check(const OptimizerOptions& o) {
   if (o.nesterov && o.dampening != 0) fail(ExitCode::usage, "optimizer ", o.name, ": Nesterov's momentum goes without dampening");
   for (const UpdateGroup& g : o.groups) {
     const auto range = [&](std::string_view what, double x) {
-      if (!(x >= 0 && x < unbounded)) fail(ExitCode::usage, "option groups: ", what, " is ", x, ", expected a number of at least 0");
+      if (!(x >= 0 && x < unbounded)) fail(ExitCode::usage, option("groups"), ": ", what, " is ", x, ", expected a number of at least 0");
     };
     range("weight decay", g.weight_decay.value_or(0));
     range("the rate's factor", g.rate);

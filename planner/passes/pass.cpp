@@ -36,9 +36,9 @@ std::string no_gradients(const Graph& graph, const PassContext&) {
   for (const GraphOutput& out : graph.outputs) {
     if (out.role != ValueRole::gradient) continue;
     any = true;
-    const auto parameter = graph.find(out.of);
-    if (!parameter || graph[*parameter].kind != ValueKind::parameter) return concat("a gradient is that of '", out.of, "', which is no parameter");
-    if (graph[*parameter].type.shape != graph[out].type.shape) return concat("the gradient of '", out.of, "', ", graph[*parameter].type, ", is ", graph[out].type);
+    const ValueId parameter = parameter_named(graph, out.of);
+    if (!parameter.present()) return concat("a gradient is that of '", out.of, "', which is no parameter");
+    if (graph[parameter].type.shape != graph[out].type.shape) return concat("the gradient of '", out.of, "', ", graph[parameter].type, ", is ", graph[out].type);
   }
   return any ? "" : "no output is a gradient";
 }

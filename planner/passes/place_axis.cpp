@@ -51,12 +51,20 @@ class AxisPlacer {
     for (std::size_t i = 0; i < graph_.values.size(); ++i) {
       Value& v = graph_.values[i];
       if (v.kind == ValueKind::activation) continue;
-      if (v.kind == ValueKind::input && v.role == ValueRole::step_state && !is_float(v.type.dtype)) parts_[i] = {Spread::own};  // a device's place in the random stream
-      const auto asked = request_.values.find(v.name);
-      if (asked == request_.values.end() || axis_ >= asked->second.size()) continue;
-      parts_[i] = in_form(v, asked->second[axis_]);
+      if (v.role == ValueRole::step_state && v.of == step_random) parts_[i] = {Spread::own};  // a device's place in the random stream
+      const std::vector<Part>* const asked = asked_of(v);
+      if (!asked || axis_ >= asked->size()) continue;
+      parts_[i] = in_form(v, (*asked)[axis_]);
       if (parts_[i] != Part{} && v.placement.group < 0) v.placement.group = 0;
     }
+  }
+
+  // What was said of a value; null: nothing.
+  const std::vector<Part>* asked_of(const Value& v) const {
+    if (v.role == ValueRole::label || v.role == ValueRole::sample_weight) return &request_.labels;
+    const bool own = v.role == ValueRole::plain && (v.kind == ValueKind::input || v.kind == ValueKind::parameter);
+    const auto asked = own ? request_.values.find(v.name) : request_.values.end();
+    return asked == request_.values.end() ? nullptr : &asked->second;
   }
 
   // What was said of the template's tensor, of the parameter as it is held.
@@ -215,7 +223,7 @@ class AxisPlacer {
   // A gradient is placed as its parameter is; of the other outputs, what the model gives is no addend.
   void place_outputs() {
     for (std::size_t i = 0; i < graph_.values.size(); ++i)
-      if (graph_.values[i].kind == ValueKind::parameter) parameters_.emplace(graph_.values[i].name, ValueId{static_cast<int>(i)});
+      if (graph_.values[i].kind == ValueKind::parameter && graph_.values[i].role == ValueRole::plain) parameters_.emplace(graph_.values[i].name, ValueId{static_cast<int>(i)});
     for (GraphOutput& out : graph_.outputs) {
       out.value = now(out);
       const int group = graph_[out].placement.group;

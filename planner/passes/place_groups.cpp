@@ -48,7 +48,7 @@ class Groups {
   }
   void settle(ValueId parameter, int group) {
     graph_[parameter].placement.group = group;
-    parameters_[graph_[parameter].name] = group;
+    if (graph_[parameter].role == ValueRole::plain) parameters_[graph_[parameter].name] = group;
   }
 
   int group_of(const Node& node) const {

@@ -1,6 +1,7 @@
 // Which parameters are updated otherwise than the rest: by patterns, and vectors without weight decay.
 #include <algorithm>
 
+#include "graph/option.h"
 #include "graph/pattern.h"
 #include "graph/suggest.h"
 #include "planner/passes/graph_copy.h"
@@ -56,7 +57,7 @@ void check_groups(const Graph& graph, const OptimizerOptions& o, std::vector<std
   for (const UpdateGroup& group : o.groups) {
     for (const std::string& pattern : group.patterns)
       if (std::none_of(parameters.begin(), parameters.end(), [&](const std::string& name) { return names({pattern}, name); }))
-        fail(ExitCode::usage, "option groups '", pattern, "': model '", graph.name, "' trains no parameter of that name", suggestion(pattern, parameters));
+        fail(ExitCode::usage, option("groups"), " '", pattern, "': model '", graph.name, "' trains no parameter of that name", suggestion(pattern, parameters));
     std::vector<std::string> members;
     for (const std::string& name : parameters)
       if (group_of(name, o) == &group) members.push_back(name);

@@ -2,6 +2,7 @@
 // self-contained format (tandem_plan.proto); people read it as plan_file.h prints it, the runtime replays it.
 #pragma once
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -132,6 +133,8 @@ struct HostInput {
   std::string name;
   TensorType type;                 // with the global batch
   bool batched = true;             // sliced along axis 0; else who reads it gets all of it
+  ValueRole role = ValueRole::plain;  // by which it is found: plain (the model's input of that name), label, sample_weight, step_state
+  std::string of;                  // as the role says
 };
 enum class Combine { rows, sum };
 struct HostOutput {
@@ -139,8 +142,13 @@ struct HostOutput {
   TensorType type;                 // rows: of the global batch, as many for each sample; sum: that of one part
   Combine combine = Combine::rows;
   int parts = 1;                   // sum: how many devices give one, one behind the other on the host
+  ValueRole role = ValueRole::plain;  // by which it is found: plain (the model's value of that name), loss, metric
+  std::string of;                  // as the role says
   std::int64_t bytes() const { return type.shape.elements() * static_cast<std::int64_t>(size_of(type.dtype)) * parts; }
 };
+
+// By what a parameter is found.
+using ParameterKey = std::pair<ValueRole, std::string>;
 
 // What one device keeps of a parameter.
 struct ParameterPart {
@@ -154,7 +162,8 @@ struct ParameterPart {
   bool alike(const ParameterPart& o) const { return operand == o.operand && axis == o.axis && begin == o.begin; }
 };
 
-// A parameter in the plan: the template's name and shape, and what each device keeps of it.
+// A parameter in the plan: the template's name and shape, and what each device keeps of it. One role has no name twice: the weight
+// "momentum/w" and the state "momentum/w" of the weight "w" are two.
 struct PlanParameter {
   std::string name;
   TensorType type;                 // the template's
@@ -162,15 +171,17 @@ struct PlanParameter {
   ArenaKind arena = ArenaKind::parameters;
   std::vector<ParameterPart> parts; // by device, ascending; a device may have none, and some device has one
   bool trainable = false;
-  std::string copy_of;             // the parameter whose values this one holds in 16 bits: no value of the template's
+  ValueRole role = ValueRole::plain;  // plain (the template's), optimizer_state, copy (of `of`, in 16 bits), teacher
+  std::string of;                  // the parameter that it belongs to
 
+  ParameterKey key() const { return {role, name}; }
   const ParameterPart* on(int device) const;  // null where the device has none
 };
 
 enum class PlanMode { training, inference };
 
 struct Plan {
-  int version = 2;
+  int version = 3;
   std::string model;
   PlanMode mode = PlanMode::training;
   std::int64_t batch = 0;          // global
@@ -179,7 +190,7 @@ struct Plan {
   Precision precision = Precision::fp32;
   KernelOptions options;
   std::vector<HostInput> inputs;
-  std::vector<HostOutput> outputs; // training: "loss" (sum) and metrics first
+  std::vector<HostOutput> outputs; // training: the loss (sum) and metrics first
   std::vector<PlanParameter> parameters;
   IdVector<ExchangeId, Exchange> exchanges;
   std::vector<DevicePlan> devices;

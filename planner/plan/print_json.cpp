@@ -113,10 +113,16 @@ Json json_of(const Plan& plan, const DevicePlan& d) {
   };
 }
 
+void append_role(Object& to, ValueRole role, const std::string& of) {
+  if (role != ValueRole::plain) to.emplace_back("role", name_of(role));
+  if (!of.empty()) to.emplace_back("of", of);
+}
+
 Json json_of(const HostInput& i) {
   Object o{{"name", i.name}};
   append(o, type_of(i.type));
   o.emplace_back("batched", i.batched);
+  append_role(o, i.role, i.of);
   return o;
 }
 
@@ -125,6 +131,7 @@ Json json_of(const HostOutput& output) {
   append(o, type_of(output.type));
   o.emplace_back("combine", output.combine == Combine::rows ? "rows" : "sum");
   o.emplace_back("parts", output.parts);
+  append_role(o, output.role, output.of);
   return o;
 }
 
@@ -141,7 +148,7 @@ Json json_of(const PlanParameter& p) {
              {"arena", name_of(p.arena)},
              {"trainable", p.trainable},
              {"parts", list(p.parts, [](const ParameterPart& part) { return json_of(part); })}});
-  if (!p.copy_of.empty()) o.emplace_back("copy_of", p.copy_of);
+  append_role(o, p.role, p.of);
   return o;
 }
 

@@ -30,7 +30,7 @@ std::string header(const Plan& plan) {
   };
   double weights = 0, trainable = 0;
   for (const PlanParameter& p : plan.parameters) {
-    if (p.arena != ArenaKind::parameters || !p.copy_of.empty()) continue;
+    if (p.arena != ArenaKind::parameters || p.role == ValueRole::copy) continue;
     const double n = static_cast<double>(p.type.shape.elements());
     weights += n;
     if (p.trainable) trainable += n;
@@ -41,7 +41,7 @@ std::string header(const Plan& plan) {
       concat(plan.batch, plan.devices.size() == 1 ? std::string(" on 1 device") : concat(" over ", plan.devices.size(), " devices")));
   std::vector<std::string> given;
   for (const HostInput& input : plan.inputs)
-    if (!input.name.starts_with("tandem.")) given.push_back(concat(shorten(input.name, 40), ' ', input.type));
+    if (input.role != ValueRole::step_state) given.push_back(concat(shorten(input.name, 40), ' ', input.type));
   row("inputs", shorten(join(given, ", "), 160));
   row("loss", plan.loss);
   row("optimizer", plan.optimizer);

@@ -15,6 +15,8 @@ E read_enum(int value, E last, std::string_view what) {
   return static_cast<E>(value);
 }
 
+ValueRole read_role(int value) { return read_enum(value, last_role, "role"); }
+
 Shape read_shape(const file::Type& in) {
   return Shape(std::vector<std::int64_t>(in.dims().begin(), in.dims().end()));
 }
@@ -127,7 +129,8 @@ PlanParameter read(const file::Parameter& in) {
   parameter.arena = read_enum(in.arena(), ArenaKind::staging, "arena");
   for (const file::ParameterPart& part : in.parts()) parameter.parts.push_back({part.device(), read(part.operand()), part.offset(), part.axis(), part.begin()});
   parameter.trainable = in.trainable();
-  parameter.copy_of = in.copy_of();
+  parameter.role = read_role(in.role());
+  parameter.of = in.of();
   return parameter;
 }
 
@@ -159,9 +162,9 @@ Plan read(const file::Plan& in) {
   plan.options.winograd = in.options().winograd();
   plan.options.tf32 = in.options().tf32();
   plan.options.preference = read_enum(in.options().preference(), LayoutPreference::channels_last, "layout preference");
-  for (const file::HostInput& input : in.inputs()) plan.inputs.push_back({input.name(), read(input.type()), input.batched()});
+  for (const file::HostInput& input : in.inputs()) plan.inputs.push_back({input.name(), read(input.type()), input.batched(), read_role(input.role()), input.of()});
   for (const file::HostOutput& output : in.outputs())
-    plan.outputs.push_back({output.name(), read(output.type()), read_enum(output.combine(), Combine::sum, "combine"), output.parts()});
+    plan.outputs.push_back({output.name(), read(output.type()), read_enum(output.combine(), Combine::sum, "combine"), output.parts(), read_role(output.role()), output.of()});
   for (const file::Parameter& parameter : in.parameters()) plan.parameters.push_back(read(parameter));
   for (const file::Exchange& exchange : in.exchanges()) plan.exchanges.push_back(read(exchange));
   for (const file::DevicePlan& device : in.devices()) plan.devices.push_back(read(device));

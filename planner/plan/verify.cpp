@@ -79,16 +79,16 @@ void check_whole(const Plan& plan, Breaches& breaches) {
     if (o.combine == Combine::rows && (o.type.shape.rank() == 0 || o.type.shape[0] % std::max<std::int64_t>(1, plan.batch) != 0))
       breaches.add("output '", brief(o.name), "' of ", o.type, " has no batch of ", plan.batch, " along axis 0");
   }
-  std::map<std::string_view, const PlanParameter*> names;
+  std::map<ParameterKey, const PlanParameter*> known;
   for (const PlanParameter& p : plan.parameters) {
     check_parameter(plan, p, breaches);
-    if (!names.emplace(p.name, &p).second) breaches.add("there are two parameters '", brief(p.name), "'");
+    if (!known.emplace(p.key(), &p).second) breaches.add("there are two parameters '", brief(p.name), "'", p.role == ValueRole::plain ? "" : concat(" that are a ", name_of(p.role)));
   }
   for (const PlanParameter& p : plan.parameters) {
-    if (p.copy_of.empty()) continue;
-    const auto of = names.find(p.copy_of);
-    if (of == names.end() || !of->second->copy_of.empty() || of->second->type.shape != p.type.shape || !is_16_bit(p.type.dtype))
-      breaches.add("parameter '", brief(p.name), "' of ", p.type, " is no copy in 16 bits of a parameter '", brief(p.copy_of), "'");
+    if (p.role != ValueRole::copy) continue;
+    const auto of = known.find({ValueRole::plain, p.of});
+    if (of == known.end() || of->second->type.shape != p.type.shape || !is_16_bit(p.type.dtype))
+      breaches.add("parameter '", brief(p.name), "' of ", p.type, " is no copy in 16 bits of a parameter '", brief(p.of), "'");
   }
   for (const DevicePlan& d : plan.devices)
     if (d.slice_begin < 0 || d.slice_size < 0 || d.slice_begin > plan.batch || d.slice_size > plan.batch - d.slice_begin)

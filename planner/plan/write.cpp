@@ -137,7 +137,8 @@ void write(const PlanParameter& parameter, file::Parameter* out) {
     p->set_begin(part.begin);
   }
   out->set_trainable(parameter.trainable);
-  out->set_copy_of(parameter.copy_of);
+  out->set_role(static_cast<file::Role>(parameter.role));
+  out->set_of(parameter.of);
 }
 
 void write(const Exchange& exchange, file::Exchange* out) {
@@ -172,6 +173,8 @@ std::string serialize(const Plan& plan) {
     i->set_name(input.name);
     write(input.type, i->mutable_type());
     i->set_batched(input.batched);
+    i->set_role(static_cast<file::Role>(input.role));
+    i->set_of(input.of);
   }
   for (const HostOutput& output : plan.outputs) {
     file::HostOutput* o = out.add_outputs();
@@ -179,6 +182,8 @@ std::string serialize(const Plan& plan) {
     write(output.type, o->mutable_type());
     o->set_combine(static_cast<file::HostOutput::Combine>(output.combine));
     o->set_parts(output.parts);
+    o->set_role(static_cast<file::Role>(output.role));
+    o->set_of(output.of);
   }
   for (const PlanParameter& parameter : plan.parameters) write(parameter, out.add_parameters());
   for (const Exchange& exchange : plan.exchanges) write(exchange, out.add_exchanges());

@@ -55,7 +55,7 @@ TEST(CudaPrecision, UpdatesReadAndWrite16Bits) {
         backend.refused = [copies = copies](const KernelRequest& r) { return !copies && r.op.ends_with("Update"); };
         runs.push_back(train_on(backend, mlp, o, 3, 0.05));
         int casts = 0, gradients = 0, kept = 0;
-        for (const PlanParameter& p : runs.back().plan.parameters) kept += !p.copy_of.empty();
+        for (const PlanParameter& p : runs.back().plan.parameters) kept += p.role == ValueRole::copy;
         const DevicePlan& d = runs.back().plan.devices[0];
         for (const Step& s : d.steps) {
           if (s.op() != "Cast") continue;

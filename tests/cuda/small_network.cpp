@@ -105,7 +105,7 @@ std::vector<float> train_small_network(const Backend& backend, const SmallTraini
     const Plan& plan = session.plan();
     const auto inputs_of = [&](int number) {
       std::vector<const std::byte*> inputs;
-      for (const HostInput& in : plan.inputs) inputs.push_back(in.name == "x" ? batches[number % 2].bytes().data() : in.name.starts_with("tandem.") ? nullptr : labels.bytes().data());
+      for (const HostInput& in : plan.inputs) inputs.push_back(in.name == "x" ? batches[number % 2].bytes().data() : in.role == ValueRole::step_state ? nullptr : labels.bytes().data());
       return inputs;
     };
     const std::vector<const std::byte*> inputs = inputs_of(step), next = inputs_of(step + 1);

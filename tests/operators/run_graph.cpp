@@ -40,11 +40,11 @@ std::vector<NamedTensor> GraphRun::run(const std::vector<NamedTensor>& inputs) {
   for (const HostInput& host : plan().inputs) {
     const std::byte* bytes = nullptr;
     for (const NamedTensor& t : inputs) {
-      if (t.name != host.name) continue;
+      if (t.name != host.name || host.role == ValueRole::step_state) continue;
       if (t.tensor.type() != host.type) fail("input '", t.name, "' is ", t.tensor.type(), ", the plan takes ", host.type);
       bytes = t.tensor.bytes().data();
     }
-    if (!bytes && !host.name.starts_with("tandem.") && host.type.shape.elements() > 0) fail("input '", host.name, "' has no value");
+    if (!bytes && host.role != ValueRole::step_state && host.type.shape.elements() > 0) fail("input '", host.name, "' has no value");
     in.push_back(bytes);
   }
   std::vector<NamedTensor> results;

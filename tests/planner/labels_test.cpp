@@ -183,10 +183,84 @@ TEST(Labels, AnAssumedAxisIsSaid) {
   EXPECT_EQ(labels_of(source_of(images), options_of(images)).assumed, "");
 }
 
-TEST(Labels, ScoresOfOneClassAreSaid) {
-  const Row row{"", {1}, same, ce, {}, false, ""};
-  EXPECT_EQ(labels_of(source_of(row), options_of(row)).assumed,
-            "'y' float32[4,1] holds scores of one class alone, of which softmax-cross-entropy is always 0; option loss mse is for numbers, binary-cross-entropy for yes and no");
+TEST(Labels, ScoresOfOneClassAreRefused) {
+  for (const char* loss : {ce, "focal"}) {
+    const Row row{"", {1}, same, loss, {}, false, ""};
+    try {
+      labels_of(source_of(row), options_of(row));
+      ADD_FAILURE();
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ExitCode::usage);
+      EXPECT_EQ(std::string(e.what()), concat("'y' float32[4,1] holds scores of one class alone, of which the loss ", loss,
+                                              " is always the same; option loss mse is for numbers, binary-cross-entropy for yes and no"));
+    }
+  }
+}
+
+// Of one number a sample, where nobody chose.
+TEST(Labels, OneNumberHasALossOfItsOwn) {
+  struct {
+    Shape x;
+    Make make;
+    const char* wanted;
+  } const rows[] = {{{1}, same, "mse"}, {{1}, sigmoid, "binary-cross-entropy"}, {{}, same, "mse"}, {{}, sigmoid, "binary-cross-entropy"}, {{1, 5, 6}, same, "mse"}, {{1, 5, 6}, sigmoid, "binary-cross-entropy"},
+                    {{2}, same, ""}, {{2}, softmax, ""}, {{5, 4, 4}, same, ""}};
+  for (const auto& r : rows) {
+    const Row row{"", r.x, r.make, ce, {}, false, ""};
+    CompileOptions o = options_of(row);
+    EXPECT_EQ(loss_of_one_number(source_of(row), o), "");
+    o.loss_assumed = true;
+    EXPECT_EQ(loss_of_one_number(source_of(row), o), r.wanted) << to_string(r.x);
+  }
+}
+
+ValueId sum_of(Builder& b, ValueId x) { return b.node("ReduceSum", {x}, {{"axes", Ints{1}}, {"keepdims", std::int64_t{1}}}); }
+ValueId constant_of(Builder& b, float value) { return b.graph.add_constant(concat("c", b.graph.values.size()), Tensor::scalar(value)); }
+ValueId one_against_all(Builder& b, ValueId x) {
+  const ValueId p = b.node("Sigmoid", {x});
+  return b.node("Div", {p, sum_of(b, p)});
+}
+ValueId smoothed(Builder& b, ValueId x) {
+  const ValueId p = b.node("Relu", {x});
+  return b.node("Div", {p, b.node("Add", {sum_of(b, p), constant_of(b, 1e-6F)})});
+}
+ValueId of_counts(Builder& b, ValueId x) {
+  const ValueId p = b.node("Mul", {x, x});
+  return b.node("Identity", {b.node("Div", {p, b.node("Max", {sum_of(b, p), constant_of(b, 1e-12F)})})});
+}
+ValueId naive_bayes(Builder& b, ValueId x) {
+  return b.node("Exp", {b.node("Sub", {x, b.node("ReduceLogSumExp", {x}, {{"axes", Ints{1}}, {"keepdims", std::int64_t{1}}})})});
+}
+ValueId exponential(Builder& b, ValueId x) { return b.node("Exp", {b.node("LogSoftmax", {x}, {{"axis", std::int64_t{1}}})}); }
+ValueId any_sign(Builder& b, ValueId x) { return b.node("Div", {x, sum_of(b, x)}); }
+ValueId other_sum(Builder& b, ValueId x) {
+  const ValueId p = b.node("Sigmoid", {x});
+  return b.node("Div", {p, sum_of(b, b.node("Exp", {x}))});
+}
+ValueId over_the_batch(Builder& b, ValueId x) {
+  const ValueId p = b.node("Sigmoid", {x});
+  return b.node("Div", {p, b.node("ReduceSum", {p}, {{"axes", Ints{0}}, {"keepdims", std::int64_t{1}}})});
+}
+
+TEST(Labels, ProbabilitiesWithoutASoftmaxAreKnownByTheirFormula) {
+  struct {
+    const char* name;
+    ValueId (*make)(Builder&, ValueId);
+    OutputKind kind;
+    bool normalized;
+  } const rows[] = {{"one_against_all", one_against_all, OutputKind::softmax, true}, {"smoothed", smoothed, OutputKind::softmax, true}, {"of_counts", of_counts, OutputKind::softmax, true},
+                    {"naive_bayes", naive_bayes, OutputKind::softmax, false}, {"exponential", exponential, OutputKind::softmax, false}, {"any_sign", any_sign, OutputKind::plain, false},
+                    {"other_sum", other_sum, OutputKind::plain, false}, {"over_the_batch", over_the_batch, OutputKind::plain, false}};
+  for (const auto& row : rows) {
+    Builder b;
+    const ValueId x = b.graph.add_input("x", {DType::float32, {4, 3}});
+    b.graph.outputs = {row.make(b, x)};
+    const FinalScores s = find_scores(b.graph, b.graph.outputs[0], loss_row(ce));
+    EXPECT_EQ(s.kind, row.kind) << row.name;
+    EXPECT_EQ(s.normalized, row.normalized) << row.name;
+    EXPECT_EQ(s.axis, row.kind == OutputKind::softmax ? 1 : -1) << row.name;
+    EXPECT_EQ(find_scores(b.graph, b.graph.outputs[0], loss_row("mse")).kind, OutputKind::plain) << row.name;
+  }
 }
 
 // As classifiers have it that give the class before the scores.

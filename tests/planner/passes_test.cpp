@@ -126,7 +126,7 @@ TEST(AttachLoss, IsASumOverTheGlobalBatch) {
     EXPECT_EQ(expression(g, g.outputs[0]), row.expression);
     EXPECT_EQ(g[g.outputs[0]].type.shape, Shape{});
     EXPECT_EQ(g.outputs.size(), row.counts ? 2 : 1);
-    EXPECT_EQ(g[*g.find("labels")].role, ValueRole::label);
+    EXPECT_EQ(g[*g.find(ValueRole::label)].name, "labels");
   }
 }
 
@@ -188,7 +188,7 @@ TEST(AddGradients, OfAScaledLossTellTheScale) {
   o.loss_scaling = LossScaling{};
   const Graph got = add_gradients(squares(), o, warnings);
   EXPECT_EQ(expression(got, output_as(got, ValueRole::metric, "loss_scale")), "LossScale(tandem.loss_scale)");
-  EXPECT_EQ(got[*got.find("tandem.loss_scale")].role, ValueRole::optimizer_state);
+  EXPECT_EQ(got[*got.find(ValueRole::optimizer_state)].name, "tandem.loss_scale");
 }
 
 Graph with_gradients() {

@@ -224,7 +224,8 @@ TEST(Placement, SamplesAndColumnsTogether) {
   const Part split = Part::split(0), whole;
   const PlacementRequest request{.groups = {{"all", {{"samples", {2, 1}}, {"columns", {1, 1}}}, {0, 1, 2, 3}}},
                                  .nodes = {},
-                                 .values = {{"x", {split, whole}}, {"labels", {split, whole}}, {"w1", {whole, split}}, {"b1", {whole, split}}, {"w2", {whole, split}}}};
+                                 .values = {{"x", {split, whole}}, {"w1", {whole, split}}, {"b1", {whole, split}}, {"w2", {whole, split}}},
+                                 .labels = {split, whole}};
   const Trained one = train(mlp, options_for(6, {1}), 5, 0.1), four = train(mlp, placed(4, request), 5, 0.1);
   expect_close(four, one);
   EXPECT_EQ(four.plan.devices[0].slice_size, 4);

@@ -24,7 +24,8 @@ Plan full_plan() {
   copy.name = "w/bfloat16";
   copy.type.dtype = DType::bfloat16;
   for (ParameterPart& part : copy.parts) part.operand.dtype = DType::bfloat16, part.offset = 64;
-  copy.copy_of = "w";
+  copy.role = ValueRole::copy;
+  copy.of = "w";
   plan.parameters.push_back(copy);
   const auto part = [](int device, std::int64_t n, std::int64_t begin) { return ParameterPart{device, {DType::float32, {n}, Layout("a")}, 128, 0, begin}; };
   plan.parameters.push_back({.name = "cut", .type = {DType::float32, {5}}, .parts = {part(0, 2, 0), part(2, 3, 2)}});
@@ -72,7 +73,8 @@ TEST(PlanFile, KeepsEverything) {
   EXPECT_TRUE(std::signbit(read.devices[0].steps[3].as<LaunchStep>()->attributes.floats("fs")[1]));
   EXPECT_EQ(read.devices[0].buffers[0].alias, BufferId{});
   EXPECT_EQ(read.warnings, plan.warnings);
-  EXPECT_EQ(read.parameters[1].copy_of, "w");
+  EXPECT_EQ(read.parameters[1].role, ValueRole::copy);
+  EXPECT_EQ(read.parameters[1].of, "w");
   EXPECT_EQ(read.parameters[2].parts, plan.parameters[2].parts);
   EXPECT_EQ(read.devices[0].buffers[BufferId{0}].placement, "split(0)");
   EXPECT_EQ(read.devices[2].steps[StepId{6}].as<ConcatStep>()->begin, 3);
@@ -140,14 +142,14 @@ TEST(PlanFile, SurvivesMalice) {
 }
 
 TEST(PlanFile, RefusesAnotherVersion) {
-  for (const int version : {1, 3}) {
+  for (const int version : {2, 4}) {
     Plan plan = linear_plan({1});
     plan.version = version;
     try {
       parse_plan(serialize(plan));
       ADD_FAILURE();
     } catch (const Error& e) {
-      EXPECT_EQ(e.what(), concat("plan file: version ", version, ", this tandem reads version 2: make the plan again from its model"));
+      EXPECT_EQ(e.what(), concat("plan file: version ", version, ", this tandem reads version 3: make the plan again from its model"));
     }
   }
 }

@@ -37,7 +37,7 @@ TEST_P(BrokenPlan, IsNamed) {
 INSTANTIATE_TEST_SUITE_P(
     Rows, BrokenPlan,
     testing::Values(
-        Row{"version", [](Plan& p) { p.version = 0; }, "version 0, expected 2"},
+        Row{"version", [](Plan& p) { p.version = 0; }, "version 0, expected 3"},
         Row{"no_devices", [](Plan& p) { p.devices.clear(); }, "there are no devices"},
         Row{"negative_batch", [](Plan& p) { p.batch = -1; }, "batch is -1"},
         Row{"batch_not_sliced", [](Plan& p) { p.batch = p.inputs[0].type.shape[0] = p.outputs[1].type.shape[0] = 4; }, "row 3 of input 'x' is read by no device"},
@@ -77,8 +77,8 @@ INSTANTIATE_TEST_SUITE_P(
               for (ParameterPart& part : p.parameters[0].parts) part.axis = 0, part.begin = 4 * part.device;
             },
             "parameter 'w' of float32[7]: no device keeps index 3 of axis 0"},
-        Row{"copy_of_nothing", [](Plan& p) { p.parameters[0].copy_of = "v"; }, "parameter 'w' of float32[3] is no copy in 16 bits of a parameter 'v'"},
-        Row{"copy_of_itself", [](Plan& p) { p.parameters[0].copy_of = "w"; }, "is no copy in 16 bits of a parameter 'w'"},
+        Row{"copy_of_nothing", [](Plan& p) { p.parameters[0].role = ValueRole::copy; p.parameters[0].of = "v"; }, "parameter 'w' of float32[3] is no copy in 16 bits of a parameter 'v'"},
+        Row{"copy_of_itself", [](Plan& p) { p.parameters[0].role = ValueRole::copy; p.parameters[0].of = "w"; }, "is no copy in 16 bits of a parameter 'w'"},
         Row{"staged_in_scratch", [](Plan& p) { p.devices[0].steps[0].workspace = {5}; }, "comes by way of buffer 5 'y' of 64 bytes in arena scratch"},
         Row{"staged_in_too_little",
             [](Plan& p) {

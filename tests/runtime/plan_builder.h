@@ -110,8 +110,8 @@ inline Plan linear_plan(std::vector<std::int64_t> slices, std::int64_t columns =
   plan.optimizer = "sgd";
   for (const std::int64_t s : slices) plan.batch += s;
   plan.inputs = {{"x", {DType::float32, {plan.batch, columns}}, true},
-                 {"tandem.scalars", {DType::float32, {16}}, false},
-                 {"tandem.random", {DType::int64, {4}}, false}};
+                 {"tandem.scalars", {DType::float32, {16}}, false, ValueRole::step_state, std::string(step_scalars)},
+                 {"tandem.random", {DType::int64, {4}}, false, ValueRole::step_state, std::string(step_random)}};
   plan.outputs = {{"loss", {DType::float32, {}}, Combine::sum, static_cast<int>(slices.size())}, {"y", {DType::float32, {plan.batch, columns}}, Combine::rows}};
   plan.exchanges = {{.name = "gradients 0", .elements = columns, .dtype = DType::float32, .values = {"w"}}};
   const Operand weight{DType::float32, {columns}, Layout("a")};

@@ -37,7 +37,7 @@ INSTANTIATE_TEST_SUITE_P(
                             "without waiting for step 5 (all_reduce)"},
                     Refusal{"other_scalars",
                             [](FakeBackend&, Plan& p) {
-                              p.inputs[0] = {"tandem.scalars", {DType::float32, {3, 3}}, true};
+                              p.inputs[0] = {"tandem.scalars", {DType::float32, {3, 3}}, true, ValueRole::step_state, std::string(step_scalars)};
                             },
                             "expected float32[16] without a batch"}),
     [](const auto& info) { return info.param.name; });

@@ -87,7 +87,7 @@ TEST(Session, GivesEachDeviceItsStepState) {
   Plan plan;
   plan.model = "states";
   plan.batch = 5;
-  plan.inputs = {{"tandem.random", {DType::int64, {4}}, false}, {"tandem.scalars", {DType::float32, {16}}, false}};
+  plan.inputs = {{"tandem.random", {DType::int64, {4}}, false, ValueRole::step_state, std::string(step_random)}, {"tandem.scalars", {DType::float32, {16}}, false, ValueRole::step_state, std::string(step_scalars)}};
   plan.outputs = {{"random", {DType::int64, {4}}, Combine::sum, 2}, {"scalars", {DType::float32, {16}}, Combine::sum, 2}};
   for (int i = 0; i < 2; ++i) {
     DeviceBuilder d(i, i * 3, i == 0 ? 3 : 2);
@@ -220,6 +220,7 @@ TEST(Session, ParametersKeepTheTemplatesOrder) {
   const auto add = [&](std::string name, Shape shape, Layout source, Operand operand, ArenaKind arena) {
     Arena& a = plan.devices[0].arenas[static_cast<std::size_t>(arena)];
     plan.parameters.push_back({std::move(name), {DType::float32, std::move(shape)}, std::move(source), arena, {{.operand = operand, .offset = a.bytes}}});
+    if (arena == ArenaKind::optimizer) plan.parameters.back().role = ValueRole::optimizer_state;
     a.bytes += rounded(operand.bytes());
   };
   add("blocked", {3, 5}, {}, {DType::float32, {3, 5}, Layout("AB4a8b")}, ArenaKind::parameters);
@@ -232,8 +233,8 @@ TEST(Session, ParametersKeepTheTemplatesOrder) {
   EXPECT_EQ(floats(session.optimizer_state()[0].tensor), (std::vector<float>{0, 0, 0}));
   const std::vector<float> n = numbers(2, 12);
   session.set_parameters(std::vector<NamedTensor>{{"blocked", Tensor::of<float>({3, 5}, std::span(n).first(15))},
-                                                  {"transposed", Tensor::of<float>({2, 12}, std::span(n))},
-                                                  {"momentum/w", Tensor::of<float>({3}, {7, 8, 9})}});
+                                                  {"transposed", Tensor::of<float>({2, 12}, std::span(n))}});
+  session.set_parameters(std::vector<NamedTensor>{{"momentum/w", Tensor::of<float>({3}, {7, 8, 9})}}, ValueRole::optimizer_state);
   const std::vector<NamedTensor> got = session.parameters();
   ASSERT_EQ(got.size(), 3u);
   EXPECT_EQ(floats(got[1].tensor), std::vector<float>(n.begin(), n.begin() + 15));

@@ -98,7 +98,7 @@ TEST(Precision, UpdatesKeepWeightsInBothForms) {
       again.compile(o, backends);
       EXPECT_TRUE(model.plan().warnings.empty()) << model.plan().warnings[0];
       std::size_t copies = 0;
-      for (const PlanParameter& p : model.plan().parameters) copies += !p.copy_of.empty();
+      for (const PlanParameter& p : model.plan().parameters) copies += p.role == ValueRole::copy;
       EXPECT_EQ(copies, 8U);
       for (const DevicePlan& d : model.plan().devices)
         for (const Step& s : d.steps) {

@@ -32,7 +32,7 @@ class Chooser {
     }
     std::string assumed;
     if (!has(Role::weight))
-      if (const auto at = find("sample_weight"); at < columns_.size() && !used_[at]) {
+      if (const auto at = input_of("sample_weight") ? columns_.size() : find("sample_weight"); at < columns_.size() && !used_[at]) {
         add({"sample_weight", Role::weight, {at}});
         assumed += ", weights of samples 'sample_weight'";
       }

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "graph/option.h"
 #include "trainer/data/column_contents.h"
 #include "trainer/data/data_file.h"
 #include "trainer/data/table_rows.h"
@@ -162,9 +163,9 @@ class Builder {
     const std::size_t at = c.columns[0];
     if (!fills && f.other.empty()) return 0;
     if (!fills)
-      refuse(f.other, at, concat(f.other_width, f.single || (known && !label && want.rank() != 1) || c.columns.size() > 1 ? "" : label ? ": option ignore_index fills them up" : ": pad=NUMBER fills them up"));
+      refuse(f.other, at, concat(f.other_width, f.single || (known && !label && want.rank() != 1) || c.columns.size() > 1 ? "" : label ? concat(": ", option("ignore_index"), " fills them up") : ": pad=NUMBER fills them up"));
     if (f.width > places && !truncate_)
-      refuse(f.longest, at, concat("a list of ", f.width, " numbers, the model takes ", places, ": truncate=on cuts such lists behind, option dims may give the model another size"));
+      refuse(f.longest, at, concat("a list of ", f.width, " numbers, the model takes ", places, ": truncate=on cuts such lists behind, ", option("dims"), " may give the model another size"));
     notes_.push_back(concat(name_, ": '", columns_[at], "' holds lists of ", f.least, " to ", f.width, " numbers: filled up to ", places, " with ", text_of(label ? static_cast<double>(*request_.label_pad) : pad_.value_or(0)),
                             label ? ", which the loss ignores" : " (pad=)"));
     return places;
