@@ -10,6 +10,7 @@ std::string serialize(const Plan& plan);           // the binary form; equal pla
 Plan parse_plan(const std::string& bytes);         // fails (model) on anything that is not a whole plan
 std::string hash_of(const Plan& plan);             // 16 hex digits
 
+std::string line_of_plan(const Plan& plan);  // parameters, batch, devices, memory, estimated step: one line, without its end
 std::string text_of_plan(const Plan& plan, bool steps);  // for people; without steps: summary, memory, exchanges, warnings
 std::string json_of(const Plan& plan);
 std::string dot_of(const Plan& plan);              // Graphviz: all devices' steps
