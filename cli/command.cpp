@@ -26,7 +26,7 @@ constexpr OptionRow common[] = {
     {"config", "FILE", "", "read options from a JSON file, such as a run's config.json, or from a run's folder"},
     {"json", "", "off", "write machine-readable results to stdout"},
     {"quiet", "", "off", "write no messages, only results and errors"},
-    {"help", "", "off", "show this help"},
+    {"help", "", "off", "show this help; --help GROUP and --help OPTION explain some options, --help all every one"},
 };
 
 std::vector<OptionRow> rows_of(const Command& command) {
@@ -61,13 +61,16 @@ int dispatch(std::span<const std::string> arguments, Streams& streams, const Env
     names.emplace_back(command.name);
     if (command.name != wanted) continue;
     const auto given = arguments.subspan(1);
-    const bool help = asks_help || std::any_of(given.begin(), given.end(), [](const std::string& a) { return a == "--help" || a == "-h"; });
-    if (help) {
-      streams.out << help_of(command, std::min<std::size_t>(100, output_columns(streams, environment)));
+    const auto help = asks_help ? given.begin() : std::find_if(given.begin(), given.end(), [](const std::string& a) { return a == "--help" || a == "-h"; });
+    if (help != given.end()) {
+      const std::string topic = help + 1 != given.end() && !(help + 1)->starts_with('-') ? *(help + 1) : "";
+      streams.out << help_of(command, std::min<std::size_t>(100, output_columns(streams, environment)), topic);
       return 0;
     }
     const Arguments parsed = Arguments::parse(given, command.positionals, rows_of(command), environment, config_rules(command));
-    return command.run({parsed, streams, environment});
+    const Invocation call{parsed, streams, environment};
+    for (const std::string& note : parsed.notes()) call.say("note: " + note);
+    return command.run(call);
   }
   fail(ExitCode::usage, "unknown command '", wanted, "'", suggestion(wanted, names));
 }

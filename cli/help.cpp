@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "cli/table.h"
+#include "graph/suggest.h"
 
 namespace tandem {
 namespace {
@@ -101,6 +102,85 @@ std::vector<std::string> examples_of(const Command& command) {
   return list;
 }
 
+// Options under one heading of the help.
+struct OptionGroup {
+  std::string title;
+  std::vector<OptionRow> rows;
+};
+constexpr std::string_view own_options = "options", most_used_options = "most used";
+
+// In the help's order: the command's most used options first (of `train`), then those under no heading, then by heading.
+std::vector<OptionGroup> groups_of(const Command& command) {
+  const std::vector<OptionRow> rows = help_rows(command);
+  std::vector<OptionGroup> groups;
+  if (rows.size() > many_options && command.name == "train") {
+    groups.push_back({std::string(most_used_options), {}});
+    for (const std::string_view name : most_used)
+      for (const OptionRow& row : rows)
+        if (row.name == name) groups.back().rows.push_back(row);
+  }
+  const auto is_most_used = [&](const OptionRow& row) {
+    return !groups.empty() && groups[0].title == most_used_options &&
+           std::any_of(groups[0].rows.begin(), groups[0].rows.end(), [&](const OptionRow& r) { return r.name == row.name; });
+  };
+  std::string title(own_options);
+  for (const OptionRow& row : rows) {
+    if (row.name.empty()) {
+      title = row.value;
+      continue;
+    }
+    if (is_most_used(row)) continue;
+    if (groups.empty() || groups.back().title != title) groups.push_back({title, {}});
+    groups.back().rows.push_back(row);
+  }
+  return groups;
+}
+
+std::string group_text(const OptionGroup& group, std::size_t columns) {
+  std::string text = concat('\n', group.title, ":\n");
+  for (const OptionRow& row : group.rows) text += option_text(row, columns);
+  return text;
+}
+
+// A group's title with the names of its options.
+std::string names_text(const OptionGroup& group, std::size_t columns) {
+  std::string names;
+  for (const OptionRow& row : group.rows) names += concat(names.empty() ? "" : " ", is_switch_that_is_on(row) ? "no-" : "", row.name);
+  return concat("  ", group.title, "\n      ", wrapped(names, columns - 6, 6), '\n');
+}
+
+// The words of a title by which a group is asked for.
+std::vector<std::string> words_of(std::string_view title) {
+  std::vector<std::string> words;
+  std::istringstream stream{std::string(title)};
+  for (std::string word; stream >> word;) {
+    if (word.ends_with(',')) word.pop_back();
+    if (word.size() > 3) words.push_back(word);  // not "and", "of"
+  }
+  return words;
+}
+
+// The groups of which a word of the title begins with `topic`, else the option of that name. Fails (usage) where there is neither.
+std::string topic_text(const Command& command, const std::vector<OptionGroup>& groups, std::string_view topic, std::size_t columns) {
+  std::string text;
+  std::vector<std::string> known{"all"};
+  for (const OptionGroup& group : groups) {
+    const std::vector<std::string> words = words_of(group.title);
+    if (std::any_of(words.begin(), words.end(), [&](const std::string& word) { return word.starts_with(topic); })) text += group_text(group, columns);
+    if (group.title != own_options && group.title != most_used_options) known.insert(known.end(), words.begin(), words.end());
+  }
+  if (!text.empty()) return text.substr(1);
+  const std::string_view name = topic.substr(std::min(topic.find_first_not_of('-'), topic.size()));
+  for (const OptionGroup& group : groups)
+    for (const OptionRow& row : group.rows) {
+      if (row.name == name || concat("no-", row.name) == name) return option_text(row, columns);
+      known.emplace_back(row.name);
+    }
+  const std::string near = nearest(topic, known);
+  fail(ExitCode::usage, "--help ", topic, ": no group and no option of ", command.name, near.empty() ? "" : concat(", did you mean '", near, "'?"), "; tandem ", command.name,
+       " --help lists them");
+}
+
 const char* exit_codes =
     "Exit codes: 0 ok, 2 usage, 3 model or plan, 4 data, 5 device or memory, 6 communication, 7 I/O, 8 diverged, 75 stopped but resumable, "
     "128 and a signal's number: ended by it (129, 130, 138, 143).";
@@ -117,29 +197,19 @@ std::string overview(std::size_t columns) {
   return concat(text, "\nto begin with:\n", example_text("  tandem train MODEL.onnx --data SPEC", columns), '\n', wrapped(sources, columns), '\n', wrapped(exit_codes, columns), '\n');
 }
 
-std::string help_of(const Command& command, std::size_t columns) {
+std::string help_of(const Command& command, std::size_t columns, std::string_view topic) {
+  const std::vector<OptionGroup> groups = groups_of(command);
+  const bool all = topic == "all" || (topic.empty() && help_rows(command).size() <= many_options);
+  if (!topic.empty() && !all) return topic_text(command, groups, topic, columns);
   std::string text = concat(wrapped(command.help, columns), "\n\n");
   for (const std::string& line : lines_of(concat("usage: tandem ", command.name, ' ', command.usage)))
     text += concat(line.starts_with(' ') ? "       " : "", wrapped(line, columns - 9, 9), '\n');
-  const std::vector<OptionRow> rows = help_rows(command);
-  const bool many = rows.size() > many_options && command.name == "train";
-  const auto is_first = [&](const OptionRow& row) { return many && std::find(std::begin(most_used), std::end(most_used), row.name) != std::end(most_used); };
-  if (many) {
-    text += "\nmost used:\n";
-    for (const std::string_view name : most_used)
-      for (const OptionRow& row : rows)
-        if (row.name == name) text += option_text(row, columns);
-  }
-  std::string heading = "options";
-  for (const OptionRow& row : rows) {
-    if (row.name.empty()) {
-      heading = row.value;
-      continue;
-    }
-    if (is_first(row)) continue;
-    if (!heading.empty()) text += concat('\n', heading, ":\n");
-    heading.clear();
-    text += option_text(row, columns);
+  for (const OptionGroup& group : groups)
+    if (all || group.title == own_options || group.title == most_used_options) text += group_text(group, columns);
+  if (!all) {
+    text += concat('\n', wrapped(concat("more options, by group; tandem ", command.name, " --help GROUP explains those of one (a word of its title is enough), --help OPTION one option, --help all every option:"), columns), '\n');
+    for (const OptionGroup& group : groups)
+      if (group.title != own_options && group.title != most_used_options) text += names_text(group, columns);
   }
   text += "\nexamples:\n";
   for (const std::string& line : examples_of(command)) text += example_text(line, columns);

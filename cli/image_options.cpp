@@ -78,7 +78,7 @@ void settle_preparation(const Invocation& call, const Dataset& data, const DataR
                           : p.resizing.shorter > 0   ? concat("resized to ", p.resizing.shorter, " pixels of the shorter side and cropped in the middle")
                                                      : "resized to cover the model's size and cropped in the middle";
   call.say(concat("note: images are ", how, trains_on_boxes ? ", in training random boxes of 8 to 100% (--augment crop)" : "", " (--resize overrules it)",
-                  p.mean.empty() ? "; their values are 0 to 1 (--normalize)" : ""));
+                  p.mean.empty() ? "; their values are 0 to 1 (--normalize; weights of ImageNet want --normalize imagenet)" : ""));
 }
 
 void tell_bad_samples(const Invocation& call, const Preprocess& p, std::string_view one, std::string_view several) {
@@ -89,22 +89,6 @@ void tell_bad_samples(const Invocation& call, const Preprocess& p, std::string_v
   for (const std::string& why : bad->found->why)
     if (told++ < most) call.say("note: left out: " + why);
   call.say(concat("note: ", told, told == 1 ? " sample" : " samples", " that cannot be decoded ", told == 1 ? one : several, " (--on-bad-sample)"));
-}
-
-void tell_classes(const Invocation& call, const Model& model, const Dataset& data, const std::vector<NamedTensor>& results) {
-  constexpr std::int64_t most = 10;
-  const std::vector<std::string> names = model.data_request().class_names;
-  if (results.empty() || names.empty() || call.json()) return;
-  const Tensor& scores = results[0].tensor;
-  if (scores.dtype() != DType::float32 || scores.shape().rank() != 2 || scores.shape()[1] != std::ssize(names)) return;
-  const auto values = scores.values<float>();
-  const std::int64_t samples = std::min(most, scores.shape()[0]);
-  for (std::int64_t i = 0; i < samples; ++i) {
-    const auto row = values.subspan(static_cast<std::size_t>(i) * names.size(), names.size());
-    if (!(row[0] == row[0])) continue;  // it could not be decoded
-    call.say(concat(data.describe(i), ": ", names[static_cast<std::size_t>(std::max_element(row.begin(), row.end()) - row.begin())]));
-  }
-  if (scores.shape()[0] > most) call.say(concat("... and ", scores.shape()[0] - most, " more"));
 }
 
 }  // namespace tandem

@@ -16,7 +16,5 @@ void settle_preparation(const Invocation& call, const Dataset& data, const DataR
 // What was left out by --on-bad-sample skip, at the end, and what became of one, or of several.
 void tell_bad_samples(const Invocation& call, const Preprocess& preprocess, std::string_view one = "had its place taken by another",
                       std::string_view several = "had their places taken by others");
-// The class that scores highest of the first samples, by its name where the model keeps names.
-void tell_classes(const Invocation& call, const Model& model, const Dataset& data, const std::vector<NamedTensor>& results);
 
 }  // namespace tandem

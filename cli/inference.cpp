@@ -33,12 +33,8 @@ Inference open_inference(const Invocation& call, World* world, bool measures) {
       request.parts = {"test", "validation", "train"};  // the first that there is
     else
       request.parts = {a.text("split")};
-    const bool array = source.ends_with(".npy");
-    if (array)
-      i.splits.test = open_npy(source, request);
-    else
-      i.splits = open_data(source, request);
-    i.data = &split_of(i.splits, array ? "" : a.text("split"));
+    i.splits = open_data(source, request);
+    i.data = &split_of(i.splits, a.text("split"));
   }
   i.model.fit_constants(i.options, *i.data);
   for (const std::string& note : i.data->notes()) call.say("note: " + note);

@@ -69,6 +69,40 @@ Json::Object read_config(const std::string& path) {
 
 }  // namespace
 
+namespace {
+
+// What a run's file says of paths, seen from the folder in which it is read: relative paths are those of the folder in which the run was started.
+class ConfigPaths {
+ public:
+  explicit ConfigPaths(const std::string& folder) : folder_(folder) {}
+  // `text`: a path, or a data set's kind and paths ("npz:a.npz,val=b.npz"). A relative path that is not here and is there becomes that one.
+  std::string found(std::string_view text) {
+    std::string out;
+    for (std::size_t at = 0; at <= text.size();) {
+      const std::size_t end = std::min(text.find_first_of(":,=", at), text.size());
+      const std::filesystem::path piece = text.substr(at, end - at), there = folder_ / piece;
+      const bool moves = !piece.empty() && piece.is_relative() && !folder_.empty() && is_there(there) && !is_there(piece);
+      moved_ = moved_ || moves;
+      out += moves ? there.string() : piece.string();
+      if (end < text.size()) out += text[end];
+      at = end + 1;
+    }
+    return out;
+  }
+  bool moved() const { return moved_; }
+
+ private:
+  static bool is_there(const std::filesystem::path& path) {
+    std::error_code error;
+    const bool shards = path.filename().string().find_first_of("*{?[") != std::string::npos;
+    return std::filesystem::exists(shards ? path.parent_path() : path, error);
+  }
+  std::filesystem::path folder_;
+  bool moved_ = false;
+};
+
+}  // namespace
+
 Arguments Arguments::parse(std::span<const std::string> given, std::span<const std::string_view> positionals,
                            std::span<const OptionRow> rows, const Environment& environment, const ConfigRules& rules) {
   Arguments a;
@@ -138,30 +172,37 @@ TrainedFiles trained_files(const Json::Object& config) {
 void Arguments::read_config_file(const std::string& path, std::span<const std::string_view> positionals, std::span<const OptionRow> rows,
                                  const ConfigRules& rules) {
   // Of another command's call: where it wrote and how it spoke.
+  constexpr std::string_view of_files[] = {"adapter", "class-weights", "data", "loss", "metric", "teacher", "tuning-cache"};  // that are read
   constexpr std::string_view of_its_call[] = {"output", "also-training-graph", "autotune", "json", "quiet"};
   const Json::Object config = read_config(path);
   const auto is = [](const auto& list, std::string_view key) { return std::find(std::begin(list), std::end(list), key) != std::end(list); };
   const bool another = std::any_of(config.begin(), config.end(), [&](const auto& pair) { return pair.first == "command" && text_of_json(pair.second) != rules.command; });
   const bool trained = another && rules.uses_trained;
+  const auto started = std::find_if(config.begin(), config.end(), [](const auto& pair) { return pair.first == run_folder_key; });
+  const std::string folder = started == config.end() ? "" : text_of_json(started->second);
+  ConfigPaths paths(folder);
   if (trained) {
-    const TrainedFiles files = trained_files(config);
+    TrainedFiles files = trained_files(config);
+    files = {paths.found(files.model), paths.found(files.adapter)};
     if (!files.model.empty() && positionals_.emplace("model", files.model).second) {
       trained_ = files.adapter.empty() ? files.model : concat(files.model, " with ", files.adapter);
       if (!files.adapter.empty()) values_.emplace("adapter", Value{files.adapter, true});
     }
   }
   for (const auto& [key, value] : config) {
-    if (key == "command" || (trained && (key == "model" || key == "adapter"))) continue;
+    if (key == "command" || key == run_folder_key || (trained && (key == "model" || key == "adapter"))) continue;
     if (another && is(of_its_call, key)) continue;
     if (is(positionals, key)) {
-      positionals_.emplace(key, text_of_json(value));
+      positionals_.emplace(key, paths.found(text_of_json(value)));
       continue;
     }
     const OptionRow* row = find_row(rows, key);
     if (!row && is(rules.elsewhere, key)) continue;
     if (!row) unknown(concat("key in ", path), key, rows, "");
-    values_.emplace(key, Value{is_switch(*row) ? switch_text(text_of_json(value), key) : text_of_json(value), true});
+    const std::string text = text_of_json(value);
+    values_.emplace(key, Value{is_switch(*row) ? switch_text(text, key) : is(of_files, key) ? paths.found(text) : text, true});
   }
+  if (paths.moved()) notes_.push_back(concat(path, ": its relative paths are taken from ", folder, ", where that run was started"));
 }
 
 bool is_run_config(const std::string& path) {
@@ -227,7 +268,7 @@ void Arguments::require(std::string_view option) const {
 
 Json Arguments::resolved() const {
   static const std::set<std::string_view> of_one_call{"address", "config",    "dry-run", "help",      "overwrite",
-                                                      "processes", "rank", "resume",  "retune",    "world-size"};
+                                                      "processes", "rank", "resume",  "retune",    "verbose",   "world-size"};
   Json::Object object;
   for (const auto& [name, value] : positionals_) object.emplace_back(name, value);
   for (const auto& [name, value] : values_) {

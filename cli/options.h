@@ -16,6 +16,8 @@ namespace tandem {
 
 inline constexpr const char* adapter_extension = ".onnx_adapter";  // of what --lora-export adapter writes, in place of the output's
 
+inline constexpr const char* run_folder_key = "started-in";  // of config.json: the folder in which a run was started
+
 // A row without a name is a heading of the help, its `value`.
 struct OptionRow {
   std::string_view name;
@@ -51,6 +53,8 @@ class Arguments {
   const std::string& positional(std::string_view name) const;
   bool has_positional(std::string_view name) const { return positionals_.find(name) != positionals_.end(); }
   const std::vector<std::string>& rest() const { return rest_; }  // what "..." stands for
+  // What reading assumed: a sentence each, for the user.
+  const std::vector<std::string>& notes() const { return notes_; }
   const std::string& trained() const { return trained_; }  // the model, where a run's file gave it (ConfigRules::uses_trained)
   void set(std::string_view option, std::string text);     // as if given so
   void choose(std::string_view option, std::string text);  // what the program chose: resolved() leaves it out
@@ -68,6 +72,7 @@ class Arguments {
   std::map<std::string, std::string, std::less<>> positionals_;
   std::vector<std::string> rest_;
   std::string trained_;
+  std::vector<std::string> notes_;
 };
 
 // Whether a file is a configuration that a command left.

@@ -1,25 +1,48 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "cli/image_options.h"
 #include "cli/inference.h"
 #include "cli/model_options.h"
+#include "cli/predictions.h"
 #include "cli/progress.h"
 #include "cli/tune_options.h"
-#include "trainer/data/npy.h"
-#include "trainer/data/zip.h"
 #include "trainer/file.h"
 
 namespace tandem {
 namespace {
 
-void write_results(const std::string& output, const std::vector<NamedTensor>& results) {
-  if (output.ends_with(".npy")) return write_atomically(output, npy_of(results.at(0).tensor));
-  AtomicFile file(output);
-  ZipWriter zip([&](std::string_view bytes) { file.append(bytes); });
-  for (const NamedTensor& r : results) zip.add(r.name + ".npy", npy_of(r.tensor));
-  zip.finish();
-  file.commit();
+// The classes of the first result's columns: by the names that the model's data had; where it has none and the loss is one of
+// classes, by number. Empty: the result is no classifier's.
+std::vector<std::string> classes_of(const Invocation& call, const Model& model, const std::vector<NamedTensor>& results) {
+  const Tensor& scores = results.at(0).tensor;
+  if (!is_float(scores.dtype()) || scores.shape().rank() != 2 || scores.shape()[1] < 2) return {};
+  const std::vector<std::string> names = model.data_request().class_names;
+  if (std::ssize(names) == scores.shape()[1]) return names;
+  const auto trained = model.file().metadata().find("tandem.loss");
+  const std::string loss = call.arguments.given("loss") ? call.arguments.text("loss") : trained == model.file().metadata().end() ? "" : trained->second;
+  std::vector<std::string> numbers;
+  if (loss == "softmax-cross-entropy" || loss == "focal")
+    for (std::int64_t c = 0; c < scores.shape()[1]; ++c) numbers.push_back(std::to_string(c));
+  return numbers;
+}
+
+// The first samples, with the most probable class of each.
+void tell_classes(const Invocation& call, const Dataset& data, const Tensor& scores, const std::vector<std::string>& classes) {
+  constexpr std::int64_t most = 10;
+  const Probabilities p = probabilities_of(scores);
+  const std::int64_t samples = scores.shape()[0];
+  for (std::int64_t i = 0; i < std::min(most, samples); ++i) {
+    const auto row = std::span(p.values).subspan(static_cast<std::size_t>(i) * classes.size(), classes.size());
+    if (std::isnan(row[0])) continue;  // it could not be decoded
+    const auto best = std::max_element(row.begin(), row.end());
+    call.say(fmt::format("{}: {} ({:.1f}%)", sample_name(data, i), classes[static_cast<std::size_t>(best - row.begin())], 100 * *best));
+  }
+  if (samples > most) call.say(concat("... and ", samples - most, " more"));
+  if (p.how != "probabilities") call.say(concat("note: the output was read as ", p.how));
 }
 
 // How many samples of a result hold NaN; `whole_rows`: also those of NaN alone, which else stand for what could not be decoded.
@@ -59,11 +82,12 @@ int predict(const Invocation& call, World* world) {
   for (const NamedTensor& r : results)
     if (const std::int64_t n = samples_with_nan(r.tensor, preparation.bad_samples == 0); n > 0)
       call.say(concat("warning: '", r.name, "' holds NaN in ", n, n == 1 ? " sample" : " samples", " of ", r.tensor.shape()[0]));
+  const std::vector<std::string> classes = classes_of(call, model, results);
   if (is_first(world)) {
     const World::Busy busy(world);
-    write_results(output, results);
+    write_predictions(output, results, *data, classes);
   }
-  if (output.ends_with(".npy") && results.size() > 1)
+  if (!output.ends_with(".npz") && results.size() > 1)
     call.say(concat("note: ", output, " holds the first of ", results.size(), " outputs; a .npz holds them all"));
   if (call.json()) {
     Json::Array outputs;
@@ -71,7 +95,7 @@ int predict(const Invocation& call, World* world) {
     call.print(Json::Object{{"output", output}, {"outputs", std::move(outputs)}});
   } else {
     for (const NamedTensor& r : results) call.say(concat(output, ": ", r.name, ' ', r.tensor.type()));
-    tell_classes(call, model, *data, results);
+    if (!classes.empty()) tell_classes(call, *data, results[0].tensor, classes);
   }
   return 0;
 }
@@ -82,8 +106,7 @@ int run(const Invocation& call) {
   a.require("data");
   a.require("output");
   const std::string& output = a.text("output");
-  if (!output.ends_with(".npy") && !output.ends_with(".npz"))
-    fail(ExitCode::usage, "--output ", output, ": expected a name that ends in .npy or .npz");
+  if (!is_predictions_file(output)) fail(ExitCode::usage, "--output ", output, ": expected a name that ends in .npy, .npz or .csv");
   return on_ranks(call, predict);
 }
 
@@ -92,18 +115,19 @@ int run(const Invocation& call) {
 Command predict_command() {
   return {
       .name = "predict",
-      .help = "write a model's outputs for data as numpy arrays",
+      .help = "write a model's outputs for data, as numpy arrays or as a table",
       .positionals = {"model"},
-      .usage = "MODEL.onnx --data SPEC|FILE.npy --output FILE.npy [options]",
+      .usage = "MODEL.onnx --data SPEC|FILE|FOLDER --output FILE.npy|FILE.npz|FILE.csv [options]",
       .examples =
           "  tandem predict trained.onnx --data images.npy --output scores.npy\n"
+          "  tandem predict trained.onnx --data photo.jpg --output classes.csv    # or a folder of image files\n"
           "  tandem predict trained.onnx --data idx:data/mnist --split test --normalize 0.1307,0.3081 --output scores.npy\n"
           "  tandem predict models/lenet.onnx --data images.npy --outputs relu3 --output features.npy\n",
       .options = join({data_rows(),
                        split_rows(),
                        {
                            adapter_row(),
-                           {"output", "FILE", "", "FILE.npy for the first output, FILE.npz for all"},
+                           {"output", "FILE", "", "FILE.npy for the first output, FILE.npz for all, FILE.csv for a table of the first: of a classifier with class and probabilities"},
                            {"outputs", "VALUES", "", "write these values of the model, such as features, by name and separated by commas (default: its outputs)"},
                            {"loss", "NAME", "softmax-cross-entropy", "what labels mean for the data set; they are not used"},
                            {"autotune", "", "off", "time kernels and choose the fastest"},

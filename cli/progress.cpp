@@ -53,6 +53,17 @@ std::string progress_line(double share, std::span<const ProgressPart> parts, int
   return fmt::format("[{}{}] {}", std::string(full, '#'), std::string(width - full, '.'), line);
 }
 
+void RecentRate::add(std::int64_t samples, double seconds) {
+  steps_.emplace_back(samples, seconds);
+  samples_ += samples;
+  seconds_ += seconds;
+  while (steps_.size() > 1 && seconds_ - steps_.front().second >= window_seconds) {
+    samples_ -= steps_.front().first;
+    seconds_ -= steps_.front().second;
+    steps_.pop_front();
+  }
+}
+
 void Progress::step(const StepReport& report) {
   if (invocation_.quiet()) return;
   if (report.epoch != epoch_) {
@@ -63,15 +74,14 @@ void Progress::step(const StepReport& report) {
   loss_ += report.loss * static_cast<double>(report.samples);
   accuracy_ += report.accuracy * static_cast<double>(report.samples);
   samples_ += report.samples;
-  const double now = static_cast<double>(report.samples) / report.seconds;
-  rate_ = rate_ == 0 ? now : 0.95 * rate_ + 0.05 * now;
+  rate_.add(report.samples, report.seconds);
   if (!due()) return;
-  const double left = static_cast<double>((report.steps - report.step) * report.samples) / rate_, samples = static_cast<double>(samples_);
+  const double rate = rate_.samples_per_second(), left = static_cast<double>((report.steps - report.step) * report.samples) / rate, samples = static_cast<double>(samples_);
   const ProgressPart parts[] = {{fmt::format("epoch {}", report.epoch), 3},
                                 {fmt::format("step {}/{}", report.step, report.steps), 0},
                                 {loss_text("", loss_ / samples), 1},
                                 {accuracy_text("", accuracy_ / samples), 4},
-                                {fmt::format("{:.0f} samples/s", rate_), 5},
+                                {fmt::format("{:.0f} samples/s", rate), 5},
                                 {fmt::format("{} left", duration(left)), 2}};
   draw(static_cast<double>((report.step - 1) % steps_per_epoch_ + 1) / static_cast<double>(steps_per_epoch_), parts);
 }
@@ -125,13 +135,16 @@ void Progress::epoch(const EpochReport& report) {
   if (invocation_.quiet()) return;
   clear();
   drawn_ = Clock::now();
-  const ProgressPart parts[] = {{concat("epoch ", report.epoch, report.epochs > 0 ? concat('/', report.epochs) : std::string())},
+  std::vector<ProgressPart> parts{{concat("epoch ", report.epoch, report.epochs > 0 ? concat('/', report.epochs) : std::string())},
                                 {loss_text("", report.loss)},
                                 {accuracy_text("", report.accuracy)},
                                 {loss_text("val_", report.val_loss)},
-                                {accuracy_text("val_", report.val_accuracy)},
-                                {fmt::format("{:.0f} samples/s", report.samples_per_second)},
-                                {duration(report.seconds)}};
+                                  {accuracy_text("val_", report.val_accuracy)}};
+  for (const auto& [name, value] : report.metrics)
+    if (std::find(metrics_.begin(), metrics_.end(), name.starts_with("val_") ? name.substr(4) : name) != metrics_.end())
+      parts.push_back({fmt::format("{} {:.4g}", name, value)});
+  parts.push_back({fmt::format("{:.0f} samples/s", report.samples_per_second)});
+  parts.push_back({duration(report.seconds)});
   invocation_.say(join(parts));
 }
 

@@ -57,6 +57,26 @@ void show_choices(const Invocation& call, const Model& model, const Job& job) {
   if (!table.empty()) call.say(table);
 }
 
+// The opening of a run: three lines, and the plan's warnings; with --verbose the whole plan and the table of choices.
+void show_opening(const Invocation& call, const Model& model, Job& job) {
+  const std::vector<Choice> chosen = choices(call, model, job);
+  if (!chosen.empty()) job.fit.choices = text_of(chosen, 120) + '\n';
+  if (call.arguments.on("verbose")) {
+    if (!call.quiet()) call.streams.err << printable(text_of_plan(model.plan(), false), Lines::kept) << std::endl;
+    for (const std::string& note : model.notes()) call.say("note: " + note);
+    show_choices(call, model, job);
+    return;
+  }
+  call.say(line_of_plan(model.plan()));
+  std::string names;
+  for (const Choice& c : chosen) names += concat(names.empty() ? "" : ", ", c.what, ' ', c.value);
+  if (!names.empty()) call.say("chosen: " + names);
+  const std::string folder = job.fit.run_dir.string();
+  call.say(concat("the plan, the reason of each choice and the option that overrules it: ", folder.empty() ? "" : concat(folder, "/plan.txt, or "), "--verbose"));
+  for (const std::string& warning : model.plan().warnings) call.say("warning: " + warning);
+  for (const std::string& note : model.notes()) call.say("note: " + note);
+}
+
 int show_plan(const Invocation& call, const Model& model, Job& job, const BackendSet& backends) {
   ModelOptions& options = job.options;
   options.plan.autotune = false;
@@ -126,7 +146,7 @@ class PlanningWatch {
 
 History fit(const Invocation& call, Model& model, Job& job, Interrupt& interrupt) {
   const std::int64_t batch = job.options.plan.batch;
-  Progress progress(call, (job.data.train->size() + batch - 1) / batch);
+  Progress progress(call, (job.data.train->size() + batch - 1) / batch, call.arguments.given("metrics") ? call.arguments.list("metrics") : std::vector<std::string>{});
   job.fit.callbacks.on_step = [&](const StepReport& r) {
     if (call.json()) call.print(step_event(r));
     progress.step(r);
@@ -219,9 +239,7 @@ int train_until_stopped(const Invocation& call, Model& model, Job& job, const Ba
   if (a.on("export-training-info") && first) check_training_info(a, model, job.fit.learning_rate.value_or(0));
   if (!graph.empty() && first) write_training_graph(call, graph, model.training_graph(job.options));
   if (call.json()) call.print(plan_event(model.plan(), choices(call, model, job)));
-  if (!call.quiet()) call.streams.err << printable(text_of_plan(model.plan(), false), Lines::kept) << std::endl;
-  for (const std::string& note : model.notes()) call.say("note: " + note);
-  show_choices(call, model, job);
+  show_opening(call, model, job);
 
   if (!a.text("find-lr").empty()) {
     interrupt.announce(answer_to_signal(call, "stopping the test of learning rates"), Interrupt::End::saved);
@@ -368,6 +386,7 @@ Command train_command() {
                {"also-training-graph", "FILE", "", "write the training graph as ONNX, for a viewer"},
                {"autotune", "", "on", "time kernels and choose the fastest (not with --deterministic)"},
                {"dry-run", "", "off", "check everything and show the plan, train nothing"},
+               {"verbose", "", "off", "show the plan and the reason of each choice when the run begins (the run folder's plan.txt holds them)"},
            },
            record_rows(),
            weight_rows(),

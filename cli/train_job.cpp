@@ -52,7 +52,8 @@ FitOptions fit_options(const Invocation& call, const Model& model, const ModelOp
   o.resume = a.on("resume");
   read_record_options(o, a);
   o.check_replicas = a.integer("check-replicas");
-  Json::Object config{{"command", "train"}};
+  std::error_code error;
+  Json::Object config{{"command", "train"}, {run_folder_key, std::filesystem::current_path(error).string()}};
   const Json resolved = a.resolved();
   // What the file or the data decided stands there as it was decided.
   const std::map<std::string, Json, std::less<>> decided{
@@ -122,6 +123,8 @@ Job prepare(const Invocation& call, const Model& model, const BackendSet& backen
   job.fit.validation = job.data.validation;
   for (const Dataset* data : {job.data.train, job.data.validation, job.data.test})
     if (data) model.fit_constants(job.options, *data);
+  if (a.given("metrics") && !job.data.validation)
+    call.note(concat("warning: --metrics ", a.text("metrics"), ": they are measured on validation data, and there is none (--validation-split 0.1 holds a tenth out)"));
   for (const std::string& note : job.data.train->notes()) call.say("note: " + note);
   if (const auto named = std::ssize(class_names(*job.data.train)); named > 0 && named < request.classes && request.label_rows == 1)
     call.say(concat("note: the data has ", named, named == 1 ? " class" : " classes", ", the model's output has ", request.classes, ": the others are never right (--head ", named, " trains a classifier of these alone)"));

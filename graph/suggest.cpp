@@ -11,7 +11,7 @@ namespace tandem {
 namespace {
 
 // Names that other programs have for what is called otherwise here, as plain() writes them. A word may stand for several:
-// the first that the candidates have is meant.
+// the first that the candidates have is meant. A name may end with an option's value: "precision fp16".
 struct Synonym {
   std::string_view word, name;
 };
@@ -26,6 +26,16 @@ constexpr Synonym synonyms[] = {
     {"dtype", "precision"}, {"amp", "precision"}, {"initializer", "init"}, {"initialization", "init"},
     {"outdir", "run-dir"}, {"outputdir", "run-dir"}, {"logdir", "run-dir"}, {"checkpointdir", "run-dir"}, {"force", "overwrite"},
     {"continue", "resume"}, {"restart", "resume"}, {"syncbn", "sync-batch-norm"},
+    {"val", "validation-split"}, {"validation", "validation-split"}, {"patience", "early-stopping"}, {"earlystop", "early-stopping"},
+    {"earlystoppingpatience", "early-stopping"}, {"device", "devices"}, {"warmup", "lr-schedule"}, {"loglevel", "verbose"}, {"v", "verbose"},
+    {"fp16", "precision fp16"}, {"bf16", "precision bf16"}, {"fp8", "precision fp8"}, {"tf32", "precision tf32"}, {"half", "precision fp16"},
+    {"cpu", "devices cpu"}, {"cuda", "devices cuda:0"}, {"adam", "optimizer adam"}, {"adamw", "optimizer adamw"}, {"sgd", "optimizer sgd"},
+    {"pretrained", "init keep"}, {"gradaccum", "accumulate"}, {"gradientaccumulationsteps", "accumulate"}, {"gradclip", "clip-norm"},
+    {"maxgradnorm", "clip-norm"}, {"numworkers", "workers"}, {"numclasses", "head"}, {"export", "output"},
+    // commands
+    {"fit", "train"}, {"finetune", "train"}, {"export", "train"}, {"eval", "evaluate"}, {"test", "evaluate"}, {"val", "evaluate"},
+    {"validate", "evaluate"}, {"score", "evaluate"}, {"infer", "predict"}, {"inference", "predict"}, {"run", "predict"}, {"info", "summary"},
+    {"inspect", "summary"}, {"show", "summary"}, {"compile", "plan"}, {"compare", "runs"}, {"history", "runs"}, {"gpus", "devices"},
     // losses
     {"ce", "softmax-cross-entropy"}, {"crossentropy", "softmax-cross-entropy"}, {"nll", "softmax-cross-entropy"},
     {"categoricalcrossentropy", "softmax-cross-entropy"}, {"sparsecategoricalcrossentropy", "softmax-cross-entropy"},
@@ -76,7 +86,7 @@ std::string nearest(std::string_view word, std::span<const std::string> candidat
   for (const std::string& candidate : candidates)
     if (!wanted.empty() && plain(candidate) == wanted) return candidate;
   for (const Synonym& s : synonyms)
-    if (s.word == wanted && has(s.name)) return std::string(s.name);
+    if (s.word == wanted && has(s.name.substr(0, s.name.find(' ')))) return std::string(s.name);
   std::string best;
   std::size_t least = std::max<std::size_t>(1, wanted.size() / 3) + 1;
   for (const std::string& candidate : candidates)

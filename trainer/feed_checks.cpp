@@ -68,7 +68,8 @@ void Feed::check_values(std::string_view loss) {
   for (std::size_t t = 0; t < targets_.size(); ++t) {
     if (!has(t) && targets_[t].weight) fail(ExitCode::data, data_.name(), " has no weights of samples (", option("sample_weights"), "); it has ", names_of(data_.fields()));
     if (!has(t))
-      fail(ExitCode::data, data_.name(), " has no labels for the loss '", loss, "'", targets_[t].of.empty() ? "" : concat(" of '", targets_[t].of, "'"), "; it has ", names_of(data_.fields()), labels_as_input());
+      fail(ExitCode::data, data_.name(), " has no labels for the loss '", loss, "'",
+           targets_[t].of.empty() ? "" : concat(" of '", targets_[t].of, "', which are called y_", targets_[t].of), "; it has ", names_of(data_.fields()), labels_as_input());
     check_values(t, loss);
   }
 }

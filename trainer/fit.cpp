@@ -51,7 +51,7 @@ History Fit::run_to_its_end() {
   folder_.take_up();
   begun_ = true;
   if (!o_.config.is_null()) folder_.write("config.json", o_.config.dump(2) + "\n");
-  folder_.write("plan.txt", text_of_plan(model_.plan(), true));
+  folder_.write("plan.txt", concat(text_of_plan(model_.plan(), true), o_.choices.empty() ? "" : "\n", o_.choices));
   records_.begin(at_.step, [&] { return s_.file.graph(import_options(s_.options, order_.batch, false)); });
   try {
     if (epoch_is_open()) o_.validation && !std::isfinite(at_.history.back().val_loss) ? finish_epoch() : judge();

@@ -126,6 +126,7 @@ struct FitOptions {
   std::filesystem::path run_dir;        // checkpoints, metrics.csv, curves.svg, plan.txt, config.json; empty: none. Rank 0's
   bool run_dir_held = false;            // the caller holds the folder by a RunLock
   Json config;                          // what to write to config.json
+  std::string choices;                  // what was chosen without being asked for, and why: plan.txt ends with it
   bool resume = false;                  // go on from run_dir's last checkpoint
   std::int64_t checkpoint_steps = 0;    // also in between epochs; 0: after each epoch only
   // Compare the parameters of all replicas (devices, also of other ranks) every so many steps, and before each checkpoint;

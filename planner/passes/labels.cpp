@@ -98,10 +98,13 @@ void take_classes(Labels& l, const Pair& models, const CompileOptions& o, ValueI
   if (l.kind == OutputKind::plain) {
     int wide = 0;
     l.axis = class_axis_of(part, &wide);
+    const int features = wide > 1 && !o.class_axis ? feature_axis(models.graph, value) : -1;
+    if (features > 0) l.axis = features - 1 + part.first;
     if (o.class_axis)
       l.axis = asked_axis(o, v, part);
     else if (wide > 1)
-      l.assumed = concat("the classes of '", v.name, "' ", v.type, " are taken to stand on axis 1; ", option("class_axis"), " names another");
+      l.assumed = concat("the classes of '", v.name, "' ", v.type, " are taken to stand on axis ", l.axis + 1 - part.first,
+                         features < 1 ? "" : ", where the layer that makes it has its features", "; ", option("class_axis"), " names another");
   } else {
     if (s.axis == 0) fail("'", v.name, "': its softmax is over the batch, there are no classes");
     l.axis = s.axis - 1 + part.first;
@@ -302,11 +305,12 @@ std::string fit_labels(const GraphSource& source, CompileOptions& o, const Tenso
   else
     o.dense_labels = o.dense_labels || is_float(sample.dtype) || (!indices && have > 1 && have == l.scores.elements());
   if (o.dense_labels || fitting.empty()) return "";
+  const int taken = std::find(fitting.begin(), fitting.end(), usual) != fitting.end() ? usual : fitting[0];
   const std::string assumed = fitting.size() == 1 || l.assumed.empty()
                                   ? ""
                                   : concat("labels ", sample, " fit classes on axis ", fitting[0], " and on axis ", fitting[1], " of '", l.value,
-                                           "': axis ", fitting[0], " is taken; ", option("class_axis"), " names another");
-  if (fitting[0] != usual || !l.assumed.empty()) o.class_axis = fitting[0];
+                                           "': axis ", taken, " is taken; ", option("class_axis"), " names another");
+  if (taken != usual || !l.assumed.empty()) o.class_axis = taken;
   return assumed;
 }
 

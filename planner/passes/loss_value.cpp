@@ -3,6 +3,7 @@
 #include "graph/option.h"
 
 #include <algorithm>
+#include <set>
 
 #include "planner/passes/probabilities.h"
 
@@ -31,6 +32,55 @@ FinalScores find_scores(const Graph& graph, ValueId output, const LossRow& loss)
     v = node.inputs[0];
   }
   return {OutputKind::plain, output, -1};
+}
+
+namespace {
+
+// Whether no input of the model reaches a value.
+bool from_parameters(const Graph& graph, ValueId value) {
+  std::vector<ValueId> open{value};
+  std::set<ValueId> seen{value};
+  while (!open.empty()) {
+    const Value& v = graph[open.back()];
+    open.pop_back();
+    if (v.kind == ValueKind::input) return false;
+    if (!v.producer.present()) continue;
+    for (const ValueId input : graph[v.producer].inputs)
+      if (input.present() && seen.insert(input).second) open.push_back(input);
+  }
+  return true;
+}
+
+}  // namespace
+
+int feature_axis(const Graph& graph, ValueId value) {
+  const Value& v = graph[value];
+  const Shape& shape = v.type.shape;
+  const int last = shape.rank() - 1;
+  if (!v.producer.present() || last < 0) return -1;
+  const Node& node = graph[v.producer];
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    if (!node.inputs[i].present()) continue;
+    const OperandRole role = operand_of(*node.op, static_cast<int>(i)).role;
+    if (role == OperandRole::filter || role == OperandRole::transposed_filter) return last < 1 ? -1 : 1;
+    if ((role == OperandRole::matrix && i > 0) || role == OperandRole::embedding) return from_parameters(graph, node.inputs[i]) ? last : -1;
+  }
+  for (const ValueId input : node.inputs) {
+    if (!input.present()) continue;
+    const Shape& from = graph[input].type.shape;
+    if (node.op->name == "Transpose") {
+      const Ints perm = node.attributes.ints("perm");
+      const int axis = feature_axis(graph, input);
+      const auto at = std::find(perm.begin(), perm.end(), axis);
+      return axis < 0 || at == perm.end() ? -1 : static_cast<int>(at - perm.begin());
+    }
+    if (from == shape) {
+      if (!from_parameters(graph, input)) return feature_axis(graph, input);
+    } else if (is_view(operand_of(*node.op, 0).role) && from.rank() > 0 && from[from.rank() - 1] == shape[last] && from.elements() == shape.elements()) {
+      return feature_axis(graph, input) == from.rank() - 1 ? last : -1;
+    }
+  }
+  return -1;
 }
 
 std::vector<CompileOptions> options_of_losses(const CompileOptions& o) {

@@ -19,6 +19,10 @@ struct FinalScores {
 // Of an output: behind the operator that makes numbers of scores others may stand that hand these on unchanged.
 FinalScores find_scores(const Graph& graph, ValueId output, const LossRow& loss);
 
+// The axis of a value along which the operator that makes it writes its features: 1 behind a convolution, the last behind a product
+// by a matrix of parameters; -1: not known. Elementwise operators, transpositions and reshapes stand between.
+int feature_axis(const Graph& graph, ValueId value);
+
 // The options of each loss alone: its name as `loss`, its output as `loss_on`, its labels' form.
 std::vector<CompileOptions> options_of_losses(const CompileOptions& options);
 

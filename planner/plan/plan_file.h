@@ -12,6 +12,7 @@ std::string hash_of(const Plan& plan);             // 16 hex digits
 // Of a plan, but for its made_from, and of what it was made from.
 std::uint64_t fingerprint_of(const Plan& plan, std::string_view request);
 
+std::string line_of_plan(const Plan& plan);  // parameters, batch, devices, memory, estimated step: one line, without its end
 std::string text_of_plan(const Plan& plan, bool steps);  // for people; without steps: summary, memory, exchanges, warnings
 std::string json_of(const Plan& plan);
 std::string dot_of(const Plan& plan);              // Graphviz: all devices' steps

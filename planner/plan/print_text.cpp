@@ -21,6 +21,23 @@ const Buffer* find(const DevicePlan& device, BufferId id) {
   return id.present() && id.index < static_cast<int>(device.buffers.size()) ? &device.buffers[id] : nullptr;
 }
 
+struct ParameterCount {
+  double all = 0, trainable = 0;
+};
+ParameterCount count_parameters(const Plan& plan) {
+  ParameterCount count;
+  for (const PlanParameter& p : plan.parameters) {
+    if (p.arena != ArenaKind::parameters || p.role == ValueRole::copy) continue;
+    const double n = static_cast<double>(p.type.shape.elements());
+    count.all += n;
+    if (p.trainable) count.trainable += n;
+  }
+  return count;
+}
+std::string text_of(const ParameterCount& count, PlanMode mode, std::string_view noun = "") {
+  return concat(text_of_count(count.all), noun, mode == PlanMode::training ? concat(" (", text_of_count(count.trainable), " trainable)") : "");
+}
+
 std::string header(const Plan& plan) {
   std::vector<std::string> rows{concat(plan.mode == PlanMode::training ? "Training" : "Inference", " plan of ",
                                        shorten(plan.model.empty() ? "a model" : plan.model, 60)),
@@ -28,15 +45,7 @@ std::string header(const Plan& plan) {
   const auto row = [&](std::string_view title, const std::string& value) {
     if (!value.empty()) rows.push_back(concat("  ", title, std::string(16 - title.size(), ' '), value));
   };
-  double weights = 0, trainable = 0;
-  for (const PlanParameter& p : plan.parameters) {
-    if (p.arena != ArenaKind::parameters || p.role == ValueRole::copy) continue;
-    const double n = static_cast<double>(p.type.shape.elements());
-    weights += n;
-    if (p.trainable) trainable += n;
-  }
-  row("parameters", plan.mode == PlanMode::training ? concat(text_of_count(weights), " (", text_of_count(trainable), " trainable)")
-                                                    : text_of_count(weights));
+  row("parameters", text_of(count_parameters(plan), plan.mode));
   row("batch",
       concat(plan.batch, plan.devices.size() == 1 ? std::string(" on 1 device") : concat(" over ", plan.devices.size(), " devices")));
   std::vector<std::string> given;
@@ -259,6 +268,20 @@ std::string steps(const Plan& plan) {
 }
 
 }  // namespace
+
+std::string line_of_plan(const Plan& plan) {
+  std::vector<const DevicePlan*> all;
+  std::int64_t peak = 0;
+  for (const DevicePlan& d : plan.devices) {
+    all.push_back(&d);
+    peak = std::max(peak, d.peak_bytes());
+  }
+  std::string line = concat(shorten(plan.model.empty() ? "a model" : plan.model, 60), ": ", text_of(count_parameters(plan), plan.mode, " parameters"), ", batch ", plan.batch, " on ",
+                            names(all), ", ", to_string(plan.precision), ", ", text_of_bytes(peak), all.size() > 1 ? " a device at most" : "");
+  if (plan.seconds > 0)
+    line += concat("; estimated step ", text_of_seconds(plan.seconds), ", ", text_of_rate(static_cast<double>(plan.batch) / plan.seconds), " samples/s");
+  return line;
+}
 
 std::string text_of_plan(const Plan& plan, bool with_steps) {
   std::string out = header(plan) + "\n" + devices(plan) + "\n" + memory(plan);

@@ -38,8 +38,10 @@ INSTANTIATE_TEST_SUITE_P(Help, CommandLines,
                          testing::Values(Row{"", 2, "", "usage: tandem COMMAND"}, Row{"help", 0, "usage: tandem COMMAND", ""},
                                          Row{"--help", 0, "Exit codes", ""}, Row{"version", 0, "tandem 0.", ""}, Row{"--version", 0, "reads images: ", ""}, Row{"--version", 0, "unpacks: gzip", ""},
                                          Row{"train --help", 0, "usage: tandem train MODEL.onnx --data SPEC", ""},
-                                         Row{"help plan", 0, "--bucket-bytes N", ""}, Row{"evaluate -h", 0, "examples:", ""},
-                                         Row{"train --help", 0, "--no-winograd", ""},
+                                         Row{"help plan all", 0, "--bucket-bytes N", ""}, Row{"help plan", 0, "bucket-bytes", ""},
+                                         Row{"plan --help metrics", 0, "--bucket-bytes N", ""}, Row{"plan --help lr", 0, "--lr X", ""},
+                                         Row{"plan --help bucket-byte", 2, "", "did you mean 'bucket-bytes'?"}, Row{"fit a.onnx", 2, "", "did you mean 'train'?"}, Row{"evaluate -h", 0, "examples:", ""},
+                                         Row{"train --help all", 0, "--no-winograd", ""}, Row{"train --help", 0, "no-winograd", ""},
                                          Row{"trian", 2, "", "unknown command 'trian', did you mean 'train'?"}));
 INSTANTIATE_TEST_SUITE_P(
     Usage, CommandLines,

@@ -108,8 +108,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto read = [&](const std::unique_ptr<Dataset>& part) {
       if (part) fuzz::run([&] { fuzz::feed(*part, request, kind); });
     };
-    if (format.source.empty()) return read(open_npy(file.string(), request));
-    const Splits splits = open_data(concat(format.source, ":", (format.source == "idx" || format.source == "cifar10" ? file.parent_path() : file).string()), request);
+    const Splits splits = open_data(concat(format.source, format.source.empty() ? "" : ":", (format.source == "idx" || format.source == "cifar10" ? file.parent_path() : file).string()), request);
     for (const auto* part : {&splits.train, &splits.validation, &splits.test}) read(*part);
   });
 }

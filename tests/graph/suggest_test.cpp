@@ -12,6 +12,7 @@ TEST(Suggest, NamesWhatWasMeant) {
   const std::vector<std::string> losses{"softmax-cross-entropy", "binary-cross-entropy", "mse", "l1", "output"};
   const std::vector<std::string> inits{"keep", "he-normal", "glorot-uniform"};
   const std::vector<std::string> operators{"LRN", "Relu", "Conv", "Gemm", "LeakyRelu"};
+  const std::vector<std::string> training{"validation-split", "early-stopping", "precision", "epochs"}, commands{"train", "evaluate", "predict", "summary"};
   const struct {
     const char* word;
     const std::vector<std::string>& among;
@@ -39,6 +40,13 @@ TEST(Suggest, NamesWhatWasMeant) {
       {"xavier", inits, "glorot-uniform"},
       {"kaiming_normal", inits, "he-normal"},
       {"he", inits, "he-normal"},
+      {"val", training, "validation-split"},
+      {"patience", training, "early-stopping"},
+      {"fp16", training, "precision fp16"},
+      {"fit", commands, "train"},
+      {"export", commands, "train"},
+      {"val", commands, "evaluate"},
+      {"infer", commands, "predict"},
       {"Relluu", operators, "Relu"},
       {"relu", operators, "Relu"},
       {"Convolution", operators, "Conv"},

@@ -53,6 +53,21 @@ std::string text_of(const Labels& l) {
 ValueId same(Builder& b, ValueId x, std::int64_t) {
   return b.node("Neg", {x});
 }
+// Behind a layer of `classes` features along the last axis, and its bias.
+template <std::int64_t classes>
+ValueId projected(Builder& b, ValueId x, std::int64_t) {
+  const Shape& from = b.graph[x].type.shape;
+  return b.node("Add", {b.node("MatMul", {x, b.weight("w", {from[from.rank() - 1], classes}, 1)}), b.weight("b", {classes}, 1)});
+}
+// The same, written as a product of rows whose samples are put together again.
+ValueId by_rows(Builder& b, ValueId x, std::int64_t n) {
+  const ValueId rows = b.node("Reshape", {x, b.graph.add_constant("rows", Tensor::of<std::int64_t>({-1, 8}))});
+  const ValueId y = b.node("Gemm", {rows, b.weight("w", {8, 6}, 1), b.weight("b", {6}, 1)});
+  return b.node("Reshape", {y, b.graph.add_constant("samples", Tensor::of<std::int64_t>({n, 6, 6}))});
+}
+ValueId turned(Builder& b, ValueId x, std::int64_t n) {
+  return b.node("Transpose", {projected<6>(b, x, n)}, {{"perm", Ints{0, 2, 1}}});
+}
 ValueId softmax(Builder& b, ValueId x, std::int64_t) {
   return b.node("Softmax", {x}, {{"axis", std::int64_t{-1}}});
 }
@@ -107,6 +122,8 @@ const Row rows[] = {
     {"batch_elsewhere", {4}, elsewhere, "mse", {}, false, "'y' does not grow with the batch along axis 0"},
     {"own_loss", {3}, mean, "output", {}, false, "[] -1 none 0"},
     {"unknown_loss", {3}, same, "softmax-cros-entropy", {}, false, "loss 'softmax-cros-entropy' is unknown, did you mean 'softmax-cross-entropy'?"},
+    {"of_a_layer", {6, 8}, projected<20>, ce, {}, false, "[6,20] 1 int64[6] 20"},
+    {"of_a_layer_turned", {6, 8}, turned, ce, {}, false, "[6,6] 0 int64[6] 6"},
     {"of_keras", {10}, same, "sparse_categorical_crossentropy", {}, false, "[10] 0 int64[] 10"},
     {"of_pytorch", {1}, same, "BCEWithLogitsLoss", {}, false, "[1] -1 int64[] 2"},
     {"shares", {10}, same, "KLDivLoss", {}, false, "[10] 0 float32[10] 10"},
@@ -155,6 +172,9 @@ const FitRow fit_rows[] = {
     {"one_before", {1, 20}, same, {i64, {}}, {}, false, false},
     {"both_fit", {6, 6}, same, {i64, {6}}, 1, false, true},
     {"none_fits", {6, 20}, same, {i64, {7}}, {}, false, false},
+    {"both_fit_behind_a_layer", {6, 8}, projected<6>, {i64, {6}}, 2, false, true},
+    {"both_fit_behind_rows", {6, 8}, by_rows, {i64, {6}}, 2, false, true},
+    {"both_fit_behind_a_turned_layer", {6, 8}, turned, {i64, {6}}, 1, false, true},
     {"flattened", {7, 7}, flat, {i64, {7}}, {}, false, false},
     {"softmax_says", {6, 6}, softmax, {i64, {6}}, {}, false, false},
 };
@@ -169,7 +189,7 @@ TEST_P(FitRows, ChooseTheAxisByTheLabels) {
   EXPECT_EQ(o.dense_labels, row.dense);
   EXPECT_EQ(!assumed.empty(), row.says) << assumed;
   if (row.says) {
-    EXPECT_NE(assumed.find("axis 1 is taken; option class_axis names another"), std::string::npos) << assumed;
+    EXPECT_NE(assumed.find(concat("axis ", *row.class_axis, " is taken; option class_axis names another")), std::string::npos) << assumed;
   }
 }
 INSTANTIATE_TEST_SUITE_P(All, FitRows, testing::ValuesIn(fit_rows), [](const auto& info) { return info.param.name; });

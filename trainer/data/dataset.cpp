@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cctype>
 #include <cstring>
+#include <filesystem>
 #include <numeric>
 
 #include "graph/hash.h"
@@ -118,16 +120,33 @@ bool wants_part(const DataRequest& request, std::string_view part, const std::fu
   return request.parts[0] == part;  // its absence is the error
 }
 
+namespace {
+
+// The kind of data that a path without one names: "photo.jpg" is images:photo.jpg. Empty: none by its ending, and no folder.
+std::string_view kind_of_path(const std::filesystem::path& path) {
+  static constexpr std::pair<std::string_view, std::string_view> kinds[] = {
+      {".npz", "npz"}, {".npy", "npy"}, {".csv", "csv"}, {".jsonl", "jsonl"}, {".parquet", "parquet"}, {".jpg", "images"}, {".jpeg", "images"}, {".png", "images"}, {".webp", "images"}, {".ppm", "images"}, {".pgm", "images"}};
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) return "images";
+  std::string ending = path.extension().string();
+  std::ranges::transform(ending, ending.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const auto found = std::ranges::find(kinds, ending, &std::pair<std::string_view, std::string_view>::first);
+  return found == std::end(kinds) ? "" : found->second;
+}
+
+}  // namespace
+
 Splits open_data(std::string_view text, const DataRequest& request) {
-  const Spec spec = parse_spec(text, true);
-  std::vector<std::string> names;
+  std::vector<std::string> names, bare;
   for (const DataSource& source : data_sources()) {
-    if (source.name == spec.name) return within_memory([&] { return source.open(spec, request); }, "reading data ", text);
     names.emplace_back(source.usage);
+    bare.emplace_back(source.name);
   }
-  std::vector<std::string> bare;
-  for (const DataSource& source : data_sources()) bare.emplace_back(source.name);
-  if (text.ends_with(".npz")) fail(ExitCode::usage, "unknown data '", text, "', did you mean 'npz:", text, "'?");
+  if (std::ranges::find(bare, text.substr(0, text.find_first_of(":,"))) == bare.end())
+    if (const std::string_view kind = kind_of_path(text); !kind.empty()) return open_data(concat(kind, ':', text), request);
+  const Spec spec = parse_spec(text, true);
+  for (const DataSource& source : data_sources())
+    if (source.name == spec.name) return within_memory([&] { return source.open(spec, request); }, "reading data ", text);
   const std::string near = nearest(spec.name, bare);
   fail(ExitCode::usage, "unknown data '", text, "'", near.empty() ? suggestion("", names) : suggestion(spec.name, bare));
 }

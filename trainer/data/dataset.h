@@ -174,7 +174,4 @@ Splits open_npz(const Spec& spec, const DataRequest& request);
 Splits open_synthetic(const Spec& spec, const DataRequest& request);
 Splits open_random(const Spec& spec, const DataRequest& request);
 
-// A single .npy as a data set's only input, for prediction.
-std::unique_ptr<Dataset> open_npy(const std::string& path, const DataRequest& request);
-
 }  // namespace tandem

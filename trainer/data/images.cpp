@@ -1,5 +1,6 @@
 // Folders of image files, a folder a class, as torchvision's ImageFolder reads them: DIR/train/cat/1.jpg, DIR/val/dog/2.png,
-// or DIR/cat/1.jpg where there are no such parts. Files are found when the data is opened and read when they are wanted.
+// or DIR/cat/1.jpg where there are no such parts. Without labels, to predict: one image file, or a folder of image files alone.
+// Files are found when the data is opened and read when they are wanted.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -56,6 +57,10 @@ std::vector<std::string> images_below(const fs::path& folder) {
 
 class ImageFolder final : public Dataset {
  public:
+  // Files of `folder`, without labels.
+  ImageFolder(std::string name, fs::path folder, std::vector<std::string> files) : name_(std::move(name)), folder_(std::move(folder)), files_(std::move(files)) {
+    fields_.push_back(image_field());
+  }
   // `classes`: by index; folders of other names are refused.
   ImageFolder(std::string name, fs::path folder, std::vector<std::string> classes, std::vector<std::string> notes)
       : name_(std::move(name)), folder_(std::move(folder)), classes_(std::move(classes)), notes_(std::move(notes)) {
@@ -73,9 +78,10 @@ class ImageFolder final : public Dataset {
     }
     if (files_.empty()) fail(ExitCode::data, folder_.string(), ": no images in it: expected a folder a class, with files that end in .jpg, .png, .webp, .ppm or .pgm (folders called train, val, valid, validation and test are parts of the data, not classes)");
     if (!empty.empty()) notes_.push_back(concat(folder_.string(), ": no images of the class", empty.find(',') == std::string::npos ? " " : "es ", empty));
-    fields_[0] = {.name = "images", .sample = {DType::uint8, {}}, .axes = Axes::channels_last, .pixels = true, .encoded = true};
-    fields_[1] = {.name = "labels", .role = Role::label, .sample = {DType::int64, {}}};
+    fields_.push_back(image_field());
+    fields_.push_back({.name = "labels", .role = Role::label, .sample = {DType::int64, {}}});
   }
+  static Field image_field() { return {.name = "images", .sample = {DType::uint8, {}}, .axes = Axes::channels_last, .pixels = true, .encoded = true}; }
   static std::string list_of(const std::vector<std::string>& names) {
     constexpr std::size_t most = 10;
     std::string text;
@@ -109,7 +115,7 @@ class ImageFolder final : public Dataset {
   fs::path folder_;
   std::vector<std::string> classes_;
   std::vector<std::string> notes_;
-  Field fields_[2];
+  std::vector<Field> fields_;
   std::vector<std::string> files_;  // below folder_
   std::vector<std::int64_t> labels_;
 };
@@ -120,12 +126,23 @@ Splits open_images(const Spec& spec, const DataRequest& request) {
   spec.allow({}, "data");
   if (spec.argument.empty()) fail(ExitCode::usage, "data 'images' needs a folder: images:DIR");
   const fs::path root = spec.argument;
+  Splits splits;
+  if (fs::is_regular_file(root) && is_image(root)) {
+    splits.test = std::make_unique<ImageFolder>(concat("images:", spec.argument), root.parent_path(), std::vector{root.filename().string()});
+    return splits;
+  }
   if (!fs::is_directory(root)) fail(ExitCode::io, root.string(), fs::exists(root) ? ": not a folder" : ": no such folder");
   std::map<std::string, fs::path, std::less<>> parts;
   for (const auto& [folder, part] : {std::pair{"train", "train"}, {"val", "validation"}, {"valid", "validation"}, {"validation", "validation"}, {"test", "test"}})
     if (fs::is_directory(root / folder))
       if (const auto [it, added] = parts.try_emplace(part, root / folder); !added)
         fail(ExitCode::data, root.string(), ": has both ", it->second.filename().string(), "/ and ", folder, '/');
+  if (parts.empty() && !request.training && folders_in(root).empty()) {
+    std::vector<std::string> files = images_below(root);
+    if (files.empty()) fail(ExitCode::data, root.string(), ": no images in it: expected files that end in .jpg, .png, .webp, .ppm or .pgm");
+    splits.test = std::make_unique<ImageFolder>(concat("images:", spec.argument), root, std::move(files));
+    return splits;
+  }
   std::vector<std::string> notes;
   if (parts.empty()) {
     parts["train"] = root;
@@ -140,7 +157,6 @@ Splits open_images(const Spec& spec, const DataRequest& request) {
   const auto known = [&](const std::string& name) { return std::find(request.class_names.begin(), request.class_names.end(), name) != request.class_names.end(); };
   if (!request.class_names.empty() && (!request.training || std::all_of(classes.begin(), classes.end(), known))) classes = request.class_names;
   const auto there = [&](std::string_view part) { return parts.find(part) != parts.end(); };
-  Splits splits;
   for (const auto& [part, to] : {std::pair{"train", &splits.train}, {"validation", &splits.validation}, {"test", &splits.test}})
     if (there(part) && wants_part(request, part, there))
       *to = std::make_unique<ImageFolder>(concat("images:", spec.argument, ", ", part), parts.find(part)->second, classes, notes);

@@ -157,10 +157,4 @@ Splits open_npy_files(const Spec& spec, const DataRequest& request) {
   return splits;
 }
 
-std::unique_ptr<Dataset> open_npy(const std::string& path, const DataRequest&) {
-  auto data = std::make_unique<Arrays>(path);
-  data->add("x", Role::input, path);
-  return data;
-}
-
 }  // namespace tandem
