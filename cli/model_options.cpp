@@ -183,8 +183,8 @@ namespace {
 
 // What data an argument names, opened to see the shapes of its arrays; null: such data is read by the model's shapes.
 std::unique_ptr<Dataset> arrays_of(const std::string& source, const DataRequest& request) {
-  if (source.ends_with(".npy") && !source.starts_with("npy:")) return open_npy(source, request);
-  if (!source.starts_with("npz:") && !source.starts_with("npy:")) return nullptr;
+  const bool bare = source.find(':') == std::string::npos && (source.ends_with(".npy") || source.ends_with(".npz"));
+  if (!bare && !source.starts_with("npz:") && !source.starts_with("npy:")) return nullptr;
   Splits splits = open_data(source, request);
   return std::move(splits.train ? splits.train : splits.test ? splits.test : splits.validation);
 }

@@ -1,6 +1,7 @@
 // A named dimension is followed by its name: the first of an axis 0, unless another is called batch, else any. Where all sizes are numbers
 // the batch is axis 0 of the first input, or another of its axes, and in the other inputs one that is as long.
 #include "importer/batch_reading.h"
+#include "graph/option.h"
 
 #include <algorithm>
 #include <set>
@@ -79,7 +80,7 @@ class Reader {
         axis = 0;
         if (!is_anonymous(input.dims[0].symbol))
           assumed = concat("input '", input.name, "': its axis 0, '", input.dims[0].symbol, "', is taken for the batch '", symbol,
-                           "'; a size for it (option dims ", input.dims[0].symbol, "=SIZE) says otherwise");
+                           "'; a size for it (", option("dims"), " ", input.dims[0].symbol, "=SIZE) says otherwise");
       }
       if (const int* wanted = asked(input)) {
         axis = *wanted;

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "graph/operator.h"
+#include "graph/option.h"
 #include "importer/build_graph.h"
 #include "importer/told_sizes.h"
 
@@ -27,9 +28,8 @@ Problem problem_of(const FlatModel& model, const FollowedGraph& own, const std::
   std::string reason = concat(own.followed.reason, otherwise);
   if (own.reading.symbolic) reason += concat("; shapes are for ", own.samples, " samples");
   if (one_sample)
-    reason +=
-        "; a file for one sample, whose inputs have no axis for more, takes option batch 1 (option accumulate makes steps of several)";
-  reason += "; option cut ends the model at a value before it, where what lies behind is not wanted";
+    reason += concat("; a file for one sample, whose inputs have no axis for more, takes ", option("batch"), " 1 (", option("accumulate"), " makes steps of several)");
+  reason += concat("; ", option("cut"), " ends the model at a value before it, where what lies behind is not wanted");
   for (const auto& [id, made] : own.built.nodes)
     if (made == own.followed.node && id.second.empty())
       if (const FlatNode* node = find_node(model.main, id.first)) return {node->name, qualified_op(*node), node->opset, reason};
@@ -81,7 +81,7 @@ void say_axes(const FlatModel& model, const ImportOptions& options, BatchReading
     const std::string& symbol = input.dims[static_cast<std::size_t>(reading.axes[i])].symbol;
     reading.assumed[i] =
         concat("input '", input.name, "': the samples are taken to lie along its axis ", reading.axes[i],
-               is_anonymous(symbol) ? "" : concat(", '", symbol, "'"), "; option batch_axis ", input.name, "=0 says otherwise");
+               is_anonymous(symbol) ? "" : concat(", '", symbol, "'"), "; ", option("batch_axis"), " ", input.name, "=0 says otherwise");
   }
 }
 
@@ -96,7 +96,7 @@ bool is_usual(const FlatModel& model, const BatchReading& reading) {
 std::string option_of(const FlatModel& model, const BatchReading& reading) {
   std::string text;
   for (std::size_t i = 0; i < model.inputs.size(); ++i)
-    if (reading.axes[i] > 0) text += concat(text.empty() ? "; with option batch_axis " : ",", model.inputs[i].name, '=', reading.axes[i]);
+    if (reading.axes[i] > 0) text += concat(text.empty() ? concat("; with ", option("batch_axis"), " ") : ",", model.inputs[i].name, '=', reading.axes[i]);
   return text + " its samples can be followed";
 }
 
@@ -144,7 +144,7 @@ std::optional<BuiltGraph> read_as_one_sample(const FlatModel& model, const Impor
     one.assumed.push_back(options.constants.contains(input.name)
                               ? ""
                               : concat("input '", input.name,
-                                       "': the file is taken to be for one sample, without an axis for more; option batch_axis ",
+                                       "': the file is taken to be for one sample, without an axis for more; ", option("batch_axis"), " ",
                                        input.name, "=0 says otherwise"));
   }
   BuiltGraph built = build_graph(model, options, one, 1, nullptr);

@@ -203,7 +203,7 @@ void Model::fit_constants(ModelOptions& o, const Dataset& data) const {
     const auto it = given.find(graph[in].name);
     if (it == given.end())
       fail(ExitCode::data, data.name(), " has no value for the model's input '", graph[in].name, "' ", graph[in].type,
-           ", which holds no samples: an array of its shape (npz, npy) or option set ", graph[in].name, "=VALUE gives one");
+           ", which holds no samples: an array of its shape (npz, npy) or ", option("set"), " ", graph[in].name, "=VALUE gives one");
     o.data_constants.insert_or_assign(it->first, it->second);
   }
 }
@@ -285,7 +285,7 @@ void Model::compile(const ModelOptions& options, Backends backends) {
   const Graph graph = s.source(options)(options.plan.batch);
   if (const auto open = without_samples(graph); !open.empty())
     fail(ExitCode::usage, "model '", s.file.name(), "': its input '", graph[open[0]].name, "' ", graph[open[0]].type,
-         " holds no samples and has no value: option set ", graph[open[0]].name, "=VALUE gives one");
+         " holds no samples and has no value: ", option("set"), " ", graph[open[0]].name, "=VALUE gives one");
   Plan plan = plan_together(options.world, kept, s.source(options), s.plan_options(options), backends, nullptr);
   const bool inference = options.plan.mode == PlanMode::inference;
   Initial initial = s.first_values(graph, options, backends);

@@ -1,4 +1,5 @@
 #include "trainer/step_plan.h"
+#include "graph/option.h"
 
 #include <fmt/format.h>
 
@@ -25,7 +26,7 @@ std::string StepPlan::moved_end(std::int64_t before, std::int64_t step, const Wa
   const double was = rate(step, before, plateau), now = rate(step, plateau);
   if (std::abs(now - was) <= 1e-6 * std::max(std::abs(now), std::abs(was))) return "";
   return fmt::format("the learning-rate schedule {} now ends after {} steps, before it ended after {}: step {} goes on at a rate of {:.4g} and not of {:.4g} "
-                     "(option lr_schedule constant with option learning_rate keeps one rate)", o_.schedule.name, total(), before, step + 1, now, was);
+                     "({} constant with {} keeps one rate)", o_.schedule.name, total(), before, step + 1, now, was, option("lr_schedule"), option("learning_rate"));
 }
 
 StepState StepPlan::state(const LoadedBatch& batch, std::int64_t step, double rate, std::int64_t& averaged) const {

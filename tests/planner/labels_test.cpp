@@ -59,11 +59,13 @@ ValueId projected(Builder& b, ValueId x, std::int64_t) {
   const Shape& from = b.graph[x].type.shape;
   return b.node("Add", {b.node("MatMul", {x, b.weight("w", {from[from.rank() - 1], classes}, 1)}), b.weight("b", {classes}, 1)});
 }
+ValueId reshaped(Builder& b, ValueId x, const Ints& shape) {
+  return b.node("Reshape", {x, b.graph.add_constant("shape", Tensor::of<std::int64_t>(Shape{std::ssize(shape)}, std::span<const std::int64_t>(shape)))});
+}
 // The same, written as a product of rows whose samples are put together again.
 ValueId by_rows(Builder& b, ValueId x, std::int64_t n) {
-  const ValueId rows = b.node("Reshape", {x, b.graph.add_constant("rows", Tensor::of<std::int64_t>({-1, 8}))});
-  const ValueId y = b.node("Gemm", {rows, b.weight("w", {8, 6}, 1), b.weight("b", {6}, 1)});
-  return b.node("Reshape", {y, b.graph.add_constant("samples", Tensor::of<std::int64_t>({n, 6, 6}))});
+  const ValueId y = b.node("Gemm", {reshaped(b, x, {-1, 8}), b.weight("w", {8, 6}, 1), b.weight("b", {6}, 1)});
+  return reshaped(b, y, {n, 6, 6});
 }
 ValueId turned(Builder& b, ValueId x, std::int64_t n) {
   return b.node("Transpose", {projected<6>(b, x, n)}, {{"perm", Ints{0, 2, 1}}});
