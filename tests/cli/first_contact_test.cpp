@@ -134,12 +134,12 @@ TEST(Config, IsReadFromAnotherFolder) {
   std::string table = "a,b,label\n";
   for (int i = 0; i < 24; ++i) table += concat(i, ',', -i, ',', i % 3, '\n');
   folder.write("t.csv", table);
-  const Outcome first = shell(folder, "TANDEM train m.onnx --data csv:t.csv --no-autotune --run-dir runs/a --output o.onnx --quiet");
+  const Outcome first = Process::shell(folder, "run", "TANDEM train m.onnx --data csv:t.csv --no-autotune --run-dir runs/a --output o.onnx --quiet").wait();
   ASSERT_EQ(first.code, 0) << first.err;
-  const Outcome other = shell(folder, "mkdir elsewhere && cd elsewhere && TANDEM evaluate --config ../runs/a/config.json");
+  const Outcome other = Process::shell(folder, "run", "mkdir elsewhere && cd elsewhere && TANDEM evaluate --config ../runs/a/config.json").wait();
   EXPECT_EQ(other.code, 0) << other.err;
   EXPECT_NE(other.err.find("its relative paths are taken from "), std::string::npos) << other.err;
-  EXPECT_EQ(other.out.substr(other.out.find(": ")), shell(folder, "TANDEM evaluate --config runs/a").out.substr(std::string("csv:t.csv, train").size()))
+  EXPECT_EQ(other.out.substr(other.out.find(": ")), Process::shell(folder, "again", "TANDEM evaluate --config runs/a").wait().out.substr(std::string("csv:t.csv, train").size()))
       << "the same numbers";
 }
 

@@ -38,7 +38,9 @@ struct Assembled {
   Assembled(std::vector<Replica> replicas, const std::vector<std::string>& outputs, std::vector<std::int64_t> rows) {
     plan.batch = 8;
     for (std::size_t d = 0; d < replicas.size(); ++d) replicas[d].spec.id = {"cpu", static_cast<int>(d)}, replicas[d].model.link_bandwidth = 1e9;
-    assemble(plan, replicas, outputs, rows, CompileOptions{}, nullptr);
+    std::vector<HostOutput> given;
+    for (const std::string& name : outputs) given.push_back({.name = name});
+    assemble(plan, replicas, given, rows, CompileOptions{}, nullptr);
   }
   const Step& step(std::size_t device, int index) const { return plan.devices[device].steps[StepId{index}]; }
   const Buffer& buffer(std::size_t device, const std::string& name) const {
