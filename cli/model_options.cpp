@@ -94,7 +94,7 @@ std::vector<OptionRow> device_rows() {
       {"winograd", "", "on", "use Winograd's convolution, which rounds a little differently"},
       {"deterministic", "", "off", "the same result in every run: only kernels that give it, chosen by estimates, without timing them"},
       {"tuning-cache", "FILE", "", "where measured kernel times are kept (default in the user's cache folder)"},
-      {"retune", "", "off", "time kernels again whose times are kept, say after the machine was busy; the shorter times stay. A plan may change then"},
+      {"retune", "", "off", "time kernels again although their times are kept; the shorter times stay, and a plan may change. Times that were disturbed are taken again without it, once the machine is quiet"},
       {"precision", "NAME", "fp32", "fp32, tf32 (GPUs), bf16 or fp16 with float32 weights, fp8 (experimental: bf16 with products in 8 bits); the model stays float32"},
   };
 }

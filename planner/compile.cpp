@@ -220,7 +220,15 @@ class Compilation {
     for (std::string& warning : warnings_of(plan_, o_, model_)) plan_.warnings.push_back(std::move(warning));
     for (const Labels& l : losses_)
       if (!l.assumed.empty()) plan_.warnings.push_back(l.assumed);
+    warn_of_disturbed_times();
     return std::move(plan_);
+  }
+
+  void warn_of_disturbed_times() {
+    for (const auto& [name, tuner] : tuners_)
+      if (const std::size_t disturbed = tuner->told_disturbed(); disturbed > 0)
+        plan_.warnings.push_back(concat(disturbed, " of the ", tuner->told(), " times of kernels (", name, ") that chose these were taken while other programs held the kernels up: the choice, "
+                                        "and the time of a step, are rough. The next plan made on a quiet machine takes them again, and may choose other kernels; --retune takes all again now"));
   }
 
   const Backend& backend(const std::string& name) const { return tuners_.at(name)->backend(); }

@@ -14,7 +14,9 @@ namespace tandem {
 namespace {
 
 // The file's first line: the number rises when kernels are timed in another way, or are not as fast as they were: such times do not compare.
-constexpr std::string_view first_line = "tandem kernel times 5";
+constexpr std::string_view first_line = "tandem kernel times 6";
+// Its times may have been disturbed unseen, by threads that woke late: all count as disturbed until they are taken again.
+constexpr std::string_view unsure_first_line = "tandem kernel times 5";
 constexpr char disturbed_mark = '~';  // before a time that other programs lengthened
 
 std::string text_of_options(const KernelOptions& o) {
@@ -56,8 +58,8 @@ double estimate(double flops, double bytes, double efficiency, const DeviceModel
   return std::max(compute, memory) + device.launch_seconds;
 }
 
-Tuner::Tuner(const Backend& backend, bool measure, std::string cache_file, bool again, std::function<void()> before_each)
-    : backend_(backend), measure_(measure), cache_file_(std::move(cache_file)), again_(again), before_each_(std::move(before_each)) {
+Tuner::Tuner(const Backend& backend, bool measure, std::string cache_file, bool again, std::function<void()> before_each, std::function<bool()> quiet)
+    : backend_(backend), measure_(measure), cache_file_(std::move(cache_file)), again_(again), before_each_(std::move(before_each)), ask_quiet_(std::move(quiet)) {
   if (measure_ && !cache_file_.empty()) read_file();
 }
 
@@ -71,15 +73,17 @@ void Tuner::read_file() {
     return;
   }
   std::string line;
-  if (!std::getline(in, line) || line != first_line) return;
+  if (!std::getline(in, line)) return;
+  const bool unsure = line == unsure_first_line;
+  if (!unsure && line != first_line) return;
   while (std::getline(in, line)) {
     const auto tab = line.find('\t');
     if (tab == std::string::npos) continue;
-    const bool disturbed = line[0] == disturbed_mark;
+    const bool marked = line[0] == disturbed_mark;
     double seconds = 0;
-    const auto [end, error] = std::from_chars(line.data() + disturbed, line.data() + tab, seconds);
+    const auto [end, error] = std::from_chars(line.data() + marked, line.data() + tab, seconds);
     if (error == std::errc{} && end == line.data() + tab && seconds > 0 && std::isfinite(seconds))
-      timed_.emplace(line.substr(tab + 1), Timed{{seconds, disturbed}});
+      timed_.emplace(line.substr(tab + 1), Timed{{seconds, marked || unsure}});
   }
 }
 
@@ -132,17 +136,46 @@ std::vector<std::size_t> Tuner::promising(const std::vector<KernelDescription>& 
 Cost Tuner::cost(const KernelRequest& request, const KernelDescription& d, double flops, const DeviceModel& device) {
   if (!measure_) return estimated(d, flops, device);
   const std::string key = key_of(request, d, backend_.version());
+  told_.insert(key);
   const auto it = timed_.find(key);
-  if (it != timed_.end() && (it->second.here || !again_)) return {device.sharing * it->second.timing.seconds, true};
-  if (before_each_) before_each_();
-  Timing timing = backend_.measure(d, request.options);
-  if (it != timed_.end()) {
-    const Timing& before = it->second.timing;
-    timing = {std::min(timing.seconds, before.seconds), timing.disturbed && before.disturbed};
+  if (it == timed_.end() || due(it->second)) {
+    if (before_each_) before_each_();
+    keep(key, backend_.measure(d, request.options));
   }
-  timed_[key] = {timing, true};
+  return {device.sharing * timed_.at(key).timing.seconds, true};
+}
+
+std::size_t Tuner::told_disturbed() const {
+  return static_cast<std::size_t>(std::count_if(told_.begin(), told_.end(), [&](const std::string& key) { return timed_.at(key).timing.disturbed; }));
+}
+
+// Whether a time that is known is taken again.
+bool Tuner::due(const Timed& timed) {
+  if (timed.here) return false;
+  if (again_) return true;
+  if (!timed.timing.disturbed) return false;
+  if (!quiet_) quiet_ = ask_quiet_();
+  return *quiet_;
+}
+
+void Tuner::keep(const std::string& key, const Timing& timing) {
+  const auto it = timed_.find(key);
+  if (it == timed_.end()) {
+    timed_[key] = {timing, true};
+    changed_ = true;
+    return;
+  }
+  Timed& known = it->second;
+  known.here = true;
+  if (timing.disturbed && !again_) {  // as a busy machine has it: the file stays the same, byte for byte
+    quiet_ = false;
+    return;
+  }
+  if (timing.disturbed != known.timing.disturbed)
+    known.timing = timing.disturbed ? known.timing : timing;
+  else
+    known.timing.seconds = std::min(known.timing.seconds, timing.seconds);
   changed_ = true;
-  return {device.sharing * timing.seconds, true};
 }
 
 }  // namespace tandem

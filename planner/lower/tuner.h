@@ -1,11 +1,14 @@
 // What a kernel costs: estimated from the device's model, or timed on the device and remembered in a file.
 #pragma once
 #include <functional>
+#include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "kernels/device.h"
+#include "planner/lower/quiet.h"
 
 namespace tandem {
 
@@ -20,10 +23,12 @@ double estimate(double flops, double bytes, double efficiency, const DeviceModel
 class Tuner {
  public:
   // `cache_file` empty: nothing is read or kept. A damaged or foreign file or line is ignored: it is only measured again.
-  // Times that were disturbed are kept too, marked, so that the next run chooses as this one did. With `again` what the file
-  // has is timed once more, and the shorter time is kept: other work on the machine only adds. `before_each` is called before
-  // kernels are described or timed; it may throw.
-  Tuner(const Backend& backend, bool measure, std::string cache_file, bool again = false, std::function<void()> before_each = {});
+  // Times that were disturbed are kept too, marked, so that a run on a busy machine chooses as this one did. Where `quiet` says that
+  // nothing disturbs now, they are taken again; one that is disturbed once more stays as it was and ends that. With `again` all that
+  // the file has is timed once more. An undisturbed time replaces a disturbed one; of two alike the shorter stays, as other work on
+  // the machine only adds. `before_each` is called before kernels are described or timed; it may throw.
+  Tuner(const Backend& backend, bool measure, std::string cache_file, bool again = false, std::function<void()> before_each = {},
+        std::function<bool()> quiet = machine_is_quiet);
   // Writes the file where something was measured, with all that other processes have added meanwhile; a failure there costs only
   // time in the next run.
   ~Tuner();
@@ -37,6 +42,9 @@ class Tuner {
   std::vector<std::size_t> promising(const std::vector<KernelDescription>& all, double flops, const DeviceModel& device) const;
   Cost cost(const KernelRequest& request, const KernelDescription& description, double flops, const DeviceModel& device);
   const Backend& backend() const { return backend_; }
+  // Of the times that cost() told, how many there are, and how many of them were disturbed.
+  std::size_t told() const { return told_.size(); }
+  std::size_t told_disturbed() const;
 
  private:
   void read_file();
@@ -45,6 +53,8 @@ class Tuner {
     Timing timing;
     bool here = false;  // not only read from the file
   };
+  bool due(const Timed& timed);
+  void keep(const std::string& key, const Timing& timing);
   const Backend& backend_;
   bool measure_;
   std::string cache_file_;
@@ -52,6 +62,9 @@ class Tuner {
   std::function<void()> before_each_;
   std::unordered_map<std::string, std::vector<KernelDescription>> described_;
   std::unordered_map<std::string, Timed> timed_;
+  std::set<std::string> told_;  // keys
+  std::function<bool()> ask_quiet_;
+  std::optional<bool> quiet_;  // once it was asked for
 };
 
 }  // namespace tandem

@@ -44,8 +44,8 @@ class TunerFile : public testing::Test {
   ~TunerFile() override { std::filesystem::remove_all(folder_); }
 
   // What a tuner says of one kernel, asked three times.
-  std::vector<double> ask(const Listed& backend, const std::string& kernel, bool again = false) const {
-    Tuner tuner(backend, true, file_, again);
+  std::vector<double> ask(const Listed& backend, const std::string& kernel, bool again = false, bool quiet = false) const {
+    Tuner tuner(backend, true, file_, again, {}, [&] { return quiet; });
     const Attributes none;
     const KernelRequest request{"Relu", &none, {}, {}, {}};
     KernelDescription d;
@@ -118,6 +118,60 @@ TEST_F(TunerFile, DisturbedTimesAreKeptMarked) {
   EXPECT_EQ(contents().find('~'), std::string::npos) << contents();
 }
 
+TEST_F(TunerFile, DisturbedTimesAreTakenAgainWhereItIsQuiet) {
+  ask(Listed({0.5}, true), "a");
+  ask(Listed({0.25}), "b");
+  EXPECT_EQ(ask(Listed({}), "a"), all(0.5)) << "busy: nothing is timed";
+  const Listed quiet({0.75});
+  EXPECT_EQ(ask(quiet, "a", false, true), all(0.75)) << "also where it is longer: the other was no measurement";
+  EXPECT_EQ(quiet.left(), 0U) << "it was timed, once";
+  EXPECT_EQ(contents().find('~'), std::string::npos) << contents();
+  EXPECT_EQ(ask(Listed({}), "a", false, true), all(0.75)) << "from now on it stays";
+  EXPECT_EQ(ask(Listed({}), "b", false, true), all(0.25)) << "and what was not disturbed always did";
+}
+
+TEST_F(TunerFile, WhatIsDisturbedOnceMoreStaysAndEndsIt) {
+  ask(Listed({0.5}, true), "a");
+  ask(Listed({0.5}, true), "b");
+  const std::string before = contents();
+  const Listed backend({0.25}, true);
+  const Attributes none;
+  int asked = 0;
+  {
+    Tuner tuner(backend, true, file_, false, {}, [&] { return ++asked > 0; });
+    for (const std::string kernel : {"a", "b", "a"}) {
+      KernelDescription d;
+      d.kernel = kernel;
+      EXPECT_EQ(tuner.cost({"Relu", &none, {}, {}, {}}, d, 0, {}).seconds, 0.5) << kernel;
+    }
+    EXPECT_EQ(tuner.told(), 2U);
+    EXPECT_EQ(tuner.told_disturbed(), 2U);
+  }
+  EXPECT_EQ(backend.left(), 0U);
+  EXPECT_EQ(asked, 1) << "it costs time to ask";
+  EXPECT_EQ(contents(), before) << "a plan made on a busy machine is that of the run before";
+}
+
+TEST_F(TunerFile, NobodyAsksWhereNothingWasDisturbed) {
+  ask(Listed({0.5}), "a");
+  const Listed backend({});
+  const Attributes none;
+  Tuner tuner(backend, true, file_, false, {}, []() -> bool { throw std::logic_error("asked"); });
+  KernelDescription d;
+  d.kernel = "a";
+  EXPECT_EQ(tuner.cost({"Relu", &none, {}, {}, {}}, d, 0, {}).seconds, 0.5);
+  EXPECT_EQ(tuner.told_disturbed(), 0U);
+}
+
+TEST_F(TunerFile, OfAnOlderFileTheTimesCountAsDisturbed) {
+  ask(Listed({0.5}), "a");
+  const std::string text = contents(), rest = text.substr(text.find('\n') + 1);
+  std::ofstream(file_) << "tandem kernel times 5\n" << rest;
+  EXPECT_EQ(ask(Listed({}), "a"), all(0.5));
+  EXPECT_EQ(ask(Listed({0.25}), "a", false, true), all(0.25));
+  EXPECT_EQ(ask(Listed({}), "a", false, true), all(0.25));
+}
+
 TEST_F(TunerFile, KeepsEveryDigit) {
   const double odd = 0.1234567890123456789 / 3;
   ask(Listed({odd}), "a");
@@ -129,7 +183,7 @@ TEST_F(TunerFile, TimesThatOtherRunsAddMeanwhileStay) {
   const Attributes none;
   {
     const Listed backend({0.5});
-    Tuner slow(backend, true, file_);
+    Tuner slow(backend, true, file_, false, {}, [] { return false; });
     ask(Listed({0.25}), "b");
     KernelDescription d;
     d.kernel = "a";
