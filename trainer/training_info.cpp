@@ -75,7 +75,7 @@ void Model::take_loss(const TrainingStep& step, ModelOptions& options) const {
   o.loss_assumed = false;
   o.loss_on.clear();
   o.ignore_index = step.ignore_index;
-  const Graph graph = state_->source(options)(o.batch);
+  const Graph graph = state_->plain_source(options)(o.batch);  // with all inputs: the loss that is not set yet may need them
   const std::optional<ValueId> on = graph.find(step.loss_on);
   if (!on) fail("training_info: the loss is computed on '", step.loss_on, "', which the model's graph has not as it is built here; ", option("loss"), " names another");
   // Scores that go into the model's last Softmax are found by themselves.

@@ -18,9 +18,10 @@ using test::float_tensor, test::int_tensor, test::node;
 const Backend* const backends[] = {&cpu_backend()};
 constexpr std::int64_t words = 11, width = 8, samples = 45;
 
+// Numbers without a pattern: rows of sines are taken for a filter bank.
 std::vector<float> wave(std::int64_t n, double step) {
   std::vector<float> values;
-  for (std::int64_t i = 0; i < n; ++i) values.push_back(static_cast<float>(0.4 * std::sin(step * static_cast<double>(i + 1))));
+  for (std::int64_t i = 0; i < n; ++i) values.push_back(static_cast<float>(0.4 * std::sin(step * static_cast<double>((i + 1) * (i + 1)))));
   return values;
 }
 

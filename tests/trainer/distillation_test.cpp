@@ -113,7 +113,7 @@ TEST(Distillation, TenStepsAreThoseOfTheFormula) {
       for (std::size_t c = 0; c < classes; ++c) EXPECT_NEAR(weights[0].tensor.values<float>()[c], want.weights[c], 1e-5);
       EXPECT_TRUE(h.epochs[0].metrics.contains("distillation_loss"));
       const auto& held = model.plan().parameters;
-      EXPECT_TRUE(std::any_of(held.begin(), held.end(), [](const PlanParameter& p) { return p.name == "teacher/u"; }));
+      EXPECT_TRUE(std::any_of(held.begin(), held.end(), [](const PlanParameter& p) { return p.role == ValueRole::teacher; }));
       model.save(out);
       EXPECT_EQ(ModelFile::read(out).tensors().size(), 1u);
     }
