@@ -45,6 +45,7 @@ constexpr FlagName names[] = {
     {"precision", "--precision"},
     {"replace_head", "--replace-head"},
     {"resume", "--resume"},
+    {"retune", "--retune"},
     {"sample_weights", "--sample-weights"},
     {"set", "--set"},
     {"shift_labels", "--shift-labels"},

@@ -1,5 +1,7 @@
 // Memory that cannot be had, with what it was for: std::bad_alloc says neither.
 #pragma once
+#include <malloc.h>
+
 #include <cstdint>
 #include <new>
 #include <stdexcept>
@@ -7,6 +9,13 @@
 #include "graph/error.h"
 
 namespace tandem {
+
+// Gives memory that was freed back to the system where the C library keeps it (glibc).
+inline void release_free_memory() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
+}
 
 // What `make` gives. Fails (device) with the bytes and what they are for where there is no memory for them.
 template <class Make, class... What>

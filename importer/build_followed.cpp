@@ -108,6 +108,7 @@ struct Chosen {
 };
 Chosen choose(const FlatModel& model, const ImportOptions& asked, std::int64_t batch) {
   std::vector<BatchReading> readings = batch_readings(model.inputs, asked);
+  if (batch == 0 && !readings[0].symbolic) readings.resize(1);  // as the file has it: nothing is to be found
   std::optional<Chosen> first;
   std::int64_t work = most_work;
   for (std::size_t r = 0; r < readings.size() && (r == 0 || work > 0); ++r) {
@@ -183,8 +184,8 @@ BuiltGraph build_followed(const FlatModel& model, const ImportOptions& asked) {
     return wanted;
   }
   std::optional<BuiltGraph> one;
-  if (!own.followed.reason.empty()) one = read_as_one_sample(model, options, own);
-  if (one && batch == 1) return std::move(*one);
+  if (!own.followed.reason.empty() && asked.batch > 0) one = read_as_one_sample(model, options, own);
+  if (one && batch == 1 && asked.one_sample) return std::move(*one);
   // Samples may meet where the graph is taken as it stands.
   if (as_in_file && (!own.followed.reason.empty() || own.followed.copies.empty())) {
     if (own.followed.reason.empty()) mark_samples(own);

@@ -102,7 +102,7 @@ Tensor Builder::given_value(const Tensor& tensor, const BoundInput& input, const
   if (const Tensor back = given.cast(tensor.dtype()); !is_float(dtype) && !std::ranges::equal(back.bytes(), tensor.bytes()))
     built_.problems.push_back({.reason = concat("input '", name, "' is given ", tensor.type(), ", whose numbers ", dtype, " cannot hold")});
   if (given.shape().rank() == 1 && given.elements() == wants.elements()) given = given.reshaped(wants);  // a list
-  if (given.shape() == wants) return given;
+  if (given.shape() == wants || (options_.batch == 0 && given.shape().rank() == wants.rank())) return given;  // 0: as the file has it
   budget_.make_constant(bytes_of({given.dtype(), wants}));
   if (given.elements() == 1) {
     Shape one;

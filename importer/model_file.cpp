@@ -266,7 +266,7 @@ std::vector<Problem> ModelFile::problems(const ImportOptions& options) const {
 Graph ModelFile::graph(const ImportOptions& options) const {
   BuiltGraph built = build_followed(impl_->flat, options);
   if (!built.problems.empty()) fail(report_of(impl_->path.empty() ? name() : impl_->path.string(), built.problems));
-  for (std::size_t i = 0; i < built.graph.outputs.size(); ++i) {
+  for (std::size_t i = 0; i < built.graph.outputs.size() && options.batch > 0; ++i) {
     const ValueId out = built.graph.outputs[i];
     if (!built.one_sample)
       samples_first(built.graph, out);

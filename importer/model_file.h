@@ -70,7 +70,7 @@ struct WeightOptions {
 inline constexpr int no_samples = -1;  // in place of an axis
 
 struct ImportOptions {
-  std::int64_t batch = 1;                            // samples of every input that holds some; 0: as the file has it (symbolic: 1)
+  std::int64_t batch = 1;                            // samples of every input that holds some; 0: as the file has it (symbolic: 1), outputs in its order, too
   std::map<std::string, std::int64_t> dims;          // sizes of other symbolic dimensions, by symbol or by "input:axis"
   // Graph inputs to be treated as known. Each of the input's shape, of one sample of it, which all others are like, or a single number,
   // which fills it.
@@ -83,6 +83,7 @@ struct ImportOptions {
   bool keep_halves = false;                          // else what the file holds or computes in 16 bits is float32 in the graph
   std::int64_t fold_limit = std::int64_t{64} << 20;  // bytes one folded tensor may take
   std::map<std::string, int> batch_axes;             // by input: the axis that holds the samples, or no_samples; of others it is found out
+  bool one_sample = true;                            // a file that cannot be followed may be one sample without an axis for more, where `batch` is 1
 };
 
 // How an input is read.

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include "graph/option.h"
 #include "graph/memory.h"
 #include "planner/check_options.h"
 #include "planner/memory/assemble.h"
@@ -228,7 +229,7 @@ class Compilation {
     for (const auto& [name, tuner] : tuners_)
       if (const std::size_t disturbed = tuner->told_disturbed(); disturbed > 0)
         plan_.warnings.push_back(concat(disturbed, " of the ", tuner->told(), " times of kernels (", name, ") that chose these were taken while other programs held the kernels up: the choice, "
-                                        "and the time of a step, are rough. The next plan made on a quiet machine takes them again, and may choose other kernels; --retune takes all again now"));
+                                        "and the time of a step, are rough. The next plan made on a quiet machine takes them again, and may choose other kernels; ", option("retune"), " takes all again now"));
   }
 
   const Backend& backend(const std::string& name) const { return tuners_.at(name)->backend(); }

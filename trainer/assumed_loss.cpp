@@ -54,7 +54,9 @@ std::string Model::assume_loss(ModelOptions& o) const {
   try {
     loss = loss_of_one_number(state_->source_with_losses(in_bucket(o)), o.plan);
   } catch (const Error&) {
-    if (o.plan.mode == PlanMode::training) throw;  // what only predicts may have no loss
+    if (o.plan.mode != PlanMode::training) return "";  // what only predicts may have no loss
+    state_->losses_for(o);                              // says it better
+    throw;
   }
   o.plan.loss_assumed = !loss.empty();
   if (loss.empty()) return "";

@@ -111,7 +111,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"plan MODELS/mlp.onnx --training --inference", 2, "", "exclude each other"},
                     Row{"plan MODELS/mlp.onnx --format jsn", 2, "", "did you mean 'json'?"},
                     Row{"plan --check TMP/note.txt", 3, "", "plan"}, Row{"operators --format html", 2, "", "--format: unknown format 'html'"},
-                    Row{"predict MODELS/mlp.onnx --data random --output a.txt", 2, "", "ends in .npy or .npz"},
+                    Row{"predict MODELS/mlp.onnx --data random --output a.txt", 2, "", "ends in .npy, .npz or .csv"},
                     Row{"predict MODELS/mlp.onnx --data random", 2, "", "--output is missing"}));
 INSTANTIATE_TEST_SUITE_P(
     Trouble, CommandLines,
@@ -129,7 +129,7 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"train MODELS/mlp.onnx --data random --output TMP/note.txt/x.onnx", 7, "", "note.txt: cannot be created"},
         Row{"plan MODELS/mlp.onnx --precision tf32", 5, "", "TF32 is a format of NVIDIA's tensor cores"},
         Row{"plan MODELS/mlp.onnx --precision fp16", 5, "", "precision fp16 on device cpu:0: tandem trains in float16 on GPUs alone"},
-        Row{"train MODELS/mlp.onnx --data TMP/d.npz", 2, "", "did you mean 'npz:"},
+        Row{"train MODELS/mlp.onnx --data TMP/d.npz", 7, "", "d.npz: cannot be read"},
         Row{"train MODELS/mlp.onnx --data random --devices cpu:0,cpu:0 --output TMP/o.onnx", 2, "", "cpu:0 is there twice"},
         Row{"train MODELS/mlp.onnx --data random --output /proc/o.onnx", 7, "", "/proc/o.onnx"},
         Row{"train --run-dir TMP/none --resume", 2, "", "none holds no run to resume"},

@@ -57,7 +57,9 @@ TEST(EpochLines, ShowTheMetricsThatWereAskedFor) {
   const std::string epoch = lines.at(static_cast<std::size_t>(lines_before(o.err, "epoch 1")));
   EXPECT_NE(epoch.find("val_f1 "), std::string::npos) << epoch;
   EXPECT_NE(epoch.find("val_top5 "), std::string::npos) << epoch;
-  const Outcome none = run_tandem(words("train MODELS/mlp.onnx --data random,samples=32 --no-autotune --metrics f1 --output TMP/o.onnx", folder.text()));
+  folder.write("m.onnx", test::Model().input("x", "N,2").add(test::filled_tensor("w", {2, 3})).add(test::node("MatMul", {"x", "w"}, {"y"})).output("y").bytes());
+  folder.write("t.csv", "a,b,label\n1,2,0\n3,4,1\n5,6,2\n");
+  const Outcome none = run_tandem(words("train TMP/m.onnx --data csv:TMP/t.csv --no-autotune --metrics f1 --output TMP/o.onnx", folder.text()));
   EXPECT_NE(none.err.find("warning: --metrics f1: they are measured on validation data, and there is none (--validation-split"), std::string::npos) << none.err;
 }
 

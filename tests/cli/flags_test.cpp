@@ -57,7 +57,7 @@ TEST(Flags, NoTextOfAUsersIsRewritten) {
 
 TEST(Flags, AreThoseOfACommand) {
   std::string help;
-  for (const char* command : {"train", "plan", "evaluate", "predict", "summary"}) help += run_tandem({command, "--help"}).out;
+  for (const char* command : {"train", "plan", "evaluate", "predict", "summary"}) help += run_tandem({command, "--help", "all"}).out;
   for (const FlagName& name : flag_names()) {
     const std::string as_named = concat("  ", name.flag, ' '), as_ended = concat("  --no-", name.flag.substr(2), ' ');  // of what is on by default
     EXPECT_TRUE(help.find(as_named) != std::string::npos || help.find(as_ended) != std::string::npos) << name.flag;

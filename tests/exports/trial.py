@@ -74,22 +74,6 @@ def order_in(tensor, values):
     return order
 
 
-def use_population_variance(model):
-    """ONNX's running variance is the population's, n/(n-1) times smaller than the one PyTorch keeps."""
-    def before(norm, inputs):
-        norm.old = norm.running_var.clone()
-
-    def after(norm, inputs, outputs):
-        n = inputs[0].numel() / inputs[0].shape[1]
-        batch = (norm.running_var - (1 - norm.momentum) * norm.old) / norm.momentum
-        norm.running_var.data.copy_((1 - norm.momentum) * norm.old + norm.momentum * batch * (n - 1) / n)
-    for module in model.modules():
-        if isinstance(module, torch.nn.BatchNorm2d):
-            module.register_forward_pre_hook(before)
-            module.register_forward_hook(after)
-    return model
-
-
 class Trial:
     """Runs the checks of one export. `options`: what the file cannot say, for the program; `notes`: for the table."""
 
@@ -190,7 +174,7 @@ class Trial:
             self.options += ["--untie", ",".join(self.merged)]
 
     def check_steps(self):
-        model = use_population_variance(self.reference().train())
+        model = self.reference().train()
         x, y = self.row.data(STEPS * BATCH)
         numpy.savez(self.folder / "data.npz", x=x.numpy(), y=y.numpy())
         tensors = {n: t.detach() for n, t in [*model.named_parameters(), *model.named_buffers()] if t.dtype == torch.float32}

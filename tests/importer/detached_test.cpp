@@ -113,7 +113,9 @@ TEST(Detach, OfAParameter) {
     EXPECT_EQ(names_of(graph, ValueKind::parameter), held ? (Names{"q", "p"}) : Names{"q"});
     const Value& value = graph[*graph.find(taken)];
     EXPECT_EQ(value.kind, held ? ValueKind::activation : ValueKind::constant);
-    if (value.producer.present()) EXPECT_EQ(graph[value.producer].op->name, "StopGradient");
+    if (value.producer.present()) {
+      EXPECT_EQ(graph[value.producer].op->name, "StopGradient");
+    }
     EXPECT_TRUE(graph.warnings.empty()) << testing::PrintToString(graph.warnings);
   }
 }

@@ -60,7 +60,7 @@ ValueId projected(Builder& b, ValueId x, std::int64_t) {
   return b.node("Add", {b.node("MatMul", {x, b.weight("w", {from[from.rank() - 1], classes}, 1)}), b.weight("b", {classes}, 1)});
 }
 ValueId reshaped(Builder& b, ValueId x, const Ints& shape) {
-  return b.node("Reshape", {x, b.graph.add_constant("shape", Tensor::of<std::int64_t>(Shape{std::ssize(shape)}, std::span<const std::int64_t>(shape)))});
+  return b.node("Reshape", {x}, {{"shape", shape}});
 }
 // The same, written as a product of rows whose samples are put together again.
 ValueId by_rows(Builder& b, ValueId x, std::int64_t n) {

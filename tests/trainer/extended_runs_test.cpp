@@ -36,7 +36,9 @@ TEST_P(ExtendedRunOf, SaysThatItsRateJumps) {
   EXPECT_TRUE(told.empty());
   run(3, true);
   ASSERT_EQ(told.size(), GetParam().told ? 1U : 0U);
-  if (GetParam().told) EXPECT_NE(told[0].find("now ends after 6 steps, before it ended after 4: step 5 goes on at a rate of "), std::string::npos) << told[0];
+  if (GetParam().told) {
+    EXPECT_NE(told[0].find("now ends after 6 steps, before it ended after 4: step 5 goes on at a rate of "), std::string::npos) << told[0];
+  }
 }
 
 TEST(ExtendedRun, OfARunThatWasStoppedIsToldToo) {

@@ -224,7 +224,9 @@ void compute(const Row& row, const std::string& devices, std::int64_t batch, con
   const Evaluation e = model.evaluate(data, {.batch = 4, .metrics = metrics});
   const EpochReport line = model.fit(data, {.learning_rate = 0, .shuffle = false}).epochs[0];
   EXPECT_NEAR(line.loss, e.loss, 1e-5 * std::abs(e.loss) + 1e-7);
-  if (!std::isnan(line.accuracy)) EXPECT_NEAR(line.accuracy, e.accuracy, 1e-6);
+  if (!std::isnan(line.accuracy)) {
+    EXPECT_NEAR(line.accuracy, e.accuracy, 1e-6);
+  }
   double loss = 0;
   FitOptions fit{.steps = 1, .learning_rate = 1, .shuffle = false, .accumulate = batches};
   fit.epochs = 0;

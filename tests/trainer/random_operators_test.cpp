@@ -70,8 +70,8 @@ const Row rows[] = {
 test::Model file_of(const Row& row) {
   test::Model m;
   std::vector<float> a(features * features), b(features * 3);
-  for (std::size_t i = 0; i < a.size(); ++i) a[i] = std::sin(static_cast<float>(i));
-  for (std::size_t i = 0; i < b.size(); ++i) b[i] = std::cos(static_cast<float>(i));
+  for (std::size_t i = 0; i < a.size(); ++i) a[i] = std::sin(static_cast<float>(i * i));  // rows of sines would be taken for a filter bank
+  for (std::size_t i = 0; i < b.size(); ++i) b[i] = std::cos(static_cast<float>(i * i));
   m.input("x", concat(row.batch, ",", features)).add(test::float_tensor("a", {features, features}, a)).add(test::float_tensor("b", {features, 3}, b));
   m.add(node("MatMul", {"x", "a"}, {"h"}));
   row.noise(m);
