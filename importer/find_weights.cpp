@@ -209,12 +209,12 @@ class WeightFinder {
   }
 
   void warn_of_listed() {
-    const auto warn = [&](const std::vector<std::string>& names, const char* what, const char* option) {
+    const auto warn = [&](const std::vector<std::string>& names, const char* what, const char* field) {
       constexpr std::size_t most = 32;
       std::string list;
       for (std::size_t i = 0; i < std::min(most, names.size()); ++i) list += concat(i ? ", '" : "'", names[i], '\'');
       if (names.size() > most) list += concat(" and ", names.size() - most, " more");
-      if (!names.empty()) model_.warnings.push_back(concat(list, what, "; option ", option, " overrules"));
+      if (!names.empty()) model_.warnings.push_back(concat(list, what, "; ", option(field), " overrules"));
     };
     warn(prepares_, ": not trained, since by their place in the graph they prepare data or undo that", "trainable");
     warn(banks_, ": not trained, since their values are those of a fixed filter bank (sines, triangles)", "trainable");
