@@ -359,7 +359,7 @@ ROWS = [
     row("autoregressive_density", lambda: Call(autoregressive_density, c=p(10), v=p(6, 10), b=p(6), w=p(6, 10)), {"bits": Values((6,), below=2)}, None),
     row("ordinal_ranks", lambda: Two(ordinal_ranks, body=layers(12, 16, 1), thresholds=p(4)), {**TABLE, "rank": Values((), below=5)}, None),
     row("uncertain_tasks", lambda: Three(uncertain_tasks, body=layers(12, 16, 16), number=nn.Linear(16, 1), kind=nn.Linear(16, 3), log_variance=p(2)),
-        {**TABLE, "y": NUMBER, "kind": KIND}, None),
+        {**TABLE, "number": NUMBER, "kind": KIND}, None),
     row("monotone_lattice", lambda: Call(monotone_lattice, slopes=p(2, 5), corners=p(4, 2), rest=nn.Linear(10, 2)), TABLE, Values((), below=2)),
     row("counted_hurdle", lambda: Two(counted_hurdle, body=layers(12, 16, 2, act=nn.Tanh)), {**TABLE, "count": Values((), below=4)}, None),
     row("pitch_network", lambda: Call(pitch_network, blocks=nn.ModuleList(nn.Sequential(nn.Conv1d(a, b, k, padding="same"), nn.ReLU(), nn.BatchNorm1d(b))
