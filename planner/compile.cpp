@@ -228,8 +228,9 @@ class Compilation {
   void warn_of_disturbed_times() {
     for (const auto& [name, tuner] : tuners_)
       if (const std::size_t disturbed = tuner->told_disturbed(); disturbed > 0)
-        plan_.warnings.push_back(concat(disturbed, " of the ", tuner->told(), " times of kernels (", name, ") that chose these were taken while other programs held the kernels up: the choice, "
-                                        "and the time of a step, are rough. The next plan made on a quiet machine takes them again, and may choose other kernels; ", option("retune"), " takes all again now"));
+        plan_.warnings.push_back(concat(disturbed, " of the ", tuner->told(), " kernel times (", name, ") were measured while other programs used the cores: the choice of kernels and "
+                                        "the estimated step are rough. The next plan on a quiet machine measures them again, and may choose other kernels; ",
+                                        option("retune"), " measures all again now"));
   }
 
   const Backend& backend(const std::string& name) const { return tuners_.at(name)->backend(); }

@@ -394,6 +394,7 @@ void Model::set_optimizer_state(std::span<const NamedTensor> values) {
 }
 
 void Model::save(const std::filesystem::path& path, bool metadata, SaveOptions options) const {
+  release_free_memory();  // of evaluations and checkpoints, before the weights are copied
   std::vector<ModelFile::Weight> weights;
   for (NamedTensor& p : parameters()) weights.push_back({std::move(p.name), std::move(p.tensor)});
   std::map<std::string, std::string> entries = state_->file.metadata();
