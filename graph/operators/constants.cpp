@@ -119,7 +119,7 @@ Operator shape_operator() {
           .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {known(e, shape_tensor(e.shape(e.x()), e.attributes()))}; },
           .fold = [](const FoldContext& c) -> Folded { return std::vector{shape_tensor(c.input_types[0].shape, c.node.attributes)}; },
           .folds_types = true,
-          .precision = PrecisionRole::parts, .operands = {{"data"}}};
+          .precision = PrecisionRole::parts, .operands = {{"data", OperandRole::index}}};
 }
 
 Operator size_operator() {
@@ -130,7 +130,7 @@ Operator size_operator() {
           .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {known(e, Tensor::scalar(e.shape(e.x()).elements()))}; },
           .fold = [](const FoldContext& c) -> Folded { return std::vector{Tensor::scalar(c.input_types[0].shape.elements())}; },
           .folds_types = true,
-          .precision = PrecisionRole::parts, .operands = {{"data"}}};
+          .precision = PrecisionRole::parts, .operands = {{"data", OperandRole::index}}};
 }
 
 }  // namespace tandem::operator_rows

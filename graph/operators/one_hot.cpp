@@ -84,7 +84,7 @@ Operator eye_like() {
           .fold = [](const FoldContext& c) -> Folded { return std::vector{eye(c.outputs[0], c.node.attributes.integer("k"))}; },
           .folds_types = true,
           .type_attribute = "dtype",
-          .precision = PrecisionRole::parts, .operands = {{"input"}}};
+          .precision = PrecisionRole::parts, .operands = {{"input", OperandRole::index}}};
 }
 
 }  // namespace tandem::operator_rows

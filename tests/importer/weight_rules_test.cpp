@@ -117,6 +117,13 @@ void loop(Model& m, const onnx::TensorProto& first, bool handed_on) {
   m.add(int_tensor("turns", {}, {2})).add(first).add(node("Loop", {"turns", "", "w"}, {handed_on ? "" : "y", handed_on ? "y" : ""}, {{"body", body}}));
 }
 
+// x · w, with as many zeros behind each row as `op` makes of w's shape.
+void padded_by_shape(Model& m, const char* op) {
+  m.add(float_tensor("w", {8, 8}, drawn(64))).add(int_tensor("one", {1}, {1})).add(int_tensor("zeros", {3}, {0, 0, 0})).add(node("MatMul", {"x", "w"}, {"h"}));
+  m.add(node(op, {"w"}, {"s"})).add(node("Cast", {"s"}, {"c"}, {{"to", std::int64_t{onnx::TensorProto::INT64}}})).add(node("ReduceSum", {"c"}, {"n"}));
+  m.add(node("Reshape", {"n", "one"}, {"r"})).add(node("Concat", {"zeros", "r"}, {"pads"}, {{"axis", std::int64_t{0}}})).add(node("Pad", {"h", "pads"}, {"y"}));
+}
+
 // [8,10] of cosines along the rows or along the columns, of frequencies that are none themselves.
 std::vector<float> cosines(bool along_rows) {
   std::vector<float> values;
@@ -157,6 +164,10 @@ const Row rows[] = {
     {"constant_tensor", [](Model& m) { binary(m, "Add", vector_of(drawn(8))); state(m, "w", "CONSTANT_TENSOR"); }, Holding::constant, "the file: CONSTANT_TENSOR"},
     {"parameter_of_one_number", [](Model& m) { binary(m, "Mul", number("w", 2)); state(m, "w", "PARAMETER"); }, Holding::trained, "the file: PARAMETER"},
     {"parameter_that_is_a_mask_by_value", [](Model& m) { binary(m, "Add", vector_of({0, -1e4F, 0, 0, 0, 0, 0, 0})); state(m, "w", "PARAMETER"); }, Holding::trained, "PARAMETER"},
+    {"parameter_whose_shape_pads", [](Model& m) { padded_by_shape(m, "Shape"); state(m, "w", "PARAMETER"); }, Holding::trained, "the file: PARAMETER"},
+    {"parameter_whose_size_pads", [](Model& m) { padded_by_shape(m, "Size"); state(m, "w", "PARAMETER"); }, Holding::trained, "the file: PARAMETER"},
+    {"parameter_in_whose_shape_a_diagonal_is_made", [](Model& m) { padded_by_shape(m, "EyeLike"); state(m, "w", "PARAMETER"); }, Holding::trained, "the file: PARAMETER"},
+    {"matrix_whose_shape_pads", [](Model& m) { padded_by_shape(m, "Shape"); }, Holding::trained, "B of MatMul"},
     {"stated_of_the_initializer", [](Model& m) {
        onnx::TensorProto w = vector_of(drawn(8));
        auto& entry = *w.add_metadata_props();
