@@ -125,6 +125,7 @@ struct FoldContext {
 struct StaticOperand {
   int input;
   std::string_view attribute;
+  bool or_computed = false;  // stays an operand where its value is computed
 };
 
 // An elementwise operator's numeric attribute, in the order in which its kernel takes them.
@@ -151,6 +152,7 @@ enum class OperandRole {
   exponent,           // data
   class_weights,      // a constant of the task
   constant,           // of the formula: no gradient
+  bound,              // data that is a constant of the formula, unless the file or the user says that it is trained
   positions,          // along axis `axis` of operand 0, negative ones from its end: no gradient
   classes,            // positions along axis 1 of operand 0, but for `ignore_index`: no gradient
   index,              // other indices, shapes and conditions: no gradient

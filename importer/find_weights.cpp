@@ -228,8 +228,9 @@ class WeightFinder {
                                                                                                   : "of a normalization written out"};
     if (uses(held).has(OperandRole::class_weights) || uses(held).has(OperandRole::constant))
       return Verdict{Holding::constant, text_of(uses(held).reader)};
-    if (!uses(held).gradient()) return Verdict{Holding::constant, "the gradient does not reach it"};
-    return std::nullopt;
+    const bool bound = uses(held).has(OperandRole::bound);
+    if (uses(held).gradient() || (bound && noted(held))) return std::nullopt;
+    return Verdict{Holding::constant, bound ? text_of(uses(held).reader) : "the gradient does not reach it"};
   }
 
   // The note may stand beside a parameter with the same values, which the exporter keeps once.

@@ -15,12 +15,13 @@ using enum OperandRole;
 constexpr std::uint32_t bit(OperandRole role) {
   return std::uint32_t{1} << static_cast<int>(role);
 }
-constexpr std::uint32_t without_gradient = bit(mean) | bit(variance) | bit(class_weights) | bit(constant) | bit(positions) | bit(classes) | bit(index);
+// Of these it takes the file's or the user's word that a tensor is trained.
+constexpr std::uint32_t without_gradient = bit(mean) | bit(variance) | bit(class_weights) | bit(constant) | bit(bound) | bit(positions) | bit(classes) | bit(index);
 constexpr std::uint32_t statistics = bit(mean) | bit(variance);
 
 // The first that a value is used as says what it is.
 constexpr OperandRole by_strength[] = {variance, mean,  class_weights, constant, filter, transposed_filter, matrix,    embedding, scale,   bias,
-                                       slope,    radicand, exponent,   addend,   factor, data,              unchanged, view,      positions, classes, index};
+                                       slope,    radicand, exponent,   addend,   factor, data,              unchanged, view,      bound,     positions, classes, index};
 
 std::size_t strength(OperandRole role) {
   return static_cast<std::size_t>(std::find(std::begin(by_strength), std::end(by_strength), role) - std::begin(by_strength));
@@ -119,7 +120,9 @@ class Walk {
         of(in).epsilon = of(in).epsilon || (under_root && lone(in));
       } else {
         // Arithmetic of what is constant. What is reduced to a mean is not one itself: it may be a weight that is normalized.
-        of(in).roles |= after & without_gradient & ~(op && op->elementwise ? 0 : statistics);
+        const std::uint32_t passed = after & without_gradient & ~(op && op->elementwise ? 0 : statistics);
+        for (const Symbol out : node.outputs)
+          if (out.present() && passed) hand_on(in, of(out), passed);
       }
     }
   }
@@ -133,13 +136,19 @@ class Walk {
     u.roles |= bit(role);
   }
 
-  void hand_on(Symbol to, const Uses& from) {
+  void hand_on(Symbol to, const Uses& from, std::uint32_t roles) {
     Uses& u = of(to);
-    if (from.reader.node && (!u.reader.node || strength(from.strongest()) < strength(u.strongest()))) {
+    const Uses passed{.roles = from.roles & roles};
+    if (passed.roles && from.reader.node && (!u.reader.node || strength(passed.strongest()) < strength(u.strongest()))) {
       u.reader = from.reader;
       u.direct = false;
     }
-    u.roles |= from.roles;
+    u.roles |= passed.roles;
+  }
+
+  void hand_on(Symbol to, const Uses& from) {
+    hand_on(to, from, ~std::uint32_t{0});
+    Uses& u = of(to);
     u.written_out = u.written_out || from.written_out;
     u.epsilon = u.epsilon || from.epsilon;
   }

@@ -25,6 +25,7 @@ void move_static_operands(const Graph& graph, const Operator& op, Draft& draft, 
     ValueId& in = draft.inputs[static_cast<std::size_t>(operand.input)];
     if (!in.present()) continue;
     const Value& value = graph[in];
+    if (value.kind != ValueKind::constant && operand.or_computed) continue;
     if (value.kind != ValueKind::constant)
       fail("'", operand.attribute, "' (input ", operand.input, ") is computed from data; it must be known when the plan is made");
     budget.make_constant(bytes_of(value.type));  // a copy

@@ -6,7 +6,7 @@
 namespace tandem {
 
 // Scalars become integers or floats, lists Ints or Floats, tensors of higher rank stay tensors. Fails where such an
-// operand is given but not known, or beyond the budget.
+// operand is given but not known (and may not be computed), or beyond the budget.
 void move_static_operands(const Graph& graph, const Operator& op, Draft& draft, Budget& budget);
 
 }  // namespace tandem

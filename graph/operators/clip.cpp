@@ -1,5 +1,5 @@
-// Clip, whose bounds became operands with opset 11. They must be known when the plan is made: the importer moves them into
-// attributes, and kernels see one form.
+// Clip, whose bounds became operands with opset 11. The importer moves those that are known into attributes, and kernels see one form;
+// with a bound that is computed or trained it is Max and Min.
 #include <limits>
 #include <type_traits>
 
@@ -10,6 +10,7 @@ namespace {
 
 Folded fold_clip(const FoldContext& c) {
   const Attributes& a = c.node.attributes;
+  if (c.inputs.size() > 1) return {};  // a bound that is computed: its Max and Min are folded
   return visit_foldable(c.inputs[0].dtype(), [&]<class T>() -> Folded {
     const auto bound = [&](const char* name) {
       if constexpr (std::is_integral_v<T>) return static_cast<T>(static_integer(a, name, 0));
@@ -38,7 +39,8 @@ Operator clip() {
           .since = {1, 6, 11, 12, 13}, .inputs = {1, 3}, .types = {{"T", types::numbers}},
           .infer =
               [](InferContext& c) {
-                if (c.has_input(1) || c.has_input(2)) c.fail("min and max must be known when the plan is made");
+                for (const int bound : {1, 2})
+                  if (c.has_input(bound) && c.shape(bound).elements() != 1) c.fail("a bound is ", c.shape(bound), ", expected one number");
                 if (is_float(c.input(0).dtype))
                   for (const char* bound : {"min", "max"})
                     if (c.attributes().has(bound)) c.node().attributes.set(bound, static_cast<float>(static_number(c.attributes(), bound, 0)));
@@ -50,21 +52,22 @@ Operator clip() {
               },
           .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             const DType dtype = e.type(e.x()).dtype;
-            if (is_float(dtype)) return {};
-            ValueId y = e.x();
-            const auto bound = [&](const char* name) {
-              const Tensor value = Tensor::of<std::int64_t>(Shape{}, {static_integer(e.attributes(), name, 0)}).cast(dtype);
-              return e.graph().add_constant(e.node().name + "/" + name, value);
+            if (is_float(dtype) && !e.has_x(1) && !e.has_x(2)) return {};
+            const auto bounded = [&](ValueId x, const char* op, int input, const char* name) {
+              if (e.has_x(input)) return e.emit(op, {x, e.reshape(e.x(input), Shape{})});
+              if (!e.attributes().has(name)) return x;
+              const Tensor value = is_float(dtype) ? Tensor::scalar(static_cast<float>(static_number(e.attributes(), name, 0)))
+                                                   : Tensor::of<std::int64_t>(Shape{}, {static_integer(e.attributes(), name, 0)});
+              return e.emit(op, {x, e.graph().add_constant(e.node().name + "/" + name, value.cast(dtype))});
             };
-            if (e.attributes().has("min")) y = e.emit("Max", {y, bound("min")});
-            if (e.attributes().has("max")) y = e.emit("Min", {y, bound("max")});
-            return {y};
+            return {bounded(bounded(e.x(), "Max", 1, "min"), "Min", 2, "max")};
           },
           .fold = fold_clip,
-          .static_operands = {{1, "min"}, {2, "max"}},
+          .static_operands = {{1, "min", true}, {2, "max", true}},
           .elementwise = true,
           .parameters = {{"min", -inf}, {"max", inf}},
-          .rectifies = true};
+          .rectifies = true,
+          .operands = {{"input"}, {"min", OperandRole::bound}, {"max", OperandRole::bound}}};
 }
 
 }  // namespace tandem::operator_rows

@@ -155,6 +155,8 @@ const ExpansionRow expansions[] = {
     {"divided", "Mean", {"f[2]", "f[2]"}, {}, false, {"Div(Add(x0, x1), 2)"}},
     {"chained", "Max", {"f[2]", "f[2]", "f[2]"}, {}, false, {"Max(Max(x0, x1), x2)"}},
     {"of integers", "Clip", {"i[2]"}, {{"min", I{1}}, {"max", I{5}}}, false, {"Min(Max(x0, 1), 5)"}},
+    {"by a computed bound", "Clip", {"f[2]", "f[]"}, {{"max", 6.0F}}, false, {"Min(Max(x0, x1), 6)"}},
+    {"by a bound of one element", "Clip", {"f[2]", "f[1]"}, {}, false, {"Max(x0, Reshape(x1))"}},
     {"a view", "Flatten", {"f[2,3,4]"}, {}, false, {"Reshape(x0)"}},
     {"its input", "Identity", {"f[2]"}, {}, false, {"x0"}},
     {"of one", "Concat", {"f[2]"}, {{"axis", I{0}}}, false, {"x0"}},

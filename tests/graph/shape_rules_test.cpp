@@ -313,7 +313,7 @@ TEST(ShapeRules, SayWhatIsWrong) {
       {"Squeeze", {"f[2,3]"}, {{"axes", Ints{0}}}, 1, "axis 0 of x [2,3] is not 1"},
       {"BatchNormalization", {"f[2,3]", "f[3]", "f[2]", "f[3]", "f[3]"}, {}, 1, "input 2 is float32[2], expected shape [3]"},
       {"Dropout", {"f[2]"}, {{"ratio", 1.0F}}, 1, "expected a number in [0, 1)"},
-      {"Clip", {"f[2]", "f[]"}, {}, 1, "must be known when the plan is made"},
+      {"Clip", {"f[2]", "f[2]"}, {}, 1, "a bound is [2], expected one number"},
       {"Cast", {"f[2]"}, {{"to", I{8}}}, 1, "a type that is not supported"},
       {"Cast", {"f[2]"}, {{"to", I{24}}, {"round_mode", std::string("odd")}}, 1, "round_mode is 'odd', expected up, down or nearest"},
       {"Constant", {}, {{"value_string", std::string("x")}}, 1, "holds no number"},

@@ -244,6 +244,12 @@ const Row rows[] = {
     {"beside_computed_statistics", [](Model& m) { m.add(vector_of(drawn(8))).add(node("Mul", {"x", "x"}, {"q"})).add(node("ReduceMean", {"q"}, {"v"})).add(number("e", 1e-5F)).add(node("Add", {"v", "e"}, {"a"})).add(node("Sqrt", {"a"}, {"r"})).add(node("Sub", {"x", "w"}, {"d"})).add(node("Div", {"d", "r"}, {"y"})); }, Holding::trained, "the gradient reaches it", false},
     {"epsilon", [](Model& m) { m.add(vector_of(drawn(8), "v")).add(number("w", 1e-5F)).add(node("Exp", {"v"}, {"q"})).add(node("Add", {"q", "w"}, {"a"})).add(node("Sqrt", {"a"}, {"r"})).add(node("Div", {"x", "r"}, {"y"})); }, Holding::constant, "an epsilon"},
     {"bound_of_a_clip", [](Model& m) { m.add(number("w", 1)).add(node("Clip", {"x", "", "w"}, {"y"})); }, Holding::constant, "max of Clip"},
+    {"bound_that_is_a_parameter", [](Model& m) { m.add(number("w", 1)).add(node("Clip", {"x", "", "w"}, {"y"})); state(m, "w", "PARAMETER"); }, Holding::trained, "the file: PARAMETER"},
+    {"bound_picked_from_a_parameter", [](Model& m) { m.add(vector_of(drawn(8))).add(int_tensor("i", {}, {2})).add(node("Gather", {"w", "i"}, {"g"})).add(node("Clip", {"x", "g"}, {"y"})); state(m, "w", "PARAMETER"); }, Holding::trained, "the file: PARAMETER"},
+    {"bound_computed_from_a_parameter", [](Model& m) { signed_products(m, "alpha", "%add", vector_of(drawn(8), "v")); m.add(number("w", 0.3F)).add(node("Clip", {"y", "w"}, {"z"})).output("z"); computed_from(m, "w", "['alpha', 'val_3']"); }, Holding::trained, "computed from 'alpha'"},
+    {"bound_that_arithmetic_makes", [](Model& m) { m.add(number("w", 1.3F)).add(node("Abs", {"w"}, {"a"})).add(node("Clip", {"x", "", "a"}, {"y"})); }, Holding::constant, "max of Clip"},
+    {"bound_that_is_a_factor_too", [](Model& m) { m.add(number("alpha", 1.3F)).add(node("Clip", {"x", "", "alpha"}, {"c"})).add(node("Mul", {"c", "alpha"}, {"y"})); }, Holding::trained, "the gradient reaches it", false, "alpha"},
+    {"bound_said_trainable", [](Model& m) { m.add(number("w", 1)).add(node("Clip", {"x", "", "w"}, {"y"})); }, Holding::trained, "option trainable w", true, "w", {.trainable = {"w"}}},
     {"only_compared", [](Model& m) { m.add(vector_of(drawn(8))).add(number("z", 0)).add(node("Greater", {"x", "w"}, {"c"})).add(node("Where", {"c", "x", "x"}, {"y"})); }, Holding::constant, "the gradient does not reach it"},
     {"cast_to_integers", [](Model& m) { m.add(vector_of(drawn(8))).add(node("Cast", {"w"}, {"i"}, {{"to", std::int64_t{7}}})).add(node("Cast", {"i"}, {"f"}, {{"to", std::int64_t{1}}})).add(node("Mul", {"x", "f"}, {"y"})); }, Holding::constant, "the gradient does not reach it"},
     {"bias_of_a_recurrence", [](Model& m) { recurrence(m, filled_tensor("w", {1, 12}, 0), {}); }, Holding::trained, "B of GRU"},
@@ -393,10 +399,10 @@ TEST(WeightOptions, ThatContradictTheModelAreRefused) {
   m.input("x", "N,8").output("y").add(float_tensor("w", {8, 8}, drawn(64))).add(float_tensor("v", {8, 4}, drawn(32)));
   m.add(vector_of(drawn(8), "b")).add(number("top", 6)).add(vector_of(drawn(8), "mean")).add(filled_tensor("one", {8}, 1));
   m.add(node("MatMul", {"x", "w"}, {"h"})).add(node("Clip", {"h", "", "top"}, {"c"})).add(node("BatchNormalization", {"c", "one", "b", "mean", "one"}, {"n"}));
-  m.add(node("MatMul", {"n", "v"}, {"y"}));
+  m.add(number("share", 0.5F)).add(node("MatMul", {"n", "v"}, {"p"})).add(node("Dropout", {"p", "share"}, {"y"}));
   const Refused refused[] = {
       {"both", {.trainable = {"w"}, .constant = {"w"}}, "'w' is named by option constant 'w' too"},
-      {"a bound", {.trainable = {"top"}}, "max of Clip"},
+      {"a ratio", {.trainable = {"share"}}, "ratio of Dropout"},
       {"a statistic", {.trainable = {"mean"}}, "a running statistic"},
       {"an unknown leader", {.tie = {{"q", "w"}}}, "no initializer 'q'"},
       {"shapes", {.tie = {{"w", "v"}}}, "float32[8,8] and float32[8,4]"},
