@@ -82,24 +82,34 @@ double products(const Graph& graph, const Node& n, double count) {
 // s = scale · q·kᵀ; + mask where it is numbers, `fill` where it is false; key j is out of reach of query i where causal and j > i + offset.
 // y = dropped(softmax(s)) · v, log_sum = log Σ eˢ. A row that reaches no key,
 // which is NaN, gives zeros where guarded is 1; where it is 2, any row does whose probabilities are NaN.
+// correction · e^(s − log_sum) are the probabilities: in a row that a number like −10⁹ hides whole, log_sum has rounded the
+// count of its keys away. It multiplies dy, by which all gradients are linear.
 Operator attention_training() {
   return {.name = "AttentionTraining",
           .domain = "tandem",
           .since = {1},
           .inputs = {3, 6},
-          .outputs = {1, 2},
+          .outputs = {1, 3},
           .infer =
               [](InferContext& c) {
                 check_attention(c, 3);
                 const Shape& q = c.shape(0);
                 c.set_output(0, c.input(0).dtype, Shape{q[0], q[1], q[2], c.shape(2)[3]});
-                c.set_output(1, statistics_of(c.input(0).dtype), Shape{q[0], q[1], q[2]});
+                for (const int row : {1, 2}) c.set_output(row, statistics_of(c.input(0).dtype), Shape{q[0], q[1], q[2]});
               },
           .place = [](PlaceContext& c) { place_attention(c, 3); },
           .differentiate =
               [](GradientContext& g) {
                 if (g.wants(3)) fail("AttentionTraining '", g.node().name, "': its mask has a gradient, which it does not give");
-                std::vector<ValueId> inputs{g.x(0), g.x(1), g.x(2), g.y(0), g.y(1), g.dy()};
+                ValueId dy = g.dy();
+                if (g.node().outputs.size() > 2) {
+                  const Shape rows = g.shape(g.y(2));
+                  ValueId correction = g.reshape(g.y(2), {rows[0], rows[1], rows[2], 1});
+                  const DType dtype = g.type(dy).dtype;
+                  if (dtype != g.type(correction).dtype) correction = g.emit("Cast", {correction}, {{"to", static_cast<std::int64_t>(dtype)}});
+                  dy = g.mul(dy, correction);
+                }
+                std::vector<ValueId> inputs{g.x(0), g.x(1), g.x(2), g.y(0), g.y(1), dy};
                 for (int i = 3; i < g.inputs(); ++i) inputs.push_back(g.x(i));
                 const std::vector<ValueId> d = g.emit("AttentionBackward", std::move(inputs), g.attributes(), 3);
                 for (int i = 0; i < 3; ++i) g.set_dx(i, d[at(i)]);

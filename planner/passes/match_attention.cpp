@@ -284,13 +284,27 @@ class Writer {
     const Operator& op = internal_operator("AttentionTraining");
     std::vector<TensorType> types;
     for (const ValueId in : inputs) types.push_back(in.present() ? b_.type(in) : TensorType{});
-    const int outputs = training ? 2 : 1;
+    const int outputs = !training ? 1 : hides_rows(attributes, inputs) ? 3 : 2;
     if (!offered(fuses, op, attributes, types, static_cast<std::size_t>(outputs))) return std::nullopt;
     const ValueId y = b_.emit(op.name, std::move(inputs), std::move(attributes), outputs)[0];
     return b_.reshape(y, from_[product.outputs[0]].type.shape);
   }
 
  private:
+  // A number may hide all keys of a row, which then share alike. A mask that is known shows whether it does.
+  bool hides_rows(const Attributes& attributes, const std::vector<ValueId>& inputs) const {
+    if (inputs.size() < 4 || !inputs[3].present()) return false;
+    const Value& mask = copy_.to[inputs[3]];
+    if (mask.type.dtype == DType::boolean) return std::isfinite(attributes.real("fill", 0));
+    if (mask.kind != ValueKind::constant || !mask.data) return true;
+    constexpr double felt = -1e3;  // from here on adding a logarithm rounds it
+    const std::vector<double> values = mask.data->to_doubles();
+    const std::int64_t keys = mask.type.shape[3];
+    for (std::int64_t row = 0; row < std::ssize(values); row += keys)
+      if (*std::max_element(values.begin() + row, values.begin() + row + keys) < felt) return true;
+    return false;
+  }
+
   // How many of axis 0 of the scores [B,H,S,T] one sample has, 0 where it is not drawn by samples; nothing where they lie otherwise.
   std::optional<std::int64_t> rows_of_a_sample(const Node& dropout) const {
     const Attributes& a = dropout.attributes;

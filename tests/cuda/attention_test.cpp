@@ -8,7 +8,7 @@ namespace tandem::cuda {
 namespace {
 
 constexpr std::int64_t I(std::int64_t x) { return x; }
-enum class Mask { none, numbers, truth, hides_rows };
+enum class Mask { none, numbers, truth, hides_rows, buries_rows };  // buries: by a number so low that no score shows beside it
 
 struct Row {
   const char* name;
@@ -28,6 +28,7 @@ const Row rows[] = {
     {"true_or_a_number", 1, 2, 1, 10, 40, 16, 16, Mask::truth, {1, 2, 10, 40}, {{"fill", -2.0F}}},
     {"rows_without_keys", 1, 1, 1, 20, 20, 8, 8, Mask::hides_rows, {1, 1, 20, 20}},
     {"guarded_rows_without_keys", 1, 1, 1, 20, 20, 8, 8, Mask::hides_rows, {1, 1, 20, 20}, {{"guarded", I(1)}}},
+    {"rows_of_the_lowest_number", 1, 1, 1, 20, 20, 8, 8, Mask::buries_rows, {1, 1, 20, 20}},
     {"dropped", 2, 1, 1, 20, 37, 16, 16, Mask::none, {}, {{"ratio", 0.25F}, {"layer", I(77)}}},
     {"dropped_in_two_rows_a_sample", 4, 1, 1, 20, 37, 16, 16, Mask::none, {}, {{"ratio", 0.25F}, {"layer", I(77)}, {"inner", I(2)}}},
 };
@@ -63,6 +64,7 @@ TEST_P(Attention, AgreesWithTheCpu) {
       for (double& m : mask.write<double>()) {
         if (r.mask == Mask::truth) m = m > -0.5 || i % r.T == 0;
         if (r.mask == Mask::hides_rows && i / r.T % 5 == 2) m = -std::numeric_limits<double>::infinity();
+        if (r.mask == Mask::buries_rows && i / r.T % 5 == 2) m = static_cast<double>(std::numeric_limits<float>::lowest());
         ++i;
       }
     }
@@ -78,17 +80,21 @@ TEST_P(Attention, AgreesWithTheCpu) {
       if (a.has("ratio")) all.push_back(hold(Tensor::of<std::int64_t>({4}, numbers), DType::int64));
       return all;
     };
-    const auto forward = [&](const Types& t) { return Job{"AttentionTraining", a, {{t.real, y, {}}, {t.wide, log_sum, {}}}}; };
+    const auto forward = [&](const Types& t) { return Job{"AttentionTraining", a, {{t.real, y, {}}, {t.wide, log_sum, {}}, {t.wide, log_sum, {}}}}; };
     const auto backward = [&](const Types& t) { return Job{"AttentionBackward", a, {{t.real, q, {}}, {t.real, k, {}}, {t.real, v, {}}}}; };
     const auto flows = [&](const Types& t, const std::vector<Held>& f) {
       std::vector<Held> all = inputs(t);
-      for (const Held& h : {f[0], f[1], hold(dy, t.real)}) all.push_back(h);
+      Tensor corrected = dy;
+      const std::vector<double> correction = values_of(f[2]);
+      const auto numbers = corrected.write<double>();
+      for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] *= correction[i / static_cast<std::size_t>(r.V)];
+      for (const Held& h : {f[0], f[1], hold(corrected, t.real)}) all.push_back(h);
       return with_further(t, all);
     };
     const std::vector<Held> f_cpu = on_cpu(forward(reference), with_further(reference, inputs(reference))), g_cpu = on_cpu(backward(reference), flows(reference, f_cpu));
     for (const Ran& f : own(forward(ours), with_further(ours, inputs(ours)))) {
       const std::string what = concat(r.name, ' ', dtype, ' ', f.kernel, ' ');
-      ASSERT_EQ(f.outputs.size(), 2U);
+      ASSERT_EQ(f.outputs.size(), 3U);
       expect_alike(f.outputs[0], f_cpu[0], tolerance, what + "y");
       if (!f.outputs[1].operand.layout.opaque()) expect_alike(f.outputs[1], f_cpu[1], tolerance, what + "log_sum");
       for (const Ran& g : own(backward(ours), flows(ours, f.outputs)))

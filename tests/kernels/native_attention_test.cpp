@@ -11,7 +11,7 @@ namespace {
 constexpr double nothing = -std::numeric_limits<double>::infinity();
 constexpr std::int64_t I(std::int64_t x) { return x; }
 
-enum class Mask { none, numbers, truth, hides_rows };
+enum class Mask { none, numbers, truth, hides_rows, buries_rows };  // buries: by a number so low that no score shows beside it
 
 struct Row {
   const char* name;
@@ -43,6 +43,9 @@ const Row rows[] = {
     {"rows_without_keys", 2, 2, 1, 70, 70, 16, 16, Mask::hides_rows, {2, 1, 70}},
     {"guarded_rows_without_keys", 2, 2, 1, 70, 70, 16, 16, Mask::hides_rows, {2, 1, 70}, {{"guarded", I(1)}}},
     {"guarded_from_NaN", 2, 2, 1, 70, 70, 16, 16, Mask::hides_rows, {2, 1, 70}, {{"guarded", I(2)}}},
+    {"rows_of_the_lowest_number", 2, 2, 1, 70, 131, 16, 16, Mask::buries_rows, {2, 1, 70}},
+    {"rows_of_the_lowest_number_and_causal", 2, 4, 2, 70, 70, 16, 16, Mask::buries_rows, {2, 1, 70}, {{"causal", I(1)}}},
+    {"false_is_the_lowest_number", 2, 2, 1, 40, 70, 16, 16, Mask::truth, {2, 1, 40}, {{"fill", std::numeric_limits<float>::lowest()}}},
     {"dropped", 2, 2, 1, 70, 131, 16, 16, Mask::none, {}, {{"ratio", 0.25F}, {"layer", I(77)}}},
     {"dropped_in_two_rows_a_sample", 4, 1, 1, 20, 37, 16, 16, Mask::none, {}, {{"ratio", 0.25F}, {"layer", I(77)}, {"inner", I(2)}}},
     {"dropped_and_masked", 2, 4, 2, 70, 70, 16, 16, Mask::numbers, {2, 1, 1}, {{"ratio", 0.5F}, {"layer", I(7)}, {"causal", I(1)}}},
@@ -86,7 +89,7 @@ class Formula {
       if (r_.mask != Mask::none) {
         const double m = mask_[size(((b % r_.mask_shape[0] * r_.mask_shape[1] + h % r_.mask_shape[1]) * r_.mask_shape[2] + i % r_.mask_shape[2]) * r_.T + j)];
         fixed[size(j)] = truth && m == 0;
-        s = !truth ? s + m : m != 0 ? s : static_cast<double>(a.real("fill", static_cast<float>(nothing)));
+        s = m == static_cast<double>(std::numeric_limits<float>::lowest()) ? m : !truth ? s + m : m != 0 ? s : static_cast<double>(a.real("fill", static_cast<float>(nothing)));
       }
       if (a.integer("causal", 0) != 0 && j > i + a.integer("offset", 0)) s = nothing;
       p[size(j)] = s;
@@ -139,10 +142,12 @@ class Formula {
 Values mask_of(const Row& r) {
   Values m = random_values(r.mask_shape[0] * r.mask_shape[1] * r.mask_shape[2] * r.T, 9);
   for (std::size_t i = 0; i < m.size(); ++i) {
-    if (r.mask == Mask::truth) m[i] = m[i] > -0.5 || i % static_cast<std::size_t>(r.T) == 0;
+    const std::size_t row = i / static_cast<std::size_t>(r.T);
+    if (r.mask == Mask::truth) m[i] = (m[i] > -0.5 || i % static_cast<std::size_t>(r.T) == 0) && (r.attributes.real("fill", 0) > -1e9F || row % 5 != 2);
     else if (m[i] < -1) m[i] = nothing;
-    if (r.mask == Mask::numbers && i % static_cast<std::size_t>(r.T) == 0) m[i] = 0;
-    if (r.mask == Mask::hides_rows && i / static_cast<std::size_t>(r.T) % 5 == 2) m[i] = nothing;
+    if ((r.mask == Mask::numbers || r.mask == Mask::buries_rows) && i % static_cast<std::size_t>(r.T) == 0) m[i] = 0;
+    if (r.mask == Mask::hides_rows && row % 5 == 2) m[i] = nothing;
+    if (r.mask == Mask::buries_rows && row % 5 == 2) m[i] = static_cast<double>(std::numeric_limits<float>::lowest());
   }
   return m;
 }
@@ -183,7 +188,7 @@ struct Kernels {
     std::vector<Operand> further;
     if (r.mask != Mask::none || a.has("ratio")) further.push_back(r.mask == Mask::none ? Operand{} : operand(r.mask == Mask::truth ? DType::boolean : wide, {r.mask_shape[0], r.mask_shape[1], r.mask_shape[2], r.T}));
     if (a.has("ratio")) further.push_back(operand(DType::int64, {4}));
-    forward = {"AttentionTraining", a, {q, k, v}, {y, log_sum}, threads};
+    forward = {"AttentionTraining", a, {q, k, v}, {y, log_sum, log_sum}, threads};
     backward = {"AttentionBackward", a, {q, k, v, y, log_sum, y}, {q, k, v}, threads};
     for (Case* c : {&forward, &backward}) c->inputs.insert(c->inputs.end(), further.begin(), further.end());
   }
@@ -221,7 +226,9 @@ void check(const Row& r, DType dtype, double tolerance, int threads) {
     const std::string what = concat(r.name, ' ', dtype, ' ', threads, " threads, ", forward_ways[way].kernel, ", ");
     expect_alike(forward[0], wanted.y, tolerance, what + "y");
     expect_alike(forward[1], wanted.log_sum, tolerance, what + "log_sum");
-    inputs = {o.q, o.k, o.v, forward[0], forward[1], o.dy};
+    Values dy = o.dy;
+    for (std::size_t i = 0; i < dy.size(); ++i) dy[i] *= forward[2][i / static_cast<std::size_t>(r.V)];
+    inputs = {o.q, o.k, o.v, forward[0], forward[1], rounded(dy, dtype)};
     add_further(r, o, inputs);
     const std::vector<Values> backward = run_way(backward_ways[way], inputs);
     expect_alike(backward[0], wanted.dq, tolerance, what + "dq");

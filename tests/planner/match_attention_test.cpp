@@ -237,7 +237,7 @@ Graph transformer(std::int64_t n) {
   small_models::Builder b;
   b.graph.name = "transformer";
   ValueId x = b.graph.add_input("x", {DType::float32, {n, tokens, width}});
-  const ValueId level = b.graph.add_constant("level", Tensor::scalar(1.0F));
+  const ValueId level = b.graph.add_constant("level", Tensor::scalar(-0.9F));
   const auto constant = [&](Tensor t) { return b.graph.add_constant(concat("known", b.graph.nodes.size()), std::move(t)); };
   Tensor triangle(TensorType{DType::boolean, {tokens, tokens}});
   for (std::int64_t i = 0; i < tokens * tokens; ++i) triangle.write<bool>()[static_cast<std::size_t>(i)] = i % tokens <= i / tokens;
@@ -250,9 +250,9 @@ Graph transformer(std::int64_t n) {
     ValueId s = b.node("Mul", {b.node("MatMul", {projected("q", {0, 2, 1, 3}), projected("k", {0, 2, 3, 1})}), constant(Tensor::scalar(0.35F))});
     if (causal) {
       s = b.node("Where", {constant(triangle), s, constant(Tensor::scalar(nothing))});
-    } else {  // by samples: keys whose first number is small are out of reach
+    } else {  // by samples: keys whose first number is not small are out of reach, of some samples all
       const ValueId first = b.node("Reshape", {b.node("Slice", {b.graph.inputs[0]}, {{"starts", Ints{0}}, {"ends", Ints{1}}, {"axes", Ints{2}}, {"steps", Ints{1}}})}, {{"shape", Ints{n, 1, 1, tokens}}});
-      s = b.node("Add", {s, b.node("Where", {b.node("Less", {first, level}), constant(Tensor::scalar(0.0F)), constant(Tensor::scalar(-1e4F))})});
+      s = b.node("Add", {s, b.node("Where", {b.node("Less", {first, level}), constant(Tensor::scalar(0.0F)), constant(Tensor::scalar(std::numeric_limits<float>::lowest()))})});
     }
     ValueId p = b.node("Softmax", {s}, {{"axis", std::int64_t{3}}});
     if (causal) p = b.node("Dropout", {p}, {{"ratio", 0.2F}});

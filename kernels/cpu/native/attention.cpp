@@ -105,7 +105,8 @@ class AttentionForward {
     finish(m, w, b, h, first, rows);
   }
 
-  // y = sum / total, and log_sum: NaN in a row that reaches no key, or zeros and ∞ where it is guarded.
+  // y = sum / total, and log_sum: NaN in a row that reaches no key, or zeros and ∞ where it is guarded; and what log_sum
+  // lost by rounding.
   void finish(const Memory& m, const Work& w, std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t rows) const {
     for (std::int64_t i = 0; i < rows; ++i) {
       const T total = w.total[i];
@@ -117,8 +118,10 @@ class AttentionForward {
         rescale(row, 1 / total);
       narrow(table_, m.out<Stored>(0) + y_.at(b, h, first + i), row, p_.V);
       if (m.outputs.size() < 2 || !m.outputs[1]) continue;
-      const T none = std::numeric_limits<T>::quiet_NaN();
-      m.out<T>(1)[(b * p_.H + h) * p_.S + first + i] = zeros ? std::numeric_limits<T>::infinity() : total == T(0) ? none : w.maximum[i] + std::log(total);
+      const T none = std::numeric_limits<T>::quiet_NaN(), log_sum = w.maximum[i] + std::log(total);
+      const std::int64_t at = (b * p_.H + h) * p_.S + first + i;
+      m.out<T>(1)[at] = zeros ? std::numeric_limits<T>::infinity() : total == T(0) ? none : log_sum;
+      if (m.outputs.size() > 2) m.out<T>(2)[at] = zeros || total == T(0) ? T(1) : std::exp(log_sum - w.maximum[i]) / total;
     }
   }
 

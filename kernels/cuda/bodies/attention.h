@@ -99,6 +99,7 @@ struct AttentionBody {
   const T *q, *k, *v;
   T* y;
   float* log_sum;  // may be null
+  float* correction;  // of e^(s − log_sum); may be null
   HeadRows q_at, k_at, v_at, y_at;
 
   template <class Thread>
@@ -174,8 +175,11 @@ struct AttentionBody {
         TANDEM_UNROLL(unroll)
         for (int e = 0; e < 2; ++e)
           if (8 * n + lane.column + e < p.V) to[8 * n + lane.column + e] = store<T>(zeros ? 0.0F : sums[n][2 * half + e] * inverse);
-      if (log_sum && lane.column == 0)
-        log_sum[(static_cast<std::int64_t>(b) * p.H + h) * p.S + i] = zeros ? INFINITY : total[half] == 0 ? NAN : most[half] + log(total[half]);
+      if (!log_sum || lane.column != 0) continue;
+      const std::int64_t at = (static_cast<std::int64_t>(b) * p.H + h) * p.S + i;
+      const float logarithm = most[half] + log(total[half]);
+      log_sum[at] = zeros ? INFINITY : total[half] == 0 ? NAN : logarithm;
+      if (correction) correction[at] = zeros || total[half] == 0 ? 1.0F : exp(logarithm - most[half]) * inverse;
     }
   }
 };

@@ -132,7 +132,7 @@ KernelDescription description(const KernelRequest& request, std::string_view fam
 
 std::vector<KernelDescription> describe_cudnn_attention(const KernelRequest& request, Libraries* libraries) {
   const std::optional<Heads> h = heads_of(request, 3);
-  if (!h) return {};
+  if (!h || has(request.outputs, 2)) return {};
   KernelDescription d = description(request, "cudnn.attention", *libraries);
   d.outputs[0].layout = like(d.inputs[0]);
   const CudnnRecipe recipe{.family = "cudnn.attention", .description = d, .build = [h = *h, d] { return forward_graph(h, d); }, .filter = filter_of(request.options, h->dtype), .numbers = numbers_of(request)};
