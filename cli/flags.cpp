@@ -47,6 +47,7 @@ constexpr FlagName names[] = {
     {"resume", "--resume"},
     {"retune", "--retune"},
     {"sample_weights", "--sample-weights"},
+    {"secret_file", "--secret-file"},
     {"set", "--set"},
     {"shift_labels", "--shift-labels"},
     {"swa", "--swa"},

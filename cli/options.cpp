@@ -267,8 +267,8 @@ void Arguments::require(std::string_view option) const {
 }
 
 Json Arguments::resolved() const {
-  static const std::set<std::string_view> of_one_call{"address", "config",    "dry-run", "help",      "overwrite",
-                                                      "processes", "rank", "resume",  "retune",    "verbose",   "world-size"};
+  static const std::set<std::string_view> of_one_call{"address", "config", "dry-run", "help",        "overwrite", "processes",
+                                                      "rank",    "resume", "retune",  "secret-file", "verbose",   "world-size"};
   Json::Object object;
   for (const auto& [name, value] : positionals_) object.emplace_back(name, value);
   for (const auto& [name, value] : values_) {

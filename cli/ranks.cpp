@@ -1,7 +1,9 @@
 #include "cli/ranks.h"
 
 #include <algorithm>
+#include <filesystem>
 
+#include "trainer/file.h"
 #include "trainer/spec.h"
 
 namespace tandem {
@@ -18,6 +20,8 @@ constexpr Launcher launchers[] = {
     {"Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
 };
 constexpr const char *host_variable = "MASTER_ADDR", *port_variable = "MASTER_PORT";
+constexpr const char* secret_variable = "TANDEM_SECRET";  // a command line is seen by all users of a machine, an environment is not
+constexpr std::size_t shortest_secret = 16, longest_secret = 4096;  // bytes: what is short can be guessed by who hears its hash
 constexpr const char* port_taken_variable = "TORCHELASTIC_USE_AGENT_STORE";  // True: torchrun itself listens at that port
 
 // Options that are each rank's own matter, and those whose effect is compared in another way.
@@ -43,6 +47,22 @@ std::string launchers_address(const Invocation& call) {
   constexpr int last = 65535;
   const int taken = whole(port, port_variable);
   return concat(host, ':', taken < last ? taken + 1 : taken - 1);
+}
+
+// What the ranks of a run know and nobody else; empty: nothing.
+std::string secret_of(const Invocation& call) {
+  const std::string path = call.arguments.text("secret-file");
+  std::string secret = variable(call, secret_variable), told_by = secret_variable;
+  if (!path.empty()) {
+    told_by = concat("--secret-file ", path);
+    std::error_code error;
+    if (const std::uintmax_t bytes = std::filesystem::file_size(path, error); !error && bytes > longest_secret)
+      fail(ExitCode::usage, told_by, ": ", bytes, " bytes, expected at most ", longest_secret);
+    secret = read_file(path);
+    while (secret.ends_with('\n') || secret.ends_with('\r')) secret.pop_back();
+  }
+  if ((secret.empty() && path.empty()) || secret.size() >= shortest_secret) return secret;
+  fail(ExitCode::usage, told_by, ": a secret of ", secret.size(), " bytes, expected at least ", shortest_secret, " (openssl rand -hex 32 makes one)");
 }
 
 // What every rank must have been started with alike.
@@ -91,6 +111,7 @@ std::vector<OptionRow> rank_rows() {
       {"world-size", "N", "", "how many ranks there are"},
       {"address", "HOST:PORT", "", "where rank 0 listens, or unix:PATH (default $MASTER_ADDR:$MASTER_PORT, under torchrun the next port)"},
       {"rank-timeout", "SECONDS", "120", "how long to wait for another rank"},
+      {"secret-file", "FILE", "", "what all ranks know, so that nobody else takes a rank's place (or its text in $TANDEM_SECRET)"},
   };
 }
 
@@ -114,6 +135,7 @@ std::optional<WorldOptions> world_options(const Invocation& call) {
     fail(ExitCode::usage, "rank ", o.rank, " of ", o.ranks, " (by ", told_by, ") has no address: give --address HOST:PORT, where rank 0 listens");
   o.timeout_seconds = a.number("rank-timeout");
   if (o.timeout_seconds <= 0) fail(ExitCode::usage, "--rank-timeout ", o.timeout_seconds, ": expected more than 0");
+  o.secret = secret_of(call);
   return o;
 }
 

@@ -8,7 +8,7 @@
 
 namespace tandem {
 
-std::vector<OptionRow> rank_rows();  // --rank, --world-size, --address, --rank-timeout, --processes
+std::vector<OptionRow> rank_rows();  // --rank, --world-size, --address, --rank-timeout, --secret-file, --processes
 
 // From the flags and the environment (Open MPI's, MPICH's, Slurm's, torchrun's); none where this process is alone.
 // Fails (usage) where something is missing.

@@ -27,13 +27,13 @@ namespace {
 constexpr int signal_exit = 128;  // plus the signal's number
 constexpr timespec patience{20, 0};  // with ranks that go on where another has failed
 
-// An address on this machine that nobody knows who was not told, and that leaves no file behind.
-std::string new_address() {
+// Sixteen bytes by chance, as text.
+std::string drawn() {
   std::array<unsigned char, 16> bytes{};
   if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) fail(ExitCode::device, "the system gives no random bytes");
-  std::string address = "unix:@tandem-";
-  for (const unsigned char b : bytes) (address += "0123456789abcdef"[b >> 4]) += "0123456789abcdef"[b & 15];
-  return address;
+  std::string text;
+  for (const unsigned char b : bytes) (text += "0123456789abcdef"[b >> 4]) += "0123456789abcdef"[b & 15];
+  return text;
 }
 
 // What a rank writes to stderr, kept in memory until it has ended.
@@ -116,13 +116,14 @@ int code_of(int status) { return WIFSIGNALED(status) ? signal_exit + WTERMSIG(st
 int run_processes(int processes) {
   std::vector<std::string> arguments = split(read_file("/proc/self/cmdline"), '\0');
   arguments.pop_back();  // each ends with a zero
-  const std::string address = new_address();
+  const std::string address = concat("unix:@tandem-", drawn());  // on this machine; known to who was told, leaves no file behind
+  const std::string secret = drawn();
   const HeldSignals signals;
   std::vector<pid_t> running;
   std::list<Errors> errors;  // rank 0 speaks for itself
   for (int rank = 0; rank < processes; ++rank)
     running.push_back(start(arguments,
-                            {concat("TANDEM_RANK=", rank), concat("TANDEM_WORLD_SIZE=", processes), concat("TANDEM_ADDRESS=", address)},
+                            {concat("TANDEM_RANK=", rank), concat("TANDEM_WORLD_SIZE=", processes), concat("TANDEM_ADDRESS=", address), concat("TANDEM_SECRET=", secret)},
                             rank > 0 ? &errors.emplace_back() : nullptr, signals.before));
   const pid_t first = running[0];
   bool told = false, asked = false;

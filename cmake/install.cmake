@@ -29,7 +29,7 @@ foreach(header IN LISTS TANDEM_PUBLIC_HEADERS)
 endforeach()
 target_include_directories(tandem_shared INTERFACE $<BUILD_INTERFACE:${headers}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(tandem_shared PRIVATE
-  protobuf::libprotobuf fmt::fmt ZLIB::ZLIB ${TANDEM_FORMAT_LIBRARIES} ${DNNL_LIBRARY} OpenMP::OpenMP_CXX Threads::Threads ${CMAKE_DL_LIBS})
+  protobuf::libprotobuf fmt::fmt ZLIB::ZLIB ${TANDEM_FORMAT_LIBRARIES} ${DNNL_LIBRARY} ${SODIUM_LIBRARY} OpenMP::OpenMP_CXX Threads::Threads ${CMAKE_DL_LIBS})
 # Only namespace tandem is visible to other libraries and the application.
 target_link_options(tandem_shared PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/exports.map)
 if(NOT TANDEM_SANITIZE)  # sanitizers' functions come from the program

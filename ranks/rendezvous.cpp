@@ -1,16 +1,18 @@
 // Gathers the ranks at rank 0's address and makes the chain of lines between neighbours.
 #include "ranks/rendezvous.h"
 
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <functional>
+#include <future>
 #include <thread>
 #include <tuple>
 
 #include "graph/error.h"
+#include "graph/option.h"
 #include "graph/printable.h"
 #include "ranks/control.h"
 
@@ -54,8 +56,11 @@ class Guests {
   explicit Guests(const WorldOptions& o) : o_(o), notes_(o), lines_(static_cast<std::size_t>(o.ranks)), doors_(lines_.size()) {}
 
   void gather(Socket listener, Clock::time_point end) {
-    Reception reception(std::move(listener), [&](const std::string& peer) {
-      notes_.add(concat("somebody came", peer.empty() ? "" : " from ", peer, " who is no rank of this run, and was sent away"));
+    Reception reception(std::move(listener), o_.secret, [&](const std::string& peer, Reception::Fault fault) {
+      const std::string who = concat("somebody came", peer.empty() ? "" : " from ", peer);
+      const bool unknown = fault == Reception::Fault::no_rank;
+      notes_.add(concat(who, unknown ? " who is no rank of this run" : " who does not have this run's secret", ", and was sent away"));
+      if (!unknown && refused_.empty()) refused_ = concat(who, " without this run's secret");
     });
     while (!missing().empty()) {
       std::optional<Reception::Guest> guest = reception.next(end);
@@ -131,12 +136,6 @@ std::string with_zone_of(const std::string& own, const std::string& host) {
   return zone == std::string::npos || own_zone == std::string::npos ? host : host.substr(0, zone) + own.substr(own_zone);
 }
 
-Token draw_token() {
-  Token token{};
-  if (::getrandom(token.data(), token.size(), 0) != static_cast<ssize_t>(token.size())) fail(ExitCode::communication, "the system gives no random bytes");
-  return token;
-}
-
 // Goes to rank 0, which answers with where the rank before listens. A line that closes unanswered is made anew as long as
 // somebody listens: this rank may have been held for a stranger.
 Greeting visit(const WorldOptions& o, const Address& address, Clock::time_point end) {
@@ -148,18 +147,19 @@ Greeting visit(const WorldOptions& o, const Address& address, Clock::time_point 
     if (!s.open()) fail(ExitCode::communication, "rank 0 does not answer at ", where, " within ", o.timeout_seconds, " s");
     const std::string at = means_all(address.host) ? address.host : own_host(s);
     if (!g.door.open()) std::tie(g.door, g.door_place) = listen_beside(address, at, o.rank);
-    const Hello hello{.rank = o.rank, .ranks = o.ranks, .door = {own_host(g.door), g.door_place}};
     const auto answer_end = seconds_from_now(o.timeout_seconds + answer_seconds);  // rank 0's time began before
+    Introduction introduction(o.secret, {.rank = o.rank, .ranks = o.ranks, .door = {own_host(g.door), g.door_place}});
+    const auto met = introduction.open(s, end) ? introduction.finish(s, answer_end) : Introduction::End::closed;
+    if (met == Introduction::End::stranger) fail(ExitCode::communication, "what listens at ", where, " is not rank 0 of this version of tandem");
+    if (met == Introduction::End::cut) fail(ExitCode::communication, "rank 0 at ", where, " ended before all ranks had come");
+    if (met == Introduction::End::refused)
+      fail(ExitCode::communication, "rank 0 at ", where, ' ', introduction.difference(), ": give all ranks the same one (", option("secret_file"), ')');
     Answer answer;
-    if (!send_all(s, &hello, sizeof hello, end) || !receive_all(s, &answer.magic, sizeof answer.magic, answer_end)) {
+    if (met == Introduction::End::closed || !receive_all(s, &answer, sizeof answer, answer_end)) {
       if (Clock::now() >= end) fail(ExitCode::communication, "rank 0 does not answer at ", where, " within ", o.timeout_seconds, " s");
       std::this_thread::sleep_for(pause);
       continue;
     }
-    constexpr std::size_t rest = sizeof answer - sizeof answer.magic;
-    if (answer.magic != protocol) fail(ExitCode::communication, "what listens at ", where, " is not rank 0 of this version of tandem");
-    if (!receive_all(s, reinterpret_cast<std::byte*>(&answer) + sizeof answer.magic, rest, answer_end))
-      fail(ExitCode::communication, "rank 0 at ", where, " ended before all ranks had come");
     if (const std::string refusal = answer.refusal.text(); !refusal.empty()) fail(ExitCode::communication, printable(refusal));
     const std::string host = answer.lower.host.text();
     g.lower = {address.local() ? "" : host.empty() ? peer_of(s) : with_zone_of(own_host(s), host), answer.lower.place.text()};
@@ -169,13 +169,12 @@ Greeting visit(const WorldOptions& o, const Address& address, Clock::time_point 
   }
 }
 
-// `attempt(end)` until it gives a socket, in turns, short ones first, so that a rank that is lost meanwhile ends the wait.
-template <class Attempt>
-Socket wait_for(int rank, const WorldOptions& o, Control& control, const Attempt& attempt) {
+// `attempt(end)` until it is true, in turns, short ones first, so that a rank that is lost meanwhile ends the wait.
+void wait_for(int rank, const WorldOptions& o, Control& control, const std::function<bool(Clock::time_point end)>& attempt) {
   const Clock::time_point end = seconds_from_now(o.timeout_seconds);
   for (auto turn = first_turn;; turn = std::min(2 * turn, longest_turn)) {
     const Clock::time_point now = Clock::now();
-    if (Socket s = attempt(std::min(end, now + turn)); s.open()) return s;
+    if (attempt(std::min(end, now + turn))) return;
     control.check();
     if (now >= end) control.missing(rank);
   }
@@ -192,6 +191,8 @@ Greeting greet(const WorldOptions& o) {
   const std::string host = own_host(listener);
   if (o.note && !means_loopback(address.host) && is_loopback(host))
     o.note(concat("'", printable(address.host), "' is ", host, " on this machine, so only its own ranks can come: others need an address of its network"));
+  if (o.note && o.secret.empty() && !is_loopback(host) && !address.local())
+    o.note(concat("without a secret anyone who reaches ", printable(to_string(address)), " can take a rank's place (", option("secret_file"), ')'));
   std::tie(g.door, g.door_place) = listen_beside(address, host, o.rank);
   g.token = draw_token();
   Guests guests(o);
@@ -203,18 +204,32 @@ Greeting greet(const WorldOptions& o) {
 
 Neighbours join_neighbours(const WorldOptions& o, Greeting g, Control& control) {
   Neighbours n;
-  if (o.rank > 0) {
-    n.lower = wait_for(o.rank - 1, o, control, [&](Clock::time_point end) { return connect_to(g.lower, end); });
-    const Hello hello{.rank = o.rank, .ranks = o.ranks, .token = g.token};
-    if (!send_all(n.lower, &hello, sizeof hello, seconds_from_now(answer_seconds))) control.lost(o.rank - 1);
+  const int below = o.rank - 1, above = o.rank + 1;
+  // The door is served while this rank waits at the one below: otherwise a rank that hangs would hold up all above it.
+  Reception door(std::move(g.door), o.secret);
+  std::packaged_task<Socket(std::stop_token)> serve([&](std::stop_token ended) {
+    while (!ended.stop_requested()) {
+      std::optional<Reception::Guest> guest = door.next(Clock::now() + pause);
+      if (guest && guest->hello.rank == above && guest->hello.ranks == o.ranks && guest->hello.token == g.token) return std::move(guest->line);
+    }
+    return Socket();
+  });
+  std::future<Socket> upper = serve.get_future();
+  std::jthread porter;
+  if (above < o.ranks) porter = std::jthread(std::move(serve));
+  for (bool joined = o.rank == 0; !joined;) {  // the door below may have been full of strangers
+    wait_for(below, o, control, [&](Clock::time_point end) { return (n.lower = connect_to(g.lower, end)).open(); });
+    Introduction introduction(o.secret, {.rank = o.rank, .ranks = o.ranks, .token = g.token});
+    if (introduction.open(n.lower, seconds_from_now(answer_seconds))) {
+      wait_for(below, o, control, [&](Clock::time_point end) { return readable(n.lower, end); });
+      joined = introduction.finish(n.lower, seconds_from_now(answer_seconds)) == Introduction::End::made;
+    }
+    if (!joined) std::this_thread::sleep_for(pause);
   }
-  Reception door(std::move(g.door));
-  if (o.rank + 1 < o.ranks)
-    n.upper = wait_for(o.rank + 1, o, control, [&](Clock::time_point end) {
-      std::optional<Reception::Guest> guest = door.next(end);
-      const bool expected = guest && guest->hello.rank == o.rank + 1 && guest->hello.ranks == o.ranks && guest->hello.token == g.token;
-      return expected ? std::move(guest->line) : Socket();
-    });
+  if (above < o.ranks) {
+    wait_for(above, o, control, [&](Clock::time_point end) { return upper.wait_until(end) == std::future_status::ready; });
+    n.upper = upper.get();
+  }
   if (const Address address = parse_address(o.address); address.local()) remove_place({"", g.door_place.text()});
   return n;
 }

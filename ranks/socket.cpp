@@ -232,6 +232,8 @@ bool send_all(const Socket& socket, const void* data, std::size_t bytes, Clock::
   return true;
 }
 
+bool readable(const Socket& socket, Clock::time_point end) { return ready(socket, POLLIN, end); }
+
 bool receive_all(const Socket& socket, void* data, std::size_t bytes, Clock::time_point end) {
   char* to = static_cast<char*>(data);
   while (bytes > 0) {

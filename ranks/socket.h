@@ -55,6 +55,7 @@ bool means_all(const std::string& host);       // as written: all of a machine's
 
 // All of the bytes, or false where the line closed or the time is over.
 bool send_all(const Socket& socket, const void* data, std::size_t bytes, Clock::time_point end);
+bool readable(const Socket& socket, Clock::time_point end);  // bytes have come, or the line has closed
 bool receive_all(const Socket& socket, void* data, std::size_t bytes, Clock::time_point end);
 
 }  // namespace tandem

@@ -16,6 +16,7 @@ struct WorldOptions {
   int rank = 0, ranks = 1;
   std::string address;           // where rank 0 listens: "host:port", or "unix:PATH" where all are on one machine
   double timeout_seconds = 120;  // of waiting for another rank
+  std::string secret = {};       // what all ranks know; empty: they let in whoever says to be one
   std::function<void(const std::string&)> note = {};  // hears, while ranks come, what a user should know
 };
 

@@ -16,8 +16,10 @@ std::vector<double> look(const GraphSource& source, const CompileOptions& o, Bac
   const Plan& plan = session.plan();
   for (const auto& [role, values] : {std::pair{ValueRole::plain, &step.weights}, {ValueRole::teacher, &step.teacher}}) {
     std::vector<NamedTensor> held;
-    for (const NamedTensor& w : *values)
-      if (std::any_of(plan.parameters.begin(), plan.parameters.end(), [&](const PlanParameter& p) { return p.key() == ParameterKey{role, w.name}; })) held.push_back(w);
+    for (const NamedTensor& w : *values) {
+      const ParameterKey key{role, w.name};
+      if (std::any_of(plan.parameters.begin(), plan.parameters.end(), [&](const PlanParameter& p) { return p.key() == key; })) held.push_back(w);
+    }
     session.set_parameters(held, role);
   }
   std::vector<const std::byte*> inputs;

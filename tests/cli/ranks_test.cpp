@@ -1,4 +1,6 @@
 // Ranks as processes: what they train, and what they are told.
+#include <fstream>
+
 #include "tests/cli/rank_runs.h"
 #include "trainer/file.h"
 
@@ -108,6 +110,10 @@ struct Told {
   std::string want;  // "rank of ranks at address", "alone", or part of the error
 };
 TEST(RankOptions, ComeFromFlagsAndFromWhatStartsProcesses) {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "secret") << "fedcba9876543210\n";
+  std::ofstream(folder / "empty") << "\n";
+  std::ofstream(folder / "long") << std::string(5000, 'x');
   const Told rows[] = {
       {"", {}, "alone"},
       {"--rank 1 --world-size 3 --address a:1", {}, "1 of 3 at a:1"},
@@ -126,6 +132,12 @@ TEST(RankOptions, ComeFromFlagsAndFromWhatStartsProcesses) {
       {"--rank 1", {}, "--world-size is missing"},
       {"--rank 2 --world-size 2 --address a:1", {}, "rank 2 of 2 ranks"},
       {"", {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}, "has no address: give --address HOST:PORT"},
+      {"--address a:1", {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"TANDEM_SECRET", "0123456789abcdef"}}, "0 of 2 at a:1 by 0123456789abcdef"},
+      {"--address a:1", {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"TANDEM_SECRET", "short"}}, "TANDEM_SECRET: a secret of 5 bytes, expected at least 16"},
+      {"--address a:1 --secret-file TMP/secret", {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"TANDEM_SECRET", "other"}}, "0 of 2 at a:1 by fedcba9876543210"},
+      {"--address a:1", {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"TANDEM_SECRET_FILE", (folder / "secret").string()}}, "0 of 2 at a:1 by fedcba9876543210"},
+      {"--address a:1 --secret-file TMP/empty", {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}, "/empty: a secret of 0 bytes"},
+      {"--address a:1 --secret-file TMP/long", {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}, "/long: 5000 bytes, expected at most 4096"},
       {"--address a:1 --rank-timeout 0", {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}, "--rank-timeout 0: expected more than 0"},
   };
   for (const Told& row : rows) {
@@ -133,20 +145,62 @@ TEST(RankOptions, ComeFromFlagsAndFromWhatStartsProcesses) {
       const auto found = row.environment.find(name);
       return found == row.environment.end() ? nullptr : found->second.c_str();
     };
-    const Arguments arguments = Arguments::parse(words(row.flags), {}, rank_rows(), environment);
+    const Arguments arguments = Arguments::parse(words(row.flags, folder.text()), {}, rank_rows(), environment);
     std::istringstream in;
     std::ostringstream out;
     Streams streams{in, out, out};
     std::string got;
     try {
       const auto o = world_options({arguments, streams, environment});
-      got = o ? concat(o->rank, " of ", o->ranks, " at ", o->address) : "alone";
+      got = o ? concat(o->rank, " of ", o->ranks, " at ", o->address, o->secret.empty() ? "" : " by ", o->secret) : "alone";
     } catch (const Error& e) {
       EXPECT_EQ(e.code(), ExitCode::usage);
       got = e.what();
     }
     EXPECT_NE(got.find(row.want), std::string::npos) << row.flags << ": " << got;
   }
+}
+
+// Two ranks, each with its own secret or none.
+std::vector<Outcome> meet_by(const std::string& address, const std::vector<std::string>& secrets, const std::string& options = "") {
+  const TemporaryFolder folder;
+  std::vector<Process> ranks;
+  for (int r = 0; r < 2; ++r) {
+    std::map<std::string, std::string> told{{"TANDEM_RANK", text_of(r)}, {"TANDEM_WORLD_SIZE", "2"}, {"TANDEM_ADDRESS", address}};
+    if (const std::string& secret = secrets[static_cast<std::size_t>(r)]; !secret.empty()) told["TANDEM_SECRET"] = secret;
+    ranks.push_back({folder, concat("rank", r), words(concat("train MODELS/mlp.onnx ", digits, "--steps 1 --devices cpu:0-1 --run-dir TMP/run --output TMP/out.onnx ", options),
+                                                      folder.text()), told});
+  }
+  std::vector<Outcome> outcomes = wait_all(ranks);
+  const std::filesystem::path config = folder / "run/config.json";
+  const std::string kept = std::filesystem::exists(config) ? read_file(config) : "";
+  for (const std::string& secret : secrets) EXPECT_TRUE(secret.empty() || kept.find(secret) == kept.npos) << kept;
+  return outcomes;
+}
+
+TEST(RankSecrets, AreTheSameOrNobodyMeets) {
+  const std::string one(16, 'a'), other(16, 'b');
+  for (const std::vector<std::string>& secrets : {std::vector{one, other}, {one, ""}, {"", one}}) {
+    const test::RankAddress address(true);
+    const std::vector<Outcome> outcomes = meet_by(address.text(), secrets, "--rank-timeout 3");
+    for (const Outcome& o : outcomes) {
+      EXPECT_EQ(o.code, 6) << o.err;
+      EXPECT_EQ((o.err + o.out).find(one), std::string::npos) << o.err;
+    }
+    EXPECT_NE(outcomes[0].err.find("without this run's secret"), std::string::npos) << outcomes[0].err;
+    EXPECT_NE(outcomes[1].err.find(": give all ranks the same one (--secret-file)"), std::string::npos) << outcomes[1].err;
+  }
+}
+
+TEST(RankSecrets, OffThisMachineAreAskedFor) {
+  const std::string secret(16, 'a'), note = "note: without a secret anyone who reaches ";
+  const auto place = [](const std::string& host) { return concat(host, ':', test::RankAddress(true).text().substr(std::string("127.0.0.1:").size())); };
+  for (const std::string& given : {std::string(), secret}) {
+    const std::vector<Outcome> outcomes = meet_by(place("0.0.0.0"), {given, given});
+    for (const Outcome& o : outcomes) EXPECT_EQ(o.code, 0) << o.err;
+    EXPECT_EQ(outcomes[0].err.find(note) != std::string::npos, given.empty()) << outcomes[0].err;
+  }
+  EXPECT_EQ(meet_by(place("127.0.0.1"), {"", ""})[0].err.find(note), std::string::npos);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // make_seeds OUT [FOLDER...]: what the targets begin with, a folder each: small models of all operators, their plans, a checkpoint,
-// and a sound data file of each format. From folders of ONNX's node tests (NAME/model.onnx, test_data_set_0/input_N.pb) come models
+// adapters, steps, options, greetings, and a sound data file of each format. From folders of ONNX's node tests (NAME/model.onnx, test_data_set_0/input_N.pb) come models
 // that can be trained: their first input is scaled by a weight, the others are initializers.
 #include <cstdio>
 #include <fstream>
@@ -8,6 +8,7 @@
 #include "graph/operator.h"
 #include "kernels/cpu/backend.h"
 #include "planner/plan/plan_file.h"
+#include "ranks/reception.h"
 #include "tests/fuzz/data_formats.h"
 #include "tests/fuzz/small_run.h"
 #include "tests/importer/model_builder.h"
@@ -132,6 +133,52 @@ void write_plans(const fs::path& out, const std::string& name, const std::string
   plan("-inference");
 }
 
+// The small model, compiled for training.
+Model small_model(const std::string& optimizer, const WeightOptions& weights = {}) {
+  static const Backend* const backends[] = {&cpu_backend()};
+  Model model(ModelFile::parse(small_model_bytes(), {}, weights));
+  ModelOptions options;
+  options.plan.batch = 4;
+  options.plan.optimizer = optimizer_defaults(optimizer);
+  options.plan.devices = {{{"cpu", 0}}};
+  model.compile(options, backends);
+  return model;
+}
+
+void write_adapters(const fs::path& out) {
+  fs::create_directories(out);
+  for (const int rank : {1, 2}) {
+    WeightOptions weights;
+    weights.lora = LoraOptions{.rank = rank};
+    small_model("adam", weights).save_adapter(out / concat("rank-", rank));
+  }
+}
+
+void write_training_info(const fs::path& out) {
+  fs::create_directories(out);
+  for (const char* optimizer : {"sgd", "adam", "adagrad"}) {
+    const Model model = small_model(optimizer);
+    model.save(out / optimizer, true, {.training = model.training_step(0.01)});
+  }
+}
+
+void write_configs(const fs::path& out) {
+  write(out / "train", R"({"command": "train", "model": "small.onnx", "data": "random,samples=8", "output": "out.onnx", "epochs": 2, "batch-size": 4, "devices": "cpu:0-1",
+ "optimizer": "adamw", "lr": 0.01, "lr-schedule": "cosine", "clip-norm": 1, "loss": "softmax-cross-entropy", "class-weights": "1,2,1", "slice-weights": "1,2", "accumulate": 2,
+ "ema": 0.9, "early-stopping": "val_loss,3", "precision": "bf16", "augment": "flip", "normalize": "0.5,0.25", "dim": "N=4", "group": "w:lr=0.1", "freeze": "b", "lora": 2})");
+  write(out / "plan", R"({"batch-size": 4, "format": "json", "mode": "inference", "devices": "cpu:0*2", "outputs": "y", "quiet": true})");
+}
+
+void write_hellos(const fs::path& out) {
+  const auto bytes = [](const auto& message) { return std::string(reinterpret_cast<const char*>(&message), sizeof message); };
+  const Door door{.host = std::string("127.0.0.1"), .place = std::string("29500")};
+  write(out / "opening", std::string(1, '\0') + bytes(Opening{}));
+  write(out / "hello", std::string(1, '\1') + bytes(Hello{.rank = 1, .ranks = 2, .door = door}));
+  write(out / "challenge", std::string(1, '\2') + bytes(Challenge{}));
+  write(out / "answer", std::string(1, '\3') + bytes(Answer{.lower = door}));
+  write(out / "refusal", std::string(1, '\3') + bytes(Answer{.refusal = std::string("rank 1 came twice")}));
+}
+
 void make(const fs::path& out, std::span<char*> node_tests) {
   const std::pair<const char*, test::Model> models[] = {{"convolutional", convolutional()}, {"sequence", sequence()}, {"function", with_function()}};
   for (const auto& [name, model] : models) {
@@ -148,6 +195,10 @@ void make(const fs::path& out, std::span<char*> node_tests) {
   SmallRun run(out / "run");
   for (const char* name : {"last.checkpoint", "best.checkpoint"}) write(out / "checkpoint" / name, read(out / "run" / name));
   fs::remove_all(out / "run");
+  write_adapters(out / "adapter");
+  write_training_info(out / "training_info");
+  write_configs(out / "config");
+  write_hellos(out / "hello");
 
   for (std::size_t f = 0; f < data_formats().size(); ++f)
     for (const int kind : {0, 1, 2, 3, 0x43, 0xC3, 0xC1, 0x08, 0x10, 0x24})

@@ -4,19 +4,16 @@
 #include "tests/importer/model_builder.h"
 
 namespace tandem::fuzz {
-namespace {
 
-ModelFile small_model() {
+std::string small_model_bytes() {
   test::Model m;
   m.input("x", "N,4").output("y");
   m.add(test::filled_tensor("w", {4, 3})).add(test::filled_tensor("b", {3}, 0.1F));
   m.add(test::node("Gemm", {"x", "w", "b"}, {"y"}));
-  return m.parse();
+  return m.bytes();
 }
 
-}  // namespace
-
-SmallRun::SmallRun(std::filesystem::path folder) : folder_(std::move(folder)), model_(small_model()) {
+SmallRun::SmallRun(std::filesystem::path folder) : folder_(std::move(folder)), model_(ModelFile::parse(small_model_bytes(), {})) {
   static const Backend* const backends[] = {&cpu_backend()};
   ModelOptions options{.init = "he-normal"};
   options.plan.batch = 4;

@@ -6,6 +6,8 @@
 
 namespace tandem::fuzz {
 
+std::string small_model_bytes();  // one fully connected layer
+
 class SmallRun {
  public:
   static constexpr std::int64_t steps = 7;  // in epochs of two batches
