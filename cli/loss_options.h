@@ -15,7 +15,7 @@ void take_class_weights(const Invocation& call, const Model& model, ModelOptions
 // Those of a plan without data: of `balanced` the numbers are left open.
 void plan_class_weights(const Invocation& call, const Model& model, ModelOptions& options);
 std::vector<std::string> metrics_of(const Arguments& a);
-Json json_of(const Evaluation& e);                // "metrics", "classes", "confusion" of each output
+Json json_of(const Evaluation& e);                // "metrics"; "classes", and "confusion" where it is a metric, of each output
 // Readable in 60 columns; each output's classes where `metrics` has per-class, its matrix where it has confusion.
 std::string text_of(const Evaluation& e, const std::vector<std::string>& metrics);
 

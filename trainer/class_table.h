@@ -10,7 +10,7 @@ namespace tandem {
 struct ClassTable {
   std::int64_t classes = 0;
   std::vector<std::int64_t> right, predicted, support;  // by class: predicted and right, predicted, labelled
-  std::vector<std::int64_t> confusion;                  // [label, prediction]; empty beyond 1000 classes
+  std::vector<std::int64_t> confusion;                  // [label, prediction] where it is a metric; empty beyond 1000 classes
 
   // 0 where nothing was predicted, or labelled
   double precision(std::size_t c) const;

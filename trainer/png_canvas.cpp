@@ -1,7 +1,9 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <memory>
 #include <vector>
 
 #include "graph/error.h"
@@ -77,23 +79,41 @@ class Png final : public Canvas {
   }
 
   std::string file() const override {
-    std::string raw;
-    const std::size_t row = static_cast<std::size_t>(width_) * 3;
-    for (std::size_t y = 0; y < static_cast<std::size_t>(height_); ++y) {
-      raw += '\0';  // no filter
-      raw.append(reinterpret_cast<const char*>(pixels_.data()) + y * row, row);
-    }
-    uLongf size = compressBound(static_cast<uLong>(raw.size()));
-    std::string packed(size, '\0');
-    if (compress2(reinterpret_cast<Bytef*>(packed.data()), &size, reinterpret_cast<const Bytef*>(raw.data()), static_cast<uLong>(raw.size()), 6) != Z_OK)
-      fail("a picture of ", width_, " by ", height_, " pixels cannot be compressed");
-    packed.resize(size);
     const std::string header = big_endian(static_cast<std::uint32_t>(width_)) + big_endian(static_cast<std::uint32_t>(height_)) + std::string("\x08\x02\0\0\0", 5);
-    return std::string("\x89PNG\r\n\x1a\n") + chunk("IHDR", header) + chunk("IDAT", packed) + chunk("IEND", "");
+    return std::string("\x89PNG\r\n\x1a\n") + chunk("IHDR", header) + chunk("IDAT", packed()) + chunk("IEND", "");
   }
 
  private:
   using Point = std::pair<double, double>;
+
+  // Row by row: a picture is drawn while a checkpoint's copy of the weights is in memory, and takes megabytes.
+  std::string packed() const {
+    z_stream stream{};
+    const auto done = [&](int code) {  // Z_BUF_ERROR: all was taken already
+      if (code < 0 && code != Z_BUF_ERROR) fail("a picture of ", width_, " by ", height_, " pixels cannot be compressed");
+    };
+    done(deflateInit(&stream, 6));
+    const std::unique_ptr<z_stream, int (*)(z_stream*)> ended(&stream, deflateEnd);
+    std::string out;
+    const auto add = [&](const std::uint8_t* bytes, std::size_t size, int flush) {
+      std::array<Bytef, 1 << 14> buffer;
+      stream.next_in = const_cast<Bytef*>(bytes);
+      stream.avail_in = static_cast<uInt>(size);
+      do {
+        stream.next_out = buffer.data();
+        stream.avail_out = static_cast<uInt>(buffer.size());
+        done(deflate(&stream, flush));
+        out.append(reinterpret_cast<const char*>(buffer.data()), buffer.size() - stream.avail_out);
+      } while (stream.avail_out == 0);
+    };
+    const std::size_t row = static_cast<std::size_t>(width_) * 3;
+    constexpr std::uint8_t no_filter = 0;
+    for (std::size_t at = 0; at < pixels_.size(); at += row) {
+      add(&no_filter, 1, Z_NO_FLUSH);
+      add(&pixels_[at], row, at + row == pixels_.size() ? Z_FINISH : Z_NO_FLUSH);
+    }
+    return out;
+  }
 
   // A line with round ends, its border as bright as it covers of a pixel.
   void segment(Point a, Point b, Ink ink) {

@@ -156,7 +156,8 @@ Scores::Scores(const Labels& labels, std::span<const std::string> names, bool le
   if (kind_ != Kind::numbers && !none) {
     const auto count = static_cast<std::size_t>(classes);
     table_ = {.classes = classes, .right = std::vector<std::int64_t>(count), .predicted = std::vector<std::int64_t>(count), .support = std::vector<std::int64_t>(count), .confusion = {}};
-    if (classes <= widest_confusion && (kind_ == Kind::classes || single_)) table_.confusion.resize(count * count);
+    const bool wanted = std::find(names.begin(), names.end(), "confusion") != names.end();
+    if (wanted && classes <= widest_confusion && (kind_ == Kind::classes || single_)) table_.confusion.resize(count * count);
     columns_.resize(single_ ? 1 : count);
   } else if (!none) {
     sums_.resize(static_cast<std::size_t>(s.elements()));

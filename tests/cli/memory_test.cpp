@@ -49,7 +49,7 @@ Json event(const std::string& lines, const std::string& name) {
 
 // docs/benchmarks.md states these: the program, its libraries and generated kernels; and one copy of the weights while a
 // file is written.
-constexpr std::int64_t base = 68 << 20;
+constexpr std::int64_t base = 60 << 20;
 constexpr double tolerance = 1.1;
 
 TEST(Memory, OfTheProcessIsThePlansArenasAndAFixedBase) {

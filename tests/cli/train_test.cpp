@@ -46,7 +46,13 @@ TEST(Commands, TrainEvaluateAndPredict) {
   EXPECT_NEAR(lines(evaluated.out).at(0).at("loss").number(), events.back().at("val_loss").number(), 1e-4);
   EXPECT_EQ(lines(evaluated.out).at(0).at("samples").integer(), 100);
   EXPECT_EQ(evaluated.err, "");
-  const Outcome watched = run_tandem(words("evaluate TMP/out.onnx " + digits + "--json", folder.text()), {}, true);
+  EXPECT_EQ(lines(evaluated.out).at(0).at("tables").at("").at("confusion").array().size(), 0u) << "counted without being asked for";
+  const Outcome watched = run_tandem(words("evaluate TMP/out.onnx " + digits + "--json --metrics confusion", folder.text()), {}, true);
+  std::int64_t counted = 0;
+  const Json confusion = lines(watched.out).at(0).at("tables").at("").at("confusion");
+  for (const Json& label : confusion.array())
+    for (const Json& predicted : label.array()) counted += predicted.integer();
+  EXPECT_EQ(counted, 100);
   EXPECT_NE(watched.err.find("\r[###############.........] 64 of 100 samples"), std::string::npos) << watched.err;
 
   write_atomically(folder / "x.npy", npy_of(Tensor(TensorType{DType::uint8, {5, 28, 28}})));

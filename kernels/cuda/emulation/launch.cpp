@@ -1,16 +1,16 @@
-// Starts a body's threads on the host, with barriers and shared memory that the sanitizers understand.
+// Starts a body's threads on the host: threads of the system, which the sanitizers understand, or fibers, which are many times faster.
 #include "kernels/cuda/emulation/launch.h"
 
 #include <array>
-#include <condition_variable>
 #include <cstddef>
 #include <cstring>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 #include "graph/error.h"
 #include "kernels/cuda/bodies/types.h"
+#include "kernels/cuda/emulation/fibers.h"
+#include "kernels/cuda/emulation/system_threads.h"
 #include "kernels/cuda/launch/launch.h"
 
 namespace tandem::cuda {
@@ -21,82 +21,13 @@ namespace emulation {
 namespace {
 constexpr int warp_size = 32;
 constexpr int tags = 16;
-
-// Threads that wait here sleep: those of std::barrier yield again and again, hundreds of them at a time.
-class Barrier {
- public:
-  explicit Barrier(int threads) : threads_(threads), missing_(threads) {}
-  void arrive_and_wait() {
-    std::unique_lock hold(lock_);
-    if (--missing_ == 0) {
-      missing_ = threads_;
-      ++turn_;
-      hold.unlock();
-      changed_.notify_all();
-      return;
-    }
-    changed_.wait(hold, [this, turn = turn_] { return turn_ != turn; });
-  }
-
- private:
-  std::mutex lock_;
-  std::condition_variable changed_;
-  const int threads_;
-  int missing_;
-  unsigned turn_ = 0;
-};
-
-// Threads that are kept from launch to launch: to start hundreds of them takes longer than most launches.
-class Pool {
- public:
-  ~Pool() {
-    for (const auto& w : workers_) w->give(nullptr);
-  }
-  // Calls job(w) for each w below `count`, each in a thread of its own, and waits for all of them.
-  void run(int count, const std::function<void(int)>& job) {
-    while (std::ssize(workers_) < count) workers_.push_back(std::make_unique<Worker>(*this, static_cast<int>(workers_.size())));
-    running_ = count;
-    for (int w = 0; w < count; ++w) workers_[static_cast<std::size_t>(w)]->give(&job);
-    std::unique_lock hold(lock_);
-    ended_.wait(hold, [this] { return running_ == 0; });
-  }
-
- private:
-  class Worker {
-   public:
-    Worker(Pool& pool, int number) : thread_([this, &pool, number] { work(pool, number); }) {}
-    void give(const std::function<void(int)>* job) {  // null: the last
-      {
-        const std::scoped_lock hold(lock_);
-        job_ = job;
-        given_ = true;
-      }
-      changed_.notify_one();
-    }
-
-   private:
-    void work(Pool& pool, int number) {
-      for (;;) {
-        std::unique_lock hold(lock_);
-        changed_.wait(hold, [this] { return given_; });
-        given_ = false;
-        if (!job_) return;
-        (*job_)(number);
-        const std::scoped_lock end(pool.lock_);
-        if (--pool.running_ == 0) pool.ended_.notify_one();
-      }
-    }
-    std::mutex lock_;
-    std::condition_variable changed_;
-    const std::function<void(int)>* job_ = nullptr;
-    bool given_ = false;
-    std::jthread thread_;  // last: it uses all of the above
-  };
-  std::mutex lock_;
-  std::condition_variable ended_;
-  int running_ = 0;
-  std::vector<std::unique_ptr<Worker>> workers_;  // last, as above
-};
+#ifdef TANDEM_SANITIZED
+using Pool = SystemThreads;
+using Barrier = SystemBarrier;
+#else
+using Pool = Fibers;
+using Barrier = FiberBarrier;
+#endif
 }  // namespace
 
 class Block {
@@ -189,7 +120,7 @@ void* HostThread::shared_bytes(int tag, std::size_t bytes) const {
 }
 
 void run_threads(int threads, std::int64_t blocks, bool cooperative, const std::function<void(const HostThread&)>& body) {
-  // Threads of a block that do not cooperate run in any order: four system threads show what they share.
+  // Threads of a block that do not cooperate run in any order: a sanitizer sees what four of them share.
   const int workers = cooperative ? threads : 4;
   Block state(threads);
   Barrier next(workers);

@@ -1,6 +1,5 @@
-// Runs kernel bodies on the host, for tests: threads of a cooperative body are threads of the system with real
-// barriers, so that the thread sanitizer sees a missing sync and the address sanitizer an access outside an array.
-// Blocks run one after another.
+// Runs kernel bodies on the host, for tests. Under a sanitizer the threads of a cooperative body are threads of the system with
+// real barriers, so that the thread sanitizer sees a missing sync; elsewhere they are fibers. Blocks run one after another.
 #pragma once
 #include <algorithm>
 #include <array>
