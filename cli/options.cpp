@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <set>
 
+#include "graph/printable.h"
 #include "trainer/file.h"
 #include "trainer/spec.h"
 
@@ -44,9 +45,12 @@ const OptionRow* find_row(std::span<const OptionRow> rows, std::string_view name
        near.empty() ? std::string(", see --help") : concat(", did you mean ", prefix, near, "?"));
 }
 
+// An option's text as a configuration holds it: paths may be of any bytes (`as_text`), but for zeros, which would end them.
 std::string text_of_json(const Json& value) {
   const std::string dumped = value.dump();
-  return dumped.starts_with('"') ? value.text() : dumped;
+  std::string text = dumped.starts_with('"') ? from_text(value.text()) : dumped;
+  if (text.find('\0') != std::string::npos) fail(ExitCode::usage, "JSON: '", text, "' holds a zero, which no path and no option may");
+  return text;
 }
 
 Json json_of_text(const std::string& text) {
@@ -55,7 +59,7 @@ Json json_of_text(const std::string& text) {
   const char *begin = text.data(), *end = begin + text.size();
   if (std::from_chars(begin, end, whole).ptr == end && !text.empty()) return whole;
   if (std::from_chars(begin, end, real).ptr == end && !text.empty() && text_of(real) == text) return real;
-  return text;
+  return as_text(text);
 }
 
 Json::Object read_config(const std::string& path) {
@@ -164,7 +168,7 @@ TrainedFiles trained_files(const Json::Object& config) {
   const std::string output = text("output"), how = text("lora-export");
   const bool adapted = !text("lora").empty() || !text("adapter").empty();
   if (!adapted || how.empty() || how.find("merged") != std::string::npos) return {output, ""};
-  return {how.find("inputs") == std::string::npos ? text("model") : output, std::filesystem::path(output).replace_extension(adapter_extension).string()};
+  return {how.find("inputs") == std::string::npos ? text("model") : output, path_beside(output, adapter_extension).string()};
 }
 
 }  // namespace
@@ -270,7 +274,7 @@ Json Arguments::resolved() const {
   static const std::set<std::string_view> of_one_call{"address", "config", "dry-run", "help",        "overwrite", "processes",
                                                       "rank",    "resume", "retune",  "secret-file", "verbose",   "world-size"};
   Json::Object object;
-  for (const auto& [name, value] : positionals_) object.emplace_back(name, value);
+  for (const auto& [name, value] : positionals_) object.emplace_back(name, as_text(value));
   for (const auto& [name, value] : values_) {
     if (of_one_call.contains(name) || value.text.empty() || value.chosen) continue;
     object.emplace_back(name, json_of_text(value.text));

@@ -9,6 +9,7 @@
 
 #include "graph/atomic_file.h"
 #include "graph/error.h"
+#include "graph/printable.h"
 #include "trainer/data/npy.h"
 #include "trainer/data/zip.h"
 #include "trainer/file.h"
@@ -17,14 +18,6 @@ namespace tandem {
 namespace {
 
 constexpr double sum_tolerance = 1e-3;  // of float16's probabilities
-
-// A cell of CSV (RFC 4180).
-std::string cell(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string out = "\"";
-  for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return out + '"';
-}
 
 std::vector<double> numbers_of(const Tensor& tensor) {
   const Tensor wide = tensor.cast(DType::float64);
@@ -51,13 +44,13 @@ void exponential(std::span<double> row) {
 std::string class_table(const Tensor& scores, const Dataset& data, const std::vector<std::string>& classes) {
   const Probabilities p = probabilities_of(scores);
   std::string text = "sample,class,probability";
-  for (const std::string& name : classes) text += ',' + cell("p(" + name + ")");
+  for (const std::string& name : classes) text += ',' + csv_cell("p(" + name + ")");
   text += '\n';
   for (std::int64_t i = 0; i < scores.shape()[0]; ++i) {
     const auto row = std::span(p.values).subspan(static_cast<std::size_t>(i) * classes.size(), classes.size());
     const auto best = static_cast<std::size_t>(std::max_element(row.begin(), row.end()) - row.begin());
-    text += cell(sample_name(data, i));
-    text += std::isnan(row[0]) ? ",," : fmt::format(",{},{:.6g}", cell(classes[best]), row[best]);
+    text += csv_cell(sample_name(data, i));
+    text += std::isnan(row[0]) ? ",," : fmt::format(",{},{:.6g}", csv_cell(classes[best]), row[best]);
     for (const double v : row) text += std::isnan(v) ? "," : fmt::format(",{:.6g}", v);
     text += '\n';
   }
@@ -69,10 +62,10 @@ std::string number_table(const NamedTensor& result, const Dataset& data) {
   const std::int64_t samples = shape[0], columns = samples > 0 ? shape.elements() / samples : 0;
   const std::vector<double> values = numbers_of(result.tensor);
   std::string text = "sample";
-  for (std::int64_t c = 0; c < columns; ++c) text += ',' + cell(columns == 1 ? result.name : concat(result.name, '_', c));
+  for (std::int64_t c = 0; c < columns; ++c) text += ',' + csv_cell(columns == 1 ? result.name : concat(result.name, '_', c));
   text += '\n';
   for (std::int64_t i = 0; i < samples; ++i) {
-    text += cell(sample_name(data, i));
+    text += csv_cell(sample_name(data, i));
     for (std::int64_t c = 0; c < columns; ++c) text += fmt::format(",{:.9g}", values[static_cast<std::size_t>(i * columns + c)]);
     text += '\n';
   }

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "cli/ranks.h"
+#include "graph/atomic_file.h"
 
 namespace tandem {
 namespace {
@@ -39,7 +40,9 @@ RunPlace::RunPlace(const Invocation& call, const World* world, bool dry) : argum
   const std::string asked = arguments_.text("run-dir");
   if (asked == "none") arguments_.set("run-dir", "");
   if (!asked.empty() || dry || arguments_.on("resume")) return;
-  const std::string name = fs::path(arguments_.positional("model")).stem().string();
+  constexpr std::string_view most = "-999999999";  // room for a number
+  std::string name = name_beside(fs::path(arguments_.positional("model")).stem().string(), most);
+  name.resize(name.size() - most.size());
   if (!is_first(world)) {  // that there is one is all it needs to know
     arguments_.choose("run-dir", concat(runs, '/', name));
     return;

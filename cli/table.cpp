@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/printable.h"
 #include "trainer/spec.h"
 
 namespace tandem {
@@ -14,7 +15,9 @@ std::size_t width_of(std::string_view text) {
 
 }  // namespace
 
-std::string table(const std::vector<TableColumn>& head, const std::vector<std::vector<std::string>>& rows, std::size_t columns) {
+std::string table(const std::vector<TableColumn>& head, std::vector<std::vector<std::string>> rows, std::size_t columns) {
+  for (auto& row : rows)
+    for (std::string& cell : row) cell = printable(cell);
   std::vector<std::size_t> widths, shown;
   for (std::size_t c = 0; c < head.size(); ++c) {
     widths.push_back(width_of(head[c].title));

@@ -14,7 +14,7 @@ struct TableColumn {
   int dispensable = 0;     // the highest go first where there is no room; 0: never
 };
 // Lines of at most `columns` characters where that can be had by leaving columns out.
-std::string table(const std::vector<TableColumn>& head, const std::vector<std::vector<std::string>>& rows, std::size_t columns);
+std::string table(const std::vector<TableColumn>& head, std::vector<std::vector<std::string>> rows, std::size_t columns);
 
 // How wide output may be: the terminal's width, else COLUMNS, else 100.
 std::size_t output_columns(const Streams& streams, const Environment& environment);

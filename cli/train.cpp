@@ -25,6 +25,7 @@
 #include "cli/train_job.h"
 #include "cli/train_outputs.h"
 #include "cli/tune_options.h"
+#include "graph/atomic_file.h"
 #include "graph/printable.h"
 #include "planner/memory_limit.h"
 #include "planner/plan/plan_file.h"
@@ -102,7 +103,7 @@ std::string answer_to_signal(const Invocation& call, std::string_view what) {
 
 // Where the weights of a run go that was stopped: beside its output.
 std::string unfinished(const std::filesystem::path& output) {
-  return (output.parent_path() / concat(output.stem().string(), ".unfinished", output.extension().string())).string();
+  return path_beside(output, ".unfinished" + output.extension().string()).string();
 }
 
 // What training gave is not lost where it cannot be written as it should be: the run's folder has it, or one that is made
@@ -223,7 +224,7 @@ int stopped(const Invocation& call, Model& model, const History& history, const 
 }
 
 // Where the last weights go beside an average of them.
-std::string last_beside(const std::filesystem::path& output) { return (output.parent_path() / concat(output.stem().string(), ".last", output.extension().string())).string(); }
+std::string last_beside(const std::filesystem::path& output) { return path_beside(output, ".last" + output.extension().string()).string(); }
 
 int train_until_stopped(const Invocation& call, Model& model, Job& job, const BackendSet& backends, Interrupt& interrupt, World* world) {
   const Arguments& a = call.arguments;

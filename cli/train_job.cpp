@@ -9,6 +9,7 @@
 #include "cli/ranks.h"
 #include "cli/record_options.h"
 #include "cli/tune_options.h"
+#include "graph/printable.h"
 #include "trainer/best_measure.h"
 #include "trainer/scores.h"
 #include "trainer/spec.h"
@@ -53,11 +54,11 @@ FitOptions fit_options(const Invocation& call, const Model& model, const ModelOp
   read_record_options(o, a);
   o.check_replicas = a.integer("check-replicas");
   std::error_code error;
-  Json::Object config{{"command", "train"}, {run_folder_key, std::filesystem::current_path(error).string()}};
+  Json::Object config{{"command", "train"}, {run_folder_key, as_text(std::filesystem::current_path(error).string())}};
   const Json resolved = a.resolved();
   // What the file or the data decided stands there as it was decided.
   const std::map<std::string, Json, std::less<>> decided{
-      {"epochs", o.epochs}, {"normalize", text_of_normalize(o.preprocess)}, {"resize", text_of(o.preprocess.resizing)}, {"loss", options.plan.loss}, {"loss-on", options.plan.loss_on}};
+      {"epochs", o.epochs}, {"normalize", text_of_normalize(o.preprocess)}, {"resize", text_of(o.preprocess.resizing)}, {"loss", options.plan.loss}, {"loss-on", as_text(options.plan.loss_on)}};
   for (const auto& [key, value] : resolved.object()) {
     const auto it = decided.find(key);
     config.emplace_back(key, it == decided.end() ? value : it->second);

@@ -70,9 +70,9 @@ LoraExport lora_export(const Arguments& a, const Model& model) {
 }
 
 std::filesystem::path inputs_path(const std::filesystem::path& path, const LoraExport& e) {
-  return e.merged ? path.parent_path() / concat(path.stem().string(), ".inputs", path.extension().string()) : path;
+  return e.merged ? path_beside(path, ".inputs" + path.extension().string()) : path;
 }
-std::filesystem::path adapter_path(std::filesystem::path path) { return path.replace_extension(adapter_extension); }
+std::filesystem::path adapter_path(const std::filesystem::path& path) { return path_beside(path, adapter_extension); }
 
 // The models that are going to be written.
 std::vector<WrittenLater> models_to_write(const Arguments& a, const Model& model) {

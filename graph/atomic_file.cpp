@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <climits>
 #include <cstdio>
 #include <cstring>
 #include <memory>
@@ -18,6 +19,7 @@
 #include <utility>
 
 #include "graph/error.h"
+#include "graph/hash.h"
 
 namespace tandem {
 namespace {
@@ -26,15 +28,29 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view temporary_mark = ".tandem-";
 
+// At most NAME_MAX bytes with `room` more: the end of a longer name, from a character's begin on, gives way to its hash.
+std::string cut_name(std::string_view name, std::size_t room) {
+  if (name.size() + room <= NAME_MAX) return std::string(name);
+  Hash sum;
+  sum.add(name);
+  const std::string hash = sum.text();
+  std::size_t end = NAME_MAX - room - hash.size() - 1;
+  while (end > 0 && (name[end] & 0xC0) == 0x80) --end;
+  return concat(name.substr(0, end), '~', hash);
+}
+
 [[noreturn]] void fail_to(const char* what, const std::string& shown) {
   fail(ExitCode::io, "cannot ", what, " '", shown, "': ", std::strerror(errno));
 }
 
-// Whether a name is one that an AtomicFile writes to: ".TARGET.tandem-PROCESS-NUMBER"; of any target where none is given.
-bool is_temporary(std::string_view name, std::string_view target) {
+// What the temporary names of a target begin with: ".TARGET", cut so that any process's number has room behind it.
+std::string begin_of_temporary(const std::string& target) { return cut_name(concat('.', target), temporary_mark.size() + 24); }
+
+// Whether a name is one that an AtomicFile writes to: ".TARGET.tandem-PROCESS-NUMBER"; of any target where `begin` is empty.
+bool is_temporary(std::string_view name, std::string_view begin) {
   const std::size_t at = name.rfind(temporary_mark);
   if (!name.starts_with('.') || at == std::string_view::npos || at < 2) return false;
-  if (!target.empty() && name.substr(1, at - 1) != target) return false;
+  if (!begin.empty() && name.substr(0, at) != begin) return false;
   const std::string_view number = name.substr(at + temporary_mark.size());
   const std::size_t dash = number.find('-');
   const auto digits = [](std::string_view s) { return !s.empty() && s.find_first_not_of("0123456789") == std::string_view::npos; };
@@ -47,12 +63,12 @@ bool is_linked(int fd) {
 }
 
 // Who writes to a temporary file holds a lock on it, so one that can be locked is a killed process's.
-void remove_abandoned(int folder, std::string_view target) {
+void remove_abandoned(int folder, std::string_view begin) {
   const int listed = uninterrupted([&] { return ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
   const std::unique_ptr<DIR, int (*)(DIR*)> entries(listed < 0 ? nullptr : ::fdopendir(listed), ::closedir);
   if (!entries) return;
   while (const dirent* entry = ::readdir(entries.get())) {
-    if (!is_temporary(entry->d_name, target)) continue;
+    if (!is_temporary(entry->d_name, begin)) continue;
     const FileDescriptor file(uninterrupted([&] { return ::openat(folder, entry->d_name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC); }));
     struct stat status {};
     if (file.get() < 0 || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
@@ -61,6 +77,10 @@ void remove_abandoned(int folder, std::string_view target) {
 }
 
 }  // namespace
+
+std::string name_beside(std::string_view name, std::string_view ending) { return concat(cut_name(name, ending.size()), ending); }
+
+fs::path path_beside(const fs::path& path, std::string_view ending) { return path.parent_path() / name_beside(path.stem().string(), ending); }
 
 AtomicFile::AtomicFile(const fs::path& folder, const fs::path& location)
     : name_(location.filename()), shown_((folder / location).string()) {
@@ -76,11 +96,13 @@ AtomicFile::AtomicFile(const fs::path& folder, const fs::path& location)
   }
   struct stat there {};
   const bool replaces = ::fstatat(folder_.get(), name_.c_str(), &there, 0) == 0;
+  if (!replaces && errno == ENAMETOOLONG) fail_to("create", shown_);
   if (replaces && S_ISDIR(there.st_mode)) fail(ExitCode::io, shown_, ": is a folder, expected a file's name");
   if (replaces && !S_ISREG(there.st_mode)) fail(ExitCode::io, shown_, ": is a device or a pipe, expected a regular file's name");
-  remove_abandoned(folder_.get(), name_);
+  const std::string begin = begin_of_temporary(name_);
+  remove_abandoned(folder_.get(), begin);
   for (int attempt = 0; temporary_.empty() && attempt < 100; ++attempt) {
-    std::string candidate = concat('.', name_, temporary_mark, ::getpid(), '-', attempt);
+    std::string candidate = concat(begin, temporary_mark, ::getpid(), '-', attempt);
     FileDescriptor made(
         uninterrupted([&] { return ::openat(folder_.get(), candidate.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666); }));
     if (made.get() < 0 && errno != EEXIST) break;
@@ -142,7 +164,7 @@ void remove_abandoned_files(const fs::path& folder) {
 }
 
 FileLock::FileLock(const fs::path& path) {
-  const fs::path beside = path.parent_path() / concat('.', path.filename().string(), ".lock");
+  const fs::path beside = path.parent_path() / name_beside(concat('.', path.filename().string()), ".lock");
   FileDescriptor file(uninterrupted([&] { return ::open(beside.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666); }));
   if (file.get() < 0) return;
   for (const auto begin = std::chrono::steady_clock::now(); std::chrono::steady_clock::now() - begin < std::chrono::seconds(10);

@@ -13,6 +13,12 @@
 
 namespace tandem {
 
+// `name` with `ending`: the name of a file beside the one of that name. What would be longer than a file's name may be (255
+// bytes) has the end of `name` replaced by '~' and its hash.
+std::string name_beside(std::string_view name, std::string_view ending);
+// The path with `ending` in its extension's place: "out/a.onnx" and ".last.onnx" give "out/a.last.onnx".
+std::filesystem::path path_beside(const std::filesystem::path& path, std::string_view ending);
+
 class AtomicFile {
  public:
   // `location`: relative to the folder; folders on the way are made where they are not there, links among them refused.

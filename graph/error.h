@@ -22,7 +22,8 @@ enum class ExitCode : int {
 
 class Error : public std::runtime_error {
  public:
-  Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  // Zeros in `message` are written as \x00: what() would end at the first of them.
+  Error(ExitCode code, const std::string& message);
   ExitCode code() const { return code_; }
 
  private:

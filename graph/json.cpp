@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "graph/error.h"
+#include "graph/printable.h"
 
 namespace tandem {
 namespace {
@@ -100,30 +101,18 @@ struct ToLibrary {
   }
   Library operator()(const Json::Object& members) const {
     Library::object_t object;
-    for (const auto& [name, value] : members) object.emplace_back(name, (*this)(value));
+    for (const auto& [name, value] : members) object.emplace_back(text(name), (*this)(value));
     return object;
   }
+  Library operator()(const std::string& v) const { return text(v); }
   template <class T>
   Library operator()(const T& v) const {
     return v;
   }
-};
 
-// The control characters that JSON allows in a text, and terminals obey: DEL, and those of two bytes in UTF-8.
-std::string escape_controls(const std::string& text) {
-  constexpr std::string_view hex = "0123456789abcdef";
-  std::string out;
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    const bool two = text[at] == '\xc2' && static_cast<unsigned char>(text[at + 1]) < 0xa0;
-    if (!two && text[at] != '\x7f') {
-      out += text[at];
-      continue;
-    }
-    const auto code = static_cast<unsigned char>(text[at += two]);
-    out += {'\\', 'u', '0', '0', hex[code >> 4], hex[code & 15]};
-  }
-  return out;
-}
+ private:
+  static std::string text(const std::string& v) { return is_utf8(v) ? v : as_text(v); }
+};
 
 }  // namespace
 
@@ -159,7 +148,7 @@ const Json& Json::at(std::string_view key) const {
 }
 
 std::string Json::dump(int indent) const {
-  return escape_controls(ToLibrary()(*this).dump(indent, ' ', false, Library::error_handler_t::replace));
+  return printable_json(ToLibrary()(*this).dump(indent));
 }
 
 Json Json::parse(std::string_view text) {

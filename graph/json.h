@@ -45,8 +45,8 @@ class Json {
 
   const Value& value() const { return value_; }
 
-  // One line where indent < 0. Numbers that are not finite become null, bytes that are no UTF-8 the replacement character;
-  // control characters are escaped.
+  // One line where indent < 0. Numbers that are not finite become null. Text that is no UTF-8 is written by as_text, hidden
+  // characters (graph/printable.h) as \uNNNN.
   std::string dump(int indent = -1) const;
   // Fails (usage) naming the byte, or the member that is there twice. Whole numbers beyond int64 become real ones; those
   // beyond double, text that is no UTF-8 and nesting beyond 64 levels are refused.

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "graph/file_kind.h"
 #include "graph/error.h"
 #include "graph/file_descriptor.h"
 #include "importer/limits.h"
@@ -134,7 +135,7 @@ std::string adapter_bytes(const std::vector<AdapterParameter>& parameters) {
 
 std::vector<AdapterParameter> parse_adapter(std::string_view bytes) {
   const Reader r(bytes);
-  if (bytes.size() < 8 || bytes.substr(4, 4) != identifier) Reader::broken("it does not begin as one");
+  if (bytes.size() < 8 || bytes.substr(4, 4) != identifier) Reader::broken(concat("it does not begin as one", it_is(bytes)));
   const std::size_t root = r.follow(0);
   if (const std::int32_t version = r.integer(root, 0); version != format_version) Reader::broken(concat("format version ", version, ", expected ", format_version));
   const Reader::Vector list = r.vector(root, 3, 4);

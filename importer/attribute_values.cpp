@@ -21,7 +21,35 @@ AttributeType type_of(const Proto& a) {
   return Proto::UNDEFINED;
 }
 
+namespace {
+
+// A field besides that of the attribute's type may mean anything. Its own may be left out: writers that know no presence omit zeros.
+void check_fields(const Proto& a, AttributeType type) {
+  const struct {
+    AttributeType type;
+    const char* name;
+    bool filled;
+  } fields[] = {{Proto::FLOAT, "f", a.has_f()},
+                {Proto::INT, "i", a.has_i()},
+                {Proto::STRING, "s", a.has_s()},
+                {Proto::TENSOR, "t", a.has_t()},
+                {Proto::GRAPH, "g", a.has_g()},
+                {Proto::FLOATS, "floats", a.floats_size() > 0},
+                {Proto::INTS, "ints", a.ints_size() > 0},
+                {Proto::STRINGS, "strings", a.strings_size() > 0},
+                {Proto::TENSORS, "tensors", a.tensors_size() > 0},
+                {Proto::GRAPHS, "graphs", a.graphs_size() > 0}};
+  const char* own = "";
+  for (const auto& field : fields)
+    if (field.type == type) own = field.name;
+  for (const auto& field : fields)
+    if (field.filled && field.type != type) fail("attribute '", a.name(), "' has a value in '", field.name, "', its type takes one in '", own, "' alone");
+}
+
+}  // namespace
+
 AttributeValue AttributeReader::read(const Proto& a) {
+  check_fields(a, type_of(a));
   switch (type_of(a)) {
     case Proto::FLOAT: return a.f();
     case Proto::INT: return static_cast<std::int64_t>(a.i());

@@ -111,7 +111,7 @@ const std::string& ExternalExport::name_for(const std::string& location) {
 
 std::string ExternalExport::choose_name(const std::string& location) {
   const bool keep = !location.empty();
-  const std::string own = output_.filename().string() + ".data", other = output_.filename().string() + ".2.data";
+  const std::string file = output_.filename().string(), own = name_beside(file, ".data"), other = name_beside(file, ".2.data");
   const std::set<std::string> read = data_of(output_);
   // What the model there reads stays until the new one has taken its place: the two names take turns.
   const bool turn = !keep && read.contains(own);
@@ -132,7 +132,7 @@ std::string ExternalExport::choose_name(const std::string& location) {
   return name;
 }
 
-fs::path ExternalExport::mark() const { return output_.parent_path() / concat('.', output_.filename().string(), ".unfinished"); }
+fs::path ExternalExport::mark() const { return output_.parent_path() / name_beside(concat('.', output_.filename().string()), ".unfinished"); }
 
 ExternalExport::File& ExternalExport::file(const std::string& name) {
   const auto found = files_.find(name);

@@ -6,6 +6,7 @@
 
 #include "importer/attribute_values.h"
 #include "importer/call_parameters.h"
+#include "importer/check_declarations.h"
 #include "importer/constant_nodes.h"
 #include "importer/detached.h"
 #include "importer/embedding_notes.h"
@@ -41,6 +42,7 @@ class Inliner {
   }
 
   FlatModel run() {
+    for (const std::string& twice : twice_declared(proto_)) problem(twice);
     const Frame frame("", proto_.opset_import());
     Scope scope;
     flat_.name_of_graph = proto_.graph().name();

@@ -7,6 +7,8 @@
 #include <climits>
 
 #include "graph/error.h"
+#include "graph/file_kind.h"
+#include "graph/wire_format.h"
 #include "importer/limits.h"
 
 namespace tandem {
@@ -58,10 +60,41 @@ void check_versions(const onnx::ModelProto& model) {
   for (const auto& function : model.functions()) check(function.opset_import(), concat("function '", function.name(), "': "));
 }
 
+// The messages of a model, and what of them holds further ones.
+enum : int { in_model, in_graph, in_node, in_attribute, in_tensor, in_sparse, in_value, in_type, in_tensor_type, in_shape, in_list, in_map, in_function, in_training, in_pair };
+constexpr int fixed32 = static_cast<int>(Packed::fixed32), fixed64 = static_cast<int>(Packed::fixed64), varints = static_cast<int>(Packed::varint);
+constexpr WireField wire_fields[] = {
+    {in_model, 7, "graph", in_graph}, {in_model, 8, "opset_import[]", in_pair}, {in_model, 14, "metadata_props[]", in_pair},
+    {in_model, 20, "training_info[]", in_training}, {in_model, 25, "functions[]", in_function},
+    {in_graph, 1, "node[]", in_node}, {in_graph, 5, "initializer[]", in_tensor}, {in_graph, 11, "input[]", in_value}, {in_graph, 12, "output[]", in_value},
+    {in_graph, 13, "value_info[]", in_value}, {in_graph, 15, "sparse_initializer[]", in_sparse}, {in_graph, 16, "metadata_props[]", in_pair},
+    {in_node, 5, "attribute[]", in_attribute}, {in_node, 9, "metadata_props[]", in_pair},
+    {in_attribute, 5, "t", in_tensor}, {in_attribute, 6, "g", in_graph}, {in_attribute, 10, "tensors[]", in_tensor}, {in_attribute, 11, "graphs[]", in_graph},
+    {in_attribute, 7, "floats", fixed32}, {in_attribute, 8, "ints", varints}, {in_attribute, 14, "tp", in_type}, {in_attribute, 15, "type_protos[]", in_type},
+    {in_attribute, 22, "sparse_tensor", in_sparse}, {in_attribute, 23, "sparse_tensors[]", in_sparse},
+    {in_tensor, 1, "dims", varints}, {in_tensor, 4, "float_data", fixed32}, {in_tensor, 5, "int32_data", varints}, {in_tensor, 7, "int64_data", varints},
+    {in_tensor, 10, "double_data", fixed64}, {in_tensor, 11, "uint64_data", varints}, {in_tensor, 13, "external_data[]", in_pair}, {in_tensor, 16, "metadata_props[]", in_pair},
+    {in_sparse, 1, "values", in_tensor}, {in_sparse, 2, "indices", in_tensor}, {in_sparse, 3, "dims", varints},
+    {in_value, 2, "type", in_type}, {in_value, 4, "metadata_props[]", in_pair},
+    {in_type, 1, "tensor_type", in_tensor_type}, {in_type, 4, "sequence_type", in_list}, {in_type, 5, "map_type", in_map}, {in_type, 8, "sparse_tensor_type", in_tensor_type},
+    {in_type, 9, "optional_type", in_list}, {in_tensor_type, 2, "shape", in_shape}, {in_shape, 1, "dim[]", in_pair}, {in_list, 1, "elem_type", in_type}, {in_map, 2, "value_type", in_type},
+    {in_function, 7, "node[]", in_node}, {in_function, 9, "opset_import[]", in_pair}, {in_function, 11, "attribute_proto[]", in_attribute},
+    {in_function, 12, "value_info[]", in_value}, {in_function, 14, "metadata_props[]", in_pair},
+    {in_training, 1, "initialization", in_graph}, {in_training, 2, "algorithm", in_graph}, {in_training, 3, "initialization_binding[]", in_pair}, {in_training, 4, "update_binding[]", in_pair},
+};
+
+// Of bytes that are no message: what they are, else where they break off. A model that is cut begins as a whole one does.
+[[noreturn]] void fail_broken(const std::string& bytes) {
+  if (const std::string kind = kind_of_file(bytes); !kind.empty()) fail("expected an ONNX model, it is ", kind);
+  const std::string part = broken_part(bytes, wire_fields);
+  if (part.empty()) fail("not an ONNX model: the file is damaged, or nests much deeper than ", limits::subgraph_depth, " graphs");
+  fail("not an ONNX model, or one that is cut off or damaged: ", part);
+}
+
 }  // namespace
 
 onnx::ModelProto parse_model(const std::string& bytes) {
-  if (bytes.empty()) fail("the file is empty");
+  if (bytes.empty()) fail("expected an ONNX model, the file is empty");
   if (static_cast<std::int64_t>(bytes.size()) > limits::model_bytes)
     fail("the model has ", bytes.size(), " bytes, at most ", limits::model_bytes, " are read");
   google::protobuf::io::ArrayInputStream array(bytes.data(), static_cast<int>(bytes.size()));
@@ -69,9 +102,11 @@ onnx::ModelProto parse_model(const std::string& bytes) {
   input.SetTotalBytesLimit(INT_MAX);
   input.SetRecursionLimit(8 * limits::subgraph_depth);  // three messages a subgraph, so that ours speaks first
   onnx::ModelProto model;
-  if (!model.ParseFromCodedStream(&input) || !input.ConsumedEntireMessage())
-    fail("not an ONNX model: the file is truncated, corrupt, of another format, or nests much deeper than ", limits::subgraph_depth, " graphs");
-  if (!model.has_ir_version() || !model.has_graph()) fail("not an ONNX model: it has no ", model.has_graph() ? "ir_version" : "graph");
+  if (!model.ParseFromCodedStream(&input) || !input.ConsumedEntireMessage()) fail_broken(bytes);
+  if (!model.has_ir_version() || !model.has_graph()) {
+    const std::string kind = kind_of_file(bytes);
+    fail(kind.empty() ? concat("not an ONNX model: it has no ", model.has_graph() ? "ir_version" : "graph") : concat("expected an ONNX model, it is ", kind));
+  }
   check_versions(model);
   check_graph(model.graph(), 0);
   for (const auto& info : model.training_info()) {

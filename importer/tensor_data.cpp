@@ -52,6 +52,33 @@ Tensor from_typed(const TensorType& type, const onnx::TensorProto& p) {
   }
 }
 
+std::string_view field_of(DType dtype) {
+  switch (dtype) {
+    case DType::float32: return "float_data";
+    case DType::float64: return "double_data";
+    case DType::int64: return "int64_data";
+    case DType::uint32:
+    case DType::uint64: return "uint64_data";
+    default: return "int32_data";
+  }
+}
+
+// Values stand in one field, and in one that their type has: of two nobody knows which are meant.
+void check_fields(const onnx::TensorProto& p, DType dtype) {
+  const std::pair<std::string_view, bool> fields[] = {
+      {"external data", p.data_location() == onnx::TensorProto::EXTERNAL}, {"raw_data", !p.raw_data().empty()},
+      {"float_data", p.float_data_size() > 0}, {"double_data", p.double_data_size() > 0}, {"int32_data", p.int32_data_size() > 0},
+      {"int64_data", p.int64_data_size() > 0}, {"uint64_data", p.uint64_data_size() > 0}, {"string_data", p.string_data_size() > 0}};
+  std::string_view first;
+  for (const auto& [name, filled] : fields) {
+    if (!filled) continue;
+    if (!first.empty()) fail("has values in two places, ", first, " and ", name);
+    first = name;
+    if (name.ends_with("_data") && name != "raw_data" && name != field_of(dtype))
+      fail("has its values in ", name, ", those of ", name_of(dtype), " stand in ", field_of(dtype), " or raw_data");
+  }
+}
+
 template <class T, class List>
 void to_list(const Tensor& tensor, List* list) {
   const auto* in = reinterpret_cast<const T*>(tensor.bytes().data());
@@ -118,6 +145,7 @@ TensorType type_of(const onnx::TensorProto& proto) {
 std::optional<Tensor> tensor_of(const onnx::TensorProto& proto, ExternalData& external) {
   if (proto.has_segment()) fail("is stored in segments, which are not supported");
   const TensorType type = type_of(proto);
+  check_fields(proto, type.dtype);
   switch (form_of(proto)) {
     case DataForm::external: return external.read(proto, type);
     case DataForm::raw: return unpacked(type, proto.raw_data());

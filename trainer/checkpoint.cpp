@@ -11,6 +11,7 @@
 #include <charconv>
 #include <cstring>
 
+#include "graph/file_kind.h"
 #include "graph/atomic_file.h"
 #include "trainer/data/npy.h"
 #include "trainer/data/zip.h"
@@ -87,6 +88,12 @@ Checkpoint read_zip(const std::filesystem::path& path) {
   return checkpoint;
 }
 
+std::string head_of(const RegularFile& file) {
+  std::string head(static_cast<std::size_t>(std::min<std::int64_t>(file.size, 512)), '\0');
+  read_exactly(file.descriptor.get(), head.data(), head.size(), 0, "it");
+  return head;
+}
+
 // The type of a tensor of the header, which lies at `at` of the data.
 TensorType type_of(const Json& entry, std::int64_t at, std::int64_t end_of_data) {
   const std::string& name = entry.at("dtype").text();
@@ -161,10 +168,10 @@ Checkpoint read_checkpoint(const std::filesystem::path& path) {
   std::memcpy(&count, length.data(), length.size());
   const std::int64_t data = 8 + count, size = file.size - data;
   if (count < static_cast<std::int64_t>(begin.size() + no_sum.size()) || count > largest_header || size < 0)
-    fail(ExitCode::data, name, ": is truncated or damaged, or not a checkpoint");
+    fail(ExitCode::data, name, ": is truncated or damaged, or not a checkpoint", it_is(head_of(file)));
   std::string text(static_cast<std::size_t>(count), '\0');
   read_exactly(file.descriptor.get(), text.data(), text.size(), 8, name);
-  if (!text.starts_with(begin)) fail(ExitCode::data, name, ": is damaged, or not a checkpoint of this version ('", version, "')");
+  if (!text.starts_with(begin)) fail(ExitCode::data, name, ": is damaged, or not a checkpoint of this version ('", version, "')", it_is(head_of(file)));
   const std::string written = text.substr(begin.size(), no_sum.size());
   text.replace(begin.size(), no_sum.size(), no_sum);
   std::uint32_t sum = add_to(add_to(0, length.data(), length.size()), text.data(), text.size());

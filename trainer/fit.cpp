@@ -5,6 +5,7 @@
 
 #include "graph/atomic_file.h"
 #include "graph/option.h"
+#include "graph/printable.h"
 #include "planner/plan/plan_file.h"
 #include "trainer/fit_run.h"
 
@@ -118,7 +119,11 @@ History Model::fit(const Dataset& data, const FitOptions& options) {
   state_->preparation.erase("resize");
   state_->preparation.erase("missing");
   if (std::ranges::any_of(data.fields(), &Field::encoded)) state_->preparation["resize"] = text_of(options.preprocess.resizing);
-  if (const std::vector<std::string> names = class_names(data); !names.empty()) state_->preparation["classes"] = Json(names).dump();
+  if (const std::vector<std::string> names = class_names(data); !names.empty()) {
+    Json::Array list;
+    for (const std::string& name : names) list.emplace_back(as_text(name));
+    state_->preparation["classes"] = Json(std::move(list)).dump();
+  }
   if (const auto means = data.means(); !means.empty()) {
     Json::Object object;
     for (const auto& [column, mean] : means) object.emplace_back(column, mean);

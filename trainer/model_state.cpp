@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "graph/pattern.h"
+#include "graph/printable.h"
 #include "planner/passes/optimizer.h"
 #include "planner/plan/plan_file.h"
 #include "trainer/loss_measures.h"
@@ -268,7 +269,7 @@ std::vector<std::string> Model::State::class_names() const {
   std::vector<std::string> names;
   try {
     const Json list = prepared(*this, "classes");
-    for (const Json& name : list.is_null() ? Json::Array{} : list.array()) names.push_back(name.text());
+    for (const Json& name : list.is_null() ? Json::Array{} : list.array()) names.push_back(from_text(name.text()));
   } catch (const Error&) {
     return {};  // others' entry
   }

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <map>
 
+#include "graph/printable.h"
 #include "trainer/file.h"
 
 namespace tandem {
@@ -103,7 +104,7 @@ std::string csv_of(const std::vector<EpochReport>& epochs) {
     const auto number = [](double value) { return std::isfinite(value) ? text_of(value) : std::string(); };
     for (const Column& c : columns) {
       if (c.real == &EpochReport::learning_rate)
-        for (const std::string& name : metrics) cell(!e ? name : e->metrics.contains(name) ? number(e->metrics.at(name)) : "");
+        for (const std::string& name : metrics) cell(!e ? csv_cell(name) : e->metrics.contains(name) ? number(e->metrics.at(name)) : "");
       cell(!e ? std::string(c.name) : c.whole ? std::to_string(e->*c.whole) : number(e->*c.real));
     }
     line.back() = '\n';

@@ -2,6 +2,7 @@
 
 #include <iterator>
 
+#include "graph/printable.h"
 #include "trainer/canvas.h"
 
 namespace tandem {
@@ -9,7 +10,7 @@ namespace {
 
 std::string escape(std::string_view text) {
   std::string out;
-  for (const char c : text) out += c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : c == '"' ? "&quot;" : std::string(1, c);
+  for (const char c : printable(text)) out += c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : c == '"' ? "&quot;" : std::string(1, c);
   return out;
 }
 

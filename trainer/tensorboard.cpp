@@ -13,6 +13,7 @@
 
 #include "graph/crc32c.h"
 #include "graph/operator.h"
+#include "graph/printable.h"
 
 namespace tandem {
 namespace {
@@ -44,7 +45,7 @@ std::uint32_t masked(std::string_view text) {
 // Of Event.
 constexpr int wall_time = 1, step_of_event = 2, file_version = 3, graph_def = 4, summary = 5, session_log = 7;
 
-std::string value_of(std::string_view tag, std::string_view what) { return bytes(summary, bytes(1, concat(bytes(1, tag), what))); }
+std::string value_of(std::string_view tag, std::string_view what) { return bytes(summary, bytes(1, concat(bytes(1, as_text(tag)), what))); }
 
 // TensorFlow's buckets: bounds that grow by a tenth from 1e-12.
 const std::vector<double>& bounds() {
@@ -131,7 +132,8 @@ void EventFile::histogram(std::string_view tag, std::int64_t step, std::span<con
 
 void EventFile::graph(const Graph& graph) {
   std::map<std::string, int> taken;
-  const auto unique = [&](const std::string& name) {
+  const auto unique = [&](const std::string& given) {
+    const std::string name = as_text(given);
     const int n = taken[name]++;
     return n == 0 ? name : concat(name, '_', n);
   };

@@ -2,6 +2,7 @@
 // between devices. A device that runs the steps of one before it is one box that says so.
 #include <map>
 
+#include "graph/printable.h"
 #include "planner/plan/plan_file.h"
 #include "planner/plan/print.h"
 #include "planner/plan/units.h"
@@ -11,7 +12,7 @@ namespace {
 
 std::string quoted(const std::string& text) {
   std::string s = "\"";
-  for (const char c : text) {
+  for (const char c : printable(text, Lines::kept)) {
     if (c == '"' || c == '\\') s += '\\';
     if (c == '\n')
       s += "\\n";

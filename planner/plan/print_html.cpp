@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "graph/printable.h"
 #include "planner/plan/format.h"
 #include "planner/plan/plan_file.h"
 #include "planner/plan/print.h"
@@ -32,7 +33,7 @@ constexpr std::string_view style = R"(
 
 std::string escaped(std::string_view text) {
   std::string out;
-  for (const char c : text) out += c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : c == '"' ? "&quot;" : std::string(1, c);
+  for (const char c : printable(text, Lines::kept)) out += c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : c == '"' ? "&quot;" : std::string(1, c);
   return out;
 }
 

@@ -1,6 +1,7 @@
 // A plan for people.
 #include <algorithm>
 
+#include "graph/printable.h"
 #include "planner/plan/plan_file.h"
 #include "planner/plan/print.h"
 #include "planner/plan/timeline.h"
@@ -288,8 +289,8 @@ std::string text_of_plan(const Plan& plan, bool with_steps) {
   if (!plan.exchanges.empty()) out += "\n" + exchanges(plan);
   if (with_steps) out += steps(plan);
   if (!plan.warnings.empty()) out += "\nWarnings\n";
-  for (const std::string& w : plan.warnings) out += "  " + w + "\n";
-  return out;
+  for (const std::string& w : plan.warnings) out += "  " + printable(w) + "\n";
+  return printable(out, Lines::kept);
 }
 
 }  // namespace tandem

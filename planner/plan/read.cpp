@@ -1,4 +1,6 @@
 // Plan file → plan. Nothing in the file is trusted.
+#include "graph/file_kind.h"
+#include "graph/wire_format.h"
 #include "planner/plan/format.h"
 #include "planner/plan/plan_file.h"
 #include "tandem_plan.pb.h"
@@ -174,11 +176,22 @@ Plan read(const file::Plan& in) {
   return plan;
 }
 
+// The fields of a plan that hold messages, down to a step.
+constexpr std::string_view plan_begin = "\x0a\x0btandem.plan";  // the field `format`, which is written first
+enum : int { in_plan, in_device, in_step, in_other };
+constexpr WireField wire_fields[] = {
+    {in_plan, 8, "options", in_other},       {in_plan, 9, "inputs[]", in_other},    {in_plan, 10, "outputs[]", in_other},  {in_plan, 11, "parameters[]", in_other},
+    {in_plan, 13, "devices[]", in_device},   {in_plan, 17, "exchanges[]", in_other}, {in_device, 3, "model", in_other},     {in_device, 7, "arenas[]", in_other},
+    {in_device, 8, "buffers[]", in_other},   {in_device, 9, "steps[]", in_step},    {in_device, 10, "memory[]", in_other}, {in_step, 17, "slice", in_other},
+    {in_step, 18, "launch", in_other},       {in_step, 20, "concat", in_other},
+};
+
 }  // namespace
 
 Plan parse_plan(const std::string& bytes) {
+  if (!bytes.starts_with(plan_begin)) fail(ExitCode::model, "plan file: not a plan file", it_is(bytes));
   file::Plan in;
-  if (!in.ParseFromString(bytes)) fail(ExitCode::model, "plan file: not a plan file, or cut off");
+  if (!in.ParseFromString(bytes)) fail(ExitCode::model, "plan file: cut off or damaged: ", broken_part(bytes, wire_fields));
   if (bytes.size() < checksum_bytes || with_checksum(bytes.substr(0, bytes.size() - checksum_bytes)) != bytes)
     fail(ExitCode::model, "plan file: damaged: its checksum is missing or not that of its contents");
   Plan plan;

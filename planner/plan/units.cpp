@@ -7,6 +7,8 @@
 #include <cmath>
 #include <span>
 
+#include "graph/printable.h"
+
 namespace tandem {
 namespace {
 
@@ -56,8 +58,7 @@ std::string text_of_rate(double per_second) {
 }
 
 std::string shorten(std::string_view text, std::size_t width) {
-  std::string clean;
-  for (const char c : text) clean += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;  // a terminal obeys control characters
+  const std::string clean = printable(text);
   if (clean.size() <= width || width < 5) return clean;
   const auto boundary = [&](std::size_t at) {
     while (at < clean.size() && (clean[at] & 0xC0) == 0x80) ++at;
@@ -69,7 +70,10 @@ std::string shorten(std::string_view text, std::size_t width) {
 
 std::string TextTable::text(std::string_view indent) const {
   std::vector<std::size_t> widths(columns_.size(), 0);
-  for (const auto& row : rows_)
+  std::vector<std::vector<std::string>> rows = rows_;
+  for (auto& row : rows)
+    for (std::string& cell : row) cell = printable(cell);
+  for (const auto& row : rows)
     for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], width_of(row[c]));
   std::vector<bool> used(columns_.size());
   for (std::size_t c = 0; c < columns_.size(); ++c) {
@@ -91,7 +95,7 @@ std::string TextTable::text(std::string_view indent) const {
   };
   static const std::string none;
   line([&](std::size_t c) -> const std::string& { return columns_[c].title; });
-  for (const auto& row : rows_) line([&](std::size_t c) -> const std::string& { return c < row.size() ? row[c] : none; });
+  for (const auto& row : rows) line([&](std::size_t c) -> const std::string& { return c < row.size() ? row[c] : none; });
   return out;
 }
 

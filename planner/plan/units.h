@@ -13,10 +13,10 @@ std::string text_of_count(double count);        // "1.65 M"
 std::string text_of_integer(std::int64_t n);    // "1,650,000"
 std::string text_of_rate(double per_second);    // "1,234" above ten, else two digits
 
-// At most `width` columns, the middle replaced by "..": the ends of a name tell most.
+// Printable, at most `width` columns, the middle replaced by "..": the ends of a name tell most.
 std::string shorten(std::string_view text, std::size_t width);
 
-// A table of text: columns as wide as their widest cell, numbers to the right. Rows may be shorter than the header.
+// A table of printable text: columns as wide as their widest cell, numbers to the right. Rows may be shorter than the header.
 class TextTable {
  public:
   enum class Align { left, right };

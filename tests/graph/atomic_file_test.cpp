@@ -97,5 +97,29 @@ TEST(FileLocks, NoneLosesWhatAnotherHasWritten) {
   EXPECT_EQ(contents(path).size(), static_cast<std::size_t>(writers * times));
 }
 
+// A file's name may have 255 bytes; the temporary's is made of it, and a killed process's goes with the next all the same.
+TEST(AtomicFiles, NamesMayBeAsLongAsTheyCanBe) {
+  for (const std::string& name : {std::string(255, 'n'), std::string(231, 'n'), std::string("k\u00e4") + std::string(126, 'x') + std::string(126, 'y')}) {
+    const TemporaryFolder folder;
+    std::string left;
+    {
+      AtomicFile file(folder.text(), name);
+      left = *files_in(folder.text()).begin();
+    }
+    EXPECT_LE(left.size(), 255u);
+    folder.write(left, "half");
+    AtomicFile(folder.text(), name).commit();
+    EXPECT_EQ(files_in(folder.text()), Files{name});
+    const FileLock lock(folder / name);
+    EXPECT_EQ(files_in(folder.text()).size(), 2u) << "with the lock's file";
+  }
+  const TemporaryFolder folder;
+  expect_error(ExitCode::io, "File name too long", [&] { AtomicFile(folder.text(), std::string(256, 'n')); });
+  EXPECT_EQ(name_beside("a.onnx", ".data"), "a.onnx.data");
+  EXPECT_EQ(name_beside(std::string(255, 'a'), ".data").size(), 255u);
+  EXPECT_NE(name_beside(std::string(255, 'a'), ".data"), name_beside(std::string(254, 'a') + 'b', ".data"));
+  EXPECT_EQ(path_beside("out/a.onnx", ".last.onnx"), "out/a.last.onnx");
+}
+
 }  // namespace
 }  // namespace tandem

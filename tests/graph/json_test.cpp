@@ -21,7 +21,12 @@ TEST(JsonText, SaysWhatJsonCannot) {
   EXPECT_EQ(Json(std::nan("")).dump(), "null");
   EXPECT_EQ(Json(INFINITY).dump(), "null");
   EXPECT_EQ(Json(3.0).dump(), "3");
-  EXPECT_EQ(Json("n\x1b\xff\xc2\x9b\x7f").dump(), "\"n\\u001b\ufffd\\u009b\\u007f\"");
+  EXPECT_EQ(Json("n\x1b\xff\xc2\x9b\x7f").dump(), "\"n\\u001b\\\\xff\\u009b\\u007f\"");
+  // Hidden characters are escaped, and read back as they were.
+  const std::string hidden = "\u202e\u2028\u200b\ufeff\u00ad\U000e0041 größe";
+  EXPECT_EQ(Json(hidden).dump(), "\"\\u202e\\u2028\\u200b\\ufeff\\u00ad\\udb40\\udc41 größe\"");
+  EXPECT_EQ(Json::parse(Json(hidden).dump()).text(), hidden);
+  EXPECT_EQ(Json(Json::Object{{"\xff", 1}, {"\xfe", 2}}).dump(), R"({"\\xff":1,"\\xfe":2})");
   EXPECT_EQ(Json(std::vector<std::string>{"a", "b"}).dump(), R"(["a","b"])");
 }
 

@@ -25,6 +25,10 @@ TEST(Printable, ShowsWhatATerminalWouldObey) {
       {"too long a code", "\xc0\x9b", "\\xc0\\x9b", "\\xc0\\x9b"},
       {"half of a pair", "\xed\xa0\x80", "\\xed\\xa0\\x80", "\\xed\\xa0\\x80"},
       {"a byte alone, then a letter", "\xe9t\xc3\xa9", "\\xe9t\xc3\xa9", "\\xe9t\xc3\xa9"},
+      {"an Arabic mark of direction", "a\u061c" "b", "a\\xd8\\x9cb", "a\\xd8\\x9cb"},
+      {"a soft hyphen", "a\u00adb", "a\\xc2\\xadb", "a\\xc2\\xadb"},
+      {"a filler", "a\u3164", "a\\xe3\\x85\\xa4", "a\\xe3\\x85\\xa4"},
+      {"a tag", "a\U000e0041", "a\\xf3\\xa0\\x81\\x81", "a\\xf3\\xa0\\x81\\x81"},
       {"none", "", "", ""},
   };
   for (const auto& row : rows) {
@@ -32,6 +36,27 @@ TEST(Printable, ShowsWhatATerminalWouldObey) {
     EXPECT_EQ(printable(row.text, Lines::kept), row.want_of_lines) << row.name;
     EXPECT_EQ(printable(row.want), row.want) << row.name << ", once more";
   }
+}
+
+TEST(Printable, TextHoldsAnyBytes) {
+  const struct {
+    std::string_view bytes, text;
+  } rows[] = {
+      {"größe \x1b", "größe \x1b"}, {"caf\xe9", "caf\\xe9"},    {"\\xe9", "\\x5cxe9"}, {"\\\\xe9", "\\\\x5cxe9"},
+      {"\\\xe9", "\\\\xe9"},          {"\\xE9 \\x", "\\xE9 \\x"}, {"\\x4\xff", "\\x4\\xff"},   {"\xe2\x82", "\\xe2\\x82"}, {"", ""},
+  };
+  for (const auto& row : rows) {
+    EXPECT_EQ(as_text(row.bytes), row.text);
+    EXPECT_EQ(from_text(row.text), row.bytes);
+    EXPECT_TRUE(is_utf8(row.text));
+  }
+  for (int i = 0; i < 1 << 18; ++i) {  // words of six of the signs that matter
+    std::string word;
+    for (int k = 0; k < 18; k += 3) word += "\\x5ce\xff\xc2 "[i >> k & 7];
+    ASSERT_EQ(from_text(as_text(word)), word);
+    ASSERT_EQ(from_text(printable(as_text(word))), word);
+  }
+  EXPECT_EQ(csv_cell("a,\"b\"\n\xff"), "\"a,\"\"b\"\"\\x0a\\xff\"");
 }
 
 }  // namespace

@@ -155,6 +155,27 @@ const Row rows[] = {
     {"two_producers", [](Model& m) { m.add(node("Relu", {"x"}, {"r"})); }, "'r' is defined twice"},
     {"two_initializers", [](Model& m) { m.add(filled_tensor("w", {1})); }, "'w' is defined twice"},
     {"node_over_initializer", [](Model& m) { m.add(node("Relu", {"x"}, {"w"})); }, "'w' is defined twice"},
+    {"two_inputs_of_a_name", [](Model& m) { m.input("x", "N,4"); }, "input 'x' is defined twice"},
+    {"two_outputs_of_a_name", [](Model& m) { m.output("y"); }, "output 'y' is defined twice"},
+    {"input_without_a_name", [](Model& m) { m.input("", "N,4"); }, "an input has no name"},
+    {"output_without_a_name", [](Model& m) { m.output(""); }, "an output has no name"},
+    {"input_that_a_node_computes", [](Model& m) { m.input("r", "N,4,8,8"); }, "'r' is defined twice"},
+    {"two_imports_of_a_domain", [](Model& m) { auto& i = *m.proto.add_opset_import(); i.set_domain("ai.onnx"); i.set_version(13); }, "imports the domain 'ai.onnx' twice, as opset 17 and 13"},
+    {"two_imports_of_a_function", [](Model& m) { m.add(function("F", {"a"}, {"b"}, {node("Relu", {"a"}, {"b"})})); *m.proto.mutable_functions(0)->add_opset_import() = m.proto.functions(0).opset_import(0); }, "function 'F': imports the domain 'ai.onnx' twice"},
+    {"two_outputs_of_a_function", [](Model& m) { m.add(function("F", {"a"}, {"b", "b"}, {node("Relu", {"a"}, {"b"})})); }, "function 'F': output 'b' is defined twice"},
+    {"two_attributes_of_a_function", [](Model& m) { m.add(function("F", {"a"}, {"b"}, {node("Relu", {"a"}, {"b"})}, {"q", "q"})); }, "function 'F': attribute 'q' is defined twice"},
+    {"two_attributes_of_a_name", [](Model& m) { auto& r = *m.proto.mutable_graph()->mutable_node(0); *r.add_attribute() = r.attribute(0); }, "attribute 'pads' is there twice"},
+    {"two_attributes_in_a_branch", [](Model& m) { auto n = node("LeakyRelu", {"x"}, {"e"}, {{"alpha", 0.1F}}); *n.add_attribute() = n.attribute(0); m.add(node("If", {"c"}, {"q"}, {{"then_branch", branch({n}, {"e"})}, {"else_branch", nested(0)}})).output("q"); }, "attribute 'alpha' is there twice"},
+    {"attribute_of_two_values", [](Model& m) { m.add(node("LeakyRelu", {"x"}, {"s"}, {{"alpha", 0.1F}})).output("s"); m.proto.mutable_graph()->mutable_node(3)->mutable_attribute(0)->set_i(3); }, "attribute 'alpha' has a value in 'i', its type takes one in 'f' alone"},
+    {"two_values_of_metadata", [](Model& m) { for (const char* v : {"a", "b"}) { auto& e = *m.proto.add_metadata_props(); e.set_key("k"); e.set_value(v); } }, "metadata 'k' is there twice, with two values"},
+    {"two_types_of_a_value", [](Model& m) { for (const int type : {1, 7}) { auto& v = *m.proto.mutable_graph()->add_value_info(); v.set_name("r"); v.mutable_type()->mutable_tensor_type()->set_elem_type(type); } }, "value_info declares 'r' twice, as float32 and int64"},
+    {"initializer_declared_of_another_shape", [](Model& m) { m.input("b", "5"); }, "input 'b' is declared as float32[5], its initializer is float32[4]"},
+    {"initializer_declared_of_another_type", [](Model& m) { m.input("b", "4", onnx::TensorProto::INT64); }, "input 'b' is declared as int64[4], its initializer is float32[4]"},
+    {"raw_data_beside_float_data", [](Model& m) { m.proto.mutable_graph()->mutable_initializer(1)->add_float_data(1); }, "initializer 'b' has values in two places, raw_data and float_data"},
+    {"float_data_beside_int32_data", [](Model& m) { auto& t = *m.proto.mutable_graph()->mutable_initializer(1); t.clear_raw_data(); for (int i = 0; i < 4; ++i) { t.add_float_data(1); t.add_int32_data(1); } }, "initializer 'b' has values in two places, float_data and int32_data"},
+    {"external_data_beside_raw_data", [](Model& m) { auto& t = *m.proto.mutable_graph()->mutable_initializer(1); t.set_data_location(onnx::TensorProto::EXTERNAL); }, "initializer 'b' has values in two places, external data and raw_data"},
+    {"values_in_the_field_of_another_type", [](Model& m) { auto& t = *m.proto.mutable_graph()->mutable_initializer(1); t.clear_raw_data(); for (int i = 0; i < 4; ++i) t.add_double_data(1); }, "initializer 'b' has its values in double_data, those of float32 stand in float_data or raw_data"},
+    {"sparse_beside_dense", [](Model& m) { auto s = sparse(); s.mutable_values()->set_name("w"); *m.proto.mutable_graph()->add_sparse_initializer() = s; }, "'w' is defined twice"},
     {"unknown_operator", [](Model& m) { m.add(node("Frobnicate", {"x"}, {"f"})).output("f"); }, "ai.onnx::Frobnicate (opset 17): the operator is not supported; ONNX has none of this name"},
     {"misspelled_operator", [](Model& m) { m.add(node("Relluu", {"x"}, {"f"})).output("f"); }, "ai.onnx::Relluu (opset 17): the operator is not supported, did you mean 'Relu'?"},
     {"standard_operator", [](Model& m) { m.add(node("StringSplit", {"x"}, {"f"})).output("f"); }, "ai.onnx::StringSplit (opset 17): the operator is not supported"},
@@ -259,6 +280,53 @@ TEST(Hostile, FilesThatAreNone) {
   EXPECT_THROW(ModelFile::read(folder.path()), Error);
   write_file(folder / "empty.onnx", "");
   EXPECT_THROW(ModelFile::read(folder / "empty.onnx"), Error);
+}
+
+// Exporters write these, and none of them leaves open what is meant.
+TEST(Hostile, WhatIsSaidTwiceAlikeIsTaken) {
+  Model m = small_model();
+  for (auto& n : *m.proto.mutable_graph()->mutable_node()) n.set_name("n");
+  for (int i = 0; i < 2; ++i) {
+    auto& value = *m.proto.mutable_graph()->add_value_info();
+    value.set_name("r");
+    value.mutable_type()->mutable_tensor_type()->set_elem_type(onnx::TensorProto::FLOAT);
+    auto& entry = *m.proto.add_metadata_props();
+    entry.set_key("k");
+    entry.set_value("v");
+  }
+  m.input("b", "4").input("w", "?,3,3,3");  // initializers that are inputs, too
+  auto& entry = *m.proto.mutable_graph()->mutable_initializer(0)->add_external_data();  // of data that are not external
+  entry.set_key("location");
+  EXPECT_EQ(m.report(), "");
+}
+
+TEST(Hostile, BrokenBytesAreFound) {
+  const std::string whole = small_model().bytes();
+  const auto refusal = [](const std::string& bytes) {
+    try {
+      ModelFile::parse(bytes, {});
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  // Wherever it is cut within a field the part and a byte are named, and only there it may be whole.
+  int named = 0;
+  for (std::size_t n = 3; n < whole.size(); ++n) {
+    const std::string what = refusal(whole.substr(0, n));
+    named += what.find("(at byte ") != std::string::npos;
+    EXPECT_TRUE(what.empty() || what.find("(at byte ") != std::string::npos || what.find("it has no graph") != std::string::npos || what.find("opset") != std::string::npos) << n << ": " << what;
+  }
+  EXPECT_GT(named, static_cast<int>(whole.size()) - 30);
+  const std::size_t weight = small_model().proto.graph().initializer(0).raw_data().size();
+  ASSERT_GT(weight, 100u);
+  EXPECT_NE(refusal(whole.substr(0, whole.size() / 2)).find("graph.initializer[0].field 9 (at byte "), std::string::npos) << refusal(whole.substr(0, whole.size() / 2));
+  const struct {
+    const char* bytes;
+    const char* kind;
+  } kinds[] = {{"\x89PNG\r\n\x1a\n....", "a PNG image"}, {"\xff\xd8\xff\xe0", "a JPEG image"}, {"\x1f\x8b\x08", "a gzip file"}, {"PK\x03\x04", "a zip archive"},
+               {"\x80\x04\x95.", "a Python pickle"}, {"{\"a\": 1}", "a JSON file"}, {"\n<!DOCTYPE html>", "an HTML page"}, {"version https://git-lfs.github.com/spec/v1\n", "a Git LFS pointer"}, {"hello", "text"}};
+  for (const auto& [bytes, kind] : kinds) EXPECT_NE(refusal(bytes).find(concat("expected an ONNX model, it is ", kind)), std::string::npos) << kind << ": " << refusal(bytes);
 }
 
 }  // namespace

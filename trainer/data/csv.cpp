@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "graph/file_kind.h"
 #include "trainer/data/data_file.h"
 #include "trainer/data/table.h"
 
@@ -19,6 +20,8 @@ class CsvFile final : public TableFile {
   CsvFile(const std::string& path, char separator) : file_(path), separator_(separator) {
     FileReader reader(file_);
     std::uint64_t line = 1;
+    const std::string head = file_.read(0, std::min<std::uint64_t>(file_.size(), 512));
+    if (head.find('\0') != std::string::npos || stands_in(head)) fail(ExitCode::data, file_.name(), ": no CSV", it_is(head));
     if (separator_ == '\0') {
       std::string header;
       FileReader sniff(file_);

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "graph/file_kind.h"
 #include "trainer/data/image_codecs.h"
 
 namespace tandem {
@@ -129,7 +130,7 @@ void decode_image(std::span<const std::byte> file, const ImageRequest& request, 
     if (f.library) fail(ExitCode::data, where, ": a ", f.name, ", for which this tandem was built without ", f.library, "; it reads ", image_formats());
     fail(ExitCode::data, where, ": a ", f.name, ", which is not read: convert it to one of ", image_formats());
   }
-  fail(ExitCode::data, where, ": not an image (", image_formats(), ')');
+  fail(ExitCode::data, where, ": not an image (", image_formats(), ')', it_is(text));
 }
 
 }  // namespace tandem

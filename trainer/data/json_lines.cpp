@@ -3,6 +3,7 @@
 // What columns become, and the bound on memory: table.h.
 #include <algorithm>
 
+#include "graph/file_kind.h"
 #include "graph/json.h"
 #include "trainer/data/data_file.h"
 #include "trainer/data/table.h"
@@ -20,7 +21,7 @@ class JsonLines final : public TableFile {
     std::uint64_t number = 0;
     while (line.empty() && reader.line(line)) ++number;
     if (line.empty()) fail(ExitCode::data, file_.name(), ": empty, expected an object a line");
-    const Json first = parse(line, number);
+    const Json first = parse(line, number, true);
     name(first, "");
   }
   const std::vector<std::string>& columns() const override { return columns_; }
@@ -40,12 +41,12 @@ class JsonLines final : public TableFile {
   }
 
  private:
-  Json parse(const std::string& line, std::uint64_t number) const {
+  Json parse(const std::string& line, std::uint64_t number, bool first = false) const {
     try {
       Json json = Json::parse(line);
       if (json.is_object()) return json;
     } catch (const Error& e) {
-      fail(ExitCode::data, file_.name(), ": line ", number, ": ", e.what());
+      fail(ExitCode::data, file_.name(), ": line ", number, ": ", e.what(), first ? it_is(file_.read(0, std::min<std::uint64_t>(file_.size(), 512))) : "");
     }
     fail(ExitCode::data, file_.name(), ": line ", number, ": no object, expected {\"name\": value, ...}");
   }

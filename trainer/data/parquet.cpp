@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "graph/file_kind.h"
 #include "trainer/data/data_file.h"
 #include "trainer/data/parquet_column.h"
 #include "trainer/data/table.h"
@@ -21,7 +22,7 @@ constexpr std::uint64_t tail = 8;
 class ParquetFile final : public TableFile {
  public:
   explicit ParquetFile(const std::string& path) : file_(path) {
-    if (file_.size() < tail + 4 || file_.read(0, 4) != "PAR1") bad("no Parquet file (PAR1 at its start)");
+    if (file_.size() < tail + 4 || file_.read(0, 4) != "PAR1") bad(concat("no Parquet file (PAR1 at its start)", it_is(file_.read(0, std::min<std::uint64_t>(file_.size(), 512)))));
     const std::string end = file_.read(file_.size() - tail, tail);
     if (end.substr(4) == "PARE") bad("its footer is encrypted");
     if (end.substr(4) != "PAR1") bad("truncated: no PAR1 at its end");

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <map>
 
+#include "graph/file_kind.h"
 #include "graph/json.h"
 #include "trainer/data/data_file.h"
 #include "trainer/data/npy.h"
@@ -133,7 +134,7 @@ class TarFile final : public TableFile {
     bool has_size = false;
     std::map<std::string, std::size_t, std::less<>> columns;
     for (std::uint64_t at = 0; at < file_.size();) {
-      if (file_.size() - at < block) bad(at, "truncated in a header");
+      if (file_.size() - at < block) bad(at, concat("truncated in a header", at == 0 ? it_is(file_.read(0, file_.size())) : ""));
       const std::string header = file_.read(at, block);
       if (header.find_first_not_of('\0') == std::string::npos) break;  // the end
       bool sound = true;
@@ -141,7 +142,7 @@ class TarFile final : public TableFile {
       std::uint64_t real = 0;
       for (std::size_t i = 0; i < block; ++i) real += i >= 148 && i < 156 ? ' ' : static_cast<unsigned char>(header[i]);
       std::uint64_t size = number(std::string_view(header).substr(124, 12), sound);
-      if (!sound || sum != real) bad(at, "no tar header (its checksum differs)");
+      if (!sound || sum != real) bad(at, concat("no tar header (its checksum differs)", at == 0 ? it_is(file_.read(0, block)) : ""));
       const char type = header[156];
       if (has_size && type != 'L' && type != 'x') size = long_size;
       const std::uint64_t begin = at + block;

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "graph/file_kind.h"
 #include "graph/memory.h"
 #include "trainer/file.h"
 
@@ -53,7 +54,7 @@ ZipReader::ZipReader(const std::filesystem::path& path) : path_(path.string()), 
   put(mark, end_mark, 4);
   const std::size_t at = tail.rfind(mark);
   if (at == std::string::npos || tail.size() - at < end_size)
-    fail(ExitCode::data, path_, ": not a zip archive, or truncated (no end record)");
+    fail(ExitCode::data, path_, ": not a zip archive, or truncated (no end record)", it_is(bytes(0, std::min<std::uint64_t>(size_, 512))));
   std::uint64_t members = get(tail, at + 10, 2), size = get(tail, at + 12, 4), offset = get(tail, at + 16, 4);
   if (at >= locator_size && get(tail, at - locator_size, 4) == locator_mark) {
     const std::string end64 = bytes(get(tail, at - locator_size + 8, 8), end64_size);
