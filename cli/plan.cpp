@@ -5,7 +5,6 @@
 #include "cli/model_options.h"
 #include "cli/optimizer_options.h"
 #include "cli/tune_options.h"
-#include "graph/printable.h"
 #include "planner/plan/plan_file.h"
 #include "planner/plan/units.h"
 #include "runtime/step_kernel.h"
@@ -34,7 +33,7 @@ void dump_passes(CompileOptions& o, const std::filesystem::path& folder) {
   o.after_pass = [folder](const PassResult& r) {
     const std::filesystem::path slice = folder / concat(r.samples, "-samples");
     make_writable_folder(slice);
-    write_atomically(slice / concat(r.number < 10 ? "0" : "", r.number, '-', r.name, ".txt"), printable(print(r.graph), Lines::kept));
+    write_atomically(slice / concat(r.number < 10 ? "0" : "", r.number, '-', r.name, ".txt"), print(r.graph));
   };
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "graph/operator.h"
+#include "graph/printable.h"
 
 namespace tandem {
 
@@ -130,6 +131,7 @@ std::string_view name_of(ValueRole role) {
 
 std::string print(const Graph& graph) {
   std::string text;
+  const auto line = [&](const std::string& of) { text += printable(of) + '\n'; };
   const auto one = [&](ValueId id) {
     if (!id.present()) return std::string("-");
     const std::string placed = to_string(graph[id].placement, graph.groups);
@@ -143,12 +145,12 @@ std::string print(const Graph& graph) {
   const auto role = [](ValueRole r, const std::string& of) { return r == ValueRole::plain ? std::string() : concat(" as ", name_of(r), of.empty() ? "" : " of '", of, of.empty() ? "" : "'"); };
   for (std::size_t i = 0; i < graph.values.size(); ++i) {
     const Value& v = graph.values[i];
-    if (v.kind == ValueKind::input) text += concat("given ", one({static_cast<int>(i)}), role(v.role, v.of), '\n');
-    if (v.kind == ValueKind::parameter) text += concat(v.trainable ? "trained " : "kept ", one({static_cast<int>(i)}), role(v.role, v.of), '\n');
+    if (v.kind == ValueKind::input) line(concat("given ", one({static_cast<int>(i)}), role(v.role, v.of)));
+    if (v.kind == ValueKind::parameter) line(concat(v.trainable ? "trained " : "kept ", one({static_cast<int>(i)}), role(v.role, v.of)));
   }
   for (const Node& node : graph.nodes)
-    text += concat(list(node.outputs), " = ", node.op->name, '(', list(node.inputs), ") {", node.attributes, "}\n");
-  for (const GraphOutput& out : graph.outputs) text += concat("gives ", one(out), role(out.role, out.of), '\n');
+    line(concat(list(node.outputs), " = ", node.op->name, '(', list(node.inputs), ") {", node.attributes, "}"));
+  for (const GraphOutput& out : graph.outputs) line(concat("gives ", one(out), role(out.role, out.of)));
   return text;
 }
 

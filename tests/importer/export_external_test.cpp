@@ -59,6 +59,17 @@ std::string error_of(ExitCode code, F&& f) {
   return "";
 }
 
+// Twice, so that both names of the data and the mark beside them are made.
+TEST(ExportExternal, TheOutputsNameMayBeAsLongAsAFilesName) {
+  const Site site;
+  const std::string name = std::string(250, 'o') + ".onnx";
+  for (const float value : {40.0F, 41.0F, 42.0F}) {
+    site.model().write(site.out / name, {{"v", filled(Shape{2, 2}, value)}});
+    EXPECT_EQ(values_of(site.out / name, "v"), std::vector<double>(4, value));
+    EXPECT_EQ(files_in(site.out.path()).size(), 2u);
+  }
+}
+
 TEST(ExportExternal, GoesIntoOneFileNamedAfterTheOutput) {
   for (const char* location : {"data.bin", ".bashrc", ".ssh/authorized_keys", "out.onnx"}) {
     const Site site(location);
