@@ -217,16 +217,17 @@ TEST(Paths, OfAnyBytesSurviveInAConfiguration) {
 // A file's name has 255 bytes at most; what stands beside such a file has a shorter one made of it.
 TEST(LongNames, OfOutputsMayBeAsLongAsFilesNamesAre) {
   const TemporaryFolder folder;
-  const std::string line = " MODELS/lenet.onnx --data synthetic:digits,train=64,test=32 --batch-size 32 --init he-normal --no-autotune --steps 2 ";
+  test::write_file(folder / "m.onnx", named("").bytes());
+  const std::string line = " TMP/m.onnx --data random,samples=8 --loss mse --batch-size 4 --no-autotune --steps 2 ";
   const std::string longest = std::string(250, 'o') + ".onnx";
   auto o = run_tandem(words("train" + line + "--ema 0.9 --run-dir TMP/" + std::string(255, 'r') + " --output TMP/" + longest, folder.text()));
   EXPECT_EQ(o.code, 0) << o.err;
   EXPECT_TRUE(fs::exists(folder / longest));
-  o = run_tandem(words("evaluate TMP/" + longest + " --data synthetic:digits,train=64,test=32", folder.text()));
+  o = run_tandem(words("evaluate TMP/" + longest + " --loss mse --data random,samples=8", folder.text()));
   EXPECT_EQ(o.code, 0) << o.err;
   o = run_tandem(words("train" + line + "--lora r=2,targets=* --lora-export adapter --output TMP/" + longest + " --overwrite", folder.text()));
   EXPECT_EQ(o.code, 0) << o.err;
-  o = run_tandem(words("plan MODELS/mlp.onnx --format json --output TMP/" + std::string(255, 'p'), folder.text()));
+  o = run_tandem(words("plan TMP/m.onnx --format json --output TMP/" + std::string(255, 'p'), folder.text()));
   EXPECT_EQ(o.code, 0) << o.err;
   o = run_tandem(words("train" + line + "--output TMP/" + std::string(256, 'o'), folder.text()));
   EXPECT_EQ(o.code, 7) << o.err;

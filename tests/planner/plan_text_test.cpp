@@ -144,7 +144,7 @@ TEST(PlanText, JsonHoldsEveryPart) {
   plan.model = "a \"name\"\n\x01 with \xc3\xa9 and \xff";
   const std::string json = json_of(plan);
   for (const char* part :
-       {R"("model":"a \"name\"\n\u0001 with é and �")", R"("batch":5)", R"("peak_bytes":448)", R"("device":"fake:2")",
+       {R"("model":"a \"name\"\n\u0001 with é and \\xff")", R"("batch":5)", R"("peak_bytes":448)", R"("device":"fake:2")",
         R"("name":"tandem.scalars")", R"("exchanges":[{"name":"gradients 0","kind":"all_reduce","devices":[0,1,2])", R"("parts":[{"device":0,"operand")", R"("kind":"slice","host":0,"begin":2)", R"("kind":"all_reduce","exchange":0)", R"("hash":")", R"("waits":[4])", R"("kernel":"fake.Scale")",
         R"("memory":{"weights":64,"activations":320})", R"("warnings":["device fake:2 has one row"])"})
     EXPECT_NE(json.find(part), std::string::npos) << part << " in " << json;
@@ -197,7 +197,7 @@ TEST(Units, AreReadable) {
         Unit{text_of_count(999), "999"}, Unit{text_of_count(1650000), "1.65 M"}, Unit{text_of_rate(1234567.8), "1,234,568"},
         Unit{text_of_integer(-1234), "-1,234"}, Unit{text_of_integer(-123), "-123"}, Unit{text_of_rate(3.14159), "3.14"},
         Unit{text_of_rate(999), "999"}, Unit{shorten("short", 10), "short"},
-        Unit{shorten("a/very/long/name/of/a/node", 12), "a/ver../node"}, Unit{shorten("two\nlines", 20), "two?lines"}})
+        Unit{shorten("a/very/long/name/of/a/node", 12), "a/ver../node"}, Unit{shorten("two\nlines", 20), "two\\x0alines"}})
     EXPECT_EQ(u.got, u.want);
 }
 
