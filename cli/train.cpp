@@ -26,7 +26,6 @@
 #include "cli/train_outputs.h"
 #include "cli/tune_options.h"
 #include "graph/atomic_file.h"
-#include "graph/printable.h"
 #include "planner/memory_limit.h"
 #include "planner/plan/plan_file.h"
 #include "trainer/checkpoint.h"
@@ -63,7 +62,7 @@ void show_opening(const Invocation& call, const Model& model, Job& job) {
   const std::vector<Choice> chosen = choices(call, model, job);
   if (!chosen.empty()) job.fit.choices = text_of(chosen, 120) + '\n';
   if (call.arguments.on("verbose")) {
-    if (!call.quiet()) call.streams.err << printable(text_of_plan(model.plan(), false), Lines::kept) << std::endl;
+    if (!call.quiet()) call.streams.err << text_of_plan(model.plan(), false) << std::endl;
     for (const std::string& note : model.notes()) call.say("note: " + note);
     show_choices(call, model, job);
     return;
