@@ -30,7 +30,9 @@ constexpr std::string_view taking[] = {
     "linear", "matmul", "mm", "bmm", "addmm", "conv1d", "conv2d", "conv3d", "convolution", "_convolution", "conv_transpose1d",
     "conv_transpose2d", "conv_transpose3d", "lstm", "gru", "rnn_tanh", "rnn_relu", "group_norm", "native_group_norm", "layer_norm",
     "native_layer_norm", "rms_norm", "instance_norm", "batch_norm", "_native_batch_norm_legit_no_training", "prelu",
-    "_prelu_kernel", "embedding", "embedding_bag", "einsum", "mul", "div", "add", "sub", "where"};
+    "_prelu_kernel", "embedding", "embedding_bag", "einsum", "mul", "div", "add", "sub", "where", "baddbmm",
+    "index", "index_select", "gather", "take"};
+constexpr std::string_view shifting[] = {"add", "sub", "rsub"};
 constexpr std::string_view joining[] = {"cat", "concat", "stack", "hstack", "vstack"};
 constexpr std::string_view elided[] = {"add", "sub", "mul", "div"};
 
@@ -74,8 +76,13 @@ bool is_joined(std::string_view value) {
   return is_in(joining, without_number(value));
 }
 
+bool is_shift(std::string_view value) {
+  return is_in(shifting, without_number(value));
+}
+
 bool takes_as_they_are(std::string_view call) {
-  return is_in(taking, function_of(call)) && call.find("alpha:") == call.npos && call.find("beta:") == call.npos;
+  const std::string_view function = function_of(call);
+  return (is_in(taking, function) || is_in(moving, function)) && call.find("alpha:") == call.npos && call.find("beta:") == call.npos;
 }
 
 bool is_batch_normalization(std::string_view call) {

@@ -34,6 +34,9 @@ class Lost {
     calls();
     for (const Symbol s : model_.computed) judge(s);
     if (!known_.empty()) warn("the exporter computed ", first_of(known_), ": what it computed is trained as it stands");
+    if (!shifted_.empty())
+      warn("the exporter added a number to parameters, and wrote the sums alone: ", first_of(shifted_),
+           ": the sums are trained, which differs only where weight decay pulls them to 0 in place of the parameters");
     const std::vector<std::string>& absorbed = model_.signature.absorbed();
     if (!absorbed.empty() && !unknown_.empty())
       warn("the model's parameters ", first_of(quoted(absorbed)),
@@ -67,6 +70,8 @@ class Lost {
     if (follows(model_, s) || looked_up_there(model_, s)) return;
     if (from && rearranged(s) && std::none_of(from->begin(), from->end(), [&](const std::string& n) { return trained(n); })) {
       if (from->size() == 1) parts_[from->front()].push_back(s);
+    } else if (from && model_.signature.shifted(name, reader_of(s))) {
+      shifted_.push_back(concat('\'', name, "' from ", first_of(quoted(*from))));
     } else if (from && !from->empty()) {
       known_.push_back(concat('\'', name, "' from ", first_of(quoted(*from))));
     } else {
@@ -79,10 +84,14 @@ class Lost {
     return held && model_.holding(held->symbol) == Holding::trained;
   }
 
+  const onnx::NodeProto* reader_of(Symbol s) const {
+    const FlatNode* reader = uses_[static_cast<std::size_t>(s.index)].reader.node;
+    return reader ? reader->proto : nullptr;
+  }
+
   // Numbers of its parameters as they are, none of them twice.
   bool rearranged(Symbol s) const {
-    const FlatNode* reader = uses_[static_cast<std::size_t>(s.index)].reader.node;
-    if (!model_.signature.rearranged(model_.name(s), reader ? reader->proto : nullptr)) return false;
+    if (!model_.signature.rearranged(model_.name(s), reader_of(s))) return false;
     const FlatInitializer* held = find_initializer(model_, model_.name(s));
     return !model_.signature.looked_up(model_.name(s)) || !held || !held->data ||
            single_values(*held->data).size() == static_cast<std::size_t>(held->type.shape.elements());
@@ -149,7 +158,7 @@ class Lost {
 
   FlatModel& model_;
   const std::vector<Uses> uses_;
-  std::vector<std::string> known_, unknown_;
+  std::vector<std::string> known_, shifted_, unknown_;
   std::map<std::string, std::vector<Symbol>> parts_;  // by parameter
 };
 

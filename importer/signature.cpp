@@ -136,9 +136,12 @@ void Signature::note(const onnx::GraphProto& graph) {
 // `from`: "['fc.weight', 'val_3']".
 void Signature::compute(const std::string& tensor, std::string_view from) {
   Computed& c = computed_[tensor] = {};
-  bool detached = false, joined = false;
+  bool detached = false, joined = false, others = false;
+  int sums = 0, numbers = 0;
   const auto way = [&](std::string_view value) {
     const CallKind kind = kind_of_result(value);
+    sums += is_shift(value);
+    others = others || (kind != CallKind::moves && kind != CallKind::within && !is_shift(value));
     detached = detached || is_detached(value);
     joined = joined || is_joined(value);
     c.picked = c.picked || kind == CallKind::picks;
@@ -148,7 +151,9 @@ void Signature::compute(const std::string& tensor, std::string_view from) {
   each_name(from, [&](std::string_view name) {
     ++c.values;
     if (names_.contains(name)) c.from.emplace_back(name);
-    else if (!called_.contains(name)) way(name);  // buffers are no results
+    else if (called_.contains(name)) others = true;  // buffers are no results
+    else way(name);
+    numbers += kind_of_result(name) == CallKind::within;
   });
   const CallKind last = kind_of_result(tensor);
   way(tensor);
@@ -156,6 +161,7 @@ void Signature::compute(const std::string& tensor, std::string_view from) {
   c.detached = detached && c.from.size() == 1;
   if (detached && (joined || !c.detached)) c.moved = false;  // with a gradient in part
   c.within = last == CallKind::within;
+  c.shifted = sums == 1 && numbers == 1 && !others && !joined && !detached && c.from.size() == 1;
 }
 
 bool Signature::may_read_parameter(const onnx::NodeProto& node) const {
@@ -200,6 +206,11 @@ bool Signature::moved(std::string_view tensor) const {
 
 bool Signature::rearranged(std::string_view tensor, const onnx::NodeProto* reader) const {
   return moved(tensor) && (!computed(tensor)->within || (reader && takes_as_they_are(call_of(*reader))));
+}
+
+bool Signature::shifted(std::string_view tensor, const onnx::NodeProto* reader) const {
+  const Computed* known = computed(tensor);
+  return known && known->shifted && (!known->within || (reader && takes_as_they_are(call_of(*reader))));
 }
 
 const std::vector<std::string>& Signature::stands_for(std::string_view tensor) const {

@@ -40,6 +40,9 @@ class Signature {
   // Whether a computed tensor holds numbers of its parameters as they are, elsewhere: all calls on the way, and what the call of `reader` does to
   // its operands before its operator takes them (aten.linear transposes, aten.lstm orders gates), move numbers or pick and repeat them.
   bool rearranged(std::string_view tensor, const onnx::NodeProto* reader) const;
+  // Whether a computed tensor is number + parameter, parameter - number or number - parameter, moved at most. With an alpha the note has the
+  // alpha and a product, too: of one number inside calls there is the number that is added alone.
+  bool shifted(std::string_view tensor, const onnx::NodeProto* reader) const;
   bool detached(std::string_view tensor) const;  // moved, and detached on the way: no gradient reaches its parameter there
   bool moved(std::string_view tensor) const;  // the same, whatever reads it does
   // Whether a computed tensor is called after a call that picks or repeats (aten.embedding, index, expand, ...), or the note names one.
@@ -70,6 +73,7 @@ class Signature {
     bool picked = false, indexed = false;  // by calls that pick or repeat, by arithmetic that indices are computed with
     bool moved = true;                     // by no other than these and those that move
     bool detached = false;                 // by aten.detach, too
+    bool shifted = false;                  // by one sum or difference with a number, and calls that move
     bool within = false;                   // its last steps are within the call of what reads it
   };
   void note(const onnx::GraphProto& graph);

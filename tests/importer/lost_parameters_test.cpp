@@ -56,6 +56,14 @@ void product(Model& m, const onnx::TensorProto& w, const std::string& operands, 
 
 const std::string of_q = "p_q: PARAMETER target='q'\n";
 
+// A parameter that the call of the node that reads it turned before.
+void experts(Model& m, const std::string& target, const std::string& operands, const std::string& from = "['q']") {
+  product(m, tensor("val_9", {8}), "%x", of_q, from);
+  auto& notes = *m.proto.mutable_graph()->mutable_node(1)->mutable_metadata_props();
+  notes.Clear();
+  add_note(notes, "pkg.torch.onnx.fx_node", "%y : [num_users=1] = call_function[target=torch.ops.aten." + target + "](args = (" + operands + "), kwargs = {})");
+}
+
 struct Row {
   std::string name;
   std::function<void(Model&)> build;
@@ -63,6 +71,7 @@ struct Row {
 };
 void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
 
+const std::string added = "the exporter added a number to parameters, and wrote the sums alone: ";
 const std::string fused = "the exporter fused batch normalizations into the layers before them: 'block.1'", left_out = "the exporter left out parameters that the module has, as it does with biases of zeros: ";
 
 const Row rows[] = {
@@ -108,6 +117,17 @@ const Row rows[] = {
     {"a_view_of_a_product", [](Model& m) { product(m, tensor("view", {8}), "%view", of_q, "['mul', 'q', 'val_1']"); }, "the exporter computed 'view' from 'q'"},
     {"a_function_before_it_is_picked", [](Model& m) { product(m, tensor("index", {8}), "%index", of_q, "['arange', 'exp', 'q']"); }, "the exporter computed 'index' from 'q'"},
     {"a_number_repeated", [](Model& m) { product(m, filled_tensor("expand", {8}, 0.7F), "%expand", of_q, "['q', 'val_1']"); }, "the exporter computed 'expand' from 'q'"},
+    {"turned_for_a_lookup", [](Model& m) { experts(m, "index.Tensor", "%p_q, [%i]"); }, ""},
+    {"widened_for_a_stack", [](Model& m) { experts(m, "stack.default", "[%i, %p_q]"); }, ""},
+    {"scaled_for_attention", [](Model& m) { experts(m, "scaled_dot_product_attention.default", "%i, %p_q, %p_q"); }, "the exporter computed 'val_9' from 'q'"},
+    {"a_formula_before_a_lookup", [](Model& m) { experts(m, "index.Tensor", "%exp, [%i]", "['exp', 'q']"); }, "the exporter computed 'val_9' from 'q'"},
+    {"a_number_added", [](Model& m) { product(m, tensor("add_2", {8}), "%add_2", of_q, "['q', 'val_1']"); }, added + "'add_2' from 'q': "},
+    {"a_number_less_it", [](Model& m) { product(m, tensor("rsub", {8}), "%rsub", of_q, "['q', 'val_1']"); }, added + "'rsub' from 'q': "},
+    {"a_view_of_a_number_added", [](Model& m) { product(m, tensor("permute", {8}), "%permute", of_q, "['add', 'q', 'val_1']"); }, added + "'permute' from 'q': "},
+    {"a_multiple_added", [](Model& m) { product(m, tensor("add_2", {8}), "%add_2", of_q, "['q', 'val_1', 'val_2', 'val_3']"); }, "the exporter computed 'add_2' from 'q'"},
+    {"a_product_added", [](Model& m) { product(m, tensor("add_2", {8}), "%add_2", of_q, "['mul', 'q', 'val_1']"); }, "the exporter computed 'add_2' from 'q'"},
+    {"a_matrix_added", [](Model& m) { product(m, tensor("add_2", {8}), "%add_2", of_q, "['eye', 'q', 'val_1']"); }, "the exporter computed 'add_2' from 'q'"},
+    {"two_added", [](Model& m) { product(m, tensor("add_2", {8}), "%add_2", of_q + "p_r: PARAMETER target='r'\n", "['q', 'r', 'val_1']"); }, "the exporter computed 'add_2' from 'q', 'r'"},
     {"parts_that_overlap",
      [](Model& m) {
        product(m, float_tensor("slice_1", {8}, {1, 2, 3, 4, 5, 6, 7, 9.5F}), "%slice_1", of_q, "['q', 'val_1']");
