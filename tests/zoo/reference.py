@@ -166,9 +166,13 @@ def reference(row, tensors, count=STEPS):
 
 
 def module(row, inputs, labels, count):
-    """{losses, norm} of the model as its user has it: nothing is fused or computed beforehand, and normalizations take the batch's statistics."""
+    """{losses, norm, gradients} of the model as its user has it: nothing is fused or computed beforehand, and normalizations take the batch's statistics.
+    `gradients`: of the first step, each parameter's norm."""
+    first = row.model()
+    steps(row, first, inputs, labels, 1, row.rate)
+    gradients = {name: float(p.grad.double().norm()) for name, p in first.named_parameters() if p.grad is not None}
     losses, norm = steps(row, row.model(), inputs, labels, count, row.rate)
-    return {"losses": losses, "norm": norm}
+    return {"losses": losses, "norm": norm, "gradients": gradients}
 
 
 def rounding(row, tensors, count, wanted):
