@@ -82,7 +82,7 @@ bool is_shift(std::string_view value) {
 
 bool takes_as_they_are(std::string_view call) {
   const std::string_view function = function_of(call);
-  return (is_in(taking, function) || is_in(moving, function)) && call.find("alpha:") == call.npos && call.find("beta:") == call.npos;
+  return (is_in(taking, function) || is_in(joining, function)) && call.find("alpha:") == call.npos && call.find("beta:") == call.npos;
 }
 
 bool is_batch_normalization(std::string_view call) {

@@ -119,6 +119,7 @@ const Row rows[] = {
     {"a_number_repeated", [](Model& m) { product(m, filled_tensor("expand", {8}, 0.7F), "%expand", of_q, "['q', 'val_1']"); }, "the exporter computed 'expand' from 'q'"},
     {"turned_for_a_lookup", [](Model& m) { experts(m, "index.Tensor", "%p_q, [%i]"); }, ""},
     {"widened_for_a_stack", [](Model& m) { experts(m, "stack.default", "[%i, %p_q]"); }, ""},
+    {"masked_for_a_diagonal", [](Model& m) { experts(m, "diagonal.default", "%p_q"); }, "the exporter computed 'val_9' from 'q'"},
     {"scaled_for_attention", [](Model& m) { experts(m, "scaled_dot_product_attention.default", "%i, %p_q, %p_q"); }, "the exporter computed 'val_9' from 'q'"},
     {"a_formula_before_a_lookup", [](Model& m) { experts(m, "index.Tensor", "%exp, [%i]", "['exp', 'q']"); }, "the exporter computed 'val_9' from 'q'"},
     {"a_number_added", [](Model& m) { product(m, tensor("add_2", {8}), "%add_2", of_q, "['q', 'val_1']"); }, added + "'add_2' from 'q': "},
