@@ -122,7 +122,9 @@ TEST(Commands, WhatAResumedRunTakesIsDocumentedForEveryOption) {
   std::set<std::string> options;  // the most used stand in the help twice
   for (auto at = std::sregex_iterator(help.begin(), help.end(), listed); at != std::sregex_iterator(); ++at) options.insert((*at)[2]);
   for (const std::string& name : options) {
-    if (name != "resume" && name != "help") EXPECT_EQ(told.count(name), 1U) << name;
+    if (name != "resume" && name != "help") {
+      EXPECT_EQ(told.count(name), 1U) << name;
+    }
     told.erase(name);
   }
   EXPECT_TRUE(told.empty()) << *told.begin() << " is no option";
