@@ -1,7 +1,7 @@
-// Signals that ask the program to end: SIGINT (Ctrl-C), SIGTERM, SIGHUP (its terminal was closed) and SIGUSR1 (what Slurm's
-// --signal=USR1@60 sends before the time is over). The first is answered at once on stderr, with what will happen. A second
-// Ctrl-C or SIGTERM ends the process; the other two never do, for they come before what follows them: SIGTERM at the end of
-// Slurm's time, SIGHUP from the system and from the shell. Two within a third of a second are one: what starts processes passes
+// Signals that ask the program to end: SIGINT (Ctrl-C), SIGTERM, SIGHUP (its terminal was closed), SIGUSR1 and SIGUSR2 (what Slurm's
+// --signal=USR1@60, and others, send before the time is over) and SIGXCPU (the soft limit of the processor's time, once a second).
+// The first is answered at once on stderr, with what will happen. A second Ctrl-C or SIGTERM ends the process; the others never do, for
+// they come before what follows them: SIGTERM at the end of Slurm's time, SIGHUP from the system and from the shell. Two within a third of a second are one: what starts processes passes
 // on what the terminal has sent already. A signal that was ignored when the program began stays so (nohup).
 #pragma once
 #include <csignal>
@@ -12,7 +12,7 @@
 
 namespace tandem {
 
-inline constexpr int ending_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
+inline constexpr int ending_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU};
 
 // What a command ends with that a signal stopped before anything was written: exit code 128 and the signal's number.
 struct StoppedBySignal : std::exception {

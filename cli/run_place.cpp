@@ -60,6 +60,18 @@ void RunPlace::say(const Invocation& call) const {
   if (!made_.empty()) call.say(concat("run folder: ", made_.string(), " (--run-dir DIR for another, none for none)"));
 }
 
+bool holds_checkpoint(const fs::path& run) {
+  std::error_code error;
+  return fs::exists(run / "last.checkpoint", error) || fs::exists(run / "previous.checkpoint", error);
+}
+
+bool RunPlace::begin_anew_without_checkpoint(World* world) {
+  const bool none = is_first(world) && arguments_.on("resume") && !holds_checkpoint(arguments_.text("run-dir"));
+  const bool anew = world ? world->any(none) : none;
+  if (anew) arguments_.set("resume", "off");
+  return anew;
+}
+
 RunPlace::~RunPlace() {
   std::error_code error;
   if (made_.empty() || fs::exists(made_ / "config.json", error)) return;

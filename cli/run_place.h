@@ -7,6 +7,8 @@
 
 namespace tandem {
 
+bool holds_checkpoint(const std::filesystem::path& run);
+
 class RunPlace {
  public:
   // Makes the folder that it chooses; of several ranks the first. A dry run makes none. Where none can be made the
@@ -18,6 +20,9 @@ class RunPlace {
   // The call with the folder as its --run-dir, empty: none is kept.
   const Arguments& arguments() const { return arguments_; }
   void say(const Invocation& call) const;  // which folder was chosen
+  // A run that is to be resumed and was broken off before its first checkpoint, or never begun, starts anew: true, on all ranks alike. Only
+  // once the folder is this process's.
+  bool begin_anew_without_checkpoint(World* world);
 
  private:
   Arguments arguments_;

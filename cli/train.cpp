@@ -20,14 +20,17 @@
 #include "cli/ranks.h"
 #include "cli/record_options.h"
 #include "cli/run_place.h"
+#include "cli/step_watch.h"
 #include "cli/table.h"
 #include "cli/train_events.h"
 #include "cli/train_job.h"
 #include "cli/train_outputs.h"
+#include "cli/train_rows.h"
 #include "cli/tune_options.h"
 #include "graph/atomic_file.h"
 #include "planner/memory_limit.h"
 #include "planner/plan/plan_file.h"
+#include "planner/plan/units.h"
 #include "trainer/checkpoint.h"
 #include "trainer/run_lock.h"
 #include "trainer/spec.h"
@@ -36,6 +39,7 @@ namespace tandem {
 namespace {
 
 constexpr int signal_exit = 128;  // plus the signal's number
+constexpr double long_step = 60;  // seconds: whoever waits for it is told
 
 // Where nobody asked for a batch it is one that fits: `plan` is made again with the power of two below what does.
 void with_a_batch_that_fits(const Invocation& call, Job& job, const World* world, const std::function<void()>& plan) {
@@ -147,20 +151,24 @@ class PlanningWatch {
 History fit(const Invocation& call, Model& model, Job& job, Interrupt& interrupt) {
   const std::int64_t batch = job.options.plan.batch;
   Progress progress(call, (job.data.train->size() + batch - 1) / batch, call.arguments.given("metrics") ? call.arguments.list("metrics") : std::vector<std::string>{});
+  const std::string folder = job.fit.run_dir.string(), &grace = call.arguments.text("grace");
+  StepWatch watch(call, interrupt, folder, call.arguments.number("grace"));
+  job.fit.callbacks.on_begin = [&] { watch.begin(); };
   job.fit.callbacks.on_step = [&](const StepReport& r) {
+    watch.end();
     if (call.json()) call.print(step_event(r));
     progress.step(r);
   };
   job.fit.callbacks.on_epoch = [&](const EpochReport& r) {
+    watch.end();
     if (call.json()) call.print(epoch_event(r));
     progress.epoch(r);
   };
   job.fit.callbacks.on_validation = [&](std::int64_t done, std::int64_t all) { progress.validation(done, all); };
-  const std::string folder = job.fit.run_dir.string();
   const std::string answer = answer_to_signal(
       call, concat("stopping after this step or batch of validation: ",
                    folder.empty() ? concat("the weights so far go to ", unfinished(call.arguments.text("output"))) : concat("a checkpoint goes to ", folder),
-                   "; a second signal ends at once, without it"));
+                   "; after ", grace, " s in the same step the run ends with what it has kept; a second signal ends at once, without it"));
   job.fit.callbacks.on_warning = [&](const std::string& warning) {
     progress.clear();
     warn(call, warning);
@@ -168,8 +176,10 @@ History fit(const Invocation& call, Model& model, Job& job, Interrupt& interrupt
   std::atomic<bool> begun = false;
   job.fit.callbacks.stop = [&] {
     if (!begun.exchange(true)) interrupt.announce(answer, Interrupt::End::saved);  // asked for the first time, all is planned
-    return interrupt.signal() != 0;
+    return watch.asked();
   };
+  if (const double step = model.plan().seconds; step > long_step)
+    call.say(concat("note: a step takes about ", text_of_seconds(step), " by estimate: after a signal the run waits ", grace, " s for its end (--grace)"));
   call.say(fmt::format("training on {} samples of {}", job.data.train->size(), job.data.train->name()));
   return model.fit(*job.data.train, job.fit);
 }
@@ -299,12 +309,13 @@ int train_until_stopped(const Invocation& call, Model& model, Job& job, const Ba
 // `world`: the other ranks, which do the same, or null. Only rank 0 writes.
 int train(const Invocation& asked, World* world) {
   const bool dry = asked.arguments.on("dry-run");
-  const RunPlace place(asked, world, dry);
+  RunPlace place(asked, world, dry);
   const Arguments& a = place.arguments();
   const Invocation call{a, asked.streams, asked.environment};
   Interrupt interrupt;
   interrupt.announce(answer_to_signal(call, "stopped before training: nothing was written"), Interrupt::End::at_once);
-  const RunLock lock = is_first(world) ? check_outputs(a, dry) : RunLock();
+  const RunLock lock = is_first(world) ? check_outputs(call, world, dry) : RunLock();
+  if (place.begin_anew_without_checkpoint(world)) call.say(concat("note: ", a.text("run-dir"), " holds no checkpoint yet: the run starts anew"));
   WeightOptions weights = weight_options(a);
   weights.own_loss = !a.given("loss");
   if (weights.lora) weights.lora->seed = static_cast<std::uint64_t>(a.integer("seed"));
@@ -334,6 +345,7 @@ int run(const Invocation& call) {
   a.positional("model");
   a.require("data");
   if (!a.on("dry-run")) a.require("output");
+  if (!(a.number("grace") >= 0)) fail(ExitCode::usage, "--grace ", a.text("grace"), ": expected seconds, 0 or more");
   if (a.text("keep") != "last" && a.text("keep") != "best") fail(ExitCode::usage, "--keep ", a.text("keep"), ": expected last or best");
   return a.on("dry-run") ? train(call, nullptr) : on_ranks(call, train);
 }
@@ -356,38 +368,17 @@ Command train_command() {
           "  mpirun -np 4 tandem train models/lenet.onnx --data synthetic:digits --init he-normal --devices cpu:0-3 --address node1:29500\n",
       .notes =
           "signals:\n"
-          "  Ctrl-C, SIGTERM, SIGHUP (the terminal was closed) and SIGUSR1 (Slurm's --signal=USR1@60) end a run after its step or\n"
-          "  within its validation: a checkpoint is written and the exit code is 75 (go on with --resume --run-dir DIR); with --run-dir\n"
-          "  none the weights so far go beside --output. A second Ctrl-C or SIGTERM ends at once.\n",
+          "  Ctrl-C, SIGTERM, SIGHUP (the terminal was closed), SIGUSR1, SIGUSR2 (Slurm's --signal=USR1@60) and SIGXCPU end a run after\n"
+          "  its step or within its validation: a checkpoint is written and the exit code is 75 (go on with --resume --run-dir DIR); with\n"
+          "  --run-dir none the weights so far go beside --output. A step that has not ended after --grace seconds is given up: the exit\n"
+          "  code is 75, too, and the run goes on from its last checkpoint. A second Ctrl-C or SIGTERM ends at once.\n",
       .options = join(
           {data_rows(),
            training_rows(),
            metric_rows(),
            optimizer_rows(),
            rate_rows(),
-           {
-               {"", "training", "", ""},
-               {"epochs", "N", "1", "times through the data (with --steps alone: as many as those take)"},
-               {"steps", "N", "0", "stop after so many steps (0: no limit)"},
-               {"validation-split", "SHARE", "0", "hold out this share of the training data and measure it after each epoch"},
-               {"augment", "LIST", "", "crop[=PIXELS] (of image files a random box; else, or with PIXELS, pad, 4, then crop at random), flip, vflip, rotate[=DEGREES], jitter, hue, grey, erase, randaugment[=[TIMESx]MAGNITUDE], trivial, mixup[=ALPHA], cutmix[=ALPHA]; or a recipe: imagenet (crop,flip), cifar (crop=4,flip), torchvision (crop,flip,trivial,erase=0.1,mixup,cutmix)"},
-               {"shuffle", "", "on", "shuffle the data anew for every epoch"},
-               {"init", "NAME", "auto", "first weights: keep (the template's), he-normal, glorot-uniform, training-info (the file's initialization), or auto: keep them unless the template holds none"},
-               {"seed", "N", "1", "of weights, order, augmentation and dropout"},
-               {"eval-batch-size", "N", "0", "batch of evaluations (0: as in training)"},
-               {"check-replicas", "N", "1000", "compare the devices' parameters every N steps and before each checkpoint (0: never)"},
-               {"", "output", "", ""},
-               {"keep-external-layout", "", "off", "external data in files of the template's names, not in one named after --output"},
-               {"keep", "NAME", "last", "which weights to write: last, or best by validation"},
-               {"output", "FILE", "trained.onnx", "the trained model"},
-               {"lora-export", "LIST", "merged", "how adapters are written: merged (into the weights), inputs (the model takes them as inputs, with their file; NAME.inputs.onnx beside a merged one), adapter (their file alone, NAME.onnx_adapter, ONNX Runtime's format)"},
-               {"metadata", "", "on", "write into the model how its data was prepared (tandem.* in its metadata), which evaluate and predict go by"},
-               {"export-training-info", "", "off", "write the training step into the model, in ONNX's words (training_info): label, loss, Gradient, optimizer and its states"},
-               {"also-training-graph", "FILE", "", "write the training graph as ONNX, for a viewer"},
-               {"autotune", "", "on", "time kernels and choose the fastest (not with --deterministic)"},
-               {"dry-run", "", "off", "check everything and show the plan, train nothing"},
-               {"verbose", "", "off", "show the plan and the reason of each choice when the run begins (the run folder's plan.txt holds them)"},
-           },
+           run_rows(),
            record_rows(),
            weight_rows(),
            tune_rows(),

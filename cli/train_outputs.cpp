@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/run_place.h"
 #include "trainer/file.h"
 #include "trainer/space.h"
 
@@ -24,7 +25,9 @@ void check_run_folder(const std::filesystem::path& folder) {
 
 }  // namespace
 
-RunLock check_outputs(const Arguments& a, bool dry) {
+RunLock check_outputs(const Invocation& call, World* world, bool dry) {
+  const Arguments& a = call.arguments;
+  const World::Busy busy(world);
   for (const char* option : {"output", "also-training-graph"})
     if (!a.text(option).empty()) (dry ? check_could_write_file : check_writable_file)(a.text(option));
   const std::filesystem::path run = a.text("run-dir");
@@ -35,10 +38,8 @@ RunLock check_outputs(const Arguments& a, bool dry) {
   }
   (dry ? check_could_make_folder : make_writable_folder)(run);
   if (std::filesystem::exists(run)) check_run_folder(run);
-  RunLock lock = dry && !std::filesystem::exists(run / run_lock_name) ? RunLock() : RunLock(run);
-  const bool there = std::filesystem::exists(run / "last.checkpoint");
-  if (a.on("resume") && !there) fail(ExitCode::usage, run.string(), " holds no checkpoint to resume");
-  if (!a.on("resume") && !a.on("overwrite") && there)
+  RunLock lock = dry && !std::filesystem::exists(run / run_lock_name) ? RunLock() : RunLock(run, [&](const std::string& text) { call.say("note: " + text); });
+  if (!a.on("resume") && !a.on("overwrite") && holds_checkpoint(run))
     fail(ExitCode::usage, run.string(), " holds a run: --resume goes on with it, --overwrite starts anew");
   return lock;
 }

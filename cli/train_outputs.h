@@ -8,7 +8,7 @@ namespace tandem {
 
 // Fails (usage, io) where a file of the command line could not be written. The run's folder is this process's as long as the
 // lock is held. A dry run finds the same and makes nothing.
-RunLock check_outputs(const Arguments& a, bool dry);
+RunLock check_outputs(const Invocation& call, World* world, bool dry);
 
 SaveOptions save_options(const Arguments& a);
 

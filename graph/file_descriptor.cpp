@@ -1,4 +1,4 @@
-// Opens, reads and writes whole pieces, again where a signal interrupts.
+// Opens, reads and writes whole pieces, again where a signal interrupts; reads also where an error may pass.
 #include "graph/file_descriptor.h"
 
 #include <fcntl.h>
@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "graph/input_file.h"
 #include "graph/memory.h"
 
 namespace tandem {
@@ -23,7 +24,12 @@ FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
 }
 
 RegularFile open_regular(const std::filesystem::path& path, ExitCode other) {
-  RegularFile file{FileDescriptor(uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); }))};
+  const auto open = [&] { return FileDescriptor(uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); })); };
+  RegularFile file{open()};
+  for (int time = 1; file.descriptor.get() < 0 && may_pass(errno) && time < 3; ++time) {
+    wait_for_disk(time);
+    file.descriptor = open();
+  }
   struct stat status {};
   if (file.descriptor.get() < 0 || ::fstat(file.descriptor.get(), &status) != 0)
     fail(ExitCode::io, path.string(), ": cannot be read: ", std::strerror(errno));
@@ -43,7 +49,7 @@ std::string read_regular(const std::filesystem::path& path, std::int64_t limit, 
 
 void read_exactly(int fd, char* bytes, std::size_t size, std::int64_t offset, const std::string& name) {
   while (size > 0) {
-    const ssize_t n = uninterrupted([&] { return ::pread(fd, bytes, size, offset); });
+    const ssize_t n = read_some(fd, bytes, size, offset);
     if (n < 0) fail(ExitCode::io, "cannot read '", name, "': ", std::strerror(errno));
     if (n == 0) fail(ExitCode::io, "'", name, "' ends at byte ", offset, ", ", size, " more were expected");
     bytes += n;

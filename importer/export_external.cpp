@@ -146,7 +146,7 @@ std::int64_t ExternalExport::copy(const Region& region, File& to) {
   if (found != copied_.end()) return found->second;
   std::int64_t size = 0;
   const FileDescriptor from = open_data(path, size);
-  if (offset > size || bytes > size - offset) fail(ExitCode::io, "'", path, "' has become too short: ", size, " bytes");
+  if (offset > size || bytes > size - offset) fail(ExitCode::model, outside(fs::path(path).filename().string(), offset, bytes, size));
   const std::int64_t start = aligned(to.end, bytes);
   std::vector<char> chunk(static_cast<std::size_t>(std::min<std::int64_t>(bytes, 1 << 20)));
   for (std::int64_t at = 0; at < bytes;) {
@@ -194,7 +194,7 @@ std::int64_t ExternalExport::check(onnx::ModelProto& model) {
     std::int64_t size = 0;
     open_data(path, size);
     if (region.offset > size || bytes_of(tensor, region) > size - region.offset)
-      fail(ExitCode::io, "'", path.string(), "' has become too short: ", size, " bytes");
+      fail(ExitCode::model, "initializer '", tensor.name(), "' ", outside(region.location, region.offset, bytes_of(tensor, region), size));
     bytes += bytes_of(tensor, region);
   });
   return bytes;

@@ -61,6 +61,10 @@ ExternalRegion external_region(const onnx::TensorProto& proto) {
   return region;
 }
 
+std::string outside(const std::string& location, std::int64_t offset, std::int64_t bytes, std::int64_t size) {
+  return concat("external data '", location, "': bytes ", offset, " to ", offset, "+", bytes, " lie outside its ", size, " bytes");
+}
+
 ExternalData::ExternalData(const fs::path& model) {
   std::error_code error;
   const fs::path named = fs::canonical(fs::absolute(model).parent_path(), error);
@@ -112,8 +116,7 @@ Tensor ExternalData::read(const onnx::TensorProto& proto, const TensorType& type
     fail("external data '", region.location, "': length is ", region.length, ", ", type, " takes ", wanted, " bytes");
   File& file = open(region.location);
   if (region.offset > file.size || wanted > file.size - region.offset)
-    fail("external data '", region.location, "': bytes ", region.offset, " to ", region.offset, "+", wanted, " lie outside its ", file.size,
-         " bytes");
+    fail(outside(region.location, region.offset, wanted, file.size));
   if (wanted == 0) return Tensor(type);
   // Regions that overlap would let a small file ask for any amount of memory.
   const auto same = file.regions.find(region.offset);

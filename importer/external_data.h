@@ -20,6 +20,8 @@ struct ExternalRegion {
 };
 // Fails for unknown or repeated keys, numbers that are none, and paths that are not plain relative ones.
 ExternalRegion external_region(const onnx::TensorProto& proto);
+// What is said of a region that a file of `size` bytes has not, whoever finds it.
+std::string outside(const std::string& location, std::int64_t offset, std::int64_t bytes, std::int64_t size);
 
 class ExternalData {
  public:

@@ -12,6 +12,7 @@
 
 #include "graph/memory.h"
 #include "graph/file_descriptor.h"
+#include "graph/input_file.h"
 #include "trainer/space.h"
 
 namespace tandem {
@@ -38,8 +39,7 @@ std::string read_file(const std::filesystem::path& path, ExitCode other) {
       const std::size_t room = std::max({std::size_t{1} << 16, filled * 2, static_cast<std::size_t>(file.size) + 1});
       allocate(room, [&] { contents.resize(room); }, "the contents of ", path.string());
     }
-    const ssize_t n = ::read(file.descriptor.get(), contents.data() + filled, contents.size() - filled);
-    if (n < 0 && errno == EINTR) continue;
+    const ssize_t n = read_some(file.descriptor.get(), contents.data() + filled, contents.size() - filled, static_cast<std::int64_t>(filled));
     if (n < 0) fail_io(path, "cannot be read");
     if (n == 0) break;
     filled += static_cast<std::size_t>(n);
@@ -57,7 +57,7 @@ std::vector<std::byte> read_maybe_gzip(const std::filesystem::path& path, std::u
   const std::uint64_t most = inflated_limit(static_cast<std::uint64_t>(opened.size), least_limit);
   std::vector<std::byte> contents;
   std::size_t filled = 0;
-  for (;;) {
+  for (int failures = 0;;) {
     if (filled > most)
       fail(ExitCode::data, path.string(), ": ", opened.size, " bytes of gzip data grow beyond ", most, " bytes: such a file is only read uncompressed");
     if (filled == contents.size()) {
@@ -68,6 +68,11 @@ std::vector<std::byte> read_maybe_gzip(const std::filesystem::path& path, std::u
     const int n = gzread(file.get(), contents.data() + filled, static_cast<unsigned>(room));
     int error = Z_OK;
     const char* reason = gzerror(file.get(), &error);
+    if (error == Z_ERRNO && (errno == EINTR || (may_pass(errno) && ++failures < 3))) {
+      wait_for_disk(failures);
+      gzclearerr(file.get());
+      continue;
+    }
     if (error == Z_ERRNO) fail_io(path, "cannot be read");
     if (n < 0 || (n == 0 && error != Z_OK)) fail(ExitCode::data, path.string(), ": the gzip data is damaged: ", reason);
     if (n == 0) break;

@@ -58,6 +58,7 @@ void Fit::write_metrics() {
 void Fit::finish_epoch() {
   EpochReport& report = at_.history.back();
   if (o_.validation && !stopped_) {
+    if (o_.callbacks.on_begin) o_.callbacks.on_begin();
     const bool averages = o_.averaging.any() && model_.swap_averages();
     const Evaluation e = model_.evaluate(
         *o_.validation, {.batch = o_.eval_batch, .preprocess = o_.preprocess, .metrics = o_.metrics, .on_batch = o_.callbacks.on_validation, .stop = o_.callbacks.stop});

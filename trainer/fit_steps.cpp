@@ -47,6 +47,7 @@ void Fit::train() {
     double rate = 0;
     std::int64_t epoch = 0, index = 0;  // of the last batch
     bool due = false;                   // a checkpoint
+    if (o_.callbacks.on_begin) o_.callbacks.on_begin();
     for (bool more = true; more;) {
       const Begun now = ahead_ ? *std::exchange(ahead_, {}) : begin(loader, at_.step, !first);
       more = now.state.hold;

@@ -53,6 +53,7 @@ std::string text_of_normalize(const Preprocess& preprocess);  // as it is read a
 // "crop,flip,rotate=10,jitter", "randaugment=2x9" (twice); and the names of recipes. crop alone pads 4 pixels, or, of image
 // files, takes a random box. Fails (usage).
 void parse_augment(Preprocess& preprocess, std::string_view text);
+std::string text_of_augment(const Preprocess& preprocess);  // as it is read above, recipes as their steps; empty: none
 struct Recipe {
   std::string_view name, steps;
 };

@@ -88,6 +88,24 @@ void parse_augment(Preprocess& p, std::string_view text) {
   }
 }
 
+std::string text_of_augment(const Preprocess& p) {
+  std::string text;
+  const auto add = [&](std::string_view step) { text += concat(text.empty() ? "" : ",", step); };
+  if (p.random_box)
+    add("crop");
+  else if (p.crop > 0)
+    add(concat("crop=", p.crop));
+  if (p.flip) add("flip");
+  for (const Augmentation& step : p.recipe) {
+    const auto row = std::ranges::find(augmentations(), step.name, &AugmentationRow::name);
+    const bool times = row == augmentations().end() ? step.times != 1 : step.times != row->times;
+    add(fmt::format("{}={}{}", step.name, times ? fmt::format("{}x", step.times) : "", step.amount));
+  }
+  if (p.mixup > 0) add(fmt::format("mixup={}", p.mixup));
+  if (p.cutmix > 0) add(fmt::format("cutmix={}", p.cutmix));
+  return text;
+}
+
 std::span<const Recipe> augmentation_recipes() {
   static constexpr Recipe rows[] = {
       {"imagenet", "crop,flip"},

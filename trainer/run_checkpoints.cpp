@@ -20,20 +20,9 @@ void RunCheckpoints::warn(const std::string& text) const {
   if (o_.callbacks.on_warning) o_.callbacks.on_warning(text);
 }
 
-// What must be the same for a resumed run to go on as if it had never stopped.
-Json::Object RunCheckpoints::identity() const {
-  Json::Object run{{"template", template_},      {"batch_size", order_.batch},   {"samples", order_.samples}, {"seed", static_cast<std::int64_t>(order_.seed)},
-          {"shuffle", order_.shuffle},  {"loss", s_.options.plan.loss}, {"optimizer", s_.options.plan.optimizer.name}, {"accumulate", o_.accumulate},
-          {"precision", name_of(s_.options.plan.precision)}, {"data", fingerprint_}};
-  for (const auto& [path, file] : s_.others)
-    if (s_.options.plan.loss.find(path) != std::string::npos || path == s_.options.teacher) run.emplace_back(path, file.fingerprint());
-  if (!o_.best.empty()) run.emplace_back("best", o_.best);
-  return run;
-}
-
 Json RunCheckpoints::state_of(const Position& at) const {
   Json::Object state = json_of(at);
-  state.emplace(state.begin(), "run", identity());
+  state.emplace(state.begin(), "run", json_of(facts()));
   return state;
 }
 
@@ -153,22 +142,19 @@ Position RunCheckpoints::resume() {
   Checkpoint checkpoint = share(s_.options.world, s_.first() ? folder_.read_last(note) : Checkpoint{});
   if (!note.empty()) warn(note);
   Position at;
-  std::string differs;
+  RunDifferences differs;
   try {
     const Json& was = checkpoint.state.at("run");
-    for (const auto& [key, value] : identity()) {
-      const Json absent = std::int64_t{1};  // in checkpoints of earlier versions
-      const Json& had = key == "accumulate" && !was.find(key) ? absent : was.at(key);
-      if (differs.empty() && had.dump() != value.dump())
-        differs = key == "template" ? std::string(" is a checkpoint of another model")
-                  : key == "data"   ? concat(" is a checkpoint of a run on other data than ", data_.name())
-                                    : concat(": the run was started with ", key, " ", had.dump(), ", now it is ", value.dump());
+    differs = compare(was, facts(), data_.name());
+    if (differs.refused.empty()) {
+      at = position_of(checkpoint.state, order_.batches());
+      if (const std::string odd = contradiction(at, was, o_, order_); !odd.empty()) fail("contradicts the run's options: ", odd);
     }
-    if (differs.empty()) at = position_of(checkpoint.state, order_.batches());
   } catch (const Error& e) {
     fail(ExitCode::data, path, ": ", e.what());
   }
-  if (!differs.empty()) fail(ExitCode::usage, path, differs);
+  if (!differs.refused.empty()) fail(ExitCode::usage, path, differs.refused);
+  if (!differs.told.empty()) warn(concat(path, differs.told, "; it goes on by the new"));
   step_ = note.empty() ? at.step : 0;
   s_.session->each_parameter([&](const NamedTensor& t) { require(checkpoint.weights, t.name, path); });
   s_.session->each_optimizer_state([&](const NamedTensor& t) { require(checkpoint.optimizer, t.name, path); });

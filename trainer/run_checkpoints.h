@@ -10,6 +10,7 @@
 #include "trainer/data/dataset.h"
 #include "trainer/model_state.h"
 #include "trainer/position.h"
+#include "trainer/run_facts.h"
 #include "trainer/run_folder.h"
 
 namespace tandem {
@@ -31,7 +32,8 @@ class RunCheckpoints {
   // Waits for what is being written, gives it its other names, and warns where it failed.
   void finish();
   void poll();  // the same where it is written by now; after every step
-  // Takes the last checkpoint, of this very run, into the session; says where it stands. Fails (usage) where it is of another.
+  // Takes the last checkpoint, of this very run, into the session; says where it stands. Fails (usage) where it is of another, (data)
+  // where no run stands so; warns of options that have changed and may.
   Position resume();
   // Takes the last checkpoint, which this run has written.
   Position go_back();
@@ -44,7 +46,7 @@ class RunCheckpoints {
 
  private:
   void warn(const std::string& text) const;
-  Json::Object identity() const;
+  std::vector<RunFact> facts() const { return run_facts(s_, o_, order_, template_, fingerprint_); }
   Json state_of(const Position& at) const;
   Checkpoint snapshot(const Position& at) const;
   bool room_for_snapshot() const;

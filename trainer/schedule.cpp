@@ -1,5 +1,7 @@
 #include "trainer/schedule.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -125,6 +127,15 @@ Schedule parse_schedule(std::string_view text) {
       fail(ExitCode::usage, "learning-rate schedule '", s.name, "' has no option '", key, "'", suggestion(key, allowed));
   if (s.number("peak", 0) > 1 || s.number("multiply", 1) < 1) fail(ExitCode::usage, "learning-rate schedule '", text, "': peak is a share of the run, multiply at least 1");
   return s;
+}
+
+std::string text_of(const Schedule& s) {
+  std::string text = s.name, at;
+  for (const auto& [key, value] : s.numbers) text += fmt::format(",{}={}", key, value);  // the shortest that reads back alike
+  for (const double epoch : s.at) at += fmt::format("{}{}", at.empty() ? "" : "+", epoch);
+  if (!at.empty()) text += ",at=" + at;
+  const Schedule whole = parse_schedule(text);
+  return whole.numbers == s.numbers ? text : text_of(whole);
 }
 
 std::string help_of_schedules() {

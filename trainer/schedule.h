@@ -20,6 +20,7 @@ struct Schedule {
 
 // NAME[,KEY=VALUE...] by the table in schedule.cpp, as help_of_schedules() tells; PyTorch's names are taken too. Fails (usage).
 Schedule parse_schedule(std::string_view text);
+std::string text_of(const Schedule& schedule);  // as it is read above, with all its numbers
 std::string help_of_schedules();
 
 // The rate of a step (from 0) of `steps`, with `steps_per_epoch`. Of "plateau" without what its measure has made of it.

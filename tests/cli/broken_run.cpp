@@ -86,7 +86,7 @@ Process BrokenRun::start(const std::map<std::string, std::string>& environment) 
   std::string line = "train TMP/TEMPLATE --no-autotune --quiet --run-dir TMP/NAME/run --output TMP/NAME/out.onnx " + options_;
   for (const auto& [word, text] : {std::pair<std::string, std::string>{"TEMPLATE", template_}, {"NAME", name_}})
     for (std::size_t at; (at = line.find(word)) != std::string::npos;) line.replace(at, word.size(), text);
-  if (std::filesystem::exists(checkpoint()) && options_.find("--overwrite") == std::string::npos) line += " --resume";
+  if (options_.find("--overwrite") == std::string::npos) line += " --resume";
   std::map<std::string, std::string> all = environment;
   all.emplace("GOMP_SPINCOUNT", "2000");  // else the program starts itself once more with it
   return {all_, name_ + "-process", words(line, all_.text()), all};

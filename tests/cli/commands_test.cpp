@@ -106,7 +106,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"train MODELS/mlp.onnx --data random --devices cpu:x", 2, "", "'x' is not a whole number"},
                     Row{"train MODELS/mlp.onnx --data random --devices cpu:0-1 --slice-weights 1", 2, "", "are 1 number for 2 devices"},
                     Row{"train MODELS/mlp.onnx --data random --resume", 2, "", "--resume needs --run-dir"},
-                    Row{"train MODELS/mlp.onnx --data random --resume --run-dir TMP/none", 2, "", "holds no checkpoint to resume"},
+                    Row{"train --resume --run-dir TMP/none", 2, "", "holds no run to resume"},
                     Row{"train MODELS/mlp.onnx --data random --autotune=maybe", 2, "", "expected on or off, got 'maybe'"},
                     Row{"plan MODELS/mlp.onnx --training --inference", 2, "", "exclude each other"},
                     Row{"plan MODELS/mlp.onnx --format jsn", 2, "", "did you mean 'json'?"},

@@ -65,7 +65,7 @@ TEST(RanksInTrouble, AnInterruptOfTheLauncherStopsAll) {
 // A closed terminal and Slurm's warning come to the starter alone.
 TEST(RanksInTrouble, TheLauncherPassesOnWhatAsksToEnd) {
   const TemporaryFolder folder;
-  for (const int signal : {SIGHUP, SIGUSR1}) {
+  for (const int signal : {SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU}) {
     Process launcher(folder, "launcher", words(concat(forever, "--devices cpu:0-1 --processes 2 --run-dir TMP/run", signal), folder.text()));
     wait_for_file(folder / concat("run", signal, "/last.checkpoint"));
     launcher.signal(signal);

@@ -2,10 +2,12 @@
 #include <atomic>
 #include <csignal>
 #include <random>
+#include <regex>
+#include <set>
 #include <thread>
 
 #include "cli/interrupt.h"
-#include "tests/cli/run_tandem.h"
+#include "tests/cli/process.h"
 #include "tests/trainer/temporary_folder.h"
 #include "trainer/data/npy.h"
 #include "trainer/data/zip.h"
@@ -82,6 +84,50 @@ TEST(Commands, ARunIsNotOverwrittenUnasked) {
   // The run's configuration is enough to start it again.
   const Outcome by_file = run_tandem(words("train --config TMP/run/config.json --overwrite --quiet", folder.text()));
   EXPECT_EQ(by_file.code, 0) << by_file.err;
+}
+
+// A line that a queue starts again and again is the same each time.
+TEST(Commands, AResumedRunWithoutACheckpointStartsAnew) {
+  const TemporaryFolder folder;
+  const std::string line = "train MODELS/mlp.onnx " + digits + "--init he-normal --run-dir TMP/run --output TMP/out.onnx --no-autotune --resume";
+  const std::string says = "holds no checkpoint yet: the run starts anew";
+  const Outcome first = run_tandem(words(line, folder.text()));
+  EXPECT_EQ(first.code, 0) << first.err;
+  EXPECT_NE(first.err.find(says), std::string::npos) << first.err;
+  const std::string trained = read_file(folder / "out.onnx");
+  for (const char* name : {"run/last.checkpoint", "run/best.checkpoint"}) std::filesystem::remove(folder / name);  // as it was killed before these
+  const Outcome again = run_tandem(words("train --resume --run-dir TMP/run --devices cpu:0", folder.text()));
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_NE(again.err.find(says), std::string::npos) << again.err;
+  EXPECT_TRUE(read_file(folder / "out.onnx") == trained);
+  const Outcome resumed = run_tandem(words(line, folder.text()));
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_EQ(resumed.err.find(says), std::string::npos) << resumed.err;
+  std::filesystem::remove(folder / "run/last.checkpoint");
+  std::filesystem::remove(folder / "run/previous.checkpoint");
+  const Outcome ranks = Process(folder, "ranks", words("train --resume --run-dir TMP/run --processes 2 --devices cpu:0-1 --epochs 2", folder.text())).wait();
+  EXPECT_EQ(ranks.code, 0) << ranks.err;
+  EXPECT_NE(ranks.err.find(says), std::string::npos) << ranks.err;
+}
+
+// Every option says what another value means for a resumed run, once.
+TEST(Commands, WhatAResumedRunTakesIsDocumentedForEveryOption) {
+  const std::string page = read_file(std::string(TANDEM_SOURCE_DIR) + "/docs/training.md"), help = run_tandem({"train", "--help", "all"}).out;
+  const std::size_t begin = page.find("| another value on `--resume` |"), end = page.find("\n\n", begin);
+  ASSERT_NE(begin, std::string::npos);
+  std::multiset<std::string> told;
+  const std::regex quoted("`--([a-z0-9-]+)`"), listed("\n  --(no-)?([a-z0-9-]+)");
+  const std::string table = page.substr(page.find('\n', begin), end - page.find('\n', begin));
+  for (auto at = std::sregex_iterator(table.begin(), table.end(), quoted); at != std::sregex_iterator(); ++at) told.insert((*at)[1]);
+  std::set<std::string> options;  // the most used stand in the help twice
+  for (auto at = std::sregex_iterator(help.begin(), help.end(), listed); at != std::sregex_iterator(); ++at) options.insert((*at)[2]);
+  for (const std::string& name : options) {
+    if (name != "resume" && name != "help") {
+      EXPECT_EQ(told.count(name), 1U) << name;
+    }
+    told.erase(name);
+  }
+  EXPECT_TRUE(told.empty()) << *told.begin() << " is no option";
 }
 
 TEST(Commands, ARunsConfigurationIsReadByOthers) {

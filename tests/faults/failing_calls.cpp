@@ -8,7 +8,8 @@
 //     full               from there on whatever takes space fails with ENOSPC
 //     dead               from there on every call fails with EIO
 //     eintr              the call fails with EINTR, once, where it may
-//     short              a write takes half of its bytes
+//     short              a write takes half of its bytes, a read gives half
+//     stale, eio_read    a read fails with ESTALE, or EIO, once
 //     kill               SIGKILL before the call
 //     torn               half of a write, then SIGKILL
 //     cut                SIGKILL, and what no fsync has put on the disk is gone: the power fails
@@ -35,7 +36,7 @@
 
 namespace {
 
-enum Trait : unsigned { none = 0, takes_space = 1, may_be_interrupted = 2, writes = 4 };
+enum Trait : unsigned { none = 0, takes_space = 1, may_be_interrupted = 2, writes = 4, reads = 8 };
 
 struct Settings {
   std::string below, fault, log;
@@ -137,7 +138,8 @@ Verdict judge(const char* call, const std::string& path, unsigned traits) {
   if (s.fault == "eio") return fail_with(EIO);
   if (s.fault == "enospc") return fail_with(ENOSPC);
   if (s.fault == "eintr") return traits & may_be_interrupted ? fail_with(EINTR) : Verdict::go;
-  if (s.fault == "short") return traits & writes ? Verdict::half : Verdict::go;
+  if (s.fault == "short") return traits & (writes | reads) ? Verdict::half : Verdict::go;
+  if (s.fault == "stale" || s.fault == "eio_read") return traits & reads ? fail_with(s.fault == "stale" ? ESTALE : EIO) : Verdict::go;
   if (s.fault == "torn" && traits & writes) return Verdict::half_and_die;
   die();
 }
@@ -162,6 +164,12 @@ ssize_t judged_write(const char* name, int fd, std::size_t size, Write&& write) 
   const ssize_t n = write(verdict == Verdict::go ? size : std::max<std::size_t>(std::min<std::size_t>(size, 1), size / 2));
   if (verdict == Verdict::half_and_die) die();
   return n;
+}
+
+template <class Read>  // Read(size)
+ssize_t judged_read(const char* name, int fd, std::size_t size, Read&& read) {
+  const Verdict verdict = judge(name, path_of(fd), may_be_interrupted | reads);
+  return verdict == Verdict::fail ? -1 : read(verdict == Verdict::go ? size : std::max<std::size_t>(std::min<std::size_t>(size, 1), size / 2));
 }
 
 int judged_open(const char* name, int folder, const char* path, int flags, mode_t mode) {
@@ -225,10 +233,13 @@ ssize_t writev(int fd, const struct iovec* parts, int count) {
   return judged_write("writev", fd, 1, [&](std::size_t) { return syscall(SYS_writev, fd, parts, count); });
 }
 ssize_t read(int fd, void* bytes, size_t size) {
-  return judged("read", path_of(fd), may_be_interrupted, -1L, [&] { return syscall(SYS_read, fd, bytes, size); });
+  return judged_read("read", fd, size, [&](std::size_t n) { return syscall(SYS_read, fd, bytes, n); });
 }
 ssize_t pread(int fd, void* bytes, size_t size, off_t offset) {
-  return judged("pread", path_of(fd), may_be_interrupted, -1L, [&] { return syscall(SYS_pread64, fd, bytes, size, offset); });
+  return judged_read("pread", fd, size, [&](std::size_t n) { return syscall(SYS_pread64, fd, bytes, n, offset); });
+}
+ssize_t pread64(int fd, void* bytes, size_t size, off64_t offset) {
+  return judged_read("pread64", fd, size, [&](std::size_t n) { return syscall(SYS_pread64, fd, bytes, n, offset); });
 }
 
 int fsync(int fd) {

@@ -26,7 +26,7 @@ TEST(ModelCheckpoints, AResumedRunEndsAsIfItHadNotStopped) {
   ASSERT_EQ(rest.history.epochs.size(), 3u);
   for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(rest.history.epochs[i].loss, whole.history.epochs[i].loss, 1e-12);
 
-  expect_error(ExitCode::usage, "was started with batch_size 48, now it is 32",
+  expect_error(ExitCode::usage, "was started with option batch 48, now it is 32",
                [&] { train(options(32), {.epochs = 3, .run_dir = folder / "run", .resume = true}, *data.train); });
 }
 

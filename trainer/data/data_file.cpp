@@ -78,8 +78,8 @@ std::vector<std::string> files_of(const std::string& argument) {
   return files;
 }
 
-DataFile::DataFile(const std::filesystem::path& path) : name_(path.string()), file_(open_regular(path, ExitCode::data)) {
-  size_ = static_cast<std::uint64_t>(file_.size);
+DataFile::DataFile(const std::filesystem::path& path) : name_(path.string()), file_(path, ExitCode::data) {
+  size_ = static_cast<std::uint64_t>(file_.size());
   const std::string magic = read(0, std::min<std::size_t>(size_, 4));
   const std::uint64_t stored = size_;
   if (magic.starts_with("\x1f\x8b"))
@@ -106,7 +106,7 @@ void DataFile::gunzip(std::uint64_t stored) {
   std::vector<std::byte> out(piece);
   const auto source = [&](std::uint64_t offset) {  // the file's own bytes
     std::string s(std::min<std::uint64_t>(piece, stored - offset), '\0');
-    read_exactly(file_.descriptor.get(), s.data(), s.size(), static_cast<std::int64_t>(offset), name_);
+    file_.read(s.data(), s.size(), static_cast<std::int64_t>(offset));
     return s;
   };
   int state = Z_OK;
@@ -138,7 +138,7 @@ void DataFile::unzstd(std::uint64_t stored) {
   std::size_t left = 1;
   for (std::uint64_t offset = 0; offset < stored;) {
     std::string in(std::min<std::uint64_t>(piece, stored - offset), '\0');
-    read_exactly(file_.descriptor.get(), in.data(), in.size(), static_cast<std::int64_t>(offset), name_);
+    file_.read(in.data(), in.size(), static_cast<std::int64_t>(offset));
     offset += in.size();
     ZSTD_inBuffer from{in.data(), in.size(), 0};
     for (bool full = true; from.pos < from.size || (full && left != 0);) {
@@ -163,7 +163,7 @@ void DataFile::read(std::uint64_t offset, std::size_t count, std::byte* to) cons
   if (unpacked_)
     unpacked_->read(offset, count, to);
   else
-    read_exactly(file_.descriptor.get(), reinterpret_cast<char*>(to), count, static_cast<std::int64_t>(offset), name_);
+    file_.read(reinterpret_cast<char*>(to), count, static_cast<std::int64_t>(offset));
 }
 
 std::string DataFile::read(std::uint64_t offset, std::size_t count) const {

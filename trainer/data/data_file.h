@@ -1,6 +1,7 @@
 // A data file that is read at any place, by any number of threads, and larger than memory if need be: nothing of it is kept but
 // what the system caches. One that is compressed (gzip, zstd; told by its first bytes) is unpacked once, into a Spool.
-// Reads are plain ones, not of mapped memory: a file that shrinks or a disk that fails is an error that way, not a signal.
+// Reads are plain ones, not of mapped memory: a file that shrinks or a disk that fails is an error that way, not a signal. A file that
+// changes while it is read is an error (data) that says so.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/input_file.h"
 #include "trainer/data/spool.h"
 
 namespace tandem {
@@ -30,7 +32,7 @@ class DataFile {
   void append(std::span<const std::byte> bytes, std::uint64_t stored);
 
   std::string name_;
-  RegularFile file_;
+  InputFile file_;
   std::optional<Spool> unpacked_;
   std::uint64_t size_ = 0;
 };

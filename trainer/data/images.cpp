@@ -3,10 +3,11 @@
 // Files are found when the data is opened and read when they are wanted.
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <map>
+#include <mutex>
 #include <set>
 
+#include "graph/input_file.h"
 #include "trainer/data/dataset.h"
 #include "trainer/spec.h"
 
@@ -99,18 +100,38 @@ class ImageFolder final : public Dataset {
   void encoded(std::size_t field, std::int64_t sample, std::vector<std::byte>& to) const override {
     if (field != 0) return Dataset::encoded(field, sample, to);
     const fs::path path = folder_ / files_[static_cast<std::size_t>(sample)];
-    std::ifstream file(path, std::ios::binary | std::ios::ate);
-    const std::streamoff bytes = file ? static_cast<std::streamoff>(file.tellg()) : -1;
-    if (bytes > most_bytes) fail(ExitCode::data, path.string(), ": ", bytes, " bytes, more than ", most_bytes, " are not read as an image");
-    if (bytes >= 0) to.resize(static_cast<std::size_t>(bytes));
-    if (bytes < 0 || !file.seekg(0) || !file.read(reinterpret_cast<char*>(to.data()), bytes)) fail(ExitCode::io, path.string(), ": cannot be read");
+    const InputFile file = open(static_cast<std::size_t>(sample), path);
+    check_unchanged(static_cast<std::size_t>(sample), path.string(), file.state());
+    if (file.size() > most_bytes) fail(ExitCode::data, path.string(), ": ", file.size(), " bytes, more than ", most_bytes, " are not read as an image");
+    to.resize(static_cast<std::size_t>(file.size()));
+    file.read(reinterpret_cast<char*>(to.data()), to.size(), 0);
   }
   std::string describe(std::int64_t sample) const override { return (folder_ / files_[static_cast<std::size_t>(sample)]).string(); }
   std::vector<std::string> classes(std::size_t field) const override { return field == 1 ? classes_ : std::vector<std::string>{}; }
   std::vector<std::string> notes() const override { return notes_; }
 
  private:
-  static constexpr std::streamoff most_bytes = std::streamoff{1} << 30;
+  InputFile open(std::size_t sample, const fs::path& path) const {
+    try {
+      return {path, ExitCode::data};
+    } catch (const Error&) {
+      const std::scoped_lock lock(states_mutex_);
+      if (!states_.empty() && states_[sample].size >= 0 && !fs::exists(path)) fail(ExitCode::data, path.string(), ": has gone while it is in use");
+      throw;
+    }
+  }
+  // A file is the same whenever it is read.
+  void check_unchanged(std::size_t sample, const std::string& name, const FileState& now) const {
+    const std::scoped_lock lock(states_mutex_);
+    if (states_.empty()) states_.resize(files_.size());
+    FileState& was = states_[sample];
+    if (was.size < 0) was = now;
+    if (was != now) fail(ExitCode::data, name, ": has changed while it is in use: ", difference(was, now));
+  }
+
+  static constexpr std::int64_t most_bytes = std::int64_t{1} << 30;
+  mutable std::mutex states_mutex_;
+  mutable std::vector<FileState> states_;  // as it was first read, by sample
   std::string name_;
   fs::path folder_;
   std::vector<std::string> classes_;
