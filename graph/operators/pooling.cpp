@@ -9,6 +9,7 @@ namespace {
 // The pooled shape; leaves the attributes as kernels take them.
 Shape pooled(InferContext& c) {
   auto [window, y] = pool_input(c);
+  if (c.attributes().integer("count_include_pad", 0) == 0) clip_window(window, c.shape(0), Shape(Ints(y.begin() + 2, y.end())));
   write_window(c, window);
   return y;
 }

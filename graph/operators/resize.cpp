@@ -74,6 +74,7 @@ const Row* row_of(const Row (&rows)[N], Mode name) {
 // What lies outside counts as the entry at the border, or not at all.
 void add_filtered(ResampleTable& t, const Filter& filter, double place, std::int64_t n, double stretch, double a, bool exclude_outside) {
   const double left = std::ceil(place) - 1;  // the entry before; of a place on an entry the one before that
+  if (filter.reach / stretch > ResampleTable::most) fail("its filter spans ", filter.reach / stretch, " entries, expected at most ", ResampleTable::most);
   const auto first = static_cast<std::int64_t>(std::floor(-filter.reach / stretch)) + 1;
   std::vector<double> weights;
   double sum = 0;
@@ -93,6 +94,13 @@ struct AxisTable {
   ResampleTable table;
   std::vector<bool> outside;  // entries that are the extrapolation value
 };
+
+// Places are affine in the entry, so that the first and the last tell of all.
+bool is_whole(const Axis& axis, const Attributes& a) {
+  const Coordinates& where = *row_of(coordinates, a.text("coordinate_transformation_mode"));
+  const double last = static_cast<double>(axis.n - 1);
+  return axis.n == axis.size && (axis.n == 0 || (where.place(axis, 0) == 0 && where.place(axis, last) == last));
+}
 
 AxisTable make_table(const Axis& axis, const Attributes& a) {
   AxisTable made;
@@ -240,6 +248,8 @@ std::vector<ValueId> expand_resize(ExpandContext& e) {
   std::vector<Resampled> axes;
   for (int axis = 0; axis < x.shape.rank(); ++axis) {
     const Axis s = axis_of_node(x.shape, a, axis);
+    if (is_whole(s, a)) continue;
+    if (std::max(s.n, s.size) > ResampleTable::most) fail("Resize '", e.node().name, "': axis ", axis, " goes from ", s.n, " to ", s.size, " entries, expected at most ", ResampleTable::most);
     AxisTable made = make_table(s, a);
     const bool outside = std::find(made.outside.begin(), made.outside.end(), true) != made.outside.end();
     if (outside || !made.table.is_identity(s.n)) axes.push_back({axis, std::move(made), s.scale});
