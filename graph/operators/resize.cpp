@@ -74,7 +74,6 @@ const Row* row_of(const Row (&rows)[N], Mode name) {
 // What lies outside counts as the entry at the border, or not at all.
 void add_filtered(ResampleTable& t, const Filter& filter, double place, std::int64_t n, double stretch, double a, bool exclude_outside) {
   const double left = std::ceil(place) - 1;  // the entry before; of a place on an entry the one before that
-  if (filter.reach / stretch > ResampleTable::most) fail("its filter spans ", filter.reach / stretch, " entries, expected at most ", ResampleTable::most);
   const auto first = static_cast<std::int64_t>(std::floor(-filter.reach / stretch)) + 1;
   std::vector<double> weights;
   double sum = 0;
@@ -110,6 +109,9 @@ AxisTable make_table(const Axis& axis, const Attributes& a) {
   const NearestMode& nearest = *row_of(nearest_modes, a.text("nearest_mode"));
   const bool crops = where == "tf_crop_and_resize";
   const double stretch = a.integer("antialias") != 0 ? std::min(1.0, axis.scale) : 1, last = static_cast<double>(axis.n - 1);
+  if (filter)
+    if (const double taps = 2 * (filter->reach / stretch + 1) * static_cast<double>(axis.size); !(taps <= 4.0 * ResampleTable::most))
+      fail("its filter takes ", taps, " entries for an axis of ", axis.size, ", expected at most ", 4 * ResampleTable::most);
   for (std::int64_t i = 0; i < axis.size; ++i) {
     const double place = place_of.place(axis, static_cast<double>(i));
     made.outside.push_back(crops && (place < 0 || place > last));

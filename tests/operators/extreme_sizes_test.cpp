@@ -79,7 +79,6 @@ void change_attribute(Changed& c, const AttributesOf& known, Random& random) {
   for (auto& given : *node.mutable_attribute())
     if (given.name() == example.name()) a = &given;
   if (!a) *(a = node.add_attribute()) = example;
-  c.what += concat("; ", node.op_type(), "'s ", a->name());
   if (a->has_i()) a->set_i(one_of(whole, random));
   if (a->has_f()) a->set_f(one_of(real, random));
   const std::int64_t now = one_of(whole, random);
@@ -88,7 +87,7 @@ void change_attribute(Changed& c, const AttributesOf& known, Random& random) {
   for (int i = 0; i < a->ints_size(); ++i)
     if (all || i == at) a->set_ints(i, now);
   for (int i = 0; i < a->floats_size(); ++i) a->set_floats(i, one_of(real, random));
-  c.what += concat(" ", a->ShortDebugString());
+  c.what += concat("; ", node.op_type(), "'s ", a->name(), a->has_i() ? concat(" ", a->i()) : a->has_f() ? concat(" ", static_cast<double>(a->f())) : a->ints_size() > 0 ? concat(all ? " all " : " in part ", now) : "");
 }
 
 void change_operand(Changed& c, Random& random) {
