@@ -7,7 +7,7 @@ namespace tandem {
 // What one axis is made of: entry i of the new axis is Σ weight[k] · x[index[k]] over k in [starts[i], starts[i+1]).
 // Without weights all are 1.
 struct ResampleTable {
-  static constexpr std::int64_t most = std::int64_t{1} << 24;  // entries of either axis, and what all of them take
+  static constexpr std::int64_t most = std::int64_t{1} << 22;  // entries of either axis, and what all of them take
   std::vector<std::int32_t> starts{0}, index;
   std::vector<double> weight;
   std::int64_t size() const { return static_cast<std::int64_t>(starts.size()) - 1; }

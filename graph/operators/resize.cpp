@@ -234,7 +234,7 @@ struct Resampled {
 Tensor outside_mask(const std::vector<Resampled>& axes, int rank) {
   Shape shape(Ints(at(rank), 1));
   for (const Resampled& r : axes) shape[r.axis] = r.made.table.size();
-  Tensor mask(TensorType{DType::boolean, shape});
+  Tensor mask = bounded_tensor({DType::boolean, shape});
   const auto m = mask.write<bool>();
   for (std::size_t i = 0; i < m.size(); ++i)
     for (const Resampled& r : axes) {

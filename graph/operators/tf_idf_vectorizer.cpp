@@ -96,7 +96,7 @@ std::vector<ValueId> expand_tf_idf_vectorizer(ExpandContext& e) {
   const Shape out = x.rank() == 1 ? Shape{columns} : Shape{x[0], columns};
   if (counts.empty() || columns == 0) return {e.broadcast_to(e.scalar(0, DType::float32), out)};
   // Each count in its column.
-  Tensor into(TensorType{DType::float32, Shape{std::ssize(places), columns}});
+  Tensor into = bounded_tensor({DType::float32, Shape{std::ssize(places), columns}});
   const auto ones = into.write<float>();
   std::fill(ones.begin(), ones.end(), 0.0F);
   for (std::size_t i = 0; i < places.size(); ++i) ones[i * static_cast<std::size_t>(columns) + static_cast<std::size_t>(places[i])] = 1;
