@@ -80,7 +80,8 @@ void Builder::count_turn(const FlatBody& body) {
     fail("the turns of the model's loops hold more than ", limits::unrolled_nodes, " nodes, one behind the other; loops are unrolled when the plan is made");
   copied_ += copied_nodes(body);
   if (copied_ > limits::copied_nodes)
-    fail("the turns of the model's loops copy more than ", limits::copied_nodes, " nodes, with those of branches in them; loops are unrolled when the plan is made");
+    fail("the turns of the model's loops copy more than ", limits::copied_nodes,
+         " nodes, with those of branches in them; loops are unrolled when the plan is made");
 }
 
 void Builder::hand(Symbol from, Symbol to) {

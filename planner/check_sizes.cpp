@@ -1,3 +1,4 @@
+// Values are counted by the shapes of the program that is lowered: passes have made, fused and cut them already.
 #include "planner/check_sizes.h"
 
 #include "graph/size.h"
@@ -5,7 +6,8 @@
 namespace tandem {
 namespace {
 
-constexpr std::int64_t any_device = std::int64_t{1} << 46;  // bytes, where a device's memory is not known: sums of all values fit in 63 bits
+// Bytes, where a device's memory is not known: sums of all values fit in 63 bits.
+constexpr std::int64_t any_device = std::int64_t{1} << 46;
 
 }  // namespace
 
