@@ -161,7 +161,7 @@ class Builder {
   std::set<std::string> refused_masks_;
   std::set<int> hollow_;         // by symbol: optional values that hold nothing
   std::vector<Made> made_;
-  std::int64_t unrolled_ = 0, list_elements_ = 0;  // nodes and turns; tensors of all lists
+  std::int64_t unrolled_ = 0, copied_ = 0, list_elements_ = 0;  // nodes and turns; nodes with those of branches; tensors of all lists
 };
 
 }  // namespace tandem

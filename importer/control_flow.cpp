@@ -62,10 +62,26 @@ FlatBody Builder::instantiate(const FlatBody& body, const std::string& turn, std
   return copy;
 }
 
+namespace {
+
+// What one more turn copies: bodies in the body, too, whether they will be taken or not.
+std::int64_t copied_nodes(const FlatBody& body) {
+  std::int64_t nodes = std::ssize(body.nodes);
+  for (const FlatNode& node : body.nodes)
+    for (const FlatBody& inner : node.bodies) nodes += copied_nodes(inner);
+  return nodes;
+}
+
+}  // namespace
+
 void Builder::count_turn(const FlatBody& body) {
-  unrolled_ += 1 + static_cast<std::int64_t>(body.nodes.size());
+  unrolled_ += 1 + std::ssize(body.nodes);
   if (unrolled_ > limits::unrolled_nodes)
     fail("the turns of the model's loops hold more than ", limits::unrolled_nodes, " nodes, one behind the other; loops are unrolled when the plan is made");
+  copied_ += copied_nodes(body);
+  if (copied_ > limits::copied_nodes)
+    fail("the turns of the model's loops copy more than ", limits::copied_nodes,
+         " nodes, with those of branches in them; loops are unrolled when the plan is made");
 }
 
 void Builder::hand(Symbol from, Symbol to) {

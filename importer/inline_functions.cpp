@@ -131,9 +131,7 @@ class Inliner {
       held_.emplace(held.home, held);
     }
     if (!scope.names.emplace(name, held.symbol).second) problem("value '", frame.prefix, name, "' is defined twice");
-    const Symbol symbol = held.symbol;
-    if (std::none_of(body.initializers.begin(), body.initializers.end(), [&](const FlatInitializer& i) { return i.symbol == symbol; }))
-      body.initializers.push_back(std::move(held));
+    body.initializers.push_back(std::move(held));
   }
 
   // A weight's name is unique, those of nodes need not be.
@@ -184,6 +182,8 @@ class Inliner {
       body.outputs.push_back(
           look_up(output.name(), scope, [&] { problem("output '", frame.prefix, output.name(), "' is not computed by any node"); }));
     }
+    std::set<int> seen;  // calls of one function hold the same tensors
+    std::erase_if(body.initializers, [&](const FlatInitializer& i) { return !seen.insert(i.symbol.index).second; });
     return body;
   }
 

@@ -126,6 +126,15 @@ Builder::List Builder::split(const FlatNode& of, Symbol in, std::int64_t axis, c
   return parts;
 }
 
+namespace {
+
+// Each is a value of its own, before there is a list of them.
+void count_parts(std::int64_t parts) {
+  if (parts > limits::unrolled_nodes) fail("it gives ", parts, " tensors, expected at most ", limits::unrolled_nodes);
+}
+
+}  // namespace
+
 void Builder::split_to_sequence(const FlatNode& node) {
   const Symbol in = node.inputs.at(0);
   if (!value(in).present()) fail("its input is no tensor");
@@ -141,12 +150,12 @@ void Builder::split_to_sequence(const FlatNode& node) {
     if (split->shape().rank() == 0) {
       if (sizes[0] < 1) fail("its parts have ", sizes[0], " elements");
       const std::int64_t size = sizes[0];
-      count_list(length / size);
+      count_parts(length / size);
       sizes.assign(static_cast<std::size_t>(length / size), size);
       if (length % size) sizes.push_back(length % size);
     }
   } else {
-    count_list(length);
+    count_parts(length);
     sizes.assign(static_cast<std::size_t>(length), 1);
   }
   const bool keep = given || node.attributes.integer("keepdims", 1) != 0;

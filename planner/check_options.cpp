@@ -1,6 +1,7 @@
 #include "planner/check_options.h"
 
 #include "graph/option.h"
+#include "graph/size.h"
 #include "planner/passes/labels.h"
 #include "planner/passes/optimizer.h"
 #include "planner/passes/loss_scaling.h"
@@ -10,7 +11,7 @@ namespace tandem {
 
 void check_options(const GraphSource& source, const CompileOptions& o, Backends backends) {
   if (o.devices.empty()) fail(ExitCode::usage, "a plan needs at least one device");
-  if (o.batch < 1) fail(ExitCode::usage, "batch size must be at least 1, got ", o.batch);
+  if (o.batch < 1 || o.batch > longest_axis) fail(ExitCode::usage, "batch size must be 1 to ", longest_axis, ", got ", o.batch);
   for (const DeviceSpec& d : o.devices)
     if (const std::string reason = find_backend(backends, d.id.backend).declines(o.precision); !reason.empty())
       fail(ExitCode::device, "precision ", o.precision, " on device ", d.id, ": ", reason);

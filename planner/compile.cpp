@@ -10,6 +10,7 @@
 #include "graph/option.h"
 #include "graph/memory.h"
 #include "planner/check_options.h"
+#include "planner/check_sizes.h"
 #include "planner/memory/assemble.h"
 #include "planner/memory_limit.h"
 #include "planner/passes/loss_scaling.h"
@@ -145,6 +146,8 @@ class Compilation {
       unit_of_.push_back(static_cast<std::size_t>(same - units_.begin()));
       if (same == units_.end()) units_.push_back({id.backend, graph, slices_[d].size, models_[d], id.index});
     }
+    for (const Programs& graphs : graphs_)
+      for (const Unit& u : units_) check_sizes(graphs.graphs[u.graph], {u.backend, u.device}, u.model);
     plan_.options.threads = models_[0].threads;
   }
 
@@ -282,16 +285,24 @@ std::vector<std::int64_t> free_memory(const std::vector<DeviceSpec>& devices, De
 
 Plan compile(const GraphSource& source, const CompileOptions& o, Backends backends, const Plan* parameters_of) {
   std::optional<bool> daring;
-  Plan plan = within_memory([&] { return compile_unchecked(source, o, backends, parameters_of, daring); }, "planning for a batch of ", o.batch);
+  const auto compile_for = [&](const CompileOptions& options) { return compile_unchecked(source, options, backends, parameters_of, daring); };
   // A plan with parameters of its own needs memory that is free now.
-  CompileOptions limits = o;
-  if (parameters_of)
-    limits.free_memory.clear();
-  else if (limits.free_memory.empty())
-    limits.free_memory = free_memory(o.devices, {0, static_cast<int>(o.devices.size())}, backends);
-  check_memory(plan, limits, [&](const CompileOptions& smaller) { return compile_unchecked(source, smaller, backends, parameters_of, daring); });
-  verify(plan);
-  return plan;
+  const auto limited = [&] {
+    CompileOptions limits = o;
+    if (parameters_of)
+      limits.free_memory.clear();
+    else if (limits.free_memory.empty())
+      limits.free_memory = free_memory(o.devices, {0, static_cast<int>(o.devices.size())}, backends);
+    return limits;
+  };
+  try {
+    Plan plan = within_memory([&] { return compile_for(o); }, "planning for a batch of ", o.batch);
+    check_memory(plan, limited(), compile_for);
+    verify(plan);
+    return plan;
+  } catch (const ValueTooLarge& e) {
+    refuse_batch(concat(e.what(), ", for a batch of ", o.batch), limited(), compile_for);
+  }
 }
 
 }  // namespace tandem

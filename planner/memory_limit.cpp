@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <set>
 
+#include "planner/check_sizes.h"
+
 namespace tandem {
 namespace {
 
@@ -34,19 +36,30 @@ std::string mebibytes(std::int64_t bytes) { return concat((bytes + (1 << 20) - 1
 
 }  // namespace
 
-void check_memory(const Plan& plan, CompileOptions o, const std::function<Plan(const CompileOptions&)>& compile) {
+void check_memory(const Plan& plan, CompileOptions o, const Compile& compile) {
   const std::optional<Load> load = too_large(plan, o);
   if (!load) return;
   std::string where;
   for (const auto& [c, bytes] : load->device->memory) where += concat(where.empty() ? "" : ", ", name_of(c), ' ', mebibytes(bytes));
   const std::string each = load->replicas == 1 ? "" : concat(" for each of ", load->replicas, " logical devices");
   const std::string message = concat("device ", load->device->device, " needs ", mebibytes(load->bytes), " for a batch of ", o.batch, " but has ", mebibytes(load->room), " (", where, each, ")");
-  o.autotune = false;
   o.layout = plan.options.preference;
+  refuse_batch(message, std::move(o), compile);
+}
+
+void refuse_batch(const std::string& message, CompileOptions o, const Compile& compile) {
+  o.autotune = false;
+  const auto fit = [&] {
+    try {
+      return !too_large(compile(o), o);
+    } catch (const ValueTooLarge&) {
+      return false;
+    }
+  };
   std::int64_t fits = 0, fails = o.batch;
   while (fails - fits > 1) {
     o.batch = fits + (fails - fits) / 2;
-    (too_large(compile(o), o) ? fails : fits) = o.batch;
+    (fit() ? fits : fails) = o.batch;
   }
   if (fits == 0) fail(ExitCode::device, message, ": not even a batch of 1 fits");
   throw BatchTooLarge(concat(message, ": the largest batch that fits is ", fits), fits);

@@ -14,6 +14,9 @@ class BatchTooLarge final : public Error {
 
 // Fails (BatchTooLarge; device where not even one sample fits) where a device has less memory than the plan puts there, or less that is free (options.free_memory, where
 // that is known), with where the memory goes and the largest batch that fits, which `compile` is asked for.
-void check_memory(const Plan& plan, CompileOptions options, const std::function<Plan(const CompileOptions&)>& compile);
+using Compile = std::function<Plan(const CompileOptions&)>;
+void check_memory(const Plan& plan, CompileOptions options, const Compile& compile);
+// Fails so with this message, which ends before the largest batch.
+[[noreturn]] void refuse_batch(const std::string& message, CompileOptions options, const Compile& compile);
 
 }  // namespace tandem

@@ -14,6 +14,7 @@ std::vector<std::int64_t> slice_sizes(std::int64_t batch, std::span<const double
     total += w;
   }
   if (!(total > 0)) fail(ExitCode::usage, "slice weights must not all be zero");
+  if (std::isinf(total)) fail(ExitCode::usage, "slice weights are too large: their sum is infinite");
   if (batch < 0) fail(ExitCode::usage, "batch size must not be negative, got ", batch);
   std::vector<std::int64_t> sizes(weights.size());
   std::vector<double> rest(weights.size());

@@ -140,14 +140,14 @@ void add_reach(const Parts& p, std::vector<ValueId>& biases) {
       distance -= p.past;
       return (right < 0 || distance <= right) && (left < 0 || distance >= -left);
     };
-    Tensor t(TensorType{DType::float32, Shape{queries, keys}});
+    Tensor t = bounded_tensor({DType::float32, Shape{queries, keys}});
     const auto values = t.write<float>();
     for (std::int64_t i = 0; i < queries; ++i)
       for (std::int64_t j = 0; j < keys; ++j) values[static_cast<std::size_t>(i * keys + j)] = reached(j - i) ? 0.0F : static_cast<float>(nothing);
     biases.push_back(p.known("reach", t.cast(p.dtype)));
     return;
   }
-  Tensor distances(TensorType{DType::int64, Shape{queries, keys}});
+  Tensor distances = bounded_tensor({DType::int64, Shape{queries, keys}});
   const auto d = distances.write<std::int64_t>();
   for (std::int64_t i = 0; i < queries; ++i)
     for (std::int64_t j = 0; j < keys; ++j) d[static_cast<std::size_t>(i * keys + j)] = j - i;
@@ -161,7 +161,7 @@ void add_reach(const Parts& p, std::vector<ValueId>& biases) {
 void add_valid_keys(const Parts& p, std::vector<ValueId>& biases) {
   ExpandContext& e = p.e;
   if (!e.has_x(valid_keys)) return;
-  Tensor places(TensorType{DType::int64, Shape{p.scores[3]}});
+  Tensor places = bounded_tensor({DType::int64, Shape{p.scores[3]}});
   std::int64_t n = 0;
   for (std::int64_t& place : places.write<std::int64_t>()) place = n++;
   biases.push_back(p.bias_of(e.emit("Less", {p.known("places", std::move(places)), e.reshape(e.x(valid_keys), {p.scores[0], 1, 1, 1})})));

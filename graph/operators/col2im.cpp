@@ -62,7 +62,7 @@ std::vector<ValueId> expand_col2im(ExpandContext& e) {
     beyond[at(i + 2)] = -pads[at(i)];
     beyond[at(rank + 2 + i + 2)] = image[at(i)] + pads[at(i)] - ((blocks.dims.back() - 1) * strides[at(i)] + extent);
   }
-  Tensor places(TensorType{DType::float32, filter});
+  Tensor places = bounded_tensor({DType::float32, filter});
   const auto out = places.write<float>();
   for (std::int64_t row = 0; row < filter[0]; ++row) out[static_cast<std::size_t>(row * taps + row % taps)] = 1;
   const DType dtype = is_float(x.dtype) ? x.dtype : DType::float64;

@@ -34,6 +34,8 @@ void infer_conv_transpose(InferContext& c) {
   Ints wanted = c.attributes().ints("output_shape", {});
   if (wanted.size() == at(rank + 2)) wanted.erase(wanted.begin(), wanted.begin() + 2);
   if (!wanted.empty() && wanted.size() != at(rank)) c.fail("output_shape has ", wanted.size(), " entries, expected ", rank);
+  for (const std::int64_t size : wanted)
+    if (size < 0 || size > longest_axis) c.fail("output_shape holds ", size);
   if (mode == "VALID") window.pads.assign(at(2 * rank), 0);
   if (same && wanted.empty())
     for (int i = 0; i < rank; ++i) wanted.push_back(x[i + 2] * window.strides[at(i)]);
@@ -50,7 +52,7 @@ void infer_conv_transpose(InferContext& c) {
       end = pads - begin;
     }
     const std::int64_t size = wanted.empty() ? whole - begin - end : wanted[at(i)];
-    if (size < 0) c.fail("spatial axis ", i, " would have size ", size);
+    if (size < 0 || size > longest_axis) c.fail("spatial axis ", i, " would have size ", size);
     y.dims.push_back(size);
   }
   Attributes& a = c.node().attributes;

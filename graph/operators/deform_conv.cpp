@@ -48,7 +48,7 @@ std::vector<ValueId> expand_deform_conv(ExpandContext& e) {
   for (int d = 0; d < axes; ++d) {
     const std::int64_t size = x.shape[d + 2];
     stride /= size;
-    Tensor base(TensorType{DType::float64, Shape{taps, places}});  // where the element is that is not moved
+    Tensor base = bounded_tensor({DType::float64, Shape{taps, places}});  // where the element is that is not moved
     const auto out = base.write<double>();
     for (std::int64_t i = 0; i < taps * places; ++i) {
       const std::int64_t tap = i / places / product(window, d + 1, axes) % window[d], place = i % places / product(counts, d + 1, axes) % counts[d];

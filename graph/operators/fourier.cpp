@@ -22,7 +22,7 @@ Turn turn(std::int64_t n, std::int64_t length, bool inverse) {
 // The parts of a number: [.., c] of 1 (real) or 2 (real, imaginary).
 // [entries·in, frequencies·out]: what entry n gives to frequency k, Σ over n of (x + iy)·(cosine + i·sine)·factor
 Tensor transform_table(std::int64_t entries, std::int64_t in, std::int64_t frequencies, std::int64_t out, std::int64_t length, bool inverse) {
-  Tensor table(TensorType{DType::float64, Shape{entries * in, frequencies * out}});
+  Tensor table = bounded_tensor({DType::float64, Shape{entries * in, frequencies * out}});
   const auto t = table.write<double>();
   const double factor = inverse ? 1 / static_cast<double>(length) : 1;
   for (std::int64_t n = 0; n < entries; ++n)
@@ -39,7 +39,7 @@ Tensor transform_table(std::int64_t entries, std::int64_t in, std::int64_t frequ
 double times(std::int64_t k, std::int64_t length) { return k == 0 || 2 * k == length ? 1 : 2; }
 
 Tensor half_factors(std::int64_t entries, std::int64_t length) {
-  Tensor factors(TensorType{DType::float64, Shape{entries, 1}});
+  Tensor factors = bounded_tensor({DType::float64, Shape{entries, 1}});
   const auto f = factors.write<double>();
   for (std::size_t k = 0; k < f.size(); ++k) f[k] = times(static_cast<std::int64_t>(k), length);
   return factors;
@@ -47,7 +47,7 @@ Tensor half_factors(std::int64_t entries, std::int64_t length) {
 
 // A real signal from the first half of its spectrum: what is not given is the conjugate of what is.
 Tensor half_inverse_table(std::int64_t entries, std::int64_t in, std::int64_t length) {
-  Tensor table(TensorType{DType::float64, Shape{entries * in, length}});
+  Tensor table = bounded_tensor({DType::float64, Shape{entries * in, length}});
   const auto t = table.write<double>();
   for (std::int64_t k = 0; k < entries; ++k)
     for (std::int64_t n = 0; n < length; ++n) {
@@ -87,7 +87,7 @@ ValueId transform(GraphBuilder& b, ValueId x, std::int64_t length, bool inverse)
   }
   const std::int64_t other = length / a;
   const ValueId first = transform(b, b.reshape(b.transpose(b.reshape(x, Shape{rows, other, a, in}), {0, 2, 1, 3}), Shape{rows * a, other, in}), other, inverse);
-  Tensor turns(TensorType{DType::float64, Shape{a, other, 2, 2}});  // [n₂, k₁] turns: (x, y)·[[cos, sin], [−sin, cos]]
+  Tensor turns = bounded_tensor({DType::float64, Shape{a, other, 2, 2}});  // [n₂, k₁] turns: (x, y)·[[cos, sin], [−sin, cos]]
   const auto t = turns.write<double>();
   for (std::int64_t i = 0; i < a * other; ++i) {
     const Turn w = turn((i / other) * (i % other), length, inverse);

@@ -107,7 +107,7 @@ std::vector<ValueId> expand_affine_grid(ExpandContext& e) {
   const bool aligned = e.attributes().integer("align_corners") != 0;
   const int axes = static_cast<int>(std::ssize(size)) - 2;
   const Shape space(Ints(size.begin() + 2, size.end()));
-  Tensor base(TensorType{DType::float64, Shape{axes + 1, space.elements()}});
+  Tensor base = bounded_tensor({DType::float64, Shape{axes + 1, space.elements()}});
   const auto out = base.write<double>();
   for (std::int64_t place = 0; place < space.elements(); ++place)
     for (int j = 0; j <= axes; ++j) {

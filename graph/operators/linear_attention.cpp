@@ -54,7 +54,7 @@ void infer_linear_attention(InferContext& c) {
 
 // 1 where the column's token is not behind the row's, or (strict) before it.
 ValueId lower(ExpandContext& e, std::int64_t n, bool strict, DType dtype) {
-  Tensor t(TensorType{DType::float32, Shape{n, n}});
+  Tensor t = bounded_tensor({DType::float32, Shape{n, n}});
   const auto y = t.write<float>();
   for (std::int64_t i = 0; i < n; ++i)
     for (std::int64_t j = 0; j < n; ++j) y[static_cast<std::size_t>(i * n + j)] = j < i || (j == i && !strict) ? 1 : 0;
@@ -135,7 +135,7 @@ std::vector<ValueId> expand_linear_attention(ExpandContext& e) {
   if (is_delta(rule)) {
     rates = apart(beta, e.shape(e.x(beta))[2] == 1 ? 1 : s.groups);
     const ValueId lowered = e.neg(e.mul(e.mul(scores(k, k, pairs), before), rates));
-    Tensor unit(TensorType{DType::float32, Shape{chunk, chunk}});
+    Tensor unit = bounded_tensor({DType::float32, Shape{chunk, chunk}});
     for (std::int64_t i = 0; i < chunk; ++i) unit.write<float>()[static_cast<std::size_t>(i * chunk + i)] = 1;
     const ValueId one = e.graph().add_constant(e.node().name + "/one", unit.cast(wide));
     inverse = e.add(lowered, one);  // Σ (−A)ⁿ, n up to 1, 3, 7

@@ -37,8 +37,8 @@ Operator lp_pool() {
                 auto [window, y] = pool_input(c);
                 // All that the windows reach counts as padding, so that every mean is one of a whole window.
                 for (int i = 0; i < window.rank(); ++i) {
-                  const std::int64_t reach = (y[i + 2] - 1) * window.strides[at(i)] + window.extent(i);
-                  window.pads[at(i + window.rank())] = std::max<std::int64_t>(0, reach - x[i + 2] - window.pads[at(i)]);
+                  const Size reach = Size(y[i + 2] - 1) * window.strides[at(i)] + window.extent(i);
+                  window.pads[at(i + window.rank())] = std::max<std::int64_t>(0, (reach - x[i + 2] - window.pads[at(i)]).value());
                 }
                 c.node().attributes.erase("ceil_mode");
                 write_window(c, window);

@@ -28,7 +28,7 @@ ValueId part_of_packed(GraphBuilder& b, ValueId x, std::int64_t i) {
 }
 
 ValueId counted(GraphBuilder& b, std::int64_t n, Shape shape) {
-  Tensor t(TensorType{DType::int32, Shape{n}});
+  Tensor t = bounded_tensor({DType::int32, Shape{n}});
   std::int32_t next = 0;
   for (std::int32_t& v : t.write<std::int32_t>()) v = next++;
   return b.graph().add_constant("places", t.reshaped(std::move(shape)));

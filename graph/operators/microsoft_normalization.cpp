@@ -126,7 +126,7 @@ std::vector<ValueId> expand_embed(ExpandContext& e) {
   if (e.has_x(mask))
     results.push_back(e.emit("ReduceSum", {e.x(mask)}, {{"axes", Ints{1}}, {"keepdims", std::int64_t{0}}}));
   else
-    results.push_back(e.graph().add_constant(e.node().name + "/no_mask", Tensor(TensorType{DType::int32, Shape{x[0]}})));
+    results.push_back(e.graph().add_constant(e.node().name + "/no_mask", bounded_tensor({DType::int32, Shape{x[0]}})));
   results.push_back(sum);
   results.resize(e.node().outputs.size());
   return results;

@@ -9,6 +9,7 @@ namespace {
 // The pooled shape; leaves the attributes as kernels take them.
 Shape pooled(InferContext& c) {
   auto [window, y] = pool_input(c);
+  if (c.attributes().integer("count_include_pad", 0) == 0) clip_window(window, c.shape(0), Shape(Ints(y.begin() + 2, y.end())));
   write_window(c, window);
   return y;
 }
@@ -29,6 +30,26 @@ Attributes with_input_shape(GradientContext& g) {
   Attributes attributes = g.attributes();
   attributes.set("input_shape", g.shape(g.x()).dims);
   return attributes;
+}
+
+// Where padding counts, what lies beside x in all windows is left out of the sum, and counted by a factor.
+std::vector<ValueId> clipped_with_padding(ExpandContext& e) {
+  const Attributes& a = e.attributes();
+  if (a.integer("count_include_pad", 0) == 0 || a.integer("ceil_mode", 0) != 0) return {};  // of a last window that ceil_mode appends, fewer elements count
+  const Shape x = e.shape(e.x());
+  const WindowAttributes whole{a.ints("kernel_shape"), a.ints("strides"), a.ints("pads"), a.ints("dilations")};
+  Shape counts;
+  for (int i = 0; i < whole.rank(); ++i)
+    counts.dims.push_back((x[i + 2] + whole.pads[at(i)] + whole.pads[at(i + whole.rank())] - whole.extent(i)) / whole.strides[at(i)] + 1);
+  WindowAttributes clipped = whole;
+  clip_window(clipped, x, counts);
+  if (clipped.kernel == whole.kernel) return {};
+  double share = 1;
+  for (int i = 0; i < whole.rank(); ++i) share *= static_cast<double>(clipped.kernel[at(i)]) / static_cast<double>(whole.kernel[at(i)]);
+  Attributes attributes = a;
+  attributes.set("kernel_shape", clipped.kernel);
+  attributes.set("pads", clipped.pads);
+  return {e.mul(e.emit("AveragePool", {e.x()}, attributes), share)};
 }
 
 }  // namespace
@@ -87,6 +108,7 @@ Operator average_pool() {
           .since = {1, 7, 10, 11, 19, 22}, .types = {{"T", types::floats}},
           .infer = [](InferContext& c) { c.set_output(0, c.input(0).dtype, pooled(c)); },
           .follow = follow_rows,
+          .expand = clipped_with_padding,
           .differentiate = [](GradientContext& g) { g.set_dx(g.emit("AveragePoolBackward", {g.dy()}, with_input_shape(g))); },
           .flops = pooling_flops,
           .precision = PrecisionRole::follows, .operands = {{"X"}}};

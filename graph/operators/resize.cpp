@@ -94,6 +94,13 @@ struct AxisTable {
   std::vector<bool> outside;  // entries that are the extrapolation value
 };
 
+// Places are affine in the entry, so that the first and the last tell of all.
+bool is_whole(const Axis& axis, const Attributes& a) {
+  const Coordinates& where = *row_of(coordinates, a.text("coordinate_transformation_mode"));
+  const double last = static_cast<double>(axis.n - 1);
+  return axis.n == axis.size && (axis.n == 0 || (where.place(axis, 0) == 0 && where.place(axis, last) == last));
+}
+
 AxisTable make_table(const Axis& axis, const Attributes& a) {
   AxisTable made;
   const Mode mode = a.text("mode"), where = a.text("coordinate_transformation_mode");
@@ -102,6 +109,9 @@ AxisTable make_table(const Axis& axis, const Attributes& a) {
   const NearestMode& nearest = *row_of(nearest_modes, a.text("nearest_mode"));
   const bool crops = where == "tf_crop_and_resize";
   const double stretch = a.integer("antialias") != 0 ? std::min(1.0, axis.scale) : 1, last = static_cast<double>(axis.n - 1);
+  if (filter)
+    if (const double taps = 2 * (filter->reach / stretch + 1) * static_cast<double>(axis.size); !(taps <= 4.0 * ResampleTable::most))
+      fail("its filter takes ", taps, " entries for an axis of ", axis.size, ", expected at most ", 4 * ResampleTable::most);
   for (std::int64_t i = 0; i < axis.size; ++i) {
     const double place = place_of.place(axis, static_cast<double>(i));
     made.outside.push_back(crops && (place < 0 || place > last));
@@ -224,7 +234,7 @@ struct Resampled {
 Tensor outside_mask(const std::vector<Resampled>& axes, int rank) {
   Shape shape(Ints(at(rank), 1));
   for (const Resampled& r : axes) shape[r.axis] = r.made.table.size();
-  Tensor mask(TensorType{DType::boolean, shape});
+  Tensor mask = bounded_tensor({DType::boolean, shape});
   const auto m = mask.write<bool>();
   for (std::size_t i = 0; i < m.size(); ++i)
     for (const Resampled& r : axes) {
@@ -240,6 +250,8 @@ std::vector<ValueId> expand_resize(ExpandContext& e) {
   std::vector<Resampled> axes;
   for (int axis = 0; axis < x.shape.rank(); ++axis) {
     const Axis s = axis_of_node(x.shape, a, axis);
+    if (is_whole(s, a)) continue;
+    if (std::max(s.n, s.size) > ResampleTable::most) fail("Resize '", e.node().name, "': axis ", axis, " goes from ", s.n, " to ", s.size, " entries, expected at most ", ResampleTable::most);
     AxisTable made = make_table(s, a);
     const bool outside = std::find(made.outside.begin(), made.outside.end(), true) != made.outside.end();
     if (outside || !made.table.is_identity(s.n)) axes.push_back({axis, std::move(made), s.scale});

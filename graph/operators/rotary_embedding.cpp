@@ -39,7 +39,7 @@ ValueId rows_at(GraphBuilder& b, ValueId table, ValueId positions, std::int64_t 
   if (positions.present() && b.shape(positions).elements() > 1) return b.emit("Gather", {table, positions}, {{"axis", std::int64_t{0}}});
   const Shape t = b.shape(table);
   if (!positions.present()) return b.reshape(slice_axis(b, table, 0, 0, tokens), {1, tokens, t[1]});
-  Tensor steps(TensorType{DType::int64, Shape{1, tokens}});
+  Tensor steps = bounded_tensor({DType::int64, Shape{1, tokens}});
   std::int64_t n = 0;
   for (std::int64_t& step : steps.write<std::int64_t>()) step = n++;
   const ValueId from = b.add(b.graph().add_constant("steps", std::move(steps)), cast(b, b.reshape(positions, Shape{}), DType::int64));

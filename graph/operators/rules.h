@@ -31,6 +31,9 @@ void infer_comparison(InferContext& c);  // the same, giving booleans
 // Of piecewise constant operators: nothing flows back.
 void zero_gradient(GradientContext& g);
 
+// For a constant that a rule makes, as long as an axis or as several of them: fails where it would take more than 512 MiB.
+Tensor bounded_tensor(const TensorType& type);
+
 // dims[axis] = size
 Shape with_dim(Shape shape, int axis, std::int64_t size);
 std::int64_t product(const Shape& shape, int first, int last);

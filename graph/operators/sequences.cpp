@@ -9,7 +9,7 @@ namespace {
 ValueId count_along(ExpandContext& e, std::int64_t length, int axis, int rank) {
   Shape shape(Ints(at(rank), 1));
   shape[axis] = length;
-  Tensor places(TensorType{DType::int64, shape});
+  Tensor places = bounded_tensor({DType::int64, shape});
   for (std::int64_t i = 0; i < length; ++i) places.write<std::int64_t>()[static_cast<std::size_t>(i)] = i;
   return e.graph().add_constant(e.node().name + "/places", std::move(places));
 }

@@ -62,7 +62,7 @@ Operator hardmax() {
             const ValueId largest = e.emit("ArgMax", {e.x()}, {{"axis", axis}, {"keepdims", std::int64_t{1}}, {"select_last_index", std::int64_t{0}}});
             Shape along(Ints(at(x.shape.rank()), 1));
             along[static_cast<int>(axis)] = x.shape[static_cast<int>(axis)];
-            Tensor places(TensorType{DType::int64, along});
+            Tensor places = bounded_tensor({DType::int64, along});
             const auto values = places.write<std::int64_t>();
             std::iota(values.begin(), values.end(), 0);
             const ValueId equal = e.emit("Equal", {e.graph().add_constant(e.node().name + "/places", places), largest});

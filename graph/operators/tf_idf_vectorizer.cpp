@@ -42,7 +42,9 @@ void infer_tf_idf_vectorizer(InferContext& c) {
   const std::int64_t shortest = a.integer("min_gram_length", 1), longest = a.integer("max_gram_length", 1);
   if (shortest < 1 || longest < shortest || longest > std::ssize(a.ints("ngram_counts")))
     c.fail("sequences of ", shortest, " to ", longest, " numbers, expected lengths that ngram_counts has");
-  if (a.integer("max_skip_count", 0) < 0) c.fail("max_skip_count is ", a.integer("max_skip_count"), ", expected 0 or more");
+  constexpr std::int64_t most_skipped = 1024;  // each distance is nodes of its own
+  if (const std::int64_t skipped = a.integer("max_skip_count", 0); skipped < 0 || skipped > most_skipped)
+    c.fail("max_skip_count is ", skipped, ", expected 0 to ", most_skipped);
   const Ints& places = a.ints("ngram_indexes");
   const std::vector<Grams> grams = grams_of(a);
   if (std::ssize(places) != grams.back().before + grams.back().count) c.fail("ngram_indexes has ", places.size(), " entries for ", grams.back().before + grams.back().count, " sequences");
@@ -94,7 +96,7 @@ std::vector<ValueId> expand_tf_idf_vectorizer(ExpandContext& e) {
   const Shape out = x.rank() == 1 ? Shape{columns} : Shape{x[0], columns};
   if (counts.empty() || columns == 0) return {e.broadcast_to(e.scalar(0, DType::float32), out)};
   // Each count in its column.
-  Tensor into(TensorType{DType::float32, Shape{std::ssize(places), columns}});
+  Tensor into = bounded_tensor({DType::float32, Shape{std::ssize(places), columns}});
   const auto ones = into.write<float>();
   std::fill(ones.begin(), ones.end(), 0.0F);
   for (std::size_t i = 0; i < places.size(); ++i) ones[i * static_cast<std::size_t>(columns) + static_cast<std::size_t>(places[i])] = 1;

@@ -34,10 +34,13 @@ Operator trilu() {
           .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             const TensorType x = e.type(e.x());
             const int rank = x.shape.rank();
-            Tensor mask(TensorType{DType::boolean, Shape{x.shape[rank - 2], x.shape[rank - 1]}});
+            Tensor mask = bounded_tensor({DType::boolean, Shape{x.shape[rank - 2], x.shape[rank - 1]}});
             const auto m = mask.write<bool>();
             const std::int64_t k = diagonal(e.attributes(), x.shape), columns = x.shape[rank - 1];
-            for (std::size_t i = 0; i < m.size(); ++i) m[i] = kept(static_cast<std::int64_t>(i) / columns, static_cast<std::int64_t>(i) % columns, k, is_upper(e.attributes()));
+            const bool upper = is_upper(e.attributes());
+            std::size_t place = 0;
+            for (std::int64_t row = 0; row < x.shape[rank - 2]; ++row)
+              for (std::int64_t column = 0; column < columns; ++column) m[place++] = kept(row, column, k, upper);
             return {e.emit("Where", {e.graph().add_constant(e.node().name + "/triangle", std::move(mask)), e.x(), e.scalar(0, x.dtype)})};
           },
           .fold = [](const FoldContext& c) -> Folded {

@@ -7,14 +7,12 @@
 namespace tandem {
 namespace {
 
-constexpr std::int64_t limit = std::int64_t{1} << 31;  // keeps every product below within 64 bits
-
 Ints list_of(InferContext& c, const char* name, std::size_t entries, std::int64_t absent, std::int64_t least) {
   Ints list = c.attributes().ints(name, Ints(entries, absent));
   if (list.empty()) list.assign(entries, absent);
   if (list.size() != entries) c.fail(name, " has ", list.size(), " entries, expected ", entries);
   for (const std::int64_t v : list)
-    if (v < least || v >= limit) c.fail(name, " holds ", v, ", expected at least ", least);
+    if (v < least || v > longest_axis) c.fail(name, " holds ", v, ", expected ", least, " to ", longest_axis);
   return list;
 }
 
@@ -24,7 +22,7 @@ WindowAttributes read_window(InferContext& c, const Ints& kernel) {
   const Shape& x = c.shape(0);
   if (x.rank() < 3) c.fail("input 0 is ", c.input(0), ", expected [N,C,...] with at least one spatial axis");
   for (const std::int64_t d : x)
-    if (d >= limit) c.fail("input 0 is ", c.input(0), ": an axis is too long");
+    if (d > longest_axis) c.fail("input 0 is ", c.input(0), ": an axis is too long");
   const std::size_t rank = at(x.rank() - 2);
   WindowAttributes w;
   if (kernel.empty() && !c.attributes().has("kernel_shape")) c.fail("kernel_shape is missing");
@@ -39,11 +37,15 @@ WindowAttributes read_window(InferContext& c, const Ints& kernel) {
   w.dilations = list_of(c, "dilations", rank, 1, 1);
   w.pads = list_of(c, "pads", 2 * rank, 0, 0);
   for (int i = 0; i < w.rank(); ++i)
-    if (w.kernel[at(i)] >= limit || w.kernel[at(i)] < 1) c.fail("the kernel's axis ", i, " is ", w.kernel[at(i)]);
+    if (w.kernel[at(i)] < 1 || w.extent(i) > longest_axis) c.fail("the kernel's axis ", i, " is ", w.kernel[at(i)], " with dilation ", w.dilations[at(i)]);
   return w;
 }
 
 void write_window(InferContext& c, const WindowAttributes& window) {
+  const Shape& x = c.shape(0);
+  for (int i = 0; i < window.rank(); ++i)
+    if (const std::int64_t padded = x[i + 2] + window.pads[at(i)] + window.pads[at(i + window.rank())]; padded > longest_axis)
+      c.fail("spatial axis ", i, " of x ", x, " with its pads has ", padded, " elements, expected at most ", longest_axis);
   Attributes& a = c.node().attributes;
   a.set("kernel_shape", window.kernel);
   a.set("strides", window.strides);
@@ -95,6 +97,22 @@ void fit_window(WindowAttributes& window, const Shape& x) {
 }
 
 }  // namespace
+
+// Tap t of window i lies at i·stride − begin + t·dilation.
+void clip_window(WindowAttributes& window, const Shape& x, const Shape& counts) {
+  for (int i = 0; i < window.rank(); ++i) {
+    const std::int64_t size = x[i + 2], windows = counts[i], dilation = window.dilations[at(i)];
+    std::int64_t &kernel = window.kernel[at(i)], &begin = window.pads[at(i)], &end = window.pads[at(i + window.rank())];
+    if (size == 0 || windows == 0) continue;
+    const auto leave_out = [&](std::int64_t taps, std::int64_t& pad) {
+      taps = std::clamp<std::int64_t>(taps, 0, std::min(kernel - 1, pad / dilation));
+      kernel -= taps;
+      pad -= taps * dilation;
+    };
+    leave_out((begin - (windows - 1) * window.strides[at(i)]) / dilation, begin);
+    leave_out(kernel - ((size - 1 + begin) / dilation + 1), end);
+  }
+}
 
 Pooled pool_input(InferContext& c) {
   const Shape& x = c.shape(0);

@@ -22,7 +22,7 @@ struct Cosines {
 Tensor window_of(const Attributes& a, const Cosines& w) {
   const std::int64_t size = static_integer(a, "size", 0);
   const double period = static_cast<double>(a.integer("periodic", 1) != 0 ? size : std::max<std::int64_t>(1, size - 1));
-  Tensor t(TensorType{DType::float64, Shape{size}});
+  Tensor t = bounded_tensor({DType::float64, Shape{size}});
   const auto out = t.write<double>();
   for (std::size_t n = 0; n < out.size(); ++n) {
     const double angle = 2 * std::numbers::pi * static_cast<double>(n) / period;
@@ -48,7 +48,7 @@ Tensor mel_weights(const Attributes& a) {
     const double hertz = 700 * (std::pow(10, (low + step * static_cast<double>(i)) / 2595) - 1);
     return static_cast<std::int64_t>(std::floor(static_cast<double>(length + 1) * hertz / static_cast<double>(rate)));
   };
-  Tensor t(TensorType{DType::float64, Shape{rows, bins}});
+  Tensor t = bounded_tensor({DType::float64, Shape{rows, bins}});
   const auto out = t.write<double>();
   const auto set = [&](std::int64_t row, std::int64_t bin, double value) {
     if (row >= 0 && row < rows) out[static_cast<std::size_t>(row * bins + bin)] = value;

@@ -1,5 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <random>
+#include <set>
+
 #include "tests/graph/notation.h"
 
 namespace tandem {
@@ -212,11 +216,45 @@ TEST(ShapeRules, FillInAttributes) {
       {"ReduceSum", {"f[2,3]"}, {{"axes", Ints{-1, 0}}}, "axes=[0,1] keepdims=1 noop_with_empty_axes=0"},
       {"Softmax", {"f[2,3]"}, {}, "axis=1"},
       {"Transpose", {"f[2,3]"}, {}, "perm=[1,0]"},
+      {"MaxPool", {"f[1,2,8,8]"}, {{"kernel_shape", Ints{3, 2147483647}}, {"pads", Ints{0, 0, 3, 2147483647}}}, "dilations=[1,1] kernel_shape=[3,8] pads=[0,0,3,8] strides=[1,1]"},
+      {"AveragePool", {"f[1,1,4]"}, {{"kernel_shape", Ints{1000}}, {"pads", Ints{999, 999}}}, "dilations=[1] kernel_shape=[1000] pads=[999,999] strides=[1]"},
+      {"AveragePool", {"f[1,1,4]"}, {{"kernel_shape", Ints{1000}}, {"pads", Ints{998, 0}}}, "dilations=[1] kernel_shape=[4] pads=[2,0] strides=[1]"},
   };
   for (const CanonicalRow& row : canonical) {
     const OneNode one(row.op, row.inputs, row.attributes);
     EXPECT_EQ(to_string(one.graph[one.node].attributes), row.canonical) << row.op;
   }
+}
+
+// Whatever is left out of a window, those elements of x that each one meets are the same.
+TEST(ShapeRules, ClippedWindowsMeetTheSameElements) {
+  std::minstd_rand random(1);
+  const auto below = [&](std::int64_t n) { return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(n)); };
+  const auto met = [](const Attributes& a, std::int64_t size, std::int64_t windows) {
+    std::vector<std::set<std::int64_t>> all(static_cast<std::size_t>(windows));
+    for (std::int64_t i = 0; i < windows; ++i)
+      for (std::int64_t tap = 0; tap < a.ints("kernel_shape")[0]; ++tap)
+        if (const std::int64_t at = i * a.ints("strides")[0] - a.ints("pads")[0] + tap * a.ints("dilations")[0]; at >= 0 && at < size) all[static_cast<std::size_t>(i)].insert(at);
+    return all;
+  };
+  int clipped = 0;
+  for (int n = 0; n < 3000; ++n) {
+    const std::int64_t size = 1 + below(9);
+    const Attributes given{{"kernel_shape", Ints{1 + below(20)}}, {"strides", Ints{1 + below(4)}}, {"dilations", Ints{1 + below(3)}}, {"pads", Ints{below(30), below(30)}}, {"ceil_mode", below(2)}};
+    std::optional<OneNode> one;
+    try {
+      one.emplace("MaxPool", std::vector<std::string>{concat("f[1,1,", size, "]")}, given);
+    } catch (const Error&) {
+      continue;  // larger than what it lies on
+    }
+    const Attributes& left = one->graph[one->node].attributes;
+    const std::int64_t windows = one->graph[one->graph.outputs[0]].type.shape[2];
+    if (left.ints("kernel_shape") == given.ints("kernel_shape")) continue;
+    ++clipped;
+    EXPECT_EQ(met(left, size, windows), met(given, size, windows)) << to_string(given) << " on " << size << " became " << to_string(left);
+    EXPECT_EQ(OneNode("MaxPool", {concat("f[1,1,", size, "]")}, left).graph[ValueId(one->graph.outputs[0])].type.shape[2], windows) << to_string(left);
+  }
+  EXPECT_GT(clipped, 500);
 }
 
 struct FailureRow {

@@ -115,6 +115,18 @@ onnx::GraphProto relu_or_neg(const std::string& op) {
 const Refused refused[] = {
     {"turns_from_data", [](Model& m) { m.input("turns", "", onnx::TensorProto::INT64).add(counted(1, doubling, {"y"})); }, "its number of turns is computed from data: option max_turns says"},
     {"endless", [](Model& m) { m.add(node("Constant", {}, {"yes"}, {{"value_int", one}})).add(counted(0, doubling, {"y"})); }, "hold more than 65536 nodes"},
+    {"branches_count",
+     [](Model& m) {
+       std::vector<onnx::NodeProto> many;  // in a branch that no turn takes
+       for (int i = 0; i < 1000; ++i) many.push_back(node("Neg", {i == 0 ? "v" : concat("n", i - 1)}, {concat("n", i)}));
+       const onnx::NodeProto choice = node("If", {"no"}, {"v2"}, {{"then_branch", branch(many, {"n999"})}, {"else_branch", branch({node("Relu", {"v"}, {"r"})}, {"r"})}});
+       onnx::TensorProto no;
+       no.set_data_type(onnx::TensorProto::BOOL);
+       no.add_int32_data(0);
+       m.add(int_tensor("turns", {}, {2000}));
+       m.add(counted(1, body({"i", "c", "v"}, {node("Identity", {"c"}, {"c2"}), node("Constant", {}, {"no"}, {{"value", no}}), choice}, {"c2", "v2"}), {"y"}));
+     },
+     "the turns of the model's loops copy more than 262144 nodes, with those of branches in them"},
     {"never_ends", [](Model& m) { m.add(node("Loop", {"", "", "x"}, {"y"}, {{"body", doubling}})); }, "neither a number of turns nor a condition"},
     {"a_list_for_a_condition", [](Model& m) { m.add(int_tensor("turns", {}, {2})).add(node("SequenceConstruct", {"x"}, {"l"})).add(node("Loop", {"turns", "l", "x"}, {"y"}, {{"body", doubling}})); }, "its condition is a list of tensors"},
     {"turns_of_floats", [](Model& m) { m.input("turns", "").add(counted(1, doubling, {"y"})); }, "its number of turns is float32[], expected one element of int64"},

@@ -71,7 +71,7 @@ constexpr std::int64_t mebibyte = std::int64_t{1} << 20;
 
 TEST(MemoryLimit, NamesTheLargestBatchThatFits) {
   const Limited small(16 * mebibyte);
-  const std::string text = refusal(small, 100000);
+  const std::string text = refusal(small, 4000);
   ASSERT_TRUE(has(text, "has 16 MiB (weights ")) << text;
   const std::string_view before = "the largest batch that fits is ";
   ASSERT_TRUE(has(text, before)) << text;
@@ -83,6 +83,39 @@ TEST(MemoryLimit, NamesTheLargestBatchThatFits) {
 
 TEST(MemoryLimit, SaysWhereNotEvenOneSampleFits) {
   EXPECT_TRUE(has(refusal(Limited(mebibyte), 8), "not even a batch of 1 fits"));
+}
+
+// Before a library is asked: oneDNN divides by zero for sizes beyond 32 bits.
+TEST(MemoryLimit, AValueAloneCanBeTooLarge) {
+  const Limited small(16 * mebibyte);
+  const std::string text = refusal(small, 4000), larger = refusal(small, std::int64_t{1} << 30);
+  EXPECT_TRUE(has(larger, "device cpu:0 has 16 MiB, too little for 'x' float32[1073741824,1000] alone, for a batch of 1073741824")) << larger;
+  EXPECT_EQ(text.substr(text.rfind(' ')), larger.substr(larger.rfind(' '))) << larger;
+}
+
+// Where memory would do, or is not known.
+TEST(MemoryLimit, SizesBeyond32BitsAreRefused) {
+  for (const std::int64_t batch : {std::int64_t{1} << 31, std::int64_t{1} << 32, (std::int64_t{1} << 32) + 1, std::int64_t{1} << 40, std::int64_t{1} << 62}) {
+    try {
+      plan_on(Limited(0), batch);
+      ADD_FAILURE() << batch;
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ExitCode::usage);
+      EXPECT_TRUE(has(e.what(), "batch size must be 1 to 2147483647")) << e.what();
+    }
+  }
+  Graph g;
+  const ValueId x = g.add_input("x", {DType::boolean, {2, std::int64_t{1} << 32}});
+  g.outputs = {g[g.add_node(internal_operator("Not"), "not", {}, {x}, 1, {"not"})].outputs[0]};
+  CompileOptions o{.mode = PlanMode::inference, .batch = 2, .devices = {{{"cpu", 0}}}};
+  const Limited any(0);
+  const Backend* const backends[] = {&any};
+  try {
+    compile([&](std::int64_t) { return g; }, o, backends);
+    ADD_FAILURE();
+  } catch (const Error& e) {
+    EXPECT_TRUE(has(e.what(), "value 'x' bool[2,4294967296] has an axis of 4294967296 elements, expected at most 2147483647")) << e.what();
+  }
 }
 
 TEST(MemoryLimit, LogicalDevicesShareTheirDevices) {

@@ -6,27 +6,30 @@
 
 namespace tandem::native {
 
-std::vector<std::int64_t> whole_axis(std::int64_t n) {
-  std::vector<std::int64_t> indices(static_cast<std::size_t>(n));
-  for (std::int64_t i = 0; i < n; ++i) indices[static_cast<std::size_t>(i)] = i;
-  return indices;
+namespace {
+
+std::int64_t indices_of(const AxisLoops& loops) {
+  std::int64_t sum = 0;
+  for (const CopyNest& nest : loops) {
+    std::int64_t n = 1;
+    for (const CopyLoop& loop : nest.loops) n *= loop.size;
+    sum += n;
+  }
+  return sum;
 }
 
-KernelDescription axis_copy(std::string kernel, const Operand& x, const Operand& y, std::function<std::vector<AxisMap>()> maps_of, double fill, int threads) {
+}  // namespace
+
+KernelDescription axis_copy(std::string kernel, const Operand& x, const Operand& y, std::vector<AxisMap> maps, double fill, int threads) {
   KernelDescription d{.kernel = std::move(kernel), .inputs = {x}, .outputs = {y}, .efficiency = 0.3};
-  d.make = [=, maps_of = std::move(maps_of)] {
-    const std::vector<AxisMap> maps = maps_of();
-    std::vector<AxisOffsets> axes;
+  d.make = [=, maps = std::move(maps)] {
+    std::vector<AxisLoops> axes;
     bool holes = false;
     for (int axis = 0; axis < y.shape.rank(); ++axis) {
       const AxisMap& map = maps[static_cast<std::size_t>(axis)];
-      const std::vector<std::int64_t> there = map.from_axis < 0 ? std::vector<std::int64_t>{} : axis_offsets(x.shape, x.layout, map.from_axis);
-      AxisOffsets offsets{{}, axis_offsets(y.shape, y.layout, axis)};
-      for (const std::int64_t i : map.from) {
-        holes = holes || i < 0;
-        offsets.from.push_back(i < 0 ? -1 : there.empty() ? 0 : there[static_cast<std::size_t>(i)]);
-      }
-      axes.push_back(std::move(offsets));
+      const AxisOffsets from = map.from_axis < 0 ? AxisOffsets() : AxisOffsets(x.shape, x.layout, map.from_axis), to(y.shape, y.layout, axis);
+      axes.push_back(map.from ? loops_from(map.from, y.shape[axis], from, to) : loops_along(y.shape[axis], from, to));
+      holes = holes || indices_of(axes.back()) < y.shape[axis];
     }
     const Copy copy(axes, size_of(x.dtype));
     const PaddingZero padding(y);

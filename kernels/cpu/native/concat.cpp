@@ -17,18 +17,12 @@ Descriptions describe_concat(const KernelRequest& request) {
   const int threads = request.options.threads;
   d.make = [=, inputs = d.inputs] {
     std::vector<Copy> copies;
-    std::ptrdiff_t at = 0;
+    std::int64_t at = 0;
     for (const Operand& x : inputs) {
-      std::vector<AxisOffsets> axes;
-      for (int axis = 0; axis < y.shape.rank(); ++axis) {
-        AxisOffsets offsets{axis_offsets(x.shape, x.layout, axis), axis_offsets(y.shape, y.layout, axis)};
-        if (axis == joined) {
-          const auto begin = offsets.to.begin() + at;
-          offsets.to = std::vector<std::int64_t>(begin, begin + static_cast<std::ptrdiff_t>(x.shape[axis]));
-        }
-        axes.push_back(std::move(offsets));
-      }
-      at += static_cast<std::ptrdiff_t>(x.shape[joined]);
+      std::vector<AxisLoops> axes;
+      for (int axis = 0; axis < y.shape.rank(); ++axis)
+        axes.push_back(loops_along(x.shape[axis], {x.shape, x.layout, axis}, {y.shape, y.layout, axis}, axis == joined ? at : 0));
+      at += x.shape[joined];
       copies.emplace_back(axes, size_of(x.dtype));
     }
     const PaddingZero padding(y);

@@ -1,6 +1,8 @@
 // Finds the nest of loops for a pair of arrangements, orders it for the caches, and shares it out to threads.
 #include "kernels/cpu/native/copy.h"
 
+#include <numeric>
+
 #include "kernels/cpu/isa.h"
 
 namespace tandem::native {
@@ -39,25 +41,29 @@ std::vector<CopyNest> compress(std::vector<CopyNest> items) {
   }
 }
 
-std::vector<CopyNest> compress(const AxisOffsets& axis) {
-  std::vector<CopyNest> items;
-  // The first level by itself: long axes would make a nest of every index.
-  for (std::size_t i = 0; i < axis.from.size();) {
-    if (axis.from[i] < 0) {
+// The indices [begin, end), whose places on both sides `at` tells; those before all are left out.
+template <class At>
+AxisLoops loops_of(std::int64_t begin, std::int64_t end, const At& at) {
+  AxisLoops items;
+  for (std::int64_t i = begin; i < end;) {
+    const CopyNest first = at(i);
+    if (first.from < 0) {
       ++i;
       continue;
     }
-    std::size_t n = 1;
-    std::int64_t from = 0, to = 0;
-    if (i + 1 < axis.from.size() && axis.from[i + 1] >= 0) {
-      from = axis.from[i + 1] - axis.from[i];
-      to = axis.to[i + 1] - axis.to[i];
-      while (i + n < axis.from.size() && axis.from[i + n] >= 0 && axis.from[i + n] - axis.from[i + n - 1] == from &&
-             axis.to[i + n] - axis.to[i + n - 1] == to)
-        ++n;
+    std::int64_t n = 1, from = 0, to = 0;
+    for (CopyNest before = first; i + n < end; ++n) {
+      const CopyNest next = at(i + n);
+      if (next.from < 0) break;
+      if (n == 1) {
+        from = next.from - first.from;
+        to = next.to - first.to;
+      }
+      if (next.from - before.from != from || next.to - before.to != to) break;
+      before = next;
     }
-    CopyNest nest{axis.from[i], axis.to[i], {}};
-    if (n > 1) nest.loops.push_back({static_cast<std::int64_t>(n), from, to});
+    CopyNest nest = first;
+    if (n > 1) nest.loops.push_back({n, from, to});
     items.push_back(std::move(nest));
     i += n;
   }
@@ -206,19 +212,62 @@ void run_rows(const CopyNest& nest, const T* from, T* to, std::int64_t begin, st
 
 }  // namespace
 
-std::vector<std::int64_t> axis_offsets(const Shape& shape, const Layout& layout, int axis) {
-  std::vector<std::int64_t> offsets(static_cast<std::size_t>(shape[axis]), 0);
+AxisOffsets::AxisOffsets(const Shape& shape, const Layout& layout, int axis) {
   for (const PhysicalDim& d : physical_dims(shape, layout))
-    if (d.axis == axis)
-      for (std::size_t i = 0; i < offsets.size(); ++i)
-        offsets[i] += static_cast<std::int64_t>(i) / d.step % d.size * d.stride;
+    if (d.axis == axis) dims_.push_back(d);
+}
+
+std::int64_t AxisOffsets::operator[](std::int64_t index) const {
+  std::int64_t offset = 0;
+  for (const PhysicalDim& d : dims_) offset += index / d.step % d.size * d.stride;
+  return offset;
+}
+
+std::int64_t AxisOffsets::period() const {
+  std::int64_t period = 1;
+  for (const PhysicalDim& d : dims_) period = std::max(period, d.step);
+  return period;
+}
+
+std::vector<std::int64_t> axis_offsets(const Shape& shape, const Layout& layout, int axis) {
+  const AxisOffsets at(shape, layout, axis);
+  std::vector<std::int64_t> offsets;
+  for (std::int64_t i = 0; i < shape[axis]; ++i) offsets.push_back(at[i]);
   return offsets;
 }
 
-std::vector<CopyNest> copy_nests(std::span<const AxisOffsets> axes) {
+// Those of one period, as often as it is there whole, and of the rest.
+AxisLoops loops_along(std::int64_t size, const AxisOffsets& from, const AxisOffsets& to, std::int64_t shift) {
+  const auto at = [&](std::int64_t i) { return CopyNest{from[i], to[i + shift], {}}; };
+  const std::int64_t period = std::lcm(from.period(), to.period()), whole = size / period;
+  if (whole < 2) return loops_of(0, size, at);
+  const CopyNest first = at(0), second = at(period);
+  AxisLoops loops = loops_of(0, 2 * period, at);
+  if (loops.size() == 1 && loops[0].loops.size() == 1) {  // nothing ends with the period
+    loops[0].loops[0].size = size;
+    return loops;
+  }
+  loops = loops_of(0, period, at);
+  for (CopyNest& nest : loops) nest.loops.insert(nest.loops.begin(), {whole, second.from - first.from, second.to - first.to});
+  const AxisLoops rest = loops_of(whole * period, size, at);
+  loops.insert(loops.end(), rest.begin(), rest.end());
+  return loops;
+}
+
+AxisLoops loops_from(const IndexMap& map, std::int64_t size, const AxisOffsets& from, const AxisOffsets& to) {
+  return loops_of(0, size, [&](std::int64_t i) {
+    const std::int64_t there = map(i);
+    return CopyNest{there < 0 ? -1 : from[there], to[i], {}};
+  });
+}
+
+AxisLoops loops_to(const IndexMap& map, std::int64_t size, const AxisOffsets& from, const AxisOffsets& to) {
+  return loops_of(0, size, [&](std::int64_t i) { return CopyNest{from[i], to[map(i)], {}}; });
+}
+
+std::vector<CopyNest> copy_nests(std::span<const AxisLoops> axes) {
   std::vector<CopyNest> nests{{}};
-  for (const AxisOffsets& axis : axes) {
-    const std::vector<CopyNest> pieces = compress(axis);
+  for (const AxisLoops& pieces : axes) {
     std::vector<CopyNest> product;
     for (const CopyNest& nest : nests)
       for (const CopyNest& piece : pieces) {
@@ -232,7 +281,7 @@ std::vector<CopyNest> copy_nests(std::span<const AxisOffsets> axes) {
   return nests;
 }
 
-Copy::Copy(std::span<const AxisOffsets> axes, std::size_t element_bytes) : nests_(copy_nests(axes)), element_bytes_(element_bytes) {
+Copy::Copy(std::span<const AxisLoops> axes, std::size_t element_bytes) : nests_(copy_nests(axes)), element_bytes_(element_bytes) {
   shape_for_running(nests_);
 }
 
@@ -244,8 +293,8 @@ Copy Copy::reorder(const Shape& shape, const Layout& from, const Layout& to, std
     shape_for_running(flat.nests_);
     return flat;
   }
-  std::vector<AxisOffsets> axes;
-  for (int axis = 0; axis < shape.rank(); ++axis) axes.push_back({axis_offsets(shape, from, axis), axis_offsets(shape, to, axis)});
+  std::vector<AxisLoops> axes;
+  for (int axis = 0; axis < shape.rank(); ++axis) axes.push_back(loops_along(shape[axis], {shape, from, axis}, {shape, to, axis}));
   return Copy(axes, element_bytes);
 }
 

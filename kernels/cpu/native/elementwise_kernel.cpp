@@ -113,13 +113,10 @@ Schedule schedule(const Program& p) {
     } else {
       if (needs_padding(in, out)) {
         const Operand plain = aligned_to(with_layout(in, Layout::row_major(in.shape.rank())), out);
-        std::vector<AxisOffsets> axes;
+        std::vector<AxisLoops> axes;
         const int extra = out.shape.rank() - in.shape.rank();
-        for (int axis = 0; axis < out.shape.rank(); ++axis) {
-          const std::size_t n = static_cast<std::size_t>(plain.shape[axis]);
-          axes.push_back({axis < extra ? std::vector<std::int64_t>(n, 0) : axis_offsets(in.shape, in.layout, axis - extra),
-                          axis_offsets(plain.shape, out.layout, axis)});
-        }
+        for (int axis = 0; axis < out.shape.rank(); ++axis)
+          axes.push_back(loops_along(plain.shape[axis], axis < extra ? AxisOffsets() : AxisOffsets(in.shape, in.layout, axis - extra), {plain.shape, out.layout, axis}));
         r.staging = Copy(axes, size_of(in.dtype));
         r.stage = s.staged;
         s.staged += to_line(plain.bytes());

@@ -32,21 +32,18 @@ PadRule pad_rule(const Attributes& attributes) {
   return rule;
 }
 
+IndexMap unpadded_axis(const PadRule& rule, int axis, const Shape& x) {
+  return [begin = rule.pads[static_cast<std::size_t>(axis)], n = x[axis], mode = rule.mode](std::int64_t i) { return unpadded(i, begin, n, mode); };
+}
+
 }  // namespace
 
 Descriptions describe_pad(const KernelRequest& request) {
   const auto pair = same_layout(request);
   if (!pair) return {};
   const PadRule rule = pad_rule(*request.attributes);
-  const auto maps = [rule, x = pair->x.shape, y = pair->y.shape] {
-    std::vector<AxisMap> maps;
-    for (int axis = 0; axis < y.rank(); ++axis) {
-      AxisMap map{axis, {}};
-      for (std::int64_t i = 0; i < y[axis]; ++i) map.from.push_back(unpadded(i, rule.pads[static_cast<std::size_t>(axis)], x[axis], rule.mode));
-      maps.push_back(std::move(map));
-    }
-    return maps;
-  };
+  std::vector<AxisMap> maps;
+  for (int axis = 0; axis < pair->y.shape.rank(); ++axis) maps.push_back({axis, unpadded_axis(rule, axis, pair->x.shape)});
   return {axis_copy("native.pad", pair->x, pair->y, maps, rule.value, request.options.threads)};
 }
 
@@ -57,31 +54,17 @@ Descriptions describe_pad_backward(const KernelRequest& request) {
   const PadRule rule = pad_rule(*request.attributes);
   const Operand &dy = pair->x, &dx = pair->y;
   if (rule.mode == "constant") {
-    const auto maps = [=] {
-      std::vector<AxisMap> maps;
-      for (int axis = 0; axis < dx.shape.rank(); ++axis) {
-        AxisMap map{axis, {}};
-        for (std::int64_t i = 0; i < dx.shape[axis]; ++i) {
-          const std::int64_t there = i + rule.pads[static_cast<std::size_t>(axis)];
-          map.from.push_back(there >= 0 && there < dy.shape[axis] ? there : -1);
-        }
-        maps.push_back(std::move(map));
-      }
-      return maps;
-    };
+    std::vector<AxisMap> maps;
+    for (int axis = 0; axis < dx.shape.rank(); ++axis)
+      maps.push_back({axis, [begin = rule.pads[static_cast<std::size_t>(axis)], n = dy.shape[axis]](std::int64_t i) { return i + begin < n ? i + begin : -1; }});
     return {axis_copy("native.pad_backward", dy, dx, maps, 0, request.options.threads)};
   }
   if (dy.dtype != DType::float32 && dy.dtype != DType::float64) return {};
   KernelDescription d{.kernel = "native.pad_backward", .inputs = {dy}, .outputs = {dx}, .efficiency = 0.1};
   d.make = [=] {
-    std::vector<AxisOffsets> axes;
-    for (int axis = 0; axis < dx.shape.rank(); ++axis) {
-      const std::vector<std::int64_t> there = axis_offsets(dx.shape, dx.layout, axis);
-      AxisOffsets offsets{axis_offsets(dy.shape, dy.layout, axis), {}};
-      for (std::int64_t i = 0; i < dy.shape[axis]; ++i)
-        offsets.to.push_back(there[static_cast<std::size_t>(unpadded(i, rule.pads[static_cast<std::size_t>(axis)], dx.shape[axis], rule.mode))]);
-      axes.push_back(std::move(offsets));
-    }
+    std::vector<AxisLoops> axes;
+    for (int axis = 0; axis < dx.shape.rank(); ++axis)
+      axes.push_back(loops_to(unpadded_axis(rule, axis, dx.shape), dy.shape[axis], {dy.shape, dy.layout, axis}, {dx.shape, dx.layout, axis}));
     const Copy copy(axes, size_of(dy.dtype));
     const auto bytes = static_cast<std::size_t>(dx.bytes());
     return make_kernel([=](const Memory& m) {

@@ -11,6 +11,7 @@ namespace {
 using vector::PooledRun;
 
 constexpr std::size_t most_taps = 255;  // numbered by a byte
+constexpr std::int64_t longest_image = 1 << 16;  // tables have an entry for each place of an axis
 constexpr std::string_view opaque_prefix = "opaque:native.channels.";
 
 // One axis: output o meets input o·stride + tap·dilation − begin.
@@ -92,6 +93,7 @@ std::optional<Problem> problem_of(const KernelRequest& request, const Operand& x
   Axis axes[3];
   for (int i = 0; i < rank; ++i) {
     const auto k = static_cast<std::size_t>(i);
+    if (std::max(x.shape[2 + i], y.shape[2 + i]) > longest_image) return std::nullopt;
     axes[3 - rank + i] = {x.shape[2 + i], y.shape[2 + i], window.kernel[k], window.strides[k], window.dilations[k], window.begin[k]};
   }
   if (axes[0].taps * axes[1].taps * axes[2].taps > static_cast<std::int64_t>(most_taps)) return std::nullopt;

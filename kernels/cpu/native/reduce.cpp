@@ -82,7 +82,7 @@ struct Work {
   std::int64_t width() const { return inner.to == 1 ? inner.size : 1; }
 };
 
-std::vector<Work> works_of(std::span<const AxisOffsets> axes) {
+std::vector<Work> works_of(std::span<const AxisLoops> axes) {
   std::vector<Work> works;
   const auto finish = [&](Work w) {
     for (const CopyLoop& loop : w.kept) w.units *= loop.size;
@@ -209,11 +209,10 @@ Descriptions describe(const Row& row, const KernelRequest& request) {
   const bool keep = request.attributes->integer("keepdims", 1) != 0;
   if (y.layout.any()) y.layout = output_layout(x, y.shape, reduced);
 
-  std::vector<AxisOffsets> axes;
+  std::vector<AxisLoops> axes;
   for (int axis = 0, out = 0; axis < x.shape.rank(); ++axis) {
     const bool gone = reduced[static_cast<std::size_t>(axis)];
-    axes.push_back({axis_offsets(x.shape, x.layout, axis),
-                    gone ? std::vector<std::int64_t>(static_cast<std::size_t>(x.shape[axis]), 0) : axis_offsets(y.shape, y.layout, out)});
+    axes.push_back(loops_along(x.shape[axis], {x.shape, x.layout, axis}, gone ? AxisOffsets() : AxisOffsets(y.shape, y.layout, out)));
     if (!gone || keep) ++out;
   }
   const std::vector<Work> works = works_of(axes);

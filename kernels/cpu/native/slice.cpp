@@ -25,33 +25,21 @@ std::vector<SliceAxis> slice_axes(const Attributes& attributes, const Shape& x, 
 Descriptions describe_slice(const KernelRequest& request) {
   const auto pair = same_layout(request);
   if (!pair) return {};
-  const auto maps = [slices = slice_axes(*request.attributes, pair->x.shape, pair->y.shape)] {
-    std::vector<AxisMap> maps;
-    int axis = 0;
-    for (const SliceAxis& s : slices) {
-      AxisMap map{axis++, {}};
-      for (std::int64_t i = 0; i < s.size; ++i) map.from.push_back(s.start + i * s.step);
-      maps.push_back(std::move(map));
-    }
-    return maps;
-  };
+  std::vector<AxisMap> maps;
+  for (const SliceAxis& s : slice_axes(*request.attributes, pair->x.shape, pair->y.shape))
+    maps.push_back({static_cast<int>(maps.size()), [s](std::int64_t i) { return s.start + i * s.step; }});
   return {axis_copy("native.slice", pair->x, pair->y, maps, 0, request.options.threads)};
 }
 
 Descriptions describe_slice_backward(const KernelRequest& request) {
   const auto pair = same_layout(request);
   if (!pair) return {};
-  const auto maps = [y = pair->y.shape, slices = slice_axes(*request.attributes, pair->y.shape, pair->x.shape)] {
-    std::vector<AxisMap> maps;
-    int axis = 0;
-    for (const SliceAxis& s : slices) {
-      AxisMap map{axis, std::vector<std::int64_t>(static_cast<std::size_t>(y[axis]), -1)};
-      for (std::int64_t i = 0; i < s.size; ++i) map.from[static_cast<std::size_t>(s.start + i * s.step)] = i;
-      maps.push_back(std::move(map));
-      ++axis;
-    }
-    return maps;
-  };
+  std::vector<AxisMap> maps;
+  for (const SliceAxis& s : slice_axes(*request.attributes, pair->y.shape, pair->x.shape))
+    maps.push_back({static_cast<int>(maps.size()), [s](std::int64_t i) {
+                      const std::int64_t k = (i - s.start) / s.step;
+                      return (i - s.start) % s.step == 0 && k < s.size ? k : -1;
+                    }});
   return {axis_copy("native.slice_backward", pair->x, pair->y, maps, 0, request.options.threads)};
 }
 

@@ -11,11 +11,8 @@ Descriptions describe_transpose(const KernelRequest& request) {
   Ints perm = request.attributes->ints("perm", {});
   if (perm.empty())
     for (int axis = y.shape.rank() - 1; axis >= 0; --axis) perm.push_back(axis);
-  const auto maps = [=] {
-    std::vector<AxisMap> maps;
-    for (int axis = 0; axis < y.shape.rank(); ++axis) maps.push_back({static_cast<int>(perm[static_cast<std::size_t>(axis)]), whole_axis(y.shape[axis])});
-    return maps;
-  };
+  std::vector<AxisMap> maps;
+  for (const std::int64_t axis : perm) maps.push_back({static_cast<int>(axis)});
   return {axis_copy("native.transpose", x, y, maps, 0, request.options.threads)};
 }
 

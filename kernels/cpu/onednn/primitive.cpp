@@ -1,6 +1,8 @@
 // Fills descriptions from oneDNN's primitive descriptors, and makes kernels of them that hold all that a run passes.
 #include "kernels/cpu/onednn/primitive.h"
 
+#include "graph/size.h"
+
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -56,6 +58,18 @@ Layout preferred_layout(int rank, const KernelOptions& options) {
 }
 
 bool is_reference(const dnnl::primitive_desc_base& pd) { return std::string_view(pd.impl_info_str()).find("ref") != std::string_view::npos; }
+
+bool countable(const KernelRequest& request) {
+  for (const auto* operands : {&request.inputs, &request.outputs})
+    for (const Operand& o : *operands) {
+      std::int64_t behind = 1;
+      for (int axis = 0; axis < o.shape.rank(); ++axis) {
+        if (o.shape[axis] > longest_axis) return false;
+        if (axis > 0 && (behind *= std::max<std::int64_t>(1, o.shape[axis])) > longest_axis) return false;
+      }
+    }
+  return true;
+}
 
 bool has_16_bit(const KernelRequest& request) {
   const auto narrow = [](const Operand& o) { return is_16_bit(o.dtype); };

@@ -33,6 +33,9 @@ bool has_bf16();  // the instructions for bfloat16 are there and the library may
 // are not asked.
 bool float_operands(const KernelRequest& request);
 
+// The library's kernels count in 32 bits what lies behind axis 0 of an operand: asked for more, it divides by zero or never ends.
+bool countable(const KernelRequest& request);
+
 bool has_16_bit(const KernelRequest& request);   // any operand: reference loops are declined then, fp32 is faster
 bool is_replay(const KernelRequest& request);    // a plan's step: one kernel, by name, and all layouts given
 double speed_of(const KernelRequest& request);   // the peak of these operands' type by float32's
