@@ -66,7 +66,7 @@ class ParquetFile final : public TableFile {
       const std::int64_t count = group[3].number;
       if (count < 0) bad("a negative number of rows");
       pass.budget.spend(static_cast<std::uint64_t>(count), file_.name());
-      std::vector<Reader> readers;  // of the columns that are wanted
+      std::deque<Reader> readers;  // of the columns that are wanted; texts refer to what they hold, which may not move
       each_chunk(group, pass, [&](std::size_t c, const Thrift& chunk) {
         if (!wanted[c]) return;
         const std::int64_t values = chunk[5].number;
