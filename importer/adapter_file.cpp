@@ -140,10 +140,14 @@ std::vector<AdapterParameter> parse_adapter(std::string_view bytes) {
   if (const std::int32_t version = r.integer(root, 0); version != format_version) Reader::broken(concat("format version ", version, ", expected ", format_version));
   const Reader::Vector list = r.vector(root, 3, 4);
   std::vector<AdapterParameter> parameters;
+  std::size_t left = 2 * bytes.size();  // a builder may write what is alike once
   for (std::size_t i = 0; i < list.size; ++i) {
     const std::size_t table = r.follow(list.at + 4 * i);
-    AdapterParameter p{.name = std::string(r.text(r.vector(table, 0, 1))), .tensor = {}};
-    const Reader::Vector dims = r.vector(table, 1, 8), data = r.vector(table, 3, 1);
+    const Reader::Vector name = r.vector(table, 0, 1), dims = r.vector(table, 1, 8), data = r.vector(table, 3, 1);
+    const std::size_t taken = sizeof(AdapterParameter) / 8 + name.size + 8 * dims.size + data.size;
+    if (taken > left) Reader::broken(concat("its first ", i + 1, " tensors take more than twice the ", bytes.size(), " bytes of the file: they lie in the same bytes"));
+    left -= taken;
+    AdapterParameter p{.name = std::string(r.text(name)), .tensor = {}};
     const auto type = static_cast<DType>(r.integer(table, 2));
     std::int64_t wanted = static_cast<std::int64_t>(size_of(type));
     if (wanted == 0) Reader::broken(concat("'", p.name, "' is of data type ", static_cast<int>(type)));

@@ -19,11 +19,11 @@ void take_size(std::vector<std::byte>& buffer, std::size_t bytes) {
   if (buffer.size() < bytes) buffer.resize(bytes);
 }
 
-// A thread keeps no memory of an image that was larger than others.
+// A thread keeps no more memory of images than those take that the model is given, four times as high and wide.
 template <class T>
-void give_back(std::vector<T>& buffer) {
-  constexpr std::size_t kept = std::size_t{64} << 20;
-  if (buffer.capacity() * sizeof(T) > kept) std::vector<T>().swap(buffer);
+void give_back(std::vector<T>& buffer, std::int64_t target) {
+  constexpr std::size_t least = std::size_t{4} << 20;
+  if (buffer.capacity() * sizeof(T) > std::max(least, static_cast<std::size_t>(16 * target))) std::vector<T>().swap(buffer);
 }
 
 // An image as its field lays it out, with the channels last.
@@ -148,15 +148,16 @@ void Feed::prepare(const Source& s, std::int64_t sample, std::int64_t epoch, boo
   data_.encoded(static_cast<std::size_t>(s.field), sample, file);
   const std::int64_t room = box ? 2 : 1;  // a box is of a part alone
   const std::int64_t shorter = std::max(preprocess_.resizing.shorter, std::int64_t{0});
-  decode_image(file, {s.c, room * std::max(s.h, shorter), room * std::max(s.w, shorter)}, data_.describe(sample), whole);
+  ImageRoom memory;
+  decode_image(file, {s.c, room * std::max(s.h, shorter), room * std::max(s.w, shorter)}, data_.describe(sample), whole, memory);
   if (box) {
     Random random(seed_, stream_of(concat("box/", epoch, '/', sample)));
     resize_image(whole, random_box(whole.height, whole.width, random), s.h, s.w, to, preprocess_.resizing.filter);
   } else {
     fit_image(whole, preprocess_.resizing, s.h, s.w, to);
   }
-  give_back(file);
-  give_back(whole.pixels);
+  give_back(file, s.h * s.w * s.c);
+  give_back(whole.pixels, s.h * s.w * s.c);
 }
 
 std::vector<std::int64_t> Feed::without_bad(std::span<const std::int64_t> batch) {

@@ -88,10 +88,11 @@ void Feed::check_values(std::size_t t, std::string_view loss) {
   const std::size_t bytes = static_cast<std::size_t>(each) * size_of(field.sample.dtype);
   constexpr std::size_t chunk_bytes = std::size_t{4} << 20;
   const auto chunk = static_cast<std::int64_t>(std::max<std::size_t>(1, chunk_bytes / std::max<std::size_t>(1, bytes)));
-  std::vector<std::byte> raw(static_cast<std::size_t>(std::min(chunk, data_.size())) * bytes);
+  const std::int64_t distinct = data_.distinct(static_cast<std::size_t>(s.field));
+  std::vector<std::byte> raw(static_cast<std::size_t>(std::min(chunk, distinct)) * bytes);
   std::vector<std::int64_t> samples;
-  for (std::int64_t begin = 0; begin < data_.size(); begin += chunk) {
-    samples.resize(static_cast<std::size_t>(std::min(chunk, data_.size() - begin)));
+  for (std::int64_t begin = 0; begin < distinct; begin += chunk) {
+    samples.resize(static_cast<std::size_t>(std::min(chunk, distinct - begin)));
     std::iota(samples.begin(), samples.end(), begin);
     data_.read(static_cast<std::size_t>(s.field), samples, raw.data());
     visit_number(field.sample.dtype, [&]<class T>() {

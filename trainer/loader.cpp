@@ -1,8 +1,10 @@
 #include "trainer/loader.h"
 
 #include <algorithm>
+#include <bit>
 #include <memory>
 #include <numeric>
+#include <utility>
 
 #include "trainer/random.h"
 
@@ -30,6 +32,33 @@ void BatchOrder::group(std::vector<std::int64_t>& order, Random& random) const {
   tandem::shuffle(whole, random);
   for (const std::int64_t b : whole) moved.insert(moved.end(), order.begin() + b * batch, order.begin() + (b + 1) * batch);
   std::copy(moved.begin(), moved.end(), order.begin());
+}
+
+EpochOrder::EpochOrder(const BatchOrder& order, std::int64_t number) : samples_(order.samples), shuffle_(order.shuffle), key_{order.seed, stream_of(concat("order/", number))} {
+  if (samples_ <= listed || order.buckets)
+    list_ = order.epoch(number);
+  else
+    half_ = (std::bit_width(static_cast<std::uint64_t>(samples_ - 1)) + 1) / 2;
+}
+
+// Luby and Rackoff's permutation of numbers of 2 · half_ bits, again until it is below samples_.
+std::int64_t EpochOrder::operator[](std::int64_t place) const {
+  if (!list_.empty()) return list_[static_cast<std::size_t>(place)];
+  if (!shuffle_) return place;
+  constexpr std::uint32_t rounds = 6;
+  const auto low = [](std::uint64_t v) { return static_cast<std::uint32_t>(v); };
+  const auto high = [](std::uint64_t v) { return static_cast<std::uint32_t>(v >> 32); };
+  const std::uint64_t mask = (std::uint64_t{1} << half_) - 1;
+  auto at = static_cast<std::uint64_t>(place);
+  do {
+    std::uint64_t left = at >> half_, right = at & mask;
+    for (std::uint32_t round = 0; round < rounds; ++round) {
+      const auto mixed = philox({low(right), low(key_[1]), high(key_[1]), round}, {low(key_[0]), high(key_[0])});
+      left = std::exchange(right, left ^ (mixed[0] & mask));
+    }
+    at = left << half_ | right;
+  } while (at >= static_cast<std::uint64_t>(samples_));
+  return static_cast<std::int64_t>(at);
 }
 
 Loader::Loader(Feed& feed, LoaderOptions options) : feed_(feed), o_(std::move(options)), epoch_(o_.epoch), index_(o_.batch) {
@@ -75,7 +104,7 @@ Loader::Ticket Loader::wait_for_ticket() {
   }
   const bool ended = o_.order.batches() == 0 || (o_.epochs != 0 && epoch_ >= o_.epochs);
   if (stop_ || ended) return {};
-  if (!order_) order_ = std::make_shared<const std::vector<std::int64_t>>(o_.order.epoch(epoch_));
+  if (!order_) order_ = std::make_shared<const EpochOrder>(o_.order, epoch_);
   Slot& slot = slot_of(begun_++);
   slot.ready = false;
   return {&slot, epoch_, index_++, order_};
@@ -83,9 +112,9 @@ Loader::Ticket Loader::wait_for_ticket() {
 
 void Loader::make(const Ticket& ticket) {
   const BatchOrder& batches = o_.order;
-  const auto begin = ticket.order->begin() + ticket.index * batches.batch;
-  const std::int64_t size = std::min(batches.batch, batches.samples - ticket.index * batches.batch);
-  std::vector<std::int64_t> samples(begin, begin + size);
+  const std::int64_t begin = ticket.index * batches.batch, size = std::min(batches.batch, batches.samples - begin);
+  std::vector<std::int64_t> samples;
+  for (std::int64_t i = 0; i < size; ++i) samples.push_back((*ticket.order)[begin + i]);
   if (o_.pad) samples.resize(static_cast<std::size_t>(batches.batch), samples[0]);
   LoadedBatch& batch = ticket.slot->batch;
   const RowRange rows = o_.rows ? o_.rows(std::ssize(samples)) : RowRange{0, std::ssize(samples)};

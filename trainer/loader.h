@@ -1,6 +1,7 @@
 // Prepares the next batches on threads of its own, into buffers made once. What is in them, and their order, is the same for
 // any number of threads.
 #pragma once
+#include <array>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -24,10 +25,26 @@ struct BatchOrder {
   SampleBuckets buckets;  // null: all alike. Shuffled samples of a bucket come together, within some tens of batches
 
   std::int64_t batches() const { return (samples + batch - 1) / batch; }
-  std::vector<std::int64_t> epoch(std::int64_t number) const;  // all samples of an epoch
+  std::vector<std::int64_t> epoch(std::int64_t number) const;  // all samples of an epoch, listed
 
  private:
   void group(std::vector<std::int64_t>& order, class Random& random) const;
+};
+
+// Which sample stands at a place of an epoch: from its list, or, of more samples than are listed, computed: then memory and work go by
+// the places that are asked for.
+class EpochOrder {
+ public:
+  static constexpr std::int64_t listed = std::int64_t{1} << 27;
+  EpochOrder(const BatchOrder& order, std::int64_t number);
+  std::int64_t operator[](std::int64_t place) const;
+
+ private:
+  std::vector<std::int64_t> list_;
+  std::int64_t samples_;
+  bool shuffle_;
+  std::array<std::uint64_t, 2> key_;
+  int half_ = 0;  // bits of half a number below samples_
 };
 
 struct LoadedBatch {
@@ -76,7 +93,7 @@ class Loader {
   struct Ticket {  // one batch to make
     Slot* slot = nullptr;  // null: stop
     std::int64_t epoch = 0, index = 0;
-    std::shared_ptr<const std::vector<std::int64_t>> order;  // of that epoch
+    std::shared_ptr<const EpochOrder> order;  // of that epoch
   };
   void work();
   void make(const Ticket& ticket);
@@ -96,7 +113,7 @@ class Loader {
   std::size_t begun_ = 0, taken_ = 0;      // batches so far
   std::size_t held_ = 0;                   // given and not yet back
   std::int64_t epoch_ = 0, index_ = 0;     // of the next to be begun
-  std::shared_ptr<const std::vector<std::int64_t>> order_;
+  std::shared_ptr<const EpochOrder> order_;
   bool stop_ = false;
   std::mutex mutex_;
   std::condition_variable changed_;

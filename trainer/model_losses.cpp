@@ -167,8 +167,9 @@ std::vector<double> Model::class_weights(std::string_view text, const ModelOptio
   const auto each = static_cast<std::size_t>(field->sample.shape.elements());
   std::vector<std::int64_t> samples(static_cast<std::size_t>(std::min<std::int64_t>(data.size(), 4096)));
   std::vector<std::byte> raw(samples.size() * each * size_of(field->sample.dtype));
-  for (std::int64_t begin = 0; begin < data.size(); begin += std::ssize(samples)) {
-    samples.resize(static_cast<std::size_t>(std::min(data.size() - begin, std::ssize(samples))));
+  const std::int64_t distinct = data.distinct(static_cast<std::size_t>(field - fields.begin()));
+  for (std::int64_t begin = 0; begin < distinct; begin += std::ssize(samples)) {
+    samples.resize(static_cast<std::size_t>(std::min(distinct - begin, std::ssize(samples))));
     std::iota(samples.begin(), samples.end(), begin);
     data.read(static_cast<std::size_t>(field - fields.begin()), samples, raw.data());
     visit_number(field->sample.dtype, [&]<class T>() {

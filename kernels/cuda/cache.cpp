@@ -1,12 +1,13 @@
 #include "kernels/cuda/cache.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 
 #include "graph/atomic_file.h"
 #include "graph/crc32c.h"
 #include "graph/error.h"
+#include "graph/file_descriptor.h"
 
 namespace tandem::cuda {
 namespace {
@@ -26,11 +27,15 @@ std::string checked(const std::string& bytes) { return concat("tandem ", bytes.s
 std::optional<std::string> read_kept(const std::string& name) {
   const std::filesystem::path folder = cache_folder();
   if (folder.empty()) return std::nullopt;
-  std::ifstream in(folder / name, std::ios::binary);
-  std::string line, bytes;
-  if (!std::getline(in, line)) return std::nullopt;
-  bytes.assign(std::istreambuf_iterator<char>(in), {});
-  return checked(bytes) == line + '\n' ? std::optional(std::move(bytes)) : std::nullopt;
+  constexpr std::int64_t most = std::int64_t{1} << 30;
+  try {
+    const std::string all = read_regular(folder / name, most, ExitCode::io);
+    std::string bytes = all.substr(std::min(all.size(), all.find('\n')));
+    bytes.erase(0, 1);
+    return all == checked(bytes) + bytes ? std::optional(std::move(bytes)) : std::nullopt;
+  } catch (const Error&) {  // mostly that there is none
+    return std::nullopt;
+  }
 }
 
 // Another process, or another GPU's thread, may write the same file.

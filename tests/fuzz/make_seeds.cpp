@@ -1,5 +1,5 @@
 // make_seeds OUT [FOLDER...]: what the targets begin with, a folder each: small models of all operators, their plans, a checkpoint,
-// adapters, steps, options, greetings, and a sound data file of each format. From folders of ONNX's node tests (NAME/model.onnx, test_data_set_0/input_N.pb) come models
+// adapters, steps, options, greetings, and a sound data file and image of each format. From folders of ONNX's node tests (NAME/model.onnx, test_data_set_0/input_N.pb) come models
 // that can be trained: their first input is scaled by a weight, the others are initializers.
 #include <cstdio>
 #include <fstream>
@@ -12,6 +12,7 @@
 #include "tests/fuzz/data_formats.h"
 #include "tests/fuzz/small_run.h"
 #include "tests/importer/model_builder.h"
+#include "tests/trainer/thrift_writer.h"
 
 namespace tandem::fuzz {
 namespace {
@@ -179,6 +180,26 @@ void write_hellos(const fs::path& out) {
   write(out / "refusal", std::string(1, '\3') + bytes(Answer{.refusal = std::string("rank 1 came twice")}));
 }
 
+// Two rows of two columns: numbers as they are, and by a run of a dictionary's only entry.
+std::string parquet() {
+  const std::string plain = parquet_page(std::string("\1\0\0\0\2\0\0\0", 8), 2, 0), entry("\7\0\0\0", 4);
+  const std::string dictionary = ThriftWriter().number(1, 2).number(2, 4).number(3, 4).structure(7, ThriftWriter().number(1, 1).number(2, 0)).bytes() + entry;
+  const std::string runs = dictionary + parquet_page(std::string("\1\4\0", 3), 2, 8);
+  const std::string groups = parquet_row_group({parquet_chunk(4, plain.size(), 2), parquet_chunk(4 + plain.size(), runs.size(), 2)}, 2);
+  return parquet_of(plain + runs, parquet_footer({parquet_root(2), parquet_int32("x"), parquet_int32("label")}, 2, {groups}));
+}
+
+void write_images(const fs::path& out) {
+  std::string jpeg = "\xff\xd8\xff\xdb" + std::string("\0\x43\0", 3) + std::string(64, '\1') + "\xff\xc2" + std::string("\0\x0b\x08\0\x08\0\x08\1\1\x11\0", 11) + "\xff\xc4" +
+                     std::string("\0\x14\0\1", 4) + std::string(16, '\0');
+  for (int scan = 0; scan < 3; ++scan) jpeg += "\xff\xda" + std::string("\0\x08\1\1\0\0\0\0\x7f", 9);
+  write(out / "jpeg", jpeg + "\xff\xd9");
+  write(out / "png", std::string("\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1\x08\0\0\0\0\x3a\x7e\x9b\x55\0\0\0\x0aIDAT\x78\x9c\x63\x60\0\0\0\2\0\1\x48\xaf\xa4\x71\0\0\0\0IEND\xae\x42\x60\x82", 67));
+  write(out / "webp", std::string("RIFF\x1a\0\0\0WEBPVP8L\x0d\0\0\0\x2f\0\0\0\x10\x07\x10\x11\x11\x88\x88\xfe\x07\0", 34));
+  write(out / "ppm", "P6 2 1 255\nabcdef");
+  write(out / "pgm", "P5 # grey\n2 2 65535\nabcdefgh");
+}
+
 void make(const fs::path& out, std::span<char*> node_tests) {
   const std::pair<const char*, test::Model> models[] = {{"convolutional", convolutional()}, {"sequence", sequence()}, {"function", with_function()}};
   for (const auto& [name, model] : models) {
@@ -200,6 +221,8 @@ void make(const fs::path& out, std::span<char*> node_tests) {
   write_configs(out / "config");
   write_hellos(out / "hello");
 
+  for (const char kind : {0, 1, 4, 8}) write(out / "parquet" / concat("two-", int{kind}), kind + parquet());
+  write_images(out / "image");
   for (std::size_t f = 0; f < data_formats().size(); ++f)
     for (const int kind : {0, 1, 2, 3, 0x43, 0xC3, 0xC1, 0x08, 0x10, 0x24})
       write(out / "data" / concat(data_formats()[f].name, "-", kind), std::string{static_cast<char>(f), static_cast<char>(kind)} + data_formats()[f].sound);

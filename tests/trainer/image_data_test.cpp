@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <mutex>
 
+#include <sys/stat.h>
+
 #include "kernels/cpu/backend.h"
 #include "tests/trainer/temporary_folder.h"
 #include "trainer/feed.h"
@@ -91,10 +93,36 @@ TEST(ImageFolder, FollowsLinksOnceAndSaysWhatIsNoPart) {
   std::filesystem::create_directory_symlink("..", folder / "train/a/up");
   std::filesystem::create_symlink("self.ppm", folder / "train/a/self.ppm");
   std::filesystem::create_directory(folder / "extra");
+  std::filesystem::create_directory_symlink(folder / "extra", folder / "train/a/more");
+  std::filesystem::create_directory_symlink("../more", folder / "train/a/more/again");
+  write(folder, "extra/1.ppm", picture(8, 8, 1, 1));
   const Splits splits = open_data("images:" + folder.text());
-  EXPECT_EQ(splits.train->size(), 6 + 4 + 4 + 1);  // those of b by way of a/up, too, and a link that leads nowhere
+  EXPECT_EQ(splits.train->size(), 6 + 1 + 4);  // not those of b by way of a/up
   ASSERT_FALSE(splits.train->notes().empty());
   EXPECT_NE(splits.train->notes()[0].find("extra/ is none of its parts"), std::string::npos) << splits.train->notes()[0];
+}
+
+// A FIFO without a writer would be waited for, a device read without end.
+TEST(ImageFolder, LeavesOutAndNamesWhatIsNoRegularFile) {
+  const TemporaryFolder folder;
+  make_classes(folder);
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  ASSERT_EQ(::mkfifo((folder / "a/fifo.ppm").c_str(), 0600), 0);
+  std::filesystem::create_symlink("../pipe", folder / "a/pipe.ppm");
+  std::filesystem::create_symlink("/dev/zero", folder / "a/zero.ppm");
+  std::filesystem::create_symlink("self.ppm", folder / "b/self.ppm");
+  std::filesystem::create_symlink("none", folder / "b/none.ppm");
+  std::filesystem::create_symlink("loop", folder / "loop");
+  std::filesystem::create_symlink("0.ppm", folder / "a/link.ppm");
+  const Splits splits = open_data("images:" + folder.text());
+  EXPECT_EQ(splits.train->size(), 11);
+  ASSERT_EQ(splits.train->notes().size(), 1u);
+  for (const char* name : {"a/fifo.ppm", "a/pipe.ppm", "a/zero.ppm", "b/self.ppm", "b/none.ppm", "only regular files are read"}) EXPECT_NE(splits.train->notes()[0].find(name), std::string::npos) << splits.train->notes()[0];
+  // One that came to be a pipe since.
+  std::filesystem::remove(folder / "a/0.ppm");
+  ASSERT_EQ(::mkfifo((folder / "a/0.ppm").c_str(), 0600), 0);
+  std::vector<std::byte> bytes;
+  expect_error(ExitCode::data, "expected a regular file", [&] { splits.train->encoded(0, 0, bytes); });
 }
 
 std::vector<float> fed(const Dataset& data, const Preprocess& p, std::int64_t sample, bool augment = false, std::int64_t epoch = 0, FeedTarget to_feed = target) {

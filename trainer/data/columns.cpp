@@ -1,6 +1,7 @@
 #include "trainer/data/columns.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 namespace tandem {
 namespace {
@@ -15,7 +16,9 @@ std::string lower(std::string s) {
 class Chooser {
  public:
   Chooser(const Spec& spec, const DataRequest& request, const std::vector<std::string>& columns, const std::vector<bool>& images, const std::string& file)
-      : spec_(spec), request_(request), columns_(columns), images_(images), file_(file), used_(columns.size()) {}
+      : spec_(spec), request_(request), columns_(columns), images_(images), file_(file), used_(columns.size()) {
+    for (std::size_t i = 0; i < columns.size(); ++i) places_.try_emplace(columns[i], i);
+  }
 
   std::vector<ColumnField> choose(std::vector<std::string>& notes) {
     for (const auto& [key, text] : spec_.options) {  // said by options
@@ -82,7 +85,8 @@ class Chooser {
     return std::any_of(fields_.begin(), fields_.end(), [&](const ColumnField& f) { return f.name == input.name && f.role == Role::input; });
   }
   std::size_t find(std::string_view name) const {
-    return static_cast<std::size_t>(std::find(columns_.begin(), columns_.end(), name) - columns_.begin());
+    const auto at = places_.find(name);
+    return at == places_.end() ? columns_.size() : at->second;
   }
   std::vector<std::size_t> named(std::string_view text) const {
     std::vector<std::size_t> found;
@@ -158,6 +162,7 @@ class Chooser {
   const std::vector<std::string>& columns_;
   const std::vector<bool>& images_;
   const std::string& file_;
+  std::unordered_map<std::string_view, std::size_t> places_;
   std::vector<bool> used_;
   std::vector<ColumnField> fields_;
 };

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "graph/file_kind.h"
+#include "trainer/data/column_names.h"
 #include "trainer/data/data_file.h"
 #include "trainer/data/table.h"
 
@@ -13,7 +14,6 @@ namespace {
 
 // What pandas takes for no value, and "?", as older collections of data sets write it.
 constexpr std::string_view missing_texts[] = {"", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "-nan", "NULL", "null", "None", "<NA>", "?"};
-constexpr std::size_t most_field = std::size_t{64} << 20;  // bytes
 
 class CsvFile final : public TableFile {
  public:
@@ -25,7 +25,7 @@ class CsvFile final : public TableFile {
     if (separator_ == '\0') {
       std::string header;
       FileReader sniff(file_);
-      sniff.line(header);
+      sniff.line(header, data_limits::text_bytes);
       separator_ = ',';
       for (const char c : {';', '\t', '|'})
         if (std::count(header.begin(), header.end(), c) > std::count(header.begin(), header.end(), separator_)) separator_ = c;
@@ -37,13 +37,12 @@ class CsvFile final : public TableFile {
       std::string name = text_[i];
       const std::size_t begin = name.find_first_not_of(" \t"), end = name.find_last_not_of(" \t");
       name = begin == std::string::npos ? "" : name.substr(begin, end - begin + 1);
-      if (std::find(columns_.begin(), columns_.end(), name) != columns_.end()) fail(ExitCode::data, file_.name(), ": line 1: two columns are called '", name, "'");
-      columns_.push_back(std::move(name));
+      if (!columns_.add(name, file_.name())) fail(ExitCode::data, file_.name(), ": line 1: two columns are called '", name, "'");
     }
-    if (std::all_of(columns_.begin(), columns_.end(), [](const std::string& s) { return !s.empty() && s.find_first_not_of("0123456789.+-eE") == std::string::npos; }))
+    if (std::all_of(columns().begin(), columns().end(), [](const std::string& s) { return !s.empty() && s.find_first_not_of("0123456789.+-eE") == std::string::npos; }))
       fail(ExitCode::data, file_.name(), ": line 1 holds numbers, expected a header with the columns' names");
   }
-  const std::vector<std::string>& columns() const override { return columns_; }
+  const std::vector<std::string>& columns() const override { return columns_.list(); }
   std::string_view place() const override { return "line"; }
 
   void rows(const std::vector<bool>& wanted, const Each& each) override {
@@ -83,7 +82,7 @@ class CsvFile final : public TableFile {
     if (reader.done()) return false;
     const std::uint64_t begin = line;
     fields_ = 0;
-    std::string* field = &start_field();
+    std::string* field = &start_field(begin);
     bool inside = false;
     while (!reader.done()) {
       if (!inside) {
@@ -100,7 +99,7 @@ class CsvFile final : public TableFile {
         else
           inside = false;
       } else if (c == separator_) {
-        field = &start_field();
+        field = &start_field(begin);
       } else if (c == '\n') {
         return true;
       } else if (c == '"' && field->empty() && !quoted_[fields_ - 1]) {
@@ -109,12 +108,14 @@ class CsvFile final : public TableFile {
       } else if (c != '\r' || (!reader.done() && reader.peek() != '\n')) {
         *field += c;
       }
-      if (field->size() > most_field) fail(ExitCode::data, file_.name(), ": line ", begin, ": a field of more than ", most_field, " bytes (a quote that does not end?)");
+      if (field->size() > data_limits::text_bytes)
+        fail(ExitCode::data, file_.name(), ": line ", begin, ": a field of more than ", data_limits::text_bytes, " bytes (a quote that does not end?)");
     }
     if (inside) fail(ExitCode::data, file_.name(), ": line ", begin, ": a quote does not end before the file does");
     return true;
   }
-  std::string& start_field() {
+  std::string& start_field(std::uint64_t line) {
+    if (fields_ == data_limits::columns) fail(ExitCode::data, file_.name(), ": line ", line, ": more than ", data_limits::columns, " columns");
     if (fields_ == text_.size()) {
       text_.emplace_back();
       quoted_.emplace_back();
@@ -127,7 +128,7 @@ class CsvFile final : public TableFile {
   DataFile file_;
   char separator_;
   std::array<bool, 256> stops_{};
-  std::vector<std::string> columns_;
+  ColumnNames columns_;
   std::vector<std::string> text_;  // of the last record, its first fields_
   std::vector<bool> quoted_;
   std::size_t fields_ = 0;

@@ -184,12 +184,13 @@ bool FileReader::fill() {
   return true;
 }
 
-bool FileReader::line(std::string& to) {
+bool FileReader::line(std::string& to, std::size_t most) {
   to.clear();
   if (done()) return false;
   do {
     const std::size_t end = buffer_.find('\n', at_);
     to.append(buffer_, at_, std::min(end, end_) - at_);
+    if (to.size() > most) fail(ExitCode::data, file_.name(), ": a line of more than ", most, " bytes before byte ", offset_);
     at_ = std::min(end == std::string::npos ? end_ : end + 1, end_);
     if (end != std::string::npos) break;
   } while (!done());

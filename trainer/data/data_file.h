@@ -21,6 +21,7 @@ class DataFile {
   explicit DataFile(const std::filesystem::path& path);
   const std::string& name() const { return name_; }
   std::uint64_t size() const { return size_; }
+  std::uint64_t stored() const { return static_cast<std::uint64_t>(file_.size); }  // where it is compressed, less
   bool compressed() const { return unpacked_.has_value(); }
   // Fails (data) beyond the end, with the offset.
   void read(std::uint64_t offset, std::size_t count, std::byte* to) const;
@@ -53,8 +54,8 @@ class FileReader {
     while (at_ < end_ && !stops[static_cast<unsigned char>(buffer_[at_])]) ++at_;
     return std::string_view(buffer_).substr(begin, at_ - begin);
   }
-  // The rest of the line, without its end (\n or \r\n); false when done.
-  bool line(std::string& to);
+  // The rest of the line, without its end (\n or \r\n); false when done. Fails (data) where it has more than so many bytes.
+  bool line(std::string& to, std::size_t most);
 
  private:
   bool fill();

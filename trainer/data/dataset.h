@@ -40,6 +40,8 @@ class Dataset {
   virtual ~Dataset() = default;
   virtual std::string name() const = 0;  // as errors call it: "idx:data/mnist, train"
   virtual std::int64_t size() const = 0;
+  // Of a field so many samples, the first ones, are unlike: those behind repeat them.
+  virtual std::int64_t distinct(std::size_t /*field*/) const { return size(); }
   virtual std::span<const Field> fields() const = 0;
   // Copies samples[i] of a field to `to`, one after another. Called by several threads at once, as `encoded` is.
   virtual void read(std::size_t field, std::span<const std::int64_t> samples, std::byte* to) const = 0;

@@ -1,16 +1,17 @@
 #include "trainer/data/image.h"
 
 #include <algorithm>
+#include <condition_variable>
 #include <cstring>
+#include <mutex>
 #include <string_view>
 
 #include "graph/file_kind.h"
 #include "trainer/data/image_codecs.h"
+#include "trainer/data/limits.h"
 
 namespace tandem {
 namespace {
-
-constexpr std::uint64_t most_pixels = std::uint64_t{1} << 27;
 
 using Decoder = void (*)(std::span<const std::byte> file, const ImageRequest& request, const ImagePlace& place, Image& to);
 
@@ -69,8 +70,51 @@ void set_channels(Image& image, std::int64_t channels) {
 
 void ImagePlace::check_size(std::uint64_t height, std::uint64_t width) const {
   if (height == 0 || width == 0) broken(concat("it is ", width, 'x', height, " pixels"));
-  if (height > most_pixels || width > most_pixels || height * width > most_pixels)
-    fail(ExitCode::data, where, ": a ", format, " of ", width, 'x', height, " pixels, more than ", most_pixels, " are not read");
+  if (height > data_limits::pixels || width > data_limits::pixels || height * width > data_limits::pixels)
+    fail(ExitCode::data, where, ": a ", format, " of ", width, 'x', height, " pixels, more than ", data_limits::pixels, " are not read");
+  if (height > data_limits::side || width > data_limits::side)
+    fail(ExitCode::data, where, ": a ", format, " of ", width, 'x', height, " pixels, a side of more than ", data_limits::side, " is not read");
+}
+
+namespace {
+
+// The process's, as its memory is: feeds of several data sets and models decode at the same time.
+struct SharedRoom {
+  std::mutex mutex;
+  std::condition_variable changed;
+  ImageRoom::Use use;
+};
+SharedRoom& shared_room() {
+  static SharedRoom room;
+  return room;
+}
+
+}  // namespace
+
+void ImageRoom::take(std::uint64_t bytes) {
+  SharedRoom& shared = shared_room();
+  std::unique_lock lock(shared.mutex);
+  ++shared.use.waiting;
+  shared.changed.wait(lock, [&] { return shared.use.bytes == 0 || shared.use.bytes + bytes <= data_limits::images_at_a_time; });
+  --shared.use.waiting;
+  shared.use.bytes += bytes;
+  taken_ += bytes;
+}
+
+void ImageRoom::release() {
+  if (taken_ == 0) return;
+  SharedRoom& shared = shared_room();
+  {
+    const std::lock_guard lock(shared.mutex);
+    shared.use.bytes -= taken_;
+  }
+  taken_ = 0;
+  shared.changed.notify_all();
+}
+
+ImageRoom::Use ImageRoom::use() {
+  const std::lock_guard lock(shared_room().mutex);
+  return shared_room().use;
 }
 
 // P5 or P6, width, height, the largest value, one space, then bytes (two each, high first, beyond 255).
@@ -97,6 +141,7 @@ void decode_pnm(std::span<const std::byte> file, const ImageRequest& request, co
   if (i > file.size() || file.size() - i < values * each)
     place.broken(concat("the file ends too early: ", width, 'x', height, " pixels take ", values * each, " bytes, ", file.size() - std::min(i, file.size()), " follow"));
   if (request.header_only) return;
+  place.take_room(height, width, 3);
   to.reshape(static_cast<std::int64_t>(height), static_cast<std::int64_t>(width), static_cast<std::int64_t>(channels));
   for (std::uint64_t v = 0; v < values; ++v, i += each) {
     const std::uint64_t value = each == 2 ? at(i) << 8 | at(i + 1) : at(i);
@@ -117,14 +162,19 @@ void check_image(std::span<const std::byte> file, const std::string& where) {
 }
 
 void decode_image(std::span<const std::byte> file, const ImageRequest& request, const std::string& where, Image& to) {
+  ImageRoom room;
+  decode_image(file, request, where, to, room);
+}
+
+void decode_image(std::span<const std::byte> file, const ImageRequest& request, const std::string& where, Image& to, ImageRoom& room) {
   const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
   if (text.empty()) fail(ExitCode::data, where, ": an empty file, expected an image");
   for (const Format& f : formats) {
     if (text.size() < f.at || !text.substr(f.at).starts_with(f.begins)) continue;
     if (f.decode) {
-      f.decode(file, request, {where, f.name}, to);
+      f.decode(file, request, {where, f.name, room}, to);
       if (!request.header_only) return set_channels(to, request.channels);
-      if (text.rfind(f.ends) == std::string_view::npos) ImagePlace{where, f.name}.broken("the file ends too early");
+      if (text.rfind(f.ends) == std::string_view::npos) ImagePlace{where, f.name, room}.broken("the file ends too early");
       return;
     }
     if (f.library) fail(ExitCode::data, where, ": a ", f.name, ", for which this tandem was built without ", f.library, "; it reads ", image_formats());

@@ -29,11 +29,34 @@ struct ImageRequest {
   bool header_only = false;  // of check_image: no pixels are wanted
 };
 
+// Memory for images while they are decoded and resized, of all threads of the process together: data_limits::images_at_a_time, or one
+// image's. Those for which there is none left wait, however many threads there are.
+class ImageRoom {
+ public:
+  ImageRoom() = default;
+  ImageRoom(const ImageRoom&) = delete;
+  ImageRoom& operator=(const ImageRoom&) = delete;
+  ~ImageRoom() { release(); }
+  void take(std::uint64_t bytes);  // waits until others release theirs; once between two releases
+  void release();
+  // Of the process.
+  struct Use {
+    std::uint64_t bytes = 0;
+    int waiting = 0;
+  };
+  static Use use();
+
+ private:
+  std::uint64_t taken_ = 0;
+};
+
 // Decodes one image into `to`, of which the memory is used again. Palettes, 16 bits, CMYK and alpha (dropped: the colour
 // below it stays) become 8 bit grey or RGB. The orientation in a photograph's Exif is not applied, as in torchvision.
 // Fails (data), naming `where`, on what is no image, on formats that are not read or of which the library is missing, on
-// truncated and broken files, and on more than 2^27 pixels.
+// truncated and broken files, and on more pixels or passes over them than are read (limits.h).
 void decode_image(std::span<const std::byte> file, const ImageRequest& request, const std::string& where, Image& to);
+// The same by a thread of many: the image's room is kept until `room` is released.
+void decode_image(std::span<const std::byte> file, const ImageRequest& request, const std::string& where, Image& to, ImageRoom& room);
 
 // What can be told of a file without decoding it: fails as decode_image does on what is no image that is read, on a broken header, on
 // too many pixels, and on JPEG and PNG files without their end.

@@ -1,6 +1,7 @@
 // JPEG by libjpeg(-turbo). Its errors come by longjmp, which may pass no C++ object with a destructor: what runs under
 // setjmp here holds plain values only, and memory is taken between the calls.
 #include "trainer/data/image_codecs.h"
+#include "trainer/data/limits.h"
 
 #ifdef TANDEM_JPEG
 #include <csetjmp>
@@ -16,6 +17,7 @@ namespace {
 struct Reader {
   jpeg_decompress_struct info{};
   jpeg_error_mgr errors{};
+  jpeg_progress_mgr progress{};
   std::jmp_buf jump;
   char message[JMSG_LENGTH_MAX] = "";
 };
@@ -31,6 +33,14 @@ void on_message(j_common_ptr info, int level) {
   if (level < 0 && info->err->msg_code == JWRN_JPEG_EOF) on_error(info);
 }
 
+// Each scan goes over all blocks, however few bytes it has.
+void on_progress(j_common_ptr info) {
+  Reader& r = *static_cast<Reader*>(info->client_data);
+  if (r.info.input_scan_number <= data_limits::scans) return;
+  std::snprintf(r.message, sizeof r.message, "more than %d scans", data_limits::scans);
+  std::longjmp(r.jump, 1);
+}
+
 bool open(Reader& r, const unsigned char* bytes, unsigned long size) {
   r.info.err = jpeg_std_error(&r.errors);
   r.errors.error_exit = on_error;
@@ -39,6 +49,8 @@ bool open(Reader& r, const unsigned char* bytes, unsigned long size) {
   if (setjmp(r.jump)) return false;
   jpeg_create_decompress(&r.info);
   r.info.client_data = &r;
+  r.progress.progress_monitor = on_progress;
+  r.info.progress = &r.progress;
   jpeg_mem_src(&r.info, bytes, size);
   jpeg_read_header(&r.info, TRUE);
   return true;
@@ -90,11 +102,20 @@ void decode_jpeg(std::span<const std::byte> file, const ImageRequest& request, c
   const auto broken = [&] { place.broken(r.message); };
   if (!open(r, reinterpret_cast<const unsigned char*>(file.data()), file.size())) broken();
   place.check_size(r.info.image_height, r.info.image_width);
+  // A block takes a bit at least, by arithmetic coding less.
+  constexpr std::uint64_t most_blocks = 64;
+  std::uint64_t blocks = 0;
+  for (int c = 0; c < r.info.num_components; ++c) blocks += std::uint64_t{r.info.comp_info[c].width_in_blocks} * r.info.comp_info[c].height_in_blocks;
+  if (blocks > most_blocks * file.size())
+    place.broken(concat("its header says ", r.info.image_width, 'x', r.info.image_height, " pixels, which ", file.size(), " bytes cannot hold"));
   if (request.header_only) return;
   unsigned shrink = 1;
   if (request.height > 0 && request.width > 0)
     while (shrink < 8 && r.info.image_height / (2 * shrink) >= 2 * request.height && r.info.image_width / (2 * shrink) >= 2 * request.width)
       shrink *= 2;
+  // Coefficients of all scans are kept, two bytes each.
+  const auto components = static_cast<std::uint64_t>(r.info.num_components);
+  place.take_room(r.info.image_height, r.info.image_width, components * (jpeg_has_multiple_scans(&r.info) ? 3 : 1));
   if (!start(r, shrink)) broken();
   to.reshape(r.info.output_height, r.info.output_width, r.info.output_components);
   if (!read(r, to.pixels.data())) broken();

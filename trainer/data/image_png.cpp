@@ -45,6 +45,7 @@ bool open(PngReader& r) {
   r.info = png_create_info_struct(r.png);
   if (!r.info) png_error(r.png, "no memory");
   png_set_read_fn(r.png, &r, take);
+  png_set_keep_unknown_chunks(r.png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);  // texts and profiles are not unpacked
   png_read_info(r.png, r.info);
   r.height = png_get_image_height(r.png, r.info);
   r.width = png_get_image_width(r.png, r.info);
@@ -89,6 +90,7 @@ void decode_png(std::span<const std::byte> file, const ImageRequest& request, co
     place.broken(concat("its header says ", r.width, 'x', r.height, " pixels, which ", file.size(), " bytes cannot hold"));
   if (request.header_only) return;
   if (!start(r)) place.broken(r.message);
+  place.take_room(r.height, r.width, static_cast<std::uint64_t>(r.channels));
   to.reshape(r.height, r.width, r.channels);
   std::vector<png_bytep> rows(r.height);
   for (std::size_t y = 0; y < rows.size(); ++y) rows[y] = to.pixels.data() + y * static_cast<std::size_t>(to.width * to.channels);

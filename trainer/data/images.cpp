@@ -9,6 +9,7 @@
 
 #include "graph/input_file.h"
 #include "trainer/data/dataset.h"
+#include "trainer/data/limits.h"
 #include "trainer/spec.h"
 
 namespace tandem {
@@ -28,49 +29,84 @@ std::vector<std::string> folders_in(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code error;
   for (auto it = fs::directory_iterator(folder, error); !error && it != fs::directory_iterator(); it.increment(error))
-    if (it->is_directory() && !it->path().filename().string().starts_with('.')) names.push_back(it->path().filename().string());
+    if (std::error_code of_entry; it->is_directory(of_entry) && !it->path().filename().string().starts_with('.')) names.push_back(it->path().filename().string());
   if (error) fail(ExitCode::io, folder.string(), ": cannot be read: ", error.message());
   std::sort(names.begin(), names.end());
   return names;
 }
 
-// Links are followed; a folder that was met before, as by a link to one above it, is not entered again.
-void add_images(const fs::path& root, const fs::path& folder, std::set<fs::path>& met, std::vector<std::string>& paths) {
-  std::error_code error;
-  if (!met.insert(fs::canonical(folder, error)).second || error) return;
-  for (auto it = fs::directory_iterator(folder, error); !error && it != fs::directory_iterator(); it.increment(error)) {
-    std::error_code of_entry;  // a link to nothing, or to itself
-    if (it->is_directory(of_entry))
-      add_images(root, it->path(), met, paths);
-    else if (is_image(it->path()) && (it->is_regular_file(of_entry) || it->is_symlink()))
-      paths.push_back(it->path().lexically_relative(root).string());
+// The image files below folders, as the data has them.
+class Finder {
+ public:
+  // Folders that no link leads into: the root's and those of its classes, of which each has its own images.
+  explicit Finder(const fs::path& root) {
+    for (fs::path above = canonical(root);; above = above.parent_path()) {
+      closed_.insert(above);
+      if (!above.has_relative_path()) break;
+    }
+    for (const std::string& name : folders_in(root)) closed_.insert(canonical(root / name));
   }
-  if (error) fail(ExitCode::io, folder.string(), ": cannot be read: ", error.message());
-}
+  // Sorted, relative to `folder`. Links are followed, but not into the root, a class or a folder that was met before.
+  std::vector<std::string> below(const fs::path& folder) {
+    std::vector<std::string> paths;
+    std::set<fs::path> met{canonical(folder)};
+    add(folder, folder, met, paths);
+    std::sort(paths.begin(), paths.end());
+    return paths;
+  }
+  // What was left out, for the user; empty: nothing.
+  std::string note() const {
+    constexpr std::size_t most = 5;
+    if (left_out_.empty()) return "";
+    std::string names;
+    for (std::size_t i = 0; i < std::min(most, left_out_.size()); ++i) names += concat(i ? ", " : "", left_out_[i]);
+    return concat("left out, as only regular files are read: ", names, left_out_.size() > most ? concat(" and ", left_out_.size() - most, " more") : "");
+  }
 
-std::vector<std::string> images_below(const fs::path& folder) {
-  std::vector<std::string> paths;
-  std::set<fs::path> met;
-  add_images(folder, folder, met, paths);
-  std::sort(paths.begin(), paths.end());
-  return paths;
-}
+ private:
+  static fs::path canonical(const fs::path& path) {
+    std::error_code error;
+    fs::path real = fs::canonical(path, error);
+    return error ? path : real;
+  }
+  void add(const fs::path& root, const fs::path& folder, std::set<fs::path>& met, std::vector<std::string>& paths) {
+    std::error_code error;
+    for (auto it = fs::directory_iterator(folder, error); !error && it != fs::directory_iterator(); it.increment(error)) {
+      std::error_code of_entry;  // a link to nothing, or to itself
+      if (it->is_directory(of_entry)) {
+        const fs::path real = canonical(it->path());
+        if (!closed_.contains(real) && met.insert(real).second) add(root, it->path(), met, paths);
+      } else if (is_image(it->path())) {
+        if (it->is_regular_file(of_entry))
+          paths.push_back(it->path().lexically_relative(root).string());
+        else
+          left_out_.push_back(it->path().string());
+      }
+    }
+    if (error) fail(ExitCode::io, folder.string(), ": cannot be read: ", error.message());
+  }
+  std::set<fs::path> closed_;
+  std::vector<std::string> left_out_;
+};
 
 class ImageFolder final : public Dataset {
  public:
   // Files of `folder`, without labels.
-  ImageFolder(std::string name, fs::path folder, std::vector<std::string> files) : name_(std::move(name)), folder_(std::move(folder)), files_(std::move(files)) {
+  ImageFolder(std::string name, fs::path folder, std::vector<std::string> files, const std::string& note)
+      : name_(std::move(name)), folder_(std::move(folder)), files_(std::move(files)) {
+    if (!note.empty()) notes_.push_back(concat(name_, ": ", note));
     fields_.push_back(image_field());
   }
   // `classes`: by index; folders of other names are refused.
   ImageFolder(std::string name, fs::path folder, std::vector<std::string> classes, std::vector<std::string> notes)
       : name_(std::move(name)), folder_(std::move(folder)), classes_(std::move(classes)), notes_(std::move(notes)) {
     std::string empty;
+    Finder finder(folder_);
     for (const std::string& label : folders_in(folder_)) {
       const auto at = std::find(classes_.begin(), classes_.end(), label);
       if (at == classes_.end())
         fail(ExitCode::data, (folder_ / label).string(), ": a class that ", classes_.size(), " others are not: ", list_of(classes_));
-      const std::vector<std::string> files = images_below(folder_ / label);
+      const std::vector<std::string> files = finder.below(folder_ / label);
       if (files.empty()) empty += concat(empty.empty() ? "" : ", ", label);
       for (const std::string& file : files) {
         files_.push_back(concat(label, '/', file));
@@ -78,6 +114,7 @@ class ImageFolder final : public Dataset {
       }
     }
     if (files_.empty()) fail(ExitCode::data, folder_.string(), ": no images in it: expected a folder a class, with files that end in .jpg, .png, .webp, .ppm or .pgm (folders called train, val, valid, validation and test are parts of the data, not classes)");
+    if (const std::string note = finder.note(); !note.empty()) notes_.push_back(concat(name_, ": ", note));
     if (!empty.empty()) notes_.push_back(concat(folder_.string(), ": no images of the class", empty.find(',') == std::string::npos ? " " : "es ", empty));
     fields_.push_back(image_field());
     fields_.push_back({.name = "labels", .role = Role::label, .sample = {DType::int64, {}}});
@@ -102,7 +139,7 @@ class ImageFolder final : public Dataset {
     const fs::path path = folder_ / files_[static_cast<std::size_t>(sample)];
     const InputFile file = open(static_cast<std::size_t>(sample), path);
     check_unchanged(static_cast<std::size_t>(sample), path.string(), file.state());
-    if (file.size() > most_bytes) fail(ExitCode::data, path.string(), ": ", file.size(), " bytes, more than ", most_bytes, " are not read as an image");
+    if (file.size() > data_limits::image_bytes) fail(ExitCode::data, path.string(), ": ", file.size(), " bytes, more than ", data_limits::image_bytes, " are not read as an image");
     to.resize(static_cast<std::size_t>(file.size()));
     file.read(reinterpret_cast<char*>(to.data()), to.size(), 0);
   }
@@ -129,7 +166,6 @@ class ImageFolder final : public Dataset {
     if (was != now) fail(ExitCode::data, name, ": has changed while it is in use: ", difference(was, now));
   }
 
-  static constexpr std::int64_t most_bytes = std::int64_t{1} << 30;
   mutable std::mutex states_mutex_;
   mutable std::vector<FileState> states_;  // as it was first read, by sample
   std::string name_;
@@ -148,20 +184,22 @@ Splits open_images(const Spec& spec, const DataRequest& request) {
   if (spec.argument.empty()) fail(ExitCode::usage, "data 'images' needs a folder: images:DIR");
   const fs::path root = spec.argument;
   Splits splits;
-  if (fs::is_regular_file(root) && is_image(root)) {
-    splits.test = std::make_unique<ImageFolder>(concat("images:", spec.argument), root.parent_path(), std::vector{root.filename().string()});
+  std::error_code error;
+  if (fs::is_regular_file(root, error) && is_image(root)) {
+    splits.test = std::make_unique<ImageFolder>(concat("images:", spec.argument), root.parent_path(), std::vector{root.filename().string()}, "");
     return splits;
   }
-  if (!fs::is_directory(root)) fail(ExitCode::io, root.string(), fs::exists(root) ? ": not a folder" : ": no such folder");
+  if (!fs::is_directory(root, error)) fail(ExitCode::io, root.string(), fs::exists(root, error) ? ": not a folder" : ": no such folder");
   std::map<std::string, fs::path, std::less<>> parts;
   for (const auto& [folder, part] : {std::pair{"train", "train"}, {"val", "validation"}, {"valid", "validation"}, {"validation", "validation"}, {"test", "test"}})
-    if (fs::is_directory(root / folder))
+    if (fs::is_directory(root / folder, error))
       if (const auto [it, added] = parts.try_emplace(part, root / folder); !added)
         fail(ExitCode::data, root.string(), ": has both ", it->second.filename().string(), "/ and ", folder, '/');
   if (parts.empty() && !request.training && folders_in(root).empty()) {
-    std::vector<std::string> files = images_below(root);
+    Finder finder(root);
+    std::vector<std::string> files = finder.below(root);
     if (files.empty()) fail(ExitCode::data, root.string(), ": no images in it: expected files that end in .jpg, .png, .webp, .ppm or .pgm");
-    splits.test = std::make_unique<ImageFolder>(concat("images:", spec.argument), root, std::move(files));
+    splits.test = std::make_unique<ImageFolder>(concat("images:", spec.argument), root, std::move(files), finder.note());
     return splits;
   }
   std::vector<std::string> notes;

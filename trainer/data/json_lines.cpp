@@ -5,6 +5,7 @@
 
 #include "graph/file_kind.h"
 #include "graph/json.h"
+#include "trainer/data/column_names.h"
 #include "trainer/data/data_file.h"
 #include "trainer/data/table.h"
 
@@ -19,19 +20,19 @@ class JsonLines final : public TableFile {
     FileReader reader(file_);
     std::string line;
     std::uint64_t number = 0;
-    while (line.empty() && reader.line(line)) ++number;
+    while (line.empty() && reader.line(line, data_limits::json_bytes)) ++number;
     if (line.empty()) fail(ExitCode::data, file_.name(), ": empty, expected an object a line");
     const Json first = parse(line, number, true);
     name(first, "");
   }
-  const std::vector<std::string>& columns() const override { return columns_; }
+  const std::vector<std::string>& columns() const override { return columns_.list(); }
   std::string_view place() const override { return "line"; }
 
   void rows(const std::vector<bool>& wanted, const Each& each) override {
     FileReader reader(file_);
     std::string line;
     std::vector<TableCell> row(columns_.size());
-    for (std::uint64_t number = 1; reader.line(line); ++number) {
+    for (std::uint64_t number = 1; reader.line(line, data_limits::json_bytes); ++number) {
       if (line.find_first_not_of(" \t") == std::string::npos) continue;
       const Json object = parse(line, number);
       std::fill(row.begin(), row.end(), TableCell{});
@@ -55,7 +56,7 @@ class JsonLines final : public TableFile {
       if (value.is_object())
         name(value, prefix + key + '.');
       else
-        columns_.push_back(prefix + key);
+        columns_.add(prefix + key, file_.name());
   }
   void fill(const Json& object, const std::string& prefix, const std::vector<bool>& wanted, std::vector<TableCell>& row, std::uint64_t line) const {
     for (const auto& [key, value] : object.object()) {
@@ -63,13 +64,13 @@ class JsonLines final : public TableFile {
         fill(value, prefix + key + '.', wanted, row, line);
         continue;
       }
-      const auto at = static_cast<std::size_t>(std::find(columns_.begin(), columns_.end(), prefix + key) - columns_.begin());
+      const std::size_t at = columns_.find(prefix + key);
       if (at < columns_.size() && wanted[at]) row[at] = cell_of_json(value, [&] { return concat(file_.name(), ": line ", line, ", column '", prefix, key, '\''); });
     }
   }
 
   DataFile file_;
-  std::vector<std::string> columns_;
+  ColumnNames columns_;
 };
 
 void add(std::vector<double>& to, const Json& list, const std::function<std::string()>& where) {

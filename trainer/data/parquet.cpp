@@ -1,15 +1,16 @@
 // parquet:SHARDS: Apache Parquet files as pyarrow and pandas write them: columns of numbers, booleans, text and image files, lists of
-// one length, and members of structs (image.bytes); decimals are numbers, times of 96 bits nanoseconds since 1970; nulls are missing values. A row group's wanted columns are in memory at a time.
-// What columns become, and the bound on memory beyond that: table.h. Source: parquet.thrift, Apache Parquet 2.10.
+// one length, and members of structs (image.bytes); decimals are numbers, times of 96 bits nanoseconds since 1970; nulls are missing values.
+// A row group's wanted columns are in memory at a time; what a pass over the file may take: limits.h. What columns become, and the bound
+// on memory beyond that: table.h. Source: parquet.thrift, Apache Parquet 2.10.
 #include <algorithm>
 #include <map>
 
 #include "graph/file_kind.h"
+#include "trainer/data/column_names.h"
 #include "trainer/data/data_file.h"
 #include "trainer/data/parquet_column.h"
 #include "trainer/data/table.h"
 #include "trainer/data/thrift.h"
-#include "trainer/file.h"
 
 namespace tandem {
 namespace {
@@ -32,66 +33,89 @@ class ParquetFile final : public TableFile {
     footer_ = file_.read(file_.size() - tail - length, length);
     std::string_view bytes = footer_;
     if (!parse_thrift(bytes, meta_)) bad("its footer is damaged");
-    const std::vector<Thrift>& schema = meta_[2].list;
-    std::size_t at = 0;
-    if (!schema.empty()) add_leaves(schema, at, "", 0, 0, false);
+    groups_ = meta_[4];
+    ThriftList schema = meta_[2].list();
+    if (schema.size() > 0) add_leaves(schema, "", 0, 0, false, 0);
     if (leaves_.empty()) bad("it has no columns");
-    for (const ParquetLeaf& leaf : leaves_) columns_.push_back(leaf.name);
   }
-  const std::vector<std::string>& columns() const override { return columns_; }
+  const std::vector<std::string>& columns() const override { return names_.list(); }
   std::string_view place() const override { return "row"; }
 
   // By the first row group's first values.
   std::vector<bool> images() const override {
     std::vector<bool> are(leaves_.size());
-    if (!meta_[4].list.empty())
-      for (std::size_t c = 0; c < leaves_.size(); ++c) {
-        if (leaves_[c].type != ParquetType::bytes || leaves_[c].scale) continue;
-        const ParquetValues v = column(0, c);
+    Thrift group;
+    if (ThriftList groups = groups_.list(); groups.next(group)) {
+      Pass pass(file_);
+      each_chunk(group, pass, [&](std::size_t c, const Thrift& chunk) {
+        if (leaves_[c].type != ParquetType::bytes || leaves_[c].scale) return;
+        const ParquetValues v = column(chunk, c, pass);
         are[c] = !v.text.empty() && is_image(v.text[0]);
-      }
+        pass.budget.release();
+      });
+    }
     return std::find(are.begin(), are.end(), true) == are.end() ? std::vector<bool>{} : are;
   }
 
   void rows(const std::vector<bool>& wanted, const Each& each) override {
     std::uint64_t number = 0;
     std::vector<TableCell> row(leaves_.size());
-    for (std::size_t g = 0; g < meta_[4].list.size(); ++g) {
-      const std::int64_t count = meta_[4].list[g][3].number;
+    Pass pass(file_);
+    Thrift group;
+    for (ThriftList groups = groups_.list(); groups.next(group); ++pass.group) {
+      const std::int64_t count = group[3].number;
       if (count < 0) bad("a negative number of rows");
-      std::vector<Reader> readers(leaves_.size());
-      for (std::size_t c = 0; c < leaves_.size(); ++c)
-        if (wanted[c]) readers[c].values = column(g, c);
+      pass.budget.spend(static_cast<std::uint64_t>(count), file_.name());
+      std::deque<Reader> readers;  // of the columns that are wanted; texts refer to what they hold, which may not move
+      each_chunk(group, pass, [&](std::size_t c, const Thrift& chunk) {
+        if (!wanted[c]) return;
+        const std::int64_t values = chunk[5].number;
+        if (leaves_[c].repetition > 0 ? values < count : values != count)
+          bad(concat("column '", columns()[c], "' has ", values, " values for the ", count, " rows of row group ", pass.group));
+        readers.push_back({.column = c, .values = column(chunk, c, pass)});
+      });
       for (std::int64_t r = 0; r < count; ++r, ++number) {
-        for (std::size_t c = 0; c < leaves_.size(); ++c)
-          if (wanted[c] && !next(readers[c], leaves_[c], row[c])) bad(concat("column '", columns_[c], "' has less than the ", count, " rows of row group ", g));
+        for (Reader& reader : readers) {
+          TableCell& cell = row[reader.column];
+          if (!next(reader, leaves_[reader.column], cell)) bad(concat("column '", columns()[reader.column], "' has less than the ", count, " rows of row group ", pass.group));
+          pass.budget.spend(cell.text.size(), file_.name());  // of a dictionary, the same for many rows
+        }
         each(row, number);
       }
+      pass.budget.release();
     }
   }
 
  private:
   struct Reader {
+    std::size_t column;
     ParquetValues values;
     std::size_t level = 0, value = 0;
   };
+  struct Pass {
+    explicit Pass(const DataFile& file) : budget(file.stored()), unread(file.size()) {}
+    ReadBudget budget;
+    std::uint64_t unread;  // bytes of the file; columns have none in common
+    std::size_t group = 0;
+  };
 
   // A schema's tree, depth first. Lists are called as the field that holds them.
-  void add_leaves(const std::vector<Thrift>& schema, std::size_t& at, const std::string& name, int definition, int repetition, bool in_list) {
-    if (at >= schema.size()) bad("its schema is damaged");
-    const Thrift& e = schema[at++];
-    const bool root = at == 1;
+  void add_leaves(ThriftList& schema, const std::string& name, int definition, int repetition, bool in_list, int depth) {
+    Thrift e;
+    if (!schema.next(e)) bad("its schema is damaged");
+    if (depth > data_limits::nested_columns) bad(concat("its schema has groups in groups, ", depth, " deep: at most ", data_limits::nested_columns, " are read"));
+    const bool root = depth == 0;
     const std::int64_t kind = root ? std::int64_t{required} : e[3].number, children = e[5].number;
     definition += kind != required;
     repetition += kind == repeated;
-    if (definition > 100 || children < 0 || static_cast<std::uint64_t>(children) > schema.size()) bad("its schema is damaged");
+    if (children < 0 || static_cast<std::uint64_t>(children) > schema.size()) bad("its schema is damaged");
     const bool hidden = root || kind == repeated || (in_list && (e[4].text == "element" || e[4].text == "item" || e[4].text == "array_element"));
-    const std::string own = hidden && !(kind == repeated && name.empty()) ? name : concat(name, name.empty() ? "" : ".", e[4].text);
+    std::string own = hidden && !(kind == repeated && name.empty()) ? name : concat(name, name.empty() ? "" : ".", e[4].text);
     if (children > 0) {
-      for (std::int64_t i = 0; i < children; ++i) add_leaves(schema, at, own, definition, repetition, in_list || kind == repeated);
+      for (std::int64_t i = 0; i < children; ++i) add_leaves(schema, own, definition, repetition, in_list || kind == repeated, depth + 1);
       return;
     }
-    ParquetLeaf leaf{.name = own, .length = e[2].number, .definition = definition, .repetition = repetition};
+    ParquetLeaf leaf{.length = e[2].number, .definition = definition, .repetition = repetition};
     const std::int64_t type = e[1].number, converted = e.has(6) ? e[6].number : -1;
     if (type < 0 || type > static_cast<std::int64_t>(ParquetType::fixed) || !e.has(1)) bad(concat("column '", own, "' has an unknown type"));
     leaf.type = static_cast<ParquetType>(type);
@@ -100,21 +124,31 @@ class ParquetFile final : public TableFile {
     if (leaf.type == ParquetType::fixed && (leaf.length < 1 || leaf.length > 1 << 20)) bad(concat("column '", own, "' has values of ", leaf.length, " bytes"));
     if (converted == decimal || e[10].has(decimal_type)) leaf.scale = converted == decimal ? e[7].number : e[10][decimal_type][1].number;
     if (leaf.scale && (*leaf.scale < -max_scale || *leaf.scale > max_scale)) bad(concat("column '", own, "' has decimals of scale ", *leaf.scale));
-    leaves_.push_back(std::move(leaf));
+    names_.add(own, file_.name());
+    leaves_.push_back(leaf);
   }
 
-  ParquetValues column(std::size_t group, std::size_t c) const {
-    const std::vector<Thrift>& chunks = meta_[4].list[group][1].list;
-    if (chunks.size() != leaves_.size()) bad(concat("row group ", group, " has ", chunks.size(), " columns, the schema ", leaves_.size()));
-    const Thrift& m = chunks[c][3];
-    const std::string where = concat(file_.name(), ": row group ", group, ", column '", columns_[c], "'");
+  // Each column's metadata in a row group, in order.
+  template <class Each>
+  void each_chunk(const Thrift& group, const Pass& pass, const Each& each) const {
+    ThriftList chunks = group[1].list();
+    if (chunks.size() != leaves_.size()) bad(concat("row group ", pass.group, " has ", chunks.size(), " columns, the schema ", leaves_.size()));
+    Thrift chunk;
+    for (std::size_t c = 0; chunks.next(chunk); ++c) each(c, chunk[3]);
+  }
+
+  ParquetValues column(const Thrift& m, std::size_t c, Pass& pass) const {
+    const std::string where = concat(file_.name(), ": row group ", pass.group, ", column '", columns()[c], "'");
     std::int64_t begin = m[9].number;
-    if (m.has(11) && m[11].number > 0) begin = std::min(begin, m[11].number);
+    if (m[11].number > 0) begin = std::min(begin, m[11].number);
     const std::int64_t bytes = m[7].number, values = m[5].number;
     if (begin < 0 || bytes < 0 || values < 0 || static_cast<std::uint64_t>(begin) > file_.size() || static_cast<std::uint64_t>(bytes) > file_.size() - static_cast<std::uint64_t>(begin))
       fail(ExitCode::data, where, ": bytes ", begin, " to ", begin + std::max<std::int64_t>(0, bytes), " of a file of ", file_.size());
+    if (static_cast<std::uint64_t>(bytes) > pass.unread) fail(ExitCode::data, where, ": its bytes are those of another column, too");
+    pass.unread -= static_cast<std::uint64_t>(bytes);
+    pass.budget.hold(static_cast<std::uint64_t>(bytes), where);
     std::string chunk = file_.read(static_cast<std::uint64_t>(begin), static_cast<std::size_t>(bytes));
-    return read_column(leaves_[c], std::move(chunk), static_cast<int>(m[4].number), static_cast<std::uint64_t>(values), inflated_limit(file_.size()), where);
+    return read_column(leaves_[c], std::move(chunk), static_cast<int>(m[4].number), static_cast<std::uint64_t>(values), pass.budget, where);
   }
 
   static TableCell scalar(const Reader& r, std::size_t i) {
@@ -138,7 +172,7 @@ class ParquetFile final : public TableFile {
     do {
       if (there()) {
         const TableCell one = scalar(r, r.value++);
-        if (one.kind == Kind::text) bad(concat("column '", leaf.name, "' holds lists of texts, expected lists of numbers"));
+        if (one.kind == Kind::text) bad(concat("column '", columns()[r.column], "' holds lists of texts, expected lists of numbers"));
         cell.list.push_back(one.kind == Kind::whole ? static_cast<double>(one.whole) : one.real);
       } else {
         nulls = true;  // of an empty list, of none, or in a list
@@ -146,16 +180,16 @@ class ParquetFile final : public TableFile {
       ++r.level;
     } while (r.level < levels && r.values.repetition[r.level] > 0);
     if (!cell.list.empty()) cell.kind = Kind::list;
-    if (nulls && !cell.list.empty()) bad(concat("column '", leaf.name, "' holds lists with nulls in them"));
+    if (nulls && !cell.list.empty()) bad(concat("column '", columns()[r.column], "' holds lists with nulls in them"));
     return true;
   }
   [[noreturn]] void bad(std::string_view what) const { fail(ExitCode::data, file_.name(), ": ", what); }
 
   DataFile file_;
   std::string footer_;
-  Thrift meta_;
+  Thrift meta_, groups_;
   std::vector<ParquetLeaf> leaves_;
-  std::vector<std::string> columns_;
+  ColumnNames names_;  // of leaves_
 };
 
 }  // namespace

@@ -37,12 +37,12 @@ T little(std::string_view s, std::size_t at) {
 
 class Column {
  public:
-  Column(const ParquetLeaf& leaf, int codec, std::uint64_t values, std::uint64_t most_bytes, const std::string& where)
-      : leaf_(leaf), codec_(codec), wanted_(values), most_bytes_(most_bytes), where_(where) {}
+  Column(const ParquetLeaf& leaf, int codec, std::uint64_t values, ReadBudget& budget, const std::string& where)
+      : leaf_(leaf), codec_(codec), wanted_(values), budget_(budget), where_(where) {}
 
   ParquetValues read(std::string bytes) {
     std::string_view chunk = out_.pages.emplace_back(std::move(bytes));  // values refer to it
-    if (wanted_ > most_bytes_ / 8) bad(concat(wanted_, " values are too many for a file of its size"));
+    take_room();
     while (seen_ < wanted_) {
       Thrift header;
       if (chunk.empty()) bad(concat(seen_, " values, expected ", wanted_));
@@ -65,13 +65,29 @@ class Column {
  private:
   [[noreturn]] void bad(std::string_view what) const { fail(ExitCode::data, where_, ": ", what); }
 
+  // Values that runs stand for take memory as those that are written out do: all of it is taken at once.
+  void take_room() {
+    const bool text = leaf_.type == ParquetType::bytes || (leaf_.type == ParquetType::fixed && !leaf_.half);
+    const std::uint64_t levels = (leaf_.definition > 0) + (leaf_.repetition > 0), each = text ? sizeof(std::string_view) : 8;
+    constexpr std::uint64_t most = std::uint64_t{1} << 50;  // beyond any budget
+    const std::uint64_t n = std::min(wanted_, most);
+    budget_.hold(n * (levels + each + (leaf_.scale ? sizeof(double) : 0)), where_);
+    if (leaf_.definition > 0) out_.definition.reserve(n);
+    if (leaf_.repetition > 0) out_.repetition.reserve(n);
+    if (text)
+      out_.text.reserve(n);
+    else if (leaf_.type == ParquetType::float32 || leaf_.type == ParquetType::float64 || leaf_.half)
+      out_.real.reserve(n);
+    else
+      out_.whole.reserve(n);
+  }
+
   std::string_view unpack(std::string_view body, std::uint64_t size) {
-    unpacked_ += size;
-    if (unpacked_ > most_bytes_) bad(concat("it grows beyond ", most_bytes_, " bytes"));
     if (codec_ == uncompressed) {
       if (body.size() != size) bad("a page's size contradicts itself");
       return body;
     }
+    budget_.hold(size, where_);
     std::string& to = out_.pages.emplace_back(size, '\0');
     if (codec_ == gzip_codec) {
       z_stream z{};
@@ -198,6 +214,7 @@ class Column {
     has_dictionary_ = true;
     const std::int64_t n = header[1].number;
     if (n < 0 || static_cast<std::uint64_t>(n) > s.size() + 1) bad("its dictionary is cut");
+    budget_.hold(static_cast<std::uint64_t>(n) * sizeof(std::string_view), where_);
     read_plain(s, static_cast<std::uint64_t>(n), dictionary_);
   }
 
@@ -229,6 +246,7 @@ class Column {
     if (encoding == byte_stream_split && !bytes && leaf_.type != ParquetType::boolean) {
       const std::size_t width = width_of();
       if (s.size() / width < n || s.size() % width != 0) bad("its values are cut");
+      budget_.hold(s.size(), where_);
       std::string& joined = out_.pages.emplace_back(s.size(), '\0');
       const std::size_t count = s.size() / width;
       for (std::size_t k = 0; k < width; ++k)
@@ -295,12 +313,14 @@ class Column {
 
   // DELTA_BINARY_PACKED, taken off the front.
   std::vector<std::int64_t> deltas(std::string_view& s, std::uint64_t n) const {
+    budget_.hold(n * sizeof(std::int64_t), where_);
     std::uint64_t block = 0, minis = 0, count = 0;
     std::int64_t value = 0;
     if (!read_varint(s, block) || !read_varint(s, minis) || !read_varint(s, count) || !read_zigzag(s, value)) bad("its deltas are cut");
     if (minis == 0 || block == 0 || block > 1 << 20 || minis > block || block % minis != 0 || block / minis % 8 != 0 || count != n) bad("its deltas contradict themselves");
     const std::uint64_t each = block / minis;
     std::vector<std::int64_t> out;
+    out.reserve(n);
     if (n > 0) out.push_back(value);
     while (out.size() < n) {
       std::int64_t least = 0;
@@ -330,12 +350,12 @@ class Column {
   void prefixes(std::string_view s, std::uint64_t n) {
     const std::vector<std::int64_t> shared = deltas(s, n);
     std::vector<std::string_view> rest;
+    budget_.hold(n * (sizeof(std::string_view) + sizeof(std::string)), where_);
     lengths_then_bytes(s, n, rest);
     std::string_view before;
     for (std::size_t i = 0; i < rest.size(); ++i) {
       if (shared[i] < 0 || static_cast<std::uint64_t>(shared[i]) > before.size()) bad("its values contradict themselves");
-      unpacked_ += static_cast<std::uint64_t>(shared[i]) + rest[i].size();
-      if (unpacked_ > most_bytes_) bad(concat("it grows beyond ", most_bytes_, " bytes"));
+      budget_.hold(static_cast<std::uint64_t>(shared[i]) + rest[i].size(), where_);
       before = out_.pages.emplace_back(concat(before.substr(0, static_cast<std::size_t>(shared[i])), rest[i]));
       out_.text.push_back(before);
     }
@@ -343,7 +363,8 @@ class Column {
 
   const ParquetLeaf& leaf_;
   int codec_;
-  std::uint64_t wanted_, most_bytes_, seen_ = 0, unpacked_ = 0;
+  std::uint64_t wanted_, seen_ = 0;
+  ReadBudget& budget_;
   int empty_ = 0;
   const std::string& where_;
   bool has_dictionary_ = false;
@@ -360,6 +381,7 @@ double big_endian(std::string_view s) {
 
 void scale_decimals(ParquetValues& v, std::int64_t scale) {
   const double by = std::pow(10.0, static_cast<double>(scale));
+  v.real.reserve(v.whole.size() + v.text.size());
   for (const std::int64_t whole : v.whole) v.real.push_back(static_cast<double>(whole) / by);
   for (const std::string_view text : v.text) v.real.push_back(big_endian(text) / by);
   v.whole.clear();
@@ -368,8 +390,8 @@ void scale_decimals(ParquetValues& v, std::int64_t scale) {
 
 }  // namespace
 
-ParquetValues read_column(const ParquetLeaf& leaf, std::string chunk, int codec, std::uint64_t values, std::uint64_t most_bytes, const std::string& where) {
-  ParquetValues v = Column(leaf, codec, values, most_bytes, where).read(std::move(chunk));
+ParquetValues read_column(const ParquetLeaf& leaf, std::string chunk, int codec, std::uint64_t values, ReadBudget& budget, const std::string& where) {
+  ParquetValues v = Column(leaf, codec, values, budget, where).read(std::move(chunk));
   if (leaf.scale) scale_decimals(v, *leaf.scale);
   return v;
 }

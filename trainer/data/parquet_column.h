@@ -8,12 +8,13 @@
 #include <string_view>
 #include <vector>
 
+#include "trainer/data/read_budget.h"
+
 namespace tandem {
 
 enum class ParquetType { boolean, int32, int64, int96, float32, float64, bytes, fixed };
 
 struct ParquetLeaf {
-  std::string name;
   ParquetType type = ParquetType::boolean;
   std::int64_t length = 0;      // of fixed
   bool is_unsigned = false, half = false;
@@ -30,8 +31,8 @@ struct ParquetValues {
   std::deque<std::string> pages;  // and the column's own bytes
 };
 
-// Decodes `chunk`, of so many values and nulls. Fails (data), beginning with `where`, on what is damaged, contradicts itself, or is
-// beyond `most_bytes` when unpacked.
-ParquetValues read_column(const ParquetLeaf& leaf, std::string chunk, int codec, std::uint64_t values, std::uint64_t most_bytes, const std::string& where);
+// Decodes `chunk`, of so many values and nulls. What it takes is held in `budget`. Fails (data), beginning with `where`, on what is damaged
+// or contradicts itself, and as the budget does.
+ParquetValues read_column(const ParquetLeaf& leaf, std::string chunk, int codec, std::uint64_t values, ReadBudget& budget, const std::string& where);
 
 }  // namespace tandem

@@ -9,6 +9,8 @@
 namespace tandem {
 namespace {
 
+constexpr std::int64_t most_samples = std::int64_t{1} << 53;  // beyond, counts are none
+constexpr std::int64_t most_tested = std::int64_t{1} << 20;   // of the part that is measured by, and repeats samples, too
 constexpr std::int64_t memory = std::int64_t{32} << 20;  // of distinct samples a field; further ones repeat them
 
 // Floats uniform in [0, 1); integers 0..classes-1. Indices of a model's inputs lie below the smallest table they choose from.
@@ -41,7 +43,10 @@ class Noise final : public Dataset {
   std::string name() const override { return name_; }
   std::int64_t size() const override { return size_; }
   std::span<const Field> fields() const override { return fields_; }
+  std::int64_t distinct(std::size_t field) const override { return values_[field].shape()[0]; }
   bool follows_request() const override { return true; }
+  std::vector<std::string> notes() const override { return notes_; }
+  void add_note(std::string note) { notes_.push_back(std::move(note)); }
   std::map<std::string, Tensor> constants() const override { return constants_; }
   void read(std::size_t field, std::span<const std::int64_t> samples, std::byte* to) const override {
     const auto from = values_[field].bytes();
@@ -66,6 +71,7 @@ class Noise final : public Dataset {
   std::vector<Field> fields_;
   std::vector<Tensor> values_;
   std::map<std::string, Tensor> constants_;
+  std::vector<std::string> notes_;
 };
 
 }  // namespace
@@ -73,10 +79,10 @@ class Noise final : public Dataset {
 Splits open_random(const Spec& spec, const DataRequest& request) {
   spec.allow({"samples"}, "data");
   const std::int64_t samples = spec.integer("samples", 1024);
-  if (samples < 1) fail(ExitCode::usage, "data 'random': samples=", samples, ", expected at least 1");
-  return {.train = std::make_unique<Noise>("random, train", samples, request),
-          .validation = nullptr,
-          .test = std::make_unique<Noise>("random, test", samples, request)};
+  if (samples < 1 || samples > most_samples) fail(ExitCode::usage, "data 'random': samples=", samples, ", expected 1 to ", most_samples);
+  auto test = std::make_unique<Noise>("random, test", std::min(samples, most_tested), request);
+  if (samples > most_tested) test->add_note(concat("random, test: ", most_tested, " samples, for all of them are gone through"));
+  return {.train = std::make_unique<Noise>("random, train", samples, request), .validation = nullptr, .test = std::move(test)};
 }
 
 }  // namespace tandem

@@ -226,7 +226,7 @@ void resize_image(const Image& from, const Box& box, std::int64_t height, std::i
     const std::span weights(down.weights.data() + y * down.width, static_cast<std::size_t>(down.count[y]));
     loops().down(rows + (down.first[y] - first) * row, row, weights, to.pixels.data() + static_cast<std::int64_t>(y) * row);
   }
-  constexpr std::size_t kept = std::size_t{64} << 20;
+  constexpr std::size_t kept = std::size_t{16} << 20;
   if (middle.capacity() > kept) std::vector<std::uint8_t>().swap(middle);  // of an image that was larger than others
 }
 

@@ -8,6 +8,7 @@
 #include "graph/option.h"
 #include "trainer/data/column_contents.h"
 #include "trainer/data/data_file.h"
+#include "trainer/data/limits.h"
 #include "trainer/data/table_rows.h"
 
 namespace tandem {
@@ -85,6 +86,7 @@ class Builder {
     const std::unique_ptr<TableFile> table = open_(file);
     if (columns_.empty()) {
       columns_ = table->columns();
+      if (columns_.size() > data_limits::columns) fail(ExitCode::data, file, ": ", columns_.size(), " columns, at most ", data_limits::columns, " are read");
       if (settled_.there && columns_ != settled_.columns) fail(ExitCode::data, file, ": its columns are not those of ", settled_.file);
       if (!settled_.there) {
         settled_.file = file;

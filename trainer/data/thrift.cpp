@@ -6,11 +6,15 @@ namespace {
 constexpr int deepest = 32;
 enum Kind { stop, yes, no, byte, i16, i32, i64, real, binary, list, set, map, structure };
 
-bool parse_struct(std::string_view& s, Thrift& to, int depth);
+bool take_list(std::string_view& s, int depth);
+bool take_struct(std::string_view& s, int depth);
 
-bool parse_value(std::string_view& s, int kind, Thrift& to, int depth) {
+// A value, off the front.
+bool take(std::string_view& s, int kind, Thrift& to, int depth) {
   if (depth > deepest) return false;
+  to.kind = kind;
   std::uint64_t length = 0;
+  const std::string_view whole = s;
   switch (kind) {
     case yes: to.number = 1; return true;
     case no: return true;
@@ -29,59 +33,80 @@ bool parse_value(std::string_view& s, int kind, Thrift& to, int depth) {
       to.text = s.substr(0, length);
       s.remove_prefix(length);
       return true;
-    case list: case set: {
-      if (s.empty()) return false;
-      const auto head = static_cast<unsigned char>(s[0]);
-      s.remove_prefix(1);
-      length = head >> 4;
-      if (length == 15 && !read_varint(s, length)) return false;
-      if (length > s.size()) return false;  // each takes a byte at least
-      const int of = head & 15;
-      for (std::uint64_t i = 0; i < length; ++i) {
-        to.list.emplace_back();
-        if (of == yes || of == no) {  // a byte each, in a list
-          if (!parse_value(s, byte, to.list.back(), depth + 1)) return false;
-        } else if (!parse_value(s, of, to.list.back(), depth + 1)) {
-          return false;
-        }
-      }
+    case list: case set: case structure:
+      if (!(kind == structure ? take_struct(s, depth + 1) : take_list(s, depth + 1))) return false;
+      to.text = whole.substr(0, whole.size() - s.size());
       return true;
-    }
-    case structure: return parse_struct(s, to, depth + 1);
     default: return false;  // Parquet has no maps
   }
 }
 
-bool parse_struct(std::string_view& s, Thrift& to, int depth) {
-  if (depth > deepest) return false;
-  for (int id = 0;;) {
-    if (s.empty()) return false;
-    const auto head = static_cast<unsigned char>(s[0]);
-    s.remove_prefix(1);
-    if (head == stop) return true;
-    std::int64_t given = id + (head >> 4);
-    if (head >> 4 == 0 && !read_zigzag(s, given)) return false;
-    id = static_cast<int>(given & 0x7fff);
-    to.fields.emplace_back(id, Thrift{});
-    if (!parse_value(s, head & 15, to.fields.back().second, depth)) return false;
-  }
+// The kind and the number of a list's values. A boolean is a byte there.
+bool take_head(std::string_view& s, int& kind, std::uint64_t& length) {
+  if (s.empty()) return false;
+  const auto head = static_cast<unsigned char>(s[0]);
+  s.remove_prefix(1);
+  kind = (head & 15) == yes || (head & 15) == no ? static_cast<int>(byte) : head & 15;
+  length = head >> 4;
+  if (length == 15 && !read_varint(s, length)) return false;
+  return length <= s.size();  // each takes a byte at least
+}
+bool take_list(std::string_view& s, int depth) {
+  int kind = 0;
+  std::uint64_t length = 0;
+  if (!take_head(s, kind, length)) return false;
+  for (Thrift value; length > 0; --length)
+    if (!take(s, kind, value, depth)) return false;
+  return true;
+}
+
+// The head of a struct's next field; false at the end, and where it is cut (then nothing is left).
+bool take_field(std::string_view& s, int& id, int& kind) {
+  if (s.empty()) return false;
+  const auto head = static_cast<unsigned char>(s[0]);
+  s.remove_prefix(1);
+  kind = head & 15;
+  if (head == stop) return false;
+  std::int64_t given = id + (head >> 4);
+  if (head >> 4 == 0 && !read_zigzag(s, given)) kind = map;  // no kind that is read
+  id = static_cast<int>(given & 0x7fff);
+  return true;
+}
+bool take_struct(std::string_view& s, int depth) {
+  int id = 0, kind = map;
+  for (Thrift value; take_field(s, id, kind);)
+    if (!take(s, kind, value, depth)) return false;
+  return kind == stop;
 }
 
 }  // namespace
 
-const Thrift& Thrift::operator[](int id) const {
-  static const Thrift none;
-  for (const auto& [key, value] : fields)
-    if (key == id) return value;
-  return none;
-}
-bool Thrift::has(int id) const {
-  for (const auto& [key, value] : fields)
-    if (key == id) return true;
-  return false;
+Thrift Thrift::operator[](int id) const {
+  std::string_view s = kind == structure ? text : "";
+  int at = 0, of = 0;
+  for (Thrift value; take_field(s, at, of); value = {}) {
+    if (!take(s, of, value, 0)) break;
+    if (at == id) return value;
+  }
+  return {.there = false};
 }
 
-bool parse_thrift(std::string_view& bytes, Thrift& to) { return parse_struct(bytes, to, 0); }
+ThriftList Thrift::list() const {
+  ThriftList l;
+  if (kind != Kind::list && kind != Kind::set) return l;
+  l.bytes_ = text;
+  if (!take_head(l.bytes_, l.kind_, l.left_)) l.left_ = 0;
+  return l;
+}
+
+bool ThriftList::next(Thrift& to) {
+  to = {};
+  if (left_ == 0) return false;
+  --left_;
+  return take(bytes_, kind_, to, 0);
+}
+
+bool parse_thrift(std::string_view& bytes, Thrift& to) { return take(bytes, structure, to, 0); }
 
 bool read_varint(std::string_view& s, std::uint64_t& to) {
   to = 0;

@@ -9,6 +9,7 @@
 
 #include "graph/file_kind.h"
 #include "graph/json.h"
+#include "trainer/data/column_names.h"
 #include "trainer/data/data_file.h"
 #include "trainer/data/npy.h"
 #include "trainer/data/table.h"
@@ -36,22 +37,20 @@ class TarFile final : public TableFile {
     samples_.push_back(members_.size());
     // Columns are those of the first sample.
     for (std::size_t i = 0; i < samples_[1]; ++i) {
-      const std::string& ending = endings_[members_[i].column];
+      const std::string& ending = endings_.list()[members_[i].column];
       if (ending_of(ending) == "json") {
         const Json json = json_of(members_[i], 0);
-        for (const auto& [key, value] : json.object()) columns_.push_back(key);
+        for (const auto& [key, value] : json.object()) add_column(key);
       } else {
-        columns_.push_back(ending);
+        add_column(ending);
       }
     }
-    for (std::size_t i = 0; i < columns_.size(); ++i)
-      if (std::count(columns_.begin(), columns_.end(), columns_[i]) > 1) fail(ExitCode::data, path, ": sample ", keys_front_, ": two members give '", columns_[i], "'");
   }
-  const std::vector<std::string>& columns() const override { return columns_; }
+  const std::vector<std::string>& columns() const override { return columns_.list(); }
   std::string_view place() const override { return "sample"; }
   std::vector<bool> images() const override {
     std::vector<bool> are;
-    for (const std::string& column : columns_) are.push_back(is_image_ending(ending_of(column)) && std::find(endings_.begin(), endings_.end(), column) != endings_.end());
+    for (const std::string& column : columns()) are.push_back(is_image_ending(ending_of(column)) && endings_.find(column) < endings_.size());
     return are;
   }
 
@@ -63,7 +62,7 @@ class TarFile final : public TableFile {
       Json json;
       for (std::size_t m = samples_[s]; m < samples_[s + 1]; ++m) {
         const Member& member = members_[m];
-        const std::string& ending = endings_[member.column];
+        const std::string& ending = endings_.list()[member.column];
         if (ending_of(ending) == "json") {
           json = json_of(member, s);
           for (const auto& [key, value] : json.object()) set(row, wanted, key, [&] { return cell_of_json(value, [&] { return concat(file_.name(), ": sample ", s, ", '", key, "'"); }); });
@@ -76,9 +75,12 @@ class TarFile final : public TableFile {
   }
 
  private:
+  void add_column(const std::string& column) {
+    if (!columns_.add(column, file_.name())) fail(ExitCode::data, file_.name(), ": sample ", keys_front_, ": two members give '", column, "'");
+  }
   template <class Make>
   void set(std::vector<TableCell>& row, const std::vector<bool>& wanted, const std::string& column, const Make& make) const {
-    const auto at = static_cast<std::size_t>(std::find(columns_.begin(), columns_.end(), column) - columns_.begin());
+    const std::size_t at = columns_.find(column);
     if (at < columns_.size() && wanted[at]) row[at] = make();
   }
   TableCell of_member(const Member& m, const std::string& column, std::string& text, std::size_t sample) const {
@@ -102,7 +104,7 @@ class TarFile final : public TableFile {
   }
   Json json_of(const Member& m, std::size_t sample) const {
     const auto bad = [&](std::string_view what) { fail(ExitCode::data, file_.name(), ": sample ", sample, ", member .json: ", what); };
-    if (m.size > most_value) bad("too large");
+    if (m.size > data_limits::json_bytes) bad(concat("more than ", data_limits::json_bytes, " bytes"));
     try {
       Json json = Json::parse(file_.read(m.offset, m.size));
       if (json.is_object()) return json;
@@ -132,7 +134,6 @@ class TarFile final : public TableFile {
     std::string long_name, key;
     std::uint64_t long_size = 0;
     bool has_size = false;
-    std::map<std::string, std::size_t, std::less<>> columns;
     for (std::uint64_t at = 0; at < file_.size();) {
       if (file_.size() - at < block) bad(at, concat("truncated in a header", at == 0 ? it_is(file_.read(0, file_.size())) : ""));
       const std::string header = file_.read(at, block);
@@ -161,7 +162,7 @@ class TarFile final : public TableFile {
         name = concat(prefix, '/', name);
       long_name.clear();
       has_size = false;
-      if (type == '0' || type == '\0' || type == '7') add(name, begin, size, key, columns);
+      if (type == '0' || type == '\0' || type == '7') add(name, begin, size, key);
     }
   }
   // "LENGTH KEY=VALUE\n" each.
@@ -178,7 +179,7 @@ class TarFile final : public TableFile {
       records.remove_prefix(end + 1);
     }
   }
-  void add(const std::string& name, std::uint64_t begin, std::uint64_t size, std::string& key, std::map<std::string, std::size_t, std::less<>>& columns) {
+  void add(const std::string& name, std::uint64_t begin, std::uint64_t size, std::string& key) {
     const std::size_t slash = name.rfind('/'), base = slash == std::string::npos ? 0 : slash + 1, dot = name.find('.', base);
     if (dot == std::string::npos || dot == base) return;  // no member of a sample
     std::string ending = name.substr(dot + 1);
@@ -189,14 +190,14 @@ class TarFile final : public TableFile {
       key = name.substr(0, dot);
       samples_.push_back(members_.size());
     }
-    const auto column = columns.emplace(ending, endings_.size()).first->second;
-    if (column == endings_.size()) endings_.push_back(ending);
+    const std::size_t column = endings_.find(ending);
+    if (column == endings_.size()) endings_.add(ending, file_.name());
     members_.push_back({column, begin, size});
   }
   [[noreturn]] void bad(std::uint64_t at, std::string_view what) const { fail(ExitCode::data, file_.name(), ": byte ", at, ": ", what); }
 
   DataFile file_;
-  std::vector<std::string> endings_, columns_;
+  ColumnNames endings_, columns_;
   std::vector<Member> members_;
   std::vector<std::size_t> samples_;  // where the members of each begin, and the end
   std::string keys_front_;

@@ -127,7 +127,7 @@ std::vector<std::byte> ZipReader::read(std::string_view name) {
     fail(ExitCode::data, path_, ": member '", name, "' uses compression method ", m.method, ", expected stored or deflated");
   if (m.method == 0 ? m.size != m.stored : m.size / deflate_ratio > m.stored)
     fail(ExitCode::data, path_, ": member '", name, "' cannot hold ", m.size, " bytes in ", m.stored);
-  if (m.method != 0) inflated_ += m.size;  // their sum fits: no member grows by more than the ratio
+  inflated_ += m.size;  // members may lie in the same bytes. The sum fits: none grows by more than the ratio
   if (inflated_ > inflated_limit(size_))
     fail(ExitCode::data, path_, ": its ", size_, " bytes grow beyond ", inflated_limit(size_), " by member '", name,
          "': such an archive is only read uncompressed (numpy.savez)");

@@ -20,7 +20,7 @@ class ZipReader {
   explicit ZipReader(const std::filesystem::path& path);
   std::vector<std::string> names() const;
   bool has(std::string_view name) const { return members_.find(name) != members_.end(); }
-  // A member's contents, checked against its CRC. Fails (data) where it is absent or damaged, or where the compressed
+  // A member's contents, checked against its CRC. Fails (data) where it is absent or damaged, or where the
   // members that were read grow beyond inflated_limit.
   std::vector<std::byte> read(std::string_view name);
   // Whether the whole file is as ZipWriter made it, by the checksum in the archive's comment. Reads all of it.
