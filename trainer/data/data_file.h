@@ -21,7 +21,7 @@ class DataFile {
   explicit DataFile(const std::filesystem::path& path);
   const std::string& name() const { return name_; }
   std::uint64_t size() const { return size_; }
-  std::uint64_t stored() const { return static_cast<std::uint64_t>(file_.size); }  // where it is compressed, less
+  std::uint64_t stored() const { return static_cast<std::uint64_t>(file_.size()); }  // where it is compressed, less
   bool compressed() const { return unpacked_.has_value(); }
   // Fails (data) beyond the end, with the offset.
   void read(std::uint64_t offset, std::size_t count, std::byte* to) const;
