@@ -108,8 +108,8 @@ Operator average_pool() {
           .since = {1, 7, 10, 11, 19, 22}, .types = {{"T", types::floats}},
           .infer = [](InferContext& c) { c.set_output(0, c.input(0).dtype, pooled(c)); },
           .follow = follow_rows,
-          .expand = clipped_with_padding,
           .differentiate = [](GradientContext& g) { g.set_dx(g.emit("AveragePoolBackward", {g.dy()}, with_input_shape(g))); },
+          .expand = clipped_with_padding,
           .flops = pooling_flops,
           .precision = PrecisionRole::follows, .operands = {{"X"}}};
 }
