@@ -254,6 +254,8 @@ void try_all(const NodeSuite& suite, std::size_t first_change, std::size_t chang
           const std::string found = outcome(c);
           if (!found.empty()) add(shared->findings, sizeof(shared->findings), concat(shared->what, ": ", found, '\n'));
         } catch (const Error&) {  // the case is none of ours as it stands
+        } catch (const std::exception& other) {  // not to leave the child
+          add(shared->findings, sizeof(shared->findings), concat(one.name, ": ", other.what(), '\n'));
         }
       }
       _exit(0);
