@@ -369,9 +369,9 @@ Command train_command() {
       .notes =
           "signals:\n"
           "  Ctrl-C, SIGTERM, SIGHUP (the terminal was closed), SIGUSR1, SIGUSR2 (Slurm's --signal=USR1@60) and SIGXCPU end a run after\n"
-          "  its step or within its validation: a checkpoint is written and the exit code is 75 (go on with --resume --run-dir DIR); with\n"
-          "  --run-dir none the weights so far go beside --output. A step that has not ended after --grace seconds is given up: the exit\n"
-          "  code is 75, too, and the run goes on from its last checkpoint. A second Ctrl-C or SIGTERM ends at once.\n",
+          "  its step or within its validation: a checkpoint is written and the exit code is 75 (--resume goes on from there); without a\n"
+          "  run's folder the weights so far go beside the output. A step that does not end in time (--grace) is given up: the exit code\n"
+          "  is 75, too, and the run goes on from its last checkpoint. A second Ctrl-C or SIGTERM ends at once.\n",
       .options = join(
           {data_rows(),
            training_rows(),

@@ -45,6 +45,9 @@ std::string holder(int fd) {
   return s.empty() ? "another process" : s;
 }
 
+// For messages.
+std::string shown(const std::string& holder) { return holder.substr(0, holder.find(" of ")); }
+
 // Whether the holder is a process of this machine whose starter is gone, with which it ends.
 bool is_orphan(const std::string& holder) {
   int id = 0, starter = 0;
@@ -75,12 +78,12 @@ RunLock::RunLock(const std::filesystem::path& folder, const std::function<void(c
   if (!held && errno == EWOULDBLOCK && is_orphan(holder(file_.get()))) {
     using Clock = std::chrono::steady_clock;
     constexpr std::chrono::seconds patience(60);
-    if (say) say(concat(folder.string(), ": ", holder(file_.get()), " is about to end, as its starter is gone: it is waited for, ", patience.count(), " s at most"));
+    if (say) say(concat(folder.string(), ": ", shown(holder(file_.get())), " is about to end, as its starter is gone: it is waited for, ", patience.count(), " s at most"));
     for (const auto end = Clock::now() + patience; !held && Clock::now() < end; held = lock()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   if (!held) {
     if (errno != EWOULDBLOCK) fail(ExitCode::io, path.string(), ": the folder cannot be locked: ", std::strerror(errno));
-    fail(ExitCode::io, folder.string(), ": a run is going on there (", holder(file_.get()), ")");
+    fail(ExitCode::io, folder.string(), ": a run is going on there (", shown(holder(file_.get())), ")");
   }
   const std::string text = this_process() + "\n";
   if (uninterrupted([&] { return ::ftruncate(file_.get(), 0); }) == 0) write_exactly(file_.get(), text.data(), text.size(), 0, path.string());
