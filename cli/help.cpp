@@ -160,13 +160,14 @@ std::vector<std::string> words_of(std::string_view title) {
   return words;
 }
 
-// The groups of which a word of the title begins with `topic`, else the option of that name. Fails (usage) where there is neither.
+// The groups of which the title, or a word of it, begins with `topic`, else the option of that name. Fails (usage) where there is neither.
 std::string topic_text(const Command& command, const std::vector<OptionGroup>& groups, std::string_view topic, std::size_t columns) {
   std::string text;
   std::vector<std::string> known{"all"};
   for (const OptionGroup& group : groups) {
     const std::vector<std::string> words = words_of(group.title);
-    if (std::any_of(words.begin(), words.end(), [&](const std::string& word) { return word.starts_with(topic); })) text += group_text(group, columns);
+    const auto begins = [&](std::string_view words_of_it) { return words_of_it.starts_with(topic); };
+    if (begins(group.title) || std::any_of(words.begin(), words.end(), begins)) text += group_text(group, columns);
     if (group.title != own_options && group.title != most_used_options) known.insert(known.end(), words.begin(), words.end());
   }
   if (!text.empty()) return text.substr(1);
@@ -183,7 +184,7 @@ std::string topic_text(const Command& command, const std::vector<OptionGroup>& g
 
 const char* exit_codes =
     "Exit codes: 0 ok, 2 usage, 3 model or plan, 4 data, 5 device or memory, 6 communication, 7 I/O, 8 diverged, 75 stopped but resumable, "
-    "128 and a signal's number: ended by it (129, 130, 138, 143).";
+    "128 and a signal's number: ended by it (129, 130, 138, 140, 143, 152).";
 const char* sources = "Options may also be given as environment variables (TANDEM_BATCH_SIZE for --batch-size) or in a file (--config).";
 
 }  // namespace

@@ -212,6 +212,7 @@ INSTANTIATE_TEST_SUITE_P(Rows, Pages, testing::ValuesIn([] {
                          [](const auto& row) { return row.param; });
 
 TEST(Help, BeginsWithWhatIsUsedMost) {
+  EXPECT_TRUE(run_tandem({"train", "--help", "several processes"}).out.starts_with("several processes:\n  --processes N"));
   const std::string help = run_tandem({"train", "--help"}).out;
   EXPECT_LT(help.find("most used:\n  --data SPEC"), help.find("normalize"));
   std::size_t options = 0;
