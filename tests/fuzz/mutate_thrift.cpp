@@ -127,7 +127,9 @@ void change(Node& n, std::span<Node* const> all, Random& random) {
   switch (n.kind) {
     case yes: case no: n.kind = random.one_in(2) ? static_cast<int>(yes) : static_cast<int>(no); break;
     case byte: case i16: case i32: case i64:
-      n.number = random.one_in(3) ? random.of(all)->number : random.one_in(3) ? n.number + static_cast<std::int64_t>(random.below(5)) - 2 : random.of(numbers);
+      n.number = random.one_in(3) ? random.of(all)->number
+                 : random.one_in(3) ? static_cast<std::int64_t>(static_cast<std::uint64_t>(n.number) + random.below(5) - 2)  // wraps
+                                    : random.of(numbers);
       break;
     case binary:
       if (random.one_in(2)) n.text = random.of(all)->text;

@@ -143,7 +143,7 @@ class ParquetFile final : public TableFile {
     if (m[11].number > 0) begin = std::min(begin, m[11].number);
     const std::int64_t bytes = m[7].number, values = m[5].number;
     if (begin < 0 || bytes < 0 || values < 0 || static_cast<std::uint64_t>(begin) > file_.size() || static_cast<std::uint64_t>(bytes) > file_.size() - static_cast<std::uint64_t>(begin))
-      fail(ExitCode::data, where, ": bytes ", begin, " to ", begin + std::max<std::int64_t>(0, bytes), " of a file of ", file_.size());
+      fail(ExitCode::data, where, ": ", bytes, " bytes from byte ", begin, " on, ", values, " values, of a file of ", file_.size(), " bytes");
     if (static_cast<std::uint64_t>(bytes) > pass.unread) fail(ExitCode::data, where, ": its bytes are those of another column, too");
     pass.unread -= static_cast<std::uint64_t>(bytes);
     pass.budget.hold(static_cast<std::uint64_t>(bytes), where);
