@@ -3,6 +3,7 @@
 #include <zlib.h>
 
 #include <atomic>
+#include <limits>
 #include <set>
 #include <thread>
 
@@ -75,6 +76,12 @@ TEST(DataBounds, ParquetColumnsHaveNoBytesInCommon) {
   std::string filler(100'000, 'x');
   for (int i = 0; i < 3; ++i) many.push_back(parquet_row_group({parquet_chunk(4, two_numbers.size() + filler.size(), 2)}, 2));
   refused(folder, "parquet", parquet_of(two_numbers + filler, parquet_footer({parquet_root(1), parquet_int32("a")}, 6, many)), "row group 1, column 'a': its bytes are those of another column");
+}
+
+TEST(DataBounds, AParquetColumnBeyondItsFileIsToldAsItIs) {
+  const TemporaryFolder folder;
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  refused(folder, "parquet", good_parquet({parquet_row_group({parquet_chunk(4, most, 2)}, 2)}), concat("column 'a': ", most, " bytes from byte 4 on, 2 values, of a file of "));
 }
 
 TEST(DataBounds, AParquetFooterTakesNoMoreMemoryThanItsBytes) {
