@@ -1,8 +1,9 @@
 // Signals that ask the program to end: SIGINT (Ctrl-C), SIGTERM, SIGHUP (its terminal was closed), SIGUSR1 and SIGUSR2 (what Slurm's
 // --signal=USR1@60, and others, send before the time is over) and SIGXCPU (the soft limit of the processor's time, once a second).
-// The first is answered at once on stderr, with what will happen. A second Ctrl-C or SIGTERM ends the process; the others never do, for
-// they come before what follows them: SIGTERM at the end of Slurm's time, SIGHUP from the system and from the shell. Two within a third of a second are one: what starts processes passes
-// on what the terminal has sent already. A signal that was ignored when the program began stays so (nohup).
+// The first is answered at once on stderr, with what will happen. A second Ctrl-C or SIGTERM ends the process. The others never do, for
+// they come before what follows them: SIGTERM at the end of Slurm's time, SIGHUP from the system and from the shell. Two within a third
+// of a second are one: what starts processes passes on what the terminal has sent already. A signal that was ignored when the program
+// began stays so (nohup).
 #pragma once
 #include <csignal>
 #include <deque>

@@ -1,9 +1,8 @@
 #include "cli/ranks.h"
 
 #include <algorithm>
-#include <filesystem>
 
-#include "trainer/file.h"
+#include "graph/file_descriptor.h"
 #include "trainer/spec.h"
 
 namespace tandem {
@@ -55,14 +54,12 @@ std::string secret_of(const Invocation& call) {
   std::string secret = variable(call, secret_variable), told_by = secret_variable;
   if (!path.empty()) {
     told_by = concat("--secret-file ", path);
-    std::error_code error;
-    if (const std::uintmax_t bytes = std::filesystem::file_size(path, error); !error && bytes > longest_secret)
-      fail(ExitCode::usage, told_by, ": ", bytes, " bytes, expected at most ", longest_secret);
-    secret = read_file(path);
+    secret = read_regular(path, longest_secret, ExitCode::usage);
     while (secret.ends_with('\n') || secret.ends_with('\r')) secret.pop_back();
   }
   if ((secret.empty() && path.empty()) || secret.size() >= shortest_secret) return secret;
-  fail(ExitCode::usage, told_by, ": a secret of ", secret.size(), " bytes, expected at least ", shortest_secret, " (openssl rand -hex 32 makes one)");
+  fail(ExitCode::usage, told_by, ": a secret of ", secret.size(), " bytes, expected at least ", shortest_secret,
+       " (openssl rand -hex 32 makes one)");
 }
 
 // What every rank must have been started with alike.

@@ -1,11 +1,10 @@
+#include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/random.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -18,6 +17,7 @@
 #include "cli/interrupt.h"
 #include "cli/ranks.h"
 #include "graph/printable.h"
+#include "ranks/hello.h"
 #include "trainer/file.h"
 #include "trainer/spec.h"
 
@@ -27,12 +27,10 @@ namespace {
 constexpr int signal_exit = 128;  // plus the signal's number
 constexpr timespec patience{20, 0};  // with ranks that go on where another has failed
 
-// Sixteen bytes by chance, as text.
+// By chance, as text.
 std::string drawn() {
-  std::array<unsigned char, 16> bytes{};
-  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) fail(ExitCode::device, "the system gives no random bytes");
   std::string text;
-  for (const unsigned char b : bytes) (text += "0123456789abcdef"[b >> 4]) += "0123456789abcdef"[b & 15];
+  for (const char c : draw_token()) text += fmt::format("{:02x}", static_cast<unsigned char>(c));
   return text;
 }
 
@@ -123,7 +121,8 @@ int run_processes(int processes) {
   std::list<Errors> errors;  // rank 0 speaks for itself
   for (int rank = 0; rank < processes; ++rank)
     running.push_back(start(arguments,
-                            {concat("TANDEM_RANK=", rank), concat("TANDEM_WORLD_SIZE=", processes), concat("TANDEM_ADDRESS=", address), concat("TANDEM_SECRET=", secret)},
+                            {concat("TANDEM_RANK=", rank), concat("TANDEM_WORLD_SIZE=", processes), concat("TANDEM_ADDRESS=", address),
+                             concat("TANDEM_SECRET=", secret)},
                             rank > 0 ? &errors.emplace_back() : nullptr, signals.before));
   const pid_t first = running[0];
   bool told = false, asked = false;

@@ -179,7 +179,8 @@ History fit(const Invocation& call, Model& model, Job& job, Interrupt& interrupt
     return watch.asked();
   };
   if (const double step = model.plan().seconds; step > long_step)
-    call.say(concat("note: a step takes about ", text_of_seconds(step), " by estimate: after a signal the run waits ", grace, " s for its end (--grace)"));
+    call.say(concat("note: a step takes about ", text_of_seconds(step), " by estimate: after a signal the run waits ", grace,
+                    " s for its end (--grace)"));
   call.say(fmt::format("training on {} samples of {}", job.data.train->size(), job.data.train->name()));
   return model.fit(*job.data.train, job.fit);
 }
@@ -315,7 +316,8 @@ int train(const Invocation& asked, World* world) {
   Interrupt interrupt;
   interrupt.announce(answer_to_signal(call, "stopped before training: nothing was written"), Interrupt::End::at_once);
   const RunLock lock = is_first(world) ? check_outputs(call, world, dry) : RunLock();
-  if (place.begin_anew_without_checkpoint(world)) call.say(concat("note: ", a.text("run-dir"), " holds no checkpoint yet: the run starts anew"));
+  if (place.begin_anew_without_checkpoint(world))
+    call.say(concat("note: ", a.text("run-dir"), " holds no checkpoint yet: the run starts anew"));
   WeightOptions weights = weight_options(a);
   weights.own_loss = !a.given("loss");
   if (weights.lora) weights.lora->seed = static_cast<std::uint64_t>(a.integer("seed"));

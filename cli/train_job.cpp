@@ -58,7 +58,11 @@ FitOptions fit_options(const Invocation& call, const Model& model, const ModelOp
   const Json resolved = a.resolved();
   // What the file or the data decided stands there as it was decided.
   const std::map<std::string, Json, std::less<>> decided{
-      {"epochs", o.epochs}, {"normalize", text_of_normalize(o.preprocess)}, {"resize", text_of(o.preprocess.resizing)}, {"loss", options.plan.loss}, {"loss-on", as_text(options.plan.loss_on)}};
+      {"epochs", o.epochs},
+      {"normalize", text_of_normalize(o.preprocess)},
+      {"resize", text_of(o.preprocess.resizing)},
+      {"loss", options.plan.loss},
+      {"loss-on", as_text(options.plan.loss_on)}};
   for (const auto& [key, value] : resolved.object()) {
     const auto it = decided.find(key);
     config.emplace_back(key, it == decided.end() ? value : it->second);

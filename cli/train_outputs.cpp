@@ -38,7 +38,9 @@ RunLock check_outputs(const Invocation& call, World* world, bool dry) {
   }
   (dry ? check_could_make_folder : make_writable_folder)(run);
   if (std::filesystem::exists(run)) check_run_folder(run);
-  RunLock lock = dry && !std::filesystem::exists(run / run_lock_name) ? RunLock() : RunLock(run, [&](const std::string& text) { call.say("note: " + text); });
+  RunLock lock = dry && !std::filesystem::exists(run / run_lock_name)
+                     ? RunLock()
+                     : RunLock(run, [&](const std::string& text) { call.say("note: " + text); });
   if (!a.on("resume") && !a.on("overwrite") && holds_checkpoint(run))
     fail(ExitCode::usage, run.string(), " holds a run: --resume goes on with it, --overwrite starts anew");
   return lock;

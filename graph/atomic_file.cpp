@@ -80,7 +80,9 @@ void remove_abandoned(int folder, std::string_view begin) {
 
 std::string name_beside(std::string_view name, std::string_view ending) { return concat(cut_name(name, ending.size()), ending); }
 
-fs::path path_beside(const fs::path& path, std::string_view ending) { return path.parent_path() / name_beside(path.stem().string(), ending); }
+fs::path path_beside(const fs::path& path, std::string_view ending) {
+  return path.parent_path() / name_beside(path.stem().string(), ending);
+}
 
 AtomicFile::AtomicFile(const fs::path& folder, const fs::path& location)
     : name_(location.filename()), shown_((folder / location).string()) {

@@ -36,7 +36,8 @@ FileState state_of(int fd) {
 }
 
 std::string difference(const FileState& was, const FileState& now) {
-  return now.size != was.size ? concat("it has ", now.size, " bytes, it had ", was.size) : std::string("its time of modification is another");
+  return now.size != was.size ? concat("it has ", now.size, " bytes, it had ", was.size)
+                              : std::string("its time of modification is another");
 }
 
 InputFile::InputFile(std::filesystem::path path, ExitCode other)
@@ -53,7 +54,8 @@ void InputFile::check_unchanged() const {
 bool InputFile::reopen() const {
   const FileDescriptor again(uninterrupted([&] { return ::open(name_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); }));
   if (again.get() < 0) return false;
-  if (const FileState now = state_of(again.get()); now != was_) fail(other_, name_, ": has changed while it is in use: ", difference(was_, now));
+  if (const FileState now = state_of(again.get()); now != was_)
+    fail(other_, name_, ": has changed while it is in use: ", difference(was_, now));
   return uninterrupted([&] { return ::dup3(again.get(), file_.descriptor.get(), O_CLOEXEC); }) >= 0;
 }
 

@@ -26,7 +26,8 @@ class Walker {
       std::uint64_t tag = 0, size = 0;
       if (!varint(at, stop, tag)) return concat(place(path, start), " ends within a field's tag");
       const std::uint64_t number = tag >> 3;
-      const auto row = std::find_if(fields_.begin(), fields_.end(), [&](const WireField& f) { return f.in == kind && static_cast<std::uint64_t>(f.number) == number; });
+      const auto row = std::find_if(fields_.begin(), fields_.end(),
+                                    [&](const WireField& f) { return f.in == kind && static_cast<std::uint64_t>(f.number) == number; });
       const std::string name = joined(path, row == fields_.end() ? concat("field ", number) : named(*row, counts[number]++));
       if (number == 0 || number >= 1 << 29) return concat(place(path, start), " has a field of number ", number, ", which there cannot be");
       switch (tag & 7) {
@@ -47,7 +48,8 @@ class Walker {
                                                : numbers(static_cast<Packed>(row->of), name, start, at, static_cast<std::size_t>(size));
         if (!inner.empty()) return inner;
       }
-      if (cut) return concat(place(name, start), " says that it has ", size, " bytes, ", stop - at, stop - at == 1 ? " is left" : " are left");
+      if (cut)
+        return concat(place(name, start), " says that it has ", size, " bytes, ", stop - at, stop - at == 1 ? " is left" : " are left");
       at += static_cast<std::size_t>(size);
     }
     return "";
@@ -59,7 +61,9 @@ class Walker {
     const bool several = field.name.ends_with("[]");
     return several ? concat(field.name.substr(0, field.name.size() - 1), index, ']') : std::string(field.name);
   }
-  static std::string place(const std::string& path, std::size_t at) { return concat(path.empty() ? "the file" : path, " (at byte ", at, ")"); }
+  static std::string place(const std::string& path, std::size_t at) {
+    return concat(path.empty() ? "the file" : path, " (at byte ", at, ")");
+  }
 
   bool varint(std::size_t& at, std::size_t stop, std::uint64_t& value) const {
     value = 0;
@@ -87,6 +91,8 @@ class Walker {
 
 }  // namespace
 
-std::string broken_part(std::string_view bytes, std::span<const WireField> fields) { return Walker(bytes, fields).message(0, "", 0, bytes.size(), 0); }
+std::string broken_part(std::string_view bytes, std::span<const WireField> fields) {
+  return Walker(bytes, fields).message(0, "", 0, bytes.size(), 0);
+}
 
 }  // namespace tandem

@@ -145,7 +145,9 @@ std::vector<AdapterParameter> parse_adapter(std::string_view bytes) {
     const std::size_t table = r.follow(list.at + 4 * i);
     const Reader::Vector name = r.vector(table, 0, 1), dims = r.vector(table, 1, 8), data = r.vector(table, 3, 1);
     const std::size_t taken = sizeof(AdapterParameter) / 8 + name.size + 8 * dims.size + data.size;
-    if (taken > left) Reader::broken(concat("its first ", i + 1, " tensors take more than twice the ", bytes.size(), " bytes of the file: they lie in the same bytes"));
+    if (taken > left)
+      Reader::broken(concat("its first ", i + 1, " tensors take more than twice the ", bytes.size(),
+                            " bytes of the file: they lie in the same bytes"));
     left -= taken;
     AdapterParameter p{.name = std::string(r.text(name)), .tensor = {}};
     const auto type = static_cast<DType>(r.integer(table, 2));

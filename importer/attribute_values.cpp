@@ -43,7 +43,8 @@ void check_fields(const Proto& a, AttributeType type) {
   for (const auto& field : fields)
     if (field.type == type) own = field.name;
   for (const auto& field : fields)
-    if (field.filled && field.type != type) fail("attribute '", a.name(), "' has a value in '", field.name, "', its type takes one in '", own, "' alone");
+    if (field.filled && field.type != type)
+      fail("attribute '", a.name(), "' has a value in '", field.name, "', its type takes one in '", own, "' alone");
 }
 
 }  // namespace

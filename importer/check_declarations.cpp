@@ -80,12 +80,15 @@ class Checker {
   void types(const onnx::GraphProto& graph) {
     std::map<std::string, int> seen;
     for (const auto& value : graph.value_info())
-      if (const auto [first, fresh] = seen.emplace(value.name(), value.type().tensor_type().elem_type()); !fresh && first->second != value.type().tensor_type().elem_type())
-        problem("value_info declares '", value.name(), "' twice, as ", name_of(static_cast<DType>(first->second)), " and ", name_of(static_cast<DType>(value.type().tensor_type().elem_type())));
+      if (const auto [first, fresh] = seen.emplace(value.name(), value.type().tensor_type().elem_type());
+          !fresh && first->second != value.type().tensor_type().elem_type())
+        problem("value_info declares '", value.name(), "' twice, as ", name_of(static_cast<DType>(first->second)), " and ",
+                name_of(static_cast<DType>(value.type().tensor_type().elem_type())));
     std::map<std::string, const onnx::TensorProto*> initializers;
     for (const auto& tensor : graph.initializer()) initializers.emplace(tensor.name(), &tensor);
     for (const auto& input : graph.input())
-      if (const auto held = initializers.find(input.name()); held != initializers.end() && input.type().has_tensor_type()) same_type(input, *held->second);
+      if (const auto held = initializers.find(input.name()); held != initializers.end() && input.type().has_tensor_type())
+        same_type(input, *held->second);
   }
 
   void same_type(const onnx::ValueInfoProto& input, const onnx::TensorProto& tensor) {
@@ -100,7 +103,8 @@ class Checker {
       same = same && (!known || dim.dim_value() == shape[d]);
     }
     if (!same)
-      problem("input '", input.name(), "' is declared as ", name_of(static_cast<DType>(type.elem_type())), Shape(dims), ", its initializer is ", name_of(static_cast<DType>(tensor.data_type())), shape);
+      problem("input '", input.name(), "' is declared as ", name_of(static_cast<DType>(type.elem_type())), Shape(dims),
+              ", its initializer is ", name_of(static_cast<DType>(tensor.data_type())), shape);
   }
 
   void nodes(const Nodes& list) {

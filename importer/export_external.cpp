@@ -132,7 +132,9 @@ std::string ExternalExport::choose_name(const std::string& location) {
   return name;
 }
 
-fs::path ExternalExport::mark() const { return output_.parent_path() / name_beside(concat('.', output_.filename().string()), ".unfinished"); }
+fs::path ExternalExport::mark() const {
+  return output_.parent_path() / name_beside(concat('.', output_.filename().string()), ".unfinished");
+}
 
 ExternalExport::File& ExternalExport::file(const std::string& name) {
   const auto found = files_.find(name);

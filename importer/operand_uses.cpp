@@ -16,12 +16,14 @@ constexpr std::uint32_t bit(OperandRole role) {
   return std::uint32_t{1} << static_cast<int>(role);
 }
 // Of these it takes the file's or the user's word that a tensor is trained.
-constexpr std::uint32_t without_gradient = bit(mean) | bit(variance) | bit(class_weights) | bit(constant) | bit(bound) | bit(positions) | bit(classes) | bit(index);
+constexpr std::uint32_t without_gradient =
+    bit(mean) | bit(variance) | bit(class_weights) | bit(constant) | bit(bound) | bit(positions) | bit(classes) | bit(index);
 constexpr std::uint32_t statistics = bit(mean) | bit(variance);
 
 // The first that a value is used as says what it is.
-constexpr OperandRole by_strength[] = {variance, mean,  class_weights, constant, filter, transposed_filter, matrix,    embedding, scale,   bias,
-                                       slope,    radicand, exponent,   addend,   factor, data,              unchanged, view,      bound,     positions, classes, index};
+constexpr OperandRole by_strength[] = {
+    variance, mean,     class_weights, constant, filter, transposed_filter, matrix, embedding, scale,     bias,    slope,
+    radicand, exponent, addend,        factor,   data,   unchanged,         view,   bound,     positions, classes, index};
 
 std::size_t strength(OperandRole role) {
   return static_cast<std::size_t>(std::find(std::begin(by_strength), std::end(by_strength), role) - std::begin(by_strength));

@@ -61,8 +61,25 @@ void check_versions(const onnx::ModelProto& model) {
 }
 
 // The messages of a model, and what of them holds further ones.
-enum : int { in_model, in_graph, in_node, in_attribute, in_tensor, in_sparse, in_value, in_type, in_tensor_type, in_shape, in_list, in_map, in_function, in_training, in_pair };
-constexpr int fixed32 = static_cast<int>(Packed::fixed32), fixed64 = static_cast<int>(Packed::fixed64), varints = static_cast<int>(Packed::varint);
+enum : int {
+  in_model,
+  in_graph,
+  in_node,
+  in_attribute,
+  in_tensor,
+  in_sparse,
+  in_value,
+  in_type,
+  in_tensor_type,
+  in_shape,
+  in_list,
+  in_map,
+  in_function,
+  in_training,
+  in_pair
+};
+constexpr int fixed32 = static_cast<int>(Packed::fixed32), fixed64 = static_cast<int>(Packed::fixed64),
+              varints = static_cast<int>(Packed::varint);
 constexpr WireField wire_fields[] = {
     {in_model, 7, "graph", in_graph}, {in_model, 8, "opset_import[]", in_pair}, {in_model, 14, "metadata_props[]", in_pair},
     {in_model, 20, "training_info[]", in_training}, {in_model, 25, "functions[]", in_function},
@@ -105,7 +122,8 @@ onnx::ModelProto parse_model(const std::string& bytes) {
   if (!model.ParseFromCodedStream(&input) || !input.ConsumedEntireMessage()) fail_broken(bytes);
   if (!model.has_ir_version() || !model.has_graph()) {
     const std::string kind = kind_of_file(bytes);
-    fail(kind.empty() ? concat("not an ONNX model: it has no ", model.has_graph() ? "ir_version" : "graph") : concat("expected an ONNX model, it is ", kind));
+    fail(kind.empty() ? concat("not an ONNX model: it has no ", model.has_graph() ? "ir_version" : "graph")
+                      : concat("expected an ONNX model, it is ", kind));
   }
   check_versions(model);
   check_graph(model.graph(), 0);

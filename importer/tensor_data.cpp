@@ -168,7 +168,9 @@ void store(const Tensor& tensor, DataForm form, onnx::TensorProto& proto) {
     fail("tensor '", proto.name(), "' of ", tensor.type(), " is no weight");
   } else {
     if (bits_of(tensor.dtype()) < 8) proto.set_raw_data(packed(tensor));
-    else proto.mutable_raw_data()->assign(reinterpret_cast<const char*>(tensor.bytes().data()), tensor.bytes().size());  // set_raw_data copies twice
+    else
+      proto.mutable_raw_data()->assign(reinterpret_cast<const char*>(tensor.bytes().data()),
+                                       tensor.bytes().size());  // set_raw_data copies twice
   }
 }
 

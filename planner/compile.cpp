@@ -231,9 +231,11 @@ class Compilation {
   void warn_of_disturbed_times() {
     for (const auto& [name, tuner] : tuners_)
       if (const std::size_t disturbed = tuner->told_disturbed(); disturbed > 0)
-        plan_.warnings.push_back(concat(disturbed, " of the ", tuner->told(), " kernel times (", name, ") were measured while other programs used the cores: the choice of kernels and "
-                                        "the estimated step are rough. The next plan on a quiet machine measures them again, and may choose other kernels; ",
-                                        option("retune"), " measures all again now"));
+        plan_.warnings.push_back(
+            concat(disturbed, " of the ", tuner->told(), " kernel times (", name,
+                   ") were measured while other programs used the cores: the choice of kernels and "
+                   "the estimated step are rough. The next plan on a quiet machine measures them again, and may choose other kernels; ",
+                   option("retune"), " measures all again now"));
   }
 
   const Backend& backend(const std::string& name) const { return tuners_.at(name)->backend(); }
@@ -285,7 +287,9 @@ std::vector<std::int64_t> free_memory(const std::vector<DeviceSpec>& devices, De
 
 Plan compile(const GraphSource& source, const CompileOptions& o, Backends backends, const Plan* parameters_of) {
   std::optional<bool> daring;
-  const auto compile_for = [&](const CompileOptions& options) { return compile_unchecked(source, options, backends, parameters_of, daring); };
+  const auto compile_for = [&](const CompileOptions& options) {
+    return compile_unchecked(source, options, backends, parameters_of, daring);
+  };
   // A plan with parameters of its own needs memory that is free now.
   const auto limited = [&] {
     CompileOptions limits = o;

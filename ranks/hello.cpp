@@ -35,7 +35,9 @@ Secret::Secret(const std::string& text) : key_() {
 Proof Secret::prove(char role, const Nonce& visitor, const Nonce& listener, const Hello* hello) const {
   crypto_auth_hmacsha256_state state;
   crypto_auth_hmacsha256_init(&state, key_.data(), key_.size());
-  const auto add = [&](const void* bytes, std::size_t n) { crypto_auth_hmacsha256_update(&state, static_cast<const unsigned char*>(bytes), n); };
+  const auto add = [&](const void* bytes, std::size_t n) {
+    crypto_auth_hmacsha256_update(&state, static_cast<const unsigned char*>(bytes), n);
+  };
   add(&protocol, sizeof protocol);
   add(&role, sizeof role);
   add(visitor.data(), visitor.size());
@@ -56,7 +58,9 @@ SignedHello Secret::sign(const Hello& hello, const Opening& opening, const Chall
   return {hello, prove(visiting, opening.nonce, challenge.nonce, &hello)};
 }
 
-bool Secret::made(const Challenge& c, const Opening& opening) const { return same(c.proof, prove(listening, opening.nonce, c.nonce, nullptr)); }
+bool Secret::made(const Challenge& c, const Opening& opening) const {
+  return same(c.proof, prove(listening, opening.nonce, c.nonce, nullptr));
+}
 bool Secret::made(const SignedHello& h, const Opening& opening, const Challenge& c) const {
   return same(h.proof, prove(visiting, opening.nonce, c.nonce, &h.hello));
 }
@@ -74,7 +78,9 @@ Introduction::End Introduction::finish(const Socket& line, Clock::time_point end
   if (!receive_all(line, reinterpret_cast<std::byte*>(&challenge) + magic, sizeof challenge - magic, end)) return End::cut;
   if (!secret_.made(challenge, opening_)) {
     const bool without = Secret("").made(challenge, opening_);
-    difference_ = !has_secret_ ? "has a secret, this rank has none" : without ? "has no secret, this rank has one" : "has another secret than this rank";
+    difference_ = !has_secret_ ? "has a secret, this rank has none"
+                  : without    ? "has no secret, this rank has one"
+                               : "has another secret than this rank";
     return End::refused;
   }
   const SignedHello hello = secret_.sign(hello_, opening_, challenge);

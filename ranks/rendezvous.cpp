@@ -150,10 +150,12 @@ Greeting visit(const WorldOptions& o, const Address& address, Clock::time_point 
     const auto answer_end = seconds_from_now(o.timeout_seconds + answer_seconds);  // rank 0's time began before
     Introduction introduction(o.secret, {.rank = o.rank, .ranks = o.ranks, .door = {own_host(g.door), g.door_place}});
     const auto met = introduction.open(s, end) ? introduction.finish(s, answer_end) : Introduction::End::closed;
-    if (met == Introduction::End::stranger) fail(ExitCode::communication, "what listens at ", where, " is not rank 0 of this version of tandem");
+    if (met == Introduction::End::stranger)
+      fail(ExitCode::communication, "what listens at ", where, " is not rank 0 of this version of tandem");
     if (met == Introduction::End::cut) fail(ExitCode::communication, "rank 0 at ", where, " ended before all ranks had come");
     if (met == Introduction::End::refused)
-      fail(ExitCode::communication, "rank 0 at ", where, ' ', introduction.difference(), ": give all ranks the same one (", option("secret_file"), ')');
+      fail(ExitCode::communication, "rank 0 at ", where, ' ', introduction.difference(), ": give all ranks the same one (",
+           option("secret_file"), ')');
     Answer answer;
     if (met == Introduction::End::closed || !receive_all(s, &answer, sizeof answer, answer_end)) {
       if (Clock::now() >= end) fail(ExitCode::communication, "rank 0 does not answer at ", where, " within ", o.timeout_seconds, " s");
@@ -192,7 +194,8 @@ Greeting greet(const WorldOptions& o) {
   if (o.note && !means_loopback(address.host) && is_loopback(host))
     o.note(concat("'", printable(address.host), "' is ", host, " on this machine, so only its own ranks can come: others need an address of its network"));
   if (o.note && o.secret.empty() && !is_loopback(host) && !address.local())
-    o.note(concat("without a secret anyone who reaches ", printable(to_string(address)), " can take a rank's place (", option("secret_file"), ')'));
+    o.note(concat("without a secret anyone who reaches ", printable(to_string(address)), " can take a rank's place (",
+                  option("secret_file"), ')'));
   std::tie(g.door, g.door_place) = listen_beside(address, host, o.rank);
   g.token = draw_token();
   Guests guests(o);
@@ -210,7 +213,8 @@ Neighbours join_neighbours(const WorldOptions& o, Greeting g, Control& control) 
   std::packaged_task<Socket(std::stop_token)> serve([&](std::stop_token ended) {
     while (!ended.stop_requested()) {
       std::optional<Reception::Guest> guest = door.next(Clock::now() + pause);
-      if (guest && guest->hello.rank == above && guest->hello.ranks == o.ranks && guest->hello.token == g.token) return std::move(guest->line);
+      if (guest && guest->hello.rank == above && guest->hello.ranks == o.ranks && guest->hello.token == g.token)
+        return std::move(guest->line);
     }
     return Socket();
   });

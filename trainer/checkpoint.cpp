@@ -171,7 +171,8 @@ Checkpoint read_checkpoint(const std::filesystem::path& path) {
     fail(ExitCode::data, name, ": is truncated or damaged, or not a checkpoint", it_is(head_of(file)));
   std::string text(static_cast<std::size_t>(count), '\0');
   read_exactly(file.descriptor.get(), text.data(), text.size(), 8, name);
-  if (!text.starts_with(begin)) fail(ExitCode::data, name, ": is damaged, or not a checkpoint of this version ('", version, "')", it_is(head_of(file)));
+  if (!text.starts_with(begin))
+    fail(ExitCode::data, name, ": is damaged, or not a checkpoint of this version ('", version, "')", it_is(head_of(file)));
   const std::string written = text.substr(begin.size(), no_sum.size());
   text.replace(begin.size(), no_sum.size(), no_sum);
   std::uint32_t sum = add_to(add_to(0, length.data(), length.size()), text.data(), text.size());

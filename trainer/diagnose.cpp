@@ -18,7 +18,8 @@ std::vector<double> look(const GraphSource& source, const CompileOptions& o, Bac
     std::vector<NamedTensor> held;
     for (const NamedTensor& w : *values) {
       const ParameterKey key{role, w.name};
-      if (std::any_of(plan.parameters.begin(), plan.parameters.end(), [&](const PlanParameter& p) { return p.key() == key; })) held.push_back(w);
+      if (std::any_of(plan.parameters.begin(), plan.parameters.end(), [&](const PlanParameter& p) { return p.key() == key; }))
+        held.push_back(w);
     }
     session.set_parameters(held, role);
   }

@@ -39,7 +39,8 @@ std::string read_file(const std::filesystem::path& path, ExitCode other) {
       const std::size_t room = std::max({std::size_t{1} << 16, filled * 2, static_cast<std::size_t>(file.size) + 1});
       allocate(room, [&] { contents.resize(room); }, "the contents of ", path.string());
     }
-    const ssize_t n = read_some(file.descriptor.get(), contents.data() + filled, contents.size() - filled, static_cast<std::int64_t>(filled));
+    const ssize_t n =
+        read_some(file.descriptor.get(), contents.data() + filled, contents.size() - filled, static_cast<std::int64_t>(filled));
     if (n < 0) fail_io(path, "cannot be read");
     if (n == 0) break;
     filled += static_cast<std::size_t>(n);

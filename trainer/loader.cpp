@@ -34,7 +34,8 @@ void BatchOrder::group(std::vector<std::int64_t>& order, Random& random) const {
   std::copy(moved.begin(), moved.end(), order.begin());
 }
 
-EpochOrder::EpochOrder(const BatchOrder& order, std::int64_t number) : samples_(order.samples), shuffle_(order.shuffle), key_{order.seed, stream_of(concat("order/", number))} {
+EpochOrder::EpochOrder(const BatchOrder& order, std::int64_t number)
+    : samples_(order.samples), shuffle_(order.shuffle), key_{order.seed, stream_of(concat("order/", number))} {
   if (samples_ <= listed || order.buckets)
     list_ = order.epoch(number);
   else

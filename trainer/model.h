@@ -80,7 +80,8 @@ struct EpochReport {
 };
 // Called from the thread that called fit.
 struct Callbacks {
-  std::function<void()> on_begin;  // before a step, and before a validation: until on_step, or on_epoch, the run waits for data and devices alone
+  std::function<void()>
+      on_begin;  // before a step, and before a validation: until on_step, or on_epoch, the run waits for data and devices alone
   std::function<void(const StepReport&)> on_step;
   std::function<void(const EpochReport&)> on_epoch;
   std::function<void(std::int64_t done, std::int64_t all)> on_validation;  // samples, after every batch of a validation

@@ -132,7 +132,8 @@ std::int64_t measure_normalize(Preprocess& p, const Dataset& data, const DataReq
   std::vector<float> values;
   for (std::int64_t begin = 0; begin < samples; begin += chunk) {
     std::vector<std::int64_t> chosen;
-    for (std::int64_t i = begin; i < std::min(samples, begin + chunk); ++i) chosen.push_back(data.size() / samples * i + data.size() % samples * i / samples);  // the product may not fit
+    for (std::int64_t i = begin; i < std::min(samples, begin + chunk); ++i)
+      chosen.push_back(data.size() / samples * i + data.size() % samples * i / samples);  // the product may not fit
     values.resize(chosen.size() * static_cast<std::size_t>(elements));
     std::byte* to[] = {reinterpret_cast<std::byte*>(values.data())};
     feed.fill(chosen, 0, false, to);

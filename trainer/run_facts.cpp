@@ -31,7 +31,9 @@ Json constants_of(const std::map<std::string, Tensor>& constants) {
 
 Json groups_of(const std::vector<UpdateGroup>& groups) {
   Json::Array all;
-  for (const UpdateGroup& g : groups) all.push_back(Json::Object{{"patterns", g.patterns}, {"weight_decay", g.weight_decay ? Json(*g.weight_decay) : Json()}, {"rate", g.rate}, {"from", g.from}});
+  for (const UpdateGroup& g : groups)
+    all.push_back(Json::Object{
+        {"patterns", g.patterns}, {"weight_decay", g.weight_decay ? Json(*g.weight_decay) : Json()}, {"rate", g.rate}, {"from", g.from}});
   return all;
 }
 
@@ -68,22 +70,27 @@ std::string not_of_plateau(const Waiting& w, const Schedule& s, std::int64_t epo
   for (std::int64_t n = 0; n <= epochs && !reached; ++n, factor *= by) reached = factor == w.factor;
   if (!reached) return concat("a factor of ", w.factor, " after ", epochs, " epochs");
   if (w.bad < 0 || w.bad > static_cast<std::int64_t>(s.number("patience", 10))) return concat(w.bad, " epochs without a better measure");
-  if (w.cooldown < 0 || w.cooldown > static_cast<std::int64_t>(s.number("cooldown", 0))) return concat("a cooldown of ", w.cooldown, " epochs");
+  if (w.cooldown < 0 || w.cooldown > static_cast<std::int64_t>(s.number("cooldown", 0)))
+    return concat("a cooldown of ", w.cooldown, " epochs");
   return "";
 }
 
 }  // namespace
 
-std::vector<RunFact> run_facts(const Model::State& s, const FitOptions& o, const BatchOrder& order, const std::string& templates, const std::string& data) {
+std::vector<RunFact> run_facts(const Model::State& s, const FitOptions& o, const BatchOrder& order, const std::string& templates,
+                               const std::string& data) {
   const CompileOptions& plan = s.options.plan;
   const OptimizerOptions& by = plan.optimizer;
   Json::Object files, forms;
   for (const auto& [path, file] : s.others)
     if (plan.loss.find(path) != std::string::npos || path == s.options.teacher) files.emplace_back(path, file.fingerprint());
-  for (const auto& [name, form] : plan.label_forms) forms.emplace_back(name, Json::Object{{"dense", form.dense}, {"class_axis", maybe(form.class_axis)}});
+  for (const auto& [name, form] : plan.label_forms)
+    forms.emplace_back(name, Json::Object{{"dense", form.dense}, {"class_axis", maybe(form.class_axis)}});
   Hash weights;
   weights.add(std::as_bytes(std::span(plan.class_weights)));
-  const Json of_classes = plan.class_weights.empty() ? Json() : plan.class_weights.size() <= 10 ? Json(plan.class_weights) : Json(weights.text());
+  const Json of_classes = plan.class_weights.empty()        ? Json()
+                          : plan.class_weights.size() <= 10 ? Json(plan.class_weights)
+                                                            : Json(weights.text());
   return {
       {"template", "", refused, templates},
       {"data", "", refused, data},
@@ -157,7 +164,8 @@ Json json_of(const std::vector<RunFact>& facts) {
 }
 
 RunDifferences compare(const Json& was, const std::vector<RunFact>& now, const std::string& data_name) {
-  const bool earlier = !was.find("files");  // an earlier version's: it has no other facts than these, and the last one only where it is above 1
+  const bool earlier =
+      !was.find("files");  // an earlier version's: it has no other facts than these, and the last one only where it is above 1
   constexpr std::string_view always[] = {"template", "data", "samples", "batch_size", "seed", "shuffle", "loss", "optimizer", "precision"};
   RunDifferences found;
   for (const RunFact& fact : now) {
@@ -165,11 +173,13 @@ RunDifferences compare(const Json& was, const std::vector<RunFact>& now, const s
     if (!had && earlier && std::find(std::begin(always), std::end(always), fact.key) == std::end(always)) continue;
     if (had ? had->dump() == fact.value.dump() : was.at(fact.key).is_null()) continue;
     if (fact.key == "template") return {.refused = " is a checkpoint of another model", .told = {}};
-    if (fact.key == "data" || fact.key == "samples") return {.refused = concat(" is a checkpoint of a run on other data than ", data_name), .told = {}};
+    if (fact.key == "data" || fact.key == "samples")
+      return {.refused = concat(" is a checkpoint of a run on other data than ", data_name), .told = {}};
     std::string& to = fact.if_changed == IfChanged::refused ? found.refused : found.told;
     to += to.empty() ? ": the run was started with " : ", with ";
     if (fact.key == "trained_weights")
-      to += concat("other weights to train than now (", option("freeze"), ", ", option("unfreeze"), ", ", option("trainable"), ", ", option("constant"), ", ", option("tie"), ", ", option("untie"), ", ", option("lora"), " choose them)");
+      to += concat("other weights to train than now (", option("freeze"), ", ", option("unfreeze"), ", ", option("trainable"), ", ",
+                   option("constant"), ", ", option("tie"), ", ", option("untie"), ", ", option("lora"), " choose them)");
     else if (fact.field.empty())
       to += concat("other ", fact.key == "files" ? "contents of the files of its loss or teacher" : "forms of labels", " than now");
     else
@@ -179,21 +189,27 @@ RunDifferences compare(const Json& was, const std::vector<RunFact>& now, const s
   if (const Json* const schedule = was.find("lr_schedule"); schedule && schedule->text().starts_with("plateau"))
     for (const RunFact& fact : now)
       if (fact.key == "lr_schedule" && fact.value.text() != schedule->text())
-        found.refused += concat(found.refused.empty() ? ": the run was started with " : ", with ", option("lr_schedule"), ' ', shown(*schedule), ", whose factor and counters no other has; now it is ", shown(fact.value));
+        found.refused += concat(found.refused.empty() ? ": the run was started with " : ", with ", option("lr_schedule"), ' ',
+                                shown(*schedule), ", whose factor and counters no other has; now it is ", shown(fact.value));
   return found;
 }
 
 std::string contradiction(const Position& at, const Json& was, const FitOptions& o, const BatchOrder& order) {
-  const std::int64_t per_epoch = (order.batches() + o.accumulate - 1) / o.accumulate, in_epoch = (at.batch + o.accumulate - 1) / o.accumulate;
+  const std::int64_t per_epoch = (order.batches() + o.accumulate - 1) / o.accumulate,
+                     in_epoch = (at.batch + o.accumulate - 1) / o.accumulate;
   if (per_epoch > 0 && (at.epoch > at.step / per_epoch || at.epoch * per_epoch + in_epoch != at.step))
     return concat("step ", at.step, " is not in epoch ", at.epoch, ", behind ", at.batch, " batches of ", order.batches());
   const std::int64_t epochs = std::ssize(at.history);
   const Json* const recorded = was.find("lr_schedule");
   const Schedule schedule = recorded ? parse_schedule(recorded->text()) : o.schedule;
-  if (!schedule.follows_measure() && !untouched(at.plateau)) return concat("it has a plateau's factor, ", at.plateau.factor, ", or its counters, and the schedule ", schedule.name, " has none");
-  if (const std::string odd = schedule.follows_measure() ? not_of_plateau(at.plateau, schedule, epochs) : ""; !odd.empty()) return concat("the schedule ", text_of(schedule), " does not give ", odd);
-  if (at.early.bad < 0 || at.early.bad > epochs || at.early.cooldown != 0 || at.early.factor != 1) return concat("early stopping counts ", at.early.bad, " epochs of ", epochs);
-  if (at.averaged > (o.averaging.any() ? at.step : 0)) return concat("the average of weights counts ", at.averaged, " steps of ", o.averaging.any() ? at.step : 0);
+  if (!schedule.follows_measure() && !untouched(at.plateau))
+    return concat("it has a plateau's factor, ", at.plateau.factor, ", or its counters, and the schedule ", schedule.name, " has none");
+  if (const std::string odd = schedule.follows_measure() ? not_of_plateau(at.plateau, schedule, epochs) : ""; !odd.empty())
+    return concat("the schedule ", text_of(schedule), " does not give ", odd);
+  if (at.early.bad < 0 || at.early.bad > epochs || at.early.cooldown != 0 || at.early.factor != 1)
+    return concat("early stopping counts ", at.early.bad, " epochs of ", epochs);
+  if (at.averaged > (o.averaging.any() ? at.step : 0))
+    return concat("the average of weights counts ", at.averaged, " steps of ", o.averaging.any() ? at.step : 0);
   if (at.judged > at.step || (epochs > 0 && at.history.back().step > at.step)) return concat("epochs are measured beyond step ", at.step);
   return "";
 }

@@ -25,7 +25,8 @@ struct RunFact {
 };
 
 // `templates`, `data`: fingerprints.
-std::vector<RunFact> run_facts(const Model::State& state, const FitOptions& options, const BatchOrder& order, const std::string& templates, const std::string& data);
+std::vector<RunFact> run_facts(const Model::State& state, const FitOptions& options, const BatchOrder& order, const std::string& templates,
+                               const std::string& data);
 Json json_of(const std::vector<RunFact>& facts);
 
 // What differs between a checkpoint's run and this one: a clause each, for a message. Facts that the checkpoint does not know, as an earlier

@@ -78,8 +78,11 @@ RunLock::RunLock(const std::filesystem::path& folder, const std::function<void(c
   if (!held && errno == EWOULDBLOCK && is_orphan(holder(file_.get()))) {
     using Clock = std::chrono::steady_clock;
     constexpr std::chrono::seconds patience(60);
-    if (say) say(concat(folder.string(), ": ", shown(holder(file_.get())), " is about to end, as its starter is gone: it is waited for, ", patience.count(), " s at most"));
-    for (const auto end = Clock::now() + patience; !held && Clock::now() < end; held = lock()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    if (say)
+      say(concat(folder.string(), ": ", shown(holder(file_.get())), " is about to end, as its starter is gone: it is waited for, ",
+                 patience.count(), " s at most"));
+    for (const auto end = Clock::now() + patience; !held && Clock::now() < end; held = lock())
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   if (!held) {
     if (errno != EWOULDBLOCK) fail(ExitCode::io, path.string(), ": the folder cannot be locked: ", std::strerror(errno));

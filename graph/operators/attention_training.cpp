@@ -106,7 +106,8 @@ Operator attention_training() {
                   const Shape rows = g.shape(g.y(2));
                   ValueId correction = g.reshape(g.y(2), {rows[0], rows[1], rows[2], 1});
                   const DType dtype = g.type(dy).dtype;
-                  if (dtype != g.type(correction).dtype) correction = g.emit("Cast", {correction}, {{"to", static_cast<std::int64_t>(dtype)}});
+                  if (dtype != g.type(correction).dtype)
+                    correction = g.emit("Cast", {correction}, {{"to", static_cast<std::int64_t>(dtype)}});
                   dy = g.mul(dy, correction);
                 }
                 std::vector<ValueId> inputs{g.x(0), g.x(1), g.x(2), g.y(0), g.y(1), dy};

@@ -35,7 +35,8 @@ Attributes with_input_shape(GradientContext& g) {
 // Where padding counts, what lies beside x in all windows is left out of the sum, and counted by a factor.
 std::vector<ValueId> clipped_with_padding(ExpandContext& e) {
   const Attributes& a = e.attributes();
-  if (a.integer("count_include_pad", 0) == 0 || a.integer("ceil_mode", 0) != 0) return {};  // of a last window that ceil_mode appends, fewer elements count
+  if (a.integer("count_include_pad", 0) == 0 || a.integer("ceil_mode", 0) != 0)
+    return {};  // of a last window that ceil_mode appends, fewer elements count
   const Shape x = e.shape(e.x());
   const WindowAttributes whole{a.ints("kernel_shape"), a.ints("strides"), a.ints("pads"), a.ints("dilations")};
   Shape counts;

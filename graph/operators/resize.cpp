@@ -251,7 +251,9 @@ std::vector<ValueId> expand_resize(ExpandContext& e) {
   for (int axis = 0; axis < x.shape.rank(); ++axis) {
     const Axis s = axis_of_node(x.shape, a, axis);
     if (is_whole(s, a)) continue;
-    if (std::max(s.n, s.size) > ResampleTable::most) fail("Resize '", e.node().name, "': axis ", axis, " goes from ", s.n, " to ", s.size, " entries, expected at most ", ResampleTable::most);
+    if (std::max(s.n, s.size) > ResampleTable::most)
+      fail("Resize '", e.node().name, "': axis ", axis, " goes from ", s.n, " to ", s.size, " entries, expected at most ",
+           ResampleTable::most);
     AxisTable made = make_table(s, a);
     const bool outside = std::find(made.outside.begin(), made.outside.end(), true) != made.outside.end();
     if (outside || !made.table.is_identity(s.n)) axes.push_back({axis, std::move(made), s.scale});

@@ -7,7 +7,8 @@ namespace tandem {
 
 Tensor bounded_tensor(const TensorType& type) {
   constexpr std::int64_t most = std::int64_t{1} << 29;  // bytes
-  if (type.shape.elements() > most / static_cast<std::int64_t>(size_of(type.dtype))) fail("it needs a table of ", type, ", more than the ", most, " bytes allowed");
+  if (type.shape.elements() > most / static_cast<std::int64_t>(size_of(type.dtype)))
+    fail("it needs a table of ", type, ", more than the ", most, " bytes allowed");
   return Tensor(type);
 }
 

@@ -37,7 +37,8 @@ WindowAttributes read_window(InferContext& c, const Ints& kernel) {
   w.dilations = list_of(c, "dilations", rank, 1, 1);
   w.pads = list_of(c, "pads", 2 * rank, 0, 0);
   for (int i = 0; i < w.rank(); ++i)
-    if (w.kernel[at(i)] < 1 || w.extent(i) > longest_axis) c.fail("the kernel's axis ", i, " is ", w.kernel[at(i)], " with dilation ", w.dilations[at(i)]);
+    if (w.kernel[at(i)] < 1 || w.extent(i) > longest_axis)
+      c.fail("the kernel's axis ", i, " is ", w.kernel[at(i)], " with dilation ", w.dilations[at(i)]);
   return w;
 }
 

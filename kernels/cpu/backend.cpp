@@ -259,7 +259,8 @@ std::vector<KernelDescription> CpuBackend::describe(const KernelRequest& request
   std::vector<KernelDescription> all;
   const bool countable = onednn::countable(request);
   for (const CpuKernelRow& row : cpu_kernels())
-    if (row.serves(request.op) && (countable || !row.kernel.starts_with("onednn.")) && (request.kernel.empty() || request.kernel.starts_with(row.kernel)))
+    if (row.serves(request.op) && (countable || !row.kernel.starts_with("onednn.")) &&
+        (request.kernel.empty() || request.kernel.starts_with(row.kernel)))
       for (KernelDescription& d : row.describe(request))
         if (request.kernel.empty() || request.kernel == d.kernel)
           if (auto kept = as_kept(row, request, std::move(d))) all.push_back(std::move(*kept));

@@ -33,7 +33,8 @@ constexpr std::string_view style = R"(
 
 std::string escaped(std::string_view text) {
   std::string out;
-  for (const char c : printable(text, Lines::kept)) out += c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : c == '"' ? "&quot;" : std::string(1, c);
+  for (const char c : printable(text, Lines::kept))
+    out += c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : c == '"' ? "&quot;" : std::string(1, c);
   return out;
 }
 

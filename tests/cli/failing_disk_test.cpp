@@ -26,7 +26,17 @@ struct Fault {
   bool once = false;  // one call fails: the run may go on without what it could not write
   bool reads = false;  // only reads fail so: they are tried again
 };
-constexpr Fault faults[] = {{"eio", false, false, true}, {"enospc", false, false, true}, {"full"}, {"dead"}, {"eintr", false, true}, {"short", false, true}, {"stale", false, true, false, true}, {"eio_read", false, true, false, true}, {"kill", true}, {"torn", true}, {"cut", true}};
+constexpr Fault faults[] = {{"eio", false, false, true},
+                            {"enospc", false, false, true},
+                            {"full"},
+                            {"dead"},
+                            {"eintr", false, true},
+                            {"short", false, true},
+                            {"stale", false, true, false, true},
+                            {"eio_read", false, true, false, true},
+                            {"kill", true},
+                            {"torn", true},
+                            {"cut", true}};
 
 enum class Kind { begun, with_external_data, resumed };  // external: the model's weights lie in a file beside it
 struct Row {
@@ -143,7 +153,8 @@ TEST_P(FailingDisk, CostsNoBit) {
     EXPECT_TRUE(run.result() == wanted) << "other results";
     EXPECT_EQ(run.leftovers(), std::vector<std::string>());
   }
-  std::cout << name_of(GetParam()) << ": " << tries(static_cast<int>(those.size())).size() << " of " << those.size() << " calls tried, " << resumed << " runs taken up again\n";
+  std::cout << name_of(GetParam()) << ": " << tries(static_cast<int>(those.size())).size() << " of " << those.size() << " calls tried, "
+            << resumed << " runs taken up again\n";
   if (!fault.once) EXPECT_EQ(resumed > 0, !fault.harmless);  // a run goes on without one of its checkpoints
 }
 

@@ -23,7 +23,10 @@ struct Row {
 };
 class Signals : public testing::TestWithParam<Row> {};
 const auto name_of = [](const auto& row) { return std::string(::sigabbrev_np(row.param.signal)); };
-INSTANTIATE_TEST_SUITE_P(Rows, Signals, testing::Values(Row{SIGINT, 130}, Row{SIGTERM, 143}, Row{SIGHUP, 129}, Row{SIGUSR1, 138}, Row{SIGUSR2, 140}, Row{SIGXCPU, 152}), name_of);
+INSTANTIATE_TEST_SUITE_P(Rows, Signals,
+                         testing::Values(Row{SIGINT, 130}, Row{SIGTERM, 143}, Row{SIGHUP, 129}, Row{SIGUSR1, 138}, Row{SIGUSR2, 140},
+                                         Row{SIGXCPU, 152}),
+                         name_of);
 class PlanningSignals : public Signals {};
 INSTANTIATE_TEST_SUITE_P(Rows, PlanningSignals, testing::Values(Row{SIGINT, 130}, Row{SIGTERM, 143}), name_of);
 
@@ -161,7 +164,8 @@ TEST(SignalsInAValidation, BreakItOff) {
 std::string slow_model() {
   test::Model m;
   m.input("x", "N,1,512,512").add(test::filled_tensor("w", {1, 1, 255, 255})).add(test::filled_tensor("v", {1, 4}));
-  m.add(test::node("Conv", {"x", "w"}, {"c"}, {{"pads", std::vector<std::int64_t>(4, 127)}})).add(test::node("GlobalAveragePool", {"c"}, {"p"}));
+  m.add(test::node("Conv", {"x", "w"}, {"c"}, {{"pads", std::vector<std::int64_t>(4, 127)}}))
+      .add(test::node("GlobalAveragePool", {"c"}, {"p"}));
   m.add(test::node("Flatten", {"p"}, {"f"})).add(test::node("MatMul", {"f", "v"}, {"y"}));
   return m.output("y").bytes();
 }
@@ -170,13 +174,20 @@ std::string slow_model() {
 TEST(AStepOfMinutes, IsGivenUpAfterASignal) {
   const TemporaryFolder folder;
   folder.write("slow.onnx", slow_model());
-  Process process(folder, "tandem", words("train TMP/slow.onnx --data random,samples=64 --batch-size 64 --no-autotune --grace 0.2 --output TMP/out.onnx --run-dir TMP/run", folder.text()));
+  Process process(
+      folder, "tandem",
+      words(
+          "train TMP/slow.onnx --data random,samples=64 --batch-size 64 --no-autotune --grace 0.2 --output TMP/out.onnx --run-dir TMP/run",
+          folder.text()));
   wait_for_file(folder / "run/plan.txt");  // all is planned
   process.signal(SIGTERM);
   const Outcome o = process.wait();
   EXPECT_EQ(o.code, 75) << o.err;
   EXPECT_NE(o.err.find("note: a step takes about "), std::string::npos) << o.err;
-  EXPECT_NE(o.err.find("the step has not ended 0.2 s after the signal (--grace): the run ends before its first checkpoint; --resume --run-dir "), std::string::npos) << o.err;
+  EXPECT_NE(
+      o.err.find("the step has not ended 0.2 s after the signal (--grace): the run ends before its first checkpoint; --resume --run-dir "),
+      std::string::npos)
+      << o.err;
   EXPECT_FALSE(std::filesystem::exists(folder / "out.onnx"));
 }
 

@@ -21,7 +21,10 @@ using test::Model;
 using test::node;
 
 // Escapes, controls of eight bits, directions, no width, ends of lines and paragraphs, a mark of byte order, a zero.
-const std::string signs = "\x1b[31m \xc2\x9b" "2J \u202e \u2066 \u200b \u00ad \u061c \u2028 \u2029 \ufeff \U000e0041 \x7f \r\nerror: mine "s + '\0' + " end";
+const std::string signs =
+    "\x1b[31m \xc2\x9b"
+    "2J \u202e \u2066 \u200b \u00ad \u061c \u2028 \u2029 \ufeff \U000e0041 \x7f \r\nerror: mine "s +
+    '\0' + " end";
 
 // A classifier of x [N,4] whose every name ends in `sign`.
 Model named(const std::string& sign) {
@@ -37,7 +40,9 @@ Model named(const std::string& sign) {
   m.add(test::function(as("F"), {"a"}, {"c"}, {node("Relu", {"a"}, {"c"})}));
   m.proto.mutable_functions(0)->set_domain(as("local"));
   m.proto.mutable_opset_import(1)->set_domain(as("local"));
-  m.add(node("MatMul", {as("x"), as("w")}, {as("p")})).add(node("Add", {as("p"), as("b")}, {as("y")})).add(node(as("F"), {as("y")}, {as("z")}, {}, as("local")));
+  m.add(node("MatMul", {as("x"), as("w")}, {as("p")}))
+      .add(node("Add", {as("p"), as("b")}, {as("y")}))
+      .add(node(as("F"), {as("y")}, {as("z")}, {}, as("local")));
   for (auto& n : *m.proto.mutable_graph()->mutable_node()) n.set_name(as("node"));
   auto& entry = *m.proto.add_metadata_props();
   entry.set_key(as("key"));
@@ -131,20 +136,22 @@ TEST_P(Names, AreHiddenInTextAndWholeInJson) {
         expect_shown(o.err, line);
         if (!json) continue;
         const std::set<std::string> texts = texts_of(o.out);
-        for (const std::string& begin : row.names) EXPECT_TRUE(texts.contains(begin + name)) << line << ": no '" << begin << "…' in " << o.out;
+        for (const std::string& begin : row.names)
+          EXPECT_TRUE(texts.contains(begin + name)) << line << ": no '" << begin << "…' in " << o.out;
       }
   int files = 0;
   for (const auto& entry : fs::recursive_directory_iterator(folder / "files")) {
     const std::string ending = entry.path().extension().string();
-    if (!entry.is_regular_file() || ending == ".checkpoint" || ending == ".plan" || ending == ".onnx" || ending == ".lock" || ending == ".png" ||
-        entry.path().filename().string().starts_with("events.out"))
+    if (!entry.is_regular_file() || ending == ".checkpoint" || ending == ".plan" || ending == ".onnx" || ending == ".lock" ||
+        ending == ".png" || entry.path().filename().string().starts_with("events.out"))
       continue;
     expect_shown(read_file(entry.path()), entry.path().string());
     ++files;
   }
   EXPECT_GT(files, 10);
 }
-INSTANTIATE_TEST_SUITE_P(Rows, Names, testing::Values(signs, signs + "\xff\xc2"), [](const auto& info) { return info.index == 0 ? "text" : "bytes"; });
+INSTANTIATE_TEST_SUITE_P(Rows, Names, testing::Values(signs, signs + "\xff\xc2"),
+                         [](const auto& info) { return info.index == 0 ? "text" : "bytes"; });
 
 // An error's text goes on behind a zero.
 TEST(ErrorText, HoldsWhatStandsBehindAZero) {
@@ -169,14 +176,17 @@ TEST(ClassNames, OfAnyBytesSurvive) {
   std::sort(classes.begin(), classes.end());
   for (const std::string& c : classes) {
     fs::create_directories(folder / "d" / "train" / c);
-    for (int i = 0; i < 2; ++i) std::ofstream(folder / "d" / "train" / c / concat(i, ".ppm"), std::ios::binary) << "P6 2 2 255\n" << std::string(12, c[0]);
+    for (int i = 0; i < 2; ++i)
+      std::ofstream(folder / "d" / "train" / c / concat(i, ".ppm"), std::ios::binary) << "P6 2 2 255\n" << std::string(12, c[0]);
   }
   Model m;
   m.input("x", "N,3,2,2").output("y").add(test::filled_tensor("w", {12, 6}, 0.01F));
   m.add(node("Flatten", {"x"}, {"f"})).add(node("MatMul", {"f", "w"}, {"y"}));
   test::write_file(folder / "m.onnx", m.bytes());
   const std::string data = "images:" + folder.text() + "/d";
-  auto o = run_tandem(words("train TMP/m.onnx --data " + data + " --batch-size 4 --steps 2 --loss softmax-cross-entropy --init he-normal --no-autotune --output TMP/t.onnx", folder.text()));
+  auto o = run_tandem(words("train TMP/m.onnx --data " + data +
+                                " --batch-size 4 --steps 2 --loss softmax-cross-entropy --init he-normal --no-autotune --output TMP/t.onnx",
+                            folder.text()));
   ASSERT_EQ(o.code, 0) << o.err;
   expect_shown(o.err, "train");
   onnx::ModelProto trained;
@@ -205,8 +215,10 @@ TEST(Paths, OfAnyBytesSurviveInAConfiguration) {
   const fs::path place = folder / "d\xe9\\x41";
   fs::create_directories(place);
   fs::copy_file(std::string(TANDEM_SOURCE_DIR) + "/models/mlp.onnx", place / "m.onnx");
-  const std::string options = " --data synthetic:digits,train=64,test=32 --batch-size 32 --init he-normal --no-autotune --epochs 1 --run-dir ";
-  auto o = run_tandem(words("train " + (place / "m.onnx").string() + options + (place / "run").string() + " --output " + (place / "t.onnx").string()));
+  const std::string options =
+      " --data synthetic:digits,train=64,test=32 --batch-size 32 --init he-normal --no-autotune --epochs 1 --run-dir ";
+  auto o = run_tandem(
+      words("train " + (place / "m.onnx").string() + options + (place / "run").string() + " --output " + (place / "t.onnx").string()));
   ASSERT_EQ(o.code, 0) << o.err;
   fs::remove(place / "t.onnx");
   o = run_tandem(words("train --config " + (place / "run" / "config.json").string() + " --resume --epochs 2"));
@@ -220,12 +232,14 @@ TEST(LongNames, OfOutputsMayBeAsLongAsFilesNamesAre) {
   test::write_file(folder / "m.onnx", named("").bytes());
   const std::string line = " TMP/m.onnx --data random,samples=8 --loss mse --batch-size 4 --no-autotune --steps 2 ";
   const std::string longest = std::string(250, 'o') + ".onnx";
-  auto o = run_tandem(words("train" + line + "--ema 0.9 --run-dir TMP/" + std::string(255, 'r') + " --output TMP/" + longest, folder.text()));
+  auto o =
+      run_tandem(words("train" + line + "--ema 0.9 --run-dir TMP/" + std::string(255, 'r') + " --output TMP/" + longest, folder.text()));
   EXPECT_EQ(o.code, 0) << o.err;
   EXPECT_TRUE(fs::exists(folder / longest));
   o = run_tandem(words("evaluate TMP/" + longest + " --loss mse --data random,samples=8", folder.text()));
   EXPECT_EQ(o.code, 0) << o.err;
-  o = run_tandem(words("train" + line + "--lora r=2,targets=* --lora-export adapter --output TMP/" + longest + " --overwrite", folder.text()));
+  o = run_tandem(
+      words("train" + line + "--lora r=2,targets=* --lora-export adapter --output TMP/" + longest + " --overwrite", folder.text()));
   EXPECT_EQ(o.code, 0) << o.err;
   o = run_tandem(words("plan TMP/m.onnx --format json --output TMP/" + std::string(255, 'p'), folder.text()));
   EXPECT_EQ(o.code, 0) << o.err;

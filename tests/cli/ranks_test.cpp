@@ -137,7 +137,7 @@ TEST(RankOptions, ComeFromFlagsAndFromWhatStartsProcesses) {
       {"--address a:1 --secret-file TMP/secret", {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"TANDEM_SECRET", "other"}}, "0 of 2 at a:1 by fedcba9876543210"},
       {"--address a:1", {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"TANDEM_SECRET_FILE", (folder / "secret").string()}}, "0 of 2 at a:1 by fedcba9876543210"},
       {"--address a:1 --secret-file TMP/empty", {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}, "/empty: a secret of 0 bytes"},
-      {"--address a:1 --secret-file TMP/long", {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}, "/long: 5000 bytes, expected at most 4096"},
+      {"--address a:1 --secret-file TMP/long", {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}, "/long: has 5000 bytes, at most 4096 are read"},
       {"--address a:1 --rank-timeout 0", {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}, "--rank-timeout 0: expected more than 0"},
   };
   for (const Told& row : rows) {
@@ -168,8 +168,11 @@ std::vector<Outcome> meet_by(const std::string& address, const std::vector<std::
   for (int r = 0; r < 2; ++r) {
     std::map<std::string, std::string> told{{"TANDEM_RANK", text_of(r)}, {"TANDEM_WORLD_SIZE", "2"}, {"TANDEM_ADDRESS", address}};
     if (const std::string& secret = secrets[static_cast<std::size_t>(r)]; !secret.empty()) told["TANDEM_SECRET"] = secret;
-    ranks.push_back({folder, concat("rank", r), words(concat("train MODELS/mlp.onnx ", digits, "--steps 1 --devices cpu:0-1 --run-dir TMP/run --output TMP/out.onnx ", options),
-                                                      folder.text()), told});
+    ranks.push_back(
+        {folder, concat("rank", r),
+         words(concat("train MODELS/mlp.onnx ", digits, "--steps 1 --devices cpu:0-1 --run-dir TMP/run --output TMP/out.onnx ", options),
+               folder.text()),
+         told});
   }
   std::vector<Outcome> outcomes = wait_all(ranks);
   const std::filesystem::path config = folder / "run/config.json";
@@ -194,7 +197,9 @@ TEST(RankSecrets, AreTheSameOrNobodyMeets) {
 
 TEST(RankSecrets, OffThisMachineAreAskedFor) {
   const std::string secret(16, 'a'), note = "note: without a secret anyone who reaches ";
-  const auto place = [](const std::string& host) { return concat(host, ':', test::RankAddress(true).text().substr(std::string("127.0.0.1:").size())); };
+  const auto place = [](const std::string& host) {
+    return concat(host, ':', test::RankAddress(true).text().substr(std::string("127.0.0.1:").size()));
+  };
   for (const std::string& given : {std::string(), secret}) {
     const std::vector<Outcome> outcomes = meet_by(place("0.0.0.0"), {given, given});
     for (const Outcome& o : outcomes) EXPECT_EQ(o.code, 0) << o.err;

@@ -89,13 +89,15 @@ TEST(Commands, ARunIsNotOverwrittenUnasked) {
 // A line that a queue starts again and again is the same each time.
 TEST(Commands, AResumedRunWithoutACheckpointStartsAnew) {
   const TemporaryFolder folder;
-  const std::string line = "train MODELS/mlp.onnx " + digits + "--init he-normal --run-dir TMP/run --output TMP/out.onnx --no-autotune --resume";
+  const std::string line =
+      "train MODELS/mlp.onnx " + digits + "--init he-normal --run-dir TMP/run --output TMP/out.onnx --no-autotune --resume";
   const std::string says = "holds no checkpoint yet: the run starts anew";
   const Outcome first = run_tandem(words(line, folder.text()));
   EXPECT_EQ(first.code, 0) << first.err;
   EXPECT_NE(first.err.find(says), std::string::npos) << first.err;
   const std::string trained = read_file(folder / "out.onnx");
-  for (const char* name : {"run/last.checkpoint", "run/best.checkpoint"}) std::filesystem::remove(folder / name);  // as it was killed before these
+  for (const char* name : {"run/last.checkpoint", "run/best.checkpoint"})
+    std::filesystem::remove(folder / name);  // as it was killed before these
   const Outcome again = run_tandem(words("train --resume --run-dir TMP/run --devices cpu:0", folder.text()));
   EXPECT_EQ(again.code, 0) << again.err;
   EXPECT_NE(again.err.find(says), std::string::npos) << again.err;
@@ -105,14 +107,16 @@ TEST(Commands, AResumedRunWithoutACheckpointStartsAnew) {
   EXPECT_EQ(resumed.err.find(says), std::string::npos) << resumed.err;
   std::filesystem::remove(folder / "run/last.checkpoint");
   std::filesystem::remove(folder / "run/previous.checkpoint");
-  const Outcome ranks = Process(folder, "ranks", words("train --resume --run-dir TMP/run --processes 2 --devices cpu:0-1 --epochs 2", folder.text())).wait();
+  const Outcome ranks =
+      Process(folder, "ranks", words("train --resume --run-dir TMP/run --processes 2 --devices cpu:0-1 --epochs 2", folder.text())).wait();
   EXPECT_EQ(ranks.code, 0) << ranks.err;
   EXPECT_NE(ranks.err.find(says), std::string::npos) << ranks.err;
 }
 
 // Every option says what another value means for a resumed run, once.
 TEST(Commands, WhatAResumedRunTakesIsDocumentedForEveryOption) {
-  const std::string page = read_file(std::string(TANDEM_SOURCE_DIR) + "/docs/training.md"), help = run_tandem({"train", "--help", "all"}).out;
+  const std::string page = read_file(std::string(TANDEM_SOURCE_DIR) + "/docs/training.md"),
+                    help = run_tandem({"train", "--help", "all"}).out;
   const std::size_t begin = page.find("| another value on `--resume` |"), end = page.find("\n\n", begin);
   ASSERT_NE(begin, std::string::npos);
   std::multiset<std::string> told;

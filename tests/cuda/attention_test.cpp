@@ -80,7 +80,9 @@ TEST_P(Attention, AgreesWithTheCpu) {
       if (a.has("ratio")) all.push_back(hold(Tensor::of<std::int64_t>({4}, numbers), DType::int64));
       return all;
     };
-    const auto forward = [&](const Types& t) { return Job{"AttentionTraining", a, {{t.real, y, {}}, {t.wide, log_sum, {}}, {t.wide, log_sum, {}}}}; };
+    const auto forward = [&](const Types& t) {
+      return Job{"AttentionTraining", a, {{t.real, y, {}}, {t.wide, log_sum, {}}, {t.wide, log_sum, {}}}};
+    };
     const auto backward = [&](const Types& t) { return Job{"AttentionBackward", a, {{t.real, q, {}}, {t.real, k, {}}, {t.real, v, {}}}}; };
     const auto flows = [&](const Types& t, const std::vector<Held>& f) {
       std::vector<Held> all = inputs(t);

@@ -169,7 +169,8 @@ ssize_t judged_write(const char* name, int fd, std::size_t size, Write&& write) 
 template <class Read>  // Read(size)
 ssize_t judged_read(const char* name, int fd, std::size_t size, Read&& read) {
   const Verdict verdict = judge(name, path_of(fd), may_be_interrupted | reads);
-  return verdict == Verdict::fail ? -1 : read(verdict == Verdict::go ? size : std::max<std::size_t>(std::min<std::size_t>(size, 1), size / 2));
+  return verdict == Verdict::fail ? -1
+                                  : read(verdict == Verdict::go ? size : std::max<std::size_t>(std::min<std::size_t>(size, 1), size / 2));
 }
 
 int judged_open(const char* name, int folder, const char* path, int flags, mode_t mode) {

@@ -11,7 +11,8 @@ namespace tandem::fuzz {
 namespace {
 
 // Sizes of an image, and of its pieces.
-constexpr std::uint32_t sizes[] = {0, 1, 2, 7, 8, 9, 255, 256, 1000, 16383, 16384, 65500, 65535, 65536, 131072, 131073, 1000000, 0x07ffffff, 0x7fffffff, 0x80000000, 0xffffffff};
+constexpr std::uint32_t sizes[] = {0,     1,     2,     7,      8,      9,       255,        256,        1000,       16383,     16384,
+                                   65500, 65535, 65536, 131072, 131073, 1000000, 0x07ffffff, 0x7fffffff, 0x80000000, 0xffffffff};
 
 std::string big(std::uint32_t v, int bytes) {
   std::string s;
@@ -37,7 +38,9 @@ void mutate_png(std::string& file, Random& random) {
   std::string& chunk = random.of(chunks);
   switch (random.below(6)) {
     case 0: std::swap(chunk, random.of(chunks)); break;
-    case 1: chunks.insert(chunks.begin() + static_cast<std::ptrdiff_t>(random.below(chunks.size())), 1 + random.below(3), std::string(chunk)); break;
+    case 1:
+      chunks.insert(chunks.begin() + static_cast<std::ptrdiff_t>(random.below(chunks.size())), 1 + random.below(3), std::string(chunk));
+      break;
     case 2: chunks.erase(chunks.begin() + static_cast<std::ptrdiff_t>(&chunk - chunks.data())); break;
     case 3:
       if (chunks[0].size() >= 12) chunks[0].replace(4 + 4 * random.below(2), 4, big(random.of(sizes), 4));
@@ -46,7 +49,8 @@ void mutate_png(std::string& file, Random& random) {
   }
   file.resize(8);
   for (const std::string& c : chunks)
-    file += big(static_cast<std::uint32_t>(std::max<std::size_t>(c.size(), 4) - 4), 4) + c + big(static_cast<std::uint32_t>(crc32_z(0, reinterpret_cast<const Bytef*>(c.data()), c.size())), 4);
+    file += big(static_cast<std::uint32_t>(std::max<std::size_t>(c.size(), 4) - 4), 4) + c +
+            big(static_cast<std::uint32_t>(crc32_z(0, reinterpret_cast<const Bytef*>(c.data()), c.size())), 4);
 }
 
 // Segments, each from its marker to the next.
@@ -59,11 +63,15 @@ void mutate_jpeg(std::string& file, Random& random) {
   std::string& segment = random.of(segments);
   switch (random.below(6)) {
     case 0: std::swap(segment, random.of(segments)); break;
-    case 1: segments.insert(segments.begin() + static_cast<std::ptrdiff_t>(random.below(segments.size())), 1 + random.below(random.one_in(8) ? 100 : 3), std::string(segment)); break;
+    case 1:
+      segments.insert(segments.begin() + static_cast<std::ptrdiff_t>(random.below(segments.size())),
+                      1 + random.below(random.one_in(8) ? 100 : 3), std::string(segment));
+      break;
     case 2: segments.erase(segments.begin() + static_cast<std::ptrdiff_t>(&segment - segments.data())); break;
     case 3:
       for (std::string& s : segments)
-        if (s.size() > 9 && (s[1] & 0xf0) == static_cast<char>(0xc0 & 0xf0) && s[1] != '\xc4') s.replace(5 + 2 * random.below(2), 2, big(random.of(sizes), 2));
+        if (s.size() > 9 && (s[1] & 0xf0) == static_cast<char>(0xc0 & 0xf0) && s[1] != '\xc4')
+          s.replace(5 + 2 * random.below(2), 2, big(random.of(sizes), 2));
       break;
     default: mutate_bytes(segment, random);
   }

@@ -164,7 +164,9 @@ void write_training_info(const fs::path& out) {
 }
 
 void write_configs(const fs::path& out) {
-  write(out / "train", R"({"command": "train", "model": "small.onnx", "data": "random,samples=8", "output": "out.onnx", "epochs": 2, "batch-size": 4, "devices": "cpu:0-1",
+  write(
+      out / "train",
+      R"({"command": "train", "model": "small.onnx", "data": "random,samples=8", "output": "out.onnx", "epochs": 2, "batch-size": 4, "devices": "cpu:0-1",
  "optimizer": "adamw", "lr": 0.01, "lr-schedule": "cosine", "clip-norm": 1, "loss": "softmax-cross-entropy", "class-weights": "1,2,1", "slice-weights": "1,2", "accumulate": 2,
  "ema": 0.9, "early-stopping": "val_loss,3", "precision": "bf16", "augment": "flip", "normalize": "0.5,0.25", "dim": "N=4", "group": "w:lr=0.1", "freeze": "b", "lora": 2})");
   write(out / "plan", R"({"batch-size": 4, "format": "json", "mode": "inference", "devices": "cpu:0*2", "outputs": "y", "quiet": true})");
@@ -183,18 +185,22 @@ void write_hellos(const fs::path& out) {
 // Two rows of two columns: numbers as they are, and by a run of a dictionary's only entry.
 std::string parquet() {
   const std::string plain = parquet_page(std::string("\1\0\0\0\2\0\0\0", 8), 2, 0), entry("\7\0\0\0", 4);
-  const std::string dictionary = ThriftWriter().number(1, 2).number(2, 4).number(3, 4).structure(7, ThriftWriter().number(1, 1).number(2, 0)).bytes() + entry;
+  const std::string dictionary =
+      ThriftWriter().number(1, 2).number(2, 4).number(3, 4).structure(7, ThriftWriter().number(1, 1).number(2, 0)).bytes() + entry;
   const std::string runs = dictionary + parquet_page(std::string("\1\4\0", 3), 2, 8);
   const std::string groups = parquet_row_group({parquet_chunk(4, plain.size(), 2), parquet_chunk(4 + plain.size(), runs.size(), 2)}, 2);
   return parquet_of(plain + runs, parquet_footer({parquet_root(2), parquet_int32("x"), parquet_int32("label")}, 2, {groups}));
 }
 
 void write_images(const fs::path& out) {
-  std::string jpeg = "\xff\xd8\xff\xdb" + std::string("\0\x43\0", 3) + std::string(64, '\1') + "\xff\xc2" + std::string("\0\x0b\x08\0\x08\0\x08\1\1\x11\0", 11) + "\xff\xc4" +
-                     std::string("\0\x14\0\1", 4) + std::string(16, '\0');
+  std::string jpeg = "\xff\xd8\xff\xdb" + std::string("\0\x43\0", 3) + std::string(64, '\1') + "\xff\xc2" +
+                     std::string("\0\x0b\x08\0\x08\0\x08\1\1\x11\0", 11) + "\xff\xc4" + std::string("\0\x14\0\1", 4) +
+                     std::string(16, '\0');
   for (int scan = 0; scan < 3; ++scan) jpeg += "\xff\xda" + std::string("\0\x08\1\1\0\0\0\0\x7f", 9);
   write(out / "jpeg", jpeg + "\xff\xd9");
-  write(out / "png", std::string("\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1\x08\0\0\0\0\x3a\x7e\x9b\x55\0\0\0\x0aIDAT\x78\x9c\x63\x60\0\0\0\2\0\1\x48\xaf\xa4\x71\0\0\0\0IEND\xae\x42\x60\x82", 67));
+  write(out / "png", std::string("\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1\x08\0\0\0\0\x3a\x7e\x9b\x55\0\0\0\x0aIDAT\x78\x9c\x63\x60\0"
+                                 "\0\0\2\0\1\x48\xaf\xa4\x71\0\0\0\0IEND\xae\x42\x60\x82",
+                                 67));
   write(out / "webp", std::string("RIFF\x1a\0\0\0WEBPVP8L\x0d\0\0\0\x2f\0\0\0\x10\x07\x10\x11\x11\x88\x88\xfe\x07\0", 34));
   write(out / "ppm", "P6 2 1 255\nabcdef");
   write(out / "pgm", "P5 # grey\n2 2 65535\nabcdefgh");

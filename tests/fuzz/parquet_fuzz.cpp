@@ -58,7 +58,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   return fuzz::run([&] {
     if (size < 1) return;
     const unsigned kind = data[0];
-    DataRequest request{.inputs = {{.name = "x", .sample = {kind & 1 ? DType::int64 : DType::float32, kind & 2 ? Shape{4} : Shape{}}}}, .label = {DType::int64, {}}, .classes = 10};
+    DataRequest request{.inputs = {{.name = "x", .sample = {kind & 1 ? DType::int64 : DType::float32, kind & 2 ? Shape{4} : Shape{}}}},
+                        .label = {DType::int64, {}},
+                        .classes = 10};
     request.training = kind & 4;
     const std::filesystem::path file = fuzz::write("x.parquet", fuzz::text_of(data + 1, size - 1));
     const Splits splits = open_parquet(parse_spec(concat("parquet:", file.string(), kind & 8 ? ",missing=0,pad=0" : "")), request);
@@ -69,6 +71,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t room, unsigned seed) {
   using namespace tandem;
   fuzz::Random random(seed);
-  const std::string text = fuzz::text_of(data, size), head(1, static_cast<char>(size == 0 || random.one_in(16) ? random.below(16) : data[0]));
+  const std::string text = fuzz::text_of(data, size),
+                    head(1, static_cast<char>(size == 0 || random.one_in(16) ? random.below(16) : data[0]));
   return fuzz::give(head + fuzz::mutate(text.substr(std::min<std::size_t>(1, size)), random), data, room);
 }

@@ -99,7 +99,8 @@ TEST(FileLocks, NoneLosesWhatAnotherHasWritten) {
 
 // A file's name may have 255 bytes; the temporary's is made of it, and a killed process's goes with the next all the same.
 TEST(AtomicFiles, NamesMayBeAsLongAsTheyCanBe) {
-  for (const std::string& name : {std::string(255, 'n'), std::string(231, 'n'), std::string("k\u00e4") + std::string(126, 'x') + std::string(126, 'y')}) {
+  for (const std::string& name :
+       {std::string(255, 'n'), std::string(231, 'n'), std::string("k\u00e4") + std::string(126, 'x') + std::string(126, 'y')}) {
     const TemporaryFolder folder;
     std::string left;
     {

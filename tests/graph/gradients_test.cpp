@@ -79,7 +79,9 @@ const Row rows[] = {
 TEST(Gradients, AreTheseExpressions) {
   for (const Row& row : rows) {
     SCOPED_TRACE(row.op);
-    const int outputs = row.op == std::string_view("RecurrentTraining") || row.inputs.size() == 4 ? 3 : internal_operator(row.op).outputs.most > 1 ? 2 : 1;
+    const int outputs = row.op == std::string_view("RecurrentTraining") || row.inputs.size() == 4 ? 3
+                        : internal_operator(row.op).outputs.most > 1                              ? 2
+                                                                                                  : 1;
     try {
       EXPECT_EQ(test::gradients(OneNode(row.op, row.inputs, row.attributes, outputs)), row.gradients);
     } catch (const Error& e) {

@@ -180,7 +180,8 @@ TEST(ExportExternal, DataThatWentMissingIsKnownBeforeTraining) {
   EXPECT_NO_THROW(model.check_write(site.out / "out.onnx"));
   fs::resize_file(site.folder / "data.bin", 20);
   const std::string said = error_of(ExitCode::model, [&] { model.check_write(site.out / "out.onnx"); });
-  EXPECT_NE(said.find("external data 'data.bin': bytes 20 to 20+16 lie outside its 20 bytes"), std::string::npos) << said;  // as the importer says it
+  EXPECT_NE(said.find("external data 'data.bin': bytes 20 to 20+16 lie outside its 20 bytes"), std::string::npos)
+      << said;  // as the importer says it
   fs::remove(site.folder / "data.bin");
   EXPECT_THROW(model.check_write(site.out / "out.onnx"), Error);
   EXPECT_TRUE(fs::is_empty(site.out.path()));

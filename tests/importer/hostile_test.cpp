@@ -315,18 +315,29 @@ TEST(Hostile, BrokenBytesAreFound) {
   for (std::size_t n = 3; n < whole.size(); ++n) {
     const std::string what = refusal(whole.substr(0, n));
     named += what.find("(at byte ") != std::string::npos;
-    EXPECT_TRUE(what.empty() || what.find("(at byte ") != std::string::npos || what.find("it has no graph") != std::string::npos || what.find("opset") != std::string::npos) << n << ": " << what;
+    EXPECT_TRUE(what.empty() || what.find("(at byte ") != std::string::npos || what.find("it has no graph") != std::string::npos ||
+                what.find("opset") != std::string::npos)
+        << n << ": " << what;
   }
   EXPECT_GT(named, static_cast<int>(whole.size()) - 30);
   const std::size_t weight = small_model().proto.graph().initializer(0).raw_data().size();
   ASSERT_GT(weight, 100u);
-  EXPECT_NE(refusal(whole.substr(0, whole.size() / 2)).find("graph.initializer[0].field 9 (at byte "), std::string::npos) << refusal(whole.substr(0, whole.size() / 2));
+  EXPECT_NE(refusal(whole.substr(0, whole.size() / 2)).find("graph.initializer[0].field 9 (at byte "), std::string::npos)
+      << refusal(whole.substr(0, whole.size() / 2));
   const struct {
     const char* bytes;
     const char* kind;
-  } kinds[] = {{"\x89PNG\r\n\x1a\n....", "a PNG image"}, {"\xff\xd8\xff\xe0", "a JPEG image"}, {"\x1f\x8b\x08", "a gzip file"}, {"PK\x03\x04", "a zip archive"},
-               {"\x80\x04\x95.", "a Python pickle"}, {"{\"a\": 1}", "a JSON file"}, {"\n<!DOCTYPE html>", "an HTML page"}, {"version https://git-lfs.github.com/spec/v1\n", "a Git LFS pointer"}, {"hello", "text"}};
-  for (const auto& [bytes, kind] : kinds) EXPECT_NE(refusal(bytes).find(concat("expected an ONNX model, it is ", kind)), std::string::npos) << kind << ": " << refusal(bytes);
+  } kinds[] = {{"\x89PNG\r\n\x1a\n....", "a PNG image"},
+               {"\xff\xd8\xff\xe0", "a JPEG image"},
+               {"\x1f\x8b\x08", "a gzip file"},
+               {"PK\x03\x04", "a zip archive"},
+               {"\x80\x04\x95.", "a Python pickle"},
+               {"{\"a\": 1}", "a JSON file"},
+               {"\n<!DOCTYPE html>", "an HTML page"},
+               {"version https://git-lfs.github.com/spec/v1\n", "a Git LFS pointer"},
+               {"hello", "text"}};
+  for (const auto& [bytes, kind] : kinds)
+    EXPECT_NE(refusal(bytes).find(concat("expected an ONNX model, it is ", kind)), std::string::npos) << kind << ": " << refusal(bytes);
 }
 
 }  // namespace

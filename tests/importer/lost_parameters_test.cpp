@@ -61,7 +61,8 @@ void experts(Model& m, const std::string& target, const std::string& operands, c
   product(m, tensor("val_9", {8}), "%x", of_q, from);
   auto& notes = *m.proto.mutable_graph()->mutable_node(1)->mutable_metadata_props();
   notes.Clear();
-  add_note(notes, "pkg.torch.onnx.fx_node", "%y : [num_users=1] = call_function[target=torch.ops.aten." + target + "](args = (" + operands + "), kwargs = {})");
+  add_note(notes, "pkg.torch.onnx.fx_node",
+           "%y : [num_users=1] = call_function[target=torch.ops.aten." + target + "](args = (" + operands + "), kwargs = {})");
 }
 
 struct Row {

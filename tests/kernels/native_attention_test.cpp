@@ -89,7 +89,10 @@ class Formula {
       if (r_.mask != Mask::none) {
         const double m = mask_[size(((b % r_.mask_shape[0] * r_.mask_shape[1] + h % r_.mask_shape[1]) * r_.mask_shape[2] + i % r_.mask_shape[2]) * r_.T + j)];
         fixed[size(j)] = truth && m == 0;
-        s = m == static_cast<double>(std::numeric_limits<float>::lowest()) ? m : !truth ? s + m : m != 0 ? s : static_cast<double>(a.real("fill", static_cast<float>(nothing)));
+        s = m == static_cast<double>(std::numeric_limits<float>::lowest()) ? m
+            : !truth                                                       ? s + m
+            : m != 0 ? s
+                     : static_cast<double>(a.real("fill", static_cast<float>(nothing)));
       }
       if (a.integer("causal", 0) != 0 && j > i + a.integer("offset", 0)) s = nothing;
       p[size(j)] = s;
@@ -143,7 +146,8 @@ Values mask_of(const Row& r) {
   Values m = random_values(r.mask_shape[0] * r.mask_shape[1] * r.mask_shape[2] * r.T, 9);
   for (std::size_t i = 0; i < m.size(); ++i) {
     const std::size_t row = i / static_cast<std::size_t>(r.T);
-    if (r.mask == Mask::truth) m[i] = (m[i] > -0.5 || i % static_cast<std::size_t>(r.T) == 0) && (r.attributes.real("fill", 0) > -1e9F || row % 5 != 2);
+    if (r.mask == Mask::truth)
+      m[i] = (m[i] > -0.5 || i % static_cast<std::size_t>(r.T) == 0) && (r.attributes.real("fill", 0) > -1e9F || row % 5 != 2);
     else if (m[i] < -1) m[i] = nothing;
     if ((r.mask == Mask::numbers || r.mask == Mask::buries_rows) && i % static_cast<std::size_t>(r.T) == 0) m[i] = 0;
     if (r.mask == Mask::hides_rows && row % 5 == 2) m[i] = nothing;

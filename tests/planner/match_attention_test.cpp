@@ -252,7 +252,8 @@ Graph transformer(std::int64_t n) {
       s = b.node("Where", {constant(triangle), s, constant(Tensor::scalar(nothing))});
     } else {  // by samples: keys whose first number is not small are out of reach, of some samples all
       const ValueId first = b.node("Reshape", {b.node("Slice", {b.graph.inputs[0]}, {{"starts", Ints{0}}, {"ends", Ints{1}}, {"axes", Ints{2}}, {"steps", Ints{1}}})}, {{"shape", Ints{n, 1, 1, tokens}}});
-      s = b.node("Add", {s, b.node("Where", {b.node("Less", {first, level}), constant(Tensor::scalar(0.0F)), constant(Tensor::scalar(std::numeric_limits<float>::lowest()))})});
+      s = b.node("Add", {s, b.node("Where", {b.node("Less", {first, level}), constant(Tensor::scalar(0.0F)),
+                                             constant(Tensor::scalar(std::numeric_limits<float>::lowest()))})});
     }
     ValueId p = b.node("Softmax", {s}, {{"axis", std::int64_t{3}}});
     if (causal) p = b.node("Dropout", {p}, {{"ratio", 0.2F}});

@@ -89,13 +89,15 @@ TEST(MemoryLimit, SaysWhereNotEvenOneSampleFits) {
 TEST(MemoryLimit, AValueAloneCanBeTooLarge) {
   const Limited small(16 * mebibyte);
   const std::string text = refusal(small, 4000), larger = refusal(small, std::int64_t{1} << 30);
-  EXPECT_TRUE(has(larger, "device cpu:0 has 16 MiB, too little for 'x' float32[1073741824,1000] alone, for a batch of 1073741824")) << larger;
+  EXPECT_TRUE(has(larger, "device cpu:0 has 16 MiB, too little for 'x' float32[1073741824,1000] alone, for a batch of 1073741824"))
+      << larger;
   EXPECT_EQ(text.substr(text.rfind(' ')), larger.substr(larger.rfind(' '))) << larger;
 }
 
 // Where memory would do, or is not known.
 TEST(MemoryLimit, SizesBeyond32BitsAreRefused) {
-  for (const std::int64_t batch : {std::int64_t{1} << 31, std::int64_t{1} << 32, (std::int64_t{1} << 32) + 1, std::int64_t{1} << 40, std::int64_t{1} << 62}) {
+  for (const std::int64_t batch :
+       {std::int64_t{1} << 31, std::int64_t{1} << 32, (std::int64_t{1} << 32) + 1, std::int64_t{1} << 40, std::int64_t{1} << 62}) {
     try {
       plan_on(Limited(0), batch);
       ADD_FAILURE() << batch;

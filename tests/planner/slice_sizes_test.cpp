@@ -42,7 +42,12 @@ TEST(SliceSizes, AreFloorOrCeilingAndSumToTheBatch) {
 }
 
 TEST(SliceSizes, Refuses) {
-  for (const std::vector<double>& w : {std::vector<double>{0, 0}, {1, -1}, {1, std::numeric_limits<double>::infinity()}, {1e308, 1e308}, {std::numeric_limits<double>::quiet_NaN()}, {}})
+  for (const std::vector<double>& w : {std::vector<double>{0, 0},
+                                       {1, -1},
+                                       {1, std::numeric_limits<double>::infinity()},
+                                       {1e308, 1e308},
+                                       {std::numeric_limits<double>::quiet_NaN()},
+                                       {}})
     EXPECT_THROW(slice_sizes(4, w), Error);
 }
 

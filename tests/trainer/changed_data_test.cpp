@@ -11,7 +11,9 @@
 namespace tandem {
 namespace {
 
-void make_younger(const std::filesystem::path& path) { std::filesystem::last_write_time(path, std::filesystem::last_write_time(path) + std::chrono::seconds(5)); }
+void make_younger(const std::filesystem::path& path) {
+  std::filesystem::last_write_time(path, std::filesystem::last_write_time(path) + std::chrono::seconds(5));
+}
 
 std::string npy(const std::string& type, const std::string& shape, std::size_t bytes) {
   std::string header = concat("{'descr': '", type, "', 'fortran_order': False, 'shape': ", shape, ", }");
@@ -22,7 +24,10 @@ std::string npy(const std::string& type, const std::string& shape, std::size_t b
 TEST(ChangedData, OfAFileThatIsReadAsItIsNeeded) {
   const TemporaryFolder folder;
   const std::string x = folder.write("x.npy", npy("<f4", "(50, 4)", 800)), y = folder.write("y.npy", npy("<i8", "(50,)", 400));
-  const auto open = [&] { return open_data(concat("npy:", x, ",", y), {.inputs = {{.name = "x", .sample = {DType::float32, {4}}}}, .label = {DType::int64, {}}, .classes = 3}); };
+  const auto open = [&] {
+    return open_data(concat("npy:", x, ",", y),
+                     {.inputs = {{.name = "x", .sample = {DType::float32, {4}}}}, .label = {DType::int64, {}}, .classes = 3});
+  };
   const Splits splits = open();
   const std::int64_t last = 49;
   float values[4];

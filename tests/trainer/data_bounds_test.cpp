@@ -34,12 +34,16 @@ void refused(const TemporaryFolder& folder, const std::string& kind, const std::
 }
 
 const std::string two_numbers = parquet_page(std::string("\1\0\0\0\2\0\0\0", 8), 2, 0);
-std::string good_parquet(const List& groups) { return parquet_of(two_numbers, parquet_footer({parquet_root(1), parquet_int32("a")}, 2, groups)); }
+std::string good_parquet(const List& groups) {
+  return parquet_of(two_numbers, parquet_footer({parquet_root(1), parquet_int32("a")}, 2, groups));
+}
 
 TEST(DataBounds, ParquetOfThisTestIsRead) {
   const TemporaryFolder folder;
-  folder.write("data", parquet_of(two_numbers, parquet_footer({parquet_root(1), parquet_int32("a")}, 2, {parquet_row_group({parquet_chunk(4, two_numbers.size(), 2)}, 2)})));
-  const Splits data = open_data(concat("parquet:", (folder / "data").string(), ",x=a"), {.inputs = {{.name = "x", .sample = {DType::float32, {}}}}, .training = false});
+  folder.write("data", parquet_of(two_numbers, parquet_footer({parquet_root(1), parquet_int32("a")}, 2,
+                                                              {parquet_row_group({parquet_chunk(4, two_numbers.size(), 2)}, 2)})));
+  const Splits data = open_data(concat("parquet:", (folder / "data").string(), ",x=a"),
+                                {.inputs = {{.name = "x", .sample = {DType::float32, {}}}}, .training = false});
   EXPECT_EQ(shown(*data.train), "x float32[]: 2, 1");
 }
 
@@ -66,8 +70,11 @@ TEST(DataBounds, ParquetColumnsOfARowGroupShareOneSum) {
 
 TEST(DataBounds, ParquetRowsAreThoseOfItsColumns) {
   const TemporaryFolder folder;
-  refused(folder, "parquet", good_parquet({parquet_row_group({parquet_chunk(4, two_numbers.size(), std::int64_t{1} << 40)}, std::int64_t{1} << 40)}), "it grows beyond ");
-  refused(folder, "parquet", good_parquet({parquet_row_group({parquet_chunk(4, two_numbers.size(), 2)}, 0)}), "has 2 values for the 0 rows of row group 0");
+  refused(folder, "parquet",
+          good_parquet({parquet_row_group({parquet_chunk(4, two_numbers.size(), std::int64_t{1} << 40)}, std::int64_t{1} << 40)}),
+          "it grows beyond ");
+  refused(folder, "parquet", good_parquet({parquet_row_group({parquet_chunk(4, two_numbers.size(), 2)}, 0)}),
+          "has 2 values for the 0 rows of row group 0");
 }
 
 TEST(DataBounds, ParquetColumnsHaveNoBytesInCommon) {
@@ -75,13 +82,15 @@ TEST(DataBounds, ParquetColumnsHaveNoBytesInCommon) {
   List many;
   std::string filler(100'000, 'x');
   for (int i = 0; i < 3; ++i) many.push_back(parquet_row_group({parquet_chunk(4, two_numbers.size() + filler.size(), 2)}, 2));
-  refused(folder, "parquet", parquet_of(two_numbers + filler, parquet_footer({parquet_root(1), parquet_int32("a")}, 6, many)), "row group 1, column 'a': its bytes are those of another column");
+  refused(folder, "parquet", parquet_of(two_numbers + filler, parquet_footer({parquet_root(1), parquet_int32("a")}, 6, many)),
+          "row group 1, column 'a': its bytes are those of another column");
 }
 
 TEST(DataBounds, AParquetColumnBeyondItsFileIsToldAsItIs) {
   const TemporaryFolder folder;
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
-  refused(folder, "parquet", good_parquet({parquet_row_group({parquet_chunk(4, most, 2)}, 2)}), concat("column 'a': ", most, " bytes from byte 4 on, 2 values, of a file of "));
+  refused(folder, "parquet", good_parquet({parquet_row_group({parquet_chunk(4, most, 2)}, 2)}),
+          concat("column 'a': ", most, " bytes from byte 4 on, 2 values, of a file of "));
 }
 
 TEST(DataBounds, AParquetFooterTakesNoMoreMemoryThanItsBytes) {
@@ -99,7 +108,8 @@ TEST(DataBounds, ColumnsAreCounted) {
   std::string csv = "a", json = "{\"a\": 1";
   for (int i = 0; i < (1 << 20) + 10; ++i) csv += concat(',', i, 'x');
   refused(folder, "csv", csv + "\n", "more than 1048576 columns");
-  for (int i = 0; i < 200; ++i) json += concat(", \"", i, std::string(60'000, 'k'), "\": {\"a\": 1, \"b\": 1, \"c\": 1, \"d\": 1, \"e\": 1, \"f\": 1, \"g\": 1}");
+  for (int i = 0; i < 200; ++i)
+    json += concat(", \"", i, std::string(60'000, 'k'), "\": {\"a\": 1, \"b\": 1, \"c\": 1, \"d\": 1, \"e\": 1, \"f\": 1, \"g\": 1}");
   refused(folder, "jsonl", json + "}\n", "names take more than 67108864 bytes");
   refused(folder, "jsonl", "{\"a\": [" + std::string(std::size_t{17} << 20, ' ') + "1]}\n", "a line of more than 16777216 bytes");
 }
@@ -117,13 +127,14 @@ TEST(DataBounds, ManyColumnsAreFoundAtOnce) {
   folder.write("x.csv", header + "label\n" + values + "0\n");
   folder.write("x.jsonl", '{' + object + "\"label\": 0}\n");
   const DataRequest request{.inputs = {{.name = "x", .sample = {DType::float32, {columns}}}}, .label = {DType::int64, {}}, .classes = 2};
-  for (const char* kind : {"csv", "jsonl"}) EXPECT_EQ(open_data(concat(kind, ':', (folder / concat("x.", kind)).string()), request).train->fields().size(), 2u);
+  for (const char* kind : {"csv", "jsonl"})
+    EXPECT_EQ(open_data(concat(kind, ':', (folder / concat("x.", kind)).string()), request).train->fields().size(), 2u);
 }
 
 // A grey JPEG of one block, decoded by so many scans.
 std::string scans(int count, const std::string& size = std::string("\0\x08\0\x08", 4)) {
-  std::string file = "\xff\xd8\xff\xdb" + std::string("\0\x43\0", 3) + std::string(64, '\1') + "\xff\xc2" + std::string("\0\x0b\x08", 3) + size + std::string("\1\1\x11\0", 4) + "\xff\xc4" +
-                     std::string("\0\x14\0\1", 4) + std::string(16, '\0');
+  std::string file = "\xff\xd8\xff\xdb" + std::string("\0\x43\0", 3) + std::string(64, '\1') + "\xff\xc2" + std::string("\0\x0b\x08", 3) +
+                     size + std::string("\1\1\x11\0", 4) + "\xff\xc4" + std::string("\0\x14\0\1", 4) + std::string(16, '\0');
   for (int i = 0; i < count; ++i) file += "\xff\xda" + std::string("\0\x08\1\1\0\0\0\0\x7f", 9);
   return file + "\xff\xd9";
 }
@@ -148,7 +159,9 @@ TEST(DataBounds, PngTextsAreNotUnpacked) {
     EXPECT_EQ(compress2(reinterpret_cast<Bytef*>(out.data()), &size, reinterpret_cast<const Bytef*>(text.data()), text.size(), 9), Z_OK);
     return out.substr(0, size);
   };
-  const auto big = [](std::uint64_t v) { return std::string{static_cast<char>(v >> 24), static_cast<char>(v >> 16), static_cast<char>(v >> 8), static_cast<char>(v)}; };
+  const auto big = [](std::uint64_t v) {
+    return std::string{static_cast<char>(v >> 24), static_cast<char>(v >> 16), static_cast<char>(v >> 8), static_cast<char>(v)};
+  };
   const auto chunk = [&](const std::string& kind, const std::string& body) {
     const std::string all = kind + body;
     return big(body.size()) + all + big(crc32_z(0, reinterpret_cast<const Bytef*>(all.data()), all.size()));
@@ -211,7 +224,8 @@ TEST(DataBounds, SamplesThatRepeatAreCheckedOnce) {
 }
 
 TEST(DataBounds, AnOrderOfManySamplesIsComputedWhereItIsAsked) {
-  const BatchOrder small{.samples = 1000, .batch = 8, .shuffle = true, .seed = 3}, large{.samples = 1'000'000'000'000, .batch = 8, .shuffle = true, .seed = 3};
+  const BatchOrder small{.samples = 1000, .batch = 8, .shuffle = true, .seed = 3},
+      large{.samples = 1'000'000'000'000, .batch = 8, .shuffle = true, .seed = 3};
   const EpochOrder listed(small, 2), computed(large, 2), next(large, 3);
   const std::vector<std::int64_t> list = small.epoch(2);
   for (std::int64_t i = 0; i < 1000; ++i) EXPECT_EQ(listed[i], list[static_cast<std::size_t>(i)]);

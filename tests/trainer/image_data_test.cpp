@@ -117,7 +117,8 @@ TEST(ImageFolder, LeavesOutAndNamesWhatIsNoRegularFile) {
   const Splits splits = open_data("images:" + folder.text());
   EXPECT_EQ(splits.train->size(), 11);
   ASSERT_EQ(splits.train->notes().size(), 1u);
-  for (const char* name : {"a/fifo.ppm", "a/pipe.ppm", "a/zero.ppm", "b/self.ppm", "b/none.ppm", "only regular files are read"}) EXPECT_NE(splits.train->notes()[0].find(name), std::string::npos) << splits.train->notes()[0];
+  for (const char* name : {"a/fifo.ppm", "a/pipe.ppm", "a/zero.ppm", "b/self.ppm", "b/none.ppm", "only regular files are read"})
+    EXPECT_NE(splits.train->notes()[0].find(name), std::string::npos) << splits.train->notes()[0];
   // One that came to be a pipe since.
   std::filesystem::remove(folder / "a/0.ppm");
   ASSERT_EQ(::mkfifo((folder / "a/0.ppm").c_str(), 0600), 0);

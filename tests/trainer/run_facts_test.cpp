@@ -36,7 +36,8 @@ TEST_P(ChangedOption, IsRefusedOrTold) {
   run.fit.epochs = 2;
   GetParam().change(run);
   const std::string says = GetParam().says, path = (folder / "run/last.checkpoint").string();
-  if (GetParam().refused) return expect_error(ExitCode::usage, path + ": the run was started with " + says, [&] { train_once(run, folder / "run", true); });
+  if (GetParam().refused)
+    return expect_error(ExitCode::usage, path + ": the run was started with " + says, [&] { train_once(run, folder / "run", true); });
   const std::string warned = train_once(run, folder / "run", true);
   if (says.empty())
     EXPECT_EQ(warned, "");
@@ -86,7 +87,10 @@ TEST(ChangedSchedule, OfAPlateauIsRefused) {
   EXPECT_EQ(train_once(run, folder / "run", true), "");
   for (const char* other : {"constant", "cosine", "plateau,patience=5", "plateau,factor=0.5"}) {
     run.fit.schedule = parse_schedule(other);
-    expect_error(ExitCode::usage, "option lr_schedule plateau,cooldown=0,factor=0.1,least=0,patience=0,threshold=0.9,warmup=0, whose factor and counters no other has", [&] { train_once(run, folder / "run", true); });
+    expect_error(ExitCode::usage,
+                 "option lr_schedule plateau,cooldown=0,factor=0.1,least=0,patience=0,threshold=0.9,warmup=0, whose factor and counters no "
+                 "other has",
+                 [&] { train_once(run, folder / "run", true); });
   }
 }
 
@@ -118,10 +122,14 @@ TEST(Checkpoint, ThatContradictsItsRunIsRefused) {
       expect_error(ExitCode::data, "contradicts the run's options: " + says, [&] { train_once(run, folder / "run", true); });
     };
     if (plateau) {
-      refused("plateau", "factor", 0.5, "the schedule plateau,cooldown=0,factor=0.1,least=0,patience=0,threshold=0.9,warmup=0 does not give a factor of 0.5 after 3 epochs");
+      refused("plateau", "factor", 0.5,
+              "the schedule plateau,cooldown=0,factor=0.1,least=0,patience=0,threshold=0.9,warmup=0 does not give a factor of 0.5 after 3 "
+              "epochs");
       refused("plateau", "factor", 1000.0, "the schedule plateau");
       refused("plateau", "factor", 1e-20, "the schedule plateau");
-      refused("plateau", "bad", 7, "the schedule plateau,cooldown=0,factor=0.1,least=0,patience=0,threshold=0.9,warmup=0 does not give 7 epochs without a better measure");
+      refused("plateau", "bad", 7,
+              "the schedule plateau,cooldown=0,factor=0.1,least=0,patience=0,threshold=0.9,warmup=0 does not give 7 epochs without a "
+              "better measure");
       refused("plateau", "cooldown", 2, "the schedule plateau");
     } else {
       refused("plateau", "factor", 0.1, "it has a plateau's factor, 0.1, or its counters, and the schedule constant has none");

@@ -47,16 +47,26 @@ inline std::string parquet_of(const std::string& chunks, const std::string& foot
   return "PAR1" + chunks + footer + length + "PAR1";
 }
 inline std::string parquet_root(std::int64_t children) { return ThriftWriter().text(4, "root").number(5, children).bytes(); }
-inline std::string parquet_group(const std::string& name, std::int64_t children) { return ThriftWriter().number(3, 0).text(4, name).number(5, children).bytes(); }
+inline std::string parquet_group(const std::string& name, std::int64_t children) {
+  return ThriftWriter().number(3, 0).text(4, name).number(5, children).bytes();
+}
 inline std::string parquet_int32(const std::string& name) { return ThriftWriter().number(1, 1).number(3, 0).text(4, name).bytes(); }
 // A column chunk: so many values in so many bytes of the file.
 inline std::string parquet_chunk(std::uint64_t offset, std::uint64_t bytes, std::int64_t values) {
   return ThriftWriter()
       .number(2, static_cast<std::int64_t>(offset))
-      .structure(3, ThriftWriter().number(1, 1).number(4, 0).number(5, values).number(6, static_cast<std::int64_t>(bytes)).number(7, static_cast<std::int64_t>(bytes)).number(9, static_cast<std::int64_t>(offset)))
+      .structure(3, ThriftWriter()
+                        .number(1, 1)
+                        .number(4, 0)
+                        .number(5, values)
+                        .number(6, static_cast<std::int64_t>(bytes))
+                        .number(7, static_cast<std::int64_t>(bytes))
+                        .number(9, static_cast<std::int64_t>(offset)))
       .bytes();
 }
-inline std::string parquet_row_group(const std::vector<std::string>& chunks, std::int64_t rows) { return ThriftWriter().structures(1, chunks).number(2, 0).number(3, rows).bytes(); }
+inline std::string parquet_row_group(const std::vector<std::string>& chunks, std::int64_t rows) {
+  return ThriftWriter().structures(1, chunks).number(2, 0).number(3, rows).bytes();
+}
 inline std::string parquet_footer(const std::vector<std::string>& schema, std::int64_t rows, const std::vector<std::string>& row_groups) {
   return ThriftWriter().number(1, 1).structures(2, schema).number(3, rows).structures(4, row_groups).bytes();
 }

@@ -16,7 +16,8 @@ class ColumnNames {
   // are read.
   bool add(std::string name, std::string_view where) {
     if (names_.size() == data_limits::columns) fail(ExitCode::data, where, ": more than ", data_limits::columns, " columns");
-    if ((bytes_ += name.size()) > data_limits::column_names) fail(ExitCode::data, where, ": its columns' names take more than ", data_limits::column_names, " bytes");
+    if ((bytes_ += name.size()) > data_limits::column_names)
+      fail(ExitCode::data, where, ": its columns' names take more than ", data_limits::column_names, " bytes");
     const bool added = places_.try_emplace(name, names_.size()).second;
     names_.push_back(std::move(name));
     return added;

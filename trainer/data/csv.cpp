@@ -39,7 +39,8 @@ class CsvFile final : public TableFile {
       name = begin == std::string::npos ? "" : name.substr(begin, end - begin + 1);
       if (!columns_.add(name, file_.name())) fail(ExitCode::data, file_.name(), ": line 1: two columns are called '", name, "'");
     }
-    if (std::all_of(columns().begin(), columns().end(), [](const std::string& s) { return !s.empty() && s.find_first_not_of("0123456789.+-eE") == std::string::npos; }))
+    if (std::all_of(columns().begin(), columns().end(),
+                    [](const std::string& s) { return !s.empty() && s.find_first_not_of("0123456789.+-eE") == std::string::npos; }))
       fail(ExitCode::data, file_.name(), ": line 1 holds numbers, expected a header with the columns' names");
   }
   const std::vector<std::string>& columns() const override { return columns_.list(); }
@@ -109,13 +110,15 @@ class CsvFile final : public TableFile {
         *field += c;
       }
       if (field->size() > data_limits::text_bytes)
-        fail(ExitCode::data, file_.name(), ": line ", begin, ": a field of more than ", data_limits::text_bytes, " bytes (a quote that does not end?)");
+        fail(ExitCode::data, file_.name(), ": line ", begin, ": a field of more than ", data_limits::text_bytes,
+             " bytes (a quote that does not end?)");
     }
     if (inside) fail(ExitCode::data, file_.name(), ": line ", begin, ": a quote does not end before the file does");
     return true;
   }
   std::string& start_field(std::uint64_t line) {
-    if (fields_ == data_limits::columns) fail(ExitCode::data, file_.name(), ": line ", line, ": more than ", data_limits::columns, " columns");
+    if (fields_ == data_limits::columns)
+      fail(ExitCode::data, file_.name(), ": line ", line, ": more than ", data_limits::columns, " columns");
     if (fields_ == text_.size()) {
       text_.emplace_back();
       quoted_.emplace_back();

@@ -32,7 +32,8 @@ Tensor read_idx(const std::filesystem::path& path, int rank) {
   const auto at = [&](std::size_t i) { return std::to_integer<std::uint32_t>(bytes[i]); };
   const std::size_t header = 4 + 4 * static_cast<std::size_t>(rank);
   if (bytes.size() < 4 || at(0) != 0 || at(1) != 0)
-    fail(ExitCode::data, path.string(), ": not an idx file (it starts with two zero bytes)", it_is({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
+    fail(ExitCode::data, path.string(), ": not an idx file (it starts with two zero bytes)",
+         it_is({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
   if (at(2) != ubyte) fail(ExitCode::data, path.string(), ": idx element type ", at(2), ", expected 8 (unsigned bytes)");
   if (at(3) != static_cast<std::uint32_t>(rank)) fail(ExitCode::data, path.string(), ": idx rank ", at(3), ", expected ", rank);
   if (bytes.size() < header) fail(ExitCode::data, path.string(), ": truncated in the header");

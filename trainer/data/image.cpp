@@ -73,7 +73,8 @@ void ImagePlace::check_size(std::uint64_t height, std::uint64_t width) const {
   if (height > data_limits::pixels || width > data_limits::pixels || height * width > data_limits::pixels)
     fail(ExitCode::data, where, ": a ", format, " of ", width, 'x', height, " pixels, more than ", data_limits::pixels, " are not read");
   if (height > data_limits::side || width > data_limits::side)
-    fail(ExitCode::data, where, ": a ", format, " of ", width, 'x', height, " pixels, a side of more than ", data_limits::side, " is not read");
+    fail(ExitCode::data, where, ": a ", format, " of ", width, 'x', height, " pixels, a side of more than ", data_limits::side,
+         " is not read");
 }
 
 namespace {

@@ -12,7 +12,9 @@ struct ImagePlace {
   [[noreturn]] void broken(std::string_view why) const { fail(ExitCode::data, where, ": broken ", format, ": ", why); }
   void check_size(std::uint64_t height, std::uint64_t width) const;
   // So much of a size that was checked, for each pixel.
-  void take_room(std::uint64_t height, std::uint64_t width, std::uint64_t bytes_a_pixel) const { room.take(height * width * bytes_a_pixel); }
+  void take_room(std::uint64_t height, std::uint64_t width, std::uint64_t bytes_a_pixel) const {
+    room.take(height * width * bytes_a_pixel);
+  }
 };
 
 void decode_jpeg(std::span<const std::byte> file, const ImageRequest& request, const ImagePlace& place, Image& to);

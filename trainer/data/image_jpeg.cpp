@@ -105,9 +105,11 @@ void decode_jpeg(std::span<const std::byte> file, const ImageRequest& request, c
   // A block takes a bit at least, by arithmetic coding less.
   constexpr std::uint64_t most_blocks = 64;
   std::uint64_t blocks = 0;
-  for (int c = 0; c < r.info.num_components; ++c) blocks += std::uint64_t{r.info.comp_info[c].width_in_blocks} * r.info.comp_info[c].height_in_blocks;
+  for (int c = 0; c < r.info.num_components; ++c)
+    blocks += std::uint64_t{r.info.comp_info[c].width_in_blocks} * r.info.comp_info[c].height_in_blocks;
   if (blocks > most_blocks * file.size())
-    place.broken(concat("its header says ", r.info.image_width, 'x', r.info.image_height, " pixels, which ", file.size(), " bytes cannot hold"));
+    place.broken(
+        concat("its header says ", r.info.image_width, 'x', r.info.image_height, " pixels, which ", file.size(), " bytes cannot hold"));
   if (request.header_only) return;
   unsigned shrink = 1;
   if (request.height > 0 && request.width > 0)

@@ -29,7 +29,8 @@ std::vector<std::string> folders_in(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code error;
   for (auto it = fs::directory_iterator(folder, error); !error && it != fs::directory_iterator(); it.increment(error))
-    if (std::error_code of_entry; it->is_directory(of_entry) && !it->path().filename().string().starts_with('.')) names.push_back(it->path().filename().string());
+    if (std::error_code of_entry; it->is_directory(of_entry) && !it->path().filename().string().starts_with('.'))
+      names.push_back(it->path().filename().string());
   if (error) fail(ExitCode::io, folder.string(), ": cannot be read: ", error.message());
   std::sort(names.begin(), names.end());
   return names;
@@ -60,7 +61,8 @@ class Finder {
     if (left_out_.empty()) return "";
     std::string names;
     for (std::size_t i = 0; i < std::min(most, left_out_.size()); ++i) names += concat(i ? ", " : "", left_out_[i]);
-    return concat("left out, as only regular files are read: ", names, left_out_.size() > most ? concat(" and ", left_out_.size() - most, " more") : "");
+    return concat("left out, as only regular files are read: ", names,
+                  left_out_.size() > most ? concat(" and ", left_out_.size() - most, " more") : "");
   }
 
  private:
@@ -139,7 +141,8 @@ class ImageFolder final : public Dataset {
     const fs::path path = folder_ / files_[static_cast<std::size_t>(sample)];
     const InputFile file = open(static_cast<std::size_t>(sample), path);
     check_unchanged(static_cast<std::size_t>(sample), path.string(), file.state());
-    if (file.size() > data_limits::image_bytes) fail(ExitCode::data, path.string(), ": ", file.size(), " bytes, more than ", data_limits::image_bytes, " are not read as an image");
+    if (file.size() > data_limits::image_bytes)
+      fail(ExitCode::data, path.string(), ": ", file.size(), " bytes, more than ", data_limits::image_bytes, " are not read as an image");
     to.resize(static_cast<std::size_t>(file.size()));
     file.read(reinterpret_cast<char*>(to.data()), to.size(), 0);
   }
@@ -153,7 +156,8 @@ class ImageFolder final : public Dataset {
       return {path, ExitCode::data};
     } catch (const Error&) {
       const std::scoped_lock lock(states_mutex_);
-      if (!states_.empty() && states_[sample].size >= 0 && !fs::exists(path)) fail(ExitCode::data, path.string(), ": has gone while it is in use");
+      if (!states_.empty() && states_[sample].size >= 0 && !fs::exists(path))
+        fail(ExitCode::data, path.string(), ": has gone while it is in use");
       throw;
     }
   }
@@ -186,7 +190,8 @@ Splits open_images(const Spec& spec, const DataRequest& request) {
   Splits splits;
   std::error_code error;
   if (fs::is_regular_file(root, error) && is_image(root)) {
-    splits.test = std::make_unique<ImageFolder>(concat("images:", spec.argument), root.parent_path(), std::vector{root.filename().string()}, "");
+    splits.test =
+        std::make_unique<ImageFolder>(concat("images:", spec.argument), root.parent_path(), std::vector{root.filename().string()}, "");
     return splits;
   }
   if (!fs::is_directory(root, error)) fail(ExitCode::io, root.string(), fs::exists(root, error) ? ": not a folder" : ": no such folder");

@@ -47,7 +47,8 @@ class JsonLines final : public TableFile {
       Json json = Json::parse(line);
       if (json.is_object()) return json;
     } catch (const Error& e) {
-      fail(ExitCode::data, file_.name(), ": line ", number, ": ", e.what(), first ? it_is(file_.read(0, std::min<std::uint64_t>(file_.size(), 512))) : "");
+      fail(ExitCode::data, file_.name(), ": line ", number, ": ", e.what(),
+           first ? it_is(file_.read(0, std::min<std::uint64_t>(file_.size(), 512))) : "");
     }
     fail(ExitCode::data, file_.name(), ": line ", number, ": no object, expected {\"name\": value, ...}");
   }

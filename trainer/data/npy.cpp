@@ -105,7 +105,8 @@ Tensor from_fortran(const Tensor& stored, const Shape& shape) {
 
 NpyHeader parse_npy_header(std::span<const std::byte> bytes, std::uint64_t file_bytes, std::string_view what) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (!text.starts_with(magic) || text.size() < 10) fail(ExitCode::data, what, ": not an npy array (no \\x93NUMPY at its start)", it_is(text));
+  if (!text.starts_with(magic) || text.size() < 10)
+    fail(ExitCode::data, what, ": not an npy array (no \\x93NUMPY at its start)", it_is(text));
   const int major = text[6];
   if (major < 1 || major > 3) fail(ExitCode::data, what, ": npy version ", major, ", expected 1 to 3");
   const std::size_t length_bytes = major == 1 ? 2 : 4;

@@ -23,7 +23,8 @@ constexpr std::uint64_t tail = 8;
 class ParquetFile final : public TableFile {
  public:
   explicit ParquetFile(const std::string& path) : file_(path) {
-    if (file_.size() < tail + 4 || file_.read(0, 4) != "PAR1") bad(concat("no Parquet file (PAR1 at its start)", it_is(file_.read(0, std::min<std::uint64_t>(file_.size(), 512)))));
+    if (file_.size() < tail + 4 || file_.read(0, 4) != "PAR1")
+      bad(concat("no Parquet file (PAR1 at its start)", it_is(file_.read(0, std::min<std::uint64_t>(file_.size(), 512)))));
     const std::string end = file_.read(file_.size() - tail, tail);
     if (end.substr(4) == "PARE") bad("its footer is encrypted");
     if (end.substr(4) != "PAR1") bad("truncated: no PAR1 at its end");
@@ -77,7 +78,8 @@ class ParquetFile final : public TableFile {
       for (std::int64_t r = 0; r < count; ++r, ++number) {
         for (Reader& reader : readers) {
           TableCell& cell = row[reader.column];
-          if (!next(reader, leaves_[reader.column], cell)) bad(concat("column '", columns()[reader.column], "' has less than the ", count, " rows of row group ", pass.group));
+          if (!next(reader, leaves_[reader.column], cell))
+            bad(concat("column '", columns()[reader.column], "' has less than the ", count, " rows of row group ", pass.group));
           pass.budget.spend(cell.text.size(), file_.name());  // of a dictionary, the same for many rows
         }
         each(row, number);
@@ -103,7 +105,8 @@ class ParquetFile final : public TableFile {
   void add_leaves(ThriftList& schema, const std::string& name, int definition, int repetition, bool in_list, int depth) {
     Thrift e;
     if (!schema.next(e)) bad("its schema is damaged");
-    if (depth > data_limits::nested_columns) bad(concat("its schema has groups in groups, ", depth, " deep: at most ", data_limits::nested_columns, " are read"));
+    if (depth > data_limits::nested_columns)
+      bad(concat("its schema has groups in groups, ", depth, " deep: at most ", data_limits::nested_columns, " are read"));
     const bool root = depth == 0;
     const std::int64_t kind = root ? std::int64_t{required} : e[3].number, children = e[5].number;
     definition += kind != required;
@@ -132,7 +135,8 @@ class ParquetFile final : public TableFile {
   template <class Each>
   void each_chunk(const Thrift& group, const Pass& pass, const Each& each) const {
     ThriftList chunks = group[1].list();
-    if (chunks.size() != leaves_.size()) bad(concat("row group ", pass.group, " has ", chunks.size(), " columns, the schema ", leaves_.size()));
+    if (chunks.size() != leaves_.size())
+      bad(concat("row group ", pass.group, " has ", chunks.size(), " columns, the schema ", leaves_.size()));
     Thrift chunk;
     for (std::size_t c = 0; chunks.next(chunk); ++c) each(c, chunk[3]);
   }
@@ -143,7 +147,8 @@ class ParquetFile final : public TableFile {
     if (m[11].number > 0) begin = std::min(begin, m[11].number);
     const std::int64_t bytes = m[7].number, values = m[5].number;
     if (begin < 0 || bytes < 0 || values < 0 || static_cast<std::uint64_t>(begin) > file_.size() || static_cast<std::uint64_t>(bytes) > file_.size() - static_cast<std::uint64_t>(begin))
-      fail(ExitCode::data, where, ": ", bytes, " bytes from byte ", begin, " on, ", values, " values, of a file of ", file_.size(), " bytes");
+      fail(ExitCode::data, where, ": ", bytes, " bytes from byte ", begin, " on, ", values, " values, of a file of ", file_.size(),
+           " bytes");
     if (static_cast<std::uint64_t>(bytes) > pass.unread) fail(ExitCode::data, where, ": its bytes are those of another column, too");
     pass.unread -= static_cast<std::uint64_t>(bytes);
     pass.budget.hold(static_cast<std::uint64_t>(bytes), where);

@@ -390,7 +390,8 @@ void scale_decimals(ParquetValues& v, std::int64_t scale) {
 
 }  // namespace
 
-ParquetValues read_column(const ParquetLeaf& leaf, std::string chunk, int codec, std::uint64_t values, ReadBudget& budget, const std::string& where) {
+ParquetValues read_column(const ParquetLeaf& leaf, std::string chunk, int codec, std::uint64_t values, ReadBudget& budget,
+                          const std::string& where) {
   ParquetValues v = Column(leaf, codec, values, budget, where).read(std::move(chunk));
   if (leaf.scale) scale_decimals(v, *leaf.scale);
   return v;

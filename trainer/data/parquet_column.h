@@ -33,6 +33,7 @@ struct ParquetValues {
 
 // Decodes `chunk`, of so many values and nulls. What it takes is held in `budget`. Fails (data), beginning with `where`, on what is damaged
 // or contradicts itself, and as the budget does.
-ParquetValues read_column(const ParquetLeaf& leaf, std::string chunk, int codec, std::uint64_t values, ReadBudget& budget, const std::string& where);
+ParquetValues read_column(const ParquetLeaf& leaf, std::string chunk, int codec, std::uint64_t values, ReadBudget& budget,
+                          const std::string& where);
 
 }  // namespace tandem

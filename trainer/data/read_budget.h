@@ -18,8 +18,8 @@ class ReadBudget {
   void hold(std::uint64_t bytes, std::string_view where) {
     spend(bytes, where);
     if (bytes > limit(data_limits::held_bytes, data_limits::held_factor) - held_)
-      fail(ExitCode::data, where, ": it grows beyond ", limit(data_limits::held_bytes, data_limits::held_factor), " bytes at a time, the most for a file of ", bytes_,
-           ": smaller row groups or fewer columns take less");
+      fail(ExitCode::data, where, ": it grows beyond ", limit(data_limits::held_bytes, data_limits::held_factor),
+           " bytes at a time, the most for a file of ", bytes_, ": smaller row groups or fewer columns take less");
     held_ += bytes;
   }
   void release() { held_ = 0; }  // all that was held

@@ -86,7 +86,8 @@ class Builder {
     const std::unique_ptr<TableFile> table = open_(file);
     if (columns_.empty()) {
       columns_ = table->columns();
-      if (columns_.size() > data_limits::columns) fail(ExitCode::data, file, ": ", columns_.size(), " columns, at most ", data_limits::columns, " are read");
+      if (columns_.size() > data_limits::columns)
+        fail(ExitCode::data, file, ": ", columns_.size(), " columns, at most ", data_limits::columns, " are read");
       if (settled_.there && columns_ != settled_.columns) fail(ExitCode::data, file, ": its columns are not those of ", settled_.file);
       if (!settled_.there) {
         settled_.file = file;

@@ -175,7 +175,9 @@ class TfRecord final : public TableFile {
     if (at == file_.size()) return false;
     if (file_.size() - at < 16) bad(number, concat("truncated: ", file_.size() - at, " bytes are left"));
     const std::string head = file_.read(at, 12);
-    if (little(head, 8, 4) != masked_crc(std::string_view(head).substr(0, 8))) bad(number, concat("the length's CRC differs (byte ", at, "): damaged, or no TFRecord file", number == 0 ? it_is(file_.read(0, std::min<std::uint64_t>(file_.size(), 512))) : ""));
+    if (little(head, 8, 4) != masked_crc(std::string_view(head).substr(0, 8)))
+      bad(number, concat("the length's CRC differs (byte ", at, "): damaged, or no TFRecord file",
+                         number == 0 ? it_is(file_.read(0, std::min<std::uint64_t>(file_.size(), 512))) : ""));
     const std::uint64_t length = little(head, 0, 8);
     if (length > file_.size() - at - 16) bad(number, concat("truncated: ", length, " bytes are wanted, ", file_.size() - at - 16, " are left"));
     if (length > most_record) bad(number, concat(length, " bytes are too many"));

@@ -50,7 +50,8 @@ class TarFile final : public TableFile {
   std::string_view place() const override { return "sample"; }
   std::vector<bool> images() const override {
     std::vector<bool> are;
-    for (const std::string& column : columns()) are.push_back(is_image_ending(ending_of(column)) && endings_.find(column) < endings_.size());
+    for (const std::string& column : columns())
+      are.push_back(is_image_ending(ending_of(column)) && endings_.find(column) < endings_.size());
     return are;
   }
 
@@ -76,7 +77,8 @@ class TarFile final : public TableFile {
 
  private:
   void add_column(const std::string& column) {
-    if (!columns_.add(column, file_.name())) fail(ExitCode::data, file_.name(), ": sample ", keys_front_, ": two members give '", column, "'");
+    if (!columns_.add(column, file_.name()))
+      fail(ExitCode::data, file_.name(), ": sample ", keys_front_, ": two members give '", column, "'");
   }
   template <class Make>
   void set(std::vector<TableCell>& row, const std::vector<bool>& wanted, const std::string& column, const Make& make) const {

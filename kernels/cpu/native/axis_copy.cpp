@@ -27,7 +27,8 @@ KernelDescription axis_copy(std::string kernel, const Operand& x, const Operand&
     bool holes = false;
     for (int axis = 0; axis < y.shape.rank(); ++axis) {
       const AxisMap& map = maps[static_cast<std::size_t>(axis)];
-      const AxisOffsets from = map.from_axis < 0 ? AxisOffsets() : AxisOffsets(x.shape, x.layout, map.from_axis), to(y.shape, y.layout, axis);
+      const AxisOffsets from = map.from_axis < 0 ? AxisOffsets() : AxisOffsets(x.shape, x.layout, map.from_axis),
+                        to(y.shape, y.layout, axis);
       axes.push_back(map.from ? loops_from(map.from, y.shape[axis], from, to) : loops_along(y.shape[axis], from, to));
       holes = holes || indices_of(axes.back()) < y.shape[axis];
     }

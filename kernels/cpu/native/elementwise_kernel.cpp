@@ -116,7 +116,8 @@ Schedule schedule(const Program& p) {
         std::vector<AxisLoops> axes;
         const int extra = out.shape.rank() - in.shape.rank();
         for (int axis = 0; axis < out.shape.rank(); ++axis)
-          axes.push_back(loops_along(plain.shape[axis], axis < extra ? AxisOffsets() : AxisOffsets(in.shape, in.layout, axis - extra), {plain.shape, out.layout, axis}));
+          axes.push_back(loops_along(plain.shape[axis], axis < extra ? AxisOffsets() : AxisOffsets(in.shape, in.layout, axis - extra),
+                                     {plain.shape, out.layout, axis}));
         r.staging = Copy(axes, size_of(in.dtype));
         r.stage = s.staged;
         s.staged += to_line(plain.bytes());

@@ -33,7 +33,9 @@ PadRule pad_rule(const Attributes& attributes) {
 }
 
 IndexMap unpadded_axis(const PadRule& rule, int axis, const Shape& x) {
-  return [begin = rule.pads[static_cast<std::size_t>(axis)], n = x[axis], mode = rule.mode](std::int64_t i) { return unpadded(i, begin, n, mode); };
+  return [begin = rule.pads[static_cast<std::size_t>(axis)], n = x[axis], mode = rule.mode](std::int64_t i) {
+    return unpadded(i, begin, n, mode);
+  };
 }
 
 }  // namespace
@@ -56,7 +58,9 @@ Descriptions describe_pad_backward(const KernelRequest& request) {
   if (rule.mode == "constant") {
     std::vector<AxisMap> maps;
     for (int axis = 0; axis < dx.shape.rank(); ++axis)
-      maps.push_back({axis, [begin = rule.pads[static_cast<std::size_t>(axis)], n = dy.shape[axis]](std::int64_t i) { return i + begin < n ? i + begin : -1; }});
+      maps.push_back({axis, [begin = rule.pads[static_cast<std::size_t>(axis)], n = dy.shape[axis]](std::int64_t i) {
+                        return i + begin < n ? i + begin : -1;
+                      }});
     return {axis_copy("native.pad_backward", dy, dx, maps, 0, request.options.threads)};
   }
   if (dy.dtype != DType::float32 && dy.dtype != DType::float64) return {};
@@ -64,7 +68,8 @@ Descriptions describe_pad_backward(const KernelRequest& request) {
   d.make = [=] {
     std::vector<AxisLoops> axes;
     for (int axis = 0; axis < dx.shape.rank(); ++axis)
-      axes.push_back(loops_to(unpadded_axis(rule, axis, dx.shape), dy.shape[axis], {dy.shape, dy.layout, axis}, {dx.shape, dx.layout, axis}));
+      axes.push_back(
+          loops_to(unpadded_axis(rule, axis, dx.shape), dy.shape[axis], {dy.shape, dy.layout, axis}, {dx.shape, dx.layout, axis}));
     const Copy copy(axes, size_of(dy.dtype));
     const auto bytes = static_cast<std::size_t>(dx.bytes());
     return make_kernel([=](const Memory& m) {

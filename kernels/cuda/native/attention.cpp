@@ -116,7 +116,8 @@ Descriptions describe_attention(const KernelRequest& request, Libraries* librari
     d->make = launches([body, boolean = boolean_mask(request, 3)](const Buffers& b) {
       Body bound = body;
       bound.p = bound_to(body.p, b, 3, boolean);
-      bound.q = b.in<T>(0), bound.k = b.in<T>(1), bound.v = b.in<T>(2), bound.y = b.out<T>(0), bound.log_sum = b.out<float>(1), bound.correction = b.out<float>(2);
+      bound.q = b.in<T>(0), bound.k = b.in<T>(1), bound.v = b.in<T>(2), bound.y = b.out<T>(0), bound.log_sum = b.out<float>(1),
+      bound.correction = b.out<float>(2);
       return launches_of(bound, std::int64_t{body.p.B} * body.p.H * ceil_div(body.p.S, rows));
     });
   });
