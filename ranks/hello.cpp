@@ -8,7 +8,6 @@
 namespace tandem {
 namespace {
 
-constexpr char listening = 'l', visiting = 'v';  // neither side's proof serves the other
 static_assert(sizeof(Proof) == crypto_auth_hmacsha256_BYTES && sizeof(Nonce) == crypto_auth_hmacsha256_KEYBYTES);
 static_assert(sizeof(Hello) == 2 * sizeof(std::int32_t) + sizeof(Token) + sizeof(Door), "no padding is hashed");
 
@@ -32,14 +31,14 @@ Secret::Secret(const std::string& text) : key_() {
   crypto_hash_sha256(key_.data(), reinterpret_cast<const unsigned char*>(text.data()), text.size());
 }
 
-Proof Secret::prove(char role, const Nonce& visitor, const Nonce& listener, const Hello* hello) const {
+// A hello is in who comes' proof alone, so that neither side's serves the other.
+Proof Secret::prove(const Nonce& visitor, const Nonce& listener, const Hello* hello) const {
   crypto_auth_hmacsha256_state state;
   crypto_auth_hmacsha256_init(&state, key_.data(), key_.size());
   const auto add = [&](const void* bytes, std::size_t n) {
     crypto_auth_hmacsha256_update(&state, static_cast<const unsigned char*>(bytes), n);
   };
   add(&protocol, sizeof protocol);
-  add(&role, sizeof role);
   add(visitor.data(), visitor.size());
   add(listener.data(), listener.size());
   if (hello) add(hello, sizeof *hello);
@@ -50,19 +49,19 @@ Proof Secret::prove(char role, const Nonce& visitor, const Nonce& listener, cons
 
 Challenge Secret::answer(const Opening& opening) const {
   Challenge c{.nonce = draw_nonce()};
-  c.proof = prove(listening, opening.nonce, c.nonce, nullptr);
+  c.proof = prove(opening.nonce, c.nonce, nullptr);
   return c;
 }
 
 SignedHello Secret::sign(const Hello& hello, const Opening& opening, const Challenge& challenge) const {
-  return {hello, prove(visiting, opening.nonce, challenge.nonce, &hello)};
+  return {hello, prove(opening.nonce, challenge.nonce, &hello)};
 }
 
 bool Secret::made(const Challenge& c, const Opening& opening) const {
-  return same(c.proof, prove(listening, opening.nonce, c.nonce, nullptr));
+  return same(c.proof, prove(opening.nonce, c.nonce, nullptr));
 }
 bool Secret::made(const SignedHello& h, const Opening& opening, const Challenge& c) const {
-  return same(h.proof, prove(visiting, opening.nonce, c.nonce, &h.hello));
+  return same(h.proof, prove(opening.nonce, c.nonce, &h.hello));
 }
 
 bool Introduction::open(const Socket& line, Clock::time_point end) {

@@ -63,7 +63,7 @@ class Secret {
   bool made(const SignedHello& hello, const Opening& opening, const Challenge& challenge) const;
 
  private:
-  Proof prove(char role, const Nonce& visitor, const Nonce& listener, const Hello* hello) const;
+  Proof prove(const Nonce& visitor, const Nonce& listener, const Hello* hello) const;
   std::array<unsigned char, 32> key_;
 };
 

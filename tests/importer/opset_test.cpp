@@ -1,6 +1,7 @@
 // Older opsets lifted to today's meaning.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "graph/operator.h"
@@ -108,6 +109,19 @@ TEST(Opset, AStaticOperandFromDataIsReported) {
   Model m(14);
   m.input("x", "2,3").input("k", "", onnx::TensorProto::INT64).output("y").add(node("Trilu", {"x", "k"}, {"y"}));
   EXPECT_NE(m.report().find("'k' (input 1) is computed from data"), std::string::npos) << m.report();
+}
+
+// One that may be computed stays an operand: here a bound that is trained.
+TEST(Opset, AComputedBoundOfClipStaysAnOperand) {
+  Model m(14);
+  m.input("x", "2,3").output("y").add(float_tensor("p", {2}, {-1, 2})).add(int_tensor("one", {}, {1}));
+  m.add(node("Gather", {"p", "one"}, {"most"})).add(node("Clip", {"x", "", "most"}, {"y"}));
+  const Graph graph = ModelFile::parse(m.bytes(), {}, {.trainable = {"p"}}).graph({});
+  const auto clip = std::find_if(graph.nodes.begin(), graph.nodes.end(), [](const Node& n) { return n.op->name == "Clip"; });
+  ASSERT_NE(clip, graph.nodes.end()) << m.report();
+  ASSERT_EQ(clip->inputs.size(), 3U);
+  EXPECT_FALSE(clip->inputs[1].present());
+  EXPECT_TRUE(clip->inputs[2].present());
 }
 
 }  // namespace

@@ -105,9 +105,13 @@ TEST(DataBounds, AParquetFooterTakesNoMoreMemoryThanItsBytes) {
 
 TEST(DataBounds, ColumnsAreCounted) {
   const TemporaryFolder folder;
-  std::string csv = "a", json = "{\"a\": 1";
-  for (int i = 0; i < (1 << 20) + 10; ++i) csv += concat(',', i, 'x');
+  std::string csv = "a", json = "{\"a\": 1", many = json;
+  for (int i = 0; i < (1 << 20) + 10; ++i) {
+    csv += concat(',', i, 'x');
+    many += concat(",\"", i, "\":1");
+  }
   refused(folder, "csv", csv + "\n", "more than 1048576 columns");
+  refused(folder, "jsonl", many + "}\n", "more than 1048576 columns");
   for (int i = 0; i < 200; ++i)
     json += concat(", \"", i, std::string(60'000, 'k'), "\": {\"a\": 1, \"b\": 1, \"c\": 1, \"d\": 1, \"e\": 1, \"f\": 1, \"g\": 1}");
   refused(folder, "jsonl", json + "}\n", "names take more than 67108864 bytes");
