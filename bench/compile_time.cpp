@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "graph/json.h"
+#include "base/json.h"
 #include "graph/operator.h"
 #include "importer/model_file.h"
 #include "kernels/cpu/backend.h"

@@ -12,10 +12,10 @@
 #include <fmt/format.h>
 #include <jpeglib.h>
 
-#include "trainer/data/image.h"
-#include "trainer/file.h"
-#include "trainer/loader.h"
-#include "trainer/random.h"
+#include "base/file.h"
+#include "data/image.h"
+#include "data/stream.h"
+#include "trainer/feed/loader.h"
 
 namespace {
 

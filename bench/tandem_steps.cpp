@@ -20,10 +20,12 @@
 #include <cstdio>
 #include <map>
 
+#include "base/file.h"
+#include "base/json.h"
 #include "bench/profile.h"
 #include "cli/backends.h"
 #include "cli/prepare_process.h"
-#include "graph/json.h"
+#include "data/stream.h"
 #include "importer/model_file.h"
 #include "kernels/traced_backend.h"
 #include "planner/compile.h"
@@ -31,9 +33,7 @@
 #include "planner/plan/plan_file.h"
 #include "runtime/session.h"
 #include "trainer/devices.h"
-#include "trainer/file.h"
-#include "trainer/index_range.h"
-#include "trainer/random.h"
+#include "trainer/feed/index_range.h"
 
 namespace tandem {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "base/spec.h"
 #include "kernels/cpu/backend.h"
 #include "kernels/module.h"
-#include "trainer/spec.h"
 
 namespace tandem {
 namespace {

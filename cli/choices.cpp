@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "base/spec.h"
 #include "cli/options.h"
 #include "cli/table.h"
 #include "cli/train_job.h"
-#include "trainer/spec.h"
 
 namespace tandem {
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/json.h"
+#include "base/json.h"
 #include "trainer/model.h"
 
 namespace tandem {

@@ -7,16 +7,16 @@
 #include <iostream>
 #include <new>
 
+#include "base/option.h"
+#include "base/printable.h"
+#include "base/spec.h"
 #include "cli/flags.h"
 #include "cli/help.h"
 #include "cli/interrupt.h"
 #include "cli/ranks.h"
 #include "cli/table.h"
-#include "graph/option.h"
-#include "graph/printable.h"
-#include "trainer/data/data_file.h"
-#include "trainer/data/image.h"
-#include "trainer/spec.h"
+#include "data/data_file.h"
+#include "data/image.h"
 
 namespace tandem {
 namespace {

@@ -1,8 +1,8 @@
 // `tandem cut`: a model that ends earlier, as a file.
+#include "base/file.h"
+#include "base/option.h"
 #include "cli/command.h"
 #include "cli/flags.h"
-#include "graph/option.h"
-#include "trainer/file.h"
 #include "trainer/model.h"
 
 namespace tandem {

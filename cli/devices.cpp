@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "cli/command.h"
+#include "data/data_file.h"
+#include "data/image.h"
 #include "kernels/cpu/peak.h"
-#include "trainer/data/data_file.h"
-#include "trainer/data/image.h"
 
 namespace tandem {
 namespace {

@@ -11,7 +11,7 @@ struct FlagName {
 };
 std::span<const FlagName> flag_names();
 
-// The program's word for an option of the API, or for a function of it (graph/option.h); empty: it has none.
+// The program's word for an option of the API, or for a function of it (base/option.h); empty: it has none.
 std::string_view program_word(std::string_view name);
 
 }  // namespace tandem

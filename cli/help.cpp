@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <sstream>
 
+#include "base/suggest.h"
 #include "cli/table.h"
-#include "graph/suggest.h"
 
 namespace tandem {
 namespace {

@@ -5,8 +5,8 @@
 #include <mutex>
 #include <set>
 
-#include "trainer/preprocess.h"
-#include "trainer/spec.h"
+#include "base/spec.h"
+#include "trainer/feed/preprocess.h"
 
 namespace tandem {
 namespace {

@@ -1,7 +1,7 @@
 // What evaluate and predict start from.
 #pragma once
 #include "cli/ranks.h"
-#include "trainer/data/dataset.h"
+#include "data/dataset.h"
 
 namespace tandem {
 

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/spec.h"
 #include "planner/passes/losses.h"
-#include "trainer/spec.h"
-#include "trainer/scores.h"
+#include "trainer/measure/scores.h"
 
 namespace tandem {
 namespace {

@@ -4,13 +4,13 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "base/file.h"
+#include "base/spec.h"
 #include "cli/image_options.h"
 #include "cli/loss_options.h"
 #include "cli/optimizer_options.h"
 #include "cli/tune_options.h"
-#include "trainer/file.h"
 #include "trainer/input_options.h"
-#include "trainer/spec.h"
 
 namespace tandem {
 namespace {

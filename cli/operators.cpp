@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
+#include "base/spec.h"
 #include "cli/command.h"
 #include "graph/operator.h"
 #include "graph/operators/rules.h"
-#include "importer/taken_apart.h"
-#include "trainer/spec.h"
+#include "importer/build/taken_apart.h"
 
 namespace tandem {
 namespace {

@@ -6,9 +6,9 @@
 #include <cmath>
 #include <deque>
 
-#include "trainer/curves.h"
-#include "trainer/file.h"
-#include "trainer/spec.h"
+#include "base/file.h"
+#include "base/spec.h"
+#include "trainer/records/curves.h"
 
 namespace tandem {
 namespace {

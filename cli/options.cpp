@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <set>
 
-#include "graph/printable.h"
-#include "trainer/file.h"
-#include "trainer/spec.h"
+#include "base/file.h"
+#include "base/printable.h"
+#include "base/spec.h"
 
 namespace tandem {
 namespace {

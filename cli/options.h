@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/error.h"
-#include "graph/json.h"
+#include "base/error.h"
+#include "base/json.h"
 
 namespace tandem {
 

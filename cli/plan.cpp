@@ -1,3 +1,6 @@
+#include "base/file.h"
+#include "base/spec.h"
+#include "base/units.h"
 #include "cli/backends.h"
 #include "cli/command.h"
 #include "cli/image_options.h"
@@ -6,10 +9,7 @@
 #include "cli/optimizer_options.h"
 #include "cli/tune_options.h"
 #include "planner/plan/plan_file.h"
-#include "planner/plan/units.h"
 #include "runtime/step_kernel.h"
-#include "trainer/file.h"
-#include "trainer/spec.h"
 
 namespace tandem {
 namespace {

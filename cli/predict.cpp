@@ -4,13 +4,13 @@
 #include <cmath>
 #include <span>
 
+#include "base/file.h"
 #include "cli/image_options.h"
 #include "cli/inference.h"
 #include "cli/model_options.h"
 #include "cli/predictions.h"
 #include "cli/progress.h"
 #include "cli/tune_options.h"
-#include "trainer/file.h"
 
 namespace tandem {
 namespace {

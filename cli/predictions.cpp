@@ -7,12 +7,12 @@
 #include <numeric>
 #include <span>
 
-#include "graph/atomic_file.h"
-#include "graph/error.h"
-#include "graph/printable.h"
-#include "trainer/data/npy.h"
-#include "trainer/data/zip.h"
-#include "trainer/file.h"
+#include "base/atomic_file.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/printable.h"
+#include "data/npy.h"
+#include "data/zip.h"
 
 namespace tandem {
 namespace {

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "data/dataset.h"
 #include "runtime/session.h"
-#include "trainer/data/dataset.h"
 
 namespace tandem {
 

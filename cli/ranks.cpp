@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "graph/file_descriptor.h"
-#include "trainer/spec.h"
+#include "base/file_descriptor.h"
+#include "base/spec.h"
 
 namespace tandem {
 namespace {

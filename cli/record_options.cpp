@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "trainer/spec.h"
+#include "base/spec.h"
 
 namespace tandem {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/atomic_file.h"
 #include "cli/ranks.h"
-#include "graph/atomic_file.h"
 
 namespace tandem {
 namespace {

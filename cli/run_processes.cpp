@@ -14,12 +14,12 @@
 #include <set>
 #include <sstream>
 
+#include "base/file.h"
+#include "base/printable.h"
+#include "base/spec.h"
 #include "cli/interrupt.h"
 #include "cli/ranks.h"
-#include "graph/printable.h"
 #include "ranks/hello.h"
-#include "trainer/file.h"
-#include "trainer/spec.h"
 
 namespace tandem {
 namespace {

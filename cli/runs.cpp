@@ -7,10 +7,10 @@
 #include <ctime>
 #include <set>
 
+#include "base/file.h"
 #include "cli/command.h"
 #include "cli/table.h"
-#include "trainer/file.h"
-#include "trainer/run_record.h"
+#include "trainer/records/run_record.h"
 
 namespace tandem {
 namespace {

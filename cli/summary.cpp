@@ -1,11 +1,11 @@
 #include <algorithm>
 
+#include "base/spec.h"
 #include "cli/command.h"
 #include "cli/model_options.h"
 #include "cli/tune_options.h"
-#include "importer/report.h"
+#include "importer/build/report.h"
 #include "trainer/input_options.h"
-#include "trainer/spec.h"
 
 namespace tandem {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "graph/printable.h"
-#include "trainer/spec.h"
+#include "base/printable.h"
+#include "base/spec.h"
 
 namespace tandem {
 namespace {

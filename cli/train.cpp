@@ -9,10 +9,13 @@
 #include <csignal>
 #include <thread>
 
+#include "base/atomic_file.h"
+#include "base/spec.h"
+#include "base/units.h"
 #include "cli/choices.h"
 #include "cli/command.h"
-#include "cli/interrupt.h"
 #include "cli/image_options.h"
+#include "cli/interrupt.h"
 #include "cli/loss_options.h"
 #include "cli/model_options.h"
 #include "cli/optimizer_options.h"
@@ -27,13 +30,10 @@
 #include "cli/train_outputs.h"
 #include "cli/train_rows.h"
 #include "cli/tune_options.h"
-#include "graph/atomic_file.h"
 #include "planner/memory_limit.h"
 #include "planner/plan/plan_file.h"
-#include "planner/plan/units.h"
 #include "trainer/checkpoint.h"
-#include "trainer/run_lock.h"
-#include "trainer/spec.h"
+#include "trainer/records/run_lock.h"
 
 namespace tandem {
 namespace {

@@ -2,6 +2,8 @@
 
 #include <map>
 
+#include "base/printable.h"
+#include "base/spec.h"
 #include "cli/image_options.h"
 #include "cli/loss_options.h"
 #include "cli/model_options.h"
@@ -9,10 +11,8 @@
 #include "cli/ranks.h"
 #include "cli/record_options.h"
 #include "cli/tune_options.h"
-#include "graph/printable.h"
-#include "trainer/best_measure.h"
-#include "trainer/scores.h"
-#include "trainer/spec.h"
+#include "trainer/measure/scores.h"
+#include "trainer/records/best_measure.h"
 
 namespace tandem {
 namespace {

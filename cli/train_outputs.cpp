@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "base/file.h"
+#include "base/space.h"
 #include "cli/run_place.h"
-#include "trainer/file.h"
-#include "trainer/space.h"
 
 namespace tandem {
 namespace {

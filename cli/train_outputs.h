@@ -2,7 +2,7 @@
 #pragma once
 #include "cli/command.h"
 #include "trainer/model.h"
-#include "trainer/run_lock.h"
+#include "trainer/records/run_lock.h"
 
 namespace tandem {
 

@@ -1,6 +1,6 @@
 #include "cli/tune_options.h"
 
-#include "trainer/spec.h"
+#include "base/spec.h"
 
 namespace tandem {
 

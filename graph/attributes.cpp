@@ -2,7 +2,7 @@
 // tensor is told by its type and a hash of its bytes.
 #include "graph/attributes.h"
 
-#include "graph/hash.h"
+#include "base/hash.h"
 
 namespace tandem {
 namespace {

@@ -1,10 +1,10 @@
 // Element types. The numbers are those of ONNX's TensorProto.DataType. An element of fewer than 8 bits takes a byte of its own wherever
-// tandem holds it, a signed integer with its sign; files pack several of them into one (importer/tensor_data.h).
+// tandem holds it, a signed integer with its sign; files pack several of them into one (importer/message/tensor_data.h).
 #pragma once
 #include <cstdint>
 #include <string_view>
 
-#include "graph/error.h"
+#include "base/error.h"
 
 namespace tandem {
 

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "base/printable.h"
 #include "graph/operator.h"
-#include "graph/printable.h"
 
 namespace tandem {
 

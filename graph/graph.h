@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/id_vector.h"
 #include "graph/attributes.h"
 #include "graph/batch.h"
-#include "graph/id_vector.h"
 #include "graph/layout.h"
 #include "graph/placement.h"
 #include "graph/shape.h"

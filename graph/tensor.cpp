@@ -2,8 +2,8 @@
 // nothing.
 #include "graph/tensor.h"
 
+#include "base/memory.h"
 #include "graph/half.h"
-#include "graph/memory.h"
 #include "graph/small_types.h"
 
 namespace tandem {

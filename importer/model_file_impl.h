@@ -1,12 +1,12 @@
 // What a ModelFile keeps.
 #pragma once
-#include "importer/build_graph.h"
-#include "importer/flat_model.h"
-#include "importer/limits.h"
-#include "importer/lora.h"
+#include "importer/build/build_graph.h"
+#include "importer/flat/flat_model.h"
+#include "importer/lora/lora.h"
+#include "importer/message/limits.h"
+#include "importer/message/tensor_data.h"
 #include "importer/model_file.h"
-#include "importer/tensor_data.h"
-#include "importer/training_info.h"
+#include "importer/training/training_info.h"
 
 namespace tandem {
 

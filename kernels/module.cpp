@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "graph/error.h"
+#include "base/error.h"
 
 namespace tandem {
 namespace {

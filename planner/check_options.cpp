@@ -1,10 +1,10 @@
 #include "planner/check_options.h"
 
-#include "graph/option.h"
-#include "graph/size.h"
+#include "base/option.h"
+#include "base/size.h"
 #include "planner/passes/labels.h"
-#include "planner/passes/optimizer.h"
 #include "planner/passes/loss_scaling.h"
+#include "planner/passes/optimizer.h"
 #include "planner/passes/passes.h"
 
 namespace tandem {

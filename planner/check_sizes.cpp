@@ -1,7 +1,7 @@
 // Values are counted by the shapes of the program that is lowered: passes have made, fused and cut them already.
 #include "planner/check_sizes.h"
 
-#include "graph/size.h"
+#include "base/size.h"
 
 namespace tandem {
 namespace {

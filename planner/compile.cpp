@@ -7,8 +7,8 @@
 #include <optional>
 #include <set>
 
-#include "graph/option.h"
-#include "graph/memory.h"
+#include "base/memory.h"
+#include "base/option.h"
 #include "planner/check_options.h"
 #include "planner/check_sizes.h"
 #include "planner/memory/assemble.h"

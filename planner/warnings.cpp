@@ -4,8 +4,8 @@
 #include <cmath>
 #include <set>
 
+#include "base/option.h"
 #include "graph/operator.h"
-#include "graph/option.h"
 #include "planner/passes/labels.h"
 
 namespace tandem {

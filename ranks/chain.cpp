@@ -9,8 +9,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "graph/crc32c.h"
-#include "graph/error.h"
+#include "base/crc32c.h"
+#include "base/error.h"
 
 namespace tandem {
 

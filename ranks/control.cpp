@@ -8,9 +8,9 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "graph/crc32c.h"
-#include "graph/error.h"
-#include "graph/printable.h"
+#include "base/crc32c.h"
+#include "base/error.h"
+#include "base/printable.h"
 
 namespace tandem {
 namespace {

@@ -3,7 +3,7 @@
 #include <sodium.h>
 #include <sys/random.h>
 
-#include "graph/error.h"
+#include "base/error.h"
 
 namespace tandem {
 namespace {

@@ -11,9 +11,9 @@
 #include <thread>
 #include <tuple>
 
-#include "graph/error.h"
-#include "graph/option.h"
-#include "graph/printable.h"
+#include "base/error.h"
+#include "base/option.h"
+#include "base/printable.h"
 #include "ranks/control.h"
 
 namespace tandem {

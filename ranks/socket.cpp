@@ -19,7 +19,7 @@
 #include <thread>
 #include <vector>
 
-#include "graph/error.h"
+#include "base/error.h"
 
 namespace tandem {
 namespace {

@@ -5,8 +5,8 @@
 #include <map>
 #include <sstream>
 
-#include "graph/error.h"
-#include "graph/printable.h"
+#include "base/error.h"
+#include "base/printable.h"
 #include "ranks/chain.h"
 
 namespace tandem {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <map>
 
-#include "graph/crc32c.h"
+#include "base/crc32c.h"
 #include "runtime/parameter_parts.h"
 #include "runtime/session_state.h"
 

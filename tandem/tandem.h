@@ -2,10 +2,10 @@
 //
 //   #include <tandem/tandem.h>
 #pragma once
-#include "graph/error.h"
+#include "base/error.h"
+#include "data/dataset.h"
 #include "kernels/cpu/backend.h"
 #include "planner/plan/plan_file.h"
-#include "trainer/data/dataset.h"
 #include "trainer/devices.h"
 #include "trainer/model.h"
 

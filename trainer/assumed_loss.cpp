@@ -4,7 +4,7 @@
 #include <limits>
 #include <numeric>
 
-#include "graph/option.h"
+#include "base/option.h"
 #include "planner/passes/labels.h"
 #include "trainer/model_state.h"
 

@@ -11,10 +11,10 @@
 #include <charconv>
 #include <cstring>
 
-#include "graph/file_kind.h"
-#include "graph/atomic_file.h"
-#include "trainer/data/npy.h"
-#include "trainer/data/zip.h"
+#include "base/atomic_file.h"
+#include "base/file_kind.h"
+#include "data/npy.h"
+#include "data/zip.h"
 
 namespace tandem {
 namespace {

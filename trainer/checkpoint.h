@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "graph/json.h"
+#include "base/json.h"
 #include "runtime/session.h"
 
 namespace tandem {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "trainer/spec.h"
+#include "base/spec.h"
 
 namespace tandem {
 namespace {

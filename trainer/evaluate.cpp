@@ -3,8 +3,8 @@
 #include <cmath>
 #include <functional>
 
-#include "graph/option.h"
-#include "trainer/decodable.h"
+#include "base/option.h"
+#include "trainer/feed/decodable.h"
 #include "trainer/file_measure.h"
 #include "trainer/loss_measures.h"
 #include "trainer/model_state.h"

@@ -1,15 +1,15 @@
 #include "trainer/initialize.h"
 
-#include "graph/option.h"
+#include "base/option.h"
 #include "trainer/model_state.h"
 
 #include <algorithm>
 #include <cmath>
 #include <set>
 
+#include "base/spec.h"
+#include "data/stream.h"
 #include "graph/operator.h"
-#include "trainer/random.h"
-#include "trainer/spec.h"
 
 namespace tandem {
 namespace {

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/file.h"
+#include "base/spec.h"
+#include "data/npy.h"
 #include "importer/model_file.h"
-#include "trainer/data/npy.h"
-#include "trainer/file.h"
-#include "trainer/spec.h"
 
 namespace tandem {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <set>
 
+#include "base/file.h"
 #include "planner/plan/plan_file.h"
-#include "trainer/file.h"
 
 namespace tandem {
 namespace {

@@ -2,8 +2,8 @@
 #pragma once
 #include <vector>
 
+#include "trainer/measure/scores.h"
 #include "trainer/model_state.h"
-#include "trainer/scores.h"
 
 namespace tandem {
 

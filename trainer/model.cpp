@@ -3,19 +3,19 @@
 #include <algorithm>
 #include <set>
 
-#include "graph/memory.h"
-#include "graph/option.h"
-#include "graph/pattern.h"
-#include "importer/settle_batch_normalization.h"
+#include "base/memory.h"
+#include "base/option.h"
+#include "base/pattern.h"
+#include "base/spec.h"
+#include "importer/build/settle_batch_normalization.h"
 #include "planner/check_options.h"
-#include "trainer/decodable.h"
+#include "trainer/feed/decodable.h"
+#include "trainer/feed/index_range.h"
 #include "trainer/initialize.h"
-#include "trainer/index_range.h"
 #include "trainer/input_options.h"
 #include "trainer/model_state.h"
 #include "trainer/share.h"
 #include "trainer/teacher.h"
-#include "trainer/spec.h"
 
 namespace tandem {
 namespace {

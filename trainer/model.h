@@ -16,14 +16,14 @@
 #include <string>
 #include <vector>
 
-#include "graph/json.h"
+#include "base/json.h"
+#include "data/dataset.h"
+#include "data/preparation.h"
 #include "importer/model_file.h"
 #include "planner/compile.h"
 #include "runtime/session.h"
-#include "trainer/class_table.h"
-#include "trainer/data/dataset.h"
 #include "trainer/devices.h"
-#include "trainer/preparation.h"
+#include "trainer/measure/class_table.h"
 #include "trainer/schedule.h"
 #include "trainer/summary.h"
 

@@ -1,14 +1,14 @@
 // The graph that plans are made of: the model as options have it, with what losses and a teacher of other files add; and the losses on it.
 #include <algorithm>
 
-#include "graph/option.h"
-#include "graph/suggest.h"
-#include "importer/drop_unread.h"
-#include "importer/samples_first.h"
+#include "base/option.h"
+#include "base/spec.h"
+#include "base/suggest.h"
+#include "importer/batch/samples_first.h"
+#include "importer/build/drop_unread.h"
 #include "planner/passes/loss_value.h"
 #include "planner/passes/losses.h"
 #include "trainer/model_state.h"
-#include "trainer/spec.h"
 #include "trainer/teacher.h"
 
 namespace tandem {

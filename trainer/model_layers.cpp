@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <set>
 
+#include "base/suggest.h"
 #include "graph/operator.h"
-#include "graph/suggest.h"
 #include "planner/passes/passes.h"
 #include "trainer/model_state.h"
 

@@ -4,11 +4,11 @@
 #include <filesystem>
 #include <numeric>
 
-#include "graph/option.h"
+#include "base/file.h"
+#include "base/option.h"
+#include "base/spec.h"
 #include "planner/compile.h"
-#include "trainer/file.h"
 #include "trainer/loss_measures.h"
-#include "trainer/spec.h"
 
 namespace tandem {
 namespace {

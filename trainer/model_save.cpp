@@ -1,5 +1,5 @@
 // The trained model as a file.
-#include "graph/memory.h"
+#include "base/memory.h"
 #include "trainer/model.h"
 #include "trainer/model_state.h"
 

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "graph/pattern.h"
-#include "graph/printable.h"
+#include "base/pattern.h"
+#include "base/printable.h"
 #include "planner/passes/optimizer.h"
 #include "planner/plan/plan_file.h"
 #include "trainer/loss_measures.h"

@@ -2,12 +2,12 @@
 #pragma once
 #include <tuple>
 
-#include "trainer/buckets.h"
+#include "trainer/feed/buckets.h"
+#include "trainer/feed/loader.h"
 #include "trainer/graph_file.h"
 #include "trainer/initialize.h"
 #include "trainer/kept_plans.h"
-#include "trainer/loader.h"
-#include "trainer/metrics.h"
+#include "trainer/measure/metrics.h"
 #include "trainer/model.h"
 
 namespace tandem {

@@ -8,7 +8,7 @@
 #include <limits>
 #include <numbers>
 
-#include "trainer/spec.h"
+#include "base/spec.h"
 
 namespace tandem {
 namespace {

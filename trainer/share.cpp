@@ -1,7 +1,7 @@
 #include "trainer/share.h"
 
-#include "trainer/data/npy.h"
-#include "trainer/spec.h"
+#include "base/spec.h"
+#include "data/npy.h"
 
 namespace tandem {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <set>
 
+#include "base/units.h"
 #include "graph/operator.h"
 #include "planner/passes/passes.h"
-#include "planner/plan/units.h"
 
 namespace tandem {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "graph/option.h"
+#include "base/option.h"
 #include "planner/passes/append_graph.h"
 #include "planner/passes/labels.h"
 

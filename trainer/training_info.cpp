@@ -1,7 +1,7 @@
 // ONNX's training words: a template's own step as options, and first values by its initialization.
 #include <algorithm>
 
-#include "graph/option.h"
+#include "base/option.h"
 #include "graph/updates.h"
 #include "planner/compile.h"
 #include "planner/passes/graph_copy.h"

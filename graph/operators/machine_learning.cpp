@@ -1,5 +1,5 @@
 // ai.onnx.ml's operators on tables of numbers, which scikit-learn's pipelines put before and behind a model. Their numbers are
-// attributes, none of which is trained; linear models', which are, the importer makes parameters (importer/linear_models.cpp).
+// attributes, none of which is trained; linear models', which are, the importer makes parameters (importer/flat/linear_models.cpp).
 #include <cmath>
 #include <map>
 

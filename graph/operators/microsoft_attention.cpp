@@ -2,10 +2,10 @@
 // packed weights, biases, masks as numbers to add, turned positions. Caches of a decoder's earlier steps stand in front.
 #include <cmath>
 
+#include "base/option.h"
 #include "graph/operators/batch_first.h"
 #include "graph/operators/rotary_embedding.h"
 #include "graph/operators/rules.h"
-#include "graph/option.h"
 
 namespace tandem::operator_rows {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "graph/hash.h"
+#include "base/hash.h"
 
 namespace tandem {
 

@@ -1,7 +1,7 @@
 // The sliding window that convolution and pooling share: kernel_shape, strides, pads (begins, then ends), dilations.
 #pragma once
+#include "base/size.h"
 #include "graph/operators/rules.h"
-#include "graph/size.h"
 
 namespace tandem {
 

@@ -4,10 +4,10 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "graph/atomic_file.h"
-#include "graph/crc32c.h"
-#include "graph/error.h"
-#include "graph/file_descriptor.h"
+#include "base/atomic_file.h"
+#include "base/crc32c.h"
+#include "base/error.h"
+#include "base/file_descriptor.h"
 
 namespace tandem::cuda {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 #include <cuda_runtime_api.h>
 
-#include "graph/error.h"
+#include "base/error.h"
 
 namespace tandem::cuda {
 

@@ -5,8 +5,8 @@
 #include <cuda_runtime_api.h>
 #include <nvrtc.h>
 
-#include "graph/error.h"
-#include "graph/hash.h"
+#include "base/error.h"
+#include "base/hash.h"
 #include "kernels/cuda/cache.h"
 
 namespace tandem::cuda {

@@ -3,7 +3,7 @@
 
 #include <charconv>
 
-#include "graph/error.h"
+#include "base/error.h"
 
 namespace tandem::cuda {
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "base/id_vector.h"
 #include "graph/graph.h"
-#include "graph/id_vector.h"
 #include "planner/lower/tuner.h"
 #include "planner/plan/plan.h"
 

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <sstream>
 
-#include "graph/atomic_file.h"
+#include "base/atomic_file.h"
 
 namespace tandem {
 namespace {

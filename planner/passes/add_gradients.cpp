@@ -1,7 +1,7 @@
 // The backward graph of the loss, for all trainable parameters: their gradients become outputs.
 #include <algorithm>
 
-#include "graph/option.h"
+#include "base/option.h"
 #include "planner/passes/graph_copy.h"
 #include "planner/passes/loss_scaling.h"
 #include "planner/passes/passes.h"

@@ -3,7 +3,7 @@
 #include <map>
 #include <tuple>
 
-#include "graph/option.h"
+#include "base/option.h"
 #include "graph/step_scalars.h"
 #include "planner/passes/graph_copy.h"
 #include "planner/passes/loss_scaling.h"

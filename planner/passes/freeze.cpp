@@ -1,9 +1,9 @@
 // Which parameters stay as they are, by the patterns of freeze and unfreeze, and what that means for normalizations.
 #include <algorithm>
 
-#include "graph/option.h"
-#include "graph/pattern.h"
-#include "graph/suggest.h"
+#include "base/option.h"
+#include "base/pattern.h"
+#include "base/suggest.h"
 #include "planner/passes/passes.h"
 
 namespace tandem {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/option.h"
 #include "graph/operator.h"
-#include "graph/option.h"
 
 namespace tandem {
 namespace {

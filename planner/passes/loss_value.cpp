@@ -1,6 +1,6 @@
 #include "planner/passes/loss_value.h"
 
-#include "graph/option.h"
+#include "base/option.h"
 
 #include <algorithm>
 #include <set>

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "planner/passes/ctc.h"
 
 namespace tandem {

@@ -5,8 +5,8 @@
 #include <cctype>
 #include <limits>
 
-#include "graph/option.h"
-#include "graph/suggest.h"
+#include "base/option.h"
+#include "base/suggest.h"
 
 namespace tandem {
 namespace {

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <set>
 
-#include "graph/error.h"
-#include "graph/suggest.h"
+#include "base/error.h"
+#include "base/suggest.h"
 #include "planner/passes/losses.h"
 
 namespace tandem {

@@ -1,5 +1,5 @@
 // Straight-through estimators: a model rounds x, or takes the likeliest of its classes, and is trained as if it had not. It is written
-// as x + (y − x).detach(). Where the file does not say the detach (importer/detached.h), no gradient is left as it stands.
+// as x + (y − x).detach(). Where the file does not say the detach (importer/weights/detached.h), no gradient is left as it stands.
 #include "planner/passes/graph_copy.h"
 #include "planner/passes/passes.h"
 

@@ -1,9 +1,9 @@
 // Which parameters are updated otherwise than the rest: by patterns, and vectors without weight decay.
 #include <algorithm>
 
-#include "graph/option.h"
-#include "graph/pattern.h"
-#include "graph/suggest.h"
+#include "base/option.h"
+#include "base/pattern.h"
+#include "base/suggest.h"
 #include "planner/passes/graph_copy.h"
 #include "planner/passes/optimizer.h"
 

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "graph/hash.h"
+#include "base/hash.h"
 #include "graph/layout_tag.h"
 
 namespace tandem {

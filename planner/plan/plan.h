@@ -6,8 +6,8 @@
 #include <variant>
 #include <vector>
 
+#include "base/id_vector.h"
 #include "graph/graph.h"
-#include "graph/id_vector.h"
 #include "kernels/device.h"
 
 namespace tandem {

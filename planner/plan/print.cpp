@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "planner/plan/units.h"
+#include "base/units.h"
 
 namespace tandem {
 namespace {

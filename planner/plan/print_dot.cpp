@@ -2,10 +2,10 @@
 // between devices. A device that runs the steps of one before it is one box that says so.
 #include <map>
 
-#include "graph/printable.h"
+#include "base/printable.h"
+#include "base/units.h"
 #include "planner/plan/plan_file.h"
 #include "planner/plan/print.h"
-#include "planner/plan/units.h"
 
 namespace tandem {
 namespace {

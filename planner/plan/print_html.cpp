@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <set>
 
-#include "graph/printable.h"
+#include "base/printable.h"
+#include "base/units.h"
 #include "planner/plan/format.h"
 #include "planner/plan/plan_file.h"
 #include "planner/plan/print.h"
 #include "planner/plan/timeline.h"
-#include "planner/plan/units.h"
 
 namespace tandem {
 namespace {

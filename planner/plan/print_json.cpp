@@ -1,5 +1,5 @@
 // A plan for programs: all of it, but for the values of constants.
-#include "graph/json.h"
+#include "base/json.h"
 #include "planner/plan/plan_file.h"
 
 namespace tandem {

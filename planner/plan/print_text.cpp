@@ -1,11 +1,11 @@
 // A plan for people.
 #include <algorithm>
 
-#include "graph/printable.h"
+#include "base/printable.h"
+#include "base/units.h"
 #include "planner/plan/plan_file.h"
 #include "planner/plan/print.h"
 #include "planner/plan/timeline.h"
-#include "planner/plan/units.h"
 
 namespace tandem {
 namespace {

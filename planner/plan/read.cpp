@@ -1,6 +1,6 @@
 // Plan file → plan. Nothing in the file is trusted.
-#include "graph/file_kind.h"
-#include "graph/wire_format.h"
+#include "base/file_kind.h"
+#include "base/wire_format.h"
 #include "planner/plan/format.h"
 #include "planner/plan/plan_file.h"
 #include "tandem_plan.pb.h"

@@ -2,7 +2,7 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
-#include "graph/hash.h"
+#include "base/hash.h"
 #include "planner/plan/format.h"
 #include "planner/plan/plan_file.h"
 #include "tandem_plan.pb.h"

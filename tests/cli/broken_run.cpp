@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "base/file.h"
 #include "tests/importer/model_builder.h"
-#include "trainer/file.h"
 #include "trainer/checkpoint.h"
 
 namespace tandem {

@@ -1,9 +1,9 @@
 // Files that cannot be written: what the run makes of it, and what it says before it begins.
 #include <sys/resource.h>
 
+#include "base/file.h"
 #include "tests/cli/process.h"
 #include "tests/importer/model_builder.h"
-#include "trainer/file.h"
 
 namespace tandem {
 namespace {

@@ -5,8 +5,8 @@
 #include <iostream>
 #include <sstream>
 
+#include "base/file.h"
 #include "tests/cli/broken_run.h"
-#include "trainer/file.h"
 
 namespace tandem {
 namespace {

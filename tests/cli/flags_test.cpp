@@ -6,11 +6,11 @@
 #include <filesystem>
 #include <regex>
 
-#include "graph/json.h"
-#include "graph/option.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/option.h"
 #include "tests/cli/run_tandem.h"
 #include "tests/importer/model_builder.h"
-#include "trainer/file.h"
 
 namespace tandem {
 namespace {

@@ -5,9 +5,9 @@
 
 #include <fstream>
 
+#include "base/file.h"
 #include "tests/cli/process.h"
 #include "tests/importer/model_builder.h"
-#include "trainer/file.h"
 
 namespace tandem {
 namespace {

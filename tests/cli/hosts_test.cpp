@@ -6,8 +6,8 @@
 #include <iostream>
 #include <random>
 
+#include "base/file.h"
 #include "tests/cli/rank_runs.h"
-#include "trainer/file.h"
 
 namespace tandem::rank_tests {
 namespace {

@@ -1,9 +1,9 @@
 // Inputs that hold their samples elsewhere than first, or none, on the command line: what data and options are taken for them.
+#include "data/npy.h"
+#include "data/zip.h"
 #include "tests/cli/run_tandem.h"
 #include "tests/importer/model_builder.h"
 #include "tests/trainer/temporary_folder.h"
-#include "trainer/data/npy.h"
-#include "trainer/data/zip.h"
 
 namespace tandem {
 namespace {

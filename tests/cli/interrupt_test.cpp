@@ -4,9 +4,9 @@
 #include <cstring>
 #include <thread>
 
+#include "base/file.h"
 #include "tests/cli/process.h"
 #include "tests/importer/model_builder.h"
-#include "trainer/file.h"
 
 namespace tandem {
 namespace {

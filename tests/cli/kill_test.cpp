@@ -12,8 +12,8 @@
 #include <random>
 #include <thread>
 
+#include "base/file.h"
 #include "tests/cli/broken_run.h"
-#include "trainer/file.h"
 
 namespace tandem {
 namespace {

@@ -8,11 +8,11 @@
 
 #include <fstream>
 
-#include "graph/json.h"
+#include "base/file.h"
+#include "base/json.h"
 #include "tests/cli/run_tandem.h"
 #include "tests/importer/model_builder.h"
 #include "tests/trainer/temporary_folder.h"
-#include "trainer/file.h"
 
 namespace tandem {
 namespace {

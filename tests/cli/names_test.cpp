@@ -6,11 +6,11 @@
 #include <fstream>
 #include <set>
 
-#include "graph/printable.h"
+#include "base/file.h"
+#include "base/printable.h"
 #include "tests/cli/run_tandem.h"
 #include "tests/importer/model_builder.h"
 #include "tests/trainer/temporary_folder.h"
-#include "trainer/file.h"
 
 namespace tandem {
 namespace {

@@ -1,11 +1,11 @@
 // What a run finds out before it plans, and what a trained file tells of its training.
+#include "base/file.h"
+#include "data/npy.h"
+#include "data/zip.h"
 #include "kernels/cpu/backend.h"
 #include "tests/cli/run_tandem.h"
 #include "tests/importer/model_builder.h"
 #include "tests/trainer/temporary_folder.h"
-#include "trainer/data/npy.h"
-#include "trainer/data/zip.h"
-#include "trainer/file.h"
 
 namespace tandem {
 namespace {

@@ -11,7 +11,7 @@
 #include <functional>
 #include <thread>
 
-#include "trainer/file.h"
+#include "base/file.h"
 
 namespace tandem {
 namespace {

@@ -1,9 +1,9 @@
 // How ranks end when one of them does, and what is refused.
 #include <csignal>
 
+#include "base/file.h"
 #include "tests/cli/rank_runs.h"
 #include "trainer/checkpoint.h"
-#include "trainer/file.h"
 
 namespace tandem::rank_tests {
 namespace {

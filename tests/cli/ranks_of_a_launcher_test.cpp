@@ -8,9 +8,9 @@
 #include <fstream>
 #include <thread>
 
+#include "base/file.h"
 #include "tests/cli/rank_runs.h"
 #include "trainer/checkpoint.h"
-#include "trainer/file.h"
 
 namespace tandem::rank_tests {
 namespace {

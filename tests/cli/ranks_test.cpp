@@ -1,8 +1,8 @@
 // Ranks as processes: what they train, and what they are told.
 #include <fstream>
 
+#include "base/file.h"
 #include "tests/cli/rank_runs.h"
-#include "trainer/file.h"
 
 namespace tandem::rank_tests {
 namespace {

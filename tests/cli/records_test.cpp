@@ -1,10 +1,10 @@
 // Run folders that are chosen by themselves, what `tandem runs` says of them, and all that is made of the options' tables.
 #include <algorithm>
 
+#include "base/file.h"
 #include "cli/command.h"
 #include "cli/help.h"
 #include "tests/cli/process.h"
-#include "trainer/file.h"
 
 namespace tandem {
 namespace {

@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <functional>
 
-#include "graph/printable.h"
+#include "base/printable.h"
 #include "tests/cli/run_tandem.h"
 #include "tests/trainer/temporary_folder.h"
 

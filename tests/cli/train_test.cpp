@@ -6,12 +6,12 @@
 #include <set>
 #include <thread>
 
+#include "base/file.h"
 #include "cli/interrupt.h"
+#include "data/npy.h"
+#include "data/zip.h"
 #include "tests/cli/process.h"
 #include "tests/trainer/temporary_folder.h"
-#include "trainer/data/npy.h"
-#include "trainer/data/zip.h"
-#include "trainer/file.h"
 
 namespace tandem {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "trainer/data/npy.h"
-#include "trainer/data/zip.h"
+#include "data/npy.h"
+#include "data/zip.h"
 
 namespace tandem::fuzz {
 namespace {

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/spec.h"
 #include "tests/fuzz/data_formats.h"
 #include "tests/fuzz/fuzz.h"
-#include "trainer/feed.h"
-#include "trainer/spec.h"
+#include "trainer/feed/feed.h"
 
 namespace tandem::fuzz {
 namespace {

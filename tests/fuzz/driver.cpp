@@ -15,7 +15,7 @@
 #include <iterator>
 #include <map>
 
-#include "graph/hash.h"
+#include "base/hash.h"
 #include "tests/fuzz/fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/error.h"
+#include "base/error.h"
 
 // Of libFuzzer or of driver.cpp: changes bytes at random; returns how many there are now, at most `room`.
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t room);

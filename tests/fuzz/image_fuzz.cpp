@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
+#include "data/image.h"
+#include "data/prepare.h"
 #include "tests/fuzz/fuzz.h"
-#include "trainer/data/image.h"
-#include "trainer/data/prepare.h"
 
 namespace tandem::fuzz {
 namespace {

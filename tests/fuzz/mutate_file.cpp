@@ -5,8 +5,8 @@
 #include <cctype>
 #include <fstream>
 
+#include "data/zip.h"
 #include "tests/fuzz/fuzz.h"
-#include "trainer/data/zip.h"
 
 namespace tandem::fuzz {
 namespace {

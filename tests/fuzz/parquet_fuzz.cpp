@@ -1,10 +1,10 @@
 // A first byte that chooses what the model wants, then any bytes as a Parquet file: opened, and its first samples read.
 #include <algorithm>
 
+#include "base/spec.h"
+#include "data/dataset.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/mutate_thrift.h"
-#include "trainer/data/dataset.h"
-#include "trainer/spec.h"
 
 namespace tandem::fuzz {
 namespace {

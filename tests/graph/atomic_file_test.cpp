@@ -1,4 +1,4 @@
-#include "graph/atomic_file.h"
+#include "base/atomic_file.h"
 
 #include <gtest/gtest.h>
 #include <sys/file.h>

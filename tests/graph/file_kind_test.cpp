@@ -1,4 +1,4 @@
-#include "graph/file_kind.h"
+#include "base/file_kind.h"
 
 #include <gtest/gtest.h>
 

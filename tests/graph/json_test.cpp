@@ -1,10 +1,10 @@
-#include "graph/json.h"
+#include "base/json.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "graph/error.h"
+#include "base/error.h"
 
 namespace tandem {
 namespace {

@@ -1,4 +1,4 @@
-#include "graph/printable.h"
+#include "base/printable.h"
 
 #include <gtest/gtest.h>
 

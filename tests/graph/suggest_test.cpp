@@ -1,4 +1,4 @@
-#include "graph/suggest.h"
+#include "base/suggest.h"
 
 #include <gtest/gtest.h>
 

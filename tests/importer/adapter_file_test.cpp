@@ -1,11 +1,11 @@
 // Files of adapters that were made to take much.
-#include "importer/adapter_file.h"
+#include "importer/message/adapter_file.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 
-#include "graph/error.h"
+#include "base/error.h"
 
 namespace tandem {
 namespace {

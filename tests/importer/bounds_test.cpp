@@ -3,8 +3,8 @@
 
 #include <functional>
 
-#include "importer/budget.h"
-#include "importer/limits.h"
+#include "importer/batch/budget.h"
+#include "importer/message/limits.h"
 #include "tests/importer/model_builder.h"
 
 namespace tandem::test {

@@ -1,5 +1,5 @@
 // How the samples of a batch are followed through a graph: readings of Reshapes, operands that are repeated, what is refused.
-#include "importer/follow_batch.h"
+#include "importer/batch/follow_batch.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "importer/looked_up.h"
+#include "importer/weights/looked_up.h"
 #include "tests/importer/model_builder.h"
 
 namespace tandem::test {

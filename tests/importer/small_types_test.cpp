@@ -7,7 +7,7 @@
 #include <cmath>
 #include <random>
 
-#include "importer/tensor_data.h"
+#include "importer/message/tensor_data.h"
 #include "tests/importer/model_builder.h"
 
 namespace tandem::test {

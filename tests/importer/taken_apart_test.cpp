@@ -1,5 +1,5 @@
 // How many of the operators that models use let a gradient through: to an operand of floats, and not as zeros alone.
-#include "importer/taken_apart.h"
+#include "importer/build/taken_apart.h"
 
 #include <gtest/gtest.h>
 

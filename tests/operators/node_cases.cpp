@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "graph/operator.h"
-#include "importer/tensor_data.h"
+#include "importer/message/tensor_data.h"
 
 namespace tandem::test {
 namespace {

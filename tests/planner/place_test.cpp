@@ -6,7 +6,7 @@
 #include <functional>
 #include <random>
 
-#include "graph/error.h"
+#include "base/error.h"
 
 namespace tandem {
 namespace {

@@ -1,9 +1,9 @@
 // What people and programs read of a plan.
 #include <gtest/gtest.h>
 
+#include "base/units.h"
 #include "planner/plan/plan_file.h"
 #include "planner/plan/timeline.h"
-#include "planner/plan/units.h"
 #include "tests/runtime/plan_builder.h"
 
 namespace tandem::test {

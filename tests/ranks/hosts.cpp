@@ -22,7 +22,7 @@
 #include <exception>
 #include <fstream>
 
-#include "graph/error.h"
+#include "base/error.h"
 
 namespace tandem::test {
 namespace {

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <thread>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "ranks/world.h"
 
 namespace tandem {

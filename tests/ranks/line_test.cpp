@@ -7,7 +7,7 @@
 #include <atomic>
 #include <thread>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "ranks/chain.h"
 
 namespace tandem {

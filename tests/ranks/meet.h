@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "ranks/world.h"
 
 namespace tandem::test {

@@ -1,6 +1,6 @@
 // By which of an epoch's numbers the best is told, and which way.
 #include "tests/trainer/temporary_folder.h"
-#include "trainer/best_measure.h"
+#include "trainer/records/best_measure.h"
 
 namespace tandem {
 namespace {

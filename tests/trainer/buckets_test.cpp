@@ -7,7 +7,7 @@
 #include "kernels/cpu/backend.h"
 #include "tests/importer/model_builder.h"
 #include "tests/trainer/temporary_folder.h"
-#include "trainer/loader.h"
+#include "trainer/feed/loader.h"
 #include "trainer/model.h"
 
 namespace tandem {

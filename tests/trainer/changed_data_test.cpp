@@ -4,9 +4,9 @@
 #include <chrono>
 #include <cstdlib>
 
+#include "base/file.h"
+#include "data/dataset.h"
 #include "tests/trainer/temporary_folder.h"
-#include "trainer/data/dataset.h"
-#include "trainer/file.h"
 
 namespace tandem {
 namespace {

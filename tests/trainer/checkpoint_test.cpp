@@ -3,9 +3,9 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/file.h"
 #include "tests/trainer/temporary_folder.h"
-#include "trainer/file.h"
-#include "trainer/run_folder.h"
+#include "trainer/records/run_folder.h"
 
 namespace tandem {
 namespace {

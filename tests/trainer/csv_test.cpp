@@ -1,10 +1,10 @@
 // CSV files as data sets: what columns become, what is assumed and told, and what bad rows are called.
 #include <zlib.h>
 
+#include "data/data_file.h"
+#include "data/spool.h"
 #include "tests/trainer/data_reading.h"
 #include "tests/trainer/temporary_folder.h"
-#include "trainer/data/data_file.h"
-#include "trainer/data/spool.h"
 
 namespace tandem {
 namespace {

@@ -7,14 +7,14 @@
 #include <set>
 #include <thread>
 
+#include "data/image.h"
+#include "data/parquet_column.h"
+#include "data/thrift.h"
 #include "tests/trainer/data_reading.h"
 #include "tests/trainer/temporary_folder.h"
 #include "tests/trainer/thrift_writer.h"
-#include "trainer/data/image.h"
-#include "trainer/data/parquet_column.h"
-#include "trainer/data/thrift.h"
-#include "trainer/feed.h"
-#include "trainer/loader.h"
+#include "trainer/feed/feed.h"
+#include "trainer/feed/loader.h"
 
 namespace tandem {
 namespace {

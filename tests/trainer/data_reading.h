@@ -2,7 +2,7 @@
 #pragma once
 #include <vector>
 
-#include "trainer/data/dataset.h"
+#include "data/dataset.h"
 
 namespace tandem {
 

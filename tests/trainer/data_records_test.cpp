@@ -4,10 +4,10 @@
 #include <bit>
 #include <random>
 
-#include "graph/crc32c.h"
+#include "base/crc32c.h"
+#include "data/npy.h"
 #include "tests/trainer/data_reading.h"
 #include "tests/trainer/temporary_folder.h"
-#include "trainer/data/npy.h"
 
 namespace tandem {
 namespace {

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <numeric>
 
-#include "trainer/data/dataset.h"
-#include "trainer/loader.h"
-#include "trainer/random.h"
+#include "data/dataset.h"
+#include "data/stream.h"
+#include "trainer/feed/loader.h"
 
 namespace tandem {
 namespace {

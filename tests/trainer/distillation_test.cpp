@@ -2,10 +2,10 @@
 // uneven slices; the teacher stays as it is and is not written.
 #include <cmath>
 
+#include "base/file.h"
 #include "kernels/cpu/backend.h"
 #include "tests/importer/model_builder.h"
 #include "tests/trainer/temporary_folder.h"
-#include "trainer/file.h"
 #include "trainer/model.h"
 
 namespace tandem {

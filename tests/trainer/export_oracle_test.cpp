@@ -5,11 +5,11 @@
 #include <filesystem>
 #include <random>
 
+#include "base/file.h"
+#include "data/npy.h"
+#include "data/zip.h"
 #include "kernels/cpu/backend.h"
 #include "tests/trainer/temporary_folder.h"
-#include "trainer/data/npy.h"
-#include "trainer/data/zip.h"
-#include "trainer/file.h"
 #include "trainer/model.h"
 
 namespace tandem {

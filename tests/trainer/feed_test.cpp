@@ -1,14 +1,14 @@
 // Samples as a model takes them: layouts, normalisation, augmentation, labels, and the loader that brings them.
-#include "trainer/feed.h"
+#include "trainer/feed/feed.h"
 
 #include <cmath>
 #include <numeric>
 #include <set>
 #include <thread>
 
+#include "data/stream.h"
 #include "tests/trainer/temporary_folder.h"
-#include "trainer/loader.h"
-#include "trainer/random.h"
+#include "trainer/feed/loader.h"
 
 namespace tandem {
 namespace {

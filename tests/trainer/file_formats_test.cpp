@@ -6,13 +6,13 @@
 #include <cstring>
 #include <limits>
 
+#include "base/file.h"
+#include "base/spec.h"
+#include "data/dataset.h"
+#include "data/npy.h"
+#include "data/stream.h"
+#include "data/zip.h"
 #include "tests/trainer/temporary_folder.h"
-#include "trainer/data/dataset.h"
-#include "trainer/data/npy.h"
-#include "trainer/data/zip.h"
-#include "trainer/file.h"
-#include "trainer/random.h"
-#include "trainer/spec.h"
 
 namespace tandem {
 namespace {

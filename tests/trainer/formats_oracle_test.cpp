@@ -5,10 +5,10 @@
 #include <fstream>
 #include <random>
 
+#include "base/file.h"
+#include "data/data_file.h"
 #include "tests/trainer/data_reading.h"
 #include "tests/trainer/temporary_folder.h"
-#include "trainer/data/data_file.h"
-#include "trainer/file.h"
 
 namespace tandem {
 namespace {

@@ -1,9 +1,9 @@
 // Losses that ONNX files compute: of several outputs, what their inputs are taken for, and what is refused. What they give is
 // compared with PyTorch's in loss_oracle_test.cpp.
+#include "base/file.h"
 #include "kernels/cpu/backend.h"
 #include "tests/importer/model_builder.h"
 #include "tests/trainer/temporary_folder.h"
-#include "trainer/file.h"
 #include "trainer/model.h"
 
 namespace tandem {

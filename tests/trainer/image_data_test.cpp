@@ -8,10 +8,10 @@
 
 #include "kernels/cpu/backend.h"
 #include "tests/trainer/temporary_folder.h"
-#include "trainer/feed.h"
-#include "trainer/loader.h"
+#include "trainer/feed/feed.h"
+#include "trainer/feed/loader.h"
+#include "trainer/feed/preprocess.h"
 #include "trainer/model.h"
-#include "trainer/preprocess.h"
 
 namespace tandem {
 namespace {

@@ -1,5 +1,5 @@
 // Image files decoded, resized and cropped: beside Pillow, and where they are broken.
-#include "trainer/data/image.h"
+#include "data/image.h"
 
 #include <gtest/gtest.h>
 
@@ -9,10 +9,10 @@
 
 #include <zlib.h>
 
+#include "base/file.h"
+#include "data/operations.h"
+#include "data/prepare.h"
 #include "tests/trainer/temporary_folder.h"
-#include "trainer/data/operations.h"
-#include "trainer/data/prepare.h"
-#include "trainer/file.h"
 
 namespace tandem {
 namespace {

@@ -1,5 +1,5 @@
 // Which indices an input may hold follows from what its readers' rows say of them.
-#include "trainer/index_range.h"
+#include "trainer/feed/index_range.h"
 
 #include <gtest/gtest.h>
 

@@ -5,10 +5,10 @@
 #include <functional>
 #include <sstream>
 
+#include "base/file.h"
 #include "kernels/cpu/backend.h"
 #include "tests/importer/model_builder.h"
 #include "tests/trainer/temporary_folder.h"
-#include "trainer/file.h"
 #include "trainer/model.h"
 
 namespace tandem {

@@ -7,8 +7,8 @@
 #include <map>
 #include <random>
 
-#include "importer/adapter_file.h"
-#include "importer/tensor_data.h"
+#include "importer/message/adapter_file.h"
+#include "importer/message/tensor_data.h"
 #include "kernels/cpu/backend.h"
 #include "planner/compile.h"
 #include "tests/importer/model_builder.h"

@@ -1,4 +1,4 @@
-#include "trainer/metrics.h"
+#include "trainer/measure/metrics.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
 // Mixed batches: mixup and cutmix, against the formula of torchvision.transforms.v2 written out.
-#include "trainer/data/mix.h"
+#include "data/mix.h"
 
 #include "kernels/cpu/backend.h"
 #include "tests/importer/model_builder.h"
 #include "tests/trainer/temporary_folder.h"
-#include "trainer/feed.h"
+#include "trainer/feed/feed.h"
 #include "trainer/model.h"
 
 namespace tandem {

@@ -8,10 +8,10 @@
 #include <cstdlib>
 #include <limits>
 
+#include "base/file.h"
 #include "kernels/cpu/backend.h"
 #include "tests/trainer/temporary_folder.h"
 #include "trainer/checkpoint.h"
-#include "trainer/file.h"
 
 namespace tandem::model_tests {
 

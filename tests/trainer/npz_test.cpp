@@ -1,8 +1,8 @@
 // Arrays by name in .npz archives and in .npy files of their own: which becomes which field, and what does not fit.
+#include "data/npy.h"
+#include "data/zip.h"
 #include "tests/trainer/data_reading.h"
 #include "tests/trainer/temporary_folder.h"
-#include "trainer/data/npy.h"
-#include "trainer/data/zip.h"
 
 namespace tandem {
 namespace {

@@ -1,4 +1,4 @@
-#include "trainer/random.h"
+#include "data/stream.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <numeric>
 #include <set>
 
-#include "trainer/loader.h"
+#include "trainer/feed/loader.h"
 
 namespace tandem {
 namespace {

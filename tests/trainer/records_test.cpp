@@ -5,14 +5,14 @@
 #include <cstring>
 #include <fstream>
 
-#include "graph/crc32c.h"
+#include "base/crc32c.h"
+#include "base/file.h"
+#include "data/npy.h"
+#include "data/zip.h"
 #include "kernels/cpu/backend.h"
 #include "tests/trainer/temporary_folder.h"
-#include "trainer/data/npy.h"
-#include "trainer/data/zip.h"
-#include "trainer/file.h"
-#include "trainer/run_folder.h"
-#include "trainer/tensorboard.h"
+#include "trainer/records/run_folder.h"
+#include "trainer/records/tensorboard.h"
 
 namespace tandem {
 namespace {

@@ -1,5 +1,5 @@
 // Replicas whose memory was changed behind everybody's back: a CPU backend that turns over a bit of a parameter.
-#include "trainer/replicas.h"
+#include "trainer/fit/replicas.h"
 
 #include <gtest/gtest.h>
 

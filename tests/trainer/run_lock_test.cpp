@@ -1,5 +1,5 @@
 // A run's folder that a rank still holds whose launcher was killed.
-#include "trainer/run_lock.h"
+#include "trainer/records/run_lock.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

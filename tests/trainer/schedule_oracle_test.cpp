@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <sstream>
 
+#include "base/file.h"
 #include "tests/trainer/temporary_folder.h"
-#include "trainer/file.h"
 #include "trainer/schedule.h"
 
 namespace tandem {

@@ -1,4 +1,4 @@
-#include "trainer/space.h"
+#include "base/space.h"
 
 #include "tests/trainer/temporary_folder.h"
 

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <string>
 
-#include "graph/error.h"
+#include "base/error.h"
 
 namespace tandem {
 

@@ -1,11 +1,11 @@
 // What users write: specs, devices, schedules; and what they look at: curves.
 #include <cmath>
 
+#include "base/spec.h"
 #include "tests/trainer/temporary_folder.h"
-#include "trainer/curves.h"
 #include "trainer/devices.h"
+#include "trainer/records/curves.h"
 #include "trainer/schedule.h"
-#include "trainer/spec.h"
 
 namespace tandem {
 namespace {

@@ -1,7 +1,7 @@
 // Fills descriptions from oneDNN's primitive descriptors, and makes kernels of them that hold all that a run passes.
 #include "kernels/cpu/onednn/primitive.h"
 
-#include "graph/size.h"
+#include "base/size.h"
 
 #include <algorithm>
 #include <atomic>

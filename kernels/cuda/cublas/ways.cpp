@@ -1,7 +1,7 @@
 // The ways that cuBLASLt offers for a product, each as the kernel's name that finds it again.
 #include "kernels/cuda/cublas/ways.h"
 
-#include "graph/error.h"
+#include "base/error.h"
 
 namespace tandem::cuda {
 namespace {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "graph/hash.h"
+#include "base/hash.h"
 #include "kernels/cuda/cache.h"
 
 namespace tandem::cuda {

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <vector>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "kernels/cuda/bodies/types.h"
 #include "kernels/cuda/emulation/fibers.h"
 #include "kernels/cuda/emulation/system_threads.h"

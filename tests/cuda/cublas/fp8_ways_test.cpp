@@ -1,7 +1,7 @@
 // Products of 8 bits: what cuBLASLt is told of them, over a stand-in that refuses what the library's documentation refuses.
 #include <gtest/gtest.h>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "kernels/cuda/cublas/ways.h"
 #include "tests/cuda/cublas/stand_in.h"
 

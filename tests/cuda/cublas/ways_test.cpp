@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "tests/cuda/cublas/stand_in.h"
 
 namespace tandem::cuda {

@@ -1,0 +1,23 @@
+#include "base/error.h"
+
+#include <charconv>
+
+namespace tandem {
+namespace {
+
+std::string without_zeros(std::string message) {
+  for (std::size_t at = 0; (at = message.find('\0', at)) != std::string::npos;) message.replace(at, 1, "\\x00");
+  return message;
+}
+
+}  // namespace
+
+Error::Error(ExitCode code, const std::string& message) : std::runtime_error(without_zeros(message)), code_(code) {}
+
+std::string text_of(double v) {
+  char buffer[32];
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, v).ptr;
+  return std::string(buffer, end);
+}
+
+}  // namespace tandem

@@ -1,0 +1,102 @@
+#include "base/units.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <span>
+
+#include "base/printable.h"
+
+namespace tandem {
+namespace {
+
+// Three significant digits with a unit.
+std::string scaled(double v, double base, std::span<const std::string_view> units) {
+  std::size_t u = 0;
+  while (u + 1 < units.size() && std::abs(v) >= base * (base == 1000 ? 0.9995 : 1)) {
+    v /= base;
+    ++u;
+  }
+  const int digits = u == 0 || std::abs(v) >= 100 ? 0 : std::abs(v) >= 10 ? 1 : 2;
+  return units[u].empty() ? fmt::format("{:.{}f}", v, digits) : fmt::format("{:.{}f} {}", v, digits, units[u]);
+}
+
+// Columns a UTF-8 text takes, one a code point.
+std::size_t width_of(std::string_view text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+}  // namespace
+
+std::string text_of_bytes(std::int64_t bytes) {
+  static constexpr std::array<std::string_view, 6> units{"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  return scaled(static_cast<double>(bytes), 1024, units);
+}
+
+std::string text_of_seconds(double seconds) {
+  static constexpr std::array<std::string_view, 4> units{"ns", "µs", "ms", "s"};
+  return scaled(seconds * 1e9, 1000, units);
+}
+
+std::string text_of_count(double count) {
+  static constexpr std::array<std::string_view, 6> units{"", "k", "M", "G", "T", "P"};
+  return scaled(count, 1000, units);
+}
+
+std::string text_of_integer(std::int64_t n) {
+  std::string digits = std::to_string(n);
+  const std::size_t sign = n < 0 ? 1 : 0;
+  for (std::size_t at = digits.size(); at > 3 + sign; at -= 3) digits.insert(at - 3, ",");
+  return digits;
+}
+
+std::string text_of_rate(double per_second) {
+  if (!std::isfinite(per_second) || std::abs(per_second) > 1e15) return "-";
+  return per_second < 10 ? fmt::format("{:.2f}", per_second) : text_of_integer(std::llround(per_second));
+}
+
+std::string shorten(std::string_view text, std::size_t width) {
+  const std::string clean = printable(text);
+  if (clean.size() <= width || width < 5) return clean;
+  const auto boundary = [&](std::size_t at) {
+    while (at < clean.size() && (clean[at] & 0xC0) == 0x80) ++at;
+    return at;
+  };
+  const std::size_t front = boundary((width - 2) / 2);
+  return clean.substr(0, front) + ".." + clean.substr(boundary(clean.size() - (width - 2 - (width - 2) / 2)));
+}
+
+std::string TextTable::text(std::string_view indent) const {
+  std::vector<std::size_t> widths(columns_.size(), 0);
+  std::vector<std::vector<std::string>> rows = rows_;
+  for (auto& row : rows)
+    for (std::string& cell : row) cell = printable(cell);
+  for (const auto& row : rows)
+    for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], width_of(row[c]));
+  std::vector<bool> used(columns_.size());
+  for (std::size_t c = 0; c < columns_.size(); ++c) {
+    used[c] = widths[c] > 0;
+    widths[c] = std::max(widths[c], width_of(columns_[c].title));
+  }
+  std::string out;
+  const auto line = [&](auto&& cell) {
+    std::string text(indent);
+    for (std::size_t c = 0; c < columns_.size(); ++c) {
+      if (!used[c]) continue;
+      const std::string& value = cell(c);
+      const std::string pad(widths[c] - width_of(value), ' ');
+      text += columns_[c].align == Align::right ? pad + value : value + pad;
+      text += "  ";
+    }
+    text.erase(text.find_last_not_of(' ') + 1);
+    out += text + '\n';
+  };
+  static const std::string none;
+  line([&](std::size_t c) -> const std::string& { return columns_[c].title; });
+  for (const auto& row : rows) line([&](std::size_t c) -> const std::string& { return c < row.size() ? row[c] : none; });
+  return out;
+}
+
+}  // namespace tandem

@@ -1,0 +1,182 @@
+#include "trainer/measure/metrics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+namespace tandem {
+namespace {
+
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+
+// Where the numbers of a sample's places stand.
+struct Rows {
+  std::int64_t length, stride, per_sample;
+  std::int64_t start(std::int64_t sample, std::int64_t row) const {
+    return (sample * per_sample + row / stride * stride) * length + row % stride;
+  }
+};
+
+Rows rows_of(const Labels& l) {
+  const LossRow& row = loss_row(l.loss);
+  if (l.axis >= 0) {
+    Rows r{l.scores[l.axis], 1, l.positions()};
+    for (int i = l.axis + 1; i < l.scores.rank(); ++i) r.stride *= l.scores[i];
+    return r;
+  }
+  const std::int64_t all = l.scores.elements();
+  if (row.over != LossOver::last) return {all, 1, 1};
+  const std::int64_t last = l.scores[l.scores.rank() - 1];
+  return {last, 1, last == 0 ? 0 : all / last};
+}
+
+// What the model made of scores, as scores again: the losses take them.
+void undo(OutputKind kind, double least, std::vector<double>& x) {
+  if (kind != OutputKind::softmax && kind != OutputKind::sigmoid) return;
+  for (double& v : x) v = std::log(std::max(v, least)) - (kind == OutputKind::sigmoid ? std::log(std::max(1 - v, least)) : 0);
+}
+
+std::size_t best(std::span<const double> v) { return static_cast<std::size_t>(std::max_element(v.begin(), v.end()) - v.begin()); }
+
+}  // namespace
+
+double Measure::mean_loss() const { return weight == 0 ? 0 : loss / weight; }
+
+double Measure::accuracy() const { return rows == 0 ? nan : correct / static_cast<double>(rows); }
+
+void each_place(const Labels& l, const Measured& batch, const std::function<void(const Place&)>& each) {
+  const Rows r = rows_of(l);
+  const bool classes = l.axis >= 0, indices = l.sample && l.sample->dtype == DType::int64;
+  std::vector<double> x(static_cast<std::size_t>(r.length)), t(x.size());
+  visit_float(batch.dtype, [&]<class T>() {
+    const T* values = reinterpret_cast<const T*>(batch.values);
+    const auto* index = indices ? reinterpret_cast<const std::int64_t*>(batch.given) : nullptr;
+    const T* dense = indices ? nullptr : reinterpret_cast<const T*>(batch.given);
+    for (std::int64_t n = 0; n < batch.samples; ++n)
+      for (std::int64_t row = 0; row < r.per_sample; ++row) {
+        const std::int64_t at = r.start(n, row);
+        for (std::int64_t c = 0; c < r.length; ++c) {
+          x[static_cast<std::size_t>(c)] = static_cast<double>(values[at + c * r.stride]);
+          if (dense) t[static_cast<std::size_t>(c)] = static_cast<double>(dense[at + c * r.stride]);
+        }
+        undo(l.kind, static_cast<double>(std::numeric_limits<T>::min()), x);
+        Place place{n, x, t};
+        if (index) {
+          const std::int64_t label = index[n * r.per_sample + row];
+          place.ignored = l.ignore && label == *l.ignore;
+          const bool inside = label >= 0 && label < (classes ? r.length : 2);
+          place.label = inside ? label : -1;
+          std::fill(t.begin(), t.end(), 0.0);
+          if (classes && inside) t[static_cast<std::size_t>(label)] = 1;
+          if (!classes) t[0] = static_cast<double>(label);
+        } else if (classes) {
+          place.label = static_cast<std::int64_t>(best(t));
+        }
+        each(place);
+      }
+  });
+}
+
+namespace {
+
+// Places of a sample that have a loss each.
+std::int64_t places_of(const Labels& l) {
+  return l.own() || l.of_file() ? 1 : loss_row(l.loss).over == LossOver::elements ? l.scores.elements() : rows_of(l).per_sample;
+}
+
+bool has_class_indices(const Labels& l) { return l.sample && l.sample->dtype == DType::int64 && l.classes > 0; }
+
+// Of all places of a sample, by their labels.
+double counted(const Labels& l, const std::byte* given, std::int64_t sample) {
+  const std::int64_t places = places_of(l);
+  if (l.axis < 0 && !l.class_weights.empty()) {  // yes or no
+    const auto of = [&](double yes) { return l.class_weights[0] + yes * (l.class_weights[1] - l.class_weights[0]); };
+    return visit_number(l.sample->dtype, [&]<class T>() { return of(static_cast<double>(reinterpret_cast<const T*>(given)[sample])); });
+  }
+  if (l.axis < 0 || !has_class_indices(l) || (l.class_weights.empty() && !l.ignore)) return static_cast<double>(places);
+  double sum = 0;
+  for (const std::int64_t label : std::span(reinterpret_cast<const std::int64_t*>(given) + sample * places, static_cast<std::size_t>(places))) {
+    if (l.ignore && label == *l.ignore) continue;
+    const bool known = label >= 0 && label < l.classes;
+    sum += l.class_weights.empty() ? 1 : known ? l.class_weights[static_cast<std::size_t>(label)] : 0;
+  }
+  return sum;
+}
+
+void measure_sequences(Measure& sum, const Labels& l, const Measured& batch) {
+  const auto each = static_cast<std::size_t>(l.scores.elements()), length = static_cast<std::size_t>(l.sample->shape.elements());
+  std::vector<double> x(each);
+  const auto* const labels = reinterpret_cast<const std::int64_t*>(batch.given);
+  visit_float(batch.dtype, [&]<class T>() {
+    for (std::int64_t n = 0; n < batch.samples; ++n) {
+      const auto at = static_cast<std::size_t>(n);
+      const T* const values = reinterpret_cast<const T*>(batch.values) + at * each;
+      std::transform(values, values + each, x.begin(), [](T v) { return static_cast<double>(v); });
+      undo(l.kind, static_cast<double>(std::numeric_limits<T>::min()), x);
+      const double weight = batch.weights ? static_cast<double>(batch.weights[n]) : 1.0;
+      sum.loss += weight * loss_row(l.loss).host({.x = x, .t = {}, .classes = l.classes, .sequence = {labels + at * length, length}}, l.values());
+    }
+  });
+  sum.samples += batch.samples;
+}
+
+}  // namespace
+
+double loss_weight(const Labels& l, const std::byte* given, const float* weights, std::int64_t samples) {
+  double sum = 0;
+  for (std::int64_t n = 0; n < samples; ++n) sum += (weights && !(l.by_sample && l.weighs_itself) ? static_cast<double>(weights[n]) : 1.0) * counted(l, given, n);
+  return sum;
+}
+
+bool weight_depends_on_data(const Labels& l) { return l.weighted || !l.class_weights.empty() || (l.ignore && l.axis >= 0); }
+
+void measure(Measure& sum, const Labels& l, const Measured& batch) {
+  sum.weight += loss_weight(l, batch.given, batch.weights, batch.samples);
+  const LossRow& row = loss_row(l.loss);
+  if (row.over == LossOver::sequence) return measure_sequences(sum, l, batch);
+  const LossValues values = l.values();
+  const bool classes = l.axis >= 0, indices = l.sample && l.sample->dtype == DType::int64, inside = l.loss == "softmax-cross-entropy";
+  const bool yes_or_no = row.labels == LabelKind::binary && l.scores.elements() == 1;
+  std::vector<double> t;
+  const auto smoothed = [&](double v, double count) { return v * (1 - l.smoothing) + l.smoothing / count; };
+  each_place(l, batch, [&](const Place& p) {
+    const double of_sample = batch.weights ? static_cast<double>(batch.weights[p.sample]) : 1.0;
+    if (classes) {
+      if (p.ignored) return;
+      const auto own = [&](std::size_t c) { return l.class_weights.empty() ? 1.0 : l.class_weights[c]; };
+      t.assign(p.t.begin(), p.t.end());
+      double factor = 1;
+      for (double& v : t)
+        if (l.smoothing > 0) v = smoothed(v, static_cast<double>(t.size()));
+      if (!l.class_weights.empty() && !inside) {
+        factor = 0;
+        for (std::size_t c = 0; c < t.size(); ++c) factor += t[c] * own(c);
+      }
+      if (inside)
+        for (std::size_t c = 0; c < t.size(); ++c) t[c] *= own(c);
+      const double loss = indices && p.label < 0 ? nan : row.host({p.x, t}, values);
+      sum.loss += of_sample * factor * loss;
+      sum.correct += static_cast<std::int64_t>(best(p.x)) == p.label;
+      ++sum.rows;
+      return;
+    }
+    double loss = 0, weight = 1;
+    if (row.over == LossOver::elements) {
+      for (std::size_t i = 0; i < p.x.size(); ++i) {
+        const double label = l.smoothing > 0 ? smoothed(p.t[i], 2) : p.t[i];
+        loss += row.host({p.x.subspan(i, 1), std::span(&label, 1)}, values);
+      }
+      if (!l.class_weights.empty()) weight = l.class_weights[0] + p.t[0] * (l.class_weights[1] - l.class_weights[0]);
+    } else {
+      loss = row.host({p.x, p.t}, values);
+    }
+    sum.loss += of_sample * weight * loss;
+    if (!yes_or_no) return;
+    sum.correct += (p.x[0] > 0) == (p.t[0] > 0.5);
+    ++sum.rows;
+  });
+  sum.samples += batch.samples;
+}
+
+}  // namespace tandem

@@ -1,0 +1,183 @@
+#include "trainer/records/run_checkpoints.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/file.h"
+#include "base/space.h"
+#include "trainer/share.h"
+
+namespace tandem {
+
+RunCheckpoints::RunCheckpoints(const RunFolder& folder, Model::State& state, const Dataset& data, const BatchOrder& order, const FitOptions& options)
+    : folder_(folder), s_(state), data_(data), order_(order), o_(options) {
+  if (o_.run_dir.empty()) return;  // on all ranks alike, of which one has the folder
+  template_ = s_.file.fingerprint();
+  fingerprint_ = fingerprint(data);
+}
+
+void RunCheckpoints::warn(const std::string& text) const {
+  if (o_.callbacks.on_warning) o_.callbacks.on_warning(text);
+}
+
+Json RunCheckpoints::state_of(const Position& at) const {
+  Json::Object state = json_of(at);
+  state.emplace(state.begin(), "run", json_of(facts()));
+  return state;
+}
+
+Checkpoint RunCheckpoints::snapshot(const Position& at) const {
+  return {.state = state_of(at), .weights = s_.session->parameters(), .optimizer = s_.session->optimizer_state()};
+}
+
+// A copy may take half of what is free.
+bool RunCheckpoints::room_for_snapshot() const {
+  std::int64_t bytes = 0;
+  for (const PlanParameter& p : s_.session->plan(0).parameters) bytes += p.type.shape.elements() * static_cast<std::int64_t>(size_of(p.type.dtype));
+  return bytes < free_host_memory() / 2;
+}
+
+std::string RunCheckpoints::attempt(const std::function<void()>& write) const {
+  std::string failure;
+  for (int time = 0; time < 2; ++time) {
+    try {
+      write();
+      return "";
+    } catch (const std::exception& e) {  // of whatever kind: a thread has nobody to pass it to
+      failure = e.what();
+    }
+  }
+  return failure;
+}
+
+void RunCheckpoints::write(const Position& at, const std::filesystem::path& path) {
+  const World::Busy busy(s_.options.world);
+  finish();
+  write_checkpoint(path, state_of(at), [&](const Session::Visit& v) { s_.session->each_parameter(v); },
+                   [&](const Session::Visit& v) { s_.session->each_optimizer_state(v); });
+}
+
+// A disk may be full for a while: the run goes on, and tries again at the next interval.
+void RunCheckpoints::write_last(std::int64_t step, const std::function<void()>& write) {
+  write_failure_ = attempt([&] {
+    write();
+    if (o_.keep_checkpoints > 0) folder_.keep_step(step, o_.keep_checkpoints);
+  });
+}
+
+void RunCheckpoints::keep(Position& at) {
+  finish();
+  if (std::exchange(best_lost_, false)) at.best = not_measured;
+  if (!folder_.kept()) {
+    step_ = at.step;
+    ++written_;
+    return;
+  }
+  const World::Busy busy(s_.options.world);
+  const bool room = room_for_snapshot(), replaces = step_ > 0;  // a damaged one takes nothing's place
+  Checkpoint copy;
+  if (room) copy = snapshot(at);
+  writing_ = true;
+  done_ = false;
+  writing_step_ = at.step;
+  if (!room) {
+    write_last(at.step, [&] {
+      if (replaces) folder_.keep_last();
+      write_checkpoint(folder_.last(), state_of(at), [&](const Session::Visit& v) { s_.session->each_parameter(v); },
+                       [&](const Session::Visit& v) { s_.session->each_optimizer_state(v); });
+    });
+    return finish();
+  }
+  writer_ = std::thread([this, replaces, step = at.step, copy = std::move(copy)] {
+    write_last(step, [&] {
+      if (replaces) folder_.keep_last();
+      write_checkpoint(folder_.last(), copy);
+    });
+    done_ = true;
+  });
+}
+
+void RunCheckpoints::poll() {
+  if (writing_ && done_) finish();
+}
+
+void RunCheckpoints::join() {
+  if (writer_.joinable()) writer_.join();
+}
+
+void RunCheckpoints::finish() {
+  if (!writing_) return;
+  const World::Busy busy(s_.options.world);
+  join();
+  writing_ = false;
+  const bool whole = write_failure_.empty();
+  if (whole) step_ = writing_step_;
+  ++(whole ? written_ : failed_);
+  if (!whole) {
+    failure_ = write_failure_;
+    warn(concat("no checkpoint of step ", writing_step_, ": ", failure_, "; the next interval tries again"));
+  }
+  if (!std::exchange(best_wanted_, false)) return;
+  const std::string lost = !whole ? failure_ : folder_.link_last(folder_.best()) ? "" : attempt([&] { write_atomically(folder_.best(), read_file(folder_.last())); });
+  if (lost.empty()) return;
+  best_lost_ = true;
+  warn(concat("the checkpoint of step ", writing_step_, " is not kept as the best: ", lost));
+}
+
+// The last checkpoint has the same weights: a second name for it will do, once it is written.
+bool RunCheckpoints::keep_best(const Position& at) {
+  if (!folder_.kept()) return true;
+  if (writing_ && writing_step_ == at.step) return best_wanted_ = true;
+  finish();
+  if (step_ == at.step && folder_.link_last(folder_.best())) return true;
+  const std::string failure = attempt([&] { write(at, folder_.best()); });
+  if (!failure.empty()) warn(concat("no checkpoint of step ", at.step, ": ", failure, "; it would have been the best"));
+  return failure.empty();
+}
+
+Position RunCheckpoints::resume() {
+  if (s_.first() && !folder_.kept()) fail(ExitCode::usage, "resuming needs the run's folder");
+  const std::string path = folder_.last().string();
+  std::string note;
+  Checkpoint checkpoint = share(s_.options.world, s_.first() ? folder_.read_last(note) : Checkpoint{});
+  if (!note.empty()) warn(note);
+  Position at;
+  RunDifferences differs;
+  try {
+    const Json& was = checkpoint.state.at("run");
+    differs = compare(was, facts(), data_.name());
+    if (differs.refused.empty()) {
+      at = position_of(checkpoint.state, order_.batches());
+      if (const std::string odd = contradiction(at, was, o_, order_); !odd.empty()) fail("contradicts the run's options: ", odd);
+    }
+  } catch (const Error& e) {
+    fail(ExitCode::data, path, ": ", e.what());
+  }
+  if (!differs.refused.empty()) fail(ExitCode::usage, path, differs.refused);
+  if (!differs.told.empty()) warn(concat(path, differs.told, "; it goes on by the new"));
+  step_ = note.empty() ? at.step : 0;
+  s_.session->each_parameter([&](const NamedTensor& t) { require(checkpoint.weights, t.name, path); });
+  s_.session->each_optimizer_state([&](const NamedTensor& t) { require(checkpoint.optimizer, t.name, path); });
+  if (!s_.options.teacher.empty()) {  // checkpoints of earlier versions hold a teacher's, too, whose file is known to be the same
+    const std::vector<NamedTensor> own = s_.session->parameters();
+    const auto of_teacher = [&](const NamedTensor& t) { return t.name.starts_with(teacher_prefix) && std::none_of(own.begin(), own.end(), [&](const NamedTensor& o) { return o.name == t.name; }); };
+    std::erase_if(checkpoint.weights, of_teacher);
+  }
+  try {
+    s_.session->set_parameters(checkpoint.weights);
+    s_.session->set_parameters(checkpoint.optimizer, ValueRole::optimizer_state);
+  } catch (const Error& e) {
+    fail(ExitCode::usage, path, " is a checkpoint of another model: ", e.what());
+  }
+  return at;
+}
+
+Position RunCheckpoints::go_back() {
+  finish();
+  const Checkpoint checkpoint = read_checkpoint(folder_.last());
+  s_.session->set_parameters(checkpoint.weights);
+  s_.session->set_parameters(checkpoint.optimizer, ValueRole::optimizer_state);
+  return position_of(checkpoint.state, order_.batches());
+}
+
+}  // namespace tandem

@@ -1,0 +1,75 @@
+// The checkpoints of one run: what they say of it, what happens where one cannot be written, and how a run goes on from one.
+// They are written by a thread while training goes on: it has a copy of weights and optimizer state, one at a time, so that a run
+// takes at most that much memory more. Where there is less the run waits until the checkpoint is written.
+#pragma once
+#include <atomic>
+#include <functional>
+#include <string>
+#include <thread>
+
+#include "data/dataset.h"
+#include "trainer/model_state.h"
+#include "trainer/records/position.h"
+#include "trainer/records/run_facts.h"
+#include "trainer/records/run_folder.h"
+
+namespace tandem {
+
+class RunCheckpoints {
+ public:
+  // In `folder`, which may keep nothing. All of these outlive the object.
+  RunCheckpoints(const RunFolder& folder, Model::State& state, const Dataset& data, const BatchOrder& order, const FitOptions& options);
+
+  // Writes where the run stands, with the session's tensors, as one file.
+  void write(const Position& at, const std::filesystem::path& path);
+  ~RunCheckpoints() { join(); }
+
+  // Begins to replace the last checkpoint, once the one before it is written. Where it cannot be written the run goes on: a
+  // warning says so then, and it is counted. `at.best` is forgotten where the best checkpoint could not be kept.
+  void keep(Position& at);
+  // Keeps this position as the best, too; false where it cannot be written.
+  bool keep_best(const Position& at);
+  // Waits for what is being written, gives it its other names, and warns where it failed.
+  void finish();
+  void poll();  // the same where it is written by now; after every step
+  // Takes the last checkpoint, of this very run, into the session; says where it stands. Fails (usage) where it is of another, (data)
+  // where no run stands so; warns of options that have changed and may.
+  Position resume();
+  // Takes the last checkpoint, which this run has written.
+  Position go_back();
+
+  // Behind finish().
+  std::int64_t step() const { return step_; }  // of the last checkpoint, where that is whole
+  std::int64_t written() const { return written_; }
+  std::int64_t failed() const { return failed_; }
+  const std::string& failure() const { return failure_; }  // the last one's
+
+ private:
+  void warn(const std::string& text) const;
+  std::vector<RunFact> facts() const { return run_facts(s_, o_, order_, template_, fingerprint_); }
+  Json state_of(const Position& at) const;
+  Checkpoint snapshot(const Position& at) const;
+  bool room_for_snapshot() const;
+  // Twice, as an error may pass at once; what went wrong, or nothing.
+  std::string attempt(const std::function<void()>& write) const;
+  void write_last(std::int64_t step, const std::function<void()>& write);
+  void join();
+
+  const RunFolder& folder_;
+  Model::State& s_;
+  const Dataset& data_;
+  const BatchOrder& order_;
+  const FitOptions& o_;
+  std::string template_, fingerprint_;  // of the model and the data, where checkpoints are kept
+  std::int64_t step_ = 0, written_ = 0, failed_ = 0;
+  std::string failure_;
+
+  // Of the checkpoint that is being written: `writer_` alone looks at these until it is joined.
+  std::thread writer_;
+  std::atomic<bool> done_ = false;
+  bool writing_ = false, best_wanted_ = false, best_lost_ = false;
+  std::int64_t writing_step_ = 0;
+  std::string write_failure_;
+};
+
+}  // namespace tandem
