@@ -66,7 +66,7 @@ class JsonLines final : public TableFile {
         continue;
       }
       const std::size_t at = columns_.find(prefix + key);
-      if (at < columns_.size() && wanted[at]) row[at] = cell_of_json(value, [&] { return concat(file_.name(), ": line ", line, ", column '", prefix, key, '\''); });
+      if (at < columns_.size() && wanted[at]) row[at] = cell_of_json(value, [&, &key = key] { return concat(file_.name(), ": line ", line, ", column '", prefix, key, '\''); });
     }
   }
 

@@ -66,7 +66,10 @@ class TarFile final : public TableFile {
         const std::string& ending = endings_.list()[member.column];
         if (ending_of(ending) == "json") {
           json = json_of(member, s);
-          for (const auto& [key, value] : json.object()) set(row, wanted, key, [&] { return cell_of_json(value, [&] { return concat(file_.name(), ": sample ", s, ", '", key, "'"); }); });
+          for (const auto& entry : json.object()) {
+            const auto where = [&] { return concat(file_.name(), ": sample ", s, ", '", entry.first, "'"); };
+            set(row, wanted, entry.first, [&] { return cell_of_json(entry.second, where); });
+          }
         } else {
           set(row, wanted, ending, [&] { return of_member(member, ending, texts[member.column], s); });
         }
