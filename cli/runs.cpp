@@ -92,7 +92,7 @@ void compare_options(const Invocation& call, const std::vector<RunRecord>& runs,
                                      {"accuracy", &EpochReport::accuracy},
                                      {"val_loss", &EpochReport::val_loss},
                                      {"val_accuracy", &EpochReport::val_accuracy}}) {
-    if (std::none_of(runs.begin(), runs.end(), [&](const RunRecord& r) { return !r.epochs.empty() && std::isfinite(r.epochs.back().*value); })) continue;
+    if (std::none_of(runs.begin(), runs.end(), [&value = value](const RunRecord& r) { return !r.epochs.empty() && std::isfinite(r.epochs.back().*value); })) continue;
     rows.push_back({concat("last ", title)});
     for (const RunRecord& run : runs) rows.back().push_back(run.epochs.empty() ? "-" : number(run.epochs.back().*value));
   }
