@@ -101,6 +101,7 @@ void Invocation::say(std::string_view message) const {
 void Invocation::note(std::string_view message) const {
   streams.err << shown(message) << '\n' << std::flush;
 }
+void Invocation::warn(std::string_view message) const { note(concat("warning: ", message)); }
 void Invocation::print(const Json& object) const {
   streams.out << object.dump() << '\n' << std::flush;
 }

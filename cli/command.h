@@ -32,6 +32,7 @@ struct Invocation {
   // Names, paths and other processes' words may be in it: no control character reaches a terminal.
   void say(std::string_view message) const;         // on err, unless --quiet
   void note(std::string_view message) const;        // --quiet or not
+  void warn(std::string_view message) const;        // the same, as a warning
   void print(const Json& object) const;             // on out, one line
   void write(std::string_view text) const;          // on out
   void write_bytes(std::string_view bytes) const;   // on out, as they are

@@ -147,7 +147,7 @@ int run(const Invocation& call) {
       try {
         runs.push_back(read_run(path));
       } catch (const Error& e) {
-        call.note(concat("warning: ", e.what()));
+        call.warn(e.what());
       }
     }
   }

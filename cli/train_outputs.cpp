@@ -135,7 +135,7 @@ void write_training_graph(const Invocation& call, const std::string& path, const
     write_atomically(path, graph);
   } catch (const Error& e) {
     if (e.code() != ExitCode::io) throw;
-    call.note(concat("warning: ", e.what(), "; the run goes on without it"));
+    call.warn(concat(e.what(), "; the run goes on without it"));
   }
 }
 
