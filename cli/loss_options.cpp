@@ -7,7 +7,7 @@
 
 #include "base/spec.h"
 #include "cli/loss_flags.h"
-#include "planner/passes/losses.h"
+#include "planner/loss/losses.h"
 #include "trainer/measure/scores.h"
 
 namespace tandem {
