@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cctype>
 
-#include "base/spec.h"
-
 namespace tandem {
 namespace {
 
@@ -53,27 +51,6 @@ void refuse_word(const FlagRow& row, const std::string& text, std::span<const st
     if (!word.empty()) known.emplace_back(word);
   const std::string near = nearest(text, known);
   fail(ExitCode::usage, row.flag(), " '", text, "': expected ", alternatives(known), near.empty() ? "" : concat(", did you mean '", near, "'?"));
-}
-
-template <>
-bool read_flag(const FlagRow&, const std::string& text) {
-  return text == "on";
-}
-template <>
-double read_flag(const FlagRow& row, const std::string& text) {
-  return parse_number(text, row.flag());
-}
-template <>
-std::int64_t read_flag(const FlagRow& row, const std::string& text) {
-  return whole<0>(row, text);
-}
-template <>
-std::string read_flag(const FlagRow&, const std::string& text) {
-  return text;
-}
-template <>
-std::vector<std::string> read_flag(const FlagRow&, const std::string& text) {
-  return split(text, ',');
 }
 
 }  // namespace tandem

@@ -18,7 +18,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
+
+#include "base/spec.h"
 
 namespace tandem {
 
@@ -85,16 +88,26 @@ constexpr FlagRow::FlagRow(FlagGroup& group, std::string_view n, std::string_vie
 }
 
 // How a text becomes a value; each fails (usage), naming the flag.
-template <class T>
-T read_flag(const FlagRow& row, const std::string& text);  // as the type has it: numbers are finite, whole ones not negative, lists separated by commas
-template <class T>
-  requires requires(T t) { t.value_or(*t); }
-T read_flag(const FlagRow& row, const std::string& text) {  // nothing where nothing is said
-  return text.empty() ? T() : T(read_flag<typename T::value_type>(row, text));
-}
 std::int64_t read_whole(const FlagRow& row, const std::string& text, std::int64_t least, std::int64_t most);
 double read_number(const FlagRow& row, const std::string& text, double least, bool or_least);
 [[noreturn]] void refuse_word(const FlagRow& row, const std::string& text, std::span<const std::string_view> words);
+
+// As the type has it: numbers are finite, whole ones not negative, lists separated by commas; of an optional no text is no value.
+template <class T>
+T read_flag(const FlagRow& row, const std::string& text) {
+  if constexpr (std::is_same_v<T, bool>)
+    return text == "on";
+  else if constexpr (std::is_same_v<T, double>)
+    return parse_number(text, row.flag());
+  else if constexpr (std::is_same_v<T, std::int64_t>)
+    return read_whole(row, text, 0, std::numeric_limits<std::int64_t>::max());
+  else if constexpr (std::is_same_v<T, std::string>)
+    return text;
+  else if constexpr (std::is_same_v<T, std::vector<std::string>>)
+    return split(text, ',');
+  else
+    return text.empty() ? T() : T(read_flag<typename T::value_type>(row, text));
+}
 
 // A whole number in a range.
 template <std::int64_t least, std::int64_t most = std::numeric_limits<std::int64_t>::max()>
