@@ -1,9 +1,9 @@
 #include "cli/model_options.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 
+#include "base/cache_folder.h"
 #include "base/file.h"
 #include "base/spec.h"
 #include "cli/image_options.h"
@@ -15,12 +15,6 @@
 namespace tandem {
 namespace {
 
-std::string cache_folder() {
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache) return concat(cache, "/tandem");
-  if (const char* home = std::getenv("HOME"); home && *home) return concat(home, "/.cache/tandem");
-  return "";
-}
-
 // A path for the measured kernel times, or empty where none can be kept.
 std::string tuning_cache(const Arguments& a) {
   if (!a.on("autotune")) return "";
@@ -28,10 +22,10 @@ std::string tuning_cache(const Arguments& a) {
     check_writable_file(a.text("tuning-cache"));
     return a.text("tuning-cache");
   }
-  const std::string folder = cache_folder();
+  const std::filesystem::path folder = cache_folder();
   std::error_code error;
   if (folder.empty() || (std::filesystem::create_directories(folder, error), error)) return "";
-  return folder + "/kernels.cache";
+  return folder / "kernels.cache";
 }
 
 std::optional<LayoutPreference> layout_of(const std::string& text) {
@@ -93,7 +87,7 @@ std::vector<OptionRow> device_rows() {
       {"layout", "NAME", "auto", "memory layout: auto, blocked or channels-last"},
       {"winograd", "", "on", "use Winograd's convolution, which rounds a little differently"},
       {"deterministic", "", "off", "the same result in every run: only kernels that give it, chosen by estimates, without timing them"},
-      {"tuning-cache", "FILE", "", "where measured kernel times are kept (default in the user's cache folder)"},
+      {"tuning-cache", "FILE", "", "where measured kernel times are kept (default in $TANDEM_CACHE or the user's cache folder)"},
       {"retune", "", "off", "time kernels again although their times are kept; the shorter times stay, and a plan may change. Times that were disturbed are taken again without it, once the machine is quiet"},
       {"precision", "NAME", "fp32", "fp32, tf32 (GPUs), bf16 or fp16 with float32 weights, fp8 (experimental: bf16 with products in 8 bits); the model stays float32"},
   };
