@@ -265,6 +265,12 @@ OperandRow operand_of(const Operator& op, int input);  // a static operand that 
 PrecisionRole precision_of(const Operator& op);
 const Operator& internal_operator(std::string_view name);  // ONNX's or internal; fails: a programming error
 
+// The node of this operator that makes the value, as its first output; null where another does.
+const Node* made_by(const Graph& graph, ValueId v, std::string_view op);
+
+// Which nodes are needed: those that write parameters, those that are kept, and those that an output or a needed node reads.
+IdVector<NodeId, bool> needed_nodes(const Graph& graph, bool (*kept)(const Node&) = [](const Node&) { return false; });
+
 // Floating-point operations of a node (a multiply-add counts two).
 double flops_of(const Graph& graph, const Node& node);
 

@@ -10,8 +10,6 @@
 namespace tandem {
 namespace {
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
 // By the first mesh axis along which an input is split.
 std::vector<SliceOfBatch> slices_of(const PlacementRequest& request, std::size_t devices, std::int64_t batch) {
   std::vector<SliceOfBatch> slices(devices, {0, batch});

@@ -11,8 +11,6 @@
 namespace tandem {
 namespace {
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
 Part part_of(const Value& v, std::size_t axis) { return axis < v.placement.parts.size() ? v.placement.parts[axis] : Part{}; }
 
 // Whether the device has an empty part along a mesh axis on which the value lies so.

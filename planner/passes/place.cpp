@@ -8,11 +8,6 @@
 #include "planner/passes/placing.h"
 
 namespace tandem {
-namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
-}  // namespace
 
 int first_with_some(const MeshAxis& axis) {
   const auto some = std::find_if(axis.sizes.begin(), axis.sizes.end(), [](std::int64_t size) { return size > 0; });

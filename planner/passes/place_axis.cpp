@@ -10,8 +10,6 @@
 namespace tandem {
 namespace {
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
 // Places all values along one axis of the meshes.
 class AxisPlacer {
  public:
