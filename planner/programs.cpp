@@ -68,11 +68,6 @@ class Joiner {
     return to_.add_value(std::move(value));
   }
 
-  static bool is_exchange(const Node& node) {
-    static constexpr std::string_view names[] = {"AllReduce", "AllGather", "ReduceScatter", "Send", "Receive"};
-    return std::find(std::begin(names), std::end(names), node.op->name) != std::end(names);
-  }
-
   // Those of all devices have no name of their own: they are entered in one order.
   void list_exchanges(std::size_t device) {
     std::size_t number = 0;

@@ -102,7 +102,7 @@ enum class Place { computes, optimizes, updates };
 
 Place place_of(const Node& node) {
   if (node.op->in_place.empty()) return Place::computes;
-  return node.attributes.has("tensors") && node.op->name != "RunningStatistics" ? Place::optimizes : Place::updates;
+  return node.attributes.has("tensors") && !node.op->keeps_statistic ? Place::optimizes : Place::updates;
 }
 
 std::vector<std::size_t> nodes_of(const Graph& graph, std::initializer_list<Place> places) {
