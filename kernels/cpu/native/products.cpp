@@ -90,7 +90,8 @@ struct MatrixProduct::Run {
   // Tile t, which lies at `packed` (or where it is), and a panel of b.
   // `turn`: how many panels have passed this tile; rows of the tile below are fetched, two at each turn.
   void tile(std::int64_t t, std::int64_t panel, const float* packed, const float* pb, std::int64_t turn) const {
-    const auto [top, end] = cut.rows_of(t);
+    const Range covered = cut.rows_of(t);
+    const std::int64_t top = covered.begin, end = covered.end;
     const std::int64_t rows = end - top, left = panel * cut.width;
     const bool last = k + deep == p.inner, narrow = p.narrow_c && !whole;
     const std::int64_t c_row = whole ? p.columns : p.c_row, element = top * c_row + left;

@@ -17,6 +17,16 @@ constexpr int tile_size = 4;
 using TileRow [[gnu::vector_size(tile_size * 4), gnu::aligned(4), gnu::may_alias]] = std::uint32_t;
 using TileRegister [[gnu::vector_size(tile_size * 4)]] = std::uint32_t;
 
+// Element i of the result is element at[i] of a and b, one behind the other.
+template <std::uint32_t... at>
+inline TileRegister shuffle(TileRegister a, TileRegister b) {
+#if defined(__clang__)
+  return __builtin_shufflevector(a, b, static_cast<int>(at)...);
+#else
+  return __builtin_shuffle(a, b, TileRegister{at...});
+#endif
+}
+
 // In blocks of `width`: what lies above the diagonal of each block of twice that changes places with what lies below.
 template <int width, std::uint32_t... k>
 inline void turn_blocks(TileRegister (&rows)[tile_size], std::integer_sequence<std::uint32_t, k...>) {
@@ -24,8 +34,8 @@ inline void turn_blocks(TileRegister (&rows)[tile_size], std::integer_sequence<s
   for (int i = 0; i < tile_size; ++i) {
     if ((i & width) != 0) continue;
     const TileRegister a = rows[i], b = rows[i + width];
-    rows[i] = __builtin_shuffle(a, b, TileRegister{((k & width) == 0 ? k : tile_size + k - width)...});
-    rows[i + width] = __builtin_shuffle(a, b, TileRegister{((k & width) == 0 ? k + width : tile_size + k)...});
+    rows[i] = shuffle<((k & width) == 0 ? k : tile_size + k - width)...>(a, b);
+    rows[i + width] = shuffle<((k & width) == 0 ? k + width : tile_size + k)...>(a, b);
   }
 }
 

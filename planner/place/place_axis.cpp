@@ -1,0 +1,185 @@
+// Along one axis of the mesh: parts go from operands to results by the operators' rules; what is needed otherwise than it lies is
+// moved.
+#include <algorithm>
+
+#include "planner/place/placing.h"
+#include "planner/place/transfers.h"
+
+namespace tandem {
+namespace {
+
+// Places all values along one axis of the meshes.
+class AxisPlacer {
+ public:
+  AxisPlacer(Graph& graph, std::size_t axis, const PlacementRequest& request, std::set<ValueId>& put_in)
+      : graph_(graph), axis_(axis), request_(request), transfers_(graph, axis, put_in), now_(graph.values.size()) {}
+
+  std::vector<std::string> run() {
+    start();
+    Sequence sequence(graph_);
+    const std::size_t nodes = graph_.nodes.size();
+    for (std::size_t n = 0; n < nodes; ++n)
+      if (graph_.nodes[n].op->in_place.empty()) {
+        place(n);
+        sequence.take(n);
+      }
+    place_outputs();
+    for (std::size_t n = 0; n < nodes; ++n)
+      if (!graph_.nodes[n].op->in_place.empty()) {
+        place(n);
+        sequence.take(n);
+      }
+    for (std::size_t i = 0; i < graph_.values.size(); ++i)
+      if (Value& v = graph_.values[i]; v.placement.group >= 0 && axis_ < axes_of(v).size()) {
+        v.placement.parts.resize(axis_);  // what was put in for this axis is whole along those before, if nothing else was said
+        v.placement.parts.push_back(part({static_cast<int>(i)}));
+      }
+    sequence.finish();
+    return std::move(gathered_for_);
+  }
+
+ private:
+  const std::vector<MeshAxis>& axes_of(const Value& v) const { return graph_.groups[at(v.placement.group)].axes; }
+
+  void start() {
+    for (std::size_t i = 0; i < graph_.values.size(); ++i) {
+      Value& v = graph_.values[i];
+      const ValueId id{static_cast<int>(i)};
+      if (v.kind == ValueKind::activation) continue;
+      const bool random = v.role == ValueRole::step_state && v.of == step_random;
+      if (random) transfers_.set(id, {Spread::own});  // a device's place in the random stream
+      const std::vector<Part>* const asked = asked_of(v);
+      if (!asked || axis_ >= asked->size()) continue;
+      transfers_.set(id, in_form(v, (*asked)[axis_]));
+      if (part(id) != Part{} && v.placement.group < 0) v.placement.group = 0;
+    }
+  }
+
+  // What was said of a value; null: nothing.
+  const std::vector<Part>* asked_of(const Value& v) const {
+    if (v.role == ValueRole::label || v.role == ValueRole::sample_weight) return &request_.labels;
+    const bool own = v.role == ValueRole::plain && (v.kind == ValueKind::input || v.kind == ValueKind::parameter);
+    const auto asked = own ? request_.values.find(v.name) : request_.values.end();
+    return asked == request_.values.end() ? nullptr : &asked->second;
+  }
+
+  // What was said of the template's tensor, of the parameter as it is held.
+  static Part in_form(const Value& v, Part part) {
+    if (v.kind != ValueKind::parameter || !part.is_split()) return part;
+    for (int axis = 0; axis < v.type.shape.rank(); ++axis)
+      if (template_axis(v, axis) == part.axis) return Part::split(axis, part.outer);
+    fail(ExitCode::usage, "placement: parameter '", v.name, "' of ", v.template_shape, " is held as ", v.type.shape, ", whose parts are none of its axis ", part.axis);
+  }
+
+  Part part(ValueId v) const { return transfers_.part(v); }
+  ValueId now(ValueId v) const { return v.present() && at(v.index) < now_.size() && now_[v].present() ? now_[v] : v; }
+  const MeshAxis* mesh_of(const Node& node) const {
+    const auto out = std::find_if(node.outputs.begin(), node.outputs.end(), [](ValueId v) { return v.present(); });
+    const int group = graph_[*out].placement.group;
+    return group >= 0 && axis_ < graph_.groups[at(group)].axes.size() ? &graph_.groups[at(group)].axes[axis_] : nullptr;
+  }
+
+  void place(std::size_t n) {
+    for (ValueId& in : graph_.nodes[n].inputs) in = now(in);
+    const MeshAxis* const mesh = mesh_of(graph_.nodes[n]);
+    if (!mesh) return;
+    const Operator& op = *graph_.nodes[n].op;
+    if (op.moves == Moves::sum && !transfers_.is_one(graph_.nodes[n].outputs[0])) return sum_as_said(n);
+    if (op.by_parts && written_by_parts(n, *mesh)) return;
+    std::vector<Part> operands;
+    for (const ValueId in : graph_.nodes[n].inputs) operands.push_back(in.present() ? part(in) : Part{});
+    NodePlacement placed = place_node(graph_, graph_.nodes[n], operands, *mesh);
+    if (!op.in_place.empty() && mesh->one_has_all()) update_everywhere(placed);
+    if (!placed.reason.empty()) gathered_for_.push_back(concat(op.name, " '", graph_.nodes[n].name, "': ", placed.reason));
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      const ValueId in = graph_.nodes[n].inputs[i];
+      if (!in.present() || operands[i] == placed.inputs[i]) continue;
+      const ValueId moved = transfers_.transfer(in, placed.inputs[i], *mesh);
+      graph_.nodes[n].inputs[i] = moved;
+    }
+    for (std::size_t i = 0; i < placed.outputs.size(); ++i)
+      if (const ValueId out = graph_.nodes[n].outputs[i]; out.present()) transfers_.set(out, placed.outputs[i]);
+  }
+
+  // By the operator's own rule; true where other nodes now stand for this one.
+  bool written_by_parts(std::size_t n, const MeshAxis& mesh) {
+    PartsContext c(graph_, graph_.nodes[n], mesh, transfers_);
+    c.node.op->by_parts(c);
+    if (c.result.present()) {
+      now_[c.node.outputs[0]] = c.result;
+      transfers_.set(c.node.outputs[0], part(c.result));
+    } else {
+      graph_.nodes[n] = std::move(c.node);
+    }
+    return c.result.present();
+  }
+
+  // What one device has all of, and updates are made of, all have to have.
+  static void update_everywhere(NodePlacement& placed) {
+    for (std::vector<Part>* parts : {&placed.inputs, &placed.outputs})
+      for (Part& p : *parts)
+        if (p.spread == Spread::own) p = {};
+  }
+
+  // A sum that a pass has put in: of addends, and nothing where the value is whole already.
+  void sum_as_said(std::size_t n) {
+    const Node& node = graph_.nodes[n];
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      const Part have = part(node.inputs[i]);
+      transfers_.set(node.outputs[i], have.spread == Spread::partial ? Part{} : have);
+      if (have.spread != Spread::partial) now_[node.outputs[i]] = node.inputs[i];
+    }
+  }
+
+  // A gradient is placed as its parameter is; of the other outputs, what the model gives is no addend.
+  void place_outputs() {
+    std::map<std::string, ValueId, std::less<>> parameters;
+    for (std::size_t i = 0; i < graph_.values.size(); ++i)
+      if (const Value& v = graph_.values[i]; v.kind == ValueKind::parameter && v.role == ValueRole::plain)
+        parameters.emplace(v.name, ValueId{static_cast<int>(i)});
+    for (GraphOutput& out : graph_.outputs) {
+      out.value = now(out);
+      const int group = graph_[out].placement.group;
+      if (group < 0 || axis_ >= graph_.groups[at(group)].axes.size()) continue;
+      const MeshAxis& mesh = graph_.groups[at(group)].axes[axis_];
+      if (out.role == ValueRole::gradient) {
+        place_gradient(out, part(parameters.at(out.of)), mesh);
+      } else if ((out.role == ValueRole::loss || out.role == ValueRole::metric) && (part(out).spread == Spread::own || (graph_[out].depends_on_batch && part(out) == Part{}))) {
+        out.value = transfers_.by_share(out, "loss/share");  // the host adds what the devices give
+      } else if (out.role == ValueRole::plain) {
+        const auto asked = request_.values.find(graph_[out].name);
+        if (asked != request_.values.end() && axis_ < asked->second.size() && part(out) != asked->second[axis_])
+          out.value = transfers_.transfer(out, asked->second[axis_], mesh);
+        else if (part(out).spread == Spread::partial)
+          out.value = transfers_.transfer(out, {}, mesh);
+      }
+    }
+  }
+
+  void place_gradient(GraphOutput& out, Part wanted, const MeshAxis& mesh) {
+    if (part(out) == wanted) return;
+    if (part(out).spread == Spread::own && mesh.one_has_all()) out.value = transfers_.by_share(out, concat("gradient/", out.of));
+    if (part(out).spread != Spread::partial || wanted.is_split()) {
+      out.value = transfers_.transfer(out, wanted, mesh);
+      return;
+    }
+    out.value = transfers_.sum(out, out.of);
+    graph_[out].role = out.role;
+    graph_[out].of = out.of;
+  }
+
+  Graph& graph_;
+  const std::size_t axis_;
+  const PlacementRequest& request_;
+  Transfers transfers_;
+  IdVector<ValueId, ValueId> now_;         // what stands for a value
+  std::vector<std::string> gathered_for_;  // nodes that need whole operands, and why
+};
+
+}  // namespace
+
+std::vector<std::string> place_along(Graph& graph, std::size_t axis, const PlacementRequest& request, std::set<ValueId>& put_in) {
+  return AxisPlacer(graph, axis, request, put_in).run();
+}
+
+}  // namespace tandem
