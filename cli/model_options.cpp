@@ -1,9 +1,9 @@
 #include "cli/model_options.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 
+#include "base/cache_folder.h"
 #include "base/file.h"
 #include "base/spec.h"
 #include "cli/data_flags.h"
@@ -19,12 +19,6 @@
 namespace tandem {
 namespace {
 
-std::string cache_folder() {
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache) return concat(cache, "/tandem");
-  if (const char* home = std::getenv("HOME"); home && *home) return concat(home, "/.cache/tandem");
-  return "";
-}
-
 // A path for the measured kernel times, or empty where none can be kept.
 std::string tuning_cache(const Arguments& a) {
   if (!a[timing_flags.autotune]) return "";
@@ -32,10 +26,10 @@ std::string tuning_cache(const Arguments& a) {
     check_writable_file(asked);
     return asked;
   }
-  const std::string folder = cache_folder();
+  const std::filesystem::path folder = cache_folder();
   std::error_code error;
   if (folder.empty() || (std::filesystem::create_directories(folder, error), error)) return "";
-  return folder + "/kernels.cache";
+  return folder / "kernels.cache";
 }
 
 }  // namespace

@@ -111,6 +111,11 @@ void verify(const Graph& graph) {
   }
 }
 
+std::optional<double> known_number(const Value& value) {
+  if (value.kind != ValueKind::constant || !value.data || value.type.shape.elements() != 1) return std::nullopt;
+  return value.data->to_doubles()[0];
+}
+
 int template_axis(const Value& p, int axis) {
   const int rank = p.type.shape.rank();
   if (p.template_shape.rank() != rank) return -1;

@@ -136,6 +136,8 @@ class Graph {
 
 // Fails at the first breach: operands in range, producers before consumers, one producer a value, types known.
 void verify(const Graph& graph);
+// A number that is known now, of one element.
+std::optional<double> known_number(const Value& value);
 // The axis of the template's tensor that this axis of a parameter, as it is held, is; -1: it is none.
 int template_axis(const Value& parameter, int axis);
 std::string_view name_of(ValueRole role);
