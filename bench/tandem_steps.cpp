@@ -29,7 +29,7 @@
 #include "importer/model_file.h"
 #include "kernels/traced_backend.h"
 #include "planner/compile.h"
-#include "planner/passes/labels.h"
+#include "planner/loss/labels.h"
 #include "planner/plan/plan_file.h"
 #include "runtime/session.h"
 #include "trainer/devices.h"

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "base/spec.h"
-#include "planner/passes/losses.h"
+#include "planner/loss/losses.h"
 #include "trainer/measure/scores.h"
 
 namespace tandem {

@@ -12,7 +12,7 @@ enum class Precision {
   tf32,  // float32 whose products may be rounded to TF32
   bf16,
   fp16,
-  fp8,   // bf16, and products by weights in 8 bits (planner/passes/choose_fp8.cpp). Experimental
+  fp8,   // bf16, and products by weights in 8 bits (planner/precision/choose_fp8.cpp). Experimental
 };
 inline constexpr Precision precisions[] = {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16, Precision::fp8};
 

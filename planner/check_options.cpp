@@ -2,10 +2,10 @@
 
 #include "base/option.h"
 #include "base/size.h"
-#include "planner/passes/labels.h"
-#include "planner/passes/loss_scaling.h"
-#include "planner/passes/optimizer.h"
-#include "planner/passes/passes.h"
+#include "planner/loss/labels.h"
+#include "planner/passes/freeze.h"
+#include "planner/update/loss_scaling.h"
+#include "planner/update/optimizer.h"
 
 namespace tandem {
 

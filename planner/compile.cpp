@@ -11,13 +11,15 @@
 #include "base/option.h"
 #include "planner/check_options.h"
 #include "planner/check_sizes.h"
+#include "planner/loss/labels.h"
 #include "planner/memory/assemble.h"
 #include "planner/memory_limit.h"
-#include "planner/passes/loss_scaling.h"
-#include "planner/passes/optimizer.h"
-#include "planner/passes/pass.h"
-#include "planner/passes/passes.h"
+#include "planner/passes/run_passes.h"
 #include "planner/programs.h"
+#include "planner/rewrite/fusing.h"
+#include "planner/rewrite/pass.h"
+#include "planner/update/loss_scaling.h"
+#include "planner/update/optimizer.h"
 #include "planner/warnings.h"
 
 namespace tandem {
@@ -111,14 +113,14 @@ class Compilation {
   // Whether some form was one of `perhaps`.
   bool make_graph(const CompileOptions& o, bool daring) {
     bool doubted = false;
-    PassContext context{.options = o, .samples = o.batch, .losses = losses_, .parameters_of = parameters_of_};
+    PassContext context{.options = o, .samples = o.batch, .losses = training_ ? &losses_ : nullptr, .parameters_of = parameters_of_};
     context.fuses = [&, gains = gains_on(o, backends_)](const KernelRequest& request) {
       const Gain gain = gains(request);
       doubted |= gain == Gain::perhaps;
       return gain == Gain::yes || (gain == Gain::perhaps && daring);
     };
     if (o.devices.size() > 1) context.placement = placement_of(source_, model_, rows_, o);
-    Graph whole = run_passes(training_ ? training_passes() : inference_passes(), model_, context);
+    Graph whole = run_passes(passes_of(o.mode), model_, context);
     verify(whole);
     if (graphs_.empty()) begin_with(whole, context.warnings);
     graphs_.push_back(programs_of(std::move(whole), o));
@@ -269,12 +271,14 @@ Plan compile_unchecked(const GraphSource& source, const CompileOptions& o, Backe
 
 }  // namespace
 
-Graph training_graph(const GraphSource& source, const CompileOptions& options) {
+Graph training_graph(const GraphSource& source, const CompileOptions& asked) {
+  CompileOptions options = asked;
+  options.mode = PlanMode::training;
   const Losses losses = losses_of(source, options);
-  PassContext context{.options = options, .samples = options.batch, .losses = losses};
+  PassContext context{.options = options, .samples = options.batch, .losses = &losses};
   const Graph model = source(options.batch);
   if (options.devices.size() > 1) context.placement = placement_of(source, model, {}, options);
-  Graph whole = run_passes(training_passes(), model, context);
+  Graph whole = run_passes(passes_of(options.mode), model, context);
   return context.placed() ? joined(programs_of(std::move(whole), options), options) : whole;
 }
 

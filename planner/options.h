@@ -116,7 +116,7 @@ struct CompileOptions {
   PlanMode mode = PlanMode::training;
   std::int64_t batch = 32;                 // global
   std::vector<DeviceSpec> devices;
-  std::string loss = "softmax-cross-entropy";  // planner/passes/losses.h: a name, or OUTPUT=NAME*WEIGHT,... of several outputs
+  std::string loss = "softmax-cross-entropy";  // planner/loss/losses.h: a name, or OUTPUT=NAME*WEIGHT,... of several outputs
   bool loss_assumed = false;               // nobody chose `loss`: of one number for each sample another one is meant, which the labels tell
   std::string loss_on;                     // the model's value that the loss is computed on; empty: its first output
   std::optional<int> class_axis;           // of that value; absent: a softmax's, else 1

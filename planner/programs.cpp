@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <map>
 
-#include "planner/passes/passes.h"
+#include "graph/operator.h"
+#include "planner/place/cut.h"
+#include "planner/place/place.h"
 
 namespace tandem {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "base/option.h"
 #include "graph/operator.h"
-#include "planner/passes/labels.h"
+#include "planner/loss/labels.h"
 
 namespace tandem {
 namespace {

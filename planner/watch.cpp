@@ -3,8 +3,14 @@
 #include <map>
 
 #include "graph/operator.h"
-#include "planner/passes/graph_copy.h"
-#include "planner/passes/passes.h"
+#include "planner/loss/attach_loss.h"
+#include "planner/loss/labels.h"
+#include "planner/loss/loss_value.h"
+#include "planner/passes/freeze.h"
+#include "planner/rewrite/differentiate.h"
+#include "planner/rewrite/expand.h"
+#include "planner/rewrite/graph_copy.h"
+#include "planner/rewrite/simplify.h"
 
 namespace tandem {
 namespace {

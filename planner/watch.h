@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/passes/labels.h"
+#include "planner/loss/labels.h"
 
 namespace tandem {
 

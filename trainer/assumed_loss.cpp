@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "base/option.h"
-#include "planner/passes/labels.h"
+#include "planner/loss/labels.h"
 #include "trainer/model_state.h"
 
 namespace tandem {

@@ -4,7 +4,7 @@
 #include <cctype>
 
 #include "graph/operator.h"
-#include "planner/passes/append_graph.h"
+#include "planner/rewrite/append_graph.h"
 
 namespace tandem {
 namespace {

@@ -6,8 +6,8 @@
 #include "base/suggest.h"
 #include "importer/batch/samples_first.h"
 #include "importer/build/drop_unread.h"
-#include "planner/passes/loss_value.h"
-#include "planner/passes/losses.h"
+#include "planner/loss/loss_value.h"
+#include "planner/loss/losses.h"
 #include "trainer/model_state.h"
 #include "trainer/teacher.h"
 

@@ -4,7 +4,7 @@
 
 #include "base/suggest.h"
 #include "graph/operator.h"
-#include "planner/passes/passes.h"
+#include "planner/passes/freeze.h"
 #include "trainer/model_state.h"
 
 namespace tandem {

@@ -7,8 +7,8 @@
 
 #include "base/pattern.h"
 #include "base/printable.h"
-#include "planner/passes/optimizer.h"
 #include "planner/plan/plan_file.h"
+#include "planner/update/optimizer.h"
 #include "trainer/loss_measures.h"
 #include "trainer/share.h"
 

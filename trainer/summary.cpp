@@ -5,7 +5,7 @@
 
 #include "base/units.h"
 #include "graph/operator.h"
-#include "planner/passes/passes.h"
+#include "planner/passes/freeze.h"
 
 namespace tandem {
 namespace {

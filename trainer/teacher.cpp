@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/option.h"
-#include "planner/passes/append_graph.h"
-#include "planner/passes/labels.h"
+#include "planner/loss/labels.h"
+#include "planner/rewrite/append_graph.h"
 
 namespace tandem {
 

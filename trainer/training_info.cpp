@@ -4,8 +4,8 @@
 #include "base/option.h"
 #include "graph/updates.h"
 #include "planner/compile.h"
-#include "planner/passes/graph_copy.h"
-#include "planner/passes/labels.h"
+#include "planner/loss/labels.h"
+#include "planner/rewrite/graph_copy.h"
 #include "trainer/model_state.h"
 
 namespace tandem {

@@ -1,4 +1,4 @@
-// ONNX's Attention is composed: of what exporters of older opsets wrote out, so that match_attention (planner/passes) finds it as it
+// ONNX's Attention is composed: of what exporters of older opsets wrote out, so that match_attention (planner/fuse) finds it as it
 // finds theirs, and backends without a kernel for it have one for each part.
 #include <cmath>
 #include <limits>

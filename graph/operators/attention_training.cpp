@@ -1,4 +1,4 @@
-// Attention as one kernel, forward and backward: what match_attention (planner/passes) makes of products, masks and softmax. Operands
+// Attention as one kernel, forward and backward: what match_attention (planner/fuse) makes of products, masks and softmax. Operands
 // are [B,H,S,D], queries, and [B,H',T,D], keys and values, H' dividing H: query head h reads key head h·H'/H. In memory they may lie
 // in any order of these axes, so that an exporter's Transposes cost nothing.
 #include <limits>

@@ -1,5 +1,5 @@
 // What is known of a settled LSTM, GRU or RNN node, and the two ways of writing it out: with one node for what goes on in time
-// (RecurrentTraining), which match_recurrent (planner/passes) chooses where backends have a kernel for it, or step by step.
+// (RecurrentTraining), which match_recurrent (planner/fuse) chooses where backends have a kernel for it, or step by step.
 #pragma once
 #include "graph/operator.h"
 

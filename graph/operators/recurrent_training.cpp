@@ -1,4 +1,4 @@
-// All steps of an LSTM, GRU or RNN as one node, forward and backward: what match_recurrent (planner/passes) makes of them. The products
+// All steps of an LSTM, GRU or RNN as one node, forward and backward: what match_recurrent (planner/fuse) makes of them. The products
 // by W lie before it. Gates are stacked as ONNX has them.
 #include "graph/operators/recurrent.h"
 #include "graph/operators/rules.h"

@@ -119,7 +119,7 @@ Operator training_adam() {
 }
 
 // dy/dx of each of xs, at the values that the operands say. The importer puts the values that the attributes name behind the operands:
-// those of xs, those of zs, y. What becomes of it is the planner's affair, which differentiates (planner/passes/gradient_nodes.cpp).
+// those of xs, those of zs, y. What becomes of it is the planner's affair, which differentiates (planner/rewrite/gradient_nodes.cpp).
 Operator training_gradient() {
   return {.name = "Gradient", .domain = training, .since = {1}, .inputs = {1, Arity::any}, .outputs = {1, Arity::any},  // of any types
           .infer =

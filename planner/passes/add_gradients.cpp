@@ -2,11 +2,12 @@
 #include <algorithm>
 
 #include "base/option.h"
-#include "planner/passes/graph_copy.h"
-#include "planner/passes/loss_scaling.h"
-#include "planner/passes/passes.h"
+#include "planner/rewrite/differentiate.h"
+#include "planner/rewrite/graph_copy.h"
+#include "planner/rewrite/pass.h"
+#include "planner/update/loss_scaling.h"
 
-namespace tandem {
+namespace tandem::pass_rows {
 namespace {
 
 // The parameters without a gradient, in one line.
@@ -22,8 +23,6 @@ std::string unreached(const Graph& graph, std::span<const ValueId> parameters, s
   return concat("the loss does not depend on ", names, count > most ? concat(", ... (", count, " parameters in all)") : "",
                 count == 1 ? ": it keeps its value" : ": they keep their values");
 }
-
-}  // namespace
 
 Graph add_gradients(Graph graph, const CompileOptions& o, std::vector<std::string>& warnings) {
   const std::vector<ValueId> parameters = trainable_parameters(graph);
@@ -42,4 +41,16 @@ Graph add_gradients(Graph graph, const CompileOptions& o, std::vector<std::strin
   return graph;
 }
 
-}  // namespace tandem
+}  // namespace
+
+// The gradients of the loss, or of the scaled loss, become outputs. Says which parameters it does not reach. Fails (model) where there
+// is none that it does.
+Pass add_gradients() {
+  return {.name = "add_gradients",
+          .run = [](Graph g, PassContext& c) { return add_gradients(std::move(g), c.options, c.warnings); },
+          .needs = {Property::primitive, Property::loss},
+          .gives = {Property::gradients},
+          .why = "updates take gradients"};
+}
+
+}  // namespace tandem::pass_rows

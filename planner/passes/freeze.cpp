@@ -1,10 +1,12 @@
 // Which parameters stay as they are, by the patterns of freeze and unfreeze, and what that means for normalizations.
+#include "planner/passes/freeze.h"
+
 #include <algorithm>
 
 #include "base/option.h"
 #include "base/pattern.h"
 #include "base/suggest.h"
-#include "planner/passes/passes.h"
+#include "planner/rewrite/pass.h"
 
 namespace tandem {
 namespace {
@@ -56,5 +58,15 @@ Graph freeze(const Graph& model, const CompileOptions& o, std::vector<std::strin
                               " with running statistics, which stay as they are (to train with those of the batch: ", option("unfreeze"), " their names)"));
   return graph;
 }
+
+namespace pass_rows {
+
+Pass freeze() {
+  return {.name = "freeze",
+          .run = [](Graph g, PassContext& c) { return tandem::freeze(g, c.options, c.warnings); },
+          .why = "parameters that freeze names are not trained, and their normalizations stand still"};
+}
+
+}  // namespace pass_rows
 
 }  // namespace tandem

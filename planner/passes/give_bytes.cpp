@@ -1,8 +1,8 @@
 // Inputs of floats that are given as bytes: a quarter of what moves to a device, and what is computed of a byte is looked up there.
 #include "graph/operator.h"
 #include "graph/views.h"
-#include "planner/passes/graph_copy.h"
-#include "planner/passes/passes.h"
+#include "planner/rewrite/graph_copy.h"
+#include "planner/rewrite/pass.h"
 
 namespace tandem {
 
@@ -37,9 +37,7 @@ ValueId looked_up(Graph& graph, ValueId input, const GivenBytes& bytes) {
   return add(graph, "LookUp", concat(given.name, "/numbers"), {{"axis", bytes.axis}}, {x, table});
 }
 
-}  // namespace
-
-Graph give_bytes(const Graph& graph, const CompileOptions& o) {
+Graph with_bytes(const Graph& graph, const CompileOptions& o) {
   GraphCopy copy(graph);
   for (const auto& [name, bytes] : o.given_bytes) {
     const auto input = graph.find(name);
@@ -49,5 +47,18 @@ Graph give_bytes(const Graph& graph, const CompileOptions& o) {
   for (const Node& node : graph.nodes) copy.copy(node);
   return copy.finish();
 }
+}  // namespace
+
+namespace pass_rows {
+
+// Inputs that are given as bytes become these, and a LookUp what the model reads. First of all.
+Pass give_bytes() {
+  return {.name = "give_bytes",
+          .run = [](Graph g, PassContext& c) { return with_bytes(g, c.options); },
+          .when = [](const PassContext& c) { return !c.options.given_bytes.empty(); },
+          .why = "a quarter of what moves to a device, and preparation is looked up there"};
+}
+
+}  // namespace pass_rows
 
 }  // namespace tandem

@@ -2,11 +2,11 @@
 #include <algorithm>
 
 #include "graph/layout_tag.h"
-#include "planner/passes/graph_copy.h"
-#include "planner/passes/loss_scaling.h"
-#include "planner/passes/passes.h"
+#include "planner/rewrite/graph_copy.h"
+#include "planner/rewrite/pass.h"
+#include "planner/update/loss_scaling.h"
 
-namespace tandem {
+namespace tandem::pass_rows {
 namespace {
 
 // Undoes the view that became the parameter's own shape.
@@ -19,8 +19,6 @@ ValueId in_template_form(Graph& graph, const Value& parameter, ValueId gradient)
   }
   return b.reshape(gradient, parameter.template_shape);
 }
-
-}  // namespace
 
 Graph keep_gradients(Graph graph, const CompileOptions& o) {
   const std::vector<GraphOutput> given = graph.outputs;
@@ -35,4 +33,14 @@ Graph keep_gradients(Graph graph, const CompileOptions& o) {
   return graph;
 }
 
-}  // namespace tandem
+}  // namespace
+
+// The gradients that options.keep_gradients names become metrics, each device's part of them.
+Pass keep_gradients() {
+  return {.name = "keep_gradients",
+          .run = [](Graph g, PassContext& c) { return keep_gradients(std::move(g), c.options); },
+          .needs = differentiated,
+          .why = "the caller asked for gradients"};
+}
+
+}  // namespace tandem::pass_rows

@@ -4,10 +4,10 @@
 
 #include "graph/layout_tag.h"
 #include "graph/views.h"
-#include "planner/passes/graph_copy.h"
-#include "planner/passes/passes.h"
+#include "planner/rewrite/graph_copy.h"
+#include "planner/rewrite/pass.h"
 
-namespace tandem {
+namespace tandem::pass_rows {
 namespace {
 
 // Axes of a value in the order in which `source` has them in memory.
@@ -25,8 +25,6 @@ Shape in_order(const Shape& shape, const Ints& axes) {
 ValueId transpose(GraphBuilder& b, ValueId value, const Ints& axes) {
   return std::is_sorted(axes.begin(), axes.end()) ? value : b.transpose(value, axes);
 }
-
-}  // namespace
 
 Graph keep_parameters(const Graph& graph, const Plan& owner) {
   GraphCopy copy(graph);
@@ -48,4 +46,16 @@ Graph keep_parameters(const Graph& graph, const Plan& owner) {
   return copy.finish();
 }
 
-}  // namespace tandem
+}  // namespace
+
+// Parameters in the shapes that the plan which keeps them has, with views to the shapes that this graph's own fusions gave them. Of
+// graphs that only read parameters.
+Pass keep_parameters() {
+  return {.name = "keep_parameters",
+          .run = [](Graph g, PassContext& c) { return keep_parameters(g, *c.parameters_of); },
+          .needs = {Property::primitive},
+          .when = [](const PassContext& c) { return c.parameters_of != nullptr; },
+          .why = "a session keeps one copy of the parameters for all its plans"};
+}
+
+}  // namespace tandem::pass_rows

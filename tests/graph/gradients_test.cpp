@@ -130,6 +130,7 @@ struct ExpansionRow {
 };
 
 const ExpansionRow expansions[] = {
+    {"of another domain", "com.microsoft::BiasGelu", {"f[2,4]", "f[4]"}, {}, false, {"GeluErf(Add(x0, x1))"}},
     {"by a weight", "Gemm", {"f[2,3]", "f[3,4]!", "f[4]!"}, {}, false, {"InnerProduct(x0, Transpose(x1), x2)"}},
     {"by a transposed weight", "Gemm", {"f[2,3]", "f[4,3]!", "f[1,4]!"}, {{"transB", I{1}}}, false, {"InnerProduct(x0, x1, Reshape(x2))"}},
     {"alpha and beta", "Gemm", {"f[2,3]", "f[4,3]!", "f[4]!"}, {{"transB", I{1}}, {"alpha", 0.5F}, {"beta", 2.0F}}, false, {"Add(Mul(InnerProduct(x0, x1), 0.5), Mul(x2, 2))"}},

@@ -32,6 +32,18 @@ std::string text_of(const TensorType& type) {
   }
 }
 
+namespace {
+
+const Operator& operator_of(std::string_view text) {
+  const std::size_t colons = text.find("::");
+  if (colons == std::string_view::npos) return internal_operator(text);
+  const Operator* op = find_operator(text.substr(colons + 2), text.substr(0, colons));
+  if (!op) fail("no operator '", text, "'");
+  return *op;
+}
+
+}  // namespace
+
 OneNode::OneNode(std::string_view op, const std::vector<std::string>& inputs, Attributes attributes, int outputs) {
   std::vector<ValueId> operands;
   for (const std::string& text : inputs) {
@@ -43,7 +55,7 @@ OneNode::OneNode(std::string_view op, const std::vector<std::string>& inputs, At
     else
       operands.push_back(graph.add_input(name, type_of(text)));
   }
-  node = graph.add_node(internal_operator(op), "n", std::move(attributes), std::move(operands), outputs);
+  node = graph.add_node(operator_of(op), "n", std::move(attributes), std::move(operands), outputs);
   graph.outputs.assign(graph[node].outputs.begin(), graph[node].outputs.end());
 }
 

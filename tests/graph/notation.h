@@ -11,7 +11,8 @@ namespace tandem::test {
 TensorType type_of(const std::string& text);
 std::string text_of(const TensorType& type);
 
-// A graph of one node on inputs x0, x1, ... of these types. A type marked with a trailing '!' is a parameter.
+// A graph of one node on inputs x0, x1, ... of these types. A type marked with a trailing '!' is a parameter. `op` is an operator of
+// ONNX's or an internal one, else "com.microsoft::BiasGelu".
 struct OneNode {
   OneNode(std::string_view op, const std::vector<std::string>& inputs, Attributes attributes, int outputs = 1);
   Graph graph;

@@ -1,8 +1,9 @@
 // Whatever a model holds: once it is expanded, each operator that is left says how it runs in 16 bits.
 #include <gtest/gtest.h>
 
-#include "planner/passes/passes.h"
+#include "planner/rewrite/expand.h"
 #include "tests/operators/node_cases.h"
+#include "tests/planner/passed.h"
 
 namespace tandem {
 namespace {
@@ -25,7 +26,7 @@ TEST_P(PrecisionRoles, AreSaidByAllThatExpansionLeaves) {
     }
     for (const bool training : {false, true}) {
       SCOPED_TRACE(one.name);
-      EXPECT_NO_THROW(mixed_precision(expand(*graph, training), Precision::bf16));
+      EXPECT_NO_THROW(passed("mixed_precision", expand(*graph, training), {.options = {.precision = Precision::bf16}}));
     }
     ++graphs;
   }

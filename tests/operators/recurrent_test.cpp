@@ -5,7 +5,7 @@
 #include <random>
 
 #include "graph/operator.h"
-#include "planner/passes/passes.h"
+#include "planner/rewrite/expand.h"
 #include "tests/operators/run_graph.h"
 
 namespace tandem {

@@ -1,8 +1,8 @@
 // Which sums over devices are taken together, and when.
 #include <gtest/gtest.h>
 
-#include "planner/passes/graph_copy.h"
-#include "planner/passes/passes.h"
+#include "planner/rewrite/graph_copy.h"
+#include "tests/planner/passed.h"
 #include "tests/planner/small_models.h"
 
 namespace tandem {
@@ -44,7 +44,7 @@ TEST(BucketSums, GatherWhatMayWait) {
   CompileOptions o;
   o.first_bucket_bytes = 64;
   o.bucket_bytes = 128;
-  const Graph got = bucket_sums(with_sums(), o);
+  const Graph got = passed("bucket_sums", with_sums(), {.options = o});
   verify(got);
   std::vector<std::string> sums;
   for (const Node& node : got.nodes) {
@@ -64,7 +64,7 @@ TEST(BucketSums, ApartWhereOtherDevicesSum) {
   o.first_bucket_bytes = o.bucket_bytes = 1 << 20;
   Graph g = with_sums();
   const auto buckets = [&] {
-    const Graph got = bucket_sums(g, o);
+    const Graph got = passed("bucket_sums", g, {.options = o});
     return std::count_if(got.nodes.begin(), got.nodes.end(), [](const Node& n) { return n.op->name == "AllReduce"; });
   };
   EXPECT_EQ(buckets(), 2);
@@ -84,7 +84,7 @@ TEST(BucketSums, LargestNumbersWaitForTheLast) {
   for (Node& node : g.nodes)
     if (node.op->name == "AllReduce" && (g[node.outputs[0]].of == "b" || g[node.outputs[0]].of == "d")) node.attributes.set("max", std::int64_t{1});
   std::vector<std::string> taken;
-  const Graph got = bucket_sums(g, o);
+  const Graph got = passed("bucket_sums", g, {.options = o});
   for (const Node& node : got.nodes) {
     if (node.op->name != "AllReduce") continue;
     taken.emplace_back(node.attributes.has("max") ? "largest of " : "");

@@ -1,6 +1,7 @@
 // Which Casts around the loss go because its kernels read and write 16 bits, and that training in bf16 is the same to the bit.
-#include "planner/passes/passes.h"
+#include "planner/rewrite/fusing.h"
 #include "tests/graph/notation.h"
+#include "tests/planner/passed.h"
 #include "tests/planner/small_models.h"
 
 namespace tandem {
@@ -90,7 +91,7 @@ class FoldedCasts : public testing::TestWithParam<Row> {};
 TEST_P(FoldedCasts, AreThoseOfKernelsThatTake16Bits) {
   Network n;
   for (const ValueId v : GetParam().outputs(n)) n.graph.outputs.emplace_back(v);
-  const Graph got = fold_casts(n.graph, GetParam().gains);
+  const Graph got = passed("fold_casts", n.graph, {.fuses = GetParam().gains});
   verify(got);
   std::vector<std::string> expressions;
   for (std::size_t i = 0; i < got.outputs.size(); ++i) {

@@ -3,8 +3,8 @@
 #include <set>
 
 #include "graph/fp8.h"
-#include "planner/passes/fusing.h"
-#include "planner/passes/pass.h"
+#include "planner/rewrite/fusing.h"
+#include "planner/rewrite/pass.h"
 #include "tests/planner/small_models.h"
 
 namespace tandem {

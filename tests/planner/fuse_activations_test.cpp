@@ -1,6 +1,6 @@
 // Which activations, and slopes of activations, become part of the product before them.
-#include "planner/passes/passes.h"
 #include "tests/graph/notation.h"
+#include "tests/planner/passed.h"
 #include "tests/planner/small_models.h"
 
 namespace tandem {
@@ -91,7 +91,7 @@ class FusedActivations : public testing::TestWithParam<Row> {};
 TEST_P(FusedActivations, AreThoseBehindProducts) {
   Network n;
   for (const ValueId v : GetParam().outputs(n)) n.graph.outputs.emplace_back(v);
-  const Graph got = fuse_activations(n.graph, [](const KernelRequest& r) { return GetParam().wanted && r.attributes->has("activation"); });
+  const Graph got = passed("fuse_activations", n.graph, {.fuses = [](const KernelRequest& r) { return GetParam().wanted && r.attributes->has("activation"); }});
   verify(got);
   std::vector<std::string> expressions;
   for (const GraphOutput& out : got.outputs) {

@@ -2,8 +2,11 @@
 #include <gtest/gtest.h>
 
 #include "graph/operator.h"
-#include "planner/passes/passes.h"
+#include "planner/rewrite/differentiate.h"
+#include "planner/rewrite/fusing.h"
+#include "planner/rewrite/simplify.h"
 #include "tests/graph/notation.h"
+#include "tests/planner/passed.h"
 
 namespace tandem {
 namespace {
@@ -67,7 +70,7 @@ TEST_P(NormalizedSums, BecomeOneNode) {
   Network n;
   const std::vector<ValueId> outputs = GetParam().outputs(n);
   n.graph.outputs.assign(outputs.begin(), outputs.end());
-  const Graph got = fuse_layers(n.graph, GetParam().wanted ? adds : none);
+  const Graph got = passed("fuse_layers", n.graph, {.fuses = GetParam().wanted ? adds : none});
   EXPECT_EQ(test::expression(got, got.outputs[0]), GetParam().first);
   EXPECT_EQ(got[got.outputs[0]].type, n.graph[n.graph.outputs[0]].type);
 }
@@ -83,7 +86,7 @@ TEST(NormalizedClip, BecomesOneNode) {
     n.graph.nodes.back().attributes.set("min", 0.0F);
     n.graph.nodes.back().attributes.set("max", 6.0F);
     n.graph.outputs = {y};
-    Graph got = fuse_layers(n.graph, wanted ? cuts : none);
+    Graph got = passed("fuse_layers", n.graph, {.fuses = wanted ? cuts : none});
     EXPECT_EQ(test::expression(got, got.outputs[0]), wanted ? "BatchNormalizationTraining(x, scale, bias)" : "Clip(BatchNormalizationTraining(x, scale, bias))");
     if (!wanted) continue;
     const ValueId loss = GraphBuilder(got, "loss", {}).reduce_sum(got.outputs[0], {0, 1, 2, 3}, false), weights[] = {*got.find("scale")};
@@ -104,7 +107,7 @@ TEST(NormalizedSums, KeepTheirStatistics) {
   const ValueId mean = n.graph[n.graph[y].producer].outputs[1];
   n.graph.outputs = {n.node("Relu", {n.node("Add", {y, n.z})})};
   GraphBuilder(n.graph, "a", {}).emit("RunningStatistics", {n.parameter("running", {3}), mean}, {{"momentum", 0.9F}});
-  const Graph got = fuse_layers(n.graph, adds);
+  const Graph got = passed("fuse_layers", n.graph, {.fuses = adds});
   ASSERT_EQ(got.nodes.size(), 2U);
   const Node& fused = got[got[got.outputs[0]].producer];
   EXPECT_EQ(fused.attributes.text("activation", ""), "Relu");
@@ -156,7 +159,7 @@ TEST(SummedGradients, AtAFork) {
       const std::vector<ValueId> gradients = differentiate(g, loss, parameters);
       g.outputs.assign(gradients.begin(), gradients.end());
       if (read_elsewhere) g.outputs.emplace_back(g[g[gradients[1]].producer].inputs[1]);
-      const Graph got = fuse_gradients(simplify(g), [&](const KernelRequest& r) { return wanted && r.op == "BatchNormalizationBackward" && r.inputs.size() == 9; });
+      const Graph got = passed("fuse_gradients", simplify(g), {.fuses = [&](const KernelRequest& r) { return wanted && r.op == "BatchNormalizationBackward" && r.inputs.size() == 9; }});
       verify(got);
       const Node& backward = got[got[got.outputs[0]].producer];
       ASSERT_EQ(backward.op->name, "BatchNormalizationBackward");
@@ -184,7 +187,7 @@ TEST(MaskedGradients, BetweenConvolutions) {
       g.outputs = {z};
       const ValueId parameters[] = {*g.find("first")};
       g.outputs = {differentiate(g, z, parameters)[0]};
-      const Graph got = fuse_gradients(simplify(g), wanted ? masks : none);
+      const Graph got = passed("fuse_gradients", simplify(g), {.fuses = wanted ? masks : none});
       const Node& dw = got[got[got.outputs[0]].producer];
       const Node& masked = got[got[dw.inputs[1]].producer];
       if (wanted && !read_elsewhere) {

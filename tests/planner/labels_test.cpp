@@ -1,5 +1,5 @@
 // What labels look like follows from loss, value and options alone; and what follows the batch from two batch sizes.
-#include "planner/passes/labels.h"
+#include "planner/loss/labels.h"
 
 #include <gtest/gtest.h>
 

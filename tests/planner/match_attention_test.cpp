@@ -2,7 +2,10 @@
 #include <limits>
 #include <numeric>
 
+#include "planner/rewrite/expand.h"
+#include "planner/rewrite/simplify.h"
 #include "tests/graph/notation.h"
+#include "tests/planner/passed.h"
 #include "tests/planner/small_models.h"
 
 namespace tandem {
@@ -157,7 +160,7 @@ class MatchAttention : public testing::TestWithParam<Row> {};
 TEST_P(MatchAttention, MakesOneNodeOrNone) {
   Network n;
   n.graph.outputs = {GetParam().output(n)};
-  const Graph got = match_attention(n.graph, all, true);
+  const Graph got = passed("match_attention", n.graph, {.fuses = all});
   verify(got);
   const auto one = std::find_if(got.nodes.begin(), got.nodes.end(), [](const Node& node) { return node.op->name == "AttentionTraining"; });
   if (GetParam().expected.empty()) {
@@ -167,14 +170,14 @@ TEST_P(MatchAttention, MakesOneNodeOrNone) {
   EXPECT_EQ(test::expression(got, got.outputs[0]), GetParam().expected);
   ASSERT_NE(one, got.nodes.end());
   EXPECT_NE(concat(' ', one->attributes, ' ').find(GetParam().attributes), std::string::npos) << to_string(one->attributes);
-  EXPECT_EQ(match_attention(n.graph, [](const KernelRequest&) { return false; }, true).nodes.size(), n.graph.nodes.size()) << "where no backend offers it";
+  EXPECT_EQ(passed("match_attention", n.graph, {.fuses = [](const KernelRequest&) { return false; }}).nodes.size(), n.graph.nodes.size()) << "where no backend offers it";
 }
 INSTANTIATE_TEST_SUITE_P(Rows, MatchAttention, testing::ValuesIn(rows), [](const auto& info) { return std::string(info.param.name); });
 
 TEST(MatchAttention, TakesALearnedMaskInInference) {
   Network n;
   n.graph.outputs = {n.whole(n.node("Add", {n.scaled(), n.parameter({1, H, S, S})}))};
-  const Graph got = match_attention(n.graph, all, false);
+  const Graph got = passed("match_attention", n.graph, {.fuses = all, .options = for_training(false)});
   EXPECT_EQ(test::expression(got, got.outputs[0]), "AttentionTraining(q, k, v, p)");
   EXPECT_EQ(got[got[got.outputs[0]].producer].outputs.size(), 1U) << "nothing is kept for a gradient";
 }
@@ -221,7 +224,7 @@ TEST(MatchAttention, FindsOnnxsOwn) {
     SCOPED_TRACE(row.name);
     Network n;
     n.graph.outputs = {row.output(n, row.attributes)};
-    const Graph got = match_attention(simplify(expand(n.graph, true)), all, true);
+    const Graph got = passed("match_attention", simplify(expand(n.graph, true)), {.fuses = all});
     verify(got);
     const auto one = std::find_if(got.nodes.begin(), got.nodes.end(), [](const Node& node) { return node.op->name == "AttentionTraining"; });
     EXPECT_EQ(one != got.nodes.end(), !row.expected.empty());

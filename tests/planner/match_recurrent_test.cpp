@@ -1,6 +1,7 @@
 // LSTM, GRU and RNN: which become one node for all steps, and that training is the same, on several devices, too.
-#include "planner/passes/passes.h"
+#include "planner/rewrite/expand.h"
 #include "tests/graph/notation.h"
+#include "tests/planner/passed.h"
 #include "tests/planner/small_models.h"
 
 namespace tandem {
@@ -42,10 +43,10 @@ TEST_P(Recurrences, BecomeOneNode) {
   one.graph.outputs = {one.graph[one.node].outputs[0]};
   const auto offers = [](const KernelRequest& request) { return request.op == "RecurrentTraining"; };
   for (const bool training : {false, true}) {
-    const Graph got = match_recurrent(one.graph, offers, training);
+    const Graph got = passed("match_recurrent", one.graph, {.fuses = offers, .options = for_training(training)});
     const std::string as_it_was = test::expression(one.graph, one.graph.outputs[0]);
     EXPECT_EQ(test::expression(got, got.outputs[0]), row.expected.empty() ? as_it_was : row.expected);
-    const Graph declined = match_recurrent(one.graph, [](const KernelRequest&) { return false; }, training);
+    const Graph declined = passed("match_recurrent", one.graph, {.fuses = [](const KernelRequest&) { return false; }, .options = for_training(training)});
     EXPECT_EQ(test::expression(declined, declined.outputs[0]), as_it_was);
   }
 }
@@ -58,7 +59,7 @@ TEST(Recurrences, ReadLengthsWhereSomeAreShorter) {
     Node& node = one.graph[one.node];
     node.inputs[4] = one.graph.add_constant("lengths", Tensor::of<std::int32_t>(Shape{2}, std::vector<std::int32_t>{7, shortest}));
     one.graph.outputs = {node.outputs[0]};
-    const Graph got = match_recurrent(one.graph, [](const KernelRequest&) { return true; }, true);
+    const Graph got = passed("match_recurrent", one.graph, {.fuses = [](const KernelRequest&) { return true; }});
     EXPECT_EQ(got[got[got.outputs[0]].producer].inputs.size(), shortest < 7 ? 5U : 2U);
   }
 }

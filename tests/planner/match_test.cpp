@@ -1,8 +1,10 @@
 // What exporters write for activations and normalizations: what becomes one node, and what must not.
 #include <cmath>
 
-#include "planner/passes/passes.h"
+#include "planner/rewrite/fusing.h"
+#include "planner/rewrite/simplify.h"
 #include "tests/graph/notation.h"
+#include "tests/planner/passed.h"
 #include "tests/planner/small_models.h"
 
 namespace tandem {
@@ -142,15 +144,15 @@ void expect(const Row& row, Graph (*pass)(const Graph&)) {
 }
 
 class Activations : public testing::TestWithParam<Row> {};
-TEST_P(Activations, Become) { expect(GetParam(), [](const Graph& g) { return match_activations(g); }); }
+TEST_P(Activations, Become) { expect(GetParam(), [](const Graph& g) { return passed("match_activations", g); }); }
 INSTANTIATE_TEST_SUITE_P(Rows, Activations, testing::ValuesIn(activations), [](const auto& info) { return std::string(info.param.name); });
 
 class Normalizations : public testing::TestWithParam<Row> {};
-TEST_P(Normalizations, Become) { expect(GetParam(), [](const Graph& g) { return match_normalization(g, rows_offered); }); }
+TEST_P(Normalizations, Become) { expect(GetParam(), [](const Graph& g) { return passed("match_normalization", g, {.fuses = rows_offered}); }); }
 TEST_P(Normalizations, StayWhereNothingIsOffered) {
   Network n;
   n.graph.outputs = {GetParam().output(n)};
-  const Graph got = match_normalization(n.graph, [](const KernelRequest&) { return false; });
+  const Graph got = passed("match_normalization", n.graph, {.fuses = [](const KernelRequest&) { return false; }});
   EXPECT_EQ(test::expression(got, got.outputs[0]), test::expression(n.graph, n.graph.outputs[0]));
 }
 INSTANTIATE_TEST_SUITE_P(Rows, Normalizations, testing::ValuesIn(normalizations), [](const auto& info) { return std::string(info.param.name); });
@@ -177,7 +179,7 @@ const Row groups[] = {
 };
 const Fuses groups_offered = [](const KernelRequest& r) { return r.op == "GroupNormalizationTraining"; };
 class Groups : public testing::TestWithParam<Row> {};
-TEST_P(Groups, Become) { expect(GetParam(), [](const Graph& g) { return match_group_normalization(g, groups_offered); }); }
+TEST_P(Groups, Become) { expect(GetParam(), [](const Graph& g) { return passed("match_group_normalization", g, {.fuses = groups_offered}); }); }
 INSTANTIATE_TEST_SUITE_P(Rows, Groups, testing::ValuesIn(groups), [](const auto& info) { return std::string(info.param.name); });
 
 Graph images(std::int64_t n) {
@@ -254,10 +256,10 @@ TEST(FuseLayers, TheBiasOfAProductOfTokensIsTheProducts) {
   const ValueId rows = n.node("Reshape", {n.x}, {{"shape", Ints{6, 8}}});
   const ValueId product = n.node("Reshape", {n.node("InnerProduct", {rows, n.parameter("w", {4, 8})})}, {{"shape", Ints{2, 3, 4}}});
   n.graph.outputs = {n.op("Add", product, n.parameter("b", {4}))};
-  const Graph got = fuse_layers(n.graph);
+  const Graph got = passed("fuse_layers", n.graph);
   EXPECT_EQ(test::expression(got, got.outputs[0]), "Reshape(InnerProduct(Reshape(x), w, b))");
   n.graph.outputs = {n.op("Add", product, n.parameter("c", {3, 1}))};
-  const Graph other = fuse_layers(n.graph);
+  const Graph other = passed("fuse_layers", n.graph);
   EXPECT_EQ(test::expression(other, other.outputs[0]), "Add(Reshape(InnerProduct(Reshape(x), w)), c)");
 }
 

@@ -1,7 +1,9 @@
 // Plans in bf16 and with a scaled loss, trained by the CPU backend.
 #include <set>
 
-#include "planner/passes/passes.h"
+#include "planner/rewrite/expand.h"
+#include "planner/rewrite/simplify.h"
+#include "tests/planner/passed.h"
 #include "tests/planner/small_models.h"
 
 namespace tandem {
@@ -24,11 +26,11 @@ CompileOptions options(Precision precision, const std::vector<double>& weights =
   return o;
 }
 
-Graph forward(Graph (*model)(std::int64_t)) { return fuse_layers(simplify(expand(model(4), true))); }
+Graph forward(Graph (*model)(std::int64_t)) { return passed("fuse_layers", simplify(expand(model(4), true))); }
 
 // What each operator's results and operands are held in, after the pass.
 TEST(MixedPrecision, OperatorsRunAsTheTableSays) {
-  const Graph g = mixed_precision(forward(normalized), Precision::bf16);
+  const Graph g = passed("mixed_precision", forward(normalized), {.options = {.precision = Precision::bf16}});
   std::set<std::string> seen;
   for (const Node& node : g.nodes) {
     const auto in = [&](std::size_t i) { return g[node.inputs[i]].type.dtype; };
@@ -66,7 +68,7 @@ TEST(MixedPrecision, WantsItSaidOfEveryOperator) {
   const ValueId dy = g.add_input("dy", {DType::float32, {2, 3}}), y = g.add_input("y", {DType::int64, {2}});
   g.outputs = {b.emit("GatherBackward", {dy, y}, {{"axis", std::int64_t{0}}, {"input_shape", Ints{4, 3}}})};
   try {
-    mixed_precision(g, Precision::bf16);
+    passed("mixed_precision", g, {.options = {.precision = Precision::bf16}});
     ADD_FAILURE();
   } catch (const Error& e) {
     EXPECT_NE(std::string(e.what()).find("GatherBackward: its row does not say in which precision it runs"), std::string::npos) << e.what();
@@ -74,7 +76,7 @@ TEST(MixedPrecision, WantsItSaidOfEveryOperator) {
 }
 
 TEST(MixedPrecision, SoftmaxStaysInFloat32) {
-  const Graph g = mixed_precision(forward(convnet), Precision::fp16);
+  const Graph g = passed("mixed_precision", forward(convnet), {.options = {.precision = Precision::fp16}});
   for (const Node& node : g.nodes)
     if (node.op->name == "Softmax") {
       EXPECT_EQ(g[node.inputs[0]].type.dtype, DType::float32);
@@ -101,7 +103,7 @@ TEST(MixedPrecision, SixteenBitTemplatesAreRefused) {
   for (Value& v : g.values)
     if (v.name == "w1") v.type.dtype = DType::float16;
   try {
-    mixed_precision(g, Precision::bf16);
+    passed("mixed_precision", g, {.options = {.precision = Precision::bf16}});
     FAIL() << "took float16 weights";
   } catch (const Error& e) {
     EXPECT_EQ(std::string(e.what()), "parameter 'w1' is float16: bf16 needs a template with float32 weights, which it casts itself");

@@ -1,6 +1,9 @@
 // Normalizations that the convolutions behind them apply themselves: which ones, and that training is the same.
-#include "planner/passes/passes.h"
+#include "planner/rewrite/differentiate.h"
+#include "planner/rewrite/fusing.h"
+#include "planner/rewrite/simplify.h"
 #include "tests/graph/notation.h"
+#include "tests/planner/passed.h"
 #include "tests/planner/small_models.h"
 
 namespace tandem {
@@ -58,10 +61,10 @@ TEST_P(NormalizedInputs, OfConvolutions) {
     n.graph.outputs = {GraphBuilder(n.graph, "loss", {}).reduce_sum(y, {0, 1, 2, 3}, false)};
     // Convolutions that normalize sum, too.
     const Fuses sums = [](const KernelRequest& r) { return chains(r) && (r.op != "Conv" || r.outputs.size() == 3); };
-    Graph graph = sum_channels(n.graph, sums);
+    Graph graph = passed("sum_channels", n.graph, {.fuses = sums});
     const ValueId weights[] = {*graph.find("v")};
     graph.outputs.push_back(differentiate(graph, graph.outputs[0], weights)[0]);
-    const Graph got = normalize_in_convolutions(simplify(graph), wanted ? sums : Fuses());
+    const Graph got = passed("normalize_in_convolutions", simplify(graph), {.fuses = wanted ? sums : Fuses()});
     verify(got);
     const std::string gradient = test::expression(got, got.outputs[1]);
     const bool normalizes = wanted && GetParam().normalizes;

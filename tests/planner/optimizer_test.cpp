@@ -1,10 +1,10 @@
 // What options of the optimizer make of the update nodes.
-#include "planner/passes/optimizer.h"
+#include "planner/update/optimizer.h"
 
 #include <gtest/gtest.h>
 
 #include "graph/operator.h"
-#include "planner/passes/passes.h"
+#include "tests/planner/passed.h"
 
 namespace tandem {
 namespace {
@@ -26,7 +26,7 @@ Graph model() {
 std::vector<std::string> updates(const OptimizerOptions& o, std::string_view attribute = "weight_decay") {
   CompileOptions c;
   c.optimizer = o;
-  const Graph g = append_updates(model(), c);
+  const Graph g = passed("append_updates", model(), {.options = c});
   verify(g);
   std::vector<std::string> list;
   for (const Node& n : g.nodes) {
@@ -72,7 +72,7 @@ TEST(Optimizer, NormsAreOfAllGradients) {
   CompileOptions c;
   c.optimizer = optimizer_defaults("adamw");
   c.optimizer.clip_norm = 2;
-  const Graph g = append_updates(model(), c);
+  const Graph g = passed("append_updates", model(), {.options = c});
   int clipped = 0;
   for (const Node& n : g.nodes)
     if (n.op->name == "ClipScalars") {

@@ -1,10 +1,17 @@
 // Passes one by one, graph in and graph out, and the runner's own checks. Fusions have files of their own.
 #include <gtest/gtest.h>
 
-#include "planner/passes/graph_copy.h"
-#include "planner/passes/pass.h"
-#include "planner/passes/passes.h"
+#include "planner/loss/attach_loss.h"
+#include "planner/loss/labels.h"
+#include "planner/passes/run_passes.h"
+#include "planner/place/cut.h"
+#include "planner/place/place.h"
+#include "planner/rewrite/fusing.h"
+#include "planner/rewrite/graph_copy.h"
+#include "planner/rewrite/pass.h"
+#include "planner/rewrite/simplify.h"
 #include "tests/graph/notation.h"
+#include "tests/planner/passed.h"
 #include "tests/planner/small_models.h"
 
 namespace tandem {
@@ -84,7 +91,7 @@ TEST(FuseElementwise, JoinsWhatNothingElseReads) {
   const ValueId shared = s.b.neg(s.x);
   const ValueId chain = s.b.emit("Exp", {s.b.mul(s.b.add(shared, s.y), 2.0)});
   s.graph.outputs = {s.b.reduce_sum(chain, {0, 1}, false), s.b.reduce_sum(shared, {0, 1}, false)};
-  const Graph got = fuse_elementwise(s.graph);
+  const Graph got = passed("fuse_elementwise", s.graph);
   verify(got);
   EXPECT_EQ(operators_of(got), (Names{"Elementwise", "Elementwise", "ReduceSum", "ReduceSum"}));
   const Node& program = got.nodes[1];
@@ -97,7 +104,7 @@ TEST(FuseElementwise, LeavesIntegersAndOtherShapesAlone) {
   GraphBuilder b(g, "n", {});
   const ValueId i = g.add_input("i", {DType::int64, {2, 3}}), x = g.add_input("x", {f, {3}}), y = g.add_input("y", {f, {2, 3}});
   g.outputs = {b.add(b.add(i, i), i), b.add(b.neg(x), y)};  // -x has fewer elements than the sum: it is computed once
-  EXPECT_EQ(operators_of(fuse_elementwise(g)), (Names{"Add", "Add", "Elementwise", "Elementwise"}));
+  EXPECT_EQ(operators_of(passed("fuse_elementwise", g)), (Names{"Add", "Add", "Elementwise", "Elementwise"}));
 }
 
 struct LossRow {
@@ -141,7 +148,7 @@ Graph squares() {
 
 TEST(AddGradients, AreOutputsOfTheirParameters) {
   std::vector<std::string> warnings;
-  const Graph got = add_gradients(squares(), {}, warnings);
+  const Graph got = passed("add_gradients", squares(), {.warnings = &warnings});
   ASSERT_EQ(got.outputs.size(), 2U);
   EXPECT_EQ(got.outputs[1].role, ValueRole::gradient);
   EXPECT_EQ(got.outputs[1].of, "w");
@@ -170,7 +177,7 @@ TEST(AddGradients, OfPartsAreJoined) {
     }
     graph.outputs = {{loss, ValueRole::loss}};
     std::vector<std::string> warnings;
-    const Graph got = simplify(add_gradients(graph, {}, warnings));
+    const Graph got = simplify(passed("add_gradients", graph, {.warnings = &warnings}));
     const std::string gradient = expression(got, got.outputs[1]);
     const auto count = [&](const std::string& op) {
       std::size_t n = 0;
@@ -186,20 +193,20 @@ TEST(AddGradients, OfAScaledLossTellTheScale) {
   std::vector<std::string> warnings;
   CompileOptions o;
   o.loss_scaling = LossScaling{};
-  const Graph got = add_gradients(squares(), o, warnings);
+  const Graph got = passed("add_gradients", squares(), {.options = o, .warnings = &warnings});
   EXPECT_EQ(expression(got, output_as(got, ValueRole::metric, "loss_scale")), "LossScale(tandem.loss_scale)");
   EXPECT_EQ(got[*got.find(ValueRole::optimizer_state)].name, "tandem.loss_scale");
 }
 
 Graph with_gradients() {
   std::vector<std::string> warnings;
-  return add_gradients(squares(), {}, warnings);
+  return passed("add_gradients", squares(), {.warnings = &warnings});
 }
 
 TEST(KeepGradients, AsMetricsBesides) {
   CompileOptions o;
   o.keep_gradients = {"w", "unread"};
-  const Graph got = keep_gradients(with_gradients(), o);
+  const Graph got = passed("keep_gradients", with_gradients(), {.options = o});
   ASSERT_EQ(got.outputs.size(), 3U);
   EXPECT_EQ(got.outputs[2].of, "gradient/w");
   EXPECT_EQ(got.outputs[2].value, got.outputs[1].value);
@@ -215,7 +222,7 @@ TEST(Place, SumsGradientsAndWeightsStatistics) {
   const CompileOptions o;
   const PassContext c{.options = o};
   std::vector<std::string> warnings;
-  const Graph got = place(g, two_devices(g), warnings);
+  const Graph got = passed("place", g, {.placement = two_devices(g), .warnings = &warnings});
   EXPECT_EQ(warnings, Names{});
   verify(got);
   EXPECT_EQ(expression(got, got.outputs[0]), "ReduceSum(Mul(Mul(x, w), Mul(x, w)))");
@@ -230,7 +237,7 @@ TEST(AppendUpdates, TakeGradientsAndStandLast) {
   Graph g = with_gradients();
   CompileOptions o;
   o.optimizer = optimizer_defaults("adam");
-  const Graph got = append_updates(g, o);
+  const Graph got = passed("append_updates", g, {.options = o});
   verify(got);
   EXPECT_EQ(got.outputs.size(), 1U);
   const Node& update = got.nodes.back();
@@ -251,12 +258,12 @@ TEST(Cut, AnIdleDeviceAddsZerosAndUpdates) {
   const std::int64_t batch = g[g.inputs[0]].type.shape[0];
   for (const std::vector<std::int64_t>& sizes : {std::vector<std::int64_t>{1, batch - 1, 0}, {batch, 0}, {0, batch}}) {
     const int idle = static_cast<int>(std::find(sizes.begin(), sizes.end(), 0) - sizes.begin()), busy = idle == 0 ? 1 : 0;
-    const Graph whole = bucket_sums(append_updates(place(g, by_sizes(g, sizes), warnings), o), o), got = cut(whole, idle), other = cut(whole, busy);
+    const Graph whole = passed("bucket_sums", passed("append_updates", passed("place", g, {.placement = by_sizes(g, sizes), .warnings = &warnings}), {.options = o}), {.options = o}), got = cut(whole, idle), other = cut(whole, busy);
     verify(got);
     EXPECT_EQ(operators_of(got), (Names{"Fill", "AllReduce", "SgdUpdate", "Fill"}));
     EXPECT_EQ(got.outputs[0].role, ValueRole::loss);
     EXPECT_EQ(got[got.outputs[0]].type, other[other.outputs[0]].type);
-    EXPECT_EQ(other.nodes.size(), cut(place(g, by_sizes(g, {1, batch - 1}), warnings), 0).nodes.size() + 1) << "what one device has all of is not moved";
+    EXPECT_EQ(other.nodes.size(), cut(passed("place", g, {.placement = by_sizes(g, {1, batch - 1}), .warnings = &warnings}), 0).nodes.size() + 1) << "what one device has all of is not moved";
   }
   EXPECT_EQ(warnings, Names{});
 }
@@ -299,8 +306,7 @@ TEST(Fusing, AsksAllBackends) {
 TEST(RunPasses, NamesThePassThatBreaksWhatItPromised) {
   CompileOptions o;
   o.verify_passes = true;
-  const Labels labels;
-  PassContext c{.options = o, .samples = 2, .losses = std::span(&labels, 1)};
+  PassContext c{.options = o, .samples = 2};
   const auto run = [&](Pass pass) { return run_passes(std::span(&pass, 1), squares(), c); };
   const auto lose = [](Graph g, PassContext&) {
     g.outputs.clear();
@@ -310,11 +316,12 @@ TEST(RunPasses, NamesThePassThatBreaksWhatItPromised) {
     std::reverse(g.nodes.begin(), g.nodes.end());
     return g;
   };
-  expect_error("pass lose: 0 outputs are the loss", [&] { run({"lose", lose, 0, +Property::loss}); });
-  expect_error("pass forget: nothing is updated", [&] { run({"forget", [](Graph g, PassContext&) { return g; }, 0, +Property::updated}); });
-  expect_error("pass tangle: graph: ", [&] { run({"tangle", tangle}); });
-  expect_error("pass early stands before what it needs", [&] { run({"early", [](Graph g, PassContext&) { return g; }, +Property::loss}); });
-  EXPECT_EQ(run({"left out", [](Graph, PassContext&) -> Graph { throw 1; }, 0, 0, 0, [](const PassContext&) { return false; }}).nodes.size(), squares().nodes.size());
+  const auto nothing = [](Graph g, PassContext&) { return g; };
+  expect_error("pass lose: 0 outputs are the loss", [&] { run({.name = "lose", .run = lose, .gives = {Property::loss}}); });
+  expect_error("pass forget: nothing is updated", [&] { run({.name = "forget", .run = nothing, .gives = {Property::updated}}); });
+  expect_error("pass tangle: graph: ", [&] { run({.name = "tangle", .run = tangle}); });
+  expect_error("pass early stands before what it needs", [&] { run({.name = "early", .run = nothing, .needs = {Property::loss}}); });
+  EXPECT_EQ(run({.name = "left out", .run = [](Graph, PassContext&) -> Graph { throw 1; }, .when = [](const PassContext&) { return false; }}).nodes.size(), squares().nodes.size());
 }
 
 TEST(RunPasses, TellsOfEachGraph) {

@@ -4,7 +4,6 @@
 #include <set>
 
 #include "graph/place.h"
-#include "planner/passes/passes.h"
 #include "planner/plan/plan_file.h"
 #include "tests/graph/notation.h"
 #include "tests/planner/small_models.h"

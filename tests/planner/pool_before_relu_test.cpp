@@ -1,7 +1,8 @@
 #include <gtest/gtest.h>
 
 #include "graph/operator.h"
-#include "planner/passes/passes.h"
+#include "planner/rewrite/simplify.h"
+#include "tests/planner/passed.h"
 
 namespace tandem {
 namespace {
@@ -33,7 +34,7 @@ TEST_P(PoolBeforeRelu, Order) {
   g.outputs = {node("Neg", {pooled})};
   if (GetParam().relu_is_output) g.outputs.push_back(relu);
 
-  const Graph got = simplify(pool_before_relu(g));
+  const Graph got = simplify(passed("pool_before_relu", g));
   std::vector<std::string> ops;
   for (const Node& n : got.nodes) ops.emplace_back(n.op->name);
   EXPECT_EQ(ops, GetParam().ops);

@@ -10,7 +10,7 @@
 #include "graph/operator.h"
 #include "kernels/cpu/backend.h"
 #include "planner/compile.h"
-#include "planner/passes/passes.h"
+#include "planner/place/place.h"
 #include "runtime/session.h"
 
 namespace tandem::small_models {

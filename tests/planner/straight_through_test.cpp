@@ -1,6 +1,8 @@
 // Which sums and differences are straight-through estimators, and where their gradient goes.
-#include "planner/passes/passes.h"
+#include "planner/rewrite/differentiate.h"
+#include "planner/rewrite/simplify.h"
 #include "tests/graph/notation.h"
+#include "tests/planner/passed.h"
 #include "tests/planner/small_models.h"
 
 namespace tandem {
@@ -40,7 +42,7 @@ TEST_P(StraightThrough, IsFound) {
   Network n;
   n.graph.outputs = {GetParam().output(n)};
   std::vector<std::string> warnings;
-  Graph got = simplify(match_straight_through(n.graph, warnings));
+  Graph got = simplify(passed("match_straight_through", n.graph, {.warnings = &warnings}));
   verify(got);
   const bool stays = GetParam().expected.empty();
   const Graph same = simplify(n.graph);
@@ -50,7 +52,7 @@ TEST_P(StraightThrough, IsFound) {
   const ValueId x = got.inputs[0], dx = differentiate(got, got.outputs[0], std::span(&x, 1))[0];
   EXPECT_TRUE(dx.present());
   EXPECT_EQ(GetParam().expected.find("Tanh") != std::string::npos, test::expression(got, dx).find("TanhBackward") != std::string::npos) << test::expression(got, dx);
-  const Graph left = drop_straight_through(got);
+  const Graph left = passed("drop_straight_through", got);
   EXPECT_EQ(test::expression(left, left.outputs[0]).find("StraightThrough"), std::string::npos);
 }
 INSTANTIATE_TEST_SUITE_P(Rows, StraightThrough, testing::ValuesIn(rows), [](const auto& info) { return std::string(info.param.name); });
@@ -61,7 +63,7 @@ TEST(StopGradient, IsWhereNoGradientPasses) {
   n.graph.outputs = {n.node("Mul", {n.node("StopGradient", {h}), h})};
   const ValueId x = n.graph.inputs[0], dx = differentiate(n.graph, n.graph.outputs[0], std::span(&x, 1))[0];
   EXPECT_EQ(test::expression(n.graph, dx), "TanhBackward(Mul(Expand(1), StopGradient(Tanh(x))), Tanh(x))");
-  const Graph left = drop_straight_through(n.graph);
+  const Graph left = passed("drop_straight_through", n.graph);
   EXPECT_EQ(test::expression(left, left.outputs[0]), "Mul(Tanh(x), Tanh(x))");
 }
 

@@ -1,7 +1,8 @@
 // Convolutions that sum what the normalization behind them takes its statistics from: which ones do, and that training is
 // the same.
-#include "planner/passes/passes.h"
+#include "planner/rewrite/fusing.h"
 #include "tests/graph/notation.h"
+#include "tests/planner/passed.h"
 #include "tests/planner/small_models.h"
 
 namespace tandem {
@@ -55,7 +56,7 @@ class ChannelSums : public testing::TestWithParam<Row> {};
 TEST_P(ChannelSums, AreTakenByTheConvolution) {
   Network n;
   n.graph.outputs = {GetParam().output(n)};
-  const Graph got = sum_channels(n.graph, GetParam().gains);
+  const Graph got = passed("sum_channels", n.graph, {.fuses = GetParam().gains});
   verify(got);
   EXPECT_EQ(got.nodes.size(), n.graph.nodes.size());
   EXPECT_EQ(test::expression(got, got.outputs[0]), GetParam().expected);

@@ -1,9 +1,10 @@
 // Passes over the updates of parameters and running statistics: how many nodes they are, and what those read and write.
 #include <gtest/gtest.h>
 
-#include "planner/passes/graph_copy.h"
-#include "planner/passes/passes.h"
+#include "planner/rewrite/fusing.h"
+#include "planner/rewrite/graph_copy.h"
 #include "tests/graph/notation.h"
+#include "tests/planner/passed.h"
 #include "tests/planner/small_models.h"
 
 namespace tandem {
@@ -23,7 +24,7 @@ TEST(AppendUpdates, SmallParametersShareOne) {
     g.add_parameter(name, {f, {size}}, Tensor(TensorType{f, {size}}), true);
     g.outputs.emplace_back(b.neg(g.add_input(concat('g', size), {f, {size}})), ValueRole::gradient, name);
   }
-  const Graph got = append_updates(g, {});
+  const Graph got = passed("append_updates", g);
   std::vector<std::string> updates;
   for (const Node& n : got.nodes) {
     if (n.op->in_place.empty()) continue;
@@ -53,11 +54,11 @@ TEST(GroupUpdates, OneForEachBucket) {
     };
     const ValueId value = b.neg(g.inputs[0]);
     for (const char* const name : {"mean", "variance", "mean"}) statistic(name, value);
-    Graph appended = append_updates(g, {});
+    Graph appended = passed("append_updates", g);
     CompileOptions o;
     o.first_bucket_bytes = o.bucket_bytes = 90000;
-    if (summed) appended = bucket_sums(std::move(appended), o);
-    const Graph got = group_updates(std::move(appended), fuses);
+    if (summed) appended = passed("bucket_sums", std::move(appended), {.options = o});
+    const Graph got = passed("group_updates", std::move(appended), {.fuses = fuses});
     std::vector<std::string> updates;
     for (const Node& n : got.nodes) {
       if (n.op->in_place.empty()) continue;
@@ -83,17 +84,17 @@ TEST(RunningVariances, FollowTheDeviation) {
     for (const int i : {1, 2}) b.emit("RunningStatistics", {parameter(i == 1 ? "mean" : "variance"), y[static_cast<std::size_t>(i)]}, {{"momentum", 0.25F}});
     g.outputs = {y[0]};
     if (read) g.outputs.emplace_back(y[2]);
-    const Graph got = running_variances(g, [](const KernelRequest& r) { return r.attributes->has("inverse"); });
+    const Graph got = passed("running_variances", g, {.fuses = [](const KernelRequest& r) { return r.attributes->has("inverse"); }});
     verify(got);
     EXPECT_EQ(got.nodes[0].outputs[2].present(), read);
     const Node& variance = got.nodes.back();
     EXPECT_EQ(variance.attributes.has("inverse"), !read);
     EXPECT_EQ(variance.inputs[read ? 1 : 2], got.nodes[0].outputs[read ? 2 : 3]);
-    const Graph grouped = group_updates(got, [](const KernelRequest&) { return true; });
+    const Graph grouped = passed("group_updates", got, {.fuses = [](const KernelRequest&) { return true; }});
     if (!read) {
       EXPECT_EQ(operators_of(grouped), (Names{"BatchNormalizationTraining", "RunningStatistics"})) << print(grouped);
     }
-    EXPECT_EQ(print(running_variances(g, [](const KernelRequest&) { return false; })), print(g));
+    EXPECT_EQ(print(passed("running_variances", g, {.fuses = [](const KernelRequest&) { return false; }})), print(g));
   }
 }
 
@@ -105,7 +106,7 @@ TEST(NarrowUpdates, ReadAndWriteSixteenBits) {
   const ValueId narrow = cast(w, DType::bfloat16);
   g.outputs = {b.neg(narrow), {cast(b.neg(narrow), f), ValueRole::gradient, "w"}};
   const auto all = [](const KernelRequest&) { return true; };
-  const Graph got = append_updates(narrow_updates(g, {}, all), {});
+  const Graph got = passed("append_updates", passed("narrow_updates", g, {.fuses = all}));
   verify(got);
   EXPECT_EQ(operators_of(got), (Names{"Neg", "Neg", "SgdUpdate"}));
   std::vector<std::string> written;
@@ -115,8 +116,8 @@ TEST(NarrowUpdates, ReadAndWriteSixteenBits) {
 
   // An update that writes no copy still reads 16 bits.
   const auto reads = [](const KernelRequest& r) { return !r.attributes->has("copies"); };
-  EXPECT_EQ(operators_of(append_updates(narrow_updates(g, {}, reads), {})), (Names{"Cast", "Neg", "Neg", "SgdUpdate"}));
-  EXPECT_EQ(print(narrow_updates(g, {}, {})), print(g));
+  EXPECT_EQ(operators_of(passed("append_updates", passed("narrow_updates", g, {.fuses = reads}))), (Names{"Cast", "Neg", "Neg", "SgdUpdate"}));
+  EXPECT_EQ(print(passed("narrow_updates", g)), print(g));
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "base/option.h"
-#include "planner/passes/losses.h"
+#include "planner/loss/losses.h"
 #include "trainer/feed/feed.h"
 
 namespace tandem {

@@ -1,5 +1,5 @@
 // Averages of the weights, which the updates keep as states: "average/WEIGHT".
-#include "planner/passes/optimizer.h"
+#include "planner/update/optimizer.h"
 #include "trainer/model_state.h"
 
 namespace tandem {

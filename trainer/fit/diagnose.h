@@ -1,7 +1,7 @@
 // Why a training step gave values that are not finite.
 #pragma once
 #include "planner/compile.h"
-#include "planner/passes/labels.h"
+#include "planner/loss/labels.h"
 #include "runtime/session.h"
 #include "trainer/feed/feed.h"
 

@@ -5,7 +5,7 @@
 #include <functional>
 #include <span>
 
-#include "planner/passes/labels.h"
+#include "planner/loss/labels.h"
 
 namespace tandem {
 

@@ -1,0 +1,57 @@
+// Swaps a Relu and the MaxPool behind it: the larger of two numbers is found before or after negative ones are cut off, and
+// afterwards there are fewer to cut.
+#include <algorithm>
+
+#include "planner/rewrite/graph_copy.h"
+#include "planner/rewrite/pass.h"
+
+namespace tandem::pass_rows {
+namespace {
+
+bool is(const Graph& graph, ValueId value, std::initializer_list<std::string_view> ops) {
+  const NodeId producer = graph[value].producer;
+  return producer.present() && std::find(ops.begin(), ops.end(), graph[producer].op->name) != ops.end();
+}
+
+Graph pool_before_relu(const Graph& graph) {
+  const auto users = graph.consumers();
+  const auto alone = [&](ValueId v) {
+    return users[v].size() == 1 && std::find(graph.outputs.begin(), graph.outputs.end(), v) == graph.outputs.end();
+  };
+  GraphCopy copy(graph);
+  for (const Node& node : graph.nodes) {
+    const bool pools = node.op->name == "MaxPool" || node.op->name == "MaxPoolTraining";
+    const ValueId x = pools ? node.inputs[0] : ValueId{};
+    if (!pools || !alone(x) || !is(graph, x, {"Relu"})) {
+      copy.copy(node);
+      continue;
+    }
+    const Node& relu = graph[graph[x].producer];
+    if (is(graph, relu.inputs[0], {"BatchNormalization", "BatchNormalizationTraining"})) {
+      copy.copy(node);
+      continue;
+    }
+    Node pool = node;
+    pool.inputs[0] = relu.inputs[0];
+    copy.copy(pool);
+    const ValueId pooled = copy.map(node.outputs[0]);
+    const std::string name = copy.to[pooled].name;
+    copy.to[pooled].name = name + "/pooled";
+    const NodeId id = copy.to.add_node(*relu.op, relu.name, relu.attributes, {pooled}, 1, relu.origin);
+    const ValueId y = copy.to[id].outputs[0];
+    copy.to[y].name = name;
+    copy.set(node.outputs[0], y);
+  }
+  return copy.finish();
+}
+
+}  // namespace
+
+// MaxPool(Relu(x)) is Relu(MaxPool(x)), with the same gradient; BatchNormalization + Relu stay together. Before differentiation.
+Pass pool_before_relu() {
+  return {.name = "pool_before_relu",
+          .run = [](Graph g, PassContext&) { return pool_before_relu(g); },
+          .why = "Relu works on what pooling leaves, and its operand need not be kept"};
+}
+
+}  // namespace tandem::pass_rows

@@ -1,0 +1,20 @@
+// Runs the passes that make a plan's graph of a model.
+#pragma once
+#include <span>
+#include <string>
+
+#include "planner/rewrite/pass.h"
+
+namespace tandem {
+
+// The rows of rows.inc that are for such plans, in order.
+std::span<const Pass> passes_of(PlanMode mode);
+
+// Why it does not hold; empty where it does.
+std::string breach_of(Property property, const Graph& graph, const PassContext& context);
+
+// Runs a list. With options.verify_passes, and in debug builds, the graph and all that is said to hold are checked behind every pass; a
+// breach names the pass. Calls options.after_pass behind each, and for the graph it begins with (number 0, "model").
+Graph run_passes(std::span<const Pass> passes, Graph graph, PassContext& context);
+
+}  // namespace tandem

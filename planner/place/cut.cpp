@@ -1,0 +1,324 @@
+// From one graph to the devices' programs: each value becomes the part of it that the device holds, and each transfer what the
+// device does in it. A device may have nothing of what is split along an axis of the mesh. Then it has nothing of what is computed
+// from that, its addends are zeros, and it takes part in exchanges with zeros and with empty parts.
+#include "planner/place/cut.h"
+
+#include <algorithm>
+
+#include "graph/place.h"
+#include "graph/updates.h"
+#include "planner/place/place.h"
+#include "planner/rewrite/graph_copy.h"
+
+namespace tandem {
+namespace {
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+Part part_of(const Value& v, std::size_t axis) { return axis < v.placement.parts.size() ? v.placement.parts[axis] : Part{}; }
+
+// Whether the device has an empty part along a mesh axis on which the value lies so.
+bool any_empty_part(const Graph& whole, const Value& v, int device, bool (*lies)(Spread)) {
+  if (v.placement.group < 0) return false;
+  const DeviceGroup& group = whole.groups[at(v.placement.group)];
+  const int position = group.position_of(device);
+  for (std::size_t a = 0; position >= 0 && a < v.placement.parts.size(); ++a)
+    if (lies(v.placement.parts[a].spread) && group.axes[a].sizes[at(group.position_along(position, a))] == 0) return true;
+  return false;
+}
+bool has_nothing_of(const Graph& whole, const Value& v, int device) {
+  return any_empty_part(whole, v, device, [](Spread spread) { return spread == Spread::split || spread == Spread::own; });
+}
+
+class Cut {
+ public:
+  Cut(const Graph& whole, int device) : whole_(whole), device_(device), map_(whole.values.size()) {
+    for (const DeviceGroup& group : whole.groups) positions_.push_back(group.position_of(device));
+    to_.name = whole.name;
+    to_.groups = whole.groups;
+  }
+
+  Graph run() {
+    for (std::size_t i = 0; i < whole_.values.size(); ++i)
+      if (const ValueId v{static_cast<int>(i)}; whole_[v].kind != ValueKind::activation && has(whole_[v])) map_[v] = given(whole_[v]);
+    for (const ValueId in : whole_.inputs)
+      if (map_[in].present()) to_.inputs.push_back(map_[in]);
+    for (const Node& node : whole_.nodes) add(node);
+    for (const int i : outputs_on(whole_, device_)) {
+      const GraphOutput& out = whole_.outputs[at(i)];
+      to_.outputs.emplace_back(operand(out), out.role, out.of);
+    }
+    if (is_idle(whole_, device_)) drop_unread(to_, [](const Node& node) { return is_exchange(node) || node.op->name == "Send"; });
+    return std::move(to_);
+  }
+
+ private:
+  bool here(int group) const { return group < 0 || positions_[at(group)] >= 0; }
+  bool has(const Value& v) const { return here(v.placement.group) && !has_nothing_of(whole_, v, device_); }
+  bool has_zeros(const Value& v) const { return any_empty_part(whole_, v, device_, [](Spread spread) { return spread == Spread::partial; }); }
+
+  bool known(ValueId v) const { return !v.present() || map_[v].present() || has_zeros(whole_[v]); }
+
+  // What the device has of a value; zeros are made where somebody asks for them.
+  ValueId operand(ValueId v) {
+    if (!v.present() || map_[v].present()) return v.present() ? map_[v] : v;
+    if (!known(v)) fail("placement: '", whole_[v].name, "' is read on device ", device_, ", which has nothing of it");
+    return map_[v] = zeros(whole_[v]);
+  }
+  ValueId zeros(const Value& v) {
+    const ValueId z = GraphBuilder(to_, concat("zeros/", v.name), {}).emit("Fill", {}, {{"value", 0.0F}, {"shape", local(v).dims}, {"dtype", static_cast<std::int64_t>(v.type.dtype)}});
+    to_[z].name = v.name;
+    to_[z].placement = v.placement;
+    return z;
+  }
+  // The same for an exchange, into which a device goes with an empty part, too.
+  ValueId exchanged(ValueId v) {
+    if (!map_[v].present() && !has(whole_[v])) {
+      const TensorType nothing{whole_[v].type.dtype, local(whole_[v])};
+      const ValueId empty = to_.add_constant(whole_[v].name, Tensor(nothing));
+      to_[empty].placement = whole_[v].placement;
+      return empty;
+    }
+    return operand(v);
+  }
+  const DeviceGroup& group_of(const Value& v) const { return whole_.groups[at(v.placement.group)]; }
+  Shape local(const Value& v) const {
+    return v.placement.group < 0 ? v.type.shape : local_shape(v.type.shape, v.placement, group_of(v), positions_[at(v.placement.group)]);
+  }
+
+  // A parameter, input or constant.
+  ValueId given(const Value& value) {
+    Value v = value;
+    v.type.shape = local(value);
+    const bool part = v.type.shape != value.type.shape;
+    if (v.kind == ValueKind::constant && part) v.data = cut_constant(value);
+    if (v.kind == ValueKind::constant && v.role == ValueRole::share) {  // of unbiased variances it says of how many values the whole's would be
+      const double share = share_of(value), count = value.data->to_doubles()[0];
+      v.data = Tensor::scalar(static_cast<float>(share * unbiased(count * share))).cast(value.type.dtype);
+    }
+    if (v.kind == ValueKind::parameter && part) {
+      for (std::size_t a = 0; a < value.placement.parts.size(); ++a) {
+        if (!part_of(value, a).is_split()) continue;
+        const int axis = template_axis(value, part_of(value, a).axis);
+        if (axis < 0) fail(ExitCode::usage, "placement: axis ", part_of(value, a).axis, " of parameter '", value.name, "', held as ", value.type.shape, ", is none of the template's ", value.template_shape);
+        const Range range = range_of(value, value.type.shape, a);
+        if (range.outer > 1 || std::any_of(to_.parts.begin(), to_.parts.end(), [&](const PartOfParameter& p) { return p.parameter == std::pair(value.role, value.name); }))
+          fail(ExitCode::usage, "placement: parameter '", value.name, "' is split in more than one way");
+        to_.parts.push_back({{value.role, value.name}, value.template_shape, axis, range.begin});
+        v.template_shape[axis] = range.size;
+      }
+      v.data.reset();
+    }
+    return to_.add_value(std::move(v));
+  }
+
+  double share_of(const Value& v) const {
+    double share = 1;
+    for (std::size_t a = 0; a < v.placement.parts.size(); ++a)
+      if (part_of(v, a).spread == Spread::own) share *= static_cast<double>(size_along(v, a)) / static_cast<double>(group_of(v).axes[a].total());
+    return share;
+  }
+  int position_along(const Value& v, std::size_t axis) const { return group_of(v).position_along(positions_[at(v.placement.group)], axis); }
+  std::int64_t size_along(const Value& v, std::size_t axis) const { return group_of(v).axes[axis].sizes[at(position_along(v, axis))]; }
+
+  // Where this device's part of an axis lies: in each of `outer` runs, the same range.
+  struct Range {
+    std::int64_t outer, begin, size;
+  };
+  Range range_of(const Value& v, const Shape& shape, std::size_t axis) const {
+    const Part& part = v.placement.parts[axis];
+    const MeshAxis& mesh = group_of(v).axes[axis];
+    const std::int64_t unit = shape[part.axis] / part.outer / mesh.total();
+    return {part.outer, mesh.begin(position_along(v, axis)) * unit, size_along(v, axis) * unit};
+  }
+
+  Tensor cut_constant(const Value& value) const {
+    Graph scratch;
+    GraphBuilder b(scratch, "part", {});
+    ValueId v = scratch.add_constant(value.name, *value.data);
+    for (std::size_t a = 0; a < value.placement.parts.size(); ++a)
+      if (value.placement.parts[a].is_split()) v = sliced(b, v, value.placement.parts[a].axis, range_of(value, b.shape(v), a));
+    for (Node& node : scratch.nodes) {
+      FoldContext c{.node = node, .inputs = {*scratch[node.inputs[0]].data}, .outputs = {scratch[node.outputs[0]].type}, .input_types = {}};
+      scratch[node.outputs[0]].data = node.op->fold(c)->front();
+    }
+    return *scratch[v].data;
+  }
+
+  static ValueId sliced(GraphBuilder& b, ValueId v, int axis, const Range& range) {
+    const Shape whole = b.shape(v);
+    if (range.outer > 1) {
+      Shape apart = whole;
+      apart[axis] /= range.outer;
+      apart.dims.insert(apart.dims.begin() + axis, range.outer);
+      v = b.reshape(v, apart);
+    }
+    const std::int64_t along = range.outer > 1 ? axis + 1 : axis;
+    v = b.emit("Slice", {v}, {{"starts", Ints{range.begin}}, {"ends", Ints{range.begin + range.size}}, {"axes", Ints{along}}, {"steps", Ints{1}}});
+    Shape part = whole;
+    part[axis] = range.outer * range.size;
+    return b.reshape(v, part);
+  }
+
+  void add(const Node& node) {
+    const ValueId first = *std::find_if(node.outputs.begin(), node.outputs.end(), [](ValueId v) { return v.present(); });
+    if (node.op->name == "Send") return add_send(node);
+    if (!here(whole_[first].placement.group)) return;
+    const bool exchanges = is_exchange(node);
+    const auto computed = [&](ValueId out) { return out.present() && (exchanges || (has(whole_[out]) && !has_zeros(whole_[out]))); };
+    if (std::none_of(node.outputs.begin(), node.outputs.end(), computed)) return;
+    // What is the same on all devices may be told by a node that needs samples: it is left out with what reads it.
+    if (!exchanges && node.op->in_place.empty() && !std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return known(v); })) return;
+    if (node.op->name == "TakePart") return take_part(node);
+    if (node.op->name == "Once") return once(node);
+    Node n = node;
+    for (ValueId& in : n.inputs) in = exchanges ? exchanged(in) : operand(in);
+    const NodeId id{static_cast<int>(to_.nodes.size())};
+    for (ValueId& out : n.outputs) {
+      if (!computed(out)) {
+        out = {};
+        continue;
+      }
+      Value v = whole_[out];
+      v.type.shape = local(v);
+      v.producer = id;
+      const ValueId now = to_.add_value(std::move(v));
+      map_[out] = now;
+      out = now;
+    }
+    if (exchanges) {
+      name_exchange(node, n);
+      to_.nodes.push_back(std::move(n));
+      return;
+    }
+    n.attributes = local_attributes(node, whole_[first].type.shape, to_[n.outputs[static_cast<std::size_t>(std::find(node.outputs.begin(), node.outputs.end(), first) - node.outputs.begin())]].type.shape);
+    if (n.attributes.has("count")) n.attributes.set("count", counted(n.attributes.integer("count"), whole_[first]));
+    to_.nodes.push_back(std::move(n));
+    check(to_.nodes.back());
+  }
+
+  // Elements that a device's own statistics are of.
+  std::int64_t counted(std::int64_t count, const Value& statistic) const {
+    for (std::size_t a = 0; a < statistic.placement.parts.size(); ++a)
+      if (part_of(statistic, a).spread == Spread::own) count = count / group_of(statistic).axes[a].total() * size_along(statistic, a);
+    return count;
+  }
+
+  // The operator's own shape rule, of the parts of its operands, gives the parts of its results.
+  void check(Node& node) {
+    std::vector<TensorType> placed;
+    for (const ValueId out : node.outputs) placed.push_back(out.present() ? to_[out].type : TensorType{});
+    InferContext context(to_, node);
+    node.op->infer(context);
+    for (std::size_t i = 0; i < placed.size(); ++i)
+      if (const ValueId out = node.outputs[i]; out.present() && !to_[out].opaque && to_[out].type != placed[i])
+        fail("placement: ", node.op->name, " '", node.name, "' gives ", to_[out].type, " on device ", device_, ", placed as ", placed[i]);
+  }
+
+  static bool is_exchange(const Node& node) { return node.op->name == "AllReduce" || node.op->name == "AllGather" || node.op->name == "ReduceScatter"; }
+
+  // Who takes part, where it is not every device of the plan; the name is the same on all of them.
+  void name_exchange(const Node& node, Node& n) const {
+    const Value &from = whole_[node.inputs[0]], &to = whole_[node.outputs[0]];
+    if (whole_.groups.size() == 1 && group_of(to).axes.size() == 1 && node.op->name == "AllReduce") return;
+    for (std::size_t a = 0; a < group_of(to).axes.size(); ++a) {
+      if (part_of(from, a) == part_of(to, a)) continue;
+      const std::vector<int> row = group_of(to).row_of(positions_[at(to.placement.group)], a);
+      n.attributes.set("devices", Ints(row.begin(), row.end()));
+      n.attributes.set("exchange", concat(node.name, " of ", row[0]));
+    }
+  }
+
+  void take_part(const Node& node) {
+    const Value &from = whole_[node.inputs[0]], &to = whole_[node.outputs[0]];
+    GraphBuilder b(to_, node.name, node.origin);
+    ValueId v = map_[node.inputs[0]];
+    for (std::size_t a = 0; a < to.placement.parts.size(); ++a)
+      if (part_of(to, a).is_split() && !part_of(from, a).is_split()) v = sliced(b, v, part_of(to, a).axis, range_of(to, b.shape(v), a));
+    to_[v].placement = to.placement;
+    map_[node.outputs[0]] = v;
+  }
+
+  void once(const Node& node) {
+    const Value &from = whole_[node.inputs[0]], &to = whole_[node.outputs[0]];
+    bool first = true;
+    for (std::size_t a = 0; a < to.placement.parts.size(); ++a)
+      if (part_of(from, a) != part_of(to, a)) first = first && position_along(to, a) == first_with_some(group_of(to).axes[a]);
+    map_[node.outputs[0]] = first ? operand(node.inputs[0]) : zeros(to);
+  }
+
+  // The devices of two groups in order: each gives to the other's one.
+  void add_send(const Node& node) {
+    const Value &from = whole_[node.inputs[0]], &to = whole_[node.outputs[0]];
+    const int giver = positions_[at(from.placement.group)], taker = positions_[at(to.placement.group)];
+    const auto pair = [&](int position) {
+      const int a = group_of(from).devices[at(position)], b = group_of(to).devices[at(position)];
+      return Attributes{{"devices", Ints{a, b}}, {"exchange", concat(node.name, " of ", a)}};
+    };
+    if (giver >= 0) {
+      const ValueId given = exchanged(node.inputs[0]);
+      to_.nodes.push_back({node.op, node.name, pair(giver), {given}, {ValueId{}}, node.origin});
+    }
+    if (taker < 0) return;
+    const NodeId id{static_cast<int>(to_.nodes.size())};
+    Attributes attributes = pair(taker);
+    Value v = to;
+    v.type.shape = local(to);
+    v.producer = id;
+    attributes.set("dtype", static_cast<std::int64_t>(v.type.dtype));
+    attributes.set("shape", v.type.shape.dims);
+    const ValueId there = to_.add_value(std::move(v));
+    map_[node.outputs[0]] = there;
+    to_.nodes.push_back({&internal_operator("Receive"), node.name, std::move(attributes), {}, {there}, node.origin});
+  }
+
+  const Graph& whole_;
+  const int device_;
+  std::vector<int> positions_;  // by group; -1: not in it
+  Graph to_;
+  IdVector<ValueId, ValueId> map_;
+};
+
+}  // namespace
+
+bool is_idle(const Graph& whole, int device) {
+  return std::any_of(whole.groups.begin(), whole.groups.end(), [&](const DeviceGroup& group) {
+    const int position = group.position_of(device);
+    for (std::size_t a = 0; position >= 0 && a < group.axes.size(); ++a)
+      if (group.axes[a].sizes[at(group.position_along(position, a))] == 0) return true;
+    return false;
+  });
+}
+
+Graph cut(const Graph& whole, int device) { return Cut(whole, device).run(); }
+
+std::vector<int> outputs_on(const Graph& whole, int device) {
+  std::vector<int> given;
+  for (std::size_t i = 0; i < whole.outputs.size(); ++i) {
+    const int group = whole[whole.outputs[i]].placement.group;
+    if (group >= 0 && whole.groups[at(group)].position_of(device) < 0) continue;
+    // What is whole on all devices is told by those that compute something.
+    if (has_nothing_of(whole, whole[whole.outputs[i]], device) || (whole.outputs[i].role == ValueRole::plain && is_idle(whole, device))) continue;
+    given.push_back(static_cast<int>(i));
+  }
+  return given;
+}
+
+bool same_program(const Graph& whole, int a, int b) {
+  for (const DeviceGroup& group : whole.groups) {
+    const int p = group.position_of(a), q = group.position_of(b);
+    if ((p < 0) != (q < 0)) return false;
+    if (p < 0 || p == q) continue;
+    for (std::size_t axis = 0; axis < group.axes.size(); ++axis)
+      if (group.axes[axis].sizes[at(group.position_along(p, axis))] != group.axes[axis].sizes[at(group.position_along(q, axis))]) return false;
+  }
+  if (whole.groups.size() > 1 || whole.groups[0].axes.size() > 1) return a == b;
+  // What a device takes of a whole value, or keeps of a parameter, depends on where it stands.
+  const bool cuts = std::any_of(whole.nodes.begin(), whole.nodes.end(), [](const Node& n) { return n.op->name == "TakePart" || n.op->name == "Once"; });
+  const bool parts = std::any_of(whole.values.begin(), whole.values.end(), [](const Value& v) {
+    return (v.kind == ValueKind::constant || v.kind == ValueKind::parameter) && !v.placement.parts.empty() && v.placement.parts[0].is_split();
+  });
+  return a == b || (!cuts && !parts);
+}
+
+}  // namespace tandem

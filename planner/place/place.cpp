@@ -1,0 +1,117 @@
+// Where each value lives, and what has to move between devices. Values that were placed on purpose (inputs, parameters) say
+// it of theirs; the operators' rules (Operator::place) say it of all others; where a node needs an operand otherwise than it
+// lies, a transfer is put in before it.
+#include "planner/place/place.h"
+
+#include <algorithm>
+
+#include "graph/place.h"
+#include "planner/place/placing.h"
+#include "planner/rewrite/pass.h"
+
+namespace tandem {
+namespace {
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+}  // namespace
+
+int first_with_some(const MeshAxis& axis) {
+  const auto some = std::find_if(axis.sizes.begin(), axis.sizes.end(), [](std::int64_t size) { return size > 0; });
+  return some == axis.sizes.end() ? 0 : static_cast<int>(some - axis.sizes.begin());
+}
+
+bool one_has_all(const MeshAxis& axis) {
+  return axis.length() > 1 && std::count_if(axis.sizes.begin(), axis.sizes.end(), [](std::int64_t size) { return size > 0; }) == 1;
+}
+
+Part part_by_samples(const MeshAxis& samples) { return one_has_all(samples) ? Part{Spread::own} : Part::split(0); }
+
+PlacementRequest by_samples(const Graph& graph, std::span<const std::int64_t> sizes) {
+  PlacementRequest request;
+  DeviceGroup all{.name = "all", .axes = {{"samples", {sizes.begin(), sizes.end()}}}, .devices = {}};
+  for (std::size_t d = 0; d < sizes.size(); ++d) all.devices.push_back(static_cast<int>(d));
+  const std::int64_t batch = all.axes[0].total();
+  const Part part = part_by_samples(all.axes[0]);
+  request.groups.push_back(std::move(all));
+  const bool followed = std::any_of(graph.inputs.begin(), graph.inputs.end(), [&](ValueId in) { return graph[in].batch.present(); });
+  for (const ValueId in : graph.inputs) {
+    const Value& v = graph[in];
+    if (v.role == ValueRole::step_state || v.type.shape.rank() == 0 || v.type.shape[0] != batch) continue;
+    if (!followed || v.batch.leading(batch, batch)) request.values[v.name] = {part};
+  }
+  return request;
+}
+
+void place_rest(Graph& graph) {
+  for (Node& node : graph.nodes) {
+    if (std::all_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return !v.present() || graph[v].placement.group >= 0; })) continue;
+    int group = 0;
+    for (const ValueId in : node.inputs)
+      if (in.present()) group = std::max(group, graph[in].placement.group);
+    std::vector<Placement> placed(node.outputs.size(), Placement{group, {}});
+    for (std::size_t a = 0; a < graph.groups[at(group)].axes.size(); ++a) {
+      std::vector<Part> parts;
+      for (const ValueId in : node.inputs) parts.push_back(in.present() && a < graph[in].placement.parts.size() ? graph[in].placement.parts[a] : Part{});
+      const NodePlacement p = place_node(graph, node, parts, graph.groups[at(group)].axes[a]);
+      for (std::size_t i = 0; i < parts.size(); ++i)
+        if (node.inputs[i].present() && parts[i] != p.inputs[i])
+          fail(node.op->name, " '", node.name, "' needs '", graph[node.inputs[i]].name, "' ", to_string(p.inputs[i]), ", it is ", to_string(parts[i]), p.reason.empty() ? "" : ": ", p.reason);
+      for (std::size_t i = 0; i < placed.size(); ++i) placed[i].parts.push_back(p.outputs[i]);
+    }
+    for (std::size_t i = 0; i < placed.size(); ++i)
+      if (node.outputs[i].present()) graph[node.outputs[i]].placement = placed[i];
+  }
+}
+
+namespace pass_rows {
+namespace {
+
+Graph placed(Graph graph, const PlacementRequest& request, std::vector<std::string>& warnings) {
+  graph.groups = request.groups;
+  assign_groups(graph, request);
+  std::size_t axes = 0;
+  for (const DeviceGroup& group : graph.groups) axes = std::max(axes, group.axes.size());
+  std::map<ValueId, std::size_t> transfers;
+  for (std::size_t a = 0; a < axes; ++a) {
+    const std::vector<std::string> whole = place_along(graph, a, request, transfers);
+    if (!whole.empty())
+      warnings.push_back(concat(whole.size(), whole.size() == 1 ? " node is" : " nodes are", " computed of the whole batch on every device, which gather it, as by parts it would be something else: ", whole[0], whole.size() > 1 ? ", ..." : ""));
+  }
+  drop_unread(graph);
+  put_updates_last(graph);
+  return graph;
+}
+
+Graph forgotten(Graph graph) {
+  for (Node& node : graph.nodes)
+    for (std::size_t i = 0; i < node.op->operands.size() && i < node.inputs.size(); ++i)
+      if (node.op->operands[i].name == "samples") node.inputs.resize(i);
+  return graph;
+}
+
+}  // namespace
+
+// Says of every value where it lives, and puts in the transfers between devices (AllReduce, ReduceScatter, AllGather, TakePart, Once,
+// Send). Gradients are placed as their parameters are; running statistics move towards the mean of the devices' own ones, weighted by
+// their samples; what a node cannot compute by parts is gathered before it. Warns of what is gathered.
+Pass place() {
+  return {.name = "place",
+          .run = [](Graph g, PassContext& c) { return placed(std::move(g), *c.placement, c.warnings); },
+          .needs = differentiated,
+          .gives = {Property::whole},
+          .when = [](const PassContext& c) { return c.placed(); },
+          .why = "each device computes its part of the batch"};
+}
+
+// Takes from nodes that draw random numbers the operand `samples`, by which place knew how they are split.
+Pass forget_samples() {
+  return {.name = "forget_samples",
+          .run = [](Graph g, PassContext&) { return forgotten(std::move(g)); },
+          .needs = differentiated,
+          .why = "no kernel reads the operand"};
+}
+
+}  // namespace pass_rows
+
+}  // namespace tandem

@@ -1,0 +1,40 @@
+// The parts of pass place, which nothing else uses.
+#pragma once
+#include <map>
+
+#include "planner/options.h"
+#include "planner/rewrite/graph_copy.h"
+
+namespace tandem {
+
+// The nodes of a graph in a new order, with those that were put in on the way.
+class Sequence {
+ public:
+  explicit Sequence(Graph& graph) : graph_(graph), taken_(graph.nodes.size()) {}
+  // The node, behind all that were added since the last one.
+  void take(std::size_t node) {
+    add_new();
+    order_.push_back(node);
+  }
+  void finish() {
+    add_new();
+    arrange_nodes(graph_, order_);
+  }
+
+ private:
+  void add_new() {
+    for (; taken_ < graph_.nodes.size(); ++taken_) order_.push_back(taken_);
+  }
+  Graph& graph_;
+  std::size_t taken_;
+  std::vector<std::size_t> order_;
+};
+
+// Says of each value and node which group it belongs to, and puts in a Send where one group reads what another makes.
+void assign_groups(Graph& graph, const PlacementRequest& request);
+
+// Says of each value how it lies along one axis of its group's mesh, and puts in the transfers that this needs. `transfers`:
+// the results of those, by value, and for which axis. Returns, for each node that has to be computed of whole operands, why.
+std::vector<std::string> place_along(Graph& graph, std::size_t axis, const PlacementRequest& request, std::map<ValueId, std::size_t>& transfers);
+
+}  // namespace tandem
