@@ -195,7 +195,7 @@ void Model::fit_constants(ModelOptions& o, const Dataset& data) const {
   const std::map<std::string, Tensor> given = data.constants();
   for (const auto& [name, value] : o.data_constants) {
     const auto it = given.find(name);
-    if (it == given.end() || (it->second.type() == value.type() && std::ranges::equal(it->second.bytes(), value.bytes()))) continue;
+    if (it == given.end() || it->second == value) continue;
     fail(ExitCode::data, data.name(), ": the value of the model's input '", name,
          "' is another than that of the training data; it holds no samples and is the same for all parts");
   }
