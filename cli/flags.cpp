@@ -81,6 +81,7 @@ constexpr FlagName names[] = {
     {"unfreeze", "--unfreeze"},
     {"untie", "--untie"},
     {"weight_decay", "--weight-decay"},
+    {"without_passes", "--without-pass"},
 };
 
 // What the API offers as a function, and the program as a command.

@@ -95,6 +95,7 @@ std::vector<OptionRow> device_rows() {
       {"deterministic", "", "off", "the same result in every run: only kernels that give it, chosen by estimates, without timing them"},
       {"tuning-cache", "FILE", "", "where measured kernel times are kept (default in the user's cache folder)"},
       {"retune", "", "off", "time kernels again although their times are kept; the shorter times stay, and a plan may change. Times that were disturbed are taken again without it, once the machine is quiet"},
+      {"without-pass", "NAMES", "", "passes of the planner to leave out, separated by commas: to find the one that is at fault (plan --dump-passes lists them)"},
       {"precision", "NAME", "fp32", "fp32, tf32 (GPUs), bf16 or fp16 with float32 weights, fp8 (experimental: bf16 with products in 8 bits); the model stays float32"},
   };
 }
@@ -165,6 +166,7 @@ ModelOptions model_options(const Invocation& invocation, PlanMode mode) {
   o.plan.retune = a.on("retune");
   if (o.plan.retune && !o.plan.autotune) fail(ExitCode::usage, "--retune needs --autotune");
   if (o.plan.retune && o.plan.kernel.deterministic) fail(ExitCode::usage, "--retune: --deterministic chooses kernels without timing them");
+  o.plan.without_passes = a.list("without-pass");
   read_loss(a, o);
   if (mode == PlanMode::training) {
     o.plan.optimizer = optimizer_options(a);
