@@ -91,6 +91,7 @@ ModelOptions model_options(const Invocation& invocation, PlanMode mode) {
   o.plan.retune = a[device_flags.retune];
   if (o.plan.retune && !o.plan.autotune) fail(ExitCode::usage, "--retune needs --autotune");
   if (o.plan.retune && o.plan.kernel.deterministic) fail(ExitCode::usage, "--retune: --deterministic chooses kernels without timing them");
+  o.plan.without_passes = a[device_flags.without_pass];
   read_loss(a, o);
   if (mode == PlanMode::training) {
     o.plan.optimizer = optimizer_options(a);

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "base/file.h"
 #include "base/spec.h"
 #include "base/units.h"
@@ -43,13 +45,17 @@ constexpr Format formats[] = {
     {"plan", serialize},
 };
 
-// One file a pass, in a folder for each size of slice: DIR/8-samples/03-simplify.txt.
+// One file a pass, in a folder for each size of slice: DIR/8-samples/03-simplify.txt. Beside them passes.txt: how long each took, and what
+// it is for.
 void dump_passes(CompileOptions& o, const std::filesystem::path& folder) {
   make_writable_folder(folder);
-  o.after_pass = [folder](const PassResult& r) {
+  o.after_pass = [folder, list = std::string()](const PassResult& r) mutable {
     const std::filesystem::path slice = folder / concat(r.samples, "-samples");
     make_writable_folder(slice);
     write_atomically(slice / concat(r.number < 10 ? "0" : "", r.number, '-', r.name, ".txt"), print(r.graph));
+    if (r.number == 0) list.clear();
+    list += fmt::format("{:02}  {:>10.3f} ms  {:<28}  {}\n", r.number, r.seconds * 1e3, r.name, r.why);
+    write_atomically(slice / "passes.txt", list);
   };
 }
 

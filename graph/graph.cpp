@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "base/printable.h"
 #include "graph/operator.h"
 
 namespace tandem {
@@ -132,31 +131,6 @@ std::string_view name_of(ValueRole role) {
   static constexpr std::string_view names[] = {"plain", "label", "step state", "optimizer state", "copy", "loss", "metric", "gradient", "statistic", "share", "sample weight", "teacher", "file loss"};
   static_assert(std::size(names) == static_cast<std::size_t>(last_role) + 1);
   return names[static_cast<std::size_t>(role)];
-}
-
-std::string print(const Graph& graph) {
-  std::string text;
-  const auto line = [&](const std::string& of) { text += printable(of) + '\n'; };
-  const auto one = [&](ValueId id) {
-    if (!id.present()) return std::string("-");
-    const std::string placed = to_string(graph[id].placement, graph.groups);
-    return concat('%', id.index, ' ', graph[id].name, ' ', graph[id].type, placed.empty() ? "" : " on ", placed);
-  };
-  const auto list = [&](const std::vector<ValueId>& ids) {
-    std::string s;
-    for (const ValueId id : ids) s += concat(s.empty() ? "" : ", ", one(id));
-    return s;
-  };
-  const auto role = [](ValueRole r, const std::string& of) { return r == ValueRole::plain ? std::string() : concat(" as ", name_of(r), of.empty() ? "" : " of '", of, of.empty() ? "" : "'"); };
-  for (std::size_t i = 0; i < graph.values.size(); ++i) {
-    const Value& v = graph.values[i];
-    if (v.kind == ValueKind::input) line(concat("given ", one({static_cast<int>(i)}), role(v.role, v.of)));
-    if (v.kind == ValueKind::parameter) line(concat(v.trainable ? "trained " : "kept ", one({static_cast<int>(i)}), role(v.role, v.of)));
-  }
-  for (const Node& node : graph.nodes)
-    line(concat(list(node.outputs), " = ", node.op->name, '(', list(node.inputs), ") {", node.attributes, "}"));
-  for (const GraphOutput& out : graph.outputs) line(concat("gives ", one(out), role(out.role, out.of)));
-  return text;
 }
 
 }  // namespace tandem

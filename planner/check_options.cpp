@@ -4,6 +4,7 @@
 #include "base/size.h"
 #include "planner/loss/labels.h"
 #include "planner/passes/freeze.h"
+#include "planner/passes/run_passes.h"
 #include "planner/update/loss_scaling.h"
 #include "planner/update/optimizer.h"
 
@@ -15,6 +16,7 @@ void check_options(const GraphSource& source, const CompileOptions& o, Backends 
   for (const DeviceSpec& d : o.devices)
     if (const std::string reason = find_backend(backends, d.id.backend).declines(o.precision); !reason.empty())
       fail(ExitCode::device, "precision ", o.precision, " on device ", d.id, ": ", reason);
+  check_left_out(o.without_passes);
   parse_loss(o.loss);
   if (o.mode != PlanMode::training) return;
   if (const auto& d = o.distillation; d && !(d->temperature > 0 && d->weight >= 0 && d->weight <= 1))

@@ -94,6 +94,8 @@ struct PassResult {
   int number;             // in order; 0: what the passes begin with
   std::string_view name;  // of the pass
   const Graph& graph;
+  double seconds = 0;       // that it took
+  std::string_view why;     // there is such a pass
 };
 
 // What labels of one of several outputs look like.
@@ -148,6 +150,7 @@ struct CompileOptions {
   std::function<bool()> stop;              // asked between kernels, often: true ends compile() with Stopped
   std::function<void(const PassResult&)> after_pass;
   bool verify_passes = false;              // check behind each pass what it promises, too
+  std::vector<std::string> without_passes; // names of passes that are left out: to find the one that is at fault
   std::string memory_order;                // for tests: size, lifetime, size*lifetime; empty: the best
   std::optional<PlacementRequest> placement;  // absent: every device trains a replica on its slice of the batch
   std::vector<std::string> keep_gradients; // training: parameter names whose gradients become outputs "gradient/NAME"

@@ -111,6 +111,7 @@ class Folding {
         narrow.inputs.resize(7);
         narrow.inputs[0] = copy_.map(sum.inputs[1 - i]);
         narrow.inputs[6] = x;
+        add_origin(narrow.origin, sum.origin);
         return true;
       }
     return false;

@@ -83,7 +83,7 @@ class Fusing {
     const bool kept = read_beside(node.outputs[0], behind_[n]);
     if (!offered(fuses_, copy_.to, product, kept ? 2 : 1)) return false;
     std::vector<std::string> origin = node.origin;
-    origin.insert(origin.end(), activation.origin.begin(), activation.origin.end());
+    add_origin(origin, activation.origin);
     const NodeId id = copy_.to.add_node(*product.op, product.name, product.attributes, product.inputs, kept ? 2 : 1, origin);
     const ValueId y = copy_.to[id].outputs[0];
     if (kept) copy_.set(node.outputs[0], copy_.to[id].outputs[1]);
@@ -104,7 +104,8 @@ class Fusing {
     GraphBuilder b(copy_.to, node.name, node.origin);
     fused.inputs.push_back(b.reshape(copy_.map(node.inputs[1]), graph_[dy].type.shape));
     if (!offered(fuses_, copy_.to, fused, 1)) return false;
-    const NodeId id = copy_.to.add_node(*fused.op, fused.name, fused.attributes, fused.inputs, 1, product->origin);
+    add_origin(fused.origin, node.origin);
+    const NodeId id = copy_.to.add_node(*fused.op, fused.name, fused.attributes, fused.inputs, 1, fused.origin);
     const ValueId now[] = {b.reshape(copy_.to[id].outputs[0], graph_[node.outputs[0]].type.shape)};
     copy_.replace(node, now);
     return true;

@@ -70,8 +70,7 @@ std::optional<Program> joined(const Program& first, const Program& second, Value
     }
     p.code.push_back(c);
   }
-  for (const std::string& o : second.origin)
-    if (std::find(p.origin.begin(), p.origin.end(), o) == p.origin.end()) p.origin.push_back(o);
+  add_origin(p.origin, second.origin);
   return p;
 }
 

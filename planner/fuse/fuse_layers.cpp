@@ -73,7 +73,7 @@ bool add_bias_before_reshape(const Pair& p, Node& fused) {
   std::vector<ValueId> inputs = product.inputs;
   inputs.push_back(b.reshape(bias, Shape{features}));
   std::vector<std::string> origin = product.origin;
-  origin.insert(origin.end(), p.second.origin.begin(), p.second.origin.end());
+  add_origin(origin, p.second.origin);
   const NodeId id = p.to.add_node(*product.op, product.name, product.attributes, std::move(inputs), 1, origin);
   fused = p.first;
   fused.inputs[0] = p.to[id].outputs[0];
@@ -202,9 +202,7 @@ Graph round(const Graph& graph, std::span<const Row> rows, const Fuses& fuses, b
         // The fused node makes the second one's output, and the others of the one whose operator it has; the first stays, unread,
         // until simplify removes it.
         std::vector<std::string> origin = fused.origin;  // people look for the node that does the work
-        for (const Node* n : {&first, &second})
-          for (const std::string& o : n->origin)
-            if (std::find(origin.begin(), origin.end(), o) == origin.end()) origin.push_back(o);
+        for (const Node* n : {&first, &second}) add_origin(origin, n->origin);
         const NodeId id = copy.to.add_node(*fused.op, node.name, fused.attributes, fused.inputs, static_cast<int>(fused.outputs.size()), origin);
         const Node made = copy.to[id];
         copy.to[made.outputs[0]].name = graph[node.outputs[0]].name;

@@ -120,7 +120,7 @@ Graph match_activations(const Graph& graph) {
       copy.copy(node);
       continue;
     }
-    const NodeId id = copy.to.add_node(internal_operator(found->op), node.name, found->attributes, {copy.map(found->x)}, 1, node.origin);
+    const NodeId id = copy.to.add_node(internal_operator(found->op), node.name, found->attributes, {copy.map(found->x)}, 1, origin_of(graph, node, std::span(&found->x, 1)));
     const ValueId y = copy.to[id].outputs[0];
     copy.to[y].name = graph[node.outputs[0]].name;
     copy.set(node.outputs[0], y);

@@ -18,7 +18,7 @@ namespace {
 class Writer {
  public:
   Writer(const Graph& from, GraphCopy& copy, const Node& product, const FoundAttention& f)
-      : from_(from), copy_(copy), f_(f), b_(copy.to, product.name, origin_of(product)), scores_(f.scores) {
+      : from_(from), copy_(copy), f_(f), b_(copy.to, product.name, origin_of(from, product, operands_of(from, f))), scores_(f.scores) {
     if (scores_.rank() == 3) scores_ = {scores_[0], 1, scores_[1], scores_[2]};
   }
 
@@ -80,13 +80,11 @@ class Writer {
     if (a.integer("axis") != 0 || a.integer("outer", 1) != 1 || samples == 0 || scores_[0] % samples != 0) return std::nullopt;
     return scores_[0] / samples;
   }
-  std::vector<std::string> origin_of(const Node& product) const {
-    std::vector<std::string> all = product.origin;
-    for (const NodeId n : {f_.softmax, f_.dropout})
-      if (n.present())
-        for (const std::string& o : from_[n].origin)
-          if (std::find(all.begin(), all.end(), o) == all.end()) all.push_back(o);
-    return all;
+  static std::vector<ValueId> operands_of(const Graph& from, const FoundAttention& f) {
+    std::vector<ValueId> operands{f.q, f.k, f.v, f.keep, f.guard_of};
+    operands.insert(operands.end(), f.addends.begin(), f.addends.end());
+    if (f.dropout.present()) operands.insert(operands.end(), from[f.dropout].inputs.begin() + 1, from[f.dropout].inputs.end());
+    return operands;
   }
 
   // [N,S,D] or [B,H,S,D] as scores_ has samples and heads.

@@ -114,7 +114,9 @@ Graph match_group_normalization(const Graph& graph, const Fuses& fuses) {
       copy.copy(node);
       continue;
     }
-    GraphBuilder b(copy.to, node.name, node.origin);
+    const ValueId operands[] = {n->x, n->scale, n->bias};
+    const std::vector<std::string> origin = origin_of(graph, node, operands);
+    GraphBuilder b(copy.to, node.name, origin);
     const auto channels = [&](ValueId v) {
       if (!v.present()) return v;
       const std::int64_t c = x.shape[1];
@@ -123,7 +125,7 @@ Graph match_group_normalization(const Graph& graph, const Fuses& fuses) {
     };
     std::vector<ValueId> inputs{copy.map(n->x), channels(n->scale), channels(n->bias)};
     while (!inputs.back().present()) inputs.pop_back();
-    const NodeId id = copy.to.add_node(op, node.name, attributes, std::move(inputs), 3, node.origin);
+    const NodeId id = copy.to.add_node(op, node.name, attributes, std::move(inputs), 3, origin);
     copy.to[copy.to[id].outputs[0]].name = graph[node.outputs[0]].name;
     copy.set(node.outputs[0], copy.to[id].outputs[0]);
   }

@@ -230,7 +230,9 @@ class Writer {
                    {x, n.scale.present() ? row : TensorType{}, n.bias.present() ? row : TensorType{}, adds ? x : TensorType{}}, adds ? 4 : 3);
   }
 
-  std::vector<ValueId> add(const Normal& n, const Node& named, ValueId x, ValueId addend, const std::vector<std::string>& origin) {
+  std::vector<ValueId> add(const Normal& n, const Node& named, ValueId x, ValueId addend) {
+    const ValueId operands[] = {x, addend, n.scale, n.bias};
+    const std::vector<std::string> origin = origin_of(graph_, named, operands);
     GraphBuilder b(copy_.to, named.name, origin);
     const auto row = [&](ValueId v) {
       if (!v.present()) return v;
@@ -261,13 +263,6 @@ struct Found {
   Normal normal;
   NodeId sum;  // the Add that makes x, where the node does that, too
 };
-
-std::vector<std::string> origins(const Node& first, const Node& second) {
-  std::vector<std::string> all = second.origin;
-  for (const std::string& o : first.origin)
-    if (std::find(all.begin(), all.end(), o) == all.end()) all.push_back(o);
-  return all;
-}
 
 Graph match_normalization(const Graph& graph, const Fuses& fuses) {
   if (!fuses) return graph;
@@ -313,13 +308,13 @@ Graph match_normalization(const Graph& graph, const Fuses& fuses) {
     if (!needed[i]) continue;
     if (end_of[i].present()) {
       const Node& end = graph[end_of[i]];
-      const std::vector<ValueId> y = writer.add(found[end_of[i]]->normal, end, node.inputs[0], node.inputs[1], origins(node, end));
+      const std::vector<ValueId> y = writer.add(found[end_of[i]]->normal, end, node.inputs[0], node.inputs[1]);
       give(end, y[0]);
       give(node, y[3]);
     } else if (!found[i]) {
       copy.copy(node);
     } else if (!found[i]->sum.present()) {
-      give(node, writer.add(found[i]->normal, node, found[i]->normal.x, {}, node.origin)[0]);
+      give(node, writer.add(found[i]->normal, node, found[i]->normal.x, {})[0]);
     }
   }
   return copy.finish();

@@ -94,7 +94,8 @@ Pass drop_straight_through() {
   return {.name = "drop_straight_through",
           .run = [](Graph g, PassContext&) { return drop_straight_through(g); },
           .needs = {Property::gradients},
-          .why = "what says something of gradients alone computes nothing"};
+          .why = "what says something of gradients alone computes nothing",
+          .required = "kernels know neither StraightThrough nor StopGradient"};
 }
 
 }  // namespace tandem::pass_rows

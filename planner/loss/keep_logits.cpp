@@ -17,7 +17,8 @@ Graph keep_logits(Graph graph, const CompileOptions& o) {
 Pass keep_logits() {
   return {.name = "keep_logits",
           .run = [](Graph g, PassContext& c) { return keep_logits(std::move(g), c.options); },
-          .why = "what the loss does not see need not be computed"};
+          .why = "what the loss does not see need not be computed",
+          .required = "the losses are computed from what it leaves"};
 }
 
 }  // namespace tandem::pass_rows

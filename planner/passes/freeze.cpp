@@ -64,7 +64,8 @@ namespace pass_rows {
 Pass freeze() {
   return {.name = "freeze",
           .run = [](Graph g, PassContext& c) { return tandem::freeze(g, c.options, c.warnings); },
-          .why = "parameters that freeze names are not trained, and their normalizations stand still"};
+          .why = "parameters that freeze names are not trained, and their normalizations stand still",
+          .required = "what is frozen would be trained"};
 }
 
 }  // namespace pass_rows

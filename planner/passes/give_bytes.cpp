@@ -56,7 +56,8 @@ Pass give_bytes() {
   return {.name = "give_bytes",
           .run = [](Graph g, PassContext& c) { return with_bytes(g, c.options); },
           .when = [](const PassContext& c) { return !c.options.given_bytes.empty(); },
-          .why = "a quarter of what moves to a device, and preparation is looked up there"};
+          .why = "a quarter of what moves to a device, and preparation is looked up there",
+          .required = "the inputs are given as bytes"};
 }
 
 }  // namespace pass_rows

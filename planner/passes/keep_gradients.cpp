@@ -40,7 +40,8 @@ Pass keep_gradients() {
   return {.name = "keep_gradients",
           .run = [](Graph g, PassContext& c) { return keep_gradients(std::move(g), c.options); },
           .needs = differentiated,
-          .why = "the caller asked for gradients"};
+          .why = "the caller asked for gradients",
+          .required = "the caller reads what it keeps"};
 }
 
 }  // namespace tandem::pass_rows

@@ -55,7 +55,8 @@ Pass keep_parameters() {
           .run = [](Graph g, PassContext& c) { return keep_parameters(g, *c.parameters_of); },
           .needs = {Property::primitive},
           .when = [](const PassContext& c) { return c.parameters_of != nullptr; },
-          .why = "a session keeps one copy of the parameters for all its plans"};
+          .why = "a session keeps one copy of the parameters for all its plans",
+          .required = "the session keeps the parameters otherwise"};
 }
 
 }  // namespace tandem::pass_rows

@@ -2,6 +2,7 @@
 #include "planner/passes/run_passes.h"
 
 #include <algorithm>
+#include <chrono>
 #include <set>
 
 #include "planner/rewrite/expand.h"
@@ -103,18 +104,21 @@ Graph run_passes(std::span<const Pass> passes, Graph graph, PassContext& c) {
   const Properties unasked = c.training() ? Properties{} : of_training;
   Properties held;
   int number = 0;
-  const auto tell = [&](std::string_view name) {
-    if (c.options.after_pass) c.options.after_pass({c.samples, number, name, graph});
+  const auto tell = [&](const Pass& pass, double seconds) {
+    if (c.options.after_pass) c.options.after_pass({c.samples, number, pass.name, graph, seconds, pass.why});
     ++number;
   };
-  tell("model");
+  tell({.name = "model", .why = "as it comes"}, 0);
   for (const Pass& pass : passes) {
     if (pass.when && !pass.when(c)) continue;
+    if (std::ranges::find(c.options.without_passes, pass.name) != c.options.without_passes.end()) continue;
     if (!pass.needs.without(held).without(unasked).empty()) fail("pass ", pass.name, " stands before what it needs");
+    const auto begin = std::chrono::steady_clock::now();
     graph = pass.run(std::move(graph), c);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
     held = held.with(pass.gives).without(pass.ends);
     if (debugging || c.options.verify_passes) check(graph, held, pass, c);
-    tell(pass.name);
+    tell(pass, took.count());
   }
   return graph;
 }

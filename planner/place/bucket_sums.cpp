@@ -84,7 +84,7 @@ Node merged(const Graph& graph, const std::vector<Sum>& sums, const std::vector<
     const Node& other = graph.nodes[sums[members[i]].node];
     node.inputs.push_back(other.inputs[0]);
     node.outputs.push_back(other.outputs[0]);
-    node.origin.insert(node.origin.end(), other.origin.begin(), other.origin.end());
+    add_origin(node.origin, other.origin);
   }
   return node;
 }

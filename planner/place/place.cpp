@@ -95,7 +95,8 @@ Pass forget_samples() {
   return {.name = "forget_samples",
           .run = [](Graph g, PassContext&) { return forgotten(std::move(g)); },
           .needs = differentiated,
-          .why = "no kernel reads the operand"};
+          .why = "no kernel reads the operand",
+          .required = "kernels do not take the operand"};
 }
 
 }  // namespace pass_rows

@@ -47,7 +47,8 @@ Pass synchronize_batch_norm() {
           .run = [](Graph g, PassContext& c) { return synchronize_batch_norm(g, c.samples, c.options.batch); },
           .needs = {Property::primitive},
           .when = [](const PassContext& c) { return c.synchronized(); },
-          .why = "every device normalizes by the statistics of the whole batch"};
+          .why = "every device normalizes by the statistics of the whole batch",
+          .required = "each device would normalize by its own samples"};
 }
 
 }  // namespace tandem::pass_rows

@@ -108,7 +108,8 @@ Pass mixed_precision() {
   return {.name = "mixed_precision",
           .run = [](Graph g, PassContext& c) { return mixed_precision(g, c.options.precision); },
           .needs = {Property::primitive},
-          .why = "16 bits move, and multiply, at twice the speed"};
+          .why = "16 bits move, and multiply, at twice the speed",
+          .required = "the plan would not be of the precision that was asked for"};
 }
 
 }  // namespace tandem::pass_rows

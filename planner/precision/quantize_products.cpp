@@ -133,7 +133,8 @@ Pass quantize_products() {
   return {.name = "quantize_products",
           .run = [](Graph g, PassContext& c) { return quantize_products(g, c.options, c.placed()); },
           .needs = differentiated,
-          .why = "products in 8 bits need scales of their operands"};
+          .why = "products in 8 bits need scales of their operands",
+          .required = "no kernel computes what choose_fp8 has marked, which can be left out"};
 }
 
 }  // namespace tandem::pass_rows

@@ -24,9 +24,9 @@ Node placed(Node node, const Value& result) {
 Graph expand_those(const Graph& graph, bool training, bool (*meant)(const Operator&)) {
   if (std::none_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node& n) { return meant(*n.op); })) return graph;
   Graph now = graph;
-  // Composites may expand into composites; no chain of them is longer than this.
-  for (int round = 0; round < 8; ++round) {
-    bool changed = false;
+  constexpr int most_rounds = 8;  // composites may expand into composites; no chain of them is longer
+  for (int round = 0;; ++round) {
+    const Node* changed = nullptr;
     GraphCopy copy(now);
     for (const Node& node : now.nodes) {
       if (!meant(*node.op)) {
@@ -42,13 +42,14 @@ Graph expand_those(const Graph& graph, bool training, bool (*meant)(const Operat
         copy.copy(node);
       } else {
         copy.replace(node, outputs);
-        changed = true;
+        changed = &node;
       }
     }
+    if (changed && round == most_rounds) fail(changed->op->name, " '", changed->name, "' is composed of what is composed in turn, more than ", most_rounds, " times over");
+    const bool done = changed == nullptr;
     now = copy.finish();
-    if (!changed) return now;
+    if (done) return now;
   }
-  return now;
 }
 
 bool is_composite(const Operator& op) { return op.expand != nullptr; }

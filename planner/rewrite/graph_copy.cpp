@@ -2,6 +2,7 @@
 #include "planner/rewrite/graph_copy.h"
 
 #include <algorithm>
+#include <set>
 
 #include "graph/operator.h"
 
@@ -72,6 +73,27 @@ Graph GraphCopy::finish() {
   for (const GraphOutput& out : from_.outputs) to.outputs.emplace_back(map(out), out.role, out.of);
   put_updates_last(to);
   return std::move(to);
+}
+
+void add_origin(std::vector<std::string>& origin, const std::vector<std::string>& more) {
+  for (const std::string& node : more)
+    if (std::find(origin.begin(), origin.end(), node) == origin.end()) origin.push_back(node);
+}
+
+std::vector<std::string> origin_of(const Graph& graph, const Node& last, std::span<const ValueId> operands) {
+  std::set<NodeId> between;
+  std::vector<ValueId> open = last.inputs;
+  while (!open.empty()) {
+    const ValueId v = open.back();
+    open.pop_back();
+    if (!v.present() || !graph[v].producer.present() || std::find(operands.begin(), operands.end(), v) != operands.end()) continue;
+    if (!between.insert(graph[v].producer).second) continue;
+    const std::vector<ValueId>& inputs = graph[graph[v].producer].inputs;
+    open.insert(open.end(), inputs.begin(), inputs.end());
+  }
+  std::vector<std::string> origin = last.origin;
+  for (const NodeId n : between) add_origin(origin, graph[n].origin);
+  return origin;
 }
 
 void arrange_nodes(Graph& graph, std::span<const std::size_t> order) {

@@ -26,6 +26,11 @@ class GraphCopy {
   IdVector<ValueId, ValueId> map_;
 };
 
+// Where several nodes become one, it comes from what each of them came from: adds the ONNX nodes that are not there yet.
+void add_origin(std::vector<std::string>& origin, const std::vector<std::string>& more);
+// What a node comes from that computes `last` of these values alone: the ONNX nodes of `last`, then of all that lies between.
+std::vector<std::string> origin_of(const Graph& graph, const Node& last, std::span<const ValueId> operands);
+
 // The graph's nodes become those of these numbers, in this order; what the others computed has no producer any more.
 void arrange_nodes(Graph& graph, std::span<const std::size_t> order);
 

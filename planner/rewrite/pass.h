@@ -68,7 +68,8 @@ struct Pass {
   Properties gives{};                             // hold after it
   Properties ends{};                              // hold before, not after
   bool (*when)(const PassContext&) = nullptr;     // null: always
-  std::string_view why;                           // what the plan gains by it, for people
+  std::string_view why{};                         // what the plan gains by it, for people
+  std::string_view required{};                    // why no plan can be without it; what gives a property is required, too
 };
 
 }  // namespace tandem

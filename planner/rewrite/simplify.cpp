@@ -12,6 +12,8 @@
 namespace tandem {
 namespace {
 
+constexpr int most_rounds = 6;  // each is a pass over the graph; a model may hold a chain of any length that needs one for each link
+
 bool is_one(const Value& v) { return is_float(v.type.dtype) && known_number(v) == 1.0; }
 
 // The value that a node's (only) output equals, where the node does nothing.
@@ -126,10 +128,11 @@ Graph round(Graph graph, bool& changed) {
 
 }  // namespace
 
-Graph simplify(const Graph& graph) {
+Graph simplify(const Graph& graph, std::vector<std::string>* warnings) {
   bool changed = true;
   Graph now = graph;
-  for (int i = 0; i < 6 && changed; ++i) now = round(std::move(now), changed);
+  for (int i = 0; i < most_rounds && changed; ++i) now = round(std::move(now), changed);
+  if (changed && warnings) warnings->push_back(concat("the graph is not as simple as it could be: something changed in each of ", most_rounds, " rounds, and no more are made"));
   return now;
 }
 
@@ -137,7 +140,7 @@ namespace pass_rows {
 
 Pass simplify() {
   return {.name = "simplify",
-          .run = [](Graph g, PassContext&) { return tandem::simplify(g); },
+          .run = [](Graph g, PassContext& c) { return tandem::simplify(g, &c.warnings); },
           .why = "what nothing needs goes, repeats are computed once, views of parameters become the parameter's own shape"};
 }
 

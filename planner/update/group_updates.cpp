@@ -39,7 +39,7 @@ Node merged(const Node& a, const Node& b) {
   if (both.attributes.has("inverse")) both.attributes.set("epsilon", (a.attributes.has("inverse") ? a : b).attributes.real("epsilon"));
   both.inputs.insert(both.inputs.end(), b.inputs.begin() + 1, b.inputs.end());
   both.outputs.insert(both.outputs.end(), b.outputs.begin(), b.outputs.end());
-  both.origin.insert(both.origin.end(), b.origin.begin(), b.origin.end());
+  add_origin(both.origin, b.origin);
   return both;
 }
 

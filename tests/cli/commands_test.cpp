@@ -53,6 +53,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"train MODELS/mlp.onnx --data random --init xavier --no-autotune --output TMP/o.onnx", 2, "", "did you mean 'glorot-uniform'?"},
                     Row{"plan MODELS/mlp.onnx --optimizer adan", 2, "", "optimizer 'adan' is unknown, did you mean 'adam'?"},
                     Row{"plan MODELS/mlp.onnx --precision bfloat16", 2, "", "did you mean 'bf16'?"},
+                    Row{"plan MODELS/mlp.onnx --without-pass fuse_layer", 2, "", "--without-pass: there is no pass 'fuse_layer', did you mean 'fuse_layers'?"},
+                    Row{"train MODELS/mlp.onnx --data random --without-pass simplify,attach_loss --output TMP/o.onnx", 2, "", "--without-pass: no plan can be without 'attach_loss'"},
                     Row{"plan MODELS/mlp.onnx --freeze fc1.weigth", 2, "", "has no parameter of that name, did you mean 'fc1.weight'?"},
                     Row{"train MODELS/mlp.onnx --data random --run-dir TMP --output TMP/o.onnx", 2, "", ": the folder holds bad.json and no run of tandem"},
                     Row{"train MODELS/mlp.onnx --data random --run-dir TMP --overwrite --output TMP/o.onnx", 2, "", "give a new or an empty folder"},

@@ -1,5 +1,7 @@
 // One pass by itself, by its name: graph in, graph out.
 #pragma once
+#include <gtest/gtest.h>
+
 #include "planner/loss/labels.h"
 #include "planner/passes/run_passes.h"
 
@@ -33,6 +35,17 @@ inline Graph passed(std::string_view name, Graph graph, const PassInput& in = {}
   graph = pass_of(name).run(std::move(graph), c);
   if (in.warnings) in.warnings->insert(in.warnings->end(), c.warnings.begin(), c.warnings.end());
   return graph;
+}
+
+// The action fails, and says this among other things.
+template <class Action>
+void expect_error(const std::string& part, Action&& action) {
+  try {
+    action();
+    ADD_FAILURE() << "no error";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find(part), std::string::npos) << e.what();
+  }
 }
 
 }  // namespace tandem

@@ -1,6 +1,7 @@
 // Passes one by one, graph in and graph out, and the runner's own checks. Fusions have files of their own.
 #include <gtest/gtest.h>
 
+#include "graph/parse.h"
 #include "planner/loss/attach_loss.h"
 #include "planner/loss/labels.h"
 #include "planner/passes/run_passes.h"
@@ -27,16 +28,6 @@ std::vector<std::string> outputs_of(const Graph& graph) {
   std::vector<std::string> texts;
   for (const GraphOutput& out : graph.outputs) texts.push_back(concat(name_of(out.role), ' ', out.of, ": ", expression(graph, out)));
   return texts;
-}
-
-template <class Action>
-void expect_error(const std::string& part, Action&& action) {
-  try {
-    action();
-    ADD_FAILURE() << "no error";
-  } catch (const Error& e) {
-    EXPECT_NE(std::string(e.what()).find(part), std::string::npos) << e.what();
-  }
 }
 
 // Nodes on inputs x [2,3] and y [2,3], and a trained parameter w [3].
@@ -324,6 +315,73 @@ TEST(RunPasses, NamesThePassThatBreaksWhatItPromised) {
   EXPECT_EQ(run({.name = "left out", .run = [](Graph, PassContext&) -> Graph { throw 1; }, .when = [](const PassContext&) { return false; }}).nodes.size(), squares().nodes.size());
 }
 
+struct LeftOut {
+  const char* pass;
+  const char* error;
+};
+class WithoutPasses : public testing::TestWithParam<LeftOut> {};
+
+TEST_P(WithoutPasses, RefusesWhatNoPlanCanBeWithout) {
+  CompileOptions o = options_for(6, {1});
+  o.without_passes = {GetParam().pass};
+  const Backend* backends[] = {&cpu_backend()};
+  expect_error(GetParam().error, [&] { compile(mlp, o, backends); });
+}
+INSTANTIATE_TEST_SUITE_P(Rows, WithoutPasses,
+                         testing::Values(LeftOut{"simplifi", "option without_passes: there is no pass 'simplifi', did you mean 'simplify'?"},
+                                         LeftOut{"add_gradients", "option without_passes: no plan can be without 'add_gradients': other passes need what it gives"},
+                                         LeftOut{"keep_logits", "no plan can be without 'keep_logits': the losses are computed from what it leaves"}),
+                         [](const auto& row) { return std::string(row.param.pass); });
+
+// Whatever else is left out, the plan is sound, and no pass breaks what it promises.
+TEST(LeavingPassesOut, LeavesPlansSound) {
+  const Backend* backends[] = {&cpu_backend()};
+  int left_out = 0;
+  for (const PlanMode mode : {PlanMode::training, PlanMode::inference})
+    for (const Pass& pass : passes_of(mode)) {
+      if (!pass.required.empty() || !pass.gives.empty()) continue;
+      SCOPED_TRACE(pass.name);
+      for (Graph (*const model)(std::int64_t) : {normalized, deep})
+        for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::fp8}) {
+          if (!cpu_backend().declines(precision).empty()) continue;
+          CompileOptions o = options_for(6, precision == Precision::fp32 ? std::vector<double>{2, 1} : std::vector<double>{1});
+          o.mode = mode;
+          o.precision = precision;
+          o.without_passes = {std::string(pass.name)};
+          o.after_pass = [&](const PassResult& r) { EXPECT_NE(r.name, pass.name); };
+          EXPECT_NO_THROW(compile(model, o, backends)) << to_string(precision);
+          ++left_out;
+        }
+    }
+  EXPECT_GT(left_out, 20);
+}
+
+// Each round makes one view of a parameter the parameter's own shape.
+TEST(Simplify, SaysWhereItsRoundsEnd) {
+  const auto with_views = [](int views) {
+    std::string text = "trained v0 float32[2,3,1]\n";
+    for (int i = 0; i < views; ++i)
+      text += concat('v', i + 1, " = ", i % 2 == 0 ? concat("Transpose(v", i, ") {perm=[2,0,1]}") : concat("Reshape(v", i, ") {shape=[2,3,1]}"), '\n');
+    return parse(concat(text, "y = Relu(v", views, ")\ngives y"));
+  };
+  for (const int views : {1, 5, 8}) {
+    std::vector<std::string> warnings;
+    passed("simplify", with_views(views), {.warnings = &warnings});
+    EXPECT_EQ(warnings.size(), views > 5 ? 1U : 0U) << views;
+  }
+}
+
+// An operator that is composed of itself.
+TEST(Expand, EndsWhereItsRoundsDo) {
+  static const Operator endless{.name = "Endless", .infer = [](InferContext& c) { c.set_output(0, c.input(0)); }, .expand = [](ExpandContext& e) {
+                                  return e.graph()[e.graph().add_node(endless, "inner", {}, {e.x()}, 1)].outputs;
+                                }};
+  Graph g;
+  const ValueId x = g.add_input("x", {f, {2}});
+  g.outputs = {g[g.add_node(endless, "outer", {}, {x}, 1)].outputs[0]};
+  expect_error("Endless 'inner' is composed of what is composed in turn, more than 8 times over", [&] { passed("expand", g); });
+}
+
 TEST(RunPasses, TellsOfEachGraph) {
   CompileOptions o = options_for(6, {2, 1, 0});
   std::map<std::int64_t, std::vector<std::string>> told;
@@ -331,6 +389,8 @@ TEST(RunPasses, TellsOfEachGraph) {
     EXPECT_EQ(r.number, static_cast<int>(told[r.samples].size()));
     told[r.samples].emplace_back(r.name);
     EXPECT_NE(print(r.graph), "");
+    EXPECT_NE(r.why, "");
+    EXPECT_GE(r.seconds, 0);
   };
   const Backend* backends[] = {&cpu_backend()};
   compile(mlp, o, backends);
