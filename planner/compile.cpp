@@ -49,7 +49,8 @@ HostOutput output_of(const Graph& graph, const GraphOutput& out) {
   switch (out.role) {
     case ValueRole::loss: return {.name = "loss", .role = out.role};
     case ValueRole::metric: return {.name = out.of, .role = out.role, .of = out.of};
-    default: return {.name = graph[out].name};
+    default: if (out.role == static_cast<ValueRole>(13)) return {.name = out.of, .role = out.role, .of = out.of};
+      return {.name = graph[out].name};
   }
 }
 
