@@ -28,7 +28,7 @@ const std::byte* bytes_of(const Plan& plan, const Runner& runner, ValueRole role
 // The first so many numbers of a measure; none where the plan does not give it.
 std::vector<double> numbers_of(const Plan& plan, const Runner& runner, const std::string& measure, std::int64_t samples) {
   DType dtype = DType::float32;
-  const std::byte* const bytes = bytes_of(plan, runner, static_cast<ValueRole>(13), measure, &dtype);
+  const std::byte* const bytes = bytes_of(plan, runner, ValueRole::measure, measure, &dtype);
   std::vector<double> numbers;
   if (!bytes) return numbers;
   visit_float(dtype, [&]<class T>() {
@@ -102,7 +102,7 @@ void LossMeasures::add(const Plan& plan, const Runner& runner, const BatchLabels
     Measured measured{.dtype = DType::float32, .values = nullptr, .given = batch.labels[i], .samples = batch.size, .weights = batch.weights};
     measured.values = bytes_of(plan, runner, ValueRole::plain, l.value, &measured.dtype);
     measured.likelihoods = numbers_of(plan, runner, measure_of(likelihood_measure, l), batch.size);
-    measured.classes = reinterpret_cast<const std::int64_t*>(bytes_of(plan, runner, static_cast<ValueRole>(13), measure_of(top_measure, l)));
+    measured.classes = reinterpret_cast<const std::int64_t*>(bytes_of(plan, runner, ValueRole::measure, measure_of(top_measure, l)));
     measured.top = scores_[i].wanted().top;
     const std::vector<double> losses = numbers_of(plan, runner, measure_of(loss_measure, l), batch.size);
     for (std::size_t n = 0; n < losses.size(); ++n) sums_[i].loss += (batch.weights ? static_cast<double>(batch.weights[n]) : 1.0) * losses[n];

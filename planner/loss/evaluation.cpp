@@ -105,7 +105,8 @@ Graph evaluating(Graph graph, const Losses& losses, const EvaluationOutputs& out
     if (losses[i].own() || losses[i].of_file()) continue;
     Measuring measuring(graph, losses[i], values[i], samples);
     const auto give = [&](std::string_view what, ValueId value) {
-      graph.outputs.emplace_back(value, static_cast<ValueRole>(13), measure_of(what, losses[i]));
+      graph[value].name = graph.free_name(concat("measure/", measure_of(what, losses[i])));
+      graph.outputs.emplace_back(value, ValueRole::measure, measure_of(what, losses[i]));
     };
     if (wanted.top > 0) give(top_measure, measuring.top(wanted.top));  // first: the softmax of the losses may be written over the scores
     if (wanted.loss) give(loss_measure, measuring.loss());
@@ -116,7 +117,7 @@ Graph evaluating(Graph graph, const Losses& losses, const EvaluationOutputs& out
     graph[v].batch = {.axis = 0};
   };
   for (const GraphOutput& out : graph.outputs)
-    if (out.role == static_cast<ValueRole>(13)) holds_samples(out);
+    if (out.role == ValueRole::measure) holds_samples(out);
   for (const ValueId in : graph.inputs)
     if (graph[in].role == ValueRole::label) holds_samples(in);
   return graph;

@@ -236,7 +236,7 @@ class AxisPlacer {
         out.value = part(out).spread == Spread::partial && !wanted.is_split() ? summed(out, out.role, out.of) : transfer(out, wanted, mesh);
       } else if ((out.role == ValueRole::loss || out.role == ValueRole::metric) && (part(out).spread == Spread::own || (graph_[out].depends_on_batch && part(out) == Part{}))) {
         out.value = by_share(out, "loss/share");  // the host adds what the devices give
-      } else if (out.role == ValueRole::plain || out.role == static_cast<ValueRole>(13)) {
+      } else if (out.role == ValueRole::plain || out.role == ValueRole::measure) {
         const auto asked = request_.values.find(graph_[out].name);
         if (asked != request_.values.end() && axis_ < asked->second.size() && part(out) != asked->second[axis_])
           out.value = transfer(out, asked->second[axis_], mesh);

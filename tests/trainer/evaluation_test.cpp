@@ -218,7 +218,7 @@ TEST(Evaluations, GiveWhatMetricsTake) {
     std::string outputs;
     for (const HostOutput& out : model.plan().outputs) {
       outputs += concat(outputs.empty() ? "" : "; ", out.name, ' ', out.type);
-      EXPECT_EQ(out.role, out.name == "y" ? ValueRole::plain : static_cast<ValueRole>(13));
+      EXPECT_EQ(out.role, out.name == "y" ? ValueRole::plain : ValueRole::measure);
     }
     EXPECT_EQ(outputs, asked.outputs);
   }
