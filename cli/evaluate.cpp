@@ -23,9 +23,9 @@ int evaluate(const Invocation& call, World* world) {
   Preprocess preparation = preprocess(call, model);
   settle_preparation(call, data, model.data_request(options), preparation);
   model.fit_inputs(options, data, preparation);
+  const std::vector<std::string> metrics = options.metrics = metrics_of(call.arguments);
   model.compile(options, backends.all());
   for (const std::string& note : model.notes()) call.say("note: " + note);
-  const std::vector<std::string> metrics = metrics_of(call.arguments);
   Progress progress(call);
   const Evaluation e = model.evaluate(
       data, {.preprocess = preparation, .metrics = metrics, .on_batch = [&](std::int64_t done, std::int64_t all) { progress.samples(done, all); }});

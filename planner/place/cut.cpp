@@ -294,7 +294,8 @@ std::vector<int> outputs_on(const Graph& whole, int device) {
     const int group = whole[whole.outputs[i]].placement.group;
     if (group >= 0 && whole.groups[at(group)].position_of(device) < 0) continue;
     // What is whole on all devices is told by those that compute something.
-    if (has_nothing_of(whole, whole[whole.outputs[i]], device) || (whole.outputs[i].role == ValueRole::plain && is_idle(whole, device))) continue;
+    const bool by_rows = whole.outputs[i].role == ValueRole::plain || whole.outputs[i].role == ValueRole::measure;
+    if (has_nothing_of(whole, whole[whole.outputs[i]], device) || (by_rows && is_idle(whole, device))) continue;
     given.push_back(static_cast<int>(i));
   }
   return given;

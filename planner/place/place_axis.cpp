@@ -146,7 +146,7 @@ class AxisPlacer {
         place_gradient(out, part(parameters.at(out.of)), mesh);
       } else if ((out.role == ValueRole::loss || out.role == ValueRole::metric) && (part(out).spread == Spread::own || (graph_[out].depends_on_batch && part(out) == Part{}))) {
         out.value = transfers_.by_share(out, "loss/share");  // the host adds what the devices give
-      } else if (out.role == ValueRole::plain) {
+      } else if (out.role == ValueRole::plain || out.role == ValueRole::measure) {
         const auto asked = request_.values.find(graph_[out].name);
         if (asked != request_.values.end() && axis_ < asked->second.size() && part(out) != asked->second[axis_])
           out.value = transfers_.transfer(out, asked->second[axis_], mesh);
