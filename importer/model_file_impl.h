@@ -8,6 +8,7 @@
 #include "importer/message/tensor_data.h"
 #include "importer/model_file.h"
 #include "importer/training/training_info.h"
+#include "tandem_onnx.pb.h"
 
 namespace tandem {
 
