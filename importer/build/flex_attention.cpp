@@ -2,6 +2,8 @@
 // its products, its Softmax and these two graphs.
 #include <cmath>
 
+#include <algorithm>
+
 #include "importer/build/builder.h"
 
 namespace tandem {
