@@ -1,8 +1,7 @@
 // FlexAttention of ai.onnx.preview: attention whose scores and whose probabilities pass through graphs that the node holds. It becomes
 // its products, its Softmax and these two graphs.
-#include <cmath>
-
 #include <algorithm>
+#include <cmath>
 
 #include "importer/build/builder.h"
 
